@@ -1,0 +1,44 @@
+# What every target is built with, and the two ways a directory declares its code.
+include_directories(${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR})
+add_compile_options($<$<COMPILE_LANGUAGE:C>:-Wall> $<$<COMPILE_LANGUAGE:C>:-Wextra>
+                    $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes> $<$<COMPILE_LANGUAGE:C>:-fvisibility=hidden>)
+add_compile_definitions(_GNU_SOURCE)
+if(GW_SANITIZE)
+  add_compile_options($<$<COMPILE_LANGUAGE:C>:-fsanitize=${GW_SANITIZE}>
+                      $<$<COMPILE_LANGUAGE:C>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:C>:-fno-sanitize-recover=all>)
+  add_link_options(-fsanitize=${GW_SANITIZE})
+endif()
+
+# gw_module(NAME SOURCES … LIBS …): a static library that the shared libraries and the tests are made from.
+function(gw_module name)
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_link_libraries(${name} PUBLIC ${A_LIBS})
+endfunction()
+
+# gw_test(NAME SOURCES … LIBS … [TIMEOUT s] [ENV k=v …] [LABELS …]): a cmocka program run by ctest.
+function(gw_test name)
+  cmake_parse_arguments(A "" "TIMEOUT" "SOURCES;LIBS;ENV;LABELS" ${ARGN})
+  if(NOT CMOCKA_FOUND)
+    return()
+  endif()
+  if(NOT A_TIMEOUT)
+    set(A_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_LIBS} PkgConfig::CMOCKA Threads::Threads)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${A_TIMEOUT} ENVIRONMENT "${A_ENV}" LABELS "${A_LABELS}")
+endfunction()
+
+# gw_fuzzer(NAME SOURCES … LIBS …): a libFuzzer target; with GW_FUZZ only, and clang as the compiler.
+function(gw_fuzzer name)
+  cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
+  if(NOT GW_FUZZ)
+    return()
+  endif()
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE ${A_LIBS})
+  target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+endfunction()
