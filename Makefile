@@ -1,17 +1,51 @@
-# A small front to CMake. `./demo.sh` and `./check.sh` install what is needed first; these targets assume it is there.
+# A small front to CMake. ./demo.sh and ./check.sh install what is needed first; these targets assume it is there.
 BUILD ?= build
 CMAKE_FLAGS ?=
+PREFIX ?= /usr/local
+ARGS ?=
+FUZZ_SECONDS ?= 60
+export CCACHE_DIR ?= $(CURDIR)/.cache/ccache
 
 all: $(BUILD)/build.ninja
 	@cmake --build $(BUILD)
 
 $(BUILD)/build.ninja:
-	@cmake -S . -B $(BUILD) -G Ninja $(CMAKE_FLAGS)
+	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
 
-check: all
-	@cd $(BUILD) && ctest --output-on-failure
+demo: all                 ## a real picture, enlarged by a worker process, and where the time went
+	@$(BUILD)/bin/gpuwire demo $(ARGS)
+
+check: all                ## every test, the fuzzers for 10 s each, all in parallel where it pays
+	@cd $(BUILD) && ctest --output-on-failure --no-tests=error -j$$(nproc)
+	@scripts/fuzz.sh 10
+
+check-asan:               ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory all BUILD=build-asan CMAKE_FLAGS="-DGW_SANITIZE=address,undefined -DGW_CUDA=OFF"
+	@cd build-asan && ctest --output-on-failure --no-tests=error -j$$(nproc)
+
+check-tsan:               ## the CPU executor's and the device API's tests under ThreadSanitizer
+	@$(MAKE) --no-print-directory all BUILD=build-tsan CMAKE_FLAGS="-DGW_SANITIZE=thread -DGW_CUDA=OFF"
+	@cd build-tsan && ctest --output-on-failure --no-tests=error -L tsan -j$$(nproc)
+
+fuzz:                     ## every fuzz target for FUZZ_SECONDS each
+	@scripts/fuzz.sh $(FUZZ_SECONDS)
+
+bench: all                ## the CPU benchmarks: ours, the peer's, the ratio
+	@bench/run.sh $(BUILD)
+
+bundle: all               ## bundle/: programs, tests and their libraries, for machines where nothing can be installed
+	@scripts/bundle.sh $(BUILD) bundle
+
+gpu-check: bundle         ## the tests that need an NVIDIA GPU; from the bundle, so that it also runs without network
+	@bundle/gpu-check.sh
+
+install: all
+	@cmake --install $(BUILD)
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf build build-asan build-tsan build-fuzz bundle
 
-.PHONY: all check clean
+help:
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
+
+.PHONY: all demo check check-asan check-tsan fuzz bench bundle gpu-check install clean help

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs what building, testing and running gpuwire needs, on Debian 12 or Ubuntu 24.04. Does nothing when all of it is there.
+set -euo pipefail
+
+packages=(
+    # to build
+    build-essential cmake ninja-build pkg-config ccache patchelf file
+    libibverbs-dev librdmacm-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
+    libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libisal-dev libcmocka-dev
+    # to test: the distribution's own verbs programs, the fuzzers' compiler, scripts
+    ibverbs-providers ibverbs-utils perftest clang llvm python3 curl procps iproute2
+)
+# clang's sanitizer and fuzzer runtimes are a package of their own, named after clang's version.
+clang_version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
+[ -z "$clang_version" ] || packages+=("libclang-rt-$clang_version-dev")
+
+missing() { # the packages of the list that are not installed
+    for p in "${packages[@]}"; do
+        dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || echo "$p"
+    done
+}
+
+if ! command -v apt-get >/dev/null; then
+    echo "gpuwire: setup needs Debian 12 or Ubuntu 24.04 (no apt-get here); README.md lists the libraries to install by hand" >&2
+    exit 1
+fi
+mapfile -t want < <(missing)
+[ "${#want[@]}" -eq 0 ] && exit 0
+
+sudo=()
+if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+        echo "gpuwire: not root and no sudo; as root run: apt-get install ${want[*]}" >&2
+        exit 1
+    fi
+    sudo=(sudo)
+fi
+echo "gpuwire: installing ${#want[@]} packages: ${want[*]}"
+"${sudo[@]}" apt-get update -q
+# A fresh machine may know clang's version only now.
+clang_version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
+case " ${packages[*]} " in
+*" libclang-rt-$clang_version-dev "*) ;;
+*) [ -z "$clang_version" ] || packages+=("libclang-rt-$clang_version-dev") ;;
+esac
+mapfile -t want < <(missing)
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${want[@]}"
