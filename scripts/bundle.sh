@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Makes a relocatable folder: gpuwire's programs and tests, the distribution's verbs programs, and every library they
+# need but the C library. It runs on any x86-64 machine with glibc 2.36 or newer, with no network and nothing installed.
+#   scripts/bundle.sh BUILD OUT
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=$1 out=$2
+rm -rf "$out"
+mkdir -p "$out"/{bin,lib,tests}
+
+# libc's own parts come from the machine, as does everything of the GPU driver.
+from_the_machine='/(ld-linux[^/]*|libc|libm|libdl|librt|libpthread|libresolv|libutil|libcuda|libnvidia[^/]*)\.so'
+needs() { # the libraries that a program or library is linked to, whole paths
+    ldd "$1" 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | grep -vE "$from_the_machine" || true
+}
+add_library() { # by the name that programs look for it under
+    local name
+    name=$(basename "$1")
+    [ -e "$out/lib/$name" ] || cp -L "$1" "$out/lib/$name"
+}
+
+cp -a "$build"/bin/gpuwire "$out/bin/"
+find "$build/bin" -maxdepth 1 -type f -perm -u+x \( -name 'test_*' -o -name 'sim*' -o -name '*_bench' \) -exec cp {} "$out/tests/" \;
+for program in ibv_devinfo ibv_devices ibv_rc_pingpong ib_write_lat ib_write_bw; do
+    path=$(command -v "$program") && cp -L "$path" "$out/bin/"
+done
+find "$build/lib" -maxdepth 1 -name 'libgpuwire*.so' -exec cp -L {} "$out/lib/" \;
+for f in "$out"/lib/libgpuwire*.so; do # under the name that the linker recorded, too
+    soname=$(patchelf --print-soname "$f")
+    [ -z "$soname" ] || [ -e "$out/lib/$soname" ] || mv "$f" "$out/lib/$soname"
+    [ "$soname" = "$(basename "$f")" ] || ln -sf "$soname" "$f"
+done
+
+for f in "$out"/bin/* "$out"/tests/* "$out"/lib/*; do
+    for library in $(needs "$f"); do add_library "$library"; done
+done
+# libibverbs loads its provider by name. It must be the very file that the programs are linked to: two copies of
+# libmlx5 would be two drivers.
+provider=$(basename "$(find /usr/lib/x86_64-linux-gnu/libibverbs -name 'libmlx5-rdmav*.so' | head -n 1)")
+ln -sf libmlx5.so.1 "$out/lib/$provider"
+
+find "$out" -type f -exec sh -c 'file -b "$1" | grep -q "^ELF" && strip --strip-unneeded "$1" 2>/dev/null' _ {} \;
+for f in "$out"/bin/* "$out"/tests/*; do patchelf --set-rpath '$ORIGIN/../lib' "$f" 2>/dev/null || true; done
+for f in "$out"/lib/*.so*; do [ -L "$f" ] || patchelf --set-rpath '$ORIGIN' "$f"; done
+
+cp -a models "$out/models"
+rm -rf "$out/models/train"
+[ ! -d tests/model/data ] || { mkdir -p "$out/tests/data" && cp -a tests/model/data "$out/tests/data/model"; }
+cp scripts/gpu-check.sh "$out/gpu-check.sh"
+echo "$out: $(du -sh --apparent-size "$out" | cut -f1), $(ls "$out/tests" | wc -l) tests"

@@ -1,0 +1,53 @@
+/* What a serving client and worker write into each other's memory.
+ *
+ * A session has K slots. In the worker's memory slot k starts at `request_addr + k * request_stride` and holds a
+ * request header and the input tensor; in the client's memory it starts at `reply_addr + k * reply_stride` and
+ * holds a reply header and the output tensor. Both directions are one RDMA WRITE_WITH_IMM of header and tensor;
+ * the immediate names the slot, so that one completion queue announces every request of every client and no
+ * memory is polled. A slot has at most one request in flight: the client owns it until it writes, the worker
+ * until it has answered.
+ *
+ * Byte order of headers and tensors: little-endian, whatever the hosts are.
+ */
+#ifndef GW_SERVE_WIRE_H
+#define GW_SERVE_WIRE_H
+
+#include <stdint.h>
+
+#define GW_SERVE_MAGIC     0x53525747u /* "GWRS" */
+#define GW_SERVE_VERSION   1
+#define GW_SERVE_MAX_SLOTS 256
+
+/* Outcome of one request, in the reply header. */
+enum gw_serve_status {
+    GW_SERVE_OK = 0,
+    GW_SERVE_BAD_REQUEST = 1, /* header or length is not what the session agreed on */
+    GW_SERVE_FAILED = 2,      /* the model failed; the worker says why in its log */
+};
+
+struct gw_serve_request {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t slot; /* repeats the immediate: a write that landed in another slot is refused */
+    uint64_t id;   /* the client's own; comes back in the reply */
+    uint64_t bytes; /* of the input tensor that follows */
+    uint8_t reserved[40];
+};
+
+/* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. `arrived` is when the
+ * request's completion became visible to the worker, `started` when the model got it, `done` when the model had
+ * finished, `posted` just before the reply's work request was written. */
+struct gw_serve_reply {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t status; /* enum gw_serve_status */
+    uint64_t id;
+    uint64_t bytes; /* of the output tensor that follows; 0 unless status is GW_SERVE_OK */
+    uint64_t arrived, started, done, posted;
+    uint64_t reserved;
+};
+
+_Static_assert(sizeof(struct gw_serve_request) == 64, "the request header is one cache line");
+_Static_assert(sizeof(struct gw_serve_reply) == 64, "the reply header is one cache line");
+
+#endif
