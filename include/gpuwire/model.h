@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Models: a file becomes a model, a model becomes a plan for one place (the CPU or a GPU), a plan is run.
+ *
+ * Everything that can fail for lack of memory, or because of what the file says, fails while opening or planning.
+ * A plan owns all it needs (weights, one arena for every intermediate result); running it allocates nothing here.
+ *
+ * A model comes from a back-end, a table of functions at the end of this header. The server knows only the
+ * gw_model_ and gw_plan_ calls, so that another importer is one more table.
+ *
+ * Host only. Functions return 0 or a negative errno value and, where they take `err`, one line without a newline
+ * that says what failed, on what, and what to do about it. `err` may be NULL; GW_MODEL_ERR bytes always suffice.
+ * A model may be used by several threads at once; a plan by one at a time.
+ */
+#ifndef GPUWIRE_MODEL_H
+#define GPUWIRE_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define GW_MODEL_ABI      1   /* changes with any struct or meaning below */
+#define GW_MODEL_MAX_RANK 8   /* dimensions of a tensor */
+#define GW_MODEL_MAX_IO   16  /* inputs, and outputs, of a model */
+#define GW_MODEL_ALIGN    16  /* bytes; every input and output address given to a plan is a multiple of it */
+#define GW_MODEL_ERR      320 /* bytes of an error line */
+
+enum gw_dtype {
+    GW_DTYPE_F32 = 1, /* little-endian IEEE 754, 4 bytes */
+};
+
+enum gw_place {
+    GW_PLACE_CPU = 0,
+    GW_PLACE_GPU = 1,
+};
+
+/* One input or output. Elements lie in C order, the last dimension densest. */
+struct gw_tensor_info {
+    const char *name; /* as in the file; lives as long as the model */
+    uint32_t dtype;   /* enum gw_dtype */
+    uint32_t rank;    /* 0 is a scalar: one element */
+    uint64_t dims[GW_MODEL_MAX_RANK];
+    uint64_t bytes;
+};
+
+struct gw_plan_options {
+    uint32_t place;   /* enum gw_place */
+    uint32_t threads; /* CPU: threads that one run uses, the caller among them; 0 means 1 */
+    uint32_t device;  /* GPU: CUDA's number of it */
+};
+
+/*
+ * Addresses that kernels read when they run, so that a captured graph serves a different slot each time.
+ * It lies where the GPU can read it; whoever writes it does so before the model's first kernel starts, by an
+ * earlier kernel of the same stream or graph (which the kernel boundary orders) or before the launch.
+ */
+struct gw_plan_io {
+    const void *in[GW_MODEL_MAX_IO];
+    void *out[GW_MODEL_MAX_IO];
+};
+
+struct gw_model;
+struct gw_plan;
+
+/*
+ * Opens a model file and checks all of it. Dimensions that the file leaves open: the first one of an input (the batch)
+ * is taken as 1, others are refused.
+ * -ENOENT, -EACCES, -EIO: the file cannot be read. -EFBIG: it is larger than 1 GiB. -EBADMSG: it is no model, or
+ * truncated. -ENOTSUP: it is sound and asks for something we lack (the line names the node and the operator).
+ * -ENOMEM.
+ */
+int gw_model_open(const char *path, struct gw_model **model, char *err, size_t errlen);
+
+/* The same from memory, which is not kept; `file` names it in messages. */
+int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model, char *err,
+                        size_t errlen);
+
+/* Frees a model; its plans must be gone. NULL is allowed. */
+void gw_model_close(struct gw_model *model);
+
+/* How many inputs and outputs; the i-th one, or NULL when there are fewer. Order as in the file. */
+uint32_t gw_model_inputs(const struct gw_model *model);
+uint32_t gw_model_outputs(const struct gw_model *model);
+const struct gw_tensor_info *gw_model_input(const struct gw_model *model, uint32_t i);
+const struct gw_tensor_info *gw_model_output(const struct gw_model *model, uint32_t i);
+
+/* The name of the back-end that opened it ("onnx"). */
+const char *gw_model_kind(const struct gw_model *model);
+
+/*
+ * Makes a plan. With GW_PLACE_GPU it makes the device current for the calling thread, uploads the weights,
+ * allocates the arena and loads every kernel, and so must be called before a resident kernel is started.
+ * -ENODEV: no such GPU, or built without CUDA. -ENOTSUP: an operator this place lacks. -ENOMEM.
+ */
+int gw_plan_create(const struct gw_model *model, const struct gw_plan_options *options, struct gw_plan **plan, char *err,
+                   size_t errlen);
+void gw_plan_free(struct gw_plan *plan);
+
+/* Bytes of weights and of arena that the plan holds, and how many steps (CPU) or kernels (GPU) one run takes. */
+struct gw_plan_stats {
+    uint64_t weight_bytes, arena_bytes;
+    uint32_t steps;
+};
+void gw_plan_stats(const struct gw_plan *plan, struct gw_plan_stats *stats);
+
+/*
+ * Runs the model once on host memory and returns when the outputs are there: in[i] and out[i] belong to
+ * gw_model_input(i) and gw_model_output(i), are `bytes` long, aligned to GW_MODEL_ALIGN, and no output overlaps
+ * anything else. On a GPU plan the tensors are copied there and back, on a stream of the plan's own.
+ * -EINVAL: a misaligned or NULL address. -EIO: the back-end failed.
+ */
+int gw_plan_run(struct gw_plan *plan, const void *const in[], void *const out[]);
+
+/*
+ * GPU plans: puts the model's kernels into `stream` (a cudaStream_t), which may be capturing. Kernels only: no copies,
+ * no host functions, no allocation, so that a graph captured from it can be launched from the device. The addresses
+ * are ones the GPU can use and are fixed by the call; with the indirect form they are read from *io each time the
+ * kernels run. The plan must outlive every graph that holds its kernels, and two runs of it must not overlap in time.
+ * -EINVAL as above (indirect addresses cannot be checked). -ENOTSUP: a CPU plan. -EIO: a launch failed.
+ */
+int gw_plan_enqueue(struct gw_plan *plan, void *stream, const void *const in[], void *const out[]);
+int gw_plan_enqueue_indirect(struct gw_plan *plan, void *stream, const struct gw_plan_io *io);
+
+/*
+ * A back-end: what stands behind the calls above, with the same meanings and errors. `model` and `plan` are the
+ * back-end's own objects. A function for a place that the back-end lacks returns -ENOTSUP.
+ */
+struct gw_model_backend {
+    uint32_t abi; /* GW_MODEL_ABI */
+    const char *name;
+    int (*load)(const void *bytes, size_t len, const char *file, void **model, char *err, size_t errlen);
+    void (*unload)(void *model);
+    uint32_t (*count)(const void *model, int output);
+    const struct gw_tensor_info *(*info)(const void *model, int output, uint32_t i);
+    int (*plan)(const void *model, const struct gw_plan_options *options, void **plan, char *err, size_t errlen);
+    void (*plan_free)(void *plan);
+    void (*stats)(const void *plan, struct gw_plan_stats *stats);
+    int (*run)(void *plan, const void *const in[], void *const out[]);
+    int (*enqueue)(void *plan, void *stream, const void *const in[], void *const out[]);
+    int (*enqueue_indirect)(void *plan, void *stream, const struct gw_plan_io *io);
+};
+
+/* The importer of this library: ONNX files, fp32. */
+const struct gw_model_backend *gw_model_onnx(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
