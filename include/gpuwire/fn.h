@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fn.h: how a function that CPU and GPU share is marked, and the few primitives the formats need.
+ *
+ * Everything marked GW_FN is in the common subset of C11 and CUDA C++: it may be called by any host thread and by any
+ * GPU thread, touches only what its arguments point to, and never blocks.
+ */
+#ifndef GPUWIRE_FN_H
+#define GPUWIRE_FN_H
+
+#include <stdint.h>
+
+#ifdef __CUDACC__
+#define GW_FN static inline __host__ __device__
+#else
+#define GW_FN static inline
+#endif
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "gpuwire runs on little-endian machines only: its big-endian conversions always swap"
+#endif
+
+/* Host order to big-endian and back. Shifts, not a builtin: gcc, clang and nvcc all turn these into one swap. */
+GW_FN uint16_t gw_be16(uint16_t x)
+{
+    return (uint16_t)(x << 8 | x >> 8);
+}
+
+GW_FN uint32_t gw_be32(uint32_t x)
+{
+    return x << 24 | (x & 0xff00u) << 8 | (x >> 8 & 0xff00u) | x >> 24;
+}
+
+GW_FN uint64_t gw_be64(uint64_t x)
+{
+    return (uint64_t)gw_be32((uint32_t)x) << 32 | gw_be32((uint32_t)(x >> 32));
+}
+
+/* Sixteen bytes that move with one store. may_alias: queue memory is looked at through other types elsewhere. */
+struct gw_u128 {
+    uint32_t w[4];
+} __attribute__((aligned(16), may_alias));
+
+/*
+ * Writes 16 bytes to dst (aligned to 16) with a single store instruction where the machine has one: st.v4 on a GPU,
+ * a vector store on a CPU. It is a plain store: it orders nothing, and the caller publishes afterwards.
+ */
+GW_FN void gw_store16(void *dst, struct gw_u128 v)
+{
+#ifdef __CUDACC__
+    *(uint4 *)dst = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]);
+#else
+    *(struct gw_u128 *)dst = v;
+#endif
+}
+
+#endif
