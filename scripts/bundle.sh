@@ -46,5 +46,5 @@ for f in "$out"/lib/*.so*; do [ -L "$f" ] || patchelf --set-rpath '$ORIGIN' "$f"
 cp -a models "$out/models"
 rm -rf "$out/models/train"
 [ ! -d tests/model/data ] || { mkdir -p "$out/tests/data" && cp -a tests/model/data "$out/tests/data/model"; }
-cp scripts/gpu-check.sh "$out/gpu-check.sh"
+cp scripts/gpu-check.sh tests/gpu-tests.txt "$out/"
 echo "$out: $(du -sh --apparent-size "$out" | cut -f1), $(ls "$out/tests" | wc -l) tests"

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# The tests that need an NVIDIA GPU. Runs from a bundle (`make bundle`), with no network and nothing installed.
+# Exit code 0 when all passed. A test that finds no GPU (exit code 77) counts as failed here.
+set -u
+cd "$(dirname "$0")"
+# A kernel that is loaded lazily waits for the device to be idle, which it never is behind a resident loop.
+export CUDA_MODULE_LOADING=EAGER
+export GPUWIRE_NIC=${GPUWIRE_NIC:-addr=127.0.0.1}
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+passed=0 failed=0
+
+check() { # check SECONDS NAME COMMAND…
+    local limit=$1 name=$2 start=$SECONDS
+    shift 2
+    if timeout --kill-after=5 "$limit" "$@" >"$logs/log" 2>&1; then
+        passed=$((passed + 1))
+        printf 'ok      %-40s %3d s\n' "$name" $((SECONDS - start))
+        grep -E '^(measured|gpu|bench):' "$logs/log" | sed 's/^/        /'
+    else
+        failed=$((failed + 1))
+        printf 'FAILED  %-40s %3d s (exit code %d)\n' "$name" $((SECONDS - start)) $?
+        tail -n 25 "$logs/log" | sed 's/^/        /'
+    fi
+}
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || true
+while read -r limit name args; do
+    case $limit in '' | '#'*) continue ;; esac
+    # shellcheck disable=SC2086  # the manifest's arguments are separate words
+    if [ -x "tests/$name" ]; then check "$limit" "$name $args" "tests/$name" $args; fi
+done < gpu-tests.txt
+check 60 "gpuwire info" bin/gpuwire info
+check 120 "demo --exec gpu" bin/gpuwire demo --exec gpu --out "$logs/out.png"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
