@@ -24,7 +24,6 @@ enum gw_mlx5_why {
     GW_MLX5_BAD_QPN,         /* the entry names another queue pair */
     GW_MLX5_BAD_OPCODE,      /* unknown or unsupported opcode */
     GW_MLX5_BAD_OPMOD,       /* opcode modifier not 0 */
-    GW_MLX5_BAD_CE,          /* completion mode neither 0 nor 2 */
     GW_MLX5_ZERO_LENGTH,     /* a data segment of length 0, which hardware reads as 2^31 bytes */
     GW_MLX5_INLINE_OVERRUN,  /* an inline segment longer than the entry */
     GW_MLX5_INLINE_DENIED,   /* inline data in a READ, an atomic or a receive */
@@ -41,7 +40,7 @@ struct gw_mlx5_wqe {
     uint8_t opmod;
     uint8_t ds;
     uint8_t fence; /* flags & GW_MLX5_FENCE_MASK: any bit means fenced */
-    bool signaled;
+    bool signaled; /* a CQE on success too */
     bool solicited;
     bool has_raddr; /* WRITE, WRITE_IMM, READ, atomics */
     uint8_t data_unit; /* where the payload's segments start in raw[] */
@@ -57,12 +56,14 @@ struct gw_mlx5_wqe {
     uint8_t raw[GW_MLX5_MAX_DS * GW_MLX5_UNIT] __attribute__((aligned(16)));
 };
 
+enum { GW_MLX5_MAX_RQ_UNITS = 64 }; /* a receive WQE's stride is at most 1024 bytes */
+
 /* A receive WQE. */
 struct gw_mlx5_rwqe {
     enum gw_mlx5_why why;
     uint16_t pieces;
     uint64_t length; /* what fits, in all */
-    uint8_t raw[GW_MLX5_MAX_DS * GW_MLX5_UNIT] __attribute__((aligned(16)));
+    uint8_t raw[GW_MLX5_MAX_RQ_UNITS * GW_MLX5_UNIT] __attribute__((aligned(16)));
 };
 
 /* One stretch of payload: memory (inl NULL), or bytes inside the entry's private copy. */

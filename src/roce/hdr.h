@@ -93,7 +93,7 @@ enum roce_op_flags {
 struct roce_op {
     uint32_t flags;   /* 0 for an opcode that is not known */
     uint8_t hdr_len;  /* BTH and extended headers, bytes */
-    const char *name; /* "WRITE_ONLY_IMM"; "?" for an opcode that is not known */
+    const char *name; /* "WRITE_ONLY_IMM"; NULL for an opcode that is not known */
 };
 extern const struct roce_op roce_ops[256];
 

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/mlx5/wqe.h"
+
+#include <string.h>
+
+const char *gw_mlx5_why_text(enum gw_mlx5_why why)
+{
+    switch (why) {
+    case GW_MLX5_OK: return "ok";
+    case GW_MLX5_BAD_QUEUE: return "the queue's size or stride is no power of two";
+    case GW_MLX5_NOT_POSTED: return "the entry reaches past the producer index in the doorbell record";
+    case GW_MLX5_BAD_DS: return "ds is shorter than the opcode's fixed segments";
+    case GW_MLX5_OVER_LIMIT: return "ds is above the queue pair's limit";
+    case GW_MLX5_BAD_INDEX: return "the control segment's index is not the entry's place in the queue";
+    case GW_MLX5_BAD_QPN: return "the control segment names another queue pair";
+    case GW_MLX5_BAD_OPCODE: return "unknown or unsupported opcode";
+    case GW_MLX5_BAD_OPMOD: return "the opcode modifier is not 0";
+    case GW_MLX5_ZERO_LENGTH: return "a data segment of length 0, which hardware reads as 2^31 bytes";
+    case GW_MLX5_INLINE_OVERRUN: return "an inline segment reaches past the entry's end";
+    case GW_MLX5_INLINE_DENIED: return "inline data in an entry that receives";
+    case GW_MLX5_BAD_ATOMIC: return "an atomic needs exactly one data segment, of 8 bytes";
+    case GW_MLX5_MISALIGNED: return "an atomic's remote address is no multiple of 8";
+    case GW_MLX5_TOO_LONG: return "the payload exceeds the largest message";
+    }
+    return "unknown reason";
+}
+
+static bool power_of_two(uint32_t x)
+{
+    return x && !(x & (x - 1));
+}
+
+/*
+ * Copies n units out of the ring. Each 16 bytes are read once, by volatile loads: the compiler may neither merge this
+ * with another copy nor come back to the ring for a value it already checked.
+ */
+static void copy_units(uint8_t *dst, const void *base, uint32_t ring_units, uint32_t first, uint32_t n)
+{
+    const volatile uint64_t *ring = base;
+
+    for (uint32_t i = 0; i < n; i++) {
+        size_t at = (size_t)((first + i) & (ring_units - 1)) * 2;
+        uint64_t two[2] = {ring[at], ring[at + 1]};
+
+        memcpy(dst + (size_t)i * GW_MLX5_UNIT, two, sizeof(two));
+    }
+}
+
+static uint32_t load32(const uint8_t *p)
+{
+    uint32_t v;
+
+    memcpy(&v, p, 4);
+    return gw_be32(v);
+}
+
+static uint64_t load64(const uint8_t *p)
+{
+    return (uint64_t)load32(p) << 32 | load32(p + 4);
+}
+
+static int bad(enum gw_mlx5_why *out, enum gw_mlx5_why why)
+{
+    *out = why;
+    return why == GW_MLX5_BAD_OPCODE ? -EOPNOTSUPP : -EINVAL;
+}
+
+static void parse_ctrl(struct gw_mlx5_wqe *w)
+{
+    uint32_t op = load32(w->raw), qpn_ds = load32(w->raw + 4);
+    uint8_t flags = w->raw[11];
+
+    w->opmod = (uint8_t)(op >> 24);
+    w->index = (uint16_t)(op >> 8);
+    w->opcode = (uint8_t)op;
+    w->qpn = qpn_ds >> 8;
+    w->ds = qpn_ds & 0x3f;
+    w->fence = flags & GW_MLX5_FENCE_MASK;
+    w->signaled = flags & GW_MLX5_SIGNALED; /* CE 2 and 3; 0 and 1 ask for a CQE on error only */
+    w->solicited = flags & GW_MLX5_SOLICITED;
+    memcpy(&w->imm_be, w->raw + 12, 4);
+}
+
+/* The rules for the control segment alone, in the order in which a reader of the message would look. */
+static enum gw_mlx5_why check_ctrl(const struct gw_mlx5_wqe *w, uint32_t wqebbs, uint32_t qpn, uint16_t index,
+                                   uint32_t avail, uint32_t ds_limit)
+{
+    if (w->qpn != qpn) return GW_MLX5_BAD_QPN;
+    if (w->index != index) return GW_MLX5_BAD_INDEX;
+    if (w->opcode != GW_MLX5_NOP && !gw_mlx5_head_units(w->opcode)) return GW_MLX5_BAD_OPCODE;
+    if (w->opmod) return GW_MLX5_BAD_OPMOD;
+    if (w->ds < 1 || w->ds < gw_mlx5_head_units(w->opcode)) return GW_MLX5_BAD_DS;
+    if (w->ds > ds_limit || w->ds > wqebbs * GW_MLX5_UNITS_PER_BB) return GW_MLX5_OVER_LIMIT;
+    if (gw_mlx5_wqebbs(w->ds) > avail) return GW_MLX5_NOT_POSTED;
+    return GW_MLX5_OK;
+}
+
+static void parse_fixed(struct gw_mlx5_wqe *w)
+{
+    uint32_t head = gw_mlx5_head_units(w->opcode);
+
+    w->data_unit = w->opcode == GW_MLX5_NOP ? w->ds : (uint8_t)head;
+    w->has_raddr = head >= 2;
+    if (w->has_raddr) {
+        w->raddr = load64(w->raw + 16);
+        w->rkey = load32(w->raw + 24);
+    }
+    if (head == 3) {
+        w->swap_or_add = load64(w->raw + 32);
+        w->compare = load64(w->raw + 40);
+    }
+}
+
+/*
+ * The segment at *unit of an entry of `end` units: its piece, and *unit moved behind it. false at the end, or when an
+ * inline segment does not fit (then *unit stays below end). An inline segment of no bytes gives a piece of length 0.
+ */
+static bool next_segment(const uint8_t *raw, uint32_t end, uint32_t *unit, struct gw_mlx5_piece *piece)
+{
+    const uint8_t *p = raw + (size_t)*unit * GW_MLX5_UNIT;
+    uint32_t count;
+
+    if (*unit >= end) return false;
+    count = load32(p);
+    *piece = (struct gw_mlx5_piece){.length = count & 0x7fffffff};
+    if (!(count >> 31)) {
+        piece->lkey = load32(p + 4);
+        piece->addr = load64(p + 8);
+        ++*unit;
+        return true;
+    }
+    if (piece->length + 4 > (end - *unit) * GW_MLX5_UNIT) return false;
+    piece->inl = p + 4;
+    *unit += (piece->length + 4 + GW_MLX5_UNIT - 1) / GW_MLX5_UNIT;
+    return true;
+}
+
+static enum gw_mlx5_why check_data(struct gw_mlx5_wqe *w)
+{
+    bool receives = w->opcode == GW_MLX5_READ || gw_mlx5_head_units(w->opcode) == 3;
+    uint32_t unit = w->data_unit;
+    struct gw_mlx5_piece piece;
+    uint64_t total = 0;
+
+    while (next_segment(w->raw, w->ds, &unit, &piece)) {
+        if (piece.inl && receives) return GW_MLX5_INLINE_DENIED;
+        if (!piece.inl && !piece.length) return GW_MLX5_ZERO_LENGTH;
+        total += piece.length;
+        w->pieces += piece.length != 0;
+    }
+    if (unit < w->ds) return receives ? GW_MLX5_INLINE_DENIED : GW_MLX5_INLINE_OVERRUN;
+    if (total > GW_MLX5_MAX_MSG) return GW_MLX5_TOO_LONG;
+    w->length = (uint32_t)total;
+    if (gw_mlx5_head_units(w->opcode) != 3) return GW_MLX5_OK;
+    if (w->pieces != 1 || total != 8) return GW_MLX5_BAD_ATOMIC;
+    return w->raddr & 7 ? GW_MLX5_MISALIGNED : GW_MLX5_OK;
+}
+
+int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn, uint16_t index,
+                      uint32_t avail, uint32_t ds_limit)
+{
+    uint32_t first = index * GW_MLX5_UNITS_PER_BB, ring_units = wqebbs * GW_MLX5_UNITS_PER_BB;
+
+    memset(out, 0, offsetof(struct gw_mlx5_wqe, raw));
+    if (ds_limit > GW_MLX5_MAX_DS) ds_limit = GW_MLX5_MAX_DS;
+    if (!power_of_two(wqebbs) || wqebbs > 0x8000) return bad(&out->why, GW_MLX5_BAD_QUEUE);
+    if (!avail) return bad(&out->why, GW_MLX5_NOT_POSTED);
+    copy_units(out->raw, base, ring_units, first, 1);
+    parse_ctrl(out);
+    out->why = check_ctrl(out, wqebbs, qpn, index, avail, ds_limit);
+    if (out->why) return bad(&out->why, out->why);
+    copy_units(out->raw + GW_MLX5_UNIT, base, ring_units, first + 1, out->ds - 1u);
+    out->wqebbs = (uint16_t)gw_mlx5_wqebbs(out->ds);
+    parse_fixed(out);
+    out->why = check_data(out);
+    return out->why ? bad(&out->why, out->why) : out->wqebbs;
+}
+
+int gw_mlx5_rwqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride, uint32_t index)
+{
+    uint32_t units = stride / GW_MLX5_UNIT, unit = 0, n;
+    struct gw_mlx5_piece piece;
+
+    memset(out, 0, offsetof(struct gw_mlx5_rwqe, raw));
+    if (!power_of_two(wqes) || wqes > 0x8000 || !power_of_two(stride) || !units || units > GW_MLX5_MAX_RQ_UNITS)
+        return bad(&out->why, GW_MLX5_BAD_QUEUE);
+    copy_units(out->raw, base, wqes * units, (index & (wqes - 1)) * units, units);
+    while (unit < units) {
+        n = unit;
+        if (!next_segment(out->raw, units, &unit, &piece) || piece.inl) return bad(&out->why, GW_MLX5_INLINE_DENIED);
+        if (!piece.length && piece.lkey == GW_MLX5_INVALID_LKEY) break;
+        if (!piece.length) return bad(&out->why, GW_MLX5_ZERO_LENGTH);
+        out->length += piece.length;
+        out->pieces = (uint16_t)(n + 1);
+    }
+    return out->pieces;
+}
+
+bool gw_mlx5_wqe_piece(const struct gw_mlx5_wqe *wqe, uint32_t *unit, struct gw_mlx5_piece *piece)
+{
+    uint32_t at = *unit ? *unit : wqe->data_unit;
+    bool more;
+
+    do more = next_segment(wqe->raw, wqe->ds, &at, piece);
+    while (more && !piece->length);
+    *unit = at;
+    return more;
+}
+
+bool gw_mlx5_rwqe_piece(const struct gw_mlx5_rwqe *wqe, uint32_t *unit, struct gw_mlx5_piece *piece)
+{
+    return *unit < wqe->pieces && next_segment(wqe->raw, wqe->pieces, unit, piece);
+}
