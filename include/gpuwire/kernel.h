@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kernel.h: the language kernels are written in: the common subset of C11 and CUDA C++, plus what is here.
+ *
+ *     // add_kernel.h, included by add_kernel.c and add_kernel.cu, both built by gw_kernels(target
+ * add_kernel) struct add_args { const uint32_t *in; uint32_t *out; uint32_t n; };
+ *
+ *     GW_KERNEL(add_one, struct add_args, a)
+ *     {
+ *         uint32_t i;
+ *         for (i = gw_global_idx(); i < a->n; i += gw_global_dim()) a->out[i] = a->in[i] + 1;
+ *     }
+ *
+ *     // the program
+ *     GW_KERNEL_DECLARE(add_one);
+ *     gw_launch(exec, &add_one, 8, 128, &args);      // <gpuwire/exec.h>
+ *
+ * On the GPU executor a kernel is a CUDA kernel. On the CPU executor a block is a team of threads: as many as
+ * the launch asks for, but not more than the executor's `lanes` (1 unless asked otherwise); a warp is 32 of
+ * them, or fewer when there are fewer. A kernel must therefore take its sizes from gw_block_dim() and
+ * gw_warp_size(), never from the numbers that it was launched with.
+ *
+ * The same functions may be called outside a kernel, on any CPU thread: it is then a block of one thread.
+ *
+ * Differences between C and CUDA C++ to keep in mind: cast void pointers; designated initialisers in order;
+ * no VLAs, no compound literals; a function that only kernels call is GW_DEV, one that host code calls too is
+ * GW_FN.
+ */
+#ifndef GPUWIRE_KERNEL_H
+#define GPUWIRE_KERNEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <gpuwire/error.h>
+#include <gpuwire/fn.h>
+#include <gpuwire/sync.h>
+
+/* A kernel as the host sees it, on both executors. gpu is NULL when the program was built without nvcc. */
+struct gw_kernel {
+    const char *name;
+    size_t arg_size;
+    void (*cpu)(const void *arg);
+    int (*gpu)(uint32_t grid, uint32_t block, const void *arg, void *stream); /* returns a cudaError_t */
+};
+
+/* Arguments are copied at launch; CUDA passes at most this much. */
+#define GW_KERNEL_ARG_MAX 4096
+
+#ifdef __cplusplus
+#define GW_KERNEL_DECLARE(name) extern "C" const struct gw_kernel name
+#else
+#define GW_KERNEL_DECLARE(name) extern const struct gw_kernel name
+#endif
+
+#ifdef __CUDACC__
+/* ---- GPU ---------------------------------------------------------------------------------------------- */
+
+#define GW_DEV static __device__ inline
+
+/*
+ * GW_KERNEL(name, type, arg) { body }: defines the kernel `name`, which takes one struct; in the body arg is
+ * a `const type *`. The struct is copied at launch (on a GPU it lies in constant memory: reading it is
+ * cheap).
+ */
+#define GW_KERNEL(name, type, arg)                                                                           \
+    static __device__ void name##_body(const type *arg);                                                     \
+    static __global__ void name##_global(const __grid_constant__ type args)                                  \
+    {                                                                                                        \
+        name##_body(&args);                                                                                  \
+    }                                                                                                        \
+    extern "C" __attribute__((visibility("hidden"))) int name##_gpu(uint32_t grid, uint32_t block,           \
+                                                                    const void *p, void *stream)             \
+    {                                                                                                        \
+        static_assert(sizeof(type) <= GW_KERNEL_ARG_MAX, #type " is too large for a kernel's argument");     \
+        type args;                                                                                           \
+        memcpy(&args, p, sizeof(args));                                                                      \
+        name##_global<<<grid, block, 0, (cudaStream_t)stream>>>(args);                                       \
+        return (int)cudaGetLastError();                                                                      \
+    }                                                                                                        \
+    static __device__ void name##_body(const type *arg)
+
+/*
+ * GW_SHARED(type, p): defines `type *p`, which points to one object shared by the threads of the block. Its
+ * contents are undefined at first (the CPU executor fills it with 0xa5). 48 KiB in all. Only in a kernel or a
+ * GW_DEV function.
+ */
+#define GW_SHARED(type, p)                                                                                   \
+    __shared__ type p##_storage;                                                                             \
+    type *const p = &p##_storage
+
+GW_DEV uint32_t gw_thread_idx(void)
+{
+    return threadIdx.x;
+} /* in its block */
+GW_DEV uint32_t gw_block_dim(void)
+{
+    return blockDim.x;
+} /* threads in a block */
+GW_DEV uint32_t gw_block_idx(void)
+{
+    return blockIdx.x;
+}
+GW_DEV uint32_t gw_grid_dim(void)
+{
+    return gridDim.x;
+} /* blocks in the grid */
+
+/* Waits for all threads of the block that have not returned from the kernel; what they did before is visible
+ * after. */
+GW_DEV void gw_syncthreads(void)
+{
+    __syncthreads();
+}
+
+/* Waits for the threads of the warp named in mask, all of which must call it; what they did before is visible
+ * after. */
+GW_DEV void gw_syncwarp(uint32_t mask)
+{
+    __syncwarp(mask);
+}
+
+/* The warp functions below are called by every thread named in mask; they return when all have, and order no
+ * memory (gw_syncwarp does). gw_ballot: bit i says that lane i's pred is not 0. gw_shfl: lane src's value;
+ * src must be in mask. */
+GW_DEV uint32_t gw_ballot(uint32_t mask, int pred)
+{
+    return __ballot_sync(mask, pred);
+}
+GW_DEV int gw_any(uint32_t mask, int pred)
+{
+    return __any_sync(mask, pred);
+}
+GW_DEV int gw_all(uint32_t mask, int pred)
+{
+    return __all_sync(mask, pred);
+}
+GW_DEV uint32_t gw_shfl_u32(uint32_t mask, uint32_t v, uint32_t src)
+{
+    return __shfl_sync(mask, v, (int)src);
+}
+GW_DEV uint64_t gw_shfl_u64(uint32_t mask, uint64_t v, uint32_t src)
+{
+    return (uint64_t)__shfl_sync(mask, (unsigned long long)v, (int)src);
+}
+
+#else
+/* ---- CPU ---------------------------------------------------------------------------------------------- */
+
+#define GW_DEV static inline
+
+#ifdef GW_HAVE_CUDA
+#define GW_KERNEL_GPU_(name) name##_gpu
+#define GW_KERNEL_GPU_DECL_(name)                                                                            \
+    extern __attribute__((visibility("hidden"))) int name##_gpu(uint32_t grid, uint32_t block,               \
+                                                                const void *p, void *stream);
+#else
+#define GW_KERNEL_GPU_(name) NULL
+#define GW_KERNEL_GPU_DECL_(name)
+#endif
+
+#define GW_KERNEL(name, type, arg)                                                                           \
+    _Static_assert(sizeof(type) <= GW_KERNEL_ARG_MAX, #type " is too large for a kernel's argument");        \
+    static void name##_body(const type *arg);                                                                \
+    static void name##_cpu(const void *p)                                                                    \
+    {                                                                                                        \
+        name##_body((const type *)p);                                                                        \
+    }                                                                                                        \
+    GW_KERNEL_GPU_DECL_(name)                                                                                \
+    GW_KERNEL_DECLARE(name);                                                                                 \
+    const struct gw_kernel name = {#name, sizeof(type), name##_cpu, GW_KERNEL_GPU_(name)};                   \
+    static void name##_body(const type *arg)
+
+#define GW_SHARED(type, p)                                                                                   \
+    static const char p##_key;                                                                               \
+    type *const p = (type *)gw_cpu_shared(&p##_key, sizeof(type))
+
+/* Who the calling thread is. Outside a kernel: the only thread of the only block. The executor sets it for
+ * its threads. */
+struct gw_cpu_block;
+struct gw_cpu_thread {
+    uint32_t thread_idx, block_dim, block_idx, grid_dim;
+    struct gw_cpu_block *block; /* NULL outside a kernel */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+extern GW_API __thread struct gw_cpu_thread gw_cpu_self __attribute__((tls_model("initial-exec")));
+
+GW_API void *gw_cpu_shared(const void *key, size_t size);
+GW_API void gw_cpu_syncthreads(void);
+enum gw_cpu_warp_op { GW_CPU_SYNC, GW_CPU_BALLOT, GW_CPU_SHFL };
+GW_API uint64_t gw_cpu_warp(enum gw_cpu_warp_op op, uint32_t mask, uint64_t v, uint32_t src);
+#ifdef __cplusplus
+}
+#endif
+
+GW_DEV uint32_t gw_thread_idx(void)
+{
+    return gw_cpu_self.thread_idx;
+}
+GW_DEV uint32_t gw_block_dim(void)
+{
+    return gw_cpu_self.block_dim;
+}
+GW_DEV uint32_t gw_block_idx(void)
+{
+    return gw_cpu_self.block_idx;
+}
+GW_DEV uint32_t gw_grid_dim(void)
+{
+    return gw_cpu_self.grid_dim;
+}
+
+/* A block of one thread, the usual case on a CPU, pays nothing for these. */
+GW_DEV void gw_syncthreads(void)
+{
+    if (gw_cpu_self.block_dim > 1) gw_cpu_syncthreads();
+}
+
+GW_DEV void gw_syncwarp(uint32_t mask)
+{
+    if (gw_cpu_self.block_dim > 1) gw_cpu_warp(GW_CPU_SYNC, mask, 0, 0);
+}
+
+GW_DEV uint32_t gw_ballot(uint32_t mask, int pred)
+{
+    if (gw_cpu_self.block_dim > 1) return (uint32_t)gw_cpu_warp(GW_CPU_BALLOT, mask, pred != 0, 0);
+    return pred != 0;
+}
+
+GW_DEV int gw_any(uint32_t mask, int pred)
+{
+    return gw_ballot(mask, pred) != 0;
+}
+GW_DEV int gw_all(uint32_t mask, int pred)
+{
+    return gw_ballot(mask, !pred) == 0;
+}
+
+GW_DEV uint64_t gw_shfl_u64(uint32_t mask, uint64_t v, uint32_t src)
+{
+    if (gw_cpu_self.block_dim > 1) return gw_cpu_warp(GW_CPU_SHFL, mask, v, src);
+    return v;
+}
+
+GW_DEV uint32_t gw_shfl_u32(uint32_t mask, uint32_t v, uint32_t src)
+{
+    return (uint32_t)gw_shfl_u64(mask, v, src);
+}
+#endif
+
+/* ---- both --------------------------------------------------------------------------------------------- */
+
+/* This thread's place in its warp, the warp's place in the block, and how many threads the warp has: 32, but
+ * for the last warp of a block whose size is no multiple of 32. */
+GW_DEV uint32_t gw_lane(void)
+{
+    return gw_thread_idx() & 31;
+}
+GW_DEV uint32_t gw_warp_idx(void)
+{
+    return gw_thread_idx() >> 5;
+}
+GW_DEV uint32_t gw_warp_size(void)
+{
+    uint32_t left = gw_block_dim() - (gw_thread_idx() & ~31u);
+
+    return left < 32 ? left : 32;
+}
+
+/* All threads of this warp, as a mask. */
+GW_DEV uint32_t gw_warp_mask(void)
+{
+    return 0xffffffffu >> (32 - gw_warp_size());
+}
+
+/* This thread's place in the whole grid, and how many threads the grid has. */
+GW_DEV uint32_t gw_global_idx(void)
+{
+    return gw_block_idx() * gw_block_dim() + gw_thread_idx();
+}
+GW_DEV uint32_t gw_global_dim(void)
+{
+    return gw_grid_dim() * gw_block_dim();
+}
+
+#endif

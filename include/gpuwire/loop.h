@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * loop.h: wait → process → send → again, with no CPU.
+ *
+ *     gw_loop_create(exec, &opts, &loop);
+ *     args.ctl = gw_loop_ctl(loop); // kernels ask it whether to stop
+ *     struct gw_loop_stage wait = {.kernel = &wait_kernel, .grid = 1, .block = 32, .arg = &args};
+ *     struct gw_loop_stage model = {.name = "model", .enqueue = plan_enqueue, .run = plan_run, .ctx = plan};
+ *     gw_loop_add(loop, &wait);
+ *     gw_loop_add(loop, &model);
+ *     gw_loop_start(loop);
+ *     while ((rc = gw_loop_wait(loop, GW_NEVER, &end)) == -EINTR) gw_loop_stop(loop);
+ *     gw_loop_destroy(loop);
+ *
+ * On a GPU the stages are captured into one CUDA graph whose last node launches the graph again; the host
+ * launches it once. On the CPU executor a thread named gw-loop runs the stages in order. Either way the owner
+ * sleeps in the kernel.
+ *
+ * A stage that waits must give up when gw_loop_stopping() says so, and the stages behind it must do nothing
+ * then (or something harmless): a loop ends only after its last stage.
+ */
+#ifndef GPUWIRE_LOOP_H
+#define GPUWIRE_LOOP_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <gpuwire/error.h>
+#include <gpuwire/exec.h>
+#include <gpuwire/kernel.h>
+
+#define GW_LOOP_CTL_VERSION 1
+
+/* The side of the control block that host and executor share; host memory. The host writes stop, the executor
+ * the rest. */
+struct gw_loop_shared {
+    uint32_t stop;  /* not 0: the loop is to end */
+    uint32_t ended; /* not 0: the last iteration is over; error and iterations are final */
+    int32_t error;  /* what gw_loop_fail was given first; 0: none */
+    uint32_t reserved;
+    uint64_t iterations; /* whole ones, so far */
+} __attribute__((aligned(64)));
+
+/* The control block, as kernels get it: in the executor's own memory. */
+struct gw_loop_ctl {
+    uint32_t size, version; /* sizeof(struct gw_loop_ctl), GW_LOOP_CTL_VERSION */
+    struct gw_loop_shared *shared;
+    uint32_t failed; /* not 0: a stage called gw_loop_fail */
+    int32_t error;
+    uint64_t iterations;
+    uint64_t looked_ns; /* when the loop's end of an iteration last looked at shared->stop */
+    int32_t wake_fd;    /* CPU executor: readable once the loop is to end; GPU: -1 */
+    uint32_t reserved;
+} __attribute__((aligned(64)));
+
+/* Whether the loop is to end. Any thread of a stage. It is a load from host memory: about 1 µs on a GPU, so
+ * that a polling kernel asks every 64th round or so (a stop is then seen within 0.1 ms). Relaxed: it orders
+ * nothing. */
+GW_FN int gw_loop_stopping(const struct gw_loop_ctl *ctl)
+{
+    return gw_ld_relaxed_u32(&ctl->shared->stop) != 0 || gw_ld_relaxed_u32_gpu(&ctl->failed) != 0;
+}
+
+/* Ends the loop after this iteration, with an error (a negative errno) that gw_loop_wait reports. The first
+ * one is kept. Any thread of a stage. */
+GW_FN void gw_loop_fail(struct gw_loop_ctl *ctl, int error)
+{
+    /* Whoever turns failed from 0 to 1 owns error; the end of the iteration, which reads it, comes after all
+     * stages. */
+    if (gw_cas_relaxed_u32_gpu(&ctl->failed, 0, 1) == 0) ctl->error = error;
+}
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct gw_loop;
+
+/* One step of an iteration: a kernel, or a pair of callbacks. */
+struct gw_loop_stage {
+    const char *name; /* for error texts and traces; NULL: the kernel's */
+
+    const struct gw_kernel *kernel; /* NULL: the callbacks below */
+    uint32_t grid, block;
+    const void *arg; /* kernel->arg_size bytes, copied by gw_loop_add */
+
+    /* GPU: puts work into a stream that is being captured (a cudaStream_t): kernels, and copies and fills of
+     * GPU or pinned memory; no other kind of work can be launched from a GPU. CPU: does the work. Both return
+     * 0 or a negative errno. */
+    int (*enqueue)(void *ctx, void *stream);
+    int (*run)(void *ctx);
+    void *ctx;
+};
+
+struct gw_loop_opts {
+    const char *name; /* for error texts; NULL: "loop" */
+};
+
+/* Makes a loop with no stages. opts may be NULL. Errors: -ENOMEM, -EMFILE, -EIO (CUDA). */
+GW_API int gw_loop_create(struct gw_exec *exec, const struct gw_loop_opts *opts, struct gw_loop **loop);
+
+/* The control block for the stages' arguments; valid until gw_loop_destroy. Kernels dereference it, the host
+ * does not. */
+GW_API struct gw_loop_ctl *gw_loop_ctl(struct gw_loop *loop);
+
+/* Appends a stage; before gw_loop_start. The stage's struct is copied. Errors: -EINVAL, -EBUSY (started),
+ * -ENOMEM. */
+GW_API int gw_loop_add(struct gw_loop *loop, const struct gw_loop_stage *stage);
+
+/* Starts the loop and returns. Errors: -EINVAL (no stage), -EBUSY (started already), -ENOTSUP (a stage holds
+ * work that cannot be launched from a GPU: the text names stage and node), -EIO, -EAGAIN (no thread). */
+GW_API int gw_loop_start(struct gw_loop *loop);
+
+/* Asks the loop to end, and returns at once. Any thread, and signal handlers: it is async-signal-safe.
+ * Repeating is harmless. */
+GW_API void gw_loop_stop(struct gw_loop *loop);
+
+/* Wakes a sleeping gw_loop_wait, which then returns -EINTR. Any thread, and signal handlers. */
+GW_API void gw_loop_wake(struct gw_loop *loop);
+
+/* How a loop ended. */
+struct gw_loop_end {
+    int error;           /* what a stage failed with, or 0: it was stopped */
+    uint64_t iterations; /* whole ones */
+    uint64_t stop_ns;    /* from gw_loop_stop to the end; 0 when it was not stopped */
+};
+
+/*
+ * Sleeps until the loop has ended (stopped, or by its own error), without using the CPU. end may be NULL.
+ * Returns 0 when it ended, -ETIMEDOUT at deadline_ns, -EINTR after a signal or gw_loop_wake (call it again,
+ * or gw_loop_stop), -EINVAL when it was not started, -EIO (CUDA failed: a kernel made a wild access, say; the
+ * loop is over).
+ */
+GW_API int gw_loop_wait(struct gw_loop *loop, uint64_t deadline_ns, struct gw_loop_end *end);
+
+/* Readable once the loop has ended, or shortly after gw_loop_stop: for an owner that sleeps on several
+ * things; it then calls gw_loop_wait. Owned by the loop. */
+GW_API int gw_loop_fd(const struct gw_loop *loop);
+
+/* Iterations so far. Any thread; never blocks. */
+GW_API uint64_t gw_loop_iterations(const struct gw_loop *loop);
+
+/* Frees a loop that has ended or was never started. A running one is stopped and waited for, 1 s at most:
+ * -EBUSY when it goes on, and nothing is freed. NULL is allowed. */
+GW_API int gw_loop_destroy(struct gw_loop *loop);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
