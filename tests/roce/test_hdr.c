@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "src/roce/hdr.h"
-#include "tests/roce/rnd.h"
+#include "tests/rnd.h"
 
 /* Written by hand from the layouts in the architecture book. */
 static void golden_write_only_imm(void **state)

@@ -9,7 +9,7 @@
 
 #include "src/roce/hdr.h"
 #include "src/roce/icrc.h"
-#include "tests/roce/rnd.h"
+#include "tests/rnd.h"
 
 /* A congestion notification as a ConnectX-4 Lx sent it, from the IP header on (published with scapy's tests). */
 static const uint8_t connectx_cnp[] = {

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "src/roce/segment.h"
-#include "tests/roce/rnd.h"
+#include "tests/rnd.h"
 
 static void mtu(void **state)
 {

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* random_wr.h: random work requests whose entries point to real memory; a pool keeps what they point to. */
+#ifndef GW_TESTS_MLX5_RANDOM_WR_H
+#define GW_TESTS_MLX5_RANDOM_WR_H
+
+#include <stdlib.h>
+
+#include <gpuwire/mlx5.h>
+#include "tests/rnd.h"
+
+enum { RANDOM_WR_MAX_SGE = 60 };
+
+struct random_wr_pool {
+    struct rnd rnd;
+    struct gw_mlx5_sge sge[RANDOM_WR_MAX_SGE];
+    uint8_t bytes[4096];
+};
+
+static inline struct random_wr_pool *random_wr_pool(uint64_t seed)
+{
+    struct random_wr_pool *p = calloc(1, sizeof(*p));
+
+    if (!p) abort();
+    p->rnd.state = seed;
+    rnd_bytes(&p->rnd, p->bytes, sizeof(p->bytes));
+    return p;
+}
+
+static inline void random_wr_pool_free(struct random_wr_pool *p)
+{
+    free(p);
+}
+
+/* Entries for `room` inline bytes at most, anywhere in the pool's bytes, some empty. */
+static inline void random_inline_sges(struct random_wr_pool *p, uint32_t n, uint32_t room)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t len = rnd_below(&p->rnd, 4) ? rnd_below(&p->rnd, room + 1) : 0;
+
+        if (rnd_below(&p->rnd, 2) && len > 40) len = rnd_below(&p->rnd, 40);
+        p->sge[i].addr = (uintptr_t)(p->bytes + rnd_below(&p->rnd, (uint32_t)sizeof(p->bytes) - len));
+        p->sge[i].length = len;
+        p->sge[i].lkey = (uint32_t)rnd64(&p->rnd);
+        room -= len;
+    }
+}
+
+/* A valid request with at most max_sge entries (60 or fewer); it lives until the next one. */
+static inline struct gw_mlx5_wr random_wr(struct random_wr_pool *p, uint32_t max_sge)
+{
+    static const uint8_t ops[] = {GW_MLX5_SEND,      GW_MLX5_SEND_IMM, GW_MLX5_SEND_INVAL, GW_MLX5_WRITE,
+                                  GW_MLX5_WRITE_IMM, GW_MLX5_READ,     GW_MLX5_ATOMIC_CS,  GW_MLX5_ATOMIC_FA};
+    struct rnd *r = &p->rnd;
+    struct gw_mlx5_wr wr = {0};
+    uint32_t i;
+    int atomic;
+
+    wr.opcode = ops[rnd_below(r, 8)];
+    atomic = gw_mlx5_head_units(wr.opcode) == 3;
+    wr.flags = (uint8_t)((rnd_below(r, 2) ? GW_MLX5_SIGNALED : 0) | (rnd_below(r, 4) ? 0 : GW_MLX5_SOLICITED) |
+                         (rnd_below(r, 4) ? 0 : GW_MLX5_FENCE));
+    wr.inl = !atomic && wr.opcode != GW_MLX5_READ && rnd_below(r, 3) == 0;
+    wr.num_sge = atomic ? 1 : rnd_below(r, rnd_below(r, 4) ? 5 : max_sge + 1);
+    if (wr.num_sge > max_sge) wr.num_sge = max_sge;
+    wr.sge = p->sge;
+    wr.imm_be = (uint32_t)rnd64(r);
+    wr.rkey = (uint32_t)rnd64(r);
+    wr.raddr = rnd64(r) & ~UINT64_C(7);
+    wr.swap_or_add = rnd64(r);
+    wr.compare = rnd64(r);
+    if (wr.inl) {
+        random_inline_sges(p, wr.num_sge, (GW_MLX5_MAX_DS - 2) * GW_MLX5_UNIT - 4);
+        return wr;
+    }
+    for (i = 0; i < wr.num_sge; i++) {
+        p->sge[i].addr = rnd64(r);
+        p->sge[i].lkey = (uint32_t)rnd64(r);
+        p->sge[i].length = atomic ? 8 : rnd_below(r, 5) ? 1 + rnd_below(r, 1 << 20) : 0;
+    }
+    return wr;
+}
+
+#endif
