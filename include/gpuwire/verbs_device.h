@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs_device.h: what kernels call: post, poll, wait. The same source runs in CUDA kernels and on CPU threads.
+ *
+ * Two families. gw_post_send, gw_post_recv and gw_poll_cq take libibverbs' own structs and mean what the ibv_ functions
+ * mean. The typed calls (gw_put, gw_get, …) take plain arguments, build one WQEBB, and are the fast path.
+ *
+ * Every function here is a *thread* form unless its name says _warp: one thread calls it and it acts for that thread.
+ * None blocks, except gw_wait_cq, which has a deadline. On a queue pair without GW_QP_ONE_POSTER any number of threads
+ * may post at once, and on a CQ without GW_CQ_ONE_POLLER any number may poll. A queue pair and its CQs belong to one
+ * executor: threads of one GPU, or CPU threads of one process.
+ *
+ * Handles are made by the host (gpuwire/verbs.h). Kernels treat them as opaque; the fields are here because the
+ * functions are inline.
+ */
+#ifndef GPUWIRE_VERBS_DEVICE_H
+#define GPUWIRE_VERBS_DEVICE_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include <gpuwire/kernel.h>
+#include <gpuwire/mlx5.h>
+#include <gpuwire/sync.h>
+
+#define GW_VERBS_VERSION 1
+#define GW_HANDLE_BYTES  512 /* handles lie so far apart: no two share a line, or a sector of the next one */
+
+struct gw_cq;
+struct gw_qp_handle;
+
+/* What a send WQE leaves behind for its completion; one per WQEBB, used at the WQE's first. */
+struct gw_sq_slot {
+    uint64_t wr_id;
+    uint64_t end; /* index after the WQE's last WQEBB; 32 bits count */
+} __attribute__((aligned(16)));
+
+/* Finds a CQE's queue pair: open addressing by QPN, 0 is free. Changed by the host before kernels start. */
+struct gw_qp_entry {
+    uint32_t qpn;
+    uint32_t pad;
+    struct gw_qp_handle *qp;
+};
+
+struct gw_cq_handle {
+    uint32_t size, version;
+    uint32_t cqn;
+    uint32_t flags; /* enum gw_cq_flags */
+    uint8_t *cqe;   /* the ring; entries of 64 bytes */
+    uint32_t cqes;  /* a power of two */
+    uint32_t table_mask;
+    struct gw_qp_entry *table;
+    uint32_t *dbrec;
+    struct gw_cq *host; /* on CPU threads: for sleeping and for NICs inside the process; else NULL */
+    uint8_t pad0[64];
+
+    /* Written by the poller. */
+    uint32_t lock;
+    uint32_t ci;      /* entries consumed */
+    uint32_t dropped; /* entries of unknown queue pairs */
+    uint8_t pad1[372];
+} __attribute__((aligned(GW_HANDLE_BYTES)));
+
+/* May a queue pair be posted to? */
+enum gw_qp_state {
+    GW_QP_READY = 0,
+    GW_QP_NOT_CONNECTED = 1,
+    GW_QP_FAULTED = 2, /* an error completion has been polled; .fault says which */
+};
+
+struct gw_qp_handle {
+    uint32_t size, version;
+    uint32_t flags; /* enum gw_qp_flags */
+    uint32_t max_inline;
+    struct gw_mlx5_sq sq;
+    struct gw_mlx5_rq rq;
+    uint32_t *dbrec;
+    uint64_t *db; /* the NIC's register, or the doorbell proxy's mailbox */
+    struct gw_sq_slot *slot;
+    uint64_t *rq_wr_id;
+    struct gw_cq *host; /* as in the CQ's handle */
+    uint32_t max_send_sge, max_recv_sge;
+    uint32_t rq_wqes; /* receives that may be posted at once */
+    uint8_t pad0[20];
+
+    /* Written by threads that post sends. */
+    uint32_t sq_resv; /* WQEBBs reserved so far */
+    uint32_t pad1;
+    uint64_t sq_word; /* published WQEBBs, and who has yet to ring for them: see gw_sq_publish_ */
+    uint8_t pad2[112];
+
+    /* Written by threads that post receives. */
+    uint32_t rq_resv;
+    uint32_t rq_ready;
+    uint8_t pad3[56];
+
+    /* Written by the pollers of its CQs. */
+    uint32_t sq_ci; /* WQEBBs that have completed */
+    uint32_t rq_ci;
+    uint32_t state; /* enum gw_qp_state */
+    uint32_t fault_claim;
+    uint32_t fault_status, fault_syndrome, fault_vendor, fault_recv;
+    uint64_t fault_wr_id;
+    uint32_t fault_index;
+    uint8_t pad4[84];
+} __attribute__((aligned(GW_HANDLE_BYTES)));
+
+#ifdef __cplusplus
+static_assert(sizeof(struct gw_cq_handle) == GW_HANDLE_BYTES, "handle size");
+static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
+#else
+_Static_assert(sizeof(struct gw_cq_handle) == GW_HANDLE_BYTES, "handle size");
+_Static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
+#endif
+
+/* ---- compatible calls ------------------------------------------------------------------------------------- */
+
+/*
+ * Posts the list `wr`, as ibv_post_send: 0, or a positive errno value with *bad_wr the first request that was not posted;
+ * those before it are posted. SEND, SEND_WITH_IMM, SEND_WITH_INV, RDMA_WRITE, RDMA_WRITE_WITH_IMM, RDMA_READ and the two
+ * atomics; IBV_SEND_SIGNALED, FENCE, SOLICITED and INLINE. The payload of an inline request is read before it returns.
+ * ENOMEM: the queue is full, or too many entries or inline bytes. EINVAL: not connected, or a request that makes no
+ * sense. EOPNOTSUPP: another opcode.
+ */
+GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
+
+/* As ibv_post_recv. ENOMEM: the queue is full. EINVAL: too many entries. Also before the queue pair is connected. */
+GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
+
+/*
+ * As ibv_poll_cq: takes up to n completions and returns how many, 0 when there is none *or another thread is polling*.
+ * After it has returned, everything that the completions announce is visible to the calling thread.
+ */
+GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc);
+
+/* ---- typed calls ------------------------------------------------------------------------------------------ */
+
+enum gw_post_flags {
+    GW_SIGNALED = GW_MLX5_SIGNALED,   /* complete with a CQE on success too */
+    GW_SOLICITED = GW_MLX5_SOLICITED, /* the peer's CQE is a solicited event */
+    GW_FENCED = GW_MLX5_FENCE,        /* start only when earlier READs and atomics are done */
+    GW_DEFER = 0x100,                 /* do not ring: the next post without it, or gw_ring, does */
+};
+
+/*
+ * Each posts one request of one local stretch [laddr, laddr + len), and returns
+ *   0           posted;
+ *   -EAGAIN     the queue is full: poll the CQ and try again. Nothing was posted;
+ *   -ENOTCONN   not connected, -EIO: the queue pair has failed (gw_qp_fault on the host says how).
+ * len is at most 2^30; 0 makes a message without payload. laddr and raddr are addresses as the regions were
+ * registered (gw_mr.addr + offset). The buffer must stay as it is until the completion of this or of a later signalled
+ * request of the queue pair. Before a request is announced to the NIC the calling thread's earlier writes are made
+ * visible to it; writes of *other* threads are if they happened before the call (a barrier suffices).
+ */
+GW_FN int gw_put(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len,
+                 uint32_t flags, uint64_t wr_id);
+/* With an immediate (host order), which takes a receive at the peer and completes there: the peer reads it with gw_wc_imm. */
+GW_FN int gw_put_imm(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                     uint32_t len, uint32_t imm, uint32_t flags, uint64_t wr_id);
+/* READ: from the peer into laddr. */
+GW_FN int gw_get(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len,
+                 uint32_t flags, uint64_t wr_id);
+/*
+ * gw_put_imm or gw_put by a whole warp: each lane posts one request with its own arguments, all with one reservation
+ * and one doorbell. Every thread of the warp must call it; those with on == 0 post nothing. with_imm must be the same in all.
+ * All or none: the same value is returned to every lane.
+ */
+GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                       uint32_t len, int with_imm, uint32_t imm, uint32_t flags, uint64_t wr_id);
+/* Into the peer's next receive. */
+GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags, uint64_t wr_id);
+
+/* Posts n receives without a buffer (for WRITE_WITH_IMM); their completions carry wr_id. -EAGAIN: not n free; none was posted. */
+GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id);
+/* One receive into [laddr, laddr + len). -EAGAIN: full. */
+GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint64_t wr_id);
+
+/* Rings for everything that was posted with GW_DEFER. */
+GW_FN void gw_ring(struct gw_qp_handle *qp);
+
+/*
+ * Polls until there is a completion (returns how many, at most n), the deadline has passed (0), or *stop became non-zero
+ * or stop_fd readable (-ECANCELED; stop may be NULL, stop_fd -1). deadline_ns is on this executor's clock: gw_clock_ns() + what it
+ * may take. CPU threads soon sleep, when the CQ was made with GW_CQ_SLEEP; a *stop alone does not wake them, stop_fd does (in a
+ * loop's stage: &ctl->shared->stop, ctl->wake_fd). The GPU spins and ignores stop_fd.
+ */
+GW_FN int gw_wait_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc, uint64_t deadline_ns, const uint32_t *stop,
+                     int stop_fd);
+
+/* A completion's immediate in host order. */
+GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)
+{
+    return gw_be32(wc->imm_data);
+}
+
+#include <gpuwire/verbs_impl.h>
+
+#endif

@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs_impl.h: how verbs_device.h posts and polls. Included by it; names that end in _ are private.
+ *
+ * The queues and records lie in host memory that the NIC reads and writes; handles and slots lie in the executor's own
+ * memory and are touched by its threads alone. Hence two scopes: what the NIC must see in order is ordered for the
+ * system, what only threads of the executor share is ordered for the GPU (_gpu: cheaper there, the same on a CPU).
+ */
+#ifndef GPUWIRE_VERBS_IMPL_H
+#define GPUWIRE_VERBS_IMPL_H
+
+/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h. */
+enum { GW_ONE_USER_ = 1, GW_SIGNAL_ALL_ = 2 };
+
+#ifdef __CUDACC__
+/* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. */
+GW_FN void gw_cpu_nudge_(struct gw_cq *cq)
+{
+    (void)cq;
+}
+GW_FN int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd)
+{
+    (void)cq, (void)deadline_ns, (void)stop, (void)stop_fd;
+    return 0;
+}
+#else
+#ifdef __cplusplus
+extern "C" {
+#endif
+GW_API void gw_cpu_nudge_(struct gw_cq *cq);
+GW_API int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+/* ---- the send queue --------------------------------------------------------------------------------------- */
+
+/*
+ * Reserves n WQEBBs and returns 0 and their first index, or -EAGAIN. Never waits for completions. With several posters:
+ * add first and look then, because an addition never fails under contention as compare-and-swap does; who finds
+ * that there was no room takes the addition back, which works from the top down only. A thread below waits for those above it, all of which
+ * are taking theirs back too, or for room: if one above has found room since, there is room for this one.
+ */
+GW_FN int gw_sq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint32_t *first)
+{
+    uint32_t room = qp->sq.wqebbs - n, at, round = 0;
+
+    /* Acquire: the poller's reads of what lies in the freed WQEBBs' slots come before our overwriting them. */
+    uint32_t ci = gw_ld_acquire_u32_gpu(&qp->sq_ci);
+
+    if (n > qp->sq.wqebbs) return -EAGAIN;
+    at = gw_ld_relaxed_u32_gpu(&qp->sq_resv);
+    if (at - ci > room) return -EAGAIN;
+    if (qp->flags & GW_ONE_USER_) {
+        gw_st_relaxed_u32_gpu(&qp->sq_resv, at + n);
+        *first = at;
+        return 0;
+    }
+    at = gw_add_relaxed_u32_gpu(&qp->sq_resv, n);
+    while (at - ci > room) {
+        if (gw_cas_relaxed_u32_gpu(&qp->sq_resv, at + n, at) == at + n) return -EAGAIN;
+        gw_pause(round++);
+        ci = gw_ld_acquire_u32_gpu(&qp->sq_ci);
+    }
+    *first = at;
+    return 0;
+}
+
+GW_FN void gw_sq_slot_(const struct gw_qp_handle *qp, uint32_t first, uint32_t n, uint64_t wr_id)
+{
+    gw_st_relaxed_2u64(&qp->slot[first & (qp->sq.wqebbs - 1)], wr_id, first + n);
+}
+
+/* Tells the NIC about everything up to `next`. fence: 1 unless the caller has a release fence behind all those WQEs. */
+GW_FN void gw_sq_doorbell_(struct gw_qp_handle *qp, uint32_t next, int fence)
+{
+    /* WQEs (our own, and those of posters whose word we have read) before the record: a NIC that sees the new count reads them. */
+    if (fence) gw_fence_release();
+    gw_st_relaxed_u32(&qp->dbrec[GW_MLX5_DBREC_SEND], gw_mlx5_dbrec_be(next));
+    /* Record before register: a NIC that was rung reads the record once, and must not find the old count there. */
+    gw_fence_release();
+    gw_mmio_st64(qp->db, gw_mlx5_sq_db_be(next, qp->sq.qpn));
+    if (!qp->host) return;
+    /* On a CPU the register may be mapped write-combining: a full fence empties the combining buffer, else the ring could sit there. */
+    gw_fence_sc();
+    gw_cpu_nudge_(qp->host);
+}
+
+/*
+ * With several posters one word holds who publishes and who rings, so that both are one atomic operation:
+ *   63…48  WQEBBs published (mod 2^16: the queue has at most 2^15)
+ *   47…24  rings asked for since the last time somebody rang for all
+ *   23…0   posts without a ring since then
+ */
+#define GW_SQ_PUBLISHED_ 48
+#define GW_SQ_ASK_       ((uint64_t)1 << 24)
+#define GW_SQ_DEFERRED_  ((uint64_t)1)
+#define GW_SQ_LOW_       (((uint64_t)1 << GW_SQ_PUBLISHED_) - 1)
+
+/*
+ * Rings, and again while others ask. Whoever's ask found none pending is the ringer; the others leave at once, their
+ * request rung for by it before it can leave: its leaving is a CAS on the very word they add to. It is kept
+ * here at most until the queue is full, for then nobody publishes.
+ */
+GW_FN void gw_sq_ring_for_all_(struct gw_qp_handle *qp, uint64_t word, int fence)
+{
+    for (;;) {
+        uint64_t seen;
+
+        gw_sq_doorbell_(qp, (uint32_t)(word >> GW_SQ_PUBLISHED_), fence);
+        /* Release: the next ringer's record comes after ours. */
+        seen = gw_cas_release_u64_gpu(&qp->sq_word, word, word & ~GW_SQ_LOW_);
+        if (seen == word) return;
+        word = seen;
+        fence = 1; /* others' WQEs: only a fence after having read their word makes them precede our record */
+    }
+}
+
+/* Publishes the WQEs at [first, first + n) in queue order, and rings unless told to defer. */
+GW_FN void gw_sq_publish_(struct gw_qp_handle *qp, uint32_t first, uint32_t n, uint32_t flags)
+{
+    uint64_t word, add = ((uint64_t)n << GW_SQ_PUBLISHED_) + (flags & GW_DEFER ? GW_SQ_DEFERRED_ : GW_SQ_ASK_);
+    uint32_t round = 0;
+
+    if (qp->flags & GW_ONE_USER_) {
+        if (!(flags & GW_DEFER)) gw_sq_doorbell_(qp, first + n, 1);
+        return;
+    }
+    /* Our WQEs before our publishing them: whoever reads the word may ring for them, and the NIC read them at once. */
+    gw_fence_release();
+    /* Earlier reservations first: a record covers everything below it. They are only writing their WQEs. */
+    while (gw_ld_relaxed_u64_gpu(&qp->sq_word) >> GW_SQ_PUBLISHED_ != (first & 0xffff)) gw_pause(round++);
+    /* Acquire: the last ringer's record comes before ours. */
+    word = gw_add_acquire_u64_gpu(&qp->sq_word, add);
+    if (flags & GW_DEFER || (word & GW_SQ_LOW_) >= GW_SQ_ASK_) return;
+    /* Nothing asked and nothing deferred: what we ring for is ours alone, and our fence above stands behind it. */
+    gw_sq_ring_for_all_(qp, word + add, (word & GW_SQ_LOW_) != 0);
+}
+
+GW_FN void gw_ring(struct gw_qp_handle *qp)
+{
+    uint64_t word;
+
+    if (qp->flags & GW_ONE_USER_) {
+        gw_sq_doorbell_(qp, gw_ld_relaxed_u32_gpu(&qp->sq_resv), 1);
+        return;
+    }
+    word = gw_add_acquire_u64_gpu(&qp->sq_word, GW_SQ_ASK_);
+    if ((word & GW_SQ_LOW_) < GW_SQ_ASK_) gw_sq_ring_for_all_(qp, word + GW_SQ_ASK_, 1);
+}
+
+/* ---- typed calls ------------------------------------------------------------------------------------------ */
+
+GW_FN int gw_qp_usable_(const struct gw_qp_handle *qp)
+{
+    uint32_t state = gw_ld_relaxed_u32_gpu(&qp->state);
+
+    if (state == GW_QP_READY) return 0;
+    return state == GW_QP_FAULTED ? -EIO : -ENOTCONN;
+}
+
+GW_FN uint32_t gw_ctrl_flags_(const struct gw_qp_handle *qp, uint32_t flags)
+{
+    flags &= GW_SIGNALED | GW_SOLICITED | GW_FENCED;
+    return qp->flags & GW_SIGNAL_ALL_ ? flags | GW_SIGNALED : flags;
+}
+
+GW_FN int gw_post_rdma_(struct gw_qp_handle *qp, uint32_t opcode, uint64_t laddr, uint32_t lkey, uint64_t raddr,
+                        uint32_t rkey, uint32_t len, uint32_t imm_be, uint32_t flags, uint64_t wr_id)
+{
+    uint32_t at;
+    int err = gw_qp_usable_(qp);
+
+    if (err) return err;
+    err = gw_sq_reserve_(qp, 1, &at);
+    if (err) return err;
+    gw_mlx5_put_rdma(&qp->sq, at, opcode, gw_ctrl_flags_(qp, flags), imm_be, raddr, rkey, laddr, len, lkey);
+    gw_sq_slot_(qp, at, 1, wr_id);
+    gw_sq_publish_(qp, at, 1, flags);
+    return 0;
+}
+
+GW_FN int gw_put(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len,
+                 uint32_t flags, uint64_t wr_id)
+{
+    return gw_post_rdma_(qp, GW_MLX5_WRITE, laddr, lkey, raddr, rkey, len, 0, flags, wr_id);
+}
+
+GW_FN int gw_put_imm(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                     uint32_t len, uint32_t imm, uint32_t flags, uint64_t wr_id)
+{
+    return gw_post_rdma_(qp, GW_MLX5_WRITE_IMM, laddr, lkey, raddr, rkey, len, gw_be32(imm), flags, wr_id);
+}
+
+GW_FN int gw_get(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len,
+                 uint32_t flags, uint64_t wr_id)
+{
+    return gw_post_rdma_(qp, GW_MLX5_READ, laddr, lkey, raddr, rkey, len, 0, flags, wr_id);
+}
+
+GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags, uint64_t wr_id)
+{
+    uint32_t at;
+    int err = gw_qp_usable_(qp);
+
+    if (err) return err;
+    err = gw_sq_reserve_(qp, 1, &at);
+    if (err) return err;
+    gw_mlx5_put_send(&qp->sq, at, GW_MLX5_SEND, gw_ctrl_flags_(qp, flags), 0, laddr, len, lkey);
+    gw_sq_slot_(qp, at, 1, wr_id);
+    gw_sq_publish_(qp, at, 1, flags);
+    return 0;
+}
+
+GW_FN uint32_t gw_bits_(uint32_t x)
+{
+    uint32_t n = 0;
+
+    for (; x; x &= x - 1) n++;
+    return n;
+}
+
+GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                       uint32_t len, int with_imm, uint32_t imm, uint32_t flags, uint64_t wr_id)
+{
+    uint32_t mask = gw_warp_mask(), posting = gw_ballot(mask, on), n = gw_bits_(posting), at = 0, mine;
+    int err = 0;
+
+    if (!n) return 0;
+    if (gw_lane() == 0) {
+        err = gw_qp_usable_(qp);
+        if (!err) err = gw_sq_reserve_(qp, n, &at);
+    }
+    err = (int)gw_shfl_u32(mask, (uint32_t)err, 0);
+    at = gw_shfl_u32(mask, at, 0);
+    if (err) return err;
+    if (on) {
+        mine = at + gw_bits_(posting & ((1u << gw_lane()) - 1));
+        gw_mlx5_put_rdma(&qp->sq, mine, with_imm ? GW_MLX5_WRITE_IMM : GW_MLX5_WRITE, gw_ctrl_flags_(qp, flags),
+                         with_imm ? gw_be32(imm) : 0, raddr, rkey, laddr, len, lkey);
+        gw_sq_slot_(qp, mine, 1, wr_id);
+    }
+    /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
+    gw_syncwarp(mask);
+    if (gw_lane() == 0) gw_sq_publish_(qp, at, n, flags);
+    return 0;
+}
+
+/* ---- the receive queue ------------------------------------------------------------------------------------ */
+
+GW_FN int gw_rq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint32_t *first)
+{
+    uint32_t room = qp->rq_wqes - n, at, round = 0;
+    uint32_t ci = gw_ld_acquire_u32_gpu(&qp->rq_ci); /* as in gw_sq_reserve_ */
+
+    if (n > qp->rq_wqes) return -EAGAIN;
+    at = gw_ld_relaxed_u32_gpu(&qp->rq_resv);
+    if (at - ci > room) return -EAGAIN;
+    if (qp->flags & GW_ONE_USER_) {
+        gw_st_relaxed_u32_gpu(&qp->rq_resv, at + n);
+        *first = at;
+        return 0;
+    }
+    at = gw_add_relaxed_u32_gpu(&qp->rq_resv, n);
+    while (at - ci > room) {
+        if (gw_cas_relaxed_u32_gpu(&qp->rq_resv, at + n, at) == at + n) return -EAGAIN;
+        gw_pause(round++);
+        ci = gw_ld_acquire_u32_gpu(&qp->rq_ci);
+    }
+    *first = at;
+    return 0;
+}
+
+/* Receives need no doorbell: the NIC reads the record when a message comes. */
+GW_FN void gw_rq_publish_(struct gw_qp_handle *qp, uint32_t first, uint32_t n)
+{
+    uint32_t round = 0;
+
+    if (!(qp->flags & GW_ONE_USER_))
+        /* In order, and acquire: the earlier poster's WQEs and record precede our record. */
+        while (gw_ld_acquire_u32_gpu(&qp->rq_ready) != first) gw_pause(round++);
+    /* WQEs before the record: the NIC takes them as soon as it sees the count. */
+    gw_fence_release();
+    gw_st_relaxed_u32(&qp->dbrec[GW_MLX5_DBREC_RECV], gw_mlx5_dbrec_be(first + n));
+    /* Release: our record precedes the next poster's. */
+    gw_st_release_u32_gpu(&qp->rq_ready, first + n);
+}
+
+GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint64_t wr_id)
+{
+    struct gw_mlx5_sge sge;
+    uint32_t at;
+    int err;
+
+    sge.addr = laddr;
+    sge.length = len;
+    sge.lkey = lkey;
+    if (len >> 31) return -EINVAL;
+    err = gw_rq_reserve_(qp, 1, &at);
+    if (err) return err;
+    gw_mlx5_put_recv(&qp->rq, at, &sge, 1, qp->max_recv_sge);
+    gw_st_relaxed_u64(&qp->rq_wr_id[at & (qp->rq.wqes - 1)], wr_id);
+    gw_rq_publish_(qp, at, 1);
+    return 0;
+}
+
+GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id)
+{
+    uint32_t at, i;
+    int err = gw_rq_reserve_(qp, n, &at);
+
+    if (err) return err;
+    for (i = 0; i < n; i++) {
+        gw_mlx5_put_recv(&qp->rq, at + i, NULL, 0, qp->max_recv_sge);
+        gw_st_relaxed_u64(&qp->rq_wr_id[(at + i) & (qp->rq.wqes - 1)], wr_id);
+    }
+    gw_rq_publish_(qp, at, n);
+    return 0;
+}
+
+/* ---- libibverbs' structs ---------------------------------------------------------------------------------- */
+
+/* Fills *out from *wr; returns its length in 16-byte units or a negative errno as ibv_post_send would give. */
+GW_FN int gw_wr_from_ibv_(const struct gw_qp_handle *qp, const struct ibv_send_wr *wr, struct gw_mlx5_wr *out)
+{
+    uint64_t bytes = 0;
+    int i, atomic = 0;
+
+    switch (wr->opcode) {
+    case IBV_WR_SEND: out->opcode = GW_MLX5_SEND; break;
+    case IBV_WR_SEND_WITH_IMM: out->opcode = GW_MLX5_SEND_IMM; break;
+    case IBV_WR_SEND_WITH_INV: out->opcode = GW_MLX5_SEND_INVAL; break;
+    case IBV_WR_RDMA_WRITE: out->opcode = GW_MLX5_WRITE; break;
+    case IBV_WR_RDMA_WRITE_WITH_IMM: out->opcode = GW_MLX5_WRITE_IMM; break;
+    case IBV_WR_RDMA_READ: out->opcode = GW_MLX5_READ; break;
+    case IBV_WR_ATOMIC_CMP_AND_SWP: out->opcode = GW_MLX5_ATOMIC_CS, atomic = 1; break;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD: out->opcode = GW_MLX5_ATOMIC_FA, atomic = 1; break;
+    default: return -EOPNOTSUPP;
+    }
+    if (wr->num_sge < 0) return -EINVAL;
+    if ((uint32_t)wr->num_sge > qp->max_send_sge) return -ENOMEM;
+    out->flags = (uint8_t)((wr->send_flags & IBV_SEND_SIGNALED || qp->flags & GW_SIGNAL_ALL_ ? GW_MLX5_SIGNALED : 0) |
+                           (wr->send_flags & IBV_SEND_SOLICITED ? GW_MLX5_SOLICITED : 0) |
+                           (wr->send_flags & IBV_SEND_FENCE ? GW_MLX5_FENCE : 0));
+    out->inl = (wr->send_flags & IBV_SEND_INLINE) != 0;
+    out->num_sge = (uint32_t)wr->num_sge;
+    out->sge = (const struct gw_mlx5_sge *)wr->sg_list; /* the same layout: mlx5.h */
+    out->imm_be = wr->opcode == IBV_WR_SEND_WITH_INV ? gw_be32(wr->invalidate_rkey) : wr->imm_data;
+    out->raddr = atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr;
+    out->rkey = atomic ? wr->wr.atomic.rkey : wr->wr.rdma.rkey;
+    out->compare = atomic ? wr->wr.atomic.compare_add : 0;
+    out->swap_or_add = out->opcode == GW_MLX5_ATOMIC_CS ? wr->wr.atomic.swap : out->compare;
+    if (out->inl) {
+        for (i = 0; i < wr->num_sge; i++) bytes += wr->sg_list[i].length;
+        if (bytes > qp->max_inline) return -ENOMEM;
+    }
+    return gw_mlx5_wr_units(out);
+}
+
+/* Posts the requests from wr up to end, which take bbs WQEBBs: all, or none and -EAGAIN. */
+GW_FN int gw_post_run_(struct gw_qp_handle *qp, const struct ibv_send_wr *wr, const struct ibv_send_wr *end, uint32_t bbs)
+{
+    struct gw_mlx5_wr w;
+    uint32_t first, at, n;
+    int err = gw_sq_reserve_(qp, bbs, &first);
+
+    if (err) return err;
+    for (at = first; wr != end; wr = wr->next, at += n) {
+        n = gw_mlx5_wqebbs((uint32_t)gw_wr_from_ibv_(qp, wr, &w));
+        gw_mlx5_put_wr(&qp->sq, at, &w);
+        gw_sq_slot_(qp, at, n, wr->wr_id);
+    }
+    gw_sq_publish_(qp, first, bbs, 0);
+    return 0;
+}
+
+GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
+{
+    uint32_t max = qp->sq.wqebbs;
+    int err = gw_ld_relaxed_u32_gpu(&qp->state) == GW_QP_NOT_CONNECTED ? EINVAL : 0;
+
+    while (wr && !err) {
+        struct ibv_send_wr *end = wr;
+        struct gw_mlx5_wr w;
+        uint32_t bbs = 0;
+
+        /* As long a run as is sound; then post it, in pieces of one request when there is no room for all. */
+        for (; end; end = end->next) {
+            int units = gw_wr_from_ibv_(qp, end, &w);
+            uint32_t n = units < 0 ? 0 : gw_mlx5_wqebbs((uint32_t)units);
+
+            if (units < 0) err = -units;
+            if (units < 0 || bbs + n > qp->sq.wqebbs || (bbs && bbs + n > max)) break;
+            bbs += n;
+        }
+        if (!bbs && !err) err = ENOMEM; /* one request larger than the queue */
+        if (!bbs) break;
+        if (!gw_post_run_(qp, wr, end, bbs)) {
+            wr = end;
+        } else if (wr->next == end) {
+            err = ENOMEM;
+        } else {
+            err = 0; /* a request behind the run may be bad: it is found again when its turn comes */
+            max = 1;
+        }
+    }
+    if (err) *bad_wr = wr;
+    return err;
+}
+
+GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
+{
+    for (; wr; wr = wr->next) {
+        uint32_t at, i, bad = wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->max_recv_sge;
+
+        for (i = 0; !bad && i < (uint32_t)wr->num_sge; i++) bad = wr->sg_list[i].length >> 31;
+        if (bad || gw_rq_reserve_(qp, 1, &at)) {
+            *bad_wr = wr;
+            return bad ? EINVAL : ENOMEM;
+        }
+        gw_mlx5_put_recv(&qp->rq, at, (const struct gw_mlx5_sge *)wr->sg_list, (uint32_t)wr->num_sge, qp->max_recv_sge);
+        gw_st_relaxed_u64(&qp->rq_wr_id[at & (qp->rq.wqes - 1)], wr->wr_id);
+        gw_rq_publish_(qp, at, 1);
+    }
+    return 0;
+}
+
+/* ---- completions ------------------------------------------------------------------------------------------ */
+
+GW_FN uint32_t gw_wc_status_(uint32_t syndrome)
+{
+    switch (syndrome) {
+    case GW_MLX5_SYND_LOCAL_LENGTH: return IBV_WC_LOC_LEN_ERR;
+    case GW_MLX5_SYND_LOCAL_QP_OP: return IBV_WC_LOC_QP_OP_ERR;
+    case GW_MLX5_SYND_LOCAL_PROT: return IBV_WC_LOC_PROT_ERR;
+    case GW_MLX5_SYND_FLUSHED: return IBV_WC_WR_FLUSH_ERR;
+    case GW_MLX5_SYND_BIND: return IBV_WC_MW_BIND_ERR;
+    case GW_MLX5_SYND_BAD_RESP: return IBV_WC_BAD_RESP_ERR;
+    case GW_MLX5_SYND_LOCAL_ACCESS: return IBV_WC_LOC_ACCESS_ERR;
+    case GW_MLX5_SYND_REM_INV_REQ: return IBV_WC_REM_INV_REQ_ERR;
+    case GW_MLX5_SYND_REM_ACCESS: return IBV_WC_REM_ACCESS_ERR;
+    case GW_MLX5_SYND_REM_OP: return IBV_WC_REM_OP_ERR;
+    case GW_MLX5_SYND_RETRY_EXC: return IBV_WC_RETRY_EXC_ERR;
+    case GW_MLX5_SYND_RNR_EXC: return IBV_WC_RNR_RETRY_EXC_ERR;
+    case GW_MLX5_SYND_ABORTED: return IBV_WC_REM_ABORT_ERR;
+    default: return IBV_WC_GENERAL_ERR;
+    }
+}
+
+GW_FN struct gw_qp_handle *gw_cq_find_(const struct gw_cq_handle *cq, uint32_t qpn)
+{
+    uint32_t i = qpn * 2654435769u >> 8;
+
+    for (; cq->table[i & cq->table_mask].qpn; i++)
+        if (cq->table[i & cq->table_mask].qpn == qpn) return cq->table[i & cq->table_mask].qp;
+    return NULL;
+}
+
+/* Keeps the first error of a queue pair. Pollers of its two CQs may meet here: who claims it writes it. */
+GW_FN void gw_qp_fail_(struct gw_qp_handle *qp, const struct gw_mlx5_wc *c, uint64_t wr_id)
+{
+    if (gw_cas_relaxed_u32_gpu(&qp->fault_claim, 0, 1)) return;
+    qp->fault_status = gw_wc_status_(c->syndrome);
+    qp->fault_syndrome = c->syndrome;
+    qp->fault_vendor = c->vendor;
+    qp->fault_recv = c->opcode == GW_MLX5_CQE_RESP_ERR;
+    qp->fault_index = c->wqe_counter;
+    qp->fault_wr_id = wr_id;
+    /* Release, to the system because the host reads it too: who sees the state sees the whole fault. */
+    gw_st_release_u32(&qp->state, GW_QP_FAULTED);
+}
+
+GW_FN void gw_wc_fill_(struct ibv_wc *wc, const struct gw_mlx5_wc *c)
+{
+    wc->status = (enum ibv_wc_status)(gw_mlx5_wc_is_error(c) ? gw_wc_status_(c->syndrome) : IBV_WC_SUCCESS);
+    wc->opcode = IBV_WC_SEND;
+    wc->vendor_err = c->vendor;
+    wc->byte_len = c->byte_cnt;
+    wc->imm_data = c->imm_be;
+    wc->qp_num = c->qpn;
+    wc->src_qp = c->src_qp;
+    wc->wc_flags = 0;
+    wc->pkey_index = 0;
+    wc->slid = 0;
+    wc->sl = 0;
+    wc->dlid_path_bits = 0;
+    if (c->opcode == GW_MLX5_CQE_REQ || c->opcode == GW_MLX5_CQE_REQ_ERR) {
+        switch (c->wqe_opcode) {
+        case GW_MLX5_WRITE_IMM: wc->wc_flags = IBV_WC_WITH_IMM; wc->opcode = IBV_WC_RDMA_WRITE; break;
+        case GW_MLX5_WRITE: wc->opcode = IBV_WC_RDMA_WRITE; break;
+        case GW_MLX5_SEND_IMM: wc->wc_flags = IBV_WC_WITH_IMM; break;
+        case GW_MLX5_READ: wc->opcode = IBV_WC_RDMA_READ; break;
+        case GW_MLX5_ATOMIC_CS: wc->opcode = IBV_WC_COMP_SWAP; wc->byte_len = 8; break;
+        case GW_MLX5_ATOMIC_FA: wc->opcode = IBV_WC_FETCH_ADD; wc->byte_len = 8; break;
+        default: break;
+        }
+        return;
+    }
+    wc->opcode = c->opcode == GW_MLX5_CQE_RESP_WR_IMM ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+    if (c->opcode == GW_MLX5_CQE_RESP_WR_IMM || c->opcode == GW_MLX5_CQE_RESP_SEND_IMM)
+        wc->wc_flags = IBV_WC_WITH_IMM;
+    else if (c->opcode == GW_MLX5_CQE_RESP_SEND_INV)
+        wc->wc_flags = IBV_WC_WITH_INV, wc->invalidated_rkey = gw_be32(c->imm_be);
+    if (c->grh) wc->wc_flags |= IBV_WC_GRH;
+}
+
+/* Takes one entry that is ours: retires what it stands for. 1: *wc tells it; 0: it belongs to no queue pair (any more). */
+GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, struct ibv_wc *wc)
+{
+    struct gw_mlx5_wc c;
+    struct gw_qp_handle *qp;
+    uint64_t wr_id, end;
+
+    if (gw_mlx5_cqe_parse(cqe, &c)) return 0;
+    qp = gw_cq_find_(cq, c.qpn);
+    if (!qp) return 0;
+    if (c.opcode == GW_MLX5_CQE_REQ || c.opcode == GW_MLX5_CQE_REQ_ERR) {
+        gw_ld_relaxed_2u64(&qp->slot[c.wqe_counter & (qp->sq.wqebbs - 1)], &wr_id, &end);
+        /* Release: our reads of the slot and of the entry come before the poster that sees the room overwrites them. */
+        gw_st_release_u32_gpu(&qp->sq_ci, (uint32_t)end);
+    } else {
+        uint32_t at = gw_ld_relaxed_u32_gpu(&qp->rq_ci); /* receives complete in order */
+
+        wr_id = gw_ld_relaxed_u64(&qp->rq_wr_id[at & (qp->rq.wqes - 1)]);
+        gw_st_release_u32_gpu(&qp->rq_ci, at + 1); /* as above */
+    }
+    gw_wc_fill_(wc, &c);
+    wc->wr_id = wr_id;
+    if (gw_mlx5_wc_is_error(&c)) gw_qp_fail_(qp, &c, wr_id);
+    return 1;
+}
+
+GW_FN const struct gw_mlx5_cqe *gw_cq_entry_(const struct gw_cq_handle *cq, uint32_t ci)
+{
+    return (const struct gw_mlx5_cqe *)(cq->cqe + (size_t)(ci & (cq->cqes - 1)) * GW_MLX5_CQE);
+}
+
+GW_FN int gw_cq_ready_(const struct gw_cq_handle *cq, uint32_t ci)
+{
+    return gw_mlx5_cqe_ready(gw_ld_relaxed_u8(&gw_cq_entry_(cq, ci)->op_own), ci, cq->cqes);
+}
+
+GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
+{
+    uint32_t ci, ready = 0, i, drop = 0;
+    int got = 0;
+
+    if (cq->host && !gw_cq_ready_(cq, gw_ld_relaxed_u32_gpu(&cq->ci))) gw_cpu_nudge_(cq->host);
+    /* Acquire: what the last poller did comes first. Held: whatever is there is being taken, so there is nothing for us. */
+    if (!(cq->flags & GW_ONE_USER_) && gw_exch_acquire_u32_gpu(&cq->lock, 1)) return 0;
+    ci = gw_ld_relaxed_u32_gpu(&cq->ci);
+    while (n > 0 && ready < (uint32_t)n && ready < cq->cqes && gw_cq_ready_(cq, ci + ready)) ready++;
+    if (ready) {
+        /* Owner bytes before the entries' other bytes and before the payload that they announce. */
+        gw_fence_acquire();
+        for (i = 0; i < ready; i++) {
+            int is = gw_cq_take_(cq, gw_cq_entry_(cq, ci + i), wc + got);
+
+            got += is;
+            drop += !is;
+        }
+        if (drop) cq->dropped += drop;
+        gw_st_relaxed_u32_gpu(&cq->ci, ci + ready);
+        /* Relaxed: the CQ cannot overrun, so the NIC reuses an entry only after its queue pair's room was released above. */
+        gw_st_relaxed_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(ci + ready));
+    }
+    /* Release: everything above comes before the next poller. */
+    if (!(cq->flags & GW_ONE_USER_)) gw_st_release_u32_gpu(&cq->lock, 0);
+    return got;
+}
+
+#define GW_WAIT_SPIN_NS_ 20000 /* a CPU thread looks so long before it sleeps: what a wake-up costs */
+
+GW_FN int gw_wait_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc, uint64_t deadline_ns, const uint32_t *stop,
+                     int stop_fd)
+{
+    uint64_t start = gw_clock_ns(), now = start;
+    uint32_t round;
+    int got;
+
+    for (round = 0;; round++) {
+        got = gw_poll_cq(cq, n, wc);
+        if (got) return got;
+        /* On a GPU the stop word is a microsecond away, across the bus, so it is not looked at each time. */
+        if (stop && (cq->host || round % 32 == 0) && gw_ld_relaxed_u32(stop)) return -ECANCELED;
+        if (now >= deadline_ns) return 0;
+        if (!cq->host || now - start < GW_WAIT_SPIN_NS_) {
+            gw_pause(round);
+        } else {
+            got = gw_cpu_sleep_(cq->host, deadline_ns, stop, stop_fd);
+            if (got < 0) return got;
+        }
+        now = gw_clock_ns();
+    }
+}
+
+#endif
