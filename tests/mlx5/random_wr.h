@@ -3,7 +3,7 @@
 #ifndef GW_TESTS_MLX5_RANDOM_WR_H
 #define GW_TESTS_MLX5_RANDOM_WR_H
 
-#include <stdlib.h>
+#include <string.h>
 
 #include <gpuwire/mlx5.h>
 #include "tests/rnd.h"
@@ -16,19 +16,10 @@ struct random_wr_pool {
     uint8_t bytes[4096];
 };
 
-static inline struct random_wr_pool *random_wr_pool(uint64_t seed)
+static inline void random_wr_init(struct random_wr_pool *p, uint64_t seed)
 {
-    struct random_wr_pool *p = calloc(1, sizeof(*p));
-
-    if (!p) abort();
     p->rnd.state = seed;
     rnd_bytes(&p->rnd, p->bytes, sizeof(p->bytes));
-    return p;
-}
-
-static inline void random_wr_pool_free(struct random_wr_pool *p)
-{
-    free(p);
 }
 
 /* Entries for `room` inline bytes at most, anywhere in the pool's bytes, some empty. */
@@ -51,10 +42,11 @@ static inline struct gw_mlx5_wr random_wr(struct random_wr_pool *p, uint32_t max
     static const uint8_t ops[] = {GW_MLX5_SEND,      GW_MLX5_SEND_IMM, GW_MLX5_SEND_INVAL, GW_MLX5_WRITE,
                                   GW_MLX5_WRITE_IMM, GW_MLX5_READ,     GW_MLX5_ATOMIC_CS,  GW_MLX5_ATOMIC_FA};
     struct rnd *r = &p->rnd;
-    struct gw_mlx5_wr wr = {0};
+    struct gw_mlx5_wr wr;
     uint32_t i;
     int atomic;
 
+    memset(&wr, 0, sizeof(wr));
     wr.opcode = ops[rnd_below(r, 8)];
     atomic = gw_mlx5_head_units(wr.opcode) == 3;
     wr.flags = (uint8_t)((rnd_below(r, 2) ? GW_MLX5_SIGNALED : 0) | (rnd_below(r, 4) ? 0 : GW_MLX5_SOLICITED) |
