@@ -36,7 +36,8 @@ struct gw_serve_request {
 
 /* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. `arrived` is when the
  * request's completion became visible to the worker, `started` when the model got it, `done` when the model had
- * finished, `posted` just before the reply's work request was written. */
+ * finished, `posted` just before the reply's work request was written. What writing it and ringing the doorbell takes
+ * cannot be in the header that it sends, so the header has what that took for the worker's previous answer. */
 struct gw_serve_reply {
     uint32_t magic;
     uint16_t version;
@@ -44,7 +45,7 @@ struct gw_serve_reply {
     uint64_t id;
     uint64_t bytes; /* of the output tensor that follows; 0 unless status is GW_SERVE_OK */
     uint64_t arrived, started, done, posted;
-    uint64_t reserved;
+    uint64_t last_post_ns;
 };
 
 _Static_assert(sizeof(struct gw_serve_request) == 64, "the request header is one cache line");

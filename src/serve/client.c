@@ -1,0 +1,314 @@
+#include <gpuwire/client.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/exec.h>
+#include <gpuwire/verbs.h>
+
+#include "src/serve/http_client.h"
+#include "src/serve/wire.h"
+
+#define DEFAULT_TIMEOUT_NS 10000000000u
+#define SLOT_ALIGN         256u
+
+struct slot {
+    uint64_t sent; /* when it was submitted; 0: not in flight */
+    uint64_t id;
+};
+
+struct gw_client {
+    struct gw_http *http;
+    struct gw_exec *exec;
+    struct gw_device *dev;
+    struct gw_pd *pd;
+    struct gw_cq *cq;
+    struct gw_qp *qp;
+    struct gw_mem in, out; /* requests to send, answers as they come */
+    struct gw_mr *in_mr, *out_mr;
+    char *model, session[40];
+    struct gw_client_tensor input, output;
+    uint32_t slots;
+    uint64_t in_stride, out_stride;
+    uint64_t request_addr, request_stride;
+    uint32_t request_rkey;
+    struct slot *slot;
+    uint64_t submitted;
+    /* The worker's clock minus ours, from the answer that spent the least time on the network so far. */
+    int64_t clock_offset;
+    int64_t least_network;
+};
+
+static uint64_t align_up(uint64_t v) { return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN; }
+
+/* ---- set-up ---- */
+
+static int parse_tensor(const json_t *t, struct gw_client_tensor *out)
+{
+    const char *name = json_string_value(json_object_get(t, "name"));
+    const char *type = json_string_value(json_object_get(t, "datatype"));
+    const json_t *shape = json_object_get(t, "shape");
+    if (!name || !type || strcmp(type, "FP32") || json_array_size(shape) > 8) return -EPROTO;
+    snprintf(out->name, sizeof(out->name), "%s", name);
+    out->ndim = (uint32_t)json_array_size(shape);
+    out->bytes = sizeof(float);
+    for (uint32_t i = 0; i < out->ndim; i++) {
+        json_int_t dim = json_integer_value(json_array_get(shape, i));
+        if (dim <= 0 || __builtin_mul_overflow(out->bytes, (size_t)dim, &out->bytes) || out->bytes > UINT32_MAX / 2)
+            return -EPROTO;
+        out->dim[i] = dim;
+    }
+    return 0;
+}
+
+static int ask_model(struct gw_client *c)
+{
+    char path[300];
+    json_t *reply;
+    if (strlen(c->model) > 200 || strpbrk(c->model, "/?#% "))
+        return gw_error(-EINVAL, "model %s: not a model's name", c->model);
+    snprintf(path, sizeof(path), "v2/models/%s", c->model);
+    int error = gw_http_call(c->http, "GET", path, NULL, &reply);
+    if (error == -ENOENT) return gw_error(error, "the worker serves no model %s", c->model);
+    if (error) return error;
+    const json_t *in = json_object_get(reply, "inputs"), *out = json_object_get(reply, "outputs");
+    if (json_array_size(in) != 1 || json_array_size(out) != 1 || parse_tensor(json_array_get(in, 0), &c->input) ||
+        parse_tensor(json_array_get(out, 0), &c->output))
+        error = gw_error(-EPROTO, "model %s: its description is not one that a gpuwire worker gives", c->model);
+    json_decref(reply);
+    return error;
+}
+
+static int make_queues(struct gw_client *c, uint32_t slots)
+{
+    c->in_stride = align_up(sizeof(struct gw_serve_request) + c->input.bytes);
+    c->out_stride = align_up(sizeof(struct gw_serve_reply) + c->output.bytes);
+    int error = gw_exec_create("cpu", NULL, &c->exec);
+    if (!error) error = gw_device_open(NULL, c->exec, &c->dev);
+    if (!error) error = gw_pd_create(c->dev, &c->pd);
+    struct gw_cq_attr cq = {.cqe = GW_SERVE_MAX_SLOTS * 4, .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP, .qps = 1};
+    if (!error) error = gw_cq_create(c->dev, &cq, &c->cq);
+    struct gw_qp_attr qp = {.send_cq = c->cq, .recv_cq = c->cq, .max_send_wr = 2 * slots, .max_recv_wr = slots,
+                            .flags = GW_QP_ONE_POSTER};
+    if (!error) error = gw_qp_create(c->pd, &qp, &c->qp);
+    if (!error) error = gw_mem_alloc(c->exec, GW_MEM_HOST, slots * c->in_stride, &c->in);
+    if (!error) error = gw_mem_alloc(c->exec, GW_MEM_HOST, slots * c->out_stride, &c->out);
+    if (!error) error = gw_mr_register(c->pd, c->in.host, c->in.size, GW_MR_LOCAL_WRITE, &c->in_mr);
+    if (!error) error = gw_mr_register(c->pd, c->out.host, c->out.size, GW_MR_REMOTE_WRITE, &c->out_mr);
+    return error;
+}
+
+static int take_grant(struct gw_client *c, const json_t *reply, uint32_t asked, struct gw_endpoint *peer)
+{
+    const char *id = json_string_value(json_object_get(reply, "id"));
+    const char *endpoint = json_string_value(json_object_get(reply, "endpoint"));
+    const char *addr = json_string_value(json_object_get(reply, "request_addr"));
+    json_int_t slots = json_integer_value(json_object_get(reply, "slots"));
+    json_int_t stride = json_integer_value(json_object_get(reply, "request_stride"));
+    json_int_t rkey = json_integer_value(json_object_get(reply, "request_rkey"));
+    if (!id || strlen(id) >= sizeof(c->session) || strpbrk(id, "/?#% ") || !endpoint ||
+        gw_endpoint_parse(endpoint, peer) || !addr || sscanf(addr, "0x%" SCNx64, &c->request_addr) != 1 || slots < 1 ||
+        slots > asked || stride < (json_int_t)(sizeof(struct gw_serve_request) + c->input.bytes) || rkey < 0 ||
+        rkey > UINT32_MAX)
+        return gw_error(-EPROTO, "the worker's answer to a new session is not one that gpuwire gives");
+    strcpy(c->session, id);
+    c->slots = (uint32_t)slots;
+    c->request_stride = (uint64_t)stride;
+    c->request_rkey = (uint32_t)rkey;
+    return 0;
+}
+
+static int open_session(struct gw_client *c, uint32_t slots)
+{
+    struct gw_endpoint mine, peer;
+    char endpoint[GW_ENDPOINT_TEXT], addr[24];
+    json_t *reply;
+    gw_qp_endpoint(c->qp, &mine);
+    gw_endpoint_format(&mine, endpoint);
+    snprintf(addr, sizeof(addr), "0x%" PRIx64, c->out_mr->addr);
+    json_t *wish = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I}", "model", c->model, "slots", (json_int_t)slots, "endpoint",
+                             endpoint, "reply_addr", addr, "reply_stride", (json_int_t)c->out_stride, "reply_rkey",
+                             (json_int_t)c->out_mr->rkey);
+    if (!wish) return -ENOMEM;
+    int error = gw_http_call(c->http, "POST", "v2/rdma/sessions", wish, &reply);
+    json_decref(wish);
+    if (error) return error;
+    error = take_grant(c, reply, slots, &peer);
+    json_decref(reply);
+    if (!error) error = gw_qp_connect(c->qp, &peer, NULL);
+    /* The worker writes nothing before our first request, so the receives may come after the connection. */
+    if (!error && gw_recv_empty(gw_qp_handle(c->qp), c->slots, 0)) error = gw_error(-EIO, "cannot post receives");
+    return error;
+}
+
+int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out)
+{
+    uint32_t slots = opts->slots ? opts->slots : GW_SERVE_MAX_SLOTS;
+    if (!opts->server || !opts->model || slots > GW_SERVE_MAX_SLOTS)
+        return gw_error(-EINVAL, "client: give a server, a model and at most %u slots", GW_SERVE_MAX_SLOTS);
+    struct gw_client *c = calloc(1, sizeof(*c));
+    if (!c) return -ENOMEM;
+    c->least_network = INT64_MAX;
+    c->model = strdup(opts->model);
+    c->slot = calloc(GW_SERVE_MAX_SLOTS, sizeof(*c->slot));
+    int error = c->model && c->slot ? 0 : -ENOMEM;
+    if (!error) error = gw_http_open(opts->server, opts->timeout_ns ? opts->timeout_ns : DEFAULT_TIMEOUT_NS, &c->http);
+    if (!error) error = ask_model(c);
+    if (!error) error = make_queues(c, slots);
+    if (!error) error = open_session(c, slots);
+    if (error)
+        gw_client_close(c);
+    else
+        *out = c;
+    return error;
+}
+
+void gw_client_close(struct gw_client *c)
+{
+    if (!c) return;
+    if (c->session[0]) {
+        char path[64];
+        json_t *reply = NULL;
+        snprintf(path, sizeof(path), "v2/rdma/sessions/%s", c->session);
+        gw_http_call(c->http, "DELETE", path, NULL, &reply); /* a worker that is gone needs no telling */
+        json_decref(reply);
+    }
+    gw_http_close(c->http);
+    gw_qp_destroy(c->qp);
+    gw_mr_free(c->in_mr);
+    gw_mr_free(c->out_mr);
+    if (c->cq) gw_cq_destroy(c->cq);
+    if (c->pd) gw_pd_destroy(c->pd);
+    gw_mem_free(&c->in);
+    gw_mem_free(&c->out);
+    if (c->dev) gw_device_close(c->dev);
+    gw_exec_destroy(c->exec);
+    free(c->slot);
+    free(c->model);
+    free(c);
+}
+
+const struct gw_client_tensor *gw_client_input(const struct gw_client *c) { return &c->input; }
+const struct gw_client_tensor *gw_client_output(const struct gw_client *c) { return &c->output; }
+uint32_t gw_client_slots(const struct gw_client *c) { return c->slots; }
+
+static struct gw_serve_request *request_of(const struct gw_client *c, uint32_t slot)
+{
+    return (struct gw_serve_request *)((uint8_t *)c->in.host + slot * c->in_stride);
+}
+
+static const struct gw_serve_reply *reply_of(const struct gw_client *c, uint32_t slot)
+{
+    return (const struct gw_serve_reply *)((const uint8_t *)c->out.host + slot * c->out_stride);
+}
+
+float *gw_client_slot_input(struct gw_client *c, uint32_t slot)
+{
+    return slot < c->slots ? (float *)(request_of(c, slot) + 1) : NULL;
+}
+
+/* ---- requests ---- */
+
+static int broken(const struct gw_client *c, int error)
+{
+    struct gw_fault fault;
+    char why[160];
+    if (gw_qp_fault(c->qp, &fault) <= 0) return gw_error_errno(error, "connection to the worker");
+    gw_fault_text(&fault, why, sizeof(why));
+    return gw_error(-EIO, "connection to the worker: %s", why);
+}
+
+int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id)
+{
+    if (slot >= c->slots) return gw_error(-EINVAL, "slot %u: the session has %u", slot, c->slots);
+    if (c->slot[slot].sent) return gw_error(-EBUSY, "slot %u: its last request has not been answered", slot);
+    struct gw_serve_request *q = request_of(c, slot);
+    q->magic = GW_SERVE_MAGIC;
+    q->version = GW_SERVE_VERSION;
+    q->slot = (uint16_t)slot;
+    q->id = id;
+    q->bytes = c->input.bytes;
+
+    /* An answer proves that its request has left, so the send queue cannot fill as long as a completion comes along
+     * every `slots` requests: it holds twice as many. */
+    uint32_t flags = ++c->submitted % c->slots == 0 ? GW_SIGNALED : 0;
+    c->slot[slot].id = id;
+    c->slot[slot].sent = gw_deadline(0);
+    int error = gw_put_imm(gw_qp_handle(c->qp), c->in_mr->addr + slot * c->in_stride, c->in_mr->lkey,
+                           c->request_addr + slot * c->request_stride, c->request_rkey,
+                           (uint32_t)(sizeof(*q) + c->input.bytes), slot, flags, slot);
+    if (!error) return 0;
+    c->slot[slot].sent = 0;
+    return error == -EAGAIN ? gw_error(-EAGAIN, "the send queue is full: wait for an answer first") : broken(c, error);
+}
+
+/* Splits the time between submit and answer. Every difference of two stamps of one clock is exact; what lies between
+ * the two clocks is the network, and its two directions are told apart by the clocks' offset. */
+static void split(struct gw_client *c, const struct gw_serve_reply *r, uint64_t sent, uint64_t seen,
+                  struct gw_client_times *t)
+{
+    int64_t inside = (int64_t)(r->posted - r->arrived), network = (int64_t)(seen - sent) - inside;
+    int64_t first = (int64_t)(r->arrived - sent), last = (int64_t)(seen - r->posted);
+    if (network < c->least_network) {
+        c->least_network = network;
+        c->clock_offset = (first - last) / 2;
+    }
+    int64_t post = (int64_t)r->last_post_ns;
+    t->total = (int64_t)(seen - sent);
+    t->net_in = first - c->clock_offset;
+    t->wait = (int64_t)(r->started - r->arrived);
+    t->model = (int64_t)(r->done - r->started);
+    t->post = (int64_t)(r->posted - r->done) + post;
+    t->net_out = last + c->clock_offset - post;
+}
+
+static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_client_reply *reply)
+{
+    uint64_t seen = gw_deadline(0);
+    uint32_t slot = gw_wc_imm(wc);
+    if (!(wc->wc_flags & IBV_WC_WITH_IMM) || slot >= c->slots || !c->slot[slot].sent)
+        return gw_error(-EPROTO, "the worker answered in slot %u, where nothing was asked", slot);
+    const struct gw_serve_reply *r = reply_of(c, slot);
+    if (gw_recv_empty(gw_qp_handle(c->qp), 1, 0)) return broken(c, -EIO);
+    if (r->magic != GW_SERVE_MAGIC || r->version != GW_SERVE_VERSION || r->id != c->slot[slot].id)
+        return gw_error(-EPROTO, "the worker's answer in slot %u is not one that gpuwire gives", slot);
+    memset(reply, 0, sizeof(*reply));
+    reply->slot = slot;
+    reply->id = r->id;
+    reply->error = r->status == GW_SERVE_OK ? 0 : r->status == GW_SERVE_BAD_REQUEST ? -EINVAL : -EREMOTEIO;
+    if (!reply->error && (r->bytes != c->output.bytes || wc->byte_len != sizeof(*r) + c->output.bytes))
+        return gw_error(-EPROTO, "the worker's answer in slot %u has the wrong length", slot);
+    reply->output = reply->error ? NULL : (const float *)(r + 1);
+    split(c, r, c->slot[slot].sent, seen, &reply->times);
+    c->slot[slot].sent = 0;
+    return 0;
+}
+
+int gw_client_wait(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
+{
+    struct ibv_wc wc;
+    for (;;) {
+        int n = gw_wait_cq(gw_cq_handle(c->cq), 1, &wc, deadline_ns, NULL, -1);
+        if (n < 0) return broken(c, n);
+        if (n == 0 && gw_deadline(0) >= deadline_ns) return gw_error(-ETIMEDOUT, "the worker has not answered in time");
+        if (n == 0) continue;
+        if (wc.status != IBV_WC_SUCCESS) return broken(c, -EIO);
+        if (wc.opcode & IBV_WC_RECV) return take_answer(c, &wc, reply);
+    }
+}
+
+int gw_client_worker_cpu(struct gw_client *c, struct gw_client_cpu *out)
+{
+    char path[300];
+    json_t *reply;
+    snprintf(path, sizeof(path), "v2/models/%s/stats", c->model);
+    int error = gw_http_call(c->http, "GET", path, NULL, &reply);
+    if (error) return error;
+    out->own_ns = (uint64_t)json_integer_value(json_object_get(reply, "cpu_own_ns"));
+    out->nic_ns = (uint64_t)json_integer_value(json_object_get(reply, "cpu_nic_ns"));
+    json_decref(reply);
+    return 0;
+}

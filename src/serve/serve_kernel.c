@@ -1,0 +1,1 @@
+#include "src/serve/serve_kernel.h"

@@ -1,0 +1,216 @@
+/* The serving loop's kernels: wait for a request, and (after the model's own kernels) send the answer.
+ *
+ * One thread each. Compiled twice, by serve_kernel.c for CPU threads and by serve_kernel.cu for a GPU.
+ *
+ * The order of things in memory: a request's completion is polled with acquire semantics (gw_wait_cq), so that header
+ * and tensor, which the NIC placed before it, are read after it. The model's kernels run between the two stages, and
+ * the stage boundary orders their writes before the send; gw_put_imm then publishes them to the NIC.
+ */
+#ifndef GW_SERVE_KERNEL_H
+#define GW_SERVE_KERNEL_H
+
+#include <gpuwire/kernel.h>
+
+#include "src/serve/shared.h"
+#include "src/serve/wire.h"
+
+/* Between two looks at the board: on CPU threads the host wakes the loop, on a GPU a look costs a trip over the bus. */
+#define GW_SERVE_LOOK_CPU_NS 500000000u
+#define GW_SERVE_LOOK_GPU_NS 50000u
+#define GW_SERVE_POLL        8 /* completions taken at once */
+#define GW_SERVE_FULL_NS     1000000000u /* a send queue that stays full for so long belongs to a peer that is gone */
+
+GW_DEV struct gw_serve_request *gw_serve_request_of(const struct gw_serve_args *a, const struct gw_serve_session *s,
+                                                    uint32_t slot)
+{
+    return (struct gw_serve_request *)(s->in + slot * a->in_stride);
+}
+
+GW_DEV struct gw_serve_reply *gw_serve_reply_of(const struct gw_serve_args *a, const struct gw_serve_session *s,
+                                                uint32_t slot)
+{
+    return (struct gw_serve_reply *)(s->out + slot * a->out_stride);
+}
+
+/* ---- sessions that open and close ---- */
+
+GW_DEV void gw_serve_act_on(const struct gw_serve_args *a, uint32_t i)
+{
+    struct gw_serve_notice *n = &a->notice[i];
+    struct gw_serve_session *s = &a->session[i];
+    uint32_t word = gw_ld_acquire_u32(&n->word); /* acquire: the fields below are read after it */
+    if (word == s->word) return;
+    s->word = word;
+    s->open = 0;
+    if ((word & 3) == GW_SESSION_OPEN) {
+        s->slots = gw_ld_relaxed_u32(&n->slots);
+        s->reply_rkey = gw_ld_relaxed_u32(&n->reply_rkey);
+        s->reply_addr = gw_ld_relaxed_u64(&n->reply_addr);
+        s->reply_stride = gw_ld_relaxed_u64(&n->reply_stride);
+        s->posted = 0;
+        int error = gw_recv_empty(s->qp, s->slots, i);
+        s->open = error == 0;
+        n->error = error;
+    }
+    gw_st_release_u32(&n->seen, word); /* release: the host acts when everything above is done */
+}
+
+GW_DEV void gw_serve_look(const struct gw_serve_args *a)
+{
+    uint32_t changes = gw_ld_acquire_u32(&a->board->changes); /* acquire: a new count means new words */
+    if (changes == a->work->changes) return;
+    a->work->changes = changes;
+    for (uint32_t i = 0; i < a->sessions; i++) gw_serve_act_on(a, i);
+}
+
+/* ---- arrivals ---- */
+
+/* A failed completion: the host finds out how from gw_qp_fault, and closes the session. */
+GW_DEV void gw_serve_broken(const struct gw_serve_args *a)
+{
+    gw_st_relaxed_u32(&a->board->broken, gw_ld_relaxed_u32(&a->board->broken) + 1);
+}
+
+GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc *wc, uint64_t now)
+{
+    struct gw_serve_session *s = &a->session[wc->wr_id];
+    if (wc->status != IBV_WC_SUCCESS) {
+        if (s->open) gw_serve_broken(a);
+        return;
+    }
+    if (!(wc->opcode & IBV_WC_RECV)) return; /* an answer has left: its queue space is free again */
+    struct gw_serve_arrival *r = &a->arrival[a->work->tail++ % (a->sessions * a->slots)];
+    r->session = (uint32_t)wc->wr_id;
+    r->generation = s->word;
+    r->slot = gw_wc_imm(wc);
+    /* A message that brought no immediate is no request of ours: a length that cannot be right refuses it. */
+    r->bytes = wc->wc_flags & IBV_WC_WITH_IMM ? wc->byte_len : 0;
+    r->when = now;
+}
+
+/* Takes every completion that is there, so that each request's time of arrival is known, however long the queue. */
+GW_DEV void gw_serve_drain(const struct gw_serve_args *a)
+{
+    struct ibv_wc wc[GW_SERVE_POLL];
+    int n;
+    while ((n = gw_poll_cq(a->cq, GW_SERVE_POLL, wc)) > 0) {
+        uint64_t now = gw_clock_ns();
+        for (int i = 0; i < n; i++) gw_serve_arrived(a, &wc[i], now);
+    }
+}
+
+/* ---- answers ---- */
+
+/* Sends the reply header in the slot, and `bytes` behind it, to the session's client. */
+GW_DEV void gw_serve_post(const struct gw_serve_args *a, struct gw_serve_session *s, uint32_t index, uint32_t slot,
+                          uint64_t bytes)
+{
+    /* Queue space comes back with signalled completions; half a queue apart, one is always under way before it is full. */
+    uint32_t interval = s->slots > 1 ? s->slots / 2 : 1;
+    uint32_t flags = ++s->posted % interval == 0 ? GW_SIGNALED : 0;
+    uint64_t start = gw_clock_ns();
+    int error;
+    while ((error = gw_put_imm(s->qp, s->out_addr + slot * a->out_stride, s->out_lkey,
+                               s->reply_addr + slot * s->reply_stride, s->reply_rkey,
+                               (uint32_t)(sizeof(struct gw_serve_reply) + bytes), slot, flags, index)) == -EAGAIN &&
+           gw_clock_ns() - start < GW_SERVE_FULL_NS)
+        gw_serve_drain(a); /* the only cure for a full queue is its completions */
+    if (error) gw_serve_broken(a);
+    a->work->last_post_ns = gw_clock_ns() - start;
+}
+
+GW_DEV void gw_serve_refuse(const struct gw_serve_args *a, const struct gw_serve_arrival *r)
+{
+    struct gw_serve_session *s = &a->session[r->session];
+    gw_st_relaxed_u64(&a->board->refused, ++a->work->refused);
+    if (r->slot >= s->slots) return; /* there is no slot to answer into */
+    struct gw_serve_reply *reply = gw_serve_reply_of(a, s, r->slot);
+    reply->magic = GW_SERVE_MAGIC;
+    reply->version = GW_SERVE_VERSION;
+    reply->status = GW_SERVE_BAD_REQUEST;
+    reply->id = gw_ld_relaxed_u64(&gw_serve_request_of(a, s, r->slot)->id);
+    reply->bytes = 0;
+    reply->arrived = r->when;
+    reply->started = reply->done = reply->posted = gw_clock_ns();
+    reply->last_post_ns = a->work->last_post_ns;
+    gw_serve_post(a, s, r->session, r->slot, 0);
+}
+
+/* Is it a request, in the slot that its immediate names? Each field is read once: the client can still write there. */
+GW_DEV int gw_serve_acceptable(const struct gw_serve_args *a, const struct gw_serve_arrival *r, uint64_t *id)
+{
+    const struct gw_serve_session *s = &a->session[r->session];
+    if (r->slot >= s->slots || r->bytes != sizeof(struct gw_serve_request) + a->in_bytes) return 0;
+    const struct gw_serve_request *q = gw_serve_request_of(a, s, r->slot);
+    *id = gw_ld_relaxed_u64(&q->id);
+    return gw_ld_relaxed_u32(&q->magic) == GW_SERVE_MAGIC && gw_ld_relaxed_u16(&q->version) == GW_SERVE_VERSION &&
+           gw_ld_relaxed_u16(&q->slot) == r->slot && gw_ld_relaxed_u64(&q->bytes) == a->in_bytes;
+}
+
+/* Takes arrivals until one is a request to serve: 1, and it is in *work; 0: there is none. */
+GW_DEV int gw_serve_next(const struct gw_serve_args *a)
+{
+    struct gw_serve_work *w = a->work;
+    while (w->head != w->tail) {
+        const struct gw_serve_arrival *r = &a->arrival[w->head++ % (a->sessions * a->slots)];
+        struct gw_serve_session *s = &a->session[r->session];
+        if (!s->open || s->word != r->generation) continue;
+        if (gw_recv_empty(s->qp, 1, r->session)) gw_serve_broken(a); /* for the slot's next request */
+        if (!gw_serve_acceptable(a, r, &w->id)) {
+            gw_serve_refuse(a, r);
+            continue;
+        }
+        w->session = r->session;
+        w->slot = r->slot;
+        w->arrived = r->when;
+        a->io->in[0] = gw_serve_request_of(a, s, r->slot) + 1;
+        a->io->out[0] = gw_serve_reply_of(a, s, r->slot) + 1;
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- the stages ---- */
+
+GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
+{
+    struct gw_serve_work *w = a->work;
+    uint64_t look = a->ctl->wake_fd >= 0 ? GW_SERVE_LOOK_CPU_NS : GW_SERVE_LOOK_GPU_NS;
+    struct ibv_wc wc[GW_SERVE_POLL];
+    w->valid = 0;
+    w->failed = 0;
+    gw_serve_drain(a);
+    gw_serve_look(a);
+    while (!gw_serve_next(a)) {
+        if (gw_loop_stopping(a->ctl)) return;
+        int n = gw_wait_cq(a->cq, GW_SERVE_POLL, wc, gw_clock_ns() + look, &a->ctl->shared->stop, a->ctl->wake_fd);
+        uint64_t now = gw_clock_ns();
+        for (int i = 0; i < n; i++) gw_serve_arrived(a, &wc[i], now);
+        if (n <= 0) gw_serve_look(a);
+    }
+    w->valid = 1;
+    w->started = gw_clock_ns();
+}
+
+GW_KERNEL(gw_serve_send, struct gw_serve_args, a)
+{
+    struct gw_serve_work *w = a->work;
+    if (!w->valid) return;
+    struct gw_serve_session *s = &a->session[w->session];
+    struct gw_serve_reply *reply = gw_serve_reply_of(a, s, w->slot);
+    w->done = gw_clock_ns();
+    reply->magic = GW_SERVE_MAGIC;
+    reply->version = GW_SERVE_VERSION;
+    reply->status = w->failed ? GW_SERVE_FAILED : GW_SERVE_OK;
+    reply->id = w->id;
+    reply->bytes = w->failed ? 0 : a->out_bytes;
+    reply->arrived = w->arrived;
+    reply->started = w->started;
+    reply->done = w->done;
+    reply->posted = gw_clock_ns();
+    reply->last_post_ns = a->work->last_post_ns;
+    gw_serve_post(a, s, w->session, w->slot, reply->bytes);
+    gw_st_relaxed_u64(&a->board->answered, ++w->answered);
+}
+
+#endif

@@ -1,0 +1,277 @@
+#include "src/serve/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/serve/wire.h"
+
+#define SLOT_ALIGN 256u
+#define TAKE_UP_NS 1000000000u /* the loop looks for changes many times a second, also while a model runs */
+#define RESET_NS   100000000u
+
+enum life { FREE, OPEN, CLOSING };
+
+struct session {
+    struct gw_pd *pd;
+    struct gw_qp *qp;
+    struct gw_mr *in, *out;
+    enum life life;
+    uint32_t generation;
+};
+
+struct kernel_memory {
+    struct gw_plan_io io;
+    struct gw_serve_work work;
+};
+
+struct gw_session_pool {
+    struct gw_session_pool_opts opts;
+    uint64_t in_stride, out_stride;
+    struct gw_cq *cq;
+    struct gw_mem in, out;   /* slots of all sessions */
+    struct gw_mem notices;   /* gw_serve_board, then a gw_serve_notice per session */
+    struct gw_mem kernel;    /* struct kernel_memory, then a gw_serve_session per session, then the arrivals */
+    struct session *session;
+};
+
+static uint64_t align_up(uint64_t v) { return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN; }
+
+static struct gw_serve_board *board(const struct gw_session_pool *p) { return p->notices.host; }
+static struct gw_serve_notice *notice(const struct gw_session_pool *p, uint32_t i)
+{
+    return (struct gw_serve_notice *)(board(p) + 1) + i;
+}
+
+/* ---- making the pool ---- */
+
+static int make_memory(struct gw_session_pool *p)
+{
+    const struct gw_session_pool_opts *o = &p->opts;
+    uint64_t all = (uint64_t)o->sessions * o->slots;
+    enum gw_mem_kind kind = o->gpu_memory ? GW_MEM_DEVICE : GW_MEM_HOST;
+    int error = gw_mem_alloc(o->exec, kind, all * p->in_stride, &p->in);
+    if (!error) error = gw_mem_alloc(o->exec, kind, all * p->out_stride, &p->out);
+    if (!error)
+        error = gw_mem_alloc(o->exec, GW_MEM_HOST,
+                             sizeof(struct gw_serve_board) + o->sessions * sizeof(struct gw_serve_notice), &p->notices);
+    if (!error)
+        error = gw_mem_alloc(o->exec, GW_MEM_DEVICE,
+                             sizeof(struct kernel_memory) + o->sessions * sizeof(struct gw_serve_session) +
+                                 all * sizeof(struct gw_serve_arrival),
+                             &p->kernel);
+    if (error) return error;
+    /* A loop that is stopped before its first request runs the model once more: on slot 0, whatever is in it. */
+    struct kernel_memory first = {.io = {.in = {(uint8_t *)p->in.dev + sizeof(struct gw_serve_request)},
+                                         .out = {(uint8_t *)p->out.dev + sizeof(struct gw_serve_reply)}}};
+    return gw_copy_in(o->exec, p->kernel.dev, &first, sizeof(first));
+}
+
+static struct gw_serve_session *kernel_sessions(const struct gw_session_pool *p)
+{
+    return (struct gw_serve_session *)((struct kernel_memory *)p->kernel.dev + 1);
+}
+
+static int make_session(struct gw_session_pool *p, uint32_t i)
+{
+    struct session *s = &p->session[i];
+    uint64_t in_bytes = p->opts.slots * p->in_stride, out_bytes = p->opts.slots * p->out_stride;
+    struct gw_qp_attr attr = {.send_cq = p->cq, .recv_cq = p->cq, .max_send_wr = p->opts.slots,
+                              .max_recv_wr = p->opts.slots, .flags = GW_QP_ONE_POSTER};
+    int error = gw_pd_create(p->opts.dev, &s->pd);
+    if (!error) error = gw_qp_create(s->pd, &attr, &s->qp);
+    if (!error)
+        error = gw_mr_register(s->pd, (uint8_t *)p->in.dev + i * in_bytes, in_bytes, GW_MR_REMOTE_WRITE, &s->in);
+    if (!error)
+        error = gw_mr_register(s->pd, (uint8_t *)p->out.dev + i * out_bytes, out_bytes, GW_MR_LOCAL_WRITE, &s->out);
+    if (error) return error;
+
+    struct gw_serve_session k = {
+        .qp = gw_qp_handle(s->qp),
+        .in = (const uint8_t *)p->in.dev + i * in_bytes,
+        .out = (uint8_t *)p->out.dev + i * out_bytes,
+        .out_addr = s->out->addr,
+        .out_lkey = s->out->lkey,
+    };
+    return gw_copy_in(p->opts.exec, kernel_sessions(p) + i, &k, sizeof(k));
+}
+
+int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_session_pool **out)
+{
+    struct gw_session_pool *p = calloc(1, sizeof(*p));
+    if (!p) return -ENOMEM;
+    p->opts = *opts;
+    p->in_stride = align_up(sizeof(struct gw_serve_request) + opts->in_bytes);
+    p->out_stride = align_up(sizeof(struct gw_serve_reply) + opts->out_bytes);
+    p->session = calloc(opts->sessions, sizeof(*p->session));
+    int error = p->session ? make_memory(p) : -ENOMEM;
+    if (!error) {
+        uint32_t per_session = 1; /* a queue takes a power of two of the CQ's entries */
+        while (per_session < opts->slots) per_session *= 2;
+        struct gw_cq_attr attr = {.cqe = opts->sessions * per_session * 2,
+                                  .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP,
+                                  .qps = opts->sessions};
+        if (gw_exec_kind(opts->exec) == GW_EXEC_GPU) attr.flags = GW_CQ_ONE_POLLER;
+        error = gw_cq_create(opts->dev, &attr, &p->cq);
+    }
+    for (uint32_t i = 0; !error && i < opts->sessions; i++) error = make_session(p, i);
+    if (error)
+        gw_session_pool_destroy(p);
+    else
+        *out = p;
+    return error;
+}
+
+int gw_session_pool_destroy(struct gw_session_pool *p)
+{
+    if (!p) return 0;
+    for (uint32_t i = 0; p->session && i < p->opts.sessions; i++) {
+        struct session *s = &p->session[i];
+        gw_qp_destroy(s->qp);
+        gw_mr_free(s->in);
+        gw_mr_free(s->out);
+        if (s->pd) gw_pd_destroy(s->pd);
+    }
+    if (p->cq) gw_cq_destroy(p->cq);
+    gw_mem_free(&p->in);
+    gw_mem_free(&p->out);
+    gw_mem_free(&p->notices);
+    gw_mem_free(&p->kernel);
+    free(p->session);
+    free(p);
+    return 0;
+}
+
+void gw_session_pool_args(struct gw_session_pool *p, struct gw_serve_args *args)
+{
+    args->cq = gw_cq_handle(p->cq);
+    args->board = p->notices.dev;
+    args->notice = (struct gw_serve_notice *)((struct gw_serve_board *)p->notices.dev + 1);
+    args->session = kernel_sessions(p);
+    args->arrival = (struct gw_serve_arrival *)(args->session + p->opts.sessions);
+    args->work = &((struct kernel_memory *)p->kernel.dev)->work;
+    args->io = &((struct kernel_memory *)p->kernel.dev)->io;
+    args->in_bytes = p->opts.in_bytes;
+    args->out_bytes = p->opts.out_bytes;
+    args->in_stride = p->in_stride;
+    args->out_stride = p->out_stride;
+    args->sessions = p->opts.sessions;
+    args->slots = p->opts.slots;
+}
+
+/* ---- opening and closing ---- */
+
+static void tell(struct gw_session_pool *p, uint32_t i, enum gw_serve_state state)
+{
+    struct gw_serve_notice *n = notice(p, i);
+    /* Release: the kernel that sees the word sees the fields; and the count after the word, so that a kernel which
+     * sees the new count finds the new word. */
+    gw_st_release_u32(&n->word, ++p->session[i].generation << 2 | state);
+    gw_st_release_u32(&board(p)->changes, gw_ld_relaxed_u32(&board(p)->changes) + 1);
+    gw_cq_wake(p->cq);
+}
+
+/* Acquire: what the kernel did before it answered is over. */
+static int taken_up(const struct gw_session_pool *p, uint32_t i)
+{
+    return gw_ld_acquire_u32(&notice(p, i)->seen) == gw_ld_relaxed_u32(&notice(p, i)->word);
+}
+
+static int wait_taken_up(const struct gw_session_pool *p, uint32_t i)
+{
+    struct timespec nap = {.tv_nsec = 50000};
+    for (uint64_t end = gw_deadline(TAKE_UP_NS); !taken_up(p, i);) {
+        if (gw_deadline(0) > end) return gw_error(-ETIMEDOUT, "session: the serving loop does not answer");
+        nanosleep(&nap, NULL);
+    }
+    return notice(p, i)->error;
+}
+
+static int check_wish(const struct gw_session_pool *p, const struct gw_session_wish *w)
+{
+    uint64_t need = sizeof(struct gw_serve_reply) + p->opts.out_bytes;
+    if (w->reply_stride < need)
+        return gw_error(-EINVAL, "reply_stride is %llu, an answer takes %llu bytes", (unsigned long long)w->reply_stride,
+                        (unsigned long long)need);
+    uint64_t slots = w->slots ? w->slots : p->opts.slots;
+    if (w->reply_stride > UINT64_MAX / GW_SERVE_MAX_SLOTS || w->reply_addr > UINT64_MAX - slots * w->reply_stride)
+        return gw_error(-EINVAL, "reply_addr and reply_stride go beyond the address space");
+    return 0;
+}
+
+int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wish, struct gw_session_grant *grant)
+{
+    uint32_t i = 0;
+    int error = check_wish(p, wish);
+    if (error) return error;
+    gw_session_pool_tend(p);
+    while (i < p->opts.sessions && p->session[i].life != FREE) i++;
+    if (i == p->opts.sessions)
+        return gw_error(-EBUSY, "all %u sessions are taken; start the worker with more --sessions", p->opts.sessions);
+
+    struct session *s = &p->session[i];
+    struct gw_serve_notice *n = notice(p, i);
+    n->slots = wish->slots && wish->slots < p->opts.slots ? wish->slots : p->opts.slots;
+    n->reply_addr = wish->reply_addr;
+    n->reply_stride = wish->reply_stride;
+    n->reply_rkey = wish->reply_rkey;
+    s->life = OPEN;
+    tell(p, i, GW_SESSION_OPEN);
+    /* The receives are posted before the peer can send: it learns where to only from our answer. */
+    error = wait_taken_up(p, i);
+    gw_qp_endpoint(s->qp, &grant->endpoint);
+    if (!error) error = gw_qp_connect(s->qp, &wish->endpoint, NULL);
+    if (error) {
+        gw_session_close(p, i);
+        return error;
+    }
+    grant->index = i;
+    grant->slots = n->slots;
+    grant->request_addr = s->in->addr;
+    grant->request_stride = p->in_stride;
+    grant->request_rkey = s->in->rkey;
+    return 0;
+}
+
+void gw_session_close(struct gw_session_pool *p, uint32_t i)
+{
+    if (p->session[i].life != OPEN) return;
+    gw_qp_abort(p->session[i].qp);
+    p->session[i].life = CLOSING;
+    tell(p, i, GW_SESSION_CLOSING);
+}
+
+uint32_t gw_session_pool_tend(struct gw_session_pool *p)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < p->opts.sessions; i++) {
+        struct session *s = &p->session[i];
+        if (s->life != CLOSING) continue;
+        if (taken_up(p, i) && !gw_qp_reset(s->qp, 0, gw_deadline(RESET_NS)))
+            s->life = FREE;
+        else
+            left++;
+    }
+    return left;
+}
+
+uint32_t gw_session_pool_open_count(const struct gw_session_pool *p)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->opts.sessions; i++) n += p->session[i].life == OPEN;
+    return n;
+}
+
+int gw_session_failed(struct gw_session_pool *p, uint32_t i, struct gw_fault *fault)
+{
+    return p->session[i].life == OPEN && gw_qp_fault(p->session[i].qp, fault) > 0;
+}
+
+uint32_t gw_session_pool_size(const struct gw_session_pool *p) { return p->opts.sessions; }
+
+void gw_session_pool_totals(const struct gw_session_pool *p, uint64_t *answered, uint64_t *refused)
+{
+    *answered = gw_ld_relaxed_u64(&board(p)->answered);
+    *refused = gw_ld_relaxed_u64(&board(p)->refused);
+}

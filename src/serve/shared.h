@@ -1,0 +1,90 @@
+/* What the host and the serving kernels share: one record per session, and the request in work.
+ *
+ * Two kinds of memory. `gw_serve_notice` lies in host memory that both sides see: the host writes it when a session
+ * opens or closes, the kernel answers in `seen`. `gw_serve_session` and `gw_serve_work` lie in the executor's own
+ * memory: only kernels touch them once the loop runs, so that serving a request reads nothing across the bus but the
+ * request itself.
+ */
+#ifndef GW_SERVE_SHARED_H
+#define GW_SERVE_SHARED_H
+
+#include <stdint.h>
+
+#include <gpuwire/loop.h>
+#include <gpuwire/model.h>
+#include <gpuwire/verbs_device.h>
+
+enum gw_serve_state {
+    GW_SESSION_FREE = 0,   /* the kernel does not touch it */
+    GW_SESSION_OPEN = 1,   /* the kernel posts its receives, then answers its requests */
+    GW_SESSION_CLOSING = 2 /* the kernel lets go of it */
+};
+
+/* Host to kernel. The host fills the fields, then release-stores `word`, then bumps gw_serve_board.changes. */
+struct gw_serve_notice {
+    uint32_t word; /* generation << 2 | enum gw_serve_state */
+    uint32_t seen; /* kernel: the last word it has acted on, 0 at first */
+    uint32_t slots;
+    uint32_t reply_rkey;
+    uint64_t reply_addr;
+    uint64_t reply_stride;
+    int32_t error; /* kernel: why it could not open the session, 0 when it could */
+    uint32_t reserved[7];
+};
+
+struct gw_serve_board {
+    uint32_t changes; /* host: bumped after any notice was written */
+    uint32_t broken;  /* kernel: bumped when a session's queue pair failed; the host then asks gw_qp_fault */
+    uint64_t answered, refused; /* kernel: totals since the loop started */
+    uint32_t reserved[10];
+};
+
+/* The kernel's own record of a session. The host fills the first part before the loop starts. */
+struct gw_serve_session {
+    struct gw_qp_handle *qp;
+    const uint8_t *in; /* slot 0: request header, input tensor */
+    uint8_t *out;      /* slot 0: reply header, output tensor */
+    uint64_t out_addr; /* of slot 0, as the NIC names it */
+    uint32_t out_lkey;
+
+    uint32_t word; /* the notice's word that it has acted on */
+    uint32_t open, slots, reply_rkey;
+    uint32_t posted; /* answers since it was opened: every so many are signalled */
+    uint64_t reply_addr, reply_stride;
+};
+
+/* A request that a completion has announced and that waits for the model. */
+struct gw_serve_arrival {
+    uint32_t session, generation; /* of the session's word: one that was closed meanwhile is dropped */
+    uint32_t slot, bytes;
+    uint64_t when;
+};
+
+/* The request that the loop's stages work on. */
+struct gw_serve_work {
+    uint32_t valid; /* 0: the loop is stopping, the stages behind do nothing of note */
+    uint32_t session, slot;
+    int32_t failed; /* the model's error, CPU only */
+    uint64_t id, arrived, started, done;
+    uint32_t changes;         /* gw_serve_board.changes as last acted on */
+    uint32_t head, tail;      /* of the arrivals: counts, modulo the ring's size */
+    uint64_t answered, refused;
+    uint64_t last_post_ns;    /* what posting the last answer took */
+};
+
+/* Everything a serving kernel gets. */
+struct gw_serve_args {
+    struct gw_loop_ctl *ctl;
+    struct gw_cq_handle *cq;
+    struct gw_serve_board *board;   /* host memory */
+    struct gw_serve_notice *notice; /* host memory, one per session */
+    struct gw_serve_session *session;
+    struct gw_serve_work *work;
+    struct gw_serve_arrival *arrival; /* a ring of sessions * slots: no more receives are ever posted */
+    struct gw_plan_io *io;
+    uint64_t in_bytes, out_bytes, in_stride, out_stride;
+    uint32_t sessions;
+    uint32_t slots; /* each session has at most */
+};
+
+#endif

@@ -1,0 +1,139 @@
+#include "src/serve/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/loop.h>
+
+GW_KERNEL_DECLARE(gw_serve_wait);
+GW_KERNEL_DECLARE(gw_serve_send);
+
+#define STOP_NS 1000000000u
+
+struct gw_worker {
+    char *name;
+    unsigned version;
+    struct gw_worker_opts opts;
+    struct gw_model *model;
+    struct gw_plan *plan;
+    struct gw_session_pool *pool;
+    struct gw_loop *loop;
+    struct gw_serve_args args;
+};
+
+/* The model's stage on CPU threads. */
+static int run_model(void *ctx)
+{
+    struct gw_worker *w = ctx;
+    if (w->args.work->valid) w->args.work->failed = gw_plan_run(w->plan, w->args.io->in, w->args.io->out);
+    return 0;
+}
+
+/* The model's stage on a GPU: its kernels find the slot's addresses in *io, which the first stage writes. */
+static int enqueue_model(void *ctx, void *stream)
+{
+    struct gw_worker *w = ctx;
+    return gw_plan_enqueue_indirect(w->plan, stream, w->args.io);
+}
+
+static int load(struct gw_worker *w, const struct gw_repository_entry *entry)
+{
+    char why[GW_MODEL_ERR] = "";
+    int error = gw_model_open(entry->path, &w->model, why, sizeof(why));
+    if (error) return gw_error(error, "%s", why);
+    if (gw_model_inputs(w->model) != 1 || gw_model_outputs(w->model) != 1)
+        return gw_error(-ENOTSUP, "%s: %u inputs and %u outputs; models with one of each can be served", entry->path,
+                        gw_model_inputs(w->model), gw_model_outputs(w->model));
+    struct gw_plan_options options = {
+        .place = gw_exec_kind(w->opts.exec) == GW_EXEC_GPU ? GW_PLACE_GPU : GW_PLACE_CPU,
+        .threads = w->opts.threads,
+        .device = gw_exec_device(w->opts.exec),
+    };
+    error = gw_plan_create(w->model, &options, &w->plan, why, sizeof(why));
+    return error ? gw_error(error, "%s: %s", entry->path, why) : 0;
+}
+
+static int make_sessions(struct gw_worker *w)
+{
+    struct gw_device_info nic;
+    gw_device_query(w->opts.dev, &nic);
+    struct gw_session_pool_opts opts = {
+        .dev = w->opts.dev,
+        .exec = w->opts.exec,
+        .sessions = w->opts.sessions,
+        .slots = w->opts.slots,
+        .in_bytes = gw_model_input(w->model, 0)->bytes,
+        .out_bytes = gw_model_output(w->model, 0)->bytes,
+        .gpu_memory = nic.gpu_reach == GW_REACH_DIRECT || nic.gpu_reach == GW_REACH_DMABUF,
+    };
+    if (opts.in_bytes > UINT32_MAX / 2 || opts.out_bytes > UINT32_MAX / 2)
+        return gw_error(-EFBIG, "%s: tensors over 2 GiB cannot be served", w->name);
+    int error = gw_session_pool_create(&opts, &w->pool);
+    if (!error) gw_session_pool_args(w->pool, &w->args);
+    return error;
+}
+
+static int make_loop(struct gw_worker *w)
+{
+    struct gw_loop_opts opts = {.name = w->name};
+    int error = gw_loop_create(w->opts.exec, &opts, &w->loop);
+    if (error) return error;
+    w->args.ctl = gw_loop_ctl(w->loop);
+    struct gw_loop_stage wait = {.kernel = &gw_serve_wait, .grid = 1, .block = 1, .arg = &w->args};
+    struct gw_loop_stage model = {.name = "model", .enqueue = enqueue_model, .run = run_model, .ctx = w};
+    struct gw_loop_stage send = {.kernel = &gw_serve_send, .grid = 1, .block = 1, .arg = &w->args};
+    error = gw_loop_add(w->loop, &wait);
+    if (!error) error = gw_loop_add(w->loop, &model);
+    if (!error) error = gw_loop_add(w->loop, &send);
+    return error;
+}
+
+int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_worker_opts *opts, struct gw_worker **out)
+{
+    struct gw_worker *w = calloc(1, sizeof(*w));
+    if (!w) return -ENOMEM;
+    w->opts = *opts;
+    w->version = entry->version;
+    w->name = strdup(entry->name);
+    int error = w->name ? load(w, entry) : -ENOMEM;
+    if (!error) error = make_sessions(w);
+    if (!error) error = make_loop(w);
+    if (error)
+        gw_worker_destroy(w);
+    else
+        *out = w;
+    return error;
+}
+
+int gw_worker_start(struct gw_worker *w) { return gw_loop_start(w->loop); }
+
+int gw_worker_stop(struct gw_worker *w, uint64_t *stop_ns)
+{
+    struct gw_loop_end end = {0};
+    uint64_t deadline = gw_deadline(STOP_NS);
+    int error;
+    gw_loop_stop(w->loop);
+    while ((error = gw_loop_wait(w->loop, deadline, &end)) == -EINTR) continue;
+    *stop_ns = end.stop_ns;
+    return error ? error : end.error;
+}
+
+int gw_worker_destroy(struct gw_worker *w)
+{
+    if (!w) return 0;
+    int error = w->loop ? gw_loop_destroy(w->loop) : 0;
+    if (error) return error; /* it still runs: nothing it uses may go */
+    gw_session_pool_destroy(w->pool);
+    if (w->plan) gw_plan_free(w->plan);
+    gw_model_close(w->model);
+    free(w->name);
+    free(w);
+    return 0;
+}
+
+const char *gw_worker_name(const struct gw_worker *w) { return w->name; }
+unsigned gw_worker_version(const struct gw_worker *w) { return w->version; }
+const struct gw_model *gw_worker_model(const struct gw_worker *w) { return w->model; }
+struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w) { return w->pool; }
+int gw_worker_fd(const struct gw_worker *w) { return gw_loop_fd(w->loop); }

@@ -1,0 +1,35 @@
+/* One model being served: its plan, its sessions, and the loop that waits, runs the model and answers. */
+#ifndef GW_SERVE_WORKER_H
+#define GW_SERVE_WORKER_H
+
+#include <gpuwire/model.h>
+#include <gpuwire/verbs.h>
+
+#include "src/serve/repository.h"
+#include "src/serve/session.h"
+
+struct gw_worker;
+
+struct gw_worker_opts {
+    struct gw_exec *exec;
+    struct gw_device *dev;
+    uint32_t sessions, slots;
+    uint32_t threads; /* CPU executor: that one inference uses */
+};
+
+/* Loads the model, plans it, makes its sessions. 0 or a negative errno with the reason in gw_last_error(). */
+int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_worker_opts *opts, struct gw_worker **out);
+/* Starts answering. Nothing may be created on a GPU afterwards, so all workers are created before the first starts. */
+int gw_worker_start(struct gw_worker *w);
+/* Stops and waits, a second at most; *stop_ns is what it took. */
+int gw_worker_stop(struct gw_worker *w, uint64_t *stop_ns);
+int gw_worker_destroy(struct gw_worker *w);
+
+const char *gw_worker_name(const struct gw_worker *w);
+unsigned gw_worker_version(const struct gw_worker *w);
+const struct gw_model *gw_worker_model(const struct gw_worker *w);
+struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w);
+/* Readable when the loop has ended by itself, which only an error does. */
+int gw_worker_fd(const struct gw_worker *w);
+
+#endif
