@@ -20,7 +20,7 @@
 #error "gpuwire runs on little-endian machines only: its big-endian conversions always swap"
 #endif
 
-/* Host order to big-endian and back. Shifts, not a builtin: gcc, clang and nvcc all turn these into one swap. */
+/* Host order to big-endian and back. gcc and clang turn the shifts into one swap; nvcc needs to be told. */
 GW_FN uint16_t gw_be16(uint16_t x)
 {
     return (uint16_t)(x << 8 | x >> 8);
@@ -28,7 +28,11 @@ GW_FN uint16_t gw_be16(uint16_t x)
 
 GW_FN uint32_t gw_be32(uint32_t x)
 {
+#ifdef __CUDA_ARCH__
+    return __byte_perm(x, 0, 0x0123);
+#else
     return x << 24 | (x & 0xff00u) << 8 | (x >> 8 & 0xff00u) | x >> 24;
+#endif
 }
 
 GW_FN uint64_t gw_be64(uint64_t x)

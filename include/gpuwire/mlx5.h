@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <gpuwire/fn.h>
 
@@ -236,30 +237,49 @@ GW_FN int gw_mlx5_wr_units(const struct gw_mlx5_wr *wr)
     return units > GW_MLX5_MAX_DS ? -EMSGSIZE : (int)units;
 }
 
+/* Words on their way into a queue, four to a store. A shift register, so that a GPU keeps it in registers. */
+struct gw_mlx5_words {
+    uint32_t unit; /* where the next four go */
+    uint32_t count;
+    struct gw_u128 last;
+};
+
+GW_FN void gw_mlx5_push(const struct gw_mlx5_sq *sq, struct gw_mlx5_words *q, uint32_t word)
+{
+    q->last.w[0] = q->last.w[1];
+    q->last.w[1] = q->last.w[2];
+    q->last.w[2] = q->last.w[3];
+    q->last.w[3] = word;
+    if ((++q->count & 3) == 0) gw_mlx5_put(sq, q->unit++, q->last);
+}
+
 /* Copies the entries' bytes behind an inline header of `total` bytes, zero-padded, unit by unit across the end. */
 GW_FN void gw_mlx5_put_inline(const struct gw_mlx5_sq *sq, uint32_t unit, const struct gw_mlx5_sge *sge,
                               uint32_t num_sge, uint32_t total)
 {
-    uint32_t header = gw_be32(total | 0x80000000u), word = 0, fill = 4, i, k;
-    struct gw_u128 seg = {{header, 0, 0, 0}};
+    struct gw_mlx5_words q = {unit, 0, {{0, 0, 0, 0}}};
+    uint32_t word = 0, bits = 0, i, k;
 
+    gw_mlx5_push(sq, &q, gw_be32(total | 0x80000000u));
     for (i = 0; i < num_sge; i++) {
         const uint8_t *src = (const uint8_t *)(uintptr_t)sge[i].addr;
 
-        for (k = 0; k < sge[i].length; k++) {
-            word |= (uint32_t)src[k] << 8 * (fill & 3);
-            if ((++fill & 3) == 0) {
-                seg.w[(fill >> 2) - 1] = word;
-                word = 0;
+        for (k = 0; k < sge[i].length;) {
+            if (!bits && sge[i].length - k >= 4) { /* whole words, as long as the entries' ends allow */
+                memcpy(&word, src + k, 4);
+                bits = 32;
+                k += 4;
+            } else {
+                word |= (uint32_t)src[k++] << bits;
+                bits += 8;
             }
-            if (fill < GW_MLX5_UNIT) continue;
-            gw_mlx5_put(sq, unit++, seg);
-            seg.w[0] = seg.w[1] = seg.w[2] = seg.w[3] = 0;
-            fill = 0;
+            if (bits < 32) continue;
+            gw_mlx5_push(sq, &q, word);
+            word = bits = 0;
         }
     }
-    if (fill & 3) seg.w[fill >> 2] = word;
-    if (fill) gw_mlx5_put(sq, unit, seg);
+    if (bits) gw_mlx5_push(sq, &q, word);
+    while (q.count & 3) gw_mlx5_push(sq, &q, 0);
 }
 
 /*
