@@ -116,7 +116,8 @@ static void malformed(void **state)
     assert_int_equal(roce_parse(p, n + 4u + 4096, &got, &len), n);
     assert_int_equal(roce_parse(p, n + 4u + 4100, &got, &len), -ROCE_TOO_LONG);
     assert_int_equal(roce_parse(p, n + 4u + 6, &got, &len), -ROCE_BAD_PAD);
-    p[1] = 0x30; /* three bytes of pad after no payload */
+    for (p[1] = 0x10; p[1] < 0x30; p[1] += 0x10) /* pad after no payload */
+        assert_int_equal(roce_parse(p, n + 4u, &got, &len), -ROCE_BAD_PAD);
     assert_int_equal(roce_parse(p, n + 4u, &got, &len), -ROCE_BAD_PAD);
     assert_int_equal(roce_parse(p, n + 8u, &got, &len), n);
     assert_int_equal(len, 1);

@@ -224,7 +224,7 @@ static void unknown_id(void **state)
         passed += roce_icrc_match_ipv4_any_id(&any, p, len, &id);
     }
     print_message("%d of %d damaged packets had a matching ID (1 in 65536 expected)\n", passed, rounds);
-    assert_true(passed <= 6);
+    assert_true(passed <= 3);
     struct roce_path v6 = {.ipv6 = true};
     assert_false(roce_icrc_match_ipv4_any_id(&v6, p, 100, &id));
     assert_false(roce_icrc_match_ipv4_any_id(&(struct roce_path){0}, p, 15, &id));
