@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the pictures that come with the model: held-out originals, cropped so that both sides divide by 3.
 
     python3 demo_pictures.py PICTURES ../superresolution/pictures

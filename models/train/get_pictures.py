@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Copies the pictures the super-resolution network is trained and judged on out of installed Python packages.
 
     python3 -m pip install scikit-image scikit-learn pillow

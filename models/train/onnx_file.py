@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the network as an ONNX file, node by node: Conv, Relu, Add and DepthToSpace, nothing else."""
 import numpy as np
 import onnx

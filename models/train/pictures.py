@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the network is trained and judged on, as arrays: 8-bit RGB pictures, resampled, rotated and synthetic ones.
 
 Needs numpy and Pillow only. "Bicubic" is Pillow's BICUBIC throughout: a = -0.5, and when it shrinks, the

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Trains the super-resolution network: x3, luma, an efficient sub-pixel convolution over exact bicubic interpolation.
 
     python3 get_pictures.py PICTURES

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Between pixels and planes of luma and colour differences: ITU-R BT.601, full range, as JFIF defines it. */
 #include "src/image/planes.h"
 
@@ -30,12 +31,9 @@ void gw_planes_from_image(const struct gw_image *image, float *y, float *cb, flo
         const uint8_t *p = image->data + i * channels;
         float b, r;
         split(p, channels, &y[i], &b, &r);
-        if (cb)
-            cb[i] = b;
-        if (cr)
-            cr[i] = r;
-        if (alpha)
-            alpha[i] = channels % 2 ? 1.0f : p[channels - 1] / 255.0f;
+        if (cb) cb[i] = b;
+        if (cr) cr[i] = r;
+        if (alpha) alpha[i] = channels % 2 ? 1.0f : p[channels - 1] / 255.0f;
     }
 }
 
@@ -46,7 +44,8 @@ static uint8_t level(float v)
     return v >= 1 ? 255 : (uint8_t)(v * 255.0f + 0.5f);
 }
 
-void gw_planes_to_image(const float *y, const float *cb, const float *cr, const float *alpha, struct gw_image *image)
+void gw_planes_to_image(const float *y, const float *cb, const float *cr, const float *alpha,
+                        struct gw_image *image)
 {
     uint32_t channels = image->channels;
     size_t n = (size_t)image->width * image->height;
@@ -61,7 +60,6 @@ void gw_planes_to_image(const float *y, const float *cb, const float *cr, const 
             p[1] = level((y[i] - RED_Y * r - BLUE_Y * b) / GREEN_Y);
             p[2] = level(b);
         }
-        if (channels % 2 == 0)
-            p[channels - 1] = level(alpha[i]);
+        if (channels % 2 == 0) p[channels - 1] = level(alpha[i]);
     }
 }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A picture's memory. */
 #include "src/image/image.h"
 
@@ -8,13 +9,12 @@
 int gw_image_new(struct gw_image *image, uint32_t width, uint32_t height, uint32_t channels)
 {
     memset(image, 0, sizeof(*image));
-    if (!width || !height || channels < 1 || channels > 4)
-        return -EINVAL;
-    if (width > GW_IMAGE_MAX_SIDE || height > GW_IMAGE_MAX_SIDE || (uint64_t)width * height > GW_IMAGE_MAX_PIXELS)
+    if (!width || !height || channels < 1 || channels > 4) return -EINVAL;
+    if (width > GW_IMAGE_MAX_SIDE || height > GW_IMAGE_MAX_SIDE ||
+        (uint64_t)width * height > GW_IMAGE_MAX_PIXELS)
         return -E2BIG;
     image->data = malloc((size_t)width * height * channels);
-    if (!image->data)
-        return -ENOMEM;
+    if (!image->data) return -ENOMEM;
     image->width = width;
     image->height = height;
     image->channels = channels;
@@ -31,11 +31,9 @@ int gw_image_crop(const struct gw_image *in, uint32_t x, uint32_t y, uint32_t wi
                   struct gw_image *out)
 {
     memset(out, 0, sizeof(*out));
-    if (x > in->width || width > in->width - x || y > in->height || height > in->height - y)
-        return -EINVAL;
+    if (x > in->width || width > in->width - x || y > in->height || height > in->height - y) return -EINVAL;
     int rc = gw_image_new(out, width, height, in->channels);
-    if (rc)
-        return rc;
+    if (rc) return rc;
     size_t row = (size_t)width * in->channels;
     for (uint32_t i = 0; i < height; i++)
         memcpy(out->data + i * row, in->data + ((size_t)(y + i) * in->width + x) * in->channels, row);

@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading PNG files with libpng.
  *
- * libpng reports errors by longjmp. All that a jump would lose lies in one struct outside the function that is jumped
- * back to, and is freed in one place. */
+ * libpng reports errors by longjmp. All that a jump would lose lies in one struct outside the function that
+ * is jumped back to, and is freed in one place. */
 #include <errno.h>
 #include <fcntl.h>
 #include <png.h>
@@ -30,8 +31,7 @@ struct reader {
 
 __attribute__((format(printf, 3, 4))) static void say(char *err, size_t errlen, const char *format, ...)
 {
-    if (!err || !errlen)
-        return;
+    if (!err || !errlen) return;
     va_list args;
     va_start(args, format);
     vsnprintf(err, errlen, format, args);
@@ -41,10 +41,8 @@ __attribute__((format(printf, 3, 4))) static void say(char *err, size_t errlen, 
 static void on_error(png_structp png, png_const_charp message)
 {
     struct reader *r = png_get_error_ptr(png);
-    if (!r->why[0])
-        snprintf(r->why, sizeof(r->why), "%s", message);
-    if (!r->rc)
-        r->rc = -EBADMSG;
+    if (!r->why[0]) snprintf(r->why, sizeof(r->why), "%s", message);
+    if (!r->rc) r->rc = -EBADMSG;
     png_longjmp(png, 1);
 }
 
@@ -82,10 +80,8 @@ static void prepare(struct reader *r)
     png_set_interlace_handling(png);
     png_read_update_info(png, r->info);
     int rc = gw_image_new(&r->image, width, height, png_get_channels(png, r->info));
-    if (!rc && png_get_rowbytes(png, r->info) != (size_t)width * r->image.channels)
-        rc = -EBADMSG;
-    if (!rc && !(r->rows = malloc(height * sizeof(*r->rows))))
-        rc = -ENOMEM;
+    if (!rc && png_get_rowbytes(png, r->info) != (size_t)width * r->image.channels) rc = -EBADMSG;
+    if (!rc && !(r->rows = malloc(height * sizeof(*r->rows)))) rc = -ENOMEM;
     if (rc) {
         r->rc = rc;
         png_error(png, rc == -ENOMEM ? "not enough memory" : "its rows have a strange size");
@@ -96,8 +92,7 @@ static void prepare(struct reader *r)
 
 static void decode(struct reader *r)
 {
-    if (setjmp(png_jmpbuf(r->png)))
-        return;
+    if (setjmp(png_jmpbuf(r->png))) return;
     png_set_read_fn(r->png, r, on_read);
     png_set_user_limits(r->png, GW_IMAGE_MAX_SIDE, GW_IMAGE_MAX_SIDE);
     png_set_chunk_cache_max(r->png, 64);
@@ -107,7 +102,8 @@ static void decode(struct reader *r)
     png_read_end(r->png, NULL);
 }
 
-int gw_png_decode(const void *bytes, size_t len, const char *name, struct gw_image *image, char *err, size_t errlen)
+int gw_png_decode(const void *bytes, size_t len, const char *name, struct gw_image *image, char *err,
+                  size_t errlen)
 {
     struct reader r = {.bytes = bytes, .len = len};
     memset(image, 0, sizeof(*image));
@@ -144,12 +140,10 @@ static int slurp(int fd, uint8_t **bytes, size_t *len)
     uint8_t *to = NULL;
     for (;;) {
         uint8_t *larger = to && n < room ? to : realloc(to, to ? room *= 2 : room);
-        if (!larger)
-            break;
+        if (!larger) break;
         to = larger;
         ssize_t got = read(fd, to + n, room - n);
-        if (got < 0 && errno == EINTR)
-            continue;
+        if (got < 0 && errno == EINTR) continue;
         if (got < 0) {
             int rc = -errno;
             free(to);

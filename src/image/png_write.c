@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Writing PNG files with libpng: to memory first, so that a file is written whole or not at all. */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,11 +38,9 @@ static void on_write(png_structp png, png_bytep from, size_t n)
     struct writer *w = png_get_io_ptr(png);
     if (n > w->room - w->len) {
         size_t room = w->room ? w->room : 1 << 16;
-        while (n > room - w->len)
-            room *= 2;
+        while (n > room - w->len) room *= 2;
         uint8_t *larger = realloc(w->bytes, room);
-        if (!larger)
-            png_error(png, "memory");
+        if (!larger) png_error(png, "memory");
         w->bytes = larger;
         w->room = room;
     }
@@ -59,15 +58,13 @@ static void encode(struct writer *w, const struct gw_image *image)
     static const int types[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
                                 PNG_COLOR_TYPE_RGB_ALPHA};
     size_t row = (size_t)image->width * image->channels;
-    if (setjmp(png_jmpbuf(w->png)))
-        return;
+    if (setjmp(png_jmpbuf(w->png))) return;
     png_set_write_fn(w->png, w, on_write, on_flush);
     png_set_user_limits(w->png, GW_IMAGE_MAX_SIDE, GW_IMAGE_MAX_SIDE);
     png_set_IHDR(w->png, w->info, image->width, image->height, 8, types[image->channels], PNG_INTERLACE_NONE,
                  PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
     png_write_info(w->png, w->info);
-    for (uint32_t y = 0; y < image->height; y++)
-        png_write_row(w->png, image->data + y * row);
+    for (uint32_t y = 0; y < image->height; y++) png_write_row(w->png, image->data + y * row);
     png_write_end(w->png, NULL);
 }
 
@@ -98,10 +95,8 @@ static int write_all(int fd, const uint8_t *bytes, size_t len)
 {
     while (len) {
         ssize_t n = write(fd, bytes, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -errno;
         bytes += n;
         len -= (size_t)n;
     }
@@ -111,15 +106,12 @@ static int write_all(int fd, const uint8_t *bytes, size_t len)
 static int write_file(const char *path, const uint8_t *bytes, size_t len)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return -errno;
+    if (fd < 0) return -errno;
     struct stat st;
     int ordinary = !fstat(fd, &st) && S_ISREG(st.st_mode);
     int rc = write_all(fd, bytes, len);
-    if (close(fd) && !rc)
-        rc = -errno;
-    if (rc && ordinary)
-        unlink(path);
+    if (close(fd) && !rc) rc = -errno;
+    if (rc && ordinary) unlink(path);
     return rc;
 }
 
@@ -128,10 +120,8 @@ int gw_png_write(const char *path, const struct gw_image *image, char *err, size
     uint8_t *bytes;
     size_t len;
     int rc = gw_png_encode(image, &bytes, &len);
-    if (!rc)
-        rc = write_file(path, bytes, len);
+    if (!rc) rc = write_file(path, bytes, len);
     free(bytes);
-    if (rc && err && errlen)
-        snprintf(err, errlen, "%s: %s", path, strerror(-rc));
+    if (rc && err && errlen) snprintf(err, errlen, "%s: %s", path, strerror(-rc));
     return rc;
 }

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bicubic resizing, separable: first along the rows, then along the columns, each output taking its few taps.
  *
- * Both forms use Pillow's taps (a = -0.5; antialiased where it shrinks; cut off and normalised at the edges). The one
- * for pictures computes as Pillow does for 8 bits, in fixed point with the lines rounded in between, so that its
- * bytes are the same; the one for planes is in floats. */
+ * Both forms use Pillow's taps (a = -0.5; antialiased where it shrinks; cut off and normalised at the edges).
+ * The one for pictures computes as Pillow does for 8 bits, in fixed point with the lines rounded in between,
+ * so that its bytes are the same; the one for planes is in floats. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,8 +35,7 @@ struct gw_resizer {
 static double cubic(double x)
 {
     x = fabs(x);
-    if (x < 1)
-        return (1.5 * x - 2.5) * x * x + 1;
+    if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
     return x < 2 ? (((x - 5) * x + 8) * x - 4) * -0.5 : 0;
 }
 
@@ -53,10 +53,8 @@ static void axis_fill(struct axis *a, uint32_t i, double scale, double stretch)
     uint32_t first = low > 0 ? (uint32_t)low : 0;
     uint32_t end = high < a->in ? (uint32_t)high : a->in;
     double *taps = a->taps + (size_t)i * a->most;
-    for (uint32_t j = first; j < end; j++)
-        sum += taps[j - first] = cubic((j - centre + 0.5) / stretch);
-    for (uint32_t j = first; j < end && sum != 0; j++)
-        taps[j - first] /= sum;
+    for (uint32_t j = first; j < end; j++) sum += taps[j - first] = cubic((j - centre + 0.5) / stretch);
+    for (uint32_t j = first; j < end && sum != 0; j++) taps[j - first] /= sum;
     a->spans[i] = (struct span){first, end - first};
 }
 
@@ -70,8 +68,7 @@ static int axis_make(struct axis *a, uint32_t in, uint32_t out)
         axis_free(a);
         return -ENOMEM;
     }
-    for (uint32_t i = 0; i < out; i++)
-        axis_fill(a, i, scale, stretch);
+    for (uint32_t i = 0; i < out; i++) axis_fill(a, i, scale, stretch);
     return 0;
 }
 
@@ -88,8 +85,7 @@ static float *float_taps(const struct axis *a)
 {
     size_t n = (size_t)a->out * a->most;
     float *f = malloc(n * sizeof(*f));
-    for (size_t i = 0; f && i < n; i++)
-        f[i] = (float)a->taps[i];
+    for (size_t i = 0; f && i < n; i++) f[i] = (float)a->taps[i];
     return f;
 }
 
@@ -113,8 +109,7 @@ static void run_pass(const struct pass *p, const uint8_t *in, uint8_t *out, size
         const int32_t *taps = p->taps + (size_t)i * p->axis->most;
         const uint8_t *from = in + s.first * p->step;
         int32_t sum = 1 << (FIXED_BITS - 1);
-        for (uint32_t j = 0; j < s.count; j++)
-            sum += from[j * p->step] * taps[j];
+        for (uint32_t j = 0; j < s.count; j++) sum += from[j * p->step] * taps[j];
         out[i * out_step] = limit(sum);
     }
 }
@@ -124,25 +119,25 @@ static void resize_rows(const struct pass *p, const struct gw_image *in, struct 
     uint32_t c = in->channels;
     for (uint32_t y = 0; y < in->height; y++)
         for (uint32_t k = 0; k < c; k++)
-            run_pass(p, in->data + (size_t)y * in->width * c + k, out->data + (size_t)y * out->width * c + k, c);
+            run_pass(p, in->data + (size_t)y * in->width * c + k, out->data + (size_t)y * out->width * c + k,
+                     c);
 }
 
 static void resize_columns(const struct pass *p, const struct gw_image *in, struct gw_image *out)
 {
     size_t row = (size_t)in->width * in->channels;
-    for (size_t x = 0; x < row; x++)
-        run_pass(p, in->data + x, out->data + x, row);
+    for (size_t x = 0; x < row; x++) run_pass(p, in->data + x, out->data + x, row);
 }
 
-/* Resizes along one axis; a size that stays is passed on unchanged (the taps would be 0, 1, 0 and change nothing). */
+/* Resizes along one axis; a size that stays is passed on unchanged (the taps would be 0, 1, 0 and change
+ * nothing). */
 static int resize_axis(const struct gw_image *in, uint32_t width, uint32_t height, struct gw_image *out)
 {
     int rows = width != in->width;
     struct axis axis;
     int32_t *taps = NULL;
     int rc = gw_image_new(out, width, height, in->channels);
-    if (rc)
-        return rc;
+    if (rc) return rc;
     rc = rows ? axis_make(&axis, in->width, width) : axis_make(&axis, in->height, height);
     if (!rc && !(taps = fixed_taps(&axis))) {
         axis_free(&axis);
@@ -166,11 +161,9 @@ int gw_image_resize(const struct gw_image *in, uint32_t width, uint32_t height, 
 {
     struct gw_image lines;
     memset(out, 0, sizeof(*out));
-    if (!in->data || !width || !height)
-        return -EINVAL;
+    if (!in->data || !width || !height) return -EINVAL;
     int rc = resize_axis(in, width, in->height, &lines);
-    if (rc)
-        return rc;
+    if (rc) return rc;
     rc = resize_axis(&lines, width, height, out);
     gw_image_free(&lines);
     return rc;
@@ -178,29 +171,25 @@ int gw_image_resize(const struct gw_image *in, uint32_t width, uint32_t height, 
 
 static int too_large(uint32_t width, uint32_t height)
 {
-    return width > GW_IMAGE_MAX_SIDE || height > GW_IMAGE_MAX_SIDE || (uint64_t)width * height > GW_IMAGE_MAX_PIXELS;
+    return width > GW_IMAGE_MAX_SIDE || height > GW_IMAGE_MAX_SIDE ||
+           (uint64_t)width * height > GW_IMAGE_MAX_PIXELS;
 }
 
 int gw_resizer_new(uint32_t in_width, uint32_t in_height, uint32_t out_width, uint32_t out_height,
                    struct gw_resizer **resizer)
 {
     *resizer = NULL;
-    if (!in_width || !in_height || !out_width || !out_height)
-        return -EINVAL;
-    if (too_large(in_width, in_height) || too_large(out_width, out_height))
-        return -E2BIG;
+    if (!in_width || !in_height || !out_width || !out_height) return -EINVAL;
+    if (too_large(in_width, in_height) || too_large(out_width, out_height)) return -E2BIG;
     struct gw_resizer *r = calloc(1, sizeof(*r));
-    if (!r)
-        return -ENOMEM;
+    if (!r) return -ENOMEM;
     int rc = axis_make(&r->across, in_width, out_width);
-    if (!rc)
-        rc = axis_make(&r->down, in_height, out_height);
+    if (!rc) rc = axis_make(&r->down, in_height, out_height);
     if (!rc) {
         r->across_taps = float_taps(&r->across);
         r->down_taps = float_taps(&r->down);
         r->lines = malloc((size_t)out_width * in_height * sizeof(*r->lines));
-        if (!r->across_taps || !r->down_taps || !r->lines)
-            rc = -ENOMEM;
+        if (!r->across_taps || !r->down_taps || !r->lines) rc = -ENOMEM;
     }
     if (rc) {
         gw_resizer_free(r);
@@ -212,8 +201,7 @@ int gw_resizer_new(uint32_t in_width, uint32_t in_height, uint32_t out_width, ui
 
 void gw_resizer_free(struct gw_resizer *r)
 {
-    if (!r)
-        return;
+    if (!r) return;
     axis_free(&r->across);
     axis_free(&r->down);
     free(r->across_taps);
@@ -230,8 +218,7 @@ static void run_across(const struct gw_resizer *r, const float *in)
         for (uint32_t i = 0; i < a->out; i++) {
             const float *taps = r->across_taps + (size_t)i * a->most, *from = in + a->spans[i].first;
             float sum = 0;
-            for (uint32_t j = 0; j < a->spans[i].count; j++)
-                sum += from[j] * taps[j];
+            for (uint32_t j = 0; j < a->spans[i].count; j++) sum += from[j] * taps[j];
             line[i] = sum;
         }
     }
@@ -247,8 +234,7 @@ void gw_resizer_run(struct gw_resizer *r, const float *in, float *out)
         for (uint32_t j = 0; j < a->spans[i].count; j++) {
             const float *line = r->lines + (a->spans[i].first + j) * width;
             float tap = r->down_taps[(size_t)i * a->most + j];
-            for (size_t x = 0; x < width; x++)
-                out[x] += line[x] * tap;
+            for (size_t x = 0; x < width; x++) out[x] += line[x] * tap;
         }
     }
 }

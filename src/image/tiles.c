@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Splitting planes into overlapping tiles, and joining the cores of what was made of them. */
 #include "src/image/tiles.h"
 
@@ -10,8 +11,7 @@ int gw_tiles_plan(struct gw_tiles *tiles, uint32_t width, uint32_t height, uint3
                   uint32_t scale)
 {
     memset(tiles, 0, sizeof(*tiles));
-    if (!width || !height || !side || !scale || scale > 16 || overlap > (side - 1) / 2)
-        return -EINVAL;
+    if (!width || !height || !side || !scale || scale > 16 || overlap > (side - 1) / 2) return -EINVAL;
     if (side > GW_IMAGE_MAX_SIDE || width > GW_IMAGE_MAX_SIDE / scale || height > GW_IMAGE_MAX_SIDE / scale ||
         (uint64_t)width * height * scale * scale > GW_IMAGE_MAX_PIXELS)
         return -E2BIG;
@@ -43,11 +43,9 @@ void gw_tile_extract(const struct gw_tiles *tiles, uint32_t index, const float *
     int64_t to = left + tiles->side > tiles->width ? tiles->width : left + tiles->side;
     for (uint32_t y = 0; y < tiles->side; y++, dst += tiles->side) {
         const float *row = plane + (size_t)clamp(top + y, tiles->height) * tiles->width;
-        for (int64_t x = left; x < from; x++)
-            dst[x - left] = row[0];
+        for (int64_t x = left; x < from; x++) dst[x - left] = row[0];
         memcpy(dst + (from - left), row + from, (size_t)(to - from) * sizeof(*row));
-        for (int64_t x = to; x < left + tiles->side; x++)
-            dst[x - left] = row[tiles->width - 1];
+        for (int64_t x = to; x < left + tiles->side; x++) dst[x - left] = row[tiles->width - 1];
     }
 }
 

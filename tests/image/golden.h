@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Written by make_golden.py with Pillow 13.0.0: a picture, and it resized with BICUBIC. */
 #ifndef GW_TEST_IMAGE_GOLDEN_H
 #define GW_TEST_IMAGE_GOLDEN_H

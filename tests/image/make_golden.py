@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes golden.h: what Pillow makes of small pictures, for the tests to compare with. python3 make_golden.py > golden.h"""
 import numpy as np
 import PIL
@@ -26,6 +27,7 @@ def rows(values, form):
 
 def main():
     picture = source()
+    print("/* SPDX-License-Identifier: Apache-2.0 */")
     print(f"/* Written by make_golden.py with Pillow {PIL.__version__}: a picture, and it resized with BICUBIC. */")
     print("#ifndef GW_TEST_IMAGE_GOLDEN_H\n#define GW_TEST_IMAGE_GOLDEN_H\n\n#include <stdint.h>\n")
     print(f"static const uint8_t golden_source[13 * 9 * 3] = {{\n{rows(picture.ravel(), str)}}};\n")

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Colours to planes and back, and PSNR. */
 #include <errno.h>
 #include <math.h>
@@ -43,7 +44,8 @@ static void the_colours_are_jpegs(void **state)
     float y[13 * 9], cb[13 * 9], cr[13 * 9], alpha[13 * 9];
     gw_planes_from_image(&image, y, cb, cr, alpha);
     for (int i = 0; i < 13 * 9; i++) {
-        assert_true(fabsf(y[i] * 255 - golden_ycbcr[3 * i]) < 1.01f); /* Pillow rounds its table's entries down */
+        assert_true(fabsf(y[i] * 255 - golden_ycbcr[3 * i]) <
+                    1.01f); /* Pillow rounds its table's entries down */
         assert_true(fabsf(cb[i] * 255 - golden_ycbcr[3 * i + 1]) < 1.01f);
         assert_true(fabsf(cr[i] * 255 - golden_ycbcr[3 * i + 2]) < 1.01f);
         assert_true(alpha[i] == 1.0f);
@@ -58,8 +60,7 @@ static void grey_and_alpha_stay_exact(void **state)
         float planes[4][256];
         assert_int_equal(gw_image_new(&in, 16, 16, channels), 0);
         assert_int_equal(gw_image_new(&out, 16, 16, channels), 0);
-        for (size_t i = 0; i < gw_image_bytes(&in); i++)
-            in.data[i] = (uint8_t)(i * 37);
+        for (size_t i = 0; i < gw_image_bytes(&in); i++) in.data[i] = (uint8_t)(i * 37);
         gw_planes_from_image(&in, planes[0], planes[1], planes[2], planes[3]);
         gw_planes_to_image(planes[0], planes[1], planes[2], planes[3], &out);
         assert_memory_equal(in.data, out.data, gw_image_bytes(&in));
@@ -86,8 +87,7 @@ static void psnr_is_what_the_formula_says(void **state)
     double db;
     assert_int_equal(gw_plane_psnr(a, b, 10, 10, 0, &db), 0);
     assert_true(isinf(db) && db > 0);
-    for (int i = 0; i < 100; i++)
-        b[i] = 0.1f;
+    for (int i = 0; i < 100; i++) b[i] = 0.1f;
     assert_int_equal(gw_plane_psnr(a, b, 10, 10, 3, &db), 0);
     assert_true(fabs(db - 20) < 1e-5);
     b[3 * 10 + 3] = 1; /* inside a border of 3 */
@@ -110,8 +110,7 @@ static void psnr_of_pictures_compares_luma(void **state)
     memset(b.data, 100, gw_image_bytes(&b));
     assert_int_equal(gw_image_psnr(&a, &b, 3, &db), 0);
     assert_true(isinf(db) || db > 120);
-    for (size_t i = 0; i < gw_image_bytes(&b); i++)
-        b.data[i] = i % 4 == 3 ? 0 : 110;
+    for (size_t i = 0; i < gw_image_bytes(&b); i++) b.data[i] = i % 4 == 3 ? 0 : 110;
     assert_int_equal(gw_image_psnr(&a, &b, 3, &db), 0);
     assert_true(fabs(db - 20 * log10(25.5)) < 1e-3);
     gw_image_free(&b);
@@ -125,8 +124,8 @@ static void psnr_of_pictures_compares_luma(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_colour_comes_back),     cmocka_unit_test(the_colours_are_jpegs),
-        cmocka_unit_test(grey_and_alpha_stay_exact),   cmocka_unit_test(strange_values_are_limited),
+        cmocka_unit_test(every_colour_comes_back),       cmocka_unit_test(the_colours_are_jpegs),
+        cmocka_unit_test(grey_and_alpha_stay_exact),     cmocka_unit_test(strange_values_are_limited),
         cmocka_unit_test(psnr_is_what_the_formula_says), cmocka_unit_test(psnr_of_pictures_compares_luma),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

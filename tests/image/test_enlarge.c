@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Enlarging with a stand-in for the network: what surrounds it must be right for every kind of picture. */
 #include <errno.h>
 #include <math.h>
@@ -37,8 +38,8 @@ static void smooth(struct gw_image *image)
     }
 }
 
-/* With bicubic for luma too, the picture must be the bicubic one, but at the edges, where the taps are cut off here
- * and the pixels repeated there. */
+/* With bicubic for luma too, the picture must be the bicubic one, but at the edges, where the taps are cut
+ * off here and the pixels repeated there. */
 static void the_parts_fit_together(void **state)
 {
     (void)state;
@@ -58,7 +59,8 @@ static void the_parts_fit_together(void **state)
         assert_int_equal(larger.channels, channels);
         for (uint32_t y = 6; y < 141 - 6; y++)
             for (size_t i = 6 * channels; i < (183 - 6) * channels; i++)
-                assert_in_range(larger.data[y * 183 * channels + i] - want.data[y * 183 * channels + i] + 2, 0, 4);
+                assert_in_range(larger.data[y * 183 * channels + i] - want.data[y * 183 * channels + i] + 2,
+                                0, 4);
         gw_image_free(&small);
         gw_image_free(&larger);
         gw_image_free(&want);
@@ -75,8 +77,7 @@ static void a_lost_tile_is_black(void **state)
     assert_int_equal(gw_enlarge_begin(&job, &small, SIDE, 4, 3), 0);
     assert_int_equal(gw_enlarge_finish(&job, &larger), 0);
     gw_enlarge_end(&job);
-    for (size_t i = 0; i < gw_image_bytes(&larger); i++)
-        assert_int_equal(larger.data[i], 0);
+    for (size_t i = 0; i < gw_image_bytes(&larger); i++) assert_int_equal(larger.data[i], 0);
     gw_image_free(&small);
     gw_image_free(&larger);
 }

@@ -1,4 +1,6 @@
-/* PNG files: every kind is read right, what is written comes back, and damaged ones give an error and no more. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PNG files: every kind is read right, what is written comes back, and damaged ones give an error and no
+ * more. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +49,7 @@ static void no_flush(png_structp png)
 
 struct kind {
     int type, depth, interlace;
-    int transparent; /* with a tRNS chunk */
+    int transparent;   /* with a tRNS chunk */
     uint32_t channels; /* that reading it gives */
 };
 
@@ -62,8 +64,7 @@ static struct file make(const struct kind *k, uint8_t *const *rows)
     png_color_16 key = {.gray = 1, .red = 0x0102, .green = 0x0304, .blue = 0x0506};
     png_set_write_fn(png, &f, append, no_flush);
     png_set_IHDR(png, info, W, H, k->depth, k->type, k->interlace, 0, 0);
-    if (k->type == PNG_COLOR_TYPE_PALETTE)
-        png_set_PLTE(png, info, palette, 4);
+    if (k->type == PNG_COLOR_TYPE_PALETTE) png_set_PLTE(png, info, palette, 4);
     if (k->transparent)
         png_set_tRNS(png, info, palette_alpha, 3, k->type == PNG_COLOR_TYPE_PALETTE ? NULL : &key);
     png_set_gAMA(png, info, 1.0 / 1.8);
@@ -75,32 +76,29 @@ static struct file make(const struct kind *k, uint8_t *const *rows)
 }
 
 static const struct kind kinds[] = {
-    {PNG_COLOR_TYPE_GRAY, 1, 0, 0, 1},      {PNG_COLOR_TYPE_GRAY, 2, 1, 0, 1},       {PNG_COLOR_TYPE_GRAY, 4, 0, 1, 2},
-    {PNG_COLOR_TYPE_GRAY, 8, 0, 0, 1},      {PNG_COLOR_TYPE_GRAY, 16, 1, 0, 1},      {PNG_COLOR_TYPE_GRAY_ALPHA, 8, 1, 0, 2},
-    {PNG_COLOR_TYPE_GRAY_ALPHA, 16, 0, 0, 2}, {PNG_COLOR_TYPE_RGB, 8, 0, 0, 3},      {PNG_COLOR_TYPE_RGB, 8, 1, 0, 3},
-    {PNG_COLOR_TYPE_RGB, 16, 0, 1, 4},      {PNG_COLOR_TYPE_RGB_ALPHA, 8, 0, 0, 4},  {PNG_COLOR_TYPE_RGB_ALPHA, 16, 1, 0, 4},
-    {PNG_COLOR_TYPE_PALETTE, 2, 0, 0, 3},   {PNG_COLOR_TYPE_PALETTE, 8, 1, 1, 4},
+    {PNG_COLOR_TYPE_GRAY, 1, 0, 0, 1},        {PNG_COLOR_TYPE_GRAY, 2, 1, 0, 1},
+    {PNG_COLOR_TYPE_GRAY, 4, 0, 1, 2},        {PNG_COLOR_TYPE_GRAY, 8, 0, 0, 1},
+    {PNG_COLOR_TYPE_GRAY, 16, 1, 0, 1},       {PNG_COLOR_TYPE_GRAY_ALPHA, 8, 1, 0, 2},
+    {PNG_COLOR_TYPE_GRAY_ALPHA, 16, 0, 0, 2}, {PNG_COLOR_TYPE_RGB, 8, 0, 0, 3},
+    {PNG_COLOR_TYPE_RGB, 8, 1, 0, 3},         {PNG_COLOR_TYPE_RGB, 16, 0, 1, 4},
+    {PNG_COLOR_TYPE_RGB_ALPHA, 8, 0, 0, 4},   {PNG_COLOR_TYPE_RGB_ALPHA, 16, 1, 0, 4},
+    {PNG_COLOR_TYPE_PALETTE, 2, 0, 0, 3},     {PNG_COLOR_TYPE_PALETTE, 8, 1, 1, 4},
 };
 #define KINDS (sizeof(kinds) / sizeof(*kinds))
 
 static uint32_t samples(const struct kind *k) /* a pixel's, in the file */
 {
     switch (k->type) {
-    case PNG_COLOR_TYPE_GRAY_ALPHA:
-        return 2;
-    case PNG_COLOR_TYPE_RGB:
-        return 3;
-    case PNG_COLOR_TYPE_RGB_ALPHA:
-        return 4;
-    default:
-        return 1;
+    case PNG_COLOR_TYPE_GRAY_ALPHA: return 2;
+    case PNG_COLOR_TYPE_RGB: return 3;
+    case PNG_COLOR_TYPE_RGB_ALPHA: return 4;
+    default: return 1;
     }
 }
 
 static uint32_t sample(const struct kind *k, const uint8_t *row, uint32_t i)
 {
-    if (k->depth == 16)
-        return (uint32_t)(row[2 * i] << 8 | row[2 * i + 1]);
+    if (k->depth == 16) return (uint32_t)(row[2 * i] << 8 | row[2 * i + 1]);
     uint32_t bit = i * (uint32_t)k->depth;
     return row[bit / 8] >> (8 - k->depth - (int)(bit % 8)) & ((1u << k->depth) - 1);
 }
@@ -117,10 +115,8 @@ static void expected(const struct kind *k, const uint8_t *row, uint32_t x, uint8
         to[3] = i < 3 ? palette_alpha[i] : 255;
         return;
     }
-    for (uint32_t c = 0; c < n; c++)
-        to[c] = (uint8_t)((sample(k, row, x * n + c) * 255 + most / 2) / most);
-    if (k->transparent && n == 1)
-        to[1] = sample(k, row, x) == 1 ? 0 : 255;
+    for (uint32_t c = 0; c < n; c++) to[c] = (uint8_t)((sample(k, row, x * n + c) * 255 + most / 2) / most);
+    if (k->transparent && n == 1) to[1] = sample(k, row, x) == 1 ? 0 : 255;
     if (k->transparent && n == 3)
         to[3] = sample(k, row, 3 * x) == 0x0102 && sample(k, row, 3 * x + 1) == 0x0304 &&
                         sample(k, row, 3 * x + 2) == 0x0506
@@ -138,8 +134,7 @@ static struct file random_file(const struct kind *k, uint8_t raw[H][W * 8])
     }
     for (int i = 0; i < 6; i++) /* the transparent colour must occur */
         raw[0][i] = (uint8_t)(i + 1);
-    if (k->type == PNG_COLOR_TYPE_PALETTE && k->depth == 8)
-        memset(raw[0], 2, 6);
+    if (k->type == PNG_COLOR_TYPE_PALETTE && k->depth == 8) memset(raw[0], 2, 6);
     return make(k, rows);
 }
 
@@ -169,8 +164,7 @@ static struct gw_image random_picture(uint32_t channels)
 {
     struct gw_image image;
     assert_int_equal(gw_image_new(&image, 1 + rnd() % 50, 1 + rnd() % 50, channels), 0);
-    for (size_t i = 0; i < gw_image_bytes(&image); i++)
-        image.data[i] = (uint8_t)rnd();
+    for (size_t i = 0; i < gw_image_bytes(&image); i++) image.data[i] = (uint8_t)rnd();
     return image;
 }
 
@@ -229,8 +223,7 @@ static void damaged_files_do_no_harm(void **state)
     for (int round = 0; round < 4000; round++) {
         uint8_t raw[H][W * 8];
         struct file f = random_file(&kinds[rnd() % KINDS], raw);
-        for (uint32_t n = 1 + rnd() % 3; n; n--)
-            f.bytes[8 + rnd() % (f.len - 8)] = (uint8_t)rnd();
+        for (uint32_t n = 1 + rnd() % 3; n; n--) f.bytes[8 + rnd() % (f.len - 8)] = (uint8_t)rnd();
         struct gw_image image;
         char err[GW_IMAGE_ERR] = "";
         int rc = gw_png_decode(f.bytes, f.len, "bad.png", &image, err, sizeof(err));
@@ -246,8 +239,7 @@ static void damaged_files_do_no_harm(void **state)
 
 static void put32(uint8_t *to, uint32_t v)
 {
-    for (int i = 0; i < 4; i++)
-        to[i] = (uint8_t)(v >> (24 - 8 * i));
+    for (int i = 0; i < 4; i++) to[i] = (uint8_t)(v >> (24 - 8 * i));
 }
 
 /* The size in the header, with a checksum that fits: nothing of that size may be allocated. */
@@ -264,8 +256,7 @@ static void huge_sizes_are_refused(void **state)
         uint32_t crc = UINT32_MAX;
         for (int j = 12; j < 29; j++) {
             crc ^= f.bytes[j];
-            for (int bit = 0; bit < 8; bit++)
-                crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
+            for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
         }
         put32(f.bytes + 29, ~crc);
         refused(f.bytes, f.len, i ? -EBADMSG : -E2BIG);

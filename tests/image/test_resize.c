@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Resizing: Pillow's results are the reference. */
 #include <errno.h>
 #include <math.h>
@@ -36,15 +37,13 @@ static void bytes_equal_pillows(void **state)
 static void plane_equals_pillows(uint32_t width, uint32_t height, const float *want)
 {
     float in[13 * 9], out[31 * 25];
-    for (int i = 0; i < 13 * 9; i++)
-        in[i] = golden_source[3 * i + 2] / 255.0f;
+    for (int i = 0; i < 13 * 9; i++) in[i] = golden_source[3 * i + 2] / 255.0f;
     struct gw_resizer *r;
     assert_int_equal(gw_resizer_new(13, 9, width, height, &r), 0);
     for (int again = 0; again < 2; again++) {
         memset(out, 0xff, sizeof(out));
         gw_resizer_run(r, in, out);
-        for (uint32_t i = 0; i < width * height; i++)
-            assert_true(fabsf(out[i] - want[i]) < 2e-6f);
+        for (uint32_t i = 0; i < width * height; i++) assert_true(fabsf(out[i] - want[i]) < 2e-6f);
     }
     gw_resizer_free(r);
 }
@@ -64,8 +63,7 @@ static void flat_stays_flat(void **state)
         assert_int_equal(gw_image_new(&in, side, 40 - side, 1), 0);
         memset(in.data, 201, gw_image_bytes(&in));
         assert_int_equal(gw_image_resize(&in, 3 * side, 3, &out), 0);
-        for (size_t i = 0; i < gw_image_bytes(&out); i++)
-            assert_int_equal(out.data[i], 201);
+        for (size_t i = 0; i < gw_image_bytes(&out); i++) assert_int_equal(out.data[i], 201);
         gw_image_free(&in);
         gw_image_free(&out);
     }
@@ -103,8 +101,8 @@ static void crops_are_cut_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_equal_pillows),   cmocka_unit_test(planes_equal_pillows),
-        cmocka_unit_test(flat_stays_flat),       cmocka_unit_test(bad_sizes_are_refused),
+        cmocka_unit_test(bytes_equal_pillows), cmocka_unit_test(planes_equal_pillows),
+        cmocka_unit_test(flat_stays_flat),     cmocka_unit_test(bad_sizes_are_refused),
         cmocka_unit_test(crops_are_cut_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tiles: joined, they equal what the whole plane would have given, to the last bit. */
 #include <errno.h>
 #include <setjmp.h>
@@ -23,7 +24,8 @@ static float noise(void)
     return (float)(seed >> 8) / (1 << 24);
 }
 
-/* Something like a network: each output looks `radius` pixels far, not linearly, and sees zeros beyond the edges. */
+/* Something like a network: each output looks `radius` pixels far, not linearly, and sees zeros beyond the
+ * edges. */
 static void fake_network(const float *in, uint32_t width, uint32_t height, int radius, float *out)
 {
     for (int64_t y = 0; y < (int64_t)height * SCALE; y++) {
@@ -33,7 +35,9 @@ static void fake_network(const float *in, uint32_t width, uint32_t height, int r
                 for (int dx = -radius; dx <= radius; dx++) {
                     int64_t iy = y / SCALE + dy, ix = x / SCALE + dx;
                     float v = iy < 0 || ix < 0 || iy >= height || ix >= width ? 0 : in[iy * width + ix];
-                    sum += v * v * (0.1f + 0.03f * (float)(dy * 3 + dx) + 0.01f * (float)(y % SCALE * SCALE + x % SCALE));
+                    sum += v * v *
+                           (0.1f + 0.03f * (float)(dy * 3 + dx) +
+                            0.01f * (float)(y % SCALE * SCALE + x % SCALE));
                 }
             }
             out[y * width * SCALE + x] = sum;
@@ -41,11 +45,14 @@ static void fake_network(const float *in, uint32_t width, uint32_t height, int r
     }
 }
 
-/* The whole plane at once, its edges repeated `margin` pixels outwards as tiles see them, cut to size afterwards. */
-static void whole(const float *plane, uint32_t width, uint32_t height, uint32_t margin, int radius, float *out)
+/* The whole plane at once, its edges repeated `margin` pixels outwards as tiles see them, cut to size
+ * afterwards. */
+static void whole(const float *plane, uint32_t width, uint32_t height, uint32_t margin, int radius,
+                  float *out)
 {
     uint32_t w = width + 2 * margin, h = height + 2 * margin;
-    float *padded = malloc((size_t)w * h * sizeof(float)), *made = malloc((size_t)w * h * SCALE * SCALE * sizeof(float));
+    float *padded = malloc((size_t)w * h * sizeof(float)),
+          *made = malloc((size_t)w * h * SCALE * SCALE * sizeof(float));
     for (uint32_t y = 0; y < h; y++) {
         for (uint32_t x = 0; x < w; x++) {
             uint32_t sy = y < margin ? 0 : y - margin >= height ? height - 1 : y - margin;
@@ -82,8 +89,7 @@ static int seams(uint32_t width, uint32_t height, uint32_t side, uint32_t overla
     size_t n = (size_t)width * height;
     float *plane = malloc(n * sizeof(float));
     float *want = malloc(n * SCALE * SCALE * sizeof(float)), *got = malloc(n * SCALE * SCALE * sizeof(float));
-    for (size_t i = 0; i < n; i++)
-        plane[i] = noise();
+    for (size_t i = 0; i < n; i++) plane[i] = noise();
     memset(got, 0xff, n * SCALE * SCALE * sizeof(float));
     whole(plane, width, height, overlap, radius, want);
     tiled(&tiles, plane, radius, got);
