@@ -83,12 +83,12 @@ struct gw_mem {
  * to be called while a kernel of a loop waits: CUDA may wait for it. Errors: -ENOMEM, -EINVAL. */
 GW_API int gw_mem_alloc(struct gw_exec *exec, enum gw_mem_kind kind, size_t size, struct gw_mem *mem);
 
-/* Frees what gw_mem_alloc gave and clears *mem. A cleared struct is allowed. */
+/* Frees what gw_mem_alloc gave and clears *mem. A cleared struct is allowed. On a GPU it waits for all
+ * kernels that run: never call it while a loop does. */
 GW_API void gw_mem_free(struct gw_mem *mem);
 
-#define GW_MEM_IO                                                                                            \
-    1u /* a device's registers (I/O memory); where the range turns out to be plain memory, it is taken as    \
-          that */
+/* The range is a device's registers (I/O memory); plain memory is recognised and taken as such. */
+#define GW_MEM_IO 1u
 
 /*
  * Makes host memory that exists already visible to the executor's kernels, at mem->dev. start and size need

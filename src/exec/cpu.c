@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU executor: launches queue up for one thread, which runs them in order. */
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/exec/cpu.h"
+#include "src/exec/impl.h"
+
+#define QUEUE 64
+
+struct launch {
+    const struct gw_kernel *kernel;
+    uint32_t grid, block;
+    uint8_t arg[GW_KERNEL_ARG_MAX] __attribute__((aligned(64)));
+};
+
+struct cpu_exec {
+    struct gw_exec base;
+    struct gw_cpu_pool *pool;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    int started, quit;
+    int error; /* the first that a launch gave, until gw_exec_sync reports it */
+    char why[256];
+    uint64_t put, done; /* launches, ever */
+    struct launch queue[QUEUE];
+};
+
+static struct cpu_exec *cpu_exec_of(struct gw_exec *exec)
+{
+    return (struct cpu_exec *)exec;
+}
+
+/* ---- memory -----------------------------------------------------------------------------------------------
+ */
+
+static int cpu_mem_alloc(struct gw_exec *exec, struct gw_mem *mem)
+{
+    size_t align = mem->size >= GW_HUGE_PAGE ? GW_HUGE_PAGE : GW_PAGE;
+
+    (void)exec;
+    if (posix_memalign(&mem->host, align, mem->size))
+        return gw_error(-ENOMEM, "no memory: %zu bytes were asked for", mem->size);
+    memset(mem->host, 0, mem->size);
+    mem->dev = mem->host;
+    return 0;
+}
+
+static void cpu_mem_free(struct gw_mem *mem)
+{
+    free(mem->host);
+}
+
+static int cpu_mem_register(struct gw_exec *exec, struct gw_mem *mem, uint32_t flags)
+{
+    (void)exec;
+    (void)flags;
+    mem->dev = mem->host;
+    return 0;
+}
+
+static void cpu_mem_unregister(struct gw_mem *mem)
+{
+    (void)mem;
+}
+
+static int cpu_copy(struct gw_exec *exec, void *to, const void *from, size_t size)
+{
+    (void)exec;
+    memcpy(to, from, size);
+    return 0;
+}
+
+/* ---- launches ---------------------------------------------------------------------------------------------
+ */
+
+static void *exec_main(void *arg)
+{
+    struct cpu_exec *e = arg;
+
+    pthread_mutex_lock(&e->lock);
+    for (;;) {
+        struct launch *l = &e->queue[e->done % QUEUE];
+        int rc;
+
+        while (e->put == e->done && !e->quit) pthread_cond_wait(&e->changed, &e->lock);
+        if (e->put == e->done) break;
+        pthread_mutex_unlock(&e->lock);
+        rc = gw_cpu_run(e->pool, l->kernel, l->grid, l->block, l->arg);
+        pthread_mutex_lock(&e->lock);
+        if (rc && !e->error) {
+            e->error = rc;
+            snprintf(e->why, sizeof(e->why), "%s", gw_last_error());
+        }
+        e->done++;
+        pthread_cond_broadcast(&e->changed);
+    }
+    pthread_mutex_unlock(&e->lock);
+    return NULL;
+}
+
+static int enqueue(struct cpu_exec *e, const struct gw_kernel *kernel, uint32_t grid, uint32_t block,
+                   const void *arg)
+{
+    struct launch *l;
+    int rc;
+
+    if (e->put - e->done == QUEUE)
+        return gw_error(-ENOSPC, "kernel %s: %d launches wait already; wait for them with gw_exec_sync",
+                        kernel->name, QUEUE);
+    if (!e->started) {
+        rc = gw_cpu_thread_start(&e->thread, "gw-exec", e->base.cpu_pin, exec_main, e);
+        if (rc) return rc;
+        e->started = 1;
+    }
+    l = &e->queue[e->put % QUEUE];
+    l->kernel = kernel;
+    l->grid = grid;
+    l->block = block;
+    memcpy(l->arg, arg, kernel->arg_size);
+    e->put++;
+    pthread_cond_broadcast(&e->changed);
+    return 0;
+}
+
+static int cpu_launch(struct gw_exec *exec, const struct gw_kernel *kernel, uint32_t grid, uint32_t block,
+                      const void *arg)
+{
+    struct cpu_exec *e = cpu_exec_of(exec);
+    int rc;
+
+    pthread_mutex_lock(&e->lock);
+    rc = enqueue(e, kernel, grid, block, arg);
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
+static int cpu_sync(struct gw_exec *exec, uint64_t deadline_ns)
+{
+    struct cpu_exec *e = cpu_exec_of(exec);
+    struct timespec until = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
+    int rc = 0;
+
+    pthread_mutex_lock(&e->lock);
+    while (e->put != e->done && rc != ETIMEDOUT)
+        rc = deadline_ns == GW_NEVER ? pthread_cond_wait(&e->changed, &e->lock)
+                                     : pthread_cond_timedwait(&e->changed, &e->lock, &until);
+    if (e->put != e->done) {
+        const char *name = e->queue[e->done % QUEUE].kernel->name;
+
+        rc = gw_error(-ETIMEDOUT, "kernel %s still runs at the deadline, %u launches wait behind it", name,
+                      (uint32_t)(e->put - e->done - 1));
+    } else {
+        rc = e->error ? gw_error(e->error, "%s", e->why) : 0;
+        e->error = 0;
+    }
+    pthread_mutex_unlock(&e->lock);
+    return rc;
+}
+
+/* ---- the executor -----------------------------------------------------------------------------------------
+ */
+
+static int cpu_destroy(struct gw_exec *exec)
+{
+    struct cpu_exec *e = cpu_exec_of(exec);
+
+    pthread_mutex_lock(&e->lock);
+    if (e->put != e->done) {
+        pthread_mutex_unlock(&e->lock);
+        return gw_error(-EBUSY, "executor %s: a kernel still runs", exec->name);
+    }
+    e->quit = 1;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    if (e->started) pthread_join(e->thread, NULL);
+    gw_cpu_pool_destroy(e->pool);
+    pthread_cond_destroy(&e->changed);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+    return 0;
+}
+
+static const struct gw_exec_ops cpu_ops = {
+    .destroy = cpu_destroy,
+    .mem_alloc = cpu_mem_alloc,
+    .mem_free = cpu_mem_free,
+    .mem_register = cpu_mem_register,
+    .mem_unregister = cpu_mem_unregister,
+    .copy_in = cpu_copy,
+    .copy_out = cpu_copy,
+    .launch = cpu_launch,
+    .sync = cpu_sync,
+};
+
+static uint32_t processors(void)
+{
+    cpu_set_t cpus;
+
+    return sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : (uint32_t)CPU_COUNT(&cpus);
+}
+
+static void init_base(struct gw_exec *base, const struct gw_exec_opts *opts)
+{
+    uint32_t n = processors();
+
+    base->ops = &cpu_ops;
+    base->kind = GW_EXEC_CPU;
+    base->lanes = opts->lanes ? opts->lanes : 1;
+    base->blocks = opts->blocks ? opts->blocks : n < 4 ? 4 : n;
+    base->cpu_pin = opts->cpu_pin;
+    snprintf(base->name, sizeof(base->name), "cpu, %u lane%s", base->lanes, base->lanes == 1 ? "" : "s");
+}
+
+static void init_sync(struct cpu_exec *e)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* deadlines are on it */
+    pthread_cond_init(&e->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&e->lock, NULL);
+}
+
+int gw_cpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec)
+{
+    struct cpu_exec *e = aligned_alloc(64, sizeof(*e));
+    struct gw_cpu_pool_opts pool = {.thread_name = "gw-lane"};
+    int rc;
+
+    if (!e) return gw_error(-ENOMEM, "no memory for an executor");
+    memset(e, 0, sizeof(*e));
+    init_base(&e->base, opts);
+    if (e->base.cpu_pin > CPU_SETSIZE) {
+        free(e);
+        return gw_error(-EINVAL, "cannot bind to processor %u: there is none", opts->cpu_pin - 1);
+    }
+    pool.lanes = e->base.lanes;
+    pool.blocks = e->base.blocks;
+    pool.cpu_pin = e->base.cpu_pin;
+    rc = gw_cpu_pool_create(&pool, &e->pool);
+    if (rc) {
+        free(e);
+        return rc;
+    }
+    init_sync(e);
+    *exec = &e->base;
+    return 0;
+}

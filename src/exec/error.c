@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The last failure's reason, one line per thread. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <gpuwire/error.h>
+
+static __thread char last[512] = "no error";
+
+const char *gw_last_error(void)
+{
+    return last;
+}
+
+static void record(const char *format, va_list args, int err)
+{
+    char line[sizeof(last)]; /* formatted aside: an argument may be gw_last_error() itself */
+    size_t n;
+    char *p;
+
+    vsnprintf(line, sizeof(line), format, args);
+    n = strlen(line);
+    if (err)
+        snprintf(line + n, sizeof(line) - n, ": %s", strerrordesc_np(-err) ? strerrordesc_np(-err) : "?");
+    for (p = line; *p; p++) {
+        if (*p == '\n' || *p == '\r') *p = ' ';
+    }
+    memcpy(last, line, sizeof(last));
+}
+
+int gw_error(int err, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    record(format, args, 0);
+    va_end(args);
+    return err;
+}
+
+int gw_error_errno(int err, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    record(format, args, err);
+    va_end(args);
+    return err;
+}
