@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rnd.h: a seeded generator for tests (xorshift64*): the same numbers everywhere, so that a failing seed replays. */
+/* rnd.h: a seeded generator for tests (xorshift64*): the same numbers everywhere, so that a failing seed
+ * replays. */
 #ifndef GW_TESTS_RND_H
 #define GW_TESTS_RND_H
 

@@ -2,8 +2,8 @@
 /*
  * fn.h: how a function that CPU and GPU share is marked, and the few primitives the formats need.
  *
- * Everything marked GW_FN is in the common subset of C11 and CUDA C++: it may be called by any host thread and by any
- * GPU thread, touches only what its arguments point to, and never blocks.
+ * Everything marked GW_FN is in the common subset of C11 and CUDA C++: it may be called by any host thread
+ * and by any GPU thread, touches only what its arguments point to, and never blocks.
  */
 #ifndef GPUWIRE_FN_H
 #define GPUWIRE_FN_H
@@ -40,14 +40,16 @@ GW_FN uint64_t gw_be64(uint64_t x)
     return (uint64_t)gw_be32((uint32_t)x) << 32 | gw_be32((uint32_t)(x >> 32));
 }
 
-/* Sixteen bytes that move with one store. may_alias: queue memory is looked at through other types elsewhere. */
+/* Sixteen bytes that move with one store. may_alias: queue memory is looked at through other types elsewhere.
+ */
 struct gw_u128 {
     uint32_t w[4];
 } __attribute__((aligned(16), may_alias));
 
 /*
- * Writes 16 bytes to dst (aligned to 16) with a single store instruction where the machine has one: st.v4 on a GPU,
- * a vector store on a CPU. It is a plain store: it orders nothing, and the caller publishes afterwards.
+ * Writes 16 bytes to dst (aligned to 16) with a single store instruction where the machine has one: st.v4 on
+ * a GPU, a vector store on a CPU. It is a plain store: it orders nothing, and the caller publishes
+ * afterwards.
  */
 GW_FN void gw_store16(void *dst, struct gw_u128 v)
 {

@@ -2,14 +2,15 @@
 /*
  * mlx5.h: what a ConnectX and its driver write into each other's memory.
  *
- * Pure functions and layouts: builders for send and receive work-queue entries (WQEs), completion entries (CQEs),
- * and the values of doorbell records and registers. The same source runs on the host and in kernels. Nothing here
- * orders memory or rings anything: builders use plain stores, and who posts publishes (gpuwire/verbs.h).
+ * Pure functions and layouts: builders for send and receive work-queue entries (WQEs), completion entries
+ * (CQEs), and the values of doorbell records and registers. The same source runs on the host and in kernels.
+ * Nothing here orders memory or rings anything: builders use plain stores, and who posts publishes
+ * (gpuwire/verbs.h).
  *
- * Source of every layout: rdma-core's public providers/mlx5/mlx5dv.h; of every rule: providers/mlx5/{qp,cq}.c.
- * The send builders write, for the same work request, the bytes that libmlx5's ibv_post_send writes
- * (tests/mlx5/test_against_libmlx5.c compares them). Multi-byte fields are big-endian in memory; arguments are in
- * host order unless their name ends in _be.
+ * Source of every layout: rdma-core's public providers/mlx5/mlx5dv.h; of every rule:
+ * providers/mlx5/{qp,cq}.c. The send builders write, for the same work request, the bytes that libmlx5's
+ * ibv_post_send writes (tests/mlx5/test_against_libmlx5.c compares them). Multi-byte fields are big-endian in
+ * memory; arguments are in host order unless their name ends in _be.
  */
 #ifndef GPUWIRE_MLX5_H
 #define GPUWIRE_MLX5_H
@@ -21,11 +22,11 @@
 
 #include <gpuwire/fn.h>
 
-/* ---- constants -------------------------------------------------------------------------------------------- */
+/* ---- constants ---------------------------------------------------------------------------------------- */
 
 enum {
-    GW_MLX5_WQEBB = 64,        /* bytes of a send queue's building block; queues count in these */
-    GW_MLX5_UNIT = 16,         /* bytes of a segment; `ds` counts in these */
+    GW_MLX5_WQEBB = 64, /* bytes of a send queue's building block; queues count in these */
+    GW_MLX5_UNIT = 16,  /* bytes of a segment; `ds` counts in these */
     GW_MLX5_UNITS_PER_BB = 4,
     GW_MLX5_MAX_DS = 63,       /* `ds` has six bits */
     GW_MLX5_MAX_WQEBBS = 16,   /* what 63 units need */
@@ -48,24 +49,26 @@ enum gw_mlx5_opcode {
 
 /* The control segment's fm_ce_se byte: or these together. */
 enum gw_mlx5_ctrl_flags {
-    GW_MLX5_SOLICITED = 0x02,   /* raises the peer's event when it arms for solicited ones */
-    GW_MLX5_SIGNALED = 0x08,    /* write a CQE on success too (CE = 2) */
+    GW_MLX5_SOLICITED = 0x02, /* raises the peer's event when it arms for solicited ones */
+    GW_MLX5_SIGNALED = 0x08,  /* write a CQE on success too (CE = 2) */
     GW_MLX5_CE_MASK = 0x0c,
     GW_MLX5_SMALL_FENCE = 0x20, /* after a bind or local invalidate */
     GW_MLX5_FENCE = 0x80,       /* IBV_SEND_FENCE: wait for earlier READs and atomics */
     GW_MLX5_FENCE_MASK = 0xe0,
 };
 
-/* A scatter/gather entry; the same layout as struct ibv_sge, so that a pointer to one may be cast to the other. */
+/* A scatter/gather entry; the same layout as struct ibv_sge, so that a pointer to one may be cast to the
+ * other. */
 struct gw_mlx5_sge {
     uint64_t addr;
     uint32_t length;
     uint32_t lkey;
 } __attribute__((may_alias));
 
-/* ---- segments, 16 bytes each ------------------------------------------------------------------------------ */
+/* ---- segments, 16 bytes each -------------------------------------------------------------------------- */
 
-/* The first segment: idx is the WQE's first WQEBB (mod 2^16), ds its length in 16-byte units, this one included. */
+/* The first segment: idx is the WQE's first WQEBB (mod 2^16), ds its length in 16-byte units, this one
+ * included. */
 GW_FN struct gw_u128 gw_mlx5_ctrl(uint32_t opcode, uint32_t idx, uint32_t qpn, uint32_t ds, uint32_t flags,
                                   uint32_t imm_be)
 {
@@ -102,14 +105,15 @@ GW_FN struct gw_u128 gw_mlx5_data_end(void)
     return s;
 }
 
-/* An inline segment whose payload fits beside its header: length is 1 … 12; w0 … w2 hold the bytes as in memory. */
+/* An inline segment whose payload fits beside its header: length is 1 … 12; w0 … w2 hold the bytes as in
+ * memory. */
 GW_FN struct gw_u128 gw_mlx5_inline12(uint32_t length, uint32_t w0, uint32_t w1, uint32_t w2)
 {
     struct gw_u128 s = {{gw_be32(length | 0x80000000u), w0, w1, w2}};
     return s;
 }
 
-/* ---- send queue ------------------------------------------------------------------------------------------- */
+/* ---- send queue --------------------------------------------------------------------------------------- */
 
 /* A send queue's memory as builders see it: wqebbs is a power of two, buf is aligned to 64. */
 struct gw_mlx5_sq {
@@ -135,8 +139,9 @@ GW_FN void gw_mlx5_put(const struct gw_mlx5_sq *sq, uint32_t unit, struct gw_u12
 }
 
 /*
- * The three lean builders: at most one data segment, one WQEBB, no loop. idx is the WQE's first WQEBB (any 32-bit
- * counter; only its low bits count). len 0 makes a message without payload. They return the WQEBBs used: 1.
+ * The three lean builders: at most one data segment, one WQEBB, no loop. idx is the WQE's first WQEBB (any
+ * 32-bit counter; only its low bits count). len 0 makes a message without payload. They return the WQEBBs
+ * used: 1.
  */
 GW_FN uint32_t gw_mlx5_put_send(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t opcode, uint32_t flags,
                                 uint32_t imm_be, uint64_t addr, uint32_t len, uint32_t lkey)
@@ -213,8 +218,8 @@ GW_FN uint32_t gw_mlx5_head_units(uint32_t opcode)
 
 /*
  * How many 16-byte units the request needs (its ds), so that the caller can reserve before it writes.
- * -EOPNOTSUPP: unknown opcode. -EINVAL: inline payload on READ or an atomic; an atomic without exactly one entry of
- * at least 8 bytes; an entry of 2^31 bytes or more. -EMSGSIZE: does not fit into 63 units.
+ * -EOPNOTSUPP: unknown opcode. -EINVAL: inline payload on READ or an atomic; an atomic without exactly one
+ * entry of at least 8 bytes; an entry of 2^31 bytes or more. -EMSGSIZE: does not fit into 63 units.
  */
 GW_FN int gw_mlx5_wr_units(const struct gw_mlx5_wr *wr)
 {
@@ -253,7 +258,8 @@ GW_FN void gw_mlx5_push(const struct gw_mlx5_sq *sq, struct gw_mlx5_words *q, ui
     if ((++q->count & 3) == 0) gw_mlx5_put(sq, q->unit++, q->last);
 }
 
-/* Copies the entries' bytes behind an inline header of `total` bytes, zero-padded, unit by unit across the end. */
+/* Copies the entries' bytes behind an inline header of `total` bytes, zero-padded, unit by unit across the
+ * end. */
 GW_FN void gw_mlx5_put_inline(const struct gw_mlx5_sq *sq, uint32_t unit, const struct gw_mlx5_sge *sge,
                               uint32_t num_sge, uint32_t total)
 {
@@ -283,8 +289,9 @@ GW_FN void gw_mlx5_put_inline(const struct gw_mlx5_sq *sq, uint32_t unit, const 
 }
 
 /*
- * Writes the whole WQE at WQEBB idx and returns the WQEBBs it takes (1 … 16), or what gw_mlx5_wr_units returns, with
- * nothing written. The caller has made sure that so many are free. Zero-length entries are skipped.
+ * Writes the whole WQE at WQEBB idx and returns the WQEBBs it takes (1 … 16), or what gw_mlx5_wr_units
+ * returns, with nothing written. The caller has made sure that so many are free. Zero-length entries are
+ * skipped.
  */
 GW_FN int gw_mlx5_put_wr(const struct gw_mlx5_sq *sq, uint32_t idx, const struct gw_mlx5_wr *wr)
 {
@@ -313,7 +320,7 @@ GW_FN int gw_mlx5_put_wr(const struct gw_mlx5_sq *sq, uint32_t idx, const struct
     return (int)gw_mlx5_wqebbs((uint32_t)ds);
 }
 
-/* ---- receive queue ---------------------------------------------------------------------------------------- */
+/* ---- receive queue ------------------------------------------------------------------------------------ */
 
 /* A receive queue's memory: wqes is a power of two; stride is a power of two of at least 16 bytes. */
 struct gw_mlx5_rq {
@@ -323,8 +330,8 @@ struct gw_mlx5_rq {
 };
 
 /*
- * Writes the idx-th receive WQE. Zero-length entries are skipped; a list shorter than max_sge (the queue's, at most
- * stride / 16) is ended. 0, or -EINVAL: more than max_sge entries, or one of 2^31 bytes or more.
+ * Writes the idx-th receive WQE. Zero-length entries are skipped; a list shorter than max_sge (the queue's,
+ * at most stride / 16) is ended. 0, or -EINVAL: more than max_sge entries, or one of 2^31 bytes or more.
  */
 GW_FN int gw_mlx5_put_recv(const struct gw_mlx5_rq *rq, uint32_t idx, const struct gw_mlx5_sge *sge,
                            uint32_t num_sge, uint32_t max_sge)
@@ -342,7 +349,7 @@ GW_FN int gw_mlx5_put_recv(const struct gw_mlx5_rq *rq, uint32_t idx, const stru
     return 0;
 }
 
-/* ---- doorbells -------------------------------------------------------------------------------------------- */
+/* ---- doorbells ---------------------------------------------------------------------------------------- */
 
 enum {
     GW_MLX5_DBREC_RECV = 0,   /* word of a queue pair's doorbell record: receive WQEs posted */
@@ -350,9 +357,9 @@ enum {
     GW_MLX5_DBREC_CQ_CI = 0,  /* word of a completion queue's record: CQEs consumed */
     GW_MLX5_DBREC_CQ_ARM = 1, /* what the CQ was last armed for */
     GW_MLX5_UAR_PAGE = 4096,
-    GW_MLX5_UAR_CQ = 0x20,   /* the register that arms CQs */
-    GW_MLX5_UAR_BF = 0x800,  /* the first BlueFlame register */
-    GW_MLX5_UAR_BFS = 4,     /* BlueFlame registers of a page (two for users) */
+    GW_MLX5_UAR_CQ = 0x20,  /* the register that arms CQs */
+    GW_MLX5_UAR_BF = 0x800, /* the first BlueFlame register */
+    GW_MLX5_UAR_BFS = 4,    /* BlueFlame registers of a page (two for users) */
 };
 
 /* The record's word for a count of posted WQEs or WQEBBs. */
@@ -383,19 +390,21 @@ GW_FN uint64_t gw_mlx5_cq_db_be(uint32_t arm_be, uint32_t cqn)
     return (uint64_t)gw_be32(cqn & 0xffffff) << 32 | arm_be;
 }
 
-/* What a send doorbell register takes when the WQE's own first 8 bytes are not at hand: next index and queue pair. */
+/* What a send doorbell register takes when the WQE's own first 8 bytes are not at hand: next index and queue
+ * pair. */
 GW_FN uint64_t gw_mlx5_sq_db_be(uint32_t next_idx, uint32_t qpn)
 {
     return (uint64_t)gw_be32(qpn << 8) << 32 | gw_be32((next_idx & 0xffff) << 8);
 }
 
-/* Offset in the UAR page of BlueFlame register k; size is both halves' (log_bf_reg_size), used alternately. */
+/* Offset in the UAR page of BlueFlame register k; size is both halves' (log_bf_reg_size), used alternately.
+ */
 GW_FN uint32_t gw_mlx5_bf_offset(uint32_t k, uint32_t size, uint32_t half)
 {
     return GW_MLX5_UAR_BF + k * size + (half ? size / 2 : 0);
 }
 
-/* ---- completion queue ------------------------------------------------------------------------------------- */
+/* ---- completion queue --------------------------------------------------------------------------------- */
 
 enum gw_mlx5_cqe_opcode {
     GW_MLX5_CQE_REQ = 0,
@@ -458,7 +467,8 @@ struct gw_mlx5_wc {
     uint8_t solicited;
     uint8_t scatter; /* 0, GW_MLX5_CQE_SCATTER_32 or _64 */
     uint8_t grh;
-    uint16_t wqe_counter; /* requester: first WQEBB of the WQE; it retires everything before it. Receiver: WQE's number */
+    uint16_t wqe_counter; /* requester: first WQEBB of the WQE; it retires everything before it. Receiver:
+                             WQE's number */
     uint32_t qpn;
     uint32_t uidx; /* the queue pair's user index (cqe_version 1), or SRQ number */
     uint32_t byte_cnt;
@@ -468,9 +478,9 @@ struct gw_mlx5_wc {
 };
 
 /*
- * Is the entry that consumer index ci points at (in a ring of cqe_cnt, a power of two) the hardware's or ours?
- * op_own is its last byte, read once. When this says yes, an acquire barrier must stand before the rest is read:
- * it forbids reads of the other 63 bytes to be satisfied before the owner bit was seen.
+ * Is the entry that consumer index ci points at (in a ring of cqe_cnt, a power of two) the hardware's or
+ * ours? op_own is its last byte, read once. When this says yes, an acquire barrier must stand before the rest
+ * is read: it forbids reads of the other 63 bytes to be satisfied before the owner bit was seen.
  */
 GW_FN int gw_mlx5_cqe_ready(uint32_t op_own, uint32_t ci, uint32_t cqe_cnt)
 {
@@ -485,10 +495,12 @@ GW_FN int gw_mlx5_wc_is_error(const struct gw_mlx5_wc *wc)
 /* The last byte of an entry that producer index pi writes. */
 GW_FN uint8_t gw_mlx5_op_own(const struct gw_mlx5_wc *wc, uint32_t pi, uint32_t cqe_cnt)
 {
-    return (uint8_t)(wc->opcode << 4 | (wc->scatter & 3) << 2 | (wc->solicited ? 2 : 0) | ((pi & cqe_cnt) != 0));
+    return (uint8_t)(wc->opcode << 4 | (wc->scatter & 3) << 2 | (wc->solicited ? 2 : 0) |
+                     ((pi & cqe_cnt) != 0));
 }
 
-/* Decodes an entry that gw_mlx5_cqe_ready has admitted. 0, or -EPROTO for an opcode that no queue pair makes. */
+/* Decodes an entry that gw_mlx5_cqe_ready has admitted. 0, or -EPROTO for an opcode that no queue pair makes.
+ */
 GW_FN int gw_mlx5_cqe_parse(const struct gw_mlx5_cqe *cqe, struct gw_mlx5_wc *wc)
 {
     uint32_t op_qpn = gw_be32(cqe->wqe_opcode_qpn_be), rqpn = gw_be32(cqe->flags_rqpn_be), i;

@@ -31,8 +31,8 @@ static bool power_of_two(uint32_t x)
 }
 
 /*
- * Copies n units out of the ring. Each 16 bytes are read once, by volatile loads: the compiler may neither merge this
- * with another copy nor come back to the ring for a value it already checked.
+ * Copies n units out of the ring. Each 16 bytes are read once, by volatile loads: the compiler may neither
+ * merge this with another copy nor come back to the ring for a value it already checked.
  */
 static void copy_units(uint8_t *dst, const void *base, uint32_t ring_units, uint32_t first, uint32_t n)
 {
@@ -112,8 +112,9 @@ static void parse_fixed(struct gw_mlx5_wqe *w)
 }
 
 /*
- * The segment at *unit of an entry of `end` units: its piece, and *unit moved behind it. false at the end, or when an
- * inline segment does not fit (then *unit stays below end). An inline segment of no bytes gives a piece of length 0.
+ * The segment at *unit of an entry of `end` units: its piece, and *unit moved behind it. false at the end, or
+ * when an inline segment does not fit (then *unit stays below end). An inline segment of no bytes gives a
+ * piece of length 0.
  */
 static bool next_segment(const uint8_t *raw, uint32_t end, uint32_t *unit, struct gw_mlx5_piece *piece)
 {
@@ -156,8 +157,8 @@ static enum gw_mlx5_why check_data(struct gw_mlx5_wqe *w)
     return w->raddr & 7 ? GW_MLX5_MISALIGNED : GW_MLX5_OK;
 }
 
-int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn, uint16_t index,
-                      uint32_t avail, uint32_t ds_limit)
+int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
+                      uint16_t index, uint32_t avail, uint32_t ds_limit)
 {
     uint32_t first = index * GW_MLX5_UNITS_PER_BB, ring_units = wqebbs * GW_MLX5_UNITS_PER_BB;
 
@@ -176,18 +177,21 @@ int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs
     return out->why ? bad(&out->why, out->why) : out->wqebbs;
 }
 
-int gw_mlx5_rwqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride, uint32_t index)
+int gw_mlx5_rwqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride,
+                       uint32_t index)
 {
     uint32_t units = stride / GW_MLX5_UNIT, unit = 0, n;
     struct gw_mlx5_piece piece;
 
     memset(out, 0, offsetof(struct gw_mlx5_rwqe, raw));
-    if (!power_of_two(wqes) || wqes > 0x8000 || !power_of_two(stride) || !units || units > GW_MLX5_MAX_RQ_UNITS)
+    if (!power_of_two(wqes) || wqes > 0x8000 || !power_of_two(stride) || !units ||
+        units > GW_MLX5_MAX_RQ_UNITS)
         return bad(&out->why, GW_MLX5_BAD_QUEUE);
     copy_units(out->raw, base, wqes * units, (index & (wqes - 1)) * units, units);
     while (unit < units) {
         n = unit;
-        if (!next_segment(out->raw, units, &unit, &piece) || piece.inl) return bad(&out->why, GW_MLX5_INLINE_DENIED);
+        if (!next_segment(out->raw, units, &unit, &piece) || piece.inl)
+            return bad(&out->why, GW_MLX5_INLINE_DENIED);
         if (!piece.length && piece.lkey == GW_MLX5_INVALID_LKEY) break;
         if (!piece.length) return bad(&out->why, GW_MLX5_ZERO_LENGTH);
         out->length += piece.length;

@@ -2,9 +2,10 @@
 /*
  * wqe.h: reads work-queue entries that somebody else wrote, as a NIC does.
  *
- * Queue memory belongs to the program that posts, which may be wrong or hostile and may change it at any time: the
- * parsers copy an entry out once, reading each byte once, and look at nothing but the copy afterwards.
- * Pure functions, any thread; the caller has ordered its reads after the doorbell record's (acquire).
+ * Queue memory belongs to the program that posts, which may be wrong or hostile and may change it at any
+ * time: the parsers copy an entry out once, reading each byte once, and look at nothing but the copy
+ * afterwards. Pure functions, any thread; the caller has ordered its reads after the doorbell record's
+ * (acquire).
  */
 #ifndef GW_SRC_MLX5_WQE_H
 #define GW_SRC_MLX5_WQE_H
@@ -16,20 +17,20 @@
 /* Which rule an entry breaks. gw_mlx5_why_text says it in words. */
 enum gw_mlx5_why {
     GW_MLX5_OK,
-    GW_MLX5_BAD_QUEUE,       /* the queue's size is no power of two, or its stride is wrong */
-    GW_MLX5_NOT_POSTED,      /* reaches past the producer index */
-    GW_MLX5_BAD_DS,          /* ds is 0, or shorter than the opcode's fixed segments */
-    GW_MLX5_OVER_LIMIT,      /* ds above the queue pair's limit or the queue's size */
-    GW_MLX5_BAD_INDEX,       /* the entry's own index is not its place */
-    GW_MLX5_BAD_QPN,         /* the entry names another queue pair */
-    GW_MLX5_BAD_OPCODE,      /* unknown or unsupported opcode */
-    GW_MLX5_BAD_OPMOD,       /* opcode modifier not 0 */
-    GW_MLX5_ZERO_LENGTH,     /* a data segment of length 0, which hardware reads as 2^31 bytes */
-    GW_MLX5_INLINE_OVERRUN,  /* an inline segment longer than the entry */
-    GW_MLX5_INLINE_DENIED,   /* inline data in a READ, an atomic or a receive */
-    GW_MLX5_BAD_ATOMIC,      /* an atomic without exactly one data segment of 8 bytes */
-    GW_MLX5_MISALIGNED,      /* an atomic whose remote address is no multiple of 8 */
-    GW_MLX5_TOO_LONG,        /* the payload exceeds GW_MLX5_MAX_MSG */
+    GW_MLX5_BAD_QUEUE,      /* the queue's size is no power of two, or its stride is wrong */
+    GW_MLX5_NOT_POSTED,     /* reaches past the producer index */
+    GW_MLX5_BAD_DS,         /* ds is 0, or shorter than the opcode's fixed segments */
+    GW_MLX5_OVER_LIMIT,     /* ds above the queue pair's limit or the queue's size */
+    GW_MLX5_BAD_INDEX,      /* the entry's own index is not its place */
+    GW_MLX5_BAD_QPN,        /* the entry names another queue pair */
+    GW_MLX5_BAD_OPCODE,     /* unknown or unsupported opcode */
+    GW_MLX5_BAD_OPMOD,      /* opcode modifier not 0 */
+    GW_MLX5_ZERO_LENGTH,    /* a data segment of length 0, which hardware reads as 2^31 bytes */
+    GW_MLX5_INLINE_OVERRUN, /* an inline segment longer than the entry */
+    GW_MLX5_INLINE_DENIED,  /* inline data in a READ, an atomic or a receive */
+    GW_MLX5_BAD_ATOMIC,     /* an atomic without exactly one data segment of 8 bytes */
+    GW_MLX5_MISALIGNED,     /* an atomic whose remote address is no multiple of 8 */
+    GW_MLX5_TOO_LONG,       /* the payload exceeds GW_MLX5_MAX_MSG */
 };
 const char *gw_mlx5_why_text(enum gw_mlx5_why why);
 
@@ -42,7 +43,7 @@ struct gw_mlx5_wqe {
     uint8_t fence; /* flags & GW_MLX5_FENCE_MASK: any bit means fenced */
     bool signaled; /* a CQE on success too */
     bool solicited;
-    bool has_raddr; /* WRITE, WRITE_IMM, READ, atomics */
+    bool has_raddr;    /* WRITE, WRITE_IMM, READ, atomics */
     uint8_t data_unit; /* where the payload's segments start in raw[] */
     uint16_t index;    /* first WQEBB */
     uint16_t wqebbs;   /* 1 … 16 */
@@ -77,14 +78,16 @@ struct gw_mlx5_piece {
 /*
  * Parses the WQE at WQEBB index of the send queue of wqebbs WQEBBs at base, which belongs to qpn.
  * avail: WQEBBs from index to the producer index. ds_limit: 16-byte units the queue pair allows, at most 63.
- * Returns the WQEBBs it takes, or -EINVAL (malformed) or -EOPNOTSUPP (opcode) with out->why set; then out->opcode,
- * ds, index, qpn and flags are what the control segment says, as far as it was read.
+ * Returns the WQEBBs it takes, or -EINVAL (malformed) or -EOPNOTSUPP (opcode) with out->why set; then
+ * out->opcode, ds, index, qpn and flags are what the control segment says, as far as it was read.
  */
-int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn, uint16_t index,
-                      uint32_t avail, uint32_t ds_limit);
+int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
+                      uint16_t index, uint32_t avail, uint32_t ds_limit);
 
-/* Parses the index-th receive WQE of the queue. Returns the number of pieces, or -EINVAL with out->why set. */
-int gw_mlx5_rwqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride, uint32_t index);
+/* Parses the index-th receive WQE of the queue. Returns the number of pieces, or -EINVAL with out->why set.
+ */
+int gw_mlx5_rwqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride,
+                       uint32_t index);
 
 /* Bytes of *wqe that matter; the rest of raw[] was never written. */
 static inline size_t gw_mlx5_wqe_size(const struct gw_mlx5_wqe *wqe)
@@ -93,8 +96,8 @@ static inline size_t gw_mlx5_wqe_size(const struct gw_mlx5_wqe *wqe)
 }
 
 /*
- * Walks the payload of a parsed entry: start with *unit = 0, stop when it returns false. The pieces come in message
- * order; their lengths add up to ->length. Only for entries whose parse succeeded.
+ * Walks the payload of a parsed entry: start with *unit = 0, stop when it returns false. The pieces come in
+ * message order; their lengths add up to ->length. Only for entries whose parse succeeded.
  */
 bool gw_mlx5_wqe_piece(const struct gw_mlx5_wqe *wqe, uint32_t *unit, struct gw_mlx5_piece *piece);
 bool gw_mlx5_rwqe_piece(const struct gw_mlx5_rwqe *wqe, uint32_t *unit, struct gw_mlx5_piece *piece);

@@ -3,32 +3,37 @@
 
 #include <stdio.h>
 
-#define F(x) ROCE_F_##x
-#define REQ  (F(VALID) | F(REQUEST))
-#define RESP (F(VALID) | F(RESPONSE))
+#define F(x)               ROCE_F_##x
+#define REQ                (F(VALID) | F(REQUEST))
+#define RESP               (F(VALID) | F(RESPONSE))
 #define HAS(flags, x, len) ((flags)&ROCE_F_##x ? (len) : 0)
-#define HDR_LEN(f)                                                                                            \
-    (ROCE_BTH_LEN + HAS(f, RETH, ROCE_RETH_LEN) + HAS(f, AETH, ROCE_AETH_LEN) +                                \
-     HAS(f, ATOMICETH, ROCE_ATOMICETH_LEN) + HAS(f, ATOMICACK, ROCE_ATOMICACKETH_LEN) +                        \
+#define HDR_LEN(f)                                                                                           \
+    (ROCE_BTH_LEN + HAS(f, RETH, ROCE_RETH_LEN) + HAS(f, AETH, ROCE_AETH_LEN) +                              \
+     HAS(f, ATOMICETH, ROCE_ATOMICETH_LEN) + HAS(f, ATOMICACK, ROCE_ATOMICACKETH_LEN) +                      \
      HAS(f, IMM, ROCE_IMMDT_LEN) + HAS(f, IETH, ROCE_IETH_LEN) + HAS(f, DETH, ROCE_DETH_LEN))
-#define OP(name, flags) {(flags), HDR_LEN(flags), name}
+#define OP(name, flags)                                                                                      \
+    {                                                                                                        \
+        (flags), HDR_LEN(flags), name                                                                        \
+    }
 #define SEND  (REQ | F(SEND) | F(PAYLOAD))
 #define WRITE (REQ | F(WRITE) | F(PAYLOAD))
 
+/* clang-format off */
 /* SEND and WRITE exist for both reliable and unreliable connections. */
-#define SEND_AND_WRITE(svc, prefix)                                                                                    \
-    [svc | ROCE_SEND_FIRST] = OP(prefix "SEND_FIRST", SEND | F(FIRST)),                                                \
-    [svc | ROCE_SEND_MIDDLE] = OP(prefix "SEND_MIDDLE", SEND | F(MIDDLE)),                                             \
-    [svc | ROCE_SEND_LAST] = OP(prefix "SEND_LAST", SEND | F(LAST)),                                                   \
-    [svc | ROCE_SEND_LAST_IMM] = OP(prefix "SEND_LAST_IMM", SEND | F(LAST) | F(IMM)),                                  \
-    [svc | ROCE_SEND_ONLY] = OP(prefix "SEND_ONLY", SEND | F(ONLY)),                                                   \
-    [svc | ROCE_SEND_ONLY_IMM] = OP(prefix "SEND_ONLY_IMM", SEND | F(ONLY) | F(IMM)),                                  \
-    [svc | ROCE_WRITE_FIRST] = OP(prefix "WRITE_FIRST", WRITE | F(FIRST) | F(RETH)),                                   \
-    [svc | ROCE_WRITE_MIDDLE] = OP(prefix "WRITE_MIDDLE", WRITE | F(MIDDLE)),                                          \
-    [svc | ROCE_WRITE_LAST] = OP(prefix "WRITE_LAST", WRITE | F(LAST)),                                                \
-    [svc | ROCE_WRITE_LAST_IMM] = OP(prefix "WRITE_LAST_IMM", WRITE | F(LAST) | F(IMM)),                               \
-    [svc | ROCE_WRITE_ONLY] = OP(prefix "WRITE_ONLY", WRITE | F(ONLY) | F(RETH)),                                      \
+#define SEND_AND_WRITE(svc, prefix)                                                                          \
+    [svc | ROCE_SEND_FIRST] = OP(prefix "SEND_FIRST", SEND | F(FIRST)),                                      \
+    [svc | ROCE_SEND_MIDDLE] = OP(prefix "SEND_MIDDLE", SEND | F(MIDDLE)),                                   \
+    [svc | ROCE_SEND_LAST] = OP(prefix "SEND_LAST", SEND | F(LAST)),                                         \
+    [svc | ROCE_SEND_LAST_IMM] = OP(prefix "SEND_LAST_IMM", SEND | F(LAST) | F(IMM)),                        \
+    [svc | ROCE_SEND_ONLY] = OP(prefix "SEND_ONLY", SEND | F(ONLY)),                                         \
+    [svc | ROCE_SEND_ONLY_IMM] = OP(prefix "SEND_ONLY_IMM", SEND | F(ONLY) | F(IMM)),                        \
+    [svc | ROCE_WRITE_FIRST] = OP(prefix "WRITE_FIRST", WRITE | F(FIRST) | F(RETH)),                         \
+    [svc | ROCE_WRITE_MIDDLE] = OP(prefix "WRITE_MIDDLE", WRITE | F(MIDDLE)),                                \
+    [svc | ROCE_WRITE_LAST] = OP(prefix "WRITE_LAST", WRITE | F(LAST)),                                      \
+    [svc | ROCE_WRITE_LAST_IMM] = OP(prefix "WRITE_LAST_IMM", WRITE | F(LAST) | F(IMM)),                     \
+    [svc | ROCE_WRITE_ONLY] = OP(prefix "WRITE_ONLY", WRITE | F(ONLY) | F(RETH)),                            \
     [svc | ROCE_WRITE_ONLY_IMM] = OP(prefix "WRITE_ONLY_IMM", WRITE | F(ONLY) | F(RETH) | F(IMM))
+/* clang-format on */
 
 const struct roce_op roce_ops[256] = {
     SEND_AND_WRITE(ROCE_RC, ""),
@@ -189,8 +194,8 @@ uint32_t roce_pack(uint8_t *p, const struct roce_hdr *h)
 void roce_describe(const struct roce_hdr *h, uint32_t payload_len, char *buf, size_t size)
 {
     const struct roce_op *op = &roce_ops[h->opcode];
-    int n = snprintf(buf, size, "%s qpn %06x psn %u len %u%s%s", op->flags ? op->name : "unknown opcode", h->dqpn,
-                     h->psn, payload_len, h->ackreq ? " ack" : "", h->solicited ? " solicited" : "");
+    int n = snprintf(buf, size, "%s qpn %06x psn %u len %u%s%s", op->flags ? op->name : "unknown opcode",
+                     h->dqpn, h->psn, payload_len, h->ackreq ? " ack" : "", h->solicited ? " solicited" : "");
 
 #define MORE(...) (n += n >= 0 && (size_t)n < size ? snprintf(buf + n, size - (size_t)n, __VA_ARGS__) : 0)
     if (op->flags & F(DETH)) MORE(" from %06x qkey %x", h->sqpn, h->qkey);

@@ -2,9 +2,10 @@
 /*
  * hdr.h: RoCEv2 packets, from the base transport header to the end of the payload.
  *
- * A RoCEv2 packet is the payload of a UDP datagram to port 4791: BTH, extended headers that the opcode implies,
- * payload padded to 4 bytes, 4 bytes ICRC. Layouts and opcodes: InfiniBand architecture volume 1, chapter 9, and
- * annex A17. Pure functions, any thread. Parsers never read past the length given, and take any bytes at all.
+ * A RoCEv2 packet is the payload of a UDP datagram to port 4791: BTH, extended headers that the opcode
+ * implies, payload padded to 4 bytes, 4 bytes ICRC. Layouts and opcodes: InfiniBand architecture volume 1,
+ * chapter 9, and annex A17. Pure functions, any thread. Parsers never read past the length given, and take
+ * any bytes at all.
  */
 #ifndef GW_SRC_ROCE_HDR_H
 #define GW_SRC_ROCE_HDR_H
@@ -102,7 +103,8 @@ static inline uint32_t roce_flags(uint8_t opcode)
     return roce_ops[opcode].flags;
 }
 
-/* All headers a packet can have; fields that its opcode lacks are 0 after a parse and ignored when packing. */
+/* All headers a packet can have; fields that its opcode lacks are 0 after a parse and ignored when packing.
+ */
 struct roce_hdr {
     /* BTH */
     uint8_t opcode;
@@ -142,16 +144,16 @@ enum roce_why {
 const char *roce_why_text(enum roce_why why);
 
 /*
- * Parses the UDP payload of len bytes at p, ICRC included (but not checked: icrc.h). On success returns the headers'
- * length, which is where the payload starts, and sets *payload_len (pad and ICRC taken off). Else a negative
- * enum roce_why; *h is then undefined.
+ * Parses the UDP payload of len bytes at p, ICRC included (but not checked: icrc.h). On success returns the
+ * headers' length, which is where the payload starts, and sets *payload_len (pad and ICRC taken off). Else a
+ * negative enum roce_why; *h is then undefined.
  */
 int roce_parse(const uint8_t *p, size_t len, struct roce_hdr *h, uint32_t *payload_len);
 
 /*
- * Writes BTH and the opcode's extended headers to p, which has room for ROCE_MAX_HDR bytes. Returns their length, or
- * 0 for an opcode that is not known. Numbers are cut to their fields' widths. The caller appends payload, h->pad zero
- * bytes and ICRC.
+ * Writes BTH and the opcode's extended headers to p, which has room for ROCE_MAX_HDR bytes. Returns their
+ * length, or 0 for an opcode that is not known. Numbers are cut to their fields' widths. The caller appends
+ * payload, h->pad zero bytes and ICRC.
  */
 uint32_t roce_pack(uint8_t *p, const struct roce_hdr *h);
 

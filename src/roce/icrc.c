@@ -11,8 +11,8 @@
 #endif
 
 /*
- * CRC registers are polynomials over GF(2) modulo the CRC's, reflected: bit 31 is x^0, bit 0 is x^31. A zero byte
- * multiplies by x^8, which is invertible, so a register can be taken back as well as forward.
+ * CRC registers are polynomials over GF(2) modulo the CRC's, reflected: bit 31 is x^0, bit 0 is x^31. A zero
+ * byte multiplies by x^8, which is invertible, so a register can be taken back as well as forward.
  */
 static uint32_t multiply(uint32_t a, uint32_t b)
 {
@@ -122,7 +122,8 @@ static size_t pseudo_headers(uint8_t *out, const struct roce_path *path, uint32_
     return (size_t)(p - out);
 }
 
-uint32_t roce_icrc_begin(const struct roce_path *path, uint32_t udp_payload_len, const uint8_t *hdr, size_t hdr_len)
+uint32_t roce_icrc_begin(const struct roce_path *path, uint32_t udp_payload_len, const uint8_t *hdr,
+                         size_t hdr_len)
 {
     uint8_t buf[56 + ROCE_BTH_LEN];
     size_t n = pseudo_headers(buf, path, udp_payload_len + 8);
@@ -152,11 +153,13 @@ bool roce_icrc_match_ipv4_any_id(const struct roce_path *path, const uint8_t *p,
     if (path->ipv6 || len < ROCE_MIN_PACKET) return false;
     zero.ip_id = 0;
     /*
-     * CRC is linear: the carried value differs from the one for ID 0 by what the ID's two bytes alone leave in the
-     * register after the 22 - 8 + 8 bytes of headers and the payload behind them. Two bytes enter a register's low
-     * half, so taken back over themselves too, the difference must be a 16-bit number, and that is the ID.
+     * CRC is linear: the carried value differs from the one for ID 0 by what the ID's two bytes alone leave
+     * in the register after the 22 - 8 + 8 bytes of headers and the payload behind them. Two bytes enter a
+     * register's low half, so taken back over themselves too, the difference must be a 16-bit number, and
+     * that is the ID.
      */
-    id = roce_crc_rewind(roce_icrc(&zero, p, len) ^ roce_icrc_carried(p, len), 2 + 14 + 8 + len - ROCE_ICRC_LEN);
+    id = roce_crc_rewind(roce_icrc(&zero, p, len) ^ roce_icrc_carried(p, len),
+                         2 + 14 + 8 + len - ROCE_ICRC_LEN);
     if (id >> 16) return false;
     *ip_id = (uint16_t)(id << 8 | id >> 8);
     return true;

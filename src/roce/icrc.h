@@ -2,11 +2,12 @@
 /*
  * icrc.h: the invariant CRC at the end of every RoCEv2 packet.
  *
- * It is the CRC-32 of zlib and Ethernet over: 8 bytes ff; the IP header with the fields that routers change set to
- * ones (IPv4: ToS, TTL, checksum; IPv6: traffic class, flow label, hop limit); the UDP header with its checksum set
- * to ones; the BTH with its byte 4 set to ones; everything else up to the ICRC. It is appended low byte first.
- * (InfiniBand annex A17.) The IPv4 ID and the DF flag are covered, which matters to senders that use UDP sockets.
- * Pure functions, any thread. IP addresses and ports are given as on the wire (_be) or in host order (no suffix).
+ * It is the CRC-32 of zlib and Ethernet over: 8 bytes ff; the IP header with the fields that routers change
+ * set to ones (IPv4: ToS, TTL, checksum; IPv6: traffic class, flow label, hop limit); the UDP header with its
+ * checksum set to ones; the BTH with its byte 4 set to ones; everything else up to the ICRC. It is appended
+ * low byte first. (InfiniBand annex A17.) The IPv4 ID and the DF flag are covered, which matters to senders
+ * that use UDP sockets. Pure functions, any thread. IP addresses and ports are given as on the wire (_be) or
+ * in host order (no suffix).
  */
 #ifndef GW_SRC_ROCE_ICRC_H
 #define GW_SRC_ROCE_ICRC_H
@@ -26,10 +27,11 @@ struct roce_path {
 
 enum { ROCE_IP_DF = 0x4000 };
 
-/* ---- CRC-32, zlib's: roce_crc32(0, …) starts, feeding the result back continues --------------------------- */
+/* ---- CRC-32, zlib's: roce_crc32(0, …) starts, feeding the result back continues ----------------------- */
 
 uint32_t roce_crc32(uint32_t crc, const void *data, size_t len);
-/* The same by tables alone; roce_crc32 uses the CPU's carry-less multiply where it can. For tests and fallback. */
+/* The same by tables alone; roce_crc32 uses the CPU's carry-less multiply where it can. For tests and
+ * fallback. */
 uint32_t roce_crc32_portable(uint32_t crc, const void *data, size_t len);
 /* "isa-l" or "tables": what roce_crc32 uses. */
 const char *roce_crc32_impl(void);
@@ -37,13 +39,15 @@ const char *roce_crc32_impl(void);
 uint32_t roce_crc_advance(uint32_t reg, size_t n);
 uint32_t roce_crc_rewind(uint32_t reg, size_t n);
 
-/* ---- ICRC ------------------------------------------------------------------------------------------------- */
+/* ---- ICRC --------------------------------------------------------------------------------------------- */
 
 /*
- * Incremental form, for payload that is not contiguous: begin with the path, the length of the UDP payload including
- * pad and ICRC, and the headers (at least the 12 bytes of the BTH); add the rest piece by piece; end.
+ * Incremental form, for payload that is not contiguous: begin with the path, the length of the UDP payload
+ * including pad and ICRC, and the headers (at least the 12 bytes of the BTH); add the rest piece by piece;
+ * end.
  */
-uint32_t roce_icrc_begin(const struct roce_path *path, uint32_t udp_payload_len, const uint8_t *hdr, size_t hdr_len);
+uint32_t roce_icrc_begin(const struct roce_path *path, uint32_t udp_payload_len, const uint8_t *hdr,
+                         size_t hdr_len);
 static inline uint32_t roce_icrc_add(uint32_t state, const void *data, size_t len)
 {
     return roce_crc32(state, data, len);
@@ -54,7 +58,8 @@ static inline void roce_icrc_end(uint32_t state, uint8_t p[4])
     for (int i = 0; i < 4; i++) p[i] = (uint8_t)(state >> 8 * i);
 }
 
-/* ICRC of the UDP payload at p, whose len bytes include the four of the ICRC itself (which are not read); len >= 16. */
+/* ICRC of the UDP payload at p, whose len bytes include the four of the ICRC itself (which are not read); len
+ * >= 16. */
 uint32_t roce_icrc(const struct roce_path *path, const uint8_t *p, size_t len);
 /* The ICRC that a packet carries: its last four bytes. len >= 4. */
 static inline uint32_t roce_icrc_carried(const uint8_t *p, size_t len)
@@ -66,16 +71,16 @@ static inline uint32_t roce_icrc_carried(const uint8_t *p, size_t len)
 bool roce_icrc_ok(const struct roce_path *path, const uint8_t *p, size_t len);
 
 /*
- * For receivers on a UDP socket, which cannot see the IPv4 ID: is there an ID with which the packet's ICRC is right
- * (path->ip_id is ignored, frag_off is taken as given)? Then *ip_id is set to it. It is unique when it exists. A
- * damaged packet passes with probability 2^-16, against 2^-32 for a check with the ID known; so try the known ID
- * first. IPv4 only (false for IPv6); len >= 16.
+ * For receivers on a UDP socket, which cannot see the IPv4 ID: is there an ID with which the packet's ICRC is
+ * right (path->ip_id is ignored, frag_off is taken as given)? Then *ip_id is set to it. It is unique when it
+ * exists. A damaged packet passes with probability 2^-16, against 2^-32 for a check with the ID known; so try
+ * the known ID first. IPv4 only (false for IPv6); len >= 16.
  */
 bool roce_icrc_match_ipv4_any_id(const struct roce_path *path, const uint8_t *p, size_t len, uint16_t *ip_id);
 
 /*
- * The ICRC after n covered bytes changed from `from` to `to`, with `tail` covered bytes after them (neither mask nor
- * the ICRC itself counted among the changed). For rewriting packets without reading the payload.
+ * The ICRC after n covered bytes changed from `from` to `to`, with `tail` covered bytes after them (neither
+ * mask nor the ICRC itself counted among the changed). For rewriting packets without reading the payload.
  */
 uint32_t roce_icrc_patch(uint32_t icrc, const uint8_t *from, const uint8_t *to, size_t n, size_t tail);
 

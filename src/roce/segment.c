@@ -9,7 +9,8 @@ struct roce_seg roce_segment(enum roce_msg kind, uint32_t len, uint32_t mtu, uin
         [ROCE_MSG_SEND_IMM] = {ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST_IMM, ROCE_SEND_ONLY_IMM},
         [ROCE_MSG_SEND_INV] = {ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST_INV, ROCE_SEND_ONLY_INV},
         [ROCE_MSG_WRITE] = {ROCE_WRITE_FIRST, ROCE_WRITE_MIDDLE, ROCE_WRITE_LAST, ROCE_WRITE_ONLY},
-        [ROCE_MSG_WRITE_IMM] = {ROCE_WRITE_FIRST, ROCE_WRITE_MIDDLE, ROCE_WRITE_LAST_IMM, ROCE_WRITE_ONLY_IMM},
+        [ROCE_MSG_WRITE_IMM] = {ROCE_WRITE_FIRST, ROCE_WRITE_MIDDLE, ROCE_WRITE_LAST_IMM,
+                                ROCE_WRITE_ONLY_IMM},
         [ROCE_MSG_READ_RESP] = {ROCE_READ_RESP_FIRST, ROCE_READ_RESP_MIDDLE, ROCE_READ_RESP_LAST,
                                 ROCE_READ_RESP_ONLY},
     };
@@ -25,8 +26,8 @@ struct roce_seg roce_segment(enum roce_msg kind, uint32_t len, uint32_t mtu, uin
 uint64_t roce_rnr_ns(unsigned timer_code)
 {
     /* in units of 10 us */
-    static const uint32_t units[32] = {65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,    32,
-                                       48,    64,  96,  128, 192,  256,  384,  512,  768,  1024,  1536,
+    static const uint32_t units[32] = {65536, 1,    2,    3,    4,    6,     8,     12,    16,    24,   32,
+                                       48,    64,   96,   128,  192,  256,   384,   512,   768,   1024, 1536,
                                        2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
     return units[timer_code & 31] * UINT64_C(10000);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * segment.h: the arithmetic of RC messages: path MTU, packets of a message, packet sequence numbers, ACK syndromes
- * and timer codes. Pure functions, any thread. Source: InfiniBand architecture volume 1, chapter 9; for the receiver-
- * not-ready times table 45 there.
+ * segment.h: the arithmetic of RC messages: path MTU, packets of a message, packet sequence numbers, ACK
+ * syndromes and timer codes. Pure functions, any thread. Source: InfiniBand architecture volume 1, chapter 9;
+ * for the receiver- not-ready times table 45 there.
  */
 #ifndef GW_SRC_ROCE_SEGMENT_H
 #define GW_SRC_ROCE_SEGMENT_H
@@ -12,7 +12,7 @@
 
 #include "src/roce/hdr.h"
 
-/* ---- path MTU: enum ibv_mtu 1 … 5 stands for 256 … 4096 --------------------------------------------------- */
+/* ---- path MTU: enum ibv_mtu 1 … 5 stands for 256 … 4096 ----------------------------------------------- */
 
 /* 0 for a value that is no MTU. */
 static inline uint32_t roce_mtu_bytes(unsigned mtu_enum)
@@ -29,13 +29,14 @@ static inline unsigned roce_mtu_enum(uint32_t bytes)
     return e;
 }
 
-/* What fits into a network device's MTU: 80 bytes are set aside for all headers, as Linux rxe does (1500: 1024). */
+/* What fits into a network device's MTU: 80 bytes are set aside for all headers, as Linux rxe does (1500:
+ * 1024). */
 static inline unsigned roce_mtu_enum_of_netdev(uint32_t netdev_mtu)
 {
     return netdev_mtu < 80 ? 0 : roce_mtu_enum(netdev_mtu - 80);
 }
 
-/* ---- packet sequence numbers: 24 bits, compared as signed differences ------------------------------------- */
+/* ---- packet sequence numbers: 24 bits, compared as signed differences --------------------------------- */
 
 static inline uint32_t roce_psn_add(uint32_t psn, uint32_t n)
 {
@@ -48,7 +49,7 @@ static inline int32_t roce_psn_diff(uint32_t a, uint32_t b)
     return (int32_t)((a - b) << 8) >> 8;
 }
 
-/* ---- packets of a message --------------------------------------------------------------------------------- */
+/* ---- packets of a message ----------------------------------------------------------------------------- */
 
 /* Packets that len bytes take: at least one. Also what a READ of len bytes advances the PSN by. */
 static inline uint32_t roce_packets(uint32_t len, uint32_t mtu)
@@ -66,8 +67,8 @@ enum roce_msg {
 };
 
 struct roce_seg {
-    uint8_t opcode;  /* RC */
-    uint8_t pad;     /* bytes after the payload */
+    uint8_t opcode; /* RC */
+    uint8_t pad;    /* bytes after the payload */
     bool first, last;
     uint32_t offset; /* of the payload in the message */
     uint32_t length; /* of the payload */
@@ -76,23 +77,23 @@ struct roce_seg {
 /* The i-th of the roce_packets(len, mtu) packets of a message. */
 struct roce_seg roce_segment(enum roce_msg kind, uint32_t len, uint32_t mtu, uint32_t i);
 
-/* ---- AETH syndrome ---------------------------------------------------------------------------------------- */
+/* ---- AETH syndrome ------------------------------------------------------------------------------------ */
 
 enum roce_aeth {
-    ROCE_AETH_ACK = 0x00,        /* lower five bits: credits */
+    ROCE_AETH_ACK = 0x00,            /* lower five bits: credits */
     ROCE_AETH_ACK_NO_CREDITS = 0x1f, /* credits not reported: what a RoCE responder sends */
-    ROCE_AETH_RNR = 0x20,        /* lower five bits: timer code */
-    ROCE_AETH_NAK = 0x60,        /* lower five bits: enum roce_nak */
+    ROCE_AETH_RNR = 0x20,            /* lower five bits: timer code */
+    ROCE_AETH_NAK = 0x60,            /* lower five bits: enum roce_nak */
     ROCE_AETH_CLASS = 0xe0,
     ROCE_AETH_VALUE = 0x1f,
 };
 
 enum roce_nak {
-    ROCE_NAK_PSN_SEQ = 0,        /* 0x60 */
-    ROCE_NAK_INVALID_REQ = 1,    /* 0x61 */
-    ROCE_NAK_REMOTE_ACCESS = 2,  /* 0x62 */
-    ROCE_NAK_REMOTE_OP = 3,      /* 0x63 */
-    ROCE_NAK_INVALID_RD = 4,     /* 0x64 */
+    ROCE_NAK_PSN_SEQ = 0,       /* 0x60 */
+    ROCE_NAK_INVALID_REQ = 1,   /* 0x61 */
+    ROCE_NAK_REMOTE_ACCESS = 2, /* 0x62 */
+    ROCE_NAK_REMOTE_OP = 3,     /* 0x63 */
+    ROCE_NAK_INVALID_RD = 4,    /* 0x64 */
 };
 
 static inline bool roce_aeth_is_ack(uint8_t syndrome)
@@ -116,7 +117,7 @@ static inline uint8_t roce_aeth_nak(enum roce_nak code)
     return (uint8_t)(ROCE_AETH_NAK | ((unsigned)code & ROCE_AETH_VALUE));
 }
 
-/* ---- timers ----------------------------------------------------------------------------------------------- */
+/* ---- timers ------------------------------------------------------------------------------------------- */
 
 /* Receiver-not-ready wait for min_rnr_timer 0 … 31 (lower five bits count): 10 us … 655.36 ms, in ns. */
 uint64_t roce_rnr_ns(unsigned timer_code);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tables.h: what CRC-32 arithmetic looks up. Computed when the program is loaded, before any other constructor. */
+/* tables.h: what CRC-32 arithmetic looks up. Computed when the program is loaded, before any other
+ * constructor. */
 #ifndef GW_SRC_ROCE_TABLES_H
 #define GW_SRC_ROCE_TABLES_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a RoCEv2 packet. What parses must come out of the packer as it went in, and the ICRC functions must
- * agree with each other. The data lies in a block of its exact size, so that the sanitizer sees every read past it.
+ * Any bytes as a RoCEv2 packet. What parses must come out of the packer as it went in, and the ICRC functions
+ * must agree with each other. The data lies in a block of its exact size, so that the sanitizer sees every
+ * read past it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static void fuzz_headers(const uint8_t *p, size_t len)
     int n = roce_parse(p, len, &h, &payload);
 
     if (n < 0) {
-        require(roce_why_text((enum roce_why)-n) != NULL);
+        require(roce_why_text((enum roce_why) - n) != NULL);
         return;
     }
     require((size_t)n + payload + h.pad + ROCE_ICRC_LEN == len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a send and as a receive queue. The first 8 bytes choose size, place and limits; the rest is the queue's
- * memory, in a block of its exact size. Half of the inputs get a control segment with the right index and queue pair,
- * so that the fuzzer needs not find those first.
+ * Any bytes as a send and as a receive queue. The first 8 bytes choose size, place and limits; the rest is
+ * the queue's memory, in a block of its exact size. Half of the inputs get a control segment with the right
+ * index and queue pair, so that the fuzzer needs not find those first.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -49,8 +49,8 @@ static inline struct gw_mlx5_wr random_wr(struct random_wr_pool *p, uint32_t max
     memset(&wr, 0, sizeof(wr));
     wr.opcode = ops[rnd_below(r, 8)];
     atomic = gw_mlx5_head_units(wr.opcode) == 3;
-    wr.flags = (uint8_t)((rnd_below(r, 2) ? GW_MLX5_SIGNALED : 0) | (rnd_below(r, 4) ? 0 : GW_MLX5_SOLICITED) |
-                         (rnd_below(r, 4) ? 0 : GW_MLX5_FENCE));
+    wr.flags = (uint8_t)((rnd_below(r, 2) ? GW_MLX5_SIGNALED : 0) |
+                         (rnd_below(r, 4) ? 0 : GW_MLX5_SOLICITED) | (rnd_below(r, 4) ? 0 : GW_MLX5_FENCE));
     wr.inl = !atomic && wr.opcode != GW_MLX5_READ && rnd_below(r, 3) == 0;
     wr.num_sge = atomic ? 1 : rnd_below(r, rnd_below(r, 4) ? 5 : max_sge + 1);
     if (wr.num_sge > max_sge) wr.num_sge = max_sge;

@@ -18,15 +18,17 @@ static const struct gw_mlx5_sq sq = {queue, BBS, QPN};
 
 static void golden_send(void **state)
 {
-    static const uint8_t want[32] = {0,    0x12, 0x34, 0x0b, 0xab, 0xcd, 0xef, 2,    0, 0, 0, 0x0a, 0xca, 0xfe, 0xf0, 0x0d,
-                                     0,    0,    0x10, 1,    0,    0,    2,    0xff, 0, 0, 0x7f, 1, 2,    3,    4,    5};
+    static const uint8_t want[32] = {0,    0x12, 0x34, 0x0b, 0xab, 0xcd, 0xef, 2,    0, 0, 0,
+                                     0x0a, 0xca, 0xfe, 0xf0, 0x0d, 0,    0,    0x10, 1, 0, 0,
+                                     2,    0xff, 0,    0,    0x7f, 1,    2,    3,    4, 5};
     uint32_t imm_be;
 
     (void)state;
     memcpy(&imm_be, "\xca\xfe\xf0\x0d", 4);
     memset(queue, 0xee, sizeof(queue));
-    assert_int_equal(gw_mlx5_put_send(&sq, 0x1234, GW_MLX5_SEND_IMM, GW_MLX5_SIGNALED | GW_MLX5_SOLICITED, imm_be,
-                                      0x7f0102030405, 0x1001, 0x2ff), 1);
+    assert_int_equal(gw_mlx5_put_send(&sq, 0x1234, GW_MLX5_SEND_IMM, GW_MLX5_SIGNALED | GW_MLX5_SOLICITED,
+                                      imm_be, 0x7f0102030405, 0x1001, 0x2ff),
+                     1);
     assert_memory_equal(queue + (0x1234 % BBS) * 64, want, 32);
     assert_int_equal(queue[(0x1234 % BBS) * 64 + 32], 0xee); /* nothing behind it */
 }
@@ -42,7 +44,8 @@ static void golden_write_read_atomic(void **state)
                                      0, 0, 0, 8,    0,    0,    0,    4, 0, 0, 0, 0, 0, 0, 0, 3};
 
     (void)state;
-    gw_mlx5_put_rdma(&sq, 5, GW_MLX5_WRITE, GW_MLX5_SIGNALED | GW_MLX5_FENCE, 0, 0x7000000008, 0x309, 9, 7, 6);
+    gw_mlx5_put_rdma(&sq, 5, GW_MLX5_WRITE, GW_MLX5_SIGNALED | GW_MLX5_FENCE, 0, 0x7000000008, 0x309, 9, 7,
+                     6);
     assert_memory_equal(queue + 5 * 64, write, sizeof(write));
     gw_mlx5_put_atomic(&sq, 6, GW_MLX5_ATOMIC_CS, GW_MLX5_SIGNALED, 8, 9, 1, 2, 3, 4);
     assert_memory_equal(queue + 6 * 64, swap, sizeof(swap));
@@ -170,14 +173,23 @@ static void lean_equals_general(void **state)
 
     (void)state;
     for (int op = 0; op < 8; op++) {
-        static const uint8_t ops[] = {GW_MLX5_SEND,      GW_MLX5_SEND_IMM, GW_MLX5_SEND_INVAL, GW_MLX5_WRITE,
-                                      GW_MLX5_WRITE_IMM, GW_MLX5_READ,     GW_MLX5_ATOMIC_CS,  GW_MLX5_ATOMIC_FA};
-        bool imm = ops[op] == GW_MLX5_SEND_IMM || ops[op] == GW_MLX5_SEND_INVAL || ops[op] == GW_MLX5_WRITE_IMM;
+        static const uint8_t ops[] = {GW_MLX5_SEND,      GW_MLX5_SEND_IMM,  GW_MLX5_SEND_INVAL,
+                                      GW_MLX5_WRITE,     GW_MLX5_WRITE_IMM, GW_MLX5_READ,
+                                      GW_MLX5_ATOMIC_CS, GW_MLX5_ATOMIC_FA};
+        bool imm =
+            ops[op] == GW_MLX5_SEND_IMM || ops[op] == GW_MLX5_SEND_INVAL || ops[op] == GW_MLX5_WRITE_IMM;
 
         for (int empty = 0; empty < 2; empty++) {
             uint32_t len = empty ? 0 : op < 6 ? 4096 : 8, head = gw_mlx5_head_units(ops[op]);
-            struct gw_mlx5_wr wr = {.opcode = ops[op], .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &sge,
-                                    .imm_be = 0x1234, .rkey = 5, .raddr = 6 << 20, .swap_or_add = 7, .compare = 8};
+            struct gw_mlx5_wr wr = {.opcode = ops[op],
+                                    .flags = GW_MLX5_SIGNALED,
+                                    .num_sge = 1,
+                                    .sge = &sge,
+                                    .imm_be = 0x1234,
+                                    .rkey = 5,
+                                    .raddr = 6 << 20,
+                                    .swap_or_add = 7,
+                                    .compare = 8};
 
             sge.length = len;
             memset(queue, 0, 64);
@@ -188,10 +200,11 @@ static void lean_equals_general(void **state)
             if (head == 1)
                 gw_mlx5_put_send(&sq, 0, ops[op], wr.flags, imm ? wr.imm_be : 0, sge.addr, len, sge.lkey);
             else if (head == 2)
-                gw_mlx5_put_rdma(&sq, 0, ops[op], wr.flags, imm ? wr.imm_be : 0, wr.raddr, wr.rkey, sge.addr, len,
-                                 sge.lkey);
+                gw_mlx5_put_rdma(&sq, 0, ops[op], wr.flags, imm ? wr.imm_be : 0, wr.raddr, wr.rkey, sge.addr,
+                                 len, sge.lkey);
             else
-                gw_mlx5_put_atomic(&sq, 0, ops[op], wr.flags, wr.raddr, wr.rkey, 7, op == 6 ? 8 : 0, sge.addr, sge.lkey);
+                gw_mlx5_put_atomic(&sq, 0, ops[op], wr.flags, wr.raddr, wr.rkey, 7, op == 6 ? 8 : 0, sge.addr,
+                                   sge.lkey);
             assert_memory_equal(queue, general, 64);
         }
     }
@@ -236,10 +249,14 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_send),         cmocka_unit_test(golden_write_read_atomic),
-        cmocka_unit_test(golden_inline_and_nop), cmocka_unit_test(golden_recv),
-        cmocka_unit_test(doorbells),           cmocka_unit_test(random_round_trip),
-        cmocka_unit_test(lean_equals_general), cmocka_unit_test(refused),
+        cmocka_unit_test(golden_send),
+        cmocka_unit_test(golden_write_read_atomic),
+        cmocka_unit_test(golden_inline_and_nop),
+        cmocka_unit_test(golden_recv),
+        cmocka_unit_test(doorbells),
+        cmocka_unit_test(random_round_trip),
+        cmocka_unit_test(lean_equals_general),
+        cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

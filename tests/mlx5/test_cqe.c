@@ -22,9 +22,16 @@ static void write_cqe(struct gw_mlx5_cqe *cqe, const struct gw_mlx5_wc *wc, uint
 /* What we write, libmlx5's own structures find in its fields. */
 static void seen_by_mlx5dv(void **state)
 {
-    struct gw_mlx5_wc wc = {.opcode = GW_MLX5_CQE_RESP_WR_IMM, .solicited = 1, .grh = 1, .wqe_counter = 0x1234,
-                            .qpn = 0xabcdef, .uidx = 0x112233, .byte_cnt = 0x01020304, .imm_be = 0x0df0feca,
-                            .src_qp = 0x445566, .timestamp = 0x1122334455667788};
+    struct gw_mlx5_wc wc = {.opcode = GW_MLX5_CQE_RESP_WR_IMM,
+                            .solicited = 1,
+                            .grh = 1,
+                            .wqe_counter = 0x1234,
+                            .qpn = 0xabcdef,
+                            .uidx = 0x112233,
+                            .byte_cnt = 0x01020304,
+                            .imm_be = 0x0df0feca,
+                            .src_qp = 0x445566,
+                            .timestamp = 0x1122334455667788};
     struct gw_mlx5_cqe cqe;
     struct mlx5_cqe64 *dv = (struct mlx5_cqe64 *)&cqe;
     struct mlx5_err_cqe *err = (struct mlx5_err_cqe *)&cqe;
@@ -81,7 +88,8 @@ static void round_trip(void **state)
         assert_false(gw_mlx5_cqe_ready(cqe.op_own, pi + cnt, cnt)); /* stale a lap later */
         assert_int_equal(gw_mlx5_cqe_parse(&cqe, &got), 0);
         assert_true(got.opcode == wc.opcode && got.solicited == wc.solicited && got.grh == wc.grh);
-        assert_true(got.wqe_opcode == wc.wqe_opcode && got.wqe_counter == wc.wqe_counter && got.qpn == wc.qpn);
+        assert_true(got.wqe_opcode == wc.wqe_opcode && got.wqe_counter == wc.wqe_counter &&
+                    got.qpn == wc.qpn);
         assert_true(got.uidx == wc.uidx && got.src_qp == wc.src_qp && got.byte_cnt == wc.byte_cnt);
         assert_true(got.imm_be == wc.imm_be && got.timestamp == wc.timestamp && got.scatter == 0);
         assert_true(got.syndrome == wc.syndrome && got.vendor == wc.vendor);
@@ -109,7 +117,10 @@ static void ownership(void **state)
 
 static void scatter_and_unknown(void **state)
 {
-    struct gw_mlx5_wc wc = {.opcode = GW_MLX5_CQE_RESP_SEND, .scatter = GW_MLX5_CQE_SCATTER_32, .byte_cnt = 32}, got;
+    struct gw_mlx5_wc wc = {.opcode = GW_MLX5_CQE_RESP_SEND,
+                            .scatter = GW_MLX5_CQE_SCATTER_32,
+                            .byte_cnt = 32},
+                      got;
     struct gw_mlx5_cqe cqe;
     uint8_t payload[32];
 

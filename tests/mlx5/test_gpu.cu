@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The formats as device code: a kernel and the host build the same random entries, which must be equal byte for byte.
- * Exit code 77 (skipped) where there is no GPU.
+ * The formats as device code: a kernel and the host build the same random entries, which must be equal byte
+ * for byte. Exit code 77 (skipped) where there is no GPU.
  */
 #include <stdio.h>
 #include <string.h>
@@ -51,8 +51,10 @@ GW_FN void build_lean(struct shared *s, uint32_t idx)
     const struct gw_mlx5_wr *w = &s->wr;
 
     gw_mlx5_put_send(&sq, idx, GW_MLX5_SEND_IMM, w->flags, w->imm_be, w->raddr, w->rkey & 0xffff, w->rkey);
-    gw_mlx5_put_rdma(&sq, idx + 1, GW_MLX5_WRITE_IMM, w->flags, w->imm_be, w->raddr, w->rkey, w->compare, 64, 5);
-    gw_mlx5_put_atomic(&sq, idx + 2, GW_MLX5_ATOMIC_CS, w->flags, w->raddr, w->rkey, w->swap_or_add, w->compare, 8, 9);
+    gw_mlx5_put_rdma(&sq, idx + 1, GW_MLX5_WRITE_IMM, w->flags, w->imm_be, w->raddr, w->rkey, w->compare, 64,
+                     5);
+    gw_mlx5_put_atomic(&sq, idx + 2, GW_MLX5_ATOMIC_CS, w->flags, w->raddr, w->rkey, w->swap_or_add,
+                       w->compare, 8, 9);
     gw_mlx5_put_nop(&sq, idx + 3, 4, w->flags);
     gw_mlx5_put(&sq, idx * 4 + 13, gw_mlx5_inline12(8, w->rkey, w->imm_be, 0));
     s->doorbell[0] = gw_mlx5_sq_db_be(idx, QPN);
@@ -164,7 +166,7 @@ int main(void)
     completions(s, host);
     cudaFreeHost(s);
     cudaFreeHost(host);
-    printf("%s: %d rounds of send, receive and completion entries on %s, seed 31\n", failures ? "FAILED" : "ok", ROUNDS,
-           prop.name);
+    printf("%s: %d rounds of send, receive and completion entries on %s, seed 31\n",
+           failures ? "FAILED" : "ok", ROUNDS, prop.name);
     return failures != 0;
 }

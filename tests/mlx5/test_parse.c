@@ -44,7 +44,8 @@ static void bad_control(void **state)
     assert_int_equal(w.why, GW_MLX5_NOT_POSTED);
     assert_int_equal(gw_mlx5_wqe_parse(&w, queue, BBS, QPN + 1, 3, 1, 63), -EINVAL);
     assert_int_equal(w.why, GW_MLX5_BAD_QPN);
-    assert_int_equal(gw_mlx5_wqe_parse(&w, queue, BBS, QPN, 3 + BBS, 1, 63), -EINVAL); /* the same place, a lap later */
+    assert_int_equal(gw_mlx5_wqe_parse(&w, queue, BBS, QPN, 3 + BBS, 1, 63),
+                     -EINVAL); /* the same place, a lap later */
     assert_int_equal(w.why, GW_MLX5_BAD_INDEX);
     assert_int_equal(w.index, 3);
     for (uint32_t wqebbs = 0; wqebbs <= 0x20000; wqebbs += wqebbs < 4 ? 3 : 0xfffd) {
@@ -192,7 +193,8 @@ static void receive(void **state)
     assert_int_equal(gw_mlx5_rwqe_parse(&r, queue, 7, 64, 0), -EINVAL);
 }
 
-/* Noise, mostly with a plausible control segment: never reads outside (the queue is on the heap for the sanitizer). */
+/* Noise, mostly with a plausible control segment: never reads outside (the queue is on the heap for the
+ * sanitizer). */
 static void noise(void **state)
 {
     uint8_t *q = aligned_alloc(64, BBS * 64);
@@ -211,7 +213,9 @@ static void noise(void **state)
 
         if (i % 16 == 0) rnd_bytes(&rnd, q, BBS * 64);
         q[rnd_below(&rnd, BBS * 64)] = rnd64(&rnd) & 1 ? 0 : (uint8_t)rnd64(&rnd);
-        gw_mlx5_put(&s, idx * 4u, gw_mlx5_ctrl(rnd_below(&rnd, 0x14), idx, QPN, rnd_below(&rnd, 8), (uint32_t)rnd64(&rnd), 0));
+        gw_mlx5_put(
+            &s, idx * 4u,
+            gw_mlx5_ctrl(rnd_below(&rnd, 0x14), idx, QPN, rnd_below(&rnd, 8), (uint32_t)rnd64(&rnd), 0));
         if (gw_mlx5_wqe_parse(&w, q, BBS, QPN, idx, 16, 63) > 0) {
             good++;
             while (gw_mlx5_wqe_piece(&w, &unit, &piece)) {
@@ -231,8 +235,9 @@ static void noise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_control), cmocka_unit_test(limits),  cmocka_unit_test(bad_data), cmocka_unit_test(bad_inline),
-        cmocka_unit_test(bad_atomic),  cmocka_unit_test(receive), cmocka_unit_test(noise),
+        cmocka_unit_test(bad_control), cmocka_unit_test(limits),     cmocka_unit_test(bad_data),
+        cmocka_unit_test(bad_inline),  cmocka_unit_test(bad_atomic), cmocka_unit_test(receive),
+        cmocka_unit_test(noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

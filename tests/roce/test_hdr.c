@@ -18,9 +18,17 @@ static void golden_write_only_imm(void **state)
         0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0x10, 0x03, /* RETH */
         0xca, 0xfe, 0xf0, 0x0d,                                                                   /* ImmDt */
     };
-    struct roce_hdr h = {.opcode = ROCE_WRITE_ONLY_IMM, .solicited = true, .migreq = true, .pad = 1,
-                         .pkey = 0xffff, .dqpn = 0x010203, .ackreq = true, .psn = 0x0a0b0c,
-                         .va = 0x1122334455667788, .rkey = 0xdeadbeef, .dlen = 0x1003};
+    struct roce_hdr h = {.opcode = ROCE_WRITE_ONLY_IMM,
+                         .solicited = true,
+                         .migreq = true,
+                         .pad = 1,
+                         .pkey = 0xffff,
+                         .dqpn = 0x010203,
+                         .ackreq = true,
+                         .psn = 0x0a0b0c,
+                         .va = 0x1122334455667788,
+                         .rkey = 0xdeadbeef,
+                         .dlen = 0x1003};
     uint8_t buf[ROCE_MAX_HDR];
 
     (void)state;
@@ -34,8 +42,8 @@ static void golden_others(void **state)
     static const uint8_t ack[] = {0x11, 0, 0xff, 0xff, 0, 0, 0, 9, 0, 0, 0, 7, 0x1f, 0, 0, 5};
     static const uint8_t cas[] = {0x13, 0, 0xff, 0xff, 0, 0, 0, 1, 0x80, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0x10, 0,
                                   0,    0, 0,    3,    0, 0, 0, 0, 0,    0, 0, 4, 0, 0, 0, 0, 0, 0, 0,    5};
-    static const uint8_t atomic_ack[] = {0x12, 0, 0xff, 0xff, 0, 0, 0, 1, 0, 0, 0, 2, 0x1f, 0, 0, 3,
-                                         8,    7, 6,    5,    4, 3, 2, 1};
+    static const uint8_t atomic_ack[] = {0x12, 0, 0xff, 0xff, 0, 0, 0, 1, 0, 0, 0, 2,
+                                         0x1f, 0, 0,    3,    8, 7, 6, 5, 4, 3, 2, 1};
     static const uint8_t ud[] = {0x64, 0x40, 0xff, 0xff, 0, 0, 0, 1, 0, 0, 0, 2, 0x80, 1, 0, 0, 0, 0, 0, 3};
     struct roce_hdr h = {.opcode = ROCE_ACK, .pkey = 0xffff, .dqpn = 9, .psn = 7, .syndrome = 0x1f, .msn = 5};
     uint8_t buf[ROCE_MAX_HDR];
@@ -43,16 +51,33 @@ static void golden_others(void **state)
     (void)state;
     assert_int_equal(roce_pack(buf, &h), sizeof(ack));
     assert_memory_equal(buf, ack, sizeof(ack));
-    h = (struct roce_hdr){.opcode = ROCE_COMPARE_SWAP, .pkey = 0xffff, .dqpn = 1, .ackreq = true, .psn = 2,
-                          .va = 0x1000, .rkey = 3, .swap_or_add = 4, .compare = 5};
+    h = (struct roce_hdr){.opcode = ROCE_COMPARE_SWAP,
+                          .pkey = 0xffff,
+                          .dqpn = 1,
+                          .ackreq = true,
+                          .psn = 2,
+                          .va = 0x1000,
+                          .rkey = 3,
+                          .swap_or_add = 4,
+                          .compare = 5};
     assert_int_equal(roce_pack(buf, &h), sizeof(cas));
     assert_memory_equal(buf, cas, sizeof(cas));
-    h = (struct roce_hdr){.opcode = ROCE_ATOMIC_ACK, .pkey = 0xffff, .dqpn = 1, .psn = 2, .syndrome = 0x1f,
-                          .msn = 3, .orig = 0x0807060504030201};
+    h = (struct roce_hdr){.opcode = ROCE_ATOMIC_ACK,
+                          .pkey = 0xffff,
+                          .dqpn = 1,
+                          .psn = 2,
+                          .syndrome = 0x1f,
+                          .msn = 3,
+                          .orig = 0x0807060504030201};
     assert_int_equal(roce_pack(buf, &h), sizeof(atomic_ack));
     assert_memory_equal(buf, atomic_ack, sizeof(atomic_ack));
-    h = (struct roce_hdr){.opcode = ROCE_UD_SEND_ONLY, .pkey = 0xffff, .migreq = true, .dqpn = 1, .psn = 2,
-                          .qkey = 0x80010000, .sqpn = 3};
+    h = (struct roce_hdr){.opcode = ROCE_UD_SEND_ONLY,
+                          .pkey = 0xffff,
+                          .migreq = true,
+                          .dqpn = 1,
+                          .psn = 2,
+                          .qkey = 0x80010000,
+                          .sqpn = 3};
     assert_int_equal(roce_pack(buf, &h), sizeof(ud));
     assert_memory_equal(buf, ud, sizeof(ud));
 }
@@ -85,7 +110,8 @@ static void round_trip(void **state)
     for (int i = 0; i < 50000; i++) {
         uint8_t opcode = (uint8_t)rnd64(&r);
         struct roce_hdr h = random_hdr(&r, opcode), got;
-        uint32_t len = roce_flags(opcode) & ROCE_F_PAYLOAD ? rnd_below(&r, ROCE_MAX_MTU + 1) : 0, got_len = 77, n;
+        uint32_t len = roce_flags(opcode) & ROCE_F_PAYLOAD ? rnd_below(&r, ROCE_MAX_MTU + 1) : 0,
+                 got_len = 77, n;
 
         h.pad = roce_pad(len);
         n = roce_pack(packet, &h);
@@ -156,7 +182,8 @@ static void opcode_table(void **state)
 
 static void describe(void **state)
 {
-    struct roce_hdr h = {.opcode = ROCE_WRITE_ONLY_IMM, .dqpn = 0xabc, .psn = 5, .ackreq = true, .va = 0x1000};
+    struct roce_hdr h = {
+        .opcode = ROCE_WRITE_ONLY_IMM, .dqpn = 0xabc, .psn = 5, .ackreq = true, .va = 0x1000};
     char buf[200], small[10];
 
     (void)state;
@@ -172,8 +199,12 @@ static void describe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_write_only_imm), cmocka_unit_test(golden_others), cmocka_unit_test(round_trip),
-        cmocka_unit_test(malformed),             cmocka_unit_test(opcode_table),  cmocka_unit_test(describe),
+        cmocka_unit_test(golden_write_only_imm),
+        cmocka_unit_test(golden_others),
+        cmocka_unit_test(round_trip),
+        cmocka_unit_test(malformed),
+        cmocka_unit_test(opcode_table),
+        cmocka_unit_test(describe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

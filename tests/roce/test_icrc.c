@@ -11,7 +11,8 @@
 #include "src/roce/icrc.h"
 #include "tests/rnd.h"
 
-/* A congestion notification as a ConnectX-4 Lx sent it, from the IP header on (published with scapy's tests). */
+/* A congestion notification as a ConnectX-4 Lx sent it, from the IP header on (published with scapy's tests).
+ */
 static const uint8_t connectx_cnp[] = {
     0x45, 0xc2, 0x00, 0x3c, 0x71, 0x8c, 0x40, 0x00, 0x40, 0x11, 0x91, 0x61, 0x0a, 0x00, 0x11,
     0x01, 0x0a, 0x00, 0x12, 0x01, 0x00, 0x00, 0x12, 0xb7, 0x00, 0x28, 0x00, 0x00, 0x81, 0x00,
@@ -79,7 +80,8 @@ static void crc32_implementations(void **state)
     assert_int_equal(roce_crc32_portable(0, "123456789", 9), 0xcbf43926);
     assert_int_equal(roce_crc32(0x1234, buf, 0), 0x1234);
     for (int i = 0; i < 3000; i++) {
-        size_t at = rnd_below(&r, 16), n = rnd_below(&r, i % 10 ? 100 : sizeof(buf) - 16), cut = rnd_below(&r, (uint32_t)n + 1);
+        size_t at = rnd_below(&r, 16), n = rnd_below(&r, i % 10 ? 100 : sizeof(buf) - 16),
+               cut = rnd_below(&r, (uint32_t)n + 1);
         uint32_t seed = (uint32_t)rnd64(&r), want;
 
         rnd_bytes(&r, buf, n + at);
@@ -118,7 +120,8 @@ static struct roce_path random_path(struct rnd *r)
     return p;
 }
 
-/* A whole packet as a router may leave it: everything that the ICRC masks is random. Returns the UDP payload's start. */
+/* A whole packet as a router may leave it: everything that the ICRC masks is random. Returns the UDP
+ * payload's start. */
 static size_t whole_packet(struct rnd *r, const struct roce_path *path, uint8_t *ip, size_t payload)
 {
     size_t addr = path->ipv6 ? 16 : 4, hdr = path->ipv6 ? 40 : 20, total = hdr + 8 + payload;
@@ -157,7 +160,8 @@ static void coverage(void **state)
 
         for (size_t bit = 0; bit < 8 * total; bit++) {
             size_t byte = bit / 8;
-            bool masked = path.ipv6 ? byte < 4 || byte == 7 : byte == 1 || byte == 8 || byte == 10 || byte == 11;
+            bool masked =
+                path.ipv6 ? byte < 4 || byte == 7 : byte == 1 || byte == 8 || byte == 10 || byte == 11;
 
             masked = masked || byte == at - 2 || byte == at - 1 || byte == at + 4;
             ip[byte] ^= (uint8_t)(1 << bit % 8);
@@ -219,7 +223,8 @@ static void unknown_id(void **state)
         bit = rnd_below(&r, (uint32_t)len * 8);
         if (bit / 8 == 4) continue; /* the masked byte */
         p[bit / 8] ^= (uint8_t)(1 << bit % 8);
-        for (size_t k = rnd_below(&r, 8); k; k--) p[5 + rnd_below(&r, (uint32_t)len - 5)] ^= (uint8_t)rnd64(&r);
+        for (size_t k = rnd_below(&r, 8); k; k--)
+            p[5 + rnd_below(&r, (uint32_t)len - 5)] ^= (uint8_t)rnd64(&r);
         if (roce_icrc_ok(&path, p, len)) continue; /* the damage undid itself */
         passed += roce_icrc_match_ipv4_any_id(&any, p, len, &id);
     }
@@ -247,7 +252,8 @@ static void patch(void **state)
         memcpy(q, p, len);
         n = rnd_below(&r, (uint32_t)(len - 4 - at) + 1);
         rnd_bytes(&r, q + at, n);
-        assert_int_equal(roce_icrc_patch(icrc, p + at, q + at, n, len - 4 - at - n), roce_icrc(&path, q, len));
+        assert_int_equal(roce_icrc_patch(icrc, p + at, q + at, n, len - 4 - at - n),
+                         roce_icrc(&path, q, len));
         /* the destination address is followed by the UDP header and the payload */
         rnd_bytes(&r, moved.dst, path.ipv6 ? 16 : 4);
         assert_int_equal(roce_icrc_patch(icrc, path.dst, moved.dst, path.ipv6 ? 16 : 4, 8 + len - 4),
@@ -264,9 +270,9 @@ static void not_a_packet(void **state)
     (void)state;
     for (size_t len = 0; len < sizeof(uc_send); len++)
         assert_int_equal(roce_path_of_packet(uc_send, len, &path, &n), -1);
-#define BROKEN(byte, value)                                                                                            \
-    memcpy(ip, uc_send, sizeof(ip)), ip[byte] = (value),                                                               \
-        assert_int_equal(roce_path_of_packet(ip, sizeof(ip), &path, &n), -1)
+#define BROKEN(byte, value)                                                                                  \
+    memcpy(ip, uc_send, sizeof(ip)), ip[byte] = (value),                                                     \
+                                     assert_int_equal(roce_path_of_packet(ip, sizeof(ip), &path, &n), -1)
     BROKEN(0, 0x46);  /* options */
     BROKEN(0, 0x55);  /* no IP version */
     BROKEN(3, 0x41);  /* longer than the buffer */
@@ -280,9 +286,14 @@ static void not_a_packet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden),      cmocka_unit_test(crc32_implementations), cmocka_unit_test(advance_and_rewind),
-        cmocka_unit_test(coverage),    cmocka_unit_test(incremental),           cmocka_unit_test(unknown_id),
-        cmocka_unit_test(patch),       cmocka_unit_test(not_a_packet),
+        cmocka_unit_test(golden),
+        cmocka_unit_test(crc32_implementations),
+        cmocka_unit_test(advance_and_rewind),
+        cmocka_unit_test(coverage),
+        cmocka_unit_test(incremental),
+        cmocka_unit_test(unknown_id),
+        cmocka_unit_test(patch),
+        cmocka_unit_test(not_a_packet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

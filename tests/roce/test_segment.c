@@ -93,9 +93,10 @@ static void syndromes(void **state)
 /* The whole of the architecture's table, in milliseconds. */
 static void timers(void **state)
 {
-    static const double ms[32] = {655.36, .01, .02,  .03,  .04,  .06,  .08,   .12,   .16,   .24,   .32,
-                                  .48,    .64, .96,  1.28, 1.92, 2.56, 3.84,  5.12,  7.68,  10.24, 15.36,
-                                  20.48,  30.72, 40.96, 61.44, 81.92, 122.88, 163.84, 245.76, 327.68, 491.52};
+    static const double ms[32] = {655.36, .01,   .02,   .03,    .04,    .06,    .08,    .12,
+                                  .16,    .24,   .32,   .48,    .64,    .96,    1.28,   1.92,
+                                  2.56,   3.84,  5.12,  7.68,   10.24,  15.36,  20.48,  30.72,
+                                  40.96,  61.44, 81.92, 122.88, 163.84, 245.76, 327.68, 491.52};
 
     (void)state;
     for (unsigned i = 0; i < 32; i++) assert_int_equal(roce_rnr_ns(i), (uint64_t)(ms[i] * 1e6 + .5));
@@ -107,7 +108,8 @@ static void timers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(mtu), cmocka_unit_test(psn), cmocka_unit_test(segments),
-                                       cmocka_unit_test(syndromes), cmocka_unit_test(timers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(mtu), cmocka_unit_test(psn),
+                                       cmocka_unit_test(segments), cmocka_unit_test(syndromes),
+                                       cmocka_unit_test(timers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
