@@ -14,8 +14,8 @@
 #include "src/serve/shared.h"
 #include "src/serve/wire.h"
 
-/* Between two looks at the board: on CPU threads the host wakes the loop, on a GPU a look costs a trip over the bus. */
-#define GW_SERVE_LOOK_CPU_NS 500000000u
+/* Between two looks at the board: on CPU threads each is a wake-up, on a GPU a trip over the bus. */
+#define GW_SERVE_LOOK_CPU_NS 20000000u
 #define GW_SERVE_LOOK_GPU_NS 50000u
 #define GW_SERVE_POLL        8 /* completions taken at once */
 #define GW_SERVE_FULL_NS     1000000000u /* a send queue that stays full for so long belongs to a peer that is gone */

@@ -169,7 +169,6 @@ static void tell(struct gw_session_pool *p, uint32_t i, enum gw_serve_state stat
      * sees the new count finds the new word. */
     gw_st_release_u32(&n->word, ++p->session[i].generation << 2 | state);
     gw_st_release_u32(&board(p)->changes, gw_ld_relaxed_u32(&board(p)->changes) + 1);
-    gw_cq_wake(p->cq);
 }
 
 /* Acquire: what the kernel did before it answered is over. */

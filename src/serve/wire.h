@@ -12,6 +12,7 @@
 #ifndef GW_SERVE_WIRE_H
 #define GW_SERVE_WIRE_H
 
+#include <assert.h>
 #include <stdint.h>
 
 #define GW_SERVE_MAGIC     0x53525747u /* "GWRS" */
@@ -48,7 +49,7 @@ struct gw_serve_reply {
     uint64_t last_post_ns;
 };
 
-_Static_assert(sizeof(struct gw_serve_request) == 64, "the request header is one cache line");
-_Static_assert(sizeof(struct gw_serve_reply) == 64, "the reply header is one cache line");
+static_assert(sizeof(struct gw_serve_request) == 64, "the request header is one cache line");
+static_assert(sizeof(struct gw_serve_reply) == 64, "the reply header is one cache line");
 
 #endif

@@ -1,0 +1,212 @@
+/* gpuwire demo: a worker process, this client process, a real picture, and where the time went. */
+#include "src/cli/cli.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gpuwire/client.h>
+#include <gpuwire/error.h>
+
+#include "src/cli/enlarge.h"
+#include "src/cli/options.h"
+
+#define READY_NS  60000000000u /* a GPU worker loads and times its kernels first */
+#define REQUESTS  100          /* at least so many, for percentiles that mean something */
+#define SCALE     3
+#define BORDER    SCALE
+#define CLIENT_NS 10000000000u
+
+static const char usage[] =
+    "usage: gpuwire demo [--exec gpu|cpu|auto] [--picture IN.png] [--out OUT.png]\n"
+    "\n"
+    "Shrinks a picture three times, starts a worker process (`gpuwire serve`), sends it the small picture in tiles by RDMA,\n"
+    "and gets the enlarged one back, written by the worker into this process's memory. Says how close the result is to the\n"
+    "original, how long everything took, and how much CPU the worker used.\n"
+    "\n"
+    "  --exec WHERE      where the worker runs the network (default auto: the GPU when there is one)\n"
+    "  --picture IN.png  the original (default: one that comes with gpuwire)\n"
+    "  --out OUT.png     where the enlarged picture goes (default gpuwire-demo.png)\n"
+    "  -h, --help        this text\n";
+
+enum { EXEC = 256, PICTURE, OUT };
+
+static const struct option options[] = {
+    {"exec", 1, NULL, EXEC}, {"picture", 1, NULL, PICTURE}, {"out", 1, NULL, OUT}, {"help", 0, NULL, 'h'}, {0},
+};
+
+struct demo {
+    const char *exec, *picture, *out, *models;
+    char standard_picture[4200], server[32];
+    pid_t worker;
+    FILE *says; /* the worker's standard output */
+};
+
+/* ---- the worker process ---- */
+
+static void become_worker(const struct demo *d, int output)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* however this process ends, the worker does too */
+    dup2(output, STDOUT_FILENO);
+    execl("/proc/self/exe", "gpuwire", "serve", "--models", d->models, "--model", "superresolution", "--exec", d->exec,
+          "--host", "127.0.0.1", "--port", "0", (char *)NULL);
+    fprintf(stderr, "gpuwire demo: cannot start the worker: %s\n", strerror(errno));
+    _exit(GW_EXIT_FAILURE);
+}
+
+/* Waits for the worker's line and finds the port in it. */
+static int worker_ready(struct demo *d)
+{
+    char line[512];
+    int fd = fileno(d->says);
+    int64_t ready = gw_wait_fds(&fd, 1, gw_deadline(READY_NS));
+    const char *port;
+    if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
+    if (ready <= 0) return gw_error(-ETIMEDOUT, "the worker did not get ready");
+    if (!fgets(line, sizeof(line), d->says)) return gw_error(-ECHILD, "the worker ended before it was ready");
+    port = strstr(line, "port ");
+    if (!port) return gw_error(-EPROTO, "the worker said: %s", line);
+    snprintf(d->server, sizeof(d->server), "127.0.0.1:%u", (unsigned)strtoul(port + 5, NULL, 10));
+    printf("worker: process %d, %s", (int)d->worker, line);
+    return 0;
+}
+
+static int start_worker(struct demo *d)
+{
+    int pipes[2];
+    if (pipe(pipes)) return gw_error(-errno, "pipe: %s", strerror(errno));
+    fflush(stdout);
+    d->worker = fork();
+    if (d->worker < 0) return gw_error(-errno, "cannot start a process: %s", strerror(errno));
+    if (!d->worker) {
+        close(pipes[0]);
+        become_worker(d, pipes[1]);
+    }
+    close(pipes[1]);
+    d->says = fdopen(pipes[0], "r");
+    return d->says ? worker_ready(d) : -ENOMEM;
+}
+
+static void stop_worker(struct demo *d)
+{
+    char line[512];
+    if (d->worker <= 0) return;
+    kill(d->worker, SIGTERM);
+    while (d->says && fgets(line, sizeof(line), d->says)) printf("worker: %s", line);
+    if (d->says) fclose(d->says);
+    waitpid(d->worker, NULL, 0);
+}
+
+/* ---- the client's part ---- */
+
+struct pictures {
+    struct gw_image original, small, bicubic, larger;
+};
+
+static int prepare(const struct demo *d, struct pictures *p)
+{
+    char why[GW_IMAGE_ERR] = "";
+    struct gw_image whole;
+    int error = gw_png_read(d->picture, &whole, why, sizeof(why));
+    if (error) return gw_error(error, "%s", why);
+    /* A size that three divides, so that the enlarged picture lies exactly over the original. */
+    error = gw_image_crop(&whole, 0, 0, whole.width / SCALE * SCALE, whole.height / SCALE * SCALE, &p->original);
+    gw_image_free(&whole);
+    if (!error) error = gw_image_resize(&p->original, p->original.width / SCALE, p->original.height / SCALE, &p->small);
+    if (!error) error = gw_image_resize(&p->small, p->original.width, p->original.height, &p->bicubic);
+    return error ? gw_error_errno(error, "%s: too small or too large a picture", d->picture) : 0;
+}
+
+static int compare(const struct pictures *p)
+{
+    double network, bicubic;
+    int error = gw_image_psnr(&p->larger, &p->original, BORDER, &network);
+    if (!error) error = gw_image_psnr(&p->bicubic, &p->original, BORDER, &bicubic);
+    if (error) return gw_error_errno(error, "comparing the pictures");
+    printf("\nPSNR against the original (luma): network %.2f dB, bicubic %.2f dB, gain %+.2f dB\n", network, bicubic,
+           network - bicubic);
+    return 0;
+}
+
+static int serve_picture(const struct demo *d, struct gw_client *c, struct pictures *p)
+{
+    struct gw_latency latency = {0};
+    struct gw_client_cpu before, after;
+    char why[GW_IMAGE_ERR] = "";
+    int error = gw_client_worker_cpu(c, &before);
+    uint64_t start = gw_deadline(0);
+    if (!error) error = gw_enlarge_by(c, &p->small, REQUESTS, &p->larger, &latency);
+    uint64_t ns = gw_deadline(0) - start;
+    if (!error) error = gw_client_worker_cpu(c, &after);
+    if (!error) {
+        error = gw_png_write(d->out, &p->larger, why, sizeof(why));
+        if (error) gw_error(error, "%s", why);
+    }
+    if (!error) error = compare(p);
+    if (!error) {
+        printf("\n%zu requests, %.1f a second\n", latency.total.count, (double)latency.total.count * 1e9 / (double)ns);
+        gw_latency_print(&latency, stdout);
+        printf("\nCPU time of the worker: %.1f ms its own threads (%.2f %% of a core), %.1f ms its software NIC\n",
+               (double)(after.own_ns - before.own_ns) / 1e6, 100.0 * (double)(after.own_ns - before.own_ns) / (double)ns,
+               (double)(after.nic_ns - before.nic_ns) / 1e6);
+        printf("wrote %s (%ux%u)\n", d->out, p->larger.width, p->larger.height);
+    }
+    gw_latency_free(&latency);
+    return error;
+}
+
+static int run(struct demo *d)
+{
+    struct pictures p = {0};
+    struct gw_client *client = NULL;
+    int error = prepare(d, &p);
+    if (!error) error = start_worker(d);
+    if (!error) {
+        struct gw_client_opts opts = {.server = d->server, .model = "superresolution", .timeout_ns = CLIENT_NS};
+        printf("client: process %d, %s, %ux%u shrunk to %ux%u\n", (int)getpid(), d->picture, p.original.width,
+               p.original.height, p.small.width, p.small.height);
+        error = gw_client_open(&opts, &client);
+    }
+    if (!error) error = serve_picture(d, client, &p);
+    if (error) gw_failed("demo");
+    gw_client_close(client);
+    stop_worker(d);
+    struct gw_image *all[] = {&p.original, &p.small, &p.bicubic, &p.larger};
+    for (int i = 0; i < 4; i++) gw_image_free(all[i]);
+    return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
+}
+
+int gw_cli_demo(int argc, char **argv)
+{
+    struct demo d = {.exec = "auto", .out = "gpuwire-demo.png", .models = gw_default_models()};
+    int option;
+    optind = 1;
+    while ((option = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+        switch (option) {
+        case EXEC: d.exec = optarg; break;
+        case PICTURE: d.picture = optarg; break;
+        case OUT: d.out = optarg; break;
+        case 'h': fputs(usage, stdout); return GW_EXIT_OK;
+        default: return GW_EXIT_USAGE;
+        }
+    }
+    if (optind < argc) return gw_usage_error("demo", "%s: not an option", argv[optind]);
+    if (strcmp(d.exec, "gpu") && strcmp(d.exec, "cpu") && strcmp(d.exec, "auto"))
+        return gw_usage_error("demo", "--exec %s: gpu, cpu or auto is wanted", d.exec);
+    if (!d.models) {
+        fprintf(stderr, "gpuwire demo: the models that come with gpuwire are not beside the program\n");
+        return GW_EXIT_FAILURE;
+    }
+    if (!d.picture) {
+        snprintf(d.standard_picture, sizeof(d.standard_picture), "%s/superresolution/pictures/astronaut.png", d.models);
+        d.picture = d.standard_picture;
+    }
+    gw_catch_signals();
+    return run(&d);
+}

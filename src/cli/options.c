@@ -1,0 +1,88 @@
+#include "src/cli/options.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <gpuwire/error.h>
+
+int gw_usage_error(const char *command, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fprintf(stderr, "gpuwire %s: ", command);
+    vfprintf(stderr, format, args);
+    fprintf(stderr, "; see `gpuwire %s --help`\n", command);
+    va_end(args);
+    return GW_EXIT_USAGE;
+}
+
+int gw_option_number(const char *command, const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (errno || end == text || *end || text[0] == '-' || value < min || value > max)
+        return gw_usage_error(command, "%s %s: a number from %llu to %llu is wanted", option, text,
+                              (unsigned long long)min, (unsigned long long)max);
+    *out = value;
+    return 0;
+}
+
+int gw_failed(const char *command)
+{
+    fprintf(stderr, "gpuwire %s: %s\n", command, gw_last_error());
+    return GW_EXIT_FAILURE;
+}
+
+static volatile sig_atomic_t signals;
+static int signal_fd = -1;
+
+static void on_signal(int number)
+{
+    uint64_t one = 1;
+    int saved = errno;
+    if (signals++) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    if (write(signal_fd, &one, sizeof(one)) < 0) { /* it is full of earlier ones: readable anyway */
+    }
+    errno = saved;
+}
+
+void gw_catch_signals(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+    signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+int gw_interrupted(void) { return signals != 0; }
+int gw_interrupt_fd(void) { return signal_fd; }
+
+const char *gw_default_models(void)
+{
+    static const char *const places[] = {"../models", "../share/gpuwire/models", "../../models"};
+    static char path[PATH_MAX];
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n <= 0) return NULL;
+    self[n] = 0;
+    const char *dir = dirname(self);
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        int length = snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
+        if (length < (int)sizeof(path) && !access(path, R_OK | X_OK)) return path;
+    }
+    return NULL;
+}

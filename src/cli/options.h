@@ -1,0 +1,27 @@
+/* Reading option values, with one clear line for each mistake. */
+#ifndef GW_CLI_OPTIONS_H
+#define GW_CLI_OPTIONS_H
+
+#include <stdint.h>
+
+enum { GW_EXIT_OK = 0, GW_EXIT_FAILURE = 1, GW_EXIT_USAGE = 2 };
+
+/* A whole number from min to max: 0, or GW_EXIT_USAGE after saying what was expected. */
+int gw_option_number(const char *command, const char *option, const char *text, uint64_t min, uint64_t max,
+                     uint64_t *out);
+/* Says what is wrong with the call and how to learn more; returns GW_EXIT_USAGE. */
+int gw_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Says what failed, in gw_last_error()'s words; returns GW_EXIT_FAILURE. */
+int gw_failed(const char *command);
+
+/* Counts SIGINT and SIGTERM instead of dying of them, so that a program can clean up; a second one ends it at once. */
+void gw_catch_signals(void);
+int gw_interrupted(void);
+/* Readable once a signal has come. */
+int gw_interrupt_fd(void);
+
+/* Where the models are when nobody says: beside the program as built, installed or bundled. NULL: nowhere. The text is
+ * the function's own. */
+const char *gw_default_models(void);
+
+#endif

@@ -1,0 +1,108 @@
+/* gpuwire serve: the inference server. */
+#include "src/cli/cli.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/cli/options.h"
+#include "src/serve/server.h"
+#include "src/serve/wire.h"
+
+static const char usage[] =
+    "usage: gpuwire serve [OPTION...]\n"
+    "\n"
+    "Serves the models of a repository (DIR/NAME/VERSION/model.onnx). Clients set a session up over HTTP, then write\n"
+    "their inputs straight into this process's memory by RDMA and get the answers written back.\n"
+    "\n"
+    "  --models DIR     the repository (default: the models that come with gpuwire)\n"
+    "  --model NAME     serve this one only\n"
+    "  --exec WHERE     gpu, cpu or auto: the GPU when there is one (default auto)\n"
+    "  --gpu N          which GPU, by its CUDA number (default 0)\n"
+    "  --device NAME    RDMA device, or softnic (default: GPUWIRE_DEVICE, a real one, else softnic)\n"
+    "  --host ADDRESS   where HTTP listens, a numeric address (default: everywhere)\n"
+    "  --port N         HTTP port, 0 for any free one (default 8000)\n"
+    "  --sessions N     clients of each model at once (default 16)\n"
+    "  --slots N        requests in flight of each client (default 8)\n"
+    "  --threads N      CPU threads that one inference uses on --exec cpu (default 1)\n"
+    "  -h, --help       this text\n"
+    "\n"
+    "Prints one line when it is ready. SIGINT or SIGTERM ends it.\n";
+
+enum { MODELS = 256, MODEL, EXEC, GPU, DEVICE, HOST, PORT, SESSIONS, SLOTS, THREADS };
+
+static const struct option options[] = {
+    {"models", 1, NULL, MODELS}, {"model", 1, NULL, MODEL},   {"exec", 1, NULL, EXEC},         {"gpu", 1, NULL, GPU},
+    {"device", 1, NULL, DEVICE}, {"host", 1, NULL, HOST},     {"port", 1, NULL, PORT},         {"sessions", 1, NULL, SESSIONS},
+    {"slots", 1, NULL, SLOTS},   {"threads", 1, NULL, THREADS}, {"help", 0, NULL, 'h'},        {0},
+};
+
+/* -1: go on; else the exit code. */
+static int parse(int argc, char **argv, struct gw_server_opts *o)
+{
+    int option, wrong = 0;
+    uint64_t n = 0;
+    optind = 1;
+    while (!wrong && (option = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+        switch (option) {
+        case MODELS: o->models = optarg; break;
+        case MODEL: o->only = optarg; break;
+        case EXEC: o->exec = optarg; break;
+        case DEVICE: o->device = optarg; break;
+        case HOST: o->http_host = optarg; break;
+        case GPU:
+            wrong = gw_option_number("serve", "--gpu", optarg, 0, 1023, &n);
+            o->gpu = (uint32_t)n;
+            break;
+        case PORT:
+            wrong = gw_option_number("serve", "--port", optarg, 0, 65535, &n);
+            o->http_port = (uint16_t)n;
+            break;
+        case SESSIONS:
+            wrong = gw_option_number("serve", "--sessions", optarg, 1, 1024, &n);
+            o->sessions = (uint32_t)n;
+            break;
+        case SLOTS:
+            wrong = gw_option_number("serve", "--slots", optarg, 1, GW_SERVE_MAX_SLOTS, &n);
+            o->slots = (uint32_t)n;
+            break;
+        case THREADS:
+            wrong = gw_option_number("serve", "--threads", optarg, 1, 1024, &n);
+            o->threads = (uint32_t)n;
+            break;
+        case 'h': fputs(usage, stdout); return GW_EXIT_OK;
+        default: return GW_EXIT_USAGE; /* getopt has said what */
+        }
+    }
+    if (wrong) return wrong;
+    if (optind < argc) return gw_usage_error("serve", "%s: not an option", argv[optind]);
+    if (strcmp(o->exec, "gpu") && strcmp(o->exec, "cpu") && strcmp(o->exec, "auto"))
+        return gw_usage_error("serve", "--exec %s: gpu, cpu or auto is wanted", o->exec);
+    if (!o->models) return gw_usage_error("serve", "no models found beside the program; give --models");
+    return -1;
+}
+
+int gw_cli_serve(int argc, char **argv)
+{
+    struct gw_server_opts opts = {.models = gw_default_models(), .exec = "auto", .http_port = 8000, .sessions = 16,
+                                  .slots = 8, .threads = 1};
+    struct gw_server *server;
+    int done = parse(argc, argv, &opts);
+    if (done >= 0) return done;
+
+    gw_catch_signals();
+    if (gw_server_start(&opts, &server)) return gw_failed("serve");
+    printf("serving %s; HTTP on port %u\n", gw_server_text(server), gw_server_port(server));
+    fflush(stdout);
+
+    int fd = gw_interrupt_fd();
+    int error = gw_server_run(server, &fd, 1);
+    if (error) gw_failed("serve");
+    uint64_t stop_ns = 0;
+    gw_server_stop(server, &stop_ns);
+    printf("stopped; the slowest loop took %.2f ms to stop\n", (double)stop_ns / 1e6);
+    return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
+}
