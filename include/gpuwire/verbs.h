@@ -83,7 +83,6 @@ struct gw_device_info {
     uint8_t gid[16];
     uint32_t lid;         /* 0 on Ethernet */
     uint32_t post_mode;   /* enum gw_post_mode: what AUTO stands for */
-    uint32_t doorbell_io; /* 1: the doorbell page is I/O memory, 0: ordinary memory */
     uint32_t gpu_reach;   /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
     char post_why[160];   /* when post_mode is the proxy: why */
     char gpu_why[160];    /* when gpu_reach is NONE: why */

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which device: what the caller or GPUWIRE_DEVICE names, else a real mlx5 device with an active port, else the software NIC.
+ * The software NIC must be installed before libibverbs is used for the first time, so real devices are looked for in
+ * /sys, without libibverbs.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/verbs/impl.h"
+
+#define SOFTNIC "libgpuwire-softnic.so"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static enum { NOTHING_YET, SOFT, REAL } attached; /* what this process's libibverbs shows */
+
+typedef int (*install_fn)(void);
+
+static bool first_line(const char *path, char *line, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    bool ok = f && fgets(line, (int)size, f);
+
+    if (f) fclose(f);
+    if (ok) line[strcspn(line, "\n")] = 0;
+    return ok;
+}
+
+static bool port_active(const char *name)
+{
+    char path[PATH_MAX], line[64];
+
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/1/state", name);
+    return first_line(path, line, sizeof(line)) && strstr(line, "ACTIVE");
+}
+
+static bool from_mellanox(const char *name)
+{
+    char path[PATH_MAX], line[64];
+
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/device/vendor", name);
+    return first_line(path, line, sizeof(line)) && !strcmp(line, "0x15b3");
+}
+
+/* The first usable real device; why tells what there is when there is none. */
+static bool real_device(char *name, size_t size, char *why, size_t why_size)
+{
+    DIR *d = opendir("/sys/class/infiniband");
+    bool found = false;
+
+    snprintf(why, why_size, "this machine has no RDMA device");
+    for (struct dirent *e; d && !found && (e = readdir(d));) {
+        if (e->d_name[0] == '.') continue;
+        if (!from_mellanox(e->d_name)) {
+            snprintf(why, why_size, "%.64s is no ConnectX", e->d_name);
+        } else if (!port_active(e->d_name)) {
+            snprintf(why, why_size, "%.64s: port 1 is not active; check the cable and `ip link`", e->d_name);
+        } else {
+            snprintf(name, size, "%.63s", e->d_name);
+            found = true;
+        }
+    }
+    if (d) closedir(d);
+    return found;
+}
+
+static void *try_open(const char *path)
+{
+    return access(path, R_OK) ? NULL : dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+}
+
+/* Beside the library or program that this code lies in, in lib/ next to it, or wherever the loader looks. */
+static void *load_softnic(void)
+{
+    static const char *const places[] = {"", "/../lib"};
+    const char *given = getenv("GPUWIRE_SOFTNIC_LIBRARY");
+    char self[PATH_MAX], path[PATH_MAX + 64];
+    void *lib = NULL;
+    Dl_info info;
+
+    if (given && *given) return dlopen(given, RTLD_NOW | RTLD_GLOBAL);
+    if (dladdr((void *)&attached, &info) && info.dli_fname && realpath(info.dli_fname, self)) {
+        const char *dir = dirname(self);
+
+        for (size_t i = 0; !lib && i < sizeof(places) / sizeof(places[0]); i++) {
+            snprintf(path, sizeof(path), "%s%s/%s", dir, places[i], SOFTNIC);
+            lib = try_open(path);
+        }
+    }
+    return lib ? lib : dlopen(SOFTNIC, RTLD_NOW | RTLD_GLOBAL);
+}
+
+/* Makes the software NIC this process's device. Loaded once and for good: libibverbs' calls end in it. */
+static int attach_softnic(void)
+{
+    install_fn install = (install_fn)dlsym(RTLD_DEFAULT, "softnic_install");
+    int err;
+
+    if (!install) {
+        void *lib = load_softnic();
+
+        if (!lib) {
+            const char *reason = dlerror();
+            return gw_error(-ENODEV, "cannot load the software NIC: %s", reason ? reason : SOFTNIC " not found");
+        }
+        install = (install_fn)dlsym(lib, "softnic_install");
+        if (!install) return gw_error(-ENODEV, SOFTNIC " is damaged: it has no softnic_install");
+    }
+    err = install();
+    return err ? gw_error_errno(err, "cannot install the software NIC") : 0;
+}
+
+/* Is the software NIC in this process already, by preloading or by the program's own call? */
+static bool preloaded(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+
+    return preload && strstr(preload, SOFTNIC) && dlsym(RTLD_DEFAULT, "softnic_install");
+}
+
+/* Opens the named device, or the first mlx5 one. */
+static int open_named(const char *name, struct ibv_context **out)
+{
+    int n = 0, err = -ENOENT;
+    struct ibv_device **list = ibv_get_device_list(&n);
+
+    *out = NULL;
+    if (!list) return gw_error_errno(-errno, "cannot list RDMA devices");
+    for (int i = 0; i < n && !*out; i++) {
+        if (name && strcmp(ibv_get_device_name(list[i]), name)) continue;
+        if (!mlx5dv_is_supported(list[i])) {
+            err = gw_error(-ENODEV, "%s is no mlx5 device", ibv_get_device_name(list[i]));
+            continue;
+        }
+        *out = ibv_open_device(list[i]);
+        if (!*out) err = gw_error_errno(-errno, "cannot open %s", ibv_get_device_name(list[i]));
+    }
+    ibv_free_device_list(list);
+    if (*out) return 0;
+    if (err == -ENOENT) return gw_error(err, "there is no RDMA device %s%s; `gpuwire info` lists what there is",
+                                        name ? "called " : "", name ? name : "");
+    return err;
+}
+
+static int choose_locked(const char *name, struct ibv_context **ctx, bool *soft)
+{
+    char found[64], why[160] = "";
+    bool want_soft;
+    int err;
+
+    if (preloaded()) attached = SOFT;
+    if (!name || !*name) name = getenv("GPUWIRE_DEVICE");
+    if (name && !*name) name = NULL;
+    want_soft = name && !strcmp(name, "softnic");
+    if (!name && attached == NOTHING_YET) {
+        if (real_device(found, sizeof(found), why, sizeof(why)))
+            name = found;
+        else
+            want_soft = true;
+    }
+    if (want_soft && attached == REAL)
+        return gw_error(-EBUSY, "this process uses a real RDMA device already: the software NIC needs a process of its own");
+    if (name && !want_soft && attached == SOFT) want_soft = strcmp(name, "mlx5_0") != 0 ? false : true;
+    if (want_soft || attached == SOFT) {
+        if (attached != SOFT && (err = attach_softnic())) {
+            char reason[400];
+
+            snprintf(reason, sizeof(reason), "%s", gw_last_error());
+            return *why ? gw_error(err, "no network device works: %s, and %s", why, reason) : err;
+        }
+        attached = SOFT;
+        *soft = true;
+        return open_named(want_soft || !name ? NULL : name, ctx);
+    }
+    attached = REAL;
+    *soft = false;
+    return open_named(name, ctx);
+}
+
+int gw_choose(const char *name, struct ibv_context **ctx, bool *soft)
+{
+    int err;
+
+    pthread_mutex_lock(&lock);
+    err = choose_locked(name, ctx, soft);
+    pthread_mutex_unlock(&lock);
+    return err;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Drops the completions of a queue pair that went back to RESET from a CQ: the NIC writes no more of them, but those
+ * that nobody has polled yet would be taken for completions of the queue pair's next life.
+ *
+ * When nobody polls (or the poller's lock can be taken) they are squeezed out of the ring. Otherwise the poller
+ * cannot be stopped: they are made out to belong to no queue pair, which the poller drops; and since it may have read
+ * one just before, the caller waits until its consumer index has passed them.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "src/verbs/impl.h"
+
+/* The ring as the CPU sees it. */
+static struct gw_mlx5_cqe *entry(const struct gw_cq *cq, uint32_t at)
+{
+    return (struct gw_mlx5_cqe *)cq->dv.buf + (at & (cq->dv.cqe_cnt - 1));
+}
+
+static bool valid(const struct gw_cq *cq, uint32_t at)
+{
+    return gw_mlx5_cqe_ready(gw_ld_acquire_u8(&entry(cq, at)->op_own), at, cq->dv.cqe_cnt);
+}
+
+static bool belongs(const struct gw_mlx5_cqe *cqe, uint32_t qpn)
+{
+    return (gw_be32(gw_ld_relaxed_u32(&cqe->wqe_opcode_qpn_be)) & 0xffffff) == qpn;
+}
+
+static uint32_t end_of(const struct gw_cq *cq, uint32_t ci)
+{
+    uint32_t n = 0;
+
+    while (n < cq->dv.cqe_cnt && valid(cq, ci + n)) n++;
+    return ci + n;
+}
+
+/* Nobody polls: moves the other queue pairs' completions up, from the newest down, and the consumer index with them. */
+static int squeeze(struct gw_cq *cq, uint32_t qpn)
+{
+    struct gw_exec *exec = cq->dev->exec;
+    uint32_t ci, at, freed = 0;
+    int err = gw_copy_out(exec, &ci, &cq->handle->ci, sizeof(ci));
+
+    if (err) return err;
+    for (at = end_of(cq, ci); at-- != ci;) {
+        struct gw_mlx5_cqe *from = entry(cq, at), *to = entry(cq, at + freed);
+        uint8_t owner = to->op_own & 1;
+
+        if (belongs(from, qpn)) {
+            freed++;
+        } else if (freed) {
+            *to = *from;
+            to->op_own = (uint8_t)((from->op_own & ~1) | owner); /* of the lap that its new place is in */
+        }
+    }
+    if (!freed) return 0;
+    ci += freed;
+    gw_st_release_u32((uint32_t *)cq->dv.dbrec + GW_MLX5_DBREC_CQ_CI, gw_mlx5_cq_ci_be(ci));
+    return gw_copy_in(exec, &cq->handle->ci, &ci, sizeof(ci));
+}
+
+static uint32_t record_ci(const struct gw_cq *cq)
+{
+    return gw_be32(gw_ld_acquire_u32((uint32_t *)cq->dv.dbrec + GW_MLX5_DBREC_CQ_CI));
+}
+
+static int disown(struct gw_cq *cq, uint32_t qpn, uint64_t deadline_ns)
+{
+    const struct timespec nap = {.tv_nsec = 20000};
+    uint32_t ci = record_ci(cq), end = end_of(cq, ci), at, last = ci;
+
+    for (at = ci; at != end; at++) {
+        if (!belongs(entry(cq, at), qpn)) continue;
+        gw_st_relaxed_u32(&entry(cq, at)->wqe_opcode_qpn_be, 0);
+        last = at + 1;
+    }
+    /* 24 bits count in the record, and the ring is smaller than half of that. */
+    while (((last - record_ci(cq)) & 0xffffff) - 1 < 1u << 23) {
+        if (gw_clock_ns() >= deadline_ns)
+            return gw_error(-ETIMEDOUT, "queue pair %06x: its completion queue is not being polled; poll it, or reset with "
+                                        "GW_RESET_QUIET", qpn);
+        nanosleep(&nap, NULL);
+    }
+    return 0;
+}
+
+int gw_cq_clean(struct gw_cq *cq, uint32_t qpn, bool quiet, uint64_t deadline_ns)
+{
+    struct gw_cq_handle *h = cq->handle;
+    uint32_t round = 0;
+    int err;
+
+    if (quiet) return squeeze(cq, qpn);
+    if (gw_exec_kind(cq->dev->exec) != GW_EXEC_CPU || h->flags & GW_CQ_ONE_POLLER)
+        return disown(cq, qpn, deadline_ns);
+    /* Pollers on CPU threads take a lock, so this can too, and be a poller for a moment. */
+    while (gw_exch_acquire_u32_gpu(&h->lock, 1)) {
+        if (gw_clock_ns() >= deadline_ns)
+            return gw_error(-ETIMEDOUT, "queue pair %06x: another thread has been polling its completion queue", qpn);
+        gw_pause(round++);
+    }
+    err = squeeze(cq, qpn);
+    gw_st_release_u32_gpu(&h->lock, 0);
+    return err;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices and protection domains. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/verbs/impl.h"
+
+#define CHUNK (4u << 20)
+
+/* libmlx5 takes queues and records from here, so that they lie in memory the executor sees. */
+static void *take(struct ibv_pd *pd, void *context, size_t size, size_t align, uint64_t type)
+{
+    struct gw_device *dev = context;
+    struct gw_piece p;
+
+    (void)pd, (void)type;
+    return gw_arena_alloc(&dev->queues, size, align, &p) ? NULL : p.host;
+}
+
+static void give(struct ibv_pd *pd, void *context, void *at, uint64_t type)
+{
+    struct gw_device *dev = context;
+
+    (void)pd, (void)type;
+    gw_arena_free(&dev->queues, at);
+}
+
+int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **parent)
+{
+    struct ibv_parent_domain_init_attr attr = {
+        .pd = pd,
+        .td = dev->td,
+        .comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+        .alloc = take,
+        .free = give,
+        .pd_context = dev,
+    };
+
+    *parent = ibv_alloc_parent_domain(dev->ctx, &attr);
+    return *parent ? 0 : gw_error_errno(-errno, "%s: cannot make a parent domain", dev->info.name);
+}
+
+static uint32_t mtu_bytes(enum ibv_mtu mtu)
+{
+    return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 1024;
+}
+
+/* RoCE v2 over IPv4 first, then any RoCE v2, then index 0 (InfiniBand). */
+static int choose_gid(struct gw_device *dev, uint32_t gids)
+{
+    int best = -1, best_rank = -1;
+
+    for (uint32_t i = 0; i < gids; i++) {
+        static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+        struct ibv_gid_entry e;
+        int rank;
+
+        if (ibv_query_gid_ex(dev->ctx, dev->info.port, i, &e, 0)) continue;
+        rank = e.gid_type != IBV_GID_TYPE_ROCE_V2 ? 0 : memcmp(e.gid.raw, v4, 12) ? 1 : 2;
+        if (rank <= best_rank) continue;
+        best_rank = rank;
+        best = (int)i;
+        memcpy(dev->info.gid, e.gid.raw, 16);
+    }
+    if (best < 0) return gw_error(-ENODEV, "%s: port %u has no GID; give its network interface an address",
+                                  dev->info.name, dev->info.port);
+    dev->info.gid_index = (uint32_t)best;
+    return 0;
+}
+
+static int query(struct gw_device *dev)
+{
+    struct ibv_port_attr port;
+    int err = ibv_query_device(dev->ctx, &dev->attr);
+
+    snprintf(dev->info.name, sizeof(dev->info.name), "%s", ibv_get_device_name(dev->ctx->device));
+    if (err) return gw_error_errno(-err, "%s: cannot query the device", dev->info.name);
+    snprintf(dev->info.board, sizeof(dev->info.board), "firmware %s", dev->attr.fw_ver);
+    dev->info.port = 1;
+    err = ibv_query_port(dev->ctx, 1, &port);
+    if (err) return gw_error_errno(-err, "%s: cannot query port 1", dev->info.name);
+    if (port.state != IBV_PORT_ACTIVE)
+        return gw_error(-ENETDOWN, "%s: port 1 is not active; check the cable and `ip link`", dev->info.name);
+    dev->info.mtu = mtu_bytes(port.active_mtu);
+    dev->info.lid = port.lid;
+    return choose_gid(dev, (uint32_t)port.gid_tbl_len);
+}
+
+static int set_up(struct gw_device *dev)
+{
+    struct ibv_td_init_attr td = {0};
+    int err = query(dev);
+
+    if (err) return err;
+    dev->pd = ibv_alloc_pd(dev->ctx);
+    if (!dev->pd) return gw_error_errno(-errno, "%s: cannot make a protection domain", dev->info.name);
+    /* A thread domain has a doorbell register of its own. Where there is none, libmlx5 shares out the static ones. */
+    dev->td = ibv_alloc_td(dev->ctx, &td);
+    err = gw_parent_domain(dev, dev->pd, &dev->parent);
+    if (err) return err;
+    dev->nudge = ibv_create_cq(dev->ctx, 1, NULL, NULL, 0);
+    if (!dev->nudge) return gw_error_errno(-errno, "%s: cannot make a completion queue", dev->info.name);
+    gw_mr_probe(dev);
+    return 0;
+}
+
+static void tear_down(struct gw_device *dev)
+{
+    gw_proxy_stop(dev);
+    gw_uar_unmap_all(dev);
+    if (dev->nudge) ibv_destroy_cq(dev->nudge);
+    if (dev->parent) ibv_dealloc_pd(dev->parent);
+    if (dev->td) ibv_dealloc_td(dev->td);
+    if (dev->pd) ibv_dealloc_pd(dev->pd);
+    if (dev->ctx) ibv_close_device(dev->ctx);
+    gw_arena_fini(&dev->queues);
+    gw_arena_fini(&dev->handles);
+    if (dev->own_exec) gw_exec_destroy(dev->exec);
+    pthread_mutex_destroy(&dev->lock);
+    free(dev);
+}
+
+/* Where do kernels' doorbells go? Found out with a queue pair, because only those have registers. */
+static int probe_doorbell(struct gw_device *dev)
+{
+    struct gw_cq_attr ca = {.cqe = 4};
+    struct gw_qp_attr qa = {.max_send_wr = 1, .max_recv_wr = 1, .post_mode = GW_POST_DIRECT};
+    struct gw_cq *cq = NULL;
+    struct gw_pd *pd = NULL;
+    struct gw_qp *qp = NULL;
+    int err = gw_pd_create(dev, &pd);
+
+    if (!err) err = gw_cq_create(dev, &ca, &cq);
+    qa.send_cq = qa.recv_cq = cq;
+    dev->info.post_mode = GW_POST_DIRECT;
+    if (!err) err = gw_qp_create(pd, &qa, &qp);
+    if (err == -EOPNOTSUPP) {
+        snprintf(dev->info.post_why, sizeof(dev->info.post_why), "%s", gw_last_error());
+        dev->info.post_mode = GW_POST_PROXY_DOORBELL;
+        err = 0;
+    }
+    gw_qp_destroy(qp);
+    if (cq) gw_cq_destroy(cq);
+    if (pd) gw_pd_destroy(pd);
+    return err;
+}
+
+int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **out)
+{
+    struct gw_device *dev = calloc(1, sizeof(*dev));
+    bool soft = false;
+    int err = 0;
+
+    *out = NULL;
+    if (!dev) return gw_error_errno(-ENOMEM, "network device");
+    pthread_mutex_init(&dev->lock, NULL);
+    dev->exec = exec;
+    if (!exec) {
+        err = gw_exec_create("cpu", NULL, &dev->exec);
+        dev->own_exec = !err;
+    }
+    if (!err) err = gw_choose(name, &dev->ctx, &soft);
+    if (!err) {
+        dev->info.soft = soft;
+        gw_arena_init(&dev->queues, dev->exec, GW_MEM_HOST, CHUNK);
+        gw_arena_init(&dev->handles, dev->exec, GW_MEM_DEVICE, CHUNK);
+        err = set_up(dev);
+    }
+    if (!err) err = probe_doorbell(dev);
+    if (err) {
+        tear_down(dev);
+        return err;
+    }
+    *out = dev;
+    return 0;
+}
+
+int gw_device_close(struct gw_device *dev)
+{
+    if (!dev) return 0;
+    if (dev->objects)
+        return gw_error(-EBUSY, "%s: %u objects made from it are still there", dev->info.name, dev->objects);
+    tear_down(dev);
+    return 0;
+}
+
+void gw_device_query(const struct gw_device *dev, struct gw_device_info *info)
+{
+    *info = dev->info;
+}
+
+struct ibv_context *gw_device_context(const struct gw_device *dev)
+{
+    return dev->ctx;
+}
+
+struct gw_exec *gw_device_exec(const struct gw_device *dev)
+{
+    return dev->exec;
+}
+
+void gw_device_progress(struct gw_device *dev)
+{
+    struct ibv_wc wc;
+
+    /* A poll of a CQ that never has a completion. Not on hardware: it would only contend for that CQ's lock. */
+    if (dev->info.soft) (void)ibv_poll_cq(dev->nudge, 1, &wc);
+}
+
+int gw_pd_create(struct gw_device *dev, struct gw_pd **out)
+{
+    struct gw_pd *pd = calloc(1, sizeof(*pd));
+    int err = -ENOMEM;
+
+    *out = NULL;
+    if (!pd) return gw_error_errno(-ENOMEM, "protection domain");
+    pthread_mutex_lock(&dev->lock);
+    pd->dev = dev;
+    pd->pd = ibv_alloc_pd(dev->ctx);
+    err = pd->pd ? gw_parent_domain(dev, pd->pd, &pd->parent)
+                 : gw_error_errno(-errno, "%s: cannot make a protection domain", dev->info.name);
+    if (!err) dev->objects++;
+    pthread_mutex_unlock(&dev->lock);
+    if (err) {
+        if (pd->pd) ibv_dealloc_pd(pd->pd);
+        free(pd);
+        return err;
+    }
+    *out = pd;
+    return 0;
+}
+
+int gw_pd_destroy(struct gw_pd *pd)
+{
+    struct gw_device *dev;
+
+    if (!pd) return 0;
+    dev = pd->dev;
+    pthread_mutex_lock(&dev->lock);
+    if (pd->objects) {
+        pthread_mutex_unlock(&dev->lock);
+        return gw_error(-EBUSY, "protection domain: %u queue pairs and regions are still in it", pd->objects);
+    }
+    ibv_dealloc_pd(pd->parent);
+    ibv_dealloc_pd(pd->pd);
+    dev->objects--;
+    pthread_mutex_unlock(&dev->lock);
+    free(pd);
+    return 0;
+}

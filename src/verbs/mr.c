@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory regions. Host memory is registered by its address. GPU memory goes as a dma-buf (any recent kernel and driver)
+ * or by its address, which works where the kernel has peer memory (nvidia_peermem) or the NIC is software; the software NIC
+ * is asked by address first, since it has no use for a dma-buf.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/verbs/impl.h"
+
+struct region {
+    struct gw_mr mr; /* first: what the caller holds */
+    struct ibv_mr *ib;
+    struct gw_pd *pd;
+};
+
+/* The two calls of the CUDA driver that are needed here. libcuda is never linked: it comes with the GPU. */
+#define CU_MEMORYTYPE_ATTRIBUTE 2
+#define CU_MEMORYTYPE_DEVICE    2
+#define CU_HANDLE_DMA_BUF_FD    1
+typedef int (*cu_attribute_fn)(void *data, int attribute, unsigned long long address);
+typedef int (*cu_handle_fn)(void *handle, unsigned long long address, size_t size, int type, unsigned long long flags);
+
+static struct {
+    cu_attribute_fn attribute;
+    cu_handle_fn handle;
+} cu;
+static pthread_once_t cu_once = PTHREAD_ONCE_INIT;
+
+static void cu_load(void)
+{
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+
+    if (!lib) return;
+    cu.attribute = (cu_attribute_fn)dlsym(lib, "cuPointerGetAttribute");
+    cu.handle = (cu_handle_fn)dlsym(lib, "cuMemGetHandleForAddressRange");
+}
+
+static bool in_gpu(const struct gw_device *dev, const void *addr)
+{
+    unsigned int type = 0;
+
+    if (gw_exec_kind(dev->exec) != GW_EXEC_GPU) return false;
+    pthread_once(&cu_once, cu_load);
+    if (!cu.attribute || cu.attribute(&type, CU_MEMORYTYPE_ATTRIBUTE, (unsigned long long)(uintptr_t)addr)) return false;
+    return type == CU_MEMORYTYPE_DEVICE;
+}
+
+static uint32_t access_flags(const struct gw_device *dev, uint32_t access)
+{
+    if (access) return access;
+    return dev->attr.atomic_cap == IBV_ATOMIC_NONE ? GW_MR_ALL & ~(uint32_t)IBV_ACCESS_REMOTE_ATOMIC : GW_MR_ALL;
+}
+
+static struct ibv_mr *as_dmabuf(struct gw_pd *pd, void *addr, size_t length, uint32_t access, char *why, size_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)addr, from = at & ~(page - 1);
+    size_t span = (at + length - from + page - 1) & ~(page - 1);
+    struct ibv_mr *mr;
+    int fd = -1, err;
+
+    if (!cu.handle) {
+        snprintf(why, size, "this driver has no dma-buf export");
+        return NULL;
+    }
+    err = cu.handle(&fd, from, span, CU_HANDLE_DMA_BUF_FD, 0);
+    if (err) {
+        snprintf(why, size, "CUDA cannot export it (error %d)", err);
+        return NULL;
+    }
+    mr = ibv_reg_dmabuf_mr(pd->pd, at - from, length, at, fd, (int)access);
+    if (!mr) snprintf(why, size, "%s", errno == EOPNOTSUPP || errno == EPROTONOSUPPORT ? "the kernel's RDMA driver has none"
+                                                                                      : strerror(errno));
+    close(fd); /* the region holds its own reference */
+    return mr;
+}
+
+static struct ibv_mr *as_address(struct gw_pd *pd, void *addr, size_t length, uint32_t access, char *why, size_t size)
+{
+    struct ibv_mr *mr = ibv_reg_mr(pd->pd, addr, length, access);
+
+    if (!mr) snprintf(why, size, "%s", errno == EFAULT || errno == EINVAL ? "load nvidia_peermem" : strerror(errno));
+    return mr;
+}
+
+static int register_gpu(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
+{
+    char dmabuf[80] = "not tried", address[80] = "not tried";
+    bool soft = pd->dev->info.soft;
+
+    if (soft) r->ib = as_address(pd, addr, length, access, address, sizeof(address));
+    r->mr.reach = GW_REACH_DIRECT;
+    if (!r->ib) {
+        r->ib = as_dmabuf(pd, addr, length, access, dmabuf, sizeof(dmabuf));
+        r->mr.reach = GW_REACH_DMABUF;
+    }
+    if (!r->ib && !soft) {
+        r->ib = as_address(pd, addr, length, access, address, sizeof(address));
+        r->mr.reach = GW_REACH_DIRECT;
+    }
+    if (r->ib) return 0;
+    return gw_error(-EOPNOTSUPP, "%s cannot reach GPU memory: dma-buf: %s; by address: %s", pd->dev->info.name, dmabuf,
+                    address);
+}
+
+static int register_host(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
+{
+    r->ib = ibv_reg_mr(pd->pd, addr, length, access);
+    r->mr.reach = GW_REACH_HOST;
+    if (r->ib) return 0;
+    if (errno == ENOMEM)
+        return gw_error(-ENOMEM, "%s: cannot register %zu bytes; is the limit of locked memory (ulimit -l) too low?",
+                        pd->dev->info.name, length);
+    return gw_error_errno(-errno, "%s: cannot register %zu bytes at %p", pd->dev->info.name, length, addr);
+}
+
+int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access, struct gw_mr **out)
+{
+    struct region *r;
+    int err;
+
+    *out = NULL;
+    if (!addr || !length || (uintptr_t)addr + length < (uintptr_t)addr)
+        return gw_error(-EINVAL, "memory region: %zu bytes at %p", length, addr);
+    r = calloc(1, sizeof(*r));
+    if (!r) return gw_error_errno(-ENOMEM, "memory region");
+    access = access_flags(pd->dev, access);
+    pthread_mutex_lock(&pd->dev->lock);
+    err = in_gpu(pd->dev, addr) ? register_gpu(r, pd, addr, length, access) : register_host(r, pd, addr, length, access);
+    if (!err) pd->objects++;
+    pthread_mutex_unlock(&pd->dev->lock);
+    if (err) {
+        free(r);
+        return err;
+    }
+    r->pd = pd;
+    r->mr.addr = (uint64_t)(uintptr_t)addr;
+    r->mr.length = length;
+    r->mr.lkey = r->ib->lkey;
+    r->mr.rkey = r->ib->rkey;
+    *out = &r->mr;
+    return 0;
+}
+
+int gw_mr_free(struct gw_mr *mr)
+{
+    struct region *r = (struct region *)mr;
+    struct gw_pd *pd;
+    int err;
+
+    if (!mr) return 0;
+    pd = r->pd;
+    pthread_mutex_lock(&pd->dev->lock);
+    err = ibv_dereg_mr(r->ib);
+    if (!err) pd->objects--;
+    pthread_mutex_unlock(&pd->dev->lock);
+    if (err) return gw_error_errno(-err, "%s: cannot free a memory region", pd->dev->info.name);
+    free(r);
+    return 0;
+}
+
+void gw_mr_probe(struct gw_device *dev)
+{
+    struct gw_pd pd = {.dev = dev, .pd = dev->pd};
+    struct region r = {0};
+    struct gw_mem mem;
+
+    dev->info.gpu_reach = GW_REACH_HOST;
+    if (gw_exec_kind(dev->exec) != GW_EXEC_GPU) return;
+    dev->info.gpu_reach = GW_REACH_NONE;
+    if (gw_mem_alloc(dev->exec, GW_MEM_DEVICE, 65536, &mem)) {
+        snprintf(dev->info.gpu_why, sizeof(dev->info.gpu_why), "%s", gw_last_error());
+        return;
+    }
+    pthread_once(&cu_once, cu_load);
+    if (register_gpu(&r, &pd, mem.dev, mem.size, GW_MR_REMOTE_WRITE)) {
+        snprintf(dev->info.gpu_why, sizeof(dev->info.gpu_why), "%s", gw_last_error());
+    } else {
+        dev->info.gpu_reach = r.mr.reach;
+        ibv_dereg_mr(r.ib);
+    }
+    gw_mem_free(&mem);
+}
