@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A loop, as its files share it. */
+#ifndef GW_LOOP_IMPL_H
+#define GW_LOOP_IMPL_H
+
+#include <pthread.h>
+
+#include <gpuwire/loop.h>
+
+#include "src/exec/impl.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct gw_loop_ops {
+    int (*start)(struct gw_loop *loop);
+    int (*ended)(
+        struct gw_loop *loop); /* 0: it runs, 1: it ended, or why it broke (a negative errno, with a text) */
+    void (*destroy)(struct gw_loop *loop); /* of a loop that ended or never started */
+};
+
+struct gw_loop {
+    struct gw_exec *exec;
+    const struct gw_loop_ops *ops;
+    char name[32];
+    struct gw_loop_stage *stage; /* name and arg are copies */
+    uint32_t nstages;
+    struct gw_mem shared_mem, ctl_mem;
+    struct gw_loop_shared *shared; /* where the host sees it */
+    int wake_fd;                   /* readable for ever once the loop is to end: what CPU stages sleep on */
+    int owner_fd;                  /* readable when the owner has something to look at */
+    int started;
+    uint32_t woken;    /* gw_loop_wake was called; atomic */
+    uint64_t stop_ns;  /* when gw_loop_stop was called first; atomic */
+    uint64_t ended_ns; /* when the end was seen first; atomic */
+    char why[256];     /* CPU: what went wrong; written before shared->ended */
+
+    struct gw_cpu_pool *pool; /* CPU */
+    pthread_t thread;
+
+    void *graph_exec, *stream; /* GPU */
+    uint32_t announced;        /* CUDA made its last call into this struct; atomic */
+};
+
+/* The loop is over: notes when, and wakes the owner. Any thread. */
+void gw_loop_note_end(struct gw_loop *loop);
+
+extern const struct gw_loop_ops gw_loop_cpu_ops;
+extern const struct gw_loop_ops gw_loop_gpu_ops; /* in loop_gpu.cu, or in loop_gpu_none.c without nvcc */
+
+/* loop_tail.cu: puts the kernel that ends an iteration into a stream; returns a cudaError_t. */
+int gw_loop_tail_launch(struct gw_loop_ctl *ctl, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

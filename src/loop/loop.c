@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A loop's public calls: what does not depend on where it runs. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "src/loop/impl.h"
+
+/* How often a sleeping owner looks whether a GPU loop broke (which CUDA should announce), and how often while
+ * a stop is under way. */
+#define LOOK_NS     500000000u
+#define STOPPING_NS 200000u
+
+/* ---- making one -------------------------------------------------------------------------------------------
+ */
+
+static int make_ctl(struct gw_loop *l)
+{
+    struct gw_loop_ctl ctl;
+    int rc = gw_mem_alloc(l->exec, GW_MEM_HOST, sizeof(struct gw_loop_shared), &l->shared_mem);
+
+    if (!rc) rc = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(ctl), &l->ctl_mem);
+    if (rc) return rc;
+    l->shared = l->shared_mem.host;
+    memset(&ctl, 0, sizeof(ctl));
+    ctl.size = sizeof(ctl);
+    ctl.version = GW_LOOP_CTL_VERSION;
+    ctl.shared = l->shared_mem.dev;
+    ctl.wake_fd = gw_exec_kind(l->exec) == GW_EXEC_CPU ? l->wake_fd : -1;
+    return gw_copy_in(l->exec, l->ctl_mem.dev, &ctl, sizeof(ctl));
+}
+
+static void free_loop(struct gw_loop *l)
+{
+    uint32_t i;
+
+    for (i = 0; i < l->nstages; i++) {
+        free((void *)l->stage[i].arg);
+        free((void *)l->stage[i].name);
+    }
+    free(l->stage);
+    gw_mem_free(&l->ctl_mem);
+    gw_mem_free(&l->shared_mem);
+    if (l->wake_fd >= 0) close(l->wake_fd);
+    if (l->owner_fd >= 0) close(l->owner_fd);
+    gw_add_release_u32(&l->exec->users, UINT32_MAX); /* after its last use: gw_exec_destroy may follow */
+    free(l);
+}
+
+int gw_loop_create(struct gw_exec *exec, const struct gw_loop_opts *opts, struct gw_loop **loop)
+{
+    struct gw_loop *l = calloc(1, sizeof(*l));
+    int rc;
+
+    *loop = NULL;
+    if (!l) return gw_error(-ENOMEM, "no memory for a loop");
+    gw_add_relaxed_u32(&exec->users, 1);
+    l->exec = exec;
+    l->ops = gw_exec_kind(exec) == GW_EXEC_GPU ? &gw_loop_gpu_ops : &gw_loop_cpu_ops;
+    snprintf(l->name, sizeof(l->name), "%s", opts && opts->name ? opts->name : "loop");
+    l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    l->owner_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    rc =
+        l->wake_fd < 0 || l->owner_fd < 0 ? gw_error_errno(-errno, "%s: cannot make an eventfd", l->name) : 0;
+    if (!rc) rc = make_ctl(l);
+    if (rc) {
+        free_loop(l);
+        return rc;
+    }
+    *loop = l;
+    return 0;
+}
+
+struct gw_loop_ctl *gw_loop_ctl(struct gw_loop *loop)
+{
+    return loop->ctl_mem.dev;
+}
+
+static int check_stage(const struct gw_loop *l, const struct gw_loop_stage *s, const char *name)
+{
+    int gpu = gw_exec_kind(l->exec) == GW_EXEC_GPU;
+
+    if (l->started) return gw_error(-EBUSY, "%s: it runs; stages are added before", l->name);
+    if (!s->kernel && !(gpu ? s->enqueue != NULL : s->run != NULL))
+        return gw_error(-EINVAL, "%s: stage %s has neither a kernel nor %s", l->name, name,
+                        gpu ? "an enqueue callback, which the GPU needs"
+                            : "a run callback, which the CPU needs");
+    if (s->kernel && gpu && !s->kernel->gpu)
+        return gw_error(-EINVAL, "%s: stage %s: kernel %s has no GPU version", l->name, name,
+                        s->kernel->name);
+    if (s->kernel && (!s->grid || s->grid > INT32_MAX || !s->block || s->block > 1024))
+        return gw_error(-EINVAL, "%s: stage %s: %u blocks of %u threads (a block has 1 to 1024)", l->name,
+                        name, s->grid, s->block);
+    return 0;
+}
+
+int gw_loop_add(struct gw_loop *l, const struct gw_loop_stage *stage)
+{
+    const char *name = stage->name ? stage->name : stage->kernel ? stage->kernel->name : "(unnamed)";
+    struct gw_loop_stage *grown, *s;
+    void *arg = NULL;
+    int rc = check_stage(l, stage, name);
+
+    if (rc) return rc;
+    grown = realloc(l->stage, (l->nstages + 1) * sizeof(*grown));
+    if (!grown) return gw_error(-ENOMEM, "%s: no memory for stage %s", l->name, name);
+    l->stage = grown;
+    s = &grown[l->nstages];
+    *s = *stage;
+    s->name = strdup(name);
+    if (s->kernel) {
+        arg = malloc(s->kernel->arg_size);
+        if (arg) memcpy(arg, stage->arg, s->kernel->arg_size);
+    }
+    s->arg = arg;
+    if (!s->name || (s->kernel && !arg)) {
+        free((void *)s->name);
+        free(arg);
+        return gw_error(-ENOMEM, "%s: no memory for stage %s", l->name, name);
+    }
+    l->nstages++;
+    return 0;
+}
+
+int gw_loop_start(struct gw_loop *l)
+{
+    int rc;
+
+    if (l->started) return gw_error(-EBUSY, "%s: it was started already", l->name);
+    if (!l->nstages) return gw_error(-EINVAL, "%s: it has no stage", l->name);
+    rc = l->ops->start(l);
+    if (!rc) l->started = 1;
+    return rc;
+}
+
+/* ---- stopping and waiting ---------------------------------------------------------------------------------
+ */
+
+/* In signal handlers too. A full eventfd is readable already, so that a failure does not matter. */
+static void poke(int fd)
+{
+    const uint64_t one = 1;
+    int saved = errno;
+
+    if (write(fd, &one, sizeof(one)) < 0) errno = saved;
+}
+
+void gw_loop_stop(struct gw_loop *l)
+{
+    gw_cas_relaxed_u64(&l->stop_ns, 0, gw_clock_ns());
+    /* Release, before the pokes: whoever they wake sees that the loop is to end. */
+    gw_st_release_u32(&l->shared->stop, 1);
+    poke(l->wake_fd);
+    poke(l->owner_fd);
+}
+
+void gw_loop_wake(struct gw_loop *l)
+{
+    gw_st_release_u32(&l->woken, 1); /* before the poke */
+    poke(l->owner_fd);
+}
+
+void gw_loop_note_end(struct gw_loop *l)
+{
+    gw_cas_relaxed_u64(&l->ended_ns, 0, gw_clock_ns());
+    poke(l->owner_fd);
+}
+
+static void report(struct gw_loop *l, struct gw_loop_end *end)
+{
+    uint64_t stop_ns = gw_ld_relaxed_u64(&l->stop_ns), ended_ns = gw_ld_relaxed_u64(&l->ended_ns);
+
+    end->error = gw_ld_relaxed_u32(&l->shared->ended) ? l->shared->error : 0;
+    end->iterations = gw_loop_iterations(l);
+    end->stop_ns = stop_ns && ended_ns > stop_ns ? ended_ns - stop_ns : 0;
+    if (end->error) gw_error_errno(end->error, "%s: %s", l->name, l->why[0] ? l->why : "a stage failed");
+}
+
+/* When the owner is to look again although nobody wakes it. */
+static uint64_t next_look(const struct gw_loop *l, uint64_t now)
+{
+    if (gw_exec_kind(l->exec) == GW_EXEC_CPU) return GW_NEVER;
+    return now + (gw_ld_relaxed_u32(&l->shared->stop) ? STOPPING_NS : LOOK_NS);
+}
+
+int gw_loop_wait(struct gw_loop *l, uint64_t deadline_ns, struct gw_loop_end *end)
+{
+    struct gw_loop_end unused;
+    uint64_t now, next, drained;
+    int64_t ready;
+    int rc;
+
+    if (!l->started) return gw_error(-EINVAL, "%s: it was not started", l->name);
+    for (;;) {
+        rc = l->ops->ended(l);
+        if (rc) {
+            gw_loop_note_end(l); /* which also leaves gw_loop_fd readable */
+            report(l, end ? end : &unused);
+            return rc < 0 ? rc : 0;
+        }
+        if (gw_exch_acquire_u32(&l->woken, 0)) return -EINTR;
+        now = gw_clock_ns();
+        if (now >= deadline_ns) return gw_error(-ETIMEDOUT, "%s: it still runs at the deadline", l->name);
+        next = next_look(l, now);
+        ready = gw_wait_fds(&l->owner_fd, 1, next < deadline_ns ? next : deadline_ns);
+        if (ready < 0) return (int)ready;
+        /* Emptied first and looked at afterwards: what happens in between makes it readable again. */
+        if (ready && read(l->owner_fd, &drained, sizeof(drained)) < 0 && errno != EAGAIN)
+            return gw_error_errno(-errno, "%s: cannot read an eventfd", l->name);
+    }
+}
+
+int gw_loop_fd(const struct gw_loop *l)
+{
+    return l->owner_fd;
+}
+
+uint64_t gw_loop_iterations(const struct gw_loop *l)
+{
+    return gw_ld_relaxed_u64(&l->shared->iterations);
+}
+
+int gw_loop_destroy(struct gw_loop *l)
+{
+    uint64_t deadline = gw_deadline(1000000000u);
+    int rc = 0;
+
+    if (!l) return 0;
+    if (l->started) {
+        gw_loop_stop(l);
+        do rc = gw_loop_wait(l, deadline, NULL);
+        while (rc == -EINTR);
+        if (rc == -ETIMEDOUT)
+            return gw_error(-EBUSY, "%s: it does not end: a stage waits without asking gw_loop_stopping",
+                            l->name);
+        l->ops->destroy(l);
+    }
+    free_loop(l);
+    return 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A loop on the CPU: a thread that runs the stages in order. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "src/exec/cpu.h"
+#include "src/loop/impl.h"
+
+static int run_stage(struct gw_loop *l, const struct gw_loop_stage *s)
+{
+    if (s->kernel) return gw_cpu_run(l->pool, s->kernel, s->grid, s->block, s->arg);
+    return s->run(s->ctx);
+}
+
+/* All stages, also behind one that failed: a GPU cannot leave out the rest of a graph either. */
+static void run_stages(struct gw_loop *l, struct gw_loop_ctl *ctl)
+{
+    uint32_t i;
+
+    for (i = 0; i < l->nstages; i++) {
+        int rc = run_stage(l, &l->stage[i]);
+
+        if (rc >= 0) continue;
+        if (!l->why[0]) snprintf(l->why, sizeof(l->why), "stage %s: %s", l->stage[i].name, gw_last_error());
+        gw_loop_fail(ctl, rc);
+    }
+}
+
+static void *loop_main(void *arg)
+{
+    struct gw_loop *l = arg;
+    struct gw_loop_ctl *ctl = l->ctl_mem.dev;
+
+    do {
+        run_stages(l, ctl);
+        ctl->iterations++;
+        gw_st_relaxed_u64(&l->shared->iterations, ctl->iterations);
+    } while (!gw_loop_stopping(ctl));
+    l->shared->error = ctl->error;
+    gw_st_release_u32(&l->shared->ended, 1); /* after error, iterations and why */
+    gw_loop_note_end(l);
+    return NULL;
+}
+
+static int prepare(struct gw_loop *l)
+{
+    struct gw_cpu_pool_opts opts = {"gw-lane", l->exec->lanes, l->exec->blocks, l->exec->cpu_pin};
+    uint32_t i;
+    int rc = gw_cpu_pool_create(&opts, &l->pool);
+
+    for (i = 0; !rc && i < l->nstages; i++) {
+        if (l->stage[i].kernel) rc = gw_cpu_prepare(l->pool, l->stage[i].grid, l->stage[i].block);
+    }
+    return rc;
+}
+
+static int cpu_start(struct gw_loop *l)
+{
+    int rc = prepare(l);
+
+    if (!rc) rc = gw_cpu_thread_start(&l->thread, "gw-loop", l->exec->cpu_pin, loop_main, l);
+    if (rc) {
+        gw_cpu_pool_destroy(l->pool);
+        l->pool = NULL;
+    }
+    return rc;
+}
+
+static int cpu_ended(struct gw_loop *l)
+{
+    return gw_ld_acquire_u32(&l->shared->ended) != 0; /* before error and why are read */
+}
+
+static void cpu_destroy(struct gw_loop *l)
+{
+    pthread_join(l->thread, NULL);
+    gw_cpu_pool_destroy(l->pool);
+}
+
+const struct gw_loop_ops gw_loop_cpu_ops = {cpu_start, cpu_ended, cpu_destroy};

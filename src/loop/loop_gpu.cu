@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A loop on a GPU: the stages are captured into a graph whose last node launches the graph again. The host
+ * launches it once.
+ *
+ * A graph that a tail launch starts takes the place of the one that launched it inside the stream, so that
+ * what the host put behind its own launch runs when the last of them is over: that is how the end is
+ * announced without a thread that polls.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/exec/gpu.h"
+#include "src/loop/impl.h"
+
+/* ---- capture ----------------------------------------------------------------------------------------------
+ */
+
+static int enqueue_stage(struct gw_loop *l, const struct gw_loop_stage *s, cudaStream_t stream)
+{
+    int rc;
+
+    if (s->kernel)
+        return gw_gpu_error((cudaError_t)s->kernel->gpu(s->grid, s->block, s->arg, stream),
+                            "%s: stage %s: cannot capture kernel %s with %u blocks of %u threads", l->name,
+                            s->name, s->kernel->name, s->grid, s->block);
+    rc = s->enqueue(s->ctx, stream);
+    return rc < 0 ? rc : 0;
+}
+
+static int enqueue_stages(struct gw_loop *l, uint32_t first, uint32_t n, cudaStream_t stream)
+{
+    uint32_t i;
+    int rc = 0;
+
+    for (i = first; !rc && i < first + n; i++) rc = enqueue_stage(l, &l->stage[i], stream);
+    return rc;
+}
+
+/* Captures n stages from `first` on and the tail. Thread-local mode: other threads go on using CUDA
+ * meanwhile. */
+static int capture(struct gw_loop *l, uint32_t first, uint32_t n, cudaGraph_t *graph)
+{
+    cudaStream_t stream = (cudaStream_t)l->stream;
+    cudaError_t error;
+    int rc;
+
+    *graph = NULL;
+    error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    if (error != cudaSuccess) return gw_gpu_error(error, "%s: cannot capture", l->name);
+    rc = enqueue_stages(l, first, n, stream);
+    if (!rc)
+        rc = gw_gpu_error((cudaError_t)gw_loop_tail_launch((struct gw_loop_ctl *)l->ctl_mem.dev, stream),
+                          "%s: cannot capture the kernel that launches the graph again", l->name);
+    error = cudaStreamEndCapture(stream, graph); /* also after a failure, to leave the stream usable */
+    if (!rc)
+        rc = gw_gpu_error(error, "%s: a stage used the stream in a way that cannot be captured", l->name);
+    if (rc && *graph) cudaGraphDestroy(*graph);
+    cudaGetLastError();
+    return rc;
+}
+
+/* ---- instantiation
+ * ----------------------------------------------------------------------------------------- */
+
+static const char *type_name(enum cudaGraphNodeType type)
+{
+    switch (type) {
+    case cudaGraphNodeTypeKernel: return "a kernel";
+    case cudaGraphNodeTypeMemcpy: return "a copy";
+    case cudaGraphNodeTypeMemset: return "a fill";
+    case cudaGraphNodeTypeHost: return "a host function";
+    case cudaGraphNodeTypeGraph: return "a child graph";
+    case cudaGraphNodeTypeEmpty: return "an empty node";
+    case cudaGraphNodeTypeWaitEvent: return "an event wait";
+    case cudaGraphNodeTypeEventRecord: return "an event record";
+    case cudaGraphNodeTypeMemAlloc: return "an allocation";
+    case cudaGraphNodeTypeMemFree: return "a free";
+    default: return "another node";
+    }
+}
+
+static const char *result_name(enum cudaGraphInstantiateResult result)
+{
+    switch (result) {
+    case cudaGraphInstantiateInvalidStructure: return "the graph's structure is invalid";
+    case cudaGraphInstantiateNodeOperationNotSupported:
+        return "this kind of work cannot be launched from a GPU";
+    case cudaGraphInstantiateMultipleDevicesNotSupported:
+        return "its nodes are on different GPUs or contexts";
+    default: return "unknown reason";
+    }
+}
+
+static cudaError_t instantiate(cudaGraph_t graph, cudaGraphExec_t *exec, char *why, size_t size)
+{
+    struct cudaGraphInstantiateParams_st params;
+    enum cudaGraphNodeType type;
+    cudaError_t error;
+
+    memset(&params, 0, sizeof(params));
+    params.flags = cudaGraphInstantiateFlagDeviceLaunch;
+    error = cudaGraphInstantiateWithParams(exec, graph, &params);
+    if (error == cudaSuccess) return error;
+    cudaGetLastError();
+    snprintf(why, size, "%s", result_name(params.result_out));
+    if (params.errNode_out && cudaGraphNodeGetType(params.errNode_out, &type) == cudaSuccess)
+        snprintf(why, size, "%s: %s", type_name(type), result_name(params.result_out));
+    return error;
+}
+
+/* Which stage is to blame: the first that cannot be made into a loop by itself. */
+static const char *culprit(struct gw_loop *l)
+{
+    cudaGraphExec_t exec;
+    cudaGraph_t graph;
+    char why[160];
+    uint32_t i;
+
+    for (i = 0; i < l->nstages; i++) {
+        cudaError_t error;
+
+        if (capture(l, i, 1, &graph)) return l->stage[i].name;
+        error = instantiate(graph, &exec, why, sizeof(why));
+        cudaGraphDestroy(graph);
+        if (error != cudaSuccess) return l->stage[i].name;
+        cudaGraphExecDestroy(exec);
+    }
+    return "(all together)";
+}
+
+static int build(struct gw_loop *l, cudaGraphExec_t *exec)
+{
+    cudaError_t error;
+    cudaGraph_t graph;
+    char why[160];
+    int rc = capture(l, 0, l->nstages, &graph);
+
+    if (rc) return rc;
+    error = instantiate(graph, exec, why, sizeof(why));
+    cudaGraphDestroy(graph);
+    if (error == cudaSuccess) return 0;
+    return gw_error(error == cudaErrorMemoryAllocation ? -ENOMEM : -ENOTSUP,
+                    "%s: stage %s cannot run in a loop on a GPU: %s (CUDA error %d, %s)", l->name, culprit(l),
+                    why, (int)error, cudaGetErrorString(error));
+}
+
+/* ---- running
+ * ----------------------------------------------------------------------------------------------- */
+
+/* On a thread of CUDA's. A callback, not a host function: it is called after an error as well. No CUDA calls
+ * in here. */
+static void CUDART_CB announce(cudaStream_t stream, cudaError_t status, void *arg)
+{
+    struct gw_loop *l = (struct gw_loop *)arg;
+
+    (void)stream;
+    (void)status;
+    gw_loop_note_end(l);
+    gw_st_release_u32(&l->announced, 1); /* the last access to l from here */
+}
+
+static int launch(struct gw_loop *l, cudaGraphExec_t exec, cudaStream_t stream)
+{
+    cudaError_t error = cudaGraphUpload(exec, stream);
+
+    if (error != cudaSuccess) return gw_gpu_error(error, "%s: cannot upload the graph", l->name);
+    error = cudaStreamSynchronize(stream);
+    if (error == cudaSuccess) error = cudaGraphLaunch(exec, stream);
+    if (error != cudaSuccess) return gw_gpu_error(error, "%s: cannot launch the graph", l->name);
+    error = cudaStreamAddCallback(stream, announce, l, 0);
+    if (error == cudaSuccess) return 0;
+    gw_st_release_u32(&l->shared->stop, 1); /* it runs already */
+    cudaStreamSynchronize(stream);
+    return gw_gpu_error(error, "%s: cannot put a callback behind the loop", l->name);
+}
+
+static void release(struct gw_loop *l)
+{
+    if (l->graph_exec) cudaGraphExecDestroy((cudaGraphExec_t)l->graph_exec);
+    if (l->stream) cudaStreamDestroy((cudaStream_t)l->stream);
+    l->graph_exec = NULL;
+    l->stream = NULL;
+    cudaGetLastError();
+}
+
+static int gpu_start(struct gw_loop *l)
+{
+    cudaGraphExec_t exec = NULL;
+    cudaStream_t stream = NULL;
+    int rc = gw_gpu_use(l->exec);
+
+    if (!rc)
+        rc = gw_gpu_error(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                          "%s: cannot make a stream on GPU %u", l->name, l->exec->device);
+    if (rc) return rc;
+    l->stream = stream;
+    rc = build(l, &exec);
+    l->graph_exec = exec;
+    if (!rc) rc = launch(l, exec, stream);
+    if (rc) release(l);
+    return rc;
+}
+
+static int gpu_ended(struct gw_loop *l)
+{
+    cudaError_t error;
+    int rc = gw_gpu_use(l->exec);
+
+    if (rc) return rc;
+    error = cudaStreamQuery((cudaStream_t)l->stream);
+    /* Acquire: error and iterations are read after it. */
+    if (error == cudaSuccess) return gw_ld_acquire_u32(&l->shared->ended) != 0;
+    if (error == cudaErrorNotReady) {
+        cudaGetLastError();
+        return 0;
+    }
+    return gw_gpu_error(error, "%s: a kernel of the loop failed on GPU %u", l->name, l->exec->device);
+}
+
+static void gpu_destroy(struct gw_loop *l)
+{
+    uint64_t give_up = gw_deadline(1000000000u);
+    uint32_t round;
+
+    gw_gpu_use(l->exec);
+    cudaStreamSynchronize((cudaStream_t)l->stream);
+    /* After a failure the callback may come late, or never; the struct it is given must outlive it. */
+    for (round = 0; !gw_ld_acquire_u32(&l->announced) && gw_clock_ns() < give_up; round++) gw_pause(round);
+    release(l);
+}
+
+const struct gw_loop_ops gw_loop_gpu_ops = {gpu_start, gpu_ended, gpu_destroy};

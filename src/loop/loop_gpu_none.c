@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stands in for loop_gpu.cu when the program is built without nvcc: there is no GPU executor to start a loop
+ * on. */
+#include <errno.h>
+
+#include "src/loop/impl.h"
+
+static int gpu_start(struct gw_loop *l)
+{
+    return gw_error(-ENODEV, "%s: this build has no GPU executor", l->name);
+}
+
+static int gpu_ended(struct gw_loop *l)
+{
+    (void)l;
+    return 1;
+}
+
+static void gpu_destroy(struct gw_loop *l)
+{
+    (void)l;
+}
+
+const struct gw_loop_ops gw_loop_gpu_ops = {gpu_start, gpu_ended, gpu_destroy};

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of an iteration on a GPU: a kernel that launches its own graph again. It is the only code of the
+ * project that calls CUDA from the device, and so the only file that needs relocatable device code; the
+ * library it is in is linked for the device by itself (CUDA_RESOLVE_DEVICE_SYMBOLS), so that whoever links
+ * the library needs nothing special.
+ */
+#include <errno.h>
+
+#include "src/loop/impl.h"
+
+/* A look at the stop word is a read over PCIe, which takes about 1 µs: iterations shorter than this share
+ * one. */
+#define LOOK_NS 20000u
+
+static __device__ int to_stop(struct gw_loop_ctl *ctl, uint64_t now)
+{
+    if (ctl->failed) return 1; /* the stages' writes are visible: they are earlier nodes of the graph */
+    if (now - ctl->looked_ns < LOOK_NS) return 0;
+    ctl->looked_ns = now;
+    return gw_ld_relaxed_u32(&ctl->shared->stop) != 0;
+}
+
+static __device__ void end(struct gw_loop_ctl *ctl)
+{
+    gw_st_relaxed_u32(&ctl->shared->error, (uint32_t)ctl->error);
+    gw_st_release_u32(&ctl->shared->ended, 1); /* after error and iterations, for the host */
+}
+
+static __global__ void tail_kernel(struct gw_loop_ctl *ctl)
+{
+    cudaError_t error;
+    int stop;
+
+    ctl->iterations++;
+    stop = to_stop(ctl, gw_clock_ns());
+    gw_st_relaxed_u64(&ctl->shared->iterations, ctl->iterations);
+    if (stop) {
+        end(ctl);
+        return;
+    }
+    /* Starts when this graph, and so this kernel, is over; the next iteration sees all of this one's writes.
+     */
+    error = cudaGraphLaunch(cudaGetCurrentGraphExec(), cudaStreamGraphTailLaunch);
+    if (error != cudaSuccess) {
+        gw_loop_fail(ctl, -EIO);
+        end(ctl);
+    }
+}
+
+int gw_loop_tail_launch(struct gw_loop_ctl *ctl, void *stream)
+{
+    tail_kernel<<<1, 1, 0, (cudaStream_t)stream>>>(ctl);
+    return (int)cudaGetLastError();
+}
