@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nic.h: the object model of a software ConnectX: what the uverbs layer creates and the engine executes.
+ * nic.h: the software NIC as an object model: what the kernel's driver would ask of a ConnectX.
  *
- * A NIC is a passive state machine. Nothing happens but in sn_nic_progress(), which takes the time as an argument, moves
- * frames through the wire it was given, and draws its randomness from a seed: so that several NICs run in one thread on
- * virtual time, and a failing run replays.
+ * uverbs/ decodes the uverbs ABI into these calls; process.c gives the NIC a wire, a clock and a thread. The
+ * engine itself is passive: it has no thread, no clock, no socket and no randomness of its own, so that
+ * several of them run in one thread on virtual time. Everything happens inside sn_nic_progress().
  *
- * Locking: object calls take the NIC's lock; sn_nic_progress() tries it. The callbacks run with the lock held, in whichever
- * thread drives the NIC: they must not call back and must not block. Queue memory, doorbell records and pages belong to
- * the application and may change at any time: each word is read once.
+ * Unless said otherwise functions return 0 or a negative errno, and any thread may call them: they take the
+ * NIC's lock, which is held for microseconds and never while waiting for anything. Callbacks of struct
+ * sn_nic_config run inside the lock, on whatever thread caused them: they must not call the functions below
+ * and must not block.
  *
- * Functions return 0 or a negative errno. Attribute masks, states and access flags are libibverbs' (IBV_QP_*, IBV_QPS_*,
- * IBV_ACCESS_*). Times are nanoseconds on one clock of the caller's choice.
+ * Memory that queues, records and doorbell pages live in belongs to the caller and must stay until the object
+ * is destroyed. If it does not, accesses fail with an error (mem/guard.h), and do not end the process.
  */
 #ifndef SOFTNIC_NIC_H
 #define SOFTNIC_NIC_H
@@ -20,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <infiniband/verbs.h>
+#include <infiniband/verbs.h> /* names and values only: attributes, states, events; nothing of it is called */
 
 struct sn_nic;
 struct sn_uar;
@@ -29,179 +30,242 @@ struct sn_mr;
 struct sn_cq;
 struct sn_qp;
 
-#define SN_NEVER UINT64_MAX
-
-/* ---- the wire ---- */
-
-/* A UDP payload from BTH to ICRC. */
-struct sn_frame {
-    uint8_t peer[16]; /* GID: where it goes, or where it came from */
-    uint16_t port;    /* received: the sender's UDP source port, which the ICRC covers */
-    uint32_t len;
-    uint8_t *data;    /* received: valid until the next recv, and writable */
+enum {
+    SN_MAX_QP = 16384,
+    SN_MAX_CQ = 16384,
+    SN_MAX_PD = 16384,
+    SN_MAX_MR = 1 << 20,
+    SN_MAX_UAR = 16384,
+    SN_MAX_SQ_WQEBB = 32768,
+    SN_MAX_RQ_WQE = 32768,
+    SN_MAX_RQ_STRIDE = 512, /* bytes */
+    SN_MAX_CQE = 1 << 22,
+    SN_MAX_RD_ATOMIC = 16, /* READs and atomics outstanding, as initiator and as destination */
+    SN_MAX_MSG = 1 << 30,
+    SN_MAX_INLINE = 512, /* what a QP may ask for; the engine executes any inline data that a WQE holds */
 };
+
+/* ---- the wire
+ * ------------------------------------------------------------------------------------------------------ */
+
+/*
+ * One RoCEv2 packet, from the first byte of the BTH to the last of the ICRC. The ICRC counts the packet as
+ * sent to UDP port 4791, with DF set; on the way out with IPv4 ID 0.
+ */
+struct sn_frame {
+    uint8_t src_gid[16], dst_gid[16];
+    uint16_t sport; /* UDP source port, host order. Out: config.sport */
+    uint16_t ip_id; /* in: IPv4 ID, if has_ip_id */
+    bool has_ip_id; /* in: else the ICRC is accepted if it is right for any ID; 0 is tried first */
+    uint8_t ecn;    /* the two bits of the IP header. In: 3 = congestion experienced. Out: 0 */
+    uint32_t len;   /* multiple of 4 */
+    uint8_t *data;
+};
+
+enum { SN_FRAME_MAX = 4096 + 64 }; /* bytes of the longest frame the engine makes or takes */
 
 struct sn_wire_ops {
-    /* Takes frames in order and returns how many; the rest is offered again later. The bytes are the caller's again when
-     * it returns. */
-    int (*send)(void *ctx, const struct sn_frame *frames, int n, uint64_t now);
-    /* Gives up to max frames that have arrived; *more: there may be others. */
-    int (*recv)(void *ctx, struct sn_frame *frames, int max, bool *more, uint64_t now);
-    /* When the wire itself wants to be called again (frames that it delays), SN_NEVER if it does not. May be NULL. */
-    uint64_t (*next)(void *ctx);
+    /* Takes up to n frames, in order, and returns how many (0 … n). The bytes are no longer used when it
+     * returns. What it did not take is offered again, first, at a later call. A frame that is taken may get
+     * lost. */
+    int (*send)(void *ctx, const struct sn_frame *frames, int n);
+    /* Fills in up to max received frames and returns how many. Their data stays valid until the next call,
+     * and may be written to. *more: there may be more waiting (also when it returns 0). Never waits. */
+    int (*recv)(void *ctx, struct sn_frame *frames, int max, bool *more);
+    /* The engine has nothing to send any more for now: what the wire gathered should leave. May be NULL. */
+    void (*flush)(void *ctx);
 };
 
-enum { SN_FRAME_MAX = 4096 + 64 }; /* the longest frame a NIC sends */
-
-/* ---- memory that the NIC reaches ---- */
-
-/* How to reach memory that is not ordinary host memory of this process. All return 0 or a negative errno, which becomes an
- * error completion. */
-struct sn_dma_ops {
-    /* Takes len bytes for addr; they are there at the latest after the next flush. */
-    int (*write)(void *ctx, uint64_t addr, const void *src, uint32_t len);
-    /* Reads len bytes at addr. `work` names the work request or read operation: two reads of one see the memory as of after the
-     * first; `ahead` more bytes behind these are going to be read by the same. */
-    int (*read)(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t work, uint32_t ahead);
-    int (*flush)(void *ctx);
-    void (*release)(void *ctx); /* the region is gone */
-};
-
-/* ---- the NIC ---- */
+/* ---- the NIC
+ * ------------------------------------------------------------------------------------------------------- */
 
 struct sn_nic_config {
-    uint8_t gid[16];
-    uint32_t slot;     /* bits 16 to 23 of its queue pairs' numbers */
-    uint16_t port;     /* UDP source port of its frames, which the ICRC covers */
-    uint32_t mtu;      /* the largest path MTU it offers, bytes: 256 … 4096 */
-    uint64_t seed;
-    bool hostile;      /* as unkind as a NIC may be: payload placed late and in any order, completions late, small receives
-                          inside their completions where the queue pair allows it */
-    bool direct_dma;   /* host memory by plain copies, without protection against regions that were unmapped: simulation */
+    uint8_t gid[16];   /* its address, and the only entry of its GID table */
+    uint8_t slot;      /* bits 16 … 23 of all its QP numbers */
+    uint16_t sport;    /* UDP source port of its frames */
+    uint64_t seed;     /* of everything random */
+    bool hostile;      /* placement and completions as late and as unordered as a NIC is allowed to be */
+    bool loop_on_wire; /* frames to its own QPs take the wire too (for simulation); else they stay inside */
+    uint32_t max_mtu;  /* largest path MTU a QP may have, bytes: 256 … 4096; 0: 4096 */
+
+    /* Per QP: unacknowledged request packets and bytes at most. 0: defaults (64 packets, 128 KiB). Half of it
+     * is sent after a loss until things go well again. */
+    uint32_t window_packets, window_bytes;
+    /* Packets received and packets made in one sn_nic_progress() call at most. 0: default (256). */
+    uint32_t budget;
+
     const struct sn_wire_ops *wire;
     void *wire_ctx;
-    void *user; /* of the callbacks */
-    /* A completion queue that was armed has something to tell. */
-    void (*cq_event)(void *user, void *cq_user);
-    /* type: IBV_EVENT_*; object_user: of the queue pair or completion queue that it is about. */
+
+    void *user; /* first argument of the callbacks; each of them may be NULL */
+    void (*cq_event)(void *user, void *cq_user); /* an armed CQ has a completion; it is disarmed now */
+    /* object_user: the QP's or CQ's `user`, as the type of event says */
     void (*async_event)(void *user, enum ibv_event_type type, void *object_user);
-    /* One line for people: a wrong doorbell, a malformed work request, an access that was refused. */
+    /* One line, without newline, that explains what a program or a peer did wrong. Not more than a few per
+     * object. */
     void (*report)(void *user, const char *line);
 };
 
 int sn_nic_create(const struct sn_nic_config *config, struct sn_nic **nic);
-/* Frees it with all that is left in it. Nobody may be inside. */
-void sn_nic_destroy(struct sn_nic *nic);
+
+/* -EBUSY while objects exist. */
+int sn_nic_destroy(struct sn_nic *nic);
 
 /*
- * Does what there is to do at time `now`, a bounded amount. Returns when it wants to be called again at the latest: `now` when it
- * has more to do (or another thread is inside), SN_NEVER when only a doorbell or a frame can give it work.
+ * Does what there is to do: takes doorbells, receives and sends packets, runs timers; a bounded amount of it,
+ * in turn for all queue pairs that have work. now: nanoseconds on a clock that never goes back; any epoch.
+ *
+ * Returns when it wants to be called again: a time; `now` if there is work left; SN_NEVER if nothing is
+ * pending (save what nobody can tell it: doorbells and packets). SN_CONTENDED: another thread is inside and
+ * will look again before it leaves.
  */
+#define SN_NEVER     UINT64_MAX
+#define SN_CONTENDED UINT64_C(0)
 uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now);
 
-/* True while queue pairs exist that a store to memory can give work to, so that somebody must look. */
-bool sn_nic_may_be_rung(const struct sn_nic *nic);
+/* Number of QPs that may be rung without a system call (beyond INIT) plus CQs that may be armed for them. No
+ * lock. */
+unsigned sn_nic_ringable(const struct sn_nic *nic);
 
-struct sn_nic_counters {
-    uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes;
-    uint64_t retransmits, timeouts, rnr_waits;
-    uint64_t nak_seq_sent, nak_access_sent, nak_invalid_sent, nak_op_sent, rnr_sent;
-    uint64_t drop_icrc, drop_malformed, drop_no_qp, drop_not_peer, drop_state, drop_out_of_sequence, drop_full;
-    uint64_t duplicates;
-    uint64_t wqes, cqes;
+/* Grows with every doorbell taken, packet received and completion written. For back-off. No lock. */
+uint64_t sn_nic_activity(const struct sn_nic *nic);
+
+/* Around fork() only: nobody is inside the engine while the lock is held. */
+void sn_nic_lock(struct sn_nic *nic);
+void sn_nic_unlock(struct sn_nic *nic);
+
+struct sn_counters {
+    uint64_t doorbells, cq_arms;
+    uint64_t wqes, bad_wqes;
+    uint64_t cqes, error_cqes, cq_events;
+    uint64_t tx_packets, tx_bytes; /* frames given to the wire or looped back, whole length */
+    uint64_t rx_packets, rx_bytes;
+    uint64_t retransmits;        /* packets sent again */
+    uint64_t go_backs, timeouts; /* times a requester went back, and of these by timeout */
+    uint64_t acks_sent, naks_seq_sent, naks_inv_sent, naks_access_sent, naks_op_sent, rnr_sent;
+    uint64_t naks_received, rnr_received;
+    uint64_t duplicates; /* requests that were executed before */
+    uint64_t drop_malformed, drop_icrc, drop_no_qp, drop_state, drop_address, drop_pkey, drop_opcode,
+        drop_psn, drop_stale;
+    uint64_t ecn_marked;
 };
-void sn_nic_counters(struct sn_nic *nic, struct sn_nic_counters *out);
+void sn_nic_counters(const struct sn_nic *nic,
+                     struct sn_counters *out); /* no lock; each number by itself is right */
 
-/* What the NIC is willing to do, for query_device and the checks of the object calls. */
-enum {
-    SN_MAX_QP = 16384,
-    SN_MAX_CQ = 16384,
-    SN_MAX_MR = 1 << 20,
-    SN_MAX_CQE = 1 << 22,
-    SN_MAX_QP_WR = 32768, /* WQEBBs of a send queue, WQEs of a receive queue */
-    SN_MAX_SGE = 30,
-    SN_MAX_RD_ATOMIC = 16,
-    SN_MAX_MSG = 1 << 30,
-};
+/* ---- doorbell pages
+ * ------------------------------------------------------------------------------------------------ */
 
-/* ---- doorbell pages ---- */
+/*
+ * A 4 KiB page of registers: BlueFlame register k = 0 … 3 at 0x800 + k * 512, two halves of 256 bytes each;
+ * the CQ doorbell at 0x20. The page is a shared mapping, so that mremap(page, 0, …) can map it a second time.
+ * All bits set means "not rung", a value that no doorbell can have.
+ */
+enum { SN_UAR_SIZE = 4096, SN_UAR_BF = 0x800, SN_UAR_BF_SIZE = 512, SN_UAR_BF_COUNT = 4, SN_UAR_CQ = 0x20 };
 
-/* Makes a page of registers. */
-int sn_uar_create(struct sn_nic *nic, struct sn_uar **uar);
-/* The page's memory, 4096 bytes: shared memory that can be mapped again elsewhere by mremap(…, 0, …). */
-void *sn_uar_page(const struct sn_uar *uar);
-int sn_uar_destroy(struct sn_uar *uar); /* -EBUSY: queue pairs or completion queues use it */
+int sn_uar_create(struct sn_nic *nic, struct sn_uar **uar); /* -ENOMEM */
+int sn_uar_destroy(struct sn_uar *uar);                     /* -EBUSY while a QP or CQ uses it */
+void *sn_uar_page(struct sn_uar *uar);                      /* no lock */
 
-/* ---- protection domains, memory regions ---- */
+/* ---- protection domains, memory regions
+ * ---------------------------------------------------------------------------- */
 
 int sn_pd_create(struct sn_nic *nic, struct sn_pd **pd);
-int sn_pd_destroy(struct sn_pd *pd); /* -EBUSY */
+int sn_pd_destroy(struct sn_pd *pd); /* -EBUSY while an MR or QP uses it */
 
-struct sn_mr_attr {
-    uint64_t addr;   /* in this process */
-    uint64_t length;
-    uint64_t iova;   /* what work requests and peers call it */
-    uint32_t access; /* IBV_ACCESS_* */
-    const struct sn_dma_ops *dma; /* NULL: host memory */
+/*
+ * How the engine reaches a region's memory. addr is an address within [init.addr, init.addr + init.length):
+ * the engine has checked that. All return 0 or a negative errno (-EFAULT: not mapped; -EIO), which fails the
+ * work request. Called inside the NIC's lock.
+ */
+struct sn_dma_ops {
+    /* Copies len bytes at addr to dst, all earlier writes included. request != 0 names one work request and
+     * none before it: up to `ahead` (>= len) bytes from addr on may be fetched now and later reads of that
+     * request be answered from them. */
+    int (*read)(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t ahead, uint64_t request);
+    /* Copies len bytes from src to addr. They may become visible as late as the next flush, in any order; of
+     * two writes to one byte the later one stays. */
+    int (*write)(void *ctx, uint64_t addr, const void *src, uint32_t len);
+    /* All writes are visible to the memory's user when it returns. Called before a completion or an
+     * acknowledgement that vouches for them. NULL: writes are visible at once. */
+    int (*flush)(void *ctx);
+};
+extern const struct sn_dma_ops sn_host_dma; /* memory of this process; ctx is not used */
+
+struct sn_mr_init {
+    uint64_t addr, length; /* what the DMA functions are given; length 0 is allowed and grants nothing */
+    uint64_t iova;         /* the address by which work requests and peers name addr */
+    uint32_t access; /* IBV_ACCESS_LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC; relaxed ordering is
+                        ignored */
+    const struct sn_dma_ops *dma; /* NULL: &sn_host_dma */
     void *dma_ctx;
 };
-int sn_mr_create(struct sn_pd *pd, const struct sn_mr_attr *attr, struct sn_mr **mr);
-int sn_mr_destroy(struct sn_mr *mr); /* no access to it is under way when it returns */
-uint32_t sn_mr_lkey(const struct sn_mr *mr);
-uint32_t sn_mr_rkey(const struct sn_mr *mr); /* the same number, as on hardware */
 
-/* ---- completion queues ---- */
+/* -EINVAL: addr or iova + length overflow; unknown access bits; remote write or atomic without local write.
+ */
+int sn_mr_create(struct sn_pd *pd, const struct sn_mr_init *init, struct sn_mr **mr);
+/* Always succeeds: work under way that needs the region fails. After it returns nothing touches the memory.
+ */
+int sn_mr_destroy(struct sn_mr *mr);
+uint32_t sn_mr_key(const struct sn_mr *mr); /* lkey and rkey; never 0, never 0x100 */
 
-struct sn_cq_attr {
-    void *buf;            /* cqes entries of cqe_size bytes */
-    uint32_t cqes;        /* a power of two */
-    uint32_t cqe_size;    /* 64 or 128 */
-    uint32_t *dbrec;      /* consumer index, arm word */
-    struct sn_uar *uar;   /* where it is armed */
-    bool ignore_overrun;  /* the consumer index is not kept up */
-    void *user;           /* for the callbacks */
-};
-int sn_cq_create(struct sn_nic *nic, const struct sn_cq_attr *attr, struct sn_cq **cq);
-int sn_cq_destroy(struct sn_cq *cq); /* -EBUSY */
-uint32_t sn_cq_num(const struct sn_cq *cq);
+/* ---- completion queues
+ * --------------------------------------------------------------------------------------------- */
 
-/* ---- queue pairs ---- */
-
-struct sn_qp_init {
-    enum ibv_qp_type type; /* RC; others -EOPNOTSUPP */
-    struct sn_pd *pd;
-    struct sn_cq *send_cq, *recv_cq;
-    struct sn_uar *uar;     /* whose registers ring it */
-    void *sq;               /* NULL when sq_wqebbs is 0 */
-    uint32_t sq_wqebbs;     /* a power of two, or 0 */
-    void *rq;
-    uint32_t rq_wqes;       /* a power of two, or 0 */
-    uint32_t rq_stride;     /* bytes: a power of two, 16 … 1024 */
-    uint32_t *dbrec;        /* receive count, send count */
-    bool sig_all;           /* every WQE completes with a CQE */
-    bool scatter_to_cqe;    /* small receives may lie inside their CQE */
-    uint32_t uidx;          /* for CQEs */
+struct sn_cq_init {
+    void *buf;          /* cqe_count entries, each with op_own = 0xf0 to begin with (the creator does that) */
+    uint32_t cqe_count; /* power of two, 2 … SN_MAX_CQE */
+    uint32_t cqe_size;  /* 64 or 128 */
+    uint32_t *
+        dbrec; /* two words: consumer index, arm. The engine poisons the arm word: 0 would look like an arm */
+    struct sn_uar *uar;  /* on whose page it is armed */
+    bool ignore_overrun; /* the user promises never to overrun it and does not update the consumer index */
     void *user;
 };
-int sn_qp_create(struct sn_nic *nic, const struct sn_qp_init *init, struct sn_qp **qp);
-int sn_qp_destroy(struct sn_qp *qp);
-uint32_t sn_qp_num(const struct sn_qp *qp);
 
-/* What modify changes (as far as the mask says) and query reports. */
-struct sn_qp_attr {
-    enum ibv_qp_state state, cur_state;
-    uint32_t access;         /* IBV_ACCESS_REMOTE_* */
-    uint16_t pkey_index;
-    uint8_t port;
-    uint8_t dgid[16];
-    uint8_t sgid_index, hop_limit, traffic_class, sl;
-    uint32_t mtu;            /* bytes */
-    uint32_t dest_qpn, sq_psn, rq_psn;
-    uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
-    uint8_t max_rd_atomic, max_dest_rd_atomic;
+/* -EINVAL: sizes; -EFAULT: the memory cannot be written. */
+int sn_cq_create(struct sn_nic *nic, const struct sn_cq_init *init, struct sn_cq **cq);
+int sn_cq_destroy(struct sn_cq *cq); /* -EBUSY while a QP uses it. No cq_event for it after this returns */
+uint32_t sn_cq_number(const struct sn_cq *cq);
+
+/* ---- queue pairs
+ * --------------------------------------------------------------------------------------------------- */
+
+struct sn_qp_init {
+    enum ibv_qp_type type; /* IBV_QPT_RC; -EOPNOTSUPP otherwise */
+    struct sn_pd *pd;
+    struct sn_cq *send_cq, *recv_cq;
+    void *sq_buf;       /* aligned to 64 */
+    uint32_t sq_wqebbs; /* power of two … SN_MAX_SQ_WQEBB, or 0: no send queue */
+    void *rq_buf;
+    uint32_t rq_wqes;   /* power of two … SN_MAX_RQ_WQE, or 0: no receive queue */
+    uint32_t rq_stride; /* bytes: power of two, 16 … SN_MAX_RQ_STRIDE */
+    uint32_t *dbrec;    /* two words: receive count, send count */
+    struct sn_uar *uar;
+    uint32_t bfreg; /* 0 … 3: which register of the page it is given (sharing is allowed) */
+    bool sq_sig_all;
+    uint32_t uidx; /* what CQEs name it by (cqe_version 1), 24 bits */
+    /* Scatter to CQE, in bytes: receives up to so many (0, 32, 64), and answers to READs and atomics (0, 32,
+     * 64). 64 needs 128-byte CQEs, else it counts as 32. The latter applies with sq_sig_all only. */
+    uint32_t scatter_recv, scatter_req;
+    void *user;
 };
-/* -EINVAL: not a transition there is, an attribute missing or out of range. */
-int sn_qp_modify(struct sn_qp *qp, const struct sn_qp_attr *attr, int mask);
-void sn_qp_query(struct sn_qp *qp, struct sn_qp_attr *attr);
+
+/* -EINVAL, -EOPNOTSUPP, -EFAULT (dbrec), -ENOMEM. The QP is in RESET. */
+int sn_qp_create(struct sn_nic *nic, const struct sn_qp_init *init, struct sn_qp **qp);
+int sn_qp_destroy(
+    struct sn_qp *qp); /* nothing touches its memory, and no event names it, after this returns */
+uint32_t sn_qp_number(const struct sn_qp *qp);
+
+/*
+ * As ibv_modify_qp: checks mask against the table of transitions, and values against limits, before anything
+ * changes. -EINVAL for anything wrong: transition, missing or extra attribute, value. GID index 0, port 1 and
+ * P_Key index 0 are all there is; the address vector must be global. The current state is checked against
+ * attr->cur_qp_state if IBV_QP_CUR_STATE is given. To RESET the queues are forgotten (records are read from 0
+ * on again); what is in CQs stays.
+ */
+int sn_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask);
+
+/* All attributes but cap, which the caller knows. */
+int sn_qp_query(struct sn_qp *qp, struct ibv_qp_attr *attr);
 
 #endif
