@@ -108,8 +108,16 @@ GW_API struct gw_loop_ctl *gw_loop_ctl(struct gw_loop *loop);
  * -ENOMEM. */
 GW_API int gw_loop_add(struct gw_loop *loop, const struct gw_loop_stage *stage);
 
-/* Starts the loop and returns. Errors: -EINVAL (no stage), -EBUSY (started already), -ENOTSUP (a stage holds
- * work that cannot be launched from a GPU: the text names stage and node), -EIO, -EAGAIN (no thread). */
+/*
+ * Does all of gw_loop_start but the start itself. Optional; needed where several loops share a GPU: prepare
+ * them all, then start them, and destroy the first when the last has ended, since CUDA may wait for running
+ * kernels when it allocates or frees. Errors: -EINVAL (no stage), -ENOTSUP (a stage holds work that cannot be
+ * launched from a GPU: the text names stage and node), -ENOMEM, -EIO, -EAGAIN (no thread), and what an
+ * enqueue callback returned.
+ */
+GW_API int gw_loop_prepare(struct gw_loop *loop);
+
+/* Starts the loop and returns. Errors: -EBUSY (started already), and those of gw_loop_prepare. */
 GW_API int gw_loop_start(struct gw_loop *loop);
 
 /* Asks the loop to end, and returns at once. Any thread, and signal handlers: it is async-signal-safe.
@@ -142,7 +150,7 @@ GW_API int gw_loop_fd(const struct gw_loop *loop);
 GW_API uint64_t gw_loop_iterations(const struct gw_loop *loop);
 
 /* Frees a loop that has ended or was never started. A running one is stopped and waited for, 1 s at most:
- * -EBUSY when it goes on, and nothing is freed. NULL is allowed. */
+ * -EBUSY when it goes on, and nothing is freed. On a GPU, no other loop may be running. NULL is allowed. */
 GW_API int gw_loop_destroy(struct gw_loop *loop);
 
 #ifdef __cplusplus

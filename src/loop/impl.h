@@ -14,10 +14,11 @@ extern "C" {
 #endif
 
 struct gw_loop_ops {
-    int (*start)(struct gw_loop *loop);
+    int (*prepare)(struct gw_loop *loop); /* leaves nothing behind when it fails */
+    int (*start)(struct gw_loop *loop);   /* of a prepared one */
     int (*ended)(
         struct gw_loop *loop); /* 0: it runs, 1: it ended, or why it broke (a negative errno, with a text) */
-    void (*destroy)(struct gw_loop *loop); /* of a loop that ended or never started */
+    void (*destroy)(struct gw_loop *loop); /* what prepare and start made */
 };
 
 struct gw_loop {
@@ -30,7 +31,7 @@ struct gw_loop {
     struct gw_loop_shared *shared; /* where the host sees it */
     int wake_fd;                   /* readable for ever once the loop is to end: what CPU stages sleep on */
     int owner_fd;                  /* readable when the owner has something to look at */
-    int started;
+    int prepared, started;
     uint32_t woken;    /* gw_loop_wake was called; atomic */
     uint64_t stop_ns;  /* when gw_loop_stop was called first; atomic */
     uint64_t ended_ns; /* when the end was seen first; atomic */

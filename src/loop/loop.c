@@ -83,7 +83,7 @@ static int check_stage(const struct gw_loop *l, const struct gw_loop_stage *s, c
 {
     int gpu = gw_exec_kind(l->exec) == GW_EXEC_GPU;
 
-    if (l->started) return gw_error(-EBUSY, "%s: it runs; stages are added before", l->name);
+    if (l->prepared) return gw_error(-EBUSY, "%s: it is prepared already; stages are added before", l->name);
     if (!s->kernel && !(gpu ? s->enqueue != NULL : s->run != NULL))
         return gw_error(-EINVAL, "%s: stage %s has neither a kernel nor %s", l->name, name,
                         gpu ? "an enqueue callback, which the GPU needs"
@@ -125,13 +125,24 @@ int gw_loop_add(struct gw_loop *l, const struct gw_loop_stage *stage)
     return 0;
 }
 
+int gw_loop_prepare(struct gw_loop *l)
+{
+    int rc;
+
+    if (l->prepared) return 0;
+    if (!l->nstages) return gw_error(-EINVAL, "%s: it has no stage", l->name);
+    rc = l->ops->prepare(l);
+    if (!rc) l->prepared = 1;
+    return rc;
+}
+
 int gw_loop_start(struct gw_loop *l)
 {
     int rc;
 
     if (l->started) return gw_error(-EBUSY, "%s: it was started already", l->name);
-    if (!l->nstages) return gw_error(-EINVAL, "%s: it has no stage", l->name);
-    rc = l->ops->start(l);
+    rc = gw_loop_prepare(l);
+    if (!rc) rc = l->ops->start(l);
     if (!rc) l->started = 1;
     return rc;
 }
@@ -236,8 +247,8 @@ int gw_loop_destroy(struct gw_loop *l)
         if (rc == -ETIMEDOUT)
             return gw_error(-EBUSY, "%s: it does not end: a stage waits without asking gw_loop_stopping",
                             l->name);
-        l->ops->destroy(l);
     }
+    if (l->prepared) l->ops->destroy(l);
     free_loop(l);
     return 0;
 }

@@ -42,7 +42,7 @@ static void *loop_main(void *arg)
     return NULL;
 }
 
-static int prepare(struct gw_loop *l)
+static int cpu_prepare(struct gw_loop *l)
 {
     struct gw_cpu_pool_opts opts = {"gw-lane", l->exec->lanes, l->exec->blocks, l->exec->cpu_pin};
     uint32_t i;
@@ -51,19 +51,13 @@ static int prepare(struct gw_loop *l)
     for (i = 0; !rc && i < l->nstages; i++) {
         if (l->stage[i].kernel) rc = gw_cpu_prepare(l->pool, l->stage[i].grid, l->stage[i].block);
     }
+    if (rc) gw_cpu_pool_destroy(l->pool);
     return rc;
 }
 
 static int cpu_start(struct gw_loop *l)
 {
-    int rc = prepare(l);
-
-    if (!rc) rc = gw_cpu_thread_start(&l->thread, "gw-loop", l->exec->cpu_pin, loop_main, l);
-    if (rc) {
-        gw_cpu_pool_destroy(l->pool);
-        l->pool = NULL;
-    }
-    return rc;
+    return gw_cpu_thread_start(&l->thread, "gw-loop", l->exec->cpu_pin, loop_main, l);
 }
 
 static int cpu_ended(struct gw_loop *l)
@@ -73,8 +67,8 @@ static int cpu_ended(struct gw_loop *l)
 
 static void cpu_destroy(struct gw_loop *l)
 {
-    pthread_join(l->thread, NULL);
+    if (l->started) pthread_join(l->thread, NULL);
     gw_cpu_pool_destroy(l->pool);
 }
 
-const struct gw_loop_ops gw_loop_cpu_ops = {cpu_start, cpu_ended, cpu_destroy};
+const struct gw_loop_ops gw_loop_cpu_ops = {cpu_prepare, cpu_start, cpu_ended, cpu_destroy};

@@ -161,21 +161,6 @@ static void CUDART_CB announce(cudaStream_t stream, cudaError_t status, void *ar
     gw_st_release_u32(&l->announced, 1); /* the last access to l from here */
 }
 
-static int launch(struct gw_loop *l, cudaGraphExec_t exec, cudaStream_t stream)
-{
-    cudaError_t error = cudaGraphUpload(exec, stream);
-
-    if (error != cudaSuccess) return gw_gpu_error(error, "%s: cannot upload the graph", l->name);
-    error = cudaStreamSynchronize(stream);
-    if (error == cudaSuccess) error = cudaGraphLaunch(exec, stream);
-    if (error != cudaSuccess) return gw_gpu_error(error, "%s: cannot launch the graph", l->name);
-    error = cudaStreamAddCallback(stream, announce, l, 0);
-    if (error == cudaSuccess) return 0;
-    gw_st_release_u32(&l->shared->stop, 1); /* it runs already */
-    cudaStreamSynchronize(stream);
-    return gw_gpu_error(error, "%s: cannot put a callback behind the loop", l->name);
-}
-
 static void release(struct gw_loop *l)
 {
     if (l->graph_exec) cudaGraphExecDestroy((cudaGraphExec_t)l->graph_exec);
@@ -185,22 +170,48 @@ static void release(struct gw_loop *l)
     cudaGetLastError();
 }
 
-static int gpu_start(struct gw_loop *l)
+static int upload(struct gw_loop *l)
+{
+    cudaStream_t stream = (cudaStream_t)l->stream;
+    cudaError_t error = cudaGraphUpload((cudaGraphExec_t)l->graph_exec, stream);
+
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+    return gw_gpu_error(error, "%s: cannot upload the graph to GPU %u", l->name, l->exec->device);
+}
+
+static int gpu_prepare(struct gw_loop *l)
 {
     cudaGraphExec_t exec = NULL;
     cudaStream_t stream = NULL;
     int rc = gw_gpu_use(l->exec);
 
-    if (!rc)
-        rc = gw_gpu_error(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-                          "%s: cannot make a stream on GPU %u", l->name, l->exec->device);
+    if (rc) return rc;
+    rc = gw_gpu_error(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                      "%s: cannot make a stream on GPU %u", l->name, l->exec->device);
     if (rc) return rc;
     l->stream = stream;
     rc = build(l, &exec);
     l->graph_exec = exec;
-    if (!rc) rc = launch(l, exec, stream);
+    if (!rc) rc = upload(l);
     if (rc) release(l);
     return rc;
+}
+
+static int gpu_start(struct gw_loop *l)
+{
+    cudaStream_t stream = (cudaStream_t)l->stream;
+    int rc = gw_gpu_use(l->exec);
+
+    if (!rc)
+        rc = gw_gpu_error(cudaGraphLaunch((cudaGraphExec_t)l->graph_exec, stream),
+                          "%s: cannot launch the graph on GPU %u", l->name, l->exec->device);
+    if (rc) return rc;
+    /* Without it the owner still finds the end, by looking twice a second. */
+    if (cudaStreamAddCallback(stream, announce, l, 0) != cudaSuccess) {
+        cudaGetLastError();
+        gw_st_relaxed_u32(&l->announced, 1);
+    }
+    return 0;
 }
 
 static int gpu_ended(struct gw_loop *l)
@@ -225,10 +236,11 @@ static void gpu_destroy(struct gw_loop *l)
     uint32_t round;
 
     gw_gpu_use(l->exec);
-    cudaStreamSynchronize((cudaStream_t)l->stream);
+    if (l->started) cudaStreamSynchronize((cudaStream_t)l->stream);
     /* After a failure the callback may come late, or never; the struct it is given must outlive it. */
-    for (round = 0; !gw_ld_acquire_u32(&l->announced) && gw_clock_ns() < give_up; round++) gw_pause(round);
+    for (round = 0; l->started && !gw_ld_acquire_u32(&l->announced) && gw_clock_ns() < give_up; round++)
+        gw_pause(round);
     release(l);
 }
 
-const struct gw_loop_ops gw_loop_gpu_ops = {gpu_start, gpu_ended, gpu_destroy};
+const struct gw_loop_ops gw_loop_gpu_ops = {gpu_prepare, gpu_start, gpu_ended, gpu_destroy};

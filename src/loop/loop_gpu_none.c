@@ -5,7 +5,7 @@
 
 #include "src/loop/impl.h"
 
-static int gpu_start(struct gw_loop *l)
+static int gpu_absent(struct gw_loop *l)
 {
     return gw_error(-ENODEV, "%s: this build has no GPU executor", l->name);
 }
@@ -21,4 +21,4 @@ static void gpu_destroy(struct gw_loop *l)
     (void)l;
 }
 
-const struct gw_loop_ops gw_loop_gpu_ops = {gpu_start, gpu_ended, gpu_destroy};
+const struct gw_loop_ops gw_loop_gpu_ops = {gpu_absent, gpu_absent, gpu_ended, gpu_destroy};

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Included by loop_kernels.c for the CPU and by loop_kernels.cu for the GPU. */
+#include "tests/loop/loop_kernels.h"
+
+/* Counts its iterations in page->seen[1 + block]. */
+GW_KERNEL(loop_count_kernel, struct loop_args, a)
+{
+    uint64_t *mine = &a->page->seen[1 + gw_block_idx() % 4];
+
+    if (gw_thread_idx() == 0) gw_st_relaxed_u64(mine, gw_ld_relaxed_u64(mine) + 1);
+}
+
+/* Ends the loop with an error in iteration number limit. */
+GW_KERNEL(loop_fail_kernel, struct loop_args, a)
+{
+    uint64_t n;
+
+    if (gw_global_idx() != 0) return;
+    n = gw_ld_relaxed_u64(&a->page->seen[0]) + 1;
+    gw_st_relaxed_u64(&a->page->seen[0], n);
+    if (n == a->limit) {
+        gw_loop_fail(a->ctl, a->error);
+        gw_loop_fail(a->ctl, -EDOM); /* the first one counts */
+    }
+}
+
+/* Waits for a request that is not answered yet, and polls for it: on a CPU it burns a core, as the GPU burns
+ * a warp. */
+GW_KERNEL(loop_wait_kernel, struct loop_args, a)
+{
+    uint64_t answered;
+    uint32_t i;
+
+    if (gw_global_idx() != 0) return;
+    answered = gw_ld_relaxed_u64(&a->page->answer);
+    for (i = 0; gw_ld_acquire_u64(&a->page->request) == answered; i++) {
+        if (i % 64 == 0 && gw_loop_stopping(a->ctl)) return;
+        gw_pause(i);
+    }
+}
+
+/* Makes something of the request. */
+GW_KERNEL(loop_work_kernel, struct loop_args, a)
+{
+    if (gw_global_idx() == 0 && !gw_loop_stopping(a->ctl)) a->page->middle = 3 * a->page->request;
+}
+
+GW_KERNEL(loop_answer_kernel, struct loop_args, a)
+{
+    if (gw_global_idx() != 0 || gw_loop_stopping(a->ctl)) return;
+    gw_st_release_u64(&a->page->answer,
+                      a->page->middle / 3); /* middle, which the host checks, before answer */
+}
+
+/* Does not ask whether to stop, as it should; it gives up after limit nanoseconds. */
+GW_KERNEL(loop_deaf_kernel, struct loop_args, a)
+{
+    uint64_t start = gw_clock_ns();
+    uint32_t i;
+
+    for (i = 0; gw_clock_ns() - start < a->limit; i++) gw_pause(i);
+}
+
+GW_KERNEL(loop_empty_kernel, struct loop_args, a)
+{
+    (void)a;
+}
+
+/* Writes where nothing is. GPU only: it ends all CUDA work of the process. */
+GW_KERNEL(loop_wild_kernel, struct loop_args, a)
+{
+    if (gw_global_idx() == 0) *(volatile uint32_t *)(uintptr_t)(a->limit + 64) = 1;
+}
