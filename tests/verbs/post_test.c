@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Posting and polling against a NIC played by a thread: nothing lost, nothing twice, in order, whoever posts. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/exec/options.h"
+#include "tests/verbs/post_kernels.h"
+#include "tests/verbs/rig.h"
+
+GW_KERNEL_DECLARE(post_kernel);
+GW_KERNEL_DECLARE(recv_kernel);
+
+#define LIMIT_NS 20000000000u
+
+static struct gw_exec *exec;
+
+static void must(int rc, const char *what)
+{
+    if (rc) fail_msg("%s: %d, %s", what, rc, gw_last_error());
+}
+
+struct shape {
+    uint32_t grid, block, how, one, signal_all, each, wqebbs;
+};
+
+static struct post_result run_kernel(const struct gw_kernel *k, uint32_t grid, uint32_t block, void *args,
+                                     struct post_result **where)
+{
+    struct post_result result;
+    struct gw_mem mem;
+
+    must(gw_mem_alloc(exec, GW_MEM_DEVICE, sizeof(result), &mem), "gw_mem_alloc");
+    *where = mem.dev;
+    must(gw_launch(exec, k, grid, block, args), "gw_launch");
+    must(gw_exec_sync(exec, gw_deadline(2 * (uint64_t)LIMIT_NS)), "gw_exec_sync");
+    must(gw_copy_out(exec, &result, mem.dev, sizeof(result)), "gw_copy_out");
+    gw_mem_free(&mem);
+    return result;
+}
+
+/* In a warp every lane but one in turn takes part; otherwise every thread posts every request. */
+static uint32_t expected(const struct shape *s, uint32_t token)
+{
+    uint32_t dim = test_block_dim(exec, s->block), thread = token / s->each % dim, i = token % s->each;
+    uint32_t size = dim - (thread & ~31u) < 32 ? dim - (thread & ~31u) : 32;
+
+    return s->how != POST_WARP || size == 1 || (thread & 31) != i % size;
+}
+
+static void check_sends(const struct rig *r, const struct post_result *got, uint32_t tokens, const struct shape *s)
+{
+    uint32_t i, missing = 0, twice = 0;
+
+    for (i = 0; i < tokens; i++) {
+        missing += r->seen[i] < expected(s, i);
+        twice += r->seen[i] > expected(s, i);
+    }
+    printf("gpu: how %u, %u x %u, one %u: %u posted, %u rings (%u with nothing new), queue full %u times\n", s->how, s->grid,
+           s->block, s->one, got->posted, r->rings, r->empty_rings, got->full);
+    if (r->wrong[0]) fail_msg("the NIC found: %s", r->wrong);
+    assert_int_equal(got->timeouts, 0);
+    assert_int_equal(got->errors, 0);
+    assert_int_equal(missing, 0);
+    assert_int_equal(twice, 0);
+    assert_int_equal(r->wqes, got->posted);
+}
+
+static void post(const struct shape *s)
+{
+    uint32_t dim = test_block_dim(exec, s->block), threads = s->grid * dim, each = s->each, sum = 0, i;
+    struct rig_opts o = {.wqebbs = s->wqebbs, .wqes = 16, .cqes = s->wqebbs, .tokens = threads * each};
+    struct post_args args;
+    struct post_result got;
+    struct rig r;
+
+    o.qp_flags = s->one ? GW_QP_ONE_POSTER : 0;
+    o.cq_flags = s->one ? GW_CQ_ONE_POLLER : 0;
+    rig_start(&r, exec, &o);
+    args.qp = r.qp;
+    args.cq = r.cqh;
+    args.how = s->how;
+    args.each = each;
+    args.signal_all = s->signal_all;
+    args.limit_ns = LIMIT_NS;
+    got = run_kernel(&post_kernel, s->grid, s->block, &args, &args.result);
+    /* Whatever was posted is seen by the NIC once it was rung for: wait for that. */
+    for (i = 0; i < 5000 && gw_ld_relaxed_u32(&r.wqes) < got.posted && !r.wrong[0]; i++) {
+        const struct timespec ms = {.tv_nsec = 1000000};
+        nanosleep(&ms, NULL);
+    }
+    rig_stop(&r);
+    check_sends(&r, &got, threads * each, s);
+    if (s->how != POST_WARP) assert_int_equal(got.posted, threads * each);
+    if (s->signal_all) {
+        assert_int_equal(got.completed, got.posted);
+        for (i = 0; i < threads * each; i++) sum += r.seen[i] ? i : 0;
+        assert_int_equal(got.wr_id_sum, sum);
+    }
+    rig_free(&r);
+}
+
+static void test_one_thread(void **state)
+{
+    static const struct shape shapes[] = {
+        {1, 1, POST_PUT, 1, 1, 3000, 64},  {1, 1, POST_PUT, 1, 0, 3000, 16}, {1, 1, POST_DEFER, 1, 1, 3000, 64},
+        {1, 1, POST_PUT, 0, 1, 3000, 64},  {1, 1, POST_LIST, 1, 1, 3000, 64}, {1, 1, POST_LIST, 0, 1, 3000, 16},
+        {1, 1, POST_DEFER, 0, 1, 3000, 64},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) post(&shapes[i]);
+}
+
+/* Enough indices for the 16-bit ones to wrap. */
+static void test_wrap(void **state)
+{
+    static const struct shape one = {1, 1, POST_PUT, 1, 1, 70000, 256}, many = {2, 1, POST_PUT, 0, 1, 35000, 256};
+
+    (void)state;
+    post(&one);
+    post(&many);
+}
+
+static void test_many_threads(void **state)
+{
+    static const struct shape shapes[] = {
+        {4, 32, POST_PUT, 0, 1, 60, 512},   {4, 32, POST_PUT, 0, 1, 60, 16},    {4, 32, POST_PUT, 0, 0, 60, 1024},
+        {4, 32, POST_DEFER, 0, 1, 60, 512}, {4, 32, POST_DEFER, 0, 1, 60, 32},  {4, 32, POST_LIST, 0, 1, 60, 512},
+        {4, 32, POST_LIST, 0, 1, 60, 16},   {1, 32, POST_PUT, 0, 1, 300, 64},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) post(&shapes[i]);
+}
+
+static void test_warps(void **state)
+{
+    static const struct shape shapes[] = {
+        {1, 32, POST_WARP, 1, 1, 300, 128},
+        {1, 32, POST_WARP, 0, 1, 300, 64},
+        {4, 32, POST_WARP, 0, 1, 100, 128},
+        {2, 45, POST_WARP, 0, 1, 100, 128},
+    };
+    uint32_t i;
+
+    (void)state;
+    for (i = 0; i < 4; i++) {
+        /* With one owner the lanes of one warp may post together, but only one of them may poll. */
+        if (shapes[i].one && test_block_dim(exec, 32) > 1) continue;
+        post(&shapes[i]);
+    }
+}
+
+static void receive(uint32_t grid, uint32_t block, uint32_t each, uint32_t one, uint32_t wqes)
+{
+    uint32_t n = grid * test_block_dim(exec, block) * each, i, *imm;
+    struct rig_opts o = {.wqebbs = 16, .wqes = wqes, .cqes = wqes < 16 ? 16 : wqes, .receive = true};
+    struct recv_args args;
+    struct post_result got;
+    struct gw_mem mem;
+    struct rig r;
+    uint8_t *seen;
+
+    o.qp_flags = one ? GW_QP_ONE_POSTER : 0;
+    rig_start(&r, exec, &o);
+    must(gw_mem_alloc(exec, GW_MEM_DEVICE, 4 * n, &mem), "gw_mem_alloc");
+    args.qp = r.qp;
+    args.cq = r.cqh;
+    args.each = each;
+    args.limit_ns = LIMIT_NS;
+    args.imm = mem.dev;
+    got = run_kernel(&recv_kernel, grid, block, &args, &args.result);
+    rig_stop(&r);
+    if (r.wrong[0]) fail_msg("the NIC found: %s", r.wrong);
+    assert_int_equal(got.timeouts, 0);
+    assert_int_equal(got.posted, n);
+    assert_int_equal(got.completed, n);
+    imm = malloc(4 * n);
+    seen = calloc(n, 1);
+    must(gw_copy_out(exec, imm, mem.dev, 4 * n), "gw_copy_out");
+    for (i = 0; i < n; i++) {
+        assert_true(imm[i] < n);
+        assert_int_equal(seen[imm[i]]++, 0);
+    }
+    free(seen);
+    free(imm);
+    gw_mem_free(&mem);
+    rig_free(&r);
+}
+
+static void test_receive(void **state)
+{
+    (void)state;
+    receive(1, 1, 2000, 1, 16);
+    receive(1, 1, 2000, 0, 64);
+    receive(4, 32, 40, 0, 64);
+    receive(4, 32, 40, 0, 8);
+}
+
+static int open_exec(void **state)
+{
+    (void)state;
+    exec = test_exec();
+    return 0;
+}
+
+static int close_exec(void **state)
+{
+    (void)state;
+    return gw_exec_destroy(exec);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_thread), cmocka_unit_test(test_wrap),    cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_warps),      cmocka_unit_test(test_receive),
+    };
+
+    test_options(argc, argv);
+    return cmocka_run_group_tests(tests, open_exec, close_exec);
+}

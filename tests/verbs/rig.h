@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A queue pair and its CQ made by hand in an executor's memory, and a thread that plays the NIC: it takes rings out of the register,
+ * reads the record, checks and counts every WQE, and writes completions. So posting and polling are tested without a NIC.
+ */
+#ifndef GW_TESTS_VERBS_RIG_H
+#define GW_TESTS_VERBS_RIG_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <gpuwire/exec.h>
+#include <gpuwire/verbs.h>
+
+struct rig_opts {
+    uint32_t wqebbs, wqes, cqes;
+    uint32_t qp_flags, cq_flags;
+    uint32_t tokens;  /* WQEs carry a token as remote address: 0 … tokens - 1, each once */
+    uint32_t fail_at; /* the so many-th WQE (from 1) completes in error, everything after it flushed; 0: none */
+    bool receive;     /* completes receives as they are posted */
+};
+
+struct rig {
+    struct rig_opts o;
+    struct gw_exec *exec;
+    struct gw_mem queues, handles;
+    /* As the CPU sees them. */
+    uint8_t *sq, *rq, *cq;
+    uint32_t *dbrec, *cq_dbrec;
+    uint64_t *db;
+    /* As the executor sees them. */
+    struct gw_qp_handle *qp;
+    struct gw_cq_handle *cqh;
+
+    pthread_t thread;
+    uint32_t stop;
+    /* What the NIC has seen. */
+    uint8_t *seen;       /* per token, how often */
+    uint32_t wqes, bbs, rings, empty_rings, received;
+    uint32_t ci, rq_ci, pi; /* WQEBBs executed, receives taken, CQEs written */
+    bool failed;
+    char wrong[160]; /* the first thing that is not as it must be */
+};
+
+void rig_start(struct rig *r, struct gw_exec *exec, const struct rig_opts *o);
+/* Stops the NIC and frees everything; what it saw stays. */
+void rig_stop(struct rig *r);
+/* rig_stop without the seen array: call when done with it. */
+void rig_free(struct rig *r);
+
+#define RIG_QPN 0x4711u
+
+#endif
