@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <gpuwire/error.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -46,10 +48,14 @@ struct gw_tensor_info {
     uint64_t bytes;
 };
 
+struct gw_exec;
+
 struct gw_plan_options {
-    uint32_t place;   /* enum gw_place */
-    uint32_t threads; /* CPU: threads that one run uses, the caller among them; 0 means 1 */
-    uint32_t device;  /* GPU: CUDA's number of it */
+    uint32_t place;       /* enum gw_place */
+    uint32_t threads;     /* CPU: threads that one run uses, the caller among them; 0 means 1 */
+    uint32_t device;      /* GPU, when exec is NULL: CUDA's number of it */
+    struct gw_exec *exec; /* GPU: where the plan's memory and kernels lie; NULL makes one for the plan. It outlives the
+                             plan. A CPU executor with 128 lanes or more runs the same kernels, slowly: for tests. */
 };
 
 /*
@@ -72,47 +78,47 @@ struct gw_plan;
  * truncated. -ENOTSUP: it is sound and asks for something we lack (the line names the node and the operator).
  * -ENOMEM.
  */
-int gw_model_open(const char *path, struct gw_model **model, char *err, size_t errlen);
+GW_API int gw_model_open(const char *path, struct gw_model **model, char *err, size_t errlen);
 
 /* The same from memory, which is not kept; `file` names it in messages. */
-int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model, char *err,
-                        size_t errlen);
+GW_API int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model, char *err,
+                               size_t errlen);
 
 /* Frees a model; its plans must be gone. NULL is allowed. */
-void gw_model_close(struct gw_model *model);
+GW_API void gw_model_close(struct gw_model *model);
 
 /* How many inputs and outputs; the i-th one, or NULL when there are fewer. Order as in the file. */
-uint32_t gw_model_inputs(const struct gw_model *model);
-uint32_t gw_model_outputs(const struct gw_model *model);
-const struct gw_tensor_info *gw_model_input(const struct gw_model *model, uint32_t i);
-const struct gw_tensor_info *gw_model_output(const struct gw_model *model, uint32_t i);
+GW_API uint32_t gw_model_inputs(const struct gw_model *model);
+GW_API uint32_t gw_model_outputs(const struct gw_model *model);
+GW_API const struct gw_tensor_info *gw_model_input(const struct gw_model *model, uint32_t i);
+GW_API const struct gw_tensor_info *gw_model_output(const struct gw_model *model, uint32_t i);
 
 /* The name of the back-end that opened it ("onnx"). */
-const char *gw_model_kind(const struct gw_model *model);
+GW_API const char *gw_model_kind(const struct gw_model *model);
 
 /*
- * Makes a plan. With GW_PLACE_GPU it makes the device current for the calling thread, uploads the weights,
- * allocates the arena and loads every kernel, and so must be called before a resident kernel is started.
- * -ENODEV: no such GPU, or built without CUDA. -ENOTSUP: an operator this place lacks. -ENOMEM.
+ * Makes a plan. With GW_PLACE_GPU it uploads the weights, allocates the arena and runs the model once on zeros, which
+ * loads every kernel: so it must be called, and the plan freed, while no resident kernel runs.
+ * -ENODEV: no such GPU, or built without CUDA. -ENOTSUP: an operator this place lacks. -ENOMEM. -EIO.
  */
-int gw_plan_create(const struct gw_model *model, const struct gw_plan_options *options, struct gw_plan **plan, char *err,
-                   size_t errlen);
-void gw_plan_free(struct gw_plan *plan);
+GW_API int gw_plan_create(const struct gw_model *model, const struct gw_plan_options *options, struct gw_plan **plan,
+                          char *err, size_t errlen);
+GW_API void gw_plan_free(struct gw_plan *plan);
 
 /* Bytes of weights and of arena that the plan holds, and how many steps (CPU) or kernels (GPU) one run takes. */
 struct gw_plan_stats {
     uint64_t weight_bytes, arena_bytes;
     uint32_t steps;
 };
-void gw_plan_stats(const struct gw_plan *plan, struct gw_plan_stats *stats);
+GW_API void gw_plan_stats(const struct gw_plan *plan, struct gw_plan_stats *stats);
 
 /*
  * Runs the model once on host memory and returns when the outputs are there: in[i] and out[i] belong to
  * gw_model_input(i) and gw_model_output(i), are `bytes` long, aligned to GW_MODEL_ALIGN, and no output overlaps
- * anything else. On a GPU plan the tensors are copied there and back, on a stream of the plan's own.
+ * anything else. On a GPU plan the tensors are copied there and back, on the executor's stream.
  * -EINVAL: a misaligned or NULL address. -EIO: the back-end failed.
  */
-int gw_plan_run(struct gw_plan *plan, const void *const in[], void *const out[]);
+GW_API int gw_plan_run(struct gw_plan *plan, const void *const in[], void *const out[]);
 
 /*
  * GPU plans: puts the model's kernels into `stream` (a cudaStream_t), which may be capturing. Kernels only: no copies,
@@ -121,8 +127,8 @@ int gw_plan_run(struct gw_plan *plan, const void *const in[], void *const out[])
  * kernels run. The plan must outlive every graph that holds its kernels, and two runs of it must not overlap in time.
  * -EINVAL as above (indirect addresses cannot be checked). -ENOTSUP: a CPU plan. -EIO: a launch failed.
  */
-int gw_plan_enqueue(struct gw_plan *plan, void *stream, const void *const in[], void *const out[]);
-int gw_plan_enqueue_indirect(struct gw_plan *plan, void *stream, const struct gw_plan_io *io);
+GW_API int gw_plan_enqueue(struct gw_plan *plan, void *stream, const void *const in[], void *const out[]);
+GW_API int gw_plan_enqueue_indirect(struct gw_plan *plan, void *stream, const struct gw_plan_io *io);
 
 /*
  * A back-end: what stands behind the calls above, with the same meanings and errors. `model` and `plan` are the
@@ -144,7 +150,7 @@ struct gw_model_backend {
 };
 
 /* The importer of this library: ONNX files, fp32. */
-const struct gw_model_backend *gw_model_onnx(void);
+GW_API const struct gw_model_backend *gw_model_onnx(void);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where each intermediate result lies: two that are needed at the same time never overlap, others may. */
+#ifndef GW_MODEL_ARENA_H
+#define GW_MODEL_ARENA_H
+
+#include <stddef.h>
+
+#define GWM_ARENA_ALIGN 256
+
+struct gwm_span {
+    size_t bytes;
+    int first, last; /* steps: written first, read last */
+    size_t offset;   /* the answer, a multiple of GWM_ARENA_ALIGN */
+};
+
+/*
+ * Places the spans that have bytes and sets *total to the size of the arena. Largest first, each at the lowest free
+ * offset. -ENOMEM, or -EOVERFLOW when the total is more than a size can be.
+ */
+int gwm_arena_plan(struct gwm_span *span, size_t n, size_t *total);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One convolution kernel, for tiles of CONV_M channels by CONV_N positions; included once per tile size, with CONV_NAME and
+ * the part of the tile that one thread sums up, CONV_TM × CONV_TN (each 4 or 8), defined. 128 threads.
+ *
+ * Each round brings GWM_CONV_STEP taps of weights and pixels into shared memory while the round before is multiplied: two
+ * buffers, so one barrier per round. Sums stay in fp32 registers.
+ */
+#define CONV_CAT_(a, b) a##b
+#define CONV_CAT(a, b)  CONV_CAT_(a, b)
+#define CONV_SHARED     CONV_CAT(CONV_NAME, _shared)
+#define CONV_REGS       CONV_CAT(CONV_NAME, _regs)
+#define CONV_LOADER     CONV_CAT(CONV_NAME, _loader)
+#define CONV_KERNEL(name) GW_KERNEL(name, struct gwm_conv_args, a) /* expands the name */
+#define CONV_X          (GWM_CONV_STEP * CONV_N / GWM_CONV_THREADS) /* pixels and weights that a thread loads per round */
+#define CONV_W          (GWM_CONV_STEP * CONV_M / GWM_CONV_THREADS)
+
+struct CONV_SHARED {
+    struct gwm_f4 w[2][GWM_CONV_STEP][CONV_M / 4];
+    struct gwm_f4 x[2][GWM_CONV_STEP][CONV_N / 4];
+};
+
+struct CONV_REGS {
+    float w[CONV_W], x[CONV_X];
+};
+
+/* A thread loads pixels for one position only, so that its window is computed once. */
+struct CONV_LOADER {
+    const float *w, *x;
+    int32_t row, col; /* of the window's corner; row is far outside for positions past the end */
+};
+
+GW_DEV void CONV_CAT(CONV_NAME, _load)(const struct gwm_conv_args *a, const struct CONV_LOADER *l, int32_t tap,
+                                       struct CONV_REGS *r)
+{
+    int32_t i, tid = (int32_t)gw_thread_idx();
+
+    GWM_UNROLL
+    for (i = 0; i < CONV_W; i++) {
+        int32_t e = tid + i * GWM_CONV_THREADS;
+        r->w[i] = l->w[(size_t)(tap + e / CONV_M) * (size_t)a->mpad + (size_t)(e % CONV_M)];
+    }
+    GWM_UNROLL
+    for (i = 0; i < CONV_X; i++) {
+        struct gwm_tap t = a->tap[tap + tid / CONV_N + i * (GWM_CONV_THREADS / CONV_N)];
+        int inside = (uint32_t)(l->row + t.row) < (uint32_t)a->h && (uint32_t)(l->col + t.col) < (uint32_t)a->w;
+        r->x[i] = inside ? l->x[t.offset + l->row * a->w + l->col] : 0.0f;
+    }
+}
+
+GW_DEV void CONV_CAT(CONV_NAME, _put)(struct CONV_SHARED *s, int32_t which, const struct CONV_REGS *r)
+{
+    int32_t i, tid = (int32_t)gw_thread_idx();
+    float *w = (float *)s->w[which], *x = (float *)s->x[which];
+
+    GWM_UNROLL
+    for (i = 0; i < CONV_W; i++) w[tid + i * GWM_CONV_THREADS] = r->w[i];
+    GWM_UNROLL
+    for (i = 0; i < CONV_X; i++) x[tid + i * GWM_CONV_THREADS] = r->x[i];
+}
+
+/* Where in a tile's side of `size` a thread's i-th of 4 or 8 rows lies: 4 together, and 4 half the tile on, so that
+ * neighbouring threads read neighbouring words of shared memory. */
+GW_DEV int32_t CONV_CAT(CONV_NAME, _place)(int32_t thread, int32_t i, int32_t size)
+{
+    return thread * 4 + i % 4 + i / 4 * (size / 2);
+}
+
+GW_DEV void CONV_CAT(CONV_NAME, _multiply)(const struct CONV_SHARED *s, int32_t which, float sum[CONV_TM][CONV_TN])
+{
+    int32_t tx = (int32_t)gw_thread_idx() % (CONV_N / CONV_TN), ty = (int32_t)gw_thread_idx() / (CONV_N / CONV_TN);
+    int32_t k, i, j;
+
+    GWM_UNROLL
+    for (k = 0; k < GWM_CONV_STEP; k++) {
+        float w[CONV_TM], x[CONV_TN];
+        GWM_UNROLL
+        for (i = 0; i < CONV_TM / 4; i++) {
+            struct gwm_f4 v = s->w[which][k][ty + i * (CONV_M / 8)];
+            w[4 * i] = v.x, w[4 * i + 1] = v.y, w[4 * i + 2] = v.z, w[4 * i + 3] = v.w;
+        }
+        GWM_UNROLL
+        for (i = 0; i < CONV_TN / 4; i++) {
+            struct gwm_f4 v = s->x[which][k][tx + i * (CONV_N / 8)];
+            x[4 * i] = v.x, x[4 * i + 1] = v.y, x[4 * i + 2] = v.z, x[4 * i + 3] = v.w;
+        }
+        GWM_UNROLL
+        for (i = 0; i < CONV_TM; i++) {
+            GWM_UNROLL
+            for (j = 0; j < CONV_TN; j++) sum[i][j] += w[i] * x[j];
+        }
+    }
+}
+
+CONV_KERNEL(CONV_NAME)
+{
+    GW_SHARED(struct CONV_SHARED, s);
+    struct gwm_conv_place at = gwm_conv_place(a);
+    int32_t tid = (int32_t)gw_thread_idx(), i, j, which = 0, tap = at.split * a->taps_per_split;
+    int32_t end = tap + a->taps_per_split < a->taps ? tap + a->taps_per_split : a->taps;
+    int32_t position = at.tile_n * CONV_N + tid % CONV_N;
+    struct CONV_LOADER l;
+    struct CONV_REGS r;
+    float sum[CONV_TM][CONV_TN];
+
+    l.w = a->weight + (size_t)at.group * (size_t)a->taps * (size_t)a->mpad + at.tile_m * CONV_M;
+    l.x = gwm_at(&a->x) + (at.n * a->group + at.group) * (a->c / a->group) * a->h * a->w;
+    l.row = position < a->oh * a->ow ? position / a->ow * a->sh - a->top : GWM_NO_TAP / 2;
+    l.col = position % a->ow * a->sw - a->left;
+    GWM_UNROLL
+    for (i = 0; i < CONV_TM; i++) {
+        GWM_UNROLL
+        for (j = 0; j < CONV_TN; j++) sum[i][j] = 0;
+    }
+    CONV_CAT(CONV_NAME, _load)(a, &l, tap, &r);
+    CONV_CAT(CONV_NAME, _put)(s, 0, &r);
+    gw_syncthreads();
+    for (; tap < end; tap += GWM_CONV_STEP, which ^= 1) {
+        int more = tap + GWM_CONV_STEP < end;
+        if (more) CONV_CAT(CONV_NAME, _load)(a, &l, tap + GWM_CONV_STEP, &r);
+        CONV_CAT(CONV_NAME, _multiply)(s, which, sum);
+        if (more) CONV_CAT(CONV_NAME, _put)(s, which ^ 1, &r);
+        gw_syncthreads();
+    }
+    GWM_UNROLL
+    for (i = 0; i < CONV_TM; i++) {
+        int32_t m = at.tile_m * CONV_M + CONV_CAT(CONV_NAME, _place)(tid / (CONV_N / CONV_TN), i, CONV_M);
+        GWM_UNROLL
+        for (j = 0; j < CONV_TN; j++) {
+            int32_t p = at.tile_n * CONV_N + CONV_CAT(CONV_NAME, _place)(tid % (CONV_N / CONV_TN), j, CONV_N);
+            if (m < a->oc / a->group && p < a->oh * a->ow) gwm_conv_store(a, &at, m, p, sum[i][j]);
+        }
+    }
+}
+
+#undef CONV_CAT_
+#undef CONV_CAT
+#undef CONV_SHARED
+#undef CONV_REGS
+#undef CONV_LOADER
+#undef CONV_KERNEL
+#undef CONV_X
+#undef CONV_W
+#undef CONV_NAME
+#undef CONV_M
+#undef CONV_N
+#undef CONV_TM
+#undef CONV_TN

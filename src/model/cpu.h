@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the CPU back-end: cpu.c keeps buffers and steps, cpu_dnnl.c adds steps that oneDNN executes. */
+#ifndef GW_MODEL_CPU_H
+#define GW_MODEL_CPU_H
+
+#include "src/model/arena.h"
+#include "src/model/place.h"
+
+enum gwm_buf_kind { GWM_BUF_ARENA, GWM_BUF_FIXED, GWM_BUF_IN, GWM_BUF_OUT };
+
+/* Memory that steps read and write. The first nvalue buffers are the graph's roots in C order. */
+struct gwm_buf {
+    enum gwm_buf_kind kind;
+    int index;             /* IN, OUT: which one */
+    void *fixed;           /* FIXED: constants */
+    struct gwm_span *span; /* ARENA; set when all buffers are known */
+    size_t bytes;
+    int first, last;       /* steps that use it; first is -1 before any */
+};
+
+struct gwm_prim;
+struct gwm_dnnl;
+
+struct gwm_step {
+    const struct gwm_node *node; /* own loops; or */
+    struct gwm_prim *prim;       /* a primitive of oneDNN */
+};
+
+struct gwm_cpu {
+    const struct gwm_graph *g;
+    struct gwm_buf *buf;
+    struct gwm_step *step;
+    int nbuf, cap_buf, nstep, cap_step;
+    bool *plain;        /* per root: written in C order by now */
+    const float **args; /* room for one node's inputs */
+    struct gwm_span *span;
+    char *arena;
+    size_t arena_bytes, weight_bytes;
+    int threads;
+    void (*set_threads)(int);
+    struct gwm_dnnl *dnnl;
+    const void *const *in; /* of the run under way */
+    void *const *out;
+};
+
+/* A new arena buffer, or step; its number, or -ENOMEM. */
+int gwm_cpu_buf(struct gwm_cpu *p, size_t bytes);
+int gwm_cpu_step(struct gwm_cpu *p, const struct gwm_node *node, struct gwm_prim *prim);
+/* The step made last uses a buffer. */
+void gwm_cpu_use(struct gwm_cpu *p, int buf);
+/* Where a buffer is in the run under way (before one: NULL for inputs and outputs). */
+void *gwm_cpu_at(const struct gwm_cpu *p, int buf);
+
+/*
+ * cpu_dnnl.c, the one file that knows oneDNN's API (2.6 and 3.x). Adding a node may add steps that change layouts.
+ * -ENOTSUP when oneDNN has nothing for it.
+ */
+int gwm_dnnl_new(struct gwm_cpu *p);
+void gwm_dnnl_free(struct gwm_dnnl *d);
+int gwm_dnnl_add(struct gwm_cpu *p, const struct gwm_node *n);
+/* Makes sure that a root's buffer in C order is written. */
+int gwm_dnnl_plain(struct gwm_cpu *p, int root);
+/* After the arena is there. */
+int gwm_dnnl_bind(struct gwm_cpu *p);
+int gwm_dnnl_run(struct gwm_cpu *p, struct gwm_prim *prim);
+
+#endif

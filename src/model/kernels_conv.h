@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolution kernels: tiles of a matrix product, in four sizes; the sum of split ones; the direct one. */
+#ifndef GW_MODEL_KERNELS_CONV_H
+#define GW_MODEL_KERNELS_CONV_H
+
+#include "src/model/kernels.h"
+
+struct gwm_f4 {
+    float x, y, z, w;
+} __attribute__((aligned(16)));
+
+/* Which tile a block is. */
+struct gwm_conv_place {
+    int32_t tile_n, tile_m, group, n, split;
+};
+
+GW_DEV struct gwm_conv_place gwm_conv_place(const struct gwm_conv_args *a)
+{
+    struct gwm_conv_place p;
+    int32_t b = (int32_t)gw_block_idx();
+
+    p.tile_n = b % a->tiles_n;
+    b /= a->tiles_n;
+    p.tile_m = b % a->tiles_m;
+    b /= a->tiles_m;
+    p.group = b % a->group;
+    b /= a->group;
+    p.n = b % a->n;
+    p.split = b / a->n;
+    return p;
+}
+
+/* Where channel oc, position p of picture n goes. */
+GW_DEV int32_t gwm_conv_target(const struct gwm_conv_args *a, int32_t n, int32_t oc, int32_t p)
+{
+    int32_t r = a->block, planes = a->oc / (r * r), plane, in_block, row, col;
+
+    if (r == 1) return (n * a->oc + oc) * a->oh * a->ow + p;
+    plane = a->block_first ? oc % planes : oc / (r * r);
+    in_block = a->block_first ? oc / planes : oc % (r * r);
+    row = p / a->ow * r + in_block / r;
+    col = p % a->ow * r + in_block % r;
+    return ((n * planes + plane) * a->oh * r + row) * a->ow * r + col;
+}
+
+GW_DEV void gwm_conv_store(const struct gwm_conv_args *a, const struct gwm_conv_place *at, int32_t m, int32_t p, float sum)
+{
+    int32_t oc = at->group * (a->oc / a->group) + m;
+
+    if (a->splits > 1) {
+        a->partial[(size_t)((at->split * a->n + at->n) * a->oc + oc) * (size_t)(a->oh * a->ow) + (size_t)p] = sum;
+        return;
+    }
+    gwm_at(&a->y)[gwm_conv_target(a, at->n, oc, p)] = gwm_activate(&a->act, sum + a->bias[oc]);
+}
+
+#define CONV_NAME gwm_conv_64x128
+#define CONV_M    64
+#define CONV_N    128
+#define CONV_TM   8
+#define CONV_TN   8
+#include "src/model/conv_tile.h"
+
+#define CONV_NAME gwm_conv_32x128
+#define CONV_M    32
+#define CONV_N    128
+#define CONV_TM   4
+#define CONV_TN   8
+#include "src/model/conv_tile.h"
+
+#define CONV_NAME gwm_conv_16x128
+#define CONV_M    16
+#define CONV_N    128
+#define CONV_TM   4
+#define CONV_TN   4
+#include "src/model/conv_tile.h"
+
+#define CONV_NAME gwm_conv_64x32
+#define CONV_M    64
+#define CONV_N    32
+#define CONV_TM   4
+#define CONV_TN   4
+#include "src/model/conv_tile.h"
+
+/* Adds the pieces in a fixed order, so that results do not depend on scheduling. */
+GW_KERNEL(gwm_conv_finish, struct gwm_finish_args, f)
+{
+    const struct gwm_conv_args *a = &f->conv;
+    int32_t i, s, positions = a->oh * a->ow, step = (int32_t)gw_global_dim();
+    float *y = gwm_at(&a->y);
+
+    for (i = (int32_t)gw_global_idx(); i < f->count; i += step) {
+        int32_t p = i % positions, oc = i / positions % a->oc, n = i / positions / a->oc;
+        float sum = a->bias[oc];
+        for (s = 0; s < a->splits; s++) sum += a->partial[(size_t)s * (size_t)f->count + (size_t)i];
+        y[gwm_conv_target(a, n, oc, p)] = gwm_activate(&a->act, sum);
+    }
+}
+
+GW_DEV float gwm_direct_sum(const struct gwm_window *w, const float *x, const float *weight, int32_t channels, int32_t oy,
+                            int32_t ox)
+{
+    int32_t c, ky, kx;
+    float sum = 0;
+
+    for (c = 0; c < channels; c++, x += w->h * w->w) {
+        for (ky = 0; ky < w->kh; ky++) {
+            int32_t iy = oy * w->sh - w->top + ky * w->dh;
+            for (kx = 0; kx < w->kw; kx++, weight++) {
+                int32_t ix = ox * w->sw - w->left + kx * w->dw;
+                if (iy >= 0 && iy < w->h && ix >= 0 && ix < w->w) sum += *weight * x[iy * w->w + ix];
+            }
+        }
+    }
+    return sum;
+}
+
+GW_KERNEL(gwm_conv_direct, struct gwm_direct_args, a)
+{
+    const struct gwm_window *w = &a->win;
+    int32_t i, per = w->c / a->group, step = (int32_t)gw_global_dim();
+    const float *x = gwm_at(&a->x);
+    float *y = gwm_at(&a->y);
+
+    for (i = (int32_t)gw_global_idx(); i < a->count; i += step) {
+        int32_t ox = i % w->ow, oy = i / w->ow % w->oh, oc = i / w->ow / w->oh % a->oc, n = i / w->ow / w->oh / a->oc;
+        int32_t first = n * w->c + oc / (a->oc / a->group) * per;
+        float sum = gwm_direct_sum(w, x + first * w->h * w->w, a->weight + (size_t)oc * (size_t)(per * w->kh * w->kw), per,
+                                   oy, ox);
+        y[i] = gwm_activate(&a->act, sum + a->bias[oc]);
+    }
+}
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public calls: files, argument checks, and the way to the back-end. */
+#include <gpuwire/model.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/model/graph.h"
+
+#define MAX_FILE ((size_t)1 << 30)
+
+struct gw_model {
+    const struct gw_model_backend *be;
+    void *impl;
+};
+
+struct gw_plan {
+    const struct gw_model_backend *be;
+    void *impl;
+    uint32_t nin, nout;
+};
+
+/* Everything that fails says why; this is for what has no words of its own. */
+static int explained(const struct gwm_msg *msg, int rc)
+{
+    if (rc < 0 && msg->text && msg->len && !*msg->text)
+        gwm_fail(msg, rc, "%s", rc == -ENOMEM ? "out of memory" : strerror(-rc));
+    return rc;
+}
+
+int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model, char *err,
+                        size_t errlen)
+{
+    const struct gwm_msg msg = {err, errlen, file};
+    struct gw_model *m = calloc(1, sizeof(*m));
+    int rc = m ? 0 : -ENOMEM;
+
+    *model = NULL;
+    if (err && errlen)
+        *err = '\0';
+    if (!rc && len > MAX_FILE)
+        rc = gwm_fail(&msg, -EFBIG, "larger than 1 GiB");
+    if (!rc) {
+        m->be = gw_model_onnx();
+        rc = m->be->load(bytes, len, file, &m->impl, err, errlen);
+    }
+    if (rc)
+        free(m);
+    else
+        *model = m;
+    return explained(&msg, rc);
+}
+
+/* The whole file in memory; its size, or an error. */
+static ssize_t read_file(int fd, const struct gwm_msg *msg, void **bytes)
+{
+    struct stat st;
+    size_t have = 0;
+    ssize_t n;
+
+    if (fstat(fd, &st))
+        return gwm_fail(msg, -errno, "%s", strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return gwm_fail(msg, S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL, "not a regular file");
+    if ((uint64_t)st.st_size > MAX_FILE)
+        return gwm_fail(msg, -EFBIG, "larger than 1 GiB");
+    char *p = malloc((size_t)st.st_size + 1);
+    if (!p)
+        return gwm_fail(msg, -ENOMEM, "out of memory");
+    while (have < (size_t)st.st_size && (n = read(fd, p + have, (size_t)st.st_size - have)) != 0) {
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            int code = -errno;
+            free(p);
+            return gwm_fail(msg, code, "%s", strerror(-code));
+        }
+        have += (size_t)n;
+    }
+    *bytes = p;
+    return (ssize_t)have;
+}
+
+int gw_model_open(const char *path, struct gw_model **model, char *err, size_t errlen)
+{
+    const struct gwm_msg msg = {err, errlen, path};
+    void *bytes = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    *model = NULL;
+    if (fd < 0)
+        return gwm_fail(&msg, -errno, "%s", strerror(errno));
+    ssize_t len = read_file(fd, &msg, &bytes);
+    close(fd);
+    if (len < 0)
+        return (int)len;
+    int rc = gw_model_open_bytes(bytes, (size_t)len, path, model, err, errlen);
+    free(bytes);
+    return rc;
+}
+
+void gw_model_close(struct gw_model *m)
+{
+    if (!m)
+        return;
+    m->be->unload(m->impl);
+    free(m);
+}
+
+uint32_t gw_model_inputs(const struct gw_model *m)
+{
+    return m->be->count(m->impl, 0);
+}
+
+uint32_t gw_model_outputs(const struct gw_model *m)
+{
+    return m->be->count(m->impl, 1);
+}
+
+const struct gw_tensor_info *gw_model_input(const struct gw_model *m, uint32_t i)
+{
+    return i < gw_model_inputs(m) ? m->be->info(m->impl, 0, i) : NULL;
+}
+
+const struct gw_tensor_info *gw_model_output(const struct gw_model *m, uint32_t i)
+{
+    return i < gw_model_outputs(m) ? m->be->info(m->impl, 1, i) : NULL;
+}
+
+const char *gw_model_kind(const struct gw_model *m)
+{
+    return m->be->name;
+}
+
+int gw_plan_create(const struct gw_model *m, const struct gw_plan_options *options, struct gw_plan **plan, char *err,
+                   size_t errlen)
+{
+    static const struct gw_plan_options cpu = {.place = GW_PLACE_CPU};
+    const struct gwm_msg msg = {err, errlen, "plan"};
+    struct gw_plan *p = calloc(1, sizeof(*p));
+
+    *plan = NULL;
+    if (err && errlen)
+        *err = '\0';
+    if (!p)
+        return explained(&msg, -ENOMEM);
+    p->be = m->be;
+    p->nin = gw_model_inputs(m);
+    p->nout = gw_model_outputs(m);
+    int rc = m->be->plan(m->impl, options ? options : &cpu, &p->impl, err, errlen);
+    if (rc)
+        free(p);
+    else
+        *plan = p;
+    return explained(&msg, rc);
+}
+
+void gw_plan_free(struct gw_plan *p)
+{
+    if (!p)
+        return;
+    p->be->plan_free(p->impl);
+    free(p);
+}
+
+void gw_plan_stats(const struct gw_plan *p, struct gw_plan_stats *stats)
+{
+    p->be->stats(p->impl, stats);
+}
+
+static int aligned(const void *p)
+{
+    return p && (uintptr_t)p % GW_MODEL_ALIGN == 0;
+}
+
+static int check(const struct gw_plan *p, const void *const in[], void *const out[])
+{
+    for (uint32_t i = 0; i < p->nin; i++)
+        if (!aligned(in[i]))
+            return -EINVAL;
+    for (uint32_t i = 0; i < p->nout; i++)
+        if (!aligned(out[i]))
+            return -EINVAL;
+    return 0;
+}
+
+int gw_plan_run(struct gw_plan *p, const void *const in[], void *const out[])
+{
+    int rc = check(p, in, out);
+
+    return rc ? rc : p->be->run(p->impl, in, out);
+}
+
+int gw_plan_enqueue(struct gw_plan *p, void *stream, const void *const in[], void *const out[])
+{
+    int rc = check(p, in, out);
+
+    return rc ? rc : p->be->enqueue(p->impl, stream, in, out);
+}
+
+int gw_plan_enqueue_indirect(struct gw_plan *p, void *stream, const struct gw_plan_io *io)
+{
+    return io ? p->be->enqueue_indirect(p->impl, stream, io) : -EINVAL;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Strides: how boxes of elements are copied and repeated. */
+#include "src/model/graph.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void dense_strides(const int32_t *dims, uint32_t rank, int32_t *stride)
+{
+    int32_t n = 1;
+
+    for (uint32_t i = rank; i-- > 0;) {
+        stride[i] = n;
+        n *= dims[i] ? dims[i] : 1;
+    }
+}
+
+/* Merges dimension i into i+1 where both strided views step through them as through one; drops sides of 1. */
+static int32_t merge(int32_t rank, int32_t *dims, int32_t *a, int32_t *b)
+{
+    int32_t out = 0;
+
+    for (int32_t i = 0; i < rank; i++) {
+        if (dims[i] == 1)
+            continue;
+        if (out && a[out - 1] == a[i] * dims[i] && b[out - 1] == b[i] * dims[i]) {
+            dims[out - 1] *= dims[i];
+            a[out - 1] = a[i];
+            b[out - 1] = b[i];
+            continue;
+        }
+        dims[out] = dims[i];
+        a[out] = a[i];
+        b[out] = b[i];
+        out++;
+    }
+    if (!out) { /* a single element */
+        dims[0] = 1;
+        a[0] = b[0] = 0;
+        out = 1;
+    }
+    return out;
+}
+
+void gwm_move_permute(struct gwm_move *m, const int32_t *dims, uint32_t rank, const int32_t *perm)
+{
+    int32_t stride[GW_MODEL_MAX_RANK];
+
+    memset(m, 0, sizeof(*m));
+    dense_strides(dims, rank, stride);
+    for (uint32_t i = 0; i < rank; i++) {
+        m->dims[i] = dims[perm[i]];
+        m->from[i] = stride[perm[i]];
+    }
+    dense_strides(m->dims, rank, m->to);
+    m->rank = merge(rank, m->dims, m->from, m->to);
+}
+
+void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struct gwm_shape *dst, const int32_t *at)
+{
+    memset(m, 0, sizeof(*m));
+    dense_strides(box->d, box->rank, m->from);
+    dense_strides(dst->d, dst->rank, m->to);
+    for (uint32_t i = 0; i < box->rank; i++) {
+        m->dims[i] = box->d[i];
+        m->offset += at[i] * m->to[i];
+    }
+    m->rank = merge(box->rank, m->dims, m->from, m->to);
+}
+
+int gwm_broadcast(struct gwm_broadcast *bc, struct gwm_shape *out, const struct gwm_shape *a, const struct gwm_shape *b)
+{
+    int32_t sa[GW_MODEL_MAX_RANK], sb[GW_MODEL_MAX_RANK];
+    uint32_t rank = a->rank > b->rank ? a->rank : b->rank;
+
+    memset(bc, 0, sizeof(*bc));
+    memset(out, 0, sizeof(*out));
+    dense_strides(a->d, a->rank, sa);
+    dense_strides(b->d, b->rank, sb);
+    for (uint32_t i = 0; i < rank; i++) {
+        int ia = (int)i - (int)(rank - a->rank), ib = (int)i - (int)(rank - b->rank);
+        int32_t da = ia < 0 ? 1 : a->d[ia], db = ib < 0 ? 1 : b->d[ib];
+        if (da != db && da != 1 && db != 1)
+            return -EINVAL;
+        bc->dims[i] = da == 1 ? db : da;
+        bc->a[i] = da == 1 ? 0 : sa[ia];
+        bc->b[i] = db == 1 ? 0 : sb[ib];
+        out->d[i] = bc->dims[i];
+    }
+    out->rank = rank;
+    if (gwm_count(out) < 0)
+        return -EOVERFLOW;
+    bc->rank = merge((int32_t)rank, bc->dims, bc->a, bc->b);
+    return 0;
+}

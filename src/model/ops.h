@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between import.c, which walks the file's nodes, and ops_*.c, which turn each into values and nodes of the graph. */
+#ifndef GW_MODEL_OPS_H
+#define GW_MODEL_OPS_H
+
+#include "onnx.pb-c.h"
+#include "src/model/graph.h"
+
+#define GWM_MAX_INPUTS 4096 /* of one node (Concat) */
+
+struct gwm_names;
+
+/* The import under way, and the node at hand. */
+struct gwm_import {
+    struct gwm_graph *g;
+    const struct gwm_msg *msg;
+    struct gwm_names *names;
+    int64_t opset;
+    const Onnx__NodeProto *node;
+    const int *in; /* values, -1 for an input left out */
+    uint32_t nin;
+};
+
+struct gwm_operator {
+    const char *name;
+    uint32_t min_in, max_in;
+    bool ints;         /* takes integer constants as its first input */
+    const char *attrs; /* the attributes it knows, each followed by a space */
+    int (*import)(struct gwm_import *im);
+};
+
+/* Ended by a NULL name. */
+extern const struct gwm_operator gwm_ops_window[], gwm_ops_math[], gwm_ops_shape[];
+
+/* "FILE: node 'NAME' (TYPE): …" */
+int gwm_op_fail(const struct gwm_import *im, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/*
+ * Attributes of the node at hand. 1 when it is there, 0 when not (*out is untouched), negative when it is of another type.
+ * gwm_attr_ints returns the count or -ENOENT; a list longer than max is an error.
+ */
+int gwm_attr_int(const struct gwm_import *im, const char *name, int64_t *out);
+int gwm_attr_float(const struct gwm_import *im, const char *name, float *out);
+int gwm_attr_string(const struct gwm_import *im, const char *name, char *out, size_t size);
+int gwm_attr_ints(const struct gwm_import *im, const char *name, int64_t *out, int max);
+const Onnx__AttributeProto *gwm_attr(const struct gwm_import *im, const char *name);
+
+/* Input i of the node at hand, NULL when left out. The pointer is good until a value is made. */
+const struct gwm_value *gwm_in(const struct gwm_import *im, uint32_t i);
+
+/* Input i as integer constants; their count, -ENOENT when left out, or another error. */
+int gwm_in_ints(const struct gwm_import *im, uint32_t i, int64_t *out, int max);
+
+/* Input i as float constants of `count` elements; NULL when it is not that. */
+const float *gwm_in_floats(const struct gwm_import *im, uint32_t i, int32_t count);
+
+/* An axis in [-rank, rank) made positive, or an error. */
+int gwm_axis(const struct gwm_import *im, int64_t axis, uint32_t rank);
+
+/* A new node and the value it makes; the node's number. An empty name is an intermediate value. */
+int gwm_emit(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin, const struct gwm_shape *out,
+             const char *name);
+/* To be called when the node is complete: evaluates it if all its inputs are constants. Returns its value. */
+int gwm_settle(struct gwm_import *im, int node);
+/* A constant; data is copied when not NULL, else *room is where to write it. */
+int gwm_const(struct gwm_import *im, enum gwm_dtype dtype, const struct gwm_shape *shape, const void *data, void **room);
+/* Another shape for the same elements. */
+int gwm_reshape(struct gwm_import *im, int of, const struct gwm_shape *shape);
+
+/* Says that the node's first output is this value (or that an error happened: negative values are passed on). */
+int gwm_result(struct gwm_import *im, int value);
+
+/* tensor.c: a tensor of the file becomes a constant; its number. */
+int gwm_tensor(struct gwm_import *im, const Onnx__TensorProto *t);
+const char *gwm_type_name(int32_t data_type);
+
+/* wire.c: is this a well-formed message of that type? -EBADMSG, or -ELOOP when nested too deeply. */
+int gwm_wire_check(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t len);
+
+#endif

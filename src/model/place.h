@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The two places a graph can be planned for. A plan keeps pointers into the graph, which must outlive it. */
+#ifndef GW_MODEL_PLACE_H
+#define GW_MODEL_PLACE_H
+
+#include "src/model/graph.h"
+
+struct gwm_cpu;
+struct gwm_gpu;
+
+/* cpu.c: own loops and oneDNN (cpu_dnnl.c). threads 0 means 1. */
+int gwm_cpu_plan(const struct gwm_graph *g, uint32_t threads, struct gwm_cpu **plan, const struct gwm_msg *msg);
+void gwm_cpu_free(struct gwm_cpu *p);
+void gwm_cpu_stats(const struct gwm_cpu *p, struct gw_plan_stats *s);
+int gwm_cpu_run(struct gwm_cpu *p, const void *const in[], void *const out[]);
+
+/* gpu.c: own kernels (kernels.h), launched on an executor, or put into a stream of its GPU. */
+int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, struct gwm_gpu **plan,
+                 const struct gwm_msg *msg);
+void gwm_gpu_free(struct gwm_gpu *p);
+void gwm_gpu_stats(const struct gwm_gpu *p, struct gw_plan_stats *s);
+int gwm_gpu_run(struct gwm_gpu *p, const void *const in[], void *const out[]);
+/* The addresses are in[] and out[], or, when io is given, what *io says when the kernels run. */
+int gwm_gpu_enqueue(struct gwm_gpu *p, void *stream, const void *const in[], void *const out[],
+                    const struct gw_plan_io *io);
+
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every operator, in a couple of forms, and small whole networks: results against those of ONNX Runtime.
+ *
+ *     test_model_golden [--exec cpu|gpu|kernels] [NAME]
+ *
+ * cpu: oneDNN and own loops. gpu: own kernels, direct, and once more with indirect addresses; exit code 77 without a GPU.
+ * kernels: the GPU's kernels on CPU threads.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/exec.h>
+#include <gpuwire/model.h>
+
+#include "src/model/npy.h"
+#include "tests/model/pack.h"
+
+#define TOLERANCE 1e-4 /* of the tensor's largest magnitude */
+
+struct setup {
+    const char *which, *only;
+    struct gw_exec *exec;
+    int failed, passed;
+    double worst;
+};
+
+struct sample {
+    char name[128];
+    const void *onnx;
+    size_t len;
+    uint32_t nin, nout;
+    struct pack_tensor in[16], out[16];
+};
+
+static void read_sample(struct pack *p, struct sample *s)
+{
+    pack_text(p, s->name, sizeof(s->name));
+    s->onnx = pack_blob(p, &s->len);
+    s->nin = pack_u32(p);
+    for (uint32_t i = 0; i < s->nin; i++) pack_tensor(p, &s->in[i]);
+    s->nout = pack_u32(p);
+    for (uint32_t i = 0; i < s->nout; i++) pack_tensor(p, &s->out[i]);
+}
+
+static void free_sample(struct sample *s)
+{
+    for (uint32_t i = 0; i < s->nin; i++) free(s->in[i].data);
+    for (uint32_t i = 0; i < s->nout; i++) free(s->out[i].data);
+}
+
+static int fail(struct setup *t, const struct sample *s, const char *what, const char *why)
+{
+    printf("FAILED %s: %s: %s\n", s->name, what, why);
+    t->failed++;
+    return -1;
+}
+
+static int check_info(struct setup *t, const struct sample *s, const struct gw_tensor_info *info,
+                      const struct pack_tensor *want)
+{
+    char why[128];
+
+    if (info->dtype != GW_DTYPE_F32 || info->rank != want->rank || info->bytes != want->count * 4) {
+        snprintf(why, sizeof(why), "%s: rank %u, %zu bytes; expected rank %u, %zu bytes", info->name, info->rank,
+                 (size_t)info->bytes, want->rank, want->count * 4);
+        return fail(t, s, "shape", why);
+    }
+    for (uint32_t i = 0; i < info->rank; i++)
+        if (info->dims[i] != want->dims[i])
+            return fail(t, s, "shape", info->name);
+    return 0;
+}
+
+static int compare(struct setup *t, const struct sample *s, float *const got[], const char *what)
+{
+    char why[160];
+
+    for (uint32_t i = 0; i < s->nout; i++) {
+        struct gw_tensor_diff d;
+        gw_tensor_compare(got[i], s->out[i].data, s->out[i].count, TOLERANCE, &d);
+        if (d.worst > t->worst)
+            t->worst = d.worst;
+        if (!d.wrong)
+            continue;
+        snprintf(why, sizeof(why), "output %u: %zu of %zu differ, the worst by %.2g; [%zu] is %g, expected %g", i, d.wrong,
+                 s->out[i].count, d.worst, d.first, got[i][d.first], s->out[i].data[d.first]);
+        return fail(t, s, what, why);
+    }
+    return 0;
+}
+
+/* Device memory for all tensors and the block of addresses; enqueue, and read back. */
+static int run_indirect(struct setup *t, const struct sample *s, struct gw_plan *plan, float *const got[])
+{
+    struct gw_mem io = {0}, mem[32] = {{0}};
+    uint32_t n = 0;
+    int rc = gw_mem_alloc(t->exec, GW_MEM_HOST, sizeof(struct gw_plan_io), &io);
+
+    for (uint32_t i = 0; i < s->nin && !rc; i++, n++) {
+        rc = gw_mem_alloc(t->exec, GW_MEM_DEVICE, s->in[i].count * 4, &mem[n]);
+        if (!rc)
+            rc = gw_copy_in(t->exec, mem[n].dev, s->in[i].data, s->in[i].count * 4);
+        if (!rc)
+            ((struct gw_plan_io *)io.host)->in[i] = mem[n].dev;
+    }
+    for (uint32_t i = 0; i < s->nout && !rc; i++, n++) {
+        rc = gw_mem_alloc(t->exec, GW_MEM_DEVICE, s->out[i].count * 4, &mem[n]);
+        if (!rc)
+            ((struct gw_plan_io *)io.host)->out[i] = mem[n].dev;
+    }
+    if (!rc)
+        rc = gw_plan_enqueue_indirect(plan, gw_exec_stream(t->exec), (struct gw_plan_io *)io.dev);
+    if (!rc)
+        rc = gw_exec_sync(t->exec, gw_deadline(10000000000u));
+    for (uint32_t i = 0; i < s->nout && !rc; i++)
+        rc = gw_copy_out(t->exec, got[i], mem[s->nin + i].dev, s->out[i].count * 4);
+    for (uint32_t i = 0; i < n; i++) gw_mem_free(&mem[i]);
+    gw_mem_free(&io);
+    return rc ? fail(t, s, "indirect", gw_last_error()) : compare(t, s, got, "indirect");
+}
+
+static int run_plan(struct setup *t, const struct sample *s, struct gw_plan *plan)
+{
+    const void *in[16];
+    float *got[16];
+    void *out[16];
+    int rc = 0;
+
+    for (uint32_t i = 0; i < s->nin; i++) in[i] = s->in[i].data;
+    for (uint32_t i = 0; i < s->nout; i++) {
+        out[i] = got[i] = aligned_alloc(64, (s->out[i].count * 4 + 64) / 64 * 64);
+        memset(got[i], 0xff, s->out[i].count * 4);
+    }
+    for (int round = 0; round < 2 && !rc; round++) { /* the second sees what the first left in the arena */
+        rc = gw_plan_run(plan, in, out);
+        rc = rc ? fail(t, s, "run", strerror(-rc)) : compare(t, s, got, "run");
+    }
+    if (!rc && t->exec) {
+        for (uint32_t i = 0; i < s->nout; i++) memset(got[i], 0xff, s->out[i].count * 4);
+        rc = run_indirect(t, s, plan, got);
+    }
+    for (uint32_t i = 0; i < s->nout; i++) free(got[i]);
+    return rc;
+}
+
+static int run_sample(struct setup *t, const struct sample *s)
+{
+    struct gw_plan_options o = {.place = t->exec ? GW_PLACE_GPU : GW_PLACE_CPU, .exec = t->exec};
+    char err[GW_MODEL_ERR] = "";
+    struct gw_model *m;
+    struct gw_plan *plan = NULL;
+    int rc = 0;
+
+    if (gw_model_open_bytes(s->onnx, s->len, s->name, &m, err, sizeof(err)))
+        return fail(t, s, "open", err);
+    if (gw_model_inputs(m) != s->nin || gw_model_outputs(m) != s->nout)
+        rc = fail(t, s, "open", "another number of inputs or outputs");
+    for (uint32_t i = 0; i < s->nin && !rc; i++) rc = check_info(t, s, gw_model_input(m, i), &s->in[i]);
+    for (uint32_t i = 0; i < s->nout && !rc; i++) rc = check_info(t, s, gw_model_output(m, i), &s->out[i]);
+    if (!rc && gw_plan_create(m, &o, &plan, err, sizeof(err)))
+        rc = fail(t, s, "plan", err);
+    if (!rc)
+        rc = run_plan(t, s, plan);
+    gw_plan_free(plan);
+    gw_model_close(m);
+    t->passed += !rc;
+    return rc;
+}
+
+static int run_all(struct setup *t)
+{
+    struct pack p;
+
+    if (pack_open(&p, "goldens.bin"))
+        return 1;
+    while (p.at < p.len) {
+        static struct sample s;
+        read_sample(&p, &s);
+        if (!t->only || strstr(s.name, t->only))
+            run_sample(t, &s);
+        free_sample(&s);
+    }
+    pack_close(&p);
+    printf("measured: %d models right on %s, %d wrong; worst difference %.2g of the largest magnitude\n", t->passed, t->which,
+           t->failed, t->worst);
+    return t->failed || !t->passed;
+}
+
+int main(int argc, char **argv)
+{
+    struct setup t = {.which = "cpu"};
+    struct gw_exec_opts lanes = {.lanes = 256, .blocks = 1};
+    char why[256];
+
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--exec") && i + 1 < argc)
+            t.which = argv[++i];
+        else
+            t.only = argv[i];
+    }
+    if (!strcmp(t.which, "gpu") && !gw_exec_gpu_available(why, sizeof(why))) {
+        printf("skipped: %s\n", why);
+        return 77;
+    }
+    if (strcmp(t.which, "cpu") &&
+        gw_exec_create(strcmp(t.which, "gpu") ? "cpu" : "gpu", strcmp(t.which, "gpu") ? &lanes : NULL, &t.exec)) {
+        printf("FAILED %s\n", gw_last_error());
+        return 1;
+    }
+    int rc = run_all(&t);
+    if (t.exec)
+        gw_exec_destroy(t.exec);
+    return rc;
+}
