@@ -279,7 +279,7 @@ static void test_deaf(void **state)
     struct gw_loop *loop = new_loop();
 
     (void)state;
-    args.limit = 1500u * (uint64_t)MS;
+    args.limit = 1200u * (uint64_t)MS;
     add(loop, &loop_deaf_kernel, 1, 1);
     must(gw_loop_start(loop), "gw_loop_start");
     assert_int_equal(gw_loop_destroy(loop), -EBUSY);
