@@ -24,8 +24,7 @@ static void complete(struct rig *r, struct gw_mlx5_wc *wc)
 
     wc->qpn = RIG_QPN;
     last = gw_mlx5_cqe_build(cqe, wc, r->pi, r->o.cqes);
-    gw_fence_release(); /* the entry before its owner bit */
-    gw_st_relaxed_u8(&cqe->op_own, last);
+    gw_st_release_u8(&cqe->op_own, last); /* the entry before its owner bit */
     r->pi++;
 }
 
@@ -69,7 +68,8 @@ static void take_ring(struct rig *r)
     ring = gw_exch_acquire_u64(r->db, 0);
     r->rings++;
     if (gw_be32((uint32_t)(ring >> 32)) >> 8 != RIG_QPN) wrong(r, "ring of another queue pair", (uint32_t)ring, 0);
-    avail = (gw_mlx5_dbrec_count(gw_ld_acquire_u32(&r->dbrec[GW_MLX5_DBREC_SEND])) - r->ci) & 0xffff;
+    avail = (gw_mlx5_dbrec_count(gw_ld_relaxed_u32(&r->dbrec[GW_MLX5_DBREC_SEND])) - r->ci) & 0xffff;
+    gw_fence_acquire(); /* the record, which may be newer than the ring, before the WQEs it counts */
     if (!avail) r->empty_rings++;
     if (avail > r->o.wqebbs) {
         wrong(r, "record goes back, or past the queue", avail, r->o.wqebbs);
@@ -85,8 +85,9 @@ static void take_ring(struct rig *r)
 
 static void take_receives(struct rig *r)
 {
-    uint32_t n = (gw_mlx5_dbrec_count(gw_ld_acquire_u32(&r->dbrec[GW_MLX5_DBREC_RECV])) - r->rq_ci) & 0xffff;
+    uint32_t n = (gw_mlx5_dbrec_count(gw_ld_relaxed_u32(&r->dbrec[GW_MLX5_DBREC_RECV])) - r->rq_ci) & 0xffff;
 
+    gw_fence_acquire(); /* as above */
     if (n > r->o.wqes) wrong(r, "receive record", n, r->o.wqes);
     for (; n && !r->wrong[0]; n--) {
         struct gw_mlx5_rwqe w;
@@ -115,6 +116,7 @@ static void *nic(void *arg)
         round = pi == r->pi && ci == r->ci ? round + 1 : 0;
         gw_pause(round);
     }
+    take_ring(r); /* stopped after the last post: what was rung for is still in the register */
     return NULL;
 }
 

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What calls return and leave behind: the ibv_ conventions, errors, limits. CPU threads, a NIC played by a thread. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/verbs/rig.h"
+
+static struct gw_exec *exec;
+static struct rig r;
+
+static void start(uint32_t wqebbs, uint32_t fail_at)
+{
+    struct rig_opts o = {.wqebbs = wqebbs, .wqes = 8, .cqes = wqebbs + 8, .tokens = 1000, .fail_at = fail_at};
+
+    while (o.cqes & (o.cqes - 1)) o.cqes++;
+    rig_start(&r, exec, &o);
+}
+
+static void end(void)
+{
+    rig_stop(&r);
+    assert_string_equal(r.wrong, "");
+    rig_free(&r);
+}
+
+/* Takes n completions, or fails after a second. */
+static void take(int n, struct ibv_wc *wc)
+{
+    uint64_t deadline = gw_clock_ns() + 1000000000u;
+    int got = 0;
+
+    while (got < n) {
+        int k = gw_wait_cq(r.cqh, n - got, wc + got, deadline, NULL, -1);
+
+        if (k <= 0) fail_msg("%d completions of %d", got, n);
+        got += k;
+    }
+}
+
+static struct ibv_sge sge[20];
+
+static void make(struct ibv_send_wr *wr, uint64_t token, int num_sge, struct ibv_send_wr *next)
+{
+    memset(wr, 0, sizeof(*wr));
+    wr->wr_id = token;
+    wr->sg_list = sge;
+    wr->num_sge = num_sge;
+    wr->opcode = IBV_WR_RDMA_WRITE;
+    wr->send_flags = IBV_SEND_SIGNALED;
+    wr->wr.rdma.remote_addr = token;
+    wr->next = next;
+}
+
+static void test_bad_request_in_list(void **state)
+{
+    static const struct {
+        int opcode, num_sge, flags, err;
+        uint32_t length;
+    } bad[] = {
+        {IBV_WR_LOCAL_INV, 1, 0, EOPNOTSUPP, 8},      {99, 1, 0, EOPNOTSUPP, 8},
+        {IBV_WR_RDMA_WRITE, 17, 0, ENOMEM, 8},        {IBV_WR_RDMA_WRITE, -1, 0, EINVAL, 8},
+        {IBV_WR_RDMA_WRITE, 1, IBV_SEND_INLINE, ENOMEM, 513},
+        {IBV_WR_RDMA_READ, 1, IBV_SEND_INLINE, EINVAL, 8},
+        {IBV_WR_ATOMIC_FETCH_AND_ADD, 2, 0, EINVAL, 8}, {IBV_WR_RDMA_WRITE, 1, 0, EINVAL, 0x80000000u},
+    };
+    struct ibv_send_wr wr[4], *where;
+    struct ibv_wc wc[4];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct ibv_sge odd[20];
+        int at = (int)(i % 3);
+
+        start(16, 0);
+        memcpy(odd, sge, sizeof(odd));
+        odd[0].length = bad[i].length;
+        for (int k = 0; k < 4; k++) make(&wr[k], (uint64_t)k, 1, k < 3 ? &wr[k + 1] : NULL);
+        wr[at].opcode = (enum ibv_wr_opcode)bad[i].opcode;
+        wr[at].num_sge = bad[i].num_sge;
+        wr[at].sg_list = odd;
+        wr[at].send_flags |= (unsigned)bad[i].flags;
+        where = NULL;
+        assert_int_equal(gw_post_send(r.qp, wr, &where), bad[i].err);
+        assert_ptr_equal(where, &wr[at]);
+        take(at, wc);
+        for (int k = 0; k < at; k++) assert_int_equal(wc[k].wr_id, k);
+        end();
+        assert_int_equal(r.wqes, at);
+    }
+}
+
+/* A list that does not fit is posted as far as it does. */
+static void test_full(void **state)
+{
+    struct ibv_send_wr wr[12], *where;
+    struct ibv_wc wc[16];
+
+    (void)state;
+    start(16, 0);
+    /* Each takes two WQEBBs; nobody polls, so that eight fit. */
+    for (int k = 0; k < 12; k++) make(&wr[k], (uint64_t)k, 4, k < 11 ? &wr[k + 1] : NULL);
+    assert_int_equal(gw_post_send(r.qp, wr, &where), ENOMEM);
+    assert_ptr_equal(where, &wr[8]);
+    assert_int_equal(gw_put(r.qp, 1, 1, 20, 1, 8, 0, 0), -EAGAIN);
+    take(8, wc);
+    for (int k = 0; k < 8; k++) {
+        assert_int_equal(wc[k].wr_id, k);
+        assert_int_equal(wc[k].status, IBV_WC_SUCCESS);
+        assert_int_equal(wc[k].opcode, IBV_WC_RDMA_WRITE);
+        assert_int_equal(wc[k].qp_num, RIG_QPN);
+    }
+    assert_int_equal(gw_post_send(r.qp, where, &where), 0);
+    take(4, wc);
+    assert_int_equal(gw_poll_cq(r.cqh, 16, wc), 0);
+    end();
+    assert_int_equal(r.wqes, 12);
+    assert_int_equal(r.bbs, 24);
+}
+
+/* An unsignalled request's room comes back with the next signalled one's completion. */
+static void test_unsignalled(void **state)
+{
+    struct ibv_wc wc;
+
+    (void)state;
+    start(8, 0);
+    for (uint32_t i = 0; i < 800; i++) {
+        assert_int_equal(gw_put(r.qp, 1, 1, i, 1, 8, i % 8 == 7 ? GW_SIGNALED : 0, i), 0);
+        if (i % 8 != 7) continue;
+        assert_int_equal(gw_put(r.qp, 1, 1, i, 1, 8, 0, i), -EAGAIN);
+        take(1, &wc);
+        assert_int_equal(wc.wr_id, i);
+    }
+    end();
+    assert_int_equal(r.wqes, 800);
+}
+
+static void test_not_connected(void **state)
+{
+    struct ibv_send_wr wr, *where = NULL;
+
+    (void)state;
+    start(8, 0);
+    r.qp->state = GW_QP_NOT_CONNECTED;
+    assert_int_equal(gw_put(r.qp, 1, 1, 1, 1, 8, 0, 0), -ENOTCONN);
+    assert_int_equal(gw_get(r.qp, 1, 1, 1, 1, 8, 0, 0), -ENOTCONN);
+    assert_int_equal(gw_send(r.qp, 1, 1, 8, 0, 0), -ENOTCONN);
+    assert_int_equal(gw_put_warp(r.qp, 1, 1, 1, 1, 1, 8, 0, 0, 0, 0), -ENOTCONN);
+    make(&wr, 1, 1, NULL);
+    assert_int_equal(gw_post_send(r.qp, &wr, &where), EINVAL);
+    assert_ptr_equal(where, &wr);
+    assert_int_equal(gw_recv_empty(r.qp, 8, 0), 0);
+    assert_int_equal(gw_recv_empty(r.qp, 1, 0), -EAGAIN);
+    end();
+    assert_int_equal(r.rings, 0);
+}
+
+/* The first error is kept, with the request that had it, though it was unsignalled; later ones are flushed. */
+static void test_error(void **state)
+{
+    struct ibv_send_wr wr, *where;
+    struct ibv_wc wc[8];
+
+    (void)state;
+    start(8, 3);
+    for (uint32_t i = 0; i < 5; i++) assert_int_equal(gw_put(r.qp, 1, 1, i, 1, 8, GW_DEFER, 100 + i), 0);
+    gw_ring(r.qp);
+    take(3, wc);
+    assert_int_equal(wc[0].status, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(wc[0].wr_id, 102);
+    assert_int_equal(wc[1].status, IBV_WC_WR_FLUSH_ERR);
+    assert_int_equal(wc[1].wr_id, 103);
+    assert_int_equal(wc[2].wr_id, 104);
+    assert_int_equal(r.qp->state, GW_QP_FAULTED);
+    assert_int_equal(r.qp->fault_status, IBV_WC_REM_ACCESS_ERR);
+    assert_int_equal(r.qp->fault_syndrome, GW_MLX5_SYND_REM_ACCESS);
+    assert_int_equal(r.qp->fault_wr_id, 102);
+    assert_int_equal(r.qp->fault_index, 2);
+    assert_int_equal(r.qp->fault_recv, 0);
+    assert_int_equal(gw_put(r.qp, 1, 1, 9, 1, 8, 0, 0), -EIO);
+    /* ibv_post_send goes on, and its requests complete flushed; all room comes back. */
+    for (uint32_t i = 0; i < 20; i++) {
+        make(&wr, 10 + i, 1, NULL);
+        assert_int_equal(gw_post_send(r.qp, &wr, &where), 0);
+        take(1, wc);
+        assert_int_equal(wc[0].status, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(wc[0].wr_id, 10 + i);
+    }
+    assert_int_equal(r.qp->fault_wr_id, 102);
+    end();
+}
+
+static void test_unknown_queue_pair(void **state)
+{
+    struct ibv_wc wc[4];
+
+    (void)state;
+    start(8, 0);
+    assert_int_equal(gw_put(r.qp, 1, 1, 0, 1, 8, GW_SIGNALED, 1), 0);
+    while (!gw_cq_ready_(r.cqh, 0)) gw_pause(100);
+    gw_st_relaxed_u32(&((struct gw_mlx5_cqe *)r.cq)->wqe_opcode_qpn_be, gw_be32(0x4712));
+    assert_int_equal(gw_poll_cq(r.cqh, 4, wc), 0);
+    assert_int_equal(r.cqh->dropped, 1);
+    assert_int_equal(gw_put(r.qp, 1, 1, 1, 1, 8, GW_SIGNALED, 2), 0);
+    take(1, wc);
+    assert_int_equal(wc[0].wr_id, 2);
+    end();
+}
+
+static void test_wait(void **state)
+{
+    uint64_t before = gw_clock_ns();
+    uint32_t stop = 0;
+    struct ibv_wc wc;
+
+    (void)state;
+    start(8, 0);
+    assert_int_equal(gw_wait_cq(r.cqh, 1, &wc, before + 5000000, &stop, -1), 0);
+    assert_true(gw_clock_ns() - before >= 5000000);
+    stop = 1;
+    assert_int_equal(gw_wait_cq(r.cqh, 1, &wc, UINT64_MAX, &stop, -1), -ECANCELED);
+    assert_int_equal(gw_put(r.qp, 1, 1, 0, 1, 8, GW_SIGNALED, 7), 0);
+    stop = 0;
+    assert_int_equal(gw_wait_cq(r.cqh, 1, &wc, before + 5000000000u, &stop, -1), 1);
+    assert_int_equal(wc.wr_id, 7);
+    assert_int_equal(gw_poll_cq(r.cqh, 0, &wc), 0);
+    end();
+}
+
+/* Another thread is polling: there is nothing for us now, and nothing is lost. */
+static void test_poll_held(void **state)
+{
+    struct ibv_wc wc;
+
+    (void)state;
+    start(8, 0);
+    assert_int_equal(gw_put(r.qp, 1, 1, 0, 1, 8, GW_SIGNALED, 7), 0);
+    while (!gw_cq_ready_(r.cqh, 0)) gw_pause(100);
+    r.cqh->lock = 1;
+    assert_int_equal(gw_poll_cq(r.cqh, 1, &wc), 0);
+    r.cqh->lock = 0;
+    assert_int_equal(gw_poll_cq(r.cqh, 1, &wc), 1);
+    end();
+}
+
+static void test_endpoint_text(void **state)
+{
+    static const char *const bad[] = {
+        "", "gw:", "gw:2:00000000000000000000ffff7f000001:000002:000000:1024:0",
+        "gw:1:00000000000000000000ffff7f00000:000002:000000:1024:0",
+        "gw:1:00000000000000000000ffff7f0000011:000002:000000:1024:0",
+        "gw:1:00000000000000000000ffff7f00000g:000002:000000:1024:0",
+        "gw:1:00000000000000000000ffff7f000001:000001:000000:1024:0",
+        "gw:1:00000000000000000000ffff7f000001:1000000:000000:1024:0",
+        "gw:1:00000000000000000000ffff7f000001:000002::1024:0",
+        "gw:1:00000000000000000000ffff7f000001:000002:000000:5000:0",
+        "gw:1:00000000000000000000ffff7f000001:000002:000000:1024:0 ",
+        "gw:1:00000000000000000000ffff7f000001:000002:000000:1024:",
+        "gw:1:00000000000000000000ffff7f000001:000002:99999999999999999999:1024:0",
+    };
+    struct gw_endpoint ep = {.qpn = 0xabcdef, .psn = 0x000123, .mtu = 4096, .lid = 65535}, got;
+    char text[GW_ENDPOINT_TEXT];
+
+    (void)state;
+    for (int i = 0; i < 16; i++) ep.gid[i] = (uint8_t)(17 * i);
+    gw_endpoint_format(&ep, text);
+    assert_string_equal(text, "gw:1:00112233445566778899aabbccddeeff:abcdef:000123:4096:65535");
+    assert_int_equal(gw_endpoint_parse(text, &got), 0);
+    assert_memory_equal(&got, &ep, sizeof(ep));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) assert_int_equal(gw_endpoint_parse(bad[i], &got), -EINVAL);
+}
+
+static int open_exec(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 20; i++) sge[i] = (struct ibv_sge){.addr = 0x1000, .length = 8, .lkey = 1};
+    return gw_exec_create("cpu", NULL, &exec);
+}
+
+static int close_exec(void **state)
+{
+    (void)state;
+    return gw_exec_destroy(exec);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_request_in_list), cmocka_unit_test(test_full),
+        cmocka_unit_test(test_unsignalled),         cmocka_unit_test(test_not_connected),
+        cmocka_unit_test(test_error),               cmocka_unit_test(test_unknown_queue_pair),
+        cmocka_unit_test(test_wait),                cmocka_unit_test(test_poll_held),
+        cmocka_unit_test(test_endpoint_text),
+    };
+
+    return cmocka_run_group_tests(tests, open_exec, close_exec);
+}
