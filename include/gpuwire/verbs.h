@@ -39,6 +39,9 @@
 extern "C" {
 #endif
 
+/* The version of libgpuwire, such as "0.1.0". */
+GW_API const char *gw_version(void);
+
 struct gw_exec; /* gpuwire/exec.h */
 struct gw_device;
 struct gw_pd;
