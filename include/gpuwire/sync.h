@@ -125,7 +125,14 @@ GW_FN void gw_ld_relaxed_2u64(const void *p, uint64_t *lo, uint64_t *hi)
 
 /* ---- fences ------------------------------------------------------------------------------------------- */
 
-#if !defined(__CUDACC__) && defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__) /* gcc */
+#define GW_TSAN_ 1
+#elif defined(__has_feature) /* clang */
+#if __has_feature(thread_sanitizer)
+#define GW_TSAN_ 1
+#endif
+#endif
+#if !defined(__CUDACC__) && defined(GW_TSAN_)
 /* ThreadSanitizer does not know fences. In its builds a fence is a read-modify-write of one word that all
  * fences share: it creates every edge that the fence creates on hardware (and more, so a missing fence may go
  * unseen there). */

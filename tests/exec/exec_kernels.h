@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that exec_test.c launches: who a thread is, barriers, warp functions, shared memory. */
+/* Kernels that test_exec.c launches: who a thread is, barriers, warp functions, shared memory. */
 #ifndef GW_TESTS_EXEC_KERNELS_H
 #define GW_TESTS_EXEC_KERNELS_H
 

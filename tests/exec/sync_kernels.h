@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that sync_test.c launches: two blocks, or a kernel and the host, that tell each other things
+/* Kernels that test_sync.c launches: two blocks, or a kernel and the host, that tell each other things
  * through memory. */
 #ifndef GW_TESTS_SYNC_KERNELS_H
 #define GW_TESTS_SYNC_KERNELS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that loop_test.c and bench/loop_bench.c make loops of. */
+/* Kernels that test_loop.c and bench/loop_bench.c make loops of. */
 #ifndef GW_TESTS_LOOP_KERNELS_H
 #define GW_TESTS_LOOP_KERNELS_H
 
