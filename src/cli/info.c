@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpuwire info: what works on this machine, what does not, and why. */
+#include "src/cli/cli.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/exec.h>
+#include <gpuwire/verbs.h>
+
+static const char usage[] =
+    "usage: gpuwire info [--device NAME] [--exec auto|cpu|gpu]\n"
+    "\n"
+    "Tells which NIC and which executor a program would get here, how kernels would ring the NIC, and whether the NIC\n"
+    "reaches GPU memory. Exit code 0: a program would work, 1: it would not, 2: wrong usage.\n"
+    "\n"
+    "  --device NAME         an RDMA device, or softnic; default: GPUWIRE_DEVICE, else what gpuwire chooses\n"
+    "  --exec auto|cpu|gpu   where kernels run; default: auto, the GPU when there is one\n"
+    "  -h, --help            this text\n";
+
+static void print_executors(const struct gw_exec *exec)
+{
+    char why[200];
+
+    printf("executor     %s\n", gw_exec_name(exec));
+    if (gw_exec_kind(exec) == GW_EXEC_GPU) return;
+    if (gw_exec_gpu_available(why, sizeof(why)))
+        printf("             (a GPU is there too: --exec gpu)\n");
+    else
+        printf("             no GPU: %s\n", why);
+}
+
+/* The machine's own RDMA devices, whichever is used. */
+static void print_real(void)
+{
+    DIR *d = opendir("/sys/class/infiniband");
+    unsigned n = 0;
+
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (e->d_name[0] == '.') continue;
+        printf("%s%s", n++ ? ", " : "hardware     ", e->d_name);
+    }
+    if (d) closedir(d);
+    printf("%s\n", n ? "" : "hardware     no RDMA device on this machine");
+}
+
+static void print_nic(const struct gw_device_info *i)
+{
+    static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+    const char *settings = getenv("GPUWIRE_NIC");
+    char addr[INET6_ADDRSTRLEN];
+
+    if (memcmp(i->gid, v4, 12))
+        inet_ntop(AF_INET6, i->gid, addr, sizeof(addr));
+    else
+        inet_ntop(AF_INET, i->gid + 12, addr, sizeof(addr));
+    printf("NIC          %s, %s, address %s\n", i->soft ? "software NIC" : i->name, i->board, addr);
+    printf("             path MTU %u bytes, GID index %u\n", i->mtu, i->gid_index);
+    if (i->soft) printf("             settings (GPUWIRE_NIC): %s\n", settings && *settings ? settings : "none, all defaults");
+    print_real();
+}
+
+static void print_paths(const struct gw_device_info *i, enum gw_exec_kind kind)
+{
+    if (i->post_mode == GW_POST_DIRECT)
+        printf("posting      direct: kernels ring the NIC themselves\n");
+    else
+        printf("posting      through the doorbell proxy, a CPU thread: %s\n", i->post_why);
+    switch (i->gpu_reach) {
+    case GW_REACH_DIRECT: printf("GPU memory   registered by its address\n"); break;
+    case GW_REACH_DMABUF: printf("GPU memory   registered as a dma-buf\n"); break;
+    case GW_REACH_NONE: printf("GPU memory   no, mapped host memory is used instead: %s\n", i->gpu_why); break;
+    default: printf("memory       host memory%s\n", kind == GW_EXEC_CPU ? ", kernels run on CPU threads" : ""); break;
+    }
+}
+
+static int report(const char *device, const char *which)
+{
+    struct gw_device_info info;
+    struct gw_device *dev;
+    struct gw_exec *exec;
+
+    if (gw_exec_create(which, NULL, &exec)) {
+        fprintf(stderr, "gpuwire info: %s\n", gw_last_error());
+        return 1;
+    }
+    print_executors(exec);
+    if (gw_device_open(device, exec, &dev)) {
+        printf("NIC          none\n");
+        fflush(stdout);
+        print_real();
+        fprintf(stderr, "gpuwire info: %s\n", gw_last_error());
+        gw_exec_destroy(exec);
+        return 1;
+    }
+    gw_device_query(dev, &info);
+    print_nic(&info);
+    print_paths(&info, gw_exec_kind(exec));
+    gw_device_close(dev);
+    gw_exec_destroy(exec);
+    return 0;
+}
+
+int gw_cli_info(int argc, char **argv)
+{
+    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                            {"exec", required_argument, NULL, 'e'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    const char *device = NULL, *which = "auto";
+    int c;
+
+    optind = 1;
+    while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+        switch (c) {
+        case 'd': device = optarg; break;
+        case 'e': which = optarg; break;
+        case 'h': fputs(usage, stdout); return 0;
+        default: fputs(usage, stderr); return 2;
+        }
+    }
+    if (optind != argc || (strcmp(which, "auto") && strcmp(which, "cpu") && strcmp(which, "gpu"))) {
+        fprintf(stderr, "gpuwire info: %s: not understood\n%s", optind != argc ? argv[optind] : which, usage);
+        return 2;
+    }
+    return report(device, which);
+}
