@@ -29,16 +29,17 @@ static void drop_unused(struct fuser *f)
     }
 }
 
-/* The node that makes input k of node n, if nothing else uses it and its shape is that of n's result; or -1. */
-static int sole_maker(const struct fuser *f, const struct gwm_node *n, uint32_t k)
+/* The node that makes a value, if it is used once; or -1. */
+static int sole_maker(const struct fuser *f, int value)
 {
-    int root = f->g->value[n->in[k]].root, m = f->maker[root];
+    int root = f->g->value[value].root;
 
-    if (m < 0 || f->uses[root] != 1)
-        return -1;
-    if (!gwm_same_shape(&f->g->value[f->g->node[m].out].shape, &f->g->value[n->out].shape))
-        return -1;
-    return m;
+    return f->uses[root] == 1 ? f->maker[root] : -1;
+}
+
+static bool same_result(const struct fuser *f, int m, const struct gwm_node *n)
+{
+    return gwm_same_shape(&f->g->value[f->g->node[m].out].shape, &f->g->value[n->out].shape);
 }
 
 /* Node n vanishes: m now makes its result. */
@@ -117,10 +118,10 @@ static void fuse_binary(struct fuser *f, struct gwm_node *n)
     bool commutes = kind == GWM_ADD || kind == GWM_MUL;
 
     for (uint32_t k = 0; k < (commutes ? 2 : 1); k++) {
-        int m = sole_maker(f, n, k), stride;
+        int m = sole_maker(f, n->in[k]), stride;
         struct gwm_value *c = &f->g->value[n->in[!k]];
         const struct gwm_shape *out = &f->g->value[n->out].shape;
-        if (m < 0 || f->g->node[m].act.kind != GWM_ACT_NONE)
+        if (m < 0 || f->g->node[m].act.kind != GWM_ACT_NONE || !same_result(f, m, n))
             continue;
         struct gwm_node *p = &f->g->node[m];
         if (p->op == GWM_CONV) {
@@ -143,18 +144,18 @@ static void fuse_binary(struct fuser *f, struct gwm_node *n)
 
 static void fuse_act(struct fuser *f, struct gwm_node *n)
 {
-    int m = n->act.kind == GWM_ACT_NONE ? -1 : sole_maker(f, n, 0), to = m;
+    int m = n->act.kind == GWM_ACT_NONE ? -1 : sole_maker(f, n->in[0]), to = m;
 
     /* Through a transpose: it does not matter which comes first. */
-    if (m >= 0 && f->g->node[m].op == GWM_MOVE) {
-        int root = f->g->value[f->g->node[m].in[0]].root;
-        to = f->uses[root] == 1 ? f->maker[root] : -1;
-    }
+    if (m >= 0 && f->g->node[m].op == GWM_MOVE)
+        to = sole_maker(f, f->g->node[m].in[0]);
     if (to < 0 || f->g->node[to].act.kind != GWM_ACT_NONE)
         return;
     enum gwm_op op = f->g->node[to].op;
     if (op != GWM_CONV && op != GWM_GEMM && op != GWM_BINARY)
         return;
+    if (op == GWM_CONV && to == m && !same_result(f, m, n))
+        return; /* a reshape lies between, and a convolution's result keeps its shape */
     f->g->node[to].act = n->act;
     absorb(f, m, n);
 }

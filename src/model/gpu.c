@@ -240,11 +240,12 @@ static int build(struct gwm_gpu *p, const struct gwm_msg *msg)
 
     p->uses = (int *)calloc((size_t)g->nvalue + 1, sizeof(int));
     p->maker = (int *)calloc((size_t)g->nvalue + 1, sizeof(int));
-    if (rc || !p->uses || !p->maker)
+    p->done = (bool *)calloc((size_t)g->nnode + 1, sizeof(bool));
+    if (rc || !p->uses || !p->maker || !p->done)
         return -ENOMEM;
     gwm_uses(g, p->uses, p->maker);
     for (int i = 0; i < g->nnode && !rc; i++) {
-        rc = gwm_gpu_node(p, &g->node[i]);
+        rc = p->done[i] ? 0 : gwm_gpu_node(p, &g->node[i]);
         if (rc == -ENOTSUP)
             return gwm_fail(msg, rc, "node '%.60s' (%.30s): too large for the GPU's kernels", g->node[i].name,
                             g->node[i].type);
@@ -310,6 +311,7 @@ void gwm_gpu_free(struct gwm_gpu *p)
     free(p->consts);
     free(p->uses);
     free(p->maker);
+    free(p->done);
     free(p);
 }
 

@@ -46,6 +46,7 @@ struct gwm_gpu {
     struct gw_mem const_mem, arena_mem, io_mem; /* io: the inputs and outputs of gwm_gpu_run */
     size_t arena_bytes, in_at[GW_MODEL_MAX_IO], out_at[GW_MODEL_MAX_IO];
     int *uses, *maker; /* per root, as gwm_uses gives them */
+    bool *done;        /* per node: another one's launch does its work too */
 };
 
 /* A buffer in the arena; or one of constants, which are copied. The number, or -ENOMEM. */
@@ -62,7 +63,17 @@ int gwm_gpu_value(struct gwm_gpu *p, int value);
 
 /* gpu_lower.c */
 int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n);
-/* gpu_conv.c; `out` is n->out, or what a depth-to-space by `block` makes of it. */
-int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, int out, int32_t block, bool block_first);
+
+/* What a convolution does while it stores. */
+struct gwm_store {
+    int out;            /* the value that is written */
+    int add;            /* a value added before the activation, or -1 */
+    struct gwm_act act;
+    int32_t block;      /* depth-to-space by this much; 1 is none */
+    bool block_first;   /* as in struct gwm_conv_args */
+};
+
+/* gpu_conv.c */
+int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to);
 
 #endif

@@ -80,7 +80,7 @@ static int pack_bias(struct gwm_gpu *p, const struct gwm_conv *c)
     return n;
 }
 
-static int direct(struct gwm_gpu *p, const struct gwm_node *n, int out)
+static int direct(struct gwm_gpu *p, const struct gwm_node *n)
 {
     const struct gwm_conv *c = &n->conv;
     struct gwm_direct_args a = {.act = n->act, .win = c->win, .oc = c->oc, .group = c->group,
@@ -91,7 +91,7 @@ static int direct(struct gwm_gpu *p, const struct gwm_node *n, int out)
     if (!rc)
         rc = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, x), gwm_gpu_value(p, n->in[0]));
     if (!rc)
-        rc = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, y), gwm_gpu_value(p, out));
+        rc = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, y), gwm_gpu_value(p, n->out));
     if (!rc)
         rc = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, weight), gwm_gpu_const(p, c->weight, weights * 4));
     return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_direct_args, bias), pack_bias(p, c));
@@ -100,7 +100,7 @@ static int direct(struct gwm_gpu *p, const struct gwm_node *n, int out)
 /* Cuts the sum over taps when there are too few tiles to fill the GPU. */
 static void split(struct gwm_conv_args *a, int64_t blocks)
 {
-    int32_t steps = a->taps / GWM_CONV_STEP, most = steps / 8; /* a piece has 8 rounds at least */
+    int32_t steps = a->taps / GWM_CONV_STEP, most = steps / 16; /* a piece is worth a second launch */
 
     a->splits = (int32_t)(blocks < WANT_BLOCKS ? (WANT_BLOCKS + blocks - 1) / blocks : 1);
     if (a->splits > most)
@@ -114,33 +114,36 @@ static void split(struct gwm_conv_args *a, int64_t blocks)
 }
 
 /* The sum of the pieces: a second launch. */
-static int finish(struct gwm_gpu *p, const struct gwm_conv_args *a, int32_t count, int out, int bias, int partial)
+static int finish(struct gwm_gpu *p, const struct gwm_conv_args *a, int32_t count, const struct gwm_store *to, int bias,
+                  int partial)
 {
     struct gwm_finish_args f = {.conv = *a, .count = count};
     int rc = gwm_gpu_launch(p, &gwm_conv_finish, (uint32_t)up(count, 256), 256, &f);
 
     if (!rc)
-        rc = gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.y), gwm_gpu_value(p, out));
+        rc = gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.y), gwm_gpu_value(p, to->out));
+    if (!rc && to->add >= 0)
+        rc = gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.add), gwm_gpu_value(p, to->add));
     if (!rc)
         rc = gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.bias), bias);
     return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.partial), partial);
 }
 
-int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, int out, int32_t block, bool block_first)
+int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to)
 {
     const struct gwm_conv *c = &n->conv;
     const struct gwm_window *w = &c->win;
     int32_t m = c->oc / c->group, positions = w->oh * w->ow, taps = w->c / c->group * w->kh * w->kw;
     int partial = -1;
 
-    if (m < 4 && block == 1)
-        return direct(p, n, out);
+    if (m < 4 && to->out == n->out)
+        return direct(p, n);
     struct tile t = pick_tile(m, positions);
     struct gwm_conv_args a = {
-        .act = n->act, .n = w->n, .c = w->c, .h = w->h, .w = w->w, .oh = w->oh, .ow = w->ow, .oc = c->oc, .group = c->group,
+        .act = to->act, .n = w->n, .c = w->c, .h = w->h, .w = w->w, .oh = w->oh, .ow = w->ow, .oc = c->oc, .group = c->group,
         .taps = up(taps, GWM_CONV_STEP) * GWM_CONV_STEP, .mpad = up(m, t.m) * t.m, .sh = w->sh, .sw = w->sw,
-        .top = w->top, .left = w->left, .tiles_m = up(m, t.m), .tiles_n = up(positions, t.n), .block = block,
-        .block_first = block_first};
+        .top = w->top, .left = w->left, .tiles_m = up(m, t.m), .tiles_n = up(positions, t.n), .has_add = to->add >= 0,
+        .block = to->block, .block_first = to->block_first};
     int64_t blocks = (int64_t)a.tiles_m * a.tiles_n * c->group * w->n;
     split(&a, blocks);
     if (blocks * a.splits > INT32_MAX)
@@ -158,9 +161,11 @@ int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, int out, int32_t b
         rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, tap), pack_taps(p, c, a.taps, taps));
     if (!rc)
         rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, bias), bias);
-    if (!rc && a.splits == 1)
-        return gwm_gpu_fix(p, offsetof(struct gwm_conv_args, y), gwm_gpu_value(p, out));
-    if (!rc)
+    if (!rc && a.splits > 1)
         rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, partial), partial);
-    return rc ? rc : finish(p, &a, count, out, bias, partial);
+    if (rc || a.splits > 1)
+        return rc ? rc : finish(p, &a, count, to, bias, partial);
+    if (to->add >= 0)
+        rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, add), gwm_gpu_value(p, to->add));
+    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_conv_args, y), gwm_gpu_value(p, to->out));
 }

@@ -121,34 +121,56 @@ static int32_t as_block(const struct gwm_move *m, const struct gwm_shape *x, boo
     return 1;
 }
 
-/* The one node that reads n's result, if it is a move that the store of n can do; else NULL. */
-static const struct gwm_node *fused_move(const struct gwm_gpu *p, const struct gwm_node *n, int32_t *block, bool *first)
+/* The one node that reads a root, if there is only one. */
+static int sole_reader(const struct gwm_gpu *p, int root, int after)
 {
     const struct gwm_graph *g = p->g;
 
-    if (p->uses[n->out] != 1)
-        return NULL;
-    for (const struct gwm_node *q = n + 1; q < g->node + g->nnode; q++) {
-        if (g->value[q->in[0]].root != n->out)
-            continue;
-        if (q->op != GWM_MOVE)
-            return NULL;
-        *block = as_block(&q->mv.move[0], &g->value[n->out].shape, first);
-        return *block > 1 ? q : NULL;
-    }
-    return NULL;
+    if (p->uses[root] != 1)
+        return -1;
+    for (int i = after + 1; i < g->nnode; i++)
+        for (uint32_t k = 0; k < g->node[i].nin; k++)
+            if (g->value[g->node[i].in[k]].root == root)
+                return i;
+    return -1;
 }
 
+/* A sum with a tensor of the same shape that is there already when node `at` runs; the tensor, or -1. */
+static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root, int at)
+{
+    const struct gwm_graph *g = p->g;
+
+    if (q->op != GWM_BINARY || q->binary.kind != GWM_ADD)
+        return -1;
+    int other = g->value[q->in[0]].root == root ? q->in[1] : q->in[0];
+    if (!gwm_same_shape(&g->value[root].shape, &g->value[q->out].shape) ||
+        !gwm_same_shape(&g->value[other].shape, &g->value[q->out].shape))
+        return -1;
+    int m = p->maker[g->value[other].root];
+    return m < at ? other : -1;
+}
+
+/* A convolution and what follows it alone: a sum, an activation, a depth-to-space. */
 static int conv(struct gwm_gpu *p, const struct gwm_node *n)
 {
-    int32_t block = 1;
-    bool first = false;
-    const struct gwm_node *q = fused_move(p, n, &block, &first);
+    const struct gwm_graph *g = p->g;
+    int at = (int)(n - g->node), q = sole_reader(p, n->out, at);
+    struct gwm_store to = {.out = n->out, .add = -1, .act = n->act, .block = 1};
 
-    if (!q)
-        return gwm_gpu_conv(p, n, n->out, 1, false);
-    p->uses[n->out] = 0; /* tells the move that it is done */
-    return gwm_gpu_conv(p, n, q->out, block, first);
+    if (q >= 0 && n->act.kind == GWM_ACT_NONE && (to.add = sum_with(p, &g->node[q], n->out, at)) >= 0) {
+        p->done[q] = true;
+        to.out = g->node[q].out;
+        to.act = g->node[q].act;
+        q = sole_reader(p, to.out, q);
+    }
+    if (q >= 0 && g->node[q].op == GWM_MOVE) {
+        to.block = as_block(&g->node[q].mv.move[0], &g->value[n->out].shape, &to.block_first);
+        if (to.block > 1) {
+            p->done[q] = true;
+            to.out = g->node[q].out;
+        }
+    }
+    return gwm_gpu_conv(p, n, &to);
 }
 
 int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
@@ -161,9 +183,6 @@ int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
     case GWM_BINARY: return binary(p, n);
     case GWM_SOFTMAX: return softmax(p, n);
     case GWM_MOVE:
-        if (!p->uses[p->g->value[n->in[0]].root])
-            return 0;
-        return move(p, n);
     case GWM_CONCAT:
     case GWM_PAD: return move(p, n);
     }

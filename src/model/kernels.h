@@ -29,6 +29,7 @@ struct gwm_tap {
 
 struct gwm_conv_args {
     struct gwm_ref x, y;
+    struct gwm_ref add;        /* added before the activation; laid out as y without its blocks */
     const float *weight;       /* groups × taps × mpad: a tap's weights for all channels lie together */
     const float *bias;         /* oc */
     const struct gwm_tap *tap; /* taps */
@@ -39,6 +40,7 @@ struct gwm_conv_args {
     int32_t sh, sw, top, left;
     int32_t tiles_m, tiles_n;      /* of a group's channels, of positions */
     int32_t splits, taps_per_split; /* the sum over taps cut in pieces, for small outputs */
+    int32_t has_add;
     int32_t block;                 /* depth-to-space by this much while storing; 1 is none */
     int32_t block_first;           /* channel = (row in block, column, plane) and not (plane, row, column) */
 };

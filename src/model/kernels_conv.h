@@ -30,17 +30,24 @@ GW_DEV struct gwm_conv_place gwm_conv_place(const struct gwm_conv_args *a)
     return p;
 }
 
-/* Where channel oc, position p of picture n goes. */
-GW_DEV int32_t gwm_conv_target(const struct gwm_conv_args *a, int32_t n, int32_t oc, int32_t p)
+/* Writes channel oc, position p of picture n to where it belongs. */
+GW_DEV void gwm_conv_finish1(const struct gwm_conv_args *a, int32_t n, int32_t oc, int32_t p, float sum)
 {
-    int32_t r = a->block, planes = a->oc / (r * r), plane, in_block, row, col;
+    int32_t r = a->block, planes = a->oc / (r * r), plane, in_block, row, col, plain = (n * a->oc + oc) * a->oh * a->ow + p;
+    float *y = gwm_at(&a->y);
 
-    if (r == 1) return (n * a->oc + oc) * a->oh * a->ow + p;
+    sum += a->bias[oc];
+    if (a->has_add) sum += gwm_at(&a->add)[plain];
+    sum = gwm_activate(&a->act, sum);
+    if (r == 1) {
+        y[plain] = sum;
+        return;
+    }
     plane = a->block_first ? oc % planes : oc / (r * r);
     in_block = a->block_first ? oc / planes : oc % (r * r);
     row = p / a->ow * r + in_block / r;
     col = p % a->ow * r + in_block % r;
-    return ((n * planes + plane) * a->oh * r + row) * a->ow * r + col;
+    y[((n * planes + plane) * a->oh * r + row) * a->ow * r + col] = sum;
 }
 
 GW_DEV void gwm_conv_store(const struct gwm_conv_args *a, const struct gwm_conv_place *at, int32_t m, int32_t p, float sum)
@@ -51,7 +58,7 @@ GW_DEV void gwm_conv_store(const struct gwm_conv_args *a, const struct gwm_conv_
         a->partial[(size_t)((at->split * a->n + at->n) * a->oc + oc) * (size_t)(a->oh * a->ow) + (size_t)p] = sum;
         return;
     }
-    gwm_at(&a->y)[gwm_conv_target(a, at->n, oc, p)] = gwm_activate(&a->act, sum + a->bias[oc]);
+    gwm_conv_finish1(a, at->n, oc, p, sum);
 }
 
 #define CONV_NAME gwm_conv_64x128
@@ -87,13 +94,11 @@ GW_KERNEL(gwm_conv_finish, struct gwm_finish_args, f)
 {
     const struct gwm_conv_args *a = &f->conv;
     int32_t i, s, positions = a->oh * a->ow, step = (int32_t)gw_global_dim();
-    float *y = gwm_at(&a->y);
 
     for (i = (int32_t)gw_global_idx(); i < f->count; i += step) {
-        int32_t p = i % positions, oc = i / positions % a->oc, n = i / positions / a->oc;
-        float sum = a->bias[oc];
+        float sum = 0;
         for (s = 0; s < a->splits; s++) sum += a->partial[(size_t)s * (size_t)f->count + (size_t)i];
-        y[gwm_conv_target(a, n, oc, p)] = gwm_activate(&a->act, sum);
+        gwm_conv_finish1(a, i / positions / a->oc, i / positions % a->oc, i % positions, sum);
     }
 }
 

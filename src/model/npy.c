@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "src/model/graph.h"
@@ -137,13 +138,16 @@ int gw_npy_write(const char *path, const uint64_t *dims, uint32_t rank, const fl
     FILE *f = fopen(path, "wbe");
     if (!f)
         return gwm_fail(&msg, -errno, "%s", strerror(errno));
+    struct stat st;
+    bool regular = !fstat(fileno(f), &st) && S_ISREG(st.st_mode); /* a device is not ours to remove */
     bool ok = fwrite(header, 1, (size_t)n, f) == (size_t)n && fwrite(data, sizeof(float), count, f) == count;
     int code = ok ? 0 : -errno;
     if (fclose(f) && ok)
         code = -errno;
     if (!code)
         return 0;
-    unlink(path);
+    if (regular)
+        unlink(path);
     return gwm_fail(&msg, code, "%s", strerror(-code));
 }
 
