@@ -76,7 +76,6 @@ struct gw_mem {
     size_t size;
     enum gw_mem_kind kind;
     struct gw_exec *exec;
-    uint32_t flags; /* private */
 };
 
 /* Allocates size bytes (rounded up to pages, aligned to a page at least; 2 MiB when that large), zeroed. Not

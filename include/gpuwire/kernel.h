@@ -2,8 +2,8 @@
 /*
  * kernel.h: the language kernels are written in: the common subset of C11 and CUDA C++, plus what is here.
  *
- *     // add_kernel.h, included by add_kernel.c and add_kernel.cu, both built by gw_kernels(target
- * add_kernel) struct add_args { const uint32_t *in; uint32_t *out; uint32_t n; };
+ *     // in a header that add_kernel.c and add_kernel.cu include; gw_kernels(target add_kernel) builds both
+ *     struct add_args { const uint32_t *in; uint32_t *out; uint32_t n; };
  *
  *     GW_KERNEL(add_one, struct add_args, a)
  *     {
@@ -173,6 +173,7 @@ GW_DEV uint64_t gw_shfl_u64(uint32_t mask, uint64_t v, uint32_t src)
     static void name##_body(const type *arg)
 
 #define GW_SHARED(type, p)                                                                                   \
+    _Static_assert(sizeof(type) <= 48 << 10, #type " is too large to be shared");                            \
     static const char p##_key;                                                                               \
     type *const p = (type *)gw_cpu_shared(&p##_key, sizeof(type))
 

@@ -35,8 +35,7 @@ static struct cpu_exec *cpu_exec_of(struct gw_exec *exec)
     return (struct cpu_exec *)exec;
 }
 
-/* ---- memory -----------------------------------------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 static int cpu_mem_alloc(struct gw_exec *exec, struct gw_mem *mem)
 {
@@ -75,8 +74,7 @@ static int cpu_copy(struct gw_exec *exec, void *to, const void *from, size_t siz
     return 0;
 }
 
-/* ---- launches ---------------------------------------------------------------------------------------------
- */
+/* ---- launches ------------------------------------------------------------------------------------------ */
 
 static void *exec_main(void *arg)
 {
@@ -162,8 +160,7 @@ static int cpu_sync(struct gw_exec *exec, uint64_t deadline_ns)
     return rc;
 }
 
-/* ---- the executor -----------------------------------------------------------------------------------------
- */
+/* ---- the executor -------------------------------------------------------------------------------------- */
 
 static int cpu_destroy(struct gw_exec *exec)
 {

@@ -12,15 +12,13 @@
 
 #include <gpuwire/kernel.h>
 
-/* ---- waiting ----------------------------------------------------------------------------------------------
- */
+/* ---- waiting ------------------------------------------------------------------------------------------- */
 
 /* Sleeps while *word is value, and wakes all that sleep on word. Spurious wake-ups happen. */
 void gw_futex_wait(uint32_t *word, uint32_t value);
 void gw_futex_wake(uint32_t *word);
 
-/* ---- one block --------------------------------------------------------------------------------------------
- */
+/* ---- one block ----------------------------------------------------------------------------------------- */
 
 struct gw_cpu_lane {
     uint32_t mask; /* whom this lane waits for; 0: it is not in a warp function */
@@ -68,8 +66,7 @@ void gw_cpu_block_leave(struct gw_cpu_block *b,
                         uint32_t thread); /* by each lane, when it returned from the kernel */
 void gw_cpu_block_fault(struct gw_cpu_block *b, const char *what);
 
-/* ---- a pool -----------------------------------------------------------------------------------------------
- */
+/* ---- a pool -------------------------------------------------------------------------------------------- */
 
 struct gw_cpu_pool;
 

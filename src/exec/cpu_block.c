@@ -24,8 +24,7 @@ void gw_futex_wake(uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* ---- barrier ----------------------------------------------------------------------------------------------
- */
+/* ---- barrier ------------------------------------------------------------------------------------------- */
 
 #define GENERATION(s) ((uint32_t)(s))
 #define ARRIVED(s)    ((uint32_t)((s) >> 32 & 0xffff))
@@ -81,8 +80,7 @@ static void barrier_drop(struct gw_cpu_block *b)
     if (release) gw_futex_wake(generation_word(b));
 }
 
-/* ---- warp functions
- * ------------------------------------------------------------------------------------------ */
+/* ---- warp functions ------------------------------------------------------------------------------------ */
 
 void gw_cpu_block_fault(struct gw_cpu_block *b, const char *what)
 {
@@ -183,8 +181,7 @@ static void warp_leave(struct gw_cpu_block *b, uint32_t thread)
     if (any) gw_futex_wake(&w->turn);
 }
 
-/* ---- a block's life
- * ---------------------------------------------------------------------------------------- */
+/* ---- a block's life ------------------------------------------------------------------------------------ */
 
 int gw_cpu_block_init(struct gw_cpu_block *b, uint32_t max_lanes)
 {

@@ -22,8 +22,7 @@ struct gw_cpu_pool {
     struct gw_cpu_pool_opts opts;
     char thread_name[16];
     struct gw_cpu_block *block; /* one per team */
-    struct worker
-        *worker; /* [team * opts.lanes + lane]; pool is set in those that run; entry 0 is the caller */
+    struct worker *worker; /* [team * opts.lanes + lane]; pool is set in those that run; 0 is the caller */
 
     /* The launch. Written before go, read after it. */
     const struct gw_kernel *kernel;

@@ -32,8 +32,7 @@ static void *in_block(struct gw_cpu_block *b, const void *key, size_t size)
     return memset(b->shared[i].memory, POISON, size);
 }
 
-/* ---- outside a kernel -------------------------------------------------------------------------------------
- */
+/* ---- outside a kernel ---------------------------------------------------------------------------------- */
 
 struct object {
     struct object *next;

@@ -9,8 +9,7 @@
 
 #include "src/exec/gpu.h"
 
-/* ---- errors -----------------------------------------------------------------------------------------------
- */
+/* ---- errors -------------------------------------------------------------------------------------------- */
 
 static int errno_of(cudaError_t error)
 {
@@ -49,8 +48,7 @@ int gw_gpu_use(struct gw_exec *exec)
     return gw_gpu_error(cudaSetDevice((int)exec->device), "cannot use GPU %u", exec->device);
 }
 
-/* ---- is there one -----------------------------------------------------------------------------------------
- */
+/* ---- is there one -------------------------------------------------------------------------------------- */
 
 /* A kernel that is loaded lazily waits for the device to be idle, which it never is behind a resident loop.
  * CUDA looks at this when it starts. */
@@ -115,8 +113,7 @@ int gw_gpu_available(char *why, size_t size)
     return why ? usable(0, why, size) : usable(0, unused, sizeof(unused));
 }
 
-/* ---- launches ---------------------------------------------------------------------------------------------
- */
+/* ---- launches ------------------------------------------------------------------------------------------ */
 
 static struct gw_gpu_exec *gpu_exec_of(struct gw_exec *exec)
 {
@@ -163,8 +160,7 @@ static int gpu_sync(struct gw_exec *exec, uint64_t deadline_ns)
     return gw_gpu_error(error, "a kernel failed on GPU %u", exec->device);
 }
 
-/* ---- the executor -----------------------------------------------------------------------------------------
- */
+/* ---- the executor -------------------------------------------------------------------------------------- */
 
 static int gpu_destroy(struct gw_exec *exec)
 {

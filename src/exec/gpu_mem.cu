@@ -6,8 +6,7 @@
 
 #include "src/exec/gpu.h"
 
-/* ---- allocation -------------------------------------------------------------------------------------------
- */
+/* ---- allocation ---------------------------------------------------------------------------------------- */
 
 /* Whole pages, so that nothing else is pinned with them. */
 static int alloc_pages(struct gw_mem *mem)
@@ -67,8 +66,7 @@ void gw_gpu_mem_free(struct gw_mem *mem)
     cudaGetLastError();
 }
 
-/* ---- registration
- * ------------------------------------------------------------------------------------------ */
+/* ---- registration -------------------------------------------------------------------------------------- */
 
 static void *page_of(const void *p)
 {
@@ -123,8 +121,7 @@ void gw_gpu_mem_unregister(struct gw_mem *mem)
     cudaGetLastError();
 }
 
-/* ---- copies
- * ------------------------------------------------------------------------------------------------ */
+/* ---- copies -------------------------------------------------------------------------------------------- */
 
 static int copy(struct gw_exec *exec, void *to, const void *from, size_t size)
 {

@@ -14,8 +14,7 @@
 #define LOOK_NS     500000000u
 #define STOPPING_NS 200000u
 
-/* ---- making one -------------------------------------------------------------------------------------------
- */
+/* ---- making one ---------------------------------------------------------------------------------------- */
 
 static int make_ctl(struct gw_loop *l)
 {
@@ -147,8 +146,7 @@ int gw_loop_start(struct gw_loop *l)
     return rc;
 }
 
-/* ---- stopping and waiting ---------------------------------------------------------------------------------
- */
+/* ---- stopping and waiting ------------------------------------------------------------------------------ */
 
 /* In signal handlers too. A full eventfd is readable already, so that a failure does not matter. */
 static void poke(int fd)

@@ -14,8 +14,7 @@
 #include "src/exec/gpu.h"
 #include "src/loop/impl.h"
 
-/* ---- capture ----------------------------------------------------------------------------------------------
- */
+/* ---- capture ------------------------------------------------------------------------------------------- */
 
 static int enqueue_stage(struct gw_loop *l, const struct gw_loop_stage *s, cudaStream_t stream)
 {
@@ -61,8 +60,7 @@ static int capture(struct gw_loop *l, uint32_t first, uint32_t n, cudaGraph_t *g
     return rc;
 }
 
-/* ---- instantiation
- * ----------------------------------------------------------------------------------------- */
+/* ---- instantiation ------------------------------------------------------------------------------------- */
 
 static const char *type_name(enum cudaGraphNodeType type)
 {
@@ -146,8 +144,7 @@ static int build(struct gw_loop *l, cudaGraphExec_t *exec)
                     why, (int)error, cudaGetErrorString(error));
 }
 
-/* ---- running
- * ----------------------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------------------- */
 
 /* On a thread of CUDA's. A callback, not a host function: it is called after an error as well. No CUDA calls
  * in here. */
