@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Import tables of loaded libraries: replace what a library calls, without touching anybody else's calls. */
+#ifndef SOFTNIC_ATTACH_GOT_H
+#define SOFTNIC_ATTACH_GOT_H
+
+#include <stddef.h>
+
+struct sn_hook {
+    const char *symbol; /* as the library imports it, without a version */
+    void *replacement;
+};
+
+/*
+ * sn_got_patch - points the imports of every loaded library whose file name starts with one of `libs` (a NULL
+ * terminated list) at the replacements. Calling it again patches only what has been loaded since. Any thread;
+ * calls are serialised inside. Returns the number of slots changed now, or -EACCES when a table cannot be made
+ * writable.
+ */
+int sn_got_patch(const char *const *libs, const struct sn_hook *hooks, size_t count);
+
+/* sn_got_restore - puts every slot back that still holds our replacement. Libraries unloaded since are skipped. */
+void sn_got_restore(void);
+
+#endif

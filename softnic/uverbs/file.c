@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Open files: the table of our fds, handles, and what close() takes down. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+#include "softnic/process.h"
+#include "softnic/uverbs/object.h"
+#include "softnic/uverbs/uverbs.h"
+
+#define MAX_FD      65536u
+#define INDEX_BITS  20
+#define INDEX_LIMIT (1u << INDEX_BITS)
+
+/* An fd of ours is a command fd (file) or an event fd (stream). */
+struct entry {
+    struct uv_file *file;
+    struct uv_stream *stream;
+};
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct entry table[MAX_FD];
+static unsigned char is_command[MAX_FD]; /* read without the lock: calls on other fds pass by here too */
+static unsigned generation;
+static uint32_t next_tag;
+static int open_files, highest_fd;
+
+bool uv_is_command_fd(int fd)
+{
+    /* Relaxed: whoever uses an fd got it, in an ordered way, from whoever opened it. */
+    return fd >= 0 && (unsigned)fd < MAX_FD && __atomic_load_n(&is_command[fd], __ATOMIC_RELAXED);
+}
+
+int uv_open_files(void)
+{
+    return __atomic_load_n(&open_files, __ATOMIC_RELAXED);
+}
+
+int uv_open(int flags)
+{
+    struct uv_file *f = calloc(1, sizeof(*f));
+    if (!f) return -ENOMEM;
+    /* libibverbs checks that what it opened is a character device with the numbers that the tree names. */
+    int fd = open("/dev/null", flags & ~(O_CREAT | O_EXCL | O_TRUNC));
+    if (fd < 0 || (unsigned)fd >= MAX_FD) {
+        int err = fd < 0 ? -errno : -EMFILE;
+        if (fd >= 0) close(fd);
+        free(f);
+        return err;
+    }
+    pthread_mutex_init(&f->lock, NULL);
+    f->refs = 1;
+    f->fd = fd;
+    pthread_mutex_lock(&table_lock);
+    if (fd > highest_fd) highest_fd = fd;
+    f->generation = generation;
+    f->tag = ++next_tag & ((1u << (32 - INDEX_BITS)) - 1);
+    table[fd] = (struct entry){.file = f};
+    __atomic_store_n(&is_command[fd], 1, __ATOMIC_RELAXED);
+    open_files++;
+    pthread_mutex_unlock(&table_lock);
+    return fd;
+}
+
+static struct uv_file *file_get(int fd)
+{
+    if (!uv_is_command_fd(fd)) return NULL;
+    pthread_mutex_lock(&table_lock);
+    struct uv_file *f = table[fd].file;
+    if (f) __atomic_add_fetch(&f->refs, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&table_lock);
+    return f;
+}
+
+static void file_put(struct uv_file *f)
+{
+    /* Acquire-release: whoever frees it sees all that others did to it before they let go. */
+    if (__atomic_sub_fetch(&f->refs, 1, __ATOMIC_ACQ_REL)) return;
+    pthread_mutex_destroy(&f->lock);
+    free(f->objects);
+    free(f);
+}
+
+int uv_fd_add_stream(int fd, struct uv_stream *s)
+{
+    if (fd < 0 || (unsigned)fd >= MAX_FD) return -EMFILE;
+    pthread_mutex_lock(&table_lock);
+    if (fd > highest_fd) highest_fd = fd;
+    table[fd] = (struct entry){.stream = uv_stream_get(s)};
+    pthread_mutex_unlock(&table_lock);
+    return 0;
+}
+
+struct uv_stream *uv_stream_of_fd(const struct uv_file *f, int fd)
+{
+    struct uv_stream *s = NULL;
+
+    if (fd < 0 || (unsigned)fd >= MAX_FD) return NULL;
+    pthread_mutex_lock(&table_lock);
+    if (table[fd].stream && uv_stream_owner(table[fd].stream) == f) s = uv_stream_get(table[fd].stream);
+    pthread_mutex_unlock(&table_lock);
+    return s;
+}
+
+/* ---- handles ------------------------------------------------------------------------------------------------------- */
+
+static bool grow(struct uv_file *f)
+{
+    uint32_t room = f->object_room ? 2 * f->object_room : 64;
+    if (room > INDEX_LIMIT) return false;
+    struct uv_object **bigger = realloc(f->objects, room * sizeof(*bigger));
+    if (!bigger) return false;
+    for (uint32_t i = f->object_room; i < room; i++) bigger[i] = NULL;
+    f->objects = bigger;
+    f->object_room = room;
+    return true;
+}
+
+void *uv_new(struct uv_file *f, enum uv_type type, size_t size)
+{
+    uint32_t i = f->first_free;
+    while (i < f->object_room && f->objects[i]) i++;
+    if (i == f->object_room && !grow(f)) return NULL;
+    struct uv_object *o = calloc(1, size);
+    if (!o) return NULL;
+    o->type = type;
+    o->handle = f->tag << INDEX_BITS | i;
+    f->objects[i] = o;
+    f->first_free = i + 1;
+    return o;
+}
+
+void *uv_find(struct uv_file *f, enum uv_type type, uint32_t handle)
+{
+    uint32_t i = handle & (INDEX_LIMIT - 1);
+    if (handle >> INDEX_BITS != f->tag || i >= f->object_room) return NULL;
+    struct uv_object *o = f->objects[i];
+    return o && o->type == type ? o : NULL;
+}
+
+void uv_free(struct uv_file *f, struct uv_object *o)
+{
+    uint32_t i = o->handle & (INDEX_LIMIT - 1);
+    f->objects[i] = NULL;
+    if (i < f->first_free) f->first_free = i;
+    free(o);
+}
+
+int uv_destroy(struct uv_file *f, struct uv_object *o)
+{
+    if (o->users) return -EBUSY;
+    switch (o->type) {
+    case UV_PD: uv_pd_end(f, (struct uv_pd *)o); break;
+    case UV_MR: uv_mr_end(f, (struct uv_mr *)o); break;
+    case UV_CQ: uv_cq_end(f, (struct uv_cq *)o); break;
+    case UV_QP: uv_qp_end(f, (struct uv_qp *)o); break;
+    case UV_AH: ((struct uv_ah *)o)->pd->obj.users--; break;
+    }
+    uv_free(f, o);
+    return 0;
+}
+
+/* ---- close --------------------------------------------------------------------------------------------------------- */
+
+/* Users before what they use: QPs and AHs and MRs, then CQs, then PDs. */
+static void destroy_all(struct uv_file *f)
+{
+    static const enum uv_type order[] = {UV_QP, UV_AH, UV_MR, UV_CQ, UV_PD};
+
+    for (size_t t = 0; t < sizeof(order) / sizeof(order[0]); t++)
+        for (uint32_t i = 0; i < f->object_room; i++)
+            if (f->objects[i] && f->objects[i]->type == order[t]) uv_destroy(f, f->objects[i]);
+}
+
+/* What a child inherited is its parent's, and its locks may be held by threads that are not here: leave it alone. */
+static bool inherited(const struct uv_file *f)
+{
+    return f->generation != __atomic_load_n(&generation, __ATOMIC_RELAXED);
+}
+
+/* Files share the process's NIC; the wrappers drive it while one of them has it. */
+static pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
+static int nic_users;
+
+int uv_take_nic(struct sn_nic **nic)
+{
+    static const struct sn_process_callbacks callbacks = {uv_on_cq_event, uv_on_async_event, NULL};
+
+    pthread_mutex_lock(&nic_lock);
+    int err = sn_process_nic_get(&callbacks, nic);
+    if (!err) {
+        nic_users++;
+        uv_drive(*nic);
+    }
+    pthread_mutex_unlock(&nic_lock);
+    return err;
+}
+
+void uv_give_nic(struct sn_nic *nic)
+{
+    pthread_mutex_lock(&nic_lock);
+    if (!--nic_users) uv_drive(NULL);
+    sn_process_nic_put(nic);
+    pthread_mutex_unlock(&nic_lock);
+}
+
+static void close_file(struct uv_file *f)
+{
+    if (inherited(f)) return;
+    pthread_mutex_lock(&f->lock);
+    f->closed = true;
+    destroy_all(f);
+    uv_uars_end(f);
+    uv_stream_put(f->async);
+    f->async = NULL;
+    struct sn_nic *nic = f->nic;
+    f->nic = NULL;
+    pthread_mutex_unlock(&f->lock);
+    if (nic) uv_give_nic(nic);
+    file_put(f);
+}
+
+void uv_close(int fd)
+{
+    if (fd < 0 || (unsigned)fd >= MAX_FD) return;
+    pthread_mutex_lock(&table_lock);
+    struct entry e = table[fd];
+    table[fd] = (struct entry){0};
+    if (e.file) {
+        __atomic_store_n(&is_command[fd], 0, __ATOMIC_RELAXED);
+        open_files--;
+    }
+    pthread_mutex_unlock(&table_lock);
+    if (e.stream) {
+        uv_stream_close_reader(e.stream);
+        uv_stream_put(e.stream);
+    }
+    if (e.file) close_file(e.file);
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------------------ */
+
+static void say_once(void)
+{
+    static int said;
+    if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+        fprintf(stderr, "gpuwire: a software NIC that was opened before fork() works in the parent only; "
+                        "open the device in the child\n");
+}
+
+int uv_enter(int fd, struct uv_file **out)
+{
+    struct uv_file *f = file_get(fd);
+
+    if (!f) return -EBADF;
+    if (inherited(f)) {
+        say_once();
+        return -EIO;
+    }
+    pthread_mutex_lock(&f->lock);
+    *out = f;
+    if (!f->closed) return 0;
+    uv_leave(f);
+    return -EBADF;
+}
+
+void uv_leave(struct uv_file *f)
+{
+    pthread_mutex_unlock(&f->lock);
+    file_put(f);
+}
+
+void uv_context_ready(struct ibv_context *ctx)
+{
+    struct uv_file *f;
+
+    if (!uv_is_command_fd(ctx->cmd_fd) || uv_enter(ctx->cmd_fd, &f)) return;
+    f->unwrapped = ctx;
+    uv_leave(f);
+}
+
+int uv_ioctl(int fd, unsigned long request, uint64_t arg)
+{
+    struct uv_file *f;
+    int err = uv_enter(fd, &f);
+
+    if (err) return err;
+    if (f->unwrapped) uv_wrap_context(f->unwrapped);
+    f->unwrapped = NULL;
+    err = request == RDMA_VERBS_IOCTL ? uv_decode(f, arg) : -ENOTTY;
+    uv_leave(f);
+    return err;
+}
+
+/* ---- fork ---------------------------------------------------------------------------------------------------------- */
+
+void uv_fork_prepare(void)
+{
+    pthread_mutex_lock(&table_lock);
+}
+
+void uv_fork_parent(void)
+{
+    pthread_mutex_unlock(&table_lock);
+}
+
+void uv_fork_child(void)
+{
+    __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED);
+    for (int fd = 0; fd <= highest_fd; fd++) table[fd].stream = NULL;
+    uv_streams_forget();
+    uv_drive(NULL);
+    pthread_mutex_unlock(&table_lock);
+}

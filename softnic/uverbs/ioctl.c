@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The ioctl's buffer: a header and attributes, one of them, mostly, an old write() command wrapped up. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+
+#include "softnic/uverbs/object.h"
+#include "softnic/uverbs/usercopy.h"
+#include "softnic/uverbs/uverbs.h"
+
+#define MAX_ATTRS 32
+#define EX(cmd) (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))
+
+struct request {
+    struct ib_uverbs_ioctl_hdr hdr;
+    struct ib_uverbs_attr attrs[MAX_ATTRS];
+    uint64_t where; /* of the caller's attributes, for the flags that go back */
+};
+
+/*
+ * A legacy command. The kernel wants at least the sizes of its structs (-ENOSPC); the extended ones may be cut short
+ * or be longer, so theirs are the sizes of the first version.
+ */
+struct legacy {
+    uint32_t command;
+    size_t in, out;
+    int (*handle)(const struct uv_cmd *c);
+};
+
+#define CMD(name, in_type, out_size, handler) \
+    {IB_USER_VERBS_CMD_##name, sizeof(struct ib_uverbs_##in_type), (out_size), handler}
+#define RESP(type) sizeof(struct ib_uverbs_##type##_resp)
+
+static const struct legacy legacy[] = {
+    CMD(GET_CONTEXT, get_context, RESP(get_context), uv_get_context),
+    CMD(QUERY_DEVICE, query_device, RESP(query_device), uv_query_device),
+    CMD(QUERY_PORT, query_port, RESP(query_port), uv_query_port),
+    CMD(ALLOC_PD, alloc_pd, RESP(alloc_pd), uv_alloc_pd),
+    CMD(DEALLOC_PD, dealloc_pd, 0, uv_dealloc_pd),
+    CMD(CREATE_AH, create_ah, RESP(create_ah), uv_create_ah),
+    CMD(DESTROY_AH, destroy_ah, 0, uv_destroy_ah),
+    CMD(REG_MR, reg_mr, RESP(reg_mr), uv_reg_mr),
+    CMD(DEREG_MR, dereg_mr, 0, uv_dereg_mr),
+    CMD(CREATE_COMP_CHANNEL, create_comp_channel, RESP(create_comp_channel), uv_create_comp_channel),
+    CMD(CREATE_CQ, create_cq, RESP(create_cq), uv_create_cq),
+    CMD(DESTROY_CQ, destroy_cq, RESP(destroy_cq), uv_destroy_cq),
+    CMD(CREATE_QP, create_qp, RESP(create_qp), uv_create_qp),
+    CMD(QUERY_QP, query_qp, RESP(query_qp), uv_query_qp),
+    CMD(MODIFY_QP, modify_qp, 0, uv_modify_qp),
+    CMD(DESTROY_QP, destroy_qp, RESP(destroy_qp), uv_destroy_qp),
+    {EX(IB_USER_VERBS_EX_CMD_QUERY_DEVICE), sizeof(struct ib_uverbs_ex_query_device),
+     offsetof(struct ib_uverbs_ex_query_device_resp, odp_caps), uv_query_device_ex},
+    {EX(IB_USER_VERBS_EX_CMD_CREATE_CQ), offsetof(struct ib_uverbs_ex_create_cq, flags),
+     sizeof(struct ib_uverbs_create_cq_resp), uv_create_cq_ex},
+    {EX(IB_USER_VERBS_EX_CMD_CREATE_QP), offsetof(struct ib_uverbs_ex_create_qp, comp_mask),
+     sizeof(struct ib_uverbs_create_qp_resp), uv_create_qp_ex},
+    {EX(IB_USER_VERBS_EX_CMD_MODIFY_QP), sizeof(struct ib_uverbs_modify_qp), 0, uv_modify_qp_ex},
+};
+
+static const struct ib_uverbs_attr *find(const struct request *r, uint16_t id)
+{
+    for (uint16_t i = 0; i < r->hdr.num_attrs; i++)
+        if (r->attrs[i].attr_id == id) return &r->attrs[i];
+    return NULL;
+}
+
+/* Inputs of up to eight bytes travel in the attribute itself. Copies min(len, room) bytes; the rest stays zero. */
+static int input(const struct ib_uverbs_attr *a, void *to, size_t room)
+{
+    size_t n = a->len < room ? a->len : room;
+    if (a->len > sizeof(a->data)) return uv_copy_in(to, a->data, n);
+    memcpy(to, &a->data, n);
+    return 0;
+}
+
+/* The kernel tells its caller which outputs it filled. */
+static int mark_output(const struct request *r, const struct ib_uverbs_attr *a)
+{
+    uint16_t flags = a->flags | UVERBS_ATTR_F_VALID_OUTPUT;
+    return uv_copy_out(r->where + (uint64_t)(a - r->attrs) * sizeof(*a) + offsetof(struct ib_uverbs_attr, flags), &flags,
+                       sizeof(flags));
+}
+
+int uv_reply(const struct uv_cmd *c, const void *core, size_t core_len, const void *drv, size_t drv_len)
+{
+    int err = uv_copy_out(c->out, core, core_len < c->out_len ? core_len : c->out_len);
+    return err || !drv_len ? err : uv_copy_out(c->uhw_out, drv, drv_len < c->uhw_out_len ? drv_len : c->uhw_out_len);
+}
+
+static const struct legacy *find_legacy(uint64_t command)
+{
+    for (size_t i = 0; i < sizeof(legacy) / sizeof(legacy[0]); i++)
+        if (legacy[i].command == command) return &legacy[i];
+    return NULL;
+}
+
+static int invoke_write(struct uv_file *f, const struct request *r)
+{
+    const struct ib_uverbs_attr *cmd = find(r, UVERBS_ATTR_WRITE_CMD), *in = find(r, UVERBS_ATTR_CORE_IN),
+                                *out = find(r, UVERBS_ATTR_CORE_OUT), *uin = find(r, UVERBS_ATTR_UHW_IN),
+                                *uout = find(r, UVERBS_ATTR_UHW_OUT);
+    uint64_t in_buf[UV_IN_ROOM / 8] = {0}, uhw_buf[UV_IN_ROOM / 8] = {0};
+    uint64_t command = 0;
+
+    if (!cmd || input(cmd, &command, sizeof(command))) return -EINVAL;
+    const struct legacy *l = find_legacy(command);
+    if (!l) return -EOPNOTSUPP;
+    if ((in ? in->len : 0) < l->in || (out ? out->len : 0) < l->out) return -ENOSPC;
+    /* One context per open device, and nothing without it. */
+    if ((l->handle == uv_get_context) == (f->nic != NULL)) return -EINVAL;
+
+    struct uv_cmd c = {.file = f, .in = in_buf, .uhw = uhw_buf};
+    if (in && input(in, in_buf, sizeof(in_buf))) return -EFAULT;
+    if (uin && input(uin, uhw_buf, sizeof(uhw_buf))) return -EFAULT;
+    c.in_len = in ? in->len : 0;
+    c.uhw_len = uin ? uin->len : 0;
+    c.out = out ? out->data : 0;
+    c.out_len = out ? out->len : 0;
+    c.uhw_out = uout ? uout->data : 0;
+    c.uhw_out_len = uout ? uout->len : 0;
+    int err = l->handle(&c);
+    if (!err && out) err = mark_output(r, out);
+    if (!err && uout) err = mark_output(r, uout);
+    return err;
+}
+
+/* libibverbs asks for it natively only when GET_CONTEXT gave it none. */
+static int alloc_async_fd(struct uv_file *f, const struct request *r)
+{
+    const struct ib_uverbs_attr *a = find(r, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE);
+    struct uv_stream *s;
+    int fd;
+
+    if (!a || !f->nic) return -EINVAL;
+    int err = uv_stream_new(sizeof(struct ib_uverbs_async_event_desc), f, &fd, &s);
+    if (err) return err;
+    int64_t answer = fd;
+    err = uv_fd_add_stream(fd, s);
+    if (!err)
+        err = uv_copy_out(r->where + (uint64_t)(a - r->attrs) * sizeof(*a) + offsetof(struct ib_uverbs_attr, data),
+                          &answer, sizeof(answer));
+    if (err) {
+        uv_close(fd);
+        close(fd);
+        uv_stream_put(s);
+        return err;
+    }
+    uv_stream_put(f->async);
+    f->async = s;
+    return 0;
+}
+
+static int dispatch(struct uv_file *f, const struct request *r)
+{
+    uint32_t method = r->hdr.method_id;
+
+    switch (r->hdr.object_id) {
+    case UVERBS_OBJECT_DEVICE:
+        if (method == UVERBS_METHOD_INVOKE_WRITE) return invoke_write(f, r);
+        break;
+    case UVERBS_OBJECT_ASYNC_EVENT:
+        if (method == UVERBS_METHOD_ASYNC_EVENT_ALLOC) return alloc_async_fd(f, r);
+        break;
+    case UVERBS_OBJECT_MR:
+        /* These have no older form to fall back to: say that they do not exist here, not that they are spelled anew. */
+        if (method == UVERBS_METHOD_REG_DMABUF_MR || method == UVERBS_METHOD_ADVISE_MR || method == UVERBS_METHOD_DM_MR_REG)
+            return -EOPNOTSUPP;
+        break;
+    }
+    return -EPROTONOSUPPORT; /* libibverbs then tries the older form */
+}
+
+int uv_decode(struct uv_file *f, uint64_t arg)
+{
+    struct request r;
+
+    if (uv_copy_in(&r.hdr, arg, sizeof(r.hdr))) return -EFAULT;
+    if (r.hdr.num_attrs > MAX_ATTRS || r.hdr.reserved1 || r.hdr.reserved2) return -EINVAL;
+    if (r.hdr.length != sizeof(r.hdr) + r.hdr.num_attrs * sizeof(r.attrs[0])) return -EINVAL;
+    r.where = arg + sizeof(r.hdr);
+    if (uv_copy_in(r.attrs, r.where, r.hdr.num_attrs * sizeof(r.attrs[0]))) return -EFAULT;
+    return dispatch(f, &r);
+}

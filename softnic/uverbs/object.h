@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside softnic/uverbs: open files, their handles, and one decoded command. */
+#ifndef SOFTNIC_UVERBS_OBJECT_H
+#define SOFTNIC_UVERBS_OBJECT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "softnic/nic.h"
+#include "softnic/uverbs/events.h"
+
+enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH };
+
+/* What every handle stands for. `users` counts objects made on top of this one; it cannot go before they do. */
+struct uv_object {
+    enum uv_type type;
+    uint32_t handle;
+    uint32_t users;
+};
+
+struct uv_pd {
+    struct uv_object obj;
+    struct sn_pd *pd;
+};
+
+struct uv_mr {
+    struct uv_object obj;
+    struct uv_pd *pd;
+    struct sn_mr *mr;
+    void *gpu; /* what uv_dma_target gave for it, or NULL */
+};
+
+struct uv_cq {
+    struct uv_object obj;
+    struct sn_cq *cq;
+    uint64_t user_handle;
+    uint32_t cqe_size;
+    struct uv_stream *channel, *async; /* channel may be NULL */
+    uint32_t comp_sent, async_sent;    /* events put into the streams: atomic, the NIC's threads count */
+};
+
+struct uv_qp {
+    struct uv_object obj;
+    struct uv_pd *pd;
+    struct uv_cq *send_cq, *recv_cq;
+    struct sn_qp *qp;
+    uint64_t user_handle;
+    struct uv_stream *async;
+    uint32_t async_sent;
+    int bfreg; /* the doorbell register it occupies of the static ones, -1 for a dynamic page's */
+    struct uv_qp_user {
+        uint32_t max_send_wr, max_recv_wr, max_send_sge, max_recv_sge, max_inline;
+        bool sig_all;
+    } user; /* as asked at creation, for query_qp */
+};
+
+struct uv_ah {
+    struct uv_object obj;
+    struct uv_pd *pd;
+};
+
+/* Doorbell pages: libmlx5 maps the static ones when it opens the device and a dynamic one for each thread domain. */
+#define UV_MAX_STATIC_PAGES  512
+#define UV_MAX_DYNAMIC_PAGES 256
+#define UV_BFREGS_PER_PAGE   2 /* that libmlx5 hands out; the page's other two are its fast path's */
+
+struct uv_uars {
+    uint32_t static_pages;
+    uint32_t low_latency; /* of the static registers, the last so many serve one QP each */
+    struct sn_uar *pages[UV_MAX_STATIC_PAGES];
+    struct sn_uar *dynamic[UV_MAX_DYNAMIC_PAGES];
+    uint16_t users[UV_MAX_STATIC_PAGES * UV_BFREGS_PER_PAGE];
+};
+
+struct uv_file {
+    pthread_mutex_t lock; /* every command runs under it; the NIC's callbacks never take it */
+    int refs;             /* the fd table's, and one for each call in progress */
+    int fd;
+    uint32_t tag;         /* in every handle, so that another file's handle is refused */
+    unsigned generation;  /* of the process: another one after fork */
+    bool closed;
+    struct sn_nic *nic;   /* NULL until GET_CONTEXT */
+    int start_error;      /* why it could not be had */
+    struct uv_stream *async;
+    struct ibv_context *unwrapped; /* whose entry points are to be wrapped at its next request */
+    struct uv_uars uars;
+    struct uv_object **objects; /* by index */
+    uint32_t object_room, first_free;
+};
+
+/* One command: its input in our memory, its output buffers in the caller's. */
+struct uv_cmd {
+    struct uv_file *file;
+    const void *in;       /* core_in, zero-padded to what the handler reads */
+    size_t in_len;        /* as the caller said */
+    const void *uhw;      /* the driver's part, likewise */
+    size_t uhw_len;
+    uint64_t out, uhw_out;
+    size_t out_len, uhw_out_len;
+};
+
+#define UV_IN_ROOM 512 /* no command that we know is longer */
+
+/* uv_reply - writes the core answer and, when there is one, the driver's; each cut to the caller's room. */
+int uv_reply(const struct uv_cmd *c, const void *core, size_t core_len, const void *drv, size_t drv_len);
+
+/* Handles. uv_new allocates a zeroed object of `size` bytes and gives it a handle; NULL when out of either. */
+void *uv_new(struct uv_file *f, enum uv_type type, size_t size);
+void *uv_find(struct uv_file *f, enum uv_type type, uint32_t handle);
+void uv_free(struct uv_file *f, struct uv_object *o);
+
+/* uv_destroy - takes the object and what the NIC knows of it away; -EBUSY while others use it. */
+int uv_destroy(struct uv_file *f, struct uv_object *o);
+
+/*
+ * The fd table (file.c). uv_enter finds a command fd's file and locks it, or says why it cannot be used (-EBADF, -EIO
+ * in a forked child); uv_leave ends that. The result of uv_stream_of_fd is put when done.
+ */
+int uv_enter(int fd, struct uv_file **f);
+void uv_leave(struct uv_file *f);
+int uv_fd_add_stream(int fd, struct uv_stream *s);
+struct uv_stream *uv_stream_of_fd(const struct uv_file *f, int fd);
+
+/* Handlers: under the file's lock, with a context unless said otherwise. 0 or a negative errno. */
+int uv_get_context(const struct uv_cmd *c); /* makes the context */
+int uv_query_device(const struct uv_cmd *c);
+int uv_query_device_ex(const struct uv_cmd *c);
+int uv_query_port(const struct uv_cmd *c);
+int uv_alloc_pd(const struct uv_cmd *c);
+int uv_dealloc_pd(const struct uv_cmd *c);
+int uv_create_ah(const struct uv_cmd *c);
+int uv_destroy_ah(const struct uv_cmd *c);
+int uv_reg_mr(const struct uv_cmd *c);
+int uv_dereg_mr(const struct uv_cmd *c);
+int uv_create_comp_channel(const struct uv_cmd *c);
+int uv_create_cq(const struct uv_cmd *c);
+int uv_create_cq_ex(const struct uv_cmd *c);
+int uv_destroy_cq(const struct uv_cmd *c);
+int uv_create_qp(const struct uv_cmd *c);
+int uv_create_qp_ex(const struct uv_cmd *c);
+int uv_query_qp(const struct uv_cmd *c);
+int uv_modify_qp(const struct uv_cmd *c);
+int uv_modify_qp_ex(const struct uv_cmd *c);
+int uv_destroy_qp(const struct uv_cmd *c);
+
+/* Ends of objects, used by uv_destroy (each in its handler's file). */
+void uv_pd_end(struct uv_file *f, struct uv_pd *pd);
+void uv_mr_end(struct uv_file *f, struct uv_mr *mr);
+void uv_cq_end(struct uv_file *f, struct uv_cq *cq);
+void uv_qp_end(struct uv_file *f, struct uv_qp *qp);
+
+/* Doorbell pages (uar.c). */
+int uv_uars_init(struct uv_file *f, uint32_t registers, uint32_t low_latency);
+void uv_uars_end(struct uv_file *f);
+int uv_bfreg_take(struct uv_file *f, int *index); /* a static register for a new QP */
+struct sn_uar *uv_uar_static(struct uv_file *f, int index); /* its page */
+void uv_bfreg_give(struct uv_file *f, int index);
+uint32_t uv_bfreg_reply(int index); /* as libmlx5 numbers it */
+struct sn_uar *uv_uar_dynamic(struct uv_file *f, uint32_t bfreg_index); /* NULL when that page is not mapped */
+
+/*
+ * uv_dma_target - how the NIC reaches this memory (gpumem.c). 1 and *ops, *ctx for GPU memory; 0 for host memory; a
+ * negative errno, with a line on stderr, for memory that it cannot reach. uv_dma_end, once no region uses it.
+ */
+int uv_dma_target(uint64_t addr, uint64_t length, const struct sn_dma_ops **ops, void **ctx);
+void uv_dma_end(void *ctx);
+
+/* uv_wrap_context - puts progress behind a libmlx5 context's post and poll (ops.c). */
+void uv_wrap_context(struct ibv_context *ctx);
+
+/* The process's NIC, for a file: taken by GET_CONTEXT, given back by close. */
+int uv_take_nic(struct sn_nic **nic);
+void uv_give_nic(struct sn_nic *nic);
+
+/* The NIC's callbacks (cq.c): events go to the channels and the async fds. */
+void uv_on_cq_event(void *user, void *cq_user);
+void uv_on_async_event(void *user, enum ibv_event_type type, void *object_user);
+
+/* uv_drive - the NIC that those wrappers drive; NULL makes them fail with EIO. */
+void uv_drive(struct sn_nic *nic);
+
+/* uv_decode - one RDMA_VERBS_IOCTL buffer (ioctl.c), with the file's lock held. */
+int uv_decode(struct uv_file *f, uint64_t arg);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Posting and polling make no system call, so the NIC would not know that anybody waits. Behind libmlx5's own entry
+ * points these let the calling thread do the NIC's work itself: a thread that posts to a peer on the same host
+ * completes it without any other thread.
+ */
+#include <errno.h>
+
+#include "softnic/process.h"
+#include "softnic/uverbs/object.h"
+#include "softnic/uverbs/uverbs.h"
+
+/* All contexts of one libmlx5 have the same entry points. */
+static struct {
+    int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
+    int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
+    int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
+    int (*req_notify_cq)(struct ibv_cq *, int);
+} real;
+
+static struct sn_nic *driven; /* NULL in a forked child */
+
+void uv_drive(struct sn_nic *nic)
+{
+    __atomic_store_n(&driven, nic, __ATOMIC_RELEASE);
+}
+
+static struct sn_nic *driven_nic(void)
+{
+    /* Acquire pairs with the release above: the NIC's memory is seen as it was when it was handed over. */
+    return __atomic_load_n(&driven, __ATOMIC_ACQUIRE);
+}
+
+static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+    struct sn_nic *nic = driven_nic();
+    if (!nic) {
+        *bad = wr;
+        return EIO;
+    }
+    int err = real.post_send(qp, wr, bad);
+    sn_process_nic_drive(nic);
+    return err;
+}
+
+static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    if (!driven_nic()) {
+        *bad = wr;
+        return EIO;
+    }
+    /* Nothing to do: a message that finds no receive is tried again by its sender. */
+    return real.post_recv(qp, wr, bad);
+}
+
+static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
+{
+    struct sn_nic *nic = driven_nic();
+    if (!nic) return -EIO;
+    int n = real.poll_cq(cq, room, wc);
+    if (n == room || n < 0) return n;
+    sn_process_nic_drive(nic);
+    return n ? n : real.poll_cq(cq, room, wc);
+}
+
+static int req_notify_cq(struct ibv_cq *cq, int solicited)
+{
+    struct sn_nic *nic = driven_nic();
+    if (!nic) return EIO;
+    int err = real.req_notify_cq(cq, solicited);
+    uv_streams_flush();
+    sn_process_nic_drive(nic);
+    sn_process_nic_kick(); /* this thread may be about to sleep until the event */
+    return err;
+}
+
+void uv_wrap_context(struct ibv_context *ctx)
+{
+    struct ibv_context_ops *ops = &ctx->ops;
+
+    /* A second copy of libmlx5 has entry points of its own; its contexts are served by the NIC's thread. */
+#define WRAP(name)                                                                                                     \
+    do {                                                                                                               \
+        if (!real.name) real.name = ops->name;                                                                         \
+        if (real.name == ops->name) ops->name = name;                                                                  \
+    } while (0)
+    WRAP(post_send);
+    WRAP(post_recv);
+    WRAP(req_notify_cq);
+    WRAP(poll_cq);
+#undef WRAP
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queue pairs. */
+#include <errno.h>
+#include <string.h>
+
+#include <rdma/ib_user_ioctl_verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5-abi.h>
+
+#include "softnic/process.h"
+#include "softnic/uverbs/object.h"
+#include "softnic/uverbs/usercopy.h"
+
+#define DBREC_BYTES   8
+#define WQEBB         64
+
+/* ---- creation ------------------------------------------------------------------------------------------------------- */
+
+static bool size_ok(uint32_t n, uint32_t limit)
+{
+    return n <= limit && !(n & (n - 1));
+}
+
+/* The queues as libmlx5 laid them out: receive queue first, send queue behind it. */
+static int read_queues(const struct mlx5_ib_create_qp *drv, struct sn_qp_init *init)
+{
+    if (!size_ok(drv->sq_wqe_count, SN_MAX_SQ_WQEBB) || !size_ok(drv->rq_wqe_count, SN_MAX_RQ_WQE)) return -EINVAL;
+    if (drv->rq_wqe_count && (drv->rq_wqe_shift < 4 || drv->rq_wqe_shift > 30)) return -EINVAL;
+    uint32_t stride = drv->rq_wqe_count ? 1u << drv->rq_wqe_shift : 0;
+    if (stride > SN_MAX_RQ_STRIDE) return -EINVAL;
+    uint64_t rq_bytes = (uint64_t)drv->rq_wqe_count * stride;
+    uint64_t sq_bytes = (uint64_t)drv->sq_wqe_count * WQEBB;
+    if (drv->buf_addr % WQEBB || rq_bytes % WQEBB || drv->db_addr % DBREC_BYTES) return -EINVAL;
+    if (uv_range_ok(drv->buf_addr, rq_bytes + sq_bytes, 1) || uv_range_ok(drv->db_addr, DBREC_BYTES, 1))
+        return -EFAULT;
+    init->rq_wqes = drv->rq_wqe_count;
+    init->rq_stride = stride;
+    init->rq_buf = drv->rq_wqe_count ? (void *)(uintptr_t)drv->buf_addr : NULL;
+    init->sq_wqebbs = drv->sq_wqe_count;
+    init->sq_buf = drv->sq_wqe_count ? (void *)(uintptr_t)(drv->buf_addr + rq_bytes) : NULL;
+    init->dbrec = (void *)(uintptr_t)drv->db_addr;
+    return 0;
+}
+
+static int read_flags(const struct mlx5_ib_create_qp *drv, const struct uv_qp *qp, struct sn_qp_init *init)
+{
+    const uint32_t known = MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_BFREG_INDEX;
+
+    if (drv->flags & ~known) return -EOPNOTSUPP; /* no WQE signatures, no DC, no tunnels */
+    if (drv->flags & MLX5_QP_FLAG_SCATTER_CQE) {
+        /* Of a 128-byte entry the first half is free for data; of a 64-byte one, 32 bytes. */
+        init->scatter_recv = qp->recv_cq->cqe_size / 2;
+        init->scatter_req = qp->send_cq->cqe_size / 2;
+    }
+    init->uidx = drv->uidx & 0xffffff;
+    return 0;
+}
+
+/* Whose doorbell page: that of the thread domain the program chose, else a register of the static ones. */
+static int choose_register(struct uv_file *f, const struct mlx5_ib_create_qp *drv, struct uv_qp *qp,
+                           struct sn_qp_init *init)
+{
+    qp->bfreg = -1;
+    if (drv->flags & MLX5_QP_FLAG_BFREG_INDEX) {
+        init->uar = uv_uar_dynamic(f, drv->bfreg_index);
+        init->bfreg = drv->bfreg_index % UV_BFREGS_PER_PAGE;
+        return init->uar ? 0 : -EINVAL;
+    }
+    int err = uv_bfreg_take(f, &qp->bfreg);
+    if (err) return err;
+    init->uar = uv_uar_static(f, qp->bfreg);
+    init->bfreg = (uint32_t)qp->bfreg % UV_BFREGS_PER_PAGE;
+    return 0;
+}
+
+struct qp_request {
+    uint64_t user_handle;
+    uint32_t pd, send_cq, recv_cq;
+    uint8_t type, sig_all, is_srq;
+    struct uv_qp_user user;
+};
+
+static int find_parts(struct uv_file *f, const struct qp_request *rq, struct uv_qp *qp)
+{
+    qp->pd = uv_find(f, UV_PD, rq->pd);
+    qp->send_cq = uv_find(f, UV_CQ, rq->send_cq);
+    qp->recv_cq = uv_find(f, UV_CQ, rq->recv_cq);
+    return qp->pd && qp->send_cq && qp->recv_cq ? 0 : -EINVAL;
+}
+
+static int make_qp(const struct uv_cmd *c, const struct qp_request *rq, struct uv_qp *qp)
+{
+    struct uv_file *f = c->file;
+    const struct mlx5_ib_create_qp *drv = c->uhw;
+    struct sn_qp_init init = {.type = IBV_QPT_RC, .sq_sig_all = rq->sig_all, .user = qp};
+
+    if (c->uhw_len < offsetof(struct mlx5_ib_create_qp, sq_buf_addr)) return -EINVAL;
+    int err = find_parts(f, rq, qp);
+    if (!err) err = read_flags(drv, qp, &init);
+    if (!err) err = read_queues(drv, &init);
+    if (!err) err = choose_register(f, drv, qp, &init);
+    if (err) return err;
+    init.pd = qp->pd->pd;
+    init.send_cq = qp->send_cq->cq;
+    init.recv_cq = qp->recv_cq->cq;
+    qp->user_handle = rq->user_handle;
+    qp->user = rq->user;
+    qp->user.sig_all = rq->sig_all;
+    qp->async = uv_stream_get(f->async);
+    err = sn_qp_create(f->nic, &init, &qp->qp);
+    if (err) {
+        uv_bfreg_give(f, qp->bfreg);
+        uv_stream_put(qp->async);
+        return err;
+    }
+    qp->pd->obj.users++;
+    qp->send_cq->obj.users++;
+    qp->recv_cq->obj.users++;
+    return 0;
+}
+
+static void release(struct uv_file *f, struct uv_qp *qp)
+{
+    uv_bfreg_give(f, qp->bfreg);
+    qp->pd->obj.users--;
+    qp->send_cq->obj.users--;
+    qp->recv_cq->obj.users--;
+    uv_stream_put(qp->async);
+}
+
+void uv_qp_end(struct uv_file *f, struct uv_qp *qp)
+{
+    sn_qp_destroy(qp->qp);
+    release(f, qp);
+}
+
+static int create(const struct uv_cmd *c, const struct qp_request *rq, bool extended)
+{
+    if (rq->type != IB_UVERBS_QPT_RC || rq->is_srq) return -EOPNOTSUPP;
+    const struct uv_qp_user *u = &rq->user;
+    if (u->max_send_wr > SN_MAX_SQ_WQEBB || u->max_recv_wr > SN_MAX_RQ_WQE) return -EINVAL;
+    struct uv_qp *qp = uv_new(c->file, UV_QP, sizeof(*qp));
+    if (!qp) return -ENOMEM;
+    int err = make_qp(c, rq, qp);
+    if (err) {
+        uv_free(c->file, &qp->obj);
+        return err;
+    }
+    struct ib_uverbs_ex_create_qp_resp r = {.base = {.qp_handle = qp->obj.handle,
+                                                     .qpn = sn_qp_number(qp->qp),
+                                                     .max_send_wr = u->max_send_wr,
+                                                     .max_recv_wr = u->max_recv_wr,
+                                                     .max_send_sge = u->max_send_sge,
+                                                     .max_recv_sge = u->max_recv_sge,
+                                                     .max_inline_data = u->max_inline}};
+    r.response_length = (uint32_t)(c->out_len < sizeof(r) ? c->out_len : sizeof(r));
+    struct mlx5_ib_create_qp_resp drv = {.bfreg_index = qp->bfreg < 0 ? 0 : uv_bfreg_reply(qp->bfreg)};
+    err = uv_reply(c, &r, extended ? sizeof(r) : sizeof(r.base), &drv, sizeof(drv));
+    if (err) uv_destroy(c->file, &qp->obj);
+    return err;
+}
+
+int uv_create_qp(const struct uv_cmd *c)
+{
+    const struct ib_uverbs_create_qp *q = c->in;
+    struct qp_request rq = {
+        q->user_handle, q->pd_handle, q->send_cq_handle, q->recv_cq_handle, q->qp_type, q->sq_sig_all, q->is_srq,
+        {q->max_send_wr, q->max_recv_wr, q->max_send_sge, q->max_recv_sge, q->max_inline_data, false}};
+    return create(c, &rq, false);
+}
+
+int uv_create_qp_ex(const struct uv_cmd *c)
+{
+    const struct ib_uverbs_ex_create_qp *q = c->in;
+    struct qp_request rq = {
+        q->user_handle, q->pd_handle, q->send_cq_handle, q->recv_cq_handle, q->qp_type, q->sq_sig_all, q->is_srq,
+        {q->max_send_wr, q->max_recv_wr, q->max_send_sge, q->max_recv_sge, q->max_inline_data, false}};
+    if (q->comp_mask || q->create_flags || q->source_qpn) return -EOPNOTSUPP;
+    return create(c, &rq, true);
+}
+
+int uv_destroy_qp(const struct uv_cmd *c)
+{
+    const struct ib_uverbs_destroy_qp *req = c->in;
+    struct uv_qp *qp = uv_find(c->file, UV_QP, req->qp_handle);
+
+    if (!qp) return -EINVAL;
+    sn_qp_destroy(qp->qp); /* first, so that no more events come: see uv_destroy_cq */
+    struct ib_uverbs_destroy_qp_resp r = {.events_reported =
+                                              qp->async_sent - uv_stream_drain(qp->async, qp->user_handle)};
+    release(c->file, qp);
+    uv_free(c->file, &qp->obj);
+    return uv_reply(c, &r, sizeof(r), NULL, 0);
+}
+
+/* ---- modify and query ------------------------------------------------------------------------------------------------ */
+
+static void read_path(const struct ib_uverbs_qp_dest *d, struct ibv_ah_attr *a)
+{
+    memcpy(a->grh.dgid.raw, d->dgid, 16);
+    a->grh.flow_label = d->flow_label;
+    a->grh.sgid_index = d->sgid_index;
+    a->grh.hop_limit = d->hop_limit;
+    a->grh.traffic_class = d->traffic_class;
+    a->dlid = d->dlid;
+    a->sl = d->sl;
+    a->src_path_bits = d->src_path_bits;
+    a->static_rate = d->static_rate;
+    a->is_global = d->is_global;
+    a->port_num = d->port_num;
+}
+
+static int modify(const struct uv_cmd *c, const struct ib_uverbs_modify_qp *q)
+{
+    struct uv_qp *qp = uv_find(c->file, UV_QP, q->qp_handle);
+    struct ibv_qp_attr a = {
+        .qp_state = q->qp_state,
+        .cur_qp_state = q->cur_qp_state,
+        .path_mtu = q->path_mtu,
+        .path_mig_state = q->path_mig_state,
+        .qkey = q->qkey,
+        .rq_psn = q->rq_psn,
+        .sq_psn = q->sq_psn,
+        .dest_qp_num = q->dest_qp_num,
+        .qp_access_flags = q->qp_access_flags,
+        .pkey_index = q->pkey_index,
+        .alt_pkey_index = q->alt_pkey_index,
+        .en_sqd_async_notify = q->en_sqd_async_notify,
+        .max_rd_atomic = q->max_rd_atomic,
+        .max_dest_rd_atomic = q->max_dest_rd_atomic,
+        .min_rnr_timer = q->min_rnr_timer,
+        .port_num = q->port_num,
+        .timeout = q->timeout,
+        .retry_cnt = q->retry_cnt,
+        .rnr_retry = q->rnr_retry,
+        .alt_port_num = q->alt_port_num,
+        .alt_timeout = q->alt_timeout,
+    };
+
+    if (!qp || q->attr_mask > INT32_MAX) return -EINVAL;
+    read_path(&q->dest, &a.ah_attr);
+    read_path(&q->alt_dest, &a.alt_ah_attr);
+    int err = sn_qp_modify(qp->qp, &a, (int)q->attr_mask);
+    if (!err) sn_process_nic_kick(); /* it can be rung from now on, and the NIC's thread may be asleep */
+    return err;
+}
+
+int uv_modify_qp(const struct uv_cmd *c)
+{
+    return modify(c, c->in);
+}
+
+int uv_modify_qp_ex(const struct uv_cmd *c)
+{
+    const struct ib_uverbs_modify_qp *req = c->in;
+    struct ib_uverbs_ex_modify_qp_resp r = {0};
+
+    int err = modify(c, req);
+    if (err || !c->out_len) return err;
+    r.response_length = (uint32_t)(c->out_len < sizeof(r) ? c->out_len : sizeof(r));
+    return uv_reply(c, &r, sizeof(r), NULL, 0);
+}
+
+static void fill_path(const struct ibv_ah_attr *a, struct ib_uverbs_qp_dest *d)
+{
+    memcpy(d->dgid, a->grh.dgid.raw, 16);
+    d->flow_label = a->grh.flow_label;
+    d->sgid_index = a->grh.sgid_index;
+    d->hop_limit = a->grh.hop_limit;
+    d->traffic_class = a->grh.traffic_class;
+    d->dlid = a->dlid;
+    d->sl = a->sl;
+    d->src_path_bits = a->src_path_bits;
+    d->static_rate = a->static_rate;
+    d->is_global = a->is_global;
+    d->port_num = a->port_num;
+}
+
+static void fill_attr(const struct ibv_qp_attr *a, struct ib_uverbs_query_qp_resp *r)
+{
+    fill_path(&a->ah_attr, &r->dest);
+    fill_path(&a->alt_ah_attr, &r->alt_dest);
+    r->qkey = a->qkey;
+    r->rq_psn = a->rq_psn;
+    r->sq_psn = a->sq_psn;
+    r->dest_qp_num = a->dest_qp_num;
+    r->qp_access_flags = a->qp_access_flags;
+    r->pkey_index = a->pkey_index;
+    r->qp_state = a->qp_state;
+    r->cur_qp_state = a->cur_qp_state;
+    r->path_mtu = a->path_mtu;
+    r->path_mig_state = a->path_mig_state;
+    r->sq_draining = a->sq_draining;
+    r->max_rd_atomic = a->max_rd_atomic;
+    r->max_dest_rd_atomic = a->max_dest_rd_atomic;
+    r->min_rnr_timer = a->min_rnr_timer;
+    r->port_num = a->port_num;
+    r->timeout = a->timeout;
+    r->retry_cnt = a->retry_cnt;
+    r->rnr_retry = a->rnr_retry;
+}
+
+int uv_query_qp(const struct uv_cmd *c)
+{
+    const struct ib_uverbs_query_qp *req = c->in;
+    struct uv_qp *qp = uv_find(c->file, UV_QP, req->qp_handle);
+    struct ib_uverbs_query_qp_resp r = {0};
+    struct ibv_qp_attr a = {0};
+
+    if (!qp) return -EINVAL;
+    int err = sn_qp_query(qp->qp, &a);
+    if (err) return err;
+    fill_attr(&a, &r);
+    r.max_send_wr = qp->user.max_send_wr;
+    r.max_recv_wr = qp->user.max_recv_wr;
+    r.max_send_sge = qp->user.max_send_sge;
+    r.max_recv_sge = qp->user.max_recv_sge;
+    r.max_inline_data = qp->user.max_inline;
+    r.sq_sig_all = qp->user.sig_all;
+    return uv_reply(c, &r, sizeof(r), NULL, 0);
+}

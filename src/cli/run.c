@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpuwire run: any verbs program on the software NIC. */
+#include "src/cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "softnic/attach/tree.h"
+#include "softnic/config.h"
+
+#define LIBRARY "libgpuwire-softnic.so"
+
+static const char usage[] =
+    "usage: gpuwire run [--nic KEY=VALUE,...] [--] PROGRAM [ARGUMENT...]\n"
+    "\n"
+    "Runs PROGRAM with the software NIC as its RDMA device (mlx5_0) and exits as it does.\n"
+    "\n"
+    "  --nic KEY=VALUE,...   settings of the NIC, as in GPUWIRE_NIC, which it overrides\n"
+    "  -h, --help            this text\n";
+
+/* Beside the tool as installed or bundled, in a build tree, or wherever the loader looks. */
+static void find_library(char *path, size_t size)
+{
+    static const char *const places[] = {"../lib", "../lib/" GW_LIBRARY_ARCH, ".", "../../softnic"};
+    char self[PATH_MAX];
+    const char *given = getenv("GPUWIRE_SOFTNIC_LIBRARY");
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    if (given && *given) {
+        snprintf(path, size, "%s", given);
+        return;
+    }
+    self[n > 0 ? n : 0] = 0;
+    const char *dir = dirname(self);
+    for (size_t i = 0; n > 0 && i < sizeof(places) / sizeof(places[0]); i++) {
+        int len = snprintf(path, size, "%s/%s/%s", dir, places[i], LIBRARY);
+        if (len > 0 && (size_t)len < size && !access(path, R_OK)) return;
+    }
+    snprintf(path, size, LIBRARY);
+}
+
+static int set_environment(const char *nic)
+{
+    char library[PATH_MAX], why[SN_CONFIG_WHY];
+    struct sn_config config;
+
+    if (nic) setenv("GPUWIRE_NIC", nic, 1);
+    if (sn_config_parse(getenv("GPUWIRE_NIC"), &config, why)) {
+        fprintf(stderr, "gpuwire run: %s\n", why);
+        return -EINVAL;
+    }
+    find_library(library, sizeof(library));
+    const char *old = getenv("LD_PRELOAD");
+    char *list = NULL;
+    if (asprintf(&list, "%s%s%s", library, old && *old ? ":" : "", old ? old : "") < 0) return -ENOMEM;
+    setenv("LD_PRELOAD", list, 1);
+    free(list);
+    return 0;
+}
+
+/* The signals that end or steer a program. Those that stop and continue a job keep working on both of us. */
+static void steering(sigset_t *set)
+{
+    static const int list[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGCHLD};
+
+    sigemptyset(set);
+    for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) sigaddset(set, list[i]);
+}
+
+/* The child's half: never returns. An errno that goes through the pipe says why the program did not start. */
+static void become(char **argv, const sigset_t *mask, int report, pid_t parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* a killed `gpuwire run` leaves no program behind */
+    /* Shells start background jobs with these ignored; sent to the tool, they are meant for the program. */
+    signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    if (getppid() == parent) execvp(argv[0], argv);
+    int err = errno;
+    if (write(report, &err, sizeof(err)) < 0) _exit(126);
+    _exit(127);
+}
+
+static int wait_for(pid_t child, const sigset_t *set)
+{
+    siginfo_t info;
+    int status;
+
+    for (;;) {
+        pid_t got = waitpid(child, &status, WNOHANG);
+        if (got == child) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        if (got < 0 && errno != EINTR) return 1;
+        if (sigwaitinfo(set, &info) < 0 || info.si_signo == SIGCHLD) continue;
+        /* What the terminal sends reaches the whole foreground group: a second copy would be one too many. */
+        if (info.si_code != SI_KERNEL) kill(child, info.si_signo);
+    }
+}
+
+static int run_program(char **argv)
+{
+    sigset_t set, before;
+    int report[2], err = 0;
+
+    if (pipe2(report, O_CLOEXEC)) return gw_cli_fail("run", "pipe", errno);
+    signal(SIGCHLD, SIG_DFL); /* inherited as ignored, children would vanish unseen */
+    steering(&set);
+    sigprocmask(SIG_BLOCK, &set, &before);
+    pid_t parent = getpid(), child = fork();
+    if (child < 0) return gw_cli_fail("run", "fork", errno);
+    if (!child) become(argv, &before, report[1], parent);
+    close(report[1]);
+    ssize_t n = read(report[0], &err, sizeof(err));
+    close(report[0]);
+    int code = wait_for(child, &set);
+    sn_tree_sweep(); /* of processes that were killed and could not do it */
+    if (n != sizeof(err)) return code;
+    fprintf(stderr, "gpuwire run: %s: %s\n", argv[0], err == ENOENT ? "no such program" : strerror(err));
+    return err == ENOENT ? 127 : 126;
+}
+
+int gw_cli_run(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"nic", required_argument, NULL, 'n'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+    const char *nic = NULL;
+    int c;
+
+    optind = 1;
+    while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+        switch (c) {
+        case 'n': nic = optarg; break;
+        case 'h': fputs(usage, stdout); return 0;
+        default: fputs(usage, stderr); return 2;
+        }
+    }
+    if (optind == argc) {
+        fprintf(stderr, "gpuwire run: which program?\n%s", usage);
+        return 2;
+    }
+    if (set_environment(nic)) return 2;
+    return run_program(argv + optind);
+}

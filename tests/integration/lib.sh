@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+# Helpers for tests that run unmodified programs on the software NIC. $GPUWIRE is the tool.
+# Sourced; the sourcing script gets `set -u`, a scratch folder in $work and a trap that leaves nothing behind.
+set -u
+: "${GPUWIRE:?the gpuwire tool}"
+export LC_ALL=C
+work=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-test.XXXXXX")
+export XDG_RUNTIME_DIR="$work/run"
+mkdir -m 700 "$XDG_RUNTIME_DIR"
+pids=()
+clean_up() {
+    local p
+    for p in "${pids[@]}"; do kill -KILL "$p" 2>/dev/null; done
+    wait 2>/dev/null
+    rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+
+fail() {
+    echo "FAILED: $*" >&2
+    local f
+    for f in "$work"/*.out; do
+        [ -s "$f" ] && { echo "--- ${f##*/}"; tail -n 15 "$f"; } >&2
+    done
+    exit 1
+}
+
+# skip PROGRAM...: a test that needs a program which is not installed is skipped (ctest knows 77).
+need() {
+    local p
+    for p in "$@"; do command -v "$p" >/dev/null || { echo "skipped: $p is not installed"; exit 77; }; done
+}
+
+# A TCP port that nobody listens on, below the ephemeral range so that nobody is given it meanwhile.
+free_port() {
+    local p hex
+    while :; do
+        p=$((20000 + (RANDOM << 4 ^ RANDOM ^ $$) % 12000))
+        hex=$(printf ':%04X 0' "$p")
+        grep -qi "$hex" /proc/net/tcp /proc/net/tcp6 2>/dev/null || { echo "$p"; return; }
+    done
+}
+
+# wait_listen PORT PID: until somebody listens there; fails when PID ends first or after 10 s.
+wait_listen() {
+    local hex i
+    hex=$(printf ':%04X [0-9A-F]*:0000 0A' "$1")
+    for ((i = 0; i < 1000; i++)); do
+        grep -qi "$hex" /proc/net/tcp /proc/net/tcp6 2>/dev/null && return 0
+        kill -0 "$2" 2>/dev/null || return 1
+        sleep 0.01
+    done
+    return 1
+}
+
+# pair NAME SERVER_NIC CLIENT_NIC PROGRAM ARGS...: a server and a client of PROGRAM that find each other over TCP.
+# PROGRAM takes -p PORT, and the client the server's host last. Leaves NAME.server.out and NAME.client.out.
+pair() {
+    local name=$1 snic=$2 cnic=$3 port server rc
+    shift 3
+    port=$(free_port)
+    GPUWIRE_NIC=$snic timeout -k 5 "${PAIR_TIMEOUT:-60}" "$GPUWIRE" run -- "$@" -p "$port" >"$work/$name.server.out" 2>&1 &
+    server=$!
+    pids+=("$server")
+    wait_listen "$port" "$server" || fail "$name: the server does not listen"
+    GPUWIRE_NIC=$cnic timeout -k 5 "${PAIR_TIMEOUT:-60}" "$GPUWIRE" run -- "$@" -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1
+    rc=$?
+    [ $rc = 0 ] || { kill -TERM "$server" 2>/dev/null; fail "$name: the client ended with $rc"; }
+    wait "$server"
+    rc=$?
+    [ $rc = 0 ] || fail "$name: the server ended with $rc"
+}
+
+# nothing_left: no tree of a software NIC remains.
+nothing_left() {
+    local left
+    left=$(find "$XDG_RUNTIME_DIR" -mindepth 1 2>/dev/null | head -5)
+    [ -z "$left" ] || fail "left behind: $left"
+}

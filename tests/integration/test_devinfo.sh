@@ -1,0 +1,21 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The distribution's own tools see a ConnectX.
+. "${0%/*}/lib.sh"
+need ibv_devices ibv_devinfo
+export GPUWIRE_NIC=addr=127.0.0.1
+
+"$GPUWIRE" run -- ibv_devices >"$work/devices.out" 2>&1 || fail "ibv_devices"
+grep -q 'mlx5_0' "$work/devices.out" || fail "ibv_devices does not list mlx5_0"
+
+"$GPUWIRE" run -- ibv_devinfo >"$work/info.out" 2>&1 || fail "ibv_devinfo"
+for want in 'hca_id:.mlx5_0' 'transport:.*InfiniBand' 'vendor_part_id:.*4129' 'state:.*PORT_ACTIVE' \
+            'link_layer:.*Ethernet' 'active_mtu:.*4096'; do
+    grep -q "$want" "$work/info.out" || fail "ibv_devinfo says nothing like '$want'"
+done
+
+"$GPUWIRE" run -- ibv_devinfo -v >"$work/verbose.out" 2>&1 || fail "ibv_devinfo -v"
+grep -q 'GID\[ *0\]:.*::ffff:127.0.0.1, RoCE v2' "$work/verbose.out" || fail "no GID of 127.0.0.1"
+grep -q 'GID\[ *1\]' "$work/verbose.out" && fail "more than one GID"
+nothing_left
+echo ok

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# A peer killed in the middle disturbs nobody else and leaves nothing behind.
+. "${0%/*}/lib.sh"
+need ibv_rc_pingpong
+export GPUWIRE_NIC=addr=127.0.0.1
+port=$(free_port)
+"$GPUWIRE" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100000000 >"$work/server.out" 2>&1 &
+server=$!
+pids+=("$server")
+wait_listen "$port" "$server" || fail 'the server does not listen'
+"$GPUWIRE" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100000000 127.0.0.1 >"$work/client.out" 2>&1 &
+client=$!
+pids+=("$client")
+sleep 0.7
+kill -0 "$client" 2>/dev/null || fail 'the client ended by itself'
+program=$(cat "/proc/$client/task/$client/children")
+kill -KILL ${program}
+wait "$client"
+[ $? = 137 ] || fail 'the client does not end as its program did'
+
+# Others on the same address go on meanwhile.
+pair others "$GPUWIRE_NIC" "$GPUWIRE_NIC" ibv_rc_pingpong -g 0 -c -n 300
+
+kill -INT "$server"
+wait "$server"
+rc=$?
+# The program either had its error completion already (1) or was ended by the signal.
+[ $rc = 130 ] || [ $rc = 1 ] || fail "the server ended with $rc"
+nothing_left
+echo ok

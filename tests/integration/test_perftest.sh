@@ -1,0 +1,14 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# perftest's programs, unmodified, over RC.
+. "${0%/*}/lib.sh"
+need ib_write_lat ib_write_bw ib_send_lat ib_send_bw ib_read_lat ib_read_bw
+nic=addr=127.0.0.1
+for test in "ib_write_lat -s 64 -n 500" "ib_send_lat -s 64 -n 500" "ib_read_lat -s 64 -n 500" \
+            "ib_write_bw -s 65536 -n 200" "ib_send_bw -s 65536 -n 200" "ib_read_bw -s 65536 -n 100"; do
+    set -- $test
+    pair "$1" $nic $nic "$@" -F -x 0 -d mlx5_0
+    grep -q '#bytes' "$work/$1.client.out" || fail "$1: no result"
+done
+nothing_left
+echo ok
