@@ -6,7 +6,8 @@ add_compile_definitions(_GNU_SOURCE)
 if(GW_SANITIZE)
   add_compile_options($<$<COMPILE_LANGUAGE:C>:-fsanitize=${GW_SANITIZE}>
                       $<$<COMPILE_LANGUAGE:C>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:C>:-fno-sanitize-recover=all>)
-  add_link_options(-fsanitize=${GW_SANITIZE})
+  string(REPLACE "," "$<COMMA>" list "${GW_SANITIZE}") # a comma separates a generator expression's arguments
+  add_link_options($<HOST_LINK:-fsanitize=${list}>)   # nvcc's device linker knows no sanitizers
 endif()
 
 # gw_module(NAME SOURCES … LIBS …): a static library that the shared libraries and the tests are made from.
