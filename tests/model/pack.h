@@ -22,8 +22,8 @@ struct pack_tensor {
     float *data; /* aligned; pack_free_tensor */
 };
 
-/* A test's data: beside the program in a bundle, else in the source tree. */
-static inline void pack_path(char *out, size_t size, const char *name)
+/* A file of the tests' data or of the model repository: beside the program in a bundle, else in the source tree. */
+static inline void pack_path(char *out, size_t size, int models, const char *name)
 {
     char self[512];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -32,9 +32,9 @@ static inline void pack_path(char *out, size_t size, const char *name)
     char *slash = strrchr(self, '/');
     if (slash)
         *slash = '\0';
-    snprintf(out, size, "%s/data/model/%s", self, name);
+    snprintf(out, size, "%s/%s/%s", self, models ? "../models" : "data/model", name);
     if (access(out, R_OK))
-        snprintf(out, size, "%s/%s", GW_TEST_DATA, name);
+        snprintf(out, size, "%s/%s", models ? GW_TEST_MODELS : GW_TEST_DATA, name);
 }
 
 static inline int pack_open(struct pack *p, const char *name)
@@ -43,7 +43,7 @@ static inline int pack_open(struct pack *p, const char *name)
     long n;
 
     memset(p, 0, sizeof(*p));
-    pack_path(path, sizeof(path), name);
+    pack_path(path, sizeof(path), 0, name);
     FILE *f = fopen(path, "rb");
     if (!f || fseek(f, 0, SEEK_END) || (n = ftell(f)) < 0 || fseek(f, 0, SEEK_SET) || !(p->bytes = malloc((size_t)n + 1)) ||
         fread(p->bytes, 1, (size_t)n, f) != (size_t)n) {
