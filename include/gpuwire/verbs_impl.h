@@ -9,8 +9,8 @@
 #ifndef GPUWIRE_VERBS_IMPL_H
 #define GPUWIRE_VERBS_IMPL_H
 
-/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h. */
-enum { GW_ONE_USER_ = 1, GW_SIGNAL_ALL_ = 2 };
+/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and one more. */
+enum { GW_ONE_USER_ = 1, GW_SIGNAL_ALL_ = 2, GW_NO_ATOMICS_ = 0x100 };
 
 #ifdef __CUDACC__
 /* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. */
@@ -338,6 +338,7 @@ GW_FN int gw_wr_from_ibv_(const struct gw_qp_handle *qp, const struct ibv_send_w
     case IBV_WR_ATOMIC_FETCH_AND_ADD: out->opcode = GW_MLX5_ATOMIC_FA, atomic = 1; break;
     default: return -EOPNOTSUPP;
     }
+    if (atomic && qp->flags & GW_NO_ATOMICS_) return -EOPNOTSUPP;
     if (wr->num_sge < 0) return -EINVAL;
     if ((uint32_t)wr->num_sge > qp->max_send_sge) return -ENOMEM;
     out->flags = (uint8_t)((wr->send_flags & IBV_SEND_SIGNALED || qp->flags & GW_SIGNAL_ALL_ ? GW_MLX5_SIGNALED : 0) |

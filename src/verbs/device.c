@@ -138,8 +138,8 @@ static int probe_doorbell(struct gw_device *dev)
     if (!err) err = gw_qp_create(pd, &qa, &qp);
     if (err == -EOPNOTSUPP) {
         snprintf(dev->info.post_why, sizeof(dev->info.post_why), "%s", gw_last_error());
-        dev->info.post_mode = GW_POST_PROXY_DOORBELL;
-        err = 0;
+        dev->info.post_mode = qa.post_mode = GW_POST_PROXY_DOORBELL;
+        err = gw_qp_create(pd, &qa, &qp);
     }
     gw_qp_destroy(qp);
     if (cq) gw_cq_destroy(cq);

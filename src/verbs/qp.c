@@ -23,6 +23,11 @@ static int check(const struct gw_qp_attr *a)
     return 0;
 }
 
+static bool has_atomics(const struct gw_device *dev)
+{
+    return dev->attr.atomic_cap != IBV_ATOMIC_NONE;
+}
+
 static int make_qp(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_init_attr_ex *attr)
 {
     struct mlx5dv_qp_init_attr dv = {
@@ -45,10 +50,11 @@ static int make_qp(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_i
         /* Naming the operations leaves out those with long WQEs, so that one WQEBB holds a simple request. */
         .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
         .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
-                          IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ |
-                          IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD,
+                          IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ,
         .pd = qp->pd->parent,
     };
+    if (has_atomics(qp->dev))
+        attr->send_ops_flags |= IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
     qp->qp = mlx5dv_create_qp(qp->dev->ctx, attr, &dv);
     if (!qp->qp)
         return gw_error_errno(-(errno ? errno : EINVAL), "%s: cannot make a queue pair of %u sends and %u receives",
@@ -96,7 +102,7 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     if (err) return gw_error_errno(err, "queue pair");
     h->size = sizeof(*h);
     h->version = GW_VERBS_VERSION;
-    h->flags = a->flags;
+    h->flags = a->flags | (has_atomics(dev) ? 0 : GW_NO_ATOMICS_);
     h->max_inline = cap->max_inline_data;
     h->sq.buf = gw_arena_dev(&dev->queues, qp->dv.sq.buf);
     h->sq.wqebbs = qp->dv.sq.wqe_cnt;

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Everything through a NIC, within one process: each operation with its data, many posters, errors, starting again, sleeping.
+ * --exec gpu runs the same on a GPU: its kernels post to a peer queue pair and poll completions themselves.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/exec/options.h"
+#include "tests/verbs/pair.h"
+
+GW_KERNEL_DECLARE(share_kernel);
+GW_KERNEL_DECLARE(ping_kernel);
+
+static struct gw_exec *exec;
+static struct gw_device *dev;
+
+/* What every test that moves data is repeated with. */
+static const struct {
+    uint32_t mem, post_mode, qp_flags;
+    const char *name;
+} variant[] = {
+    {GW_MEM_HOST, GW_POST_AUTO, 0, "host memory"},
+    {GW_MEM_DEVICE, GW_POST_AUTO, GW_QP_ONE_POSTER, "executor's memory, one poster"},
+    {GW_MEM_HOST, GW_POST_PROXY_DOORBELL, 0, "doorbell proxy"},
+};
+#define VARIANTS (sizeof(variant) / sizeof(variant[0]))
+
+static void must(int rc, const char *what)
+{
+    if (rc) fail_msg("%s: %d, %s", what, rc, gw_last_error());
+}
+
+/* 0 when this variant cannot be had here: GPU memory that the NIC does not reach. */
+static int vary(size_t i, struct pair_opts *o)
+{
+    struct gw_device_info info;
+
+    gw_device_query(dev, &info);
+    if (variant[i].mem == GW_MEM_DEVICE && info.gpu_reach == GW_REACH_NONE) {
+        printf("gpu: memory of its own skipped: %s\n", info.gpu_why);
+        return 0;
+    }
+    o->mem = variant[i].mem;
+    o->post_mode = variant[i].post_mode;
+    o->qp_flags |= variant[i].qp_flags;
+    return 1;
+}
+
+static void same(struct pair *p, size_t from, size_t to, size_t len)
+{
+    uint8_t *a = malloc(len + 1), *b = malloc(len + 1);
+
+    pair_read(p, 0, from, a, len);
+    pair_read(p, 1, to, b, len);
+    assert_memory_equal(a, b, len);
+    free(a);
+    free(b);
+}
+
+static const uint32_t lengths[] = {0, 1, 3, 64, 1023, 1024, 1025, 4096, 10000, 65000};
+#define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
+
+static void put_each_length(struct pair *p)
+{
+    size_t off = 0, at[LENGTHS];
+    size_t i;
+
+    pair_fill(p, 0, 1);
+    pair_fill(p, 1, 2);
+    for (i = 0; i < LENGTHS; i++) {
+        at[i] = off;
+        if (i & 1) pair_step(p, STEP_RECV, 1, 0, 0, 0, 100 + i / 2);
+        pair_step(p, i & 1 ? STEP_PUT_IMM : STEP_PUT, 0, off, lengths[i], off + 5, 10 + i)->imm = 0x12345600u + (uint32_t)i;
+        off += lengths[i] + 7;
+    }
+    pair_wait(p, 0, LENGTHS);
+    pair_wait(p, 1, LENGTHS / 2);
+    pair_step(p, STEP_EXPECT_EMPTY, 1, 0, 0, 0, 0);
+    pair_run_ok(p);
+    for (i = 0; i < LENGTHS; i++) {
+        same(p, at[i], at[i] + 5, lengths[i]);
+        assert_int_equal(p->out.wc[i].wr_id, 10 + i);
+        assert_int_equal(p->out.wc[i].opcode, IBV_WC_RDMA_WRITE);
+    }
+    for (i = 0; i < LENGTHS / 2; i++) {
+        const struct ibv_wc *wc = &p->out.wc[LENGTHS + i];
+
+        assert_int_equal(wc->wr_id, 100 + i);
+        assert_int_equal(wc->opcode, IBV_WC_RECV_RDMA_WITH_IMM);
+        assert_int_equal(wc->wc_flags & IBV_WC_WITH_IMM, IBV_WC_WITH_IMM);
+        assert_int_equal(gw_wc_imm(wc), 0x12345600u + 2 * i + 1);
+        assert_int_equal(wc->byte_len, lengths[2 * i + 1]);
+        assert_int_equal(wc->qp_num, gw_qp_num(p->qp[1]));
+    }
+}
+
+static void get_and_send(struct pair *p)
+{
+    size_t i;
+
+    pair_fill(p, 0, 3);
+    pair_fill(p, 1, 4);
+    for (i = 0; i < LENGTHS; i++) {
+        if (lengths[i] > 16000) break;
+        /* READ of what the peer has at 20000 into our 0; then SEND that back into the peer's receive at 40000. */
+        pair_step(p, STEP_GET, 0, 0, lengths[i], 20000, 1);
+        pair_wait(p, 0, 1);
+        pair_step(p, STEP_RECV, 1, 40000, 16000, 0, 2);
+        pair_step(p, STEP_SEND, 0, 0, lengths[i], 0, 3);
+        pair_wait(p, 1, 1);
+        pair_wait(p, 0, 1);
+        pair_run_ok(p);
+        same(p, 0, 20000, lengths[i]);
+        same(p, 0, 40000, lengths[i]);
+        assert_int_equal(p->out.wc[0].opcode, IBV_WC_RDMA_READ);
+        assert_int_equal(p->out.wc[0].byte_len, lengths[i]);
+        assert_int_equal(p->out.wc[1].opcode, IBV_WC_RECV);
+        assert_int_equal(p->out.wc[1].byte_len, lengths[i]);
+        assert_int_equal(p->out.wc[2].opcode, IBV_WC_SEND);
+    }
+}
+
+static void defer_and_wrap(struct pair *p)
+{
+    pair_fill(p, 0, 5);
+    for (uint32_t round = 0; round < 40; round++) {
+        for (uint32_t i = 0; i < 7; i++)
+            pair_step(p, STEP_PUT, 0, 100 * i, 100, 100 * i + 1, round)->flags = GW_DEFER | (i == 6 ? GW_SIGNALED : 0);
+        pair_step(p, STEP_RING, 0, 0, 0, 0, 0);
+        pair_wait(p, 0, 1);
+        pair_run_ok(p);
+        assert_int_equal(p->out.wc[0].wr_id, round);
+    }
+    same(p, 0, 1, 700);
+}
+
+static void test_operations(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < VARIANTS; i++) {
+        struct pair_opts o = {.half = 131072};
+        struct pair p;
+
+        if (!vary(i, &o)) continue;
+        pair_make(&p, dev, &o);
+        put_each_length(&p);
+        get_and_send(&p);
+        defer_and_wrap(&p);
+        pair_free(&p);
+        printf("gpu: operations pass: %s\n", variant[i].name);
+    }
+}
+
+/* The struct calls: scattered, inline, immediate; and the atomics where the device has them. */
+static void test_ibv_calls(void **state)
+{
+    struct pair_opts o = {.max_inline = 200};
+    struct pair p;
+    struct step *s;
+    uint64_t word;
+
+    (void)state;
+    pair_make(&p, dev, &o);
+    pair_fill(&p, 0, 7);
+    pair_fill(&p, 1, 8);
+    s = pair_step(&p, STEP_IBV_SEND, 0, 0, 100, 1000, 1); /* three pieces, one of them empty, into one stretch */
+    s->opcode = IBV_WR_RDMA_WRITE;
+    s->num_sge = 4;
+    s->sge[1] = s->sge[2] = s->sge[3] = s->sge[0];
+    s->sge[1].addr += 100;
+    s->sge[2].length = 0;
+    s->sge[3].addr += 200;
+    s->more = 1;
+    s = pair_step(&p, STEP_IBV_SEND, 0, 300, 150, 1300, 2);
+    s->opcode = IBV_WR_RDMA_WRITE;
+    s->flags |= o.mem == GW_MEM_DEVICE ? 0 : IBV_SEND_INLINE;
+    pair_step(&p, STEP_IBV_RECV, 1, 5000, 100, 0, 3)->num_sge = 1;
+    s = pair_step(&p, STEP_IBV_SEND, 0, 450, 60, 0, 4);
+    s->opcode = IBV_WR_SEND_WITH_IMM;
+    s->imm = 77;
+    pair_wait(&p, 0, 3);
+    pair_wait(&p, 1, 1);
+    s = pair_step(&p, STEP_IBV_SEND, 0, 8000, 450, 1000, 5);
+    s->opcode = IBV_WR_RDMA_READ;
+    pair_wait(&p, 0, 1);
+    pair_run_ok(&p);
+    same(&p, 0, 1000, 450);
+    same(&p, 450, 5000, 60);
+    same(&p, 8000, 1000, 450);
+    assert_int_equal(gw_wc_imm(&p.out.wc[3]), 77);
+    if (strstr(test_exec_name, "cpu") && gw_qp_handle(p.qp[0])->size) { /* atomics: the word that was there comes back */
+        struct ibv_device_attr attr;
+
+        assert_int_equal(ibv_query_device(gw_device_context(dev), &attr), 0);
+        if (attr.atomic_cap != IBV_ATOMIC_NONE) {
+            word = 1000;
+            pair_write(&p, 1, 800, &word, 8);
+            s = pair_step(&p, STEP_IBV_SEND, 0, 16, 8, 800, 6);
+            s->opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+            s->compare_add = 5;
+            s = pair_step(&p, STEP_IBV_SEND, 0, 24, 8, 800, 7);
+            s->opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+            s->compare_add = 1005;
+            s->swap = 9;
+            pair_wait(&p, 0, 2);
+            pair_run_ok(&p);
+            pair_read(&p, 1, 800, &word, 8);
+            assert_int_equal(word, 9);
+            pair_read(&p, 0, 16, &word, 8);
+            assert_int_equal(word, 1000);
+            pair_read(&p, 0, 24, &word, 8);
+            assert_int_equal(word, 1005);
+        }
+    }
+    pair_free(&p);
+}
+
+static void share(uint32_t grid, uint32_t block, uint32_t warp, size_t v)
+{
+    uint32_t threads = grid * test_block_dim(exec, block), each = 8, len = 96;
+    struct pair_opts o = {.send_wr = 64, .half = (size_t)threads * each * len};
+    struct share_args args;
+    struct gw_mem done;
+    struct pair p;
+    uint32_t got[3];
+
+    if (!vary(v, &o)) return;
+    o.qp_flags &= ~(uint32_t)GW_QP_ONE_POSTER;
+    pair_make(&p, dev, &o);
+    pair_fill(&p, 0, 9);
+    pair_fill(&p, 1, 10);
+    must(gw_mem_alloc(exec, GW_MEM_DEVICE, sizeof(got), &done), "gw_mem_alloc");
+    args.qp = gw_qp_handle(p.qp[0]);
+    args.cq = gw_cq_handle(p.cq[0]);
+    args.src = p.base;
+    args.dst = p.base + p.half;
+    args.lkey = p.mr->lkey;
+    args.rkey = p.mr->rkey;
+    args.each = each;
+    args.len = len;
+    args.warp = warp;
+    args.limit_ns = 10000000000u;
+    args.done = done.dev;
+    must(gw_launch(exec, &share_kernel, grid, block, &args), "gw_launch");
+    must(gw_exec_sync(exec, gw_deadline(30000000000u)), "gw_exec_sync");
+    must(gw_copy_out(exec, got, done.dev, sizeof(got)), "gw_copy_out");
+    assert_int_equal(got[1], 0);
+    assert_int_equal(got[2], 0);
+    assert_int_equal(got[0], threads * each);
+    same(&p, 0, 0, p.half);
+    gw_mem_free(&done);
+    pair_free(&p);
+}
+
+static void test_shared_queue_pair(void **state)
+{
+    uint32_t blocks = gw_exec_resident_blocks(exec) < 4 ? gw_exec_resident_blocks(exec) : 4;
+
+    (void)state;
+    for (size_t v = 0; v < VARIANTS; v++) {
+        share(blocks, 32, 0, v);
+        share(blocks, 32, 1, v);
+    }
+}
+
+static void expect_fault(struct pair *p, uint32_t status, uint64_t wr_id)
+{
+    struct gw_fault fault;
+    char text[256];
+
+    assert_int_equal(gw_qp_fault(p->qp[0], &fault), 1);
+    gw_fault_text(&fault, text, sizeof(text));
+    if (fault.status != status) fail_msg("expected status %u, got: %s", status, text);
+    assert_int_equal(fault.wr_id, wr_id);
+    assert_int_equal(fault.recv, 0);
+}
+
+/* Keys that are wrong, here and there: the peer's memory stays as it is, everything after the error is flushed, room returns. */
+static void test_wrong_keys(void **state)
+{
+    static const uint32_t status[] = {IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR};
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct pair_opts o = {.send_wr = 8};
+        struct pair p;
+        uint8_t before[256], after[256];
+        struct step *s;
+
+        pair_make(&p, dev, &o);
+        pair_fill(&p, 1, 11);
+        pair_read(&p, 1, 0, before, sizeof(before));
+        s = pair_step(&p, STEP_PUT, 0, 0, 256, 0, 55);
+        if (i == 0) s->rkey ^= 0x5500;
+        if (i == 1) s->sge[0].lkey ^= 0x5500;
+        if (i == 2) s->raddr = p.base + 2 * p.half - 255; /* one byte beyond the region */
+        s->flags = 0; /* it completes although it is not signalled */
+        pair_wait(&p, 0, 1);
+        pair_step(&p, STEP_PUT, 0, 0, 256, 0, 56);
+        s = pair_step(&p, STEP_IBV_SEND, 0, 0, 256, 0, 57);
+        s->opcode = IBV_WR_RDMA_WRITE;
+        pair_wait(&p, 0, 1);
+        pair_run(&p);
+        assert_int_equal(p.out.ret[1], 0);
+        assert_int_equal(p.out.wc[0].status, status[i]);
+        assert_int_equal(p.out.ret[2], -EIO);
+        assert_int_equal(p.out.ret[3], 0);
+        assert_int_equal(p.out.wcs, 2);
+        assert_int_equal(p.out.wc[1].status, IBV_WC_WR_FLUSH_ERR);
+        assert_int_equal(p.out.wc[1].wr_id, 57);
+        expect_fault(&p, status[i], 55);
+        pair_read(&p, 1, 0, after, sizeof(after));
+        assert_memory_equal(before, after, sizeof(after));
+        pair_free(&p);
+    }
+}
+
+static void test_peer_without_receive(void **state)
+{
+    struct pair_opts o = {.connect = {.rnr_retry = 1, .min_rnr_timer = 1}};
+    struct pair p;
+
+    (void)state;
+    pair_make(&p, dev, &o);
+    pair_step(&p, STEP_PUT_IMM, 0, 0, 64, 0, 5);
+    pair_wait(&p, 0, 1);
+    pair_run(&p);
+    assert_int_equal(p.out.wc[0].status, IBV_WC_RNR_RETRY_EXC_ERR);
+    expect_fault(&p, IBV_WC_RNR_RETRY_EXC_ERR, 5);
+    pair_free(&p);
+}
+
+static void test_peer_gone(void **state)
+{
+    struct pair_opts o = {.connect = {.timeout = 10, .retry_cnt = 1}}; /* 4.2 ms */
+    struct pair p;
+
+    (void)state;
+    pair_make(&p, dev, &o);
+    must(gw_qp_reset(p.qp[1], GW_RESET_QUIET, 0), "gw_qp_reset");
+    pair_step(&p, STEP_PUT, 0, 0, 64, 0, 5);
+    pair_wait(&p, 0, 1);
+    pair_run(&p);
+    assert_int_equal(p.out.ret[1], 0);
+    assert_int_equal(p.out.wc[0].status, IBV_WC_RETRY_EXC_ERR);
+    pair_free(&p);
+}
+
+/* Full: the call says so at once, and whatever was posted completes. */
+static void test_full_queue(void **state)
+{
+    struct pair_opts o = {.send_wr = 8};
+    struct pair p;
+    uint32_t i, full = 0, room;
+
+    (void)state;
+    pair_make(&p, dev, &o);
+    for (i = 0; i < 80; i++) pair_step(&p, STEP_PUT, 0, 0, 64, 0, i);
+    pair_run(&p);
+    for (i = 0; i < 80; i++) full += p.out.ret[i] == -EAGAIN;
+    room = 80 - full; /* nobody polls, so that it is the queue's length */
+    for (i = 0; i < room; i++) assert_int_equal(p.out.ret[i], 0);
+    assert_true(room >= 8 && room < 80);
+    pair_wait(&p, 0, room);
+    pair_step(&p, STEP_EXPECT_EMPTY, 0, 0, 0, 0, 0);
+    pair_step(&p, STEP_PUT, 0, 0, 64, 0, 99);
+    pair_wait(&p, 0, 1);
+    pair_run_ok(&p);
+    pair_free(&p);
+}
+
+/* Taken down with requests and receives outstanding and completions unpolled, then connected anew; many times. */
+static void test_reset(void **state)
+{
+    struct pair_opts o = {.send_wr = 16};
+    struct pair p;
+
+    (void)state;
+    pair_make(&p, dev, &o);
+    pair_fill(&p, 0, 12);
+    for (uint32_t round = 0; round < 20; round++) {
+        uint32_t leave = round % 5;
+
+        for (uint32_t i = 0; i < 4; i++) {
+            pair_step(&p, STEP_RECV, 1, 0, 0, 0, 1000 * round + i);
+            pair_step(&p, STEP_PUT_IMM, 0, 0, 500, 40 * round, 100 * round + i)->imm = 10 * round + i;
+        }
+        if (leave < 4) pair_wait(&p, 0, 4 - leave);
+        if (leave < 4) pair_wait(&p, 1, 4 - leave);
+        pair_run_ok(&p);
+        for (uint32_t i = 0; i < 4 - leave; i++) {
+            assert_int_equal(p.out.wc[i].wr_id, 100 * round + i);
+            assert_int_equal(p.out.wc[4 - leave + i].wr_id, 1000 * round + i);
+            assert_int_equal(gw_wc_imm(&p.out.wc[4 - leave + i]), 10 * round + i);
+        }
+        for (int k = 0; k < 2; k++) must(gw_qp_reset(p.qp[k], GW_RESET_QUIET, 0), "gw_qp_reset");
+        pair_step(&p, STEP_PUT, 0, 0, 8, 0, 0);
+        pair_step(&p, STEP_EXPECT_EMPTY, 0, 0, 0, 0, 0);
+        pair_step(&p, STEP_EXPECT_EMPTY, 1, 0, 0, 0, 0);
+        pair_run(&p);
+        assert_int_equal(p.out.ret[0], -ENOTCONN);
+        assert_int_equal(p.out.ret[1], 0);
+        assert_int_equal(p.out.ret[2], 0);
+        pair_connect(&p, NULL);
+    }
+    pair_free(&p);
+}
+
+static void test_ping_pong(void **state)
+{
+    (void)state;
+    for (size_t v = 0; v < VARIANTS; v++) {
+        struct pair_opts o = {0};
+        struct ping_args args;
+        struct gw_mem mem;
+        struct pair p;
+        uint64_t ns[2];
+
+        if (!vary(v, &o)) continue;
+        pair_make(&p, dev, &o);
+        must(gw_mem_alloc(exec, GW_MEM_DEVICE, sizeof(ns), &mem), "gw_mem_alloc");
+        for (int i = 0; i < 2; i++) {
+            args.qp[i] = gw_qp_handle(p.qp[i]);
+            args.cq[i] = gw_cq_handle(p.cq[i]);
+        }
+        args.src = p.base;
+        args.dst = p.base + p.half;
+        args.lkey = p.mr->lkey;
+        args.rkey = p.mr->rkey;
+        args.len = 64;
+        args.rounds = 300;
+        args.limit_ns = 10000000000u;
+        args.ns = mem.dev;
+        must(gw_launch(exec, &ping_kernel, 1, 1, &args), "gw_launch");
+        must(gw_exec_sync(exec, gw_deadline(30000000000u)), "gw_exec_sync");
+        must(gw_copy_out(exec, ns, mem.dev, sizeof(ns)), "gw_copy_out");
+        assert_int_equal(ns[1], args.rounds);
+        printf("measured: 64-byte write with immediate, posted and polled by a kernel, there and back: %.1f us (%s)\n",
+               (double)ns[0] / args.rounds / 1000, variant[v].name);
+        gw_mem_free(&mem);
+        pair_free(&p);
+    }
+}
+
+static void test_limits(void **state)
+{
+    struct gw_cq_attr ca = {.cqe = 16, .qps = 1};
+    struct gw_qp_attr qa = {.max_send_wr = 64, .max_recv_wr = 64};
+    struct gw_pd *pd;
+    struct gw_cq *cq;
+    struct gw_qp *qp;
+
+    (void)state;
+    must(gw_pd_create(dev, &pd), "gw_pd_create");
+    must(gw_cq_create(dev, &ca, &cq), "gw_cq_create");
+    qa.send_cq = qa.recv_cq = cq;
+    assert_int_equal(gw_qp_create(pd, &qa, &qp), -ENOSPC);
+    assert_non_null(strstr(gw_last_error(), "left"));
+    qa.post_mode = 3;
+    assert_int_equal(gw_qp_create(pd, &qa, &qp), -EOPNOTSUPP);
+    qa.post_mode = 0;
+    qa.max_send_wr = qa.max_recv_wr = 4;
+    must(gw_qp_create(pd, &qa, &qp), "gw_qp_create");
+    assert_int_equal(gw_pd_destroy(pd), -EBUSY);
+    assert_int_equal(gw_cq_destroy(cq), -EBUSY);
+    assert_int_equal(gw_device_close(dev), -EBUSY);
+    must(gw_qp_destroy(qp), "gw_qp_destroy");
+    must(gw_cq_destroy(cq), "gw_cq_destroy");
+    must(gw_pd_destroy(pd), "gw_pd_destroy");
+}
+
+static int open_all(void **state)
+{
+    (void)state;
+    exec = test_exec();
+    if (!gw_device_open("softnic", exec, &dev)) return 0;
+    fprintf(stderr, "%s\n", gw_last_error());
+    return -1;
+}
+
+static int close_all(void **state)
+{
+    (void)state;
+    return gw_device_close(dev) || gw_exec_destroy(exec);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_operations),     cmocka_unit_test(test_ibv_calls),
+        cmocka_unit_test(test_shared_queue_pair), cmocka_unit_test(test_wrong_keys),
+        cmocka_unit_test(test_peer_without_receive), cmocka_unit_test(test_peer_gone),
+        cmocka_unit_test(test_full_queue),     cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_ping_pong),      cmocka_unit_test(test_limits),
+    };
+
+    setenv("GPUWIRE_NIC", "addr=127.0.0.1", 0);
+    test_options(argc, argv);
+    return cmocka_run_group_tests(tests, open_all, close_all);
+}

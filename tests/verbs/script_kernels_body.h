@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Included by script_kernels.c for the CPU and by script_kernels.cu for the GPU. */
+#include "tests/verbs/script_kernels.h"
+
+GW_DEV void wr_of(const struct step *s, struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->num_sge && i < STEP_SGE; i++) sge[i] = s->sge[i];
+    wr->wr_id = s->wr_id;
+    wr->next = NULL;
+    wr->sg_list = sge;
+    wr->num_sge = (int)s->num_sge;
+    wr->opcode = (enum ibv_wr_opcode)s->opcode;
+    wr->send_flags = s->flags;
+    wr->imm_data = gw_be32(s->imm);
+    if (s->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || s->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        wr->wr.atomic.remote_addr = s->raddr;
+        wr->wr.atomic.rkey = s->rkey;
+        wr->wr.atomic.compare_add = s->compare_add;
+        wr->wr.atomic.swap = s->swap;
+    } else {
+        wr->wr.rdma.remote_addr = s->raddr;
+        wr->wr.rdma.rkey = s->rkey;
+    }
+}
+
+/* Posts the chain that begins at step i; returns its last step. */
+GW_DEV uint32_t post_chain(const struct script_args *a, uint32_t i)
+{
+    struct ibv_send_wr wr[8], *bad = NULL;
+    struct ibv_sge sge[8][STEP_SGE];
+    uint32_t n = 0, k;
+    int err;
+
+    do {
+        wr_of(&a->step[i + n], &wr[n], sge[n]);
+        if (n) wr[n - 1].next = &wr[n];
+        n++;
+    } while (n < 8 && a->step[i + n - 1].more && i + n < a->steps);
+    err = gw_post_send(a->qp[a->step[i].qp], wr, &bad);
+    for (k = 0; k < n; k++) a->out->ret[i + k] = err ? 1000 * (int)(bad - wr) + err : 0;
+    return i + n - 1;
+}
+
+GW_DEV int post_recv(const struct script_args *a, const struct step *s)
+{
+    struct ibv_recv_wr wr, *bad;
+    struct ibv_sge sge[STEP_SGE];
+    uint32_t i;
+
+    for (i = 0; i < s->num_sge && i < STEP_SGE; i++) sge[i] = s->sge[i];
+    wr.wr_id = s->wr_id;
+    wr.next = NULL;
+    wr.sg_list = sge;
+    wr.num_sge = (int)s->num_sge;
+    return gw_post_recv(a->qp[s->qp], &wr, &bad);
+}
+
+GW_DEV int wait_for(const struct script_args *a, const struct step *s)
+{
+    uint64_t deadline = gw_clock_ns() + a->limit_ns;
+    uint32_t want = (uint32_t)s->wr_id, got = 0;
+
+    while (got < want && a->out->wcs < SCRIPT_WCS) {
+        int n = gw_wait_cq(a->cq[s->qp], 1, &a->out->wc[a->out->wcs], deadline, NULL, -1);
+
+        if (n <= 0) return n < 0 ? n : -ETIMEDOUT;
+        got++;
+        a->out->wcs++;
+    }
+    return 0;
+}
+
+GW_DEV int take_step(const struct script_args *a, const struct step *s)
+{
+    struct gw_qp_handle *qp = a->qp[s->qp];
+    struct ibv_wc wc;
+
+    switch (s->call) {
+    case STEP_PUT:
+        return gw_put(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->flags, s->wr_id);
+    case STEP_PUT_IMM:
+        return gw_put_imm(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->imm, s->flags,
+                          s->wr_id);
+    case STEP_GET:
+        return gw_get(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->flags, s->wr_id);
+    case STEP_SEND: return gw_send(qp, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length, s->flags, s->wr_id);
+    case STEP_RECV: return gw_recv(qp, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length, s->wr_id);
+    case STEP_IBV_RECV: return post_recv(a, s);
+    case STEP_RING: gw_ring(qp); return 0;
+    case STEP_WAIT: return wait_for(a, s);
+    case STEP_EXPECT_EMPTY: return gw_poll_cq(a->cq[s->qp], 1, &wc) ? -EEXIST : 0;
+    default: return -ENOSYS;
+    }
+}
+
+GW_KERNEL(script_kernel, struct script_args, a)
+{
+    uint32_t i;
+
+    if (gw_global_idx()) return;
+    for (i = 0; i < a->steps; i++) {
+        uint64_t before = gw_clock_ns();
+
+        if (a->step[i].call == STEP_IBV_SEND)
+            i = post_chain(a, i);
+        else
+            a->out->ret[i] = take_step(a, &a->step[i]);
+        a->out->wait_ns[i] = (uint32_t)(gw_clock_ns() - before);
+    }
+}
+
+GW_DEV void share_poll(const struct share_args *a)
+{
+    struct ibv_wc wc[8];
+    int n = gw_poll_cq(a->cq, 8, wc), i;
+
+    for (i = 0; i < n; i++)
+        if (wc[i].status != IBV_WC_SUCCESS) gw_add_relaxed_u32_gpu(&a->done[1], 1);
+    if (n > 0) gw_add_relaxed_u32_gpu(&a->done[0], (uint32_t)n);
+}
+
+GW_KERNEL(share_kernel, struct share_args, a)
+{
+    uint64_t deadline = gw_clock_ns() + a->limit_ns, off;
+    uint32_t i, round = 0, want = gw_global_dim() * a->each;
+    int err;
+
+    for (i = 0; i < a->each;) {
+        off = ((uint64_t)gw_global_idx() * a->each + i) * a->len;
+        err = a->warp ? gw_put_warp(a->qp, 1, a->src + off, a->lkey, a->dst + off, a->rkey, a->len, 0, 0, GW_SIGNALED, i)
+                      : gw_put(a->qp, a->src + off, a->lkey, a->dst + off, a->rkey, a->len, GW_SIGNALED, i);
+        if (!err) {
+            i++;
+            continue;
+        }
+        share_poll(a);
+        gw_pause(round++);
+        err = err != -EAGAIN || gw_clock_ns() > deadline;
+        if (a->warp) err = gw_any(gw_warp_mask(), err);
+        if (err) {
+            gw_add_relaxed_u32_gpu(&a->done[2], 1);
+            return;
+        }
+    }
+    while (gw_ld_relaxed_u32_gpu(&a->done[0]) < want && gw_clock_ns() < deadline) {
+        share_poll(a);
+        gw_pause(round++);
+    }
+}
+
+/* One round: queue pair `from` writes, the other's receive completes. Both completions are taken. */
+GW_DEV int ping(const struct ping_args *a, uint32_t from, uint32_t i, uint64_t deadline)
+{
+    struct ibv_wc wc;
+    int err = gw_recv_empty(a->qp[!from], 1, i);
+
+    if (!err)
+        err = gw_put_imm(a->qp[from], a->src, a->lkey, a->dst, a->rkey, a->len, i, GW_SIGNALED, i);
+    if (err) return err;
+    if (gw_wait_cq(a->cq[!from], 1, &wc, deadline, NULL, -1) != 1 || wc.status != IBV_WC_SUCCESS) return -EIO;
+    if (gw_wc_imm(&wc) != i) return -EPROTO;
+    return gw_wait_cq(a->cq[from], 1, &wc, deadline, NULL, -1) == 1 && wc.status == IBV_WC_SUCCESS ? 0 : -EIO;
+}
+
+GW_KERNEL(ping_kernel, struct ping_args, a)
+{
+    uint64_t start = gw_clock_ns(), deadline = start + a->limit_ns;
+    uint32_t i;
+
+    if (gw_global_idx()) return;
+    for (i = 0; i < a->rounds; i++)
+        if (ping(a, 0, i, deadline) || ping(a, 1, i, deadline)) break;
+    a->ns[0] = gw_clock_ns() - start;
+    a->ns[1] = i;
+}
