@@ -20,7 +20,7 @@ add_library() { # by the name that programs look for it under
 }
 
 cp -a "$build"/bin/gpuwire "$out/bin/"
-find "$build/bin" -maxdepth 1 -type f -perm -u+x \( -name 'test_*' -o -name 'sim*' -o -name '*_bench' \) -exec cp {} "$out/tests/" \;
+find "$build/bin" -maxdepth 1 -type f -perm -u+x \( -name 'test_*' -o -name '*_test' -o -name 'sim*' -o -name '*_bench' \) -exec cp {} "$out/tests/" \;
 for program in ibv_devinfo ibv_devices ibv_rc_pingpong ib_write_lat ib_write_bw; do
     path=$(command -v "$program") && cp -L "$path" "$out/bin/"
 done

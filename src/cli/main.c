@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/cli/cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *what;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"demo", "a real picture through a worker process, and where the time went", gw_cli_demo},
+    {"serve", "serve models to clients that write their inputs by RDMA", gw_cli_serve},
+    {"infer", "ask a server for one inference: a picture or a tensor", gw_cli_infer},
+    {"load", "load a server with many clients and report latencies", gw_cli_load},
+    {"info", "what works on this machine, what does not, and why", gw_cli_info},
+    {"run", "run any verbs program on the software NIC", gw_cli_run},
+};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+int gw_cli_fail(const char *command, const char *what, int err)
+{
+    fprintf(stderr, "gpuwire %s: %s: %s\n", command, what, strerror(err));
+    return 1;
+}
+
+static void print_usage(FILE *f)
+{
+    fprintf(f, "usage: gpuwire COMMAND [ARGUMENT...]\n\n");
+    for (size_t i = 0; i < COMMANDS; i++) fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].what);
+    fprintf(f, "\n`gpuwire COMMAND --help` says more about each.\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return 2;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        print_usage(stdout);
+        return 0;
+    }
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "gpuwire: there is no command '%s'\n\n", argv[1]);
+    print_usage(stderr);
+    return 2;
+}
