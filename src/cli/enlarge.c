@@ -63,7 +63,7 @@ int gw_enlarge_by(struct gw_client *c, const struct gw_image *in, uint32_t round
                   struct gw_latency *latency)
 {
     struct gw_enlarge job;
-    uint32_t side, scale;
+    uint32_t side = 0, scale = 0;
     int error = tile_sides(c, &side, &scale);
     if (error) return error;
     error = gw_enlarge_begin(&job, in, side, GW_TILE_OVERLAP, scale);

@@ -86,7 +86,9 @@ static void *load_softnic(void)
     Dl_info info;
 
     if (given && *given) return dlopen(given, RTLD_NOW | RTLD_GLOBAL);
-    if (dladdr((void *)&attached, &info) && info.dli_fname && realpath(info.dli_fname, self)) {
+    /* Of a program linked statically dladdr knows only what it was called by, which may be found by PATH alone. */
+    bool found = dladdr((void *)&attached, &info) && info.dli_fname && realpath(info.dli_fname, self);
+    if (found || realpath("/proc/self/exe", self)) {
         const char *dir = dirname(self);
 
         for (size_t i = 0; !lib && i < sizeof(places) / sizeof(places[0]); i++) {
