@@ -16,7 +16,8 @@
 #define EX(cmd) (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))
 
 struct request {
-    struct ib_uverbs_ioctl_hdr hdr;
+    uint32_t object, method;
+    uint32_t count;
     struct ib_uverbs_attr attrs[MAX_ATTRS];
     uint64_t where; /* of the caller's attributes, for the flags that go back */
 };
@@ -63,7 +64,7 @@ static const struct legacy legacy[] = {
 
 static const struct ib_uverbs_attr *find(const struct request *r, uint16_t id)
 {
-    for (uint16_t i = 0; i < r->hdr.num_attrs; i++)
+    for (uint32_t i = 0; i < r->count; i++)
         if (r->attrs[i].attr_id == id) return &r->attrs[i];
     return NULL;
 }
@@ -156,9 +157,9 @@ static int alloc_async_fd(struct uv_file *f, const struct request *r)
 
 static int dispatch(struct uv_file *f, const struct request *r)
 {
-    uint32_t method = r->hdr.method_id;
+    uint32_t method = r->method;
 
-    switch (r->hdr.object_id) {
+    switch (r->object) {
     case UVERBS_OBJECT_DEVICE:
         if (method == UVERBS_METHOD_INVOKE_WRITE) return invoke_write(f, r);
         break;
@@ -176,12 +177,16 @@ static int dispatch(struct uv_file *f, const struct request *r)
 
 int uv_decode(struct uv_file *f, uint64_t arg)
 {
+    struct ib_uverbs_ioctl_hdr hdr;
     struct request r;
 
-    if (uv_copy_in(&r.hdr, arg, sizeof(r.hdr))) return -EFAULT;
-    if (r.hdr.num_attrs > MAX_ATTRS || r.hdr.reserved1 || r.hdr.reserved2) return -EINVAL;
-    if (r.hdr.length != sizeof(r.hdr) + r.hdr.num_attrs * sizeof(r.attrs[0])) return -EINVAL;
-    r.where = arg + sizeof(r.hdr);
-    if (uv_copy_in(r.attrs, r.where, r.hdr.num_attrs * sizeof(r.attrs[0]))) return -EFAULT;
+    if (uv_copy_in(&hdr, arg, sizeof(hdr))) return -EFAULT;
+    if (hdr.num_attrs > MAX_ATTRS || hdr.reserved1 || hdr.reserved2) return -EINVAL;
+    if (hdr.length != sizeof(hdr) + hdr.num_attrs * sizeof(r.attrs[0])) return -EINVAL;
+    r.object = hdr.object_id;
+    r.method = hdr.method_id;
+    r.count = hdr.num_attrs;
+    r.where = arg + sizeof(hdr);
+    if (uv_copy_in(r.attrs, r.where, r.count * sizeof(r.attrs[0]))) return -EFAULT;
     return dispatch(f, &r);
 }

@@ -51,8 +51,13 @@ static uint64_t pointer(struct input *in)
     }
 }
 
+struct header { /* ib_uverbs_ioctl_hdr without the array at its end */
+    uint16_t length, object_id, method_id, num_attrs;
+    uint64_t reserved1;
+    uint32_t driver_id, reserved2;
+};
 struct buffer {
-    struct ib_uverbs_ioctl_hdr hdr;
+    struct header hdr;
     struct ib_uverbs_attr attrs[8];
 };
 
