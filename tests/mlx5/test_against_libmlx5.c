@@ -22,7 +22,7 @@
 #include <gpuwire/softnic.h>
 #include "tests/mlx5/random_wr.h"
 
-enum { SEND_WRS = 64, RECV_WRS = 32, MAX_INLINE = 400, MAX_BATCH = 4, BATCHES = 6000 };
+enum { SEND_WRS = 8, RECV_WRS = 32, MAX_INLINE = 400, MAX_BATCH = 4, BATCHES = 6000 };
 
 struct side {
     struct ibv_cq *cq;
@@ -272,7 +272,7 @@ static void sends(void **state)
         ours.qpn = p.qp->qp_num;
         assert_non_null(ours.buf);
         for (uint32_t i = 0; i < MAX_BATCH; i++) random_wr_init(&pools[i], 100 * (k + 1) + i);
-        for (int i = 0; i < BATCHES / 4; i++) one_batch(&p, &ours, pools, &idx, atomics, &c);
+        for (int i = 0; i < BATCHES; i++) one_batch(&p, &ours, pools, &idx, atomics, &c);
         print_message(
             "max_sge %2u, inline %u: %u requests equal (%u wrap, %u inline, %u inline wrap), atomics: %s\n",
             max_sge[k], p.cap.max_inline_data, c.wqes, c.wrapped, c.inlined, c.inline_wrapped,
