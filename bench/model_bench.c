@@ -82,6 +82,7 @@ static int make_plan(struct bench *b)
         if (gw_exec_create("gpu", NULL, &b->exec))
             return fail("--exec gpu", gw_last_error());
         o.place = GW_PLACE_GPU;
+        o.flags = GW_PLAN_GPU_IO;
         o.exec = b->exec;
     }
     if (gw_plan_create(b->model, &o, &b->plan, err, sizeof(err)))

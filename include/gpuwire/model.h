@@ -56,7 +56,15 @@ struct gw_plan_options {
     uint32_t device;      /* GPU, when exec is NULL: CUDA's number of it */
     struct gw_exec *exec; /* GPU: where the plan's memory and kernels lie; NULL makes one for the plan. It outlives the
                              plan. A CPU executor with 128 lanes or more runs the same kernels, slowly: for tests. */
+    uint32_t flags;       /* GW_PLAN_ */
 };
+
+/*
+ * GPU: the tensors given to the plan lie in the GPU's own memory. Without it they may lie in host memory, which kernels reach
+ * slowly: then those that would be read more than once, or written in small pieces, are copied in one go by kernels of
+ * their own, before and after.
+ */
+#define GW_PLAN_GPU_IO 1u
 
 /*
  * Addresses that kernels read when they run, so that a captured graph serves a different slot each time.

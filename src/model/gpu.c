@@ -139,6 +139,86 @@ static int value_buffers(struct gwm_gpu *p)
     return 0;
 }
 
+/* Would the kernels that read a root read it more than once, or far apart? */
+static bool read_often(const struct gwm_gpu *p, int root)
+{
+    if (p->uses[root] != 1)
+        return true;
+    for (int i = 0; i < p->g->nnode; i++) {
+        const struct gwm_node *n = &p->g->node[i];
+        bool once = n->op == GWM_UNARY || n->op == GWM_BINARY || n->op == GWM_CONCAT || n->op == GWM_PAD;
+        if (p->g->value[n->in[0]].root == root)
+            return !once;
+    }
+    return false;
+}
+
+/* Would the kernels write a root in pieces, or does another one read it? */
+static bool written_in_pieces(const struct gwm_gpu *p, int root)
+{
+    if (p->uses[root] != 1 || p->maker[root] < 0)
+        return true;
+    enum gwm_op op = p->g->node[p->maker[root]].op;
+    return op != GWM_UNARY && op != GWM_BINARY;
+}
+
+static int copy(struct gwm_gpu *p, int from, int to, int32_t count)
+{
+    struct gwm_unary_args a = {.count = count};
+    int rc = gwm_gpu_launch(p, &gwm_unary_kernel, (uint32_t)(count + 255) / 256, 256, &a);
+
+    if (!rc)
+        rc = gwm_gpu_fix(p, offsetof(struct gwm_unary_args, x), from);
+    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_unary_args, y), to);
+}
+
+/* Gives a model's input or output a place in the arena; the buffer of what the caller has. */
+static int stage(struct gwm_gpu *p, int root)
+{
+    struct gwm_gpu_buf outside = p->buf[root];
+
+    p->buf[root] = (struct gwm_gpu_buf){.mem = GWM_MEM_ARENA, .index = -1, .span = -1};
+    return new_buf(p, outside);
+}
+
+static int stage_inputs(struct gwm_gpu *p)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < p->g->ninput && !rc && !p->gpu_io; i++) {
+        int root = p->g->input[i];
+        if (!p->uses[root] || !read_often(p, root))
+            continue;
+        int outside = stage(p, root);
+        rc = outside < 0 ? outside : copy(p, outside, gwm_gpu_value(p, root), p->g->value[root].count);
+    }
+    return rc;
+}
+
+/* Nodes write to the arena; the copies come last. */
+static int stage_outputs(struct gwm_gpu *p, int outside[])
+{
+    for (uint32_t i = 0; i < p->g->noutput; i++) {
+        int root = p->g->value[p->g->output[i]].root;
+        outside[i] = -1;
+        if (!p->gpu_io && written_in_pieces(p, root) && (outside[i] = stage(p, root)) < 0)
+            return outside[i];
+    }
+    return 0;
+}
+
+static int copy_outputs(struct gwm_gpu *p, const int outside[])
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; i < p->g->noutput && !rc; i++) {
+        int root = p->g->value[p->g->output[i]].root;
+        if (outside[i] >= 0)
+            rc = copy(p, gwm_gpu_value(p, root), outside[i], p->g->value[root].count);
+    }
+    return rc;
+}
+
 /* Device memory for run's tensors, one after the other. */
 static size_t place_io(struct gwm_gpu *p)
 {
@@ -236,7 +316,7 @@ static int make_memory(struct gwm_gpu *p)
 static int build(struct gwm_gpu *p, const struct gwm_msg *msg)
 {
     const struct gwm_graph *g = p->g;
-    int rc = value_buffers(p);
+    int outside[GW_MODEL_MAX_IO], rc = value_buffers(p);
 
     p->uses = (int *)calloc((size_t)g->nvalue + 1, sizeof(int));
     p->maker = (int *)calloc((size_t)g->nvalue + 1, sizeof(int));
@@ -244,12 +324,17 @@ static int build(struct gwm_gpu *p, const struct gwm_msg *msg)
     if (rc || !p->uses || !p->maker || !p->done)
         return -ENOMEM;
     gwm_uses(g, p->uses, p->maker);
+    rc = stage_inputs(p);
+    if (!rc)
+        rc = stage_outputs(p, outside);
     for (int i = 0; i < g->nnode && !rc; i++) {
         rc = p->done[i] ? 0 : gwm_gpu_node(p, &g->node[i]);
         if (rc == -ENOTSUP)
             return gwm_fail(msg, rc, "node '%.60s' (%.30s): too large for the GPU's kernels", g->node[i].name,
                             g->node[i].type);
     }
+    if (!rc)
+        rc = copy_outputs(p, outside);
     if (rc)
         return rc;
     rc = make_memory(p);
@@ -285,6 +370,7 @@ int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     if (!p)
         return -ENOMEM;
     p->g = g;
+    p->gpu_io = o->flags & GW_PLAN_GPU_IO;
     int rc = find_exec(p, o, msg);
     if (!rc)
         rc = build(p, msg);

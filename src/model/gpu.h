@@ -36,7 +36,7 @@ struct gwm_launch {
 struct gwm_gpu {
     const struct gwm_graph *g;
     struct gw_exec *exec;
-    bool own_exec;
+    bool own_exec, gpu_io;
     struct gwm_gpu_buf *buf; /* the first nvalue are the graph's roots */
     struct gwm_span *span;
     struct gwm_launch *launch;
