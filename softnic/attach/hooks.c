@@ -74,7 +74,7 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 
 static mode_t mode_of(int flags, va_list ap)
 {
-    return flags & (O_CREAT | O_TMPFILE) ? va_arg(ap, mode_t) : 0;
+    return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
 }
 
 static int hook_open(const char *path, int flags, ...)
@@ -182,37 +182,37 @@ static void *hook_dlopen(const char *path, int flags)
     return handle;
 }
 
-/* The next definition that the library itself would have reached. */
-static void *original(const char *symbol)
-{
-    void *verbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
-    void *f = verbs ? dlsym(verbs, symbol) : NULL;
-    if (verbs) dlclose(verbs);
-    return f;
-}
-
 struct nl_sock;
+struct verbs_context_ops;
+
+/* What the libraries themselves would have reached; looked up before anything is diverted. */
+static struct {
+    int (*nl_connect)(struct nl_sock *, int);
+    void (*verbs_set_ops)(struct verbs_context *, const struct verbs_context_ops *);
+} original;
+
+static bool find_originals(void)
+{
+    /* By name, not by linking: verbs_set_ops has another version in every release. */
+    void *verbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (!verbs) return false;
+    original.nl_connect = (int (*)(struct nl_sock *, int))dlsym(verbs, "nl_connect");
+    original.verbs_set_ops =
+        (void (*)(struct verbs_context *, const struct verbs_context_ops *))dlsym(verbs, "verbs_set_ops");
+    dlclose(verbs);
+    return original.verbs_set_ops;
+}
 
 /* Were the kernel asked over netlink, it would list the real devices, or none; refused, libibverbs reads sysfs. */
 static int hook_nl_connect(struct nl_sock *sock, int protocol)
 {
-    static int (*real)(struct nl_sock *, int);
-
-    if (protocol == NETLINK_RDMA) return REFUSED;
-    if (!real) real = (int (*)(struct nl_sock *, int))original("nl_connect");
-    return real ? real(sock, protocol) : REFUSED;
+    return protocol == NETLINK_RDMA || !original.nl_connect ? REFUSED : original.nl_connect(sock, protocol);
 }
-
-struct verbs_context_ops;
 
 /* libmlx5 fills in a context's entry points: soon is the moment to put ours in front of four of them. */
 static void hook_verbs_set_ops(struct verbs_context *vctx, const struct verbs_context_ops *ops)
 {
-    static void (*real)(struct verbs_context *, const struct verbs_context_ops *);
-
-    if (!real) real = (void (*)(struct verbs_context *, const struct verbs_context_ops *))original("verbs_set_ops");
-    if (!real) return;
-    real(vctx, ops);
+    original.verbs_set_ops(vctx, ops);
     uv_context_ready(&vctx->context);
 }
 
@@ -249,6 +249,7 @@ static const struct sn_hook mlx5_hooks[] = {{"verbs_set_ops", hook_verbs_set_ops
 
 int sn_hooks_apply(void)
 {
+    if (!original.verbs_set_ops && !find_originals()) return 0;
     int a = sn_got_patch(all_libs, libc_hooks, COUNT(libc_hooks));
     int b = a < 0 ? 0 : sn_got_patch(mlx5_libs, mlx5_hooks, COUNT(mlx5_hooks));
     return a < 0 ? a : b < 0 ? b : a + b;

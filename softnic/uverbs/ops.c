@@ -76,8 +76,10 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited)
 
 void uv_wrap_context(struct ibv_context *ctx)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct ibv_context_ops *ops = &ctx->ops;
 
+    pthread_mutex_lock(&lock);
     /* A second copy of libmlx5 has entry points of its own; its contexts are served by the NIC's thread. */
 #define WRAP(name)                                                                                                     \
     do {                                                                                                               \
@@ -89,4 +91,5 @@ void uv_wrap_context(struct ibv_context *ctx)
     WRAP(req_notify_cq);
     WRAP(poll_cq);
 #undef WRAP
+    pthread_mutex_unlock(&lock);
 }
