@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * config.h: what GPUWIRE_NIC says about this process's NIC.
+ *
+ *     GPUWIRE_NIC=key=value,key=value,…
+ *
+ *     addr=IP               address of the NIC, IPv4 or IPv6 (fe80::1%eth0 for a link-local one); default:
+ * the host's primary address, 127.0.0.1 if it has none. Processes with the same address share it.
+ *     poll=adaptive|busy    how the NIC's own thread waits; default adaptive
+ *     cpu=N                 pins that thread to a CPU; default: not pinned
+ *     hostile=0|1           placement as unkind as a NIC is allowed to be; default 0
+ *     seed=N                of everything random; default: from the system
+ *     mtu=N                 largest path MTU offered: 256, 512, 1024, 2048, 4096; default: what the interface
+ * carries loss=P dup=P reorder=P corrupt=P what happens to frames on their way out: probabilities from 0 to
+ * 1, or 0% to 100% delay=T               every frame leaves that much later: a number with ns, us or ms
+ * (none: ns); up to 1 s
+ */
+#ifndef SN_CONFIG_H
+#define SN_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "softnic/wire/addr.h"
+#include "softnic/wire/fault.h"
+
+enum sn_poll { SN_POLL_ADAPTIVE, SN_POLL_BUSY };
+
+struct sn_config {
+    bool has_addr; /* else addr is unset and the default address is to be used */
+    struct sn_addr addr;
+    enum sn_poll poll;
+    int cpu; /* -1: any */
+    bool hostile;
+    bool has_seed;
+    uint64_t seed;
+    uint32_t mtu; /* 0: what the interface carries */
+    struct sn_fault_params fault;
+};
+
+enum { SN_CONFIG_WHY = 256 };
+
+/*
+ * Reads text (NULL or "": all defaults) into *config. Returns 0, or -EINVAL and writes one line to why that
+ * names the key and what is accepted. Any thread.
+ */
+int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONFIG_WHY]);
+
+#endif

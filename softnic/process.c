@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softnic/process.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "softnic/thread.h"
+#include "softnic/wire/wire.h"
+
+enum { STOP_MS = 100 };
+
+static struct {
+    pthread_mutex_t lock;
+    unsigned users;
+    struct sn_config config;
+    struct sn_nic *nic;
+    struct sn_wire *wire;
+} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Read without the lock, by threads that hold a reference and so keep it alive. */
+static struct sn_thread *the_thread;
+
+/* What a forked child closes: its copies would keep the parent's slot taken after the parent's death. */
+static int open_fds[3] = {-1, -1, -1};
+static int in_child; /* this process is a forked child of one that had a NIC */
+
+static struct sn_thread *thread_now(void)
+{
+    /* Acquire pairs with the release in set_thread: the struct is seen as it was made. */
+    return __atomic_load_n(&the_thread, __ATOMIC_ACQUIRE);
+}
+
+static void set_thread(struct sn_thread *thread)
+{
+    __atomic_store_n(&the_thread, thread, __ATOMIC_RELEASE);
+}
+
+static bool forked(void)
+{
+    return __atomic_load_n(&in_child, __ATOMIC_RELAXED); /* set while the child had one thread */
+}
+
+/* ---- fork
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+/*
+ * In the child: nothing may take a lock, which a thread that is not here may hold; and the child must not
+ * touch doorbell pages, which it shares with the parent. So all it does is to let go.
+ */
+static void after_fork(void)
+{
+    if (open_fds[0] < 0) return;
+    for (int i = 0; i < 3; i++) {
+        if (open_fds[i] >= 0) close(open_fds[i]);
+        open_fds[i] = -1;
+    }
+    in_child = 1;
+}
+
+static void watch_forks(void)
+{
+    static bool watching; /* under the process's lock */
+
+    if (!watching) watching = pthread_atfork(NULL, NULL, after_fork) == 0;
+}
+
+static void note_fds(void)
+{
+    int fds[2] = {-1, -1};
+
+    sn_udp_fds(sn_wire_udp(process.wire), fds);
+    open_fds[1] = fds[1];
+    open_fds[2] = sn_thread_fd(the_thread);
+    open_fds[0] = fds[0];
+}
+
+/* ---- configuration
+ * -------------------------------------------------------------------------------------------------- */
+
+int sn_process_config(struct sn_config *config, char why[SN_CONFIG_WHY])
+{
+    int err = sn_config_parse(getenv("GPUWIRE_NIC"), config, why);
+
+    if (err) return err;
+    if (!config->has_addr) sn_addr_default(&config->addr);
+    if (!config->mtu) config->mtu = sn_addr_path_mtu(&config->addr);
+    if (!config->has_seed && getrandom(&config->seed, sizeof(config->seed), 0) != sizeof(config->seed)) {
+        struct timespec ts;
+
+        clock_gettime(CLOCK_REALTIME, &ts);
+        config->seed = (uint64_t)ts.tv_nsec << 32 ^ (uint64_t)ts.tv_sec ^ (uint64_t)getpid();
+    }
+    return 0;
+}
+
+/* ---- making and destroying: under the process's lock
+ * ------------------------------------------------------------------ */
+
+static void report(void *user, const char *line)
+{
+    (void)user;
+    fprintf(stderr, "gpuwire: NIC: %s\n", line);
+}
+
+static int make_nic(const struct sn_process_callbacks *cb, char *why)
+{
+    const struct sn_config *c = &process.config;
+    struct sn_udp *udp = sn_wire_udp(process.wire);
+    struct sn_nic_config config = {
+        .slot = (uint8_t)sn_udp_slot(udp),
+        .sport = sn_udp_port(udp),
+        .seed = c->seed,
+        .hostile = c->hostile,
+        .max_mtu = c->mtu,
+        .wire = &sn_wire_ops,
+        .wire_ctx = process.wire,
+        .user = cb->user,
+        .cq_event = cb->cq_event,
+        .async_event = cb->async_event,
+        .report = report,
+    };
+    int err;
+
+    memcpy(config.gid, c->addr.gid, 16);
+    err = sn_nic_create(&config, &process.nic);
+    if (err) snprintf(why, 256, "cannot make a NIC: %s", strerror(-err));
+    return err;
+}
+
+static int start(const struct sn_process_callbacks *cb, char *why)
+{
+    struct sn_thread *thread;
+    int err = sn_process_config(&process.config, why);
+
+    if (!err)
+        err = sn_wire_open(&process.config.addr, &process.config.fault, process.config.seed, &process.wire,
+                           why);
+    if (err) return err;
+    err = make_nic(cb, why);
+    if (!err) {
+        err =
+            sn_thread_start(process.nic, process.wire, process.config.poll, process.config.cpu, &thread, why);
+        if (err) sn_nic_destroy(process.nic);
+    }
+    if (err) {
+        sn_wire_close(process.wire);
+        return err;
+    }
+    set_thread(thread);
+    watch_forks();
+    note_fds();
+    return 0;
+}
+
+static void stop(void)
+{
+    struct sn_thread *thread = thread_now();
+
+    open_fds[0] = -1;
+    set_thread(NULL);
+    /* A thread that did not end in time is inside the NIC: then the process rather leaks than crashes. */
+    if (thread && sn_thread_stop(thread, STOP_MS)) {
+        fprintf(stderr, "gpuwire: the NIC's thread did not end within %d ms; its memory is left behind\n",
+                STOP_MS);
+        return;
+    }
+    if (sn_nic_destroy(process.nic)) {
+        fprintf(stderr, "gpuwire: the NIC still has queues or regions; its memory is left behind\n");
+        return;
+    }
+    sn_wire_close(process.wire);
+}
+
+/* ---- references
+ * ------------------------------------------------------------------------------------------------------- */
+
+int sn_process_nic_get(const struct sn_process_callbacks *callbacks, struct sn_nic **nic)
+{
+    char why[SN_CONFIG_WHY] = "";
+    int err = 0;
+
+    if (forked()) {
+        fprintf(stderr,
+                "gpuwire: a forked child has no NIC; exec a program of its own, or fork before opening it\n");
+        return -EPERM;
+    }
+    pthread_mutex_lock(&process.lock);
+    if (!process.users) err = start(callbacks, why);
+    if (!err) {
+        process.users++;
+        *nic = process.nic;
+    }
+    pthread_mutex_unlock(&process.lock);
+    if (err) fprintf(stderr, "gpuwire: %s\n", why);
+    return err;
+}
+
+void sn_process_nic_put(struct sn_nic *nic)
+{
+    if (forked()) return;
+    pthread_mutex_lock(&process.lock);
+    if (nic == process.nic && process.users && !--process.users) {
+        stop();
+        process.nic = NULL;
+        process.wire = NULL;
+    }
+    pthread_mutex_unlock(&process.lock);
+}
+
+uint64_t sn_process_nic_drive(struct sn_nic *nic)
+{
+    struct sn_thread *thread;
+    struct timespec ts;
+
+    if (forked()) return SN_NEVER;
+    thread = thread_now();
+    if (thread) sn_thread_driven(thread);
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return sn_nic_progress(nic, (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec);
+}
+
+void sn_process_nic_kick(void)
+{
+    struct sn_thread *thread = forked() ? NULL : thread_now();
+
+    if (thread) sn_thread_kick(thread);
+}
+
+int sn_process_nic_info(struct sn_process_info *info)
+{
+    int err = -ENODEV;
+
+    if (forked()) return err;
+    pthread_mutex_lock(&process.lock);
+    if (process.users) {
+        struct sn_udp *udp = sn_wire_udp(process.wire);
+
+        info->config = process.config;
+        info->slot = sn_udp_slot(udp);
+        snprintf(info->note, sizeof(info->note), "%s", sn_udp_note(udp));
+        sn_udp_stats(udp, &info->wire);
+        sn_nic_counters(process.nic, &info->nic);
+        err = 0;
+    }
+    pthread_mutex_unlock(&process.lock);
+    return err;
+}
+
+/*
+ * The program ends, or the library is unloaded, with the NIC in use. The thread must be gone before its code
+ * and data are; the rest is the system's. Other threads may still run and hold the lock: then the thread is
+ * only told to stop.
+ */
+__attribute__((destructor)) static void at_exit(void)
+{
+    struct timespec until;
+
+    if (forked() || !thread_now()) return;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += STOP_MS * 1000000l;
+    if (until.tv_nsec >= 1000000000l) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000l;
+    }
+    if (pthread_mutex_clocklock(&process.lock, CLOCK_MONOTONIC, &until)) return;
+    struct sn_thread *thread = thread_now();
+    set_thread(NULL);
+    if (thread) sn_thread_stop(thread, STOP_MS);
+    pthread_mutex_unlock(&process.lock);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * process.h: the NIC of this process: one, at one address, as GPUWIRE_NIC says, with a thread that serves
+ * what no application thread drives.
+ *
+ * The first user makes it, the last destroys it. A forked child has no NIC and cannot get one: its queues are
+ * in memory that it does not share with the NIC's thread, which stayed with the parent.
+ */
+#ifndef SN_PROCESS_H
+#define SN_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "softnic/config.h"
+#include "softnic/nic.h"
+#include "softnic/wire/udp.h"
+
+/* Called by the NIC, in whichever thread drives it, with its lock held: must neither block nor call back. */
+struct sn_process_callbacks {
+    void (*cq_event)(void *user, void *cq_user);
+    void (*async_event)(void *user, enum ibv_event_type type, void *object_user);
+    void *user;
+};
+
+/*
+ * Takes a reference on the process's NIC, making it if need be; the callbacks are those of who makes it.
+ * Returns 0 and *nic, or a negative errno after one line on stderr that says what is wrong: -EINVAL
+ * GPUWIRE_NIC is malformed, -EADDRNOTAVAIL, -EADDRINUSE (all slots taken), -EPERM in a forked child, -ENOMEM,
+ * others from the system. Any thread.
+ */
+int sn_process_nic_get(const struct sn_process_callbacks *callbacks, struct sn_nic **nic);
+
+/* Gives the reference back. The last one stops the thread (within 100 ms) and destroys the NIC, in which no
+ * objects may be left. Any thread but its own; nothing in a forked child. */
+void sn_process_nic_put(struct sn_nic *nic);
+
+/*
+ * Lets the calling thread do the NIC's work: what posting and polling call. The NIC's own thread stays away
+ * while others call this often. Returns what sn_nic_progress does; SN_NEVER in a forked child. Any thread
+ * that holds a reference.
+ */
+uint64_t sn_process_nic_drive(struct sn_nic *nic);
+
+/*
+ * Tells the NIC's thread that it is alone: to be called before an application thread sleeps until an event
+ * (after it armed a completion queue), and after a change that the NIC's thread cannot see by itself: a queue
+ * pair can be rung from now on. Wakes it if it sleeps without a limit or stays away; else two atomic
+ * accesses. Never blocks; nothing without a NIC. Any thread that holds a reference.
+ */
+void sn_process_nic_kick(void);
+
+/*
+ * The configuration the NIC has, or would have: reads GPUWIRE_NIC and fills in the default address and MTU,
+ * without making the NIC. Returns 0, or -EINVAL with one line in why.
+ */
+int sn_process_config(struct sn_config *config, char why[SN_CONFIG_WHY]);
+
+/* What `gpuwire info` shows. */
+struct sn_process_info {
+    struct sn_config config; /* address and MTU filled in */
+    unsigned slot;
+    char note[256]; /* "" or one line on what does not work here: port 4791 is another's */
+    struct sn_udp_stats wire;
+    struct sn_counters nic;
+};
+
+/* 0, or -ENODEV when the process has no NIC now. Any thread. */
+int sn_process_nic_info(struct sn_process_info *info);
+
+#endif

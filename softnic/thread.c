@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softnic/thread.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "softnic/nic.h"
+#include "softnic/wire/wire.h"
+
+/* An application thread counts as polling when it drove the NIC more often than this, on average. */
+#define POLLING_GAP_NS 100000u
+#define PAUSE_NS       2000u
+/* Somebody who stops polling without saying so waits this long for us. */
+#define AWAY_MAX_NS 1000000u
+
+enum sleep {
+    AWAKE,
+    WATCHING, /* for a limited time, packets end it */
+    AWAY,     /* for a limited time, packets do not end it: another thread takes them */
+    UNLIMITED /* until a packet or a kick */
+};
+
+struct sn_thread {
+    struct sn_nic *nic;
+    struct sn_wire *wire;
+    enum sn_poll poll;
+    int cpu, kick_fd;
+    bool few_cpus;
+    pthread_t id;
+
+    /* Shared with other threads: atomic. */
+    int stop;
+    int sleep;       /* enum sleep */
+    uint32_t drives; /* by application threads */
+    uint32_t kicks;
+
+    /* The thread's own. */
+    uint64_t activity, active_at; /* of the NIC, and when it last grew */
+    uint64_t looked_at;
+    uint32_t drives_seen, kicks_seen;
+    uint64_t away_ns; /* how long it stayed away the last time; 0: it did not */
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- how long to sleep
+ * ---------------------------------------------------------------------------------------------- */
+
+static uint64_t clamp(uint64_t ns)
+{
+    if (ns < SN_NAP_MIN_NS) return SN_NAP_MIN_NS;
+    return ns > SN_NAP_MAX_NS ? SN_NAP_MAX_NS : ns;
+}
+
+/* Does an application thread poll? Asked once per look. */
+static bool somebody_polls(struct sn_thread *t, uint64_t now)
+{
+    uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED),
+             kicks = __atomic_load_n(&t->kicks, __ATOMIC_RELAXED);
+    uint64_t calls = drives - t->drives_seen, since = now - t->looked_at;
+    bool kicked = kicks != t->kicks_seen;
+
+    t->drives_seen = drives;
+    t->kicks_seen = kicks;
+    t->looked_at = now;
+    /* After a kick what it did before does not matter: it is asleep, or about to be. */
+    return !kicked && calls > 1 + since / POLLING_GAP_NS;
+}
+
+struct plan {
+    enum sleep sleep;
+    uint64_t ns; /* SN_NEVER: no limit */
+};
+
+static struct plan make_plan(struct sn_thread *t, uint64_t now, uint64_t next)
+{
+    struct plan plan = {.sleep = WATCHING};
+    uint64_t due = sn_wire_next(t->wire);
+
+    if (somebody_polls(t, now)) {
+        /* It serves the timers too. Looking now and then is enough to find out when it stops. */
+        t->away_ns = clamp(t->away_ns * 2);
+        if (t->away_ns > AWAY_MAX_NS) t->away_ns = AWAY_MAX_NS;
+        plan.sleep = AWAY;
+        plan.ns = t->away_ns;
+        return plan;
+    }
+    t->away_ns = 0;
+    if (next == SN_CONTENDED) {
+        /* Another thread is inside, and does what there is to do. */
+        plan.sleep = AWAY;
+        plan.ns = SN_NAP_MIN_NS;
+        return plan;
+    }
+    plan.ns = sn_nic_ringable(t->nic) ? clamp((now - t->active_at) / SN_NAP_DIVISOR) : SN_NEVER;
+    if (next < due) due = next;
+    if (due != SN_NEVER) {
+        uint64_t left = due > now ? due - now : 0;
+
+        if (left < plan.ns) plan.ns = left;
+    }
+    if (plan.ns == SN_NEVER) plan.sleep = UNLIMITED;
+    return plan;
+}
+
+/* ---- sleeping
+ * ------------------------------------------------------------------------------------------------------- */
+
+static void drain_kick(struct sn_thread *t)
+{
+    uint64_t n;
+
+    if (read(t->kick_fd, &n, sizeof(n)) < 0) return; /* somebody's kick is late: it will end the next sleep */
+}
+
+static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
+{
+    struct timespec limit = {(time_t)(plan->ns / 1000000000u), (long)(plan->ns % 1000000000u)};
+    struct pollfd p[3] = {{.fd = t->kick_fd, .events = POLLIN}};
+    int fds[2], n = 0;
+
+    if (plan->sleep != AWAY) {
+        n = sn_udp_fds(sn_wire_udp(t->wire), fds);
+        for (int i = 0; i < n; i++) p[1 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
+    }
+    /*
+     * Sequentially consistent, with the accesses of sn_thread_kick: either the kicker sees that we are about
+     * to sleep and writes to the eventfd, or we see its kick here. Weaker orders would let our store pass our
+     * loads.
+     */
+    __atomic_store_n(&t->sleep, plan->sleep, __ATOMIC_SEQ_CST);
+    bool kicked = __atomic_load_n(&t->kicks, __ATOMIC_SEQ_CST) != t->kicks_seen;
+    if (!kicked && !__atomic_load_n(&t->stop, __ATOMIC_SEQ_CST)) {
+        int ready = ppoll(p, (nfds_t)(1 + n), plan->ns == SN_NEVER ? NULL : &limit, NULL);
+
+        if (ready > 0 && p[0].revents) drain_kick(t);
+        if (ready == 0 && plan->sleep == WATCHING) sn_wire_expect_nothing();
+    }
+    __atomic_store_n(&t->sleep, AWAKE, __ATOMIC_RELAXED);
+}
+
+/* ---- the loop
+ * ------------------------------------------------------------------------------------------------------- */
+
+static void adaptive_loop(struct sn_thread *t)
+{
+    while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
+        uint64_t now = now_ns(), next = sn_nic_progress(t->nic, now), activity = sn_nic_activity(t->nic);
+        bool busy = activity != t->activity;
+        struct plan plan;
+
+        if (busy) {
+            t->activity = activity;
+            t->active_at = now;
+        }
+        plan = make_plan(t, now, next);
+        /* What this look found may have brought more in its wake; but never spin against one that polls. */
+        if (busy && plan.sleep != AWAY) continue;
+        /* Work that is left although nothing could be done waits for others: for the system to take frames,
+         * say. */
+        if (plan.ns < PAUSE_NS) plan.ns = PAUSE_NS;
+        go_to_sleep(t, &plan);
+    }
+}
+
+static void busy_loop(struct sn_thread *t)
+{
+    while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
+        uint64_t next = sn_nic_progress(t->nic, now_ns());
+
+        if (t->few_cpus || next == SN_CONTENDED) {
+            sched_yield();
+        } else {
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+        }
+    }
+}
+
+static void *thread_main(void *arg)
+{
+    struct sn_thread *t = arg;
+
+    prctl(PR_SET_NAME, "gw-nic");
+    prctl(PR_SET_TIMERSLACK, 1000); /* the default, 50 µs, is more than the shortest nap */
+    t->looked_at = t->active_at = now_ns();
+    t->activity = sn_nic_activity(t->nic);
+    if (t->poll == SN_POLL_BUSY) {
+        busy_loop(t);
+    } else {
+        adaptive_loop(t);
+    }
+    return NULL;
+}
+
+/* ---- life
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+/* Signals are the application's. Those that the processor raises stay: whoever guards an access needs them
+ * delivered. */
+static int create(struct sn_thread *t, const pthread_attr_t *attr)
+{
+    sigset_t all, old;
+    int err;
+
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    sigdelset(&all, SIGTRAP);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    err = pthread_create(&t->id, attr, thread_main, t);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return -err;
+}
+
+static int create_on_cpu(struct sn_thread *t, char *why)
+{
+    pthread_attr_t attr;
+    cpu_set_t cpus;
+    int err;
+
+    pthread_attr_init(&attr);
+    if (t->cpu >= 0) {
+        CPU_ZERO(&cpus);
+        CPU_SET(t->cpu, &cpus);
+        pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
+    }
+    err = create(t, &attr);
+    pthread_attr_destroy(&attr);
+    if (err == -EINVAL && t->cpu >= 0) {
+        snprintf(why, 256, "GPUWIRE_NIC: cpu=%d: this process may not run there", t->cpu);
+    } else if (err) {
+        snprintf(why, 256, "cannot start the NIC's thread: %s", strerror(-err));
+    }
+    return err;
+}
+
+int sn_thread_start(struct sn_nic *nic, struct sn_wire *wire, enum sn_poll poll, int cpu,
+                    struct sn_thread **thread, char why[256])
+{
+    struct sn_thread *t = calloc(1, sizeof(*t));
+    cpu_set_t cpus;
+    int err = -ENOMEM;
+
+    if (!t) {
+        snprintf(why, 256, "out of memory");
+        return err;
+    }
+    t->nic = nic;
+    t->wire = wire;
+    t->poll = poll;
+    t->cpu = cpu;
+    t->few_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) || CPU_COUNT(&cpus) <= 2;
+    t->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (t->kick_fd < 0) {
+        err = -errno;
+        snprintf(why, 256, "cannot make an eventfd: %s", strerror(errno));
+    } else {
+        err = create_on_cpu(t, why);
+        if (err) close(t->kick_fd);
+    }
+    if (err) {
+        free(t);
+        return err;
+    }
+    *thread = t;
+    return 0;
+}
+
+static void wake(struct sn_thread *t)
+{
+    uint64_t one = 1;
+
+    if (write(t->kick_fd, &one, sizeof(one)) < 0) return; /* full: it will wake anyhow */
+}
+
+int sn_thread_stop(struct sn_thread *t, int wait_ms)
+{
+    struct timespec until;
+
+    __atomic_store_n(&t->stop, 1, __ATOMIC_SEQ_CST);
+    wake(t);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += wait_ms / 1000;
+    until.tv_nsec += wait_ms % 1000 * 1000000l;
+    if (until.tv_nsec >= 1000000000l) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000l;
+    }
+    int err = pthread_clockjoin_np(t->id, NULL, CLOCK_MONOTONIC, &until);
+    if (err) return -err;
+    close(t->kick_fd);
+    free(t);
+    return 0;
+}
+
+void sn_thread_driven(struct sn_thread *t)
+{
+    /* Not an atomic add, which several polling threads would fight for: losing a count among many does no
+     * harm. */
+    __atomic_store_n(&t->drives, __atomic_load_n(&t->drives, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+}
+
+void sn_thread_kick(struct sn_thread *t)
+{
+    int sleep;
+
+    __atomic_fetch_add(&t->kicks, 1, __ATOMIC_SEQ_CST); /* before the load: see go_to_sleep */
+    sleep = __atomic_load_n(&t->sleep, __ATOMIC_SEQ_CST);
+    if (sleep == AWAY || sleep == UNLIMITED) wake(t);
+}
+
+int sn_thread_fd(const struct sn_thread *t)
+{
+    return t->kick_fd;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softnic/wire/slot.h"
+
+#include <errno.h>
+#include <linux/in6.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/roce/hdr.h"
+
+/* Bursts of many flows end in one socket; what does not fit its buffer is lost and has to be sent again. */
+enum { SOCKET_BUFFER = 4 << 20 };
+
+static void set_buffers(int fd)
+{
+    int size = SOCKET_BUFFER;
+
+    /* The FORCE forms may exceed the system's limit, and need CAP_NET_ADMIN. */
+    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size))) {
+        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size))) {
+        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    }
+}
+
+/*
+ * Don't fragment, and with it, on a socket that is not connected, an IPv4 ID of 0: the ICRC covers both.
+ * Errors that other hosts and ports report are queued, so that they can be counted; congestion marks are
+ * told.
+ */
+static int set_ip_options(int fd, bool ipv4)
+{
+    int on = 1, pmtu = ipv4 ? IP_PMTUDISC_DO : IPV6_PMTUDISC_DO;
+
+    if (ipv4) {
+        if (setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &pmtu, sizeof(pmtu))) return -errno;
+        if (setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on))) return -errno;
+        return setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof(on)) ? -errno : 0;
+    }
+    if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))) return -errno;
+    if (setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &pmtu, sizeof(pmtu))) return -errno;
+    if (setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on))) return -errno;
+    return setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof(on)) ? -errno : 0;
+}
+
+static int new_socket(const struct sn_addr *addr)
+{
+    bool ipv4 = sn_gid_is_ipv4(addr->gid);
+    int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int err;
+
+    if (fd < 0) return -errno;
+    err = set_ip_options(fd, ipv4);
+    if (err) {
+        close(fd);
+        return err;
+    }
+    set_buffers(fd);
+    return fd;
+}
+
+static int bind_to(int fd, const struct sn_addr *addr, uint16_t port)
+{
+    struct sockaddr_in6 sa;
+    socklen_t len = sn_addr_to_sock(addr, port, &sa);
+
+    return bind(fd, (struct sockaddr *)&sa, len) ? -errno : 0;
+}
+
+static int explain(int err, const struct sn_addr *addr, char *why)
+{
+    char text[SN_ADDR_TEXT];
+
+    sn_addr_text(addr, text);
+    if (err == -EADDRINUSE) {
+        snprintf(
+            why, 256,
+            "all 256 slots at %s are taken (UDP ports %d to %d); use another address: GPUWIRE_NIC=addr=IP",
+            text, SN_SLOT_PORT, SN_SLOT_PORT + SN_SLOTS - 1);
+    } else if (err == -EADDRNOTAVAIL) {
+        snprintf(why, 256, "%s is no address of this host; give one that is: GPUWIRE_NIC=addr=IP", text);
+    } else {
+        snprintf(why, 256, "cannot use UDP at %s: %s", text, strerror(-err));
+    }
+    return err;
+}
+
+static int claim_any(int fd, const struct sn_addr *addr, unsigned start, struct sn_slot *slot)
+{
+    int err = -EADDRINUSE;
+
+    for (unsigned i = 0; i < SN_SLOTS && err == -EADDRINUSE; i++) {
+        slot->slot = (start + i) % SN_SLOTS;
+        err = bind_to(fd, addr, (uint16_t)(SN_SLOT_PORT + slot->slot));
+    }
+    return err;
+}
+
+/* Another user's process, or another program, may have the port without SO_REUSEPORT for us: then we do
+ * without. */
+static int join_shared(const struct sn_addr *addr)
+{
+    int on = 1, err, fd = new_socket(addr);
+
+    if (fd < 0) return fd;
+    err =
+        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) ? -errno : bind_to(fd, addr, ROCE_UDP_PORT);
+    if (err) {
+        close(fd);
+        return err;
+    }
+    return fd;
+}
+
+int sn_slot_claim(const struct sn_addr *addr, unsigned start, struct sn_slot *slot, char why[256])
+{
+    int err;
+
+    memset(slot, 0, sizeof(*slot));
+    slot->shared_fd = -1;
+    slot->fd = new_socket(addr);
+    if (slot->fd < 0) return explain(slot->fd, addr, why);
+    err = claim_any(slot->fd, addr, start, slot);
+    if (err) {
+        sn_slot_release(slot);
+        return explain(err, addr, why);
+    }
+    slot->shared_fd = join_shared(addr);
+    if (slot->shared_fd < 0) {
+        slot->shared_err = slot->shared_fd;
+        slot->shared_fd = -1;
+    }
+    return 0;
+}
+
+void sn_slot_release(struct sn_slot *slot)
+{
+    if (slot->fd >= 0) close(slot->fd);
+    if (slot->shared_fd >= 0) close(slot->shared_fd);
+    slot->fd = slot->shared_fd = -1;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * udp.h: RoCEv2 frames over the host's UDP sockets.
+ *
+ * A frame is a UDP payload: BTH … ICRC. One to the own address goes straight to the port of the slot its
+ * queue pair's number names; any other goes to port 4791, as on the wire. Each counts as sent to port 4791
+ * for the ICRC, from the port of the sender's slot. See slot.h for who receives what.
+ *
+ * A frame that came to port 4791 and is another process's is passed on to it, once, in a wrapper that names
+ * where it came from; wrappers are accepted only from slot ports of the own address, so no other host can
+ * pretend one.
+ *
+ * One thread at a time (the engine's lock), save the functions marked "any thread".
+ */
+#ifndef SN_WIRE_UDP_H
+#define SN_WIRE_UDP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "softnic/nic.h"
+#include "softnic/wire/slot.h"
+
+enum {
+    SN_UDP_BATCH = 64,
+    SN_UDP_FRAME = SN_FRAME_MAX + 64, /* the longest frame taken */
+    SN_UDP_WRAPPER = 40,
+};
+
+struct sn_udp_stats {
+    uint64_t tx_frames, tx_bytes;
+    uint64_t tx_errors; /* frames the system refused: no route, too long for the path */
+    uint64_t tx_waits;  /* times the send buffer was full */
+    uint64_t rx_frames, rx_bytes;
+    uint64_t rx_unwrapped; /* of rx_frames: passed on to us by another process */
+    uint64_t passed_on;    /* frames for other slots, passed on */
+    uint64_t pass_failed;  /* that could not be passed on */
+    uint64_t rx_dropped;   /* neither a frame nor a wrapper for this process, too long, from a wrong port */
+    uint64_t refused; /* nobody was at the port or host a frame went to (it may be told late or not at all) */
+};
+
+struct sn_udp;
+
+/* Claims a slot and opens the wire. 0, or a negative errno with one line in why. seed picks where to look for
+ * a slot. */
+int sn_udp_open(const struct sn_addr *addr, uint64_t seed, struct sn_udp **udp, char why[256]);
+void sn_udp_close(struct sn_udp *udp);
+
+/* Any thread. */
+unsigned sn_udp_slot(const struct sn_udp *udp);
+uint16_t sn_udp_port(const struct sn_udp *udp); /* the source port of what it sends */
+const struct sn_addr *sn_udp_addr(const struct sn_udp *udp);
+/* Sockets to wait for with POLLIN: returns 1 or 2. */
+int sn_udp_fds(const struct sn_udp *udp, int fds[2]);
+/* "" or one line on what does not work at this address. */
+const char *sn_udp_note(const struct sn_udp *udp);
+void sn_udp_stats(const struct sn_udp *udp, struct sn_udp_stats *stats);
+
+/* Sends frames in order. Returns how many were taken: fewer than n when the system's buffer is full; the rest
+ * is to be offered again. A frame that the system refuses counts as taken and lost, as on a wire. */
+int sn_udp_send(struct sn_udp *udp, const struct sn_frame *tx, int n);
+
+/* Receives up to max (at most SN_UDP_BATCH) frames without waiting, valid until the next receive; passes on
+ * what is another process's. Returns how many; *more says that there may be more waiting, also when it
+ * returns 0. */
+int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more);
+
+#endif

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/wire/fake_cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+uint8_t *fake_gpu;
+unsigned fake_managed, fake_ctx_depth, fake_outside, fake_allocations;
+int fake_fail_copies, fake_dead;
+
+/* Work of the two streams; positions only grow. */
+enum { QUEUE = 1024, STREAMS = 32, EVENTS = 512 };
+struct work {
+    void *dst;
+    const void *src;
+    size_t len;
+};
+static struct stream {
+    struct work work[QUEUE];
+    unsigned head, tail;
+} streams[STREAMS];
+static struct event {
+    struct stream *stream;
+    unsigned after; /* done when the stream's head has come this far */
+    unsigned looks;
+} events[EVENTS];
+static unsigned streams_made, events_made;
+static unsigned long long ctx_id;
+static struct sn_cuda_api api;
+
+static void run(struct stream *s, unsigned until)
+{
+    for (; (int)(until - s->head) > 0; s->head++) {
+        struct work *w = &s->work[s->head % QUEUE];
+        memcpy(w->dst, w->src, w->len);
+    }
+}
+
+static int in_context(void)
+{
+    if (!fake_ctx_depth) fake_outside++;
+    return 0;
+}
+
+static int f_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p)
+{
+    uint64_t base = (uintptr_t)fake_gpu;
+    int gpu = p >= base && p < base + FAKE_GPU_SIZE;
+
+    for (unsigned i = 0; i < n; i++) {
+        switch (attributes[i]) {
+        case SN_CU_ATTR_CONTEXT: *(void **)data[i] = gpu ? (void *)&api : NULL; break;
+        case SN_CU_ATTR_MEMORY_TYPE: *(unsigned *)data[i] = gpu ? SN_CU_MEMORY_DEVICE : 0; break;
+        case SN_CU_ATTR_IS_MANAGED: *(unsigned *)data[i] = gpu ? fake_managed : 0; break;
+        case SN_CU_ATTR_DEVICE_ORDINAL: *(int *)data[i] = gpu ? 0 : -2; break;
+        case SN_CU_ATTR_RANGE_START: *(sn_cu_ptr *)data[i] = gpu ? base : 0; break;
+        case SN_CU_ATTR_RANGE_SIZE: *(size_t *)data[i] = gpu ? FAKE_GPU_SIZE : 0; break;
+        default: return 1;
+        }
+    }
+    return 0;
+}
+
+static int f_push(sn_cu_ctx ctx)
+{
+    (void)ctx;
+    fake_ctx_depth++;
+    return 0;
+}
+
+static int f_pop(sn_cu_ctx *ctx)
+{
+    *ctx = NULL;
+    fake_ctx_depth--;
+    return 0;
+}
+
+static int f_retain(sn_cu_ctx *ctx, sn_cu_device dev)
+{
+    (void)dev;
+    *ctx = (sn_cu_ctx)&api;
+    return 0;
+}
+
+static int f_get_id(sn_cu_ctx ctx, unsigned long long *id)
+{
+    (void)ctx;
+    *id = ctx_id;
+    return 0;
+}
+
+static int f_host_alloc(void **p, size_t size, unsigned flags)
+{
+    (void)flags;
+    fake_allocations++;
+    *p = malloc(size);
+    return *p ? in_context() : 2;
+}
+
+static int f_host_free(void *p)
+{
+    free(p);
+    return 0;
+}
+
+static int f_stream_create(sn_cu_stream *s, unsigned flags)
+{
+    if (flags != SN_CU_STREAM_NON_BLOCKING || streams_made == STREAMS) return 1;
+    *s = (sn_cu_stream)&streams[streams_made++];
+    return in_context();
+}
+
+static int f_event_create(sn_cu_event *e, unsigned flags)
+{
+    (void)flags;
+    if (events_made == EVENTS) return 1;
+    *e = (sn_cu_event)&events[events_made++];
+    return in_context();
+}
+
+static int f_stream_destroy(sn_cu_stream s)
+{
+    (void)s;
+    return 0;
+}
+
+static int f_event_destroy(sn_cu_event e)
+{
+    (void)e;
+    return 0;
+}
+
+static int f_event_record(sn_cu_event e, sn_cu_stream s)
+{
+    struct event *event = (struct event *)e;
+
+    event->stream = (struct stream *)s;
+    event->after = event->stream->tail;
+    event->looks = 0;
+    return in_context();
+}
+
+static int f_event_query(sn_cu_event e)
+{
+    struct event *event = (struct event *)e;
+
+    in_context();
+    if (fake_dead) return 719;
+    if (!event->looks++) return SN_CU_NOT_READY;
+    run(event->stream, event->after);
+    return 0;
+}
+
+static int queue(struct stream *s, void *dst, const void *src, size_t len)
+{
+    in_context();
+    if (fake_fail_copies) {
+        fake_fail_copies--;
+        return 1;
+    }
+    if (s->tail - s->head == QUEUE) run(s, s->head + 1);
+    s->work[s->tail++ % QUEUE] = (struct work){dst, src, len};
+    return 0;
+}
+
+static int f_to_device(sn_cu_ptr dst, const void *src, size_t len, sn_cu_stream s)
+{
+    return queue((struct stream *)s, (void *)(uintptr_t)dst, src, len);
+}
+
+static int f_to_host(void *dst, sn_cu_ptr src, size_t len, sn_cu_stream s)
+{
+    return queue((struct stream *)s, dst, (void *)(uintptr_t)src, len);
+}
+
+static int f_error_name(sn_cu_result r, const char **name)
+{
+    *name = r == 719 ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR_INVALID_VALUE";
+    return 0;
+}
+
+void fake_cuda_reset(void)
+{
+    if (!fake_gpu) fake_gpu = malloc(FAKE_GPU_SIZE);
+    memset(fake_gpu, 0, FAKE_GPU_SIZE);
+    fake_managed = fake_outside = 0;
+    fake_fail_copies = fake_dead = 0;
+    ctx_id++; /* as if the context had been destroyed and another made at its address */
+}
+
+const struct sn_cuda_api *fake_cuda_api(void)
+{
+    api = (struct sn_cuda_api){.pointer_get_attributes = f_attributes,
+                               .primary_ctx_retain = f_retain,
+                               .ctx_push = f_push,
+                               .ctx_pop = f_pop,
+                               .ctx_get_id = f_get_id,
+                               .host_alloc = f_host_alloc,
+                               .host_free = f_host_free,
+                               .stream_create = f_stream_create,
+                               .stream_destroy = f_stream_destroy,
+                               .event_create = f_event_create,
+                               .event_destroy = f_event_destroy,
+                               .event_record = f_event_record,
+                               .event_query = f_event_query,
+                               .copy_to_device = f_to_device,
+                               .copy_to_host = f_to_host,
+                               .error_name = f_error_name};
+    return &api;
+}

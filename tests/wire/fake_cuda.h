@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A CUDA driver made of host memory, for tests: "GPU memory" is an array, copies happen late (when their
+ * event is looked at for the second time), in stream order, and staging is checked to be untouched meanwhile
+ * by copying from it only then. One thread.
+ */
+#ifndef TESTS_WIRE_FAKE_CUDA_H
+#define TESTS_WIRE_FAKE_CUDA_H
+
+#include "softnic/mem/cuda_api.h"
+
+enum { FAKE_GPU_SIZE = 3 << 20 };
+
+extern uint8_t *fake_gpu;         /* FAKE_GPU_SIZE bytes of "GPU memory" */
+extern unsigned fake_managed;     /* what the driver answers for IS_MANAGED */
+extern int fake_fail_copies;      /* the next n copies are refused with an error */
+extern int fake_dead;             /* every query answers with an unspecified launch failure */
+extern unsigned fake_ctx_depth;   /* contexts pushed and not popped */
+extern unsigned fake_outside;     /* calls made without a context */
+extern unsigned fake_allocations; /* of pinned memory */
+
+void fake_cuda_reset(void);
+const struct sn_cuda_api *fake_cuda_api(void);
+
+#endif

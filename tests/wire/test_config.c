@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPUWIRE_NIC and addresses. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "softnic/config.h"
+
+static struct sn_config config;
+static char why[SN_CONFIG_WHY];
+
+static void nothing_said_means_defaults(void **state)
+{
+    const char *texts[] = {NULL, ""};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(sn_config_parse(texts[i], &config, why), 0);
+        assert_false(config.has_addr);
+        assert_int_equal(config.poll, SN_POLL_ADAPTIVE);
+        assert_int_equal(config.cpu, -1);
+        assert_false(config.hostile);
+        assert_false(config.has_seed);
+        assert_int_equal(config.mtu, 0);
+        assert_false(sn_fault_any(&config.fault));
+    }
+}
+
+static void every_key_is_read(void **state)
+{
+    char text[SN_ADDR_TEXT];
+
+    (void)state;
+    assert_int_equal(
+        sn_config_parse("addr=127.0.0.9,poll=busy,cpu=3,hostile=1,seed=18446744073709551615,mtu=2048,"
+                        "loss=1%,dup=.5,reorder=0.25,corrupt=1,delay=20us",
+                        &config, why),
+        0);
+    assert_true(config.has_addr);
+    assert_string_equal(sn_addr_text(&config.addr, text), "127.0.0.9");
+    assert_true(sn_gid_is_ipv4(config.addr.gid));
+    assert_int_equal(config.poll, SN_POLL_BUSY);
+    assert_int_equal(config.cpu, 3);
+    assert_true(config.hostile);
+    assert_true(config.has_seed);
+    assert_true(config.seed == UINT64_MAX);
+    assert_int_equal(config.mtu, 2048);
+    assert_true(config.fault.loss > 0.0099 && config.fault.loss < 0.0101);
+    assert_true(config.fault.dup == 0.5 && config.fault.reorder == 0.25 && config.fault.corrupt == 1);
+    assert_int_equal(config.fault.delay_ns, 20000);
+    assert_int_equal(sn_config_parse("delay=3ms,addr=::1", &config, why), 0);
+    assert_int_equal(config.fault.delay_ns, 3000000);
+    assert_string_equal(sn_addr_text(&config.addr, text), "::1");
+    assert_int_equal(sn_config_parse("delay=7,poll=adaptive", &config, why), 0);
+    assert_int_equal(config.fault.delay_ns, 7);
+}
+
+/* Each is refused with a line that has the word in it. */
+static void mistakes_are_named(void **state)
+{
+    static const struct {
+        const char *text, *word;
+    } bad[] = {
+        {"los=1%", "'los'; there are addr, poll"},
+        {"loss", "loss="},
+        {"loss=", "probability"},
+        {"loss=.", "probability"},
+        {"loss=1.01", "probability"},
+        {"loss=101%", "probability"},
+        {"loss=-1", "probability"},
+        {"loss=0,1", "'1'"},
+        {"loss=1%%", "probability"},
+        {"poll=fast", "adaptive or busy"},
+        {"cpu=-1", "cpu takes"},
+        {"cpu=100000", "cpu takes"},
+        {"hostile=2", "0 or 1"},
+        {"seed=18446744073709551616", "seed takes"},
+        {"seed=0x10", "seed takes"},
+        {"mtu=1500", "256, 512"},
+        {"mtu=0", "256, 512"},
+        {"delay=1s", "delay takes"},
+        {"delay=1001ms", "delay takes"},
+        {"delay=us", "delay takes"},
+        {"delay=99999999999999999999999999", "delay takes"},
+        {"addr=", "addr takes"},
+        {"addr=localhost", "addr takes"},
+        {"addr=127.0.0.1.1", "addr takes"},
+        {"addr=0.0.0.0", "addr takes"},
+        {"addr=224.0.0.1", "addr takes"},
+        {"addr=255.255.255.255", "addr takes"},
+        {"addr=::", "addr takes"},
+        {"addr=ff02::1", "addr takes"},
+        {"addr=fe80::1", "addr takes"},
+        {"addr=fe80::1%nosuchif", "addr takes"},
+        {"addr=::1%lo", "addr takes"},
+        {"addr=1111:1111:1111:1111:1111:1111:1111:1111:1111:1111:1111", "addr takes"},
+        {"seed=1,seed=2", "twice"},
+        {",,", "unknown key ''"},
+        {"=1", "unknown key ''"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(sn_config_parse(bad[i].text, &config, why), -EINVAL);
+        if (!strstr(why, bad[i].word) || strchr(why, '\n')) fail_msg("%s: %s", bad[i].text, why);
+    }
+}
+
+static void long_text_is_cut_and_not_overrun(void **state)
+{
+    char text[4096];
+
+    (void)state;
+    memset(text, 'a', sizeof(text) - 1);
+    text[sizeof(text) - 1] = 0;
+    assert_int_equal(sn_config_parse(text, &config, why), -EINVAL);
+    assert_non_null(strstr(why, "too long"));
+    text[100] = 0;
+    assert_int_equal(sn_config_parse(text, &config, why), -EINVAL);
+    text[50] = '=';
+    assert_int_equal(sn_config_parse(text, &config, why), -EINVAL);
+    assert_non_null(memchr(why, 0, sizeof(why)));
+}
+
+static void the_default_address_can_be_had(void **state)
+{
+    struct sn_addr addr;
+    char text[SN_ADDR_TEXT];
+
+    (void)state;
+    sn_addr_default(&addr);
+    printf("default address %s, path MTU %u\n", sn_addr_text(&addr, text), sn_addr_path_mtu(&addr));
+    assert_int_equal(sn_addr_parse(text, &addr), 0);
+}
+
+static void the_mtu_is_the_interfaces(void **state)
+{
+    struct sn_addr addr;
+
+    (void)state;
+    assert_int_equal(sn_addr_parse("127.0.0.1", &addr), 0);
+    assert_int_equal(sn_addr_path_mtu(&addr), 4096);
+    assert_int_equal(sn_addr_parse("127.1.2.3", &addr), 0); /* lo has the whole net */
+    assert_int_equal(sn_addr_path_mtu(&addr), 4096);
+    assert_int_equal(sn_addr_parse("192.0.2.1", &addr), 0); /* nobody's: as for Ethernet */
+    assert_int_equal(sn_addr_path_mtu(&addr), 1024);
+}
+
+static void socket_addresses_go_round(void **state)
+{
+    static const char *texts[] = {"127.0.0.1", "10.1.2.3", "::1", "2001:db8::1"};
+    struct sockaddr_in6 sa;
+    struct sn_addr addr;
+    uint8_t gid[16];
+    uint16_t port;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(sn_addr_parse(texts[i], &addr), 0);
+        sn_addr_to_sock(&addr, 0xc012, &sa);
+        assert_int_equal(sa.sin6_family, i < 2 ? AF_INET : AF_INET6);
+        assert_true(sn_addr_from_sock(&sa, gid, &port));
+        assert_memory_equal(gid, addr.gid, 16);
+        assert_int_equal(port, 0xc012);
+    }
+    sa.sin6_family = AF_UNIX;
+    assert_false(sn_addr_from_sock(&sa, gid, &port));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_said_means_defaults),
+        cmocka_unit_test(every_key_is_read),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(long_text_is_cut_and_not_overrun),
+        cmocka_unit_test(the_default_address_can_be_had),
+        cmocka_unit_test(the_mtu_is_the_interfaces),
+        cmocka_unit_test(socket_addresses_go_round),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPU memory as a DMA target, on a CUDA driver made of host memory. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "softnic/mem/cuda.h"
+#include "tests/wire/fake_cuda.h"
+
+static struct sn_cuda_region whole;
+static uint64_t base;
+static uint8_t source[FAKE_GPU_SIZE], model[FAKE_GPU_SIZE];
+
+static int setup(void **state)
+{
+    (void)state;
+    fake_cuda_reset();
+    base = (uintptr_t)fake_gpu;
+    for (size_t i = 0; i < sizeof(source); i++) source[i] = (uint8_t)(i * 7 + (i >> 8) + 1);
+    return sn_cuda_region_init(fake_cuda_api(), base, FAKE_GPU_SIZE, &whole, NULL) == 1 ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    sn_cuda_region_fini(&whole);
+    assert_int_equal(fake_ctx_depth, 0);
+    assert_int_equal(fake_outside, 0);
+    return 0;
+}
+
+static struct sn_cuda_stats stats(void)
+{
+    struct sn_cuda_stats s;
+
+    sn_cuda_region_stats(&whole, &s);
+    return s;
+}
+
+static void host_memory_is_none_of_ours(void **state)
+{
+    struct sn_cuda_region r;
+
+    (void)state;
+    assert_int_equal(sn_cuda_region_init(NULL, base, 4096, &r, NULL), 0);
+    assert_int_equal(sn_cuda_region_init(fake_cuda_api(), (uintptr_t)source, sizeof(source), &r, NULL), 0);
+    assert_int_equal(sn_cuda_region_init(fake_cuda_api(), base, 0, &r, NULL), 0);
+}
+
+static void refusals_say_why(void **state)
+{
+    struct sn_cuda_region r;
+    char why[SN_CUDA_WHY] = "";
+
+    (void)state;
+    assert_int_equal(sn_cuda_region_init(fake_cuda_api(), base + 1, FAKE_GPU_SIZE, &r, why), -EFAULT);
+    assert_non_null(strstr(why, "part of the range"));
+    fake_managed = 1;
+    assert_int_equal(sn_cuda_region_init(fake_cuda_api(), base, 4096, &r, why), -EOPNOTSUPP);
+    assert_non_null(strstr(why, "cudaMalloc"));
+}
+
+static void regions_of_a_context_share_its_staging(void **state)
+{
+    struct sn_cuda_region r;
+    unsigned before = fake_allocations;
+
+    (void)state;
+    assert_int_equal(sn_cuda_region_init(fake_cuda_api(), base + 4096, 4096, &r, NULL), 1);
+    assert_ptr_equal(r.dev, whole.dev);
+    assert_int_equal(fake_allocations, before);
+    sn_cuda_region_fini(&r);
+}
+
+static void a_message_becomes_one_copy(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 50; i++)
+        assert_int_equal(sn_cuda_write(&whole, base + i * 4096, source + i * 4096, 4096), 0);
+    assert_int_equal(stats().copies_in, 0);
+    assert_int_equal(sn_cuda_flush(&whole), 0);
+    assert_int_equal(stats().copies_in, 1);
+    assert_memory_equal(fake_gpu, source, 50 * 4096);
+}
+
+static void interleaved_messages_combine_too(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 40; i++) {
+        for (uint32_t m = 0; m < SN_CUDA_WRITERS; m++) {
+            uint32_t at = m * (256 << 10) + i * 1024;
+            assert_int_equal(sn_cuda_write(&whole, base + at, source + at, 1024), 0);
+        }
+    }
+    assert_int_equal(sn_cuda_flush(&whole), 0);
+    assert_int_equal(stats().copies_in, SN_CUDA_WRITERS);
+    for (uint32_t m = 0; m < SN_CUDA_WRITERS; m++) {
+        assert_memory_equal(fake_gpu + m * (256 << 10), source + m * (256 << 10), 40 * 1024);
+    }
+}
+
+static void long_messages_are_copied_while_they_arrive(void **state)
+{
+    uint32_t len = 9 * SN_CUDA_STAGE + 100;
+
+    (void)state;
+    for (uint32_t at = 0; at < len; at += 4096) {
+        assert_int_equal(sn_cuda_write(&whole, base + at, source + at, len - at < 4096 ? len - at : 4096), 0);
+    }
+    assert_int_equal(stats().copies_in, 9);
+    assert_int_equal(sn_cuda_flush(&whole), 0);
+    assert_int_equal(stats().copies_in, 10);
+    assert_memory_equal(fake_gpu, source, len);
+}
+
+static void the_later_of_two_writes_stays(void **state)
+{
+    uint8_t a[4096], b[4096];
+
+    (void)state;
+    memset(a, 'a', sizeof(a));
+    memset(b, 'b', sizeof(b));
+    assert_int_equal(sn_cuda_write(&whole, base + 8192, a, 4096), 0);
+    assert_int_equal(sn_cuda_write(&whole, base + 10000, b, 4096), 0);
+    assert_int_equal(sn_cuda_write(&whole, base + 9000, a, 100), 0);
+    assert_int_equal(sn_cuda_flush(&whole), 0);
+    assert_int_equal(fake_gpu[9999], 'a');
+    assert_memory_equal(fake_gpu + 10000, b, 4096);
+}
+
+static void reads_run_ahead_within_one_request(void **state)
+{
+    uint8_t got[4096];
+
+    (void)state;
+    memcpy(fake_gpu, source, FAKE_GPU_SIZE);
+    for (uint32_t at = 0; at < 2 * SN_CUDA_STAGE; at += 4096) {
+        assert_int_equal(sn_cuda_read(&whole, base + at, got, 4096, 2 * SN_CUDA_STAGE - at, 7), 0);
+        assert_memory_equal(got, source + at, 4096);
+    }
+    assert_int_equal(stats().copies_out, 2);
+    memset(fake_gpu, 0x55, FAKE_GPU_SIZE); /* the next request has a doorbell of its own and must see this */
+    assert_int_equal(sn_cuda_read(&whole, base, got, 4096, 8192, 8), 0);
+    assert_int_equal(got[0], 0x55);
+    assert_int_equal(got[4095], 0x55);
+    assert_int_equal(stats().bytes_out, 2 * SN_CUDA_STAGE + 8192);
+}
+
+static void reads_without_a_request_are_fresh(void **state)
+{
+    uint8_t got[64];
+
+    (void)state;
+    for (int i = 1; i < 4; i++) {
+        memset(fake_gpu, i, 4096);
+        assert_int_equal(sn_cuda_read(&whole, base + 10, got, 64, 4096, 0), 0);
+        assert_int_equal(got[63], i);
+    }
+}
+
+static void reads_see_writes_on_their_way(void **state)
+{
+    uint8_t got[100];
+
+    (void)state;
+    assert_int_equal(sn_cuda_read(&whole, base, got, 100, 65536, 3), 0);
+    assert_int_equal(sn_cuda_write(&whole, base + 50, source, 4096), 0);
+    assert_int_equal(sn_cuda_read(&whole, base + 50, got, 100, 65536 - 50, 3), 0);
+    assert_memory_equal(got, source, 100);
+}
+
+static void what_is_outside_stays_outside(void **state)
+{
+    struct sn_cuda_region r;
+    uint8_t b[64] = {0};
+
+    (void)state;
+    assert_int_equal(sn_cuda_region_init(fake_cuda_api(), base + 4096, 4096, &r, NULL), 1);
+    assert_int_equal(sn_cuda_write(&r, base + 4095, b, 1), -EFAULT);
+    assert_int_equal(sn_cuda_write(&r, base + 8192 - 63, b, 64), -EFAULT);
+    assert_int_equal(sn_cuda_write(&r, UINT64_MAX - 3, b, 64), -EFAULT);
+    assert_int_equal(sn_cuda_read(&r, base + 8192, b, 1, 1, 1), -EFAULT);
+    assert_int_equal(sn_cuda_read(&r, base + 8192 - 64, b, 64, 1 << 20, 1), 0);
+    assert_int_equal(stats().bytes_out, 64); /* nor does the read-ahead leave the region */
+    sn_cuda_region_fini(&r);
+}
+
+static void a_refused_copy_fails_its_own_region(void **state)
+{
+    struct sn_cuda_region r;
+
+    (void)state;
+    assert_int_equal(sn_cuda_region_init(fake_cuda_api(), base + (1 << 20), 4096, &r, NULL), 1);
+    assert_int_equal(sn_cuda_write(&r, base + (1 << 20), source, 100), 0);
+    fake_fail_copies = 1;
+    assert_int_equal(sn_cuda_flush(&r), -EIO);
+    assert_int_equal(sn_cuda_flush(&r), 0);
+    assert_int_equal(sn_cuda_write(&whole, base, source, 100), 0);
+    assert_int_equal(sn_cuda_flush(&whole), 0);
+    sn_cuda_region_fini(&r);
+}
+
+static void a_dead_gpu_is_an_error_and_no_hang(void **state)
+{
+    uint8_t b[16];
+
+    (void)state;
+    assert_int_equal(sn_cuda_write(&whole, base, source, 100), 0);
+    fake_dead = 1;
+    assert_int_equal(sn_cuda_flush(&whole), -EIO);
+    assert_int_equal(sn_cuda_write(&whole, base, source, 100), -EIO);
+    assert_int_equal(sn_cuda_read(&whole, base, b, 16, 16, 0), -EIO);
+    assert_int_equal(sn_cuda_flush(&whole), -EIO);
+}
+
+/* Random reads, writes and flushes of a few regions against plain memory. */
+static void random_operations(void **state)
+{
+    enum { REGIONS = 4, SPAN = 600 << 10 };
+    struct sn_cuda_region r[REGIONS];
+    uint8_t *got = malloc(SPAN);
+    unsigned seed = 20260;
+
+    (void)state;
+    printf("seed %u\n", seed);
+    srandom(seed);
+    memset(model, 0, sizeof(model));
+    for (int i = 0; i < REGIONS; i++) {
+        assert_int_equal(
+            sn_cuda_region_init(fake_cuda_api(), base + (uint64_t)i * (SPAN / 2), SPAN, &r[i], NULL), 1);
+    }
+    for (int op = 0; op < 20000; op++) {
+        struct sn_cuda_region *region = &r[random() % REGIONS];
+        uint32_t len = (uint32_t)random() % (random() % 50 ? 6000 : 300 << 10),
+                 at = (uint32_t)random() % (SPAN - len);
+        uint64_t addr = region->addr + at;
+
+        switch (random() % 8) {
+        case 0: assert_int_equal(sn_cuda_flush(region), 0); break;
+        case 1:
+        case 2:
+            /* A request of its own each time: any read must be as of now. */
+            assert_int_equal(sn_cuda_read(region, addr, got, len, len + 10000, (uint64_t)op + 1), 0);
+            assert_memory_equal(got, model + (addr - base), len);
+            break;
+        default:
+            assert_int_equal(sn_cuda_write(region, addr, source + op, len), 0);
+            memcpy(model + (addr - base), source + op, len);
+        }
+    }
+    for (int i = 0; i < REGIONS; i++) {
+        assert_int_equal(sn_cuda_flush(&r[i]), 0);
+        sn_cuda_region_fini(&r[i]);
+    }
+    assert_memory_equal(fake_gpu, model, FAKE_GPU_SIZE);
+    free(got);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(host_memory_is_none_of_ours),
+        T(refusals_say_why),
+        T(regions_of_a_context_share_its_staging),
+        T(a_message_becomes_one_copy),
+        T(interleaved_messages_combine_too),
+        T(long_messages_are_copied_while_they_arrive),
+        T(the_later_of_two_writes_stays),
+        T(reads_run_ahead_within_one_request),
+        T(reads_without_a_request_are_fresh),
+        T(reads_see_writes_on_their_way),
+        T(what_is_outside_stays_outside),
+        T(a_refused_copy_fails_its_own_region),
+        T(a_dead_gpu_is_an_error_and_no_hang),
+        T(random_operations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
