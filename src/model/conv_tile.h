@@ -9,6 +9,7 @@
 #define CONV_CAT_(a, b) a##b
 #define CONV_CAT(a, b)  CONV_CAT_(a, b)
 #define CONV_SHARED     CONV_CAT(CONV_NAME, _shared)
+#define CONV_ROOM       CONV_CAT(CONV_NAME, _room)
 #define CONV_REGS       CONV_CAT(CONV_NAME, _regs)
 #define CONV_LOADER     CONV_CAT(CONV_NAME, _loader)
 #define CONV_KERNEL(name) GW_KERNEL(name, struct gwm_conv_args, a) /* expands the name */
@@ -18,6 +19,12 @@
 struct CONV_SHARED {
     struct gwm_f4 w[2][GWM_CONV_STEP][CONV_M / 4];
     struct gwm_f4 x[2][GWM_CONV_STEP][CONV_N / 4];
+};
+
+/* When all is multiplied, the sums take the place of what was read: threads then store rows of neighbours together. */
+union CONV_ROOM {
+    struct CONV_SHARED in;
+    struct gwm_f4 sum[CONV_M][CONV_N / 4];
 };
 
 struct CONV_REGS {
@@ -59,13 +66,8 @@ GW_DEV void CONV_CAT(CONV_NAME, _put)(struct CONV_SHARED *s, int32_t which, cons
     for (i = 0; i < CONV_X; i++) x[tid + i * GWM_CONV_THREADS] = r->x[i];
 }
 
-/* Where in a tile's side of `size` a thread's i-th of 4 or 8 rows lies: 4 together, and 4 half the tile on, so that
- * neighbouring threads read neighbouring words of shared memory. */
-GW_DEV int32_t CONV_CAT(CONV_NAME, _place)(int32_t thread, int32_t i, int32_t size)
-{
-    return thread * 4 + i % 4 + i / 4 * (size / 2);
-}
-
+/* A thread's 4 or 8 rows (and columns) are 4 that lie together, and 4 half the tile on: so neighbouring threads read
+ * neighbouring words of shared memory. */
 GW_DEV void CONV_CAT(CONV_NAME, _multiply)(const struct CONV_SHARED *s, int32_t which, float sum[CONV_TM][CONV_TN])
 {
     int32_t tx = (int32_t)gw_thread_idx() % (CONV_N / CONV_TN), ty = (int32_t)gw_thread_idx() / (CONV_N / CONV_TN);
@@ -92,15 +94,49 @@ GW_DEV void CONV_CAT(CONV_NAME, _multiply)(const struct CONV_SHARED *s, int32_t 
     }
 }
 
+GW_DEV void CONV_CAT(CONV_NAME, _sums)(union CONV_ROOM *room, float sum[CONV_TM][CONV_TN])
+{
+    int32_t tx = (int32_t)gw_thread_idx() % (CONV_N / CONV_TN), ty = (int32_t)gw_thread_idx() / (CONV_N / CONV_TN);
+    int32_t i, j;
+
+    GWM_UNROLL
+    for (i = 0; i < CONV_TM; i++) {
+        GWM_UNROLL
+        for (j = 0; j < CONV_TN / 4; j++) {
+            struct gwm_f4 v = {sum[i][4 * j], sum[i][4 * j + 1], sum[i][4 * j + 2], sum[i][4 * j + 3]};
+            room->sum[ty * 4 + i % 4 + i / 4 * (CONV_M / 2)][tx + j * (CONV_N / 8)] = v;
+        }
+    }
+}
+
+/* Multiplies the taps from `tap` to `end` into sum; all have read shared memory when it returns. */
+GW_DEV void CONV_CAT(CONV_NAME, _taps)(const struct gwm_conv_args *a, const struct CONV_LOADER *l, struct CONV_SHARED *s,
+                                       int32_t tap, int32_t end, float sum[CONV_TM][CONV_TN])
+{
+    struct CONV_REGS r;
+    int32_t which = 0;
+
+    CONV_CAT(CONV_NAME, _load)(a, l, tap, &r);
+    CONV_CAT(CONV_NAME, _put)(s, 0, &r);
+    gw_syncthreads();
+    for (; tap < end; tap += GWM_CONV_STEP, which ^= 1) {
+        int more = tap + GWM_CONV_STEP < end;
+        if (more) CONV_CAT(CONV_NAME, _load)(a, l, tap + GWM_CONV_STEP, &r);
+        CONV_CAT(CONV_NAME, _multiply)(s, which, sum);
+        if (more) CONV_CAT(CONV_NAME, _put)(s, which ^ 1, &r);
+        gw_syncthreads();
+    }
+}
+
 CONV_KERNEL(CONV_NAME)
 {
-    GW_SHARED(struct CONV_SHARED, s);
+    GW_SHARED(union CONV_ROOM, room);
     struct gwm_conv_place at = gwm_conv_place(a);
-    int32_t tid = (int32_t)gw_thread_idx(), i, j, which = 0, tap = at.split * a->taps_per_split;
+    struct gwm_conv_store to = gwm_conv_store(a, at.n, at.split);
+    int32_t tid = (int32_t)gw_thread_idx(), i, j, tap = at.split * a->taps_per_split;
     int32_t end = tap + a->taps_per_split < a->taps ? tap + a->taps_per_split : a->taps;
     int32_t position = at.tile_n * CONV_N + tid % CONV_N;
     struct CONV_LOADER l;
-    struct CONV_REGS r;
     float sum[CONV_TM][CONV_TN];
 
     l.w = a->weight + (size_t)at.group * (size_t)a->taps * (size_t)a->mpad + at.tile_m * CONV_M;
@@ -112,30 +148,21 @@ CONV_KERNEL(CONV_NAME)
         GWM_UNROLL
         for (j = 0; j < CONV_TN; j++) sum[i][j] = 0;
     }
-    CONV_CAT(CONV_NAME, _load)(a, &l, tap, &r);
-    CONV_CAT(CONV_NAME, _put)(s, 0, &r);
+    CONV_CAT(CONV_NAME, _taps)(a, &l, &room->in, tap, end, sum);
+    CONV_CAT(CONV_NAME, _sums)(room, sum);
     gw_syncthreads();
-    for (; tap < end; tap += GWM_CONV_STEP, which ^= 1) {
-        int more = tap + GWM_CONV_STEP < end;
-        if (more) CONV_CAT(CONV_NAME, _load)(a, &l, tap + GWM_CONV_STEP, &r);
-        CONV_CAT(CONV_NAME, _multiply)(s, which, sum);
-        if (more) CONV_CAT(CONV_NAME, _put)(s, which ^ 1, &r);
-        gw_syncthreads();
-    }
-    GWM_UNROLL
-    for (i = 0; i < CONV_TM; i++) {
-        int32_t m = at.tile_m * CONV_M + CONV_CAT(CONV_NAME, _place)(tid / (CONV_N / CONV_TN), i, CONV_M);
-        GWM_UNROLL
-        for (j = 0; j < CONV_TN; j++) {
-            int32_t p = at.tile_n * CONV_N + CONV_CAT(CONV_NAME, _place)(tid % (CONV_N / CONV_TN), j, CONV_N);
-            if (m < a->oc / a->group && p < a->oh * a->ow) gwm_conv_store(a, &at, m, p, sum[i][j]);
-        }
+    if (position >= a->oh * a->ow) return;
+    for (i = tid / CONV_N; i < CONV_M; i += GWM_CONV_THREADS / CONV_N) {
+        int32_t m = at.tile_m * CONV_M + i;
+        if (m < a->oc / a->group)
+            gwm_conv_put(a, &to, at.group * (a->oc / a->group) + m, position, ((const float *)room->sum[i])[tid % CONV_N]);
     }
 }
 
 #undef CONV_CAT_
 #undef CONV_CAT
 #undef CONV_SHARED
+#undef CONV_ROOM
 #undef CONV_REGS
 #undef CONV_LOADER
 #undef CONV_KERNEL

@@ -24,7 +24,7 @@ struct gwm_tap {
     int32_t offset;   /* in the input, from the window's first element */
     int32_t row, col; /* from there; row is GWM_NO_TAP in the padding of the table */
     int32_t pad;
-};
+} __attribute__((aligned(16))); /* read at once */
 #define GWM_NO_TAP (1 << 30)
 
 struct gwm_conv_args {

@@ -30,35 +30,48 @@ GW_DEV struct gwm_conv_place gwm_conv_place(const struct gwm_conv_args *a)
     return p;
 }
 
-/* Writes channel oc, position p of picture n to where it belongs. */
-GW_DEV void gwm_conv_finish1(const struct gwm_conv_args *a, int32_t n, int32_t oc, int32_t p, float sum)
+/* Where a picture's results go: into the pieces of a split sum, or through bias, addend and activation to y. */
+struct gwm_conv_store {
+    float *y, *partial;
+    const float *add;
+};
+
+GW_DEV struct gwm_conv_store gwm_conv_store(const struct gwm_conv_args *a, int32_t n, int32_t split)
 {
-    int32_t r = a->block, planes = a->oc / (r * r), plane, in_block, row, col, plain = (n * a->oc + oc) * a->oh * a->ow + p;
-    float *y = gwm_at(&a->y);
+    struct gwm_conv_store to;
+    int32_t size = a->oc * a->oh * a->ow;
+
+    to.y = gwm_at(&a->y) + n * size; /* a depth-to-space moves elements within their picture only */
+    to.add = a->has_add ? gwm_at(&a->add) + n * size : 0;
+    to.partial = a->splits > 1 ? a->partial + (size_t)(split * a->n + n) * (size_t)size : 0;
+    return to;
+}
+
+/* The whole sum of channel oc at position p. */
+GW_DEV void gwm_conv_end(const struct gwm_conv_args *a, const struct gwm_conv_store *to, int32_t oc, int32_t p, float sum)
+{
+    int32_t r = a->block, planes = a->oc / (r * r), plane, in_block, row, col, plain = oc * a->oh * a->ow + p;
 
     sum += a->bias[oc];
-    if (a->has_add) sum += gwm_at(&a->add)[plain];
+    if (to->add) sum += to->add[plain];
     sum = gwm_activate(&a->act, sum);
     if (r == 1) {
-        y[plain] = sum;
+        to->y[plain] = sum;
         return;
     }
     plane = a->block_first ? oc % planes : oc / (r * r);
     in_block = a->block_first ? oc / planes : oc % (r * r);
     row = p / a->ow * r + in_block / r;
     col = p % a->ow * r + in_block % r;
-    y[((n * planes + plane) * a->oh * r + row) * a->ow * r + col] = sum;
+    to->y[(plane * a->oh * r + row) * a->ow * r + col] = sum;
 }
 
-GW_DEV void gwm_conv_store(const struct gwm_conv_args *a, const struct gwm_conv_place *at, int32_t m, int32_t p, float sum)
+GW_DEV void gwm_conv_put(const struct gwm_conv_args *a, const struct gwm_conv_store *to, int32_t oc, int32_t p, float sum)
 {
-    int32_t oc = at->group * (a->oc / a->group) + m;
-
-    if (a->splits > 1) {
-        a->partial[(size_t)((at->split * a->n + at->n) * a->oc + oc) * (size_t)(a->oh * a->ow) + (size_t)p] = sum;
-        return;
-    }
-    gwm_conv_finish1(a, at->n, oc, p, sum);
+    if (to->partial)
+        to->partial[oc * a->oh * a->ow + p] = sum;
+    else
+        gwm_conv_end(a, to, oc, p, sum);
 }
 
 #define CONV_NAME gwm_conv_64x128
@@ -97,8 +110,9 @@ GW_KERNEL(gwm_conv_finish, struct gwm_finish_args, f)
 
     for (i = (int32_t)gw_global_idx(); i < f->count; i += step) {
         float sum = 0;
+        struct gwm_conv_store to = gwm_conv_store(a, i / positions / a->oc, 0);
         for (s = 0; s < a->splits; s++) sum += a->partial[(size_t)s * (size_t)f->count + (size_t)i];
-        gwm_conv_finish1(a, i / positions / a->oc, i / positions % a->oc, i % positions, sum);
+        gwm_conv_end(a, &to, i / positions % a->oc, i % positions, sum);
     }
 }
 
