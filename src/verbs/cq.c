@@ -97,7 +97,7 @@ int gw_cq_create(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw
     *out = NULL;
     if (!attr->cqe || attr->cqe > 1u << 22 || attr->qps > 1u << 20 || attr->flags & ~(GW_CQ_ONE_POLLER | GW_CQ_SLEEP))
         return gw_error(-EINVAL, "completion queue: %u entries, %u queue pairs, flags %x", attr->cqe, attr->qps, attr->flags);
-    cq = calloc(1, sizeof(*cq));
+    cq = gw_new(sizeof(*cq));
     if (!cq) return gw_error_errno(-ENOMEM, "completion queue");
     cq->dev = dev;
     cq->max_qps = attr->qps ? attr->qps : DEFAULT_QPS;

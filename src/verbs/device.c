@@ -9,6 +9,14 @@
 
 #define CHUNK (4u << 20)
 
+void *gw_new(size_t size)
+{
+    size_t whole = (size + GW_HANDLE_BYTES - 1) & ~(size_t)(GW_HANDLE_BYTES - 1);
+    void *p = aligned_alloc(GW_HANDLE_BYTES, whole);
+
+    return p ? memset(p, 0, whole) : NULL;
+}
+
 /* libmlx5 takes queues and records from here, so that they lie in memory the executor sees. */
 static void *take(struct ibv_pd *pd, void *context, size_t size, size_t align, uint64_t type)
 {

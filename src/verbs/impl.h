@@ -107,6 +107,9 @@ struct gw_qp {
     uint32_t psn;
 };
 
+/* Zeroed memory for an object that contains a handle (calloc does not align so far); for free(). */
+void *gw_new(size_t size);
+
 /* ---- between the files ------------------------------------------------------------------------------------- */
 
 /* choose.c: opens a device by the rules of gw_device_open. */

@@ -156,7 +156,7 @@ int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *a, struct gw_qp **ou
     *out = NULL;
     if (err) return err;
     if (a->send_cq->dev != pd->dev) return gw_error(-EINVAL, "queue pair: completion queue and PD are of two devices");
-    qp = calloc(1, sizeof(*qp));
+    qp = gw_new(sizeof(*qp));
     if (!qp) return gw_error_errno(-ENOMEM, "queue pair");
     qp->dev = pd->dev;
     qp->pd = pd;
