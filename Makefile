@@ -43,7 +43,7 @@ install: all
 	@cmake --install $(BUILD)
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz bundle
+	rm -rf build build-asan build-tsan build-fuzz bundle bundle.tar.gz
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a relocatable folder: gpuwire's programs and tests, the distribution's verbs programs, and every library they
 # need but the C library. It runs on any x86-64 machine with glibc 2.36 or newer, with no network and nothing installed.
-#   scripts/bundle.sh BUILD OUT
+#   scripts/bundle.sh BUILD OUT        (and OUT.tar.gz)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1 out=$2
@@ -47,4 +47,6 @@ cp -a models "$out/models"
 rm -rf "$out/models/train"
 [ ! -d tests/model/data ] || { mkdir -p "$out/tests/data" && cp -a tests/model/data "$out/tests/data/model"; }
 cp scripts/gpu-check.sh tests/gpu-tests.txt "$out/"
-echo "$out: $(du -sh --apparent-size "$out" | cut -f1), $(ls "$out/tests" | wc -l) tests"
+# The same to carry about: mostly one library's code for many processors, which packs well.
+tar -C "$(dirname "$out")" -czf "$out.tar.gz" "$(basename "$out")"
+echo "$out.tar.gz: $(du -sh --apparent-size "$out.tar.gz" | cut -f1); $out: $(du -sh --apparent-size "$out" | cut -f1), $(ls "$out/tests" | wc -l) tests"
