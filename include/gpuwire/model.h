@@ -52,7 +52,8 @@ struct gw_exec;
 
 struct gw_plan_options {
     uint32_t place;       /* enum gw_place */
-    uint32_t threads;     /* CPU: threads that one run uses, the caller among them; 0 means 1 */
+    uint32_t threads;     /* CPU: threads that one run uses, the caller among them; 0 means 1. More than one are
+                             OpenMP's, one team per thread that runs plans; they spin for a moment after a run. */
     uint32_t device;      /* GPU, when exec is NULL: CUDA's number of it */
     struct gw_exec *exec; /* GPU: where the plan's memory and kernels lie; NULL makes one for the plan. It outlives the
                              plan. A CPU executor with 128 lanes or more runs the same kernels, slowly: for tests. */
@@ -107,7 +108,8 @@ GW_API const char *gw_model_kind(const struct gw_model *model);
 /*
  * Makes a plan. With GW_PLACE_GPU it uploads the weights, allocates the arena and runs the model once on zeros, which
  * loads every kernel: so it must be called, and the plan freed, while no resident kernel runs.
- * -ENODEV: no such GPU, or built without CUDA. -ENOTSUP: an operator this place lacks. -ENOMEM. -EIO.
+ * -ENODEV: no such GPU, or built without CUDA. -ENOTSUP: an operator this place lacks. -E2BIG: intermediate results over
+ * 8 GiB. -ENOMEM. -EIO.
  */
 GW_API int gw_plan_create(const struct gw_model *model, const struct gw_plan_options *options, struct gw_plan **plan,
                           char *err, size_t errlen);

@@ -45,7 +45,7 @@ static size_t lowest_gap(const struct gwm_span *s, struct gwm_span *const *place
 int gwm_arena_plan(struct gwm_span *span, size_t n, size_t *total)
 {
     struct gwm_span **order = calloc(n + 1, sizeof(*order)), **placed = calloc(n + 1, sizeof(*placed));
-    size_t count = 0, done = 0, sum = 0;
+    size_t count = 0, done = 0;
     int rc = order && placed ? 0 : -ENOMEM;
 
     *total = 0;
@@ -53,10 +53,8 @@ int gwm_arena_plan(struct gwm_span *span, size_t n, size_t *total)
         span[i].offset = 0;
         if (!span[i].bytes)
             continue;
-        if (span[i].bytes > SIZE_MAX / 4 || sum > SIZE_MAX / 4)
-            rc = -EOVERFLOW;
-        else
-            sum += padded(&span[i]);
+        if (span[i].bytes > GWM_ARENA_MAX)
+            rc = -E2BIG;
         order[count++] = &span[i];
     }
     if (!rc)
@@ -69,6 +67,8 @@ int gwm_arena_plan(struct gwm_span *span, size_t n, size_t *total)
         placed[k] = s;
         if (s->offset + padded(s) > *total)
             *total = s->offset + padded(s);
+        if (*total > GWM_ARENA_MAX)
+            rc = -E2BIG; /* and so offsets never overflow */
     }
     free(order);
     free(placed);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #define GWM_ARENA_ALIGN 256
+#define GWM_ARENA_MAX   ((size_t)8 << 30) /* what no honest model needs */
 
 struct gwm_span {
     size_t bytes;
@@ -15,7 +16,7 @@ struct gwm_span {
 
 /*
  * Places the spans that have bytes and sets *total to the size of the arena. Largest first, each at the lowest free
- * offset. -ENOMEM, or -EOVERFLOW when the total is more than a size can be.
+ * offset. -ENOMEM, or -E2BIG when the arena would be larger than GWM_ARENA_MAX.
  */
 int gwm_arena_plan(struct gwm_span *span, size_t n, size_t *total);
 

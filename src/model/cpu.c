@@ -156,6 +156,8 @@ static int build(struct gwm_cpu *p, const struct gwm_msg *msg)
     for (uint32_t o = 0; o < g->noutput && !rc; o++) rc = gwm_dnnl_plain(p, g->value[g->output[o]].root);
     if (!rc)
         rc = make_arena(p);
+    if (rc == -E2BIG)
+        return gwm_fail(msg, rc, "intermediate results take more than %zu GiB", GWM_ARENA_MAX >> 30);
     return rc ? rc : gwm_dnnl_bind(p);
 }
 

@@ -338,6 +338,8 @@ static int build(struct gwm_gpu *p, const struct gwm_msg *msg)
     if (rc)
         return rc;
     rc = make_memory(p);
+    if (rc == -E2BIG)
+        return gwm_fail(msg, rc, "intermediate results take more than %zu GiB", GWM_ARENA_MAX >> 30);
     if (rc)
         return gwm_fail(msg, rc, "%s", gw_last_error());
     fill_fixed_addresses(p);

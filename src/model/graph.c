@@ -24,9 +24,9 @@ int gwm_fail(const struct gwm_msg *msg, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(msg->text + n, msg->len - n, fmt, ap);
     va_end(ap);
-    /* Names come from the file: nothing in them may break the line or drive a terminal. */
+    /* Nothing may break the line or drive a terminal; and only the user's own path may be more than ASCII. */
     for (char *p = msg->text; *p; p++)
-        if ((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7e)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f || ((unsigned char)*p > 0x7f && p >= msg->text + n))
             *p = '?';
     return code;
 }

@@ -67,11 +67,14 @@ static void test_arena_reuses(void **state)
 
 static void test_arena_too_large(void **state)
 {
-    struct gwm_span s[3] = {{SIZE_MAX / 4, 0, 1, 0}, {SIZE_MAX / 4, 0, 1, 0}, {SIZE_MAX / 2, 0, 1, 0}};
+    struct gwm_span one[1] = {{SIZE_MAX - 4, 0, 1, 0}}, s[20];
     size_t total;
 
     (void)state;
-    assert_int_equal(gwm_arena_plan(s, 3, &total), -EOVERFLOW);
+    assert_int_equal(gwm_arena_plan(one, 1, &total), -E2BIG);
+    for (int i = 0; i < 20; i++) s[i] = (struct gwm_span){(size_t)1 << 30, 0, 1, 0};
+    assert_int_equal(gwm_arena_plan(s, 8, &total), 0);
+    assert_int_equal(gwm_arena_plan(s, 20, &total), -E2BIG);
 }
 
 /* ---- fusion ---- */

@@ -190,6 +190,8 @@ static void test_files(void **state)
     (void)state;
     assert_true(fd >= 0);
     assert_int_equal(open_file("/nonexistent/model.onnx", err), -ENOENT);
+    assert_int_equal(gw_model_open("/nonexistent/mod\u00e8le.onnx", &(struct gw_model *){0}, err, sizeof(err)), -ENOENT);
+    assert_string_equal(err, "/nonexistent/mod\u00e8le.onnx: No such file or directory");
     assert_int_equal(open_file("/tmp", err), -EISDIR);
     assert_int_equal(open_file("/dev/zero", err), -EINVAL);
     assert_int_equal(open_file(path, err), -EBADMSG);
