@@ -72,12 +72,22 @@ GW_FN void gw_sq_slot_(const struct gw_qp_handle *qp, uint32_t first, uint32_t n
     gw_st_relaxed_2u64(&qp->slot[first & (qp->sq.wqebbs - 1)], wr_id, first + n);
 }
 
+/* Stores one word of the doorbell record behind a release fence. On CPU threads the store releases once more, which is free there, so that
+ * a NIC in the process which loads it with acquire order needs no fence. */
+GW_FN void gw_dbrec_store_(const struct gw_qp_handle *qp, uint32_t word, uint32_t count)
+{
+    if (qp->host)
+        gw_st_release_u32(&qp->dbrec[word], gw_mlx5_dbrec_be(count));
+    else
+        gw_st_relaxed_u32(&qp->dbrec[word], gw_mlx5_dbrec_be(count));
+}
+
 /* Tells the NIC about everything up to `next`. fence: 1 unless the caller has a release fence behind all those WQEs. */
 GW_FN void gw_sq_doorbell_(struct gw_qp_handle *qp, uint32_t next, int fence)
 {
     /* WQEs (our own, and those of posters whose word we have read) before the record: a NIC that sees the new count reads them. */
     if (fence) gw_fence_release();
-    gw_st_relaxed_u32(&qp->dbrec[GW_MLX5_DBREC_SEND], gw_mlx5_dbrec_be(next));
+    gw_dbrec_store_(qp, GW_MLX5_DBREC_SEND, next);
     /* Record before register: a NIC that was rung reads the record once, and must not find the old count there. */
     gw_fence_release();
     gw_mmio_st64(qp->db, gw_mlx5_sq_db_be(next, qp->sq.qpn));
@@ -282,7 +292,7 @@ GW_FN void gw_rq_publish_(struct gw_qp_handle *qp, uint32_t first, uint32_t n)
         while (gw_ld_acquire_u32_gpu(&qp->rq_ready) != first) gw_pause(round++);
     /* WQEs before the record: the NIC takes them as soon as it sees the count. */
     gw_fence_release();
-    gw_st_relaxed_u32(&qp->dbrec[GW_MLX5_DBREC_RECV], gw_mlx5_dbrec_be(first + n));
+    gw_dbrec_store_(qp, GW_MLX5_DBREC_RECV, first + n);
     /* Release: our record precedes the next poster's. */
     gw_st_release_u32_gpu(&qp->rq_ready, first + n);
 }
@@ -563,8 +573,12 @@ GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
         }
         if (drop) cq->dropped += drop;
         gw_st_relaxed_u32_gpu(&cq->ci, ci + ready);
-        /* Relaxed: the CQ cannot overrun, so the NIC reuses an entry only after its queue pair's room was released above. */
-        gw_st_relaxed_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(ci + ready));
+        /* Relaxed would do for the NIC: the CQ cannot overrun, so it reuses an entry only after its queue pair's room was released
+         * above. On CPU threads release, which is free: gw_qp_reset takes it for a sign that we are done with those entries. */
+        if (cq->host)
+            gw_st_release_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(ci + ready));
+        else
+            gw_st_relaxed_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(ci + ready));
     }
     /* Release: everything above comes before the next poller. */
     if (!(cq->flags & GW_ONE_USER_)) gw_st_release_u32_gpu(&cq->lock, 0);

@@ -8,6 +8,7 @@
  * one just before, the caller waits until its consumer index has passed them.
  */
 #include <errno.h>
+#include <string.h>
 #include <time.h>
 
 #include "src/verbs/impl.h"
@@ -51,14 +52,18 @@ static int squeeze(struct gw_cq *cq, uint32_t qpn)
         if (belongs(from, qpn) || belongs(from, 0)) { /* 0: disowned by an earlier call that nobody's polling ended */
             freed++;
         } else if (freed) {
-            *to = *from;
-            to->op_own = (uint8_t)((from->op_own & ~1) | owner); /* of the lap that its new place is in */
+            /* Pollers look at the owner byte before they take the lock, so it is stored last and in one piece; its owner
+             * bit is that of the lap its new place is in. */
+            memcpy(to, from, offsetof(struct gw_mlx5_cqe, op_own));
+            gw_st_release_u8(&to->op_own, (uint8_t)((from->op_own & ~1) | owner));
         }
     }
     if (!freed) return 0;
     ci += freed;
     gw_st_release_u32((uint32_t *)cq->dv.dbrec + GW_MLX5_DBREC_CQ_CI, gw_mlx5_cq_ci_be(ci));
-    return gw_copy_in(exec, &cq->handle->ci, &ci, sizeof(ci));
+    if (gw_exec_kind(exec) != GW_EXEC_CPU) return gw_copy_in(exec, &cq->handle->ci, &ci, sizeof(ci));
+    gw_st_release_u32(&cq->handle->ci, ci);
+    return 0;
 }
 
 static uint32_t record_ci(const struct gw_cq *cq)
