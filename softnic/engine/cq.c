@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Completion queues: writing entries, events, and in hostile mode holding entries back. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softnic/engine/engine.h"
+#include "softnic/mem/guard.h"
+
+/* Hostile mode: a completion is late by up to this. */
+#define LATE_NS 8000u
+
+static const uint32_t poison = 0xffffffff; /* no arm word has its upper bits set */
+
+/* ---- making and ending --------------------------------------------------------------------------------- */
+
+static int check_init(const struct sn_cq_init *i)
+{
+    if (!i->buf || !i->dbrec || !i->uar || (i->cqe_size != 64 && i->cqe_size != 128)) return -EINVAL;
+    if (i->cqe_count < 2 || i->cqe_count > SN_MAX_CQE || (i->cqe_count & (i->cqe_count - 1))) return -EINVAL;
+    if ((uintptr_t)i->buf % 64 || (uintptr_t)i->dbrec % 8) return -EINVAL;
+    /* 0 there, as libmlx5 leaves it, is what the first arm writes: it would go unnoticed. */
+    return sn_guard_store32(i->dbrec + GW_MLX5_DBREC_CQ_ARM, poison);
+}
+
+/* Numbers are an index plus a constant, so that no other kind of number is one by accident. */
+enum { FIRST_CQN = 0x400 };
+
+static int take_number(struct sn_nic *nic, struct sn_cq *cq)
+{
+    if (nic->cq_count == SN_MAX_CQ) return -ENOMEM;
+    do nic->cq_hint = (nic->cq_hint + 1) % SN_MAX_CQ;
+    while (nic->cqs[nic->cq_hint]);
+    nic->cqs[nic->cq_hint] = cq;
+    nic->cq_count++;
+    nic->objects++;
+    cq->number = FIRST_CQN + nic->cq_hint;
+    return 0;
+}
+
+int sn_cq_create(struct sn_nic *nic, const struct sn_cq_init *init, struct sn_cq **out)
+{
+    int err = check_init(init);
+    struct sn_cq *cq;
+
+    if (err) return err;
+    cq = calloc(1, sizeof(*cq));
+    if (!cq) return -ENOMEM;
+    sn_guard_install();
+    cq->nic = nic;
+    cq->init = *init;
+    cq->arm_seen = poison;
+    sn_list_init(&cq->uar_link);
+    sn_nic_lock(nic);
+    err = take_number(nic, cq);
+    if (!err) sn_uar_attach(init->uar, &init->uar->cqs, &cq->uar_link);
+    sn_nic_unlock(nic);
+    if (err) {
+        free(cq);
+        return err;
+    }
+    *out = cq;
+    return 0;
+}
+
+int sn_cq_destroy(struct sn_cq *cq)
+{
+    struct sn_nic *nic = cq->nic;
+    bool busy;
+
+    sn_nic_lock(nic);
+    busy = cq->users != 0;
+    if (!busy) {
+        sn_uar_detach(cq->init.uar, &cq->uar_link);
+        nic->cqs[cq->number - FIRST_CQN] = NULL;
+        nic->cq_count--;
+        nic->objects--;
+    }
+    sn_nic_unlock(nic);
+    if (busy) return -EBUSY;
+    free(cq);
+    return 0;
+}
+
+uint32_t sn_cq_number(const struct sn_cq *cq)
+{
+    return cq->number;
+}
+
+/* ---- events -------------------------------------------------------------------------------------------- */
+
+static void fire(struct sn_cq *cq)
+{
+    cq->armed = SN_DISARMED;
+    cq->events++;
+    sn_count(&cq->nic->count.cq_events, 1);
+    if (cq->nic->cfg.cq_event) cq->nic->cfg.cq_event(cq->nic->cfg.user, cq->init.user);
+}
+
+static bool behind(uint32_t ci, uint32_t index)
+{
+    return (int32_t)((index - ci) << 8) > 0;
+}
+
+static void maybe_fire(struct sn_cq *cq)
+{
+    if (cq->armed == SN_ARM_NEXT && behind(cq->arm_ci, cq->pi))
+        fire(cq);
+    else if (cq->armed == SN_ARM_SOLICITED && cq->has_solicited && behind(cq->arm_ci, cq->solicited))
+        fire(cq);
+}
+
+void sn_cq_look(struct sn_cq *cq)
+{
+    uint32_t word;
+
+    if (sn_guard_load32(cq->init.dbrec + GW_MLX5_DBREC_CQ_ARM, &word)) return;
+    if (word == cq->arm_seen) return;
+    cq->arm_seen = word;
+    word = gw_be32(word);
+    /* An arm for an event that was given already, and that the program has not taken yet. */
+    if ((word >> 28 & 3) != (cq->events & 3)) return;
+    cq->armed = word >> 24 & 1 ? SN_ARM_SOLICITED : SN_ARM_NEXT;
+    cq->arm_ci = word & 0xffffff;
+    maybe_fire(cq);
+}
+
+/* ---- entries ------------------------------------------------------------------------------------------- */
+
+static void die(struct sn_cq *cq, const char *why)
+{
+    cq->dead = true;
+    sn_report(cq->nic, "CQ 0x%06x of %u entries: %s", cq->number, cq->init.cqe_count, why);
+    if (cq->nic->cfg.async_event)
+        cq->nic->cfg.async_event(cq->nic->cfg.user, IBV_EVENT_CQ_ERR, cq->init.user);
+}
+
+/* Is there room for one more? An entry that the program has not consumed is never overwritten. */
+static bool has_room(struct sn_cq *cq)
+{
+    uint32_t ci;
+
+    if (cq->dead) return false;
+    if (cq->init.ignore_overrun) return true;
+    if (sn_guard_load32(cq->init.dbrec + GW_MLX5_DBREC_CQ_CI, &ci)) {
+        die(cq, "its doorbell record is not mapped");
+        return false;
+    }
+    if (((cq->pi - gw_be32(ci)) & 0xffffff) < cq->init.cqe_count) return true;
+    die(cq, "overrun: more completions than the program has polled");
+    return false;
+}
+
+/* The entry, made on the side and copied in but for its last byte, and that byte. */
+static int write_entry(struct sn_cq *cq, const struct gw_mlx5_wc *wc, const void *scatter, uint32_t len)
+{
+    uint8_t *slot = (uint8_t *)cq->init.buf + (size_t)(cq->pi & (cq->init.cqe_count - 1)) * cq->init.cqe_size;
+    struct {
+        uint8_t before[64];
+        struct gw_mlx5_cqe cqe;
+    } e;
+    uint8_t *cqe64 = slot + cq->init.cqe_size - 64, last;
+    uint32_t head = cq->init.cqe_size - 64;
+    uint32_t tail[1];
+
+    memset(&e, 0, sizeof(e));
+    last = gw_mlx5_cqe_build(&e.cqe, wc, cq->pi, cq->init.cqe_count);
+    if (wc->scatter == GW_MLX5_CQE_SCATTER_64)
+        memcpy(e.before, scatter, len);
+    else if (wc->scatter)
+        memcpy(&e.cqe, scatter, len);
+    if (sn_guard_copy(slot, (uint8_t *)&e + 64 - head, head + 60)) return -EFAULT;
+    e.cqe.op_own = last;
+    memcpy(tail, (uint8_t *)&e.cqe + 60, 4);
+    /* Release, one word: its last byte is what is polled, and it forbids that anybody sees the owner bit
+     * before the rest of the entry or the payload, which were stored earlier. */
+    return sn_guard_store32((uint32_t *)(cqe64 + 60), tail[0]);
+}
+
+static int post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
+                    uint32_t len)
+{
+    bool error = gw_mlx5_wc_is_error(wc);
+
+    if (!has_room(cq)) goto dead;
+    if (write_entry(cq, wc, scatter, len)) {
+        die(cq, "its memory is not mapped");
+        goto dead;
+    }
+    cq->pi++;
+    if (wc->solicited || error) {
+        cq->solicited = cq->pi;
+        cq->has_solicited = true;
+    }
+    sn_count(&cq->nic->count.cqes, 1);
+    if (error) sn_count(&cq->nic->count.error_cqes, 1);
+    sn_activity(cq->nic);
+    maybe_fire(cq);
+    return 0;
+dead:
+    if (qp->state != IBV_QPS_ERR) sn_qp_fatal(qp);
+    return -EOVERFLOW;
+}
+
+/* ---- hostile mode: late completions ----------------------------------------------------------------------
+ */
+
+static struct sn_late_cqe *late_at(struct sn_nic *nic, uint32_t i)
+{
+    return &nic->late[i % SN_LATE_CQES];
+}
+
+void sn_cq_release_late(struct sn_nic *nic, bool all)
+{
+    while (nic->late_head != nic->late_tail) {
+        struct sn_late_cqe *l = late_at(nic, nic->late_head);
+
+        if (l->qp && !all && l->due > nic->now) return;
+        nic->late_head++;
+        if (l->qp) post_now(l->cq, l->qp, &l->wc, l->scatter, l->scatter_len);
+    }
+}
+
+/* After a QP is destroyed or reset nothing may be written for it: its program has taken its entries out of
+ * the CQ. */
+void sn_cq_drop_late(struct sn_qp *qp)
+{
+    struct sn_nic *nic = qp->nic;
+
+    for (uint32_t i = nic->late_head; i != nic->late_tail; i++)
+        if (late_at(nic, i)->qp == qp) late_at(nic, i)->qp = NULL;
+}
+
+/* All CQs' entries stand in one line, so those of each CQ stay in order. */
+static void hold(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
+                 uint32_t len)
+{
+    struct sn_nic *nic = cq->nic;
+    struct sn_late_cqe *l;
+
+    if (nic->late_tail - nic->late_head == SN_LATE_CQES) sn_cq_release_late(nic, true);
+    l = late_at(nic, nic->late_tail++);
+    l->cq = cq;
+    l->qp = qp;
+    l->wc = *wc;
+    l->due = nic->now + sn_random_below(nic, LATE_NS);
+    l->scatter_len = len;
+    if (len) memcpy(l->scatter, scatter, len);
+}
+
+int sn_cq_post(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
+               uint32_t len)
+{
+    if (!cq->nic->late) return post_now(cq, qp, wc, scatter, len);
+    if (cq->dead) {
+        if (qp->state != IBV_QPS_ERR) sn_qp_fatal(qp);
+        return -EOVERFLOW;
+    }
+    hold(cq, qp, wc, scatter, len);
+    return 0;
+}

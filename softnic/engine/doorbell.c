@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Doorbell pages. They are ordinary memory that programs and GPU kernels store to, so nothing announces a
+ * ring: pages are looked at. A ring is taken out by exchange, so that each is seen once; what it says is only
+ * whom to look at, because two queue pairs may share a register and the later ring hides the earlier. How far
+ * to go stands in the doorbell records, and those are read for no other reason than a ring: a program that
+ * forgets to ring must not work.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "softnic/engine/engine.h"
+#include "softnic/mem/guard.h"
+
+/* How long a record may be ahead of the last ring before somebody is told. */
+#define WATCH_NS 1000000000u
+
+enum { HALVES = SN_UAR_BF_COUNT * 2, HALF_WORDS = SN_UAR_BF_SIZE / 2 / 8 };
+
+/* ---- making and ending --------------------------------------------------------------------------------- */
+
+int sn_uar_create(struct sn_nic *nic, struct sn_uar **out)
+{
+    struct sn_uar *uar = calloc(1, sizeof(*uar));
+    int err = 0;
+
+    if (!uar) return -ENOMEM;
+    uar->page = mmap(NULL, SN_UAR_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (uar->page == MAP_FAILED) {
+        free(uar);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < SN_UAR_SIZE / 8; i++) uar->page[i] = SN_NOT_RUNG;
+    uar->nic = nic;
+    sn_list_init(&uar->link);
+    sn_list_init(&uar->qps);
+    sn_list_init(&uar->cqs);
+    sn_nic_lock(nic);
+    if (nic->uar_count == SN_MAX_UAR) {
+        err = -ENOMEM;
+    } else {
+        nic->uar_count++;
+        nic->objects++;
+    }
+    sn_nic_unlock(nic);
+    if (err) {
+        munmap(uar->page, SN_UAR_SIZE);
+        free(uar);
+        return err;
+    }
+    *out = uar;
+    return 0;
+}
+
+int sn_uar_destroy(struct sn_uar *uar)
+{
+    struct sn_nic *nic = uar->nic;
+    bool busy;
+
+    sn_nic_lock(nic);
+    busy = !sn_list_empty(&uar->link);
+    if (!busy) {
+        nic->uar_count--;
+        nic->objects--;
+    }
+    sn_nic_unlock(nic);
+    if (busy) return -EBUSY;
+    munmap(uar->page, SN_UAR_SIZE);
+    free(uar);
+    return 0;
+}
+
+void *sn_uar_page(struct sn_uar *uar)
+{
+    return uar->page;
+}
+
+/* Only pages that somebody uses are looked at. */
+void sn_uar_attach(struct sn_uar *uar, struct sn_link *list, struct sn_link *user)
+{
+    if (sn_list_empty(&uar->link)) sn_list_add(&uar->nic->uars, &uar->link);
+    sn_list_add(list, user);
+}
+
+void sn_uar_detach(struct sn_uar *uar, struct sn_link *user)
+{
+    sn_list_del(user);
+    if (sn_list_empty(&uar->qps) && sn_list_empty(&uar->cqs)) sn_list_del(&uar->link);
+}
+
+/* ---- rings --------------------------------------------------------------------------------------------- */
+
+static void wrong(struct sn_uar *uar, const char *what, uint32_t number)
+{
+    if (uar->reports >= SN_REPORTS) return;
+    uar->reports++;
+    sn_report(uar->nic, "doorbell for %s 0x%06x, which does not exist or does not use that doorbell page",
+              what, number);
+}
+
+/* value: two big-endian words, the lower address first: the WQE's or the new index, and qpn << 8 | ds. */
+static void send_ring(struct sn_uar *uar, unsigned reg, uint64_t value)
+{
+    uint32_t qpn = gw_be32((uint32_t)(value >> 32)) >> 8;
+    struct sn_qp *named = sn_qp_find(uar->nic, qpn);
+    struct sn_link *it, *tmp;
+
+    sn_count(&uar->nic->count.doorbells, 1);
+    sn_activity(uar->nic);
+    if (!named || named->init.uar != uar)
+        wrong(uar, "QP", qpn);
+    else if (named->init.bfreg != reg)
+        sn_sq_look(named);
+    sn_list_each(it, tmp, &uar->qps)
+    {
+        struct sn_qp *qp = sn_entry(it, struct sn_qp, uar_link);
+
+        if (qp->init.bfreg == reg) sn_sq_look(qp);
+    }
+}
+
+static void arm_ring(struct sn_uar *uar, uint64_t value)
+{
+    uint32_t cqn = gw_be32((uint32_t)(value >> 32)) & 0xffffff;
+    struct sn_link *it, *tmp;
+    bool found = false;
+
+    sn_count(&uar->nic->count.cq_arms, 1);
+    sn_activity(uar->nic);
+    sn_list_each(it, tmp, &uar->cqs)
+    {
+        struct sn_cq *cq = sn_entry(it, struct sn_cq, uar_link);
+
+        found |= cq->number == cqn;
+        sn_cq_look(cq);
+    }
+    if (!found) wrong(uar, "CQ", cqn);
+}
+
+static bool take(uint64_t *word, uint64_t *value)
+{
+    if (__atomic_load_n(word, __ATOMIC_RELAXED) == SN_NOT_RUNG) return false;
+    /* Acquire: the records are read after the ring was seen; the ringer wrote them before it. */
+    *value = __atomic_exchange_n(word, SN_NOT_RUNG, __ATOMIC_ACQ_REL);
+    return *value != SN_NOT_RUNG;
+}
+
+void sn_uar_scan(struct sn_uar *uar)
+{
+    uint64_t value;
+
+    for (unsigned i = 0; i < HALVES; i++)
+        if (take(uar->page + SN_UAR_BF / 8 + i * HALF_WORDS, &value)) send_ring(uar, i / 2, value);
+    if (take(uar->page + SN_UAR_CQ / 8, &value)) arm_ring(uar, value);
+}
+
+void sn_doorbells(struct sn_nic *nic)
+{
+    struct sn_link *it, *tmp;
+
+    sn_list_each(it, tmp, &nic->uars) sn_uar_scan(sn_entry(it, struct sn_uar, link));
+}
+
+/* ---- rings that are missing ------------------------------------------------------------------------------
+ */
+
+int sn_record_ahead(struct sn_qp *qp)
+{
+    uint32_t word;
+    uint16_t pi;
+
+    if (!qp->init.sq_wqebbs || (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)) return -1;
+    if (sn_guard_load32(qp->init.dbrec + GW_MLX5_DBREC_SEND, &word)) return -1;
+    pi = (uint16_t)gw_mlx5_dbrec_count(word);
+    return pi == qp->sq_pi ? -1 : pi;
+}
+
+void sn_report_missing_ring(struct sn_qp *qp)
+{
+    if (qp->missing_told) return;
+    qp->missing_told = true;
+    sn_report_qp(
+        qp,
+        "the send doorbell record moved from %u to %d, but the doorbell was not rung: nothing is executed",
+        qp->sq_pi, sn_record_ahead(qp));
+}
+
+/*
+ * On hardware a program that forgets to ring waits for ever and nobody knows why. Once a second of NIC time:
+ * a record that is ahead by the same count as a second ago is no post in progress.
+ */
+void sn_watch_records(struct sn_nic *nic)
+{
+    struct sn_link *it, *tmp;
+
+    if (nic->now - nic->watched_at < WATCH_NS) return;
+    nic->watched_at = nic->now;
+    sn_list_each(it, tmp, &nic->all_qps)
+    {
+        struct sn_qp *qp = sn_entry(it, struct sn_qp, all_link);
+        int ahead = sn_record_ahead(qp);
+
+        if (ahead >= 0 && ahead == qp->ahead_before) sn_report_missing_ring(qp);
+        qp->ahead_before = ahead;
+    }
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * engine.h: the objects behind nic.h. Everything here is under the NIC's lock unless it says otherwise.
+ *
+ * The parts, each a file with its functions declared below: doorbell.c takes rings; sq.c turns WQEBBs into
+ * send requests; requester.c makes packets of them, ack.c takes the answers; responder.c takes requests,
+ * respond.c answers them; rq.c and cq.c are the queues at the other end; packet.c is what all packets have in
+ * common.
+ */
+#ifndef SN_ENGINE_ENGINE_H
+#define SN_ENGINE_ENGINE_H
+
+#include <pthread.h>
+
+#include "softnic/engine/list.h"
+#include "softnic/nic.h"
+#include "src/mlx5/wqe.h"
+#include "src/roce/hdr.h"
+#include "src/roce/icrc.h"
+#include "src/roce/segment.h"
+
+enum {
+    SN_TX_FRAMES = 64,     /* made and not yet taken by the wire, or looped and not yet received */
+    SN_RX_BATCH = 32,      /* frames asked from the wire at once */
+    SN_QUANTUM = 16,       /* packets a QP may send before it is the next one's turn */
+    SN_SQ_WINDOW = 128,    /* send requests of a QP that were read and are not complete */
+    SN_SQ_ARENA = 16384,   /* bytes of private copies of their WQEs */
+    SN_LATE_CQES = 256,    /* hostile mode: completions held back */
+    SN_PLACE_PIECES = 128, /* hostile mode: pieces of payload held back, of all QPs */
+    SN_PLACE_BYTES = 65536,
+    SN_REPORTS = 4,      /* lines about one object at most */
+    SN_INLINE_ROOM = 64, /* bytes that scatter-to-CQE can carry */
+};
+
+/* Nobody rang: doorbells have a ds of at most 63, and no QP has number 0xffffff. */
+#define SN_NOT_RUNG UINT64_MAX
+
+/* ---- objects ------------------------------------------------------------------------------------------- */
+
+struct sn_uar {
+    struct sn_nic *nic;
+    struct sn_link link;     /* nic->uars, while a QP or CQ uses it */
+    struct sn_link qps, cqs; /* its users */
+    uint64_t *page;
+    unsigned reports;
+};
+
+struct sn_pd {
+    struct sn_nic *nic;
+    uint32_t users;
+};
+
+struct sn_mr {
+    struct sn_pd *pd;
+    struct sn_mr_init init;
+    uint32_t key;
+};
+
+enum sn_arm { SN_DISARMED, SN_ARM_SOLICITED, SN_ARM_NEXT };
+
+struct sn_cq {
+    struct sn_nic *nic;
+    struct sn_cq_init init;
+    struct sn_link uar_link;
+    uint32_t number;
+    uint32_t users;
+    uint32_t pi;        /* completions written, free-running */
+    uint32_t solicited; /* pi behind the last solicited one or error */
+    bool has_solicited;
+    bool dead; /* overrun: nothing is written any more */
+    enum sn_arm armed;
+    uint32_t arm_ci;
+    uint32_t arm_seen; /* the record's arm word when it was last looked at */
+    uint32_t events;   /* given; its lower two bits are the sequence number that an arm must carry */
+    unsigned reports;
+};
+
+/* A position in a work request's list of memory pieces, remembered so that the next packet need not search.
+ */
+struct sn_cursor {
+    uint32_t offset; /* in the message; of the position */
+    uint32_t unit;   /* what comes after piece */
+    uint32_t used;   /* bytes of piece before the position */
+    struct gw_mlx5_piece piece;
+};
+
+/* A send request: a WQE that was read. */
+struct sn_sreq {
+    struct gw_mlx5_wqe *wqe; /* in the arena, as far as gw_mlx5_wqe_size */
+    uint32_t arena_bytes;    /* that are free again once it is complete */
+    uint16_t index, wqebbs;  /* its place in the queue */
+    uint32_t psn, packets;   /* PSNs that it takes; none for a NOP */
+    uint64_t request;        /* names it to DMA functions */
+    uint8_t error;           /* enum gw_mlx5_syndrome: fails when everything before it is complete */
+    struct sn_cursor cursor; /* of the sender, or for READs the receiver */
+};
+
+/* A READ request packet or atomic that was sent and is not answered: PSNs start … end - 1. */
+struct sn_read {
+    uint32_t start, end;
+};
+
+struct sn_requester {
+    struct sn_sreq *ring; /* SN_SQ_WINDOW of them */
+    uint8_t *arena;
+    uint32_t arena_head, arena_used;
+    uint32_t una, cur, end; /* free-running: oldest not complete, being sent, behind the last that was read */
+    uint32_t cur_packet;    /* packets of request cur that were made on this pass */
+    uint32_t una_psn;       /* oldest not acknowledged */
+    uint32_t max_psn;       /* behind the newest that was ever sent */
+    uint32_t tail_psn;      /* of the next WQE that is read */
+    struct sn_read reads[SN_MAX_RD_ATOMIC];
+    uint32_t read_head, read_tail; /* free-running */
+    uint32_t window, window_max, window_grow;
+    uint32_t since_ackreq;
+    uint8_t retries, naks, rnr_retries;
+    bool asked; /* went back to una_psn, because of an answer, already */
+    bool rnr_wait;
+    uint64_t deadline; /* of the ACK timer or RNR wait; SN_NEVER: none */
+    uint8_t scatter[SN_INLINE_ROOM];
+};
+
+enum sn_slot_kind { SN_SLOT_FREE, SN_SLOT_READ, SN_SLOT_ATOMIC };
+
+/* A READ or atomic that was accepted; kept for repetition until the slot is needed again. */
+struct sn_slot_rd {
+    enum sn_slot_kind kind;
+    bool pending;          /* has to be answered, from packet next on */
+    uint32_t psn, packets; /* of the whole */
+    uint32_t first;        /* where this answer begins (a repeated READ may begin later): packets from psn */
+    uint32_t next;         /* packets from psn */
+    uint32_t count;        /* where it ends: packets from psn */
+    uint32_t len;          /* bytes of this answer, from packet first on */
+    uint64_t va;           /* of packet first */
+    uint32_t rkey;
+    uint64_t orig; /* atomics: what was there before */
+    uint64_t request;
+};
+
+enum sn_message { SN_MSG_NONE, SN_MSG_SEND, SN_MSG_WRITE };
+
+struct sn_responder {
+    uint32_t epsn; /* next PSN expected */
+    uint32_t msn;
+    enum sn_message message; /* one that began and has not ended */
+    bool silent;             /* a NAK for epsn is on its way: whatever comes until epsn is dropped */
+    bool fatal;              /* the NAK ends the connection */
+    bool established;        /* an event told that a packet came before RTS */
+    bool ack_pending, nak_pending;
+    uint8_t nak; /* its syndrome */
+    uint32_t ack_psn, nak_psn;
+    enum ibv_event_type fatal_event;
+    /* WRITE under way */
+    uint64_t va;
+    uint32_t rkey, left;
+    /* SEND under way */
+    bool has_wqe;
+    uint32_t received; /* bytes */
+    struct gw_mlx5_rwqe wqe;
+    struct sn_cursor cursor;
+    struct sn_slot_rd slots[SN_MAX_RD_ATOMIC];
+    uint32_t
+        slot_head; /* free-running: the next READ or atomic takes slots[slot_head % max_dest_rd_atomic] */
+};
+
+enum { SN_DIRTY_MRS = 4 };
+
+struct sn_qp {
+    struct sn_nic *nic;
+    struct sn_qp_init init;
+    uint32_t number;
+    enum ibv_qp_state state;
+    struct ibv_qp_attr attr; /* as last modified */
+    bool sqd_notify;
+    bool ringable;
+
+    struct sn_link all_link, run_link, err_link, uar_link;
+    uint32_t heap_at; /* 1 + place in nic->heap; 0: not there */
+    uint64_t heap_time;
+
+    uint32_t mtu;
+    uint8_t dgid[16];
+    bool loop; /* the peer is a QP of this NIC */
+    struct roce_path path;
+
+    /* Send queue, WQEBB counters mod 2^16. */
+    uint16_t sq_pi;   /* rung */
+    uint16_t sq_next; /* next to be read */
+    uint16_t sq_ci;   /* oldest not complete */
+    uint16_t rq_ci;   /* next receive WQE to be used */
+    bool rq_bad;      /* the record runs past the queue: reported */
+    bool missing_told;
+    int ahead_before; /* sn_record_ahead when the records were last watched */
+
+    struct sn_requester req;
+    struct sn_responder resp;
+
+    struct sn_mr *dirty[SN_DIRTY_MRS]; /* written to since their last flush */
+    unsigned dirty_count;
+    unsigned held; /* pieces of payload held back (hostile) */
+    int place_error;
+
+    unsigned reports;
+};
+
+/* ---- the NIC ------------------------------------------------------------------------------------------- */
+
+struct sn_ring {
+    struct sn_frame frames[SN_TX_FRAMES];
+    struct sn_qp *unused;
+    uint8_t (*data)[SN_FRAME_MAX];
+    uint32_t head, tail; /* free-running */
+};
+
+struct sn_late_cqe {
+    struct sn_cq *cq;
+    struct sn_qp *qp; /* NULL: dropped */
+    struct gw_mlx5_wc wc;
+    uint64_t due;
+    uint8_t scatter[SN_INLINE_ROOM];
+    uint32_t scatter_len;
+};
+
+struct sn_piece_held {
+    struct sn_qp *qp;
+    uint32_t key;
+    uint64_t va;
+    uint32_t len, at;
+};
+
+struct sn_nic {
+    struct sn_nic_config cfg;
+    pthread_mutex_t lock;
+    int running, again; /* atomic, see sn_nic_progress */
+    uint64_t now;
+    uint64_t rnd;
+    uint64_t requests; /* numbers given to DMA requests so far */
+    unsigned objects;
+    unsigned ringable; /* atomic */
+    uint64_t activity; /* atomic */
+
+    struct sn_qp **qps; /* by the lower 16 bits of their numbers */
+    struct sn_link all_qps, run, errs;
+    unsigned qp_count;
+    struct sn_cq **cqs;
+    unsigned cq_count, cq_hint;
+    struct sn_mr **mrs;
+    uint32_t mr_room, mr_count, mr_hint;
+    unsigned pd_count, uar_count;
+    struct sn_link uars;
+
+    struct sn_qp **heap;
+    uint32_t heap_len, heap_room;
+
+    struct sn_ring tx, loop;
+    bool tx_blocked, wire_dry;
+    uint64_t watched_at;
+    unsigned budget;
+
+    /* hostile mode */
+    struct sn_late_cqe *late;
+    uint32_t late_head, late_tail;
+    struct sn_piece_held *held;
+    uint8_t *held_bytes;
+    unsigned held_count;
+    uint32_t held_used;
+
+    struct gw_mlx5_wqe scratch; /* where a WQE is parsed */
+    struct sn_counters count;
+};
+
+/* Counters are read by other threads while the engine counts; each is single, they are no snapshot. */
+static inline void sn_count(uint64_t *counter, uint64_t n)
+{
+    __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+
+/* nic.c */
+uint64_t sn_random(struct sn_nic *nic);
+static inline uint32_t sn_random_below(struct sn_nic *nic, uint32_t n)
+{
+    return (uint32_t)((sn_random(nic) >> 32) * n >> 32);
+}
+void sn_activity(struct sn_nic *nic);
+
+/* report.c: one line to the user. sn_report_qp says so much per QP and then nothing more. */
+void sn_report(struct sn_nic *nic, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sn_report_qp(struct sn_qp *qp, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* doorbell.c */
+void sn_uar_scan(struct sn_uar *uar);
+void sn_doorbells(struct sn_nic *nic);
+int sn_record_ahead(struct sn_qp *qp); /* the send record, if it is ahead of the last ring; else -1 */
+void sn_report_missing_ring(struct sn_qp *qp);
+void sn_watch_records(struct sn_nic *nic);
+void sn_uar_attach(struct sn_uar *uar, struct sn_link *list, struct sn_link *user);
+void sn_uar_detach(struct sn_uar *uar, struct sn_link *user);
+
+/* qp.c, qp_state.c */
+struct sn_qp *sn_qp_find(struct sn_nic *nic, uint32_t qpn);
+void sn_qp_wake(struct sn_qp *qp); /* it may have something to do */
+void sn_qp_set_state(struct sn_qp *qp, enum ibv_qp_state state);
+void sn_qp_error(struct sn_qp *qp);      /* to ERR; everything posted will be flushed */
+void sn_qp_fatal(struct sn_qp *qp);      /* the same, and an event says so */
+void sn_qp_forget(struct sn_qp *qp);     /* as created */
+bool sn_qp_flush_step(struct sn_qp *qp); /* in ERR: flushes one. false: nothing left */
+
+/* sq.c */
+void sn_sq_look(struct sn_qp *qp);  /* after a ring: reads the record */
+bool sn_sq_fetch(struct sn_qp *qp); /* reads the next WQE into the ring. false: there is none, or no room */
+bool sn_sq_complete(struct sn_qp *qp); /* completes what is acknowledged. false: the QP is no longer alive */
+void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome,
+                uint8_t vendor); /* fails the oldest, and with it the QP */
+bool sn_sq_flush_one(struct sn_qp *qp);
+
+/* rq.c */
+int sn_rq_fetch(
+    struct sn_qp *qp); /* 1: resp.wqe is the next; 0: none; negative: it, or the record, is wrong */
+int sn_rq_complete(struct sn_qp *qp, struct gw_mlx5_wc *wc, const void *scatter, uint32_t len);
+void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome);
+bool sn_rq_flush_one(struct sn_qp *qp);
+bool sn_rq_waiting(struct sn_qp *qp); /* are there receive WQEs */
+
+/* cq.c: 0, or -EOVERFLOW: the CQ is dead, and the QP has been put into ERR. scatter: payload for the CQE. */
+int sn_cq_post(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
+               uint32_t len);
+void sn_cq_look(struct sn_cq *cq); /* after a ring: reads the arm word */
+void sn_cq_release_late(struct sn_nic *nic, bool all);
+void sn_cq_drop_late(struct sn_qp *qp);
+
+/* mem/mr.c: the region by which a QP of pd may access len > 0 bytes at va, or NULL. */
+struct sn_mr *sn_mr_check(struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len,
+                          uint32_t access);
+int sn_mr_read(struct sn_mr *mr, uint64_t va, void *dst, uint32_t len, uint64_t ahead, uint64_t request);
+int sn_mr_write(struct sn_mr *mr, uint64_t va, const void *src, uint32_t len);
+
+/* mem/place.c: payload on its way into memory. It is there once sn_place_flush has said so. */
+int sn_place(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const void *src, uint32_t len);
+int sn_place_flush(struct sn_qp *qp);
+void sn_place_drop(struct sn_qp *qp);
+void sn_place_forget_mr(struct sn_nic *nic, struct sn_mr *mr);
+
+/*
+ * mem/sgl.c: between a message and the pieces of a work request. 0, or -EACCES (a key, a bound or a right is
+ * wrong), -EFAULT or -EIO (the memory failed), -EMSGSIZE (the pieces end before the message does). The cursor
+ * is moved.
+ */
+void sn_cursor_reset(struct sn_cursor *c);
+int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst, uint32_t len);
+int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const uint8_t *src, uint32_t len);
+int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint32_t len);
+
+/* transport/packet.c */
+uint8_t *sn_tx_begin(struct sn_qp *qp); /* room for a frame, or NULL: later */
+void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t payload_len);
+void sn_tx_push(struct sn_nic *nic); /* offers the wire what there is */
+bool sn_rx(struct sn_nic *nic);      /* receives some. false: there was nothing */
+
+/* transport/timer.c */
+void sn_timer_set(struct sn_qp *qp, uint64_t deadline); /* SN_NEVER: none */
+void sn_timer_remove(struct sn_qp *qp);
+void sn_timers_expire(struct sn_nic *nic);
+uint64_t sn_timer_next(const struct sn_nic *nic);
+
+/* What a step of a QP came to. */
+enum sn_step { SN_IDLE, SN_DID, SN_FULL };
+
+/* transport/requester.c, ack.c */
+void sn_requester_init(struct sn_qp *qp, uint32_t psn);
+enum sn_step sn_requester_step(struct sn_qp *qp);
+void sn_requester_back(struct sn_qp *qp); /* to the oldest packet that is not acknowledged */
+void sn_requester_timeout(struct sn_qp *qp);
+void sn_requester_restart_timer(struct sn_qp *qp);
+void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len);
+
+/* transport/responder.c, respond.c */
+void sn_request_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len);
+enum sn_step sn_responder_step(struct sn_qp *qp);
+void sn_responder_nak(struct sn_qp *qp, uint8_t syndrome, uint32_t psn);
+void sn_responder_fatal(struct sn_qp *qp, enum roce_nak nak, uint32_t psn, enum ibv_event_type event);
+
+#endif

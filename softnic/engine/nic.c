@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The NIC itself: making it, its lock, and the order in which one call of sn_nic_progress does its work. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softnic/engine/engine.h"
+#include "softnic/mem/guard.h"
+
+enum { BUDGET = 256, WINDOW_PACKETS = 64, WINDOW_BYTES = 128 << 10, AGAIN_LIMIT = 4 };
+
+/* How soon to offer frames again that the wire had no room for. */
+#define BLOCKED_NS 20000u
+
+/* ---- randomness ---------------------------------------------------------------------------------------- */
+
+uint64_t sn_random(struct sn_nic *nic)
+{
+    uint64_t z = nic->rnd += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* ---- making and ending --------------------------------------------------------------------------------- */
+
+static void set_defaults(struct sn_nic_config *c)
+{
+    if (!c->max_mtu) c->max_mtu = ROCE_MAX_MTU;
+    if (!c->window_packets) c->window_packets = WINDOW_PACKETS;
+    if (!c->window_bytes) c->window_bytes = WINDOW_BYTES;
+    if (!c->budget) c->budget = BUDGET;
+}
+
+static int alloc_ring(struct sn_ring *ring)
+{
+    ring->data = malloc(SN_TX_FRAMES * sizeof(*ring->data));
+    return ring->data ? 0 : -ENOMEM;
+}
+
+static int alloc_parts(struct sn_nic *nic)
+{
+    nic->qps = calloc(1u << 16, sizeof(*nic->qps));
+    nic->cqs = calloc(SN_MAX_CQ, sizeof(*nic->cqs));
+    if (!nic->qps || !nic->cqs || alloc_ring(&nic->tx) || alloc_ring(&nic->loop)) return -ENOMEM;
+    if (!nic->cfg.hostile) return 0;
+    nic->late = calloc(SN_LATE_CQES, sizeof(*nic->late));
+    nic->held = calloc(SN_PLACE_PIECES, sizeof(*nic->held));
+    nic->held_bytes = malloc(SN_PLACE_BYTES);
+    return nic->late && nic->held && nic->held_bytes ? 0 : -ENOMEM;
+}
+
+static void free_nic(struct sn_nic *nic)
+{
+    free(nic->qps);
+    free(nic->cqs);
+    free(nic->mrs);
+    free(nic->heap);
+    free(nic->tx.data);
+    free(nic->loop.data);
+    free(nic->late);
+    free(nic->held);
+    free(nic->held_bytes);
+    pthread_mutex_destroy(&nic->lock);
+    free(nic);
+}
+
+int sn_nic_create(const struct sn_nic_config *config, struct sn_nic **out)
+{
+    struct sn_nic *nic;
+    int err;
+
+    if (!config->wire || !config->wire->send || !config->wire->recv || config->max_mtu > ROCE_MAX_MTU)
+        return -EINVAL;
+    err = sn_guard_install();
+    if (err) return err;
+    nic = calloc(1, sizeof(*nic));
+    if (!nic) return -ENOMEM;
+    nic->cfg = *config;
+    set_defaults(&nic->cfg);
+    nic->rnd = config->seed;
+    pthread_mutex_init(&nic->lock, NULL);
+    sn_list_init(&nic->all_qps);
+    sn_list_init(&nic->run);
+    sn_list_init(&nic->errs);
+    sn_list_init(&nic->uars);
+    err = alloc_parts(nic);
+    if (err) {
+        free_nic(nic);
+        return err;
+    }
+    *out = nic;
+    return 0;
+}
+
+int sn_nic_destroy(struct sn_nic *nic)
+{
+    bool busy;
+
+    sn_nic_lock(nic);
+    busy = nic->objects != 0;
+    sn_nic_unlock(nic);
+    if (busy) return -EBUSY;
+    free_nic(nic);
+    return 0;
+}
+
+void sn_nic_lock(struct sn_nic *nic)
+{
+    pthread_mutex_lock(&nic->lock);
+}
+
+void sn_nic_unlock(struct sn_nic *nic)
+{
+    pthread_mutex_unlock(&nic->lock);
+}
+
+/* ---- numbers for other threads ------------------------------------------------------------------------- */
+
+unsigned sn_nic_ringable(const struct sn_nic *nic)
+{
+    return __atomic_load_n(&nic->ringable, __ATOMIC_RELAXED);
+}
+
+uint64_t sn_nic_activity(const struct sn_nic *nic)
+{
+    return __atomic_load_n(&nic->activity, __ATOMIC_RELAXED);
+}
+
+void sn_activity(struct sn_nic *nic)
+{
+    sn_count(&nic->activity, 1);
+}
+
+void sn_nic_counters(const struct sn_nic *nic, struct sn_counters *out)
+{
+    const uint64_t *from = (const uint64_t *)&nic->count;
+    uint64_t *to = (uint64_t *)out;
+
+    for (size_t i = 0; i < sizeof(*out) / sizeof(*to); i++)
+        to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+}
+
+/* ---- protection domains -------------------------------------------------------------------------------- */
+
+int sn_pd_create(struct sn_nic *nic, struct sn_pd **out)
+{
+    struct sn_pd *pd = calloc(1, sizeof(*pd));
+    int err = 0;
+
+    if (!pd) return -ENOMEM;
+    pd->nic = nic;
+    sn_nic_lock(nic);
+    if (nic->pd_count == SN_MAX_PD) {
+        err = -ENOMEM;
+    } else {
+        nic->pd_count++;
+        nic->objects++;
+    }
+    sn_nic_unlock(nic);
+    if (err)
+        free(pd);
+    else
+        *out = pd;
+    return err;
+}
+
+int sn_pd_destroy(struct sn_pd *pd)
+{
+    struct sn_nic *nic = pd->nic;
+    bool busy;
+
+    sn_nic_lock(nic);
+    busy = pd->users != 0;
+    if (!busy) {
+        nic->pd_count--;
+        nic->objects--;
+    }
+    sn_nic_unlock(nic);
+    if (busy) return -EBUSY;
+    free(pd);
+    return 0;
+}
+
+/* ---- progress ------------------------------------------------------------------------------------------ */
+
+static enum sn_step step(struct sn_qp *qp)
+{
+    enum sn_step did;
+
+    if (qp->state == IBV_QPS_ERR) return sn_qp_flush_step(qp) ? SN_DID : SN_IDLE;
+    /* Answers first: the peer waits for them, and they are what its window opens by. */
+    did = sn_responder_step(qp);
+    return did == SN_IDLE ? sn_requester_step(qp) : did;
+}
+
+/* One turn of every queue pair that has work. false: nobody could do anything. */
+static bool run_qps(struct sn_nic *nic)
+{
+    struct sn_link turn, *it;
+    bool any = false;
+
+    /* Those that are woken meanwhile wait for the next turn. */
+    sn_list_init(&turn);
+    while (!sn_list_empty(&nic->run)) {
+        it = nic->run.next;
+        sn_list_del(it);
+        sn_list_add(&turn, it);
+    }
+    while (!sn_list_empty(&turn)) {
+        struct sn_qp *qp = sn_entry(turn.next, struct sn_qp, run_link);
+        enum sn_step did = SN_DID;
+
+        sn_list_del(&qp->run_link);
+        for (int i = 0; i < SN_QUANTUM && did == SN_DID && nic->budget; i++) {
+            did = step(qp);
+            if (did == SN_DID) nic->budget--;
+            /* No room for frames: there will be when the wire, or this NIC itself, has taken some. */
+            if (did != SN_IDLE) any = true;
+        }
+        if (did != SN_IDLE) sn_qp_wake(qp);
+    }
+    return any;
+}
+
+static bool receive(struct sn_nic *nic)
+{
+    bool any = false;
+
+    while (nic->budget && sn_rx(nic)) any = true;
+    return any;
+}
+
+/* Receive queues have no doorbell: those of queue pairs in ERR are looked at, so that what is posted comes
+ * back. */
+static void look_at_errs(struct sn_nic *nic)
+{
+    struct sn_link *it, *tmp;
+
+    sn_list_each(it, tmp, &nic->errs)
+    {
+        struct sn_qp *qp = sn_entry(it, struct sn_qp, err_link);
+
+        if (sn_rq_waiting(qp)) sn_qp_wake(qp);
+    }
+}
+
+static uint64_t next_time(struct sn_nic *nic)
+{
+    uint64_t next = sn_timer_next(nic);
+
+    if (nic->late_head != nic->late_tail) {
+        uint64_t due = nic->late[nic->late_head % SN_LATE_CQES].due;
+
+        if (due < next) next = due;
+    }
+    if (nic->tx_blocked) {
+        if (nic->now + BLOCKED_NS < next) next = nic->now + BLOCKED_NS;
+    } else if (!sn_list_empty(&nic->run) || !nic->budget) {
+        next = nic->now;
+    }
+    return next < nic->now ? nic->now : next;
+}
+
+static uint64_t progress(struct sn_nic *nic)
+{
+    bool again = true;
+
+    nic->budget = nic->cfg.budget;
+    nic->wire_dry = false;
+    sn_doorbells(nic);
+    sn_watch_records(nic);
+    sn_timers_expire(nic);
+    look_at_errs(nic);
+    if (nic->late) sn_cq_release_late(nic, false);
+    while (again && nic->budget) {
+        again = receive(nic);
+        if (run_qps(nic)) again = true;
+        sn_tx_push(nic);
+        if (nic->tx_blocked) break;
+    }
+    if (nic->cfg.wire->flush) nic->cfg.wire->flush(nic->cfg.wire_ctx);
+    return next_time(nic);
+}
+
+/*
+ * `running` says whether the holder of the lock is inside progress(), and so will look at `again` when it
+ * leaves; else it is a call that takes microseconds, and is waited for. Both and the try-lock are
+ * sequentially consistent: with our store of `again` before our try and the holder's release of the lock
+ * before its look at `again`, one of the two sees the other. Weaker orders would let a doorbell go unseen.
+ */
+static bool enter(struct sn_nic *nic)
+{
+    if (pthread_mutex_trylock(&nic->lock) == 0) return true;
+    __atomic_store_n(&nic->again, 1, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    if (pthread_mutex_trylock(&nic->lock) == 0) return true;
+    if (__atomic_load_n(&nic->running, __ATOMIC_SEQ_CST)) return false;
+    pthread_mutex_lock(&nic->lock);
+    return true;
+}
+
+uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now)
+{
+    uint64_t next = SN_CONTENDED;
+
+    for (int i = 0; i < AGAIN_LIMIT; i++) {
+        if (!enter(nic)) return next;
+        __atomic_store_n(&nic->running, 1, __ATOMIC_SEQ_CST);
+        __atomic_store_n(&nic->again, 0, __ATOMIC_SEQ_CST);
+        /* Threads read the clock before they get in: a later one may have been here already. */
+        if (now > nic->now) nic->now = now;
+        next = progress(nic);
+        __atomic_store_n(&nic->running, 0, __ATOMIC_SEQ_CST);
+        sn_nic_unlock(nic);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        if (!__atomic_load_n(&nic->again, __ATOMIC_SEQ_CST)) return next;
+    }
+    return now; /* somebody comes all the time: whoever calls next looks */
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Queue pairs: making and ending, errors, and the list of those that have work. What a state means:
+ * qp_state.c. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softnic/engine/engine.h"
+#include "softnic/mem/guard.h"
+
+/* ---- creation ------------------------------------------------------------------------------------------ */
+
+static bool power_of_two(uint32_t n)
+{
+    return n && !(n & (n - 1));
+}
+
+static int check_queues(const struct sn_qp_init *i)
+{
+    if (i->sq_wqebbs && (!power_of_two(i->sq_wqebbs) || i->sq_wqebbs > SN_MAX_SQ_WQEBB || !i->sq_buf))
+        return -EINVAL;
+    if ((uintptr_t)i->sq_buf % GW_MLX5_WQEBB) return -EINVAL;
+    if (!i->rq_wqes) return 0;
+    if (!power_of_two(i->rq_wqes) || i->rq_wqes > SN_MAX_RQ_WQE || !i->rq_buf) return -EINVAL;
+    if (!power_of_two(i->rq_stride) || i->rq_stride < GW_MLX5_UNIT || i->rq_stride > SN_MAX_RQ_STRIDE)
+        return -EINVAL;
+    return (uintptr_t)i->rq_buf % GW_MLX5_UNIT ? -EINVAL : 0;
+}
+
+static int check_scatter(const struct sn_qp_init *i)
+{
+    uint32_t r = i->scatter_recv, s = i->scatter_req;
+
+    return (r == 0 || r == 32 || r == 64) && (s == 0 || s == 32 || s == 64) ? 0 : -EINVAL;
+}
+
+static int check_init(const struct sn_qp_init *i)
+{
+    uint32_t word;
+    int err;
+
+    if (i->type != IBV_QPT_RC) return -EOPNOTSUPP;
+    if (!i->pd || !i->send_cq || !i->recv_cq || !i->uar || !i->dbrec || (uintptr_t)i->dbrec % 8)
+        return -EINVAL;
+    if (i->bfreg >= SN_UAR_BF_COUNT || i->uidx > 0xffffff) return -EINVAL;
+    err = check_queues(i);
+    if (!err) err = check_scatter(i);
+    return err ? err : sn_guard_load32(i->dbrec, &word);
+}
+
+/* 0, 1 and 0xffff are nobody's: management QPs in slot 0, and the number that must not be a doorbell's in
+ * slot 255. */
+static int take_number(struct sn_nic *nic, struct sn_qp *qp)
+{
+    uint32_t n;
+
+    if (nic->qp_count == SN_MAX_QP) return -ENOMEM;
+    do n = 2 + sn_random_below(nic, 0xffff - 2);
+    while (nic->qps[n]);
+    qp->number = (uint32_t)nic->cfg.slot << 16 | n;
+    return 0;
+}
+
+/* The heap has a place for every QP, so that setting a timer cannot fail. */
+static int grow_heap(struct sn_nic *nic)
+{
+    uint32_t room = nic->heap_room ? nic->heap_room * 2 : 64;
+    struct sn_qp **heap;
+
+    if (nic->qp_count < nic->heap_room) return 0;
+    heap = realloc(nic->heap, room * sizeof(*heap));
+    if (!heap) return -ENOMEM;
+    nic->heap = heap;
+    nic->heap_room = room;
+    return 0;
+}
+
+static int attach(struct sn_nic *nic, struct sn_qp *qp)
+{
+    int err = grow_heap(nic);
+
+    if (!err) err = take_number(nic, qp);
+    if (err) return err;
+    nic->qps[qp->number & 0xffff] = qp;
+    nic->qp_count++;
+    nic->objects++;
+    qp->init.pd->users++;
+    qp->init.send_cq->users++;
+    qp->init.recv_cq->users++;
+    sn_list_add(&nic->all_qps, &qp->all_link);
+    sn_uar_attach(qp->init.uar, &qp->init.uar->qps, &qp->uar_link);
+    return 0;
+}
+
+static void set_scatter(struct sn_qp *qp)
+{
+    struct sn_qp_init *i = &qp->init;
+
+    if (i->recv_cq->init.cqe_size < 128 && i->scatter_recv == 64) i->scatter_recv = 32;
+    if (i->send_cq->init.cqe_size < 128 && i->scatter_req == 64) i->scatter_req = 32;
+    if (!i->sq_sig_all) i->scatter_req = 0;
+}
+
+static void free_qp(struct sn_qp *qp)
+{
+    free(qp->req.ring);
+    free(qp->req.arena);
+    free(qp);
+}
+
+static struct sn_qp *alloc_qp(struct sn_nic *nic, const struct sn_qp_init *init)
+{
+    struct sn_qp *qp = calloc(1, sizeof(*qp));
+
+    if (!qp) return NULL;
+    qp->nic = nic;
+    qp->init = *init;
+    qp->state = IBV_QPS_RESET;
+    sn_list_init(&qp->all_link);
+    sn_list_init(&qp->run_link);
+    sn_list_init(&qp->err_link);
+    sn_list_init(&qp->uar_link);
+    qp->req.ring = calloc(SN_SQ_WINDOW, sizeof(*qp->req.ring));
+    qp->req.arena = aligned_alloc(64, SN_SQ_ARENA);
+    if (qp->req.ring && qp->req.arena) return qp;
+    free_qp(qp);
+    return NULL;
+}
+
+int sn_qp_create(struct sn_nic *nic, const struct sn_qp_init *init, struct sn_qp **out)
+{
+    int err = check_init(init);
+    struct sn_qp *qp;
+
+    if (err) return err;
+    qp = alloc_qp(nic, init);
+    if (!qp) return -ENOMEM;
+    sn_guard_install();
+    set_scatter(qp);
+    sn_nic_lock(nic);
+    sn_qp_forget(qp);
+    err = attach(nic, qp);
+    sn_nic_unlock(nic);
+    if (err) {
+        free_qp(qp);
+        return err;
+    }
+    *out = qp;
+    return 0;
+}
+
+/* ---- destruction --------------------------------------------------------------------------------------- */
+
+int sn_qp_destroy(struct sn_qp *qp)
+{
+    struct sn_nic *nic = qp->nic;
+
+    sn_nic_lock(nic);
+    sn_uar_scan(qp->init.uar); /* a ring that is there was only not seen yet */
+    if (sn_record_ahead(qp) >= 0) sn_report_missing_ring(qp);
+    sn_qp_forget(qp);
+    sn_uar_detach(qp->init.uar, &qp->uar_link);
+    sn_list_del(&qp->all_link);
+    nic->qps[qp->number & 0xffff] = NULL;
+    nic->qp_count--;
+    nic->objects--;
+    qp->init.pd->users--;
+    qp->init.send_cq->users--;
+    qp->init.recv_cq->users--;
+    sn_nic_unlock(nic);
+    free_qp(qp);
+    return 0;
+}
+
+uint32_t sn_qp_number(const struct sn_qp *qp)
+{
+    return qp->number;
+}
+
+struct sn_qp *sn_qp_find(struct sn_nic *nic, uint32_t qpn)
+{
+    struct sn_qp *qp = nic->qps[qpn & 0xffff];
+
+    return qp && qp->number == qpn ? qp : NULL;
+}
+
+int sn_qp_query(struct sn_qp *qp, struct ibv_qp_attr *attr)
+{
+    sn_nic_lock(qp->nic);
+    *attr = qp->attr;
+    attr->qp_state = attr->cur_qp_state = qp->state;
+    attr->sq_draining = qp->state == IBV_QPS_SQD && qp->req.una != qp->req.end;
+    attr->path_mig_state = IBV_MIG_MIGRATED;
+    if (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) {
+        attr->sq_psn = qp->req.tail_psn;
+        attr->rq_psn = qp->resp.epsn;
+    }
+    sn_nic_unlock(qp->nic);
+    return 0;
+}
+
+/* ---- work and errors ----------------------------------------------------------------------------------- */
+
+void sn_qp_wake(struct sn_qp *qp)
+{
+    if (sn_list_empty(&qp->run_link)) sn_list_add(&qp->nic->run, &qp->run_link);
+}
+
+/* Everything that the connection knew is gone, and so is every reference to it in the NIC but its number and
+ * page. */
+void sn_qp_forget(struct sn_qp *qp)
+{
+    sn_cq_drop_late(qp);
+    sn_place_drop(qp);
+    sn_timer_remove(qp);
+    sn_list_del(&qp->run_link);
+    sn_list_del(&qp->err_link);
+    sn_qp_set_state(qp, IBV_QPS_RESET);
+    memset(&qp->attr, 0, sizeof(qp->attr));
+    memset(&qp->resp, 0, sizeof(qp->resp));
+    qp->sq_pi = qp->sq_next = qp->sq_ci = qp->rq_ci = 0;
+    qp->rq_bad = false;
+    qp->sqd_notify = false;
+    sn_requester_init(qp, 0);
+}
+
+void sn_qp_error(struct sn_qp *qp)
+{
+    if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET) return;
+    sn_qp_set_state(qp, IBV_QPS_ERR);
+    sn_place_drop(qp);
+    sn_timer_remove(qp);
+    qp->req.deadline = SN_NEVER;
+    qp->resp.ack_pending = qp->resp.nak_pending = false;
+    sn_list_del(&qp->err_link);
+    sn_list_add(&qp->nic->errs, &qp->err_link);
+    sn_qp_wake(qp);
+}
+
+void sn_qp_fatal(struct sn_qp *qp)
+{
+    if (qp->state == IBV_QPS_ERR) return;
+    sn_qp_error(qp);
+    if (qp->nic->cfg.async_event)
+        qp->nic->cfg.async_event(qp->nic->cfg.user, IBV_EVENT_QP_FATAL, qp->init.user);
+}
+
+bool sn_qp_flush_step(struct sn_qp *qp)
+{
+    return sn_sq_flush_one(qp) || sn_rq_flush_one(qp);
+}

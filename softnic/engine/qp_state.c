@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The states of an RC queue pair and the way from one to another: which attributes each transition needs and
+ * which it allows (InfiniBand architecture volume 1, table 91, as ibv_modify_qp's manual page gives it).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "softnic/engine/engine.h"
+
+enum {
+    ACCESS =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+    ALWAYS = IBV_QP_STATE | IBV_QP_CUR_STATE,
+};
+
+struct transition {
+    enum ibv_qp_state from, to;
+    int needs, allows;
+};
+
+static const struct transition transitions[] = {
+    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+    {IBV_QPS_INIT, IBV_QPS_RTR,
+     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+         IBV_QP_MIN_RNR_TIMER,
+     IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {IBV_QPS_RTR, IBV_QPS_RTS,
+     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+     IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+    {IBV_QPS_SQD, IBV_QPS_SQD, 0,
+     IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+         IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
+         IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+};
+
+static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
+
+/* Any state may become RESET or ERR, with nothing else said. */
+static bool find(enum ibv_qp_state from, enum ibv_qp_state to, struct transition *t)
+{
+    if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
+        *t = (struct transition){from, to, 0, 0};
+        return true;
+    }
+    for (size_t i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++) {
+        if (transitions[i].from != from || transitions[i].to != to) continue;
+        *t = transitions[i];
+        return true;
+    }
+    return false;
+}
+
+/* ---- values -------------------------------------------------------------------------------------------- */
+
+static const char *check_av(const struct ibv_ah_attr *av)
+{
+    if (!av->is_global) return "the address vector has no global route";
+    if (av->port_num != 1) return "the address vector's port is not 1";
+    if (av->grh.sgid_index != 0) return "the GID index is not 0";
+    return NULL;
+}
+
+static const char *check_path(const struct sn_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+    if ((mask & IBV_QP_AV) && check_av(&a->ah_attr)) return check_av(&a->ah_attr);
+    if ((mask & IBV_QP_PORT) && a->port_num != 1) return "the port is not 1";
+    if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0) return "the P_Key index is not 0";
+    if (mask & IBV_QP_PATH_MTU) {
+        uint32_t mtu = roce_mtu_bytes(a->path_mtu);
+
+        if (!mtu) return "the path MTU is none";
+        if (mtu > qp->nic->cfg.max_mtu) return "the path MTU is larger than the port's";
+    }
+    if ((mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state != IBV_MIG_MIGRATED)
+        return "there is no path migration";
+    return NULL;
+}
+
+static const char *check_limits(const struct ibv_qp_attr *a, int mask)
+{
+    if ((mask & IBV_QP_ACCESS_FLAGS) && (a->qp_access_flags & ~(unsigned)ACCESS))
+        return "unknown access flags";
+    if ((mask & IBV_QP_DEST_QPN) && a->dest_qp_num > 0xffffff)
+        return "the destination QP number has more than 24 bits";
+    if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > SN_MAX_RD_ATOMIC)
+        return "max_rd_atomic is above 16";
+    if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > SN_MAX_RD_ATOMIC)
+        return "max_dest_rd_atomic is above 16";
+    if ((mask & IBV_QP_MIN_RNR_TIMER) && a->min_rnr_timer > 31) return "min_rnr_timer is above 31";
+    if ((mask & IBV_QP_TIMEOUT) && a->timeout > 31) return "timeout is above 31";
+    if ((mask & IBV_QP_RETRY_CNT) && a->retry_cnt > 7) return "retry_cnt is above 7";
+    if ((mask & IBV_QP_RNR_RETRY) && a->rnr_retry > 7) return "rnr_retry is above 7";
+    return NULL;
+}
+
+static const char *check(const struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
+{
+    struct transition t;
+    const char *wrong;
+
+    if ((mask & IBV_QP_CUR_STATE) && a->cur_qp_state != qp->state) return "the current state is another";
+    if (!find(qp->state, to, &t)) return "there is no such transition";
+    if (t.needs & ~mask) return "attributes are missing";
+    if (mask & ~(ALWAYS | t.needs | t.allows)) return "attributes that do not belong to this transition";
+    wrong = check_path(qp, a, mask);
+    return wrong ? wrong : check_limits(a, mask);
+}
+
+/* ---- taking over --------------------------------------------------------------------------------------- */
+
+static void copy_attrs(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, int mask)
+{
+    if (mask & IBV_QP_ACCESS_FLAGS) to->qp_access_flags = from->qp_access_flags;
+    if (mask & IBV_QP_PKEY_INDEX) to->pkey_index = from->pkey_index;
+    if (mask & IBV_QP_PORT) to->port_num = from->port_num;
+    if (mask & IBV_QP_AV) to->ah_attr = from->ah_attr;
+    if (mask & IBV_QP_PATH_MTU) to->path_mtu = from->path_mtu;
+    if (mask & IBV_QP_DEST_QPN) to->dest_qp_num = from->dest_qp_num;
+    if (mask & IBV_QP_RQ_PSN) to->rq_psn = from->rq_psn & 0xffffff;
+    if (mask & IBV_QP_SQ_PSN) to->sq_psn = from->sq_psn & 0xffffff;
+    if (mask & IBV_QP_MAX_QP_RD_ATOMIC) to->max_rd_atomic = from->max_rd_atomic;
+    if (mask & IBV_QP_MAX_DEST_RD_ATOMIC) to->max_dest_rd_atomic = from->max_dest_rd_atomic;
+    if (mask & IBV_QP_MIN_RNR_TIMER) to->min_rnr_timer = from->min_rnr_timer;
+    if (mask & IBV_QP_TIMEOUT) to->timeout = from->timeout;
+    if (mask & IBV_QP_RETRY_CNT) to->retry_cnt = from->retry_cnt;
+    if (mask & IBV_QP_RNR_RETRY) to->rnr_retry = from->rnr_retry;
+}
+
+static bool is_ipv4(const uint8_t gid[16])
+{
+    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+    return memcmp(gid, prefix, 12) == 0;
+}
+
+static void set_path(struct sn_qp *qp)
+{
+    const struct sn_nic_config *c = &qp->nic->cfg;
+    bool v4;
+
+    memcpy(qp->dgid, qp->attr.ah_attr.grh.dgid.raw, 16);
+    v4 = is_ipv4(c->gid) && is_ipv4(qp->dgid);
+    memset(&qp->path, 0, sizeof(qp->path));
+    qp->path.ipv6 = !v4;
+    qp->path.frag_off = ROCE_IP_DF;
+    qp->path.sport = c->sport;
+    qp->path.dport = ROCE_UDP_PORT;
+    memcpy(qp->path.src, c->gid + (v4 ? 12 : 0), v4 ? 4 : 16);
+    memcpy(qp->path.dst, qp->dgid + (v4 ? 12 : 0), v4 ? 4 : 16);
+    qp->loop = !c->loop_on_wire && memcmp(qp->dgid, c->gid, 16) == 0 && qp->attr.dest_qp_num >> 16 == c->slot;
+}
+
+static void to_rtr(struct sn_qp *qp)
+{
+    qp->mtu = roce_mtu_bytes(qp->attr.path_mtu);
+    memset(&qp->resp, 0, sizeof(qp->resp));
+    qp->resp.epsn = qp->attr.rq_psn;
+}
+
+/* A queue pair counts as one that may be rung, or whose CQs may be armed, from RTR on. */
+void sn_qp_set_state(struct sn_qp *qp, enum ibv_qp_state state)
+{
+    bool ringable = state != IBV_QPS_RESET && state != IBV_QPS_INIT;
+
+    if (ringable != qp->ringable) __atomic_fetch_add(&qp->nic->ringable, ringable ? 1 : -1, __ATOMIC_RELAXED);
+    qp->ringable = ringable;
+    qp->state = state;
+}
+
+static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
+{
+    enum ibv_qp_state from = qp->state;
+
+    if (to == IBV_QPS_RESET) {
+        sn_qp_forget(qp);
+        return;
+    }
+    copy_attrs(&qp->attr, a, mask);
+    if (mask & IBV_QP_AV) set_path(qp);
+    if (to == IBV_QPS_ERR) {
+        if (from == IBV_QPS_RESET)
+            sn_qp_set_state(qp, IBV_QPS_INIT); /* which goes on to ERR like any other */
+        sn_qp_error(qp);
+        return;
+    }
+    if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) to_rtr(qp);
+    if (from == IBV_QPS_RTR && to == IBV_QPS_RTS) sn_requester_init(qp, qp->attr.sq_psn);
+    if (to == IBV_QPS_SQD && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) qp->sqd_notify = a->en_sqd_async_notify;
+    sn_qp_set_state(qp, to);
+    sn_qp_wake(qp);
+}
+
+int sn_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+    enum ibv_qp_state from, to;
+    const char *wrong;
+
+    sn_nic_lock(qp->nic);
+    from = qp->state;
+    to = mask & IBV_QP_STATE ? attr->qp_state : from;
+    wrong = check(qp, attr, mask, to);
+    if (wrong) {
+        sn_report_qp(qp, "modify from %s to %s (mask 0x%x) refused: %s", names[from],
+                     to <= IBV_QPS_ERR ? names[to] : "?", (unsigned)mask, wrong);
+    } else {
+        enter(qp, attr, mask, to);
+    }
+    sn_nic_unlock(qp->nic);
+    return wrong ? -EINVAL : 0;
+}

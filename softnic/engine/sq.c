@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Send queues: from WQEBBs in a program's memory to send requests, and back to completions. A WQE is read
+ * once, when its turn to be sent comes: what is sent again after a loss comes from the private copy.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "softnic/engine/engine.h"
+#include "softnic/mem/guard.h"
+
+/* ---- after a ring -------------------------------------------------------------------------------------- */
+
+static bool takes_rings(enum ibv_qp_state state)
+{
+    return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_ERR;
+}
+
+void sn_sq_look(struct sn_qp *qp)
+{
+    uint32_t word;
+    uint16_t pi;
+
+    if (!qp->init.sq_wqebbs) return;
+    if (sn_guard_load32(qp->init.dbrec + GW_MLX5_DBREC_SEND, &word)) {
+        sn_report_qp(qp, "its doorbell record is not mapped");
+        sn_qp_fatal(qp);
+        return;
+    }
+    pi = (uint16_t)gw_mlx5_dbrec_count(word);
+    if (pi == qp->sq_pi) return;
+    if (!takes_rings(qp->state)) {
+        sn_report_qp(qp, "doorbell ignored: it is not yet in RTS");
+        return;
+    }
+    if ((uint16_t)(pi - qp->sq_ci) > qp->init.sq_wqebbs) {
+        sn_report_qp(
+            qp,
+            "send doorbell record %u is more than the queue's %u WQEBBs ahead of %u, the oldest not complete",
+            pi, qp->init.sq_wqebbs, qp->sq_ci);
+        sn_qp_fatal(qp);
+        return;
+    }
+    qp->sq_pi = pi;
+    sn_qp_wake(qp);
+}
+
+/* ---- private copies ------------------------------------------------------------------------------------ */
+
+/* Is there room for a WQE of any size? */
+static bool arena_has_room(const struct sn_requester *r)
+{
+    uint32_t waste = SN_SQ_ARENA - r->arena_head;
+
+    if (waste >= sizeof(struct gw_mlx5_wqe)) waste = 0;
+    return r->arena_used + waste + sizeof(struct gw_mlx5_wqe) <= SN_SQ_ARENA;
+}
+
+static struct gw_mlx5_wqe *arena_copy(struct sn_requester *r, const struct gw_mlx5_wqe *wqe, uint32_t *bytes)
+{
+    uint32_t size = ((uint32_t)gw_mlx5_wqe_size(wqe) + 15) & ~15u, waste = 0;
+    struct gw_mlx5_wqe *copy;
+
+    if (size > SN_SQ_ARENA - r->arena_head) {
+        waste = SN_SQ_ARENA - r->arena_head;
+        r->arena_head = 0;
+    }
+    copy = (struct gw_mlx5_wqe *)(r->arena + r->arena_head);
+    memcpy(copy, wqe, gw_mlx5_wqe_size(wqe));
+    r->arena_head += size;
+    *bytes = size + waste;
+    r->arena_used += size + waste;
+    return copy;
+}
+
+/* ---- reading WQEs -------------------------------------------------------------------------------------- */
+
+struct parse_args {
+    struct sn_qp *qp;
+    struct gw_mlx5_wqe *out;
+    uint16_t avail;
+    int result;
+};
+
+static void parse(void *arg)
+{
+    struct parse_args *a = arg;
+
+    a->result = gw_mlx5_wqe_parse(a->out, a->qp->init.sq_buf, a->qp->init.sq_wqebbs, a->qp->number,
+                                  a->qp->sq_next, a->avail, GW_MLX5_MAX_DS);
+}
+
+/*
+ * Parses the WQE at sq_next into the scratch place. Returns what the parser does, or -EFAULT. *wqebbs is how
+ * far to go, also after a wrong WQE, as far as one can tell.
+ */
+static int parse_next(struct sn_qp *qp, uint16_t *wqebbs)
+{
+    struct parse_args a = {qp, &qp->nic->scratch, (uint16_t)(qp->sq_pi - qp->sq_next), -EINVAL};
+    uint32_t n;
+
+    if (sn_guard_call(parse, &a)) return -EFAULT;
+    if (a.result > 0) {
+        *wqebbs = (uint16_t)a.result;
+        return a.result;
+    }
+    n = gw_mlx5_wqebbs(a.out->ds & 63);
+    *wqebbs = (uint16_t)(n == 0 ? 1 : n > a.avail ? a.avail : n);
+    a.out->ds = 0; /* nothing of it is to be copied */
+    return a.result;
+}
+
+static uint32_t packets_of(const struct sn_qp *qp, const struct gw_mlx5_wqe *w)
+{
+    return w->opcode == GW_MLX5_NOP ? 0 : roce_packets(w->length, qp->mtu);
+}
+
+static void bad_wqe(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_wqe *w)
+{
+    sn_count(&qp->nic->count.bad_wqes, 1);
+    sn_report_qp(qp, "send WQE at index %u (opcode 0x%02x, index field %u): %s", s->index, w->opcode,
+                 w->index, gw_mlx5_why_text(w->why));
+    s->error = GW_MLX5_SYND_LOCAL_QP_OP;
+}
+
+static bool receives(const struct gw_mlx5_wqe *w)
+{
+    return w->opcode == GW_MLX5_READ || w->opcode == GW_MLX5_ATOMIC_CS || w->opcode == GW_MLX5_ATOMIC_FA;
+}
+
+/* What the parser cannot know. */
+static void check_wqe(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_wqe *w)
+{
+    s->packets = packets_of(qp, w);
+    if (!receives(w) || qp->attr.max_rd_atomic) return;
+    sn_report_qp(qp, "send WQE at index %u: a READ or atomic, but the QP's max_rd_atomic is 0", s->index);
+    s->error = GW_MLX5_SYND_LOCAL_QP_OP;
+    s->packets = 0;
+}
+
+bool sn_sq_fetch(struct sn_qp *qp)
+{
+    struct sn_requester *r = &qp->req;
+    struct gw_mlx5_wqe *w = &qp->nic->scratch;
+    struct sn_sreq *s = &r->ring[r->end % SN_SQ_WINDOW];
+    uint16_t wqebbs;
+    int n;
+
+    if (qp->state != IBV_QPS_RTS || qp->sq_next == qp->sq_pi) return false;
+    if (r->end - r->una == SN_SQ_WINDOW || !arena_has_room(r)) return false;
+    n = parse_next(qp, &wqebbs);
+    if (n == -EFAULT) {
+        sn_report_qp(qp, "its send queue is not mapped");
+        sn_qp_fatal(qp);
+        return false;
+    }
+    memset(s, 0, sizeof(*s));
+    s->index = qp->sq_next;
+    s->wqebbs = wqebbs;
+    s->psn = r->tail_psn;
+    s->request = ++qp->nic->requests;
+    if (n < 0)
+        bad_wqe(qp, s, w);
+    else
+        check_wqe(qp, s, w);
+    s->wqe = arena_copy(r, w, &s->arena_bytes);
+    r->tail_psn = roce_psn_add(r->tail_psn, s->packets);
+    r->end++;
+    qp->sq_next = (uint16_t)(qp->sq_next + wqebbs);
+    sn_count(&qp->nic->count.wqes, 1);
+    return true;
+}
+
+/* ---- completing ---------------------------------------------------------------------------------------- */
+
+static struct gw_mlx5_wc new_wc(const struct sn_qp *qp, uint8_t opcode)
+{
+    struct gw_mlx5_wc wc;
+
+    memset(&wc, 0, sizeof(wc));
+    wc.opcode = opcode;
+    wc.qpn = qp->number;
+    wc.uidx = qp->init.uidx;
+    wc.timestamp = qp->nic->now;
+    return wc;
+}
+
+static int post_error(struct sn_qp *qp, uint16_t index, uint8_t wqe_opcode, uint8_t syndrome, uint8_t vendor)
+{
+    struct gw_mlx5_wc wc = new_wc(qp, GW_MLX5_CQE_REQ_ERR);
+
+    wc.wqe_opcode = wqe_opcode;
+    wc.wqe_counter = index;
+    wc.syndrome = syndrome;
+    wc.vendor = vendor;
+    return sn_cq_post(qp->init.send_cq, qp, &wc, NULL, 0);
+}
+
+static int post_success(struct sn_qp *qp, const struct sn_sreq *s)
+{
+    struct gw_mlx5_wc wc = new_wc(qp, GW_MLX5_CQE_REQ);
+    uint32_t inside = 0;
+
+    wc.wqe_opcode = s->wqe->opcode;
+    wc.wqe_counter = s->index;
+    if (receives(s->wqe)) {
+        wc.byte_cnt = s->wqe->length;
+        if (wc.byte_cnt <= qp->init.scatter_req && wc.byte_cnt) inside = wc.byte_cnt;
+        if (inside) wc.scatter = qp->init.scatter_req == 64 ? GW_MLX5_CQE_SCATTER_64 : GW_MLX5_CQE_SCATTER_32;
+    }
+    return sn_cq_post(qp->init.send_cq, qp, &wc, qp->req.scatter, inside);
+}
+
+/* Takes the oldest request out. */
+static void retire(struct sn_qp *qp)
+{
+    struct sn_requester *r = &qp->req;
+    struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
+
+    r->arena_used -= s->arena_bytes;
+    qp->sq_ci = (uint16_t)(s->index + s->wqebbs);
+    r->una++;
+}
+
+bool sn_sq_complete(struct sn_qp *qp)
+{
+    struct sn_requester *r = &qp->req;
+
+    /* What stands at cur has not been sent whole: not even an acknowledgement from the future completes it.
+     */
+    while (r->una != r->cur) {
+        struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
+
+        if (roce_psn_diff(r->una_psn, roce_psn_add(s->psn, s->packets)) < 0) break;
+        if (receives(s->wqe) && sn_place_flush(qp)) {
+            sn_report_qp(qp, "the memory that the READ or atomic at index %u writes to failed", s->index);
+            sn_sq_fail(qp, GW_MLX5_SYND_LOCAL_PROT, 0);
+            return false;
+        }
+        if ((s->wqe->signaled || qp->init.sq_sig_all) && post_success(qp, s)) return false;
+        retire(qp);
+    }
+    return true;
+}
+
+void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome, uint8_t vendor)
+{
+    struct sn_requester *r = &qp->req;
+    struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
+
+    if (r->una != r->end && post_error(qp, s->index, s->wqe->opcode, syndrome, vendor) == 0) retire(qp);
+    sn_qp_error(qp);
+}
+
+/* In ERR: the oldest that is not complete, read or not, comes back. false: there is none. */
+bool sn_sq_flush_one(struct sn_qp *qp)
+{
+    struct sn_requester *r = &qp->req;
+    uint16_t wqebbs;
+
+    if (r->una != r->end) {
+        struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
+
+        post_error(qp, s->index, s->wqe->opcode, GW_MLX5_SYND_FLUSHED, 0);
+        retire(qp);
+        return true;
+    }
+    if (qp->sq_next == qp->sq_pi) return false;
+    if (parse_next(qp, &wqebbs) == -EFAULT) {
+        qp->sq_next = qp->sq_ci = qp->sq_pi; /* nobody can want them back */
+        return false;
+    }
+    post_error(qp, qp->sq_next, qp->nic->scratch.opcode, GW_MLX5_SYND_FLUSHED, 0);
+    qp->sq_next = (uint16_t)(qp->sq_next + wqebbs);
+    qp->sq_ci = qp->sq_next;
+    return true;
+}

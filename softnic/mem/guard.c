@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softnic/mem/guard.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* initial-exec: the handler reads this in threads that never touched it, where lazy allocation would not be
+ * safe. */
+static __thread sigjmp_buf *volatile armed __attribute__((tls_model("initial-exec")));
+
+static const int signals[] = {SIGSEGV, SIGBUS};
+enum { SIGNALS = 2 };
+static struct sigaction before[SIGNALS]; /* read by the handler: changed only while nobody else can install */
+static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* What would have happened without us. For the default action: give the signal back to it and let the fault
+ * repeat. */
+static void pass_on(int index, int sig, siginfo_t *info, void *ctx)
+{
+    struct sigaction old = before[index];
+
+    if (old.sa_flags & SA_SIGINFO) {
+        old.sa_sigaction(sig, info, ctx);
+    } else if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) {
+        /* A fault cannot be ignored: the kernel ends the process too. A signal that was sent does not repeat
+         * itself. */
+        signal(sig, SIG_DFL);
+        if (info->si_code <= 0) raise(sig);
+    } else {
+        old.sa_handler(sig);
+    }
+}
+
+static void on_fault(int sig, siginfo_t *info, void *ctx)
+{
+    sigjmp_buf *to = armed;
+
+    /* si_code > 0: the kernel says so, it is no kill(). */
+    if (to && info->si_code > 0) {
+        armed = NULL;
+        siglongjmp(*to, 1);
+    }
+    pass_on(sig == SIGSEGV ? 0 : 1, sig, info, ctx);
+}
+
+static int install(int index)
+{
+    struct sigaction now, ours;
+
+    if (sigaction(signals[index], NULL, &now)) return -errno;
+    if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault) return 0;
+    memset(&ours, 0, sizeof(ours));
+    ours.sa_sigaction = on_fault;
+    sigemptyset(&ours.sa_mask);
+    /* NODEFER: the jump out of the handler leaves the mask as it is in there, so it must be as outside.
+     * ONSTACK: the program's own handling of stack overflow keeps working. */
+    ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+    before[index] = now;
+    return sigaction(signals[index], &ours, NULL) ? -errno : 0;
+}
+
+int sn_guard_install(void)
+{
+    int err;
+
+    pthread_mutex_lock(&install_lock);
+    err = install(0);
+    if (!err) err = install(1);
+    pthread_mutex_unlock(&install_lock);
+    return err;
+}
+
+/* The access itself is a call in each case: nothing that it changes lives in a register across the jump. */
+int sn_guard_call(void (*fn)(void *arg), void *arg)
+{
+    sigjmp_buf here;
+
+    if (sigsetjmp(here, 0)) return -EFAULT;
+    armed = &here;
+    fn(arg);
+    armed = NULL;
+    return 0;
+}
+
+int sn_guard_copy(void *dst, const void *src, size_t n)
+{
+    sigjmp_buf here;
+
+    if (sigsetjmp(here, 0)) return -EFAULT;
+    armed = &here;
+    memcpy(dst, src, n);
+    __asm__ volatile("" ::: "memory"); /* the copy is made before the guard is off */
+    armed = NULL;
+    return 0;
+}
+
+int sn_guard_load32(const uint32_t *from, uint32_t *value)
+{
+    sigjmp_buf here;
+
+    if (sigsetjmp(here, 0)) return -EFAULT;
+    armed = &here;
+    /* Acquire: what the program wrote before it published this word is seen by reads that follow. */
+    *value = __atomic_load_n(from, __ATOMIC_ACQUIRE);
+    armed = NULL;
+    return 0;
+}
+
+int sn_guard_store32(uint32_t *to, uint32_t value)
+{
+    sigjmp_buf here;
+
+    if (sigsetjmp(here, 0)) return -EFAULT;
+    armed = &here;
+    __atomic_store_n(to, value, __ATOMIC_RELEASE);
+    armed = NULL;
+    return 0;
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory regions and what may be done with them. A key is an index into a table (upper 20 bits) and 12 random
+ * bits, so that a key that outlived its region, or was guessed, is hardly ever another's.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softnic/engine/engine.h"
+#include "softnic/mem/guard.h"
+
+enum { INDEX_SHIFT = 12, FIRST_ROOM = 64 };
+
+static const uint32_t known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                     IBV_ACCESS_RELAXED_ORDERING;
+
+static int check_init(const struct sn_mr_init *i)
+{
+    if (i->addr + i->length < i->addr || i->iova + i->length < i->iova) return -EINVAL;
+    if (i->access & ~known_access) return -EINVAL;
+    if ((i->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+        !(i->access & IBV_ACCESS_LOCAL_WRITE))
+        return -EINVAL;
+    return 0;
+}
+
+/* Index 0 is never given out, so no key is 0 or below 1 << INDEX_SHIFT. */
+static int grow(struct sn_nic *nic)
+{
+    uint32_t room = nic->mr_room ? nic->mr_room * 2 : FIRST_ROOM;
+    struct sn_mr **mrs;
+
+    if (nic->mr_count >= SN_MAX_MR - 1 || room > SN_MAX_MR) return -ENOMEM;
+    mrs = realloc(nic->mrs, room * sizeof(*mrs));
+    if (!mrs) return -ENOMEM;
+    memset(mrs + nic->mr_room, 0, (room - nic->mr_room) * sizeof(*mrs));
+    nic->mrs = mrs;
+    nic->mr_room = room;
+    return 0;
+}
+
+static int take_index(struct sn_nic *nic, uint32_t *index)
+{
+    if (nic->mr_count + 1 >= nic->mr_room) {
+        int err = grow(nic);
+
+        if (err) return err;
+    }
+    do {
+        if (++nic->mr_hint >= nic->mr_room) nic->mr_hint = 1;
+    } while (nic->mrs[nic->mr_hint]);
+    *index = nic->mr_hint;
+    return 0;
+}
+
+int sn_mr_create(struct sn_pd *pd, const struct sn_mr_init *init, struct sn_mr **out)
+{
+    struct sn_nic *nic = pd->nic;
+    int err = check_init(init);
+    struct sn_mr *mr;
+    uint32_t index;
+
+    if (err) return err;
+    mr = calloc(1, sizeof(*mr));
+    if (!mr) return -ENOMEM;
+    sn_guard_install();
+    mr->pd = pd;
+    mr->init = *init;
+    if (!mr->init.dma) mr->init.dma = &sn_host_dma;
+    sn_nic_lock(nic);
+    err = take_index(nic, &index);
+    if (!err) {
+        mr->key = index << INDEX_SHIFT | (uint32_t)(sn_random(nic) >> (64 - INDEX_SHIFT));
+        nic->mrs[index] = mr;
+        nic->mr_count++;
+        nic->objects++;
+        pd->users++;
+    }
+    sn_nic_unlock(nic);
+    if (err) {
+        free(mr);
+        return err;
+    }
+    *out = mr;
+    return 0;
+}
+
+int sn_mr_destroy(struct sn_mr *mr)
+{
+    struct sn_nic *nic = mr->pd->nic;
+
+    sn_nic_lock(nic);
+    sn_place_forget_mr(nic, mr);
+    nic->mrs[mr->key >> INDEX_SHIFT] = NULL;
+    nic->mr_count--;
+    nic->objects--;
+    mr->pd->users--;
+    sn_nic_unlock(nic);
+    free(mr);
+    return 0;
+}
+
+uint32_t sn_mr_key(const struct sn_mr *mr)
+{
+    return mr->key;
+}
+
+struct sn_mr *sn_mr_check(struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len,
+                          uint32_t access)
+{
+    uint32_t index = key >> INDEX_SHIFT;
+    struct sn_mr *mr = index < nic->mr_room ? nic->mrs[index] : NULL;
+
+    if (!mr || mr->key != key || mr->pd != pd || (mr->init.access & access) != access) return NULL;
+    /* Written so that nothing can overflow. */
+    if (va < mr->init.iova || len > mr->init.length || va - mr->init.iova > mr->init.length - len)
+        return NULL;
+    return mr;
+}
+
+int sn_mr_read(struct sn_mr *mr, uint64_t va, void *dst, uint32_t len, uint64_t ahead, uint64_t request)
+{
+    uint64_t at = va - mr->init.iova, room = mr->init.length - at;
+
+    if (ahead > room) ahead = room;
+    return mr->init.dma->read(mr->init.dma_ctx, mr->init.addr + at, dst, len, ahead, request);
+}
+
+int sn_mr_write(struct sn_mr *mr, uint64_t va, const void *src, uint32_t len)
+{
+    return mr->init.dma->write(mr->init.dma_ctx, mr->init.addr + (va - mr->init.iova), src, len);
+}

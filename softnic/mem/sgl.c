@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between the bytes of a message, in order, and the pieces of memory that a work request lists. */
+#include <errno.h>
+#include <string.h>
+
+#include "softnic/engine/engine.h"
+
+/* What is done with each stretch: bytes at va of piece p, n of them; msg is where they are in the message. */
+typedef int stretch_fn(struct sn_qp *qp, const struct gw_mlx5_piece *p, uint32_t used, uint8_t *msg,
+                       uint32_t n, uint64_t request);
+
+struct list {
+    const struct gw_mlx5_wqe *send; /* or */
+    const struct gw_mlx5_rwqe *recv;
+    uint64_t request;
+};
+
+void sn_cursor_reset(struct sn_cursor *c)
+{
+    memset(c, 0, sizeof(*c));
+}
+
+static bool next_piece(const struct list *l, struct sn_cursor *c)
+{
+    c->used = 0;
+    c->piece.length = 0;
+    return l->send ? gw_mlx5_wqe_piece(l->send, &c->unit, &c->piece)
+                   : gw_mlx5_rwqe_piece(l->recv, &c->unit, &c->piece);
+}
+
+/* Moves the cursor over the next n bytes at most, within one piece. Returns how many, 0 at the list's end. */
+static uint32_t stretch(const struct list *l, struct sn_cursor *c, uint32_t n)
+{
+    uint32_t left = c->piece.length - c->used;
+
+    if (!left) {
+        if (!next_piece(l, c)) return 0;
+        left = c->piece.length;
+    }
+    return n < left ? n : left;
+}
+
+static void advance(struct sn_cursor *c, uint32_t n)
+{
+    c->used += n;
+    c->offset += n;
+}
+
+static int walk(struct sn_qp *qp, const struct list *l, struct sn_cursor *c, uint32_t offset, uint8_t *msg,
+                uint32_t len, stretch_fn *fn)
+{
+    uint32_t n;
+
+    if (offset < c->offset) sn_cursor_reset(c);
+    while (c->offset < offset) {
+        n = stretch(l, c, offset - c->offset);
+        if (!n) return -EMSGSIZE;
+        advance(c, n);
+    }
+    while (len) {
+        int err;
+
+        n = stretch(l, c, len);
+        if (!n) return -EMSGSIZE;
+        err = fn(qp, &c->piece, c->used, msg, n, l->request);
+        if (err) return err;
+        advance(c, n);
+        msg += n;
+        len -= n;
+    }
+    return 0;
+}
+
+static int read_stretch(struct sn_qp *qp, const struct gw_mlx5_piece *p, uint32_t used, uint8_t *msg,
+                        uint32_t n, uint64_t request)
+{
+    struct sn_mr *mr;
+
+    if (p->inl) {
+        memcpy(msg, p->inl + used, n);
+        return 0;
+    }
+    mr = sn_mr_check(qp->nic, qp->init.pd, p->lkey, p->addr, p->length, 0);
+    if (!mr) {
+        sn_report_qp(qp, "send of [0x%llx, +%u) with lkey 0x%x: no such key, or it does not grant that",
+                     (unsigned long long)p->addr, p->length, p->lkey);
+        return -EACCES;
+    }
+    return sn_mr_read(mr, p->addr + used, msg, n, p->length - used, request);
+}
+
+static int write_stretch(struct sn_qp *qp, const struct gw_mlx5_piece *p, uint32_t used, uint8_t *msg,
+                         uint32_t n, uint64_t request)
+{
+    struct sn_mr *mr;
+
+    (void)request;
+    if (p->inl) return -EMSGSIZE; /* parsers let no inline data through where memory is written */
+    mr = sn_mr_check(qp->nic, qp->init.pd, p->lkey, p->addr, p->length, IBV_ACCESS_LOCAL_WRITE);
+    if (!mr) {
+        sn_report_qp(qp, "receive into [0x%llx, +%u) with lkey 0x%x: no such key, or it does not grant that",
+                     (unsigned long long)p->addr, p->length, p->lkey);
+        return -EACCES;
+    }
+    return sn_place(qp, mr, p->addr + used, msg, n);
+}
+
+int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst, uint32_t len)
+{
+    struct list l = {s->wqe, NULL, s->request};
+
+    return walk(qp, &l, &s->cursor, offset, dst, len, read_stretch);
+}
+
+/* write_stretch does not write to msg: the one type of function serves both directions. */
+int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const uint8_t *src, uint32_t len)
+{
+    struct list l = {s->wqe, NULL, 0};
+
+    return walk(qp, &l, &s->cursor, offset, (uint8_t *)src, len, write_stretch);
+}
+
+int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint32_t len)
+{
+    struct list l = {NULL, &qp->resp.wqe, 0};
+
+    return walk(qp, &l, &qp->resp.cursor, offset, (uint8_t *)src, len, write_stretch);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The requester's sending half: makes packets of send requests, one at a time, in order, as far as window,
+ * fences and outstanding READs allow. Going back after a loss is nothing but moving the place where the next
+ * packet is made.
+ *
+ * A READ is asked for in chunks of a window's half, each a READ request of its own with the PSNs of its
+ * answer: so answers never arrive in larger bursts than requests do. Chunks begin at fixed places in the
+ * message. A repeated request thus never reaches past what the responder saw before.
+ */
+#include <string.h>
+
+#include "softnic/engine/engine.h"
+
+enum { MIN_WINDOW = 4, ACKREQ_PER_WINDOW = 4 };
+
+static uint32_t psn_of_cur(const struct sn_requester *r)
+{
+    if (r->cur == r->end) return r->tail_psn;
+    return roce_psn_add(r->ring[r->cur % SN_SQ_WINDOW].psn, r->cur_packet);
+}
+
+void sn_requester_init(struct sn_qp *qp, uint32_t psn)
+{
+    struct sn_requester *r = &qp->req;
+    struct sn_sreq *ring = r->ring;
+    uint8_t *arena = r->arena;
+
+    memset(r, 0, sizeof(*r));
+    r->ring = ring;
+    r->arena = arena;
+    r->una_psn = r->max_psn = r->tail_psn = psn;
+    r->deadline = SN_NEVER;
+    r->window_max = qp->nic->cfg.window_packets;
+    if (qp->mtu && r->window_max > qp->nic->cfg.window_bytes / qp->mtu)
+        r->window_max = qp->nic->cfg.window_bytes / qp->mtu;
+    if (r->window_max < MIN_WINDOW) r->window_max = MIN_WINDOW;
+    r->window = r->window_max;
+}
+
+/* Packets of the READ request that packet k of a READ of so many begins or stands in, from k on. */
+static uint32_t chunk_from(const struct sn_qp *qp, const struct sn_sreq *s, uint32_t k)
+{
+    uint32_t size = qp->req.window_max / 2, left = s->packets - k, rest = size - k % size;
+
+    return rest < left ? rest : left;
+}
+
+static bool is_read(const struct sn_sreq *s)
+{
+    return s->wqe->opcode == GW_MLX5_READ;
+}
+
+static bool is_atomic(const struct sn_sreq *s)
+{
+    return s->wqe->opcode == GW_MLX5_ATOMIC_CS || s->wqe->opcode == GW_MLX5_ATOMIC_FA;
+}
+
+/* ---- may the next packet leave? ------------------------------------------------------------------------ */
+
+static bool window_open(const struct sn_requester *r, uint32_t psn, uint32_t n)
+{
+    int32_t out = roce_psn_diff(psn, r->una_psn);
+
+    return out <= 0 || (uint32_t)out + n <= r->window;
+}
+
+/* What only matters the first time a packet is made: repeats have been allowed before. */
+static bool allowed(const struct sn_qp *qp, const struct sn_sreq *s)
+{
+    const struct sn_requester *r = &qp->req;
+    uint32_t reads = r->read_tail - r->read_head;
+
+    if (s->wqe->fence && !r->cur_packet && reads) return false;
+    return !(is_read(s) || is_atomic(s)) || reads < qp->attr.max_rd_atomic;
+}
+
+/* ---- packets ------------------------------------------------------------------------------------------- */
+
+static bool ack_wanted(struct sn_requester *r, bool last)
+{
+    uint32_t psn = psn_of_cur(r);
+
+    r->since_ackreq++;
+    /* The packet that closes the window, too: else nobody would open it. */
+    if (last || r->since_ackreq >= r->window / ACKREQ_PER_WINDOW ||
+        !window_open(r, roce_psn_add(psn, 1), 1)) {
+        r->since_ackreq = 0;
+        return true;
+    }
+    return false;
+}
+
+static enum roce_msg kind_of(uint8_t opcode)
+{
+    switch (opcode) {
+    case GW_MLX5_SEND_IMM: return ROCE_MSG_SEND_IMM;
+    case GW_MLX5_SEND_INVAL: return ROCE_MSG_SEND_INV;
+    case GW_MLX5_WRITE: return ROCE_MSG_WRITE;
+    case GW_MLX5_WRITE_IMM: return ROCE_MSG_WRITE_IMM;
+    default: return ROCE_MSG_SEND;
+    }
+}
+
+/* 0, or the syndrome with which the request fails when its time comes. */
+static uint8_t make_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
+{
+    const struct gw_mlx5_wqe *w = s->wqe;
+    struct roce_seg seg = roce_segment(kind_of(w->opcode), w->length, qp->mtu, qp->req.cur_packet);
+    struct roce_hdr h = {.opcode = seg.opcode, .psn = psn_of_cur(&qp->req)};
+    int err = sn_gather(qp, s, seg.offset, frame + roce_ops[seg.opcode].hdr_len, seg.length);
+
+    if (err) return GW_MLX5_SYND_LOCAL_PROT;
+    h.ackreq = ack_wanted(&qp->req, seg.last);
+    h.solicited = seg.last && w->solicited;
+    h.va = w->raddr;
+    h.rkey = w->rkey;
+    h.dlen = w->length;
+    h.imm_be = w->imm_be;
+    sn_tx_end(qp, frame, &h, seg.length);
+    return 0;
+}
+
+static void make_read_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame, uint32_t n)
+{
+    const struct gw_mlx5_wqe *w = s->wqe;
+    uint32_t k = qp->req.cur_packet, offset = k * qp->mtu, end = (k + n) * qp->mtu;
+    struct roce_hdr h = {.opcode = ROCE_READ_REQ, .psn = psn_of_cur(&qp->req), .ackreq = true};
+
+    h.va = w->raddr + offset;
+    h.rkey = w->rkey;
+    h.dlen = (k + n == s->packets ? w->length : end) - offset;
+    sn_tx_end(qp, frame, &h, 0);
+}
+
+static void make_atomic_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
+{
+    const struct gw_mlx5_wqe *w = s->wqe;
+    struct roce_hdr h = {.psn = psn_of_cur(&qp->req), .ackreq = true, .va = w->raddr, .rkey = w->rkey};
+
+    h.opcode = w->opcode == GW_MLX5_ATOMIC_CS ? ROCE_COMPARE_SWAP : ROCE_FETCH_ADD;
+    h.swap_or_add = w->swap_or_add;
+    h.compare = w->compare;
+    sn_tx_end(qp, frame, &h, 0);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------- */
+
+static void sent(struct sn_qp *qp, struct sn_sreq *s, uint32_t n)
+{
+    struct sn_requester *r = &qp->req;
+    uint32_t psn = psn_of_cur(r), end = roce_psn_add(psn, n);
+
+    if (roce_psn_diff(end, r->max_psn) <= 0) {
+        sn_count(&qp->nic->count.retransmits, 1);
+    } else {
+        if (is_read(s) || is_atomic(s))
+            r->reads[r->read_tail++ % SN_MAX_RD_ATOMIC] = (struct sn_read){psn, end};
+        r->max_psn = end;
+    }
+    r->cur_packet += n;
+    if (r->cur_packet == s->packets) {
+        r->cur++;
+        r->cur_packet = 0;
+    }
+    if (r->deadline == SN_NEVER) sn_requester_restart_timer(qp);
+}
+
+/* A request that cannot go on: it fails once everything before it is complete. */
+static enum sn_step stuck(struct sn_qp *qp, const struct sn_sreq *s)
+{
+    if (qp->req.una != qp->req.cur) return SN_IDLE;
+    sn_sq_fail(qp, s->error, 0);
+    return SN_DID;
+}
+
+static void drained(struct sn_qp *qp)
+{
+    if (qp->state != IBV_QPS_SQD || !qp->sqd_notify) return;
+    qp->sqd_notify = false;
+    if (qp->nic->cfg.async_event)
+        qp->nic->cfg.async_event(qp->nic->cfg.user, IBV_EVENT_SQ_DRAINED, qp->init.user);
+}
+
+static enum sn_step send_one(struct sn_qp *qp, struct sn_sreq *s)
+{
+    struct sn_requester *r = &qp->req;
+    uint32_t psn = psn_of_cur(r), n = is_read(s) ? chunk_from(qp, s, r->cur_packet) : 1;
+    uint8_t *frame;
+
+    if (roce_psn_diff(psn, r->max_psn) >= 0 && !allowed(qp, s)) return SN_IDLE;
+    if (!window_open(r, psn, n)) return SN_IDLE;
+    frame = sn_tx_begin(qp);
+    if (!frame) return SN_FULL;
+    if (is_read(s))
+        make_read_packet(qp, s, frame, n);
+    else if (is_atomic(s))
+        make_atomic_packet(qp, s, frame);
+    else
+        s->error = make_data_packet(qp, s, frame);
+    if (s->error) return stuck(qp, s);
+    sent(qp, s, n);
+    return SN_DID;
+}
+
+enum sn_step sn_requester_step(struct sn_qp *qp)
+{
+    struct sn_requester *r = &qp->req;
+    struct sn_sreq *s;
+
+    if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
+    if (r->rnr_wait) return SN_IDLE;
+    if (r->cur == r->end && !sn_sq_fetch(qp)) {
+        if (r->una == r->end) drained(qp);
+        return SN_IDLE;
+    }
+    s = &r->ring[r->cur % SN_SQ_WINDOW];
+    if (s->error) return stuck(qp, s);
+    if (s->packets) return send_one(qp, s);
+    /* A NOP: nothing to send. Its fence counts all the same. */
+    if (!allowed(qp, s)) return SN_IDLE;
+    r->cur++;
+    sn_sq_complete(qp);
+    return SN_DID;
+}
+
+/* ---- going back ---------------------------------------------------------------------------------------- */
+
+void sn_requester_back(struct sn_qp *qp)
+{
+    struct sn_requester *r = &qp->req;
+
+    r->cur = r->una;
+    r->cur_packet = 0;
+    if (r->una != r->end) {
+        int32_t done = roce_psn_diff(r->una_psn, r->ring[r->una % SN_SQ_WINDOW].psn);
+
+        if (done > 0) r->cur_packet = (uint32_t)done;
+    }
+    r->since_ackreq = 0;
+    r->window_grow = 0;
+    r->window = r->window / 2 < MIN_WINDOW ? MIN_WINDOW : r->window / 2;
+    sn_count(&qp->nic->count.go_backs, 1);
+    sn_qp_wake(qp);
+}
+
+void sn_requester_restart_timer(struct sn_qp *qp)
+{
+    uint64_t ns = roce_ack_timeout_ns(qp->attr.timeout);
+    bool waits = roce_psn_diff(qp->req.max_psn, qp->req.una_psn) > 0;
+
+    sn_timer_set(qp, ns && waits ? qp->nic->now + ns : SN_NEVER);
+}
+
+/* Either the time that a responder asked for is over, or no acknowledgement came in time. */
+void sn_requester_timeout(struct sn_qp *qp)
+{
+    struct sn_requester *r = &qp->req;
+
+    if (r->rnr_wait) {
+        r->rnr_wait = false;
+        sn_qp_wake(qp);
+        return;
+    }
+    if (roce_psn_diff(r->max_psn, r->una_psn) <= 0) return;
+    sn_count(&qp->nic->count.timeouts, 1);
+    if (r->retries++ >= qp->attr.retry_cnt) {
+        sn_report_qp(qp, "no answer from its peer (QP 0x%06x): gave up after %u repeats",
+                     qp->attr.dest_qp_num, qp->attr.retry_cnt);
+        sn_sq_fail(qp, GW_MLX5_SYND_RETRY_EXC, 0);
+        return;
+    }
+    r->asked = false;
+    sn_requester_back(qp);
+    sn_requester_restart_timer(qp);
+}
