@@ -28,6 +28,7 @@ struct gw_client_opts {
     const char *model;
     uint32_t slots;      /* requests in flight at most; 0: as many as the worker gives */
     uint64_t timeout_ns; /* for each step of set-up; 0: 10 s */
+    int (*give_up)(void); /* NULL, or asked every 0.1 s while a call over HTTP waits: not 0 ends it with -EINTR */
 };
 
 struct gw_client_tensor {
@@ -64,7 +65,7 @@ struct gw_client_cpu {
 };
 
 /* Opens a session at the worker. -ENOENT: no such model there. -EBUSY: all its sessions are taken. -EINVAL: bad
- * arguments. -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT: no worker there. */
+ * arguments. -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT: no worker there. -EINTR: give_up said so. */
 int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out);
 /* Ends the session. NULL is allowed. */
 void gw_client_close(struct gw_client *c);
@@ -76,8 +77,9 @@ uint32_t gw_client_slots(const struct gw_client *c);
 /* The slot's input buffer: fill it, then submit. It must stay unchanged until the answer is there. */
 float *gw_client_slot_input(struct gw_client *c, uint32_t slot);
 
-/* Sends what is in the slot's input buffer. Never blocks. -EINVAL: no such slot. -EBUSY: the slot's last request has
- * not been answered. -EIO and others: the connection is broken, as gw_last_error() says; close the client. */
+/* Sends what is in the slot's input buffer. It waits, a second at most (-ETIMEDOUT), only when the network has lost the
+ * acknowledgements of all the last requests. -EINVAL: no such slot. -EBUSY: the slot's last request has not been
+ * answered. -EIO and others: the connection is broken, as gw_last_error() says; close the client. */
 int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id);
 
 /* Waits for one answer, until `deadline_ns` on CLOCK_MONOTONIC. The thread sleeps while it waits. -ETIMEDOUT: none came.

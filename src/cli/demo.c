@@ -22,6 +22,8 @@
 #define SCALE     3
 #define BORDER    SCALE
 #define CLIENT_NS 10000000000u
+#define STOP_NS   800000000u
+#define SLOTS     2 /* requests in flight: one in the model, one on its way; more would only wait */
 
 static const char usage[] =
     "usage: gpuwire demo [--exec gpu|cpu|auto] [--picture IN.png] [--out OUT.png]\n"
@@ -44,7 +46,7 @@ static const struct option options[] = {
 struct demo {
     const char *exec, *picture, *out, *models;
     char standard_picture[4200], server[32];
-    pid_t worker;
+    pid_t worker, client;
     FILE *says; /* the worker's standard output */
 };
 
@@ -53,6 +55,9 @@ struct demo {
 static void become_worker(const struct demo *d, int output)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* however this process ends, the worker does too */
+    setpgid(0, 0); /* the terminal's Ctrl-C is for the client, which then ends the worker in order */
+    if (getppid() != d->client) _exit(GW_EXIT_FAILURE); /* it ended before the line above */
+    signal(SIGPIPE, SIG_DFL);
     dup2(output, STDOUT_FILENO);
     execl("/proc/self/exe", "gpuwire", "serve", "--models", d->models, "--model", "superresolution", "--exec", d->exec,
           "--host", "127.0.0.1", "--port", "0", (char *)NULL);
@@ -60,16 +65,26 @@ static void become_worker(const struct demo *d, int output)
     _exit(GW_EXIT_FAILURE);
 }
 
+/* It ended before it was ready. -ECHILD: it has said why. */
+static int worker_ended(struct demo *d)
+{
+    int status = 0;
+    waitpid(d->worker, &status, 0);
+    d->worker = 0;
+    if (WIFEXITED(status)) return -ECHILD;
+    return gw_error(-EPIPE, "the worker was ended by signal %d", WTERMSIG(status));
+}
+
 /* Waits for the worker's line and finds the port in it. */
 static int worker_ready(struct demo *d)
 {
     char line[512];
-    int fd = fileno(d->says);
-    int64_t ready = gw_wait_fds(&fd, 1, gw_deadline(READY_NS));
+    int fds[2] = {fileno(d->says), gw_interrupt_fd()};
+    int64_t ready = gw_wait_fds(fds, 2, gw_deadline(READY_NS));
     const char *port;
     if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
     if (ready <= 0) return gw_error(-ETIMEDOUT, "the worker did not get ready");
-    if (!fgets(line, sizeof(line), d->says)) return gw_error(-ECHILD, "the worker ended before it was ready");
+    if (!fgets(line, sizeof(line), d->says)) return worker_ended(d);
     port = strstr(line, "port ");
     if (!port) return gw_error(-EPROTO, "the worker said: %s", line);
     snprintf(d->server, sizeof(d->server), "127.0.0.1:%u", (unsigned)strtoul(port + 5, NULL, 10));
@@ -82,6 +97,7 @@ static int start_worker(struct demo *d)
     int pipes[2];
     if (pipe(pipes)) return gw_error(-errno, "pipe: %s", strerror(errno));
     fflush(stdout);
+    d->client = getpid();
     d->worker = fork();
     if (d->worker < 0) return gw_error(-errno, "cannot start a process: %s", strerror(errno));
     if (!d->worker) {
@@ -96,8 +112,14 @@ static int start_worker(struct demo *d)
 static void stop_worker(struct demo *d)
 {
     char line[512];
+    int fd = d->says ? fileno(d->says) : -1;
     if (d->worker <= 0) return;
     kill(d->worker, SIGTERM);
+    /* Its last words, and its end: a worker that does not end by itself is ended. */
+    uint64_t end = gw_deadline(STOP_NS);
+    int64_t ready;
+    while ((ready = gw_wait_fds(&fd, 1, end)) == -EINTR) continue;
+    if (ready <= 0) kill(d->worker, SIGKILL);
     while (d->says && fgets(line, sizeof(line), d->says)) printf("worker: %s", line);
     if (d->says) fclose(d->says);
     waitpid(d->worker, NULL, 0);
@@ -168,13 +190,14 @@ static int run(struct demo *d)
     int error = prepare(d, &p);
     if (!error) error = start_worker(d);
     if (!error) {
-        struct gw_client_opts opts = {.server = d->server, .model = "superresolution", .timeout_ns = CLIENT_NS};
+        struct gw_client_opts opts = {.server = d->server, .model = "superresolution", .slots = SLOTS,
+                                      .timeout_ns = CLIENT_NS, .give_up = gw_interrupted};
         printf("client: process %d, %s, %ux%u shrunk to %ux%u\n", (int)getpid(), d->picture, p.original.width,
                p.original.height, p.small.width, p.small.height);
         error = gw_client_open(&opts, &client);
     }
     if (!error) error = serve_picture(d, client, &p);
-    if (error) gw_failed("demo");
+    if (error && error != -ECHILD) gw_failed("demo");
     gw_client_close(client);
     stop_worker(d);
     struct gw_image *all[] = {&p.original, &p.small, &p.bicubic, &p.larger};
@@ -187,13 +210,14 @@ int gw_cli_demo(int argc, char **argv)
     struct demo d = {.exec = "auto", .out = "gpuwire-demo.png", .models = gw_default_models()};
     int option;
     optind = 1;
-    while ((option = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
         switch (option) {
         case EXEC: d.exec = optarg; break;
         case PICTURE: d.picture = optarg; break;
         case OUT: d.out = optarg; break;
         case 'h': fputs(usage, stdout); return GW_EXIT_OK;
-        default: return GW_EXIT_USAGE;
+        default: return gw_option_wrong("demo", argv, option);
         }
     }
     if (optind < argc) return gw_usage_error("demo", "%s: not an option", argv[optind]);

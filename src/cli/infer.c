@@ -50,7 +50,8 @@ static int parse(int argc, char **argv, struct job *j)
     int option, wrong = 0;
     uint64_t n;
     optind = 1;
-    while (!wrong && (option = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+    opterr = 0;
+    while (!wrong && (option = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
         switch (option) {
         case SERVER: j->client.server = optarg; break;
         case IMAGE: j->image = optarg; break;
@@ -63,7 +64,7 @@ static int parse(int argc, char **argv, struct job *j)
             if (!wrong) j->client.slots = (uint32_t)n;
             break;
         case 'h': fputs(usage, stdout); return GW_EXIT_OK;
-        default: return GW_EXIT_USAGE;
+        default: return gw_option_wrong("infer", argv, option);
         }
     }
     if (wrong) return wrong;
@@ -132,7 +133,7 @@ static int infer_image(struct gw_client *c, const struct job *j)
 
 int gw_cli_infer(int argc, char **argv)
 {
-    struct job j = {.client = {.server = "127.0.0.1:8000"}};
+    struct job j = {.client = {.server = "127.0.0.1:8000", .give_up = gw_interrupted}};
     struct gw_client *client;
     int done = parse(argc, argv, &j);
     if (done >= 0) return done;

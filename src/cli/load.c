@@ -122,7 +122,8 @@ static int parse(int argc, char **argv, struct load *l)
     int option, wrong = 0;
     uint64_t n = 0;
     optind = 1;
-    while (!wrong && (option = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+    opterr = 0;
+    while (!wrong && (option = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
         switch (option) {
         case SERVER: l->opts.server = optarg; break;
         case CLIENTS: wrong = gw_option_number("load", "--clients", optarg, 1, 1024, &l->clients); break;
@@ -133,7 +134,7 @@ static int parse(int argc, char **argv, struct load *l)
             break;
         case VERIFY: l->verify = 1; break;
         case 'h': fputs(usage, stdout); return GW_EXIT_OK;
-        default: return GW_EXIT_USAGE;
+        default: return gw_option_wrong("load", argv, option);
         }
     }
     if (wrong) return wrong;
@@ -167,9 +168,25 @@ static void report(struct load *l, struct client *client, uint64_t ns)
     gw_latency_free(&all);
 }
 
+/* Each reason once: clients of one server mostly fail for the same. */
+static void tell_errors(const struct load *l, const struct client *client, uint64_t started)
+{
+    if (started < l->clients)
+        fprintf(stderr, "gpuwire load: cannot start a thread for client %llu\n", (unsigned long long)started);
+    for (uint64_t i = 0; i < started; i++) {
+        uint64_t same = 0, first = 0;
+        if (!client[i].error) continue;
+        while (!client[first].error || strcmp(client[first].why, client[i].why)) first++;
+        if (first < i) continue;
+        for (uint64_t k = i; k < started; k++) same += client[k].error && !strcmp(client[k].why, client[i].why);
+        fprintf(stderr, "gpuwire load: %llu of %llu clients: %s\n", (unsigned long long)same,
+                (unsigned long long)l->clients, client[i].why);
+    }
+}
+
 int gw_cli_load(int argc, char **argv)
 {
-    struct load l = {.opts = {.server = "127.0.0.1:8000"}, .clients = 1, .requests = 1000};
+    struct load l = {.opts = {.server = "127.0.0.1:8000", .give_up = gw_interrupted}, .clients = 1, .requests = 1000};
     int done = parse(argc, argv, &l);
     if (done >= 0) return done;
     struct client *client = calloc(l.clients, sizeof(*client));
@@ -184,10 +201,11 @@ int gw_cli_load(int argc, char **argv)
     int failed = started < l.clients;
     for (uint64_t i = 0; i < started; i++) {
         pthread_join(client[i].thread, NULL);
-        if (client[i].error) fprintf(stderr, "gpuwire load: client %llu: %s\n", (unsigned long long)i, client[i].why);
         failed |= client[i].error != 0;
     }
-    report(&l, client, gw_deadline(0) - start);
+    uint64_t ns = gw_deadline(0) - start;
+    tell_errors(&l, client, started);
+    if (l.answered) report(&l, client, ns);
     for (uint64_t i = 0; i < l.clients; i++) gw_latency_free(&client[i].latency);
     free(client);
     return failed || l.wrong || l.answered != l.requests ? GW_EXIT_FAILURE : GW_EXIT_OK;

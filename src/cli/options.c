@@ -1,6 +1,7 @@
 #include "src/cli/options.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <libgen.h>
 #include <limits.h>
 #include <signal.h>
@@ -24,12 +25,19 @@ int gw_usage_error(const char *command, const char *format, ...)
     return GW_EXIT_USAGE;
 }
 
+int gw_option_wrong(const char *command, char **argv, int option)
+{
+    const char *said = argv[optind - 1];
+    if (option == ':') return gw_usage_error(command, "%s: it wants a value", said);
+    return gw_usage_error(command, "%s: no such option", said);
+}
+
 int gw_option_number(const char *command, const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
 {
     char *end;
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
-    if (errno || end == text || *end || text[0] == '-' || value < min || value > max)
+    if (text[0] < '0' || text[0] > '9' || errno || *end || value < min || value > max)
         return gw_usage_error(command, "%s %s: a number from %llu to %llu is wanted", option, text,
                               (unsigned long long)min, (unsigned long long)max);
     *out = value;

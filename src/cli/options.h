@@ -9,6 +9,8 @@ enum { GW_EXIT_OK = 0, GW_EXIT_FAILURE = 1, GW_EXIT_USAGE = 2 };
 /* A whole number from min to max: 0, or GW_EXIT_USAGE after saying what was expected. */
 int gw_option_number(const char *command, const char *option, const char *text, uint64_t min, uint64_t max,
                      uint64_t *out);
+/* For getopt's '?' and ':' (with opterr = 0 and an optstring that starts with ':'); returns GW_EXIT_USAGE. */
+int gw_option_wrong(const char *command, char **argv, int option);
 /* Says what is wrong with the call and how to learn more; returns GW_EXIT_USAGE. */
 int gw_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Says what failed, in gw_last_error()'s words; returns GW_EXIT_FAILURE. */

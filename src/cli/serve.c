@@ -46,7 +46,8 @@ static int parse(int argc, char **argv, struct gw_server_opts *o)
     int option, wrong = 0;
     uint64_t n = 0;
     optind = 1;
-    while (!wrong && (option = getopt_long(argc, argv, "h", options, NULL)) >= 0) {
+    opterr = 0;
+    while (!wrong && (option = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
         switch (option) {
         case MODELS: o->models = optarg; break;
         case MODEL: o->only = optarg; break;
@@ -74,7 +75,7 @@ static int parse(int argc, char **argv, struct gw_server_opts *o)
             o->threads = (uint32_t)n;
             break;
         case 'h': fputs(usage, stdout); return GW_EXIT_OK;
-        default: return GW_EXIT_USAGE; /* getopt has said what */
+        default: return gw_option_wrong("serve", argv, option);
         }
     }
     if (wrong) return wrong;

@@ -223,21 +223,36 @@ void gw_api_connection_closed(void *ctx, const void *connection)
     pthread_mutex_unlock(&api->lock);
 }
 
-void gw_api_tend(struct gw_api *api)
+/* Closes the worker's sessions whose queue pair has failed, and says so. */
+static void close_failed(struct gw_api *api, const struct gw_worker *w)
 {
-    pthread_mutex_lock(&api->lock);
     for (struct gw_api_session **link = &api->open; *link;) {
+        struct gw_api_session *s = *link;
         struct gw_fault fault;
         char why[160];
-        if (!gw_session_failed(gw_worker_sessions((*link)->worker), (*link)->index, &fault)) {
-            link = &(*link)->next;
+        if (s->worker != w || !gw_session_failed(gw_worker_sessions(w), s->index, &fault)) {
+            link = &s->next;
             continue;
         }
         gw_fault_text(&fault, why, sizeof(why));
-        fprintf(stderr, "gpuwire: session %.8s of model %s closed: %s\n", (*link)->id, gw_worker_name((*link)->worker), why);
+        fprintf(stderr, "gpuwire serve: session %.8s of model %s closed: %s\n", s->id, gw_worker_name(w), why);
         close_session(link);
     }
-    for (size_t i = 0; i < api->workers; i++) gw_session_pool_tend(gw_worker_sessions(api->worker[i]));
+}
+
+void gw_api_tend(struct gw_api *api)
+{
+    pthread_mutex_lock(&api->lock);
+    for (size_t i = 0; i < api->workers; i++) {
+        struct gw_worker *w = api->worker[i];
+        struct gw_session_pool *pool = gw_worker_sessions(w);
+        uint64_t failures = gw_session_pool_failures(pool);
+        if (failures)
+            fprintf(stderr, "gpuwire serve: model %s could not answer %llu requests: %s\n", gw_worker_name(w),
+                    (unsigned long long)failures, strerror(-gw_worker_run_error(w)));
+        if (gw_session_pool_broken(pool)) close_failed(api, w);
+        gw_session_pool_tend(pool);
+    }
     pthread_mutex_unlock(&api->lock);
 }
 

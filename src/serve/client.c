@@ -13,6 +13,7 @@
 #include "src/serve/wire.h"
 
 #define DEFAULT_TIMEOUT_NS 10000000000u
+#define SEND_ROOM_NS       1000000000u
 #define SLOT_ALIGN         256u
 
 struct slot {
@@ -25,7 +26,7 @@ struct gw_client {
     struct gw_exec *exec;
     struct gw_device *dev;
     struct gw_pd *pd;
-    struct gw_cq *cq;
+    struct gw_cq *send_cq, *recv_cq; /* apart: who waits for room to send must not take answers */
     struct gw_qp *qp;
     struct gw_mem in, out; /* requests to send, answers as they come */
     struct gw_mr *in_mr, *out_mr;
@@ -89,10 +90,11 @@ static int make_queues(struct gw_client *c, uint32_t slots)
     int error = gw_exec_create("cpu", NULL, &c->exec);
     if (!error) error = gw_device_open(NULL, c->exec, &c->dev);
     if (!error) error = gw_pd_create(c->dev, &c->pd);
-    struct gw_cq_attr cq = {.cqe = GW_SERVE_MAX_SLOTS * 4, .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP, .qps = 1};
-    if (!error) error = gw_cq_create(c->dev, &cq, &c->cq);
-    struct gw_qp_attr qp = {.send_cq = c->cq, .recv_cq = c->cq, .max_send_wr = 2 * slots, .max_recv_wr = slots,
-                            .flags = GW_QP_ONE_POSTER};
+    struct gw_cq_attr cq = {.cqe = GW_SERVE_MAX_SLOTS * 2, .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP, .qps = 1};
+    if (!error) error = gw_cq_create(c->dev, &cq, &c->send_cq);
+    if (!error) error = gw_cq_create(c->dev, &cq, &c->recv_cq);
+    struct gw_qp_attr qp = {.send_cq = c->send_cq, .recv_cq = c->recv_cq, .max_send_wr = 2 * slots,
+                            .max_recv_wr = slots, .flags = GW_QP_ONE_POSTER};
     if (!error) error = gw_qp_create(c->pd, &qp, &c->qp);
     if (!error) error = gw_mem_alloc(c->exec, GW_MEM_HOST, slots * c->in_stride, &c->in);
     if (!error) error = gw_mem_alloc(c->exec, GW_MEM_HOST, slots * c->out_stride, &c->out);
@@ -155,7 +157,9 @@ int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out)
     c->model = strdup(opts->model);
     c->slot = calloc(GW_SERVE_MAX_SLOTS, sizeof(*c->slot));
     int error = c->model && c->slot ? 0 : -ENOMEM;
-    if (!error) error = gw_http_open(opts->server, opts->timeout_ns ? opts->timeout_ns : DEFAULT_TIMEOUT_NS, &c->http);
+    if (!error)
+        error = gw_http_open(opts->server, opts->timeout_ns ? opts->timeout_ns : DEFAULT_TIMEOUT_NS, opts->give_up,
+                             &c->http);
     if (!error) error = ask_model(c);
     if (!error) error = make_queues(c, slots);
     if (!error) error = open_session(c, slots);
@@ -180,7 +184,8 @@ void gw_client_close(struct gw_client *c)
     gw_qp_destroy(c->qp);
     gw_mr_free(c->in_mr);
     gw_mr_free(c->out_mr);
-    if (c->cq) gw_cq_destroy(c->cq);
+    if (c->send_cq) gw_cq_destroy(c->send_cq);
+    if (c->recv_cq) gw_cq_destroy(c->recv_cq);
     if (c->pd) gw_pd_destroy(c->pd);
     gw_mem_free(&c->in);
     gw_mem_free(&c->out);
@@ -221,6 +226,27 @@ static int broken(const struct gw_client *c, int error)
     return gw_error(-EIO, "connection to the worker: %s", why);
 }
 
+/* The send queue holds twice as many requests as there are slots, and an answer is nearly always preceded by its
+ * request's acknowledgement: so there is nearly always room, and else there is when acknowledgements have come. */
+static int post(struct gw_client *c, uint32_t slot)
+{
+    uint32_t flags = ++c->submitted % c->slots == 0 ? GW_SIGNALED : 0;
+    uint64_t end = gw_deadline(SEND_ROOM_NS);
+    struct ibv_wc wc;
+    for (;;) {
+        while (gw_poll_cq(gw_cq_handle(c->send_cq), 1, &wc) > 0)
+            if (wc.status != IBV_WC_SUCCESS) return broken(c, -EIO);
+        int error = gw_put_imm(gw_qp_handle(c->qp), c->in_mr->addr + slot * c->in_stride, c->in_mr->lkey,
+                               c->request_addr + slot * c->request_stride, c->request_rkey,
+                               (uint32_t)(sizeof(struct gw_serve_request) + c->input.bytes), slot, flags, slot);
+        if (error != -EAGAIN) return error ? broken(c, error) : 0;
+        error = gw_cq_wait(c->send_cq, end, NULL, -1);
+        if (error < 0) return broken(c, error);
+        if (!error && gw_deadline(0) >= end)
+            return gw_error(-ETIMEDOUT, "the worker's NIC has acknowledged none of the last %u requests", 2 * c->slots);
+    }
+}
+
 int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id)
 {
     if (slot >= c->slots) return gw_error(-EINVAL, "slot %u: the session has %u", slot, c->slots);
@@ -232,17 +258,11 @@ int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id)
     q->id = id;
     q->bytes = c->input.bytes;
 
-    /* An answer proves that its request has left, so the send queue cannot fill as long as a completion comes along
-     * every `slots` requests: it holds twice as many. */
-    uint32_t flags = ++c->submitted % c->slots == 0 ? GW_SIGNALED : 0;
     c->slot[slot].id = id;
     c->slot[slot].sent = gw_deadline(0);
-    int error = gw_put_imm(gw_qp_handle(c->qp), c->in_mr->addr + slot * c->in_stride, c->in_mr->lkey,
-                           c->request_addr + slot * c->request_stride, c->request_rkey,
-                           (uint32_t)(sizeof(*q) + c->input.bytes), slot, flags, slot);
-    if (!error) return 0;
-    c->slot[slot].sent = 0;
-    return error == -EAGAIN ? gw_error(-EAGAIN, "the send queue is full: wait for an answer first") : broken(c, error);
+    int error = post(c, slot);
+    if (error) c->slot[slot].sent = 0;
+    return error;
 }
 
 /* Splits the time between submit and answer. Every difference of two stamps of one clock is exact; what lies between
@@ -291,12 +311,12 @@ int gw_client_wait(struct gw_client *c, uint64_t deadline_ns, struct gw_client_r
 {
     struct ibv_wc wc;
     for (;;) {
-        int n = gw_wait_cq(gw_cq_handle(c->cq), 1, &wc, deadline_ns, NULL, -1);
+        int n = gw_wait_cq(gw_cq_handle(c->recv_cq), 1, &wc, deadline_ns, NULL, -1);
         if (n < 0) return broken(c, n);
         if (n == 0 && gw_deadline(0) >= deadline_ns) return gw_error(-ETIMEDOUT, "the worker has not answered in time");
         if (n == 0) continue;
         if (wc.status != IBV_WC_SUCCESS) return broken(c, -EIO);
-        if (wc.opcode & IBV_WC_RECV) return take_answer(c, &wc, reply);
+        return take_answer(c, &wc, reply);
     }
 }
 

@@ -10,8 +10,12 @@
 
 #define MAX_ANSWER (1u << 20) /* a server that sends more is not one of ours */
 
+#define LOOK_MS    100 /* how often give_up is asked */
+
 struct gw_http {
+    CURLM *multi; /* easy calls could not be ended from outside for a second */
     CURL *curl;
+    int (*give_up)(void);
     char *server;
     char *answer;
     size_t answer_bytes;
@@ -38,7 +42,7 @@ static int has_port(const char *server)
     return strchr(bracket ? bracket : server, ':') != NULL;
 }
 
-int gw_http_open(const char *server, uint64_t timeout_ns, struct gw_http **out)
+int gw_http_open(const char *server, uint64_t timeout_ns, int (*give_up)(void), struct gw_http **out)
 {
     struct gw_http *h = calloc(1, sizeof(*h));
     if (!h) return -ENOMEM;
@@ -46,8 +50,10 @@ int gw_http_open(const char *server, uint64_t timeout_ns, struct gw_http **out)
         free(h);
         return -ENOMEM;
     }
+    h->give_up = give_up;
+    h->multi = curl_multi_init();
     h->curl = curl_easy_init();
-    if (!h->curl) {
+    if (!h->curl || !h->multi) {
         gw_http_close(h);
         return -ENOMEM;
     }
@@ -67,6 +73,7 @@ void gw_http_close(struct gw_http *h)
 {
     if (!h) return;
     if (h->curl) curl_easy_cleanup(h->curl);
+    if (h->multi) curl_multi_cleanup(h->multi); /* closes the connection */
     free(h->server);
     free(h->answer);
     free(h);
@@ -80,6 +87,7 @@ static int connection_error(const struct gw_http *h, CURLcode rc)
         return gw_error(-EHOSTUNREACH, "server %s: %s; check the name", h->server, why);
     case CURLE_COULDNT_CONNECT:
         return gw_error(-ECONNREFUSED, "server %s: %s; is `gpuwire serve` running there?", h->server, why);
+    case CURLE_ABORTED_BY_CALLBACK: return gw_error(-EINTR, "interrupted");
     case CURLE_OPERATION_TIMEDOUT: return gw_error(-ETIMEDOUT, "server %s: %s", h->server, why);
     case CURLE_URL_MALFORMAT: return gw_error(-EINVAL, "server %s: not HOST or HOST:PORT", h->server);
     default: return gw_error(-EIO, "server %s: %s", h->server, why);
@@ -91,6 +99,22 @@ static int status_error(const struct gw_http *h, long status, const json_t *answ
     const char *said = json_string_value(json_object_get(answer, "error"));
     int error = status == 404 ? -ENOENT : status == 503 ? -EBUSY : status >= 400 && status < 500 ? -EINVAL : -EREMOTEIO;
     return gw_error(error, "server %s refused with status %ld: %s", h->server, status, said ? said : "no reason given");
+}
+
+/* One transfer, to its end. */
+static CURLcode perform(struct gw_http *h)
+{
+    CURLcode rc = CURLE_ABORTED_BY_CALLBACK;
+    int running = 1, left;
+    if (curl_multi_add_handle(h->multi, h->curl)) return CURLE_OUT_OF_MEMORY;
+    while (running && !(h->give_up && h->give_up())) {
+        if (curl_multi_perform(h->multi, &running)) return CURLE_OUT_OF_MEMORY;
+        if (running) curl_multi_poll(h->multi, NULL, 0, LOOK_MS, NULL);
+    }
+    for (CURLMsg *m; (m = curl_multi_info_read(h->multi, &left));)
+        if (m->msg == CURLMSG_DONE) rc = m->data.result;
+    curl_multi_remove_handle(h->multi, h->curl);
+    return rc;
 }
 
 int gw_http_call(struct gw_http *h, const char *method, const char *path, const json_t *body, json_t **reply)
@@ -111,7 +135,7 @@ int gw_http_call(struct gw_http *h, const char *method, const char *path, const 
     curl_easy_setopt(h->curl, CURLOPT_POSTFIELDS, text);
     curl_easy_setopt(h->curl, CURLOPT_HTTPGET, text ? 0L : 1L);
     if (text) curl_easy_setopt(h->curl, CURLOPT_POST, 1L);
-    CURLcode rc = curl_easy_perform(h->curl);
+    CURLcode rc = perform(h);
     curl_easy_setopt(h->curl, CURLOPT_POSTFIELDS, NULL);
     curl_slist_free_all(headers);
     free(url);

@@ -12,6 +12,7 @@
 
 #include <gpuwire/error.h>
 
+#define SILENT_S 60           /* so long a connection may say nothing that has made nothing here */
 #define MAX_BODY (256u << 10) /* no call of ours comes near; a longer body is refused, not kept */
 
 struct gw_httpd {
@@ -83,9 +84,10 @@ static enum MHD_Result on_call(void *arg, struct MHD_Connection *c, const char *
         body = json_loadb(call->body, call->bytes, JSON_REJECT_DUPLICATES, &where);
         if (!body) return refuse(c, MHD_HTTP_BAD_REQUEST, "the body is not JSON");
     }
-    const void *socket = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-    unsigned status = h->handler.call(h->handler.ctx, method, path, body, socket, &reply);
+    unsigned status = h->handler.call(h->handler.ctx, method, path, body, c, &reply);
     json_decref(body);
+    /* From the first thing it has made on, the connection stands for that and may be silent for as long as it likes. */
+    if (status == MHD_HTTP_CREATED) MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, 0);
     return answer(c, status, reply);
 }
 
@@ -111,14 +113,11 @@ static void watch_peer(int fd)
 static void on_connection(void *arg, struct MHD_Connection *c, void **socket, enum MHD_ConnectionNotificationCode what)
 {
     struct gw_httpd *h = arg;
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        *socket = malloc(1); /* its address is the connection's name */
+    (void)socket;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED)
         watch_peer(MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
-    } else {
-        if (*socket) h->handler.closed(h->handler.ctx, *socket);
-        free(*socket);
-        *socket = NULL;
-    }
+    else
+        h->handler.closed(h->handler.ctx, c);
 }
 
 /* We bind the socket ourselves: libmicrohttpd does not say why it could not. */
@@ -166,7 +165,8 @@ int gw_httpd_start(const char *host, uint16_t port, const struct gw_httpd_handle
     }
     h->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_call, h, MHD_OPTION_LISTEN_SOCKET, fd,
                                  MHD_OPTION_NOTIFY_COMPLETED, on_call_done, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-                                 on_connection, h, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(64 << 10), MHD_OPTION_END);
+                                 on_connection, h, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(64 << 10),
+                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S, MHD_OPTION_END);
     if (!h->daemon) {
         close(fd);
         free(h);

@@ -18,7 +18,6 @@
 #define GW_SERVE_LOOK_CPU_NS 20000000u
 #define GW_SERVE_LOOK_GPU_NS 50000u
 #define GW_SERVE_POLL        8 /* completions taken at once */
-#define GW_SERVE_FULL_NS     1000000000u /* a send queue that stays full for so long belongs to a peer that is gone */
 
 GW_DEV struct gw_serve_request *gw_serve_request_of(const struct gw_serve_args *a, const struct gw_serve_session *s,
                                                     uint32_t slot)
@@ -32,7 +31,19 @@ GW_DEV struct gw_serve_reply *gw_serve_reply_of(const struct gw_serve_args *a, c
     return (struct gw_serve_reply *)(s->out + slot * a->out_stride);
 }
 
-/* ---- sessions that open and close ---- */
+/* ---- sessions that open, close and break ---- */
+
+/* Takes a session's requests out of the queue of arrivals. */
+GW_DEV void gw_serve_forget(const struct gw_serve_args *a, uint32_t i)
+{
+    struct gw_serve_work *w = a->work;
+    uint32_t to = w->head;
+    for (uint32_t at = w->head; at != w->tail; at++) {
+        struct gw_serve_arrival r = a->arrival[at & a->arrival_mask];
+        if (r.session != i) a->arrival[to++ & a->arrival_mask] = r;
+    }
+    w->tail = to;
+}
 
 GW_DEV void gw_serve_act_on(const struct gw_serve_args *a, uint32_t i)
 {
@@ -42,12 +53,13 @@ GW_DEV void gw_serve_act_on(const struct gw_serve_args *a, uint32_t i)
     if (word == s->word) return;
     s->word = word;
     s->open = 0;
+    gw_serve_forget(a, i);
     if ((word & 3) == GW_SESSION_OPEN) {
         s->slots = gw_ld_relaxed_u32(&n->slots);
         s->reply_rkey = gw_ld_relaxed_u32(&n->reply_rkey);
         s->reply_addr = gw_ld_relaxed_u64(&n->reply_addr);
         s->reply_stride = gw_ld_relaxed_u64(&n->reply_stride);
-        s->posted = 0;
+        s->posted = s->acked = 0;
         int error = gw_recv_empty(s->qp, s->slots, i);
         s->open = error == 0;
         n->error = error;
@@ -63,25 +75,33 @@ GW_DEV void gw_serve_look(const struct gw_serve_args *a)
     for (uint32_t i = 0; i < a->sessions; i++) gw_serve_act_on(a, i);
 }
 
-/* ---- arrivals ---- */
-
-/* A failed completion: the host finds out how from gw_qp_fault, and closes the session. */
-GW_DEV void gw_serve_broken(const struct gw_serve_args *a)
+/* Its queue pair has failed: nothing more is done for it. The host finds out how from gw_qp_fault, and closes it. */
+GW_DEV void gw_serve_broken(const struct gw_serve_args *a, uint32_t i)
 {
-    gw_st_relaxed_u32(&a->board->broken, gw_ld_relaxed_u32(&a->board->broken) + 1);
+    a->session[i].open = 0;
+    gw_serve_forget(a, i);
+    /* Release: the host that sees the count sees the queue pair's fault. */
+    gw_st_release_u32(&a->board->broken, gw_ld_relaxed_u32(&a->board->broken) + 1);
 }
 
+/* ---- arrivals ---- */
+
+/* A receive's wr_id is the session; an answer's has, above it, how many answers the session had with this one. */
 GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc *wc, uint64_t now)
 {
-    struct gw_serve_session *s = &a->session[wc->wr_id];
+    uint32_t i = (uint32_t)wc->wr_id;
+    struct gw_serve_session *s = &a->session[i];
+    if (!s->open) return; /* what a session that was closed, or has failed, leaves behind */
     if (wc->status != IBV_WC_SUCCESS) {
-        if (s->open) gw_serve_broken(a);
+        gw_serve_broken(a, i);
         return;
     }
-    if (!(wc->opcode & IBV_WC_RECV)) return; /* an answer has left: its queue space is free again */
-    struct gw_serve_arrival *r = &a->arrival[a->work->tail++ % (a->sessions * a->slots)];
-    r->session = (uint32_t)wc->wr_id;
-    r->generation = s->word;
+    if (!(wc->opcode & IBV_WC_RECV)) { /* answers have left: their queue space is free again */
+        s->acked = (uint32_t)(wc->wr_id >> 32);
+        return;
+    }
+    struct gw_serve_arrival *r = &a->arrival[a->work->tail++ & a->arrival_mask];
+    r->session = i;
     r->slot = gw_wc_imm(wc);
     /* A message that brought no immediate is no request of ours: a length that cannot be right refuses it. */
     r->bytes = wc->wc_flags & IBV_WC_WITH_IMM ? wc->byte_len : 0;
@@ -101,21 +121,24 @@ GW_DEV void gw_serve_drain(const struct gw_serve_args *a)
 
 /* ---- answers ---- */
 
-/* Sends the reply header in the slot, and `bytes` behind it, to the session's client. */
-GW_DEV void gw_serve_post(const struct gw_serve_args *a, struct gw_serve_session *s, uint32_t index, uint32_t slot,
-                          uint64_t bytes)
+/* Is there room in the session's send queue? A peer whose NIC acknowledges nothing must wait for it, and nobody else. */
+GW_DEV int gw_serve_has_room(const struct gw_serve_args *a, const struct gw_serve_session *s)
 {
+    return s->posted - s->acked < a->slots;
+}
+
+/* Sends the reply header in the slot, and `bytes` behind it, to the session's client. */
+GW_DEV void gw_serve_post(const struct gw_serve_args *a, uint32_t i, uint32_t slot, uint64_t bytes)
+{
+    struct gw_serve_session *s = &a->session[i];
     /* Queue space comes back with signalled completions; half a queue apart, one is always under way before it is full. */
-    uint32_t interval = s->slots > 1 ? s->slots / 2 : 1;
+    uint32_t interval = a->slots > 1 ? a->slots / 2 : 1;
     uint32_t flags = ++s->posted % interval == 0 ? GW_SIGNALED : 0;
     uint64_t start = gw_clock_ns();
-    int error;
-    while ((error = gw_put_imm(s->qp, s->out_addr + slot * a->out_stride, s->out_lkey,
-                               s->reply_addr + slot * s->reply_stride, s->reply_rkey,
-                               (uint32_t)(sizeof(struct gw_serve_reply) + bytes), slot, flags, index)) == -EAGAIN &&
-           gw_clock_ns() - start < GW_SERVE_FULL_NS)
-        gw_serve_drain(a); /* the only cure for a full queue is its completions */
-    if (error) gw_serve_broken(a);
+    if (gw_put_imm(s->qp, s->out_addr + slot * a->out_stride, s->out_lkey, s->reply_addr + slot * s->reply_stride,
+                   s->reply_rkey, (uint32_t)(sizeof(struct gw_serve_reply) + bytes), slot, flags,
+                   (uint64_t)s->posted << 32 | i))
+        gw_serve_broken(a, i);
     a->work->last_post_ns = gw_clock_ns() - start;
 }
 
@@ -133,7 +156,7 @@ GW_DEV void gw_serve_refuse(const struct gw_serve_args *a, const struct gw_serve
     reply->arrived = r->when;
     reply->started = reply->done = reply->posted = gw_clock_ns();
     reply->last_post_ns = a->work->last_post_ns;
-    gw_serve_post(a, s, r->session, r->slot, 0);
+    gw_serve_post(a, r->session, r->slot, 0);
 }
 
 /* Is it a request, in the slot that its immediate names? Each field is read once: the client can still write there. */
@@ -147,24 +170,30 @@ GW_DEV int gw_serve_acceptable(const struct gw_serve_args *a, const struct gw_se
            gw_ld_relaxed_u16(&q->slot) == r->slot && gw_ld_relaxed_u64(&q->bytes) == a->in_bytes;
 }
 
-/* Takes arrivals until one is a request to serve: 1, and it is in *work; 0: there is none. */
+/* Looks through the arrivals for a request to serve: 1, and it is in *work; 0: there is none. */
 GW_DEV int gw_serve_next(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
-    while (w->head != w->tail) {
-        const struct gw_serve_arrival *r = &a->arrival[w->head++ % (a->sessions * a->slots)];
-        struct gw_serve_session *s = &a->session[r->session];
-        if (!s->open || s->word != r->generation) continue;
-        if (gw_recv_empty(s->qp, 1, r->session)) gw_serve_broken(a); /* for the slot's next request */
-        if (!gw_serve_acceptable(a, r, &w->id)) {
-            gw_serve_refuse(a, r);
+    for (uint32_t left = w->tail - w->head; left && w->head != w->tail; left--) {
+        struct gw_serve_arrival r = a->arrival[w->head++ & a->arrival_mask];
+        struct gw_serve_session *s = &a->session[r.session];
+        if (!gw_serve_has_room(a, s)) {
+            a->arrival[w->tail++ & a->arrival_mask] = r;
             continue;
         }
-        w->session = r->session;
-        w->slot = r->slot;
-        w->arrived = r->when;
-        a->io->in[0] = gw_serve_request_of(a, s, r->slot) + 1;
-        a->io->out[0] = gw_serve_reply_of(a, s, r->slot) + 1;
+        if (gw_recv_empty(s->qp, 1, r.session)) { /* for the slot's next request */
+            gw_serve_broken(a, r.session);
+            continue;
+        }
+        if (!gw_serve_acceptable(a, &r, &w->id)) {
+            gw_serve_refuse(a, &r);
+            continue;
+        }
+        w->session = r.session;
+        w->slot = r.slot;
+        w->arrived = r.when;
+        a->io->in[0] = gw_serve_request_of(a, s, r.slot) + 1;
+        a->io->out[0] = gw_serve_reply_of(a, s, r.slot) + 1;
         return 1;
     }
     return 0;
@@ -186,7 +215,7 @@ GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
         int n = gw_wait_cq(a->cq, GW_SERVE_POLL, wc, gw_clock_ns() + look, &a->ctl->shared->stop, a->ctl->wake_fd);
         uint64_t now = gw_clock_ns();
         for (int i = 0; i < n; i++) gw_serve_arrived(a, &wc[i], now);
-        if (n <= 0) gw_serve_look(a);
+        gw_serve_look(a); /* also when there was something: a peer that floods us must not keep the host waiting */
     }
     w->valid = 1;
     w->started = gw_clock_ns();
@@ -209,7 +238,8 @@ GW_KERNEL(gw_serve_send, struct gw_serve_args, a)
     reply->done = w->done;
     reply->posted = gw_clock_ns();
     reply->last_post_ns = a->work->last_post_ns;
-    gw_serve_post(a, s, w->session, w->slot, reply->bytes);
+    gw_serve_post(a, w->session, w->slot, reply->bytes);
+    if (w->failed) gw_st_relaxed_u64(&a->board->failed, ++w->failures);
     gw_st_relaxed_u64(&a->board->answered, ++w->answered);
 }
 

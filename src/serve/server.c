@@ -114,6 +114,7 @@ void gw_server_stop(struct gw_server *s, uint64_t *stop_ns)
     uint64_t longest = 0;
     if (!s) return;
     gw_httpd_stop(s->httpd); /* first: it closes the sessions while the loops still answer */
+    for (size_t i = 0; i < s->api.workers; i++) gw_worker_stop_soon(s->api.worker[i]); /* all at once */
     for (size_t i = 0; i < s->api.workers; i++) {
         uint64_t ns = 0;
         gw_worker_stop(s->api.worker[i], &ns);

@@ -8,8 +8,10 @@
 #include "src/serve/wire.h"
 
 #define SLOT_ALIGN 256u
-#define TAKE_UP_NS 1000000000u /* the loop looks for changes many times a second, also while a model runs */
+#define TAKE_UP_NS 5000000000u /* the loop looks for changes between requests: what the slowest model may take */
 #define RESET_NS   100000000u
+#define CLOSING_NS 500000000u
+#define NAP_NS     50000
 
 enum life { FREE, OPEN, CLOSING };
 
@@ -21,6 +23,12 @@ struct session {
     uint32_t generation;
 };
 
+/* What the kernel has reported, as far as the host has acted on it. */
+struct heard {
+    uint32_t broken;
+    uint64_t failed;
+};
+
 struct kernel_memory {
     struct gw_plan_io io;
     struct gw_serve_work work;
@@ -29,14 +37,23 @@ struct kernel_memory {
 struct gw_session_pool {
     struct gw_session_pool_opts opts;
     uint64_t in_stride, out_stride;
+    uint32_t arrivals; /* places in their ring */
     struct gw_cq *cq;
     struct gw_mem in, out;   /* slots of all sessions */
     struct gw_mem notices;   /* gw_serve_board, then a gw_serve_notice per session */
     struct gw_mem kernel;    /* struct kernel_memory, then a gw_serve_session per session, then the arrivals */
     struct session *session;
+    struct heard heard;
 };
 
 static uint64_t align_up(uint64_t v) { return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN; }
+
+static uint32_t power_of_two(uint32_t at_least)
+{
+    uint32_t n = 1;
+    while (n < at_least) n *= 2;
+    return n;
+}
 
 static struct gw_serve_board *board(const struct gw_session_pool *p) { return p->notices.host; }
 static struct gw_serve_notice *notice(const struct gw_session_pool *p, uint32_t i)
@@ -59,7 +76,7 @@ static int make_memory(struct gw_session_pool *p)
     if (!error)
         error = gw_mem_alloc(o->exec, GW_MEM_DEVICE,
                              sizeof(struct kernel_memory) + o->sessions * sizeof(struct gw_serve_session) +
-                                 all * sizeof(struct gw_serve_arrival),
+                                 p->arrivals * sizeof(struct gw_serve_arrival),
                              &p->kernel);
     if (error) return error;
     /* A loop that is stopped before its first request runs the model once more: on slot 0, whatever is in it. */
@@ -104,12 +121,12 @@ int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_se
     p->opts = *opts;
     p->in_stride = align_up(sizeof(struct gw_serve_request) + opts->in_bytes);
     p->out_stride = align_up(sizeof(struct gw_serve_reply) + opts->out_bytes);
+    p->arrivals = power_of_two(opts->sessions * opts->slots);
     p->session = calloc(opts->sessions, sizeof(*p->session));
     int error = p->session ? make_memory(p) : -ENOMEM;
     if (!error) {
-        uint32_t per_session = 1; /* a queue takes a power of two of the CQ's entries */
-        while (per_session < opts->slots) per_session *= 2;
-        struct gw_cq_attr attr = {.cqe = opts->sessions * per_session * 2,
+        /* Each session has two queues, and a queue takes a power of two of the CQ's entries. */
+        struct gw_cq_attr attr = {.cqe = opts->sessions * power_of_two(opts->slots) * 2,
                                   .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP,
                                   .qps = opts->sessions};
         if (gw_exec_kind(opts->exec) == GW_EXEC_GPU) attr.flags = GW_CQ_ONE_POLLER;
@@ -158,6 +175,7 @@ void gw_session_pool_args(struct gw_session_pool *p, struct gw_serve_args *args)
     args->out_stride = p->out_stride;
     args->sessions = p->opts.sessions;
     args->slots = p->opts.slots;
+    args->arrival_mask = p->arrivals - 1;
 }
 
 /* ---- opening and closing ---- */
@@ -179,7 +197,7 @@ static int taken_up(const struct gw_session_pool *p, uint32_t i)
 
 static int wait_taken_up(const struct gw_session_pool *p, uint32_t i)
 {
-    struct timespec nap = {.tv_nsec = 50000};
+    struct timespec nap = {.tv_nsec = NAP_NS};
     for (uint64_t end = gw_deadline(TAKE_UP_NS); !taken_up(p, i);) {
         if (gw_deadline(0) > end) return gw_error(-ETIMEDOUT, "session: the serving loop does not answer");
         nanosleep(&nap, NULL);
@@ -199,16 +217,29 @@ static int check_wish(const struct gw_session_pool *p, const struct gw_session_w
     return 0;
 }
 
+/* A free one, or -1. When some are about to be free, because their clients have just gone, it waits for them. */
+static int64_t find_free(struct gw_session_pool *p)
+{
+    struct timespec nap = {.tv_nsec = NAP_NS};
+    uint64_t end = gw_deadline(CLOSING_NS);
+    for (;;) {
+        uint32_t closing = gw_session_pool_tend(p);
+        for (uint32_t i = 0; i < p->opts.sessions; i++)
+            if (p->session[i].life == FREE) return i;
+        if (!closing || gw_deadline(0) > end) return -1;
+        nanosleep(&nap, NULL);
+    }
+}
+
 int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wish, struct gw_session_grant *grant)
 {
-    uint32_t i = 0;
     int error = check_wish(p, wish);
     if (error) return error;
-    gw_session_pool_tend(p);
-    while (i < p->opts.sessions && p->session[i].life != FREE) i++;
-    if (i == p->opts.sessions)
+    int64_t found = find_free(p);
+    if (found < 0)
         return gw_error(-EBUSY, "all %u sessions are taken; start the worker with more --sessions", p->opts.sessions);
 
+    uint32_t i = (uint32_t)found;
     struct session *s = &p->session[i];
     struct gw_serve_notice *n = notice(p, i);
     n->slots = wish->slots && wish->slots < p->opts.slots ? wish->slots : p->opts.slots;
@@ -260,6 +291,22 @@ uint32_t gw_session_pool_open_count(const struct gw_session_pool *p)
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->opts.sessions; i++) n += p->session[i].life == OPEN;
     return n;
+}
+
+int gw_session_pool_broken(struct gw_session_pool *p)
+{
+    /* Acquire: the faults of those that are counted are seen. */
+    uint32_t broken = gw_ld_acquire_u32(&board(p)->broken);
+    int news = broken != p->heard.broken;
+    p->heard.broken = broken;
+    return news;
+}
+
+uint64_t gw_session_pool_failures(struct gw_session_pool *p)
+{
+    uint64_t failed = gw_ld_relaxed_u64(&board(p)->failed), news = failed - p->heard.failed;
+    p->heard.failed = failed;
+    return news;
 }
 
 int gw_session_failed(struct gw_session_pool *p, uint32_t i, struct gw_fault *fault)

@@ -40,7 +40,7 @@ int gw_session_pool_destroy(struct gw_session_pool *pool);
 void gw_session_pool_args(struct gw_session_pool *pool, struct gw_serve_args *args);
 
 /* Opens a session while the loop runs. -EBUSY: none is free. -EINVAL: the wish makes no sense. -ETIMEDOUT: the loop did not
- * take it up within a second. One thread at a time calls this and the next two. */
+ * take it up within 5 s. One thread at a time calls this and all below. */
 int gw_session_open(struct gw_session_pool *pool, const struct gw_session_wish *wish, struct gw_session_grant *grant);
 /* Closes it: cuts the peer off at once; the slots are free again when gw_session_pool_tend has seen the loop let go. */
 void gw_session_close(struct gw_session_pool *pool, uint32_t index);
@@ -48,7 +48,11 @@ void gw_session_close(struct gw_session_pool *pool, uint32_t index);
 uint32_t gw_session_pool_tend(struct gw_session_pool *pool);
 
 uint32_t gw_session_pool_open_count(const struct gw_session_pool *pool);
-/* Bit-wise: 1 when session `index` is open and its queue pair has failed; *fault says how. */
+/* Has the loop met a failed queue pair since the last call? */
+int gw_session_pool_broken(struct gw_session_pool *pool);
+/* How many requests the model could not answer since the last call. */
+uint64_t gw_session_pool_failures(struct gw_session_pool *pool);
+/* 1 when session `index` is open and its queue pair has failed; *fault says how. */
 int gw_session_failed(struct gw_session_pool *pool, uint32_t index, struct gw_fault *fault);
 uint32_t gw_session_pool_size(const struct gw_session_pool *pool);
 void gw_session_pool_totals(const struct gw_session_pool *pool, uint64_t *answered, uint64_t *refused);

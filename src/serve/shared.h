@@ -36,7 +36,8 @@ struct gw_serve_board {
     uint32_t changes; /* host: bumped after any notice was written */
     uint32_t broken;  /* kernel: bumped when a session's queue pair failed; the host then asks gw_qp_fault */
     uint64_t answered, refused; /* kernel: totals since the loop started */
-    uint32_t reserved[10];
+    uint64_t failed;            /* kernel: answered with GW_SERVE_FAILED */
+    uint32_t reserved[8];
 };
 
 /* The kernel's own record of a session. The host fills the first part before the loop starts. */
@@ -50,14 +51,15 @@ struct gw_serve_session {
     uint32_t word; /* the notice's word that it has acted on */
     uint32_t open, slots, reply_rkey;
     uint32_t posted; /* answers since it was opened: every so many are signalled */
+    uint32_t acked;  /* how many of them the peer's NIC has acknowledged, as far as completions have told */
     uint64_t reply_addr, reply_stride;
 };
 
 /* A request that a completion has announced and that waits for the model. */
 struct gw_serve_arrival {
-    uint32_t session, generation; /* of the session's word: one that was closed meanwhile is dropped */
-    uint32_t slot, bytes;
     uint64_t when;
+    uint32_t session, slot, bytes;
+    uint32_t reserved;
 };
 
 /* The request that the loop's stages work on. */
@@ -68,7 +70,7 @@ struct gw_serve_work {
     uint64_t id, arrived, started, done;
     uint32_t changes;         /* gw_serve_board.changes as last acted on */
     uint32_t head, tail;      /* of the arrivals: counts, modulo the ring's size */
-    uint64_t answered, refused;
+    uint64_t answered, refused, failures;
     uint64_t last_post_ns;    /* what posting the last answer took */
 };
 
@@ -80,11 +82,12 @@ struct gw_serve_args {
     struct gw_serve_notice *notice; /* host memory, one per session */
     struct gw_serve_session *session;
     struct gw_serve_work *work;
-    struct gw_serve_arrival *arrival; /* a ring of sessions * slots: no more receives are ever posted */
+    struct gw_serve_arrival *arrival; /* a ring that holds sessions * slots: no more receives are ever posted */
     struct gw_plan_io *io;
     uint64_t in_bytes, out_bytes, in_stride, out_stride;
     uint32_t sessions;
-    uint32_t slots; /* each session has at most */
+    uint32_t slots;        /* each session has at most; its send queue holds so many answers */
+    uint32_t arrival_mask; /* the ring's size, a power of two, less 1 */
 };
 
 #endif

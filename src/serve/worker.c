@@ -20,14 +20,18 @@ struct gw_worker {
     struct gw_session_pool *pool;
     struct gw_loop *loop;
     struct gw_serve_args args;
+    int run_error; /* what the last failed run of the model ended with; atomic */
 };
 
 /* The model's stage on CPU threads. */
 static int run_model(void *ctx)
 {
     struct gw_worker *w = ctx;
-    if (w->args.work->valid) w->args.work->failed = gw_plan_run(w->plan, w->args.io->in, w->args.io->out);
-    return 0;
+    if (!w->args.work->valid) return 0;
+    int error = gw_plan_run(w->plan, w->args.io->in, w->args.io->out);
+    if (error) __atomic_store_n(&w->run_error, error, __ATOMIC_RELAXED); /* it stands alone */
+    w->args.work->failed = error;
+    return 0; /* that request's client is told; the loop goes on */
 }
 
 /* The model's stage on a GPU: its kernels find the slot's addresses in *io, which the first stage writes. */
@@ -107,6 +111,10 @@ int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_wo
 }
 
 int gw_worker_start(struct gw_worker *w) { return gw_loop_start(w->loop); }
+
+int gw_worker_run_error(const struct gw_worker *w) { return __atomic_load_n(&w->run_error, __ATOMIC_RELAXED); }
+
+void gw_worker_stop_soon(struct gw_worker *w) { gw_loop_stop(w->loop); }
 
 int gw_worker_stop(struct gw_worker *w, uint64_t *stop_ns)
 {

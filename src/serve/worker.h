@@ -21,6 +21,8 @@ struct gw_worker_opts {
 int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_worker_opts *opts, struct gw_worker **out);
 /* Starts answering. Nothing may be created on a GPU afterwards, so all workers are created before the first starts. */
 int gw_worker_start(struct gw_worker *w);
+/* Asks it to stop and returns at once; gw_worker_stop follows. */
+void gw_worker_stop_soon(struct gw_worker *w);
 /* Stops and waits, a second at most; *stop_ns is what it took. */
 int gw_worker_stop(struct gw_worker *w, uint64_t *stop_ns);
 int gw_worker_destroy(struct gw_worker *w);
@@ -29,6 +31,8 @@ const char *gw_worker_name(const struct gw_worker *w);
 unsigned gw_worker_version(const struct gw_worker *w);
 const struct gw_model *gw_worker_model(const struct gw_worker *w);
 struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w);
+/* What the last run of the model that failed ended with, on the CPU executor; 0: none has. Any thread. */
+int gw_worker_run_error(const struct gw_worker *w);
 /* Readable when the loop has ended by itself, which only an error does. */
 int gw_worker_fd(const struct gw_worker *w);
 

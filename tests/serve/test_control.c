@@ -117,7 +117,7 @@ static void client_and_server_talk_json(void **state)
     assert_int_equal(gw_httpd_start("127.0.0.1", gw_httpd_port(server), &handler, &second), -EADDRINUSE);
     assert_int_equal(gw_httpd_start("localhost!", 0, &handler, &second), -EINVAL);
 
-    assert_int_equal(gw_http_open(where, 5000000000u, &client), 0);
+    assert_int_equal(gw_http_open(where, 5000000000u, NULL, &client), 0);
     assert_int_equal(gw_http_call(client, "POST", "echo", body, &reply), 0);
     assert_string_equal(json_string_value(json_object_get(reply, "method")), "POST");
     assert_int_equal(json_integer_value(json_object_get(json_object_get(reply, "body"), "n")), 7);
@@ -138,7 +138,7 @@ static void client_and_server_talk_json(void **state)
     assert_int_equal(seen.calls, 5);
 
     gw_httpd_stop(server);
-    assert_int_equal(gw_http_open(where, 5000000000u, &client), 0);
+    assert_int_equal(gw_http_open(where, 5000000000u, NULL, &client), 0);
     assert_int_equal(gw_http_call(client, "GET", "echo", NULL, &reply), -ECONNREFUSED);
     gw_http_close(client);
     json_decref(body);
