@@ -127,6 +127,14 @@ static bool preloaded(void)
     return preload && strstr(preload, SOFTNIC) && dlsym(RTLD_DEFAULT, "softnic_install");
 }
 
+/* Why there is nothing to open. The software NIC tells its own reasons, such as wrong settings, on standard error. */
+static int nothing(const char *name, int err)
+{
+    if (attached == SOFT && !name) return gw_error(-ENODEV, "the software NIC did not start (GPUWIRE_NIC holds its settings)");
+    return gw_error(err, "there is no RDMA device%s%s on this machine; `gpuwire info` lists what there is",
+                    name ? " called " : "", name ? name : "");
+}
+
 /* Opens the named device, or the first mlx5 one. */
 static int open_named(const char *name, struct ibv_context **out)
 {
@@ -134,7 +142,7 @@ static int open_named(const char *name, struct ibv_context **out)
     struct ibv_device **list = ibv_get_device_list(&n);
 
     *out = NULL;
-    if (!list) return gw_error_errno(-errno, "cannot list RDMA devices");
+    if (!list) return nothing(name, -ENOENT);
     for (int i = 0; i < n && !*out; i++) {
         if (name && strcmp(ibv_get_device_name(list[i]), name)) continue;
         if (!mlx5dv_is_supported(list[i])) {
@@ -142,48 +150,54 @@ static int open_named(const char *name, struct ibv_context **out)
             continue;
         }
         *out = ibv_open_device(list[i]);
-        if (!*out) err = gw_error_errno(-errno, "cannot open %s", ibv_get_device_name(list[i]));
+        if (*out) break;
+        err = attached == SOFT ? nothing(NULL, -ENODEV) : gw_error_errno(-errno, "cannot open %s", ibv_get_device_name(list[i]));
     }
     ibv_free_device_list(list);
     if (*out) return 0;
-    if (err == -ENOENT) return gw_error(err, "there is no RDMA device %s%s; `gpuwire info` lists what there is",
-                                        name ? "called " : "", name ? name : "");
+    return err == -ENOENT ? nothing(name, err) : err;
+}
+
+/* why: what there was to say against a real device; empty when none was looked for. */
+static int open_soft(const char *why, struct ibv_context **ctx)
+{
+    int err = attached == SOFT ? 0 : attach_softnic();
+    char reason[400];
+
+    if (!err) {
+        attached = SOFT;
+        return open_named(NULL, ctx);
+    }
+    snprintf(reason, sizeof(reason), "%s", gw_last_error());
+    return *why ? gw_error(err, "no network device works: %s, and %s", why, reason) : err;
+}
+
+static int open_real(const char *name, struct ibv_context **ctx)
+{
+    int err = open_named(name, ctx);
+
+    if (!err && attached == NOTHING_YET) attached = REAL;
     return err;
 }
 
 static int choose_locked(const char *name, struct ibv_context **ctx, bool *soft)
 {
-    char found[64], why[160] = "";
-    bool want_soft;
-    int err;
+    char found[64], why[256] = "";
 
     if (preloaded()) attached = SOFT;
     if (!name || !*name) name = getenv("GPUWIRE_DEVICE");
     if (name && !*name) name = NULL;
-    want_soft = name && !strcmp(name, "softnic");
-    if (!name && attached == NOTHING_YET) {
-        if (real_device(found, sizeof(found), why, sizeof(why)))
-            name = found;
-        else
-            want_soft = true;
-    }
-    if (want_soft && attached == REAL)
+    *soft = attached == SOFT || (name && !strcmp(name, "softnic"));
+    if (*soft && attached == REAL)
         return gw_error(-EBUSY, "this process uses a real RDMA device already: the software NIC needs a process of its own");
-    if (name && !want_soft && attached == SOFT) want_soft = strcmp(name, "mlx5_0") != 0 ? false : true;
-    if (want_soft || attached == SOFT) {
-        if (attached != SOFT && (err = attach_softnic())) {
-            char reason[400];
-
-            snprintf(reason, sizeof(reason), "%s", gw_last_error());
-            return *why ? gw_error(err, "no network device works: %s, and %s", why, reason) : err;
-        }
-        attached = SOFT;
-        *soft = true;
-        return open_named(want_soft || !name ? NULL : name, ctx);
+    if (*soft) return !name || !strcmp(name, "softnic") ? open_soft("", ctx) : open_named(name, ctx);
+    if (name || attached == REAL) return open_real(name, ctx);
+    if (real_device(found, sizeof(found), why, sizeof(why))) {
+        if (!open_real(found, ctx)) return 0;
+        snprintf(why, sizeof(why), "%s", gw_last_error()); /* no permission, say: the software NIC needs none */
     }
-    attached = REAL;
-    *soft = false;
-    return open_named(name, ctx);
+    *soft = true;
+    return open_soft(why, ctx);
 }
 
 int gw_choose(const char *name, struct ibv_context **ctx, bool *soft)
