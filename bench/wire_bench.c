@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the software NIC's UDP wire carries between two processes of this host: frames per second, one way,
- * with the receiver granting 256 frames at a time, and the round trip of one small frame. Medians of 7 runs
+ * with the receiver granting 64 frames at a time, and the round trip of one small frame. Medians of 7 runs
  * of 0.3 s. usage: wire_bench [ADDRESS]     (default 127.0.0.1)
  */
 #include <errno.h>
@@ -17,7 +17,7 @@
 
 #include "softnic/wire/udp.h"
 
-enum { RUNS = 7, RUN_MS = 300, GRANT = 256, HEAD = 16, WAIT_MS = 1000 };
+enum { RUNS = 7, RUN_MS = 300, GRANT = 64, HEAD = 16, WAIT_MS = 1000 };
 
 /* What a frame asks for, in its byte 8. */
 enum { COUNT, COUNT_AND_GRANT, ECHO };

@@ -223,7 +223,11 @@ uint64_t sn_process_nic_drive(struct sn_nic *nic)
     thread = thread_now();
     if (thread) sn_thread_driven(thread);
     clock_gettime(CLOCK_MONOTONIC, &ts);
-    return sn_nic_progress(nic, (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec);
+    uint64_t now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    uint64_t next = sn_nic_progress(nic, now);
+    /* More to do than one call does, and this caller may not come again. */
+    if (next != SN_CONTENDED && next <= now && thread) sn_thread_work_left(thread);
+    return next;
 }
 
 void sn_process_nic_kick(void)

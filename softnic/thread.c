@@ -321,6 +321,15 @@ void sn_thread_driven(struct sn_thread *t)
     __atomic_store_n(&t->drives, __atomic_load_n(&t->drives, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
 }
 
+void sn_thread_work_left(struct sn_thread *t)
+{
+    /* If it falls asleep just after this look, it is for a limited time: queue pairs exist, else there were
+     * no work. */
+    int sleep = __atomic_load_n(&t->sleep, __ATOMIC_SEQ_CST);
+
+    if (sleep == WATCHING || sleep == UNLIMITED) wake(t);
+}
+
 void sn_thread_kick(struct sn_thread *t)
 {
     int sleep;

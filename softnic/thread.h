@@ -38,6 +38,10 @@ int sn_thread_stop(struct sn_thread *thread, int wait_ms);
 /* An application thread drives the NIC now. Called often: two relaxed accesses. */
 void sn_thread_driven(struct sn_thread *thread);
 
+/* An application thread drove the NIC and left work. Ends a sleep, unless that thread polls and so comes
+ * again. */
+void sn_thread_work_left(struct sn_thread *thread);
+
 /* See sn_process_nic_kick. */
 void sn_thread_kick(struct sn_thread *thread);
 

@@ -6,6 +6,10 @@
  * queue pair's number names; any other goes to port 4791, as on the wire. Each counts as sent to port 4791
  * for the ICRC, from the port of the sender's slot. See slot.h for who receives what.
  *
+ * Frames of one length to one process at the own address leave as one message that the kernel need not take
+ * apart: many times faster than one by one. Nothing of the kind leaves the host, because the ICRC covers the
+ * IPv4 IDs.
+ *
  * A frame that came to port 4791 and is another process's is passed on to it, once, in a wrapper that names
  * where it came from; wrappers are accepted only from slot ports of the own address, so no other host can
  * pretend one.
@@ -65,5 +69,8 @@ int sn_udp_send(struct sn_udp *udp, const struct sn_frame *tx, int n);
  * what is another process's. Returns how many; *more says that there may be more waiting, also when it
  * returns 0. */
 int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more);
+
+/* Are there frames that were received from the system and not given out yet? */
+bool sn_udp_holds_frames(const struct sn_udp *udp);
 
 #endif

@@ -62,10 +62,9 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
         set_next(wire);
     }
     *more = false;
-    if (nothing_waits) {
-        nothing_waits = false;
-        return 0;
-    }
+    bool skip = nothing_waits && !sn_udp_holds_frames(wire->udp);
+    nothing_waits = false;
+    if (skip) return 0;
     return sn_udp_recv(wire->udp, frames, max, more);
 }
 

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* udp_state.h: what udp.c, udp_send.c and udp_recv.c share. */
+#ifndef SN_WIRE_UDP_STATE_H
+#define SN_WIRE_UDP_STATE_H
+
+#include <sys/socket.h>
+
+#include "softnic/wire/udp.h"
+
+enum {
+    SN_UDP_SEGMENTS = 64,    /* frames that one message may hold, both ways: the kernel's limit */
+    SN_UDP_DATAGRAM = 65507, /* bytes of them */
+    SN_UDP_MESSAGES = 32,    /* messages received by one system call */
+    /* Of a receive buffer. Not a power of two: the buffers' beginnings would compete for the same cache
+       lines. */
+    SN_UDP_ROOM = 65536 + 320,
+};
+
+/* Messages to be sent with one system call. */
+struct sn_udp_out {
+    int messages, iovs;
+    struct mmsghdr msg[SN_UDP_BATCH];
+    struct iovec iov[2 * SN_UDP_BATCH];
+    struct sockaddr_in6 name[SN_UDP_BATCH];
+    uint16_t frames[SN_UDP_BATCH]; /* in each message */
+    _Alignas(struct cmsghdr) uint8_t control[SN_UDP_BATCH][CMSG_SPACE(sizeof(uint16_t))];
+};
+
+/* Messages received, and how far they have been taken apart into frames. */
+struct sn_udp_in {
+    int messages, next, fd;
+    uint32_t offset; /* in message `next` */
+    struct mmsghdr msg[SN_UDP_MESSAGES];
+    struct iovec iov[SN_UDP_MESSAGES];
+    struct sockaddr_in6 name[SN_UDP_MESSAGES];
+    _Alignas(struct cmsghdr) uint8_t control[SN_UDP_MESSAGES][2 * CMSG_SPACE(sizeof(int))];
+    uint8_t data[SN_UDP_MESSAGES][SN_UDP_ROOM];
+};
+
+struct sn_udp {
+    struct sn_addr addr;
+    struct sn_slot slot;
+    char note[256];
+    bool segment;      /* many frames to a process at this address go in one message */
+    bool shared_first; /* which socket's turn it is */
+    struct sn_udp_stats stats;
+    struct sn_udp_out out;
+    struct sn_udp_in in;
+    uint8_t wrapper[SN_UDP_BATCH][SN_UDP_WRAPPER];
+};
+
+/* Statistics are read by other threads while the engine counts; each number is single, they are no snapshot.
+ */
+static inline void sn_udp_count(uint64_t *counter, uint64_t n)
+{
+    __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
+
+/* The slot that the frame's queue pair number names; -1: numbers 0 and 1, every process's management queue
+ * pairs. */
+static inline int sn_udp_slot_of(const uint8_t *frame)
+{
+    return !frame[5] && !frame[6] && frame[7] < 2 ? -1 : frame[5];
+}
+
+/* A new message in out. Returns its index. The caller adds what it holds, with sn_udp_out_add. */
+int sn_udp_out_new(struct sn_udp_out *out, const struct sn_addr *to, uint16_t port);
+void sn_udp_out_add(struct sn_udp_out *out, int message, const void *data, size_t len);
+
+/*
+ * Sends the messages. Returns how many of them were taken; *lost frames of those the system refused. Ends
+ * early when the system's buffer is full (*full), or when it turns out that it does not take many frames at
+ * once.
+ */
+int sn_udp_out_send(struct sn_udp *udp, uint64_t *lost, bool *full);
+
+/* Errors of earlier frames that hosts and ports reported are queued at the socket and fail the next call
+ * once. */
+void sn_udp_drain_errors(struct sn_udp *udp, int fd);
+
+#endif
