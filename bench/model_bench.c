@@ -4,8 +4,8 @@
  *
  *     model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--runs N]
  *
- * CPU: a call of gw_plan_run. GPU: the kernels alone, in batches of 20 on one stream, divided; and one call of gw_plan_run,
- * which copies in and out and waits.
+ * CPU: a call of gw_plan_run. GPU: the kernels alone, in batches of 20 on one stream, divided; and one call
+ * of gw_plan_run, which copies in and out and waits.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -79,14 +79,12 @@ static int make_plan(struct bench *b)
         return 1;
     }
     if (!strcmp(b->which, "gpu")) {
-        if (gw_exec_create("gpu", NULL, &b->exec))
-            return fail("--exec gpu", gw_last_error());
+        if (gw_exec_create("gpu", NULL, &b->exec)) return fail("--exec gpu", gw_last_error());
         o.place = GW_PLACE_GPU;
         o.flags = GW_PLAN_GPU_IO;
         o.exec = b->exec;
     }
-    if (gw_plan_create(b->model, &o, &b->plan, err, sizeof(err)))
-        return fail(b->path, err);
+    if (gw_plan_create(b->model, &o, &b->plan, err, sizeof(err))) return fail(b->path, err);
     return 0;
 }
 
@@ -98,7 +96,8 @@ static int make_tensors(struct bench *b)
             size_t bytes = (k ? gw_model_output(b->model, i) : gw_model_input(b->model, i))->bytes;
             void **to = k ? &b->out[i] : &b->in[i];
             *to = aligned_alloc(64, (bytes + 63) / 64 * 64);
-            if (!*to || (b->exec && gw_mem_alloc(b->exec, GW_MEM_DEVICE, bytes, &b->mem[k * GW_MODEL_MAX_IO + i])))
+            if (!*to ||
+                (b->exec && gw_mem_alloc(b->exec, GW_MEM_DEVICE, bytes, &b->mem[k * GW_MODEL_MAX_IO + i])))
                 return fail(b->path, "out of memory");
             for (size_t e = 0; e < bytes / 4; e++) ((float *)*to)[e] = (float)(e % 255) / 255;
             if (b->exec && gw_copy_in(b->exec, b->mem[k * GW_MODEL_MAX_IO + i].dev, *to, bytes))
@@ -123,8 +122,7 @@ static int run_kernels(struct bench *b)
         out[i] = b->mem[GW_MODEL_MAX_IO + i].dev;
     }
     for (int i = 0; i < BATCH; i++)
-        if (gw_plan_enqueue(b->plan, gw_exec_stream(b->exec), in, out))
-            return -EIO;
+        if (gw_plan_enqueue(b->plan, gw_exec_stream(b->exec), in, out)) return -EIO;
     return gw_exec_sync(b->exec, gw_deadline(SYNC_NS));
 }
 
@@ -158,16 +156,14 @@ int main(int argc, char **argv)
         return 2;
     }
     int rc = make_plan(&b);
-    if (!rc)
-        rc = make_tensors(&b);
+    if (!rc) rc = make_tensors(&b);
     if (!rc) {
         gw_plan_stats(b.plan, &s);
-        printf("bench: %s: %u %s, %.1f MB of weights, %.1f MB of arena\n", b.path, s.steps, b.exec ? "kernels" : "steps",
-               (double)s.weight_bytes / 1e6, (double)s.arena_bytes / 1e6);
+        printf("bench: %s: %u %s, %.1f MB of weights, %.1f MB of arena\n", b.path, s.steps,
+               b.exec ? "kernels" : "steps", (double)s.weight_bytes / 1e6, (double)s.arena_bytes / 1e6);
         rc = measure(&b, b.exec ? "gpu, with copies" : "cpu", run, 1);
     }
-    if (!rc && b.exec)
-        rc = measure(&b, "gpu, kernels", run_kernels, BATCH);
+    if (!rc && b.exec) rc = measure(&b, "gpu, kernels", run_kernels, BATCH);
     for (int i = 0; i < GW_MODEL_MAX_IO; i++) {
         free(b.in[i]);
         free(b.out[i]);
@@ -176,7 +172,6 @@ int main(int argc, char **argv)
     }
     gw_plan_free(b.plan);
     gw_model_close(b.model);
-    if (b.exec)
-        gw_exec_destroy(b.exec);
+    if (b.exec) gw_exec_destroy(b.exec);
     return rc;
 }

@@ -2,15 +2,16 @@
 /*
  * Models: a file becomes a model, a model becomes a plan for one place (the CPU or a GPU), a plan is run.
  *
- * Everything that can fail for lack of memory, or because of what the file says, fails while opening or planning.
- * A plan owns all it needs (weights, one arena for every intermediate result); running it allocates nothing here.
+ * Everything that can fail for lack of memory, or because of what the file says, fails while opening or
+ * planning. A plan owns all it needs (weights, one arena for every intermediate result); running it allocates
+ * nothing here.
  *
  * A model comes from a back-end, a table of functions at the end of this header. The server knows only the
  * gw_model_ and gw_plan_ calls, so that another importer is one more table.
  *
- * Host only. Functions return 0 or a negative errno value and, where they take `err`, one line without a newline
- * that says what failed, on what, and what to do about it. `err` may be NULL; GW_MODEL_ERR bytes always suffice.
- * A model may be used by several threads at once; a plan by one at a time.
+ * Host only. Functions return 0 or a negative errno value and, where they take `err`, one line without a
+ * newline that says what failed, on what, and what to do about it. `err` may be NULL; GW_MODEL_ERR bytes
+ * always suffice. A model may be used by several threads at once; a plan by one at a time.
  */
 #ifndef GPUWIRE_MODEL_H
 #define GPUWIRE_MODEL_H
@@ -51,19 +52,20 @@ struct gw_tensor_info {
 struct gw_exec;
 
 struct gw_plan_options {
-    uint32_t place;       /* enum gw_place */
-    uint32_t threads;     /* CPU: threads that one run uses, the caller among them; 0 means 1. More than one are
-                             OpenMP's, one team per thread that runs plans; they spin for a moment after a run. */
-    uint32_t device;      /* GPU, when exec is NULL: CUDA's number of it */
-    struct gw_exec *exec; /* GPU: where the plan's memory and kernels lie; NULL makes one for the plan. It outlives the
-                             plan. A CPU executor with 128 lanes or more runs the same kernels, slowly: for tests. */
-    uint32_t flags;       /* GW_PLAN_ */
+    uint32_t place;   /* enum gw_place */
+    uint32_t threads; /* CPU: threads that one run uses, the caller among them; 0 means 1. More than one are
+                         OpenMP's, one team per thread that runs plans; they spin for a moment after a run. */
+    uint32_t device;  /* GPU, when exec is NULL: CUDA's number of it */
+    uint32_t flags;   /* GW_PLAN_ */
+    /* GPU: where the plan's memory and kernels lie; it outlives the plan. NULL makes one for the plan. A CPU
+     * executor with 128 lanes or more runs the same kernels, slowly: for tests. */
+    struct gw_exec *exec;
 };
 
 /*
- * GPU: the tensors given to the plan lie in the GPU's own memory. Without it they may lie in host memory, which kernels reach
- * slowly: then those that would be read more than once, or written in small pieces, are copied in one go by kernels of
- * their own, before and after.
+ * GPU: the tensors given to the plan lie in the GPU's own memory. Without it they may lie in host memory,
+ * which kernels reach slowly: then those that would be read more than once, or written in small pieces, are
+ * copied in one go by kernels of their own, before and after.
  */
 #define GW_PLAN_GPU_IO 1u
 
@@ -81,17 +83,18 @@ struct gw_model;
 struct gw_plan;
 
 /*
- * Opens a model file and checks all of it. Dimensions that the file leaves open: the first one of an input (the batch)
- * is taken as 1, others are refused.
- * -ENOENT, -EACCES, -EIO: the file cannot be read. -EFBIG: it is larger than 1 GiB. -EBADMSG: it is no model, or
- * truncated. -ENOTSUP: it is sound and asks for something we lack (the line names the node and the operator).
+ * Opens a model file and checks all of it. Dimensions that the file leaves open: the first one of an input
+ * (the batch) is taken as 1, others are refused.
+ *
+ * Errors: -ENOENT, -EACCES, -EIO (the file cannot be read); -EFBIG (larger than 1 GiB); -EBADMSG (no model,
+ * or truncated); -ENOTSUP (sound, but it asks for something we lack: the line names node and operator);
  * -ENOMEM.
  */
 GW_API int gw_model_open(const char *path, struct gw_model **model, char *err, size_t errlen);
 
 /* The same from memory, which is not kept; `file` names it in messages. */
-GW_API int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model, char *err,
-                               size_t errlen);
+GW_API int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model,
+                               char *err, size_t errlen);
 
 /* Frees a model; its plans must be gone. NULL is allowed. */
 GW_API void gw_model_close(struct gw_model *model);
@@ -106,16 +109,17 @@ GW_API const struct gw_tensor_info *gw_model_output(const struct gw_model *model
 GW_API const char *gw_model_kind(const struct gw_model *model);
 
 /*
- * Makes a plan. With GW_PLACE_GPU it uploads the weights, allocates the arena and runs the model once on zeros, which
- * loads every kernel: so it must be called, and the plan freed, while no resident kernel runs.
- * -ENODEV: no such GPU, or built without CUDA. -ENOTSUP: an operator this place lacks. -E2BIG: intermediate results over
- * 8 GiB. -ENOMEM. -EIO.
+ * Makes a plan. With GW_PLACE_GPU it uploads the weights, allocates the arena and runs the model once on
+ * zeros, which loads every kernel: so it must be called, and the plan freed, while no resident kernel runs.
+ *
+ * Errors: -ENODEV (no such GPU, or built without CUDA); -ENOTSUP (an operator that this place lacks); -E2BIG
+ * (intermediate results over 8 GiB); -EINVAL, -ENOMEM, -EIO.
  */
-GW_API int gw_plan_create(const struct gw_model *model, const struct gw_plan_options *options, struct gw_plan **plan,
-                          char *err, size_t errlen);
+GW_API int gw_plan_create(const struct gw_model *model, const struct gw_plan_options *options,
+                          struct gw_plan **plan, char *err, size_t errlen);
 GW_API void gw_plan_free(struct gw_plan *plan);
 
-/* Bytes of weights and of arena that the plan holds, and how many steps (CPU) or kernels (GPU) one run takes. */
+/* Bytes of weights and of arena that a plan holds; how many steps (CPU) or kernels (GPU) one run takes. */
 struct gw_plan_stats {
     uint64_t weight_bytes, arena_bytes;
     uint32_t steps;
@@ -124,25 +128,29 @@ GW_API void gw_plan_stats(const struct gw_plan *plan, struct gw_plan_stats *stat
 
 /*
  * Runs the model once on host memory and returns when the outputs are there: in[i] and out[i] belong to
- * gw_model_input(i) and gw_model_output(i), are `bytes` long, aligned to GW_MODEL_ALIGN, and no output overlaps
- * anything else. On a GPU plan the tensors are copied there and back, on the executor's stream.
- * -EINVAL: a misaligned or NULL address. -EIO: the back-end failed.
+ * gw_model_input(i) and gw_model_output(i), are `bytes` long, aligned to GW_MODEL_ALIGN, and no output
+ * overlaps anything else. On a GPU plan the tensors are copied there and back, on the executor's stream.
+ *
+ * Errors: -EINVAL (a misaligned or NULL address); -EIO (the back-end failed).
  */
 GW_API int gw_plan_run(struct gw_plan *plan, const void *const in[], void *const out[]);
 
 /*
- * GPU plans: puts the model's kernels into `stream` (a cudaStream_t), which may be capturing. Kernels only: no copies,
- * no host functions, no allocation, so that a graph captured from it can be launched from the device. The addresses
- * are ones the GPU can use and are fixed by the call; with the indirect form they are read from *io each time the
- * kernels run. The plan must outlive every graph that holds its kernels, and two runs of it must not overlap in time.
- * -EINVAL as above (indirect addresses cannot be checked). -ENOTSUP: a CPU plan. -EIO: a launch failed.
+ * GPU plans: puts the model's kernels into `stream` (a cudaStream_t), which may be capturing. Kernels only:
+ * no copies, no host functions, no allocation, so that a graph captured from it can be launched from the
+ * device. The addresses are ones the GPU can use and are fixed by the call; with the indirect form they are
+ * read from *io each time the kernels run. The plan must outlive every graph that holds its kernels, and two
+ * runs of it must not overlap in time.
+ *
+ * Errors: -EINVAL as above (indirect addresses cannot be checked); -ENOTSUP (a CPU plan); -EIO (a launch
+ * failed).
  */
 GW_API int gw_plan_enqueue(struct gw_plan *plan, void *stream, const void *const in[], void *const out[]);
 GW_API int gw_plan_enqueue_indirect(struct gw_plan *plan, void *stream, const struct gw_plan_io *io);
 
 /*
- * A back-end: what stands behind the calls above, with the same meanings and errors. `model` and `plan` are the
- * back-end's own objects. A function for a place that the back-end lacks returns -ENOTSUP.
+ * A back-end: what stands behind the calls above, with the same meanings and errors. `model` and `plan` are
+ * the back-end's own objects. A function for a place that the back-end lacks returns -ENOTSUP.
  */
 struct gw_model_backend {
     uint32_t abi; /* GW_MODEL_ABI */
@@ -151,7 +159,8 @@ struct gw_model_backend {
     void (*unload)(void *model);
     uint32_t (*count)(const void *model, int output);
     const struct gw_tensor_info *(*info)(const void *model, int output, uint32_t i);
-    int (*plan)(const void *model, const struct gw_plan_options *options, void **plan, char *err, size_t errlen);
+    int (*plan)(const void *model, const struct gw_plan_options *options, void **plan, char *err,
+                size_t errlen);
     void (*plan_free)(void *plan);
     void (*stats)(const void *plan, struct gw_plan_stats *stats);
     int (*run)(void *plan, const void *const in[], void *const out[]);

@@ -15,8 +15,7 @@ static int larger_first(const void *pa, const void *pb)
 {
     const struct gwm_span *a = *(struct gwm_span *const *)pa, *b = *(struct gwm_span *const *)pb;
 
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes ? 1 : -1;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? 1 : -1;
     return a->first != b->first ? (a->first > b->first ? 1 : -1) : (a > b) - (a < b);
 }
 
@@ -31,13 +30,10 @@ static size_t lowest_gap(const struct gwm_span *s, struct gwm_span *const *place
     size_t at = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (!meet(s, placed[i]))
-            continue;
-        if (placed[i]->offset >= at + padded(s))
-            break;
+        if (!meet(s, placed[i])) continue;
+        if (placed[i]->offset >= at + padded(s)) break;
         size_t end = placed[i]->offset + padded(placed[i]);
-        if (end > at)
-            at = end;
+        if (end > at) at = end;
     }
     return at;
 }
@@ -51,24 +47,19 @@ int gwm_arena_plan(struct gwm_span *span, size_t n, size_t *total)
     *total = 0;
     for (size_t i = 0; i < n && !rc; i++) {
         span[i].offset = 0;
-        if (!span[i].bytes)
-            continue;
-        if (span[i].bytes > GWM_ARENA_MAX)
-            rc = -E2BIG;
+        if (!span[i].bytes) continue;
+        if (span[i].bytes > GWM_ARENA_MAX) rc = -E2BIG;
         order[count++] = &span[i];
     }
-    if (!rc)
-        qsort(order, count, sizeof(*order), larger_first);
+    if (!rc) qsort(order, count, sizeof(*order), larger_first);
     for (size_t i = 0; i < count && !rc; i++) {
         struct gwm_span *s = order[i];
         size_t k = done++;
         s->offset = lowest_gap(s, placed, k);
         for (; k && placed[k - 1]->offset > s->offset; k--) placed[k] = placed[k - 1];
         placed[k] = s;
-        if (s->offset + padded(s) > *total)
-            *total = s->offset + padded(s);
-        if (*total > GWM_ARENA_MAX)
-            rc = -E2BIG; /* and so offsets never overflow */
+        if (s->offset + padded(s) > *total) *total = s->offset + padded(s);
+        if (*total > GWM_ARENA_MAX) rc = -E2BIG; /* and so offsets never overflow */
     }
     free(order);
     free(placed);

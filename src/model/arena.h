@@ -15,8 +15,8 @@ struct gwm_span {
 };
 
 /*
- * Places the spans that have bytes and sets *total to the size of the arena. Largest first, each at the lowest free
- * offset. -ENOMEM, or -E2BIG when the arena would be larger than GWM_ARENA_MAX.
+ * Places the spans that have bytes and sets *total to the size of the arena. Largest first, each at the
+ * lowest free offset. -ENOMEM, or -E2BIG when the arena would be larger than GWM_ARENA_MAX.
  */
 int gwm_arena_plan(struct gwm_span *span, size_t n, size_t *total);
 

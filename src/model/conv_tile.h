@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One convolution kernel, for tiles of CONV_M channels by CONV_N positions; included once per tile size, with CONV_NAME and
- * the part of the tile that one thread sums up, CONV_TM × CONV_TN (each 4 or 8), defined. 128 threads.
+ * One convolution kernel of 128 threads, for tiles of CONV_M channels by CONV_N positions; included once per
+ * tile size, with CONV_NAME defined and the part of a tile that one thread sums, CONV_TM × CONV_TN (4 or 8).
  *
- * Each round brings GWM_CONV_STEP taps of weights and pixels into shared memory while the round before is multiplied: two
- * buffers, so one barrier per round. Sums stay in fp32 registers.
+ * Each round brings GWM_CONV_STEP taps of weights and pixels into shared memory while the round before is
+ * multiplied: two buffers, so one barrier per round. Sums stay in fp32 registers.
  */
-#define CONV_CAT_(a, b) a##b
-#define CONV_CAT(a, b)  CONV_CAT_(a, b)
-#define CONV_SHARED     CONV_CAT(CONV_NAME, _shared)
-#define CONV_ROOM       CONV_CAT(CONV_NAME, _room)
-#define CONV_REGS       CONV_CAT(CONV_NAME, _regs)
-#define CONV_LOADER     CONV_CAT(CONV_NAME, _loader)
+#define CONV_CAT_(a, b)   a##b
+#define CONV_CAT(a, b)    CONV_CAT_(a, b)
+#define CONV_SHARED       CONV_CAT(CONV_NAME, _shared)
+#define CONV_ROOM         CONV_CAT(CONV_NAME, _room)
+#define CONV_REGS         CONV_CAT(CONV_NAME, _regs)
+#define CONV_LOADER       CONV_CAT(CONV_NAME, _loader)
 #define CONV_KERNEL(name) GW_KERNEL(name, struct gwm_conv_args, a) /* expands the name */
-#define CONV_X          (GWM_CONV_STEP * CONV_N / GWM_CONV_THREADS) /* pixels and weights that a thread loads per round */
-#define CONV_W          (GWM_CONV_STEP * CONV_M / GWM_CONV_THREADS)
+/* Pixels and weights that a thread loads per round. */
+#define CONV_X (GWM_CONV_STEP * CONV_N / GWM_CONV_THREADS)
+#define CONV_W (GWM_CONV_STEP * CONV_M / GWM_CONV_THREADS)
 
 struct CONV_SHARED {
     struct gwm_f4 w[2][GWM_CONV_STEP][CONV_M / 4];
     struct gwm_f4 x[2][GWM_CONV_STEP][CONV_N / 4];
 };
 
-/* When all is multiplied, the sums take the place of what was read: threads then store rows of neighbours together. */
+/* When all is multiplied, the sums take the place of what was read: threads then store rows together. */
 union CONV_ROOM {
     struct CONV_SHARED in;
     struct gwm_f4 sum[CONV_M][CONV_N / 4];
@@ -37,8 +38,8 @@ struct CONV_LOADER {
     int32_t row, col; /* of the window's corner; row is far outside for positions past the end */
 };
 
-GW_DEV void CONV_CAT(CONV_NAME, _load)(const struct gwm_conv_args *a, const struct CONV_LOADER *l, int32_t tap,
-                                       struct CONV_REGS *r)
+GW_DEV void CONV_CAT(CONV_NAME, _load)(const struct gwm_conv_args *a, const struct CONV_LOADER *l,
+                                       int32_t tap, struct CONV_REGS *r)
 {
     int32_t i, tid = (int32_t)gw_thread_idx();
 
@@ -50,7 +51,8 @@ GW_DEV void CONV_CAT(CONV_NAME, _load)(const struct gwm_conv_args *a, const stru
     GWM_UNROLL
     for (i = 0; i < CONV_X; i++) {
         struct gwm_tap t = a->tap[tap + tid / CONV_N + i * (GWM_CONV_THREADS / CONV_N)];
-        int inside = (uint32_t)(l->row + t.row) < (uint32_t)a->h && (uint32_t)(l->col + t.col) < (uint32_t)a->w;
+        int inside =
+            (uint32_t)(l->row + t.row) < (uint32_t)a->h && (uint32_t)(l->col + t.col) < (uint32_t)a->w;
         r->x[i] = inside ? l->x[t.offset + l->row * a->w + l->col] : 0.0f;
     }
 }
@@ -66,11 +68,13 @@ GW_DEV void CONV_CAT(CONV_NAME, _put)(struct CONV_SHARED *s, int32_t which, cons
     for (i = 0; i < CONV_X; i++) x[tid + i * GWM_CONV_THREADS] = r->x[i];
 }
 
-/* A thread's 4 or 8 rows (and columns) are 4 that lie together, and 4 half the tile on: so neighbouring threads read
- * neighbouring words of shared memory. */
-GW_DEV void CONV_CAT(CONV_NAME, _multiply)(const struct CONV_SHARED *s, int32_t which, float sum[CONV_TM][CONV_TN])
+/* A thread's 4 or 8 rows (and columns) are 4 that lie together, and 4 half the tile on: so neighbouring
+ * threads read neighbouring words of shared memory. */
+GW_DEV void CONV_CAT(CONV_NAME, _multiply)(const struct CONV_SHARED *s, int32_t which,
+                                           float sum[CONV_TM][CONV_TN])
 {
-    int32_t tx = (int32_t)gw_thread_idx() % (CONV_N / CONV_TN), ty = (int32_t)gw_thread_idx() / (CONV_N / CONV_TN);
+    int32_t tx = (int32_t)gw_thread_idx() % (CONV_N / CONV_TN),
+            ty = (int32_t)gw_thread_idx() / (CONV_N / CONV_TN);
     int32_t k, i, j;
 
     GWM_UNROLL
@@ -96,7 +100,8 @@ GW_DEV void CONV_CAT(CONV_NAME, _multiply)(const struct CONV_SHARED *s, int32_t 
 
 GW_DEV void CONV_CAT(CONV_NAME, _sums)(union CONV_ROOM *room, float sum[CONV_TM][CONV_TN])
 {
-    int32_t tx = (int32_t)gw_thread_idx() % (CONV_N / CONV_TN), ty = (int32_t)gw_thread_idx() / (CONV_N / CONV_TN);
+    int32_t tx = (int32_t)gw_thread_idx() % (CONV_N / CONV_TN),
+            ty = (int32_t)gw_thread_idx() / (CONV_N / CONV_TN);
     int32_t i, j;
 
     GWM_UNROLL
@@ -110,8 +115,9 @@ GW_DEV void CONV_CAT(CONV_NAME, _sums)(union CONV_ROOM *room, float sum[CONV_TM]
 }
 
 /* Multiplies the taps from `tap` to `end` into sum; all have read shared memory when it returns. */
-GW_DEV void CONV_CAT(CONV_NAME, _taps)(const struct gwm_conv_args *a, const struct CONV_LOADER *l, struct CONV_SHARED *s,
-                                       int32_t tap, int32_t end, float sum[CONV_TM][CONV_TN])
+GW_DEV void CONV_CAT(CONV_NAME, _taps)(const struct gwm_conv_args *a, const struct CONV_LOADER *l,
+                                       struct CONV_SHARED *s, int32_t tap, int32_t end,
+                                       float sum[CONV_TM][CONV_TN])
 {
     struct CONV_REGS r;
     int32_t which = 0;
@@ -155,7 +161,8 @@ CONV_KERNEL(CONV_NAME)
     for (i = tid / CONV_N; i < CONV_M; i += GWM_CONV_THREADS / CONV_N) {
         int32_t m = at.tile_m * CONV_M + i;
         if (m < a->oc / a->group)
-            gwm_conv_put(a, &to, at.group * (a->oc / a->group) + m, position, ((const float *)room->sum[i])[tid % CONV_N]);
+            gwm_conv_put(a, &to, at.group * (a->oc / a->group) + m, position,
+                         ((const float *)room->sum[i])[tid % CONV_N]);
     }
 }
 

@@ -9,12 +9,10 @@
 
 static void *grow(void *array, int n, int *cap, size_t size)
 {
-    if (n < *cap)
-        return array;
+    if (n < *cap) return array;
     int more = *cap ? 2 * *cap : 64;
     void *p = realloc(array, (size_t)more * size);
-    if (p)
-        *cap = more;
+    if (p) *cap = more;
     return p;
 }
 
@@ -22,8 +20,7 @@ int gwm_cpu_buf(struct gwm_cpu *p, size_t bytes)
 {
     void *a = grow(p->buf, p->nbuf, &p->cap_buf, sizeof(*p->buf));
 
-    if (!a)
-        return -ENOMEM;
+    if (!a) return -ENOMEM;
     p->buf = (struct gwm_buf *)a;
     p->buf[p->nbuf] = (struct gwm_buf){.kind = GWM_BUF_ARENA, .bytes = bytes, .first = -1, .last = -1};
     return p->nbuf++;
@@ -33,8 +30,7 @@ int gwm_cpu_step(struct gwm_cpu *p, const struct gwm_node *node, struct gwm_prim
 {
     void *a = grow(p->step, p->nstep, &p->cap_step, sizeof(*p->step));
 
-    if (!a)
-        return -ENOMEM;
+    if (!a) return -ENOMEM;
     p->step = (struct gwm_step *)a;
     p->step[p->nstep] = (struct gwm_step){node, prim};
     return p->nstep++;
@@ -44,8 +40,7 @@ void gwm_cpu_use(struct gwm_cpu *p, int buf)
 {
     struct gwm_buf *b = &p->buf[buf];
 
-    if (b->first < 0)
-        b->first = p->nstep - 1;
+    if (b->first < 0) b->first = p->nstep - 1;
     b->last = p->nstep - 1;
 }
 
@@ -67,8 +62,7 @@ static int value_buffers(struct gwm_cpu *p)
     for (int v = 0; v < p->g->nvalue; v++) {
         const struct gwm_value *val = &p->g->value[v];
         int b = gwm_cpu_buf(p, gwm_bytes(val));
-        if (b < 0)
-            return b;
+        if (b < 0) return b;
         if (val->data) {
             p->buf[b].kind = GWM_BUF_FIXED;
             p->buf[b].fixed = (void *)val->data;
@@ -90,12 +84,10 @@ static int add_own(struct gwm_cpu *p, const struct gwm_node *n)
 
     for (uint32_t i = 0; i < n->nin; i++) {
         int rc = gwm_dnnl_plain(p, g->value[n->in[i]].root);
-        if (rc)
-            return rc;
+        if (rc) return rc;
     }
     int s = gwm_cpu_step(p, n, NULL);
-    if (s < 0)
-        return s;
+    if (s < 0) return s;
     for (uint32_t i = 0; i < n->nin; i++) gwm_cpu_use(p, g->value[n->in[i]].root);
     gwm_cpu_use(p, n->out);
     p->plain[n->out] = true;
@@ -107,8 +99,7 @@ static int add_node(struct gwm_cpu *p, const struct gwm_node *n)
     bool library = n->op == GWM_CONV || n->op == GWM_POOL || n->op == GWM_GEMM;
     int rc = library ? gwm_dnnl_add(p, n) : -ENOTSUP;
 
-    if (rc == -ENOTSUP && (!library || n->op == GWM_POOL))
-        return add_own(p, n);
+    if (rc == -ENOTSUP && (!library || n->op == GWM_POOL)) return add_own(p, n);
     return rc;
 }
 
@@ -117,27 +108,25 @@ static int make_arena(struct gwm_cpu *p)
     int rc;
 
     p->span = (struct gwm_span *)calloc((size_t)p->nbuf + 1, sizeof(*p->span));
-    if (!p->span)
-        return -ENOMEM;
+    if (!p->span) return -ENOMEM;
     for (int b = 0; b < p->nbuf; b++) {
         bool used = p->buf[b].kind == GWM_BUF_ARENA && p->buf[b].first >= 0;
         p->buf[b].span = &p->span[b];
         p->span[b] = (struct gwm_span){used ? p->buf[b].bytes : 0, p->buf[b].first, p->buf[b].last, 0};
     }
     rc = gwm_arena_plan(p->span, (size_t)p->nbuf, &p->arena_bytes);
-    if (rc)
-        return rc;
+    if (rc) return rc;
     p->arena = (char *)aligned_alloc(GWM_ARENA_ALIGN, p->arena_bytes + GWM_ARENA_ALIGN);
     return p->arena ? 0 : -ENOMEM;
 }
 
-/* oneDNN's threads are OpenMP's, which we have no other reason to link; a build of it without them has no such name. */
+/* oneDNN's threads are OpenMP's, which we have no other reason to link; a build of it without them has no
+ * such name. */
 static void find_threads(struct gwm_cpu *p, uint32_t threads)
 {
     p->threads = threads ? (int)threads : 1;
     *(void **)&p->set_threads = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
-    if (p->set_threads)
-        p->set_threads(p->threads);
+    if (p->set_threads) p->set_threads(p->threads);
 }
 
 static int build(struct gwm_cpu *p, const struct gwm_msg *msg)
@@ -145,8 +134,7 @@ static int build(struct gwm_cpu *p, const struct gwm_msg *msg)
     const struct gwm_graph *g = p->g;
     int rc = value_buffers(p);
 
-    if (!rc)
-        rc = gwm_dnnl_new(p);
+    if (!rc) rc = gwm_dnnl_new(p);
     for (int i = 0; i < g->nnode && !rc; i++) {
         const struct gwm_node *n = &g->node[i];
         rc = add_node(p, n);
@@ -154,20 +142,19 @@ static int build(struct gwm_cpu *p, const struct gwm_msg *msg)
             return gwm_fail(msg, rc, "node '%.60s' (%.30s): oneDNN refuses it", n->name, n->type);
     }
     for (uint32_t o = 0; o < g->noutput && !rc; o++) rc = gwm_dnnl_plain(p, g->value[g->output[o]].root);
-    if (!rc)
-        rc = make_arena(p);
+    if (!rc) rc = make_arena(p);
     if (rc == -E2BIG)
         return gwm_fail(msg, rc, "intermediate results take more than %zu GiB", GWM_ARENA_MAX >> 30);
     return rc ? rc : gwm_dnnl_bind(p);
 }
 
-int gwm_cpu_plan(const struct gwm_graph *g, uint32_t threads, struct gwm_cpu **plan, const struct gwm_msg *msg)
+int gwm_cpu_plan(const struct gwm_graph *g, uint32_t threads, struct gwm_cpu **plan,
+                 const struct gwm_msg *msg)
 {
     struct gwm_cpu *p = (struct gwm_cpu *)calloc(1, sizeof(*p));
     uint32_t most = 1;
 
-    if (!p)
-        return -ENOMEM;
+    if (!p) return -ENOMEM;
     for (int i = 0; i < g->nnode; i++) most = g->node[i].nin > most ? g->node[i].nin : most;
     p->g = g;
     p->plain = (bool *)calloc((size_t)g->nvalue + 1, sizeof(bool));
@@ -183,8 +170,7 @@ int gwm_cpu_plan(const struct gwm_graph *g, uint32_t threads, struct gwm_cpu **p
 
 void gwm_cpu_free(struct gwm_cpu *p)
 {
-    if (!p)
-        return;
+    if (!p) return;
     gwm_dnnl_free(p->dnnl);
     free(p->arena);
     free(p->span);
@@ -218,8 +204,7 @@ int gwm_cpu_run(struct gwm_cpu *p, const void *const in[], void *const out[])
 
     p->in = in;
     p->out = out;
-    if (p->set_threads)
-        p->set_threads(p->threads); /* it is a property of the calling thread */
+    if (p->set_threads) p->set_threads(p->threads); /* it is a property of the calling thread */
     for (int i = 0; i < p->nstep && !rc; i++) {
         if (p->step[i].prim)
             rc = gwm_dnnl_run(p, p->step[i].prim);

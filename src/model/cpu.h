@@ -15,7 +15,7 @@ struct gwm_buf {
     void *fixed;           /* FIXED: constants */
     struct gwm_span *span; /* ARENA; set when all buffers are known */
     size_t bytes;
-    int first, last;       /* steps that use it; first is -1 before any */
+    int first, last; /* steps that use it; first is -1 before any */
 };
 
 struct gwm_prim;
@@ -52,8 +52,8 @@ void gwm_cpu_use(struct gwm_cpu *p, int buf);
 void *gwm_cpu_at(const struct gwm_cpu *p, int buf);
 
 /*
- * cpu_dnnl.c, the one file that knows oneDNN's API (2.6 and 3.x). Adding a node may add steps that change layouts.
- * -ENOTSUP when oneDNN has nothing for it.
+ * cpu_dnnl.c, the one file that knows oneDNN's API (2.6 and 3.x). Adding a node may add steps that change
+ * layouts. -ENOTSUP when oneDNN has nothing for it.
  */
 int gwm_dnnl_new(struct gwm_cpu *p);
 void gwm_dnnl_free(struct gwm_dnnl *d);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions, pooling and matrix products through oneDNN. Everything is decided when planning: the library picks the
- * layouts it likes best, weights are brought into them once, and activations are reordered where two steps disagree.
- * Its scratch memory lies in our arena. The library's few own small allocations per call are not ours to avoid.
+ * Convolutions, pooling and matrix products through oneDNN. Everything is decided when planning: the library
+ * picks the layouts it likes best, weights are brought into them once, and activations are reordered where
+ * two steps disagree. Its scratch memory lies in our arena. The library's few own small allocations per call
+ * are not ours to avoid.
  */
 #include "src/model/cpu.h"
 
@@ -36,8 +37,7 @@ static md_t md_copy(const_md_t from)
 
 static void md_free(md_t md)
 {
-    if (md)
-        dnnl_memory_desc_destroy(md);
+    if (md) dnnl_memory_desc_destroy(md);
 }
 
 #else
@@ -82,23 +82,24 @@ struct shape_of {
 static dnnl_status_t conv_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct shape_of *s,
                              const_dnnl_primitive_attr_t attr)
 {
-    return dnnl_convolution_forward_primitive_desc_create(pd, e, dnnl_forward_inference, dnnl_convolution_direct, s->src,
-                                                          s->weight, s->bias, s->dst, s->stride, s->dilation, s->left,
-                                                          s->right, attr);
+    return dnnl_convolution_forward_primitive_desc_create(
+        pd, e, dnnl_forward_inference, dnnl_convolution_direct, s->src, s->weight, s->bias, s->dst, s->stride,
+        s->dilation, s->left, s->right, attr);
 }
 
 static dnnl_status_t pool_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct shape_of *s,
                              const_dnnl_primitive_attr_t attr)
 {
-    return dnnl_pooling_forward_primitive_desc_create(pd, e, dnnl_forward_inference, s->pooling, s->src, s->dst, s->stride,
-                                                      s->kernel, s->dilation, s->left, s->right, attr);
+    return dnnl_pooling_forward_primitive_desc_create(pd, e, dnnl_forward_inference, s->pooling, s->src,
+                                                      s->dst, s->stride, s->kernel, s->dilation, s->left,
+                                                      s->right, attr);
 }
 
 static dnnl_status_t gemm_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct shape_of *s,
                              const_dnnl_primitive_attr_t attr)
 {
-    return dnnl_inner_product_forward_primitive_desc_create(pd, e, dnnl_forward_inference, s->src, s->weight, s->bias,
-                                                            s->dst, attr);
+    return dnnl_inner_product_forward_primitive_desc_create(pd, e, dnnl_forward_inference, s->src, s->weight,
+                                                            s->bias, s->dst, attr);
 }
 
 static dnnl_status_t append_act(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float a, float b)
@@ -112,9 +113,9 @@ static dnnl_status_t conv_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const s
                              const_dnnl_primitive_attr_t attr)
 {
     dnnl_convolution_desc_t d;
-    dnnl_status_t rc = dnnl_dilated_convolution_forward_desc_init(&d, dnnl_forward_inference, dnnl_convolution_direct,
-                                                                  s->src, s->weight, s->bias, s->dst, s->stride,
-                                                                  s->dilation, s->left, s->right);
+    dnnl_status_t rc = dnnl_dilated_convolution_forward_desc_init(
+        &d, dnnl_forward_inference, dnnl_convolution_direct, s->src, s->weight, s->bias, s->dst, s->stride,
+        s->dilation, s->left, s->right);
     return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
@@ -122,8 +123,9 @@ static dnnl_status_t pool_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const s
                              const_dnnl_primitive_attr_t attr)
 {
     dnnl_pooling_v2_desc_t d;
-    dnnl_status_t rc = dnnl_pooling_v2_forward_desc_init(&d, dnnl_forward_inference, s->pooling, s->src, s->dst, s->stride,
-                                                         s->kernel, s->dilation, s->left, s->right);
+    dnnl_status_t rc =
+        dnnl_pooling_v2_forward_desc_init(&d, dnnl_forward_inference, s->pooling, s->src, s->dst, s->stride,
+                                          s->kernel, s->dilation, s->left, s->right);
     return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
@@ -181,14 +183,16 @@ struct gwm_dnnl {
 
 static int status(dnnl_status_t s)
 {
-    return s == dnnl_success ? 0 : s == dnnl_out_of_memory ? -ENOMEM : s == dnnl_unimplemented ? -ENOTSUP : -EIO;
+    return s == dnnl_success         ? 0
+           : s == dnnl_out_of_memory ? -ENOMEM
+           : s == dnnl_unimplemented ? -ENOTSUP
+                                     : -EIO;
 }
 
 int gwm_dnnl_new(struct gwm_cpu *p)
 {
     p->dnnl = calloc(1, sizeof(*p->dnnl));
-    if (!p->dnnl)
-        return -ENOMEM;
+    if (!p->dnnl) return -ENOMEM;
     dnnl_status_t s = dnnl_engine_create(&p->dnnl->engine, dnnl_cpu, 0);
     return status(s ? s : dnnl_stream_create(&p->dnnl->stream, p->dnnl->engine, dnnl_stream_default_flags));
 }
@@ -196,19 +200,16 @@ int gwm_dnnl_new(struct gwm_cpu *p)
 static void prim_free(struct gwm_prim *q)
 {
     for (int i = 0; i < q->nargs; i++) {
-        if (q->a[i].mem)
-            dnnl_memory_destroy(q->a[i].mem);
+        if (q->a[i].mem) dnnl_memory_destroy(q->a[i].mem);
         md_free(q->a[i].md);
     }
-    if (q->prim)
-        dnnl_primitive_destroy(q->prim);
+    if (q->prim) dnnl_primitive_destroy(q->prim);
     free(q);
 }
 
 void gwm_dnnl_free(struct gwm_dnnl *d)
 {
-    if (!d)
-        return;
+    if (!d) return;
     for (struct gwm_prim *q = d->prims, *next; q; q = next) {
         next = q->next;
         prim_free(q);
@@ -223,10 +224,8 @@ void gwm_dnnl_free(struct gwm_dnnl *d)
         free(f->data);
         free(f);
     }
-    if (d->stream)
-        dnnl_stream_destroy(d->stream);
-    if (d->engine)
-        dnnl_engine_destroy(d->engine);
+    if (d->stream) dnnl_stream_destroy(d->stream);
+    if (d->engine) dnnl_engine_destroy(d->engine);
     free(d);
 }
 
@@ -248,8 +247,7 @@ static struct gwm_prim *prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, in
 static int prim_arg(struct gwm_cpu *p, struct gwm_prim *q, int arg, int buf, const_md_t md)
 {
     q->a[q->nargs].md = md_copy(md);
-    if (!q->a[q->nargs].md)
-        return -ENOMEM;
+    if (!q->a[q->nargs].md) return -ENOMEM;
     q->a[q->nargs].arg = arg;
     q->a[q->nargs++].buf = buf;
     gwm_cpu_use(p, buf);
@@ -263,8 +261,7 @@ static int prim_step(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_
     size_t bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
     int s = gwm_cpu_step(p, NULL, q);
 
-    if (s < 0 || !bytes)
-        return s < 0 ? s : 0;
+    if (s < 0 || !bytes) return s < 0 ? s : 0;
     int b = gwm_cpu_buf(p, bytes);
     return b < 0 ? b : prim_arg(p, q, DNNL_ARG_SCRATCHPAD, b, scratch);
 }
@@ -292,12 +289,9 @@ static int make_attr(const struct gwm_act *act, dnnl_primitive_attr_t *attr)
     default: break;
     }
     s = dnnl_post_ops_create(&ops);
-    if (!s)
-        s = append_act(ops, alg, a, b);
-    if (!s)
-        s = dnnl_primitive_attr_set_post_ops(*attr, ops);
-    if (ops)
-        dnnl_post_ops_destroy(ops);
+    if (!s) s = append_act(ops, alg, a, b);
+    if (!s) s = dnnl_primitive_attr_set_post_ops(*attr, ops);
+    if (ops) dnnl_post_ops_destroy(ops);
     return status(s);
 }
 
@@ -310,15 +304,12 @@ static int reorder(struct gwm_cpu *p, int from, const_md_t from_md, int to, cons
     struct gwm_prim *q;
     int rc = make_attr(NULL, &attr);
 
-    if (!rc)
-        rc = status(dnnl_reorder_primitive_desc_create(&pd, from_md, e, to_md, e, attr));
+    if (!rc) rc = status(dnnl_reorder_primitive_desc_create(&pd, from_md, e, to_md, e, attr));
     if (!rc && (q = prim_new(p, pd, &rc)) && !(rc = prim_step(p, q, pd)) &&
         !(rc = prim_arg(p, q, DNNL_ARG_FROM, from, from_md)))
         rc = prim_arg(p, q, DNNL_ARG_TO, to, to_md);
-    if (pd)
-        dnnl_primitive_desc_destroy(pd);
-    if (attr)
-        dnnl_primitive_attr_destroy(attr);
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    if (attr) dnnl_primitive_attr_destroy(attr);
     return rc;
 }
 
@@ -326,8 +317,7 @@ static int reorder(struct gwm_cpu *p, int from, const_md_t from_md, int to, cons
 static const struct form *find_form(const struct gwm_cpu *p, int root, const_md_t md)
 {
     for (const struct form *f = p->dnnl->forms; f; f = f->next)
-        if (f->root == root && (md ? dnnl_memory_desc_equal(f->md, md) : f->made))
-            return f;
+        if (f->root == root && (md ? dnnl_memory_desc_equal(f->md, md) : f->made)) return f;
     return NULL;
 }
 
@@ -369,8 +359,7 @@ int gwm_dnnl_plain(struct gwm_cpu *p, int root)
 {
     const struct form *f = p->plain[root] ? NULL : find_form(p, root, NULL);
 
-    if (!f)
-        return 0;
+    if (!f) return 0;
     md_t md = c_order(p, root);
     int rc = md ? reorder(p, f->buf, f->md, root, md) : -EIO;
     md_free(md);
@@ -379,21 +368,18 @@ int gwm_dnnl_plain(struct gwm_cpu *p, int root)
 }
 
 /*
- * The buffer that holds `root` in layout `want`; `have` is how its C-order buffer looks to the primitive that asks. Adds a
- * reorder when there is none yet.
+ * The buffer that holds `root` in layout `want`; `have` is how its C-order buffer looks to the primitive that
+ * asks. Adds a reorder when there is none yet.
  */
 static int in_layout(struct gwm_cpu *p, int root, const_md_t have, const_md_t want)
 {
     const struct form *f = find_form(p, root, want);
 
-    if (f)
-        return f->buf;
+    if (f) return f->buf;
     int rc = gwm_dnnl_plain(p, root);
-    if (rc || dnnl_memory_desc_equal(have, want))
-        return rc ? rc : root;
+    if (rc || dnnl_memory_desc_equal(have, want)) return rc ? rc : root;
     int b = add_form(p, root, want, false);
-    if (b >= 0)
-        rc = reorder(p, root, have, b, want);
+    if (b >= 0) rc = reorder(p, root, have, b, want);
     return rc ? rc : b;
 }
 
@@ -423,28 +409,20 @@ static int fixed_in_layout(struct gwm_cpu *p, const float *data, const_md_t have
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t prim = NULL;
     int b = fixed_buf(p, dnnl_memory_desc_get_size(want));
-    if (b < 0)
-        return b;
+    if (b < 0) return b;
     dnnl_status_t s = dnnl_memory_create(&from, have, e, (void *)data);
-    if (!s)
-        s = dnnl_memory_create(&to, want, e, p->buf[b].fixed);
-    if (!s)
-        s = dnnl_reorder_primitive_desc_create(&pd, have, e, want, e, NULL);
-    if (!s)
-        s = dnnl_primitive_create(&prim, pd);
+    if (!s) s = dnnl_memory_create(&to, want, e, p->buf[b].fixed);
+    if (!s) s = dnnl_reorder_primitive_desc_create(&pd, have, e, want, e, NULL);
+    if (!s) s = dnnl_primitive_create(&prim, pd);
     if (!s) {
         dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
         s = dnnl_primitive_execute(prim, p->dnnl->stream, 2, args);
         dnnl_stream_wait(p->dnnl->stream);
     }
-    if (prim)
-        dnnl_primitive_destroy(prim);
-    if (pd)
-        dnnl_primitive_desc_destroy(pd);
-    if (to)
-        dnnl_memory_destroy(to);
-    if (from)
-        dnnl_memory_destroy(from);
+    if (prim) dnnl_primitive_destroy(prim);
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    if (to) dnnl_memory_destroy(to);
+    if (from) dnnl_memory_destroy(from);
     return s ? status(s) : b;
 }
 
@@ -453,8 +431,7 @@ static int fixed_bias(struct gwm_cpu *p, const float *bias, int32_t n)
 {
     int b = fixed_buf(p, (size_t)n * sizeof(float));
 
-    if (b >= 0)
-        memcpy(p->buf[b].fixed, bias, (size_t)n * sizeof(float));
+    if (b >= 0) memcpy(p->buf[b].fixed, bias, (size_t)n * sizeof(float));
     return b;
 }
 
@@ -480,24 +457,18 @@ static int add(struct gwm_cpu *p, const struct job *j)
     if (x >= 0 && weight)
         w = j->weight_root < 0 ? fixed_in_layout(p, j->weight_data, j->weight, weight)
                                : in_layout(p, j->weight_root, j->weight, weight);
-    if (x >= 0 && w >= 0 && j->bias_data)
-        b = fixed_bias(p, j->bias_data, j->nbias);
-    if (x < 0 || w < 0 || b < 0)
-        return x < 0 ? x : w < 0 ? w : b;
+    if (x >= 0 && w >= 0 && j->bias_data) b = fixed_bias(p, j->bias_data, j->nbias);
+    if (x < 0 || w < 0 || b < 0) return x < 0 ? x : w < 0 ? w : b;
     md_t plain = n->op == GWM_GEMM ? NULL : c_order(p, n->out);
     int y = !plain || dnnl_memory_desc_equal(plain, dst) ? n->out : add_form(p, n->out, dst, true);
     md_free(plain);
     struct gwm_prim *q = y < 0 ? NULL : prim_new(p, j->pd, &rc);
-    if (!q)
-        return y < 0 ? y : rc;
+    if (!q) return y < 0 ? y : rc;
     p->plain[n->out] = y == n->out;
     rc = prim_step(p, q, j->pd);
-    if (!rc)
-        rc = prim_arg(p, q, DNNL_ARG_SRC, x, src);
-    if (!rc && weight)
-        rc = prim_arg(p, q, DNNL_ARG_WEIGHTS, w, weight);
-    if (!rc && j->bias_data)
-        rc = prim_arg(p, q, DNNL_ARG_BIAS, b, j->bias);
+    if (!rc) rc = prim_arg(p, q, DNNL_ARG_SRC, x, src);
+    if (!rc && weight) rc = prim_arg(p, q, DNNL_ARG_WEIGHTS, w, weight);
+    if (!rc && j->bias_data) rc = prim_arg(p, q, DNNL_ARG_BIAS, b, j->bias);
     return rc ? rc : prim_arg(p, q, DNNL_ARG_DST, y, dst);
 }
 
@@ -510,14 +481,10 @@ static int finish(struct gwm_cpu *p, struct job *j, struct shape_of *s,
     int rc = !j->src || !s->src || !s->dst ? -ENOMEM : make_attr(&j->node->act, &attr);
 
     /* Whatever it does not like about the shapes is an operator that it lacks. */
-    if (!rc && make(&j->pd, p->dnnl->engine, s, attr))
-        rc = -ENOTSUP;
-    if (!rc)
-        rc = add(p, j);
-    if (j->pd)
-        dnnl_primitive_desc_destroy(j->pd);
-    if (attr)
-        dnnl_primitive_attr_destroy(attr);
+    if (!rc && make(&j->pd, p->dnnl->engine, s, attr)) rc = -ENOTSUP;
+    if (!rc) rc = add(p, j);
+    if (j->pd) dnnl_primitive_desc_destroy(j->pd);
+    if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(j->src);
     md_free(j->weight);
     md_free(j->bias);
@@ -578,8 +545,9 @@ static int add_pool(struct gwm_cpu *p, const struct gwm_node *n)
         return -ENOTSUP; /* the library would count what lies past the padding */
     s.src = f && p->g->value[n->in[0]].root == n->in[0] ? md_copy(f->md) : md_new(x, 4, dnnl_nchw);
     s.dst = md_new(y, 4, dnnl_format_tag_any);
-    s.pooling = !q->average ? dnnl_pooling_max
-                            : q->count_pads ? dnnl_pooling_avg_include_padding : dnnl_pooling_avg_exclude_padding;
+    s.pooling = !q->average     ? dnnl_pooling_max
+                : q->count_pads ? dnnl_pooling_avg_include_padding
+                                : dnnl_pooling_avg_exclude_padding;
     struct job j = {.node = n, .src = md_new(x, 4, dnnl_nchw), .weight_root = -1};
     return finish(p, &j, &s, pool_pd);
 }
@@ -621,9 +589,9 @@ int gwm_dnnl_bind(struct gwm_cpu *p)
         for (int i = 0; i < q->nargs; i++) {
             /* Inputs and outputs get their address at each run; NULL would have the library allocate. */
             void *at = gwm_cpu_at(p, q->a[i].buf);
-            dnnl_status_t s = dnnl_memory_create(&q->a[i].mem, q->a[i].md, p->dnnl->engine, at ? at : DNNL_MEMORY_NONE);
-            if (s)
-                return status(s);
+            dnnl_status_t s =
+                dnnl_memory_create(&q->a[i].mem, q->a[i].md, p->dnnl->engine, at ? at : DNNL_MEMORY_NONE);
+            if (s) return status(s);
         }
     }
     return 0;
@@ -640,9 +608,7 @@ int gwm_dnnl_run(struct gwm_cpu *p, struct gwm_prim *q)
             s = dnnl_memory_set_data_handle(q->a[i].mem, gwm_cpu_at(p, q->a[i].buf));
         args[i] = (dnnl_exec_arg_t){q->a[i].arg, q->a[i].mem};
     }
-    if (!s)
-        s = dnnl_primitive_execute(q->prim, p->dnnl->stream, q->nargs, args);
-    if (!s)
-        s = dnnl_stream_wait(p->dnnl->stream);
+    if (!s) s = dnnl_primitive_execute(q->prim, p->dnnl->stream, q->nargs, args);
+    if (!s) s = dnnl_stream_wait(p->dnnl->stream);
     return s ? -EIO : 0;
 }

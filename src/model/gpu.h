@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the GPU back-end: gpu.c keeps buffers, launches and memory; gpu_conv.c and gpu_lower.c turn nodes into launches. */
+/* Inside the GPU back-end: gpu.c keeps buffers, launches and memory; gpu_conv.c and gpu_lower.c turn nodes
+ * into launches. */
 #ifndef GW_MODEL_GPU_H
 #define GW_MODEL_GPU_H
 
@@ -19,7 +20,8 @@ struct gwm_gpu_buf {
     int span;      /* ARENA */
 };
 
-/* An address inside a launch's arguments that is filled in: a struct gwm_ref when the buffer is an input or an output. */
+/* An address inside a launch's arguments that is filled in: a struct gwm_ref when the buffer is an input or
+ * an output. */
 struct gwm_fix {
     size_t at; /* offset in the arguments */
     int buf;
@@ -54,8 +56,10 @@ int gwm_gpu_scratch(struct gwm_gpu *p, size_t bytes);
 int gwm_gpu_const(struct gwm_gpu *p, const void *data, size_t bytes);
 
 /* A launch with a copy of its arguments, whose addresses are named next. */
-int gwm_gpu_launch(struct gwm_gpu *p, const struct gw_kernel *kernel, uint32_t grid, uint32_t block, const void *args);
-/* The launch made last has buffer `buf` at offset `at` of its arguments. Negative buffers are passed on as errors. */
+int gwm_gpu_launch(struct gwm_gpu *p, const struct gw_kernel *kernel, uint32_t grid, uint32_t block,
+                   const void *args);
+/* The launch made last has buffer `buf` at offset `at` of its arguments. Negative buffers are passed on as
+ * errors. */
 int gwm_gpu_fix(struct gwm_gpu *p, size_t at, int buf);
 
 /* The buffer of a value, which for constants is made here. */
@@ -66,11 +70,11 @@ int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n);
 
 /* What a convolution does while it stores. */
 struct gwm_store {
-    int out;            /* the value that is written */
-    int add;            /* a value added before the activation, or -1 */
+    int out; /* the value that is written */
+    int add; /* a value added before the activation, or -1 */
     struct gwm_act act;
-    int32_t block;      /* depth-to-space by this much; 1 is none */
-    bool block_first;   /* as in struct gwm_conv_args */
+    int32_t block;    /* depth-to-space by this much; 1 is none */
+    bool block_first; /* as in struct gwm_conv_args */
 };
 
 /* gpu_conv.c */

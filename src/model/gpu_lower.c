@@ -16,8 +16,8 @@ static uint32_t blocks_for(int32_t count)
 }
 
 /* A kernel over the elements of an output, with inputs and output at these offsets of its arguments. */
-static int elementwise(struct gwm_gpu *p, const struct gwm_node *n, const struct gw_kernel *k, const void *args,
-                       int32_t count, const size_t *in_at, uint32_t nin, size_t out_at)
+static int elementwise(struct gwm_gpu *p, const struct gwm_node *n, const struct gw_kernel *k,
+                       const void *args, int32_t count, const size_t *in_at, uint32_t nin, size_t out_at)
 {
     int rc = gwm_gpu_launch(p, k, blocks_for(count), THREADS, args);
 
@@ -44,7 +44,9 @@ static int binary(struct gwm_gpu *p, const struct gwm_node *n)
 
 static int pool(struct gwm_gpu *p, const struct gwm_node *n)
 {
-    struct gwm_pool_args a = {.win = n->pool.win, .average = n->pool.average, .count_pads = n->pool.count_pads,
+    struct gwm_pool_args a = {.win = n->pool.win,
+                              .average = n->pool.average,
+                              .count_pads = n->pool.count_pads,
                               .count = p->g->value[n->out].count};
     size_t in[] = {offsetof(struct gwm_pool_args, x)};
 
@@ -54,19 +56,22 @@ static int pool(struct gwm_gpu *p, const struct gwm_node *n)
 static int gemm(struct gwm_gpu *p, const struct gwm_node *n)
 {
     const struct gwm_gemm *q = &n->gemm;
-    struct gwm_gemm_args a = {.act = n->act, .m = q->m, .n = q->n, .k = q->k,
-                              .am = q->ta ? 1 : q->k, .ak = q->ta ? q->m : 1,
-                              .bk = q->tb ? 1 : q->n, .bn = q->tb ? q->k : 1};
+    struct gwm_gemm_args a = {.act = n->act,
+                              .m = q->m,
+                              .n = q->n,
+                              .k = q->k,
+                              .am = q->ta ? 1 : q->k,
+                              .ak = q->ta ? q->m : 1,
+                              .bk = q->tb ? 1 : q->n,
+                              .bn = q->tb ? q->k : 1};
     int rc = gwm_gpu_launch(p, &gwm_gemm_kernel, (uint32_t)(q->m * q->n), 128, &a);
 
-    if (!rc)
-        rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, a), gwm_gpu_value(p, n->in[0]));
-    if (!rc)
-        rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, b), gwm_gpu_value(p, n->in[1]));
-    if (!rc)
-        rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, y), gwm_gpu_value(p, n->out));
+    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, a), gwm_gpu_value(p, n->in[0]));
+    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, b), gwm_gpu_value(p, n->in[1]));
+    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, y), gwm_gpu_value(p, n->out));
     if (!rc && q->bias)
-        rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, bias), gwm_gpu_const(p, q->bias, (size_t)q->n * 4));
+        rc =
+            gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, bias), gwm_gpu_const(p, q->bias, (size_t)q->n * 4));
     return rc;
 }
 
@@ -75,8 +80,7 @@ static int softmax(struct gwm_gpu *p, const struct gwm_node *n)
     struct gwm_softmax_args a = {.s = n->softmax};
     int rc = gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner), 128, &a);
 
-    if (!rc)
-        rc = gwm_gpu_fix(p, offsetof(struct gwm_softmax_args, x), gwm_gpu_value(p, n->in[0]));
+    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_softmax_args, x), gwm_gpu_value(p, n->in[0]));
     return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_softmax_args, y), gwm_gpu_value(p, n->out));
 }
 
@@ -91,10 +95,8 @@ static int move(struct gwm_gpu *p, const struct gwm_node *n)
     for (uint32_t i = 0; i < n->nin && !rc; i++) {
         struct gwm_move_args a = {.move = n->mv.move[i], .count = p->g->value[n->in[i]].count};
         rc = gwm_gpu_launch(p, &gwm_move_kernel, blocks_for(a.count), THREADS, &a);
-        if (!rc)
-            rc = gwm_gpu_fix(p, offsetof(struct gwm_move_args, x), gwm_gpu_value(p, n->in[i]));
-        if (!rc)
-            rc = gwm_gpu_fix(p, offsetof(struct gwm_move_args, y), gwm_gpu_value(p, n->out));
+        if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_move_args, x), gwm_gpu_value(p, n->in[i]));
+        if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_move_args, y), gwm_gpu_value(p, n->out));
     }
     return rc;
 }
@@ -107,16 +109,13 @@ static int32_t as_block(const struct gwm_move *m, const struct gwm_shape *x, boo
     for (int32_t r = 2; r <= 8 && x->rank == 4; r++) {
         struct gwm_move want;
         int32_t c = x->d[1] / (r * r);
-        if (x->d[1] % (r * r))
-            continue;
+        if (x->d[1] % (r * r)) continue;
         gwm_move_permute(&want, (const int32_t[]){x->d[0], c, r, r, x->d[2], x->d[3]}, 6, crd);
         *block_first = false;
-        if (!memcmp(&want, m, sizeof(want)))
-            return r;
+        if (!memcmp(&want, m, sizeof(want))) return r;
         gwm_move_permute(&want, (const int32_t[]){x->d[0], r, r, c, x->d[2], x->d[3]}, 6, dcr);
         *block_first = true;
-        if (!memcmp(&want, m, sizeof(want)))
-            return r;
+        if (!memcmp(&want, m, sizeof(want))) return r;
     }
     return 1;
 }
@@ -126,12 +125,10 @@ static int sole_reader(const struct gwm_gpu *p, int root, int after)
 {
     const struct gwm_graph *g = p->g;
 
-    if (p->uses[root] != 1)
-        return -1;
+    if (p->uses[root] != 1) return -1;
     for (int i = after + 1; i < g->nnode; i++)
         for (uint32_t k = 0; k < g->node[i].nin; k++)
-            if (g->value[g->node[i].in[k]].root == root)
-                return i;
+            if (g->value[g->node[i].in[k]].root == root) return i;
     return -1;
 }
 
@@ -140,8 +137,7 @@ static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root,
 {
     const struct gwm_graph *g = p->g;
 
-    if (q->op != GWM_BINARY || q->binary.kind != GWM_ADD)
-        return -1;
+    if (q->op != GWM_BINARY || q->binary.kind != GWM_ADD) return -1;
     int other = g->value[q->in[0]].root == root ? q->in[1] : q->in[0];
     if (!gwm_same_shape(&g->value[root].shape, &g->value[q->out].shape) ||
         !gwm_same_shape(&g->value[other].shape, &g->value[q->out].shape))

@@ -16,11 +16,9 @@ int gwm_fail(const struct gwm_msg *msg, int code, const char *fmt, ...)
 {
     va_list ap;
 
-    if (!msg || !msg->text || !msg->len)
-        return code;
+    if (!msg || !msg->text || !msg->len) return code;
     int n = snprintf(msg->text, msg->len, "%.120s: ", msg->file ? msg->file : "model");
-    if (n < 0 || (size_t)n >= msg->len)
-        n = 0;
+    if (n < 0 || (size_t)n >= msg->len) n = 0;
     va_start(ap, fmt);
     vsnprintf(msg->text + n, msg->len - n, fmt, ap);
     va_end(ap);
@@ -35,15 +33,13 @@ struct gwm_graph *gwm_graph_new(size_t budget)
 {
     struct gwm_graph *g = calloc(1, sizeof(*g));
 
-    if (g)
-        g->budget = budget;
+    if (g) g->budget = budget;
     return g;
 }
 
 void gwm_graph_free(struct gwm_graph *g)
 {
-    if (!g)
-        return;
+    if (!g) return;
     for (struct block *b = g->blocks, *next; b; b = next) {
         next = b->next;
         free(b);
@@ -55,11 +51,9 @@ void gwm_graph_free(struct gwm_graph *g)
 
 void *gwm_alloc(struct gwm_graph *g, size_t bytes)
 {
-    if (bytes > g->budget)
-        return NULL;
+    if (bytes > g->budget) return NULL;
     struct block *b = calloc(1, sizeof(*b) + bytes);
-    if (!b)
-        return NULL;
+    if (!b) return NULL;
     g->budget -= bytes;
     b->next = g->blocks;
     g->blocks = b;
@@ -79,11 +73,9 @@ int32_t gwm_count(const struct gwm_shape *s)
     int64_t n = 1;
 
     for (uint32_t i = 0; i < s->rank; i++) {
-        if (s->d[i] < 0)
-            return -1;
+        if (s->d[i] < 0) return -1;
         n *= s->d[i]; /* < 2^28 × 2^31 */
-        if (n > GWM_MAX_COUNT)
-            return -1;
+        if (n > GWM_MAX_COUNT) return -1;
     }
     return (int32_t)n;
 }
@@ -96,27 +88,23 @@ bool gwm_same_shape(const struct gwm_shape *a, const struct gwm_shape *b)
 /* Room for one more element of an array that grows by doubling; NULL when there is none. */
 static void *grow(void *array, int n, int *cap, size_t size)
 {
-    if (n < *cap)
-        return array;
+    if (n < *cap) return array;
     int more = *cap ? 2 * *cap : 64;
     void *p = realloc(array, more * size);
-    if (p)
-        *cap = more;
+    if (p) *cap = more;
     return p;
 }
 
 int gwm_value_new(struct gwm_graph *g, const char *name, enum gwm_dtype dtype, const struct gwm_shape *shape)
 {
     int32_t count = gwm_count(shape);
-    void *p = g->nvalue < 4 * GWM_MAX_NODES ? grow(g->value, g->nvalue, &g->cap_value, sizeof(*g->value)) : NULL;
+    void *p =
+        g->nvalue < 4 * GWM_MAX_NODES ? grow(g->value, g->nvalue, &g->cap_value, sizeof(*g->value)) : NULL;
     const char *copy = gwm_strdup(g, name ? name : "");
 
-    if (p)
-        g->value = p;
-    if (!p || !copy)
-        return -ENOMEM;
-    if (count < 0)
-        return -EOVERFLOW;
+    if (p) g->value = p;
+    if (!p || !copy) return -ENOMEM;
+    if (count < 0) return -EOVERFLOW;
     g->value[g->nvalue] = (struct gwm_value){.name = copy,
                                              .dtype = dtype,
                                              .shape = *shape,
@@ -131,8 +119,7 @@ int gwm_view_new(struct gwm_graph *g, const char *name, int of, const struct gwm
 {
     int v = gwm_value_new(g, name, g->value[of].dtype, shape);
 
-    if (v >= 0)
-        g->value[v].root = g->value[of].root;
+    if (v >= 0) g->value[v].root = g->value[of].root;
     return v;
 }
 
@@ -140,12 +127,10 @@ int gwm_node_new(struct gwm_graph *g, enum gwm_op op, const int *in, uint32_t ni
 {
     void *p = g->nnode < GWM_MAX_NODES ? grow(g->node, g->nnode, &g->cap_node, sizeof(*g->node)) : NULL;
 
-    if (!p)
-        return -ENOMEM;
+    if (!p) return -ENOMEM;
     g->node = p;
     int *copy = gwm_alloc(g, nin * sizeof(int));
-    if (!copy)
-        return -ENOMEM;
+    if (!copy) return -ENOMEM;
     memcpy(copy, in, nin * sizeof(int));
     struct gwm_node *n = &g->node[g->nnode];
     memset(n, 0, sizeof(*n));
@@ -165,12 +150,9 @@ void gwm_uses(const struct gwm_graph *g, int *uses, int *maker)
     }
     for (int i = 0; i < g->nnode; i++) {
         const struct gwm_node *n = &g->node[i];
-        if (n->dead)
-            continue;
-        for (uint32_t k = 0; k < n->nin; k++)
-            uses[g->value[n->in[k]].root]++;
+        if (n->dead) continue;
+        for (uint32_t k = 0; k < n->nin; k++) uses[g->value[n->in[k]].root]++;
         maker[g->value[n->out].root] = i;
     }
-    for (uint32_t o = 0; o < g->noutput; o++)
-        uses[g->value[g->output[o]].root]++;
+    for (uint32_t o = 0; o < g->noutput; o++) uses[g->value[g->output[o]].root]++;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The network between importer and back-ends: values (tensors) and nodes (operators), nodes in an order in which each
- * one's inputs exist. Few, general operators: the importer turns the file's into these.
+ * The network between importer and back-ends: values (tensors) and nodes (operators), nodes in an order in
+ * which each one's inputs exist. Few, general operators: the importer turns the file's into these.
  *
- * Reshapes are no nodes: the new value is a *view*, it shares the storage of its `root`. Whatever asks "who uses this
- * memory" therefore asks about roots.
+ * Reshapes are no nodes: the new value is a *view*, it shares the storage of its `root`. Whatever asks "who
+ * uses this memory" therefore asks about roots.
  */
 #ifndef GW_MODEL_GRAPH_H
 #define GW_MODEL_GRAPH_H
@@ -43,8 +43,8 @@ struct gwm_shape {
 enum gwm_act_kind {
     GWM_ACT_NONE,
     GWM_ACT_RELU,
-    GWM_ACT_LEAKY,   /* x < 0 ? a x : x */
-    GWM_ACT_CLIP,    /* min(max(x, a), b) */
+    GWM_ACT_LEAKY, /* x < 0 ? a x : x */
+    GWM_ACT_CLIP,  /* min(max(x, a), b) */
     GWM_ACT_SIGMOID,
     GWM_ACT_TANH,
 };
@@ -54,12 +54,13 @@ struct gwm_act {
     float a, b;
 };
 
-/* Copies a box of elements between two strided layouts: transposes, depth-to-space, pieces of a concatenation. */
+/* Copies a box of elements between two strided layouts: transposes, depth-to-space, pieces of a
+ * concatenation. */
 struct gwm_move {
     int32_t rank;
-    int32_t dims[GW_MODEL_MAX_RANK];                             /* of the box, in the destination's order */
-    int32_t from[GW_MODEL_MAX_RANK], to[GW_MODEL_MAX_RANK];      /* strides in elements */
-    int32_t offset;                                              /* of the box in the destination */
+    int32_t dims[GW_MODEL_MAX_RANK];                        /* of the box, in the destination's order */
+    int32_t from[GW_MODEL_MAX_RANK], to[GW_MODEL_MAX_RANK]; /* strides in elements */
+    int32_t offset;                                         /* of the box in the destination */
 };
 
 /* Element by element over two inputs, each with stride 0 where it is repeated. */
@@ -71,9 +72,9 @@ struct gwm_broadcast {
 
 /* A window that slides over height and width (1-D: height 1). */
 struct gwm_window {
-    int32_t n, c, h, w, oh, ow;            /* batch, input channels, sizes in and out */
-    int32_t kh, kw, sh, sw, dh, dw;        /* kernel, stride, dilation */
-    int32_t top, left, bottom, right;      /* padding */
+    int32_t n, c, h, w, oh, ow;       /* batch, input channels, sizes in and out */
+    int32_t kh, kw, sh, sw, dh, dw;   /* kernel, stride, dilation */
+    int32_t top, left, bottom, right; /* padding */
 };
 
 struct gwm_conv {
@@ -102,7 +103,7 @@ enum gwm_op {
     GWM_CONV,
     GWM_POOL,
     GWM_GEMM,
-    GWM_UNARY,  /* act only */
+    GWM_UNARY, /* act only */
     GWM_BINARY,
     GWM_SOFTMAX,
     GWM_MOVE,   /* one input, every output element written */
@@ -153,9 +154,9 @@ struct gwm_graph {
     int nvalue, nnode, cap_value, cap_node;
     int input[GW_MODEL_MAX_IO], output[GW_MODEL_MAX_IO]; /* values */
     uint32_t ninput, noutput;
-    struct gw_tensor_info info[2][GW_MODEL_MAX_IO];      /* [1] are the outputs */
-    size_t budget;                                       /* bytes that may still be allocated */
-    void *blocks;                                        /* everything the graph points to */
+    struct gw_tensor_info info[2][GW_MODEL_MAX_IO]; /* [1] are the outputs */
+    size_t budget;                                  /* bytes that may still be allocated */
+    void *blocks;                                   /* everything the graph points to */
 };
 
 struct gwm_graph *gwm_graph_new(size_t budget);
@@ -174,7 +175,8 @@ int gwm_value_new(struct gwm_graph *g, const char *name, enum gwm_dtype dtype, c
 int gwm_view_new(struct gwm_graph *g, const char *name, int of, const struct gwm_shape *shape);
 int gwm_node_new(struct gwm_graph *g, enum gwm_op op, const int *in, uint32_t nin, int out);
 
-/* uses[v]: how many node inputs and model outputs lie in root v's storage. maker[v]: the node that writes root v, or -1. */
+/* uses[v]: how many node inputs and model outputs lie in root v's storage. maker[v]: the node that writes
+ * root v, or -1. */
 void gwm_uses(const struct gwm_graph *g, int *uses, int *maker);
 
 static inline bool gwm_is_const(const struct gwm_graph *g, int v)
@@ -189,8 +191,10 @@ static inline size_t gwm_bytes(const struct gwm_value *v)
 
 /* move.c: strides for common layouts. Dimensions that stay neighbours are merged. */
 void gwm_move_permute(struct gwm_move *m, const int32_t *dims, uint32_t rank, const int32_t *perm);
-void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struct gwm_shape *dst, const int32_t *at);
-int gwm_broadcast(struct gwm_broadcast *bc, struct gwm_shape *out, const struct gwm_shape *a, const struct gwm_shape *b);
+void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struct gwm_shape *dst,
+                    const int32_t *at);
+int gwm_broadcast(struct gwm_broadcast *bc, struct gwm_shape *out, const struct gwm_shape *a,
+                  const struct gwm_shape *b);
 
 /* fuse.c: makes the graph smaller; needs no message but for -ENOMEM. */
 int gwm_optimise(struct gwm_graph *g);

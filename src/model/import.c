@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ONNX bytes to graph, in one pass over the nodes (the format demands that they are sorted): names are resolved, shapes
- * inferred and constants folded as the nodes come by.
+ * ONNX bytes to graph, in one pass over the nodes (the format demands that they are sorted): names are
+ * resolved, shapes inferred and constants folded as the nodes come by.
  */
 #include "src/model/ops.h"
 
@@ -33,7 +33,8 @@ static struct gwm_names *names_new(size_t count)
     struct gwm_names *t = calloc(1, sizeof(*t) + size * sizeof(t->slot[0]));
     if (t) {
         t->mask = size - 1;
-        t->seed = (uintptr_t)t * 0x9e3779b97f4a7c15u; /* differs from run to run: no file can be made to collide */
+        t->seed =
+            (uintptr_t)t * 0x9e3779b97f4a7c15u; /* differs from run to run: no file can be made to collide */
     }
     return t;
 }
@@ -54,8 +55,7 @@ static int define(struct gwm_import *im, const char *name, int value)
 {
     struct slot *s = names_at(im->names, name);
 
-    if (s->name)
-        return gwm_fail(im->msg, -EBADMSG, "the value '%.60s' is made twice", name);
+    if (s->name) return gwm_fail(im->msg, -EBADMSG, "the value '%.60s' is made twice", name);
     s->name = name;
     s->value = value;
     return 0;
@@ -93,8 +93,7 @@ int gwm_attr_int(const struct gwm_import *im, const char *name, int64_t *out)
 {
     const Onnx__AttributeProto *a = gwm_attr(im, name);
 
-    if (!a)
-        return 0;
+    if (!a) return 0;
     if (!a->has_i || (a->has_type && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT))
         return wrong_type(im, name);
     *out = a->i;
@@ -105,8 +104,7 @@ int gwm_attr_float(const struct gwm_import *im, const char *name, float *out)
 {
     const Onnx__AttributeProto *a = gwm_attr(im, name);
 
-    if (!a)
-        return 0;
+    if (!a) return 0;
     if (!a->has_f || (a->has_type && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT))
         return wrong_type(im, name);
     *out = a->f;
@@ -117,12 +115,11 @@ int gwm_attr_string(const struct gwm_import *im, const char *name, char *out, si
 {
     const Onnx__AttributeProto *a = gwm_attr(im, name);
 
-    if (!a)
-        return 0;
-    if (!a->has_s || (a->has_type && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING) || a->s.len >= size)
+    if (!a) return 0;
+    if (!a->has_s || (a->has_type && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING) ||
+        a->s.len >= size)
         return wrong_type(im, name);
-    if (a->s.len)
-        memcpy(out, a->s.data, a->s.len);
+    if (a->s.len) memcpy(out, a->s.data, a->s.len);
     out[a->s.len] = '\0';
     return 1;
 }
@@ -131,12 +128,10 @@ int gwm_attr_ints(const struct gwm_import *im, const char *name, int64_t *out, i
 {
     const Onnx__AttributeProto *a = gwm_attr(im, name);
 
-    if (!a)
-        return -ENOENT;
+    if (!a) return -ENOENT;
     if ((a->has_type && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS) || a->n_ints > (size_t)max)
         return wrong_type(im, name);
-    if (a->n_ints)
-        memcpy(out, a->ints, a->n_ints * sizeof(*out));
+    if (a->n_ints) memcpy(out, a->ints, a->n_ints * sizeof(*out));
     return (int)a->n_ints;
 }
 
@@ -149,10 +144,10 @@ int gwm_in_ints(const struct gwm_import *im, uint32_t i, int64_t *out, int max)
 {
     const struct gwm_value *v = gwm_in(im, i);
 
-    if (!v)
-        return -ENOENT;
+    if (!v) return -ENOENT;
     if (v->dtype != GWM_I64 || v->shape.rank > 1 || v->count > max || !v->data)
-        return gwm_op_fail(im, -ENOTSUP, "input '%.60s' must be a constant list of at most %d integers", v->name, max);
+        return gwm_op_fail(im, -ENOTSUP, "input '%.60s' must be a constant list of at most %d integers",
+                           v->name, max);
     memcpy(out, v->data, (size_t)v->count * 8);
     return v->count;
 }
@@ -176,11 +171,9 @@ int gwm_emit(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin,
 {
     int v = gwm_value_new(im->g, name, GWM_F32, out);
 
-    if (v == -EOVERFLOW)
-        return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
+    if (v == -EOVERFLOW) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
     int i = v < 0 ? v : gwm_node_new(im->g, op, in, nin, v);
-    if (i < 0)
-        return gwm_op_fail(im, i, "out of memory");
+    if (i < 0) return gwm_op_fail(im, i, "out of memory");
     struct gwm_node *n = &im->g->node[i];
     n->name = gwm_strdup(im->g, im->node->name ? im->node->name : "");
     n->type = gwm_strdup(im->g, im->node->op_type);
@@ -194,8 +187,7 @@ int gwm_settle(struct gwm_import *im, int node)
     struct gwm_value *out = &g->value[n->out];
 
     for (uint32_t i = 0; i < n->nin; i++)
-        if (!g->value[n->in[i]].data)
-            return n->out;
+        if (!g->value[n->in[i]].data) return n->out;
     if (n->op == GWM_CONV || n->op == GWM_POOL || n->op == GWM_GEMM)
         return n->out; /* rare: left to the back-end */
     const float **in = calloc(n->nin, sizeof(*in));
@@ -210,20 +202,17 @@ int gwm_settle(struct gwm_import *im, int node)
     return data && in ? n->out : gwm_op_fail(im, -ENOMEM, "out of memory: its constant result is too large");
 }
 
-int gwm_const(struct gwm_import *im, enum gwm_dtype dtype, const struct gwm_shape *shape, const void *data, void **room)
+int gwm_const(struct gwm_import *im, enum gwm_dtype dtype, const struct gwm_shape *shape, const void *data,
+              void **room)
 {
     int v = gwm_value_new(im->g, "", dtype, shape);
 
-    if (v < 0)
-        return v;
+    if (v < 0) return v;
     size_t bytes = gwm_bytes(&im->g->value[v]);
     void *p = gwm_alloc(im->g, bytes);
-    if (!p)
-        return -ENOMEM;
-    if (data && bytes)
-        memcpy(p, data, bytes);
-    if (room)
-        *room = p;
+    if (!p) return -ENOMEM;
+    if (data && bytes) memcpy(p, data, bytes);
+    if (room) *room = p;
     im->g->value[v].data = p;
     return v;
 }
@@ -232,8 +221,7 @@ int gwm_reshape(struct gwm_import *im, int of, const struct gwm_shape *shape)
 {
     int v = gwm_view_new(im->g, im->node->output[0], of, shape);
 
-    if (v < 0)
-        return gwm_op_fail(im, v, "out of memory");
+    if (v < 0) return gwm_op_fail(im, v, "out of memory");
     im->g->value[v].data = im->g->value[of].data;
     return v;
 }
@@ -251,8 +239,7 @@ static const struct gwm_operator *find_operator(const char *type)
 
     for (size_t t = 0; t < 3; t++)
         for (const struct gwm_operator *op = tables[t]; op->name; op++)
-            if (!strcmp(op->name, type))
-                return op;
+            if (!strcmp(op->name, type)) return op;
     return NULL;
 }
 
@@ -278,19 +265,20 @@ static int find_inputs(struct gwm_import *im, const struct gwm_operator *op, int
     for (size_t i = 0; i < n->n_input; i++) {
         in[i] = -1;
         if (!*n->input[i]) {
-            if (i < op->min_in)
-                return gwm_op_fail(im, -EBADMSG, "input %zu is missing", i);
+            if (i < op->min_in) return gwm_op_fail(im, -EBADMSG, "input %zu is missing", i);
             continue;
         }
         const struct slot *s = names_at(im->names, n->input[i]);
         if (!s->name)
             return gwm_op_fail(im, -EBADMSG, "input '%.60s' is not made by any node before it", n->input[i]);
         if (s->value < 0)
-            return gwm_op_fail(im, -ENOTSUP, "input '%.60s' is an operator's second output; only the first is supported",
+            return gwm_op_fail(im, -ENOTSUP,
+                               "input '%.60s' is an operator's second output; only the first is supported",
                                n->input[i]);
         in[i] = s->value;
         if (!op->ints && i == 0 && im->g->value[s->value].dtype != GWM_F32)
-            return gwm_op_fail(im, -ENOTSUP, "input '%.60s' is an integer tensor; only float32 is supported", n->input[i]);
+            return gwm_op_fail(im, -ENOTSUP, "input '%.60s' is an integer tensor; only float32 is supported",
+                               n->input[i]);
     }
     return 0;
 }
@@ -303,26 +291,20 @@ static int import_node(struct gwm_import *im, const Onnx__NodeProto *n)
     if (n->domain && *n->domain && strcmp(n->domain, "ai.onnx"))
         return gwm_op_fail(im, -ENOTSUP, "operators of domain '%.60s' are not supported", n->domain);
     const struct gwm_operator *op = n->op_type ? find_operator(n->op_type) : NULL;
-    if (!op)
-        return gwm_op_fail(im, -ENOTSUP, "the operator is not supported");
+    if (!op) return gwm_op_fail(im, -ENOTSUP, "the operator is not supported");
     if (n->n_input < op->min_in || n->n_input > op->max_in)
         return gwm_op_fail(im, -EBADMSG, "%zu inputs, expected %u to %u", n->n_input, op->min_in, op->max_in);
-    if (!n->n_output || !*n->output[0])
-        return gwm_op_fail(im, -EBADMSG, "it has no output");
+    if (!n->n_output || !*n->output[0]) return gwm_op_fail(im, -EBADMSG, "it has no output");
     rc = check_attributes(im, op);
-    if (rc)
-        return rc;
+    if (rc) return rc;
     if (n->n_input > 16 && !(in = calloc(n->n_input, sizeof(*in))))
         return gwm_op_fail(im, -ENOMEM, "out of memory");
     rc = find_inputs(im, op, in);
     im->in = in;
     im->nin = (uint32_t)n->n_input;
-    if (!rc)
-        rc = op->import(im);
-    if (in != local)
-        free(in);
-    for (size_t i = 1; i < n->n_output && rc >= 0; i++)
-        rc = *n->output[i] ? define(im, n->output[i], -1) : 0;
+    if (!rc) rc = op->import(im);
+    if (in != local) free(in);
+    for (size_t i = 1; i < n->n_output && rc >= 0; i++) rc = *n->output[i] ? define(im, n->output[i], -1) : 0;
     return rc;
 }
 
@@ -339,19 +321,22 @@ static int input_shape(const struct gwm_import *im, const Onnx__ValueInfoProto *
         return gwm_fail(im->msg, -ENOTSUP, "input '%.60s' has type %s; only float32 is supported", name,
                         gwm_type_name(t->elem_type));
     if (!t->shape)
-        return gwm_fail(im->msg, -ENOTSUP, "input '%.60s' has no shape; export the model with fixed sizes", name);
+        return gwm_fail(im->msg, -ENOTSUP, "input '%.60s' has no shape; export the model with fixed sizes",
+                        name);
     if (t->shape->n_dim > GW_MODEL_MAX_RANK)
         return gwm_fail(im->msg, -ENOTSUP, "input '%.60s' has more than 8 dimensions", name);
     memset(s, 0, sizeof(*s));
     s->rank = (uint32_t)t->shape->n_dim;
     for (uint32_t i = 0; i < s->rank; i++) {
         const Onnx__TensorShapeProto__Dimension *d = t->shape->dim[i];
-        int64_t size = d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE ? d->dim_value : 0;
-        if (size <= 0 && i == 0)
-            size = 1;
+        int64_t size =
+            d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE ? d->dim_value : -1;
+        if (size < 0 && i == 0) size = 1;
         if (size <= 0 || size > GWM_MAX_COUNT)
-            return gwm_fail(im->msg, -ENOTSUP, "input '%.60s': the size of dimension %u is open or too large; "
-                            "export the model with fixed sizes", name, i);
+            return gwm_fail(im->msg, -ENOTSUP,
+                            "input '%.60s': the size of dimension %u is open, 0 or too large; "
+                            "export the model with fixed sizes",
+                            name, i);
         s->d[i] = (int32_t)size;
     }
     if (gwm_count(s) < 0)
@@ -375,20 +360,15 @@ static int import_inputs(struct gwm_import *im, const Onnx__GraphProto *graph)
     for (size_t i = 0; i < graph->n_input; i++) {
         struct gwm_shape s;
         const char *name = graph->input[i]->name;
-        if (!name || !*name)
-            return gwm_fail(im->msg, -EBADMSG, "an input has no name");
-        if (names_at(im->names, name)->name)
-            continue; /* a weight: old files list them among the inputs */
+        if (!name || !*name) return gwm_fail(im->msg, -EBADMSG, "an input has no name");
+        if (names_at(im->names, name)->name) continue; /* a weight: old files list them among the inputs */
         int rc = input_shape(im, graph->input[i], &s);
-        if (rc)
-            return rc;
+        if (rc) return rc;
         if (g->ninput == GW_MODEL_MAX_IO)
             return gwm_fail(im->msg, -ENOTSUP, "more than %d inputs", GW_MODEL_MAX_IO);
         int v = gwm_value_new(g, name, GWM_F32, &s);
-        if (v < 0)
-            return gwm_fail(im->msg, v, "out of memory");
-        if ((rc = define(im, name, v)))
-            return rc;
+        if (v < 0) return gwm_fail(im->msg, v, "out of memory");
+        if ((rc = define(im, name, v))) return rc;
         g->value[v].input = (int)g->ninput;
         describe(&g->info[0][g->ninput], &g->value[v], g->value[v].name);
         g->input[g->ninput++] = v;
@@ -403,8 +383,7 @@ static int copy_of(struct gwm_graph *g, int v)
     int out = gwm_value_new(g, g->value[v].name, GWM_F32, &s);
     int n = out < 0 ? out : gwm_node_new(g, GWM_UNARY, &v, 1, out);
 
-    if (n >= 0)
-        g->node[n].type = "Identity";
+    if (n >= 0) g->node[n].type = "Identity";
     return n < 0 ? n : out;
 }
 
@@ -413,23 +392,21 @@ static int import_outputs(struct gwm_import *im, const Onnx__GraphProto *graph)
     struct gwm_graph *g = im->g;
 
     if (!graph->n_output || graph->n_output > GW_MODEL_MAX_IO)
-        return gwm_fail(im->msg, -ENOTSUP, "%zu outputs, supported are 1 to %d", graph->n_output, GW_MODEL_MAX_IO);
+        return gwm_fail(im->msg, -ENOTSUP, "%zu outputs, supported are 1 to %d", graph->n_output,
+                        GW_MODEL_MAX_IO);
     for (size_t i = 0; i < graph->n_output; i++) {
         const char *name = graph->output[i]->name ? graph->output[i]->name : "";
         const struct slot *s = names_at(im->names, name);
-        if (!s->name)
-            return gwm_fail(im->msg, -EBADMSG, "output '%.60s' is not made by any node", name);
+        if (!s->name) return gwm_fail(im->msg, -EBADMSG, "output '%.60s' is not made by any node", name);
         int v = s->value;
-        if (v < 0)
-            return gwm_fail(im->msg, -ENOTSUP, "output '%.60s' is an operator's second output", name);
+        if (v < 0) return gwm_fail(im->msg, -ENOTSUP, "output '%.60s' is an operator's second output", name);
         if (g->value[v].dtype != GWM_F32)
-            return gwm_fail(im->msg, -ENOTSUP, "output '%.60s' is an integer tensor; only float32 is supported", name);
+            return gwm_fail(im->msg, -ENOTSUP,
+                            "output '%.60s' is an integer tensor; only float32 is supported", name);
         const struct gwm_value *root = &g->value[g->value[v].root];
-        if (root->input >= 0 || root->output >= 0 || root->data)
-            v = copy_of(g, v);
+        if (root->input >= 0 || root->output >= 0 || root->data) v = copy_of(g, v);
         const char *copy = gwm_strdup(g, name);
-        if (v < 0 || !copy)
-            return gwm_fail(im->msg, -ENOMEM, "out of memory");
+        if (v < 0 || !copy) return gwm_fail(im->msg, -ENOMEM, "out of memory");
         g->value[g->value[v].root].output = (int)i;
         describe(&g->info[1][i], &g->value[v], copy);
         g->output[i] = v;
@@ -446,33 +423,28 @@ static int import_graph(struct gwm_import *im, const Onnx__GraphProto *graph)
     for (size_t i = 0; i < graph->n_node; i++) names += graph->node[i]->n_output;
     if (graph->n_node > GWM_MAX_NODES / 4)
         return gwm_fail(im->msg, -ENOTSUP, "%zu nodes, more than %d", graph->n_node, GWM_MAX_NODES / 4);
-    if (graph->n_sparse_initializer)
-        return gwm_fail(im->msg, -ENOTSUP, "sparse tensors are not supported");
+    if (graph->n_sparse_initializer) return gwm_fail(im->msg, -ENOTSUP, "sparse tensors are not supported");
     im->names = names_new(names + 1);
-    if (!im->names)
-        return gwm_fail(im->msg, -ENOMEM, "out of memory");
+    if (!im->names) return gwm_fail(im->msg, -ENOMEM, "out of memory");
     for (size_t i = 0; i < graph->n_initializer && rc >= 0; i++) {
         const char *name = graph->initializer[i]->name;
         rc = gwm_tensor(im, graph->initializer[i]);
-        if (rc >= 0)
-            rc = define(im, name ? name : "", rc);
+        if (rc >= 0) rc = define(im, name ? name : "", rc);
     }
-    if (rc >= 0)
-        rc = import_inputs(im, graph);
+    if (rc >= 0) rc = import_inputs(im, graph);
     for (size_t i = 0; i < graph->n_node && rc >= 0; i++) rc = import_node(im, graph->node[i]);
-    if (rc >= 0)
-        rc = import_outputs(im, graph);
+    if (rc >= 0) rc = import_outputs(im, graph);
     free(im->names);
     return rc < 0 ? rc : 0;
 }
 
-/* Unpacking may take a few times the file's size, and no more: tiny nested messages cost far more than they weigh. */
+/* Unpacking may take a few times the file's size, and no more: tiny nested messages cost far more than they
+ * weigh. */
 static void *budget_alloc(void *data, size_t size)
 {
     size_t *left = data;
 
-    if (size > *left)
-        return NULL;
+    if (size > *left) return NULL;
     *left -= size;
     return malloc(size ? size : 1);
 }
@@ -487,13 +459,13 @@ static int check_versions(struct gwm_import *im, const Onnx__ModelProto *m)
 {
     for (size_t i = 0; i < m->n_opset_import; i++) {
         const Onnx__OperatorSetIdProto *o = m->opset_import[i];
-        if (!o->domain || !*o->domain || !strcmp(o->domain, "ai.onnx"))
-            im->opset = o->version;
+        if (!o->domain || !*o->domain || !strcmp(o->domain, "ai.onnx")) im->opset = o->version;
     }
     if (im->opset < OPSET_MIN || im->opset > OPSET_MAX)
         return gwm_fail(im->msg, -ENOTSUP,
-                        "operator set %" PRId64 "; supported are %d to %d (onnx.version_converter changes it)", im->opset,
-                        OPSET_MIN, OPSET_MAX);
+                        "operator set %" PRId64
+                        "; supported are %d to %d (onnx.version_converter changes it)",
+                        im->opset, OPSET_MIN, OPSET_MAX);
     return 0;
 }
 
@@ -505,21 +477,17 @@ int gwm_import(const void *bytes, size_t len, struct gwm_graph **graph, const st
 
     *graph = NULL;
     int rc = len ? gwm_wire_check(&onnx__model_proto__descriptor, bytes, len) : -EBADMSG;
-    if (rc == -ELOOP)
-        return gwm_fail(msg, -EBADMSG, "messages are nested too deeply: not a model");
+    if (rc == -ELOOP) return gwm_fail(msg, -EBADMSG, "messages are nested too deeply: not a model");
     Onnx__ModelProto *m = rc ? NULL : onnx__model_proto__unpack(&allocator, len, bytes);
     if (!m || !m->graph) {
-        if (m)
-            onnx__model_proto__free_unpacked(m, &allocator);
+        if (m) onnx__model_proto__free_unpacked(m, &allocator);
         return gwm_fail(msg, -EBADMSG, "not an ONNX model, or truncated");
     }
     im.g = gwm_graph_new(((size_t)64 << 20) + 3 * len);
     rc = im.g ? check_versions(&im, m) : gwm_fail(msg, -ENOMEM, "out of memory");
-    if (!rc)
-        rc = import_graph(&im, m->graph);
+    if (!rc) rc = import_graph(&im, m->graph);
     onnx__model_proto__free_unpacked(m, &allocator);
-    if (!rc && gwm_optimise(im.g))
-        rc = gwm_fail(msg, -ENOMEM, "out of memory");
+    if (!rc && gwm_optimise(im.g)) rc = gwm_fail(msg, -ENOMEM, "out of memory");
     if (rc)
         gwm_graph_free(im.g);
     else

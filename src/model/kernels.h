@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gpu.c hands to the kernels. Memory is named by address, or by where the address is found when the kernel runs. */
+/* What gpu.c hands to the kernels. Memory is named by address, or by where the address is found when the
+ * kernel runs. */
 #ifndef GW_MODEL_KERNELS_H
 #define GW_MODEL_KERNELS_H
 
@@ -36,13 +37,13 @@ struct gwm_conv_args {
     float *partial;            /* splits × n × oc × positions, when splits > 1 */
     struct gwm_act act;
     int32_t n, c, h, w, oh, ow, oc, group;
-    int32_t taps, mpad;            /* both padded */
+    int32_t taps, mpad; /* both padded */
     int32_t sh, sw, top, left;
-    int32_t tiles_m, tiles_n;      /* of a group's channels, of positions */
+    int32_t tiles_m, tiles_n;       /* of a group's channels, of positions */
     int32_t splits, taps_per_split; /* the sum over taps cut in pieces, for small outputs */
     int32_t has_add;
-    int32_t block;                 /* depth-to-space by this much while storing; 1 is none */
-    int32_t block_first;           /* channel = (row in block, column, plane) and not (plane, row, column) */
+    int32_t block;       /* depth-to-space by this much while storing; 1 is none */
+    int32_t block_first; /* channel = (row in block, column, plane) and not (plane, row, column) */
 };
 
 /* Few output channels per group (depthwise): one thread per output element, weights as in the file. */

@@ -30,7 +30,8 @@ GW_DEV struct gwm_conv_place gwm_conv_place(const struct gwm_conv_args *a)
     return p;
 }
 
-/* Where a picture's results go: into the pieces of a split sum, or through bias, addend and activation to y. */
+/* Where a picture's results go: into the pieces of a split sum, or through bias, addend and activation to y.
+ */
 struct gwm_conv_store {
     float *y, *partial;
     const float *add;
@@ -48,7 +49,8 @@ GW_DEV struct gwm_conv_store gwm_conv_store(const struct gwm_conv_args *a, int32
 }
 
 /* The whole sum of channel oc at position p. */
-GW_DEV void gwm_conv_end(const struct gwm_conv_args *a, const struct gwm_conv_store *to, int32_t oc, int32_t p, float sum)
+GW_DEV void gwm_conv_end(const struct gwm_conv_args *a, const struct gwm_conv_store *to, int32_t oc,
+                         int32_t p, float sum)
 {
     int32_t r = a->block, planes = a->oc / (r * r), plane, in_block, row, col, plain = oc * a->oh * a->ow + p;
 
@@ -66,7 +68,8 @@ GW_DEV void gwm_conv_end(const struct gwm_conv_args *a, const struct gwm_conv_st
     to->y[(plane * a->oh * r + row) * a->ow * r + col] = sum;
 }
 
-GW_DEV void gwm_conv_put(const struct gwm_conv_args *a, const struct gwm_conv_store *to, int32_t oc, int32_t p, float sum)
+GW_DEV void gwm_conv_put(const struct gwm_conv_args *a, const struct gwm_conv_store *to, int32_t oc,
+                         int32_t p, float sum)
 {
     if (to->partial)
         to->partial[oc * a->oh * a->ow + p] = sum;
@@ -116,8 +119,8 @@ GW_KERNEL(gwm_conv_finish, struct gwm_finish_args, f)
     }
 }
 
-GW_DEV float gwm_direct_sum(const struct gwm_window *w, const float *x, const float *weight, int32_t channels, int32_t oy,
-                            int32_t ox)
+GW_DEV float gwm_direct_sum(const struct gwm_window *w, const float *x, const float *weight, int32_t channels,
+                            int32_t oy, int32_t ox)
 {
     int32_t c, ky, kx;
     float sum = 0;
@@ -142,10 +145,11 @@ GW_KERNEL(gwm_conv_direct, struct gwm_direct_args, a)
     float *y = gwm_at(&a->y);
 
     for (i = (int32_t)gw_global_idx(); i < a->count; i += step) {
-        int32_t ox = i % w->ow, oy = i / w->ow % w->oh, oc = i / w->ow / w->oh % a->oc, n = i / w->ow / w->oh / a->oc;
+        int32_t ox = i % w->ow, oy = i / w->ow % w->oh, oc = i / w->ow / w->oh % a->oc,
+                n = i / w->ow / w->oh / a->oc;
         int32_t first = n * w->c + oc / (a->oc / a->group) * per;
-        float sum = gwm_direct_sum(w, x + first * w->h * w->w, a->weight + (size_t)oc * (size_t)(per * w->kh * w->kw), per,
-                                   oy, ox);
+        float sum = gwm_direct_sum(w, x + first * w->h * w->w,
+                                   a->weight + (size_t)oc * (size_t)(per * w->kh * w->kw), per, oy, ox);
         y[i] = gwm_activate(&a->act, sum + a->bias[oc]);
     }
 }

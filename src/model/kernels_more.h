@@ -20,7 +20,8 @@ GW_DEV float gwm_over_block(struct gwm_block_room *room, float v, int max)
     gw_syncthreads();
     for (step = 1; step < n; step *= 2) {
         if (tid % (2 * step) == 0 && tid + step < n)
-            room->v[tid] = max ? fmaxf(room->v[tid], room->v[tid + step]) : room->v[tid] + room->v[tid + step];
+            room->v[tid] =
+                max ? fmaxf(room->v[tid], room->v[tid + step]) : room->v[tid] + room->v[tid + step];
         gw_syncthreads();
     }
     v = room->v[0];
@@ -64,7 +65,8 @@ GW_KERNEL(gwm_pool_kernel, struct gwm_pool_args, a)
 GW_KERNEL(gwm_gemm_kernel, struct gwm_gemm_args, g)
 {
     GW_SHARED(struct gwm_block_room, room);
-    int32_t n = (int32_t)gw_block_idx() % g->n, m = (int32_t)gw_block_idx() / g->n, k, step = (int32_t)gw_block_dim();
+    int32_t n = (int32_t)gw_block_idx() % g->n, m = (int32_t)gw_block_idx() / g->n, k,
+            step = (int32_t)gw_block_dim();
     const float *a = gwm_at(&g->a) + m * g->am, *b = gwm_at(&g->b) + n * g->bn;
     float sum = 0;
 
@@ -135,7 +137,8 @@ GW_KERNEL(gwm_move_kernel, struct gwm_move_args, p)
 GW_KERNEL(gwm_softmax_kernel, struct gwm_softmax_args, p)
 {
     GW_SHARED(struct gwm_block_room, room);
-    int32_t row = (int32_t)gw_block_idx(), first = row / p->s.inner * p->s.n * p->s.inner + row % p->s.inner, k;
+    int32_t row = (int32_t)gw_block_idx(), first = row / p->s.inner * p->s.n * p->s.inner + row % p->s.inner,
+            k;
     int32_t step = (int32_t)gw_block_dim(), tid = (int32_t)gw_thread_idx();
     const float *x = gwm_at(&p->x) + first;
     float *y = gwm_at(&p->y) + first, max = -INFINITY, sum = 0;

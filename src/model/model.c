@@ -41,10 +41,8 @@ int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct 
     int rc = m ? 0 : -ENOMEM;
 
     *model = NULL;
-    if (err && errlen)
-        *err = '\0';
-    if (!rc && len > MAX_FILE)
-        rc = gwm_fail(&msg, -EFBIG, "larger than 1 GiB");
+    if (err && errlen) *err = '\0';
+    if (!rc && len > MAX_FILE) rc = gwm_fail(&msg, -EFBIG, "larger than 1 GiB");
     if (!rc) {
         m->be = gw_model_onnx();
         rc = m->be->load(bytes, len, file, &m->impl, err, errlen);
@@ -63,18 +61,14 @@ static ssize_t read_file(int fd, const struct gwm_msg *msg, void **bytes)
     size_t have = 0;
     ssize_t n;
 
-    if (fstat(fd, &st))
-        return gwm_fail(msg, -errno, "%s", strerror(errno));
+    if (fstat(fd, &st)) return gwm_fail(msg, -errno, "%s", strerror(errno));
     if (!S_ISREG(st.st_mode))
         return gwm_fail(msg, S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL, "not a regular file");
-    if ((uint64_t)st.st_size > MAX_FILE)
-        return gwm_fail(msg, -EFBIG, "larger than 1 GiB");
+    if ((uint64_t)st.st_size > MAX_FILE) return gwm_fail(msg, -EFBIG, "larger than 1 GiB");
     char *p = malloc((size_t)st.st_size + 1);
-    if (!p)
-        return gwm_fail(msg, -ENOMEM, "out of memory");
+    if (!p) return gwm_fail(msg, -ENOMEM, "out of memory");
     while (have < (size_t)st.st_size && (n = read(fd, p + have, (size_t)st.st_size - have)) != 0) {
-        if (n < 0 && errno == EINTR)
-            continue;
+        if (n < 0 && errno == EINTR) continue;
         if (n < 0) {
             int code = -errno;
             free(p);
@@ -93,12 +87,10 @@ int gw_model_open(const char *path, struct gw_model **model, char *err, size_t e
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     *model = NULL;
-    if (fd < 0)
-        return gwm_fail(&msg, -errno, "%s", strerror(errno));
+    if (fd < 0) return gwm_fail(&msg, -errno, "%s", strerror(errno));
     ssize_t len = read_file(fd, &msg, &bytes);
     close(fd);
-    if (len < 0)
-        return (int)len;
+    if (len < 0) return (int)len;
     int rc = gw_model_open_bytes(bytes, (size_t)len, path, model, err, errlen);
     free(bytes);
     return rc;
@@ -106,8 +98,7 @@ int gw_model_open(const char *path, struct gw_model **model, char *err, size_t e
 
 void gw_model_close(struct gw_model *m)
 {
-    if (!m)
-        return;
+    if (!m) return;
     m->be->unload(m->impl);
     free(m);
 }
@@ -137,18 +128,16 @@ const char *gw_model_kind(const struct gw_model *m)
     return m->be->name;
 }
 
-int gw_plan_create(const struct gw_model *m, const struct gw_plan_options *options, struct gw_plan **plan, char *err,
-                   size_t errlen)
+int gw_plan_create(const struct gw_model *m, const struct gw_plan_options *options, struct gw_plan **plan,
+                   char *err, size_t errlen)
 {
     static const struct gw_plan_options cpu = {.place = GW_PLACE_CPU};
     const struct gwm_msg msg = {err, errlen, "plan"};
     struct gw_plan *p = calloc(1, sizeof(*p));
 
     *plan = NULL;
-    if (err && errlen)
-        *err = '\0';
-    if (!p)
-        return explained(&msg, -ENOMEM);
+    if (err && errlen) *err = '\0';
+    if (!p) return explained(&msg, -ENOMEM);
     p->be = m->be;
     p->nin = gw_model_inputs(m);
     p->nout = gw_model_outputs(m);
@@ -162,8 +151,7 @@ int gw_plan_create(const struct gw_model *m, const struct gw_plan_options *optio
 
 void gw_plan_free(struct gw_plan *p)
 {
-    if (!p)
-        return;
+    if (!p) return;
     p->be->plan_free(p->impl);
     free(p);
 }
@@ -181,11 +169,9 @@ static int aligned(const void *p)
 static int check(const struct gw_plan *p, const void *const in[], void *const out[])
 {
     for (uint32_t i = 0; i < p->nin; i++)
-        if (!aligned(in[i]))
-            return -EINVAL;
+        if (!aligned(in[i])) return -EINVAL;
     for (uint32_t i = 0; i < p->nout; i++)
-        if (!aligned(out[i]))
-            return -EINVAL;
+        if (!aligned(out[i])) return -EINVAL;
     return 0;
 }
 

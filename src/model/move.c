@@ -21,8 +21,7 @@ static int32_t merge(int32_t rank, int32_t *dims, int32_t *a, int32_t *b)
     int32_t out = 0;
 
     for (int32_t i = 0; i < rank; i++) {
-        if (dims[i] == 1)
-            continue;
+        if (dims[i] == 1) continue;
         if (out && a[out - 1] == a[i] * dims[i] && b[out - 1] == b[i] * dims[i]) {
             dims[out - 1] *= dims[i];
             a[out - 1] = a[i];
@@ -56,7 +55,8 @@ void gwm_move_permute(struct gwm_move *m, const int32_t *dims, uint32_t rank, co
     m->rank = merge(rank, m->dims, m->from, m->to);
 }
 
-void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struct gwm_shape *dst, const int32_t *at)
+void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struct gwm_shape *dst,
+                    const int32_t *at)
 {
     memset(m, 0, sizeof(*m));
     dense_strides(box->d, box->rank, m->from);
@@ -68,7 +68,8 @@ void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struc
     m->rank = merge(box->rank, m->dims, m->from, m->to);
 }
 
-int gwm_broadcast(struct gwm_broadcast *bc, struct gwm_shape *out, const struct gwm_shape *a, const struct gwm_shape *b)
+int gwm_broadcast(struct gwm_broadcast *bc, struct gwm_shape *out, const struct gwm_shape *a,
+                  const struct gwm_shape *b)
 {
     int32_t sa[GW_MODEL_MAX_RANK], sb[GW_MODEL_MAX_RANK];
     uint32_t rank = a->rank > b->rank ? a->rank : b->rank;
@@ -80,16 +81,14 @@ int gwm_broadcast(struct gwm_broadcast *bc, struct gwm_shape *out, const struct 
     for (uint32_t i = 0; i < rank; i++) {
         int ia = (int)i - (int)(rank - a->rank), ib = (int)i - (int)(rank - b->rank);
         int32_t da = ia < 0 ? 1 : a->d[ia], db = ib < 0 ? 1 : b->d[ib];
-        if (da != db && da != 1 && db != 1)
-            return -EINVAL;
+        if (da != db && da != 1 && db != 1) return -EINVAL;
         bc->dims[i] = da == 1 ? db : da;
         bc->a[i] = da == 1 ? 0 : sa[ia];
         bc->b[i] = db == 1 ? 0 : sb[ib];
         out->d[i] = bc->dims[i];
     }
     out->rank = rank;
-    if (gwm_count(out) < 0)
-        return -EOVERFLOW;
+    if (gwm_count(out) < 0) return -EOVERFLOW;
     bc->rank = merge((int32_t)rank, bc->dims, bc->a, bc->b);
     return 0;
 }

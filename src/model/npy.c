@@ -20,12 +20,10 @@ static const char *after_key(const char *header, const char *key)
 {
     const char *p = strstr(header, key);
 
-    if (!p)
-        return NULL;
+    if (!p) return NULL;
     p += strlen(key);
     while (*p == ' ') p++;
-    if (*p++ != ':')
-        return NULL;
+    if (*p++ != ':') return NULL;
     while (*p == ' ') p++;
     return p;
 }
@@ -35,20 +33,15 @@ static int parse_shape(const char *p, struct gw_npy *npy)
     uint64_t count = 1;
 
     npy->rank = 0;
-    if (!p || *p++ != '(')
-        return -EBADMSG;
+    if (!p || *p++ != '(') return -EBADMSG;
     for (;;) {
         char *end;
         while (*p == ' ' || *p == ',') p++;
-        if (*p == ')')
-            break;
-        if (*p < '0' || *p > '9')
-            return -EBADMSG;
-        if (npy->rank == GW_MODEL_MAX_RANK)
-            return -ENOTSUP;
+        if (*p == ')') break;
+        if (*p < '0' || *p > '9') return -EBADMSG;
+        if (npy->rank == GW_MODEL_MAX_RANK) return -ENOTSUP;
         uint64_t d = strtoull(p, &end, 10);
-        if (d > MAX_BYTES || (count *= d) > MAX_BYTES / 4)
-            return -EFBIG;
+        if (d > MAX_BYTES || (count *= d) > MAX_BYTES / 4) return -EFBIG;
         npy->dims[npy->rank++] = d;
         p = end;
     }
@@ -66,19 +59,15 @@ static int read_header(FILE *f, struct gw_npy *npy, const struct gwm_msg *msg)
         return gwm_fail(msg, -EBADMSG, "not a .npy file");
     len = pre[8] | (size_t)pre[9] << 8;
     if (pre[6] > 1) { /* later versions have a longer length */
-        if (fread(pre + 10, 1, 2, f) != 2)
-            return gwm_fail(msg, -EBADMSG, "truncated");
+        if (fread(pre + 10, 1, 2, f) != 2) return gwm_fail(msg, -EBADMSG, "truncated");
         len |= (size_t)pre[10] << 16 | (size_t)pre[11] << 24;
         at = 12;
     }
-    if (len > MAX_HEADER - at)
-        return gwm_fail(msg, -EBADMSG, "not a .npy file: its header is too long");
-    if (fread(header, 1, len, f) != len)
-        return gwm_fail(msg, -EBADMSG, "truncated");
+    if (len > MAX_HEADER - at) return gwm_fail(msg, -EBADMSG, "not a .npy file: its header is too long");
+    if (fread(header, 1, len, f) != len) return gwm_fail(msg, -EBADMSG, "truncated");
     header[len] = '\0';
     const char *descr = after_key(header, "'descr'"), *order = after_key(header, "'fortran_order'");
-    if (!descr || !order)
-        return gwm_fail(msg, -EBADMSG, "not a .npy file: its header makes no sense");
+    if (!descr || !order) return gwm_fail(msg, -EBADMSG, "not a .npy file: its header makes no sense");
     if (strncmp(descr, "'<f4'", 5))
         return gwm_fail(msg, -ENOTSUP, "its elements are not little-endian float32; use array.astype('<f4')");
     if (strncmp(order, "False", 5))
@@ -93,8 +82,7 @@ int gw_npy_read(const char *path, struct gw_npy *npy, char *err, size_t errlen)
     FILE *f = fopen(path, "rbe");
 
     memset(npy, 0, sizeof(*npy));
-    if (!f)
-        return gwm_fail(&msg, -errno, "%s", strerror(errno));
+    if (!f) return gwm_fail(&msg, -errno, "%s", strerror(errno));
     int rc = read_header(f, npy, &msg);
     if (!rc) {
         size_t bytes = npy->count * sizeof(float);
@@ -102,11 +90,11 @@ int gw_npy_read(const char *path, struct gw_npy *npy, char *err, size_t errlen)
         if (!npy->data)
             rc = gwm_fail(&msg, -ENOMEM, "out of memory");
         else if (fread(npy->data, 1, bytes, f) != bytes)
-            rc = gwm_fail(&msg, ferror(f) ? -EIO : -EBADMSG, "%s", ferror(f) ? "cannot be read" : "truncated");
+            rc =
+                gwm_fail(&msg, ferror(f) ? -EIO : -EBADMSG, "%s", ferror(f) ? "cannot be read" : "truncated");
     }
     fclose(f);
-    if (rc)
-        gw_npy_free(npy);
+    if (rc) gw_npy_free(npy);
     return rc;
 }
 
@@ -116,15 +104,15 @@ void gw_npy_free(struct gw_npy *npy)
     memset(npy, 0, sizeof(*npy));
 }
 
-int gw_npy_write(const char *path, const uint64_t *dims, uint32_t rank, const float *data, char *err, size_t errlen)
+int gw_npy_write(const char *path, const uint64_t *dims, uint32_t rank, const float *data, char *err,
+                 size_t errlen)
 {
     const struct gwm_msg msg = {err, errlen, path};
     char header[512] = "\x93NUMPY\x01";
     size_t count = 1;
     int n = 10;
 
-    if (rank > GW_MODEL_MAX_RANK)
-        return gwm_fail(&msg, -EINVAL, "more than 8 dimensions");
+    if (rank > GW_MODEL_MAX_RANK) return gwm_fail(&msg, -EINVAL, "more than 8 dimensions");
     n += snprintf(header + n, 128, "{'descr': '<f4', 'fortran_order': False, 'shape': (");
     for (uint32_t i = 0; i < rank; i++) {
         count *= dims[i];
@@ -136,18 +124,14 @@ int gw_npy_write(const char *path, const uint64_t *dims, uint32_t rank, const fl
     header[8] = (char)((n - 10) & 0xff);
     header[9] = (char)((n - 10) >> 8);
     FILE *f = fopen(path, "wbe");
-    if (!f)
-        return gwm_fail(&msg, -errno, "%s", strerror(errno));
+    if (!f) return gwm_fail(&msg, -errno, "%s", strerror(errno));
     struct stat st;
     bool regular = !fstat(fileno(f), &st) && S_ISREG(st.st_mode); /* a device is not ours to remove */
     bool ok = fwrite(header, 1, (size_t)n, f) == (size_t)n && fwrite(data, sizeof(float), count, f) == count;
     int code = ok ? 0 : -errno;
-    if (fclose(f) && ok)
-        code = -errno;
-    if (!code)
-        return 0;
-    if (regular)
-        unlink(path);
+    if (fclose(f) && ok) code = -errno;
+    if (!code) return 0;
+    if (regular) unlink(path);
     return gwm_fail(&msg, code, "%s", strerror(-code));
 }
 
@@ -165,30 +149,26 @@ int gw_npy_fits(const struct gw_npy *npy, const struct gw_tensor_info *info, cha
     const struct gwm_msg msg = {err, errlen, info->name};
     char got[96], want[96];
 
-    if (npy->rank == info->rank && !memcmp(npy->dims, info->dims, npy->rank * sizeof(npy->dims[0])))
-        return 0;
+    if (npy->rank == info->rank && !memcmp(npy->dims, info->dims, npy->rank * sizeof(npy->dims[0]))) return 0;
     shape_text(got, sizeof(got), npy->dims, npy->rank);
     shape_text(want, sizeof(want), info->dims, info->rank);
     return gwm_fail(&msg, -EINVAL, "the model wants %s, the array is %s", want, got);
 }
 
-void gw_tensor_compare(const float *got, const float *want, size_t count, double rel, struct gw_tensor_diff *diff)
+void gw_tensor_compare(const float *got, const float *want, size_t count, double rel,
+                       struct gw_tensor_diff *diff)
 {
     double scale = 0;
 
     *diff = (struct gw_tensor_diff){0};
     for (size_t i = 0; i < count; i++)
-        if (isfinite(want[i]) && fabs((double)want[i]) > scale)
-            scale = fabs((double)want[i]);
+        if (isfinite(want[i]) && fabs((double)want[i]) > scale) scale = fabs((double)want[i]);
     for (size_t i = 0; i < count; i++) {
         double d = got[i] == want[i] ? 0 : fabs((double)got[i] - (double)want[i]);
-        if (d != 0)
-            d /= scale > 0 ? scale : 1;
+        if (d != 0) d /= scale > 0 ? scale : 1;
         if (!(d <= rel)) {
-            if (!diff->wrong++)
-                diff->first = i;
+            if (!diff->wrong++) diff->first = i;
         }
-        if (!(d <= diff->worst))
-            diff->worst = d;
+        if (!(d <= diff->worst)) diff->worst = d;
     }
 }

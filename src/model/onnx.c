@@ -47,7 +47,8 @@ static void plan_free(void *plan)
     free(p);
 }
 
-static int make_plan(const void *model, const struct gw_plan_options *o, void **plan, char *err, size_t errlen)
+static int make_plan(const void *model, const struct gw_plan_options *o, void **plan, char *err,
+                     size_t errlen)
 {
     const struct gwm_graph *g = (const struct gwm_graph *)model;
     const struct gwm_msg msg = {err, errlen, "plan"};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between import.c, which walks the file's nodes, and ops_*.c, which turn each into values and nodes of the graph. */
+/* Between import.c, which walks the file's nodes, and ops_*.c, which turn each into part of the graph. */
 #ifndef GW_MODEL_OPS_H
 #define GW_MODEL_OPS_H
 
@@ -33,11 +33,12 @@ struct gwm_operator {
 extern const struct gwm_operator gwm_ops_window[], gwm_ops_math[], gwm_ops_shape[];
 
 /* "FILE: node 'NAME' (TYPE): …" */
-int gwm_op_fail(const struct gwm_import *im, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int gwm_op_fail(const struct gwm_import *im, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /*
- * Attributes of the node at hand. 1 when it is there, 0 when not (*out is untouched), negative when it is of another type.
- * gwm_attr_ints returns the count or -ENOENT; a list longer than max is an error.
+ * Attributes of the node at hand. 1 when it is there, 0 when not (*out is untouched), negative when it is of
+ * another type. gwm_attr_ints returns the count or -ENOENT; a list longer than max is an error.
  */
 int gwm_attr_int(const struct gwm_import *im, const char *name, int64_t *out);
 int gwm_attr_float(const struct gwm_import *im, const char *name, float *out);
@@ -63,11 +64,13 @@ int gwm_emit(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin,
 /* To be called when the node is complete: evaluates it if all its inputs are constants. Returns its value. */
 int gwm_settle(struct gwm_import *im, int node);
 /* A constant; data is copied when not NULL, else *room is where to write it. */
-int gwm_const(struct gwm_import *im, enum gwm_dtype dtype, const struct gwm_shape *shape, const void *data, void **room);
+int gwm_const(struct gwm_import *im, enum gwm_dtype dtype, const struct gwm_shape *shape, const void *data,
+              void **room);
 /* Another shape for the same elements. */
 int gwm_reshape(struct gwm_import *im, int of, const struct gwm_shape *shape);
 
-/* Says that the node's first output is this value (or that an error happened: negative values are passed on). */
+/* Says that the node's first output is this value (or that an error happened: negative values are passed on).
+ */
 int gwm_result(struct gwm_import *im, int value);
 
 /* tensor.c: a tensor of the file becomes a constant; its number. */

@@ -12,8 +12,7 @@ static int emit_unary(struct gwm_import *im, struct gwm_act act)
     struct gwm_shape shape = gwm_in(im, 0)->shape;
     int n = gwm_emit(im, GWM_UNARY, im->in, 1, &shape, im->node->output[0]);
 
-    if (n < 0)
-        return n;
+    if (n < 0) return n;
     im->g->node[n].act = act;
     return gwm_result(im, gwm_settle(im, n));
 }
@@ -50,8 +49,7 @@ static int clip(struct gwm_import *im)
     struct gwm_act act = {.kind = GWM_ACT_CLIP, .a = -FLT_MAX, .b = FLT_MAX};
     int rc = clip_bound(im, 1, "min", &act.a);
 
-    if (rc >= 0)
-        rc = clip_bound(im, 2, "max", &act.b);
+    if (rc >= 0) rc = clip_bound(im, 2, "max", &act.b);
     return rc < 0 ? rc : emit_unary(im, act);
 }
 
@@ -59,25 +57,21 @@ static int clip(struct gwm_import *im)
 static int binary_ints(struct gwm_import *im, enum gwm_binary kind)
 {
     int64_t a[GW_MODEL_MAX_RANK], b[GW_MODEL_MAX_RANK], out[GW_MODEL_MAX_RANK];
-    int na = gwm_in_ints(im, 0, a, GW_MODEL_MAX_RANK), nb = na < 0 ? na : gwm_in_ints(im, 1, b, GW_MODEL_MAX_RANK);
+    int na = gwm_in_ints(im, 0, a, GW_MODEL_MAX_RANK),
+        nb = na < 0 ? na : gwm_in_ints(im, 1, b, GW_MODEL_MAX_RANK);
 
-    if (nb < 0)
-        return nb;
-    if (!na || !nb || (na != nb && na != 1 && nb != 1))
-        return gwm_op_fail(im, -EBADMSG, "shapes do not fit");
+    if (nb < 0) return nb;
+    if (!na || !nb || (na != nb && na != 1 && nb != 1)) return gwm_op_fail(im, -EBADMSG, "shapes do not fit");
     struct gwm_shape s = na > nb ? gwm_in(im, 0)->shape : gwm_in(im, 1)->shape;
-    if (na == nb && gwm_in(im, 0)->shape.rank)
-        s = gwm_in(im, 0)->shape;
+    if (na == nb && gwm_in(im, 0)->shape.rank) s = gwm_in(im, 0)->shape;
     for (int i = 0; i < (int)gwm_count(&s); i++) {
         int64_t x = a[na == 1 ? 0 : i], y = b[nb == 1 ? 0 : i];
         bool bad = kind == GWM_ADD   ? __builtin_add_overflow(x, y, &out[i])
                    : kind == GWM_SUB ? __builtin_sub_overflow(x, y, &out[i])
                    : kind == GWM_MUL ? __builtin_mul_overflow(x, y, &out[i])
                                      : !y || (x == INT64_MIN && y == -1);
-        if (bad)
-            return gwm_op_fail(im, -EBADMSG, "integer overflow in constants");
-        if (kind == GWM_DIV)
-            out[i] = x / y;
+        if (bad) return gwm_op_fail(im, -EBADMSG, "integer overflow in constants");
+        if (kind == GWM_DIV) out[i] = x / y;
     }
     return gwm_result(im, gwm_const(im, GWM_I64, &s, out, NULL));
 }
@@ -89,13 +83,10 @@ static int emit_binary(struct gwm_import *im, enum gwm_binary kind, int a, int b
     int in[2] = {a, b};
     int rc = gwm_broadcast(&bc, &out, &im->g->value[a].shape, &im->g->value[b].shape);
 
-    if (rc == -EINVAL)
-        return gwm_op_fail(im, -EBADMSG, "the shapes of its inputs do not fit");
-    if (rc)
-        return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
+    if (rc == -EINVAL) return gwm_op_fail(im, -EBADMSG, "the shapes of its inputs do not fit");
+    if (rc) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
     int n = gwm_emit(im, GWM_BINARY, in, 2, &out, name);
-    if (n < 0)
-        return n;
+    if (n < 0) return n;
     im->g->node[n].binary.kind = kind;
     im->g->node[n].binary.bc = bc;
     return gwm_settle(im, n);
@@ -107,10 +98,8 @@ static int binary(struct gwm_import *im)
     enum gwm_binary kind = c == 'A' ? GWM_ADD : c == 'S' ? GWM_SUB : c == 'M' ? GWM_MUL : GWM_DIV;
     const struct gwm_value *a = gwm_in(im, 0), *b = gwm_in(im, 1);
 
-    if (a->dtype != b->dtype)
-        return gwm_op_fail(im, -EBADMSG, "its inputs are of different types");
-    if (a->dtype == GWM_I64)
-        return binary_ints(im, kind);
+    if (a->dtype != b->dtype) return gwm_op_fail(im, -EBADMSG, "its inputs are of different types");
+    if (a->dtype == GWM_I64) return binary_ints(im, kind);
     return gwm_result(im, emit_binary(im, kind, im->in[0], im->in[1], im->node->output[0]));
 }
 
@@ -120,20 +109,19 @@ static int emit_gemm(struct gwm_import *im, const struct gwm_gemm *gemm, int b, 
     int in[2] = {im->in[0], b};
     int n = gwm_emit(im, GWM_GEMM, in, 2, out, name);
 
-    if (n < 0)
-        return n;
+    if (n < 0) return n;
     im->g->node[n].gemm = *gemm;
     return gwm_settle(im, n);
 }
 
-/* beta C, when C is the same for every row: a bias of the product. NULL when it is not (or there is no memory). */
+/* beta C, when C is the same for every row: a bias of the product. NULL when it is not (or there is no
+ * memory). */
 static const float *gemm_bias(struct gwm_import *im, int32_t n, float beta)
 {
     const struct gwm_value *c = gwm_in(im, 2);
     bool row = c->shape.rank && c->shape.d[c->shape.rank - 1] == n && c->count == n;
 
-    if (!c->data || c->dtype != GWM_F32 || (!row && c->count != 1))
-        return NULL;
+    if (!c->data || c->dtype != GWM_F32 || (!row && c->count != 1)) return NULL;
     float *bias = gwm_alloc(im->g, (size_t)n * sizeof(*bias));
     for (int32_t i = 0; bias && i < n; i++) bias[i] = beta * ((const float *)c->data)[row ? i : 0];
     return bias;
@@ -146,10 +134,8 @@ static int scaled(struct gwm_import *im, float alpha)
     const float *from = (const float *)gwm_in(im, 1)->data;
     void *room;
 
-    if (alpha == 1)
-        return im->in[1];
-    if (!from)
-        return gwm_op_fail(im, -ENOTSUP, "alpha other than 1 with a B that is no constant");
+    if (alpha == 1) return im->in[1];
+    if (!from) return gwm_op_fail(im, -ENOTSUP, "alpha other than 1 with a B that is no constant");
     int v = gwm_const(im, GWM_F32, &s, NULL, &room);
     for (int32_t i = 0; v >= 0 && i < gwm_count(&s); i++) ((float *)room)[i] = alpha * from[i];
     return v;
@@ -163,8 +149,8 @@ static int gemm(struct gwm_import *im)
     int64_t ta = 0, tb = 0;
     int rc = gwm_attr_int(im, "transA", &ta);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "transB", &tb)) < 0 || (rc = gwm_attr_float(im, "alpha", &alpha)) < 0 ||
-        (rc = gwm_attr_float(im, "beta", &beta)) < 0)
+    if (rc < 0 || (rc = gwm_attr_int(im, "transB", &tb)) < 0 ||
+        (rc = gwm_attr_float(im, "alpha", &alpha)) < 0 || (rc = gwm_attr_float(im, "beta", &beta)) < 0)
         return rc;
     p.ta = ta != 0;
     p.tb = tb != 0;
@@ -176,8 +162,7 @@ static int gemm(struct gwm_import *im)
     p.n = b->shape.d[!p.tb];
     struct gwm_shape out = {.rank = 2, .d = {p.m, p.n}};
     int bv = scaled(im, alpha);
-    if (bv < 0)
-        return bv;
+    if (bv < 0) return bv;
     const struct gwm_value *c = gwm_in(im, 2);
     if (!c || (p.bias = gemm_bias(im, p.n, beta)))
         return gwm_result(im, emit_gemm(im, &p, bv, &out, im->node->output[0]));
@@ -211,8 +196,7 @@ static int softmax(struct gwm_import *im)
     struct gwm_softmax s = {1, 1, 1};
     int rc = gwm_attr_int(im, "axis", &axis);
 
-    if (rc < 0 || (rc = gwm_axis(im, axis, shape.rank)) < 0)
-        return rc;
+    if (rc < 0 || (rc = gwm_axis(im, axis, shape.rank)) < 0) return rc;
     for (int i = 0; i < (int)shape.rank; i++) {
         if (i < rc)
             s.outer *= shape.d[i];
@@ -222,13 +206,13 @@ static int softmax(struct gwm_import *im)
             s.inner *= shape.d[i];
     }
     int n = gwm_emit(im, GWM_SOFTMAX, im->in, 1, &shape, im->node->output[0]);
-    if (n < 0)
-        return n;
+    if (n < 0) return n;
     im->g->node[n].softmax = s;
     return gwm_result(im, gwm_settle(im, n));
 }
 
-/* y = x scale/√(var+ε) + (b − mean scale/√(var+ε)): a product and a sum per channel, folded into a convolution later. */
+/* y = x scale/√(var+ε) + (b − mean scale/√(var+ε)): a product and a sum per channel, folded into a
+ * convolution later. */
 static int batch_norm(struct gwm_import *im)
 {
     struct gwm_shape x = gwm_in(im, 0)->shape, per = {.rank = x.rank ? x.rank - 1 : 0};
@@ -250,9 +234,9 @@ static int batch_norm(struct gwm_import *im)
             return gwm_op_fail(im, -ENOTSUP, "its parameters must be constants, one per channel");
     }
     for (uint32_t i = 0; i < per.rank; i++) per.d[i] = i ? 1 : c;
-    int vm = gwm_const(im, GWM_F32, &per, NULL, &mul), va = vm < 0 ? vm : gwm_const(im, GWM_F32, &per, NULL, &add);
-    if (va < 0)
-        return gwm_op_fail(im, va, "out of memory");
+    int vm = gwm_const(im, GWM_F32, &per, NULL, &mul),
+        va = vm < 0 ? vm : gwm_const(im, GWM_F32, &per, NULL, &add);
+    if (va < 0) return gwm_op_fail(im, va, "out of memory");
     for (int32_t i = 0; i < c; i++) {
         float s = p[0][i] / sqrtf(p[3][i] + epsilon);
         ((float *)mul)[i] = s;

@@ -20,10 +20,8 @@ static int read_side(struct gwm_import *im, const char *name, uint32_t axes, int
     int64_t v[2];
     int n = gwm_attr_ints(im, name, v, 2);
 
-    if (n == -ENOENT)
-        return 0;
-    if (n < 0)
-        return n;
+    if (n == -ENOENT) return 0;
+    if (n < 0) return n;
     if ((uint32_t)n != axes)
         return gwm_op_fail(im, -EBADMSG, "'%s' has %d numbers, expected %u", name, n, axes);
     for (uint32_t i = 0; i < axes; i++) {
@@ -39,15 +37,12 @@ static int read_pads(struct gwm_import *im, struct sides *s)
     int64_t v[4];
     int n = gwm_attr_ints(im, "pads", v, 4);
 
-    if (n == -ENOENT)
-        return 0;
-    if (n < 0)
-        return n;
+    if (n == -ENOENT) return 0;
+    if (n < 0) return n;
     if ((uint32_t)n != 2 * s->axes)
         return gwm_op_fail(im, -EBADMSG, "'pads' has %d numbers, expected %u", n, 2 * s->axes);
     for (int i = 0; i < n; i++)
-        if (v[i] < 0 || v[i] > GWM_MAX_SIDE)
-            return gwm_op_fail(im, -ENOTSUP, "'pads' of %" PRId64, v[i]);
+        if (v[i] < 0 || v[i] > GWM_MAX_SIDE) return gwm_op_fail(im, -ENOTSUP, "'pads' of %" PRId64, v[i]);
     for (uint32_t i = 0; i < s->axes; i++) {
         s->begin[2 - s->axes + i] = v[i];
         s->end[2 - s->axes + i] = v[s->axes + i];
@@ -62,19 +57,15 @@ static int read_sides(struct gwm_import *im, struct sides *s, bool need_kernel)
 
     *s = (struct sides){.kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .auto_pad = "NOTSET"};
     if (x->shape.rank != 3 && x->shape.rank != 4)
-        return gwm_op_fail(im, -ENOTSUP, "input of %u dimensions; only 1-D and 2-D windows are supported", x->shape.rank);
+        return gwm_op_fail(im, -ENOTSUP, "input of %u dimensions; only 1-D and 2-D windows are supported",
+                           x->shape.rank);
     s->axes = x->shape.rank - 2;
     rc = read_side(im, "kernel_shape", s->axes, 1, s->kernel);
-    if (rc == 0 && need_kernel)
-        return gwm_op_fail(im, -EBADMSG, "it has no 'kernel_shape'");
-    if (rc >= 0)
-        rc = read_side(im, "strides", s->axes, 1, s->stride);
-    if (rc >= 0)
-        rc = read_side(im, "dilations", s->axes, 1, s->dilation);
-    if (rc >= 0)
-        rc = gwm_attr_string(im, "auto_pad", s->auto_pad, sizeof(s->auto_pad));
-    if (rc >= 0)
-        rc = gwm_attr_int(im, "ceil_mode", &s->ceil);
+    if (rc == 0 && need_kernel) return gwm_op_fail(im, -EBADMSG, "it has no 'kernel_shape'");
+    if (rc >= 0) rc = read_side(im, "strides", s->axes, 1, s->stride);
+    if (rc >= 0) rc = read_side(im, "dilations", s->axes, 1, s->dilation);
+    if (rc >= 0) rc = gwm_attr_string(im, "auto_pad", s->auto_pad, sizeof(s->auto_pad));
+    if (rc >= 0) rc = gwm_attr_int(im, "ceil_mode", &s->ceil);
     return rc < 0 ? rc : read_pads(im, s);
 }
 
@@ -87,10 +78,8 @@ static int64_t out_side(struct gwm_import *im, struct sides *s, int axis, int64_
         s->begin[axis] = s->end[axis] = 0;
     } else if (!strncmp(s->auto_pad, "SAME_", 5)) {
         int64_t out = (in + stride - 1) / stride, pad = (out - 1) * stride + span - in;
-        if (pad < 0)
-            pad = 0;
-        if (pad > GWM_MAX_SIDE)
-            return gwm_op_fail(im, -ENOTSUP, "padding of %" PRId64, pad);
+        if (pad < 0) pad = 0;
+        if (pad > GWM_MAX_SIDE) return gwm_op_fail(im, -ENOTSUP, "padding of %" PRId64, pad);
         s->begin[axis] = !strcmp(s->auto_pad, "SAME_LOWER") ? pad - pad / 2 : pad / 2;
         s->end[axis] = pad - s->begin[axis];
     } else if (strcmp(s->auto_pad, "NOTSET")) {
@@ -98,33 +87,41 @@ static int64_t out_side(struct gwm_import *im, struct sides *s, int axis, int64_
     }
     int64_t room = in + s->begin[axis] + s->end[axis] - span;
     if (room < 0)
-        return gwm_op_fail(im, -EBADMSG, "a window of %" PRId64 " on an input of %" PRId64 " with padding", span,
-                           in + s->begin[axis] + s->end[axis]);
+        return gwm_op_fail(im, -EBADMSG, "a window of %" PRId64 " on an input of %" PRId64 " with padding",
+                           span, in + s->begin[axis] + s->end[axis]);
     int64_t out = (s->ceil ? room + stride - 1 : room) / stride + 1;
     if (s->ceil && (out - 1) * stride >= in + s->begin[axis])
         out--; /* a window must start in the input or in the padding before it */
     return out;
 }
 
-static int make_window(struct gwm_import *im, struct sides *s, struct gwm_window *w, struct gwm_shape *out, int32_t oc)
+static int make_window(struct gwm_import *im, struct sides *s, struct gwm_window *w, struct gwm_shape *out,
+                       int32_t oc)
 {
     const struct gwm_shape *in = &gwm_in(im, 0)->shape;
     int64_t h = in->rank == 4 ? in->d[2] : 1, wd = in->d[in->rank - 1];
     int64_t oh = out_side(im, s, 0, h), ow = oh < 0 ? oh : out_side(im, s, 1, wd);
 
-    if (ow < 0)
-        return (int)ow;
-    *w = (struct gwm_window){.n = in->d[0], .c = in->d[1], .h = (int32_t)h, .w = (int32_t)wd,
-                             .oh = (int32_t)oh, .ow = (int32_t)ow,
-                             .kh = (int32_t)s->kernel[0], .kw = (int32_t)s->kernel[1],
-                             .sh = (int32_t)s->stride[0], .sw = (int32_t)s->stride[1],
-                             .dh = (int32_t)s->dilation[0], .dw = (int32_t)s->dilation[1],
-                             .top = (int32_t)s->begin[0], .left = (int32_t)s->begin[1],
-                             .bottom = (int32_t)s->end[0], .right = (int32_t)s->end[1]};
+    if (ow < 0) return (int)ow;
+    *w = (struct gwm_window){.n = in->d[0],
+                             .c = in->d[1],
+                             .h = (int32_t)h,
+                             .w = (int32_t)wd,
+                             .oh = (int32_t)oh,
+                             .ow = (int32_t)ow,
+                             .kh = (int32_t)s->kernel[0],
+                             .kw = (int32_t)s->kernel[1],
+                             .sh = (int32_t)s->stride[0],
+                             .sw = (int32_t)s->stride[1],
+                             .dh = (int32_t)s->dilation[0],
+                             .dw = (int32_t)s->dilation[1],
+                             .top = (int32_t)s->begin[0],
+                             .left = (int32_t)s->begin[1],
+                             .bottom = (int32_t)s->end[0],
+                             .right = (int32_t)s->end[1]};
     *out = *in;
     out->d[1] = oc;
-    if (in->rank == 4)
-        out->d[2] = w->oh;
+    if (in->rank == 4) out->d[2] = w->oh;
     out->d[in->rank - 1] = w->ow;
     return 0;
 }
@@ -138,16 +135,16 @@ static int conv(struct gwm_import *im)
     int64_t group = 1;
     int rc = read_sides(im, &s, false);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "group", &group)) < 0)
-        return rc;
+    if (rc < 0 || (rc = gwm_attr_int(im, "group", &group)) < 0) return rc;
     if (!wt->data || wt->dtype != GWM_F32 || (b && (!b->data || b->dtype != GWM_F32)))
         return gwm_op_fail(im, -ENOTSUP, "weights and bias must be constants");
     if (wt->shape.rank != x->shape.rank)
-        return gwm_op_fail(im, -EBADMSG, "weights of %u dimensions for an input of %u", wt->shape.rank, x->shape.rank);
+        return gwm_op_fail(im, -EBADMSG, "weights of %u dimensions for an input of %u", wt->shape.rank,
+                           x->shape.rank);
     c.oc = wt->shape.d[0];
     if (group < 1 || c.oc % group || x->shape.d[1] % group || wt->shape.d[1] != x->shape.d[1] / group)
-        return gwm_op_fail(im, -EBADMSG, "weights %d x %d do not fit %d input channels in %" PRId64 " groups", c.oc,
-                           wt->shape.d[1], x->shape.d[1], group);
+        return gwm_op_fail(im, -EBADMSG, "weights %d x %d do not fit %d input channels in %" PRId64 " groups",
+                           c.oc, wt->shape.d[1], x->shape.d[1], group);
     if (b && b->count != c.oc)
         return gwm_op_fail(im, -EBADMSG, "a bias of %d for %d channels", b->count, c.oc);
     for (uint32_t i = 0; i < s.axes; i++) {
@@ -160,11 +157,9 @@ static int conv(struct gwm_import *im)
     c.weight = (const float *)wt->data;
     c.bias = b ? (const float *)b->data : NULL;
     rc = make_window(im, &s, &c.win, &out, c.oc);
-    if (rc < 0)
-        return rc;
+    if (rc < 0) return rc;
     int n = gwm_emit(im, GWM_CONV, im->in, 1, &out, im->node->output[0]);
-    if (n < 0)
-        return n;
+    if (n < 0) return n;
     im->g->node[n].conv = c;
     return gwm_result(im, gwm_settle(im, n));
 }
@@ -174,11 +169,9 @@ static int emit_pool(struct gwm_import *im, struct sides *s, struct gwm_pool p)
     struct gwm_shape out;
     int rc = make_window(im, s, &p.win, &out, gwm_in(im, 0)->shape.d[1]);
 
-    if (rc < 0)
-        return rc;
+    if (rc < 0) return rc;
     int n = gwm_emit(im, GWM_POOL, im->in, 1, &out, im->node->output[0]);
-    if (n < 0)
-        return n;
+    if (n < 0) return n;
     im->g->node[n].pool = p;
     return gwm_result(im, gwm_settle(im, n));
 }
@@ -190,14 +183,10 @@ static int pool(struct gwm_import *im)
     struct sides s;
     int rc = read_sides(im, &s, true);
 
-    if (rc >= 0)
-        rc = gwm_attr_int(im, "count_include_pad", &count_pads);
-    if (rc >= 0)
-        rc = gwm_attr_int(im, "storage_order", &order);
-    if (rc < 0)
-        return rc;
-    if (order)
-        return gwm_op_fail(im, -ENOTSUP, "storage_order 1 (column-major)");
+    if (rc >= 0) rc = gwm_attr_int(im, "count_include_pad", &count_pads);
+    if (rc >= 0) rc = gwm_attr_int(im, "storage_order", &order);
+    if (rc < 0) return rc;
+    if (order) return gwm_op_fail(im, -ENOTSUP, "storage_order 1 (column-major)");
     p.count_pads = count_pads != 0;
     return emit_pool(im, &s, p);
 }
@@ -208,8 +197,7 @@ static int global_pool(struct gwm_import *im)
     struct sides s;
     int rc = read_sides(im, &s, false);
 
-    if (rc < 0)
-        return rc;
+    if (rc < 0) return rc;
     const struct gwm_shape *x = &gwm_in(im, 0)->shape;
     s.kernel[0] = x->rank == 4 ? x->d[2] : 1;
     s.kernel[1] = x->d[x->rank - 1];
@@ -219,7 +207,8 @@ static int global_pool(struct gwm_import *im)
 const struct gwm_operator gwm_ops_window[] = {
     {"Conv", 2, 3, false, "auto_pad dilations group kernel_shape pads strides ", conv},
     {"MaxPool", 1, 1, false, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides ", pool},
-    {"AveragePool", 1, 1, false, "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides ", pool},
+    {"AveragePool", 1, 1, false, "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides ",
+     pool},
     {"GlobalAveragePool", 1, 1, false, "", global_pool},
     {"GlobalMaxPool", 1, 1, false, "", global_pool},
     {0},

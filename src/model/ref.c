@@ -27,14 +27,13 @@ void gwm_ref_unary(const struct gwm_act *act, const float *x, float *y, int32_t 
 }
 
 /* Steps an odometer over all but the last dimension and keeps two offsets; false after the last row. */
-static bool next_row(int32_t rank, const int32_t *dims, int32_t *at, const int32_t *sa, const int32_t *sb, int32_t *a,
-                     int32_t *b)
+static bool next_row(int32_t rank, const int32_t *dims, int32_t *at, const int32_t *sa, const int32_t *sb,
+                     int32_t *a, int32_t *b)
 {
     for (int32_t i = rank - 2; i >= 0; i--) {
         *a += sa[i];
         *b += sb[i];
-        if (++at[i] < dims[i])
-            return true;
+        if (++at[i] < dims[i]) return true;
         *a -= sa[i] * dims[i];
         *b -= sb[i] * dims[i];
         at[i] = 0;
@@ -42,7 +41,8 @@ static bool next_row(int32_t rank, const int32_t *dims, int32_t *at, const int32
     return false;
 }
 
-static void binary_row(enum gwm_binary kind, const float *a, int32_t sa, const float *b, int32_t sb, float *y, int32_t n)
+static void binary_row(enum gwm_binary kind, const float *a, int32_t sa, const float *b, int32_t sb, float *y,
+                       int32_t n)
 {
     switch (kind) {
     case GWM_ADD:
@@ -67,8 +67,7 @@ void gwm_ref_binary(const struct gwm_node *node, const float *a, const float *b,
 
     do {
         binary_row(node->binary.kind, a + oa, bc->a[last], b + ob, bc->b[last], y, n);
-        if (node->act.kind != GWM_ACT_NONE)
-            gwm_ref_unary(&node->act, y, y, n);
+        if (node->act.kind != GWM_ACT_NONE) gwm_ref_unary(&node->act, y, y, n);
         y += n;
     } while (next_row(bc->rank, bc->dims, at, bc->a, bc->b, &oa, &ob));
 }
@@ -115,16 +114,14 @@ static float pool_window(const struct gwm_pool *p, const float *x, int32_t oy, i
             int32_t iy = y0 + ky * w->dh, ix = x0 + kx * w->dw;
             /* Rounding up can push a window past the padding; what lies there does not count. */
             counted += iy < w->h + w->bottom && ix < w->w + w->right;
-            if (iy < 0 || iy >= w->h || ix < 0 || ix >= w->w)
-                continue;
+            if (iy < 0 || iy >= w->h || ix < 0 || ix >= w->w) continue;
             float v = x[iy * w->w + ix];
             max = fmaxf(max, v);
             sum += v;
             inside++;
         }
     }
-    if (!p->average)
-        return max;
+    if (!p->average) return max;
     int32_t n = p->count_pads ? counted : inside;
     return n ? sum / (float)n : 0;
 }

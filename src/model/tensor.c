@@ -7,9 +7,9 @@
 
 const char *gwm_type_name(int32_t type)
 {
-    static const char *const names[] = {"undefined", "float32", "uint8",   "int8",   "uint16",    "int16",
-                                        "int32",     "int64",   "string",  "bool",   "float16",   "float64",
-                                        "uint32",    "uint64",  "complex64", "complex128", "bfloat16"};
+    static const char *const names[] = {
+        "undefined", "float32", "uint8",   "int8",   "uint16", "int16",     "int32",      "int64",   "string",
+        "bool",      "float16", "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16"};
     return type >= 0 && (size_t)type < sizeof(names) / sizeof(names[0]) ? names[type] : "an unknown type";
 }
 
@@ -20,8 +20,7 @@ static int fail(const struct gwm_import *im, const Onnx__TensorProto *t, int cod
 
 static int tensor_shape(const struct gwm_import *im, const Onnx__TensorProto *t, struct gwm_shape *s)
 {
-    if (t->n_dims > GW_MODEL_MAX_RANK)
-        return fail(im, t, -ENOTSUP, "more than 8 dimensions");
+    if (t->n_dims > GW_MODEL_MAX_RANK) return fail(im, t, -ENOTSUP, "more than 8 dimensions");
     memset(s, 0, sizeof(*s));
     s->rank = (uint32_t)t->n_dims;
     for (uint32_t i = 0; i < s->rank; i++) {
@@ -40,16 +39,12 @@ static int floats(const Onnx__TensorProto *t, int32_t count, float *out)
     size_t n = (size_t)count;
 
     if (t->has_raw_data) {
-        if (t->raw_data.len != n * 4)
-            return -EBADMSG;
-        if (n)
-            memcpy(out, t->raw_data.data, n * 4);
+        if (t->raw_data.len != n * 4) return -EBADMSG;
+        if (n) memcpy(out, t->raw_data.data, n * 4);
         return 0;
     }
-    if (t->n_float_data != n)
-        return -EBADMSG;
-    if (n)
-        memcpy(out, t->float_data, n * 4);
+    if (t->n_float_data != n) return -EBADMSG;
+    if (n) memcpy(out, t->float_data, n * 4);
     return 0;
 }
 
@@ -60,7 +55,8 @@ static int integers(const Onnx__TensorProto *t, int32_t count, int64_t *out)
                    : t->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32 ? 4
                                                                           : 1;
 
-    if (t->has_raw_data ? t->raw_data.len != n * width : (width == 8 ? t->n_int64_data : t->n_int32_data) != n)
+    if (t->has_raw_data ? t->raw_data.len != n * width
+                        : (width == 8 ? t->n_int64_data : t->n_int32_data) != n)
         return -EBADMSG;
     for (size_t i = 0; i < n; i++) {
         int32_t v32;
@@ -85,22 +81,20 @@ int gwm_tensor(struct gwm_import *im, const Onnx__TensorProto *t)
     void *room;
 
     if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL || t->n_external_data)
-        return fail(im, t, -ENOTSUP, "its data is in another file (external data); save the model as a single file");
-    if (t->segment)
-        return fail(im, t, -ENOTSUP, "stored in segments");
+        return fail(im, t, -ENOTSUP,
+                    "its data is in another file (external data); save the model as a single file");
+    if (t->segment) return fail(im, t, -ENOTSUP, "stored in segments");
     if (!is_float && t->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__INT64 &&
-        t->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__INT32 && t->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__BOOL)
+        t->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__INT32 &&
+        t->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__BOOL)
         return gwm_fail(im->msg, -ENOTSUP, "tensor '%.60s' has type %s; only float32 models are supported",
                         t->name ? t->name : "", gwm_type_name(t->data_type));
     int rc = tensor_shape(im, t, &s);
-    if (rc)
-        return rc;
+    if (rc) return rc;
     int v = gwm_const(im, is_float ? GWM_F32 : GWM_I64, &s, NULL, &room);
-    if (v < 0)
-        return fail(im, t, v, "out of memory");
+    if (v < 0) return fail(im, t, v, "out of memory");
     int32_t count = im->g->value[v].count;
     rc = is_float ? floats(t, count, room) : integers(t, count, room);
-    if (rc)
-        return fail(im, t, rc, "the data does not fill the shape exactly (a damaged file?)");
+    if (rc) return fail(im, t, rc, "the data does not fill the shape exactly (a damaged file?)");
     return v;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A look at the file before protobuf-c unpacks it. That library calls itself for each nested message and merges a message
- * that comes twice by copying; a hostile file could make it run out of stack or of time. So nesting is bounded here, and a
- * field that may come once comes once.
+ * A look at the file before protobuf-c unpacks it. That library calls itself for each nested message and
+ * merges a message that comes twice by copying; a hostile file could make it run out of stack or of time. So
+ * nesting is bounded here, and a field that may come once comes once.
  */
 #include "src/model/ops.h"
 
@@ -40,8 +40,7 @@ static const uint8_t *field(struct level *at, const uint8_t *p, const uint8_t **
 
     *into = NULL;
     p = varint(p, at->end, &tag);
-    if (!p || tag >> 32 || !(tag >> 3))
-        return NULL;
+    if (!p || tag >> 32 || !(tag >> 3)) return NULL;
     switch (tag & 7) {
     case 0: return varint(p, at->end, &n);
     case 1: return at->end - p >= 8 ? p + 8 : NULL;
@@ -50,14 +49,12 @@ static const uint8_t *field(struct level *at, const uint8_t *p, const uint8_t **
     default: return NULL;
     }
     p = varint(p, at->end, &n);
-    if (!p || n > (uint64_t)(at->end - p))
-        return NULL;
-    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field(at->type, (unsigned)(tag >> 3));
-    if (!f || f->type != PROTOBUF_C_TYPE_MESSAGE)
-        return p + n;
+    if (!p || n > (uint64_t)(at->end - p)) return NULL;
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field(at->type, (unsigned)(tag >> 3));
+    if (!f || f->type != PROTOBUF_C_TYPE_MESSAGE) return p + n;
     if (f->label != PROTOBUF_C_LABEL_REPEATED && f->id < 64) {
-        if (at->seen & (uint64_t)1 << f->id)
-            return NULL;
+        if (at->seen & (uint64_t)1 << f->id) return NULL;
         at->seen |= (uint64_t)1 << f->id;
     }
     *into = (const ProtobufCMessageDescriptor *)f->descriptor;
@@ -79,12 +76,9 @@ int gwm_wire_check(const ProtobufCMessageDescriptor *type, const uint8_t *p, siz
             continue;
         }
         p = field(&stack[depth], p, &end, &into);
-        if (!p)
-            return -EBADMSG;
-        if (!into)
-            continue;
-        if (++depth == MAX_DEPTH)
-            return -ELOOP;
+        if (!p) return -EBADMSG;
+        if (!into) continue;
+        if (++depth == MAX_DEPTH) return -ELOOP;
         stack[depth] = (struct level){into, end, 0};
     }
     return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as an ONNX file: imported, and, when the model is small, planned for the CPU and the GPU and run on the CPU.
- * Files are mutated mostly in place, so that lengths stay right, and start from the models of tests/model.
+ * Any bytes as an ONNX file: imported, and, when the model is small, planned for the CPU and the GPU and run
+ * on the CPU. Files are mutated mostly in place, so that lengths stay right, and start from the models of
+ * tests/model.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -45,8 +46,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
     (void)argc;
     (void)argv;
-    if (gw_exec_create("cpu", &lanes, &exec) || pack_open(&p, "goldens.bin"))
-        abort();
+    if (gw_exec_create("cpu", &lanes, &exec) || pack_open(&p, "goldens.bin")) abort();
     while (p.at < p.len && nseeds < MAX_SEEDS) {
         pack_text(&p, name, sizeof(name));
         seeds[nseeds].onnx = pack_blob(&p, &seeds[nseeds].len);
@@ -68,8 +68,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
             size = seeds[i].len;
         }
     }
-    if (r % 3 == 0 || !size)
-        return LLVMFuzzerMutate(data, size, max_size);
+    if (r % 3 == 0 || !size) return LLVMFuzzerMutate(data, size, max_size);
     for (uint32_t k = 0; k <= r % 4; k++) { /* in place: a few bytes, as numbers mostly small */
         r = r * 1664525 + 1013904223;
         uint8_t *at = &data[(r >> 8) % size];
@@ -90,7 +89,8 @@ static uint64_t work(const struct gwm_graph *g)
         const struct gwm_window *w = n->op == GWM_CONV ? &n->conv.win : &n->pool.win;
         uint64_t each = 1;
         if (n->op == GWM_CONV || n->op == GWM_POOL)
-            each = (uint64_t)w->kh * (uint64_t)w->kw * (n->op == GWM_CONV ? (uint64_t)(w->c / n->conv.group) : 1);
+            each = (uint64_t)w->kh * (uint64_t)w->kw *
+                   (n->op == GWM_CONV ? (uint64_t)(w->c / n->conv.group) : 1);
         else if (n->op == GWM_GEMM)
             each = (uint64_t)n->gemm.k;
         sum += (uint64_t)g->value[n->out].count * each;
@@ -103,8 +103,7 @@ static bool small(const uint8_t *data, size_t size)
     struct gwm_msg msg = {NULL, 0, "fuzz"};
     struct gwm_graph *g;
 
-    if (gwm_import(data, size, &g, &msg))
-        return false;
+    if (gwm_import(data, size, &g, &msg)) return false;
     bool yes = g->nnode <= 64 && work(g) <= MAX_WORK;
     gwm_graph_free(g);
     return yes;
@@ -115,16 +114,14 @@ static void run_cpu(struct gw_model *m)
     void *mem[2][GW_MODEL_MAX_IO] = {{0}};
     struct gw_plan *plan;
 
-    if (gw_plan_create(m, NULL, &plan, NULL, 0))
-        return;
+    if (gw_plan_create(m, NULL, &plan, NULL, 0)) return;
     for (uint32_t k = 0; k < 2; k++)
         for (uint32_t i = 0; i < (k ? gw_model_outputs(m) : gw_model_inputs(m)); i++) {
             size_t bytes = (k ? gw_model_output(m, i) : gw_model_input(m, i))->bytes;
             mem[k][i] = aligned_alloc(64, (bytes + 63) / 64 * 64);
             memset(mem[k][i], 0x3e, bytes);
         }
-    if (gw_plan_run(plan, (const void *const *)mem[0], mem[1]))
-        abort();
+    if (gw_plan_run(plan, (const void *const *)mem[0], mem[1])) abort();
     for (uint32_t i = 0; i < GW_MODEL_MAX_IO; i++) {
         free(mem[0][i]);
         free(mem[1][i]);
@@ -141,14 +138,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int rc = gw_model_open_bytes(data, size, "fuzz", &m, err, sizeof(err));
 
     if (rc) {
-        if (rc > 0 || !*err || strchr(err, '\n'))
-            abort(); /* every refusal has its line */
+        if (rc > 0 || !*err || strchr(err, '\n')) abort(); /* every refusal has its line */
         return 0;
     }
     if (small(data, size)) {
         run_cpu(m);
-        if (!gw_plan_create(m, &gpu, &plan, err, sizeof(err)))
-            gw_plan_free(plan);
+        if (!gw_plan_create(m, &gpu, &plan, err, sizeof(err))) gw_plan_free(plan);
     }
     gw_model_close(m);
     return 0;

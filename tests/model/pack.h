@@ -22,7 +22,8 @@ struct pack_tensor {
     float *data; /* aligned; pack_free_tensor */
 };
 
-/* A file of the tests' data or of the model repository: beside the program in a bundle, else in the source tree. */
+/* A file of the tests' data or of the model repository: beside the program in a bundle, else in the source
+ * tree. */
 static inline void pack_path(char *out, size_t size, int models, const char *name)
 {
     char self[512];
@@ -30,11 +31,9 @@ static inline void pack_path(char *out, size_t size, int models, const char *nam
 
     self[n < 0 ? 0 : n] = '\0';
     char *slash = strrchr(self, '/');
-    if (slash)
-        *slash = '\0';
+    if (slash) *slash = '\0';
     snprintf(out, size, "%s/%s/%s", self, models ? "../models" : "data/model", name);
-    if (access(out, R_OK))
-        snprintf(out, size, "%s/%s", models ? GW_TEST_MODELS : GW_TEST_DATA, name);
+    if (access(out, R_OK)) snprintf(out, size, "%s/%s", models ? GW_TEST_MODELS : GW_TEST_DATA, name);
 }
 
 static inline int pack_open(struct pack *p, const char *name)
@@ -45,8 +44,8 @@ static inline int pack_open(struct pack *p, const char *name)
     memset(p, 0, sizeof(*p));
     pack_path(path, sizeof(path), 0, name);
     FILE *f = fopen(path, "rb");
-    if (!f || fseek(f, 0, SEEK_END) || (n = ftell(f)) < 0 || fseek(f, 0, SEEK_SET) || !(p->bytes = malloc((size_t)n + 1)) ||
-        fread(p->bytes, 1, (size_t)n, f) != (size_t)n) {
+    if (!f || fseek(f, 0, SEEK_END) || (n = ftell(f)) < 0 || fseek(f, 0, SEEK_SET) ||
+        !(p->bytes = malloc((size_t)n + 1)) || fread(p->bytes, 1, (size_t)n, f) != (size_t)n) {
         fprintf(stderr, "%s: cannot be read\n", path);
         return -1;
     }

@@ -4,8 +4,8 @@
  *
  *     test_model_golden [--exec cpu|gpu|kernels] [NAME | models]
  *
- * cpu: oneDNN and own loops. gpu: own kernels, direct, and once more with indirect addresses; exit code 77 without a GPU.
- * kernels: the GPU's kernels on CPU threads.
+ * cpu: oneDNN and own loops. gpu: own kernels, direct, and once more with indirect addresses; exit code 77
+ * without a GPU. kernels: the GPU's kernels on CPU threads.
  */
 #include <errno.h>
 #include <math.h>
@@ -65,13 +65,12 @@ static int check_info(struct setup *t, const struct sample *s, const struct gw_t
     char why[128];
 
     if (info->dtype != GW_DTYPE_F32 || info->rank != want->rank || info->bytes != want->count * 4) {
-        snprintf(why, sizeof(why), "%s: rank %u, %zu bytes; expected rank %u, %zu bytes", info->name, info->rank,
-                 (size_t)info->bytes, want->rank, want->count * 4);
+        snprintf(why, sizeof(why), "%s: rank %u, %zu bytes; expected rank %u, %zu bytes", info->name,
+                 info->rank, (size_t)info->bytes, want->rank, want->count * 4);
         return fail(t, s, "shape", why);
     }
     for (uint32_t i = 0; i < info->rank; i++)
-        if (info->dims[i] != want->dims[i])
-            return fail(t, s, "shape", info->name);
+        if (info->dims[i] != want->dims[i]) return fail(t, s, "shape", info->name);
     return 0;
 }
 
@@ -82,11 +81,10 @@ static int compare(struct setup *t, const struct sample *s, float *const got[], 
     for (uint32_t i = 0; i < s->nout; i++) {
         struct gw_tensor_diff d;
         gw_tensor_compare(got[i], s->out[i].data, s->out[i].count, TOLERANCE, &d);
-        if (d.worst > t->worst)
-            t->worst = d.worst;
-        if (!d.wrong)
-            continue;
-        snprintf(why, sizeof(why), "output %u: %zu of %zu differ, the worst by %.2g; [%zu] is %g, expected %g", i, d.wrong,
+        if (d.worst > t->worst) t->worst = d.worst;
+        if (!d.wrong) continue;
+        snprintf(why, sizeof(why),
+                 "output %u: %zu of %zu differ, the worst by %.2g; [%zu] is %g, expected %g", i, d.wrong,
                  s->out[i].count, d.worst, d.first, got[i][d.first], s->out[i].data[d.first]);
         return fail(t, s, what, why);
     }
@@ -102,20 +100,15 @@ static int run_indirect(struct setup *t, const struct sample *s, struct gw_plan 
 
     for (uint32_t i = 0; i < s->nin && !rc; i++, n++) {
         rc = gw_mem_alloc(t->exec, GW_MEM_DEVICE, s->in[i].count * 4, &mem[n]);
-        if (!rc)
-            rc = gw_copy_in(t->exec, mem[n].dev, s->in[i].data, s->in[i].count * 4);
-        if (!rc)
-            ((struct gw_plan_io *)io.host)->in[i] = mem[n].dev;
+        if (!rc) rc = gw_copy_in(t->exec, mem[n].dev, s->in[i].data, s->in[i].count * 4);
+        if (!rc) ((struct gw_plan_io *)io.host)->in[i] = mem[n].dev;
     }
     for (uint32_t i = 0; i < s->nout && !rc; i++, n++) {
         rc = gw_mem_alloc(t->exec, GW_MEM_DEVICE, s->out[i].count * 4, &mem[n]);
-        if (!rc)
-            ((struct gw_plan_io *)io.host)->out[i] = mem[n].dev;
+        if (!rc) ((struct gw_plan_io *)io.host)->out[i] = mem[n].dev;
     }
-    if (!rc)
-        rc = gw_plan_enqueue_indirect(plan, gw_exec_stream(t->exec), (struct gw_plan_io *)io.dev);
-    if (!rc)
-        rc = gw_exec_sync(t->exec, gw_deadline(10000000000u));
+    if (!rc) rc = gw_plan_enqueue_indirect(plan, gw_exec_stream(t->exec), (struct gw_plan_io *)io.dev);
+    if (!rc) rc = gw_exec_sync(t->exec, gw_deadline(10000000000u));
     for (uint32_t i = 0; i < s->nout && !rc; i++)
         rc = gw_copy_out(t->exec, got[i], mem[s->nin + i].dev, s->out[i].count * 4);
     for (uint32_t i = 0; i < n; i++) gw_mem_free(&mem[i]);
@@ -149,22 +142,20 @@ static int run_plan(struct setup *t, const struct sample *s, struct gw_plan *pla
 
 static int run_sample(struct setup *t, const struct sample *s, uint32_t flags)
 {
-    struct gw_plan_options o = {.place = t->exec ? GW_PLACE_GPU : GW_PLACE_CPU, .exec = t->exec, .flags = flags};
+    struct gw_plan_options o = {
+        .place = t->exec ? GW_PLACE_GPU : GW_PLACE_CPU, .exec = t->exec, .flags = flags};
     char err[GW_MODEL_ERR] = "";
     struct gw_model *m;
     struct gw_plan *plan = NULL;
     int rc = 0;
 
-    if (gw_model_open_bytes(s->onnx, s->len, s->name, &m, err, sizeof(err)))
-        return fail(t, s, "open", err);
+    if (gw_model_open_bytes(s->onnx, s->len, s->name, &m, err, sizeof(err))) return fail(t, s, "open", err);
     if (gw_model_inputs(m) != s->nin || gw_model_outputs(m) != s->nout)
         rc = fail(t, s, "open", "another number of inputs or outputs");
     for (uint32_t i = 0; i < s->nin && !rc; i++) rc = check_info(t, s, gw_model_input(m, i), &s->in[i]);
     for (uint32_t i = 0; i < s->nout && !rc; i++) rc = check_info(t, s, gw_model_output(m, i), &s->out[i]);
-    if (!rc && gw_plan_create(m, &o, &plan, err, sizeof(err)))
-        rc = fail(t, s, "plan", err);
-    if (!rc)
-        rc = run_plan(t, s, plan);
+    if (!rc && gw_plan_create(m, &o, &plan, err, sizeof(err))) rc = fail(t, s, "plan", err);
+    if (!rc) rc = run_plan(t, s, plan);
     gw_plan_free(plan);
     gw_model_close(m);
     t->passed += !rc;
@@ -202,8 +193,7 @@ static float *run_model(struct setup *t, const struct sample *s, size_t *count)
     snprintf(name, sizeof(name), "%s/1/model.onnx", s->name);
     pack_path(path, sizeof(path), 1, name);
     int rc = gw_model_open(path, &m, err, sizeof(err));
-    if (!rc)
-        rc = gw_plan_create(m, &o, &plan, err, sizeof(err));
+    if (!rc) rc = gw_plan_create(m, &o, &plan, err, sizeof(err));
     if (!rc) {
         *count = gw_model_output(m, 0)->bytes / 4;
         y = aligned_alloc(64, (*count * 4 + 64) / 64 * 64);
@@ -219,7 +209,8 @@ static float *run_model(struct setup *t, const struct sample *s, size_t *count)
     return y;
 }
 
-/* The super-resolution network on its golden tile: every fourth pixel of every fourth row is known. And identity. */
+/* The super-resolution network on its golden tile: every fourth pixel of every fourth row is known. And
+ * identity. */
 static void run_models(struct setup *t)
 {
     char path[1024], err[GW_MODEL_ERR];
@@ -227,14 +218,13 @@ static void run_models(struct setup *t)
     struct gw_npy want;
     size_t count = 0;
 
-    if (read_model(&s, "superresolution", "superresolution/golden_input.npy"))
-        exit(1);
+    if (read_model(&s, "superresolution", "superresolution/golden_input.npy")) exit(1);
     pack_path(path, sizeof(path), 1, "superresolution/golden_output.npy");
-    if (gw_npy_read(path, &want, err, sizeof(err)))
-        exit(fail(t, &s, "golden", err) < 0);
+    if (gw_npy_read(path, &want, err, sizeof(err))) exit(fail(t, &s, "golden", err) < 0);
     float *y = run_model(t, &s, &count);
     if (y && count == 672 * 672 && want.count == 168 * 168) {
-        for (size_t i = 0; i < want.count; i++) y[i] = y[i / 168 * 4 * 672 + i % 168 * 4]; /* never behind what it reads */
+        for (size_t i = 0; i < want.count; i++)
+            y[i] = y[i / 168 * 4 * 672 + i % 168 * 4]; /* never behind what it reads */
         s.nout = 1;
         s.out[0] = (struct pack_tensor){.count = want.count, .data = want.data};
         t->passed += !compare(t, &s, &y, "golden");
@@ -257,21 +247,20 @@ static int run_all(struct setup *t)
 {
     struct pack p;
 
-    if (pack_open(&p, "goldens.bin"))
-        return 1;
+    if (pack_open(&p, "goldens.bin")) return 1;
     while (p.at < p.len) {
         static struct sample s;
         read_sample(&p, &s);
         if (!t->only || strstr(s.name, t->only))
-            if (!run_sample(t, &s, 0) && t->exec)
-                run_sample(t, &s, GW_PLAN_GPU_IO);
+            if (!run_sample(t, &s, 0) && t->exec) run_sample(t, &s, GW_PLAN_GPU_IO);
         free_sample(&s);
     }
     pack_close(&p);
     if (t->only ? !strcmp(t->only, "models") : strcmp(t->which, "kernels")) /* emulated it takes a minute */
         run_models(t);
-    printf("measured: %d runs of models right on %s, %d wrong; worst difference %.2g of the largest magnitude\n", t->passed, t->which,
-           t->failed, t->worst);
+    printf(
+        "measured: %d runs of models right on %s, %d wrong; worst difference %.2g of the largest magnitude\n",
+        t->passed, t->which, t->failed, t->worst);
     return t->failed || !t->passed;
 }
 
@@ -295,13 +284,12 @@ int main(int argc, char **argv)
         printf("skipped: %s\n", why);
         return 77;
     }
-    if (strcmp(t.which, "cpu") &&
-        gw_exec_create(strcmp(t.which, "gpu") ? "cpu" : "gpu", strcmp(t.which, "gpu") ? &lanes : NULL, &t.exec)) {
+    if (strcmp(t.which, "cpu") && gw_exec_create(strcmp(t.which, "gpu") ? "cpu" : "gpu",
+                                                 strcmp(t.which, "gpu") ? &lanes : NULL, &t.exec)) {
         printf("FAILED %s\n", gw_last_error());
         return 1;
     }
     int rc = run_all(&t);
-    if (t.exec)
-        gw_exec_destroy(t.exec);
+    if (t.exec) gw_exec_destroy(t.exec);
     return rc;
 }

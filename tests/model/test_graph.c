@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan captured into a CUDA graph: kernels only, fit for launch by the device, and every launch serves the addresses that
- * stand in the block just then. Exit code 77 without a GPU.
+ * A plan captured into a CUDA graph: kernels only, fit for launch by the device, and every launch serves the
+ * addresses that stand in the block just then. Exit code 77 without a GPU.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +33,7 @@ struct graph {
 
 static void check(int ok, const char *what)
 {
-    if (ok)
-        return;
+    if (ok) return;
     printf("FAILED %s: %s; %s\n", what, gw_last_error(), cudaGetErrorString(cudaGetLastError()));
     exit(1);
 }
@@ -44,11 +43,9 @@ static void make_plan(struct graph *t, uint32_t flags)
     char path[1024], err[GW_MODEL_ERR] = "";
 
     pack_path(path, sizeof(path), 1, "superresolution/1/model.onnx");
-    if (gw_model_open(path, &t->model, err, sizeof(err)))
-        check(0, err);
+    if (gw_model_open(path, &t->model, err, sizeof(err))) check(0, err);
     struct gw_plan_options o = {.place = GW_PLACE_GPU, .exec = t->exec, .flags = flags};
-    if (gw_plan_create(t->model, &o, &t->plan, err, sizeof(err)))
-        check(0, err);
+    if (gw_plan_create(t->model, &o, &t->plan, err, sizeof(err))) check(0, err);
 }
 
 static void capture(struct graph *t)
@@ -63,9 +60,11 @@ static void capture(struct graph *t)
     check(!cudaGraphGetNodes(t->graph, node, &n), "nodes");
     for (size_t i = 0; i < n; i++) {
         enum cudaGraphNodeType type;
-        check(!cudaGraphNodeGetType(node[i], &type) && type == cudaGraphNodeTypeKernel, "a node that is no kernel");
+        check(!cudaGraphNodeGetType(node[i], &type) && type == cudaGraphNodeTypeKernel,
+              "a node that is no kernel");
     }
-    check(!cudaGraphInstantiate(&t->launch, t->graph, cudaGraphInstantiateFlagDeviceLaunch), "instantiate for the device");
+    check(!cudaGraphInstantiate(&t->launch, t->graph, cudaGraphInstantiateFlagDeviceLaunch),
+          "instantiate for the device");
     check(!cudaGraphUpload(t->launch, s), "upload");
     printf("measured: %zu kernels in the graph\n", n);
 }
@@ -85,10 +84,8 @@ static void serve(struct graph *t, int slot, const struct gw_npy *want, float *y
         struct gw_tensor_diff d;
         for (int i = 0; i < 168; i++) known[i] = y[row * 4 * OUT_SIDE + i * 4];
         gw_tensor_compare(known, want->data + row * 168, 168, 1e-4, &d);
-        if (d.wrong)
-            printf("FAILED slot %d: row %d differs by %.2g\n", slot, row, d.worst);
-        if (d.wrong)
-            exit(1);
+        if (d.wrong) printf("FAILED slot %d: row %d differs by %.2g\n", slot, row, d.worst);
+        if (d.wrong) exit(1);
     }
 }
 
@@ -142,11 +139,9 @@ int main(void)
         return 77;
     }
     pack_path(path, sizeof(path), 1, "superresolution/golden_input.npy");
-    if (gw_npy_read(path, &x, err, sizeof(err)))
-        check(0, err);
+    if (gw_npy_read(path, &x, err, sizeof(err))) check(0, err);
     pack_path(path, sizeof(path), 1, "superresolution/golden_output.npy");
-    if (gw_npy_read(path, &want, err, sizeof(err)))
-        check(0, err);
+    if (gw_npy_read(path, &want, err, sizeof(err))) check(0, err);
     check(x.count == SIDE * SIDE && want.count == 168 * 168, "golden files of another size");
     check(!gw_exec_create("gpu", NULL, &t.exec), "executor");
     run(&t, GW_MEM_DEVICE, &x, &want);

@@ -36,8 +36,7 @@ static void refused(int code, const char *words)
     struct gw_npy npy;
     int rc = gw_npy_read(path, &npy, err, sizeof(err));
 
-    if (rc != code || !strstr(err, words))
-        fail_msg("%d '%s', expected %d '%s'", rc, err, code, words);
+    if (rc != code || !strstr(err, words)) fail_msg("%d '%s', expected %d '%s'", rc, err, code, words);
     assert_null(npy.data);
 }
 
@@ -69,8 +68,10 @@ static void test_numpy_file(void **state)
     struct gw_npy npy;
 
     (void)state;
-    put("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }                                                   "
-        "        \n", 2);
+    put("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 1), }                                         "
+        "          "
+        "        \n",
+        2);
     assert_int_equal(gw_npy_read(path, &npy, NULL, 0), 0);
     assert_int_equal(npy.rank, 2);
     assert_int_equal(npy.count, 2);
@@ -110,14 +111,16 @@ static void test_refused(void **state)
     fclose(f);
     refused(-EBADMSG, "not a .npy file");
     assert_int_equal(gw_npy_read("/nonexistent.npy", &npy, err, sizeof(err)), -ENOENT);
-    assert_int_equal(gw_npy_write("/nonexistent/x.npy", (uint64_t[]){1}, 1, (float[]){1}, err, sizeof(err)), -ENOENT);
+    assert_int_equal(gw_npy_write("/nonexistent/x.npy", (uint64_t[]){1}, 1, (float[]){1}, err, sizeof(err)),
+                     -ENOENT);
     assert_int_equal(gw_npy_write("/dev/full", (uint64_t[]){1}, 1, (float[]){1}, err, sizeof(err)), -ENOSPC);
     assert_string_equal(err, "/dev/full: No space left on device");
 }
 
 static void test_fits(void **state)
 {
-    struct gw_tensor_info info = {.name = "input", .dtype = GW_DTYPE_F32, .rank = 2, .dims = {3, 4}, .bytes = 48};
+    struct gw_tensor_info info = {
+        .name = "input", .dtype = GW_DTYPE_F32, .rank = 2, .dims = {3, 4}, .bytes = 48};
     struct gw_npy npy = {.rank = 2, .dims = {3, 4}, .count = 12};
     char err[GW_MODEL_ERR];
 
@@ -130,7 +133,8 @@ static void test_fits(void **state)
 
 static void test_compare(void **state)
 {
-    const float want[] = {1, -2, 0, 4, INFINITY}, got[] = {1, -2, 1e-5f, 4.1f, INFINITY}, nan[] = {1, -2, 0, NAN, INFINITY};
+    const float want[] = {1, -2, 0, 4, INFINITY}, got[] = {1, -2, 1e-5f, 4.1f, INFINITY},
+                nan[] = {1, -2, 0, NAN, INFINITY};
     struct gw_tensor_diff d;
 
     (void)state;
@@ -154,8 +158,7 @@ int main(void)
     };
     int fd = mkstemp(path);
 
-    if (fd < 0)
-        return 1;
+    if (fd < 0) return 1;
     close(fd);
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);

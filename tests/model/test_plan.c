@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What planning promises: operators are fused where they may be, memory never overlaps, running allocates nothing. */
+/* What planning promises: operators are fused where they may be, memory never overlaps, running allocates
+ * nothing. */
 #include <errno.h>
 #include <malloc.h>
 #include <setjmp.h>
@@ -25,7 +26,8 @@ static int overlap(const struct gwm_span *a, const struct gwm_span *b)
 {
     int time = a->first <= b->last && b->first <= a->last;
 
-    return time && a->bytes && b->bytes && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+    return time && a->bytes && b->bytes && a->offset < b->offset + b->bytes &&
+           b->offset < a->offset + a->bytes;
 }
 
 static void test_arena_never_overlaps(void **state)
@@ -102,8 +104,7 @@ static struct golden find(const char *want)
                 pack_tensor(&goldens, &t);
                 free(t.data);
             }
-        if (!strcmp(name, want))
-            g = at;
+        if (!strcmp(name, want)) g = at;
     }
     assert_non_null(g.onnx);
     return g;
@@ -143,7 +144,8 @@ static void test_fused(void **state)
     assert_ops("net espcn", (enum gwm_op[]){GWM_CONV, GWM_CONV, GWM_CONV, GWM_MOVE}, 4);
     assert_ops("net espcn clip", (enum gwm_op[]){GWM_CONV, GWM_CONV, GWM_CONV, GWM_MOVE}, 4);
     assert_ops("matmul add relu", (enum gwm_op[]){GWM_GEMM}, 1);
-    assert_ops("net resnet", (enum gwm_op[]){GWM_CONV, GWM_POOL, GWM_CONV, GWM_CONV, GWM_BINARY, GWM_POOL, GWM_GEMM}, 7);
+    assert_ops("net resnet",
+               (enum gwm_op[]){GWM_CONV, GWM_POOL, GWM_CONV, GWM_CONV, GWM_BINARY, GWM_POOL, GWM_GEMM}, 7);
 }
 
 static void test_not_fused(void **state)
@@ -182,7 +184,8 @@ static void test_gpu_kernels(void **state)
     assert_int_equal(steps("net espcn", exec, GW_PLAN_GPU_IO), 3);
     assert_int_equal(steps("net espcn clip", exec, GW_PLAN_GPU_IO), 3);
     assert_int_equal(steps("net residual depth to space", exec, GW_PLAN_GPU_IO), 3);
-    /* Where tensors may lie in host memory they are copied in one go, but for what is copied in one go anyhow. */
+    /* Where tensors may lie in host memory they are copied in one go, but for what is copied in one go
+     * anyhow. */
     assert_int_equal(steps("net espcn", exec, 0), 5);
     assert_int_equal(steps("identity", exec, 0), 1);
     gw_exec_destroy(exec);
@@ -245,9 +248,12 @@ static int close_goldens(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_arena_never_overlaps), cmocka_unit_test(test_arena_reuses),
-        cmocka_unit_test(test_arena_too_large),      cmocka_unit_test(test_fused),
-        cmocka_unit_test(test_not_fused),            cmocka_unit_test(test_gpu_kernels),
+        cmocka_unit_test(test_arena_never_overlaps),
+        cmocka_unit_test(test_arena_reuses),
+        cmocka_unit_test(test_arena_too_large),
+        cmocka_unit_test(test_fused),
+        cmocka_unit_test(test_not_fused),
+        cmocka_unit_test(test_gpu_kernels),
         cmocka_unit_test(test_run),
     };
     return cmocka_run_group_tests(tests, open_goldens, close_goldens);

@@ -78,9 +78,9 @@ static void test_truncated(void **state)
                 pack_tensor(&p, &t);
                 free(t.data);
             }
-        if (len > 1000)
-            continue;
-        for (size_t cut = 0; cut + 8 < len; cut++, cuts++) { /* the last field is the operator set: enough is enough */
+        if (len > 1000) continue;
+        for (size_t cut = 0; cut + 8 < len;
+             cut++, cuts++) {             /* the last field is the operator set: enough is enough */
             char *copy = malloc(cut + 1); /* so that a read past the end is seen by a sanitizer */
             memcpy(copy, onnx, cut);
             if (!open_bytes(copy, cut, err))
@@ -115,7 +115,8 @@ static void test_damaged(void **state)
         char *copy = malloc(len);
         for (int round = 0; round < 60; round++) {
             memcpy(copy, onnx, len);
-            for (int k = 0; k < 1 + round % 3; k++) copy[rnd_below(&r, (uint32_t)len)] = (char)rnd_below(&r, 256);
+            for (int k = 0; k < 1 + round % 3; k++)
+                copy[rnd_below(&r, (uint32_t)len)] = (char)rnd_below(&r, 256);
             open_bytes(copy, len, err);
         }
         free(copy);
@@ -135,7 +136,8 @@ static unsigned char *wrap(unsigned char *p, unsigned id, size_t len)
     return memcpy(p - n, head, (size_t)n);
 }
 
-/* Graphs within attributes within nodes within graphs, 50,000 deep: a recursive reader would run out of stack. */
+/* Graphs within attributes within nodes within graphs, 50,000 deep: a recursive reader would run out of
+ * stack. */
 static void test_nested(void **state)
 {
     size_t size = 4u << 20;
@@ -190,7 +192,8 @@ static void test_files(void **state)
     (void)state;
     assert_true(fd >= 0);
     assert_int_equal(open_file("/nonexistent/model.onnx", err), -ENOENT);
-    assert_int_equal(gw_model_open("/nonexistent/mod\u00e8le.onnx", &(struct gw_model *){0}, err, sizeof(err)), -ENOENT);
+    assert_int_equal(
+        gw_model_open("/nonexistent/mod\u00e8le.onnx", &(struct gw_model *){0}, err, sizeof(err)), -ENOENT);
     assert_string_equal(err, "/nonexistent/mod\u00e8le.onnx: No such file or directory");
     assert_int_equal(open_file("/tmp", err), -EISDIR);
     assert_int_equal(open_file("/dev/zero", err), -EINVAL);
@@ -203,14 +206,15 @@ static void test_files(void **state)
     assert_int_equal(open_file(path, err), -EFBIG);
     close(fd);
     unlink(path);
-    assert_int_equal(gw_model_open_bytes("x", 1, "f", &(struct gw_model *){0}, NULL, 0), -EBADMSG); /* no room for words */
+    assert_int_equal(gw_model_open_bytes("x", 1, "f", &(struct gw_model *){0}, NULL, 0),
+                     -EBADMSG); /* no room for words */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_refused),    cmocka_unit_test(test_truncated), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_nested),     cmocka_unit_test(test_many_empty), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_truncated),  cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_nested),  cmocka_unit_test(test_many_empty), cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
