@@ -7,6 +7,9 @@ export LC_ALL=C
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-test.XXXXXX")
 export XDG_RUNTIME_DIR="$work/run"
 mkdir -m 700 "$XDG_RUNTIME_DIR"
+# Addresses of this test's own: of the processes at an address any may be given another's packets to pass on, and a
+# test must not depend on whoever else runs here. All of 127.0.0.0/8 is this host's.
+net=127.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1))
 pids=()
 clean_up() {
     local p

@@ -3,7 +3,7 @@
 # The distribution's own tools see a ConnectX.
 . "${0%/*}/lib.sh"
 need ibv_devices ibv_devinfo
-export GPUWIRE_NIC=addr=127.0.0.1
+export GPUWIRE_NIC=addr=$net.1
 
 "$GPUWIRE" run -- ibv_devices >"$work/devices.out" 2>&1 || fail "ibv_devices"
 grep -q 'mlx5_0' "$work/devices.out" || fail "ibv_devices does not list mlx5_0"
@@ -15,7 +15,7 @@ for want in 'hca_id:.mlx5_0' 'transport:.*InfiniBand' 'vendor_part_id:.*4129' 's
 done
 
 "$GPUWIRE" run -- ibv_devinfo -v >"$work/verbose.out" 2>&1 || fail "ibv_devinfo -v"
-grep -q 'GID\[ *0\]:.*::ffff:127.0.0.1, RoCE v2' "$work/verbose.out" || fail "no GID of 127.0.0.1"
+grep -q "GID\[ *0\]:.*::ffff:$net.1, RoCE v2" "$work/verbose.out" || fail "no GID of $net.1"
 grep -q 'GID\[ *1\]' "$work/verbose.out" && fail "more than one GID"
 nothing_left
 echo ok

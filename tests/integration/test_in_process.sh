@@ -3,7 +3,7 @@
 # The library without the tool: loaded at run time by Python, or preloaded by hand. test_in_process.sh LIBRARY
 . "${0%/*}/lib.sh"
 need python3 ibv_devices ibv_rc_pingpong
-export GPUWIRE_NIC=addr=127.0.0.1
+export GPUWIRE_NIC=addr=$net.1
 timeout 30 python3 "${0%/*}/test_ctypes.py" "$1" >"$work/python.out" 2>&1 || fail 'python'
 grep -q 'opened before fork' "$work/python.out" || fail 'the child was refused without a word'
 nothing_left

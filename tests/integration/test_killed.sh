@@ -3,7 +3,7 @@
 # A peer killed in the middle disturbs nobody else and leaves nothing behind.
 . "${0%/*}/lib.sh"
 need ibv_rc_pingpong
-export GPUWIRE_NIC=addr=127.0.0.1
+export GPUWIRE_NIC=addr=$net.1
 port=$(free_port)
 "$GPUWIRE" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100000000 >"$work/server.out" 2>&1 &
 server=$!

@@ -3,7 +3,7 @@
 # perftest's programs, unmodified, over RC.
 . "${0%/*}/lib.sh"
 need ib_write_lat ib_write_bw ib_send_lat ib_send_bw ib_read_lat ib_read_bw
-nic=addr=127.0.0.1
+nic=addr=$net.1
 for test in "ib_write_lat -s 64 -n 500" "ib_send_lat -s 64 -n 500" "ib_read_lat -s 64 -n 500" \
             "ib_write_bw -s 65536 -n 200" "ib_send_bw -s 65536 -n 200" "ib_read_bw -s 65536 -n 100"; do
     set -- $test

@@ -10,8 +10,8 @@ esac
 run() { # NAME ARGS...: on one address that both share, and on two
     local name=$1
     shift
-    pair "$name-shared" "addr=127.0.0.1$extra" "addr=127.0.0.1$extra" ibv_rc_pingpong -g 0 -c "$@"
-    pair "$name-apart" "addr=127.0.0.1$extra" "addr=127.0.0.2$extra" ibv_rc_pingpong -g 0 -c "$@"
+    pair "$name-shared" "addr=$net.1$extra" "addr=$net.1$extra" ibv_rc_pingpong -g 0 -c "$@"
+    pair "$name-apart" "addr=$net.1$extra" "addr=$net.2$extra" ibv_rc_pingpong -g 0 -c "$@"
     grep -q 'iters in' "$work/$name-apart.client.out" || fail "$name: no result"
     grep -qi 'invalid data' "$work"/"$name"-*.out && fail "$name: wrong bytes"
 }

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # gpuwire run: exit codes, signals, errors, nothing left behind.
 . "${0%/*}/lib.sh"
-export GPUWIRE_NIC=addr=127.0.0.1
+export GPUWIRE_NIC=addr=$net.1
 
 expect() { # CODE WHAT COMMAND...
     local want=$1 what=$2 rc
