@@ -2,25 +2,25 @@
 /*
  * verbs.h: the host side of gpuwire's verbs. What kernels call is in gpuwire/verbs_device.h.
  *
- * A program opens a device for one executor (a GPU or CPU threads), makes protection domains, completion queues, queue
- * pairs and memory regions, hands the *handles* (gw_qp_handle, gw_cq_handle) to its kernels, and connects the queue
- * pairs to peers. Kernels then post and poll by themselves. All memory that a kernel touches is made and registered
- * when the objects are created: create everything before a resident kernel (a loop) starts. Afterwards only
- * gw_qp_connect, gw_qp_abort, gw_qp_reset and gw_qp_fault may be called, and these neither allocate nor register.
+ * A program opens a device for one executor (a GPU or CPU threads), makes protection domains, completion
+ * queues, queue pairs and memory regions, hands the *handles* (gw_qp_handle, gw_cq_handle) to its kernels,
+ * and connects the queue pairs to peers. Kernels then post and poll by themselves. All memory that a kernel
+ * touches is made and registered when the objects are created: create everything before a resident kernel (a
+ * loop) starts. Afterwards only gw_qp_connect, gw_qp_abort, gw_qp_reset and gw_qp_fault may be called, and
+ * these neither allocate nor register.
  *
  *     gw_device_open(NULL, exec, &dev);
  *     gw_pd_create(dev, &pd);
  *     gw_cq_create(dev, &(struct gw_cq_attr){.cqe = 1024, .flags = GW_CQ_SLEEP}, &cq);
- *     gw_qp_create(pd, &(struct gw_qp_attr){.send_cq = cq, .recv_cq = cq, .max_send_wr = 64, .max_recv_wr = 64}, &qp);
- *     gw_mr_register(pd, buffer, bytes, 0, &mr);
- *     gw_qp_endpoint(qp, &mine);            // … exchange endpoints: gw_endpoint_format, gw_endpoint_parse …
- *     gw_qp_connect(qp, &theirs, NULL);
- *     … kernels use gw_qp_handle(qp), gw_cq_handle(cq), mr->lkey, mr->rkey …
+ *     gw_qp_create(pd, &(struct gw_qp_attr){.send_cq = cq, .recv_cq = cq, .max_send_wr = 64, .max_recv_wr =
+ * 64}, &qp); gw_mr_register(pd, buffer, bytes, 0, &mr); gw_qp_endpoint(qp, &mine);            // … exchange
+ * endpoints: gw_endpoint_format, gw_endpoint_parse … gw_qp_connect(qp, &theirs, NULL); … kernels use
+ * gw_qp_handle(qp), gw_cq_handle(cq), mr->lkey, mr->rkey …
  *
- * Host functions return 0 or a negative errno value, with one line for people in gw_last_error() (gpuwire/error.h).
- * Create and destroy calls on one device are serialised inside; calls on different objects may come from any thread.
- * An object must outlive what was made from it: queue pairs before their CQs and PD, everything before the device;
- * destroying in the wrong order returns -EBUSY and destroys nothing.
+ * Host functions return 0 or a negative errno value, with one line for people in gw_last_error()
+ * (gpuwire/error.h). Create and destroy calls on one device are serialised inside; calls on different objects
+ * may come from any thread. An object must outlive what was made from it: queue pairs before their CQs and
+ * PD, everything before the device; destroying in the wrong order returns -EBUSY and destroys nothing.
  *
  * Times are nanoseconds on CLOCK_MONOTONIC, deadlines are absolute, sizes are bytes.
  */
@@ -48,13 +48,15 @@ struct gw_pd;
 struct gw_cq;
 struct gw_qp;
 
-/* ---- devices ---------------------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------------------------
+ */
 
 /*
  * Opens a network device for kernels that run on `exec` (NULL: CPU threads).
- * name: a device's name as ibv_devices prints it, "softnic", or NULL to choose: what GPUWIRE_DEVICE names, else a real
- * mlx5 device with an active port, else the software NIC. One process opens the software NIC or real devices, not both.
- * -ENODEV: none works; the error line says what was tried and why it failed. -ENOENT: no device of that name.
+ * name: a device's name as ibv_devices prints it, "softnic", or NULL to choose: what GPUWIRE_DEVICE names,
+ * else a real mlx5 device with an active port, else the software NIC. One process opens the software NIC or
+ * real devices, not both. -ENODEV: none works; the error line says what was tried and why it failed. -ENOENT:
+ * no device of that name.
  */
 GW_API int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **out);
 
@@ -71,24 +73,25 @@ enum gw_post_mode {
 /* How memory of the executor reaches the NIC. */
 enum gw_reach {
     GW_REACH_NONE = 0,
-    GW_REACH_HOST = 1,    /* ordinary host memory: the executor runs on CPU threads */
-    GW_REACH_DIRECT = 2,  /* GPU memory, registered by its address (peer memory, or a software NIC) */
-    GW_REACH_DMABUF = 3,  /* GPU memory as a dma-buf */
+    GW_REACH_HOST = 1,   /* ordinary host memory: the executor runs on CPU threads */
+    GW_REACH_DIRECT = 2, /* GPU memory, registered by its address (peer memory, or a software NIC) */
+    GW_REACH_DMABUF = 3, /* GPU memory as a dma-buf */
 };
 
 struct gw_device_info {
     char name[64];
-    char board[64];       /* board id or firmware, as the device tells */
-    uint32_t soft;        /* 1: the software NIC */
+    char board[64]; /* board id or firmware, as the device tells */
+    uint32_t soft;  /* 1: the software NIC */
     uint32_t port;
     uint32_t gid_index;
-    uint32_t mtu;         /* bytes, of the active path MTU */
+    uint32_t mtu; /* bytes, of the active path MTU */
     uint8_t gid[16];
-    uint32_t lid;         /* 0 on Ethernet */
-    uint32_t post_mode;   /* enum gw_post_mode: what AUTO stands for */
-    uint32_t gpu_reach;   /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
-    char post_why[160];   /* when post_mode is the proxy: why */
-    char gpu_why[160];    /* when gpu_reach is NONE: why */
+    uint32_t lid;       /* 0 on Ethernet */
+    uint32_t post_mode; /* enum gw_post_mode: what AUTO stands for */
+    uint32_t
+        gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
+    char post_why[160]; /* when post_mode is the proxy: why */
+    char gpu_why[160];  /* when gpu_reach is NONE: why */
 };
 GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *info);
 
@@ -97,23 +100,24 @@ GW_API struct ibv_context *gw_device_context(const struct gw_device *dev);
 GW_API struct gw_exec *gw_device_exec(const struct gw_device *dev);
 
 /*
- * Gives a NIC that runs inside this process (the software NIC) the calling thread for a moment; does nothing on others.
- * Polling and posting on CPU threads do this by themselves. Any thread; never blocks.
+ * Gives a NIC that runs inside this process (the software NIC) the calling thread for a moment; does nothing
+ * on others. Polling and posting on CPU threads do this by themselves. Any thread; never blocks.
  */
 GW_API void gw_device_progress(struct gw_device *dev);
 
-/* ---- protection domains and memory ------------------------------------------------------------------------ */
+/* ---- protection domains and memory ------------------------------------------------------------------------
+ */
 
 /* A protection domain: keys made in one are useless to queue pairs of another. */
 GW_API int gw_pd_create(struct gw_device *dev, struct gw_pd **out);
 GW_API int gw_pd_destroy(struct gw_pd *pd); /* -EBUSY: queue pairs or regions are left in it */
 
 struct gw_mr {
-    uint64_t addr;   /* what goes into work requests, here and at the peer */
+    uint64_t addr; /* what goes into work requests, here and at the peer */
     uint64_t length;
     uint32_t lkey;
     uint32_t rkey;
-    uint32_t reach;  /* enum gw_reach */
+    uint32_t reach; /* enum gw_reach */
 };
 
 /* For gw_mr_register: 0 stands for GW_MR_ALL. Local read is always allowed. */
@@ -122,18 +126,21 @@ enum gw_mr_access {
     GW_MR_REMOTE_WRITE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
     GW_MR_REMOTE_READ = IBV_ACCESS_REMOTE_READ,
     GW_MR_REMOTE_ATOMIC = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
-    GW_MR_ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+    GW_MR_ALL =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
 /*
- * Registers [addr, addr + length). addr is host memory or an address in the GPU's own memory (cudaMalloc, gw_mem of
- * that kind). GPU memory goes as a dma-buf first and by its address (peer memory) then; -EOPNOTSUPP: neither works, the
- * line says why each failed and what would mend it. A part of a larger allocation may be registered, in several PDs.
+ * Registers [addr, addr + length). addr is host memory or an address in the GPU's own memory (cudaMalloc,
+ * gw_mem of that kind). GPU memory goes as a dma-buf first and by its address (peer memory) then;
+ * -EOPNOTSUPP: neither works, the line says why each failed and what would mend it. A part of a larger
+ * allocation may be registered, in several PDs.
  */
 GW_API int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access, struct gw_mr **out);
 GW_API int gw_mr_free(struct gw_mr *mr); /* NULL is allowed */
 
-/* ---- completion queues ------------------------------------------------------------------------------------ */
+/* ---- completion queues ------------------------------------------------------------------------------------
+ */
 
 enum gw_cq_flags {
     GW_CQ_ONE_POLLER = 1, /* one thread at a time polls it: the poller takes no lock */
@@ -147,9 +154,10 @@ struct gw_cq_attr {
 };
 
 /*
- * A completion queue, shared by any number of queue pairs of any PD. It can never overrun: a queue pair whose queues
- * could fill it beyond its size is refused (-ENOSPC from gw_qp_create): each queue pair takes its send queue's WQEBBs
- * (at least max_send_wr, rounded up to a power of two) and its receive queue's entries from `cqe`.
+ * A completion queue, shared by any number of queue pairs of any PD. It can never overrun: a queue pair whose
+ * queues could fill it beyond its size is refused (-ENOSPC from gw_qp_create): each queue pair takes its send
+ * queue's WQEBBs (at least max_send_wr, rounded up to a power of two) and its receive queue's entries from
+ * `cqe`.
  */
 GW_API int gw_cq_create(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw_cq **out);
 GW_API int gw_cq_destroy(struct gw_cq *cq); /* -EBUSY: queue pairs use it */
@@ -158,12 +166,14 @@ GW_API int gw_cq_destroy(struct gw_cq *cq); /* -EBUSY: queue pairs use it */
 GW_API struct gw_cq_handle *gw_cq_handle(const struct gw_cq *cq);
 
 /*
- * Sleeps until the CQ is not empty (1), the deadline has passed (0), or *stop is non-zero or stop_fd readable (-ECANCELED; stop
- * may be NULL, stop_fd -1; stop_fd is not read). CPU executor only (-EOPNOTSUPP), and only with GW_CQ_SLEEP (else it looks once).
+ * Sleeps until the CQ is not empty (1), the deadline has passed (0), or *stop is non-zero or stop_fd readable
+ * (-ECANCELED; stop may be NULL, stop_fd -1; stop_fd is not read). CPU executor only (-EOPNOTSUPP), and only
+ * with GW_CQ_SLEEP (else it looks once).
  */
 GW_API int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
 
-/* ---- queue pairs ------------------------------------------------------------------------------------------ */
+/* ---- queue pairs ------------------------------------------------------------------------------------------
+ */
 
 enum gw_qp_flags {
     GW_QP_ONE_POSTER = 1, /* one thread at a time posts to it: posting takes no atomic operation */
@@ -172,14 +182,14 @@ enum gw_qp_flags {
 
 struct gw_qp_attr {
     struct gw_cq *send_cq;
-    struct gw_cq *recv_cq;  /* may be the same */
-    uint32_t max_send_wr;   /* work requests of one WQEBB that fit; larger ones take more */
+    struct gw_cq *recv_cq; /* may be the same */
+    uint32_t max_send_wr;  /* work requests of one WQEBB that fit; larger ones take more */
     uint32_t max_recv_wr;
-    uint32_t max_send_sge;  /* 0: 1 */
-    uint32_t max_recv_sge;  /* 0: 1 */
-    uint32_t max_inline;    /* bytes */
-    uint32_t flags;         /* enum gw_qp_flags */
-    uint32_t post_mode;     /* enum gw_post_mode. DIRECT where it is impossible: -EOPNOTSUPP with the reason */
+    uint32_t max_send_sge; /* 0: 1 */
+    uint32_t max_recv_sge; /* 0: 1 */
+    uint32_t max_inline;   /* bytes */
+    uint32_t flags;        /* enum gw_qp_flags */
+    uint32_t post_mode;    /* enum gw_post_mode. DIRECT where it is impossible: -EOPNOTSUPP with the reason */
 };
 
 /* A reliable-connected queue pair, in state RESET. -ENOSPC: a CQ's entries are all spoken for. */
@@ -210,23 +220,26 @@ GW_API int gw_endpoint_parse(const char *text, struct gw_endpoint *ep);
 
 /* Zero fields take the value in parentheses. */
 struct gw_connect_opts {
-    uint32_t mtu;           /* bytes (the smaller of both endpoints') */
-    uint8_t timeout;        /* the peer's acknowledgement: 4.096 µs · 2^timeout (14: 67 ms), 1 … 31 */
-    uint8_t retry_cnt;      /* 1 … 7 (7) */
-    uint8_t rnr_retry;      /* 1 … 7 (7: for ever) */
-    uint8_t min_rnr_timer;  /* 1 … 31 (12: 0.64 ms) */
-    uint8_t rd_atomic;      /* READs and atomics in flight, each way (16, or what the device can) */
+    uint32_t mtu;          /* bytes (the smaller of both endpoints') */
+    uint8_t timeout;       /* the peer's acknowledgement: 4.096 µs · 2^timeout (14: 67 ms), 1 … 31 */
+    uint8_t retry_cnt;     /* 1 … 7 (7) */
+    uint8_t rnr_retry;     /* 1 … 7 (7: for ever) */
+    uint8_t min_rnr_timer; /* 1 … 31 (12: 0.64 ms) */
+    uint8_t rd_atomic;     /* READs and atomics in flight, each way (16, or what the device can) */
     uint8_t traffic_class;
-    uint8_t hop_limit;      /* (64) */
+    uint8_t hop_limit; /* (64) */
 };
 
 /*
- * RESET → INIT → RTR → RTS towards the peer (which may be the queue pair itself, or another one of this process).
- * Receives may be posted before. The host may call it while kernels run, but not while one posts sends to this queue pair.
+ * RESET → INIT → RTR → RTS towards the peer (which may be the queue pair itself, or another one of this
+ * process). Receives may be posted before. The host may call it while kernels run, but not while one posts
+ * sends to this queue pair.
  */
-GW_API int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer, const struct gw_connect_opts *opts);
+GW_API int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer,
+                         const struct gw_connect_opts *opts);
 
-/* Moves the queue pair to the error state: everything posted completes flushed. For taking a connection down. */
+/* Moves the queue pair to the error state: everything posted completes flushed. For taking a connection down.
+ */
 GW_API int gw_qp_abort(struct gw_qp *qp);
 
 enum gw_reset_flags {
@@ -234,17 +247,18 @@ enum gw_reset_flags {
 };
 
 /*
- * Back to RESET, empty, with a new PSN, ready for gw_qp_connect to another peer; its endpoint changes. Legal when no thread posts
- * to the queue pair during the call. Its completions that were not polled are dropped. Without GW_RESET_QUIET the CQs' pollers may go
- * on (a running loop): the call then waits until they have passed the last completion of this queue pair, which they do
- * as soon as they poll; -ETIMEDOUT: they did not before the deadline, and the queue pair must not be used: call again.
+ * Back to RESET, empty, with a new PSN, ready for gw_qp_connect to another peer; its endpoint changes. Legal
+ * when no thread posts to the queue pair during the call. Its completions that were not polled are dropped.
+ * Without GW_RESET_QUIET the CQs' pollers may go on (a running loop): the call then waits until they have
+ * passed the last completion of this queue pair, which they do as soon as they poll; -ETIMEDOUT: they did not
+ * before the deadline, and the queue pair must not be used: call again.
  */
 GW_API int gw_qp_reset(struct gw_qp *qp, uint32_t flags, uint64_t deadline_ns);
 
 /* The first error that a poller has seen on the queue pair since it was connected. */
 struct gw_fault {
-    uint32_t status;    /* enum ibv_wc_status; 0 (IBV_WC_SUCCESS): no error */
-    uint32_t syndrome;  /* as the CQE says */
+    uint32_t status;   /* enum ibv_wc_status; 0 (IBV_WC_SUCCESS): no error */
+    uint32_t syndrome; /* as the CQE says */
     uint32_t vendor;
     uint32_t recv;      /* 1: a receive failed, 0: a send */
     uint32_t wqe_index; /* of the send queue, in WQEBBs mod 2^16 */

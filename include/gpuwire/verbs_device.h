@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_device.h: what kernels call: post, poll, wait. The same source runs in CUDA kernels and on CPU threads.
+ * verbs_device.h: what kernels call: post, poll, wait. The same source runs in CUDA kernels and on CPU
+ * threads.
  *
- * Two families. gw_post_send, gw_post_recv and gw_poll_cq take libibverbs' own structs and mean what the ibv_ functions
- * mean. The typed calls (gw_put, gw_get, …) take plain arguments, build one WQEBB, and are the fast path.
+ * Two families. gw_post_send, gw_post_recv and gw_poll_cq take libibverbs' own structs and mean what the ibv_
+ * functions mean. The typed calls (gw_put, gw_get, …) take plain arguments, build one WQEBB, and are the fast
+ * path.
  *
- * Every function here is a *thread* form unless its name says _warp: one thread calls it and it acts for that thread.
- * None blocks, except gw_wait_cq, which has a deadline. On a queue pair without GW_QP_ONE_POSTER any number of threads
- * may post at once, and on a CQ without GW_CQ_ONE_POLLER any number may poll. A queue pair and its CQs belong to one
- * executor: threads of one GPU, or CPU threads of one process.
+ * Every function here is a *thread* form unless its name says _warp: one thread calls it and it acts for that
+ * thread. None blocks, except gw_wait_cq, which has a deadline. On a queue pair without GW_QP_ONE_POSTER any
+ * number of threads may post at once, and on a CQ without GW_CQ_ONE_POLLER any number may poll. A queue pair
+ * and its CQs belong to one executor: threads of one GPU, or CPU threads of one process.
  *
- * Handles are made by the host (gpuwire/verbs.h). Kernels treat them as opaque; the fields are here because the
- * functions are inline.
+ * Handles are made by the host (gpuwire/verbs.h). Kernels treat them as opaque; the fields are here because
+ * the functions are inline.
  */
 #ifndef GPUWIRE_VERBS_DEVICE_H
 #define GPUWIRE_VERBS_DEVICE_H
@@ -116,27 +118,30 @@ _Static_assert(sizeof(struct gw_cq_handle) == GW_HANDLE_BYTES, "handle size");
 _Static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
 #endif
 
-/* ---- compatible calls ------------------------------------------------------------------------------------- */
+/* ---- compatible calls -------------------------------------------------------------------------------------
+ */
 
 /*
- * Posts the list `wr`, as ibv_post_send: 0, or a positive errno value with *bad_wr the first request that was not posted;
- * those before it are posted. SEND, SEND_WITH_IMM, SEND_WITH_INV, RDMA_WRITE, RDMA_WRITE_WITH_IMM, RDMA_READ and the two
- * atomics; IBV_SEND_SIGNALED, FENCE, SOLICITED and INLINE. The payload of an inline request is read before it returns.
- * ENOMEM: the queue is full, or too many entries or inline bytes. EINVAL: not connected, or a request that makes no
- * sense. EOPNOTSUPP: another opcode.
+ * Posts the list `wr`, as ibv_post_send: 0, or a positive errno value with *bad_wr the first request that was
+ * not posted; those before it are posted. SEND, SEND_WITH_IMM, SEND_WITH_INV, RDMA_WRITE,
+ * RDMA_WRITE_WITH_IMM, RDMA_READ and the two atomics; IBV_SEND_SIGNALED, FENCE, SOLICITED and INLINE. The
+ * payload of an inline request is read before it returns. ENOMEM: the queue is full, or too many entries or
+ * inline bytes. EINVAL: not connected, or a request that makes no sense. EOPNOTSUPP: another opcode.
  */
 GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 
-/* As ibv_post_recv. ENOMEM: the queue is full. EINVAL: too many entries. Also before the queue pair is connected. */
+/* As ibv_post_recv. ENOMEM: the queue is full. EINVAL: too many entries. Also before the queue pair is
+ * connected. */
 GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 /*
- * As ibv_poll_cq: takes up to n completions and returns how many, 0 when there is none *or another thread is polling*.
- * After it has returned, everything that the completions announce is visible to the calling thread.
+ * As ibv_poll_cq: takes up to n completions and returns how many, 0 when there is none *or another thread is
+ * polling*. After it has returned, everything that the completions announce is visible to the calling thread.
  */
 GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc);
 
-/* ---- typed calls ------------------------------------------------------------------------------------------ */
+/* ---- typed calls ------------------------------------------------------------------------------------------
+ */
 
 enum gw_post_flags {
     GW_SIGNALED = GW_MLX5_SIGNALED,   /* complete with a CQE on success too */
@@ -151,29 +156,34 @@ enum gw_post_flags {
  *   -EAGAIN     the queue is full: poll the CQ and try again. Nothing was posted;
  *   -ENOTCONN   not connected, -EIO: the queue pair has failed (gw_qp_fault on the host says how).
  * len is at most 2^30; 0 makes a message without payload. laddr and raddr are addresses as the regions were
- * registered (gw_mr.addr + offset). The buffer must stay as it is until the completion of this or of a later signalled
- * request of the queue pair. Before a request is announced to the NIC the calling thread's earlier writes are made
- * visible to it; writes of *other* threads are if they happened before the call (a barrier suffices).
+ * registered (gw_mr.addr + offset). The buffer must stay as it is until the completion of this or of a later
+ * signalled request of the queue pair. Before a request is announced to the NIC the calling thread's earlier
+ * writes are made visible to it; writes of *other* threads are if they happened before the call (a barrier
+ * suffices).
  */
-GW_FN int gw_put(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len,
-                 uint32_t flags, uint64_t wr_id);
-/* With an immediate (host order), which takes a receive at the peer and completes there: the peer reads it with gw_wc_imm. */
+GW_FN int gw_put(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                 uint32_t len, uint32_t flags, uint64_t wr_id);
+/* With an immediate (host order), which takes a receive at the peer and completes there: the peer reads it
+ * with gw_wc_imm. */
 GW_FN int gw_put_imm(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
                      uint32_t len, uint32_t imm, uint32_t flags, uint64_t wr_id);
 /* READ: from the peer into laddr. */
-GW_FN int gw_get(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len,
-                 uint32_t flags, uint64_t wr_id);
+GW_FN int gw_get(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                 uint32_t len, uint32_t flags, uint64_t wr_id);
 /*
- * gw_put_imm or gw_put by a whole warp: each lane posts one request with its own arguments, all with one reservation
- * and one doorbell. Every thread of the warp must call it; those with on == 0 post nothing. with_imm must be the same in all.
- * All or none: the same value is returned to every lane.
+ * gw_put_imm or gw_put by a whole warp: each lane posts one request with its own arguments, all with one
+ * reservation and one doorbell. Every thread of the warp must call it; those with on == 0 post nothing.
+ * with_imm must be the same in all. All or none: the same value is returned to every lane.
  */
-GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
-                       uint32_t len, int with_imm, uint32_t imm, uint32_t flags, uint64_t wr_id);
+GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr,
+                       uint32_t rkey, uint32_t len, int with_imm, uint32_t imm, uint32_t flags,
+                       uint64_t wr_id);
 /* Into the peer's next receive. */
-GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags, uint64_t wr_id);
+GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags,
+                  uint64_t wr_id);
 
-/* Posts n receives without a buffer (for WRITE_WITH_IMM); their completions carry wr_id. -EAGAIN: not n free; none was posted. */
+/* Posts n receives without a buffer (for WRITE_WITH_IMM); their completions carry wr_id. -EAGAIN: not n free;
+ * none was posted. */
 GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id);
 /* One receive into [laddr, laddr + len). -EAGAIN: full. */
 GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint64_t wr_id);
@@ -182,13 +192,14 @@ GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
 GW_FN void gw_ring(struct gw_qp_handle *qp);
 
 /*
- * Polls until there is a completion (returns how many, at most n), the deadline has passed (0), or *stop became non-zero
- * or stop_fd readable (-ECANCELED; stop may be NULL, stop_fd -1). deadline_ns is on this executor's clock: gw_clock_ns() + what it
- * may take. CPU threads soon sleep, when the CQ was made with GW_CQ_SLEEP; a *stop alone does not wake them, stop_fd does (in a
- * loop's stage: &ctl->shared->stop, ctl->wake_fd). The GPU spins and ignores stop_fd.
+ * Polls until there is a completion (returns how many, at most n), the deadline has passed (0), or *stop
+ * became non-zero or stop_fd readable (-ECANCELED; stop may be NULL, stop_fd -1). deadline_ns is on this
+ * executor's clock: gw_clock_ns() + what it may take. CPU threads soon sleep, when the CQ was made with
+ * GW_CQ_SLEEP; a *stop alone does not wake them, stop_fd does (in a loop's stage: &ctl->shared->stop,
+ * ctl->wake_fd). The GPU spins and ignores stop_fd.
  */
-GW_FN int gw_wait_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc, uint64_t deadline_ns, const uint32_t *stop,
-                     int stop_fd);
+GW_FN int gw_wait_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc, uint64_t deadline_ns,
+                     const uint32_t *stop, int stop_fd);
 
 /* A completion's immediate in host order. */
 GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)

@@ -2,14 +2,16 @@
 /*
  * verbs_impl.h: how verbs_device.h posts and polls. Included by it; names that end in _ are private.
  *
- * The queues and records lie in host memory that the NIC reads and writes; handles and slots lie in the executor's own
- * memory and are touched by its threads alone. Hence two scopes: what the NIC must see in order is ordered for the
- * system, what only threads of the executor share is ordered for the GPU (_gpu: cheaper there, the same on a CPU).
+ * The queues and records lie in host memory that the NIC reads and writes; handles and slots lie in the
+ * executor's own memory and are touched by its threads alone. Hence two scopes: what the NIC must see in
+ * order is ordered for the system, what only threads of the executor share is ordered for the GPU (_gpu:
+ * cheaper there, the same on a CPU).
  */
 #ifndef GPUWIRE_VERBS_IMPL_H
 #define GPUWIRE_VERBS_IMPL_H
 
-/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and one more. */
+/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and one more.
+ */
 enum { GW_ONE_USER_ = 1, GW_SIGNAL_ALL_ = 2, GW_NO_ATOMICS_ = 0x100 };
 
 #ifdef __CUDACC__
@@ -34,19 +36,22 @@ GW_API int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t 
 #endif
 #endif
 
-/* ---- the send queue --------------------------------------------------------------------------------------- */
+/* ---- the send queue ---------------------------------------------------------------------------------------
+ */
 
 /*
- * Reserves n WQEBBs and returns 0 and their first index, or -EAGAIN. Never waits for completions. With several posters:
- * add first and look then, because an addition never fails under contention as compare-and-swap does; who finds
- * that there was no room takes the addition back, which works from the top down only. A thread below waits for those above it, all of which
- * are taking theirs back too, or for room: if one above has found room since, there is room for this one.
+ * Reserves n WQEBBs and returns 0 and their first index, or -EAGAIN. Never waits for completions. With
+ * several posters: add first and look then, because an addition never fails under contention as
+ * compare-and-swap does; who finds that there was no room takes the addition back, which works from the top
+ * down only. A thread below waits for those above it, all of which are taking theirs back too, or for room:
+ * if one above has found room since, there is room for this one.
  */
 GW_FN int gw_sq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint32_t *first)
 {
     uint32_t room = qp->sq.wqebbs - n, at, round = 0;
 
-    /* Acquire: the poller's reads of what lies in the freed WQEBBs' slots come before our overwriting them. */
+    /* Acquire: the poller's reads of what lies in the freed WQEBBs' slots come before our overwriting them.
+     */
     uint32_t ci = gw_ld_acquire_u32_gpu(&qp->sq_ci);
 
     if (n > qp->sq.wqebbs) return -EAGAIN;
@@ -72,8 +77,8 @@ GW_FN void gw_sq_slot_(const struct gw_qp_handle *qp, uint32_t first, uint32_t n
     gw_st_relaxed_2u64(&qp->slot[first & (qp->sq.wqebbs - 1)], wr_id, first + n);
 }
 
-/* Stores one word of the doorbell record behind a release fence. On CPU threads the store releases once more, which is free there, so that
- * a NIC in the process which loads it with acquire order needs no fence. */
+/* Stores one word of the doorbell record behind a release fence. On CPU threads the store releases once more,
+ * which is free there, so that a NIC in the process which loads it with acquire order needs no fence. */
 GW_FN void gw_dbrec_store_(const struct gw_qp_handle *qp, uint32_t word, uint32_t count)
 {
     if (qp->host)
@@ -82,17 +87,21 @@ GW_FN void gw_dbrec_store_(const struct gw_qp_handle *qp, uint32_t word, uint32_
         gw_st_relaxed_u32(&qp->dbrec[word], gw_mlx5_dbrec_be(count));
 }
 
-/* Tells the NIC about everything up to `next`. fence: 1 unless the caller has a release fence behind all those WQEs. */
+/* Tells the NIC about everything up to `next`. fence: 1 unless the caller has a release fence behind all
+ * those WQEs. */
 GW_FN void gw_sq_doorbell_(struct gw_qp_handle *qp, uint32_t next, int fence)
 {
-    /* WQEs (our own, and those of posters whose word we have read) before the record: a NIC that sees the new count reads them. */
+    /* WQEs (our own, and those of posters whose word we have read) before the record: a NIC that sees the new
+     * count reads them. */
     if (fence) gw_fence_release();
     gw_dbrec_store_(qp, GW_MLX5_DBREC_SEND, next);
-    /* Record before register: a NIC that was rung reads the record once, and must not find the old count there. */
+    /* Record before register: a NIC that was rung reads the record once, and must not find the old count
+     * there. */
     gw_fence_release();
     gw_mmio_st64(qp->db, gw_mlx5_sq_db_be(next, qp->sq.qpn));
     if (!qp->host) return;
-    /* On a CPU the register may be mapped write-combining: a full fence empties the combining buffer, else the ring could sit there. */
+    /* On a CPU the register may be mapped write-combining: a full fence empties the combining buffer, else
+     * the ring could sit there. */
     gw_fence_sc();
     gw_cpu_nudge_(qp->host);
 }
@@ -109,9 +118,9 @@ GW_FN void gw_sq_doorbell_(struct gw_qp_handle *qp, uint32_t next, int fence)
 #define GW_SQ_LOW_       (((uint64_t)1 << GW_SQ_PUBLISHED_) - 1)
 
 /*
- * Rings, and again while others ask. Whoever's ask found none pending is the ringer; the others leave at once, their
- * request rung for by it before it can leave: its leaving is a CAS on the very word they add to. It is kept
- * here at most until the queue is full, for then nobody publishes.
+ * Rings, and again while others ask. Whoever's ask found none pending is the ringer; the others leave at
+ * once, their request rung for by it before it can leave: its leaving is a CAS on the very word they add to.
+ * It is kept here at most until the queue is full, for then nobody publishes.
  */
 GW_FN void gw_sq_ring_for_all_(struct gw_qp_handle *qp, uint64_t word, int fence)
 {
@@ -130,21 +139,24 @@ GW_FN void gw_sq_ring_for_all_(struct gw_qp_handle *qp, uint64_t word, int fence
 /* Publishes the WQEs at [first, first + n) in queue order, and rings unless told to defer. */
 GW_FN void gw_sq_publish_(struct gw_qp_handle *qp, uint32_t first, uint32_t n, uint32_t flags)
 {
-    uint64_t word, add = ((uint64_t)n << GW_SQ_PUBLISHED_) + (flags & GW_DEFER ? GW_SQ_DEFERRED_ : GW_SQ_ASK_);
+    uint64_t word,
+        add = ((uint64_t)n << GW_SQ_PUBLISHED_) + (flags & GW_DEFER ? GW_SQ_DEFERRED_ : GW_SQ_ASK_);
     uint32_t round = 0;
 
     if (qp->flags & GW_ONE_USER_) {
         if (!(flags & GW_DEFER)) gw_sq_doorbell_(qp, first + n, 1);
         return;
     }
-    /* Our WQEs before our publishing them: whoever reads the word may ring for them, and the NIC read them at once. */
+    /* Our WQEs before our publishing them: whoever reads the word may ring for them, and the NIC read them at
+     * once. */
     gw_fence_release();
     /* Earlier reservations first: a record covers everything below it. They are only writing their WQEs. */
     while (gw_ld_relaxed_u64_gpu(&qp->sq_word) >> GW_SQ_PUBLISHED_ != (first & 0xffff)) gw_pause(round++);
     /* Acquire: the last ringer's record comes before ours. */
     word = gw_add_acquire_u64_gpu(&qp->sq_word, add);
     if (flags & GW_DEFER || (word & GW_SQ_LOW_) >= GW_SQ_ASK_) return;
-    /* Nothing asked and nothing deferred: what we ring for is ours alone, and our fence above stands behind it. */
+    /* Nothing asked and nothing deferred: what we ring for is ours alone, and our fence above stands behind
+     * it. */
     gw_sq_ring_for_all_(qp, word + add, (word & GW_SQ_LOW_) != 0);
 }
 
@@ -160,7 +172,8 @@ GW_FN void gw_ring(struct gw_qp_handle *qp)
     if ((word & GW_SQ_LOW_) < GW_SQ_ASK_) gw_sq_ring_for_all_(qp, word + GW_SQ_ASK_, 1);
 }
 
-/* ---- typed calls ------------------------------------------------------------------------------------------ */
+/* ---- typed calls ------------------------------------------------------------------------------------------
+ */
 
 GW_FN int gw_qp_usable_(const struct gw_qp_handle *qp)
 {
@@ -176,8 +189,9 @@ GW_FN uint32_t gw_ctrl_flags_(const struct gw_qp_handle *qp, uint32_t flags)
     return qp->flags & GW_SIGNAL_ALL_ ? flags | GW_SIGNALED : flags;
 }
 
-GW_FN int gw_post_rdma_(struct gw_qp_handle *qp, uint32_t opcode, uint64_t laddr, uint32_t lkey, uint64_t raddr,
-                        uint32_t rkey, uint32_t len, uint32_t imm_be, uint32_t flags, uint64_t wr_id)
+GW_FN int gw_post_rdma_(struct gw_qp_handle *qp, uint32_t opcode, uint64_t laddr, uint32_t lkey,
+                        uint64_t raddr, uint32_t rkey, uint32_t len, uint32_t imm_be, uint32_t flags,
+                        uint64_t wr_id)
 {
     uint32_t at;
     int err = gw_qp_usable_(qp);
@@ -191,8 +205,8 @@ GW_FN int gw_post_rdma_(struct gw_qp_handle *qp, uint32_t opcode, uint64_t laddr
     return 0;
 }
 
-GW_FN int gw_put(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len,
-                 uint32_t flags, uint64_t wr_id)
+GW_FN int gw_put(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                 uint32_t len, uint32_t flags, uint64_t wr_id)
 {
     return gw_post_rdma_(qp, GW_MLX5_WRITE, laddr, lkey, raddr, rkey, len, 0, flags, wr_id);
 }
@@ -203,13 +217,14 @@ GW_FN int gw_put_imm(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uin
     return gw_post_rdma_(qp, GW_MLX5_WRITE_IMM, laddr, lkey, raddr, rkey, len, gw_be32(imm), flags, wr_id);
 }
 
-GW_FN int gw_get(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len,
-                 uint32_t flags, uint64_t wr_id)
+GW_FN int gw_get(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                 uint32_t len, uint32_t flags, uint64_t wr_id)
 {
     return gw_post_rdma_(qp, GW_MLX5_READ, laddr, lkey, raddr, rkey, len, 0, flags, wr_id);
 }
 
-GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags, uint64_t wr_id)
+GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags,
+                  uint64_t wr_id)
 {
     uint32_t at;
     int err = gw_qp_usable_(qp);
@@ -231,8 +246,9 @@ GW_FN uint32_t gw_bits_(uint32_t x)
     return n;
 }
 
-GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
-                       uint32_t len, int with_imm, uint32_t imm, uint32_t flags, uint64_t wr_id)
+GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr,
+                       uint32_t rkey, uint32_t len, int with_imm, uint32_t imm, uint32_t flags,
+                       uint64_t wr_id)
 {
     uint32_t mask = gw_warp_mask(), posting = gw_ballot(mask, on), n = gw_bits_(posting), at = 0, mine;
     int err = 0;
@@ -247,8 +263,9 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
     if (err) return err;
     if (on) {
         mine = at + gw_bits_(posting & ((1u << gw_lane()) - 1));
-        gw_mlx5_put_rdma(&qp->sq, mine, with_imm ? GW_MLX5_WRITE_IMM : GW_MLX5_WRITE, gw_ctrl_flags_(qp, flags),
-                         with_imm ? gw_be32(imm) : 0, raddr, rkey, laddr, len, lkey);
+        gw_mlx5_put_rdma(&qp->sq, mine, with_imm ? GW_MLX5_WRITE_IMM : GW_MLX5_WRITE,
+                         gw_ctrl_flags_(qp, flags), with_imm ? gw_be32(imm) : 0, raddr, rkey, laddr, len,
+                         lkey);
         gw_sq_slot_(qp, mine, 1, wr_id);
     }
     /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
@@ -257,7 +274,8 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
     return 0;
 }
 
-/* ---- the receive queue ------------------------------------------------------------------------------------ */
+/* ---- the receive queue ------------------------------------------------------------------------------------
+ */
 
 GW_FN int gw_rq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint32_t *first)
 {
@@ -329,9 +347,11 @@ GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id)
     return 0;
 }
 
-/* ---- libibverbs' structs ---------------------------------------------------------------------------------- */
+/* ---- libibverbs' structs ----------------------------------------------------------------------------------
+ */
 
-/* Fills *out from *wr; returns its length in 16-byte units or a negative errno as ibv_post_send would give. */
+/* Fills *out from *wr; returns its length in 16-byte units or a negative errno as ibv_post_send would give.
+ */
 GW_FN int gw_wr_from_ibv_(const struct gw_qp_handle *qp, const struct ibv_send_wr *wr, struct gw_mlx5_wr *out)
 {
     uint64_t bytes = 0;
@@ -351,9 +371,10 @@ GW_FN int gw_wr_from_ibv_(const struct gw_qp_handle *qp, const struct ibv_send_w
     if (atomic && qp->flags & GW_NO_ATOMICS_) return -EOPNOTSUPP;
     if (wr->num_sge < 0) return -EINVAL;
     if ((uint32_t)wr->num_sge > qp->max_send_sge) return -ENOMEM;
-    out->flags = (uint8_t)((wr->send_flags & IBV_SEND_SIGNALED || qp->flags & GW_SIGNAL_ALL_ ? GW_MLX5_SIGNALED : 0) |
-                           (wr->send_flags & IBV_SEND_SOLICITED ? GW_MLX5_SOLICITED : 0) |
-                           (wr->send_flags & IBV_SEND_FENCE ? GW_MLX5_FENCE : 0));
+    out->flags =
+        (uint8_t)((wr->send_flags & IBV_SEND_SIGNALED || qp->flags & GW_SIGNAL_ALL_ ? GW_MLX5_SIGNALED : 0) |
+                  (wr->send_flags & IBV_SEND_SOLICITED ? GW_MLX5_SOLICITED : 0) |
+                  (wr->send_flags & IBV_SEND_FENCE ? GW_MLX5_FENCE : 0));
     out->inl = (wr->send_flags & IBV_SEND_INLINE) != 0;
     out->num_sge = (uint32_t)wr->num_sge;
     out->sge = (const struct gw_mlx5_sge *)wr->sg_list; /* the same layout: mlx5.h */
@@ -370,7 +391,8 @@ GW_FN int gw_wr_from_ibv_(const struct gw_qp_handle *qp, const struct ibv_send_w
 }
 
 /* Posts the requests from wr up to end, which take bbs WQEBBs: all, or none and -EAGAIN. */
-GW_FN int gw_post_run_(struct gw_qp_handle *qp, const struct ibv_send_wr *wr, const struct ibv_send_wr *end, uint32_t bbs)
+GW_FN int gw_post_run_(struct gw_qp_handle *qp, const struct ibv_send_wr *wr, const struct ibv_send_wr *end,
+                       uint32_t bbs)
 {
     struct gw_mlx5_wr w;
     uint32_t first, at, n;
@@ -430,14 +452,16 @@ GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct i
             *bad_wr = wr;
             return bad ? EINVAL : ENOMEM;
         }
-        gw_mlx5_put_recv(&qp->rq, at, (const struct gw_mlx5_sge *)wr->sg_list, (uint32_t)wr->num_sge, qp->max_recv_sge);
+        gw_mlx5_put_recv(&qp->rq, at, (const struct gw_mlx5_sge *)wr->sg_list, (uint32_t)wr->num_sge,
+                         qp->max_recv_sge);
         gw_st_relaxed_u64(&qp->rq_wr_id[at & (qp->rq.wqes - 1)], wr->wr_id);
         gw_rq_publish_(qp, at, 1);
     }
     return 0;
 }
 
-/* ---- completions ------------------------------------------------------------------------------------------ */
+/* ---- completions ------------------------------------------------------------------------------------------
+ */
 
 GW_FN uint32_t gw_wc_status_(uint32_t syndrome)
 {
@@ -498,12 +522,21 @@ GW_FN void gw_wc_fill_(struct ibv_wc *wc, const struct gw_mlx5_wc *c)
     wc->dlid_path_bits = 0;
     if (c->opcode == GW_MLX5_CQE_REQ || c->opcode == GW_MLX5_CQE_REQ_ERR) {
         switch (c->wqe_opcode) {
-        case GW_MLX5_WRITE_IMM: wc->wc_flags = IBV_WC_WITH_IMM; wc->opcode = IBV_WC_RDMA_WRITE; break;
+        case GW_MLX5_WRITE_IMM:
+            wc->wc_flags = IBV_WC_WITH_IMM;
+            wc->opcode = IBV_WC_RDMA_WRITE;
+            break;
         case GW_MLX5_WRITE: wc->opcode = IBV_WC_RDMA_WRITE; break;
         case GW_MLX5_SEND_IMM: wc->wc_flags = IBV_WC_WITH_IMM; break;
         case GW_MLX5_READ: wc->opcode = IBV_WC_RDMA_READ; break;
-        case GW_MLX5_ATOMIC_CS: wc->opcode = IBV_WC_COMP_SWAP; wc->byte_len = 8; break;
-        case GW_MLX5_ATOMIC_FA: wc->opcode = IBV_WC_FETCH_ADD; wc->byte_len = 8; break;
+        case GW_MLX5_ATOMIC_CS:
+            wc->opcode = IBV_WC_COMP_SWAP;
+            wc->byte_len = 8;
+            break;
+        case GW_MLX5_ATOMIC_FA:
+            wc->opcode = IBV_WC_FETCH_ADD;
+            wc->byte_len = 8;
+            break;
         default: break;
         }
         return;
@@ -516,7 +549,8 @@ GW_FN void gw_wc_fill_(struct ibv_wc *wc, const struct gw_mlx5_wc *c)
     if (c->grh) wc->wc_flags |= IBV_WC_GRH;
 }
 
-/* Takes one entry that is ours: retires what it stands for. 1: *wc tells it; 0: it belongs to no queue pair (any more). */
+/* Takes one entry that is ours: retires what it stands for. 1: *wc tells it; 0: it belongs to no queue pair
+ * (any more). */
 GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, struct ibv_wc *wc)
 {
     struct gw_mlx5_wc c;
@@ -528,7 +562,8 @@ GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, st
     if (!qp) return 0;
     if (c.opcode == GW_MLX5_CQE_REQ || c.opcode == GW_MLX5_CQE_REQ_ERR) {
         gw_ld_relaxed_2u64(&qp->slot[c.wqe_counter & (qp->sq.wqebbs - 1)], &wr_id, &end);
-        /* Release: our reads of the slot and of the entry come before the poster that sees the room overwrites them. */
+        /* Release: our reads of the slot and of the entry come before the poster that sees the room
+         * overwrites them. */
         gw_st_release_u32_gpu(&qp->sq_ci, (uint32_t)end);
     } else {
         uint32_t at = gw_ld_relaxed_u32_gpu(&qp->rq_ci); /* receives complete in order */
@@ -549,8 +584,9 @@ GW_FN const struct gw_mlx5_cqe *gw_cq_entry_(const struct gw_cq_handle *cq, uint
 
 GW_FN int gw_cq_ready_(const struct gw_cq_handle *cq, uint32_t ci)
 {
-    /* Acquire: the owner byte before the entry's other bytes, and before the payload that the entry announces. (A load and not a
-     * fence after a batch of them: on a GPU it costs next to nothing, and a fence half a microsecond.) */
+    /* Acquire: the owner byte before the entry's other bytes, and before the payload that the entry
+     * announces. (A load and not a fence after a batch of them: on a GPU it costs next to nothing, and a
+     * fence half a microsecond.) */
     return gw_mlx5_cqe_ready(gw_ld_acquire_u8(&gw_cq_entry_(cq, ci)->op_own), ci, cq->cqes);
 }
 
@@ -560,7 +596,8 @@ GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
     int got = 0;
 
     if (cq->host && !gw_cq_ready_(cq, gw_ld_relaxed_u32_gpu(&cq->ci))) gw_cpu_nudge_(cq->host);
-    /* Acquire: what the last poller did comes first. Held: whatever is there is being taken, so there is nothing for us. */
+    /* Acquire: what the last poller did comes first. Held: whatever is there is being taken, so there is
+     * nothing for us. */
     if (!(cq->flags & GW_ONE_USER_) && gw_exch_acquire_u32_gpu(&cq->lock, 1)) return 0;
     ci = gw_ld_relaxed_u32_gpu(&cq->ci);
     while (n > 0 && ready < (uint32_t)n && ready < cq->cqes && gw_cq_ready_(cq, ci + ready)) ready++;
@@ -573,8 +610,9 @@ GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
         }
         if (drop) cq->dropped += drop;
         gw_st_relaxed_u32_gpu(&cq->ci, ci + ready);
-        /* Relaxed would do for the NIC: the CQ cannot overrun, so it reuses an entry only after its queue pair's room was released
-         * above. On CPU threads release, which is free: gw_qp_reset takes it for a sign that we are done with those entries. */
+        /* Relaxed would do for the NIC: the CQ cannot overrun, so it reuses an entry only after its queue
+         * pair's room was released above. On CPU threads release, which is free: gw_qp_reset takes it for a
+         * sign that we are done with those entries. */
         if (cq->host)
             gw_st_release_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(ci + ready));
         else
@@ -587,8 +625,8 @@ GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
 
 #define GW_WAIT_SPIN_NS_ 20000 /* a CPU thread looks so long before it sleeps: what a wake-up costs */
 
-GW_FN int gw_wait_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc, uint64_t deadline_ns, const uint32_t *stop,
-                     int stop_fd)
+GW_FN int gw_wait_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc, uint64_t deadline_ns,
+                     const uint32_t *stop, int stop_fd)
 {
     uint64_t start = gw_clock_ns(), now = start;
     uint32_t round;

@@ -15,7 +15,8 @@
 static const char usage[] =
     "usage: gpuwire info [--device NAME] [--exec auto|cpu|gpu]\n"
     "\n"
-    "Tells which NIC and which executor a program would get here, how kernels would ring the NIC, and whether the NIC\n"
+    "Tells which NIC and which executor a program would get here, how kernels would ring the NIC, and "
+    "whether the NIC\n"
     "reaches GPU memory. Exit code 0: a program would work, 1: it would not, 2: wrong usage.\n"
     "\n"
     "  --device NAME         an RDMA device, or softnic; default: GPUWIRE_DEVICE, else what gpuwire chooses\n"
@@ -60,7 +61,9 @@ static void print_nic(const struct gw_device_info *i)
         inet_ntop(AF_INET, i->gid + 12, addr, sizeof(addr));
     printf("NIC          %s, %s, address %s\n", i->soft ? "software NIC" : i->name, i->board, addr);
     printf("             path MTU %u bytes, GID index %u\n", i->mtu, i->gid_index);
-    if (i->soft) printf("             settings (GPUWIRE_NIC): %s\n", settings && *settings ? settings : "none, all defaults");
+    if (i->soft)
+        printf("             settings (GPUWIRE_NIC): %s\n",
+               settings && *settings ? settings : "none, all defaults");
     print_real();
 }
 
@@ -73,8 +76,12 @@ static void print_paths(const struct gw_device_info *i, enum gw_exec_kind kind)
     switch (i->gpu_reach) {
     case GW_REACH_DIRECT: printf("GPU memory   registered by its address\n"); break;
     case GW_REACH_DMABUF: printf("GPU memory   registered as a dma-buf\n"); break;
-    case GW_REACH_NONE: printf("GPU memory   no, mapped host memory is used instead: %s\n", i->gpu_why); break;
-    default: printf("memory       host memory%s\n", kind == GW_EXEC_CPU ? ", kernels run on CPU threads" : ""); break;
+    case GW_REACH_NONE:
+        printf("GPU memory   no, mapped host memory is used instead: %s\n", i->gpu_why);
+        break;
+    default:
+        printf("memory       host memory%s\n", kind == GW_EXEC_CPU ? ", kernels run on CPU threads" : "");
+        break;
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which device: what the caller or GPUWIRE_DEVICE names, else a real mlx5 device with an active port, else the software NIC.
- * The software NIC must be installed before libibverbs is used for the first time, so real devices are looked for in
- * /sys, without libibverbs.
+ * Which device: what the caller or GPUWIRE_DEVICE names, else a real mlx5 device with an active port, else
+ * the software NIC. The software NIC must be installed before libibverbs is used for the first time, so real
+ * devices are looked for in /sys, without libibverbs.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -86,7 +86,8 @@ static void *load_softnic(void)
     Dl_info info;
 
     if (given && *given) return dlopen(given, RTLD_NOW | RTLD_GLOBAL);
-    /* Of a program linked statically dladdr knows only what it was called by, which may be found by PATH alone. */
+    /* Of a program linked statically dladdr knows only what it was called by, which may be found by PATH
+     * alone. */
     bool found = dladdr((void *)&attached, &info) && info.dli_fname && realpath(info.dli_fname, self);
     if (found || realpath("/proc/self/exe", self)) {
         const char *dir = dirname(self);
@@ -110,7 +111,8 @@ static int attach_softnic(void)
 
         if (!lib) {
             const char *reason = dlerror();
-            return gw_error(-ENODEV, "cannot load the software NIC: %s", reason ? reason : SOFTNIC " not found");
+            return gw_error(-ENODEV, "cannot load the software NIC: %s",
+                            reason ? reason : SOFTNIC " not found");
         }
         install = (install_fn)dlsym(lib, "softnic_install");
         if (!install) return gw_error(-ENODEV, SOFTNIC " is damaged: it has no softnic_install");
@@ -127,10 +129,12 @@ static bool preloaded(void)
     return preload && strstr(preload, SOFTNIC) && dlsym(RTLD_DEFAULT, "softnic_install");
 }
 
-/* Why there is nothing to open. The software NIC tells its own reasons, such as wrong settings, on standard error. */
+/* Why there is nothing to open. The software NIC tells its own reasons, such as wrong settings, on standard
+ * error. */
 static int nothing(const char *name, int err)
 {
-    if (attached == SOFT && !name) return gw_error(-ENODEV, "the software NIC did not start (GPUWIRE_NIC holds its settings)");
+    if (attached == SOFT && !name)
+        return gw_error(-ENODEV, "the software NIC did not start (GPUWIRE_NIC holds its settings)");
     return gw_error(err, "there is no RDMA device%s%s on this machine; `gpuwire info` lists what there is",
                     name ? " called " : "", name ? name : "");
 }
@@ -151,7 +155,8 @@ static int open_named(const char *name, struct ibv_context **out)
         }
         *out = ibv_open_device(list[i]);
         if (*out) break;
-        err = attached == SOFT ? nothing(NULL, -ENODEV) : gw_error_errno(-errno, "cannot open %s", ibv_get_device_name(list[i]));
+        err = attached == SOFT ? nothing(NULL, -ENODEV)
+                               : gw_error_errno(-errno, "cannot open %s", ibv_get_device_name(list[i]));
     }
     ibv_free_device_list(list);
     if (*out) return 0;
@@ -189,12 +194,15 @@ static int choose_locked(const char *name, struct ibv_context **ctx, bool *soft)
     if (name && !*name) name = NULL;
     *soft = attached == SOFT || (name && !strcmp(name, "softnic"));
     if (*soft && attached == REAL)
-        return gw_error(-EBUSY, "this process uses a real RDMA device already: the software NIC needs a process of its own");
+        return gw_error(
+            -EBUSY,
+            "this process uses a real RDMA device already: the software NIC needs a process of its own");
     if (*soft) return !name || !strcmp(name, "softnic") ? open_soft("", ctx) : open_named(name, ctx);
     if (name || attached == REAL) return open_real(name, ctx);
     if (real_device(found, sizeof(found), why, sizeof(why))) {
         if (!open_real(found, ctx)) return 0;
-        snprintf(why, sizeof(why), "%s", gw_last_error()); /* no permission, say: the software NIC needs none */
+        snprintf(why, sizeof(why), "%s",
+                 gw_last_error()); /* no permission, say: the software NIC needs none */
     }
     *soft = true;
     return open_soft(why, ctx);

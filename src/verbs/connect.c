@@ -77,12 +77,13 @@ static int to_rts(struct gw_qp *qp, const struct gw_connect_opts *o)
         .retry_cnt = (uint8_t)pick(o->retry_cnt, 7),
         .rnr_retry = (uint8_t)pick(o->rnr_retry, 7),
         .sq_psn = qp->psn,
-        .max_rd_atomic = (uint8_t)smaller(pick(o->rd_atomic, 16), (uint32_t)qp->dev->attr.max_qp_init_rd_atom),
+        .max_rd_atomic =
+            (uint8_t)smaller(pick(o->rd_atomic, 16), (uint32_t)qp->dev->attr.max_qp_init_rd_atom),
     };
 
     return -ibv_modify_qp(qp->qp, &a,
-                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                              IBV_QP_MAX_QP_RD_ATOMIC);
+                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 /* One word of the handle, while kernels may look at it. */
@@ -106,15 +107,16 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer, const struct
     const char *step = "INIT";
     int err;
 
-    if (!sane(o)) return gw_error(-EINVAL, "queue pair %06x: a connection option is out of range", gw_qp_num(qp));
+    if (!sane(o))
+        return gw_error(-EINVAL, "queue pair %06x: a connection option is out of range", gw_qp_num(qp));
     if (peer->qpn < 2 || peer->qpn > 0xffffff || peer->psn > 0xffffff || peer->mtu < 256)
         return gw_error(-EINVAL, "queue pair %06x: the peer's endpoint is not valid", gw_qp_num(qp));
     err = to_init(qp);
     if (!err) step = "RTR", err = to_rtr(qp, peer, o);
     if (!err) step = "RTS", err = to_rts(qp, o);
     if (err)
-        return gw_error_errno(err, "queue pair %06x: cannot go to %s towards queue pair %06x", gw_qp_num(qp), step,
-                              peer->qpn);
+        return gw_error_errno(err, "queue pair %06x: cannot go to %s towards queue pair %06x", gw_qp_num(qp),
+                              step, peer->qpn);
     return set_state(qp, GW_QP_READY);
 }
 
@@ -179,10 +181,12 @@ static const char *cause(uint32_t status)
     switch (status) {
     case IBV_WC_LOC_LEN_ERR: return "a message is longer than the receive, or than a region";
     case IBV_WC_LOC_QP_OP_ERR: return "a malformed work request";
-    case IBV_WC_LOC_PROT_ERR: return "a local key does not cover the buffer, or is of another protection domain";
+    case IBV_WC_LOC_PROT_ERR:
+        return "a local key does not cover the buffer, or is of another protection domain";
     case IBV_WC_WR_FLUSH_ERR: return "the queue pair was taken down";
     case IBV_WC_REM_ACCESS_ERR: return "the remote key is wrong, or does not allow that address or operation";
-    case IBV_WC_REM_INV_REQ_ERR: return "the peer does not accept such a request, or its receive is too short";
+    case IBV_WC_REM_INV_REQ_ERR:
+        return "the peer does not accept such a request, or its receive is too short";
     case IBV_WC_REM_OP_ERR: return "the peer could not complete it";
     case IBV_WC_RETRY_EXC_ERR: return "the peer does not answer: it is gone, not connected, or unreachable";
     case IBV_WC_RNR_RETRY_EXC_ERR: return "the peer has posted no receive";
@@ -196,6 +200,7 @@ void gw_fault_text(const struct gw_fault *f, char *text, size_t size)
         snprintf(text, size, "no error");
         return;
     }
-    snprintf(text, size, "%s failed: %s (syndrome %02x, vendor %02x, WQE %u): %s", f->recv ? "a receive" : "a send",
-             ibv_wc_status_str((enum ibv_wc_status)f->status), f->syndrome, f->vendor, f->wqe_index, cause(f->status));
+    snprintf(text, size, "%s failed: %s (syndrome %02x, vendor %02x, WQE %u): %s",
+             f->recv ? "a receive" : "a send", ibv_wc_status_str((enum ibv_wc_status)f->status), f->syndrome,
+             f->vendor, f->wqe_index, cause(f->status));
 }

@@ -14,7 +14,8 @@ static int make_channel(struct gw_cq *cq)
     int flags;
 
     cq->channel = ibv_create_comp_channel(cq->dev->ctx);
-    if (!cq->channel) return gw_error_errno(-errno, "%s: cannot make a completion channel", cq->dev->info.name);
+    if (!cq->channel)
+        return gw_error_errno(-errno, "%s: cannot make a completion channel", cq->dev->info.name);
     /* Several threads may wake for one event; those that come late must not block in reading it. */
     flags = fcntl(cq->channel->fd, F_GETFL);
     if (flags < 0 || fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK))
@@ -37,7 +38,9 @@ static int make_cq(struct gw_cq *cq, uint32_t cqe)
     int err;
 
     cq->cq = ibv_create_cq_ex(cq->dev->ctx, &attr);
-    if (!cq->cq) return gw_error_errno(-errno, "%s: cannot make a completion queue of %u entries", cq->dev->info.name, cqe);
+    if (!cq->cq)
+        return gw_error_errno(-errno, "%s: cannot make a completion queue of %u entries", cq->dev->info.name,
+                              cqe);
     obj.cq.in = ibv_cq_ex_to_cq(cq->cq);
     obj.cq.out = &cq->dv;
     err = mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ);
@@ -73,7 +76,8 @@ static int make_handle(struct gw_cq *cq, uint32_t flags)
     h->dbrec = gw_arena_dev(&dev->queues, cq->dv.dbrec);
     h->host = gw_exec_kind(dev->exec) == GW_EXEC_CPU ? cq : NULL;
     if (!h->cqe || !h->dbrec)
-        return gw_error(-EOPNOTSUPP, "%s: this libmlx5 does not take its memory from us; it must be 44 or newer",
+        return gw_error(-EOPNOTSUPP,
+                        "%s: this libmlx5 does not take its memory from us; it must be 44 or newer",
                         dev->info.name);
     return gw_copy_in(dev->exec, cq->handle, h, sizeof(*h));
 }
@@ -95,8 +99,10 @@ int gw_cq_create(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw
     int err = 0;
 
     *out = NULL;
-    if (!attr->cqe || attr->cqe > 1u << 22 || attr->qps > 1u << 20 || attr->flags & ~(GW_CQ_ONE_POLLER | GW_CQ_SLEEP))
-        return gw_error(-EINVAL, "completion queue: %u entries, %u queue pairs, flags %x", attr->cqe, attr->qps, attr->flags);
+    if (!attr->cqe || attr->cqe > 1u << 22 || attr->qps > 1u << 20 ||
+        attr->flags & ~(GW_CQ_ONE_POLLER | GW_CQ_SLEEP))
+        return gw_error(-EINVAL, "completion queue: %u entries, %u queue pairs, flags %x", attr->cqe,
+                        attr->qps, attr->flags);
     cq = gw_new(sizeof(*cq));
     if (!cq) return gw_error_errno(-ENOMEM, "completion queue");
     cq->dev = dev;
@@ -157,8 +163,8 @@ static int write_table(struct gw_cq *cq)
 int gw_cq_attach(struct gw_cq *cq, uint32_t qpn, struct gw_qp_handle *handle, uint32_t entries)
 {
     if (entries > cq->room)
-        return gw_error(-ENOSPC, "completion queue of %u entries has %u left, and this queue pair needs %u", cq->dv.cqe_cnt,
-                        cq->room, entries);
+        return gw_error(-ENOSPC, "completion queue of %u entries has %u left, and this queue pair needs %u",
+                        cq->dv.cqe_cnt, cq->room, entries);
     if (cq->qps == cq->max_qps)
         return gw_error(-ENOSPC, "completion queue: made for %u queue pairs, and all are there", cq->max_qps);
     cq->room -= entries;

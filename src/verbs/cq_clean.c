@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drops the completions of a queue pair that went back to RESET from a CQ: the NIC writes no more of them, but those
- * that nobody has polled yet would be taken for completions of the queue pair's next life.
+ * Drops the completions of a queue pair that went back to RESET from a CQ: the NIC writes no more of them,
+ * but those that nobody has polled yet would be taken for completions of the queue pair's next life.
  *
- * When nobody polls (or the poller's lock can be taken) they are squeezed out of the ring. Otherwise the poller
- * cannot be stopped: they are made out to belong to no queue pair, which the poller drops; and since it may have read
- * one just before, the caller waits until its consumer index has passed them.
+ * When nobody polls (or the poller's lock can be taken) they are squeezed out of the ring. Otherwise the
+ * poller cannot be stopped: they are made out to belong to no queue pair, which the poller drops; and since
+ * it may have read one just before, the caller waits until its consumer index has passed them.
  */
 #include <errno.h>
 #include <string.h>
@@ -37,7 +37,8 @@ static uint32_t end_of(const struct gw_cq *cq, uint32_t ci)
     return ci + n;
 }
 
-/* Nobody polls: moves the other queue pairs' completions up, from the newest down, and the consumer index with them. */
+/* Nobody polls: moves the other queue pairs' completions up, from the newest down, and the consumer index
+ * with them. */
 static int squeeze(struct gw_cq *cq, uint32_t qpn)
 {
     struct gw_exec *exec = cq->dev->exec;
@@ -49,11 +50,12 @@ static int squeeze(struct gw_cq *cq, uint32_t qpn)
         struct gw_mlx5_cqe *from = entry(cq, at), *to = entry(cq, at + freed);
         uint8_t owner = to->op_own & 1;
 
-        if (belongs(from, qpn) || belongs(from, 0)) { /* 0: disowned by an earlier call that nobody's polling ended */
+        if (belongs(from, qpn) ||
+            belongs(from, 0)) { /* 0: disowned by an earlier call that nobody's polling ended */
             freed++;
         } else if (freed) {
-            /* Pollers look at the owner byte before they take the lock, so it is stored last and in one piece; its owner
-             * bit is that of the lap its new place is in. */
+            /* Pollers look at the owner byte before they take the lock, so it is stored last and in one
+             * piece; its owner bit is that of the lap its new place is in. */
             memcpy(to, from, offsetof(struct gw_mlx5_cqe, op_own));
             gw_st_release_u8(&to->op_own, (uint8_t)((from->op_own & ~1) | owner));
         }
@@ -84,8 +86,11 @@ static int disown(struct gw_cq *cq, uint32_t qpn, uint64_t deadline_ns)
     /* 24 bits count in the record, and the ring is smaller than half of that. */
     while (((last - record_ci(cq)) & 0xffffff) - 1 < 1u << 23) {
         if (gw_clock_ns() >= deadline_ns)
-            return gw_error(-ETIMEDOUT, "queue pair %06x: its completion queue is not being polled; poll it, or reset with "
-                                        "GW_RESET_QUIET", qpn);
+            return gw_error(
+                -ETIMEDOUT,
+                "queue pair %06x: its completion queue is not being polled; poll it, or reset with "
+                "GW_RESET_QUIET",
+                qpn);
         nanosleep(&nap, NULL);
     }
     return 0;
@@ -103,7 +108,8 @@ int gw_cq_clean(struct gw_cq *cq, uint32_t qpn, bool quiet, uint64_t deadline_ns
     /* Pollers on CPU threads take a lock, so this can too, and be a poller for a moment. */
     while (gw_exch_acquire_u32_gpu(&h->lock, 1)) {
         if (gw_clock_ns() >= deadline_ns)
-            return gw_error(-ETIMEDOUT, "queue pair %06x: another thread has been polling its completion queue", qpn);
+            return gw_error(-ETIMEDOUT,
+                            "queue pair %06x: another thread has been polling its completion queue", qpn);
         gw_pause(round++);
     }
     err = squeeze(cq, qpn);

@@ -72,8 +72,9 @@ static int choose_gid(struct gw_device *dev, uint32_t gids)
         best = (int)i;
         memcpy(dev->info.gid, e.gid.raw, 16);
     }
-    if (best < 0) return gw_error(-ENODEV, "%s: port %u has no GID; give its network interface an address",
-                                  dev->info.name, dev->info.port);
+    if (best < 0)
+        return gw_error(-ENODEV, "%s: port %u has no GID; give its network interface an address",
+                        dev->info.name, dev->info.port);
     dev->info.gid_index = (uint32_t)best;
     return 0;
 }
@@ -104,7 +105,8 @@ static int set_up(struct gw_device *dev)
     if (err) return err;
     dev->pd = ibv_alloc_pd(dev->ctx);
     if (!dev->pd) return gw_error_errno(-errno, "%s: cannot make a protection domain", dev->info.name);
-    /* A thread domain has a doorbell register of its own. Where there is none, libmlx5 shares out the static ones. */
+    /* A thread domain has a doorbell register of its own. Where there is none, libmlx5 shares out the static
+     * ones. */
     dev->td = ibv_alloc_td(dev->ctx, &td);
     err = gw_parent_domain(dev, dev->pd, &dev->parent);
     if (err) return err;
@@ -213,7 +215,8 @@ void gw_device_progress(struct gw_device *dev)
 {
     struct ibv_wc wc;
 
-    /* A poll of a CQ that never has a completion. Not on hardware: it would only contend for that CQ's lock. */
+    /* A poll of a CQ that never has a completion. Not on hardware: it would only contend for that CQ's lock.
+     */
     if (dev->info.soft) (void)ibv_poll_cq(dev->nudge, 1, &wc);
 }
 

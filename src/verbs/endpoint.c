@@ -12,8 +12,8 @@ void gw_endpoint_format(const struct gw_endpoint *ep, char text[GW_ENDPOINT_TEXT
     char gid[33];
 
     for (int i = 0; i < 16; i++) snprintf(gid + 2 * i, 3, "%02x", ep->gid[i]);
-    snprintf(text, GW_ENDPOINT_TEXT, "gw:1:%s:%06x:%06x:%u:%u", gid, ep->qpn & 0xffffff, ep->psn & 0xffffff, ep->mtu,
-             ep->lid);
+    snprintf(text, GW_ENDPOINT_TEXT, "gw:1:%s:%06x:%06x:%u:%u", gid, ep->qpn & 0xffffff, ep->psn & 0xffffff,
+             ep->mtu, ep->lid);
 }
 
 static int digit(char c, unsigned base)
@@ -48,7 +48,8 @@ int gw_endpoint_parse(const char *text, struct gw_endpoint *ep)
     struct gw_endpoint e;
 
     memset(&e, 0, sizeof(e));
-    if (strncmp(p, "gw:1:", 5)) return gw_error(-EINVAL, "not an endpoint of this version: it must start with gw:1:");
+    if (strncmp(p, "gw:1:", 5))
+        return gw_error(-EINVAL, "not an endpoint of this version: it must start with gw:1:");
     p += 5;
     for (int i = 0; i < 16; i++, p += 2) {
         int hi = digit(p[0], 16), lo = hi < 0 ? -1 : digit(p[1], 16);

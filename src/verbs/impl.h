@@ -12,7 +12,8 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
 
-/* ---- arena: memory that executor and NIC share, in few large pieces, so that each is registered once ------ */
+/* ---- arena: memory that executor and NIC share, in few large pieces, so that each is registered once ------
+ */
 
 struct gw_arena_chunk;
 
@@ -40,7 +41,8 @@ void gw_arena_free(struct gw_arena *a, const void *any);
 /* Where the executor sees what the CPU sees at host; NULL: not in the arena. */
 void *gw_arena_dev(struct gw_arena *a, const void *host);
 
-/* ---- doorbell pages ---------------------------------------------------------------------------------------- */
+/* ---- doorbell pages
+ * ---------------------------------------------------------------------------------------- */
 
 #define GW_UAR_PAGES 32
 
@@ -53,7 +55,8 @@ struct gw_uar {
 
 struct gw_proxy;
 
-/* ---- objects ----------------------------------------------------------------------------------------------- */
+/* ---- objects
+ * ----------------------------------------------------------------------------------------------- */
 
 struct gw_device {
     struct ibv_context *ctx;
@@ -62,10 +65,10 @@ struct gw_device {
     struct ibv_device_attr attr;
     struct ibv_pd *pd, *parent; /* for the CQs */
     struct ibv_td *td;
-    struct ibv_cq *nudge;       /* never used: polling it lets a NIC inside the process run */
-    struct gw_arena queues;     /* host memory: rings and records */
-    struct gw_arena handles;    /* the executor's own memory: what only its threads touch */
-    pthread_mutex_t lock;       /* creation and destruction */
+    struct ibv_cq *nudge;    /* never used: polling it lets a NIC inside the process run */
+    struct gw_arena queues;  /* host memory: rings and records */
+    struct gw_arena handles; /* the executor's own memory: what only its threads touch */
+    pthread_mutex_t lock;    /* creation and destruction */
     struct gw_uar uar[GW_UAR_PAGES];
     uint32_t uars;
     uint32_t objects;
@@ -88,9 +91,9 @@ struct gw_cq {
     struct gw_cq_handle copy;    /* the constant part, as it was written there */
     struct gw_qp_entry *table;   /* what the executor's table holds, and as much again as scratch */
     uint32_t table_size, qps, max_qps;
-    uint32_t room;               /* entries not spoken for */
-    pthread_mutex_t sleep;       /* arming */
-    uint32_t arm_sn;             /* events taken since the CQ was made */
+    uint32_t room;         /* entries not spoken for */
+    pthread_mutex_t sleep; /* arming */
+    uint32_t arm_sn;       /* events taken since the CQ was made */
     bool armed;
 };
 
@@ -103,14 +106,15 @@ struct gw_qp {
     struct gw_qp_handle *handle; /* where the executor sees it */
     struct gw_qp_handle fresh;   /* as it is written there at creation and by a reset */
     struct gw_piece slots, rq_wr_ids;
-    uint64_t *mailbox;           /* doorbell proxy: its word */
+    uint64_t *mailbox; /* doorbell proxy: its word */
     uint32_t psn;
 };
 
 /* Zeroed memory for an object that contains a handle (calloc does not align so far); for free(). */
 void *gw_new(size_t size);
 
-/* ---- between the files ------------------------------------------------------------------------------------- */
+/* ---- between the files
+ * ------------------------------------------------------------------------------------- */
 
 /* choose.c: opens a device by the rules of gw_device_open. */
 int gw_choose(const char *name, struct ibv_context **ctx, bool *soft);
@@ -118,11 +122,13 @@ int gw_choose(const char *name, struct ibv_context **ctx, bool *soft);
 /* device.c */
 int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **parent);
 
-/* uar.c: where the executor sees the register reg of a doorbell page: NULL and *why when it cannot. Under dev->lock. */
+/* uar.c: where the executor sees the register reg of a doorbell page: NULL and *why when it cannot. Under
+ * dev->lock. */
 void *gw_uar_map(struct gw_device *dev, void *reg, const char **why);
 void gw_uar_unmap_all(struct gw_device *dev);
 
-/* proxy.c: *mailbox is a word that the executor sees at *dev_mailbox; a thread moves what is written there to reg. */
+/* proxy.c: *mailbox is a word that the executor sees at *dev_mailbox; a thread moves what is written there to
+ * reg. */
 int gw_proxy_add(struct gw_device *dev, uint64_t *reg, uint64_t **mailbox, void **dev_mailbox);
 void gw_proxy_remove(struct gw_device *dev, uint64_t *mailbox);
 void gw_proxy_stop(struct gw_device *dev);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory regions. Host memory is registered by its address. GPU memory goes as a dma-buf (any recent kernel and driver)
- * or by its address, which works where the kernel has peer memory (nvidia_peermem) or the NIC is software; the software NIC
- * is asked by address first, since it has no use for a dma-buf.
+ * Memory regions. Host memory is registered by its address. GPU memory goes as a dma-buf (any recent kernel
+ * and driver) or by its address, which works where the kernel has peer memory (nvidia_peermem) or the NIC is
+ * software; the software NIC is asked by address first, since it has no use for a dma-buf.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -24,7 +24,8 @@ struct region {
 #define CU_MEMORYTYPE_DEVICE    2
 #define CU_HANDLE_DMA_BUF_FD    1
 typedef int (*cu_attribute_fn)(void *data, int attribute, unsigned long long address);
-typedef int (*cu_handle_fn)(void *handle, unsigned long long address, size_t size, int type, unsigned long long flags);
+typedef int (*cu_handle_fn)(void *handle, unsigned long long address, size_t size, int type,
+                            unsigned long long flags);
 
 static struct {
     cu_attribute_fn attribute;
@@ -47,17 +48,20 @@ static bool in_gpu(const struct gw_device *dev, const void *addr)
 
     if (gw_exec_kind(dev->exec) != GW_EXEC_GPU) return false;
     pthread_once(&cu_once, cu_load);
-    if (!cu.attribute || cu.attribute(&type, CU_MEMORYTYPE_ATTRIBUTE, (unsigned long long)(uintptr_t)addr)) return false;
+    if (!cu.attribute || cu.attribute(&type, CU_MEMORYTYPE_ATTRIBUTE, (unsigned long long)(uintptr_t)addr))
+        return false;
     return type == CU_MEMORYTYPE_DEVICE;
 }
 
 static uint32_t access_flags(const struct gw_device *dev, uint32_t access)
 {
     if (access) return access;
-    return dev->attr.atomic_cap == IBV_ATOMIC_NONE ? GW_MR_ALL & ~(uint32_t)IBV_ACCESS_REMOTE_ATOMIC : GW_MR_ALL;
+    return dev->attr.atomic_cap == IBV_ATOMIC_NONE ? GW_MR_ALL & ~(uint32_t)IBV_ACCESS_REMOTE_ATOMIC
+                                                   : GW_MR_ALL;
 }
 
-static struct ibv_mr *as_dmabuf(struct gw_pd *pd, void *addr, size_t length, uint32_t access, char *why, size_t size)
+static struct ibv_mr *as_dmabuf(struct gw_pd *pd, void *addr, size_t length, uint32_t access, char *why,
+                                size_t size)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)addr, from = at & ~(page - 1);
     size_t span = (at + length - from + page - 1) & ~(page - 1);
@@ -74,17 +78,22 @@ static struct ibv_mr *as_dmabuf(struct gw_pd *pd, void *addr, size_t length, uin
         return NULL;
     }
     mr = ibv_reg_dmabuf_mr(pd->pd, at - from, length, at, fd, (int)access);
-    if (!mr) snprintf(why, size, "%s", errno == EOPNOTSUPP || errno == EPROTONOSUPPORT ? "the kernel's RDMA driver has none"
-                                                                                      : strerror(errno));
+    if (!mr)
+        snprintf(why, size, "%s",
+                 errno == EOPNOTSUPP || errno == EPROTONOSUPPORT ? "the kernel's RDMA driver has none"
+                                                                 : strerror(errno));
     close(fd); /* the region holds its own reference */
     return mr;
 }
 
-static struct ibv_mr *as_address(struct gw_pd *pd, void *addr, size_t length, uint32_t access, char *why, size_t size)
+static struct ibv_mr *as_address(struct gw_pd *pd, void *addr, size_t length, uint32_t access, char *why,
+                                 size_t size)
 {
     struct ibv_mr *mr = ibv_reg_mr(pd->pd, addr, length, access);
 
-    if (!mr) snprintf(why, size, "%s", errno == EFAULT || errno == EINVAL ? "load nvidia_peermem" : strerror(errno));
+    if (!mr)
+        snprintf(why, size, "%s",
+                 errno == EFAULT || errno == EINVAL ? "load nvidia_peermem" : strerror(errno));
     return mr;
 }
 
@@ -104,8 +113,8 @@ static int register_gpu(struct region *r, struct gw_pd *pd, void *addr, size_t l
         r->mr.reach = GW_REACH_DIRECT;
     }
     if (r->ib) return 0;
-    return gw_error(-EOPNOTSUPP, "%s cannot reach GPU memory: dma-buf: %s; by address: %s", pd->dev->info.name, dmabuf,
-                    address);
+    return gw_error(-EOPNOTSUPP, "%s cannot reach GPU memory: dma-buf: %s; by address: %s",
+                    pd->dev->info.name, dmabuf, address);
 }
 
 static int register_host(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
@@ -114,7 +123,8 @@ static int register_host(struct region *r, struct gw_pd *pd, void *addr, size_t 
     r->mr.reach = GW_REACH_HOST;
     if (r->ib) return 0;
     if (errno == ENOMEM)
-        return gw_error(-ENOMEM, "%s: cannot register %zu bytes; is the limit of locked memory (ulimit -l) too low?",
+        return gw_error(-ENOMEM,
+                        "%s: cannot register %zu bytes; is the limit of locked memory (ulimit -l) too low?",
                         pd->dev->info.name, length);
     return gw_error_errno(-errno, "%s: cannot register %zu bytes at %p", pd->dev->info.name, length, addr);
 }
@@ -131,7 +141,8 @@ int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access,
     if (!r) return gw_error_errno(-ENOMEM, "memory region");
     access = access_flags(pd->dev, access);
     pthread_mutex_lock(&pd->dev->lock);
-    err = in_gpu(pd->dev, addr) ? register_gpu(r, pd, addr, length, access) : register_host(r, pd, addr, length, access);
+    err = in_gpu(pd->dev, addr) ? register_gpu(r, pd, addr, length, access)
+                                : register_host(r, pd, addr, length, access);
     if (!err) pd->objects++;
     pthread_mutex_unlock(&pd->dev->lock);
     if (err) {

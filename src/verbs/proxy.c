@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The doorbell proxy: where the NIC's doorbell page cannot be mapped into a GPU, kernels write what they would have
- * written there into a mailbox in host memory, and a thread named gw-doorbell carries it to the register. The queues, the records
- * and the device API are the same as without it.
+ * The doorbell proxy: where the NIC's doorbell page cannot be mapped into a GPU, kernels write what they
+ * would have written there into a mailbox in host memory, and a thread named gw-doorbell carries it to the
+ * register. The queues, the records and the device API are the same as without it.
  *
- * The thread looks at all mailboxes in turn. With nothing to do it sleeps ever longer, a sixteenth of the time it has been
- * idle, from 20 µs to 1 ms: a ring after an idle time t is late by t/16 at most.
+ * The thread looks at all mailboxes in turn. With nothing to do it sleeps ever longer, a sixteenth of the
+ * time it has been idle, from 20 µs to 1 ms: a ring after an idle time t is late by t/16 at most.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@
 
 #include "src/verbs/impl.h"
 
-#define SPIN_NS  20000u
-#define NAP_MIN  20000u
-#define NAP_MAX  1000000u
+#define SPIN_NS 20000u
+#define NAP_MIN 20000u
+#define NAP_MAX 1000000u
 
 struct route {
     uint64_t *mailbox, *reg;
@@ -42,8 +42,8 @@ static bool carry(struct gw_proxy *p)
         uint64_t v;
 
         if (!gw_ld_relaxed_u64(r->mailbox)) continue;
-        /* Taken out by exchange: a ring that comes in between is either in v or still there at the next look. Acquire: the
-         * record, written before the mailbox, comes before the register. */
+        /* Taken out by exchange: a ring that comes in between is either in v or still there at the next look.
+         * Acquire: the record, written before the mailbox, comes before the register. */
         v = gw_exch_acquire_u64(r->mailbox, 0);
         gw_mmio_st64(r->reg, v);
         gw_fence_sc(); /* out of the write-combining buffer, before the next one is written over it */

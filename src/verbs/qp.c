@@ -12,13 +12,17 @@
 static int check(const struct gw_qp_attr *a)
 {
     if (!a->send_cq || !a->recv_cq) return gw_error(-EINVAL, "queue pair: it needs two completion queues");
-    if (a->send_cq->dev != a->recv_cq->dev) return gw_error(-EINVAL, "queue pair: its completion queues are of two devices");
-    if (a->flags & ~(GW_QP_ONE_POSTER | GW_QP_SIGNAL_ALL)) return gw_error(-EINVAL, "queue pair: flags %x", a->flags);
+    if (a->send_cq->dev != a->recv_cq->dev)
+        return gw_error(-EINVAL, "queue pair: its completion queues are of two devices");
+    if (a->flags & ~(GW_QP_ONE_POSTER | GW_QP_SIGNAL_ALL))
+        return gw_error(-EINVAL, "queue pair: flags %x", a->flags);
     if (a->post_mode > GW_POST_PROXY_DOORBELL)
-        return gw_error(-EOPNOTSUPP, "queue pair: posting mode %u is not offered; use auto, direct or proxy-doorbell",
+        return gw_error(-EOPNOTSUPP,
+                        "queue pair: posting mode %u is not offered; use auto, direct or proxy-doorbell",
                         a->post_mode);
     if (!a->max_send_wr || a->max_send_wr > MAX_WQEBBS || a->max_recv_wr > MAX_WQEBBS)
-        return gw_error(-EINVAL, "queue pair: %u send and %u receive requests; at most %u, and one send at least",
+        return gw_error(-EINVAL,
+                        "queue pair: %u send and %u receive requests; at most %u, and one send at least",
                         a->max_send_wr, a->max_recv_wr, MAX_WQEBBS);
     return 0;
 }
@@ -57,14 +61,16 @@ static int make_qp(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_i
         attr->send_ops_flags |= IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
     qp->qp = mlx5dv_create_qp(qp->dev->ctx, attr, &dv);
     if (!qp->qp)
-        return gw_error_errno(-(errno ? errno : EINVAL), "%s: cannot make a queue pair of %u sends and %u receives",
-                              qp->dev->info.name, a->max_send_wr, a->max_recv_wr);
+        return gw_error_errno(-(errno ? errno : EINVAL),
+                              "%s: cannot make a queue pair of %u sends and %u receives", qp->dev->info.name,
+                              a->max_send_wr, a->max_recv_wr);
     obj.qp.in = qp->qp;
     obj.qp.out = &qp->dv;
     err = mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP);
     if (err) return gw_error_errno(-err, "%s: queue pair", qp->dev->info.name);
     if (qp->dv.sq.wqe_cnt > MAX_WQEBBS || qp->dv.sq.stride != GW_MLX5_WQEBB)
-        return gw_error(-EINVAL, "%s: a send queue of %u WQEBBs is too long; ask for fewer requests or entries",
+        return gw_error(-EINVAL,
+                        "%s: a send queue of %u WQEBBs is too long; ask for fewer requests or entries",
                         qp->dev->info.name, qp->dv.sq.wqe_cnt);
     return 0;
 }
@@ -119,7 +125,8 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     h->rq_wqes = qp->dv.rq.wqe_cnt;
     h->state = GW_QP_NOT_CONNECTED;
     if (!h->sq.buf || !h->dbrec)
-        return gw_error(-EOPNOTSUPP, "%s: this libmlx5 does not take its memory from us; it must be 44 or newer",
+        return gw_error(-EOPNOTSUPP,
+                        "%s: this libmlx5 does not take its memory from us; it must be 44 or newer",
                         dev->info.name);
     return make_doorbell(qp, a->post_mode);
 }
@@ -155,7 +162,8 @@ int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *a, struct gw_qp **ou
 
     *out = NULL;
     if (err) return err;
-    if (a->send_cq->dev != pd->dev) return gw_error(-EINVAL, "queue pair: completion queue and PD are of two devices");
+    if (a->send_cq->dev != pd->dev)
+        return gw_error(-EINVAL, "queue pair: completion queue and PD are of two devices");
     qp = gw_new(sizeof(*qp));
     if (!qp) return gw_error_errno(-ENOMEM, "queue pair");
     qp->dev = pd->dev;
@@ -193,7 +201,8 @@ int gw_qp_destroy(struct gw_qp *qp)
     qp->qp = NULL;
     (void)gw_cq_clean(qp->send_cq, qpn, true, 0);
     if (qp->recv_cq != qp->send_cq) (void)gw_cq_clean(qp->recv_cq, qpn, true, 0);
-    gw_cq_detach(qp->send_cq, qpn, qp->fresh.sq.wqebbs + (qp->recv_cq == qp->send_cq ? qp->fresh.rq_wqes : 0));
+    gw_cq_detach(qp->send_cq, qpn,
+                 qp->fresh.sq.wqebbs + (qp->recv_cq == qp->send_cq ? qp->fresh.rq_wqes : 0));
     if (qp->recv_cq != qp->send_cq) gw_cq_detach(qp->recv_cq, qpn, qp->fresh.rq_wqes);
     qp->pd->objects--;
     dev->objects--;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPU threads that wait for a completion queue: they help a NIC inside the process along, and sleep on the completion channel.
+ * CPU threads that wait for a completion queue: they help a NIC inside the process along, and sleep on the
+ * completion channel.
  *
- * The CQ's ring is polled by us and not by libmlx5 (mlx5dv_init_obj has told it so), so its arm sequence number and
- * consumer index are ours too: ibv_req_notify_cq would arm with libmlx5's, which never move.
+ * The CQ's ring is polled by us and not by libmlx5 (mlx5dv_init_obj has told it so), so its arm sequence
+ * number and consumer index are ours too: ibv_req_notify_cq would arm with libmlx5's, which never move.
  */
 #include <errno.h>
 #include <sched.h>
@@ -20,7 +21,8 @@ void gw_cpu_nudge_(struct gw_cq *cq)
     gw_device_progress(cq->dev);
 }
 
-/* Asks the NIC for an event at the next completion beyond the consumer index. Once is enough until the event has come. */
+/* Asks the NIC for an event at the next completion beyond the consumer index. Once is enough until the event
+ * has come. */
 static void arm(struct gw_cq *cq)
 {
     uint32_t word;
@@ -34,7 +36,8 @@ static void arm(struct gw_cq *cq)
         cq->armed = true;
     }
     pthread_mutex_unlock(&cq->sleep);
-    /* Out of the write-combining buffer; and armed before the caller looks at the ring once more, lest both miss a completion. */
+    /* Out of the write-combining buffer; and armed before the caller looks at the ring once more, lest both
+     * miss a completion. */
     gw_fence_sc();
 }
 
@@ -77,7 +80,8 @@ int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, 
 int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd)
 {
     if (gw_exec_kind(cq->dev->exec) != GW_EXEC_CPU)
-        return gw_error(-EOPNOTSUPP, "completion queue: its kernels run on a GPU, the CPU cannot wait for it");
+        return gw_error(-EOPNOTSUPP,
+                        "completion queue: its kernels run on a GPU, the CPU cannot wait for it");
     for (;;) {
         int got = ready(cq);
 

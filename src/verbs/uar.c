@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doorbell pages: each is made visible to the executor once, and queue pairs share them as libmlx5 gave them out. */
+/* Doorbell pages: each is made visible to the executor once, and queue pairs share them as libmlx5 gave them
+ * out. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +16,8 @@ static struct gw_uar *find(struct gw_device *dev, uint8_t *page)
     if (dev->uars == GW_UAR_PAGES) return NULL;
     u = &dev->uar[dev->uars++];
     u->page = page;
-    /* As I/O memory first: a NIC's register page. The executor takes it as ordinary memory when that is what it is. */
+    /* As I/O memory first: a NIC's register page. The executor takes it as ordinary memory when that is what
+     * it is. */
     u->error = gw_mem_register(dev->exec, page, GW_MLX5_UAR_PAGE, GW_MEM_IO, &u->mem);
     if (u->error) snprintf(u->why, sizeof(u->why), "%s", gw_last_error());
     return u;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gw_post_send, gw_post_recv and gw_poll_cq against ibv_post_send, ibv_post_recv and ibv_poll_cq: the same random lists of requests
- * through a queue pair of each must return the same, complete the same and leave the same bytes behind.
+ * gw_post_send, gw_post_recv and gw_poll_cq against ibv_post_send, ibv_post_recv and ibv_poll_cq: the same
+ * random lists of requests through a queue pair of each must return the same, complete the same and leave the
+ * same bytes behind.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -51,7 +52,9 @@ static void connect_theirs(void)
         a.qp_state = IBV_QPS_INIT;
         a.port_num = 1;
         a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-        must(ibv_modify_qp(theirs.qp[i], &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
+        must(ibv_modify_qp(theirs.qp[i], &a,
+                           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+             "INIT");
         a.qp_state = IBV_QPS_RTR;
         a.path_mtu = IBV_MTU_1024;
         a.dest_qp_num = theirs.qp[!i]->qp_num;
@@ -64,15 +67,17 @@ static void connect_theirs(void)
         memcpy(a.ah_attr.grh.dgid.raw, info.gid, 16);
         must(ibv_modify_qp(theirs.qp[i], &a,
                            IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
+                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+             "RTR");
         a.qp_state = IBV_QPS_RTS;
         a.timeout = 14;
         a.retry_cnt = 7;
         a.rnr_retry = 1;
         a.max_rd_atomic = 4;
         must(ibv_modify_qp(theirs.qp[i], &a,
-                           IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                               IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
+                           IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                               IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+             "RTS");
     }
 }
 
@@ -162,11 +167,13 @@ static void make_batch(struct rnd *r, struct batch *b)
         w->wr_id = rnd64(r);
         w->sg_list = b->sge[i];
         w->next = i + 1 < b->n ? w + 1 : NULL;
-        w->send_flags = (rnd_below(r, 2) || i + 1 == b->n ? IBV_SEND_SIGNALED : 0) | (rnd_below(r, 4) ? 0 : IBV_SEND_FENCE) |
-                        (rnd_below(r, 4) ? 0 : IBV_SEND_SOLICITED);
+        w->send_flags = (rnd_below(r, 2) || i + 1 == b->n ? IBV_SEND_SIGNALED : 0) |
+                        (rnd_below(r, 4) ? 0 : IBV_SEND_FENCE) | (rnd_below(r, 4) ? 0 : IBV_SEND_SOLICITED);
         if (inl && w->opcode != IBV_WR_RDMA_READ && len <= 256) w->send_flags |= IBV_SEND_INLINE;
         w->imm_data = (uint32_t)rnd64(r);
-        w->num_sge = pieces(r, w->sg_list, w->opcode == IBV_WR_RDMA_READ ? 32768 + (uint64_t)i * SLOT : (uint64_t)i * SLOT, len);
+        w->num_sge =
+            pieces(r, w->sg_list,
+                   w->opcode == IBV_WR_RDMA_READ ? 32768 + (uint64_t)i * SLOT : (uint64_t)i * SLOT, len);
         w->wr.rdma.remote_addr = HALF + (w->opcode == IBV_WR_RDMA_READ ? 16384u : 0u) + (uint64_t)i * SLOT;
         if (w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM) add_recv(r, b, i, len);
         if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) add_recv(r, b, i, 0);
@@ -231,9 +238,11 @@ static void run(bool gw, const struct batch *b, struct outcome *out)
         place(&mine, (uint64_t)(uintptr_t)theirs.mem, theirs.mr->lkey, theirs.mr->rkey);
     for (int i = 0; i < b->n; i++) sends += (b->wr[i].send_flags & IBV_SEND_SIGNALED) != 0;
     if (b->recvs)
-        err = gw ? gw_post_recv(gw_qp_handle(ours.qp[1]), mine.recv, &bad_recv) : ibv_post_recv(theirs.qp[1], mine.recv, &bad_recv);
+        err = gw ? gw_post_recv(gw_qp_handle(ours.qp[1]), mine.recv, &bad_recv)
+                 : ibv_post_recv(theirs.qp[1], mine.recv, &bad_recv);
     assert_int_equal(err, 0);
-    err = gw ? gw_post_send(gw_qp_handle(ours.qp[0]), mine.wr, &bad_send) : ibv_post_send(theirs.qp[0], mine.wr, &bad_send);
+    err = gw ? gw_post_send(gw_qp_handle(ours.qp[0]), mine.wr, &bad_send)
+             : ibv_post_send(theirs.qp[0], mine.wr, &bad_send);
     assert_int_equal(err, 0);
     collect(gw, b, sends, out);
 }
@@ -241,7 +250,9 @@ static void run(bool gw, const struct batch *b, struct outcome *out)
 static void compare(uint32_t round, const struct batch *b, const struct outcome *x, const struct outcome *y)
 {
     for (int s = 0; s < 2; s++) {
-        if (x->n[s] != y->n[s]) fail_msg("batch %u: side %d has %d completions with gw_, %d with ibv_", round, s, x->n[s], y->n[s]);
+        if (x->n[s] != y->n[s])
+            fail_msg("batch %u: side %d has %d completions with gw_, %d with ibv_", round, s, x->n[s],
+                     y->n[s]);
         for (int i = 0; i < x->n[s]; i++) {
             const struct ibv_wc *p = &x->wc[s][i], *q = &y->wc[s][i];
 
@@ -257,7 +268,8 @@ static void compare(uint32_t round, const struct batch *b, const struct outcome 
     }
     if (!b->broken && memcmp((void *)(uintptr_t)ours.base, theirs.mem, 2 * HALF)) {
         for (uint32_t i = 0; i < 2 * HALF; i++)
-            if (((uint8_t *)(uintptr_t)ours.base)[i] != theirs.mem[i]) fail_msg("batch %u: byte %u differs", round, i);
+            if (((uint8_t *)(uintptr_t)ours.base)[i] != theirs.mem[i])
+                fail_msg("batch %u: byte %u differs", round, i);
     }
 }
 
@@ -303,7 +315,8 @@ static void test_random_lists(void **state)
 
 static int open_all(void **state)
 {
-    struct pair_opts o = {.half = HALF, .max_inline = 256, .connect = {.mtu = 1024, .rnr_retry = 1, .min_rnr_timer = 1}};
+    struct pair_opts o = {
+        .half = HALF, .max_inline = 256, .connect = {.mtu = 1024, .rnr_retry = 1, .min_rnr_timer = 1}};
 
     (void)state;
     if (gw_device_open("softnic", NULL, &dev)) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything through a NIC, within one process: each operation with its data, many posters, errors, starting again, sleeping.
+ * Everything through a NIC, within one process: each operation with its data, many posters, errors, starting
+ * again, sleeping.
  * --exec gpu runs the same on a GPU: its kernels post to a peer queue pair and poll completions themselves.
  */
 #include <errno.h>
@@ -77,7 +78,8 @@ static void put_each_length(struct pair *p)
     for (i = 0; i < LENGTHS; i++) {
         at[i] = off;
         if (i & 1) pair_step(p, STEP_RECV, 1, 0, 0, 0, 100 + i / 2);
-        pair_step(p, i & 1 ? STEP_PUT_IMM : STEP_PUT, 0, off, lengths[i], off + 5, 10 + i)->imm = 0x12345600u + (uint32_t)i;
+        pair_step(p, i & 1 ? STEP_PUT_IMM : STEP_PUT, 0, off, lengths[i], off + 5, 10 + i)->imm =
+            0x12345600u + (uint32_t)i;
         off += lengths[i] + 7;
     }
     pair_wait(p, 0, LENGTHS);
@@ -109,7 +111,8 @@ static void get_and_send(struct pair *p)
     pair_fill(p, 1, 4);
     for (i = 0; i < LENGTHS; i++) {
         if (lengths[i] > 16000) break;
-        /* READ of what the peer has at 20000 into our 0; then SEND that back into the peer's receive at 40000. */
+        /* READ of what the peer has at 20000 into our 0; then SEND that back into the peer's receive at
+         * 40000. */
         pair_step(p, STEP_GET, 0, 0, lengths[i], 20000, 1);
         pair_wait(p, 0, 1);
         pair_step(p, STEP_RECV, 1, 40000, 16000, 0, 2);
@@ -132,7 +135,8 @@ static void defer_and_wrap(struct pair *p)
     pair_fill(p, 0, 5);
     for (uint32_t round = 0; round < 40; round++) {
         for (uint32_t i = 0; i < 7; i++)
-            pair_step(p, STEP_PUT, 0, 100 * i, 100, 100 * i + 1, round)->flags = GW_DEFER | (i == 6 ? GW_SIGNALED : 0);
+            pair_step(p, STEP_PUT, 0, 100 * i, 100, 100 * i + 1, round)->flags =
+                GW_DEFER | (i == 6 ? GW_SIGNALED : 0);
         pair_step(p, STEP_RING, 0, 0, 0, 0, 0);
         pair_wait(p, 0, 1);
         pair_run_ok(p);
@@ -170,7 +174,8 @@ static void test_ibv_calls(void **state)
     pair_make(&p, dev, &o);
     pair_fill(&p, 0, 7);
     pair_fill(&p, 1, 8);
-    s = pair_step(&p, STEP_IBV_SEND, 0, 0, 100, 1000, 1); /* three pieces, one of them empty, into one stretch */
+    s = pair_step(&p, STEP_IBV_SEND, 0, 0, 100, 1000,
+                  1); /* three pieces, one of them empty, into one stretch */
     s->opcode = IBV_WR_RDMA_WRITE;
     s->num_sge = 4;
     s->sge[1] = s->sge[2] = s->sge[3] = s->sge[0];
@@ -195,7 +200,8 @@ static void test_ibv_calls(void **state)
     same(&p, 450, 5000, 60);
     same(&p, 8000, 1000, 450);
     assert_int_equal(gw_wc_imm(&p.out.wc[3]), 77);
-    if (strstr(test_exec_name, "cpu") && gw_qp_handle(p.qp[0])->size) { /* atomics: the word that was there comes back */
+    if (strstr(test_exec_name, "cpu") &&
+        gw_qp_handle(p.qp[0])->size) { /* atomics: the word that was there comes back */
         struct ibv_device_attr attr;
 
         assert_int_equal(ibv_query_device(gw_device_context(dev), &attr), 0);
@@ -282,7 +288,8 @@ static void expect_fault(struct pair *p, uint32_t status, uint64_t wr_id)
     assert_int_equal(fault.recv, 0);
 }
 
-/* Keys that are wrong, here and there: the peer's memory stays as it is, everything after the error is flushed, room returns. */
+/* Keys that are wrong, here and there: the peer's memory stays as it is, everything after the error is
+ * flushed, room returns. */
 static void test_wrong_keys(void **state)
 {
     static const uint32_t status[] = {IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR};
@@ -301,7 +308,7 @@ static void test_wrong_keys(void **state)
         if (i == 0) s->rkey ^= 0x5500;
         if (i == 1) s->sge[0].lkey ^= 0x5500;
         if (i == 2) s->raddr = p.base + 2 * p.half - 255; /* one byte beyond the region */
-        s->flags = 0; /* it completes although it is not signalled */
+        s->flags = 0;                                     /* it completes although it is not signalled */
         pair_wait(&p, 0, 1);
         pair_step(&p, STEP_PUT, 0, 0, 256, 0, 56);
         s = pair_step(&p, STEP_IBV_SEND, 0, 0, 256, 0, 57);
@@ -376,7 +383,8 @@ static void test_full_queue(void **state)
     pair_free(&p);
 }
 
-/* Taken down with requests and receives outstanding and completions unpolled, then connected anew; many times. */
+/* Taken down with requests and receives outstanding and completions unpolled, then connected anew; many
+ * times. */
 static void test_reset(void **state)
 {
     struct pair_opts o = {.send_wr = 16};
@@ -442,7 +450,8 @@ static void test_ping_pong(void **state)
         must(gw_exec_sync(exec, gw_deadline(30000000000u)), "gw_exec_sync");
         must(gw_copy_out(exec, ns, mem.dev, sizeof(ns)), "gw_copy_out");
         assert_int_equal(ns[1], args.rounds);
-        printf("measured: 64-byte write with immediate, posted and polled by a kernel, there and back: %.1f us (%s)\n",
+        printf("measured: 64-byte write with immediate, posted and polled by a kernel, there and back: %.1f "
+               "us (%s)\n",
                (double)ns[0] / args.rounds / 1000, variant[v].name);
         gw_mem_free(&mem);
         pair_free(&p);
@@ -494,11 +503,16 @@ static int close_all(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations),     cmocka_unit_test(test_ibv_calls),
-        cmocka_unit_test(test_shared_queue_pair), cmocka_unit_test(test_wrong_keys),
-        cmocka_unit_test(test_peer_without_receive), cmocka_unit_test(test_peer_gone),
-        cmocka_unit_test(test_full_queue),     cmocka_unit_test(test_reset),
-        cmocka_unit_test(test_ping_pong),      cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_ibv_calls),
+        cmocka_unit_test(test_shared_queue_pair),
+        cmocka_unit_test(test_wrong_keys),
+        cmocka_unit_test(test_peer_without_receive),
+        cmocka_unit_test(test_peer_gone),
+        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_ping_pong),
+        cmocka_unit_test(test_limits),
     };
 
     setenv("GPUWIRE_NIC", "addr=127.0.0.1", 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What calls return and leave behind: the ibv_ conventions, errors, limits. CPU threads, a NIC played by a thread. */
+/* What calls return and leave behind: the ibv_ conventions, errors, limits. CPU threads, a NIC played by a
+ * thread. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,11 +63,14 @@ static void test_bad_request_in_list(void **state)
         int opcode, num_sge, flags, err;
         uint32_t length;
     } bad[] = {
-        {IBV_WR_LOCAL_INV, 1, 0, EOPNOTSUPP, 8},      {99, 1, 0, EOPNOTSUPP, 8},
-        {IBV_WR_RDMA_WRITE, 17, 0, ENOMEM, 8},        {IBV_WR_RDMA_WRITE, -1, 0, EINVAL, 8},
+        {IBV_WR_LOCAL_INV, 1, 0, EOPNOTSUPP, 8},
+        {99, 1, 0, EOPNOTSUPP, 8},
+        {IBV_WR_RDMA_WRITE, 17, 0, ENOMEM, 8},
+        {IBV_WR_RDMA_WRITE, -1, 0, EINVAL, 8},
         {IBV_WR_RDMA_WRITE, 1, IBV_SEND_INLINE, ENOMEM, 513},
         {IBV_WR_RDMA_READ, 1, IBV_SEND_INLINE, EINVAL, 8},
-        {IBV_WR_ATOMIC_FETCH_AND_ADD, 2, 0, EINVAL, 8}, {IBV_WR_RDMA_WRITE, 1, 0, EINVAL, 0x80000000u},
+        {IBV_WR_ATOMIC_FETCH_AND_ADD, 2, 0, EINVAL, 8},
+        {IBV_WR_RDMA_WRITE, 1, 0, EINVAL, 0x80000000u},
     };
     struct ibv_send_wr wr[4], *where;
     struct ibv_wc wc[4];
@@ -160,7 +164,8 @@ static void test_not_connected(void **state)
     assert_int_equal(r.rings, 0);
 }
 
-/* The first error is kept, with the request that had it, though it was unsignalled; later ones are flushed. */
+/* The first error is kept, with the request that had it, though it was unsignalled; later ones are flushed.
+ */
 static void test_error(void **state)
 {
     struct ibv_send_wr wr, *where;
@@ -251,7 +256,9 @@ static void test_poll_held(void **state)
 static void test_endpoint_text(void **state)
 {
     static const char *const bad[] = {
-        "", "gw:", "gw:2:00000000000000000000ffff7f000001:000002:000000:1024:0",
+        "",
+        "gw:",
+        "gw:2:00000000000000000000ffff7f000001:000002:000000:1024:0",
         "gw:1:00000000000000000000ffff7f00000:000002:000000:1024:0",
         "gw:1:00000000000000000000ffff7f0000011:000002:000000:1024:0",
         "gw:1:00000000000000000000ffff7f00000g:000002:000000:1024:0",
@@ -272,7 +279,8 @@ static void test_endpoint_text(void **state)
     assert_string_equal(text, "gw:1:00112233445566778899aabbccddeeff:abcdef:000123:4096:65535");
     assert_int_equal(gw_endpoint_parse(text, &got), 0);
     assert_memory_equal(&got, &ep, sizeof(ep));
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) assert_int_equal(gw_endpoint_parse(bad[i], &got), -EINVAL);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_int_equal(gw_endpoint_parse(bad[i], &got), -EINVAL);
 }
 
 static int open_exec(void **state)
@@ -291,10 +299,14 @@ static int close_exec(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_request_in_list), cmocka_unit_test(test_full),
-        cmocka_unit_test(test_unsignalled),         cmocka_unit_test(test_not_connected),
-        cmocka_unit_test(test_error),               cmocka_unit_test(test_unknown_queue_pair),
-        cmocka_unit_test(test_wait),                cmocka_unit_test(test_poll_held),
+        cmocka_unit_test(test_bad_request_in_list),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_unsignalled),
+        cmocka_unit_test(test_not_connected),
+        cmocka_unit_test(test_error),
+        cmocka_unit_test(test_unknown_queue_pair),
+        cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_poll_held),
         cmocka_unit_test(test_endpoint_text),
     };
 

@@ -20,7 +20,7 @@ static void must(int rc, const char *what)
     if (rc) fail_msg("%s: %d, %s", what, rc, gw_last_error());
 }
 
-static uint32_t or(uint32_t a, uint32_t b)
+static uint32_t or (uint32_t a, uint32_t b)
 {
     return a ? a : b;
 }
@@ -49,17 +49,18 @@ void pair_make(struct pair *p, struct gw_device *dev, const struct pair_opts *o)
     for (int i = 0; i < 2; i++) {
         struct gw_qp_attr qa = {.send_cq = p->cq[i],
                                 .recv_cq = p->cq[i],
-                                .max_send_wr = or(o->send_wr, 64),
-                                .max_recv_wr = or(o->recv_wr, 64),
-                                .max_send_sge = or(o->sge, 4),
-                                .max_recv_sge = or(o->sge, 4),
+                                .max_send_wr = or (o->send_wr, 64),
+                                .max_recv_wr = or (o->recv_wr, 64),
+                                .max_send_sge = or (o->sge, 4),
+                                .max_recv_sge = or (o->sge, 4),
                                 .max_inline = o->max_inline,
                                 .flags = o->qp_flags,
                                 .post_mode = o->post_mode};
 
         must(gw_qp_create(p->pd, &qa, &p->qp[i]), "gw_qp_create");
     }
-    must(gw_mem_alloc(exec, o->mem ? (enum gw_mem_kind)o->mem : GW_MEM_HOST, 2 * p->half, &p->mem), "gw_mem_alloc");
+    must(gw_mem_alloc(exec, o->mem ? (enum gw_mem_kind)o->mem : GW_MEM_HOST, 2 * p->half, &p->mem),
+         "gw_mem_alloc");
     p->base = (uint64_t)(uintptr_t)(p->mem.host ? p->mem.host : p->mem.dev);
     must(gw_mr_register(p->pd, (void *)(uintptr_t)p->base, 2 * p->half, 0, &p->mr), "gw_mr_register");
     if (!o->unconnected) pair_connect(p, &o->connect);
@@ -76,12 +77,14 @@ void pair_free(struct pair *p)
 
 void pair_write(struct pair *p, int side, size_t off, const void *from, size_t n)
 {
-    must(gw_copy_in(gw_device_exec(p->dev), (uint8_t *)p->mem.dev + (size_t)side * p->half + off, from, n), "gw_copy_in");
+    must(gw_copy_in(gw_device_exec(p->dev), (uint8_t *)p->mem.dev + (size_t)side * p->half + off, from, n),
+         "gw_copy_in");
 }
 
 void pair_read(struct pair *p, int side, size_t off, void *to, size_t n)
 {
-    must(gw_copy_out(gw_device_exec(p->dev), to, (uint8_t *)p->mem.dev + (size_t)side * p->half + off, n), "gw_copy_out");
+    must(gw_copy_out(gw_device_exec(p->dev), to, (uint8_t *)p->mem.dev + (size_t)side * p->half + off, n),
+         "gw_copy_out");
 }
 
 void pair_fill(struct pair *p, int side, uint64_t seed)
@@ -94,7 +97,8 @@ void pair_fill(struct pair *p, int side, uint64_t seed)
     free(bytes);
 }
 
-struct step *pair_step(struct pair *p, uint32_t call, uint32_t qp, size_t loff, size_t len, size_t roff, uint64_t wr_id)
+struct step *pair_step(struct pair *p, uint32_t call, uint32_t qp, size_t loff, size_t len, size_t roff,
+                       uint64_t wr_id)
 {
     struct step *s = &p->step[p->steps++];
 
@@ -153,8 +157,8 @@ void pair_run_ok(struct pair *p)
         text[0] = 0;
         for (int k = 0; k < 2; k++)
             if (gw_qp_fault(p->qp[k], &fault) == 1) gw_fault_text(&fault, text, sizeof(text));
-        fail_msg("step %u (call %u) returned %d; %u completions so far; %s", i, p->step[i].call, p->out.ret[i], p->out.wcs,
-                 text);
+        fail_msg("step %u (call %u) returned %d; %u completions so far; %s", i, p->step[i].call,
+                 p->out.ret[i], p->out.wcs, text);
     }
     for (uint32_t i = 0; i < p->out.wcs; i++)
         if (p->out.wc[i].status)

@@ -41,7 +41,8 @@ void pair_read(struct pair *p, int side, size_t off, void *to, size_t n);
 void pair_write(struct pair *p, int side, size_t off, const void *from, size_t n);
 
 /* Appends a step of queue pair qp: from loff of its side to (or from) roff of the other's. */
-struct step *pair_step(struct pair *p, uint32_t call, uint32_t qp, size_t loff, size_t len, size_t roff, uint64_t wr_id);
+struct step *pair_step(struct pair *p, uint32_t call, uint32_t qp, size_t loff, size_t len, size_t roff,
+                       uint64_t wr_id);
 struct step *pair_wait(struct pair *p, uint32_t qp, uint32_t n);
 /* Runs the steps in one kernel and reads the output; then there are none again. */
 void pair_run(struct pair *p);

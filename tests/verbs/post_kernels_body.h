@@ -158,11 +158,13 @@ GW_KERNEL(recv_kernel, struct recv_args, a)
             gw_add_relaxed_u32_gpu(&a->result->timeouts, 1);
             return;
         }
-        if (gw_poll_cq(a->cq, 1, &wc) == 1) a->imm[gw_add_relaxed_u32_gpu(&a->result->completed, 1)] = (uint32_t)wc.wr_id;
+        if (gw_poll_cq(a->cq, 1, &wc) == 1)
+            a->imm[gw_add_relaxed_u32_gpu(&a->result->completed, 1)] = (uint32_t)wc.wr_id;
         if (err) gw_pause(round++);
     }
     while (gw_ld_relaxed_u32_gpu(&a->result->completed) < all && gw_clock_ns() < deadline) {
-        if (gw_poll_cq(a->cq, 1, &wc) == 1) a->imm[gw_add_relaxed_u32_gpu(&a->result->completed, 1)] = (uint32_t)wc.wr_id;
+        if (gw_poll_cq(a->cq, 1, &wc) == 1)
+            a->imm[gw_add_relaxed_u32_gpu(&a->result->completed, 1)] = (uint32_t)wc.wr_id;
         gw_pause(round++);
     }
 }

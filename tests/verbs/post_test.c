@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting and polling against a NIC played by a thread: nothing lost, nothing twice, in order, whoever posts. */
+/* Posting and polling against a NIC played by a thread: nothing lost, nothing twice, in order, whoever posts.
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +52,8 @@ static uint32_t expected(const struct shape *s, uint32_t token)
     return s->how != POST_WARP || size == 1 || (thread & 31) != i % size;
 }
 
-static void check_sends(const struct rig *r, const struct post_result *got, uint32_t tokens, const struct shape *s)
+static void check_sends(const struct rig *r, const struct post_result *got, uint32_t tokens,
+                        const struct shape *s)
 {
     uint32_t i, missing = 0, twice = 0;
 
@@ -59,8 +61,8 @@ static void check_sends(const struct rig *r, const struct post_result *got, uint
         missing += r->seen[i] < expected(s, i);
         twice += r->seen[i] > expected(s, i);
     }
-    printf("gpu: how %u, %u x %u, one %u: %u posted, %u rings (%u with nothing new), queue full %u times\n", s->how, s->grid,
-           s->block, s->one, got->posted, r->rings, r->empty_rings, got->full);
+    printf("gpu: how %u, %u x %u, one %u: %u posted, %u rings (%u with nothing new), queue full %u times\n",
+           s->how, s->grid, s->block, s->one, got->posted, r->rings, r->empty_rings, got->full);
     if (r->wrong[0]) fail_msg("the NIC found: %s", r->wrong);
     assert_int_equal(got->timeouts, 0);
     assert_int_equal(got->errors, 0);
@@ -101,8 +103,9 @@ static void post(const struct shape *s)
 static void test_one_thread(void **state)
 {
     static const struct shape shapes[] = {
-        {1, 1, POST_PUT, 1, 1, 3000, 64},  {1, 1, POST_PUT, 1, 0, 3000, 16}, {1, 1, POST_DEFER, 1, 1, 3000, 64},
-        {1, 1, POST_PUT, 0, 1, 3000, 64},  {1, 1, POST_LIST, 1, 1, 3000, 64}, {1, 1, POST_LIST, 0, 1, 3000, 16},
+        {1, 1, POST_PUT, 1, 1, 3000, 64},   {1, 1, POST_PUT, 1, 0, 3000, 16},
+        {1, 1, POST_DEFER, 1, 1, 3000, 64}, {1, 1, POST_PUT, 0, 1, 3000, 64},
+        {1, 1, POST_LIST, 1, 1, 3000, 64},  {1, 1, POST_LIST, 0, 1, 3000, 16},
         {1, 1, POST_DEFER, 0, 1, 3000, 64},
     };
 
@@ -113,7 +116,8 @@ static void test_one_thread(void **state)
 /* Enough indices for the 16-bit ones to wrap. */
 static void test_wrap(void **state)
 {
-    static const struct shape one = {1, 1, POST_PUT, 1, 1, 70000, 256}, many = {2, 1, POST_PUT, 0, 1, 35000, 256};
+    static const struct shape one = {1, 1, POST_PUT, 1, 1, 70000, 256},
+                              many = {2, 1, POST_PUT, 0, 1, 35000, 256};
 
     (void)state;
     post(&one);
@@ -123,9 +127,10 @@ static void test_wrap(void **state)
 static void test_many_threads(void **state)
 {
     static const struct shape shapes[] = {
-        {4, 32, POST_PUT, 0, 1, 60, 512},   {4, 32, POST_PUT, 0, 1, 60, 16},    {4, 32, POST_PUT, 0, 0, 60, 1024},
-        {4, 32, POST_DEFER, 0, 1, 60, 512}, {4, 32, POST_DEFER, 0, 1, 60, 32},  {4, 32, POST_LIST, 0, 1, 60, 512},
-        {4, 32, POST_LIST, 0, 1, 60, 16},   {1, 32, POST_PUT, 0, 1, 300, 64},
+        {4, 32, POST_PUT, 0, 1, 60, 512},  {4, 32, POST_PUT, 0, 1, 60, 16},
+        {4, 32, POST_PUT, 0, 0, 60, 1024}, {4, 32, POST_DEFER, 0, 1, 60, 512},
+        {4, 32, POST_DEFER, 0, 1, 60, 32}, {4, 32, POST_LIST, 0, 1, 60, 512},
+        {4, 32, POST_LIST, 0, 1, 60, 16},  {1, 32, POST_PUT, 0, 1, 300, 64},
     };
 
     (void)state;
@@ -212,8 +217,9 @@ static int close_exec(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_thread), cmocka_unit_test(test_wrap),    cmocka_unit_test(test_many_threads),
-        cmocka_unit_test(test_warps),      cmocka_unit_test(test_receive),
+        cmocka_unit_test(test_one_thread),   cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_many_threads), cmocka_unit_test(test_warps),
+        cmocka_unit_test(test_receive),
     };
 
     test_options(argc, argv);

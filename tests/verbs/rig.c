@@ -67,7 +67,8 @@ static void take_ring(struct rig *r)
     if (!gw_ld_relaxed_u64(r->db)) return;
     ring = gw_exch_acquire_u64(r->db, 0);
     r->rings++;
-    if (gw_be32((uint32_t)(ring >> 32)) >> 8 != RIG_QPN) wrong(r, "ring of another queue pair", (uint32_t)ring, 0);
+    if (gw_be32((uint32_t)(ring >> 32)) >> 8 != RIG_QPN)
+        wrong(r, "ring of another queue pair", (uint32_t)ring, 0);
     avail = (gw_mlx5_dbrec_count(gw_ld_relaxed_u32(&r->dbrec[GW_MLX5_DBREC_SEND])) - r->ci) & 0xffff;
     gw_fence_acquire(); /* the record, which may be newer than the ring, before the WQEs it counts */
     if (!avail) r->empty_rings++;
@@ -93,7 +94,8 @@ static void take_receives(struct rig *r)
         struct gw_mlx5_rwqe w;
         struct gw_mlx5_wc wc = {0};
 
-        if (gw_mlx5_rwqe_parse(&w, r->rq, r->o.wqes, 16, r->rq_ci) < 0) wrong(r, gw_mlx5_why_text(w.why), n, 0);
+        if (gw_mlx5_rwqe_parse(&w, r->rq, r->o.wqes, 16, r->rq_ci) < 0)
+            wrong(r, gw_mlx5_why_text(w.why), n, 0);
         wc.opcode = GW_MLX5_CQE_RESP_WR_IMM;
         wc.imm_be = gw_be32(r->rq_ci);
         wc.byte_cnt = (uint32_t)w.length;
@@ -175,7 +177,9 @@ void rig_start(struct rig *r, struct gw_exec *exec, const struct rig_opts *o)
     r->exec = exec;
     cq = (cq + 63) & ~(size_t)63;
     assert_int_equal(gw_mem_alloc(exec, GW_MEM_HOST, cq + 64 * (size_t)o->cqes, &r->queues), 0);
-    assert_int_equal(gw_mem_alloc(exec, GW_MEM_DEVICE, 2048 + 16 * (size_t)o->wqebbs + 8 * (size_t)o->wqes, &r->handles), 0);
+    assert_int_equal(
+        gw_mem_alloc(exec, GW_MEM_DEVICE, 2048 + 16 * (size_t)o->wqebbs + 8 * (size_t)o->wqes, &r->handles),
+        0);
     r->dbrec = r->queues.host;
     r->cq_dbrec = (uint32_t *)((uint8_t *)r->queues.host + 64);
     r->db = (uint64_t *)((uint8_t *)r->queues.host + 128);

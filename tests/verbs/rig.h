@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue pair and its CQ made by hand in an executor's memory, and a thread that plays the NIC: it takes rings out of the register,
- * reads the record, checks and counts every WQE, and writes completions. So posting and polling are tested without a NIC.
+ * A queue pair and its CQ made by hand in an executor's memory, and a thread that plays the NIC: it takes
+ * rings out of the register, reads the record, checks and counts every WQE, and writes completions. So
+ * posting and polling are tested without a NIC.
  */
 #ifndef GW_TESTS_VERBS_RIG_H
 #define GW_TESTS_VERBS_RIG_H
@@ -15,9 +16,10 @@
 struct rig_opts {
     uint32_t wqebbs, wqes, cqes;
     uint32_t qp_flags, cq_flags;
-    uint32_t tokens;  /* WQEs carry a token as remote address: 0 … tokens - 1, each once */
-    uint32_t fail_at; /* the so many-th WQE (from 1) completes in error, everything after it flushed; 0: none */
-    bool receive;     /* completes receives as they are posted */
+    uint32_t tokens; /* WQEs carry a token as remote address: 0 … tokens - 1, each once */
+    uint32_t
+        fail_at;  /* the so many-th WQE (from 1) completes in error, everything after it flushed; 0: none */
+    bool receive; /* completes receives as they are posted */
 };
 
 struct rig {
@@ -35,7 +37,7 @@ struct rig {
     pthread_t thread;
     uint32_t stop;
     /* What the NIC has seen. */
-    uint8_t *seen;       /* per token, how often */
+    uint8_t *seen; /* per token, how often */
     uint32_t wqes, bbs, rings, empty_rings, received;
     uint32_t ci, rq_ci, pi; /* WQEBBs executed, receives taken, CQEs written */
     bool failed;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work requests as data, so that one kernel can be told what to post, wait for and report, on either executor. */
+/* Work requests as data, so that one kernel can be told what to post, wait for and report, on either
+ * executor. */
 #ifndef GW_TESTS_SCRIPT_KERNELS_H
 #define GW_TESTS_SCRIPT_KERNELS_H
 
@@ -14,7 +15,7 @@ enum step_call {
     STEP_IBV_SEND, /* gw_post_send; `more` chains it to the next step */
     STEP_IBV_RECV,
     STEP_RING,
-    STEP_WAIT,   /* for wr_id completions of CQ qp; their contents go to the output */
+    STEP_WAIT, /* for wr_id completions of CQ qp; their contents go to the output */
     STEP_EXPECT_EMPTY,
 };
 

@@ -79,12 +79,14 @@ GW_DEV int take_step(const struct script_args *a, const struct step *s)
 
     switch (s->call) {
     case STEP_PUT:
-        return gw_put(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->flags, s->wr_id);
+        return gw_put(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->flags,
+                      s->wr_id);
     case STEP_PUT_IMM:
-        return gw_put_imm(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->imm, s->flags,
-                          s->wr_id);
+        return gw_put_imm(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->imm,
+                          s->flags, s->wr_id);
     case STEP_GET:
-        return gw_get(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->flags, s->wr_id);
+        return gw_get(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->flags,
+                      s->wr_id);
     case STEP_SEND: return gw_send(qp, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length, s->flags, s->wr_id);
     case STEP_RECV: return gw_recv(qp, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length, s->wr_id);
     case STEP_IBV_RECV: return post_recv(a, s);
@@ -129,7 +131,8 @@ GW_KERNEL(share_kernel, struct share_args, a)
 
     for (i = 0; i < a->each;) {
         off = ((uint64_t)gw_global_idx() * a->each + i) * a->len;
-        err = a->warp ? gw_put_warp(a->qp, 1, a->src + off, a->lkey, a->dst + off, a->rkey, a->len, 0, 0, GW_SIGNALED, i)
+        err = a->warp ? gw_put_warp(a->qp, 1, a->src + off, a->lkey, a->dst + off, a->rkey, a->len, 0, 0,
+                                    GW_SIGNALED, i)
                       : gw_put(a->qp, a->src + off, a->lkey, a->dst + off, a->rkey, a->len, GW_SIGNALED, i);
         if (!err) {
             i++;
@@ -156,8 +159,7 @@ GW_DEV int ping(const struct ping_args *a, uint32_t from, uint32_t i, uint64_t d
     struct ibv_wc wc;
     int err = gw_recv_empty(a->qp[!from], 1, i);
 
-    if (!err)
-        err = gw_put_imm(a->qp[from], a->src, a->lkey, a->dst, a->rkey, a->len, i, GW_SIGNALED, i);
+    if (!err) err = gw_put_imm(a->qp[from], a->src, a->lkey, a->dst, a->rkey, a->len, i, GW_SIGNALED, i);
     if (err) return err;
     if (gw_wait_cq(a->cq[!from], 1, &wc, deadline, NULL, -1) != 1 || wc.status != IBV_WC_SUCCESS) return -EIO;
     if (gw_wc_imm(&wc) != i) return -EPROTO;

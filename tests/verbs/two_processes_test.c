@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two processes with a NIC each, at one address: endpoints as text, data both ways, and a peer that is killed. */
+/* Two processes with a NIC each, at one address: endpoints as text, data both ways, and a peer that is
+ * killed. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -69,8 +70,8 @@ static int meet(struct side *s, int fd)
 
     gw_qp_endpoint(s->qp, &ep);
     gw_endpoint_format(&ep, text);
-    snprintf(text + strlen(text), sizeof(text) - strlen(text), " %llx %x %x", (unsigned long long)s->mr->addr, s->mr->rkey,
-             s->other_mr->rkey);
+    snprintf(text + strlen(text), sizeof(text) - strlen(text), " %llx %x %x", (unsigned long long)s->mr->addr,
+             s->mr->rkey, s->other_mr->rkey);
     TRY(write(fd, text, sizeof(text)) == sizeof(text));
     TRY(recv(fd, theirs, sizeof(theirs), MSG_WAITALL) == sizeof(theirs));
     char *rest = strchr(theirs, ' ');
@@ -117,15 +118,16 @@ static int exchange(struct side *s, int first)
         fill(want, len, i);
         if (first) {
             memcpy(s->mem, want, len);
-            TRY(!gw_put_imm(gw_qp_handle(s->qp), s->mr->addr, s->mr->lkey, s->peer_addr, s->peer_rkey, len, i, GW_SIGNALED, i));
+            TRY(!gw_put_imm(gw_qp_handle(s->qp), s->mr->addr, s->mr->lkey, s->peer_addr, s->peer_rkey, len, i,
+                            GW_SIGNALED, i));
         }
         TRY(!expect(s, IBV_WC_RECV_RDMA_WITH_IMM, &wc));
         TRY(gw_wc_imm(&wc) == i && wc.byte_len == len);
         TRY(!memcmp(first ? s->mem + BYTES : s->mem, want, len));
         TRY(!gw_recv_empty(gw_qp_handle(s->qp), 1, 0));
         if (!first)
-            TRY(!gw_put_imm(gw_qp_handle(s->qp), s->mr->addr, s->mr->lkey, s->peer_addr + BYTES, s->peer_rkey, len, i,
-                            GW_SIGNALED, i));
+            TRY(!gw_put_imm(gw_qp_handle(s->qp), s->mr->addr, s->mr->lkey, s->peer_addr + BYTES, s->peer_rkey,
+                            len, i, GW_SIGNALED, i));
     }
     free(want);
     return 0;
@@ -167,7 +169,8 @@ static int survive(struct side *s, pid_t pid)
 
     TRY(!kill(pid, SIGKILL) && waitpid(pid, &status, 0) == pid);
     before = gw_clock_ns();
-    TRY(!gw_put(gw_qp_handle(s->qp), s->mr->addr, s->mr->lkey, s->peer_addr, s->peer_rkey, 64, GW_SIGNALED, 88));
+    TRY(!gw_put(gw_qp_handle(s->qp), s->mr->addr, s->mr->lkey, s->peer_addr, s->peer_rkey, 64, GW_SIGNALED,
+                88));
     do TRY(gw_wait_cq(gw_cq_handle(s->cq), 1, &wc, gw_deadline(LIMIT), NULL, -1) == 1);
     while (wc.status == IBV_WC_SUCCESS);
     TRY(wc.status == IBV_WC_RETRY_EXC_ERR && wc.wr_id == 88);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU threads that sleep for completions, and queue pairs that start again while others' completions are being polled. */
+/* CPU threads that sleep for completions, and queue pairs that start again while others' completions are
+ * being polled. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -70,10 +71,12 @@ static void wait_start(struct waiter *w, struct pair *p, int side, uint64_t limi
 
 static int put_imm(struct pair *p, uint32_t imm)
 {
-    return gw_put_imm(gw_qp_handle(p->qp[0]), p->base, p->mr->lkey, p->base + p->half, p->mr->rkey, 64, imm, GW_SIGNALED, imm);
+    return gw_put_imm(gw_qp_handle(p->qp[0]), p->base, p->mr->lkey, p->base + p->half, p->mr->rkey, 64, imm,
+                      GW_SIGNALED, imm);
 }
 
-/* A completion wakes a sleeper, every time anew (the arm sequence number goes round), and sleeping costs nothing. */
+/* A completion wakes a sleeper, every time anew (the arm sequence number goes round), and sleeping costs
+ * nothing. */
 static void test_sleep_and_wake(void **state)
 {
     struct pair_opts o = {.cq_flags = GW_CQ_SLEEP};
@@ -101,8 +104,8 @@ static void test_sleep_and_wake(void **state)
         if (w.woken > posted) late = w.woken - posted > late ? w.woken - posted : late;
         if (i < 3) cpu = w.cpu_ns > cpu ? w.cpu_ns : cpu;
     }
-    printf("measured: from post to a woken waiter: %.0f us at most; CPU time of a 100 ms wait: %.2f ms\n", (double)late / 1000,
-           (double)cpu / MS);
+    printf("measured: from post to a woken waiter: %.0f us at most; CPU time of a 100 ms wait: %.2f ms\n",
+           (double)late / 1000, (double)cpu / MS);
     assert_true(late < 100 * MS);
     assert_true(cpu < 10 * MS);
     pair_free(&p);
@@ -150,7 +153,8 @@ static void test_deadline_and_stop(void **state)
     pair_free(&p);
 }
 
-/* One CQ, polled all the time by one thread; on it two queue pairs, of which one works and the other is reset over and over. */
+/* One CQ, polled all the time by one thread; on it two queue pairs, of which one works and the other is reset
+ * over and over. */
 struct busy {
     struct gw_cq *cq;
     uint32_t quit;
@@ -184,7 +188,8 @@ static void until(struct busy *b, int which, uint64_t n)
 
     while (gw_ld_relaxed_u64(&b->counted[which]) < n)
         if (gw_clock_ns() > deadline)
-            fail_msg("%llu of %llu completions", (unsigned long long)b->counted[which], (unsigned long long)n);
+            fail_msg("%llu of %llu completions", (unsigned long long)b->counted[which],
+                     (unsigned long long)n);
 }
 
 static void reset_while_polled(uint32_t cq_flags)
@@ -216,8 +221,12 @@ static void reset_while_polled(uint32_t cq_flags)
     for (uint32_t round = 0; round < 40; round++) {
         for (uint32_t i = 0; i < 4; i++) {
             /* Queue pair 1 is counted exactly; queue pair 2's completions may be dropped by its reset. */
-            assert_int_equal(gw_put(gw_qp_handle(qp[1]), mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64, GW_SIGNALED, 1), 0);
-            assert_int_equal(gw_put(gw_qp_handle(qp[2]), mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64, GW_SIGNALED, 2), 0);
+            assert_int_equal(gw_put(gw_qp_handle(qp[1]), mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64,
+                                    GW_SIGNALED, 1),
+                             0);
+            assert_int_equal(gw_put(gw_qp_handle(qp[2]), mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64,
+                                    GW_SIGNALED, 2),
+                             0);
             sent++;
         }
         if (round & 1) nap(round % 5 * 100000);
@@ -228,7 +237,9 @@ static void reset_while_polled(uint32_t cq_flags)
         must(gw_qp_connect(qp[2], &ep, NULL), "gw_qp_connect");
         uint64_t before = gw_ld_relaxed_u64(&b.counted[2]);
         for (uint32_t i = 0; i < 16; i++)
-            assert_int_equal(gw_put(gw_qp_handle(qp[2]), mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64, GW_SIGNALED, 2), 0);
+            assert_int_equal(gw_put(gw_qp_handle(qp[2]), mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64,
+                                    GW_SIGNALED, 2),
+                             0);
         until(&b, 2, before + 16);
         assert_int_equal(gw_ld_relaxed_u64(&b.counted[2]), before + 16);
     }
@@ -263,7 +274,8 @@ static void test_reset_nobody_polls(void **state)
 
     (void)state;
     pair_make(&p, dev, &o);
-    assert_int_equal(gw_put(gw_qp_handle(p.qp[0]), p.base, p.mr->lkey, p.base + p.half, p.mr->rkey, 8, GW_SIGNALED, 1), 0);
+    assert_int_equal(
+        gw_put(gw_qp_handle(p.qp[0]), p.base, p.mr->lkey, p.base + p.half, p.mr->rkey, 8, GW_SIGNALED, 1), 0);
     while (!gw_cq_ready_(gw_cq_handle(p.cq[0]), 0)) gw_device_progress(dev);
     assert_int_equal(gw_qp_reset(p.qp[0], 0, gw_deadline(5 * MS)), -ETIMEDOUT);
     assert_non_null(strstr(gw_last_error(), "polled"));
@@ -288,10 +300,8 @@ static int close_dev(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sleep_and_wake),
-        cmocka_unit_test(test_deadline_and_stop),
-        cmocka_unit_test(test_reset_while_polled),
-        cmocka_unit_test(test_reset_with_unstoppable_poller),
+        cmocka_unit_test(test_sleep_and_wake),     cmocka_unit_test(test_deadline_and_stop),
+        cmocka_unit_test(test_reset_while_polled), cmocka_unit_test(test_reset_with_unstoppable_poller),
         cmocka_unit_test(test_reset_nobody_polls),
     };
 
