@@ -25,6 +25,7 @@ struct post_args {
 struct post_result {
     uint32_t posted, completed, errors, full, timeouts;
     uint32_t wr_id_sum; /* of completions */
+    uint32_t ns;        /* the longest that a thread took to post all of its requests */
 };
 
 struct recv_args {

@@ -71,7 +71,7 @@ static void check_sends(const struct rig *r, const struct post_result *got, uint
     assert_int_equal(r->wqes, got->posted);
 }
 
-static void post(const struct shape *s)
+static struct post_result post(const struct shape *s)
 {
     uint32_t dim = test_block_dim(exec, s->block), threads = s->grid * dim, each = s->each, sum = 0, i;
     struct rig_opts o = {.wqebbs = s->wqebbs, .wqes = 16, .cqes = s->wqebbs, .tokens = threads * each};
@@ -98,6 +98,7 @@ static void post(const struct shape *s)
         assert_int_equal(got.wr_id_sum, sum);
     }
     rig_free(&r);
+    return got;
 }
 
 static void test_one_thread(void **state)
@@ -152,6 +153,31 @@ static void test_warps(void **state)
         /* With one owner the lanes of one warp may post together, but only one of them may poll. */
         if (shapes[i].one && test_block_dim(exec, 32) > 1) continue;
         post(&shapes[i]);
+    }
+}
+
+/* What a post costs when the queue never fills: as many requests as it holds. */
+static void test_cost(void **state)
+{
+    static const struct {
+        struct shape s;
+        const char *what;
+    } c[] = {
+        {{1, 1, POST_PUT, 1, 0, 4000, 4096}, "one thread, sole poster, a doorbell each"},
+        {{1, 1, POST_PUT, 0, 0, 4000, 4096}, "one thread, shared queue pair, a doorbell each"},
+        {{1, 1, POST_DEFER, 1, 0, 4000, 4096}, "one thread, sole poster, a doorbell for three"},
+        {{1, 32, POST_WARP, 0, 0, 120, 4096}, "a warp, shared queue pair, a doorbell per call"},
+        {{32, 1, POST_PUT, 0, 0, 120, 4096}, "32 blocks of a thread on one queue pair"},
+        {{32, 32, POST_WARP, 0, 0, 30, 32768}, "32 blocks of a warp on one queue pair"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        struct post_result got = post(&c[i].s);
+
+        /* On CPU threads blocks run one after another, and a warp's lanes take turns: it says nothing. */
+        if (gw_exec_kind(exec) == GW_EXEC_CPU && c[i].s.grid * c[i].s.block > 1) continue;
+        printf("measured: %s: %.1f ns per request\n", c[i].what, (double)got.ns / got.posted);
     }
 }
 
@@ -219,7 +245,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_thread),   cmocka_unit_test(test_wrap),
         cmocka_unit_test(test_many_threads), cmocka_unit_test(test_warps),
-        cmocka_unit_test(test_receive),
+        cmocka_unit_test(test_receive),      cmocka_unit_test(test_cost),
     };
 
     test_options(argc, argv);
