@@ -38,9 +38,10 @@ struct gw_client_tensor {
     size_t bytes; /* all tensors are FP32, little-endian, C order */
 };
 
-/* Where a request's time went, in nanoseconds. The clocks of client and worker need not agree: their difference is
- * estimated from the exchange itself, from the request with the least time on the network so far, as NTP does. Until
- * the first answers are in, net_in and net_out are therefore halves of what the network took in all. */
+/* Where a request's time went, in nanoseconds. On one machine client and worker (on CPU threads) read the same clock. Else
+ * the clocks' difference is estimated from the exchange itself, from the request with the least time on the network so
+ * far, as NTP does; until the first answers are in, net_in and net_out are halves of what the network took in all.
+ * A worker that runs the model sees no arrivals meanwhile: what then waits in its NIC counts as net_in. */
 struct gw_client_times {
     int64_t total;   /* submit to answer, on the client's clock */
     int64_t net_in;  /* from submit until the worker's NIC had announced the request */

@@ -23,7 +23,7 @@
 #define BORDER    SCALE
 #define CLIENT_NS 10000000000u
 #define STOP_NS   800000000u
-#define SLOTS     2 /* requests in flight: one in the model, one on its way; more would only wait */
+#define SLOTS     1 /* requests in flight: a second one would wait for the first, and that is not what is shown */
 
 static const char usage[] =
     "usage: gpuwire demo [--exec gpu|cpu|auto] [--picture IN.png] [--out OUT.png]\n"

@@ -130,14 +130,14 @@ static struct gw_api_session *remember(struct gw_api *api, struct gw_worker *w, 
     return s;
 }
 
-static json_t *grant_json(const struct gw_api_session *s, const struct gw_session_grant *g)
+static json_t *grant_json(const struct gw_api *api, const struct gw_api_session *s, const struct gw_session_grant *g)
 {
     char endpoint[GW_ENDPOINT_TEXT], addr[24];
     gw_endpoint_format(&g->endpoint, endpoint);
     snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)g->request_addr);
-    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:o, s:o}", "id", s->id, "slots", (json_int_t)g->slots, "endpoint",
+    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:s, s:o, s:o}", "id", s->id, "slots", (json_int_t)g->slots, "endpoint",
                      endpoint, "request_addr", addr, "request_stride", (json_int_t)g->request_stride, "request_rkey",
-                     (json_int_t)g->request_rkey, "input", tensor(gw_model_input(gw_worker_model(s->worker), 0)), "output",
+                     (json_int_t)g->request_rkey, "clock", api->clock, "input", tensor(gw_model_input(gw_worker_model(s->worker), 0)), "output",
                      tensor(gw_model_output(gw_worker_model(s->worker), 0)));
 }
 
@@ -159,7 +159,7 @@ static unsigned open_session(struct gw_api *api, const json_t *body, const void 
         gw_session_close(gw_worker_sessions(w), grant.index);
         return fail(500, reply, "out of memory");
     }
-    return done(201, reply, grant_json(s, &grant));
+    return done(201, reply, grant_json(api, s, &grant));
 }
 
 static void close_session(struct gw_api_session **link)

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "src/serve/clock.h"
 #include "src/serve/worker.h"
 
 struct gw_api_session {
@@ -19,6 +20,7 @@ struct gw_api_session {
 struct gw_api {
     pthread_mutex_t lock; /* the HTTP thread and the housekeeper */
     struct gw_device *dev;
+    char clock[GW_CLOCK_TEXT]; /* that workers stamp answers with; "" when it is no process's (a GPU's) */
     struct gw_worker **worker;
     size_t workers;
     struct gw_api_session *open;

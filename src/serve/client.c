@@ -9,6 +9,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
 
+#include "src/serve/clock.h"
 #include "src/serve/http_client.h"
 #include "src/serve/wire.h"
 
@@ -38,7 +39,9 @@ struct gw_client {
     uint32_t request_rkey;
     struct slot *slot;
     uint64_t submitted;
-    /* The worker's clock minus ours, from the answer that spent the least time on the network so far. */
+    /* The worker's clock minus ours: 0 when it is the same, else from the answer that spent the least time on the network
+     * so far. */
+    int same_clock;
     int64_t clock_offset;
     int64_t least_network;
 };
@@ -103,6 +106,13 @@ static int make_queues(struct gw_client *c, uint32_t slots)
     return error;
 }
 
+static int is_our_clock(const char *theirs)
+{
+    char ours[GW_CLOCK_TEXT];
+    gw_clock_name(ours);
+    return theirs && ours[0] && !strcmp(theirs, ours);
+}
+
 static int take_grant(struct gw_client *c, const json_t *reply, uint32_t asked, struct gw_endpoint *peer)
 {
     const char *id = json_string_value(json_object_get(reply, "id"));
@@ -117,6 +127,7 @@ static int take_grant(struct gw_client *c, const json_t *reply, uint32_t asked, 
         rkey > UINT32_MAX)
         return gw_error(-EPROTO, "the worker's answer to a new session is not one that gpuwire gives");
     strcpy(c->session, id);
+    c->same_clock = is_our_clock(json_string_value(json_object_get(reply, "clock")));
     c->slots = (uint32_t)slots;
     c->request_stride = (uint64_t)stride;
     c->request_rkey = (uint32_t)rkey;
@@ -272,17 +283,19 @@ static void split(struct gw_client *c, const struct gw_serve_reply *r, uint64_t 
 {
     int64_t inside = (int64_t)(r->posted - r->arrived), network = (int64_t)(seen - sent) - inside;
     int64_t first = (int64_t)(r->arrived - sent), last = (int64_t)(seen - r->posted);
-    if (network < c->least_network) {
+    if (!c->same_clock && network < c->least_network) {
         c->least_network = network;
         c->clock_offset = (first - last) / 2;
     }
-    int64_t post = (int64_t)r->last_post_ns;
+    /* What posting took is known of the answer before; it can have been no more than what is left here. */
+    int64_t out = last + c->clock_offset, post = (int64_t)r->last_post_ns;
+    if (post > out) post = out > 0 ? out : 0;
     t->total = (int64_t)(seen - sent);
     t->net_in = first - c->clock_offset;
     t->wait = (int64_t)(r->started - r->arrived);
     t->model = (int64_t)(r->done - r->started);
     t->post = (int64_t)(r->posted - r->done) + post;
-    t->net_out = last + c->clock_offset - post;
+    t->net_out = out - post;
 }
 
 static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_client_reply *reply)

@@ -73,6 +73,7 @@ int gw_server_start(const struct gw_server_opts *o, struct gw_server **out)
     if (!error) error = gw_exec_create(o->exec, &exec_opts, &s->exec);
     if (!error) error = gw_device_open(o->device, s->exec, &s->dev);
     s->api.dev = s->dev;
+    if (!error && gw_exec_kind(s->exec) == GW_EXEC_CPU) gw_clock_name(s->api.clock);
     if (!error) error = make_workers(s, o);
     if (!error) error = describe(s);
     struct gw_httpd_handler handler = {&s->api, gw_api_call, gw_api_connection_closed};
