@@ -296,22 +296,23 @@ static void wake(struct sn_thread *t)
 
 int sn_thread_stop(struct sn_thread *t, int wait_ms)
 {
-    struct timespec until;
+    const struct timespec step = {.tv_nsec = 200000};
+    uint64_t until = now_ns() + (uint64_t)wait_ms * 1000000u;
 
     __atomic_store_n(&t->stop, 1, __ATOMIC_SEQ_CST);
     wake(t);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += wait_ms % 1000 * 1000000l;
-    if (until.tv_nsec >= 1000000000l) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000l;
+    /* Looking again and again, since the calls that wait until a time are on a clock that people set. */
+    while (pthread_tryjoin_np(t->id, NULL)) {
+        if (now_ns() >= until) return -ETIMEDOUT;
+        nanosleep(&step, NULL);
     }
-    int err = pthread_clockjoin_np(t->id, NULL, CLOCK_MONOTONIC, &until);
-    if (err) return -err;
+    return 0;
+}
+
+void sn_thread_free(struct sn_thread *t)
+{
     close(t->kick_fd);
     free(t);
-    return 0;
 }
 
 void sn_thread_driven(struct sn_thread *t)

@@ -31,9 +31,12 @@ enum { SN_NAP_DIVISOR = 16 };
 int sn_thread_start(struct sn_nic *nic, struct sn_wire *wire, enum sn_poll poll, int cpu,
                     struct sn_thread **thread, char why[256]);
 
-/* Ends it and frees it; waits for its end no longer than wait_ms, after which it is left running and not
- * freed (returns -ETIMEDOUT). Not by the thread itself. */
+/* Ends it, and waits for its end no longer than wait_ms: 0, or -ETIMEDOUT, and it is still running. Not by the thread
+ * itself. */
 int sn_thread_stop(struct sn_thread *thread, int wait_ms);
+
+/* Frees one that ended, when nobody uses it any more. */
+void sn_thread_free(struct sn_thread *thread);
 
 /* An application thread drives the NIC now. Called often: two relaxed accesses. */
 void sn_thread_driven(struct sn_thread *thread);

@@ -61,8 +61,13 @@ uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now)
         ADD(frames, (unsigned)n);
         ADD(activity, (unsigned)n);
     }
+    uint64_t next = GET(next);
+    if (next <= now) { /* the timer has run */
+        next = SN_NEVER;
+        SET(next, SN_NEVER);
+    }
     pthread_mutex_unlock(&inside);
-    return GET(next);
+    return next;
 }
 
 unsigned sn_nic_ringable(const struct sn_nic *nic)
