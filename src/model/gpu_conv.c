@@ -145,7 +145,7 @@ int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
                               .left = w->left,
                               .tiles_m = up(m, t.m),
                               .tiles_n = up(positions, t.n),
-                              .has_add = to->add >= 0,
+
                               .block = to->block,
                               .block_first = to->block_first};
     int64_t blocks = (int64_t)a.tiles_m * a.tiles_n * c->group * w->n;

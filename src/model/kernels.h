@@ -41,9 +41,8 @@ struct gwm_conv_args {
     int32_t sh, sw, top, left;
     int32_t tiles_m, tiles_n;       /* of a group's channels, of positions */
     int32_t splits, taps_per_split; /* the sum over taps cut in pieces, for small outputs */
-    int32_t has_add;
-    int32_t block;       /* depth-to-space by this much while storing; 1 is none */
-    int32_t block_first; /* channel = (row in block, column, plane) and not (plane, row, column) */
+    int32_t block;                  /* depth-to-space by this much while storing; 1 is none */
+    int32_t block_first;            /* channel = (row in block, column, plane) and not (plane, row, column) */
 };
 
 /* Few output channels per group (depthwise): one thread per output element, weights as in the file. */

@@ -41,9 +41,10 @@ GW_DEV struct gwm_conv_store gwm_conv_store(const struct gwm_conv_args *a, int32
 {
     struct gwm_conv_store to;
     int32_t size = a->oc * a->oh * a->ow;
+    float *y = gwm_at(&a->y), *add = gwm_at(&a->add); /* NULL where only pieces are written */
 
-    to.y = gwm_at(&a->y) + n * size; /* a depth-to-space moves elements within their picture only */
-    to.add = a->has_add ? gwm_at(&a->add) + n * size : 0;
+    to.y = y ? y + n * size : y; /* a depth-to-space moves elements within their picture only */
+    to.add = add ? add + n * size : add;
     to.partial = a->splits > 1 ? a->partial + (size_t)(split * a->n + n) * (size_t)size : 0;
     return to;
 }
