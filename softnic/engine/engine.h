@@ -126,6 +126,7 @@ enum sn_slot_kind { SN_SLOT_FREE, SN_SLOT_READ, SN_SLOT_ATOMIC };
 struct sn_slot_rd {
     enum sn_slot_kind kind;
     bool pending;          /* has to be answered, from packet next on */
+    bool answered;         /* was, to its end; pending again means that the peer asked again */
     uint32_t psn, packets; /* of the whole */
     uint32_t first;        /* where this answer begins (a repeated READ may begin later): packets from psn */
     uint32_t next;         /* packets from psn */

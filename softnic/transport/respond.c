@@ -66,6 +66,7 @@ static enum sn_step answer_read(struct sn_qp *qp, struct sn_slot_rd *slot)
     set_aeth(qp, &h, ROCE_AETH_ACK_NO_CREDITS);
     sn_tx_end(qp, frame, &h, seg.length);
     if (++slot->next == slot->count) slot->pending = false;
+    if (slot->next == slot->packets) slot->answered = true;
     return SN_DID;
 }
 
@@ -78,6 +79,7 @@ static enum sn_step answer_atomic(struct sn_qp *qp, struct sn_slot_rd *slot)
     set_aeth(qp, &h, ROCE_AETH_ACK_NO_CREDITS);
     sn_tx_end(qp, frame, &h, 0);
     slot->pending = false;
+    slot->answered = true;
     return SN_DID;
 }
 

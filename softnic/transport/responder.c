@@ -238,14 +238,18 @@ static void take_write(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flag
 
 /* ---- READ, atomics ------------------------------------------------------------------------------------- */
 
-/* The slot for a new READ or atomic: the oldest one's. NULL: the peer has more under way than was agreed. */
+/*
+ * The slot for a new READ or atomic: the oldest one's. If that is to be answered again, the peer has got the
+ * first answer in the meantime, or it would not come with a new one. NULL: it has more under way than was
+ * agreed.
+ */
 static struct sn_slot_rd *new_slot(struct sn_qp *qp, const struct roce_hdr *h)
 {
     struct sn_responder *r = &qp->resp;
     struct sn_slot_rd *slot = NULL;
 
     if (qp->attr.max_dest_rd_atomic) slot = &r->slots[r->slot_head % qp->attr.max_dest_rd_atomic];
-    if (!slot || slot->pending) {
+    if (!slot || (slot->pending && !slot->answered)) {
         invalid(qp, h, "more READs and atomics at a time than max_dest_rd_atomic");
         return NULL;
     }

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * world.h: several NICs in one thread, on virtual time and a simulated wire that loses, repeats, delays,
+ * reorders and damages frames as a seed says. Nothing here is random but by that seed, so a run can be
+ * repeated.
+ */
+#ifndef TESTS_SOFTNIC_WORLD_H
+#define TESTS_SOFTNIC_WORLD_H
+
+#include <stdbool.h>
+
+#include "softnic/nic.h"
+#include "tests/rnd.h"
+
+enum { WORLD_NICS = 4, WORLD_INBOX = 4096 };
+
+struct world_faults {
+    uint32_t loss, dup, reorder, corrupt; /* per 10,000 frames */
+    uint32_t refuse;                      /* per 10,000 offers: the wire takes only a part */
+    uint64_t delay_ns;                    /* every frame takes up to this, at least a tenth */
+    uint64_t reorder_ns;                  /* and one that is reordered so much more */
+};
+
+struct world;
+
+/* A frame on its way, in a heap by time of arrival. */
+struct flight {
+    uint64_t at, order;
+    struct sn_frame frame;
+    struct flight *next; /* in an inbox, or in the list of free ones */
+    uint8_t data[SN_FRAME_MAX];
+};
+
+struct world_nic {
+    struct world *world;
+    unsigned index;
+    struct sn_nic *nic;
+    uint8_t gid[16];
+    struct flight *inbox, **inbox_end;
+    struct flight *lent; /* what the last receive gave out */
+    uint64_t next;       /* when it wants to run */
+};
+
+struct world {
+    struct rnd rnd;
+    uint64_t now, sent;
+    struct world_faults faults;
+    struct world_nic nics[WORLD_NICS];
+    struct flight **heap;
+    uint32_t flights, room;
+    struct flight *unused;
+    bool cut; /* nothing arrives any more */
+
+    /* What callbacks saw. */
+    void (*cq_event)(void *cq_user);
+    unsigned events[32]; /* by enum ibv_event_type */
+    void *event_user;    /* of the last */
+    unsigned reports;
+    char report[256]; /* the last */
+    bool verbose;     /* reports go to stdout */
+};
+
+struct world_options {
+    uint64_t seed;
+    bool hostile, same_address, loop_on_wire;
+    uint32_t window_packets, window_bytes, budget, max_mtu;
+};
+
+void world_up(struct world *w, const struct world_options *o);
+void world_down(struct world *w); /* all objects are destroyed already */
+
+/* Runs NIC i once, now. */
+void world_run(struct world *w, unsigned i);
+/* Has some NIC something to do before time moves on? */
+bool world_busy(const struct world *w);
+/* Moves time to where the next frame arrives or timer runs out, by max_ns at most. false: nothing is pending
+ * at all. */
+bool world_advance(struct world *w, uint64_t max_ns);
+/* Runs all until nothing is to be done, or so much time has passed. For tests without faults. */
+void world_settle(struct world *w, uint64_t max_ns);
+
+/* Frames as they would come from elsewhere: garbage goes straight to NIC i. src may be NULL: NIC 0's address.
+ */
+void world_inject(struct world *w, unsigned i, const uint8_t *src_gid, uint16_t sport, const void *data,
+                  uint32_t len);
+
+uint32_t world_below(struct world *w, uint32_t n);
+bool world_chance(struct world *w, uint32_t of_10000);
+
+#endif
