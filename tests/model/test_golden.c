@@ -269,7 +269,7 @@ static int run_all(struct setup *t)
 int main(int argc, char **argv)
 {
     struct setup t = {.which = "cpu"};
-    struct gw_exec_opts lanes = {.lanes = 256, .blocks = 1};
+    struct gw_exec_opts lanes = {.lanes = 128, .blocks = 1};
     char why[256];
 
     for (int i = 1; i < argc; i++) {
