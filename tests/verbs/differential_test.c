@@ -361,6 +361,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_lists)};
 
-    setenv("GPUWIRE_NIC", "addr=127.0.0.1", 0);
+    setenv("GPUWIRE_NIC", "addr=127.0.0.1,hostile=1", 0);
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -515,7 +515,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_limits),
     };
 
-    setenv("GPUWIRE_NIC", "addr=127.0.0.1", 0);
+    setenv("GPUWIRE_NIC", "addr=127.0.0.1,hostile=1", 0);
     test_options(argc, argv);
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

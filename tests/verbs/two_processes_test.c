@@ -237,6 +237,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_processes)};
 
-    setenv("GPUWIRE_NIC", "addr=127.0.0.1", 0);
+    setenv("GPUWIRE_NIC", "addr=127.0.0.1,hostile=1", 0);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -305,6 +305,6 @@ int main(void)
         cmocka_unit_test(test_reset_nobody_polls),
     };
 
-    setenv("GPUWIRE_NIC", "addr=127.0.0.1", 0);
+    setenv("GPUWIRE_NIC", "addr=127.0.0.1,hostile=1", 0);
     return cmocka_run_group_tests(tests, open_dev, close_dev);
 }
