@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * net.h: a network on virtual time between simulated NICs. By seeded chance it delays, loses, doubles, reorders and
+ * damages frames, and adds forged ones. No frame is harmed more than NET_HARM times, repetitions of it included, so that
+ * a connection with seven retries always gets through: what gets stuck is then the NICs' fault.
+ */
+#ifndef TESTS_SIM_NET_H
+#define TESTS_SIM_NET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "softnic/nic.h"
+#include "tests/rnd.h"
+
+enum { NET_NODES = 4, NET_POOL = 2048, NET_HARM = 3, NET_HARM_KEYS = 4096, NET_HELD = 256 };
+
+struct net_params {
+    /* Per 10,000 frames. */
+    uint32_t loss, dup, reorder, corrupt, forge, refuse, ecn;
+    uint64_t latency, jitter; /* ns */
+    uint64_t behind;          /* a frame that is overtaken, or a second copy, is late by up to so much */
+    bool has_ip_id, odd_ip_id, ipv6;
+};
+
+struct net_frame {
+    struct net_frame *next;
+    struct sn_frame f;
+    uint8_t data[SN_FRAME_MAX];
+};
+
+struct net_due {
+    uint64_t due, seq;
+    struct net_frame *frame;
+};
+
+struct net_port {
+    struct net *net;
+    uint32_t node;
+    bool dead;                      /* takes frames, and nothing reaches it */
+    struct net_due heap[NET_POOL];  /* frames on their way to this node, the earliest first */
+    uint32_t count;
+    struct net_frame *held[NET_HELD]; /* handed out by the last receive */
+    uint32_t held_count;
+    uint64_t last_due[NET_NODES];   /* by source: what is not reordered stays in order */
+};
+
+struct net {
+    struct net_params params;
+    struct rnd rnd;
+    const uint64_t *now;
+    uint64_t seq;
+    struct net_port port[NET_NODES];
+    uint8_t gid[NET_NODES][16];
+    struct net_frame pool[NET_POOL];
+    struct net_frame *unused;
+    uint8_t harm[NET_HARM_KEYS];
+    uint64_t sent, lost, doubled, reordered, corrupted, forged;
+};
+
+extern const struct sn_wire_ops net_wire_ops; /* context: a struct net_port */
+
+/* Makes it new. now points at the clock. */
+void net_reset(struct net *net, const struct net_params *params, uint64_t seed, const uint64_t *now);
+/* When the next frame is due at a node; UINT64_MAX if none is under way. */
+uint64_t net_next(const struct net *net, uint32_t node);
+bool net_empty(const struct net *net);
+/* Puts a frame on its way to a node at once and unharmed: for tests that play a peer. fix: give it the right ICRC. */
+void net_inject(struct net *net, uint32_t to, const uint8_t src_gid[16], const void *data, uint32_t len, bool fix);
+
+#endif

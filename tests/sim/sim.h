@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sim.h: four NICs, random queue pairs, random work, an unkind network, and a model that knows every byte.
+ *
+ * Each node has two copies of its memory: what is there (mem, which the NIC touches) and what should be there once all
+ * work is done (exp). Posting applies a work request to exp at once, in program order; completions compare. Slices of
+ * memory are handed out so that no two queue pairs ever use the same bytes, but for the words that atomics share.
+ * After a slice was compared it may be overwritten in both copies: what touches it later is executed twice.
+ */
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
+
+#include "tests/sim/rig.h"
+
+enum {
+    SIM_OPS = 48,     /* work requests of one queue pair */
+    SIM_SGES = 6,
+    SIM_WORDS = 3,    /* of each node, shared by all atomics; they lie at the start of its memory */
+    SIM_WORDS_BYTES = 64,
+    SIM_COPIES = 4 << 20,
+    SIM_RECVS = 32,
+};
+
+struct slice {
+    uint32_t off, len;
+};
+
+struct op {
+    uint8_t opcode, flags;
+    bool signaled, inl, fence;
+    bool fresh; /* remote is nobody else's yet */
+    uint16_t index, wqebbs;
+    uint32_t len;
+    uint32_t imm_be;
+    struct slice local[SIM_SGES];
+    uint32_t locals;
+    struct slice remote;
+    bool superseded; /* a later WRITE of the same queue pair goes to the same place */
+    bool keep_local, keep_remote; /* used by a later one: not to be scribbled on */
+    int message;     /* its number among those that take a receive, or -1 */
+    const uint8_t *copy; /* of a SEND's payload */
+    /* atomics */
+    uint32_t word;
+    uint64_t operand, compare, orig;
+    uint64_t posted, completed; /* steps of the simulation */
+    uint64_t before; /* a hash of remote, while its doorbell is held back */
+};
+
+struct end {
+    struct rig_qp q;
+    uint32_t index, peer; /* peer: another end, or this one */
+    bool sig_all, scatters;
+    uint32_t max_bb, sig_cap, sig_out;
+    uint32_t kinds; /* which of the kinds of work it does: a mask */
+    uint32_t max_len;
+
+    struct op ops[SIM_OPS];
+    uint32_t goal, posted, retired;
+    uint32_t rung;      /* ops that the doorbell was rung for */
+    uint32_t seen;      /* ops whose WRITE the peer has verified */
+    uint32_t sq_used;   /* WQEBBs */
+    uint64_t hold_until; /* the doorbell is held back until then; 0: not */
+    bool may_hold;
+    uint32_t messages;  /* sent */
+    uint16_t message_op[SIM_OPS];
+
+    uint32_t recv_cap, recv_max_sge, recv_len, recv_posted, recv_done, recv_ahead;
+    uint32_t slot_off, slot_len;
+    struct {
+        struct slice sge[SIM_SGES];
+        uint32_t sges;
+    } slot[SIM_RECVS];
+
+    int last_write, last_read; /* ops whose slices may be used again, or -1 */
+    uint64_t next;             /* when the application does something */
+};
+
+enum cq_mode { CQ_POLLED, CQ_EVENTS, CQ_MIXED };
+
+struct simcq {
+    struct rig_cq c;
+    enum cq_mode mode;
+    uint64_t next;
+    uint32_t arms, events;
+};
+
+struct sim {
+    struct rig rig;
+    uint64_t seed, step;
+    uint32_t ends, cqs;
+    struct end end[RIG_QPS];
+    struct simcq cq[RIG_CQS];
+    uint32_t used[NET_NODES]; /* of the arena */
+    uint32_t copies;
+    uint64_t word_start[NET_NODES][SIM_WORDS];
+    uint64_t think; /* ns between what an application does, at most */
+    uint32_t ops_done, messages_done, atomics_done, events_seen, holds;
+    bool draining;
+};
+
+extern uint8_t sim_exp[NET_NODES][RIG_ARENA];
+extern uint8_t sim_copy[SIM_COPIES];
+
+static inline uint8_t *sim_mem(struct sim *s, const struct end *e, uint32_t off)
+{
+    return s->rig.node[e->q.node->index].mem + off;
+}
+static inline uint8_t *sim_want(const struct end *e, uint32_t off)
+{
+    return sim_exp[e->q.node->index] + off;
+}
+static inline struct end *sim_peer(struct sim *s, const struct end *e)
+{
+    return &s->end[e->peer];
+}
+
+/* world.c */
+bool sim_build(struct sim *s, uint64_t seed);
+void sim_tear_down(struct sim *s);
+bool sim_alloc(struct sim *s, uint32_t node, uint32_t len, uint32_t align, uint32_t *off);
+
+/* post.c */
+void sim_app(struct sim *s, struct end *e); /* one turn of the application that owns the queue pair */
+bool sim_all_posted(const struct sim *s);
+
+/* check.c */
+void sim_poll(struct sim *s, struct simcq *cq);
+void sim_scribble(struct sim *s, const struct end *e, struct slice at);
+uint64_t sim_hash(const uint8_t *p, uint32_t n);
+void sim_check_end(struct sim *s); /* when all is done */
+
+/* main.c */
+void sim_say(const struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif
