@@ -16,12 +16,15 @@ demo: all                 ## a real picture, enlarged by a worker process, and w
 	@$(BUILD)/bin/gpuwire demo $(ARGS)
 
 check: all                ## every test, the fuzzers for 10 s each, all in parallel where it pays
-	@cd $(BUILD) && ctest --output-on-failure --no-tests=error -j$$(nproc)
+	@cd $(BUILD) && ctest --output-on-failure --no-tests=error -LE long -j$$(nproc)
 	@scripts/fuzz.sh 10
+
+soak: all                 ## the tests that take minutes: 100,000 large requests from four clients at once
+	@cd $(BUILD) && ctest --output-on-failure --no-tests=error -L long
 
 check-asan:               ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory all BUILD=build-asan CMAKE_FLAGS="-DGW_SANITIZE=address,undefined -DGW_CUDA=OFF"
-	@cd build-asan && ctest --output-on-failure --no-tests=error -j$$(nproc)
+	@cd build-asan && ctest --output-on-failure --no-tests=error -LE long -j$$(nproc)
 
 check-tsan:               ## the CPU executor's and the device API's tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory all BUILD=build-tsan CMAKE_FLAGS="-DGW_SANITIZE=thread -DGW_CUDA=OFF"
@@ -48,4 +51,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all demo check check-asan check-tsan fuzz bench bundle gpu-check install clean help
+.PHONY: all demo check soak check-asan check-tsan fuzz bench bundle gpu-check install clean help

@@ -102,9 +102,9 @@ GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc 
     }
     struct gw_serve_arrival *r = &a->arrival[a->work->tail++ & a->arrival_mask];
     r->session = i;
-    r->slot = gw_wc_imm(wc);
-    /* A message that brought no immediate is no request of ours: a length that cannot be right refuses it. */
-    r->bytes = wc->wc_flags & IBV_WC_WITH_IMM ? wc->byte_len : 0;
+    /* A message that brought no immediate names no slot, and is refused for that. */
+    r->slot = wc->wc_flags & IBV_WC_WITH_IMM ? gw_wc_imm(wc) : UINT32_MAX;
+    r->bytes = wc->byte_len;
     r->when = now;
 }
 

@@ -1,0 +1,107 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Whatever is wrong with a call, a file or the other side: one clear line, exit code 2 for usage and 1 for failure.
+. "$(dirname "$0")/lib.sh" || exit 1
+need curl python3
+models=$source_dir/models
+cd "$work" || exit 1
+
+# expect CODE 'TEXT' ARGS...: `gpuwire ARGS` says one line with TEXT on standard error and nothing else, and exits so.
+expect() {
+    local code=$1 text=$2 rc
+    shift 2
+    timeout 20 "$GPUWIRE" "$@" >stdout.txt 2>stderr.txt
+    rc=$?
+    [ "$rc" = "$code" ] || { cat stdout.txt stderr.txt; fail "gpuwire $*: exit code $rc, not $code"; }
+    grep -q -- "$text" stderr.txt || { cat stderr.txt; fail "gpuwire $*: no '$text'"; }
+    [ "$(wc -l <stderr.txt)" = 1 ] || { cat stderr.txt; fail "gpuwire $*: more than one line"; }
+    [ -s stdout.txt ] && { cat stdout.txt; fail "gpuwire $*: says something on standard output"; }
+}
+
+# ---- usage
+for c in serve infer load demo; do
+    expect 2 '--nonsense: no such option' $c --nonsense
+    timeout 5 "$GPUWIRE" $c --help | grep -q "^usage: gpuwire $c" || fail "$c --help"
+done
+expect 2 '--port: it wants a value' serve --port
+expect 2 '--port 65536: a number from 0 to 65535' serve --port 65536
+expect 2 '--port eighty: a number' serve --port eighty
+expect 2 '--port -1: a number' serve --port -1
+expect 2 '--sessions 0: a number' serve --sessions 0
+expect 2 '--slots 1000: a number' serve --slots 1000
+expect 2 '--threads x: a number' serve --threads x
+expect 2 '--exec tpu: gpu, cpu or auto' serve --exec tpu
+expect 2 'extra: not an option' serve extra
+expect 2 'which model' infer
+expect 2 'which model' load
+expect 2 'give --image or --input' infer superresolution
+expect 2 'give --image or --input' infer superresolution --image a --out b --input c --output d
+expect 2 '--image wants --out' infer superresolution --image a
+expect 2 '--input wants --output' infer superresolution --input a
+expect 2 '--slots 0: a number' infer superresolution --slots 0
+expect 2 '--clients 0: a number' load identity --clients 0
+expect 2 '--requests  7: a number' load identity --requests ' 7'
+expect 2 '--exec tpu' demo --exec tpu
+
+# ---- serve: models
+expect 1 '/nonexistent: No such file' serve --port 0 --models /nonexistent
+mkdir empty; expect 1 'no model in it; expected NAME/1/model.onnx' serve --port 0 --models empty
+expect 1 'no model nothing in it' serve --port 0 --models "$models" --model nothing
+mkdir -p cut/net/1 junk/net/1 zero/net/1
+head -c 20000 "$models/superresolution/1/model.onnx" >cut/net/1/model.onnx
+head -c 20000 /dev/urandom >junk/net/1/model.onnx
+: >zero/net/1/model.onnx
+expect 1 'cut/net/1/model.onnx' serve --port 0 --exec cpu --models cut
+expect 1 'junk/net/1/model.onnx' serve --port 0 --exec cpu --models junk
+expect 1 'zero/net/1/model.onnx' serve --port 0 --exec cpu --models zero
+expect 1 'NoSuchOperator' serve --port 0 --exec cpu --models "$source_dir/tests/serve/bad_models" --model operator
+expect 1 '2 inputs and 1 outputs' serve --port 0 --exec cpu --models "$source_dir/tests/serve/bad_models" --model inputs
+if [ "$(id -u)" != 0 ]; then
+    mkdir -p secret/net/1; : >secret/net/1/model.onnx; chmod 0 secret/net/1/model.onnx
+    expect 1 'Permission denied' serve --port 0 --exec cpu --models secret
+fi
+
+# ---- serve: addresses, devices
+serve first --models "$source_dir/tests/serve/models"
+expect 1 'Address already in use; choose another with --port' serve --host 127.0.0.1 --port "${server#*:}" --exec cpu --models "$source_dir/tests/serve/models"
+expect 1 'localhost: not a numeric' serve --host localhost --port 0 --exec cpu --models "$source_dir/tests/serve/models"
+expect 1 '192.0.2.7' serve --host 192.0.2.7 --port 0 --exec cpu --models "$source_dir/tests/serve/models"
+expect 1 'nosuch0' serve --device nosuch0 --port 0 --exec cpu --models "$source_dir/tests/serve/models"
+nvidia-smi -L >nvidia.txt 2>/dev/null || expect 1 'no GPU' serve --exec gpu --port 0 --models "$models"
+nvidia-smi -L >nvidia.txt 2>/dev/null || expect 1 'no GPU' demo --exec gpu
+if [ "$(id -u)" != 0 ] && [ "$(cat /proc/sys/net/ipv4/ip_unprivileged_port_start)" -gt 80 ]; then
+    expect 1 'ports below 1024 need privilege' serve --host 127.0.0.1 --port 80 --exec cpu --models "$models"
+fi
+
+# ---- clients
+expect 1 'is `gpuwire serve` running there' infer superresolution --server 127.0.0.1:1 --input x --output y
+expect 1 'is `gpuwire serve` running there' load identity --server 127.0.0.1:1 --clients 4
+expect 1 'serves no model nothing' infer nothing --server "$server" --input x --output y
+expect 1 'serves no model nothing' load nothing --server "$server" --clients 3
+expect 1 'not a model' load '../x' --server "$server"
+expect 1 'does not enlarge pictures' infer echo --server "$server" --image "$models/superresolution/pictures/coffee.png" --out y.png
+stop_worker
+
+serve second --models "$models" --sessions 1
+expect 1 'nothing.npy' infer superresolution --server "$server" --input nothing.npy --output y.npy
+expect 1 'README.md' infer superresolution --server "$server" --input "$models/README.md" --output y.npy
+expect 1 'golden_output.npy' infer superresolution --server "$server" --input "$models/superresolution/golden_output.npy" --output y.npy
+expect 1 'y.npy' infer identity --server "$server" --input "$models/superresolution/golden_input.npy" --output /nonexistent/y.npy
+expect 1 'nothing.png' infer superresolution --server "$server" --image nothing.png --out y.png
+expect 1 'README.md' infer superresolution --server "$server" --image "$models/README.md" --out y.png
+expect 1 'y.png' infer superresolution --server "$server" --image "$models/superresolution/pictures/coffee.png" --out /nonexistent/y.png
+expect 1 'does not answer with its input' load superresolution --server "$server" --verify-echo
+[ -e y.png ] || [ -e y.npy ] && fail 'a file was written'
+# One client holds the only session; the next one is told so.
+"$GPUWIRE" load superresolution --server "$server" --requests 1000000 >holder.out 2>&1 &
+holder=$!
+pids+=("$holder")
+for ((i = 0; i < 500; i++)); do [ "$(stat_of superresolution sessions_open)" = 1 ] && break; sleep 0.01; done
+expect 1 'all 1 sessions are taken' load superresolution --server "$server"
+ends "$holder" INT
+stop_worker
+
+# ---- demo
+expect 1 'nothing.png' demo --picture nothing.png
+all_gone
+echo ok
