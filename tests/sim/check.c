@@ -212,7 +212,7 @@ void sim_poll(struct sim *s, struct simcq *cq)
 {
     bool event = take_event(s, cq);
 
-    cq->next = s->rig.now + 200 + rnd_below(&s->rig.rnd, (uint32_t)s->think);
+    cq->next = sim_next_turn(s, &cq->idle, ready(cq));
     if (cq->mode == CQ_EVENTS && !s->draining) {
         /* The pattern of every sleeping program: it must never sleep through a completion. */
         if (!event && cq->arms) return;

@@ -82,6 +82,12 @@ static void stuck(struct sim *s)
     if (i == s->ends) i = 0;
     const struct end *e = &s->end[i], *p = sim_peer(s, e);
     const struct op *op = &e->ops[e->retired];
+    for (uint32_t n = 0; n < s->rig.nodes; n++) {
+        struct sn_counters c;
+
+        sn_nic_counters(s->rig.node[n].nic, &c);
+        sim_say(s, "node %u: next %" PRIu64 "; %" PRIu64 " frames out, %" PRIu64 " in, %" PRIu64 " again, %" PRIu64 " timeouts, %" PRIu64 " RNR out, %" PRIu64 " in, %" PRIu64 " NAKs in, %" PRIu64 " duplicates, %" PRIu64 " stale, %" PRIu64 " out of order", n, s->rig.node[n].next, c.tx_packets, c.rx_packets, c.retransmits, c.timeouts, c.rnr_sent, c.rnr_received, c.naks_received, c.duplicates, c.drop_stale, c.drop_psn);
+    }
     rig_fail(&s->rig, "stuck: end %u (node %u, to end %u of node %u): %u of %u posted, %u rung, %u complete (next: opcode %02x, %u bytes); "
              "%u messages sent, %u received, %u receives posted", e->index, e->q.node->index, p->index, p->q.node->index,
              e->posted, e->goal, e->rung, e->retired, op->opcode, op->len, e->messages, p->recv_done, p->recv_posted);

@@ -355,12 +355,20 @@ static void post_recvs(struct sim *s, struct end *e)
     while (n-- && e->recv_posted < want && e->recv_posted - e->recv_done < e->recv_cap) post_recv(s, e);
 }
 
+uint64_t sim_next_turn(struct sim *s, uint32_t *idle, bool did)
+{
+    *idle = did ? 0 : *idle + 1;
+    return s->rig.now + ((200 + draw(s, (uint32_t)s->think)) << (*idle < 8 ? *idle / 2 : 4));
+}
+
 void sim_app(struct sim *s, struct end *e)
 {
+    uint32_t before = e->posted + e->recv_posted;
+
     if (draw(s, 2)) post_recvs(s, e);
     if (draw(s, 2)) post_some(s, e);
     if (draw(s, 2)) post_recvs(s, e);
-    e->next = s->rig.now + 200 + draw(s, (uint32_t)s->think);
+    e->next = sim_next_turn(s, &e->idle, e->posted + e->recv_posted != before);
     if (draw(s, 20) == 0) e->next += draw(s, 2000000);
 }
 

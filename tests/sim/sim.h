@@ -73,6 +73,7 @@ struct end {
 
     int last_write, last_read; /* ops whose slices may be used again, or -1 */
     uint64_t next;             /* when the application does something */
+    uint32_t idle;             /* turns in which there was nothing to do */
 };
 
 enum cq_mode { CQ_POLLED, CQ_EVENTS, CQ_MIXED };
@@ -81,7 +82,7 @@ struct simcq {
     struct rig_cq c;
     enum cq_mode mode;
     uint64_t next;
-    uint32_t arms, events;
+    uint32_t arms, events, idle;
 };
 
 struct sim {
@@ -113,6 +114,9 @@ static inline struct end *sim_peer(struct sim *s, const struct end *e)
 {
     return &s->end[e->peer];
 }
+
+/* A turn from now; later, the longer there has been nothing to do. */
+uint64_t sim_next_turn(struct sim *s, uint32_t *idle, bool did);
 
 /* world.c */
 bool sim_build(struct sim *s, uint64_t seed);

@@ -99,7 +99,7 @@ static bool make_cqs(struct sim *s, const uint32_t *need)
         if (!rig_cq_open(&cq->c, &s->rig.node[i % s->rig.nodes], &p, cq_mem[i])) return false;
         cq->mode = draw(s, 3);
         cq->next = draw(s, 20000);
-        cq->arms = cq->events = 0;
+        cq->arms = cq->events = cq->idle = 0;
     }
     return true;
 }
