@@ -246,7 +246,9 @@ void sn_requester_back(struct sn_qp *qp)
 
 void sn_requester_restart_timer(struct sn_qp *qp)
 {
-    uint64_t ns = roce_ack_timeout_ns(qp->attr.timeout);
+    /* The specification lets a requester wait up to four times as long. Each repeat waits longer, so that a peer whose
+     * host is too busy to answer is not given up for dead as soon as a lost packet is repeated. */
+    uint64_t ns = roce_ack_timeout_ns(qp->attr.timeout) << (qp->req.retries < 2 ? qp->req.retries : 2);
     bool waits = roce_psn_diff(qp->req.max_psn, qp->req.una_psn) > 0;
 
     sn_timer_set(qp, ns && waits ? qp->nic->now + ns : SN_NEVER);
