@@ -99,11 +99,15 @@ GW_FN void gw_sq_doorbell_(struct gw_qp_handle *qp, uint32_t next, int fence)
      * there. */
     gw_fence_release();
     gw_mmio_st64(qp->db, gw_mlx5_sq_db_be(next, qp->sq.qpn));
-    if (!qp->host) return;
     /* On a CPU the register may be mapped write-combining: a full fence empties the combining buffer, else
      * the ring could sit there. */
-    gw_fence_sc();
-    gw_cpu_nudge_(qp->host);
+    if (qp->host) gw_fence_sc();
+}
+
+GW_FN void gw_sq_ring_alone_(struct gw_qp_handle *qp, uint32_t next)
+{
+    gw_sq_doorbell_(qp, next, 1);
+    if (qp->host) gw_cpu_nudge_(qp->host);
 }
 
 /*
@@ -130,10 +134,11 @@ GW_FN void gw_sq_ring_for_all_(struct gw_qp_handle *qp, uint64_t word, int fence
         gw_sq_doorbell_(qp, (uint32_t)(word >> GW_SQ_PUBLISHED_), fence);
         /* Release: the next ringer's record comes after ours. */
         seen = gw_cas_release_u64_gpu(&qp->sq_word, word, word & ~GW_SQ_LOW_);
-        if (seen == word) return;
+        if (seen == word) break;
         word = seen;
         fence = 1; /* others' WQEs: only a fence after having read their word makes them precede our record */
     }
+    if (qp->host) gw_cpu_nudge_(qp->host);
 }
 
 /* Publishes the WQEs at [first, first + n) in queue order, and rings unless told to defer. */
@@ -144,7 +149,7 @@ GW_FN void gw_sq_publish_(struct gw_qp_handle *qp, uint32_t first, uint32_t n, u
     uint32_t round = 0;
 
     if (qp->flags & GW_ONE_USER_) {
-        if (!(flags & GW_DEFER)) gw_sq_doorbell_(qp, first + n, 1);
+        if (!(flags & GW_DEFER)) gw_sq_ring_alone_(qp, first + n);
         return;
     }
     /* Our WQEs before our publishing them: whoever reads the word may ring for them, and the NIC read them at
@@ -165,7 +170,7 @@ GW_FN void gw_ring(struct gw_qp_handle *qp)
     uint64_t word;
 
     if (qp->flags & GW_ONE_USER_) {
-        gw_sq_doorbell_(qp, gw_ld_relaxed_u32_gpu(&qp->sq_resv), 1);
+        gw_sq_ring_alone_(qp, gw_ld_relaxed_u32_gpu(&qp->sq_resv));
         return;
     }
     word = gw_add_acquire_u64_gpu(&qp->sq_word, GW_SQ_ASK_);
@@ -255,7 +260,7 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
 
     if (!n) return 0;
     if (gw_lane() == 0) {
-        err = gw_qp_usable_(qp);
+        err = n > qp->sq.wqebbs ? -EMSGSIZE : gw_qp_usable_(qp);
         if (!err) err = gw_sq_reserve_(qp, n, &at);
     }
     err = (int)gw_shfl_u32(mask, (uint32_t)err, 0);
@@ -336,7 +341,7 @@ GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
 GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id)
 {
     uint32_t at, i;
-    int err = gw_rq_reserve_(qp, n, &at);
+    int err = n > qp->rq_wqes ? -EMSGSIZE : gw_rq_reserve_(qp, n, &at);
 
     if (err) return err;
     for (i = 0; i < n; i++) {

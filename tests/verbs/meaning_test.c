@@ -158,6 +158,7 @@ static void test_not_connected(void **state)
     make(&wr, 1, 1, NULL);
     assert_int_equal(gw_post_send(r.qp, &wr, &where), EINVAL);
     assert_ptr_equal(where, &wr);
+    assert_int_equal(gw_recv_empty(r.qp, 9, 0), -EMSGSIZE);
     assert_int_equal(gw_recv_empty(r.qp, 8, 0), 0);
     assert_int_equal(gw_recv_empty(r.qp, 1, 0), -EAGAIN);
     end();
