@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 /* It takes less than a millisecond, on a machine that is not overloaded. */
 enum { STOP_MS = 1000, EXIT_MS = 300 };
+enum { VAIN_POLLS = 32, VAIN_STEP = 8 };
 
 static struct {
     pthread_mutex_t lock;
@@ -216,6 +218,18 @@ void sn_process_nic_put(struct sn_nic *nic)
     pthread_mutex_unlock(&process.lock);
 }
 
+/*
+ * A thread that polls in vain keeps a CPU from the peer it waits for, if that is on the same host and CPUs
+ * are few. So it gives the CPU up now and then. Where nobody wants it that costs a fraction of a poll.
+ */
+static void polled(bool in_vain)
+{
+    static _Thread_local unsigned times;
+
+    times = in_vain ? times + 1 : 0;
+    if (times >= VAIN_POLLS && times % VAIN_STEP == 0) sched_yield();
+}
+
 uint64_t sn_process_nic_drive(struct sn_nic *nic)
 {
     struct sn_thread *thread;
@@ -226,7 +240,8 @@ uint64_t sn_process_nic_drive(struct sn_nic *nic)
     if (thread) sn_thread_driven(thread);
     clock_gettime(CLOCK_MONOTONIC, &ts);
     uint64_t now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-    uint64_t next = sn_nic_progress(nic, now);
+    uint64_t before = sn_nic_activity(nic), next = sn_nic_progress(nic, now);
+    polled(before == sn_nic_activity(nic));
     /* More to do than one call does, and this caller may not come again. */
     if (next != SN_CONTENDED && next <= now && thread) sn_thread_work_left(thread);
     return next;

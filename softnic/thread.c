@@ -17,9 +17,13 @@
 #include "softnic/nic.h"
 #include "softnic/wire/wire.h"
 
-/* An application thread counts as polling when it drove the NIC more often than this, on average. */
-#define POLLING_GAP_NS 100000u
-#define PAUSE_NS       2000u
+/* An application thread counts as polling when it drove the NIC so often since our last look. One that posts,
+ * and then waits for a change of memory, drives it two or three times per message, and needs us in between.
+ */
+enum { POLLING_CALLS = 8 };
+/* It stays one for so many looks, since it may have lost its CPU for a moment. */
+enum { POLLING_CREDIT = 2 };
+#define PAUSE_NS 2000u
 /* Somebody who stops polling without saying so waits this long for us. */
 #define AWAY_MAX_NS 1000000u
 
@@ -46,9 +50,9 @@ struct sn_thread {
 
     /* The thread's own. */
     uint64_t activity, active_at; /* of the NIC, and when it last grew */
-    uint64_t looked_at;
     uint32_t drives_seen, kicks_seen;
     uint64_t away_ns; /* how long it stayed away the last time; 0: it did not */
+    int credit;
 };
 
 static uint64_t now_ns(void)
@@ -68,19 +72,27 @@ static uint64_t clamp(uint64_t ns)
     return ns > SN_NAP_MAX_NS ? SN_NAP_MAX_NS : ns;
 }
 
-/* Does an application thread poll? Asked once per look. */
-static bool somebody_polls(struct sn_thread *t, uint64_t now)
+/* Does an application thread poll? Asked once per look. inside: it was in the engine just now. */
+static bool somebody_polls(struct sn_thread *t, bool inside)
 {
     uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED),
              kicks = __atomic_load_n(&t->kicks, __ATOMIC_RELAXED);
-    uint64_t calls = drives - t->drives_seen, since = now - t->looked_at;
+    uint32_t calls = drives - t->drives_seen;
     bool kicked = kicks != t->kicks_seen;
 
     t->drives_seen = drives;
     t->kicks_seen = kicks;
-    t->looked_at = now;
-    /* After a kick what it did before does not matter: it is asleep, or about to be. */
-    return !kicked && calls > 1 + since / POLLING_GAP_NS;
+    if (kicked) { /* it is asleep, or about to be, whatever it did before */
+        t->credit = 0;
+        return false;
+    }
+    if (calls >= POLLING_CALLS || inside) {
+        t->away_ns = clamp(t->away_ns * 2);
+        if (t->away_ns > AWAY_MAX_NS) t->away_ns = AWAY_MAX_NS;
+        t->credit = POLLING_CREDIT;
+        return true;
+    }
+    return t->credit && t->credit--;
 }
 
 struct plan {
@@ -93,21 +105,14 @@ static struct plan make_plan(struct sn_thread *t, uint64_t now, uint64_t next)
     struct plan plan = {.sleep = WATCHING};
     uint64_t due = sn_wire_next(t->wire);
 
-    if (somebody_polls(t, now)) {
+    if (somebody_polls(t, next == SN_CONTENDED)) {
         /* It serves the timers too. Looking now and then is enough to find out when it stops. */
-        t->away_ns = clamp(t->away_ns * 2);
-        if (t->away_ns > AWAY_MAX_NS) t->away_ns = AWAY_MAX_NS;
         plan.sleep = AWAY;
         plan.ns = t->away_ns;
         return plan;
     }
     t->away_ns = 0;
-    if (next == SN_CONTENDED) {
-        /* Another thread is inside, and does what there is to do. */
-        plan.sleep = AWAY;
-        plan.ns = SN_NAP_MIN_NS;
-        return plan;
-    }
+    if (next == SN_CONTENDED) next = now; /* and it goes to sleep: look again */
     plan.ns = sn_nic_ringable(t->nic) ? clamp((now - t->active_at) / SN_NAP_DIVISOR) : SN_NEVER;
     if (next < due) due = next;
     if (due != SN_NEVER) {
@@ -150,7 +155,7 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
         int ready = ppoll(p, (nfds_t)(1 + n), plan->ns == SN_NEVER ? NULL : &limit, NULL);
 
         if (ready > 0 && p[0].revents) drain_kick(t);
-        if (ready == 0 && plan->sleep == WATCHING) sn_wire_expect_nothing();
+        if (ready == 0 && plan->sleep == WATCHING) sn_wire_expect_nothing(true);
     }
     __atomic_store_n(&t->sleep, AWAKE, __ATOMIC_RELAXED);
 }
@@ -161,19 +166,20 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
 static void adaptive_loop(struct sn_thread *t)
 {
     while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
-        uint64_t now = now_ns(), next = sn_nic_progress(t->nic, now), activity = sn_nic_activity(t->nic);
-        bool busy = activity != t->activity;
+        uint64_t before = sn_nic_activity(t->nic), now = now_ns(), next = sn_nic_progress(t->nic, now);
+        uint64_t after = sn_nic_activity(t->nic);
         struct plan plan;
 
-        if (busy) {
-            t->activity = activity;
+        sn_wire_expect_nothing(false);
+        if (after != t->activity) {
+            t->activity = after;
             t->active_at = now;
         }
         plan = make_plan(t, now, next);
-        /* What this look found may have brought more in its wake; but never spin against one that polls. */
-        if (busy && plan.sleep != AWAY) continue;
-        /* Work that is left although nothing could be done waits for others: for the system to take frames,
-         * say. */
+        /* What this look brought may bring more in its wake; but never spin against one that polls. */
+        if (after != before && plan.sleep != AWAY) continue;
+        /* Work that is left although nothing could be done waits for others: the system takes no frames, say.
+         */
         if (plan.ns < PAUSE_NS) plan.ns = PAUSE_NS;
         go_to_sleep(t, &plan);
     }
@@ -200,7 +206,7 @@ static void *thread_main(void *arg)
 
     prctl(PR_SET_NAME, "gw-nic");
     prctl(PR_SET_TIMERSLACK, 1000); /* the default, 50 µs, is more than the shortest nap */
-    t->looked_at = t->active_at = now_ns();
+    t->active_at = now_ns();
     t->activity = sn_nic_activity(t->nic);
     if (t->poll == SN_POLL_BUSY) {
         busy_loop(t);

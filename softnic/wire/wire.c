@@ -62,9 +62,7 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
         set_next(wire);
     }
     *more = false;
-    bool skip = nothing_waits && !sn_udp_holds_frames(wire->udp);
-    nothing_waits = false;
-    if (skip) return 0;
+    if (nothing_waits && !sn_udp_holds_frames(wire->udp)) return 0;
     return sn_udp_recv(wire->udp, frames, max, more);
 }
 
@@ -111,7 +109,7 @@ uint64_t sn_wire_next(const struct sn_wire *wire)
     return __atomic_load_n(&wire->next, __ATOMIC_RELAXED);
 }
 
-void sn_wire_expect_nothing(void)
+void sn_wire_expect_nothing(bool nothing)
 {
-    nothing_waits = true;
+    nothing_waits = nothing;
 }

@@ -27,8 +27,8 @@ struct sn_udp *sn_wire_udp(const struct sn_wire *wire);
 /* When delayed frames are due, on CLOCK_MONOTONIC; SN_NEVER if there are none. */
 uint64_t sn_wire_next(const struct sn_wire *wire);
 
-/* Tells the wire that the calling thread has just seen that nothing waits in its sockets: this thread's next
- * receive does not ask the system again. */
-void sn_wire_expect_nothing(void);
+/* Tells the wire whether the calling thread has just seen that nothing waits in its sockets: then its
+ * receives do not ask the system again, until it says otherwise. */
+void sn_wire_expect_nothing(bool nothing);
 
 #endif
