@@ -196,7 +196,7 @@ static void device_attr(struct ib_uverbs_query_device_resp *r)
     r->max_pd = SN_MAX_PD;
     r->max_qp_rd_atom = r->max_qp_init_rd_atom = SN_MAX_RD_ATOMIC;
     r->max_res_rd_atom = SN_MAX_RD_ATOMIC * SN_MAX_QP;
-    r->atomic_cap = IBV_ATOMIC_NONE;
+    r->atomic_cap = IBV_ATOMIC_HCA; /* among all that reach the memory through this NIC */
     r->max_ah = 1u << 16;
     r->max_pkeys = 1;
     r->local_ca_ack_delay = 16;

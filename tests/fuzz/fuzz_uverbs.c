@@ -4,14 +4,15 @@
  * commands name one arena (so that the NIC, told to use memory, uses that), or nothing at all. Each input gets a device
  * of its own and closes it with whatever it made still there.
  */
-#include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <infiniband/verbs.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
@@ -83,47 +84,157 @@ static int submit(int fd, struct buffer *b)
     return uv_ioctl(fd, RDMA_VERBS_IOCTL, (uintptr_t)b);
 }
 
-/* A well-formed command with a core of `len` bytes, then some of its words replaced by the input's. */
+/* ---- commands: right ones, with what went before them, and then some of their words replaced ------------------------ */
+
+struct made { /* the last of each that was made, or what the input says */
+    uint32_t pd, mr, cq, qp, ah;
+    int channel;
+};
+
+struct draft {
+    uint64_t core[32], uhw[16];
+    uint32_t core_len, uhw_len;
+};
+
+static struct made made;
+
+#define PUT(d, type, ...)                                                                                              \
+    do {                                                                                                               \
+        type v_ = {__VA_ARGS__};                                                                                       \
+        memcpy((d)->core, &v_, sizeof(v_));                                                                            \
+        (d)->core_len = sizeof(v_);                                                                                    \
+    } while (0)
+#define PUT_UHW(d, type, ...)                                                                                          \
+    do {                                                                                                               \
+        type v_ = {__VA_ARGS__};                                                                                       \
+        memcpy((d)->uhw, &v_, sizeof(v_));                                                                             \
+        (d)->uhw_len = sizeof(v_);                                                                                     \
+    } while (0)
+
+static void draft_cq(struct draft *d, bool extended)
+{
+    if (extended)
+        PUT(d, struct ib_uverbs_ex_create_cq, .user_handle = 7, .cqe = 15, .comp_channel = made.channel);
+    else
+        PUT(d, struct ib_uverbs_create_cq, .user_handle = 7, .cqe = 15, .comp_channel = made.channel);
+    PUT_UHW(d, struct mlx5_ib_create_cq, .buf_addr = (uintptr_t)arena, .db_addr = (uintptr_t)arena + 65536, .cqe_size = 64);
+}
+
+static void draft_qp(struct draft *d, bool extended)
+{
+    if (extended)
+        PUT(d, struct ib_uverbs_ex_create_qp, .pd_handle = made.pd, .send_cq_handle = made.cq,
+            .recv_cq_handle = made.cq, .max_send_wr = 8, .max_recv_wr = 8, .qp_type = IBV_QPT_RC);
+    else
+        PUT(d, struct ib_uverbs_create_qp, .pd_handle = made.pd, .send_cq_handle = made.cq, .recv_cq_handle = made.cq,
+            .max_send_wr = 8, .max_recv_wr = 8, .qp_type = IBV_QPT_RC);
+    PUT_UHW(d, struct mlx5_ib_create_qp, .buf_addr = (uintptr_t)arena + 131072, .db_addr = (uintptr_t)arena + 65600,
+            .sq_wqe_count = 8, .rq_wqe_count = 8, .rq_wqe_shift = 4, .flags = MLX5_QP_FLAG_SCATTER_CQE);
+}
+
+/* The next transition, whichever that is: the state is the input's guess. */
+static void draft_modify(struct draft *d, struct input *in)
+{
+    static const uint32_t masks[] = {
+        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+            IBV_QP_MIN_RNR_TIMER,
+        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+        IBV_QP_STATE,
+    };
+    unsigned step = (unsigned)take(in, 1) % 8;
+    struct ib_uverbs_ex_modify_qp q = {.base = {.qp_handle = made.qp,
+                                                .attr_mask = masks[step < 3 ? step : 3],
+                                                .qp_state = (uint8_t)(step + 1),
+                                                .port_num = 1,
+                                                .path_mtu = IBV_MTU_256,
+                                                .dest_qp_num = 0x123456,
+                                                .timeout = 10,
+                                                .dest = {.is_global = 1, .port_num = 1}}};
+    const uint8_t gid[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
+    memcpy(q.base.dest.dgid, gid, 16);
+    memcpy(d->core, &q, sizeof(q));
+    d->core_len = sizeof(q);
+}
+
+static uint32_t draft(struct draft *d, struct input *in)
+{
+    unsigned what = (unsigned)take(in, 1) % 21;
+
+    memset(d, 0, sizeof(*d));
+    switch (what) {
+    case 0: PUT(d, struct ib_uverbs_query_device, 0); return IB_USER_VERBS_CMD_QUERY_DEVICE;
+    case 1: PUT(d, struct ib_uverbs_query_port, .port_num = 1); return IB_USER_VERBS_CMD_QUERY_PORT;
+    case 2: PUT(d, struct ib_uverbs_alloc_pd, 0); return IB_USER_VERBS_CMD_ALLOC_PD;
+    case 3: PUT(d, struct ib_uverbs_dealloc_pd, made.pd); return IB_USER_VERBS_CMD_DEALLOC_PD;
+    case 4:
+        PUT(d, struct ib_uverbs_reg_mr, .start = (uintptr_t)arena, .length = 8192, .hca_va = (uintptr_t)arena,
+            .pd_handle = made.pd, .access_flags = 7);
+        return IB_USER_VERBS_CMD_REG_MR;
+    case 5: PUT(d, struct ib_uverbs_dereg_mr, made.mr); return IB_USER_VERBS_CMD_DEREG_MR;
+    case 6: PUT(d, struct ib_uverbs_create_comp_channel, 0); return IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL;
+    case 7:
+    case 8: draft_cq(d, false); return IB_USER_VERBS_CMD_CREATE_CQ;
+    case 9: draft_cq(d, true); return IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_CQ;
+    case 10: PUT(d, struct ib_uverbs_destroy_cq, .cq_handle = made.cq); return IB_USER_VERBS_CMD_DESTROY_CQ;
+    case 11:
+    case 12: draft_qp(d, false); return IB_USER_VERBS_CMD_CREATE_QP;
+    case 13: draft_qp(d, true); return IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_QP;
+    case 14: PUT(d, struct ib_uverbs_query_qp, .qp_handle = made.qp); return IB_USER_VERBS_CMD_QUERY_QP;
+    case 15: draft_modify(d, in); return IB_USER_VERBS_CMD_MODIFY_QP;
+    case 16: draft_modify(d, in); return IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_MODIFY_QP;
+    case 17: PUT(d, struct ib_uverbs_destroy_qp, .qp_handle = made.qp); return IB_USER_VERBS_CMD_DESTROY_QP;
+    case 18:
+        PUT(d, struct ib_uverbs_create_ah, .pd_handle = made.pd, .attr = {.is_global = 1, .port_num = 1});
+        return IB_USER_VERBS_CMD_CREATE_AH;
+    case 19: PUT(d, struct ib_uverbs_destroy_ah, made.ah); return IB_USER_VERBS_CMD_DESTROY_AH;
+    default:
+        PUT(d, struct ib_uverbs_ex_query_device, 0);
+        return IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE;
+    }
+}
+
+static void remember(uint32_t cmd, uint64_t answer)
+{
+    uint32_t *slot = NULL;
+
+    switch (cmd & ~IB_USER_VERBS_CMD_FLAG_EXTENDED) {
+    case IB_USER_VERBS_CMD_ALLOC_PD: slot = &made.pd; break;
+    case IB_USER_VERBS_CMD_REG_MR: slot = &made.mr; break;
+    case IB_USER_VERBS_CMD_CREATE_CQ: slot = &made.cq; break;
+    case IB_USER_VERBS_CMD_CREATE_QP: slot = &made.qp; break;
+    case IB_USER_VERBS_CMD_CREATE_AH: slot = &made.ah; break;
+    case IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL: slot = (uint32_t *)&made.channel; break;
+    }
+    if (!slot) return;
+    memcpy(slot, (const void *)(uintptr_t)answer, sizeof(*slot)); /* it was written there, so it can be read */
+    if (slot == (uint32_t *)&made.channel) channels[channel_count++] = made.channel;
+}
+
 static void command(int fd, struct input *in)
 {
-    static const uint32_t known[] = {
-        IB_USER_VERBS_CMD_QUERY_DEVICE, IB_USER_VERBS_CMD_QUERY_PORT, IB_USER_VERBS_CMD_ALLOC_PD,
-        IB_USER_VERBS_CMD_DEALLOC_PD, IB_USER_VERBS_CMD_CREATE_AH, IB_USER_VERBS_CMD_DESTROY_AH,
-        IB_USER_VERBS_CMD_REG_MR, IB_USER_VERBS_CMD_REREG_MR, IB_USER_VERBS_CMD_DEREG_MR,
-        IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, IB_USER_VERBS_CMD_CREATE_CQ, IB_USER_VERBS_CMD_DESTROY_CQ,
-        IB_USER_VERBS_CMD_CREATE_QP, IB_USER_VERBS_CMD_QUERY_QP, IB_USER_VERBS_CMD_MODIFY_QP,
-        IB_USER_VERBS_CMD_DESTROY_QP, IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE,
-        IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_CQ,
-        IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_CREATE_QP,
-        IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_MODIFY_QP, IB_USER_VERBS_CMD_GET_CONTEXT,
-    };
-    static uint64_t core[64], uhw[64], out[64], drv[64];
+    static uint64_t out[64], drv[64];
     struct buffer b = {.hdr = {.object_id = UVERBS_OBJECT_DEVICE, .method_id = UVERBS_METHOD_INVOKE_WRITE}};
-    uint32_t cmd = known[take(in, 1) % (sizeof(known) / sizeof(known[0]))];
-    unsigned words = (unsigned)take(in, 1) % 32, pointers = (unsigned)take(in, 1);
-    /* out keeps the last answer, and its handle is a good guess for the next command's first words. */
-    uint32_t handle = (uint32_t)out[0];
+    struct draft d;
+    uint32_t cmd = draft(&d, in);
+    unsigned how = (unsigned)take(in, 1), changes = how & 7;
 
-    memset(core, 0, sizeof(core));
-    memset(uhw, 0, sizeof(uhw));
-    for (unsigned i = 0; i < words; i++) {
-        uint32_t v = (uint32_t)take(in, 2);
-        ((uint32_t *)core)[i] = v & 0x8000 ? handle ^ (v & 7) : v;
+    while (changes-- && how & 8) {
+        unsigned at = (unsigned)take(in, 1);
+        if (at & 128)
+            ((uint32_t *)d.uhw)[at & 31] = (uint32_t)take(in, 4);
+        else
+            ((uint32_t *)d.core)[at & 63] = (uint32_t)take(in, 4);
     }
-    /* Addresses where the driver's structs have them: the first two words. */
-    if (pointers & 1) uhw[0] = pointer(in);
-    if (pointers & 2) uhw[1] = pointer(in);
-    if (pointers & 4) core[1] = pointer(in);
-    if (pointers & 8)
-        for (int i = 4; i < 12; i++) ((uint32_t *)uhw)[i] = (uint32_t)take(in, 2);
+    if (how & 16) d.uhw[0] = pointer(in);
+    if (how & 32) d.uhw[1] = pointer(in);
     put(&b, UVERBS_ATTR_WRITE_CMD, 8, cmd);
-    put_in(&b, UVERBS_ATTR_CORE_IN, core, (uint16_t)(pointers & 16 ? take(in, 1) : 160));
-    uint64_t answer = pointers & 64 ? pointer(in) : (uintptr_t)out;
-    put(&b, UVERBS_ATTR_CORE_OUT, (uint16_t)(pointers & 32 ? take(in, 1) : 400), answer);
-    put_in(&b, UVERBS_ATTR_UHW_IN, uhw, (uint16_t)(pointers & 128 ? take(in, 1) : 80));
+    put_in(&b, UVERBS_ATTR_CORE_IN, d.core, (uint16_t)((how & 192) == 192 ? take(in, 1) : d.core_len));
+    uint64_t answer = (how & 192) == 64 ? pointer(in) : (uintptr_t)out;
+    put(&b, UVERBS_ATTR_CORE_OUT, (uint16_t)((how & 192) == 128 ? take(in, 1) : 400), answer);
+    if (d.uhw_len) put_in(&b, UVERBS_ATTR_UHW_IN, d.uhw, (uint16_t)d.uhw_len);
     put(&b, UVERBS_ATTR_UHW_OUT, 400, (uintptr_t)drv);
-    if (submit(fd, &b) || cmd != IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL) return;
-    memcpy(&channels[channel_count++], (void *)(uintptr_t)answer, sizeof(int));
+    if (!submit(fd, &b)) remember(cmd, answer);
 }
 
 static void any_buffer(int fd, struct input *in)
@@ -185,6 +296,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     once();
     int fd = uv_open(O_RDWR | O_CLOEXEC);
     if (fd < 0) return 0;
+    made = (struct made){.channel = -1};
     if (take(&in, 1) != 1 && get_context(fd, &async)) abort();
     for (int i = 0; i < MAX_REQUESTS && in.p < in.end; i++) {
         unsigned what = (unsigned)take(&in, 1);

@@ -55,7 +55,8 @@ static inline void rig_up(struct rig *r)
     assert_non_null(r->buf);
     memset(r->buf, 0, RIG_BUFFER);
     r->mr = ibv_reg_mr(r->pd, r->buf, RIG_BUFFER,
-                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+                       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                           IBV_ACCESS_REMOTE_ATOMIC);
     assert_non_null(r->mr);
     assert_int_equal(ibv_query_gid(r->ctx, 1, 0, &r->gid), 0);
 }
@@ -86,7 +87,8 @@ static inline void rig_connect(struct rig *r, struct ibv_qp *qp, uint32_t to)
 {
     struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT,
                             .port_num = 1,
-                            .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
+                            .qp_access_flags =
+                                IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
     assert_int_equal(
         ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
     a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,

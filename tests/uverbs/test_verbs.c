@@ -96,6 +96,80 @@ static void test_send_receive_imm(void **state)
     rig_down(&r);
 }
 
+static void test_read_and_atomics(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ibv_device_attr dev;
+
+    rig_up(&r);
+    assert_int_equal(ibv_query_device(r.ctx, &dev), 0);
+    assert_int_equal(dev.atomic_cap, IBV_ATOMIC_HCA);
+    struct ibv_qp *qp = rig_qp(&r, r.cq);
+    rig_connect(&r, qp, qp->qp_num);
+    uint64_t *remote = (uint64_t *)r.buf, *local = (uint64_t *)(r.buf + 4096);
+    struct ibv_sge sge = {.addr = (uintptr_t)local, .length = 8, .lkey = r.mr->lkey};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+                             .send_flags = IBV_SEND_SIGNALED,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .wr.atomic = {.remote_addr = (uintptr_t)remote, .rkey = r.mr->rkey, .compare_add = 5}},
+                       *bad;
+    *remote = 0x1122334455667788;
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+    struct ibv_wc wc = rig_poll(r.cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.opcode, IBV_WC_FETCH_ADD);
+    assert_true(*local == 0x1122334455667788 && *remote == 0x112233445566778d); /* host byte order, both */
+    wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+    wr.wr.atomic.compare_add = 0x112233445566778d;
+    wr.wr.atomic.swap = 42;
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+    assert_int_equal(rig_poll(r.cq).status, IBV_WC_SUCCESS);
+    assert_true(*local == 0x112233445566778d && *remote == 42);
+    memset(r.buf + 8192, 0x77, 20000);
+    sge = (struct ibv_sge){.addr = (uintptr_t)r.buf + 32768, .length = 20000, .lkey = r.mr->lkey};
+    wr.opcode = IBV_WR_RDMA_READ;
+    wr.wr.rdma.remote_addr = (uintptr_t)r.buf + 8192;
+    wr.wr.rdma.rkey = r.mr->rkey;
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+    wc = rig_poll(r.cq);
+    assert_int_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(wc.opcode, IBV_WC_RDMA_READ);
+    assert_memory_equal(r.buf + 8192, r.buf + 32768, 20000);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    rig_down(&r);
+}
+
+/* A wrong key: the work request fails, the queue pair with it, the program hears of it, and nothing was written. */
+static void test_wrong_key(void **state)
+{
+    (void)state;
+    struct rig r;
+
+    rig_up(&r);
+    struct ibv_qp *qp = rig_qp(&r, r.cq);
+    rig_connect(&r, qp, qp->qp_num);
+    struct ibv_sge sge = {.addr = (uintptr_t)r.buf, .length = 64, .lkey = r.mr->lkey};
+    struct ibv_send_wr wr = {.wr_id = 3,
+                             .opcode = IBV_WR_RDMA_WRITE,
+                             .send_flags = IBV_SEND_SIGNALED,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .wr.rdma = {.remote_addr = (uintptr_t)r.buf + 4096, .rkey = r.mr->rkey ^ 0x100}},
+                       *bad;
+    memset(r.buf, 0x99, 64);
+    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+    struct ibv_wc wc = rig_poll(r.cq);
+    assert_int_equal(wc.wr_id, 3);
+    assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
+    assert_int_equal(r.buf[4096], 0);
+    /* The responder's side, the same queue pair here, tells of the access too: an event that is not read is no
+     * reason for destroy to wait. */
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    rig_down(&r);
+}
+
 static void test_events(void **state)
 {
     (void)state;
@@ -266,7 +340,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_queries),      cmocka_unit_test(test_loop_write), cmocka_unit_test(test_send_receive_imm),
         cmocka_unit_test(test_events),       cmocka_unit_test(test_refusals),   cmocka_unit_test(test_query_qp),
-        cmocka_unit_test(test_two_contexts), cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_two_contexts), cmocka_unit_test(test_fork),       cmocka_unit_test(test_read_and_atomics),
+        cmocka_unit_test(test_wrong_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
