@@ -40,13 +40,13 @@ static int take_number(struct sn_nic *nic, struct sn_cq *cq)
 
 int sn_cq_create(struct sn_nic *nic, const struct sn_cq_init *init, struct sn_cq **out)
 {
-    int err = check_init(init);
+    int err = sn_guard_install();
     struct sn_cq *cq;
 
+    if (!err) err = check_init(init);
     if (err) return err;
     cq = calloc(1, sizeof(*cq));
     if (!cq) return -ENOMEM;
-    sn_guard_install();
     cq->nic = nic;
     cq->init = *init;
     cq->arm_seen = poison;

@@ -129,13 +129,13 @@ static struct sn_qp *alloc_qp(struct sn_nic *nic, const struct sn_qp_init *init)
 
 int sn_qp_create(struct sn_nic *nic, const struct sn_qp_init *init, struct sn_qp **out)
 {
-    int err = check_init(init);
+    int err = sn_guard_install();
     struct sn_qp *qp;
 
+    if (!err) err = check_init(init);
     if (err) return err;
     qp = alloc_qp(nic, init);
     if (!qp) return -ENOMEM;
-    sn_guard_install();
     set_scatter(qp);
     sn_nic_lock(nic);
     sn_qp_forget(qp);

@@ -62,10 +62,10 @@ int sn_mr_create(struct sn_pd *pd, const struct sn_mr_init *init, struct sn_mr *
     struct sn_mr *mr;
     uint32_t index;
 
+    if (!err) err = sn_guard_install();
     if (err) return err;
     mr = calloc(1, sizeof(*mr));
     if (!mr) return -ENOMEM;
-    sn_guard_install();
     mr->pd = pd;
     mr->init = *init;
     if (!mr->init.dma) mr->init.dma = &sn_host_dma;

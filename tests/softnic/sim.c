@@ -35,8 +35,9 @@ static void choose_faults(struct world *w)
 {
     struct world_faults *f = &w->faults;
 
-    f->delay_ns = 200 + world_below(w, 8000);
+    f->delay_ns = 100 + world_below(w, 8000);
     f->reorder_ns = f->delay_ns * (1 + world_below(w, 4));
+    if (world_below(w, 2)) f->jitter_ns = world_below(w, 4000);
     if (world_below(w, 4) == 0) return; /* a wire without faults */
     if (world_below(w, 2)) f->loss = world_below(w, 600);
     if (world_below(w, 2)) f->dup = world_below(w, 800);

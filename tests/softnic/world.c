@@ -74,7 +74,7 @@ static void free_flight(struct world *w, struct flight *f)
 static void launch(struct world *w, const struct sn_frame *frame)
 {
     struct flight *f = new_flight(w);
-    uint64_t delay = w->faults.delay_ns / 10 + world_below(w, (uint32_t)w->faults.delay_ns + 1);
+    uint64_t delay = w->faults.delay_ns + world_below(w, (uint32_t)w->faults.jitter_ns + 1);
 
     if (world_chance(w, w->faults.reorder)) delay += world_below(w, (uint32_t)w->faults.reorder_ns + 1);
     f->at = w->now + delay;
@@ -236,6 +236,9 @@ static void nic_up(struct world *w, unsigned i, const struct world_options *o)
     memcpy(n->gid, (uint8_t[16]){[10] = 0xff, [11] = 0xff, [12] = 10}, 16);
     n->gid[15] = (uint8_t)(o->same_address ? 1 : 1 + i);
     memcpy(c.gid, n->gid, 16);
+    n->next = SN_NEVER;
+    if (o->only && i != o->only - 1) return;
+    n->next = 0;
     if (sn_nic_create(&c, &n->nic)) abort();
 }
 
@@ -252,7 +255,7 @@ void world_down(struct world *w)
     for (unsigned i = 0; i < WORLD_NICS; i++) {
         struct world_nic *n = &w->nics[i];
 
-        if (sn_nic_destroy(n->nic)) abort();
+        if (n->nic && sn_nic_destroy(n->nic)) abort();
         drop_lent(n);
         while (n->inbox) {
             struct flight *f = n->inbox;
@@ -303,6 +306,7 @@ void world_settle(struct world *w, uint64_t max_ns)
 
     do {
         arrivals(w);
-        for (unsigned i = 0; i < WORLD_NICS; i++) world_run(w, i);
+        for (unsigned i = 0; i < WORLD_NICS; i++)
+            if (w->nics[i].nic) world_run(w, i);
     } while (world_busy(w) || (w->now < end && world_advance(w, end - w->now) && w->now < end));
 }

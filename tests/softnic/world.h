@@ -17,8 +17,9 @@ enum { WORLD_NICS = 4, WORLD_INBOX = 4096 };
 struct world_faults {
     uint32_t loss, dup, reorder, corrupt; /* per 10,000 frames */
     uint32_t refuse;                      /* per 10,000 offers: the wire takes only a part */
-    uint64_t delay_ns;                    /* every frame takes up to this, at least a tenth */
-    uint64_t reorder_ns;                  /* and one that is reordered so much more */
+    uint64_t delay_ns;                    /* every frame takes so long */
+    uint64_t jitter_ns;                   /* and up to so much more */
+    uint64_t reorder_ns;                  /* and one that is reordered up to so much more */
 };
 
 struct world;
@@ -64,6 +65,7 @@ struct world_options {
     uint64_t seed;
     bool hostile, same_address, loop_on_wire;
     uint32_t window_packets, window_bytes, budget, max_mtu;
+    unsigned only; /* 1 + a NIC: of the others there are but the addresses */
 };
 
 void world_up(struct world *w, const struct world_options *o);

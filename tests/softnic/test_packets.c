@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a queue pair does with single packets, right and wrong ones, as a peer that is not this engine might
+ * send them. */
+#include "tests/softnic/rig.h"
+
+static struct rig r;
+static uint8_t bytes[4096];
+
+/* b is driven by forged packets; a's own engine would only answer what it did not ask for. */
+static int up(void **state)
+{
+    (void)state;
+    rig_up(&r, NULL);
+    rig_connect(&r);
+    memset(bytes, 0x33, sizeof(bytes));
+    return 0;
+}
+
+static int down(void **state)
+{
+    (void)state;
+    rig_down(&r);
+    return 0;
+}
+
+static uint32_t psn_at(uint32_t i)
+{
+    return app_connect_default.psn_here + i;
+}
+
+static struct roce_hdr head(uint8_t opcode, uint32_t i)
+{
+    struct roce_hdr h = {
+        .opcode = opcode, .psn = psn_at(i), .rkey = r.b.key, .va = (uintptr_t)r.b.mem, .ackreq = true};
+
+    return h;
+}
+
+static void send_packet(uint8_t opcode, uint32_t i, uint32_t len)
+{
+    struct roce_hdr h = head(opcode, i);
+
+    h.dlen = len;
+    forge(&r, &h, bytes, len);
+}
+
+static void ended_with(uint64_t *counter_seen, enum ibv_event_type event)
+{
+    assert_int_equal(*counter_seen, 1);
+    assert_int_equal(r.w.events[event], 1);
+    assert_int_equal(app_state(&r.b.qp), IBV_QPS_ERR);
+}
+
+static void invalid(void)
+{
+    struct sn_counters c = counters(&r, 1);
+
+    ended_with(&c.naks_inv_sent, IBV_EVENT_QP_REQ_ERR);
+}
+
+static void a_write_in_one_packet(void **state)
+{
+    (void)state;
+    send_packet(ROCE_WRITE_ONLY, 0, 100);
+    assert_memory_equal(r.b.mem, bytes, 100);
+    assert_int_equal(r.b.mem[100], 0);
+    assert_int_equal(counters(&r, 1).acks_sent, 1);
+}
+
+static void ahead_gives_one_nak_and_then_silence(void **state)
+{
+    (void)state;
+    for (uint32_t i = 1; i < 5; i++) send_packet(ROCE_WRITE_ONLY, i, 10);
+    assert_int_equal(counters(&r, 1).naks_seq_sent, 1);
+    send_packet(ROCE_WRITE_ONLY, 0, 10);
+    send_packet(ROCE_WRITE_ONLY, 2, 10);
+    assert_int_equal(counters(&r, 1).naks_seq_sent, 2); /* another gap, another NAK */
+    assert_int_equal(counters(&r, 1).drop_psn, 5);
+}
+
+static void behind_is_acknowledged_and_not_executed(void **state)
+{
+    (void)state;
+    send_packet(ROCE_WRITE_ONLY, 0, 10);
+    memset(r.b.mem, 0, 10);
+    send_packet(ROCE_WRITE_ONLY, 0, 10);
+    assert_int_equal(r.b.mem[0], 0);
+    assert_int_equal(counters(&r, 1).acks_sent, 2);
+    assert_int_equal(counters(&r, 1).duplicates, 1);
+}
+
+static void a_middle_without_a_first(void **state)
+{
+    (void)state;
+    send_packet(ROCE_WRITE_MIDDLE, 0, 1024);
+    invalid();
+}
+
+static void a_first_after_a_first(void **state)
+{
+    struct roce_hdr h = head(ROCE_WRITE_FIRST, 0);
+
+    (void)state;
+    h.dlen = 3000;
+    forge(&r, &h, bytes, 1024);
+    send_packet(ROCE_SEND_ONLY, 1, 10);
+    invalid();
+}
+
+static void a_last_of_another_kind(void **state)
+{
+    struct roce_hdr h = head(ROCE_WRITE_FIRST, 0);
+
+    (void)state;
+    post_recv(&r.b, 0, 4096);
+    h.dlen = 3000;
+    forge(&r, &h, bytes, 1024);
+    send_packet(ROCE_SEND_LAST, 1, 10);
+    invalid();
+}
+
+static void a_first_that_is_not_full(void **state)
+{
+    (void)state;
+    post_recv(&r.b, 0, 4096);
+    send_packet(ROCE_SEND_FIRST, 0, 1000);
+    invalid();
+}
+
+static void more_than_the_path_mtu(void **state)
+{
+    (void)state;
+    send_packet(ROCE_WRITE_ONLY, 0, 1028);
+    invalid();
+    assert_int_equal(r.b.mem[0], 0);
+}
+
+static void more_than_was_announced(void **state)
+{
+    struct roce_hdr h = head(ROCE_WRITE_ONLY, 0);
+
+    (void)state;
+    h.dlen = 8;
+    forge(&r, &h, bytes, 16);
+    invalid();
+    assert_int_equal(r.b.mem[0], 0);
+}
+
+static void a_message_that_never_ends(void **state)
+{
+    struct roce_hdr h = head(ROCE_WRITE_FIRST, 0);
+
+    (void)state;
+    h.dlen = 2048;
+    forge(&r, &h, bytes, 1024);
+    send_packet(ROCE_WRITE_MIDDLE, 1, 1024); /* the announced bytes are all here, but it is no last packet */
+    invalid();
+}
+
+static void too_many_reads(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 5; i++) { /* agreed are 4; the wire takes nothing meanwhile */
+        struct roce_hdr h = head(ROCE_READ_REQ, i);
+
+        r.w.faults.refuse = 10000;
+        h.dlen = 10;
+        forge(&r, &h, NULL, 0);
+    }
+    r.w.faults.refuse = 0;
+    world_settle(&r.w, MS);
+    assert_true(counters(&r, 1).naks_inv_sent <= 1); /* whether the wire took some is chance */
+}
+
+static void an_atomic_is_executed_once(void **state)
+{
+    struct roce_hdr h = head(ROCE_FETCH_ADD, 0);
+    uint64_t value = 5;
+
+    (void)state;
+    memcpy(r.b.mem, &value, 8);
+    h.swap_or_add = 3;
+    for (int i = 0; i < 3; i++) forge(&r, &h, NULL, 0);
+    memcpy(&value, r.b.mem, 8);
+    assert_int_equal(value, 8);
+    assert_int_equal(counters(&r, 1).duplicates, 2);
+    assert_int_equal(counters(&r, 1).tx_packets, 3); /* the kept result each time */
+}
+
+static void atomics_must_be_aligned(void **state)
+{
+    struct roce_hdr h = head(ROCE_FETCH_ADD, 0);
+
+    (void)state;
+    h.va += 4;
+    forge(&r, &h, NULL, 0);
+    invalid();
+}
+
+static void strangers_change_nothing(void **state)
+{
+    struct sn_counters c;
+    struct roce_hdr h = head(ROCE_WRITE_ONLY, 0);
+    uint8_t frame[64], gid[16] = {[10] = 0xff, [11] = 0xff, [12] = 9};
+
+    (void)state;
+    h.dlen = 10;
+    h.dqpn = r.b.qp.sq.qpn ^ 1;
+    forge(&r, &h, bytes, 10);
+    h.dqpn = 0;
+    h.pkey = 0x1234;
+    forge(&r, &h, bytes, 10);
+    h = head(ROCE_UC | ROCE_WRITE_ONLY, 0);
+    h.dlen = 10;
+    forge(&r, &h, bytes, 10);
+    h = head(ROCE_WRITE_ONLY, 0);
+    h.pkey = ROCE_DEFAULT_PKEY;
+    h.dqpn = r.b.qp.sq.qpn;
+    h.dlen = 4;
+    roce_pack(frame, &h);
+    world_inject(&r.w, 1, NULL, 0xc000, frame, 36); /* no ICRC */
+    world_inject(&r.w, 1, gid, 0xc000, frame, 36);  /* another's address */
+    world_inject(&r.w, 1, NULL, 0xc000, frame, 7);
+    world_run(&r.w, 1);
+    c = counters(&r, 1);
+    assert_int_equal(c.drop_no_qp, 1);
+    assert_int_equal(c.drop_pkey, 1);
+    assert_int_equal(c.drop_opcode, 1);
+    assert_int_equal(c.drop_icrc, 1);
+    assert_int_equal(c.drop_address, 1);
+    assert_int_equal(c.drop_malformed, 1);
+    assert_int_equal(c.tx_packets, 0);
+    assert_int_equal(r.b.mem[0], 0);
+    assert_int_equal(app_state(&r.b.qp), IBV_QPS_RTS);
+}
+
+/* ---- answers ------------------------------------------------------------------------------------------- */
+
+/* To b, which has requests under way that a (its engine is never run) does not answer. */
+static uint32_t b_posts(uint8_t opcode, uint32_t len)
+{
+    struct gw_mlx5_sge s = sge_of(&r.b, 0, len);
+    struct gw_mlx5_wr wr = {.opcode = opcode, .flags = GW_MLX5_SIGNALED, .num_sge = len != 0, .sge = &s};
+
+    wr.raddr = (uintptr_t)r.a.mem;
+    wr.rkey = r.a.key;
+    app_post(&r.b.qp, &wr);
+    world_run(&r.w, 1);
+    return app_connect_default.psn_there;
+}
+
+static void answer(uint8_t opcode, uint32_t psn, uint8_t syndrome, uint32_t len)
+{
+    struct roce_hdr h = {.opcode = opcode, .psn = psn, .syndrome = syndrome};
+
+    forge(&r, &h, bytes, len);
+}
+
+static void one_acknowledgement_for_many(void **state)
+{
+    uint32_t psn = b_posts(GW_MLX5_WRITE, 100);
+
+    (void)state;
+    b_posts(GW_MLX5_WRITE, 100);
+    b_posts(GW_MLX5_WRITE, 100);
+    answer(ROCE_ACK, psn + 1, ROCE_AETH_ACK_NO_CREDITS, 0);
+    expect(&r.b, GW_MLX5_CQE_REQ);
+    expect(&r.b, GW_MLX5_CQE_REQ);
+    expect_nothing(&r.b);
+}
+
+static void an_acknowledgement_does_not_complete_a_read(void **state)
+{
+    uint32_t psn = b_posts(GW_MLX5_READ, 100);
+    uint64_t sent;
+
+    (void)state;
+    b_posts(GW_MLX5_WRITE, 100);
+    sent = counters(&r, 1).tx_packets;
+    answer(ROCE_ACK, psn + 1, ROCE_AETH_ACK_NO_CREDITS, 0);
+    expect_nothing(&r.b);
+    assert_int_equal(counters(&r, 1).tx_packets, sent + 2); /* both again, at once */
+    answer(ROCE_ACK, psn + 1, ROCE_AETH_ACK_NO_CREDITS, 0);
+    assert_int_equal(counters(&r, 1).tx_packets, sent + 2); /* but once */
+    answer(ROCE_READ_RESP_ONLY, psn, ROCE_AETH_ACK_NO_CREDITS, 100);
+    expect(&r.b, GW_MLX5_CQE_REQ);
+    assert_memory_equal(r.b.mem, bytes, 100);
+    expect_nothing(&r.b);
+    answer(ROCE_ACK, psn + 1, ROCE_AETH_ACK_NO_CREDITS, 0);
+    expect(&r.b, GW_MLX5_CQE_REQ);
+}
+
+static void a_resumed_read_takes_any_name_of_its_packets(void **state)
+{
+    uint32_t psn = b_posts(GW_MLX5_READ, 2100);
+
+    (void)state;
+    answer(ROCE_READ_RESP_FIRST, psn, ROCE_AETH_ACK_NO_CREDITS, 1024);
+    answer(ROCE_READ_RESP_FIRST, psn + 1, ROCE_AETH_ACK_NO_CREDITS, 1024); /* of a repeated request */
+    answer(ROCE_READ_RESP_ONLY, psn + 2, ROCE_AETH_ACK_NO_CREDITS, 52);
+    expect(&r.b, GW_MLX5_CQE_REQ);
+    assert_memory_equal(r.b.mem, bytes, 2100);
+}
+
+static void an_answer_of_the_wrong_length(void **state)
+{
+    uint32_t psn = b_posts(GW_MLX5_READ, 100);
+
+    (void)state;
+    answer(ROCE_READ_RESP_ONLY, psn, ROCE_AETH_ACK_NO_CREDITS, 104);
+    expect_error(&r.b, GW_MLX5_CQE_REQ_ERR, GW_MLX5_SYND_BAD_RESP);
+}
+
+static void answers_to_nothing(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 200; i += 7) {
+        answer(ROCE_ACK, i, ROCE_AETH_ACK_NO_CREDITS, 0);
+        answer(ROCE_ACK, i, roce_aeth_nak(ROCE_NAK_REMOTE_ACCESS), 0);
+        answer(ROCE_READ_RESP_ONLY, i, ROCE_AETH_ACK_NO_CREDITS, 100);
+        answer(ROCE_ATOMIC_ACK, i, ROCE_AETH_ACK_NO_CREDITS, 0);
+    }
+    assert_int_equal(app_state(&r.b.qp), IBV_QPS_RTS);
+    expect_nothing(&r.b);
+    assert_int_equal(r.b.mem[0], 0);
+}
+
+static void naks_name_what_fails(void **state)
+{
+    uint32_t psn = b_posts(GW_MLX5_WRITE, 100);
+
+    (void)state;
+    b_posts(GW_MLX5_WRITE, 100);
+    answer(ROCE_ACK, psn + 1, roce_aeth_nak(ROCE_NAK_REMOTE_OP), 0);
+    expect(&r.b, GW_MLX5_CQE_REQ); /* before it all is well */
+    expect_error(&r.b, GW_MLX5_CQE_REQ_ERR, GW_MLX5_SYND_REM_OP);
+}
+
+static void the_psn_goes_round(void **state)
+{
+    struct app_connect c = app_connect_default;
+    struct rig s;
+
+    (void)state;
+    rig_up(&s, NULL);
+    c.psn_here = 0xfffffe;
+    app_connect(&s.a.qp, &s.b.qp, &c);
+    memset(s.a.mem, 9, RIG_MEM);
+    for (int i = 0; i < 5; i++) post(&s, i & 1 ? GW_MLX5_READ : GW_MLX5_WRITE, 0, 5000, 0);
+    world_settle(&s.w, MS);
+    for (int i = 0; i < 5; i++) expect(&s.a, GW_MLX5_CQE_REQ);
+    assert_int_equal(s.b.mem[4999], 9);
+    assert_int_equal(counters(&s, 0).retransmits, 0);
+    rig_down(&s);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, up, down)
+    const struct CMUnitTest tests[] = {
+        T(a_write_in_one_packet),
+        T(ahead_gives_one_nak_and_then_silence),
+        T(behind_is_acknowledged_and_not_executed),
+        T(a_middle_without_a_first),
+        T(a_first_after_a_first),
+        T(a_last_of_another_kind),
+        T(a_first_that_is_not_full),
+        T(more_than_the_path_mtu),
+        T(more_than_was_announced),
+        T(a_message_that_never_ends),
+        T(too_many_reads),
+        T(an_atomic_is_executed_once),
+        T(atomics_must_be_aligned),
+        T(strangers_change_nothing),
+        T(one_acknowledgement_for_many),
+        T(an_acknowledgement_does_not_complete_a_read),
+        T(a_resumed_read_takes_any_name_of_its_packets),
+        T(an_answer_of_the_wrong_length),
+        T(answers_to_nothing),
+        T(naks_name_what_fails),
+        T(the_psn_goes_round),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
