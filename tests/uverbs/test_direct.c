@@ -165,6 +165,7 @@ static void test_no_leaks(void **state)
 
     for (int i = 0; i < 40; i++) {
         struct rig r;
+        if (i % 2 == 0) rig_forget_begin();
         rig_up(&r);
         struct ibv_comp_channel *ch = ibv_create_comp_channel(r.ctx);
         assert_non_null(ch);
@@ -178,6 +179,7 @@ static void test_no_leaks(void **state)
         } else {
             assert_int_equal(ibv_close_device(r.ctx), 0); /* all of it still there */
             free(r.buf);
+            rig_forget_end();
         }
         int fd = dup(0); /* the lowest free number grows with every fd that leaks */
         if (i == 5) before = fd;
