@@ -201,6 +201,34 @@ static void test_error(void **state)
     end();
 }
 
+/* A second poster publishes between the first one's doorbell and its leaving: the first must ring for it too,
+ * since the second has left the ringing to it. Played step by step, in one thread. */
+static void test_ring_for_late_comer(void **state)
+{
+    struct ibv_wc wc[2];
+    uint32_t at[2];
+    uint64_t before;
+
+    (void)state;
+    start(8, 0);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(gw_sq_reserve_(r.qp, 1, &at[i]), 0);
+        gw_mlx5_put_rdma(&r.qp->sq, at[i], GW_MLX5_WRITE, GW_SIGNALED, 0, i, 1, 1, 8, 1);
+        gw_sq_slot_(r.qp, at[i], 1, 100 + i);
+    }
+    before = ((uint64_t)1 << GW_SQ_PUBLISHED_) + GW_SQ_ASK_; /* the word as the first poster left it */
+    r.qp->sq_word = before;
+    gw_sq_publish_(r.qp, at[1], 1, 0); /* the second one: finds a ringer, and leaves */
+    assert_int_equal(gw_poll_cq(r.cqh, 2, wc), 0);
+    gw_sq_ring_for_all_(r.qp, before, 0); /* the first one goes on */
+    assert_int_equal(r.qp->sq_word, (uint64_t)2 << GW_SQ_PUBLISHED_);
+    take(2, wc);
+    assert_int_equal(wc[0].wr_id, 100);
+    assert_int_equal(wc[1].wr_id, 101);
+    end();
+    assert_true(r.rings <= 2 && r.rings >= 1);
+}
+
 static void test_unknown_queue_pair(void **state)
 {
     struct ibv_wc wc[4];
@@ -306,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_not_connected),
         cmocka_unit_test(test_error),
         cmocka_unit_test(test_unknown_queue_pair),
+        cmocka_unit_test(test_ring_for_late_comer),
         cmocka_unit_test(test_wait),
         cmocka_unit_test(test_poll_held),
         cmocka_unit_test(test_endpoint_text),
