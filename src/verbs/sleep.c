@@ -55,6 +55,15 @@ static void take_event(struct gw_cq *cq)
     pthread_mutex_unlock(&cq->sleep);
 }
 
+/*
+ * Polls the NIC inside the process once more, and tells it that it is on its own from now on: its thread stays away from
+ * what application threads poll, for up to a millisecond. It knows who is about to sleep from ibv_req_notify_cq, of any CQ.
+ */
+static void take_leave(struct gw_cq *cq)
+{
+    if (cq->dev->info.soft) (void)ibv_req_notify_cq(cq->dev->nudge, 0);
+}
+
 /* One sleep: 1 when the CQ is not empty, 0 after any wake-up or the deadline, negative to give up. */
 int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd)
 {
@@ -67,7 +76,7 @@ int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, 
     }
     arm(cq);
     if (ready(cq)) return 1;
-    gw_cpu_nudge_(cq);
+    take_leave(cq);
     if (ready(cq)) return 1;
     if (stop && gw_ld_relaxed_u32(stop)) return -ECANCELED;
     woken = gw_wait_fds(fds, 2, deadline_ns);
