@@ -33,6 +33,7 @@
 #include <infiniband/verbs.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/exec.h>
 #include <gpuwire/verbs_device.h>
 
 #ifdef __cplusplus
@@ -42,7 +43,6 @@ extern "C" {
 /* The version of libgpuwire, such as "0.1.0". */
 GW_API const char *gw_version(void);
 
-struct gw_exec; /* gpuwire/exec.h */
 struct gw_device;
 struct gw_pd;
 struct gw_cq;
