@@ -89,9 +89,14 @@ static void ask_again(struct sn_qp *qp)
     if (!qp->req.rnr_wait) sn_requester_restart_timer(qp);
 }
 
-static const struct sn_read *first_read(const struct sn_requester *r)
+/* Is a READ or atomic outstanding? Then *psn is the first that nothing but its answer can acknowledge. */
+static bool awaits_answer(const struct sn_requester *r, uint32_t *psn)
 {
-    return r->read_head == r->read_tail ? NULL : &r->reads[r->read_head % SN_MAX_RD_ATOMIC];
+    const struct sn_read *read = &r->reads[r->read_head % SN_MAX_RD_ATOMIC];
+
+    if (r->read_head == r->read_tail) return false;
+    *psn = roce_psn_diff(r->una_psn, read->start) > 0 ? r->una_psn : read->start;
+    return true;
 }
 
 /*
@@ -100,10 +105,10 @@ static const struct sn_read *first_read(const struct sn_requester *r)
  */
 static bool acknowledged(struct sn_qp *qp, uint32_t end)
 {
-    const struct sn_read *read = first_read(&qp->req);
+    uint32_t limit;
 
-    if (!read || roce_psn_diff(end, read->start) <= 0) return advance(qp, end);
-    if (!advance(qp, read->start)) return false;
+    if (!awaits_answer(&qp->req, &limit) || roce_psn_diff(end, limit) <= 0) return advance(qp, end);
+    if (!advance(qp, limit)) return false;
     ask_again(qp);
     return false;
 }
@@ -117,23 +122,17 @@ static bool acknowledged(struct sn_qp *qp, uint32_t end)
 static struct sn_sreq *answered(struct sn_qp *qp, uint32_t psn)
 {
     struct sn_requester *r = &qp->req;
-    const struct sn_read *read = first_read(r);
     struct sn_sreq *s;
     uint32_t expected;
     int32_t k;
 
-    if (!read || !in_flight(r, psn)) {
-        sn_count(&qp->nic->count.drop_stale, 1);
-        return NULL;
-    }
-    expected = roce_psn_diff(r->una_psn, read->start) > 0 ? r->una_psn : read->start;
-    if (roce_psn_diff(psn, expected) < 0) {
+    if (!in_flight(r, psn) || !awaits_answer(r, &expected) || roce_psn_diff(psn, expected) < 0) {
         sn_count(&qp->nic->count.drop_stale, 1);
         return NULL;
     }
     if (psn != expected) {
         sn_count(&qp->nic->count.drop_psn, 1);
-        if (advance(qp, read->start)) ask_again(qp);
+        if (advance(qp, expected)) ask_again(qp);
         return NULL;
     }
     if (!advance(qp, psn)) return NULL;

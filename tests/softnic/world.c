@@ -238,7 +238,6 @@ static void nic_up(struct world *w, unsigned i, const struct world_options *o)
     memcpy(c.gid, n->gid, 16);
     n->next = SN_NEVER;
     if (o->only && i != o->only - 1) return;
-    n->next = 0;
     if (sn_nic_create(&c, &n->nic)) abort();
 }
 
