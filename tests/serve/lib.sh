@@ -20,6 +20,7 @@ wait_for() {
 serve() {
     local name=$1
     shift
+    rm -f "$work/$name.out" # of a worker before
     "$GPUWIRE" serve --host 127.0.0.1 --port 0 --exec cpu "$@" >"$work/$name.out" 2>&1 &
     worker=$!
     pids+=("$worker")

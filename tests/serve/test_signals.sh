@@ -57,6 +57,7 @@ for moment in 0.1 2; do
     ends "$demo" INT
     for p in $children; do kill -0 "$p" 2>/dev/null && fail 'the worker outlives the demo'; done
 done
+rm -f demo.out
 "$GPUWIRE" demo --exec cpu --out demo.png >demo.out 2>&1 &
 demo=$!
 pids+=("$demo")
