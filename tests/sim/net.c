@@ -17,11 +17,8 @@ void net_reset(struct net *net, const struct net_params *params, uint64_t seed, 
     net->rnd.state = seed | 1;
     net->now = now;
     net->seq = 0;
-    net->unused = NULL;
-    for (uint32_t i = NET_POOL; i-- > 0;) {
-        net->pool[i].next = net->unused;
-        net->unused = &net->pool[i];
-    }
+    net->unused_count = NET_POOL;
+    for (uint32_t i = 0; i < NET_POOL; i++) net->unused[i] = (uint16_t)(NET_POOL - 1 - i);
     memset(net->harm, 0, sizeof(net->harm));
     memset(net->gid, 0, sizeof(net->gid));
     for (uint32_t i = 0; i < NET_NODES; i++) {
@@ -78,16 +75,12 @@ static struct net_frame *heap_pop(struct net_port *p)
 
 static struct net_frame *frame_new(struct net *net)
 {
-    struct net_frame *f = net->unused;
-
-    if (f) net->unused = f->next;
-    return f;
+    return net->unused_count ? &net->pool[net->unused[--net->unused_count]] : NULL;
 }
 
 static void frame_free(struct net *net, struct net_frame *f)
 {
-    f->next = net->unused;
-    net->unused = f;
+    net->unused[net->unused_count++] = (uint16_t)(f - net->pool);
 }
 
 uint64_t net_next(const struct net *net, uint32_t node)

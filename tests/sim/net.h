@@ -24,7 +24,6 @@ struct net_params {
 };
 
 struct net_frame {
-    struct net_frame *next;
     struct sn_frame f;
     uint8_t data[SN_FRAME_MAX];
 };
@@ -53,7 +52,8 @@ struct net {
     struct net_port port[NET_NODES];
     uint8_t gid[NET_NODES][16];
     struct net_frame pool[NET_POOL];
-    struct net_frame *unused;
+    uint16_t unused[NET_POOL]; /* a stack, so that only frames that are used are touched */
+    uint32_t unused_count;
     uint8_t harm[NET_HARM_KEYS];
     uint64_t sent, lost, doubled, reordered, corrupted, forged;
 };
