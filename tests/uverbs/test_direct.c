@@ -111,9 +111,11 @@ static void test_own_memory(void **state)
     rig_connect(&r, qp, qp->qp_num);
     memset(r.buf, 0x42, 100);
     assert_int_equal(rig_write(qp, &r, 0, 8192, 100, 1), 0);
-    volatile unsigned char *owner = (unsigned char *)dc.buf + 63;
-    for (double end = rig_seconds() + RIG_WAIT_S; *owner >> 4 == 15 && rig_seconds() < end;);
-    assert_int_equal(*owner, 0); /* opcode REQ, owner of the first lap */
+    unsigned char *byte = (unsigned char *)dc.buf + 63, owner = 0xf0;
+    /* Acquire: the payload is looked at only after the completion that vouches for it. */
+    for (double end = rig_seconds() + RIG_WAIT_S; rig_seconds() < end;)
+        if ((owner = __atomic_load_n(byte, __ATOMIC_ACQUIRE)) >> 4 != 15) break;
+    assert_int_equal(owner, 0); /* opcode REQ, owner of the first lap */
     assert_memory_equal(r.buf, r.buf + 8192, 100);
 
     assert_int_equal(ibv_destroy_qp(qp), 0);
