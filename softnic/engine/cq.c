@@ -151,17 +151,16 @@ static bool has_room(struct sn_cq *cq)
     return false;
 }
 
-/* The entry, made on the side and copied in but for its last byte, and that byte. */
+/* The entry, made on the side, is copied in but for its last byte; then that. */
 static int write_entry(struct sn_cq *cq, const struct gw_mlx5_wc *wc, const void *scatter, uint32_t len)
 {
     uint8_t *slot = (uint8_t *)cq->init.buf + (size_t)(cq->pi & (cq->init.cqe_count - 1)) * cq->init.cqe_size;
+    uint32_t before = cq->init.cqe_size - 64;
     struct {
-        uint8_t before[64];
+        uint8_t before[64]; /* the first half of a 128-byte entry */
         struct gw_mlx5_cqe cqe;
     } e;
-    uint8_t *cqe64 = slot + cq->init.cqe_size - 64, last;
-    uint32_t head = cq->init.cqe_size - 64;
-    uint32_t tail[1];
+    uint8_t last;
 
     memset(&e, 0, sizeof(e));
     last = gw_mlx5_cqe_build(&e.cqe, wc, cq->pi, cq->init.cqe_count);
@@ -169,12 +168,10 @@ static int write_entry(struct sn_cq *cq, const struct gw_mlx5_wc *wc, const void
         memcpy(e.before, scatter, len);
     else if (wc->scatter)
         memcpy(&e.cqe, scatter, len);
-    if (sn_guard_copy(slot, (uint8_t *)&e + 64 - head, head + 60)) return -EFAULT;
-    e.cqe.op_own = last;
-    memcpy(tail, (uint8_t *)&e.cqe + 60, 4);
-    /* Release, one word: its last byte is what is polled, and it forbids that anybody sees the owner bit
-     * before the rest of the entry or the payload, which were stored earlier. */
-    return sn_guard_store32((uint32_t *)(cqe64 + 60), tail[0]);
+    if (sn_guard_copy(slot, (uint8_t *)&e.cqe - before, before + 63)) return -EFAULT;
+    /* Release: nobody sees the owner bit before the rest of the entry, or before the payload, which was
+     * stored earlier. */
+    return sn_guard_store8(slot + before + 63, last);
 }
 
 static int post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,

@@ -12,6 +12,9 @@
  * safe. */
 static __thread sigjmp_buf *volatile armed __attribute__((tls_model("initial-exec")));
 
+/* Keeps the compiler from moving an access out of its guard. */
+#define BARRIER __asm__ volatile("" ::: "memory")
+
 static const int signals[] = {SIGSEGV, SIGBUS};
 enum { SIGNALS = 2 };
 static struct sigaction before[SIGNALS]; /* read by the handler: changed only while nobody else can install */
@@ -81,7 +84,9 @@ int sn_guard_call(void (*fn)(void *arg), void *arg)
 
     if (sigsetjmp(here, 0)) return -EFAULT;
     armed = &here;
+    BARRIER;
     fn(arg);
+    BARRIER;
     armed = NULL;
     return 0;
 }
@@ -92,8 +97,9 @@ int sn_guard_copy(void *dst, const void *src, size_t n)
 
     if (sigsetjmp(here, 0)) return -EFAULT;
     armed = &here;
+    BARRIER;
     memcpy(dst, src, n);
-    __asm__ volatile("" ::: "memory"); /* the copy is made before the guard is off */
+    BARRIER;
     armed = NULL;
     return 0;
 }
@@ -104,8 +110,10 @@ int sn_guard_load32(const uint32_t *from, uint32_t *value)
 
     if (sigsetjmp(here, 0)) return -EFAULT;
     armed = &here;
+    BARRIER;
     /* Acquire: what the program wrote before it published this word is seen by reads that follow. */
     *value = __atomic_load_n(from, __ATOMIC_ACQUIRE);
+    BARRIER;
     armed = NULL;
     return 0;
 }
@@ -116,7 +124,22 @@ int sn_guard_store32(uint32_t *to, uint32_t value)
 
     if (sigsetjmp(here, 0)) return -EFAULT;
     armed = &here;
+    BARRIER;
     __atomic_store_n(to, value, __ATOMIC_RELEASE);
+    BARRIER;
+    armed = NULL;
+    return 0;
+}
+
+int sn_guard_store8(uint8_t *to, uint8_t value)
+{
+    sigjmp_buf here;
+
+    if (sigsetjmp(here, 0)) return -EFAULT;
+    armed = &here;
+    BARRIER;
+    __atomic_store_n(to, value, __ATOMIC_RELEASE);
+    BARRIER;
     armed = NULL;
     return 0;
 }

@@ -30,9 +30,10 @@ int sn_guard_install(void);
  */
 int sn_guard_copy(void *dst, const void *src, size_t n);
 
-/* Single words, each with one load or store. 0 or -EFAULT. */
+/* Single words, each with one load (acquire) or store (release). 0 or -EFAULT. */
 int sn_guard_load32(const uint32_t *from, uint32_t *value);
 int sn_guard_store32(uint32_t *to, uint32_t value);
+int sn_guard_store8(uint8_t *to, uint8_t value);
 
 /* Runs fn(arg) under the guard. fn must hold nothing: it may be left in the middle of any load or store. 0 or
  * -EFAULT. */

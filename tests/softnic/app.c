@@ -69,7 +69,8 @@ int app_poll(struct app_cq *cq, struct gw_mlx5_wc *wc, const struct gw_mlx5_cqe 
     if (gw_mlx5_cqe_parse(cqe, wc)) abort();
     if (out) *out = cqe;
     cq->ci++;
-    if (!cq->keep_ci) cq->dbrec[GW_MLX5_DBREC_CQ_CI] = gw_mlx5_cq_ci_be(cq->ci);
+    if (!cq->keep_ci)
+        __atomic_store_n(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(cq->ci), __ATOMIC_RELEASE);
     return 1;
 }
 
@@ -78,8 +79,9 @@ void app_arm(struct app_cq *cq, bool solicited)
     uint32_t word = gw_mlx5_cq_arm_be(cq->arm_sn, solicited, cq->ci);
     uint64_t *page = sn_uar_page(cq->uar);
 
-    cq->dbrec[GW_MLX5_DBREC_CQ_ARM] = word;
-    page[GW_MLX5_UAR_CQ / 8] = gw_mlx5_cq_db_be(word, sn_cq_number(cq->cq));
+    __atomic_store_n(&cq->dbrec[GW_MLX5_DBREC_CQ_ARM], word, __ATOMIC_RELEASE);
+    __atomic_store_n(&page[GW_MLX5_UAR_CQ / 8], gw_mlx5_cq_db_be(word, sn_cq_number(cq->cq)),
+                     __ATOMIC_RELEASE);
 }
 
 void app_event_taken(struct app_cq *cq)
@@ -232,7 +234,9 @@ void app_ring(struct app_qp *q, int style)
     if (style == 0) {
         value = (uint64_t)gw_be32(q->sq.qpn << 8 | 1) << 32 | gw_be32((q->sq_pi & 0xffff) << 8 | 0x0a);
     }
-    *(uint64_t *)(page + gw_mlx5_bf_offset(0, SN_UAR_BF_SIZE, q->half)) = value;
+    /* Release: the record is seen before the ring. */
+    __atomic_store_n((uint64_t *)(page + gw_mlx5_bf_offset(0, SN_UAR_BF_SIZE, q->half)), value,
+                     __ATOMIC_RELEASE);
     q->half ^= 1;
 }
 
