@@ -14,8 +14,8 @@
 #include "src/serve/shared.h"
 #include "src/serve/wire.h"
 
-/* Between two looks at the board: on CPU threads each is a wake-up, on a GPU a trip over the bus. */
-#define GW_SERVE_LOOK_CPU_NS 20000000u
+/* Between two looks at the board: on a GPU a trip over the bus; on CPU threads a wake-up, and wake_fd tells of most changes. */
+#define GW_SERVE_LOOK_CPU_NS 200000000u
 #define GW_SERVE_LOOK_GPU_NS 50000u
 #define GW_SERVE_POLL        8 /* completions taken at once */
 
@@ -204,7 +204,7 @@ GW_DEV int gw_serve_next(const struct gw_serve_args *a)
 GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
 {
     struct gw_serve_work *w = a->work;
-    uint64_t look = a->ctl->wake_fd >= 0 ? GW_SERVE_LOOK_CPU_NS : GW_SERVE_LOOK_GPU_NS;
+    uint64_t look = a->wake_fd >= 0 ? GW_SERVE_LOOK_CPU_NS : GW_SERVE_LOOK_GPU_NS;
     struct ibv_wc wc[GW_SERVE_POLL];
     w->valid = 0;
     w->failed = 0;
@@ -212,7 +212,7 @@ GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
     gw_serve_look(a);
     while (!gw_serve_next(a)) {
         if (gw_loop_stopping(a->ctl)) return;
-        int n = gw_wait_cq(a->cq, GW_SERVE_POLL, wc, gw_clock_ns() + look, &a->ctl->shared->stop, a->ctl->wake_fd);
+        int n = gw_wait_cq(a->cq, GW_SERVE_POLL, wc, gw_clock_ns() + look, &a->ctl->shared->stop, a->wake_fd);
         uint64_t now = gw_clock_ns();
         for (int i = 0; i < n; i++) gw_serve_arrived(a, &wc[i], now);
         gw_serve_look(a); /* also when there was something: a peer that floods us must not keep the host waiting */

@@ -3,7 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "src/serve/wire.h"
 
@@ -44,6 +47,8 @@ struct gw_session_pool {
     struct gw_mem kernel;    /* struct kernel_memory, then a gw_serve_session per session, then the arrivals */
     struct session *session;
     struct heard heard;
+    int news_fd; /* an eventfd: readable while a session opens. CPU only, else -1 */
+    int wake_fd; /* an epoll: readable when the loop's wake_fd or news_fd is */
 };
 
 static uint64_t align_up(uint64_t v) { return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN; }
@@ -119,6 +124,7 @@ int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_se
     struct gw_session_pool *p = calloc(1, sizeof(*p));
     if (!p) return -ENOMEM;
     p->opts = *opts;
+    p->news_fd = p->wake_fd = -1;
     p->in_stride = align_up(sizeof(struct gw_serve_request) + opts->in_bytes);
     p->out_stride = align_up(sizeof(struct gw_serve_reply) + opts->out_bytes);
     p->arrivals = power_of_two(opts->sessions * opts->slots);
@@ -155,13 +161,31 @@ int gw_session_pool_destroy(struct gw_session_pool *p)
     gw_mem_free(&p->out);
     gw_mem_free(&p->notices);
     gw_mem_free(&p->kernel);
+    if (p->news_fd >= 0) close(p->news_fd);
+    if (p->wake_fd >= 0) close(p->wake_fd);
     free(p->session);
     free(p);
     return 0;
 }
 
-void gw_session_pool_args(struct gw_session_pool *p, struct gw_serve_args *args)
+/* A sleeping loop is woken by one descriptor, and has two reasons. */
+static int make_wake_fd(struct gw_session_pool *p, int loop_fd)
 {
+    struct epoll_event in = {.events = EPOLLIN};
+    p->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->wake_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (p->news_fd < 0 || p->wake_fd < 0 || epoll_ctl(p->wake_fd, EPOLL_CTL_ADD, p->news_fd, &in) ||
+        epoll_ctl(p->wake_fd, EPOLL_CTL_ADD, loop_fd, &in))
+        return gw_error_errno(-errno, "sessions: cannot make a descriptor to wake the loop by");
+    return 0;
+}
+
+int gw_session_pool_args(struct gw_session_pool *p, struct gw_loop_ctl *ctl, int loop_fd, struct gw_serve_args *args)
+{
+    int error = loop_fd >= 0 ? make_wake_fd(p, loop_fd) : 0;
+    if (error) return error;
+    args->ctl = ctl;
+    args->wake_fd = p->wake_fd;
     args->cq = gw_cq_handle(p->cq);
     args->board = p->notices.dev;
     args->notice = (struct gw_serve_notice *)((struct gw_serve_board *)p->notices.dev + 1);
@@ -176,6 +200,7 @@ void gw_session_pool_args(struct gw_session_pool *p, struct gw_serve_args *args)
     args->sessions = p->opts.sessions;
     args->slots = p->opts.slots;
     args->arrival_mask = p->arrivals - 1;
+    return 0;
 }
 
 /* ---- opening and closing ---- */
@@ -198,11 +223,14 @@ static int taken_up(const struct gw_session_pool *p, uint32_t i)
 static int wait_taken_up(const struct gw_session_pool *p, uint32_t i)
 {
     struct timespec nap = {.tv_nsec = NAP_NS};
-    for (uint64_t end = gw_deadline(TAKE_UP_NS); !taken_up(p, i);) {
-        if (gw_deadline(0) > end) return gw_error(-ETIMEDOUT, "session: the serving loop does not answer");
-        nanosleep(&nap, NULL);
-    }
-    return notice(p, i)->error;
+    uint64_t end = gw_deadline(TAKE_UP_NS), count = 1;
+    int late = 0;
+    /* The loop sees the word when it is awake, so it is kept from sleeping until it has. Should either call on the
+     * eventfd fail: it wakes by itself now and then. */
+    if (p->news_fd >= 0 && write(p->news_fd, &count, sizeof(count)) < 0) count = 0;
+    while (!taken_up(p, i) && !(late = gw_deadline(0) > end)) nanosleep(&nap, NULL);
+    if (p->news_fd >= 0 && read(p->news_fd, &count, sizeof(count)) < 0) count = 0;
+    return late ? gw_error(-ETIMEDOUT, "session: the serving loop does not answer") : notice(p, i)->error;
 }
 
 static int check_wish(const struct gw_session_pool *p, const struct gw_session_wish *w)

@@ -36,8 +36,8 @@ int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_se
 /* Only when no loop uses it. */
 int gw_session_pool_destroy(struct gw_session_pool *pool);
 
-/* Fills what the serving kernels need, all but ctl. */
-void gw_session_pool_args(struct gw_session_pool *pool, struct gw_serve_args *args);
+/* Fills what the serving kernels need. loop_fd: the loop's wake_fd, -1 on a GPU. */
+int gw_session_pool_args(struct gw_session_pool *pool, struct gw_loop_ctl *ctl, int loop_fd, struct gw_serve_args *args);
 
 /* Opens a session while the loop runs. -EBUSY: none is free. -EINVAL: the wish makes no sense. -ETIMEDOUT: the loop did not
  * take it up within 5 s. One thread at a time calls this and all below. */

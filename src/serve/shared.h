@@ -87,6 +87,7 @@ struct gw_serve_args {
     uint64_t in_bytes, out_bytes, in_stride, out_stride;
     uint32_t sessions;
     uint32_t slots;        /* each session has at most; its send queue holds so many answers */
+    int32_t wake_fd;       /* CPU: readable when the loop is to end or a session opens; GPU: -1 */
     uint32_t arrival_mask; /* the ring's size, a power of two, less 1 */
 };
 

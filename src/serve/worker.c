@@ -73,9 +73,7 @@ static int make_sessions(struct gw_worker *w)
     };
     if (opts.in_bytes > UINT32_MAX / 2 || opts.out_bytes > UINT32_MAX / 2)
         return gw_error(-EFBIG, "%s: tensors over 2 GiB cannot be served", w->name);
-    int error = gw_session_pool_create(&opts, &w->pool);
-    if (!error) gw_session_pool_args(w->pool, &w->args);
-    return error;
+    return gw_session_pool_create(&opts, &w->pool);
 }
 
 static int make_loop(struct gw_worker *w)
@@ -83,7 +81,10 @@ static int make_loop(struct gw_worker *w)
     struct gw_loop_opts opts = {.name = w->name};
     int error = gw_loop_create(w->opts.exec, &opts, &w->loop);
     if (error) return error;
-    w->args.ctl = gw_loop_ctl(w->loop);
+    struct gw_loop_ctl *ctl = gw_loop_ctl(w->loop);
+    int loop_fd = gw_exec_kind(w->opts.exec) == GW_EXEC_CPU ? ctl->wake_fd : -1; /* on a GPU, ctl is in its memory */
+    error = gw_session_pool_args(w->pool, ctl, loop_fd, &w->args);
+    if (error) return error;
     struct gw_loop_stage wait = {.kernel = &gw_serve_wait, .grid = 1, .block = 1, .arg = &w->args};
     struct gw_loop_stage model = {.name = "model", .enqueue = enqueue_model, .run = run_model, .ctx = w};
     struct gw_loop_stage send = {.kernel = &gw_serve_send, .grid = 1, .block = 1, .arg = &w->args};
