@@ -31,13 +31,21 @@ void duo_connect(void)
 
 void duo_start(void (*change)(struct rig_link *link))
 {
-    struct rig_params p = {.nodes = 3, .hostile = true, .net = {.latency = 2000, .jitter = 1000, .has_ip_id = true}};
+    struct rig_params p = {
+        .nodes = 3, .hostile = true, .net = {.latency = 2000, .jitter = 1000, .has_ip_id = true}};
     struct rig_cq_params cp = {.count = DUO_CQ, .size = 64};
     struct rig_qp_params qp = {.sq_wqebbs = DUO_SQ, .rq_wqes = DUO_RQ, .rq_stride = 64};
 
     good(rig_start(&duo.rig, &p, 7));
-    duo.link = (struct rig_link){.mtu = IBV_MTU_1024, .sq_psn = 0xfffffe, .rq_psn = 5, .timeout = 9, .retry_cnt = 3,
-                                 .rnr_retry = 2, .min_rnr_timer = 1, .max_rd_atomic = 4, .max_dest_rd_atomic = 4,
+    duo.link = (struct rig_link){.mtu = IBV_MTU_1024,
+                                 .sq_psn = 0xfffffe,
+                                 .rq_psn = 5,
+                                 .timeout = 9,
+                                 .retry_cnt = 3,
+                                 .rnr_retry = 2,
+                                 .min_rnr_timer = 1,
+                                 .max_rd_atomic = 4,
+                                 .max_dest_rd_atomic = 4,
                                  .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                            IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
     if (change) change(&duo.link);
@@ -100,7 +108,8 @@ static uint16_t posted(int n)
     return index;
 }
 
-uint16_t duo_rdma(int n, uint32_t opcode, uint64_t raddr, uint32_t rkey, uint64_t addr, uint32_t len, uint32_t lkey)
+uint16_t duo_rdma(int n, uint32_t opcode, uint64_t raddr, uint32_t rkey, uint64_t addr, uint32_t len,
+                  uint32_t lkey)
 {
     struct rig_qp *q = &duo.qp[n];
 
@@ -120,7 +129,8 @@ uint16_t duo_atomic(int n, uint64_t raddr, uint32_t rkey, uint64_t add, uint64_t
 {
     struct rig_qp *q = &duo.qp[n];
 
-    gw_mlx5_put_atomic(&q->sq, q->sq_pi, GW_MLX5_ATOMIC_FA, GW_MLX5_SIGNALED, raddr, rkey, add, 0, addr, lkey);
+    gw_mlx5_put_atomic(&q->sq, q->sq_pi, GW_MLX5_ATOMIC_FA, GW_MLX5_SIGNALED, raddr, rkey, add, 0, addr,
+                       lkey);
     return posted(n);
 }
 
@@ -134,7 +144,8 @@ void duo_recv(int n, uint64_t addr, uint32_t len, uint32_t lkey)
     rig_recv_record(q);
 }
 
-/* ---- expectations ------------------------------------------------------------------------------------------- */
+/* ---- expectations
+ * ------------------------------------------------------------------------------------------- */
 
 static struct gw_mlx5_wc next(int n)
 {
@@ -175,8 +186,8 @@ void duo_expect_nothing(int n)
     uint8_t data[64];
 
     if (rig_poll(&duo.cq[n], &wc, data))
-        fail_msg("side %d: a completion more: opcode %u, WQE %u, syndrome %02x, %u bytes", n, wc.opcode, wc.wqe_counter,
-                 wc.syndrome, wc.byte_cnt);
+        fail_msg("side %d: a completion more: opcode %u, WQE %u, syndrome %02x, %u bytes", n, wc.opcode,
+                 wc.wqe_counter, wc.syndrome, wc.byte_cnt);
 }
 
 void duo_expect_state(int n, int state)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* duo.h: two connected queue pairs of two nodes (and a third node that watches), for tests of single situations. */
+/* duo.h: two connected queue pairs of two nodes (and a third node that watches), for tests of single
+ * situations. */
 #ifndef TESTS_SIM_DUO_H
 #define TESTS_SIM_DUO_H
 
@@ -16,7 +17,8 @@ struct duo {
 
 extern struct duo duo;
 
-/* Both ready to send, on a clean network, in hostile mode. change: 0, or applied to the link before connecting. */
+/* Both ready to send, on a clean network, in hostile mode. change: 0, or applied to the link before
+ * connecting. */
 void duo_start(void (*change)(struct rig_link *link));
 void duo_stop(void);
 void duo_connect(void);
@@ -28,7 +30,8 @@ uint32_t duo_key(int n);
 uint8_t *duo_mem(int n, uint32_t off);
 
 /* Posts and rings, from side n; they return the WQE's index. */
-uint16_t duo_rdma(int n, uint32_t opcode, uint64_t raddr, uint32_t rkey, uint64_t addr, uint32_t len, uint32_t lkey);
+uint16_t duo_rdma(int n, uint32_t opcode, uint64_t raddr, uint32_t rkey, uint64_t addr, uint32_t len,
+                  uint32_t lkey);
 uint16_t duo_send(int n, uint64_t addr, uint32_t len, uint32_t lkey);
 uint16_t duo_atomic(int n, uint64_t raddr, uint32_t rkey, uint64_t add, uint64_t addr, uint32_t lkey);
 void duo_posted(int n, uint32_t wqebbs); /* record and ring, for who built a WQE by hand */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sim: the software NIC's engine under simulation. sim --seed N [-v] runs one seed, sim --seeds A..B a range. A seed that
- * fails prints what went wrong first, and how to see it again.
+ * sim: the software NIC's engine under simulation. sim --seed N [-v] runs one seed, sim --seeds A..B a range.
+ * A seed that fails prints what went wrong first, and how to see it again.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -50,9 +50,11 @@ static bool one_step(struct sim *s, uint64_t until)
     uint64_t first = UINT64_MAX;
     uint32_t n = 0, ready = 0;
 
-    for (uint32_t i = 0; i < s->rig.nodes; i++, n++) due[n].t = rig_node_time(&s->rig.node[i]), due[n].who = i;
+    for (uint32_t i = 0; i < s->rig.nodes; i++, n++)
+        due[n].t = rig_node_time(&s->rig.node[i]), due[n].who = i;
     for (uint32_t i = 0; i < s->cqs; i++, n++) due[n].t = s->cq[i].next, due[n].who = 100 + i;
-    for (uint32_t i = 0; i < s->ends && !s->draining; i++, n++) due[n].t = s->end[i].next, due[n].who = 200 + i;
+    for (uint32_t i = 0; i < s->ends && !s->draining; i++, n++)
+        due[n].t = s->end[i].next, due[n].who = 200 + i;
     for (uint32_t i = 0; i < n; i++)
         if (due[i].t < first) first = due[i].t;
     if (first > until) return false;
@@ -78,7 +80,9 @@ static void stuck(struct sim *s)
 {
     uint32_t i = 0;
 
-    while (i < s->ends && s->end[i].retired == s->end[i].goal && sim_peer(s, &s->end[i])->recv_done == s->end[i].messages) i++;
+    while (i < s->ends && s->end[i].retired == s->end[i].goal &&
+           sim_peer(s, &s->end[i])->recv_done == s->end[i].messages)
+        i++;
     if (i == s->ends) i = 0;
     const struct end *e = &s->end[i], *p = sim_peer(s, e);
     const struct op *op = &e->ops[e->retired];
@@ -86,11 +90,19 @@ static void stuck(struct sim *s)
         struct sn_counters c;
 
         sn_nic_counters(s->rig.node[n].nic, &c);
-        sim_say(s, "node %u: next %" PRIu64 "; %" PRIu64 " frames out, %" PRIu64 " in, %" PRIu64 " again, %" PRIu64 " timeouts, %" PRIu64 " RNR out, %" PRIu64 " in, %" PRIu64 " NAKs in, %" PRIu64 " duplicates, %" PRIu64 " stale, %" PRIu64 " out of order", n, s->rig.node[n].next, c.tx_packets, c.rx_packets, c.retransmits, c.timeouts, c.rnr_sent, c.rnr_received, c.naks_received, c.duplicates, c.drop_stale, c.drop_psn);
+        sim_say(s,
+                "node %u: next %" PRIu64 "; %" PRIu64 " frames out, %" PRIu64 " in, %" PRIu64
+                " again, %" PRIu64 " timeouts, %" PRIu64 " RNR out, %" PRIu64 " in, %" PRIu64
+                " NAKs in, %" PRIu64 " duplicates, %" PRIu64 " stale, %" PRIu64 " out of order",
+                n, s->rig.node[n].next, c.tx_packets, c.rx_packets, c.retransmits, c.timeouts, c.rnr_sent,
+                c.rnr_received, c.naks_received, c.duplicates, c.drop_stale, c.drop_psn);
     }
-    rig_fail(&s->rig, "stuck: end %u (node %u, to end %u of node %u): %u of %u posted, %u rung, %u complete (next: opcode %02x, %u bytes); "
-             "%u messages sent, %u received, %u receives posted", e->index, e->q.node->index, p->index, p->q.node->index,
-             e->posted, e->goal, e->rung, e->retired, op->opcode, op->len, e->messages, p->recv_done, p->recv_posted);
+    rig_fail(&s->rig,
+             "stuck: end %u (node %u, to end %u of node %u): %u of %u posted, %u rung, %u complete (next: "
+             "opcode %02x, %u bytes); "
+             "%u messages sent, %u received, %u receives posted",
+             e->index, e->q.node->index, p->index, p->q.node->index, e->posted, e->goal, e->rung, e->retired,
+             op->opcode, op->len, e->messages, p->recv_done, p->recv_posted);
 }
 
 /* Reports are for programs and peers that do wrong; here only unrung doorbells are. */
@@ -109,8 +121,9 @@ static void run_seed(struct sim *s, uint64_t seed)
     uint64_t end;
 
     if (!sim_build(s, seed)) return;
-    sim_say(s, "%u queue pairs, %u completion queues; loss %u dup %u reorder %u corrupt %u of 10000", s->ends, s->cqs,
-            s->rig.net.params.loss, s->rig.net.params.dup, s->rig.net.params.reorder, s->rig.net.params.corrupt);
+    sim_say(s, "%u queue pairs, %u completion queues; loss %u dup %u reorder %u corrupt %u of 10000", s->ends,
+            s->cqs, s->rig.net.params.loss, s->rig.net.params.dup, s->rig.net.params.reorder,
+            s->rig.net.params.corrupt);
     while (!s->rig.failed && !all_done(s)) {
         if (s->rig.now > DEADLINE || s->step > MAX_STEPS) {
             stuck(s);
@@ -123,7 +136,8 @@ static void run_seed(struct sim *s, uint64_t seed)
     end = s->rig.now + 20000000;
     for (uint32_t i = 0; i < s->rig.nodes; i++) rig_kick(&s->rig.node[i], 20000);
     for (uint32_t i = 0; i < s->cqs; i++) s->cq[i].next = end - 1000000;
-    while (!s->rig.failed && one_step(s, end) && s->step <= 2 * MAX_STEPS) {}
+    while (!s->rig.failed && one_step(s, end) && s->step <= 2 * MAX_STEPS) {
+    }
     if (!s->rig.failed) sim_check_end(s);
     if (!s->rig.failed) check_reports(s);
     sim_tear_down(s);
@@ -131,7 +145,8 @@ static void run_seed(struct sim *s, uint64_t seed)
 }
 
 struct totals {
-    uint64_t seeds, failed, ops, messages, atomics, events, holds, frames, lost, corrupted, forged;
+    uint64_t seeds, failed, ops, messages, atomics, events, holds, breaks, flushed, frames, lost, corrupted,
+        forged;
     double virtual_s;
 };
 
@@ -144,6 +159,8 @@ static void add(struct totals *t, const struct sim *s)
     t->atomics += s->atomics_done;
     t->events += s->events_seen;
     t->holds += s->holds;
+    t->breaks += s->breaks;
+    t->flushed += s->flushed;
     t->frames += s->rig.net.sent;
     t->lost += s->rig.net.lost;
     t->corrupted += s->rig.net.corrupted;
@@ -153,7 +170,8 @@ static void add(struct totals *t, const struct sim *s)
 
 static void print_failure(const struct sim *s, const char *program)
 {
-    printf("seed %" PRIu64 " FAILED %s\n  again: %s --seed %" PRIu64 " -v\n", s->seed, s->rig.why, program, s->seed);
+    printf("seed %" PRIu64 " FAILED %s\n  again: %s --seed %" PRIu64 " -v\n", s->seed, s->rig.why, program,
+           s->seed);
     fflush(stdout);
 }
 
@@ -187,11 +205,13 @@ static int run_range(uint64_t from, uint64_t to, uint64_t most_failures, const c
         }
     }
     clock_gettime(CLOCK_MONOTONIC, &b);
-    printf("%" PRIu64 " seeds, %" PRIu64 " failed; %" PRIu64 " work requests, %" PRIu64 " messages, %" PRIu64 " atomics, %" PRIu64
-           " events, %" PRIu64 " doorbells held back; %" PRIu64 " frames (%" PRIu64 " lost, %" PRIu64 " damaged, %" PRIu64
-           " forged); %.1f s of virtual time in %.1f s\n",
-           t.seeds, t.failed, t.ops, t.messages, t.atomics, t.events, t.holds, t.frames, t.lost, t.corrupted, t.forged,
-           t.virtual_s, (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec));
+    printf("%" PRIu64 " seeds, %" PRIu64 " failed; %" PRIu64 " work requests, %" PRIu64 " messages, %" PRIu64
+           " atomics, %" PRIu64 " events, %" PRIu64 " doorbells held back, %" PRIu64
+           " connections broken (%" PRIu64 " flushed); %" PRIu64 " frames (%" PRIu64 " lost, %" PRIu64
+           " damaged, %" PRIu64 " forged); %.1f s of virtual time in %.1f s\n",
+           t.seeds, t.failed, t.ops, t.messages, t.atomics, t.events, t.holds, t.breaks, t.flushed, t.frames,
+           t.lost, t.corrupted, t.forged, t.virtual_s,
+           (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec));
     return t.failed ? 1 : 0;
 }
 

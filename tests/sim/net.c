@@ -40,7 +40,8 @@ void net_reset(struct net *net, const struct net_params *params, uint64_t seed, 
     net->sent = net->lost = net->doubled = net->reordered = net->corrupted = net->forged = 0;
 }
 
-/* ---- frames under way: a heap for each destination ------------------------------------------------------ */
+/* ---- frames under way: a heap for each destination ------------------------------------------------------
+ */
 
 static bool before(const struct net_due *a, const struct net_due *b)
 {
@@ -95,7 +96,8 @@ bool net_empty(const struct net *net)
     return true;
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------------------------
+ */
 
 static void fix_icrc(struct sn_frame *f)
 {
@@ -109,7 +111,8 @@ static void fix_icrc(struct sn_frame *f)
     roce_icrc_end(roce_icrc(&path, f->data, f->len), f->data + f->len - ROCE_ICRC_LEN);
 }
 
-/* May this frame be harmed once more? The same packet sent again has the same opcode, queue pair and number. */
+/* May this frame be harmed once more? The same packet sent again has the same opcode, queue pair and number.
+ */
 static bool may_harm(struct net *net, uint32_t to, const struct sn_frame *f)
 {
     uint64_t key = to;
@@ -122,11 +125,13 @@ static bool may_harm(struct net *net, uint32_t to, const struct sn_frame *f)
     return true;
 }
 
-static void put(struct net *net, uint32_t to, const struct sn_frame *f, uint32_t from, bool overtaken, bool damaged)
+static void put(struct net *net, uint32_t to, const struct sn_frame *f, uint32_t from, bool overtaken,
+                bool damaged)
 {
     struct net_port *p = &net->port[to];
     struct net_frame *n = frame_new(net);
-    uint64_t due = *net->now + net->params.latency + (net->params.jitter ? rnd64(&net->rnd) % net->params.jitter : 0);
+    uint64_t due =
+        *net->now + net->params.latency + (net->params.jitter ? rnd64(&net->rnd) % net->params.jitter : 0);
 
     if (!n) {
         net->lost++;
@@ -244,7 +249,8 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
     return n;
 }
 
-void net_inject(struct net *net, uint32_t to, const uint8_t src_gid[16], const void *data, uint32_t len, bool fix)
+void net_inject(struct net *net, uint32_t to, const uint8_t src_gid[16], const void *data, uint32_t len,
+                bool fix)
 {
     struct net_frame *n = frame_new(net);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * net.h: a network on virtual time between simulated NICs. By seeded chance it delays, loses, doubles, reorders and
- * damages frames, and adds forged ones. No frame is harmed more than NET_HARM times, repetitions of it included, so that
- * a connection with seven retries always gets through: what gets stuck is then the NICs' fault.
+ * net.h: a network on virtual time between simulated NICs. By seeded chance it delays, loses, doubles,
+ * reorders and damages frames, and adds forged ones. No frame is harmed more than NET_HARM times, repetitions
+ * of it included, so that a connection with seven retries always gets through: what gets stuck is then the
+ * NICs' fault.
  */
 #ifndef TESTS_SIM_NET_H
 #define TESTS_SIM_NET_H
@@ -36,12 +37,12 @@ struct net_due {
 struct net_port {
     struct net *net;
     uint32_t node;
-    bool dead;                      /* takes frames, and nothing reaches it */
-    struct net_due heap[NET_POOL];  /* frames on their way to this node, the earliest first */
+    bool dead;                     /* takes frames, and nothing reaches it */
+    struct net_due heap[NET_POOL]; /* frames on their way to this node, the earliest first */
     uint32_t count;
     struct net_frame *held[NET_HELD]; /* handed out by the last receive */
     uint32_t held_count;
-    uint64_t last_due[NET_NODES];   /* by source: what is not reordered stays in order */
+    uint64_t last_due[NET_NODES]; /* by source: what is not reordered stays in order */
 };
 
 struct net {
@@ -65,7 +66,9 @@ void net_reset(struct net *net, const struct net_params *params, uint64_t seed, 
 /* When the next frame is due at a node; UINT64_MAX if none is under way. */
 uint64_t net_next(const struct net *net, uint32_t node);
 bool net_empty(const struct net *net);
-/* Puts a frame on its way to a node at once and unharmed: for tests that play a peer. fix: give it the right ICRC. */
-void net_inject(struct net *net, uint32_t to, const uint8_t src_gid[16], const void *data, uint32_t len, bool fix);
+/* Puts a frame on its way to a node at once and unharmed: for tests that play a peer. fix: give it the right
+ * ICRC. */
+void net_inject(struct net *net, uint32_t to, const uint8_t src_gid[16], const void *data, uint32_t len,
+                bool fix);
 
 #endif

@@ -11,7 +11,8 @@ static uint32_t draw(struct sim *s, uint32_t n)
     return rnd_below(&s->rig.rnd, n);
 }
 
-/* ---- drawing one work request ----------------------------------------------------------------------------- */
+/* ---- drawing one work request -----------------------------------------------------------------------------
+ */
 
 static uint32_t draw_len(struct sim *s, const struct end *e, uint32_t most)
 {
@@ -122,8 +123,10 @@ static bool draw_payload(struct sim *s, struct end *e, struct op *op)
     if (op->inl && most > units * 16 - 4) most = units * 16 - 4;
     op->len = draw_len(s, e, most);
     if (writes(op) && !op->inl && reuse_remote(s, e, op, true)) return draw_local(s, e, op, op->len, sges);
-    if (op->opcode == GW_MLX5_READ && reuse_remote(s, e, op, false)) return draw_local(s, e, op, op->len, sges);
-    if (writes(op) && !op->inl && e->last_read >= 0 && e->ops[e->last_read].locals <= sges && reuse_local(s, e, op))
+    if (op->opcode == GW_MLX5_READ && reuse_remote(s, e, op, false))
+        return draw_local(s, e, op, op->len, sges);
+    if (writes(op) && !op->inl && e->last_read >= 0 && e->ops[e->last_read].locals <= sges &&
+        reuse_local(s, e, op))
         return fresh_remote(s, peer, op);
     if (!draw_local(s, e, op, op->len, sges)) return false;
     return sends(op) || fresh_remote(s, peer, op);
@@ -148,8 +151,9 @@ static bool draw_atomic(struct sim *s, struct end *e, struct op *op)
 
 static void draw_op(struct sim *s, struct end *e, struct op *op)
 {
-    static const uint8_t opcode[KINDS] = {GW_MLX5_SEND, GW_MLX5_SEND_IMM, GW_MLX5_WRITE, GW_MLX5_WRITE_IMM,
-                                          GW_MLX5_READ, GW_MLX5_ATOMIC_FA, GW_MLX5_ATOMIC_CS, GW_MLX5_NOP};
+    static const uint8_t opcode[KINDS] = {GW_MLX5_SEND,      GW_MLX5_SEND_IMM, GW_MLX5_WRITE,
+                                          GW_MLX5_WRITE_IMM, GW_MLX5_READ,     GW_MLX5_ATOMIC_FA,
+                                          GW_MLX5_ATOMIC_CS, GW_MLX5_NOP};
     uint32_t kind = draw(s, KINDS);
     bool ok;
 
@@ -168,9 +172,11 @@ static void draw_op(struct sim *s, struct end *e, struct op *op)
     op->opcode = GW_MLX5_NOP;
 }
 
-/* ---- writing it ------------------------------------------------------------------------------------------- */
+/* ---- writing it -------------------------------------------------------------------------------------------
+ */
 
-static void key_of(struct sim *s, const struct end *e, uint32_t off, bool may_be_local, struct gw_mlx5_sge *sge)
+static void key_of(struct sim *s, const struct end *e, uint32_t off, bool may_be_local,
+                   struct gw_mlx5_sge *sge)
 {
     struct rig_node *n = e->q.node;
     bool local = may_be_local && draw(s, 2);
@@ -183,9 +189,14 @@ static int write_wqe(struct sim *s, struct end *e, struct op *op)
 {
     struct end *peer = sim_peer(s, e);
     struct gw_mlx5_sge sge[SIM_SGES + 1];
-    struct gw_mlx5_wr wr = {.opcode = op->opcode, .flags = op->flags, .inl = op->inl, .sge = sge,
-                            .imm_be = op->imm_be, .rkey = sn_mr_key(peer->q.node->mr),
-                            .swap_or_add = op->operand, .compare = op->compare};
+    struct gw_mlx5_wr wr = {.opcode = op->opcode,
+                            .flags = op->flags,
+                            .inl = op->inl,
+                            .sge = sge,
+                            .imm_be = op->imm_be,
+                            .rkey = sn_mr_key(peer->q.node->mr),
+                            .swap_or_add = op->operand,
+                            .compare = op->compare};
     uint32_t n = 0;
 
     if (op->opcode == GW_MLX5_NOP) {
@@ -206,7 +217,8 @@ static int write_wqe(struct sim *s, struct end *e, struct op *op)
     return gw_mlx5_put_wr(&e->q.sq, e->q.sq_pi, &wr);
 }
 
-/* ---- the model -------------------------------------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------------------------------------------
+ */
 
 /* Between an op's local slices in exp and bytes elsewhere. */
 static void copy_local(const struct end *e, const struct op *op, uint8_t *bytes, bool into_local)
@@ -241,7 +253,8 @@ static void apply(struct sim *s, struct end *e, struct op *op)
     if (op->len && op->opcode == GW_MLX5_READ) e->last_read = (int)(op - e->ops);
 }
 
-/* ---- posting ---------------------------------------------------------------------------------------------- */
+/* ---- posting ----------------------------------------------------------------------------------------------
+ */
 
 static bool can_post(const struct end *e)
 {
@@ -274,9 +287,10 @@ static void post_one(struct sim *s, struct end *e)
     e->sq_used += (uint32_t)n;
     e->sig_out += op->signaled;
     e->posted++;
-    sim_say(s, "end %u posts %u: opcode %02x len %u wqe %u+%d flags %02x local %u.. (%u) remote %u message %d%s", e->index,
-            e->posted - 1, op->opcode, op->len, op->index, n, op->flags, op->local[0].off, op->locals, op->remote.off, op->message,
-            op->inl ? " inline" : "");
+    sim_say(s,
+            "end %u posts %u: opcode %02x len %u wqe %u+%d flags %02x local %u.. (%u) remote %u message %d%s",
+            e->index, e->posted - 1, op->opcode, op->len, op->index, n, op->flags, op->local[0].off,
+            op->locals, op->remote.off, op->message, op->inl ? " inline" : "");
 }
 
 static void ring(struct sim *s, struct end *e)
@@ -284,6 +298,22 @@ static void ring(struct sim *s, struct end *e)
     rig_ring(&e->q, draw(s, 3), e->ops[e->posted - 1].wqebbs);
     rig_kick(e->q.node, 20000);
     e->rung = e->posted;
+}
+
+void sim_post_marker(struct sim *s, struct end *e)
+{
+    struct op *op = &e->ops[e->posted];
+
+    if (e->retired == e->posted || e->ops[e->posted - 1].signaled) return;
+    memset(op, 0, sizeof(*op));
+    op->message = -1;
+    op->signaled = true;
+    op->index = e->q.last_wqe = e->q.sq_pi;
+    op->wqebbs = (uint16_t)gw_mlx5_put_nop(&e->q.sq, e->q.sq_pi, 1, GW_MLX5_SIGNALED);
+    e->q.sq_pi++;
+    e->posted++;
+    rig_record(&e->q);
+    ring(s, e);
 }
 
 /* Whatever was posted without a ring must not have happened. */
@@ -295,7 +325,8 @@ static void release(struct sim *s, struct end *e)
         struct op *op = &e->ops[i];
 
         if (writes(op) && op->fresh && op->before != sim_hash(sim_mem(s, peer, op->remote.off), op->len))
-            rig_fail(&s->rig, "end %u: work request %u was executed before its doorbell was rung", e->index, i);
+            rig_fail(&s->rig, "end %u: work request %u was executed before its doorbell was rung", e->index,
+                     i);
     }
     e->hold_until = 0;
     ring(s, e);
@@ -322,7 +353,8 @@ static void post_some(struct sim *s, struct end *e)
     ring(s, e);
 }
 
-/* ---- receiving -------------------------------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------------------------------
+ */
 
 static void post_recv(struct sim *s, struct end *e)
 {
@@ -365,6 +397,10 @@ void sim_app(struct sim *s, struct end *e)
 {
     uint32_t before = e->posted + e->recv_posted;
 
+    if (sim_broken(s, e)) {
+        e->next = s->rig.now + 1000 + draw(s, 20000);
+        return;
+    }
     if (draw(s, 2)) post_recvs(s, e);
     if (draw(s, 2)) post_some(s, e);
     if (draw(s, 2)) post_recvs(s, e);
@@ -375,6 +411,6 @@ void sim_app(struct sim *s, struct end *e)
 bool sim_all_posted(const struct sim *s)
 {
     for (uint32_t i = 0; i < s->ends; i++)
-        if (s->end[i].posted < s->end[i].goal || s->end[i].hold_until) return false;
+        if (s->end[i].posted < s->end[i].goal || s->end[i].hold_until || s->end[i].broken) return false;
     return true;
 }

@@ -27,7 +27,8 @@ void rig_note(struct rig *rig, uint64_t a, uint64_t b)
     rig->trace ^= rig->trace >> 32;
 }
 
-/* ---- DMA that comes late ---------------------------------------------------------------------------------- */
+/* ---- DMA that comes late ----------------------------------------------------------------------------------
+ */
 
 static int lazy_check(struct rig_lazy *z, uint64_t addr, uint64_t len)
 {
@@ -93,7 +94,8 @@ static int lazy_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t
 
 static const struct sn_dma_ops lazy_dma = {.read = lazy_read, .write = lazy_write, .flush = lazy_flush};
 
-/* ---- callbacks -------------------------------------------------------------------------------------------- */
+/* ---- callbacks --------------------------------------------------------------------------------------------
+ */
 
 static void on_cq_event(void *user, void *cq_user)
 {
@@ -105,8 +107,8 @@ static void on_cq_event(void *user, void *cq_user)
     if (!cq->armed)
         rig_fail(node->rig, "cq 0x%x of node %u: an event, but it is not armed", cq->number, node->index);
     else if (!rig_arm_met(cq))
-        rig_fail(node->rig, "cq 0x%x of node %u: an event without the completion it was armed for", cq->number,
-                 node->index);
+        rig_fail(node->rig, "cq 0x%x of node %u: an event without the completion it was armed for",
+                 cq->number, node->index);
     cq->armed = false;
     if (cq->on_event) cq->on_event(node->rig->user, cq);
 }
@@ -127,18 +129,21 @@ static void on_report(void *user, const char *line)
 
     node->reports++;
     snprintf(node->report, sizeof(node->report), "%s", line);
-    if (node->rig->verbose) fprintf(stderr, "%10llu node %u reports: %s\n", (unsigned long long)node->rig->now,
-                                    node->index, line);
+    if (node->rig->verbose)
+        fprintf(stderr, "%10llu node %u reports: %s\n", (unsigned long long)node->rig->now, node->index,
+                line);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------ */
+/* ---- nodes ------------------------------------------------------------------------------------------------
+ */
 
 static bool region(struct rig_node *n, struct sn_mr **mr, uint64_t iova, bool local_only, bool lazy)
 {
-    struct sn_mr_init init = {.addr = (uintptr_t)n->mem, .length = RIG_ARENA, .iova = iova,
-                              .access = IBV_ACCESS_LOCAL_WRITE};
+    struct sn_mr_init init = {
+        .addr = (uintptr_t)n->mem, .length = RIG_ARENA, .iova = iova, .access = IBV_ACCESS_LOCAL_WRITE};
 
-    if (!local_only) init.access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    if (!local_only)
+        init.access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     if (lazy) {
         init.dma = &lazy_dma;
         init.dma_ctx = &n->lazy;
@@ -150,13 +155,20 @@ static bool node_start(struct rig *rig, struct rig_node *n, const struct rig_par
 {
     bool hostile = p->mixed ? rnd_below(&rig->rnd, 4) != 0 : p->hostile;
     bool lazy = p->mixed ? rnd_below(&rig->rnd, 4) == 0 : p->lazy;
-    struct sn_nic_config config = {.slot = (uint8_t)(n->index * 85), .sport = (uint16_t)(0xc000 + n->index),
-                                   .seed = seed ^ n->index << 20, .hostile = hostile,
+    struct sn_nic_config config = {.slot = (uint8_t)(n->index * 85),
+                                   .sport = (uint16_t)(0xc000 + n->index),
+                                   .seed = seed ^ n->index << 20,
+                                   .hostile = hostile,
                                    .loop_on_wire = p->mixed ? rnd_below(&rig->rnd, 2) : true,
-                                   .window_packets = p->window_packets, .window_bytes = p->window_bytes,
-                                   .budget = p->budget, .wire = &net_wire_ops,
-                                   .wire_ctx = &rig->net.port[n->index], .user = n, .cq_event = on_cq_event,
-                                   .async_event = on_async, .report = on_report};
+                                   .window_packets = p->window_packets,
+                                   .window_bytes = p->window_bytes,
+                                   .budget = p->budget,
+                                   .wire = &net_wire_ops,
+                                   .wire_ctx = &rig->net.port[n->index],
+                                   .user = n,
+                                   .cq_event = on_cq_event,
+                                   .async_event = on_async,
+                                   .report = on_report};
 
     memcpy(config.gid, rig->net.gid[n->index], 16);
     n->next = 0;
@@ -167,7 +179,8 @@ static bool node_start(struct rig *rig, struct rig_node *n, const struct rig_par
     n->lazy.ahead_request = 0;
     n->lazy.low = (uintptr_t)n->mem;
     n->lazy.high = n->lazy.low + RIG_ARENA;
-    n->iova = rnd64(&rig->rnd) >> 16 << 6; /* aligned, so that addresses of atomics are when their offsets are */
+    n->iova =
+        rnd64(&rig->rnd) >> 16 << 6; /* aligned, so that addresses of atomics are when their offsets are */
     n->local_iova = rnd_below(&rig->rnd, 2) ? (uintptr_t)n->mem : rnd64(&rig->rnd) >> 20;
     if (sn_nic_create(&config, &n->nic)) return false;
     if (sn_pd_create(n->nic, &n->pd)) return false;
@@ -249,12 +262,18 @@ void rig_run(struct rig *rig, uint64_t until)
     if (rig->now < until) rig->now = until;
 }
 
-/* ---- completion queues ------------------------------------------------------------------------------------ */
+/* ---- completion queues ------------------------------------------------------------------------------------
+ */
 
 bool rig_cq_open(struct rig_cq *cq, struct rig_node *node, const struct rig_cq_params *p, uint8_t *buf)
 {
-    struct sn_cq_init init = {.buf = buf, .cqe_count = p->count, .cqe_size = p->size, .dbrec = cq->dbrec,
-                              .uar = node->uar[p->uar], .ignore_overrun = p->ignore_overrun, .user = cq};
+    struct sn_cq_init init = {.buf = buf,
+                              .cqe_count = p->count,
+                              .cqe_size = p->size,
+                              .dbrec = cq->dbrec,
+                              .uar = node->uar[p->uar],
+                              .ignore_overrun = p->ignore_overrun,
+                              .user = cq};
 
     memset(cq, 0, sizeof(*cq));
     cq->node = node;
@@ -266,7 +285,8 @@ bool rig_cq_open(struct rig_cq *cq, struct rig_node *node, const struct rig_cq_p
     memset(buf, 0, (size_t)p->count * p->size);
     for (uint32_t i = 0; i < p->count; i++) buf[(size_t)(i + 1) * p->size - 1] = 0xf0;
     if (sn_cq_create(node->nic, &init, &cq->cq)) {
-        rig_fail(node->rig, "a completion queue of %u entries of %u bytes could not be made", p->count, p->size);
+        rig_fail(node->rig, "a completion queue of %u entries of %u bytes could not be made", p->count,
+                 p->size);
         return false;
     }
     cq->number = sn_cq_number(cq->cq);
@@ -275,7 +295,8 @@ bool rig_cq_open(struct rig_cq *cq, struct rig_node *node, const struct rig_cq_p
 
 void rig_cq_close(struct rig_cq *cq)
 {
-    if (cq->cq && sn_cq_destroy(cq->cq)) rig_fail(cq->node->rig, "cq 0x%x could not be destroyed", cq->number);
+    if (cq->cq && sn_cq_destroy(cq->cq))
+        rig_fail(cq->node->rig, "cq 0x%x could not be destroyed", cq->number);
     cq->cq = NULL;
 }
 
@@ -310,8 +331,8 @@ bool rig_poll(struct rig_cq *cq, struct gw_mlx5_wc *wc, uint8_t data[64])
     struct gw_mlx5_cqe *cqe = cqe_at(cq, cq->ci);
 
     if (!gw_mlx5_cqe_ready(cqe->op_own, cq->ci, cq->count)) return false;
-    if (gw_mlx5_cqe_parse(cqe, wc)) rig_fail(cq->node->rig, "cq 0x%x: an entry with op_own %02x", cq->number,
-                                            cqe->op_own);
+    if (gw_mlx5_cqe_parse(cqe, wc))
+        rig_fail(cq->node->rig, "cq 0x%x: an entry with op_own %02x", cq->number, cqe->op_own);
     if (wc->scatter == GW_MLX5_CQE_SCATTER_32) memcpy(data, cqe, 32);
     if (wc->scatter == GW_MLX5_CQE_SCATTER_64) memcpy(data, (uint8_t *)cqe - 64, 64);
     if (meets(cqe->op_own, cq->armed_solicited)) cq->armed_met = true;
@@ -333,16 +354,28 @@ void rig_arm(struct rig_cq *cq, bool solicited)
                      __ATOMIC_RELEASE);
 }
 
-/* ---- queue pairs ------------------------------------------------------------------------------------------ */
+/* ---- queue pairs ------------------------------------------------------------------------------------------
+ */
 
 bool rig_qp_open(struct rig_qp *qp, struct rig_node *node, struct rig_cq *send_cq, struct rig_cq *recv_cq,
                  const struct rig_qp_params *p, uint8_t *sq, uint8_t *rq)
 {
-    struct sn_qp_init init = {.type = IBV_QPT_RC, .pd = p->pd ? p->pd : node->pd, .send_cq = send_cq->cq,
-                              .recv_cq = recv_cq->cq, .sq_buf = sq, .sq_wqebbs = p->sq_wqebbs, .rq_buf = rq,
-                              .rq_wqes = p->rq_wqes, .rq_stride = p->rq_stride, .dbrec = qp->dbrec,
-                              .uar = node->uar[p->uar], .bfreg = p->bfreg, .sq_sig_all = p->sq_sig_all,
-                              .uidx = p->uidx, .scatter_recv = p->scatter_recv, .scatter_req = p->scatter_req,
+    struct sn_qp_init init = {.type = IBV_QPT_RC,
+                              .pd = p->pd ? p->pd : node->pd,
+                              .send_cq = send_cq->cq,
+                              .recv_cq = recv_cq->cq,
+                              .sq_buf = sq,
+                              .sq_wqebbs = p->sq_wqebbs,
+                              .rq_buf = rq,
+                              .rq_wqes = p->rq_wqes,
+                              .rq_stride = p->rq_stride,
+                              .dbrec = qp->dbrec,
+                              .uar = node->uar[p->uar],
+                              .bfreg = p->bfreg,
+                              .sq_sig_all = p->sq_sig_all,
+                              .uidx = p->uidx,
+                              .scatter_recv = p->scatter_recv,
+                              .scatter_req = p->scatter_req,
                               .user = qp};
     int error;
 
@@ -387,7 +420,8 @@ bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const s
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
 
     attr.qp_access_flags = (unsigned)link->access;
-    if (sn_qp_modify(qp->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) return false;
+    if (sn_qp_modify(qp->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+        return false;
     attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = link->mtu;
     attr.dest_qp_num = peer_qpn;
@@ -398,8 +432,9 @@ bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const s
     attr.ah_attr.port_num = 1;
     attr.ah_attr.grh.hop_limit = 64;
     memcpy(attr.ah_attr.grh.dgid.raw, qp->node->rig->net.gid[peer_node], 16);
-    if (sn_qp_modify(qp->qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+    if (sn_qp_modify(qp->qp, &attr,
+                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
         return false;
     attr.qp_state = IBV_QPS_RTS;
     attr.timeout = link->timeout;
@@ -408,11 +443,13 @@ bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const s
     attr.sq_psn = link->sq_psn;
     attr.max_rd_atomic = link->max_rd_atomic;
     qp->mtu = 128u << link->mtu;
-    return !sn_qp_modify(qp->qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                            IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    return !sn_qp_modify(qp->qp, &attr,
+                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                             IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* ---- doorbells -------------------------------------------------------------------------------------------- */
+/* ---- doorbells --------------------------------------------------------------------------------------------
+ */
 
 void rig_record(struct rig_qp *qp)
 {
@@ -441,7 +478,8 @@ bool rig_rings_taken(const struct rig_qp *qp)
 {
     for (uint32_t k = 0; k < SN_UAR_BF_COUNT; k++)
         for (uint32_t half = 0; half < 2; half++)
-            if (*(uint64_t *)(qp->page + gw_mlx5_bf_offset(k, SN_UAR_BF_SIZE, half)) != UINT64_MAX) return false;
+            if (*(uint64_t *)(qp->page + gw_mlx5_bf_offset(k, SN_UAR_BF_SIZE, half)) != UINT64_MAX)
+                return false;
     return true;
 }
 

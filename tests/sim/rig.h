@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rig.h: engines, and what a driver makes around them: queues, records, doorbells. Everything in one thread on virtual
- * time. The memory of nodes and queues is static, so that a seed costs no allocation here.
+ * rig.h: engines, and what a driver makes around them: queues, records, doorbells. Everything in one thread
+ * on virtual time. The memory of nodes and queues is static, so that a seed costs no allocation here.
  */
 #ifndef TESTS_SIM_RIG_H
 #define TESTS_SIM_RIG_H
@@ -23,7 +23,8 @@ enum {
 
 struct rig;
 
-/* A region whose memory is reached through DMA functions that write late: what is not flushed is not there. */
+/* A region whose memory is reached through DMA functions that write late: what is not flushed is not there.
+ */
 struct rig_lazy {
     struct rig *rig;
     struct {
@@ -64,7 +65,7 @@ struct rig_cq {
     uint32_t number, count, size, ci, sn;
     bool ignore_overrun;
     bool armed, armed_solicited;
-    bool armed_met; /* a completion that the arm waits for was polled since */
+    bool armed_met;  /* a completion that the arm waits for was polled since */
     uint32_t events; /* raised and not yet taken */
     void (*on_event)(void *arg, struct rig_cq *cq);
 };
@@ -91,7 +92,7 @@ struct rig {
     uint32_t nodes;
     struct rig_node node[NET_NODES];
     bool failed, verbose;
-    char why[400]; /* the first thing that went wrong */
+    char why[400];  /* the first thing that went wrong */
     uint64_t trace; /* a hash of what happened */
     void *user;
 };
@@ -138,13 +139,15 @@ bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const s
 bool rig_qp_state(struct rig_qp *qp, enum ibv_qp_state state); /* RESET or ERR */
 
 /* A driver's part. */
-void rig_record(struct rig_qp *qp);           /* writes the send record */
-/* Rings with 0: the last WQE's first 8 bytes, 1: the next index, 2: the whole last WQE if it has one WQEBB. */
+void rig_record(struct rig_qp *qp); /* writes the send record */
+/* Rings with 0: the last WQE's first 8 bytes, 1: the next index, 2: the whole last WQE if it has one WQEBB.
+ */
 void rig_ring(struct rig_qp *qp, uint32_t how, uint32_t wqebbs);
 void rig_kick(struct rig_node *node, uint64_t within); /* the NIC looks within so many ns */
-bool rig_rings_taken(const struct rig_qp *qp);  /* nothing rung on its page waits for the engine */
+bool rig_rings_taken(const struct rig_qp *qp);         /* nothing rung on its page waits for the engine */
 void rig_recv_record(struct rig_qp *qp);
-bool rig_poll(struct rig_cq *cq, struct gw_mlx5_wc *wc, uint8_t data[64]); /* data: what scatter-to-CQE put there */
+bool rig_poll(struct rig_cq *cq, struct gw_mlx5_wc *wc,
+              uint8_t data[64]); /* data: what scatter-to-CQE put there */
 void rig_arm(struct rig_cq *cq, bool solicited);
 /* Is there a completion, not polled yet, that an arm (of this kind) waits for? */
 bool rig_has_completion(const struct rig_cq *cq, bool solicited);

@@ -2,10 +2,11 @@
 /*
  * sim.h: four NICs, random queue pairs, random work, an unkind network, and a model that knows every byte.
  *
- * Each node has two copies of its memory: what is there (mem, which the NIC touches) and what should be there once all
- * work is done (exp). Posting applies a work request to exp at once, in program order; completions compare. Slices of
- * memory are handed out so that no two queue pairs ever use the same bytes, but for the words that atomics share.
- * After a slice was compared it may be overwritten in both copies: what touches it later is executed twice.
+ * Each node has two copies of its memory: what is there (mem, which the NIC touches) and what should be there
+ * once all work is done (exp). Posting applies a work request to exp at once, in program order; completions
+ * compare. Slices of memory are handed out so that no two queue pairs ever use the same bytes, but for the
+ * words that atomics share. After a slice was compared it may be overwritten in both copies: what touches it
+ * later is executed twice.
  */
 #ifndef TESTS_SIM_SIM_H
 #define TESTS_SIM_SIM_H
@@ -13,9 +14,9 @@
 #include "tests/sim/rig.h"
 
 enum {
-    SIM_OPS = 48,     /* work requests of one queue pair */
+    SIM_OPS = 48, /* work requests of one queue pair */
     SIM_SGES = 6,
-    SIM_WORDS = 3,    /* of each node, shared by all atomics; they lie at the start of its memory */
+    SIM_WORDS = 3, /* of each node, shared by all atomics; they lie at the start of its memory */
     SIM_WORDS_BYTES = 64,
     SIM_COPIES = 4 << 20,
     SIM_RECVS = 32,
@@ -28,22 +29,23 @@ struct slice {
 struct op {
     uint8_t opcode, flags;
     bool signaled, inl, fence;
-    bool fresh; /* remote is nobody else's yet */
+    bool flushed; /* came back undone, or so it says */
+    bool fresh;   /* remote is nobody else's yet */
     uint16_t index, wqebbs;
     uint32_t len;
     uint32_t imm_be;
     struct slice local[SIM_SGES];
     uint32_t locals;
     struct slice remote;
-    bool superseded; /* a later WRITE of the same queue pair goes to the same place */
+    bool superseded;              /* a later WRITE of the same queue pair goes to the same place */
     bool keep_local, keep_remote; /* used by a later one: not to be scribbled on */
-    int message;     /* its number among those that take a receive, or -1 */
-    const uint8_t *copy; /* of a SEND's payload */
+    int message;                  /* its number among those that take a receive, or -1 */
+    const uint8_t *copy;          /* of a SEND's payload */
     /* atomics */
     uint32_t word;
     uint64_t operand, compare, orig;
     uint64_t posted, completed; /* steps of the simulation */
-    uint64_t before; /* a hash of remote, while its doorbell is held back */
+    uint64_t before;            /* a hash of remote, while its doorbell is held back */
 };
 
 struct end {
@@ -56,12 +58,12 @@ struct end {
 
     struct op ops[SIM_OPS];
     uint32_t goal, posted, retired;
-    uint32_t rung;      /* ops that the doorbell was rung for */
-    uint32_t seen;      /* ops whose WRITE the peer has verified */
-    uint32_t sq_used;   /* WQEBBs */
+    uint32_t rung;       /* ops that the doorbell was rung for */
+    uint32_t seen;       /* ops whose WRITE the peer has verified */
+    uint32_t sq_used;    /* WQEBBs */
     uint64_t hold_until; /* the doorbell is held back until then; 0: not */
     bool may_hold;
-    uint32_t messages;  /* sent */
+    uint32_t messages; /* sent */
     uint16_t message_op[SIM_OPS];
 
     uint32_t recv_cap, recv_max_sge, recv_len, recv_posted, recv_done, recv_ahead;
@@ -70,6 +72,10 @@ struct end {
         struct slice sge[SIM_SGES];
         uint32_t sges;
     } slot[SIM_RECVS];
+
+    struct rig_link link;
+    bool broken, flushing;
+    uint64_t break_at, err_at; /* when the connection breaks; when this end goes to ERR; 0: no more */
 
     int last_write, last_read; /* ops whose slices may be used again, or -1 */
     uint64_t next;             /* when the application does something */
@@ -94,8 +100,9 @@ struct sim {
     uint32_t used[NET_NODES]; /* of the arena */
     uint32_t copies;
     uint64_t word_start[NET_NODES][SIM_WORDS];
+    bool word_unknown[NET_NODES][SIM_WORDS];
     uint64_t think; /* ns between what an application does, at most */
-    uint32_t ops_done, messages_done, atomics_done, events_seen, holds;
+    uint32_t ops_done, messages_done, atomics_done, events_seen, holds, breaks, flushed;
     bool draining;
 };
 
@@ -125,13 +132,21 @@ bool sim_alloc(struct sim *s, uint32_t node, uint32_t len, uint32_t align, uint3
 
 /* post.c */
 void sim_app(struct sim *s, struct end *e); /* one turn of the application that owns the queue pair */
+/* In ERR: something that comes back as flushed once everything before it is done, if nothing else would tell.
+ */
+void sim_post_marker(struct sim *s, struct end *e);
 bool sim_all_posted(const struct sim *s);
 
 /* check.c */
 void sim_poll(struct sim *s, struct simcq *cq);
 void sim_scribble(struct sim *s, const struct end *e, struct slice at);
+void sim_retire(struct sim *s, struct end *e, struct op *op); /* it is done: compares its memory */
 uint64_t sim_hash(const uint8_t *p, uint32_t n);
 void sim_check_end(struct sim *s); /* when all is done */
+
+/* break.c */
+bool sim_broken(struct sim *s, struct end *e); /* breaks and mends when it is time; true while it is broken */
+void sim_flushed(struct sim *s, struct end *e, const struct gw_mlx5_wc *wc);
 
 /* main.c */
 void sim_say(const struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));

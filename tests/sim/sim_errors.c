@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong between a program and its NIC, or between peers: who is told what, and that nobody else is harmed. */
+/* What goes wrong between a program and its NIC, or between peers: who is told what, and that nobody else is
+ * harmed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -125,7 +126,7 @@ static void no_access_right(void **state)
         duo_start(NULL); /* the region grants local access alone */
         refused(opcodes[i], duo.rig.node[1].local_iova + 64, sn_mr_key(duo.rig.node[1].local), 8,
                 opcodes[i] == GW_MLX5_ATOMIC_FA && duo.rig.node[1].local_iova % 8 ? GW_MLX5_SYND_REM_INV_REQ
-                                                                                 : GW_MLX5_SYND_REM_ACCESS);
+                                                                                  : GW_MLX5_SYND_REM_ACCESS);
         duo_stop();
     }
 }
@@ -156,8 +157,10 @@ static void queue_pair_denies(void **state)
 static void wrong_pd(void **state)
 {
     (void)state;
-    struct sn_mr_init init = {.length = 4096, .iova = 4096, .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                                                     IBV_ACCESS_REMOTE_READ};
+    struct sn_mr_init init = {.length = 4096,
+                              .iova = 4096,
+                              .access =
+                                  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ};
     struct sn_pd *pd;
     struct sn_mr *mr;
 
@@ -192,8 +195,12 @@ static void wrong_local_key(void **state)
         duo_rdma(0, GW_MLX5_WRITE, duo_addr(1, 0), duo_key(1), duo_addr(0, 0), 0, duo_key(0));
         if (i == 0) index = duo_send(0, duo_addr(0, 0), 100, duo_key(0) ^ 4);
         if (i == 1) index = duo_send(0, duo_addr(0, RIG_ARENA - 99), 100, duo_key(0));
-        if (i == 2) index = duo_rdma(0, GW_MLX5_READ, duo_addr(1, 0), duo_key(1), duo_addr(0, 0), 100, duo_key(0) ^ 4);
-        if (i == 3) index = duo_rdma(0, GW_MLX5_WRITE, duo_addr(1, 0), duo_key(1), duo_addr(0, 0) - 1, 100, duo_key(0));
+        if (i == 2)
+            index =
+                duo_rdma(0, GW_MLX5_READ, duo_addr(1, 0), duo_key(1), duo_addr(0, 0), 100, duo_key(0) ^ 4);
+        if (i == 3)
+            index =
+                duo_rdma(0, GW_MLX5_WRITE, duo_addr(1, 0), duo_key(1), duo_addr(0, 0) - 1, 100, duo_key(0));
         /* Behind a READ it may reach the peer before the READ's answer fails here. */
         if (i != 2) duo_send(0, duo_addr(0, 0), 100, duo_key(0));
         duo_run(DUO_MS);
@@ -283,7 +290,8 @@ static void receive_wrong_key(void **state)
     duo_stop();
 }
 
-/* ---- memory that goes away ---------------------------------------------------------------------------------- */
+/* ---- memory that goes away
+ * ---------------------------------------------------------------------------------- */
 
 static uint8_t *pages(void)
 {
@@ -296,9 +304,11 @@ static uint8_t *pages(void)
 
 static struct sn_mr *region_of(int n, uint8_t *p)
 {
-    struct sn_mr_init init = {.addr = (uintptr_t)p, .length = 65536, .iova = (uintptr_t)p,
-                              .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-                                        IBV_ACCESS_REMOTE_ATOMIC};
+    struct sn_mr_init init = {.addr = (uintptr_t)p,
+                              .length = 65536,
+                              .iova = (uintptr_t)p,
+                              .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
     struct sn_mr *mr;
 
     assert_int_equal(sn_mr_create(duo.rig.node[n].pd, &init, &mr), 0);
@@ -346,7 +356,8 @@ static void unmapped_region(void **state)
     }
 }
 
-/* Deregistered with traffic in flight: after the call returns the memory is the program's, whatever arrives. */
+/* Deregistered with traffic in flight: after the call returns the memory is the program's, whatever arrives.
+ */
 static void deregistered_in_flight(void **state)
 {
     (void)state;
@@ -424,14 +435,16 @@ static void unmapped_queue(void **state)
     duo_run(DUO_MS);
     duo_expect_nothing(0);
     assert_true(duo.rig.node[0].reports >= 1);
-    duo_rdma(0, GW_MLX5_WRITE, duo_addr(1, 0), duo_key(1), duo_addr(0, 0), 10, duo_key(0)); /* the others live */
+    duo_rdma(0, GW_MLX5_WRITE, duo_addr(1, 0), duo_key(1), duo_addr(0, 0), 10,
+             duo_key(0)); /* the others live */
     duo_run(DUO_MS);
     duo_expect_sent(0, 0, 0);
     rig_qp_close(&q);
     duo_stop();
 }
 
-/* ---- life of a queue pair ------------------------------------------------------------------------------------ */
+/* ---- life of a queue pair
+ * ------------------------------------------------------------------------------------ */
 
 static void to_error_flushes(void **state)
 {
@@ -496,7 +509,8 @@ static void reset_and_again(void **state)
             struct gw_mlx5_wc wc;
             uint8_t data[64];
 
-            while (rig_poll(&duo.cq[n], &wc, data)) {}
+            while (rig_poll(&duo.cq[n], &wc, data)) {
+            }
         }
         duo.link.sq_psn = 0x1000u * (uint32_t)round;
         duo_connect();
@@ -518,23 +532,27 @@ static void wrong_transitions(void **state)
     attr.qp_state = IBV_QPS_INIT;
     assert_int_equal(sn_qp_modify(q.qp, &attr, IBV_QP_STATE | IBV_QP_PORT), -EINVAL);
     attr.port_num = 2;
-    assert_int_equal(sn_qp_modify(q.qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS),
-                     -EINVAL);
+    assert_int_equal(
+        sn_qp_modify(q.qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS),
+        -EINVAL);
     attr.port_num = 1;
-    assert_int_equal(sn_qp_modify(q.qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS |
-                                                   IBV_QP_SQ_PSN),
-                     -EINVAL);
+    assert_int_equal(
+        sn_qp_modify(q.qp, &attr,
+                     IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS | IBV_QP_SQ_PSN),
+        -EINVAL);
     assert_int_equal(sn_qp_query(q.qp, &attr), 0);
     assert_int_equal(attr.qp_state, IBV_QPS_RESET);
     assert_true(rig_qp_up(&q, 1, duo.qp[1].qpn, &duo.link));
     attr.qp_state = IBV_QPS_INIT;
-    assert_int_equal(sn_qp_modify(q.qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS),
-                     -EINVAL);
+    assert_int_equal(
+        sn_qp_modify(q.qp, &attr, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS),
+        -EINVAL);
     rig_qp_close(&q);
     duo_stop();
 }
 
-/* ---- strangers and nonsense ---------------------------------------------------------------------------------- */
+/* ---- strangers and nonsense
+ * ---------------------------------------------------------------------------------- */
 
 #include "src/roce/hdr.h"
 #include "src/roce/segment.h"
@@ -542,8 +560,16 @@ static void wrong_transitions(void **state)
 /* A packet as a stranger would make it: right in all but who it comes from, or whom it is for. */
 static uint32_t make_packet(uint8_t *p, uint8_t opcode, uint32_t qpn, uint32_t psn, uint32_t payload)
 {
-    struct roce_hdr h = {.opcode = opcode, .dqpn = qpn, .psn = psn, .pkey = ROCE_DEFAULT_PKEY, .migreq = true,
-                         .ackreq = true, .va = duo_addr(1, 0), .rkey = duo_key(1), .dlen = payload, .swap_or_add = 9,
+    struct roce_hdr h = {.opcode = opcode,
+                         .dqpn = qpn,
+                         .psn = psn,
+                         .pkey = ROCE_DEFAULT_PKEY,
+                         .migreq = true,
+                         .ackreq = true,
+                         .va = duo_addr(1, 0),
+                         .rkey = duo_key(1),
+                         .dlen = payload,
+                         .swap_or_add = 9,
                          .syndrome = ROCE_AETH_ACK_NO_CREDITS};
     uint32_t n = roce_pack(p, &h);
 
@@ -561,8 +587,9 @@ static void strangers(void **state)
     duo_recv(1, duo_addr(1, 4096), 64, duo_key(1));
     memcpy(stranger, duo.rig.net.gid[2], 16);
     for (uint32_t round = 0; round < 200; round++) {
-        static const uint8_t opcodes[] = {ROCE_WRITE_ONLY, ROCE_SEND_ONLY, ROCE_READ_REQ, ROCE_FETCH_ADD, ROCE_ACK,
-                                          ROCE_READ_RESP_ONLY, ROCE_ATOMIC_ACK, ROCE_SEND_LAST, ROCE_UD_SEND_ONLY};
+        static const uint8_t opcodes[] = {ROCE_WRITE_ONLY, ROCE_SEND_ONLY, ROCE_READ_REQ,
+                                          ROCE_FETCH_ADD,  ROCE_ACK,       ROCE_READ_RESP_ONLY,
+                                          ROCE_ATOMIC_ACK, ROCE_SEND_LAST, ROCE_UD_SEND_ONLY};
         uint8_t opcode = opcodes[round % sizeof(opcodes)];
         uint32_t flags = roce_flags(opcode), payload = flags & ROCE_F_PAYLOAD ? 64 : 0, n = round % 2, len;
         uint32_t psn = n ? 0xfffffe : 5;
@@ -589,8 +616,8 @@ static void strangers(void **state)
     duo_expect_state(1, IBV_QPS_RTS);
     sn_nic_counters(duo.rig.node[1].nic, &c);
     if (c.drop_address < 80 || c.drop_icrc < 80 || c.drop_no_qp < 80)
-        fail_msg("dropped for its address %u, its ICRC %u, its QP %u", (unsigned)c.drop_address, (unsigned)c.drop_icrc,
-                 (unsigned)c.drop_no_qp);
+        fail_msg("dropped for its address %u, its ICRC %u, its QP %u", (unsigned)c.drop_address,
+                 (unsigned)c.drop_icrc, (unsigned)c.drop_no_qp);
     assert_int_equal(c.tx_packets, 0); /* nobody got an answer */
     duo_send(0, duo_addr(0, 0), 50, duo_key(0));
     duo_run(DUO_MS);
@@ -605,18 +632,23 @@ static uint32_t make_wrong_wqe(int way)
     struct rig_qp *q = &duo.qp[0];
     uint32_t u = q->sq_pi * 4u;
 
-    gw_mlx5_put_rdma(&q->sq, q->sq_pi, GW_MLX5_WRITE, 0, 0, duo_addr(1, 0), duo_key(1), duo_addr(0, 0), 8, duo_key(0));
+    gw_mlx5_put_rdma(&q->sq, q->sq_pi, GW_MLX5_WRITE, 0, 0, duo_addr(1, 0), duo_key(1), duo_addr(0, 0), 8,
+                     duo_key(0));
     switch (way) {
-    case 0: gw_mlx5_put(&q->sq, u, gw_mlx5_ctrl(0x77, q->sq_pi, q->qpn, 3, 0, 0)); break;           /* opcode */
-    case 1: gw_mlx5_put(&q->sq, u, gw_mlx5_ctrl(GW_MLX5_WRITE, q->sq_pi, q->qpn, 0, 0, 0)); break;  /* no length */
-    case 2: gw_mlx5_put(&q->sq, u, gw_mlx5_ctrl(GW_MLX5_WRITE, q->sq_pi, q->qpn, 60, 0, 0)); break; /* too long */
+    case 0: gw_mlx5_put(&q->sq, u, gw_mlx5_ctrl(0x77, q->sq_pi, q->qpn, 3, 0, 0)); break; /* opcode */
+    case 1:
+        gw_mlx5_put(&q->sq, u, gw_mlx5_ctrl(GW_MLX5_WRITE, q->sq_pi, q->qpn, 0, 0, 0));
+        break; /* no length */
+    case 2:
+        gw_mlx5_put(&q->sq, u, gw_mlx5_ctrl(GW_MLX5_WRITE, q->sq_pi, q->qpn, 60, 0, 0));
+        break; /* too long */
     case 3: gw_mlx5_put(&q->sq, u, gw_mlx5_ctrl(GW_MLX5_WRITE, q->sq_pi + 1u, q->qpn, 3, 0, 0)); break;
     case 4: gw_mlx5_put(&q->sq, u, gw_mlx5_ctrl(GW_MLX5_WRITE, q->sq_pi, q->qpn ^ 1, 3, 0, 0)); break;
     case 5: gw_mlx5_put(&q->sq, u + 2, gw_mlx5_inline12(500, 0, 0, 0)); break; /* inline past its end */
     case 6: gw_mlx5_put(&q->sq, u + 2, gw_mlx5_data(duo_addr(0, 0), 0, duo_key(0))); break; /* 2^31 bytes */
     case 7:
-        gw_mlx5_put_atomic(&q->sq, q->sq_pi, GW_MLX5_ATOMIC_FA, 0, duo_addr(1, 4), duo_key(1), 1, 0, duo_addr(0, 0),
-                           duo_key(0)); /* no multiple of 8 */
+        gw_mlx5_put_atomic(&q->sq, q->sq_pi, GW_MLX5_ATOMIC_FA, 0, duo_addr(1, 4), duo_key(1), 1, 0,
+                           duo_addr(0, 0), duo_key(0)); /* no multiple of 8 */
         break;
     default: return 0;
     }
@@ -668,7 +700,8 @@ static void impossible_record(void **state)
     duo_stop();
 }
 
-/* ---- doorbells ------------------------------------------------------------------------------------------------ */
+/* ---- doorbells
+ * ------------------------------------------------------------------------------------------------ */
 
 static void never_rung(void **state)
 {
@@ -676,8 +709,8 @@ static void never_rung(void **state)
     struct rig_qp *q = &duo.qp[0];
 
     duo_start(NULL);
-    gw_mlx5_put_rdma(&q->sq, 0, GW_MLX5_WRITE, GW_MLX5_SIGNALED, 0, duo_addr(1, 0), duo_key(1), duo_addr(0, 0), 8,
-                     duo_key(0));
+    gw_mlx5_put_rdma(&q->sq, 0, GW_MLX5_WRITE, GW_MLX5_SIGNALED, 0, duo_addr(1, 0), duo_key(1),
+                     duo_addr(0, 0), 8, duo_key(0));
     q->sq_pi = 1;
     rig_record(q);
     for (int i = 0; i < 400; i++) { /* four seconds, in which the NIC runs often */

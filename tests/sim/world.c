@@ -23,9 +23,12 @@ static uint32_t pick(struct sim *s, const uint32_t *list, uint32_t n)
 
 static struct net_params draw_net(struct sim *s)
 {
-    struct net_params p = {.latency = PICK(s, 0, 500, 2000, 10000), .jitter = PICK(s, 0, 200, 5000, 20000),
-                           .behind = PICK(s, 5000, 50000, 300000, 3000000), .ipv6 = draw(s, 5) == 0,
-                           .has_ip_id = draw(s, 2), .refuse = PICK(s, 0, 0, 300, 3000)};
+    struct net_params p = {.latency = PICK(s, 0, 500, 2000, 10000),
+                           .jitter = PICK(s, 0, 200, 5000, 20000),
+                           .behind = PICK(s, 5000, 50000, 300000, 3000000),
+                           .ipv6 = draw(s, 5) == 0,
+                           .has_ip_id = draw(s, 2),
+                           .refuse = PICK(s, 0, 0, 300, 3000)};
 
     if (draw(s, 4)) { /* else clean */
         p.loss = PICK(s, 0, 100, 300, 1000, 3000);
@@ -72,7 +75,8 @@ static void fill_memory(struct sim *s)
     }
 }
 
-/* ---- queues ----------------------------------------------------------------------------------------------- */
+/* ---- queues -----------------------------------------------------------------------------------------------
+ */
 
 /* What an end will need of its completion queues is drawn before these are made. */
 static void draw_end(struct sim *s, struct end *e)
@@ -91,7 +95,9 @@ static void draw_end(struct sim *s, struct end *e)
 static bool make_cqs(struct sim *s, const uint32_t *need)
 {
     for (uint32_t i = 0; i < s->cqs; i++) {
-        struct rig_cq_params p = {.count = 2, .size = draw(s, 2) ? 64 : 128, .uar = draw(s, RIG_UARS),
+        struct rig_cq_params p = {.count = 2,
+                                  .size = draw(s, 2) ? 64 : 128,
+                                  .uar = draw(s, RIG_UARS),
                                   .ignore_overrun = draw(s, 4) == 0};
         struct simcq *cq = &s->cq[i];
 
@@ -104,12 +110,17 @@ static bool make_cqs(struct sim *s, const uint32_t *need)
     return true;
 }
 
-static bool make_end(struct sim *s, struct end *e, uint32_t node, uint32_t send_cq, uint32_t recv_cq, bool alone)
+static bool make_end(struct sim *s, struct end *e, uint32_t node, uint32_t send_cq, uint32_t recv_cq,
+                     bool alone)
 {
-    struct rig_qp_params p = {.sq_wqebbs = 1u << draw(s, 7), .rq_wqes = e->recv_cap << draw(s, 2),
-                              .rq_stride = 16u << draw(s, 4), .uar = alone ? RIG_UARS - 1 : draw(s, RIG_UARS - 1),
-                              .bfreg = draw(s, 4), .uidx = (uint32_t)rnd64(&s->rig.rnd) & 0xffffff,
-                              .sq_sig_all = e->sig_all, .scatter_recv = PICK(s, 0, 0, 32, 64),
+    struct rig_qp_params p = {.sq_wqebbs = 1u << draw(s, 7),
+                              .rq_wqes = e->recv_cap << draw(s, 2),
+                              .rq_stride = 16u << draw(s, 4),
+                              .uar = alone ? RIG_UARS - 1 : draw(s, RIG_UARS - 1),
+                              .bfreg = draw(s, 4),
+                              .uidx = (uint32_t)rnd64(&s->rig.rnd) & 0xffffff,
+                              .sq_sig_all = e->sig_all,
+                              .scatter_recv = PICK(s, 0, 0, 32, 64),
                               .scatter_req = PICK(s, 0, 0, 32, 64)};
 
     if (p.rq_wqes > SIM_RECVS) p.rq_wqes = SIM_RECVS;
@@ -132,16 +143,26 @@ static bool connect_ends(struct sim *s, struct end *a, struct end *b, uint8_t ti
     uint8_t rd_a = (uint8_t)(1 + draw(s, PICK(s, 1, 4, SN_MAX_RD_ATOMIC)));
     uint8_t rd_b = a == b ? rd_a : (uint8_t)(1 + draw(s, PICK(s, 1, 4, SN_MAX_RD_ATOMIC)));
     enum ibv_mtu mtu = (enum ibv_mtu)(1 + draw(s, 5));
-    int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-    struct rig_link la = {.mtu = mtu, .sq_psn = psn_a, .rq_psn = psn_b, .timeout = timeout, .retry_cnt = 7,
-                          .rnr_retry = 7, .min_rnr_timer = (uint8_t)(1 + draw(s, 12)), .max_rd_atomic = rd_a,
-                          .max_dest_rd_atomic = rd_b, .access = access};
+    int access =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    struct rig_link la = {.mtu = mtu,
+                          .sq_psn = psn_a,
+                          .rq_psn = psn_b,
+                          .timeout = timeout,
+                          .retry_cnt = 7,
+                          .rnr_retry = 7,
+                          .min_rnr_timer = (uint8_t)(1 + draw(s, 12)),
+                          .max_rd_atomic = rd_a,
+                          .max_dest_rd_atomic = rd_b,
+                          .access = access};
     struct rig_link lb = la;
 
     lb.sq_psn = psn_b;
     lb.rq_psn = psn_a;
     lb.max_rd_atomic = rd_b;
     lb.max_dest_rd_atomic = rd_a;
+    a->link = la;
+    if (a != b) b->link = lb;
     if (!rig_qp_up(&a->q, b->q.node->index, b->q.qpn, &la)) return false;
     return a == b || rig_qp_up(&b->q, a->q.node->index, a->q.qpn, &lb);
 }
@@ -161,6 +182,7 @@ static bool give_receives(struct sim *s, struct end *e)
 static bool make_ends(struct sim *s)
 {
     uint32_t need[RIG_CQS] = {0}, node[RIG_QPS], scq[RIG_QPS], rcq[RIG_QPS], pairs = 1 + draw(s, RIG_QPS / 2);
+    uint32_t breaks = draw(s, 3) ? 0 : PICK(s, 100000, 1000000, 20000000);
     bool alone[NET_NODES];
 
     for (uint32_t n = 0; n < NET_NODES; n++) alone[n] = draw(s, 2);
@@ -179,7 +201,9 @@ static bool make_ends(struct sim *s)
             node[s->ends] = draw(s, s->rig.nodes);
             scq[s->ends] = node[s->ends] + s->rig.nodes * draw(s, s->cqs / s->rig.nodes);
             rcq[s->ends] = node[s->ends] + s->rig.nodes * draw(s, s->cqs / s->rig.nodes);
-            need[scq[s->ends]] += e->sig_cap;
+            if (i == 0) e->break_at = breaks ? 1 + draw(s, breaks) : 0;
+            /* When the connection breaks every work request completes. */
+            need[scq[s->ends]] += i == 0 && breaks ? SIM_OPS : e->sig_cap;
             need[rcq[s->ends]] += e->recv_cap;
             s->ends++;
         }
@@ -210,7 +234,8 @@ bool sim_build(struct sim *s, uint64_t seed)
     timeout = (uint8_t)PICK(s, 9, 10, 11); /* 2 to 8 ms: longer than all delays together */
     s->seed = seed;
     s->step = s->ends = s->cqs = s->copies = 0;
-    s->ops_done = s->messages_done = s->atomics_done = s->events_seen = s->holds = 0;
+    s->ops_done = s->messages_done = s->atomics_done = s->events_seen = s->holds = s->breaks = s->flushed = 0;
+    memset(s->word_unknown, 0, sizeof(s->word_unknown));
     s->draining = false;
     s->rig.verbose = verbose;
     s->rig.user = s;
