@@ -13,7 +13,7 @@
 #include "softnic/attach/tree.h"
 #include "softnic/uverbs/uverbs.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#define EXPORT  __attribute__((visibility("default")))
 #define LIBRARY "libgpuwire-softnic.so"
 
 /* libibverbs exports it to its providers; its header is not installed. */
@@ -42,8 +42,8 @@ static void after_fork_child(void)
 }
 
 /*
- * libibverbs reads SYSFS_PATH once and keeps it. Let it read ours now and put the variable back, so that neither the
- * program nor its children see it.
+ * libibverbs reads SYSFS_PATH once and keeps it. Let it read ours now and put the variable back, so that
+ * neither the program nor its children see it.
  */
 static const char *lend_sysfs_path(const char *path)
 {
@@ -68,12 +68,14 @@ static int install_locked(void)
     sn_hooks_set_root(lend_sysfs_path(path));
     int changed = sn_hooks_apply();
     if (changed < 0) {
-        fprintf(stderr, "gpuwire: cannot attach the software NIC to libibverbs: its import table is not writable\n");
+        fprintf(stderr,
+                "gpuwire: cannot attach the software NIC to libibverbs: its import table is not writable\n");
         sn_got_restore();
         return changed;
     }
     if (!changed) {
-        fprintf(stderr, "gpuwire: cannot attach the software NIC: no libibverbs.so is loaded in this process\n");
+        fprintf(stderr,
+                "gpuwire: cannot attach the software NIC: no libibverbs.so is loaded in this process\n");
         return -ENOENT;
     }
     if (!at_fork_set) pthread_atfork(before_fork, after_fork_parent, after_fork_child);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The software NIC: an RDMA device, mlx5_0, that this process's own libibverbs and libmlx5 find and drive as if it
- * were a ConnectX. Link with libgpuwire-softnic, or load it at run time, or run a whole program on it unchanged with
- * `gpuwire run -- PROGRAM` (which preloads the library: it then installs itself).
+ * The software NIC: an RDMA device, mlx5_0, that this process's own libibverbs and libmlx5 find and drive as
+ * if it were a ConnectX. Link with libgpuwire-softnic, or load it at run time, or run a whole program on it
+ * unchanged with `gpuwire run -- PROGRAM` (which preloads the library: it then installs itself).
  *
  * GPUWIRE_NIC configures it: a comma-separated list of key=value (docs/softnic.md).
  */
@@ -16,21 +16,22 @@ extern "C" {
 /*
  * softnic_install - makes the software NIC this process's RDMA device.
  *
- * Points what libibverbs, libmlx5 and librdmacm call (open, ioctl, mmap and a few more) at the software NIC; nobody
- * else's calls are touched. From then on ibv_get_device_list() answers with the software NIC alone. The NIC itself
- * starts when a device is first opened. A second call does nothing.
+ * Points what libibverbs, libmlx5 and librdmacm call (open, ioctl, mmap and a few more) at the software NIC;
+ * nobody else's calls are touched. From then on ibv_get_device_list() answers with the software NIC alone.
+ * The NIC itself starts when a device is first opened. A second call does nothing.
  *
- * Call it before this process's first use of libibverbs: device paths that a program was handed earlier keep naming
- * the real /sys. It sets and restores SYSFS_PATH, so no other thread may use the environment meanwhile. Host only.
+ * Call it before this process's first use of libibverbs: device paths that a program was handed earlier keep
+ * naming the real /sys. It sets and restores SYSFS_PATH, so no other thread may use the environment
+ * meanwhile. Host only.
  *
- * Returns 0; -ENOENT when libibverbs is not loaded in a form that can be patched; -EACCES when an import table or the
- * folder for the device's files cannot be written. Failures print one line on stderr.
+ * Returns 0; -ENOENT when libibverbs is not loaded in a form that can be patched; -EACCES when an import
+ * table or the folder for the device's files cannot be written. Failures print one line on stderr.
  */
 int softnic_install(void);
 
 /*
- * softnic_uninstall - gives the libraries their own calls back and removes the device's files. Happens by itself at
- * exit. Host only; no other thread may be inside libibverbs.
+ * softnic_uninstall - gives the libraries their own calls back and removes the device's files. Happens by
+ * itself at exit. Host only; no other thread may be inside libibverbs.
  *
  * Returns 0, or -EBUSY while a device is still open.
  */

@@ -13,10 +13,11 @@
 
 #if defined(__x86_64__)
 #define RELOC_TYPE(info) ELF64_R_TYPE(info)
-#define IS_IMPORT(type) ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
+#define IS_IMPORT(type)  ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
 #elif defined(__aarch64__)
 #define RELOC_TYPE(info) ELF64_R_TYPE(info)
-#define IS_IMPORT(type) ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT || (type) == R_AARCH64_ABS64)
+#define IS_IMPORT(type)                                                                                      \
+    ((type) == R_AARCH64_JUMP_SLOT || (type) == R_AARCH64_GLOB_DAT || (type) == R_AARCH64_ABS64)
 #else
 #error "the import tables of this machine's libraries have another form"
 #endif
@@ -83,14 +84,16 @@ static bool read_image(const struct dl_phdr_info *info, struct image *im)
     return im->symbols && im->strings;
 }
 
-/* Tables of libraries linked with -z relro -z now are read-only once loaded: open the page, write, close it again. */
+/* Tables of libraries linked with -z relro -z now are read-only once loaded: open the page, write, close it
+ * again. */
 static int write_slot(const struct image *im, void **slot, void *value)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), start = (uintptr_t)slot & ~(page - 1);
     bool readonly = (uintptr_t)slot >= im->relro_start && (uintptr_t)slot < im->relro_end;
 
     if (readonly && mprotect((void *)start, page, PROT_READ | PROT_WRITE)) return -EACCES;
-    /* One aligned store: a thread that calls through the slot meanwhile reaches the old or the new function. */
+    /* One aligned store: a thread that calls through the slot meanwhile reaches the old or the new function.
+     */
     __atomic_store_n(slot, value, __ATOMIC_RELEASE);
     if (readonly) mprotect((void *)start, page, PROT_READ);
     return 0;
@@ -165,12 +168,14 @@ static int visit_restore(struct dl_phdr_info *info, size_t size, void *arg)
     uintptr_t end = im.base;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const Elf64_Phdr *p = &info->dlpi_phdr[i];
-        if (p->p_type == PT_LOAD && im.base + p->p_vaddr + p->p_memsz > end) end = im.base + p->p_vaddr + p->p_memsz;
+        if (p->p_type == PT_LOAD && im.base + p->p_vaddr + p->p_memsz > end)
+            end = im.base + p->p_vaddr + p->p_memsz;
     }
     for (size_t i = 0; i < patched_count; i++) {
         void **slot = patched[i].slot;
         if ((uintptr_t)slot < im.base || (uintptr_t)slot >= end) continue;
-        if (__atomic_load_n(slot, __ATOMIC_ACQUIRE) == patched[i].after) write_slot(&im, slot, patched[i].before);
+        if (__atomic_load_n(slot, __ATOMIC_ACQUIRE) == patched[i].after)
+            write_slot(&im, slot, patched[i].before);
     }
     return 0;
 }

@@ -13,12 +13,13 @@ struct sn_hook {
 /*
  * sn_got_patch - points the imports of every loaded library whose file name starts with one of `libs` (a NULL
  * terminated list) at the replacements. Calling it again patches only what has been loaded since. Any thread;
- * calls are serialised inside. Returns the number of slots changed now, or -EACCES when a table cannot be made
- * writable.
+ * calls are serialised inside. Returns the number of slots changed now, or -EACCES when a table cannot be
+ * made writable.
  */
 int sn_got_patch(const char *const *libs, const struct sn_hook *hooks, size_t count);
 
-/* sn_got_restore - puts every slot back that still holds our replacement. Libraries unloaded since are skipped. */
+/* sn_got_restore - puts every slot back that still holds our replacement. Libraries unloaded since are
+ * skipped. */
 void sn_got_restore(void);
 
 #endif

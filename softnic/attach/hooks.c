@@ -22,7 +22,7 @@
 #include "softnic/uverbs/uverbs.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
-#define REFUSED (-10) /* libnl's NLE_OPNOTSUPP; its callers look at the sign only */
+#define REFUSED  (-10) /* libnl's NLE_OPNOTSUPP; its callers look at the sign only */
 
 static char believed_root[256];
 
@@ -32,15 +32,17 @@ void sn_hooks_set_root(const char *root)
 }
 
 /*
- * A path below the class folders that libibverbs looks for devices in leads to our tree, which is written when it is
- * first looked at. Usually the path is already ours (SYSFS_PATH); after a late install or a fork it is rewritten.
+ * A path below the class folders that libibverbs looks for devices in leads to our tree, which is written
+ * when it is first looked at. Usually the path is already ours (SYSFS_PATH); after a late install or a fork
+ * it is rewritten.
  */
 static const char *redirect(const char *path, char *buf, size_t size)
 {
     static const char class[] = "/class/infiniband";
     size_t n = strlen(believed_root);
 
-    if (!path || !n || strncmp(path, believed_root, n) || strncmp(path + n, class, sizeof(class) - 1)) return path;
+    if (!path || !n || strncmp(path, believed_root, n) || strncmp(path + n, class, sizeof(class) - 1))
+        return path;
     struct sn_tree_info info;
     if (uv_tree_info(&info) || sn_tree_build(&info)) return path;
     const char *own = sn_tree_path();
@@ -152,7 +154,8 @@ static int hook_ioctl(int fd, unsigned long request, ...)
 
 static ssize_t hook_write(int fd, const void *buf, size_t bytes)
 {
-    /* The write() form of the commands is what libibverbs falls back to only when the ioctl form is missing. */
+    /* The write() form of the commands is what libibverbs falls back to only when the ioctl form is missing.
+     */
     if (uv_is_command_fd(fd)) {
         errno = EOPNOTSUPP;
         return -1;
@@ -203,7 +206,8 @@ static bool find_originals(void)
     return original.verbs_set_ops;
 }
 
-/* Were the kernel asked over netlink, it would list the real devices, or none; refused, libibverbs reads sysfs. */
+/* Were the kernel asked over netlink, it would list the real devices, or none; refused, libibverbs reads
+ * sysfs. */
 static int hook_nl_connect(struct nl_sock *sock, int protocol)
 {
     return protocol == NETLINK_RDMA || !original.nl_connect ? REFUSED : original.nl_connect(sock, protocol);
@@ -220,29 +224,14 @@ static const char *const all_libs[] = {"libibverbs.so", "libmlx5", "librdmacm.so
 static const char *const mlx5_libs[] = {"libmlx5", NULL};
 
 static const struct sn_hook libc_hooks[] = {
-    {"open", hook_open},
-    {"open64", hook_open},
-    {"__open_2", hook_open_2},
-    {"__open64_2", hook_open_2},
-    {"openat", hook_openat},
-    {"openat64", hook_openat},
-    {"__openat_2", hook_openat_2},
-    {"__openat64_2", hook_openat_2},
-    {"opendir", hook_opendir},
-    {"fopen", hook_fopen},
-    {"fopen64", hook_fopen},
-    {"stat", hook_stat},
-    {"stat64", hook_stat},
-    {"__xstat", hook_xstat},
-    {"__xstat64", hook_xstat},
-    {"access", hook_access},
-    {"ioctl", hook_ioctl},
-    {"write", hook_write},
-    {"mmap", hook_mmap},
-    {"mmap64", hook_mmap},
-    {"close", hook_close},
-    {"dlopen", hook_dlopen},
-    {"nl_connect", hook_nl_connect},
+    {"open", hook_open},           {"open64", hook_open},           {"__open_2", hook_open_2},
+    {"__open64_2", hook_open_2},   {"openat", hook_openat},         {"openat64", hook_openat},
+    {"__openat_2", hook_openat_2}, {"__openat64_2", hook_openat_2}, {"opendir", hook_opendir},
+    {"fopen", hook_fopen},         {"fopen64", hook_fopen},         {"stat", hook_stat},
+    {"stat64", hook_stat},         {"__xstat", hook_xstat},         {"__xstat64", hook_xstat},
+    {"access", hook_access},       {"ioctl", hook_ioctl},           {"write", hook_write},
+    {"mmap", hook_mmap},           {"mmap64", hook_mmap},           {"close", hook_close},
+    {"dlopen", hook_dlopen},       {"nl_connect", hook_nl_connect},
 };
 
 static const struct sn_hook mlx5_hooks[] = {{"verbs_set_ops", hook_verbs_set_ops}};

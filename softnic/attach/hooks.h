@@ -4,12 +4,13 @@
 #define SOFTNIC_ATTACH_HOOKS_H
 
 /*
- * sn_hooks_apply - patches the libraries that are loaded now; called again whenever more may have been loaded. Returns
- * the number of calls that are diverted now and were not before, or a negative errno.
+ * sn_hooks_apply - patches the libraries that are loaded now; called again whenever more may have been
+ * loaded. Returns the number of calls that are diverted now and were not before, or a negative errno.
  */
 int sn_hooks_apply(void);
 
-/* sn_hooks_set_root - the folder that libibverbs takes for /sys: ours, or the real one when we came too late. */
+/* sn_hooks_set_root - the folder that libibverbs takes for /sys: ours, or the real one when we came too late.
+ */
 void sn_hooks_set_root(const char *root);
 
 #endif

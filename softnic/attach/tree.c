@@ -16,13 +16,13 @@
 #include <unistd.h>
 
 /*
- * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /tmp). Its file `lock` carries a record lock for as long
- * as its process lives: the kernel drops it even when the process is killed, which a pid (they are reused, and differ
- * between containers that share /tmp) cannot say. Trees without the lock are litter. Record locks are not inherited
- * by fork, so a child never keeps its parent's tree alive.
+ * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /tmp). Its file `lock` carries a record lock for
+ * as long as its process lives: the kernel drops it even when the process is killed, which a pid (they are
+ * reused, and differ between containers that share /tmp) cannot say. Trees without the lock are litter.
+ * Record locks are not inherited by fork, so a child never keeps its parent's tree alive.
  */
-#define PATH_LIMIT     200 /* libibverbs keeps paths below it in 256 bytes */
-#define ABANDONED_AFTER 60 /* seconds: a tree still under its working name was cut off while being made */
+#define PATH_LIMIT      200 /* libibverbs keeps paths below it in 256 bytes */
+#define ABANDONED_AFTER 60  /* seconds: a tree still under its working name was cut off while being made */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char home[PATH_LIMIT];      /* the gpuwire-UID folder */
@@ -34,7 +34,8 @@ uint64_t sn_guid(const uint8_t gid[16])
 {
     uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
     for (int i = 0; i < 16; i++) h = (h ^ gid[i]) * 0x100000001b3;
-    /* Locally administered, so that it collides with no real device's; told by the address, as a NIC is an address. */
+    /* Locally administered, so that it collides with no real device's; told by the address, as a NIC is an
+     * address. */
     return (uint64_t)0x0267 << 48 | h >> 16;
 }
 
@@ -63,7 +64,8 @@ static const char *tree_path_locked(void)
 {
     if (root[0]) return root;
     if (!home[0] && !choose_home()) {
-        fprintf(stderr, "gpuwire: cannot make a private folder in $XDG_RUNTIME_DIR or /tmp (gpuwire-%u): %s\n",
+        fprintf(stderr,
+                "gpuwire: cannot make a private folder in $XDG_RUNTIME_DIR or /tmp (gpuwire-%u): %s\n",
                 (unsigned)geteuid(), strerror(errno));
         return NULL;
     }
@@ -109,7 +111,8 @@ static bool abandoned(int home_fd, const char *name)
     struct stat st;
 
     if (!strncmp(name, "new-", 4))
-        return !fstatat(home_fd, name, &st, AT_SYMLINK_NOFOLLOW) && time(NULL) - st.st_mtime > ABANDONED_AFTER;
+        return !fstatat(home_fd, name, &st, AT_SYMLINK_NOFOLLOW) &&
+               time(NULL) - st.st_mtime > ABANDONED_AFTER;
     if (strncmp(name, "nic-", 4)) return false;
     char path[300];
     snprintf(path, sizeof(path), "%.255s/lock", name);
@@ -167,8 +170,8 @@ static int put(int top, const char *path, const char *text)
     return err;
 }
 
-#define IB  "class/infiniband/" SN_DEVICE_NAME "/"
-#define UV  "class/infiniband_verbs/" SN_UVERBS_NAME "/"
+#define IB   "class/infiniband/" SN_DEVICE_NAME "/"
+#define UV   "class/infiniband_verbs/" SN_UVERBS_NAME "/"
 #define PORT IB "ports/1/"
 
 static int write_tree(int top, const struct sn_tree_info *info)
@@ -177,12 +180,12 @@ static int write_tree(int top, const struct sn_tree_info *info)
     uint64_t g = sn_guid(info->gid);
     struct stat null;
 
-    snprintf(guid, sizeof(guid), "%04x:%04x:%04x:%04x\n", (unsigned)(g >> 48) & 0xffff, (unsigned)(g >> 32) & 0xffff,
-             (unsigned)(g >> 16) & 0xffff, (unsigned)g & 0xffff);
+    snprintf(guid, sizeof(guid), "%04x:%04x:%04x:%04x\n", (unsigned)(g >> 48) & 0xffff,
+             (unsigned)(g >> 32) & 0xffff, (unsigned)(g >> 16) & 0xffff, (unsigned)g & 0xffff);
     for (int i = 0; i < 8; i++)
         snprintf(gid + 5 * i, 6, "%02x%02x%c", info->gid[2 * i], info->gid[2 * i + 1], i < 7 ? ':' : '\n');
-    snprintf(alias, sizeof(alias), "pci:v%08Xd%08Xsv%08Xsd00000001bc02sc00i00\n", SN_PCI_VENDOR, SN_PCI_DEVICE,
-             SN_PCI_VENDOR);
+    snprintf(alias, sizeof(alias), "pci:v%08Xd%08Xsv%08Xsd00000001bc02sc00i00\n", SN_PCI_VENDOR,
+             SN_PCI_DEVICE, SN_PCI_VENDOR);
     snprintf(ids[0], sizeof(ids[0]), "0x%04x\n", SN_PCI_VENDOR);
     snprintf(ids[1], sizeof(ids[1]), "0x%04x\n", SN_PCI_DEVICE);
     snprintf(ndev, sizeof(ndev), "%s\n", info->ndev);
@@ -266,7 +269,8 @@ int sn_tree_build(const struct sn_tree_info *info)
         if (!tree_path_locked()) {
             err = -EACCES;
         } else {
-            /* Somebody's last sweep may have removed the empty folder meanwhile; make it again, twice at most. */
+            /* Somebody's last sweep may have removed the empty folder meanwhile; make it again, twice at
+             * most. */
             for (int attempt = 0; attempt < 3; attempt++) {
                 int fd = own_folder(home) ? open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
                 err = fd < 0 ? -errno : make_tree(fd, info);
@@ -275,7 +279,9 @@ int sn_tree_build(const struct sn_tree_info *info)
             }
             if (!err) sweep_locked();
         }
-        if (err) fprintf(stderr, "gpuwire: cannot write %s: %s\n", root[0] ? root : "a sysfs tree", strerror(-err));
+        if (err)
+            fprintf(stderr, "gpuwire: cannot write %s: %s\n", root[0] ? root : "a sysfs tree",
+                    strerror(-err));
     }
     pthread_mutex_unlock(&lock);
     return err;

@@ -6,16 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SN_DEVICE_NAME  "mlx5_0"
-#define SN_UVERBS_NAME  "uverbs0"
-#define SN_CDEV_PATH    "/dev/infiniband/" SN_UVERBS_NAME
-#define SN_VENDOR_ID    0x02c9u   /* what mlx5 devices report as vendor: the OUI, not the PCI id */
-#define SN_PCI_VENDOR   0x15b3u
-#define SN_PCI_DEVICE   0x1021u   /* ConnectX-7: the newest one that rdma-core 44 knows */
-#define SN_FW_MAJOR     28u
-#define SN_FW_MINOR     0u
-#define SN_FW_SUBMINOR  1u
-#define SN_BOARD_ID     "GPUWIRE_SOFT"
+#define SN_DEVICE_NAME "mlx5_0"
+#define SN_UVERBS_NAME "uverbs0"
+#define SN_CDEV_PATH   "/dev/infiniband/" SN_UVERBS_NAME
+#define SN_VENDOR_ID   0x02c9u /* what mlx5 devices report as vendor: the OUI, not the PCI id */
+#define SN_PCI_VENDOR  0x15b3u
+#define SN_PCI_DEVICE  0x1021u /* ConnectX-7: the newest one that rdma-core 44 knows */
+#define SN_FW_MAJOR    28u
+#define SN_FW_MINOR    0u
+#define SN_FW_SUBMINOR 1u
+#define SN_BOARD_ID    "GPUWIRE_SOFT"
 
 /* What the tree says about the NIC. */
 struct sn_tree_info {
@@ -24,12 +24,13 @@ struct sn_tree_info {
 };
 
 /*
- * sn_tree_path - the folder that SYSFS_PATH names, fixed at the first call in a process: nothing is written yet.
- * NULL with a line on stderr when there is no folder to put it in.
+ * sn_tree_path - the folder that SYSFS_PATH names, fixed at the first call in a process: nothing is written
+ * yet. NULL with a line on stderr when there is no folder to put it in.
  */
 const char *sn_tree_path(void);
 
-/* sn_tree_build - writes the tree if it is not there, and removes those of dead processes. 0 or a negative errno. */
+/* sn_tree_build - writes the tree if it is not there, and removes those of dead processes. 0 or a negative
+ * errno. */
 int sn_tree_build(const struct sn_tree_info *info);
 
 /* sn_tree_remove - takes this process's tree away, if this process (not a parent) made it. */

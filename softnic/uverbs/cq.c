@@ -13,7 +13,7 @@
 
 #define DBREC_BYTES 8
 
-/* ---- events: called by the NIC, in any thread, with its lock held --------------------------------------------------- */
+/* ---- events: called by the NIC, in any thread, with its lock held ---- */
 
 void uv_on_cq_event(void *user, void *cq_user)
 {
@@ -49,7 +49,7 @@ void uv_on_async_event(void *user, enum ibv_event_type type, void *object_user)
     }
 }
 
-/* ---- completion channels -------------------------------------------------------------------------------------------- */
+/* ---- completion channels ---- */
 
 int uv_create_comp_channel(const struct uv_cmd *c)
 {
@@ -68,7 +68,7 @@ int uv_create_comp_channel(const struct uv_cmd *c)
     return err;
 }
 
-/* ---- completion queues ---------------------------------------------------------------------------------------------- */
+/* ---- completion queues ---- */
 
 struct cq_request {
     uint64_t user_handle;
@@ -82,11 +82,13 @@ static bool is_power_of_two(uint64_t n)
 }
 
 /* The queue as libmlx5 laid it out, checked as if it were anybody's. */
-static int read_layout(const struct cq_request *rq, const struct mlx5_ib_create_cq *drv, struct sn_cq_init *init)
+static int read_layout(const struct cq_request *rq, const struct mlx5_ib_create_cq *drv,
+                       struct sn_cq_init *init)
 {
     uint64_t entries = (uint64_t)rq->cqe + 1; /* libmlx5 asks for one less than it has room for */
 
-    if (drv->cqe_comp_en || drv->flags) return -EOPNOTSUPP; /* no compression, no padding, no page of its own choice */
+    if (drv->cqe_comp_en || drv->flags)
+        return -EOPNOTSUPP; /* no compression, no padding, no page of its own choice */
     if (!is_power_of_two(entries) || entries > SN_MAX_CQE) return -EINVAL;
     if (drv->cqe_size != 64 && drv->cqe_size != 128) return -EINVAL;
     if (drv->buf_addr % 64 || drv->db_addr % DBREC_BYTES) return -EINVAL;
@@ -176,8 +178,8 @@ int uv_create_cq_ex(const struct uv_cmd *c)
 }
 
 /*
- * The library waits until the program has acknowledged as many events as this reports: those that it has read. Unread
- * ones are taken back; the queue must be gone from the NIC first, so that no more come.
+ * The library waits until the program has acknowledged as many events as this reports: those that it has
+ * read. Unread ones are taken back; the queue must be gone from the NIC first, so that no more come.
  */
 int uv_destroy_cq(const struct uv_cmd *c)
 {

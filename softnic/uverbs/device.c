@@ -18,16 +18,16 @@
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
 
-#define MAX_SQ_DESC       1024 /* bytes of the largest send WQE */
-#define CACHE_LINE        64
-#define LOG_UAR_SIZE      12
-#define MAX_SGE           30
-#define LINK_WIDTH_4X     2
-#define LINK_SPEED_EDR    32
-#define PHYS_LINK_UP      5
-#define LINK_ETHERNET     2
+#define MAX_SQ_DESC    1024 /* bytes of the largest send WQE */
+#define CACHE_LINE     64
+#define LOG_UAR_SIZE   12
+#define MAX_SGE        30
+#define LINK_WIDTH_4X  2
+#define LINK_SPEED_EDR 32
+#define PHYS_LINK_UP   5
+#define LINK_ETHERNET  2
 
-/* ---- address ------------------------------------------------------------------------------------------------------- */
+/* ---- address ---- */
 
 static void name_interface(const struct sn_addr *addr, char *name, size_t size)
 {
@@ -46,7 +46,8 @@ static void name_interface(const struct sn_addr *addr, char *name, size_t size)
             memcpy(&sa, i->ifa_addr, sizeof(struct sockaddr_in6));
         else
             continue;
-        if (sn_addr_from_sock(&sa, gid, &port) && !memcmp(gid, addr->gid, 16)) snprintf(name, size, "%s", i->ifa_name);
+        if (sn_addr_from_sock(&sa, gid, &port) && !memcmp(gid, addr->gid, 16))
+            snprintf(name, size, "%s", i->ifa_name);
     }
     freeifaddrs(list);
     /* All of 127.0.0.0/8 is this host's, though the loopback interface lists one of it. */
@@ -68,15 +69,16 @@ int uv_tree_info(struct sn_tree_info *info)
     return 0;
 }
 
-/* ---- GET_CONTEXT --------------------------------------------------------------------------------------------------- */
+/* ---- GET_CONTEXT ---- */
 
-static void fill_context(struct mlx5_ib_alloc_ucontext_resp *r, const struct mlx5_ib_alloc_ucontext_req_v2 *req,
-                         uint32_t registers)
+static void fill_context(struct mlx5_ib_alloc_ucontext_resp *r,
+                         const struct mlx5_ib_alloc_ucontext_req_v2 *req, uint32_t registers)
 {
     memset(r, 0, sizeof(*r));
     r->qp_tab_size = SN_MAX_QP;
     r->bf_reg_size = SN_UAR_BF_SIZE;
-    /* A number here, and not 0, makes libmlx5 map its doorbell pages up front: the form that all releases know. */
+    /* A number here, and not 0, makes libmlx5 map its doorbell pages up front: the form that all releases
+     * know. */
     r->tot_bfregs = registers;
     r->cache_line_size = CACHE_LINE;
     r->max_sq_desc_sz = MAX_SQ_DESC;
@@ -111,11 +113,13 @@ static int check_request(const struct uv_cmd *c)
     const struct mlx5_ib_alloc_ucontext_req_v2 *req = c->uhw;
 
     /* The first form of the request knows no completion format but version 0, which we do not write. */
-    if (c->uhw_len <= offsetof(struct mlx5_ib_alloc_ucontext_req_v2, max_cqe_version) || !req->max_cqe_version)
+    if (c->uhw_len <= offsetof(struct mlx5_ib_alloc_ucontext_req_v2, max_cqe_version) ||
+        !req->max_cqe_version)
         return -EINVAL;
     /* No firmware commands here: libmlx5 asks again without them, unless the program insists. */
     if (req->flags & MLX5_IB_ALLOC_UCTX_DEVX) return -EOPNOTSUPP;
-    return req->flags || req->comp_mask || req->reserved0 || req->reserved1 || req->reserved2 ? -EOPNOTSUPP : 0;
+    return req->flags || req->comp_mask || req->reserved0 || req->reserved1 || req->reserved2 ? -EOPNOTSUPP
+                                                                                              : 0;
 }
 
 static int open_streams(struct uv_file *f, int *fd)
@@ -176,7 +180,7 @@ int uv_get_context(const struct uv_cmd *c)
     return err;
 }
 
-/* ---- QUERY_DEVICE -------------------------------------------------------------------------------------------------- */
+/* ---- QUERY_DEVICE ---- */
 
 static void device_attr(struct ib_uverbs_query_device_resp *r)
 {
@@ -203,7 +207,8 @@ static void device_attr(struct ib_uverbs_query_device_resp *r)
     r->phys_port_cnt = 1;
     struct sn_config config;
     char why[SN_CONFIG_WHY];
-    if (!sn_process_config(&config, why)) r->node_guid = r->sys_image_guid = htobe64(sn_guid(config.addr.gid));
+    if (!sn_process_config(&config, why))
+        r->node_guid = r->sys_image_guid = htobe64(sn_guid(config.addr.gid));
 }
 
 int uv_query_device(const struct uv_cmd *c)
@@ -227,7 +232,7 @@ int uv_query_device_ex(const struct uv_cmd *c)
     return uv_reply(c, &r, sizeof(r), c->uhw_out_len ? &drv : NULL, c->uhw_out_len ? sizeof(drv) : 0);
 }
 
-/* ---- QUERY_PORT ---------------------------------------------------------------------------------------------------- */
+/* ---- QUERY_PORT ---- */
 
 static uint8_t mtu_code(uint32_t bytes)
 {

@@ -12,8 +12,9 @@
 #define MAX_RECORD 16
 
 /*
- * A pipe carries the records: reads and writes of this size are atomic, poll() works on it, and it ends with its
- * holders. When it is full, records wait in `backlog`, in order, and move into the pipe at the next occasion.
+ * A pipe carries the records: reads and writes of this size are atomic, poll() works on it, and it ends with
+ * its holders. When it is full, records wait in `backlog`, in order, and move into the pipe at the next
+ * occasion.
  */
 static int streams_with_backlog;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -25,7 +26,8 @@ struct uv_stream {
     int refs;
     size_t record;
     const void *owner;
-    int read_fd, write_fd; /* read_fd is not the program's: same pipe, a description (so a blocking mode) of its own */
+    int read_fd,
+        write_fd; /* read_fd is not the program's: same pipe, a description (so a blocking mode) of its own */
     unsigned char *backlog;
     size_t waiting, room; /* records */
 };

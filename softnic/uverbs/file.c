@@ -106,7 +106,7 @@ struct uv_stream *uv_stream_of_fd(const struct uv_file *f, int fd)
     return s;
 }
 
-/* ---- handles ------------------------------------------------------------------------------------------------------- */
+/* ---- handles ---- */
 
 static bool grow(struct uv_file *f)
 {
@@ -164,7 +164,7 @@ int uv_destroy(struct uv_file *f, struct uv_object *o)
     return 0;
 }
 
-/* ---- close --------------------------------------------------------------------------------------------------------- */
+/* ---- close ---- */
 
 /* Users before what they use: QPs and AHs and MRs, then CQs, then PDs. */
 static void destroy_all(struct uv_file *f)
@@ -176,7 +176,8 @@ static void destroy_all(struct uv_file *f)
             if (f->objects[i] && f->objects[i]->type == order[t]) uv_destroy(f, f->objects[i]);
 }
 
-/* What a child inherited is its parent's, and its locks may be held by threads that are not here: leave it alone. */
+/* What a child inherited is its parent's, and its locks may be held by threads that are not here: leave it
+ * alone. */
 static bool inherited(const struct uv_file *f)
 {
     return f->generation != __atomic_load_n(&generation, __ATOMIC_RELAXED);
@@ -242,7 +243,7 @@ void uv_close(int fd)
     if (e.file) close_file(e.file);
 }
 
-/* ---- requests ------------------------------------------------------------------------------------------------------ */
+/* ---- requests ---- */
 
 static void say_once(void)
 {
@@ -296,7 +297,7 @@ int uv_ioctl(int fd, unsigned long request, uint64_t arg)
     return err;
 }
 
-/* ---- fork ---------------------------------------------------------------------------------------------------------- */
+/* ---- fork ---- */
 
 void uv_fork_prepare(void)
 {

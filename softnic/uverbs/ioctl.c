@@ -13,7 +13,7 @@
 #include "softnic/uverbs/uverbs.h"
 
 #define MAX_ATTRS 32
-#define EX(cmd) (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))
+#define EX(cmd)   (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))
 
 struct request {
     uint32_t object, method;
@@ -23,8 +23,8 @@ struct request {
 };
 
 /*
- * A legacy command. The kernel wants at least the sizes of its structs (-ENOSPC); the extended ones may be cut short
- * or be longer, so theirs are the sizes of the first version.
+ * A legacy command. The kernel wants at least the sizes of its structs (-ENOSPC); the extended ones may be
+ * cut short or be longer, so theirs are the sizes of the first version.
  */
 struct legacy {
     uint32_t command;
@@ -32,8 +32,10 @@ struct legacy {
     int (*handle)(const struct uv_cmd *c);
 };
 
-#define CMD(name, in_type, out_size, handler) \
-    {IB_USER_VERBS_CMD_##name, sizeof(struct ib_uverbs_##in_type), (out_size), handler}
+#define CMD(name, in_type, out_size, handler)                                                                \
+    {                                                                                                        \
+        IB_USER_VERBS_CMD_##name, sizeof(struct ib_uverbs_##in_type), (out_size), handler                    \
+    }
 #define RESP(type) sizeof(struct ib_uverbs_##type##_resp)
 
 static const struct legacy legacy[] = {
@@ -69,7 +71,8 @@ static const struct ib_uverbs_attr *find(const struct request *r, uint16_t id)
     return NULL;
 }
 
-/* Inputs of up to eight bytes travel in the attribute itself. Copies min(len, room) bytes; the rest stays zero. */
+/* Inputs of up to eight bytes travel in the attribute itself. Copies min(len, room) bytes; the rest stays
+ * zero. */
 static int input(const struct ib_uverbs_attr *a, void *to, size_t room)
 {
     size_t n = a->len < room ? a->len : room;
@@ -82,14 +85,17 @@ static int input(const struct ib_uverbs_attr *a, void *to, size_t room)
 static int mark_output(const struct request *r, const struct ib_uverbs_attr *a)
 {
     uint16_t flags = a->flags | UVERBS_ATTR_F_VALID_OUTPUT;
-    return uv_copy_out(r->where + (uint64_t)(a - r->attrs) * sizeof(*a) + offsetof(struct ib_uverbs_attr, flags), &flags,
-                       sizeof(flags));
+    return uv_copy_out(r->where + (uint64_t)(a - r->attrs) * sizeof(*a) +
+                           offsetof(struct ib_uverbs_attr, flags),
+                       &flags, sizeof(flags));
 }
 
 int uv_reply(const struct uv_cmd *c, const void *core, size_t core_len, const void *drv, size_t drv_len)
 {
     int err = uv_copy_out(c->out, core, core_len < c->out_len ? core_len : c->out_len);
-    return err || !drv_len ? err : uv_copy_out(c->uhw_out, drv, drv_len < c->uhw_out_len ? drv_len : c->uhw_out_len);
+    return err || !drv_len
+               ? err
+               : uv_copy_out(c->uhw_out, drv, drv_len < c->uhw_out_len ? drv_len : c->uhw_out_len);
 }
 
 static const struct legacy *find_legacy(uint64_t command)
@@ -142,7 +148,8 @@ static int alloc_async_fd(struct uv_file *f, const struct request *r)
     int64_t answer = fd;
     err = uv_fd_add_stream(fd, s);
     if (!err)
-        err = uv_copy_out(r->where + (uint64_t)(a - r->attrs) * sizeof(*a) + offsetof(struct ib_uverbs_attr, data),
+        err = uv_copy_out(r->where + (uint64_t)(a - r->attrs) * sizeof(*a) +
+                              offsetof(struct ib_uverbs_attr, data),
                           &answer, sizeof(answer));
     if (err) {
         uv_close(fd);
@@ -167,8 +174,10 @@ static int dispatch(struct uv_file *f, const struct request *r)
         if (method == UVERBS_METHOD_ASYNC_EVENT_ALLOC) return alloc_async_fd(f, r);
         break;
     case UVERBS_OBJECT_MR:
-        /* These have no older form to fall back to: say that they do not exist here, not that they are spelled anew. */
-        if (method == UVERBS_METHOD_REG_DMABUF_MR || method == UVERBS_METHOD_ADVISE_MR || method == UVERBS_METHOD_DM_MR_REG)
+        /* These have no older form to fall back to: say that they do not exist here, not that they are
+         * spelled anew. */
+        if (method == UVERBS_METHOD_REG_DMABUF_MR || method == UVERBS_METHOD_ADVISE_MR ||
+            method == UVERBS_METHOD_DM_MR_REG)
             return -EOPNOTSUPP;
         break;
     }

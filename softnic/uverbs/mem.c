@@ -14,7 +14,7 @@
 
 #define PAGE 4096u
 
-/* ---- protection domains -------------------------------------------------------------------------------------------- */
+/* ---- protection domains ---- */
 
 int uv_alloc_pd(const struct uv_cmd *c)
 {
@@ -46,13 +46,14 @@ int uv_dealloc_pd(const struct uv_cmd *c)
     return pd ? uv_destroy(c->file, &pd->obj) : -EINVAL;
 }
 
-/* ---- memory regions ------------------------------------------------------------------------------------------------ */
+/* ---- memory regions ---- */
 
 enum {
-    ACCESS_KNOWN = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_READ |
-                   IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_HUGETLB | IB_UVERBS_ACCESS_OPTIONAL_RANGE,
-    ACCESS_KEPT = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_READ |
-                  IB_UVERBS_ACCESS_REMOTE_ATOMIC,
+    ACCESS_KNOWN = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
+                   IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_HUGETLB |
+                   IB_UVERBS_ACCESS_OPTIONAL_RANGE,
+    ACCESS_KEPT = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
+                  IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC,
 };
 
 /* No windows, no on-demand paging: what the NIC cannot do it does not pretend to. */
@@ -66,7 +67,8 @@ static int check_access(uint32_t access)
 static int check_range(uint64_t start, uint64_t length, uint64_t iova)
 {
     uint64_t end;
-    if (__builtin_add_overflow(start, length, &end) || __builtin_add_overflow(iova, length, &end)) return -EINVAL;
+    if (__builtin_add_overflow(start, length, &end) || __builtin_add_overflow(iova, length, &end))
+        return -EINVAL;
     return (start ^ iova) & (PAGE - 1) ? -EINVAL : 0;
 }
 
@@ -123,11 +125,11 @@ int uv_dereg_mr(const struct uv_cmd *c)
     return mr ? uv_destroy(c->file, &mr->obj) : -EINVAL;
 }
 
-/* ---- address handles ----------------------------------------------------------------------------------------------- */
+/* ---- address handles ---- */
 
 /*
- * What libmlx5 wants of the kernel is the peer's Ethernet address. Packets here carry no Ethernet header of our making,
- * so it gets one that says whose it would be.
+ * What libmlx5 wants of the kernel is the peer's Ethernet address. Packets here carry no Ethernet header of
+ * our making, so it gets one that says whose it would be.
  */
 int uv_create_ah(const struct uv_cmd *c)
 {

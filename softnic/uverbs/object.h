@@ -15,7 +15,8 @@
 
 enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH };
 
-/* What every handle stands for. `users` counts objects made on top of this one; it cannot go before they do. */
+/* What every handle stands for. `users` counts objects made on top of this one; it cannot go before they do.
+ */
 struct uv_object {
     enum uv_type type;
     uint32_t handle;
@@ -63,7 +64,8 @@ struct uv_ah {
     struct uv_pd *pd;
 };
 
-/* Doorbell pages: libmlx5 maps the static ones when it opens the device and a dynamic one for each thread domain. */
+/* Doorbell pages: libmlx5 maps the static ones when it opens the device and a dynamic one for each thread
+ * domain. */
 #define UV_MAX_STATIC_PAGES  512
 #define UV_MAX_DYNAMIC_PAGES 256
 #define UV_BFREGS_PER_PAGE   2 /* that libmlx5 hands out; the page's other two are its fast path's */
@@ -80,11 +82,11 @@ struct uv_file {
     pthread_mutex_t lock; /* every command runs under it; the NIC's callbacks never take it */
     int refs;             /* the fd table's, and one for each call in progress */
     int fd;
-    uint32_t tag;         /* in every handle, so that another file's handle is refused */
-    unsigned generation;  /* of the process: another one after fork */
+    uint32_t tag;        /* in every handle, so that another file's handle is refused */
+    unsigned generation; /* of the process: another one after fork */
     bool closed;
-    struct sn_nic *nic;   /* NULL until GET_CONTEXT */
-    int start_error;      /* why it could not be had */
+    struct sn_nic *nic; /* NULL until GET_CONTEXT */
+    int start_error;    /* why it could not be had */
     struct uv_stream *async;
     struct ibv_context *unwrapped; /* whose entry points are to be wrapped at its next request */
     struct uv_uars uars;
@@ -95,9 +97,9 @@ struct uv_file {
 /* One command: its input in our memory, its output buffers in the caller's. */
 struct uv_cmd {
     struct uv_file *file;
-    const void *in;       /* core_in, zero-padded to what the handler reads */
-    size_t in_len;        /* as the caller said */
-    const void *uhw;      /* the driver's part, likewise */
+    const void *in;  /* core_in, zero-padded to what the handler reads */
+    size_t in_len;   /* as the caller said */
+    const void *uhw; /* the driver's part, likewise */
     size_t uhw_len;
     uint64_t out, uhw_out;
     size_t out_len, uhw_out_len;
@@ -108,7 +110,8 @@ struct uv_cmd {
 /* uv_reply - writes the core answer and, when there is one, the driver's; each cut to the caller's room. */
 int uv_reply(const struct uv_cmd *c, const void *core, size_t core_len, const void *drv, size_t drv_len);
 
-/* Handles. uv_new allocates a zeroed object of `size` bytes and gives it a handle; NULL when out of either. */
+/* Handles. uv_new allocates a zeroed object of `size` bytes and gives it a handle; NULL when out of either.
+ */
 void *uv_new(struct uv_file *f, enum uv_type type, size_t size);
 void *uv_find(struct uv_file *f, enum uv_type type, uint32_t handle);
 void uv_free(struct uv_file *f, struct uv_object *o);
@@ -117,8 +120,8 @@ void uv_free(struct uv_file *f, struct uv_object *o);
 int uv_destroy(struct uv_file *f, struct uv_object *o);
 
 /*
- * The fd table (file.c). uv_enter finds a command fd's file and locks it, or says why it cannot be used (-EBADF, -EIO
- * in a forked child); uv_leave ends that. The result of uv_stream_of_fd is put when done.
+ * The fd table (file.c). uv_enter finds a command fd's file and locks it, or says why it cannot be used
+ * (-EBADF, -EIO in a forked child); uv_leave ends that. The result of uv_stream_of_fd is put when done.
  */
 int uv_enter(int fd, struct uv_file **f);
 void uv_leave(struct uv_file *f);
@@ -156,15 +159,17 @@ void uv_qp_end(struct uv_file *f, struct uv_qp *qp);
 /* Doorbell pages (uar.c). */
 int uv_uars_init(struct uv_file *f, uint32_t registers, uint32_t low_latency);
 void uv_uars_end(struct uv_file *f);
-int uv_bfreg_take(struct uv_file *f, int *index); /* a static register for a new QP */
+int uv_bfreg_take(struct uv_file *f, int *index);           /* a static register for a new QP */
 struct sn_uar *uv_uar_static(struct uv_file *f, int index); /* its page */
 void uv_bfreg_give(struct uv_file *f, int index);
 uint32_t uv_bfreg_reply(int index); /* as libmlx5 numbers it */
-struct sn_uar *uv_uar_dynamic(struct uv_file *f, uint32_t bfreg_index); /* NULL when that page is not mapped */
+struct sn_uar *uv_uar_dynamic(struct uv_file *f,
+                              uint32_t bfreg_index); /* NULL when that page is not mapped */
 
 /*
- * uv_dma_target - how the NIC reaches this memory (gpumem.c). 1 and *ops, *ctx for GPU memory; 0 for host memory; a
- * negative errno, with a line on stderr, for memory that it cannot reach. uv_dma_end, once no region uses it.
+ * uv_dma_target - how the NIC reaches this memory (gpumem.c). 1 and *ops, *ctx for GPU memory; 0 for host
+ * memory; a negative errno, with a line on stderr, for memory that it cannot reach. uv_dma_end, once no
+ * region uses it.
  */
 int uv_dma_target(uint64_t addr, uint64_t length, const struct sn_dma_ops **ops, void **ctx);
 void uv_dma_end(void *ctx);

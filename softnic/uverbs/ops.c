@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posting and polling make no system call, so the NIC would not know that anybody waits. Behind libmlx5's own entry
- * points these let the calling thread do the NIC's work itself: a thread that posts to a peer on the same host
- * completes it without any other thread.
+ * Posting and polling make no system call, so the NIC would not know that anybody waits. Behind libmlx5's own
+ * entry points these let the calling thread do the NIC's work itself: a thread that posts to a peer on the
+ * same host completes it without any other thread.
  */
 #include <errno.h>
 
@@ -81,10 +81,10 @@ void uv_wrap_context(struct ibv_context *ctx)
 
     pthread_mutex_lock(&lock);
     /* A second copy of libmlx5 has entry points of its own; its contexts are served by the NIC's thread. */
-#define WRAP(name)                                                                                                     \
-    do {                                                                                                               \
-        if (!real.name) real.name = ops->name;                                                                         \
-        if (real.name == ops->name) ops->name = name;                                                                  \
+#define WRAP(name)                                                                                           \
+    do {                                                                                                     \
+        if (!real.name) real.name = ops->name;                                                               \
+        if (real.name == ops->name) ops->name = name;                                                        \
     } while (0)
     WRAP(post_send);
     WRAP(post_recv);

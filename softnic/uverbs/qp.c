@@ -11,10 +11,10 @@
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/usercopy.h"
 
-#define DBREC_BYTES   8
-#define WQEBB         64
+#define DBREC_BYTES 8
+#define WQEBB       64
 
-/* ---- creation ------------------------------------------------------------------------------------------------------- */
+/* ---- creation ---- */
 
 static bool size_ok(uint32_t n, uint32_t limit)
 {
@@ -24,7 +24,8 @@ static bool size_ok(uint32_t n, uint32_t limit)
 /* The queues as libmlx5 laid them out: receive queue first, send queue behind it. */
 static int read_queues(const struct mlx5_ib_create_qp *drv, struct sn_qp_init *init)
 {
-    if (!size_ok(drv->sq_wqe_count, SN_MAX_SQ_WQEBB) || !size_ok(drv->rq_wqe_count, SN_MAX_RQ_WQE)) return -EINVAL;
+    if (!size_ok(drv->sq_wqe_count, SN_MAX_SQ_WQEBB) || !size_ok(drv->rq_wqe_count, SN_MAX_RQ_WQE))
+        return -EINVAL;
     if (drv->rq_wqe_count && (drv->rq_wqe_shift < 4 || drv->rq_wqe_shift > 30)) return -EINVAL;
     uint32_t stride = drv->rq_wqe_count ? 1u << drv->rq_wqe_shift : 0;
     if (stride > SN_MAX_RQ_STRIDE) return -EINVAL;
@@ -44,7 +45,8 @@ static int read_queues(const struct mlx5_ib_create_qp *drv, struct sn_qp_init *i
 
 static int read_flags(const struct mlx5_ib_create_qp *drv, const struct uv_qp *qp, struct sn_qp_init *init)
 {
-    const uint32_t known = MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_BFREG_INDEX;
+    const uint32_t known =
+        MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_BFREG_INDEX;
 
     if (drv->flags & ~known) return -EOPNOTSUPP; /* no WQE signatures, no DC, no tunnels */
     if (drv->flags & MLX5_QP_FLAG_SCATTER_CQE) {
@@ -164,7 +166,13 @@ int uv_create_qp(const struct uv_cmd *c)
 {
     const struct ib_uverbs_create_qp *q = c->in;
     struct qp_request rq = {
-        q->user_handle, q->pd_handle, q->send_cq_handle, q->recv_cq_handle, q->qp_type, q->sq_sig_all, q->is_srq,
+        q->user_handle,
+        q->pd_handle,
+        q->send_cq_handle,
+        q->recv_cq_handle,
+        q->qp_type,
+        q->sq_sig_all,
+        q->is_srq,
         {q->max_send_wr, q->max_recv_wr, q->max_send_sge, q->max_recv_sge, q->max_inline_data, false}};
     return create(c, &rq, false);
 }
@@ -173,7 +181,13 @@ int uv_create_qp_ex(const struct uv_cmd *c)
 {
     const struct ib_uverbs_ex_create_qp *q = c->in;
     struct qp_request rq = {
-        q->user_handle, q->pd_handle, q->send_cq_handle, q->recv_cq_handle, q->qp_type, q->sq_sig_all, q->is_srq,
+        q->user_handle,
+        q->pd_handle,
+        q->send_cq_handle,
+        q->recv_cq_handle,
+        q->qp_type,
+        q->sq_sig_all,
+        q->is_srq,
         {q->max_send_wr, q->max_recv_wr, q->max_send_sge, q->max_recv_sge, q->max_inline_data, false}};
     if (q->comp_mask || q->create_flags || q->source_qpn) return -EOPNOTSUPP;
     return create(c, &rq, true);
@@ -193,7 +207,7 @@ int uv_destroy_qp(const struct uv_cmd *c)
     return uv_reply(c, &r, sizeof(r), NULL, 0);
 }
 
-/* ---- modify and query ------------------------------------------------------------------------------------------------ */
+/* ---- modify and query ---- */
 
 static void read_path(const struct ib_uverbs_qp_dest *d, struct ibv_ah_attr *a)
 {

@@ -42,8 +42,9 @@ void uv_uars_end(struct uv_file *f)
 }
 
 /*
- * libmlx5 takes the rules of the kernel's driver for granted: the last `low_latency` registers serve one QP each, so it
- * rings them without a lock; the others are shared and locked; register 0 is for doorbells without BlueFlame.
+ * libmlx5 takes the rules of the kernel's driver for granted: the last `low_latency` registers serve one QP
+ * each, so it rings them without a lock; the others are shared and locked; register 0 is for doorbells
+ * without BlueFlame.
  */
 int uv_bfreg_take(struct uv_file *f, int *index)
 {
@@ -113,8 +114,8 @@ static int find_page(struct uv_file *f, uint64_t pgoff, struct sn_uar **page)
 }
 
 /*
- * The program unmaps its doorbell pages when it likes, and the NIC goes on looking at them: so it gets a mapping of its
- * own of the same page. mremap of length 0 makes one of a shared mapping.
+ * The program unmaps its doorbell pages when it likes, and the NIC goes on looking at them: so it gets a
+ * mapping of its own of the same page. mremap of length 0 makes one of a shared mapping.
  */
 static int map_again(void *page, void *hint, int flags, void **at)
 {

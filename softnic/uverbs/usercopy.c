@@ -12,8 +12,8 @@
 #define PIPE_CHUNK 4096u /* what a pipe takes at once without blocking, whatever its state was before */
 
 /*
- * Where a sandbox forbids process_vm_readv, a pipe does the same: the kernel copies from and to the pointers, and says
- * EFAULT instead of sending a signal.
+ * Where a sandbox forbids process_vm_readv, a pipe does the same: the kernel copies from and to the pointers,
+ * and says EFAULT instead of sending a signal.
  */
 static int copy_by_pipe(void *to, const void *from, size_t bytes)
 {
@@ -53,7 +53,8 @@ int uv_copy_out(uint64_t to, const void *from, size_t bytes)
     return copy((void *)(uintptr_t)to, from, bytes, false);
 }
 
-/* Slower than asking for the pages, but needs no permission to fault them in: what /proc says of the mappings. */
+/* Slower than asking for the pages, but needs no permission to fault them in: what /proc says of the
+ * mappings. */
 static bool mapped_with(uintptr_t start, uintptr_t end, bool write)
 {
     FILE *f = fopen("/proc/self/maps", "re");
@@ -78,13 +79,16 @@ int uv_range_ok(uint64_t va, uint64_t bytes, int write)
     uintptr_t start = va & ~(uint64_t)(page - 1), end;
 
     if (!bytes) return 0;
-    if (__builtin_add_overflow(va, bytes, &end) || __builtin_add_overflow(end, page - 1, &end)) return -EFAULT;
+    if (__builtin_add_overflow(va, bytes, &end) || __builtin_add_overflow(end, page - 1, &end))
+        return -EFAULT;
     end &= ~(page - 1);
 #ifdef MADV_POPULATE_WRITE
-    /* Faults the pages in just as pinning them would, and fails where the NIC's own access would raise a signal. */
+    /* Faults the pages in just as pinning them would, and fails where the NIC's own access would raise a
+     * signal. */
     if (!madvise((void *)start, end - start, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ)) return 0;
     if (errno == EFAULT || errno == ENOMEM) return -EFAULT;
-    /* EINVAL: an older kernel, a mapping without permission, or one of a driver (pinned GPU-visible memory). */
+        /* EINVAL: an older kernel, a mapping without permission, or one of a driver (pinned GPU-visible
+         * memory). */
 #endif
     return mapped_with(start, end, write) ? 0 : -EFAULT;
 }

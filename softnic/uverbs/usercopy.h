@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading and writing the caller's memory the way the kernel does: a bad pointer is -EFAULT, never a crash. */
+/* Reading and writing the caller's memory the way the kernel does: a bad pointer is -EFAULT, never a crash.
+ */
 #ifndef SOFTNIC_UVERBS_USERCOPY_H
 #define SOFTNIC_UVERBS_USERCOPY_H
 
@@ -11,8 +12,8 @@ int uv_copy_in(void *to, uint64_t from, size_t bytes);
 int uv_copy_out(uint64_t to, const void *from, size_t bytes);
 
 /*
- * uv_range_ok - whether [va, va+bytes) is mapped in this process throughout, and if `write` is set, writable. For
- * memory that the NIC will touch later on its own. 0 or -EFAULT; zero bytes are always all right.
+ * uv_range_ok - whether [va, va+bytes) is mapped in this process throughout, and if `write` is set, writable.
+ * For memory that the NIC will touch later on its own. 0 or -EFAULT; zero bytes are always all right.
  */
 int uv_range_ok(uint64_t va, uint64_t bytes, int write);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's uverbs interface, in this process: what opening, mapping and closing the character device do, and its
- * one ioctl. attach/ leads the libraries' calls here; the objects below are the ones of softnic/nic.h.
+ * The kernel's uverbs interface, in this process: what opening, mapping and closing the character device do,
+ * and its one ioctl. attach/ leads the libraries' calls here; the objects below are the ones of
+ * softnic/nic.h.
  */
 #ifndef SOFTNIC_UVERBS_UVERBS_H
 #define SOFTNIC_UVERBS_UVERBS_H
@@ -14,24 +15,27 @@
 
 struct sn_tree_info;
 
-/* uv_tree_info - what GPUWIRE_NIC says of the device's address. 0 or a negative errno, with a line on stderr. */
+/* uv_tree_info - what GPUWIRE_NIC says of the device's address. 0 or a negative errno, with a line on stderr.
+ */
 int uv_tree_info(struct sn_tree_info *info);
 
-/* uv_open - opens the device; `flags` as for open(). A file descriptor that only the calls below understand. */
+/* uv_open - opens the device; `flags` as for open(). A file descriptor that only the calls below understand.
+ */
 int uv_open(int flags);
 
 /* uv_is_command_fd - whether uv_open gave this out and it is still open. Any thread, no lock, cheap. */
 bool uv_is_command_fd(int fd);
 
-/* uv_ioctl - one request on a command fd; `arg` is the caller's pointer, and is not trusted. 0 or a negative errno. */
+/* uv_ioctl - one request on a command fd; `arg` is the caller's pointer, and is not trusted. 0 or a negative
+ * errno. */
 int uv_ioctl(int fd, unsigned long request, uint64_t arg);
 
 /* uv_mmap - maps a doorbell page. On success *at is its address in this process. 0 or a negative errno. */
 int uv_mmap(int fd, void *hint, size_t length, int prot, int flags, uint64_t offset, void **at);
 
 /*
- * uv_close - to be called before an fd is closed. For a command fd everything made through it is destroyed; for an
- * event fd events stop. Other fds are none of its business.
+ * uv_close - to be called before an fd is closed. For a command fd everything made through it is destroyed;
+ * for an event fd events stop. Other fds are none of its business.
  */
 void uv_close(int fd);
 
@@ -39,8 +43,8 @@ void uv_close(int fd);
 int uv_open_files(void);
 
 /*
- * uv_context_ready - libmlx5 has filled in (a part of) a context's entry points. The first request that the context
- * makes afterwards puts ours in front of posting and polling: by then they are complete.
+ * uv_context_ready - libmlx5 has filled in (a part of) a context's entry points. The first request that the
+ * context makes afterwards puts ours in front of posting and polling: by then they are complete.
  */
 void uv_context_ready(struct ibv_context *ctx);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any sequence of requests on the device: ioctl buffers, legacy commands in them, mappings, closes. Pointers in
- * commands name one arena (so that the NIC, told to use memory, uses that), or nothing at all. Each input gets a device
- * of its own and closes it with whatever it made still there.
+ * Any sequence of requests on the device: ioctl buffers, legacy commands in them, mappings, closes. Pointers
+ * in commands name one arena (so that the NIC, told to use memory, uses that), or nothing at all. Each input
+ * gets a device of its own and closes it with whatever it made still there.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-#define ARENA (1u << 20)
+#define ARENA        (1u << 20)
 #define MAX_REQUESTS 64
 
 struct input {
@@ -84,7 +84,7 @@ static int submit(int fd, struct buffer *b)
     return uv_ioctl(fd, RDMA_VERBS_IOCTL, (uintptr_t)b);
 }
 
-/* ---- commands: right ones, with what went before them, and then some of their words replaced ------------------------ */
+/* ---- commands: right ones, with what went before them, and then some of their words replaced ---- */
 
 struct made { /* the last of each that was made, or what the input says */
     uint32_t pd, mr, cq, qp, ah;
@@ -98,17 +98,17 @@ struct draft {
 
 static struct made made;
 
-#define PUT(d, type, ...)                                                                                              \
-    do {                                                                                                               \
-        type v_ = {__VA_ARGS__};                                                                                       \
-        memcpy((d)->core, &v_, sizeof(v_));                                                                            \
-        (d)->core_len = sizeof(v_);                                                                                    \
+#define PUT(d, type, ...)                                                                                    \
+    do {                                                                                                     \
+        type v_ = {__VA_ARGS__};                                                                             \
+        memcpy((d)->core, &v_, sizeof(v_));                                                                  \
+        (d)->core_len = sizeof(v_);                                                                          \
     } while (0)
-#define PUT_UHW(d, type, ...)                                                                                          \
-    do {                                                                                                               \
-        type v_ = {__VA_ARGS__};                                                                                       \
-        memcpy((d)->uhw, &v_, sizeof(v_));                                                                             \
-        (d)->uhw_len = sizeof(v_);                                                                                     \
+#define PUT_UHW(d, type, ...)                                                                                \
+    do {                                                                                                     \
+        type v_ = {__VA_ARGS__};                                                                             \
+        memcpy((d)->uhw, &v_, sizeof(v_));                                                                   \
+        (d)->uhw_len = sizeof(v_);                                                                           \
     } while (0)
 
 static void draft_cq(struct draft *d, bool extended)
@@ -117,7 +117,8 @@ static void draft_cq(struct draft *d, bool extended)
         PUT(d, struct ib_uverbs_ex_create_cq, .user_handle = 7, .cqe = 15, .comp_channel = made.channel);
     else
         PUT(d, struct ib_uverbs_create_cq, .user_handle = 7, .cqe = 15, .comp_channel = made.channel);
-    PUT_UHW(d, struct mlx5_ib_create_cq, .buf_addr = (uintptr_t)arena, .db_addr = (uintptr_t)arena + 65536, .cqe_size = 64);
+    PUT_UHW(d, struct mlx5_ib_create_cq, .buf_addr = (uintptr_t)arena, .db_addr = (uintptr_t)arena + 65536,
+            .cqe_size = 64);
 }
 
 static void draft_qp(struct draft *d, bool extended)
@@ -126,10 +127,11 @@ static void draft_qp(struct draft *d, bool extended)
         PUT(d, struct ib_uverbs_ex_create_qp, .pd_handle = made.pd, .send_cq_handle = made.cq,
             .recv_cq_handle = made.cq, .max_send_wr = 8, .max_recv_wr = 8, .qp_type = IBV_QPT_RC);
     else
-        PUT(d, struct ib_uverbs_create_qp, .pd_handle = made.pd, .send_cq_handle = made.cq, .recv_cq_handle = made.cq,
-            .max_send_wr = 8, .max_recv_wr = 8, .qp_type = IBV_QPT_RC);
-    PUT_UHW(d, struct mlx5_ib_create_qp, .buf_addr = (uintptr_t)arena + 131072, .db_addr = (uintptr_t)arena + 65600,
-            .sq_wqe_count = 8, .rq_wqe_count = 8, .rq_wqe_shift = 4, .flags = MLX5_QP_FLAG_SCATTER_CQE);
+        PUT(d, struct ib_uverbs_create_qp, .pd_handle = made.pd, .send_cq_handle = made.cq,
+            .recv_cq_handle = made.cq, .max_send_wr = 8, .max_recv_wr = 8, .qp_type = IBV_QPT_RC);
+    PUT_UHW(d, struct mlx5_ib_create_qp, .buf_addr = (uintptr_t)arena + 131072,
+            .db_addr = (uintptr_t)arena + 65600, .sq_wqe_count = 8, .rq_wqe_count = 8, .rq_wqe_shift = 4,
+            .flags = MLX5_QP_FLAG_SCATTER_CQE);
 }
 
 /* The next transition, whichever that is: the state is the input's guess. */
@@ -137,9 +139,10 @@ static void draft_modify(struct draft *d, struct input *in)
 {
     static const uint32_t masks[] = {
         IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-            IBV_QP_MIN_RNR_TIMER,
-        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
+        IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+            IBV_QP_MAX_QP_RD_ATOMIC,
         IBV_QP_STATE,
     };
     unsigned step = (unsigned)take(in, 1) % 8;
@@ -207,7 +210,8 @@ static void remember(uint32_t cmd, uint64_t answer)
     case IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL: slot = (uint32_t *)&made.channel; break;
     }
     if (!slot) return;
-    memcpy(slot, (const void *)(uintptr_t)answer, sizeof(*slot)); /* it was written there, so it can be read */
+    memcpy(slot, (const void *)(uintptr_t)answer,
+           sizeof(*slot)); /* it was written there, so it can be read */
     if (slot == (uint32_t *)&made.channel) channels[channel_count++] = made.channel;
 }
 
@@ -248,7 +252,8 @@ static void any_buffer(int fd, struct input *in)
         put(&b, id, len, take(in, 1) & 1 ? pointer(in) : take(in, 8));
     }
     b.hdr.length = (uint16_t)(sizeof(b.hdr) + n * sizeof(b.attrs[0]) + (take(in, 1) == 7));
-    uv_ioctl(fd, take(in, 1) == 9 ? take(in, 4) : RDMA_VERBS_IOCTL, take(in, 1) == 5 ? pointer(in) : (uintptr_t)&b);
+    uv_ioctl(fd, take(in, 1) == 9 ? take(in, 4) : RDMA_VERBS_IOCTL,
+             take(in, 1) == 5 ? pointer(in) : (uintptr_t)&b);
 }
 
 static void map(int fd, struct input *in)
@@ -261,8 +266,10 @@ static void map(int fd, struct input *in)
 
 static int get_context(int fd, int32_t *async)
 {
-    struct mlx5_ib_alloc_ucontext_req_v2 req = {
-        .total_num_bfregs = 16, .num_low_latency_bfregs = 4, .max_cqe_version = 1, .lib_caps = MLX5_LIB_CAP_4K_UAR};
+    struct mlx5_ib_alloc_ucontext_req_v2 req = {.total_num_bfregs = 16,
+                                                .num_low_latency_bfregs = 4,
+                                                .max_cqe_version = 1,
+                                                .lib_caps = MLX5_LIB_CAP_4K_UAR};
     struct mlx5_ib_alloc_ucontext_resp resp;
     struct ib_uverbs_get_context_resp core;
     struct buffer b = {.hdr = {.object_id = UVERBS_OBJECT_DEVICE, .method_id = UVERBS_METHOD_INVOKE_WRITE}};

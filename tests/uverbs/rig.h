@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of softnic/uverbs share: one device, opened through unmodified libibverbs, and connected QPs. */
+/* What the tests of softnic/uverbs share: one device, opened through unmodified libibverbs, and connected
+ * QPs. */
 #ifndef TESTS_UVERBS_RIG_H
 #define TESTS_UVERBS_RIG_H
 
@@ -86,7 +87,11 @@ static inline struct ibv_qp *rig_qp(struct rig *r, struct ibv_cq *cq)
         .send_cq = cq,
         .recv_cq = cq,
         .qp_type = IBV_QPT_RC,
-        .cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64},
+        .cap = {.max_send_wr = 16,
+                .max_recv_wr = 16,
+                .max_send_sge = 2,
+                .max_recv_sge = 2,
+                .max_inline_data = 64},
     };
     struct ibv_qp *qp = ibv_create_qp(r->pd, &a);
     assert_non_null(qp);
@@ -101,16 +106,17 @@ static inline void rig_connect(struct rig *r, struct ibv_qp *qp, uint32_t to)
                                 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
     assert_int_equal(
         ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
-    a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
-                             .path_mtu = IBV_MTU_1024,
-                             .dest_qp_num = to,
-                             .rq_psn = 77,
-                             .max_dest_rd_atomic = 4,
-                             .min_rnr_timer = 12,
-                             .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = r->gid, .hop_limit = 64}}};
+    a = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTR,
+        .path_mtu = IBV_MTU_1024,
+        .dest_qp_num = to,
+        .rq_psn = 77,
+        .max_dest_rd_atomic = 4,
+        .min_rnr_timer = 12,
+        .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = r->gid, .hop_limit = 64}}};
     assert_int_equal(ibv_modify_qp(qp, &a,
-                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
                      0);
     a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
                              .sq_psn = 77,
@@ -137,12 +143,14 @@ static inline struct ibv_wc rig_poll(struct ibv_cq *cq)
     struct ibv_wc wc;
     double end = rig_seconds() + RIG_WAIT_S;
     int n;
-    while (!(n = ibv_poll_cq(cq, 1, &wc)) && rig_seconds() < end);
+    while (!(n = ibv_poll_cq(cq, 1, &wc)) && rig_seconds() < end)
+        ;
     assert_int_equal(n, 1);
     return wc;
 }
 
-static inline int rig_write(struct ibv_qp *qp, struct rig *r, uint32_t from, uint32_t to, uint32_t bytes, uint64_t id)
+static inline int rig_write(struct ibv_qp *qp, struct rig *r, uint32_t from, uint32_t to, uint32_t bytes,
+                            uint64_t id)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)r->buf + from, .length = bytes, .lkey = r->mr->lkey};
     struct ibv_send_wr wr = {.wr_id = id,

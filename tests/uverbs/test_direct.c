@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program that drives the queues itself needs: thread domains, its own queue memory, mlx5dv_init_obj. */
+/* What a program that drives the queues itself needs: thread domains, its own queue memory, mlx5dv_init_obj.
+ */
 #include "tests/uverbs/rig.h"
 
 #include <errno.h>
@@ -51,13 +52,13 @@ static void test_own_memory(void **state)
     struct ibv_td_init_attr tda = {0};
     struct ibv_td *td = ibv_alloc_td(r.ctx, &tda);
     assert_non_null(td);
-    struct ibv_parent_domain_init_attr pda = {
-        .pd = r.pd,
-        .td = td,
-        .comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
-        .alloc = arena_alloc,
-        .free = arena_free,
-        .pd_context = &arena};
+    struct ibv_parent_domain_init_attr pda = {.pd = r.pd,
+                                              .td = td,
+                                              .comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+                                                           IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+                                              .alloc = arena_alloc,
+                                              .free = arena_free,
+                                              .pd_context = &arena};
     struct ibv_pd *parent = ibv_alloc_parent_domain(r.ctx, &pda);
     assert_non_null(parent);
 
@@ -69,18 +70,19 @@ static void test_own_memory(void **state)
     struct ibv_cq_ex *cqx = ibv_create_cq_ex(r.ctx, &ca);
     assert_non_null(cqx);
     struct ibv_cq *cq = ibv_cq_ex_to_cq(cqx);
-    struct ibv_qp_init_attr_ex qa = {.qp_type = IBV_QPT_RC,
-                                     .send_cq = cq,
-                                     .recv_cq = cq,
-                                     .comp_mask = IBV_QP_INIT_ATTR_PD,
-                                     .pd = parent,
-                                     .cap = {.max_send_wr = 32, .max_recv_wr = 32, .max_send_sge = 1, .max_recv_sge = 1}};
+    struct ibv_qp_init_attr_ex qa = {
+        .qp_type = IBV_QPT_RC,
+        .send_cq = cq,
+        .recv_cq = cq,
+        .comp_mask = IBV_QP_INIT_ATTR_PD,
+        .pd = parent,
+        .cap = {.max_send_wr = 32, .max_recv_wr = 32, .max_send_sge = 1, .max_recv_sge = 1}};
     struct mlx5dv_qp_init_attr dva = {.comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
                                       .create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE};
     struct ibv_qp *qp = mlx5dv_create_qp(r.ctx, &qa, &dva);
     assert_non_null(qp);
-    assert_int_equal(arena.types,
-                     1 << (MLX5DV_RES_TYPE_QP & 31) | 1 << (MLX5DV_RES_TYPE_DBR & 31) | 1 << (MLX5DV_RES_TYPE_CQ & 31));
+    assert_int_equal(arena.types, 1 << (MLX5DV_RES_TYPE_QP & 31) | 1 << (MLX5DV_RES_TYPE_DBR & 31) |
+                                      1 << (MLX5DV_RES_TYPE_CQ & 31));
 
     struct mlx5dv_qp dq = {.comp_mask = MLX5DV_QP_MASK_UAR_MMAP_OFFSET};
     struct mlx5dv_cq dc = {0};

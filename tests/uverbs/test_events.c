@@ -74,6 +74,7 @@ static void test_drain(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order_and_overflow), cmocka_unit_test(test_drain)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order_and_overflow),
+                                       cmocka_unit_test(test_drain)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,7 +113,9 @@ static void test_read_and_atomics(void **state)
                              .send_flags = IBV_SEND_SIGNALED,
                              .sg_list = &sge,
                              .num_sge = 1,
-                             .wr.atomic = {.remote_addr = (uintptr_t)remote, .rkey = r.mr->rkey, .compare_add = 5}},
+                             .wr.atomic = {.remote_addr = (uintptr_t)remote,
+                                           .rkey = r.mr->rkey,
+                                           .compare_add = 5}},
                        *bad;
     *remote = 0x1122334455667788;
     assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
@@ -141,7 +143,8 @@ static void test_read_and_atomics(void **state)
     rig_down(&r);
 }
 
-/* A wrong key: the work request fails, the queue pair with it, the program hears of it, and nothing was written. */
+/* A wrong key: the work request fails, the queue pair with it, the program hears of it, and nothing was
+ * written. */
 static void test_wrong_key(void **state)
 {
     (void)state;
@@ -164,8 +167,8 @@ static void test_wrong_key(void **state)
     assert_int_equal(wc.wr_id, 3);
     assert_int_not_equal(wc.status, IBV_WC_SUCCESS);
     assert_int_equal(r.buf[4096], 0);
-    /* The responder's side, the same queue pair here, tells of the access too: an event that is not read is no
-     * reason for destroy to wait. */
+    /* The responder's side, the same queue pair here, tells of the access too: an event that is not read is
+     * no reason for destroy to wait. */
     assert_int_equal(ibv_destroy_qp(qp), 0);
     rig_down(&r);
 }
@@ -340,10 +343,11 @@ static void test_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_queries),      cmocka_unit_test(test_loop_write), cmocka_unit_test(test_send_receive_imm),
-        cmocka_unit_test(test_events),       cmocka_unit_test(test_refusals),   cmocka_unit_test(test_query_qp),
-        cmocka_unit_test(test_two_contexts), cmocka_unit_test(test_fork),       cmocka_unit_test(test_read_and_atomics),
-        cmocka_unit_test(test_wrong_key),
+        cmocka_unit_test(test_queries),          cmocka_unit_test(test_loop_write),
+        cmocka_unit_test(test_send_receive_imm), cmocka_unit_test(test_events),
+        cmocka_unit_test(test_refusals),         cmocka_unit_test(test_query_qp),
+        cmocka_unit_test(test_two_contexts),     cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_read_and_atomics), cmocka_unit_test(test_wrong_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
