@@ -197,3 +197,17 @@ void duo_expect_state(int n, int state)
     assert_int_equal(sn_qp_query(duo.qp[n].qp, &attr), 0);
     assert_int_equal(attr.qp_state, state);
 }
+
+void duo_expect_failure(int side, uint16_t index, uint8_t syndrome, uint32_t n)
+{
+    duo_expect_sent(side, index, syndrome);
+    for (uint32_t i = 1; i <= n; i++) duo_expect_sent(side, (uint16_t)(index + i), GW_MLX5_SYND_FLUSHED);
+    duo_expect_nothing(side);
+    duo_expect_state(side, IBV_QPS_ERR);
+}
+
+void duo_expect_untouched(int n)
+{
+    for (uint32_t i = 0; i < RIG_ARENA; i++)
+        if (*duo_mem(n, i) != 0x11 * (n + 1)) fail_msg("node %d: byte %u was written", n, i);
+}
