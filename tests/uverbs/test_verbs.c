@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -286,6 +287,59 @@ static void test_query_qp(void **state)
     rig_down(&r);
 }
 
+enum { THREADS = 6, THREAD_ROUNDS = 12, THREAD_BYTES = 3000 };
+
+struct worker {
+    struct rig *rig;
+    uint32_t place; /* of its part of the buffer */
+    int failed;     /* cmocka's assertions work in the main thread only */
+};
+
+/* Makes a queue pair and a completion queue of its own, uses them, destroys them, again and again. */
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    unsigned char *from = w->rig->buf + w->place, *to = from + THREAD_BYTES;
+
+    for (int round = 0; round < THREAD_ROUNDS && !w->failed; round++) {
+        struct ibv_cq *cq = ibv_create_cq(w->rig->ctx, 16, NULL, NULL, 0);
+        struct ibv_qp *qp = rig_qp(w->rig, cq);
+        rig_connect(w->rig, qp, qp->qp_num);
+        for (int i = 0; i < 8; i++) {
+            struct ibv_wc wc;
+            memset(from, round * 8 + i + 1, THREAD_BYTES);
+            w->failed |= rig_write(qp, w->rig, w->place, w->place + THREAD_BYTES, THREAD_BYTES, 1) != 0;
+            double end = rig_seconds() + RIG_WAIT_S;
+            int n;
+            while (!(n = ibv_poll_cq(cq, 1, &wc)) && rig_seconds() < end)
+                ;
+            w->failed |= n != 1 || wc.status != IBV_WC_SUCCESS || memcmp(from, to, THREAD_BYTES) != 0;
+        }
+        w->failed |= ibv_destroy_qp(qp) != 0;
+        w->failed |= ibv_destroy_cq(cq) != 0;
+    }
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct worker w[THREADS];
+    pthread_t id[THREADS];
+
+    rig_up(&r);
+    for (int i = 0; i < THREADS; i++) {
+        w[i] = (struct worker){.rig = &r, .place = (uint32_t)i * 2 * THREAD_BYTES};
+        assert_int_equal(pthread_create(&id[i], NULL, work, &w[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(id[i], NULL), 0);
+        assert_int_equal(w[i].failed, 0);
+    }
+    rig_down(&r);
+}
+
 /* Contexts don't see each other's objects, and closing one frees what it forgot. */
 static void test_two_contexts(void **state)
 {
@@ -348,6 +402,7 @@ int main(void)
         cmocka_unit_test(test_refusals),         cmocka_unit_test(test_query_qp),
         cmocka_unit_test(test_two_contexts),     cmocka_unit_test(test_fork),
         cmocka_unit_test(test_read_and_atomics), cmocka_unit_test(test_wrong_key),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
