@@ -64,7 +64,8 @@ static int open_side(struct side *s)
 
 static int meet(struct side *s, int fd)
 {
-    struct gw_connect_opts opts = {.timeout = 12, .retry_cnt = 3}; /* 17 ms */
+    struct gw_connect_opts opts = {.timeout = 16,
+                                   .retry_cnt = 3}; /* 0.27 s: a busy machine may keep a peer waiting */
     char text[GW_ENDPOINT_TEXT + 80] = "", theirs[sizeof(text)];
     struct gw_endpoint ep;
 
