@@ -2,11 +2,11 @@
 /*
  * Payload on its way into memory. As a NIC may, this leaves open when and in which order the bytes of a
  * message become visible: they are once sn_place_flush has returned, which comes before every completion and
- * acknowledgement that vouches for them, and before a READ or atomic of the same connection.
+ * acknowledgement that vouches for them, before the next message is done, and before a READ or atomic of the
+ * same connection.
  *
  * In hostile mode payload is cut into pieces of random length that are held back, all queue pairs' together,
- * and written in random order, some early, the rest when flushed. Pieces that overlap keep their order: of
- * two writes to one byte the later one stays.
+ * and written in random order, some early, the rest when flushed.
  */
 #include <errno.h>
 #include <string.h>
@@ -54,20 +54,6 @@ static void write_piece(struct sn_nic *nic, unsigned i)
     if (--nic->held_count == 0) nic->held_used = 0;
 }
 
-static bool overlap(const struct sn_piece_held *a, const struct sn_piece_held *b)
-{
-    return a->va < b->va + b->len && b->va < a->va + a->len;
-}
-
-/* The oldest piece that has to be written before piece i, or i. (Addresses of different regions may be one
- * memory's under two names: then nothing says which write is later.) */
-static unsigned first_before(const struct sn_nic *nic, unsigned i)
-{
-    for (unsigned k = 0; k < i; k++)
-        if (overlap(&nic->held[k], &nic->held[i])) return k;
-    return i;
-}
-
 static void write_some(struct sn_nic *nic, struct sn_qp *qp)
 {
     unsigned want = sn_random_below(nic, qp ? qp->held : nic->held_count), i;
@@ -76,7 +62,7 @@ static void write_some(struct sn_nic *nic, struct sn_qp *qp)
         if (qp && nic->held[i].qp != qp) continue;
         if (want-- == 0) break;
     }
-    if (i < nic->held_count) write_piece(nic, first_before(nic, i));
+    if (i < nic->held_count) write_piece(nic, i);
 }
 
 static void hold(struct sn_qp *qp, const struct sn_mr *mr, uint64_t va, const uint8_t *src, uint32_t len)
@@ -146,12 +132,10 @@ void sn_place_forget_mr(struct sn_nic *nic, struct sn_mr *mr)
     struct sn_link *it, *tmp;
 
     for (unsigned i = 0; i < nic->held_count;) {
-        if (nic->held[i].key != mr->key) {
+        if (nic->held[i].key == mr->key)
+            write_piece(nic, i);
+        else
             i++;
-            continue;
-        }
-        write_piece(nic, first_before(nic, i));
-        i = 0; /* what was written may have stood before it */
     }
     if (!mr->init.dma->flush) return;
     sn_list_each(it, tmp, &nic->all_qps)

@@ -86,10 +86,23 @@ static void make_send(struct side *s, struct op *o, uint32_t len, uint8_t *data)
     make_recv(s, o, data, len);
 }
 
+/* Where an earlier READ reads from: with a fence that READ must not see what is written now. */
+static bool overwrite(struct side *s, struct op *o, uint32_t *len)
+{
+    struct op *read = &s->ops[world_below(s->w, (uint32_t)(o - s->ops) + 1)];
+
+    if (read == o || !read->fresh || !read->len) return false;
+    read->fresh = false;
+    *len = read->len;
+    o->remote = read->remote;
+    o->wr.flags |= GW_MLX5_FENCE;
+    return true;
+}
+
 static void make_write(struct side *s, struct op *o, uint32_t len, uint8_t *data)
 {
+    if (!overwrite(s, o, &len)) o->remote = take(s->peer, len, 1);
     make_data(s, o, len, data);
-    o->remote = take(s->peer, len, 1);
     memcpy(s->peer->expected + o->remote, data, len);
     o->wr.opcode = GW_MLX5_WRITE;
     if (world_below(s->w, 3)) return;
@@ -110,6 +123,7 @@ static void make_read(struct side *s, struct op *o, uint32_t len, uint8_t *data)
         memcpy(data, s->peer->expected + o->remote, len);
     } else {
         rnd_bytes(&s->w->rnd, data, len);
+        o->fresh = true;
         o->remote = take(s->peer, len, 1);
         memcpy(s->peer->expected + o->remote, data, len);
         memcpy(s->peer->mem + o->remote, data, len);

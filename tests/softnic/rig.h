@@ -155,7 +155,7 @@ static inline struct sn_counters counters(struct rig *r, unsigned nic)
 }
 
 /* A frame to b as if from a, right ICRC and all, but with any headers and payload. */
-static inline void forge(struct rig *r, struct roce_hdr *h, const void *payload, uint32_t len)
+static inline void forge_unseen(struct rig *r, struct roce_hdr *h, const void *payload, uint32_t len)
 {
     struct roce_path path = {.sport = 0xc000, .dport = ROCE_UDP_PORT, .frag_off = ROCE_IP_DF};
     uint8_t frame[SN_FRAME_MAX];
@@ -172,6 +172,11 @@ static inline void forge(struct rig *r, struct roce_hdr *h, const void *payload,
     at += len + h->pad + ROCE_ICRC_LEN;
     roce_icrc_end(roce_icrc(&path, frame, at), frame + at - ROCE_ICRC_LEN);
     world_inject(&r->w, 1, NULL, 0xc000, frame, at);
+}
+
+static inline void forge(struct rig *r, struct roce_hdr *h, const void *payload, uint32_t len)
+{
+    forge_unseen(r, h, payload, len);
     world_run(&r->w, 1);
 }
 

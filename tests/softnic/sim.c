@@ -14,6 +14,7 @@
 
 #include "src/roce/hdr.h"
 #include "src/roce/icrc.h"
+#include "tests/softnic/saboteur.h"
 #include "tests/softnic/workload.h"
 
 enum { STEPS = 2000000, NONE = -1 };
@@ -24,7 +25,8 @@ struct sim {
     struct sn_uar *uar[WORLD_NICS];
     struct side sides[SIDES];
     unsigned count;
-    bool garbage;
+    bool garbage, sabotage;
+    struct saboteur saboteur;
     char why[160];
     int failed; /* side, or NONE */
 };
@@ -200,6 +202,11 @@ static void poll_cq(struct sim *sim, struct side *s)
     struct gw_mlx5_wc wc;
 
     if (!awake(s)) return;
+    if (s->by_event && world_below(s->w, 4) == 0) { /* with completions that were not polled: fires at once */
+        app_arm(&s->cq, false);
+        s->asleep = true;
+        return;
+    }
     for (uint32_t n = 1 + world_below(s->w, 6); n; n--) {
         if (!app_poll(&s->cq, &wc, &cqe)) {
             s->asleep = s->by_event;
@@ -215,6 +222,18 @@ static void poll_cq(struct sim *sim, struct side *s)
 static bool finished(const struct side *s)
 {
     return s->completed == s->op_count && s->recv_done == s->recv_total;
+}
+
+/* The PSN that the queue pair expects next, so that only the address tells a stranger's frame from the
+ * peer's. */
+static void near_psn(struct side *to, uint8_t *frame)
+{
+    struct ibv_qp_attr a;
+
+    if (sn_qp_query(to->qp.qp, &a)) abort();
+    frame[9] = (uint8_t)(a.rq_psn >> 16);
+    frame[10] = (uint8_t)(a.rq_psn >> 8);
+    frame[11] = (uint8_t)a.rq_psn;
 }
 
 /* Frames of strangers, well-formed ones too: right QP number and ICRC, wrong address. */
@@ -235,6 +254,7 @@ static void inject_garbage(struct sim *s)
         data[5] = (uint8_t)(to->qp.sq.qpn >> 16);
         data[6] = (uint8_t)(to->qp.sq.qpn >> 8);
         data[7] = (uint8_t)to->qp.sq.qpn;
+        if (world_below(w, 2)) near_psn(to, data);
         memcpy(path.dst, to->n->gid + 12, 4);
         roce_icrc_end(roce_icrc(&path, data, len), data + len - 4);
     }
@@ -256,6 +276,12 @@ static void someone_programs(struct sim *sim)
     struct side *s = &sim->sides[world_below(&sim->w, sim->count)];
 
     if (sim->garbage && world_below(&sim->w, 20) == 0) inject_garbage(sim);
+    if (sim->sabotage && world_below(&sim->w, 10) == 0) {
+        const struct side *of = &sim->sides[0];
+
+        saboteur_step(&sim->saboteur, of->key, (uintptr_t)of->mem + world_below(&sim->w, SIDE_MEM / 2));
+        world_run(&sim->w, sim->saboteur.end[0].n->index);
+    }
     if (world_below(&sim->w, 2)) post_sends(s);
     if (world_below(&sim->w, 3) == 0) post_recvs(s);
     poll_cq(sim, s);
@@ -317,13 +343,15 @@ static void print_totals(void)
         SHOW(timeouts);
     SHOW(naks_seq_sent), SHOW(rnr_sent), SHOW(duplicates), SHOW(drop_icrc), SHOW(drop_address),
         SHOW(drop_psn);
-    SHOW(drop_stale), SHOW(drop_no_qp), SHOW(drop_malformed);
+    SHOW(drop_stale), SHOW(drop_no_qp), SHOW(drop_malformed), SHOW(naks_access_sent), SHOW(naks_inv_sent);
+    SHOW(bad_wqes), SHOW(error_cqes);
     printf("\n");
 }
 
 static void down(struct sim *s)
 {
     add_counters(s);
+    if (s->sabotage) saboteur_down(&s->saboteur);
     for (unsigned i = 0; i < s->count; i++) app_qp_down(&s->sides[i].qp);
     for (unsigned i = 0; i < s->count; i++) {
         struct side *d = &s->sides[i];
@@ -351,8 +379,14 @@ int run_seed(const struct plan *plan)
     s.w.cq_event = on_cq_event;
     links = 1 + world_below(&s.w, SIDES / 2);
     while (links--) link_up(&s);
+    s.sabotage = world_below(&s.w, 4) == 0;
+    if (s.sabotage) saboteur_up(&s.saboteur, &s.w, world_below(&s.w, WORLD_NICS), s.sides[0].n->index);
     ok = run(&s) && memory_right(&s);
-    if (ok && s.w.reports) {
+    if (ok && s.sabotage && !saboteur_harmless(&s.saboteur)) {
+        ok = false;
+        snprintf(s.why, sizeof(s.why), "a forbidden request was executed");
+    }
+    if (ok && s.w.reports && !s.sabotage) {
         ok = false;
         snprintf(s.why, sizeof(s.why), "a report where nobody was wrong: %.100s", s.w.report);
     }

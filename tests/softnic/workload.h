@@ -20,6 +20,7 @@ struct op {
     uint32_t index; /* of its WQE */
     uint32_t wqebbs;
     uint32_t remote; /* offset of the remote memory in the other side's */
+    bool fresh;      /* a READ of memory that nobody has written to */
     /* the receive that it consumes */
     struct gw_mlx5_sge recv_sge[MAX_PIECES];
     uint32_t recv_pieces;
@@ -39,7 +40,6 @@ struct side {
     uint32_t recv_total, recv_posted, recv_done;
     uint32_t sq_used;
     bool sig_all, by_event, asleep, unrung;
-    struct side **shared_adders;
 };
 
 /* What a seed chose; also the switches of the sim program. */
