@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire demo: a worker process, this client process, a real picture, and where the time went. */
 #include "src/cli/cli.h"
 
@@ -23,13 +24,15 @@
 #define BORDER    SCALE
 #define CLIENT_NS 10000000000u
 #define STOP_NS   800000000u
-#define SLOTS     1 /* requests in flight: a second one would wait for the first, and that is not what is shown */
+#define SLOTS     1 /* requests in flight: a second one would only wait for the first */
 
 static const char usage[] =
     "usage: gpuwire demo [--exec gpu|cpu|auto] [--picture IN.png] [--out OUT.png]\n"
     "\n"
-    "Shrinks a picture three times, starts a worker process (`gpuwire serve`), sends it the small picture in tiles by RDMA,\n"
-    "and gets the enlarged one back, written by the worker into this process's memory. Says how close the result is to the\n"
+    "Shrinks a picture three times, starts a worker process (`gpuwire serve`), sends it the small picture in "
+    "tiles by RDMA,\n"
+    "and gets the enlarged one back, written by the worker into this process's memory. Says how close the "
+    "result is to the\n"
     "original, how long everything took, and how much CPU the worker used.\n"
     "\n"
     "  --exec WHERE      where the worker runs the network (default auto: the GPU when there is one)\n"
@@ -40,7 +43,11 @@ static const char usage[] =
 enum { EXEC = 256, PICTURE, OUT };
 
 static const struct option options[] = {
-    {"exec", 1, NULL, EXEC}, {"picture", 1, NULL, PICTURE}, {"out", 1, NULL, OUT}, {"help", 0, NULL, 'h'}, {0},
+    {"exec", 1, NULL, EXEC},
+    {"picture", 1, NULL, PICTURE},
+    {"out", 1, NULL, OUT},
+    {"help", 0, NULL, 'h'},
+    {0},
 };
 
 struct demo {
@@ -59,8 +66,8 @@ static void become_worker(const struct demo *d, int output)
     if (getppid() != d->client) _exit(GW_EXIT_FAILURE); /* it ended before the line above */
     signal(SIGPIPE, SIG_DFL);
     dup2(output, STDOUT_FILENO);
-    execl("/proc/self/exe", "gpuwire", "serve", "--models", d->models, "--model", "superresolution", "--exec", d->exec,
-          "--host", "127.0.0.1", "--port", "0", (char *)NULL);
+    execl("/proc/self/exe", "gpuwire", "serve", "--models", d->models, "--model", "superresolution", "--exec",
+          d->exec, "--host", "127.0.0.1", "--port", "0", (char *)NULL);
     fprintf(stderr, "gpuwire demo: cannot start the worker: %s\n", strerror(errno));
     _exit(GW_EXIT_FAILURE);
 }
@@ -138,9 +145,12 @@ static int prepare(const struct demo *d, struct pictures *p)
     int error = gw_png_read(d->picture, &whole, why, sizeof(why));
     if (error) return gw_error(error, "%s", why);
     /* A size that three divides, so that the enlarged picture lies exactly over the original. */
-    error = gw_image_crop(&whole, 0, 0, whole.width / SCALE * SCALE, whole.height / SCALE * SCALE, &p->original);
+    error =
+        gw_image_crop(&whole, 0, 0, whole.width / SCALE * SCALE, whole.height / SCALE * SCALE, &p->original);
     gw_image_free(&whole);
-    if (!error) error = gw_image_resize(&p->original, p->original.width / SCALE, p->original.height / SCALE, &p->small);
+    if (!error)
+        error =
+            gw_image_resize(&p->original, p->original.width / SCALE, p->original.height / SCALE, &p->small);
     if (!error) error = gw_image_resize(&p->small, p->original.width, p->original.height, &p->bicubic);
     return error ? gw_error_errno(error, "%s: too small or too large a picture", d->picture) : 0;
 }
@@ -151,8 +161,8 @@ static int compare(const struct pictures *p)
     int error = gw_image_psnr(&p->larger, &p->original, BORDER, &network);
     if (!error) error = gw_image_psnr(&p->bicubic, &p->original, BORDER, &bicubic);
     if (error) return gw_error_errno(error, "comparing the pictures");
-    printf("\nPSNR against the original (luma): network %.2f dB, bicubic %.2f dB, gain %+.2f dB\n", network, bicubic,
-           network - bicubic);
+    printf("\nPSNR against the original (luma): network %.2f dB, bicubic %.2f dB, gain %+.2f dB\n", network,
+           bicubic, network - bicubic);
     return 0;
 }
 
@@ -172,10 +182,13 @@ static int serve_picture(const struct demo *d, struct gw_client *c, struct pictu
     }
     if (!error) error = compare(p);
     if (!error) {
-        printf("\n%zu requests, %.1f a second\n", latency.total.count, (double)latency.total.count * 1e9 / (double)ns);
+        printf("\n%zu requests, %.1f a second\n", latency.total.count,
+               (double)latency.total.count * 1e9 / (double)ns);
         gw_latency_print(&latency, stdout);
-        printf("\nCPU time of the worker: %.1f ms its own threads (%.2f %% of a core), %.1f ms its software NIC\n",
-               (double)(after.own_ns - before.own_ns) / 1e6, 100.0 * (double)(after.own_ns - before.own_ns) / (double)ns,
+        printf("\nCPU time of the worker: %.1f ms its own threads (%.2f %% of a core), %.1f ms its software "
+               "NIC\n",
+               (double)(after.own_ns - before.own_ns) / 1e6,
+               100.0 * (double)(after.own_ns - before.own_ns) / (double)ns,
                (double)(after.nic_ns - before.nic_ns) / 1e6);
         printf("wrote %s (%ux%u)\n", d->out, p->larger.width, p->larger.height);
     }
@@ -190,8 +203,11 @@ static int run(struct demo *d)
     int error = prepare(d, &p);
     if (!error) error = start_worker(d);
     if (!error) {
-        struct gw_client_opts opts = {.server = d->server, .model = "superresolution", .slots = SLOTS,
-                                      .timeout_ns = CLIENT_NS, .give_up = gw_interrupted};
+        struct gw_client_opts opts = {.server = d->server,
+                                      .model = "superresolution",
+                                      .slots = SLOTS,
+                                      .timeout_ns = CLIENT_NS,
+                                      .give_up = gw_interrupted};
         printf("client: process %d, %s, %ux%u shrunk to %ux%u\n", (int)getpid(), d->picture, p.original.width,
                p.original.height, p.small.width, p.small.height);
         error = gw_client_open(&opts, &client);
@@ -228,7 +244,8 @@ int gw_cli_demo(int argc, char **argv)
         return GW_EXIT_FAILURE;
     }
     if (!d.picture) {
-        snprintf(d.standard_picture, sizeof(d.standard_picture), "%s/superresolution/pictures/astronaut.png", d.models);
+        snprintf(d.standard_picture, sizeof(d.standard_picture), "%s/superresolution/pictures/astronaut.png",
+                 d.models);
         d.picture = d.standard_picture;
     }
     gw_catch_signals();

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/cli/enlarge.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@ static int tile_sides(const struct gw_client *c, uint32_t *side, uint32_t *scale
     int square = in->ndim == 4 && out->ndim == 4 && in->dim[0] == 1 && in->dim[1] == 1 && out->dim[0] == 1 &&
                  out->dim[1] == 1 && in->dim[2] == in->dim[3] && out->dim[2] == out->dim[3];
     if (!square || out->dim[2] % in->dim[2] || out->dim[2] / in->dim[2] > 16)
-        return gw_error(-EINVAL, "this model does not enlarge pictures: it is not 1x1xNxN to 1x1xkNxkN; use --input");
+        return gw_error(-EINVAL,
+                        "this model does not enlarge pictures: it is not 1x1xNxN to 1x1xkNxkN; use --input");
     *side = (uint32_t)in->dim[2];
     *scale = (uint32_t)(out->dim[2] / in->dim[2]);
     return 0;
@@ -27,8 +29,9 @@ int gw_next_answer(struct gw_client *c, struct gw_client_reply *reply)
         int error = gw_client_wait(c, gw_deadline(100000000), reply);
         if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
         if (error == -ETIMEDOUT && gw_deadline(0) < end) continue;
-        if (!error && reply->error) return gw_error(reply->error, "the worker could not answer request %llu",
-                                                    (unsigned long long)reply->id);
+        if (!error && reply->error)
+            return gw_error(reply->error, "the worker could not answer request %llu",
+                            (unsigned long long)reply->id);
         return error;
     }
 }
@@ -67,7 +70,9 @@ int gw_enlarge_by(struct gw_client *c, const struct gw_image *in, uint32_t round
     int error = tile_sides(c, &side, &scale);
     if (error) return error;
     error = gw_enlarge_begin(&job, in, side, GW_TILE_OVERLAP, scale);
-    if (error) return gw_error_errno(error, "a picture of %ux%u cannot be enlarged %u times", in->width, in->height, scale);
+    if (error)
+        return gw_error_errno(error, "a picture of %ux%u cannot be enlarged %u times", in->width, in->height,
+                              scale);
     error = run_tiles(c, &job, (uint64_t)job.tiles.count * rounds, latency);
     if (!error) {
         error = gw_enlarge_finish(&job, out);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire infer: one model, one picture or tensor. */
 #include "src/cli/cli.h"
 
@@ -21,7 +22,8 @@ static const char usage[] =
     "\n"
     "Asks a `gpuwire serve` for one inference; the tensors travel by RDMA.\n"
     "\n"
-    "With --image, MODEL enlarges pictures: one luma tile in, an enlarged one out (superresolution does). The picture is\n"
+    "With --image, MODEL enlarges pictures: one luma tile in, an enlarged one out (superresolution does). "
+    "The picture is\n"
     "split into tiles that overlap, many are kept in flight, and the answers are joined without seams.\n"
     "\n"
     "  --server HOST:PORT  where `gpuwire serve` listens (default 127.0.0.1:8000)\n"
@@ -34,9 +36,9 @@ static const char usage[] =
 enum { SERVER = 256, IMAGE, OUT, INPUT, OUTPUT, SLOTS, STATS };
 
 static const struct option options[] = {
-    {"server", 1, NULL, SERVER}, {"image", 1, NULL, IMAGE}, {"out", 1, NULL, OUT},     {"input", 1, NULL, INPUT},
-    {"output", 1, NULL, OUTPUT}, {"slots", 1, NULL, SLOTS}, {"stats", 0, NULL, STATS}, {"help", 0, NULL, 'h'},
-    {0},
+    {"server", 1, NULL, SERVER}, {"image", 1, NULL, IMAGE},   {"out", 1, NULL, OUT},
+    {"input", 1, NULL, INPUT},   {"output", 1, NULL, OUTPUT}, {"slots", 1, NULL, SLOTS},
+    {"stats", 0, NULL, STATS},   {"help", 0, NULL, 'h'},      {0},
 };
 
 struct job {
@@ -122,7 +124,8 @@ static int infer_image(struct gw_client *c, const struct job *j)
         if (error) gw_error(error, "%s", why);
     }
     if (!error) {
-        printf("%s: %ux%u to %ux%u, %zu tiles\n", j->out, in.width, in.height, out.width, out.height, latency.total.count);
+        printf("%s: %ux%u to %ux%u, %zu tiles\n", j->out, in.width, in.height, out.width, out.height,
+               latency.total.count);
         if (j->stats) gw_latency_print(&latency, stdout);
     }
     gw_image_free(&in);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/cli/latency.h"
 
 int gw_latency_add(struct gw_latency *l, const struct gw_client_times *t)

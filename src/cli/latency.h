@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A table of where requests' time went. */
 #ifndef GW_CLI_LATENCY_H
 #define GW_CLI_LATENCY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire load: many clients at once, every answer checked. */
 #include "src/cli/cli.h"
 
@@ -20,8 +21,10 @@
 static const char usage[] =
     "usage: gpuwire load MODEL [OPTION...]\n"
     "\n"
-    "Loads a `gpuwire serve` with many clients at once, each with several requests in flight, and reports latencies and\n"
-    "rate. Each request carries other numbers; with --verify-echo every answer must be its request (for model identity).\n"
+    "Loads a `gpuwire serve` with many clients at once, each with several requests in flight, and reports "
+    "latencies and\n"
+    "rate. Each request carries other numbers; with --verify-echo every answer must be its request (for "
+    "model identity).\n"
     "\n"
     "  --server HOST:PORT  where `gpuwire serve` listens (default 127.0.0.1:8000)\n"
     "  --clients N         sessions at once, a thread each (default 1)\n"
@@ -33,8 +36,12 @@ static const char usage[] =
 enum { SERVER = 256, CLIENTS, REQUESTS, SLOTS, VERIFY };
 
 static const struct option options[] = {
-    {"server", 1, NULL, SERVER}, {"clients", 1, NULL, CLIENTS},    {"requests", 1, NULL, REQUESTS},
-    {"slots", 1, NULL, SLOTS},   {"verify-echo", 0, NULL, VERIFY}, {"help", 0, NULL, 'h'},
+    {"server", 1, NULL, SERVER},
+    {"clients", 1, NULL, CLIENTS},
+    {"requests", 1, NULL, REQUESTS},
+    {"slots", 1, NULL, SLOTS},
+    {"verify-echo", 0, NULL, VERIFY},
+    {"help", 0, NULL, 'h'},
     {0},
 };
 
@@ -88,7 +95,8 @@ static int drive(struct client *me, struct gw_client *c)
     struct gw_client_reply reply;
     uint32_t in_flight = 0;
     int sent = 0;
-    for (uint32_t slot = 0; slot < gw_client_slots(c) && (sent = send_next(l, c, slot)) > 0; slot++) in_flight++;
+    for (uint32_t slot = 0; slot < gw_client_slots(c) && (sent = send_next(l, c, slot)) > 0; slot++)
+        in_flight++;
     while (sent >= 0 && in_flight) {
         int error = gw_next_answer(c, &reply);
         if (error) return error;
@@ -110,7 +118,8 @@ static void *run_client(void *arg)
     struct gw_client *c = NULL;
     me->error = gw_client_open(&me->load->opts, &c);
     if (!me->error && me->load->verify && gw_client_input(c)->bytes != gw_client_output(c)->bytes)
-        me->error = gw_error(-EINVAL, "--verify-echo: model %s does not answer with its input", me->load->opts.model);
+        me->error =
+            gw_error(-EINVAL, "--verify-echo: model %s does not answer with its input", me->load->opts.model);
     if (!me->error) me->error = drive(me, c);
     if (me->error) snprintf(me->why, sizeof(me->why), "%s", gw_last_error());
     gw_client_close(c);
@@ -127,7 +136,9 @@ static int parse(int argc, char **argv, struct load *l)
         switch (option) {
         case SERVER: l->opts.server = optarg; break;
         case CLIENTS: wrong = gw_option_number("load", "--clients", optarg, 1, 1024, &l->clients); break;
-        case REQUESTS: wrong = gw_option_number("load", "--requests", optarg, 1, UINT64_C(1) << 40, &l->requests); break;
+        case REQUESTS:
+            wrong = gw_option_number("load", "--requests", optarg, 1, UINT64_C(1) << 40, &l->requests);
+            break;
         case SLOTS:
             wrong = gw_option_number("load", "--slots", optarg, 1, 256, &n);
             l->opts.slots = (uint32_t)n;
@@ -162,7 +173,8 @@ static void report(struct load *l, struct client *client, uint64_t ns)
         merge(&all.net_out, &client[i].latency.net_out);
     }
     printf("%llu of %llu requests answered, %llu clients, %.1f requests/s\n", (unsigned long long)l->answered,
-           (unsigned long long)l->requests, (unsigned long long)l->clients, (double)l->answered * 1e9 / (double)ns);
+           (unsigned long long)l->requests, (unsigned long long)l->clients,
+           (double)l->answered * 1e9 / (double)ns);
     gw_latency_print(&all, stdout);
     if (l->verify) printf("answers that are not their request: %llu\n", (unsigned long long)l->wrong);
     gw_latency_free(&all);
@@ -178,7 +190,8 @@ static void tell_errors(const struct load *l, const struct client *client, uint6
         if (!client[i].error) continue;
         while (!client[first].error || strcmp(client[first].why, client[i].why)) first++;
         if (first < i) continue;
-        for (uint64_t k = i; k < started; k++) same += client[k].error && !strcmp(client[k].why, client[i].why);
+        for (uint64_t k = i; k < started; k++)
+            same += client[k].error && !strcmp(client[k].why, client[i].why);
         fprintf(stderr, "gpuwire load: %llu of %llu clients: %s\n", (unsigned long long)same,
                 (unsigned long long)l->clients, client[i].why);
     }
@@ -186,7 +199,8 @@ static void tell_errors(const struct load *l, const struct client *client, uint6
 
 int gw_cli_load(int argc, char **argv)
 {
-    struct load l = {.opts = {.server = "127.0.0.1:8000", .give_up = gw_interrupted}, .clients = 1, .requests = 1000};
+    struct load l = {
+        .opts = {.server = "127.0.0.1:8000", .give_up = gw_interrupted}, .clients = 1, .requests = 1000};
     int done = parse(argc, argv, &l);
     if (done >= 0) return done;
     struct client *client = calloc(l.clients, sizeof(*client));

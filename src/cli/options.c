@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/cli/options.h"
 
 #include <errno.h>
@@ -32,7 +33,8 @@ int gw_option_wrong(const char *command, char **argv, int option)
     return gw_usage_error(command, "%s: no such option", said);
 }
 
-int gw_option_number(const char *command, const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
+int gw_option_number(const char *command, const char *option, const char *text, uint64_t min, uint64_t max,
+                     uint64_t *out)
 {
     char *end;
     errno = 0;
@@ -76,8 +78,14 @@ void gw_catch_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
-int gw_interrupted(void) { return signals != 0; }
-int gw_interrupt_fd(void) { return signal_fd; }
+int gw_interrupted(void)
+{
+    return signals != 0;
+}
+int gw_interrupt_fd(void)
+{
+    return signal_fd;
+}
 
 const char *gw_default_models(void)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reading option values, with one clear line for each mistake. */
 #ifndef GW_CLI_OPTIONS_H
 #define GW_CLI_OPTIONS_H
@@ -16,14 +17,15 @@ int gw_usage_error(const char *command, const char *format, ...) __attribute__((
 /* Says what failed, in gw_last_error()'s words; returns GW_EXIT_FAILURE. */
 int gw_failed(const char *command);
 
-/* Counts SIGINT and SIGTERM instead of dying of them, so that a program can clean up; a second one ends it at once. */
+/* Counts SIGINT and SIGTERM instead of dying of them, so that a program can clean up; a second one ends it at
+ * once. */
 void gw_catch_signals(void);
 int gw_interrupted(void);
 /* Readable once a signal has come. */
 int gw_interrupt_fd(void);
 
-/* Where the models are when nobody says: beside the program as built, installed or bundled. NULL: nowhere. The text is
- * the function's own. */
+/* Where the models are when nobody says: beside the program as built, installed or bundled. NULL: nowhere.
+ * The text is the function's own. */
 const char *gw_default_models(void);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire serve: the inference server. */
 #include "src/cli/cli.h"
 
@@ -15,7 +16,8 @@
 static const char usage[] =
     "usage: gpuwire serve [OPTION...]\n"
     "\n"
-    "Serves the models of a repository (DIR/NAME/VERSION/model.onnx). Clients set a session up over HTTP, then write\n"
+    "Serves the models of a repository (DIR/NAME/VERSION/model.onnx). Clients set a session up over HTTP, "
+    "then write\n"
     "their inputs straight into this process's memory by RDMA and get the answers written back.\n"
     "\n"
     "  --models DIR     the repository (default: the models that come with gpuwire)\n"
@@ -35,9 +37,10 @@ static const char usage[] =
 enum { MODELS = 256, MODEL, EXEC, GPU, DEVICE, HOST, PORT, SESSIONS, SLOTS, THREADS };
 
 static const struct option options[] = {
-    {"models", 1, NULL, MODELS}, {"model", 1, NULL, MODEL},   {"exec", 1, NULL, EXEC},         {"gpu", 1, NULL, GPU},
-    {"device", 1, NULL, DEVICE}, {"host", 1, NULL, HOST},     {"port", 1, NULL, PORT},         {"sessions", 1, NULL, SESSIONS},
-    {"slots", 1, NULL, SLOTS},   {"threads", 1, NULL, THREADS}, {"help", 0, NULL, 'h'},        {0},
+    {"models", 1, NULL, MODELS},   {"model", 1, NULL, MODEL},       {"exec", 1, NULL, EXEC},
+    {"gpu", 1, NULL, GPU},         {"device", 1, NULL, DEVICE},     {"host", 1, NULL, HOST},
+    {"port", 1, NULL, PORT},       {"sessions", 1, NULL, SESSIONS}, {"slots", 1, NULL, SLOTS},
+    {"threads", 1, NULL, THREADS}, {"help", 0, NULL, 'h'},          {0},
 };
 
 /* -1: go on; else the exit code. */
@@ -88,8 +91,12 @@ static int parse(int argc, char **argv, struct gw_server_opts *o)
 
 int gw_cli_serve(int argc, char **argv)
 {
-    struct gw_server_opts opts = {.models = gw_default_models(), .exec = "auto", .http_port = 8000, .sessions = 16,
-                                  .slots = 8, .threads = 1};
+    struct gw_server_opts opts = {.models = gw_default_models(),
+                                  .exec = "auto",
+                                  .http_port = 8000,
+                                  .sessions = 16,
+                                  .slots = 8,
+                                  .threads = 1};
     struct gw_server *server;
     int done = parse(argc, argv, &opts);
     if (done >= 0) return done;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/serve/api.h"
 
 #include <errno.h>
@@ -45,9 +46,10 @@ static json_t *metadata(const struct gw_worker *w)
 {
     char version[16];
     snprintf(version, sizeof(version), "%u", gw_worker_version(w));
-    return json_pack("{s:s, s:[s], s:s, s:[o], s:[o]}", "name", gw_worker_name(w), "versions", version, "platform",
-                     "onnx", "inputs", tensor(gw_model_input(gw_worker_model(w), 0)), "outputs",
-                     tensor(gw_model_output(gw_worker_model(w), 0)));
+    return json_pack("{s:s, s:[s], s:s, s:[o], s:[o], s:{s:I}}", "name", gw_worker_name(w), "versions",
+                     version, "platform", "onnx", "inputs", tensor(gw_model_input(gw_worker_model(w), 0)),
+                     "outputs", tensor(gw_model_output(gw_worker_model(w), 0)), "rdma", "slots",
+                     (json_int_t)gw_worker_slots(w));
 }
 
 static json_t *stats(const struct gw_worker *w)
@@ -56,11 +58,11 @@ static json_t *stats(const struct gw_worker *w)
     uint64_t answered, refused;
     gw_session_pool_totals(gw_worker_sessions(w), &answered, &refused);
     gw_cputime_read(&cpu);
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name", gw_worker_name(w), "answered", (json_int_t)answered,
-                     "refused", (json_int_t)refused, "sessions_open",
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "name", gw_worker_name(w), "answered",
+                     (json_int_t)answered, "refused", (json_int_t)refused, "sessions_open",
                      (json_int_t)gw_session_pool_open_count(gw_worker_sessions(w)), "sessions",
-                     (json_int_t)gw_session_pool_size(gw_worker_sessions(w)), "cpu_own_ns", (json_int_t)cpu.own_ns,
-                     "cpu_nic_ns", (json_int_t)cpu.nic_ns);
+                     (json_int_t)gw_session_pool_size(gw_worker_sessions(w)), "cpu_own_ns",
+                     (json_int_t)cpu.own_ns, "cpu_nic_ns", (json_int_t)cpu.nic_ns);
 }
 
 static unsigned call_model(struct gw_api *api, const char *method, const char *rest, json_t **reply)
@@ -71,7 +73,8 @@ static unsigned call_model(struct gw_api *api, const char *method, const char *r
     if (!w) return fail(404, reply, "no such model here");
     if (!strncmp(what, "/versions/", 10)) {
         char *end;
-        if (strtoul(what + 10, &end, 10) != gw_worker_version(w)) return fail(404, reply, "no such version here");
+        if (strtoul(what + 10, &end, 10) != gw_worker_version(w))
+            return fail(404, reply, "no such version here");
         what = end;
     }
     if (!strcmp(what, "/infer"))
@@ -103,7 +106,8 @@ static const char *parse_wish(const json_t *body, struct gw_session_wish *wish)
     const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
     if (slots < 0 || slots > UINT32_MAX) return "slots: a number from 0 (as many as there are)";
     if (!endpoint || gw_endpoint_parse(endpoint, &wish->endpoint)) return "endpoint: not of the form gw:1:…";
-    if (parse_address(json_object_get(body, "reply_addr"), &wish->reply_addr)) return "reply_addr: not a string \"0x…\"";
+    if (parse_address(json_object_get(body, "reply_addr"), &wish->reply_addr))
+        return "reply_addr: not a string \"0x…\"";
     if (stride <= 0) return "reply_stride: a positive number of bytes";
     if (!json_is_integer(rkey) || json_integer_value(rkey) < 0 || json_integer_value(rkey) > UINT32_MAX)
         return "reply_rkey: a 32-bit number";
@@ -113,7 +117,8 @@ static const char *parse_wish(const json_t *body, struct gw_session_wish *wish)
     return NULL;
 }
 
-static struct gw_api_session *remember(struct gw_api *api, struct gw_worker *w, uint32_t index, const void *connection)
+static struct gw_api_session *remember(struct gw_api *api, struct gw_worker *w, uint32_t index,
+                                       const void *connection)
 {
     uint8_t random[16];
     struct gw_api_session *s = calloc(1, sizeof(*s));
@@ -130,14 +135,16 @@ static struct gw_api_session *remember(struct gw_api *api, struct gw_worker *w, 
     return s;
 }
 
-static json_t *grant_json(const struct gw_api *api, const struct gw_api_session *s, const struct gw_session_grant *g)
+static json_t *grant_json(const struct gw_api *api, const struct gw_api_session *s,
+                          const struct gw_session_grant *g)
 {
     char endpoint[GW_ENDPOINT_TEXT], addr[24];
     gw_endpoint_format(&g->endpoint, endpoint);
     snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)g->request_addr);
-    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:s, s:o, s:o}", "id", s->id, "slots", (json_int_t)g->slots, "endpoint",
-                     endpoint, "request_addr", addr, "request_stride", (json_int_t)g->request_stride, "request_rkey",
-                     (json_int_t)g->request_rkey, "clock", api->clock, "input", tensor(gw_model_input(gw_worker_model(s->worker), 0)), "output",
+    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:s, s:o, s:o}", "id", s->id, "slots",
+                     (json_int_t)g->slots, "endpoint", endpoint, "request_addr", addr, "request_stride",
+                     (json_int_t)g->request_stride, "request_rkey", (json_int_t)g->request_rkey, "clock",
+                     api->clock, "input", tensor(gw_model_input(gw_worker_model(s->worker), 0)), "output",
                      tensor(gw_model_output(gw_worker_model(s->worker), 0)));
 }
 
@@ -186,9 +193,11 @@ static unsigned route(struct gw_api *api, const char *method, const char *path, 
                       const void *connection, json_t **reply)
 {
     if (!strcmp(path, "/v2"))
-        return done(200, reply, json_pack("{s:s, s:s, s:[s]}", "name", "gpuwire", "version", GW_VERSION, "extensions",
-                                          "rdma"));
-    if (!strcmp(path, "/v2/health/live") || !strcmp(path, "/v2/health/ready")) return done(200, reply, json_object());
+        return done(
+            200, reply,
+            json_pack("{s:s, s:s, s:[s]}", "name", "gpuwire", "version", GW_VERSION, "extensions", "rdma"));
+    if (!strcmp(path, "/v2/health/live") || !strcmp(path, "/v2/health/ready"))
+        return done(200, reply, json_object());
     if (!strncmp(path, "/v2/models/", 11)) return call_model(api, method, path + 11, reply);
     if (!strcmp(path, "/v2/rdma/sessions")) {
         if (strcmp(method, "POST")) return fail(405, reply, "POST only");
@@ -201,8 +210,8 @@ static unsigned route(struct gw_api *api, const char *method, const char *path, 
     return fail(404, reply, "no such call; see docs/serving.md");
 }
 
-unsigned gw_api_call(void *ctx, const char *method, const char *path, const json_t *body, const void *connection,
-                     json_t **reply)
+unsigned gw_api_call(void *ctx, const char *method, const char *path, const json_t *body,
+                     const void *connection, json_t **reply)
 {
     struct gw_api *api = ctx;
     pthread_mutex_lock(&api->lock);
@@ -235,14 +244,15 @@ static void close_failed(struct gw_api *api, const struct gw_worker *w)
             continue;
         }
         gw_fault_text(&fault, why, sizeof(why));
-        fprintf(stderr, "gpuwire serve: session %.8s of model %s closed: %s\n", s->id, gw_worker_name(w), why);
+        fprintf(stderr, "gpuwire serve: session %.8s of model %s closed: %s\n", s->id, gw_worker_name(w),
+                why);
         close_session(link);
     }
 }
 
 void gw_api_tend(struct gw_api *api)
 {
-    pthread_mutex_lock(&api->lock);
+    if (pthread_mutex_trylock(&api->lock)) return; /* a session is being opened: next time */
     for (size_t i = 0; i < api->workers; i++) {
         struct gw_worker *w = api->worker[i];
         struct gw_session_pool *pool = gw_worker_sessions(w);

@@ -1,4 +1,6 @@
-/* The serving API's calls (docs/serving.md): what each path answers, and which connection holds which session. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The serving API's calls (docs/serving.md): what each path answers, and which connection holds which
+ * session. */
 #ifndef GW_SERVE_API_H
 #define GW_SERVE_API_H
 
@@ -27,8 +29,8 @@ struct gw_api {
 };
 
 /* The two functions of a gw_httpd_handler; ctx is the gw_api. */
-unsigned gw_api_call(void *ctx, const char *method, const char *path, const json_t *body, const void *connection,
-                     json_t **reply);
+unsigned gw_api_call(void *ctx, const char *method, const char *path, const json_t *body,
+                     const void *connection, json_t **reply);
 void gw_api_connection_closed(void *ctx, const void *connection);
 
 /* Closes sessions whose queue pair has failed and frees closed ones that their loop has let go of. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include <gpuwire/client.h>
 
 #include <errno.h>
@@ -39,14 +40,17 @@ struct gw_client {
     uint32_t request_rkey;
     struct slot *slot;
     uint64_t submitted;
-    /* The worker's clock minus ours: 0 when it is the same, else from the answer that spent the least time on the network
-     * so far. */
+    /* The worker's clock minus ours: 0 when it is the same, else from the answer that spent the least time on
+     * the network so far. */
     int same_clock;
     int64_t clock_offset;
     int64_t least_network;
 };
 
-static uint64_t align_up(uint64_t v) { return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN; }
+static uint64_t align_up(uint64_t v)
+{
+    return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
+}
 
 /* ---- set-up ---- */
 
@@ -61,14 +65,15 @@ static int parse_tensor(const json_t *t, struct gw_client_tensor *out)
     out->bytes = sizeof(float);
     for (uint32_t i = 0; i < out->ndim; i++) {
         json_int_t dim = json_integer_value(json_array_get(shape, i));
-        if (dim <= 0 || __builtin_mul_overflow(out->bytes, (size_t)dim, &out->bytes) || out->bytes > UINT32_MAX / 2)
+        if (dim <= 0 || __builtin_mul_overflow(out->bytes, (size_t)dim, &out->bytes) ||
+            out->bytes > UINT32_MAX / 2)
             return -EPROTO;
         out->dim[i] = dim;
     }
     return 0;
 }
 
-static int ask_model(struct gw_client *c)
+static int ask_model(struct gw_client *c, uint32_t *slots)
 {
     char path[300];
     json_t *reply;
@@ -79,9 +84,13 @@ static int ask_model(struct gw_client *c)
     if (error == -ENOENT) return gw_error(error, "the worker serves no model %s", c->model);
     if (error) return error;
     const json_t *in = json_object_get(reply, "inputs"), *out = json_object_get(reply, "outputs");
-    if (json_array_size(in) != 1 || json_array_size(out) != 1 || parse_tensor(json_array_get(in, 0), &c->input) ||
-        parse_tensor(json_array_get(out, 0), &c->output))
-        error = gw_error(-EPROTO, "model %s: its description is not one that a gpuwire worker gives", c->model);
+    json_int_t most = json_integer_value(json_object_get(json_object_get(reply, "rdma"), "slots"));
+    if (most > 0 && (uint64_t)most < *slots)
+        *slots = (uint32_t)most; /* no memory for more than there will be */
+    if (json_array_size(in) != 1 || json_array_size(out) != 1 ||
+        parse_tensor(json_array_get(in, 0), &c->input) || parse_tensor(json_array_get(out, 0), &c->output))
+        error =
+            gw_error(-EPROTO, "model %s: its description is not one that a gpuwire worker gives", c->model);
     json_decref(reply);
     return error;
 }
@@ -96,8 +105,11 @@ static int make_queues(struct gw_client *c, uint32_t slots)
     struct gw_cq_attr cq = {.cqe = GW_SERVE_MAX_SLOTS * 2, .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP, .qps = 1};
     if (!error) error = gw_cq_create(c->dev, &cq, &c->send_cq);
     if (!error) error = gw_cq_create(c->dev, &cq, &c->recv_cq);
-    struct gw_qp_attr qp = {.send_cq = c->send_cq, .recv_cq = c->recv_cq, .max_send_wr = 2 * slots,
-                            .max_recv_wr = slots, .flags = GW_QP_ONE_POSTER};
+    struct gw_qp_attr qp = {.send_cq = c->send_cq,
+                            .recv_cq = c->recv_cq,
+                            .max_send_wr = 2 * slots,
+                            .max_recv_wr = slots,
+                            .flags = GW_QP_ONE_POSTER};
     if (!error) error = gw_qp_create(c->pd, &qp, &c->qp);
     if (!error) error = gw_mem_alloc(c->exec, GW_MEM_HOST, slots * c->in_stride, &c->in);
     if (!error) error = gw_mem_alloc(c->exec, GW_MEM_HOST, slots * c->out_stride, &c->out);
@@ -122,8 +134,9 @@ static int take_grant(struct gw_client *c, const json_t *reply, uint32_t asked, 
     json_int_t stride = json_integer_value(json_object_get(reply, "request_stride"));
     json_int_t rkey = json_integer_value(json_object_get(reply, "request_rkey"));
     if (!id || strlen(id) >= sizeof(c->session) || strpbrk(id, "/?#% ") || !endpoint ||
-        gw_endpoint_parse(endpoint, peer) || !addr || sscanf(addr, "0x%" SCNx64, &c->request_addr) != 1 || slots < 1 ||
-        slots > asked || stride < (json_int_t)(sizeof(struct gw_serve_request) + c->input.bytes) || rkey < 0 ||
+        gw_endpoint_parse(endpoint, peer) || !addr || sscanf(addr, "0x%" SCNx64, &c->request_addr) != 1 ||
+        slots < 1 || slots > asked ||
+        stride < (json_int_t)(sizeof(struct gw_serve_request) + c->input.bytes) || rkey < 0 ||
         rkey > UINT32_MAX)
         return gw_error(-EPROTO, "the worker's answer to a new session is not one that gpuwire gives");
     strcpy(c->session, id);
@@ -142,9 +155,9 @@ static int open_session(struct gw_client *c, uint32_t slots)
     gw_qp_endpoint(c->qp, &mine);
     gw_endpoint_format(&mine, endpoint);
     snprintf(addr, sizeof(addr), "0x%" PRIx64, c->out_mr->addr);
-    json_t *wish = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I}", "model", c->model, "slots", (json_int_t)slots, "endpoint",
-                             endpoint, "reply_addr", addr, "reply_stride", (json_int_t)c->out_stride, "reply_rkey",
-                             (json_int_t)c->out_mr->rkey);
+    json_t *wish = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I}", "model", c->model, "slots", (json_int_t)slots,
+                             "endpoint", endpoint, "reply_addr", addr, "reply_stride",
+                             (json_int_t)c->out_stride, "reply_rkey", (json_int_t)c->out_mr->rkey);
     if (!wish) return -ENOMEM;
     int error = gw_http_call(c->http, "POST", "v2/rdma/sessions", wish, &reply);
     json_decref(wish);
@@ -153,7 +166,8 @@ static int open_session(struct gw_client *c, uint32_t slots)
     json_decref(reply);
     if (!error) error = gw_qp_connect(c->qp, &peer, NULL);
     /* The worker writes nothing before our first request, so the receives may come after the connection. */
-    if (!error && gw_recv_empty(gw_qp_handle(c->qp), c->slots, 0)) error = gw_error(-EIO, "cannot post receives");
+    if (!error && gw_recv_empty(gw_qp_handle(c->qp), c->slots, 0))
+        error = gw_error(-EIO, "cannot post receives");
     return error;
 }
 
@@ -169,9 +183,9 @@ int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out)
     c->slot = calloc(GW_SERVE_MAX_SLOTS, sizeof(*c->slot));
     int error = c->model && c->slot ? 0 : -ENOMEM;
     if (!error)
-        error = gw_http_open(opts->server, opts->timeout_ns ? opts->timeout_ns : DEFAULT_TIMEOUT_NS, opts->give_up,
-                             &c->http);
-    if (!error) error = ask_model(c);
+        error = gw_http_open(opts->server, opts->timeout_ns ? opts->timeout_ns : DEFAULT_TIMEOUT_NS,
+                             opts->give_up, &c->http);
+    if (!error) error = ask_model(c, &slots);
     if (!error) error = make_queues(c, slots);
     if (!error) error = open_session(c, slots);
     if (error)
@@ -207,9 +221,18 @@ void gw_client_close(struct gw_client *c)
     free(c);
 }
 
-const struct gw_client_tensor *gw_client_input(const struct gw_client *c) { return &c->input; }
-const struct gw_client_tensor *gw_client_output(const struct gw_client *c) { return &c->output; }
-uint32_t gw_client_slots(const struct gw_client *c) { return c->slots; }
+const struct gw_client_tensor *gw_client_input(const struct gw_client *c)
+{
+    return &c->input;
+}
+const struct gw_client_tensor *gw_client_output(const struct gw_client *c)
+{
+    return &c->output;
+}
+uint32_t gw_client_slots(const struct gw_client *c)
+{
+    return c->slots;
+}
 
 static struct gw_serve_request *request_of(const struct gw_client *c, uint32_t slot)
 {
@@ -237,8 +260,9 @@ static int broken(const struct gw_client *c, int error)
     return gw_error(-EIO, "connection to the worker: %s", why);
 }
 
-/* The send queue holds twice as many requests as there are slots, and an answer is nearly always preceded by its
- * request's acknowledgement: so there is nearly always room, and else there is when acknowledgements have come. */
+/* The send queue holds twice as many requests as there are slots, and an answer is nearly always preceded by
+ * its request's acknowledgement: so there is nearly always room, and else there is when acknowledgements have
+ * come. */
 static int post(struct gw_client *c, uint32_t slot)
 {
     uint32_t flags = ++c->submitted % c->slots == 0 ? GW_SIGNALED : 0;
@@ -247,14 +271,16 @@ static int post(struct gw_client *c, uint32_t slot)
     for (;;) {
         while (gw_poll_cq(gw_cq_handle(c->send_cq), 1, &wc) > 0)
             if (wc.status != IBV_WC_SUCCESS) return broken(c, -EIO);
-        int error = gw_put_imm(gw_qp_handle(c->qp), c->in_mr->addr + slot * c->in_stride, c->in_mr->lkey,
-                               c->request_addr + slot * c->request_stride, c->request_rkey,
-                               (uint32_t)(sizeof(struct gw_serve_request) + c->input.bytes), slot, flags, slot);
+        int error =
+            gw_put_imm(gw_qp_handle(c->qp), c->in_mr->addr + slot * c->in_stride, c->in_mr->lkey,
+                       c->request_addr + slot * c->request_stride, c->request_rkey,
+                       (uint32_t)(sizeof(struct gw_serve_request) + c->input.bytes), slot, flags, slot);
         if (error != -EAGAIN) return error ? broken(c, error) : 0;
         error = gw_cq_wait(c->send_cq, end, NULL, -1);
         if (error < 0) return broken(c, error);
         if (!error && gw_deadline(0) >= end)
-            return gw_error(-ETIMEDOUT, "the worker's NIC has acknowledged none of the last %u requests", 2 * c->slots);
+            return gw_error(-ETIMEDOUT, "the worker's NIC has acknowledged none of the last %u requests",
+                            2 * c->slots);
     }
 }
 
@@ -276,8 +302,8 @@ int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id)
     return error;
 }
 
-/* Splits the time between submit and answer. Every difference of two stamps of one clock is exact; what lies between
- * the two clocks is the network, and its two directions are told apart by the clocks' offset. */
+/* Splits the time between submit and answer. Every difference of two stamps of one clock is exact; what lies
+ * between the two clocks is the network, and its two directions are told apart by the clocks' offset. */
 static void split(struct gw_client *c, const struct gw_serve_reply *r, uint64_t sent, uint64_t seen,
                   struct gw_client_times *t)
 {
@@ -326,7 +352,8 @@ int gw_client_wait(struct gw_client *c, uint64_t deadline_ns, struct gw_client_r
     for (;;) {
         int n = gw_wait_cq(gw_cq_handle(c->recv_cq), 1, &wc, deadline_ns, NULL, -1);
         if (n < 0) return broken(c, n);
-        if (n == 0 && gw_deadline(0) >= deadline_ns) return gw_error(-ETIMEDOUT, "the worker has not answered in time");
+        if (n == 0 && gw_deadline(0) >= deadline_ns)
+            return gw_error(-ETIMEDOUT, "the worker has not answered in time");
         if (n == 0) continue;
         if (wc.status != IBV_WC_SUCCESS) return broken(c, -EIO);
         return take_answer(c, &wc, reply);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/serve/cputime.h"
 
 #include <ctype.h>
@@ -40,7 +41,8 @@ int gw_cputime_read(struct gw_cputime *t)
     if (!dir) return -errno;
     t->nic_ns = 0;
     for (struct dirent *e; (e = readdir(dir));)
-        if (isdigit((unsigned char)e->d_name[0]) && is_nic_thread(e->d_name)) t->nic_ns += thread_cpu_ns(atoi(e->d_name));
+        if (isdigit((unsigned char)e->d_name[0]) && is_nic_thread(e->d_name))
+            t->nic_ns += thread_cpu_ns(atoi(e->d_name));
     closedir(dir);
 
     uint64_t total = (uint64_t)all.tv_sec * 1000000000u + (uint64_t)all.tv_nsec;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CPU time of this process's threads, the software NIC's apart from the rest. */
 #ifndef GW_SERVE_CPUTIME_H
 #define GW_SERVE_CPUTIME_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/serve/http_client.h"
 
 #include <curl/curl.h>
@@ -10,7 +11,7 @@
 
 #define MAX_ANSWER (1u << 20) /* a server that sends more is not one of ours */
 
-#define LOOK_MS    100 /* how often give_up is asked */
+#define LOOK_MS 100 /* how often give_up is asked */
 
 struct gw_http {
     CURLM *multi; /* easy calls could not be ended from outside for a second */
@@ -60,7 +61,8 @@ int gw_http_open(const char *server, uint64_t timeout_ns, int (*give_up)(void), 
     curl_easy_setopt(h->curl, CURLOPT_ERRORBUFFER, h->why);
     curl_easy_setopt(h->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(h->curl, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(h->curl, CURLOPT_PROXY, ""); /* RDMA passes no proxy, so the control path must not either */
+    curl_easy_setopt(h->curl, CURLOPT_PROXY,
+                     ""); /* RDMA passes no proxy, so the control path must not either */
     curl_easy_setopt(h->curl, CURLOPT_PROTOCOLS_STR, "http");
     curl_easy_setopt(h->curl, CURLOPT_TIMEOUT_MS, (long)(timeout_ns / 1000000));
     curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, keep_answer);
@@ -97,8 +99,12 @@ static int connection_error(const struct gw_http *h, CURLcode rc)
 static int status_error(const struct gw_http *h, long status, const json_t *answer)
 {
     const char *said = json_string_value(json_object_get(answer, "error"));
-    int error = status == 404 ? -ENOENT : status == 503 ? -EBUSY : status >= 400 && status < 500 ? -EINVAL : -EREMOTEIO;
-    return gw_error(error, "server %s refused with status %ld: %s", h->server, status, said ? said : "no reason given");
+    int error = status == 404                   ? -ENOENT
+                : status == 503                 ? -EBUSY
+                : status >= 400 && status < 500 ? -EINVAL
+                                                : -EREMOTEIO;
+    return gw_error(error, "server %s refused with status %ld: %s", h->server, status,
+                    said ? said : "no reason given");
 }
 
 /* One transfer, to its end. */
@@ -122,7 +128,8 @@ int gw_http_call(struct gw_http *h, const char *method, const char *path, const 
     *reply = NULL;
     char *url = NULL, *text = NULL;
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
-    if (!headers || asprintf(&url, "%s%s", h->server, path) < 0 || (body && !(text = json_dumps(body, JSON_COMPACT)))) {
+    if (!headers || asprintf(&url, "%s%s", h->server, path) < 0 ||
+        (body && !(text = json_dumps(body, JSON_COMPACT)))) {
         curl_slist_free_all(headers);
         free(url);
         return -ENOMEM;

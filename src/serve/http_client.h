@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* JSON over one kept-alive HTTP connection: the serving client's control path. */
 #ifndef GW_SERVE_HTTP_CLIENT_H
 #define GW_SERVE_HTTP_CLIENT_H
@@ -7,15 +8,16 @@
 
 struct gw_http;
 
-/* `server` is HOST, HOST:PORT or [IPV6]:PORT; the port is 8000 when absent. Calls end after timeout_ns, or soon after
- * give_up (NULL: never) has returned other than 0. 0 or a negative errno. */
+/* `server` is HOST, HOST:PORT or [IPV6]:PORT; the port is 8000 when absent. Calls end after timeout_ns, or
+ * soon after give_up (NULL: never) has returned other than 0. 0 or a negative errno. */
 int gw_http_open(const char *server, uint64_t timeout_ns, int (*give_up)(void), struct gw_http **out);
 void gw_http_close(struct gw_http *h);
 
 /* Sends `body` (may be NULL) and parses the answer into *reply, which the caller frees with json_decref().
- * 0 when the server answered with 2xx. -ENOENT for 404, -EINVAL for another 4xx, -EBUSY for 503, -EREMOTEIO for other
- * statuses, -EPROTO when the answer is not JSON, -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EINTR (give_up), -EIO when
- * the connection failed. The reason, the server's own words where it gave any, is in gw_last_error(). */
+ * 0 when the server answered with 2xx. -ENOENT for 404, -EINVAL for another 4xx, -EBUSY for 503, -EREMOTEIO
+ * for other statuses, -EPROTO when the answer is not JSON, -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EINTR
+ * (give_up), -EIO when the connection failed. The reason, the server's own words where it gave any, is in
+ * gw_last_error(). */
 int gw_http_call(struct gw_http *h, const char *method, const char *path, const json_t *body, json_t **reply);
 
 #endif

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/serve/httpd.h"
 
 #include <arpa/inet.h>
@@ -50,7 +51,9 @@ static enum MHD_Result refuse(struct MHD_Connection *c, unsigned status, const c
 
 static void keep_body(struct call *call, const char *data, size_t bytes)
 {
-    char *bigger = call->refused ? NULL : bytes > MAX_BODY - call->bytes ? NULL : realloc(call->body, call->bytes + bytes);
+    char *bigger = call->refused                    ? NULL
+                   : bytes > MAX_BODY - call->bytes ? NULL
+                                                    : realloc(call->body, call->bytes + bytes);
     if (!bigger) {
         call->refused = MHD_HTTP_CONTENT_TOO_LARGE;
         return;
@@ -86,12 +89,14 @@ static enum MHD_Result on_call(void *arg, struct MHD_Connection *c, const char *
     }
     unsigned status = h->handler.call(h->handler.ctx, method, path, body, c, &reply);
     json_decref(body);
-    /* From the first thing it has made on, the connection stands for that and may be silent for as long as it likes. */
+    /* From the first thing it has made on, the connection stands for that and may be silent for as long as it
+     * likes. */
     if (status == MHD_HTTP_CREATED) MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, 0);
     return answer(c, status, reply);
 }
 
-static void on_call_done(void *arg, struct MHD_Connection *c, void **state, enum MHD_RequestTerminationCode why)
+static void on_call_done(void *arg, struct MHD_Connection *c, void **state,
+                         enum MHD_RequestTerminationCode why)
 {
     struct call *call = *state;
     (void)arg, (void)c, (void)why;
@@ -110,7 +115,8 @@ static void watch_peer(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
 }
 
-static void on_connection(void *arg, struct MHD_Connection *c, void **socket, enum MHD_ConnectionNotificationCode what)
+static void on_connection(void *arg, struct MHD_Connection *c, void **socket,
+                          enum MHD_ConnectionNotificationCode what)
 {
     struct gw_httpd *h = arg;
     (void)socket;
@@ -123,7 +129,8 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **socket, en
 /* We bind the socket ourselves: libmicrohttpd does not say why it could not. */
 static int listen_at(const char *host, uint16_t port, uint16_t *bound)
 {
-    struct sockaddr_in6 any6 = {.sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
+    struct sockaddr_in6 any6 = {
+        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
     struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct sockaddr *address = (struct sockaddr *)&any4;
     socklen_t length = sizeof(any4);
@@ -153,7 +160,8 @@ static int listen_at(const char *host, uint16_t port, uint16_t *bound)
     return fd;
 }
 
-int gw_httpd_start(const char *host, uint16_t port, const struct gw_httpd_handler *handler, struct gw_httpd **out)
+int gw_httpd_start(const char *host, uint16_t port, const struct gw_httpd_handler *handler,
+                   struct gw_httpd **out)
 {
     struct gw_httpd *h = calloc(1, sizeof(*h));
     if (!h) return -ENOMEM;
@@ -163,10 +171,11 @@ int gw_httpd_start(const char *host, uint16_t port, const struct gw_httpd_handle
         free(h);
         return fd;
     }
-    h->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_call, h, MHD_OPTION_LISTEN_SOCKET, fd,
-                                 MHD_OPTION_NOTIFY_COMPLETED, on_call_done, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-                                 on_connection, h, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(64 << 10),
-                                 MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S, MHD_OPTION_END);
+    h->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_call, h, MHD_OPTION_LISTEN_SOCKET,
+                         fd, MHD_OPTION_NOTIFY_COMPLETED, on_call_done, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+                         on_connection, h, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(64 << 10),
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S, MHD_OPTION_END);
     if (!h->daemon) {
         close(fd);
         free(h);
@@ -176,7 +185,10 @@ int gw_httpd_start(const char *host, uint16_t port, const struct gw_httpd_handle
     return 0;
 }
 
-uint16_t gw_httpd_port(const struct gw_httpd *h) { return h->port; }
+uint16_t gw_httpd_port(const struct gw_httpd *h)
+{
+    return h->port;
+}
 
 void gw_httpd_stop(struct gw_httpd *h)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/serve/percentile.h"
 
 #include <errno.h>
@@ -23,7 +24,10 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-void gw_samples_sort(struct gw_samples *s) { qsort(s->value, s->count, sizeof(*s->value), compare); }
+void gw_samples_sort(struct gw_samples *s)
+{
+    qsort(s->value, s->count, sizeof(*s->value), compare);
+}
 
 int64_t gw_samples_percentile(const struct gw_samples *s, double p)
 {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Samples kept whole, so that every percentile is exact. */
 #ifndef GW_SERVE_PERCENTILE_H
 #define GW_SERVE_PERCENTILE_H

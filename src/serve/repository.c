@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/serve/repository.h"
 
 #include <dirent.h>
@@ -53,7 +54,8 @@ static int find_version(const char *dir, const char *name, struct gw_repository_
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct gw_repository_entry *)a)->name, ((const struct gw_repository_entry *)b)->name);
+    return strcmp(((const struct gw_repository_entry *)a)->name,
+                  ((const struct gw_repository_entry *)b)->name);
 }
 
 static int keep(struct gw_repository *r, const struct gw_repository_entry *e)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A model repository, laid out as Triton's: DIR/NAME/VERSION/model.onnx, VERSION a positive number. */
 #ifndef GW_SERVE_REPOSITORY_H
 #define GW_SERVE_REPOSITORY_H
@@ -16,7 +17,8 @@ struct gw_repository {
 };
 
 /* Lists the models below `dir`. Folders without a numbered version that holds a model.onnx are passed over.
- * 0; -ENOENT when there is no such folder or no model in it; another negative errno. Says why in gw_last_error(). */
+ * 0; -ENOENT when there is no such folder or no model in it; another negative errno. Says why in
+ * gw_last_error(). */
 int gw_repository_scan(const char *dir, struct gw_repository *out);
 void gw_repository_free(struct gw_repository *r);
 

@@ -1,10 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The serving loop's kernels: wait for a request, and (after the model's own kernels) send the answer.
  *
  * One thread each. Compiled twice, by serve_kernel.c for CPU threads and by serve_kernel.cu for a GPU.
  *
- * The order of things in memory: a request's completion is polled with acquire semantics (gw_wait_cq), so that header
- * and tensor, which the NIC placed before it, are read after it. The model's kernels run between the two stages, and
- * the stage boundary orders their writes before the send; gw_put_imm then publishes them to the NIC.
+ * The order of things in memory: a request's completion is polled with acquire semantics (gw_wait_cq), so
+ * that header and tensor, which the NIC placed before it, are read after it. The model's kernels run between
+ * the two stages, and the stage boundary orders their writes before the send; gw_put_imm then publishes them
+ * to the NIC.
  */
 #ifndef GW_SERVE_KERNEL_H
 #define GW_SERVE_KERNEL_H
@@ -14,19 +16,20 @@
 #include "src/serve/shared.h"
 #include "src/serve/wire.h"
 
-/* Between two looks at the board: on a GPU a trip over the bus; on CPU threads a wake-up, and wake_fd tells of most changes. */
+/* Between two looks at the board: on a GPU a trip over the bus; on CPU threads a wake-up, and wake_fd tells
+ * of most changes. */
 #define GW_SERVE_LOOK_CPU_NS 200000000u
 #define GW_SERVE_LOOK_GPU_NS 50000u
 #define GW_SERVE_POLL        8 /* completions taken at once */
 
-GW_DEV struct gw_serve_request *gw_serve_request_of(const struct gw_serve_args *a, const struct gw_serve_session *s,
-                                                    uint32_t slot)
+GW_DEV struct gw_serve_request *gw_serve_request_of(const struct gw_serve_args *a,
+                                                    const struct gw_serve_session *s, uint32_t slot)
 {
     return (struct gw_serve_request *)(s->in + slot * a->in_stride);
 }
 
-GW_DEV struct gw_serve_reply *gw_serve_reply_of(const struct gw_serve_args *a, const struct gw_serve_session *s,
-                                                uint32_t slot)
+GW_DEV struct gw_serve_reply *gw_serve_reply_of(const struct gw_serve_args *a,
+                                                const struct gw_serve_session *s, uint32_t slot)
 {
     return (struct gw_serve_reply *)(s->out + slot * a->out_stride);
 }
@@ -75,7 +78,8 @@ GW_DEV void gw_serve_look(const struct gw_serve_args *a)
     for (uint32_t i = 0; i < a->sessions; i++) gw_serve_act_on(a, i);
 }
 
-/* Its queue pair has failed: nothing more is done for it. The host finds out how from gw_qp_fault, and closes it. */
+/* Its queue pair has failed: nothing more is done for it. The host finds out how from gw_qp_fault, and closes
+ * it. */
 GW_DEV void gw_serve_broken(const struct gw_serve_args *a, uint32_t i)
 {
     a->session[i].open = 0;
@@ -86,7 +90,8 @@ GW_DEV void gw_serve_broken(const struct gw_serve_args *a, uint32_t i)
 
 /* ---- arrivals ---- */
 
-/* A receive's wr_id is the session; an answer's has, above it, how many answers the session had with this one. */
+/* A receive's wr_id is the session; an answer's has, above it, how many answers the session had with this
+ * one. */
 GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc *wc, uint64_t now)
 {
     uint32_t i = (uint32_t)wc->wr_id;
@@ -108,7 +113,8 @@ GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc 
     r->when = now;
 }
 
-/* Takes every completion that is there, so that each request's time of arrival is known, however long the queue. */
+/* Takes every completion that is there, so that each request's time of arrival is known, however long the
+ * queue. */
 GW_DEV void gw_serve_drain(const struct gw_serve_args *a)
 {
     struct ibv_wc wc[GW_SERVE_POLL];
@@ -121,7 +127,8 @@ GW_DEV void gw_serve_drain(const struct gw_serve_args *a)
 
 /* ---- answers ---- */
 
-/* Is there room in the session's send queue? A peer whose NIC acknowledges nothing must wait for it, and nobody else. */
+/* Is there room in the session's send queue? A peer whose NIC acknowledges nothing must wait for it, and
+ * nobody else. */
 GW_DEV int gw_serve_has_room(const struct gw_serve_args *a, const struct gw_serve_session *s)
 {
     return s->posted - s->acked < a->slots;
@@ -131,12 +138,14 @@ GW_DEV int gw_serve_has_room(const struct gw_serve_args *a, const struct gw_serv
 GW_DEV void gw_serve_post(const struct gw_serve_args *a, uint32_t i, uint32_t slot, uint64_t bytes)
 {
     struct gw_serve_session *s = &a->session[i];
-    /* Queue space comes back with signalled completions; half a queue apart, one is always under way before it is full. */
+    /* Queue space comes back with signalled completions; half a queue apart, one is always under way before
+     * it is full. */
     uint32_t interval = a->slots > 1 ? a->slots / 2 : 1;
     uint32_t flags = ++s->posted % interval == 0 ? GW_SIGNALED : 0;
     uint64_t start = gw_clock_ns();
-    if (gw_put_imm(s->qp, s->out_addr + slot * a->out_stride, s->out_lkey, s->reply_addr + slot * s->reply_stride,
-                   s->reply_rkey, (uint32_t)(sizeof(struct gw_serve_reply) + bytes), slot, flags,
+    if (gw_put_imm(s->qp, s->out_addr + slot * a->out_stride, s->out_lkey,
+                   s->reply_addr + slot * s->reply_stride, s->reply_rkey,
+                   (uint32_t)(sizeof(struct gw_serve_reply) + bytes), slot, flags,
                    (uint64_t)s->posted << 32 | i))
         gw_serve_broken(a, i);
     a->work->last_post_ns = gw_clock_ns() - start;
@@ -159,15 +168,17 @@ GW_DEV void gw_serve_refuse(const struct gw_serve_args *a, const struct gw_serve
     gw_serve_post(a, r->session, r->slot, 0);
 }
 
-/* Is it a request, in the slot that its immediate names? Each field is read once: the client can still write there. */
+/* Is it a request, in the slot that its immediate names? Each field is read once: the client can still write
+ * there. */
 GW_DEV int gw_serve_acceptable(const struct gw_serve_args *a, const struct gw_serve_arrival *r, uint64_t *id)
 {
     const struct gw_serve_session *s = &a->session[r->session];
     if (r->slot >= s->slots || r->bytes != sizeof(struct gw_serve_request) + a->in_bytes) return 0;
     const struct gw_serve_request *q = gw_serve_request_of(a, s, r->slot);
     *id = gw_ld_relaxed_u64(&q->id);
-    return gw_ld_relaxed_u32(&q->magic) == GW_SERVE_MAGIC && gw_ld_relaxed_u16(&q->version) == GW_SERVE_VERSION &&
-           gw_ld_relaxed_u16(&q->slot) == r->slot && gw_ld_relaxed_u64(&q->bytes) == a->in_bytes;
+    return gw_ld_relaxed_u32(&q->magic) == GW_SERVE_MAGIC &&
+           gw_ld_relaxed_u16(&q->version) == GW_SERVE_VERSION && gw_ld_relaxed_u16(&q->slot) == r->slot &&
+           gw_ld_relaxed_u64(&q->bytes) == a->in_bytes;
 }
 
 /* Looks through the arrivals for a request to serve: 1, and it is in *work; 0: there is none. */
@@ -215,7 +226,8 @@ GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
         int n = gw_wait_cq(a->cq, GW_SERVE_POLL, wc, gw_clock_ns() + look, &a->ctl->shared->stop, a->wake_fd);
         uint64_t now = gw_clock_ns();
         for (int i = 0; i < n; i++) gw_serve_arrived(a, &wc[i], now);
-        gw_serve_look(a); /* also when there was something: a peer that floods us must not keep the host waiting */
+        gw_serve_look(
+            a); /* also when there was something: a peer that floods us must not keep the host waiting */
     }
     w->valid = 1;
     w->started = gw_clock_ns();

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/serve/server.h"
 
 #include <errno.h>
@@ -56,7 +57,8 @@ static int describe(struct gw_server *s)
     FILE *f = open_memstream(&s->text, &size);
     if (!f) return -ENOMEM;
     for (size_t i = 0; i < s->api.workers; i++)
-        fprintf(f, "%s%s/%u", i ? ", " : "", gw_worker_name(s->api.worker[i]), gw_worker_version(s->api.worker[i]));
+        fprintf(f, "%s%s/%u", i ? ", " : "", gw_worker_name(s->api.worker[i]),
+                gw_worker_version(s->api.worker[i]));
     struct gw_device_info nic;
     gw_device_query(s->dev, &nic);
     fprintf(f, " on %s over %s%s", gw_exec_name(s->exec), nic.name, nic.soft ? " (softnic)" : "");
@@ -85,14 +87,21 @@ int gw_server_start(const struct gw_server_opts *o, struct gw_server **out)
     return error;
 }
 
-uint16_t gw_server_port(const struct gw_server *s) { return gw_httpd_port(s->httpd); }
-const char *gw_server_text(const struct gw_server *s) { return s->text; }
+uint16_t gw_server_port(const struct gw_server *s)
+{
+    return gw_httpd_port(s->httpd);
+}
+const char *gw_server_text(const struct gw_server *s)
+{
+    return s->text;
+}
 
 int gw_server_run(struct gw_server *s, const int *fds, uint32_t n)
 {
     int watched[62];
     uint32_t count = 0;
-    for (size_t i = 0; i < s->api.workers && count < 32; i++) watched[count++] = gw_worker_fd(s->api.worker[i]);
+    for (size_t i = 0; i < s->api.workers && count < 32; i++)
+        watched[count++] = gw_worker_fd(s->api.worker[i]);
     uint64_t ours = (1ull << count) - 1;
     for (uint32_t i = 0; i < n && count < 62; i++) watched[count++] = fds[i];
     for (;;) {
@@ -102,7 +111,8 @@ int gw_server_run(struct gw_server *s, const int *fds, uint32_t n)
             uint64_t ns;
             for (size_t i = 0; i < s->api.workers; i++) {
                 int error = (uint64_t)ready >> i & 1 ? gw_worker_stop(s->api.worker[i], &ns) : 0;
-                if (error) return gw_error_errno(error, "model %s: serving ended", gw_worker_name(s->api.worker[i]));
+                if (error)
+                    return gw_error_errno(error, "model %s: serving ended", gw_worker_name(s->api.worker[i]));
             }
         }
         if (ready > 0 && (uint64_t)ready & ~ours) return 0;
@@ -114,6 +124,7 @@ void gw_server_stop(struct gw_server *s, uint64_t *stop_ns)
 {
     uint64_t longest = 0;
     if (!s) return;
+    for (size_t i = 0; i < s->api.workers; i++) gw_session_pool_shut(gw_worker_sessions(s->api.worker[i]));
     gw_httpd_stop(s->httpd); /* first: it closes the sessions while the loops still answer */
     for (size_t i = 0; i < s->api.workers; i++) gw_worker_stop_soon(s->api.worker[i]); /* all at once */
     for (size_t i = 0; i < s->api.workers; i++) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/serve/session.h"
 
 #include <errno.h>
@@ -11,7 +12,8 @@
 #include "src/serve/wire.h"
 
 #define SLOT_ALIGN 256u
-#define TAKE_UP_NS 5000000000u /* the loop looks for changes between requests: what the slowest model may take */
+/* The loop looks for changes between requests: so long the slowest model may take. */
+#define TAKE_UP_NS 5000000000u
 #define RESET_NS   100000000u
 #define CLOSING_NS 500000000u
 #define NAP_NS     50000
@@ -42,16 +44,20 @@ struct gw_session_pool {
     uint64_t in_stride, out_stride;
     uint32_t arrivals; /* places in their ring */
     struct gw_cq *cq;
-    struct gw_mem in, out;   /* slots of all sessions */
-    struct gw_mem notices;   /* gw_serve_board, then a gw_serve_notice per session */
-    struct gw_mem kernel;    /* struct kernel_memory, then a gw_serve_session per session, then the arrivals */
+    struct gw_mem in, out; /* slots of all sessions */
+    struct gw_mem notices; /* gw_serve_board, then a gw_serve_notice per session */
+    struct gw_mem kernel;  /* struct kernel_memory, then a gw_serve_session per session, then the arrivals */
     struct session *session;
     struct heard heard;
-    int news_fd; /* an eventfd: readable while a session opens. CPU only, else -1 */
-    int wake_fd; /* an epoll: readable when the loop's wake_fd or news_fd is */
+    uint32_t shut; /* gw_session_pool_shut was called; atomic */
+    int news_fd;   /* an eventfd: readable while a session opens. CPU only, else -1 */
+    int wake_fd;   /* an epoll: readable when the loop's wake_fd or news_fd is */
 };
 
-static uint64_t align_up(uint64_t v) { return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN; }
+static uint64_t align_up(uint64_t v)
+{
+    return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
+}
 
 static uint32_t power_of_two(uint32_t at_least)
 {
@@ -60,7 +66,10 @@ static uint32_t power_of_two(uint32_t at_least)
     return n;
 }
 
-static struct gw_serve_board *board(const struct gw_session_pool *p) { return p->notices.host; }
+static struct gw_serve_board *board(const struct gw_session_pool *p)
+{
+    return p->notices.host;
+}
 static struct gw_serve_notice *notice(const struct gw_session_pool *p, uint32_t i)
 {
     return (struct gw_serve_notice *)(board(p) + 1) + i;
@@ -77,14 +86,16 @@ static int make_memory(struct gw_session_pool *p)
     if (!error) error = gw_mem_alloc(o->exec, kind, all * p->out_stride, &p->out);
     if (!error)
         error = gw_mem_alloc(o->exec, GW_MEM_HOST,
-                             sizeof(struct gw_serve_board) + o->sessions * sizeof(struct gw_serve_notice), &p->notices);
+                             sizeof(struct gw_serve_board) + o->sessions * sizeof(struct gw_serve_notice),
+                             &p->notices);
     if (!error)
         error = gw_mem_alloc(o->exec, GW_MEM_DEVICE,
                              sizeof(struct kernel_memory) + o->sessions * sizeof(struct gw_serve_session) +
                                  p->arrivals * sizeof(struct gw_serve_arrival),
                              &p->kernel);
     if (error) return error;
-    /* A loop that is stopped before its first request runs the model once more: on slot 0, whatever is in it. */
+    /* A loop that is stopped before its first request runs the model once more: on slot 0, whatever is in it.
+     */
     struct kernel_memory first = {.io = {.in = {(uint8_t *)p->in.dev + sizeof(struct gw_serve_request)},
                                          .out = {(uint8_t *)p->out.dev + sizeof(struct gw_serve_reply)}}};
     return gw_copy_in(o->exec, p->kernel.dev, &first, sizeof(first));
@@ -99,14 +110,19 @@ static int make_session(struct gw_session_pool *p, uint32_t i)
 {
     struct session *s = &p->session[i];
     uint64_t in_bytes = p->opts.slots * p->in_stride, out_bytes = p->opts.slots * p->out_stride;
-    struct gw_qp_attr attr = {.send_cq = p->cq, .recv_cq = p->cq, .max_send_wr = p->opts.slots,
-                              .max_recv_wr = p->opts.slots, .flags = GW_QP_ONE_POSTER};
+    struct gw_qp_attr attr = {.send_cq = p->cq,
+                              .recv_cq = p->cq,
+                              .max_send_wr = p->opts.slots,
+                              .max_recv_wr = p->opts.slots,
+                              .flags = GW_QP_ONE_POSTER};
     int error = gw_pd_create(p->opts.dev, &s->pd);
     if (!error) error = gw_qp_create(s->pd, &attr, &s->qp);
     if (!error)
-        error = gw_mr_register(s->pd, (uint8_t *)p->in.dev + i * in_bytes, in_bytes, GW_MR_REMOTE_WRITE, &s->in);
+        error =
+            gw_mr_register(s->pd, (uint8_t *)p->in.dev + i * in_bytes, in_bytes, GW_MR_REMOTE_WRITE, &s->in);
     if (!error)
-        error = gw_mr_register(s->pd, (uint8_t *)p->out.dev + i * out_bytes, out_bytes, GW_MR_LOCAL_WRITE, &s->out);
+        error = gw_mr_register(s->pd, (uint8_t *)p->out.dev + i * out_bytes, out_bytes, GW_MR_LOCAL_WRITE,
+                               &s->out);
     if (error) return error;
 
     struct gw_serve_session k = {
@@ -180,7 +196,8 @@ static int make_wake_fd(struct gw_session_pool *p, int loop_fd)
     return 0;
 }
 
-int gw_session_pool_args(struct gw_session_pool *p, struct gw_loop_ctl *ctl, int loop_fd, struct gw_serve_args *args)
+int gw_session_pool_args(struct gw_session_pool *p, struct gw_loop_ctl *ctl, int loop_fd,
+                         struct gw_serve_args *args)
 {
     int error = loop_fd >= 0 ? make_wake_fd(p, loop_fd) : 0;
     if (error) return error;
@@ -208,8 +225,8 @@ int gw_session_pool_args(struct gw_session_pool *p, struct gw_loop_ctl *ctl, int
 static void tell(struct gw_session_pool *p, uint32_t i, enum gw_serve_state state)
 {
     struct gw_serve_notice *n = notice(p, i);
-    /* Release: the kernel that sees the word sees the fields; and the count after the word, so that a kernel which
-     * sees the new count finds the new word. */
+    /* Release: the kernel that sees the word sees the fields; and the count after the word, so that a kernel
+     * which sees the new count finds the new word. */
     gw_st_release_u32(&n->word, ++p->session[i].generation << 2 | state);
     gw_st_release_u32(&board(p)->changes, gw_ld_relaxed_u32(&board(p)->changes) + 1);
 }
@@ -225,27 +242,32 @@ static int wait_taken_up(const struct gw_session_pool *p, uint32_t i)
     struct timespec nap = {.tv_nsec = NAP_NS};
     uint64_t end = gw_deadline(TAKE_UP_NS), count = 1;
     int late = 0;
-    /* The loop sees the word when it is awake, so it is kept from sleeping until it has. Should either call on the
-     * eventfd fail: it wakes by itself now and then. */
+    /* The loop sees the word when it is awake, so it is kept from sleeping until it has. Should either call
+     * on the eventfd fail: it wakes by itself now and then. */
     if (p->news_fd >= 0 && write(p->news_fd, &count, sizeof(count)) < 0) count = 0;
-    while (!taken_up(p, i) && !(late = gw_deadline(0) > end)) nanosleep(&nap, NULL);
+    while (!taken_up(p, i) && !gw_ld_relaxed_u32(&p->shut) && !(late = gw_deadline(0) > end))
+        nanosleep(&nap, NULL);
     if (p->news_fd >= 0 && read(p->news_fd, &count, sizeof(count)) < 0) count = 0;
-    return late ? gw_error(-ETIMEDOUT, "session: the serving loop does not answer") : notice(p, i)->error;
+    if (late) return gw_error(-ETIMEDOUT, "session: the serving loop does not answer");
+    if (!taken_up(p, i)) return gw_error(-ECANCELED, "session: the worker is ending");
+    return notice(p, i)->error;
 }
 
 static int check_wish(const struct gw_session_pool *p, const struct gw_session_wish *w)
 {
     uint64_t need = sizeof(struct gw_serve_reply) + p->opts.out_bytes;
     if (w->reply_stride < need)
-        return gw_error(-EINVAL, "reply_stride is %llu, an answer takes %llu bytes", (unsigned long long)w->reply_stride,
-                        (unsigned long long)need);
+        return gw_error(-EINVAL, "reply_stride is %llu, an answer takes %llu bytes",
+                        (unsigned long long)w->reply_stride, (unsigned long long)need);
     uint64_t slots = w->slots ? w->slots : p->opts.slots;
-    if (w->reply_stride > UINT64_MAX / GW_SERVE_MAX_SLOTS || w->reply_addr > UINT64_MAX - slots * w->reply_stride)
+    if (w->reply_stride > UINT64_MAX / GW_SERVE_MAX_SLOTS ||
+        w->reply_addr > UINT64_MAX - slots * w->reply_stride)
         return gw_error(-EINVAL, "reply_addr and reply_stride go beyond the address space");
     return 0;
 }
 
-/* A free one, or -1. When some are about to be free, because their clients have just gone, it waits for them. */
+/* A free one, or -1. When some are about to be free, because their clients have just gone, it waits for them.
+ */
 static int64_t find_free(struct gw_session_pool *p)
 {
     struct timespec nap = {.tv_nsec = NAP_NS};
@@ -254,18 +276,20 @@ static int64_t find_free(struct gw_session_pool *p)
         uint32_t closing = gw_session_pool_tend(p);
         for (uint32_t i = 0; i < p->opts.sessions; i++)
             if (p->session[i].life == FREE) return i;
-        if (!closing || gw_deadline(0) > end) return -1;
+        if (!closing || gw_ld_relaxed_u32(&p->shut) || gw_deadline(0) > end) return -1;
         nanosleep(&nap, NULL);
     }
 }
 
-int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wish, struct gw_session_grant *grant)
+int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wish,
+                    struct gw_session_grant *grant)
 {
     int error = check_wish(p, wish);
     if (error) return error;
     int64_t found = find_free(p);
     if (found < 0)
-        return gw_error(-EBUSY, "all %u sessions are taken; start the worker with more --sessions", p->opts.sessions);
+        return gw_error(-EBUSY, "all %u sessions are taken; start the worker with more --sessions",
+                        p->opts.sessions);
 
     uint32_t i = (uint32_t)found;
     struct session *s = &p->session[i];
@@ -314,6 +338,11 @@ uint32_t gw_session_pool_tend(struct gw_session_pool *p)
     return left;
 }
 
+void gw_session_pool_shut(struct gw_session_pool *p)
+{
+    gw_st_relaxed_u32(&p->shut, 1); /* it stands alone */
+}
+
 uint32_t gw_session_pool_open_count(const struct gw_session_pool *p)
 {
     uint32_t n = 0;
@@ -342,7 +371,10 @@ int gw_session_failed(struct gw_session_pool *p, uint32_t i, struct gw_fault *fa
     return p->session[i].life == OPEN && gw_qp_fault(p->session[i].qp, fault) > 0;
 }
 
-uint32_t gw_session_pool_size(const struct gw_session_pool *p) { return p->opts.sessions; }
+uint32_t gw_session_pool_size(const struct gw_session_pool *p)
+{
+    return p->opts.sessions;
+}
 
 void gw_session_pool_totals(const struct gw_session_pool *p, uint64_t *answered, uint64_t *refused)
 {

@@ -1,4 +1,6 @@
-/* The sessions of one model: protection domain, queue pair, slots and keys of each, made before the first request. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sessions of one model: protection domain, queue pair, slots and keys of each, made before the first
+ * request. */
 #ifndef GW_SERVE_SESSION_H
 #define GW_SERVE_SESSION_H
 
@@ -37,15 +39,22 @@ int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_se
 int gw_session_pool_destroy(struct gw_session_pool *pool);
 
 /* Fills what the serving kernels need. loop_fd: the loop's wake_fd, -1 on a GPU. */
-int gw_session_pool_args(struct gw_session_pool *pool, struct gw_loop_ctl *ctl, int loop_fd, struct gw_serve_args *args);
+int gw_session_pool_args(struct gw_session_pool *pool, struct gw_loop_ctl *ctl, int loop_fd,
+                         struct gw_serve_args *args);
 
-/* Opens a session while the loop runs. -EBUSY: none is free. -EINVAL: the wish makes no sense. -ETIMEDOUT: the loop did not
- * take it up within 5 s. One thread at a time calls this and all below. */
-int gw_session_open(struct gw_session_pool *pool, const struct gw_session_wish *wish, struct gw_session_grant *grant);
-/* Closes it: cuts the peer off at once; the slots are free again when gw_session_pool_tend has seen the loop let go. */
+/* Opens a session while the loop runs. -EBUSY: none is free. -EINVAL: the wish makes no sense. -ETIMEDOUT:
+ * the loop did not take it up within 5 s. One thread at a time calls this and all below. */
+int gw_session_open(struct gw_session_pool *pool, const struct gw_session_wish *wish,
+                    struct gw_session_grant *grant);
+/* Closes it: cuts the peer off at once; the slots are free again when gw_session_pool_tend has seen the loop
+ * let go. */
 void gw_session_close(struct gw_session_pool *pool, uint32_t index);
-/* Frees closed sessions that the loop has let go of. Returns how many are still closing. Never blocks for long. */
+/* Frees closed sessions that the loop has let go of. Returns how many are still closing. Never blocks for
+ * long. */
 uint32_t gw_session_pool_tend(struct gw_session_pool *pool);
+
+/* The worker is about to end: whoever waits for a session to open gives up (-ECANCELED). Any thread. */
+void gw_session_pool_shut(struct gw_session_pool *pool);
 
 uint32_t gw_session_pool_open_count(const struct gw_session_pool *pool);
 /* Has the loop met a failed queue pair since the last call? */

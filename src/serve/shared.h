@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the host and the serving kernels share: one record per session, and the request in work.
  *
- * Two kinds of memory. `gw_serve_notice` lies in host memory that both sides see: the host writes it when a session
- * opens or closes, the kernel answers in `seen`. `gw_serve_session` and `gw_serve_work` lie in the executor's own
- * memory: only kernels touch them once the loop runs, so that serving a request reads nothing across the bus but the
- * request itself.
+ * Two kinds of memory. `gw_serve_notice` lies in host memory that both sides see: the host writes it when a
+ * session opens or closes, the kernel answers in `seen`. `gw_serve_session` and `gw_serve_work` lie in the
+ * executor's own memory: only kernels touch them once the loop runs, so that serving a request reads nothing
+ * across the bus but the request itself.
  */
 #ifndef GW_SERVE_SHARED_H
 #define GW_SERVE_SHARED_H
@@ -20,7 +21,8 @@ enum gw_serve_state {
     GW_SESSION_CLOSING = 2 /* the kernel lets go of it */
 };
 
-/* Host to kernel. The host fills the fields, then release-stores `word`, then bumps gw_serve_board.changes. */
+/* Host to kernel. The host fills the fields, then release-stores `word`, then bumps gw_serve_board.changes.
+ */
 struct gw_serve_notice {
     uint32_t word; /* generation << 2 | enum gw_serve_state */
     uint32_t seen; /* kernel: the last word it has acted on, 0 at first */
@@ -68,10 +70,10 @@ struct gw_serve_work {
     uint32_t session, slot;
     int32_t failed; /* the model's error, CPU only */
     uint64_t id, arrived, started, done;
-    uint32_t changes;         /* gw_serve_board.changes as last acted on */
-    uint32_t head, tail;      /* of the arrivals: counts, modulo the ring's size */
+    uint32_t changes;    /* gw_serve_board.changes as last acted on */
+    uint32_t head, tail; /* of the arrivals: counts, modulo the ring's size */
     uint64_t answered, refused, failures;
-    uint64_t last_post_ns;    /* what posting the last answer took */
+    uint64_t last_post_ns; /* what posting the last answer took */
 };
 
 /* Everything a serving kernel gets. */
@@ -82,7 +84,8 @@ struct gw_serve_args {
     struct gw_serve_notice *notice; /* host memory, one per session */
     struct gw_serve_session *session;
     struct gw_serve_work *work;
-    struct gw_serve_arrival *arrival; /* a ring that holds sessions * slots: no more receives are ever posted */
+    struct gw_serve_arrival
+        *arrival; /* a ring that holds sessions * slots: no more receives are ever posted */
     struct gw_plan_io *io;
     uint64_t in_bytes, out_bytes, in_stride, out_stride;
     uint32_t sessions;

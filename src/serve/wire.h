@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a serving client and worker write into each other's memory.
  *
- * A session has K slots. In the worker's memory slot k starts at `request_addr + k * request_stride` and holds a
- * request header and the input tensor; in the client's memory it starts at `reply_addr + k * reply_stride` and
- * holds a reply header and the output tensor. Both directions are one RDMA WRITE_WITH_IMM of header and tensor;
- * the immediate names the slot, so that one completion queue announces every request of every client and no
- * memory is polled. A slot has at most one request in flight: the client owns it until it writes, the worker
- * until it has answered.
+ * A session has K slots. In the worker's memory slot k starts at `request_addr + k * request_stride` and
+ * holds a request header and the input tensor; in the client's memory it starts at `reply_addr + k *
+ * reply_stride` and holds a reply header and the output tensor. Both directions are one RDMA WRITE_WITH_IMM
+ * of header and tensor; the immediate names the slot, so that one completion queue announces every request of
+ * every client and no memory is polled. A slot has at most one request in flight: the client owns it until it
+ * writes, the worker until it has answered.
  *
  * Byte order of headers and tensors: little-endian, whatever the hosts are.
  */
@@ -29,16 +30,17 @@ enum gw_serve_status {
 struct gw_serve_request {
     uint32_t magic;
     uint16_t version;
-    uint16_t slot; /* repeats the immediate: a write that landed in another slot is refused */
-    uint64_t id;   /* the client's own; comes back in the reply */
+    uint16_t slot;  /* repeats the immediate: a write that landed in another slot is refused */
+    uint64_t id;    /* the client's own; comes back in the reply */
     uint64_t bytes; /* of the input tensor that follows */
     uint8_t reserved[40];
 };
 
-/* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. `arrived` is when the
- * request's completion became visible to the worker, `started` when the model got it, `done` when the model had
- * finished, `posted` just before the reply's work request was written. What writing it and ringing the doorbell takes
- * cannot be in the header that it sends, so the header has what that took for the worker's previous answer. */
+/* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. `arrived` is when
+ * the request's completion became visible to the worker, `started` when the model got it, `done` when the
+ * model had finished, `posted` just before the reply's work request was written. What writing it and ringing
+ * the doorbell takes cannot be in the header that it sends, so the header has what that took for the worker's
+ * previous answer. */
 struct gw_serve_reply {
     uint32_t magic;
     uint16_t version;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "src/serve/worker.h"
 
 #include <errno.h>
@@ -47,8 +48,8 @@ static int load(struct gw_worker *w, const struct gw_repository_entry *entry)
     int error = gw_model_open(entry->path, &w->model, why, sizeof(why));
     if (error) return gw_error(error, "%s", why);
     if (gw_model_inputs(w->model) != 1 || gw_model_outputs(w->model) != 1)
-        return gw_error(-ENOTSUP, "%s: %u inputs and %u outputs; models with one of each can be served", entry->path,
-                        gw_model_inputs(w->model), gw_model_outputs(w->model));
+        return gw_error(-ENOTSUP, "%s: %u inputs and %u outputs; models with one of each can be served",
+                        entry->path, gw_model_inputs(w->model), gw_model_outputs(w->model));
     struct gw_plan_options options = {
         .place = gw_exec_kind(w->opts.exec) == GW_EXEC_GPU ? GW_PLACE_GPU : GW_PLACE_CPU,
         .threads = w->opts.threads,
@@ -82,7 +83,8 @@ static int make_loop(struct gw_worker *w)
     int error = gw_loop_create(w->opts.exec, &opts, &w->loop);
     if (error) return error;
     struct gw_loop_ctl *ctl = gw_loop_ctl(w->loop);
-    int loop_fd = gw_exec_kind(w->opts.exec) == GW_EXEC_CPU ? ctl->wake_fd : -1; /* on a GPU, ctl is in its memory */
+    int loop_fd =
+        gw_exec_kind(w->opts.exec) == GW_EXEC_CPU ? ctl->wake_fd : -1; /* on a GPU, ctl is in its memory */
     error = gw_session_pool_args(w->pool, ctl, loop_fd, &w->args);
     if (error) return error;
     struct gw_loop_stage wait = {.kernel = &gw_serve_wait, .grid = 1, .block = 1, .arg = &w->args};
@@ -94,7 +96,8 @@ static int make_loop(struct gw_worker *w)
     return error;
 }
 
-int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_worker_opts *opts, struct gw_worker **out)
+int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_worker_opts *opts,
+                     struct gw_worker **out)
 {
     struct gw_worker *w = calloc(1, sizeof(*w));
     if (!w) return -ENOMEM;
@@ -111,11 +114,20 @@ int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_wo
     return error;
 }
 
-int gw_worker_start(struct gw_worker *w) { return gw_loop_start(w->loop); }
+int gw_worker_start(struct gw_worker *w)
+{
+    return gw_loop_start(w->loop);
+}
 
-int gw_worker_run_error(const struct gw_worker *w) { return __atomic_load_n(&w->run_error, __ATOMIC_RELAXED); }
+int gw_worker_run_error(const struct gw_worker *w)
+{
+    return __atomic_load_n(&w->run_error, __ATOMIC_RELAXED);
+}
 
-void gw_worker_stop_soon(struct gw_worker *w) { gw_loop_stop(w->loop); }
+void gw_worker_stop_soon(struct gw_worker *w)
+{
+    gw_loop_stop(w->loop);
+}
 
 int gw_worker_stop(struct gw_worker *w, uint64_t *stop_ns)
 {
@@ -141,8 +153,27 @@ int gw_worker_destroy(struct gw_worker *w)
     return 0;
 }
 
-const char *gw_worker_name(const struct gw_worker *w) { return w->name; }
-unsigned gw_worker_version(const struct gw_worker *w) { return w->version; }
-const struct gw_model *gw_worker_model(const struct gw_worker *w) { return w->model; }
-struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w) { return w->pool; }
-int gw_worker_fd(const struct gw_worker *w) { return gw_loop_fd(w->loop); }
+const char *gw_worker_name(const struct gw_worker *w)
+{
+    return w->name;
+}
+uint32_t gw_worker_slots(const struct gw_worker *w)
+{
+    return w->opts.slots;
+}
+unsigned gw_worker_version(const struct gw_worker *w)
+{
+    return w->version;
+}
+const struct gw_model *gw_worker_model(const struct gw_worker *w)
+{
+    return w->model;
+}
+struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w)
+{
+    return w->pool;
+}
+int gw_worker_fd(const struct gw_worker *w)
+{
+    return gw_loop_fd(w->loop);
+}

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One model being served: its plan, its sessions, and the loop that waits, runs the model and answers. */
 #ifndef GW_SERVE_WORKER_H
 #define GW_SERVE_WORKER_H
@@ -18,8 +19,10 @@ struct gw_worker_opts {
 };
 
 /* Loads the model, plans it, makes its sessions. 0 or a negative errno with the reason in gw_last_error(). */
-int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_worker_opts *opts, struct gw_worker **out);
-/* Starts answering. Nothing may be created on a GPU afterwards, so all workers are created before the first starts. */
+int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_worker_opts *opts,
+                     struct gw_worker **out);
+/* Starts answering. Nothing may be created on a GPU afterwards, so all workers are created before the first
+ * starts. */
 int gw_worker_start(struct gw_worker *w);
 /* Asks it to stop and returns at once; gw_worker_stop follows. */
 void gw_worker_stop_soon(struct gw_worker *w);
@@ -28,6 +31,7 @@ int gw_worker_stop(struct gw_worker *w, uint64_t *stop_ns);
 int gw_worker_destroy(struct gw_worker *w);
 
 const char *gw_worker_name(const struct gw_worker *w);
+uint32_t gw_worker_slots(const struct gw_worker *w); /* that a session has at most */
 unsigned gw_worker_version(const struct gw_worker *w);
 const struct gw_model *gw_worker_model(const struct gw_worker *w);
 struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w);

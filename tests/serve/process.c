@@ -18,8 +18,8 @@ enum { READY_S = 20, MAX_ARGS = 32 };
 
 static void become(const char *folder, const char *const options[], int output)
 {
-    const char *argv[MAX_ARGS] = {"gpuwire", "serve", "--host", "127.0.0.1", "--port", "0", "--exec", "cpu", "--models",
-                                  folder};
+    const char *argv[MAX_ARGS] = {"gpuwire", "serve",  "--host", "127.0.0.1", "--port",
+                                  "0",       "--exec", "cpu",    "--models",  folder};
     int n = 10;
     for (int i = 0; options && options[i] && n < MAX_ARGS - 1; i++) argv[n++] = options[i];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -45,7 +45,8 @@ int worker_start(struct worker_process *w, const char *models, const char *const
     close(pipes[1]);
     w->says = pipes[0];
     ssize_t n = 0;
-    if (gw_wait_fds(&w->says, 1, gw_deadline(READY_S * 1000000000ull)) > 0) n = read(w->says, line, sizeof(line) - 1);
+    if (gw_wait_fds(&w->says, 1, gw_deadline(READY_S * 1000000000ull)) > 0)
+        n = read(w->says, line, sizeof(line) - 1);
     line[n > 0 ? n : 0] = 0;
     port = strstr(line, "port ");
     if (!port) {

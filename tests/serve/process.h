@@ -8,12 +8,12 @@
 
 struct worker_process {
     pid_t pid;
-    int says; /* the reading end of its standard output */
+    int says;        /* the reading end of its standard output */
     char server[32]; /* HOST:PORT */
 };
 
-/* Starts it with the repository `models` (below $GPUWIRE_SOURCE) and these options (NULL at the end), and waits until it
- * is ready: 0, or -1 after saying why not. */
+/* Starts it with the repository `models` (below $GPUWIRE_SOURCE) and these options (NULL at the end), and
+ * waits until it is ready: 0, or -1 after saying why not. */
 int worker_start(struct worker_process *w, const char *models, const char *const options[]);
 /* SIGTERM; its exit code, or -1 when it was killed by a signal or does not end within a second. */
 int worker_stop(struct worker_process *w);

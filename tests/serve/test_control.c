@@ -1,4 +1,6 @@
-/* The control path without RDMA: HTTP server against HTTP client, percentiles, the model repository, CPU times. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control path without RDMA: HTTP server against HTTP client, percentiles, the model repository, CPU
+ * times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,8 +84,8 @@ struct seen {
     atomic_int calls, closed;
 };
 
-static unsigned on_call(void *ctx, const char *method, const char *path, const json_t *body, const void *connection,
-                        json_t **reply)
+static unsigned on_call(void *ctx, const char *method, const char *path, const json_t *body,
+                        const void *connection, json_t **reply)
 {
     struct seen *seen = ctx;
     assert_non_null(connection);
@@ -148,8 +150,7 @@ static void *burn(void *name)
 {
     struct timespec t;
     prctl(PR_SET_NAME, name);
-    do
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     while (t.tv_nsec < 50000000);
     sleep(1); /* still there when it is measured */
     return NULL;

@@ -49,7 +49,8 @@ static int one_echo(struct gw_client *c, uint64_t id)
     int error = gw_client_submit(c, 0, id);
     if (!error) error = gw_client_wait(c, gw_deadline(WAIT_NS), &r);
     if (error) return error;
-    if (r.error || r.id != id || memcmp(r.output, want, sizeof(want))) return gw_error(-EBADMSG, "a wrong answer");
+    if (r.error || r.id != id || memcmp(r.output, want, sizeof(want)))
+        return gw_error(-EBADMSG, "a wrong answer");
     if ((uint64_t)r.times.total > honest.slowest_ns) honest.slowest_ns = (uint64_t)r.times.total;
     return 0;
 }
@@ -83,8 +84,8 @@ static int stop(void **state)
     (void)state;
     honest.stop = 1;
     pthread_join(honest.thread, NULL);
-    print_message("the honest client: %llu answers, the slowest in %.1f ms\n", (unsigned long long)honest.answered,
-                  (double)honest.slowest_ns / 1e6);
+    print_message("the honest client: %llu answers, the slowest in %.1f ms\n",
+                  (unsigned long long)honest.answered, (double)honest.slowest_ns / 1e6);
     if (honest.error) print_message("the honest client failed: %s\n", honest.why);
     return worker_stop(&worker) || honest.error;
 }
@@ -124,8 +125,8 @@ static json_t *wish(struct foe *f)
     gw_qp_endpoint(f->qp, &mine);
     gw_endpoint_format(&mine, endpoint);
     snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)(f->mr->addr + HALF));
-    return json_pack("{s:s, s:i, s:s, s:s, s:i, s:I}", "model", "echo", "slots", SLOTS, "endpoint", endpoint, "reply_addr",
-                     addr, "reply_stride", REPLY_STRIDE, "reply_rkey", (json_int_t)f->mr->rkey);
+    return json_pack("{s:s, s:i, s:s, s:s, s:i, s:I}", "model", "echo", "slots", SLOTS, "endpoint", endpoint,
+                     "reply_addr", addr, "reply_stride", REPLY_STRIDE, "reply_rkey", (json_int_t)f->mr->rkey);
 }
 
 static void foe_open(struct foe *f, uint32_t receives)
@@ -173,8 +174,11 @@ static void foe_close(struct foe *f)
 static struct gw_serve_request *request(struct foe *f, uint32_t slot)
 {
     struct gw_serve_request *q = (struct gw_serve_request *)(f->memory + slot * 1024);
-    *q = (struct gw_serve_request){.magic = GW_SERVE_MAGIC, .version = GW_SERVE_VERSION, .slot = (uint16_t)slot,
-                                   .id = 77, .bytes = FLOATS * sizeof(float)};
+    *q = (struct gw_serve_request){.magic = GW_SERVE_MAGIC,
+                                   .version = GW_SERVE_VERSION,
+                                   .slot = (uint16_t)slot,
+                                   .id = 77,
+                                   .bytes = FLOATS * sizeof(float)};
     return q;
 }
 
@@ -186,7 +190,8 @@ static const struct gw_serve_reply *reply_in(const struct foe *f, uint32_t slot)
 /* Writes the request in slot `slot` to `to`, as a request with this immediate. */
 static int put(struct foe *f, uint32_t slot, uint64_t to, uint32_t rkey, uint32_t bytes, uint32_t imm)
 {
-    return gw_put_imm(gw_qp_handle(f->qp), f->mr->addr + slot * 1024, f->mr->lkey, to, rkey, bytes, imm, GW_SIGNALED, 1);
+    return gw_put_imm(gw_qp_handle(f->qp), f->mr->addr + slot * 1024, f->mr->lkey, to, rkey, bytes, imm,
+                      GW_SIGNALED, 1);
 }
 
 /* The next completion of one kind: 1 an answer came, 0 a send completed. */
@@ -206,7 +211,8 @@ static enum ibv_wc_status completion(struct foe *f, int receive)
 static void assert_session_gone(void)
 {
     int64_t open = -1;
-    for (int i = 0; i < 200 && (open = worker_stat(&worker, "echo", "sessions_open")) != 1; i++) usleep(10000);
+    for (int i = 0; i < 200 && (open = worker_stat(&worker, "echo", "sessions_open")) != 1; i++)
+        usleep(10000);
     assert_int_equal(open, 1);
 }
 
@@ -224,10 +230,26 @@ static void assert_remote_access_error(uint64_t offset, int of_rkey, uint32_t by
     foe_close(&f);
 }
 
-static void wrong_key(void **state) { (void)state; assert_remote_access_error(0, 1, IN_BYTES); }
-static void a_key_from_far_away(void **state) { (void)state; assert_remote_access_error(0, 0x1000, IN_BYTES); }
-static void before_its_slots(void **state) { (void)state; assert_remote_access_error((uint64_t)-8, 0, IN_BYTES); }
-static void far_outside(void **state) { (void)state; assert_remote_access_error((uint64_t)1 << 40, 0, IN_BYTES); }
+static void wrong_key(void **state)
+{
+    (void)state;
+    assert_remote_access_error(0, 1, IN_BYTES);
+}
+static void a_key_from_far_away(void **state)
+{
+    (void)state;
+    assert_remote_access_error(0, 0x1000, IN_BYTES);
+}
+static void before_its_slots(void **state)
+{
+    (void)state;
+    assert_remote_access_error((uint64_t)-8, 0, IN_BYTES);
+}
+static void far_outside(void **state)
+{
+    (void)state;
+    assert_remote_access_error((uint64_t)1 << 40, 0, IN_BYTES);
+}
 
 static void past_its_slots(void **state)
 {
@@ -237,9 +259,9 @@ static void past_its_slots(void **state)
     uint64_t stride = f.stride;
     foe_close(&f);
     assert_session_gone();
-    assert_remote_access_error(SLOTS * stride - 8, 0, IN_BYTES);   /* begins inside */
-    assert_remote_access_error(SLOTS * stride, 0, IN_BYTES);       /* the next session's slots */
-    assert_remote_access_error(0, 0, HALF);                        /* from the beginning to far behind the end */
+    assert_remote_access_error(SLOTS * stride - 8, 0, IN_BYTES); /* begins inside */
+    assert_remote_access_error(SLOTS * stride, 0, IN_BYTES);     /* the next session's slots */
+    assert_remote_access_error(0, 0, HALF); /* from the beginning to far behind the end */
 }
 
 static void a_read(void **state)
@@ -247,7 +269,8 @@ static void a_read(void **state)
     (void)state;
     struct foe f;
     foe_open(&f, SLOTS);
-    assert_int_equal(gw_get(gw_qp_handle(f.qp), f.mr->addr, f.mr->lkey, f.request_addr, f.rkey, 64, GW_SIGNALED, 1), 0);
+    assert_int_equal(
+        gw_get(gw_qp_handle(f.qp), f.mr->addr, f.mr->lkey, f.request_addr, f.rkey, 64, GW_SIGNALED, 1), 0);
     assert_int_equal(completion(&f, 0), IBV_WC_REM_ACCESS_ERR);
     assert_session_gone();
     assert_harmless();
@@ -338,7 +361,8 @@ static void wrong_immediates_and_empty_sends(void **state)
     assert_harmless();
 }
 
-/* Many more requests than slots, all at once. Every one has its receive in the end, and every one is answered. */
+/* Many more requests than slots, all at once. Every one has its receive in the end, and every one is
+ * answered. */
 static void a_flood(void **state)
 {
     (void)state;
@@ -352,7 +376,8 @@ static void a_flood(void **state)
     assert_session_gone();
 }
 
-/* It takes no answers: the worker's sends are told to try again later, for ever. Only its own requests wait for that. */
+/* It takes no answers: the worker's sends are told to try again later, for ever. Only its own requests wait
+ * for that. */
 static void a_client_that_takes_no_answers(void **state)
 {
     (void)state;
@@ -368,7 +393,8 @@ static void a_client_that_takes_no_answers(void **state)
     assert_harmless();
 }
 
-/* The worker writes its answers where the client said; memory that is not there is the client's own trouble. */
+/* The worker writes its answers where the client said; memory that is not there is the client's own trouble.
+ */
 static void a_reply_address_that_is_not_there(void **state)
 {
     (void)state;

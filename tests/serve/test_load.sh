@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Four clients at once: every request answered, every answer right, none lost, the worker's memory flat.
-#   test_load.sh MODELS MODEL REQUESTS
+#   test_load.sh MODELS MODEL REQUESTS [GPUWIRE_NIC]
 . "$(dirname "$0")/lib.sh" || exit 1
 need curl
+export GPUWIRE_NIC=${4:-$GPUWIRE_NIC}
 serve worker --models "$source_dir/$1" --model "$2"
 load() { "$GPUWIRE" load "$2" --server "$server" --clients 4 --requests "$1" --verify-echo >"$work/load.out" 2>&1; }
 load 200 "$2" || fail 'warming up' # what is allocated once is allocated now

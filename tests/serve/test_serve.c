@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker process and clients in this one: answers against golden ones and against the model run here, sessions. */
+/* A worker process and clients in this one: answers against golden ones and against the model run here,
+ * sessions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,8 +23,8 @@
 #include "src/serve/http_client.h"
 #include "tests/serve/process.h"
 
-#define TILE   (224 * 224)
-#define LARGE  (672 * 672)
+#define TILE    (224 * 224)
+#define LARGE   (672 * 672)
 #define WAIT_NS 10000000000u
 
 static struct worker_process worker;
@@ -208,7 +209,8 @@ static void http(struct gw_http *h, const char *method, const char *path, const 
 {
     json_t *reply = NULL, *json = body ? json_loads(body, 0, NULL) : NULL;
     int got = gw_http_call(h, method, path, json, &reply);
-    if (got != want) print_message("%s %s %s: %d, %s\n", method, path, body ? body : "", got, gw_last_error());
+    if (got != want)
+        print_message("%s %s %s: %d, %s\n", method, path, body ? body : "", got, gw_last_error());
     assert_int_equal(got, want);
     json_decref(reply);
     json_decref(json);
@@ -218,8 +220,12 @@ static void the_api_answers_and_refuses(void **state)
 {
     (void)state;
     static const char *const wrong[] = {
-        "{}", "[1,2]", "{\"model\":5}", "{\"model\":\"identity\"}",
-        "{\"model\":\"identity\",\"endpoint\":\"gw:1:zz\",\"reply_addr\":\"0x0\",\"reply_stride\":1,\"reply_rkey\":0}",
+        "{}",
+        "[1,2]",
+        "{\"model\":5}",
+        "{\"model\":\"identity\"}",
+        "{\"model\":\"identity\",\"endpoint\":\"gw:1:zz\",\"reply_addr\":\"0x0\",\"reply_stride\":1,\"reply_"
+        "rkey\":0}",
         "{\"model\":\"identity\",\"endpoint\":\"gw:1:00000000000000000000ffff7f000001:0000ff:000001:1024:0\","
         "\"reply_addr\":\"7\",\"reply_stride\":300000,\"reply_rkey\":0}",
         "{\"model\":\"identity\",\"endpoint\":\"gw:1:00000000000000000000ffff7f000001:0000ff:000001:1024:0\","
@@ -247,7 +253,8 @@ static void the_api_answers_and_refuses(void **state)
     http(h, "DELETE", "v2/models/identity", NULL, -EINVAL);
     http(h, "GET", "v2/rdma/sessions", NULL, -EINVAL);
     http(h, "DELETE", "v2/rdma/sessions/0123", NULL, -ENOENT);
-    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) http(h, "POST", "v2/rdma/sessions", wrong[i], -EINVAL);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        http(h, "POST", "v2/rdma/sessions", wrong[i], -EINVAL);
     gw_http_close(h);
     assert_int_equal(worker_stat(&worker, "identity", "sessions_open"), 0);
     assert_true(worker_alive(&worker));
