@@ -74,7 +74,12 @@ static int make_sessions(struct gw_worker *w)
     };
     if (opts.in_bytes > UINT32_MAX / 2 || opts.out_bytes > UINT32_MAX / 2)
         return gw_error(-EFBIG, "%s: tensors over 2 GiB cannot be served", w->name);
-    return gw_session_pool_create(&opts, &w->pool);
+    int error = gw_session_pool_create(&opts, &w->pool);
+    if (error == -ENOMEM)
+        return gw_error(error,
+                        "model %s: no memory for %u sessions of %u slots; take fewer --sessions or --slots",
+                        w->name, opts.sessions, opts.slots);
+    return error;
 }
 
 static int make_loop(struct gw_worker *w)
