@@ -91,6 +91,10 @@ struct sn_nic_config {
     /* Per QP: unacknowledged request packets and bytes at most. 0: defaults (64 packets, 128 KiB). Half of it
      * is sent after a loss until things go well again. */
     uint32_t window_packets, window_bytes;
+    /* Unanswered requests are repeated when the answer is overdue, going by how long answers take, though not
+     * earlier than this; 0: default (1 ms). The program's own timeout counts all the same, and alone counts
+     * as a retry. */
+    uint64_t probe_ns;
     /* Packets received and packets made in one sn_nic_progress() call at most. 0: default (256). */
     uint32_t budget;
 
@@ -140,8 +144,8 @@ struct sn_counters {
     uint64_t cqes, error_cqes, cq_events;
     uint64_t tx_packets, tx_bytes; /* frames given to the wire or looped back, whole length */
     uint64_t rx_packets, rx_bytes;
-    uint64_t retransmits;        /* packets sent again */
-    uint64_t go_backs, timeouts; /* times a requester went back, and of these by timeout */
+    uint64_t retransmits;                /* packets sent again */
+    uint64_t go_backs, timeouts, probes; /* times a requester went back, and of these by timeout */
     uint64_t acks_sent, naks_seq_sent, naks_inv_sent, naks_access_sent, naks_op_sent, rnr_sent;
     uint64_t naks_received, rnr_received;
     uint64_t duplicates; /* requests that were executed before */

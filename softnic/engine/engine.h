@@ -117,6 +117,13 @@ struct sn_requester {
     bool asked; /* went back to una_psn, because of an answer, already */
     bool rnr_wait;
     uint64_t deadline; /* of the ACK timer or RNR wait; SN_NEVER: none */
+    uint64_t give_up; /* when the time that the program set is over; deadline may come earlier, for a probe */
+    /* How long answers take (as TCP reckons it, RFC 6298): one packet at a time is timed, none that was
+     * repeated. */
+    uint64_t srtt, rttvar, timed_at;
+    uint32_t timed_psn;
+    bool timing;
+    uint8_t probes; /* since there was progress */
     uint8_t scatter[SN_INLINE_ROOM];
 };
 
@@ -372,6 +379,7 @@ enum sn_step sn_requester_step(struct sn_qp *qp);
 void sn_requester_back(struct sn_qp *qp); /* to the oldest packet that is not acknowledged */
 void sn_requester_timeout(struct sn_qp *qp);
 void sn_requester_restart_timer(struct sn_qp *qp);
+void sn_requester_measure(struct sn_qp *qp); /* una_psn has moved */
 void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len);
 
 /* transport/responder.c, respond.c */

@@ -9,6 +9,9 @@
 
 enum { BUDGET = 256, WINDOW_PACKETS = 64, WINDOW_BYTES = 128 << 10, AGAIN_LIMIT = 4 };
 
+/* Threads of a busy host are often not run for this long. */
+#define PROBE_NS 1000000u
+
 /* How soon to offer frames again that the wire had no room for. */
 #define BLOCKED_NS 20000u
 
@@ -31,6 +34,7 @@ static void set_defaults(struct sn_nic_config *c)
     if (!c->window_packets) c->window_packets = WINDOW_PACKETS;
     if (!c->window_bytes) c->window_bytes = WINDOW_BYTES;
     if (!c->budget) c->budget = BUDGET;
+    if (!c->probe_ns) c->probe_ns = PROBE_NS;
 }
 
 static int alloc_ring(struct sn_ring *ring)

@@ -67,6 +67,7 @@ static bool advance(struct sn_qp *qp, uint32_t end)
     r->una_psn = end;
     r->retries = r->naks = r->rnr_retries = 0;
     r->asked = false;
+    sn_requester_measure(qp);
     while (r->read_head != r->read_tail &&
            roce_psn_diff(r->reads[r->read_head % SN_MAX_RD_ATOMIC].end, end) <= 0)
         r->read_head++;

@@ -59,6 +59,7 @@ static void world_of_seed(struct sim *s, const struct plan *plan)
     if (rnd_below(&r, 2)) o.window_packets = 4 + rnd_below(&r, 30);
     if (rnd_below(&r, 3) == 0) o.window_bytes = 1024 + rnd_below(&r, 16000);
     if (rnd_below(&r, 3) == 0) o.budget = 1 + rnd_below(&r, 20);
+    if (rnd_below(&r, 2)) o.probe_ns = 1000 + rnd_below(&r, 100000);
     world_up(&s->w, &o);
     s->w.verbose = plan->verbose;
     choose_faults(&s->w);
@@ -340,7 +341,7 @@ static void print_totals(void)
 
 #define SHOW(name) printf(" %s %llu", #name, (unsigned long long)t->name)
     SHOW(wqes), SHOW(cqes), SHOW(cq_events), SHOW(tx_packets), SHOW(retransmits), SHOW(go_backs),
-        SHOW(timeouts);
+        SHOW(timeouts), SHOW(probes);
     SHOW(naks_seq_sent), SHOW(rnr_sent), SHOW(duplicates), SHOW(drop_icrc), SHOW(drop_address),
         SHOW(drop_psn);
     SHOW(drop_stale), SHOW(drop_no_qp), SHOW(drop_malformed), SHOW(naks_access_sent), SHOW(naks_inv_sent);

@@ -224,6 +224,35 @@ static void and_given_up_when_the_program_says_so(void **state)
     rig_down(&s);
 }
 
+/* Lost with nothing after it that would tell of the gap: long before the timeout of 4 s it is there all the
+ * same. */
+static void a_loss_at_the_end_is_made_good_early(void **state)
+{
+    struct app_connect c = app_connect_default;
+    struct rig s;
+
+    (void)state;
+    for (int timeout = 0; timeout <= 20; timeout += 20) {
+        rig_up(&s, NULL);
+        c.timeout = (uint8_t)timeout;
+        app_connect(&s.a.qp, &s.b.qp, &c);
+        post(&s, GW_MLX5_WRITE, 0, 100, 0);
+        world_settle(&s.w, MS);
+        expect(&s.a, GW_MLX5_CQE_REQ);
+        s.w.faults.loss = 10000;
+        post(&s, GW_MLX5_WRITE, 0, 100, 0);
+        world_settle(&s.w, MS / 2);
+        s.w.faults.loss = 0;
+        world_settle(&s.w, 10 * MS);
+        assert_int_equal(counters(&s, 0).timeouts, 0);
+        if (timeout)
+            expect(&s.a, GW_MLX5_CQE_REQ);
+        else
+            expect_nothing(&s.a); /* no timeout is no repeat */
+        rig_down(&s);
+    }
+}
+
 /* Registered, and unmapped since: an error, and no end of the process. */
 static void memory_that_went_away(void **state)
 {
@@ -353,6 +382,7 @@ int main(void)
         T(a_dead_peer_is_given_up),
         T(a_peer_without_receives_is_waited_for),
         T(and_given_up_when_the_program_says_so),
+        T(a_loss_at_the_end_is_made_good_early),
         T(memory_that_went_away),
         T(own_memory_that_went_away),
         T(a_region_that_goes_in_the_middle_of_a_read),

@@ -222,6 +222,7 @@ static void nic_up(struct world *w, unsigned i, const struct world_options *o)
         .window_packets = o->window_packets,
         .window_bytes = o->window_bytes,
         .budget = o->budget,
+        .probe_ns = o->probe_ns,
         .wire = &wire_ops,
         .wire_ctx = n,
         .user = n,

@@ -65,6 +65,7 @@ struct world_options {
     uint64_t seed;
     bool hostile, same_address, loop_on_wire;
     uint32_t window_packets, window_bytes, budget, max_mtu;
+    uint64_t probe_ns;
     unsigned only; /* 1 + a NIC: of the others there are but the addresses */
 };
 
