@@ -42,6 +42,14 @@ static int enqueue_model(void *ctx, void *stream)
     return gw_plan_enqueue_indirect(w->plan, stream, w->args.io);
 }
 
+/* In host memory that the GPU sees where the NIC cannot reach the GPU's own. */
+static int slots_in_gpu_memory(const struct gw_worker *w)
+{
+    struct gw_device_info nic;
+    gw_device_query(w->opts.dev, &nic);
+    return nic.gpu_reach == GW_REACH_DIRECT || nic.gpu_reach == GW_REACH_DMABUF;
+}
+
 static int load(struct gw_worker *w, const struct gw_repository_entry *entry)
 {
     char why[GW_MODEL_ERR] = "";
@@ -54,6 +62,8 @@ static int load(struct gw_worker *w, const struct gw_repository_entry *entry)
         .place = gw_exec_kind(w->opts.exec) == GW_EXEC_GPU ? GW_PLACE_GPU : GW_PLACE_CPU,
         .threads = w->opts.threads,
         .device = gw_exec_device(w->opts.exec),
+        .flags = slots_in_gpu_memory(w) ? GW_PLAN_GPU_IO : 0,
+        .exec = w->opts.exec,
     };
     error = gw_plan_create(w->model, &options, &w->plan, why, sizeof(why));
     return error ? gw_error(error, "%s: %s", entry->path, why) : 0;
@@ -61,8 +71,6 @@ static int load(struct gw_worker *w, const struct gw_repository_entry *entry)
 
 static int make_sessions(struct gw_worker *w)
 {
-    struct gw_device_info nic;
-    gw_device_query(w->opts.dev, &nic);
     struct gw_session_pool_opts opts = {
         .dev = w->opts.dev,
         .exec = w->opts.exec,
@@ -70,7 +78,7 @@ static int make_sessions(struct gw_worker *w)
         .slots = w->opts.slots,
         .in_bytes = gw_model_input(w->model, 0)->bytes,
         .out_bytes = gw_model_output(w->model, 0)->bytes,
-        .gpu_memory = nic.gpu_reach == GW_REACH_DIRECT || nic.gpu_reach == GW_REACH_DMABUF,
+        .gpu_memory = (uint32_t)slots_in_gpu_memory(w),
     };
     if (opts.in_bytes > UINT32_MAX / 2 || opts.out_bytes > UINT32_MAX / 2)
         return gw_error(-EFBIG, "%s: tensors over 2 GiB cannot be served", w->name);
