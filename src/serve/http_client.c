@@ -84,10 +84,14 @@ void gw_http_close(struct gw_http *h)
 static int connection_error(const struct gw_http *h, CURLcode rc)
 {
     const char *why = h->why[0] ? h->why : curl_easy_strerror(rc);
+    long number = 0;
     switch (rc) {
     case CURLE_COULDNT_RESOLVE_HOST:
         return gw_error(-EHOSTUNREACH, "server %s: %s; check the name", h->server, why);
     case CURLE_COULDNT_CONNECT:
+        curl_easy_getinfo(h->curl, CURLINFO_OS_ERRNO, &number);
+        if (number)
+            why = strerror((int)number); /* curl's own text says how long it took, each time another */
         return gw_error(-ECONNREFUSED, "server %s: %s; is `gpuwire serve` running there?", h->server, why);
     case CURLE_ABORTED_BY_CALLBACK: return gw_error(-EINTR, "interrupted");
     case CURLE_OPERATION_TIMEDOUT: return gw_error(-ETIMEDOUT, "server %s: %s", h->server, why);
