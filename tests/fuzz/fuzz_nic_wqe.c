@@ -60,7 +60,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     qo.scatter_recv = qo.scatter_req = 32 * (data[0] >> 2 & 1);
     memset(memory, 0x5c, sizeof(memory));
     world_up(&w, &o);
-    require(!sn_pd_create(w.nics[0].nic, &pd) && !sn_uar_create(w.nics[0].nic, &uar));
+    require(!sn_pd_create(w.nics[0].nic, &pd));
+    require(!sn_uar_create(w.nics[0].nic, &uar));
     mr.access =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     require(!sn_mr_create(pd, &mr, &m));
