@@ -39,7 +39,7 @@ bench: all                ## the CPU benchmarks: ours, the peer's, the ratio
 bundle: all               ## bundle/: programs, tests and their libraries, for machines where nothing can be installed
 	@scripts/bundle.sh $(BUILD) bundle
 
-gpu-check: bundle         ## the tests that need an NVIDIA GPU; from the bundle, so that it also runs without network
+gpu-check: $(if $(wildcard bundle/gpu-check.sh),,bundle) ## the tests that need an NVIDIA GPU, from the bundle (an unpacked one will do: no network, nothing installed)
 	@bundle/gpu-check.sh
 
 install: all
