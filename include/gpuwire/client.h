@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <gpuwire/error.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -72,29 +74,29 @@ struct gw_client_cpu {
 
 /* Opens a session at the worker. -ENOENT: no such model there. -EBUSY: all its sessions are taken. -EINVAL:
  * bad arguments. -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT: no worker there. -EINTR: give_up said so. */
-int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out);
+GW_API int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out);
 /* Ends the session. NULL is allowed. */
-void gw_client_close(struct gw_client *c);
+GW_API void gw_client_close(struct gw_client *c);
 
-const struct gw_client_tensor *gw_client_input(const struct gw_client *c);
-const struct gw_client_tensor *gw_client_output(const struct gw_client *c);
-uint32_t gw_client_slots(const struct gw_client *c);
+GW_API const struct gw_client_tensor *gw_client_input(const struct gw_client *c);
+GW_API const struct gw_client_tensor *gw_client_output(const struct gw_client *c);
+GW_API uint32_t gw_client_slots(const struct gw_client *c);
 
 /* The slot's input buffer: fill it, then submit. It must stay unchanged until the answer is there. */
-float *gw_client_slot_input(struct gw_client *c, uint32_t slot);
+GW_API float *gw_client_slot_input(struct gw_client *c, uint32_t slot);
 
 /* Sends what is in the slot's input buffer. It waits, a second at most (-ETIMEDOUT), only when the network
  * has lost the acknowledgements of all the last requests. -EINVAL: no such slot. -EBUSY: the slot's last
  * request has not been answered. -EIO and others: the connection is broken, as gw_last_error() says; close
  * the client. */
-int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id);
+GW_API int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id);
 
 /* Waits for one answer, until `deadline_ns` on CLOCK_MONOTONIC. The thread sleeps while it waits. -ETIMEDOUT:
  * none came. -EIO and others: the connection is broken; close the client. */
-int gw_client_wait(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply);
+GW_API int gw_client_wait(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply);
 
 /* Asks the worker (over HTTP) what CPU time it has spent. */
-int gw_client_worker_cpu(struct gw_client *c, struct gw_client_cpu *out);
+GW_API int gw_client_worker_cpu(struct gw_client *c, struct gw_client_cpu *out);
 
 #ifdef __cplusplus
 }
