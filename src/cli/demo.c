@@ -96,6 +96,7 @@ static int worker_ready(struct demo *d)
     if (!port) return gw_error(-EPROTO, "the worker said: %s", line);
     snprintf(d->server, sizeof(d->server), "127.0.0.1:%u", (unsigned)strtoul(port + 5, NULL, 10));
     printf("worker: process %d, %s", (int)d->worker, line);
+    fflush(stdout);
     return 0;
 }
 
