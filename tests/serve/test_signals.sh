@@ -67,7 +67,7 @@ children=$(cat "/proc/$demo/task/$demo/children")
 kill -KILL "$demo"
 wait "$demo" 2>/dev/null
 # Whoever inherits the worker may take its time to bury it: a zombie has ended.
-running() { grep -qs '^State:[[:space:]]*[^Z]' "/proc/$1/status"; }
+running() { grep -qsE '^State:[[:space:]]+[^Z[:space:]]' "/proc/$1/status"; }
 for p in $children; do
     for _ in $(seq 100); do running "$p" || break; sleep 0.1; done
     running "$p" && fail 'the worker outlives the killed demo'
