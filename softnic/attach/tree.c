@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,21 +107,30 @@ static bool try_lock(int fd)
     return !fcntl(fd, F_SETLK, &f);
 }
 
+/* Does nobody hold the lock of the tree `name`? `without`: what to say of one that has none. */
+static bool unlocked(int home_fd, const char *name, bool without)
+{
+    char path[300];
+
+    snprintf(path, sizeof(path), "%.255s/lock", name);
+    int fd = openat(home_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT && without;
+    bool dead = try_lock(fd);
+    close(fd);
+    return dead;
+}
+
 static bool abandoned(int home_fd, const char *name)
 {
     struct stat st;
 
-    if (!strncmp(name, "new-", 4))
-        return !fstatat(home_fd, name, &st, AT_SYMLINK_NOFOLLOW) &&
-               time(NULL) - st.st_mtime > ABANDONED_AFTER;
-    if (strncmp(name, "nic-", 4)) return false;
-    char path[300];
-    snprintf(path, sizeof(path), "%.255s/lock", name);
-    int fd = openat(home_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) return errno == ENOENT;
-    bool dead = try_lock(fd);
-    close(fd);
-    return dead;
+    if (!strncmp(name, "nic-", 4)) return unlocked(home_fd, name, true);
+    if (strncmp(name, "new-", 4)) return false;
+    /* One that is being made has no lock for a moment; the process in its name may live where we cannot see it
+     * (another PID namespace), so then its age must tell. */
+    long pid = strtol(name + 4, NULL, 10);
+    if (pid > 0 && kill((pid_t)pid, 0) && errno == ESRCH && unlocked(home_fd, name, false)) return true;
+    return !fstatat(home_fd, name, &st, AT_SYMLINK_NOFOLLOW) && time(NULL) - st.st_mtime > ABANDONED_AFTER;
 }
 
 static void sweep_locked(void)
