@@ -36,40 +36,48 @@ GW_API int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t 
 #endif
 #endif
 
-/* ---- the send queue ---------------------------------------------------------------------------------------
+/* ---- room in a queue --------------------------------------------------------------------------------------
  */
 
 /*
- * Reserves n WQEBBs and returns 0 and their first index, or -EAGAIN. Never waits for completions. With
- * several posters: add first and look then, because an addition never fails under contention as
- * compare-and-swap does; who finds that there was no room takes the addition back, which works from the top
- * down only. A thread below waits for those above it, all of which are taking theirs back too, or for room:
- * if one above has found room since, there is room for this one.
+ * Reserves n entries of a queue of `size`, of which *resv were reserved and *done completed so far, and returns 0 and the
+ * first one's index, or -EAGAIN. Never waits for completions. With several users: add first and look then, because an addition
+ * never fails under contention as compare-and-swap does; who finds that there was no room takes the addition back,
+ * which works from the top down only. A thread below waits for those above it, all of which are taking theirs back
+ * too, or for room: if one above has found room since, there is room for this one.
  */
-GW_FN int gw_sq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint32_t *first)
+GW_FN int gw_reserve_(uint32_t *resv, const uint32_t *done, uint32_t size, uint32_t one_user, uint32_t n,
+                      uint32_t *first)
 {
-    uint32_t room = qp->sq.wqebbs - n, at, round = 0;
+    uint32_t room = size - n, at, round = 0;
 
-    /* Acquire: the poller's reads of what lies in the freed WQEBBs' slots come before our overwriting them.
-     */
-    uint32_t ci = gw_ld_acquire_u32_gpu(&qp->sq_ci);
+    /* Acquire: the poller's reads of what lies in the freed entries' slots come before our overwriting them. */
+    uint32_t ci = gw_ld_acquire_u32_gpu(done);
 
-    if (n > qp->sq.wqebbs) return -EAGAIN;
-    at = gw_ld_relaxed_u32_gpu(&qp->sq_resv);
+    if (n > size) return -EAGAIN;
+    at = gw_ld_relaxed_u32_gpu(resv);
     if (at - ci > room) return -EAGAIN;
-    if (qp->flags & GW_ONE_USER_) {
-        gw_st_relaxed_u32_gpu(&qp->sq_resv, at + n);
+    if (one_user) {
+        gw_st_relaxed_u32_gpu(resv, at + n);
         *first = at;
         return 0;
     }
-    at = gw_add_relaxed_u32_gpu(&qp->sq_resv, n);
+    at = gw_add_relaxed_u32_gpu(resv, n);
     while (at - ci > room) {
-        if (gw_cas_relaxed_u32_gpu(&qp->sq_resv, at + n, at) == at + n) return -EAGAIN;
+        if (gw_cas_relaxed_u32_gpu(resv, at + n, at) == at + n) return -EAGAIN;
         gw_pause(round++);
-        ci = gw_ld_acquire_u32_gpu(&qp->sq_ci);
+        ci = gw_ld_acquire_u32_gpu(done);
     }
     *first = at;
     return 0;
+}
+
+/* ---- the send queue ---------------------------------------------------------------------------------------
+ */
+
+GW_FN int gw_sq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint32_t *first)
+{
+    return gw_reserve_(&qp->sq_resv, &qp->sq_ci, qp->sq.wqebbs, qp->flags & GW_ONE_USER_, n, first);
 }
 
 GW_FN void gw_sq_slot_(const struct gw_qp_handle *qp, uint32_t first, uint32_t n, uint64_t wr_id)
@@ -284,25 +292,7 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
 
 GW_FN int gw_rq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint32_t *first)
 {
-    uint32_t room = qp->rq_wqes - n, at, round = 0;
-    uint32_t ci = gw_ld_acquire_u32_gpu(&qp->rq_ci); /* as in gw_sq_reserve_ */
-
-    if (n > qp->rq_wqes) return -EAGAIN;
-    at = gw_ld_relaxed_u32_gpu(&qp->rq_resv);
-    if (at - ci > room) return -EAGAIN;
-    if (qp->flags & GW_ONE_USER_) {
-        gw_st_relaxed_u32_gpu(&qp->rq_resv, at + n);
-        *first = at;
-        return 0;
-    }
-    at = gw_add_relaxed_u32_gpu(&qp->rq_resv, n);
-    while (at - ci > room) {
-        if (gw_cas_relaxed_u32_gpu(&qp->rq_resv, at + n, at) == at + n) return -EAGAIN;
-        gw_pause(round++);
-        ci = gw_ld_acquire_u32_gpu(&qp->rq_ci);
-    }
-    *first = at;
-    return 0;
+    return gw_reserve_(&qp->rq_resv, &qp->rq_ci, qp->rq_wqes, qp->flags & GW_ONE_USER_, n, first);
 }
 
 /* Receives need no doorbell: the NIC reads the record when a message comes. */
