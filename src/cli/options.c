@@ -90,15 +90,15 @@ int gw_interrupt_fd(void)
 const char *gw_default_models(void)
 {
     static const char *const places[] = {"../models", "../share/gpuwire/models", "../../models"};
-    static char path[PATH_MAX];
-    char self[PATH_MAX];
+    static char found[PATH_MAX];
+    char self[PATH_MAX], path[PATH_MAX + 32];
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (n <= 0) return NULL;
     self[n] = 0;
     const char *dir = dirname(self);
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        int length = snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
-        if (length < (int)sizeof(path) && !access(path, R_OK | X_OK)) return path;
+        snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
+        if (!access(path, R_OK | X_OK) && realpath(path, found)) return found;
     }
     return NULL;
 }
