@@ -226,8 +226,8 @@ GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
         int n = gw_wait_cq(a->cq, GW_SERVE_POLL, wc, gw_clock_ns() + look, &a->ctl->shared->stop, a->wake_fd);
         uint64_t now = gw_clock_ns();
         for (int i = 0; i < n; i++) gw_serve_arrived(a, &wc[i], now);
-        gw_serve_look(
-            a); /* also when there was something: a peer that floods us must not keep the host waiting */
+        /* Also when there was something: a peer that floods us must not keep the host waiting. */
+        gw_serve_look(a);
     }
     w->valid = 1;
     w->started = gw_clock_ns();
