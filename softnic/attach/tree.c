@@ -308,7 +308,7 @@ void sn_tree_remove(void)
         }
         close(lock_fd);
         lock_fd = -1;
-        rmdir(home);
+        sweep_locked(); /* peers that were killed meanwhile left theirs */
     }
     pthread_mutex_unlock(&lock);
 }
