@@ -16,16 +16,17 @@ for model in superresolution identity; do "$bin/model_bench" "models/$model/1/mo
 part "the software NIC's UDP wire between two processes"
 "$bin/wire_bench" 127.0.0.1
 part "a round trip of a request, one client with one slot (64 floats, then 200 KB each way)"
-"$bin/gpuwire" serve --models tests/serve/models --exec cpu --host 127.0.0.1 --port 0 > bench.out &
-worker=$!
-trap 'kill $worker 2>/dev/null; rm -f bench.out' EXIT
-for _ in $(seq 100); do grep -q port bench.out && break || sleep 0.1; done
-server=127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' bench.out)
-for model in echo; do "$bin/gpuwire" load "$model" --server "$server" --slots 1 --requests 20000 --verify-echo; done
-kill $worker
-wait $worker || true
-"$bin/gpuwire" serve --models models --model identity --exec cpu --host 127.0.0.1 --port 0 > bench.out &
-worker=$!
-for _ in $(seq 100); do grep -q port bench.out && break || sleep 0.1; done
-server=127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' bench.out)
-"$bin/gpuwire" load identity --server "$server" --slots 1 --requests 5000 --verify-echo
+says=$(mktemp)
+worker=
+trap '[ -z "$worker" ] || kill "$worker" 2>/dev/null; rm -f "$says"' EXIT
+round_trip() { # REPOSITORY MODEL REQUESTS
+    "$bin/gpuwire" serve --models "$1" --model "$2" --exec cpu --host 127.0.0.1 --port 0 >"$says" &
+    worker=$!
+    for _ in $(seq 100); do grep -q 'port' "$says" && break || sleep 0.1; done
+    "$bin/gpuwire" load "$2" --server "127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' "$says")" --slots 1 --requests "$3" --verify-echo
+    kill "$worker"
+    wait "$worker"
+    worker=
+}
+round_trip tests/serve/models echo 20000
+round_trip models identity 5000

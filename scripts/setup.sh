@@ -10,12 +10,14 @@ packages=(
     # to test: the distribution's own verbs programs, the fuzzers' compiler, scripts
     ibverbs-providers ibverbs-utils perftest clang llvm python3 curl procps iproute2
 )
-# clang's sanitizer and fuzzer runtimes are a package of their own, named after clang's version.
-clang_version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
-[ -z "$clang_version" ] || packages+=("libclang-rt-$clang_version-dev")
+# clang's sanitizer and fuzzer runtimes are a package of their own, named after clang's version; a fresh machine learns
+# it only from `apt-get update`.
+clang_runtime() {
+    apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/libclang-rt-\1-dev/p' | head -n 1
+}
 
 missing() { # the packages of the list that are not installed
-    for p in "${packages[@]}"; do
+    for p in "${packages[@]}" $(clang_runtime); do
         dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || echo "$p"
     done
 }
@@ -37,11 +39,5 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "gpuwire: installing ${#want[@]} packages: ${want[*]}"
 "${sudo[@]}" apt-get update -q
-# A fresh machine may know clang's version only now.
-clang_version=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
-case " ${packages[*]} " in
-*" libclang-rt-$clang_version-dev "*) ;;
-*) [ -z "$clang_version" ] || packages+=("libclang-rt-$clang_version-dev") ;;
-esac
 mapfile -t want < <(missing)
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${want[@]}"
