@@ -93,20 +93,29 @@ static void fire(struct sn_cq *cq)
 {
     cq->armed = SN_DISARMED;
     cq->events++;
+    cq->since_event = 0;
     sn_count(&cq->nic->count.cq_events, 1);
     if (cq->nic->cfg.cq_event) cq->nic->cfg.cq_event(cq->nic->cfg.user, cq->init.user);
 }
 
-static bool behind(uint32_t ci, uint32_t index)
+/* Stays at the top, so that an age of 2^32 is not taken for none. */
+static uint32_t older(uint32_t age)
 {
-    return (int32_t)((index - ci) << 8) > 0;
+    return age == UINT32_MAX ? age : age + 1;
 }
 
-static void maybe_fire(struct sn_cq *cq)
+/*
+ * Only a completion that the program had not polled when it armed, and that no event has told of, is news.
+ * One that an event told of and that is still unpolled is not: a program that takes its completions one by
+ * one would get event after event for it.
+ */
+static void maybe_fire(struct sn_cq *cq, uint32_t unpolled)
 {
-    if (cq->armed == SN_ARM_NEXT && behind(cq->arm_ci, cq->pi))
+    uint32_t news = unpolled < cq->since_event ? unpolled : cq->since_event;
+
+    if (cq->armed == SN_ARM_NEXT && news >= 1)
         fire(cq);
-    else if (cq->armed == SN_ARM_SOLICITED && cq->has_solicited && behind(cq->arm_ci, cq->solicited))
+    else if (cq->armed == SN_ARM_SOLICITED && cq->has_solicited && news >= cq->solicited_age)
         fire(cq);
 }
 
@@ -121,8 +130,7 @@ void sn_cq_look(struct sn_cq *cq)
     /* An arm for an event that was given already, and that the program has not taken yet. */
     if ((word >> 28 & 3) != (cq->events & 3)) return;
     cq->armed = word >> 24 & 1 ? SN_ARM_SOLICITED : SN_ARM_NEXT;
-    cq->arm_ci = word & 0xffffff;
-    maybe_fire(cq);
+    maybe_fire(cq, (cq->pi - word) & 0xffffff);
 }
 
 /* ---- entries ------------------------------------------------------------------------------------------- */
@@ -185,14 +193,13 @@ static int post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc 
         goto dead;
     }
     cq->pi++;
-    if (wc->solicited || error) {
-        cq->solicited = cq->pi;
-        cq->has_solicited = true;
-    }
+    cq->since_event = older(cq->since_event);
+    cq->solicited_age = wc->solicited || error ? 1 : older(cq->solicited_age);
+    cq->has_solicited |= wc->solicited || error;
     sn_count(&cq->nic->count.cqes, 1);
     if (error) sn_count(&cq->nic->count.error_cqes, 1);
     sn_activity(cq->nic);
-    maybe_fire(cq);
+    maybe_fire(cq, 1); /* this one, at least */
     return 0;
 dead:
     if (qp->state != IBV_QPS_ERR) sn_qp_fatal(qp);

@@ -64,12 +64,12 @@ struct sn_cq {
     struct sn_link uar_link;
     uint32_t number;
     uint32_t users;
-    uint32_t pi;        /* completions written, free-running */
-    uint32_t solicited; /* pi behind the last solicited one or error */
+    uint32_t pi; /* completions written, free-running */
+    /* Completions written since the last event, and from the last solicited one or error on, it included. */
+    uint32_t since_event, solicited_age;
     bool has_solicited;
     bool dead; /* overrun: nothing is written any more */
     enum sn_arm armed;
-    uint32_t arm_ci;
     uint32_t arm_seen; /* the record's arm word when it was last looked at */
     uint32_t events;   /* given; its lower two bits are the sequence number that an arm must carry */
     unsigned reports;

@@ -97,6 +97,8 @@ static const struct sn_dma_ops lazy_dma = {.read = lazy_read, .write = lazy_writ
 /* ---- callbacks --------------------------------------------------------------------------------------------
  */
 
+static void cover(struct rig_cq *cq);
+
 static void on_cq_event(void *user, void *cq_user)
 {
     struct rig_node *node = user;
@@ -110,6 +112,7 @@ static void on_cq_event(void *user, void *cq_user)
         rig_fail(node->rig, "cq 0x%x of node %u: an event without the completion it was armed for",
                  cq->number, node->index);
     cq->armed = false;
+    cover(cq);
     if (cq->on_event) cq->on_event(node->rig->user, cq);
 }
 
@@ -310,20 +313,49 @@ static bool meets(uint8_t op_own, bool solicited)
     return !solicited || op_own & 2 || op_own >> 4 >= GW_MLX5_CQE_REQ_ERR;
 }
 
+/* The first completion, from index `from` on, that is not there yet; or the first that an arm waits for. */
+static uint32_t find(const struct rig_cq *cq, uint32_t from, bool any, bool solicited, bool *found)
+{
+    for (*found = false; from - cq->ci < cq->count; from++) {
+        uint8_t op = cqe_at(cq, from)->op_own;
+
+        if (!gw_mlx5_cqe_ready(op, from, cq->count)) return from;
+        if (any && meets(op, solicited)) {
+            *found = true;
+            return from;
+        }
+    }
+    return from;
+}
+
 bool rig_has_completion(const struct rig_cq *cq, bool solicited)
 {
-    for (uint32_t n = 0; n < cq->count; n++) {
-        uint8_t op = cqe_at(cq, cq->ci + n)->op_own;
+    bool found;
 
-        if (!gw_mlx5_cqe_ready(op, cq->ci + n, cq->count)) return false;
-        if (meets(op, solicited)) return true;
-    }
-    return false;
+    find(cq, cq->ci, true, solicited, &found);
+    return found;
+}
+
+/* The first completion that no event has told of and that is not polled. */
+static uint32_t news(const struct rig_cq *cq)
+{
+    return (int32_t)(cq->covered - cq->ci) > 0 ? cq->covered : cq->ci;
 }
 
 bool rig_arm_met(const struct rig_cq *cq)
 {
-    return cq->armed_met || rig_has_completion(cq, cq->armed_solicited);
+    bool found;
+
+    find(cq, news(cq), true, cq->armed_solicited, &found);
+    return found || cq->armed_met;
+}
+
+/* An event tells of all that is there when it is raised. */
+static void cover(struct rig_cq *cq)
+{
+    bool found;
+
+    cq->covered = find(cq, cq->ci, false, false, &found);
 }
 
 bool rig_poll(struct rig_cq *cq, struct gw_mlx5_wc *wc, uint8_t data[64])
@@ -335,7 +367,7 @@ bool rig_poll(struct rig_cq *cq, struct gw_mlx5_wc *wc, uint8_t data[64])
         rig_fail(cq->node->rig, "cq 0x%x: an entry with op_own %02x", cq->number, cqe->op_own);
     if (wc->scatter == GW_MLX5_CQE_SCATTER_32) memcpy(data, cqe, 32);
     if (wc->scatter == GW_MLX5_CQE_SCATTER_64) memcpy(data, (uint8_t *)cqe - 64, 64);
-    if (meets(cqe->op_own, cq->armed_solicited)) cq->armed_met = true;
+    if (news(cq) == cq->ci && meets(cqe->op_own, cq->armed_solicited)) cq->armed_met = true;
     cq->ci++;
     if (!cq->ignore_overrun) __atomic_store_n(&cq->dbrec[0], gw_mlx5_cq_ci_be(cq->ci), __ATOMIC_RELEASE);
     rig_note(cq->node->rig, cq->number, (uint64_t)wc->qpn << 32 | wc->opcode << 16 | wc->wqe_counter);

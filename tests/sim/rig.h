@@ -65,8 +65,9 @@ struct rig_cq {
     uint32_t number, count, size, ci, sn;
     bool ignore_overrun;
     bool armed, armed_solicited;
-    bool armed_met;  /* a completion that the arm waits for was polled since */
-    uint32_t events; /* raised and not yet taken */
+    bool armed_met;   /* a completion that the arm waits for was polled since */
+    uint32_t covered; /* behind the completions that were there when the last event was raised */
+    uint32_t events;  /* raised and not yet taken */
     void (*on_event)(void *arg, struct rig_cq *cq);
 };
 

@@ -221,9 +221,40 @@ static void events_come_once_per_arm(void **state)
     world_settle(&r.w, MS);
     assert_int_equal(fired, 1);
     app_event_taken(&r.b.cq);
-    app_arm(&r.b.cq, false); /* there is one that was not polled: at once */
+    app_arm(&r.b.cq, false); /* one came after the event: at once */
     world_settle(&r.w, MS);
     assert_int_equal(fired, 2);
+}
+
+/* A program that takes one completion per event must not get events for those that it was told of. */
+static void events_tell_of_a_completion_once(void **state)
+{
+    struct gw_mlx5_wc wc;
+
+    (void)state;
+    for (int solicited = 0; solicited < 2; solicited++) {
+        fired = 0;
+        r.w.cq_event = on_event;
+        app_arm(&r.b.cq, solicited);
+        send_one(true);
+        assert_int_equal(fired, 1);
+        app_event_taken(&r.b.cq);
+        app_arm(&r.b.cq, solicited); /* told of, and not polled */
+        world_settle(&r.w, MS);
+        assert_int_equal(fired, 1);
+        send_one(true);
+        assert_int_equal(fired, 2);
+        app_event_taken(&r.b.cq);
+        assert_int_equal(app_poll(&r.b.cq, &wc, NULL), 1);
+        app_arm(&r.b.cq, solicited); /* one of the two is still there */
+        world_settle(&r.w, MS);
+        assert_int_equal(fired, 2);
+        send_one(!solicited);
+        send_one(true);
+        assert_int_equal(fired, 3);
+        app_event_taken(&r.b.cq);
+        while (app_poll(&r.b.cq, &wc, NULL) == 1) continue;
+    }
 }
 
 static void solicited_events_wait_for_solicited_completions(void **state)
@@ -304,6 +335,7 @@ int main(void)
         T(what_is_posted_in_err_comes_back),
         T(an_overrun_never_overwrites),
         T(events_come_once_per_arm),
+        T(events_tell_of_a_completion_once),
         T(solicited_events_wait_for_solicited_completions),
         T(the_first_arm_of_all_is_seen),
         T(busy_objects_cannot_go),
