@@ -153,7 +153,10 @@ static int answer_cq(const struct uv_cmd *c, struct uv_cq *cq, uint32_t cqe, boo
 
     r.response_length = (uint32_t)(c->out_len < sizeof(r) ? c->out_len : sizeof(r));
     int err = uv_reply(c, &r, len, &drv, sizeof(drv));
-    if (err) uv_destroy(c->file, &cq->obj);
+    if (err)
+        uv_destroy(c->file, &cq->obj);
+    else
+        uv_wrap_cq(cq->user_handle);
     return err;
 }
 

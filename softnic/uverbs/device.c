@@ -137,7 +137,7 @@ static int open_streams(struct uv_file *f, int *fd)
 /* libmlx5 asks several times over when it is refused: the NIC's reason is said once. */
 static int start_nic(struct uv_file *f)
 {
-    if (!f->start_error) f->start_error = uv_take_nic(&f->nic);
+    if (!f->start_error) f->start_error = uv_take_nic(f);
     return f->start_error;
 }
 
@@ -175,8 +175,7 @@ int uv_get_context(const struct uv_cmd *c)
     if (!err) err = answer_context(c, registers);
     if (!err) return 0;
     uv_uars_end(f);
-    uv_give_nic(f->nic);
-    f->nic = NULL;
+    uv_give_nic(f);
     return err;
 }
 

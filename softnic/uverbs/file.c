@@ -25,6 +25,7 @@ struct entry {
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct entry table[MAX_FD];
 static unsigned char is_command[MAX_FD]; /* read without the lock: calls on other fds pass by here too */
+static struct sn_nic *driven[MAX_FD];    /* by command fd; likewise */
 static unsigned generation;
 static uint32_t next_tag;
 static int open_files, highest_fd;
@@ -183,30 +184,39 @@ static bool inherited(const struct uv_file *f)
     return f->generation != __atomic_load_n(&generation, __ATOMIC_RELAXED);
 }
 
-/* Files share the process's NIC; the wrappers drive it while one of them has it. */
-static pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
-static int nic_users;
+/* Read by the wrappers of posting and polling, without the lock. */
+static void set_driven(int fd, struct sn_nic *nic)
+{
+    /* Release pairs with the acquire below: the NIC's memory is seen as it was when it was handed over. */
+    __atomic_store_n(&driven[fd], nic, __ATOMIC_RELEASE);
+}
 
-int uv_take_nic(struct sn_nic **nic)
+struct sn_nic *uv_driven(const struct ibv_context *ctx)
+{
+    unsigned fd = (unsigned)ctx->cmd_fd;
+    return fd < MAX_FD ? __atomic_load_n(&driven[fd], __ATOMIC_ACQUIRE) : NULL;
+}
+
+int uv_take_nic(struct uv_file *f)
 {
     static const struct sn_process_callbacks callbacks = {uv_on_cq_event, uv_on_async_event, NULL};
 
-    pthread_mutex_lock(&nic_lock);
-    int err = sn_process_nic_get(&callbacks, nic);
-    if (!err) {
-        nic_users++;
-        uv_drive(*nic);
-    }
-    pthread_mutex_unlock(&nic_lock);
+    int err = sn_process_nic_get(&callbacks, &f->nic);
+    if (!err) set_driven(f->fd, f->nic);
     return err;
 }
 
-void uv_give_nic(struct sn_nic *nic)
+/* The fd may be another file's by now: whoever closes it has taken it out of the tables. */
+static void give_nic(struct sn_nic *nic)
 {
-    pthread_mutex_lock(&nic_lock);
-    if (!--nic_users) uv_drive(NULL);
-    sn_process_nic_put(nic);
-    pthread_mutex_unlock(&nic_lock);
+    if (nic) sn_process_nic_put(nic);
+}
+
+void uv_give_nic(struct uv_file *f)
+{
+    set_driven(f->fd, NULL);
+    give_nic(f->nic);
+    f->nic = NULL;
 }
 
 static void close_file(struct uv_file *f)
@@ -221,7 +231,7 @@ static void close_file(struct uv_file *f)
     struct sn_nic *nic = f->nic;
     f->nic = NULL;
     pthread_mutex_unlock(&f->lock);
-    if (nic) uv_give_nic(nic);
+    give_nic(nic);
     file_put(f);
 }
 
@@ -233,6 +243,7 @@ void uv_close(int fd)
     table[fd] = (struct entry){0};
     if (e.file) {
         __atomic_store_n(&is_command[fd], 0, __ATOMIC_RELAXED);
+        set_driven(fd, NULL);
         open_files--;
     }
     pthread_mutex_unlock(&table_lock);
@@ -312,8 +323,10 @@ void uv_fork_parent(void)
 void uv_fork_child(void)
 {
     __atomic_add_fetch(&generation, 1, __ATOMIC_RELAXED);
-    for (int fd = 0; fd <= highest_fd; fd++) table[fd].stream = NULL;
+    for (int fd = 0; fd <= highest_fd; fd++) {
+        table[fd].stream = NULL;
+        driven[fd] = NULL;
+    }
     uv_streams_forget();
-    uv_drive(NULL);
     pthread_mutex_unlock(&table_lock);
 }

@@ -177,16 +177,26 @@ void uv_dma_end(void *ctx);
 /* uv_wrap_context - puts progress behind a libmlx5 context's post and poll (ops.c). */
 void uv_wrap_context(struct ibv_context *ctx);
 
-/* The process's NIC, for a file: taken by GET_CONTEXT, given back by close. */
-int uv_take_nic(struct sn_nic **nic);
-void uv_give_nic(struct sn_nic *nic);
+/* The process's NIC, for a file: taken into f->nic by GET_CONTEXT, given back when that fails. */
+int uv_take_nic(struct uv_file *f);
+void uv_give_nic(struct uv_file *f);
 
 /* The NIC's callbacks (cq.c): events go to the channels and the async fds. */
 void uv_on_cq_event(void *user, void *cq_user);
 void uv_on_async_event(void *user, enum ibv_event_type type, void *object_user);
 
-/* uv_drive - the NIC that those wrappers drive; NULL makes them fail with EIO. */
-void uv_drive(struct sn_nic *nic);
+/* uv_driven - the NIC that those wrappers drive for a context; NULL makes them fail with EIO: closed, or
+ * opened before a fork. Any thread, no lock (file.c). */
+struct sn_nic *uv_driven(const struct ibv_context *ctx);
+
+/*
+ * uv_wrap_cq, uv_wrap_qp - the same for the extended interfaces of an object, given by what its creation calls
+ * user_handle: libmlx5's own struct, else nothing happens (ops_ex.c). uv_real_ops: a function of the libmlx5
+ * whose entry points are wrapped, or NULL.
+ */
+void uv_wrap_cq(uint64_t user_handle);
+void uv_wrap_qp(uint64_t user_handle);
+const void *uv_real_ops(void);
 
 /* uv_decode - one RDMA_VERBS_IOCTL buffer (ioctl.c), with the file's lock held. */
 int uv_decode(struct uv_file *f, uint64_t arg);

@@ -18,22 +18,14 @@ static struct {
     int (*req_notify_cq)(struct ibv_cq *, int);
 } real;
 
-static struct sn_nic *driven; /* NULL in a forked child */
-
-void uv_drive(struct sn_nic *nic)
+const void *uv_real_ops(void)
 {
-    __atomic_store_n(&driven, nic, __ATOMIC_RELEASE);
-}
-
-static struct sn_nic *driven_nic(void)
-{
-    /* Acquire pairs with the release above: the NIC's memory is seen as it was when it was handed over. */
-    return __atomic_load_n(&driven, __ATOMIC_ACQUIRE);
+    return (const void *)(uintptr_t)real.poll_cq;
 }
 
 static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
-    struct sn_nic *nic = driven_nic();
+    struct sn_nic *nic = uv_driven(qp->context);
     if (!nic) {
         *bad = wr;
         return EIO;
@@ -45,7 +37,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 
 static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    if (!driven_nic()) {
+    if (!uv_driven(qp->context)) {
         *bad = wr;
         return EIO;
     }
@@ -55,7 +47,7 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 {
-    struct sn_nic *nic = driven_nic();
+    struct sn_nic *nic = uv_driven(cq->context);
     if (!nic) return -EIO;
     int n = real.poll_cq(cq, room, wc);
     if (n == room || n < 0) return n;
@@ -65,7 +57,7 @@ static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
 
 static int req_notify_cq(struct ibv_cq *cq, int solicited)
 {
-    struct sn_nic *nic = driven_nic();
+    struct sn_nic *nic = uv_driven(cq->context);
     if (!nic) return EIO;
     int err = real.req_notify_cq(cq, solicited);
     uv_streams_flush();

@@ -158,7 +158,10 @@ static int create(const struct uv_cmd *c, const struct qp_request *rq, bool exte
     r.response_length = (uint32_t)(c->out_len < sizeof(r) ? c->out_len : sizeof(r));
     struct mlx5_ib_create_qp_resp drv = {.bfreg_index = qp->bfreg < 0 ? 0 : uv_bfreg_reply(qp->bfreg)};
     err = uv_reply(c, &r, extended ? sizeof(r) : sizeof(r.base), &drv, sizeof(drv));
-    if (err) uv_destroy(c->file, &qp->obj);
+    if (err)
+        uv_destroy(c->file, &qp->obj);
+    else
+        uv_wrap_qp(rq->user_handle);
     return err;
 }
 
