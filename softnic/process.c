@@ -78,7 +78,7 @@ static void note_fds(void)
 {
     int fds[2] = {-1, -1};
 
-    sn_udp_fds(sn_wire_udp(process.wire), fds);
+    sn_wire_fds(process.wire, fds);
     open_fds[1] = fds[1];
     open_fds[2] = sn_thread_fd(the_thread);
     open_fds[0] = fds[0];
@@ -115,10 +115,9 @@ static void report(void *user, const char *line)
 static int make_nic(const struct sn_process_callbacks *cb, char *why)
 {
     const struct sn_config *c = &process.config;
-    struct sn_udp *udp = sn_wire_udp(process.wire);
     struct sn_nic_config config = {
-        .slot = (uint8_t)sn_udp_slot(udp),
-        .sport = sn_udp_port(udp),
+        .slot = (uint8_t)sn_wire_slot(process.wire),
+        .sport = sn_wire_port(process.wire),
         .seed = c->seed,
         .hostile = c->hostile,
         .max_mtu = c->mtu,
@@ -142,9 +141,7 @@ static int start(const struct sn_process_callbacks *cb, char *why)
     struct sn_thread *thread;
     int err = sn_process_config(&process.config, why);
 
-    if (!err)
-        err = sn_wire_open(&process.config.addr, &process.config.fault, process.config.seed, &process.wire,
-                           why);
+    if (!err) err = sn_wire_open(&process.config, &process.wire, why);
     if (err) return err;
     err = make_nic(cb, why);
     if (!err) {
@@ -261,12 +258,10 @@ int sn_process_nic_info(struct sn_process_info *info)
     if (forked()) return err;
     pthread_mutex_lock(&process.lock);
     if (process.users) {
-        struct sn_udp *udp = sn_wire_udp(process.wire);
-
         info->config = process.config;
-        info->slot = sn_udp_slot(udp);
-        snprintf(info->note, sizeof(info->note), "%s", sn_udp_note(udp));
-        sn_udp_stats(udp, &info->wire);
+        info->slot = sn_wire_slot(process.wire);
+        snprintf(info->note, sizeof(info->note), "%s", sn_wire_note(process.wire));
+        sn_wire_stats(process.wire, &info->wire);
         sn_nic_counters(process.nic, &info->nic);
         err = 0;
     }

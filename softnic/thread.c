@@ -141,7 +141,7 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
     int fds[2], n = 0;
 
     if (plan->sleep != AWAY) {
-        n = sn_udp_fds(sn_wire_udp(t->wire), fds);
+        n = sn_wire_fds(t->wire, fds);
         for (int i = 0; i < n; i++) p[1 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
     }
     /*

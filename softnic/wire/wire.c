@@ -68,20 +68,20 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
 
 const struct sn_wire_ops sn_wire_ops = {.send = wire_send, .recv = wire_recv};
 
-int sn_wire_open(const struct sn_addr *addr, const struct sn_fault_params *fault, uint64_t seed,
-                 struct sn_wire **out, char why[256])
+int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[256])
 {
+    const struct sn_fault_params *fault = &config->fault;
     struct sn_wire *wire = calloc(1, sizeof(*wire));
     int err = -ENOMEM;
 
     if (wire) {
         wire->next = SN_NEVER;
-        if (sn_fault_any(fault)) wire->fault = sn_fault_new(fault, seed, send_one, wire);
+        if (sn_fault_any(fault)) wire->fault = sn_fault_new(fault, config->seed, send_one, wire);
     }
     if (!wire || (sn_fault_any(fault) && !wire->fault)) {
         snprintf(why, 256, "out of memory");
     } else {
-        err = sn_udp_open(addr, seed, &wire->udp, why);
+        err = sn_udp_open(&config->addr, config->seed, &wire->udp, why);
     }
     if (err) {
         sn_wire_close(wire);
@@ -99,9 +99,29 @@ void sn_wire_close(struct sn_wire *wire)
     free(wire);
 }
 
-struct sn_udp *sn_wire_udp(const struct sn_wire *wire)
+unsigned sn_wire_slot(const struct sn_wire *wire)
 {
-    return wire->udp;
+    return sn_udp_slot(wire->udp);
+}
+
+uint16_t sn_wire_port(const struct sn_wire *wire)
+{
+    return sn_udp_port(wire->udp);
+}
+
+int sn_wire_fds(const struct sn_wire *wire, int fds[2])
+{
+    return sn_udp_fds(wire->udp, fds);
+}
+
+const char *sn_wire_note(const struct sn_wire *wire)
+{
+    return sn_udp_note(wire->udp);
+}
+
+void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats)
+{
+    sn_udp_stats(wire->udp, stats);
 }
 
 uint64_t sn_wire_next(const struct sn_wire *wire)

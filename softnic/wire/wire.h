@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "softnic/config.h"
 #include "softnic/nic.h"
-#include "softnic/wire/fault.h"
 #include "softnic/wire/udp.h"
 
 struct sn_wire;
@@ -16,14 +16,21 @@ struct sn_wire;
 /* For struct sn_nic_config, with the wire as context. Called inside the engine's lock. */
 extern const struct sn_wire_ops sn_wire_ops;
 
-/* 0, or a negative errno with one line in why. The seed is of the faults and of where to look for a free
- * slot. */
-int sn_wire_open(const struct sn_addr *addr, const struct sn_fault_params *fault, uint64_t seed,
-                 struct sn_wire **wire, char why[256]);
+/*
+ * Opens the wire that config asks for. config has its defaults filled in: address, seed (of the faults, and
+ * of where to look for a free slot). 0, or a negative errno with one line in why.
+ */
+int sn_wire_open(const struct sn_config *config, struct sn_wire **wire, char why[256]);
 void sn_wire_close(struct sn_wire *wire);
 
 /* Any thread: */
-struct sn_udp *sn_wire_udp(const struct sn_wire *wire);
+unsigned sn_wire_slot(const struct sn_wire *wire); /* bits 16 … 23 of the NIC's queue pair numbers */
+uint16_t sn_wire_port(const struct sn_wire *wire); /* UDP source port of what it sends */
+/* Sockets to wait for with POLLIN: returns 1 or 2. */
+int sn_wire_fds(const struct sn_wire *wire, int fds[2]);
+/* "" or one line on what does not work here. */
+const char *sn_wire_note(const struct sn_wire *wire);
+void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats);
 /* When delayed frames are due, on CLOCK_MONOTONIC; SN_NEVER if there are none. */
 uint64_t sn_wire_next(const struct sn_wire *wire);
 
