@@ -29,15 +29,17 @@ struct sn_pd;
 struct sn_mr;
 struct sn_cq;
 struct sn_qp;
+struct sn_srq;
 
 enum {
     SN_MAX_QP = 16384,
     SN_MAX_CQ = 16384,
     SN_MAX_PD = 16384,
+    SN_MAX_SRQ = 16384,
     SN_MAX_MR = 1 << 20,
     SN_MAX_UAR = 16384,
     SN_MAX_SQ_WQEBB = 32768,
-    SN_MAX_RQ_WQE = 32768,
+    SN_MAX_RQ_WQE = 32768, /* of a queue pair's own queue, and of a shared one */
     SN_MAX_RQ_STRIDE = 512, /* bytes */
     SN_MAX_CQE = 1 << 22,
     SN_MAX_RD_ATOMIC = 16, /* READs and atomics outstanding, as initiator and as destination */
@@ -103,7 +105,7 @@ struct sn_nic_config {
 
     void *user; /* first argument of the callbacks; each of them may be NULL */
     void (*cq_event)(void *user, void *cq_user); /* an armed CQ has a completion; it is disarmed now */
-    /* object_user: the QP's or CQ's `user`, as the type of event says */
+    /* object_user: the `user` of the QP, CQ or SRQ, as the type of event says */
     void (*async_event)(void *user, enum ibv_event_type type, void *object_user);
     /* One line, without newline, that explains what a program or a peer did wrong. Not more than a few per
      * object. */
@@ -174,7 +176,7 @@ void *sn_uar_page(struct sn_uar *uar);                      /* no lock */
  * ---------------------------------------------------------------------------- */
 
 int sn_pd_create(struct sn_nic *nic, struct sn_pd **pd);
-int sn_pd_destroy(struct sn_pd *pd); /* -EBUSY while an MR or QP uses it */
+int sn_pd_destroy(struct sn_pd *pd); /* -EBUSY while an MR, SRQ or QP uses it */
 
 /*
  * How the engine reaches a region's memory. addr is an address within [init.addr, init.addr + init.length):
@@ -231,6 +233,38 @@ int sn_cq_create(struct sn_nic *nic, const struct sn_cq_init *init, struct sn_cq
 int sn_cq_destroy(struct sn_cq *cq); /* -EBUSY while a QP uses it. No cq_event for it after this returns */
 uint32_t sn_cq_number(const struct sn_cq *cq);
 
+/* ---- shared receive queues
+ * --------------------------------------------------------------------------------------------- */
+
+/*
+ * A ring of WQEs that many QPs take their receives from. Each begins with a link that names the next, so their
+ * order is the user's (gpuwire/mlx5.h: gw_mlx5_put_srq_recv); the first to be used is entry 0. A CQE's
+ * wqe_counter is the entry that was used, and gives it back.
+ *
+ * Events, with `user` below: IBV_EVENT_SRQ_LIMIT_REACHED; IBV_EVENT_SRQ_ERR, once, when a link or the record
+ * cannot be right: QPs that need a WQE of it go to ERR from then on.
+ */
+struct sn_srq_init {
+    struct sn_pd *pd; /* whose regions its WQEs may name */
+    void *buf;        /* aligned to 16 */
+    uint32_t wqes;    /* power of two … SN_MAX_RQ_WQE */
+    uint32_t stride;  /* bytes: power of two, 32 … SN_MAX_RQ_STRIDE */
+    uint32_t *dbrec;  /* one word: WQEs posted; aligned to 8 */
+    void *user;
+};
+
+/* -EINVAL, -EFAULT (dbrec), -ENOMEM. */
+int sn_srq_create(struct sn_nic *nic, const struct sn_srq_init *init, struct sn_srq **srq);
+int sn_srq_destroy(struct sn_srq *srq); /* -EBUSY while a QP uses it. No event names it after this returns */
+uint32_t sn_srq_number(const struct sn_srq *srq);
+
+/*
+ * Asks for one event when fewer than `limit` WQEs are left, which comes at once if that is so already; 0 takes
+ * it back. -EINVAL: not below the number of WQEs.
+ */
+int sn_srq_set_limit(struct sn_srq *srq, uint32_t limit);
+uint32_t sn_srq_limit(struct sn_srq *srq); /* as set; 0 after the event */
+
 /* ---- queue pairs
  * --------------------------------------------------------------------------------------------------- */
 
@@ -243,6 +277,9 @@ struct sn_qp_init {
     void *rq_buf;
     uint32_t rq_wqes;   /* power of two … SN_MAX_RQ_WQE, or 0: no receive queue */
     uint32_t rq_stride; /* bytes: power of two, 16 … SN_MAX_RQ_STRIDE */
+    struct sn_srq *srq; /* or NULL. Then rq_wqes is 0, receives are not scattered to the CQE (their user gives the
+                           WQE back before it looks at it), and in ERR IBV_EVENT_QP_LAST_WQE_REACHED says when
+                           the QP has let go of the last WQE */
     uint32_t *dbrec;    /* two words: receive count, send count */
     struct sn_uar *uar;
     uint32_t bfreg; /* 0 … 3: which register of the page it is given (sharing is allowed) */

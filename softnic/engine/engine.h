@@ -75,6 +75,17 @@ struct sn_cq {
     unsigned reports;
 };
 
+struct sn_srq {
+    struct sn_nic *nic;
+    struct sn_srq_init init;
+    uint32_t number;
+    uint32_t users;
+    uint32_t limit;
+    uint16_t head;  /* entry that is taken next */
+    uint16_t taken; /* entries taken so far, mod 2^16, as the record counts */
+    bool dead;      /* its list is broken: nothing is taken any more */
+};
+
 /* A position in a work request's list of memory pieces, remembered so that the next packet need not search.
  */
 struct sn_cursor {
@@ -163,6 +174,7 @@ struct sn_responder {
     uint32_t rkey, left;
     /* SEND under way */
     bool has_wqe;
+    uint16_t entry;    /* of a shared receive queue: which WQE it is */
     uint32_t received; /* bytes */
     struct gw_mlx5_rwqe wqe;
     struct sn_cursor cursor;
@@ -198,6 +210,7 @@ struct sn_qp {
     uint16_t rq_ci;   /* next receive WQE to be used */
     bool rq_bad;      /* the record runs past the queue: reported */
     bool missing_told;
+    bool last_wqe_told; /* in ERR: that it takes no more from its shared receive queue */
     int ahead_before; /* sn_record_ahead when the records were last watched */
 
     struct sn_requester req;
@@ -231,6 +244,7 @@ struct sn_late_cqe {
 
 struct sn_piece_held {
     struct sn_qp *qp;
+    const struct sn_pd *pd; /* the region's */
     uint32_t key;
     uint64_t va;
     uint32_t len, at;
@@ -252,6 +266,8 @@ struct sn_nic {
     unsigned qp_count;
     struct sn_cq **cqs;
     unsigned cq_count, cq_hint;
+    struct sn_srq **srqs; /* by the lower 16 bits of their numbers */
+    unsigned srq_count;
     struct sn_mr **mrs;
     uint32_t mr_room, mr_count, mr_hint;
     unsigned pd_count, uar_count;
@@ -329,12 +345,15 @@ void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome);
 bool sn_rq_flush_one(struct sn_qp *qp);
 bool sn_rq_waiting(struct sn_qp *qp); /* are there receive WQEs */
 
+/* srq.c: takes the next WQE for a QP, as sn_rq_fetch. */
+int sn_srq_take(struct sn_srq *srq, struct sn_qp *qp);
+
 /* cq.c: 0, or -EOVERFLOW: the CQ is dead, and the QP has been put into ERR. scatter: payload for the CQE. */
 int sn_cq_post(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
                uint32_t len);
 void sn_cq_look(struct sn_cq *cq); /* after a ring: reads the arm word */
 void sn_cq_release_late(struct sn_nic *nic, bool all);
-void sn_cq_drop_late(struct sn_qp *qp);
+void sn_cq_drop_late(struct sn_qp *qp); /* those of a QP with an SRQ are written, as they give WQEs back */
 
 /* mem/mr.c: the region by which a QP of pd may access len > 0 bytes at va, or NULL. */
 struct sn_mr *sn_mr_check(struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len,

@@ -20,6 +20,7 @@ static int check_queues(const struct sn_qp_init *i)
     if (i->sq_wqebbs && (!power_of_two(i->sq_wqebbs) || i->sq_wqebbs > SN_MAX_SQ_WQEBB || !i->sq_buf))
         return -EINVAL;
     if ((uintptr_t)i->sq_buf % GW_MLX5_WQEBB) return -EINVAL;
+    if (i->srq && i->rq_wqes) return -EINVAL;
     if (!i->rq_wqes) return 0;
     if (!power_of_two(i->rq_wqes) || i->rq_wqes > SN_MAX_RQ_WQE || !i->rq_buf) return -EINVAL;
     if (!power_of_two(i->rq_stride) || i->rq_stride < GW_MLX5_UNIT || i->rq_stride > SN_MAX_RQ_STRIDE)
@@ -87,6 +88,7 @@ static int attach(struct sn_nic *nic, struct sn_qp *qp)
     qp->init.pd->users++;
     qp->init.send_cq->users++;
     qp->init.recv_cq->users++;
+    if (qp->init.srq) qp->init.srq->users++;
     sn_list_add(&nic->all_qps, &qp->all_link);
     sn_uar_attach(qp->init.uar, &qp->init.uar->qps, &qp->uar_link);
     return 0;
@@ -99,6 +101,7 @@ static void set_scatter(struct sn_qp *qp)
     if (i->recv_cq->init.cqe_size < 128 && i->scatter_recv == 64) i->scatter_recv = 32;
     if (i->send_cq->init.cqe_size < 128 && i->scatter_req == 64) i->scatter_req = 32;
     if (!i->sq_sig_all) i->scatter_req = 0;
+    if (i->srq) i->scatter_recv = 0;
 }
 
 static void free_qp(struct sn_qp *qp)
@@ -167,6 +170,7 @@ int sn_qp_destroy(struct sn_qp *qp)
     qp->init.pd->users--;
     qp->init.send_cq->users--;
     qp->init.recv_cq->users--;
+    if (qp->init.srq) qp->init.srq->users--;
     sn_nic_unlock(nic);
     free_qp(qp);
     return 0;
@@ -210,6 +214,8 @@ void sn_qp_wake(struct sn_qp *qp)
  * page. */
 void sn_qp_forget(struct sn_qp *qp)
 {
+    /* A WQE that it took from a shared queue would be lost to the others: its completion gives it back. */
+    if (qp->init.srq) sn_rq_flush_one(qp);
     sn_cq_drop_late(qp);
     sn_place_drop(qp);
     sn_timer_remove(qp);
@@ -219,7 +225,7 @@ void sn_qp_forget(struct sn_qp *qp)
     memset(&qp->attr, 0, sizeof(qp->attr));
     memset(&qp->resp, 0, sizeof(qp->resp));
     qp->sq_pi = qp->sq_next = qp->sq_ci = qp->rq_ci = 0;
-    qp->rq_bad = false;
+    qp->rq_bad = qp->last_wqe_told = false;
     qp->sqd_notify = false;
     sn_requester_init(qp, 0);
 }
@@ -245,7 +251,18 @@ void sn_qp_fatal(struct sn_qp *qp)
         qp->nic->cfg.async_event(qp->nic->cfg.user, IBV_EVENT_QP_FATAL, qp->init.user);
 }
 
+/* Whoever shares its receive queue may want to know when it is done with it. */
+static void tell_last_wqe(struct sn_qp *qp)
+{
+    if (!qp->init.srq || qp->last_wqe_told) return;
+    qp->last_wqe_told = true;
+    if (qp->nic->cfg.async_event)
+        qp->nic->cfg.async_event(qp->nic->cfg.user, IBV_EVENT_QP_LAST_WQE_REACHED, qp->init.user);
+}
+
 bool sn_qp_flush_step(struct sn_qp *qp)
 {
-    return sn_sq_flush_one(qp) || sn_rq_flush_one(qp);
+    if (sn_sq_flush_one(qp) || sn_rq_flush_one(qp)) return true;
+    tell_last_wqe(qp);
+    return false;
 }

@@ -48,8 +48,10 @@ static void parse(void *arg)
 int sn_rq_fetch(struct sn_qp *qp)
 {
     struct parse_args a = {qp, -EINVAL};
-    int n = available(qp);
+    int n;
 
+    if (qp->init.srq) return sn_srq_take(qp->init.srq, qp);
+    n = available(qp);
     if (n <= 0) return n;
     if (sn_guard_call(parse, &a)) {
         sn_report_qp(qp, "its receive queue is not mapped");
@@ -70,7 +72,7 @@ int sn_rq_complete(struct sn_qp *qp, struct gw_mlx5_wc *wc, const void *scatter,
     wc->uidx = qp->init.uidx;
     wc->src_qp = qp->attr.dest_qp_num;
     wc->timestamp = qp->nic->now;
-    wc->wqe_counter = qp->rq_ci++;
+    wc->wqe_counter = qp->init.srq ? qp->resp.entry : qp->rq_ci++;
     qp->resp.has_wqe = false;
     return sn_cq_post(qp->init.recv_cq, qp, wc, scatter, len);
 }
@@ -88,7 +90,7 @@ void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome)
 /* In ERR. The message that was under way loses its WQE first. false: none left. */
 bool sn_rq_flush_one(struct sn_qp *qp)
 {
-    if (available(qp) <= 0) return false;
+    if (qp->init.srq ? !qp->resp.has_wqe : available(qp) <= 0) return false;
     sn_rq_fail(qp, GW_MLX5_SYND_FLUSHED);
     return true;
 }

@@ -43,7 +43,7 @@ static void write_piece(struct sn_nic *nic, unsigned i)
 {
     struct sn_piece_held *p = &nic->held[i];
     /* Rights were checked when the piece came; what matters now is that the region still exists. */
-    struct sn_mr *mr = sn_mr_check(nic, p->qp->init.pd, p->key, p->va, p->len, 0);
+    struct sn_mr *mr = sn_mr_check(nic, p->pd, p->key, p->va, p->len, 0);
 
     if (mr)
         write_now(p->qp, mr, p->va, nic->held_bytes + p->at, p->len);
@@ -71,7 +71,7 @@ static void hold(struct sn_qp *qp, const struct sn_mr *mr, uint64_t va, const ui
 
     while (nic->held_count && (nic->held_count == SN_PLACE_PIECES || nic->held_used + len > SN_PLACE_BYTES))
         write_some(nic, NULL);
-    nic->held[nic->held_count++] = (struct sn_piece_held){qp, mr->key, va, len, nic->held_used};
+    nic->held[nic->held_count++] = (struct sn_piece_held){qp, mr->pd, mr->key, va, len, nic->held_used};
     memcpy(nic->held_bytes + nic->held_used, src, len);
     nic->held_used += len;
     qp->held++;

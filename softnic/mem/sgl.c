@@ -6,12 +6,14 @@
 #include "softnic/engine/engine.h"
 
 /* What is done with each stretch: bytes at va of piece p, n of them; msg is where they are in the message. */
-typedef int stretch_fn(struct sn_qp *qp, const struct gw_mlx5_piece *p, uint32_t used, uint8_t *msg,
-                       uint32_t n, uint64_t request);
+struct list;
+typedef int stretch_fn(struct sn_qp *qp, const struct list *l, const struct gw_mlx5_piece *p, uint32_t used,
+                       uint8_t *msg, uint32_t n);
 
 struct list {
     const struct gw_mlx5_wqe *send; /* or */
     const struct gw_mlx5_rwqe *recv;
+    const struct sn_pd *pd; /* whose keys it names */
     uint64_t request;
 };
 
@@ -62,7 +64,7 @@ static int walk(struct sn_qp *qp, const struct list *l, struct sn_cursor *c, uin
 
         n = stretch(l, c, len);
         if (!n) return -EMSGSIZE;
-        err = fn(qp, &c->piece, c->used, msg, n, l->request);
+        err = fn(qp, l, &c->piece, c->used, msg, n);
         if (err) return err;
         advance(c, n);
         msg += n;
@@ -71,8 +73,8 @@ static int walk(struct sn_qp *qp, const struct list *l, struct sn_cursor *c, uin
     return 0;
 }
 
-static int read_stretch(struct sn_qp *qp, const struct gw_mlx5_piece *p, uint32_t used, uint8_t *msg,
-                        uint32_t n, uint64_t request)
+static int read_stretch(struct sn_qp *qp, const struct list *l, const struct gw_mlx5_piece *p, uint32_t used,
+                        uint8_t *msg, uint32_t n)
 {
     struct sn_mr *mr;
 
@@ -80,23 +82,22 @@ static int read_stretch(struct sn_qp *qp, const struct gw_mlx5_piece *p, uint32_
         memcpy(msg, p->inl + used, n);
         return 0;
     }
-    mr = sn_mr_check(qp->nic, qp->init.pd, p->lkey, p->addr, p->length, 0);
+    mr = sn_mr_check(qp->nic, l->pd, p->lkey, p->addr, p->length, 0);
     if (!mr) {
         sn_report_qp(qp, "send of [0x%llx, +%u) with lkey 0x%x: no such key, or it does not grant that",
                      (unsigned long long)p->addr, p->length, p->lkey);
         return -EACCES;
     }
-    return sn_mr_read(mr, p->addr + used, msg, n, p->length - used, request);
+    return sn_mr_read(mr, p->addr + used, msg, n, p->length - used, l->request);
 }
 
-static int write_stretch(struct sn_qp *qp, const struct gw_mlx5_piece *p, uint32_t used, uint8_t *msg,
-                         uint32_t n, uint64_t request)
+static int write_stretch(struct sn_qp *qp, const struct list *l, const struct gw_mlx5_piece *p, uint32_t used,
+                         uint8_t *msg, uint32_t n)
 {
     struct sn_mr *mr;
 
-    (void)request;
     if (p->inl) return -EMSGSIZE; /* parsers let no inline data through where memory is written */
-    mr = sn_mr_check(qp->nic, qp->init.pd, p->lkey, p->addr, p->length, IBV_ACCESS_LOCAL_WRITE);
+    mr = sn_mr_check(qp->nic, l->pd, p->lkey, p->addr, p->length, IBV_ACCESS_LOCAL_WRITE);
     if (!mr) {
         sn_report_qp(qp, "receive into [0x%llx, +%u) with lkey 0x%x: no such key, or it does not grant that",
                      (unsigned long long)p->addr, p->length, p->lkey);
@@ -107,7 +108,7 @@ static int write_stretch(struct sn_qp *qp, const struct gw_mlx5_piece *p, uint32
 
 int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst, uint32_t len)
 {
-    struct list l = {s->wqe, NULL, s->request};
+    struct list l = {s->wqe, NULL, qp->init.pd, s->request};
 
     return walk(qp, &l, &s->cursor, offset, dst, len, read_stretch);
 }
@@ -115,14 +116,14 @@ int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst
 /* write_stretch does not write to msg: the one type of function serves both directions. */
 int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const uint8_t *src, uint32_t len)
 {
-    struct list l = {s->wqe, NULL, 0};
+    struct list l = {s->wqe, NULL, qp->init.pd, 0};
 
     return walk(qp, &l, &s->cursor, offset, (uint8_t *)src, len, write_stretch);
 }
 
 int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint32_t len)
 {
-    struct list l = {NULL, &qp->resp.wqe, 0};
+    struct list l = {NULL, &qp->resp.wqe, qp->init.srq ? qp->init.srq->init.pd : qp->init.pd, 0};
 
     return walk(qp, &l, &qp->resp.cursor, offset, (uint8_t *)src, len, write_stretch);
 }

@@ -46,6 +46,9 @@ void uv_on_async_event(void *user, enum ibv_event_type type, void *object_user)
     } else if (o->type == UV_QP) {
         struct uv_qp *qp = object_user;
         send_async(qp->async, qp->user_handle, type, &qp->async_sent);
+    } else if (o->type == UV_SRQ) {
+        struct uv_srq *srq = object_user;
+        send_async(srq->async, srq->user_handle, type, &srq->async_sent);
     }
 }
 

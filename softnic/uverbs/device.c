@@ -85,7 +85,7 @@ static void fill_context(struct mlx5_ib_alloc_ucontext_resp *r,
     r->max_rq_desc_sz = SN_MAX_RQ_STRIDE;
     r->max_send_wqebb = SN_MAX_SQ_WQEBB;
     r->max_recv_wr = SN_MAX_RQ_WQE;
-    r->max_srq_recv_wr = SN_MAX_RQ_WQE - 1; /* there are none: so that it is we who say so */
+    r->max_srq_recv_wr = SN_MAX_RQ_WQE - 1;
     r->num_ports = 1;
     r->response_length = sizeof(*r);
     r->cqe_version = 1;
@@ -201,6 +201,9 @@ static void device_attr(struct ib_uverbs_query_device_resp *r)
     r->max_res_rd_atom = SN_MAX_RD_ATOMIC * SN_MAX_QP;
     r->atomic_cap = IBV_ATOMIC_HCA; /* among all that reach the memory through this NIC */
     r->max_ah = 1u << 16;
+    r->max_srq = SN_MAX_SRQ;
+    r->max_srq_wr = SN_MAX_RQ_WQE - 1;
+    r->max_srq_sge = SN_MAX_RQ_STRIDE / 16 - 1;
     r->max_pkeys = 1;
     r->local_ca_ack_delay = 16;
     r->phys_port_cnt = 1;

@@ -13,7 +13,7 @@
 #include "softnic/nic.h"
 #include "softnic/uverbs/events.h"
 
-enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH };
+enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH, UV_SRQ };
 
 /* What every handle stands for. `users` counts objects made on top of this one; it cannot go before they do.
  */
@@ -44,10 +44,21 @@ struct uv_cq {
     uint32_t comp_sent, async_sent;    /* events put into the streams: atomic, the NIC's threads count */
 };
 
+struct uv_srq {
+    struct uv_object obj;
+    struct uv_pd *pd;
+    struct sn_srq *srq;
+    uint64_t user_handle;
+    struct uv_stream *async;
+    uint32_t async_sent;
+    uint32_t max_wr, max_sge; /* what the queue has room for */
+};
+
 struct uv_qp {
     struct uv_object obj;
     struct uv_pd *pd;
     struct uv_cq *send_cq, *recv_cq;
+    struct uv_srq *srq; /* or NULL */
     struct sn_qp *qp;
     uint64_t user_handle;
     struct uv_stream *async;
@@ -149,12 +160,17 @@ int uv_query_qp(const struct uv_cmd *c);
 int uv_modify_qp(const struct uv_cmd *c);
 int uv_modify_qp_ex(const struct uv_cmd *c);
 int uv_destroy_qp(const struct uv_cmd *c);
+int uv_create_srq(const struct uv_cmd *c);
+int uv_modify_srq(const struct uv_cmd *c);
+int uv_query_srq(const struct uv_cmd *c);
+int uv_destroy_srq(const struct uv_cmd *c);
 
 /* Ends of objects, used by uv_destroy (each in its handler's file). */
 void uv_pd_end(struct uv_file *f, struct uv_pd *pd);
 void uv_mr_end(struct uv_file *f, struct uv_mr *mr);
 void uv_cq_end(struct uv_file *f, struct uv_cq *cq);
 void uv_qp_end(struct uv_file *f, struct uv_qp *qp);
+void uv_srq_end(struct uv_file *f, struct uv_srq *srq);
 
 /* Doorbell pages (uar.c). */
 int uv_uars_init(struct uv_file *f, uint32_t registers, uint32_t low_latency);

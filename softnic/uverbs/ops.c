@@ -14,6 +14,7 @@
 static struct {
     int (*post_send)(struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
     int (*post_recv)(struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
+    int (*post_srq_recv)(struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **);
     int (*poll_cq)(struct ibv_cq *, int, struct ibv_wc *);
     int (*req_notify_cq)(struct ibv_cq *, int);
 } real;
@@ -43,6 +44,15 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
     }
     /* Nothing to do: a message that finds no receive is tried again by its sender. */
     return real.post_recv(qp, wr, bad);
+}
+
+static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+    if (!driven_nic()) {
+        *bad = wr;
+        return EIO;
+    }
+    return real.post_srq_recv(srq, wr, bad);
 }
 
 static int poll_cq(struct ibv_cq *cq, int room, struct ibv_wc *wc)
@@ -80,6 +90,7 @@ void uv_wrap_context(struct ibv_context *ctx)
     } while (0)
     WRAP(post_send);
     WRAP(post_recv);
+    WRAP(post_srq_recv);
     WRAP(req_notify_cq);
     WRAP(poll_cq);
 #undef WRAP

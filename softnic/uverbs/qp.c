@@ -77,7 +77,7 @@ static int choose_register(struct uv_file *f, const struct mlx5_ib_create_qp *dr
 
 struct qp_request {
     uint64_t user_handle;
-    uint32_t pd, send_cq, recv_cq;
+    uint32_t pd, send_cq, recv_cq, srq;
     uint8_t type, sig_all, is_srq;
     struct uv_qp_user user;
 };
@@ -87,6 +87,7 @@ static int find_parts(struct uv_file *f, const struct qp_request *rq, struct uv_
     qp->pd = uv_find(f, UV_PD, rq->pd);
     qp->send_cq = uv_find(f, UV_CQ, rq->send_cq);
     qp->recv_cq = uv_find(f, UV_CQ, rq->recv_cq);
+    if (rq->is_srq && !(qp->srq = uv_find(f, UV_SRQ, rq->srq))) return -EINVAL;
     return qp->pd && qp->send_cq && qp->recv_cq ? 0 : -EINVAL;
 }
 
@@ -105,6 +106,7 @@ static int make_qp(const struct uv_cmd *c, const struct qp_request *rq, struct u
     init.pd = qp->pd->pd;
     init.send_cq = qp->send_cq->cq;
     init.recv_cq = qp->recv_cq->cq;
+    if (qp->srq) init.srq = qp->srq->srq;
     qp->user_handle = rq->user_handle;
     qp->user = rq->user;
     qp->user.sig_all = rq->sig_all;
@@ -118,6 +120,7 @@ static int make_qp(const struct uv_cmd *c, const struct qp_request *rq, struct u
     qp->pd->obj.users++;
     qp->send_cq->obj.users++;
     qp->recv_cq->obj.users++;
+    if (qp->srq) qp->srq->obj.users++;
     return 0;
 }
 
@@ -127,6 +130,7 @@ static void release(struct uv_file *f, struct uv_qp *qp)
     qp->pd->obj.users--;
     qp->send_cq->obj.users--;
     qp->recv_cq->obj.users--;
+    if (qp->srq) qp->srq->obj.users--;
     uv_stream_put(qp->async);
 }
 
@@ -138,7 +142,7 @@ void uv_qp_end(struct uv_file *f, struct uv_qp *qp)
 
 static int create(const struct uv_cmd *c, const struct qp_request *rq, bool extended)
 {
-    if (rq->type != IB_UVERBS_QPT_RC || rq->is_srq) return -EOPNOTSUPP;
+    if (rq->type != IB_UVERBS_QPT_RC) return -EOPNOTSUPP;
     const struct uv_qp_user *u = &rq->user;
     if (u->max_send_wr > SN_MAX_SQ_WQEBB || u->max_recv_wr > SN_MAX_RQ_WQE) return -EINVAL;
     struct uv_qp *qp = uv_new(c->file, UV_QP, sizeof(*qp));
@@ -173,6 +177,7 @@ int uv_create_qp(const struct uv_cmd *c)
         q->pd_handle,
         q->send_cq_handle,
         q->recv_cq_handle,
+        q->srq_handle,
         q->qp_type,
         q->sq_sig_all,
         q->is_srq,
@@ -188,6 +193,7 @@ int uv_create_qp_ex(const struct uv_cmd *c)
         q->pd_handle,
         q->send_cq_handle,
         q->recv_cq_handle,
+        q->srq_handle,
         q->qp_type,
         q->sq_sig_all,
         q->is_srq,

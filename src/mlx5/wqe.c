@@ -177,27 +177,59 @@ int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs
     return out->why ? bad(&out->why, out->why) : out->wqebbs;
 }
 
+static bool rq_shape_ok(uint32_t wqes, uint32_t stride, uint32_t least_units)
+{
+    uint32_t units = stride / GW_MLX5_UNIT;
+
+    return power_of_two(wqes) && wqes <= 0x8000 && power_of_two(stride) && units >= least_units &&
+           units <= GW_MLX5_MAX_RQ_UNITS;
+}
+
+/* The bytes that a data segment of length 0 stands for; refused where libmlx5 writes none such. */
+#define ZERO_MEANS (1u << 31)
+
+/* The list in out->raw: up to `units` segments, or to the one that ends it. */
+static enum gw_mlx5_why parse_list(struct gw_mlx5_rwqe *out, uint32_t units, bool zero_ok)
+{
+    uint32_t unit = 0, n;
+    struct gw_mlx5_piece piece;
+
+    while (unit < units) {
+        n = unit;
+        if (!next_segment(out->raw, units, &unit, &piece) || piece.inl) return GW_MLX5_INLINE_DENIED;
+        if (!piece.length && piece.lkey == GW_MLX5_INVALID_LKEY) break;
+        if (!piece.length && !zero_ok) return GW_MLX5_ZERO_LENGTH;
+        out->length += piece.length ? piece.length : ZERO_MEANS;
+        out->pieces = (uint16_t)(n + 1);
+    }
+    return GW_MLX5_OK;
+}
+
 int gw_mlx5_rwqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride,
                        uint32_t index)
 {
-    uint32_t units = stride / GW_MLX5_UNIT, unit = 0, n;
-    struct gw_mlx5_piece piece;
+    uint32_t units = stride / GW_MLX5_UNIT;
 
     memset(out, 0, offsetof(struct gw_mlx5_rwqe, raw));
-    if (!power_of_two(wqes) || wqes > 0x8000 || !power_of_two(stride) || !units ||
-        units > GW_MLX5_MAX_RQ_UNITS)
-        return bad(&out->why, GW_MLX5_BAD_QUEUE);
+    if (!rq_shape_ok(wqes, stride, 1)) return bad(&out->why, GW_MLX5_BAD_QUEUE);
     copy_units(out->raw, base, wqes * units, (index & (wqes - 1)) * units, units);
-    while (unit < units) {
-        n = unit;
-        if (!next_segment(out->raw, units, &unit, &piece) || piece.inl)
-            return bad(&out->why, GW_MLX5_INLINE_DENIED);
-        if (!piece.length && piece.lkey == GW_MLX5_INVALID_LKEY) break;
-        if (!piece.length) return bad(&out->why, GW_MLX5_ZERO_LENGTH);
-        out->length += piece.length;
-        out->pieces = (uint16_t)(n + 1);
-    }
-    return out->pieces;
+    out->why = parse_list(out, units, false);
+    return out->why ? bad(&out->why, out->why) : out->pieces;
+}
+
+int gw_mlx5_srq_wqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride,
+                          uint32_t index, uint16_t *next)
+{
+    uint32_t units = stride / GW_MLX5_UNIT, first = (index & (wqes - 1)) * units;
+    uint8_t link[GW_MLX5_UNIT];
+
+    memset(out, 0, offsetof(struct gw_mlx5_rwqe, raw));
+    if (!rq_shape_ok(wqes, stride, 2)) return bad(&out->why, GW_MLX5_BAD_QUEUE);
+    copy_units(link, base, wqes * units, first, 1);
+    *next = (uint16_t)load32(link);
+    copy_units(out->raw, base, wqes * units, first + 1, units - 1);
+    out->why = parse_list(out, units - 1, true);
+    return out->why ? bad(&out->why, out->why) : out->pieces;
 }
 
 bool gw_mlx5_wqe_piece(const struct gw_mlx5_wqe *wqe, uint32_t *unit, struct gw_mlx5_piece *piece)
@@ -213,5 +245,7 @@ bool gw_mlx5_wqe_piece(const struct gw_mlx5_wqe *wqe, uint32_t *unit, struct gw_
 
 bool gw_mlx5_rwqe_piece(const struct gw_mlx5_rwqe *wqe, uint32_t *unit, struct gw_mlx5_piece *piece)
 {
-    return *unit < wqe->pieces && next_segment(wqe->raw, wqe->pieces, unit, piece);
+    if (*unit >= wqe->pieces || !next_segment(wqe->raw, wqe->pieces, unit, piece)) return false;
+    if (!piece->length) piece->length = ZERO_MEANS;
+    return true;
 }

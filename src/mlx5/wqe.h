@@ -89,6 +89,14 @@ int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs
 int gw_mlx5_rwqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride,
                        uint32_t index);
 
+/*
+ * Parses entry index of a shared receive queue, and reads which one comes after it: *next, as it stands there.
+ * A zero-length piece counts as 2^31 bytes, which is what hardware takes it for. As gw_mlx5_rwqe_parse
+ * otherwise.
+ */
+int gw_mlx5_srq_wqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride,
+                          uint32_t index, uint16_t *next);
+
 /* Bytes of *wqe that matter; the rest of raw[] was never written. */
 static inline size_t gw_mlx5_wqe_size(const struct gw_mlx5_wqe *wqe)
 {
