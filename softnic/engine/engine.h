@@ -211,7 +211,7 @@ struct sn_qp {
     bool rq_bad;      /* the record runs past the queue: reported */
     bool missing_told;
     bool last_wqe_told; /* in ERR: that it takes no more from its shared receive queue */
-    int ahead_before; /* sn_record_ahead when the records were last watched */
+    int ahead_before;   /* sn_record_ahead when the records were last watched */
 
     struct sn_requester req;
     struct sn_responder resp;

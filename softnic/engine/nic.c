@@ -48,7 +48,8 @@ static int alloc_parts(struct sn_nic *nic)
     nic->qps = calloc(1u << 16, sizeof(*nic->qps));
     nic->cqs = calloc(SN_MAX_CQ, sizeof(*nic->cqs));
     nic->srqs = calloc(1u << 16, sizeof(*nic->srqs));
-    if (!nic->qps || !nic->cqs || !nic->srqs || alloc_ring(&nic->tx) || alloc_ring(&nic->loop)) return -ENOMEM;
+    if (!nic->qps || !nic->cqs || !nic->srqs || alloc_ring(&nic->tx) || alloc_ring(&nic->loop))
+        return -ENOMEM;
     if (!nic->cfg.hostile) return 0;
     nic->late = calloc(SN_LATE_CQES, sizeof(*nic->late));
     nic->held = calloc(SN_PLACE_PIECES, sizeof(*nic->held));

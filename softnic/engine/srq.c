@@ -100,7 +100,8 @@ static void tell(struct sn_srq *srq, enum ibv_event_type event)
 static int die(struct sn_srq *srq, const char *why)
 {
     srq->dead = true;
-    sn_report(srq->nic, "SRQ 0x%06x of %u WQEs, at entry %u: %s", srq->number, srq->init.wqes, srq->head, why);
+    sn_report(srq->nic, "SRQ 0x%06x of %u WQEs, at entry %u: %s", srq->number, srq->init.wqes, srq->head,
+              why);
     tell(srq, IBV_EVENT_SRQ_ERR);
     return -EINVAL;
 }

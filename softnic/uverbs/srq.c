@@ -143,8 +143,8 @@ int uv_destroy_srq(const struct uv_cmd *c)
     if (!srq) return -EINVAL;
     if (srq->obj.users) return -EBUSY;
     sn_srq_destroy(srq->srq); /* first, so that no more events come: see uv_destroy_cq */
-    struct ib_uverbs_destroy_srq_resp r = {
-        .events_reported = srq->async_sent - uv_stream_drain(srq->async, srq->user_handle)};
+    struct ib_uverbs_destroy_srq_resp r = {.events_reported = srq->async_sent -
+                                                              uv_stream_drain(srq->async, srq->user_handle)};
     release(srq);
     uv_free(c->file, &srq->obj);
     return uv_reply(c, &r, sizeof(r), NULL, 0);

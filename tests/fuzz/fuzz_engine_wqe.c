@@ -19,7 +19,22 @@ struct bed {
     struct window w[2];
     struct rig_cq cq[2];
     struct rig_qp qp[2];
+    struct sn_srq *srq; /* where queue pair 0 takes its receives from, or NULL */
+    uint32_t srq_record[2];
 };
+
+/* A shared queue in the memory of queue pair 0's own, whose links lead in a circle until the fuzzer says
+ * otherwise. */
+static struct sn_srq *shared(struct bed *b)
+{
+    struct sn_srq_init i = {
+        .pd = b->w[0].pd, .buf = rq_mem[0], .wqes = RQ, .stride = 64, .dbrec = b->srq_record, .user = b};
+
+    b->srq_record[0] = 0;
+    for (uint32_t k = 0; k < RQ; k++) gw_store16(rq_mem[0] + (size_t)k * 64, gw_mlx5_srq_next((k + 3) % RQ));
+    require(!sn_srq_create(rig.node[0].nic, &i, &b->srq));
+    return b->srq;
+}
 
 static void set_up(struct bed *b, struct stream *s)
 {
@@ -52,8 +67,11 @@ static void set_up(struct bed *b, struct stream *s)
         memset(sq_mem[i], 0, sizeof(sq_mem[i]));
         memset(rq_mem[i], 0, sizeof(rq_mem[i]));
         require(rig_cq_open(&b->cq[i], &rig.node[i], &cp, cq_mem[i]));
+        if (i == 0) b->srq = NULL;
+        if (i == 0 && (how ^ more) & 0x40) qp.srq = shared(b);
         require(rig_qp_open(&b->qp[i], &rig.node[i], &b->cq[i], &b->cq[i], &qp, sq_mem[i], rq_mem[i]));
         qp.sq_wqebbs = SQ; /* the other one's */
+        qp.srq = NULL;
     }
     for (uint32_t i = 0; i < 2; i++) require(rig_qp_up(&b->qp[i], !i, b->qp[!i].qpn, &link));
 }
@@ -96,11 +114,30 @@ static void post(struct bed *b, struct stream *s)
     q->sq_pi = (uint16_t)(q->sq_pi + (units ? gw_mlx5_wqebbs(units) : 1));
 }
 
+static void shared_receives(struct bed *b, struct stream *s)
+{
+    struct gw_mlx5_rq rq = {rq_mem[0], RQ, 64};
+    uint8_t n = take8(s);
+
+    for (uint32_t i = 0; i < n % 4; i++) {
+        struct gw_mlx5_sge sge = {take_addr(s, &b->w[0]), take_len(s), take_key(s, &b->w[0])};
+        uint8_t entry = take8(s);
+
+        if (entry > 0xe0) gw_store16(rq_mem[0] + entry % RQ * 64, gw_mlx5_srq_next(take16(s) % (RQ + 1)));
+        require(!gw_mlx5_put_srq_recv(&rq, entry, &sge, 1, 3));
+        if (entry > 0xf8) rq_mem[0][take16(s) % (RQ * 64)] = take8(s);
+        b->srq_record[0] = gw_be32(gw_be32(b->srq_record[0]) + 1);
+    }
+    if (n > 0xf0) b->srq_record[0] = take32(s);
+    if (n & 0x40) sn_srq_set_limit(b->srq, n % RQ);
+}
+
 static void receives(struct bed *b, struct stream *s)
 {
     struct rig_qp *q = &b->qp[0];
-    uint8_t n = take8(s) % 12;
+    uint8_t n = b->srq ? 0 : take8(s) % 12;
 
+    if (b->srq) shared_receives(b, s);
     for (uint32_t i = 0; i < n % RQ; i++) {
         struct gw_mlx5_sge sge = {take_addr(s, &b->w[0]), take_len(s), take_key(s, &b->w[0])};
         uint8_t *wqe = rq_mem[0] + (size_t)(q->rq_pi % RQ) * q->rq.stride;
@@ -167,6 +204,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     b.cq[0].armed = b.cq[0].armed_met = true;
     rig_run(&rig, rig.now + 1000000);
     for (uint32_t i = 0; i < 2; i++) rig_qp_close(&b.qp[i]);
+    if (b.srq) require(!sn_srq_destroy(b.srq));
     for (uint32_t i = 0; i < 2; i++) rig_cq_close(&b.cq[i]);
     for (uint32_t i = 0; i < 2; i++) window_close(&b.w[i]);
     rig_stop(&rig);

@@ -87,7 +87,7 @@ static int submit(int fd, struct buffer *b)
 /* ---- commands: right ones, with what went before them, and then some of their words replaced ---- */
 
 struct made { /* the last of each that was made, or what the input says */
-    uint32_t pd, mr, cq, qp, ah;
+    uint32_t pd, mr, cq, qp, ah, srq;
     int channel;
 };
 
@@ -119,6 +119,22 @@ static void draft_cq(struct draft *d, bool extended)
         PUT(d, struct ib_uverbs_create_cq, .user_handle = 7, .cqe = 15, .comp_channel = made.channel);
     PUT_UHW(d, struct mlx5_ib_create_cq, .buf_addr = (uintptr_t)arena, .db_addr = (uintptr_t)arena + 65536,
             .cqe_size = 64);
+}
+
+static void draft_srq(struct draft *d)
+{
+    PUT(d, struct ib_uverbs_create_srq, .user_handle = 9, .pd_handle = made.pd, .max_wr = 15, .max_sge = 1);
+    PUT_UHW(d, struct mlx5_ib_create_srq, .buf_addr = (uintptr_t)arena + 65536 + 1024,
+            .db_addr = (uintptr_t)arena + 65608);
+}
+
+static void draft_qp_of_srq(struct draft *d)
+{
+    PUT(d, struct ib_uverbs_create_qp, .pd_handle = made.pd, .send_cq_handle = made.cq,
+        .recv_cq_handle = made.cq, .srq_handle = made.srq, .is_srq = 1, .max_send_wr = 8,
+        .qp_type = IBV_QPT_RC);
+    PUT_UHW(d, struct mlx5_ib_create_qp, .buf_addr = (uintptr_t)arena + 131072,
+            .db_addr = (uintptr_t)arena + 65600, .sq_wqe_count = 8);
 }
 
 static void draft_qp(struct draft *d, bool extended)
@@ -162,7 +178,7 @@ static void draft_modify(struct draft *d, struct input *in)
 
 static uint32_t draft(struct draft *d, struct input *in)
 {
-    unsigned what = (unsigned)take(in, 1) % 21;
+    unsigned what = (unsigned)take(in, 1) % 26;
 
     memset(d, 0, sizeof(*d));
     switch (what) {
@@ -191,6 +207,15 @@ static uint32_t draft(struct draft *d, struct input *in)
         PUT(d, struct ib_uverbs_create_ah, .pd_handle = made.pd, .attr = {.is_global = 1, .port_num = 1});
         return IB_USER_VERBS_CMD_CREATE_AH;
     case 19: PUT(d, struct ib_uverbs_destroy_ah, made.ah); return IB_USER_VERBS_CMD_DESTROY_AH;
+    case 20: draft_srq(d); return IB_USER_VERBS_CMD_CREATE_SRQ;
+    case 21: draft_qp_of_srq(d); return IB_USER_VERBS_CMD_CREATE_QP;
+    case 22:
+        PUT(d, struct ib_uverbs_modify_srq, .srq_handle = made.srq, .attr_mask = 2, .srq_limit = 1);
+        return IB_USER_VERBS_CMD_MODIFY_SRQ;
+    case 23: PUT(d, struct ib_uverbs_query_srq, .srq_handle = made.srq); return IB_USER_VERBS_CMD_QUERY_SRQ;
+    case 24:
+        PUT(d, struct ib_uverbs_destroy_srq, .srq_handle = made.srq);
+        return IB_USER_VERBS_CMD_DESTROY_SRQ;
     default:
         PUT(d, struct ib_uverbs_ex_query_device, 0);
         return IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE;
@@ -206,6 +231,7 @@ static void remember(uint32_t cmd, uint64_t answer)
     case IB_USER_VERBS_CMD_REG_MR: slot = &made.mr; break;
     case IB_USER_VERBS_CMD_CREATE_CQ: slot = &made.cq; break;
     case IB_USER_VERBS_CMD_CREATE_QP: slot = &made.qp; break;
+    case IB_USER_VERBS_CMD_CREATE_SRQ: slot = &made.srq; break;
     case IB_USER_VERBS_CMD_CREATE_AH: slot = &made.ah; break;
     case IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL: slot = (uint32_t *)&made.channel; break;
     }

@@ -324,6 +324,47 @@ static void receives(void **state)
     }
 }
 
+/* The shared queue's lists of data; the links are the queue's user's. */
+static void shared_receives(void **state)
+{
+    static struct random_wr_pool pool;
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = 300, .max_sge = 3}};
+    struct ibv_srq *srq = ibv_create_srq(pd, &init);
+    struct mlx5dv_srq dv = {0};
+    struct mlx5dv_obj obj = {.srq = {.in = srq, .out = &dv}};
+    struct gw_mlx5_rq ours;
+    size_t bytes;
+
+    (void)state;
+    assert_non_null(srq);
+    assert_int_equal(mlx5dv_init_obj(&obj, MLX5DV_OBJ_SRQ), 0);
+    ours = (struct gw_mlx5_rq){NULL, 512, dv.stride};
+    bytes = (size_t)ours.wqes * dv.stride;
+    ours.buf = aligned_alloc(64, bytes);
+    assert_non_null(ours.buf);
+    memcpy(ours.buf, dv.buf, bytes);
+    random_wr_init(&pool, 77);
+    for (uint32_t i = 0; i < 300; i++) {
+        struct ibv_sge sge[3];
+        struct ibv_recv_wr wr = {.wr_id = i, .sg_list = sge}, *bad;
+
+        wr.num_sge = (int)rnd_below(&pool.rnd, 4);
+        for (int j = 0; j < wr.num_sge; j++)
+            sge[j] =
+                (struct ibv_sge){rnd64(&pool.rnd), rnd_below(&pool.rnd, 1 << 30), (uint32_t)rnd64(&pool.rnd)};
+        assert_int_equal(ibv_post_srq_recv(srq, &wr, &bad), 0);
+        assert_int_equal(gw_mlx5_put_srq_recv(&ours, i, (struct gw_mlx5_sge *)sge, (uint32_t)wr.num_sge, 3),
+                         0);
+        assert_memory_equal((char *)dv.buf + (size_t)i * dv.stride, (char *)ours.buf + (size_t)i * dv.stride,
+                            dv.stride);
+        assert_int_equal(gw_be32(dv.dbrec[GW_MLX5_DBREC_SRQ]) & 0xffff, i + 1);
+        struct gw_u128 next = gw_mlx5_srq_next(i + 1);
+        assert_memory_equal((char *)dv.buf + (size_t)i * dv.stride, &next, 4);
+    }
+    free(ours.buf);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+}
+
 static void arming(void **state)
 {
     struct side s;
@@ -362,7 +403,7 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sends), cmocka_unit_test(receives),
-                                       cmocka_unit_test(arming)};
+                                       cmocka_unit_test(shared_receives), cmocka_unit_test(arming)};
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -193,6 +193,39 @@ static void receive(void **state)
     assert_int_equal(gw_mlx5_rwqe_parse(&r, queue, 7, 64, 0), -EINVAL);
 }
 
+static void shared_receive(void **state)
+{
+    struct gw_mlx5_sge sge[4] = {{1, 10, 2}, {3, 0, 4}, {5, 0x7fffffff, 6}, {7, 1, 8}};
+    struct gw_mlx5_rq rq = {queue, 8, 64};
+    struct gw_mlx5_rwqe r;
+    struct gw_mlx5_piece piece;
+    uint32_t unit = 0, n = 0;
+    uint16_t next = 0;
+
+    (void)state;
+    gw_store16(queue + 5 * 64, gw_mlx5_srq_next(0x1234));
+    assert_int_equal(gw_mlx5_put_srq_recv(&rq, 5, sge, 3, 3), 0);
+    assert_int_equal(gw_mlx5_srq_wqe_parse(&r, queue, 8, 64, 5, &next), 3);
+    assert_int_equal(next, 0x1234); /* the link is what stands there: the queue's owner judges it */
+    assert_true(r.length == 10 + UINT64_C(0x80000000) + 0x7fffffff);
+    while (gw_mlx5_rwqe_piece(&r, &unit, &piece)) {
+        n += piece.lkey;
+        assert_true(piece.lkey != 4 || piece.length == 0x80000000);
+    }
+    assert_int_equal(n, 2 + 4 + 6);
+    gw_store16(queue + 5 * 64, gw_mlx5_srq_next(2));
+    assert_int_equal(gw_mlx5_put_srq_recv(&rq, 5, sge, 1, 3), 0); /* ended before its room is */
+    assert_int_equal(gw_mlx5_srq_wqe_parse(&r, queue, 8, 64, 5, &next), 1);
+    assert_int_equal(next, 2);
+    assert_int_equal(gw_mlx5_put_srq_recv(&rq, 5, sge, 4, 3), -EINVAL);
+    assert_int_equal(gw_mlx5_put_srq_recv(&rq, 5, sge, 4, 4), -EINVAL);
+    gw_store16(queue + 5 * 64 + 16, gw_mlx5_inline12(4, 1, 2, 3));
+    assert_int_equal(gw_mlx5_srq_wqe_parse(&r, queue, 8, 64, 5, &next), -EINVAL);
+    assert_int_equal(r.why, GW_MLX5_INLINE_DENIED);
+    assert_int_equal(gw_mlx5_srq_wqe_parse(&r, queue, 8, 16, 5, &next), -EINVAL);
+    assert_int_equal(r.why, GW_MLX5_BAD_QUEUE);
+}
+
 /* Noise, mostly with a plausible control segment: never reads outside (the queue is on the heap for the
  * sanitizer). */
 static void noise(void **state)
@@ -201,6 +234,7 @@ static void noise(void **state)
     struct gw_mlx5_piece piece;
     struct gw_mlx5_rwqe r;
     struct rnd rnd = {12};
+    uint16_t next;
     int good = 0;
 
     (void)state;
@@ -227,6 +261,7 @@ static void noise(void **state)
             assert_true(w.why && strcmp(gw_mlx5_why_text(w.why), "unknown reason"));
         }
         if (gw_mlx5_rwqe_parse(&r, q, BBS * 64 / 128, 128, idx) > 0) good++;
+        if (gw_mlx5_srq_wqe_parse(&r, q, BBS * 64 / 128, 128, idx, &next) > 0) good++;
     }
     assert_true(good > 100);
     free(q);
@@ -235,9 +270,9 @@ static void noise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_control), cmocka_unit_test(limits),     cmocka_unit_test(bad_data),
-        cmocka_unit_test(bad_inline),  cmocka_unit_test(bad_atomic), cmocka_unit_test(receive),
-        cmocka_unit_test(noise),
+        cmocka_unit_test(bad_control), cmocka_unit_test(limits),         cmocka_unit_test(bad_data),
+        cmocka_unit_test(bad_inline),  cmocka_unit_test(bad_atomic),     cmocka_unit_test(receive),
+        cmocka_unit_test(noise),       cmocka_unit_test(shared_receive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

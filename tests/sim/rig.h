@@ -123,7 +123,8 @@ void rig_cq_close(struct rig_cq *cq);
 struct rig_qp_params {
     uint32_t sq_wqebbs, rq_wqes, rq_stride, uar, bfreg, uidx, scatter_recv, scatter_req;
     bool sq_sig_all;
-    struct sn_pd *pd; /* NULL: the node's */
+    struct sn_pd *pd;   /* NULL: the node's */
+    struct sn_srq *srq; /* or NULL; with one there is no receive queue */
 };
 bool rig_qp_open(struct rig_qp *qp, struct rig_node *node, struct rig_cq *send_cq, struct rig_cq *recv_cq,
                  const struct rig_qp_params *p, uint8_t *sq, uint8_t *rq);

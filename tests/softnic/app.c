@@ -89,6 +89,61 @@ void app_event_taken(struct app_cq *cq)
     cq->arm_sn++;
 }
 
+/* ---- shared receive queues -------------------------------------------------------------------------------
+ */
+
+static uint32_t *link_of(struct app_srq *srq, uint32_t entry)
+{
+    return (uint32_t *)((uint8_t *)srq->rq.buf + (size_t)entry * srq->rq.stride);
+}
+
+void app_srq_up(struct app_srq *srq, struct world_nic *n, struct sn_pd *pd, uint32_t wqes, uint32_t max_sge,
+                void *user)
+{
+    struct sn_srq_init i = {0};
+
+    memset(srq, 0, sizeof(*srq));
+    srq->n = n;
+    srq->rq.wqes = wqes;
+    srq->rq.stride = 32;
+    while (srq->rq.stride < 16 * (max_sge + 1)) srq->rq.stride *= 2;
+    srq->max_sge = srq->rq.stride / GW_MLX5_UNIT - 1;
+    srq->rq.buf = srq->buf = zeroed(64, (size_t)wqes * srq->rq.stride);
+    for (uint32_t k = 0; k + 1 < wqes; k++) *link_of(srq, k) = gw_be32(k + 1);
+    srq->tail = wqes - 1;
+    i.pd = pd;
+    i.buf = srq->buf;
+    i.wqes = wqes;
+    i.stride = srq->rq.stride;
+    i.dbrec = srq->dbrec;
+    i.user = user ? user : srq;
+    must(sn_srq_create(n->nic, &i, &srq->srq), "sn_srq_create");
+}
+
+void app_srq_down(struct app_srq *srq)
+{
+    must(sn_srq_destroy(srq->srq), "sn_srq_destroy");
+    free(srq->buf);
+}
+
+int app_srq_recv(struct app_srq *srq, const struct gw_mlx5_sge *sge, uint32_t n)
+{
+    uint32_t entry = srq->head;
+
+    if (srq->head == srq->tail) return -1;
+    must(gw_mlx5_put_srq_recv(&srq->rq, entry, sge, n, srq->max_sge), "gw_mlx5_put_srq_recv");
+    srq->head = gw_be32(*link_of(srq, entry)) & 0xffff;
+    srq->counter++;
+    __atomic_store_n(&srq->dbrec[GW_MLX5_DBREC_SRQ], gw_be32(srq->counter), __ATOMIC_RELEASE);
+    return (int)entry;
+}
+
+void app_srq_free(struct app_srq *srq, uint32_t entry)
+{
+    *link_of(srq, srq->tail) = gw_be32(entry);
+    srq->tail = entry;
+}
+
 /* ---- queue pairs --------------------------------------------------------------------------------------- */
 
 static uint32_t stride_of(uint32_t max_sge)
@@ -113,7 +168,7 @@ void app_qp_up(struct app_qp *q, struct world_nic *n, struct sn_pd *pd, struct s
     q->uidx = o->uidx;
     q->max_sge = o->max_sge ? o->max_sge : 4;
     q->sq.wqebbs = o->sq_wqebbs ? o->sq_wqebbs : 64;
-    q->rq.wqes = o->rq_wqes ? o->rq_wqes : 16;
+    q->rq.wqes = o->srq ? 0 : o->rq_wqes ? o->rq_wqes : 16;
     q->rq.stride = stride_of(q->max_sge);
     q->max_sge = q->rq.stride / GW_MLX5_UNIT; /* as libmlx5: each list fills its stride, or is ended */
     q->sq.buf = q->sq_buf = zeroed(64, (size_t)q->sq.wqebbs * 64);
@@ -126,6 +181,7 @@ void app_qp_up(struct app_qp *q, struct world_nic *n, struct sn_pd *pd, struct s
     i.rq_buf = q->rq_buf;
     i.rq_wqes = q->rq.wqes;
     i.rq_stride = q->rq.stride;
+    if (o->srq) i.srq = o->srq->srq;
     i.dbrec = q->dbrec;
     i.uar = uar;
     i.sq_sig_all = o->sig_all;

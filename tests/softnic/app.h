@@ -22,6 +22,16 @@ struct app_cq {
     bool keep_ci;    /* the record is not updated */
 };
 
+/* As libmlx5 keeps one: a list through the entries, those that came back at its end. */
+struct app_srq {
+    struct world_nic *n;
+    struct sn_srq *srq;
+    void *buf;
+    struct gw_mlx5_rq rq;
+    uint32_t dbrec[2] __attribute__((aligned(8)));
+    uint32_t head, tail, counter, max_sge;
+};
+
 enum { APP_WRS = 64 };
 
 struct app_qp {
@@ -42,6 +52,7 @@ struct app_qp_options {
     uint32_t sq_wqebbs, rq_wqes, max_sge; /* 0: 64, 16, 4 */
     uint32_t scatter_recv, scatter_req, uidx;
     bool sig_all;
+    struct app_srq *srq;
     void *user;
 };
 
@@ -58,6 +69,14 @@ void app_cq_down(struct app_cq *cq);
 int app_poll(struct app_cq *cq, struct gw_mlx5_wc *wc, const struct gw_mlx5_cqe **cqe);
 void app_arm(struct app_cq *cq, bool solicited);
 void app_event_taken(struct app_cq *cq); /* as reading the channel does */
+
+/* wqes: power of two; one less can be posted. user NULL: srq itself. */
+void app_srq_up(struct app_srq *srq, struct world_nic *n, struct sn_pd *pd, uint32_t wqes, uint32_t max_sge,
+                void *user);
+void app_srq_down(struct app_srq *srq);
+/* The entry used, or -1: full. */
+int app_srq_recv(struct app_srq *srq, const struct gw_mlx5_sge *sge, uint32_t n);
+void app_srq_free(struct app_srq *srq, uint32_t entry); /* its completion was polled */
 
 void app_qp_up(struct app_qp *q, struct world_nic *n, struct sn_pd *pd, struct sn_uar *uar,
                struct app_cq *send_cq, struct app_cq *recv_cq, const struct app_qp_options *o);
