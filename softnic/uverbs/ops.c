@@ -48,7 +48,7 @@ static int post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_
 
 static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-    if (!driven_nic()) {
+    if (!uv_driven(srq->context)) {
         *bad = wr;
         return EIO;
     }
