@@ -6,66 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- values: each reader returns whether it took the whole text
- * --------------------------------------------------- */
+#include "softnic/values.h"
 
-static bool read_u64(const char *text, uint64_t *value)
-{
-    uint64_t v = 0;
-
-    if (!*text) return false;
-    for (; *text; text++) {
-        if (*text < '0' || *text > '9') return false;
-        if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, (uint64_t)(*text - '0'), &v))
-            return false;
-    }
-    *value = v;
-    return true;
-}
-
-/* "0.01", "1", ".5" or "1%". Not strtod, whose decimal point depends on the locale. */
-static bool read_probability(const char *text, double *value)
-{
-    double v = 0, scale = 1;
-    int digits = 0;
-
-    for (; *text >= '0' && *text <= '9'; text++, digits++) v = v * 10 + (*text - '0');
-    if (*text == '.') {
-        for (text++; *text >= '0' && *text <= '9'; text++, digits++) v += (*text - '0') * (scale /= 10);
-    }
-    if (*text == '%') {
-        v /= 100;
-        text++;
-    }
-    *value = v;
-    return !*text && digits && v <= 1;
-}
-
-static bool read_time(const char *text, uint64_t *ns)
-{
-    static const struct {
-        const char *unit;
-        uint64_t ns;
-    } units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}};
-    char number[24];
-    size_t len = strspn(text, "0123456789");
-    uint64_t factor = 0, v;
-
-    if (len >= sizeof(number)) return false;
-    memcpy(number, text, len);
-    number[len] = 0;
-    if (!text[len]) factor = 1;
-    for (size_t i = 0; i < 3; i++) {
-        if (strcmp(text + len, units[i].unit) == 0) factor = units[i].ns;
-    }
-    if (!factor || !read_u64(number, &v) || v > 1000000000u / factor) return false;
-    *ns = v * factor;
-    return true;
-}
-
-/* ---- keys
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- keys ---------------------------------------------------------------------------------------------- */
 
 static bool set_addr(struct sn_config *c, const char *v)
 {
@@ -84,7 +27,7 @@ static bool set_cpu(struct sn_config *c, const char *v)
 {
     uint64_t n;
 
-    if (!read_u64(v, &n) || n >= CPU_SETSIZE) return false;
+    if (!sn_read_u64(v, &n) || n >= CPU_SETSIZE) return false;
     c->cpu = (int)n;
     return true;
 }
@@ -93,7 +36,7 @@ static bool set_hostile(struct sn_config *c, const char *v)
 {
     uint64_t n;
 
-    if (!read_u64(v, &n) || n > 1) return false;
+    if (!sn_read_u64(v, &n) || n > 1) return false;
     c->hostile = n;
     return true;
 }
@@ -101,41 +44,35 @@ static bool set_hostile(struct sn_config *c, const char *v)
 static bool set_seed(struct sn_config *c, const char *v)
 {
     c->has_seed = true;
-    return read_u64(v, &c->seed);
+    return sn_read_u64(v, &c->seed);
 }
 
 static bool set_mtu(struct sn_config *c, const char *v)
 {
     uint64_t n;
 
-    if (!read_u64(v, &n) || n < 256 || n > 4096 || (n & (n - 1))) return false;
+    if (!sn_read_u64(v, &n) || n < 256 || n > 4096 || (n & (n - 1))) return false;
     c->mtu = (uint32_t)n;
     return true;
 }
 
-static bool set_loss(struct sn_config *c, const char *v)
+static bool set_pcap(struct sn_config *c, const char *v)
 {
-    return read_probability(v, &c->fault.loss);
+    return *v && snprintf(c->pcap, sizeof(c->pcap), "%s", v) < (int)sizeof(c->pcap);
 }
 
-static bool set_dup(struct sn_config *c, const char *v)
+static bool set_pcap_max(struct sn_config *c, const char *v)
 {
-    return read_probability(v, &c->fault.dup);
+    return sn_read_size(v, 1024, &c->pcap_max) && c->pcap_max >= SN_PCAP_MIN;
 }
 
-static bool set_reorder(struct sn_config *c, const char *v)
+static bool set_verbose(struct sn_config *c, const char *v)
 {
-    return read_probability(v, &c->fault.reorder);
-}
+    uint64_t n;
 
-static bool set_corrupt(struct sn_config *c, const char *v)
-{
-    return read_probability(v, &c->fault.corrupt);
-}
-
-static bool set_delay(struct sn_config *c, const char *v)
-{
-    return read_time(v, &c->fault.delay_ns);
+    if (!sn_read_u64(v, &n) || n > 2) return false;
+    c->verbose = (int)n;
+    return true;
 }
 
 static const struct {
@@ -149,11 +86,9 @@ static const struct {
     {"hostile", set_hostile, "0 or 1"},
     {"seed", set_seed, "a number"},
     {"mtu", set_mtu, "256, 512, 1024, 2048 or 4096"},
-    {"loss", set_loss, "a probability, as in 0.01 or 1%"},
-    {"dup", set_dup, "a probability, as in 0.01 or 1%"},
-    {"reorder", set_reorder, "a probability, as in 0.01 or 1%"},
-    {"corrupt", set_corrupt, "a probability, as in 0.01 or 1%"},
-    {"delay", set_delay, "a time up to 1 s, as in 500, 20us or 3ms"},
+    {"pcap", set_pcap, "the name of a file, in which %p becomes the process's number"},
+    {"pcap_max", set_pcap_max, "a size from 64k on, as in 500M or 2G"},
+    {"verbose", set_verbose, "0, 1 or 2"},
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
@@ -164,7 +99,30 @@ static int unknown(const char *item, char *why)
     for (int i = 0; i < KEYS && n < SN_CONFIG_WHY; i++) {
         n += snprintf(why + n, SN_CONFIG_WHY - (size_t)n, "%s %s", i ? "," : "", keys[i].name);
     }
+    if (n < SN_CONFIG_WHY) snprintf(why + n, SN_CONFIG_WHY - (size_t)n, ", %s", sn_faults_keys());
     return -EINVAL;
+}
+
+static int twice(const char *key, char *why)
+{
+    snprintf(why, SN_CONFIG_WHY, "GPUWIRE_NIC: %.64s is given twice; keep one", key);
+    return -EINVAL;
+}
+
+static int not_such(const char *key, const char *value, const char *takes, char *why)
+{
+    snprintf(why, SN_CONFIG_WHY, "GPUWIRE_NIC: %.64s=%.64s: %.64s takes %s", key, value ? value : "", key, takes);
+    return -EINVAL;
+}
+
+static int read_fault(const char *key, const char *value, struct sn_config *config, char *why)
+{
+    switch (sn_faults_set(&config->fault, key, value ? value : "")) {
+    case 0: return 0;
+    case -ENOENT: return unknown(key, why);
+    case -EEXIST: return twice(key, why);
+    default: return not_such(key, value, sn_faults_takes(key), why);
+    }
 }
 
 /* One "key=value". */
@@ -175,17 +133,11 @@ static int read_item(char *item, struct sn_config *config, uint32_t *seen, char 
     if (value) *value++ = 0;
     for (int i = 0; i < KEYS; i++) {
         if (strcmp(item, keys[i].name) != 0) continue;
-        if (*seen & 1u << i) {
-            snprintf(why, SN_CONFIG_WHY, "GPUWIRE_NIC: %s is given twice; keep one", keys[i].name);
-            return -EINVAL;
-        }
+        if (*seen & 1u << i) return twice(keys[i].name, why);
         *seen |= 1u << i;
-        if (value && keys[i].set(config, value)) return 0;
-        snprintf(why, SN_CONFIG_WHY, "GPUWIRE_NIC: %s=%.64s: %s takes %s", keys[i].name, value ? value : "",
-                 keys[i].name, keys[i].takes);
-        return -EINVAL;
+        return value && keys[i].set(config, value) ? 0 : not_such(keys[i].name, value, keys[i].takes, why);
     }
-    return unknown(item, why);
+    return read_fault(item, value, config, why);
 }
 
 int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONFIG_WHY])
@@ -194,9 +146,10 @@ int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONF
 
     memset(config, 0, sizeof(*config));
     config->cpu = -1;
+    config->verbose = 1;
     why[0] = 0;
     while (text && *text) {
-        char item[128];
+        char item[SN_CONFIG_PCAP + 16];
         size_t len = strcspn(text, ",");
 
         if (len >= sizeof(item)) {

@@ -4,16 +4,19 @@
  *
  *     GPUWIRE_NIC=key=value,key=value,…
  *
- *     addr=IP               address of the NIC, IPv4 or IPv6 (fe80::1%eth0 for a link-local one); default:
- * the host's primary address, 127.0.0.1 if it has none. Processes with the same address share it.
- *     poll=adaptive|busy    how the NIC's own thread waits; default adaptive
- *     cpu=N                 pins that thread to a CPU; default: not pinned
- *     hostile=0|1           placement as unkind as a NIC is allowed to be; default 0
- *     seed=N                of everything random; default: from the system
- *     mtu=N                 largest path MTU offered: 256, 512, 1024, 2048, 4096; default: what the interface
- * carries loss=P dup=P reorder=P corrupt=P what happens to frames on their way out: probabilities from 0 to
- * 1, or 0% to 100% delay=T               every frame leaves that much later: a number with ns, us or ms
- * (none: ns); up to 1 s
+ *     addr=IP             address of the NIC, IPv4 or IPv6 (fe80::1%eth0 for a link-local one); default: the
+ *                         host's primary address, 127.0.0.1 if it has none. Processes with the same address
+ *                         share it.
+ *     poll=adaptive|busy  how the NIC's own thread waits; default adaptive
+ *     cpu=N               pins that thread to a CPU; default: not pinned
+ *     hostile=0|1         placement as unkind as a NIC is allowed to be; default 0
+ *     seed=N              of everything random; default: from the system
+ *     mtu=N               largest path MTU offered: 256, 512, 1024, 2048, 4096; default: what the interface
+ *                         carries
+ *     pcap=FILE           everything that goes over the wire is written there; %p becomes the process's
+ * number pcap_max=SIZE       the capture ends when its file would become longer verbose=0|1|2       0:
+ * nothing is said about wrong programs and peers; 1 (default): a few lines about each object; 2: all of them
+ *     loss=P … tx.loss=P … rx.loss=P …   an unkind network: wire/faults.h
  */
 #ifndef SN_CONFIG_H
 #define SN_CONFIG_H
@@ -23,7 +26,9 @@
 #include <stdint.h>
 
 #include "softnic/wire/addr.h"
-#include "softnic/wire/fault.h"
+#include "softnic/wire/faults.h"
+
+enum { SN_CONFIG_WHY = 512, SN_CONFIG_PCAP = 1024, SN_PCAP_MIN = 65536 };
 
 enum sn_poll { SN_POLL_ADAPTIVE, SN_POLL_BUSY };
 
@@ -36,10 +41,11 @@ struct sn_config {
     bool has_seed;
     uint64_t seed;
     uint32_t mtu; /* 0: what the interface carries */
-    struct sn_fault_params fault;
+    struct sn_faults fault;
+    char pcap[SN_CONFIG_PCAP]; /* "": no capture */
+    uint64_t pcap_max;         /* bytes; 0: no limit */
+    int verbose;
 };
-
-enum { SN_CONFIG_WHY = 256 };
 
 /*
  * Reads text (NULL or "": all defaults) into *config. Returns 0, or -EINVAL and writes one line to why that

@@ -30,7 +30,8 @@ static struct {
 static struct sn_thread *the_thread;
 
 /* What a forked child closes: its copies would keep the parent's slot taken after the parent's death. */
-static int open_fds[3] = {-1, -1, -1};
+enum { OPEN_FDS = 8 };
+static int open_fds[OPEN_FDS], open_fd_count;
 static int in_child; /* this process is a forked child of one that had a NIC */
 
 static struct sn_thread *thread_now(void)
@@ -59,11 +60,8 @@ static bool forked(void)
  */
 static void after_fork(void)
 {
-    if (open_fds[0] < 0) return;
-    for (int i = 0; i < 3; i++) {
-        if (open_fds[i] >= 0) close(open_fds[i]);
-        open_fds[i] = -1;
-    }
+    if (!open_fd_count) return;
+    while (open_fd_count) close(open_fds[--open_fd_count]);
     in_child = 1;
 }
 
@@ -76,12 +74,15 @@ static void watch_forks(void)
 
 static void note_fds(void)
 {
-    int fds[2] = {-1, -1};
+    int fds[2], n = sn_wire_fds(process.wire, fds), count = 0;
 
-    sn_wire_fds(process.wire, fds);
-    open_fds[1] = fds[1];
-    open_fds[2] = sn_thread_fd(the_thread);
-    open_fds[0] = fds[0];
+    for (int i = 0; i < n; i++) open_fds[count++] = fds[i];
+    open_fds[count++] = sn_thread_fd(the_thread);
+    if (sn_wire_pcap(process.wire)) {
+        sn_pcap_fds(sn_wire_pcap(process.wire), open_fds + count);
+        count += 2;
+    }
+    open_fd_count = count;
 }
 
 /* ---- configuration
@@ -121,6 +122,8 @@ static int make_nic(const struct sn_process_callbacks *cb, char *why)
         .seed = c->seed,
         .hostile = c->hostile,
         .max_mtu = c->mtu,
+        /* What is to be seen or disturbed must be there: frames to the NIC itself take the wire too. */
+        .loop_on_wire = c->pcap[0] || sn_faults_any(&c->fault),
         .wire = &sn_wire_ops,
         .wire_ctx = process.wire,
         .user = cb->user,
@@ -163,7 +166,7 @@ static void stop(void)
 {
     struct sn_thread *thread = thread_now();
 
-    open_fds[0] = -1;
+    open_fd_count = 0;
     set_thread(NULL);
     /* A thread that did not end in time is inside the NIC: then the process rather leaks than crashes. */
     if (thread && sn_thread_stop(thread, STOP_MS)) {
@@ -289,6 +292,7 @@ __attribute__((destructor)) static void at_exit(void)
     thread = thread_now();
     set_thread(NULL);
     if (thread) sn_thread_stop(thread, EXIT_MS);
+    if (process.users && sn_wire_pcap(process.wire)) sn_pcap_flush(sn_wire_pcap(process.wire), EXIT_MS);
     left_at_exit = thread; /* not freed: others may be about to use it */
     pthread_mutex_unlock(&process.lock);
 }

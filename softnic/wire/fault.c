@@ -6,9 +6,8 @@
 
 struct held {
     uint64_t due, order; /* frames that are due together leave in the order they came */
-    uint32_t len;
-    uint16_t store; /* index of its bytes */
-    uint8_t to[16];
+    uint16_t store;      /* index of its bytes */
+    struct sn_frame frame;
 };
 
 struct sn_fault {
@@ -16,6 +15,8 @@ struct sn_fault {
     sn_fault_sink *sink;
     void *ctx;
     uint64_t random, order;
+    uint64_t start;   /* when params were set */
+    uint64_t free_at; /* a slow link is busy until then */
     struct sn_fault_stats stats;
     uint32_t held; /* frames in the heap, the earliest first */
     struct held heap[SN_FAULT_HELD];
@@ -39,18 +40,30 @@ static bool chance(struct sn_fault *f, double p)
     return (double)(draw(f) >> 11) * 0x1p-53 < p;
 }
 
-struct sn_fault *sn_fault_new(const struct sn_fault_params *params, uint64_t seed, sn_fault_sink *sink,
-                              void *ctx)
+/* Other threads read the numbers meanwhile. */
+static void count(uint64_t *counter)
+{
+    __atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);
+}
+
+struct sn_fault *sn_fault_new(const struct sn_fault_params *params, uint64_t seed, uint64_t now,
+                              sn_fault_sink *sink, void *ctx)
 {
     struct sn_fault *f = calloc(1, sizeof(*f));
 
     if (!f) return NULL;
-    f->params = *params;
     f->random = seed;
     f->sink = sink;
     f->ctx = ctx;
     for (uint32_t i = 0; i < SN_FAULT_HELD; i++) f->free_stores[i] = (uint16_t)i;
+    sn_fault_set(f, params, now);
     return f;
+}
+
+void sn_fault_set(struct sn_fault *f, const struct sn_fault_params *params, uint64_t now)
+{
+    f->params = *params;
+    f->start = f->free_at = now;
 }
 
 void sn_fault_free(struct sn_fault *fault)
@@ -58,13 +71,16 @@ void sn_fault_free(struct sn_fault *fault)
     free(fault);
 }
 
-const struct sn_fault_stats *sn_fault_stats(const struct sn_fault *fault)
+void sn_fault_stats(const struct sn_fault *fault, struct sn_fault_stats *stats)
 {
-    return &fault->stats;
+    const uint64_t *from = (const uint64_t *)&fault->stats;
+    uint64_t *to = (uint64_t *)stats;
+
+    for (size_t i = 0; i < sizeof(*stats) / sizeof(*to); i++)
+        to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
-/* ---- frames under way: a heap ordered by due time
- * ------------------------------------------------------------------- */
+/* ---- frames under way: a heap ordered by due time ------------------------------------------------------ */
 
 static bool before(const struct held *a, const struct held *b)
 {
@@ -79,21 +95,21 @@ static void swap(struct held *a, struct held *b)
     *b = t;
 }
 
-static void hold(struct sn_fault *f, uint64_t due, const uint8_t to[16], const void *frame, uint32_t len)
+static void hold(struct sn_fault *f, uint64_t due, const struct sn_frame *frame)
 {
     uint32_t i = f->held;
     struct held *h = &f->heap[i];
 
     if (i == SN_FAULT_HELD) {
-        f->stats.overflowed++;
+        count(&f->stats.overflowed);
         return;
     }
     h->due = due;
     h->order = f->order++;
-    h->len = len;
     h->store = f->free_stores[f->held++];
-    memcpy(h->to, to, 16);
-    memcpy(f->store[h->store], frame, len);
+    h->frame = *frame;
+    h->frame.data = f->store[h->store];
+    memcpy(h->frame.data, frame->data, frame->len);
     for (; i && before(&f->heap[i], &f->heap[(i - 1) / 2]); i = (i - 1) / 2)
         swap(&f->heap[i], &f->heap[(i - 1) / 2]);
 }
@@ -113,14 +129,8 @@ static void remove_first(struct sn_fault *f)
 
 void sn_fault_run(struct sn_fault *f, uint64_t now)
 {
-    while (f->held && f->heap[0].due <= now) {
-        const struct held *h = &f->heap[0];
-
-        if (f->sink(f->ctx, h->to, f->store[h->store], h->len)) {
-            f->stats.passed++;
-        } else {
-            f->stats.overflowed++;
-        }
+    while (f->held && f->heap[0].due <= now && f->sink(f->ctx, &f->heap[0].frame)) {
+        count(&f->stats.passed);
         remove_first(f);
     }
 }
@@ -130,51 +140,87 @@ uint64_t sn_fault_next(const struct sn_fault *f)
     return f->held ? f->heap[0].due : UINT64_MAX;
 }
 
-/* ---- sending
- * -------------------------------------------------------------------------------------------------------- */
-
-static const void *damage(struct sn_fault *f, const void *frame, uint32_t len)
+bool sn_fault_idle(const struct sn_fault *f)
 {
-    memcpy(f->damaged, frame, len);
-    for (uint64_t bits = 1 + draw(f) % 4; bits && len; bits--) {
-        uint64_t at = draw(f) % (len * 8ull);
+    return !f->held && !sn_fault_any(&f->params);
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------- */
+
+static bool is_down(const struct sn_fault *f, uint64_t now)
+{
+    uint64_t t = now - f->start;
+
+    for (unsigned i = 0; i < f->params.downs; i++) {
+        if (t >= f->params.down[i].from && t < f->params.down[i].until) return true;
+    }
+    return false;
+}
+
+static struct sn_frame damage(struct sn_fault *f, const struct sn_frame *frame)
+{
+    struct sn_frame damaged = *frame;
+
+    memcpy(f->damaged, frame->data, frame->len);
+    for (uint64_t bits = 1 + draw(f) % 4; bits && frame->len; bits--) {
+        uint64_t at = draw(f) % (frame->len * 8ull);
 
         f->damaged[at / 8] ^= (uint8_t)(1u << at % 8);
     }
-    f->stats.damaged++;
-    return f->damaged;
+    count(&f->stats.damaged);
+    damaged.data = f->damaged;
+    return damaged;
+}
+
+/* When a frame that comes to the link now has left it. */
+static uint64_t through_link(struct sn_fault *f, uint64_t now, uint32_t len)
+{
+    if (!f->params.rate) return now;
+    if (f->free_at < now) f->free_at = now;
+    f->free_at += (uint64_t)((double)(len + SN_FAULT_GAPS) * 8e9 / (double)f->params.rate);
+    return f->free_at;
 }
 
 /* One copy of a frame: at once, or when it is due. */
-static bool send_copy(struct sn_fault *f, uint64_t now, const uint8_t to[16], const void *frame, uint32_t len)
+static bool send_copy(struct sn_fault *f, uint64_t now, const struct sn_frame *frame)
 {
-    uint64_t due = now + f->params.delay_ns;
+    uint64_t due = through_link(f, now, frame->len) + f->params.delay_ns;
 
+    if (f->params.jitter_ns) due += draw(f) % (f->params.jitter_ns + 1);
     if (chance(f, f->params.reorder)) {
         due += 1 + draw(f) % SN_FAULT_BEHIND_NS;
-        f->stats.overtaken++;
+        count(&f->stats.overtaken);
     }
     if (due > now) {
-        hold(f, due, to, frame, len);
+        hold(f, due, frame);
         return true;
     }
-    if (!f->sink(f->ctx, to, frame, len)) return false;
-    f->stats.passed++;
+    if (!f->sink(f->ctx, frame)) return false;
+    count(&f->stats.passed);
     return true;
 }
 
-bool sn_fault_send(struct sn_fault *f, uint64_t now, const uint8_t to[16], const void *frame, uint32_t len)
+bool sn_fault_send(struct sn_fault *f, uint64_t now, const struct sn_frame *frame)
 {
+    struct sn_frame damaged;
+
     sn_fault_run(f, now);
-    if (chance(f, f->params.loss) || len > SN_FAULT_FRAME) {
-        f->stats.lost++;
+    if (is_down(f, now)) {
+        count(&f->stats.cut);
         return true;
     }
-    if (chance(f, f->params.corrupt)) frame = damage(f, frame, len);
-    if (!send_copy(f, now, to, frame, len)) return false;
+    if (chance(f, f->params.loss) || frame->len > SN_FAULT_FRAME) {
+        count(&f->stats.lost);
+        return true;
+    }
+    if (chance(f, f->params.corrupt)) {
+        damaged = damage(f, frame);
+        frame = &damaged;
+    }
+    if (!send_copy(f, now, frame)) return false;
     if (chance(f, f->params.dup)) {
-        f->stats.doubled++;
-        send_copy(f, now, to, frame, len);
+        count(&f->stats.doubled);
+        send_copy(f, now, frame);
     }
     return true;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fault.h: an unkind network: frames are lost, doubled, overtaken, damaged and late, by seeded chance.
+ * fault.h: an unkind network: frames are lost, doubled, overtaken, damaged and late, by seeded chance; the
+ * link is slow, or down for a while.
  *
- * It stands between a sender and any sink that takes frames, on any clock: the process's UDP wire, or a
- * simulation on virtual time. The same seed, calls and times give the same result. One thread at a time.
+ * It stands between whoever has frames and any sink that takes them, in one direction, on any clock: before
+ * and behind the process's wire, or in a simulation on virtual time. The same seed, calls and times give the
+ * same result. One thread at a time, save sn_fault_stats.
  */
 #ifndef SN_WIRE_FAULT_H
 #define SN_WIRE_FAULT_H
@@ -11,19 +13,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct sn_fault_params {
-    double loss, dup, reorder, corrupt; /* probabilities, 0 to 1, per frame and independent of each other */
-    uint64_t delay_ns;                  /* of every frame */
-};
-
-static inline bool sn_fault_any(const struct sn_fault_params *p)
-{
-    return p->loss > 0 || p->dup > 0 || p->reorder > 0 || p->corrupt > 0 || p->delay_ns;
-}
+#include "softnic/nic.h"
+#include "softnic/wire/faults.h"
 
 enum {
     SN_FAULT_HELD = 2048, /* frames that can be under way; more are lost */
     SN_FAULT_FRAME = 4096 + 128,
+    SN_FAULT_GAPS = 66, /* bytes that a frame takes on Ethernet besides its own: headers, preamble, gap */
 };
 
 /* A frame that is overtaken stays behind for up to this long. */
@@ -32,28 +28,33 @@ enum {
 struct sn_fault_stats {
     uint64_t passed; /* frames handed to the sink */
     uint64_t lost, doubled, overtaken, damaged;
-    uint64_t overflowed; /* lost because too many were under way, or the sink was full when they were due */
+    uint64_t cut;        /* lost because the link was down */
+    uint64_t overflowed; /* lost because too many were under way */
 };
 
-/* Takes a frame for the NIC whose GID is `to`; false when it cannot now. The bytes are the caller's again on
- * return. */
-typedef bool sn_fault_sink(void *ctx, const uint8_t to[16], const void *frame, uint32_t len);
+/* Takes a frame; false when it cannot now. The bytes are the caller's again on return. */
+typedef bool sn_fault_sink(void *ctx, const struct sn_frame *frame);
 
 struct sn_fault;
 
 /* NULL when out of memory (it takes 9 MiB, only touched as far as frames are under way). */
-struct sn_fault *sn_fault_new(const struct sn_fault_params *params, uint64_t seed, sn_fault_sink *sink,
-                              void *ctx);
+struct sn_fault *sn_fault_new(const struct sn_fault_params *params, uint64_t seed, uint64_t now,
+                              sn_fault_sink *sink, void *ctx);
 void sn_fault_free(struct sn_fault *fault); /* frames under way are lost; NULL is fine */
+
+/* From now on as `params` say. Frames under way stay so; chance goes on where it was. */
+void sn_fault_set(struct sn_fault *fault, const struct sn_fault_params *params, uint64_t now);
 
 /* Sends one frame at time `now`. False when the sink takes none now: offer it again (its luck may be another
  * then). */
-bool sn_fault_send(struct sn_fault *fault, uint64_t now, const uint8_t to[16], const void *frame,
-                   uint32_t len);
-/* Hands over the frames that are due. */
+bool sn_fault_send(struct sn_fault *fault, uint64_t now, const struct sn_frame *frame);
+/* Hands over the frames that are due, as far as the sink takes them. */
 void sn_fault_run(struct sn_fault *fault, uint64_t now);
 /* When the next frame is due, UINT64_MAX if none is under way. */
 uint64_t sn_fault_next(const struct sn_fault *fault);
-const struct sn_fault_stats *sn_fault_stats(const struct sn_fault *fault);
+/* Does it do nothing to frames, and is none under way? */
+bool sn_fault_idle(const struct sn_fault *fault);
+/* Each number by itself is right. Any thread. */
+void sn_fault_stats(const struct sn_fault *fault, struct sn_fault_stats *stats);
 
 #endif

@@ -7,11 +7,27 @@
 #include <string.h>
 #include <time.h>
 
+/* How soon to try again to hand over frames that are due and were not taken. */
+#define AGAIN_NS 20000u
+
+enum { RX_ROOM = 64 };
+
+/* What an unkind network hands to the engine. Its bytes stay until the next receive. */
+struct received {
+    struct sn_frame *frames; /* the caller's */
+    int n, max;
+    uint8_t data[RX_ROOM][SN_FAULT_FRAME];
+};
+
 struct sn_wire {
     struct sn_udp *udp;
-    struct sn_fault *fault; /* NULL: a kind network */
+    struct sn_pcap *pcap;     /* NULL: no capture */
+    struct sn_fault *tx, *rx; /* NULL: a kind network */
+    struct received *received;
+    struct sn_faults faults;
+    uint64_t seed;
     uint64_t
-        next; /* when the fault layer has something due; written inside the engine's lock, read outside */
+        next; /* when the fault layers have something due; written inside the engine's lock, read outside */
 };
 
 static _Thread_local bool nothing_waits;
@@ -24,19 +40,69 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static bool send_one(void *ctx, const uint8_t to[16], const void *data, uint32_t len)
-{
-    struct sn_wire *wire = ctx;
-    struct sn_frame frame = {.len = len, .data = (void *)data};
+/* ---- the sockets, and the capture at them -------------------------------------------------------------- */
 
-    memcpy(frame.dst_gid, to, 16);
-    return sn_udp_send(wire->udp, &frame, 1) == 1;
+static int lower_send(struct sn_wire *wire, const struct sn_frame *frames, int n)
+{
+    uint64_t time;
+    int taken;
+
+    if (!wire->pcap) return sn_udp_send(wire->udp, frames, n);
+    time = sn_pcap_now(); /* before the answers' */
+    taken = sn_udp_send(wire->udp, frames, n);
+    sn_pcap_frames(wire->pcap, frames, taken, true, time);
+    return taken;
 }
 
-static void set_next(struct sn_wire *wire)
+static int lower_recv(struct sn_wire *wire, struct sn_frame *frames, int max, bool *more)
 {
+    int n;
+
+    *more = false;
+    if (nothing_waits && !sn_udp_holds_frames(wire->udp)) return 0;
+    n = sn_udp_recv(wire->udp, frames, max, more);
+    if (wire->pcap) sn_pcap_frames(wire->pcap, frames, n, false, sn_pcap_now());
+    return n;
+}
+
+/* ---- the unkind network -------------------------------------------------------------------------------- */
+
+static bool send_one(void *ctx, const struct sn_frame *frame)
+{
+    return lower_send(ctx, frame, 1) == 1;
+}
+
+static bool receive_one(void *ctx, const struct sn_frame *frame)
+{
+    struct received *r = ((struct sn_wire *)ctx)->received;
+
+    if (r->n == r->max) return false;
+    r->frames[r->n] = *frame;
+    r->frames[r->n].data = memcpy(r->data[r->n], frame->data, frame->len);
+    r->n++;
+    return true;
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void set_next(struct sn_wire *wire, uint64_t now)
+{
+    uint64_t next = SN_NEVER;
+
+    if (wire->tx) next = sn_fault_next(wire->tx);
+    if (wire->rx) next = earlier(next, sn_fault_next(wire->rx));
+    if (next <= now) next = now + AGAIN_NS;
     /* Relaxed: a time to wake up at; whoever wakes looks again inside the lock. */
-    __atomic_store_n(&wire->next, sn_fault_next(wire->fault), __ATOMIC_RELAXED);
+    __atomic_store_n(&wire->next, next, __ATOMIC_RELAXED);
+}
+
+/* Frames then go past it, in batches. */
+static bool kind(const struct sn_fault *fault)
+{
+    return !fault || sn_fault_idle(fault);
 }
 
 static int wire_send(void *ctx, const struct sn_frame *frames, int n)
@@ -44,45 +110,104 @@ static int wire_send(void *ctx, const struct sn_frame *frames, int n)
     struct sn_wire *wire = ctx;
     int i;
 
-    if (!wire->fault) return sn_udp_send(wire->udp, frames, n);
+    if (kind(wire->tx)) return lower_send(wire, frames, n);
     uint64_t now = now_ns();
     for (i = 0; i < n; i++) {
-        if (!sn_fault_send(wire->fault, now, frames[i].dst_gid, frames[i].data, frames[i].len)) break;
+        if (!sn_fault_send(wire->tx, now, &frames[i])) break;
     }
-    set_next(wire);
+    set_next(wire, now);
     return i;
+}
+
+/* What is due comes first. Of the sockets' frames no more are taken than there is room for if each comes
+ * twice. */
+static int receive_unkindly(struct sn_wire *wire, struct sn_frame *frames, int max, bool *more, uint64_t now)
+{
+    struct received *r = wire->received;
+    struct sn_frame in[RX_ROOM / 2];
+    int room, n = 0;
+
+    r->frames = frames;
+    r->n = 0;
+    r->max = max < RX_ROOM ? max : RX_ROOM;
+    sn_fault_run(wire->rx, now);
+    room = (r->max - r->n) / 2;
+    *more = room == 0;
+    if (room) n = lower_recv(wire, in, room, more);
+    for (int i = 0; i < n; i++) sn_fault_send(wire->rx, now, &in[i]);
+    return r->n;
 }
 
 static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
 {
     struct sn_wire *wire = ctx;
+    uint64_t now;
+    int n;
 
-    if (wire->fault) {
-        sn_fault_run(wire->fault, now_ns());
-        set_next(wire);
-    }
-    *more = false;
-    if (nothing_waits && !sn_udp_holds_frames(wire->udp)) return 0;
-    return sn_udp_recv(wire->udp, frames, max, more);
+    if (kind(wire->tx) && kind(wire->rx)) return lower_recv(wire, frames, max, more);
+    now = now_ns();
+    if (wire->tx) sn_fault_run(wire->tx, now);
+    n = !kind(wire->rx) ? receive_unkindly(wire, frames, max, more, now)
+                        : lower_recv(wire, frames, max, more);
+    set_next(wire, now);
+    return n;
 }
 
 const struct sn_wire_ops sn_wire_ops = {.send = wire_send, .recv = wire_recv};
 
+static int set_one(struct sn_wire *wire, struct sn_fault **fault, const struct sn_fault_params *params,
+                   uint64_t seed, sn_fault_sink *sink)
+{
+    uint64_t now = now_ns();
+
+    if (*fault) {
+        sn_fault_set(*fault, params, now);
+    } else if (sn_fault_any(params)) {
+        *fault = sn_fault_new(params, seed, now, sink, wire);
+        if (!*fault) return -ENOMEM;
+    }
+    return 0;
+}
+
+int sn_wire_set_faults(struct sn_wire *wire, const struct sn_faults *faults)
+{
+    int err = 0;
+
+    if (!wire->received && sn_fault_any(&faults->rx)) wire->received = calloc(1, sizeof(*wire->received));
+    if (!wire->received && sn_fault_any(&faults->rx)) return -ENOMEM;
+    err = set_one(wire, &wire->tx, &faults->tx, wire->seed, send_one);
+    /* Another seed: else what happens to a request would happen to its answer. */
+    if (!err) err = set_one(wire, &wire->rx, &faults->rx, ~wire->seed, receive_one);
+    if (!err) wire->faults = *faults;
+    return err;
+}
+
+void sn_wire_faults(const struct sn_wire *wire, struct sn_wire_faults *out)
+{
+    memset(out, 0, sizeof(*out));
+    out->set = wire->faults;
+    if (wire->tx) sn_fault_stats(wire->tx, &out->tx);
+    if (wire->rx) sn_fault_stats(wire->rx, &out->rx);
+}
+
+/* ---- making and ending --------------------------------------------------------------------------------- */
+
 int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[256])
 {
-    const struct sn_fault_params *fault = &config->fault;
     struct sn_wire *wire = calloc(1, sizeof(*wire));
-    int err = -ENOMEM;
+    int err = wire ? 0 : -ENOMEM;
 
-    if (wire) {
+    if (!err) {
         wire->next = SN_NEVER;
-        if (sn_fault_any(fault)) wire->fault = sn_fault_new(fault, config->seed, send_one, wire);
+        wire->seed = config->seed;
+        err = sn_wire_set_faults(wire, &config->fault);
     }
-    if (!wire || (sn_fault_any(fault) && !wire->fault)) {
+    if (err)
         snprintf(why, 256, "out of memory");
-    } else {
+    else
         err = sn_udp_open(&config->addr, config->seed, &wire->udp, why);
-    }
+    if (!err && config->pcap[0])
+        err = sn_pcap_open(config->pcap, config->pcap_max, config->addr.gid, &wire->pcap, why);
     if (err) {
         sn_wire_close(wire);
         return err;
@@ -94,7 +219,10 @@ int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[
 void sn_wire_close(struct sn_wire *wire)
 {
     if (!wire) return;
-    sn_fault_free(wire->fault);
+    sn_fault_free(wire->tx);
+    sn_fault_free(wire->rx);
+    free(wire->received);
+    sn_pcap_close(wire->pcap);
     sn_udp_close(wire->udp);
     free(wire);
 }
@@ -122,6 +250,11 @@ const char *sn_wire_note(const struct sn_wire *wire)
 void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats)
 {
     sn_udp_stats(wire->udp, stats);
+}
+
+struct sn_pcap *sn_wire_pcap(const struct sn_wire *wire)
+{
+    return wire->pcap;
 }
 
 uint64_t sn_wire_next(const struct sn_wire *wire)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wire.h: what a process's NIC is connected to: UDP sockets, behind an unkind network if GPUWIRE_NIC asks for
- * one. */
+/*
+ * wire.h: what a process's NIC is connected to: UDP sockets. If GPUWIRE_NIC, or somebody later, asks for it,
+ * there is a capture at the sockets, and an unkind network between those and the engine, in each direction.
+ */
 #ifndef SN_WIRE_WIRE_H
 #define SN_WIRE_WIRE_H
 
@@ -9,6 +11,8 @@
 
 #include "softnic/config.h"
 #include "softnic/nic.h"
+#include "softnic/wire/fault.h"
+#include "softnic/wire/pcap.h"
 #include "softnic/wire/udp.h"
 
 struct sn_wire;
@@ -33,9 +37,20 @@ const char *sn_wire_note(const struct sn_wire *wire);
 void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats);
 /* When delayed frames are due, on CLOCK_MONOTONIC; SN_NEVER if there are none. */
 uint64_t sn_wire_next(const struct sn_wire *wire);
+/* NULL: there is no capture. */
+struct sn_pcap *sn_wire_pcap(const struct sn_wire *wire);
 
 /* Tells the wire whether the calling thread has just seen that nothing waits in its sockets: then its
  * receives do not ask the system again, until it says otherwise. */
 void sn_wire_expect_nothing(bool nothing);
+
+/* Inside the engine's lock: from now on the network is as `faults` say. 0 or -ENOMEM, and nothing changed. */
+int sn_wire_set_faults(struct sn_wire *wire, const struct sn_faults *faults);
+/* Inside the engine's lock: how the network is, and what it did so far. */
+struct sn_wire_faults {
+    struct sn_faults set;
+    struct sn_fault_stats tx, rx;
+};
+void sn_wire_faults(const struct sn_wire *wire, struct sn_wire_faults *out);
 
 #endif

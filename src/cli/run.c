@@ -23,11 +23,13 @@
 #define LIBRARY "libgpuwire-softnic.so"
 
 static const char usage[] =
-    "usage: gpuwire run [--nic KEY=VALUE,...] [--] PROGRAM [ARGUMENT...]\n"
+    "usage: gpuwire run [--nic KEY=VALUE,...] [--fault KEY=VALUE,...] [--] PROGRAM [ARGUMENT...]\n"
     "\n"
     "Runs PROGRAM with the software NIC as its RDMA device (mlx5_0) and exits as it does.\n"
     "\n"
     "  --nic KEY=VALUE,...   settings of the NIC, as in GPUWIRE_NIC, which it overrides\n"
+    "  --fault KEY=VALUE,... how unkind the network is to be, as in loss=0.01,rx.delay=2ms,seed=7 "
+    "(docs/softnic.md)\n"
     "  -h, --help            this text\n";
 
 /* Beside the tool as installed or bundled, in a build tree, or wherever the loader looks. */
@@ -51,12 +53,34 @@ static void find_library(char *path, size_t size)
     snprintf(path, size, LIBRARY);
 }
 
-static int set_environment(const char *nic)
+/* Adds the faults to the NIC's other settings. */
+static int add_faults(const char *faults)
+{
+    const char *before = getenv("GPUWIRE_NIC");
+    struct sn_faults read;
+    uint64_t seed;
+    bool has_seed;
+    char why[256], *all;
+
+    if (sn_faults_parse(faults, &read, &seed, &has_seed, why)) {
+        fprintf(stderr, "gpuwire run: --fault: %s\n", why);
+        return -EINVAL;
+    }
+    if (strcmp(faults, "none") == 0) return 0;
+    if (asprintf(&all, "%s%s%s", before ? before : "", before && *before ? "," : "", faults) < 0)
+        return -ENOMEM;
+    setenv("GPUWIRE_NIC", all, 1);
+    free(all);
+    return 0;
+}
+
+static int set_environment(const char *nic, const char *faults)
 {
     char library[PATH_MAX], why[SN_CONFIG_WHY];
     struct sn_config config;
 
     if (nic) setenv("GPUWIRE_NIC", nic, 1);
+    if (faults && add_faults(faults)) return -EINVAL;
     if (sn_config_parse(getenv("GPUWIRE_NIC"), &config, why)) {
         fprintf(stderr, "gpuwire run: %s\n", why);
         return -EINVAL;
@@ -132,15 +156,18 @@ static int run_program(char **argv)
 
 int gw_cli_run(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"nic", required_argument, NULL, 'n'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
-    const char *nic = NULL;
+    static const struct option options[] = {{"nic", required_argument, NULL, 'n'},
+                                            {"fault", required_argument, NULL, 'f'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    const char *nic = NULL, *faults = NULL;
     int c;
 
     optind = 1;
     while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
         switch (c) {
         case 'n': nic = optarg; break;
+        case 'f': faults = optarg; break;
         case 'h': fputs(usage, stdout); return 0;
         default: fputs(usage, stderr); return 2;
         }
@@ -149,6 +176,6 @@ int gw_cli_run(int argc, char **argv)
         fprintf(stderr, "gpuwire run: which program?\n%s", usage);
         return 2;
     }
-    if (set_environment(nic)) return 2;
+    if (set_environment(nic, faults)) return 2;
     return run_program(argv + optind);
 }

@@ -27,7 +27,7 @@ static void nothing_said_means_defaults(void **state)
         assert_false(config.hostile);
         assert_false(config.has_seed);
         assert_int_equal(config.mtu, 0);
-        assert_false(sn_fault_any(&config.fault));
+        assert_false(sn_faults_any(&config.fault));
     }
 }
 
@@ -50,14 +50,15 @@ static void every_key_is_read(void **state)
     assert_true(config.has_seed);
     assert_true(config.seed == UINT64_MAX);
     assert_int_equal(config.mtu, 2048);
-    assert_true(config.fault.loss > 0.0099 && config.fault.loss < 0.0101);
-    assert_true(config.fault.dup == 0.5 && config.fault.reorder == 0.25 && config.fault.corrupt == 1);
-    assert_int_equal(config.fault.delay_ns, 20000);
+    assert_true(config.fault.tx.loss > 0.0099 && config.fault.tx.loss < 0.0101);
+    assert_true(config.fault.tx.dup == 0.5 && config.fault.tx.reorder == 0.25 &&
+                config.fault.tx.corrupt == 1);
+    assert_int_equal(config.fault.tx.delay_ns, 20000);
     assert_int_equal(sn_config_parse("delay=3ms,addr=::1", &config, why), 0);
-    assert_int_equal(config.fault.delay_ns, 3000000);
+    assert_int_equal(config.fault.tx.delay_ns, 3000000);
     assert_string_equal(sn_addr_text(&config.addr, text), "::1");
     assert_int_equal(sn_config_parse("delay=7,poll=adaptive", &config, why), 0);
-    assert_int_equal(config.fault.delay_ns, 7);
+    assert_int_equal(config.fault.tx.delay_ns, 7);
 }
 
 /* Each is refused with a line that has the word in it. */
@@ -83,7 +84,7 @@ static void mistakes_are_named(void **state)
         {"seed=0x10", "seed takes"},
         {"mtu=1500", "256, 512"},
         {"mtu=0", "256, 512"},
-        {"delay=1s", "delay takes"},
+        {"delay=2s", "delay takes"},
         {"delay=1001ms", "delay takes"},
         {"delay=us", "delay takes"},
         {"delay=99999999999999999999999999", "delay takes"},
