@@ -209,6 +209,11 @@ struct sn_mr_init {
 /* -EINVAL: addr or iova + length overflow; unknown access bits; remote write or atomic without local write.
  */
 int sn_mr_create(struct sn_pd *pd, const struct sn_mr_init *init, struct sn_mr **mr);
+/*
+ * From now on the region is what init says, in pd, under the same key: work under way meets the one or the
+ * other. Errors as above, and nothing has changed then. After it returns nothing touches the old memory.
+ */
+int sn_mr_change(struct sn_mr *mr, struct sn_pd *pd, const struct sn_mr_init *init);
 /* Always succeeds: work under way that needs the region fails. After it returns nothing touches the memory.
  */
 int sn_mr_destroy(struct sn_mr *mr);

@@ -87,6 +87,23 @@ int sn_mr_create(struct sn_pd *pd, const struct sn_mr_init *init, struct sn_mr *
     return 0;
 }
 
+int sn_mr_change(struct sn_mr *mr, struct sn_pd *pd, const struct sn_mr_init *init)
+{
+    struct sn_nic *nic = mr->pd->nic;
+    int err = pd->nic == nic ? check_init(init) : -EINVAL;
+
+    if (err) return err;
+    sn_nic_lock(nic);
+    sn_place_forget_mr(nic, mr); /* what was accepted goes to where it was accepted for */
+    mr->pd->users--;
+    mr->pd = pd;
+    pd->users++;
+    mr->init = *init;
+    if (!mr->init.dma) mr->init.dma = &sn_host_dma;
+    sn_nic_unlock(nic);
+    return 0;
+}
+
 int sn_mr_destroy(struct sn_mr *mr)
 {
     struct sn_nic *nic = mr->pd->nic;

@@ -8,19 +8,12 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include "softnic/uverbs/attrs.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/usercopy.h"
 #include "softnic/uverbs/uverbs.h"
 
-#define MAX_ATTRS 32
-#define EX(cmd)   (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))
-
-struct request {
-    uint32_t object, method;
-    uint32_t count;
-    struct ib_uverbs_attr attrs[MAX_ATTRS];
-    uint64_t where; /* of the caller's attributes, for the flags that go back */
-};
+#define EX(cmd) (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))
 
 /*
  * A legacy command. The kernel wants at least the sizes of its structs (-ENOSPC); the extended ones may be
@@ -47,6 +40,7 @@ static const struct legacy legacy[] = {
     CMD(CREATE_AH, create_ah, RESP(create_ah), uv_create_ah),
     CMD(DESTROY_AH, destroy_ah, 0, uv_destroy_ah),
     CMD(REG_MR, reg_mr, RESP(reg_mr), uv_reg_mr),
+    CMD(REREG_MR, rereg_mr, RESP(rereg_mr), uv_rereg_mr),
     CMD(DEREG_MR, dereg_mr, 0, uv_dereg_mr),
     CMD(CREATE_COMP_CHANNEL, create_comp_channel, RESP(create_comp_channel), uv_create_comp_channel),
     CMD(CREATE_CQ, create_cq, RESP(create_cq), uv_create_cq),
@@ -68,15 +62,14 @@ static const struct legacy legacy[] = {
     {EX(IB_USER_VERBS_EX_CMD_MODIFY_QP), sizeof(struct ib_uverbs_modify_qp), 0, uv_modify_qp_ex},
 };
 
-static const struct ib_uverbs_attr *find(const struct request *r, uint16_t id)
+const struct ib_uverbs_attr *uv_attr(const struct uv_request *r, uint16_t id)
 {
     for (uint32_t i = 0; i < r->count; i++)
         if (r->attrs[i].attr_id == id) return &r->attrs[i];
     return NULL;
 }
 
-/* Inputs of up to eight bytes travel in the attribute itself. Copies min(len, room) bytes; the rest stays
- * zero. */
+/* Inputs of up to eight bytes travel in the attribute itself. */
 static int input(const struct ib_uverbs_attr *a, void *to, size_t room)
 {
     size_t n = a->len < room ? a->len : room;
@@ -85,13 +78,48 @@ static int input(const struct ib_uverbs_attr *a, void *to, size_t room)
     return 0;
 }
 
+int uv_attr_in(const struct uv_request *r, uint16_t id, void *to, size_t room)
+{
+    const struct ib_uverbs_attr *a = uv_attr(r, id);
+    return a ? input(a, to, room) : -EINVAL;
+}
+
+int uv_attr_object(const struct uv_request *r, uint16_t id, uint32_t *handle)
+{
+    const struct ib_uverbs_attr *a = uv_attr(r, id);
+
+    if (!a || a->data > UINT32_MAX) return -EINVAL;
+    *handle = (uint32_t)a->data;
+    return 0;
+}
+
+/* Where the caller keeps a field of an attribute. */
+static uint64_t field(const struct uv_request *r, const struct ib_uverbs_attr *a, size_t offset)
+{
+    return r->where + (uint64_t)(a - r->attrs) * sizeof(*a) + offset;
+}
+
 /* The kernel tells its caller which outputs it filled. */
-static int mark_output(const struct request *r, const struct ib_uverbs_attr *a)
+static int mark_output(const struct uv_request *r, const struct ib_uverbs_attr *a)
 {
     uint16_t flags = a->flags | UVERBS_ATTR_F_VALID_OUTPUT;
-    return uv_copy_out(r->where + (uint64_t)(a - r->attrs) * sizeof(*a) +
-                           offsetof(struct ib_uverbs_attr, flags),
-                       &flags, sizeof(flags));
+    return uv_copy_out(field(r, a, offsetof(struct ib_uverbs_attr, flags)), &flags, sizeof(flags));
+}
+
+int uv_attr_out(const struct uv_request *r, uint16_t id, const void *from, size_t len)
+{
+    const struct ib_uverbs_attr *a = uv_attr(r, id);
+
+    if (!a) return 0;
+    int err = uv_copy_out(a->data, from, len < a->len ? len : a->len);
+    return err ? err : mark_output(r, a);
+}
+
+int uv_attr_handle(const struct uv_request *r, uint16_t id, int64_t handle)
+{
+    const struct ib_uverbs_attr *a = uv_attr(r, id);
+    return a ? uv_copy_out(field(r, a, offsetof(struct ib_uverbs_attr, data)), &handle, sizeof(handle))
+             : -EINVAL;
 }
 
 int uv_reply(const struct uv_cmd *c, const void *core, size_t core_len, const void *drv, size_t drv_len)
@@ -109,11 +137,13 @@ static const struct legacy *find_legacy(uint64_t command)
     return NULL;
 }
 
-static int invoke_write(struct uv_file *f, const struct request *r)
+static int invoke_write(struct uv_file *f, const struct uv_request *r)
 {
-    const struct ib_uverbs_attr *cmd = find(r, UVERBS_ATTR_WRITE_CMD), *in = find(r, UVERBS_ATTR_CORE_IN),
-                                *out = find(r, UVERBS_ATTR_CORE_OUT), *uin = find(r, UVERBS_ATTR_UHW_IN),
-                                *uout = find(r, UVERBS_ATTR_UHW_OUT);
+    const struct ib_uverbs_attr *cmd = uv_attr(r, UVERBS_ATTR_WRITE_CMD),
+                                *in = uv_attr(r, UVERBS_ATTR_CORE_IN),
+                                *out = uv_attr(r, UVERBS_ATTR_CORE_OUT),
+                                *uin = uv_attr(r, UVERBS_ATTR_UHW_IN),
+                                *uout = uv_attr(r, UVERBS_ATTR_UHW_OUT);
     uint64_t in_buf[UV_IN_ROOM / 8] = {0}, uhw_buf[UV_IN_ROOM / 8] = {0};
     uint64_t command = 0;
 
@@ -140,21 +170,16 @@ static int invoke_write(struct uv_file *f, const struct request *r)
 }
 
 /* libibverbs asks for it natively only when GET_CONTEXT gave it none. */
-static int alloc_async_fd(struct uv_file *f, const struct request *r)
+static int alloc_async_fd(struct uv_file *f, const struct uv_request *r)
 {
-    const struct ib_uverbs_attr *a = find(r, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE);
     struct uv_stream *s;
     int fd;
 
-    if (!a || !f->nic) return -EINVAL;
+    if (!f->nic) return -EINVAL;
     int err = uv_stream_new(sizeof(struct ib_uverbs_async_event_desc), f, &fd, &s);
     if (err) return err;
-    int64_t answer = fd;
     err = uv_fd_add_stream(fd, s);
-    if (!err)
-        err = uv_copy_out(r->where + (uint64_t)(a - r->attrs) * sizeof(*a) +
-                              offsetof(struct ib_uverbs_attr, data),
-                          &answer, sizeof(answer));
+    if (!err) err = uv_attr_handle(r, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, fd);
     if (err) {
         uv_close(fd);
         close(fd);
@@ -166,7 +191,7 @@ static int alloc_async_fd(struct uv_file *f, const struct request *r)
     return 0;
 }
 
-static int dispatch(struct uv_file *f, const struct request *r)
+static int dispatch(struct uv_file *f, const struct uv_request *r)
 {
     uint32_t method = r->method;
 
@@ -178,11 +203,10 @@ static int dispatch(struct uv_file *f, const struct request *r)
         if (method == UVERBS_METHOD_ASYNC_EVENT_ALLOC) return alloc_async_fd(f, r);
         break;
     case UVERBS_OBJECT_MR:
+        if (method == UVERBS_METHOD_REG_DMABUF_MR) return uv_reg_dmabuf_mr(f, r);
         /* These have no older form to fall back to: say that they do not exist here, not that they are
          * spelled anew. */
-        if (method == UVERBS_METHOD_REG_DMABUF_MR || method == UVERBS_METHOD_ADVISE_MR ||
-            method == UVERBS_METHOD_DM_MR_REG)
-            return -EOPNOTSUPP;
+        if (method == UVERBS_METHOD_ADVISE_MR || method == UVERBS_METHOD_DM_MR_REG) return -EOPNOTSUPP;
         break;
     }
     return -EPROTONOSUPPORT; /* libibverbs then tries the older form */
@@ -191,10 +215,10 @@ static int dispatch(struct uv_file *f, const struct request *r)
 int uv_decode(struct uv_file *f, uint64_t arg)
 {
     struct ib_uverbs_ioctl_hdr hdr;
-    struct request r;
+    struct uv_request r;
 
     if (uv_copy_in(&hdr, arg, sizeof(hdr))) return -EFAULT;
-    if (hdr.num_attrs > MAX_ATTRS || hdr.reserved1 || hdr.reserved2) return -EINVAL;
+    if (hdr.num_attrs > UV_MAX_ATTRS || hdr.reserved1 || hdr.reserved2) return -EINVAL;
     if (hdr.length != sizeof(hdr) + hdr.num_attrs * sizeof(r.attrs[0])) return -EINVAL;
     r.object = hdr.object_id;
     r.method = hdr.method_id;

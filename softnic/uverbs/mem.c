@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Protection domains, memory regions, address handles. */
+/* Protection domains, address handles. */
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
 #include "softnic/uverbs/object.h"
-#include "softnic/uverbs/usercopy.h"
-
-#define PAGE 4096u
 
 /* ---- protection domains ---- */
 
@@ -44,85 +38,6 @@ int uv_dealloc_pd(const struct uv_cmd *c)
     const struct ib_uverbs_dealloc_pd *req = c->in;
     struct uv_pd *pd = uv_find(c->file, UV_PD, req->pd_handle);
     return pd ? uv_destroy(c->file, &pd->obj) : -EINVAL;
-}
-
-/* ---- memory regions ---- */
-
-enum {
-    ACCESS_KNOWN = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
-                   IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_HUGETLB |
-                   IB_UVERBS_ACCESS_OPTIONAL_RANGE,
-    ACCESS_KEPT = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
-                  IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC,
-};
-
-/* No windows, no on-demand paging: what the NIC cannot do it does not pretend to. */
-static int check_access(uint32_t access)
-{
-    if (access & ~(uint32_t)ACCESS_KNOWN) return -EOPNOTSUPP;
-    bool remote_writer = access & (IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC);
-    return remote_writer && !(access & IB_UVERBS_ACCESS_LOCAL_WRITE) ? -EINVAL : 0;
-}
-
-static int check_range(uint64_t start, uint64_t length, uint64_t iova)
-{
-    uint64_t end;
-    if (__builtin_add_overflow(start, length, &end) || __builtin_add_overflow(iova, length, &end))
-        return -EINVAL;
-    return (start ^ iova) & (PAGE - 1) ? -EINVAL : 0;
-}
-
-static int make_region(struct uv_pd *pd, uint64_t start, uint64_t length, uint64_t iova, uint32_t access,
-                       struct sn_mr **mr, void **gpu)
-{
-    struct sn_mr_init init = {.addr = start, .length = length, .iova = iova, .access = access & ACCESS_KEPT};
-    int err = check_access(access);
-
-    if (!err) err = check_range(start, length, iova);
-    if (err) return err;
-    err = uv_dma_target(start, length, &init.dma, &init.dma_ctx);
-    if (err < 0) return err;
-    if (!err && uv_range_ok(start, length, access & IB_UVERBS_ACCESS_LOCAL_WRITE)) return -EFAULT;
-    err = sn_mr_create(pd->pd, &init, mr);
-    if (err) uv_dma_end(init.dma_ctx);
-    *gpu = init.dma_ctx;
-    return err;
-}
-
-int uv_reg_mr(const struct uv_cmd *c)
-{
-    const struct ib_uverbs_reg_mr *req = c->in;
-    struct uv_pd *pd = uv_find(c->file, UV_PD, req->pd_handle);
-    struct uv_mr *mr = pd ? uv_new(c->file, UV_MR, sizeof(*mr)) : NULL;
-
-    if (!mr) return pd ? -ENOMEM : -EINVAL;
-    int err = make_region(pd, req->start, req->length, req->hca_va, req->access_flags, &mr->mr, &mr->gpu);
-    if (err) {
-        uv_free(c->file, &mr->obj);
-        return err;
-    }
-    mr->pd = pd;
-    pd->obj.users++;
-    struct ib_uverbs_reg_mr_resp r = {
-        .mr_handle = mr->obj.handle, .lkey = sn_mr_key(mr->mr), .rkey = sn_mr_key(mr->mr)};
-    err = uv_reply(c, &r, sizeof(r), NULL, 0);
-    if (err) uv_destroy(c->file, &mr->obj);
-    return err;
-}
-
-void uv_mr_end(struct uv_file *f, struct uv_mr *mr)
-{
-    (void)f;
-    sn_mr_destroy(mr->mr);
-    uv_dma_end(mr->gpu);
-    mr->pd->obj.users--;
-}
-
-int uv_dereg_mr(const struct uv_cmd *c)
-{
-    const struct ib_uverbs_dereg_mr *req = c->in;
-    struct uv_mr *mr = uv_find(c->file, UV_MR, req->mr_handle);
-    return mr ? uv_destroy(c->file, &mr->obj) : -EINVAL;
 }
 
 /* ---- address handles ---- */

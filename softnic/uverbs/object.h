@@ -33,6 +33,12 @@ struct uv_mr {
     struct uv_pd *pd;
     struct sn_mr *mr;
     void *gpu; /* what uv_dma_target gave for it, or NULL */
+    struct uv_mr_user {
+        uint64_t start, length, iova;
+        uint32_t access;
+    } user;    /* as asked for, for rereg_mr; not for a dma-buf */
+    void *map; /* of a dma-buf, or NULL */
+    size_t map_length;
 };
 
 struct uv_cq {
@@ -149,6 +155,7 @@ int uv_dealloc_pd(const struct uv_cmd *c);
 int uv_create_ah(const struct uv_cmd *c);
 int uv_destroy_ah(const struct uv_cmd *c);
 int uv_reg_mr(const struct uv_cmd *c);
+int uv_rereg_mr(const struct uv_cmd *c);
 int uv_dereg_mr(const struct uv_cmd *c);
 int uv_create_comp_channel(const struct uv_cmd *c);
 int uv_create_cq(const struct uv_cmd *c);
@@ -206,9 +213,9 @@ void uv_on_async_event(void *user, enum ibv_event_type type, void *object_user);
 struct sn_nic *uv_driven(const struct ibv_context *ctx);
 
 /*
- * uv_wrap_cq, uv_wrap_qp - the same for the extended interfaces of an object, given by what its creation calls
- * user_handle: libmlx5's own struct, else nothing happens (ops_ex.c). uv_real_ops: a function of the libmlx5
- * whose entry points are wrapped, or NULL.
+ * uv_wrap_cq, uv_wrap_qp - the same for the extended interfaces of an object, given by what its creation
+ * calls user_handle: libmlx5's own struct, else nothing happens (ops_ex.c). uv_real_ops: a function of the
+ * libmlx5 whose entry points are wrapped, or NULL.
  */
 void uv_wrap_cq(uint64_t user_handle);
 void uv_wrap_qp(uint64_t user_handle);

@@ -250,8 +250,6 @@ static void test_refusals(void **state)
         .send_cq = r.cq, .recv_cq = r.cq, .qp_type = IBV_QPT_UD, .cap = {4, 4, 1, 1, 0}};
     assert_null(ibv_create_qp(r.pd, &a));
     assert_int_equal(errno, EOPNOTSUPP);
-    assert_null(ibv_reg_dmabuf_mr(r.pd, 0, 4096, 0, 0, 0));
-    assert_int_equal(errno, EOPNOTSUPP);
     /* Out of turn: RESET to RTS. */
     struct ibv_qp_attr to = {.qp_state = IBV_QPS_RTS};
     assert_int_equal(ibv_modify_qp(qp, &to, IBV_QP_STATE), EINVAL);
