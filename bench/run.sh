@@ -30,3 +30,5 @@ round_trip() { # REPOSITORY MODEL REQUESTS
 }
 round_trip tests/serve/models echo 20000
 round_trip models identity 5000
+part "the software NIC beside UCX and iperf3"
+bench/softnic.sh "${1:-build}"

@@ -47,6 +47,15 @@ static bool set_seed(struct sn_config *c, const char *v)
     return sn_read_u64(v, &c->seed);
 }
 
+static bool set_gso(struct sn_config *c, const char *v)
+{
+    uint64_t n;
+
+    if (!sn_read_u64(v, &n) || n > 1) return false;
+    c->no_gso = !n;
+    return true;
+}
+
 static bool set_mtu(struct sn_config *c, const char *v)
 {
     uint64_t n;
@@ -89,6 +98,7 @@ static const struct {
     {"pcap", set_pcap, "the name of a file, in which %p becomes the process's number"},
     {"pcap_max", set_pcap_max, "a size from 64k on, as in 500M or 2G"},
     {"verbose", set_verbose, "0, 1 or 2"},
+    {"gso", set_gso, "0 or 1"},
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 

@@ -13,9 +13,11 @@
  *     seed=N              of everything random; default: from the system
  *     mtu=N               largest path MTU offered: 256, 512, 1024, 2048, 4096; default: what the interface
  *                         carries
- *     pcap=FILE           everything that goes over the wire is written there; %p becomes the process's
- * number pcap_max=SIZE       the capture ends when its file would become longer verbose=0|1|2       0:
- * nothing is said about wrong programs and peers; 1 (default): a few lines about each object; 2: all of them
+ *     gso=0|1             whether frames to one process of this host leave many to a message; default 1
+ *     pcap=FILE           everything that goes over the wire is written there; %p becomes the process's number
+ *     pcap_max=SIZE       the capture ends when its file would become longer
+ *     verbose=0|1|2       0: nothing is said about wrong programs and peers; 1 (default): a few lines about
+ *                         each object; 2: all of them
  *     loss=P … tx.loss=P … rx.loss=P …   an unkind network: wire/faults.h
  */
 #ifndef SN_CONFIG_H
@@ -41,6 +43,7 @@ struct sn_config {
     bool has_seed;
     uint64_t seed;
     uint32_t mtu; /* 0: what the interface carries */
+    bool no_gso;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */
     uint64_t pcap_max;         /* bytes; 0: no limit */

@@ -109,6 +109,14 @@ int sn_udp_open(const struct sn_addr *addr, uint64_t seed, struct sn_udp **out, 
     return 0;
 }
 
+void sn_udp_no_segments(struct sn_udp *udp)
+{
+    int off = 0;
+
+    udp->segment = false;
+    setsockopt(udp->slot.fd, IPPROTO_UDP, UDP_GRO, &off, sizeof(off)); /* fails where it was never on */
+}
+
 void sn_udp_close(struct sn_udp *udp)
 {
     if (!udp) return;

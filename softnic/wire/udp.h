@@ -51,6 +51,9 @@ struct sn_udp;
 int sn_udp_open(const struct sn_addr *addr, uint64_t seed, struct sn_udp **udp, char why[256]);
 void sn_udp_close(struct sn_udp *udp);
 
+/* Frames leave and arrive one to a message from now on. Before anything is sent. */
+void sn_udp_no_segments(struct sn_udp *udp);
+
 /* Any thread. */
 unsigned sn_udp_slot(const struct sn_udp *udp);
 uint16_t sn_udp_port(const struct sn_udp *udp); /* the source port of what it sends */

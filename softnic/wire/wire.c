@@ -212,6 +212,7 @@ int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[
         sn_wire_close(wire);
         return err;
     }
+    if (config->no_gso) sn_udp_no_segments(wire->udp);
     *out = wire;
     return 0;
 }
