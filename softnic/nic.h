@@ -60,6 +60,7 @@ struct sn_frame {
     uint16_t ip_id; /* in: IPv4 ID, if has_ip_id */
     bool has_ip_id; /* in: else the ICRC is accepted if it is right for any ID; 0 is tried first */
     uint8_t ecn;    /* the two bits of the IP header. In: 3 = congestion experienced. Out: 0 */
+    bool no_icrc;   /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
     uint32_t len;   /* multiple of 4 */
     uint8_t *data;
 };
@@ -76,6 +77,62 @@ struct sn_wire_ops {
     int (*recv)(void *ctx, struct sn_frame *frames, int max, bool *more);
     /* The engine has nothing to send any more for now: what the wire gathered should leave. May be NULL. */
     void (*flush)(void *ctx);
+};
+
+/* ---- peers on the same host
+ * ----------------------------------------------------------------------------------- */
+
+/*
+ * What a NIC tells its peers on the same host, so that they can execute WRITEs and READs themselves instead of
+ * sending packets. Peers see it the moment it is set; `pd` names a protection domain of this NIC.
+ */
+struct sn_peer_region {
+    uint64_t iova, addr, length;
+    uint32_t access, pd;
+};
+
+/* A queue pair that takes requests, and from which other. */
+struct sn_peer_queue {
+    uint32_t dest_qpn, access, pd;
+    const uint8_t *dest_gid; /* valid during the call */
+};
+
+/* One access that a requester is about to make: of QP src_qpn here, to QP dst_qpn there. */
+struct sn_peer_access {
+    uint32_t src_qpn, dst_qpn, rkey;
+    uint32_t access; /* IBV_ACCESS_REMOTE_WRITE or IBV_ACCESS_REMOTE_READ */
+    uint64_t va, length;
+};
+
+struct sn_peer;
+struct iovec;
+
+/*
+ * Direct access to peers of the same host, from whoever knows processes. All but quiesce are called inside the
+ * NIC's lock and must not wait for anybody. Nothing of it changes what a program sees: what cannot be done, or
+ * would be an error, goes by packets, and the responder says so.
+ */
+struct sn_peer_ops {
+    /* Region `key` is this from now on; NULL: it is gone. */
+    void (*region)(void *ctx, uint32_t key, const struct sn_peer_region *region);
+    /* Queue pair qpn takes requests; NULL: it does not. */
+    void (*queue)(void *ctx, uint32_t qpn, const struct sn_peer_queue *queue);
+    /* Waits until no peer is using what was taken back before. Not inside the lock. */
+    void (*quiesce)(void *ctx);
+
+    /* The peer that has this queue pair, or NULL: unknown, not yet or no longer known, or of no use. */
+    struct sn_peer *(*find)(void *ctx, const uint8_t gid[16], uint32_t qpn);
+    /* Do frames to it travel in memory, where nothing can happen to them? Then they need no ICRC. */
+    bool (*in_memory)(void *ctx, const uint8_t gid[16], uint32_t qpn);
+    /* Accesses begin: until leave, nothing that was granted is taken back. False: the peer is gone. */
+    bool (*enter)(void *ctx, struct sn_peer *peer, uint64_t now);
+    /* May this be done? Then *addr is where va is in the peer's memory. */
+    bool (*grant)(void *ctx, struct sn_peer *peer, const struct sn_peer_access *access, uint64_t *addr);
+    /* Copies between two lists of pieces of the same length, in order. Returns the bytes copied, fewer than
+     * all if memory at one of the ends failed; or a negative errno. */
+    int64_t (*copy)(void *ctx, struct sn_peer *peer, bool write, const struct iovec *here, unsigned n_here,
+                    const struct iovec *there, unsigned n_there);
+    void (*leave)(void *ctx, struct sn_peer *peer);
 };
 
 /* ---- the NIC
@@ -102,6 +159,9 @@ struct sn_nic_config {
 
     const struct sn_wire_ops *wire;
     void *wire_ctx;
+
+    const struct sn_peer_ops *peers; /* NULL: everything goes by packets */
+    void *peers_ctx;
 
     void *user; /* first argument of the callbacks; each of them may be NULL */
     void (*cq_event)(void *user, void *cq_user); /* an armed CQ has a completion; it is disarmed now */
@@ -151,6 +211,8 @@ struct sn_counters {
     uint64_t acks_sent, naks_seq_sent, naks_inv_sent, naks_access_sent, naks_op_sent, rnr_sent;
     uint64_t naks_received, rnr_received;
     uint64_t duplicates; /* requests that were executed before */
+    uint64_t direct_requests, direct_bytes, direct_copies; /* executed without packets, and copies made for it */
+    uint64_t direct_refused; /* that would have been, but their memory failed or the system refused */
     uint64_t drop_malformed, drop_icrc, drop_no_qp, drop_state, drop_address, drop_pkey, drop_opcode,
         drop_psn, drop_stale;
     uint64_t ecn_marked;

@@ -11,6 +11,7 @@
 #define SN_ENGINE_ENGINE_H
 
 #include <pthread.h>
+#include <sys/uio.h>
 
 #include "softnic/engine/list.h"
 #include "softnic/nic.h"
@@ -30,6 +31,8 @@ enum {
     SN_PLACE_BYTES = 65536,
     SN_REPORTS = 4,      /* lines about one object at most */
     SN_INLINE_ROOM = 64, /* bytes that scatter-to-CQE can carry */
+    SN_DIRECT_ITEMS = 128, /* requests in one copy between processes */
+    SN_DIRECT_HERE = 512,  /* and pieces of this process's memory */
 };
 
 /* Nobody rang: doorbells have a ds of at most 63, and no QP has number 0xffffff. */
@@ -48,6 +51,7 @@ struct sn_uar {
 struct sn_pd {
     struct sn_nic *nic;
     uint32_t users;
+    uint32_t number; /* what peers on this host know it by */
 };
 
 struct sn_mr {
@@ -103,6 +107,9 @@ struct sn_sreq {
     uint32_t psn, packets;   /* PSNs that it takes; none for a NOP */
     uint64_t request;        /* names it to DMA functions */
     uint8_t error;           /* enum gw_mlx5_syndrome: fails when everything before it is complete */
+    bool copying;            /* in the batch of direct accesses */
+    bool by_packets;         /* direct access to its memory failed */
+    uint32_t copied;         /* bytes that direct accesses have moved so far */
     struct sn_cursor cursor; /* of the sender, or for READs the receiver */
 };
 
@@ -201,6 +208,7 @@ struct sn_qp {
     uint32_t mtu;
     uint8_t dgid[16];
     bool loop; /* the peer is a QP of this NIC */
+    bool told; /* peers on this host know that it takes requests */
     struct roce_path path;
 
     /* Send queue, WQEBB counters mod 2^16. */
@@ -250,6 +258,19 @@ struct sn_piece_held {
     uint32_t len, at;
 };
 
+/* Direct accesses to one peer's memory that are made with one copy. Empty whenever the lock is free. */
+struct sn_direct {
+    struct sn_peer *peer; /* NULL: empty */
+    bool write;
+    unsigned items, here_count, there_count;
+    struct sn_direct_item {
+        struct sn_qp *qp;
+        uint32_t at; /* in qp->req.ring, free-running */
+        uint32_t bytes;
+    } item[SN_DIRECT_ITEMS];
+    struct iovec here[SN_DIRECT_HERE], there[SN_DIRECT_ITEMS];
+};
+
 struct sn_nic {
     struct sn_nic_config cfg;
     pthread_mutex_t lock;
@@ -288,6 +309,9 @@ struct sn_nic {
     uint8_t *held_bytes;
     unsigned held_count;
     uint32_t held_used;
+
+    struct sn_direct direct;
+    uint32_t pd_numbers; /* given so far */
 
     struct gw_mlx5_wqe scratch; /* where a WQE is parsed */
     struct sn_counters count;
@@ -400,6 +424,13 @@ void sn_requester_timeout(struct sn_qp *qp);
 void sn_requester_restart_timer(struct sn_qp *qp);
 void sn_requester_measure(struct sn_qp *qp); /* una_psn has moved */
 void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len);
+
+/* transport/direct.c: WRITEs and READs executed by copies between processes of one host. */
+bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did); /* false: not this way */
+bool sn_direct_flush(struct sn_nic *nic);        /* makes the accesses gathered. false: there were none */
+void sn_direct_tell_queue(struct sn_qp *qp);     /* its state, or what it allows, has changed */
+void sn_direct_tell_region(struct sn_mr *mr, bool gone);
+void sn_direct_quiesce(struct sn_nic *nic);      /* not inside the lock */
 
 /* transport/responder.c, respond.c */
 void sn_request_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len);

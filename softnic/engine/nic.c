@@ -163,6 +163,7 @@ int sn_pd_create(struct sn_nic *nic, struct sn_pd **out)
         err = -ENOMEM;
     } else {
         nic->pd_count++;
+        pd->number = ++nic->pd_numbers;
         nic->objects++;
     }
     sn_nic_unlock(nic);
@@ -220,7 +221,8 @@ static bool run_qps(struct sn_nic *nic)
         enum sn_step did = SN_DID;
 
         sn_list_del(&qp->run_link);
-        for (int i = 0; i < SN_QUANTUM && did == SN_DID && nic->budget; i++) {
+        /* What joins a batch of direct accesses does not count: the batch is bounded. */
+        for (int i = 0; (i < SN_QUANTUM || nic->direct.peer) && did == SN_DID && nic->budget; i++) {
             did = step(qp);
             if (did == SN_DID) nic->budget--;
             /* No room for frames: there will be when the wire, or this NIC itself, has taken some. */
@@ -228,7 +230,7 @@ static bool run_qps(struct sn_nic *nic)
         }
         if (did != SN_IDLE) sn_qp_wake(qp);
     }
-    return any;
+    return sn_direct_flush(nic) || any;
 }
 
 static bool receive(struct sn_nic *nic)

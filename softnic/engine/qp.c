@@ -172,6 +172,7 @@ int sn_qp_destroy(struct sn_qp *qp)
     qp->init.recv_cq->users--;
     if (qp->init.srq) qp->init.srq->users--;
     sn_nic_unlock(nic);
+    sn_direct_quiesce(nic);
     free_qp(qp);
     return 0;
 }
@@ -222,6 +223,7 @@ void sn_qp_forget(struct sn_qp *qp)
     sn_list_del(&qp->run_link);
     sn_list_del(&qp->err_link);
     sn_qp_set_state(qp, IBV_QPS_RESET);
+    sn_direct_tell_queue(qp);
     memset(&qp->attr, 0, sizeof(qp->attr));
     memset(&qp->resp, 0, sizeof(qp->resp));
     qp->sq_pi = qp->sq_next = qp->sq_ci = qp->rq_ci = 0;
@@ -234,6 +236,7 @@ void sn_qp_error(struct sn_qp *qp)
 {
     if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET) return;
     sn_qp_set_state(qp, IBV_QPS_ERR);
+    sn_direct_tell_queue(qp);
     sn_place_drop(qp);
     sn_timer_remove(qp);
     qp->req.deadline = SN_NEVER;

@@ -192,6 +192,7 @@ static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum 
     if (from == IBV_QPS_RTR && to == IBV_QPS_RTS) sn_requester_init(qp, qp->attr.sq_psn);
     if (to == IBV_QPS_SQD && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) qp->sqd_notify = a->en_sqd_async_notify;
     sn_qp_set_state(qp, to);
+    sn_direct_tell_queue(qp);
     sn_qp_wake(qp);
 }
 
@@ -211,5 +212,6 @@ int sn_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask)
         enter(qp, attr, mask, to);
     }
     sn_nic_unlock(qp->nic);
+    if (!wrong && (to == IBV_QPS_RESET || to == IBV_QPS_ERR)) sn_direct_quiesce(qp->nic);
     return wrong ? -EINVAL : 0;
 }

@@ -231,7 +231,7 @@ bool sn_sq_complete(struct sn_qp *qp)
     while (r->una != r->cur) {
         struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 
-        if (roce_psn_diff(r->una_psn, roce_psn_add(s->psn, s->packets)) < 0) break;
+        if (s->copying || roce_psn_diff(r->una_psn, roce_psn_add(s->psn, s->packets)) < 0) break;
         if (receives(s->wqe) && sn_place_flush(qp)) {
             sn_report_qp(qp, "the memory that the READ or atomic at index %u writes to failed", s->index);
             sn_sq_fail(qp, GW_MLX5_SYND_LOCAL_PROT, 0);

@@ -77,6 +77,7 @@ int sn_mr_create(struct sn_pd *pd, const struct sn_mr_init *init, struct sn_mr *
         nic->mr_count++;
         nic->objects++;
         pd->users++;
+        sn_direct_tell_region(mr, false);
     }
     sn_nic_unlock(nic);
     if (err) {
@@ -110,11 +111,13 @@ int sn_mr_destroy(struct sn_mr *mr)
 
     sn_nic_lock(nic);
     sn_place_forget_mr(nic, mr);
+    sn_direct_tell_region(mr, true);
     nic->mrs[mr->key >> INDEX_SHIFT] = NULL;
     nic->mr_count--;
     nic->objects--;
     mr->pd->users--;
     sn_nic_unlock(nic);
+    sn_direct_quiesce(nic); /* a peer may be in the middle of it */
     free(mr);
     return 0;
 }

@@ -26,6 +26,13 @@ uint8_t *sn_tx_begin(struct sn_qp *qp)
     return full(ring) ? NULL : ring->data[ring->tail % SN_TX_FRAMES];
 }
 
+static bool stays_in_memory(const struct sn_qp *qp)
+{
+    const struct sn_nic_config *c = &qp->nic->cfg;
+
+    return qp->loop || (c->peers && c->peers->in_memory(c->peers_ctx, qp->dgid, qp->attr.dest_qp_num));
+}
+
 /* The payload stands behind the headers' place already. */
 void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t payload_len)
 {
@@ -41,8 +48,9 @@ void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t pa
     at = roce_pack(frame, h) + payload_len;
     memset(frame + at, 0, h->pad);
     at += h->pad;
-    /* Nothing can happen to a frame that stays inside; else it is covered up to here. */
-    if (!qp->loop) roce_icrc_end(roce_icrc(&qp->path, frame, at + ROCE_ICRC_LEN), frame + at);
+    /* Nothing can happen to a frame that stays in memory; else it is covered up to here. */
+    f->no_icrc = stays_in_memory(qp);
+    if (!f->no_icrc) roce_icrc_end(roce_icrc(&qp->path, frame, at + ROCE_ICRC_LEN), frame + at);
     memcpy(f->src_gid, nic->cfg.gid, 16);
     memcpy(f->dst_gid, qp->dgid, 16);
     f->sport = nic->cfg.sport;
@@ -121,7 +129,7 @@ static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const s
         drop = &c->drop_state;
     else if (memcmp(f->src_gid, qp->dgid, 16) || memcmp(f->dst_gid, nic->cfg.gid, 16))
         drop = &c->drop_address;
-    else if (!inside && !icrc_ok(f))
+    else if (!inside && !f->no_icrc && !icrc_ok(f))
         drop = &c->drop_icrc;
     if (!drop) return qp;
     sn_count(drop, 1);
@@ -134,6 +142,7 @@ static void established(struct sn_qp *qp)
 
     if (qp->state != IBV_QPS_RTR || qp->resp.established) return;
     qp->resp.established = true;
+    sn_direct_tell_queue(qp);
     if (nic->cfg.async_event) nic->cfg.async_event(nic->cfg.user, IBV_EVENT_COMM_EST, qp->init.user);
 }
 

@@ -214,6 +214,7 @@ static enum sn_step send_one(struct sn_qp *qp, struct sn_sreq *s)
 enum sn_step sn_requester_step(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;
+    enum sn_step did;
     struct sn_sreq *s;
 
     if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
@@ -224,6 +225,7 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
     }
     s = &r->ring[r->cur % SN_SQ_WINDOW];
     if (s->error) return stuck(qp, s);
+    if (s->packets && sn_direct_step(qp, s, &did)) return did;
     if (s->packets) return send_one(qp, s);
     /* A NOP: nothing to send. Its fence counts all the same. */
     if (!allowed(qp, s)) return SN_IDLE;

@@ -33,6 +33,7 @@ void sn_responder_fatal(struct sn_qp *qp, enum roce_nak nak, uint32_t psn, enum 
     sn_responder_nak(qp, roce_aeth_nak(nak), psn);
     qp->resp.fatal = true;
     qp->resp.fatal_event = event;
+    sn_direct_tell_queue(qp);
 }
 
 static void invalid(struct sn_qp *qp, const struct roce_hdr *h, const char *what)

@@ -146,7 +146,7 @@ static void run_seed(struct sim *s, uint64_t seed)
 
 struct totals {
     uint64_t seeds, failed, ops, messages, atomics, events, holds, breaks, flushed, frames, lost, corrupted,
-        forged;
+        forged, direct;
     double virtual_s;
 };
 
@@ -165,6 +165,7 @@ static void add(struct totals *t, const struct sim *s)
     t->lost += s->rig.net.lost;
     t->corrupted += s->rig.net.corrupted;
     t->forged += s->rig.net.forged;
+    t->direct += s->rig.one_host ? s->rig.peers.copies : 0;
     t->virtual_s += (double)s->rig.now * 1e-9;
 }
 
@@ -208,9 +209,9 @@ static int run_range(uint64_t from, uint64_t to, uint64_t most_failures, const c
     printf("%" PRIu64 " seeds, %" PRIu64 " failed; %" PRIu64 " work requests, %" PRIu64 " messages, %" PRIu64
            " atomics, %" PRIu64 " events, %" PRIu64 " doorbells held back, %" PRIu64
            " connections broken (%" PRIu64 " flushed); %" PRIu64 " frames (%" PRIu64 " lost, %" PRIu64
-           " damaged, %" PRIu64 " forged); %.1f s of virtual time in %.1f s\n",
+           " damaged, %" PRIu64 " forged), %" PRIu64 " copies between nodes; %.1f s of virtual time in %.1f s\n",
            t.seeds, t.failed, t.ops, t.messages, t.atomics, t.events, t.holds, t.breaks, t.flushed, t.frames,
-           t.lost, t.corrupted, t.forged, t.virtual_s,
+           t.lost, t.corrupted, t.forged, t.direct, t.virtual_s,
            (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec));
     return t.failed ? 1 : 0;
 }

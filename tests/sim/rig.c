@@ -156,7 +156,7 @@ static bool region(struct rig_node *n, struct sn_mr **mr, uint64_t iova, bool lo
 
 static bool node_start(struct rig *rig, struct rig_node *n, const struct rig_params *p, uint64_t seed)
 {
-    bool hostile = p->mixed ? rnd_below(&rig->rnd, 4) != 0 : p->hostile;
+    bool hostile = p->mixed ? rnd_below(&rig->rnd, rig->one_host ? 2 : 4) != 0 : p->hostile;
     bool lazy = p->mixed ? rnd_below(&rig->rnd, 4) == 0 : p->lazy;
     struct sn_nic_config config = {.slot = (uint8_t)(n->index * 85),
                                    .sport = (uint16_t)(0xc000 + n->index),
@@ -173,6 +173,10 @@ static bool node_start(struct rig *rig, struct rig_node *n, const struct rig_par
                                    .async_event = on_async,
                                    .report = on_report};
 
+    if (rig->one_host) {
+        config.peers = &fake_peer_ops;
+        config.peers_ctx = fake_peers_node(&rig->peers, n->index);
+    }
     memcpy(config.gid, rig->net.gid[n->index], 16);
     n->next = 0;
     n->reports = n->async = 0;
@@ -192,6 +196,17 @@ static bool node_start(struct rig *rig, struct rig_node *n, const struct rig_par
     return region(n, &n->mr, n->iova, false, lazy) && region(n, &n->local, n->local_iova, true, lazy);
 }
 
+/* Half of the seeds: NICs reach each other's memory, save when by chance that does not work. */
+static void one_host(struct rig *rig)
+{
+    static const uint32_t trouble[4] = {0, 0, 300, 3000};
+
+    fake_peers_up(&rig->peers, rnd64(&rig->rnd) | 1);
+    rig->peers.absent = trouble[rnd_below(&rig->rnd, 4)];
+    rig->peers.stops = trouble[rnd_below(&rig->rnd, 4)];
+    rig->peers.refused = trouble[rnd_below(&rig->rnd, 4)];
+}
+
 bool rig_start(struct rig *rig, const struct rig_params *params, uint64_t seed)
 {
     bool verbose = rig->verbose;
@@ -203,6 +218,8 @@ bool rig_start(struct rig *rig, const struct rig_params *params, uint64_t seed)
     rig->trace = 0;
     rig->verbose = verbose;
     rig->nodes = params->nodes;
+    rig->one_host = params->mixed && rnd_below(&rig->rnd, 2);
+    if (rig->one_host) one_host(rig);
     net_reset(&rig->net, &params->net, rnd64(&rig->rnd), &rig->now);
     for (uint32_t i = 0; i < rig->nodes; i++) {
         struct rig_node *n = &rig->node[i];

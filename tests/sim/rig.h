@@ -9,6 +9,7 @@
 #include <gpuwire/mlx5.h>
 
 #include "tests/sim/net.h"
+#include "tests/softnic/fake_peers.h"
 
 enum {
     RIG_QPS = 12,
@@ -90,6 +91,8 @@ struct rig {
     uint64_t now;
     struct rnd rnd;
     struct net net;
+    bool one_host;
+    struct fake_peers peers; /* if so */
     uint32_t nodes;
     struct rig_node node[NET_NODES];
     bool failed, verbose;

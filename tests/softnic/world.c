@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/softnic/world.h"
+#include "tests/softnic/fake_peers.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -237,6 +238,10 @@ static void nic_up(struct world *w, unsigned i, const struct world_options *o)
     memcpy(n->gid, (uint8_t[16]){[10] = 0xff, [11] = 0xff, [12] = 10}, 16);
     n->gid[15] = (uint8_t)(o->same_address ? 1 : 1 + i);
     memcpy(c.gid, n->gid, 16);
+    if (o->peers) {
+        c.peers = &fake_peer_ops;
+        c.peers_ctx = fake_peers_node(o->peers, i);
+    }
     n->next = SN_NEVER;
     if (o->only && i != o->only - 1) return;
     if (sn_nic_create(&c, &n->nic)) abort();

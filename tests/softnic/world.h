@@ -22,6 +22,7 @@ struct world_faults {
     uint64_t reorder_ns;                  /* and one that is reordered up to so much more */
 };
 
+struct fake_peers;
 struct world;
 
 /* A frame on its way, in a heap by time of arrival. */
@@ -63,6 +64,7 @@ struct world {
 
 struct world_options {
     uint64_t seed;
+    struct fake_peers *peers; /* what they are to each other on one host, or NULL */
     bool hostile, same_address, loop_on_wire;
     uint32_t window_packets, window_bytes, budget, max_mtu;
     uint64_t probe_ns;

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Direct access to peers on the same host: a WRITE without immediate data or a READ is executed by the
+ * requester, by a copy between the two processes, instead of being sent. It takes no PSNs.
+ *
+ * Only a request before which nothing of its queue pair is under way may go like this: then all that was
+ * posted earlier has been executed, as an RC queue pair promises, and it has ended well. Requests that follow
+ * each other join one batch, also those of several queue pairs to one process: a copy keeps the order of its
+ * pieces.
+ *
+ * Whatever is not plainly allowed goes by packets. So errors are found and told by the responder, at both
+ * ends, in one way only.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "softnic/engine/engine.h"
+
+enum {
+    CHUNK = 1 << 20,    /* bytes copied at once: nobody waits longer than that takes for the lock */
+    CHUNK_BUDGET = 32,  /* a chunk counts as so many packets */
+    BATCHED_MAX = 8192, /* a longer request is copied without waiting for others */
+    SMALL = 4096, /* one up to this long does not wait for answers to those before it: packets are as quick */
+};
+
+/* ---- what peers are told ------------------------------------------------------------------------------- */
+
+static bool takes_requests(const struct sn_qp *qp)
+{
+    if (qp->resp.fatal || qp->loop || qp->init.type != IBV_QPT_RC) return false;
+    if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) return true;
+    /* In RTR the first packet is an event, which direct accesses would not make. */
+    return qp->state == IBV_QPS_RTR && qp->resp.established;
+}
+
+void sn_direct_tell_queue(struct sn_qp *qp)
+{
+    const struct sn_nic_config *c = &qp->nic->cfg;
+    struct sn_peer_queue q = {qp->attr.dest_qp_num, qp->attr.qp_access_flags, qp->init.pd->number, qp->dgid};
+    bool takes = takes_requests(qp);
+
+    if (!c->peers || (!takes && !qp->told)) return;
+    qp->told = takes;
+    c->peers->queue(c->peers_ctx, qp->number, takes ? &q : NULL);
+}
+
+void sn_direct_tell_region(struct sn_mr *mr, bool gone)
+{
+    const struct sn_nic_config *c = &mr->pd->nic->cfg;
+    struct sn_peer_region r = {.iova = mr->init.iova,
+                               .addr = mr->init.addr,
+                               .length = mr->init.length,
+                               .access = mr->init.access,
+                               .pd = mr->pd->number};
+
+    if (!c->peers || mr->init.dma != &sn_host_dma) return;
+    c->peers->region(c->peers_ctx, mr->key, gone ? NULL : &r);
+}
+
+void sn_direct_quiesce(struct sn_nic *nic)
+{
+    if (nic->cfg.peers) nic->cfg.peers->quiesce(nic->cfg.peers_ctx);
+}
+
+/* ---- PSNs that are not taken --------------------------------------------------------------------------- */
+
+/* Requests from `at` on, none of which was sent, get their PSNs anew. */
+static void renumber(struct sn_qp *qp, uint32_t at, uint32_t psn)
+{
+    struct sn_requester *r = &qp->req;
+
+    for (; at != r->end; at++) {
+        r->ring[at % SN_SQ_WINDOW].psn = psn;
+        psn = roce_psn_add(psn, r->ring[at % SN_SQ_WINDOW].packets);
+    }
+    r->tail_psn = psn;
+}
+
+static void take_out(struct sn_qp *qp, struct sn_sreq *s)
+{
+    s->packets = 0;
+    s->copying = true;
+    qp->req.cur++;
+    renumber(qp, qp->req.cur, s->psn);
+}
+
+/* It, and what follows it, is to be sent after all. */
+static void put_back(struct sn_qp *qp, uint32_t at)
+{
+    struct sn_requester *r = &qp->req;
+    uint32_t psn = r->ring[at % SN_SQ_WINDOW].psn;
+
+    for (uint32_t i = at; i != r->cur; i++) {
+        struct sn_sreq *s = &r->ring[i % SN_SQ_WINDOW];
+
+        if (s->copying) s->packets = roce_packets(s->wqe->length, qp->mtu);
+        s->copying = false;
+    }
+    r->cur = at;
+    renumber(qp, at, psn);
+}
+
+/* ---- the batch ----------------------------------------------------------------------------------------- */
+
+/* The copy stopped in this request: packets find out why. */
+static void stopped(struct sn_qp *qp, struct sn_sreq *s)
+{
+    s->by_packets = true;
+    sn_count(&qp->nic->count.direct_refused, 1);
+}
+
+static bool alive(const struct sn_qp *qp)
+{
+    return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+}
+
+static void finish(struct sn_direct *d, int64_t copied)
+{
+    bool failed = false;
+
+    for (unsigned i = 0; i < d->items; i++) {
+        struct sn_direct_item *it = &d->item[i];
+        struct sn_qp *qp = it->qp;
+        struct sn_requester *r = &qp->req;
+        struct sn_sreq *s = &r->ring[it->at % SN_SQ_WINDOW];
+
+        copied -= it->bytes;
+        /* Its queue pair may have failed, or it was put back, with one before it. */
+        if (!alive(qp) || !s->copying) continue;
+        if (!failed && copied >= 0) {
+            s->copying = false;
+            sn_count(&qp->nic->count.direct_requests, 1);
+            sn_sq_complete(qp);
+        } else {
+            if (!failed) stopped(qp, s);
+            failed = true;
+            put_back(qp, it->at);
+        }
+        if (r->cur != r->end || qp->sq_next != qp->sq_pi || qp->sqd_notify) sn_qp_wake(qp);
+    }
+}
+
+bool sn_direct_flush(struct sn_nic *nic)
+{
+    const struct sn_nic_config *c = &nic->cfg;
+    struct sn_direct *d = &nic->direct;
+    int64_t copied = 0;
+
+    if (!d->peer) return false;
+    if (d->there_count) {
+        copied =
+            c->peers->copy(c->peers_ctx, d->peer, d->write, d->here, d->here_count, d->there, d->there_count);
+        sn_count(&nic->count.direct_copies, 1);
+        if (copied > 0) sn_count(&nic->count.direct_bytes, (uint64_t)copied);
+    }
+    c->peers->leave(c->peers_ctx, d->peer);
+    d->peer = NULL;
+    sn_activity(nic);
+    finish(d, copied);
+    d->items = d->here_count = d->there_count = 0;
+    return true;
+}
+
+/* Can more go into the batch that is open? */
+static bool fits(const struct sn_direct *d, const struct sn_peer *peer, bool write)
+{
+    return d->peer == peer && d->write == write && d->items < SN_DIRECT_ITEMS &&
+           d->here_count + GW_MLX5_MAX_DS <= SN_DIRECT_HERE;
+}
+
+static bool open_batch(struct sn_nic *nic, struct sn_peer *peer, bool write)
+{
+    struct sn_direct *d = &nic->direct;
+
+    if (d->peer) return true;
+    if (!nic->cfg.peers->enter(nic->cfg.peers_ctx, peer, nic->now)) return false;
+    d->peer = peer;
+    d->write = write;
+    return true;
+}
+
+/* Pieces that continue each other are one: a program that writes a buffer bit by bit costs one piece. */
+static void add(struct iovec *list, unsigned *n, uint64_t addr, uint64_t len)
+{
+    struct iovec *last = *n ? &list[*n - 1] : NULL;
+
+    if (last && (uintptr_t)last->iov_base + last->iov_len == addr)
+        last->iov_len += len;
+    else
+        list[(*n)++] = (struct iovec){(void *)(uintptr_t)addr, len};
+}
+
+/* ---- one request --------------------------------------------------------------------------------------- */
+
+/* The pieces of this process's memory from `skip` bytes on, `len` bytes of them. False: packets will say why
+ * not. */
+static bool add_here(struct sn_qp *qp, const struct sn_sreq *s, uint32_t skip, uint32_t len)
+{
+    struct sn_direct *d = &qp->nic->direct;
+    uint32_t unit = 0, access = d->write ? 0 : IBV_ACCESS_LOCAL_WRITE;
+    struct gw_mlx5_piece p;
+
+    while (len && gw_mlx5_wqe_piece(s->wqe, &unit, &p)) {
+        uint32_t from = skip < p.length ? skip : p.length, n = p.length - from < len ? p.length - from : len;
+        struct sn_mr *mr;
+
+        skip -= from;
+        if (!n) continue;
+        len -= n;
+        if (p.inl) {
+            add(d->here, &d->here_count, (uintptr_t)p.inl + from, n);
+            continue;
+        }
+        mr = sn_mr_check(qp->nic, qp->init.pd, p.lkey, p.addr, p.length, access);
+        if (!mr || mr->init.dma != &sn_host_dma) return false;
+        add(d->here, &d->here_count, mr->init.addr + (p.addr - mr->init.iova) + from, n);
+    }
+    return !len;
+}
+
+static bool is_read(const struct sn_sreq *s)
+{
+    return s->wqe->opcode == GW_MLX5_READ;
+}
+
+static bool granted(struct sn_qp *qp, const struct sn_sreq *s, uint64_t *addr)
+{
+    const struct sn_nic_config *c = &qp->nic->cfg;
+    const struct sn_peer_access a = {.src_qpn = qp->number,
+                                     .dst_qpn = qp->attr.dest_qp_num,
+                                     .rkey = s->wqe->rkey,
+                                     .access = is_read(s) ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
+                                     .va = s->wqe->raddr,
+                                     .length = s->wqe->length};
+
+    return s->wqe->length <= SN_MAX_MSG && c->peers->grant(c->peers_ctx, qp->nic->direct.peer, &a, addr);
+}
+
+static bool inside_cqe(const struct sn_qp *qp, const struct sn_sreq *s)
+{
+    return is_read(s) && s->wqe->length && s->wqe->length <= qp->init.scatter_req;
+}
+
+/* Puts the next `len` bytes of the request into the batch, or takes the batch back to where it was. */
+static bool gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
+{
+    struct sn_direct *d = &qp->nic->direct;
+    struct iovec last = d->here_count ? d->here[d->here_count - 1] : (struct iovec){NULL, 0};
+    unsigned before = d->here_count;
+    uint64_t addr;
+    bool ok = granted(qp, s, &addr);
+
+    if (ok && inside_cqe(qp, s))
+        add(d->here, &d->here_count, (uintptr_t)qp->req.scatter, len);
+    else if (ok)
+        ok = add_here(qp, s, s->copied, len);
+    if (!ok) {
+        d->here_count = before;
+        if (before) d->here[before - 1] = last;
+        if (!d->items) sn_direct_flush(qp->nic); /* nothing is left open */
+        return false;
+    }
+    if (len) add(d->there, &d->there_count, addr + s->copied, len);
+    return true;
+}
+
+/* One chunk of a long request, at once. */
+static bool chunk(struct sn_qp *qp, struct sn_sreq *s)
+{
+    const struct sn_nic_config *c = &qp->nic->cfg;
+    struct sn_direct *d = &qp->nic->direct;
+    uint32_t cost = CHUNK_BUDGET < qp->nic->budget ? CHUNK_BUDGET : qp->nic->budget - 1;
+    int64_t copied;
+
+    if (!gather(qp, s, CHUNK)) return false;
+    copied =
+        c->peers->copy(c->peers_ctx, d->peer, d->write, d->here, d->here_count, d->there, d->there_count);
+    c->peers->leave(c->peers_ctx, d->peer);
+    d->peer = NULL;
+    d->here_count = d->there_count = 0;
+    sn_count(&qp->nic->count.direct_copies, 1);
+    sn_activity(qp->nic);
+    qp->nic->budget -= cost;
+    if (copied != CHUNK) {
+        stopped(qp, s);
+        return false;
+    }
+    sn_count(&qp->nic->count.direct_bytes, CHUNK);
+    s->copied += CHUNK;
+    return true;
+}
+
+static bool last_part(struct sn_qp *qp, struct sn_sreq *s)
+{
+    struct sn_direct *d = &qp->nic->direct;
+    uint32_t len = s->wqe->length - s->copied;
+
+    if (!gather(qp, s, len)) return false;
+    d->item[d->items++] = (struct sn_direct_item){qp, qp->req.cur, len};
+    take_out(qp, s);
+    /* Answers in CQEs have one place per queue pair. */
+    if (len > BATCHED_MAX || inside_cqe(qp, s)) sn_direct_flush(qp->nic);
+    return true;
+}
+
+/* Are requests of this queue pair in the batch? Then all before them is done. */
+static bool in_batch(const struct sn_qp *qp)
+{
+    const struct sn_requester *r = &qp->req;
+
+    return r->una != r->cur && r->ring[r->una % SN_SQ_WINDOW].copying;
+}
+
+static bool may_go(const struct sn_qp *qp, const struct sn_sreq *s)
+{
+    if (!qp->nic->cfg.peers || qp->loop || qp->nic->cfg.hostile || s->by_packets) return false;
+    if (qp->init.type != IBV_QPT_RC || (s->wqe->opcode != GW_MLX5_WRITE && !is_read(s))) return false;
+    /* Part of it was sent: now it can only be sent again. */
+    return !qp->req.cur_packet && roce_psn_diff(s->psn, qp->req.max_psn) >= 0;
+}
+
+static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
+{
+    const struct sn_nic_config *c = &qp->nic->cfg;
+    struct sn_direct *d = &qp->nic->direct;
+    bool whole = s->wqe->length - s->copied <= CHUNK;
+    struct sn_peer *peer;
+
+    if (!may_go(qp, s)) return false;
+    peer = c->peers->find(c->peers_ctx, qp->dgid, qp->attr.dest_qp_num);
+    if (!peer) return false;
+    *did = SN_DID;
+    /* What is in the batch goes first; then this is looked at again. */
+    if (d->peer && (!whole || !fits(d, peer, !is_read(s)))) return sn_direct_flush(qp->nic);
+    if (qp->req.una != qp->req.cur && !in_batch(qp)) {
+        if (s->wqe->length <= SMALL) return false;
+        *did = SN_IDLE; /* the answers to what is under way wake the queue pair */
+        return true;
+    }
+    if (!open_batch(qp->nic, peer, !is_read(s))) return false;
+    return whole ? last_part(qp, s) : chunk(qp, s);
+}
+
+bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
+{
+    if (try_step(qp, s, did)) return true;
+    if (!in_batch(qp)) return false;
+    /* Its packets must not overtake those in the batch. */
+    *did = SN_DID;
+    return sn_direct_flush(qp->nic);
+}

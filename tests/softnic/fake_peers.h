@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_peers.h: direct access between NICs of one test, as if they were processes of one host: what each
+ * tells is seen by the others at once, and copies are made in place. It breaks the test when an access is
+ * made that nobody may make: outside enter and leave, or to what was not granted since.
+ */
+#ifndef TESTS_SOFTNIC_FAKE_PEERS_H
+#define TESTS_SOFTNIC_FAKE_PEERS_H
+
+#include <stdbool.h>
+
+#include "softnic/nic.h"
+#include "tests/rnd.h"
+
+enum { FAKE_NODES = 4, FAKE_REGIONS = 64, FAKE_QUEUES = 64, FAKE_GRANTS = 256 };
+
+struct fake_peer {
+    struct fake_peers *all;
+    struct {
+        uint32_t key;
+        struct sn_peer_region r;
+    } region[FAKE_REGIONS];
+    struct {
+        uint32_t qpn;
+        struct sn_peer_queue q;
+    } queue[FAKE_QUEUES];
+};
+
+struct fake_peers {
+    struct fake_peer node[FAKE_NODES];
+    struct rnd rnd;
+    /* Per 10,000: peers that are not found, or cannot be entered; copies that stop early; copies refused. */
+    uint32_t absent, stops, refused;
+    bool memory; /* frames travel in memory */
+    struct fake_peer *entered;
+    struct {
+        uint64_t addr, length;
+    } grant[FAKE_GRANTS];
+    unsigned grants;
+    unsigned copies, quiesced;
+    uint64_t bytes;
+};
+
+extern const struct sn_peer_ops fake_peer_ops; /* context: a node */
+
+void fake_peers_up(struct fake_peers *f, uint64_t seed);
+struct fake_peer *fake_peers_node(struct fake_peers *f, unsigned i);
+
+#endif
