@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A round's queue pairs: made, connected, taken down. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "traffic.h"
+
+enum { RD_ATOMIC = 4, ACK_TIMEOUT = 14 };
+
+/* ---- the device -----------------------------------------------------------------------------------------
+ */
+
+static struct ibv_context *open_named(const char *name)
+{
+    struct ibv_device **list = ibv_get_device_list(NULL);
+    struct ibv_context *ctx = NULL;
+
+    for (int i = 0; list && list[i] && !ctx; i++)
+        if (!name || !strcmp(name, ibv_get_device_name(list[i]))) ctx = ibv_open_device(list[i]);
+    if (list) ibv_free_device_list(list);
+    return ctx;
+}
+
+int device_open(struct side *s)
+{
+    s->ctx = open_named(s->opt.device);
+    if (!s->ctx)
+        return complain("no device%s%s", s->opt.device ? " " : "", s->opt.device ? s->opt.device : "");
+    if (ibv_query_port(s->ctx, 1, &s->port) || ibv_query_gid(s->ctx, 1, s->opt.gid_index, &s->gid))
+        return complain("port 1 has no GID %d", s->opt.gid_index);
+    return 0;
+}
+
+void device_close(struct side *s)
+{
+    if (s->ctx) ibv_close_device(s->ctx);
+}
+
+/* ---- making ---------------------------------------------------------------------------------------------
+ */
+
+static enum link_type choose_type(const struct side *s, uint32_t index)
+{
+    const struct plan *p = &s->opt.plan;
+    uint64_t h = mix(mix(p->seed, s->round), index);
+
+    for (;; h = mix(h, 1))
+        if (p->types >> h % LINK_TYPES & 1) return (enum link_type)(h % LINK_TYPES);
+}
+
+static int make_shared(struct side *s)
+{
+    uint32_t n = s->opt.plan.links;
+    struct ibv_srq_init_attr srq = {.attr = {.max_wr = n * RECEIVES, .max_sge = 2}};
+    int access =
+        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+    s->events = mix(s->opt.plan.seed, s->round) & 1;
+    s->links = calloc(n, sizeof(*s->links));
+    s->areas = mmap(NULL, n * sizeof(*s->areas), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (!s->links || s->areas == MAP_FAILED) return complain("out of memory");
+    s->pd = ibv_alloc_pd(s->ctx);
+    s->channel = ibv_create_comp_channel(s->ctx);
+    if (!s->pd || !s->channel) return complain("no protection domain or channel: %s", strerror(errno));
+    s->send_cq = ibv_create_cq(s->ctx, (int)(n * (WINDOW + 2)), NULL, s->channel, 0);
+    s->recv_cq = ibv_create_cq(s->ctx, (int)(n * RECEIVES), NULL, s->channel, 0);
+    s->mr = ibv_reg_mr(s->pd, s->areas, n * sizeof(*s->areas), access);
+    if (!s->send_cq || !s->recv_cq || !s->mr)
+        return complain("no completion queue or region: %s", strerror(errno));
+    if (!(s->opt.plan.types >> LINK_SRQ & 1)) return 0;
+    s->srq = ibv_create_srq(s->pd, &srq);
+    return s->srq ? 0 : complain("no shared receive queue: %s", strerror(errno));
+}
+
+static enum ibv_qp_type qp_type(enum link_type t)
+{
+    return t == LINK_UD ? IBV_QPT_UD : t == LINK_UC ? IBV_QPT_UC : IBV_QPT_RC;
+}
+
+static int make_qp(struct side *s, struct link *l)
+{
+    struct ibv_qp_init_attr init = {
+        .qp_type = qp_type(l->type),
+        .send_cq = s->send_cq,
+        .recv_cq = s->recv_cq,
+        .srq = l->type == LINK_SRQ ? s->srq : NULL,
+        .cap = {WINDOW + 2, RECEIVES, PIECES, 2, INLINE_BYTES},
+    };
+    struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY};
+    int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+
+    l->qp = ibv_create_qp(s->pd, &init);
+    if (!l->qp) return complain("no %s queue pair: %s", link_names[l->type], strerror(errno));
+    a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE |
+                        (link_is_reliable(l->type) ? IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC : 0);
+    mask |= l->type == LINK_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
+    errno = ibv_modify_qp(l->qp, &a, mask);
+    return errno ? complain("%s to INIT: %s", link_names[l->type], strerror(errno)) : 0;
+}
+
+static void make_scripts(struct side *s, struct link *l)
+{
+    struct script sc = {s->opt.plan.seed, s->round, l->index, s->server, l->type, 0};
+    struct area *a = &s->areas[l->index];
+
+    l->target = &a->target;
+    l->out.script = sc;
+    sc.from_server = !s->server;
+    l->in.script = sc;
+    l->out.buf = a->out;
+    l->in.buf = a->in;
+    l->in.last_imm = UINT64_MAX;
+    pattern_fill(a->target.fixed, FIXED_BYTES, mix(s->opt.plan.seed, l->index), 0);
+}
+
+static int make_link(struct side *s, uint32_t i)
+{
+    struct link *l = &s->links[i];
+
+    l->index = i;
+    l->type = choose_type(s, i);
+    make_scripts(s, l);
+    if (make_qp(s, l)) return -1;
+    for (unsigned r = 0; r < RECEIVES; r++)
+        if (receive_post(s, l, r)) return -1;
+    l->mine = (struct link_info){
+        .qpn = l->qp->qp_num,
+        .psn = (uint32_t)mix(s->opt.plan.seed + s->server, s->round * 1000 + i) & 0xffffff,
+        .rkey = s->mr->rkey,
+        .mtu = s->port.active_mtu,
+        .target = (uintptr_t)l->target,
+        .gid = s->gid,
+    };
+    return 0;
+}
+
+/* ---- connecting -----------------------------------------------------------------------------------------
+ */
+
+static struct ibv_ah_attr way_to(const struct side *s, const struct link *l)
+{
+    return (struct ibv_ah_attr){
+        .is_global = 1,
+        .port_num = 1,
+        .grh = {.dgid = l->peer.gid, .sgid_index = (uint8_t)s->opt.gid_index, .hop_limit = 64},
+    };
+}
+
+static int to_rtr(struct side *s, struct link *l, uint32_t mtu)
+{
+    struct ibv_qp_attr a = {
+        .qp_state = IBV_QPS_RTR,
+        .ah_attr = way_to(s, l),
+        .path_mtu = (enum ibv_mtu)mtu,
+        .dest_qp_num = l->peer.qpn,
+        .rq_psn = l->peer.psn,
+        .max_dest_rd_atomic = RD_ATOMIC,
+        .min_rnr_timer = 1,
+    };
+    int mask = IBV_QP_STATE;
+
+    if (l->type != LINK_UD) mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+    if (link_is_reliable(l->type)) mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    return ibv_modify_qp(l->qp, &a, mask);
+}
+
+static int to_rts(struct link *l)
+{
+    struct ibv_qp_attr a = {
+        .qp_state = IBV_QPS_RTS,
+        .sq_psn = l->mine.psn,
+        .max_rd_atomic = RD_ATOMIC,
+        .timeout = ACK_TIMEOUT,
+        .retry_cnt = 7,
+        .rnr_retry = 7,
+    };
+    int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+    if (link_is_reliable(l->type))
+        mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+    return ibv_modify_qp(l->qp, &a, mask);
+}
+
+/* The path MTU differs from link to link, up to what both ports carry. */
+static int connect_link(struct side *s, struct link *l)
+{
+    uint32_t most = l->mine.mtu < l->peer.mtu ? l->mine.mtu : l->peer.mtu;
+    uint32_t mtu = l->type == LINK_UD ? most : 1 + (uint32_t)(mix(s->opt.plan.seed, l->index) % most);
+    struct ibv_ah_attr way = way_to(s, l);
+
+    l->out.script.mtu = l->in.script.mtu = 128u << mtu;
+    errno = to_rtr(s, l, mtu);
+    if (!errno) errno = to_rts(l);
+    if (errno)
+        return complain("link %u (%s) does not connect: %s", l->index, link_names[l->type], strerror(errno));
+    if (l->type != LINK_UD) return 0;
+    l->ah = ibv_create_ah(s->pd, &way);
+    return l->ah ? 0 : complain("no address handle: %s", strerror(errno));
+}
+
+int round_begin(struct side *s)
+{
+    uint32_t n = s->opt.plan.links;
+    struct link_info *mine = calloc(n, sizeof(*mine)), *peers = calloc(n, sizeof(*peers));
+    int err = mine && peers ? make_shared(s) : complain("out of memory");
+    struct link *links;
+
+    for (uint32_t i = 0; !err && i < n; i++) {
+        err = make_link(s, i);
+        mine[i] = s->links[i].mine;
+    }
+    links = s->links;
+    s->links = NULL; /* nothing can come before all are connected */
+    if (!err) err = control_exchange(s, mine, peers, n * sizeof(*mine));
+    for (uint32_t i = 0; !err && i < n; i++) {
+        links[i].peer = peers[i];
+        err = connect_link(s, &links[i]);
+    }
+    if (!err) err = control_exchange(s, "go", peers, 2);
+    s->links = links;
+    free(mine);
+    free(peers);
+    return err;
+}
+
+/* ---- taking down ----------------------------------------------------------------------------------------
+ */
+
+int round_end(struct side *s)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; i < s->opt.plan.links; i++) {
+        if (s->links[i].ah) err |= ibv_destroy_ah(s->links[i].ah);
+        err |= ibv_destroy_qp(s->links[i].qp);
+    }
+    if (s->srq) err |= ibv_destroy_srq(s->srq);
+    err |= ibv_destroy_cq(s->send_cq) | ibv_destroy_cq(s->recv_cq);
+    err |= ibv_destroy_comp_channel(s->channel);
+    err |= ibv_dereg_mr(s->mr) | ibv_dealloc_pd(s->pd);
+    munmap(s->areas, s->opt.plan.links * sizeof(*s->areas));
+    free(s->links);
+    s->links = NULL;
+    s->srq = NULL;
+    return err ? complain("something cannot be destroyed") : 0;
+}
