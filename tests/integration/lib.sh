@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Helpers for tests that run unmodified programs on the software NIC. $GPUWIRE is the tool.
+# Helpers for tests that run unmodified programs on the software NIC. $GPUWIRE is the tool; with $PRELOAD it is left out,
+# and these libraries are put into the programs instead: the NIC's, built with a sanitizer, behind the sanitizer's own.
 # Sourced; the sourcing script gets `set -u`, a scratch folder in $work and a trap that leaves nothing behind.
 set -u
 : "${GPUWIRE:?the gpuwire tool}"
+if [ -n "${PRELOAD:-}" ]; then on_nic=(env "LD_PRELOAD=$PRELOAD"); else on_nic=("$GPUWIRE" run --); fi
 export LC_ALL=C
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-test.XXXXXX")
 export XDG_RUNTIME_DIR="$work/run"
@@ -84,11 +86,11 @@ try_pair() {
     local name=$1 snic=$2 cnic=$3 port server rc
     shift 3
     port=$(free_port)
-    GPUWIRE_NIC=$snic timeout -k 5 "${PAIR_TIMEOUT:-60}" "$GPUWIRE" run -- "$@" -p "$port" >"$work/$name.server.out" 2>&1 &
+    GPUWIRE_NIC=$snic timeout -k 5 "${PAIR_TIMEOUT:-60}" "${on_nic[@]}" "$@" -p "$port" >"$work/$name.server.out" 2>&1 &
     server=$!
     pids+=("$server")
     wait_listen "$port" "$server" || fail "$name: the server does not listen"
-    GPUWIRE_NIC=$cnic timeout -k 5 "${PAIR_TIMEOUT:-60}" "$GPUWIRE" run -- "$@" -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1
+    GPUWIRE_NIC=$cnic timeout -k 5 "${PAIR_TIMEOUT:-60}" "${on_nic[@]}" "$@" -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1
     rc=$?
     pair_error="$name: the client ended with $rc"
     [ $rc = 0 ] || { sleep 0.2; kill -TERM "$server" 2>/dev/null; wait "$server"; return 1; }
