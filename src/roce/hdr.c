@@ -10,7 +10,8 @@
 #define HDR_LEN(f)                                                                                           \
     (ROCE_BTH_LEN + HAS(f, RETH, ROCE_RETH_LEN) + HAS(f, AETH, ROCE_AETH_LEN) +                              \
      HAS(f, ATOMICETH, ROCE_ATOMICETH_LEN) + HAS(f, ATOMICACK, ROCE_ATOMICACKETH_LEN) +                      \
-     HAS(f, IMM, ROCE_IMMDT_LEN) + HAS(f, IETH, ROCE_IETH_LEN) + HAS(f, DETH, ROCE_DETH_LEN))
+     HAS(f, IMM, ROCE_IMMDT_LEN) + HAS(f, IETH, ROCE_IETH_LEN) + HAS(f, DETH, ROCE_DETH_LEN) +               \
+     HAS(f, XRCETH, ROCE_XRCETH_LEN))
 #define OP(name, flags)                                                                                      \
     {                                                                                                        \
         (flags), HDR_LEN(flags), name                                                                        \
@@ -19,36 +20,42 @@
 #define WRITE (REQ | F(WRITE) | F(PAYLOAD))
 
 /* clang-format off */
-/* SEND and WRITE exist for both reliable and unreliable connections. */
-#define SEND_AND_WRITE(svc, prefix)                                                                          \
-    [svc | ROCE_SEND_FIRST] = OP(prefix "SEND_FIRST", SEND | F(FIRST)),                                      \
-    [svc | ROCE_SEND_MIDDLE] = OP(prefix "SEND_MIDDLE", SEND | F(MIDDLE)),                                   \
-    [svc | ROCE_SEND_LAST] = OP(prefix "SEND_LAST", SEND | F(LAST)),                                         \
-    [svc | ROCE_SEND_LAST_IMM] = OP(prefix "SEND_LAST_IMM", SEND | F(LAST) | F(IMM)),                        \
-    [svc | ROCE_SEND_ONLY] = OP(prefix "SEND_ONLY", SEND | F(ONLY)),                                         \
-    [svc | ROCE_SEND_ONLY_IMM] = OP(prefix "SEND_ONLY_IMM", SEND | F(ONLY) | F(IMM)),                        \
-    [svc | ROCE_WRITE_FIRST] = OP(prefix "WRITE_FIRST", WRITE | F(FIRST) | F(RETH)),                         \
-    [svc | ROCE_WRITE_MIDDLE] = OP(prefix "WRITE_MIDDLE", WRITE | F(MIDDLE)),                                \
-    [svc | ROCE_WRITE_LAST] = OP(prefix "WRITE_LAST", WRITE | F(LAST)),                                      \
-    [svc | ROCE_WRITE_LAST_IMM] = OP(prefix "WRITE_LAST_IMM", WRITE | F(LAST) | F(IMM)),                     \
-    [svc | ROCE_WRITE_ONLY] = OP(prefix "WRITE_ONLY", WRITE | F(ONLY) | F(RETH)),                            \
-    [svc | ROCE_WRITE_ONLY_IMM] = OP(prefix "WRITE_ONLY_IMM", WRITE | F(ONLY) | F(RETH) | F(IMM))
+/* SEND and WRITE exist for all connected services. x: what their packets have besides. */
+#define SEND_AND_WRITE(svc, prefix, x)                                                                       \
+    [svc | ROCE_SEND_FIRST] = OP(prefix "SEND_FIRST", SEND | (x) | F(FIRST)),                                \
+    [svc | ROCE_SEND_MIDDLE] = OP(prefix "SEND_MIDDLE", SEND | (x) | F(MIDDLE)),                             \
+    [svc | ROCE_SEND_LAST] = OP(prefix "SEND_LAST", SEND | (x) | F(LAST)),                                   \
+    [svc | ROCE_SEND_LAST_IMM] = OP(prefix "SEND_LAST_IMM", SEND | (x) | F(LAST) | F(IMM)),                  \
+    [svc | ROCE_SEND_ONLY] = OP(prefix "SEND_ONLY", SEND | (x) | F(ONLY)),                                   \
+    [svc | ROCE_SEND_ONLY_IMM] = OP(prefix "SEND_ONLY_IMM", SEND | (x) | F(ONLY) | F(IMM)),                  \
+    [svc | ROCE_WRITE_FIRST] = OP(prefix "WRITE_FIRST", WRITE | (x) | F(FIRST) | F(RETH)),                   \
+    [svc | ROCE_WRITE_MIDDLE] = OP(prefix "WRITE_MIDDLE", WRITE | (x) | F(MIDDLE)),                          \
+    [svc | ROCE_WRITE_LAST] = OP(prefix "WRITE_LAST", WRITE | (x) | F(LAST)),                                \
+    [svc | ROCE_WRITE_LAST_IMM] = OP(prefix "WRITE_LAST_IMM", WRITE | (x) | F(LAST) | F(IMM)),               \
+    [svc | ROCE_WRITE_ONLY] = OP(prefix "WRITE_ONLY", WRITE | (x) | F(ONLY) | F(RETH)),                      \
+    [svc | ROCE_WRITE_ONLY_IMM] = OP(prefix "WRITE_ONLY_IMM", WRITE | (x) | F(ONLY) | F(RETH) | F(IMM))
+#define RELIABLE(svc, prefix, x)                                                                             \
+    SEND_AND_WRITE(svc, prefix, x),                                                                          \
+    [svc | ROCE_READ_REQ] = OP(prefix "READ_REQ", REQ | (x) | F(READ) | F(ONLY) | F(RETH)),                  \
+    [svc | ROCE_READ_RESP_FIRST] =                                                                           \
+        OP(prefix "READ_RESP_FIRST", RESP | F(READ) | F(FIRST) | F(AETH) | F(PAYLOAD)),                      \
+    [svc | ROCE_READ_RESP_MIDDLE] = OP(prefix "READ_RESP_MIDDLE", RESP | F(READ) | F(MIDDLE) | F(PAYLOAD)),  \
+    [svc | ROCE_READ_RESP_LAST] =                                                                            \
+        OP(prefix "READ_RESP_LAST", RESP | F(READ) | F(LAST) | F(AETH) | F(PAYLOAD)),                        \
+    [svc | ROCE_READ_RESP_ONLY] =                                                                            \
+        OP(prefix "READ_RESP_ONLY", RESP | F(READ) | F(ONLY) | F(AETH) | F(PAYLOAD)),                        \
+    [svc | ROCE_ACK] = OP(prefix "ACK", RESP | F(ONLY) | F(AETH)),                                           \
+    [svc | ROCE_ATOMIC_ACK] = OP(prefix "ATOMIC_ACK", RESP | F(ATOMIC) | F(ONLY) | F(AETH) | F(ATOMICACK)),  \
+    [svc | ROCE_COMPARE_SWAP] = OP(prefix "COMPARE_SWAP", REQ | (x) | F(ATOMIC) | F(ONLY) | F(ATOMICETH)),   \
+    [svc | ROCE_FETCH_ADD] = OP(prefix "FETCH_ADD", REQ | (x) | F(ATOMIC) | F(ONLY) | F(ATOMICETH)),         \
+    [svc | ROCE_SEND_LAST_INV] = OP(prefix "SEND_LAST_INV", SEND | (x) | F(LAST) | F(IETH)),                 \
+    [svc | ROCE_SEND_ONLY_INV] = OP(prefix "SEND_ONLY_INV", SEND | (x) | F(ONLY) | F(IETH))
 /* clang-format on */
 
 const struct roce_op roce_ops[256] = {
-    SEND_AND_WRITE(ROCE_RC, ""),
-    [ROCE_READ_REQ] = OP("READ_REQ", REQ | F(READ) | F(ONLY) | F(RETH)),
-    [ROCE_READ_RESP_FIRST] = OP("READ_RESP_FIRST", RESP | F(READ) | F(FIRST) | F(AETH) | F(PAYLOAD)),
-    [ROCE_READ_RESP_MIDDLE] = OP("READ_RESP_MIDDLE", RESP | F(READ) | F(MIDDLE) | F(PAYLOAD)),
-    [ROCE_READ_RESP_LAST] = OP("READ_RESP_LAST", RESP | F(READ) | F(LAST) | F(AETH) | F(PAYLOAD)),
-    [ROCE_READ_RESP_ONLY] = OP("READ_RESP_ONLY", RESP | F(READ) | F(ONLY) | F(AETH) | F(PAYLOAD)),
-    [ROCE_ACK] = OP("ACK", RESP | F(ONLY) | F(AETH)),
-    [ROCE_ATOMIC_ACK] = OP("ATOMIC_ACK", RESP | F(ATOMIC) | F(ONLY) | F(AETH) | F(ATOMICACK)),
-    [ROCE_COMPARE_SWAP] = OP("COMPARE_SWAP", REQ | F(ATOMIC) | F(ONLY) | F(ATOMICETH)),
-    [ROCE_FETCH_ADD] = OP("FETCH_ADD", REQ | F(ATOMIC) | F(ONLY) | F(ATOMICETH)),
-    [ROCE_SEND_LAST_INV] = OP("SEND_LAST_INV", SEND | F(LAST) | F(IETH)),
-    [ROCE_SEND_ONLY_INV] = OP("SEND_ONLY_INV", SEND | F(ONLY) | F(IETH)),
-    SEND_AND_WRITE(ROCE_UC, "UC_"),
+    RELIABLE(ROCE_RC, "", 0),
+    RELIABLE(ROCE_XRC, "XRC_", F(XRCETH)),
+    SEND_AND_WRITE(ROCE_UC, "UC_", 0),
     [ROCE_UD_SEND_ONLY] = OP("UD_SEND_ONLY", SEND | F(ONLY) | F(DETH)),
     [ROCE_UD_SEND_ONLY_IMM] = OP("UD_SEND_ONLY_IMM", SEND | F(ONLY) | F(DETH) | F(IMM)),
     [ROCE_CNP] = OP("CNP", F(VALID) | F(ONLY) | F(PAYLOAD)),
@@ -110,6 +117,7 @@ static void parse_extended(const uint8_t *p, uint32_t f, struct roce_hdr *h)
         h->qkey = (uint32_t)take(&p, 4);
         h->sqpn = (uint32_t)take(&p, 4) & 0xffffff;
     }
+    if (f & F(XRCETH)) h->xrcsrq = (uint32_t)take(&p, 4) & 0xffffff;
     if (f & (F(RETH) | F(ATOMICETH))) {
         h->va = take(&p, 8);
         h->rkey = (uint32_t)take(&p, 4);
@@ -153,6 +161,7 @@ static void pack_extended(uint8_t *p, uint32_t f, const struct roce_hdr *h)
         give(&p, h->qkey, 4);
         give(&p, h->sqpn & 0xffffff, 4);
     }
+    if (f & F(XRCETH)) give(&p, h->xrcsrq & 0xffffff, 4);
     if (f & (F(RETH) | F(ATOMICETH))) {
         give(&p, h->va, 8);
         give(&p, h->rkey, 4);
@@ -199,6 +208,7 @@ void roce_describe(const struct roce_hdr *h, uint32_t payload_len, char *buf, si
 
 #define MORE(...) (n += n >= 0 && (size_t)n < size ? snprintf(buf + n, size - (size_t)n, __VA_ARGS__) : 0)
     if (op->flags & F(DETH)) MORE(" from %06x qkey %x", h->sqpn, h->qkey);
+    if (op->flags & F(XRCETH)) MORE(" srq %06x", h->xrcsrq);
     if (op->flags & (F(RETH) | F(ATOMICETH))) MORE(" va %llx rkey %x", (unsigned long long)h->va, h->rkey);
     if (op->flags & F(RETH)) MORE(" dlen %u", h->dlen);
     if (op->flags & F(AETH)) MORE(" syndrome %02x msn %u", h->syndrome, h->msn);

@@ -24,18 +24,21 @@ enum {
     ROCE_IMMDT_LEN = 4,
     ROCE_IETH_LEN = 4,
     ROCE_DETH_LEN = 8,
+    ROCE_XRCETH_LEN = 4,
     ROCE_ICRC_LEN = 4,
-    ROCE_MAX_HDR = ROCE_BTH_LEN + ROCE_ATOMICETH_LEN, /* the longest chain of headers: 40 */
+    ROCE_MAX_HDR = ROCE_BTH_LEN + ROCE_XRCETH_LEN + ROCE_ATOMICETH_LEN, /* the longest chain of headers: 44 */
     ROCE_MIN_PACKET = ROCE_BTH_LEN + ROCE_ICRC_LEN,
     ROCE_MAX_MTU = 4096,
     ROCE_DEFAULT_PKEY = 0xffff,
 };
 
-/* BTH opcodes. The upper three bits name the service, the lower five the operation. */
+/* BTH opcodes. The upper three bits name the service, the lower five the operation. XRC has all that RC has
+ * (annex A14): its requests say, in a header of their own, whose shared receive queue they are for. */
 enum roce_opcode {
     ROCE_RC = 0x00,
     ROCE_UC = 0x20,
     ROCE_UD = 0x60,
+    ROCE_XRC = 0xa0,
     ROCE_SERVICE_MASK = 0xe0,
 
     ROCE_SEND_FIRST = 0x00,
@@ -87,6 +90,7 @@ enum roce_op_flags {
     ROCE_F_WRITE = 1 << 16,
     ROCE_F_READ = 1 << 17,
     ROCE_F_ATOMIC = 1 << 18,
+    ROCE_F_XRCETH = 1 << 19,
     ROCE_F_STARTS = ROCE_F_FIRST | ROCE_F_ONLY,
     ROCE_F_ENDS = ROCE_F_LAST | ROCE_F_ONLY,
 };
@@ -116,6 +120,7 @@ struct roce_hdr {
     uint16_t pkey;
     uint32_t dqpn;
     uint32_t psn;
+    uint32_t xrcsrq; /* XRCETH: number of the shared receive queue */
     /* RETH, AtomicETH */
     uint64_t va;
     uint32_t rkey;

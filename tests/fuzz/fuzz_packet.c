@@ -42,6 +42,7 @@ static void fuzz_headers(const uint8_t *p, size_t len)
     require(again.rkey == h.rkey && again.dlen == h.dlen && again.imm_be == h.imm_be && again.msn == h.msn);
     require(again.swap_or_add == h.swap_or_add && again.compare == h.compare && again.orig == h.orig);
     require(again.syndrome == h.syndrome && again.qkey == h.qkey && again.sqpn == h.sqpn);
+    require(again.xrcsrq == h.xrcsrq);
     free(copy);
 }
 

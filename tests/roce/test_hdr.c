@@ -45,6 +45,8 @@ static void golden_others(void **state)
     static const uint8_t atomic_ack[] = {0x12, 0, 0xff, 0xff, 0, 0, 0, 1, 0, 0, 0, 2,
                                          0x1f, 0, 0,    3,    8, 7, 6, 5, 4, 3, 2, 1};
     static const uint8_t ud[] = {0x64, 0x40, 0xff, 0xff, 0, 0, 0, 1, 0, 0, 0, 2, 0x80, 1, 0, 0, 0, 0, 0, 3};
+    static const uint8_t xrc[] = {0xab, 0, 0xff, 0xff, 0,    0, 0, 1, 0, 0, 0, 2, 0, 0x12, 0x34, 0x56, 0, 0,
+                                  0,    0, 0,    0,    0x10, 0, 0, 0, 0, 3, 0, 0, 0, 4,    7,    8,    9, 10};
     struct roce_hdr h = {.opcode = ROCE_ACK, .pkey = 0xffff, .dqpn = 9, .psn = 7, .syndrome = 0x1f, .msn = 5};
     uint8_t buf[ROCE_MAX_HDR];
 
@@ -80,6 +82,17 @@ static void golden_others(void **state)
                           .sqpn = 3};
     assert_int_equal(roce_pack(buf, &h), sizeof(ud));
     assert_memory_equal(buf, ud, sizeof(ud));
+    h = (struct roce_hdr){.opcode = ROCE_XRC | ROCE_WRITE_ONLY_IMM,
+                          .pkey = 0xffff,
+                          .dqpn = 1,
+                          .psn = 2,
+                          .xrcsrq = 0x123456,
+                          .va = 0x1000,
+                          .rkey = 3,
+                          .dlen = 4};
+    memcpy(&h.imm_be, "\x07\x08\x09\x0a", 4);
+    assert_int_equal(roce_pack(buf, &h), sizeof(xrc));
+    assert_memory_equal(buf, xrc, sizeof(xrc));
 }
 
 static struct roce_hdr random_hdr(struct rnd *r, uint8_t opcode)
@@ -91,6 +104,7 @@ static struct roce_hdr random_hdr(struct rnd *r, uint8_t opcode)
     h.ackreq = rnd64(r) & 1;
     h.pkey = (uint16_t)rnd64(r);
     h.dqpn = rnd64(r) & 0xffffff, h.psn = rnd64(r) & 0xffffff;
+    if (f & ROCE_F_XRCETH) h.xrcsrq = rnd64(r) & 0xffffff;
     if (f & (ROCE_F_RETH | ROCE_F_ATOMICETH)) h.va = rnd64(r), h.rkey = (uint32_t)rnd64(r);
     if (f & ROCE_F_RETH) h.dlen = (uint32_t)rnd64(r);
     if (f & ROCE_F_ATOMICETH) h.swap_or_add = rnd64(r), h.compare = rnd64(r);
@@ -127,6 +141,7 @@ static void round_trip(void **state)
         assert_true(got.dlen == h.dlen && got.swap_or_add == h.swap_or_add && got.compare == h.compare);
         assert_true(got.syndrome == h.syndrome && got.msn == h.msn && got.orig == h.orig);
         assert_true(got.imm_be == h.imm_be && got.qkey == h.qkey && got.sqpn == h.sqpn);
+        assert_true(got.xrcsrq == h.xrcsrq);
     }
 }
 
@@ -175,9 +190,10 @@ static void opcode_table(void **state)
         assert_false((f & ROCE_F_REQUEST) && (f & ROCE_F_RESPONSE));
         assert_in_range(roce_ops[op].hdr_len, ROCE_BTH_LEN, ROCE_MAX_HDR);
         if (f & (ROCE_F_IMM | ROCE_F_IETH)) assert_true(f & ROCE_F_ENDS);
+        assert_true(!(f & ROCE_F_XRCETH) == ((op & ROCE_SERVICE_MASK) != ROCE_XRC || !(f & ROCE_F_REQUEST)));
         if (f & ROCE_F_WRITE) assert_true(!(f & ROCE_F_RETH) == !(f & ROCE_F_STARTS));
     }
-    assert_int_equal(known, 23 + 12 + 2 + 1);
+    assert_int_equal(known, 23 + 23 + 12 + 2 + 1);
 }
 
 static void describe(void **state)
