@@ -30,6 +30,7 @@ struct sn_mr;
 struct sn_cq;
 struct sn_qp;
 struct sn_srq;
+struct sn_xrcd;
 
 enum {
     SN_MAX_QP = 16384,
@@ -300,6 +301,12 @@ int sn_cq_create(struct sn_nic *nic, const struct sn_cq_init *init, struct sn_cq
 int sn_cq_destroy(struct sn_cq *cq); /* -EBUSY while a QP uses it. No cq_event for it after this returns */
 uint32_t sn_cq_number(const struct sn_cq *cq);
 
+/* ---- XRC domains: which XRC_RECV QPs may take from which XRC queues
+ * ------------------------------------------------------------------- */
+
+int sn_xrcd_create(struct sn_nic *nic, struct sn_xrcd **xrcd); /* -ENOMEM */
+int sn_xrcd_destroy(struct sn_xrcd *xrcd);                     /* -EBUSY while an SRQ or QP uses it */
+
 /* ---- shared receive queues
  * --------------------------------------------------------------------------------------------- */
 
@@ -312,6 +319,11 @@ uint32_t sn_cq_number(const struct sn_cq *cq);
  * cannot be right: QPs that need a WQE of it go to ERR from then on.
  */
 struct sn_srq_init {
+    /* An XRC queue, which peers name in their packets: XRC_RECV QPs of this domain take from it, whichever they
+     * are. They complete on cq, under uidx (24 bits). NULL, NULL, 0: a queue that QPs are made with. */
+    struct sn_xrcd *xrcd;
+    struct sn_cq *cq;
+    uint32_t uidx;
     struct sn_pd *pd; /* whose regions its WQEs may name */
     void *buf;        /* aligned to 16 */
     uint32_t wqes;    /* power of two … SN_MAX_RQ_WQE */
@@ -322,7 +334,11 @@ struct sn_srq_init {
 
 /* -EINVAL, -EFAULT (dbrec), -ENOMEM. */
 int sn_srq_create(struct sn_nic *nic, const struct sn_srq_init *init, struct sn_srq **srq);
-int sn_srq_destroy(struct sn_srq *srq); /* -EBUSY while a QP uses it. No event names it after this returns */
+/*
+ * -EBUSY while a QP was made with it. No event names it, and no completion comes of it, after this returns. To an XRC
+ * queue nobody holds on: peers that name it are refused from then on.
+ */
+int sn_srq_destroy(struct sn_srq *srq);
 uint32_t sn_srq_number(const struct sn_srq *srq);
 
 /*

@@ -237,6 +237,17 @@ void sn_cq_drop_late(struct sn_qp *qp)
         if (late_at(nic, i)->qp == qp) late_at(nic, i)->qp = NULL;
 }
 
+void sn_cq_drop_late_uidx(struct sn_cq *cq, uint32_t uidx)
+{
+    struct sn_nic *nic = cq->nic;
+
+    for (uint32_t i = nic->late_head; i != nic->late_tail; i++) {
+        struct sn_late_cqe *l = late_at(nic, i);
+
+        if (l->cq == cq && l->wc.uidx == uidx) l->qp = NULL;
+    }
+}
+
 /* All CQs' entries stand in one line, so those of each CQ stay in order. */
 static void hold(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
                  uint32_t len)

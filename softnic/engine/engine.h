@@ -54,6 +54,11 @@ struct sn_pd {
     uint32_t number; /* what peers on this host know it by */
 };
 
+struct sn_xrcd {
+    struct sn_nic *nic;
+    uint32_t users;
+};
+
 struct sn_mr {
     struct sn_pd *pd;
     struct sn_mr_init init;
@@ -180,6 +185,7 @@ struct sn_responder {
     uint64_t va;
     uint32_t rkey, left;
     /* SEND under way */
+    struct sn_srq *srq; /* XRC: whose the message is. NULL: none since the queue went */
     bool has_wqe;
     uint16_t entry;    /* of a shared receive queue: which WQE it is */
     uint32_t received; /* bytes */
@@ -371,6 +377,8 @@ bool sn_rq_waiting(struct sn_qp *qp); /* are there receive WQEs */
 
 /* srq.c: takes the next WQE for a QP, as sn_rq_fetch. */
 int sn_srq_take(struct sn_srq *srq, struct sn_qp *qp);
+/* The XRC queue of that number that a QP of this domain may take from, or NULL. */
+struct sn_srq *sn_srq_find(struct sn_nic *nic, const struct sn_xrcd *xrcd, uint32_t number);
 
 /* cq.c: 0, or -EOVERFLOW: the CQ is dead, and the QP has been put into ERR. scatter: payload for the CQE. */
 int sn_cq_post(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
@@ -378,6 +386,7 @@ int sn_cq_post(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, 
 void sn_cq_look(struct sn_cq *cq); /* after a ring: reads the arm word */
 void sn_cq_release_late(struct sn_nic *nic, bool all);
 void sn_cq_drop_late(struct sn_qp *qp); /* those of a QP with an SRQ are written, as they give WQEs back */
+void sn_cq_drop_late_uidx(struct sn_cq *cq, uint32_t uidx); /* receives of an XRC queue */
 
 /* mem/mr.c: the region by which a QP of pd may access len > 0 bytes at va, or NULL. */
 struct sn_mr *sn_mr_check(struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len,

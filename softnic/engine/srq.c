@@ -10,6 +10,41 @@
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 
+/* ---- XRC domains --------------------------------------------------------------------------------------- */
+
+int sn_xrcd_create(struct sn_nic *nic, struct sn_xrcd **out)
+{
+    struct sn_xrcd *xrcd = calloc(1, sizeof(*xrcd));
+
+    if (!xrcd) return -ENOMEM;
+    xrcd->nic = nic;
+    sn_nic_lock(nic);
+    nic->objects++;
+    sn_nic_unlock(nic);
+    *out = xrcd;
+    return 0;
+}
+
+int sn_xrcd_destroy(struct sn_xrcd *xrcd)
+{
+    bool busy;
+
+    sn_nic_lock(xrcd->nic);
+    busy = xrcd->users != 0;
+    if (!busy) xrcd->nic->objects--;
+    sn_nic_unlock(xrcd->nic);
+    if (busy) return -EBUSY;
+    free(xrcd);
+    return 0;
+}
+
+struct sn_srq *sn_srq_find(struct sn_nic *nic, const struct sn_xrcd *xrcd, uint32_t number)
+{
+    struct sn_srq *srq = nic->srqs[number & 0xffff];
+
+    return srq && srq->number == number && srq->init.xrcd == xrcd ? srq : NULL;
+}
+
 /* ---- making and ending --------------------------------------------------------------------------------- */
 
 static bool power_of_two(uint32_t n)
@@ -21,6 +56,7 @@ static int check_init(const struct sn_srq_init *i)
 {
     uint32_t word;
 
+    if (!i->xrcd != !i->cq || i->uidx > 0xffffff) return -EINVAL;
     if (!i->pd || !i->buf || !i->dbrec || (uintptr_t)i->dbrec % 8) return -EINVAL;
     if (!power_of_two(i->wqes) || i->wqes > SN_MAX_RQ_WQE || (uintptr_t)i->buf % GW_MLX5_UNIT) return -EINVAL;
     if (!power_of_two(i->stride) || i->stride < 2 * GW_MLX5_UNIT || i->stride > SN_MAX_RQ_STRIDE)
@@ -41,6 +77,8 @@ static int attach(struct sn_nic *nic, struct sn_srq *srq)
     nic->srq_count++;
     nic->objects++;
     srq->init.pd->users++;
+    if (srq->init.xrcd) srq->init.xrcd->users++;
+    if (srq->init.cq) srq->init.cq->users++;
     return 0;
 }
 
@@ -66,6 +104,35 @@ int sn_srq_create(struct sn_nic *nic, const struct sn_srq_init *init, struct sn_
     return 0;
 }
 
+/* XRC: queue pairs whose messages are under way lose their WQEs, and their completions go nowhere. */
+static void abandon(struct sn_srq *srq)
+{
+    struct sn_link *it, *tmp;
+
+    sn_list_each(it, tmp, &srq->nic->all_qps)
+    {
+        struct sn_qp *qp = sn_entry(it, struct sn_qp, all_link);
+
+        if (qp->resp.srq != srq) continue;
+        qp->resp.srq = NULL;
+        qp->resp.has_wqe = false;
+    }
+    sn_cq_drop_late_uidx(srq->init.cq, srq->init.uidx);
+}
+
+static void detach(struct sn_srq *srq)
+{
+    struct sn_nic *nic = srq->nic;
+
+    if (srq->init.xrcd) abandon(srq);
+    nic->srqs[srq->number & 0xffff] = NULL;
+    nic->srq_count--;
+    nic->objects--;
+    srq->init.pd->users--;
+    if (srq->init.xrcd) srq->init.xrcd->users--;
+    if (srq->init.cq) srq->init.cq->users--;
+}
+
 int sn_srq_destroy(struct sn_srq *srq)
 {
     struct sn_nic *nic = srq->nic;
@@ -73,12 +140,7 @@ int sn_srq_destroy(struct sn_srq *srq)
 
     sn_nic_lock(nic);
     busy = srq->users != 0;
-    if (!busy) {
-        nic->srqs[srq->number & 0xffff] = NULL;
-        nic->srq_count--;
-        nic->objects--;
-        srq->init.pd->users--;
-    }
+    if (!busy) detach(srq);
     sn_nic_unlock(nic);
     if (busy) return -EBUSY;
     free(srq);

@@ -191,7 +191,7 @@ static void device_attr(struct ib_uverbs_query_device_resp *r)
     r->page_size_cap = 0xfffff000;
     r->max_qp = SN_MAX_QP;
     r->max_qp_wr = SN_MAX_SQ_WQEBB;
-    r->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN;
+    r->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC;
     r->max_sge = r->max_sge_rd = MAX_SGE;
     r->max_cq = SN_MAX_CQ;
     r->max_cqe = SN_MAX_CQE - 1;

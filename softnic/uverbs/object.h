@@ -13,7 +13,7 @@
 #include "softnic/nic.h"
 #include "softnic/uverbs/events.h"
 
-enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH, UV_SRQ };
+enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH, UV_SRQ, UV_XRCD };
 
 /* What every handle stands for. `users` counts objects made on top of this one; it cannot go before they do.
  */
@@ -50,9 +50,17 @@ struct uv_cq {
     uint32_t comp_sent, async_sent;    /* events put into the streams: atomic, the NIC's threads count */
 };
 
+/* One program's hold on an XRC domain; all that name the same file share it (xrcd.c). */
+struct uv_xrcd {
+    struct uv_object obj;
+    struct uv_domain *domain;
+};
+
 struct uv_srq {
     struct uv_object obj;
     struct uv_pd *pd;
+    struct uv_xrcd *xrcd; /* or NULL, and then no cq either */
+    struct uv_cq *cq;
     struct sn_srq *srq;
     uint64_t user_handle;
     struct uv_stream *async;
@@ -168,9 +176,12 @@ int uv_modify_qp(const struct uv_cmd *c);
 int uv_modify_qp_ex(const struct uv_cmd *c);
 int uv_destroy_qp(const struct uv_cmd *c);
 int uv_create_srq(const struct uv_cmd *c);
+int uv_create_xsrq(const struct uv_cmd *c);
 int uv_modify_srq(const struct uv_cmd *c);
 int uv_query_srq(const struct uv_cmd *c);
 int uv_destroy_srq(const struct uv_cmd *c);
+int uv_open_xrcd(const struct uv_cmd *c);
+int uv_close_xrcd(const struct uv_cmd *c);
 
 /* Ends of objects, used by uv_destroy (each in its handler's file). */
 void uv_pd_end(struct uv_file *f, struct uv_pd *pd);
@@ -178,6 +189,9 @@ void uv_mr_end(struct uv_file *f, struct uv_mr *mr);
 void uv_cq_end(struct uv_file *f, struct uv_cq *cq);
 void uv_qp_end(struct uv_file *f, struct uv_qp *qp);
 void uv_srq_end(struct uv_file *f, struct uv_srq *srq);
+void uv_xrcd_end(struct uv_file *f, struct uv_xrcd *xrcd);
+struct sn_xrcd *uv_xrcd_of(const struct uv_xrcd *xrcd);
+void uv_xrcds_forget(void); /* in a forked child: the domains are the parent's */
 
 /* Doorbell pages (uar.c). */
 int uv_uars_init(struct uv_file *f, uint32_t registers, uint32_t low_latency);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared receive queues. */
+/* Shared receive queues, XRC's among them. */
 #include <errno.h>
 
 #include <rdma/ib_user_ioctl_verbs.h>
@@ -18,6 +18,8 @@
 struct srq_request {
     uint64_t user_handle;
     uint32_t pd, max_wr, max_sge;
+    bool xrc;
+    uint32_t xrcd, cq;
 };
 
 static uint32_t round_up(uint32_t n)
@@ -47,17 +49,39 @@ static int read_layout(const struct srq_request *rq, const struct mlx5_ib_create
     return 0;
 }
 
+static int find_parts(struct uv_file *f, const struct srq_request *rq, struct uv_srq *srq)
+{
+    srq->pd = uv_find(f, UV_PD, rq->pd);
+    if (!srq->pd) return -EINVAL;
+    if (!rq->xrc) return 0;
+    srq->xrcd = uv_find(f, UV_XRCD, rq->xrcd);
+    srq->cq = uv_find(f, UV_CQ, rq->cq);
+    return srq->xrcd && srq->cq ? 0 : -EINVAL;
+}
+
+static void hold_parts(struct uv_srq *srq, uint32_t one)
+{
+    srq->pd->obj.users += one;
+    if (srq->xrcd) srq->xrcd->obj.users += one;
+    if (srq->cq) srq->cq->obj.users += one;
+}
+
 static int make_srq(const struct uv_cmd *c, const struct srq_request *rq, struct uv_srq *srq)
 {
     struct uv_file *f = c->file;
     struct sn_srq_init init = {.user = srq};
+    const struct mlx5_ib_create_srq *drv = c->uhw;
 
     if (c->uhw_len < offsetof(struct mlx5_ib_create_srq, uidx)) return -EINVAL;
-    srq->pd = uv_find(f, UV_PD, rq->pd);
-    if (!srq->pd) return -EINVAL;
-    int err = read_layout(rq, c->uhw, &init);
+    int err = find_parts(f, rq, srq);
+    if (!err) err = read_layout(rq, drv, &init);
     if (err) return err;
     init.pd = srq->pd->pd;
+    if (rq->xrc) {
+        init.xrcd = uv_xrcd_of(srq->xrcd);
+        init.cq = srq->cq->cq;
+        init.uidx = drv->uidx & 0xffffff;
+    }
     srq->user_handle = rq->user_handle;
     srq->async = uv_stream_get(f->async);
     err = sn_srq_create(f->nic, &init, &srq->srq);
@@ -67,7 +91,7 @@ static int make_srq(const struct uv_cmd *c, const struct srq_request *rq, struct
     }
     srq->max_wr = init.wqes - 1;
     srq->max_sge = init.stride / SEGMENT - 1;
-    srq->pd->obj.users++;
+    hold_parts(srq, 1);
     return 0;
 }
 
@@ -93,7 +117,22 @@ static int create(const struct uv_cmd *c, const struct srq_request *rq)
 int uv_create_srq(const struct uv_cmd *c)
 {
     const struct ib_uverbs_create_srq *q = c->in;
-    struct srq_request rq = {q->user_handle, q->pd_handle, q->max_wr, q->max_sge};
+    struct srq_request rq = {q->user_handle, q->pd_handle, q->max_wr, q->max_sge, false, 0, 0};
+    return create(c, &rq);
+}
+
+int uv_create_xsrq(const struct uv_cmd *c)
+{
+    const struct ib_uverbs_create_xsrq *q = c->in;
+    struct srq_request rq = {q->user_handle,
+                             q->pd_handle,
+                             q->max_wr,
+                             q->max_sge,
+                             q->srq_type == IBV_SRQT_XRC,
+                             q->xrcd_handle,
+                             q->cq_handle};
+
+    if (q->srq_type != IBV_SRQT_XRC && q->srq_type != IBV_SRQT_BASIC) return -EOPNOTSUPP; /* no tag matching */
     return create(c, &rq);
 }
 
@@ -124,7 +163,7 @@ int uv_query_srq(const struct uv_cmd *c)
 
 static void release(struct uv_srq *srq)
 {
-    srq->pd->obj.users--;
+    hold_parts(srq, (uint32_t)-1);
     uv_stream_put(srq->async);
 }
 
