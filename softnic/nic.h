@@ -216,6 +216,10 @@ struct sn_counters {
     uint64_t direct_refused; /* that would have been, but their memory failed or the system refused */
     uint64_t drop_malformed, drop_icrc, drop_no_qp, drop_state, drop_address, drop_pkey, drop_opcode,
         drop_psn, drop_stale;
+    uint64_t drop_qkey;     /* UD: the Q_Key is not the queue pair's */
+    uint64_t drop_no_recv;  /* UC, UD: no receive was posted */
+    uint64_t drop_refused;  /* UC: not allowed, or not as the protocol has it */
+    uint64_t lost_messages; /* UC: begun and not ended, because packets are missing or were dropped */
     uint64_t ecn_marked;
 };
 void sn_nic_counters(const struct sn_nic *nic,
@@ -352,7 +356,7 @@ uint32_t sn_srq_limit(struct sn_srq *srq); /* as set; 0 after the event */
  * --------------------------------------------------------------------------------------------------- */
 
 struct sn_qp_init {
-    enum ibv_qp_type type; /* IBV_QPT_RC; -EOPNOTSUPP otherwise */
+    enum ibv_qp_type type; /* IBV_QPT_RC, _UC, _UD; -EOPNOTSUPP otherwise */
     struct sn_pd *pd;
     struct sn_cq *send_cq, *recv_cq;
     void *sq_buf;       /* aligned to 64 */
@@ -369,7 +373,8 @@ struct sn_qp_init {
     bool sq_sig_all;
     uint32_t uidx; /* what CQEs name it by (cqe_version 1), 24 bits */
     /* Scatter to CQE, in bytes: receives up to so many (0, 32, 64), and answers to READs and atomics (0, 32,
-     * 64). 64 needs 128-byte CQEs, else it counts as 32. The latter applies with sq_sig_all only. */
+     * 64). 64 needs 128-byte CQEs, else it counts as 32. The latter applies with sq_sig_all only; neither
+     * does to UD. */
     uint32_t scatter_recv, scatter_req;
     void *user;
 };
@@ -384,8 +389,9 @@ uint32_t sn_qp_number(const struct sn_qp *qp);
  * As ibv_modify_qp: checks mask against the table of transitions, and values against limits, before anything
  * changes. -EINVAL for anything wrong: transition, missing or extra attribute, value. GID index 0, port 1 and
  * P_Key index 0 are all there is; the address vector must be global. The current state is checked against
- * attr->cur_qp_state if IBV_QP_CUR_STATE is given. To RESET the queues are forgotten (records are read from 0
- * on again); what is in CQs stays.
+ * attr->cur_qp_state if IBV_QP_CUR_STATE is given. A send request that fails takes a UC or UD queue pair to
+ * SQE only: it still receives, and goes back to RTS by this call. To RESET the queues are forgotten (records
+ * are read from 0 on again); what is in CQs stays.
  */
 int sn_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask);
 

@@ -65,6 +65,29 @@ struct gw_mlx5_sge {
     uint32_t lkey;
 } __attribute__((may_alias));
 
+/*
+ * Where a datagram goes: the address vector of a UD WQE (mlx5_wqe_av), as it stands there. libmlx5 makes one
+ * for each address handle (mlx5dv_init_obj, MLX5DV_OBJ_AH); key and number are each request's own.
+ */
+struct gw_mlx5_av {
+    uint32_t qkey_be; /* bit 31: the queue pair's own Q_Key is meant */
+    uint32_t rsvd4;
+    uint32_t dqpn_be; /* bits 23:0; bit 31: the vector has all its 48 bytes, and not only 16 */
+    uint8_t rate_sl, fl_mlid;
+    uint16_t sport_be; /* RoCEv2: UDP source port; InfiniBand: the peer's LID */
+    uint32_t rsvd16;
+    uint8_t rmac[6], traffic_class, hop_limit;
+    uint32_t grh_be; /* 30: GRH (InfiniBand only); 27:20: own GID's index; 19:0: flow label */
+    uint8_t rgid[16];
+} __attribute__((aligned(4), may_alias));
+
+enum {
+    GW_MLX5_AV_UNITS = 3,
+    GW_MLX5_UD_HEAD = 1 + GW_MLX5_AV_UNITS, /* units in front of a UD WQE's payload */
+};
+#define GW_MLX5_AV_EXTENDED 0x80000000u
+#define GW_MLX5_QKEY_OF_QP  0x80000000u
+
 /* ---- segments, 16 bytes each -------------------------------------------------------------------------- */
 
 /* The first segment: idx is the WQE's first WQEBB (mod 2^16), ds its length in 16-byte units, this one
@@ -216,6 +239,26 @@ GW_FN uint32_t gw_mlx5_head_units(uint32_t opcode)
     }
 }
 
+/* Units that a request with so many in front of its payload needs, or a negative errno. */
+GW_FN int gw_mlx5_units_behind_(uint32_t units, const struct gw_mlx5_wr *wr)
+{
+    uint64_t bytes = 0;
+    uint32_t n = 0, i;
+
+    for (i = 0; i < wr->num_sge; i++) {
+        if (wr->sge[i].length >> 31) return -EINVAL;
+        n += wr->sge[i].length != 0;
+        bytes += wr->sge[i].length;
+    }
+    if (units == 3 && (n != 1 || bytes < 8)) return -EINVAL;
+    if (bytes > GW_MLX5_MAX_MSG) return -EMSGSIZE;
+    if (wr->inl)
+        units += bytes ? (uint32_t)((bytes + 4 + GW_MLX5_UNIT - 1) / GW_MLX5_UNIT) : 0;
+    else
+        units += n;
+    return units > GW_MLX5_MAX_DS ? -EMSGSIZE : (int)units;
+}
+
 /*
  * How many 16-byte units the request needs (its ds), so that the caller can reserve before it writes.
  * -EOPNOTSUPP: unknown opcode. -EINVAL: inline payload on READ or an atomic; an atomic without exactly one
@@ -223,23 +266,18 @@ GW_FN uint32_t gw_mlx5_head_units(uint32_t opcode)
  */
 GW_FN int gw_mlx5_wr_units(const struct gw_mlx5_wr *wr)
 {
-    uint32_t units = gw_mlx5_head_units(wr->opcode), n = 0, i;
-    uint64_t bytes = 0;
+    uint32_t units = gw_mlx5_head_units(wr->opcode);
 
     if (!units) return -EOPNOTSUPP;
-    for (i = 0; i < wr->num_sge; i++) {
-        if (wr->sge[i].length >> 31) return -EINVAL;
-        n += wr->sge[i].length != 0;
-        bytes += wr->sge[i].length;
-    }
-    if (units == 3 && (n != 1 || bytes < 8)) return -EINVAL;
     if (wr->inl && (units == 3 || wr->opcode == GW_MLX5_READ)) return -EINVAL;
-    if (bytes > GW_MLX5_MAX_MSG) return -EMSGSIZE;
-    if (wr->inl)
-        units += bytes ? (uint32_t)((bytes + 4 + GW_MLX5_UNIT - 1) / GW_MLX5_UNIT) : 0;
-    else
-        units += n;
-    return units > GW_MLX5_MAX_DS ? -EMSGSIZE : (int)units;
+    return gw_mlx5_units_behind_(units, wr);
+}
+
+/* The same for a request on a UD queue pair, which only sends: -EOPNOTSUPP for any other opcode. */
+GW_FN int gw_mlx5_ud_units(const struct gw_mlx5_wr *wr)
+{
+    if (wr->opcode != GW_MLX5_SEND && wr->opcode != GW_MLX5_SEND_IMM) return -EOPNOTSUPP;
+    return gw_mlx5_units_behind_(GW_MLX5_UD_HEAD, wr);
 }
 
 /* Words on their way into a queue, four to a store. A shift register, so that a GPU keeps it in registers. */
@@ -288,6 +326,26 @@ GW_FN void gw_mlx5_put_inline(const struct gw_mlx5_sq *sq, uint32_t unit, const 
     while (q.count & 3) gw_mlx5_push(sq, &q, 0);
 }
 
+/* The payload from unit u on: inline, or an entry for each that is not empty; `exactly` bytes of it, if not
+ * 0. */
+GW_FN void gw_mlx5_put_payload_(const struct gw_mlx5_sq *sq, uint32_t u, const struct gw_mlx5_wr *wr,
+                                uint32_t exactly)
+{
+    uint32_t total = 0, i;
+
+    if (wr->inl) {
+        for (i = 0; i < wr->num_sge; i++) total += wr->sge[i].length;
+        if (total) gw_mlx5_put_inline(sq, u, wr->sge, wr->num_sge, total);
+        return;
+    }
+    for (i = 0; i < wr->num_sge; i++) {
+        uint32_t len = wr->sge[i].length;
+
+        if (len)
+            gw_mlx5_put(sq, u++, gw_mlx5_data(wr->sge[i].addr, exactly ? exactly : len, wr->sge[i].lkey));
+    }
+}
+
 /*
  * Writes the whole WQE at WQEBB idx and returns the WQEBBs it takes (1 … 16), or what gw_mlx5_wr_units
  * returns, with nothing written. The caller has made sure that so many are free. Zero-length entries are
@@ -296,7 +354,7 @@ GW_FN void gw_mlx5_put_inline(const struct gw_mlx5_sq *sq, uint32_t unit, const 
 GW_FN int gw_mlx5_put_wr(const struct gw_mlx5_sq *sq, uint32_t idx, const struct gw_mlx5_wr *wr)
 {
     int ds = gw_mlx5_wr_units(wr);
-    uint32_t u = idx * GW_MLX5_UNITS_PER_BB, head, imm_be = 0, total = 0, i;
+    uint32_t u = idx * GW_MLX5_UNITS_PER_BB, head, imm_be = 0;
 
     if (ds < 0) return ds;
     head = gw_mlx5_head_units(wr->opcode);
@@ -307,16 +365,29 @@ GW_FN int gw_mlx5_put_wr(const struct gw_mlx5_sq *sq, uint32_t idx, const struct
     if (head == 3)
         gw_mlx5_put(sq, u++,
                     gw_mlx5_atomic(wr->swap_or_add, wr->opcode == GW_MLX5_ATOMIC_CS ? wr->compare : 0));
-    if (wr->inl) {
-        for (i = 0; i < wr->num_sge; i++) total += wr->sge[i].length;
-        if (total) gw_mlx5_put_inline(sq, u, wr->sge, wr->num_sge, total);
-        return (int)gw_mlx5_wqebbs((uint32_t)ds);
-    }
-    for (i = 0; i < wr->num_sge; i++) {
-        uint32_t len = head == 3 && wr->sge[i].length ? 8 : wr->sge[i].length;
+    gw_mlx5_put_payload_(sq, u, wr, head == 3 ? 8 : 0);
+    return (int)gw_mlx5_wqebbs((uint32_t)ds);
+}
 
-        if (len) gw_mlx5_put(sq, u++, gw_mlx5_data(wr->sge[i].addr, len, wr->sge[i].lkey));
+/* The same for a UD queue pair: to QP dqpn at where av says, with this Q_Key. */
+GW_FN int gw_mlx5_put_ud(const struct gw_mlx5_sq *sq, uint32_t idx, const struct gw_mlx5_wr *wr,
+                         const struct gw_mlx5_av *av, uint32_t dqpn, uint32_t qkey)
+{
+    uint32_t u = idx * GW_MLX5_UNITS_PER_BB, imm_be = wr->opcode == GW_MLX5_SEND_IMM ? wr->imm_be : 0, i;
+    int ds = gw_mlx5_ud_units(wr);
+    struct gw_u128 seg;
+
+    if (ds < 0) return ds;
+    gw_mlx5_put(sq, u++, gw_mlx5_ctrl(wr->opcode, idx, sq->qpn, (uint32_t)ds, wr->flags, imm_be));
+    for (i = 0; i < GW_MLX5_AV_UNITS; i++) {
+        memcpy(&seg, (const uint8_t *)av + i * sizeof(seg), sizeof(seg));
+        if (!i) {
+            seg.w[0] = gw_be32(qkey);
+            seg.w[2] = gw_be32(dqpn | GW_MLX5_AV_EXTENDED);
+        }
+        gw_mlx5_put(sq, u++, seg);
     }
+    gw_mlx5_put_payload_(sq, u, wr, 0);
     return (int)gw_mlx5_wqebbs((uint32_t)ds);
 }
 
@@ -591,6 +662,10 @@ GW_FN uint8_t gw_mlx5_cqe_build(struct gw_mlx5_cqe *cqe, const struct gw_mlx5_wc
 #endif
 GW_MLX5_LAYOUT(sizeof(struct gw_u128) == 16);
 GW_MLX5_LAYOUT(sizeof(struct gw_mlx5_sge) == 16);
+GW_MLX5_LAYOUT(sizeof(struct gw_mlx5_av) == 48);
+GW_MLX5_LAYOUT(offsetof(struct gw_mlx5_av, dqpn_be) == 8);
+GW_MLX5_LAYOUT(offsetof(struct gw_mlx5_av, rmac) == 20);
+GW_MLX5_LAYOUT(offsetof(struct gw_mlx5_av, rgid) == 32);
 GW_MLX5_LAYOUT(sizeof(struct gw_mlx5_cqe) == 64);
 GW_MLX5_LAYOUT(offsetof(struct gw_mlx5_cqe, flags_rqpn_be) == 24);
 GW_MLX5_LAYOUT(offsetof(struct gw_mlx5_cqe, srqn_uidx_be) == 32);

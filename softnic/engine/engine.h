@@ -4,13 +4,14 @@
  *
  * The parts, each a file with its functions declared below: doorbell.c takes rings; sq.c turns WQEBBs into
  * send requests; requester.c makes packets of them, ack.c takes the answers; responder.c takes requests,
- * respond.c answers them; rq.c and cq.c are the queues at the other end; packet.c is what all packets have in
- * common.
+ * respond.c answers them; unreliable.c and ud.c are what is different where nobody answers; rq.c and cq.c are
+ * the queues at the other end; packet.c is what all packets have in common.
  */
 #ifndef SN_ENGINE_ENGINE_H
 #define SN_ENGINE_ENGINE_H
 
 #include <pthread.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include "softnic/engine/list.h"
@@ -29,8 +30,8 @@ enum {
     SN_LATE_CQES = 256,    /* hostile mode: completions held back */
     SN_PLACE_PIECES = 128, /* hostile mode: pieces of payload held back, of all QPs */
     SN_PLACE_BYTES = 65536,
-    SN_REPORTS = 4,      /* lines about one object at most */
-    SN_INLINE_ROOM = 64, /* bytes that scatter-to-CQE can carry */
+    SN_REPORTS = 4,        /* lines about one object at most */
+    SN_INLINE_ROOM = 64,   /* bytes that scatter-to-CQE can carry */
     SN_DIRECT_ITEMS = 128, /* requests in one copy between processes */
     SN_DIRECT_HERE = 512,  /* and pieces of this process's memory */
 };
@@ -115,6 +116,8 @@ struct sn_sreq {
     bool copying;            /* in the batch of direct accesses */
     bool by_packets;         /* direct access to its memory failed */
     uint32_t copied;         /* bytes that direct accesses have moved so far */
+    bool looped;             /* UC, UD: which ring its last frame stands in, */
+    uint32_t tx_end;         /* and the ring's position behind that */
     struct sn_cursor cursor; /* of the sender, or for READs the receiver */
 };
 
@@ -196,6 +199,21 @@ struct sn_responder {
         slot_head; /* free-running: the next READ or atomic takes slots[slot_head % max_dest_rd_atomic] */
 };
 
+static inline bool sn_gid_is_ipv4(const uint8_t gid[16])
+{
+    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+    return memcmp(gid, prefix, 12) == 0;
+}
+
+/* Where frames go: RC and UC queue pairs have one peer, each UD request its own. */
+struct sn_route {
+    uint8_t gid[16];
+    uint32_t qpn;
+    bool loop; /* a QP of this NIC */
+    struct roce_path path;
+};
+
 enum { SN_DIRTY_MRS = 4 };
 
 struct sn_qp {
@@ -211,11 +229,10 @@ struct sn_qp {
     uint32_t heap_at; /* 1 + place in nic->heap; 0: not there */
     uint64_t heap_time;
 
+    uint8_t service; /* upper bits of its packets' opcodes: ROCE_RC, _UC, _UD */
     uint32_t mtu;
-    uint8_t dgid[16];
-    bool loop; /* the peer is a QP of this NIC */
-    bool told; /* peers on this host know that it takes requests */
-    struct roce_path path;
+    struct sn_route peer; /* RC, UC */
+    bool told;            /* peers on this host know that it takes requests */
 
     /* Send queue, WQEBB counters mod 2^16. */
     uint16_t sq_pi;   /* rung */
@@ -355,7 +372,8 @@ struct sn_qp *sn_qp_find(struct sn_nic *nic, uint32_t qpn);
 void sn_qp_wake(struct sn_qp *qp); /* it may have something to do */
 void sn_qp_set_state(struct sn_qp *qp, enum ibv_qp_state state);
 void sn_qp_error(struct sn_qp *qp);      /* to ERR; everything posted will be flushed */
-void sn_qp_fatal(struct sn_qp *qp);      /* the same, and an event says so */
+void sn_qp_send_error(struct sn_qp *qp); /* a send request failed: to ERR, or to SQE where nobody answers */
+void sn_qp_fatal(struct sn_qp *qp);      /* to ERR, and an event says so */
 void sn_qp_forget(struct sn_qp *qp);     /* as created */
 bool sn_qp_flush_step(struct sn_qp *qp); /* in ERR: flushes one. false: nothing left */
 
@@ -410,9 +428,16 @@ int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst
 int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const uint8_t *src, uint32_t len);
 int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint32_t len);
 
-/* transport/packet.c */
+/* transport/packet.c: frames to the QP's peer; sn_tx_begin_to and sn_tx_end_to: to anybody. */
+void sn_route_set(struct sn_nic *nic, struct sn_route *to, const uint8_t gid[16], uint32_t qpn);
 uint8_t *sn_tx_begin(struct sn_qp *qp); /* room for a frame, or NULL: later */
 void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t payload_len);
+uint8_t *sn_tx_begin_to(struct sn_nic *nic, const struct sn_route *to);
+void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame, struct roce_hdr *h,
+                  uint32_t payload_len);
+/* The ring's position behind the last frame that was made; has it been reached by what was taken out? */
+uint32_t sn_tx_position(const struct sn_nic *nic, bool looped);
+bool sn_tx_left(const struct sn_nic *nic, bool looped, uint32_t position);
 void sn_tx_push(struct sn_nic *nic); /* offers the wire what there is */
 bool sn_rx(struct sn_nic *nic);      /* receives some. false: there was nothing */
 
@@ -428,7 +453,11 @@ enum sn_step { SN_IDLE, SN_DID, SN_FULL };
 /* transport/requester.c, ack.c */
 void sn_requester_init(struct sn_qp *qp, uint32_t psn);
 enum sn_step sn_requester_step(struct sn_qp *qp);
-void sn_requester_back(struct sn_qp *qp); /* to the oldest packet that is not acknowledged */
+/* The next packet of a SEND or WRITE. 0, or the syndrome with which it fails when its time comes. */
+uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame);
+uint32_t sn_requester_psn(const struct sn_qp *qp); /* of the next packet */
+void sn_requester_drained(struct sn_qp *qp);       /* in SQD: says so, if it was asked for */
+void sn_requester_back(struct sn_qp *qp);          /* to the oldest packet that is not acknowledged */
 void sn_requester_timeout(struct sn_qp *qp);
 void sn_requester_restart_timer(struct sn_qp *qp);
 void sn_requester_measure(struct sn_qp *qp); /* una_psn has moved */
@@ -436,15 +465,32 @@ void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *pay
 
 /* transport/direct.c: WRITEs and READs executed by copies between processes of one host. */
 bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did); /* false: not this way */
-bool sn_direct_flush(struct sn_nic *nic);        /* makes the accesses gathered. false: there were none */
-void sn_direct_tell_queue(struct sn_qp *qp);     /* its state, or what it allows, has changed */
+bool sn_direct_flush(struct sn_nic *nic);    /* makes the accesses gathered. false: there were none */
+void sn_direct_tell_queue(struct sn_qp *qp); /* its state, or what it allows, has changed */
 void sn_direct_tell_region(struct sn_mr *mr, bool gone);
-void sn_direct_quiesce(struct sn_nic *nic);      /* not inside the lock */
+void sn_direct_quiesce(struct sn_nic *nic); /* not inside the lock */
 
 /* transport/responder.c, respond.c */
 void sn_request_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len);
 enum sn_step sn_responder_step(struct sn_qp *qp);
 void sn_responder_nak(struct sn_qp *qp, uint8_t syndrome, uint32_t psn);
 void sn_responder_fatal(struct sn_qp *qp, enum roce_nak nak, uint32_t psn, enum ibv_event_type event);
+
+/* transport/unreliable.c: UC and UD. A request is done when the wire has taken its last frame. */
+static inline bool sn_qp_reliable(const struct sn_qp *qp)
+{
+    return qp->init.type != IBV_QPT_UC && qp->init.type != IBV_QPT_UD;
+}
+enum sn_step sn_unreliable_step(struct sn_qp *qp);
+/* UC: is this packet the next of the message under way, or the first of a new one? Else it is dropped. */
+bool sn_uc_in_order(struct sn_qp *qp, const struct roce_hdr *h);
+void sn_uc_drop(struct sn_qp *qp, uint64_t *counter); /* this packet, and with it its message */
+
+/* transport/ud.c */
+/* What is wrong with a request, or NULL; then s->error says what its completion will. */
+const char *sn_ud_check(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_wqe *w);
+enum sn_step sn_ud_send(struct sn_qp *qp, struct sn_sreq *s);
+void sn_ud_rx(struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h, const uint8_t *payload,
+              uint32_t len);
 
 #endif

@@ -198,6 +198,7 @@ static enum sn_step step(struct sn_qp *qp)
     enum sn_step did;
 
     if (qp->state == IBV_QPS_ERR) return sn_qp_flush_step(qp) ? SN_DID : SN_IDLE;
+    if (!sn_qp_reliable(qp)) return sn_unreliable_step(qp);
     /* Answers first: the peer waits for them, and they are what its window opens by. */
     did = sn_responder_step(qp);
     return did == SN_IDLE ? sn_requester_step(qp) : did;

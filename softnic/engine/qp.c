@@ -40,7 +40,7 @@ static int check_init(const struct sn_qp_init *i)
     uint32_t word;
     int err;
 
-    if (i->type != IBV_QPT_RC) return -EOPNOTSUPP;
+    if (i->type != IBV_QPT_RC && i->type != IBV_QPT_UC && i->type != IBV_QPT_UD) return -EOPNOTSUPP;
     if (!i->pd || !i->send_cq || !i->recv_cq || !i->uar || !i->dbrec || (uintptr_t)i->dbrec % 8)
         return -EINVAL;
     if (i->bfreg >= SN_UAR_BF_COUNT || i->uidx > 0xffffff) return -EINVAL;
@@ -101,7 +101,7 @@ static void set_scatter(struct sn_qp *qp)
     if (i->recv_cq->init.cqe_size < 128 && i->scatter_recv == 64) i->scatter_recv = 32;
     if (i->send_cq->init.cqe_size < 128 && i->scatter_req == 64) i->scatter_req = 32;
     if (!i->sq_sig_all) i->scatter_req = 0;
-    if (i->srq) i->scatter_recv = 0;
+    if (i->srq || i->type == IBV_QPT_UD) i->scatter_recv = 0;
 }
 
 static void free_qp(struct sn_qp *qp)
@@ -118,6 +118,7 @@ static struct sn_qp *alloc_qp(struct sn_nic *nic, const struct sn_qp_init *init)
     if (!qp) return NULL;
     qp->nic = nic;
     qp->init = *init;
+    qp->service = init->type == IBV_QPT_UC ? ROCE_UC : init->type == IBV_QPT_UD ? ROCE_UD : ROCE_RC;
     qp->state = IBV_QPS_RESET;
     sn_list_init(&qp->all_link);
     sn_list_init(&qp->run_link);
@@ -196,7 +197,7 @@ int sn_qp_query(struct sn_qp *qp, struct ibv_qp_attr *attr)
     attr->qp_state = attr->cur_qp_state = qp->state;
     attr->sq_draining = qp->state == IBV_QPS_SQD && qp->req.una != qp->req.end;
     attr->path_mig_state = IBV_MIG_MIGRATED;
-    if (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) {
+    if (qp->state >= IBV_QPS_RTR && qp->state != IBV_QPS_ERR) {
         attr->sq_psn = qp->req.tail_psn;
         attr->rq_psn = qp->resp.epsn;
     }
@@ -243,6 +244,15 @@ void sn_qp_error(struct sn_qp *qp)
     qp->resp.ack_pending = qp->resp.nak_pending = false;
     sn_list_del(&qp->err_link);
     sn_list_add(&qp->nic->errs, &qp->err_link);
+    sn_qp_wake(qp);
+}
+
+void sn_qp_send_error(struct sn_qp *qp)
+{
+    if (sn_qp_reliable(qp))
+        sn_qp_error(qp);
+    else if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
+        sn_qp_set_state(qp, IBV_QPS_SQE);
     sn_qp_wake(qp);
 }
 

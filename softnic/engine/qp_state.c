@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The states of an RC queue pair and the way from one to another: which attributes each transition needs and
- * which it allows (InfiniBand architecture volume 1, table 91, as ibv_modify_qp's manual page gives it).
+ * The states of a queue pair and the way from one to another: which attributes each transition needs and
+ * which it allows, for each type (InfiniBand architecture volume 1, table 91, as ibv_modify_qp's manual page
+ * gives it).
  */
 #include <errno.h>
 #include <string.h>
@@ -14,41 +15,69 @@ enum {
     ALWAYS = IBV_QP_STATE | IBV_QP_CUR_STATE,
 };
 
+/* Attributes that types have or do not have. */
+enum {
+    RC = 1,
+    UC = 2,
+    UD = 4,
+    CONNECTED = RC | UC,
+    PATH = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+    MAY_CHANGE = IBV_QP_ACCESS_FLAGS | IBV_QP_PATH_MIG_STATE,
+};
+
 struct transition {
+    int types;
     enum ibv_qp_state from, to;
     int needs, allows;
 };
 
 static const struct transition transitions[] = {
-    {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
-    {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
-    {IBV_QPS_INIT, IBV_QPS_RTR,
-     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-         IBV_QP_MIN_RNR_TIMER,
+    {CONNECTED, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
+    {UD, IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0},
+    {CONNECTED, IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+    {UD, IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY},
+    {RC, IBV_QPS_INIT, IBV_QPS_RTR, PATH | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
      IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
-    {IBV_QPS_RTR, IBV_QPS_RTS,
+    {UC, IBV_QPS_INIT, IBV_QPS_RTR, PATH, IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    {UD, IBV_QPS_INIT, IBV_QPS_RTR, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {RC, IBV_QPS_RTR, IBV_QPS_RTS,
      IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
-     IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
-    {IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
-    {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
-    {IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
-    {IBV_QPS_SQD, IBV_QPS_SQD, 0,
-     IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-         IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
-         IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+     MAY_CHANGE | IBV_QP_MIN_RNR_TIMER},
+    {UC, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, MAY_CHANGE},
+    {UD, IBV_QPS_RTR, IBV_QPS_RTS, IBV_QP_SQ_PSN, IBV_QP_QKEY},
+    {RC, IBV_QPS_RTS, IBV_QPS_RTS, 0, MAY_CHANGE | IBV_QP_MIN_RNR_TIMER},
+    {UC, IBV_QPS_RTS, IBV_QPS_RTS, 0, MAY_CHANGE},
+    {UD, IBV_QPS_RTS, IBV_QPS_RTS, 0, IBV_QP_QKEY},
+    {CONNECTED | UD, IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
+    {RC, IBV_QPS_SQD, IBV_QPS_RTS, 0, MAY_CHANGE | IBV_QP_MIN_RNR_TIMER},
+    {UC, IBV_QPS_SQD, IBV_QPS_RTS, 0, MAY_CHANGE},
+    {UD, IBV_QPS_SQD, IBV_QPS_RTS, 0, IBV_QP_QKEY},
+    {RC, IBV_QPS_SQD, IBV_QPS_SQD, 0,
+     MAY_CHANGE | IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+         IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER},
+    {UC, IBV_QPS_SQD, IBV_QPS_SQD, 0, MAY_CHANGE | IBV_QP_AV | IBV_QP_PKEY_INDEX},
+    {UD, IBV_QPS_SQD, IBV_QPS_SQD, 0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY},
+    {UC, IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_ACCESS_FLAGS},
+    {UD, IBV_QPS_SQE, IBV_QPS_RTS, 0, IBV_QP_QKEY},
 };
+
+static int type_bit(const struct sn_qp *qp)
+{
+    return qp->init.type == IBV_QPT_UD ? UD : qp->init.type == IBV_QPT_UC ? UC : RC;
+}
 
 static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 
 /* Any state may become RESET or ERR, with nothing else said. */
-static bool find(enum ibv_qp_state from, enum ibv_qp_state to, struct transition *t)
+static bool find(int type, enum ibv_qp_state from, enum ibv_qp_state to, struct transition *t)
 {
     if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
-        *t = (struct transition){from, to, 0, 0};
+        *t = (struct transition){type, from, to, 0, 0};
         return true;
     }
     for (size_t i = 0; i < sizeof(transitions) / sizeof(transitions[0]); i++) {
-        if (transitions[i].from != from || transitions[i].to != to) continue;
+        if (transitions[i].from != from || transitions[i].to != to || !(transitions[i].types & type))
+            continue;
         *t = transitions[i];
         return true;
     }
@@ -104,7 +133,7 @@ static const char *check(const struct sn_qp *qp, const struct ibv_qp_attr *a, in
     const char *wrong;
 
     if ((mask & IBV_QP_CUR_STATE) && a->cur_qp_state != qp->state) return "the current state is another";
-    if (!find(qp->state, to, &t)) return "there is no such transition";
+    if (!find(type_bit(qp), qp->state, to, &t)) return "there is no such transition";
     if (t.needs & ~mask) return "attributes are missing";
     if (mask & ~(ALWAYS | t.needs | t.allows)) return "attributes that do not belong to this transition";
     wrong = check_path(qp, a, mask);
@@ -129,35 +158,13 @@ static void copy_attrs(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, i
     if (mask & IBV_QP_TIMEOUT) to->timeout = from->timeout;
     if (mask & IBV_QP_RETRY_CNT) to->retry_cnt = from->retry_cnt;
     if (mask & IBV_QP_RNR_RETRY) to->rnr_retry = from->rnr_retry;
-}
-
-static bool is_ipv4(const uint8_t gid[16])
-{
-    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-    return memcmp(gid, prefix, 12) == 0;
-}
-
-static void set_path(struct sn_qp *qp)
-{
-    const struct sn_nic_config *c = &qp->nic->cfg;
-    bool v4;
-
-    memcpy(qp->dgid, qp->attr.ah_attr.grh.dgid.raw, 16);
-    v4 = is_ipv4(c->gid) && is_ipv4(qp->dgid);
-    memset(&qp->path, 0, sizeof(qp->path));
-    qp->path.ipv6 = !v4;
-    qp->path.frag_off = ROCE_IP_DF;
-    qp->path.sport = c->sport;
-    qp->path.dport = ROCE_UDP_PORT;
-    memcpy(qp->path.src, c->gid + (v4 ? 12 : 0), v4 ? 4 : 16);
-    memcpy(qp->path.dst, qp->dgid + (v4 ? 12 : 0), v4 ? 4 : 16);
-    qp->loop = !c->loop_on_wire && memcmp(qp->dgid, c->gid, 16) == 0 && qp->attr.dest_qp_num >> 16 == c->slot;
+    if (mask & IBV_QP_QKEY) to->qkey = from->qkey;
 }
 
 static void to_rtr(struct sn_qp *qp)
 {
-    qp->mtu = roce_mtu_bytes(qp->attr.path_mtu);
+    /* A datagram may be as long as the port's MTU. */
+    qp->mtu = qp->init.type == IBV_QPT_UD ? qp->nic->cfg.max_mtu : roce_mtu_bytes(qp->attr.path_mtu);
     memset(&qp->resp, 0, sizeof(qp->resp));
     qp->resp.epsn = qp->attr.rq_psn;
 }
@@ -181,7 +188,8 @@ static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum 
         return;
     }
     copy_attrs(&qp->attr, a, mask);
-    if (mask & IBV_QP_AV) set_path(qp);
+    if (mask & IBV_QP_AV)
+        sn_route_set(qp->nic, &qp->peer, qp->attr.ah_attr.grh.dgid.raw, qp->attr.dest_qp_num);
     if (to == IBV_QPS_ERR) {
         if (from == IBV_QPS_RESET)
             sn_qp_set_state(qp, IBV_QPS_INIT); /* which goes on to ERR like any other */
@@ -190,6 +198,9 @@ static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum 
     }
     if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) to_rtr(qp);
     if (from == IBV_QPS_RTR && to == IBV_QPS_RTS) sn_requester_init(qp, qp->attr.sq_psn);
+    if (from == IBV_QPS_SQE)
+        while (sn_sq_flush_one(qp)) {
+        } /* what was posted until now does not come to life again */
     if (to == IBV_QPS_SQD && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) qp->sqd_notify = a->en_sqd_async_notify;
     sn_qp_set_state(qp, to);
     sn_direct_tell_queue(qp);

@@ -70,7 +70,7 @@ int sn_rq_complete(struct sn_qp *qp, struct gw_mlx5_wc *wc, const void *scatter,
 {
     wc->qpn = qp->number;
     wc->uidx = qp->init.uidx;
-    wc->src_qp = qp->attr.dest_qp_num;
+    if (qp->init.type != IBV_QPT_UD) wc->src_qp = qp->attr.dest_qp_num;
     wc->timestamp = qp->nic->now;
     wc->wqe_counter = qp->init.srq ? qp->resp.entry : qp->rq_ci++;
     qp->resp.has_wqe = false;

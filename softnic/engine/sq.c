@@ -13,7 +13,7 @@
 
 static bool takes_rings(enum ibv_qp_state state)
 {
-    return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_ERR;
+    return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE || state == IBV_QPS_ERR;
 }
 
 void sn_sq_look(struct sn_qp *qp)
@@ -86,8 +86,10 @@ static void parse(void *arg)
 {
     struct parse_args *a = arg;
 
-    a->result = gw_mlx5_wqe_parse(a->out, a->qp->init.sq_buf, a->qp->init.sq_wqebbs, a->qp->number,
-                                  a->qp->sq_next, a->avail, GW_MLX5_MAX_DS);
+    const struct sn_qp *qp = a->qp;
+
+    a->result = (qp->init.type == IBV_QPT_UD ? gw_mlx5_wqe_parse_ud : gw_mlx5_wqe_parse)(
+        a->out, qp->init.sq_buf, qp->init.sq_wqebbs, qp->number, qp->sq_next, a->avail, GW_MLX5_MAX_DS);
 }
 
 /*
@@ -131,11 +133,22 @@ static bool receives(const struct gw_mlx5_wqe *w)
 /* What the parser cannot know. */
 static void check_wqe(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_wqe *w)
 {
+    const char *wrong = NULL;
+
     s->packets = packets_of(qp, w);
-    if (!receives(w) || qp->attr.max_rd_atomic) return;
-    sn_report_qp(qp, "send WQE at index %u: a READ or atomic, but the QP's max_rd_atomic is 0", s->index);
     s->error = GW_MLX5_SYND_LOCAL_QP_OP;
-    s->packets = 0;
+    if (qp->init.type == IBV_QPT_UD)
+        wrong = sn_ud_check(qp, s, w);
+    else if (qp->init.type == IBV_QPT_UC && (receives(w) || w->opcode == GW_MLX5_SEND_INVAL))
+        wrong = "UC has no such request";
+    else if (receives(w) && !qp->attr.max_rd_atomic)
+        wrong = "a READ or atomic, but the QP's max_rd_atomic is 0";
+    if (wrong) {
+        sn_report_qp(qp, "send WQE at index %u (opcode 0x%02x): %s", s->index, w->opcode, wrong);
+        s->packets = 0;
+    } else {
+        s->error = 0;
+    }
 }
 
 bool sn_sq_fetch(struct sn_qp *qp)
@@ -222,6 +235,12 @@ static void retire(struct sn_qp *qp)
     r->una++;
 }
 
+static bool is_done(const struct sn_qp *qp, const struct sn_sreq *s)
+{
+    if (!sn_qp_reliable(qp)) return !s->packets || sn_tx_left(qp->nic, s->looped, s->tx_end);
+    return roce_psn_diff(qp->req.una_psn, roce_psn_add(s->psn, s->packets)) >= 0;
+}
+
 bool sn_sq_complete(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;
@@ -231,7 +250,7 @@ bool sn_sq_complete(struct sn_qp *qp)
     while (r->una != r->cur) {
         struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 
-        if (s->copying || roce_psn_diff(r->una_psn, roce_psn_add(s->psn, s->packets)) < 0) break;
+        if (s->copying || !is_done(qp, s)) break;
         if (receives(s->wqe) && sn_place_flush(qp)) {
             sn_report_qp(qp, "the memory that the READ or atomic at index %u writes to failed", s->index);
             sn_sq_fail(qp, GW_MLX5_SYND_LOCAL_PROT, 0);
@@ -249,10 +268,10 @@ void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome, uint8_t vendor)
     struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 
     if (r->una != r->end && post_error(qp, s->index, s->wqe->opcode, syndrome, vendor) == 0) retire(qp);
-    sn_qp_error(qp);
+    sn_qp_send_error(qp);
 }
 
-/* In ERR: the oldest that is not complete, read or not, comes back. false: there is none. */
+/* In ERR or SQE: the oldest that is not complete, read or not, comes back. false: there is none. */
 bool sn_sq_flush_one(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;

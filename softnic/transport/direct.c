@@ -27,7 +27,7 @@ enum {
 
 static bool takes_requests(const struct sn_qp *qp)
 {
-    if (qp->resp.fatal || qp->loop || qp->init.type != IBV_QPT_RC) return false;
+    if (qp->resp.fatal || qp->peer.loop || qp->init.type != IBV_QPT_RC) return false;
     if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) return true;
     /* In RTR the first packet is an event, which direct accesses would not make. */
     return qp->state == IBV_QPS_RTR && qp->resp.established;
@@ -36,7 +36,8 @@ static bool takes_requests(const struct sn_qp *qp)
 void sn_direct_tell_queue(struct sn_qp *qp)
 {
     const struct sn_nic_config *c = &qp->nic->cfg;
-    struct sn_peer_queue q = {qp->attr.dest_qp_num, qp->attr.qp_access_flags, qp->init.pd->number, qp->dgid};
+    struct sn_peer_queue q = {qp->attr.dest_qp_num, qp->attr.qp_access_flags, qp->init.pd->number,
+                              qp->peer.gid};
     bool takes = takes_requests(qp);
 
     if (!c->peers || (!takes && !qp->told)) return;
@@ -313,7 +314,7 @@ static bool in_batch(const struct sn_qp *qp)
 
 static bool may_go(const struct sn_qp *qp, const struct sn_sreq *s)
 {
-    if (!qp->nic->cfg.peers || qp->loop || qp->nic->cfg.hostile || s->by_packets) return false;
+    if (!qp->nic->cfg.peers || qp->peer.loop || qp->nic->cfg.hostile || s->by_packets) return false;
     if (qp->init.type != IBV_QPT_RC || (s->wqe->opcode != GW_MLX5_WRITE && !is_read(s))) return false;
     /* Part of it was sent: now it can only be sent again. */
     return !qp->req.cur_packet && roce_psn_diff(s->psn, qp->req.max_psn) >= 0;
@@ -327,7 +328,7 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     struct sn_peer *peer;
 
     if (!may_go(qp, s)) return false;
-    peer = c->peers->find(c->peers_ctx, qp->dgid, qp->attr.dest_qp_num);
+    peer = c->peers->find(c->peers_ctx, qp->peer.gid, qp->attr.dest_qp_num);
     if (!peer) return false;
     *did = SN_DID;
     /* What is in the batch goes first; then this is looked at again. */

@@ -17,42 +17,68 @@ static bool full(const struct sn_ring *ring)
     return ring->tail - ring->head == SN_TX_FRAMES;
 }
 
-uint8_t *sn_tx_begin(struct sn_qp *qp)
+/* What an ICRC between two addresses covers, but for ports and ID. */
+static struct roce_path path_between(const uint8_t src[16], const uint8_t dst[16])
 {
-    struct sn_nic *nic = qp->nic;
-    struct sn_ring *ring = qp->loop ? &nic->loop : &nic->tx;
+    bool v4 = sn_gid_is_ipv4(src) && sn_gid_is_ipv4(dst);
+    struct roce_path path = {.ipv6 = !v4, .dport = ROCE_UDP_PORT, .frag_off = ROCE_IP_DF};
 
-    if (full(ring) && !qp->loop && !nic->tx_blocked) sn_tx_push(nic);
+    memcpy(path.src, src + (v4 ? 12 : 0), v4 ? 4 : 16);
+    memcpy(path.dst, dst + (v4 ? 12 : 0), v4 ? 4 : 16);
+    return path;
+}
+
+void sn_route_set(struct sn_nic *nic, struct sn_route *to, const uint8_t gid[16], uint32_t qpn)
+{
+    const struct sn_nic_config *c = &nic->cfg;
+
+    memcpy(to->gid, gid, 16);
+    to->qpn = qpn;
+    to->path = path_between(c->gid, gid);
+    to->path.sport = c->sport;
+    to->loop = !c->loop_on_wire && memcmp(gid, c->gid, 16) == 0 && qpn >> 16 == c->slot;
+}
+
+uint8_t *sn_tx_begin_to(struct sn_nic *nic, const struct sn_route *to)
+{
+    struct sn_ring *ring = to->loop ? &nic->loop : &nic->tx;
+
+    if (full(ring) && !to->loop && !nic->tx_blocked) sn_tx_push(nic);
     return full(ring) ? NULL : ring->data[ring->tail % SN_TX_FRAMES];
 }
 
-static bool stays_in_memory(const struct sn_qp *qp)
+static bool stays_in_memory(const struct sn_nic *nic, const struct sn_route *to)
 {
-    const struct sn_nic_config *c = &qp->nic->cfg;
+    const struct sn_nic_config *c = &nic->cfg;
 
-    return qp->loop || (c->peers && c->peers->in_memory(c->peers_ctx, qp->dgid, qp->attr.dest_qp_num));
+    return to->loop || (c->peers && c->peers->in_memory(c->peers_ctx, to->gid, to->qpn));
+}
+
+uint8_t *sn_tx_begin(struct sn_qp *qp)
+{
+    return sn_tx_begin_to(qp->nic, &qp->peer);
 }
 
 /* The payload stands behind the headers' place already. */
-void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t payload_len)
+void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame, struct roce_hdr *h,
+                  uint32_t payload_len)
 {
-    struct sn_nic *nic = qp->nic;
-    struct sn_ring *ring = qp->loop ? &nic->loop : &nic->tx;
+    struct sn_ring *ring = to->loop ? &nic->loop : &nic->tx;
     struct sn_frame *f = &ring->frames[ring->tail % SN_TX_FRAMES];
     uint32_t at;
 
     h->migreq = true;
     h->pkey = ROCE_DEFAULT_PKEY;
-    h->dqpn = qp->attr.dest_qp_num;
+    h->dqpn = to->qpn;
     h->pad = roce_pad(payload_len);
     at = roce_pack(frame, h) + payload_len;
     memset(frame + at, 0, h->pad);
     at += h->pad;
     /* Nothing can happen to a frame that stays in memory; else it is covered up to here. */
-    f->no_icrc = stays_in_memory(qp);
-    if (!f->no_icrc) roce_icrc_end(roce_icrc(&qp->path, frame, at + ROCE_ICRC_LEN), frame + at);
+    f->no_icrc = stays_in_memory(nic, to);
+    if (!f->no_icrc) roce_icrc_end(roce_icrc(&to->path, frame, at + ROCE_ICRC_LEN), frame + at);
     memcpy(f->src_gid, nic->cfg.gid, 16);
-    memcpy(f->dst_gid, qp->dgid, 16);
+    memcpy(f->dst_gid, to->gid, 16);
     f->sport = nic->cfg.sport;
     f->ip_id = 0;
     f->has_ip_id = true;
@@ -62,6 +88,21 @@ void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t pa
     ring->tail++;
     sn_count(&nic->count.tx_packets, 1);
     sn_count(&nic->count.tx_bytes, f->len);
+}
+
+void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t payload_len)
+{
+    sn_tx_end_to(qp->nic, &qp->peer, frame, h, payload_len);
+}
+
+uint32_t sn_tx_position(const struct sn_nic *nic, bool looped)
+{
+    return looped ? nic->loop.tail : nic->tx.tail;
+}
+
+bool sn_tx_left(const struct sn_nic *nic, bool looped, uint32_t position)
+{
+    return (int32_t)((looped ? nic->loop.head : nic->tx.head) - position) >= 0;
 }
 
 void sn_tx_push(struct sn_nic *nic)
@@ -85,30 +126,28 @@ void sn_tx_push(struct sn_nic *nic)
 
 /* ---- in ------------------------------------------------------------------------------------------------ */
 
-static bool is_ipv4(const uint8_t gid[16])
-{
-    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-    return memcmp(gid, prefix, 12) == 0;
-}
-
 static bool icrc_ok(const struct sn_frame *f)
 {
-    bool v4 = is_ipv4(f->src_gid) && is_ipv4(f->dst_gid);
-    struct roce_path path = {.ipv6 = !v4, .sport = f->sport, .dport = ROCE_UDP_PORT, .frag_off = ROCE_IP_DF};
+    struct roce_path path = path_between(f->src_gid, f->dst_gid);
     uint16_t id;
 
-    memcpy(path.src, f->src_gid + (v4 ? 12 : 0), v4 ? 4 : 16);
-    memcpy(path.dst, f->dst_gid + (v4 ? 12 : 0), v4 ? 4 : 16);
+    path.sport = f->sport;
     if (f->has_ip_id) path.ip_id = f->ip_id;
     if (roce_icrc_ok(&path, f->data, f->len)) return true;
-    return v4 && !f->has_ip_id && roce_icrc_match_ipv4_any_id(&path, f->data, f->len, &id);
+    return !path.ipv6 && !f->has_ip_id && roce_icrc_match_ipv4_any_id(&path, f->data, f->len, &id);
 }
 
 static bool takes(enum ibv_qp_state state, uint32_t flags)
 {
-    if (state == IBV_QPS_RTS || state == IBV_QPS_SQD) return true;
+    if (state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE) return true;
     return state == IBV_QPS_RTR && (flags & ROCE_F_REQUEST);
+}
+
+/* Between the QP's two addresses. Datagrams may come from anywhere. */
+static bool address_ok(const struct sn_qp *qp, const struct sn_frame *f)
+{
+    if (qp->init.type != IBV_QPT_UD && memcmp(f->src_gid, qp->peer.gid, 16)) return false;
+    return memcmp(f->dst_gid, qp->nic->cfg.gid, 16) == 0;
 }
 
 /* Who the packet is for, or NULL: it is dropped, and counted with those that failed in the same way. */
@@ -121,13 +160,13 @@ static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const s
 
     if (!qp)
         drop = &c->drop_no_qp;
-    else if ((h->opcode & ROCE_SERVICE_MASK) != ROCE_RC)
+    else if ((h->opcode & ROCE_SERVICE_MASK) != qp->service)
         drop = &c->drop_opcode;
     else if ((h->pkey & PKEY_BASE) != PKEY_BASE)
         drop = &c->drop_pkey;
     else if (!takes(qp->state, roce_flags(h->opcode)))
         drop = &c->drop_state;
-    else if (memcmp(f->src_gid, qp->dgid, 16) || memcmp(f->dst_gid, nic->cfg.gid, 16))
+    else if (!address_ok(qp, f))
         drop = &c->drop_address;
     else if (!inside && !f->no_icrc && !icrc_ok(f))
         drop = &c->drop_icrc;
@@ -165,6 +204,10 @@ static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool ins
     qp = admit(nic, f, &h, inside);
     if (!qp) return;
     if (f->ecn == 3) sn_count(&nic->count.ecn_marked, 1);
+    if (qp->init.type == IBV_QPT_UD) {
+        sn_ud_rx(qp, f, &h, f->data + at, len);
+        return;
+    }
     established(qp);
     if (roce_flags(h.opcode) & ROCE_F_REQUEST)
         sn_request_rx(qp, &h, f->data + at, len);

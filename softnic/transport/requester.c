@@ -105,16 +105,20 @@ static enum roce_msg kind_of(uint8_t opcode)
     }
 }
 
-/* 0, or the syndrome with which the request fails when its time comes. */
-static uint8_t make_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
+uint32_t sn_requester_psn(const struct sn_qp *qp)
+{
+    return psn_of_cur(&qp->req);
+}
+
+uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
 {
     const struct gw_mlx5_wqe *w = s->wqe;
     struct roce_seg seg = roce_segment(kind_of(w->opcode), w->length, qp->mtu, qp->req.cur_packet);
-    struct roce_hdr h = {.opcode = seg.opcode, .psn = psn_of_cur(&qp->req)};
+    struct roce_hdr h = {.opcode = seg.opcode | qp->service, .psn = psn_of_cur(&qp->req)};
     int err = sn_gather(qp, s, seg.offset, frame + roce_ops[seg.opcode].hdr_len, seg.length);
 
     if (err) return GW_MLX5_SYND_LOCAL_PROT;
-    h.ackreq = ack_wanted(&qp->req, seg.last);
+    h.ackreq = sn_qp_reliable(qp) && ack_wanted(&qp->req, seg.last);
     h.solicited = seg.last && w->solicited;
     h.va = w->raddr;
     h.rkey = w->rkey;
@@ -182,7 +186,7 @@ static enum sn_step stuck(struct sn_qp *qp, const struct sn_sreq *s)
     return SN_DID;
 }
 
-static void drained(struct sn_qp *qp)
+void sn_requester_drained(struct sn_qp *qp)
 {
     if (qp->state != IBV_QPS_SQD || !qp->sqd_notify) return;
     qp->sqd_notify = false;
@@ -205,7 +209,7 @@ static enum sn_step send_one(struct sn_qp *qp, struct sn_sreq *s)
     else if (is_atomic(s))
         make_atomic_packet(qp, s, frame);
     else
-        s->error = make_data_packet(qp, s, frame);
+        s->error = sn_requester_data_packet(qp, s, frame);
     if (s->error) return stuck(qp, s);
     sent(qp, s, n);
     return SN_DID;
@@ -220,7 +224,7 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
     if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
     if (r->rnr_wait) return SN_IDLE;
     if (r->cur == r->end && !sn_sq_fetch(qp)) {
-        if (r->una == r->end) drained(qp);
+        if (r->una == r->end) sn_requester_drained(qp);
         return SN_IDLE;
     }
     s = &r->ring[r->cur % SN_SQ_WINDOW];

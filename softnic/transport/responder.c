@@ -4,7 +4,8 @@
  * is to say is noted, and said by respond.c: READs and atomics in slots, a NAK, an acknowledgement.
  *
  * A packet that is refused changes nothing: the next PSN expected stays, so it is the same packet that is
- * tried again.
+ * tried again. UC, where nothing is said, goes the same way, but that what is refused is dropped:
+ * unreliable.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -38,6 +39,10 @@ void sn_responder_fatal(struct sn_qp *qp, enum roce_nak nak, uint32_t psn, enum 
 
 static void invalid(struct sn_qp *qp, const struct roce_hdr *h, const char *what)
 {
+    if (!sn_qp_reliable(qp)) {
+        sn_uc_drop(qp, &qp->nic->count.drop_refused);
+        return;
+    }
     sn_report_qp(qp, "its peer (QP 0x%06x) sent %s: %s", qp->attr.dest_qp_num, roce_ops[h->opcode].name,
                  what);
     sn_responder_fatal(qp, ROCE_NAK_INVALID_REQ, h->psn, IBV_EVENT_QP_REQ_ERR);
@@ -51,7 +56,10 @@ static void access_violation(struct sn_qp *qp, const struct roce_hdr *h, uint32_
                  "not grant that",
                  qp->attr.dest_qp_num, roce_ops[h->opcode].name, (unsigned long long)va,
                  (unsigned long long)len, rkey);
-    sn_responder_fatal(qp, ROCE_NAK_REMOTE_ACCESS, h->psn, IBV_EVENT_QP_ACCESS_ERR);
+    if (!sn_qp_reliable(qp))
+        sn_uc_drop(qp, &qp->nic->count.drop_refused);
+    else
+        sn_responder_fatal(qp, ROCE_NAK_REMOTE_ACCESS, h->psn, IBV_EVENT_QP_ACCESS_ERR);
 }
 
 /* The registered memory itself failed. */
@@ -59,14 +67,20 @@ static void memory_failed(struct sn_qp *qp, uint32_t psn)
 {
     sn_report_qp(qp, "memory that its peer (QP 0x%06x) wrote to or read is registered but cannot be accessed",
                  qp->attr.dest_qp_num);
-    sn_responder_fatal(qp, ROCE_NAK_REMOTE_OP, psn, IBV_EVENT_QP_ACCESS_ERR);
+    if (!sn_qp_reliable(qp))
+        sn_uc_drop(qp, &qp->nic->count.drop_refused);
+    else
+        sn_responder_fatal(qp, ROCE_NAK_REMOTE_OP, psn, IBV_EVENT_QP_ACCESS_ERR);
 }
 
 /* Our own receive WQE is at fault: its owner learns what, the peer only that. */
 static void receive_failed(struct sn_qp *qp, const struct roce_hdr *h, uint8_t syndrome, enum roce_nak nak)
 {
     sn_rq_fail(qp, syndrome);
-    sn_responder_fatal(qp, nak, h->psn, IBV_EVENT_QP_FATAL);
+    if (sn_qp_reliable(qp))
+        sn_responder_fatal(qp, nak, h->psn, IBV_EVENT_QP_FATAL);
+    else
+        sn_qp_error(qp);
 }
 
 /* ---- accepting ----------------------------------------------------------------------------------------- */
@@ -77,7 +91,7 @@ static void accept(struct sn_qp *qp, const struct roce_hdr *h, uint32_t packets)
 
     r->epsn = roce_psn_add(r->epsn, packets);
     r->silent = false;
-    if (!h->ackreq || packets == 0) return;
+    if (!h->ackreq || packets == 0 || !sn_qp_reliable(qp)) return;
     r->ack_pending = true;
     r->ack_psn = h->psn;
     sn_qp_wake(qp);
@@ -100,10 +114,14 @@ static bool need_wqe(struct sn_qp *qp, const struct roce_hdr *h)
     int n = sn_rq_fetch(qp);
 
     if (n > 0) return true;
-    if (n == 0)
+    if (n == 0 && !sn_qp_reliable(qp))
+        sn_uc_drop(qp, &qp->nic->count.drop_no_recv);
+    else if (n == 0)
         sn_responder_nak(qp, roce_aeth_rnr(qp->attr.min_rnr_timer), h->psn);
     else if (qp->resp.has_wqe)
         receive_failed(qp, h, GW_MLX5_SYND_LOCAL_QP_OP, ROCE_NAK_REMOTE_OP);
+    else if (!sn_qp_reliable(qp))
+        sn_qp_fatal(qp);
     else
         sn_responder_fatal(qp, ROCE_NAK_REMOTE_OP, h->psn, IBV_EVENT_QP_FATAL);
     return false;
@@ -446,7 +464,9 @@ void sn_request_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *pa
     struct sn_responder *r = &qp->resp;
     int32_t ahead = roce_psn_diff(h->psn, r->epsn);
 
-    if (r->fatal) {
+    if (!sn_qp_reliable(qp)) {
+        if (sn_uc_in_order(qp, h)) execute(qp, h, payload, len);
+    } else if (r->fatal) {
         sn_count(&qp->nic->count.drop_state, 1);
     } else if (ahead < 0) {
         duplicate(qp, h);

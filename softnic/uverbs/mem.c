@@ -42,6 +42,12 @@ int uv_dealloc_pd(const struct uv_cmd *c)
 
 /* ---- address handles ---- */
 
+static bool is_multicast(const uint8_t gid[16])
+{
+    static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff};
+    return gid[0] == 0xff || (!memcmp(gid, ipv4, sizeof(ipv4)) && gid[12] >> 4 == 0xe);
+}
+
 /*
  * What libmlx5 wants of the kernel is the peer's Ethernet address. Packets here carry no Ethernet header of
  * our making, so it gets one that says whose it would be.
@@ -51,6 +57,7 @@ int uv_create_ah(const struct uv_cmd *c)
     const struct ib_uverbs_create_ah *req = c->in;
     struct uv_pd *pd = uv_find(c->file, UV_PD, req->pd_handle);
 
+    if (is_multicast(req->attr.grh.dgid)) return -EOPNOTSUPP;
     if (!pd || req->attr.port_num != 1 || !req->attr.is_global || req->attr.grh.sgid_index) return -EINVAL;
     struct uv_ah *ah = uv_new(c->file, UV_AH, sizeof(*ah));
     if (!ah) return -ENOMEM;

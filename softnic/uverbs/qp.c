@@ -82,6 +82,16 @@ struct qp_request {
     struct uv_qp_user user;
 };
 
+static int read_type(uint8_t asked, enum ibv_qp_type *type)
+{
+    switch (asked) {
+    case IB_UVERBS_QPT_RC: *type = IBV_QPT_RC; return 0;
+    case IB_UVERBS_QPT_UC: *type = IBV_QPT_UC; return 0;
+    case IB_UVERBS_QPT_UD: *type = IBV_QPT_UD; return 0;
+    default: return -EOPNOTSUPP;
+    }
+}
+
 static int find_parts(struct uv_file *f, const struct qp_request *rq, struct uv_qp *qp)
 {
     qp->pd = uv_find(f, UV_PD, rq->pd);
@@ -95,10 +105,11 @@ static int make_qp(const struct uv_cmd *c, const struct qp_request *rq, struct u
 {
     struct uv_file *f = c->file;
     const struct mlx5_ib_create_qp *drv = c->uhw;
-    struct sn_qp_init init = {.type = IBV_QPT_RC, .sq_sig_all = rq->sig_all, .user = qp};
+    struct sn_qp_init init = {.sq_sig_all = rq->sig_all, .user = qp};
 
     if (c->uhw_len < offsetof(struct mlx5_ib_create_qp, sq_buf_addr)) return -EINVAL;
-    int err = find_parts(f, rq, qp);
+    int err = read_type(rq->type, &init.type);
+    if (!err) err = find_parts(f, rq, qp);
     if (!err) err = read_flags(drv, qp, &init);
     if (!err) err = read_queues(drv, &init);
     if (!err) err = choose_register(f, drv, qp, &init);
@@ -142,7 +153,6 @@ void uv_qp_end(struct uv_file *f, struct uv_qp *qp)
 
 static int create(const struct uv_cmd *c, const struct qp_request *rq, bool extended)
 {
-    if (rq->type != IB_UVERBS_QPT_RC) return -EOPNOTSUPP;
     const struct uv_qp_user *u = &rq->user;
     if (u->max_send_wr > SN_MAX_SQ_WQEBB || u->max_recv_wr > SN_MAX_RQ_WQE) return -EINVAL;
     struct uv_qp *qp = uv_new(c->file, UV_QP, sizeof(*qp));

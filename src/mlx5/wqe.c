@@ -20,6 +20,7 @@ const char *gw_mlx5_why_text(enum gw_mlx5_why why)
     case GW_MLX5_INLINE_DENIED: return "inline data in an entry that receives";
     case GW_MLX5_BAD_ATOMIC: return "an atomic needs exactly one data segment, of 8 bytes";
     case GW_MLX5_MISALIGNED: return "an atomic's remote address is no multiple of 8";
+    case GW_MLX5_BAD_AV: return "a datagram's address vector is not marked as the long form";
     case GW_MLX5_TOO_LONG: return "the payload exceeds the largest message";
     }
     return "unknown reason";
@@ -81,25 +82,37 @@ static void parse_ctrl(struct gw_mlx5_wqe *w)
     memcpy(&w->imm_be, w->raw + 12, 4);
 }
 
-/* The rules for the control segment alone, in the order in which a reader of the message would look. */
-static enum gw_mlx5_why check_ctrl(const struct gw_mlx5_wqe *w, uint32_t wqebbs, uint32_t qpn, uint16_t index,
-                                   uint32_t avail, uint32_t ds_limit)
+/* Units in front of an entry's payload; 0: none of the kind of queue pair's opcodes. */
+static uint32_t head_units(uint8_t opcode, bool ud)
 {
-    if (w->qpn != qpn) return GW_MLX5_BAD_QPN;
-    if (w->index != index) return GW_MLX5_BAD_INDEX;
-    if (w->opcode != GW_MLX5_NOP && !gw_mlx5_head_units(w->opcode)) return GW_MLX5_BAD_OPCODE;
+    if (!ud) return gw_mlx5_head_units(opcode);
+    return opcode == GW_MLX5_SEND || opcode == GW_MLX5_SEND_IMM ? GW_MLX5_UD_HEAD : 0;
+}
+
+/* Whose entry it is, and how far it may reach. */
+struct place {
+    uint32_t wqebbs, qpn, avail, ds_limit;
+    uint16_t index;
+    bool ud;
+};
+
+/* The rules for the control segment alone, in the order in which a reader of the message would look. */
+static enum gw_mlx5_why check_ctrl(const struct gw_mlx5_wqe *w, const struct place *p)
+{
+    uint32_t head = head_units(w->opcode, p->ud);
+
+    if (w->qpn != p->qpn) return GW_MLX5_BAD_QPN;
+    if (w->index != p->index) return GW_MLX5_BAD_INDEX;
+    if (w->opcode != GW_MLX5_NOP && !head) return GW_MLX5_BAD_OPCODE;
     if (w->opmod) return GW_MLX5_BAD_OPMOD;
-    if (w->ds < 1 || w->ds < gw_mlx5_head_units(w->opcode)) return GW_MLX5_BAD_DS;
-    if (w->ds > ds_limit || w->ds > wqebbs * GW_MLX5_UNITS_PER_BB) return GW_MLX5_OVER_LIMIT;
-    if (gw_mlx5_wqebbs(w->ds) > avail) return GW_MLX5_NOT_POSTED;
+    if (w->ds < 1 || w->ds < head) return GW_MLX5_BAD_DS;
+    if (w->ds > p->ds_limit || w->ds > p->wqebbs * GW_MLX5_UNITS_PER_BB) return GW_MLX5_OVER_LIMIT;
+    if (gw_mlx5_wqebbs(w->ds) > p->avail) return GW_MLX5_NOT_POSTED;
     return GW_MLX5_OK;
 }
 
-static void parse_fixed(struct gw_mlx5_wqe *w)
+static void parse_connected(struct gw_mlx5_wqe *w, uint32_t head)
 {
-    uint32_t head = gw_mlx5_head_units(w->opcode);
-
-    w->data_unit = w->opcode == GW_MLX5_NOP ? w->ds : (uint8_t)head;
     w->has_raddr = head >= 2;
     if (w->has_raddr) {
         w->raddr = load64(w->raw + 16);
@@ -109,6 +122,21 @@ static void parse_fixed(struct gw_mlx5_wqe *w)
         w->swap_or_add = load64(w->raw + 32);
         w->compare = load64(w->raw + 40);
     }
+}
+
+static enum gw_mlx5_why parse_fixed(struct gw_mlx5_wqe *w, bool ud)
+{
+    uint32_t head = head_units(w->opcode, ud), dqpn;
+
+    w->data_unit = w->opcode == GW_MLX5_NOP ? w->ds : (uint8_t)head;
+    if (!ud || !head) {
+        parse_connected(w, head);
+        return GW_MLX5_OK;
+    }
+    dqpn = gw_be32(gw_mlx5_wqe_av(w)->dqpn_be);
+    w->qkey = gw_be32(gw_mlx5_wqe_av(w)->qkey_be);
+    w->dqpn = dqpn & 0xffffff;
+    return dqpn & GW_MLX5_AV_EXTENDED ? GW_MLX5_OK : GW_MLX5_BAD_AV;
 }
 
 /*
@@ -157,24 +185,43 @@ static enum gw_mlx5_why check_data(struct gw_mlx5_wqe *w)
     return w->raddr & 7 ? GW_MLX5_MISALIGNED : GW_MLX5_OK;
 }
 
-int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
-                      uint16_t index, uint32_t avail, uint32_t ds_limit)
+static int parse(struct gw_mlx5_wqe *out, const void *base, const struct place *p)
 {
-    uint32_t first = index * GW_MLX5_UNITS_PER_BB, ring_units = wqebbs * GW_MLX5_UNITS_PER_BB;
+    uint32_t first = p->index * GW_MLX5_UNITS_PER_BB, ring_units = p->wqebbs * GW_MLX5_UNITS_PER_BB;
 
     memset(out, 0, offsetof(struct gw_mlx5_wqe, raw));
-    if (ds_limit > GW_MLX5_MAX_DS) ds_limit = GW_MLX5_MAX_DS;
-    if (!power_of_two(wqebbs) || wqebbs > 0x8000) return bad(&out->why, GW_MLX5_BAD_QUEUE);
-    if (!avail) return bad(&out->why, GW_MLX5_NOT_POSTED);
+    if (!power_of_two(p->wqebbs) || p->wqebbs > 0x8000) return bad(&out->why, GW_MLX5_BAD_QUEUE);
+    if (!p->avail) return bad(&out->why, GW_MLX5_NOT_POSTED);
     copy_units(out->raw, base, ring_units, first, 1);
     parse_ctrl(out);
-    out->why = check_ctrl(out, wqebbs, qpn, index, avail, ds_limit);
+    out->why = check_ctrl(out, p);
     if (out->why) return bad(&out->why, out->why);
     copy_units(out->raw + GW_MLX5_UNIT, base, ring_units, first + 1, out->ds - 1u);
     out->wqebbs = (uint16_t)gw_mlx5_wqebbs(out->ds);
-    parse_fixed(out);
-    out->why = check_data(out);
+    out->why = parse_fixed(out, p->ud);
+    if (!out->why) out->why = check_data(out);
     return out->why ? bad(&out->why, out->why) : out->wqebbs;
+}
+
+static uint32_t limit(uint32_t ds_limit)
+{
+    return ds_limit > GW_MLX5_MAX_DS ? GW_MLX5_MAX_DS : ds_limit;
+}
+
+int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
+                      uint16_t index, uint32_t avail, uint32_t ds_limit)
+{
+    struct place p = {wqebbs, qpn, avail, limit(ds_limit), index, false};
+
+    return parse(out, base, &p);
+}
+
+int gw_mlx5_wqe_parse_ud(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
+                         uint16_t index, uint32_t avail, uint32_t ds_limit)
+{
+    struct place p = {wqebbs, qpn, avail, limit(ds_limit), index, true};
+
+    return parse(out, base, &p);
 }
 
 static bool rq_shape_ok(uint32_t wqes, uint32_t stride, uint32_t least_units)

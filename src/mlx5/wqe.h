@@ -31,6 +31,7 @@ enum gw_mlx5_why {
     GW_MLX5_BAD_ATOMIC,     /* an atomic without exactly one data segment of 8 bytes */
     GW_MLX5_MISALIGNED,     /* an atomic whose remote address is no multiple of 8 */
     GW_MLX5_TOO_LONG,       /* the payload exceeds GW_MLX5_MAX_MSG */
+    GW_MLX5_BAD_AV,         /* a UD entry whose address vector is not the long form */
 };
 const char *gw_mlx5_why_text(enum gw_mlx5_why why);
 
@@ -54,6 +55,7 @@ struct gw_mlx5_wqe {
     uint32_t length; /* payload bytes in all; 8 for atomics */
     uint64_t raddr;
     uint64_t swap_or_add, compare;
+    uint32_t dqpn, qkey; /* UD: as the entry says; the rest of its address: gw_mlx5_wqe_av */
     uint8_t raw[GW_MLX5_MAX_DS * GW_MLX5_UNIT] __attribute__((aligned(16)));
 };
 
@@ -84,6 +86,10 @@ struct gw_mlx5_piece {
 int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
                       uint16_t index, uint32_t avail, uint32_t ds_limit);
 
+/* The same for the queue of a UD queue pair, whose entries have an address vector: SEND, SEND_IMM and NOP. */
+int gw_mlx5_wqe_parse_ud(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
+                         uint16_t index, uint32_t avail, uint32_t ds_limit);
+
 /* Parses the index-th receive WQE of the queue. Returns the number of pieces, or -EINVAL with out->why set.
  */
 int gw_mlx5_rwqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride,
@@ -101,6 +107,12 @@ int gw_mlx5_srq_wqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t w
 static inline size_t gw_mlx5_wqe_size(const struct gw_mlx5_wqe *wqe)
 {
     return offsetof(struct gw_mlx5_wqe, raw) + (size_t)wqe->ds * GW_MLX5_UNIT;
+}
+
+/* The address vector of an entry that gw_mlx5_wqe_parse_ud accepted, NOPs excepted. */
+static inline const struct gw_mlx5_av *gw_mlx5_wqe_av(const struct gw_mlx5_wqe *wqe)
+{
+    return (const struct gw_mlx5_av *)(wqe->raw + GW_MLX5_UNIT);
 }
 
 /*

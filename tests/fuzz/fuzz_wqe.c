@@ -18,7 +18,8 @@ static void require(bool ok)
     if (!ok) abort();
 }
 
-static void fuzz_send(uint8_t *queue, uint32_t wqebbs, uint16_t index, uint32_t avail, uint32_t ds_limit)
+static void fuzz_send(uint8_t *queue, uint32_t wqebbs, uint16_t index, uint32_t avail, uint32_t ds_limit,
+                      bool ud)
 {
     static struct gw_mlx5_wqe w, copy;
     struct gw_mlx5_piece piece;
@@ -27,7 +28,7 @@ static void fuzz_send(uint8_t *queue, uint32_t wqebbs, uint16_t index, uint32_t 
     int n;
 
     memset(&w, 0xee, sizeof(w));
-    n = gw_mlx5_wqe_parse(&w, queue, wqebbs, QPN, index, avail, ds_limit);
+    n = (ud ? gw_mlx5_wqe_parse_ud : gw_mlx5_wqe_parse)(&w, queue, wqebbs, QPN, index, avail, ds_limit);
     require((n < 0) == (w.why != GW_MLX5_OK) && strcmp(gw_mlx5_why_text(w.why), "unknown reason"));
     if (n < 0) return;
     require(n >= 1 && n <= 16 && (uint32_t)n <= avail && w.ds <= ds_limit && n == w.wqebbs);
@@ -79,7 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         gw_mlx5_put(&sq, index * 4u, gw_mlx5_ctrl(data[4], index, QPN, data[5], data[6], data[7]));
     }
-    fuzz_send(queue, wqebbs, index, data[1] & 31, data[6] & 1 ? 63 : data[7] & 63);
+    fuzz_send(queue, wqebbs, index, data[1] & 31, data[6] & 1 ? 63 : data[7] & 63, false);
+    fuzz_send(queue, wqebbs, index, data[1] & 31, data[6] & 1 ? 63 : data[7] & 63, true);
     log_stride = 4 + data[0] % 7;
     if (1u << log_stride <= bytes) fuzz_receive(queue, bytes >> log_stride, 1u << log_stride, index);
     free(queue);

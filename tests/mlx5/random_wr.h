@@ -72,4 +72,24 @@ static inline struct gw_mlx5_wr random_wr(struct random_wr_pool *p, uint32_t max
     return wr;
 }
 
+/* The same for a UD queue pair, with where it goes. */
+struct random_ud {
+    struct gw_mlx5_wr wr;
+    struct gw_mlx5_av av;
+    uint32_t dqpn, qkey;
+};
+
+static inline struct random_ud random_ud(struct random_wr_pool *p, uint32_t max_sge)
+{
+    struct random_ud u;
+
+    do u.wr = random_wr(p, max_sge);
+    while (gw_mlx5_ud_units(&u.wr) < 0);
+    rnd_bytes(&p->rnd, (uint8_t *)&u.av, sizeof(u.av));
+    u.av.rsvd4 = 0;
+    u.dqpn = (uint32_t)rnd64(&p->rnd) & 0xffffff;
+    u.qkey = (uint32_t)rnd64(&p->rnd);
+    return u;
+}
+
 #endif

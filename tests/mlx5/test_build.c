@@ -165,6 +165,31 @@ static void random_round_trip(void **state)
     assert_true(wrapped > 1000);
 }
 
+static void random_datagrams(void **state)
+{
+    static struct random_wr_pool pool;
+    uint32_t idx = 65000, wrapped = 0;
+    struct gw_mlx5_wqe w;
+
+    (void)state;
+    random_wr_init(&pool, 12);
+    for (int i = 0; i < 20000; i++) {
+        struct random_ud u = random_ud(&pool, 55);
+        int units = gw_mlx5_ud_units(&u.wr), n = gw_mlx5_put_ud(&sq, idx, &u.wr, &u.av, u.dqpn, u.qkey);
+
+        assert_int_equal(n, (units + 3) / 4);
+        assert_int_equal(gw_mlx5_wqe_parse_ud(&w, queue, BBS, QPN, (uint16_t)idx, (uint32_t)n, 63), n);
+        assert_int_equal(w.ds, units);
+        assert_true(w.dqpn == u.dqpn && w.qkey == u.qkey);
+        assert_memory_equal(gw_mlx5_wqe_av(&w)->rgid, u.av.rgid, 16);
+        assert_memory_equal(&gw_mlx5_wqe_av(&w)->rate_sl, &u.av.rate_sl, 20);
+        check_parsed(&u.wr, &w);
+        wrapped += idx % BBS + (uint32_t)n > BBS;
+        idx += (uint32_t)n;
+    }
+    assert_true(wrapped > 1000);
+}
+
 /* The lean builders write what the general one writes. */
 static void lean_equals_general(void **state)
 {
@@ -255,6 +280,7 @@ int main(void)
         cmocka_unit_test(golden_recv),
         cmocka_unit_test(doorbells),
         cmocka_unit_test(random_round_trip),
+        cmocka_unit_test(random_datagrams),
         cmocka_unit_test(lean_equals_general),
         cmocka_unit_test(refused),
     };

@@ -160,6 +160,54 @@ static void bad_atomic(void **state)
     assert_int_equal(w.why, GW_MLX5_BAD_ATOMIC);
 }
 
+static int parse_ud(void)
+{
+    return gw_mlx5_wqe_parse_ud(&w, queue, BBS, QPN, 3, BBS, 63);
+}
+
+/* The words of a datagram's address that a rule is about: Q_Key, and the number with the mark of the long
+ * form. */
+static void address(uint32_t qkey, uint32_t dqpn)
+{
+    put(1, (struct gw_u128){{gw_be32(qkey), 0, gw_be32(dqpn), 0}});
+}
+
+static void datagram(void **state)
+{
+    static const uint8_t others[] = {
+        GW_MLX5_SEND_INVAL, GW_MLX5_WRITE, GW_MLX5_WRITE_IMM, GW_MLX5_READ, GW_MLX5_ATOMIC_CS,
+        GW_MLX5_ATOMIC_FA,  0x0e};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(others); i++) {
+        ctrl(others[i], 6);
+        address(1, GW_MLX5_AV_EXTENDED | 2);
+        assert_int_equal(parse_ud(), -EOPNOTSUPP);
+        assert_int_equal(w.why, GW_MLX5_BAD_OPCODE);
+    }
+    ctrl(GW_MLX5_SEND, 3);
+    assert_int_equal(parse_ud(), -EINVAL);
+    assert_int_equal(w.why, GW_MLX5_BAD_DS);
+    ctrl(GW_MLX5_SEND, 4);
+    address(5, 0x80abcdef);
+    assert_int_equal(parse_ud(), 1);
+    assert_true(w.qkey == 5 && w.dqpn == 0xabcdef && !w.length && !w.has_raddr);
+    assert_int_equal(gw_be32(gw_mlx5_wqe_av(&w)->dqpn_be), 0x80abcdef);
+    address(5, 0x00abcdef); /* the short form */
+    assert_int_equal(parse_ud(), -EINVAL);
+    assert_int_equal(w.why, GW_MLX5_BAD_AV);
+    ctrl(GW_MLX5_SEND_IMM, 5);
+    address(GW_MLX5_QKEY_OF_QP, GW_MLX5_AV_EXTENDED);
+    put(4, gw_mlx5_inline12(13, 1, 2, 3));
+    assert_int_equal(parse_ud(), -EINVAL);
+    assert_int_equal(w.why, GW_MLX5_INLINE_OVERRUN);
+    put(4, gw_mlx5_data(7, 8, 9));
+    assert_int_equal(parse_ud(), 2);
+    assert_true(w.length == 8 && w.pieces == 1 && w.data_unit == 4);
+    ctrl(GW_MLX5_NOP, 1);
+    assert_int_equal(parse_ud(), 1);
+}
+
 static void receive(void **state)
 {
     struct gw_mlx5_sge sge[5] = {{1, 10, 2}, {3, 0, 4}, {5, 0x7fffffff, 6}, {7, 0x7fffffff, 8}, {9, 1, 10}};
@@ -250,7 +298,7 @@ static void noise(void **state)
         gw_mlx5_put(
             &s, idx * 4u,
             gw_mlx5_ctrl(rnd_below(&rnd, 0x14), idx, QPN, rnd_below(&rnd, 8), (uint32_t)rnd64(&rnd), 0));
-        if (gw_mlx5_wqe_parse(&w, q, BBS, QPN, idx, 16, 63) > 0) {
+        if ((i & 1 ? gw_mlx5_wqe_parse_ud : gw_mlx5_wqe_parse)(&w, q, BBS, QPN, idx, 16, 63) > 0) {
             good++;
             while (gw_mlx5_wqe_piece(&w, &unit, &piece)) {
                 total += piece.length;
@@ -270,9 +318,9 @@ static void noise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_control), cmocka_unit_test(limits),         cmocka_unit_test(bad_data),
-        cmocka_unit_test(bad_inline),  cmocka_unit_test(bad_atomic),     cmocka_unit_test(receive),
-        cmocka_unit_test(noise),       cmocka_unit_test(shared_receive),
+        cmocka_unit_test(bad_control), cmocka_unit_test(limits),     cmocka_unit_test(bad_data),
+        cmocka_unit_test(bad_inline),  cmocka_unit_test(bad_atomic), cmocka_unit_test(datagram),
+        cmocka_unit_test(receive),     cmocka_unit_test(noise),      cmocka_unit_test(shared_receive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

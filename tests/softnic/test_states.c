@@ -232,7 +232,7 @@ static void kinds_and_sizes_are_checked(void **state)
 {
     uint8_t *buf = aligned_alloc(64, 4096);
     uint32_t dbrec[2] __attribute__((aligned(8)));
-    struct sn_qp_init i = {.type = IBV_QPT_UD,
+    struct sn_qp_init i = {.type = IBV_QPT_RAW_PACKET,
                            .pd = r.a.pd,
                            .send_cq = r.a.cq.cq,
                            .recv_cq = r.a.cq.cq,

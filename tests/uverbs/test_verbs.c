@@ -247,7 +247,7 @@ static void test_refusals(void **state)
     /* Remote write implies local write, says the specification. */
     assert_null(ibv_reg_mr(r.pd, r.buf, 64, IBV_ACCESS_REMOTE_WRITE));
     struct ibv_qp_init_attr a = {
-        .send_cq = r.cq, .recv_cq = r.cq, .qp_type = IBV_QPT_UD, .cap = {4, 4, 1, 1, 0}};
+        .send_cq = r.cq, .recv_cq = r.cq, .qp_type = IBV_QPT_RAW_PACKET, .cap = {4, 4, 1, 1, 0}};
     assert_null(ibv_create_qp(r.pd, &a));
     assert_int_equal(errno, EOPNOTSUPP);
     /* Out of turn: RESET to RTS. */

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What UC and UD share, and what UC has of its own. Nobody answers, so nothing is ever sent again and nothing
+ * is waited for but the wire: a request is done when its last frame has been taken from the NIC's ring. The
+ * ring is also what holds a sender back.
+ *
+ * A UC responder (InfiniBand architecture volume 1, 9.8.2) takes a message whole or not at all. A packet that
+ * is not the next one of the message under way ends that without a word; with the first packet of another
+ * message, whatever its PSN, things go on. The receive WQE of a message that was given up serves the next.
+ */
+#include "softnic/engine/engine.h"
+
+/* ---- sending ------------------------------------------------------------------------------------------- */
+
+/* Completes what the wire has taken. false: nothing, or the QP is no longer alive. */
+static bool complete(struct sn_qp *qp)
+{
+    uint32_t before = qp->req.una;
+
+    return sn_sq_complete(qp) && qp->req.una != before;
+}
+
+/* Requests complete in order: one that fails waits for the wire to take those before it. */
+static enum sn_step fail(struct sn_qp *qp, const struct sn_sreq *s)
+{
+    if (qp->req.una != qp->req.cur) return SN_FULL;
+    sn_sq_fail(qp, s->error, 0);
+    return SN_DID;
+}
+
+static enum sn_step send_uc(struct sn_qp *qp, struct sn_sreq *s)
+{
+    uint8_t *frame = sn_tx_begin(qp);
+
+    if (!frame) return SN_FULL;
+    s->error = sn_requester_data_packet(qp, s, frame);
+    if (s->error) return fail(qp, s);
+    s->looped = qp->peer.loop;
+    s->tx_end = sn_tx_position(qp->nic, s->looped);
+    return SN_DID;
+}
+
+static enum sn_step send_packet(struct sn_qp *qp, struct sn_sreq *s)
+{
+    struct sn_requester *r = &qp->req;
+    enum sn_step did = qp->init.type == IBV_QPT_UD ? sn_ud_send(qp, s) : send_uc(qp, s);
+
+    if (did == SN_DID && !s->error && ++r->cur_packet == s->packets) {
+        r->cur++;
+        r->cur_packet = 0;
+    }
+    return did;
+}
+
+enum sn_step sn_unreliable_step(struct sn_qp *qp)
+{
+    struct sn_requester *r = &qp->req;
+    struct sn_sreq *s;
+
+    if (qp->state == IBV_QPS_SQE) return sn_sq_flush_one(qp) ? SN_DID : SN_IDLE;
+    if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
+    if (r->una != r->cur && complete(qp)) return SN_DID;
+    if (r->cur == r->end && !sn_sq_fetch(qp)) {
+        /* As when there is no room: what it waits for is that the wire takes frames. */
+        if (r->una != r->end) return SN_FULL;
+        sn_requester_drained(qp);
+        return SN_IDLE;
+    }
+    s = &r->ring[r->cur % SN_SQ_WINDOW];
+    if (s->error) return fail(qp, s);
+    if (s->packets) return send_packet(qp, s);
+    r->cur++; /* a NOP */
+    return SN_DID;
+}
+
+/* ---- UC: receiving ------------------------------------------------------------------------------------- */
+
+/* Gives the message under way up. What of it is still on its way into memory has to be there before the next
+ * one is placed, which may go to the same bytes. That it fails is nobody's concern any more. */
+static void give_up(struct sn_qp *qp)
+{
+    if (qp->resp.message == SN_MSG_NONE) return;
+    qp->resp.message = SN_MSG_NONE;
+    qp->resp.received = 0;
+    sn_cursor_reset(&qp->resp.cursor);
+    /* One of a shared queue is this queue pair's now; its own queue gives the same one again. */
+    if (!qp->init.srq) qp->resp.has_wqe = false;
+    sn_place_flush(qp);
+    sn_count(&qp->nic->count.lost_messages, 1);
+}
+
+void sn_uc_drop(struct sn_qp *qp, uint64_t *counter)
+{
+    sn_count(counter, 1);
+    give_up(qp);
+}
+
+bool sn_uc_in_order(struct sn_qp *qp, const struct roce_hdr *h)
+{
+    struct sn_responder *r = &qp->resp;
+
+    if (roce_flags(h->opcode) & ROCE_F_STARTS) {
+        give_up(qp);
+        r->epsn = h->psn;
+        return true;
+    }
+    if (r->message != SN_MSG_NONE && h->psn == r->epsn) return true;
+    sn_uc_drop(qp, &qp->nic->count.drop_psn);
+    return false;
+}
