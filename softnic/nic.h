@@ -40,7 +40,7 @@ enum {
     SN_MAX_MR = 1 << 20,
     SN_MAX_UAR = 16384,
     SN_MAX_SQ_WQEBB = 32768,
-    SN_MAX_RQ_WQE = 32768, /* of a queue pair's own queue, and of a shared one */
+    SN_MAX_RQ_WQE = 32768,  /* of a queue pair's own queue, and of a shared one */
     SN_MAX_RQ_STRIDE = 512, /* bytes */
     SN_MAX_CQE = 1 << 22,
     SN_MAX_RD_ATOMIC = 16, /* READs and atomics outstanding, as initiator and as destination */
@@ -303,6 +303,14 @@ struct sn_cq_init {
 /* -EINVAL: sizes; -EFAULT: the memory cannot be written. */
 int sn_cq_create(struct sn_nic *nic, const struct sn_cq_init *init, struct sn_cq **cq);
 int sn_cq_destroy(struct sn_cq *cq); /* -EBUSY while a QP uses it. No cq_event for it after this returns */
+/*
+ * Goes on in another buffer (as described by sn_cq_init): writes an entry of opcode 5 where the next
+ * completion would be, in the old one, which nothing touches after it returns. The owner then moves what is
+ * unpolled over, each entry to the next higher index, and consumes that one. -EINVAL: sizes, or less room
+ * than there are unpolled entries; -EBUSY: the old one is full; -EOPNOTSUPP: with ignore_overrun; -EIO: the
+ * CQ is dead; -EFAULT.
+ */
+int sn_cq_resize(struct sn_cq *cq, void *buf, uint32_t cqe_count);
 uint32_t sn_cq_number(const struct sn_cq *cq);
 
 /* ---- XRC domains: which XRC_RECV QPs may take from which XRC queues
@@ -315,8 +323,8 @@ int sn_xrcd_destroy(struct sn_xrcd *xrcd);                     /* -EBUSY while a
  * --------------------------------------------------------------------------------------------- */
 
 /*
- * A ring of WQEs that many QPs take their receives from. Each begins with a link that names the next, so their
- * order is the user's (gpuwire/mlx5.h: gw_mlx5_put_srq_recv); the first to be used is entry 0. A CQE's
+ * A ring of WQEs that many QPs take their receives from. Each begins with a link that names the next, so
+ * their order is the user's (gpuwire/mlx5.h: gw_mlx5_put_srq_recv); the first to be used is entry 0. A CQE's
  * wqe_counter is the entry that was used, and gives it back.
  *
  * Events, with `user` below: IBV_EVENT_SRQ_LIMIT_REACHED; IBV_EVENT_SRQ_ERR, once, when a link or the record
@@ -346,8 +354,8 @@ int sn_srq_destroy(struct sn_srq *srq);
 uint32_t sn_srq_number(const struct sn_srq *srq);
 
 /*
- * Asks for one event when fewer than `limit` WQEs are left, which comes at once if that is so already; 0 takes
- * it back. -EINVAL: not below the number of WQEs.
+ * Asks for one event when fewer than `limit` WQEs are left, which comes at once if that is so already; 0
+ * takes it back. -EINVAL: not below the number of WQEs.
  */
 int sn_srq_set_limit(struct sn_srq *srq, uint32_t limit);
 uint32_t sn_srq_limit(struct sn_srq *srq); /* as set; 0 after the event */
@@ -364,9 +372,9 @@ struct sn_qp_init {
     void *rq_buf;
     uint32_t rq_wqes;   /* power of two … SN_MAX_RQ_WQE, or 0: no receive queue */
     uint32_t rq_stride; /* bytes: power of two, 16 … SN_MAX_RQ_STRIDE */
-    struct sn_srq *srq; /* or NULL. Then rq_wqes is 0, receives are not scattered to the CQE (their user gives the
-                           WQE back before it looks at it), and in ERR IBV_EVENT_QP_LAST_WQE_REACHED says when
-                           the QP has let go of the last WQE */
+    struct sn_srq *srq; /* or NULL. Then rq_wqes is 0, receives are not scattered to the CQE (their user gives
+                           the WQE back before it looks at it), and in ERR IBV_EVENT_QP_LAST_WQE_REACHED says
+                           when the QP has let go of the last WQE */
     uint32_t *dbrec;    /* two words: receive count, send count */
     struct sn_uar *uar;
     uint32_t bfreg; /* 0 … 3: which register of the page it is given (sharing is allowed) */

@@ -14,10 +14,15 @@ static const uint32_t poison = 0xffffffff; /* no arm word has its upper bits set
 
 /* ---- making and ending --------------------------------------------------------------------------------- */
 
+static bool count_ok(uint32_t n)
+{
+    return n >= 2 && n <= SN_MAX_CQE && !(n & (n - 1));
+}
+
 static int check_init(const struct sn_cq_init *i)
 {
     if (!i->buf || !i->dbrec || !i->uar || (i->cqe_size != 64 && i->cqe_size != 128)) return -EINVAL;
-    if (i->cqe_count < 2 || i->cqe_count > SN_MAX_CQE || (i->cqe_count & (i->cqe_count - 1))) return -EINVAL;
+    if (!count_ok(i->cqe_count)) return -EINVAL;
     if ((uintptr_t)i->buf % 64 || (uintptr_t)i->dbrec % 8) return -EINVAL;
     /* 0 there, as libmlx5 leaves it, is what the first arm writes: it would go unnoticed. */
     return sn_guard_store32(i->dbrec + GW_MLX5_DBREC_CQ_ARM, poison);
@@ -143,31 +148,58 @@ static void die(struct sn_cq *cq, const char *why)
         cq->nic->cfg.async_event(cq->nic->cfg.user, IBV_EVENT_CQ_ERR, cq->init.user);
 }
 
+/*
+ * How many entries the program has not consumed, going by its record. Resizing consumes an index without a
+ * word in the record, until the program next writes it.
+ */
+static int unconsumed(struct sn_cq *cq, uint32_t *n)
+{
+    uint32_t ci;
+    int err = sn_guard_load32(cq->init.dbrec + GW_MLX5_DBREC_CQ_CI, &ci);
+
+    if (err) return err;
+    if (ci != cq->resized_ci) cq->resizings = 0;
+    cq->resized_ci = ci;
+    *n = (cq->pi - gw_be32(ci) - cq->resizings) & 0xffffff;
+    return 0;
+}
+
 /* Is there room for one more? An entry that the program has not consumed is never overwritten. */
 static bool has_room(struct sn_cq *cq)
 {
-    uint32_t ci;
+    uint32_t n;
 
     if (cq->dead) return false;
     if (cq->init.ignore_overrun) return true;
-    if (sn_guard_load32(cq->init.dbrec + GW_MLX5_DBREC_CQ_CI, &ci)) {
+    if (unconsumed(cq, &n)) {
         die(cq, "its doorbell record is not mapped");
         return false;
     }
-    if (((cq->pi - gw_be32(ci)) & 0xffffff) < cq->init.cqe_count) return true;
+    if (n < cq->init.cqe_count) return true;
     die(cq, "overrun: more completions than the program has polled");
     return false;
 }
 
-/* The entry, made on the side, is copied in but for its last byte; then that. */
-static int write_entry(struct sn_cq *cq, const struct gw_mlx5_wc *wc, const void *scatter, uint32_t len)
+struct entry {
+    uint8_t before[64]; /* the first half of a 128-byte entry */
+    struct gw_mlx5_cqe cqe;
+};
+
+/* Copies the entry in but for its last byte; then that. */
+static int put_entry(const struct sn_cq *cq, const struct entry *e, uint8_t last)
 {
     uint8_t *slot = (uint8_t *)cq->init.buf + (size_t)(cq->pi & (cq->init.cqe_count - 1)) * cq->init.cqe_size;
     uint32_t before = cq->init.cqe_size - 64;
-    struct {
-        uint8_t before[64]; /* the first half of a 128-byte entry */
-        struct gw_mlx5_cqe cqe;
-    } e;
+
+    if (sn_guard_copy(slot, (const uint8_t *)&e->cqe - before, before + 63)) return -EFAULT;
+    /* Release: nobody sees the owner bit before the rest of the entry, or before the payload, which was
+     * stored earlier. */
+    return sn_guard_store8(slot + before + 63, last);
+}
+
+static int write_entry(struct sn_cq *cq, const struct gw_mlx5_wc *wc, const void *scatter, uint32_t len)
+{
+    struct entry e;
     uint8_t last;
 
     memset(&e, 0, sizeof(e));
@@ -176,10 +208,7 @@ static int write_entry(struct sn_cq *cq, const struct gw_mlx5_wc *wc, const void
         memcpy(e.before, scatter, len);
     else if (wc->scatter)
         memcpy(&e.cqe, scatter, len);
-    if (sn_guard_copy(slot, (uint8_t *)&e.cqe - before, before + 63)) return -EFAULT;
-    /* Release: nobody sees the owner bit before the rest of the entry, or before the payload, which was
-     * stored earlier. */
-    return sn_guard_store8(slot + before + 63, last);
+    return put_entry(cq, &e, last);
 }
 
 static int post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
@@ -275,4 +304,48 @@ int sn_cq_post(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, 
     }
     hold(cq, qp, wc, scatter, len);
     return 0;
+}
+
+/* ---- resizing ------------------------------------------------------------------------------------------ */
+
+/* The entry that ends a queue: what follows is in the new one. It takes an index like any other. */
+enum { OPCODE_RESIZE = 5 };
+
+static int end_queue(struct sn_cq *cq)
+{
+    struct entry e;
+
+    memset(&e, 0, sizeof(e));
+    return put_entry(cq, &e, (uint8_t)(OPCODE_RESIZE << 4 | !!(cq->pi & cq->init.cqe_count)));
+}
+
+static int resize(struct sn_cq *cq, void *buf, uint32_t cqe_count)
+{
+    uint32_t n;
+    int err;
+
+    if (cq->dead) return -EIO;
+    if (cq->init.ignore_overrun) return -EOPNOTSUPP; /* nobody knows what is unpolled */
+    err = unconsumed(cq, &n);
+    if (err) return err;
+    if (n >= cqe_count) return -EINVAL;
+    if (n >= cq->init.cqe_count) return -EBUSY;
+    err = end_queue(cq);
+    if (err) return err;
+    cq->pi++;
+    cq->resizings++;
+    cq->init.buf = buf;
+    cq->init.cqe_count = cqe_count;
+    return 0;
+}
+
+int sn_cq_resize(struct sn_cq *cq, void *buf, uint32_t cqe_count)
+{
+    int err;
+
+    if (!buf || (uintptr_t)buf % 64 || !count_ok(cqe_count)) return -EINVAL;
+    sn_nic_lock(cq->nic);
+    err = resize(cq, buf, cqe_count);
+    sn_nic_unlock(cq->nic);
+    return err;
 }

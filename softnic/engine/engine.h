@@ -78,6 +78,7 @@ struct sn_cq {
     /* Completions written since the last event, and from the last solicited one or error on, it included. */
     uint32_t since_event, solicited_age;
     bool has_solicited;
+    uint32_t resized_ci, resizings; /* the record's index when it was last read; resizings since it changed */
     bool dead; /* overrun: nothing is written any more */
     enum sn_arm armed;
     uint32_t arm_seen; /* the record's arm word when it was last looked at */

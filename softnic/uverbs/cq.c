@@ -84,6 +84,13 @@ static bool is_power_of_two(uint64_t n)
     return n && !(n & (n - 1));
 }
 
+static int check_buffer(uint64_t addr, uint64_t entries, uint32_t size)
+{
+    if (!is_power_of_two(entries) || entries > SN_MAX_CQE || (size != 64 && size != 128) || addr % 64)
+        return -EINVAL;
+    return uv_range_ok(addr, entries * size, 1) ? -EFAULT : 0;
+}
+
 /* The queue as libmlx5 laid it out, checked as if it were anybody's. */
 static int read_layout(const struct cq_request *rq, const struct mlx5_ib_create_cq *drv,
                        struct sn_cq_init *init)
@@ -92,11 +99,10 @@ static int read_layout(const struct cq_request *rq, const struct mlx5_ib_create_
 
     if (drv->cqe_comp_en || drv->flags)
         return -EOPNOTSUPP; /* no compression, no padding, no page of its own choice */
-    if (!is_power_of_two(entries) || entries > SN_MAX_CQE) return -EINVAL;
-    if (drv->cqe_size != 64 && drv->cqe_size != 128) return -EINVAL;
-    if (drv->buf_addr % 64 || drv->db_addr % DBREC_BYTES) return -EINVAL;
-    if (uv_range_ok(drv->buf_addr, entries * drv->cqe_size, 1) || uv_range_ok(drv->db_addr, DBREC_BYTES, 1))
-        return -EFAULT;
+    int err = check_buffer(drv->buf_addr, entries, drv->cqe_size);
+    if (err) return err;
+    if (drv->db_addr % DBREC_BYTES) return -EINVAL;
+    if (uv_range_ok(drv->db_addr, DBREC_BYTES, 1)) return -EFAULT;
     init->buf = (void *)(uintptr_t)drv->buf_addr;
     init->cqe_count = (uint32_t)entries;
     init->cqe_size = drv->cqe_size;
@@ -113,7 +119,9 @@ static int make_cq(const struct uv_cmd *c, const struct cq_request *rq, struct u
 
     if (c->uhw_len < offsetof(struct mlx5_ib_create_cq, cqe_comp_en)) return -EINVAL;
     if (rq->comp_vector) return -EINVAL;
-    if (rq->flags & ~(uint32_t)IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN) return -EOPNOTSUPP; /* no time stamps */
+    /* Every completion has a time stamp, asked for or not. */
+    if (rq->flags & ~(uint32_t)(IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN | IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION))
+        return -EOPNOTSUPP;
     int err = read_layout(rq, drv, &init);
     if (err) return err;
     struct uv_stream *channel = NULL;
@@ -181,6 +189,22 @@ int uv_create_cq_ex(const struct uv_cmd *c)
     if (req->comp_mask || req->reserved) return -EINVAL;
     int err = make_cq(c, &rq, &cq);
     return err ? err : answer_cq(c, cq, req->cqe, true);
+}
+
+int uv_resize_cq(const struct uv_cmd *c)
+{
+    const struct ib_uverbs_resize_cq *req = c->in;
+    const struct mlx5_ib_resize_cq *drv = c->uhw;
+    struct uv_cq *cq = uv_find(c->file, UV_CQ, req->cq_handle);
+    struct ib_uverbs_resize_cq_resp r = {.cqe = req->cqe};
+    uint64_t entries = (uint64_t)req->cqe + 1;
+
+    if (!cq || c->uhw_len < offsetof(struct mlx5_ib_resize_cq, reserved0)) return -EINVAL;
+    if (drv->cqe_size != cq->cqe_size) return -EINVAL;
+    int err = check_buffer(drv->buf_addr, entries, drv->cqe_size);
+    /* The answer before the deed: it cannot be taken back. */
+    if (!err) err = uv_reply(c, &r, sizeof(r), NULL, 0);
+    return err ? err : sn_cq_resize(cq->cq, (void *)(uintptr_t)drv->buf_addr, (uint32_t)entries);
 }
 
 /*

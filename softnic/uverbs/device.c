@@ -112,12 +112,13 @@ static int check_request(const struct uv_cmd *c)
 {
     const struct mlx5_ib_alloc_ucontext_req_v2 *req = c->uhw;
 
+    /* No firmware commands here: libmlx5 asks again without them, unless the program insists. (It then tries
+     * older forms of the request, too, and tells of the last answer.) */
+    if (req->flags & MLX5_IB_ALLOC_UCTX_DEVX) return -EOPNOTSUPP;
     /* The first form of the request knows no completion format but version 0, which we do not write. */
     if (c->uhw_len <= offsetof(struct mlx5_ib_alloc_ucontext_req_v2, max_cqe_version) ||
         !req->max_cqe_version)
         return -EINVAL;
-    /* No firmware commands here: libmlx5 asks again without them, unless the program insists. */
-    if (req->flags & MLX5_IB_ALLOC_UCTX_DEVX) return -EOPNOTSUPP;
     return req->flags || req->comp_mask || req->reserved0 || req->reserved1 || req->reserved2 ? -EOPNOTSUPP
                                                                                               : 0;
 }
@@ -230,6 +231,8 @@ int uv_query_device_ex(const struct uv_cmd *c)
     device_attr(&r.base);
     r.response_length = c->out_len < sizeof(r) ? (uint32_t)c->out_len : (uint32_t)sizeof(r);
     r.device_cap_flags_ex = r.base.device_cap_flags;
+    r.timestamp_mask = UINT64_MAX;
+    r.hca_core_clock = 1000000; /* kHz: time stamps are nanoseconds */
     drv.response_length = c->uhw_out_len < sizeof(drv) ? (uint32_t)c->uhw_out_len : (uint32_t)sizeof(drv);
     return uv_reply(c, &r, sizeof(r), c->uhw_out_len ? &drv : NULL, c->uhw_out_len ? sizeof(drv) : 0);
 }

@@ -44,6 +44,7 @@ static const struct legacy legacy[] = {
     CMD(DEREG_MR, dereg_mr, 0, uv_dereg_mr),
     CMD(CREATE_COMP_CHANNEL, create_comp_channel, RESP(create_comp_channel), uv_create_comp_channel),
     CMD(CREATE_CQ, create_cq, RESP(create_cq), uv_create_cq),
+    CMD(RESIZE_CQ, resize_cq, RESP(resize_cq), uv_resize_cq),
     CMD(DESTROY_CQ, destroy_cq, RESP(destroy_cq), uv_destroy_cq),
     CMD(CREATE_QP, create_qp, RESP(create_qp), uv_create_qp),
     CMD(QUERY_QP, query_qp, RESP(query_qp), uv_query_qp),
@@ -194,25 +195,25 @@ static int alloc_async_fd(struct uv_file *f, const struct uv_request *r)
     return 0;
 }
 
+/*
+ * Methods that have an older form, which libibverbs tries when it is told that this one is not known. The
+ * others do not exist here: that is what their callers are to be told.
+ */
+static bool has_older_form(uint32_t object, uint32_t method)
+{
+    if (object == UVERBS_OBJECT_MR) return method == UVERBS_METHOD_MR_DESTROY;
+    return object < UVERBS_OBJECT_FLOW_ACTION && object != UVERBS_OBJECT_COMP_CHANNEL;
+}
+
 static int dispatch(struct uv_file *f, const struct uv_request *r)
 {
-    uint32_t method = r->method;
+    uint32_t object = r->object, method = r->method;
 
-    switch (r->object) {
-    case UVERBS_OBJECT_DEVICE:
-        if (method == UVERBS_METHOD_INVOKE_WRITE) return invoke_write(f, r);
-        break;
-    case UVERBS_OBJECT_ASYNC_EVENT:
-        if (method == UVERBS_METHOD_ASYNC_EVENT_ALLOC) return alloc_async_fd(f, r);
-        break;
-    case UVERBS_OBJECT_MR:
-        if (method == UVERBS_METHOD_REG_DMABUF_MR) return uv_reg_dmabuf_mr(f, r);
-        /* These have no older form to fall back to: say that they do not exist here, not that they are
-         * spelled anew. */
-        if (method == UVERBS_METHOD_ADVISE_MR || method == UVERBS_METHOD_DM_MR_REG) return -EOPNOTSUPP;
-        break;
-    }
-    return -EPROTONOSUPPORT; /* libibverbs then tries the older form */
+    if (object == UVERBS_OBJECT_DEVICE && method == UVERBS_METHOD_INVOKE_WRITE) return invoke_write(f, r);
+    if (object == UVERBS_OBJECT_ASYNC_EVENT && method == UVERBS_METHOD_ASYNC_EVENT_ALLOC)
+        return alloc_async_fd(f, r);
+    if (object == UVERBS_OBJECT_MR && method == UVERBS_METHOD_REG_DMABUF_MR) return uv_reg_dmabuf_mr(f, r);
+    return has_older_form(object, method) ? -EPROTONOSUPPORT : -EOPNOTSUPP;
 }
 
 int uv_decode(struct uv_file *f, uint64_t arg)

@@ -168,6 +168,7 @@ int uv_dereg_mr(const struct uv_cmd *c);
 int uv_create_comp_channel(const struct uv_cmd *c);
 int uv_create_cq(const struct uv_cmd *c);
 int uv_create_cq_ex(const struct uv_cmd *c);
+int uv_resize_cq(const struct uv_cmd *c);
 int uv_destroy_cq(const struct uv_cmd *c);
 int uv_create_qp(const struct uv_cmd *c);
 int uv_create_qp_ex(const struct uv_cmd *c);

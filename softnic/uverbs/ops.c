@@ -5,6 +5,7 @@
  * same host completes it without any other thread.
  */
 #include <errno.h>
+#include <time.h>
 
 #include "softnic/process.h"
 #include "softnic/uverbs/object.h"
@@ -76,6 +77,23 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited)
     return err;
 }
 
+/* libmlx5 would read a register of the device. The NIC's time stamps are this clock's. */
+static int query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
+{
+    uint32_t asked = values->comp_mask;
+
+    if (asked & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK) return EINVAL;
+    if (!uv_driven(ctx)) return EIO;
+    if (asked) {
+        struct timespec ts;
+        clock_gettime(CLOCK_MONOTONIC, &ts);
+        /* A count of cycles, as libmlx5 gives it: not seconds and nanoseconds. */
+        values->raw_clock.tv_sec = 0;
+        values->raw_clock.tv_nsec = ts.tv_sec * 1000000000 + ts.tv_nsec;
+    }
+    return 0;
+}
+
 void uv_wrap_context(struct ibv_context *ctx)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -94,5 +112,7 @@ void uv_wrap_context(struct ibv_context *ctx)
     WRAP(req_notify_cq);
     WRAP(poll_cq);
 #undef WRAP
+    struct verbs_context *vctx = verbs_get_ctx_op(ctx, query_rt_values);
+    if (vctx) vctx->query_rt_values = query_rt_values;
     pthread_mutex_unlock(&lock);
 }
