@@ -17,5 +17,9 @@ done
 "$GPUWIRE" run -- ibv_devinfo -v >"$work/verbose.out" 2>&1 || fail "ibv_devinfo -v"
 grep -q "GID\[ *0\]:.*::ffff:$net.1, RoCE v2" "$work/verbose.out" || fail "no GID of $net.1"
 grep -q 'GID\[ *1\]' "$work/verbose.out" && fail "more than one GID"
+
+need ibv_asyncwatch stdbuf
+timeout -s INT 2 "$GPUWIRE" run -- stdbuf -oL ibv_asyncwatch >"$work/async.out" 2>&1
+grep -q 'mlx5_0: async event FD' "$work/async.out" || fail "ibv_asyncwatch does not watch"
 nothing_left
 echo ok
