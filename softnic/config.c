@@ -10,10 +10,50 @@
 
 /* ---- keys ---------------------------------------------------------------------------------------------- */
 
+/* With wire=eth it may say how much of it names the subnet. */
 static bool set_addr(struct sn_config *c, const char *v)
 {
+    const char *slash = strchr(v, '/');
+    size_t len = slash ? (size_t)(slash - v) : strlen(v);
+    char ip[64];
+
+    if (len >= sizeof(ip)) return false;
+    memcpy(ip, v, len);
+    ip[len] = 0;
     c->has_addr = true;
-    return sn_addr_parse(v, &c->addr) == 0;
+    if (sn_addr_parse(ip, &c->addr)) return false;
+    return !slash || sn_eth_config_prefix(&c->eth, slash + 1, sn_gid_is_ipv4(c->addr.gid));
+}
+
+static bool set_wire(struct sn_config *c, const char *v)
+{
+    c->eth.on = strcmp(v, "eth") == 0;
+    return c->eth.on || strcmp(v, "udp") == 0;
+}
+
+static bool set_if(struct sn_config *c, const char *v)
+{
+    return sn_eth_config_set(&c->eth, "if", v);
+}
+
+static bool set_bind(struct sn_config *c, const char *v)
+{
+    return sn_eth_config_set(&c->eth, "bind", v);
+}
+
+static bool set_peer(struct sn_config *c, const char *v)
+{
+    return sn_eth_config_set(&c->eth, "peer", v);
+}
+
+static bool set_mac(struct sn_config *c, const char *v)
+{
+    return sn_eth_config_set(&c->eth, "mac", v);
+}
+
+static bool set_gw(struct sn_config *c, const char *v)
+{
+    return sn_eth_config_set(&c->eth, "gw", v);
 }
 
 static bool set_poll(struct sn_config *c, const char *v)
@@ -99,6 +139,12 @@ static const struct {
     {"pcap_max", set_pcap_max, "a size from 64k on, as in 500M or 2G"},
     {"verbose", set_verbose, "0, 1 or 2"},
     {"gso", set_gso, "0 or 1"},
+    {"wire", set_wire, "udp or eth"},
+    {"if", set_if, "the name of an interface"},
+    {"bind", set_bind, "IPv4:PORT"},
+    {"peer", set_peer, "IPv4:PORT"},
+    {"mac", set_mac, "a station's MAC address, as in 02:00:00:00:00:01"},
+    {"gw", set_gw, "an IPv4 or IPv6 address"},
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
@@ -121,7 +167,8 @@ static int twice(const char *key, char *why)
 
 static int not_such(const char *key, const char *value, const char *takes, char *why)
 {
-    snprintf(why, SN_CONFIG_WHY, "GPUWIRE_NIC: %.64s=%.64s: %.64s takes %s", key, value ? value : "", key, takes);
+    snprintf(why, SN_CONFIG_WHY, "GPUWIRE_NIC: %.64s=%.64s: %.64s takes %s", key, value ? value : "", key,
+             takes);
     return -EINVAL;
 }
 
@@ -171,5 +218,7 @@ int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONF
         if (read_item(item, config, &seen, why)) return -EINVAL;
         text += len + (text[len] == ',');
     }
+    if (!sn_eth_config_check(&config->eth, config->has_addr ? &config->addr : NULL, why, SN_CONFIG_WHY))
+        return -EINVAL;
     return 0;
 }

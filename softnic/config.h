@@ -18,6 +18,7 @@
  *     pcap_max=SIZE       the capture ends when its file would become longer
  *     verbose=0|1|2       0: nothing is said about wrong programs and peers; 1 (default): a few lines about
  *                         each object; 2: all of them
+ *     wire=udp|eth        UDP sockets (default), or whole Ethernet frames: wire/eth_config.h has the keys
  *     loss=P … tx.loss=P … rx.loss=P …   an unkind network: wire/faults.h
  */
 #ifndef SN_CONFIG_H
@@ -28,6 +29,7 @@
 #include <stdint.h>
 
 #include "softnic/wire/addr.h"
+#include "softnic/wire/eth_config.h"
 #include "softnic/wire/faults.h"
 
 enum { SN_CONFIG_WHY = 512, SN_CONFIG_PCAP = 1024, SN_PCAP_MIN = 65536 };
@@ -37,6 +39,7 @@ enum sn_poll { SN_POLL_ADAPTIVE, SN_POLL_BUSY };
 struct sn_config {
     bool has_addr; /* else addr is unset and the default address is to be used */
     struct sn_addr addr;
+    struct sn_eth_config eth;
     enum sn_poll poll;
     int cpu; /* -1: any */
     bool hostile;

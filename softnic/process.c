@@ -94,7 +94,8 @@ int sn_process_config(struct sn_config *config, char why[SN_CONFIG_WHY])
 
     if (err) return err;
     if (!config->has_addr) sn_addr_default(&config->addr);
-    if (!config->mtu) config->mtu = sn_addr_path_mtu(&config->addr);
+    if (!config->mtu)
+        config->mtu = config->eth.on ? sn_eth_path_mtu(&config->eth) : sn_addr_path_mtu(&config->addr);
     if (!config->has_seed && getrandom(&config->seed, sizeof(config->seed), 0) != sizeof(config->seed)) {
         struct timespec ts;
 

@@ -177,22 +177,48 @@ static int interface_mtu(const char *name)
     return mtu;
 }
 
-uint32_t sn_addr_path_mtu(const struct sn_addr *addr)
+uint32_t sn_path_mtu(int mtu)
 {
-    struct ifaddrs *list, *ifa;
-    int best = 0, mtu = 0;
     uint32_t path = 256;
 
-    if (getifaddrs(&list)) return 1024;
+    while (path < 4096 && (int)path * 2 <= mtu - 80) path *= 2;
+    return path;
+}
+
+uint32_t sn_if_path_mtu(const char *name)
+{
+    return sn_path_mtu(interface_mtu(name));
+}
+
+/* How well the best interface fits (has_address); *mtu is that one's. -1: there is no telling. */
+static int best_interface(const struct sn_addr *addr, int *mtu)
+{
+    struct ifaddrs *list, *ifa;
+    int best = 0;
+
+    if (getifaddrs(&list)) return -1;
     for (ifa = list; ifa; ifa = ifa->ifa_next) {
         int match = has_address(ifa, addr);
 
         if (match <= best) continue;
         best = match;
-        mtu = interface_mtu(ifa->ifa_name);
+        *mtu = interface_mtu(ifa->ifa_name);
     }
     freeifaddrs(list);
-    if (mtu <= 0) mtu = 1500;
-    while (path < 4096 && (int)path * 2 <= mtu - 80) path *= 2;
-    return path;
+    return best;
+}
+
+uint32_t sn_addr_path_mtu(const struct sn_addr *addr)
+{
+    int mtu = 0;
+
+    best_interface(addr, &mtu);
+    return sn_path_mtu(mtu > 0 ? mtu : 1500);
+}
+
+bool sn_addr_is_local(const struct sn_addr *addr)
+{
+    int mtu;
+
+    return best_interface(addr, &mtu) == 2;
 }

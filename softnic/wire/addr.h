@@ -44,6 +44,12 @@ void sn_addr_default(struct sn_addr *addr);
  * less 80 bytes for headers, as Linux' own soft-RoCE reckons (1500 gives 1024).
  */
 uint32_t sn_addr_path_mtu(const struct sn_addr *addr);
+/* The same for the interface of that name (256 if there is none), and for an MTU in bytes. */
+uint32_t sn_if_path_mtu(const char *name);
+uint32_t sn_path_mtu(int mtu);
+
+/* Has an interface of this host this very address? */
+bool sn_addr_is_local(const struct sn_addr *addr);
 
 /* To and from socket addresses. The first returns the length; the second false for another family. */
 socklen_t sn_addr_to_sock(const struct sn_addr *addr, uint16_t port, struct sockaddr_in6 *sa);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/in6.h>
+#include <linux/udp.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,6 +40,8 @@ static int set_ip_options(int fd, bool ipv4)
         if (setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on))) return -errno;
         return setsockopt(fd, IPPROTO_IP, IP_RECVERR, &on, sizeof(on)) ? -errno : 0;
     }
+    /* RoCEv2 packets may come without a UDP checksum: they have the ICRC. */
+    if (setsockopt(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, &on, sizeof(on))) return -errno;
     if (setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))) return -errno;
     if (setsockopt(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, &pmtu, sizeof(pmtu))) return -errno;
     if (setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on))) return -errno;

@@ -20,7 +20,8 @@ struct received {
 };
 
 struct sn_wire {
-    struct sn_udp *udp;
+    struct sn_udp *udp; /* one of the two */
+    struct sn_eth *eth;
     struct sn_pcap *pcap;     /* NULL: no capture */
     struct sn_fault *tx, *rx; /* NULL: a kind network */
     struct received *received;
@@ -42,14 +43,19 @@ static uint64_t now_ns(void)
 
 /* ---- the sockets, and the capture at them -------------------------------------------------------------- */
 
+static int socket_send(struct sn_wire *wire, const struct sn_frame *frames, int n)
+{
+    return wire->eth ? sn_eth_send(wire->eth, frames, n) : sn_udp_send(wire->udp, frames, n);
+}
+
 static int lower_send(struct sn_wire *wire, const struct sn_frame *frames, int n)
 {
     uint64_t time;
     int taken;
 
-    if (!wire->pcap) return sn_udp_send(wire->udp, frames, n);
+    if (!wire->pcap) return socket_send(wire, frames, n);
     time = sn_pcap_now(); /* before the answers' */
-    taken = sn_udp_send(wire->udp, frames, n);
+    taken = socket_send(wire, frames, n);
     sn_pcap_frames(wire->pcap, frames, taken, true, time);
     return taken;
 }
@@ -59,8 +65,8 @@ static int lower_recv(struct sn_wire *wire, struct sn_frame *frames, int max, bo
     int n;
 
     *more = false;
-    if (nothing_waits && !sn_udp_holds_frames(wire->udp)) return 0;
-    n = sn_udp_recv(wire->udp, frames, max, more);
+    if (nothing_waits && (wire->eth || !sn_udp_holds_frames(wire->udp))) return 0;
+    n = wire->eth ? sn_eth_recv(wire->eth, frames, max, more) : sn_udp_recv(wire->udp, frames, max, more);
     if (wire->pcap) sn_pcap_frames(wire->pcap, frames, n, false, sn_pcap_now());
     return n;
 }
@@ -204,6 +210,8 @@ int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[
     }
     if (err)
         snprintf(why, 256, "out of memory");
+    else if (config->eth.on)
+        err = sn_eth_open(&config->addr, &config->eth, config->seed, &wire->eth, why);
     else
         err = sn_udp_open(&config->addr, config->seed, &wire->udp, why);
     if (!err && config->pcap[0])
@@ -225,32 +233,38 @@ void sn_wire_close(struct sn_wire *wire)
     free(wire->received);
     sn_pcap_close(wire->pcap);
     sn_udp_close(wire->udp);
+    sn_eth_close(wire->eth);
     free(wire);
 }
 
 unsigned sn_wire_slot(const struct sn_wire *wire)
 {
-    return sn_udp_slot(wire->udp);
+    return wire->eth ? sn_eth_slot(wire->eth) : sn_udp_slot(wire->udp);
 }
 
 uint16_t sn_wire_port(const struct sn_wire *wire)
 {
-    return sn_udp_port(wire->udp);
+    return wire->eth ? sn_eth_port(wire->eth) : sn_udp_port(wire->udp);
 }
 
 int sn_wire_fds(const struct sn_wire *wire, int fds[2])
 {
-    return sn_udp_fds(wire->udp, fds);
+    if (!wire->eth) return sn_udp_fds(wire->udp, fds);
+    fds[0] = sn_eth_fd(wire->eth);
+    return 1;
 }
 
 const char *sn_wire_note(const struct sn_wire *wire)
 {
-    return sn_udp_note(wire->udp);
+    return wire->eth ? "" : sn_udp_note(wire->udp);
 }
 
 void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats)
 {
-    sn_udp_stats(wire->udp, stats);
+    if (wire->eth)
+        sn_eth_stats(wire->eth, stats);
+    else
+        sn_udp_stats(wire->udp, stats);
 }
 
 struct sn_pcap *sn_wire_pcap(const struct sn_wire *wire)

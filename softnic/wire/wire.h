@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire.h: what a process's NIC is connected to: UDP sockets. If GPUWIRE_NIC, or somebody later, asks for it,
- * there is a capture at the sockets, and an unkind network between those and the engine, in each direction.
+ * wire.h: what a process's NIC is connected to: UDP sockets, or an Ethernet link. If GPUWIRE_NIC, or somebody
+ * later, asks for it, there is a capture at the sockets, and an unkind network between those and the engine,
+ * in each direction.
  */
 #ifndef SN_WIRE_WIRE_H
 #define SN_WIRE_WIRE_H
@@ -11,6 +12,7 @@
 
 #include "softnic/config.h"
 #include "softnic/nic.h"
+#include "softnic/wire/eth.h"
 #include "softnic/wire/fault.h"
 #include "softnic/wire/pcap.h"
 #include "softnic/wire/udp.h"

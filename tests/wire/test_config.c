@@ -63,6 +63,24 @@ static void every_key_is_read(void **state)
     assert_int_equal(config.fault.tx.delay_ns, 7);
 }
 
+static void an_ethernet_wire_is_read(void **state)
+{
+    (void)state;
+    assert_int_equal(sn_config_parse("wire=eth,addr=192.0.2.7/24,if=eth7,mac=02:aB:00:00:00:01,gw=192.0.2.1",
+                                     &config, why),
+                     0);
+    assert_true(config.eth.on && config.eth.has_prefix && config.eth.has_mac && config.eth.has_gateway);
+    assert_string_equal(config.eth.interface, "eth7");
+    assert_int_equal(config.eth.prefix, 24);
+    assert_int_equal(config.eth.mac[1], 0xab);
+    assert_int_equal(config.eth.gateway.gid[15], 1);
+    assert_int_equal(
+        sn_config_parse("wire=eth,addr=fd00::7/64,bind=127.0.0.1:1,peer=127.0.0.2:65535", &config, why), 0);
+    assert_int_equal(ntohs(config.eth.peer.sin_port), 65535);
+    assert_int_equal(sn_config_parse("wire=udp,addr=192.0.2.7", &config, why), 0);
+    assert_false(config.eth.on);
+}
+
 /* Each is refused with a line that has the word in it. */
 static void mistakes_are_named(void **state)
 {
@@ -71,6 +89,22 @@ static void mistakes_are_named(void **state)
     } bad[] = {
         {"los=1%", "'los'; there are addr, poll"},
         {"loss", "loss="},
+        {"wire=tcp", "udp or eth"},
+        {"wire=eth", "addr=IP/PREFIX"},
+        {"wire=eth,addr=10.0.0.1", "if=NAME"},
+        {"wire=eth,addr=10.0.0.1,bind=127.0.0.1:1", "if=NAME"},
+        {"wire=eth,addr=10.0.0.1,if=x,bind=127.0.0.1:1,peer=127.0.0.1:2", "one link"},
+        {"wire=eth,addr=10.0.0.1,if=x,gw=10.0.0.2", "the subnet"},
+        {"wire=eth,addr=10.0.0.1/24,if=x,gw=fd00::2", "two kinds"},
+        {"wire=eth,addr=10.0.0.1/33,if=x", "addr takes"},
+        {"wire=eth,addr=fd00::1/129,if=x", "addr takes"},
+        {"wire=eth,addr=10.0.0.1,if=a-name-that-is-too-long", "an interface"},
+        {"wire=eth,addr=10.0.0.1,bind=127.0.0.1,peer=127.0.0.1:2", "IPv4:PORT"},
+        {"wire=eth,addr=10.0.0.1,bind=127.0.0.1:65536", "IPv4:PORT"},
+        {"wire=eth,addr=10.0.0.1,mac=01:00:00:00:00:01", "MAC"},
+        {"wire=eth,addr=10.0.0.1,mac=02:00:00:00:00:0g", "MAC"},
+        {"if=x", "for wire=eth"},
+        {"addr=10.0.0.1/8", "for wire=eth"},
         {"loss=", "probability"},
         {"loss=.", "probability"},
         {"loss=1.01", "probability"},
@@ -179,13 +213,10 @@ static void socket_addresses_go_round(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_said_means_defaults),
-        cmocka_unit_test(every_key_is_read),
-        cmocka_unit_test(mistakes_are_named),
-        cmocka_unit_test(long_text_is_cut_and_not_overrun),
-        cmocka_unit_test(the_default_address_can_be_had),
-        cmocka_unit_test(the_mtu_is_the_interfaces),
-        cmocka_unit_test(socket_addresses_go_round),
+        cmocka_unit_test(nothing_said_means_defaults),      cmocka_unit_test(every_key_is_read),
+        cmocka_unit_test(an_ethernet_wire_is_read),         cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(long_text_is_cut_and_not_overrun), cmocka_unit_test(the_default_address_can_be_had),
+        cmocka_unit_test(the_mtu_is_the_interfaces),        cmocka_unit_test(socket_addresses_go_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
