@@ -43,9 +43,10 @@ refused() { # NIC WORDS
 refused $eth,addr=192.0.2.2 "an address of this host"
 refused wire=eth,if=lo,addr=192.0.2.1 "no Ethernet"
 refused wire=eth,if=none,addr=192.0.2.1 "no interface none"
-GPUWIRE_NIC=$eth,addr=192.0.2.1 timeout 20 "$GPUWIRE" run -- ibv_rc_pingpong -g 0 -p "$(free_port)" >"$work/first.out" 2>&1 &
+port=$(free_port)
+GPUWIRE_NIC=$eth,addr=192.0.2.1 timeout 20 "$GPUWIRE" run -- ibv_rc_pingpong -g 0 -p "$port" >"$work/first.out" 2>&1 &
 pids+=($!)
-for ((i = 0; i < 500; i++)); do grep -q 'local address' "$work/first.out" && break; sleep 0.02; done
+wait_listen "$port" "$!" || fail "the first one does not listen"
 refused $eth,addr=192.0.2.1 "another process's NIC has the address"
 kill "$!"
 wait "$!"
