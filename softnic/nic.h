@@ -84,8 +84,8 @@ struct sn_wire_ops {
  * ----------------------------------------------------------------------------------- */
 
 /*
- * What a NIC tells its peers on the same host, so that they can execute WRITEs and READs themselves instead of
- * sending packets. Peers see it the moment it is set; `pd` names a protection domain of this NIC.
+ * What a NIC tells its peers on the same host, so that they can execute WRITEs and READs themselves instead
+ * of sending packets. Peers see it the moment it is set; `pd` names a protection domain of this NIC.
  */
 struct sn_peer_region {
     uint64_t iova, addr, length;
@@ -109,9 +109,9 @@ struct sn_peer;
 struct iovec;
 
 /*
- * Direct access to peers of the same host, from whoever knows processes. All but quiesce are called inside the
- * NIC's lock and must not wait for anybody. Nothing of it changes what a program sees: what cannot be done, or
- * would be an error, goes by packets, and the responder says so.
+ * Direct access to peers of the same host, from whoever knows processes. All but quiesce are called inside
+ * the NIC's lock and must not wait for anybody. Nothing of it changes what a program sees: what cannot be
+ * done, or would be an error, goes by packets, and the responder says so.
  */
 struct sn_peer_ops {
     /* Region `key` is this from now on; NULL: it is gone. */
@@ -212,7 +212,8 @@ struct sn_counters {
     uint64_t acks_sent, naks_seq_sent, naks_inv_sent, naks_access_sent, naks_op_sent, rnr_sent;
     uint64_t naks_received, rnr_received;
     uint64_t duplicates; /* requests that were executed before */
-    uint64_t direct_requests, direct_bytes, direct_copies; /* executed without packets, and copies made for it */
+    uint64_t direct_requests, direct_bytes,
+        direct_copies;       /* executed without packets, and copies made for it */
     uint64_t direct_refused; /* that would have been, but their memory failed or the system refused */
     uint64_t drop_malformed, drop_icrc, drop_no_qp, drop_state, drop_address, drop_pkey, drop_opcode,
         drop_psn, drop_stale;
@@ -331,8 +332,8 @@ int sn_xrcd_destroy(struct sn_xrcd *xrcd);                     /* -EBUSY while a
  * cannot be right: QPs that need a WQE of it go to ERR from then on.
  */
 struct sn_srq_init {
-    /* An XRC queue, which peers name in their packets: XRC_RECV QPs of this domain take from it, whichever they
-     * are. They complete on cq, under uidx (24 bits). NULL, NULL, 0: a queue that QPs are made with. */
+    /* An XRC queue, which peers name in their packets: XRC_RECV QPs of this domain take from it, whichever
+     * they are. They complete on cq, under uidx (24 bits). NULL, NULL, 0: a queue that QPs are made with. */
     struct sn_xrcd *xrcd;
     struct sn_cq *cq;
     uint32_t uidx;
@@ -347,8 +348,8 @@ struct sn_srq_init {
 /* -EINVAL, -EFAULT (dbrec), -ENOMEM. */
 int sn_srq_create(struct sn_nic *nic, const struct sn_srq_init *init, struct sn_srq **srq);
 /*
- * -EBUSY while a QP was made with it. No event names it, and no completion comes of it, after this returns. To an XRC
- * queue nobody holds on: peers that name it are refused from then on.
+ * -EBUSY while a QP was made with it. No event names it, and no completion comes of it, after this returns.
+ * To an XRC queue nobody holds on: peers that name it are refused from then on.
  */
 int sn_srq_destroy(struct sn_srq *srq);
 uint32_t sn_srq_number(const struct sn_srq *srq);
@@ -364,9 +365,12 @@ uint32_t sn_srq_limit(struct sn_srq *srq); /* as set; 0 after the event */
  * --------------------------------------------------------------------------------------------------- */
 
 struct sn_qp_init {
-    enum ibv_qp_type type; /* IBV_QPT_RC, _UC, _UD; -EOPNOTSUPP otherwise */
+    enum ibv_qp_type type; /* IBV_QPT_RC, _UC, _UD, _XRC_SEND, _XRC_RECV; -EOPNOTSUPP otherwise */
     struct sn_pd *pd;
     struct sn_cq *send_cq, *recv_cq;
+    /* XRC_RECV: its domain; it has no PD, CQs, queues, records or doorbells: what it does is for the SRQ that
+     * each packet names, by the rights of that one's PD. XRC_SEND has no recv_cq and does not receive. */
+    struct sn_xrcd *xrcd;
     void *sq_buf;       /* aligned to 64 */
     uint32_t sq_wqebbs; /* power of two … SN_MAX_SQ_WQEBB, or 0: no send queue */
     void *rq_buf;

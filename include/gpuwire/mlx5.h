@@ -369,6 +369,29 @@ GW_FN int gw_mlx5_put_wr(const struct gw_mlx5_sq *sq, uint32_t idx, const struct
     return (int)gw_mlx5_wqebbs((uint32_t)ds);
 }
 
+/* The same for an XRC queue pair: for the shared receive queue srqn. It takes a unit more than
+ * gw_mlx5_wr_units. */
+GW_FN int gw_mlx5_put_xrc(const struct gw_mlx5_sq *sq, uint32_t idx, const struct gw_mlx5_wr *wr,
+                          uint32_t srqn)
+{
+    uint32_t u = idx * GW_MLX5_UNITS_PER_BB, head = gw_mlx5_head_units(wr->opcode), imm_be = 0;
+    int ds = gw_mlx5_wr_units(wr);
+    struct gw_u128 srq = {{gw_be32(srqn & 0xffffff), 0, 0, 0}};
+
+    if (ds < 0) return ds;
+    if (++ds > GW_MLX5_MAX_DS) return -EMSGSIZE;
+    if (wr->opcode == GW_MLX5_SEND_IMM || wr->opcode == GW_MLX5_WRITE_IMM || wr->opcode == GW_MLX5_SEND_INVAL)
+        imm_be = wr->imm_be;
+    gw_mlx5_put(sq, u++, gw_mlx5_ctrl(wr->opcode, idx, sq->qpn, (uint32_t)ds, wr->flags, imm_be));
+    gw_mlx5_put(sq, u++, srq);
+    if (head >= 2) gw_mlx5_put(sq, u++, gw_mlx5_raddr(wr->raddr, wr->rkey));
+    if (head == 3)
+        gw_mlx5_put(sq, u++,
+                    gw_mlx5_atomic(wr->swap_or_add, wr->opcode == GW_MLX5_ATOMIC_CS ? wr->compare : 0));
+    gw_mlx5_put_payload_(sq, u, wr, head == 3 ? 8 : 0);
+    return (int)gw_mlx5_wqebbs((uint32_t)ds);
+}
+
 /* The same for a UD queue pair: to QP dqpn at where av says, with this Q_Key. */
 GW_FN int gw_mlx5_put_ud(const struct gw_mlx5_sq *sq, uint32_t idx, const struct gw_mlx5_wr *wr,
                          const struct gw_mlx5_av *av, uint32_t dqpn, uint32_t qkey)

@@ -261,7 +261,7 @@ void sn_cq_drop_late(struct sn_qp *qp)
     struct sn_nic *nic = qp->nic;
 
     /* Its program, when it takes this queue pair's entries out, gives the WQEs that they name back. */
-    if (qp->init.srq && nic->late) sn_cq_release_late(nic, true);
+    if ((qp->init.srq || qp->init.xrcd) && nic->late) sn_cq_release_late(nic, true);
     for (uint32_t i = nic->late_head; i != nic->late_tail; i++)
         if (late_at(nic, i)->qp == qp) late_at(nic, i)->qp = NULL;
 }

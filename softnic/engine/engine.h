@@ -167,6 +167,7 @@ struct sn_slot_rd {
     uint32_t count;        /* where it ends: packets from psn */
     uint32_t len;          /* bytes of this answer, from packet first on */
     uint64_t va;           /* of packet first */
+    uint32_t srqn;         /* XRC: whose rights count */
     uint32_t rkey;
     uint64_t orig; /* atomics: what was there before */
     uint64_t request;
@@ -230,7 +231,7 @@ struct sn_qp {
     uint32_t heap_at; /* 1 + place in nic->heap; 0: not there */
     uint64_t heap_time;
 
-    uint8_t service; /* upper bits of its packets' opcodes: ROCE_RC, _UC, _UD */
+    uint8_t service; /* upper bits of its packets' opcodes: ROCE_RC, _UC, _UD, _XRC */
     uint32_t mtu;
     struct sn_route peer; /* RC, UC */
     bool told;            /* peers on this host know that it takes requests */
@@ -394,10 +395,19 @@ void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome);
 bool sn_rq_flush_one(struct sn_qp *qp);
 bool sn_rq_waiting(struct sn_qp *qp); /* are there receive WQEs */
 
+/* Where a QP's receives come from, if not from a queue of its own: XRC's change from message to message. */
+static inline struct sn_srq *sn_rq_shared(const struct sn_qp *qp)
+{
+    return qp->init.xrcd ? qp->resp.srq : qp->init.srq;
+}
+
 /* srq.c: takes the next WQE for a QP, as sn_rq_fetch. */
 int sn_srq_take(struct sn_srq *srq, struct sn_qp *qp);
 /* The XRC queue of that number that a QP of this domain may take from, or NULL. */
 struct sn_srq *sn_srq_find(struct sn_nic *nic, const struct sn_xrcd *xrcd, uint32_t number);
+/* Whose regions a peer may name: the QP's, or with XRC those of the queue that the packet is for. NULL:
+ * nobody's. */
+const struct sn_pd *sn_resp_pd(const struct sn_qp *qp, uint32_t srqn);
 
 /* cq.c: 0, or -EOVERFLOW: the CQ is dead, and the QP has been put into ERR. scatter: payload for the CQE. */
 int sn_cq_post(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,

@@ -20,7 +20,7 @@ static int check_queues(const struct sn_qp_init *i)
     if (i->sq_wqebbs && (!power_of_two(i->sq_wqebbs) || i->sq_wqebbs > SN_MAX_SQ_WQEBB || !i->sq_buf))
         return -EINVAL;
     if ((uintptr_t)i->sq_buf % GW_MLX5_WQEBB) return -EINVAL;
-    if (i->srq && i->rq_wqes) return -EINVAL;
+    if (i->srq && (i->rq_wqes || i->srq->init.xrcd)) return -EINVAL;
     if (!i->rq_wqes) return 0;
     if (!power_of_two(i->rq_wqes) || i->rq_wqes > SN_MAX_RQ_WQE || !i->rq_buf) return -EINVAL;
     if (!power_of_two(i->rq_stride) || i->rq_stride < GW_MLX5_UNIT || i->rq_stride > SN_MAX_RQ_STRIDE)
@@ -35,14 +35,30 @@ static int check_scatter(const struct sn_qp_init *i)
     return (r == 0 || r == 32 || r == 64) && (s == 0 || s == 32 || s == 64) ? 0 : -EINVAL;
 }
 
+/* The upper bits of its packets' opcodes, or -1 for a type that there is not. */
+static int service_of(enum ibv_qp_type type)
+{
+    switch (type) {
+    case IBV_QPT_RC: return ROCE_RC;
+    case IBV_QPT_UC: return ROCE_UC;
+    case IBV_QPT_UD: return ROCE_UD;
+    case IBV_QPT_XRC_SEND:
+    case IBV_QPT_XRC_RECV: return ROCE_XRC;
+    default: return -1;
+    }
+}
+
 static int check_init(const struct sn_qp_init *i)
 {
     uint32_t word;
     int err;
 
-    if (i->type != IBV_QPT_RC && i->type != IBV_QPT_UC && i->type != IBV_QPT_UD) return -EOPNOTSUPP;
-    if (!i->pd || !i->send_cq || !i->recv_cq || !i->uar || !i->dbrec || (uintptr_t)i->dbrec % 8)
-        return -EINVAL;
+    if (service_of(i->type) < 0) return -EOPNOTSUPP;
+    if (!i->xrcd != (i->type != IBV_QPT_XRC_RECV)) return -EINVAL;
+    if (i->xrcd)
+        return i->pd || i->send_cq || i->recv_cq || i->sq_wqebbs || i->rq_wqes || i->srq ? -EINVAL : 0;
+    if (!i->pd || !i->send_cq || !i->uar || !i->dbrec || (uintptr_t)i->dbrec % 8) return -EINVAL;
+    if (i->type == IBV_QPT_XRC_SEND ? i->recv_cq || i->rq_wqes || i->srq : !i->recv_cq) return -EINVAL;
     if (i->bfreg >= SN_UAR_BF_COUNT || i->uidx > 0xffffff) return -EINVAL;
     err = check_queues(i);
     if (!err) err = check_scatter(i);
@@ -76,6 +92,16 @@ static int grow_heap(struct sn_nic *nic)
     return 0;
 }
 
+/* What it was made with has one user more, or (uint32_t)-1: one less. */
+static void hold_parts(const struct sn_qp_init *i, uint32_t one)
+{
+    if (i->pd) i->pd->users += one;
+    if (i->send_cq) i->send_cq->users += one;
+    if (i->recv_cq) i->recv_cq->users += one;
+    if (i->srq) i->srq->users += one;
+    if (i->xrcd) i->xrcd->users += one;
+}
+
 static int attach(struct sn_nic *nic, struct sn_qp *qp)
 {
     int err = grow_heap(nic);
@@ -85,12 +111,9 @@ static int attach(struct sn_nic *nic, struct sn_qp *qp)
     nic->qps[qp->number & 0xffff] = qp;
     nic->qp_count++;
     nic->objects++;
-    qp->init.pd->users++;
-    qp->init.send_cq->users++;
-    qp->init.recv_cq->users++;
-    if (qp->init.srq) qp->init.srq->users++;
+    hold_parts(&qp->init, 1);
     sn_list_add(&nic->all_qps, &qp->all_link);
-    sn_uar_attach(qp->init.uar, &qp->init.uar->qps, &qp->uar_link);
+    if (qp->init.uar) sn_uar_attach(qp->init.uar, &qp->init.uar->qps, &qp->uar_link);
     return 0;
 }
 
@@ -98,8 +121,10 @@ static void set_scatter(struct sn_qp *qp)
 {
     struct sn_qp_init *i = &qp->init;
 
-    if (i->recv_cq->init.cqe_size < 128 && i->scatter_recv == 64) i->scatter_recv = 32;
-    if (i->send_cq->init.cqe_size < 128 && i->scatter_req == 64) i->scatter_req = 32;
+    if (!i->recv_cq) i->scatter_recv = 0;
+    if (!i->send_cq) i->scatter_req = 0;
+    if (i->recv_cq && i->recv_cq->init.cqe_size < 128 && i->scatter_recv == 64) i->scatter_recv = 32;
+    if (i->send_cq && i->send_cq->init.cqe_size < 128 && i->scatter_req == 64) i->scatter_req = 32;
     if (!i->sq_sig_all) i->scatter_req = 0;
     if (i->srq || i->type == IBV_QPT_UD) i->scatter_recv = 0;
 }
@@ -118,7 +143,7 @@ static struct sn_qp *alloc_qp(struct sn_nic *nic, const struct sn_qp_init *init)
     if (!qp) return NULL;
     qp->nic = nic;
     qp->init = *init;
-    qp->service = init->type == IBV_QPT_UC ? ROCE_UC : init->type == IBV_QPT_UD ? ROCE_UD : ROCE_RC;
+    qp->service = (uint8_t)service_of(init->type);
     qp->state = IBV_QPS_RESET;
     sn_list_init(&qp->all_link);
     sn_list_init(&qp->run_link);
@@ -160,18 +185,15 @@ int sn_qp_destroy(struct sn_qp *qp)
     struct sn_nic *nic = qp->nic;
 
     sn_nic_lock(nic);
-    sn_uar_scan(qp->init.uar); /* a ring that is there was only not seen yet */
+    if (qp->init.uar) sn_uar_scan(qp->init.uar); /* a ring that is there was only not seen yet */
     if (sn_record_ahead(qp) >= 0) sn_report_missing_ring(qp);
     sn_qp_forget(qp);
-    sn_uar_detach(qp->init.uar, &qp->uar_link);
+    if (qp->init.uar) sn_uar_detach(qp->init.uar, &qp->uar_link);
     sn_list_del(&qp->all_link);
     nic->qps[qp->number & 0xffff] = NULL;
     nic->qp_count--;
     nic->objects--;
-    qp->init.pd->users--;
-    qp->init.send_cq->users--;
-    qp->init.recv_cq->users--;
-    if (qp->init.srq) qp->init.srq->users--;
+    hold_parts(&qp->init, (uint32_t)-1);
     sn_nic_unlock(nic);
     sn_direct_quiesce(nic);
     free_qp(qp);
@@ -217,7 +239,7 @@ void sn_qp_wake(struct sn_qp *qp)
 void sn_qp_forget(struct sn_qp *qp)
 {
     /* A WQE that it took from a shared queue would be lost to the others: its completion gives it back. */
-    if (qp->init.srq) sn_rq_flush_one(qp);
+    if (sn_rq_shared(qp)) sn_rq_flush_one(qp);
     sn_cq_drop_late(qp);
     sn_place_drop(qp);
     sn_timer_remove(qp);

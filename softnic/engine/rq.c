@@ -50,7 +50,7 @@ int sn_rq_fetch(struct sn_qp *qp)
     struct parse_args a = {qp, -EINVAL};
     int n;
 
-    if (qp->init.srq) return sn_srq_take(qp->init.srq, qp);
+    if (sn_rq_shared(qp)) return sn_srq_take(sn_rq_shared(qp), qp);
     n = available(qp);
     if (n <= 0) return n;
     if (sn_guard_call(parse, &a)) {
@@ -68,13 +68,16 @@ int sn_rq_fetch(struct sn_qp *qp)
 
 int sn_rq_complete(struct sn_qp *qp, struct gw_mlx5_wc *wc, const void *scatter, uint32_t len)
 {
+    struct sn_srq *srq = sn_rq_shared(qp);
+    bool xrc = srq && srq->init.cq;
+
     wc->qpn = qp->number;
-    wc->uidx = qp->init.uidx;
+    wc->uidx = xrc ? srq->init.uidx : qp->init.uidx;
     if (qp->init.type != IBV_QPT_UD) wc->src_qp = qp->attr.dest_qp_num;
     wc->timestamp = qp->nic->now;
-    wc->wqe_counter = qp->init.srq ? qp->resp.entry : qp->rq_ci++;
+    wc->wqe_counter = srq ? qp->resp.entry : qp->rq_ci++;
     qp->resp.has_wqe = false;
-    return sn_cq_post(qp->init.recv_cq, qp, wc, scatter, len);
+    return sn_cq_post(xrc ? srq->init.cq : qp->init.recv_cq, qp, wc, scatter, len);
 }
 
 void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome)
@@ -90,7 +93,7 @@ void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome)
 /* In ERR. The message that was under way loses its WQE first. false: none left. */
 bool sn_rq_flush_one(struct sn_qp *qp)
 {
-    if (qp->init.srq ? !qp->resp.has_wqe : available(qp) <= 0) return false;
+    if (sn_rq_shared(qp) ? !qp->resp.has_wqe : available(qp) <= 0) return false;
     sn_rq_fail(qp, GW_MLX5_SYND_FLUSHED);
     return true;
 }

@@ -87,8 +87,11 @@ static void parse(void *arg)
     struct parse_args *a = arg;
 
     const struct sn_qp *qp = a->qp;
+    enum ibv_qp_type type = qp->init.type;
 
-    a->result = (qp->init.type == IBV_QPT_UD ? gw_mlx5_wqe_parse_ud : gw_mlx5_wqe_parse)(
+    a->result = (type == IBV_QPT_UD         ? gw_mlx5_wqe_parse_ud
+                 : type == IBV_QPT_XRC_SEND ? gw_mlx5_wqe_parse_xrc
+                                            : gw_mlx5_wqe_parse)(
         a->out, qp->init.sq_buf, qp->init.sq_wqebbs, qp->number, qp->sq_next, a->avail, GW_MLX5_MAX_DS);
 }
 

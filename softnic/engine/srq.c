@@ -45,6 +45,15 @@ struct sn_srq *sn_srq_find(struct sn_nic *nic, const struct sn_xrcd *xrcd, uint3
     return srq && srq->number == number && srq->init.xrcd == xrcd ? srq : NULL;
 }
 
+const struct sn_pd *sn_resp_pd(const struct sn_qp *qp, uint32_t srqn)
+{
+    const struct sn_srq *srq;
+
+    if (!qp->init.xrcd) return qp->init.pd;
+    srq = sn_srq_find(qp->nic, qp->init.xrcd, srqn);
+    return srq ? srq->init.pd : NULL;
+}
+
 /* ---- making and ending --------------------------------------------------------------------------------- */
 
 static bool power_of_two(uint32_t n)

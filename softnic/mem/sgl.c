@@ -123,7 +123,8 @@ int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const 
 
 int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint32_t len)
 {
-    struct list l = {NULL, &qp->resp.wqe, qp->init.srq ? qp->init.srq->init.pd : qp->init.pd, 0};
+    const struct sn_srq *srq = sn_rq_shared(qp);
+    struct list l = {NULL, &qp->resp.wqe, srq ? srq->init.pd : qp->init.pd, 0};
 
     return walk(qp, &l, &qp->resp.cursor, offset, (uint8_t *)src, len, write_stretch);
 }

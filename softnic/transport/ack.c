@@ -263,7 +263,7 @@ static void ack(struct sn_qp *qp, const struct roce_hdr *h)
 
 void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len)
 {
-    switch (h->opcode) {
+    switch (h->opcode & ~ROCE_SERVICE_MASK) {
     case ROCE_ACK: ack(qp, h); return;
     case ROCE_ATOMIC_ACK: atomic_response(qp, h); return;
     default: read_response(qp, h, payload, len); return;

@@ -36,8 +36,8 @@ static bool takes_requests(const struct sn_qp *qp)
 void sn_direct_tell_queue(struct sn_qp *qp)
 {
     const struct sn_nic_config *c = &qp->nic->cfg;
-    struct sn_peer_queue q = {qp->attr.dest_qp_num, qp->attr.qp_access_flags, qp->init.pd->number,
-                              qp->peer.gid};
+    uint32_t pd = qp->init.pd ? qp->init.pd->number : 0; /* XRC_RECV has none, and takes none either */
+    struct sn_peer_queue q = {qp->attr.dest_qp_num, qp->attr.qp_access_flags, pd, qp->peer.gid};
     bool takes = takes_requests(qp);
 
     if (!c->peers || (!takes && !qp->told)) return;

@@ -150,6 +150,13 @@ static bool address_ok(const struct sn_qp *qp, const struct sn_frame *f)
     return memcmp(f->dst_gid, qp->nic->cfg.gid, 16) == 0;
 }
 
+/* XRC queue pairs are one side of a connection only. */
+static bool has_side(const struct sn_qp *qp, uint32_t flags)
+{
+    if (qp->init.type == IBV_QPT_XRC_SEND) return flags & ROCE_F_RESPONSE;
+    return qp->init.type != IBV_QPT_XRC_RECV || flags & ROCE_F_REQUEST;
+}
+
 /* Who the packet is for, or NULL: it is dropped, and counted with those that failed in the same way. */
 static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const struct roce_hdr *h,
                            bool inside)
@@ -160,7 +167,7 @@ static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const s
 
     if (!qp)
         drop = &c->drop_no_qp;
-    else if ((h->opcode & ROCE_SERVICE_MASK) != qp->service)
+    else if ((h->opcode & ROCE_SERVICE_MASK) != qp->service || !has_side(qp, roce_flags(h->opcode)))
         drop = &c->drop_opcode;
     else if ((h->pkey & PKEY_BASE) != PKEY_BASE)
         drop = &c->drop_pkey;

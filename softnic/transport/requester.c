@@ -115,11 +115,12 @@ uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *f
     const struct gw_mlx5_wqe *w = s->wqe;
     struct roce_seg seg = roce_segment(kind_of(w->opcode), w->length, qp->mtu, qp->req.cur_packet);
     struct roce_hdr h = {.opcode = seg.opcode | qp->service, .psn = psn_of_cur(&qp->req)};
-    int err = sn_gather(qp, s, seg.offset, frame + roce_ops[seg.opcode].hdr_len, seg.length);
+    int err = sn_gather(qp, s, seg.offset, frame + roce_ops[h.opcode].hdr_len, seg.length);
 
     if (err) return GW_MLX5_SYND_LOCAL_PROT;
     h.ackreq = sn_qp_reliable(qp) && ack_wanted(&qp->req, seg.last);
     h.solicited = seg.last && w->solicited;
+    h.xrcsrq = w->srqn;
     h.va = w->raddr;
     h.rkey = w->rkey;
     h.dlen = w->length;
@@ -132,7 +133,10 @@ static void make_read_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame
 {
     const struct gw_mlx5_wqe *w = s->wqe;
     uint32_t k = qp->req.cur_packet, offset = k * qp->mtu, end = (k + n) * qp->mtu;
-    struct roce_hdr h = {.opcode = ROCE_READ_REQ, .psn = psn_of_cur(&qp->req), .ackreq = true};
+    struct roce_hdr h = {.opcode = ROCE_READ_REQ | qp->service,
+                         .psn = psn_of_cur(&qp->req),
+                         .ackreq = true,
+                         .xrcsrq = w->srqn};
 
     h.va = w->raddr + offset;
     h.rkey = w->rkey;
@@ -145,7 +149,8 @@ static void make_atomic_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *fra
     const struct gw_mlx5_wqe *w = s->wqe;
     struct roce_hdr h = {.psn = psn_of_cur(&qp->req), .ackreq = true, .va = w->raddr, .rkey = w->rkey};
 
-    h.opcode = w->opcode == GW_MLX5_ATOMIC_CS ? ROCE_COMPARE_SWAP : ROCE_FETCH_ADD;
+    h.opcode = qp->service | (w->opcode == GW_MLX5_ATOMIC_CS ? ROCE_COMPARE_SWAP : ROCE_FETCH_ADD);
+    h.xrcsrq = w->srqn;
     h.swap_or_add = w->swap_or_add;
     h.compare = w->compare;
     sn_tx_end(qp, frame, &h, 0);

@@ -44,12 +44,12 @@ static enum sn_step answer_read(struct sn_qp *qp, struct sn_slot_rd *slot)
 {
     uint32_t k = slot->next - slot->first, offset = k * qp->mtu;
     struct roce_seg seg = roce_segment(ROCE_MSG_READ_RESP, slot->len, qp->mtu, k);
-    struct roce_hdr h = {.opcode = seg.opcode, .psn = roce_psn_add(slot->psn, slot->next)};
+    struct roce_hdr h = {.opcode = seg.opcode | qp->service, .psn = roce_psn_add(slot->psn, slot->next)};
     struct sn_mr *mr;
     uint8_t *frame;
 
     if (seg.length) {
-        mr = sn_mr_check(qp->nic, qp->init.pd, slot->rkey, slot->va + offset, seg.length,
+        mr = sn_mr_check(qp->nic, sn_resp_pd(qp, slot->srqn), slot->rkey, slot->va + offset, seg.length,
                          IBV_ACCESS_REMOTE_READ);
         if (!mr) {
             read_failed(qp, slot, ROCE_NAK_REMOTE_ACCESS);
@@ -72,7 +72,7 @@ static enum sn_step answer_read(struct sn_qp *qp, struct sn_slot_rd *slot)
 
 static enum sn_step answer_atomic(struct sn_qp *qp, struct sn_slot_rd *slot)
 {
-    struct roce_hdr h = {.opcode = ROCE_ATOMIC_ACK, .psn = slot->psn, .orig = slot->orig};
+    struct roce_hdr h = {.opcode = ROCE_ATOMIC_ACK | qp->service, .psn = slot->psn, .orig = slot->orig};
     uint8_t *frame = sn_tx_begin(qp);
 
     if (!frame) return SN_FULL;
@@ -85,7 +85,7 @@ static enum sn_step answer_atomic(struct sn_qp *qp, struct sn_slot_rd *slot)
 
 static enum sn_step acknowledge(struct sn_qp *qp, uint8_t syndrome, uint32_t psn)
 {
-    struct roce_hdr h = {.opcode = ROCE_ACK, .psn = psn};
+    struct roce_hdr h = {.opcode = ROCE_ACK | qp->service, .psn = psn};
     uint8_t *frame = sn_tx_begin(qp);
 
     if (!frame) return SN_FULL;

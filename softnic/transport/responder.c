@@ -196,7 +196,7 @@ static void take_send(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags
 static struct sn_mr *remote(struct sn_qp *qp, const struct roce_hdr *h, uint32_t rkey, uint64_t va,
                             uint64_t len, uint32_t access)
 {
-    struct sn_mr *mr = sn_mr_check(qp->nic, qp->init.pd, rkey, va, len, access);
+    struct sn_mr *mr = sn_mr_check(qp->nic, sn_resp_pd(qp, h->xrcsrq), rkey, va, len, access);
 
     if (!mr) access_violation(qp, h, rkey, va, len);
     return mr;
@@ -276,6 +276,7 @@ static struct sn_slot_rd *new_slot(struct sn_qp *qp, const struct roce_hdr *h)
     memset(slot, 0, sizeof(*slot));
     slot->pending = true;
     slot->psn = h->psn;
+    slot->srqn = h->xrcsrq;
     slot->rkey = h->rkey;
     slot->va = h->va;
     r->msn = (r->msn + 1) & 0xffffff;
@@ -312,7 +313,7 @@ static int execute_atomic(struct sn_qp *qp, const struct roce_hdr *h, struct sn_
     int err = sn_mr_read(mr, h->va, orig, 8, 8, 0);
 
     if (err) return err;
-    if (h->opcode == ROCE_FETCH_ADD)
+    if ((h->opcode & ~ROCE_SERVICE_MASK) == ROCE_FETCH_ADD)
         value = *orig + h->swap_or_add;
     else if (*orig == h->compare)
         value = h->swap_or_add;
@@ -366,13 +367,15 @@ static void repeat_read(struct sn_qp *qp, struct sn_slot_rd *slot, const struct 
     uint32_t first = (uint32_t)roce_psn_diff(h->psn, slot->psn), packets = roce_packets(h->dlen, qp->mtu);
 
     if (slot->kind != SN_SLOT_READ || packets > slot->packets - first) return;
-    if (h->dlen && !sn_mr_check(qp->nic, qp->init.pd, h->rkey, h->va, h->dlen, IBV_ACCESS_REMOTE_READ))
+    if (h->dlen &&
+        !sn_mr_check(qp->nic, sn_resp_pd(qp, h->xrcsrq), h->rkey, h->va, h->dlen, IBV_ACCESS_REMOTE_READ))
         return;
     slot->pending = true;
     slot->first = slot->next = first;
     slot->count = first + packets;
     slot->len = h->dlen;
     slot->va = h->va;
+    slot->srqn = h->xrcsrq;
     slot->rkey = h->rkey;
     slot->request = ++qp->nic->requests;
     sn_qp_wake(qp);
@@ -427,6 +430,20 @@ static const char *wrong_length(const struct sn_qp *qp, uint32_t flags, uint32_t
     return NULL;
 }
 
+/* XRC: every packet names its queue, and those of a message the same. */
+static const char *wrong_srq(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags)
+{
+    struct sn_responder *r = &qp->resp;
+    struct sn_srq *srq;
+
+    if (!qp->init.xrcd) return NULL;
+    srq = sn_srq_find(qp->nic, qp->init.xrcd, h->xrcsrq);
+    if (!srq) return "a shared receive queue that its domain does not have";
+    if (!(flags & ROCE_F_STARTS) && srq != r->srq) return "another shared receive queue than the message's";
+    r->srq = srq;
+    return NULL;
+}
+
 static const char *not_enabled(const struct sn_qp *qp, uint32_t flags)
 {
     unsigned access = qp->attr.qp_access_flags;
@@ -447,6 +464,7 @@ static void execute(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *p
 
     if (!wrong) wrong = wrong_length(qp, flags, len);
     if (!wrong) wrong = not_enabled(qp, flags);
+    if (!wrong) wrong = wrong_srq(qp, h, flags);
     if (wrong)
         invalid(qp, h, wrong);
     else if (flags & ROCE_F_SEND)

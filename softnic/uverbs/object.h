@@ -72,7 +72,8 @@ struct uv_qp {
     struct uv_object obj;
     struct uv_pd *pd;
     struct uv_cq *send_cq, *recv_cq;
-    struct uv_srq *srq; /* or NULL */
+    struct uv_srq *srq;   /* or NULL */
+    struct uv_xrcd *xrcd; /* XRC_RECV: instead of all the above */
     struct sn_qp *qp;
     uint64_t user_handle;
     struct uv_stream *async;

@@ -51,7 +51,7 @@ static int read_flags(const struct mlx5_ib_create_qp *drv, const struct uv_qp *q
     if (drv->flags & ~known) return -EOPNOTSUPP; /* no WQE signatures, no DC, no tunnels */
     if (drv->flags & MLX5_QP_FLAG_SCATTER_CQE) {
         /* Of a 128-byte entry the first half is free for data; of a 64-byte one, 32 bytes. */
-        init->scatter_recv = qp->recv_cq->cqe_size / 2;
+        if (qp->recv_cq) init->scatter_recv = qp->recv_cq->cqe_size / 2;
         init->scatter_req = qp->send_cq->cqe_size / 2;
     }
     init->uidx = drv->uidx & 0xffffff;
@@ -88,6 +88,8 @@ static int read_type(uint8_t asked, enum ibv_qp_type *type)
     case IB_UVERBS_QPT_RC: *type = IBV_QPT_RC; return 0;
     case IB_UVERBS_QPT_UC: *type = IBV_QPT_UC; return 0;
     case IB_UVERBS_QPT_UD: *type = IBV_QPT_UD; return 0;
+    case IB_UVERBS_QPT_XRC_INI: *type = IBV_QPT_XRC_SEND; return 0;
+    case IB_UVERBS_QPT_XRC_TGT: *type = IBV_QPT_XRC_RECV; return 0;
     default: return -EOPNOTSUPP;
     }
 }
@@ -96,28 +98,62 @@ static int find_parts(struct uv_file *f, const struct qp_request *rq, struct uv_
 {
     qp->pd = uv_find(f, UV_PD, rq->pd);
     qp->send_cq = uv_find(f, UV_CQ, rq->send_cq);
+    if (!qp->pd || !qp->send_cq) return -EINVAL;
+    if (rq->type == IB_UVERBS_QPT_XRC_INI) return rq->is_srq ? -EINVAL : 0;
     qp->recv_cq = uv_find(f, UV_CQ, rq->recv_cq);
     if (rq->is_srq && !(qp->srq = uv_find(f, UV_SRQ, rq->srq))) return -EINVAL;
-    return qp->pd && qp->send_cq && qp->recv_cq ? 0 : -EINVAL;
+    return qp->recv_cq ? 0 : -EINVAL;
+}
+
+/* What it is made of has one user more, or (uint32_t)-1: one less. */
+static void hold_parts(struct uv_qp *qp, uint32_t one)
+{
+    if (qp->pd) qp->pd->obj.users += one;
+    if (qp->send_cq) qp->send_cq->obj.users += one;
+    if (qp->recv_cq) qp->recv_cq->obj.users += one;
+    if (qp->srq) qp->srq->obj.users += one;
+    if (qp->xrcd) qp->xrcd->obj.users += one;
+}
+
+/* The receiving side of an XRC connection has nothing but its domain, whose handle stands in the PD's place.
+ */
+static int describe_target(struct uv_file *f, const struct qp_request *rq, struct uv_qp *qp,
+                           struct sn_qp_init *init)
+{
+    qp->bfreg = -1;
+    qp->xrcd = uv_find(f, UV_XRCD, rq->pd);
+    if (!qp->xrcd || rq->is_srq) return -EINVAL;
+    init->xrcd = uv_xrcd_of(qp->xrcd);
+    return 0;
+}
+
+static int describe(const struct uv_cmd *c, const struct qp_request *rq, struct uv_qp *qp,
+                    struct sn_qp_init *init)
+{
+    const struct mlx5_ib_create_qp *drv = c->uhw;
+    int err = read_type(rq->type, &init->type);
+
+    if (!err && init->type == IBV_QPT_XRC_RECV) return describe_target(c->file, rq, qp, init);
+    if (!err) err = find_parts(c->file, rq, qp);
+    if (!err) err = read_flags(drv, qp, init);
+    if (!err) err = read_queues(drv, init);
+    if (!err) err = choose_register(c->file, drv, qp, init);
+    if (err) return err;
+    init->pd = qp->pd->pd;
+    init->send_cq = qp->send_cq->cq;
+    if (qp->recv_cq) init->recv_cq = qp->recv_cq->cq;
+    if (qp->srq) init->srq = qp->srq->srq;
+    return 0;
 }
 
 static int make_qp(const struct uv_cmd *c, const struct qp_request *rq, struct uv_qp *qp)
 {
     struct uv_file *f = c->file;
-    const struct mlx5_ib_create_qp *drv = c->uhw;
     struct sn_qp_init init = {.sq_sig_all = rq->sig_all, .user = qp};
 
     if (c->uhw_len < offsetof(struct mlx5_ib_create_qp, sq_buf_addr)) return -EINVAL;
-    int err = read_type(rq->type, &init.type);
-    if (!err) err = find_parts(f, rq, qp);
-    if (!err) err = read_flags(drv, qp, &init);
-    if (!err) err = read_queues(drv, &init);
-    if (!err) err = choose_register(f, drv, qp, &init);
+    int err = describe(c, rq, qp, &init);
     if (err) return err;
-    init.pd = qp->pd->pd;
-    init.send_cq = qp->send_cq->cq;
-    init.recv_cq = qp->recv_cq->cq;
-    if (qp->srq) init.srq = qp->srq->srq;
     qp->user_handle = rq->user_handle;
     qp->user = rq->user;
     qp->user.sig_all = rq->sig_all;
@@ -128,20 +164,14 @@ static int make_qp(const struct uv_cmd *c, const struct qp_request *rq, struct u
         uv_stream_put(qp->async);
         return err;
     }
-    qp->pd->obj.users++;
-    qp->send_cq->obj.users++;
-    qp->recv_cq->obj.users++;
-    if (qp->srq) qp->srq->obj.users++;
+    hold_parts(qp, 1);
     return 0;
 }
 
 static void release(struct uv_file *f, struct uv_qp *qp)
 {
     uv_bfreg_give(f, qp->bfreg);
-    qp->pd->obj.users--;
-    qp->send_cq->obj.users--;
-    qp->recv_cq->obj.users--;
-    if (qp->srq) qp->srq->obj.users--;
+    hold_parts(qp, (uint32_t)-1);
     uv_stream_put(qp->async);
 }
 

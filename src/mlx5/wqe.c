@@ -82,10 +82,15 @@ static void parse_ctrl(struct gw_mlx5_wqe *w)
     memcpy(&w->imm_be, w->raw + 12, 4);
 }
 
+enum form { CONNECTED, XRC, UD };
+
 /* Units in front of an entry's payload; 0: none of the kind of queue pair's opcodes. */
-static uint32_t head_units(uint8_t opcode, bool ud)
+static uint32_t head_units(uint8_t opcode, enum form form)
 {
-    if (!ud) return gw_mlx5_head_units(opcode);
+    uint32_t head = gw_mlx5_head_units(opcode);
+
+    if (form == CONNECTED) return head;
+    if (form == XRC) return head ? head + 1 : 0;
     return opcode == GW_MLX5_SEND || opcode == GW_MLX5_SEND_IMM ? GW_MLX5_UD_HEAD : 0;
 }
 
@@ -93,13 +98,13 @@ static uint32_t head_units(uint8_t opcode, bool ud)
 struct place {
     uint32_t wqebbs, qpn, avail, ds_limit;
     uint16_t index;
-    bool ud;
+    enum form form;
 };
 
 /* The rules for the control segment alone, in the order in which a reader of the message would look. */
 static enum gw_mlx5_why check_ctrl(const struct gw_mlx5_wqe *w, const struct place *p)
 {
-    uint32_t head = head_units(w->opcode, p->ud);
+    uint32_t head = head_units(w->opcode, p->form);
 
     if (w->qpn != p->qpn) return GW_MLX5_BAD_QPN;
     if (w->index != p->index) return GW_MLX5_BAD_INDEX;
@@ -111,26 +116,30 @@ static enum gw_mlx5_why check_ctrl(const struct gw_mlx5_wqe *w, const struct pla
     return GW_MLX5_OK;
 }
 
-static void parse_connected(struct gw_mlx5_wqe *w, uint32_t head)
+/* p: what follows the control segment, or XRC's. */
+static void parse_connected(struct gw_mlx5_wqe *w, const uint8_t *p)
 {
+    uint32_t head = gw_mlx5_head_units(w->opcode);
+
     w->has_raddr = head >= 2;
     if (w->has_raddr) {
-        w->raddr = load64(w->raw + 16);
-        w->rkey = load32(w->raw + 24);
+        w->raddr = load64(p);
+        w->rkey = load32(p + 8);
     }
     if (head == 3) {
-        w->swap_or_add = load64(w->raw + 32);
-        w->compare = load64(w->raw + 40);
+        w->swap_or_add = load64(p + 16);
+        w->compare = load64(p + 24);
     }
 }
 
-static enum gw_mlx5_why parse_fixed(struct gw_mlx5_wqe *w, bool ud)
+static enum gw_mlx5_why parse_fixed(struct gw_mlx5_wqe *w, enum form form)
 {
-    uint32_t head = head_units(w->opcode, ud), dqpn;
+    uint32_t head = head_units(w->opcode, form), dqpn;
 
     w->data_unit = w->opcode == GW_MLX5_NOP ? w->ds : (uint8_t)head;
-    if (!ud || !head) {
-        parse_connected(w, head);
+    if (form != UD || !head) {
+        if (form == XRC && head) w->srqn = load32(w->raw + GW_MLX5_UNIT) & 0xffffff;
+        parse_connected(w, w->raw + (form == XRC ? 2 : 1) * GW_MLX5_UNIT);
         return GW_MLX5_OK;
     }
     dqpn = gw_be32(gw_mlx5_wqe_av(w)->dqpn_be);
@@ -198,7 +207,7 @@ static int parse(struct gw_mlx5_wqe *out, const void *base, const struct place *
     if (out->why) return bad(&out->why, out->why);
     copy_units(out->raw + GW_MLX5_UNIT, base, ring_units, first + 1, out->ds - 1u);
     out->wqebbs = (uint16_t)gw_mlx5_wqebbs(out->ds);
-    out->why = parse_fixed(out, p->ud);
+    out->why = parse_fixed(out, p->form);
     if (!out->why) out->why = check_data(out);
     return out->why ? bad(&out->why, out->why) : out->wqebbs;
 }
@@ -211,7 +220,7 @@ static uint32_t limit(uint32_t ds_limit)
 int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
                       uint16_t index, uint32_t avail, uint32_t ds_limit)
 {
-    struct place p = {wqebbs, qpn, avail, limit(ds_limit), index, false};
+    struct place p = {wqebbs, qpn, avail, limit(ds_limit), index, CONNECTED};
 
     return parse(out, base, &p);
 }
@@ -219,7 +228,15 @@ int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs
 int gw_mlx5_wqe_parse_ud(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
                          uint16_t index, uint32_t avail, uint32_t ds_limit)
 {
-    struct place p = {wqebbs, qpn, avail, limit(ds_limit), index, true};
+    struct place p = {wqebbs, qpn, avail, limit(ds_limit), index, UD};
+
+    return parse(out, base, &p);
+}
+
+int gw_mlx5_wqe_parse_xrc(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
+                          uint16_t index, uint32_t avail, uint32_t ds_limit)
+{
+    struct place p = {wqebbs, qpn, avail, limit(ds_limit), index, XRC};
 
     return parse(out, base, &p);
 }

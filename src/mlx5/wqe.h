@@ -55,6 +55,7 @@ struct gw_mlx5_wqe {
     uint32_t length; /* payload bytes in all; 8 for atomics */
     uint64_t raddr;
     uint64_t swap_or_add, compare;
+    uint32_t srqn;       /* XRC: number of the shared receive queue that it is for */
     uint32_t dqpn, qkey; /* UD: as the entry says; the rest of its address: gw_mlx5_wqe_av */
     uint8_t raw[GW_MLX5_MAX_DS * GW_MLX5_UNIT] __attribute__((aligned(16)));
 };
@@ -90,14 +91,19 @@ int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs
 int gw_mlx5_wqe_parse_ud(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
                          uint16_t index, uint32_t avail, uint32_t ds_limit);
 
+/* The same for the queue of an XRC queue pair, whose entries have a segment of its own behind the control
+ * segment. */
+int gw_mlx5_wqe_parse_xrc(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
+                          uint16_t index, uint32_t avail, uint32_t ds_limit);
+
 /* Parses the index-th receive WQE of the queue. Returns the number of pieces, or -EINVAL with out->why set.
  */
 int gw_mlx5_rwqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride,
                        uint32_t index);
 
 /*
- * Parses entry index of a shared receive queue, and reads which one comes after it: *next, as it stands there.
- * A zero-length piece counts as 2^31 bytes, which is what hardware takes it for. As gw_mlx5_rwqe_parse
+ * Parses entry index of a shared receive queue, and reads which one comes after it: *next, as it stands
+ * there. A zero-length piece counts as 2^31 bytes, which is what hardware takes it for. As gw_mlx5_rwqe_parse
  * otherwise.
  */
 int gw_mlx5_srq_wqe_parse(struct gw_mlx5_rwqe *out, const void *base, uint32_t wqes, uint32_t stride,
