@@ -273,6 +273,14 @@ static void read_path(const struct ib_uverbs_qp_dest *d, struct ibv_ah_attr *a)
     a->port_num = d->port_num;
 }
 
+/* Programs give both sides of an XRC connection the attributes of both; the kernel passes over the other's. */
+static uint32_t own_attributes(const struct uv_qp *qp, uint32_t mask)
+{
+    if (qp->xrcd) return mask & ~(uint32_t)(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+    if (!qp->recv_cq) return mask & ~(uint32_t)(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    return mask;
+}
+
 static int modify(const struct uv_cmd *c, const struct ib_uverbs_modify_qp *q)
 {
     struct uv_qp *qp = uv_find(c->file, UV_QP, q->qp_handle);
@@ -303,7 +311,7 @@ static int modify(const struct uv_cmd *c, const struct ib_uverbs_modify_qp *q)
     if (!qp || q->attr_mask > INT32_MAX) return -EINVAL;
     read_path(&q->dest, &a.ah_attr);
     read_path(&q->alt_dest, &a.alt_ah_attr);
-    int err = sn_qp_modify(qp->qp, &a, (int)q->attr_mask);
+    int err = sn_qp_modify(qp->qp, &a, (int)own_attributes(qp, q->attr_mask));
     if (!err) sn_process_nic_kick(); /* it can be rung from now on, and the NIC's thread may be asleep */
     return err;
 }
