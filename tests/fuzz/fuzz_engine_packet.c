@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { QPS = 5, SQ = 32, RQ = 16, CQ = 256, PEER = 1 };
+enum { QPS = 5, SQ = 32, RQ = 16, CQ = 256, PEER = 1, XRC = 2, XRC_WQES = 8 };
 
 static struct rig rig;
 static uint8_t cq_mem[CQ * 128] __attribute__((aligned(128)));
@@ -22,7 +22,53 @@ struct bed {
     struct rig_cq cq;
     struct rig_qp qp[QPS];
     struct rig_link link;
+    struct sn_xrcd *xrcd;
+    struct sn_srq *srq;
+    uint32_t srq_record[2];
+    struct sn_qp *target; /* an XRC_RECV queue pair, in place of queue pair XRC when packets are aimed */
 };
+
+/* A shared queue of a few receives, in a circle, and a queue pair whose peer may name it. */
+static void xrc_up(struct bed *b)
+{
+    struct sn_nic *nic = rig.node[0].nic;
+    struct sn_srq_init si = {.pd = b->w.pd, .buf = rq_mem[XRC], .wqes = XRC_WQES, .stride = 64};
+    struct sn_qp_init qi = {.type = IBV_QPT_XRC_RECV};
+    struct gw_mlx5_rq rq = {rq_mem[XRC], XRC_WQES, 64};
+    struct ibv_qp_attr a = {
+        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = (unsigned)b->link.access};
+
+    require(!sn_xrcd_create(nic, &b->xrcd));
+    si.xrcd = qi.xrcd = b->xrcd;
+    si.cq = b->cq.cq;
+    si.uidx = 0x777;
+    si.dbrec = b->srq_record;
+    for (uint32_t k = 0; k < XRC_WQES; k++) {
+        struct gw_mlx5_sge sge = {b->w.iova + 100 * k, 90 * k, b->w.key};
+
+        gw_store16(rq_mem[XRC] + (size_t)k * 64, gw_mlx5_srq_next((k + 3) % XRC_WQES));
+        require(!gw_mlx5_put_srq_recv(&rq, k, &sge, 1, 3));
+    }
+    b->srq_record[0] = gw_be32(XRC_WQES);
+    require(!sn_srq_create(nic, &si, &b->srq) && !sn_qp_create(nic, &qi, &b->target));
+    require(
+        !sn_qp_modify(b->target, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+    a.qp_state = IBV_QPS_RTR;
+    a.path_mtu = IBV_MTU_256;
+    a.dest_qp_num = 0x550000 + XRC;
+    a.rq_psn = b->link.rq_psn;
+    a.max_dest_rd_atomic = 2;
+    a.ah_attr = (struct ibv_ah_attr){.is_global = 1, .port_num = 1};
+    memcpy(a.ah_attr.grh.dgid.raw, rig.net.gid[PEER], 16);
+    require(!sn_qp_modify(b->target, &a,
+                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+}
+
+static void xrc_down(struct bed *b)
+{
+    require(!sn_qp_destroy(b->target) && !sn_srq_destroy(b->srq) && !sn_xrcd_destroy(b->xrcd));
+}
 
 /* Work whose answers the fuzzer plays. */
 static void post_requests(struct bed *b, struct rig_qp *q)
@@ -97,6 +143,7 @@ static void set_up(struct bed *b, struct stream *s)
     require(rig_qp_state(&b->qp[4], IBV_QPS_ERR));
     post_requests(b, &b->qp[0]);
     post_requests(b, &b->qp[1]);
+    xrc_up(b);
 }
 
 /* A packet near to one that could come, in all its fields. */
@@ -114,6 +161,11 @@ static uint32_t near_packet(struct bed *b, struct stream *s, uint8_t *p)
                          .msn = delta};
     uint32_t n, len;
 
+    if (sel % QPS == XRC) {
+        h.dqpn = sn_qp_number(b->target);
+        h.opcode = opcode |= ROCE_XRC;
+        h.xrcsrq = sn_srq_number(b->srq) ^ (delta == 0x55);
+    }
     h.psn = ((response ? b->link.sq_psn : b->link.rq_psn) + (uint32_t)(int32_t)(int8_t)delta) & 0xffffff;
     h.va = take_addr(s, &b->w);
     h.rkey = take_key(s, &b->w);
@@ -181,6 +233,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rig_run(&rig, rig.now + 1000000);
     require(rig_poll(&b.cq, &wc, inside) && wc.opcode == GW_MLX5_CQE_REQ && wc.qpn == b.qp[0].qpn);
     for (uint32_t i = 0; i < QPS; i++) rig_qp_close(&b.qp[i]);
+    xrc_down(&b);
     rig_cq_close(&b.cq);
     window_close(&b.w);
     rig_stop(&rig);

@@ -87,7 +87,7 @@ static int submit(int fd, struct buffer *b)
 /* ---- commands: right ones, with what went before them, and then some of their words replaced ---- */
 
 struct made { /* the last of each that was made, or what the input says */
-    uint32_t pd, mr, cq, qp, ah, srq;
+    uint32_t pd, mr, cq, qp, ah, srq, xrcd;
     int channel;
 };
 
@@ -126,6 +126,23 @@ static void draft_srq(struct draft *d)
     PUT(d, struct ib_uverbs_create_srq, .user_handle = 9, .pd_handle = made.pd, .max_wr = 15, .max_sge = 1);
     PUT_UHW(d, struct mlx5_ib_create_srq, .buf_addr = (uintptr_t)arena + 65536 + 1024,
             .db_addr = (uintptr_t)arena + 65608);
+}
+
+static void draft_xsrq(struct draft *d)
+{
+    PUT(d, struct ib_uverbs_create_xsrq, .user_handle = 9, .srq_type = IBV_SRQT_XRC, .pd_handle = made.pd,
+        .max_wr = 15, .max_sge = 1, .xrcd_handle = made.xrcd, .cq_handle = made.cq);
+    PUT_UHW(d, struct mlx5_ib_create_srq, .buf_addr = (uintptr_t)arena + 65536 + 1024,
+            .db_addr = (uintptr_t)arena + 65608, .uidx = 5);
+}
+
+/* One side of an XRC connection. */
+static void draft_xrc_qp(struct draft *d, bool target)
+{
+    PUT(d, struct ib_uverbs_create_qp, .pd_handle = target ? made.xrcd : made.pd, .send_cq_handle = made.cq,
+        .max_send_wr = target ? 0 : 8, .qp_type = target ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND);
+    PUT_UHW(d, struct mlx5_ib_create_qp, .buf_addr = (uintptr_t)arena + 131072,
+            .db_addr = (uintptr_t)arena + 65600, .sq_wqe_count = target ? 0 : 8);
 }
 
 static void draft_qp_of_srq(struct draft *d)
@@ -178,7 +195,7 @@ static void draft_modify(struct draft *d, struct input *in)
 
 static uint32_t draft(struct draft *d, struct input *in)
 {
-    unsigned what = (unsigned)take(in, 1) % 26;
+    unsigned what = (unsigned)take(in, 1) % 31;
 
     memset(d, 0, sizeof(*d));
     switch (what) {
@@ -216,6 +233,13 @@ static uint32_t draft(struct draft *d, struct input *in)
     case 24:
         PUT(d, struct ib_uverbs_destroy_srq, .srq_handle = made.srq);
         return IB_USER_VERBS_CMD_DESTROY_SRQ;
+    case 25: draft_xsrq(d); return IB_USER_VERBS_CMD_CREATE_XSRQ;
+    case 26: draft_xrc_qp(d, false); return IB_USER_VERBS_CMD_CREATE_QP;
+    case 27: draft_xrc_qp(d, true); return IB_USER_VERBS_CMD_CREATE_QP;
+    case 28:
+        PUT(d, struct ib_uverbs_open_xrcd, .fd = (uint32_t)(take(in, 1) & 1 ? -1 : 0), .oflags = O_CREAT);
+        return IB_USER_VERBS_CMD_OPEN_XRCD;
+    case 29: PUT(d, struct ib_uverbs_close_xrcd, made.xrcd); return IB_USER_VERBS_CMD_CLOSE_XRCD;
     default:
         PUT(d, struct ib_uverbs_ex_query_device, 0);
         return IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE;
@@ -231,7 +255,9 @@ static void remember(uint32_t cmd, uint64_t answer)
     case IB_USER_VERBS_CMD_REG_MR: slot = &made.mr; break;
     case IB_USER_VERBS_CMD_CREATE_CQ: slot = &made.cq; break;
     case IB_USER_VERBS_CMD_CREATE_QP: slot = &made.qp; break;
-    case IB_USER_VERBS_CMD_CREATE_SRQ: slot = &made.srq; break;
+    case IB_USER_VERBS_CMD_CREATE_SRQ:
+    case IB_USER_VERBS_CMD_CREATE_XSRQ: slot = &made.srq; break;
+    case IB_USER_VERBS_CMD_OPEN_XRCD: slot = &made.xrcd; break;
     case IB_USER_VERBS_CMD_CREATE_AH: slot = &made.ah; break;
     case IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL: slot = (uint32_t *)&made.channel; break;
     }

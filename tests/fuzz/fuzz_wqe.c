@@ -19,8 +19,11 @@ static void require(bool ok)
 }
 
 static void fuzz_send(uint8_t *queue, uint32_t wqebbs, uint16_t index, uint32_t avail, uint32_t ds_limit,
-                      bool ud)
+                      int form)
 {
+    static int (*const parsers[])(struct gw_mlx5_wqe *, const void *, uint32_t, uint32_t, uint16_t, uint32_t,
+                                  uint32_t) = {gw_mlx5_wqe_parse, gw_mlx5_wqe_parse_ud,
+                                               gw_mlx5_wqe_parse_xrc};
     static struct gw_mlx5_wqe w, copy;
     struct gw_mlx5_piece piece;
     uint32_t unit = 0, pieces = 0;
@@ -28,7 +31,7 @@ static void fuzz_send(uint8_t *queue, uint32_t wqebbs, uint16_t index, uint32_t 
     int n;
 
     memset(&w, 0xee, sizeof(w));
-    n = (ud ? gw_mlx5_wqe_parse_ud : gw_mlx5_wqe_parse)(&w, queue, wqebbs, QPN, index, avail, ds_limit);
+    n = parsers[form](&w, queue, wqebbs, QPN, index, avail, ds_limit);
     require((n < 0) == (w.why != GW_MLX5_OK) && strcmp(gw_mlx5_why_text(w.why), "unknown reason"));
     if (n < 0) return;
     require(n >= 1 && n <= 16 && (uint32_t)n <= avail && w.ds <= ds_limit && n == w.wqebbs);
@@ -43,13 +46,15 @@ static void fuzz_send(uint8_t *queue, uint32_t wqebbs, uint16_t index, uint32_t 
     require(total == w.length && pieces == w.pieces);
 }
 
-static void fuzz_receive(const uint8_t *queue, uint32_t wqes, uint32_t stride, uint32_t index)
+static void fuzz_receive(const uint8_t *queue, uint32_t wqes, uint32_t stride, uint32_t index, bool shared)
 {
+    uint16_t next;
     static struct gw_mlx5_rwqe r;
     struct gw_mlx5_piece piece;
     uint32_t unit = 0, pieces = 0;
     uint64_t total = 0;
-    int n = gw_mlx5_rwqe_parse(&r, queue, wqes, stride, index);
+    int n = shared ? gw_mlx5_srq_wqe_parse(&r, queue, wqes, stride, index, &next)
+                   : gw_mlx5_rwqe_parse(&r, queue, wqes, stride, index);
 
     require((n < 0) == (r.why != GW_MLX5_OK));
     if (n < 0) return;
@@ -80,10 +85,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         gw_mlx5_put(&sq, index * 4u, gw_mlx5_ctrl(data[4], index, QPN, data[5], data[6], data[7]));
     }
-    fuzz_send(queue, wqebbs, index, data[1] & 31, data[6] & 1 ? 63 : data[7] & 63, false);
-    fuzz_send(queue, wqebbs, index, data[1] & 31, data[6] & 1 ? 63 : data[7] & 63, true);
+    for (int form = 0; form < 3; form++)
+        fuzz_send(queue, wqebbs, index, data[1] & 31, data[6] & 1 ? 63 : data[7] & 63, form);
     log_stride = 4 + data[0] % 7;
-    if (1u << log_stride <= bytes) fuzz_receive(queue, bytes >> log_stride, 1u << log_stride, index);
+    for (int shared = 0; shared < 2 && 1u << log_stride <= bytes; shared++)
+        fuzz_receive(queue, bytes >> log_stride, 1u << log_stride, index, shared);
     free(queue);
     return 0;
 }

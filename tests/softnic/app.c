@@ -98,7 +98,7 @@ static uint32_t *link_of(struct app_srq *srq, uint32_t entry)
 }
 
 void app_srq_up(struct app_srq *srq, struct world_nic *n, struct sn_pd *pd, uint32_t wqes, uint32_t max_sge,
-                void *user)
+                const struct app_srq_options *o)
 {
     struct sn_srq_init i = {0};
 
@@ -116,7 +116,12 @@ void app_srq_up(struct app_srq *srq, struct world_nic *n, struct sn_pd *pd, uint
     i.wqes = wqes;
     i.stride = srq->rq.stride;
     i.dbrec = srq->dbrec;
-    i.user = user ? user : srq;
+    i.user = srq;
+    if (o) {
+        i.xrcd = o->xrcd;
+        i.cq = o->cq->cq;
+        i.uidx = o->uidx;
+    }
     must(sn_srq_create(n->nic, &i, &srq->srq), "sn_srq_create");
 }
 
@@ -157,7 +162,7 @@ static uint32_t stride_of(uint32_t max_sge)
 void app_qp_up(struct app_qp *q, struct world_nic *n, struct sn_pd *pd, struct sn_uar *uar,
                struct app_cq *send_cq, struct app_cq *recv_cq, const struct app_qp_options *o)
 {
-    struct sn_qp_init i = {.type = IBV_QPT_RC};
+    struct sn_qp_init i = {.type = o->type ? o->type : IBV_QPT_RC};
 
     memset(q, 0, sizeof(*q));
     q->n = n;
@@ -168,14 +173,14 @@ void app_qp_up(struct app_qp *q, struct world_nic *n, struct sn_pd *pd, struct s
     q->uidx = o->uidx;
     q->max_sge = o->max_sge ? o->max_sge : 4;
     q->sq.wqebbs = o->sq_wqebbs ? o->sq_wqebbs : 64;
-    q->rq.wqes = o->srq ? 0 : o->rq_wqes ? o->rq_wqes : 16;
+    q->rq.wqes = o->srq || !recv_cq ? 0 : o->rq_wqes ? o->rq_wqes : 16;
     q->rq.stride = stride_of(q->max_sge);
     q->max_sge = q->rq.stride / GW_MLX5_UNIT; /* as libmlx5: each list fills its stride, or is ended */
     q->sq.buf = q->sq_buf = zeroed(64, (size_t)q->sq.wqebbs * 64);
     q->rq.buf = q->rq_buf = zeroed(64, (size_t)q->rq.wqes * q->rq.stride);
     i.pd = pd;
     i.send_cq = send_cq->cq;
-    i.recv_cq = recv_cq->cq;
+    if (recv_cq) i.recv_cq = recv_cq->cq;
     i.sq_buf = q->sq_buf;
     i.sq_wqebbs = q->sq.wqebbs;
     i.rq_buf = q->rq_buf;

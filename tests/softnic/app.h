@@ -53,6 +53,7 @@ struct app_qp_options {
     uint32_t scatter_recv, scatter_req, uidx;
     bool sig_all;
     struct app_srq *srq;
+    enum ibv_qp_type type; /* 0: RC */
     void *user;
 };
 
@@ -70,9 +71,15 @@ int app_poll(struct app_cq *cq, struct gw_mlx5_wc *wc, const struct gw_mlx5_cqe 
 void app_arm(struct app_cq *cq, bool solicited);
 void app_event_taken(struct app_cq *cq); /* as reading the channel does */
 
-/* wqes: power of two; one less can be posted. user NULL: srq itself. */
+struct app_srq_options { /* XRC: all three */
+    struct sn_xrcd *xrcd;
+    struct app_cq *cq;
+    uint32_t uidx;
+};
+
+/* wqes: power of two; one less can be posted. o may be NULL. */
 void app_srq_up(struct app_srq *srq, struct world_nic *n, struct sn_pd *pd, uint32_t wqes, uint32_t max_sge,
-                void *user);
+                const struct app_srq_options *o);
 void app_srq_down(struct app_srq *srq);
 /* The entry used, or -1: full. */
 int app_srq_recv(struct app_srq *srq, const struct gw_mlx5_sge *sge, uint32_t n);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared receive queues through unmodified libibverbs and libmlx5. */
+/* Shared receive queues, and XRC, through unmodified libibverbs and libmlx5. */
 #include "tests/uverbs/rig.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
+#include <unistd.h>
 
 enum { QPS = 3, MSG = 64 };
 
@@ -188,12 +191,153 @@ static void test_closed_in_use(void **state)
     rig_forget_end();
 }
 
+/* ---- XRC ----------------------------------------------------------------------------------------------- */
+
+static struct ibv_xrcd *domain(struct ibv_context *ctx, int fd, int flags)
+{
+    struct ibv_xrcd_init_attr a = {
+        .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = fd, .oflags = flags};
+    errno = 0;
+    return ibv_open_xrcd(ctx, &a);
+}
+
+/* Whoever names the same file gets the same domain, in this and in another context. */
+static void test_domains(void **state)
+{
+    (void)state;
+    struct rig r;
+    char name[] = "/tmp/gpuwire-xrcd-XXXXXX";
+    int fd = mkstemp(name);
+
+    assert_true(fd >= 0);
+    rig_up(&r);
+    struct ibv_context *other = rig_open();
+    assert_null(domain(r.ctx, fd, 0));
+    assert_int_equal(errno, EAGAIN);
+    struct ibv_xrcd *a = domain(r.ctx, fd, O_CREAT);
+    assert_non_null(a);
+    assert_null(domain(other, fd, O_CREAT | O_EXCL));
+    assert_int_equal(errno, EINVAL);
+    struct ibv_xrcd *b = domain(other, fd, 0);
+    assert_non_null(b);
+    assert_null(domain(r.ctx, -1, 0));
+    struct ibv_xrcd *own = domain(r.ctx, -1, O_CREAT);
+    assert_non_null(own);
+    assert_null(domain(r.ctx, 12345, O_CREAT));
+    assert_int_equal(ibv_close_xrcd(a), 0);
+    struct ibv_xrcd *c = domain(r.ctx, fd, 0); /* b still holds it */
+    assert_non_null(c);
+    assert_int_equal(ibv_close_xrcd(b), 0);
+    assert_int_equal(ibv_close_xrcd(c), 0);
+    assert_null(domain(r.ctx, fd, 0));
+    assert_int_equal(ibv_close_xrcd(own), 0);
+    assert_int_equal(ibv_close_device(other), 0);
+    rig_down(&r);
+    close(fd);
+    unlink(name);
+}
+
+static void xrc_connect(struct rig *r, struct ibv_qp *qp, uint32_t to, int both)
+{
+    struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+
+    assert_int_equal(
+        ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+    a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
+                             .path_mtu = IBV_MTU_1024,
+                             .dest_qp_num = to,
+                             .max_dest_rd_atomic = 4,
+                             .min_rnr_timer = 12,
+                             .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = r->gid}}};
+    assert_int_equal(ibv_modify_qp(qp, &a,
+                                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+                     0);
+    if (!both) return;
+    a = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 4};
+    assert_int_equal(ibv_modify_qp(qp, &a,
+                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+                     0);
+}
+
+static void test_xrc(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct ibv_recv_wr *bad;
+    struct ibv_send_wr *bad_send;
+    uint32_t srqn;
+
+    rig_up(&r);
+    struct ibv_device_attr dev;
+    assert_int_equal(ibv_query_device(r.ctx, &dev), 0);
+    assert_true(dev.device_cap_flags & IBV_DEVICE_XRC);
+    struct ibv_xrcd *xrcd = domain(r.ctx, -1, O_CREAT);
+    struct ibv_cq *recv_cq = ibv_create_cq(r.ctx, 16, NULL, NULL, 0);
+    struct ibv_srq_init_attr_ex sa = {.attr = {.max_wr = 8, .max_sge = 1},
+                                      .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
+                                                   IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD,
+                                      .srq_type = IBV_SRQT_XRC,
+                                      .pd = r.pd,
+                                      .xrcd = xrcd,
+                                      .cq = recv_cq};
+    struct ibv_srq *srq = ibv_create_srq_ex(r.ctx, &sa);
+    assert_non_null(srq);
+    assert_int_equal(ibv_get_srq_num(srq, &srqn), 0);
+    struct ibv_qp_init_attr_ex ta = {
+        .qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
+    struct ibv_qp *target = ibv_create_qp_ex(r.ctx, &ta);
+    assert_non_null(target);
+    struct ibv_qp_init_attr_ex ia = {.qp_type = IBV_QPT_XRC_SEND,
+                                     .comp_mask = IBV_QP_INIT_ATTR_PD,
+                                     .pd = r.pd,
+                                     .send_cq = r.cq,
+                                     .cap = {.max_send_wr = 8, .max_send_sge = 1}};
+    struct ibv_qp *source = ibv_create_qp_ex(r.ctx, &ia);
+    assert_non_null(source);
+    xrc_connect(&r, target, source->qp_num, 0);
+    xrc_connect(&r, source, target->qp_num, 1);
+    assert_int_equal(ibv_close_xrcd(xrcd), EBUSY);
+    for (uint64_t i = 0; i < 40; i++) {
+        struct ibv_sge to = {(uintptr_t)r.buf + 8192, 64, r.mr->lkey},
+                       from = {(uintptr_t)r.buf, 64, r.mr->lkey};
+        struct ibv_recv_wr rw = {.wr_id = i, .sg_list = &to, .num_sge = 1};
+        struct ibv_send_wr sw = {.wr_id = 100 + i, .opcode = IBV_WR_SEND, .sg_list = &from, .num_sge = 1};
+
+        sw.send_flags = IBV_SEND_SIGNALED;
+        sw.qp_type.xrc.remote_srqn = srqn;
+        memset(r.buf, (int)i + 1, 64);
+        assert_int_equal(ibv_post_srq_recv(srq, &rw, &bad), 0);
+        assert_int_equal(ibv_post_send(source, &sw, &bad_send), 0);
+        struct ibv_wc wc = rig_poll(recv_cq);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.wr_id, i);
+        assert_int_equal(wc.qp_num, target->qp_num);
+        assert_int_equal(r.buf[8192 + 63], i + 1);
+        wc = rig_poll(r.cq);
+        assert_int_equal(wc.status, IBV_WC_SUCCESS);
+        assert_int_equal(wc.wr_id, 100 + i);
+    }
+    assert_int_equal(ibv_destroy_qp(source), 0);
+    assert_int_equal(ibv_destroy_qp(target), 0);
+    assert_int_equal(ibv_destroy_srq(srq), 0);
+    assert_int_equal(ibv_destroy_cq(recv_cq), 0);
+    assert_int_equal(ibv_close_xrcd(xrcd), 0);
+    rig_down(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_and_round), cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_last_wqe),        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_round_and_round),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_last_wqe),
+        cmocka_unit_test(test_rules),
         cmocka_unit_test(test_closed_in_use),
+        cmocka_unit_test(test_domains),
+        cmocka_unit_test(test_xrc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

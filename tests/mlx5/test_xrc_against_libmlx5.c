@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Byte for byte, for XRC: unmodified libmlx5 posts random requests for random shared receive queues on an
+ * XRC_SEND queue pair of the software NIC, our builder writes the same into a queue of its own. See
+ * test_against_libmlx5.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <cmocka.h>
+
+#include <infiniband/mlx5dv.h>
+#include <infiniband/verbs.h>
+
+#include <gpuwire/mlx5.h>
+#include <gpuwire/softnic.h>
+#include "src/mlx5/wqe.h"
+#include "tests/mlx5/random_wr.h"
+
+enum { SEND_WRS = 16, MAX_INLINE = 300, POSTS = 10000 };
+
+static struct ibv_context *ctx;
+static struct ibv_pd *pd;
+static struct ibv_cq *cq;
+static struct ibv_qp *qp;
+static struct ibv_qp_cap cap = {.max_send_wr = SEND_WRS, .max_send_sge = 6, .max_inline_data = MAX_INLINE};
+static struct mlx5dv_qp dv;
+
+/* RTS, because libmlx5 accepts sends from there on only; then ERR, so that nothing is executed. */
+static void to_error_state(void)
+{
+    struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+    union ibv_gid gid;
+
+    assert_int_equal(ibv_query_gid(ctx, 1, 0, &gid), 0);
+    assert_int_equal(
+        ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+    a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
+                             .path_mtu = IBV_MTU_1024,
+                             .dest_qp_num = 5,
+                             .ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid}}};
+    assert_int_equal(
+        ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+        0);
+    a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .max_rd_atomic = 1};
+    assert_int_equal(ibv_modify_qp(qp, &a,
+                                   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+                     0);
+    a.qp_state = IBV_QPS_ERR;
+    assert_int_equal(ibv_modify_qp(qp, &a, IBV_QP_STATE), 0);
+}
+
+static int set_up(void **state)
+{
+    struct ibv_qp_init_attr_ex attr = {
+        .qp_type = IBV_QPT_XRC_SEND, .cap = cap, .comp_mask = IBV_QP_INIT_ATTR_PD};
+    struct ibv_device **list;
+    struct mlx5dv_obj obj;
+
+    (void)state;
+    if (softnic_install() != 0) return -1;
+    list = ibv_get_device_list(NULL);
+    if (!list || !list[0]) return -1;
+    ctx = ibv_open_device(list[0]);
+    ibv_free_device_list(list);
+    pd = ctx ? ibv_alloc_pd(ctx) : NULL;
+    cq = pd ? ibv_create_cq(ctx, 256, NULL, NULL, 0) : NULL;
+    attr.send_cq = cq;
+    attr.pd = pd;
+    qp = cq ? ibv_create_qp_ex(ctx, &attr) : NULL;
+    if (!qp) return -1;
+    cap = attr.cap;
+    obj.qp.in = qp;
+    obj.qp.out = &dv;
+    if (mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP)) return -1;
+    to_error_state();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return ibv_destroy_qp(qp) || ibv_destroy_cq(cq) || ibv_dealloc_pd(pd) || ibv_close_device(ctx);
+}
+
+static struct gw_mlx5_wr fitting(struct random_wr_pool *pool)
+{
+    for (;;) {
+        struct gw_mlx5_wr wr = random_wr(pool, cap.max_send_sge);
+        uint32_t bytes = 0;
+
+        for (uint32_t i = 0; i < wr.num_sge; i++) bytes += wr.sge[i].length;
+        if (!wr.inl || bytes <= cap.max_inline_data) return wr;
+    }
+}
+
+static enum ibv_wr_opcode verb(uint8_t opcode)
+{
+    switch (opcode) {
+    case GW_MLX5_SEND: return IBV_WR_SEND;
+    case GW_MLX5_SEND_IMM: return IBV_WR_SEND_WITH_IMM;
+    case GW_MLX5_SEND_INVAL: return IBV_WR_SEND_WITH_INV;
+    case GW_MLX5_WRITE: return IBV_WR_RDMA_WRITE;
+    case GW_MLX5_WRITE_IMM: return IBV_WR_RDMA_WRITE_WITH_IMM;
+    case GW_MLX5_READ: return IBV_WR_RDMA_READ;
+    case GW_MLX5_ATOMIC_CS: return IBV_WR_ATOMIC_CMP_AND_SWP;
+    default: return IBV_WR_ATOMIC_FETCH_AND_ADD;
+    }
+}
+
+static void post(const struct gw_mlx5_wr *wr, uint32_t srqn, uint64_t wr_id)
+{
+    struct ibv_sge sge[RANDOM_WR_MAX_SGE];
+    struct ibv_send_wr v = {.wr_id = wr_id, .sg_list = sge, .num_sge = (int)wr->num_sge}, *bad;
+
+    memcpy(sge, wr->sge, wr->num_sge * sizeof(*sge));
+    v.opcode = verb(wr->opcode);
+    v.imm_data = wr->imm_be;
+    if (wr->opcode == GW_MLX5_SEND_INVAL) v.invalidate_rkey = gw_be32(wr->imm_be);
+    if (wr->flags & GW_MLX5_SIGNALED) v.send_flags |= IBV_SEND_SIGNALED;
+    if (wr->flags & GW_MLX5_SOLICITED) v.send_flags |= IBV_SEND_SOLICITED;
+    if (wr->flags & GW_MLX5_FENCE) v.send_flags |= IBV_SEND_FENCE;
+    if (wr->inl) v.send_flags |= IBV_SEND_INLINE;
+    v.qp_type.xrc.remote_srqn = srqn;
+    if (v.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || v.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+        v.wr.atomic.remote_addr = wr->raddr;
+        v.wr.atomic.rkey = wr->rkey;
+        v.wr.atomic.compare_add = v.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? wr->compare : wr->swap_or_add;
+        v.wr.atomic.swap = wr->swap_or_add;
+    } else {
+        v.wr.rdma.remote_addr = wr->raddr;
+        v.wr.rdma.rkey = wr->rkey;
+    }
+    assert_int_equal(ibv_post_send(qp, &v, &bad), 0);
+}
+
+static void expect_flushed(uint64_t wr_id)
+{
+    time_t deadline = time(NULL) + 10;
+    struct ibv_wc wc;
+    int n;
+
+    while ((n = ibv_poll_cq(cq, 1, &wc)) == 0 && time(NULL) < deadline) {
+    }
+    assert_int_equal(n, 1);
+    assert_true(wc.wr_id == wr_id);
+    assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+}
+
+/* What the parser makes of it is what was asked for. */
+static void expect_parsed(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t used,
+                          const struct gw_mlx5_wr *wr, uint32_t srqn)
+{
+    static struct gw_mlx5_wqe w;
+
+    assert_int_equal(gw_mlx5_wqe_parse_xrc(&w, sq->buf, sq->wqebbs, sq->qpn, (uint16_t)idx, used, 63), used);
+    assert_int_equal(w.srqn, srqn);
+    assert_int_equal(w.opcode, wr->opcode);
+    if (gw_mlx5_head_units(wr->opcode) < 2) return;
+    assert_true(w.raddr == wr->raddr && w.rkey == wr->rkey);
+    if (wr->opcode == GW_MLX5_ATOMIC_CS) assert_true(w.compare == wr->compare);
+    if (gw_mlx5_head_units(wr->opcode) == 3) assert_true(w.swap_or_add == wr->swap_or_add);
+}
+
+static void requests(void **state)
+{
+    static struct random_wr_pool pool;
+    struct gw_mlx5_sq ours = {NULL, dv.sq.wqe_cnt, qp->qp_num};
+    size_t bytes = dv.sq.wqe_cnt * (size_t)GW_MLX5_WQEBB;
+    uint32_t idx = 0, wrapped = 0, inlined = 0;
+
+    (void)state;
+    ours.buf = aligned_alloc(64, bytes);
+    assert_non_null(ours.buf);
+    random_wr_init(&pool, 815);
+    for (int i = 0; i < POSTS; i++) {
+        struct gw_mlx5_wr wr = fitting(&pool);
+        uint32_t srqn = (uint32_t)rnd64(&pool.rnd) & 0xffffff;
+        int used;
+
+        memset(dv.sq.buf, 0, bytes);
+        memset(ours.buf, 0, bytes);
+        used = gw_mlx5_put_xrc(&ours, idx, &wr, srqn);
+        assert_true(used > 0);
+        post(&wr, srqn, idx);
+        assert_memory_equal(dv.sq.buf, ours.buf, bytes);
+        expect_parsed(&ours, idx, (uint32_t)used, &wr, srqn);
+        expect_flushed(idx);
+        wrapped += idx % dv.sq.wqe_cnt + (uint32_t)used > dv.sq.wqe_cnt;
+        inlined += wr.inl;
+        idx += (uint32_t)used;
+    }
+    print_message("%d requests equal (%u wrap, %u inline)\n", POSTS, wrapped, inlined);
+    assert_true(wrapped > 20 && inlined > 100);
+    free(ours.buf);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(requests)};
+
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
