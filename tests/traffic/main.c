@@ -185,10 +185,10 @@ static int run(struct side *s)
     printf("%u rounds, %u links, %llu waits; resident %ld KiB after five rounds, %ld at the end\n", s->round,
            s->opt.plan.links, (unsigned long long)s->waits, first, last);
     for (int k = 0; k < OP_KINDS; k++) printf("%s %llu  ", op_names[k], (unsigned long long)s->count[k]);
-    printf("\n%llu bytes asked for, %llu messages received, %llu of unreliable ones lost or out of order; "
+    printf("\n%llu bytes asked for, %llu messages received, %llu gaps and steps back in unreliable ones; "
            "every byte right\n",
            (unsigned long long)s->bytes, (unsigned long long)s->received,
-           (unsigned long long)s->lost_or_late);
+           (unsigned long long)s->out_of_order);
     return 0;
 }
 

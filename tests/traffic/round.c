@@ -111,7 +111,6 @@ static void make_scripts(struct side *s, struct link *l)
     l->in.script = sc;
     l->out.buf = a->out;
     l->in.buf = a->in;
-    l->in.last_imm = UINT64_MAX;
     pattern_fill(a->target.fixed, FIXED_BYTES, mix(s->opt.plan.seed, l->index), 0);
 }
 

@@ -137,9 +137,8 @@ struct outgoing {
 
 struct incoming {
     struct script script;
-    uint64_t next;
+    uint64_t next; /* of an unreliable link: after the last one that came */
     uint64_t slots_seen, received;
-    uint64_t last_imm; /* UC */
     uint8_t (*buf)[GRH_BYTES + RECEIVE_BYTES];
 };
 
@@ -178,7 +177,7 @@ struct side {
     struct link *links;
     uint32_t round;
     bool events; /* this round waits for events instead of polling */
-    uint64_t count[OP_KINDS], bytes, received, lost_or_late, waits;
+    uint64_t count[OP_KINDS], bytes, received, out_of_order, waits;
 };
 
 /* All return 0, or -1 after one line on stderr. */
