@@ -11,6 +11,7 @@
 #include "softnic/attach/got.h"
 #include "softnic/attach/hooks.h"
 #include "softnic/attach/tree.h"
+#include "softnic/cm/cm.h"
 #include "softnic/uverbs/uverbs.h"
 
 #define EXPORT  __attribute__((visibility("default")))
@@ -25,18 +26,21 @@ static bool installed, at_fork_set;
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
+    ucm_fork_prepare();
     uv_fork_prepare();
 }
 
 static void after_fork_parent(void)
 {
     uv_fork_parent();
+    ucm_fork_parent();
     pthread_mutex_unlock(&lock);
 }
 
 static void after_fork_child(void)
 {
     uv_fork_child();
+    ucm_fork_child();
     sn_tree_forget();
     pthread_mutex_unlock(&lock);
 }

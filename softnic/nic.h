@@ -66,6 +66,7 @@ struct sn_frame {
     uint8_t *data;
 };
 
+enum { SN_MAD_LEN = 256 };         /* bytes of a management datagram */
 enum { SN_FRAME_MAX = 4096 + 64 }; /* bytes of the longest frame the engine makes or takes */
 
 struct sn_wire_ops {
@@ -168,6 +169,11 @@ struct sn_nic_config {
     void (*cq_event)(void *user, void *cq_user); /* an armed CQ has a completion; it is disarmed now */
     /* object_user: the `user` of the QP, CQ or SRQ, as the type of event says */
     void (*async_event)(void *user, enum ibv_event_type type, void *object_user);
+    /*
+     * A management datagram came to queue pair 1 of dgid (the NIC) from sgid. True: mad holds the answer now,
+     * which is sent to where it came from. Contents are the peer's: nothing but its length was checked.
+     */
+    bool (*mad)(void *user, const uint8_t dgid[16], const uint8_t sgid[16], uint8_t mad[SN_MAD_LEN]);
     /* One line, without newline, that explains what a program or a peer did wrong. Not more than a few per
      * object. */
     void (*report)(void *user, const char *line);
@@ -225,6 +231,12 @@ struct sn_counters {
 };
 void sn_nic_counters(const struct sn_nic *nic,
                      struct sn_counters *out); /* no lock; each number by itself is right */
+
+/*
+ * Sends a management datagram from queue pair 1 to queue pair 1 at dgid: it is on the wire when this returns,
+ * also if dgid is the NIC's own. It may get lost. -EAGAIN: the wire takes nothing now.
+ */
+int sn_nic_mad_send(struct sn_nic *nic, const uint8_t dgid[16], const uint8_t mad[SN_MAD_LEN]);
 
 /* ---- doorbell pages
  * ------------------------------------------------------------------------------------------------ */

@@ -130,6 +130,7 @@ static int make_nic(const struct sn_process_callbacks *cb, char *why)
         .user = cb->user,
         .cq_event = cb->cq_event,
         .async_event = cb->async_event,
+        .mad = cb->mad,
         .report = report,
     };
     int err;

@@ -19,6 +19,7 @@
 
 #include "softnic/attach/got.h"
 #include "softnic/attach/tree.h"
+#include "softnic/cm/cm.h"
 #include "softnic/uverbs/uverbs.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -38,11 +39,11 @@ void sn_hooks_set_root(const char *root)
  */
 static const char *redirect(const char *path, char *buf, size_t size)
 {
-    static const char class[] = "/class/infiniband";
+    static const char class[] = "/class/infiniband", misc[] = "/class/misc/rdma_cm";
     size_t n = strlen(believed_root);
 
-    if (!path || !n || strncmp(path, believed_root, n) || strncmp(path + n, class, sizeof(class) - 1))
-        return path;
+    if (!path || !n || strncmp(path, believed_root, n)) return path;
+    if (strncmp(path + n, class, sizeof(class) - 1) && strncmp(path + n, misc, sizeof(misc) - 1)) return path;
     struct sn_tree_info info;
     if (uv_tree_info(&info) || sn_tree_build(&info)) return path;
     const char *own = sn_tree_path();
@@ -53,14 +54,14 @@ static const char *redirect(const char *path, char *buf, size_t size)
 
 static bool is_cdev(const char *path)
 {
-    return path && !strcmp(path, SN_CDEV_PATH);
+    return path && (!strcmp(path, SN_CDEV_PATH) || !strcmp(path, SN_RDMA_CM_PATH));
 }
 
 /* libmlx5 was loaded by now, whoever did it: its calls must be ours before it makes the first one. */
-static int open_cdev(int flags)
+static int open_cdev(const char *path, int flags)
 {
     sn_hooks_apply();
-    int fd = uv_open(flags);
+    int fd = strcmp(path, SN_CDEV_PATH) ? ucm_open(flags) : uv_open(flags);
     if (fd >= 0) return fd;
     errno = -fd;
     return -1;
@@ -70,7 +71,7 @@ static int open_at(int dir, const char *path, int flags, mode_t mode)
 {
     char buf[512];
 
-    if (is_cdev(path)) return open_cdev(flags);
+    if (is_cdev(path)) return open_cdev(path, flags);
     return openat(dir, redirect(path, buf, sizeof(buf)), flags, mode);
 }
 
@@ -132,6 +133,18 @@ static int hook_xstat(int version, const char *path, struct stat *st)
     return hook_stat(path, st);
 }
 
+/* Whoever opens a device checks that it is one. */
+static int hook_fstat(int fd, struct stat *st)
+{
+    return ucm_is_fd(fd) ? stat("/dev/null", st) : fstat(fd, st);
+}
+
+static int hook_fxstat(int version, int fd, struct stat *st)
+{
+    (void)version;
+    return hook_fstat(fd, st);
+}
+
 static int hook_access(const char *path, int mode)
 {
     char buf[512];
@@ -160,6 +173,13 @@ static ssize_t hook_write(int fd, const void *buf, size_t bytes)
         errno = EOPNOTSUPP;
         return -1;
     }
+    if (ucm_is_fd(fd)) {
+        ssize_t n = ucm_write(fd, buf, bytes);
+
+        if (n >= 0) return n;
+        errno = (int)-n;
+        return -1;
+    }
     return write(fd, buf, bytes);
 }
 
@@ -175,6 +195,7 @@ static void *hook_mmap(void *addr, size_t length, int prot, int flags, int fd, o
 static int hook_close(int fd)
 {
     uv_close(fd);
+    ucm_close(fd);
     return close(fd);
 }
 
@@ -229,6 +250,8 @@ static const struct sn_hook libc_hooks[] = {
     {"__openat_2", hook_openat_2}, {"__openat64_2", hook_openat_2}, {"opendir", hook_opendir},
     {"fopen", hook_fopen},         {"fopen64", hook_fopen},         {"stat", hook_stat},
     {"stat64", hook_stat},         {"__xstat", hook_xstat},         {"__xstat64", hook_xstat},
+    {"fstat", hook_fstat},         {"fstat64", hook_fstat},         {"__fxstat", hook_fxstat},
+    {"__fxstat64", hook_fxstat},
     {"access", hook_access},       {"ioctl", hook_ioctl},           {"write", hook_write},
     {"mmap", hook_mmap},           {"mmap64", hook_mmap},           {"close", hook_close},
     {"dlopen", hook_dlopen},       {"nl_connect", hook_nl_connect},

@@ -207,6 +207,7 @@ static int write_tree(int top, const struct sn_tree_info *info)
         const char *path, *text;
     } files[] = {
         {"class/infiniband_verbs/abi_version", "6\n"},
+        {"class/misc/rdma_cm/abi_version", "4\n"},
         {UV "ibdev", SN_DEVICE_NAME "\n"},
         {UV "dev", cdev},
         {UV "abi_version", "1\n"},

@@ -17,6 +17,7 @@
 #include "softnic/engine/list.h"
 #include "softnic/nic.h"
 #include "src/mlx5/wqe.h"
+#include "src/roce/cm.h"
 #include "src/roce/hdr.h"
 #include "src/roce/icrc.h"
 #include "src/roce/segment.h"
@@ -451,6 +452,12 @@ uint32_t sn_tx_position(const struct sn_nic *nic, bool looped);
 bool sn_tx_left(const struct sn_nic *nic, bool looped, uint32_t position);
 void sn_tx_push(struct sn_nic *nic); /* offers the wire what there is */
 bool sn_rx(struct sn_nic *nic);      /* receives some. false: there was nothing */
+
+bool sn_rx_icrc_ok(const struct sn_frame *f);
+
+/* transport/mad.c: a packet for queue pair 1. */
+void sn_mad_rx(struct sn_nic *nic, const struct sn_frame *f, const struct roce_hdr *h, uint8_t *payload,
+               uint32_t len);
 
 /* transport/timer.c */
 void sn_timer_set(struct sn_qp *qp, uint64_t deadline); /* SN_NEVER: none */

@@ -51,6 +51,7 @@ static bool stays_in_memory(const struct sn_nic *nic, const struct sn_route *to)
 {
     const struct sn_nic_config *c = &nic->cfg;
 
+    if (to->qpn == ROCE_GSI_QPN) return false; /* its number does not say whose it is */
     return to->loop || (c->peers && c->peers->in_memory(c->peers_ctx, to->gid, to->qpn));
 }
 
@@ -126,7 +127,7 @@ void sn_tx_push(struct sn_nic *nic)
 
 /* ---- in ------------------------------------------------------------------------------------------------ */
 
-static bool icrc_ok(const struct sn_frame *f)
+bool sn_rx_icrc_ok(const struct sn_frame *f)
 {
     struct roce_path path = path_between(f->src_gid, f->dst_gid);
     uint16_t id;
@@ -175,7 +176,7 @@ static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const s
         drop = &c->drop_state;
     else if (!address_ok(qp, f))
         drop = &c->drop_address;
-    else if (!inside && !f->no_icrc && !icrc_ok(f))
+    else if (!inside && !f->no_icrc && !sn_rx_icrc_ok(f))
         drop = &c->drop_icrc;
     if (!drop) return qp;
     sn_count(drop, 1);
@@ -206,6 +207,10 @@ static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool ins
     at = roce_parse(f->data, f->len, &h, &len);
     if (at < 0) {
         sn_count(at == -ROCE_BAD_OPCODE ? &nic->count.drop_opcode : &nic->count.drop_malformed, 1);
+        return;
+    }
+    if (h.dqpn == ROCE_GSI_QPN) {
+        sn_mad_rx(nic, f, &h, f->data + at, len);
         return;
     }
     qp = admit(nic, f, &h, inside);

@@ -8,6 +8,7 @@
 
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include "softnic/cm/cm.h"
 #include "softnic/process.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
@@ -201,7 +202,7 @@ struct sn_nic *uv_driven(const struct ibv_context *ctx)
 
 int uv_take_nic(struct uv_file *f)
 {
-    static const struct sn_process_callbacks callbacks = {uv_on_cq_event, uv_on_async_event, NULL};
+    static const struct sn_process_callbacks callbacks = {uv_on_cq_event, uv_on_async_event, ucm_on_mad, NULL};
 
     int err = sn_process_nic_get(&callbacks, &f->nic);
     if (!err) set_driven(f->fd, f->nic);

@@ -150,7 +150,7 @@ static bool next_frame(struct sn_udp *udp, struct sn_frame *frame, bool *good)
 
 static bool is_ours(const struct sn_udp *udp, const struct sn_frame *frame)
 {
-    int slot = sn_udp_slot_of(frame->data);
+    int slot = sn_udp_slot_of(frame->data, frame->len);
 
     return slot < 0 || slot == (int)udp->slot.slot;
 }
@@ -186,7 +186,7 @@ int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more)
         bool shared = udp->in.fd == udp->slot.shared_fd;
 
         if (good && shared && !is_ours(udp, frame)) {
-            wrap(udp, frame, sn_udp_slot_of(frame->data));
+            wrap(udp, frame, sn_udp_slot_of(frame->data, frame->len));
         } else if (good && (shared || take_direct(udp, frame))) {
             sn_udp_count(&udp->stats.rx_frames, 1);
             sn_udp_count(&udp->stats.rx_bytes, frame->len);

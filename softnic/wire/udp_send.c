@@ -104,7 +104,7 @@ static int run_length(const struct sn_udp *udp, const struct sn_frame *frames, i
 
     if (!udp->segment || !is_local(udp, &frames[0])) return 1;
     while (count < n && count < SN_UDP_SEGMENTS && is_local(udp, &frames[count]) &&
-           sn_udp_slot_of(frames[count].data) == sn_udp_slot_of(frames[0].data) && frames[count].len <= len &&
+           sn_udp_slot_of(frames[count].data, frames[count].len) == sn_udp_slot_of(frames[0].data, frames[0].len) && frames[count].len <= len &&
            total + frames[count].len <= SN_UDP_DATAGRAM) {
         total += frames[count].len;
         if (frames[count++].len < len) break;
@@ -120,7 +120,7 @@ static void add_frames(struct sn_udp *udp, const struct sn_frame *frames, int co
 
     memcpy(to.gid, frames[0].dst_gid, 16);
     if (is_local(udp, &frames[0])) {
-        int slot = sn_udp_slot_of(frames[0].data);
+        int slot = sn_udp_slot_of(frames[0].data, frames[0].len);
 
         port = (uint16_t)(SN_SLOT_PORT + (slot < 0 ? (int)udp->slot.slot : slot));
     }

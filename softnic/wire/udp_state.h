@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include "softnic/wire/udp.h"
+#include "src/roce/cm.h"
 
 enum {
     SN_UDP_SEGMENTS = 64,    /* frames that one message may hold, both ways: the kernel's limit */
@@ -56,11 +57,17 @@ static inline void sn_udp_count(uint64_t *counter, uint64_t n)
     __atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
 
-/* The slot that the frame's queue pair number names; -1: numbers 0 and 1, every process's management queue
- * pairs. */
-static inline int sn_udp_slot_of(const uint8_t *frame)
+/*
+ * The slot that the frame's queue pair number names. Numbers 0 and 1 are every process's management queue
+ * pairs: a connection's messages name the process by the communication ID that it chose (softnic/cm); -1:
+ * whoever gets it finds out whose it is.
+ */
+static inline int sn_udp_slot_of(const uint8_t *frame, size_t len)
 {
-    return !frame[5] && !frame[6] && frame[7] < 2 ? -1 : frame[5];
+    uint32_t id;
+
+    if (frame[5] || frame[6] || frame[7] > 1) return frame[5];
+    return roce_cm_receiver_of_packet(frame, len, &id) ? (int)(id >> 24) : -1;
 }
 
 /* A new message in out. Returns its index. The caller adds what it holds, with sn_udp_out_add. */

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * core.h: connection management as a passive state machine: identifiers, events and the protocol, without
+ * thread, clock or socket. service.c drives it; tests drive two of them against each other.
+ *
+ * Everything here is under cm->lock unless it says otherwise. Functions return 0 or a negative errno.
+ *
+ *   id.c       identifiers: made, found, ended          port.c     ports and who has them
+ *   event.c    what programs are told                   addr.c     binding, resolving, querying addresses
+ *   message.c  messages made and repeated               connect.c  what programs ask for
+ *   input.c    messages received                        sidr.c     the datagram service's lookup
+ *   attr.c     queue pair attributes and paths          timer.c    what is due
+ */
+#ifndef SOFTNIC_CM_CORE_H
+#define SOFTNIC_CM_CORE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rdma/rdma_user_cm.h>
+
+#include "softnic/engine/list.h"
+#include "softnic/nic.h"
+#include "src/roce/cm.h"
+
+enum {
+    CM_MAX_IDS = 16384, /* of a process: a communication ID has 14 bits for it */
+    CM_MAX_EVENTS = 65536,
+    CM_MAX_BACKLOG = 1024, /* as Linux: requests that a listener has not been told of */
+    CM_RETRIES = 15,       /* how often a message is repeated, as Linux says in its REQs */
+    CM_RESPONSE_TIME = 20, /* 4.096 us * 2^20: within which an answer is promised, as Linux promises it */
+    CM_SERVICE_TIME = 24,  /* how much longer it takes once a program has to decide */
+    CM_LIFETIME = 16,      /* of a packet, as Linux reckons for RoCE */
+    CM_ACK_DELAY = 15,
+    CM_HOP_LIMIT = 64,
+    CM_UDP_QKEY = 0x01234567, /* RDMA_UDP_QKEY */
+};
+
+/* Messages are repeated the sooner the younger they are; the end of one's patience is as Linux' would be. */
+#define CM_REPEAT_MIN_NS 50000000u
+#define CM_REPEAT_MAX_NS UINT64_C(4294967296)
+
+/* An address of a program, or none (family 0). A wildcard has a GID of zeros. */
+struct cm_addr {
+    uint16_t family; /* AF_INET, AF_INET6 */
+    uint16_t port;
+    uint8_t gid[16];
+    uint32_t scope;
+};
+
+/* enum rdma_cm_event_type of <rdma/rdma_cma.h>, which cannot be included together with the kernel's header. */
+enum cm_event_type {
+    CM_EVENT_ADDR_RESOLVED,
+    CM_EVENT_ADDR_ERROR,
+    CM_EVENT_ROUTE_RESOLVED,
+    CM_EVENT_ROUTE_ERROR,
+    CM_EVENT_CONNECT_REQUEST,
+    CM_EVENT_CONNECT_RESPONSE,
+    CM_EVENT_CONNECT_ERROR,
+    CM_EVENT_UNREACHABLE,
+    CM_EVENT_REJECTED,
+    CM_EVENT_ESTABLISHED,
+    CM_EVENT_DISCONNECTED,
+    CM_EVENT_DEVICE_REMOVAL,
+    CM_EVENT_MULTICAST_JOIN,
+    CM_EVENT_MULTICAST_ERROR,
+    CM_EVENT_ADDR_CHANGE,
+    CM_EVENT_TIMEWAIT_EXIT,
+};
+
+enum cm_state {
+    CM_IDLE,
+    CM_BOUND,
+    CM_LISTEN,
+    CM_ADDR_RESOLVED,
+    CM_ROUTE_RESOLVED,
+    CM_REQ_SENT,
+    CM_REP_RCVD,
+    CM_REQ_RCVD,
+    CM_REP_SENT,
+    CM_ESTABLISHED,
+    CM_DREQ_SENT,
+    CM_DREQ_RCVD,
+    CM_TIMEWAIT,
+    CM_SIDR_SENT,
+    CM_SIDR_RCVD,
+    CM_ENDED, /* rejected, timed out, answered, or timewait is over */
+};
+
+/* A program's open rdma_cm device. */
+struct cm_file {
+    struct sn_link events;
+    uint32_t event_count;
+    int fd, token; /* two ends of a socket: a byte lies in the program's, fd, while there are events. -1: none */
+    bool has_token;
+};
+
+/* A port that this process has, against all others at the address. */
+struct cm_port {
+    struct sn_link link; /* cm->ports */
+    uint16_t ps, port;
+    uint32_t users; /* ids that have it; several only if all of them asked for reuse */
+    bool reuse;
+    int claim; /* of the environment */
+};
+
+struct cm_id {
+    struct cm *cm;
+    struct cm_file *file; /* NULL: the program has let go, and the protocol is brought to its end */
+    uint32_t handle;
+    uint64_t uid;
+    enum cm_state state;
+    uint16_t ps;
+    uint8_t qp_type;
+    struct cm_port *port;
+    struct cm_addr src, dst;
+    bool reuse, afonly, has_device;
+    uint8_t tos, lifetime;
+    bool has_lifetime;
+    uint32_t events_reported, backlog;
+    struct cm_id *listener; /* whose CONNECT_REQUEST event has not been read yet */
+
+    /* The connection. */
+    uint8_t peer[16];
+    uint32_t local_id, remote_id;
+    uint64_t tid;
+    bool active;
+    uint64_t service_id;
+    uint32_t qpn, remote_qpn, qkey, psn, remote_psn;
+    uint8_t responder_resources, initiator_depth, retry_count, rnr_retry, mtu, ack_timeout, srq,
+        traffic_class, hop_limit;
+    struct rdma_ucm_ece ece; /* the peer's */
+
+    /* The message that waits for an answer, or the last answer given, to be given again. */
+    uint8_t mad[ROCE_MAD_LEN];
+    bool has_mad;
+    uint32_t tries;
+    uint64_t wait, deadline; /* SN_NEVER: nothing is due */
+};
+
+/* What it lives in. send may lose what it is given. */
+struct cm_env {
+    void *ctx;
+    void (*send)(void *ctx, const uint8_t dgid[16], const uint8_t mad[ROCE_MAD_LEN]);
+    /* A port for this address's NIC, against all other processes: a number >= 0, or -EADDRINUSE, others. */
+    int (*claim)(void *ctx, uint16_t ps, uint16_t port);
+    void (*release)(void *ctx, int claim);
+    uint64_t (*now)(void *ctx);
+    void (*wake)(void *ctx); /* a deadline is due earlier than cm_tick said */
+};
+
+struct cm {
+    pthread_mutex_t lock;
+    struct cm_env env;
+    uint8_t gid[16];
+    uint32_t scope;
+    uint8_t slot, mtu;
+    uint64_t guid; /* host order */
+    bool ready;    /* the four above are known */
+    uint64_t rnd, next; /* next: the earliest deadline, or earlier */
+    struct cm_id *ids[CM_MAX_IDS]; /* by handle - 1 */
+    uint32_t first_free, high;
+    uint32_t generation;
+    struct sn_link ports;
+};
+
+/* id.c */
+void cm_init(struct cm *cm, const struct cm_env *env, uint64_t seed);
+void cm_end(struct cm *cm); /* frees what is left; nothing is sent */
+uint32_t cm_random(struct cm *cm);
+struct cm_id *cm_id_new(struct cm *cm, struct cm_file *file); /* NULL: too many, or out of memory */
+void cm_id_free(struct cm_id *id);
+struct cm_id *cm_id_find(struct cm *cm, const struct cm_file *file, uint32_t handle);
+struct cm_id *cm_id_by_local(struct cm *cm, uint32_t local_id);
+void cm_id_begin(struct cm_id *id); /* gives it a communication ID, PSN and transaction ID */
+int cm_create(struct cm *cm, struct cm_file *file, const struct rdma_ucm_create_id *cmd, uint32_t *handle);
+/* Ends what the program had with it. Returns the number of events it was told. */
+uint32_t cm_destroy(struct cm_id *id);
+void cm_file_init(struct cm_file *file, int fd, int token);
+void cm_file_end(struct cm *cm, struct cm_file *file);
+int cm_migrate(struct cm_id *id, struct cm_file *to, uint32_t *events_reported);
+
+/* event.c */
+struct cm_event;
+struct cm_event *cm_event_new(struct cm_id *id, enum cm_event_type type, int status);
+struct rdma_ucm_event_resp *cm_event_resp(struct cm_event *e);
+void cm_event_post(struct cm_event *e); /* NULL: nothing happens */
+void cm_tell(struct cm_id *id, enum cm_event_type type, int status);
+void cm_event_conn(struct cm_event *e, const struct roce_cm *m, uint32_t skip); /* private data from skip on */
+void cm_event_request(struct cm_event *e, struct cm_id *child); /* e is the listener's */
+bool cm_event_take(struct cm_file *file, struct rdma_ucm_event_resp *resp);
+void cm_events_drop(struct cm_id *id); /* the unread ones about it */
+void cm_events_move(struct cm_id *id, struct cm_file *to);
+
+/* port.c */
+int cm_port_take(struct cm_id *id, uint16_t port); /* port 0: any that is free */
+void cm_port_give(struct cm_id *id);
+bool cm_port_listening(const struct cm_id *id);    /* does another id listen on the same one */
+uint16_t cm_port_number(struct cm *cm, uint16_t ps); /* one to connect from, which others may use too */
+struct cm_id *cm_listener(struct cm *cm, uint64_t service_id, const struct roce_cma_hdr *h);
+
+/* addr.c */
+int cm_addr_in(struct cm_addr *a, const void *sa, size_t len); /* -EAFNOSUPPORT, -EINVAL */
+size_t cm_addr_out(const struct cm_addr *a, void *sa);         /* a sockaddr; its length, 0 for none */
+int cm_bind(struct cm_id *id, const struct cm_addr *addr);
+int cm_resolve_addr(struct cm_id *id, const struct cm_addr *src, const struct cm_addr *dst);
+int cm_resolve_route(struct cm_id *id);
+void cm_target(const struct cm_id *id, uint8_t gid[16]); /* where its peer is on the wire */
+
+/* message.c */
+void cm_say(struct cm_id *id, struct roce_cm *m);      /* once */
+void cm_ask(struct cm_id *id, struct roce_cm *m);      /* until the deadline is changed */
+void cm_say_again(struct cm_id *id);
+void cm_deadline(struct cm_id *id, uint64_t in_ns);    /* SN_NEVER: none */
+uint64_t cm_time_ns(uint32_t exponent);
+void cm_send_mra(struct cm_id *id, enum roce_cm_about about);
+void cm_send_rej(struct cm_id *id, enum roce_cm_about about, uint32_t reason, const void *data, uint32_t len);
+void cm_send_dreq(struct cm_id *id);
+void cm_send_drep(struct cm_id *id);
+void cm_refuse(struct cm *cm, const uint8_t *to, const struct roce_cm *m, uint32_t reason);
+void cm_timewait(struct cm_id *id);
+
+/* connect.c */
+int cm_listen(struct cm_id *id, uint32_t backlog);
+int cm_connect(struct cm_id *id, const struct rdma_ucm_connect *cmd);
+int cm_accept(struct cm_id *id, const struct rdma_ucm_accept *cmd);
+int cm_reject(struct cm_id *id, const struct rdma_ucm_reject *cmd);
+int cm_disconnect(struct cm_id *id);
+int cm_notify(struct cm_id *id, uint32_t event);
+
+/* sidr.c */
+int cm_sidr_connect(struct cm_id *id, const struct rdma_ucm_conn_param *p);
+int cm_sidr_accept(struct cm_id *id, const struct rdma_ucm_conn_param *p);
+void cm_sidr_answer(struct cm_id *id, uint32_t status, const struct rdma_ucm_conn_param *p);
+void cm_sidr_input(struct cm *cm, const uint8_t *from, const struct roce_cm *m);
+
+/* input.c */
+void cm_input(struct cm *cm, const uint8_t from[16], const uint8_t mad[ROCE_MAD_LEN]);
+struct cm_id *cm_child(struct cm_id *listener, const uint8_t *from, const struct roce_cm *m,
+                       const struct roce_cma_hdr *h);
+void cm_child_tell(struct cm_id *listener, struct cm_id *id, const struct roce_cm *m);
+
+/* attr.c */
+int cm_qp_attr(struct cm_id *id, uint32_t state, struct ib_uverbs_qp_attr *attr);
+void cm_ah_attr(const struct cm_id *id, struct ib_uverbs_ah_attr *ah);
+void cm_query_route(struct cm_id *id, struct rdma_ucm_query_route_resp *r);
+void cm_query_addr(struct cm_id *id, struct rdma_ucm_query_addr_resp *r);
+void cm_query_gid(struct cm_id *id, struct rdma_ucm_query_addr_resp *r);
+void cm_query_path(struct cm_id *id, struct ib_path_rec_data *path, uint32_t *count);
+
+/* timer.c: does what is due; returns the next time that something is, or SN_NEVER. */
+uint64_t cm_tick(struct cm *cm);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Identifiers: made, found and ended. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softnic/cm/core.h"
+
+enum { INDEX_BITS = 14, GENERATIONS = 1024 };
+
+void cm_init(struct cm *cm, const struct cm_env *env, uint64_t seed)
+{
+    memset(cm, 0, sizeof(*cm));
+    pthread_mutex_init(&cm->lock, NULL);
+    cm->env = *env;
+    cm->rnd = seed;
+    cm->next = SN_NEVER;
+    cm->generation = cm_random(cm);
+    sn_list_init(&cm->ports);
+}
+
+void cm_end(struct cm *cm)
+{
+    for (uint32_t i = 0; i < cm->high; i++)
+        if (cm->ids[i]) cm_id_free(cm->ids[i]);
+    pthread_mutex_destroy(&cm->lock);
+}
+
+uint32_t cm_random(struct cm *cm)
+{
+    uint64_t z = cm->rnd += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (uint32_t)(z ^ z >> 31);
+}
+
+struct cm_id *cm_id_new(struct cm *cm, struct cm_file *file)
+{
+    uint32_t i = cm->first_free;
+    struct cm_id *id;
+
+    while (i < CM_MAX_IDS && cm->ids[i]) i++;
+    if (i == CM_MAX_IDS) return NULL;
+    id = calloc(1, sizeof(*id));
+    if (!id) return NULL;
+    id->cm = cm;
+    id->file = file;
+    id->handle = i + 1;
+    id->deadline = SN_NEVER;
+    cm->ids[i] = id;
+    cm->first_free = i + 1;
+    if (cm->high <= i) cm->high = i + 1;
+    return id;
+}
+
+void cm_id_free(struct cm_id *id)
+{
+    struct cm *cm = id->cm;
+
+    cm_port_give(id);
+    cm->ids[id->handle - 1] = NULL;
+    if (id->handle - 1 < cm->first_free) cm->first_free = id->handle - 1;
+    while (cm->high && !cm->ids[cm->high - 1]) cm->high--;
+    free(id);
+}
+
+struct cm_id *cm_id_find(struct cm *cm, const struct cm_file *file, uint32_t handle)
+{
+    struct cm_id *id = handle && handle <= CM_MAX_IDS ? cm->ids[handle - 1] : NULL;
+
+    return id && id->file == file ? id : NULL;
+}
+
+/*
+ * A communication ID: slot, generation, index. The slot leads a message to this process; the generation
+ * tells a late message about an earlier connection from one about this.
+ */
+void cm_id_begin(struct cm_id *id)
+{
+    struct cm *cm = id->cm;
+
+    id->local_id = (uint32_t)cm->slot << 24 | (cm->generation++ % GENERATIONS) << INDEX_BITS | (id->handle - 1);
+    id->psn = cm_random(cm) & 0xffffff;
+    id->tid = (uint64_t)cm_random(cm) << 32 | id->local_id;
+}
+
+struct cm_id *cm_id_by_local(struct cm *cm, uint32_t local_id)
+{
+    struct cm_id *id = cm->ids[local_id & (CM_MAX_IDS - 1)];
+
+    return id && id->local_id && id->local_id == local_id ? id : NULL;
+}
+
+int cm_create(struct cm *cm, struct cm_file *file, const struct rdma_ucm_create_id *cmd, uint32_t *handle)
+{
+    uint8_t type = cmd->qp_type;
+    struct cm_id *id;
+
+    switch (cmd->ps) {
+    case RDMA_PS_TCP: type = IBV_QPT_RC; break;
+    case RDMA_PS_UDP: type = IBV_QPT_UD; break;
+    case RDMA_PS_IB: break;
+    case RDMA_PS_IPOIB: return -EOPNOTSUPP;
+    default: return -EINVAL;
+    }
+    if (type != IBV_QPT_RC && type != IBV_QPT_UC && type != IBV_QPT_UD) return -EOPNOTSUPP;
+    id = cm_id_new(cm, file);
+    if (!id) return -ENOMEM;
+    id->uid = cmd->uid;
+    id->ps = cmd->ps;
+    id->qp_type = type;
+    *handle = id->handle;
+    return 0;
+}
+
+/* Requests that nobody has read yet die with their listener. */
+static void end_requests(struct cm_id *listener)
+{
+    struct cm *cm = listener->cm;
+
+    for (uint32_t i = 0; i < cm->high; i++)
+        if (cm->ids[i] && cm->ids[i]->listener == listener) cm_destroy(cm->ids[i]);
+}
+
+uint32_t cm_destroy(struct cm_id *id)
+{
+    uint32_t reported = id->events_reported;
+    bool linger = false;
+
+    cm_events_drop(id);
+    id->uid = 0;
+    switch (id->state) {
+    case CM_LISTEN: end_requests(id); break;
+    case CM_REQ_SENT: cm_send_rej(id, ROCE_ABOUT_REQ, ROCE_REJ_TIMEOUT, NULL, 0); break;
+    case CM_REQ_RCVD: cm_send_rej(id, ROCE_ABOUT_REQ, ROCE_REJ_CONSUMER, NULL, 0); break;
+    case CM_REP_RCVD: cm_send_rej(id, ROCE_ABOUT_REP, ROCE_REJ_CONSUMER, NULL, 0); break;
+    case CM_REP_SENT: cm_send_rej(id, ROCE_ABOUT_OTHER, ROCE_REJ_CONSUMER, NULL, 0); break;
+    case CM_DREQ_RCVD: cm_send_drep(id); break;
+    case CM_SIDR_RCVD: cm_sidr_answer(id, ROCE_SIDR_REJECT, NULL); break;
+    case CM_ESTABLISHED: cm_send_dreq(id); /* fall through */
+    case CM_DREQ_SENT: linger = true; break; /* the peer is to be told for certain */
+    default: break;
+    }
+    id->file = NULL;
+    id->listener = NULL;
+    if (!linger) cm_id_free(id);
+    return reported;
+}
+
+void cm_file_init(struct cm_file *file, int fd, int token)
+{
+    memset(file, 0, sizeof(*file));
+    sn_list_init(&file->events);
+    file->fd = fd;
+    file->token = token;
+}
+
+void cm_file_end(struct cm *cm, struct cm_file *file)
+{
+    for (uint32_t i = 0; i < cm->high; i++)
+        if (cm->ids[i] && cm->ids[i]->file == file) cm_destroy(cm->ids[i]);
+}
+
+int cm_migrate(struct cm_id *id, struct cm_file *to, uint32_t *events_reported)
+{
+    struct cm *cm = id->cm;
+
+    cm_events_move(id, to);
+    for (uint32_t i = 0; i < cm->high; i++)
+        if (cm->ids[i] && cm->ids[i]->listener == id) cm->ids[i]->file = to;
+    id->file = to;
+    *events_reported = id->events_reported;
+    return 0;
+}

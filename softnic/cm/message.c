@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages of a connection: made, sent, and sent again as long as the answer is missing. */
+#include <string.h>
+
+#include "softnic/cm/core.h"
+
+uint64_t cm_time_ns(uint32_t exponent)
+{
+    return UINT64_C(4096) << (exponent & 31);
+}
+
+void cm_deadline(struct cm_id *id, uint64_t in_ns)
+{
+    struct cm *cm = id->cm;
+
+    id->deadline = in_ns == SN_NEVER ? SN_NEVER : cm->env.now(cm->env.ctx) + in_ns;
+    if (id->deadline >= cm->next) return;
+    cm->next = id->deadline;
+    cm->env.wake(cm->env.ctx);
+}
+
+static void send_to(struct cm *cm, const uint8_t *to, const struct roce_cm *m)
+{
+    uint8_t mad[ROCE_MAD_LEN];
+
+    if (roce_cm_build(mad, m) == 0) cm->env.send(cm->env.ctx, to, mad);
+}
+
+static void address(const struct cm_id *id, struct roce_cm *m)
+{
+    m->tid = id->tid;
+    m->local_id = id->local_id;
+    m->remote_id = id->remote_id;
+}
+
+void cm_say_again(struct cm_id *id)
+{
+    if (id->has_mad) id->cm->env.send(id->cm->env.ctx, id->peer, id->mad);
+}
+
+void cm_say(struct cm_id *id, struct roce_cm *m)
+{
+    address(id, m);
+    id->has_mad = roce_cm_build(id->mad, m) == 0;
+    cm_deadline(id, SN_NEVER);
+    cm_say_again(id);
+}
+
+void cm_ask(struct cm_id *id, struct roce_cm *m)
+{
+    cm_say(id, m);
+    id->tries = 0;
+    id->wait = CM_REPEAT_MIN_NS;
+    cm_deadline(id, id->wait);
+}
+
+void cm_send_mra(struct cm_id *id, enum roce_cm_about about)
+{
+    struct roce_cm m = {.attr = ROCE_CM_MRA, .about = about, .service_timeout = CM_SERVICE_TIME};
+
+    address(id, &m);
+    send_to(id->cm, id->peer, &m);
+}
+
+void cm_send_rej(struct cm_id *id, enum roce_cm_about about, uint32_t reason, const void *data, uint32_t len)
+{
+    struct roce_cm m = {.attr = ROCE_CM_REJ, .about = about, .reason = reason, .private_len = len};
+
+    if (len) memcpy(m.private_data, data, len);
+    cm_say(id, &m);
+}
+
+void cm_send_dreq(struct cm_id *id)
+{
+    struct roce_cm m = {.attr = ROCE_CM_DREQ, .qpn = id->remote_qpn};
+
+    id->tid = (uint64_t)cm_random(id->cm) << 32 | id->local_id;
+    cm_ask(id, &m);
+    id->state = CM_DREQ_SENT;
+}
+
+void cm_send_drep(struct cm_id *id)
+{
+    struct roce_cm m = {.attr = ROCE_CM_DREP};
+
+    cm_say(id, &m);
+    cm_timewait(id);
+}
+
+/* Until packets of the connection that are still on their way are gone. */
+void cm_timewait(struct cm_id *id)
+{
+    id->state = CM_TIMEWAIT;
+    cm_deadline(id, cm_time_ns(id->ack_timeout));
+}
+
+void cm_refuse(struct cm *cm, const uint8_t *to, const struct roce_cm *m, uint32_t reason)
+{
+    struct roce_cm r = {.attr = ROCE_CM_REJ, .tid = m->tid, .reason = reason};
+
+    r.about = m->attr == ROCE_CM_REQ ? ROCE_ABOUT_REQ : m->attr == ROCE_CM_REP ? ROCE_ABOUT_REP : ROCE_ABOUT_OTHER;
+    r.local_id = m->remote_id;
+    r.remote_id = m->local_id;
+    send_to(cm, to, &r);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who gets a message. One about a connection names the process in its communication ID, and the wire has
+ * brought it to the right one. A request names a service: the process that listens has a datagram socket with
+ * an abstract UNIX name made of the NIC's address and the service. Binding that name is the claim to the
+ * service: it is exclusive, also between users, and the kernel frees it when the process dies. A request is
+ * put into that socket by whichever process at the address happens to get it.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "softnic/cm/cm.h"
+#include "softnic/cm/service.h"
+
+static int mailbox = -1;   /* atomic; the NIC's callbacks read it */
+static int sender = -1;    /* used within the NIC's lock only */
+
+static socklen_t name_of(const uint8_t *gid, uint64_t service_id, struct sockaddr_un *name)
+{
+    char text[33];
+    int n;
+
+    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", gid[i]);
+    memset(name, 0, sizeof(*name));
+    name->sun_family = AF_UNIX;
+    n = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "gpuwire/%s/service/%llx", text,
+                 (unsigned long long)service_id);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+int cm_route_claim(const uint8_t gid[16], uint64_t service_id)
+{
+    struct sockaddr_un name;
+    socklen_t len = name_of(gid, service_id, &name);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
+
+    if (fd < 0) return -errno;
+    if (bind(fd, (struct sockaddr *)&name, len) == 0) return fd;
+    err = -errno;
+    close(fd);
+    return err;
+}
+
+void cm_route_mailbox(int fd)
+{
+    /* Release: who reads it sees the socket's other end in use. */
+    __atomic_store_n(&mailbox, fd, __ATOMIC_RELEASE);
+}
+
+void cm_route_fork_child(void)
+{
+    cm_route_mailbox(-1);
+}
+
+/* To whoever has claimed the service. False: nobody. */
+static bool hand_over(const uint8_t *gid, uint64_t service_id, const struct cm_letter *letter)
+{
+    struct sockaddr_un name;
+    socklen_t len = name_of(gid, service_id, &name);
+
+    if (sender < 0) sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sendto(sender, letter, sizeof(*letter), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name, len) >= 0)
+        return true;
+    /* A full socket: the request is lost, and will be repeated. */
+    return errno != ECONNREFUSED && errno != ENOENT;
+}
+
+/* The answer of a process that knows nothing of what it is asked. */
+static bool answer_as_stranger(const struct roce_cm *m, uint8_t *mad)
+{
+    struct roce_cm r = {.tid = m->tid, .local_id = m->remote_id, .remote_id = m->local_id};
+
+    switch (m->attr) {
+    case ROCE_CM_REQ:
+        r.attr = ROCE_CM_REJ;
+        r.local_id = 0;
+        r.reason = ROCE_REJ_INVALID_SERVICE_ID;
+        break;
+    case ROCE_CM_REP:
+        r.attr = ROCE_CM_REJ;
+        r.about = ROCE_ABOUT_REP;
+        r.reason = ROCE_REJ_INVALID_COMM_ID;
+        break;
+    case ROCE_CM_DREQ: r.attr = ROCE_CM_DREP; break;
+    case ROCE_CM_SIDR_REQ:
+        r.attr = ROCE_CM_SIDR_REP;
+        r.local_id = m->local_id;
+        r.status = ROCE_SIDR_UNSUPPORTED;
+        r.service_id = m->service_id;
+        break;
+    default: return false;
+    }
+    return roce_cm_build(mad, &r) == 0;
+}
+
+bool ucm_on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], uint8_t mad[SN_MAD_LEN])
+{
+    struct cm_letter letter;
+    struct roce_cm m;
+    int box;
+
+    (void)user;
+    if (roce_cm_parse(mad, &m)) return false;
+    memcpy(letter.from, sgid, 16);
+    memcpy(letter.mad, mad, ROCE_MAD_LEN);
+    if (m.attr == ROCE_CM_REQ || m.attr == ROCE_CM_SIDR_REQ)
+        return !hand_over(dgid, m.service_id, &letter) && answer_as_stranger(&m, mad);
+    /* Acquire pairs with the release above. A full box loses the message, which will be repeated. */
+    box = __atomic_load_n(&mailbox, __ATOMIC_ACQUIRE);
+    if (box < 0) return answer_as_stranger(&m, mad);
+    send(box, &letter, sizeof(letter), MSG_DONTWAIT | MSG_NOSIGNAL);
+    return false;
+}

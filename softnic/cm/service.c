@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The process's connection management: what the state machine lives in. */
+#include "softnic/cm/service.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "softnic/attach/tree.h"
+#include "softnic/process.h"
+#include "softnic/uverbs/object.h"
+#include "softnic/wire/addr.h"
+#include "src/roce/segment.h"
+
+enum { LETTERS_AT_ONCE = 64, WATCHED_AT_ONCE = 16, EXIT_MS = 300, STACK = 256 << 10 };
+
+static struct cm the_cm;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static struct {
+    pthread_mutex_t lock; /* around going up; taken before the state machine's */
+    bool up, stop;        /* stop: atomic */
+    struct sn_nic *nic;
+    int watch, wake_fd, mail[2];
+    pthread_t thread;
+} service = {.lock = PTHREAD_MUTEX_INITIALIZER, .watch = -1, .wake_fd = -1, .mail = {-1, -1}};
+
+/* ---- the state machine's environment
+ * ------------------------------------------------------------------------------- */
+
+static uint64_t now_ns(void *ctx)
+{
+    struct timespec ts;
+
+    (void)ctx;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void env_send(void *ctx, const uint8_t dgid[16], const uint8_t mad[ROCE_MAD_LEN])
+{
+    (void)ctx;
+    /* A wire that takes nothing now loses it, as any wire may. */
+    sn_nic_mad_send(service.nic, dgid, mad);
+}
+
+static int env_claim(void *ctx, uint16_t ps, uint16_t port)
+{
+    struct epoll_event ev = {.events = EPOLLIN};
+    int fd = cm_route_claim(the_cm.gid, roce_cm_service_id(ps, port));
+
+    (void)ctx;
+    if (fd < 0) return fd;
+    ev.data.fd = fd;
+    epoll_ctl(service.watch, EPOLL_CTL_ADD, fd, &ev);
+    return fd;
+}
+
+static void env_release(void *ctx, int claim)
+{
+    (void)ctx;
+    close(claim); /* which also ends the watch */
+}
+
+static void env_wake(void *ctx)
+{
+    uint64_t one = 1;
+
+    (void)ctx;
+    if (service.wake_fd >= 0 && write(service.wake_fd, &one, sizeof(one)) < 0) return; /* it is awake anyhow */
+}
+
+static void init_once(void)
+{
+    const struct cm_env env = {.send = env_send, .claim = env_claim, .release = env_release, .now = now_ns,
+                               .wake = env_wake};
+    uint64_t seed;
+
+    if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) seed = now_ns(NULL) ^ (uint64_t)getpid() << 32;
+    cm_init(&the_cm, &env, seed);
+}
+
+struct cm *cm_service(void)
+{
+    pthread_once(&once, init_once);
+    return &the_cm;
+}
+
+/* ---- the thread
+ * ---------------------------------------------------------------------------------------------------- */
+
+static void read_letters(int fd)
+{
+    struct cm_letter letter;
+
+    for (int i = 0; i < LETTERS_AT_ONCE; i++) {
+        ssize_t n = recv(fd, &letter, sizeof(letter), MSG_DONTWAIT);
+
+        if (n < 0) return;
+        if (n == (ssize_t)sizeof(letter)) cm_input(&the_cm, letter.from, letter.mad);
+    }
+}
+
+static int milliseconds(uint64_t next)
+{
+    uint64_t now = now_ns(NULL), left = next > now ? next - now : 0;
+
+    if (next == SN_NEVER) return -1;
+    return left > 3600u * UINT64_C(1000000000) ? 3600000 : (int)((left + 999999) / 1000000);
+}
+
+static void *thread_main(void *arg)
+{
+    struct epoll_event ready[WATCHED_AT_ONCE];
+    uint64_t next = SN_NEVER, count;
+
+    (void)arg;
+    prctl(PR_SET_NAME, "gw-cm");
+    while (!__atomic_load_n(&service.stop, __ATOMIC_RELAXED)) {
+        int n = epoll_wait(service.watch, ready, WATCHED_AT_ONCE, milliseconds(next));
+
+        pthread_mutex_lock(&the_cm.lock);
+        for (int i = 0; i < n; i++) {
+            if (ready[i].data.fd != service.wake_fd)
+                read_letters(ready[i].data.fd);
+            else if (read(service.wake_fd, &count, sizeof(count)) < 0)
+                continue; /* somebody else's wish was taken with ours */
+        }
+        next = cm_tick(&the_cm);
+        pthread_mutex_unlock(&the_cm.lock);
+    }
+    return NULL;
+}
+
+static int start_thread(void)
+{
+    sigset_t all, old;
+    pthread_attr_t attr;
+    int err;
+
+    /* Signals are the application's, but for those that the processor raises. */
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigdelset(&all, SIGBUS);
+    sigdelset(&all, SIGFPE);
+    sigdelset(&all, SIGILL);
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    err = pthread_create(&service.thread, &attr, thread_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&attr);
+    return -err;
+}
+
+/* ---- going up
+ * ------------------------------------------------------------------------------------------------------ */
+
+static void close_fds(void)
+{
+    int *fds[] = {&service.watch, &service.wake_fd, &service.mail[0], &service.mail[1]};
+
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        if (*fds[i] >= 0) close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
+static int open_fds(void)
+{
+    struct epoll_event ev = {.events = EPOLLIN};
+
+    service.watch = epoll_create1(EPOLL_CLOEXEC);
+    service.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (service.watch < 0 || service.wake_fd < 0) return -errno;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, service.mail)) return -errno;
+    ev.data.fd = service.wake_fd;
+    if (epoll_ctl(service.watch, EPOLL_CTL_ADD, service.wake_fd, &ev)) return -errno;
+    ev.data.fd = service.mail[0];
+    return epoll_ctl(service.watch, EPOLL_CTL_ADD, service.mail[0], &ev) ? -errno : 0;
+}
+
+static int learn_nic(void)
+{
+    struct sn_process_info info;
+    int err = sn_process_nic_info(&info);
+
+    if (err) return err;
+    pthread_mutex_lock(&the_cm.lock);
+    memcpy(the_cm.gid, info.config.addr.gid, 16);
+    the_cm.slot = (uint8_t)info.slot;
+    the_cm.guid = sn_guid(the_cm.gid);
+    the_cm.mtu = (uint8_t)roce_mtu_enum(info.config.mtu);
+    the_cm.ready = true;
+    pthread_mutex_unlock(&the_cm.lock);
+    return 0;
+}
+
+static int go_up(void)
+{
+    int err = uv_take_nic(&service.nic);
+
+    if (err) return err;
+    err = open_fds();
+    if (!err) err = learn_nic();
+    if (!err) err = start_thread();
+    if (!err) {
+        cm_route_mailbox(service.mail[1]);
+        return 0;
+    }
+    fprintf(stderr, "gpuwire: cannot start connection management: %s\n", strerror(-err));
+    close_fds();
+    uv_give_nic(service.nic);
+    return err;
+}
+
+int cm_service_up(void)
+{
+    int err = 0;
+
+    cm_service();
+    pthread_mutex_lock(&service.lock);
+    if (!service.up) {
+        err = go_up();
+        service.up = !err;
+    }
+    pthread_mutex_unlock(&service.lock);
+    return err;
+}
+
+/* ---- going down
+ * ---------------------------------------------------------------------------------------------------- */
+
+/* The claims are the parent's: a copy here would keep them from being freed when it dies. */
+void cm_service_fork_child(void)
+{
+    struct sn_link *it, *tmp;
+
+    cm_route_fork_child();
+    if (!service.up) return;
+    sn_list_each(it, tmp, &the_cm.ports) close(sn_entry(it, struct cm_port, link)->claim);
+    close_fds();
+    service.up = false;
+    pthread_mutex_init(&service.lock, NULL);
+    init_once();
+}
+
+static void disconnect_all(void)
+{
+    for (uint32_t i = 0; i < the_cm.high; i++)
+        if (the_cm.ids[i] && the_cm.ids[i]->file) cm_destroy(the_cm.ids[i]);
+}
+
+/* The process ends: peers are told, as the kernel would tell them. Other threads may still be inside. */
+__attribute__((destructor)) static void at_exit(void)
+{
+    const struct timespec step = {.tv_nsec = 1000000};
+    int ms = 0;
+
+    if (!service.up) return;
+    while (pthread_mutex_trylock(&the_cm.lock)) {
+        if (ms++ == EXIT_MS) return;
+        nanosleep(&step, NULL);
+    }
+    disconnect_all();
+    __atomic_store_n(&service.stop, true, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&the_cm.lock);
+    env_wake(NULL);
+    while (pthread_tryjoin_np(service.thread, NULL) && ms++ < EXIT_MS) nanosleep(&step, NULL);
+}

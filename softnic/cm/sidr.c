@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Datagrams need no connection, but somebody has to ask which queue pair serves a port: SIDR_REQ, SIDR_REP. */
+#include <errno.h>
+#include <string.h>
+
+#include "softnic/cm/core.h"
+#include "softnic/wire/addr.h"
+
+int cm_sidr_connect(struct cm_id *id, const struct rdma_ucm_conn_param *p)
+{
+    struct roce_cm m = {.attr = ROCE_CM_SIDR_REQ, .service_id = id->service_id, .pkey = 0xffff};
+    struct roce_cma_hdr h = {.port = id->src.port, .ipv6 = !sn_gid_is_ipv4(id->cm->gid)};
+
+    if ((uint32_t)ROCE_CMA_HDR + p->private_data_len > roce_cm_private_room(m.attr)) return -EINVAL;
+    memcpy(h.src, id->cm->gid, 16);
+    memcpy(h.dst, id->peer, 16);
+    roce_cma_build(m.private_data, &h);
+    memcpy(m.private_data + ROCE_CMA_HDR, p->private_data, p->private_data_len);
+    m.private_len = ROCE_CMA_HDR + p->private_data_len;
+    id->state = CM_SIDR_SENT;
+    cm_ask(id, &m);
+    return 0;
+}
+
+void cm_sidr_answer(struct cm_id *id, uint32_t status, const struct rdma_ucm_conn_param *p)
+{
+    struct roce_cm m = {.attr = ROCE_CM_SIDR_REP, .status = status, .service_id = id->service_id};
+
+    if (status == ROCE_SIDR_OK) {
+        m.qpn = id->qpn;
+        m.qkey = id->qkey;
+    }
+    if (p) {
+        memcpy(m.private_data, p->private_data, p->private_data_len);
+        m.private_len = p->private_data_len;
+    }
+    /* The message names the connection by the peer's request, in the place of the sender's ID. */
+    m.tid = id->tid;
+    m.local_id = id->remote_id;
+    id->has_mad = roce_cm_build(id->mad, &m) == 0;
+    id->state = CM_ENDED;
+    cm_say_again(id);
+}
+
+int cm_sidr_accept(struct cm_id *id, const struct rdma_ucm_conn_param *p)
+{
+    if (p->private_data_len > roce_cm_private_room(ROCE_CM_SIDR_REP)) return -EINVAL;
+    id->qpn = p->qp_num & 0xffffff;
+    id->qkey = p->qkey ? p->qkey : CM_UDP_QKEY;
+    cm_sidr_answer(id, ROCE_SIDR_OK, p);
+    return 0;
+}
+
+static void request(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
+{
+    struct roce_cm no = {
+        .attr = ROCE_CM_SIDR_REP, .tid = m->tid, .local_id = m->local_id, .status = ROCE_SIDR_UNSUPPORTED};
+    struct roce_cma_hdr h;
+    uint8_t mad[ROCE_MAD_LEN];
+    struct cm_id *listener = NULL, *id = NULL;
+
+    for (uint32_t i = 0; i < cm->high; i++) {
+        id = cm->ids[i];
+        if (!id || id->active || !id->local_id || id->remote_id != m->local_id || memcmp(id->peer, from, 16))
+            continue;
+        if (id->state == CM_ENDED) cm_say_again(id);
+        return;
+    }
+    if (roce_cma_parse(m->private_data, &h) == 0) listener = cm_listener(cm, m->service_id, &h);
+    if (listener && listener->qp_type != IBV_QPT_UD) listener = NULL;
+    id = listener ? cm_child(listener, from, m, &h) : NULL;
+    if (!id) {
+        no.service_id = m->service_id;
+        roce_cm_build(mad, &no);
+        if (!listener) cm->env.send(cm->env.ctx, from, mad); /* with too many waiting, the peer asks again */
+        return;
+    }
+    id->state = CM_SIDR_RCVD;
+    cm_child_tell(listener, id, m);
+}
+
+static void answer(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
+{
+    struct cm_id *id = cm_id_by_local(cm, m->local_id);
+    bool ok = m->status == ROCE_SIDR_OK;
+    struct rdma_ucm_ud_param *p;
+    struct cm_event *e;
+
+    if (!id || id->state != CM_SIDR_SENT || memcmp(id->peer, from, 16)) return;
+    id->state = CM_ENDED;
+    cm_deadline(id, SN_NEVER);
+    id->remote_qpn = m->qpn;
+    if (ok) id->qkey = m->qkey;
+    e = cm_event_new(id, ok ? CM_EVENT_ESTABLISHED : CM_EVENT_UNREACHABLE, (int)m->status);
+    if (!e) return;
+    p = &cm_event_resp(e)->param.ud;
+    p->qp_num = m->qpn;
+    p->qkey = m->qkey;
+    p->private_data_len = (uint8_t)m->private_len;
+    memcpy(p->private_data, m->private_data, m->private_len);
+    cm_ah_attr(id, &p->ah_attr);
+    cm_event_post(e);
+}
+
+void cm_sidr_input(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
+{
+    if (m->attr == ROCE_CM_SIDR_REQ)
+        request(cm, from, m);
+    else
+        answer(cm, from, m);
+}

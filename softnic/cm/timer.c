@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is due: a message again, the end of patience, the end of timewait. */
+#include <errno.h>
+
+#include "softnic/cm/core.h"
+
+static void give_up(struct cm_id *id)
+{
+    switch (id->state) {
+    case CM_DREQ_SENT:
+        cm_tell(id, CM_EVENT_DISCONNECTED, -ETIMEDOUT);
+        cm_timewait(id);
+        return;
+    case CM_REP_SENT: cm_send_rej(id, ROCE_ABOUT_OTHER, ROCE_REJ_TIMEOUT, NULL, 0); break;
+    default: break;
+    }
+    id->state = CM_ENDED;
+    cm_tell(id, CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+}
+
+static void due(struct cm_id *id)
+{
+    id->deadline = SN_NEVER;
+    if (id->state == CM_TIMEWAIT) {
+        id->state = CM_ENDED;
+        cm_tell(id, CM_EVENT_TIMEWAIT_EXIT, 0);
+    } else if (id->tries == CM_RETRIES) {
+        give_up(id);
+    } else {
+        id->tries++;
+        cm_say_again(id);
+        id->wait = id->wait * 2 < CM_REPEAT_MAX_NS ? id->wait * 2 : CM_REPEAT_MAX_NS;
+        cm_deadline(id, id->wait);
+    }
+    /* Without a program there is nobody that timewait protects. */
+    if (!id->file && (id->state == CM_ENDED || id->state == CM_TIMEWAIT)) cm_id_free(id);
+}
+
+uint64_t cm_tick(struct cm *cm)
+{
+    uint64_t now = cm->env.now(cm->env.ctx);
+
+    if (now < cm->next) return cm->next;
+    for (uint32_t i = 0; i < cm->high; i++)
+        if (cm->ids[i] && cm->ids[i]->deadline <= now) due(cm->ids[i]);
+    cm->next = SN_NEVER;
+    for (uint32_t i = 0; i < cm->high; i++)
+        if (cm->ids[i] && cm->ids[i]->deadline < cm->next) cm->next = cm->ids[i]->deadline;
+    return cm->next;
+}
