@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <gpuwire/softnic.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -64,11 +65,37 @@ static const char *lend_sysfs_path(const char *path)
     return believed;
 }
 
+/*
+ * Our own calls go to libc itself. Another preloaded library may stand before it and take them for the
+ * program's: librspreload would make the NIC's sockets rsockets, which need the NIC.
+ */
+static void call_libc_directly(void)
+{
+    static const char *const names[] = {"socket",  "bind",        "listen",      "accept",     "connect",    "recv",
+                                        "recvfrom", "recvmsg",     "read",        "readv",      "send",       "sendto",
+                                        "sendmsg",  "write",       "writev",      "poll",       "select",     "shutdown",
+                                        "close",    "getpeername", "getsockname", "setsockopt", "getsockopt", "fcntl",
+                                        "fcntl64",  "dup2",        "sendfile",    "fstat"};
+    static const char *const self[] = {LIBRARY, NULL};
+    struct sn_hook hooks[sizeof(names) / sizeof(names[0])];
+    void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    size_t n = 0;
+
+    for (size_t i = 0; libc && i < sizeof(names) / sizeof(names[0]); i++) {
+        void *function = dlsym(libc, names[i]);
+
+        if (function) hooks[n++] = (struct sn_hook){names[i], function};
+    }
+    sn_got_patch(self, hooks, n);
+    if (libc) dlclose(libc);
+}
+
 static int install_locked(void)
 {
     const char *path = sn_tree_path();
     if (!path) return -EACCES; /* which has said why */
 
+    call_libc_directly();
     sn_hooks_set_root(lend_sysfs_path(path));
     int changed = sn_hooks_apply();
     if (changed < 0) {
