@@ -109,7 +109,8 @@ static int resolve(struct cm_call *c, uint32_t handle, const void *from, size_t 
     struct cm_id *id;
     int err = cm_addr_in(&dst, to, to_len);
 
-    if (!err && from_len && ((const struct sockaddr *)from)->sa_family) err = cm_addr_in(&src, from, from_len);
+    if (!err && from_len && ((const struct sockaddr *)from)->sa_family)
+        err = cm_addr_in(&src, from, from_len);
     if (!err) err = cm_service_up();
     if (err) return err;
     id = lock_id(c, handle);
@@ -174,8 +175,9 @@ static int query(struct cm_call *c)
 {
     const struct rdma_ucm_query *cmd = (const void *)&c->in;
     struct rdma_ucm_query_addr_resp resp;
-    size_t least = cmd->option == RDMA_USER_CM_QUERY_PATH ? sizeof(struct rdma_ucm_query_path_resp)
-                                                          : offsetof(struct rdma_ucm_query_addr_resp, ibdev_index);
+    size_t least = cmd->option == RDMA_USER_CM_QUERY_PATH
+                       ? sizeof(struct rdma_ucm_query_path_resp)
+                       : offsetof(struct rdma_ucm_query_addr_resp, ibdev_index);
     struct cm_id *id;
 
     if (c->out_len < least) return -ENOSPC;
@@ -271,7 +273,8 @@ static int get_event(struct cm_call *c)
     if (c->out_len < offsetof(struct rdma_ucm_event_resp, reserved)) return -ENOSPC;
     while (!got) {
         char byte;
-        /* Waits for the byte that lies there while there are events; O_NONBLOCK and signals are the socket's. */
+        /* Waits for the byte that lies there while there are events; O_NONBLOCK and signals are the socket's.
+         */
         ssize_t n = recv(c->file->fd, &byte, 1, MSG_PEEK);
 
         if (n < 0) return -errno;
@@ -339,14 +342,16 @@ static int set_option(struct cm_call *c)
     int err = -ENOSYS;
 
     if (cmd->optlen > sizeof(value) && cmd->level != RDMA_OPTION_IB) return -EINVAL;
-    if (uv_copy_in(value, cmd->optval, cmd->optlen < sizeof(value) ? cmd->optlen : sizeof(value))) return -EFAULT;
+    if (uv_copy_in(value, cmd->optval, cmd->optlen < sizeof(value) ? cmd->optlen : sizeof(value)))
+        return -EFAULT;
     id = lock_id(c, cmd->id);
     if (!id) return -ENOENT;
     if (cmd->level == RDMA_OPTION_ID)
         err = set_id_option(id, cmd->optname, value, cmd->optlen);
     else if (cmd->level == RDMA_OPTION_IB && cmd->optname == RDMA_OPTION_IB_PATH)
         /* On Ethernet there is one path, and it is known. */
-        err = cmd->optlen && cmd->optlen % sizeof(struct ib_path_rec_data) == 0 ? cm_resolve_route(id) : -EINVAL;
+        err = cmd->optlen && cmd->optlen % sizeof(struct ib_path_rec_data) == 0 ? cm_resolve_route(id)
+                                                                                : -EINVAL;
     return unlock(err);
 }
 

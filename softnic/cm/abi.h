@@ -5,7 +5,8 @@
 
 #include "softnic/cm/core.h"
 
-/* The largest command is a header and two socket addresses, or 256 bytes of private data and a little more. */
+/* The largest command is a header and two socket addresses, or 256 bytes of private data and a little more.
+ */
 enum { CM_IN_ROOM = 512 };
 
 /* One command: its input in our memory, zeros behind what was given. */

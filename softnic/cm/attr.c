@@ -192,7 +192,8 @@ struct path_record {
     uint16_t pkey, sl;
     uint8_t mtu, rate, lifetime, preference, reserved[6];
 };
-_Static_assert(sizeof(struct path_record) == sizeof(((struct ib_path_rec_data *)0)->path_rec), "as the ABI has it");
+_Static_assert(sizeof(struct path_record) == sizeof(((struct ib_path_rec_data *)0)->path_rec),
+               "as the ABI has it");
 
 void cm_query_path(struct cm_id *id, struct ib_path_rec_data *path, uint32_t *count)
 {

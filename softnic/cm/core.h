@@ -49,7 +49,8 @@ struct cm_addr {
     uint32_t scope;
 };
 
-/* enum rdma_cm_event_type of <rdma/rdma_cma.h>, which cannot be included together with the kernel's header. */
+/* enum rdma_cm_event_type of <rdma/rdma_cma.h>, which cannot be included together with the kernel's header.
+ */
 enum cm_event_type {
     CM_EVENT_ADDR_RESOLVED,
     CM_EVENT_ADDR_ERROR,
@@ -92,7 +93,8 @@ enum cm_state {
 struct cm_file {
     struct sn_link events;
     uint32_t event_count;
-    int fd, token; /* two ends of a socket: a byte lies in the program's, fd, while there are events. -1: none */
+    int fd,
+        token; /* two ends of a socket: a byte lies in the program's, fd, while there are events. -1: none */
     bool has_token;
 };
 
@@ -156,9 +158,9 @@ struct cm {
     uint8_t gid[16];
     uint32_t scope;
     uint8_t slot, mtu;
-    uint64_t guid; /* host order */
-    bool ready;    /* the four above are known */
-    uint64_t rnd, next; /* next: the earliest deadline, or earlier */
+    uint64_t guid;                 /* host order */
+    bool ready;                    /* the four above are known */
+    uint64_t rnd, next;            /* next: the earliest deadline, or earlier */
     struct cm_id *ids[CM_MAX_IDS]; /* by handle - 1 */
     uint32_t first_free, high;
     uint32_t generation;
@@ -187,7 +189,8 @@ struct cm_event *cm_event_new(struct cm_id *id, enum cm_event_type type, int sta
 struct rdma_ucm_event_resp *cm_event_resp(struct cm_event *e);
 void cm_event_post(struct cm_event *e); /* NULL: nothing happens */
 void cm_tell(struct cm_id *id, enum cm_event_type type, int status);
-void cm_event_conn(struct cm_event *e, const struct roce_cm *m, uint32_t skip); /* private data from skip on */
+void cm_event_conn(struct cm_event *e, const struct roce_cm *m,
+                   uint32_t skip);                              /* private data from skip on */
 void cm_event_request(struct cm_event *e, struct cm_id *child); /* e is the listener's */
 bool cm_event_take(struct cm_file *file, struct rdma_ucm_event_resp *resp);
 void cm_events_drop(struct cm_id *id); /* the unread ones about it */
@@ -196,7 +199,7 @@ void cm_events_move(struct cm_id *id, struct cm_file *to);
 /* port.c */
 int cm_port_take(struct cm_id *id, uint16_t port); /* port 0: any that is free */
 void cm_port_give(struct cm_id *id);
-bool cm_port_listening(const struct cm_id *id);    /* does another id listen on the same one */
+bool cm_port_listening(const struct cm_id *id);      /* does another id listen on the same one */
 uint16_t cm_port_number(struct cm *cm, uint16_t ps); /* one to connect from, which others may use too */
 struct cm_id *cm_listener(struct cm *cm, uint64_t service_id, const struct roce_cma_hdr *h);
 
@@ -209,10 +212,10 @@ int cm_resolve_route(struct cm_id *id);
 void cm_target(const struct cm_id *id, uint8_t gid[16]); /* where its peer is on the wire */
 
 /* message.c */
-void cm_say(struct cm_id *id, struct roce_cm *m);      /* once */
-void cm_ask(struct cm_id *id, struct roce_cm *m);      /* until the deadline is changed */
+void cm_say(struct cm_id *id, struct roce_cm *m); /* once */
+void cm_ask(struct cm_id *id, struct roce_cm *m); /* until the deadline is changed */
 void cm_say_again(struct cm_id *id);
-void cm_deadline(struct cm_id *id, uint64_t in_ns);    /* SN_NEVER: none */
+void cm_deadline(struct cm_id *id, uint64_t in_ns); /* SN_NEVER: none */
 uint64_t cm_time_ns(uint32_t exponent);
 void cm_send_mra(struct cm_id *id, enum roce_cm_about about);
 void cm_send_rej(struct cm_id *id, enum roce_cm_about about, uint32_t reason, const void *data, uint32_t len);

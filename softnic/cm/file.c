@@ -110,7 +110,8 @@ void ucm_close(int fd)
     __atomic_store_n(&is_ours[fd], 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&table_lock);
     if (!f) return;
-    if (inherited(f)) { /* what it belongs to is the parent's, and its locks may be held by nobody who is here */
+    if (inherited(
+            f)) { /* what it belongs to is the parent's, and its locks may be held by nobody who is here */
         close(f->file.token);
         return;
     }
@@ -154,7 +155,8 @@ ssize_t ucm_write(int fd, const void *buf, size_t bytes)
 }
 
 /* ---- fork
- * ---------------------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------------------------------
+ */
 
 void ucm_fork_prepare(void)
 {

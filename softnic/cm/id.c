@@ -80,7 +80,8 @@ void cm_id_begin(struct cm_id *id)
 {
     struct cm *cm = id->cm;
 
-    id->local_id = (uint32_t)cm->slot << 24 | (cm->generation++ % GENERATIONS) << INDEX_BITS | (id->handle - 1);
+    id->local_id =
+        (uint32_t)cm->slot << 24 | (cm->generation++ % GENERATIONS) << INDEX_BITS | (id->handle - 1);
     id->psn = cm_random(cm) & 0xffffff;
     id->tid = (uint64_t)cm_random(cm) << 32 | id->local_id;
 }
@@ -138,7 +139,7 @@ uint32_t cm_destroy(struct cm_id *id)
     case CM_REP_SENT: cm_send_rej(id, ROCE_ABOUT_OTHER, ROCE_REJ_CONSUMER, NULL, 0); break;
     case CM_DREQ_RCVD: cm_send_drep(id); break;
     case CM_SIDR_RCVD: cm_sidr_answer(id, ROCE_SIDR_REJECT, NULL); break;
-    case CM_ESTABLISHED: cm_send_dreq(id); /* fall through */
+    case CM_ESTABLISHED: cm_send_dreq(id);   /* fall through */
     case CM_DREQ_SENT: linger = true; break; /* the peer is to be told for certain */
     default: break;
     }

@@ -140,7 +140,8 @@ static void request(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
 /* How long an answer may take, with what the peer's adapter needs itself (specification, 9.7.6.1.3). */
 static uint8_t ack_timeout(uint32_t delay, uint8_t timeout)
 {
-    if (timeout >= delay) timeout = (uint8_t)(timeout + (delay + 1 >= timeout));
+    if (timeout >= delay)
+        timeout = (uint8_t)(timeout + (delay + 1 >= timeout));
     else
         timeout = (uint8_t)(delay + (timeout + 1u >= delay));
     return timeout < 31 ? timeout : 31;
@@ -256,7 +257,8 @@ static void disconnected(struct cm_id *id, const struct roce_cm *m)
 /* A message about a connection that we do not know. */
 static void stranger(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
 {
-    struct roce_cm r = {.attr = ROCE_CM_DREP, .tid = m->tid, .local_id = m->remote_id, .remote_id = m->local_id};
+    struct roce_cm r = {
+        .attr = ROCE_CM_DREP, .tid = m->tid, .local_id = m->remote_id, .remote_id = m->local_id};
     uint8_t mad[ROCE_MAD_LEN];
 
     if (m->attr == ROCE_CM_REP) cm_refuse(cm, from, m, ROCE_REJ_INVALID_COMM_ID);

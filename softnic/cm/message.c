@@ -98,7 +98,9 @@ void cm_refuse(struct cm *cm, const uint8_t *to, const struct roce_cm *m, uint32
 {
     struct roce_cm r = {.attr = ROCE_CM_REJ, .tid = m->tid, .reason = reason};
 
-    r.about = m->attr == ROCE_CM_REQ ? ROCE_ABOUT_REQ : m->attr == ROCE_CM_REP ? ROCE_ABOUT_REP : ROCE_ABOUT_OTHER;
+    r.about = m->attr == ROCE_CM_REQ   ? ROCE_ABOUT_REQ
+              : m->attr == ROCE_CM_REP ? ROCE_ABOUT_REP
+                                       : ROCE_ABOUT_OTHER;
     r.local_id = m->remote_id;
     r.remote_id = m->local_id;
     send_to(cm, to, &r);

@@ -17,8 +17,8 @@
 #include "softnic/cm/cm.h"
 #include "softnic/cm/service.h"
 
-static int mailbox = -1;   /* atomic; the NIC's callbacks read it */
-static int sender = -1;    /* used within the NIC's lock only */
+static int mailbox = -1; /* atomic; the NIC's callbacks read it */
+static int sender = -1;  /* used within the NIC's lock only */
 
 static socklen_t name_of(const uint8_t *gid, uint64_t service_id, struct sockaddr_un *name)
 {
@@ -64,7 +64,8 @@ static bool hand_over(const uint8_t *gid, uint64_t service_id, const struct cm_l
     socklen_t len = name_of(gid, service_id, &name);
 
     if (sender < 0) sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (sendto(sender, letter, sizeof(*letter), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name, len) >= 0)
+    if (sendto(sender, letter, sizeof(*letter), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name, len) >=
+        0)
         return true;
     /* A full socket: the request is lost, and will be repeated. */
     return errno != ECONNREFUSED && errno != ENOENT;

@@ -76,13 +76,14 @@ static void env_wake(void *ctx)
     uint64_t one = 1;
 
     (void)ctx;
-    if (service.wake_fd >= 0 && write(service.wake_fd, &one, sizeof(one)) < 0) return; /* it is awake anyhow */
+    if (service.wake_fd >= 0 && write(service.wake_fd, &one, sizeof(one)) < 0)
+        return; /* it is awake anyhow */
 }
 
 static void init_once(void)
 {
-    const struct cm_env env = {.send = env_send, .claim = env_claim, .release = env_release, .now = now_ns,
-                               .wake = env_wake};
+    const struct cm_env env = {
+        .send = env_send, .claim = env_claim, .release = env_release, .now = now_ns, .wake = env_wake};
     uint64_t seed;
 
     if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) seed = now_ns(NULL) ^ (uint64_t)getpid() << 32;
@@ -207,7 +208,7 @@ static int learn_nic(void)
 
 static int go_up(void)
 {
-    int err = uv_take_nic(&service.nic);
+    int err = sn_process_nic_get(&uv_callbacks, &service.nic);
 
     if (err) return err;
     err = open_fds();
@@ -219,7 +220,7 @@ static int go_up(void)
     }
     fprintf(stderr, "gpuwire: cannot start connection management: %s\n", strerror(-err));
     close_fds();
-    uv_give_nic(service.nic);
+    sn_process_nic_put(service.nic);
     return err;
 }
 

@@ -200,11 +200,11 @@ struct sn_nic *uv_driven(const struct ibv_context *ctx)
     return fd < MAX_FD ? __atomic_load_n(&driven[fd], __ATOMIC_ACQUIRE) : NULL;
 }
 
+const struct sn_process_callbacks uv_callbacks = {uv_on_cq_event, uv_on_async_event, ucm_on_mad, NULL};
+
 int uv_take_nic(struct uv_file *f)
 {
-    static const struct sn_process_callbacks callbacks = {uv_on_cq_event, uv_on_async_event, ucm_on_mad, NULL};
-
-    int err = sn_process_nic_get(&callbacks, &f->nic);
+    int err = sn_process_nic_get(&uv_callbacks, &f->nic);
     if (!err) set_driven(f->fd, f->nic);
     return err;
 }

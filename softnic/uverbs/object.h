@@ -218,6 +218,7 @@ void uv_wrap_context(struct ibv_context *ctx);
 
 /* The process's NIC, for a file: taken into f->nic by GET_CONTEXT, given back when that fails. */
 int uv_take_nic(struct uv_file *f);
+extern const struct sn_process_callbacks uv_callbacks; /* of whoever takes the process's NIC */
 void uv_give_nic(struct uv_file *f);
 
 /* The NIC's callbacks (cq.c): events go to the channels and the async fds. */

@@ -65,9 +65,9 @@ static const struct kind {
     uint8_t count, private_at;
     int16_t service_at, guid_at;
 } kinds[] = {
-    KIND(req, 140, 8, 16), KIND(mra, 10, -1, -1), KIND(rej, 84, -1, -1), KIND(rep, 36, -1, 28),
-    KIND(ids, 8, -1, -1),  KIND(dreq, 12, -1, -1), KIND(ids, 8, -1, -1), KIND(sidr_req, 16, 8, -1),
-    KIND(sidr_rep, 96, 12, -1),
+    KIND(req, 140, 8, 16), KIND(mra, 10, -1, -1),     KIND(rej, 84, -1, -1),
+    KIND(rep, 36, -1, 28), KIND(ids, 8, -1, -1),      KIND(dreq, 12, -1, -1),
+    KIND(ids, 8, -1, -1),  KIND(sidr_req, 16, 8, -1), KIND(sidr_rep, 96, 12, -1),
 };
 
 enum { MESSAGE = ROCE_MAD_LEN - ROCE_MAD_HDR };
