@@ -196,6 +196,15 @@ int sn_nic_destroy(struct sn_nic *nic);
 #define SN_CONTENDED UINT64_C(0)
 uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now);
 
+/*
+ * The same by a thread that has just posted, and will soon post again or call sn_nic_progress: takes
+ * doorbells and makes packets, but leaves receiving and timers to others. A packet that follows others of its
+ * queue pair that are not acknowledged yet waits for company, as small segments of TCP do (RFC 896): until
+ * there are enough for one system call, or until the next sn_nic_progress, which the acknowledgement brings
+ * about if nothing else does.
+ */
+uint64_t sn_nic_posted(struct sn_nic *nic, uint64_t now);
+
 /* Number of QPs that may be rung without a system call (beyond INIT) plus CQs that may be armed for them. No
  * lock. */
 unsigned sn_nic_ringable(const struct sn_nic *nic);

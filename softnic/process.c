@@ -17,6 +17,8 @@
 /* It takes less than a millisecond, on a machine that is not overloaded. */
 enum { STOP_MS = 1000, EXIT_MS = 300 };
 enum { VAIN_POLLS = 32, VAIN_STEP = 8 };
+/* Bytes under way per queue pair; WINDOW_PACKET: what a small packet takes of a buffer, about. */
+enum { PEERS_AT_ONCE = 8, WINDOW_MIN = 128 << 10, WINDOW_MAX = 512 << 10, WINDOW_PACKET = 2048 };
 
 static struct {
     pthread_mutex_t lock;
@@ -114,6 +116,21 @@ static void report(void *user, const char *line)
     fprintf(stderr, "gpuwire: NIC: %s\n", line);
 }
 
+/*
+ * What a queue pair may have under way: a peer's buffer, taken to be like ours, should hold that of several
+ * at once, and what is more is lost. But a peer on another core takes its time to wake up, and more under way
+ * than it takes in one go costs nothing.
+ */
+static void set_window(struct sn_nic_config *config)
+{
+    uint32_t bytes = sn_wire_room(process.wire) / PEERS_AT_ONCE;
+
+    if (bytes < WINDOW_MIN) bytes = WINDOW_MIN;
+    if (bytes > WINDOW_MAX) bytes = WINDOW_MAX;
+    config->window_bytes = bytes;
+    config->window_packets = bytes / WINDOW_PACKET;
+}
+
 static int make_nic(const struct sn_process_callbacks *cb, char *why)
 {
     const struct sn_config *c = &process.config;
@@ -136,6 +153,7 @@ static int make_nic(const struct sn_process_callbacks *cb, char *why)
     int err;
 
     memcpy(config.gid, c->addr.gid, 16);
+    set_window(&config);
     err = sn_nic_create(&config, &process.nic);
     if (err) snprintf(why, 256, "cannot make a NIC: %s", strerror(-err));
     return err;
@@ -232,21 +250,38 @@ static void polled(bool in_vain)
     if (times >= VAIN_POLLS && times % VAIN_STEP == 0) sched_yield();
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* More to do than one call does, and this caller may not come again. */
+static uint64_t leave(struct sn_thread *thread, uint64_t now, uint64_t next)
+{
+    if (next != SN_CONTENDED && next <= now && thread) sn_thread_work_left(thread);
+    return next;
+}
+
+uint64_t sn_process_nic_posted(struct sn_nic *nic)
+{
+    if (forked()) return SN_NEVER;
+    uint64_t now = now_ns();
+    return leave(thread_now(), now, sn_nic_posted(nic, now));
+}
+
 uint64_t sn_process_nic_drive(struct sn_nic *nic)
 {
     struct sn_thread *thread;
-    struct timespec ts;
 
     if (forked()) return SN_NEVER;
     thread = thread_now();
     if (thread) sn_thread_driven(thread);
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    uint64_t now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-    uint64_t before = sn_nic_activity(nic), next = sn_nic_progress(nic, now);
+    uint64_t now = now_ns(), before = sn_nic_activity(nic), next = sn_nic_progress(nic, now);
     polled(before == sn_nic_activity(nic));
-    /* More to do than one call does, and this caller may not come again. */
-    if (next != SN_CONTENDED && next <= now && thread) sn_thread_work_left(thread);
-    return next;
+    return leave(thread, now, next);
 }
 
 void sn_process_nic_kick(void)

@@ -37,7 +37,13 @@ int sn_process_nic_get(const struct sn_process_callbacks *callbacks, struct sn_n
 void sn_process_nic_put(struct sn_nic *nic);
 
 /*
- * Lets the calling thread do the NIC's work: what posting and polling call. The NIC's own thread stays away
+ * Lets the calling thread do what it has just posted (sn_nic_posted); it does not count as one that polls.
+ * Returns as sn_process_nic_drive.
+ */
+uint64_t sn_process_nic_posted(struct sn_nic *nic);
+
+/*
+ * Lets the calling thread do the NIC's work: what polling calls. The NIC's own thread stays away
  * while others call this often. Returns what sn_nic_progress does; SN_NEVER in a forked child. Any thread
  * that holds a reference.
  */

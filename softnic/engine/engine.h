@@ -24,6 +24,7 @@
 
 enum {
     SN_TX_FRAMES = 64,     /* made and not yet taken by the wire, or looped and not yet received */
+    SN_TX_COMPANY = 32,    /* packets worth a system call while earlier ones are under way */
     SN_RX_BATCH = 32,      /* frames asked from the wire at once */
     SN_QUANTUM = 16,       /* packets a QP may send before it is the next one's turn */
     SN_SQ_WINDOW = 128,    /* send requests of a QP that were read and are not complete */
@@ -325,6 +326,7 @@ struct sn_nic {
 
     struct sn_ring tx, loop;
     bool tx_blocked, wire_dry;
+    bool tx_urgent; /* something waits in tx that no answer to an earlier packet will push out */
     uint64_t watched_at;
     unsigned budget;
 

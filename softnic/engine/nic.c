@@ -198,10 +198,15 @@ static enum sn_step step(struct sn_qp *qp)
     enum sn_step did;
 
     if (qp->state == IBV_QPS_ERR) return sn_qp_flush_step(qp) ? SN_DID : SN_IDLE;
-    if (!sn_qp_reliable(qp)) return sn_unreliable_step(qp);
-    /* Answers first: the peer waits for them, and they are what its window opens by. */
-    did = sn_responder_step(qp);
-    return did == SN_IDLE ? sn_requester_step(qp) : did;
+    if (!sn_qp_reliable(qp)) {
+        did = sn_unreliable_step(qp);
+    } else {
+        /* Answers first: the peer waits for them, and they are what its window opens by. */
+        did = sn_responder_step(qp);
+        if (did == SN_IDLE) return sn_requester_step(qp);
+    }
+    qp->nic->tx_urgent = true;
+    return did;
 }
 
 /* One turn of every queue pair that has work. false: nobody could do anything. */
@@ -311,7 +316,19 @@ static bool enter(struct sn_nic *nic)
     return true;
 }
 
-uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now)
+static uint64_t posted(struct sn_nic *nic)
+{
+    nic->budget = nic->cfg.budget;
+    sn_doorbells(nic);
+    run_qps(nic);
+    if (nic->tx_urgent || nic->tx.tail - nic->tx.head >= SN_TX_COMPANY) {
+        sn_tx_push(nic);
+        if (nic->cfg.wire->flush) nic->cfg.wire->flush(nic->cfg.wire_ctx);
+    }
+    return next_time(nic);
+}
+
+static uint64_t go(struct sn_nic *nic, uint64_t now, uint64_t (*work)(struct sn_nic *))
 {
     uint64_t next = SN_CONTENDED;
 
@@ -321,11 +338,22 @@ uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now)
         __atomic_store_n(&nic->again, 0, __ATOMIC_SEQ_CST);
         /* Threads read the clock before they get in: a later one may have been here already. */
         if (now > nic->now) nic->now = now;
-        next = progress(nic);
+        next = work(nic);
         __atomic_store_n(&nic->running, 0, __ATOMIC_SEQ_CST);
         sn_nic_unlock(nic);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         if (!__atomic_load_n(&nic->again, __ATOMIC_SEQ_CST)) return next;
+        work = progress; /* what whoever came meanwhile may have wanted */
     }
     return now; /* somebody comes all the time: whoever calls next looks */
+}
+
+uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now)
+{
+    return go(nic, now, progress);
+}
+
+uint64_t sn_nic_posted(struct sn_nic *nic, uint64_t now)
+{
+    return go(nic, now, posted);
 }

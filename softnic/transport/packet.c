@@ -110,7 +110,7 @@ void sn_tx_push(struct sn_nic *nic)
 {
     struct sn_ring *ring = &nic->tx;
 
-    nic->tx_blocked = false;
+    nic->tx_blocked = nic->tx_urgent = false;
     while (ring->head != ring->tail) {
         uint32_t at = ring->head % SN_TX_FRAMES, n = ring->tail - ring->head;
         int taken;

@@ -163,6 +163,7 @@ static void sent(struct sn_qp *qp, struct sn_sreq *s, uint32_t n)
     struct sn_requester *r = &qp->req;
     uint32_t psn = psn_of_cur(r), end = roce_psn_add(psn, n);
 
+    if (psn == r->una_psn) qp->nic->tx_urgent = true;
     if (roce_psn_diff(end, r->max_psn) <= 0) {
         sn_count(&qp->nic->count.retransmits, 1);
     } else {

@@ -33,7 +33,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
         return EIO;
     }
     int err = real.post_send(qp, wr, bad);
-    sn_process_nic_drive(nic);
+    sn_process_nic_posted(nic);
     return err;
 }
 

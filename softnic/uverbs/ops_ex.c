@@ -68,7 +68,7 @@ static int complete_by(complete_fn *real, struct ibv_qp_ex *qp)
         return EIO;
     }
     int err = real(qp);
-    sn_process_nic_drive(nic);
+    sn_process_nic_posted(nic);
     return err;
 }
 

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The kernel counts a socket's buffer double, for its own overhead. */
-enum { ENOUGH_ROOM = 2 * (1 << 20) };
+enum { ENOUGH_ROOM = 1 << 20 };
 
 unsigned sn_udp_slot(const struct sn_udp *udp)
 {
@@ -48,11 +47,19 @@ void sn_udp_stats(const struct sn_udp *udp, struct sn_udp_stats *stats)
         to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
+uint32_t sn_udp_room(const struct sn_udp *udp)
+{
+    socklen_t len = sizeof(int);
+    int room = 0;
+
+    /* The kernel counts double, for its own overhead. */
+    return getsockopt(udp->slot.fd, SOL_SOCKET, SO_RCVBUF, &room, &len) ? 0 : (uint32_t)room / 2;
+}
+
 static void set_note(struct sn_udp *udp)
 {
     char text[SN_ADDR_TEXT];
-    socklen_t len = sizeof(int);
-    int room = 0;
+    uint32_t room = sn_udp_room(udp);
 
     sn_addr_text(&udp->addr, text);
     if (udp->slot.shared_fd < 0) {
@@ -63,12 +70,11 @@ static void set_note(struct sn_udp *udp)
             text, strerror(-udp->slot.shared_err));
         return;
     }
-    getsockopt(udp->slot.fd, SOL_SOCKET, SO_RCVBUF, &room, &len);
     if (room >= ENOUGH_ROOM) return;
     snprintf(udp->note, sizeof(udp->note),
-             "the system allows a receive buffer of %d KiB; bursts lose less with more: sysctl "
+             "the system allows a receive buffer of %u KiB; bursts lose less with more: sysctl "
              "net.core.rmem_max=4194304",
-             room / 2048);
+             room / 1024);
 }
 
 static void prepare_messages(struct sn_udp *udp)

@@ -60,6 +60,8 @@ uint16_t sn_udp_port(const struct sn_udp *udp); /* the source port of what it se
 const struct sn_addr *sn_udp_addr(const struct sn_udp *udp);
 /* Sockets to wait for with POLLIN: returns 1 or 2. */
 int sn_udp_fds(const struct sn_udp *udp, int fds[2]);
+/* Bytes of frames that wait to be received at most. */
+uint32_t sn_udp_room(const struct sn_udp *udp);
 /* "" or one line on what does not work at this address. */
 const char *sn_udp_note(const struct sn_udp *udp);
 void sn_udp_stats(const struct sn_udp *udp, struct sn_udp_stats *stats);

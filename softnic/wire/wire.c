@@ -254,6 +254,11 @@ int sn_wire_fds(const struct sn_wire *wire, int fds[2])
     return 1;
 }
 
+uint32_t sn_wire_room(const struct sn_wire *wire)
+{
+    return sn_udp_room(wire->udp);
+}
+
 const char *sn_wire_note(const struct sn_wire *wire)
 {
     return wire->eth ? "" : sn_udp_note(wire->udp);

@@ -34,6 +34,8 @@ unsigned sn_wire_slot(const struct sn_wire *wire); /* bits 16 … 23 of the NIC'
 uint16_t sn_wire_port(const struct sn_wire *wire); /* UDP source port of what it sends */
 /* Sockets to wait for with POLLIN: returns 1 or 2. */
 int sn_wire_fds(const struct sn_wire *wire, int fds[2]);
+/* Bytes of frames that wait to be received at most: those of all peers together. */
+uint32_t sn_wire_room(const struct sn_wire *wire);
 /* "" or one line on what does not work here. */
 const char *sn_wire_note(const struct sn_wire *wire);
 void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats);

@@ -255,9 +255,21 @@ uint64_t rig_node_time(const struct rig_node *node)
     return frame < node->next ? frame : node->next;
 }
 
+#define NAP_NS 20000u
+
+/* One time in four as a thread does that has just posted; then somebody else looks soon, as gw-nic would. */
+static uint64_t look(struct rig_node *node)
+{
+    uint64_t now = node->rig->now, next;
+
+    if (rnd_below(&node->rig->rnd, 4)) return sn_nic_progress(node->nic, now);
+    next = sn_nic_posted(node->nic, now);
+    return next < now + NAP_NS ? next : now + NAP_NS;
+}
+
 void rig_progress(struct rig_node *node)
 {
-    uint64_t next = sn_nic_progress(node->nic, node->rig->now);
+    uint64_t next = look(node);
 
     if (next == SN_CONTENDED || next < node->rig->now)
         rig_fail(node->rig, "node %u: sn_nic_progress returns %llu, which has passed", node->index,
