@@ -26,9 +26,9 @@ check-asan:               ## the tests under AddressSanitizer and UndefinedBehav
 	@$(MAKE) --no-print-directory all BUILD=build-asan CMAKE_FLAGS="-DGW_SANITIZE=address,undefined -DGW_CUDA=OFF"
 	@cd build-asan && ctest --output-on-failure --no-tests=error -LE long -j$$(nproc)
 
-check-tsan:               ## the CPU executor's and the device API's tests under ThreadSanitizer
+check-tsan:               ## the executor's and the device API's tests, and unmodified programs on the NIC, under ThreadSanitizer
 	@$(MAKE) --no-print-directory all BUILD=build-tsan CMAKE_FLAGS="-DGW_SANITIZE=thread -DGW_CUDA=OFF"
-	@cd build-tsan && ctest --output-on-failure --no-tests=error -L tsan -j$$(nproc)
+	@cd build-tsan && ctest --output-on-failure --no-tests=error -L 'tsan|integration' -LE long -j$$(nproc)
 
 fuzz:                     ## every fuzz target for FUZZ_SECONDS each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
