@@ -96,6 +96,15 @@ static bool set_gso(struct sn_config *c, const char *v)
     return true;
 }
 
+static bool set_ecn(struct sn_config *c, const char *v)
+{
+    uint64_t n;
+
+    if (!sn_read_u64(v, &n) || n > 1) return false;
+    c->no_ecn = !n;
+    return true;
+}
+
 static bool set_mtu(struct sn_config *c, const char *v)
 {
     uint64_t n;
@@ -139,6 +148,7 @@ static const struct {
     {"pcap_max", set_pcap_max, "a size from 64k on, as in 500M or 2G"},
     {"verbose", set_verbose, "0, 1 or 2"},
     {"gso", set_gso, "0 or 1"},
+    {"ecn", set_ecn, "0 or 1"},
     {"wire", set_wire, "udp or eth"},
     {"if", set_if, "the name of an interface"},
     {"bind", set_bind, "IPv4:PORT"},

@@ -14,6 +14,8 @@
  *     mtu=N               largest path MTU offered: 256, 512, 1024, 2048, 4096; default: what the interface
  *                         carries
  *     gso=0|1             whether frames to one process of this host leave many to a message; default 1
+ *     ecn=0|1             whether packets may be marked where a network is congested, and the rate of a queue
+ *                         pair goes down when they were; default 1
  *     pcap=FILE           everything that goes over the wire is written there; %p becomes the process's number
  *     pcap_max=SIZE       the capture ends when its file would become longer
  *     verbose=0|1|2       0: nothing is said about wrong programs and peers; 1 (default): a few lines about
@@ -46,7 +48,7 @@ struct sn_config {
     bool has_seed;
     uint64_t seed;
     uint32_t mtu; /* 0: what the interface carries */
-    bool no_gso;
+    bool no_gso, no_ecn;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */
     uint64_t pcap_max;         /* bytes; 0: no limit */

@@ -60,7 +60,7 @@ struct sn_frame {
     uint16_t sport; /* UDP source port, host order. Out: config.sport */
     uint16_t ip_id; /* in: IPv4 ID, if has_ip_id */
     bool has_ip_id; /* in: else the ICRC is accepted if it is right for any ID; 0 is tried first */
-    uint8_t ecn;    /* the two bits of the IP header. In: 3 = congestion experienced. Out: 0 */
+    uint8_t ecn;    /* the two bits of the IP header. 3: congestion experienced. Out: 2 if config.ecn, else 0 */
     bool no_icrc;   /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
     uint32_t len;   /* multiple of 4 */
     uint8_t *data;
@@ -146,6 +146,7 @@ struct sn_nic_config {
     uint16_t sport;    /* UDP source port of its frames */
     uint64_t seed;     /* of everything random */
     bool hostile;      /* placement and completions as late and as unordered as a NIC is allowed to be */
+    bool ecn;          /* packets say that they may be marked; marks and notifications have consequences */
     bool loop_on_wire; /* frames to its own QPs take the wire too (for simulation); else they stay inside */
     uint32_t max_mtu;  /* largest path MTU a QP may have, bytes: 256 … 4096; 0: 4096 */
 
@@ -236,7 +237,7 @@ struct sn_counters {
     uint64_t drop_no_recv;  /* UC, UD: no receive was posted */
     uint64_t drop_refused;  /* UC: not allowed, or not as the protocol has it */
     uint64_t lost_messages; /* UC: begun and not ended, because packets are missing or were dropped */
-    uint64_t ecn_marked;
+    uint64_t ecn_marked, cnp_sent, cnp_received;
 };
 void sn_nic_counters(const struct sn_nic *nic,
                      struct sn_counters *out); /* no lock; each number by itself is right */

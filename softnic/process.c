@@ -139,6 +139,7 @@ static int make_nic(const struct sn_process_callbacks *cb, char *why)
         .sport = sn_wire_port(process.wire),
         .seed = c->seed,
         .hostile = c->hostile,
+        .ecn = !c->no_ecn,
         .max_mtu = c->mtu,
         /* What is to be seen or disturbed must be there: frames to the NIC itself take the wire too. */
         .loop_on_wire = c->pcap[0] || sn_faults_any(&c->fault),

@@ -220,6 +220,19 @@ struct sn_route {
 
 enum { SN_DIRTY_MRS = 4 };
 
+/* Congestion control, both sides of it: transport/rate.c. Times are NIC times. */
+struct sn_rate {
+    uint64_t bytes_per_s; /* at which the queue pair may send; 0: no limit */
+    uint64_t target;      /* the rate it goes back to */
+    uint32_t alpha;       /* how congested its path was lately: 0 … 1 << 16 */
+    uint32_t rounds;      /* half-way steps since the last cut */
+    uint64_t cut_at, period_at;
+    uint64_t ready_at; /* its next packet may leave */
+    uint64_t wake_at;  /* it waits for that; SN_NEVER: it does not */
+    bool told, tell;   /* the peer was sent a notification, at told_at; it is to be sent one */
+    uint64_t told_at;
+};
+
 struct sn_qp {
     struct sn_nic *nic;
     struct sn_qp_init init;
@@ -250,6 +263,7 @@ struct sn_qp {
 
     struct sn_requester req;
     struct sn_responder resp;
+    struct sn_rate rate;
 
     struct sn_mr *dirty[SN_DIRTY_MRS]; /* written to since their last flush */
     unsigned dirty_count;
@@ -464,6 +478,7 @@ void sn_mad_rx(struct sn_nic *nic, const struct sn_frame *f, const struct roce_h
 /* transport/timer.c */
 void sn_timer_set(struct sn_qp *qp, uint64_t deadline); /* SN_NEVER: none */
 void sn_timer_remove(struct sn_qp *qp);
+void sn_timer_wake_at(struct sn_qp *qp, uint64_t at); /* besides; by the rate limit */
 void sn_timers_expire(struct sn_nic *nic);
 uint64_t sn_timer_next(const struct sn_nic *nic);
 
@@ -489,6 +504,16 @@ bool sn_direct_flush(struct sn_nic *nic);    /* makes the accesses gathered. fal
 void sn_direct_tell_queue(struct sn_qp *qp); /* its state, or what it allows, has changed */
 void sn_direct_tell_region(struct sn_mr *mr, bool gone);
 void sn_direct_quiesce(struct sn_nic *nic); /* not inside the lock */
+
+/* transport/rate.c */
+enum { SN_CNP_BYTES = 16 };
+void sn_rate_init(struct sn_qp *qp);
+void sn_rate_marked(struct sn_qp *qp);       /* a packet of the peer's was marked on its way */
+enum sn_step sn_rate_tell(struct sn_qp *qp); /* sends the notification */
+void sn_rate_cut(struct sn_qp *qp);          /* one has come */
+/* May a packet leave now? If not the queue pair is woken when one may. */
+bool sn_rate_open(struct sn_qp *qp);
+void sn_rate_sent(struct sn_qp *qp, uint32_t bytes);
 
 /* transport/responder.c, respond.c */
 void sn_request_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len);

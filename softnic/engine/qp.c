@@ -253,6 +253,7 @@ void sn_qp_forget(struct sn_qp *qp)
     qp->rq_bad = qp->last_wqe_told = false;
     qp->sqd_notify = false;
     sn_requester_init(qp, 0);
+    sn_rate_init(qp);
 }
 
 void sn_qp_error(struct sn_qp *qp)
@@ -262,7 +263,8 @@ void sn_qp_error(struct sn_qp *qp)
     sn_direct_tell_queue(qp);
     sn_place_drop(qp);
     sn_timer_remove(qp);
-    qp->req.deadline = SN_NEVER;
+    qp->req.deadline = qp->rate.wake_at = SN_NEVER;
+    qp->rate.tell = false;
     qp->resp.ack_pending = qp->resp.nak_pending = false;
     sn_list_del(&qp->err_link);
     sn_list_add(&qp->nic->errs, &qp->err_link);

@@ -83,7 +83,7 @@ void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame,
     f->sport = nic->cfg.sport;
     f->ip_id = 0;
     f->has_ip_id = true;
-    f->ecn = 0;
+    f->ecn = nic->cfg.ecn ? ROCE_ECT : 0;
     f->len = at + ROCE_ICRC_LEN;
     f->data = frame;
     ring->tail++;
@@ -94,6 +94,7 @@ void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame,
 void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t payload_len)
 {
     sn_tx_end_to(qp->nic, &qp->peer, frame, h, payload_len);
+    sn_rate_sent(qp, roce_ops[h->opcode].hdr_len + payload_len + ROCE_ICRC_LEN);
 }
 
 uint32_t sn_tx_position(const struct sn_nic *nic, bool looped)
@@ -138,10 +139,10 @@ bool sn_rx_icrc_ok(const struct sn_frame *f)
     return !path.ipv6 && !f->has_ip_id && roce_icrc_match_ipv4_any_id(&path, f->data, f->len, &id);
 }
 
-static bool takes(enum ibv_qp_state state, uint32_t flags)
+static bool takes(enum ibv_qp_state state, uint8_t opcode)
 {
     if (state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE) return true;
-    return state == IBV_QPS_RTR && (flags & ROCE_F_REQUEST);
+    return state == IBV_QPS_RTR && (roce_flags(opcode) & ROCE_F_REQUEST || opcode == ROCE_CNP);
 }
 
 /* Between the QP's two addresses. Datagrams may come from anywhere. */
@@ -158,6 +159,13 @@ static bool has_side(const struct sn_qp *qp, uint32_t flags)
     return qp->init.type != IBV_QPT_XRC_RECV || flags & ROCE_F_REQUEST;
 }
 
+/* Congestion notifications are of no service: they concern a connection, whichever it is. */
+static bool has_opcode(const struct sn_qp *qp, uint8_t opcode)
+{
+    if (opcode == ROCE_CNP) return sn_qp_reliable(qp);
+    return (opcode & ROCE_SERVICE_MASK) == qp->service && has_side(qp, roce_flags(opcode));
+}
+
 /* Who the packet is for, or NULL: it is dropped, and counted with those that failed in the same way. */
 static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const struct roce_hdr *h,
                            bool inside)
@@ -168,11 +176,11 @@ static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const s
 
     if (!qp)
         drop = &c->drop_no_qp;
-    else if ((h->opcode & ROCE_SERVICE_MASK) != qp->service || !has_side(qp, roce_flags(h->opcode)))
+    else if (!has_opcode(qp, h->opcode))
         drop = &c->drop_opcode;
     else if ((h->pkey & PKEY_BASE) != PKEY_BASE)
         drop = &c->drop_pkey;
-    else if (!takes(qp->state, roce_flags(h->opcode)))
+    else if (!takes(qp->state, h->opcode))
         drop = &c->drop_state;
     else if (!address_ok(qp, f))
         drop = &c->drop_address;
@@ -215,7 +223,12 @@ static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool ins
     }
     qp = admit(nic, f, &h, inside);
     if (!qp) return;
-    if (f->ecn == 3) sn_count(&nic->count.ecn_marked, 1);
+    if (f->ecn == ROCE_CE) sn_count(&nic->count.ecn_marked, 1);
+    if (h.opcode == ROCE_CNP) {
+        if (nic->cfg.ecn) sn_rate_cut(qp);
+        return;
+    }
+    if (f->ecn == ROCE_CE && nic->cfg.ecn && sn_qp_reliable(qp)) sn_rate_marked(qp);
     if (qp->init.type == IBV_QPT_UD) {
         sn_ud_rx(qp, f, &h, f->data + at, len);
         return;

@@ -80,13 +80,15 @@ static bool allowed(const struct sn_qp *qp, const struct sn_sreq *s)
 
 /* ---- packets ------------------------------------------------------------------------------------------- */
 
-static bool ack_wanted(struct sn_requester *r, bool last)
+static bool ack_wanted(struct sn_qp *qp, bool last)
 {
+    struct sn_requester *r = &qp->req;
     uint32_t psn = psn_of_cur(r);
 
     r->since_ackreq++;
     /* The packet that closes the window, too: else nobody would open it. */
-    if (last || r->since_ackreq >= r->window / ACKREQ_PER_WINDOW ||
+    /* At a limited rate a window's part takes longer than answers are waited for. */
+    if (last || qp->rate.bytes_per_s || r->since_ackreq >= r->window / ACKREQ_PER_WINDOW ||
         !window_open(r, roce_psn_add(psn, 1), 1)) {
         r->since_ackreq = 0;
         return true;
@@ -118,7 +120,7 @@ uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *f
     int err = sn_gather(qp, s, seg.offset, frame + roce_ops[h.opcode].hdr_len, seg.length);
 
     if (err) return GW_MLX5_SYND_LOCAL_PROT;
-    h.ackreq = sn_qp_reliable(qp) && ack_wanted(&qp->req, seg.last);
+    h.ackreq = sn_qp_reliable(qp) && ack_wanted(qp, seg.last);
     h.solicited = seg.last && w->solicited;
     h.xrcsrq = w->srqn;
     h.va = w->raddr;
@@ -207,7 +209,7 @@ static enum sn_step send_one(struct sn_qp *qp, struct sn_sreq *s)
     uint8_t *frame;
 
     if (roce_psn_diff(psn, r->max_psn) >= 0 && !allowed(qp, s)) return SN_IDLE;
-    if (!window_open(r, psn, n)) return SN_IDLE;
+    if (!window_open(r, psn, n) || !sn_rate_open(qp)) return SN_IDLE;
     frame = sn_tx_begin(qp);
     if (!frame) return SN_FULL;
     if (is_read(s))

@@ -45,7 +45,7 @@ static enum sn_step answer_read(struct sn_qp *qp, struct sn_slot_rd *slot)
     uint32_t k = slot->next - slot->first, offset = k * qp->mtu;
     struct roce_seg seg = roce_segment(ROCE_MSG_READ_RESP, slot->len, qp->mtu, k);
     struct roce_hdr h = {.opcode = seg.opcode | qp->service, .psn = roce_psn_add(slot->psn, slot->next)};
-    struct sn_mr *mr;
+    struct sn_mr *mr = NULL;
     uint8_t *frame;
 
     if (seg.length) {
@@ -56,6 +56,7 @@ static enum sn_step answer_read(struct sn_qp *qp, struct sn_slot_rd *slot)
             return SN_DID;
         }
     }
+    if (!sn_rate_open(qp)) return SN_IDLE;
     frame = sn_tx_begin(qp);
     if (!frame) return SN_FULL;
     if (seg.length && sn_mr_read(mr, slot->va + offset, frame + roce_ops[seg.opcode].hdr_len, seg.length,
@@ -126,6 +127,7 @@ enum sn_step sn_responder_step(struct sn_qp *qp)
     struct sn_slot_rd *slot;
 
     if (qp->state != IBV_QPS_RTR && qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
+    if (qp->rate.tell) return sn_rate_tell(qp);
     slot = oldest_pending(qp);
     if (slot) return slot->kind == SN_SLOT_READ ? answer_read(qp, slot) : answer_atomic(qp, slot);
     if (r->nak_pending) return refuse(qp);

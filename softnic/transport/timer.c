@@ -51,30 +51,45 @@ void sn_timer_remove(struct sn_qp *qp)
     sift_down(nic, i);
 }
 
-void sn_timer_set(struct sn_qp *qp, uint64_t deadline)
+/* Its turn comes at that time at the latest. */
+static void look_at(struct sn_qp *qp, uint64_t at)
 {
     struct sn_nic *nic = qp->nic;
 
-    qp->req.deadline = deadline;
-    if (deadline == SN_NEVER || (qp->heap_at && qp->heap_time <= deadline)) return;
-    qp->heap_time = deadline;
+    if (at == SN_NEVER || (qp->heap_at && qp->heap_time <= at)) return;
+    qp->heap_time = at;
     if (!qp->heap_at) put(nic, nic->heap_len++, qp);
     sift_up(nic, qp->heap_at - 1);
+}
+
+void sn_timer_set(struct sn_qp *qp, uint64_t deadline)
+{
+    qp->req.deadline = deadline;
+    look_at(qp, deadline);
+}
+
+void sn_timer_wake_at(struct sn_qp *qp, uint64_t at)
+{
+    qp->rate.wake_at = at;
+    look_at(qp, at);
 }
 
 void sn_timers_expire(struct sn_nic *nic)
 {
     while (nic->heap_len && nic->heap[0]->heap_time <= nic->now) {
         struct sn_qp *qp = nic->heap[0];
-        uint64_t deadline = qp->req.deadline;
 
         sn_timer_remove(qp);
-        if (deadline > nic->now) {
-            sn_timer_set(qp, deadline);
-            continue;
+        if (qp->rate.wake_at <= nic->now) {
+            qp->rate.wake_at = SN_NEVER;
+            sn_qp_wake(qp);
         }
-        qp->req.deadline = SN_NEVER;
-        sn_requester_timeout(qp);
+        if (qp->req.deadline <= nic->now) {
+            qp->req.deadline = SN_NEVER;
+            sn_requester_timeout(qp);
+        }
+        look_at(qp, qp->req.deadline);
+        look_at(qp, qp->rate.wake_at);
     }
 }
 

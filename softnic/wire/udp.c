@@ -123,6 +123,16 @@ void sn_udp_no_segments(struct sn_udp *udp)
     setsockopt(udp->slot.fd, IPPROTO_UDP, UDP_GRO, &off, sizeof(off)); /* fails where it was never on */
 }
 
+/* Receivers that pass a frame on tell its mark in the wrapper. */
+void sn_udp_mark(struct sn_udp *udp, uint8_t ecn)
+{
+    int value = ecn;
+    bool ipv4 = sn_gid_is_ipv4(udp->addr.gid);
+
+    setsockopt(udp->slot.fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_TOS : IPV6_TCLASS, &value,
+               sizeof(value)); /* fails where it is forbidden: then nothing is marked */
+}
+
 void sn_udp_close(struct sn_udp *udp)
 {
     if (!udp) return;

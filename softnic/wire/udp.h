@@ -54,6 +54,9 @@ void sn_udp_close(struct sn_udp *udp);
 /* Frames leave and arrive one to a message from now on. Before anything is sent. */
 void sn_udp_no_segments(struct sn_udp *udp);
 
+/* What the IP headers of frames sent from now on say about congestion marks: sn_frame.ecn. */
+void sn_udp_mark(struct sn_udp *udp, uint8_t ecn);
+
 /* Any thread. */
 unsigned sn_udp_slot(const struct sn_udp *udp);
 uint16_t sn_udp_port(const struct sn_udp *udp); /* the source port of what it sends */

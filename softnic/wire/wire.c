@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "src/roce/hdr.h"
+
 /* How soon to try again to hand over frames that are due and were not taken. */
 #define AGAIN_NS 20000u
 
@@ -220,6 +222,7 @@ int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[
         sn_wire_close(wire);
         return err;
     }
+    if (!config->no_ecn && wire->udp) sn_udp_mark(wire->udp, ROCE_ECT);
     if (config->no_gso) sn_udp_no_segments(wire->udp);
     *out = wire;
     return 0;

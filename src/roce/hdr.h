@@ -32,6 +32,9 @@ enum {
     ROCE_DEFAULT_PKEY = 0xffff,
 };
 
+/* The two lowest bits of an IP header's traffic class: may be marked, and is (RFC 3168). */
+enum { ROCE_ECT = 2, ROCE_CE = 3 };
+
 /* BTH opcodes. The upper three bits name the service, the lower five the operation. XRC has all that RC has
  * (annex A14): its requests say, in a header of their own, whose shared receive queue they are for. */
 enum roce_opcode {

@@ -162,6 +162,7 @@ static bool node_start(struct rig *rig, struct rig_node *n, const struct rig_par
                                    .sport = (uint16_t)(0xc000 + n->index),
                                    .seed = seed ^ n->index << 20,
                                    .hostile = hostile,
+                                   .ecn = true,
                                    .loop_on_wire = p->mixed ? rnd_below(&rig->rnd, 2) : true,
                                    .window_packets = p->window_packets,
                                    .window_bytes = p->window_bytes,

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/roce/hdr.h"
+
 uint32_t world_below(struct world *w, uint32_t n)
 {
     return rnd_below(&w->rnd, n);
@@ -83,6 +85,7 @@ static void launch(struct world *w, const struct sn_frame *frame)
     f->frame = *frame;
     memcpy(f->data, frame->data, frame->len);
     f->frame.data = f->data;
+    if (frame->ecn == ROCE_ECT && world_chance(w, w->faults.mark)) f->frame.ecn = ROCE_CE;
     if (world_chance(w, w->faults.corrupt))
         f->data[world_below(w, frame->len)] ^= (uint8_t)(1u << world_below(w, 8));
     heap_add(w, f);
@@ -218,6 +221,7 @@ static void nic_up(struct world *w, unsigned i, const struct world_options *o)
         .sport = (uint16_t)(0xc000 + i),
         .seed = o->seed * 31 + i,
         .hostile = o->hostile,
+        .ecn = !o->no_ecn,
         .loop_on_wire = o->loop_on_wire,
         .max_mtu = o->max_mtu,
         .window_packets = o->window_packets,

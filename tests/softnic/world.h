@@ -16,6 +16,7 @@ enum { WORLD_NICS = 4, WORLD_INBOX = 4096 };
 
 struct world_faults {
     uint32_t loss, dup, reorder, corrupt; /* per 10,000 frames */
+    uint32_t mark;                        /* those that may be: congestion experienced */
     uint32_t refuse;                      /* per 10,000 offers: the wire takes only a part */
     uint64_t delay_ns;                    /* every frame takes so long */
     uint64_t jitter_ns;                   /* and up to so much more */
@@ -65,7 +66,7 @@ struct world {
 struct world_options {
     uint64_t seed;
     struct fake_peers *peers; /* what they are to each other on one host, or NULL */
-    bool hostile, same_address, loop_on_wire;
+    bool hostile, same_address, loop_on_wire, no_ecn;
     uint32_t window_packets, window_bytes, budget, max_mtu;
     uint64_t probe_ns;
     unsigned only; /* 1 + a NIC: of the others there are but the addresses */
