@@ -232,3 +232,53 @@ int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONF
         return -EINVAL;
     return 0;
 }
+
+/* ---- several NICs ---- */
+
+/* The text of one NIC; NULL when there are not so many. */
+static const char *section(const char *text, unsigned index, size_t *len)
+{
+    if (!text) text = "";
+    for (; index; index--) {
+        text += strcspn(text, ";");
+        if (!*text++) return NULL;
+    }
+    *len = strcspn(text, ";");
+    return text;
+}
+
+int sn_config_nth(const char *text, unsigned index, struct sn_config *config, char why[SN_CONFIG_WHY])
+{
+    char part[SN_CONFIG_TEXT];
+    size_t len;
+    const char *at = section(text, index, &len);
+
+    if (!at || len >= sizeof(part)) {
+        snprintf(why, SN_CONFIG_WHY,
+                 at ? "GPUWIRE_NIC: the settings of NIC %u are longer than %d characters"
+                    : "GPUWIRE_NIC: there is no NIC %u",
+                 index, SN_CONFIG_TEXT - 1);
+        return -EINVAL;
+    }
+    memcpy(part, at, len);
+    part[len] = 0;
+    return sn_config_parse(part, config, why);
+}
+
+int sn_config_count(const char *text, char why[SN_CONFIG_WHY])
+{
+    struct sn_config config;
+    size_t len;
+    int n = 0;
+
+    why[0] = 0;
+    while (section(text, (unsigned)n, &len)) {
+        if (n == SN_MAX_NICS) {
+            snprintf(why, SN_CONFIG_WHY, "GPUWIRE_NIC: more than %d NICs; give fewer between semicolons",
+                     SN_MAX_NICS);
+            return -EINVAL;
+        }
+        if (sn_config_nth(text, (unsigned)n++, &config, why)) return -EINVAL;
+    }
+    return n;
+}

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * config.h: what GPUWIRE_NIC says about this process's NIC.
+ * config.h: what GPUWIRE_NIC says about this process's NICs.
  *
- *     GPUWIRE_NIC=key=value,key=value,…
+ *     GPUWIRE_NIC=key=value,key=value,…[;key=value,…]
+ *
+ * A semicolon begins the next NIC: each has its own settings, and nothing of another's.
  *
  *     addr=IP             address of the NIC, IPv4 or IPv6 (fe80::1%eth0 for a link-local one); default: the
  *                         host's primary address, 127.0.0.1 if it has none. Processes with the same address
@@ -34,7 +36,8 @@
 #include "softnic/wire/eth_config.h"
 #include "softnic/wire/faults.h"
 
-enum { SN_CONFIG_WHY = 512, SN_CONFIG_PCAP = 1024, SN_PCAP_MIN = 65536 };
+enum { SN_MAX_NICS = 16 };
+enum { SN_CONFIG_WHY = 512, SN_CONFIG_PCAP = 1024, SN_CONFIG_TEXT = 4096, SN_PCAP_MIN = 65536 };
 
 enum sn_poll { SN_POLL_ADAPTIVE, SN_POLL_BUSY };
 
@@ -56,9 +59,18 @@ struct sn_config {
 };
 
 /*
- * Reads text (NULL or "": all defaults) into *config. Returns 0, or -EINVAL and writes one line to why that
- * names the key and what is accepted. Any thread.
+ * Reads the settings of one NIC (NULL or "": all defaults) into *config. Returns 0, or -EINVAL and writes one
+ * line to why that names the key and what is accepted. Any thread.
  */
 int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONFIG_WHY]);
+
+/*
+ * How many NICs the whole of GPUWIRE_NIC speaks of (NULL or "": one), 1 … SN_MAX_NICS, or -EINVAL and why:
+ * too many, or an error in any of them.
+ */
+int sn_config_count(const char *text, char why[SN_CONFIG_WHY]);
+
+/* The settings of one of them, by its place; as sn_config_parse. -EINVAL also when there are not so many. */
+int sn_config_nth(const char *text, unsigned index, struct sn_config *config, char why[SN_CONFIG_WHY]);
 
 #endif

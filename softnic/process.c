@@ -20,31 +20,45 @@ enum { VAIN_POLLS = 32, VAIN_STEP = 8 };
 /* Bytes under way per queue pair; WINDOW_PACKET: what a small packet takes of a buffer, about. */
 enum { PEERS_AT_ONCE = 8, WINDOW_MIN = 128 << 10, WINDOW_MAX = 512 << 10, WINDOW_PACKET = 2048 };
 
-static struct {
-    pthread_mutex_t lock;
+static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* The NICs, in the order of GPUWIRE_NIC; each is made by its first user. */
+enum { OPEN_FDS = 8 };
+static struct process_nic {
     unsigned users;
     struct sn_config config;
-    struct sn_nic *nic;
     struct sn_wire *wire;
-} process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    /* What a forked child closes: its copies would keep the parent's slot taken after the parent's death. */
+    int open_fds[OPEN_FDS], open_fd_count;
+    /* Read without the lock, by threads that hold a reference and so keep them alive. */
+    struct sn_nic *nic;
+    struct sn_thread *thread;
+} process_nics[SN_MAX_NICS];
 
-/* Read without the lock, by threads that hold a reference and so keep it alive. */
-static struct sn_thread *the_thread;
-
-/* What a forked child closes: its copies would keep the parent's slot taken after the parent's death. */
-enum { OPEN_FDS = 8 };
-static int open_fds[OPEN_FDS], open_fd_count;
 static int in_child; /* this process is a forked child of one that had a NIC */
 
-static struct sn_thread *thread_now(void)
+static struct sn_thread *thread_now(const struct process_nic *p)
 {
     /* Acquire pairs with the release in set_thread: the struct is seen as it was made. */
-    return __atomic_load_n(&the_thread, __ATOMIC_ACQUIRE);
+    return p ? __atomic_load_n(&p->thread, __ATOMIC_ACQUIRE) : NULL;
 }
 
-static void set_thread(struct sn_thread *thread)
+static void set_thread(struct process_nic *p, struct sn_thread *thread)
 {
-    __atomic_store_n(&the_thread, thread, __ATOMIC_RELEASE);
+    __atomic_store_n(&p->thread, thread, __ATOMIC_RELEASE);
+}
+
+static void set_nic(struct process_nic *p, struct sn_nic *nic)
+{
+    __atomic_store_n(&p->nic, nic, __ATOMIC_RELAXED);
+}
+
+/* Whoever asks holds a reference, so the entry does not change. Nearly always it is the first. */
+static struct process_nic *entry_of(const struct sn_nic *nic)
+{
+    for (int i = 0; i < SN_MAX_NICS; i++)
+        if (__atomic_load_n(&process_nics[i].nic, __ATOMIC_RELAXED) == nic) return &process_nics[i];
+    return NULL;
 }
 
 static bool forked(void)
@@ -62,37 +76,44 @@ static bool forked(void)
  */
 static void after_fork(void)
 {
-    if (!open_fd_count) return;
-    while (open_fd_count) close(open_fds[--open_fd_count]);
-    in_child = 1;
+    for (struct process_nic *p = process_nics; p < process_nics + SN_MAX_NICS; p++) {
+        if (!p->open_fd_count) continue;
+        while (p->open_fd_count) close(p->open_fds[--p->open_fd_count]);
+        in_child = 1;
+    }
 }
 
 static void watch_forks(void)
 {
-    static bool watching; /* under the process's lock */
+    static bool watching; /* under the lock */
 
     if (!watching) watching = pthread_atfork(NULL, NULL, after_fork) == 0;
 }
 
-static void note_fds(void)
+static void note_fds(struct process_nic *p)
 {
-    int fds[2], n = sn_wire_fds(process.wire, fds), count = 0;
+    int fds[2], n = sn_wire_fds(p->wire, fds), count = 0;
 
-    for (int i = 0; i < n; i++) open_fds[count++] = fds[i];
-    open_fds[count++] = sn_thread_fd(the_thread);
-    if (sn_wire_pcap(process.wire)) {
-        sn_pcap_fds(sn_wire_pcap(process.wire), open_fds + count);
+    for (int i = 0; i < n; i++) p->open_fds[count++] = fds[i];
+    p->open_fds[count++] = sn_thread_fd(p->thread);
+    if (sn_wire_pcap(p->wire)) {
+        sn_pcap_fds(sn_wire_pcap(p->wire), p->open_fds + count);
         count += 2;
     }
-    open_fd_count = count;
+    p->open_fd_count = count;
 }
 
 /* ---- configuration
  * -------------------------------------------------------------------------------------------------- */
 
-int sn_process_config(struct sn_config *config, char why[SN_CONFIG_WHY])
+int sn_process_nics(char why[SN_CONFIG_WHY])
 {
-    int err = sn_config_parse(getenv("GPUWIRE_NIC"), config, why);
+    return sn_config_count(getenv("GPUWIRE_NIC"), why);
+}
+
+int sn_process_config(unsigned index, struct sn_config *config, char why[SN_CONFIG_WHY])
+{
+    int err = sn_config_nth(getenv("GPUWIRE_NIC"), index, config, why);
 
     if (err) return err;
     if (!config->has_addr) sn_addr_default(&config->addr);
@@ -107,7 +128,7 @@ int sn_process_config(struct sn_config *config, char why[SN_CONFIG_WHY])
     return 0;
 }
 
-/* ---- making and destroying: under the process's lock
+/* ---- making and destroying: under the lock
  * ------------------------------------------------------------------ */
 
 static void report(void *user, const char *line)
@@ -121,9 +142,9 @@ static void report(void *user, const char *line)
  * at once, and what is more is lost. But a peer on another core takes its time to wake up, and more under way
  * than it takes in one go costs nothing.
  */
-static void set_window(struct sn_nic_config *config)
+static void set_window(const struct process_nic *p, struct sn_nic_config *config)
 {
-    uint32_t bytes = sn_wire_room(process.wire) / PEERS_AT_ONCE;
+    uint32_t bytes = sn_wire_room(p->wire) / PEERS_AT_ONCE;
 
     if (bytes < WINDOW_MIN) bytes = WINDOW_MIN;
     if (bytes > WINDOW_MAX) bytes = WINDOW_MAX;
@@ -131,12 +152,12 @@ static void set_window(struct sn_nic_config *config)
     config->window_packets = bytes / WINDOW_PACKET;
 }
 
-static int make_nic(const struct sn_process_callbacks *cb, char *why)
+static int make_nic(struct process_nic *p, const struct sn_process_callbacks *cb, char *why)
 {
-    const struct sn_config *c = &process.config;
+    const struct sn_config *c = &p->config;
     struct sn_nic_config config = {
-        .slot = (uint8_t)sn_wire_slot(process.wire),
-        .sport = sn_wire_port(process.wire),
+        .slot = (uint8_t)sn_wire_slot(p->wire),
+        .sport = sn_wire_port(p->wire),
         .seed = c->seed,
         .hostile = c->hostile,
         .ecn = !c->no_ecn,
@@ -144,51 +165,53 @@ static int make_nic(const struct sn_process_callbacks *cb, char *why)
         /* What is to be seen or disturbed must be there: frames to the NIC itself take the wire too. */
         .loop_on_wire = c->pcap[0] || sn_faults_any(&c->fault),
         .wire = &sn_wire_ops,
-        .wire_ctx = process.wire,
+        .wire_ctx = p->wire,
         .user = cb->user,
         .cq_event = cb->cq_event,
         .async_event = cb->async_event,
         .mad = cb->mad,
         .report = report,
     };
+    struct sn_nic *nic;
     int err;
 
     memcpy(config.gid, c->addr.gid, 16);
-    set_window(&config);
-    err = sn_nic_create(&config, &process.nic);
+    set_window(p, &config);
+    err = sn_nic_create(&config, &nic);
+    if (!err) set_nic(p, nic);
     if (err) snprintf(why, 256, "cannot make a NIC: %s", strerror(-err));
     return err;
 }
 
-static int start(const struct sn_process_callbacks *cb, char *why)
+static int start(struct process_nic *p, const struct sn_process_callbacks *cb, char *why)
 {
     struct sn_thread *thread;
-    int err = sn_process_config(&process.config, why);
+    int err = sn_process_config((unsigned)(p - process_nics), &p->config, why);
 
-    if (!err) err = sn_wire_open(&process.config, &process.wire, why);
+    if (!err) err = sn_wire_open(&p->config, &p->wire, why);
     if (err) return err;
-    err = make_nic(cb, why);
+    err = make_nic(p, cb, why);
     if (!err) {
-        err =
-            sn_thread_start(process.nic, process.wire, process.config.poll, process.config.cpu, &thread, why);
-        if (err) sn_nic_destroy(process.nic);
+        err = sn_thread_start(p->nic, p->wire, p->config.poll, p->config.cpu, &thread, why);
+        if (err) sn_nic_destroy(p->nic);
     }
     if (err) {
-        sn_wire_close(process.wire);
+        set_nic(p, NULL);
+        sn_wire_close(p->wire);
         return err;
     }
-    set_thread(thread);
+    set_thread(p, thread);
     watch_forks();
-    note_fds();
+    note_fds(p);
     return 0;
 }
 
-static void stop(void)
+static void stop(struct process_nic *p)
 {
-    struct sn_thread *thread = thread_now();
+    struct sn_thread *thread = thread_now(p);
 
-    open_fd_count = 0;
-    set_thread(NULL);
+    p->open_fd_count = 0;
+    set_thread(p, NULL);
     /* A thread that did not end in time is inside the NIC: then the process rather leaks than crashes. */
     if (thread && sn_thread_stop(thread, STOP_MS)) {
         fprintf(stderr, "gpuwire: the NIC's thread did not end within %d ms; its memory is left behind\n",
@@ -196,18 +219,19 @@ static void stop(void)
         return;
     }
     if (thread) sn_thread_free(thread);
-    if (sn_nic_destroy(process.nic)) {
+    if (sn_nic_destroy(p->nic)) {
         fprintf(stderr, "gpuwire: the NIC still has queues or regions; its memory is left behind\n");
         return;
     }
-    sn_wire_close(process.wire);
+    sn_wire_close(p->wire);
 }
 
 /* ---- references
  * ------------------------------------------------------------------------------------------------------- */
 
-int sn_process_nic_get(const struct sn_process_callbacks *callbacks, struct sn_nic **nic)
+int sn_process_nic_get(unsigned index, const struct sn_process_callbacks *callbacks, struct sn_nic **nic)
 {
+    struct process_nic *p = &process_nics[index];
     char why[SN_CONFIG_WHY] = "";
     int err = 0;
 
@@ -216,13 +240,13 @@ int sn_process_nic_get(const struct sn_process_callbacks *callbacks, struct sn_n
                 "gpuwire: a forked child has no NIC; exec a program of its own, or fork before opening it\n");
         return -EPERM;
     }
-    pthread_mutex_lock(&process.lock);
-    if (!process.users) err = start(callbacks, why);
+    pthread_mutex_lock(&process_lock);
+    if (!p->users) err = start(p, callbacks, why);
     if (!err) {
-        process.users++;
-        *nic = process.nic;
+        p->users++;
+        *nic = p->nic;
     }
-    pthread_mutex_unlock(&process.lock);
+    pthread_mutex_unlock(&process_lock);
     if (err) fprintf(stderr, "gpuwire: %s\n", why);
     return err;
 }
@@ -230,13 +254,14 @@ int sn_process_nic_get(const struct sn_process_callbacks *callbacks, struct sn_n
 void sn_process_nic_put(struct sn_nic *nic)
 {
     if (forked()) return;
-    pthread_mutex_lock(&process.lock);
-    if (nic == process.nic && process.users && !--process.users) {
-        stop();
-        process.nic = NULL;
-        process.wire = NULL;
+    pthread_mutex_lock(&process_lock);
+    struct process_nic *p = entry_of(nic);
+    if (p && p->users && !--p->users) {
+        stop(p);
+        set_nic(p, NULL);
+        p->wire = NULL;
     }
-    pthread_mutex_unlock(&process.lock);
+    pthread_mutex_unlock(&process_lock);
 }
 
 /*
@@ -270,7 +295,7 @@ uint64_t sn_process_nic_posted(struct sn_nic *nic)
 {
     if (forked()) return SN_NEVER;
     uint64_t now = now_ns();
-    return leave(thread_now(), now, sn_nic_posted(nic, now));
+    return leave(thread_now(entry_of(nic)), now, sn_nic_posted(nic, now));
 }
 
 uint64_t sn_process_nic_drive(struct sn_nic *nic)
@@ -278,35 +303,36 @@ uint64_t sn_process_nic_drive(struct sn_nic *nic)
     struct sn_thread *thread;
 
     if (forked()) return SN_NEVER;
-    thread = thread_now();
+    thread = thread_now(entry_of(nic));
     if (thread) sn_thread_driven(thread);
     uint64_t now = now_ns(), before = sn_nic_activity(nic), next = sn_nic_progress(nic, now);
     polled(before == sn_nic_activity(nic));
     return leave(thread, now, next);
 }
 
-void sn_process_nic_kick(void)
+void sn_process_nic_kick(struct sn_nic *nic)
 {
-    struct sn_thread *thread = forked() ? NULL : thread_now();
+    struct sn_thread *thread = forked() ? NULL : thread_now(entry_of(nic));
 
     if (thread) sn_thread_kick(thread);
 }
 
-int sn_process_nic_info(struct sn_process_info *info)
+int sn_process_nic_info(unsigned index, struct sn_process_info *info)
 {
+    struct process_nic *p = &process_nics[index];
     int err = -ENODEV;
 
     if (forked()) return err;
-    pthread_mutex_lock(&process.lock);
-    if (process.users) {
-        info->config = process.config;
-        info->slot = sn_wire_slot(process.wire);
-        snprintf(info->note, sizeof(info->note), "%s", sn_wire_note(process.wire));
-        sn_wire_stats(process.wire, &info->wire);
-        sn_nic_counters(process.nic, &info->nic);
+    pthread_mutex_lock(&process_lock);
+    if (p->users) {
+        info->config = p->config;
+        info->slot = sn_wire_slot(p->wire);
+        snprintf(info->note, sizeof(info->note), "%s", sn_wire_note(p->wire));
+        sn_wire_stats(p->wire, &info->wire);
+        sn_nic_counters(p->nic, &info->nic);
         err = 0;
     }
-    pthread_mutex_unlock(&process.lock);
+    pthread_mutex_unlock(&process_lock);
     return err;
 }
 
@@ -315,22 +341,34 @@ int sn_process_nic_info(struct sn_process_info *info)
  * and data are; the rest is the system's. Other threads may still run and hold the lock: then the thread is
  * only told to stop.
  */
-static struct sn_thread *volatile left_at_exit; /* for leak checkers: still in use */
+static struct sn_thread *volatile left_at_exit[SN_MAX_NICS]; /* for leak checkers: still in use */
+
+static void end_one(struct process_nic *p)
+{
+    struct sn_thread *thread = thread_now(p);
+
+    set_thread(p, NULL);
+    if (thread) sn_thread_stop(thread, EXIT_MS);
+    if (p->users && sn_wire_pcap(p->wire)) sn_pcap_flush(sn_wire_pcap(p->wire), EXIT_MS);
+    left_at_exit[p - process_nics] = thread; /* not freed: others may be about to use it */
+}
+
+static bool any_thread(void)
+{
+    for (int i = 0; i < SN_MAX_NICS; i++)
+        if (thread_now(&process_nics[i])) return true;
+    return false;
+}
 
 __attribute__((destructor)) static void at_exit(void)
 {
     const struct timespec step = {.tv_nsec = 1000000};
-    struct sn_thread *thread;
 
-    if (forked() || !thread_now()) return;
-    for (int ms = 0; pthread_mutex_trylock(&process.lock); ms++) {
+    if (forked() || !any_thread()) return;
+    for (int ms = 0; pthread_mutex_trylock(&process_lock); ms++) {
         if (ms == EXIT_MS) return;
         nanosleep(&step, NULL);
     }
-    thread = thread_now();
-    set_thread(NULL);
-    if (thread) sn_thread_stop(thread, EXIT_MS);
-    if (process.users && sn_wire_pcap(process.wire)) sn_pcap_flush(sn_wire_pcap(process.wire), EXIT_MS);
-    left_at_exit = thread; /* not freed: others may be about to use it */
-    pthread_mutex_unlock(&process.lock);
+    for (int i = 0; i < SN_MAX_NICS; i++) end_one(&process_nics[i]);
+    pthread_mutex_unlock(&process_lock);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process.h: the NIC of this process: one, at one address, as GPUWIRE_NIC says, with a thread that serves
- * what no application thread drives.
+ * process.h: the NICs of this process, as GPUWIRE_NIC says: one or several, each at an address of its own,
+ * with a thread that serves what no application thread drives.
  *
- * The first user makes it, the last destroys it. A forked child has no NIC and cannot get one: its queues are
- * in memory that it does not share with the NIC's thread, which stayed with the parent.
+ * The first user of one makes it, the last destroys it. A forked child has no NIC and cannot get one: its
+ * queues are in memory that it does not share with the NIC's thread, which stayed with the parent.
  */
 #ifndef SN_PROCESS_H
 #define SN_PROCESS_H
@@ -24,13 +24,17 @@ struct sn_process_callbacks {
     void *user;
 };
 
+/* How many NICs there are: 1 … SN_MAX_NICS, or -EINVAL with one line in why. They are named by an index below
+ * that. */
+int sn_process_nics(char why[SN_CONFIG_WHY]);
+
 /*
- * Takes a reference on the process's NIC, making it if need be; the callbacks are those of who makes it.
- * Returns 0 and *nic, or a negative errno after one line on stderr that says what is wrong: -EINVAL
+ * Takes a reference on one of the process's NICs, making it if need be; the callbacks are those of who makes
+ * it. Returns 0 and *nic, or a negative errno after one line on stderr that says what is wrong: -EINVAL
  * GPUWIRE_NIC is malformed, -EADDRNOTAVAIL, -EADDRINUSE (all slots taken), -EPERM in a forked child, -ENOMEM,
  * others from the system. Any thread.
  */
-int sn_process_nic_get(const struct sn_process_callbacks *callbacks, struct sn_nic **nic);
+int sn_process_nic_get(unsigned index, const struct sn_process_callbacks *callbacks, struct sn_nic **nic);
 
 /* Gives the reference back. The last one stops the thread (within 100 ms) and destroys the NIC, in which no
  * objects may be left. Any thread but its own; nothing in a forked child. */
@@ -53,15 +57,15 @@ uint64_t sn_process_nic_drive(struct sn_nic *nic);
  * Tells the NIC's thread that it is alone: to be called before an application thread sleeps until an event
  * (after it armed a completion queue), and after a change that the NIC's thread cannot see by itself: a queue
  * pair can be rung from now on. Wakes it if it sleeps without a limit or stays away; else two atomic
- * accesses. Never blocks; nothing without a NIC. Any thread that holds a reference.
+ * accesses. Never blocks. Any thread that holds a reference.
  */
-void sn_process_nic_kick(void);
+void sn_process_nic_kick(struct sn_nic *nic);
 
 /*
- * The configuration the NIC has, or would have: reads GPUWIRE_NIC and fills in the default address and MTU,
+ * The configuration a NIC has, or would have: reads GPUWIRE_NIC and fills in the default address and MTU,
  * without making the NIC. Returns 0, or -EINVAL with one line in why.
  */
-int sn_process_config(struct sn_config *config, char why[SN_CONFIG_WHY]);
+int sn_process_config(unsigned index, struct sn_config *config, char why[SN_CONFIG_WHY]);
 
 /* What `gpuwire info` shows. */
 struct sn_process_info {
@@ -72,7 +76,7 @@ struct sn_process_info {
     struct sn_counters nic;
 };
 
-/* 0, or -ENODEV when the process has no NIC now. Any thread. */
-int sn_process_nic_info(struct sn_process_info *info);
+/* 0, or -ENODEV when the process has not made it. Any thread. */
+int sn_process_nic_info(unsigned index, struct sn_process_info *info);
 
 #endif

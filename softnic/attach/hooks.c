@@ -44,8 +44,9 @@ static const char *redirect(const char *path, char *buf, size_t size)
 
     if (!path || !n || strncmp(path, believed_root, n)) return path;
     if (strncmp(path + n, class, sizeof(class) - 1) && strncmp(path + n, misc, sizeof(misc) - 1)) return path;
-    struct sn_tree_info info;
-    if (uv_tree_info(&info) || sn_tree_build(&info)) return path;
+    struct sn_tree_info nics[UV_MAX_NICS];
+    int count = uv_tree_info(nics);
+    if (count < 0 || sn_tree_build(nics, (unsigned)count)) return path;
     const char *own = sn_tree_path();
     if (!own || !strcmp(own, believed_root)) return path;
     int len = snprintf(buf, size, "%s%s", own, path + n);
@@ -54,14 +55,14 @@ static const char *redirect(const char *path, char *buf, size_t size)
 
 static bool is_cdev(const char *path)
 {
-    return path && (!strcmp(path, SN_CDEV_PATH) || !strcmp(path, SN_RDMA_CM_PATH));
+    return path && (sn_tree_cdev(path, UV_MAX_NICS) >= 0 || !strcmp(path, SN_RDMA_CM_PATH));
 }
 
 /* libmlx5 was loaded by now, whoever did it: its calls must be ours before it makes the first one. */
 static int open_cdev(const char *path, int flags)
 {
     sn_hooks_apply();
-    int fd = strcmp(path, SN_CDEV_PATH) ? ucm_open(flags) : uv_open(flags);
+    int nic = sn_tree_cdev(path, UV_MAX_NICS), fd = nic < 0 ? ucm_open(flags) : uv_open(flags, (unsigned)nic);
     if (fd >= 0) return fd;
     errno = -fd;
     return -1;

@@ -31,13 +31,26 @@ static char root[PATH_LIMIT + 24]; /* this process's tree */
 static int lock_fd = -1;
 static pid_t owner;
 
-uint64_t sn_guid(const uint8_t gid[16])
+uint64_t sn_guid(const uint8_t gid[16], unsigned index)
 {
     uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
     for (int i = 0; i < 16; i++) h = (h ^ gid[i]) * 0x100000001b3;
+    if (index) h = (h ^ index) * 0x100000001b3; /* several may share an address */
     /* Locally administered, so that it collides with no real device's; told by the address, as a NIC is an
      * address. */
     return (uint64_t)0x0267 << 48 | h >> 16;
+}
+
+int sn_tree_cdev(const char *path, unsigned count)
+{
+    char own[64];
+
+    if (!path || strncmp(path, SN_CDEV_PATH, strlen(SN_CDEV_PATH))) return -1;
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(own, sizeof(own), SN_CDEV_PATH "%u", i);
+        if (!strcmp(path, own)) return (int)i;
+    }
+    return -1;
 }
 
 /* A folder of this user that nobody else can write to or plant links in. */
@@ -126,8 +139,8 @@ static bool abandoned(int home_fd, const char *name)
 
     if (!strncmp(name, "nic-", 4)) return unlocked(home_fd, name, true);
     if (strncmp(name, "new-", 4)) return false;
-    /* One that is being made has no lock for a moment; the process in its name may live where we cannot see it
-     * (another PID namespace), so then its age must tell. */
+    /* One that is being made has no lock for a moment; the process in its name may live where we cannot see
+     * it (another PID namespace), so then its age must tell. */
     long pid = strtol(name + 4, NULL, 10);
     if (pid > 0 && kill((pid_t)pid, 0) && errno == ESRCH && unlocked(home_fd, name, false)) return true;
     return !fstatat(home_fd, name, &st, AT_SYMLINK_NOFOLLOW) && time(NULL) - st.st_mtime > ABANDONED_AFTER;
@@ -180,14 +193,11 @@ static int put(int top, const char *path, const char *text)
     return err;
 }
 
-#define IB   "class/infiniband/" SN_DEVICE_NAME "/"
-#define UV   "class/infiniband_verbs/" SN_UVERBS_NAME "/"
-#define PORT IB "ports/1/"
-
-static int write_tree(int top, const struct sn_tree_info *info)
+static int write_nic(int top, unsigned index, const struct sn_tree_info *info)
 {
     char guid[24], gid[48], alias[96], ids[2][16], ndev[24], fw[32], cdev[16];
-    uint64_t g = sn_guid(info->gid);
+    uint64_t g = sn_guid(info->gid, index);
+    char name[16], ib[48], uv[48], port[64];
     struct stat null;
 
     snprintf(guid, sizeof(guid), "%04x:%04x:%04x:%04x\n", (unsigned)(g >> 48) & 0xffff,
@@ -203,48 +213,62 @@ static int write_tree(int top, const struct sn_tree_info *info)
     if (stat("/dev/null", &null)) return -errno;
     snprintf(cdev, sizeof(cdev), "%u:%u\n", major(null.st_rdev), minor(null.st_rdev));
 
+    snprintf(name, sizeof(name), "mlx5_%u\n", index);
+    snprintf(ib, sizeof(ib), "class/infiniband/mlx5_%u", index);
+    snprintf(uv, sizeof(uv), "class/infiniband_verbs/uverbs%u", index);
+    snprintf(port, sizeof(port), "%s/ports/1", ib);
     const struct {
-        const char *path, *text;
+        const char *folder, *name, *text;
     } files[] = {
-        {"class/infiniband_verbs/abi_version", "6\n"},
-        {"class/misc/rdma_cm/abi_version", "4\n"},
-        {UV "ibdev", SN_DEVICE_NAME "\n"},
-        {UV "dev", cdev},
-        {UV "abi_version", "1\n"},
-        {IB "node_type", "1: CA\n"},
-        {IB "node_guid", guid},
-        {IB "sys_image_guid", guid},
-        {IB "node_desc", "gpuwire software NIC\n"},
-        {IB "fw_ver", fw},
-        {IB "hca_type", "MT4129\n"},
-        {IB "hw_rev", "0\n"},
-        {IB "board_id", SN_BOARD_ID "\n"},
-        {IB "device/modalias", alias},
-        {IB "device/vendor", ids[0]},
-        {IB "device/device", ids[1]},
-        {IB "device/numa_node", "-1\n"},
-        {PORT "gids/0", gid},
-        {PORT "gid_attrs/types/0", "RoCE v2\n"},
-        {PORT "gid_attrs/ndevs/0", ndev},
-        {PORT "pkeys/0", "0xffff\n"},
-        {PORT "state", "4: ACTIVE\n"},
-        {PORT "phys_state", "5: LinkUp\n"},
-        {PORT "link_layer", "Ethernet\n"},
-        {PORT "rate", "100 Gb/sec (4X EDR)\n"},
-        {PORT "lid", "0x0\n"},
-        {PORT "sm_lid", "0x0\n"},
-        {PORT "cap_mask", "0x04010000\n"},
+        {uv, "ibdev", name},
+        {uv, "dev", cdev},
+        {uv, "abi_version", "1\n"},
+        {ib, "node_type", "1: CA\n"},
+        {ib, "node_guid", guid},
+        {ib, "sys_image_guid", guid},
+        {ib, "node_desc", "gpuwire software NIC\n"},
+        {ib, "fw_ver", fw},
+        {ib, "hca_type", "MT4129\n"},
+        {ib, "hw_rev", "0\n"},
+        {ib, "board_id", SN_BOARD_ID "\n"},
+        {ib, "device/modalias", alias},
+        {ib, "device/vendor", ids[0]},
+        {ib, "device/device", ids[1]},
+        {ib, "device/numa_node", "-1\n"},
+        {port, "gids/0", gid},
+        {port, "gid_attrs/types/0", "RoCE v2\n"},
+        {port, "gid_attrs/ndevs/0", ndev},
+        {port, "pkeys/0", "0xffff\n"},
+        {port, "state", "4: ACTIVE\n"},
+        {port, "phys_state", "5: LinkUp\n"},
+        {port, "link_layer", "Ethernet\n"},
+        {port, "rate", "100 Gb/sec (4X EDR)\n"},
+        {port, "lid", "0x0\n"},
+        {port, "sm_lid", "0x0\n"},
+        {port, "cap_mask", "0x04010000\n"},
     };
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         if (!info->ndev[0] && files[i].text == ndev) continue;
-        int err = put(top, files[i].path, files[i].text);
+        char path[128];
+        snprintf(path, sizeof(path), "%s/%s", files[i].folder, files[i].name);
+        int err = put(top, path, files[i].text);
         if (err) return err;
     }
     return 0;
 }
 
+static int write_tree(int top, const struct sn_tree_info *nics, unsigned n)
+{
+    int err = put(top, "class/infiniband_verbs/abi_version", "6\n");
+
+    if (!err) err = put(top, "class/misc/rdma_cm/abi_version", "4\n");
+
+    for (unsigned i = 0; i < n && !err; i++) err = write_nic(top, i, &nics[i]);
+    return err;
+}
+
 /* Everything is written under a working name and locked before the name becomes one that others look at. */
-static int make_tree(int home_fd, const struct sn_tree_info *info)
+static int make_tree(int home_fd, const struct sn_tree_info *nics, unsigned n)
 {
     char working[32];
     const char *final = strrchr(root, '/') + 1;
@@ -255,7 +279,7 @@ static int make_tree(int home_fd, const struct sn_tree_info *info)
     int top = openat(home_fd, working, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (top < 0) return -errno;
     int fd = openat(top, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    int err = fd < 0 ? -errno : !try_lock(fd) ? -errno : write_tree(top, info);
+    int err = fd < 0 ? -errno : !try_lock(fd) ? -errno : write_tree(top, nics, n);
     close(top);
     if (!err) {
         remove_below(home_fd, final, 12); /* one of a dead process that had our pid */
@@ -271,7 +295,7 @@ static int make_tree(int home_fd, const struct sn_tree_info *info)
     return 0;
 }
 
-int sn_tree_build(const struct sn_tree_info *info)
+int sn_tree_build(const struct sn_tree_info *nics, unsigned n)
 {
     int err = 0;
 
@@ -284,7 +308,7 @@ int sn_tree_build(const struct sn_tree_info *info)
              * most. */
             for (int attempt = 0; attempt < 3; attempt++) {
                 int fd = own_folder(home) ? open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-                err = fd < 0 ? -errno : make_tree(fd, info);
+                err = fd < 0 ? -errno : make_tree(fd, nics, n);
                 if (fd >= 0) close(fd);
                 if (err != -ENOENT) break;
             }

@@ -193,13 +193,13 @@ static int open_fds(void)
 static int learn_nic(void)
 {
     struct sn_process_info info;
-    int err = sn_process_nic_info(&info);
+    int err = sn_process_nic_info(0, &info);
 
     if (err) return err;
     pthread_mutex_lock(&the_cm.lock);
     memcpy(the_cm.gid, info.config.addr.gid, 16);
     the_cm.slot = (uint8_t)info.slot;
-    the_cm.guid = sn_guid(the_cm.gid);
+    the_cm.guid = sn_guid(the_cm.gid, 0);
     the_cm.mtu = (uint8_t)roce_mtu_enum(info.config.mtu);
     the_cm.ready = true;
     pthread_mutex_unlock(&the_cm.lock);
@@ -208,7 +208,7 @@ static int learn_nic(void)
 
 static int go_up(void)
 {
-    int err = sn_process_nic_get(&uv_callbacks, &service.nic);
+    int err = sn_process_nic_get(0, &uv_callbacks, &service.nic);
 
     if (err) return err;
     err = open_fds();

@@ -54,19 +54,23 @@ static void name_interface(const struct sn_addr *addr, char *name, size_t size)
     if (!name[0] && sn_gid_is_ipv4(addr->gid) && addr->gid[12] == 127) snprintf(name, size, "lo");
 }
 
-int uv_tree_info(struct sn_tree_info *info)
+_Static_assert((int)UV_MAX_NICS == (int)SN_MAX_NICS, "the tree has room for all NICs");
+
+int uv_tree_info(struct sn_tree_info *nics)
 {
     struct sn_config config;
     char why[SN_CONFIG_WHY];
-    int err = sn_process_config(&config, why);
+    int count = sn_process_nics(why), err = count < 0 ? count : 0;
 
-    if (err) {
-        fprintf(stderr, "gpuwire: %s\n", why);
-        return err;
+    for (int i = 0; i < count && !err; i++) {
+        err = sn_process_config((unsigned)i, &config, why);
+        if (err) break;
+        memcpy(nics[i].gid, config.addr.gid, 16);
+        name_interface(&config.addr, nics[i].ndev, sizeof(nics[i].ndev));
     }
-    memcpy(info->gid, config.addr.gid, 16);
-    name_interface(&config.addr, info->ndev, sizeof(info->ndev));
-    return 0;
+    if (!err) return count;
+    fprintf(stderr, "gpuwire: %s\n", why);
+    return err;
 }
 
 /* ---- GET_CONTEXT ---- */
@@ -182,7 +186,7 @@ int uv_get_context(const struct uv_cmd *c)
 
 /* ---- QUERY_DEVICE ---- */
 
-static void device_attr(struct ib_uverbs_query_device_resp *r)
+static void device_attr(const struct uv_file *f, struct ib_uverbs_query_device_resp *r)
 {
     memset(r, 0, sizeof(*r));
     r->fw_ver = (uint64_t)SN_FW_MAJOR << 32 | SN_FW_MINOR << 16 | SN_FW_SUBMINOR;
@@ -210,14 +214,14 @@ static void device_attr(struct ib_uverbs_query_device_resp *r)
     r->phys_port_cnt = 1;
     struct sn_config config;
     char why[SN_CONFIG_WHY];
-    if (!sn_process_config(&config, why))
-        r->node_guid = r->sys_image_guid = htobe64(sn_guid(config.addr.gid));
+    if (!sn_process_config(f->index, &config, why))
+        r->node_guid = r->sys_image_guid = htobe64(sn_guid(config.addr.gid, f->index));
 }
 
 int uv_query_device(const struct uv_cmd *c)
 {
     struct ib_uverbs_query_device_resp r;
-    device_attr(&r);
+    device_attr(c->file, &r);
     return uv_reply(c, &r, sizeof(r), NULL, 0);
 }
 
@@ -228,7 +232,7 @@ int uv_query_device_ex(const struct uv_cmd *c)
     struct mlx5_ib_query_device_resp drv = {0};
 
     if (req->comp_mask || req->reserved) return -EINVAL;
-    device_attr(&r.base);
+    device_attr(c->file, &r.base);
     r.response_length = c->out_len < sizeof(r) ? (uint32_t)c->out_len : (uint32_t)sizeof(r);
     r.device_cap_flags_ex = r.base.device_cap_flags;
     r.timestamp_mask = UINT64_MAX;
@@ -246,11 +250,11 @@ static uint8_t mtu_code(uint32_t bytes)
     return code;
 }
 
-static uint8_t active_mtu(void)
+static uint8_t active_mtu(const struct uv_file *f)
 {
     struct sn_config config;
     char why[SN_CONFIG_WHY];
-    return sn_process_config(&config, why) ? IBV_MTU_1024 : mtu_code(config.mtu);
+    return sn_process_config(f->index, &config, why) ? IBV_MTU_1024 : mtu_code(config.mtu);
 }
 
 int uv_query_port(const struct uv_cmd *c)
@@ -272,6 +276,6 @@ int uv_query_port(const struct uv_cmd *c)
     };
 
     if (req->port_num != 1) return -EINVAL;
-    r.active_mtu = active_mtu();
+    r.active_mtu = active_mtu(c->file);
     return uv_reply(c, &r, sizeof(r), NULL, 0);
 }

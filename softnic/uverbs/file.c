@@ -42,7 +42,7 @@ int uv_open_files(void)
     return __atomic_load_n(&open_files, __ATOMIC_RELAXED);
 }
 
-int uv_open(int flags)
+int uv_open(int flags, unsigned index)
 {
     struct uv_file *f = calloc(1, sizeof(*f));
     if (!f) return -ENOMEM;
@@ -57,6 +57,7 @@ int uv_open(int flags)
     pthread_mutex_init(&f->lock, NULL);
     f->refs = 1;
     f->fd = fd;
+    f->index = index;
     pthread_mutex_lock(&table_lock);
     if (fd > highest_fd) highest_fd = fd;
     f->generation = generation;
@@ -204,7 +205,10 @@ const struct sn_process_callbacks uv_callbacks = {uv_on_cq_event, uv_on_async_ev
 
 int uv_take_nic(struct uv_file *f)
 {
-    int err = sn_process_nic_get(&uv_callbacks, &f->nic);
+    struct sn_process_callbacks callbacks = uv_callbacks;
+
+    if (f->index) callbacks.mad = NULL; /* rdma_cm has one address to listen at: the first NIC's */
+    int err = sn_process_nic_get(f->index, &callbacks, &f->nic);
     if (!err) set_driven(f->fd, f->nic);
     return err;
 }

@@ -111,6 +111,7 @@ struct uv_file {
     uint32_t tag;        /* in every handle, so that another file's handle is refused */
     unsigned generation; /* of the process: another one after fork */
     bool closed;
+    unsigned index;     /* of its NIC among the process's */
     struct sn_nic *nic; /* NULL until GET_CONTEXT */
     int start_error;    /* why it could not be had */
     struct uv_stream *async;
@@ -216,7 +217,7 @@ void uv_dma_end(void *ctx);
 /* uv_wrap_context - puts progress behind a libmlx5 context's post and poll (ops.c). */
 void uv_wrap_context(struct ibv_context *ctx);
 
-/* The process's NIC, for a file: taken into f->nic by GET_CONTEXT, given back when that fails. */
+/* Its NIC, for a file: taken into f->nic by GET_CONTEXT, given back when that fails. */
 int uv_take_nic(struct uv_file *f);
 extern const struct sn_process_callbacks uv_callbacks; /* of whoever takes the process's NIC */
 void uv_give_nic(struct uv_file *f);

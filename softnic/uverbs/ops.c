@@ -73,7 +73,7 @@ static int req_notify_cq(struct ibv_cq *cq, int solicited)
     int err = real.req_notify_cq(cq, solicited);
     uv_streams_flush();
     sn_process_nic_drive(nic);
-    sn_process_nic_kick(); /* this thread may be about to sleep until the event */
+    sn_process_nic_kick(nic); /* this thread may be about to sleep until the event */
     return err;
 }
 

@@ -312,7 +312,8 @@ static int modify(const struct uv_cmd *c, const struct ib_uverbs_modify_qp *q)
     read_path(&q->dest, &a.ah_attr);
     read_path(&q->alt_dest, &a.alt_ah_attr);
     int err = sn_qp_modify(qp->qp, &a, (int)own_attributes(qp, q->attr_mask));
-    if (!err) sn_process_nic_kick(); /* it can be rung from now on, and the NIC's thread may be asleep */
+    /* It can be rung from now on, and the NIC's thread may be asleep. */
+    if (!err) sn_process_nic_kick(c->file->nic);
     return err;
 }
 

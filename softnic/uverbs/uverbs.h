@@ -15,13 +15,16 @@
 
 struct sn_tree_info;
 
-/* uv_tree_info - what GPUWIRE_NIC says of the device's address. 0 or a negative errno, with a line on stderr.
- */
-int uv_tree_info(struct sn_tree_info *info);
+#define UV_MAX_NICS 16
 
-/* uv_open - opens the device; `flags` as for open(). A file descriptor that only the calls below understand.
+/* uv_tree_info - what GPUWIRE_NIC says of the devices' addresses: how many there are (up to UV_MAX_NICS), or a negative errno,
+ * with a line on stderr. */
+int uv_tree_info(struct sn_tree_info *nics);
+
+/* uv_open - opens a device, by its number; `flags` as for open(). A file descriptor that only the calls below
+ * understand.
  */
-int uv_open(int flags);
+int uv_open(int flags, unsigned index);
 
 /* uv_is_command_fd - whether uv_open gave this out and it is still open. Any thread, no lock, cheap. */
 bool uv_is_command_fd(int fd);

@@ -53,35 +53,50 @@ static void find_library(char *path, size_t size)
     snprintf(path, size, LIBRARY);
 }
 
-/* Adds the faults to the NIC's other settings. */
+/* Adds the faults to the other settings of each NIC. */
+static int append(const char *settings, const char *faults)
+{
+    size_t nics = 1;
+    for (const char *p = settings; *p; p++) nics += *p == ';';
+    char *all = malloc(strlen(settings) + nics * (strlen(faults) + 1) + 1), *to = all;
+
+    if (!all) return -ENOMEM;
+    for (;;) {
+        size_t len = strcspn(settings, ";");
+        memcpy(to, settings, len);
+        to += len;
+        to += sprintf(to, "%s%s", len ? "," : "", faults);
+        settings += len;
+        if (!*settings) break;
+        *to++ = *settings++;
+    }
+    setenv("GPUWIRE_NIC", all, 1);
+    free(all);
+    return 0;
+}
+
 static int add_faults(const char *faults)
 {
     const char *before = getenv("GPUWIRE_NIC");
     struct sn_faults read;
     uint64_t seed;
     bool has_seed;
-    char why[256], *all;
+    char why[256];
 
     if (sn_faults_parse(faults, &read, &seed, &has_seed, why)) {
         fprintf(stderr, "gpuwire run: --fault: %s\n", why);
         return -EINVAL;
     }
-    if (strcmp(faults, "none") == 0) return 0;
-    if (asprintf(&all, "%s%s%s", before ? before : "", before && *before ? "," : "", faults) < 0)
-        return -ENOMEM;
-    setenv("GPUWIRE_NIC", all, 1);
-    free(all);
-    return 0;
+    return strcmp(faults, "none") == 0 ? 0 : append(before ? before : "", faults);
 }
 
 static int set_environment(const char *nic, const char *faults)
 {
     char library[PATH_MAX], why[SN_CONFIG_WHY];
-    struct sn_config config;
 
     if (nic) setenv("GPUWIRE_NIC", nic, 1);
     if (faults && add_faults(faults)) return -EINVAL;
-    if (sn_config_parse(getenv("GPUWIRE_NIC"), &config, why)) {
+    if (sn_config_count(getenv("GPUWIRE_NIC"), why) < 0) {
         fprintf(stderr, "gpuwire run: %s\n", why);
         return -EINVAL;
     }

@@ -344,7 +344,7 @@ static void once(void)
     setenv("GPUWIRE_NIC", "addr=127.0.0.1,seed=1", 1);
     arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     /* A device that stays open keeps the NIC from starting and ending with every input. */
-    if (arena == MAP_FAILED || get_context(uv_open(O_RDWR | O_CLOEXEC), &async)) abort();
+    if (arena == MAP_FAILED || get_context(uv_open(O_RDWR | O_CLOEXEC, 0), &async)) abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -353,7 +353,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int32_t async = -1;
 
     once();
-    int fd = uv_open(O_RDWR | O_CLOEXEC);
+    int fd = uv_open(O_RDWR | O_CLOEXEC, 0);
     if (fd < 0) return 0;
     made = (struct made){.channel = -1};
     if (take(&in, 1) != 1 && get_context(fd, &async)) abort();

@@ -211,6 +211,33 @@ static void socket_addresses_go_round(void **state)
     assert_false(sn_addr_from_sock(&sa, gid, &port));
 }
 
+static void several_nics_are_told_apart(void **state)
+{
+    const char *two = "addr=127.0.0.2,mtu=1024;addr=127.0.0.3";
+    char many[256] = "";
+
+    (void)state;
+    assert_int_equal(sn_config_count(NULL, why), 1);
+    assert_int_equal(sn_config_count("", why), 1);
+    assert_int_equal(sn_config_count("mtu=512", why), 1);
+    assert_int_equal(sn_config_count(two, why), 2);
+    assert_int_equal(sn_config_count(";;hostile=1", why), 3); /* two of nothing but defaults */
+    assert_int_equal(sn_config_nth(two, 0, &config, why), 0);
+    assert_int_equal(config.addr.gid[15], 2);
+    assert_int_equal(config.mtu, 1024);
+    assert_int_equal(sn_config_nth(two, 1, &config, why), 0);
+    assert_int_equal(config.addr.gid[15], 3);
+    assert_int_equal(config.mtu, 0); /* the first one's is not the second's */
+    assert_int_equal(sn_config_nth(two, 2, &config, why), -EINVAL);
+    assert_non_null(strstr(why, "no NIC 2"));
+    assert_int_equal(sn_config_count("mtu=512;mtu=513", why), -EINVAL);
+    assert_non_null(strstr(why, "mtu=513"));
+    for (int i = 0; i < SN_MAX_NICS - 1; i++) strcat(many, ";");
+    assert_int_equal(sn_config_count(many, why), SN_MAX_NICS);
+    strcat(many, ";");
+    assert_int_equal(sn_config_count(many, why), -EINVAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -218,6 +245,7 @@ int main(void)
         cmocka_unit_test(an_ethernet_wire_is_read),         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(long_text_is_cut_and_not_overrun), cmocka_unit_test(the_default_address_can_be_had),
         cmocka_unit_test(the_mtu_is_the_interfaces),        cmocka_unit_test(socket_addresses_go_round),
+        cmocka_unit_test(several_nics_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

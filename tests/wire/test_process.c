@@ -42,7 +42,7 @@ static int setup(void **state)
     (void)state;
     setenv("GPUWIRE_NIC", "addr=" HERE, 1);
     set(&fake.ringable, 1);
-    return sn_process_nic_get(&callbacks, &nic);
+    return sn_process_nic_get(0, &callbacks, &nic);
 }
 
 static int teardown(void **state)
@@ -115,11 +115,11 @@ static void one_nic_for_all_users(void **state)
     struct sn_process_info info;
 
     (void)state;
-    assert_int_equal(sn_process_nic_get(&callbacks, &again), 0);
+    assert_int_equal(sn_process_nic_get(0, &callbacks, &again), 0);
     assert_ptr_equal(again, nic);
     sn_process_nic_put(again);
     assert_int_equal(get(&fake.alive), 1);
-    assert_int_equal(sn_process_nic_info(&info), 0);
+    assert_int_equal(sn_process_nic_info(0, &info), 0);
     assert_int_equal(info.slot, fake.config.slot);
     assert_int_equal(fake.config.sport, SN_SLOT_PORT + info.slot);
     assert_int_equal(info.config.mtu, 4096);
@@ -135,13 +135,13 @@ static void without_queue_pairs_it_sleeps(void **state)
 
     (void)state;
     set(&fake.ringable, 0);
-    sn_process_nic_kick();
+    sn_process_nic_kick(nic);
     sleep_ns(20000000);
     looks = get(&fake.looks_thread);
     sleep_ns(300000000);
     assert_in_range(get(&fake.looks_thread), looks, looks + 1);
     set(&fake.ringable, 1);
-    sn_process_nic_kick();
+    sn_process_nic_kick(nic);
     for (int i = 0; i < 1000 && get(&fake.looks_thread) <= looks + 3; i++) sleep_ns(1000000);
     assert_true(get(&fake.looks_thread) > looks + 3);
 }
@@ -156,7 +156,7 @@ static void a_frame_wakes_it(void **state)
 
     (void)state;
     set(&fake.ringable, 0);
-    sn_process_nic_kick();
+    sn_process_nic_kick(nic);
     sleep_ns(20000000);
     sn_addr_parse(HERE, &addr);
     make_frame(data, sizeof(data), fake.config.slot, 0, 1);
@@ -174,7 +174,7 @@ static void a_timer_wakes_it(void **state)
     (void)state;
     set(&fake.ringable, 0);
     __atomic_store_n(&fake.next, fake_now() + 500000000, __ATOMIC_SEQ_CST);
-    sn_process_nic_kick();
+    sn_process_nic_kick(nic);
     sleep_ns(20000000);
     looks = get(&fake.looks_thread);
     sleep_ns(30000000);
@@ -288,7 +288,7 @@ static void who_polls_is_left_alone(void **state)
     for (int i = 0; i < TRIES && share > 100; i++) share = poll_a_while();
     assert_true(share <= 100);
 
-    sn_process_nic_kick();
+    sn_process_nic_kick(nic);
     before = fake_now();
     set(&fake.rung, 1);
     for (took = 0; took < 1000 && get(&fake.rung); took++) sleep_ns(100000);
@@ -323,9 +323,9 @@ static void a_child_has_no_nic(void **state)
         int ok = 1;
 
         fclose(stderr);
-        ok &= sn_process_nic_get(&callbacks, &other) == -EPERM;
+        ok &= sn_process_nic_get(0, &callbacks, &other) == -EPERM;
         ok &= sn_process_nic_drive(nic) == SN_NEVER && get(&fake.looks_others) == looks;
-        sn_process_nic_kick();
+        sn_process_nic_kick(nic);
         sn_process_nic_put(nic);
         ok &= get(&fake.alive) == 1;
         /* The slot is the parent's alone: with the inherited socket closed, only the parent keeps the port.
@@ -372,7 +372,7 @@ static void drive_and_exit_elsewhere(void)
     pthread_t id;
 
     set(&fake.ringable, 1);
-    if (sn_process_nic_get(&callbacks, &nic)) _exit(98);
+    if (sn_process_nic_get(0, &callbacks, &nic)) _exit(98);
     pthread_create(&id, NULL, exit_now, NULL);
     for (;;) sn_process_nic_drive(nic);
 }
@@ -381,14 +381,14 @@ static void sleep_and_exit_elsewhere(void)
 {
     pthread_t id;
 
-    if (sn_process_nic_get(&callbacks, &nic)) _exit(98);
+    if (sn_process_nic_get(0, &callbacks, &nic)) _exit(98);
     pthread_create(&id, NULL, exit_now, NULL);
     pause();
 }
 
 static void just_exit(void)
 {
-    if (sn_process_nic_get(&callbacks, &nic)) _exit(98);
+    if (sn_process_nic_get(0, &callbacks, &nic)) _exit(98);
     exit(7);
 }
 
@@ -412,7 +412,7 @@ static void busy_mode_looks_all_the_time(void **state)
 
     (void)state;
     setenv("GPUWIRE_NIC", "poll=busy,addr=" HERE, 1);
-    assert_int_equal(sn_process_nic_get(&callbacks, &nic), 0);
+    assert_int_equal(sn_process_nic_get(0, &callbacks, &nic), 0);
     sleep_ns(10000000);
     looks = get(&fake.looks_thread);
     sleep_ns(100000000);
@@ -441,7 +441,7 @@ static void failures_say_why(void **state)
         setenv("GPUWIRE_NIC", bad[i].nic, 1);
         assert_int_equal(pipe(pipes), 0);
         dup2(pipes[1], 2);
-        int err = sn_process_nic_get(&callbacks, &nic);
+        int err = sn_process_nic_get(0, &callbacks, &nic);
         dup2(saved, 2);
         close(pipes[1]);
         ssize_t n = read(pipes[0], text, sizeof(text) - 1);
