@@ -290,8 +290,8 @@ extern const struct sn_dma_ops sn_host_dma; /* memory of this process; ctx is no
 struct sn_mr_init {
     uint64_t addr, length; /* what the DMA functions are given; length 0 is allowed and grants nothing */
     uint64_t iova;         /* the address by which work requests and peers name addr */
-    uint32_t access; /* IBV_ACCESS_LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC; relaxed ordering is
-                        ignored */
+    uint32_t access; /* IBV_ACCESS_LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC, MW_BIND; relaxed
+                        ordering is ignored */
     const struct sn_dma_ops *dma; /* NULL: &sn_host_dma */
     void *dma_ctx;
 };
@@ -308,6 +308,15 @@ int sn_mr_change(struct sn_mr *mr, struct sn_pd *pd, const struct sn_mr_init *in
  */
 int sn_mr_destroy(struct sn_mr *mr);
 uint32_t sn_mr_key(const struct sn_mr *mr); /* lkey and rkey; never 0, never 0x100 */
+
+/*
+ * A memory window: a key that grants nothing until a work request of a QP of its domain binds it to a part of
+ * a region that was registered with IBV_ACCESS_MW_BIND. Its key's lower byte changes with every bind. It is
+ * no lkey. What of type 2 is bound (type 2B: for the peer of that QP alone) is taken back by a work request,
+ * or by a SEND with invalidate of that peer, before it is bound again; type 1 is bound anew. Destroyed with
+ * sn_mr_destroy, before or after its region: without that it grants nothing. -ENOMEM.
+ */
+int sn_mw_create(struct sn_pd *pd, enum ibv_mw_type type, struct sn_mr **mw);
 
 /* ---- completion queues
  * --------------------------------------------------------------------------------------------- */

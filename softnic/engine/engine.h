@@ -62,10 +62,15 @@ struct sn_xrcd {
     uint32_t users;
 };
 
+/* A region or, with `window` set, a window: bound, that is the part of a region by another key. */
 struct sn_mr {
     struct sn_pd *pd;
-    struct sn_mr_init init;
+    struct sn_mr_init init; /* of a window that is not bound: nothing */
     uint32_t key;
+    uint32_t window; /* 0, or enum ibv_mw_type */
+    uint32_t qpn;    /* type 2: the QP whose peer may use it */
+    struct sn_mr *base;
+    struct sn_link windows; /* a region's; a window's place there */
 };
 
 enum sn_arm { SN_DISARMED, SN_ARM_SOLICITED, SN_ARM_NEXT };
@@ -81,7 +86,7 @@ struct sn_cq {
     uint32_t since_event, solicited_age;
     bool has_solicited;
     uint32_t resized_ci, resizings; /* the record's index when it was last read; resizings since it changed */
-    bool dead; /* overrun: nothing is written any more */
+    bool dead;                      /* overrun: nothing is written any more */
     enum sn_arm armed;
     uint32_t arm_seen; /* the record's arm word when it was last looked at */
     uint32_t events;   /* given; its lower two bits are the sequence number that an arm must carry */
@@ -117,6 +122,7 @@ struct sn_sreq {
     uint64_t request;        /* names it to DMA functions */
     uint8_t error;           /* enum gw_mlx5_syndrome: fails when everything before it is complete */
     bool copying;            /* in the batch of direct accesses */
+    bool executed;           /* a UMR: its bind was made */
     bool by_packets;         /* direct access to its memory failed */
     uint32_t copied;         /* bytes that direct accesses have moved so far */
     bool looped;             /* UC, UD: which ring its last frame stands in, */
@@ -435,10 +441,21 @@ void sn_cq_drop_late(struct sn_qp *qp); /* those of a QP with an SRQ are written
 void sn_cq_drop_late_uidx(struct sn_cq *cq, uint32_t uidx); /* receives of an XRC queue */
 
 /* mem/mr.c: the region by which a QP of pd may access len > 0 bytes at va, or NULL. */
+struct sn_mr *sn_mr_find(struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len);
 struct sn_mr *sn_mr_check(struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len,
                           uint32_t access);
+/* The same for a peer of this QP: rights may be for one QP alone. */
+struct sn_mr *sn_mr_remote(struct sn_qp *qp, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len,
+                           uint32_t access);
+int sn_mr_add(struct sn_pd *pd, struct sn_mr *mr); /* gives it a key. Takes the lock */
 int sn_mr_read(struct sn_mr *mr, uint64_t va, void *dst, uint32_t len, uint64_t ahead, uint64_t request);
 int sn_mr_write(struct sn_mr *mr, uint64_t va, const void *src, uint32_t len);
+
+/* mem/window.c: what a UMR or a SEND with invalidate does; NULL, or what is wrong with it, and nothing
+ * happens. */
+const char *sn_window_bind(struct sn_qp *qp, const struct gw_mlx5_bind *bind);
+const char *sn_window_invalidate(struct sn_qp *qp, const struct sn_pd *pd, uint32_t rkey);
+void sn_window_unbind_all(struct sn_mr *mr); /* those of a region, or the window itself */
 
 /* mem/place.c: payload on its way into memory. It is there once sn_place_flush has said so. */
 int sn_place(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const void *src, uint32_t len);
@@ -488,6 +505,8 @@ enum sn_step { SN_IDLE, SN_DID, SN_FULL };
 /* transport/requester.c, ack.c */
 void sn_requester_init(struct sn_qp *qp, uint32_t psn);
 enum sn_step sn_requester_step(struct sn_qp *qp);
+/* A request without packets at its turn: true if it may go on, else s->error says why not. */
+bool sn_requester_local(struct sn_qp *qp, struct sn_sreq *s);
 /* The next packet of a SEND or WRITE. 0, or the syndrome with which it fails when its time comes. */
 uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame);
 uint32_t sn_requester_psn(const struct sn_qp *qp); /* of the next packet */

@@ -117,7 +117,7 @@ static int parse_next(struct sn_qp *qp, uint16_t *wqebbs)
 
 static uint32_t packets_of(const struct sn_qp *qp, const struct gw_mlx5_wqe *w)
 {
-    return w->opcode == GW_MLX5_NOP ? 0 : roce_packets(w->length, qp->mtu);
+    return w->opcode == GW_MLX5_NOP || w->opcode == GW_MLX5_UMR ? 0 : roce_packets(w->length, qp->mtu);
 }
 
 static void bad_wqe(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_wqe *w)

@@ -13,8 +13,11 @@
 enum { INDEX_SHIFT = 12, FIRST_ROOM = 64 };
 
 static const uint32_t known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
                                      IBV_ACCESS_RELAXED_ORDERING;
+
+static const uint32_t remote_access =
+    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
 static int check_init(const struct sn_mr_init *i)
 {
@@ -55,20 +58,14 @@ static int take_index(struct sn_nic *nic, uint32_t *index)
     return 0;
 }
 
-int sn_mr_create(struct sn_pd *pd, const struct sn_mr_init *init, struct sn_mr **out)
+int sn_mr_add(struct sn_pd *pd, struct sn_mr *mr)
 {
     struct sn_nic *nic = pd->nic;
-    int err = check_init(init);
-    struct sn_mr *mr;
     uint32_t index;
+    int err;
 
-    if (!err) err = sn_guard_install();
-    if (err) return err;
-    mr = calloc(1, sizeof(*mr));
-    if (!mr) return -ENOMEM;
     mr->pd = pd;
-    mr->init = *init;
-    if (!mr->init.dma) mr->init.dma = &sn_host_dma;
+    sn_list_init(&mr->windows);
     sn_nic_lock(nic);
     err = take_index(nic, &index);
     if (!err) {
@@ -77,9 +74,24 @@ int sn_mr_create(struct sn_pd *pd, const struct sn_mr_init *init, struct sn_mr *
         nic->mr_count++;
         nic->objects++;
         pd->users++;
-        sn_direct_tell_region(mr, false);
+        if (!mr->window) sn_direct_tell_region(mr, false);
     }
     sn_nic_unlock(nic);
+    return err;
+}
+
+int sn_mr_create(struct sn_pd *pd, const struct sn_mr_init *init, struct sn_mr **out)
+{
+    int err = check_init(init);
+    struct sn_mr *mr;
+
+    if (!err) err = sn_guard_install();
+    if (err) return err;
+    mr = calloc(1, sizeof(*mr));
+    if (!mr) return -ENOMEM;
+    mr->init = *init;
+    if (!mr->init.dma) mr->init.dma = &sn_host_dma;
+    err = sn_mr_add(pd, mr);
     if (err) {
         free(mr);
         return err;
@@ -95,6 +107,7 @@ int sn_mr_change(struct sn_mr *mr, struct sn_pd *pd, const struct sn_mr_init *in
 
     if (err) return err;
     sn_nic_lock(nic);
+    sn_window_unbind_all(mr);
     sn_place_forget_mr(nic, mr); /* what was accepted goes to where it was accepted for */
     mr->pd->users--;
     mr->pd = pd;
@@ -110,8 +123,11 @@ int sn_mr_destroy(struct sn_mr *mr)
     struct sn_nic *nic = mr->pd->nic;
 
     sn_nic_lock(nic);
-    sn_place_forget_mr(nic, mr);
-    sn_direct_tell_region(mr, true);
+    sn_window_unbind_all(mr);
+    if (!mr->window) {
+        sn_place_forget_mr(nic, mr);
+        sn_direct_tell_region(mr, true);
+    }
     nic->mrs[mr->key >> INDEX_SHIFT] = NULL;
     nic->mr_count--;
     nic->objects--;
@@ -127,17 +143,33 @@ uint32_t sn_mr_key(const struct sn_mr *mr)
     return mr->key;
 }
 
-struct sn_mr *sn_mr_check(struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len,
-                          uint32_t access)
+struct sn_mr *sn_mr_find(struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len)
 {
     uint32_t index = key >> INDEX_SHIFT;
     struct sn_mr *mr = index < nic->mr_room ? nic->mrs[index] : NULL;
 
-    if (!mr || mr->key != key || mr->pd != pd || (mr->init.access & access) != access) return NULL;
+    if (!mr || mr->key != key || mr->pd != pd) return NULL;
     /* Written so that nothing can overflow. */
     if (va < mr->init.iova || len > mr->init.length || va - mr->init.iova > mr->init.length - len)
         return NULL;
     return mr;
+}
+
+struct sn_mr *sn_mr_check(struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len,
+                          uint32_t access)
+{
+    struct sn_mr *mr = sn_mr_find(nic, pd, key, va, len);
+
+    if (!mr || (mr->init.access & access) != access) return NULL;
+    return mr->window && !(access & remote_access) ? NULL : mr;
+}
+
+struct sn_mr *sn_mr_remote(struct sn_qp *qp, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len,
+                           uint32_t access)
+{
+    struct sn_mr *mr = sn_mr_check(qp->nic, pd, key, va, len, access);
+
+    return mr && mr->window == IBV_MW_TYPE_2 && mr->qpn != qp->number ? NULL : mr;
 }
 
 int sn_mr_read(struct sn_mr *mr, uint64_t va, void *dst, uint32_t len, uint64_t ahead, uint64_t request)

@@ -43,7 +43,7 @@ static void write_piece(struct sn_nic *nic, unsigned i)
 {
     struct sn_piece_held *p = &nic->held[i];
     /* Rights were checked when the piece came; what matters now is that the region still exists. */
-    struct sn_mr *mr = sn_mr_check(nic, p->pd, p->key, p->va, p->len, 0);
+    struct sn_mr *mr = sn_mr_find(nic, p->pd, p->key, p->va, p->len);
 
     if (mr)
         write_now(p->qp, mr, p->va, nic->held_bytes + p->at, p->len);

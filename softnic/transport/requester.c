@@ -223,6 +223,23 @@ static enum sn_step send_one(struct sn_qp *qp, struct sn_sreq *s)
     return SN_DID;
 }
 
+/* A pass after going back comes to it again; a bind is made once. */
+bool sn_requester_local(struct sn_qp *qp, struct sn_sreq *s)
+{
+    struct gw_mlx5_bind bind;
+    const char *wrong;
+
+    if (s->wqe->opcode != GW_MLX5_UMR || s->executed) return true;
+    gw_mlx5_wqe_bind(s->wqe, &bind);
+    wrong = sn_window_bind(qp, &bind);
+    s->executed = true;
+    if (!wrong) return true;
+    sn_report_qp(qp, "%s of window key 0x%x at index %u: %s", bind.length ? "bind" : "invalidation",
+                 bind.mkey, s->index, wrong);
+    s->error = GW_MLX5_SYND_BIND;
+    return false;
+}
+
 enum sn_step sn_requester_step(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;
@@ -239,8 +256,9 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
     if (s->error) return stuck(qp, s);
     if (s->packets && sn_direct_step(qp, s, &did)) return did;
     if (s->packets) return send_one(qp, s);
-    /* A NOP: nothing to send. Its fence counts all the same. */
+    /* Nothing to send. Its fence counts all the same. */
     if (!allowed(qp, s)) return SN_IDLE;
+    if (!sn_requester_local(qp, s)) return stuck(qp, s);
     r->cur++;
     sn_sq_complete(qp);
     return SN_DID;

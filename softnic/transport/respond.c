@@ -49,8 +49,8 @@ static enum sn_step answer_read(struct sn_qp *qp, struct sn_slot_rd *slot)
     uint8_t *frame;
 
     if (seg.length) {
-        mr = sn_mr_check(qp->nic, sn_resp_pd(qp, slot->srqn), slot->rkey, slot->va + offset, seg.length,
-                         IBV_ACCESS_REMOTE_READ);
+        mr = sn_mr_remote(qp, sn_resp_pd(qp, slot->srqn), slot->rkey, slot->va + offset, seg.length,
+                          IBV_ACCESS_REMOTE_READ);
         if (!mr) {
             read_failed(qp, slot, ROCE_NAK_REMOTE_ACCESS);
             return SN_DID;

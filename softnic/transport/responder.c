@@ -161,16 +161,35 @@ static bool scatter_send(struct sn_qp *qp, const struct roce_hdr *h, const uint8
     return false;
 }
 
+/*
+ * The key is taken back once the message is whole, before its completion. One that is not the peer's to take
+ * fails the receive, and the connection.
+ */
+static bool invalidate(struct sn_qp *qp, const struct roce_hdr *h)
+{
+    uint32_t rkey = gw_be32(h->imm_be);
+    const char *wrong = sn_window_invalidate(qp, sn_resp_pd(qp, h->xrcsrq), rkey);
+
+    if (!wrong) return true;
+    sn_report_qp(qp, "its peer (QP 0x%06x) sent %s of rkey 0x%x: %s", qp->attr.dest_qp_num,
+                 roce_ops[h->opcode].name, rkey, wrong);
+    receive_failed(qp, h, GW_MLX5_SYND_REM_INV_REQ, ROCE_NAK_REMOTE_OP);
+    return false;
+}
+
+static uint8_t send_completion(uint32_t flags)
+{
+    return flags & ROCE_F_IMM    ? GW_MLX5_CQE_RESP_SEND_IMM
+           : flags & ROCE_F_IETH ? GW_MLX5_CQE_RESP_SEND_INV
+                                 : GW_MLX5_CQE_RESP_SEND;
+}
+
 static void take_send(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags, const uint8_t *payload,
                       uint32_t len)
 {
     struct sn_responder *r = &qp->resp;
     bool inside;
 
-    if (flags & ROCE_F_IETH) {
-        invalid(qp, h, "no key here can be invalidated by a peer");
-        return;
-    }
     if ((flags & ROCE_F_STARTS) && !need_wqe(qp, h)) return;
     inside = goes_inside(qp, flags, len);
     if (!inside && !scatter_send(qp, h, payload, len)) return;
@@ -182,11 +201,11 @@ static void take_send(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags
             return;
         }
     }
+    if ((flags & ROCE_F_IETH) && !invalidate(qp, h)) return;
     if (flags & ROCE_F_ENDS) {
         r->message = SN_MSG_NONE;
         r->msn = (r->msn + 1) & 0xffffff;
-        complete_receive(qp, h, flags & ROCE_F_IMM ? GW_MLX5_CQE_RESP_SEND_IMM : GW_MLX5_CQE_RESP_SEND,
-                         r->received, inside ? payload : NULL);
+        complete_receive(qp, h, send_completion(flags), r->received, inside ? payload : NULL);
     }
     accept(qp, h, 1);
 }
@@ -196,7 +215,7 @@ static void take_send(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags
 static struct sn_mr *remote(struct sn_qp *qp, const struct roce_hdr *h, uint32_t rkey, uint64_t va,
                             uint64_t len, uint32_t access)
 {
-    struct sn_mr *mr = sn_mr_check(qp->nic, sn_resp_pd(qp, h->xrcsrq), rkey, va, len, access);
+    struct sn_mr *mr = sn_mr_remote(qp, sn_resp_pd(qp, h->xrcsrq), rkey, va, len, access);
 
     if (!mr) access_violation(qp, h, rkey, va, len);
     return mr;
@@ -368,7 +387,7 @@ static void repeat_read(struct sn_qp *qp, struct sn_slot_rd *slot, const struct 
 
     if (slot->kind != SN_SLOT_READ || packets > slot->packets - first) return;
     if (h->dlen &&
-        !sn_mr_check(qp->nic, sn_resp_pd(qp, h->xrcsrq), h->rkey, h->va, h->dlen, IBV_ACCESS_REMOTE_READ))
+        !sn_mr_remote(qp, sn_resp_pd(qp, h->xrcsrq), h->rkey, h->va, h->dlen, IBV_ACCESS_REMOTE_READ))
         return;
     slot->pending = true;
     slot->first = slot->next = first;

@@ -69,7 +69,8 @@ enum sn_step sn_unreliable_step(struct sn_qp *qp)
     s = &r->ring[r->cur % SN_SQ_WINDOW];
     if (s->error) return fail(qp, s);
     if (s->packets) return send_packet(qp, s);
-    r->cur++; /* a NOP */
+    if (!sn_requester_local(qp, s)) return fail(qp, s);
+    r->cur++;
     return SN_DID;
 }
 

@@ -196,11 +196,12 @@ static void device_attr(const struct uv_file *f, struct ib_uverbs_query_device_r
     r->page_size_cap = 0xfffff000;
     r->max_qp = SN_MAX_QP;
     r->max_qp_wr = SN_MAX_SQ_WQEBB;
-    r->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC;
+    r->device_cap_flags = IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_XRC | IBV_DEVICE_MEM_WINDOW |
+                          IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS;
     r->max_sge = r->max_sge_rd = MAX_SGE;
     r->max_cq = SN_MAX_CQ;
     r->max_cqe = SN_MAX_CQE - 1;
-    r->max_mr = SN_MAX_MR;
+    r->max_mr = r->max_mw = SN_MAX_MR;
     r->max_pd = SN_MAX_PD;
     r->max_qp_rd_atom = r->max_qp_init_rd_atom = SN_MAX_RD_ATOMIC;
     r->max_res_rd_atom = SN_MAX_RD_ATOMIC * SN_MAX_QP;

@@ -161,6 +161,7 @@ int uv_destroy(struct uv_file *f, struct uv_object *o)
     case UV_MR: uv_mr_end(f, (struct uv_mr *)o); break;
     case UV_CQ: uv_cq_end(f, (struct uv_cq *)o); break;
     case UV_QP: uv_qp_end(f, (struct uv_qp *)o); break;
+    case UV_MW: uv_mw_end(f, (struct uv_mw *)o); break;
     case UV_XRCD: uv_xrcd_end(f, (struct uv_xrcd *)o); break;
     case UV_SRQ: uv_srq_end(f, (struct uv_srq *)o); break;
     case UV_AH: ((struct uv_ah *)o)->pd->obj.users--; break;
@@ -174,7 +175,7 @@ int uv_destroy(struct uv_file *f, struct uv_object *o)
 /* Users before what they use: QPs and AHs and MRs, then SRQs, CQs, domains. */
 static void destroy_all(struct uv_file *f)
 {
-    static const enum uv_type order[] = {UV_QP, UV_AH, UV_MR, UV_SRQ, UV_CQ, UV_XRCD, UV_PD};
+    static const enum uv_type order[] = {UV_QP, UV_AH, UV_MW, UV_MR, UV_SRQ, UV_CQ, UV_XRCD, UV_PD};
 
     for (size_t t = 0; t < sizeof(order) / sizeof(order[0]); t++)
         for (uint32_t i = 0; i < f->object_room; i++)

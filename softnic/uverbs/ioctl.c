@@ -52,6 +52,8 @@ static const struct legacy legacy[] = {
     CMD(DESTROY_QP, destroy_qp, RESP(destroy_qp), uv_destroy_qp),
     CMD(CREATE_SRQ, create_srq, RESP(create_srq), uv_create_srq),
     CMD(CREATE_XSRQ, create_xsrq, RESP(create_srq), uv_create_xsrq),
+    CMD(ALLOC_MW, alloc_mw, RESP(alloc_mw), uv_alloc_mw),
+    CMD(DEALLOC_MW, dealloc_mw, 0, uv_dealloc_mw),
     CMD(OPEN_XRCD, open_xrcd, RESP(open_xrcd), uv_open_xrcd),
     CMD(CLOSE_XRCD, close_xrcd, 0, uv_close_xrcd),
     CMD(MODIFY_SRQ, modify_srq, 0, uv_modify_srq),

@@ -13,7 +13,7 @@
 #include "softnic/nic.h"
 #include "softnic/uverbs/events.h"
 
-enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH, UV_SRQ, UV_XRCD };
+enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH, UV_SRQ, UV_MW, UV_XRCD };
 
 /* What every handle stands for. `users` counts objects made on top of this one; it cannot go before they do.
  */
@@ -48,6 +48,12 @@ struct uv_cq {
     uint32_t cqe_size;
     struct uv_stream *channel, *async; /* channel may be NULL */
     uint32_t comp_sent, async_sent;    /* events put into the streams: atomic, the NIC's threads count */
+};
+
+struct uv_mw {
+    struct uv_object obj;
+    struct uv_pd *pd;
+    struct sn_mr *mw;
 };
 
 /* One program's hold on an XRC domain; all that name the same file share it (xrcd.c). */
@@ -183,6 +189,8 @@ int uv_create_xsrq(const struct uv_cmd *c);
 int uv_modify_srq(const struct uv_cmd *c);
 int uv_query_srq(const struct uv_cmd *c);
 int uv_destroy_srq(const struct uv_cmd *c);
+int uv_alloc_mw(const struct uv_cmd *c);
+int uv_dealloc_mw(const struct uv_cmd *c);
 int uv_open_xrcd(const struct uv_cmd *c);
 int uv_close_xrcd(const struct uv_cmd *c);
 
@@ -192,6 +200,7 @@ void uv_mr_end(struct uv_file *f, struct uv_mr *mr);
 void uv_cq_end(struct uv_file *f, struct uv_cq *cq);
 void uv_qp_end(struct uv_file *f, struct uv_qp *qp);
 void uv_srq_end(struct uv_file *f, struct uv_srq *srq);
+void uv_mw_end(struct uv_file *f, struct uv_mw *mw);
 void uv_xrcd_end(struct uv_file *f, struct uv_xrcd *xrcd);
 struct sn_xrcd *uv_xrcd_of(const struct uv_xrcd *xrcd);
 void uv_xrcds_forget(void); /* in a forked child: the domains are the parent's */

@@ -20,6 +20,7 @@ const char *gw_mlx5_why_text(enum gw_mlx5_why why)
     case GW_MLX5_INLINE_DENIED: return "inline data in an entry that receives";
     case GW_MLX5_BAD_ATOMIC: return "an atomic needs exactly one data segment, of 8 bytes";
     case GW_MLX5_MISALIGNED: return "an atomic's remote address is no multiple of 8";
+    case GW_MLX5_BAD_UMR: return "a UMR that is neither the bind of a memory window nor an invalidation";
     case GW_MLX5_BAD_AV: return "a datagram's address vector is not marked as the long form";
     case GW_MLX5_TOO_LONG: return "the payload exceeds the largest message";
     }
@@ -89,9 +90,38 @@ static uint32_t head_units(uint8_t opcode, enum form form)
 {
     uint32_t head = gw_mlx5_head_units(opcode);
 
+    if (opcode == GW_MLX5_UMR && form != UD) return GW_MLX5_UMR_UNITS;
     if (form == CONNECTED) return head;
     if (form == XRC) return head ? head + 1 : 0;
     return opcode == GW_MLX5_SEND || opcode == GW_MLX5_SEND_IMM ? GW_MLX5_UD_HEAD : 0;
+}
+
+int gw_mlx5_wqe_bind(const struct gw_mlx5_wqe *w, struct gw_mlx5_bind *b)
+{
+    const uint8_t *umr = w->raw + GW_MLX5_UNIT, *mkey = w->raw + 4 * GW_MLX5_UNIT,
+                  *klm = w->raw + 8 * GW_MLX5_UNIT;
+    const uint32_t base = GW_MLX5_UMR_MASK_FREE | GW_MLX5_UMR_MASK_MKEY;
+    bool memory = w->ds == GW_MLX5_UMR_BIND_UNITS;
+    uint64_t mask = load64(umr + 8), want;
+    uint32_t how = GW_MLX5_UMR_OFFSET | GW_MLX5_UMR_INLINE, count = load32(umr + 4);
+
+    memset(b, 0, sizeof(*b));
+    if (w->ds != GW_MLX5_UMR_BIND_UNITS && w->ds != GW_MLX5_UMR_UNITS) return -EINVAL;
+    b->mkey = gw_be32(w->imm_be);
+    b->tag = mkey[7];
+    b->type2 = (mask & GW_MLX5_UMR_MASK_QPN) != 0;
+    want = base | (b->type2 ? GW_MLX5_UMR_MASK_QPN : 0) | (memory ? GW_MLX5_UMR_MASK_MEMORY : 0);
+    if (b->type2) how |= memory ? GW_MLX5_UMR_CHECK_FREE : GW_MLX5_UMR_CHECK_QPN;
+    if (umr[0] != how || mask != want || count != (memory ? GW_MLX5_UMR_ONE_PIECE << 16 : 0)) return -EINVAL;
+    if (mkey[0] != (memory ? 0 : GW_MLX5_MKEY_FREE)) return -EINVAL;
+    if (!memory) return 0;
+    if (b->type2 && load32(mkey + 4) >> 8 != w->qpn) return -EINVAL;
+    b->access = mkey[2];
+    b->start = load64(mkey + 16);
+    b->length = load32(klm);
+    b->lkey = load32(klm + 4);
+    b->addr = load64(klm + 8);
+    return b->length && load64(mkey + 24) == b->length ? 0 : -EINVAL;
 }
 
 /* Whose entry it is, and how far it may reach. */
@@ -136,7 +166,12 @@ static enum gw_mlx5_why parse_fixed(struct gw_mlx5_wqe *w, enum form form)
 {
     uint32_t head = head_units(w->opcode, form), dqpn;
 
-    w->data_unit = w->opcode == GW_MLX5_NOP ? w->ds : (uint8_t)head;
+    w->data_unit = w->opcode == GW_MLX5_NOP || w->opcode == GW_MLX5_UMR ? w->ds : (uint8_t)head;
+    if (w->opcode == GW_MLX5_UMR) {
+        struct gw_mlx5_bind bind;
+
+        return gw_mlx5_wqe_bind(w, &bind) ? GW_MLX5_BAD_UMR : GW_MLX5_OK;
+    }
     if (form != UD || !head) {
         if (form == XRC && head) w->srqn = load32(w->raw + GW_MLX5_UNIT) & 0xffffff;
         parse_connected(w, w->raw + (form == XRC ? 2 : 1) * GW_MLX5_UNIT);

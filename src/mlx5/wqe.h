@@ -31,6 +31,7 @@ enum gw_mlx5_why {
     GW_MLX5_BAD_ATOMIC,     /* an atomic without exactly one data segment of 8 bytes */
     GW_MLX5_MISALIGNED,     /* an atomic whose remote address is no multiple of 8 */
     GW_MLX5_TOO_LONG,       /* the payload exceeds GW_MLX5_MAX_MSG */
+    GW_MLX5_BAD_UMR,        /* a UMR that is no bind of a window and no invalidation */
     GW_MLX5_BAD_AV,         /* a UD entry whose address vector is not the long form */
 };
 const char *gw_mlx5_why_text(enum gw_mlx5_why why);
@@ -95,6 +96,10 @@ int gw_mlx5_wqe_parse_ud(struct gw_mlx5_wqe *out, const void *base, uint32_t wqe
  * segment. */
 int gw_mlx5_wqe_parse_xrc(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
                           uint16_t index, uint32_t avail, uint32_t ds_limit);
+
+/* What a parsed UMR entry asks for. 0, or -EINVAL: something else than gw_mlx5_put_bind writes; no entry like
+ * that passes the parsers above. */
+int gw_mlx5_wqe_bind(const struct gw_mlx5_wqe *wqe, struct gw_mlx5_bind *bind);
 
 /* Parses the index-th receive WQE of the queue. Returns the number of pieces, or -EINVAL with out->why set.
  */
