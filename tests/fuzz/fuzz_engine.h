@@ -56,7 +56,8 @@ static inline void window_open(struct window *w, struct rig_node *node)
                               .length = WINDOW_LEN,
                               .iova = 0x10000000,
                               .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
+                                        IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                        IBV_ACCESS_MW_BIND};
 
     w->node = node;
     w->iova = init.iova;

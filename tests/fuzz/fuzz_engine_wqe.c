@@ -21,6 +21,7 @@ struct bed {
     struct rig_qp qp[2];
     struct sn_srq *srq; /* where queue pair 0 takes its receives from, or NULL */
     uint32_t srq_record[2];
+    struct sn_mr *mw[2]; /* windows of queue pair 0's domain, one of each type */
 };
 
 /* A shared queue in the memory of queue pair 0's own, whose links lead in a circle until the fuzzer says
@@ -73,6 +74,8 @@ static void set_up(struct bed *b, struct stream *s)
         qp.sq_wqebbs = SQ; /* the other one's */
         qp.srq = NULL;
     }
+    require(!sn_mw_create(b->w[0].pd, IBV_MW_TYPE_1, &b->mw[0]) &&
+            !sn_mw_create(b->w[0].pd, IBV_MW_TYPE_2, &b->mw[1]));
     for (uint32_t i = 0; i < 2; i++) require(rig_qp_up(&b->qp[i], !i, b->qp[!i].qpn, &link));
 }
 
@@ -97,6 +100,26 @@ static void put_unit(struct bed *b, struct stream *s, uint32_t unit)
     }
 }
 
+/* A bind or an invalidation that is often right. */
+static void post_bind(struct bed *b, struct stream *s)
+{
+    struct rig_qp *q = &b->qp[0];
+    uint8_t how = take8(s);
+    struct gw_mlx5_bind bind = {.mkey = sn_mr_key(b->mw[how & 1]),
+                                .tag = take8(s),
+                                .type2 = (how & 1) ^ (how > 0xf0),
+                                .access = take8(s),
+                                .length = how & 6 ? take_len(s) : 0,
+                                .lkey = take_key(s, &b->w[0]),
+                                .addr = take_addr(s, &b->w[0])};
+
+    if (how & 8) bind.mkey ^= how;
+    bind.start = how & 16 ? 0 : bind.addr;
+    q->last_wqe = q->sq_pi;
+    q->sq_pi =
+        (uint16_t)(q->sq_pi + gw_mlx5_put_bind(&q->sq, q->sq_pi, &bind, how & 32 ? GW_MLX5_SIGNALED : 0));
+}
+
 static void post(struct bed *b, struct stream *s)
 {
     static const uint8_t known[] = {GW_MLX5_NOP,       GW_MLX5_WRITE,     GW_MLX5_WRITE_IMM,
@@ -104,6 +127,10 @@ static void post(struct bed *b, struct stream *s)
                                     GW_MLX5_ATOMIC_CS, GW_MLX5_ATOMIC_FA, GW_MLX5_SEND_INVAL};
     struct rig_qp *q = &b->qp[0];
     uint8_t op = take8(s), ds = take8(s), flags = take8(s);
+    if (op >= 0xe0 && op < 0xf0 && q->sq.wqebbs >= 4) {
+        post_bind(b, s);
+        return;
+    }
     uint32_t u = q->sq_pi * 4u, opcode = op < 0xf0 ? known[op % sizeof(known)] : op, units = ds & 63;
 
     if (units > 12 && !(ds & 64)) units = 1 + units % 5;
@@ -205,6 +232,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rig_run(&rig, rig.now + 1000000);
     for (uint32_t i = 0; i < 2; i++) rig_qp_close(&b.qp[i]);
     if (b.srq) require(!sn_srq_destroy(b.srq));
+    for (uint32_t i = 0; i < 2; i++) require(!sn_mr_destroy(b.mw[i]));
     for (uint32_t i = 0; i < 2; i++) rig_cq_close(&b.cq[i]);
     for (uint32_t i = 0; i < 2; i++) window_close(&b.w[i]);
     rig_stop(&rig);

@@ -87,7 +87,7 @@ static int submit(int fd, struct buffer *b)
 /* ---- commands: right ones, with what went before them, and then some of their words replaced ---- */
 
 struct made { /* the last of each that was made, or what the input says */
-    uint32_t pd, mr, cq, qp, ah, srq, xrcd;
+    uint32_t pd, mr, cq, qp, ah, srq, xrcd, mw;
     int channel;
 };
 
@@ -195,7 +195,7 @@ static void draft_modify(struct draft *d, struct input *in)
 
 static uint32_t draft(struct draft *d, struct input *in)
 {
-    unsigned what = (unsigned)take(in, 1) % 31;
+    unsigned what = (unsigned)take(in, 1) % 33;
 
     memset(d, 0, sizeof(*d));
     switch (what) {
@@ -240,6 +240,10 @@ static uint32_t draft(struct draft *d, struct input *in)
         PUT(d, struct ib_uverbs_open_xrcd, .fd = (uint32_t)(take(in, 1) & 1 ? -1 : 0), .oflags = O_CREAT);
         return IB_USER_VERBS_CMD_OPEN_XRCD;
     case 29: PUT(d, struct ib_uverbs_close_xrcd, made.xrcd); return IB_USER_VERBS_CMD_CLOSE_XRCD;
+    case 30:
+        PUT(d, struct ib_uverbs_alloc_mw, .pd_handle = made.pd, .mw_type = (uint8_t)(1 + (take(in, 1) & 1)));
+        return IB_USER_VERBS_CMD_ALLOC_MW;
+    case 31: PUT(d, struct ib_uverbs_dealloc_mw, made.mw); return IB_USER_VERBS_CMD_DEALLOC_MW;
     default:
         PUT(d, struct ib_uverbs_ex_query_device, 0);
         return IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE;
@@ -255,6 +259,7 @@ static void remember(uint32_t cmd, uint64_t answer)
     case IB_USER_VERBS_CMD_REG_MR: slot = &made.mr; break;
     case IB_USER_VERBS_CMD_CREATE_CQ: slot = &made.cq; break;
     case IB_USER_VERBS_CMD_CREATE_QP: slot = &made.qp; break;
+    case IB_USER_VERBS_CMD_ALLOC_MW: slot = &made.mw; break;
     case IB_USER_VERBS_CMD_CREATE_SRQ:
     case IB_USER_VERBS_CMD_CREATE_XSRQ: slot = &made.srq; break;
     case IB_USER_VERBS_CMD_OPEN_XRCD: slot = &made.xrcd; break;

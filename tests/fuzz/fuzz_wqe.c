@@ -25,6 +25,7 @@ static void fuzz_send(uint8_t *queue, uint32_t wqebbs, uint16_t index, uint32_t 
                                   uint32_t) = {gw_mlx5_wqe_parse, gw_mlx5_wqe_parse_ud,
                                                gw_mlx5_wqe_parse_xrc};
     static struct gw_mlx5_wqe w, copy;
+    struct gw_mlx5_bind bind;
     struct gw_mlx5_piece piece;
     uint32_t unit = 0, pieces = 0;
     uint64_t total = 0;
@@ -35,6 +36,7 @@ static void fuzz_send(uint8_t *queue, uint32_t wqebbs, uint16_t index, uint32_t 
     require((n < 0) == (w.why != GW_MLX5_OK) && strcmp(gw_mlx5_why_text(w.why), "unknown reason"));
     if (n < 0) return;
     require(n >= 1 && n <= 16 && (uint32_t)n <= avail && w.ds <= ds_limit && n == w.wqebbs);
+    if (w.opcode == GW_MLX5_UMR) require(gw_mlx5_wqe_bind(&w, &bind) == 0);
     memset(&copy, 0xdd, sizeof(copy)); /* a copy of what matters is as good as the whole */
     memcpy(&copy, &w, gw_mlx5_wqe_size(&w));
     while (gw_mlx5_wqe_piece(&copy, &unit, &piece)) {

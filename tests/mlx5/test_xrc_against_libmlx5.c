@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Byte for byte, for XRC: unmodified libmlx5 posts random requests for random shared receive queues on an
- * XRC_SEND queue pair of the software NIC, our builder writes the same into a queue of its own. See
- * test_against_libmlx5.c.
+ * XRC_SEND queue pair of the software NIC, our builder writes the same into a queue of its own. So with binds
+ * of memory windows and invalidations. See test_against_libmlx5.c.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -200,9 +200,80 @@ static void requests(void **state)
     free(ours.buf);
 }
 
+/* Fills in v for one of: a bind, a bind of nothing, an invalidation. */
+static void random_bind(struct rnd *rnd, struct ibv_mw *mw, struct ibv_mr *mr, struct ibv_send_wr *v,
+                        struct gw_mlx5_bind *b)
+{
+    struct ibv_mw_bind_info *info = &v->bind_mw.bind_info;
+
+    b->type2 = mw->type == IBV_MW_TYPE_2;
+    b->mkey = mw->rkey;
+    if (b->type2 && rnd_below(rnd, 4) == 0) {
+        v->opcode = IBV_WR_LOCAL_INV;
+        v->invalidate_rkey = b->mkey;
+        return;
+    }
+    v->opcode = IBV_WR_BIND_MW;
+    v->bind_mw.mw = mw;
+    v->bind_mw.rkey = (mw->rkey & ~0xffu) | rnd_below(rnd, 256);
+    b->tag = (uint8_t)v->bind_mw.rkey;
+    info->mr = mr;
+    info->addr = rnd64(rnd);
+    info->length = rnd_below(rnd, 4) ? 1 + rnd_below(rnd, 1u << 31) : 0;
+    info->mw_access_flags = rnd_below(rnd, 2) ? IBV_ACCESS_REMOTE_WRITE : 0;
+    info->mw_access_flags |= rnd_below(rnd, 2) ? IBV_ACCESS_REMOTE_READ : 0;
+    info->mw_access_flags |= rnd_below(rnd, 2) ? IBV_ACCESS_REMOTE_ATOMIC : 0;
+    info->mw_access_flags |= rnd_below(rnd, 4) ? 0 : IBV_ACCESS_ZERO_BASED;
+    b->length = (uint32_t)info->length;
+    b->lkey = mr->lkey;
+    b->addr = info->addr;
+    b->start = info->mw_access_flags & IBV_ACCESS_ZERO_BASED ? 0 : info->addr;
+    if (info->mw_access_flags & IBV_ACCESS_REMOTE_WRITE) b->access |= GW_MLX5_MKEY_REMOTE_WRITE;
+    if (info->mw_access_flags & IBV_ACCESS_REMOTE_READ) b->access |= GW_MLX5_MKEY_REMOTE_READ;
+    if (info->mw_access_flags & IBV_ACCESS_REMOTE_ATOMIC) b->access |= GW_MLX5_MKEY_ATOMIC;
+}
+
+static void binds(void **state)
+{
+    static uint8_t memory[4096];
+    struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+    struct ibv_mw *mw[2] = {ibv_alloc_mw(pd, IBV_MW_TYPE_1), ibv_alloc_mw(pd, IBV_MW_TYPE_2)};
+    size_t bytes = dv.sq.wqe_cnt * (size_t)GW_MLX5_WQEBB;
+    struct gw_mlx5_sq ours = {aligned_alloc(64, bytes), dv.sq.wqe_cnt, qp->qp_num};
+    struct gw_mlx5_bind parsed;
+    static struct gw_mlx5_wqe w;
+    struct rnd rnd = {99};
+    uint32_t idx = gw_be32(dv.dbrec[GW_MLX5_DBREC_SEND]);
+
+    (void)state;
+    assert_true(mr && mw[0] && mw[1] && ours.buf);
+    for (int i = 0; i < 2000; i++) {
+        struct ibv_send_wr v = {.wr_id = idx, .send_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE}, *bad;
+        struct gw_mlx5_bind b = {0};
+        uint32_t used;
+
+        random_bind(&rnd, mw[rnd_below(&rnd, 2)], mr, &v, &b);
+        memset(dv.sq.buf, 0, bytes);
+        memset(ours.buf, 0, bytes);
+        used = gw_mlx5_put_bind(&ours, idx, &b, GW_MLX5_SIGNALED | GW_MLX5_FENCE);
+        assert_int_equal(ibv_post_send(qp, &v, &bad), 0);
+        assert_memory_equal(dv.sq.buf, ours.buf, bytes);
+        assert_int_equal(gw_mlx5_wqe_parse_xrc(&w, ours.buf, ours.wqebbs, ours.qpn, (uint16_t)idx, used, 63),
+                         used);
+        assert_int_equal(gw_mlx5_wqe_bind(&w, &parsed), 0);
+        assert_true(parsed.mkey == b.mkey && parsed.tag == b.tag && parsed.type2 == b.type2);
+        assert_true(parsed.length == b.length);
+        if (b.length) assert_memory_equal(&parsed, &b, sizeof(b));
+        expect_flushed(idx);
+        idx += used;
+    }
+    free(ours.buf);
+    assert_true(!ibv_dealloc_mw(mw[0]) && !ibv_dealloc_mw(mw[1]) && !ibv_dereg_mr(mr));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(requests)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(requests), cmocka_unit_test(binds)};
 
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
