@@ -246,15 +246,15 @@ int sn_srq_take(struct sn_srq *srq, struct sn_qp *qp)
     struct parse_args a = {.srq = srq, .out = &qp->resp.wqe, .result = -EINVAL};
     int n;
 
-    if (qp->resp.has_wqe) return 1;
-    n = available(srq);
+    n = qp->resp.has_wqe ? 1 : available(srq);
     if (n <= 0) return n;
+    qp->resp.received = 0;
+    sn_cursor_reset(&qp->resp.cursor);
+    if (qp->resp.has_wqe) return 1; /* of a message that was given up */
     if (sn_guard_call(parse, &a)) return die(srq, "it is not mapped");
     if (a.next >= srq->init.wqes) return die(srq, "its link names no entry of the queue");
     qp->resp.has_wqe = true;
     qp->resp.entry = srq->head;
-    qp->resp.received = 0;
-    sn_cursor_reset(&qp->resp.cursor);
     srq->head = a.next;
     srq->taken++;
     watch_limit(srq, (uint32_t)n - 1);

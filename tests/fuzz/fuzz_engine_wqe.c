@@ -150,6 +150,7 @@ static void shared_receives(struct bed *b, struct stream *s)
         struct gw_mlx5_sge sge = {take_addr(s, &b->w[0]), take_len(s), take_key(s, &b->w[0])};
         uint8_t entry = take8(s);
 
+        sge.length &= 0x7fffffff; /* more the builder does not write */
         if (entry > 0xe0) gw_store16(rq_mem[0] + entry % RQ * 64, gw_mlx5_srq_next(take16(s) % (RQ + 1)));
         require(!gw_mlx5_put_srq_recv(&rq, entry, &sge, 1, 3));
         if (entry > 0xf8) rq_mem[0][take16(s) % (RQ * 64)] = take8(s);
