@@ -202,7 +202,7 @@ static void usage(FILE *to)
           "  --seconds N     how long (5)\n"
           "  --round-ms N    a round's length; each makes all objects anew (1000)\n"
           "  --links N       queue pairs (64)\n"
-          "  --types LIST    of rc,srq,uc,ud (rc)\n"
+          "  --types LIST    of rc,srq,xrc,uc,ud (rc)\n"
           "  --seed N        of everything (the time)\n",
           to);
 }

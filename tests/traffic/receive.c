@@ -21,7 +21,10 @@ int receive_post(struct side *s, struct link *l, unsigned slot)
     }
     sge[0] = (struct ibv_sge){(uintptr_t)buf, cut, s->mr->lkey};
     sge[1] = (struct ibv_sge){(uintptr_t)buf + cut, all - cut, s->mr->lkey};
-    err = l->type == LINK_SRQ ? ibv_post_srq_recv(s->srq, &wr, &bad) : ibv_post_recv(l->qp, &wr, &bad);
+    if (l->type == LINK_SRQ || l->type == LINK_XRC)
+        err = ibv_post_srq_recv(l->type == LINK_SRQ ? s->srq : s->xrc_srq, &wr, &bad);
+    else
+        err = ibv_post_recv(l->qp, &wr, &bad);
     return err ? complain("link %u: post of a receive: %s", l->index, strerror(err)) : 0;
 }
 
@@ -129,9 +132,9 @@ static int take_unreliable(struct side *s, struct link *l, const struct ibv_wc *
 
 static struct link *link_of_qpn(struct side *s, struct link *posted, uint32_t qpn)
 {
-    if (posted->type != LINK_SRQ) return posted;
+    if (posted->type != LINK_SRQ && posted->type != LINK_XRC) return posted;
     for (uint32_t i = 0; i < s->opt.plan.links; i++)
-        if (s->links[i].qp->qp_num == qpn) return &s->links[i];
+        if (s->links[i].receiver->qp_num == qpn) return &s->links[i];
     return NULL;
 }
 

@@ -6,7 +6,7 @@
 
 const char *const op_names[OP_KINDS] = {"SEND", "SEND_IMM",  "WRITE",  "WRITE_IMM",
                                         "READ", "FETCH_ADD", "CMP_SWP"};
-const char *const link_names[LINK_TYPES] = {"rc", "srq", "uc", "ud"};
+const char *const link_names[LINK_TYPES] = {"rc", "srq", "xrc", "uc", "ud"};
 
 uint64_t mix(uint64_t a, uint64_t b)
 {

@@ -37,6 +37,7 @@ static void describe(const struct link *l, const struct op *op, struct ibv_send_
         wr->wr.atomic.compare_add = op->kind == OP_ADD ? op->key : op->miss ? ~l->out.cas : l->out.cas;
         wr->wr.atomic.swap = op->key;
     }
+    wr->qp_type.xrc.remote_srqn = l->peer.xrc_srq;
     if (l->type == LINK_UD) {
         wr->wr.ud.ah = l->ah;
         wr->wr.ud.remote_qpn = l->peer.qpn;
@@ -94,6 +95,7 @@ static int peek(struct side *s, struct link *l)
                                .opcode = IBV_WR_RDMA_READ,
                                .send_flags = IBV_SEND_SIGNALED,
                                .wr.rdma = {l->peer.target + offsetof(struct target, freed), l->peer.rkey},
+        .qp_type.xrc.remote_srqn = l->peer.xrc_srq,
                            },
                        *bad;
 

@@ -35,13 +35,9 @@ enum {
 enum op_kind { OP_SEND, OP_SEND_IMM, OP_WRITE, OP_WRITE_IMM, OP_READ, OP_ADD, OP_CAS, OP_KINDS };
 extern const char *const op_names[OP_KINDS];
 
-enum link_type {
-    LINK_RC,
-    LINK_SRQ,
-    LINK_UC,
-    LINK_UD,
-    LINK_TYPES
-}; /* SRQ: RC that receives from a shared queue */
+/* SRQ: RC that receives from a shared queue. XRC: a queue pair for each direction, all receive from one
+ * queue. */
+enum link_type { LINK_RC, LINK_SRQ, LINK_XRC, LINK_UC, LINK_UD, LINK_TYPES };
 extern const char *const link_names[LINK_TYPES];
 
 /* One direction of one link in one round. */
@@ -73,7 +69,7 @@ static inline bool op_is_received(const struct op *op)
 }
 static inline bool link_is_reliable(enum link_type t)
 {
-    return t == LINK_RC || t == LINK_SRQ;
+    return t != LINK_UC && t != LINK_UD;
 }
 
 uint64_t mix(uint64_t a, uint64_t b);
@@ -106,6 +102,7 @@ enum phase {
 /* What the peer has to know of a link. */
 struct link_info {
     uint32_t qpn, psn, rkey, mtu;
+    uint32_t receiver, xrc_srq; /* the queue pair that receives: XRC's is another one */
     uint64_t target;
     union ibv_gid gid;
 };
@@ -145,7 +142,7 @@ struct incoming {
 struct link {
     uint32_t index;
     enum link_type type;
-    struct ibv_qp *qp;
+    struct ibv_qp *qp, *receiver; /* one and the same but for XRC */
     struct ibv_ah *ah;
     struct link_info mine, peer;
     struct target *target;
@@ -171,7 +168,8 @@ struct side {
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel;
     struct ibv_cq *send_cq, *recv_cq;
-    struct ibv_srq *srq;
+    struct ibv_xrcd *xrcd;
+    struct ibv_srq *srq, *xrc_srq;
     struct ibv_mr *mr;
     struct area *areas;
     struct link *links;
