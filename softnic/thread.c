@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,7 +24,12 @@
 enum { POLLING_CALLS = 8 };
 /* It stays one for so many looks, since it may have lost its CPU for a moment. */
 enum { POLLING_CREDIT = 2 };
-#define PAUSE_NS 2000u
+/* Who was found to poll and yet left packets waiting is not relied on for so many looks, every time for twice
+ * as many. */
+#define BESIDE_NS 200000u
+enum { DISTRUST_MIN = 64, DISTRUST_MAX = 1 << 16 };
+#define SHORT_TURN_NS 100000u /* the shortest that the kernel gives */
+#define PAUSE_NS      2000u
 /* Somebody who stops polling without saying so waits this long for us. */
 #define AWAY_MAX_NS 1000000u
 
@@ -53,6 +59,7 @@ struct sn_thread {
     uint32_t drives_seen, kicks_seen;
     uint64_t away_ns; /* how long it stayed away the last time; 0: it did not */
     int credit;
+    uint32_t distrust, distrust_next; /* looks for which it does not stay away */
 };
 
 static uint64_t now_ns(void)
@@ -95,6 +102,18 @@ static bool somebody_polls(struct sn_thread *t, bool inside)
     return t->credit && t->credit--;
 }
 
+/*
+ * It stayed away for somebody who polls, and then found work that nobody was about to do: a program that
+ * polls for its completions in turn with watching memory, as latency tests do.
+ */
+static void deserted(struct sn_thread *t)
+{
+    t->distrust = t->distrust_next;
+    if (t->distrust_next < DISTRUST_MAX) t->distrust_next *= 2;
+    t->away_ns = 0;
+    t->credit = 0;
+}
+
 struct plan {
     enum sleep sleep;
     uint64_t ns; /* SN_NEVER: no limit */
@@ -104,8 +123,9 @@ static struct plan make_plan(struct sn_thread *t, uint64_t now, uint64_t next)
 {
     struct plan plan = {.sleep = WATCHING};
     uint64_t due = sn_wire_next(t->wire);
+    bool polls = somebody_polls(t, next == SN_CONTENDED), distrust = t->distrust && t->distrust--;
 
-    if (somebody_polls(t, next == SN_CONTENDED)) {
+    if (polls && !distrust) {
         /* It serves the timers too. Looking now and then is enough to find out when it stops. */
         plan.sleep = AWAY;
         plan.ns = t->away_ns;
@@ -114,6 +134,8 @@ static struct plan make_plan(struct sn_thread *t, uint64_t now, uint64_t next)
     t->away_ns = 0;
     if (next == SN_CONTENDED) next = now; /* and it goes to sleep: look again */
     plan.ns = sn_nic_ringable(t->nic) ? clamp((now - t->active_at) / SN_NAP_DIVISOR) : SN_NEVER;
+    /* Its posts are seen without us, so only packets and timers need be. */
+    if (distrust && plan.ns < BESIDE_NS) plan.ns = BESIDE_NS;
     if (next < due) due = next;
     if (due != SN_NEVER) {
         uint64_t left = due > now ? due - now : 0;
@@ -165,10 +187,17 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
 
 static void adaptive_loop(struct sn_thread *t)
 {
+    bool was_away = false;
+
     while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
+        uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED);
         uint64_t before = sn_nic_activity(t->nic), now = now_ns(), next = sn_nic_progress(t->nic, now);
         uint64_t after = sn_nic_activity(t->nic);
         struct plan plan;
+
+        if (was_away && after != before && drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED))
+            deserted(t);
+        was_away = false;
 
         sn_wire_expect_nothing(false);
         if (after != t->activity) {
@@ -181,6 +210,7 @@ static void adaptive_loop(struct sn_thread *t)
         /* Work that is left although nothing could be done waits for others: the system takes no frames, say.
          */
         if (plan.ns < PAUSE_NS) plan.ns = PAUSE_NS;
+        was_away = plan.sleep == AWAY;
         go_to_sleep(t, &plan);
     }
 }
@@ -200,11 +230,33 @@ static void busy_loop(struct sn_thread *t)
     }
 }
 
+/*
+ * It works for microseconds at a time, often beside a thread that spins until that work is done, and should
+ * not wait for the end of that one's turn. To ask for short turns of its own is to get them soon (Linux 6.12
+ * and later; others take no notice).
+ */
+static void ask_for_short_turns(void)
+{
+    struct { /* struct sched_attr, of which libc's headers know nothing yet */
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+        uint32_t util_min, util_max;
+    } attr = {.size = sizeof(attr)};
+
+    if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) || attr.policy != SCHED_OTHER) return;
+    attr.runtime = SHORT_TURN_NS;
+    syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
 static void *thread_main(void *arg)
 {
     struct sn_thread *t = arg;
 
     prctl(PR_SET_NAME, "gw-nic");
+    ask_for_short_turns();
     prctl(PR_SET_TIMERSLACK, 1000); /* the default, 50 µs, is more than the shortest nap */
     t->active_at = now_ns();
     t->activity = sn_nic_activity(t->nic);
@@ -276,6 +328,7 @@ int sn_thread_start(struct sn_nic *nic, struct sn_wire *wire, enum sn_poll poll,
     t->wire = wire;
     t->poll = poll;
     t->cpu = cpu;
+    t->distrust_next = DISTRUST_MIN;
     t->few_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) || CPU_COUNT(&cpus) <= 2;
     t->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (t->kick_fd < 0) {

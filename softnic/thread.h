@@ -3,13 +3,15 @@
  * thread.h: the thread "gw-nic" that drives a NIC when nobody else does.
  *
  * Doorbells are stores to memory and wake nobody, so somebody has to look. The thread looks, and sleeps in
- * between, the longer the longer nothing happened: a sixteenth of that, between 20 µs and 4 ms. So a post
- * after t of silence is seen after t/16 at most, and silence costs 250 wake-ups a second. Packets end its
+ * between, the longer the longer nothing happened: a sixteenth of that, between 20 µs and 8 ms. So a post
+ * after t of silence is seen after t/16 at most, and silence costs 125 wake-ups a second. Packets end its
  * sleep at once. While nothing can be rung it sleeps until a packet, a timer or a kick. (In a virtual machine
- * a wake-up alone may cost 17 µs of a core: with a limit of 1 ms silence took 0.9 to 1.8 % of one.)
+ * a wake-up alone may cost 17 µs of a core: with a limit of 1 ms silence took 0.9 to 1.8 % of one, with 4 ms
+ * 0.5 to 0.6.)
  *
  * An application thread that polls drives the NIC itself. Then this one stays away: it sleeps without
- * watching the sockets, until the other stops polling or says (by a kick) that it goes to sleep.
+ * watching the sockets, until the other stops polling or says (by a kick) that it goes to sleep. When it
+ * finds on its return that packets lay there and nobody cared, it stays for a while, and longer each time.
  *
  * In busy mode it never sleeps. With two CPUs or fewer to run on it yields after each look, so that the
  * thread that it works for can run.
@@ -24,15 +26,15 @@ struct sn_wire;
 struct sn_thread;
 
 #define SN_NAP_MIN_NS 20000u
-#define SN_NAP_MAX_NS 4000000u
+#define SN_NAP_MAX_NS 8000000u
 enum { SN_NAP_DIVISOR = 16 };
 
 /* Starts it. cpu -1: anywhere. 0, or a negative errno with one line in why. */
 int sn_thread_start(struct sn_nic *nic, struct sn_wire *wire, enum sn_poll poll, int cpu,
                     struct sn_thread **thread, char why[256]);
 
-/* Ends it, and waits for its end no longer than wait_ms: 0, or -ETIMEDOUT, and it is still running. Not by the thread
- * itself. */
+/* Ends it, and waits for its end no longer than wait_ms: 0, or -ETIMEDOUT, and it is still running. Not by
+ * the thread itself. */
 int sn_thread_stop(struct sn_thread *thread, int wait_ms);
 
 /* Frees one that ended, when nobody uses it any more. */

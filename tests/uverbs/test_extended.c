@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ibv_wr_start … ibv_wr_complete and ibv_start_poll: the calling thread does the NIC's work, as with the
- * plain calls. The NIC's own thread sleeps for up to 4 ms after a silence, so it is hardly ever the one that
+ * plain calls. The NIC's own thread sleeps for up to 8 ms after a silence, so it is hardly ever the one that
  * does it.
  */
 #include "tests/uverbs/rig.h"
