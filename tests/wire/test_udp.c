@@ -64,6 +64,33 @@ static void a_process_reaches_itself(void **state)
     sn_udp_close(udp);
 }
 
+/* What the IP header says of congestion goes along: with frames by themselves and with many in a message. */
+static void congestion_marks_go_along(void **state)
+{
+    static const char *const at[] = {HERE, "::1"};
+    uint8_t frame[4][64];
+    struct sn_frame tx[4], rx;
+
+    (void)state;
+    for (int i = 0; i < 2 * 4; i++) {
+        struct sn_udp *udp = open_wire(at[i / 4], 1);
+        uint8_t ecn = (uint8_t)(i % 4);
+
+        if (!udp) continue; /* no IPv6 here */
+        sn_udp_mark(udp, ecn);
+        for (uint32_t k = 0; k < 4; k++) {
+            tx[k] = frame_to(sn_udp_addr(udp), frame[k], sizeof(frame[k]));
+            make_frame(frame[k], sizeof(frame[k]), sn_udp_slot(udp), 0, k);
+        }
+        assert_int_equal(sn_udp_send(udp, tx, i % 2 ? 4 : 1), i % 2 ? 4 : 1);
+        for (int k = 0; k < (i % 2 ? 4 : 1); k++) {
+            assert_true(wait_frame(udp, &rx, 1000));
+            assert_int_equal(rx.ecn, ecn);
+        }
+        sn_udp_close(udp);
+    }
+}
+
 static void killing_one_disturbs_no_other(void **state)
 {
     struct child a = start_child(HERE, 5), b = start_child(HERE, 5);
@@ -389,6 +416,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_share_an_address),
         cmocka_unit_test(a_process_reaches_itself),
+        cmocka_unit_test(congestion_marks_go_along),
         cmocka_unit_test(killing_one_disturbs_no_other),
         cmocka_unit_test(frames_from_elsewhere_are_passed_on),
         cmocka_unit_test(what_was_passed_on_is_counted),
