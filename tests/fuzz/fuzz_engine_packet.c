@@ -149,7 +149,7 @@ static void set_up(struct bed *b, struct stream *s)
 /* A packet near to one that could come, in all its fields. */
 static uint32_t near_packet(struct bed *b, struct stream *s, uint8_t *p)
 {
-    uint8_t sel = take8(s), opcode = take8(s) % 0x18, delta = take8(s);
+    uint8_t sel = take8(s), opcode = take8(s) % 0x19, delta = take8(s);
     struct rig_qp *q = &b->qp[sel % QPS];
     bool response = roce_flags(opcode) & ROCE_F_RESPONSE;
     struct roce_hdr h = {.opcode = opcode,
@@ -161,7 +161,8 @@ static uint32_t near_packet(struct bed *b, struct stream *s, uint8_t *p)
                          .msn = delta};
     uint32_t n, len;
 
-    if (sel % QPS == XRC) {
+    if (opcode == 0x18) h.opcode = opcode = ROCE_CNP;
+    if (sel % QPS == XRC && opcode != ROCE_CNP) {
         h.dqpn = sn_qp_number(b->target);
         h.opcode = opcode |= ROCE_XRC;
         h.xrcsrq = sn_srq_number(b->srq) ^ (delta == 0x55);
