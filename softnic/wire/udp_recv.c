@@ -64,6 +64,8 @@ static bool unwrap(const struct sn_udp *udp, struct sn_frame *frame)
     return true;
 }
 
+enum { SHARED_VAIN = 256, SHARED_EVERY = 8 };
+
 /* ---- messages
  * ------------------------------------------------------------------------------------------------------ */
 
@@ -85,19 +87,35 @@ static int receive_messages(struct sn_udp *udp, int fd)
     return 0;
 }
 
+/*
+ * Is it to be asked this time? Where all peers are at this address nothing ever comes to port 4791, and
+ * asking is a system call: after many in vain only every eighth time. Who waits for the sockets is told of
+ * both.
+ */
+static bool ask_shared(struct sn_udp *udp)
+{
+    if (udp->slot.shared_fd < 0) return false;
+    return udp->shared_vain < SHARED_VAIN || ++udp->shared_turn % SHARED_EVERY == 0;
+}
+
 /* Fills `in` from the socket whose turn it is, or from the other; taking turns, neither can starve the other.
  */
 static void refill(struct sn_udp *udp)
 {
-    int fds[2], sockets = sn_udp_fds(udp, fds);
+    int fds[2] = {udp->slot.fd, udp->slot.shared_fd}, sockets = ask_shared(udp) ? 2 : 1;
 
     udp->in.next = udp->in.messages = 0;
     udp->in.offset = 0;
-    if (sockets == 2) udp->shared_first = !udp->shared_first;
+    udp->shared_first = sockets == 2 && !udp->shared_first;
     for (int i = 0; i < sockets && !udp->in.messages; i++) {
-        udp->in.fd = fds[i ^ udp->shared_first];
+        bool shared = i ^ udp->shared_first;
+
+        udp->in.fd = fds[shared];
         udp->in.messages = receive_messages(udp, udp->in.fd);
+        if (shared)
+            udp->shared_vain = udp->in.messages ? 0 : udp->shared_vain + (udp->shared_vain < SHARED_VAIN);
     }
+    udp->in.full = udp->in.messages == SN_UDP_MESSAGES;
 }
 
 /* What the kernel tells about a message: congestion marks (IPv4: a byte, IPv6: an int) and the length of its
@@ -179,7 +197,6 @@ int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more)
     bool good;
 
     if (!sn_udp_holds_frames(udp)) refill(udp);
-    *more = udp->in.messages > 0;
     udp->out.messages = udp->out.iovs = 0;
     for (int looked = 0; looked < SN_UDP_BATCH && n < max && next_frame(udp, &rx[n], &good); looked++) {
         struct sn_frame *frame = &rx[n];
@@ -196,5 +213,8 @@ int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more)
         }
     }
     pass_on(udp);
+    /* A batch that was not full emptied its socket. What is in the other, or comes now, wakes who waits for
+     * it. */
+    *more = sn_udp_holds_frames(udp) || udp->in.full;
     return n;
 }

@@ -30,6 +30,7 @@ struct sn_udp_out {
 /* Messages received, and how far they have been taken apart into frames. */
 struct sn_udp_in {
     int messages, next, fd;
+    bool full;       /* there may be more where they come from */
     uint32_t offset; /* in message `next` */
     struct mmsghdr msg[SN_UDP_MESSAGES];
     struct iovec iov[SN_UDP_MESSAGES];
@@ -42,8 +43,10 @@ struct sn_udp {
     struct sn_addr addr;
     struct sn_slot slot;
     char note[256];
-    bool segment;      /* many frames to a process at this address go in one message */
-    bool shared_first; /* which socket's turn it is */
+    bool segment;         /* many frames to a process at this address go in one message */
+    bool shared_first;    /* which socket's turn it is */
+    unsigned shared_vain; /* times that nothing had come to port 4791, up to a limit */
+    unsigned shared_turn;
     struct sn_udp_stats stats;
     struct sn_udp_out out;
     struct sn_udp_in in;
