@@ -318,13 +318,18 @@ static bool enter(struct sn_nic *nic)
 
 static uint64_t posted(struct sn_nic *nic)
 {
+    bool again = true;
+
     nic->budget = nic->cfg.budget;
     sn_doorbells(nic);
-    run_qps(nic);
-    if (nic->tx_urgent || nic->tx.tail - nic->tx.head >= SN_TX_COMPANY) {
+    /* Once more after a push: what nobody acknowledges is complete when it has left. */
+    while (again && nic->budget) {
+        again = run_qps(nic);
+        if (!nic->tx_urgent && nic->tx.tail - nic->tx.head < SN_TX_COMPANY) break;
         sn_tx_push(nic);
-        if (nic->cfg.wire->flush) nic->cfg.wire->flush(nic->cfg.wire_ctx);
+        if (nic->tx_blocked) break;
     }
+    if (nic->cfg.wire->flush) nic->cfg.wire->flush(nic->cfg.wire_ctx);
     return next_time(nic);
 }
 
