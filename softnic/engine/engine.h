@@ -483,8 +483,9 @@ void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame,
 /* The ring's position behind the last frame that was made; has it been reached by what was taken out? */
 uint32_t sn_tx_position(const struct sn_nic *nic, bool looped);
 bool sn_tx_left(const struct sn_nic *nic, bool looped, uint32_t position);
-void sn_tx_push(struct sn_nic *nic); /* offers the wire what there is */
-bool sn_rx(struct sn_nic *nic);      /* receives some. false: there was nothing */
+void sn_tx_push(struct sn_nic *nic);   /* offers the wire what there is */
+bool sn_rx_looped(struct sn_nic *nic); /* what this NIC has sent to itself. false: nothing */
+bool sn_rx(struct sn_nic *nic);        /* receives some. false: there was nothing */
 
 bool sn_rx_icrc_ok(const struct sn_frame *f);
 

@@ -322,11 +322,12 @@ static uint64_t posted(struct sn_nic *nic)
 
     nic->budget = nic->cfg.budget;
     sn_doorbells(nic);
-    /* Once more after a push: what nobody acknowledges is complete when it has left. */
+    /* Once more after a push: what nobody acknowledges is complete when it has left. And what goes to a queue
+     * pair of this NIC is executed here too. */
     while (again && nic->budget) {
-        again = run_qps(nic);
-        if (!nic->tx_urgent && nic->tx.tail - nic->tx.head < SN_TX_COMPANY) break;
-        sn_tx_push(nic);
+        again = sn_rx_looped(nic);
+        if (run_qps(nic)) again = true;
+        if (nic->tx_urgent || nic->tx.tail - nic->tx.head >= SN_TX_COMPANY) sn_tx_push(nic);
         if (nic->tx_blocked) break;
     }
     if (nic->cfg.wire->flush) nic->cfg.wire->flush(nic->cfg.wire_ctx);

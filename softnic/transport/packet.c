@@ -241,7 +241,7 @@ static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool ins
 }
 
 /* What was looped when this began: answers to it are for the next round. */
-static bool receive_looped(struct sn_nic *nic)
+bool sn_rx_looped(struct sn_nic *nic)
 {
     struct sn_ring *ring = &nic->loop;
     uint32_t n = ring->tail - ring->head;
@@ -255,7 +255,7 @@ static bool receive_looped(struct sn_nic *nic)
 bool sn_rx(struct sn_nic *nic)
 {
     struct sn_frame frames[SN_RX_BATCH];
-    bool looped = receive_looped(nic), more = false;
+    bool looped = sn_rx_looped(nic), more = false;
     int n;
 
     if (nic->wire_dry) return looped;
