@@ -29,6 +29,7 @@ enum {
     SN_QUANTUM = 16,       /* packets a QP may send before it is the next one's turn */
     SN_SQ_WINDOW = 128,    /* send requests of a QP that were read and are not complete */
     SN_SQ_ARENA = 16384,   /* bytes of private copies of their WQEs */
+    SN_SQ_ROOMS = 256,     /* kept for QPs that become busy; 27 KB each */
     SN_LATE_CQES = 256,    /* hostile mode: completions held back */
     SN_PLACE_PIECES = 128, /* hostile mode: pieces of payload held back, of all QPs */
     SN_PLACE_BYTES = 65536,
@@ -136,7 +137,7 @@ struct sn_read {
 };
 
 struct sn_requester {
-    struct sn_sreq *ring; /* SN_SQ_WINDOW of them */
+    struct sn_sreq *ring; /* SN_SQ_WINDOW of them; with the arena, NULL while nothing was read: see sn_sq_rest */
     uint8_t *arena;
     uint32_t arena_head, arena_used;
     uint32_t una, cur, end; /* free-running: oldest not complete, being sent, behind the last that was read */
@@ -160,6 +161,13 @@ struct sn_requester {
     bool timing;
     uint8_t probes; /* since there was progress */
     uint8_t scatter[SN_INLINE_ROOM];
+};
+
+/* What a send queue needs while requests of it are under way. Idle ones have none: there may be thousands. */
+struct sn_sq_room {
+    struct sn_sreq ring[SN_SQ_WINDOW];
+    uint8_t arena[SN_SQ_ARENA] __attribute__((aligned(64)));
+    struct sn_sq_room *next;
 };
 
 enum sn_slot_kind { SN_SLOT_FREE, SN_SLOT_READ, SN_SLOT_ATOMIC };
@@ -349,6 +357,8 @@ struct sn_nic {
     bool tx_urgent; /* something waits in tx that no answer to an earlier packet will push out */
     uint64_t watched_at;
     unsigned budget;
+    struct sn_sq_room *rooms; /* free ones */
+    unsigned room_count;
 
     /* hostile mode */
     struct sn_late_cqe *late;
@@ -409,6 +419,8 @@ bool sn_sq_complete(struct sn_qp *qp); /* completes what is acknowledged. false:
 void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome,
                 uint8_t vendor); /* fails the oldest, and with it the QP */
 bool sn_sq_flush_one(struct sn_qp *qp);
+void sn_sq_rest(struct sn_qp *qp); /* gives the ring and arena back if nothing is under way; often called */
+void sn_sq_free_rooms(struct sn_nic *nic);
 
 /* rq.c */
 int sn_rq_fetch(

@@ -59,6 +59,7 @@ static int alloc_parts(struct sn_nic *nic)
 
 static void free_nic(struct sn_nic *nic)
 {
+    sn_sq_free_rooms(nic);
     free(nic->qps);
     free(nic->cqs);
     free(nic->srqs);
@@ -235,6 +236,7 @@ static bool run_qps(struct sn_nic *nic)
             if (did != SN_IDLE) any = true;
         }
         if (did != SN_IDLE) sn_qp_wake(qp);
+        sn_sq_rest(qp);
     }
     return sn_direct_flush(nic) || any;
 }

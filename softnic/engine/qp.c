@@ -129,13 +129,6 @@ static void set_scatter(struct sn_qp *qp)
     if (i->srq || i->type == IBV_QPT_UD) i->scatter_recv = 0;
 }
 
-static void free_qp(struct sn_qp *qp)
-{
-    free(qp->req.ring);
-    free(qp->req.arena);
-    free(qp);
-}
-
 static struct sn_qp *alloc_qp(struct sn_nic *nic, const struct sn_qp_init *init)
 {
     struct sn_qp *qp = calloc(1, sizeof(*qp));
@@ -149,11 +142,7 @@ static struct sn_qp *alloc_qp(struct sn_nic *nic, const struct sn_qp_init *init)
     sn_list_init(&qp->run_link);
     sn_list_init(&qp->err_link);
     sn_list_init(&qp->uar_link);
-    qp->req.ring = calloc(SN_SQ_WINDOW, sizeof(*qp->req.ring));
-    qp->req.arena = aligned_alloc(64, SN_SQ_ARENA);
-    if (qp->req.ring && qp->req.arena) return qp;
-    free_qp(qp);
-    return NULL;
+    return qp;
 }
 
 int sn_qp_create(struct sn_nic *nic, const struct sn_qp_init *init, struct sn_qp **out)
@@ -171,7 +160,7 @@ int sn_qp_create(struct sn_nic *nic, const struct sn_qp_init *init, struct sn_qp
     err = attach(nic, qp);
     sn_nic_unlock(nic);
     if (err) {
-        free_qp(qp);
+        free(qp);
         return err;
     }
     *out = qp;
@@ -196,7 +185,7 @@ int sn_qp_destroy(struct sn_qp *qp)
     hold_parts(&qp->init, (uint32_t)-1);
     sn_nic_unlock(nic);
     sn_direct_quiesce(nic);
-    free_qp(qp);
+    free(qp);
     return 0;
 }
 
@@ -253,6 +242,7 @@ void sn_qp_forget(struct sn_qp *qp)
     qp->rq_bad = qp->last_wqe_told = false;
     qp->sqd_notify = false;
     sn_requester_init(qp, 0);
+    sn_sq_rest(qp);
     sn_rate_init(qp);
 }
 

@@ -4,6 +4,8 @@
  * once, when its turn to be sent comes: what is sent again after a loss comes from the private copy.
  */
 #include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "softnic/engine/engine.h"
@@ -43,6 +45,56 @@ void sn_sq_look(struct sn_qp *qp)
     }
     qp->sq_pi = pi;
     sn_qp_wake(qp);
+}
+
+/* ---- room for requests --------------------------------------------------------------------------------- */
+
+/* Rooms are handed on, so nothing is allocated unless more queue pairs are busy at once than are kept for. */
+static bool take_room(struct sn_qp *qp)
+{
+    struct sn_nic *nic = qp->nic;
+    struct sn_sq_room *room = nic->rooms;
+
+    if (qp->req.ring) return true;
+    if (room) {
+        nic->rooms = room->next;
+        nic->room_count--;
+    } else {
+        room = aligned_alloc(64, sizeof(*room));
+        if (!room) return false;
+    }
+    qp->req.ring = room->ring;
+    qp->req.arena = room->arena;
+    qp->req.arena_head = qp->req.arena_used = 0;
+    return true;
+}
+
+void sn_sq_rest(struct sn_qp *qp)
+{
+    struct sn_nic *nic = qp->nic;
+    struct sn_sq_room *room;
+
+    if (!qp->req.ring || qp->req.una != qp->req.end) return;
+    room = (struct sn_sq_room *)(void *)((char *)qp->req.ring - offsetof(struct sn_sq_room, ring));
+    qp->req.ring = NULL;
+    qp->req.arena = NULL;
+    if (nic->room_count == SN_SQ_ROOMS) {
+        free(room);
+        return;
+    }
+    room->next = nic->rooms;
+    nic->rooms = room;
+    nic->room_count++;
+}
+
+void sn_sq_free_rooms(struct sn_nic *nic)
+{
+    while (nic->rooms) {
+        struct sn_sq_room *room = nic->rooms;
+
+        nic->rooms = room->next;
+        free(room);
+    }
 }
 
 /* ---- private copies ------------------------------------------------------------------------------------ */
@@ -158,12 +210,18 @@ bool sn_sq_fetch(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;
     struct gw_mlx5_wqe *w = &qp->nic->scratch;
-    struct sn_sreq *s = &r->ring[r->end % SN_SQ_WINDOW];
+    struct sn_sreq *s;
     uint16_t wqebbs;
     int n;
 
     if (qp->state != IBV_QPS_RTS || qp->sq_next == qp->sq_pi) return false;
+    if (!take_room(qp)) {
+        sn_report_qp(qp, "out of memory for its send requests");
+        sn_qp_fatal(qp);
+        return false;
+    }
     if (r->end - r->una == SN_SQ_WINDOW || !arena_has_room(r)) return false;
+    s = &r->ring[r->end % SN_SQ_WINDOW];
     n = parse_next(qp, &wqebbs);
     if (n == -EFAULT) {
         sn_report_qp(qp, "its send queue is not mapped");

@@ -137,9 +137,10 @@ static struct sn_sreq *answered(struct sn_qp *qp, uint32_t psn)
         return NULL;
     }
     if (!advance(qp, psn)) return NULL;
+    if (r->una == r->end) return NULL;
     s = &r->ring[r->una % SN_SQ_WINDOW];
     k = roce_psn_diff(psn, s->psn);
-    return r->una != r->end && k >= 0 && (uint32_t)k < s->packets ? s : NULL;
+    return k >= 0 && (uint32_t)k < s->packets ? s : NULL;
 }
 
 /* It is done as far as this packet goes. When the last is, its data is in its place, or in the CQE. */
@@ -264,8 +265,9 @@ static void ack(struct sn_qp *qp, const struct roce_hdr *h)
 void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len)
 {
     switch (h->opcode & ~ROCE_SERVICE_MASK) {
-    case ROCE_ACK: ack(qp, h); return;
-    case ROCE_ATOMIC_ACK: atomic_response(qp, h); return;
-    default: read_response(qp, h, payload, len); return;
+    case ROCE_ACK: ack(qp, h); break;
+    case ROCE_ATOMIC_ACK: atomic_response(qp, h); break;
+    default: read_response(qp, h, payload, len); break;
     }
+    sn_sq_rest(qp);
 }

@@ -139,6 +139,7 @@ static void finish(struct sn_direct *d, int64_t copied)
         }
         if (r->cur != r->end || qp->sq_next != qp->sq_pi || qp->sqd_notify) sn_qp_wake(qp);
     }
+    for (unsigned i = 0; i < d->items; i++) sn_sq_rest(d->item[i].qp);
 }
 
 bool sn_direct_flush(struct sn_nic *nic)
