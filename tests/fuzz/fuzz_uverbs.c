@@ -32,6 +32,7 @@ struct input {
 static uint8_t *arena;
 static int channels[MAX_REQUESTS + 1]; /* event fds to close at the end */
 static unsigned channel_count;
+static int memory_fd; /* four pages of it */
 
 static uint64_t take(struct input *in, size_t bytes)
 {
@@ -195,7 +196,7 @@ static void draft_modify(struct draft *d, struct input *in)
 
 static uint32_t draft(struct draft *d, struct input *in)
 {
-    unsigned what = (unsigned)take(in, 1) % 33;
+    unsigned what = (unsigned)take(in, 1) % 36;
 
     memset(d, 0, sizeof(*d));
     switch (what) {
@@ -244,6 +245,19 @@ static uint32_t draft(struct draft *d, struct input *in)
         PUT(d, struct ib_uverbs_alloc_mw, .pd_handle = made.pd, .mw_type = (uint8_t)(1 + (take(in, 1) & 1)));
         return IB_USER_VERBS_CMD_ALLOC_MW;
     case 31: PUT(d, struct ib_uverbs_dealloc_mw, made.mw); return IB_USER_VERBS_CMD_DEALLOC_MW;
+    case 32:
+        PUT(d, struct ib_uverbs_rereg_mr, .mr_handle = made.mr, .flags = (uint32_t)take(in, 1) & 15,
+            .start = (uintptr_t)arena + 4096, .length = 4096, .hca_va = (uintptr_t)arena + 4096,
+            .pd_handle = made.pd, .access_flags = (uint32_t)take(in, 1));
+        return IB_USER_VERBS_CMD_REREG_MR;
+    case 33:
+        PUT(d, struct ib_uverbs_resize_cq, .cq_handle = made.cq, .cqe = (2u << take(in, 1) % 7) - 1);
+        PUT_UHW(d, struct mlx5_ib_resize_cq, .buf_addr = (uintptr_t)arena + (take(in, 1) & 1) * 262144,
+                .cqe_size = 64);
+        return IB_USER_VERBS_CMD_RESIZE_CQ;
+    case 34:
+        PUT(d, struct ib_uverbs_ex_modify_cq, .cq_handle = made.cq, .attr_mask = 1);
+        return IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_MODIFY_CQ;
     default:
         PUT(d, struct ib_uverbs_ex_query_device, 0);
         return IB_USER_VERBS_CMD_FLAG_EXTENDED | IB_USER_VERBS_EX_CMD_QUERY_DEVICE;
@@ -313,6 +327,27 @@ static void any_buffer(int fd, struct input *in)
              take(in, 1) == 5 ? pointer(in) : (uintptr_t)&b);
 }
 
+/* A region of a file descriptor: mostly one that can be had. */
+static void dmabuf(int fd, struct input *in)
+{
+    struct buffer b = {.hdr = {.object_id = UVERBS_OBJECT_MR, .method_id = UVERBS_METHOD_REG_DMABUF_MR}};
+    uint64_t offset = take(in, 2), length = take(in, 2), iova = take(in, 1) & 1 ? take(in, 8) : offset;
+    uint32_t access = (uint32_t)take(in, 1), keys[2];
+    int32_t from = take(in, 1) & 3 ? memory_fd : (int32_t)take(in, 4);
+    unsigned missing = (unsigned)take(in, 1) % 16; /* one of them, or none */
+
+    put(&b, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, 0, 0);
+    put(&b, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, 0, made.pd);
+    put_in(&b, UVERBS_ATTR_REG_DMABUF_MR_OFFSET, &offset, 8);
+    put_in(&b, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, &length, 8);
+    put_in(&b, UVERBS_ATTR_REG_DMABUF_MR_IOVA, &iova, 8);
+    put_in(&b, UVERBS_ATTR_REG_DMABUF_MR_FD, &from, 4);
+    put_in(&b, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, &access, 4);
+    put(&b, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, 4, take(in, 1) & 3 ? (uintptr_t)keys : pointer(in));
+    if (missing < b.hdr.num_attrs) b.attrs[missing].attr_id = 0x7777;
+    if (!submit(fd, &b) && missing) made.mr = (uint32_t)b.attrs[0].data;
+}
+
 static void map(int fd, struct input *in)
 {
     uint64_t offset = take(in, 4) << 12 | (take(in, 1) == 3);
@@ -349,6 +384,8 @@ static void once(void)
     setenv("GPUWIRE_NIC", "addr=127.0.0.1,seed=1", 1);
     arena = mmap(NULL, ARENA, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     /* A device that stays open keeps the NIC from starting and ending with every input. */
+    memory_fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (memory_fd < 0 || ftruncate(memory_fd, 4 * 4096)) abort();
     if (arena == MAP_FAILED || get_context(uv_open(O_RDWR | O_CLOEXEC, 0), &async)) abort();
 }
 
@@ -366,6 +403,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         unsigned what = (unsigned)take(&in, 1);
         if (what < 192)
             command(fd, &in);
+        else if (what < 208)
+            dmabuf(fd, &in);
         else if (what < 224)
             any_buffer(fd, &in);
         else
