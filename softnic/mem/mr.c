@@ -109,12 +109,15 @@ int sn_mr_change(struct sn_mr *mr, struct sn_pd *pd, const struct sn_mr_init *in
     sn_nic_lock(nic);
     sn_window_unbind_all(mr);
     sn_place_forget_mr(nic, mr); /* what was accepted goes to where it was accepted for */
+    sn_direct_tell_region(mr, true);
     mr->pd->users--;
     mr->pd = pd;
     pd->users++;
     mr->init = *init;
     if (!mr->init.dma) mr->init.dma = &sn_host_dma;
+    sn_direct_tell_region(mr, false);
     sn_nic_unlock(nic);
+    sn_direct_quiesce(nic); /* a peer may be in the middle of the old memory */
     return 0;
 }
 

@@ -163,6 +163,60 @@ static void test_apart(void **state)
     side_down(&b);
 }
 
+static enum ibv_wc_status write_at(struct side *a, struct side *b, const struct ibv_mr *mr, const void *to)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)a->r.buf, .length = 4096, .lkey = a->r.mr->lkey};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE,
+                             .send_flags = IBV_SEND_SIGNALED,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .wr.rdma = {.remote_addr = (uintptr_t)to, .rkey = mr->rkey}},
+                       *bad;
+    struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+    assert_int_equal(ibv_post_send(a->qp, &wr, &bad), 0);
+    enum ibv_wc_status status = rig_poll(a->r.cq).status;
+    if (status == IBV_WC_SUCCESS) return status;
+    assert_int_equal(ibv_modify_qp(a->qp, &reset, IBV_QP_STATE), 0);
+    assert_int_equal(ibv_modify_qp(b->qp, &reset, IBV_QP_STATE), 0);
+    connect_sides(a, b);
+    return status;
+}
+
+/* Whichever way it reaches the memory, the other side hears of a region's change. */
+static void test_changed_region(void **state)
+{
+    (void)state;
+    enum { ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
+    struct side a, b;
+
+    side_up(&a, names[0]);
+    side_up(&b, names[1]);
+    connect_sides(&a, &b);
+    unsigned char *old = b.r.buf, *new = b.r.buf + 8192;
+    struct ibv_mr *mr = ibv_reg_mr(b.r.pd, old, 4096, ACCESS);
+    for (int i = 1; i <= 5; i++) {
+        memset(a.r.buf, i, 4096);
+        assert_int_equal(write_at(&a, &b, mr, old), IBV_WC_SUCCESS);
+        assert_memory_equal(old, a.r.buf, 4096);
+        assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, new, 4096, 0), 0);
+        memset(a.r.buf, 100 + i, 4096);
+        assert_int_equal(write_at(&a, &b, mr, new), IBV_WC_SUCCESS);
+        assert_memory_equal(new, a.r.buf, 4096);
+        assert_int_equal(write_at(&a, &b, mr, old), IBV_WC_REM_ACCESS_ERR);
+        assert_int_equal(old[0], i);
+        assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_READ),
+                         0);
+        assert_int_equal(write_at(&a, &b, mr, new), IBV_WC_REM_ACCESS_ERR);
+        assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS | IBV_REREG_MR_CHANGE_TRANSLATION, NULL,
+                                      old, 4096, ACCESS),
+                         0);
+    }
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    side_down(&a);
+    side_down(&b);
+}
+
 static void test_child(void **state)
 {
     (void)state;
@@ -187,7 +241,8 @@ static void test_child(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices), cmocka_unit_test(test_pairs),
-                                       cmocka_unit_test(test_apart), cmocka_unit_test(test_child)};
+                                       cmocka_unit_test(test_apart), cmocka_unit_test(test_changed_region),
+                                       cmocka_unit_test(test_child)};
     /* Here, since what builds and runs tests takes semicolons for its own. */
     setenv("GPUWIRE_NIC", "addr=127.0.0.1,seed=5;addr=127.0.0.2,mtu=1024;addr=127.0.0.1,hostile=1", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
