@@ -100,9 +100,8 @@ static int at_once(struct extended *x, bool by_poll)
         begin_write(x, (uint64_t)i);
         if (by_poll) x->qpx->wr_complete = x->complete;
         assert_int_equal(ibv_wr_complete(x->qpx), 0);
-        if (!by_poll) n += x->r.buf[8192 + 4095] == i + 1;
         if (!poll_once(x, (uint64_t)i))
-            n += by_poll;
+            n++;
         else
             poll_until_there(x, (uint64_t)i);
         assert_memory_equal(x->r.buf, x->r.buf + 8192, 4096);
@@ -117,7 +116,8 @@ static void the_caller_drives(bool by_mlx5dv, unsigned cq_flags)
     up(&x, by_mlx5dv, cq_flags);
     int posted = at_once(&x, false), polled = at_once(&x, true);
     if (posted < MOST || polled < MOST)
-        fail_msg("of %d posts %d were executed by the post and %d by the first poll", TRIALS, posted, polled);
+        fail_msg("of %d posts %d were done at the first poll, and %d when the post did nothing for the NIC",
+                 TRIALS, posted, polled);
     down(&x);
 }
 
