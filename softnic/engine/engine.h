@@ -559,6 +559,9 @@ static inline bool sn_qp_reliable(const struct sn_qp *qp)
     return qp->init.type != IBV_QPT_UC && qp->init.type != IBV_QPT_UD;
 }
 enum sn_step sn_unreliable_step(struct sn_qp *qp);
+/* In SQE: flushes what was posted until now, which must not come to life again. false: the QP is in ERR now.
+ */
+bool sn_unreliable_resume(struct sn_qp *qp);
 /* UC: is this packet the next of the message under way, or the first of a new one? Else it is dropped. */
 bool sn_uc_in_order(struct sn_qp *qp, const struct roce_hdr *h);
 void sn_uc_drop(struct sn_qp *qp, uint64_t *counter); /* this packet, and with it its message */

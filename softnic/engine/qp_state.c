@@ -208,9 +208,7 @@ static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum 
     }
     if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) to_rtr(qp);
     if (from == IBV_QPS_RTR && to == IBV_QPS_RTS) sn_requester_init(qp, qp->attr.sq_psn);
-    if (from == IBV_QPS_SQE)
-        while (sn_sq_flush_one(qp)) {
-        } /* what was posted until now does not come to life again */
+    if (from == IBV_QPS_SQE && !sn_unreliable_resume(qp)) return;
     if (to == IBV_QPS_SQD && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) qp->sqd_notify = a->en_sqd_async_notify;
     sn_qp_set_state(qp, to);
     sn_direct_tell_queue(qp);

@@ -74,6 +74,17 @@ enum sn_step sn_unreliable_step(struct sn_qp *qp)
     return SN_DID;
 }
 
+bool sn_unreliable_resume(struct sn_qp *qp)
+{
+    struct sn_requester *r = &qp->req;
+
+    while (qp->state == IBV_QPS_SQE && sn_sq_flush_one(qp)) {
+    }
+    r->cur = r->end;
+    r->cur_packet = 0;
+    return qp->state == IBV_QPS_SQE;
+}
+
 /* ---- UC: receiving ------------------------------------------------------------------------------------- */
 
 /* Gives the message under way up. What of it is still on its way into memory has to be there before the next

@@ -165,6 +165,7 @@ void app_qp_up(struct app_qp *q, struct world_nic *n, struct sn_pd *pd, struct s
     struct sn_qp_init i = {.type = o->type ? o->type : IBV_QPT_RC};
 
     memset(q, 0, sizeof(*q));
+    q->type = i.type;
     q->n = n;
     q->pd = pd;
     q->uar = uar;
@@ -209,10 +210,13 @@ int app_to_init(struct app_qp *q)
 {
     struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT,
                             .port_num = 1,
+                            .qkey = APP_QKEY,
                             .qp_access_flags =
                                 IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
 
-    return sn_qp_modify(q->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    return sn_qp_modify(q->qp, &a,
+                        IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+                            (q->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
 int app_to_rtr(struct app_qp *q, const struct app_qp *peer, const struct app_connect *c)
@@ -226,9 +230,10 @@ int app_to_rtr(struct app_qp *q, const struct app_qp *peer, const struct app_con
                             .ah_attr = {.is_global = 1, .port_num = 1}};
 
     memcpy(a.ah_attr.grh.dgid.raw, peer->n->gid, 16);
+    if (q->type == IBV_QPT_UD) return sn_qp_modify(q->qp, &a, IBV_QP_STATE);
     return sn_qp_modify(q->qp, &a,
                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                            IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+                            (q->type == IBV_QPT_RC ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
 }
 
 int app_to_rts(struct app_qp *q, const struct app_connect *c)
@@ -241,8 +246,10 @@ int app_to_rts(struct app_qp *q, const struct app_connect *c)
                             .max_rd_atomic = c->rd_atomic};
 
     return sn_qp_modify(q->qp, &a,
-                        IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                            IBV_QP_MAX_QP_RD_ATOMIC);
+                        IBV_QP_STATE | IBV_QP_SQ_PSN |
+                            (q->type == IBV_QPT_RC ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                                         IBV_QP_MAX_QP_RD_ATOMIC
+                                                   : 0));
 }
 
 /* a may be b. */
@@ -308,6 +315,22 @@ uint32_t app_post(struct app_qp *q, const struct gw_mlx5_wr *wr)
     app_publish(q);
     app_ring(q, 0);
     return index;
+}
+
+uint32_t app_post_ud(struct app_qp *q, const struct gw_mlx5_wr *wr, const uint8_t gid[16], uint32_t qpn,
+                     uint32_t qkey)
+{
+    struct gw_mlx5_av av = {.hop_limit = 64};
+    uint32_t index = q->sq_pi;
+    int n;
+
+    memcpy(av.rgid, gid, 16);
+    n = gw_mlx5_put_ud(&q->sq, index, wr, &av, qpn, qkey);
+    if (n < 0) must(n, "gw_mlx5_put_ud");
+    q->sq_pi += (uint32_t)n;
+    app_publish(q);
+    app_ring(q, 0);
+    return index & 0xffff;
 }
 
 void app_recv(struct app_qp *q, const struct gw_mlx5_sge *sge, uint32_t n)

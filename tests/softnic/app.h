@@ -39,6 +39,7 @@ struct app_qp {
     struct sn_qp *qp;
     struct sn_pd *pd;
     struct sn_uar *uar;
+    enum ibv_qp_type type;
     struct app_cq *send_cq, *recv_cq;
     void *sq_buf, *rq_buf;
     struct gw_mlx5_sq sq;
@@ -48,7 +49,10 @@ struct app_qp {
     unsigned half;
 };
 
+enum { APP_QKEY = 0x1234567 }; /* of all UD queue pairs */
+
 struct app_qp_options {
+    enum ibv_qp_type type;                /* 0: RC */
     uint32_t sq_wqebbs, rq_wqes, max_sge; /* 0: 64, 16, 4 */
     uint32_t scatter_recv, scatter_req, uidx;
     bool sig_all;
@@ -88,7 +92,7 @@ void app_srq_free(struct app_srq *srq, uint32_t entry); /* its completion was po
 void app_qp_up(struct app_qp *q, struct world_nic *n, struct sn_pd *pd, struct sn_uar *uar,
                struct app_cq *send_cq, struct app_cq *recv_cq, const struct app_qp_options *o);
 void app_qp_down(struct app_qp *q);
-/* From RESET to RTS, to a peer. Returns what the first call that fails returns. */
+/* From RESET to RTS, to a peer (which UD has not). Returns what the first call that fails returns. */
 int app_to_init(struct app_qp *q);
 int app_to_rtr(struct app_qp *q, const struct app_qp *peer, const struct app_connect *c);
 int app_to_rts(struct app_qp *q, const struct app_connect *c);
@@ -103,6 +107,9 @@ void app_publish(struct app_qp *q);
 void app_ring(struct app_qp *q, int style);
 /* All three. */
 uint32_t app_post(struct app_qp *q, const struct gw_mlx5_wr *wr);
+/* The same for UD: to QP qpn at gid. */
+uint32_t app_post_ud(struct app_qp *q, const struct gw_mlx5_wr *wr, const uint8_t gid[16], uint32_t qpn,
+                     uint32_t qkey);
 void app_recv(struct app_qp *q, const struct gw_mlx5_sge *sge, uint32_t n);
 
 #endif

@@ -38,10 +38,10 @@ struct rig {
 static const int rig_access =
     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
-static inline void end_up(struct rig *r, struct end *e, unsigned nic)
+static inline void end_up(struct rig *r, struct end *e, unsigned nic, enum ibv_qp_type type)
 {
     struct world_nic *n = &r->w.nics[nic];
-    struct app_qp_options o = {.uidx = 7 + nic};
+    struct app_qp_options o = {.type = type, .uidx = 7 + nic};
     struct sn_mr_init mr = {.length = RIG_MEM, .access = (uint32_t)rig_access};
 
     assert_int_equal(sn_pd_create(n->nic, &e->pd), 0);
@@ -55,15 +55,20 @@ static inline void end_up(struct rig *r, struct end *e, unsigned nic)
     app_qp_up(&e->qp, n, e->pd, e->uar, &e->cq, &e->cq, &o);
 }
 
-static inline void rig_up(struct rig *r, const struct world_options *o)
+static inline void rig_up_as(struct rig *r, const struct world_options *o, enum ibv_qp_type type)
 {
     static const struct world_options plain = {.seed = 1};
 
     memset(r, 0, sizeof(*r));
     world_up(&r->w, o ? o : &plain);
     r->w.faults.delay_ns = 1000;
-    end_up(r, &r->a, 0);
-    end_up(r, &r->b, 1);
+    end_up(r, &r->a, 0, type);
+    end_up(r, &r->b, 1, type);
+}
+
+static inline void rig_up(struct rig *r, const struct world_options *o)
+{
+    rig_up_as(r, o, IBV_QPT_RC);
 }
 
 static inline void end_down(struct end *e)
