@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unreliable connections: messages arrive whole or not at all, and nobody says a word about it. */
-#include "tests/softnic/pattern.h"
 #include "tests/softnic/rig.h"
 
 enum { MTU = 1024 };
@@ -306,83 +305,6 @@ static void the_attributes_of_rc_alone_are_refused(void **state)
     rig_down(&fresh);
 }
 
-/* ---- an unkind network --------------------------------------------------------------------------------- */
-
-struct tally {
-    uint32_t sent, received, seen[4096];
-};
-
-static void receive_all(struct rig *w, struct tally *t, uint32_t *next, uint32_t slots, uint32_t slot)
-{
-    struct gw_mlx5_wc wc;
-    uint32_t number = 0;
-
-    while (app_poll(&w->b.cq, &wc, NULL)) {
-        uint32_t at = (*next)++ % slots * slot;
-
-        assert_int_equal(wc.opcode, GW_MLX5_CQE_RESP_SEND);
-        if (!pattern_ok(w->b.mem + at, wc.byte_cnt, &number)) fail_msg("message %u is garbled", t->received);
-        assert_true(number < t->sent);
-        t->seen[number]++;
-        t->received++;
-        memset(w->b.mem + at, 0, slot);
-        post_recv(&w->b, at, slot);
-    }
-}
-
-/* Messages get lost, come twice or late; what comes is always one that was sent, whole. */
-static void unkind(uint64_t seed, bool hostile, struct tally *t)
-{
-    struct world_options o = {.seed = seed, .hostile = hostile};
-    enum { SLOT = 6000, SLOTS = 8 };
-    struct gw_mlx5_wc wc;
-    uint32_t next = 0;
-    struct rig w;
-
-    rig_up_as(&w, &o, IBV_QPT_UC);
-    rig_connect(&w);
-    w.w.faults = (struct world_faults){.loss = 200,
-                                       .dup = 200,
-                                       .reorder = 300,
-                                       .corrupt = 100,
-                                       .refuse = 1000,
-                                       .delay_ns = 1000,
-
-                                       .reorder_ns = 5000};
-    for (uint32_t i = 0; i < SLOTS; i++) post_recv(&w.b, i * SLOT, SLOT);
-    memset(t, 0, sizeof(*t));
-    for (uint32_t i = 0; i < 2000; i++) {
-        uint32_t at = i % 8 * SLOT, len = PATTERN_MIN + world_below(&w.w, world_below(&w.w, 2) ? 100 : 5900);
-
-        pattern_fill(w.a.mem + at, t->sent++, len);
-        post(&w, GW_MLX5_SEND, at, len, 0);
-        do {
-            world_run(&w.w, 0);
-            world_run(&w.w, 1);
-            receive_all(&w, t, &next, SLOTS, SLOT);
-            world_advance(&w.w, 2000);
-        } while (!app_poll(&w.a.cq, &wc, NULL));
-        assert_int_equal(wc.opcode, GW_MLX5_CQE_REQ); /* a sender never learns of it */
-    }
-    world_settle(&w.w, 5 * MS);
-    receive_all(&w, t, &next, SLOTS, SLOT);
-    assert_int_equal(app_state(&w.b.qp), IBV_QPS_RTS);
-    assert_int_equal(counters(&w, 1).tx_packets, 0);
-    rig_down(&w);
-}
-
-static void messages_are_lost_but_never_garbled(void **state)
-{
-    static struct tally t;
-
-    (void)state;
-    for (uint64_t seed = 1; seed <= 30; seed++) {
-        unkind(seed, seed & 1, &t);
-        if (t.received < 1000 || t.received >= 2000)
-            fail_msg("seed %llu: %u of %u arrived", (unsigned long long)seed, t.received, t.sent);
-    }
-}
-
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, up, down)
@@ -400,7 +322,6 @@ int main(void)
         T(a_receive_that_is_too_short_fails_here),
         T(other_services_are_not_taken),
         T(the_attributes_of_rc_alone_are_refused),
-        cmocka_unit_test(messages_are_lost_but_never_garbled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
