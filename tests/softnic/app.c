@@ -233,7 +233,7 @@ int app_to_rtr(struct app_qp *q, const struct app_qp *peer, const struct app_con
     if (q->type == IBV_QPT_UD) return sn_qp_modify(q->qp, &a, IBV_QP_STATE);
     return sn_qp_modify(q->qp, &a,
                         IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                            (q->type == IBV_QPT_RC ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0));
+                            (q->type == IBV_QPT_UC ? 0 : IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 }
 
 int app_to_rts(struct app_qp *q, const struct app_connect *c)
@@ -244,12 +244,13 @@ int app_to_rts(struct app_qp *q, const struct app_connect *c)
                             .retry_cnt = c->retry_cnt,
                             .rnr_retry = c->rnr_retry,
                             .max_rd_atomic = c->rd_atomic};
+    bool unreliable = q->type == IBV_QPT_UC || q->type == IBV_QPT_UD;
 
-    return sn_qp_modify(q->qp, &a,
-                        IBV_QP_STATE | IBV_QP_SQ_PSN |
-                            (q->type == IBV_QPT_RC ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                                                         IBV_QP_MAX_QP_RD_ATOMIC
-                                                   : 0));
+    return sn_qp_modify(
+        q->qp, &a,
+        IBV_QP_STATE | IBV_QP_SQ_PSN |
+            (unreliable ? 0
+                        : IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 /* a may be b. */

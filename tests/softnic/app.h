@@ -52,7 +52,6 @@ struct app_qp {
 enum { APP_QKEY = 0x1234567 }; /* of all UD queue pairs */
 
 struct app_qp_options {
-    enum ibv_qp_type type;                /* 0: RC */
     uint32_t sq_wqebbs, rq_wqes, max_sge; /* 0: 64, 16, 4 */
     uint32_t scatter_recv, scatter_req, uidx;
     bool sig_all;
