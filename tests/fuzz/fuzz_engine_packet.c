@@ -2,15 +2,15 @@
 /*
  * Any packets from the connected peer, with the right ICRC, to a NIC with queue pairs in every state: one
  * that waits for answers to SENDs, READs and atomics, one with receives posted, one in RTR, INIT and ERR
- * each. The peer may end its connection by what it sends; it must reach no memory but what it was given, and
- * the NIC must stay usable.
+ * each, a UC and a UD one. The peer may end its connection by what it sends; it must reach no memory but what
+ * it was given, and the NIC must stay usable.
  */
 #include "src/roce/hdr.h"
 #include "tests/fuzz/fuzz_engine.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { QPS = 5, SQ = 32, RQ = 16, CQ = 256, PEER = 1, XRC = 2, XRC_WQES = 8 };
+enum { QPS = 7, UC = 5, UD = 6, SQ = 32, RQ = 16, CQ = 256, PEER = 1, XRC = 2, XRC_WQES = 8 };
 
 static struct rig rig;
 static uint8_t cq_mem[CQ * 128] __attribute__((aligned(128)));
@@ -94,6 +94,10 @@ static void post_requests(struct bed *b, struct rig_qp *q)
     q->sq_pi = 12;
     rig_record(q);
     rig_ring(q, 0, 1);
+}
+
+static void post_receives(struct bed *b, struct rig_qp *q)
+{
     for (uint32_t i = 0; i < RQ; i++) {
         struct gw_mlx5_sge sge[2] = {{b->w.iova + 6000 + 10 * i, i * 7, b->w.key},
                                      {b->w.iova + 7000, i * 40, b->w.key}};
@@ -133,6 +137,7 @@ static void set_up(struct bed *b, struct stream *s)
                                 .access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                           IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC};
     for (uint32_t i = 0; i < QPS; i++) {
+        qp.type = i == UC ? IBV_QPT_UC : i == UD ? IBV_QPT_UD : IBV_QPT_RC;
         require(rig_qp_open(&b->qp[i], &rig.node[0], &b->cq, &b->cq, &qp, sq_mem[i], rq_mem[i]));
         if (i == 3)
             require(!sn_qp_modify(b->qp[i].qp, &init,
@@ -143,6 +148,8 @@ static void set_up(struct bed *b, struct stream *s)
     require(rig_qp_state(&b->qp[4], IBV_QPS_ERR));
     post_requests(b, &b->qp[0]);
     post_requests(b, &b->qp[1]);
+    for (uint32_t i = 0; i < QPS; i++)
+        if (i < 2 || i >= UC) post_receives(b, &b->qp[i]);
     xrc_up(b);
 }
 
@@ -166,6 +173,12 @@ static uint32_t near_packet(struct bed *b, struct stream *s, uint8_t *p)
         h.dqpn = sn_qp_number(b->target);
         h.opcode = opcode |= ROCE_XRC;
         h.xrcsrq = sn_srq_number(b->srq) ^ (delta == 0x55);
+    }
+    if (sel % QPS == UC) h.opcode = opcode |= ROCE_UC;
+    if (sel % QPS == UD) {
+        h.opcode = opcode = ROCE_UD_SEND_ONLY | (opcode & 1);
+        h.qkey = RIG_QKEY ^ (delta == 0x55);
+        h.sqpn = delta;
     }
     h.psn = ((response ? b->link.sq_psn : b->link.rq_psn) + (uint32_t)(int32_t)(int8_t)delta) & 0xffffff;
     h.va = take_addr(s, &b->w);
@@ -195,7 +208,7 @@ static void one_packet(struct bed *b, struct stream *s)
     } else { /* any bytes, to some queue pair */
         n = 16 + take8(s) % 160 * 4u;
         for (uint32_t i = 0; i < n; i++) packet[i] = take8(s);
-        uint32_t qpn = b->qp[how >> 2 & 3].qpn;
+        uint32_t qpn = b->qp[(how >> 2) % QPS].qpn;
 
         packet[1] &= 0xf0;
         packet[5] = (uint8_t)(qpn >> 16);

@@ -39,11 +39,13 @@ static struct sn_srq *shared(struct bed *b)
 
 static void set_up(struct bed *b, struct stream *s)
 {
+    static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
     uint8_t how = take8(s), more = take8(s);
     struct rig_params p = {.nodes = 2, .hostile = how & 1, .net = {.has_ip_id = true}};
     struct rig_cq_params cp = {
         .count = CQ >> (more & 3), .size = how & 2 ? 64 : 128, .ignore_overrun = how & 4};
-    struct rig_qp_params qp = {.sq_wqebbs = 1u << (how >> 4) % 5,
+    struct rig_qp_params qp = {.type = types[take8(s) % 4],
+                               .sq_wqebbs = 1u << (how >> 4) % 5,
                                .rq_wqes = RQ,
                                .rq_stride = 16u << (more >> 2 & 1) * 2,
                                .sq_sig_all = how & 8,
@@ -120,6 +122,22 @@ static void post_bind(struct bed *b, struct stream *s)
         (uint16_t)(q->sq_pi + gw_mlx5_put_bind(&q->sq, q->sq_pi, &bind, how & 32 ? GW_MLX5_SIGNALED : 0));
 }
 
+/* Where a datagram goes: mostly to the other queue pair. */
+static void put_address(struct bed *b, struct stream *s, uint32_t unit)
+{
+    uint8_t how = take8(s);
+    uint32_t qpn = b->qp[how & 1].qpn ^ (how > 0xf0), qkey = how & 2 ? 0x80000000 : RIG_QKEY ^ (how > 0xe0);
+    struct gw_u128 gid;
+
+    memcpy(&gid, rig.net.gid[how & 1], sizeof(gid));
+    if (how > 0xfc) gid.w[how & 3] = take32(s);
+    gw_mlx5_put(
+        &b->qp[0].sq, unit,
+        (struct gw_u128){{gw_be32(qkey), 0, gw_be32(qpn | (how == 0xe5 ? 0 : GW_MLX5_AV_EXTENDED)), 0}});
+    gw_mlx5_put(&b->qp[0].sq, unit + 1, (struct gw_u128){{0, 0, 0, how > 0xf8 ? take32(s) : 0}});
+    gw_mlx5_put(&b->qp[0].sq, unit + 2, gid);
+}
+
 static void post(struct bed *b, struct stream *s)
 {
     static const uint8_t known[] = {GW_MLX5_NOP,       GW_MLX5_WRITE,     GW_MLX5_WRITE_IMM,
@@ -137,6 +155,7 @@ static void post(struct bed *b, struct stream *s)
     gw_mlx5_put(&q->sq, u,
                 gw_mlx5_ctrl(opcode, q->sq_pi + (flags == 0xff), q->qpn ^ (flags == 0xfe), units, flags, op));
     for (uint32_t i = 1; i < units && i < 12; i++) put_unit(b, s, u + i);
+    if (q->type == IBV_QPT_UD && units >= GW_MLX5_UD_HEAD) put_address(b, s, u + 1);
     q->last_wqe = q->sq_pi;
     q->sq_pi = (uint16_t)(q->sq_pi + (units ? gw_mlx5_wqebbs(units) : 1));
 }
@@ -158,6 +177,21 @@ static void shared_receives(struct bed *b, struct stream *s)
     }
     if (n > 0xf0) b->srq_record[0] = take32(s);
     if (n & 0x40) sn_srq_set_limit(b->srq, n % RQ);
+}
+
+/* What the well-behaved program sends. Returns the WQEBBs. */
+static uint32_t post_good(struct bed *b, struct rig_qp *q)
+{
+    struct gw_mlx5_sge sge = {b->w[1].iova, 200, b->w[1].key};
+    struct gw_mlx5_wr wr = {.opcode = GW_MLX5_SEND, .num_sge = 1, .sge = &sge};
+    struct gw_mlx5_av av = {.hop_limit = 1};
+    int n;
+
+    memcpy(av.rgid, rig.net.gid[0], 16);
+    n = q->type == IBV_QPT_UD ? gw_mlx5_put_ud(&q->sq, q->sq_pi, &wr, &av, b->qp[0].qpn, RIG_QKEY)
+                              : gw_mlx5_put_wr(&q->sq, q->sq_pi, &wr);
+    require(n > 0);
+    return (uint32_t)n;
 }
 
 static void receives(struct bed *b, struct stream *s)
@@ -184,8 +218,8 @@ static void receives(struct bed *b, struct stream *s)
         require(!gw_mlx5_put_recv(&q->rq, q->rq_pi++, &sge, 1, q->rq.stride / 16));
     }
     rig_recv_record(q);
-    gw_mlx5_put_send(&q->sq, q->sq_pi, GW_MLX5_SEND, 0, 0, b->w[1].iova, 300, b->w[1].key);
-    q->last_wqe = q->sq_pi++;
+    q->last_wqe = q->sq_pi;
+    q->sq_pi = (uint16_t)(q->sq_pi + post_good(b, q));
     rig_record(q);
     rig_ring(q, 0, 1);
     rig_kick(q->node, 0);

@@ -180,7 +180,7 @@ static void forge(struct net *net, uint32_t to, const struct sn_frame *f, uint32
     g.data = copy;
     if (f->len > 40) copy[f->len - 8] ^= 0x55;
     if (rnd_below(&net->rnd, 2)) {
-        g.src_gid[15] = 77;
+        g.src_gid[15] = NET_FORGED;
     } else { /* a queue pair that does not exist: numbers below 16 are never given */
         copy[6] = 0;
         copy[7] = (uint8_t)rnd_below(&net->rnd, 2);

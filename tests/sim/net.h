@@ -14,7 +14,14 @@
 #include "softnic/nic.h"
 #include "tests/rnd.h"
 
-enum { NET_NODES = 4, NET_POOL = 2048, NET_HARM = 3, NET_HARM_KEYS = 4096, NET_HELD = 256 };
+enum {
+    NET_FORGED = 77,
+    /* last byte of the address that forged frames come from */ NET_NODES = 4,
+    NET_POOL = 2048,
+    NET_HARM = 3,
+    NET_HARM_KEYS = 4096,
+    NET_HELD = 256
+};
 
 struct net_params {
     /* Per 10,000 frames. */

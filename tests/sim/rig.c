@@ -422,7 +422,7 @@ void rig_arm(struct rig_cq *cq, bool solicited)
 bool rig_qp_open(struct rig_qp *qp, struct rig_node *node, struct rig_cq *send_cq, struct rig_cq *recv_cq,
                  const struct rig_qp_params *p, uint8_t *sq, uint8_t *rq)
 {
-    struct sn_qp_init init = {.type = IBV_QPT_RC,
+    struct sn_qp_init init = {.type = p->type ? p->type : IBV_QPT_RC,
                               .pd = p->pd ? p->pd : node->pd,
                               .send_cq = send_cq->cq,
                               .recv_cq = recv_cq->cq,
@@ -443,6 +443,7 @@ bool rig_qp_open(struct rig_qp *qp, struct rig_node *node, struct rig_cq *send_c
     int error;
 
     memset(qp, 0, sizeof(*qp));
+    qp->type = init.type;
     qp->node = node;
     qp->page = sn_uar_page(node->uar[p->uar]);
     qp->uar = p->uar;
@@ -478,13 +479,34 @@ bool rig_qp_state(struct rig_qp *qp, enum ibv_qp_state state)
     return !sn_qp_modify(qp->qp, &attr, IBV_QP_STATE);
 }
 
+static int init_mask(const struct rig_qp *qp)
+{
+    return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+           (qp->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
+}
+
+static int rtr_mask(const struct rig_qp *qp)
+{
+    const int path = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+    if (qp->type == IBV_QPT_UD) return IBV_QP_STATE;
+    return qp->type == IBV_QPT_UC ? path : path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+}
+
+static int rts_mask(const struct rig_qp *qp)
+{
+    const int all = IBV_QP_STATE | IBV_QP_SQ_PSN;
+
+    if (qp->type != IBV_QPT_RC) return all;
+    return all | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+}
+
 bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const struct rig_link *link)
 {
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = RIG_QKEY};
 
     attr.qp_access_flags = (unsigned)link->access;
-    if (sn_qp_modify(qp->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-        return false;
+    if (sn_qp_modify(qp->qp, &attr, init_mask(qp))) return false;
     attr.qp_state = IBV_QPS_RTR;
     attr.path_mtu = link->mtu;
     attr.dest_qp_num = peer_qpn;
@@ -495,10 +517,7 @@ bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const s
     attr.ah_attr.port_num = 1;
     attr.ah_attr.grh.hop_limit = 64;
     memcpy(attr.ah_attr.grh.dgid.raw, qp->node->rig->net.gid[peer_node], 16);
-    if (sn_qp_modify(qp->qp, &attr,
-                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
-        return false;
+    if (sn_qp_modify(qp->qp, &attr, rtr_mask(qp))) return false;
     attr.qp_state = IBV_QPS_RTS;
     attr.timeout = link->timeout;
     attr.retry_cnt = link->retry_cnt;
@@ -506,9 +525,7 @@ bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const s
     attr.sq_psn = link->sq_psn;
     attr.max_rd_atomic = link->max_rd_atomic;
     qp->mtu = 128u << link->mtu;
-    return !sn_qp_modify(qp->qp, &attr,
-                         IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-                             IBV_QP_MAX_QP_RD_ATOMIC);
+    return !sn_qp_modify(qp->qp, &attr, rts_mask(qp));
 }
 
 /* ---- doorbells --------------------------------------------------------------------------------------------

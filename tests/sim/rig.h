@@ -72,7 +72,10 @@ struct rig_cq {
     void (*on_event)(void *arg, struct rig_cq *cq);
 };
 
+enum { RIG_QKEY = 0x1c0ffee }; /* of all UD queue pairs */
+
 struct rig_qp {
+    enum ibv_qp_type type;
     struct sn_qp *qp;
     struct rig_node *node;
     uint8_t *page; /* of its UAR */
@@ -124,6 +127,7 @@ bool rig_cq_open(struct rig_cq *cq, struct rig_node *node, const struct rig_cq_p
 void rig_cq_close(struct rig_cq *cq);
 
 struct rig_qp_params {
+    enum ibv_qp_type type; /* 0: RC */
     uint32_t sq_wqebbs, rq_wqes, rq_stride, uar, bfreg, uidx, scatter_recv, scatter_req;
     bool sq_sig_all;
     struct sn_pd *pd;   /* NULL: the node's */
@@ -139,7 +143,7 @@ struct rig_link {
     uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer, max_rd_atomic, max_dest_rd_atomic;
     int access;
 };
-/* RESET to RTS. */
+/* RESET to RTS. UD has no peer, and UC needs less of the link. */
 bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const struct rig_link *link);
 bool rig_qp_state(struct rig_qp *qp, enum ibv_qp_state state); /* RESET or ERR */
 

@@ -20,6 +20,7 @@ enum {
     SIM_WORDS_BYTES = 64,
     SIM_COPIES = 4 << 20,
     SIM_RECVS = 32,
+    SIM_LOOSE = 2, /* ends of unreliable queue pairs: of each two one is the other's peer */
 };
 
 struct slice {
@@ -91,12 +92,24 @@ struct simcq {
     uint32_t arms, events, idle;
 };
 
+/* One end of a UC connection, or of two UD queue pairs. */
+struct loose {
+    struct rig_qp q;
+    struct rig_cq cq;
+    struct sn_mr *mr;
+    enum ibv_qp_type type;
+    uint32_t index, goal, sent, completed, posted, received, idle;
+    uint64_t next;
+};
+
 struct sim {
     struct rig rig;
     uint64_t seed, step;
     uint32_t ends, cqs;
     struct end end[RIG_QPS];
     struct simcq cq[RIG_CQS];
+    uint32_t looses, loose_done, loose_lost;
+    struct loose loose[SIM_LOOSE];
     uint32_t used[NET_NODES]; /* of the arena */
     uint32_t copies;
     uint64_t word_start[NET_NODES][SIM_WORDS];
@@ -147,6 +160,12 @@ void sim_check_end(struct sim *s); /* when all is done */
 /* break.c */
 bool sim_broken(struct sim *s, struct end *e); /* breaks and mends when it is time; true while it is broken */
 void sim_flushed(struct sim *s, struct end *e, const struct gw_mlx5_wc *wc);
+
+/* loose.c */
+bool sim_loose_build(struct sim *s);
+void sim_loose_tear_down(struct sim *s);
+void sim_loose_turn(struct sim *s, struct loose *l);
+bool sim_loose_done(const struct sim *s); /* nothing more will be sent */
 
 /* main.c */
 void sim_say(const struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -237,12 +237,13 @@ bool sim_build(struct sim *s, uint64_t seed)
     s->ops_done = s->messages_done = s->atomics_done = s->events_seen = s->holds = s->breaks = s->flushed = 0;
     memset(s->word_unknown, 0, sizeof(s->word_unknown));
     s->draining = false;
+    s->looses = 0;
     s->rig.verbose = verbose;
     s->rig.user = s;
     if (!rig_start(&s->rig, &p, seed)) return false;
     s->think = PICK(s, 2000, 20000, 100000);
     fill_memory(s);
-    if (!make_ends(s)) return false;
+    if (!make_ends(s) || !sim_loose_build(s)) return false;
     for (uint32_t i = 0; i < s->ends; i++) {
         struct end *e = &s->end[i], *peer = sim_peer(s, e);
 
@@ -261,6 +262,7 @@ bool sim_build(struct sim *s, uint64_t seed)
 
 void sim_tear_down(struct sim *s)
 {
+    sim_loose_tear_down(s);
     for (uint32_t i = 0; i < s->ends; i++) rig_qp_close(&s->end[i].q);
     for (uint32_t i = 0; i < s->cqs; i++) rig_cq_close(&s->cq[i].c);
     rig_stop(&s->rig);
