@@ -71,11 +71,11 @@ static const char *lend_sysfs_path(const char *path)
  */
 static void call_libc_directly(void)
 {
-    static const char *const names[] = {"socket",  "bind",        "listen",      "accept",     "connect",    "recv",
-                                        "recvfrom", "recvmsg",     "read",        "readv",      "send",       "sendto",
-                                        "sendmsg",  "write",       "writev",      "poll",       "select",     "shutdown",
-                                        "close",    "getpeername", "getsockname", "setsockopt", "getsockopt", "fcntl",
-                                        "fcntl64",  "dup2",        "sendfile",    "fstat"};
+    static const char *const names[] = {
+        "socket",     "bind",       "listen", "accept",   "connect", "recv",        "recvfrom",
+        "recvmsg",    "read",       "readv",  "send",     "sendto",  "sendmsg",     "write",
+        "writev",     "poll",       "select", "shutdown", "close",   "getpeername", "getsockname",
+        "setsockopt", "getsockopt", "fcntl",  "fcntl64",  "dup2",    "sendfile",    "fstat"};
     static const char *const self[] = {LIBRARY, NULL};
     struct sn_hook hooks[sizeof(names) / sizeof(names[0])];
     void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);

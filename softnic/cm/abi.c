@@ -11,7 +11,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-enum { TIMEOUT_LIMIT = 32, PATHS = 1 };
+enum { PATHS = 1 };
 
 /* The id a command names, with the state machine locked; NULL: there is none, and nothing is locked. */
 static struct cm_id *lock_id(const struct cm_call *c, uint32_t handle)
@@ -306,53 +306,17 @@ static int migrate_id(struct cm_call *c)
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
-static int set_id_option(struct cm_id *id, uint32_t name, const uint8_t *value, uint32_t len)
-{
-    int flag;
-
-    switch (name) {
-    case RDMA_OPTION_ID_TOS:
-        if (len != 1) return -EINVAL;
-        id->tos = value[0];
-        return 0;
-    case RDMA_OPTION_ID_ACK_TIMEOUT:
-        if (len != 1 || value[0] >= TIMEOUT_LIMIT) return -EINVAL;
-        id->has_lifetime = value[0] != 0;
-        id->lifetime = value[0] ? (uint8_t)(value[0] - 1) : 0;
-        return 0;
-    case RDMA_OPTION_ID_REUSEADDR:
-    case RDMA_OPTION_ID_AFONLY:
-        if (len != sizeof(flag)) return -EINVAL;
-        memcpy(&flag, value, sizeof(flag));
-        if (id->state != CM_IDLE && (id->state != CM_BOUND || name == RDMA_OPTION_ID_AFONLY)) return -EINVAL;
-        if (name == RDMA_OPTION_ID_REUSEADDR)
-            id->reuse = flag != 0;
-        else
-            id->afonly = flag != 0;
-        return 0;
-    default: return -ENOSYS;
-    }
-}
-
 static int set_option(struct cm_call *c)
 {
     const struct rdma_ucm_set_option *cmd = (const void *)&c->in;
-    uint8_t value[sizeof(struct ib_path_rec_data)] = {0};
+    uint8_t value[CM_OPTION_ROOM] = {0};
+    uint32_t len = cmd->optlen < sizeof(value) ? cmd->optlen : sizeof(value);
     struct cm_id *id;
-    int err = -ENOSYS;
 
-    if (cmd->optlen > sizeof(value) && cmd->level != RDMA_OPTION_IB) return -EINVAL;
-    if (uv_copy_in(value, cmd->optval, cmd->optlen < sizeof(value) ? cmd->optlen : sizeof(value)))
-        return -EFAULT;
+    if (cmd->level == RDMA_OPTION_ID && len < cmd->optlen) return -EINVAL;
+    if (uv_copy_in(value, cmd->optval, len)) return -EFAULT;
     id = lock_id(c, cmd->id);
-    if (!id) return -ENOENT;
-    if (cmd->level == RDMA_OPTION_ID)
-        err = set_id_option(id, cmd->optname, value, cmd->optlen);
-    else if (cmd->level == RDMA_OPTION_IB && cmd->optname == RDMA_OPTION_IB_PATH)
-        /* On Ethernet there is one path, and it is known. */
-        err = cmd->optlen && cmd->optlen % sizeof(struct ib_path_rec_data) == 0 ? cm_resolve_route(id)
-                                                                                : -EINVAL;
-    return unlock(err);
+    return id ? unlock(cm_set_option(id, cmd->level, cmd->optname, value, cmd->optlen)) : -ENOENT;
 }
 
 static int no_multicast(struct cm_call *c)

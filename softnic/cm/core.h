@@ -10,6 +10,7 @@
  *   message.c  messages made and repeated               connect.c  what programs ask for
  *   input.c    messages received                        sidr.c     the datagram service's lookup
  *   attr.c     queue pair attributes and paths          timer.c    what is due
+ *   option.c   what programs may set
  */
 #ifndef SOFTNIC_CM_CORE_H
 #define SOFTNIC_CM_CORE_H
@@ -95,7 +96,7 @@ struct cm_file {
     uint32_t event_count;
     int fd,
         token; /* two ends of a socket: a byte lies in the program's, fd, while there are events. -1: none */
-    bool has_token;
+    bool has_token, closed; /* closed: nothing new is made through it */
 };
 
 /* A port that this process has, against all others at the address. */
@@ -251,6 +252,10 @@ void cm_query_route(struct cm_id *id, struct rdma_ucm_query_route_resp *r);
 void cm_query_addr(struct cm_id *id, struct rdma_ucm_query_addr_resp *r);
 void cm_query_gid(struct cm_id *id, struct rdma_ucm_query_addr_resp *r);
 void cm_query_path(struct cm_id *id, struct ib_path_rec_data *path, uint32_t *count);
+
+/* option.c: value holds the first CM_OPTION_ROOM bytes of what is len bytes long. */
+enum { CM_OPTION_ROOM = 8 };
+int cm_set_option(struct cm_id *id, uint32_t level, uint32_t name, const uint8_t *value, uint32_t len);
 
 /* timer.c: does what is due; returns the next time that something is, or SN_NEVER. */
 uint64_t cm_tick(struct cm *cm);

@@ -35,22 +35,26 @@ bool ucm_is_fd(int fd)
 int ucm_open(int flags)
 {
     struct open_file *f = calloc(1, sizeof(*f));
-    int fds[2];
+    int fds[2], own;
 
     if (!f) return -ENOMEM;
     if (socketpair(AF_UNIX, SOCK_STREAM | (flags & O_CLOEXEC ? SOCK_CLOEXEC : 0), 0, fds)) {
         free(f);
         return -errno;
     }
-    if ((unsigned)fds[0] >= MAX_FD || fcntl(fds[1], F_SETFD, FD_CLOEXEC) ||
+    /* A number of our own for the program's end: a thread that waits there goes on waiting when the program
+     * closes its number, as it would in the kernel. Programs leave one behind when they end. */
+    own = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
+    if ((unsigned)fds[0] >= MAX_FD || own < 0 || fcntl(fds[1], F_SETFD, FD_CLOEXEC) ||
         (flags & O_NONBLOCK && fcntl(fds[0], F_SETFL, O_NONBLOCK))) {
         close(fds[0]);
         close(fds[1]);
+        if (own >= 0) close(own);
         free(f);
         return -EMFILE;
     }
     cm_service();
-    cm_file_init(&f->file, fds[0], fds[1]);
+    cm_file_init(&f->file, own, fds[1]);
     f->refs = 1;
     pthread_mutex_lock(&table_lock);
     f->generation = generation;
@@ -76,6 +80,7 @@ static void put(struct open_file *f)
 {
     /* Acquire-release: whoever frees it sees all that others did to it before they let go. */
     if (__atomic_sub_fetch(&f->refs, 1, __ATOMIC_ACQ_REL)) return;
+    close(f->file.fd);
     close(f->file.token);
     free(f);
 }
@@ -112,15 +117,13 @@ void ucm_close(int fd)
     if (!f) return;
     if (inherited(
             f)) { /* what it belongs to is the parent's, and its locks may be held by nobody who is here */
+        close(f->file.fd);
         close(f->file.token);
         return;
     }
     struct cm *cm = cm_service();
     pthread_mutex_lock(&cm->lock);
     cm_file_end(cm, &f->file);
-    /* A thread that waits in GET_EVENT goes on waiting, as it would in the kernel: programs leave one behind
-     * when they end. */
-    f->file.fd = -1;
     pthread_mutex_unlock(&cm->lock);
     put(f);
 }

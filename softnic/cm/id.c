@@ -41,7 +41,7 @@ struct cm_id *cm_id_new(struct cm *cm, struct cm_file *file)
     struct cm_id *id;
 
     while (i < CM_MAX_IDS && cm->ids[i]) i++;
-    if (i == CM_MAX_IDS) return NULL;
+    if (i == CM_MAX_IDS || file->closed) return NULL;
     id = calloc(1, sizeof(*id));
     if (!id) return NULL;
     id->cm = cm;
@@ -159,6 +159,7 @@ void cm_file_init(struct cm_file *file, int fd, int token)
 
 void cm_file_end(struct cm *cm, struct cm_file *file)
 {
+    file->closed = true;
     for (uint32_t i = 0; i < cm->high; i++)
         if (cm->ids[i] && cm->ids[i]->file == file) cm_destroy(cm->ids[i]);
 }
@@ -167,6 +168,7 @@ int cm_migrate(struct cm_id *id, struct cm_file *to, uint32_t *events_reported)
 {
     struct cm *cm = id->cm;
 
+    if (to->closed) return -EBADF;
     cm_events_move(id, to);
     for (uint32_t i = 0; i < cm->high; i++)
         if (cm->ids[i] && cm->ids[i]->listener == id) cm->ids[i]->file = to;

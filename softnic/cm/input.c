@@ -308,6 +308,8 @@ void cm_input(struct cm *cm, const uint8_t from[16], const uint8_t mad[ROCE_MAD_
         return;
     }
     id = find(cm, from, &m);
+    /* A connection that is over is one that we do not know: who still wants to end it is told that it has. */
+    if (id && m.attr == ROCE_CM_DREQ && id->state == CM_ENDED) id = NULL;
     if (id)
         dispatch(id, &m);
     else

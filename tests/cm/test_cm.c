@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connections made, refused, lost and ended between two connection managers, also where messages get lost. */
+#include <errno.h>
+
+#include "tests/cm/net.h"
+
+static struct net net;
+
+struct pair {
+    struct cm_id *listener, *client, *server;
+};
+
+static struct pair connect_pair(struct net *n)
+{
+    struct pair p = {.listener = net_listener(n, 0, RDMA_PS_TCP)};
+    struct rdma_ucm_event_resp e;
+
+    p.client = net_resolved(n, 1, 0, RDMA_PS_TCP, NET_PORT);
+    assert_int_equal(net_connect(p.client, 0x280001, "hello"), 0);
+    e = net_event(n, 0, CM_EVENT_CONNECT_REQUEST);
+    assert_int_equal(e.uid, 500);
+    assert_int_equal(e.param.conn.private_data_len, 56);
+    assert_memory_equal(e.param.conn.private_data, "hello", 6);
+    assert_int_equal(e.param.conn.qp_num, 0x280001);
+    /* What one end may begin is what the other has to answer. */
+    assert_int_equal(e.param.conn.responder_resources, 5);
+    assert_int_equal(e.param.conn.initiator_depth, 3);
+    assert_int_equal(e.ece.vendor_id, 0x15b3);
+    assert_int_equal(e.ece.attr_mod, 7);
+    p.server = cm_id_find(&n->ends[0].cm, &n->ends[0].file, e.id);
+    assert_non_null(p.server);
+    assert_int_equal(net_accept(p.server, 700, 0x290002, "welcome"), 0);
+    e = net_event(n, 1, CM_EVENT_CONNECT_RESPONSE);
+    assert_int_equal(e.uid, 600);
+    assert_int_equal(e.param.conn.private_data_len, 196);
+    assert_memory_equal(e.param.conn.private_data, "welcome", 8);
+    assert_int_equal(net_ready(p.client), 0);
+    e = net_event(n, 0, CM_EVENT_ESTABLISHED);
+    assert_int_equal(e.uid, 700);
+    assert_int_equal(p.client->state, CM_ESTABLISHED);
+    return p;
+}
+
+static void disconnect_pair(struct net *n, struct pair *p)
+{
+    assert_int_equal(cm_disconnect(p->client), 0);
+    assert_int_equal(net_event(n, 0, CM_EVENT_DISCONNECTED).uid, 700);
+    assert_int_equal(cm_disconnect(p->server), 0);
+    assert_int_equal(net_event(n, 1, CM_EVENT_DISCONNECTED).status, 0);
+    net_event(n, 0, CM_EVENT_TIMEWAIT_EXIT);
+    net_event(n, 1, CM_EVENT_TIMEWAIT_EXIT);
+}
+
+static void a_connection_from_beginning_to_end(void **state)
+{
+    struct ib_uverbs_qp_attr c, s;
+    struct pair p;
+
+    (void)state;
+    net_up(&net, 1, 0);
+    p = connect_pair(&net);
+    assert_int_equal(cm_qp_attr(p.client, IBV_QPS_RTR, &c), 0);
+    assert_int_equal(cm_qp_attr(p.server, IBV_QPS_RTS, &s), 0);
+    assert_int_equal(c.dest_qp_num, 0x290002);
+    assert_int_equal(c.path_mtu, 5);
+    assert_int_equal(c.rq_psn, s.sq_psn);
+    assert_memory_equal(c.ah_attr.grh.dgid, net.ends[0].cm.gid, 16);
+    assert_int_equal(s.max_rd_atomic, 5);
+    assert_int_equal(c.max_dest_rd_atomic, 5);
+    assert_int_equal(s.retry_cnt, 7);
+    assert_int_equal(s.rnr_retry, 6);
+    disconnect_pair(&net, &p);
+    net_quiet(&net, 0);
+    net_quiet(&net, 1);
+    net_down(&net);
+}
+
+static void loss_delays_and_changes_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct pair p;
+
+        net_up(&net, seed, 3000);
+        p = connect_pair(&net);
+        net_run(&net, 1000000000);
+        net_quiet(&net, 0); /* a message that came twice was told once */
+        net_quiet(&net, 1);
+        disconnect_pair(&net, &p);
+        net_down(&net);
+    }
+}
+
+static void nobody_listens(void **state)
+{
+    struct cm_id *client;
+
+    (void)state;
+    net_up(&net, 3, 0);
+    client = net_resolved(&net, 1, 0, RDMA_PS_TCP, NET_PORT);
+    assert_int_equal(net_connect(client, 5, ""), 0);
+    assert_int_equal(net_event(&net, 1, CM_EVENT_REJECTED).status, ROCE_REJ_INVALID_SERVICE_ID);
+    assert_int_equal(client->state, CM_ENDED);
+    net_down(&net);
+}
+
+static void nobody_is_there(void **state)
+{
+    struct cm_id *client;
+
+    (void)state;
+    net_up(&net, 4, 10000);
+    client = net_resolved(&net, 1, 0, RDMA_PS_TCP, NET_PORT);
+    assert_int_equal(net_connect(client, 5, ""), 0);
+    assert_int_equal((int)net_event(&net, 1, CM_EVENT_UNREACHABLE).status, -ETIMEDOUT);
+    assert_int_equal(net.ends[1].sent, 1 + CM_RETRIES);
+    net_down(&net);
+}
+
+static struct cm_id *request(struct net *n, struct cm_id **client)
+{
+    struct rdma_ucm_event_resp e;
+
+    *client = net_resolved(n, 1, 0, RDMA_PS_TCP, NET_PORT);
+    assert_int_equal(net_connect(*client, 5, "x"), 0);
+    e = net_event(n, 0, CM_EVENT_CONNECT_REQUEST);
+    return cm_id_find(&n->ends[0].cm, &n->ends[0].file, e.id);
+}
+
+static void a_listener_says_no(void **state)
+{
+    const struct rdma_ucm_reject no = {.private_data_len = 4, .private_data = "busy"};
+    struct rdma_ucm_event_resp e;
+    struct cm_id *client, *server;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        net_up(&net, seed, seed % 2 ? 0 : 3000);
+        net_listener(&net, 0, RDMA_PS_TCP);
+        server = request(&net, &client);
+        assert_int_equal(cm_reject(server, &no), 0);
+        e = net_event(&net, 1, CM_EVENT_REJECTED);
+        assert_int_equal(e.status, ROCE_REJ_CONSUMER);
+        assert_memory_equal(e.param.conn.private_data, "busy", 4);
+        net_down(&net);
+    }
+}
+
+/* The client gives up while the server thinks: the server's acceptance comes to nothing, and it is told. */
+static void the_client_goes_meanwhile(void **state)
+{
+    struct cm_id *client, *server;
+
+    (void)state;
+    net_up(&net, 6, 0);
+    net_listener(&net, 0, RDMA_PS_TCP);
+    server = request(&net, &client);
+    net.cut = true; /* its farewell gets lost */
+    cm_destroy(client);
+    net.cut = false;
+    assert_int_equal(net_accept(server, 700, 9, ""), 0);
+    assert_int_equal(net_event(&net, 0, CM_EVENT_REJECTED).status, ROCE_REJ_INVALID_COMM_ID);
+    net_down(&net);
+}
+
+static void the_peer_dies(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    net_up(&net, 7, 0);
+    p = connect_pair(&net);
+    net.cut = true;
+    assert_int_equal(cm_disconnect(p.server), 0);
+    assert_int_equal((int)net_event(&net, 0, CM_EVENT_DISCONNECTED).status, -ETIMEDOUT);
+    net_event(&net, 0, CM_EVENT_TIMEWAIT_EXIT);
+    net_down(&net);
+}
+
+/* A program that closes without a word: the peer is told all the same, again and again if it must be. */
+static void destroying_disconnects(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct pair p;
+
+        net_up(&net, seed, 3000);
+        p = connect_pair(&net);
+        cm_destroy(p.client);
+        net_event(&net, 0, CM_EVENT_DISCONNECTED);
+        assert_int_equal(cm_disconnect(p.server), 0);
+        net_event(&net, 0, CM_EVENT_TIMEWAIT_EXIT);
+        net_run(&net, UINT64_C(100000000000));
+        assert_int_equal(net.ends[1].cm.high, 0); /* nothing lingers */
+        net_down(&net);
+    }
+}
+
+static void both_disconnect_at_once(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        struct pair p;
+
+        net_up(&net, seed, seed % 2 ? 0 : 3000);
+        p = connect_pair(&net);
+        assert_int_equal(cm_disconnect(p.client), 0);
+        assert_int_equal(cm_disconnect(p.server), 0);
+        net_event(&net, 0, CM_EVENT_DISCONNECTED);
+        net_event(&net, 1, CM_EVENT_DISCONNECTED);
+        net_event(&net, 0, CM_EVENT_TIMEWAIT_EXIT);
+        net_event(&net, 1, CM_EVENT_TIMEWAIT_EXIT);
+        net_quiet(&net, 0);
+        net_quiet(&net, 1);
+        net_down(&net);
+    }
+}
+
+static void a_backlog_is_kept(void **state)
+{
+    struct cm_id *client[6];
+    struct rdma_ucm_event_resp e;
+
+    (void)state;
+    net_up(&net, 9, 0);
+    net_listener(&net, 0, RDMA_PS_TCP); /* with room for four */
+    for (int i = 0; i < 6; i++) {
+        client[i] = net_resolved(&net, 1, 0, RDMA_PS_TCP, NET_PORT);
+        assert_int_equal(net_connect(client[i], 5, ""), 0);
+        net_run(&net, 10000000);
+        if (i >= 4) assert_int_equal(net_event(&net, 1, CM_EVENT_REJECTED).status, ROCE_REJ_NO_RESOURCES);
+    }
+    assert_int_equal(net.ends[0].file.event_count, 4);
+    e = net_event(&net, 0, CM_EVENT_CONNECT_REQUEST);
+    assert_int_equal(e.uid, 500);
+    assert_int_equal(net_connect(net_resolved(&net, 1, 0, RDMA_PS_TCP, NET_PORT), 5, ""), 0);
+    net_run(&net, 10000000);
+    assert_int_equal(net.ends[0].file.event_count, 4);
+    net_down(&net);
+}
+
+static void ports_are_exclusive(void **state)
+{
+    struct cm_addr a = net_addr(0, NET_PORT), other = net_addr(1, 5), taken = net_addr(0, 99);
+    struct cm_id *id;
+
+    (void)state;
+    net_up(&net, 10, 0);
+    net_listener(&net, 0, RDMA_PS_TCP);
+    id = net_id(&net, 0, RDMA_PS_TCP, 1);
+    assert_int_equal(cm_bind(id, &a), -EADDRINUSE);
+    assert_int_equal(cm_bind(id, &taken), -EADDRINUSE);
+    assert_int_equal(cm_bind(id, &other), -ENODEV);
+    a.port = 0;
+    assert_int_equal(cm_bind(id, &a), 0);
+    assert_true(id->src.port >= 32768);
+    id = net_id(&net, 0, RDMA_PS_UDP, 1); /* another space */
+    a.port = NET_PORT;
+    assert_int_equal(cm_bind(id, &a), 0);
+    net_down(&net);
+}
+
+static void shared_ports_have_one_listener(void **state)
+{
+    struct cm_addr a = net_addr(0, NET_PORT);
+    struct cm_id *one, *two;
+
+    (void)state;
+    net_up(&net, 11, 0);
+    one = net_id(&net, 0, RDMA_PS_TCP, 1);
+    two = net_id(&net, 0, RDMA_PS_TCP, 2);
+    one->reuse = two->reuse = true;
+    assert_int_equal(cm_bind(one, &a), 0);
+    assert_int_equal(cm_bind(two, &a), 0);
+    assert_int_equal(cm_listen(one, 1), 0);
+    assert_int_equal(cm_listen(two, 1), -EADDRINUSE);
+    cm_destroy(one);
+    assert_int_equal(cm_listen(two, 1), 0);
+    net_down(&net);
+}
+
+static void datagrams_find_their_queue_pair(void **state)
+{
+    struct rdma_ucm_event_resp e;
+    struct cm_id *client, *server;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        net_up(&net, seed, seed % 2 ? 0 : 3000);
+        net_listener(&net, 0, RDMA_PS_UDP);
+        client = net_resolved(&net, 1, 0, RDMA_PS_UDP, NET_PORT);
+        assert_int_equal(net_connect(client, 5, "who"), 0);
+        e = net_event(&net, 0, CM_EVENT_CONNECT_REQUEST);
+        assert_memory_equal(e.param.ud.private_data, "who", 4);
+        server = cm_id_find(&net.ends[0].cm, &net.ends[0].file, e.id);
+        assert_int_equal(net_accept(server, 700, 0x290002, "me"), 0);
+        e = net_event(&net, 1, CM_EVENT_ESTABLISHED);
+        assert_int_equal(e.param.ud.qp_num, 0x290002);
+        assert_int_equal(e.param.ud.qkey, CM_UDP_QKEY);
+        assert_memory_equal(e.param.ud.private_data, "me", 3);
+        assert_memory_equal(e.param.ud.ah_attr.grh.dgid, net.ends[0].cm.gid, 16);
+        net_run(&net, 1000000000);
+        net_quiet(&net, 0);
+        net_down(&net);
+    }
+}
+
+/* Whoever is not the peer can say what it likes. */
+static void strangers_change_nothing(void **state)
+{
+    struct rnd rnd = {5};
+    struct pair p;
+    uint8_t stranger[16], mad[ROCE_MAD_LEN];
+
+    (void)state;
+    net_up(&net, 12, 0);
+    p = connect_pair(&net);
+    net_gid(7, stranger);
+    for (int i = 0; i < 5000; i++) {
+        struct roce_cm m = {.attr = (uint16_t)(ROCE_CM_MRA + i % 6), .qpn = p.server->qpn};
+
+        m.local_id = i % 3 ? p.client->local_id : (uint32_t)rnd64(&rnd);
+        m.remote_id = p.server->local_id;
+        roce_cm_build(mad, &m);
+        cm_input(&net.ends[0].cm, stranger, mad);
+        m.local_id = p.client->local_id ^ 1;
+        roce_cm_build(mad, &m);
+        cm_input(&net.ends[0].cm, net.ends[1].cm.gid, mad);
+        if (i % 50 == 0) net_run(&net, 1000000);
+    }
+    net_run(&net, 1000000000);
+    assert_int_equal(p.server->state, CM_ESTABLISHED);
+    net_quiet(&net, 0);
+    disconnect_pair(&net, &p);
+    net_down(&net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_connection_from_beginning_to_end),
+        cmocka_unit_test(loss_delays_and_changes_nothing),
+        cmocka_unit_test(nobody_listens),
+        cmocka_unit_test(nobody_is_there),
+        cmocka_unit_test(a_listener_says_no),
+        cmocka_unit_test(the_client_goes_meanwhile),
+        cmocka_unit_test(the_peer_dies),
+        cmocka_unit_test(destroying_disconnects),
+        cmocka_unit_test(both_disconnect_at_once),
+        cmocka_unit_test(a_backlog_is_kept),
+        cmocka_unit_test(ports_are_exclusive),
+        cmocka_unit_test(shared_ports_have_one_listener),
+        cmocka_unit_test(datagrams_find_their_queue_pair),
+        cmocka_unit_test(strangers_change_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
