@@ -190,6 +190,7 @@ static int start(struct process_nic *p, const struct sn_process_callbacks *cb, c
 
     if (!err) err = sn_wire_open(&p->config, &p->wire, why);
     if (err) return err;
+    sn_wire_on_refused(p->wire, cb->refused);
     err = make_nic(p, cb, why);
     if (!err) {
         err = sn_thread_start(p->nic, p->wire, p->config.poll, p->config.cpu, &thread, why);

@@ -21,6 +21,7 @@ struct sn_process_callbacks {
     void (*cq_event)(void *user, void *cq_user);
     void (*async_event)(void *user, enum ibv_event_type type, void *object_user);
     bool (*mad)(void *user, const uint8_t dgid[16], const uint8_t sgid[16], uint8_t mad[SN_MAD_LEN]);
+    sn_udp_refused *refused; /* may be NULL */
     void *user;
 };
 

@@ -38,6 +38,9 @@ void ucm_close(int fd);
  */
 bool ucm_on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], uint8_t mad[SN_MAD_LEN]);
 
+/* For struct sn_process_callbacks: no process takes what was sent to this address. */
+void ucm_on_refused(const uint8_t gid[16], const uint8_t *frame, size_t len);
+
 /* Around fork(): in the child everything that was opened answers with EIO, and its ports are the parent's. */
 void ucm_fork_prepare(void);
 void ucm_fork_parent(void);

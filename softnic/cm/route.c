@@ -16,6 +16,7 @@
 
 #include "softnic/cm/cm.h"
 #include "softnic/cm/service.h"
+#include "src/roce/hdr.h"
 
 static int mailbox = -1; /* atomic; the NIC's callbacks read it */
 static int sender = -1;  /* used within the NIC's lock only */
@@ -116,4 +117,22 @@ bool ucm_on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], uint
     if (box < 0) return answer_as_stranger(&m, mad);
     send(box, &letter, sizeof(letter), MSG_DONTWAIT | MSG_NOSIGNAL);
     return false;
+}
+
+/*
+ * On an adapter's host the kernel answers when a process is gone or has never been. Here nobody is left to:
+ * so the answer is made where it is wanted.
+ */
+void ucm_on_refused(const uint8_t gid[16], const uint8_t *frame, size_t len)
+{
+    const size_t at = ROCE_BTH_LEN + ROCE_DETH_LEN;
+    int box = __atomic_load_n(&mailbox, __ATOMIC_ACQUIRE); /* pairs with the release above */
+    struct cm_letter letter;
+    struct roce_cm m;
+
+    if (box < 0 || len < at + ROCE_MAD_LEN || frame[0] != ROCE_UD_SEND_ONLY || frame[7] != ROCE_GSI_QPN)
+        return;
+    if (roce_cm_parse(frame + at, &m) || !answer_as_stranger(&m, letter.mad)) return;
+    memcpy(letter.from, gid, 16);
+    send(box, &letter, sizeof(letter), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -140,20 +140,43 @@ void sn_udp_close(struct sn_udp *udp)
     free(udp);
 }
 
+void sn_udp_on_refused(struct sn_udp *udp, sn_udp_refused *refused)
+{
+    udp->refused = refused;
+}
+
+static void tell_refused(struct sn_udp *udp, const struct sockaddr_in6 *to, const uint8_t *frame, size_t len)
+{
+    uint8_t gid[16];
+    uint16_t port;
+
+    sn_udp_count(&udp->stats.refused, 1);
+    if (udp->refused && sn_addr_from_sock(to, gid, &port)) udp->refused(gid, frame, len);
+}
+
+/* The system keeps what was sent with the error, as much of it as the other host quoted. */
 void sn_udp_drain_errors(struct sn_udp *udp, int fd)
 {
-    uint8_t control[512];
+    uint8_t control[512], frame[512];
 
     for (int i = 0; i < SN_UDP_BATCH; i++) {
-        struct msghdr msg = {.msg_control = control, .msg_controllen = sizeof(control)};
+        struct iovec iov = {frame, sizeof(frame)};
+        struct sockaddr_in6 to;
+        struct msghdr msg = {.msg_control = control,
+                             .msg_controllen = sizeof(control),
+                             .msg_name = &to,
+                             .msg_namelen = sizeof(to),
+                             .msg_iov = &iov,
+                             .msg_iovlen = 1};
+        ssize_t len = recvmsg(fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT);
 
-        if (recvmsg(fd, &msg, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return;
+        if (len < 0) return;
         for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
             struct sock_extended_err error;
 
             if (c->cmsg_type != IP_RECVERR && c->cmsg_type != IPV6_RECVERR) continue;
             memcpy(&error, CMSG_DATA(c), sizeof(error));
-            if (error.ee_errno == ECONNREFUSED) sn_udp_count(&udp->stats.refused, 1);
+            if (error.ee_errno == ECONNREFUSED) tell_refused(udp, &to, frame, (size_t)len);
         }
     }
 }

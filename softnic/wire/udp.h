@@ -57,6 +57,13 @@ void sn_udp_no_segments(struct sn_udp *udp);
 /* What the IP headers of frames sent from now on say about congestion marks: sn_frame.ecn. */
 void sn_udp_mark(struct sn_udp *udp, uint8_t ecn);
 
+/*
+ * Who wants to know that nobody has the port that a frame went to (the host there said so): the address, and
+ * the beginning of the frame. Called within sends and receives. Before the first of them.
+ */
+typedef void sn_udp_refused(const uint8_t gid[16], const uint8_t *frame, size_t len);
+void sn_udp_on_refused(struct sn_udp *udp, sn_udp_refused *refused);
+
 /* Any thread. */
 unsigned sn_udp_slot(const struct sn_udp *udp);
 uint16_t sn_udp_port(const struct sn_udp *udp); /* the source port of what it sends */

@@ -48,6 +48,7 @@ struct sn_udp {
     unsigned shared_vain; /* times that nothing had come to port 4791, up to a limit */
     unsigned shared_turn;
     struct sn_udp_stats stats;
+    sn_udp_refused *refused; /* may be NULL */
     struct sn_udp_out out;
     struct sn_udp_in in;
     uint8_t wrapper[SN_UDP_BATCH][SN_UDP_WRAPPER];

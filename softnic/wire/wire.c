@@ -228,6 +228,11 @@ int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[
     return 0;
 }
 
+void sn_wire_on_refused(struct sn_wire *wire, sn_udp_refused *refused)
+{
+    if (wire->udp) sn_udp_on_refused(wire->udp, refused);
+}
+
 void sn_wire_close(struct sn_wire *wire)
 {
     if (!wire) return;

@@ -28,6 +28,8 @@ extern const struct sn_wire_ops sn_wire_ops;
  */
 int sn_wire_open(const struct sn_config *config, struct sn_wire **wire, char why[256]);
 void sn_wire_close(struct sn_wire *wire);
+/* See sn_udp_on_refused; nothing on a wire where nobody says so. */
+void sn_wire_on_refused(struct sn_wire *wire, sn_udp_refused *refused);
 
 /* Any thread: */
 unsigned sn_wire_slot(const struct sn_wire *wire); /* bits 16 … 23 of the NIC's queue pair numbers */
