@@ -76,6 +76,10 @@ fi
 GPUWIRE_NIC=$two timeout 20 "$GPUWIRE" run -- rping -c -a "$net.2" -C 1 -p "$port" >"$work/refused.out" 2>&1 &&
     fail 'a connection to nobody succeeds'
 grep -q 'REJECTED, error 8' "$work/refused.out" || fail 'a connection to nobody is not rejected as such'
+# Not even a process is there.
+GPUWIRE_NIC=$two timeout 20 "$GPUWIRE" run -- rping -c -a "$net.99" -C 1 -p "$port" >"$work/void.out" 2>&1 &&
+    fail 'a connection into the void succeeds'
+grep -q 'REJECTED, error 8' "$work/void.out" || fail 'a connection into the void is not rejected at once'
 
 # A server that serves several clients, one after the other and beside each other (it is told of them one by one, and
 # mixes them up when two come at once); a second one on its port; one client killed.

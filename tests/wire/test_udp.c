@@ -91,6 +91,19 @@ static void congestion_marks_go_along(void **state)
     }
 }
 
+static unsigned refused_frames, refused_slot;
+
+static void note_refused(const uint8_t gid[16], const uint8_t *frame, size_t len)
+{
+    struct sn_addr here;
+
+    assert_int_equal(sn_addr_parse(HERE, &here), 0);
+    assert_memory_equal(gid, here.gid, 16);
+    assert_int_equal(len, 64);
+    assert_int_equal(frame[5], refused_slot); /* the frame that was sent, not another */
+    refused_frames++;
+}
+
 static void killing_one_disturbs_no_other(void **state)
 {
     struct child a = start_child(HERE, 5), b = start_child(HERE, 5);
@@ -99,6 +112,8 @@ static void killing_one_disturbs_no_other(void **state)
     unsigned slot = a.slot;
 
     (void)state;
+    refused_slot = slot;
+    sn_udp_on_refused(udp, note_refused);
     for (int i = 0; i < 100; i++) {
         uint8_t frame[64];
         struct sn_frame tx = frame_to(sn_udp_addr(udp), frame, sizeof(frame));
@@ -111,6 +126,7 @@ static void killing_one_disturbs_no_other(void **state)
         assert_true(echo_works(udp, HERE, b.slot, 512, &rx));
     }
     assert_true(stats_of(udp).refused > 0);
+    assert_int_equal(stats_of(udp).refused, refused_frames);
     assert_int_equal(stats_of(udp).rx_frames, 100);
 
     /* The slot is free again at once, for whoever looks there first. */
