@@ -209,7 +209,10 @@ int uv_take_nic(struct uv_file *f)
 {
     struct sn_process_callbacks callbacks = uv_callbacks;
 
-    if (f->index) callbacks.mad = NULL; /* rdma_cm has one address to listen at: the first NIC's */
+    if (f->index) { /* rdma_cm has one address to listen at: the first NIC's */
+        callbacks.mad = NULL;
+        callbacks.refused = NULL;
+    }
     int err = sn_process_nic_get(f->index, &callbacks, &f->nic);
     if (!err) set_driven(f->fd, f->nic);
     return err;
