@@ -169,7 +169,7 @@ int cm_migrate(struct cm_id *id, struct cm_file *to, uint32_t *events_reported)
     struct cm *cm = id->cm;
 
     if (to->closed) return -EBADF;
-    cm_events_move(id, to);
+    if (to != id->file) cm_events_move(id, to);
     for (uint32_t i = 0; i < cm->high; i++)
         if (cm->ids[i] && cm->ids[i]->listener == id) cm->ids[i]->file = to;
     id->file = to;

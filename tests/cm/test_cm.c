@@ -279,6 +279,33 @@ static void shared_ports_have_one_listener(void **state)
     net_down(&net);
 }
 
+static void events_follow_an_id_to_another_channel(void **state)
+{
+    struct rdma_ucm_event_resp e;
+    struct cm_addr none = {0}, a = net_addr(0, NET_PORT);
+    struct cm_file other;
+    struct cm_id *id;
+    uint32_t told = 9;
+
+    (void)state;
+    net_up(&net, 12, 0);
+    cm_file_init(&other, -1, -1);
+    id = net_id(&net, 1, RDMA_PS_TCP, 600);
+    assert_int_equal(cm_resolve_addr(id, &none, &a), 0);
+    assert_int_equal(cm_migrate(id, &net.ends[1].file, &told), 0); /* to where it is */
+    assert_int_equal(net.ends[1].file.event_count, 1);
+    assert_int_equal(cm_migrate(id, &other, &told), 0);
+    assert_int_equal(told, 0);
+    net_quiet(&net, 1);
+    assert_null(cm_id_find(&net.ends[1].cm, &net.ends[1].file, id->handle));
+    assert_true(cm_event_take(&other, &e));
+    assert_int_equal(e.event, CM_EVENT_ADDR_RESOLVED);
+    cm_file_end(&net.ends[1].cm, &other);
+    id = net_id(&net, 1, RDMA_PS_TCP, 600);
+    assert_int_equal(cm_migrate(id, &other, &told), -EBADF);
+    net_down(&net);
+}
+
 static void datagrams_find_their_queue_pair(void **state)
 {
     struct rdma_ucm_event_resp e;
@@ -350,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_backlog_is_kept),
         cmocka_unit_test(ports_are_exclusive),
         cmocka_unit_test(shared_ports_have_one_listener),
+        cmocka_unit_test(events_follow_an_id_to_another_channel),
         cmocka_unit_test(datagrams_find_their_queue_pair),
         cmocka_unit_test(strangers_change_nothing),
     };

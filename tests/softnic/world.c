@@ -146,10 +146,12 @@ static void put_into_inbox(struct world_nic *n, struct flight *f)
  */
 static void arrive(struct world *w, struct flight *f)
 {
+    bool for_all = !f->data[5] && !f->data[6] && f->data[7] == 1; /* queue pair 1: whoever is first */
+
     for (unsigned i = 0; i < WORLD_NICS; i++) {
         struct world_nic *n = &w->nics[i];
 
-        if (memcmp(n->gid, f->frame.dst_gid, 16) || f->data[5] != i) continue;
+        if (memcmp(n->gid, f->frame.dst_gid, 16) || (f->data[5] != i && !for_all)) continue;
         put_into_inbox(n, f);
         return;
     }
@@ -201,6 +203,14 @@ static void on_async_event(void *user, enum ibv_event_type type, void *object_us
     w->event_user = object_user;
 }
 
+static bool on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], uint8_t mad[SN_MAD_LEN])
+{
+    struct world_nic *n = user;
+
+    if (memcmp(dgid, n->gid, 16)) abort();
+    return n->world->mad && n->world->mad(n->index, sgid, mad);
+}
+
 static void on_report(void *user, const char *line)
 {
     struct world_nic *n = user;
@@ -233,6 +243,7 @@ static void nic_up(struct world *w, unsigned i, const struct world_options *o)
         .user = n,
         .cq_event = on_cq_event,
         .async_event = on_async_event,
+        .mad = on_mad,
         .report = on_report,
     };
 

@@ -56,6 +56,7 @@ struct world {
 
     /* What callbacks saw. */
     void (*cq_event)(void *cq_user);
+    bool (*mad)(unsigned nic, const uint8_t sgid[16], uint8_t mad[SN_MAD_LEN]); /* as in struct sn_nic_config */
     unsigned events[32]; /* by enum ibv_event_type */
     void *event_user;    /* of the last */
     unsigned reports;
