@@ -87,6 +87,18 @@ static bool set_seed(struct sn_config *c, const char *v)
     return sn_read_u64(v, &c->seed);
 }
 
+static bool set_local(struct sn_config *c, const char *v)
+{
+    static const char *const names[] = {[SN_LOCAL_CMA] = "cma", [SN_LOCAL_RING] = "ring", [SN_LOCAL_OFF] = "off"};
+
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(v, names[i]) != 0) continue;
+        c->local = (enum sn_local)i;
+        return true;
+    }
+    return false;
+}
+
 static bool set_gso(struct sn_config *c, const char *v)
 {
     uint64_t n;
@@ -155,6 +167,7 @@ static const struct {
     {"peer", set_peer, "IPv4:PORT"},
     {"mac", set_mac, "a station's MAC address, as in 02:00:00:00:00:01"},
     {"gw", set_gw, "an IPv4 or IPv6 address"},
+    {"local", set_local, "cma, ring or off"},
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 

@@ -15,6 +15,9 @@
  *     seed=N              of everything random; default: from the system
  *     mtu=N               largest path MTU offered: 256, 512, 1024, 2048, 4096; default: what the interface
  *                         carries
+ *     local=cma|ring|off  how peers on the same host are reached at best: cma, by copies between the processes'
+ *                         memory, and through shared memory where that is refused (default); ring, through
+ *                         shared memory; off, over the wire like others
  *     gso=0|1             whether frames to one process of this host leave many to a message; default 1
  *     ecn=0|1             whether packets may be marked where a network is congested, and the rate of a queue
  *                         pair goes down when they were; default 1
@@ -40,6 +43,7 @@ enum { SN_MAX_NICS = 16 };
 enum { SN_CONFIG_WHY = 512, SN_CONFIG_PCAP = 1024, SN_CONFIG_TEXT = 4096, SN_PCAP_MIN = 65536 };
 
 enum sn_poll { SN_POLL_ADAPTIVE, SN_POLL_BUSY };
+enum sn_local { SN_LOCAL_CMA, SN_LOCAL_RING, SN_LOCAL_OFF };
 
 struct sn_config {
     bool has_addr; /* else addr is unset and the default address is to be used */
@@ -52,6 +56,7 @@ struct sn_config {
     uint64_t seed;
     uint32_t mtu; /* 0: what the interface carries */
     bool no_gso, no_ecn;
+    enum sn_local local;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */
     uint64_t pcap_max;         /* bytes; 0: no limit */

@@ -30,6 +30,8 @@ enum { POLLING_CREDIT = 2 };
 enum { DISTRUST_MIN = 64, DISTRUST_MAX = 1 << 16 };
 #define SHORT_TURN_NS 100000u /* the shortest that the kernel gives */
 #define PAUSE_NS      2000u
+/* Looks in busy mode between two for peers that come and go. */
+enum { SERVE_EVERY = 256 };
 /* Somebody who stops polling without saying so waits this long for us. */
 #define AWAY_MAX_NS 1000000u
 
@@ -51,11 +53,13 @@ struct sn_thread {
     /* Shared with other threads: atomic. */
     int stop;
     int sleep;       /* enum sleep */
+    int brief;       /* the sleep is no longer than SN_GATHER_NS */
+    int gathering;   /* posts wait for it, or for their thread to come back */
     uint32_t drives; /* by application threads */
     uint32_t kicks;
 
     /* The thread's own. */
-    uint64_t activity, active_at; /* of the NIC, and when it last grew */
+    uint64_t active_at; /* when a look last brought something */
     uint32_t drives_seen, kicks_seen;
     uint64_t away_ns; /* how long it stayed away the last time; 0: it did not */
     int credit;
@@ -119,7 +123,7 @@ struct plan {
     uint64_t ns; /* SN_NEVER: no limit */
 };
 
-static struct plan make_plan(struct sn_thread *t, uint64_t now, uint64_t next)
+static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
 {
     struct plan plan = {.sleep = WATCHING};
     uint64_t due = sn_wire_next(t->wire);
@@ -146,6 +150,17 @@ static struct plan make_plan(struct sn_thread *t, uint64_t now, uint64_t next)
     return plan;
 }
 
+static struct plan make_plan(struct sn_thread *t, uint64_t now, uint64_t next)
+{
+    struct plan plan = plan_alone(t, now, next);
+
+    /* Once, for those that were posted since the last look: should no more come, the next sleep is as long as
+     * ever. */
+    if (__atomic_exchange_n(&t->gathering, 0, __ATOMIC_RELAXED) && plan.ns > SN_GATHER_NS)
+        plan = (struct plan){plan.sleep == UNLIMITED ? WATCHING : plan.sleep, SN_GATHER_NS};
+    return plan;
+}
+
 /* ---- sleeping
  * ------------------------------------------------------------------------------------------------------- */
 
@@ -159,8 +174,9 @@ static void drain_kick(struct sn_thread *t)
 static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
 {
     struct timespec limit = {(time_t)(plan->ns / 1000000000u), (long)(plan->ns % 1000000000u)};
-    struct pollfd p[3] = {{.fd = t->kick_fd, .events = POLLIN}};
-    int fds[2], n = 0;
+    struct sn_host *host = sn_wire_host(t->wire);
+    struct pollfd p[1 + SN_WIRE_FDS] = {{.fd = t->kick_fd, .events = POLLIN}};
+    int fds[SN_WIRE_FDS], n = 0;
 
     if (plan->sleep != AWAY) {
         n = sn_wire_fds(t->wire, fds);
@@ -171,19 +187,31 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
      * to sleep and writes to the eventfd, or we see its kick here. Weaker orders would let our store pass our
      * loads.
      */
+    __atomic_store_n(&t->brief, plan->ns <= SN_GATHER_NS, __ATOMIC_RELAXED);
     __atomic_store_n(&t->sleep, plan->sleep, __ATOMIC_SEQ_CST);
     bool kicked = __atomic_load_n(&t->kicks, __ATOMIC_SEQ_CST) != t->kicks_seen;
+    if (plan->ns > SN_GATHER_NS) kicked |= __atomic_load_n(&t->gathering, __ATOMIC_SEQ_CST);
+    if (!kicked && host && plan->sleep != AWAY) kicked = !sn_host_doze(host);
     if (!kicked && !__atomic_load_n(&t->stop, __ATOMIC_SEQ_CST)) {
         int ready = ppoll(p, (nfds_t)(1 + n), plan->ns == SN_NEVER ? NULL : &limit, NULL);
 
         if (ready > 0 && p[0].revents) drain_kick(t);
-        if (ready == 0 && plan->sleep == WATCHING) sn_wire_expect_nothing(true);
+        if (ready == 0 && plan->sleep == WATCHING) sn_wire_ask(SN_ASK_NEVER);
     }
     __atomic_store_n(&t->sleep, AWAKE, __ATOMIC_RELAXED);
+    if (host) sn_host_wake(host);
 }
 
 /* ---- the loop
  * ------------------------------------------------------------------------------------------------------- */
+
+static void meet_peers(struct sn_thread *t)
+{
+    const struct sn_host_guard guard = {sn_nic_lock, sn_nic_unlock, t->nic};
+    struct sn_host *host = sn_wire_host(t->wire);
+
+    if (host) sn_host_serve(host, &guard);
+}
 
 static void adaptive_loop(struct sn_thread *t)
 {
@@ -198,12 +226,10 @@ static void adaptive_loop(struct sn_thread *t)
         if (was_away && after != before && drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED))
             deserted(t);
         was_away = false;
-
-        sn_wire_expect_nothing(false);
-        if (after != t->activity) {
-            t->activity = after;
-            t->active_at = now;
-        }
+        meet_peers(t);
+        sn_wire_ask(SN_ASK_ALWAYS);
+        /* What others did they did without us. */
+        if (after != before) t->active_at = now;
         plan = make_plan(t, now, next);
         /* What this look brought may bring more in its wake; but never spin against one that polls. */
         if (after != before && plan.sleep != AWAY) continue;
@@ -217,8 +243,10 @@ static void adaptive_loop(struct sn_thread *t)
 
 static void busy_loop(struct sn_thread *t)
 {
-    while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
+    for (unsigned i = 0; !__atomic_load_n(&t->stop, __ATOMIC_RELAXED); i++) {
         uint64_t next = sn_nic_progress(t->nic, now_ns());
+
+        if (i % SERVE_EVERY == 0) meet_peers(t);
 
         if (t->few_cpus || next == SN_CONTENDED) {
             sched_yield();
@@ -259,7 +287,6 @@ static void *thread_main(void *arg)
     ask_for_short_turns();
     prctl(PR_SET_TIMERSLACK, 1000); /* the default, 50 µs, is more than the shortest nap */
     t->active_at = now_ns();
-    t->activity = sn_nic_activity(t->nic);
     if (t->poll == SN_POLL_BUSY) {
         busy_loop(t);
     } else {
@@ -379,6 +406,17 @@ void sn_thread_driven(struct sn_thread *t)
     /* Not an atomic add, which several polling threads would fight for: losing a count among many does no
      * harm. */
     __atomic_store_n(&t->drives, __atomic_load_n(&t->drives, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+}
+
+void sn_thread_gathering(struct sn_thread *t)
+{
+    if (__atomic_load_n(&t->gathering, __ATOMIC_RELAXED)) return;
+    /* Sequentially consistent, with go_to_sleep: either it sees this before it sleeps or we see that it
+     * sleeps. */
+    __atomic_store_n(&t->gathering, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&t->sleep, __ATOMIC_SEQ_CST) != AWAKE &&
+        !__atomic_load_n(&t->brief, __ATOMIC_RELAXED))
+        wake(t);
 }
 
 void sn_thread_work_left(struct sn_thread *t)

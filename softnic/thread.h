@@ -43,6 +43,10 @@ void sn_thread_free(struct sn_thread *thread);
 /* An application thread drives the NIC now. Called often: two relaxed accesses. */
 void sn_thread_driven(struct sn_thread *thread);
 
+/* An application thread has posted, and not driven the NIC: it looks within SN_GATHER_NS. */
+#define SN_GATHER_NS 200000u
+void sn_thread_gathering(struct sn_thread *thread);
+
 /* An application thread drove the NIC and left work. Ends a sleep, unless that thread polls and so comes
  * again. */
 void sn_thread_work_left(struct sn_thread *thread);

@@ -99,30 +99,25 @@ void sn_sq_free_rooms(struct sn_nic *nic)
 
 /* ---- private copies ------------------------------------------------------------------------------------ */
 
-/* Is there room for a WQE of any size? */
-static bool arena_has_room(const struct sn_requester *r)
+/* Where a WQE of any size fits, as one piece; *waste bytes at the end stay unused for it. NULL: nowhere. */
+static struct gw_mlx5_wqe *arena_place(const struct sn_requester *r, uint32_t *waste)
 {
-    uint32_t waste = SN_SQ_ARENA - r->arena_head;
+    uint32_t at = r->arena_head;
 
-    if (waste >= sizeof(struct gw_mlx5_wqe)) waste = 0;
-    return r->arena_used + waste + sizeof(struct gw_mlx5_wqe) <= SN_SQ_ARENA;
+    *waste = SN_SQ_ARENA - at < sizeof(struct gw_mlx5_wqe) ? SN_SQ_ARENA - at : 0;
+    if (*waste) at = 0;
+    if (r->arena_used + *waste + sizeof(struct gw_mlx5_wqe) > SN_SQ_ARENA) return NULL;
+    return (struct gw_mlx5_wqe *)(r->arena + at);
 }
 
-static struct gw_mlx5_wqe *arena_copy(struct sn_requester *r, const struct gw_mlx5_wqe *wqe, uint32_t *bytes)
+/* What was read there takes no more than it needs. */
+static uint32_t arena_take(struct sn_requester *r, const struct gw_mlx5_wqe *w, uint32_t waste)
 {
-    uint32_t size = ((uint32_t)gw_mlx5_wqe_size(wqe) + 15) & ~15u, waste = 0;
-    struct gw_mlx5_wqe *copy;
+    uint32_t size = ((uint32_t)gw_mlx5_wqe_size(w) + 15) & ~15u;
 
-    if (size > SN_SQ_ARENA - r->arena_head) {
-        waste = SN_SQ_ARENA - r->arena_head;
-        r->arena_head = 0;
-    }
-    copy = (struct gw_mlx5_wqe *)(r->arena + r->arena_head);
-    memcpy(copy, wqe, gw_mlx5_wqe_size(wqe));
-    r->arena_head += size;
-    *bytes = size + waste;
+    r->arena_head = (uint32_t)((const uint8_t *)w - r->arena) + size;
     r->arena_used += size + waste;
-    return copy;
+    return size + waste;
 }
 
 /* ---- reading WQEs -------------------------------------------------------------------------------------- */
@@ -148,12 +143,12 @@ static void parse(void *arg)
 }
 
 /*
- * Parses the WQE at sq_next into the scratch place. Returns what the parser does, or -EFAULT. *wqebbs is how
+ * Parses the WQE at sq_next into *out. Returns what the parser does, or -EFAULT. *wqebbs is how
  * far to go, also after a wrong WQE, as far as one can tell.
  */
-static int parse_next(struct sn_qp *qp, uint16_t *wqebbs)
+static int parse_next(struct sn_qp *qp, struct gw_mlx5_wqe *out, uint16_t *wqebbs)
 {
-    struct parse_args a = {qp, &qp->nic->scratch, (uint16_t)(qp->sq_pi - qp->sq_next), -EINVAL};
+    struct parse_args a = {qp, out, (uint16_t)(qp->sq_pi - qp->sq_next), -EINVAL};
     uint32_t n;
 
     if (sn_guard_call(parse, &a)) return -EFAULT;
@@ -169,7 +164,8 @@ static int parse_next(struct sn_qp *qp, uint16_t *wqebbs)
 
 static uint32_t packets_of(const struct sn_qp *qp, const struct gw_mlx5_wqe *w)
 {
-    return w->opcode == GW_MLX5_NOP || w->opcode == GW_MLX5_UMR ? 0 : roce_packets(w->length, qp->mtu);
+    if (w->opcode == GW_MLX5_NOP || w->opcode == GW_MLX5_UMR) return 0;
+    return w->length <= qp->mtu ? 1 : roce_packets(w->length, qp->mtu); /* the short way for short ones */
 }
 
 static void bad_wqe(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_wqe *w)
@@ -209,9 +205,10 @@ static void check_wqe(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_
 bool sn_sq_fetch(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;
-    struct gw_mlx5_wqe *w = &qp->nic->scratch;
+    struct gw_mlx5_wqe *w;
     struct sn_sreq *s;
     uint16_t wqebbs;
+    uint32_t waste;
     int n;
 
     if (qp->state != IBV_QPS_RTS || qp->sq_next == qp->sq_pi) return false;
@@ -220,15 +217,20 @@ bool sn_sq_fetch(struct sn_qp *qp)
         sn_qp_fatal(qp);
         return false;
     }
-    if (r->end - r->una == SN_SQ_WINDOW || !arena_has_room(r)) return false;
+    if (r->end - r->una == SN_SQ_WINDOW) return false;
+    w = arena_place(r, &waste);
+    if (!w) return false;
     s = &r->ring[r->end % SN_SQ_WINDOW];
-    n = parse_next(qp, &wqebbs);
+    n = parse_next(qp, w, &wqebbs);
     if (n == -EFAULT) {
         sn_report_qp(qp, "its send queue is not mapped");
         sn_qp_fatal(qp);
         return false;
     }
-    memset(s, 0, sizeof(*s));
+    /* In two steps, which compilers do with a few stores. */
+    memset(s, 0, offsetof(struct sn_sreq, cursor));
+    memset(&s->cursor, 0, sizeof(s->cursor));
+    s->wqe = w;
     s->index = qp->sq_next;
     s->wqebbs = wqebbs;
     s->psn = r->tail_psn;
@@ -237,7 +239,7 @@ bool sn_sq_fetch(struct sn_qp *qp)
         bad_wqe(qp, s, w);
     else
         check_wqe(qp, s, w);
-    s->wqe = arena_copy(r, w, &s->arena_bytes);
+    s->arena_bytes = arena_take(r, w, waste);
     r->tail_psn = roce_psn_add(r->tail_psn, s->packets);
     r->end++;
     qp->sq_next = (uint16_t)(qp->sq_next + wqebbs);
@@ -346,7 +348,7 @@ bool sn_sq_flush_one(struct sn_qp *qp)
         return true;
     }
     if (qp->sq_next == qp->sq_pi) return false;
-    if (parse_next(qp, &wqebbs) == -EFAULT) {
+    if (parse_next(qp, &qp->nic->scratch, &wqebbs) == -EFAULT) {
         qp->sq_next = qp->sq_ci = qp->sq_pi; /* nobody can want them back */
         return false;
     }

@@ -128,7 +128,7 @@ enum sn_step sn_responder_step(struct sn_qp *qp)
 
     if (qp->state != IBV_QPS_RTR && qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
     if (qp->rate.tell) return sn_rate_tell(qp);
-    slot = oldest_pending(qp);
+    slot = r->has_slots ? oldest_pending(qp) : NULL;
     if (slot) return slot->kind == SN_SLOT_READ ? answer_read(qp, slot) : answer_atomic(qp, slot);
     if (r->nak_pending) return refuse(qp);
     if (!r->ack_pending) return SN_IDLE;

@@ -292,6 +292,7 @@ static struct sn_slot_rd *new_slot(struct sn_qp *qp, const struct roce_hdr *h)
         return NULL;
     }
     r->slot_head++;
+    r->has_slots = true;
     memset(slot, 0, sizeof(*slot));
     slot->pending = true;
     slot->psn = h->psn;

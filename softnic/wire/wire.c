@@ -12,7 +12,7 @@
 /* How soon to try again to hand over frames that are due and were not taken. */
 #define AGAIN_NS 20000u
 
-enum { RX_ROOM = 64 };
+enum { RX_ROOM = 64, DRY = 16, DRY_EVERY = 8 };
 
 /* What an unkind network hands to the engine. Its bytes stay until the next receive. */
 struct received {
@@ -24,16 +24,19 @@ struct received {
 struct sn_wire {
     struct sn_udp *udp; /* one of the two */
     struct sn_eth *eth;
+    struct sn_host *host;     /* NULL: nothing goes through shared memory */
+    unsigned dry;             /* times that the sockets had nothing, in a row */
     struct sn_pcap *pcap;     /* NULL: no capture */
     struct sn_fault *tx, *rx; /* NULL: a kind network */
     struct received *received;
+    char why_no_host[256];
     struct sn_faults faults;
     uint64_t seed;
     uint64_t
         next; /* when the fault layers have something due; written inside the engine's lock, read outside */
 };
 
-static _Thread_local bool nothing_waits;
+static _Thread_local enum sn_wire_ask ask;
 
 static uint64_t now_ns(void)
 {
@@ -62,13 +65,26 @@ static int lower_send(struct sn_wire *wire, const struct sn_frame *frames, int n
     return taken;
 }
 
+/*
+ * To ask the sockets is a system call or two. A thread that polls, with peers that send through shared
+ * memory, would notice their frames later for it: so when the sockets have had nothing for a while it asks
+ * them only now and then.
+ */
+static bool spare_the_sockets(struct sn_wire *wire)
+{
+    if (ask == SN_ASK_NEVER) return true;
+    if (ask == SN_ASK_ALWAYS || !wire->host || !sn_host_senders(wire->host) || wire->dry < DRY) return false;
+    return wire->dry++ % DRY_EVERY != 0;
+}
+
 static int lower_recv(struct sn_wire *wire, struct sn_frame *frames, int max, bool *more)
 {
     int n;
 
     *more = false;
-    if (nothing_waits && (wire->eth || !sn_udp_holds_frames(wire->udp))) return 0;
+    if ((wire->eth || !sn_udp_holds_frames(wire->udp)) && spare_the_sockets(wire)) return 0;
     n = wire->eth ? sn_eth_recv(wire->eth, frames, max, more) : sn_udp_recv(wire->udp, frames, max, more);
+    wire->dry = n || *more ? 0 : wire->dry + 1;
     if (wire->pcap) sn_pcap_frames(wire->pcap, frames, n, false, sn_pcap_now());
     return n;
 }
@@ -113,11 +129,29 @@ static bool kind(const struct sn_fault *fault)
     return !fault || sn_fault_idle(fault);
 }
 
+/* Those for peers of this host through shared memory, the others as ever, all in their order. */
+static int send_near(struct sn_wire *wire, const struct sn_frame *frames, int n)
+{
+    int i = 0, taken = 1;
+
+    while (i < n && taken > 0) {
+        int others = 0;
+
+        while (i + others < n && !sn_host_reaches(wire->host, &frames[i + others])) others++;
+        taken = others ? lower_send(wire, frames + i, others) : sn_host_send(wire->host, &frames[i]);
+        i += taken;
+        if (taken < others) break;
+    }
+    sn_host_sent(wire->host);
+    return i;
+}
+
 static int wire_send(void *ctx, const struct sn_frame *frames, int n)
 {
     struct sn_wire *wire = ctx;
     int i;
 
+    if (wire->host && kind(wire->tx)) return send_near(wire, frames, n);
     if (kind(wire->tx)) return lower_send(wire, frames, n);
     uint64_t now = now_ns();
     for (i = 0; i < n; i++) {
@@ -152,6 +186,11 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
     uint64_t now;
     int n;
 
+    if (wire->host) {
+        n = sn_host_recv(wire->host, frames, max);
+        *more = true;
+        if (n) return n;
+    }
     if (kind(wire->tx) && kind(wire->rx)) return lower_recv(wire, frames, max, more);
     now = now_ns();
     if (wire->tx) sn_fault_run(wire->tx, now);
@@ -187,6 +226,8 @@ int sn_wire_set_faults(struct sn_wire *wire, const struct sn_faults *faults)
     /* Another seed: else what happens to a request would happen to its answer. */
     if (!err) err = set_one(wire, &wire->rx, &faults->rx, ~wire->seed, receive_one);
     if (!err) wire->faults = *faults;
+    /* What is to be disturbed must go where it can be. */
+    if (!err && wire->host) sn_host_pause(wire->host, sn_faults_any(faults));
     return err;
 }
 
@@ -199,6 +240,22 @@ void sn_wire_faults(const struct sn_wire *wire, struct sn_wire_faults *out)
 }
 
 /* ---- making and ending --------------------------------------------------------------------------------- */
+
+/* Without it everything goes over the sockets. Frames that are to be captured or disturbed do anyhow. */
+static void open_host(struct sn_wire *wire, const struct sn_config *config)
+{
+    struct sn_host_config c = {.slot = sn_wire_slot(wire), .copy = config->local == SN_LOCAL_CMA};
+
+    memcpy(c.gid, config->addr.gid, 16);
+    if (config->local == SN_LOCAL_OFF)
+        snprintf(wire->why_no_host, sizeof(wire->why_no_host), "GPUWIRE_NIC says local=off");
+    else if (wire->eth)
+        snprintf(wire->why_no_host, sizeof(wire->why_no_host), "everything goes over raw Ethernet");
+    else if (config->pcap[0] || sn_faults_any(&config->fault))
+        snprintf(wire->why_no_host, sizeof(wire->why_no_host), "packets are captured or disturbed");
+    else
+        sn_host_open(&c, &wire->host, wire->why_no_host);
+}
 
 int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[256])
 {
@@ -223,6 +280,7 @@ int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[
         return err;
     }
     if (!config->no_ecn && wire->udp) sn_udp_mark(wire->udp, ROCE_ECT);
+    open_host(wire, config);
     if (config->no_gso) sn_udp_no_segments(wire->udp);
     *out = wire;
     return 0;
@@ -240,6 +298,7 @@ void sn_wire_close(struct sn_wire *wire)
     sn_fault_free(wire->rx);
     free(wire->received);
     sn_pcap_close(wire->pcap);
+    sn_host_close(wire->host);
     sn_udp_close(wire->udp);
     sn_eth_close(wire->eth);
     free(wire);
@@ -255,16 +314,31 @@ uint16_t sn_wire_port(const struct sn_wire *wire)
     return wire->eth ? sn_eth_port(wire->eth) : sn_udp_port(wire->udp);
 }
 
-int sn_wire_fds(const struct sn_wire *wire, int fds[2])
+int sn_wire_fds(const struct sn_wire *wire, int fds[SN_WIRE_FDS])
 {
-    if (!wire->eth) return sn_udp_fds(wire->udp, fds);
-    fds[0] = sn_eth_fd(wire->eth);
-    return 1;
+    int n = 1;
+
+    if (wire->eth)
+        fds[0] = sn_eth_fd(wire->eth);
+    else
+        n = sn_udp_fds(wire->udp, fds);
+    if (wire->host) fds[n++] = sn_host_fd(wire->host);
+    return n;
+}
+
+struct sn_host *sn_wire_host(const struct sn_wire *wire)
+{
+    return wire->host;
+}
+
+const char *sn_wire_why_no_host(const struct sn_wire *wire)
+{
+    return wire->why_no_host;
 }
 
 uint32_t sn_wire_room(const struct sn_wire *wire)
 {
-    return sn_udp_room(wire->udp);
+    return wire->eth ? 0 : sn_udp_room(wire->udp);
 }
 
 const char *sn_wire_note(const struct sn_wire *wire)
@@ -290,7 +364,7 @@ uint64_t sn_wire_next(const struct sn_wire *wire)
     return __atomic_load_n(&wire->next, __ATOMIC_RELAXED);
 }
 
-void sn_wire_expect_nothing(bool nothing)
+void sn_wire_ask(enum sn_wire_ask how)
 {
-    nothing_waits = nothing;
+    ask = how;
 }

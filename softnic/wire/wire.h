@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "softnic/config.h"
+#include "softnic/host/host.h"
 #include "softnic/nic.h"
 #include "softnic/wire/eth.h"
 #include "softnic/wire/fault.h"
@@ -34,10 +35,14 @@ void sn_wire_on_refused(struct sn_wire *wire, sn_udp_refused *refused);
 /* Any thread: */
 unsigned sn_wire_slot(const struct sn_wire *wire); /* bits 16 … 23 of the NIC's queue pair numbers */
 uint16_t sn_wire_port(const struct sn_wire *wire); /* UDP source port of what it sends */
-/* Sockets to wait for with POLLIN: returns 1 or 2. */
-int sn_wire_fds(const struct sn_wire *wire, int fds[2]);
 /* Bytes of frames that wait to be received at most: those of all peers together. */
 uint32_t sn_wire_room(const struct sn_wire *wire);
+/* What to wait for with POLLIN: returns how many. */
+enum { SN_WIRE_FDS = 3 };
+int sn_wire_fds(const struct sn_wire *wire, int fds[SN_WIRE_FDS]);
+/* Peers of this host; NULL: none are looked for, and why not. */
+struct sn_host *sn_wire_host(const struct sn_wire *wire);
+const char *sn_wire_why_no_host(const struct sn_wire *wire);
 /* "" or one line on what does not work here. */
 const char *sn_wire_note(const struct sn_wire *wire);
 void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats);
@@ -46,9 +51,10 @@ uint64_t sn_wire_next(const struct sn_wire *wire);
 /* NULL: there is no capture. */
 struct sn_pcap *sn_wire_pcap(const struct sn_wire *wire);
 
-/* Tells the wire whether the calling thread has just seen that nothing waits in its sockets: then its
- * receives do not ask the system again, until it says otherwise. */
-void sn_wire_expect_nothing(bool nothing);
+/* How often receives by the calling thread ask the system: seldom, when shared memory is the more likely to
+ * bring something (what threads begin with); never, since nothing waits or others see to it; every time. */
+enum sn_wire_ask { SN_ASK_SELDOM, SN_ASK_NEVER, SN_ASK_ALWAYS };
+void sn_wire_ask(enum sn_wire_ask ask);
 
 /* Inside the engine's lock: from now on the network is as `faults` say. 0 or -ENOMEM, and nothing changed. */
 int sn_wire_set_faults(struct sn_wire *wire, const struct sn_faults *faults);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cma.h: cross-memory attach, the copy between two processes' memory that the kernel makes in one pass. */
+#ifndef SN_HOST_CMA_H
+#define SN_HOST_CMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/*
+ * May this process read and write the memory of pid, and is it the one that has `nonce` at address
+ * nonce_addr? 0; -EPERM, -ENOSYS, -ESRCH: the system refuses (another user's, Yama, a container's filter, a
+ * process that may not be dumped; no such call; no such process); -EPROTO: another process.
+ */
+int sn_cma_probe(pid_t pid, uint64_t nonce, uint64_t nonce_addr);
+
+/* Why it does not work, in words; err as from the above. */
+const char *sn_cma_why(int err);
+
+/* Copies as struct sn_peer_ops' copy does. Bytes copied, -EFAULT if it stopped at the first, or what the
+ * system said. */
+int64_t sn_cma_copy(pid_t pid, bool write, const struct iovec *here, unsigned n_here,
+                    const struct iovec *there, unsigned n_there);
+
+#endif

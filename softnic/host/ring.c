@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softnic/host/ring.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "src/roce/hdr.h"
+
+uint32_t sn_ring_used(const struct sn_channel *ch, uint32_t tail)
+{
+    /* Acquire: the reader has copied a frame before it gave the place back, so it is overwritten only then.
+     */
+    return tail - __atomic_load_n(&ch->head, __ATOMIC_ACQUIRE);
+}
+
+bool sn_ring_put(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uint32_t len)
+{
+    struct sn_share_frame *f = &ch->frame[*tail % SN_SHARE_FRAMES];
+
+    if (sn_ring_used(ch, *tail) >= SN_SHARE_FRAMES) return false;
+    f->len = len;
+    memcpy(f->data, data, len);
+    ++*tail;
+    /* Release: who sees the count sees the frame. */
+    __atomic_store_n(&ch->tail, *tail, __ATOMIC_RELEASE);
+    return true;
+}
+
+bool sn_ring_empty(const struct sn_channel *ch)
+{
+    return __atomic_load_n(&ch->tail, __ATOMIC_RELAXED) == __atomic_load_n(&ch->head, __ATOMIC_RELAXED);
+}
+
+int sn_ring_take(struct sn_channel *ch, uint32_t *head, uint8_t *to)
+{
+    struct sn_share_frame *f = &ch->frame[*head % SN_SHARE_FRAMES];
+    /* Acquire, with the release in sn_ring_put. */
+    uint32_t n = __atomic_load_n(&ch->tail, __ATOMIC_ACQUIRE) - *head, len;
+
+    if (!n) return 0;
+    len = __atomic_load_n(&f->len, __ATOMIC_RELAXED); /* once: it may change */
+    if (n > SN_SHARE_FRAMES || len < ROCE_MIN_PACKET || len > SN_FRAME_MAX) return -EPROTO;
+    memcpy(to, f->data, len);
+    ++*head;
+    /* Release: the place is free only once the frame was copied. */
+    __atomic_store_n(&ch->head, *head, __ATOMIC_RELEASE);
+    return (int)len;
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Meeting and losing peers: the part of the NIC's own thread; and making and ending it all. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "softnic/host/cma.h"
+#include "softnic/host/meet.h"
+#include "softnic/host/ring.h"
+#include "softnic/host/state.h"
+
+/* How long somebody who is not there is not looked for again. */
+#define RETRY_NS 500000000u
+
+enum { EVENTS = 16 };
+
+/* What an event is about: the kind in the upper half, which one in the lower. */
+enum kind { AT_LISTENER, AT_EVENT, AT_PEER, AT_SENDER };
+
+static int watch(struct sn_host *h, int fd, enum kind kind, uint32_t which)
+{
+    struct epoll_event e = {.events = EPOLLIN, .data.u64 = (uint64_t)kind << 32 | which};
+
+    return epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+static void close_fd(int *fd)
+{
+    int was = *fd;
+
+    *fd = -1; /* first: a child that is forked now closes what it finds here */
+    if (was >= 0) close(was);
+}
+
+static bool is_broken(const struct sn_sender *s)
+{
+    return __atomic_load_n(&s->broken, __ATOMIC_RELAXED);
+}
+
+/* ---- those that send to us ----------------------------------------------------------------------------- */
+
+static void free_sender(struct sn_sender *s)
+{
+    if (s->channel) munmap(s->channel, sizeof(*s->channel));
+    close_fd(&s->fd);
+    free(s);
+}
+
+static void drop_sender(struct sn_host *h, const struct sn_host_guard *g, struct sn_sender *s)
+{
+    unsigned i = 0;
+
+    g->lock(g->nic);
+    pthread_mutex_lock(&h->senders_lock);
+    while (h->sender[i] != s) i++;
+    h->sender[i] = h->sender[h->senders - 1];
+    __atomic_store_n(&h->senders, h->senders - 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&h->senders_lock);
+    g->unlock(g->nic);
+    free_sender(s);
+}
+
+static void add_sender(struct sn_host *h, const struct sn_host_guard *g, int fd, pid_t pid)
+{
+    struct sn_sender *s = h->senders < SN_HOST_SENDERS ? calloc(1, sizeof(*s)) : NULL;
+
+    if (!s || watch(h, fd, AT_SENDER, (uint32_t)(h->sender_numbers + 1))) {
+        free(s);
+        close(fd);
+        return;
+    }
+    s->fd = fd;
+    s->pid = pid;
+    s->number = ++h->sender_numbers;
+    g->lock(g->nic);
+    pthread_mutex_lock(&h->senders_lock);
+    h->sender[h->senders] = s;
+    __atomic_store_n(&h->senders, h->senders + 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&h->senders_lock);
+    g->unlock(g->nic);
+}
+
+static void accept_all(struct sn_host *h, const struct sn_host_guard *g)
+{
+    pid_t pid;
+    int fd;
+
+    while ((fd = sn_meet_accept(h->listener)) >= 0) {
+        if (sn_meet_is_ours(fd, &pid))
+            add_sender(h, g, fd, pid);
+        else
+            close(fd);
+    }
+}
+
+/* Its hello. False: it is none, and the sender goes. */
+static bool hear_sender(struct sn_host *h, const struct sn_host_guard *g, struct sn_sender *s)
+{
+    struct sn_hello hello,
+        answer = {.magic = SN_HELLO_MAGIC, .version = SN_SHARE_VERSION, .slot = h->cfg.slot};
+    struct sn_channel *ch;
+    int fd, err = sn_meet_hear(s->fd, &hello, &fd);
+
+    if (err) return err == -EAGAIN;
+    err = sn_share_map(fd, sizeof(*ch), true, (void **)&ch);
+    close(fd);
+    if (err) return false;
+    memcpy(answer.gid, h->cfg.gid, 16);
+    if (ch->magic != SN_SHARE_CHANNEL_MAGIC || ch->version != SN_SHARE_VERSION ||
+        ch->slots != SN_SHARE_FRAMES || sn_meet_say(s->fd, &answer, h->table_fd)) {
+        munmap(ch, sizeof(*ch));
+        return false;
+    }
+    g->lock(g->nic);
+    pthread_mutex_lock(&h->senders_lock);
+    s->slot = hello.slot;
+    memcpy(s->gid, hello.gid, 16);
+    s->channel = ch;
+    pthread_mutex_unlock(&h->senders_lock);
+    g->unlock(g->nic);
+    return true;
+}
+
+static void at_sender(struct sn_host *h, const struct sn_host_guard *g, uint32_t number)
+{
+    for (unsigned i = 0; i < h->senders; i++) {
+        struct sn_sender *s = h->sender[i];
+
+        if ((uint32_t)s->number != number) continue;
+        if (s->channel) {
+            s->gone = !sn_meet_drain(s->fd);
+            /* Its fd says so over and over. */
+            if (s->gone) epoll_ctl(h->epoll, EPOLL_CTL_DEL, s->fd, NULL);
+        } else if (!hear_sender(h, g, s)) {
+            drop_sender(h, g, s);
+        }
+        return;
+    }
+}
+
+/* ---- those that we send to ----------------------------------------------------------------------------- */
+
+/* From now on it goes over the wire. */
+static void drop_peer(const struct sn_host_guard *g, struct sn_peer *p, uint64_t retry_at)
+{
+    struct sn_channel *channel = p->channel;
+    const struct sn_table *table = p->table;
+
+    g->lock(g->nic);
+    p->state = SN_OUT_NEW;
+    p->retry_at = retry_at;
+    p->channel = NULL;
+    p->table = NULL;
+    p->copies = false;
+    g->unlock(g->nic);
+    close_fd(&p->fd);
+    if (channel) munmap(channel, sizeof(*channel));
+    if (table) munmap((void *)table, sizeof(*table));
+}
+
+static int say_hello(struct sn_host *h, struct sn_peer *p)
+{
+    struct sn_hello hello = {.magic = SN_HELLO_MAGIC, .version = SN_SHARE_VERSION, .slot = h->cfg.slot};
+    struct sn_channel *ch;
+    int err, fd = sn_share_make(sizeof(*ch), false, (void **)&ch);
+
+    if (fd < 0) return fd;
+    p->channel = ch;
+    ch->magic = SN_SHARE_CHANNEL_MAGIC;
+    ch->version = SN_SHARE_VERSION;
+    ch->slots = SN_SHARE_FRAMES;
+    memcpy(hello.gid, h->cfg.gid, 16);
+    err = sn_meet_say(p->fd, &hello, fd);
+    close(fd);
+    return err;
+}
+
+static void meet(struct sn_host *h, const struct sn_host_guard *g, struct sn_peer *p)
+{
+    int err;
+
+    p->tail = p->epoch = p->woken = 0;
+    p->full_since = p->seen_alive = 0;
+    p->fd = sn_meet_connect(p->gid, p->slot);
+    err = p->fd < 0 ? p->fd : 0;
+    if (!err && !sn_meet_is_ours(p->fd, &p->pid)) err = -EPERM;
+    if (!err) err = say_hello(h, p);
+    if (!err) err = watch(h, p->fd, AT_PEER, (uint32_t)(p - h->peer));
+    if (err) {
+        drop_peer(g, p, sn_host_now() + RETRY_NS);
+        return;
+    }
+    g->lock(g->nic);
+    p->state = SN_OUT_ASKED;
+    g->unlock(g->nic);
+}
+
+/* Its answer: the table. */
+static bool hear_peer(struct sn_host *h, const struct sn_host_guard *g, struct sn_peer *p)
+{
+    struct sn_table *t;
+    struct sn_hello hello;
+    int fd, err = sn_meet_hear(p->fd, &hello, &fd);
+    bool copies = false;
+
+    if (err) return err == -EAGAIN;
+    err = sn_share_map(fd, sizeof(*t), false, (void **)&t);
+    close(fd);
+    if (err) return false;
+    p->table = t;
+    if (t->head.magic != SN_SHARE_TABLE_MAGIC || t->head.version != SN_SHARE_VERSION) return false;
+    if (h->cfg.copy) {
+        err = sn_cma_probe(p->pid, t->head.nonce, t->head.nonce_addr);
+        copies = !err;
+    }
+    g->lock(g->nic);
+    if (err) h->copy_error = err;
+    p->copies = copies;
+    p->state = SN_OUT_MET;
+    g->unlock(g->nic);
+    return true;
+}
+
+static void at_peer(struct sn_host *h, const struct sn_host_guard *g, uint32_t which)
+{
+    struct sn_peer *p = &h->peer[which % SN_HOST_PEERS];
+    bool ok = true;
+
+    if (p->state == SN_OUT_ASKED)
+        ok = hear_peer(h, g, p);
+    else if (p->state == SN_OUT_MET)
+        ok = sn_meet_drain(p->fd);
+    if (!ok) drop_peer(g, p, sn_host_now() + RETRY_NS);
+}
+
+static void meet_wanted(struct sn_host *h, const struct sn_host_guard *g)
+{
+    /* Acquire, with the release in want(). */
+    if (!__atomic_exchange_n(&h->wanted, 0, __ATOMIC_ACQUIRE)) return;
+    for (unsigned i = 0; i < SN_HOST_PEERS; i++)
+        if (__atomic_load_n(&h->peer[i].state, __ATOMIC_RELAXED) == SN_OUT_WANTED) meet(h, g, &h->peer[i]);
+}
+
+/* ---- the thread's ----------------------------------------------------------------------------------------
+ */
+
+int sn_host_fd(const struct sn_host *h)
+{
+    return h->epoll;
+}
+
+/* Frames that a process sent before its end are still to be received, as they would be from a socket. */
+static void drop_gone(struct sn_host *h, const struct sn_host_guard *g)
+{
+    for (unsigned i = 0; i < h->senders;) {
+        struct sn_sender *s = h->sender[i];
+
+        if (is_broken(s) || (s->gone && sn_ring_empty(s->channel)))
+            drop_sender(h, g, h->sender[i]);
+        else
+            i++;
+    }
+}
+
+void sn_host_serve(struct sn_host *h, const struct sn_host_guard *g)
+{
+    struct epoll_event events[EVENTS];
+    int n = epoll_wait(h->epoll, events, EVENTS, 0);
+    uint64_t count;
+
+    for (int i = 0; i < n; i++) {
+        uint32_t which = (uint32_t)events[i].data.u64;
+
+        switch ((enum kind)(events[i].data.u64 >> 32)) {
+        case AT_LISTENER: accept_all(h, g); break;
+        case AT_EVENT:
+            if (read(h->event, &count, sizeof(count)) < 0)
+                break; /* nothing is left there, which is as good */
+            break;
+        case AT_PEER: at_peer(h, g, which); break;
+        case AT_SENDER: at_sender(h, g, which); break;
+        }
+    }
+    meet_wanted(h, g);
+    drop_gone(h, g);
+}
+
+bool sn_host_doze(struct sn_host *h)
+{
+    uint32_t *sleeps = &h->table->head.sleeps;
+
+    /* Sequentially consistent, with sn_host_sent: either we see a sender's frames or it sees that we sleep.
+     */
+    __atomic_store_n(sleeps, *sleeps | 1, __ATOMIC_SEQ_CST);
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+    for (unsigned i = 0; i < h->senders; i++) {
+        const struct sn_sender *s = h->sender[i];
+
+        if (s->channel && !is_broken(s) && !sn_ring_empty(s->channel)) return false;
+    }
+    return !__atomic_load_n(&h->wanted, __ATOMIC_RELAXED);
+}
+
+void sn_host_wake(struct sn_host *h)
+{
+    uint32_t *sleeps = &h->table->head.sleeps;
+
+    if (*sleeps & 1) __atomic_store_n(sleeps, *sleeps + 1, __ATOMIC_RELAXED);
+}
+
+void sn_host_forked(struct sn_host *h)
+{
+    close_fd(&h->listener);
+    close_fd(&h->epoll);
+    close_fd(&h->event);
+    close_fd(&h->table_fd);
+    for (unsigned i = 0; i < SN_HOST_PEERS; i++)
+        if (h->peer[i].state != SN_OUT_NEW) close_fd(&h->peer[i].fd);
+    for (unsigned i = 0; i < h->senders; i++) close_fd(&h->sender[i]->fd);
+}
+
+/* ---- making and ending --------------------------------------------------------------------------------- */
+
+static int open_parts(struct sn_host *h)
+{
+    int err;
+
+    h->table_fd = sn_share_make(sizeof(*h->table), true, (void **)&h->table);
+    if (h->table_fd < 0) {
+        h->table = NULL;
+        return h->table_fd;
+    }
+    h->table->head.magic = SN_SHARE_TABLE_MAGIC;
+    h->table->head.version = SN_SHARE_VERSION;
+    h->table->head.slot = h->cfg.slot;
+    h->table->head.nonce = h->nonce;
+    h->table->head.nonce_addr = (uintptr_t)&h->nonce;
+    h->epoll = epoll_create1(EPOLL_CLOEXEC);
+    h->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (h->epoll < 0 || h->event < 0) return -errno;
+    h->listener = sn_meet_listen(h->cfg.gid, h->cfg.slot);
+    if (h->listener < 0) return h->listener;
+    err = watch(h, h->listener, AT_LISTENER, 0);
+    return err ? err : watch(h, h->event, AT_EVENT, 0);
+}
+
+int sn_host_open(const struct sn_host_config *config, struct sn_host **out, char why[256])
+{
+    struct sn_host *h = calloc(1, sizeof(*h));
+    int err = h ? 0 : -ENOMEM;
+
+    if (!err) {
+        h->cfg = *config;
+        h->table_fd = h->listener = h->epoll = h->event = -1;
+        pthread_mutex_init(&h->senders_lock, NULL);
+        if (getrandom(&h->nonce, sizeof(h->nonce), 0) != sizeof(h->nonce)) err = -EAGAIN;
+    }
+    if (!err) err = open_parts(h);
+    if (!err) {
+        *out = h;
+        return 0;
+    }
+    snprintf(why, 256, "shared memory with processes of this host: %s", strerror(-err));
+    sn_host_close(h);
+    return err;
+}
+
+void sn_host_close(struct sn_host *h)
+{
+    if (!h) return;
+    close_fd(&h->listener);
+    close_fd(&h->epoll);
+    close_fd(&h->event);
+    close_fd(&h->table_fd);
+    for (unsigned i = 0; i < SN_HOST_PEERS; i++) {
+        struct sn_peer *p = &h->peer[i];
+
+        if (p->state == SN_OUT_ASKED || p->state == SN_OUT_MET) close_fd(&p->fd);
+        if (p->channel) munmap(p->channel, sizeof(*p->channel));
+        if (p->table) munmap((void *)p->table, sizeof(*p->table));
+    }
+    for (unsigned i = 0; i < h->senders; i++) free_sender(h->sender[i]);
+    if (h->table) munmap(h->table, sizeof(*h->table));
+    pthread_mutex_destroy(&h->senders_lock);
+    free(h);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* state.h: what the parts of host/ share: host.c (the engine's side) and serve.c (the thread's side). */
+#ifndef SN_HOST_STATE_H
+#define SN_HOST_STATE_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "softnic/host/host.h"
+#include "softnic/host/share.h"
+
+enum { SN_HOST_PEERS = 512, SN_HOST_SENDERS = 256 };
+
+enum sn_out_state {
+    SN_OUT_NEW,    /* never asked for */
+    SN_OUT_WANTED, /* to be met when the time has come */
+    SN_OUT_ASKED,  /* connected, no answer yet */
+    SN_OUT_MET,
+};
+
+/* A peer that we send to, and whose memory we use. Written inside the NIC's lock and by the thread alone;
+ * `state` is read and set to WANTED inside it. */
+struct sn_peer {
+    enum sn_out_state state;
+    uint8_t gid[16];
+    unsigned slot;
+    int fd;
+    pid_t pid;
+    struct sn_channel *channel;
+    const struct sn_table *table;
+    bool copies; /* its memory can be reached */
+    uint32_t tail, epoch;
+    uint32_t woken; /* its count of sleeps when it was woken last */
+    bool sent;      /* frames since it was looked at whether it sleeps */
+    uint64_t seen_alive, full_since, retry_at;
+    uint32_t full_head;
+};
+
+/* A peer that sends to us, and uses our memory. */
+struct sn_sender {
+    int fd;
+    pid_t pid;
+    struct sn_channel *channel; /* NULL until it said hello */
+    uint32_t head;
+    unsigned slot;
+    uint8_t gid[16];
+    uint64_t number; /* of all that ever were */
+    bool broken;     /* it wrote nonsense; the thread ends it */
+    bool gone;       /* it died, or left; what it sent before still counts */
+};
+
+struct sn_host {
+    struct sn_host_config cfg;
+    struct sn_table *table;
+    int table_fd, listener, epoll, event; /* event: something is wanted */
+    uint64_t nonce;
+    bool paused;
+    unsigned wanted; /* atomic: peers that are to be met */
+    struct sn_peer peer[SN_HOST_PEERS];
+    struct sn_peer *to_wake[SN_HOST_PEERS];
+    unsigned to_wake_count;
+
+    /* Changed inside the NIC's lock with `senders_lock` held: either suffices for reading. */
+    pthread_mutex_t senders_lock;
+    struct sn_sender *sender[SN_HOST_SENDERS];
+    unsigned senders, next_sender;
+    uint64_t sender_numbers;
+    uint8_t rx[SN_HOST_RX][SN_FRAME_MAX];
+
+    int copy_error; /* of the last peer that cannot be copied to */
+};
+
+uint64_t sn_host_now(void);
+
+/* host.c, inside: the entry of a peer, made if need be; NULL: there are too many. */
+struct sn_peer *sn_host_peer(struct sn_host *host, const uint8_t gid[16], unsigned slot);
+
+#endif

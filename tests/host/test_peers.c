@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two NICs' hosts, in one process or two: they meet, exchange frames, reach each other's memory, and lose each
+ * other. The NIC's lock is a mutex of the test's. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "softnic/host/host.h"
+#include "softnic/host/meet.h"
+#include "softnic/host/share.h"
+
+enum { A = 1, B = 2, QPN_A = A << 16 | 0x111, QPN_B = B << 16 | 0x222, KEY = 5 << 12 | 7 };
+
+static uint8_t gid[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [13] = 77};
+static pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock(struct sn_nic *nic)
+{
+    (void)nic;
+    pthread_mutex_lock(&nic_lock);
+}
+
+static void unlock(struct sn_nic *nic)
+{
+    (void)nic;
+    pthread_mutex_unlock(&nic_lock);
+}
+
+static const struct sn_host_guard guard = {lock, unlock, NULL};
+static const struct sn_peer_ops *ops = &sn_host_peer_ops;
+
+static struct sn_host *open_host(unsigned slot, bool copy)
+{
+    struct sn_host_config c = {.slot = slot, .copy = copy};
+    struct sn_host *h = NULL;
+    char why[256] = "";
+
+    memcpy(c.gid, gid, 16);
+    if (sn_host_open(&c, &h, why)) fail_msg("%s", why);
+    return h;
+}
+
+static void serve(struct sn_host *a, struct sn_host *b)
+{
+    for (int i = 0; i < 6; i++) {
+        if (a) sn_host_serve(a, &guard);
+        if (b) sn_host_serve(b, &guard);
+    }
+}
+
+static void meet(struct sn_host *a, struct sn_host *b)
+{
+    assert_false(ops->in_memory(a, gid, QPN_B)); /* asks for it */
+    serve(a, b);
+    assert_true(ops->in_memory(a, gid, QPN_B));
+}
+
+static bool send_frame(struct sn_host *h, unsigned slot, uint8_t fill, uint32_t len)
+{
+    uint8_t data[SN_FRAME_MAX];
+    struct sn_frame f = {.len = len, .data = data};
+
+    memset(data, fill, len);
+    data[5] = (uint8_t)slot;
+    memcpy(f.dst_gid, gid, 16);
+    assert_true(sn_host_reaches(h, &f));
+    int taken = sn_host_send(h, &f);
+    sn_host_sent(h);
+    return taken == 1;
+}
+
+static void peers_meet_and_send_frames(void **state)
+{
+    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
+    struct sn_frame f[SN_HOST_RX];
+    struct sn_host_info info;
+
+    (void)state;
+    meet(a, b);
+    assert_true(send_frame(a, B, 0x55, 100));
+    assert_true(send_frame(a, B, 0x66, SN_FRAME_MAX));
+    assert_int_equal(sn_host_recv(b, f, SN_HOST_RX), 2);
+    assert_int_equal(f[0].len, 100);
+    assert_int_equal(f[0].data[99], 0x55);
+    assert_true(f[0].no_icrc);
+    assert_int_equal(f[0].sport, 0xc000 + A);
+    assert_memory_equal(f[0].src_gid, gid, 16);
+    assert_int_equal(f[1].len, SN_FRAME_MAX);
+    sn_host_info(a, &info);
+    assert_int_equal(info.copying, 1);
+    sn_host_close(a);
+    sn_host_close(b);
+}
+
+static void nobody_is_met_who_is_not_there(void **state)
+{
+    struct sn_host *a = open_host(A, true);
+
+    (void)state;
+    assert_false(ops->in_memory(a, gid, QPN_B));
+    serve(a, NULL);
+    assert_false(ops->in_memory(a, gid, QPN_B));
+    assert_false(ops->in_memory(a, gid, QPN_A)); /* itself neither */
+    assert_null(ops->find(a, gid, QPN_A));
+    sn_host_close(a);
+}
+
+static void a_sleeper_is_woken_once(void **state)
+{
+    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
+    struct sn_frame f[SN_HOST_RX];
+
+    (void)state;
+    meet(a, b);
+    assert_true(sn_host_doze(b));
+    sn_host_wake(b);
+    send_frame(a, B, 1, 64); /* awake: it will see for itself */
+    assert_false(sn_host_doze(b));
+    sn_host_wake(b);
+    assert_int_equal(sn_host_recv(b, f, SN_HOST_RX), 1);
+    assert_true(sn_host_doze(b));
+    for (int i = 0; i < 5; i++) send_frame(a, B, 1, 64);
+    sn_host_wake(b);
+    assert_int_equal(sn_host_recv(b, f, 3), 3);
+    assert_int_equal(sn_host_recv(b, f, SN_HOST_RX), 2);
+    sn_host_close(a);
+    sn_host_close(b);
+}
+
+static void frames_outlive_their_sender(void **state)
+{
+    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
+    struct sn_frame f[SN_HOST_RX];
+
+    (void)state;
+    meet(a, b);
+    send_frame(a, B, 9, 64);
+    sn_host_close(a);
+    serve(b, NULL);
+    assert_int_equal(sn_host_senders(b), 1);
+    assert_int_equal(sn_host_recv(b, f, SN_HOST_RX), 1);
+    assert_int_equal(f[0].data[63], 9);
+    serve(b, NULL);
+    assert_int_equal(sn_host_senders(b), 0);
+    sn_host_close(b);
+}
+
+/* A peer that does not take its frames must not hold up others for ever: they are lost then, as on a wire. */
+static void a_full_ring_gives_way(void **state)
+{
+    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
+    const struct timespec while_full = {.tv_nsec = 5000000};
+    int taken = 0;
+
+    (void)state;
+    meet(a, b);
+    while (send_frame(a, B, 1, 64)) assert_true(++taken <= SN_SHARE_FRAMES);
+    assert_int_equal(taken, SN_SHARE_FRAMES);
+    nanosleep(&while_full, NULL);
+    assert_true(send_frame(a, B, 1, 64));
+    sn_host_close(a);
+    sn_host_close(b);
+}
+
+static void frames_only_when_so_configured(void **state)
+{
+    struct sn_host *a = open_host(A, false), *b = open_host(B, true);
+
+    (void)state;
+    meet(a, b);
+    assert_null(ops->find(a, gid, QPN_B));
+    sn_host_close(a);
+    sn_host_close(b);
+}
+
+static void pausing_sends_everything_over_the_wire(void **state)
+{
+    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
+
+    (void)state;
+    meet(a, b);
+    sn_host_pause(a, true);
+    assert_false(ops->in_memory(a, gid, QPN_B));
+    assert_null(ops->find(a, gid, QPN_B));
+    sn_host_pause(a, false);
+    assert_non_null(ops->find(a, gid, QPN_B));
+    sn_host_close(a);
+    sn_host_close(b);
+}
+
+/* ---- memory of another process ---- */
+
+/* A child with a region of `mem` (shared with us, so that we see it; the kernel copies to it all the same) and a
+ * queue pair for us. It serves until it is killed. */
+static pid_t start_owner(uint8_t *mem, size_t length, int ready[2])
+{
+    pid_t pid = fork();
+
+    if (pid) return pid;
+    struct sn_host *b = open_host(B, true);
+    const struct sn_peer_region r = {
+        .iova = 0x1000, .addr = (uintptr_t)mem, .length = length, .access = IBV_ACCESS_REMOTE_WRITE, .pd = 1};
+    const struct sn_peer_queue q = {QPN_A, IBV_ACCESS_REMOTE_WRITE, 1, gid};
+
+    ops->region(b, KEY, &r);
+    ops->queue(b, QPN_B, &q);
+    if (write(ready[1], "", 1) != 1) _exit(1);
+    for (;;) {
+        const struct timespec nap = {.tv_nsec = 200000};
+
+        sn_host_serve(b, &guard);
+        nanosleep(&nap, NULL);
+    }
+}
+
+static struct sn_peer *find_owner(struct sn_host *a)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    struct sn_peer *p = NULL;
+
+    for (int i = 0; i < 5000 && !p; i++) {
+        pthread_mutex_lock(&nic_lock);
+        p = ops->find(a, gid, QPN_B);
+        pthread_mutex_unlock(&nic_lock);
+        sn_host_serve(a, &guard);
+        nanosleep(&nap, NULL);
+    }
+    if (!p) {
+        struct sn_host_info info;
+
+        sn_host_info(a, &info);
+        fail_msg("not met: %s", info.why);
+    }
+    return p;
+}
+
+static void memory_is_reached_until_its_owner_dies(void **state)
+{
+    enum { LENGTH = 8192 };
+    uint8_t *mem = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0), data[500];
+    struct sn_peer_access access = {.src_qpn = QPN_A,
+                                    .dst_qpn = QPN_B,
+                                    .rkey = KEY,
+                                    .access = IBV_ACCESS_REMOTE_WRITE,
+                                    .va = 0x1064,
+                                    .length = sizeof(data)};
+    struct iovec here = {data, sizeof(data)}, there = {NULL, sizeof(data)};
+    struct sn_host *a;
+    struct sn_peer *p;
+    uint64_t addr;
+    int ready[2];
+    char byte;
+
+    (void)state;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = start_owner(mem, LENGTH, ready);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    a = open_host(A, true);
+    p = find_owner(a);
+    memset(data, 0xab, sizeof(data));
+    assert_true(ops->enter(a, p, 1000));
+    assert_true(ops->grant(a, p, &access, &addr));
+    there.iov_base = (void *)(uintptr_t)addr;
+    assert_int_equal(ops->copy(a, p, true, &here, 1, &there, 1), sizeof(data));
+    ops->leave(a, p);
+    assert_int_equal(mem[99], 0);
+    assert_memory_equal(mem + 100, data, sizeof(data));
+    assert_int_equal(mem[600], 0);
+    there.iov_base = NULL; /* not mapped there: one request's affair */
+    assert_int_equal(ops->copy(a, p, true, &here, 1, &there, 1), -EFAULT);
+    assert_non_null(ops->find(a, gid, QPN_B));
+
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    /* Long after it was seen alive: it is looked at before it is touched. */
+    assert_false(ops->enter(a, p, 1000 + 20000000));
+    assert_null(ops->find(a, gid, QPN_B));
+    serve(a, NULL);
+    assert_false(ops->in_memory(a, gid, QPN_B));
+    sn_host_close(a);
+    munmap(mem, LENGTH);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+/* ---- taking back ---- */
+
+static struct sn_host *user, *owner;
+static struct sn_peer *used;
+static int left; /* the user is out: atomic */
+
+static void *leave_later(void *arg)
+{
+    const struct timespec nap = {.tv_nsec = 30000000};
+
+    (void)arg;
+    nanosleep(&nap, NULL);
+    __atomic_store_n(&left, 1, __ATOMIC_SEQ_CST);
+    ops->leave(user, used);
+    return NULL;
+}
+
+static void taking_back_waits_for_who_is_inside(void **state)
+{
+    pthread_t thread;
+
+    (void)state;
+    user = open_host(A, true);
+    owner = open_host(B, true);
+    meet(user, owner);
+    used = ops->find(user, gid, QPN_B);
+    assert_non_null(used);
+    ops->quiesce(owner); /* nobody: returns at once */
+    assert_true(ops->enter(user, used, 1000));
+    assert_int_equal(pthread_create(&thread, NULL, leave_later, NULL), 0);
+    ops->region(owner, KEY, NULL);
+    ops->quiesce(owner);
+    assert_int_equal(__atomic_load_n(&left, __ATOMIC_SEQ_CST), 1);
+    pthread_join(thread, NULL);
+    /* One that died inside is not waited for. */
+    assert_true(ops->enter(user, used, 1000));
+    sn_host_close(user);
+    ops->quiesce(owner);
+    sn_host_close(owner);
+}
+
+/* ---- strangers ---- */
+
+static void who_says_nonsense_is_shown_the_door(void **state)
+{
+    struct sn_host *b = open_host(B, true);
+    struct sn_hello hello = {.magic = SN_HELLO_MAGIC, .version = SN_SHARE_VERSION + 1, .slot = A};
+    void *at;
+    int fd = sn_meet_connect(gid, B), memory = sn_share_make(4096, false, &at);
+
+    (void)state;
+    assert_true(fd >= 0 && memory >= 0);
+    serve(b, NULL);
+    assert_int_equal(sn_host_senders(b), 1);
+    assert_int_equal(write(fd, "GET / HTTP/1.0\r\n", 16), 16);
+    serve(b, NULL);
+    assert_int_equal(sn_host_senders(b), 0);
+    close(fd);
+    for (uint32_t version = SN_SHARE_VERSION; version < SN_SHARE_VERSION + 2; version++) {
+        hello.version = version; /* the right one, but with memory that is too small */
+        fd = sn_meet_connect(gid, B);
+        assert_int_equal(sn_meet_say(fd, &hello, memory), 0);
+        serve(b, NULL);
+        assert_int_equal(sn_host_senders(b), 0);
+        close(fd);
+    }
+    munmap(at, 4096);
+    close(memory);
+    sn_host_close(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peers_meet_and_send_frames),
+        cmocka_unit_test(nobody_is_met_who_is_not_there),
+        cmocka_unit_test(a_sleeper_is_woken_once),
+        cmocka_unit_test(frames_outlive_their_sender),
+        cmocka_unit_test(a_full_ring_gives_way),
+        cmocka_unit_test(frames_only_when_so_configured),
+        cmocka_unit_test(pausing_sends_everything_over_the_wire),
+        cmocka_unit_test(memory_is_reached_until_its_owner_dies),
+        cmocka_unit_test(taking_back_waits_for_who_is_inside),
+        cmocka_unit_test(who_says_nonsense_is_shown_the_door),
+    };
+    gid[14] = (uint8_t)(getpid() >> 8);
+    gid[15] = (uint8_t)getpid();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
