@@ -1,0 +1,100 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Peers on one host: by copies between processes, through shared memory, over UDP; where copies are refused; when a
+# peer is killed. test_local.sh DENY_COPIES HAMMER
+. "${0%/*}/lib.sh"
+deny=$1 hammer=$2
+need ib_write_bw ib_read_bw ib_send_bw ib_atomic_lat ibv_rc_pingpong
+a=addr=$net.1
+
+# Every way, and two that differ.
+for ways in "cma cma" "ring ring" "off off" "cma off" "ring cma"; do
+    set -- $ways
+    nic1=$a,local=$1 nic2=$a,local=$2 name=$1-$2
+    pair "$name-pingpong" "$nic1" "$nic2" ibv_rc_pingpong -g 0 -c -n 100
+    pair "$name-write" "$nic1" "$nic2" ib_write_bw -F -x 0 -s 65536 -n 100 -q 2
+    pair "$name-read" "$nic1" "$nic2" ib_read_bw -F -x 0 -s 3000000 -n 10
+    pair "$name-send" "$nic1" "$nic2" ib_send_bw -F -x 0 -s 20000 -n 100 -b
+    pair "$name-atomic" "$nic1" "$nic2" ib_atomic_lat -F -x 0 -n 100
+    grep -qi 'invalid data' "$work/$name-pingpong".*.out && fail "$name: wrong bytes"
+done
+pair events "$a" "$a" ib_send_bw -e -F -x 0 -n 200 -q 3
+pair two-addresses "$a" "addr=$net.2" ib_write_bw -F -x 0 -s 65536 -n 100
+
+# watched NAME SERVER_PREFIX CLIENT_PREFIX NIC: counts the client's copies.
+watched() {
+    local name=$1 before_server=$2 before_client=$3 nic=$4 port server rc
+    port=$(free_port)
+    GPUWIRE_NIC=$nic timeout 60 "$GPUWIRE" run -- $before_server ib_write_bw -F -x 0 -s 65536 -n 300 -p "$port" \
+        >"$work/$name.server.out" 2>&1 &
+    server=$!
+    pids+=("$server")
+    wait_listen "$port" "$server" || fail "$name: the server does not listen"
+    GPUWIRE_NIC=$nic timeout 60 strace -f -qq -o "$work/$name.trace" -e trace=process_vm_writev \
+        "$GPUWIRE" run -- $before_client ib_write_bw -F -x 0 -s 65536 -n 300 -p "$port" 127.0.0.1 \
+        >"$work/$name.client.out" 2>&1
+    rc=$?
+    [ $rc = 0 ] || fail "$name: the client ended with $rc"
+    wait "$server" || fail "$name: the server ended with $?"
+    copies=$(grep -c '= 65536$' "$work/$name.trace")
+}
+if command -v strace >/dev/null && strace -qq -o /dev/null true 2>/dev/null; then
+    watched copies "" "" "$a"
+    [ "$copies" -gt 250 ] || fail "copies: of 300 writes $copies were copies"
+    watched no-copies "" "" "$a,local=ring"
+    [ "$copies" = 0 ] || fail "local=ring: $copies copies all the same"
+    "$deny" true 2>/dev/null
+    if [ $? != 77 ]; then
+        watched refused-here "" "$deny" "$a"
+        [ "$copies" = 0 ] || fail "a filter let $copies copies through"
+        watched refused-there "$deny" "" "$a"
+        [ "$copies" -gt 250 ] || fail "who is refused itself can still be copied to: $copies of 300"
+    fi
+else
+    echo "strace is not there or may not trace: that copies are copies was not looked at"
+fi
+
+# Another user's process is no peer: UDP.
+if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
+    mkdir -p "$work/nobody" && chmod 711 "$work" && chown 65534 "$work/nobody"
+    port=$(free_port)
+    GPUWIRE_NIC=$a timeout 60 "$GPUWIRE" run -- ib_write_bw -F -x 0 -n 100 -p "$port" >"$work/users.server.out" 2>&1 &
+    server=$!
+    pids+=("$server")
+    wait_listen "$port" "$server" || fail "users: the server does not listen"
+    if XDG_RUNTIME_DIR=$work/nobody setpriv --reuid 65534 --clear-groups test -x "$GPUWIRE"; then
+        XDG_RUNTIME_DIR=$work/nobody GPUWIRE_NIC=$a timeout 60 setpriv --reuid 65534 --clear-groups "$GPUWIRE" run -- \
+            ib_write_bw -F -x 0 -n 100 -p "$port" 127.0.0.1 >"$work/users.client.out" 2>&1 || fail "users: the client ended with $?"
+        wait "$server" || fail "users: the server ended with $?"
+    else
+        kill "$server"
+    fi
+fi
+
+# A peer that is killed in the middle: the other ends with an error, and soon.
+for way in cma ring; do
+    port=$(free_port)
+    GPUWIRE_NIC=$a,local=$way timeout 60 "$GPUWIRE" run -- ib_write_bw -F -x 0 -s 1048576 -D 30 -p "$port" \
+        >"$work/killed-$way.server.out" 2>&1 &
+    server=$!
+    pids+=("$server")
+    wait_listen "$port" "$server" || fail "killed: the server does not listen"
+    GPUWIRE_NIC=$a,local=$way timeout 60 "$GPUWIRE" run -- ib_write_bw -F -x 0 -s 1048576 -D 30 -p "$port" 127.0.0.1 \
+        >"$work/killed-$way.client.out" 2>&1 &
+    client=$!
+    pids+=("$client")
+    sleep 1.5
+    for p in $(pgrep -P "$(pgrep -P "$server")"); do kill -KILL "$p"; done # timeout, gpuwire run, the program
+    for ((i = 0; i < 250; i++)); do kill -0 "$client" 2>/dev/null || break; sleep 0.1; done
+    kill -0 "$client" 2>/dev/null && fail "killed-$way: the client does not notice"
+    wait "$client"
+    rc=$?
+    [ $rc != 0 ] && [ $rc -lt 124 ] || fail "killed-$way: the client ended with $rc"
+done
+
+# Regions that go while a peer writes to them.
+for way in cma ring; do
+    GPUWIRE_NIC=$a,local=$way timeout 100 "$GPUWIRE" run -- "$hammer" 60 >"$work/hammer-$way.out" 2>&1 ||
+        fail "hammer-$way: $?"
+done
+echo ok
