@@ -2,6 +2,11 @@
 #include "softnic/host/cma.h"
 
 #include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 int64_t sn_cma_copy(pid_t pid, bool write, const struct iovec *here, unsigned n_here,
                     const struct iovec *there, unsigned n_there)
@@ -27,6 +32,43 @@ int sn_cma_probe(pid_t pid, uint64_t nonce, uint64_t nonce_addr)
     /* A filter may know one call and not the other. Writing back what stands there changes nothing. */
     n = sn_cma_copy(pid, true, &here, 1, &there, 1);
     return n < 0 ? (int)n : 0;
+}
+
+/* CAP_SYS_PTRACE, which Yama lets through. */
+static bool may_trace(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2] = {0};
+
+    return syscall(SYS_capget, &head, caps) == 0 && (caps[0].effective >> CAP_SYS_PTRACE & 1);
+}
+
+static int yama_scope(void)
+{
+    FILE *f = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    int scope = 0;
+
+    if (f && fscanf(f, "%d", &scope) != 1) scope = 0;
+    if (f) fclose(f);
+    return scope;
+}
+
+const char *sn_cma_hindrance(void)
+{
+    static uint64_t nonce = UINT64_C(0x6e6f6e6365); /* any */
+    int err = sn_cma_probe(getpid(), nonce, (uintptr_t)&nonce), scope = yama_scope();
+
+    /* Even to itself: no such call, or a filter. */
+    if (err) return sn_cma_why(err);
+    if (scope > 2 || (scope && !may_trace()))
+        return "the system lets only a debugger copy to other processes' memory: sysctl "
+               "kernel.yama.ptrace_scope=0 "
+               "allows it to processes of one user";
+    if (prctl(PR_GET_DUMPABLE) != 1 && !may_trace())
+        return "this process may not be dumped (PR_SET_DUMPABLE, or it was set-user-ID): peers cannot copy "
+               "to its "
+               "memory";
+    return "";
 }
 
 const char *sn_cma_why(int err)

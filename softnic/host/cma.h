@@ -16,6 +16,10 @@
  */
 int sn_cma_probe(pid_t pid, uint64_t nonce, uint64_t nonce_addr);
 
+/* What on this host keeps processes like this one from copying to each other's memory, one line; "": nothing
+ * that can be told without a peer. */
+const char *sn_cma_hindrance(void);
+
 /* Why it does not work, in words; err as from the above. */
 const char *sn_cma_why(int err);
 
