@@ -329,6 +329,7 @@ unsigned sn_host_senders(const struct sn_host *h)
     return __atomic_load_n(&h->senders, __ATOMIC_RELAXED);
 }
 
+/* Not on the data path: it may read a file. */
 void sn_host_info(struct sn_host *h, struct sn_host_info *info)
 {
     memset(info, 0, sizeof(*info));
@@ -340,5 +341,8 @@ void sn_host_info(struct sn_host *h, struct sn_host_info *info)
             info->framing++;
     }
     info->senders = h->senders;
-    snprintf(info->why, sizeof(info->why), "%s", sn_cma_why(h->copy_error));
+    info->copy = h->cfg.copy;
+    if (!h->cfg.copy) return;
+    snprintf(info->why, sizeof(info->why), "%s",
+             h->copy_error ? sn_cma_why(h->copy_error) : sn_cma_hindrance());
 }

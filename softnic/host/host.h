@@ -64,8 +64,8 @@ void sn_host_forked(struct sn_host *host);
 
 struct sn_host_info {
     unsigned copying, framing, senders; /* peers whose memory is reached; frames only; that send to us */
-    bool copy;     /* as configured */
-    char why[256]; /* "" or why some peer's memory is not, or none's will be reached */
+    bool copy;                          /* as configured */
+    char why[256];                      /* "" or why some peer's memory is not, or none's will be reached */
 };
 void sn_host_info(struct sn_host *host, struct sn_host_info *info); /* inside */
 
