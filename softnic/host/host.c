@@ -163,7 +163,8 @@ static struct sn_peer *met(struct sn_host *h, const uint8_t gid[16], uint32_t qp
 
     if (h->paused || is_self(h, gid, slot)) return NULL;
     p = sn_host_peer(h, gid, slot);
-    if (!p || p->state == SN_OUT_MET) return p;
+    if (!p) return NULL;
+    if (p->state == SN_OUT_MET) return __atomic_load_n(&p->table->head.paused, __ATOMIC_RELAXED) ? NULL : p;
     if (p->state == SN_OUT_NEW) want(h, p);
     return NULL;
 }
@@ -322,6 +323,7 @@ int sn_host_recv(struct sn_host *h, struct sn_frame *frames, int max)
 void sn_host_pause(struct sn_host *h, bool pause)
 {
     h->paused = pause;
+    __atomic_store_n(&h->table->head.paused, pause, __ATOMIC_RELAXED);
 }
 
 unsigned sn_host_senders(const struct sn_host *h)

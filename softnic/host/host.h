@@ -42,7 +42,7 @@ int sn_host_send(struct sn_host *host, const struct sn_frame *frame);
 void sn_host_sent(struct sn_host *host);
 /* Inside. Up to max (at most SN_HOST_RX) frames from peers, valid until the next call. */
 int sn_host_recv(struct sn_host *host, struct sn_frame *frames, int max);
-/* Inside: everything over the wire from now on, or no longer. */
+/* Inside: everything over the wire from now on, in both directions; or no longer. */
 void sn_host_pause(struct sn_host *host, bool pause);
 /* Any thread: peers that send frames here. */
 unsigned sn_host_senders(const struct sn_host *host);

@@ -46,6 +46,7 @@ struct sn_table {
          * has the right process, and may read its memory. */
         uint64_t nonce, nonce_addr;
         uint32_t sleeps; /* odd: nobody looks at rings until a byte comes over the socket */
+        uint32_t paused; /* not 0: everything is to come over the wire */
     } head __attribute__((aligned(4096)));
     struct sn_share_queue queue[SN_SHARE_QUEUES] __attribute__((aligned(4096)));
     struct sn_share_region region[SN_SHARE_REGIONS] __attribute__((aligned(4096)));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deny_copies PROGRAM ARGUMENT...: runs it where process_vm_readv and process_vm_writev fail with EPERM, as in a
- * container whose filter has them not. Needs no privilege. Exit code 77 if the system has no such filters. */
+/* deny_copies PROGRAM ARGUMENT...: runs it where process_vm_readv and process_vm_writev fail with EPERM, as
+ * in a container whose filter has them not. Needs no privilege. Exit code 77 if the system has no such
+ * filters. */
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

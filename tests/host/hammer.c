@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hammer ROUNDS: a region goes while a peer process writes to it as fast as it can. Once ibv_dereg_mr has returned
- * nothing may be written there any more, and the writer's queue pair must fail with a remote access error.
+ * hammer ROUNDS: a region goes while a peer process writes to it as fast as it can. Once ibv_dereg_mr has
+ * returned nothing may be written there any more, and the writer's queue pair must fail with a remote access
+ * error.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -58,12 +59,14 @@ static void new_qp(struct side *s)
 {
     struct ibv_qp_init_attr init = {
         .send_cq = s->cq, .recv_cq = s->cq, .cap = {DEPTH, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
-    struct ibv_qp_attr attr = {
-        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE};
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+                               .port_num = 1,
+                               .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE};
 
     s->qp = ibv_create_qp(s->pd, &init);
     must(s->qp != NULL, "ibv_create_qp");
-    must(!ibv_modify_qp(s->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
+    must(!ibv_modify_qp(s->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+         "INIT");
 }
 
 static void connect_qp(struct side *s, const struct address *to)
@@ -109,7 +112,8 @@ static void barrier(struct side *s)
 }
 
 /* Writes until it fails; returns how. */
-static enum ibv_wc_status write_on(struct side *s, const struct ibv_mr *mr, const struct address *to, uint64_t *done)
+static enum ibv_wc_status write_on(struct side *s, const struct ibv_mr *mr, const struct address *to,
+                                   uint64_t *done)
 {
     unsigned out = 0, n = 0;
 
@@ -169,7 +173,8 @@ static void sleep_us(long us)
 static void owner(struct side *s, int rounds)
 {
     for (int i = 0; i < rounds; i++) {
-        struct ibv_mr *mr = ibv_reg_mr(s->pd, s->mem, LENGTH, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+        struct ibv_mr *mr =
+            ibv_reg_mr(s->pd, s->mem, LENGTH, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 
         must(mr != NULL, "ibv_reg_mr");
         new_qp(s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two NICs' hosts, in one process or two: they meet, exchange frames, reach each other's memory, and lose each
- * other. The NIC's lock is a mutex of the test's. */
+/* Two NICs' hosts, in one process or two: they meet, exchange frames, reach each other's memory, and lose
+ * each other. The NIC's lock is a mutex of the test's. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -196,14 +196,18 @@ static void pausing_sends_everything_over_the_wire(void **state)
     assert_null(ops->find(a, gid, QPN_B));
     sn_host_pause(a, false);
     assert_non_null(ops->find(a, gid, QPN_B));
+    sn_host_pause(b, true); /* the other's wish counts, too */
+    assert_false(ops->in_memory(a, gid, QPN_B));
+    sn_host_pause(b, false);
+    assert_true(ops->in_memory(a, gid, QPN_B));
     sn_host_close(a);
     sn_host_close(b);
 }
 
 /* ---- memory of another process ---- */
 
-/* A child with a region of `mem` (shared with us, so that we see it; the kernel copies to it all the same) and a
- * queue pair for us. It serves until it is killed. */
+/* A child with a region of `mem` (shared with us, so that we see it; the kernel copies to it all the same)
+ * and a queue pair for us. It serves until it is killed. */
 static pid_t start_owner(uint8_t *mem, size_t length, int ready[2])
 {
     pid_t pid = fork();

@@ -27,16 +27,13 @@ static struct sn_peer_access good;
 static int up(void **state)
 {
     (void)state;
-    table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                 -1, 0);
     assert_true(table != MAP_FAILED);
     sn_table_region(table, KEY, &region);
     sn_table_queue(table, 0x10222, &queue);
-    good = (struct sn_peer_access){.src_qpn = 0x20111,
-                                   .dst_qpn = 0x10222,
-                                   .rkey = KEY,
-                                   .access = WRITE,
-                                   .va = 0x10100,
-                                   .length = 0x100};
+    good = (struct sn_peer_access){
+        .src_qpn = 0x20111, .dst_qpn = 0x10222, .rkey = KEY, .access = WRITE, .va = 0x10100, .length = 0x100};
     return 0;
 }
 
