@@ -136,7 +136,8 @@ static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
         return plan;
     }
     t->away_ns = 0;
-    if (next == SN_CONTENDED) next = now; /* and it goes to sleep: look again */
+    /* Inside was one that goes to sleep: look again. One beside us looks itself before it leaves. */
+    if (next == SN_CONTENDED) next = distrust ? now + BESIDE_NS : now;
     plan.ns = sn_nic_ringable(t->nic) ? clamp((now - t->active_at) / SN_NAP_DIVISOR) : SN_NEVER;
     /* Its posts are seen without us, so only packets and timers need be. */
     if (distrust && plan.ns < BESIDE_NS) plan.ns = BESIDE_NS;
@@ -231,8 +232,9 @@ static void adaptive_loop(struct sn_thread *t)
         /* What others did they did without us. */
         if (after != before) t->active_at = now;
         plan = make_plan(t, now, next);
-        /* What this look brought may bring more in its wake; but never spin against one that polls. */
-        if (after != before && plan.sleep != AWAY) continue;
+        /* What this look brought may bring more in its wake; but never spin against one that polls, or runs
+         * beside us: the less time we took, the sooner we get the next turn. */
+        if (after != before && plan.sleep != AWAY && !t->distrust) continue;
         /* Work that is left although nothing could be done waits for others: the system takes no frames, say.
          */
         if (plan.ns < PAUSE_NS) plan.ns = PAUSE_NS;
