@@ -91,6 +91,7 @@ static void accept(struct sn_qp *qp, const struct roce_hdr *h, uint32_t packets)
 
     r->epsn = roce_psn_add(r->epsn, packets);
     r->silent = false;
+    r->plain_psn = h->psn;
     if (!h->ackreq || packets == 0 || !sn_qp_reliable(qp)) return;
     r->ack_pending = true;
     r->ack_psn = h->psn;
@@ -421,10 +422,12 @@ static void duplicate(struct sn_qp *qp, const struct roce_hdr *h)
         return;
     }
     /* Its acknowledgement was lost. All that came in meanwhile is acknowledged with it, so it has to be in
-     * memory. */
+     * memory. Not the READs and atomics after the last SEND or WRITE: their answers do that, and there are
+     * requesters (Linux' rxe) that take an acknowledgement with a READ's or atomic's own PSN for its answer.
+     */
     if (r->nak_pending || !settle(qp, h)) return;
     r->ack_pending = true;
-    r->ack_psn = roce_psn_add(r->epsn, 0xffffff);
+    r->ack_psn = r->plain_psn;
     sn_qp_wake(qp);
 }
 

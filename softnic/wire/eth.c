@@ -299,6 +299,15 @@ int sn_eth_fd(const struct sn_eth *eth)
     return eth->link.fd;
 }
 
+uint32_t sn_eth_room(const struct sn_eth *eth)
+{
+    socklen_t len = sizeof(int);
+    int room = 0;
+
+    /* The kernel counts double, for its own overhead. */
+    return getsockopt(eth->link.fd, SOL_SOCKET, SO_RCVBUF, &room, &len) ? 0 : (uint32_t)room / 2;
+}
+
 const uint8_t *sn_eth_mac(const struct sn_eth *eth)
 {
     return eth->link.mac;

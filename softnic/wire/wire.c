@@ -281,7 +281,7 @@ int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[
     }
     if (!config->no_ecn && wire->udp) sn_udp_mark(wire->udp, ROCE_ECT);
     open_host(wire, config);
-    if (config->no_gso) sn_udp_no_segments(wire->udp);
+    if (config->no_gso && wire->udp) sn_udp_no_segments(wire->udp);
     *out = wire;
     return 0;
 }
@@ -338,7 +338,7 @@ const char *sn_wire_why_no_host(const struct sn_wire *wire)
 
 uint32_t sn_wire_room(const struct sn_wire *wire)
 {
-    return wire->eth ? 0 : sn_udp_room(wire->udp);
+    return wire->eth ? sn_eth_room(wire->eth) : sn_udp_room(wire->udp);
 }
 
 const char *sn_wire_note(const struct sn_wire *wire)

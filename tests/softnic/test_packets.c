@@ -89,6 +89,40 @@ static void behind_is_acknowledged_and_not_executed(void **state)
     assert_int_equal(counters(&r, 1).duplicates, 1);
 }
 
+/* The headers of the frame that left last. */
+static struct roce_hdr last_sent(void)
+{
+    const struct flight *last = NULL;
+    struct roce_hdr h;
+    uint32_t len;
+
+    for (uint32_t i = 0; i < r.w.flights; i++)
+        if (!last || r.w.heap[i]->order > last->order) last = r.w.heap[i];
+    assert_non_null(last);
+    assert_true(roce_parse(last->data, last->frame.len, &h, &len) > 0);
+    return h;
+}
+
+/* A READ or atomic is acknowledged by its answer alone: some requesters would take anything else for it. */
+static void behind_is_acknowledged_up_to_the_last_write(void **state)
+{
+    struct roce_hdr add = head(ROCE_FETCH_ADD, 1), read = head(ROCE_READ_REQ, 2), h;
+
+    (void)state;
+    send_packet(ROCE_WRITE_ONLY, 0, 10);
+    forge(&r, &add, NULL, 0);
+    assert_int_equal(last_sent().opcode, ROCE_ATOMIC_ACK);
+    send_packet(ROCE_WRITE_ONLY, 0, 10);
+    h = last_sent();
+    assert_int_equal(h.opcode, ROCE_ACK);
+    assert_int_equal(h.psn, psn_at(0));
+    read.dlen = 10;
+    forge(&r, &read, NULL, 0);
+    send_packet(ROCE_WRITE_ONLY, 3, 10);
+    send_packet(ROCE_WRITE_ONLY, 0, 10);
+    assert_int_equal(last_sent().psn, psn_at(3));
+}
+
 static void a_middle_without_a_first(void **state)
 {
     (void)state;
@@ -362,6 +396,7 @@ int main(void)
         T(a_write_in_one_packet),
         T(ahead_gives_one_nak_and_then_silence),
         T(behind_is_acknowledged_and_not_executed),
+        T(behind_is_acknowledged_up_to_the_last_write),
         T(a_middle_without_a_first),
         T(a_first_after_a_first),
         T(a_last_of_another_kind),
