@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh [tap] [frames]: softnic against Linux' own soft-RoCE (rxe) in a QEMU guest; see suite.sh. Both by default. Makes
+# the guest anew each time, of Debian packages; installs what is missing if it may. Takes three to four minutes.
+#   GPUWIRE, TRAFFIC   the programs (default: those in build/bin)
+#   KEEP=FOLDER        leaves captures and outputs there
+set -u
+here=$(cd "${0%/*}" && pwd)
+export GPUWIRE=${GPUWIRE:-$here/../../build/bin/gpuwire} TRAFFIC=${TRAFFIC:-$here/../../build/bin/traffic}
+[ -x "$GPUWIRE" ] && [ -x "$TRAFFIC" ] || { echo "interop: build first: make" >&2; exit 1; }
+. "$here/guest.sh"
+
+packages=(qemu-system-x86 busybox-static cpio kmod ibverbs-providers ibverbs-utils perftest rdmacm-utils iproute2 tshark python3)
+install_missing() {
+    local want=() p sudo=
+    for p in "${packages[@]}"; do
+        dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || want+=("$p")
+    done
+    [ ${#want[@]} -eq 0 ] && return 0
+    if [ "$(id -u)" != 0 ]; then
+        sudo=sudo
+        sudo -n true 2>/dev/null || { echo "interop: as root run: apt-get install ${want[*]}" >&2; return 1; }
+    fi
+    echo "interop: installing ${want[*]}"
+    $sudo apt-get update -q >/dev/null 2>&1
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${want[@]}" >/dev/null 2>&1 || {
+        echo "interop: cannot install ${want[*]}: is the Debian mirror reachable?" >&2
+        return 1
+    }
+}
+
+# A network namespace of the suite's own; unprivileged, if the system allows that and lets us open /dev/net/tun.
+in_namespace() {
+    local unshare
+    for unshare in "unshare -n" "unshare -rn"; do
+        $unshare ip tuntap add gw-try mode tap 2>/dev/null && { $unshare "$@"; return; }
+    done
+    echo "interop: no right to make a tap interface: the suite over a tap is left out (run as root)"
+}
+
+install_missing || exit 1
+top=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-interop.XXXXXX")
+trap 'rm -rf "$top"' EXIT
+trap 'exit 130' INT TERM
+[ -n "${KEEP:-}" ] && trap 'mkdir -p "$KEEP" && cp -r "$top"/. "$KEEP"; rm -rf "$top"' EXIT
+export guest=$top/guest
+make_guest "$guest" "$TRAFFIC" || exit 1
+failed=0
+for suite in "${@:-frames tap}"; do
+    for name in $suite; do
+        export work=$top/$name XDG_RUNTIME_DIR=$top/run
+        mkdir -p "$work" "$XDG_RUNTIME_DIR" && chmod 700 "$XDG_RUNTIME_DIR"
+        if [ "$name" = tap ]; then in_namespace "$here/suite.sh" tap; else "$here/suite.sh" "$name"; fi || failed=1
+    done
+done
+exit $failed

@@ -1,0 +1,122 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# suite.sh tap|frames: softnic against Linux' soft-RoCE in a guest that runs for as long as this does.
+#   tap     the guest's card is a tap interface of this network namespace; softnic is on UDP sockets, and the kernel
+#           makes its headers. Run it in a namespace of its own.
+#   frames  the guest's card is a UDP port that takes whole Ethernet frames; softnic makes them itself, ARP included.
+here=${BASH_SOURCE[0]%/*}
+mode=$1
+guest_ip=10.77.0.2 guest_ip6=fd77::2 guest_port=2001 limit=40
+. "$here/lib.sh"
+trap stop_all EXIT
+more=
+trap 'exit 130' INT TERM
+
+case $mode in
+tap)
+    ip link set lo up
+    ip tuntap add tap0 mode tap && ip link set tap0 mtu 9000 up || exit 1
+    ip addr add 10.77.0.1/24 dev tap0
+    ip addr add fd77::1/64 dev tap0 nodad
+    start_guest tap,id=link,ifname=tap0,script=no,downscript=no || exit 1
+    v4=addr=10.77.0.1 v6=addr=fd77::1
+    ;;
+frames)
+    ours=$(free_port) theirs=$(free_port)
+    start_guest "dgram,id=link,local.type=inet,local.host=127.0.0.1,local.port=$theirs,remote.type=inet,remote.host=127.0.0.1,remote.port=$ours" || exit 1
+    wire=wire=eth,bind=127.0.0.1:$ours,peer=127.0.0.1:$theirs
+    v4=$wire,addr=10.77.0.1/24 v6=$wire,addr=fd77::1/64
+    ;;
+esac
+say "the guest is up"
+
+# GID index there: 1 IPv4, 2 IPv6. Here there is one.
+pingpong() { # NAME PROGRAM GUEST_GID ARGS...
+    local name=$1 program=$2 gid=$3
+    shift 3
+    both "$name" "$program -g $gid $*" "$program -g 0 $*"
+}
+perf() { # NAME PROGRAM ARGS...: as softnic does 16 READs and atomics at a time, rxe must not offer more
+    local name=$1 program=$2
+    shift 2
+    both "$name" "$program -F -x 1 $*" "$program -F -x 0 $*"
+}
+# Every kind of request both ways at once, every byte checked. At a rate that the guest follows: what its card drops,
+# rxe as a requester may not get over. With answers to READs or atomics lost it goes back, and then sometimes never sends
+# again, timer or not. So when nothing moves any more that is tried again; what arrives wrong is not.
+traffic() { # NAME TYPES SECONDS GUEST_GID
+    local try
+    more=tx.rate=40M
+    for try in 1 2 3; do
+        limit=25 server_there "$1" "traffic --gid-index $4 -p PORT" \
+            "$TRAFFIC --types $2 --seconds $3 --round-ms 1000 --links 3 --seed ${SEED:-$RANDOM} -p PORT HOST" && break
+        [ $try = 3 ] || grep -q 'wrong\|ruined\|lost' "$work/$1.softnic" "$work/$1.guest" && break
+        failures=$((failures - 1))
+        say "$1: once more"
+    done
+    grep -q 'every byte right' "$work/$1.softnic" || fail "$1: it did not say that every byte is right"
+    more=
+}
+# All that went over the link: nothing malformed, and every ICRC right, by the specification's words and zlib.
+check_capture() {
+    read -r packets wrong < <(python3 "$here/../integration/pcap_icrc.py" "$work/link.pcap")
+    [ "${wrong:-1}" = 0 ] || fail "${wrong:-?} of ${packets:-?} ICRCs on the link are wrong"
+    [ "${packets:-0}" -gt 10000 ] || fail "only ${packets:-0} packets on the link"
+    tshark -r "$work/link.pcap" -c 40000 -o ip.check_checksum:TRUE -Y 'udp.port == 4791 && (_ws.malformed || _ws.expert.severity >= 6291456 || !infiniband)' \
+        >"$work/malformed" 2>"$work/tshark.log" || fail "tshark cannot read the capture: $(tail -n 1 "$work/tshark.log")"
+    [ ! -s "$work/malformed" ] || { fail "tshark finds fault with $(wc -l <"$work/malformed") packets"; show "$work/malformed"; }
+    say "$packets packets on the link, $wrong wrong ICRCs"
+}
+set_mtu() { # there; here the tap's stays at 9000 and settings say it
+    guest 10 "ip link set eth0 mtu $1" || fail "the guest does not take an MTU of $1"
+}
+
+nic=$v4,mtu=1024
+pingpong rc ibv_rc_pingpong 1 -c -n 300 -s 5000
+pingpong rc-events ibv_rc_pingpong 1 -c -e -n 100
+pingpong uc ibv_uc_pingpong 1 -c -n 200
+pingpong ud ibv_ud_pingpong 1 -c -n 200 -s 1000
+pingpong uc-odd ibv_uc_pingpong 1 -c -n 100 -s 4097
+pingpong srq ibv_srq_pingpong 1 -c -n 100 -q 4
+perf send-bw ib_send_bw -n 200 -s 16384
+perf send-lat ib_send_lat -n 100 -s 64
+perf write-bw ib_write_bw -n 200 -s 16384 -q 4
+perf write-lat ib_write_lat -n 100
+perf read-bw ib_read_bw -n 100 -s 16384 -o 16
+perf read-lat ib_read_lat -n 100 -o 16
+perf add-bw ib_atomic_bw -n 100 -o 16
+perf swap-lat ib_atomic_lat -n 100 -A CMP_AND_SWAP -o 16
+perf uc-write-bw ib_write_bw -c UC -n 100 -s 16384
+perf ud-send-lat ib_send_lat -c UD -n 100 -s 1000
+traffic traffic rc 3 1
+traffic traffic-srq rc,srq 3 1
+
+nic=$v6,mtu=1024
+pingpong ipv6 ibv_rc_pingpong 2 -c -n 100 -s 5000
+
+set_mtu 9000
+nic=$v4,mtu=4096
+pingpong big-mtu ibv_rc_pingpong 1 -c -n 100 -s 30001 -m 4096
+traffic traffic-big-mtu rc 2 1
+
+# Loss both ways. A last acknowledgement may get lost too, and its sender be gone: perftest and pingpong tell each other
+# by TCP when they end, so that is rare, and once more is enough.
+more=loss=2%,dup=1%,reorder=2%
+pingpong unkind ibv_rc_pingpong 1 -c -n 100 -s 5000 -m 4096
+perf unkind-send-bw ib_send_bw -n 50 -s 16384
+server_there unkind-write "ib_write_bw -F -x 1 -n 100 -s 16384 -p PORT" "ib_write_bw -F -x 0 -n 100 -s 16384 -p PORT HOST"
+server_there unkind-read "ib_read_bw -F -x 1 -n 50 -s 16384 -o 16 -p PORT" "ib_read_bw -F -x 0 -n 50 -s 16384 -o 16 -p PORT HOST"
+server_there unkind-add "ib_atomic_bw -F -x 1 -n 50 -o 16 -p PORT" "ib_atomic_bw -F -x 0 -n 50 -o 16 -p PORT HOST"
+more=
+
+. "$here/rdma_cm.sh"
+
+guest 10 'dmesg' >"$work/dmesg"
+grep -i 'icrc' "$work/dmesg" >"$work/icrc.guest" && { fail "the guest complains of ICRCs"; show "$work/icrc.guest"; }
+guest 10 'cd /sys/class/infiniband/rxe0/ports/1/hw_counters; grep . *' | tr '\n' ' '
+echo
+guest 5 'poweroff -f' >/dev/null
+wait "$qemu"
+check_capture
+[ $failures = 0 ] || { say "$failures failures"; exit 1; }
+say "all went well"
