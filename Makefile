@@ -30,6 +30,9 @@ check-tsan:               ## the executor's and the device API's tests, and unmo
 	@$(MAKE) --no-print-directory all BUILD=build-tsan CMAKE_FLAGS="-DGW_SANITIZE=thread -DGW_CUDA=OFF"
 	@cd build-tsan && ctest --output-on-failure --no-tests=error -L 'tsan|integration' -LE long -j$$(nproc)
 
+check-interop: all        ## against Linux' own soft-RoCE in a QEMU guest: as an Ethernet station, and over a tap (root)
+	@GPUWIRE=$(BUILD)/bin/gpuwire TRAFFIC=$(BUILD)/bin/traffic tests/interop/run.sh
+
 fuzz:                     ## every fuzz target for FUZZ_SECONDS each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
@@ -51,4 +54,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all demo check soak check-asan check-tsan fuzz bench bundle gpu-check install clean help
+.PHONY: all demo check soak check-asan check-tsan check-interop fuzz bench bundle gpu-check install clean help

@@ -31,7 +31,10 @@ with_libraries() {
     local root=$1 program library
     shift
     for program in "$@"; do
-        [ "${program##*.so*}" ] && cp -L "$program" "$root/opt/bin/"
+        case $program in
+        *.so*) mkdir -p "$root${program%/*}" && cp -L "$program" "$root$program" ;;
+        *) cp -L "$program" "$root/opt/bin/" ;;
+        esac
         while read -r library; do
             [ -e "$root$library" ] && continue
             mkdir -p "$root${library%/*}"
@@ -62,9 +65,9 @@ make_guest() {
     chmod 755 "$root/init" "$root/agent"
     for name in "${guest_programs[@]}" rdma; do paths+=("$(PATH=$PATH:/usr/sbin:/sbin command -v "$name")"); done
     provider=$(echo /usr/lib/*/libibverbs/librxe-rdmav*.so)
+    # What pthread_exit loads when it is called.
+    paths+=("$(ldconfig -p 2>/dev/null | sed -n 's/.*libgcc_s.so.1 (.*x86-64.*=> //p' | head -n 1)")
     with_libraries "$root" "${paths[@]}" "$@" "$provider"
-    mkdir -p "$root${provider%/*}"
-    cp -L "$provider" "$root$provider"
     echo "driver rxe" >"$root/etc/libibverbs.d/rxe.driver"
     add_modules "$root" "$dir/kernel/lib/modules"
     cp "$dir"/kernel/boot/vmlinuz-* "$dir/vmlinuz"

@@ -3,6 +3,7 @@
 # run.sh [tap] [frames]: softnic against Linux' own soft-RoCE (rxe) in a QEMU guest; see suite.sh. Both by default. Makes
 # the guest anew each time, of Debian packages; installs what is missing if it may. Takes three to four minutes.
 #   GPUWIRE, TRAFFIC   the programs (default: those in build/bin)
+#   RDMA_CM=1          rping and rstream through rdma_cm too
 #   KEEP=FOLDER        leaves captures and outputs there
 set -u
 here=$(cd "${0%/*}" && pwd)
