@@ -18,7 +18,7 @@ tap)
     ip tuntap add tap0 mode tap && ip link set tap0 mtu 9000 up || exit 1
     ip addr add 10.77.0.1/24 dev tap0
     ip addr add fd77::1/64 dev tap0 nodad
-    start_guest tap,id=link,ifname=tap0,script=no,downscript=no || exit 1
+    start_guest tap,id=link,ifname=tap0,script=no,downscript=no,vnet_hdr=off || exit 1
     v4=addr=10.77.0.1 v6=addr=fd77::1
     ;;
 frames)
