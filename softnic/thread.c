@@ -83,17 +83,23 @@ static uint64_t clamp(uint64_t ns)
     return ns > SN_NAP_MAX_NS ? SN_NAP_MAX_NS : ns;
 }
 
+/* Has a thread said that it goes to sleep, since we last asked who polls? */
+static bool kicked(const struct sn_thread *t)
+{
+    return __atomic_load_n(&t->kicks, __ATOMIC_RELAXED) != t->kicks_seen;
+}
+
 /* Does an application thread poll? Asked once per look. inside: it was in the engine just now. */
 static bool somebody_polls(struct sn_thread *t, bool inside)
 {
     uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED),
              kicks = __atomic_load_n(&t->kicks, __ATOMIC_RELAXED);
     uint32_t calls = drives - t->drives_seen;
-    bool kicked = kicks != t->kicks_seen;
+    bool asleep = kicks != t->kicks_seen; /* or about to be, whatever it did before */
 
     t->drives_seen = drives;
     t->kicks_seen = kicks;
-    if (kicked) { /* it is asleep, or about to be, whatever it did before */
+    if (asleep) {
         t->credit = 0;
         return false;
     }
@@ -127,7 +133,8 @@ static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
 {
     struct plan plan = {.sleep = WATCHING};
     uint64_t due = sn_wire_next(t->wire);
-    bool polls = somebody_polls(t, next == SN_CONTENDED), distrust = t->distrust && t->distrust--;
+    bool distrust = t->distrust && !kicked(t) && t->distrust--;
+    bool polls = somebody_polls(t, next == SN_CONTENDED);
 
     if (polls && !distrust) {
         /* It serves the timers too. Looking now and then is enough to find out when it stops. */
@@ -224,7 +231,8 @@ static void adaptive_loop(struct sn_thread *t)
         uint64_t after = sn_nic_activity(t->nic);
         struct plan plan;
 
-        if (was_away && after != before && drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED))
+        if (was_away && !kicked(t) && after != before &&
+            drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED))
             deserted(t);
         was_away = false;
         meet_peers(t);
