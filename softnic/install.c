@@ -13,6 +13,7 @@
 #include "softnic/attach/hooks.h"
 #include "softnic/attach/tree.h"
 #include "softnic/cm/cm.h"
+#include "softnic/process.h"
 #include "softnic/uverbs/uverbs.h"
 
 #define EXPORT  __attribute__((visibility("default")))
@@ -120,6 +121,15 @@ EXPORT int softnic_install(void)
     pthread_mutex_lock(&lock);
     int err = installed ? 0 : install_locked();
     pthread_mutex_unlock(&lock);
+    return err;
+}
+
+EXPORT int softnic_same_host(char *text, size_t size)
+{
+    struct sn_process_info info;
+    int err = sn_process_nic_info(0, &info);
+
+    if (!err) snprintf(text, size, "%s", info.local);
     return err;
 }
 

@@ -372,6 +372,9 @@ int sn_process_nic_info(unsigned index, struct sn_process_info *info)
         info->config = p->config;
         info->slot = sn_wire_slot(p->wire);
         snprintf(info->note, sizeof(info->note), "%s", sn_wire_note(p->wire));
+        sn_nic_lock(p->nic);
+        sn_wire_local_text(p->wire, info->local, sizeof(info->local));
+        sn_nic_unlock(p->nic);
         sn_wire_stats(p->wire, &info->wire);
         sn_nic_counters(p->nic, &info->nic);
         err = 0;

@@ -75,6 +75,7 @@ struct sn_process_info {
     struct sn_config config; /* address and MTU filled in */
     unsigned slot;
     char note[256]; /* "" or one line on what does not work here: port 4791 is another's */
+    char local[384]; /* how peers on the same host are reached */
     struct sn_udp_stats wire;
     struct sn_counters nic;
 };

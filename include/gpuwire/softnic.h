@@ -9,6 +9,8 @@
 #ifndef GPUWIRE_SOFTNIC_H
 #define GPUWIRE_SOFTNIC_H
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -36,6 +38,14 @@ int softnic_install(void);
  * Returns 0, or -EBUSY while a device is still open.
  */
 int softnic_uninstall(void);
+
+/*
+ * softnic_same_host - writes to text, at most size bytes, in one line how the NIC reaches peers on the same host
+ * (copies between processes, shared memory, the wire) and why not in a better way. Host only.
+ *
+ * Returns 0, or -ENODEV while no device is open.
+ */
+int softnic_same_host(char *text, size_t size);
 
 #ifdef __cplusplus
 }

@@ -341,6 +341,23 @@ uint32_t sn_wire_room(const struct sn_wire *wire)
     return wire->eth ? sn_eth_room(wire->eth) : sn_udp_room(wire->udp);
 }
 
+void sn_wire_local_text(const struct sn_wire *wire, char *text, size_t size)
+{
+    struct sn_host_info i;
+
+    if (!wire->host) {
+        snprintf(text, size, "over the wire like others: %s", wire->why_no_host);
+        return;
+    }
+    sn_host_info(wire->host, &i);
+    if (i.copy && !i.why[0])
+        snprintf(text, size,
+                 "by copies between processes (cma); what is not WRITE or READ, through shared memory");
+    else
+        snprintf(text, size, "through shared memory (ring), not by copies: %s",
+                 i.copy ? i.why : "GPUWIRE_NIC says local=ring");
+}
+
 const char *sn_wire_note(const struct sn_wire *wire)
 {
     return wire->eth ? "" : sn_udp_note(wire->udp);

@@ -8,6 +8,7 @@
 #define SN_WIRE_WIRE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "softnic/config.h"
@@ -43,6 +44,8 @@ int sn_wire_fds(const struct sn_wire *wire, int fds[SN_WIRE_FDS]);
 /* Peers of this host; NULL: none are looked for, and why not. */
 struct sn_host *sn_wire_host(const struct sn_wire *wire);
 const char *sn_wire_why_no_host(const struct sn_wire *wire);
+/* How they are reached, one line. Inside the engine's lock; may read a file. */
+void sn_wire_local_text(const struct sn_wire *wire, char *text, size_t size);
 /* "" or one line on what does not work here. */
 const char *sn_wire_note(const struct sn_wire *wire);
 void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats);

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,15 @@ static void print_real(void)
     printf("%s\n", n ? "" : "hardware     no RDMA device on this machine");
 }
 
+/* The library is in this process, loaded at run time. */
+static void print_same_host(void)
+{
+    int (*ask)(char *, size_t) = (int (*)(char *, size_t))dlsym(RTLD_DEFAULT, "softnic_same_host");
+    char text[400];
+
+    if (ask && !ask(text, sizeof(text))) printf("same host    peers are reached %s\n", text);
+}
+
 static void print_nic(const struct gw_device_info *i)
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
@@ -64,6 +74,7 @@ static void print_nic(const struct gw_device_info *i)
     if (i->soft)
         printf("             settings (GPUWIRE_NIC): %s\n",
                settings && *settings ? settings : "none, all defaults");
+    if (i->soft) print_same_host();
     print_real();
 }
 

@@ -7,6 +7,19 @@ deny=$1 hammer=$2
 need ib_write_bw ib_read_bw ib_send_bw ib_atomic_lat ibv_rc_pingpong
 a=addr=$net.1
 
+# What is to be expected is told.
+expect_info() { # SETTINGS WORDS PREFIX...
+    local settings=$1 words=$2
+    shift 2
+    GPUWIRE_NIC=$a$settings "$@" "$GPUWIRE" info --device softnic >"$work/info.out" 2>&1
+    grep -q "same host.*$words" "$work/info.out" || fail "gpuwire info with '$settings' does not say '$words'"
+}
+expect_info ,local=ring "local=ring"
+expect_info ,local=off "local=off"
+expect_info ,loss=1% "captured or disturbed"
+"$deny" true 2>/dev/null
+[ $? = 77 ] || expect_info "" "not by copies: the system" "$deny"
+
 # Every way, and two that differ.
 for ways in "cma cma" "ring ring" "off off" "cma off" "ring cma"; do
     set -- $ways
