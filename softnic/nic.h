@@ -60,9 +60,9 @@ struct sn_frame {
     uint16_t sport; /* UDP source port, host order. Out: config.sport */
     uint16_t ip_id; /* in: IPv4 ID, if has_ip_id */
     bool has_ip_id; /* in: else the ICRC is accepted if it is right for any ID; 0 is tried first */
-    uint8_t ecn;    /* the two bits of the IP header. 3: congestion experienced. Out: 2 if config.ecn, else 0 */
-    bool no_icrc;   /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
-    uint32_t len;   /* multiple of 4 */
+    uint8_t ecn;  /* the two bits of the IP header. 3: congestion experienced. Out: 2 if config.ecn, else 0 */
+    bool no_icrc; /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
+    uint32_t len; /* multiple of 4 */
     uint8_t *data;
 };
 
@@ -178,6 +178,8 @@ struct sn_nic_config {
     /* One line, without newline, that explains what a program or a peer did wrong. Not more than a few per
      * object. */
     void (*report)(void *user, const char *line);
+    void *report_user; /* its first argument; NULL: user */
+    bool report_all;   /* more than a few per object, too */
 };
 
 int sn_nic_create(const struct sn_nic_config *config, struct sn_nic **nic);

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "softnic/control.h"
 #include "softnic/thread.h"
 #include "softnic/wire/wire.h"
 
@@ -39,9 +40,18 @@ static struct process_nic {
     /* Read without the lock, by threads that hold a reference and so keep them alive. */
     struct sn_nic *nic;
     struct sn_thread *thread;
+    struct sn_control *control; /* NULL: nobody can look in */
 } process_nics[SN_MAX_NICS];
 
 static int in_child; /* this process is a forked child of one that had a NIC */
+
+static uint64_t now_ns(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
 
 static struct sn_thread *thread_now(const struct process_nic *p)
 {
@@ -108,6 +118,7 @@ static void note_fds(struct process_nic *p)
         sn_pcap_fds(sn_wire_pcap(p->wire), p->open_fds + count);
         count += 2;
     }
+    if (p->control) p->open_fds[count++] = sn_control_fd(p->control);
     p->open_fd_count = count;
 }
 
@@ -141,8 +152,11 @@ int sn_process_config(unsigned index, struct sn_config *config, char why[SN_CONF
 
 static void report(void *user, const char *line)
 {
-    (void)user;
-    fprintf(stderr, "gpuwire: NIC: %s\n", line);
+    const struct process_nic *p = user;
+    char text[SN_ADDR_TEXT];
+
+    fprintf(stderr, "gpuwire: NIC %s (process %d): %s\n", sn_addr_text(&p->config.addr, text), (int)getpid(),
+            line);
 }
 
 /*
@@ -171,7 +185,7 @@ static int make_nic(struct process_nic *p, const struct sn_process_callbacks *cb
         .ecn = !c->no_ecn,
         .max_mtu = c->mtu,
         /* What is to be seen or disturbed must be there: frames to the NIC itself take the wire too. */
-        .loop_on_wire = c->pcap[0] || sn_faults_any(&c->fault),
+        .loop_on_wire = !c->eth.on && (c->pcap[0] || c->fault.given),
         .wire = &sn_wire_ops,
         .wire_ctx = p->wire,
         .peers = sn_wire_host(p->wire) ? &sn_host_peer_ops : NULL,
@@ -180,7 +194,9 @@ static int make_nic(struct process_nic *p, const struct sn_process_callbacks *cb
         .cq_event = cb->cq_event,
         .async_event = cb->async_event,
         .mad = cb->mad,
-        .report = report,
+        .report = c->verbose ? report : NULL,
+        .report_all = c->verbose > 1,
+        .report_user = p,
     };
     struct sn_nic *nic;
     int err;
@@ -191,6 +207,21 @@ static int make_nic(struct process_nic *p, const struct sn_process_callbacks *cb
     if (!err) set_nic(p, nic);
     if (err) snprintf(why, 256, "cannot make a NIC: %s", strerror(-err));
     return err;
+}
+
+static void start_control(struct process_nic *p, struct sn_thread *thread)
+{
+    struct sn_control_parts parts = {p->nic, p->wire, &p->config, thread, now_ns()};
+
+    p->control = NULL;
+    if (sn_control_start(&parts, &p->control))
+        fprintf(stderr, "gpuwire: no socket for `gpuwire nic`: it will not show this process\n");
+}
+
+static void stop_control(struct process_nic *p)
+{
+    sn_control_stop(p->control);
+    p->control = NULL;
 }
 
 static int start(struct process_nic *p, const struct sn_process_callbacks *cb, char *why)
@@ -212,6 +243,7 @@ static int start(struct process_nic *p, const struct sn_process_callbacks *cb, c
         return err;
     }
     set_thread(p, thread);
+    start_control(p, thread);
     watch_forks();
     note_fds(p);
     return 0;
@@ -222,6 +254,7 @@ static void stop(struct process_nic *p)
     struct sn_thread *thread = thread_now(p);
 
     p->open_fd_count = 0;
+    stop_control(p);
     set_thread(p, NULL);
     /* A thread that did not end in time is inside the NIC: then the process rather leaks than crashes. */
     if (thread && sn_thread_stop(thread, STOP_MS)) {
@@ -395,6 +428,7 @@ static void end_one(struct process_nic *p)
     struct sn_thread *thread = thread_now(p);
 
     set_thread(p, NULL);
+    stop_control(p);
     if (thread) sn_thread_stop(thread, EXIT_MS);
     if (p->users && sn_wire_pcap(p->wire)) sn_pcap_flush(sn_wire_pcap(p->wire), EXIT_MS);
     left_at_exit[p - process_nics] = thread; /* not freed: others may be about to use it */

@@ -227,6 +227,7 @@ static int post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc 
     cq->has_solicited |= wc->solicited || error;
     sn_count(&cq->nic->count.cqes, 1);
     if (error) sn_count(&cq->nic->count.error_cqes, 1);
+    if (error && !qp->syndrome && wc->syndrome != GW_MLX5_SYND_FLUSHED) qp->syndrome = wc->syndrome;
     sn_activity(cq->nic);
     maybe_fire(cq, 1); /* this one, at least */
     return 0;

@@ -93,8 +93,7 @@ void sn_uar_detach(struct sn_uar *uar, struct sn_link *user)
 
 static void wrong(struct sn_uar *uar, const char *what, uint32_t number)
 {
-    if (uar->reports >= SN_REPORTS) return;
-    uar->reports++;
+    if (!sn_report_due(uar->nic, &uar->reports)) return;
     sn_report(uar->nic, "doorbell for %s 0x%06x, which does not exist or does not use that doorbell page",
               what, number);
 }

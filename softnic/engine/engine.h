@@ -16,6 +16,7 @@
 
 #include "softnic/engine/list.h"
 #include "softnic/nic.h"
+#include "softnic/see.h"
 #include "src/mlx5/wqe.h"
 #include "src/roce/cm.h"
 #include "src/roce/hdr.h"
@@ -72,6 +73,15 @@ struct sn_mr {
     uint32_t qpn;    /* type 2: the QP whose peer may use it */
     struct sn_mr *base;
     struct sn_link windows; /* a region's; a window's place there */
+};
+
+/* Keys are an index into the table of regions and so many random bits. */
+enum { SN_KEY_SHIFT = 12, SN_MRS_GONE = 64, SN_WHY = 160 };
+
+/* A region that was deregistered: remembered to explain accesses that come too late. */
+struct sn_mr_gone {
+    uint32_t key;
+    uint64_t iova, length;
 };
 
 enum sn_arm { SN_DISARMED, SN_ARM_SOLICITED, SN_ARM_NEXT };
@@ -287,6 +297,10 @@ struct sn_qp {
     unsigned held; /* pieces of payload held back (hostile) */
     int place_error;
 
+    /* For whoever looks in (see.h). */
+    struct sn_qp_counters count;
+    uint8_t syndrome; /* of the first error completion */
+    char *line;       /* the last report, SN_SEE_LINE bytes; NULL: none */
     unsigned reports;
 };
 
@@ -349,6 +363,9 @@ struct sn_nic {
     unsigned srq_count;
     struct sn_mr **mrs;
     uint32_t mr_room, mr_count, mr_hint;
+    uint64_t mr_bytes;
+    struct sn_mr_gone gone[SN_MRS_GONE];
+    unsigned gone_next;
     unsigned pd_count, uar_count;
     struct sn_link uars;
 
@@ -392,9 +409,11 @@ static inline uint32_t sn_random_below(struct sn_nic *nic, uint32_t n)
 }
 void sn_activity(struct sn_nic *nic);
 
-/* report.c: one line to the user. sn_report_qp says so much per QP and then nothing more. */
+/* report.c: one line to the user. sn_report_qp says so much per QP and then nothing more; `reports` counts
+ * for other objects, and sn_report_due says whether one more line is to be said. */
 void sn_report(struct sn_nic *nic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void sn_report_qp(struct sn_qp *qp, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool sn_report_due(const struct sn_nic *nic, unsigned *reports);
 
 /* doorbell.c */
 void sn_uar_scan(struct sn_uar *uar);
@@ -472,6 +491,14 @@ const char *sn_window_bind(struct sn_qp *qp, const struct gw_mlx5_bind *bind);
 const char *sn_window_invalidate(struct sn_qp *qp, const struct sn_pd *pd, uint32_t rkey);
 void sn_window_unbind_all(struct sn_mr *mr); /* those of a region, or the window itself */
 
+/* mem/why.c: why sn_mr_check said no, or would. Returns why. */
+const char *sn_mr_why(const struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va,
+                      uint64_t len, uint32_t access, char why[SN_WHY]);
+void sn_mr_note_gone(struct sn_nic *nic, const struct sn_mr *mr);
+/* What a send request is, in words; and the oldest that is not complete. Return text. */
+const char *sn_sreq_text(const struct sn_sreq *s, char text[SN_WHY]);
+const char *sn_oldest_text(const struct sn_qp *qp, char text[SN_WHY]);
+
 /* mem/place.c: payload on its way into memory. It is there once sn_place_flush has said so. */
 int sn_place(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const void *src, uint32_t len);
 int sn_place_flush(struct sn_qp *qp);
@@ -495,6 +522,7 @@ void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t pa
 uint8_t *sn_tx_begin_to(struct sn_nic *nic, const struct sn_route *to);
 void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame, struct roce_hdr *h,
                   uint32_t payload_len);
+void sn_tx_count(struct sn_qp *qp, const struct roce_hdr *h, uint32_t payload_len); /* for whoever looks in */
 /* The ring's position behind the last frame that was made; has it been reached by what was taken out? */
 uint32_t sn_tx_position(const struct sn_nic *nic, bool looped);
 bool sn_tx_left(const struct sn_nic *nic, bool looped, uint32_t position);

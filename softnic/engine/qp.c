@@ -160,6 +160,7 @@ int sn_qp_create(struct sn_nic *nic, const struct sn_qp_init *init, struct sn_qp
     err = attach(nic, qp);
     sn_nic_unlock(nic);
     if (err) {
+        free(qp->line);
         free(qp);
         return err;
     }
@@ -185,6 +186,7 @@ int sn_qp_destroy(struct sn_qp *qp)
     hold_parts(&qp->init, (uint32_t)-1);
     sn_nic_unlock(nic);
     sn_direct_quiesce(nic);
+    free(qp->line);
     free(qp);
     return 0;
 }
@@ -241,6 +243,7 @@ void sn_qp_forget(struct sn_qp *qp)
     qp->sq_pi = qp->sq_next = qp->sq_ci = qp->rq_ci = 0;
     qp->rq_bad = qp->last_wqe_told = false;
     qp->sqd_notify = false;
+    qp->syndrome = 0;
     sn_requester_init(qp, 0);
     sn_sq_rest(qp);
     sn_rate_init(qp);

@@ -76,8 +76,6 @@ static int type_bit(const struct sn_qp *qp)
     }
 }
 
-static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
-
 /* Any state may become RESET or ERR, with nothing else said. */
 static bool find(int type, enum ibv_qp_state from, enum ibv_qp_state to, struct transition *t)
 {
@@ -226,8 +224,8 @@ int sn_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask)
     to = mask & IBV_QP_STATE ? attr->qp_state : from;
     wrong = check(qp, attr, mask, to);
     if (wrong) {
-        sn_report_qp(qp, "modify from %s to %s (mask 0x%x) refused: %s", names[from],
-                     to <= IBV_QPS_ERR ? names[to] : "?", (unsigned)mask, wrong);
+        sn_report_qp(qp, "modify from %s to %s (mask 0x%x) refused: %s", sn_qp_state_text(from),
+                     sn_qp_state_text(to), (unsigned)mask, wrong);
     } else {
         enter(qp, attr, mask, to);
     }

@@ -2,16 +2,23 @@
 /* One line for the person whose program, or whose peer, did something wrong. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "softnic/engine/engine.h"
 
-static void say(struct sn_nic *nic, const char *prefix, const char *format, va_list args)
+static void say(struct sn_nic *nic, const char *format, va_list args)
 {
-    char line[256];
-    int n = snprintf(line, sizeof(line), "%s", prefix);
+    char line[SN_SEE_LINE];
 
-    vsnprintf(line + n, sizeof(line) - (size_t)n, format, args);
-    nic->cfg.report(nic->cfg.user, line);
+    vsnprintf(line, sizeof(line), format, args);
+    nic->cfg.report(nic->cfg.report_user ? nic->cfg.report_user : nic->cfg.user, line);
+}
+
+bool sn_report_due(const struct sn_nic *nic, unsigned *reports)
+{
+    if (!nic->cfg.report || (*reports >= SN_REPORTS && !nic->cfg.report_all)) return false;
+    ++*reports;
+    return true;
 }
 
 void sn_report(struct sn_nic *nic, const char *format, ...)
@@ -20,19 +27,19 @@ void sn_report(struct sn_nic *nic, const char *format, ...)
 
     if (!nic->cfg.report) return;
     va_start(args, format);
-    say(nic, "", format, args);
+    say(nic, format, args);
     va_end(args);
 }
 
+/* The last one is kept, said or not: `gpuwire nic` shows it. */
 void sn_report_qp(struct sn_qp *qp, const char *format, ...)
 {
-    char prefix[32];
     va_list args;
 
-    if (!qp->nic->cfg.report || qp->reports >= SN_REPORTS) return;
-    qp->reports++;
-    snprintf(prefix, sizeof(prefix), "QP 0x%06x: ", qp->number);
+    if (!qp->line) qp->line = malloc(SN_SEE_LINE);
+    if (!qp->line) return;
     va_start(args, format);
-    say(qp->nic, prefix, format, args);
+    vsnprintf(qp->line, SN_SEE_LINE, format, args);
     va_end(args);
+    if (sn_report_due(qp->nic, &qp->reports)) sn_report(qp->nic, "QP 0x%06x: %s", qp->number, qp->line);
 }

@@ -32,7 +32,7 @@ void sn_sq_look(struct sn_qp *qp)
     pi = (uint16_t)gw_mlx5_dbrec_count(word);
     if (pi == qp->sq_pi) return;
     if (!takes_rings(qp->state)) {
-        sn_report_qp(qp, "doorbell ignored: it is not yet in RTS");
+        sn_report_qp(qp, "doorbell ignored: it is in %s, not yet in RTS", sn_qp_state_text(qp->state));
         return;
     }
     if ((uint16_t)(pi - qp->sq_ci) > qp->init.sq_wqebbs) {

@@ -10,7 +10,7 @@
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 
-enum { INDEX_SHIFT = 12, FIRST_ROOM = 64 };
+enum { FIRST_ROOM = 64 };
 
 static const uint32_t known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                      IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND |
@@ -29,7 +29,7 @@ static int check_init(const struct sn_mr_init *i)
     return 0;
 }
 
-/* Index 0 is never given out, so no key is 0 or below 1 << INDEX_SHIFT. */
+/* Index 0 is never given out, so no key is 0 or below 1 << SN_KEY_SHIFT. */
 static int grow(struct sn_nic *nic)
 {
     uint32_t room = nic->mr_room ? nic->mr_room * 2 : FIRST_ROOM;
@@ -69,9 +69,10 @@ int sn_mr_add(struct sn_pd *pd, struct sn_mr *mr)
     sn_nic_lock(nic);
     err = take_index(nic, &index);
     if (!err) {
-        mr->key = index << INDEX_SHIFT | (uint32_t)(sn_random(nic) >> (64 - INDEX_SHIFT));
+        mr->key = index << SN_KEY_SHIFT | (uint32_t)(sn_random(nic) >> (64 - SN_KEY_SHIFT));
         nic->mrs[index] = mr;
         nic->mr_count++;
+        nic->mr_bytes += mr->init.length;
         nic->objects++;
         pd->users++;
         if (!mr->window) sn_direct_tell_region(mr, false);
@@ -113,6 +114,7 @@ int sn_mr_change(struct sn_mr *mr, struct sn_pd *pd, const struct sn_mr_init *in
     mr->pd->users--;
     mr->pd = pd;
     pd->users++;
+    nic->mr_bytes += init->length - mr->init.length;
     mr->init = *init;
     if (!mr->init.dma) mr->init.dma = &sn_host_dma;
     sn_direct_tell_region(mr, false);
@@ -131,8 +133,10 @@ int sn_mr_destroy(struct sn_mr *mr)
         sn_place_forget_mr(nic, mr);
         sn_direct_tell_region(mr, true);
     }
-    nic->mrs[mr->key >> INDEX_SHIFT] = NULL;
+    sn_mr_note_gone(nic, mr);
+    nic->mrs[mr->key >> SN_KEY_SHIFT] = NULL;
     nic->mr_count--;
+    nic->mr_bytes -= mr->init.length;
     nic->objects--;
     mr->pd->users--;
     sn_nic_unlock(nic);
@@ -148,7 +152,7 @@ uint32_t sn_mr_key(const struct sn_mr *mr)
 
 struct sn_mr *sn_mr_find(struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len)
 {
-    uint32_t index = key >> INDEX_SHIFT;
+    uint32_t index = key >> SN_KEY_SHIFT;
     struct sn_mr *mr = index < nic->mr_room ? nic->mrs[index] : NULL;
 
     if (!mr || mr->key != key || mr->pd != pd) return NULL;

@@ -15,6 +15,7 @@ struct list {
     const struct gw_mlx5_rwqe *recv;
     const struct sn_pd *pd; /* whose keys it names */
     uint64_t request;
+    uint32_t index; /* of the WQE */
 };
 
 void sn_cursor_reset(struct sn_cursor *c)
@@ -73,6 +74,16 @@ static int walk(struct sn_qp *qp, const struct list *l, struct sn_cursor *c, uin
     return 0;
 }
 
+static int refused(struct sn_qp *qp, const struct list *l, const struct gw_mlx5_piece *p, uint32_t access)
+{
+    char why[SN_WHY];
+
+    sn_report_qp(qp, "%s WQE at index %u: its piece [0x%llx, +%u) with lkey 0x%x: %s",
+                 l->send ? "send" : "receive", l->index, (unsigned long long)p->addr, p->length, p->lkey,
+                 sn_mr_why(qp->nic, l->pd, p->lkey, p->addr, p->length, access, why));
+    return -EACCES;
+}
+
 static int read_stretch(struct sn_qp *qp, const struct list *l, const struct gw_mlx5_piece *p, uint32_t used,
                         uint8_t *msg, uint32_t n)
 {
@@ -83,11 +94,7 @@ static int read_stretch(struct sn_qp *qp, const struct list *l, const struct gw_
         return 0;
     }
     mr = sn_mr_check(qp->nic, l->pd, p->lkey, p->addr, p->length, 0);
-    if (!mr) {
-        sn_report_qp(qp, "send of [0x%llx, +%u) with lkey 0x%x: no such key, or it does not grant that",
-                     (unsigned long long)p->addr, p->length, p->lkey);
-        return -EACCES;
-    }
+    if (!mr) return refused(qp, l, p, 0);
     return sn_mr_read(mr, p->addr + used, msg, n, p->length - used, l->request);
 }
 
@@ -98,17 +105,13 @@ static int write_stretch(struct sn_qp *qp, const struct list *l, const struct gw
 
     if (p->inl) return -EMSGSIZE; /* parsers let no inline data through where memory is written */
     mr = sn_mr_check(qp->nic, l->pd, p->lkey, p->addr, p->length, IBV_ACCESS_LOCAL_WRITE);
-    if (!mr) {
-        sn_report_qp(qp, "receive into [0x%llx, +%u) with lkey 0x%x: no such key, or it does not grant that",
-                     (unsigned long long)p->addr, p->length, p->lkey);
-        return -EACCES;
-    }
+    if (!mr) return refused(qp, l, p, IBV_ACCESS_LOCAL_WRITE);
     return sn_place(qp, mr, p->addr + used, msg, n);
 }
 
 int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst, uint32_t len)
 {
-    struct list l = {s->wqe, NULL, qp->init.pd, s->request};
+    struct list l = {s->wqe, NULL, qp->init.pd, s->request, s->index};
 
     return walk(qp, &l, &s->cursor, offset, dst, len, read_stretch);
 }
@@ -116,7 +119,7 @@ int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst
 /* write_stretch does not write to msg: the one type of function serves both directions. */
 int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const uint8_t *src, uint32_t len)
 {
-    struct list l = {s->wqe, NULL, qp->init.pd, 0};
+    struct list l = {s->wqe, NULL, qp->init.pd, 0, s->index};
 
     return walk(qp, &l, &s->cursor, offset, (uint8_t *)src, len, write_stretch);
 }
@@ -124,7 +127,8 @@ int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const 
 int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint32_t len)
 {
     const struct sn_srq *srq = sn_rq_shared(qp);
-    struct list l = {NULL, &qp->resp.wqe, srq ? srq->init.pd : qp->init.pd, 0};
+    struct list l = {NULL, &qp->resp.wqe, srq ? srq->init.pd : qp->init.pd, 0,
+                     srq ? qp->resp.entry : qp->rq_ci};
 
     return walk(qp, &l, &qp->resp.cursor, offset, (uint8_t *)src, len, write_stretch);
 }

@@ -200,13 +200,15 @@ static void atomic_response(struct sn_qp *qp, const struct roce_hdr *h)
 static void receiver_not_ready(struct sn_qp *qp, const struct roce_hdr *h)
 {
     struct sn_requester *r = &qp->req;
+    char text[SN_WHY];
     uint32_t window;
 
     sn_count(&qp->nic->count.rnr_received, 1);
+    qp->count.rnr_received++;
     if (r->rnr_wait || !acknowledged(qp, h->psn)) return;
     if (qp->attr.rnr_retry != 7 && r->rnr_retries++ >= qp->attr.rnr_retry) {
-        sn_report_qp(qp, "its peer (QP 0x%06x) had no receive posted: gave up after %u repeats",
-                     qp->attr.dest_qp_num, qp->attr.rnr_retry);
+        sn_report_qp(qp, "%s: its peer (QP 0x%06x) had no receive posted: gave up after %u repeats",
+                     sn_oldest_text(qp, text), qp->attr.dest_qp_num, qp->attr.rnr_retry);
         sn_sq_fail(qp, GW_MLX5_SYND_RNR_EXC, 0);
         return;
     }
@@ -220,9 +222,12 @@ static void receiver_not_ready(struct sn_qp *qp, const struct roce_hdr *h)
 static void out_of_sequence(struct sn_qp *qp, const struct roce_hdr *h)
 {
     struct sn_requester *r = &qp->req;
+    char text[SN_WHY];
 
     if (!acknowledged(qp, h->psn) || r->rnr_wait) return;
     if (++r->naks > NAKS_WITHOUT_PROGRESS) {
+        sn_report_qp(qp, "%s: its peer (QP 0x%06x) asked %d times for PSN %u and never got it",
+                     sn_oldest_text(qp, text), qp->attr.dest_qp_num, r->naks, h->psn);
         sn_sq_fail(qp, GW_MLX5_SYND_RETRY_EXC, 0);
         return;
     }
@@ -232,10 +237,19 @@ static void out_of_sequence(struct sn_qp *qp, const struct roce_hdr *h)
 static void refused(struct sn_qp *qp, const struct roce_hdr *h)
 {
     uint8_t syndrome = GW_MLX5_SYND_REM_INV_REQ, code = h->syndrome & ROCE_AETH_VALUE;
+    const char *what = "invalid request";
+    char text[SN_WHY];
 
     if (!acknowledged(qp, h->psn)) return;
-    if (code == ROCE_NAK_REMOTE_ACCESS) syndrome = GW_MLX5_SYND_REM_ACCESS;
-    if (code == ROCE_NAK_REMOTE_OP) syndrome = GW_MLX5_SYND_REM_OP;
+    if (code == ROCE_NAK_REMOTE_ACCESS) {
+        syndrome = GW_MLX5_SYND_REM_ACCESS;
+        what = "no such access";
+    } else if (code == ROCE_NAK_REMOTE_OP) {
+        syndrome = GW_MLX5_SYND_REM_OP;
+        what = "it failed there";
+    }
+    sn_report_qp(qp, "%s: its peer (QP 0x%06x) refused it: %s; the peer's side says why",
+                 sn_oldest_text(qp, text), qp->attr.dest_qp_num, what);
     sn_sq_fail(qp, syndrome, 0);
 }
 
@@ -253,6 +267,7 @@ static void ack(struct sn_qp *qp, const struct roce_hdr *h)
         receiver_not_ready(qp, h);
     } else if (roce_aeth_is_nak(h->syndrome)) {
         sn_count(&qp->nic->count.naks_received, 1);
+        qp->count.naks_received++;
         if ((h->syndrome & ROCE_AETH_VALUE) == ROCE_NAK_PSN_SEQ)
             out_of_sequence(qp, h);
         else

@@ -91,10 +91,17 @@ void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame,
     sn_count(&nic->count.tx_bytes, f->len);
 }
 
+void sn_tx_count(struct sn_qp *qp, const struct roce_hdr *h, uint32_t payload_len)
+{
+    qp->count.tx_packets++;
+    qp->count.tx_bytes += roce_ops[h->opcode].hdr_len + payload_len + h->pad + ROCE_ICRC_LEN;
+}
+
 void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t payload_len)
 {
     sn_tx_end_to(qp->nic, &qp->peer, frame, h, payload_len);
     sn_rate_sent(qp, roce_ops[h->opcode].hdr_len + payload_len + ROCE_ICRC_LEN);
+    sn_tx_count(qp, h, payload_len);
 }
 
 uint32_t sn_tx_position(const struct sn_nic *nic, bool looped)
@@ -223,6 +230,8 @@ static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool ins
     }
     qp = admit(nic, f, &h, inside);
     if (!qp) return;
+    qp->count.rx_packets++;
+    qp->count.rx_bytes += f->len;
     if (f->ecn == ROCE_CE) sn_count(&nic->count.ecn_marked, 1);
     if (h.opcode == ROCE_CNP) {
         if (nic->cfg.ecn) sn_rate_cut(qp);

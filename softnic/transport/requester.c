@@ -168,6 +168,7 @@ static void sent(struct sn_qp *qp, struct sn_sreq *s, uint32_t n)
     if (psn == r->una_psn) qp->nic->tx_urgent = true;
     if (roce_psn_diff(end, r->max_psn) <= 0) {
         sn_count(&qp->nic->count.retransmits, 1);
+        qp->count.retransmits++;
     } else {
         if (is_read(s) || is_atomic(s))
             r->reads[r->read_tail++ % SN_MAX_RD_ATOMIC] = (struct sn_read){psn, end};
@@ -282,6 +283,7 @@ void sn_requester_back(struct sn_qp *qp)
     r->window_grow = 0;
     r->window = r->window / 2 < MIN_WINDOW ? MIN_WINDOW : r->window / 2;
     sn_count(&qp->nic->count.go_backs, 1);
+    qp->count.go_backs++;
     sn_qp_wake(qp);
 }
 
@@ -340,11 +342,13 @@ void sn_requester_restart_timer(struct sn_qp *qp)
 static void timed_out(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;
+    char text[SN_WHY];
 
     sn_count(&qp->nic->count.timeouts, 1);
+    qp->count.timeouts++;
     if (r->retries++ >= qp->attr.retry_cnt) {
-        sn_report_qp(qp, "no answer from its peer (QP 0x%06x): gave up after %u repeats",
-                     qp->attr.dest_qp_num, qp->attr.retry_cnt);
+        sn_report_qp(qp, "%s: no answer from its peer (QP 0x%06x) to PSN %u: gave up after %u repeats",
+                     sn_oldest_text(qp, text), qp->attr.dest_qp_num, r->una_psn, qp->attr.retry_cnt);
         sn_sq_fail(qp, GW_MLX5_SYND_RETRY_EXC, 0);
         return;
     }
@@ -362,6 +366,7 @@ static void timed_out(struct sn_qp *qp)
 static void probe(struct sn_qp *qp)
 {
     sn_count(&qp->nic->count.probes, 1);
+    qp->count.probes++;
     qp->req.probes++;
     qp->req.asked = false;
     sn_requester_back(qp);

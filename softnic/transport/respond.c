@@ -95,15 +95,18 @@ static enum sn_step acknowledge(struct sn_qp *qp, uint8_t syndrome, uint32_t psn
     return SN_DID;
 }
 
-static void count_nak(struct sn_nic *nic, uint8_t syndrome)
+static void count_nak(struct sn_qp *qp, uint8_t syndrome)
 {
-    struct sn_counters *c = &nic->count;
+    struct sn_counters *c = &qp->nic->count;
     uint64_t *which[] = {&c->naks_seq_sent, &c->naks_inv_sent, &c->naks_access_sent, &c->naks_op_sent};
 
-    if (roce_aeth_is_rnr(syndrome))
+    if (roce_aeth_is_rnr(syndrome)) {
         sn_count(&c->rnr_sent, 1);
-    else
+        qp->count.rnr_sent++;
+    } else {
         sn_count(which[syndrome & 3], 1);
+        qp->count.naks_sent++;
+    }
 }
 
 static enum sn_step refuse(struct sn_qp *qp)
@@ -112,7 +115,7 @@ static enum sn_step refuse(struct sn_qp *qp)
     struct sn_responder *r = &qp->resp;
 
     if (acknowledge(qp, r->nak, r->nak_psn) == SN_FULL) return SN_FULL;
-    count_nak(nic, r->nak);
+    count_nak(qp, r->nak);
     r->nak_pending = false;
     if (!r->fatal) return SN_DID;
     enum ibv_event_type event = r->fatal_event;

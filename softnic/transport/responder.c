@@ -49,13 +49,13 @@ static void invalid(struct sn_qp *qp, const struct roce_hdr *h, const char *what
 }
 
 static void access_violation(struct sn_qp *qp, const struct roce_hdr *h, uint32_t rkey, uint64_t va,
-                             uint64_t len)
+                             uint64_t len, uint32_t access)
 {
-    sn_report_qp(qp,
-                 "its peer (QP 0x%06x) sent %s of [0x%llx, +%llu) with rkey 0x%x: no such key, or it does "
-                 "not grant that",
+    char why[SN_WHY];
+
+    sn_report_qp(qp, "its peer (QP 0x%06x) sent %s of [0x%llx, +%llu) with rkey 0x%x: %s",
                  qp->attr.dest_qp_num, roce_ops[h->opcode].name, (unsigned long long)va,
-                 (unsigned long long)len, rkey);
+                 (unsigned long long)len, rkey, sn_mr_why(qp->nic, qp->init.pd, rkey, va, len, access, why));
     if (!sn_qp_reliable(qp))
         sn_uc_drop(qp, &qp->nic->count.drop_refused);
     else
@@ -155,10 +155,15 @@ static bool scatter_send(struct sn_qp *qp, const struct roce_hdr *h, const uint8
     int err = sn_scatter_recv(qp, qp->resp.received, payload, len);
 
     if (!err) return true;
-    if (err == -EMSGSIZE)
+    if (err == -EMSGSIZE) {
+        sn_report_qp(
+            qp, "receive WQE at index %u has room for %llu bytes, its peer's (QP 0x%06x) message is longer",
+            sn_rq_shared(qp) ? qp->resp.entry : qp->rq_ci, (unsigned long long)qp->resp.wqe.length,
+            qp->attr.dest_qp_num);
         receive_failed(qp, h, GW_MLX5_SYND_LOCAL_LENGTH, ROCE_NAK_INVALID_REQ);
-    else
+    } else {
         receive_failed(qp, h, GW_MLX5_SYND_LOCAL_PROT, ROCE_NAK_REMOTE_OP);
+    }
     return false;
 }
 
@@ -218,7 +223,7 @@ static struct sn_mr *remote(struct sn_qp *qp, const struct roce_hdr *h, uint32_t
 {
     struct sn_mr *mr = sn_mr_remote(qp, sn_resp_pd(qp, h->xrcsrq), rkey, va, len, access);
 
-    if (!mr) access_violation(qp, h, rkey, va, len);
+    if (!mr) access_violation(qp, h, rkey, va, len, access);
     return mr;
 }
 

@@ -59,6 +59,7 @@ enum sn_step sn_ud_send(struct sn_qp *qp, struct sn_sreq *s)
     }
     h.qkey = w->qkey & GW_MLX5_QKEY_OF_QP ? qp->attr.qkey : w->qkey;
     sn_tx_end_to(qp->nic, &to, frame, &h, w->length);
+    sn_tx_count(qp, &h, w->length);
     s->looped = to.loop;
     s->tx_end = sn_tx_position(qp->nic, s->looped);
     return SN_DID;
@@ -155,9 +156,8 @@ void sn_ud_rx(struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr 
 
     if (h->qkey != qp->attr.qkey) {
         sn_count(&qp->nic->count.drop_qkey, 1);
-        sn_report_qp(qp,
-                     "a datagram of QP 0x%06x with Q_Key 0x%x, which is not this queue pair's, is dropped",
-                     h->sqpn, h->qkey);
+        sn_report_qp(qp, "a datagram of QP 0x%06x is dropped: its Q_Key is 0x%x, this queue pair's 0x%x",
+                     h->sqpn, h->qkey, qp->attr.qkey);
         return;
     }
     if (!need_wqe(qp)) return;

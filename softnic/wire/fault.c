@@ -66,6 +66,11 @@ void sn_fault_set(struct sn_fault *f, const struct sn_fault_params *params, uint
     f->start = f->free_at = now;
 }
 
+void sn_fault_seed(struct sn_fault *f, uint64_t seed)
+{
+    f->random = seed;
+}
+
 void sn_fault_free(struct sn_fault *fault)
 {
     free(fault);

@@ -38,6 +38,11 @@ const char *sn_udp_note(const struct sn_udp *udp)
     return udp->note;
 }
 
+bool sn_udp_segments(const struct sn_udp *udp)
+{
+    return __atomic_load_n(&udp->segment, __ATOMIC_RELAXED);
+}
+
 void sn_udp_stats(const struct sn_udp *udp, struct sn_udp_stats *stats)
 {
     const uint64_t *from = (const uint64_t *)&udp->stats;

@@ -75,6 +75,9 @@ uint32_t sn_udp_room(const struct sn_udp *udp);
 /* "" or one line on what does not work at this address. */
 const char *sn_udp_note(const struct sn_udp *udp);
 void sn_udp_stats(const struct sn_udp *udp, struct sn_udp_stats *stats);
+/* Do frames to processes at the own address leave many to a message (segmentation offload)? As far as tried.
+ */
+bool sn_udp_segments(const struct sn_udp *udp);
 
 /* Sends frames in order. Returns how many were taken: fewer than n when the system's buffer is full; the rest
  * is to be offered again. A frame that the system refuses counts as taken and lost, as on a wire. */

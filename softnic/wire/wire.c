@@ -203,28 +203,30 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
 const struct sn_wire_ops sn_wire_ops = {.send = wire_send, .recv = wire_recv};
 
 static int set_one(struct sn_wire *wire, struct sn_fault **fault, const struct sn_fault_params *params,
-                   uint64_t seed, sn_fault_sink *sink)
+                   const uint64_t *seed, sn_fault_sink *sink)
 {
     uint64_t now = now_ns();
 
-    if (*fault) {
-        sn_fault_set(*fault, params, now);
-    } else if (sn_fault_any(params)) {
-        *fault = sn_fault_new(params, seed, now, sink, wire);
+    if (!*fault && sn_fault_any(params)) {
+        /* Not the same chances both ways: what happens to a request would happen to its answer. */
+        *fault = sn_fault_new(params, sink == receive_one ? ~wire->seed : wire->seed, now, sink, wire);
         if (!*fault) return -ENOMEM;
+    } else if (*fault) {
+        sn_fault_set(*fault, params, now);
+        if (seed) sn_fault_seed(*fault, sink == receive_one ? ~*seed : *seed);
     }
     return 0;
 }
 
-int sn_wire_set_faults(struct sn_wire *wire, const struct sn_faults *faults)
+int sn_wire_set_faults(struct sn_wire *wire, const struct sn_faults *faults, const uint64_t *seed)
 {
-    int err = 0;
+    int err;
 
+    if (seed) wire->seed = *seed;
     if (!wire->received && sn_fault_any(&faults->rx)) wire->received = calloc(1, sizeof(*wire->received));
     if (!wire->received && sn_fault_any(&faults->rx)) return -ENOMEM;
-    err = set_one(wire, &wire->tx, &faults->tx, wire->seed, send_one);
-    /* Another seed: else what happens to a request would happen to its answer. */
-    if (!err) err = set_one(wire, &wire->rx, &faults->rx, ~wire->seed, receive_one);
+    err = set_one(wire, &wire->tx, &faults->tx, seed, send_one);
+    if (!err) err = set_one(wire, &wire->rx, &faults->rx, seed, receive_one);
     if (!err) wire->faults = *faults;
     /* What is to be disturbed must go where it can be. */
     if (!err && wire->host) sn_host_pause(wire->host, sn_faults_any(faults));
@@ -265,7 +267,7 @@ int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[
     if (!err) {
         wire->next = SN_NEVER;
         wire->seed = config->seed;
-        err = sn_wire_set_faults(wire, &config->fault);
+        err = sn_wire_set_faults(wire, &config->fault, NULL);
     }
     if (err)
         snprintf(why, 256, "out of memory");
@@ -361,6 +363,18 @@ void sn_wire_local_text(const struct sn_wire *wire, char *text, size_t size)
 const char *sn_wire_note(const struct sn_wire *wire)
 {
     return wire->eth ? "" : sn_udp_note(wire->udp);
+}
+
+bool sn_wire_segments(const struct sn_wire *wire)
+{
+    return wire->udp && sn_udp_segments(wire->udp);
+}
+
+bool sn_wire_has_port(const struct sn_wire *wire)
+{
+    int fds[2];
+
+    return wire->udp && sn_udp_fds(wire->udp, fds) == 2;
 }
 
 void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats)

@@ -48,6 +48,10 @@ const char *sn_wire_why_no_host(const struct sn_wire *wire);
 void sn_wire_local_text(const struct sn_wire *wire, char *text, size_t size);
 /* "" or one line on what does not work here. */
 const char *sn_wire_note(const struct sn_wire *wire);
+/* What was found to work: frames in one message (segmentation offload), UDP port 4791. On Ethernet neither is
+ * used. */
+bool sn_wire_segments(const struct sn_wire *wire);
+bool sn_wire_has_port(const struct sn_wire *wire);
 void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats);
 /* When delayed frames are due, on CLOCK_MONOTONIC; SN_NEVER if there are none. */
 uint64_t sn_wire_next(const struct sn_wire *wire);
@@ -59,8 +63,9 @@ struct sn_pcap *sn_wire_pcap(const struct sn_wire *wire);
 enum sn_wire_ask { SN_ASK_SELDOM, SN_ASK_NEVER, SN_ASK_ALWAYS };
 void sn_wire_ask(enum sn_wire_ask ask);
 
-/* Inside the engine's lock: from now on the network is as `faults` say. 0 or -ENOMEM, and nothing changed. */
-int sn_wire_set_faults(struct sn_wire *wire, const struct sn_faults *faults);
+/* Inside the engine's lock: from now on the network is as `faults` say; what happens by chance begins anew
+ * with *seed, or goes on if that is NULL. 0 or -ENOMEM, and not all is changed. */
+int sn_wire_set_faults(struct sn_wire *wire, const struct sn_faults *faults, const uint64_t *seed);
 /* Inside the engine's lock: how the network is, and what it did so far. */
 struct sn_wire_faults {
     struct sn_faults set;

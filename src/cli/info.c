@@ -6,12 +6,16 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
+
+#include "src/cli/nic_ask.h"
 
 static const char usage[] =
     "usage: gpuwire info [--device NAME] [--exec auto|cpu|gpu]\n"
@@ -59,6 +63,33 @@ static void print_same_host(void)
     if (ask && !ask(text, sizeof(text))) printf("same host    peers are reached %s\n", text);
 }
 
+/* What the NIC of this very process found and uses: it is asked as `gpuwire nic` would. */
+static void print_soft(void)
+{
+    json_t *all = gw_nic_ask("show", getpid()), *nic = json_array_get(all, 0);
+    const char *note = json_string_value(json_object_get(nic, "note"));
+
+    if (nic) {
+        bool port = json_is_true(json_object_get(nic, "port_4791"));
+
+        printf("             in force: slot %lld (UDP port %lld), poll %s%s, ICRC by %s, faults %s\n",
+               (long long)json_integer_value(json_object_get(nic, "slot")),
+               (long long)json_integer_value(json_object_get(nic, "udp_port")),
+               json_string_value(json_object_get(nic, "poll")),
+               json_is_true(json_object_get(nic, "hostile")) ? ", hostile" : "",
+               json_string_value(json_object_get(nic, "crc")),
+               json_string_value(json_object_get(nic, "faults")));
+        if (!strcmp(json_string_value(json_object_get(nic, "wire_kind")), "UDP"))
+            printf("             port 4791: %s; segmentation offload: %s\n",
+                   port ? "joined, other hosts reach this NIC" : "not joined",
+                   json_is_true(json_object_get(nic, "segmentation")) ? "yes" : "no");
+        if (note && *note) printf("             note: %s\n", note);
+    } else {
+        printf("             what is in force cannot be asked for: no socket for `gpuwire nic`\n");
+    }
+    json_decref(all);
+}
+
 static void print_nic(const struct gw_device_info *i)
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
@@ -71,10 +102,12 @@ static void print_nic(const struct gw_device_info *i)
         inet_ntop(AF_INET, i->gid + 12, addr, sizeof(addr));
     printf("NIC          %s, %s, address %s\n", i->soft ? "software NIC" : i->name, i->board, addr);
     printf("             path MTU %u bytes, GID index %u\n", i->mtu, i->gid_index);
-    if (i->soft)
+    if (i->soft) {
         printf("             settings (GPUWIRE_NIC): %s\n",
                settings && *settings ? settings : "none, all defaults");
-    if (i->soft) print_same_host();
+        print_soft();
+        print_same_host();
+    }
     print_real();
 }
 

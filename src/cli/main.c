@@ -13,6 +13,7 @@ static const struct {
     {"infer", "ask a server for one inference: a picture or a tensor", gw_cli_infer},
     {"load", "load a server with many clients and report latencies", gw_cli_load},
     {"info", "what works on this machine, what does not, and why", gw_cli_info},
+    {"nic", "see into the software NICs that are in use, live", gw_cli_nic},
     {"run", "run any verbs program on the software NIC", gw_cli_run},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -211,12 +211,24 @@ static bool on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], u
     return n->world->mad && n->world->mad(n->index, sgid, mad);
 }
 
+/* The oldest go when there is no room. */
+static void remember(struct world *w, const char *line)
+{
+    size_t room = sizeof(w->report), len = strlen(w->report), more = strlen(line) + 1;
+
+    if (len + more >= room) {
+        memmove(w->report, w->report + room / 2, len - room / 2 + 1);
+        len -= room / 2;
+    }
+    snprintf(w->report + len, room - len, "%s\n", line);
+}
+
 static void on_report(void *user, const char *line)
 {
     struct world_nic *n = user;
 
     n->world->reports++;
-    snprintf(n->world->report, sizeof(n->world->report), "%s", line);
+    remember(n->world, line);
     if (n->world->verbose)
         printf("NIC %u at %llu ns: %s\n", n->index, (unsigned long long)n->world->now, line);
 }

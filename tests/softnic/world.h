@@ -60,7 +60,7 @@ struct world {
     unsigned events[32]; /* by enum ibv_event_type */
     void *event_user;    /* of the last */
     unsigned reports;
-    char report[256]; /* the last */
+    char report[4096]; /* the last ones, each with a newline */
     bool verbose;     /* reports go to stdout */
 };
 

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/cli/nic_print.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { QP_LINES = 64 };
+
+/* ---- values -------------------------------------------------------------------------------------------- */
+
+static unsigned long long number(const json_t *o, const char *name)
+{
+    return (unsigned long long)json_integer_value(json_object_get(o, name));
+}
+
+/* What another process says may be anything: nothing of it steers the terminal. */
+static const char *text(const json_t *o, const char *name)
+{
+    static char buf[4][1200];
+    static unsigned turn;
+    const char *from = json_string_value(json_object_get(o, name));
+    char *to = buf[turn++ % 4];
+
+    snprintf(to, sizeof(buf[0]), "%s", from ? from : "");
+    for (char *p = to; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f) *p = '?';
+    return to;
+}
+
+static const char *bytes(unsigned long long n, char buf[32])
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
+    double v = (double)n;
+    int i = 0;
+
+    for (; v >= 10000 && i < 4; i++) v /= 1000;
+    snprintf(buf, 32, "%.*f %s", i && v < 100 ? 1 : 0, v, units[i]);
+    return buf;
+}
+
+/* ---- a NIC --------------------------------------------------------------------------------------------- */
+
+static void print_traffic(const char *what, const json_t *now, const json_t *before, double seconds,
+                          const char *packets, const char *size)
+{
+    char buf[32];
+
+    printf("  %-9s %llu packets, %s", what, number(now, packets), bytes(number(now, size), buf));
+    if (before && seconds > 0) {
+        double p = (double)(number(now, packets) - number(before, packets)) / seconds;
+        double b = (double)(number(now, size) - number(before, size)) / seconds;
+
+        printf(" (%.0f packets/s, %.3f Gbit/s)", p, b * 8e-9);
+    }
+    printf("\n");
+}
+
+/* The counters that are not 0, but for those that were printed. In brackets: so many a second. */
+static void print_counters(const char *what, const json_t *now, const json_t *before, double seconds,
+                           const char *const * not )
+{
+    const char *name, *sep = "";
+    json_t *value;
+
+    if (!now) return;
+    json_object_foreach((json_t *)now, name, value)
+    {
+        unsigned long long v = (unsigned long long)json_integer_value(value);
+        unsigned i;
+
+        for (i = 0; not [i] && strcmp(not [i], name); i++) continue;
+        if (!v || not [i]) continue;
+        if (!*sep) printf("  %-9s ", what);
+        printf("%s%s %llu", sep, name, v);
+        if (before && seconds > 0 && v != number(before, name))
+            printf(" (%.0f/s)", (double)(v - number(before, name)) / seconds);
+        sep = ", ";
+    }
+    if (*sep) printf("\n");
+}
+
+static void print_line(const char *what, const char *said)
+{
+    if (*said) printf("  %-9s %s\n", what, said);
+}
+
+static const char *const shown[] = {"tx_packets", "tx_bytes", "rx_packets", "rx_bytes", NULL};
+static const char *const shown_wire[] = {"tx_frames", "tx_bytes", "rx_frames", "rx_bytes", NULL};
+static const char *const none[] = {NULL};
+
+static void print_head(const json_t *nic)
+{
+    const json_t *o = json_object_get(nic, "objects");
+    char buf[32];
+
+    printf("%llu %s  %s, slot %llu, UDP port %llu, path MTU %llu, up %.1f s%s\n", number(nic, "pid"),
+           text(nic, "program"), text(nic, "address"), number(nic, "slot"), number(nic, "udp_port"),
+           number(nic, "mtu"), (double)number(nic, "uptime_ms") / 1000,
+           json_is_true(json_object_get(nic, "stuck")) ? ": STUCK, inside one call all the time" : "");
+    print_line("settings", text(nic, "settings"));
+    print_line("note", text(nic, "note"));
+    if (o)
+        printf("  %-9s QPs %llu, CQs %llu, MRs %llu of %s, PDs %llu\n", "objects", number(o, "qps"),
+               number(o, "cqs"), number(o, "mrs"), bytes(number(o, "mr_bytes"), buf), number(o, "pds"));
+}
+
+static void print_statistics(const json_t *nic, const json_t *before, double seconds)
+{
+    const json_t *c = json_object_get(nic, "counters"), *b = json_object_get(before, "counters");
+
+    print_traffic("sent", c, b, seconds, "tx_packets", "tx_bytes");
+    print_traffic("received", c, b, seconds, "rx_packets", "rx_bytes");
+    print_counters("counted", c, b, seconds, shown);
+    print_counters("wire", json_object_get(nic, "wire"), json_object_get(before, "wire"), seconds,
+                   shown_wire);
+    if (strcmp(text(nic, "faults"), "none")) print_line("faults", text(nic, "faults"));
+    print_counters("  sent", json_object_get(nic, "faults_tx"), json_object_get(before, "faults_tx"), seconds,
+                   none);
+    print_counters("  recvd", json_object_get(nic, "faults_rx"), json_object_get(before, "faults_rx"),
+                   seconds, none);
+    print_line("capture", text(nic, "capture_file"));
+    print_counters("", json_object_get(nic, "capture"), NULL, 0, none);
+}
+
+/* ---- queue pairs --------------------------------------------------------------------------------------- */
+
+static const char *syndrome(const json_t *qp)
+{
+    static const struct {
+        unsigned code;
+        const char *what;
+    } all[] = {{0, ""},
+               {0x01, "local length"},
+               {0x02, "local QP operation"},
+               {0x04, "local protection"},
+               {0x05, "flushed"},
+               {0x06, "memory window bind"},
+               {0x10, "bad response"},
+               {0x11, "local access"},
+               {0x12, "remote invalid request"},
+               {0x13, "remote access"},
+               {0x14, "remote operation"},
+               {0x15, "retries exceeded"},
+               {0x16, "RNR retries exceeded"},
+               {0x22, "aborted"}};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        if (all[i].code == number(qp, "syndrome")) return all[i].what;
+    return "unknown";
+}
+
+static void print_qp_line(const json_t *qp)
+{
+    const json_t *c = json_object_get(qp, "counters");
+
+    printf("  0x%06llx %-4s %-5s 0x%06llx %-18s %8llu %8llu %6llu %6lld %8llu %8llu  %s%s\n",
+           number(qp, "number"), text(qp, "type"), text(qp, "state"), number(qp, "peer"),
+           text(qp, "peer_address"), number(qp, "next_psn"), number(qp, "una_psn"),
+           number(qp, "outstanding") + number(qp, "posted"),
+           (long long)json_integer_value(json_object_get(qp, "receives")), number(c, "retransmits"),
+           number(c, "timeouts"), syndrome(qp),
+           json_is_true(json_object_get(qp, "rnr_wait")) ? " (waits: peer has no receive)" : "");
+    if (*text(qp, "report")) printf("           %s\n", text(qp, "report"));
+}
+
+static void print_qps(const json_t *qps)
+{
+    size_t n = json_array_size(qps);
+
+    if (!n) return;
+    printf("  QP       type state peer     at                 next PSN    acked    out   recv  retrans "
+           "timeouts  first "
+           "error\n");
+    for (size_t i = 0; i < n && i < QP_LINES; i++) print_qp_line(json_array_get(qps, i));
+    if (n > QP_LINES) printf("  … %zu more: --qp NUMBER shows one, --json all\n", n - QP_LINES);
+}
+
+/* All there is, a member a line. */
+static void print_qp_detail(const json_t *qp)
+{
+    const char *name;
+    json_t *value;
+
+    printf("  QP 0x%06llx\n", number(qp, "number"));
+    json_object_foreach((json_t *)qp, name, value)
+    {
+        if (json_is_object(value))
+            print_counters("  counted", value, NULL, 0, none);
+        else if (!strcmp(name, "peer"))
+            printf("    %-13s 0x%06llx\n", name, number(qp, name));
+        else if (!strcmp(name, "syndrome"))
+            printf("    %-13s 0x%02llx %s\n", name, number(qp, name), syndrome(qp));
+        else if (json_is_string(value))
+            printf("    %-13s %s\n", name, text(qp, name));
+        else if (json_is_boolean(value))
+            printf("    %-13s %s\n", name, json_is_true(value) ? "yes" : "no");
+        else if (strcmp(name, "number"))
+            printf("    %-13s %lld\n", name, (long long)json_integer_value(value));
+    }
+}
+
+static void print_cqs(const json_t *cqs)
+{
+    const json_t *cq;
+    size_t i;
+
+    json_array_foreach(cqs, i, cq)
+    {
+        if (i == QP_LINES) {
+            printf("  … %zu more: --json shows all\n", json_array_size(cqs) - i);
+            return;
+        }
+        printf("  CQ 0x%06llx of %llu entries: %llu written, %llu not polled%s%s\n", number(cq, "number"),
+               number(cq, "entries"), number(cq, "written"), number(cq, "unpolled"),
+               json_is_true(json_object_get(cq, "armed")) ? ", armed" : "",
+               json_is_true(json_object_get(cq, "dead")) ? ", DEAD: overrun" : "");
+    }
+}
+
+void gw_nic_print(const json_t *nic, const json_t *before, double seconds, unsigned qpn)
+{
+    const json_t *qps = json_object_get(nic, "qps"), *qp;
+    size_t i;
+
+    print_head(nic);
+    if (!qpn) {
+        print_statistics(nic, before, seconds);
+        print_qps(qps);
+        print_cqs(json_object_get(nic, "cqs"));
+        return;
+    }
+    json_array_foreach(qps, i, qp) print_qp_detail(qp);
+}

@@ -1,0 +1,126 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# gpuwire nic: what it shows of processes that work, and changes of their network while they do.
+. "${0%/*}/lib.sh"
+need ibv_rc_pingpong jq
+nic() { timeout 60 "$GPUWIRE" nic "$@"; }
+# of PID EXPRESSION: what jq makes of that process's NIC.
+of() { nic --pid "$1" --json | jq -r ".[0] | $2"; }
+
+export GPUWIRE_NIC=addr=$net.1,loss=0
+port=$(free_port)
+timeout 100 "$GPUWIRE" run -- ibv_rc_pingpong -g 0 -n 100000000 -p "$port" >"$work/server.out" 2>&1 &
+pids+=($!)
+wait_listen "$port" $! || fail 'the server does not listen'
+timeout 100 "$GPUWIRE" run -- ibv_rc_pingpong -g 0 -n 100000000 -p "$port" 127.0.0.1 >"$work/client.out" 2>&1 &
+pids+=($!)
+for ((i = 0; i < 200; i++)); do
+    read -r -d '' a b < <(nic --json | jq -r ".[] | select(.address == \"$net.1\" and .qps[0].state == \"RTS\") | .pid")
+    [ -n "$b" ] && break
+    sleep 0.05
+done
+[ -n "$b" ] || fail 'two NICs were not seen'
+
+# What both show fits together.
+for p in $a $b; do
+    other=$((a + b - p))
+    [ "$(of "$p" .program)" = ibv_rc_pingpong ] || fail 'the program'
+    [ "$(of "$p" .qps[0].peer)" = "$(of $other .qps[0].number)" ] || fail 'the peer'
+    [ "$(of "$p" .qps[0].peer_address)" = "$net.1" ] || fail "the peer's address"
+    [ "$(of "$p" .objects.mrs)" = 1 ] && [ "$(of "$p" .objects.mr_bytes)" = 4096 ] || fail 'memory regions'
+    [ "$(of "$p" .stuck)" = false ] || fail 'stuck'
+    before=$(of "$p" .counters.tx_packets)
+    sleep 0.2
+    [ "$(of "$p" .counters.tx_packets)" -gt "$before" ] || fail 'packets do not grow'
+done
+qpn=$(of "$a" '.qps[0].number')
+hex=$(printf 0x%06x "$qpn")
+nic --pid "$a" >"$work/nic.out" || fail 'as text'
+grep -q "^$a ibv_rc_pingpong  $net.1, slot" "$work/nic.out" || fail 'as text: no head'
+grep -q "^  $hex RC   RTS " "$work/nic.out" || fail 'as text: no queue pair'
+nic --qp "$hex" >"$work/qp.out" || fail 'one queue pair'
+grep -q '^    next_psn ' "$work/qp.out" || fail 'one queue pair: no PSN'
+
+# A change while it works: the loss is there, the program goes on, and it ends with "none".
+nic --pid "$a" --fault loss=0.3,seed=5 >"$work/fault.out" || fail 'a change of faults'
+grep -q 'tx.loss=0.3' "$work/fault.out" || fail 'a change of faults: not said'
+for ((i = 0; i < 200; i++)); do
+    [ "$(of "$a" .faults_tx.lost)" -gt 10 ] && break
+    sleep 0.05
+done
+[ "$i" -lt 200 ] || fail 'nothing gets lost'
+[ "$(of "$a" .counters.retransmits)" -gt 0 ] || fail 'losses without repeats'
+[ "$(of "$a" .faults)" = tx.loss=0.3 ] || fail 'the faults in force'
+nic --pid "$a" --fault none >/dev/null || fail 'no faults any more'
+lost=$(of "$a" .faults_tx.lost)
+before=$(of "$a" .counters.cqes)
+sleep 0.5
+[ "$(of "$a" .faults_tx.lost)" = "$lost" ] || fail 'packets still get lost'
+[ "$(of "$a" .counters.cqes)" -gt "$before" ] || fail 'the program does not go on'
+
+# Down for a while: silence, and then it goes on.
+nic --pid "$a" --fault down=0+400ms >/dev/null || fail 'link down'
+before=$(of "$a" .counters.cqes)
+for ((i = 0; i < 400; i++)); do
+    [ "$(of "$a" .faults_tx.cut)" -gt 0 ] && [ "$(of "$a" .counters.cqes)" -gt $((before + 100)) ] && break
+    sleep 0.05
+done
+[ "$i" -lt 400 ] || fail 'the link does not come back'
+
+# Again and again, with rates, until somebody interrupts it.
+"$GPUWIRE" nic --pid "$a" --watch 1 >"$work/watch.out" 2>&1 &
+watch=$!
+pids+=("$watch")
+for ((i = 0; i < 200; i++)); do grep -q 'packets/s' "$work/watch.out" && break; sleep 0.05; done
+kill -INT "$watch"
+wait "$watch" || fail "--watch ended with $?"
+grep -q 'packets/s, .* Gbit/s' "$work/watch.out" || fail 'no rates'
+
+# Nobody else is answered, and whoever says nothing, or nonsense, holds nobody up.
+if [ "$(id -u)" = 0 ] && command -v python3 >/dev/null; then
+    python3 - "$(grep -o "gpuwire-nic-$a-[0-9a-f]*" /proc/net/unix | head -n 1)" >"$work/others.out" 2>&1 <<'EOP' || fail 'others'
+import os, socket, sys
+def ask(line):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(20)
+    s.connect("\0" + sys.argv[1])
+    try:
+        s.sendall(line)
+        return b"".join(iter(lambda: s.recv(65536), b""))
+    except (BrokenPipeError, ConnectionResetError):
+        return b""
+assert ask(b"show\n").startswith(b"{") and b'"error"' in ask(b"shwo\n") and b'"error"' in ask(b"show 99999999\n")
+assert ask(b"x" * 100000) == b"" and b'"error"' in ask(b"fault \x01\xff=\"\\\n")
+mute = socket.socket(socket.AF_UNIX)
+mute.connect("\0" + sys.argv[1])
+assert ask(b"show\n").startswith(b"{")
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+assert ask(b"show\n") == b""
+EOP
+fi
+
+refuse() { # CODE WORDS ARGS...
+    local code=$1 words=$2 rc
+    shift 2
+    nic "$@" >"$work/refuse.out" 2>&1
+    rc=$?
+    [ $rc = "$code" ] || fail "nic $*: exit code $rc, not $code"
+    grep -q -e "$words" "$work/refuse.out" || fail "nic $*: nothing is said of $words"
+    [ "$(wc -l <"$work/refuse.out")" = 1 ] || fail "nic $*: more than one line"
+}
+refuse 2 '--pdi: no such option' --pdi 3
+refuse 2 '--pid x: a number' --pid x
+refuse 2 '--pid: it wants a value' --pid
+refuse 2 'which process' --fault loss=1
+refuse 2 "unknown fault 'los'" --pid "$a" --fault los=1
+refuse 2 'goes with --pid alone' --pid "$a" --fault none --json
+refuse 2 "a queue pair's number" --qp 0x1000000
+refuse 2 '--watch 0: a number' --watch 0
+refuse 2 'everything: not understood' everything
+refuse 1 'no software NIC' --pid 1
+refuse 1 'has a queue pair 0x000001' --qp 1
+kill "${pids[@]}" 2>/dev/null
+wait
+[ "$(nic --json | jq "[.[] | select(.address == \"$net.1\")] | length")" = 0 ] || fail 'NICs of processes that ended'
+nothing_left
+echo ok
