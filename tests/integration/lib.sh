@@ -14,8 +14,11 @@ mkdir -m 700 "$XDG_RUNTIME_DIR"
 net=127.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1))
 pids=()
 clean_up() {
-    local p
-    for p in "${pids[@]}"; do kill -KILL "$p" 2>/dev/null; done
+    local p i
+    # Gently first: `timeout` passes that on to the program under it, which a killed one would leave behind.
+    for p in "${pids[@]}"; do kill -TERM "$p" 2>/dev/null; done
+    for ((i = 0; i < 40; i++)); do kill -0 "${pids[@]}" 2>/dev/null && sleep 0.05 || break; done
+    for p in "${pids[@]}"; do pkill -KILL -P "$p" 2>/dev/null; kill -KILL "$p" 2>/dev/null; done
     wait 2>/dev/null
     rm -rf "$work"
 }
