@@ -308,14 +308,6 @@ void sn_process_nic_put(struct sn_nic *nic)
     pthread_mutex_unlock(&process_lock);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /*
  * A thread that polls in vain keeps a CPU from the peer it waits for, if that is on the same host and CPUs
  * are few. So it gives the CPU up now and then; but not before a peer that runs would have answered: to be
