@@ -240,7 +240,7 @@ static void rights_are_checked_without_a_word(void **state)
     (void)state;
     h.rkey = r.b.key ^ 1;
     forge(&r, &h, "evil", 4);
-    expect_report(&r, "no such key");
+    expect_report(&r, "no region has that key");
     h.rkey = r.b.key;
     h.va = (uintptr_t)r.b.mem + RIG_MEM - 3;
     forge(&r, &h, "evil", 4);
