@@ -83,15 +83,14 @@ idle() { # NIC
 
 # ---- the comparisons -------------------------------------------------------------------------------------------------
 
-host= wire=
-"$tool" run --nic local=off -- true 2>/dev/null && wire=,local=off # NIC settings: the same-host path is the default
+wire=,local=off # NIC settings: without it processes of one host use no packets
 
 # NAME COMMAND...: what is measured in a round. perftest's columns: average bandwidth 4, Mmsg/s 5; latency's average 3.
 write_bw() { perftest 4 "$1" ib_write_bw -m 4096 -s "$2" -D "$seconds" | gbits; }
 samples=(
-    "host_bw        write_bw mtu=4096$host 1048576"
-    "host_lat       perftest 3 mtu=4096$host ib_write_lat -s 8 -D $seconds"
-    "host_rate      perftest 5 mtu=4096$host ib_write_bw -s 64 -q 8 -D $seconds"
+    "host_bw        write_bw mtu=4096 1048576"
+    "host_lat       perftest 3 mtu=4096 ib_write_lat -s 8 -D $seconds"
+    "host_rate      perftest 5 mtu=4096 ib_write_bw -s 64 -q 8 -D $seconds"
     "wire_plain     write_bw mtu=4096,gso=0$wire 65536"
     "wire_spin      write_bw mtu=4096$wire 65536"
     "wire_events    events mtu=4096$wire"
@@ -151,7 +150,7 @@ echo "measured on: $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo |
     "$(cut -d' ' -f1 /proc/loadavg) at the start; receive buffers up to $(($(sysctl -n net.core.rmem_max) / 1024)) KiB;" \
     "perftest $(dpkg-query -W -f '${Version}' perftest 2>/dev/null)," \
     "UCX $(dpkg-query -W -f '${Version}' ucx-utils 2>/dev/null), iperf3 $(dpkg-query -W -f '${Version}' iperf3 2>/dev/null)"
-echo "medians of $runs rounds; same-host path $([ -n "$wire" ] && echo on || echo "not there: both ways are the UDP wire")"
+echo "medians of $runs rounds; same host: as processes find each other by default; UDP wire: local=off"
 for ((round = 0; round < runs; round++)); do
     for sample in "${samples[@]}"; do
         read -r name command <<<"$sample"
