@@ -57,7 +57,7 @@ static int rtr_attr(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
     cm_ah_attr(id, &a->ah_attr);
     a->path_mtu = id->mtu;
     a->dest_qp_num = id->remote_qpn;
-    a->rq_psn = id->remote_psn;
+    a->rq_psn = id->psn; /* what is sent to the peer is what the peer is to begin with */
     if (id->qp_type == IBV_QPT_UC) return 0;
     a->qp_attr_mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
     a->max_dest_rd_atomic = id->responder_resources;
@@ -68,7 +68,7 @@ static int rts_attr(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
 {
     if (!connected(id) || !knows_peer(id)) return -EINVAL;
     a->qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
-    a->sq_psn = id->psn;
+    a->sq_psn = id->remote_psn;
     if (id->qp_type == IBV_QPT_UC) return 0;
     a->qp_attr_mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
     a->timeout = id->ack_timeout;

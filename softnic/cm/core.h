@@ -130,7 +130,8 @@ struct cm_id {
     uint64_t tid;
     bool active;
     uint64_t service_id;
-    uint32_t qpn, remote_qpn, qkey, psn, remote_psn;
+    uint32_t qpn, remote_qpn, qkey;
+    uint32_t psn, remote_psn; /* that we told the peer to begin with; that it told us to */
     uint8_t responder_resources, initiator_depth, retry_count, rnr_retry, mtu, ack_timeout, srq,
         traffic_class, hop_limit;
     struct rdma_ucm_ece ece; /* the peer's */

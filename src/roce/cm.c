@@ -115,8 +115,9 @@ static void put_bits(uint8_t *p, const struct field *f, uint32_t value)
     put(p + first, get(p + first, n) | (value & mask) << shift, n);
 }
 
-/* REP has no room for the vendor in one piece: its bytes follow three numbers of 24 bits. */
-static const uint8_t rep_vendor[3] = {23, 19, 15};
+/* REP has no room for the vendor in one piece: its bytes, the highest first, follow three numbers of 24 bits.
+ */
+static const uint8_t rep_vendor[3] = {15, 19, 23};
 
 int roce_cm_parse(const uint8_t mad[ROCE_MAD_LEN], struct roce_cm *m)
 {

@@ -63,7 +63,9 @@ static void a_connection_from_beginning_to_end(void **state)
     assert_int_equal(cm_qp_attr(p.server, IBV_QPS_RTS, &s), 0);
     assert_int_equal(c.dest_qp_num, 0x290002);
     assert_int_equal(c.path_mtu, 5);
-    assert_int_equal(c.rq_psn, s.sq_psn);
+    /* A message's PSN is the one that its receiver begins to send with. */
+    assert_int_equal(c.rq_psn, p.client->psn);
+    assert_int_equal(s.sq_psn, p.client->psn);
     assert_memory_equal(c.ah_attr.grh.dgid, net.ends[0].cm.gid, 16);
     assert_int_equal(s.max_rd_atomic, 5);
     assert_int_equal(c.max_dest_rd_atomic, 5);

@@ -13,6 +13,10 @@ fail() { # the suite goes on: one disagreement should not hide the next
     failures=$((failures + 1))
 }
 
+wanted() { # NAME: is this step to be done?
+    [[ $1 =~ ${STEPS:-.} ]]
+}
+
 show() { # FILE...: why
     local f
     for f in "$@"; do [ -s "$f" ] && { echo "--- ${f##*/}"; tail -n 12 "$f"; } >&2; done
@@ -94,6 +98,7 @@ wait_for() {
 # server_there NAME "GUEST COMMAND" "SOFTNIC COMMAND": a server in the guest, a client on the software NIC. In the
 # commands PORT stands for the TCP port and HOST for where the server is.
 server_there() {
+    wanted "$1" || return 0
     local name=$1 there=${2//PORT/$guest_port} here=${3//PORT/$inside} rc server
     guest "$limit" "$there" >"$work/$name.guest" 2>&1 &
     server=$!
@@ -111,6 +116,7 @@ server_there() {
 
 # client_there NAME "GUEST COMMAND" "SOFTNIC COMMAND": the other way round.
 client_there() {
+    wanted "$1" || return 0
     local name=$1 port rc server
     port=$(free_port)
     local there=${2//PORT/$port} here=${3//PORT/$port}

@@ -3,8 +3,9 @@
 # run.sh [tap] [frames]: softnic against Linux' own soft-RoCE (rxe) in a QEMU guest; see suite.sh. Both by default. Makes
 # the guest anew each time, of Debian packages; installs what is missing if it may. Takes three to four minutes.
 #   GPUWIRE, TRAFFIC   the programs (default: those in build/bin)
-#   RDMA_CM=1          rping and rstream through rdma_cm too
 #   KEEP=FOLDER        leaves captures and outputs there
+#   STEPS=REGEX        only the steps whose names match
+#   GUEST=FOLDER       where the guest was made before, or is made now, and stays
 set -u
 here=$(cd "${0%/*}" && pwd)
 export GPUWIRE=${GPUWIRE:-$here/../../build/bin/gpuwire} TRAFFIC=${TRAFFIC:-$here/../../build/bin/traffic}
@@ -44,8 +45,8 @@ top=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-interop.XXXXXX")
 trap 'rm -rf "$top"' EXIT
 trap 'exit 130' INT TERM
 [ -n "${KEEP:-}" ] && trap 'mkdir -p "$KEEP" && cp -r "$top"/. "$KEEP"; rm -rf "$top"' EXIT
-export guest=$top/guest
-make_guest "$guest" "$TRAFFIC" || exit 1
+export guest=${GUEST:-$top/guest}
+[ -e "$guest/initrd" ] || make_guest "$guest" "$TRAFFIC" || exit 1
 failed=0
 for suite in "${@:-frames tap}"; do
     for name in $suite; do

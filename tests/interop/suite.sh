@@ -46,6 +46,7 @@ perf() { # NAME PROGRAM ARGS...: as softnic does 16 READs and atomics at a time,
 # again, timer or not. So when nothing moves any more that is tried again; what arrives wrong is not.
 traffic() { # NAME TYPES SECONDS GUEST_GID
     local try
+    wanted "$1" || return 0
     more=tx.rate=40M
     for try in 1 2 3; do
         limit=25 server_there "$1" "traffic --gid-index $4 -p PORT" \
@@ -61,8 +62,10 @@ traffic() { # NAME TYPES SECONDS GUEST_GID
 check_capture() {
     read -r packets wrong < <(python3 "$here/../integration/pcap_icrc.py" "$work/link.pcap")
     [ "${wrong:-1}" = 0 ] || fail "${wrong:-?} of ${packets:-?} ICRCs on the link are wrong"
-    [ "${packets:-0}" -gt 10000 ] || fail "only ${packets:-0} packets on the link"
-    tshark -r "$work/link.pcap" -c 40000 -o ip.check_checksum:TRUE -Y 'udp.port == 4791 && (_ws.malformed || _ws.expert.severity >= 6291456 || !infiniband)' \
+    [ "${packets:-0}" -gt 10000 ] || [ -n "${STEPS:-}" ] || fail "only ${packets:-0} packets on the link"
+    # What tshark makes of payloads, which it takes for the beginning of this or that protocol, does not count.
+    tshark -r "$work/link.pcap" -c 40000 -o ip.check_checksum:TRUE -Y 'udp.port == 4791 && (!infiniband ||
+        (_ws.malformed || _ws.expert.severity >= 6291456) && frame.protocols matches "infiniband(:data)?$")' \
         >"$work/malformed" 2>"$work/tshark.log" || fail "tshark cannot read the capture: $(tail -n 1 "$work/tshark.log")"
     [ ! -s "$work/malformed" ] || { fail "tshark finds fault with $(wc -l <"$work/malformed") packets"; show "$work/malformed"; }
     say "$packets packets on the link, $wrong wrong ICRCs"
@@ -109,8 +112,7 @@ server_there unkind-read "ib_read_bw -F -x 1 -n 50 -s 16384 -o 16 -p PORT" "ib_r
 server_there unkind-add "ib_atomic_bw -F -x 1 -n 50 -o 16 -p PORT" "ib_atomic_bw -F -x 0 -n 50 -o 16 -p PORT HOST"
 more=
 
-# Not part of the suite as long as connections from the software NIC through rdma_cm end with CONNECT_ERROR there.
-[ -n "${RDMA_CM:-}" ] && . "$here/rdma_cm.sh"
+. "$here/rdma_cm.sh"
 
 guest 10 'dmesg' >"$work/dmesg"
 grep -i 'icrc' "$work/dmesg" >"$work/icrc.guest" && { fail "the guest complains of ICRCs"; show "$work/icrc.guest"; }

@@ -110,6 +110,22 @@ static void a_request_byte_by_byte(void **state)
     assert_int_equal(mad[255], 0xcc);
 }
 
+/* REP has the vendor's bytes in three places, the highest first; librdmacm refuses a reply that
+ * does not name its own. */
+static void a_reply_names_its_vendor(void **state)
+{
+    struct roce_cm m = {.attr = ROCE_CM_REP, .vendor_id = 0x0215b3}, n;
+    uint8_t mad[ROCE_MAD_LEN];
+
+    (void)state;
+    assert_int_equal(roce_cm_build(mad, &m), 0);
+    assert_int_equal(mad[ROCE_MAD_HDR + 15], 0x02);
+    assert_int_equal(mad[ROCE_MAD_HDR + 19], 0x15);
+    assert_int_equal(mad[ROCE_MAD_HDR + 23], 0xb3);
+    assert_int_equal(roce_cm_parse(mad, &n), 0);
+    assert_int_equal(n.vendor_id, 0x0215b3);
+}
+
 static void private_data_has_its_place(void **state)
 {
     static const uint32_t room[] = {92, 222, 148, 196, 224, 220, 224, 216, 136};
@@ -210,13 +226,10 @@ static void addresses_of_rdma_cm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fields_lie_where_the_tables_say),
-        cmocka_unit_test(a_request_byte_by_byte),
-        cmocka_unit_test(private_data_has_its_place),
-        cmocka_unit_test(messages_survive_a_round),
-        cmocka_unit_test(what_is_not_ours_is_refused),
-        cmocka_unit_test(the_receiver_is_known_by_its_id),
-        cmocka_unit_test(addresses_of_rdma_cm),
+        cmocka_unit_test(fields_lie_where_the_tables_say), cmocka_unit_test(a_request_byte_by_byte),
+        cmocka_unit_test(a_reply_names_its_vendor),        cmocka_unit_test(private_data_has_its_place),
+        cmocka_unit_test(messages_survive_a_round),        cmocka_unit_test(what_is_not_ours_is_refused),
+        cmocka_unit_test(the_receiver_is_known_by_its_id), cmocka_unit_test(addresses_of_rdma_cm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
