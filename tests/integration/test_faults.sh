@@ -17,15 +17,21 @@ run late delay=300us,rx.delay=200us,jitter=200us,rx.jitter=100us,seed=5 -n 40
 run slow rate=50M,rx.rate=50M -n 40 -s 16384
 run down down=100ms+150ms/400ms+100ms,delay=2ms -n 150
 
-# One that is cut off for ever ends with an error that names the request.
+# Cut off for ever: whichever of the two has a request under way ends with an error that names it; the other may wait.
 port=$(free_port)
 GPUWIRE_NIC=addr=$net.3 timeout 60 "$GPUWIRE" run -- ibv_rc_pingpong -g 0 -n 100000000 -p "$port" >"$work/left.out" 2>&1 &
-pids+=($!)
-wait_listen "$port" $! || fail 'the server does not listen'
+left=$!
+pids+=("$left")
+wait_listen "$port" "$left" || fail 'the server does not listen'
 GPUWIRE_NIC=addr=$net.4 timeout 60 "$GPUWIRE" run --fault down=300ms -- \
-    ibv_rc_pingpong -g 0 -n 100000000 -p "$port" 127.0.0.1 >"$work/cut.out" 2>&1 && fail 'cut off, and yet it ends well'
-grep -q "NIC $net.4 .*send WQE at index [0-9]* (SEND of 4096 bytes): no answer from its peer" "$work/cut.out" ||
+    ibv_rc_pingpong -g 0 -n 100000000 -p "$port" 127.0.0.1 >"$work/cut.out" 2>&1 &
+cut=$!
+pids+=("$cut")
+wait -n "$left" "$cut" && fail 'cut off, and yet it ends well'
+grep -q "NIC $net.[34] .*send WQE at index [0-9]* (SEND of 4096 bytes): no answer from its peer" "$work/cut.out" "$work/left.out" ||
     fail 'cut off: nothing is said'
+kill "$left" "$cut" 2>/dev/null
+wait "$left" "$cut"
 kill "${pids[@]}" 2>/dev/null
 
 refuse() { # WORDS ARGS...
