@@ -326,6 +326,11 @@ void sn_host_pause(struct sn_host *h, bool pause)
     __atomic_store_n(&h->table->head.paused, pause, __ATOMIC_RELAXED);
 }
 
+unsigned sn_host_met(const struct sn_host *h)
+{
+    return h->met;
+}
+
 unsigned sn_host_senders(const struct sn_host *h)
 {
     return __atomic_load_n(&h->senders, __ATOMIC_RELAXED);

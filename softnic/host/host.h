@@ -44,6 +44,8 @@ void sn_host_sent(struct sn_host *host);
 int sn_host_recv(struct sn_host *host, struct sn_frame *frames, int max);
 /* Inside: everything over the wire from now on, in both directions; or no longer. */
 void sn_host_pause(struct sn_host *host, bool pause);
+/* Inside: grows with every peer that begins to send frames here. */
+unsigned sn_host_met(const struct sn_host *host);
 /* Any thread: peers that send frames here. */
 unsigned sn_host_senders(const struct sn_host *host);
 

@@ -64,6 +64,7 @@ struct sn_host {
     pthread_mutex_t senders_lock;
     struct sn_sender *sender[SN_HOST_SENDERS];
     unsigned senders, next_sender;
+    unsigned met; /* senders so far: written inside the NIC's lock */
     uint64_t sender_numbers;
     uint8_t rx[SN_HOST_RX][SN_FRAME_MAX];
 

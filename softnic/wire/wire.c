@@ -12,7 +12,7 @@
 /* How soon to try again to hand over frames that are due and were not taken. */
 #define AGAIN_NS 20000u
 
-enum { RX_ROOM = 64, DRY = 16, DRY_EVERY = 8 };
+enum { RX_ROOM = 64, DRY = 16, DRY_EVERY = 8, SOCKETS_TURN = 16 };
 
 /* What an unkind network hands to the engine. Its bytes stay until the next receive. */
 struct received {
@@ -24,8 +24,10 @@ struct received {
 struct sn_wire {
     struct sn_udp *udp; /* one of the two */
     struct sn_eth *eth;
-    struct sn_host *host;     /* NULL: nothing goes through shared memory */
-    unsigned dry;             /* times that the sockets had nothing, in a row */
+    struct sn_host *host; /* NULL: nothing goes through shared memory */
+    unsigned dry;         /* times that the sockets had nothing, in a row */
+    unsigned met, turn;
+    bool catch_up;            /* until the sockets are empty they come first */
     struct sn_pcap *pcap;     /* NULL: no capture */
     struct sn_fault *tx, *rx; /* NULL: a kind network */
     struct received *received;
@@ -82,7 +84,8 @@ static int lower_recv(struct sn_wire *wire, struct sn_frame *frames, int max, bo
     int n;
 
     *more = false;
-    if ((wire->eth || !sn_udp_holds_frames(wire->udp)) && spare_the_sockets(wire)) return 0;
+    if (!wire->catch_up && (wire->eth || !sn_udp_holds_frames(wire->udp)) && spare_the_sockets(wire))
+        return 0;
     n = wire->eth ? sn_eth_recv(wire->eth, frames, max, more) : sn_udp_recv(wire->udp, frames, max, more);
     wire->dry = n || *more ? 0 : wire->dry + 1;
     if (wire->pcap) sn_pcap_frames(wire->pcap, frames, n, false, sn_pcap_now());
@@ -180,6 +183,20 @@ static int receive_unkindly(struct sn_wire *wire, struct sn_frame *frames, int m
     return r->n;
 }
 
+/*
+ * What a peer sent over the sockets before it was met lies in ours by now, and comes before what it sends
+ * since: unreliable connections take nothing that was overtaken. And peers that send through memory without a
+ * pause do not keep others from being heard.
+ */
+static bool sockets_first(struct sn_wire *wire)
+{
+    unsigned met = sn_host_met(wire->host);
+
+    if (met != wire->met) wire->catch_up = true;
+    wire->met = met;
+    return kind(wire->tx) && kind(wire->rx) && (wire->catch_up || ++wire->turn % SOCKETS_TURN == 0);
+}
+
 static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
 {
     struct sn_wire *wire = ctx;
@@ -187,6 +204,12 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
     int n;
 
     if (wire->host) {
+        if (sockets_first(wire)) {
+            n = lower_recv(wire, frames, max, more);
+            if (!n && !*more) wire->catch_up = false;
+            *more = true;
+            if (n) return n;
+        }
         n = sn_host_recv(wire->host, frames, max);
         *more = true;
         if (n) return n;
