@@ -28,7 +28,7 @@
 #include <gpuwire/mlx5.h>
 #include <gpuwire/sync.h>
 
-#define GW_VERBS_VERSION 1
+#define GW_VERBS_VERSION 2
 #define GW_HANDLE_BYTES  512 /* handles lie so far apart: no two share a line, or a sector of the next one */
 
 struct gw_cq;
@@ -37,7 +37,7 @@ struct gw_qp_handle;
 /* What a send WQE leaves behind for its completion; one per WQEBB, used at the WQE's first. */
 struct gw_sq_slot {
     uint64_t wr_id;
-    uint64_t end; /* index after the WQE's last WQEBB; 32 bits count */
+    uint64_t end; /* index after the WQE's last WQEBB, and what verbs_sq.h adds to it */
 } __attribute__((aligned(16)));
 
 /* Finds a CQE's queue pair: open addressing by QPN, 0 is free. Changed by the host before kernels start. */
@@ -85,13 +85,14 @@ struct gw_qp_handle {
     uint64_t *rq_wr_id;
     struct gw_cq *host; /* as in the CQ's handle */
     uint32_t max_send_sge, max_recv_sge;
-    uint32_t rq_wqes; /* receives that may be posted at once */
-    uint8_t pad0[20];
+    uint32_t rq_wqes;  /* receives that may be posted at once */
+    uint32_t interval; /* of ticketed requests so many WQEBBs apart are signalled; a power of two */
+    struct gw_cq_handle *send_cq;
+    uint8_t pad0[8];
 
     /* Written by threads that post sends. */
-    uint32_t sq_resv; /* WQEBBs reserved so far */
-    uint32_t pad1;
-    uint64_t sq_word; /* published WQEBBs, and who has yet to ring for them: see gw_sq_publish_ */
+    uint64_t sq_resv; /* WQEBBs reserved so far */
+    uint64_t sq_word; /* WQEBBs rung for, and who has yet to ring for others: see verbs_sq.h */
     uint8_t pad2[112];
 
     /* Written by threads that post receives. */
@@ -100,14 +101,15 @@ struct gw_qp_handle {
     uint8_t pad3[56];
 
     /* Written by the pollers of its CQs. */
-    uint32_t sq_ci; /* WQEBBs that have completed */
+    uint64_t sq_ci; /* WQEBBs that have completed */
+    uint64_t sq_ok; /* those that have completed well */
     uint32_t rq_ci;
     uint32_t state; /* enum gw_qp_state */
     uint32_t fault_claim;
     uint32_t fault_status, fault_syndrome, fault_vendor, fault_recv;
-    uint64_t fault_wr_id;
     uint32_t fault_index;
-    uint8_t pad4[84];
+    uint64_t fault_wr_id;
+    uint8_t pad4[72];
 } __attribute__((aligned(GW_HANDLE_BYTES)));
 
 #ifdef __cplusplus
@@ -208,6 +210,8 @@ GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)
     return gw_be32(wc->imm_data);
 }
 
+#include <gpuwire/verbs_sq.h>
 #include <gpuwire/verbs_impl.h>
+#include <gpuwire/verbs_tx.h>
 
 #endif

@@ -1,40 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_impl.h: how verbs_device.h posts and polls. Included by it; names that end in _ are private.
- *
- * The queues and records lie in host memory that the NIC reads and writes; handles and slots lie in the
- * executor's own memory and are touched by its threads alone. Hence two scopes: what the NIC must see in
- * order is ordered for the system, what only threads of the executor share is ordered for the GPU (_gpu:
- * cheaper there, the same on a CPU).
+ * verbs_impl.h: how verbs_device.h posts and polls. Included by it, behind verbs_sq.h, which says what is ordered
+ * for whom; names that end in _ are private.
  */
 #ifndef GPUWIRE_VERBS_IMPL_H
 #define GPUWIRE_VERBS_IMPL_H
-
-/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and one more.
- */
-enum { GW_ONE_USER_ = 1, GW_SIGNAL_ALL_ = 2, GW_NO_ATOMICS_ = 0x100 };
-
-#ifdef __CUDACC__
-/* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. */
-GW_FN void gw_cpu_nudge_(struct gw_cq *cq)
-{
-    (void)cq;
-}
-GW_FN int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd)
-{
-    (void)cq, (void)deadline_ns, (void)stop, (void)stop_fd;
-    return 0;
-}
-#else
-#ifdef __cplusplus
-extern "C" {
-#endif
-GW_API void gw_cpu_nudge_(struct gw_cq *cq);
-GW_API int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
-#ifdef __cplusplus
-}
-#endif
-#endif
 
 /* ---- room in a queue --------------------------------------------------------------------------------------
  */
@@ -72,121 +42,22 @@ GW_FN int gw_reserve_(uint32_t *resv, const uint32_t *done, uint32_t size, uint3
     return 0;
 }
 
-/* ---- the send queue ---------------------------------------------------------------------------------------
+/* ---- calls that name their requests -----------------------------------------------------------------------
  */
 
-GW_FN int gw_sq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint32_t *first)
+/* Reserves n WQEBBs, as gw_reserve_ does. */
+GW_FN int gw_sq_room_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
 {
-    return gw_reserve_(&qp->sq_resv, &qp->sq_ci, qp->sq.wqebbs, qp->flags & GW_ONE_USER_, n, first);
+    uint64_t at = gw_ld_relaxed_u64_gpu(&q->qp->sq_resv), ci;
+
+    /* Acquire: as in gw_sq_reserve_. */
+    ci = gw_ld_acquire_u64_gpu(&q->qp->sq_ci);
+    if (n > q->sq.wqebbs || at + n - ci > q->sq.wqebbs) return -EAGAIN;
+    if (!(q->flags & GW_ONE_USER_)) return gw_sq_reserve_(q, n, &ci, first);
+    gw_st_relaxed_u64_gpu(&q->qp->sq_resv, at + n);
+    *first = at;
+    return 0;
 }
-
-GW_FN void gw_sq_slot_(const struct gw_qp_handle *qp, uint32_t first, uint32_t n, uint64_t wr_id)
-{
-    gw_st_relaxed_2u64(&qp->slot[first & (qp->sq.wqebbs - 1)], wr_id, first + n);
-}
-
-/* Stores one word of the doorbell record behind a release fence. On CPU threads the store releases once more,
- * which is free there, so that a NIC in the process which loads it with acquire order needs no fence. */
-GW_FN void gw_dbrec_store_(const struct gw_qp_handle *qp, uint32_t word, uint32_t count)
-{
-    if (qp->host)
-        gw_st_release_u32(&qp->dbrec[word], gw_mlx5_dbrec_be(count));
-    else
-        gw_st_relaxed_u32(&qp->dbrec[word], gw_mlx5_dbrec_be(count));
-}
-
-/* Tells the NIC about everything up to `next`. fence: 1 unless the caller has a release fence behind all
- * those WQEs. */
-GW_FN void gw_sq_doorbell_(struct gw_qp_handle *qp, uint32_t next, int fence)
-{
-    /* WQEs (our own, and those of posters whose word we have read) before the record: a NIC that sees the new
-     * count reads them. */
-    if (fence) gw_fence_release();
-    gw_dbrec_store_(qp, GW_MLX5_DBREC_SEND, next);
-    /* Record before register: a NIC that was rung reads the record once, and must not find the old count
-     * there. */
-    gw_fence_release();
-    gw_mmio_st64(qp->db, gw_mlx5_sq_db_be(next, qp->sq.qpn));
-    /* On a CPU the register may be mapped write-combining: a full fence empties the combining buffer, else
-     * the ring could sit there. */
-    if (qp->host) gw_fence_sc();
-}
-
-GW_FN void gw_sq_ring_alone_(struct gw_qp_handle *qp, uint32_t next)
-{
-    gw_sq_doorbell_(qp, next, 1);
-    if (qp->host) gw_cpu_nudge_(qp->host);
-}
-
-/*
- * With several posters one word holds who publishes and who rings, so that both are one atomic operation:
- *   63…48  WQEBBs published (mod 2^16: the queue has at most 2^15)
- *   47…24  rings asked for since the last time somebody rang for all
- *   23…0   posts without a ring since then
- */
-#define GW_SQ_PUBLISHED_ 48
-#define GW_SQ_ASK_       ((uint64_t)1 << 24)
-#define GW_SQ_DEFERRED_  ((uint64_t)1)
-#define GW_SQ_LOW_       (((uint64_t)1 << GW_SQ_PUBLISHED_) - 1)
-
-/*
- * Rings, and again while others ask. Whoever's ask found none pending is the ringer; the others leave at
- * once, their request rung for by it before it can leave: its leaving is a CAS on the very word they add to.
- * It is kept here at most until the queue is full, for then nobody publishes.
- */
-GW_FN void gw_sq_ring_for_all_(struct gw_qp_handle *qp, uint64_t word, int fence)
-{
-    for (;;) {
-        uint64_t seen;
-
-        gw_sq_doorbell_(qp, (uint32_t)(word >> GW_SQ_PUBLISHED_), fence);
-        /* Release: the next ringer's record comes after ours. */
-        seen = gw_cas_release_u64_gpu(&qp->sq_word, word, word & ~GW_SQ_LOW_);
-        if (seen == word) break;
-        word = seen;
-        fence = 1; /* others' WQEs: only a fence after having read their word makes them precede our record */
-    }
-    if (qp->host) gw_cpu_nudge_(qp->host);
-}
-
-/* Publishes the WQEs at [first, first + n) in queue order, and rings unless told to defer. */
-GW_FN void gw_sq_publish_(struct gw_qp_handle *qp, uint32_t first, uint32_t n, uint32_t flags)
-{
-    uint64_t word,
-        add = ((uint64_t)n << GW_SQ_PUBLISHED_) + (flags & GW_DEFER ? GW_SQ_DEFERRED_ : GW_SQ_ASK_);
-    uint32_t round = 0;
-
-    if (qp->flags & GW_ONE_USER_) {
-        if (!(flags & GW_DEFER)) gw_sq_ring_alone_(qp, first + n);
-        return;
-    }
-    /* Our WQEs before our publishing them: whoever reads the word may ring for them, and the NIC read them at
-     * once. */
-    gw_fence_release();
-    /* Earlier reservations first: a record covers everything below it. They are only writing their WQEs. */
-    while (gw_ld_relaxed_u64_gpu(&qp->sq_word) >> GW_SQ_PUBLISHED_ != (first & 0xffff)) gw_pause(round++);
-    /* Acquire: the last ringer's record comes before ours. */
-    word = gw_add_acquire_u64_gpu(&qp->sq_word, add);
-    if (flags & GW_DEFER || (word & GW_SQ_LOW_) >= GW_SQ_ASK_) return;
-    /* Nothing asked and nothing deferred: what we ring for is ours alone, and our fence above stands behind
-     * it. */
-    gw_sq_ring_for_all_(qp, word + add, (word & GW_SQ_LOW_) != 0);
-}
-
-GW_FN void gw_ring(struct gw_qp_handle *qp)
-{
-    uint64_t word;
-
-    if (qp->flags & GW_ONE_USER_) {
-        gw_sq_ring_alone_(qp, gw_ld_relaxed_u32_gpu(&qp->sq_resv));
-        return;
-    }
-    word = gw_add_acquire_u64_gpu(&qp->sq_word, GW_SQ_ASK_);
-    if ((word & GW_SQ_LOW_) < GW_SQ_ASK_) gw_sq_ring_for_all_(qp, word + GW_SQ_ASK_, 1);
-}
-
-/* ---- typed calls ------------------------------------------------------------------------------------------
- */
 
 GW_FN int gw_qp_usable_(const struct gw_qp_handle *qp)
 {
@@ -196,25 +67,26 @@ GW_FN int gw_qp_usable_(const struct gw_qp_handle *qp)
     return state == GW_QP_FAULTED ? -EIO : -ENOTCONN;
 }
 
-GW_FN uint32_t gw_ctrl_flags_(const struct gw_qp_handle *qp, uint32_t flags)
+GW_FN uint32_t gw_ctrl_flags_(uint32_t qp_flags, uint32_t flags)
 {
     flags &= GW_SIGNALED | GW_SOLICITED | GW_FENCED;
-    return qp->flags & GW_SIGNAL_ALL_ ? flags | GW_SIGNALED : flags;
+    return qp_flags & GW_SIGNAL_ALL_ ? flags | GW_SIGNALED : flags;
 }
 
 GW_FN int gw_post_rdma_(struct gw_qp_handle *qp, uint32_t opcode, uint64_t laddr, uint32_t lkey,
                         uint64_t raddr, uint32_t rkey, uint32_t len, uint32_t imm_be, uint32_t flags,
                         uint64_t wr_id)
 {
-    uint32_t at;
+    struct gw_sq_ q = gw_sq_of_(qp);
+    uint64_t at;
     int err = gw_qp_usable_(qp);
 
+    if (!err) err = gw_sq_room_(&q, 1, &at);
     if (err) return err;
-    err = gw_sq_reserve_(qp, 1, &at);
-    if (err) return err;
-    gw_mlx5_put_rdma(&qp->sq, at, opcode, gw_ctrl_flags_(qp, flags), imm_be, raddr, rkey, laddr, len, lkey);
-    gw_sq_slot_(qp, at, 1, wr_id);
-    gw_sq_publish_(qp, at, 1, flags);
+    gw_mlx5_put_rdma(&q.sq, (uint32_t)at, opcode, gw_ctrl_flags_(q.flags, flags), imm_be, raddr, rkey, laddr, len,
+                     lkey);
+    gw_sq_slot_(&q, at, 1, wr_id);
+    gw_sq_publish_(&q, at, 1, 1, flags);
     return 0;
 }
 
@@ -239,15 +111,15 @@ GW_FN int gw_get(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_
 GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags,
                   uint64_t wr_id)
 {
-    uint32_t at;
+    struct gw_sq_ q = gw_sq_of_(qp);
+    uint64_t at;
     int err = gw_qp_usable_(qp);
 
+    if (!err) err = gw_sq_room_(&q, 1, &at);
     if (err) return err;
-    err = gw_sq_reserve_(qp, 1, &at);
-    if (err) return err;
-    gw_mlx5_put_send(&qp->sq, at, GW_MLX5_SEND, gw_ctrl_flags_(qp, flags), 0, laddr, len, lkey);
-    gw_sq_slot_(qp, at, 1, wr_id);
-    gw_sq_publish_(qp, at, 1, flags);
+    gw_mlx5_put_send(&q.sq, (uint32_t)at, GW_MLX5_SEND, gw_ctrl_flags_(q.flags, flags), 0, laddr, len, lkey);
+    gw_sq_slot_(&q, at, 1, wr_id);
+    gw_sq_publish_(&q, at, 1, 1, flags);
     return 0;
 }
 
@@ -263,27 +135,29 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
                        uint32_t rkey, uint32_t len, int with_imm, uint32_t imm, uint32_t flags,
                        uint64_t wr_id)
 {
-    uint32_t mask = gw_warp_mask(), posting = gw_ballot(mask, on), n = gw_bits_(posting), at = 0, mine;
+    uint32_t mask = gw_warp_mask(), posting = gw_ballot(mask, on), n = gw_bits_(posting);
+    struct gw_sq_ q = gw_sq_of_(qp);
+    uint64_t at = 0, mine;
     int err = 0;
 
     if (!n) return 0;
     if (gw_lane() == 0) {
-        err = n > qp->sq.wqebbs ? -EMSGSIZE : gw_qp_usable_(qp);
-        if (!err) err = gw_sq_reserve_(qp, n, &at);
+        err = n > q.sq.wqebbs ? -EMSGSIZE : gw_qp_usable_(qp);
+        if (!err) err = gw_sq_room_(&q, n, &at);
     }
     err = (int)gw_shfl_u32(mask, (uint32_t)err, 0);
-    at = gw_shfl_u32(mask, at, 0);
+    at = gw_shfl_u64(mask, at, 0);
     if (err) return err;
     if (on) {
         mine = at + gw_bits_(posting & ((1u << gw_lane()) - 1));
-        gw_mlx5_put_rdma(&qp->sq, mine, with_imm ? GW_MLX5_WRITE_IMM : GW_MLX5_WRITE,
-                         gw_ctrl_flags_(qp, flags), with_imm ? gw_be32(imm) : 0, raddr, rkey, laddr, len,
+        gw_mlx5_put_rdma(&q.sq, (uint32_t)mine, with_imm ? GW_MLX5_WRITE_IMM : GW_MLX5_WRITE,
+                         gw_ctrl_flags_(q.flags, flags), with_imm ? gw_be32(imm) : 0, raddr, rkey, laddr, len,
                          lkey);
-        gw_sq_slot_(qp, mine, 1, wr_id);
+        gw_sq_slot_(&q, mine, 1, wr_id);
     }
     /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
     gw_syncwarp(mask);
-    if (gw_lane() == 0) gw_sq_publish_(qp, at, n, flags);
+    if (gw_lane() == 0) gw_sq_publish_(&q, at, 1, n, flags);
     return 0;
 }
 
@@ -305,7 +179,7 @@ GW_FN void gw_rq_publish_(struct gw_qp_handle *qp, uint32_t first, uint32_t n)
         while (gw_ld_acquire_u32_gpu(&qp->rq_ready) != first) gw_pause(round++);
     /* WQEs before the record: the NIC takes them as soon as it sees the count. */
     gw_fence_release();
-    gw_dbrec_store_(qp, GW_MLX5_DBREC_RECV, first + n);
+    gw_dbrec_store_(qp->dbrec, qp->host != NULL, GW_MLX5_DBREC_RECV, first + n);
     /* Release: our record precedes the next poster's. */
     gw_st_release_u32_gpu(&qp->rq_ready, first + n);
 }
@@ -389,17 +263,20 @@ GW_FN int gw_wr_from_ibv_(const struct gw_qp_handle *qp, const struct ibv_send_w
 GW_FN int gw_post_run_(struct gw_qp_handle *qp, const struct ibv_send_wr *wr, const struct ibv_send_wr *end,
                        uint32_t bbs)
 {
+    struct gw_sq_ q = gw_sq_of_(qp);
     struct gw_mlx5_wr w;
-    uint32_t first, at, n;
-    int err = gw_sq_reserve_(qp, bbs, &first);
+    uint64_t first, at;
+    uint32_t n, bbs0 = 0;
+    int err = gw_sq_room_(&q, bbs, &first);
 
     if (err) return err;
     for (at = first; wr != end; wr = wr->next, at += n) {
         n = gw_mlx5_wqebbs((uint32_t)gw_wr_from_ibv_(qp, wr, &w));
-        gw_mlx5_put_wr(&qp->sq, at, &w);
-        gw_sq_slot_(qp, at, n, wr->wr_id);
+        if (at == first) bbs0 = n;
+        gw_mlx5_put_wr(&q.sq, (uint32_t)at, &w);
+        gw_sq_slot_(&q, at, n, wr->wr_id);
     }
-    gw_sq_publish_(qp, first, bbs, 0);
+    gw_sq_publish_(&q, first, bbs0, bbs, 0);
     return 0;
 }
 
@@ -550,16 +427,20 @@ GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, st
 {
     struct gw_mlx5_wc c;
     struct gw_qp_handle *qp;
-    uint64_t wr_id, end;
+    uint64_t wr_id, end, ci;
 
     if (gw_mlx5_cqe_parse(cqe, &c)) return 0;
     qp = gw_cq_find_(cq, c.qpn);
     if (!qp) return 0;
     if (c.opcode == GW_MLX5_CQE_REQ || c.opcode == GW_MLX5_CQE_REQ_ERR) {
         gw_ld_relaxed_2u64(&qp->slot[c.wqe_counter & (qp->sq.wqebbs - 1)], &wr_id, &end);
+        ci = gw_ld_relaxed_u64_gpu(&qp->sq_ci);
+        ci += (end - ci) & GW_SLOT_END_;
+        /* Tickets up to here are good; release: so is the data that the entry announces. */
+        if (c.opcode == GW_MLX5_CQE_REQ) gw_st_release_u64_gpu(&qp->sq_ok, ci);
         /* Release: our reads of the slot and of the entry come before the poster that sees the room
          * overwrites them. */
-        gw_st_release_u32_gpu(&qp->sq_ci, (uint32_t)end);
+        gw_st_release_u64_gpu(&qp->sq_ci, ci);
     } else {
         uint32_t at = gw_ld_relaxed_u32_gpu(&qp->rq_ci); /* receives complete in order */
 
@@ -585,8 +466,10 @@ GW_FN int gw_cq_ready_(const struct gw_cq_handle *cq, uint32_t ci)
     return gw_mlx5_cqe_ready(gw_ld_acquire_u8(&gw_cq_entry_(cq, ci)->op_own), ci, cq->cqes);
 }
 
-GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
+/* As gw_poll_cq; without wc the completions are retired and not told. */
+GW_FN int gw_cq_consume_(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
 {
+    struct ibv_wc untold;
     uint32_t ci, ready = 0, i, drop = 0;
     int got = 0;
 
@@ -598,7 +481,7 @@ GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
     while (n > 0 && ready < (uint32_t)n && ready < cq->cqes && gw_cq_ready_(cq, ci + ready)) ready++;
     if (ready) {
         for (i = 0; i < ready; i++) {
-            int is = gw_cq_take_(cq, gw_cq_entry_(cq, ci + i), wc + got);
+            int is = gw_cq_take_(cq, gw_cq_entry_(cq, ci + i), wc ? wc + got : &untold);
 
             got += is;
             drop += !is;
@@ -616,6 +499,11 @@ GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
     /* Release: everything above comes before the next poller. */
     if (!(cq->flags & GW_ONE_USER_)) gw_st_release_u32_gpu(&cq->lock, 0);
     return got;
+}
+
+GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
+{
+    return gw_cq_consume_(cq, n, wc);
 }
 
 #define GW_WAIT_SPIN_NS_ 20000 /* a CPU thread looks so long before it sleeps: what a wake-up costs */

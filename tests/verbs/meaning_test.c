@@ -206,22 +206,23 @@ static void test_error(void **state)
 static void test_ring_for_late_comer(void **state)
 {
     struct ibv_wc wc[2];
-    uint32_t at[2];
-    uint64_t before;
+    struct gw_sq_ q;
+    uint64_t at[2], before, seen = 0;
 
     (void)state;
     start(8, 0);
+    q = gw_sq_of_(r.qp);
     for (uint32_t i = 0; i < 2; i++) {
-        assert_int_equal(gw_sq_reserve_(r.qp, 1, &at[i]), 0);
-        gw_mlx5_put_rdma(&r.qp->sq, at[i], GW_MLX5_WRITE, GW_SIGNALED, 0, i, 1, 1, 8, 1);
-        gw_sq_slot_(r.qp, at[i], 1, 100 + i);
+        assert_int_equal(gw_sq_reserve_(&q, 1, &seen, &at[i]), 0);
+        gw_mlx5_put_rdma(&q.sq, (uint32_t)at[i], GW_MLX5_WRITE, GW_SIGNALED, 0, i, 1, 1, 8, 1);
+        gw_sq_slot_(&q, at[i], 1, 100 + i);
     }
-    before = ((uint64_t)1 << GW_SQ_PUBLISHED_) + GW_SQ_ASK_; /* the word as the first poster left it */
+    before = gw_sq_idle_(0) + GW_SQ_ASK_; /* the word as the first poster left it */
     r.qp->sq_word = before;
-    gw_sq_publish_(r.qp, at[1], 1, 0); /* the second one: finds a ringer, and leaves */
+    gw_sq_publish_(&q, at[1], 1, 1, 0); /* the second one: finds a ringer, and leaves */
     assert_int_equal(gw_poll_cq(r.cqh, 2, wc), 0);
-    gw_sq_ring_for_all_(r.qp, before, 0); /* the first one goes on */
-    assert_int_equal(r.qp->sq_word, (uint64_t)2 << GW_SQ_PUBLISHED_);
+    gw_sq_ring_for_all_(&q, before, 0, 1, gw_sq_idle_(1)); /* the first one goes on */
+    assert_int_equal(r.qp->sq_word, gw_sq_idle_(2));
     take(2, wc);
     assert_int_equal(wc[0].wr_id, 100);
     assert_int_equal(wc[1].wr_id, 101);

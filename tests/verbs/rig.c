@@ -152,6 +152,8 @@ static void make_handles(struct rig *r)
     qp.max_send_sge = 16;
     qp.max_recv_sge = 1;
     qp.rq_wqes = r->o.wqes;
+    qp.interval = r->o.wqebbs > 4 ? r->o.wqebbs / 4 : 1;
+    qp.send_cq = r->cqh;
     cq.size = sizeof(cq);
     cq.version = GW_VERBS_VERSION;
     cq.flags = r->o.cq_flags;

@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What posting costs on a GPU, with queues, records, registers and CQs in mapped host memory and CPU threads that
+ * stand for the NIC (they read records and write completions), beside the limits of the same run. bench/README.md
+ * says what is measured and how.
+ *
+ *     gpu_post_bench [--device N] [--sinks N] [--short]      0: every WQE was accounted for; 1: not, or no GPU
+ *
+ * Prints one table; the last column says which rows miss their target.
+ */
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <gpuwire/verbs_device.h>
+
+#define QPS    132u
+#define QPN(i) (0x100u + (i))
+#define RUNS   5
+
+#define MUST(call)                                                                                           \
+    do {                                                                                                     \
+        cudaError_t e_ = (call);                                                                             \
+        if (e_ != cudaSuccess) {                                                                             \
+            fprintf(stderr, "gpu_post_bench: %s: %s\n", #call, cudaGetErrorString(e_));                      \
+            exit(1);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+/* ---- kernels ----------------------------------------------------------------------------------------------
+ */
+
+struct run_args {
+    struct gw_qp_handle *qps; /* GW_HANDLE_BYTES apart */
+    uint32_t one_qp;          /* all blocks share the first; else block i has queue pair i */
+    uint32_t posts;           /* of each thread */
+    uint64_t limit_ns;
+    uint64_t *start, *stop; /* of each block */
+    uint32_t *failed;
+};
+
+/* The remote address carries the request's number, by which the check knows it again. */
+__device__ static struct gw_op nth(const struct run_args &a, uint32_t i)
+{
+    return gw_put_op(0x1000, 1, (uint64_t)gw_global_idx() * a.posts + i, 2, 64);
+}
+
+__global__ static void by_thread(struct run_args a)
+{
+    uint64_t start = gw_clock_ns(), t = 0;
+    struct gw_tx tx;
+    uint32_t i;
+    int err = gw_tx_open(&tx, a.qps + (a.one_qp ? 0 : blockIdx.x));
+
+    a.start[blockIdx.x] = start;
+    for (i = 0; i < a.posts && !err;) {
+        err = gw_tx_post(&tx, nth(a, i), 0, &t);
+        i += !err;
+        if (err == -EAGAIN && gw_clock_ns() - start < a.limit_ns) err = 0;
+    }
+    a.stop[blockIdx.x] = gw_clock_ns();
+    if (err || gw_tx_wait(&tx, t & ~tx.mask, start + 2 * a.limit_ns)) atomicAdd(a.failed, 1);
+}
+
+__global__ static void by_warp(struct run_args a)
+{
+    uint64_t start = gw_clock_ns(), t = 0;
+    struct gw_tx tx;
+    uint32_t i;
+    int err = gw_tx_open(&tx, a.qps + (a.one_qp ? 0 : blockIdx.x));
+
+    if (threadIdx.x == 0) a.start[blockIdx.x] = start;
+    for (i = 0; i < a.posts && !err;) {
+        err = gw_tx_post_warp(&tx, 1, nth(a, i), 0, &t);
+        i += !err;
+        if (err == -EAGAIN && !gw_any(gw_warp_mask(), gw_clock_ns() - start > a.limit_ns)) err = 0;
+    }
+    if (threadIdx.x == 0) a.stop[blockIdx.x] = gw_clock_ns();
+    if (err || gw_tx_wait_warp(&tx, t & ~tx.mask, start + 2 * a.limit_ns)) atomicAdd(a.failed, 1);
+}
+
+/* Limit: a store to host memory and a release to the system, twice. */
+__global__ static void two_releases(uint32_t *word, uint32_t n, uint64_t *start, uint64_t *stop)
+{
+    uint32_t i;
+
+    *start = gw_clock_ns();
+    for (i = 0; i < n; i++) {
+        gw_st_relaxed_u32(word, i);
+        gw_fence_release();
+        gw_st_relaxed_u32(word + 32, i);
+        gw_fence_release();
+    }
+    *stop = gw_clock_ns();
+}
+
+/* Limit: each lane stores WQEs of three times 16 bytes, 64 apart, in no order. */
+__global__ static void bus_writes(uint8_t *queues, size_t apart, uint32_t wqebbs, uint32_t n, uint64_t *start,
+                                  uint64_t *stop)
+{
+    uint8_t *q = queues + blockIdx.x * apart;
+    uint32_t i, k;
+
+    if (threadIdx.x == 0) start[blockIdx.x] = gw_clock_ns();
+    for (i = 0; i < n; i++) {
+        uint8_t *wqe = q + (size_t)((i * 32 + threadIdx.x) & (wqebbs - 1)) * 64;
+        struct gw_u128 v = {{i, i, i, i}};
+
+        for (k = 0; k < 3; k++) gw_store16(wqe + 16 * k, v);
+    }
+    gw_fence_release();
+    __syncwarp();
+    if (threadIdx.x == 0) stop[blockIdx.x] = gw_clock_ns();
+}
+
+/* ---- queue pairs and the stand-in -------------------------------------------------------------------------
+ */
+
+struct queue {
+    uint8_t *sq, *cq;
+    uint32_t *dbrec; /* 0: the queue pair's two words; at 64 bytes the CQ's, at 128 the register */
+    volatile uint64_t ci;
+    uint64_t pi;
+};
+
+struct bench {
+    uint32_t qps, wqebbs, interval, flags;
+    std::vector<struct queue> q;
+    uint8_t *host, *dev;
+    struct gw_qp_handle *handles;
+    std::vector<std::thread> sinks;
+    std::atomic<bool> stop;
+    std::vector<uint8_t> seen; /* when checking: per request, how often */
+    std::atomic<uint32_t> wrong;
+};
+
+static uint32_t sinks_wanted = 12, device;
+
+static void look_at(struct bench *b, struct queue *q, uint32_t qpn, uint64_t at)
+{
+    const uint32_t *w = (const uint32_t *)(q->sq + (at & (b->wqebbs - 1)) * 64);
+    uint64_t token = (uint64_t)gw_be32(w[4]) << 32 | gw_be32(w[5]);
+
+    if (gw_be32(w[0]) != ((uint32_t)(at & 0xffff) << 8 | GW_MLX5_WRITE) || gw_be32(w[1]) >> 8 != qpn ||
+        token >= b->seen.size() || b->seen[token]++)
+        b->wrong++;
+}
+
+static void complete(struct bench *b, struct queue *q, uint32_t qpn, uint64_t at)
+{
+    struct gw_mlx5_cqe *cqe = (struct gw_mlx5_cqe *)(q->cq + 64 * (q->pi & (b->wqebbs - 1)));
+    struct gw_mlx5_wc wc = {};
+
+    wc.opcode = GW_MLX5_CQE_REQ;
+    wc.wqe_opcode = GW_MLX5_WRITE;
+    wc.wqe_counter = (uint16_t)at;
+    wc.qpn = qpn;
+    gw_st_release_u8(&cqe->op_own, gw_mlx5_cqe_build(cqe, &wc, (uint32_t)q->pi, b->wqebbs));
+    q->pi++;
+}
+
+static void sink(struct bench *b, uint32_t from, uint32_t step)
+{
+    while (!b->stop) {
+        for (uint32_t i = from; i < b->qps; i += step) {
+            struct queue *q = &b->q[i];
+            uint32_t count = gw_mlx5_dbrec_count(gw_ld_acquire_u32(&q->dbrec[GW_MLX5_DBREC_SEND]));
+            uint32_t n = (count - (uint32_t)q->ci) & 0xffff;
+
+            if (n > b->wqebbs) b->wrong++, b->stop = true;
+            for (uint64_t at = q->ci; n; n--, q->ci = ++at) {
+                if (!b->seen.empty()) look_at(b, q, QPN(i), at);
+                if ((at & (b->interval - 1)) == b->interval - 1) complete(b, q, QPN(i), at);
+            }
+        }
+    }
+}
+
+static void make_handles(struct bench *b, uint32_t i, size_t slots_at, uint8_t *image)
+{
+    struct gw_qp_handle *qp = (struct gw_qp_handle *)(image + i * sizeof(*qp));
+    struct gw_cq_handle *cq = (struct gw_cq_handle *)(image + (b->qps + i) * sizeof(*cq));
+    struct gw_qp_entry *table = (struct gw_qp_entry *)(image + 2 * b->qps * GW_HANDLE_BYTES + i * 64);
+
+    qp->size = sizeof(*qp);
+    qp->version = GW_VERBS_VERSION;
+    qp->flags = b->flags;
+    qp->sq.buf = b->q[i].sq;
+    qp->sq.wqebbs = b->wqebbs;
+    qp->sq.qpn = QPN(i);
+    qp->dbrec = b->q[i].dbrec;
+    qp->db = (uint64_t *)(b->q[i].dbrec + 32);
+    qp->slot = (struct gw_sq_slot *)(b->dev + slots_at) + (size_t)i * b->wqebbs;
+    qp->interval = b->interval;
+    qp->send_cq = (struct gw_cq_handle *)(b->dev + (b->qps + i) * GW_HANDLE_BYTES);
+    cq->size = sizeof(*cq);
+    cq->version = GW_VERBS_VERSION;
+    cq->flags = b->flags;
+    cq->cqe = b->q[i].cq;
+    cq->cqes = b->wqebbs;
+    cq->table_mask = 1;
+    cq->table = (struct gw_qp_entry *)(b->dev + 2 * b->qps * GW_HANDLE_BYTES + i * 64);
+    cq->dbrec = b->q[i].dbrec + 16;
+    table[(QPN(i) * 2654435769u >> 8) & 1].qpn = QPN(i);
+    table[(QPN(i) * 2654435769u >> 8) & 1].qp = (struct gw_qp_handle *)(b->dev + i * GW_HANDLE_BYTES);
+}
+
+static void begin(struct bench *b, uint32_t qps, uint32_t wqebbs, bool owner, uint64_t check)
+{
+    size_t each = 4096 + 2 * (size_t)wqebbs * 64, slots_at = 2 * qps * GW_HANDLE_BYTES + qps * 64;
+    std::vector<uint8_t> image(slots_at);
+
+    b->qps = qps;
+    b->wqebbs = wqebbs;
+    b->interval = wqebbs / 4;
+    b->flags = owner ? 1 : 0; /* GW_QP_ONE_POSTER, GW_CQ_ONE_POLLER */
+    b->stop = false;
+    b->wrong = 0;
+    b->seen.assign(check, 0);
+    b->q.assign(qps, {});
+    slots_at = (slots_at + 511) & ~(size_t)511;
+    MUST(cudaHostAlloc((void **)&b->host, qps * each, cudaHostAllocMapped));
+    MUST(cudaMalloc((void **)&b->dev, slots_at + (size_t)qps * wqebbs * 16));
+    MUST(cudaMemset(b->dev, 0, slots_at + (size_t)qps * wqebbs * 16));
+    memset(b->host, 0, qps * each);
+    for (uint32_t i = 0; i < qps; i++) {
+        b->q[i].dbrec = (uint32_t *)(b->host + i * each);
+        b->q[i].sq = b->host + i * each + 4096;
+        b->q[i].cq = b->q[i].sq + (size_t)wqebbs * 64;
+        for (uint32_t k = 0; k < wqebbs; k++) b->q[i].cq[64 * (size_t)k + 63] = 0xf0;
+        make_handles(b, i, slots_at, image.data());
+    }
+    b->handles = (struct gw_qp_handle *)b->dev;
+    MUST(cudaMemcpy(b->dev, image.data(), image.size(), cudaMemcpyHostToDevice));
+    for (uint32_t i = 0, n = std::min(qps, sinks_wanted); i < n; i++) b->sinks.emplace_back(sink, b, i, n);
+}
+
+static void end(struct bench *b, uint64_t posted)
+{
+    uint64_t taken = 0;
+
+    b->stop = true;
+    for (auto &t : b->sinks) t.join();
+    b->sinks.clear();
+    for (uint32_t i = 0; i < b->qps; i++) {
+        struct queue *q = &b->q[i];
+
+        taken += q->ci;
+        /* The last ring was for the last WQE. */
+        if (*(uint64_t *)(q->dbrec + 32) != gw_mlx5_sq_db_be((uint32_t)q->ci, QPN(i))) b->wrong++;
+    }
+    if (taken != posted) b->wrong++;
+    for (uint8_t s : b->seen) b->wrong += s != 1;
+    MUST(cudaFreeHost(b->host));
+    MUST(cudaFree(b->dev));
+}
+
+/* ---- measurements -----------------------------------------------------------------------------------------
+ */
+
+struct stamps {
+    uint64_t *start, *stop;
+    uint32_t *failed;
+};
+static struct stamps st;
+static uint32_t bad;
+
+static double span(uint32_t blocks)
+{
+    uint64_t from = *std::min_element(st.start, st.start + blocks), to = *std::max_element(st.stop, st.stop + blocks);
+
+    return (double)(to - from);
+}
+
+static double median(std::vector<double> v)
+{
+    std::sort(v.begin(), v.end());
+    return v[v.size() / 2];
+}
+
+struct shape {
+    const char *what;
+    uint32_t qps, blocks, warp, owner, wqebbs, posts;
+    double target;
+    int rate; /* the target is a rate in millions a second, to be reached; else ns, not to be exceeded */
+};
+
+/* ns for one WQE: the time from the first block's begin to the last one's end, by all WQEs. */
+static double once(const struct shape *s, bool check)
+{
+    uint64_t all = (uint64_t)s->blocks * (s->warp ? 32 : 1) * s->posts;
+    struct run_args a = {};
+    struct bench b;
+    double ns;
+
+    begin(&b, s->qps, s->wqebbs, s->owner, check ? all : 0);
+    a.qps = b.handles;
+    a.one_qp = s->qps == 1;
+    a.posts = s->posts;
+    a.limit_ns = 4000000000u;
+    a.start = st.start;
+    a.stop = st.stop;
+    a.failed = st.failed;
+    *st.failed = 0;
+    if (s->warp)
+        by_warp<<<s->blocks, 32>>>(a);
+    else
+        by_thread<<<s->blocks, 1>>>(a);
+    MUST(cudaDeviceSynchronize());
+    ns = span(s->blocks) / (double)all;
+    for (int i = 0; i < 2000; i++) { /* the last WQEs, which are not signalled */
+        uint64_t taken = 0;
+
+        for (auto &q : b.q) taken += q.ci;
+        if (taken == all) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    end(&b, all);
+    if (b.wrong || *st.failed) {
+        printf("WRONG: %s: %u found by the stand-in, %u threads failed\n", s->what, b.wrong.load(), *st.failed);
+        bad++;
+    }
+    return ns;
+}
+
+static double limit_releases(void)
+{
+    std::vector<double> v;
+    uint32_t *word;
+
+    MUST(cudaHostAlloc((void **)&word, 4096, cudaHostAllocMapped));
+    for (int i = 0; i <= RUNS; i++) {
+        two_releases<<<1, 1>>>(word, 5000, st.start, st.stop);
+        MUST(cudaDeviceSynchronize());
+        if (i) v.push_back(span(1) / 5000);
+    }
+    MUST(cudaFreeHost(word));
+    return median(v);
+}
+
+static double limit_writes(void)
+{
+    std::vector<double> v;
+    uint8_t *queues;
+
+    MUST(cudaHostAlloc((void **)&queues, QPS * 262144u, cudaHostAllocMapped));
+    for (int i = 0; i <= RUNS; i++) {
+        bus_writes<<<QPS, 32>>>(queues, 262144, 4096, 4000, st.start, st.stop);
+        MUST(cudaDeviceSynchronize());
+        if (i) v.push_back(span(QPS) / (QPS * 32.0 * 4000));
+    }
+    MUST(cudaFreeHost(queues));
+    return median(v);
+}
+
+static const struct shape shapes[] = {
+    /* what, queue pairs, blocks, warp, owner, WQEBBs, posts of a thread, target, rate */
+    {"thread, 1 WQE a doorbell, owner (ns)", 1, 1, 0, 1, 4096, 20480, 0, 0},
+    {"thread, 1 WQE a doorbell, shared (ns)", 1, 1, 0, 0, 4096, 20480, 1800, 0},
+    {"warp, 32 WQEs a doorbell, owner (ns/WQE)", 1, 1, 1, 1, 4096, 10240, 45, 0},
+    {"warp, 32 WQEs a doorbell, shared (ns/WQE)", 1, 1, 1, 0, 4096, 10240, 65, 0},
+    {"132 QPs, 1 WQE a doorbell, owner (M/s)", QPS, QPS, 0, 1, 4096, 10240, 80, 1},
+    {"132 QPs, 1 WQE a doorbell, shared (M/s)", QPS, QPS, 0, 0, 4096, 10240, 50, 1},
+    {"132 QPs, warp batches, owner (M/s)", QPS, QPS, 1, 1, 4096, 4096, 550, 1},
+    {"132 QPs, warp batches, shared (M/s)", QPS, QPS, 1, 0, 4096, 4096, 550, 1},
+    {"1 QP, 132 blocks of a thread (M/s)", 1, QPS, 0, 0, 32768, 4096, 15, 1},
+    {"1 QP, 132 blocks of a warp (M/s)", 1, QPS, 1, 0, 32768, 1024, 100, 1},
+};
+
+static void report(const struct shape *s, double ns, double limit, double target)
+{
+    double v = s->rate ? 1000 / ns : ns, l = s->rate ? 1000 / limit : limit;
+    bool hit = s->rate ? v >= target : v <= target;
+
+    printf("%-44s %9.1f %9.1f %7.2f %9.1f  %s\n", s->what, v, l, v / l, target, hit ? "yes" : "MISSES");
+}
+
+static void machine(void)
+{
+    struct cudaDeviceProp p;
+    int driver = 0, runtime = 0;
+    char line[160] = "";
+    FILE *f = fopen("/proc/driver/nvidia/version", "r");
+
+    MUST(cudaSetDevice((int)device));
+    MUST(cudaGetDeviceProperties(&p, (int)device));
+    MUST(cudaDriverGetVersion(&driver));
+    MUST(cudaRuntimeGetVersion(&runtime));
+    if (f && fgets(line, sizeof(line), f)) line[strcspn(line, "\n")] = 0;
+    if (f) fclose(f);
+    printf("gpu: %s, %d multiprocessors; CUDA driver %d, runtime %d; %s\ncpu: %u threads, %u of them sinks\n", p.name,
+           p.multiProcessorCount, driver, runtime, line, std::thread::hardware_concurrency(), sinks_wanted);
+}
+
+int main(int argc, char **argv)
+{
+    int runs = RUNS;
+    double releases, writes;
+
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--device") && i + 1 < argc) device = (uint32_t)atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--sinks") && i + 1 < argc) sinks_wanted = (uint32_t)atoi(argv[++i]);
+        else if (!strcmp(argv[i], "--short")) runs = 1;
+        else return fprintf(stderr, "gpu_post_bench [--device N] [--sinks N] [--short]\n"), 2;
+    }
+    machine();
+    MUST(cudaHostAlloc((void **)&st.start, 4096, cudaHostAllocMapped));
+    MUST(cudaHostAlloc((void **)&st.stop, 4096, cudaHostAllocMapped));
+    MUST(cudaHostAlloc((void **)&st.failed, 4096, cudaHostAllocMapped));
+    releases = limit_releases();
+    writes = limit_writes();
+    printf("limits: two releases to the system %.0f ns; WQEs over the bus, unordered %.0f M/s\n\n", releases,
+           1000 / writes);
+    printf("%-44s %9s %9s %7s %9s  %s\n", "", "measured", "limit", "ratio", "target", "reached");
+    for (const struct shape &s : shapes) {
+        double limit = !s.rate ? (s.warp ? releases / 32 : releases) : s.warp ? writes : releases / s.blocks;
+        std::vector<double> v;
+
+        if (s.rate && s.qps == 1) limit = writes;
+        once(&s, true);
+        for (int i = 0; i < runs; i++) v.push_back(once(&s, false));
+        report(&s, median(v), limit, s.target ? s.target : 1.1 * releases);
+        fflush(stdout);
+    }
+    printf("%s\n", bad ? "WQEs were lost, repeated or spoilt" : "every WQE of every run was accounted for");
+    return bad ? 1 : 0;
+}

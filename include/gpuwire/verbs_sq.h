@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs_sq.h: how a send queue is reserved, published and rung for. Included by verbs_device.h; names that
+ * end in _ are private.
+ *
+ * The queue, its record and the register are the NIC's too; the handle and the slots are touched by the
+ * executor's threads alone. Hence two scopes: what the NIC must see in order is ordered for the system, what
+ * only threads of the executor share is ordered for the GPU (_gpu: cheaper there, the same on a CPU).
+ *
+ * What a NIC that reads host memory needs, and no more:
+ *   1. a WQE before the count that covers it: the NIC reads the record whenever it has been rung, for whatever
+ *      reason, and takes everything that the record counts;
+ *   2. the record before the ring for it: the NIC reads the record once per ring.
+ * Both are stores by one thread to host memory across the bus, which may arrive in any order, so each needs a
+ * release to the system: two for a submit, however many WQEs it has, and none for a WQE whose ring is deferred.
+ * Ring and leaving need none: a ring carries no data but wakes the NIC, which believes the record.
+ *
+ * Indices are 64-bit counts of WQEBBs that never wrap; the NIC sees their low 16 bits.
+ */
+#ifndef GPUWIRE_VERBS_SQ_H
+#define GPUWIRE_VERBS_SQ_H
+
+/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and one more.
+ */
+enum { GW_ONE_USER_ = 1, GW_SIGNAL_ALL_ = 2, GW_NO_ATOMICS_ = 0x100 };
+
+#ifdef __CUDACC__
+/* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. */
+GW_FN void gw_cpu_nudge_(struct gw_cq *cq)
+{
+    (void)cq;
+}
+GW_FN int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd)
+{
+    (void)cq, (void)deadline_ns, (void)stop, (void)stop_fd;
+    return 0;
+}
+#else
+#ifdef __cplusplus
+extern "C" {
+#endif
+GW_API void gw_cpu_nudge_(struct gw_cq *cq);
+GW_API int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+/* What posting reads of a handle, and never changes. In a local variable it stays in registers. */
+struct gw_sq_ {
+    struct gw_qp_handle *qp;
+    struct gw_mlx5_sq sq;
+    uint32_t *dbrec;
+    uint64_t *db;
+    struct gw_sq_slot *slot;
+    struct gw_cq *host;
+    uint32_t flags;
+};
+
+GW_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
+{
+    struct gw_sq_ q;
+
+    q.qp = qp;
+    q.sq = qp->sq;
+    q.dbrec = qp->dbrec;
+    q.db = qp->db;
+    q.slot = qp->slot;
+    q.host = qp->host;
+    q.flags = qp->flags;
+    return q;
+}
+
+/* ---- room -------------------------------------------------------------------------------------------------
+ */
+
+/*
+ * Reserves n WQEBBs and returns 0 and the first one's index, or -EAGAIN. Never waits for completions. *seen is a
+ * count of completed WQEBBs that the caller has seen (with acquire order); it is read again only when the queue
+ * looks full by it. With several users: add first and look then, because an addition never fails under contention
+ * as compare-and-swap does; who finds that there was no room takes the addition back, which works from the top
+ * down only. A thread below waits for those above it, all of which are taking theirs back too, or for room: if
+ * one above has found room since, there is room for this one.
+ */
+GW_FN int gw_sq_reserve_(const struct gw_sq_ *q, uint32_t n, uint64_t *seen, uint64_t *first)
+{
+    struct gw_qp_handle *qp = q->qp;
+    uint32_t round = 0;
+    uint64_t at;
+
+    if (n > q->sq.wqebbs) return -EAGAIN;
+    at = gw_add_relaxed_u64_gpu(&qp->sq_resv, n);
+    while (at + n - *seen > q->sq.wqebbs) {
+        /* Acquire: the poller's reads of the freed slots come before our overwriting them. */
+        *seen = gw_ld_acquire_u64_gpu(&qp->sq_ci);
+        if (at + n - *seen <= q->sq.wqebbs) break;
+        if (gw_cas_relaxed_u64_gpu(&qp->sq_resv, at + n, at) == at + n) return -EAGAIN;
+        gw_pause(round++);
+    }
+    *first = at;
+    return 0;
+}
+
+/* ---- slots ------------------------------------------------------------------------------------------------
+ */
+
+/*
+ * A slot's second word: the index after its WQE (48 bits), and above it how many WQEBBs are ready from here on (0:
+ * not said). Only the slot of a reservation's first WQE ever says so, after its WQEs have been released to the
+ * system. As each slot's index grows from round to round, an old word is never taken for a new one.
+ */
+#define GW_SLOT_READY_ 48
+#define GW_SLOT_END_   (((uint64_t)1 << GW_SLOT_READY_) - 1)
+
+GW_FN void gw_sq_slot_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint64_t wr_id)
+{
+    gw_st_relaxed_2u64(&q->slot[first & (q->sq.wqebbs - 1)], wr_id, (first + bbs) & GW_SLOT_END_);
+}
+
+GW_FN const uint64_t *gw_sq_slot_word_(const struct gw_sq_ *q, uint64_t at)
+{
+    return &q->slot[at & (q->sq.wqebbs - 1)].end;
+}
+
+/* How many WQEBBs the word says are ready from `at` on. */
+GW_FN uint32_t gw_sq_ready_(uint64_t word, uint64_t at)
+{
+    return ((word - at - 1) & GW_SLOT_END_) < GW_MLX5_MAX_WQEBBS ? (uint32_t)(word >> GW_SLOT_READY_) : 0;
+}
+
+/* The index up to which everything from `from` on is ready. Four words at a time, in the hope that reservations
+ * are of the same size: one load after another would take as long as the posts themselves. */
+GW_FN uint64_t gw_sq_scan_(const struct gw_sq_ *q, uint64_t from)
+{
+    uint64_t at = from, end = from + q->sq.wqebbs, w[4];
+    uint32_t step = 1, n, i;
+
+    while (at < end) {
+        for (i = 0; i < 4; i++) w[i] = gw_ld_relaxed_u64_gpu(gw_sq_slot_word_(q, at + i * step));
+        n = gw_sq_ready_(w[0], at);
+        if (!n) break;
+        at += n;
+        if (n == step)
+            for (i = 1; i < 4 && at < end && gw_sq_ready_(w[i], at) == step; i++) at += step;
+        step = n;
+    }
+    return at;
+}
+
+/* ---- doorbell ---------------------------------------------------------------------------------------------
+ */
+
+/* Stores one word of the doorbell record behind a release fence. On CPU threads the store releases once more,
+ * which is free there, so that a NIC in the process which loads it with acquire order needs no fence. */
+GW_FN void gw_dbrec_store_(uint32_t *dbrec, int on_cpu, uint32_t word, uint32_t count)
+{
+    if (on_cpu)
+        gw_st_release_u32(&dbrec[word], gw_mlx5_dbrec_be(count));
+    else
+        gw_st_relaxed_u32(&dbrec[word], gw_mlx5_dbrec_be(count));
+}
+
+/* Tells the NIC about everything up to `next`, behind a release fence that covers those WQEs. */
+GW_FN void gw_sq_doorbell_(const struct gw_sq_ *q, uint64_t next)
+{
+    gw_dbrec_store_(q->dbrec, q->host != NULL, GW_MLX5_DBREC_SEND, (uint32_t)next);
+    /* Record before register: a NIC that was rung reads the record once, and must not find the old count
+     * there. */
+    gw_fence_release();
+    gw_mmio_st64(q->db, gw_mlx5_sq_db_be((uint32_t)next, q->sq.qpn));
+    /* On a CPU the register may be mapped write-combining: a full fence empties the combining buffer, else
+     * the ring could sit there. */
+    if (q->host) gw_fence_sc();
+}
+
+/* With one owner: nothing to agree on. */
+GW_FN void gw_sq_ring_alone_(const struct gw_sq_ *q, uint64_t next)
+{
+    gw_fence_release(); /* WQEs before the record */
+    gw_sq_doorbell_(q, next);
+    if (q->host) gw_cpu_nudge_(q->host);
+}
+
+/* ---- several posters --------------------------------------------------------------------------------------
+ */
+
+/*
+ * One word says how far the queue has been rung for and who rings, so that both change at once:
+ *   63…36  WQEBBs rung for (mod 2^28)
+ *   35…17  rings asked for since the ringer has last looked; not 0: a ringer is at work
+ *   16…1   reservations published without asking since then
+ *   0      somebody may have left with ready WQEs unrung behind a hole: who fills it rings, deferred or not
+ * The ringer alone moves 63…36. It takes the role by being the first to ask, and lays it down with a CAS that
+ * fails if anybody has asked or published since it looked: then it looks again. Hence nobody waits for anybody
+ * else's WQEs: a reservation whose predecessors are still being written is left to the one that writes them last.
+ * No count overflows: between two looks at most a queue of reservations (2^15) is published, and gw_ring adds
+ * nothing while there is a ringer.
+ */
+#define GW_SQ_RUNG_     36
+#define GW_SQ_ASK_      ((uint64_t)1 << 17)
+#define GW_SQ_DEFERRED_ ((uint64_t)2)
+#define GW_SQ_HOLE_     ((uint64_t)1)
+#define GW_SQ_LOW_      (((uint64_t)1 << GW_SQ_RUNG_) - 1)
+
+GW_FN uint64_t gw_sq_idle_(uint64_t rung)
+{
+    return rung << GW_SQ_RUNG_;
+}
+
+/* How to leave when everything up to `end` has been rung for: something is reserved beyond, and whether it is ready
+ * already we cannot know. */
+GW_FN uint64_t gw_sq_leave_(const struct gw_sq_ *q, uint64_t end)
+{
+    return gw_sq_idle_(end) | (gw_ld_relaxed_u64_gpu(&q->qp->sq_resv) != end ? GW_SQ_HOLE_ : 0);
+}
+
+/*
+ * Rings up to `end`, everything before which is ready and behind a release fence of ours (end == from: nothing is),
+ * and again while others ask. word: the state as this ringer has last seen it; leave: the state to leave.
+ */
+GW_FN void gw_sq_ring_for_all_(const struct gw_sq_ *q, uint64_t word, uint64_t from, uint64_t end, uint64_t leave)
+{
+    for (;;) {
+        uint64_t seen, stay;
+
+        if (end != from) gw_sq_doorbell_(q, end);
+        /* Release: the next ringer's record and ring come after ours. */
+        seen = gw_cas_release_u64_gpu(&q->qp->sq_word, word, leave);
+        if (seen == word) break;
+        /* Others have asked: the role is ours still, and their asking is heard. Acquire: their slots' words. */
+        stay = gw_sq_idle_(end) + GW_SQ_ASK_ - seen;
+        word = gw_add_acquire_u64_gpu(&q->qp->sq_word, stay) + stay;
+        from = end;
+        end = gw_sq_scan_(q, from);
+        leave = gw_sq_leave_(q, end);
+        /* Others' WQEs: only a fence after having read their words makes them precede our record. */
+        if (end != from) gw_fence_release();
+    }
+    if (q->host) gw_cpu_nudge_(q->host);
+}
+
+/* Asks for a ring, and rings unless somebody is at it. */
+GW_FN void gw_sq_ask_(const struct gw_sq_ *q)
+{
+    /* Release: our slot's word before the asking. Acquire: the last ringer's record, and the words of all who have
+     * asked before, come before what we do. */
+    uint64_t word = gw_add_acq_rel_u64_gpu(&q->qp->sq_word, GW_SQ_ASK_), from, end;
+
+    if ((word & GW_SQ_LOW_) >= GW_SQ_ASK_) return;
+    /* All that has been rung for was reserved, and less than 2^28 before all that is. */
+    from = gw_ld_relaxed_u64_gpu(&q->qp->sq_resv);
+    from -= (from - (word >> GW_SQ_RUNG_)) & (GW_SQ_LOW_ >> 8);
+    end = gw_sq_scan_(q, from);
+    if (end != from) gw_fence_release(); /* as above */
+    gw_sq_ring_for_all_(q, word + GW_SQ_ASK_, from, end, gw_sq_leave_(q, end));
+}
+
+/* Publishes the n WQEBBs from first on, of which `bbs` are the first WQE's, and rings unless told to defer. */
+GW_FN void gw_sq_publish_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags)
+{
+    uint64_t idle = gw_sq_idle_(first);
+
+    if (q->flags & GW_ONE_USER_) {
+        if (!(flags & GW_DEFER)) gw_sq_ring_alone_(q, first + n);
+        return;
+    }
+    /* Our WQEs before our publishing them: whoever reads of them may ring, and the NIC read them at once. */
+    gw_fence_release();
+    /* Alone, and everything before rung for: one step. Acquire: the last ringer's record comes before ours. */
+    if (!(flags & GW_DEFER) && gw_cas_acquire_u64_gpu(&q->qp->sq_word, idle, idle + GW_SQ_ASK_) == idle) {
+        gw_sq_ring_for_all_(q, idle + GW_SQ_ASK_, first, first + n, gw_sq_idle_(first + n));
+        return;
+    }
+    gw_st_relaxed_u64_gpu((void *)gw_sq_slot_word_(q, first),
+                          ((first + bbs) & GW_SLOT_END_) | (uint64_t)n << GW_SLOT_READY_);
+    /* Release: our word before the count, which makes a ringer that leaves just now look again. */
+    if (flags & GW_DEFER &&
+        !(gw_add_acq_rel_u64_gpu(&q->qp->sq_word, GW_SQ_DEFERRED_) & GW_SQ_HOLE_))
+        return;
+    gw_sq_ask_(q);
+}
+
+GW_FN void gw_ring(struct gw_qp_handle *qp)
+{
+    struct gw_sq_ q = gw_sq_of_(qp);
+    uint64_t low;
+
+    if (q.flags & GW_ONE_USER_) {
+        gw_sq_ring_alone_(&q, gw_ld_relaxed_u64_gpu(&qp->sq_resv));
+        return;
+    }
+    /* Nothing deferred, or a ringer is at work: it cannot leave without having seen what we have counted in. */
+    low = gw_ld_relaxed_u64_gpu(&qp->sq_word) & GW_SQ_LOW_;
+    if (low && low < GW_SQ_ASK_) gw_sq_ask_(&q);
+}
+
+#endif

@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs_tx.h: the fast calls. Included by verbs_device.h; names that end in _ are private.
+ *
+ * A thread opens a *view* of a queue pair once (struct gw_tx, a local variable, whose fields the compiler keeps in
+ * registers) and posts through it. Each post returns a 64-bit *ticket*, which never wraps; tickets of a queue pair
+ * complete in order. Which requests are signalled, and when the CQ is looked at, is the library's business: it
+ * looks only when the queue seems full, and while somebody waits.
+ *
+ *     struct gw_tx tx;
+ *     uint64_t t;
+ *     int err = gw_tx_open(&tx, qp);
+ *
+ *     if (!err) err = gw_tx_post(&tx, gw_put_op(laddr, lkey, raddr, rkey, len), GW_DEFER, NULL);
+ *     if (!err) err = gw_tx_post(&tx, gw_fetch_add_op(old, lkey, counter, rkey, 1), 0, &t);
+ *     if (!err) err = gw_tx_wait(&tx, t, gw_clock_ns() + 1000000);
+ *
+ * Forms. _warp: every thread of the warp calls it with its own operation (all of one kind, and the same flags);
+ * one reservation and one doorbell for all. _block: the same for a block. Every form posts all or nothing and
+ * returns the same value in every thread. on == 0: this thread takes part, and posts nothing.
+ *
+ * One owner: with GW_QP_ONE_POSTER one view is open at a time (a warp's or block's threads count as one: thread 0's
+ * view holds the state), and posting takes no atomic operation. Without it any number of threads have views.
+ *
+ * The send CQ of a queue pair that is posted to with tickets is the library's: do not call gw_poll_cq on it (its
+ * completions would be told twice to nobody), nor mix in gw_post_send. Receives go to another CQ.
+ *
+ * Memory order: as gw_put's. When gw_tx_wait has returned 0, everything that the request has fetched is visible to
+ * the calling thread (in the _warp and _block forms to all), and its local buffer may be reused.
+ */
+#ifndef GPUWIRE_VERBS_TX_H
+#define GPUWIRE_VERBS_TX_H
+
+struct gw_tx {
+    uint32_t size, version;
+    struct gw_sq_ q;
+    struct gw_cq_handle *cq;
+    uint64_t mask;   /* signal interval - 1 */
+    uint64_t next;   /* with one owner: WQEBBs reserved; else how many at least */
+    uint64_t done;   /* completions that this view has seen, good or not */
+    uint64_t ok;     /* good ones */
+    uint64_t last;   /* the last ticket */
+    uint64_t rung;   /* with one owner: rung for up to here */
+    uint64_t marked; /* the last ticket that is signalled because we said so */
+};
+
+/*
+ * Opens a view. 0; -ENOTCONN: not connected; -EIO: the queue pair has failed; -EINVAL: the handle is of another
+ * version of this header. A view holds nothing and needs no closing; after gw_qp_reset open a new one.
+ */
+GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp);
+
+/* ---- operations -------------------------------------------------------------------------------------------
+ */
+
+/* One operation, as the functions below make it. len is at most 2^30 bytes; 0: no payload. */
+struct gw_op {
+    uint32_t opcode; /* enum gw_mlx5_opcode */
+    uint32_t wqes;   /* 1, or 2 with a signal */
+    uint64_t laddr, raddr;
+    uint32_t lkey, rkey;
+    uint32_t len, imm;
+    uint64_t a, b; /* atomics: swap or addend, and compare. Signal: its address and value */
+    uint32_t signal_rkey;
+};
+
+GW_FN struct gw_op gw_op_(uint32_t opcode, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                          uint32_t len)
+{
+    struct gw_op op;
+
+    op.opcode = opcode;
+    op.wqes = 1;
+    op.laddr = laddr;
+    op.raddr = raddr;
+    op.lkey = lkey;
+    op.rkey = rkey;
+    op.len = len;
+    op.imm = op.signal_rkey = 0;
+    op.a = op.b = 0;
+    return op;
+}
+
+/* WRITE. */
+GW_FN struct gw_op gw_put_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len)
+{
+    return gw_op_(GW_MLX5_WRITE, laddr, lkey, raddr, rkey, len);
+}
+
+/* WRITE with immediate (host order), which takes a receive at the peer. */
+GW_FN struct gw_op gw_put_imm_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len,
+                                 uint32_t imm)
+{
+    struct gw_op op = gw_op_(GW_MLX5_WRITE_IMM, laddr, lkey, raddr, rkey, len);
+
+    op.imm = gw_be32(imm);
+    return op;
+}
+
+/* READ. */
+GW_FN struct gw_op gw_get_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len)
+{
+    return gw_op_(GW_MLX5_READ, laddr, lkey, raddr, rkey, len);
+}
+
+/*
+ * WRITE, and behind it a WRITE of 8 bytes, `value`, to signal_raddr: a second request of the same ticket. The peer
+ * may poll for the value where writes to that memory are placed in order (see docs/verbs.md); where they are not,
+ * it must wait for a completion (gw_put_imm_op).
+ */
+GW_FN struct gw_op gw_put_signal_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len,
+                                    uint64_t signal_raddr, uint32_t signal_rkey, uint64_t value)
+{
+    struct gw_op op = gw_op_(GW_MLX5_WRITE, laddr, lkey, raddr, rkey, len);
+
+    op.wqes = 2;
+    op.a = signal_raddr;
+    op.b = value;
+    op.signal_rkey = signal_rkey;
+    return op;
+}
+
+/* Adds to the 8 bytes at raddr (aligned to 8); what was there before arrives at laddr, as it lay in memory. */
+GW_FN struct gw_op gw_fetch_add_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint64_t add)
+{
+    struct gw_op op = gw_op_(GW_MLX5_ATOMIC_FA, laddr, lkey, raddr, rkey, 8);
+
+    op.a = add;
+    return op;
+}
+
+/* Writes swap there if compare is what is there; what was there before arrives at laddr. */
+GW_FN struct gw_op gw_cmp_swap_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint64_t compare,
+                                  uint64_t swap)
+{
+    struct gw_op op = gw_op_(GW_MLX5_ATOMIC_CS, laddr, lkey, raddr, rkey, 8);
+
+    op.a = swap;
+    op.b = compare;
+    return op;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------
+ */
+
+/*
+ * Posts one operation and returns 0 and its ticket (ticket may be NULL), or
+ *   -EAGAIN      the queue is full, also after a look at the CQ: try again. Nothing was posted;
+ *   -EIO         the queue pair has failed. A post that comes before the failure was noticed returns 0, and its
+ *                ticket fails;
+ *   -EMSGSIZE    more requests than the queue holds at all;
+ *   -EOPNOTSUPP  an atomic, and the device has none.
+ * flags: GW_DEFER, GW_FENCED, GW_SOLICITED; GW_SIGNALED for a request that is going to be waited for soon. Never
+ * blocks. With GW_DEFER it is rung for by the next post without, by gw_tx_ring, or by a wait.
+ */
+GW_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint64_t *ticket);
+GW_DEV int gw_tx_post_warp(struct gw_tx *tx, int on, struct gw_op op, uint32_t flags, uint64_t *ticket);
+GW_DEV int gw_tx_post_block(struct gw_tx *tx, int on, struct gw_op op, uint32_t flags, uint64_t *ticket);
+
+/* Rings for what was deferred. One thread. */
+GW_FN void gw_tx_ring(struct gw_tx *tx);
+
+/*
+ * Waits until the request with this ticket, and all before it, are complete, and returns 0; -EIO: it was not
+ * executed, or not wholly (gw_qp_fault on the host says why); -ETIMEDOUT; -EINVAL: no such ticket. The ticket may be
+ * another thread's. deadline_ns: gw_clock_ns() + what it may take; in the past: one look. A wait for a request that
+ * is not signalled posts an empty one behind it. _warp, _block: all wait for the highest of the threads' tickets.
+ */
+GW_FN int gw_tx_wait(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
+GW_DEV int gw_tx_wait_warp(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
+GW_DEV int gw_tx_wait_block(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
+
+/* Waits for everything that was posted through this view. In a warp or block: by thread 0 for all. */
+GW_FN int gw_tx_flush(struct gw_tx *tx, uint64_t deadline_ns);
+
+/* ---- how --------------------------------------------------------------------------------------------------
+ */
+
+GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp)
+{
+    tx->size = sizeof(*tx);
+    tx->version = GW_VERBS_VERSION;
+    tx->q = gw_sq_of_(qp);
+    tx->cq = qp->send_cq;
+    tx->mask = qp->interval - 1;
+    tx->next = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
+    tx->done = gw_ld_acquire_u64_gpu(&qp->sq_ci); /* acquire: as in gw_sq_reserve_ */
+    tx->ok = tx->last = tx->rung = tx->marked = 0;
+    if (qp->size != sizeof(*qp) || qp->version != GW_VERBS_VERSION) return -EINVAL;
+    return gw_qp_usable_(qp);
+}
+
+/* The queue seems full: is it? Looks at what others have retired, then at the CQ. */
+GW_FN int gw_tx_look_(struct gw_tx *tx, uint64_t end)
+{
+    struct gw_qp_handle *qp = tx->q.qp;
+    int err;
+
+    tx->done = gw_ld_acquire_u64_gpu(&qp->sq_ci); /* acquire: as in gw_sq_reserve_ */
+    if (end - tx->done <= tx->q.sq.wqebbs) return 0;
+    err = gw_qp_usable_(qp);
+    gw_cq_consume_(tx->cq, 8, NULL);
+    tx->done = gw_ld_acquire_u64_gpu(&qp->sq_ci);
+    return end - tx->done <= tx->q.sq.wqebbs ? 0 : err ? err : -EAGAIN;
+}
+
+GW_FN int gw_tx_reserve_(struct gw_tx *tx, uint32_t n, uint64_t *first)
+{
+    int err = 0;
+
+    if (tx->next + n - tx->done > tx->q.sq.wqebbs) err = gw_tx_look_(tx, tx->next + n);
+    if (err) return n > tx->q.sq.wqebbs ? -EMSGSIZE : err;
+    if (tx->q.flags & GW_ONE_USER_) {
+        *first = tx->next;
+    } else {
+        err = gw_sq_reserve_(&tx->q, n, &tx->done, first);
+        if (err) { /* others have filled it */
+            tx->next = gw_ld_relaxed_u64_gpu(&tx->q.qp->sq_resv);
+            return err;
+        }
+    }
+    tx->next = *first + n;
+    return 0;
+}
+
+/* Every interval-th WQE is signalled by its place, so that any thread knows which are. */
+GW_FN uint32_t gw_tx_flags_(const struct gw_tx *tx, uint64_t at, uint32_t flags)
+{
+    return gw_ctrl_flags_(tx->q.flags, flags | ((at & tx->mask) == tx->mask ? GW_SIGNALED : 0));
+}
+
+GW_FN void gw_tx_signal_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
+{
+    uint32_t u = (uint32_t)at * GW_MLX5_UNITS_PER_BB;
+
+    gw_mlx5_put(&tx->q.sq, u, gw_mlx5_ctrl(GW_MLX5_WRITE, (uint32_t)at, tx->q.sq.qpn, 3, flags, 0));
+    gw_mlx5_put(&tx->q.sq, u + 1, gw_mlx5_raddr(op->a, op->signal_rkey));
+    gw_mlx5_put(&tx->q.sq, u + 2, gw_mlx5_inline12(8, (uint32_t)op->b, (uint32_t)(op->b >> 32), 0));
+}
+
+GW_FN void gw_tx_write_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
+{
+    uint32_t first = gw_tx_flags_(tx, at, op->wqes == 1 ? flags : flags & GW_FENCED);
+
+    if (op->opcode == GW_MLX5_ATOMIC_FA || op->opcode == GW_MLX5_ATOMIC_CS)
+        gw_mlx5_put_atomic(&tx->q.sq, (uint32_t)at, op->opcode, first, op->raddr, op->rkey, op->a, op->b, op->laddr,
+                           op->lkey);
+    else
+        gw_mlx5_put_rdma(&tx->q.sq, (uint32_t)at, op->opcode, first, op->imm, op->raddr, op->rkey, op->laddr,
+                         op->len, op->lkey);
+    gw_sq_slot_(&tx->q, at, 1, 0);
+    if (op->wqes == 1) return;
+    gw_tx_signal_(tx, at + 1, op, gw_tx_flags_(tx, at + 1, flags));
+    gw_sq_slot_(&tx->q, at + 1, 1, 0);
+}
+
+GW_FN int gw_tx_may_(const struct gw_tx *tx, const struct gw_op *op)
+{
+    return !(tx->q.flags & GW_NO_ATOMICS_) ||
+           (op->opcode != GW_MLX5_ATOMIC_FA && op->opcode != GW_MLX5_ATOMIC_CS);
+}
+
+GW_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t n, uint32_t flags)
+{
+    tx->last = first + n;
+    if (flags & GW_SIGNALED) tx->marked = tx->last;
+    /* For gw_ring and the owner's next view. */
+    if (tx->q.flags & GW_ONE_USER_) gw_st_relaxed_u64_gpu(&tx->q.qp->sq_resv, tx->next);
+    if (!(flags & GW_DEFER)) tx->rung = tx->next;
+    gw_sq_publish_(&tx->q, first, 1, n, flags);
+}
+
+GW_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint64_t *ticket)
+{
+    uint64_t at;
+    int err = gw_tx_may_(tx, &op) ? gw_tx_reserve_(tx, op.wqes, &at) : -EOPNOTSUPP;
+
+    if (err) return err;
+    gw_tx_write_(tx, at, &op, flags);
+    gw_tx_publish_(tx, at, op.wqes, flags);
+    if (ticket) *ticket = at + op.wqes;
+    return 0;
+}
+
+GW_DEV int gw_tx_post_warp(struct gw_tx *tx, int on, struct gw_op op, uint32_t flags, uint64_t *ticket)
+{
+    uint32_t mask = gw_warp_mask(), posting = gw_ballot(mask, on), n = gw_bits_(posting) * op.wqes;
+    uint64_t at = 0, mine;
+    int err = 0;
+
+    if (!posting) return 0;
+    if (gw_lane() == 0) {
+        err = gw_tx_may_(tx, &op) ? gw_tx_reserve_(tx, n, &at) : -EOPNOTSUPP;
+        if (err) at = (uint64_t)(int64_t)err;
+    }
+    at = gw_shfl_u64(mask, at, 0); /* an index never has its highest bit set */
+    if ((int64_t)at < 0) return (int)(int64_t)at;
+    if (on) {
+        mine = at + gw_bits_(posting & ((1u << gw_lane()) - 1)) * op.wqes;
+        gw_tx_write_(tx, mine, &op, flags);
+        if (ticket) *ticket = mine + op.wqes;
+    }
+    /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
+    gw_syncwarp(mask);
+    if (gw_lane() == 0) gw_tx_publish_(tx, at, n, flags);
+    return 0;
+}
+
+struct gw_tx_block_ {
+    uint32_t posting[32]; /* threads of each warp that post */
+    uint64_t at;          /* or a negative errno */
+};
+
+/* The block's threads that post before this one; *all: how many there are. */
+GW_DEV uint32_t gw_tx_before_(const struct gw_tx_block_ *b, uint32_t posting, uint32_t *all)
+{
+    uint32_t warps = (gw_block_dim() + 31) / 32, before = gw_bits_(posting & ((1u << gw_lane()) - 1)), i;
+
+    for (i = 0, *all = 0; i < warps; i++) {
+        if (i == gw_warp_idx()) before += *all;
+        *all += b->posting[i];
+    }
+    return before;
+}
+
+GW_DEV int gw_tx_post_block(struct gw_tx *tx, int on, struct gw_op op, uint32_t flags, uint64_t *ticket)
+{
+    GW_SHARED(struct gw_tx_block_, b);
+    uint32_t posting = gw_ballot(gw_warp_mask(), on), all, before;
+    uint64_t at = 0;
+    int err = 0;
+
+    if (gw_lane() == 0) b->posting[gw_warp_idx()] = gw_bits_(posting);
+    gw_syncthreads();
+    before = gw_tx_before_(b, posting, &all);
+    if (gw_thread_idx() == 0) {
+        if (all) err = gw_tx_may_(tx, &op) ? gw_tx_reserve_(tx, all * op.wqes, &at) : -EOPNOTSUPP;
+        b->at = err ? (uint64_t)(int64_t)err : at;
+    }
+    gw_syncthreads();
+    at = b->at;
+    if ((int64_t)at >= 0 && on) {
+        gw_tx_write_(tx, at + before * op.wqes, &op, flags);
+        if (ticket) *ticket = at + (before + 1) * op.wqes;
+    }
+    /* All WQEs before thread 0 goes on, as in a warp; and nobody enters again while others still read *b. */
+    gw_syncthreads();
+    if ((int64_t)at < 0) return (int)(int64_t)at;
+    if (gw_thread_idx() == 0 && all) gw_tx_publish_(tx, at, all * op.wqes, flags);
+    return 0;
+}
+
+GW_FN void gw_tx_ring(struct gw_tx *tx)
+{
+    if (tx->q.flags & GW_ONE_USER_ && tx->rung == tx->next) return;
+    gw_ring(tx->q.qp);
+    tx->rung = tx->next;
+}
+
+/* Sees to it that a signalled request behind the ticket is on its way to the NIC, as far as there is room. */
+GW_FN void gw_tx_mark_(struct gw_tx *tx, uint64_t ticket)
+{
+    uint64_t resv = gw_ld_relaxed_u64_gpu(&tx->q.qp->sq_resv), at;
+
+    if (tx->marked >= ticket || resv >= ((ticket + tx->mask) & ~tx->mask)) {
+        gw_tx_ring(tx); /* it may be deferred */
+    } else if (!gw_tx_reserve_(tx, 1, &at)) {
+        gw_mlx5_put_nop(&tx->q.sq, (uint32_t)at, 1, GW_SIGNALED);
+        gw_sq_slot_(&tx->q, at, 1, 0);
+        gw_tx_publish_(tx, at, 1, GW_SIGNALED);
+    }
+}
+
+GW_FN int gw_tx_good_(struct gw_tx *tx, uint64_t ticket)
+{
+    if (ticket > tx->ok) tx->ok = gw_ld_acquire_u64_gpu(&tx->q.qp->sq_ok); /* acquire: what it has fetched */
+    return ticket <= tx->ok;
+}
+
+GW_FN int gw_tx_wait(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns)
+{
+    uint32_t round = 0;
+
+    if (ticket > tx->next && ticket > gw_ld_relaxed_u64_gpu(&tx->q.qp->sq_resv)) return -EINVAL;
+    if (gw_tx_good_(tx, ticket)) return 0;
+    gw_tx_mark_(tx, ticket);
+    for (;;) {
+        /* Failed: but perhaps behind the ticket, so it is looked at once more. */
+        int failed = gw_ld_acquire_u32_gpu(&tx->q.qp->state) == GW_QP_FAULTED;
+
+        if (gw_tx_good_(tx, ticket)) return 0;
+        if (failed) return -EIO;
+        if (gw_cq_consume_(tx->cq, 8, NULL)) continue;
+        if (gw_clock_ns() >= deadline_ns) return gw_tx_good_(tx, ticket) ? 0 : -ETIMEDOUT;
+        gw_pause(round++);
+        /* What was to carry the signal may have been taken back, or there was no room for one. */
+        if (round % 64 == 0) gw_tx_mark_(tx, ticket);
+    }
+}
+
+GW_FN int gw_tx_flush(struct gw_tx *tx, uint64_t deadline_ns)
+{
+    return gw_tx_wait(tx, tx->last, deadline_ns);
+}
+
+GW_DEV int gw_tx_wait_warp(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns)
+{
+    uint32_t mask = gw_warp_mask(), i;
+    uint64_t most = 0, one;
+    int err = 0;
+
+    for (i = 0; i < gw_warp_size(); i++) {
+        one = gw_shfl_u64(mask, ticket, i);
+        if (one > most) most = one;
+    }
+    if (gw_lane() == 0) err = gw_tx_wait(tx, most, deadline_ns);
+    /* Shuffle for the value, syncwarp for the memory: what lane 0 has acquired is visible to all. */
+    err = (int)gw_shfl_u32(mask, (uint32_t)err, 0);
+    gw_syncwarp(mask);
+    return err;
+}
+
+struct gw_tx_wait_block_ {
+    uint64_t most[32];
+    int err;
+};
+
+GW_DEV int gw_tx_wait_block(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns)
+{
+    GW_SHARED(struct gw_tx_wait_block_, b);
+    uint32_t mask = gw_warp_mask(), warps = (gw_block_dim() + 31) / 32, i;
+    uint64_t most = 0, one;
+    int err;
+
+    for (i = 0; i < gw_warp_size(); i++) {
+        one = gw_shfl_u64(mask, ticket, i);
+        if (one > most) most = one;
+    }
+    if (gw_lane() == 0) b->most[gw_warp_idx()] = most;
+    gw_syncthreads();
+    if (gw_thread_idx() == 0) {
+        for (i = 0; i < warps; i++)
+            if (b->most[i] > most) most = b->most[i];
+        b->err = gw_tx_wait(tx, most, deadline_ns);
+    }
+    gw_syncthreads();
+    err = b->err;
+    gw_syncthreads(); /* nobody enters again while others still read *b */
+    return err;
+}
+
+#endif
