@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_impl.h: how verbs_device.h posts and polls. Included by it, behind verbs_sq.h, which says what is ordered
- * for whom; names that end in _ are private.
+ * verbs_impl.h: how verbs_device.h posts and polls. Included by it, behind verbs_sq.h, which says what is
+ * ordered for whom; names that end in _ are private.
  */
 #ifndef GPUWIRE_VERBS_IMPL_H
 #define GPUWIRE_VERBS_IMPL_H
@@ -10,18 +10,20 @@
  */
 
 /*
- * Reserves n entries of a queue of `size`, of which *resv were reserved and *done completed so far, and returns 0 and the
- * first one's index, or -EAGAIN. Never waits for completions. With several users: add first and look then, because an addition
- * never fails under contention as compare-and-swap does; who finds that there was no room takes the addition back,
- * which works from the top down only. A thread below waits for those above it, all of which are taking theirs back
- * too, or for room: if one above has found room since, there is room for this one.
+ * Reserves n entries of a queue of `size`, of which *resv were reserved and *done completed so far, and
+ * returns 0 and the first one's index, or -EAGAIN. Never waits for completions. With several users: add first
+ * and look then, because an addition never fails under contention as compare-and-swap does; who finds that
+ * there was no room takes the addition back, which works from the top down only. A thread below waits for
+ * those above it, all of which are taking theirs back too, or for room: if one above has found room since,
+ * there is room for this one.
  */
 GW_FN int gw_reserve_(uint32_t *resv, const uint32_t *done, uint32_t size, uint32_t one_user, uint32_t n,
                       uint32_t *first)
 {
     uint32_t room = size - n, at, round = 0;
 
-    /* Acquire: the poller's reads of what lies in the freed entries' slots come before our overwriting them. */
+    /* Acquire: the poller's reads of what lies in the freed entries' slots come before our overwriting them.
+     */
     uint32_t ci = gw_ld_acquire_u32_gpu(done);
 
     if (n > size) return -EAGAIN;
@@ -79,14 +81,15 @@ GW_FN int gw_post_rdma_(struct gw_qp_handle *qp, uint32_t opcode, uint64_t laddr
 {
     struct gw_sq_ q = gw_sq_of_(qp);
     uint64_t at;
-    int err = gw_qp_usable_(qp);
+    int err = gw_qp_usable_(qp), claimed;
 
     if (!err) err = gw_sq_room_(&q, 1, &at);
     if (err) return err;
-    gw_mlx5_put_rdma(&q.sq, (uint32_t)at, opcode, gw_ctrl_flags_(q.flags, flags), imm_be, raddr, rkey, laddr, len,
-                     lkey);
+    claimed = gw_sq_claim_(&q, at, flags);
+    gw_mlx5_put_rdma(&q.sq, (uint32_t)at, opcode, gw_ctrl_flags_(q.flags, flags), imm_be, raddr, rkey, laddr,
+                     len, lkey);
     gw_sq_slot_(&q, at, 1, wr_id);
-    gw_sq_publish_(&q, at, 1, 1, flags);
+    gw_sq_publish_(&q, at, 1, 1, flags, claimed);
     return 0;
 }
 
@@ -113,22 +116,23 @@ GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
 {
     struct gw_sq_ q = gw_sq_of_(qp);
     uint64_t at;
-    int err = gw_qp_usable_(qp);
+    int err = gw_qp_usable_(qp), claimed;
 
     if (!err) err = gw_sq_room_(&q, 1, &at);
     if (err) return err;
+    claimed = gw_sq_claim_(&q, at, flags);
     gw_mlx5_put_send(&q.sq, (uint32_t)at, GW_MLX5_SEND, gw_ctrl_flags_(q.flags, flags), 0, laddr, len, lkey);
     gw_sq_slot_(&q, at, 1, wr_id);
-    gw_sq_publish_(&q, at, 1, 1, flags);
+    gw_sq_publish_(&q, at, 1, 1, flags, claimed);
     return 0;
 }
 
+/* How many bits are set; in few steps, because one GPU thread takes each of them in its turn. */
 GW_FN uint32_t gw_bits_(uint32_t x)
 {
-    uint32_t n = 0;
-
-    for (; x; x &= x - 1) n++;
-    return n;
+    x -= x >> 1 & 0x55555555;
+    x = (x & 0x33333333) + (x >> 2 & 0x33333333);
+    return ((x + (x >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24;
 }
 
 GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr,
@@ -138,12 +142,13 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
     uint32_t mask = gw_warp_mask(), posting = gw_ballot(mask, on), n = gw_bits_(posting);
     struct gw_sq_ q = gw_sq_of_(qp);
     uint64_t at = 0, mine;
-    int err = 0;
+    int err = 0, claimed = 0;
 
     if (!n) return 0;
     if (gw_lane() == 0) {
         err = n > q.sq.wqebbs ? -EMSGSIZE : gw_qp_usable_(qp);
         if (!err) err = gw_sq_room_(&q, n, &at);
+        if (!err) claimed = gw_sq_claim_(&q, at, flags);
     }
     err = (int)gw_shfl_u32(mask, (uint32_t)err, 0);
     at = gw_shfl_u64(mask, at, 0);
@@ -157,7 +162,7 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
     }
     /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
     gw_syncwarp(mask);
-    if (gw_lane() == 0) gw_sq_publish_(&q, at, 1, n, flags);
+    if (gw_lane() == 0) gw_sq_publish_(&q, at, 1, n, flags, claimed);
     return 0;
 }
 
@@ -267,16 +272,17 @@ GW_FN int gw_post_run_(struct gw_qp_handle *qp, const struct ibv_send_wr *wr, co
     struct gw_mlx5_wr w;
     uint64_t first, at;
     uint32_t n, bbs0 = 0;
-    int err = gw_sq_room_(&q, bbs, &first);
+    int err = gw_sq_room_(&q, bbs, &first), claimed;
 
     if (err) return err;
+    claimed = gw_sq_claim_(&q, first, 0);
     for (at = first; wr != end; wr = wr->next, at += n) {
         n = gw_mlx5_wqebbs((uint32_t)gw_wr_from_ibv_(qp, wr, &w));
         if (at == first) bbs0 = n;
         gw_mlx5_put_wr(&q.sq, (uint32_t)at, &w);
         gw_sq_slot_(&q, at, n, wr->wr_id);
     }
-    gw_sq_publish_(&q, first, bbs0, bbs, 0);
+    gw_sq_publish_(&q, first, bbs0, bbs, 0, claimed);
     return 0;
 }
 
@@ -435,7 +441,13 @@ GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, st
     if (c.opcode == GW_MLX5_CQE_REQ || c.opcode == GW_MLX5_CQE_REQ_ERR) {
         gw_ld_relaxed_2u64(&qp->slot[c.wqe_counter & (qp->sq.wqebbs - 1)], &wr_id, &end);
         ci = gw_ld_relaxed_u64_gpu(&qp->sq_ci);
-        ci += (end - ci) & GW_SLOT_END_;
+        ci += (c.wqe_counter - ci) & 0xffff; /* where the WQE begins */
+        if (gw_sq_slot_of_(end, ci)) {
+            ci += (end - ci) & GW_SLOT_END_;
+        } else {
+            ci++; /* no word: a ticketed request, whose ticket this is */
+            wr_id = ci;
+        }
         /* Tickets up to here are good; release: so is the data that the entry announces. */
         if (c.opcode == GW_MLX5_CQE_REQ) gw_st_release_u64_gpu(&qp->sq_ok, ci);
         /* Release: our reads of the slot and of the entry come before the poster that sees the room

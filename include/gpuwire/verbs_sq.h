@@ -8,12 +8,12 @@
  * only threads of the executor share is ordered for the GPU (_gpu: cheaper there, the same on a CPU).
  *
  * What a NIC that reads host memory needs, and no more:
- *   1. a WQE before the count that covers it: the NIC reads the record whenever it has been rung, for whatever
- *      reason, and takes everything that the record counts;
+ *   1. a WQE before the count that covers it: the NIC reads the record whenever it has been rung, for
+ * whatever reason, and takes everything that the record counts;
  *   2. the record before the ring for it: the NIC reads the record once per ring.
  * Both are stores by one thread to host memory across the bus, which may arrive in any order, so each needs a
- * release to the system: two for a submit, however many WQEs it has, and none for a WQE whose ring is deferred.
- * Ring and leaving need none: a ring carries no data but wakes the NIC, which believes the record.
+ * release to the system: two for a submit, however many WQEs it has, and none for a WQE whose ring is
+ * deferred. Ring and leaving need none: a ring carries no data but wakes the NIC, which believes the record.
  *
  * Indices are 64-bit counts of WQEBBs that never wrap; the NIC sees their low 16 bits.
  */
@@ -75,12 +75,12 @@ GW_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
  */
 
 /*
- * Reserves n WQEBBs and returns 0 and the first one's index, or -EAGAIN. Never waits for completions. *seen is a
- * count of completed WQEBBs that the caller has seen (with acquire order); it is read again only when the queue
- * looks full by it. With several users: add first and look then, because an addition never fails under contention
- * as compare-and-swap does; who finds that there was no room takes the addition back, which works from the top
- * down only. A thread below waits for those above it, all of which are taking theirs back too, or for room: if
- * one above has found room since, there is room for this one.
+ * Reserves n WQEBBs and returns 0 and the first one's index, or -EAGAIN. Never waits for completions. *seen
+ * is a count of completed WQEBBs that the caller has seen (with acquire order); it is read again only when
+ * the queue looks full by it. With several users: add first and look then, because an addition never fails
+ * under contention as compare-and-swap does; who finds that there was no room takes the addition back, which
+ * works from the top down only. A thread below waits for those above it, all of which are taking theirs back
+ * too, or for room: if one above has found room since, there is room for this one.
  */
 GW_FN int gw_sq_reserve_(const struct gw_sq_ *q, uint32_t n, uint64_t *seen, uint64_t *first)
 {
@@ -105,9 +105,10 @@ GW_FN int gw_sq_reserve_(const struct gw_sq_ *q, uint32_t n, uint64_t *seen, uin
  */
 
 /*
- * A slot's second word: the index after its WQE (48 bits), and above it how many WQEBBs are ready from here on (0:
- * not said). Only the slot of a reservation's first WQE ever says so, after its WQEs have been released to the
- * system. As each slot's index grows from round to round, an old word is never taken for a new one.
+ * A slot's second word: the index after its WQE (48 bits), and above it how many WQEBBs are ready from here
+ * on (0: not said). Only the slot of a reservation's first WQE ever says so, after its WQEs have been
+ * released to the system. As each slot's index grows from round to round, an old word is never taken for a
+ * new one.
  */
 #define GW_SLOT_READY_ 48
 #define GW_SLOT_END_   (((uint64_t)1 << GW_SLOT_READY_) - 1)
@@ -117,31 +118,33 @@ GW_FN void gw_sq_slot_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uin
     gw_st_relaxed_2u64(&q->slot[first & (q->sq.wqebbs - 1)], wr_id, (first + bbs) & GW_SLOT_END_);
 }
 
-GW_FN const uint64_t *gw_sq_slot_word_(const struct gw_sq_ *q, uint64_t at)
+/* Does the word belong to the WQE that begins at `at`, and not to one of an earlier round? */
+GW_FN int gw_sq_slot_of_(uint64_t word, uint64_t at)
 {
-    return &q->slot[at & (q->sq.wqebbs - 1)].end;
+    return ((word - at - 1) & GW_SLOT_END_) < GW_MLX5_MAX_WQEBBS;
 }
 
 /* How many WQEBBs the word says are ready from `at` on. */
 GW_FN uint32_t gw_sq_ready_(uint64_t word, uint64_t at)
 {
-    return ((word - at - 1) & GW_SLOT_END_) < GW_MLX5_MAX_WQEBBS ? (uint32_t)(word >> GW_SLOT_READY_) : 0;
+    return gw_sq_slot_of_(word, at) ? (uint32_t)(word >> GW_SLOT_READY_) : 0;
 }
 
-/* The index up to which everything from `from` on is ready. Four words at a time, in the hope that reservations
- * are of the same size: one load after another would take as long as the posts themselves. */
+/* The index up to which everything from `from` on is ready. Eight words at a time, in the hope that
+ * reservations are of the same size: one load after another would take as long as the posts themselves. */
 GW_FN uint64_t gw_sq_scan_(const struct gw_sq_ *q, uint64_t from)
 {
-    uint64_t at = from, end = from + q->sq.wqebbs, w[4];
+    uint64_t at = from, end = from + q->sq.wqebbs, w[8];
     uint32_t step = 1, n, i;
 
     while (at < end) {
-        for (i = 0; i < 4; i++) w[i] = gw_ld_relaxed_u64_gpu(gw_sq_slot_word_(q, at + i * step));
+        for (i = 0; i < 8; i++)
+            w[i] = gw_ld_relaxed_u64_gpu(&q->slot[(at + i * step) & (q->sq.wqebbs - 1)].end);
         n = gw_sq_ready_(w[0], at);
         if (!n) break;
         at += n;
         if (n == step)
-            for (i = 1; i < 4 && at < end && gw_sq_ready_(w[i], at) == step; i++) at += step;
+            for (i = 1; i < 8 && at < end && gw_sq_ready_(w[i], at) == step; i++) at += step;
         step = n;
     }
     return at;
@@ -191,10 +194,10 @@ GW_FN void gw_sq_ring_alone_(const struct gw_sq_ *q, uint64_t next)
  *   16…1   reservations published without asking since then
  *   0      somebody may have left with ready WQEs unrung behind a hole: who fills it rings, deferred or not
  * The ringer alone moves 63…36. It takes the role by being the first to ask, and lays it down with a CAS that
- * fails if anybody has asked or published since it looked: then it looks again. Hence nobody waits for anybody
- * else's WQEs: a reservation whose predecessors are still being written is left to the one that writes them last.
- * No count overflows: between two looks at most a queue of reservations (2^15) is published, and gw_ring adds
- * nothing while there is a ringer.
+ * fails if anybody has asked or published since it looked: then it looks again. Hence nobody waits for
+ * anybody else's WQEs: a reservation whose predecessors are still being written is left to the one that
+ * writes them last. No count overflows: between two looks at most a queue of reservations (2^15) is
+ * published, and gw_ring adds nothing while there is a ringer.
  */
 #define GW_SQ_RUNG_     36
 #define GW_SQ_ASK_      ((uint64_t)1 << 17)
@@ -207,34 +210,40 @@ GW_FN uint64_t gw_sq_idle_(uint64_t rung)
     return rung << GW_SQ_RUNG_;
 }
 
-/* How to leave when everything up to `end` has been rung for: something is reserved beyond, and whether it is ready
- * already we cannot know. */
+/* How to leave when everything up to `end` has been rung for: something is reserved beyond, and whether it is
+ * ready already we cannot know. */
 GW_FN uint64_t gw_sq_leave_(const struct gw_sq_ *q, uint64_t end)
 {
     return gw_sq_idle_(end) | (gw_ld_relaxed_u64_gpu(&q->qp->sq_resv) != end ? GW_SQ_HOLE_ : 0);
 }
 
 /*
- * Rings up to `end`, everything before which is ready and behind a release fence of ours (end == from: nothing is),
- * and again while others ask. word: the state as this ringer has last seen it; leave: the state to leave.
+ * Rings up to `end`, everything before which is ready and behind a release fence of ours (end == from:
+ * nothing is), and again while others ask. word: the state as this ringer has last seen it; leave: the state
+ * to leave.
  */
-GW_FN void gw_sq_ring_for_all_(const struct gw_sq_ *q, uint64_t word, uint64_t from, uint64_t end, uint64_t leave)
+GW_FN void gw_sq_ring_for_all_(const struct gw_sq_ *q, uint64_t word, uint64_t from, uint64_t end,
+                               uint64_t leave)
 {
     for (;;) {
         uint64_t seen, stay;
 
         if (end != from) gw_sq_doorbell_(q, end);
-        /* Release: the next ringer's record and ring come after ours. */
-        seen = gw_cas_release_u64_gpu(&q->qp->sq_word, word, leave);
+        /* Relaxed: the next ringer's record comes after ours, for the fence that stands behind ours in the
+         * doorbell releases it too. Its ring may overtake ours: then ours, with its older count, wakes a NIC
+         * that finds nothing new in the record. */
+        seen = gw_cas_relaxed_u64_gpu(&q->qp->sq_word, word, leave);
         if (seen == word) break;
-        /* Others have asked: the role is ours still, and their asking is heard. Acquire: their slots' words. */
+        /* Others have asked: the role is ours still, and their asking is heard. Acquire: their slots' words.
+         */
         stay = gw_sq_idle_(end) + GW_SQ_ASK_ - seen;
         word = gw_add_acquire_u64_gpu(&q->qp->sq_word, stay) + stay;
         from = end;
         end = gw_sq_scan_(q, from);
         leave = gw_sq_leave_(q, end);
-        /* Others' WQEs: only a fence after having read their words makes them precede our record. */
-        if (end != from) gw_fence_release();
+        /* Others' WQEs: only a fence after having read their words, and which acquires, makes them precede
+         * our record. */
+        if (end != from) gw_fence_acq_rel();
     }
     if (q->host) gw_cpu_nudge_(q->host);
 }
@@ -242,8 +251,8 @@ GW_FN void gw_sq_ring_for_all_(const struct gw_sq_ *q, uint64_t word, uint64_t f
 /* Asks for a ring, and rings unless somebody is at it. */
 GW_FN void gw_sq_ask_(const struct gw_sq_ *q)
 {
-    /* Release: our slot's word before the asking. Acquire: the last ringer's record, and the words of all who have
-     * asked before, come before what we do. */
+    /* Release: our slot's word before the asking. Acquire: the last ringer's record, and the words of all who
+     * have asked before, come before what we do. */
     uint64_t word = gw_add_acq_rel_u64_gpu(&q->qp->sq_word, GW_SQ_ASK_), from, end;
 
     if ((word & GW_SQ_LOW_) >= GW_SQ_ASK_) return;
@@ -251,32 +260,44 @@ GW_FN void gw_sq_ask_(const struct gw_sq_ *q)
     from = gw_ld_relaxed_u64_gpu(&q->qp->sq_resv);
     from -= (from - (word >> GW_SQ_RUNG_)) & (GW_SQ_LOW_ >> 8);
     end = gw_sq_scan_(q, from);
-    if (end != from) gw_fence_release(); /* as above */
+    if (end != from) gw_fence_acq_rel(); /* as above */
     gw_sq_ring_for_all_(q, word + GW_SQ_ASK_, from, end, gw_sq_leave_(q, end));
 }
 
-/* Publishes the n WQEBBs from first on, of which `bbs` are the first WQE's, and rings unless told to defer. */
-GW_FN void gw_sq_publish_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags)
+/*
+ * Takes the ringer's role for what has just been reserved at `first`, if everything before is rung for and
+ * nobody has it; called before the WQEs are written, so that the answer comes while they travel. Others who
+ * ask until we ring leave theirs to us. Relaxed: the fence in gw_sq_publish_ acquires what the last ringer
+ * did.
+ */
+GW_FN int gw_sq_claim_(const struct gw_sq_ *q, uint64_t first, uint32_t flags)
 {
     uint64_t idle = gw_sq_idle_(first);
 
+    if (q->flags & GW_ONE_USER_ || flags & GW_DEFER) return 0;
+    return gw_cas_relaxed_u64_gpu(&q->qp->sq_word, idle, idle + GW_SQ_ASK_) == idle;
+}
+
+/* Publishes the n WQEBBs from first on, of which `bbs` are the first WQE's, and rings unless told to defer.
+ */
+GW_FN void gw_sq_publish_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags,
+                          int claimed)
+{
     if (q->flags & GW_ONE_USER_) {
         if (!(flags & GW_DEFER)) gw_sq_ring_alone_(q, first + n);
         return;
     }
-    /* Our WQEs before our publishing them: whoever reads of them may ring, and the NIC read them at once. */
-    gw_fence_release();
-    /* Alone, and everything before rung for: one step. Acquire: the last ringer's record comes before ours. */
-    if (!(flags & GW_DEFER) && gw_cas_acquire_u64_gpu(&q->qp->sq_word, idle, idle + GW_SQ_ASK_) == idle) {
-        gw_sq_ring_for_all_(q, idle + GW_SQ_ASK_, first, first + n, gw_sq_idle_(first + n));
+    /* Release: our WQEs before our publishing them: whoever reads of them may ring, and the NIC read them at
+     * once. Acquire, when claimed: the last ringer's record comes before ours. */
+    gw_fence_acq_rel();
+    if (claimed) {
+        gw_sq_ring_for_all_(q, gw_sq_idle_(first) + GW_SQ_ASK_, first, first + n, gw_sq_idle_(first + n));
         return;
     }
-    gw_st_relaxed_u64_gpu((void *)gw_sq_slot_word_(q, first),
+    gw_st_relaxed_u64_gpu(&q->slot[first & (q->sq.wqebbs - 1)].end,
                           ((first + bbs) & GW_SLOT_END_) | (uint64_t)n << GW_SLOT_READY_);
     /* Release: our word before the count, which makes a ringer that leaves just now look again. */
-    if (flags & GW_DEFER &&
-        !(gw_add_acq_rel_u64_gpu(&q->qp->sq_word, GW_SQ_DEFERRED_) & GW_SQ_HOLE_))
-        return;
+    if (flags & GW_DEFER && !(gw_add_acq_rel_u64_gpu(&q->qp->sq_word, GW_SQ_DEFERRED_) & GW_SQ_HOLE_)) return;
     gw_sq_ask_(q);
 }
 
@@ -289,7 +310,8 @@ GW_FN void gw_ring(struct gw_qp_handle *qp)
         gw_sq_ring_alone_(&q, gw_ld_relaxed_u64_gpu(&qp->sq_resv));
         return;
     }
-    /* Nothing deferred, or a ringer is at work: it cannot leave without having seen what we have counted in. */
+    /* Nothing deferred, or a ringer is at work: it cannot leave without having seen what we have counted in.
+     */
     low = gw_ld_relaxed_u64_gpu(&qp->sq_word) & GW_SQ_LOW_;
     if (low && low < GW_SQ_ASK_) gw_sq_ask_(&q);
 }

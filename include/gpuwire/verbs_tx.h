@@ -2,10 +2,10 @@
 /*
  * verbs_tx.h: the fast calls. Included by verbs_device.h; names that end in _ are private.
  *
- * A thread opens a *view* of a queue pair once (struct gw_tx, a local variable, whose fields the compiler keeps in
- * registers) and posts through it. Each post returns a 64-bit *ticket*, which never wraps; tickets of a queue pair
- * complete in order. Which requests are signalled, and when the CQ is looked at, is the library's business: it
- * looks only when the queue seems full, and while somebody waits.
+ * A thread opens a *view* of a queue pair once (struct gw_tx, a local variable, whose fields the compiler
+ * keeps in registers) and posts through it. Each post returns a 64-bit *ticket*, which never wraps; tickets
+ * of a queue pair complete in order. Which requests are signalled, and when the CQ is looked at, is the
+ * library's business: it looks only when the queue seems full, and while somebody waits.
  *
  *     struct gw_tx tx;
  *     uint64_t t;
@@ -15,18 +15,19 @@
  *     if (!err) err = gw_tx_post(&tx, gw_fetch_add_op(old, lkey, counter, rkey, 1), 0, &t);
  *     if (!err) err = gw_tx_wait(&tx, t, gw_clock_ns() + 1000000);
  *
- * Forms. _warp: every thread of the warp calls it with its own operation (all of one kind, and the same flags);
- * one reservation and one doorbell for all. _block: the same for a block. Every form posts all or nothing and
- * returns the same value in every thread. on == 0: this thread takes part, and posts nothing.
+ * Forms. _warp: every thread of the warp calls it with its own operation (all of one kind, and the same
+ * flags); one reservation and one doorbell for all. _block: the same for a block. Every form posts all or
+ * nothing and returns the same value in every thread. on == 0: this thread takes part, and posts nothing.
  *
- * One owner: with GW_QP_ONE_POSTER one view is open at a time (a warp's or block's threads count as one: thread 0's
- * view holds the state), and posting takes no atomic operation. Without it any number of threads have views.
+ * One owner: with GW_QP_ONE_POSTER one view is open at a time (a warp's or block's threads count as one:
+ * thread 0's view holds the state), and posting takes no atomic operation. Without it any number of threads
+ * have views.
  *
- * The send CQ of a queue pair that is posted to with tickets is the library's: do not call gw_poll_cq on it (its
- * completions would be told twice to nobody), nor mix in gw_post_send. Receives go to another CQ.
+ * The send CQ of a queue pair that is posted to with tickets is the library's: do not call gw_poll_cq on it
+ * (its completions would be told twice to nobody), nor mix in gw_post_send. Receives go to another CQ.
  *
- * Memory order: as gw_put's. When gw_tx_wait has returned 0, everything that the request has fetched is visible to
- * the calling thread (in the _warp and _block forms to all), and its local buffer may be reused.
+ * Memory order: as gw_put's. When gw_tx_wait has returned 0, everything that the request has fetched is
+ * visible to the calling thread (in the _warp and _block forms to all), and its local buffer may be reused.
  */
 #ifndef GPUWIRE_VERBS_TX_H
 #define GPUWIRE_VERBS_TX_H
@@ -45,8 +46,9 @@ struct gw_tx {
 };
 
 /*
- * Opens a view. 0; -ENOTCONN: not connected; -EIO: the queue pair has failed; -EINVAL: the handle is of another
- * version of this header. A view holds nothing and needs no closing; after gw_qp_reset open a new one.
+ * Opens a view. 0; -ENOTCONN: not connected; -EIO: the queue pair has failed; -EINVAL: the handle is of
+ * another version of this header. A view holds nothing and needs no closing; after gw_qp_reset open a new
+ * one.
  */
 GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp);
 
@@ -104,12 +106,12 @@ GW_FN struct gw_op gw_get_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint
 }
 
 /*
- * WRITE, and behind it a WRITE of 8 bytes, `value`, to signal_raddr: a second request of the same ticket. The peer
- * may poll for the value where writes to that memory are placed in order (see docs/verbs.md); where they are not,
- * it must wait for a completion (gw_put_imm_op).
+ * WRITE, and behind it a WRITE of 8 bytes, `value`, to signal_raddr: a second request of the same ticket. The
+ * peer may poll for the value where writes to that memory are placed in order (see docs/verbs.md); where they
+ * are not, it must wait for a completion (gw_put_imm_op).
  */
-GW_FN struct gw_op gw_put_signal_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint32_t len,
-                                    uint64_t signal_raddr, uint32_t signal_rkey, uint64_t value)
+GW_FN struct gw_op gw_put_signal_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                                    uint32_t len, uint64_t signal_raddr, uint32_t signal_rkey, uint64_t value)
 {
     struct gw_op op = gw_op_(GW_MLX5_WRITE, laddr, lkey, raddr, rkey, len);
 
@@ -120,7 +122,8 @@ GW_FN struct gw_op gw_put_signal_op(uint64_t laddr, uint32_t lkey, uint64_t radd
     return op;
 }
 
-/* Adds to the 8 bytes at raddr (aligned to 8); what was there before arrives at laddr, as it lay in memory. */
+/* Adds to the 8 bytes at raddr (aligned to 8); what was there before arrives at laddr, as it lay in memory.
+ */
 GW_FN struct gw_op gw_fetch_add_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint64_t add)
 {
     struct gw_op op = gw_op_(GW_MLX5_ATOMIC_FA, laddr, lkey, raddr, rkey, 8);
@@ -130,8 +133,8 @@ GW_FN struct gw_op gw_fetch_add_op(uint64_t laddr, uint32_t lkey, uint64_t raddr
 }
 
 /* Writes swap there if compare is what is there; what was there before arrives at laddr. */
-GW_FN struct gw_op gw_cmp_swap_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey, uint64_t compare,
-                                  uint64_t swap)
+GW_FN struct gw_op gw_cmp_swap_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                                  uint64_t compare, uint64_t swap)
 {
     struct gw_op op = gw_op_(GW_MLX5_ATOMIC_CS, laddr, lkey, raddr, rkey, 8);
 
@@ -146,12 +149,11 @@ GW_FN struct gw_op gw_cmp_swap_op(uint64_t laddr, uint32_t lkey, uint64_t raddr,
 /*
  * Posts one operation and returns 0 and its ticket (ticket may be NULL), or
  *   -EAGAIN      the queue is full, also after a look at the CQ: try again. Nothing was posted;
- *   -EIO         the queue pair has failed. A post that comes before the failure was noticed returns 0, and its
- *                ticket fails;
- *   -EMSGSIZE    more requests than the queue holds at all;
- *   -EOPNOTSUPP  an atomic, and the device has none.
- * flags: GW_DEFER, GW_FENCED, GW_SOLICITED; GW_SIGNALED for a request that is going to be waited for soon. Never
- * blocks. With GW_DEFER it is rung for by the next post without, by gw_tx_ring, or by a wait.
+ *   -EIO         the queue pair has failed. A post that comes before the failure was noticed returns 0, and
+ * its ticket fails; -EMSGSIZE    more requests than the queue holds at all; -EOPNOTSUPP  an atomic, and the
+ * device has none. flags: GW_DEFER, GW_FENCED, GW_SOLICITED; GW_SIGNALED for a request that is going to be
+ * waited for soon. Never blocks. With GW_DEFER it is rung for by the next post without, by gw_tx_ring, or by
+ * a wait.
  */
 GW_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint64_t *ticket);
 GW_DEV int gw_tx_post_warp(struct gw_tx *tx, int on, struct gw_op op, uint32_t flags, uint64_t *ticket);
@@ -162,9 +164,10 @@ GW_FN void gw_tx_ring(struct gw_tx *tx);
 
 /*
  * Waits until the request with this ticket, and all before it, are complete, and returns 0; -EIO: it was not
- * executed, or not wholly (gw_qp_fault on the host says why); -ETIMEDOUT; -EINVAL: no such ticket. The ticket may be
- * another thread's. deadline_ns: gw_clock_ns() + what it may take; in the past: one look. A wait for a request that
- * is not signalled posts an empty one behind it. _warp, _block: all wait for the highest of the threads' tickets.
+ * executed, or not wholly (gw_qp_fault on the host says why); -ETIMEDOUT; -EINVAL: no such ticket. The ticket
+ * may be another thread's. deadline_ns: gw_clock_ns() + what it may take; in the past: one look. A wait for a
+ * request that is not signalled posts an empty one behind it. _warp, _block: all wait for the highest of the
+ * threads' tickets.
  */
 GW_FN int gw_tx_wait(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
 GW_DEV int gw_tx_wait_warp(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
@@ -190,6 +193,20 @@ GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp)
     return gw_qp_usable_(qp);
 }
 
+GW_FN void gw_tx_ring(struct gw_tx *tx)
+{
+    if (tx->q.flags & GW_ONE_USER_ && tx->rung == tx->next) return;
+    gw_ring(tx->q.qp);
+    tx->rung = tx->next;
+}
+
+/* Does the queue have no room up to `end`, as far as this view knows? (Others may have completed more than
+ * this view knows to be reserved.) */
+GW_FN int gw_tx_full_(const struct gw_tx *tx, uint64_t end)
+{
+    return (int64_t)(end - tx->done) > (int64_t)tx->q.sq.wqebbs;
+}
+
 /* The queue seems full: is it? Looks at what others have retired, then at the CQ. */
 GW_FN int gw_tx_look_(struct gw_tx *tx, uint64_t end)
 {
@@ -197,25 +214,30 @@ GW_FN int gw_tx_look_(struct gw_tx *tx, uint64_t end)
     int err;
 
     tx->done = gw_ld_acquire_u64_gpu(&qp->sq_ci); /* acquire: as in gw_sq_reserve_ */
-    if (end - tx->done <= tx->q.sq.wqebbs) return 0;
+    if (!gw_tx_full_(tx, end)) return 0;
     err = gw_qp_usable_(qp);
     gw_cq_consume_(tx->cq, 8, NULL);
     tx->done = gw_ld_acquire_u64_gpu(&qp->sq_ci);
-    return end - tx->done <= tx->q.sq.wqebbs ? 0 : err ? err : -EAGAIN;
+    return !gw_tx_full_(tx, end) ? 0 : err ? err : -EAGAIN;
 }
 
 GW_FN int gw_tx_reserve_(struct gw_tx *tx, uint32_t n, uint64_t *first)
 {
     int err = 0;
 
-    if (tx->next + n - tx->done > tx->q.sq.wqebbs) err = gw_tx_look_(tx, tx->next + n);
-    if (err) return n > tx->q.sq.wqebbs ? -EMSGSIZE : err;
+    if (gw_tx_full_(tx, tx->next + n)) err = gw_tx_look_(tx, tx->next + n);
+    if (err) {
+        gw_tx_ring(tx); /* the room may be waiting for a ring that was deferred */
+        return n > tx->q.sq.wqebbs ? -EMSGSIZE : err;
+    }
     if (tx->q.flags & GW_ONE_USER_) {
         *first = tx->next;
     } else {
         err = gw_sq_reserve_(&tx->q, n, &tx->done, first);
-        if (err) { /* others have filled it */
-            tx->next = gw_ld_relaxed_u64_gpu(&tx->q.qp->sq_resv);
+        /* Others have filled it. So as not to add and take back in vain all the time, believe that there is
+         * no room for so many until something completes. */
+        if (err) {
+            tx->next = tx->done + tx->q.sq.wqebbs - n + 1;
             return err;
         }
     }
@@ -243,15 +265,64 @@ GW_FN void gw_tx_write_(const struct gw_tx *tx, uint64_t at, const struct gw_op 
     uint32_t first = gw_tx_flags_(tx, at, op->wqes == 1 ? flags : flags & GW_FENCED);
 
     if (op->opcode == GW_MLX5_ATOMIC_FA || op->opcode == GW_MLX5_ATOMIC_CS)
-        gw_mlx5_put_atomic(&tx->q.sq, (uint32_t)at, op->opcode, first, op->raddr, op->rkey, op->a, op->b, op->laddr,
-                           op->lkey);
+        gw_mlx5_put_atomic(&tx->q.sq, (uint32_t)at, op->opcode, first, op->raddr, op->rkey, op->a, op->b,
+                           op->laddr, op->lkey);
     else
         gw_mlx5_put_rdma(&tx->q.sq, (uint32_t)at, op->opcode, first, op->imm, op->raddr, op->rkey, op->laddr,
                          op->len, op->lkey);
-    gw_sq_slot_(&tx->q, at, 1, 0);
     if (op->wqes == 1) return;
     gw_tx_signal_(tx, at + 1, op, gw_tx_flags_(tx, at + 1, flags));
-    gw_sq_slot_(&tx->q, at + 1, 1, 0);
+}
+
+/* A unit of the WQE at index `at`, of an operation of one WQE. */
+GW_FN struct gw_u128 gw_tx_unit_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags,
+                                 uint32_t unit)
+{
+    uint32_t atomic = op->opcode == GW_MLX5_ATOMIC_FA || op->opcode == GW_MLX5_ATOMIC_CS;
+    struct gw_u128 zero = {{0, 0, 0, 0}};
+
+    if (unit == 0)
+        return gw_mlx5_ctrl(op->opcode, (uint32_t)at, tx->q.sq.qpn, 2 + atomic + (op->len != 0),
+                            gw_tx_flags_(tx, at, flags), op->imm);
+    if (unit == 1) return gw_mlx5_raddr(op->raddr, op->rkey);
+    if (unit == 2 && atomic) return gw_mlx5_atomic(op->a, op->b);
+    if (unit == 2 + atomic && op->len) return gw_mlx5_data(op->laddr, op->len, op->lkey);
+    return zero;
+}
+
+/* Swaps with the lane that is `by` lanes away: who has the bit gives *a and keeps *b, the other the reverse.
+ */
+GW_DEV void gw_tx_swap_(struct gw_u128 *a, struct gw_u128 *b, uint32_t by)
+{
+    uint32_t high = gw_lane() & by, i, got;
+
+    for (i = 0; i < 4; i++) {
+        got = gw_shfl_u32(0xffffffffu, high ? a->w[i] : b->w[i], gw_lane() ^ by);
+        if (high)
+            a->w[i] = got;
+        else
+            b->w[i] = got;
+    }
+}
+
+/*
+ * All 32 lanes write a WQE each. Every four lanes transpose theirs first, so that each store instruction
+ * writes whole WQEs of 64 bytes and not a quarter of each: it is the bus that sets the pace.
+ */
+GW_DEV void gw_tx_write_all_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
+{
+    uint32_t lane = gw_lane() & 3, u = (uint32_t)(at - lane) * GW_MLX5_UNITS_PER_BB + lane;
+    struct gw_u128 a = gw_tx_unit_(tx, at, op, flags, 0), b = gw_tx_unit_(tx, at, op, flags, 1);
+    struct gw_u128 c = gw_tx_unit_(tx, at, op, flags, 2), d = gw_tx_unit_(tx, at, op, flags, 3);
+
+    gw_tx_swap_(&a, &b, 1);
+    gw_tx_swap_(&c, &d, 1);
+    gw_tx_swap_(&a, &c, 2);
+    gw_tx_swap_(&b, &d, 2);
+    gw_mlx5_put(&tx->q.sq, u, a);
+    gw_mlx5_put(&tx->q.sq, u + GW_MLX5_UNITS_PER_BB, b);
+    gw_mlx5_put(&tx->q.sq, u + 2 * GW_MLX5_UNITS_PER_BB, c);
+    gw_mlx5_put(&tx->q.sq, u + 3 * GW_MLX5_UNITS_PER_BB, d);
 }
 
 GW_FN int gw_tx_may_(const struct gw_tx *tx, const struct gw_op *op)
@@ -260,24 +331,48 @@ GW_FN int gw_tx_may_(const struct gw_tx *tx, const struct gw_op *op)
            (op->opcode != GW_MLX5_ATOMIC_FA && op->opcode != GW_MLX5_ATOMIC_CS);
 }
 
-GW_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t n, uint32_t flags)
+GW_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t n, uint32_t flags, int claimed)
 {
     tx->last = first + n;
     if (flags & GW_SIGNALED) tx->marked = tx->last;
     /* For gw_ring and the owner's next view. */
     if (tx->q.flags & GW_ONE_USER_) gw_st_relaxed_u64_gpu(&tx->q.qp->sq_resv, tx->next);
     if (!(flags & GW_DEFER)) tx->rung = tx->next;
-    gw_sq_publish_(&tx->q, first, 1, n, flags);
+    gw_sq_publish_(&tx->q, first, 1, n, flags, claimed);
+}
+
+/* Sees to it that a signalled request behind the ticket is on its way to the NIC, as far as there is room. */
+GW_FN void gw_tx_mark_(struct gw_tx *tx, uint64_t ticket)
+{
+    uint64_t resv = gw_ld_relaxed_u64_gpu(&tx->q.qp->sq_resv), at;
+
+    if (tx->marked >= ticket || resv >= ((ticket + tx->mask) & ~tx->mask)) {
+        gw_tx_ring(tx); /* it may be deferred */
+    } else if (!gw_tx_reserve_(tx, 1, &at)) {
+        gw_mlx5_put_nop(&tx->q.sq, (uint32_t)at, 1, GW_SIGNALED);
+        gw_tx_publish_(tx, at, 1, GW_SIGNALED, 0);
+    }
+}
+
+/* Reserves for a group. If it is for more than there are from one signalled request to the next, the room may
+ * be held by requests that are not: then a signalled one goes behind them. */
+GW_FN int gw_tx_reserve_group_(struct gw_tx *tx, const struct gw_op *op, uint32_t n, uint64_t *first)
+{
+    int err = gw_tx_may_(tx, op) ? gw_tx_reserve_(tx, n, first) : -EOPNOTSUPP;
+
+    if (err == -EAGAIN && n > tx->mask + 1) gw_tx_mark_(tx, gw_ld_relaxed_u64_gpu(&tx->q.qp->sq_resv));
+    return err;
 }
 
 GW_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint64_t *ticket)
 {
     uint64_t at;
-    int err = gw_tx_may_(tx, &op) ? gw_tx_reserve_(tx, op.wqes, &at) : -EOPNOTSUPP;
+    int err = gw_tx_may_(tx, &op) ? gw_tx_reserve_(tx, op.wqes, &at) : -EOPNOTSUPP, claimed;
 
     if (err) return err;
+    claimed = gw_sq_claim_(&tx->q, at, flags);
     gw_tx_write_(tx, at, &op, flags);
-    gw_tx_publish_(tx, at, op.wqes, flags);
+    gw_tx_publish_(tx, at, op.wqes, flags, claimed);
     if (ticket) *ticket = at + op.wqes;
     return 0;
 }
@@ -286,23 +381,25 @@ GW_DEV int gw_tx_post_warp(struct gw_tx *tx, int on, struct gw_op op, uint32_t f
 {
     uint32_t mask = gw_warp_mask(), posting = gw_ballot(mask, on), n = gw_bits_(posting) * op.wqes;
     uint64_t at = 0, mine;
-    int err = 0;
+    int err = 0, claimed = 0;
 
     if (!posting) return 0;
     if (gw_lane() == 0) {
-        err = gw_tx_may_(tx, &op) ? gw_tx_reserve_(tx, n, &at) : -EOPNOTSUPP;
+        err = gw_tx_reserve_group_(tx, &op, n, &at);
+        if (!err) claimed = gw_sq_claim_(&tx->q, at, flags);
         if (err) at = (uint64_t)(int64_t)err;
     }
     at = gw_shfl_u64(mask, at, 0); /* an index never has its highest bit set */
     if ((int64_t)at < 0) return (int)(int64_t)at;
-    if (on) {
-        mine = at + gw_bits_(posting & ((1u << gw_lane()) - 1)) * op.wqes;
+    mine = at + gw_bits_(posting & ((1u << gw_lane()) - 1)) * op.wqes;
+    if (n == 32 && posting == 0xffffffffu && !tx->q.host)
+        gw_tx_write_all_(tx, mine, &op, flags);
+    else if (on)
         gw_tx_write_(tx, mine, &op, flags);
-        if (ticket) *ticket = mine + op.wqes;
-    }
+    if (on && ticket) *ticket = mine + op.wqes;
     /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
     gw_syncwarp(mask);
-    if (gw_lane() == 0) gw_tx_publish_(tx, at, n, flags);
+    if (gw_lane() == 0) gw_tx_publish_(tx, at, n, flags, claimed);
     return 0;
 }
 
@@ -328,13 +425,14 @@ GW_DEV int gw_tx_post_block(struct gw_tx *tx, int on, struct gw_op op, uint32_t 
     GW_SHARED(struct gw_tx_block_, b);
     uint32_t posting = gw_ballot(gw_warp_mask(), on), all, before;
     uint64_t at = 0;
-    int err = 0;
+    int err = 0, claimed = 0;
 
     if (gw_lane() == 0) b->posting[gw_warp_idx()] = gw_bits_(posting);
     gw_syncthreads();
     before = gw_tx_before_(b, posting, &all);
     if (gw_thread_idx() == 0) {
-        if (all) err = gw_tx_may_(tx, &op) ? gw_tx_reserve_(tx, all * op.wqes, &at) : -EOPNOTSUPP;
+        if (all) err = gw_tx_reserve_group_(tx, &op, all * op.wqes, &at);
+        if (all && !err) claimed = gw_sq_claim_(&tx->q, at, flags);
         b->at = err ? (uint64_t)(int64_t)err : at;
     }
     gw_syncthreads();
@@ -346,29 +444,8 @@ GW_DEV int gw_tx_post_block(struct gw_tx *tx, int on, struct gw_op op, uint32_t 
     /* All WQEs before thread 0 goes on, as in a warp; and nobody enters again while others still read *b. */
     gw_syncthreads();
     if ((int64_t)at < 0) return (int)(int64_t)at;
-    if (gw_thread_idx() == 0 && all) gw_tx_publish_(tx, at, all * op.wqes, flags);
+    if (gw_thread_idx() == 0 && all) gw_tx_publish_(tx, at, all * op.wqes, flags, claimed);
     return 0;
-}
-
-GW_FN void gw_tx_ring(struct gw_tx *tx)
-{
-    if (tx->q.flags & GW_ONE_USER_ && tx->rung == tx->next) return;
-    gw_ring(tx->q.qp);
-    tx->rung = tx->next;
-}
-
-/* Sees to it that a signalled request behind the ticket is on its way to the NIC, as far as there is room. */
-GW_FN void gw_tx_mark_(struct gw_tx *tx, uint64_t ticket)
-{
-    uint64_t resv = gw_ld_relaxed_u64_gpu(&tx->q.qp->sq_resv), at;
-
-    if (tx->marked >= ticket || resv >= ((ticket + tx->mask) & ~tx->mask)) {
-        gw_tx_ring(tx); /* it may be deferred */
-    } else if (!gw_tx_reserve_(tx, 1, &at)) {
-        gw_mlx5_put_nop(&tx->q.sq, (uint32_t)at, 1, GW_SIGNALED);
-        gw_sq_slot_(&tx->q, at, 1, 0);
-        gw_tx_publish_(tx, at, 1, GW_SIGNALED);
-    }
 }
 
 GW_FN int gw_tx_good_(struct gw_tx *tx, uint64_t ticket)

@@ -18,6 +18,7 @@
 
 GW_KERNEL_DECLARE(share_kernel);
 GW_KERNEL_DECLARE(ping_kernel);
+GW_KERNEL_DECLARE(ticket_kernel);
 
 static struct gw_exec *exec;
 static struct gw_device *dev;
@@ -276,6 +277,76 @@ static void test_shared_queue_pair(void **state)
     }
 }
 
+static void run_tickets(struct pair *p, uint32_t fail, int32_t ret[TICKET_STEPS])
+{
+    struct ticket_args args;
+    struct gw_mem mem;
+
+    must(gw_mem_alloc(exec, GW_MEM_DEVICE, TICKET_STEPS * sizeof(*ret), &mem), "gw_mem_alloc");
+    args.qp = gw_qp_handle(p->qp[0]);
+    args.src = p->base;
+    args.dst = p->base + p->half;
+    args.lkey = p->mr->lkey;
+    args.rkey = p->mr->rkey;
+    args.fail = fail;
+    args.limit_ns = 10000000000u;
+    args.ret = mem.dev;
+    must(gw_launch(exec, &ticket_kernel, 1, 1, &args), "gw_launch");
+    must(gw_exec_sync(exec, gw_deadline(30000000000u)), "gw_exec_sync");
+    must(gw_copy_out(exec, ret, mem.dev, TICKET_STEPS * sizeof(*ret)), "gw_copy_out");
+    gw_mem_free(&mem);
+}
+
+/* The fast calls through the NIC: what each moves, and what a ticket says when a request before it has
+ * failed. */
+static void tickets(struct pair *p)
+{
+    int32_t ret[TICKET_STEPS];
+    uint64_t word = 1000;
+
+    pair_fill(p, 0, 21);
+    pair_fill(p, 1, 22);
+    pair_write(p, 1, 1000, &word, 8);
+    run_tickets(p, 0, ret);
+    for (int i = 0; i < TICKET_STEPS; i++) assert_int_equal(ret[i], i == 8 ? -EINVAL : 0);
+    same(p, 0, 0, 500);
+    same(p, 2000, 2000, 700);
+    pair_read(p, 1, 504, &word, 8);
+    assert_true(word == 0x1122334455667788u);
+    pair_read(p, 1, 1000, &word, 8);
+    assert_int_equal(word, 9);
+    pair_read(p, 0, 1000, &word, 8);
+    assert_int_equal(word, 1000);
+    pair_read(p, 0, 1008, &word, 8);
+    assert_int_equal(word, 1005);
+    run_tickets(p, 1, ret);
+    assert_int_equal(ret[1], 0);
+    assert_int_equal(ret[6], -EIO);
+    assert_int_equal(ret[7], 0); /* what came before the failure is good for ever */
+    assert_int_equal(ret[9], -EIO);
+    run_tickets(p, 0, ret);
+    assert_int_equal(ret[0], 0); /* accepted, and flushed */
+    assert_int_equal(ret[1], -EIO);
+}
+
+static void test_tickets(void **state)
+{
+    struct ibv_device_attr attr;
+
+    (void)state;
+    assert_int_equal(ibv_query_device(gw_device_context(dev), &attr), 0);
+    if (attr.atomic_cap == IBV_ATOMIC_NONE) skip();
+    for (size_t i = 0; i < VARIANTS; i++) {
+        struct pair_opts o = {.half = 131072};
+        struct pair p;
+
+        if (!vary(i, &o)) continue;
+        pair_make(&p, dev, &o);
+        tickets(&p);
+        pair_free(&p);
+    }
+}
+
 static void expect_fault(struct pair *p, uint32_t status, uint64_t wr_id)
 {
     struct gw_fault fault;
@@ -503,15 +574,11 @@ static int close_all(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations),
-        cmocka_unit_test(test_ibv_calls),
-        cmocka_unit_test(test_shared_queue_pair),
-        cmocka_unit_test(test_wrong_keys),
-        cmocka_unit_test(test_peer_without_receive),
-        cmocka_unit_test(test_peer_gone),
-        cmocka_unit_test(test_full_queue),
-        cmocka_unit_test(test_reset),
-        cmocka_unit_test(test_ping_pong),
+        cmocka_unit_test(test_operations), cmocka_unit_test(test_ibv_calls),
+        cmocka_unit_test(test_tickets),    cmocka_unit_test(test_shared_queue_pair),
+        cmocka_unit_test(test_wrong_keys), cmocka_unit_test(test_peer_without_receive),
+        cmocka_unit_test(test_peer_gone),  cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_reset),      cmocka_unit_test(test_ping_pong),
         cmocka_unit_test(test_limits),
     };
 

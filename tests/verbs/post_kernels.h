@@ -10,6 +10,10 @@ enum post_how {
     POST_DEFER, /* each thread, ringing every third time */
     POST_WARP,  /* whole warps; lanes take part in turn */
     POST_LIST,  /* gw_post_send with lists of requests of one to four WQEBBs */
+    TX_THREAD,  /* the fast calls: each thread by itself */
+    TX_DEFER,   /* each thread, ringing every third time */
+    TX_WARP,    /* whole warps; lanes take part in turn, and all of them every fourth time */
+    TX_BLOCK,   /* the same, whole blocks */
 };
 
 struct post_args {
@@ -24,8 +28,9 @@ struct post_args {
 
 struct post_result {
     uint32_t posted, completed, errors, full, timeouts;
-    uint32_t wr_id_sum; /* of completions */
-    uint32_t ns;        /* the longest that a thread took to post all of its requests */
+    uint32_t out_of_order; /* tickets that are not above the thread's last */
+    uint32_t wr_id_sum;    /* of completions */
+    uint32_t ns;           /* the longest that a thread took to post all of its requests */
 };
 
 struct recv_args {

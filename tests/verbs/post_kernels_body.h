@@ -152,6 +152,87 @@ GW_KERNEL(post_kernel, struct post_args, a)
     } while (gw_ld_relaxed_u32_gpu(&a->result->completed) < want && gw_clock_ns() < deadline);
 }
 
+/* ---- the fast calls ---------------------------------------------------------------------------------------
+ */
+
+/* One of each kind in turn; the token is the remote address, in words of 8 bytes. */
+GW_DEV struct gw_op tx_op(uint32_t i, uint64_t token)
+{
+    token *= 8;
+    switch (i % 5) {
+    case 0: return gw_put_op(0x1000, 1, token, 2, 64);
+    case 1: return gw_put_imm_op(0x1000, 1, token, 2, 0, i);
+    case 2: return gw_get_op(0x1000, 1, token, 2, 64);
+    case 3: return gw_fetch_add_op(0x1000, 1, token, 2, i);
+    default: return gw_cmp_swap_op(0x1000, 1, token, 2, i, i + 1);
+    }
+}
+
+GW_DEV int tx_one(const struct post_args *a, struct gw_tx *tx, int on, uint32_t i, uint32_t token,
+                  uint64_t *ticket)
+{
+    uint32_t defer = a->how == TX_DEFER && i % 3 != 2 && i + 1 != a->each ? GW_DEFER : 0;
+
+    if (a->how == TX_WARP) return gw_tx_post_warp(tx, on, tx_op(i, token), 0, ticket);
+    if (a->how == TX_BLOCK) return gw_tx_post_block(tx, on, tx_op(i, token), 0, ticket);
+    return gw_tx_post(tx, tx_op(i, token), defer, ticket);
+}
+
+/* Is it time to give up? The same answer for all that post together. */
+GW_DEV int tx_late(const struct post_args *a, uint64_t deadline)
+{
+    GW_SHARED(uint32_t, late);
+    uint32_t over;
+
+    if (a->how != TX_BLOCK) {
+        over = gw_clock_ns() > deadline;
+        return a->how == TX_WARP ? gw_any(gw_warp_mask(), (int)over) : (int)over;
+    }
+    if (gw_thread_idx() == 0) *late = gw_clock_ns() > deadline;
+    gw_syncthreads();
+    over = *late;
+    gw_syncthreads();
+    return (int)over;
+}
+
+GW_KERNEL(tx_kernel, struct post_args, a)
+{
+    uint64_t deadline = gw_clock_ns() + a->limit_ns, ticket = 0, last = 0;
+    uint32_t i, on, round = 0, group = a->how == TX_WARP ? gw_warp_size() : gw_block_dim();
+    uint32_t place = a->how == TX_WARP ? gw_lane() : gw_thread_idx();
+    struct gw_tx tx;
+    int err = gw_tx_open(&tx, a->qp);
+
+    for (i = 0; i < a->each && !err;) {
+        on = a->how < TX_WARP || group == 1 || i % 4 == 3 || place != i % group;
+        err = tx_one(a, &tx, (int)on, i, gw_global_idx() * a->each + i, &ticket);
+        if (err == -EAGAIN) {
+            gw_add_relaxed_u32_gpu(&a->result->full, 1);
+            if (a->how == TX_DEFER) gw_tx_ring(&tx); /* room may be waiting for the ring */
+            err = tx_late(a, deadline) ? -ETIMEDOUT : 0;
+            gw_pause(round++);
+            continue;
+        }
+        if (err) break;
+        if (on && ticket <= last) gw_add_relaxed_u32_gpu(&a->result->out_of_order, 1);
+        if (on) {
+            last = ticket;
+            gw_add_relaxed_u32_gpu(&a->result->posted, 1);
+        }
+        i++;
+    }
+    if (!err && a->how == TX_BLOCK)
+        err = gw_tx_wait_block(&tx, last, deadline);
+    else if (!err && a->how == TX_WARP)
+        err = gw_tx_wait_warp(&tx, last, deadline);
+    else if (!err)
+        err = gw_tx_flush(&tx, deadline);
+    if (err == -ETIMEDOUT)
+        gw_add_relaxed_u32_gpu(&a->result->timeouts, 1);
+    else if (err)
+        gw_add_relaxed_u32_gpu(&a->result->errors, 1);
+}
+
 /* Each thread posts receives and takes completions until all are there. */
 GW_KERNEL(recv_kernel, struct recv_args, a)
 {

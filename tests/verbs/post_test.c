@@ -14,6 +14,7 @@
 
 GW_KERNEL_DECLARE(post_kernel);
 GW_KERNEL_DECLARE(recv_kernel);
+GW_KERNEL_DECLARE(tx_kernel);
 
 #define LIMIT_NS 20000000000u
 
@@ -49,6 +50,8 @@ static uint32_t expected(const struct shape *s, uint32_t token)
     uint32_t dim = test_block_dim(exec, s->block), thread = token / s->each % dim, i = token % s->each;
     uint32_t size = dim - (thread & ~31u) < 32 ? dim - (thread & ~31u) : 32;
 
+    if (s->how == TX_BLOCK) return dim == 1 || i % 4 == 3 || thread != i % dim;
+    if (s->how == TX_WARP) return size == 1 || i % 4 == 3 || (thread & 31) != i % size;
     return s->how != POST_WARP || size == 1 || (thread & 31) != i % size;
 }
 
@@ -66,6 +69,7 @@ static void check_sends(const struct rig *r, const struct post_result *got, uint
     if (r->wrong[0]) fail_msg("the NIC found: %s", r->wrong);
     assert_int_equal(got->timeouts, 0);
     assert_int_equal(got->errors, 0);
+    assert_int_equal(got->out_of_order, 0);
     assert_int_equal(missing, 0);
     assert_int_equal(twice, 0);
     assert_int_equal(r->wqes, got->posted);
@@ -79,6 +83,7 @@ static struct post_result post(const struct shape *s)
     struct post_result got;
     struct rig r;
 
+    o.shift = s->how >= TX_THREAD ? 3 : 0; /* atomics' addresses are multiples of 8 */
     o.qp_flags = s->one ? GW_QP_ONE_POSTER : 0;
     o.cq_flags = s->one ? GW_CQ_ONE_POLLER : 0;
     rig_start(&r, exec, &o);
@@ -88,10 +93,11 @@ static struct post_result post(const struct shape *s)
     args.each = each;
     args.signal_all = s->signal_all;
     args.limit_ns = LIMIT_NS;
-    got = run_kernel(&post_kernel, s->grid, s->block, &args, &args.result);
+    got = run_kernel(s->how >= TX_THREAD ? &tx_kernel : &post_kernel, s->grid, s->block, &args, &args.result);
     rig_stop(&r);
     check_sends(&r, &got, threads * each, s);
-    if (s->how != POST_WARP) assert_int_equal(got.posted, threads * each);
+    if (s->how != POST_WARP && s->how != TX_WARP && s->how != TX_BLOCK)
+        assert_int_equal(got.posted, threads * each);
     if (s->signal_all) {
         assert_int_equal(got.completed, got.posted);
         for (i = 0; i < threads * each; i++) sum += r.seen[i] ? i : 0;
@@ -154,6 +160,36 @@ static void test_warps(void **state)
         if (shapes[i].one && test_block_dim(exec, 32) > 1) continue;
         post(&shapes[i]);
     }
+}
+
+/* The fast calls in every form: one owner, then many threads; queues that are full nearly always, and hardly
+ * ever. */
+static void test_tickets(void **state)
+{
+    static const struct shape shapes[] = {
+        {1, 1, TX_THREAD, 1, 0, 3000, 16},  {1, 1, TX_THREAD, 0, 0, 3000, 64},
+        {1, 1, TX_DEFER, 1, 0, 3000, 64},   {1, 1, TX_DEFER, 0, 0, 3000, 16},
+        {4, 32, TX_THREAD, 0, 0, 30, 512},  {4, 32, TX_THREAD, 0, 0, 30, 16},
+        {4, 32, TX_DEFER, 0, 0, 30, 512},   {4, 32, TX_DEFER, 0, 0, 30, 32},
+        {1, 32, TX_WARP, 1, 0, 100, 128},   {1, 32, TX_WARP, 0, 0, 100, 32},
+        {4, 32, TX_WARP, 0, 0, 40, 128},    {2, 45, TX_WARP, 0, 0, 40, 128},
+        {1, 45, TX_BLOCK, 1, 0, 60, 64},    {3, 45, TX_BLOCK, 0, 0, 40, 64},
+        {2, 100, TX_BLOCK, 0, 0, 20, 1024},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) post(&shapes[i]);
+}
+
+/* Enough for the 16-bit index that the NIC sees to wrap. */
+static void test_tickets_wrap(void **state)
+{
+    static const struct shape one = {1, 1, TX_THREAD, 1, 0, 140000, 256},
+                              many = {2, 1, TX_DEFER, 0, 0, 35000, 256};
+
+    (void)state;
+    post(&one);
+    post(&many);
 }
 
 /* What a post costs when the queue never fills: as many requests as it holds. */
@@ -247,6 +283,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_one_thread),   cmocka_unit_test(test_wrap),
         cmocka_unit_test(test_many_threads), cmocka_unit_test(test_warps),
         cmocka_unit_test(test_receive),      cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_tickets),      cmocka_unit_test(test_tickets_wrap),
     };
 
     test_options(argc, argv);

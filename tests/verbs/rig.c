@@ -39,8 +39,12 @@ static uint32_t execute(struct rig *r, uint32_t avail)
         wrong(r, gw_mlx5_why_text(w.why), w.opcode, w.index);
         return 0;
     }
-    r->wqes++;
+    if (w.opcode == GW_MLX5_NOP)
+        r->nops++;
+    else
+        r->wqes++;
     r->bbs += (uint32_t)n;
+    w.raddr >>= r->o.shift;
     if (w.has_raddr && w.raddr < r->o.tokens) {
         if (r->seen[w.raddr] < 255) r->seen[w.raddr]++;
     } else if (w.has_raddr) {
@@ -152,7 +156,7 @@ static void make_handles(struct rig *r)
     qp.max_send_sge = 16;
     qp.max_recv_sge = 1;
     qp.rq_wqes = r->o.wqes;
-    qp.interval = r->o.wqebbs > 4 ? r->o.wqebbs / 4 : 1;
+    qp.interval = r->o.wqebbs > 2 ? r->o.wqebbs / 2 : 1;
     qp.send_cq = r->cqh;
     cq.size = sizeof(cq);
     cq.version = GW_VERBS_VERSION;

@@ -17,6 +17,7 @@ struct rig_opts {
     uint32_t wqebbs, wqes, cqes;
     uint32_t qp_flags, cq_flags;
     uint32_t tokens; /* WQEs carry a token as remote address: 0 … tokens - 1, each once */
+    uint32_t shift;  /* … moved up by so many bits */
     uint32_t
         fail_at;  /* the so many-th WQE (from 1) completes in error, everything after it flushed; 0: none */
     bool receive; /* completes receives as they are posted */
@@ -38,7 +39,7 @@ struct rig {
     uint32_t stop;
     /* What the NIC has seen. */
     uint8_t *seen; /* per token, how often */
-    uint32_t wqes, bbs, rings, empty_rings, received;
+    uint32_t wqes, nops, bbs, rings, empty_rings, received;
     uint32_t ci, rq_ci, pi; /* WQEBBs executed, receives taken, CQEs written */
     bool failed;
     char wrong[160]; /* the first thing that is not as it must be */

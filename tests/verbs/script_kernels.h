@@ -62,6 +62,18 @@ struct share_args {
     uint32_t *done; /* [0] completions, [1] errors, [2] threads that gave up */
 };
 
+/* Every fast call once, by one thread, and waits. Places are offsets: ours from src, the peer's from dst. */
+enum { TICKET_STEPS = 10 };
+
+struct ticket_args {
+    struct gw_qp_handle *qp;
+    uint64_t src, dst;
+    uint32_t lkey, rkey;
+    uint32_t fail; /* the second one has a wrong key */
+    uint64_t limit_ns;
+    int32_t *ret; /* of each step */
+};
+
 /* Ping-pong between two queue pairs of one thread, by WRITE_WITH_IMM. */
 struct ping_args {
     struct gw_qp_handle *qp[2];

@@ -153,6 +153,32 @@ GW_KERNEL(share_kernel, struct share_args, a)
     }
 }
 
+GW_KERNEL(ticket_kernel, struct ticket_args, a)
+{
+    uint64_t deadline = gw_clock_ns() + a->limit_ns, t[8];
+    uint32_t i, rkey = a->rkey ^ (a->fail ? 0x5500u : 0);
+    struct gw_tx tx;
+
+    if (gw_global_idx()) return;
+    for (i = 0; i < TICKET_STEPS; i++) a->ret[i] = gw_tx_open(&tx, a->qp);
+    for (i = 0; i < 8; i++) t[i] = 0;
+    a->ret[0] = gw_tx_post(&tx, gw_put_op(a->src, a->lkey, a->dst, a->rkey, 200), GW_DEFER, &t[0]);
+    a->ret[1] = gw_tx_wait(&tx, t[0], deadline); /* rings for what was deferred */
+    a->ret[2] = gw_tx_post(&tx,
+                           gw_put_signal_op(a->src + 200, a->lkey, a->dst + 200, rkey, 300, a->dst + 504,
+                                            a->rkey, 0x1122334455667788u),
+                           0, &t[1]);
+    a->ret[3] = gw_tx_post(&tx, gw_fetch_add_op(a->src + 1000, a->lkey, a->dst + 1000, a->rkey, 5), 0, &t[2]);
+    a->ret[4] = gw_tx_post(&tx, gw_cmp_swap_op(a->src + 1008, a->lkey, a->dst + 1000, a->rkey, 1005, 9),
+                           GW_DEFER, &t[3]);
+    a->ret[5] =
+        gw_tx_post(&tx, gw_get_op(a->src + 2000, a->lkey, a->dst + 2000, a->rkey, 700), GW_SIGNALED, &t[4]);
+    a->ret[6] = gw_tx_wait(&tx, t[4], deadline);
+    a->ret[7] = gw_tx_wait(&tx, t[0], 0); /* long since */
+    a->ret[8] = gw_tx_wait(&tx, t[4] + 1000, deadline);
+    a->ret[9] = gw_tx_flush(&tx, deadline);
+}
+
 /* One round: queue pair `from` writes, the other's receive completes. Both completions are taken. */
 GW_DEV int ping(const struct ping_args *a, uint32_t from, uint32_t i, uint64_t deadline)
 {
