@@ -45,6 +45,9 @@ bundle: all               ## bundle/: programs, tests and their libraries, for m
 gpu-check: $(if $(wildcard bundle/gpu-check.sh),,bundle) ## the tests that need an NVIDIA GPU, from the bundle (an unpacked one will do: no network, nothing installed)
 	@bundle/gpu-check.sh
 
+gpu-bench: $(if $(wildcard bundle/gpu-bench.sh),,bundle) ## the GPU benchmarks: tables beside the limits of the same run (bench/README.md)
+	@bundle/gpu-bench.sh
+
 install: all
 	@cmake --install $(BUILD)
 
@@ -54,4 +57,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all demo check soak check-asan check-tsan check-interop fuzz bench bundle gpu-check install clean help
+.PHONY: all demo check soak check-asan check-tsan check-interop fuzz bench bundle gpu-check gpu-bench install clean help

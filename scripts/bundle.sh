@@ -46,7 +46,7 @@ for f in "$out"/lib/*.so*; do [ -L "$f" ] || patchelf --set-rpath '$ORIGIN' "$f"
 cp -a models "$out/models"
 rm -rf "$out/models/train"
 [ ! -d tests/model/data ] || { mkdir -p "$out/tests/data" && cp -a tests/model/data "$out/tests/data/model"; }
-cp scripts/gpu-check.sh tests/gpu-tests.txt "$out/"
+cp scripts/gpu-check.sh scripts/gpu-bench.sh tests/gpu-tests.txt "$out/"
 # The same to carry about: mostly one library's code for many processors, which packs well.
 tar -C "$(dirname "$out")" -czf "$out.tar.gz" "$(basename "$out")"
 echo "$out.tar.gz: $(du -sh --apparent-size "$out.tar.gz" | cut -f1); $out: $(du -sh --apparent-size "$out" | cut -f1), $(ls "$out/tests" | wc -l) tests"

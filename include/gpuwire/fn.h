@@ -16,6 +16,14 @@
 #define GW_FN static inline
 #endif
 
+/* As GW_FN, for what is rare: kept out of line, because a GPU thread waits for the code it runs through: a loop must
+ * fit into the instruction cache. Give it scalars and handles: the address of a local would force it into memory. */
+#ifdef __CUDACC__
+#define GW_SLOW_FN static __attribute__((unused)) __noinline__ __host__ __device__
+#else
+#define GW_SLOW_FN static __attribute__((unused, noinline))
+#endif
+
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "gpuwire runs on little-endian machines only: its big-endian conversions always swap"
 #endif

@@ -3,9 +3,9 @@
  * verbs_device.h: what kernels call: post, poll, wait. The same source runs in CUDA kernels and on CPU
  * threads.
  *
- * Two families. gw_post_send, gw_post_recv and gw_poll_cq take libibverbs' own structs and mean what the ibv_
- * functions mean. The typed calls (gw_put, gw_get, …) take plain arguments, build one WQEBB, and are the fast
- * path.
+ * Three families. gw_post_send, gw_post_recv and gw_poll_cq take libibverbs' own structs and mean what the ibv_
+ * functions mean. The typed calls (gw_put, gw_get, …) take plain arguments, build one WQEBB, and complete on a CQ that
+ * the program polls. The fast calls (gw_tx_*, in verbs_tx.h) give tickets, and the library polls.
  *
  * Every function here is a *thread* form unless its name says _warp: one thread calls it and it acts for that
  * thread. None blocks, except gw_wait_cq, which has a deadline. On a queue pair without GW_QP_ONE_POSTER any

@@ -217,51 +217,72 @@ GW_FN uint64_t gw_sq_leave_(const struct gw_sq_ *q, uint64_t end)
     return gw_sq_idle_(end) | (gw_ld_relaxed_u64_gpu(&q->qp->sq_resv) != end ? GW_SQ_HOLE_ : 0);
 }
 
-/*
- * Rings up to `end`, everything before which is ready and behind a release fence of ours (end == from:
- * nothing is), and again while others ask. word: the state as this ringer has last seen it; leave: the state
- * to leave.
- */
-GW_FN void gw_sq_ring_for_all_(const struct gw_sq_ *q, uint64_t word, uint64_t from, uint64_t end,
-                               uint64_t leave)
+/* The ringer goes on: others have asked since it has last looked, at which time everything up to `end` was
+ * rung for; seen: the state as it is now. */
+GW_SLOW_FN void gw_sq_ring_more_(struct gw_qp_handle *qp, uint64_t seen, uint64_t end)
 {
-    for (;;) {
-        uint64_t seen, stay;
+    struct gw_sq_ q = gw_sq_of_(qp);
+    uint64_t word, stay, leave, from;
 
-        if (end != from) gw_sq_doorbell_(q, end);
-        /* Relaxed: the next ringer's record comes after ours, for the fence that stands behind ours in the
-         * doorbell releases it too. Its ring may overtake ours: then ours, with its older count, wakes a NIC
-         * that finds nothing new in the record. */
-        seen = gw_cas_relaxed_u64_gpu(&q->qp->sq_word, word, leave);
-        if (seen == word) break;
-        /* Others have asked: the role is ours still, and their asking is heard. Acquire: their slots' words.
-         */
+    do {
+        /* The role is ours still, and their asking is heard. Acquire: their slots' words. */
         stay = gw_sq_idle_(end) + GW_SQ_ASK_ - seen;
-        word = gw_add_acquire_u64_gpu(&q->qp->sq_word, stay) + stay;
+        word = gw_add_acquire_u64_gpu(&qp->sq_word, stay) + stay;
         from = end;
-        end = gw_sq_scan_(q, from);
-        leave = gw_sq_leave_(q, end);
-        /* Others' WQEs: only a fence after having read their words, and which acquires, makes them precede
-         * our record. */
-        if (end != from) gw_fence_acq_rel();
-    }
-    if (q->host) gw_cpu_nudge_(q->host);
+        end = gw_sq_scan_(&q, from);
+        leave = gw_sq_leave_(&q, end);
+        if (end != from) {
+            /* Others' WQEs: only a fence after having read their words, and which acquires, makes them
+             * precede our record. */
+            gw_fence_acq_rel();
+            gw_sq_doorbell_(&q, end);
+        }
+        /* Relaxed: see gw_sq_ring_claimed_. */
+        seen = gw_cas_relaxed_u64_gpu(&qp->sq_word, word, leave);
+    } while (seen != word);
+    if (q.host) gw_cpu_nudge_(q.host);
+}
+
+/* Rings for our own, everything up to `end`, behind a release fence; `word` is the state that our claim has
+ * made. */
+GW_FN void gw_sq_ring_claimed_(const struct gw_sq_ *q, uint64_t word, uint64_t end)
+{
+    uint64_t seen;
+
+    gw_sq_doorbell_(q, end);
+    /* Relaxed: the next ringer's record comes after ours, for the fence that stands behind ours in the
+     * doorbell releases it too. Its ring may overtake ours: then ours, with its older count, wakes a NIC that
+     * finds nothing new in the record. */
+    seen = gw_cas_relaxed_u64_gpu(&q->qp->sq_word, word, gw_sq_idle_(end));
+    if (seen != word)
+        gw_sq_ring_more_(q->qp, seen, end);
+    else if (q->host)
+        gw_cpu_nudge_(q->host);
 }
 
 /* Asks for a ring, and rings unless somebody is at it. */
-GW_FN void gw_sq_ask_(const struct gw_sq_ *q)
+GW_SLOW_FN void gw_sq_ask_(struct gw_qp_handle *qp)
 {
     /* Release: our slot's word before the asking. Acquire: the last ringer's record, and the words of all who
      * have asked before, come before what we do. */
-    uint64_t word = gw_add_acq_rel_u64_gpu(&q->qp->sq_word, GW_SQ_ASK_), from, end;
+    uint64_t word = gw_add_acq_rel_u64_gpu(&qp->sq_word, GW_SQ_ASK_), rung;
 
     if ((word & GW_SQ_LOW_) >= GW_SQ_ASK_) return;
     /* All that has been rung for was reserved, and less than 2^28 before all that is. */
-    from = gw_ld_relaxed_u64_gpu(&q->qp->sq_resv);
-    from -= (from - (word >> GW_SQ_RUNG_)) & (GW_SQ_LOW_ >> 8);
-    end = gw_sq_scan_(q, from);
-    if (end != from) gw_fence_acq_rel(); /* as above */
-    gw_sq_ring_for_all_(q, word + GW_SQ_ASK_, from, end, gw_sq_leave_(q, end));
+    rung = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
+    rung -= (rung - (word >> GW_SQ_RUNG_)) & (GW_SQ_LOW_ >> 8);
+    gw_sq_ring_more_(qp, word + GW_SQ_ASK_, rung);
+}
+
+/* Says that what we have reserved is ready, for whoever rings. */
+GW_SLOW_FN void gw_sq_say_ready_(struct gw_qp_handle *qp, uint64_t first, uint32_t bbs, uint32_t n,
+                                 uint32_t flags)
+{
+    gw_st_relaxed_u64_gpu(&qp->slot[first & (qp->sq.wqebbs - 1)].end,
+                          ((first + bbs) & GW_SLOT_END_) | (uint64_t)n << GW_SLOT_READY_);
+    /* Release: our word before the count, which makes a ringer that leaves just now look again. */
+    if (flags & GW_DEFER && !(gw_add_acq_rel_u64_gpu(&qp->sq_word, GW_SQ_DEFERRED_) & GW_SQ_HOLE_)) return;
+    gw_sq_ask_(qp);
 }
 
 /*
@@ -290,18 +311,13 @@ GW_FN void gw_sq_publish_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, 
     /* Release: our WQEs before our publishing them: whoever reads of them may ring, and the NIC read them at
      * once. Acquire, when claimed: the last ringer's record comes before ours. */
     gw_fence_acq_rel();
-    if (claimed) {
-        gw_sq_ring_for_all_(q, gw_sq_idle_(first) + GW_SQ_ASK_, first, first + n, gw_sq_idle_(first + n));
-        return;
-    }
-    gw_st_relaxed_u64_gpu(&q->slot[first & (q->sq.wqebbs - 1)].end,
-                          ((first + bbs) & GW_SLOT_END_) | (uint64_t)n << GW_SLOT_READY_);
-    /* Release: our word before the count, which makes a ringer that leaves just now look again. */
-    if (flags & GW_DEFER && !(gw_add_acq_rel_u64_gpu(&q->qp->sq_word, GW_SQ_DEFERRED_) & GW_SQ_HOLE_)) return;
-    gw_sq_ask_(q);
+    if (claimed)
+        gw_sq_ring_claimed_(q, gw_sq_idle_(first) + GW_SQ_ASK_, first + n);
+    else
+        gw_sq_say_ready_(q->qp, first, bbs, n, flags);
 }
 
-GW_FN void gw_ring(struct gw_qp_handle *qp)
+GW_SLOW_FN void gw_sq_ring_(struct gw_qp_handle *qp)
 {
     struct gw_sq_ q = gw_sq_of_(qp);
     uint64_t low;
@@ -313,7 +329,12 @@ GW_FN void gw_ring(struct gw_qp_handle *qp)
     /* Nothing deferred, or a ringer is at work: it cannot leave without having seen what we have counted in.
      */
     low = gw_ld_relaxed_u64_gpu(&qp->sq_word) & GW_SQ_LOW_;
-    if (low && low < GW_SQ_ASK_) gw_sq_ask_(&q);
+    if (low && low < GW_SQ_ASK_) gw_sq_ask_(qp);
+}
+
+GW_FN void gw_ring(struct gw_qp_handle *qp)
+{
+    gw_sq_ring_(qp);
 }
 
 #endif

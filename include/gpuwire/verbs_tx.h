@@ -216,7 +216,7 @@ GW_FN int gw_tx_look_(struct gw_tx *tx, uint64_t end)
     tx->done = gw_ld_acquire_u64_gpu(&qp->sq_ci); /* acquire: as in gw_sq_reserve_ */
     if (!gw_tx_full_(tx, end)) return 0;
     err = gw_qp_usable_(qp);
-    gw_cq_consume_(tx->cq, 8, NULL);
+    gw_cq_retire_(tx->cq);
     tx->done = gw_ld_acquire_u64_gpu(&qp->sq_ci);
     return !gw_tx_full_(tx, end) ? 0 : err ? err : -EAGAIN;
 }
@@ -467,7 +467,7 @@ GW_FN int gw_tx_wait(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns)
 
         if (gw_tx_good_(tx, ticket)) return 0;
         if (failed) return -EIO;
-        if (gw_cq_consume_(tx->cq, 8, NULL)) continue;
+        if (gw_cq_retire_(tx->cq)) continue;
         if (gw_clock_ns() >= deadline_ns) return gw_tx_good_(tx, ticket) ? 0 : -ETIMEDOUT;
         gw_pause(round++);
         /* What was to carry the signal may have been taken back, or there was no room for one. */
