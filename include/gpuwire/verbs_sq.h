@@ -25,7 +25,9 @@
 enum { GW_ONE_USER_ = 1, GW_SIGNAL_ALL_ = 2, GW_NO_ATOMICS_ = 0x100 };
 
 #ifdef __CUDACC__
-/* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. */
+/* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. That the
+ * compiler knows it takes the CPU's steps out of the code. */
+#define GW_CPU_HOST_(handle) ((struct gw_cq *)NULL)
 GW_FN void gw_cpu_nudge_(struct gw_cq *cq)
 {
     (void)cq;
@@ -36,6 +38,7 @@ GW_FN int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *
     return 0;
 }
 #else
+#define GW_CPU_HOST_(handle) ((handle)->host)
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -66,7 +69,7 @@ GW_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
     q.dbrec = qp->dbrec;
     q.db = qp->db;
     q.slot = qp->slot;
-    q.host = qp->host;
+    q.host = GW_CPU_HOST_(qp);
     q.flags = qp->flags;
     return q;
 }
