@@ -33,6 +33,12 @@ static void move_cur(struct sn_requester *r)
     if (done > (int32_t)r->cur_packet) r->cur_packet = (uint32_t)done;
 }
 
+/* A bind that waits for its turn has no PSN that could be acknowledged. */
+static bool waits(const struct sn_sreq *s)
+{
+    return s->wqe->opcode == GW_MLX5_UMR && !s->executed;
+}
+
 /* Requests that are acknowledged whole, but that a pass after going back has not come to again, count as
  * sent; so do NOPs that stand between them. */
 static void skip_acknowledged(struct sn_requester *r)
@@ -40,7 +46,8 @@ static void skip_acknowledged(struct sn_requester *r)
     while (r->cur != r->end) {
         struct sn_sreq *s = &r->ring[r->cur % SN_SQ_WINDOW];
 
-        if ((s->error && !s->packets) || roce_psn_diff(r->una_psn, roce_psn_add(s->psn, s->packets)) < 0)
+        if (waits(s) || (s->error && !s->packets) ||
+            roce_psn_diff(r->una_psn, roce_psn_add(s->psn, s->packets)) < 0)
             break;
         r->cur++;
         r->cur_packet = 0;

@@ -124,7 +124,9 @@ void sn_rate_sent(struct sn_qp *qp, uint32_t bytes)
     struct sn_rate *r = &qp->rate;
     uint64_t now = qp->nic->now, earliest = now > BURST_NS ? now - BURST_NS : 0;
 
-    if (!r->bytes_per_s) return;
+    /* Acknowledgements and the like do not wait for their turn. Were they all to count, a peer that asks for
+     * enough of them could keep requests from ever having theirs. */
+    if (!r->bytes_per_s || r->ready_at > now) return;
     if (r->ready_at < earliest) r->ready_at = earliest;
     r->ready_at += bytes * UINT64_C(1000000000) / r->bytes_per_s;
 }

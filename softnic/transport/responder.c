@@ -55,7 +55,8 @@ static void access_violation(struct sn_qp *qp, const struct roce_hdr *h, uint32_
 
     sn_report_qp(qp, "its peer (QP 0x%06x) sent %s of [0x%llx, +%llu) with rkey 0x%x: %s",
                  qp->attr.dest_qp_num, roce_ops[h->opcode].name, (unsigned long long)va,
-                 (unsigned long long)len, rkey, sn_mr_why(qp->nic, qp->init.pd, rkey, va, len, access, why));
+                 (unsigned long long)len, rkey,
+                 sn_mr_why(qp->nic, sn_resp_pd(qp, h->xrcsrq), rkey, va, len, access, why));
     if (!sn_qp_reliable(qp))
         sn_uc_drop(qp, &qp->nic->count.drop_refused);
     else

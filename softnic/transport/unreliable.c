@@ -88,16 +88,17 @@ bool sn_unreliable_resume(struct sn_qp *qp)
 /* ---- UC: receiving ------------------------------------------------------------------------------------- */
 
 /* Gives the message under way up. What of it is still on its way into memory has to be there before the next
- * one is placed, which may go to the same bytes. That it fails is nobody's concern any more. */
+ * one is placed, which may go to the same bytes. That it fails is nobody's concern any more, nor that a first
+ * packet did, with which no message is under way yet. */
 static void give_up(struct sn_qp *qp)
 {
+    sn_place_flush(qp);
     if (qp->resp.message == SN_MSG_NONE) return;
     qp->resp.message = SN_MSG_NONE;
     qp->resp.received = 0;
     sn_cursor_reset(&qp->resp.cursor);
     /* One of a shared queue is this queue pair's now; its own queue gives the same one again. */
     if (!qp->init.srq) qp->resp.has_wqe = false;
-    sn_place_flush(qp);
     sn_count(&qp->nic->count.lost_messages, 1);
 }
 

@@ -148,6 +148,34 @@ static void a_storm_of_notifications_stops_nobody(void **state)
     world_settle(&r.w, 100 * MS);
 }
 
+/* What it acknowledges meanwhile does not wait for its rate, and does not use it up for its own requests. */
+static void acknowledgements_cost_a_limited_sender_nothing(void **state)
+{
+    struct roce_hdr h = {.opcode = ROCE_WRITE_ONLY, .ackreq = true, .pkey = ROCE_DEFAULT_PKEY};
+    struct roce_path path = {.sport = 0xc001, .dport = ROCE_UDP_PORT, .frag_off = ROCE_IP_DF};
+    uint8_t p[ROCE_BTH_LEN + ROCE_RETH_LEN + ROCE_ICRC_LEN] = {0};
+    struct ibv_qp_attr at;
+
+    (void)state;
+    in_time(GW_MLX5_WRITE, MS);
+    assert_int_equal(sn_qp_query(r.a.qp.qp, &at), 0);
+    h.dqpn = r.a.qp.sq.qpn;
+    h.psn = at.rq_psn;
+    memcpy(path.src, r.w.nics[1].gid + 12, 4);
+    memcpy(path.dst, r.w.nics[0].gid + 12, 4);
+    for (int i = 0; i < 30000; i++, h.psn = roce_psn_add(h.psn, 1)) {
+        notify(r.w.nics[1].gid, false);
+        roce_pack(p, &h);
+        roce_icrc_end(roce_icrc(&path, p, sizeof(p)), p + sizeof(p) - ROCE_ICRC_LEN);
+        world_inject(&r.w, 0, r.w.nics[1].gid, path.sport, p, sizeof(p));
+        for (unsigned n = 0; n < 2; n++) world_run(&r.w, n);
+        world_advance(&r.w, 500);
+    }
+    assert_true(counters(&r, 0).acks_sent > 29000);
+    post(&r, GW_MLX5_WRITE, 0, 4096, 0);
+    assert_true(complete_one() < 10 * MS);
+}
+
 static void nobody_else_can_slow_it_down(void **state)
 {
     unsigned before;
@@ -195,6 +223,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(few_marks_cost_less_than_many, up, down),
         cmocka_unit_test_setup_teardown(the_sender_of_answers_slows_down_too, up, down),
         cmocka_unit_test_setup_teardown(a_storm_of_notifications_stops_nobody, up, down),
+        cmocka_unit_test_setup_teardown(acknowledgements_cost_a_limited_sender_nothing, up, down),
         cmocka_unit_test_setup_teardown(nobody_else_can_slow_it_down, up, down),
         cmocka_unit_test(it_can_be_switched_off),
     };

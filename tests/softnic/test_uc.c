@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unreliable connections: messages arrive whole or not at all, and nobody says a word about it. */
+#include <sys/mman.h>
+
 #include "tests/softnic/rig.h"
 
 enum { MTU = 1024 };
@@ -305,6 +307,34 @@ static void the_attributes_of_rc_alone_are_refused(void **state)
     rig_down(&fresh);
 }
 
+/* What is written to memory that went away is lost, and nothing that comes after it. */
+static void memory_that_went_away_loses_one_message(void **state)
+{
+    uint8_t *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct sn_mr_init i = {
+        .addr = (uintptr_t)p, .length = 4096, .iova = (uintptr_t)p, .access = (uint32_t)rig_access};
+    struct gw_mlx5_sge s = sge_of(&r.a, 0, 100);
+    struct gw_mlx5_wr wr = {.opcode = GW_MLX5_WRITE, .num_sge = 1, .sge = &s, .raddr = (uintptr_t)p};
+    struct sn_mr *mr;
+
+    (void)state;
+    assert_ptr_not_equal(p, MAP_FAILED);
+    assert_int_equal(sn_mr_create(r.b.pd, &i, &mr), 0);
+    mprotect(p, 4096, PROT_READ);
+    wr.rkey = sn_mr_key(mr);
+    app_post(&r.a.qp, &wr);
+    settle();
+    expect_report(&r, "cannot be accessed");
+    memset(r.a.mem, 5, 100);
+    post(&r, GW_MLX5_WRITE, 0, 100, 300);
+    settle();
+    expect(&r.a, GW_MLX5_CQE_REQ);
+    assert_memory_equal(r.b.mem + 300, r.a.mem, 100);
+    assert_int_equal(counters(&r, 1).drop_refused, 1);
+    sn_mr_destroy(mr);
+    munmap(p, 4096);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, up, down)
@@ -320,6 +350,7 @@ int main(void)
         T(without_a_receive_a_message_is_lost),
         T(rights_are_checked_without_a_word),
         T(a_receive_that_is_too_short_fails_here),
+        T(memory_that_went_away_loses_one_message),
         T(other_services_are_not_taken),
         T(the_attributes_of_rc_alone_are_refused),
     };

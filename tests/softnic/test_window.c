@@ -258,6 +258,34 @@ static void invalidated_here(void **state)
     bed_down(&b);
 }
 
+/* Behind a READ whose answer is what it waits for: it is made all the same, and before what follows it. */
+static void a_fenced_bind_is_made(void **state)
+{
+    static struct bed b;
+    struct app_qp *q = &b.r.b.qp;
+    struct gw_mlx5_sge s;
+    struct gw_mlx5_wr wr = {.opcode = GW_MLX5_READ, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &s};
+    struct gw_mlx5_bind bind;
+
+    (void)state;
+    bed_up(&b, IBV_MW_TYPE_2, NULL);
+    s = sge_of(&b.r.b, 0, 5000);
+    wr.raddr = (uintptr_t)b.r.a.mem;
+    wr.rkey = b.r.a.key;
+    app_put(q, &wr);
+    bind = part(&b, AT, LEN);
+    q->sq_pi += gw_mlx5_put_bind(&q->sq, q->sq_pi, &bind, GW_MLX5_SIGNALED | GW_MLX5_FENCE);
+    app_publish(q);
+    app_ring(q, 1);
+    world_settle(&b.r.w, MS);
+    assert_int_equal(expect(&b.r.b, GW_MLX5_CQE_REQ).wqe_opcode, GW_MLX5_READ);
+    assert_int_equal(expect(&b.r.b, GW_MLX5_CQE_REQ).wqe_opcode, GW_MLX5_UMR);
+    b.key = (b.key & ~0xffu) | bind.tag;
+    assert_int_equal(sn_mr_key(b.mw), b.key);
+    assert_int_equal(reach(&b, AT, LEN), 0);
+    bed_down(&b);
+}
+
 static void send_inval(struct bed *b, uint32_t rkey)
 {
     struct gw_mlx5_sge s = sge_of(&b->r.a, 0, 3000);
@@ -410,6 +438,7 @@ int main(void)
         cmocka_unit_test(wrong_binds),
         cmocka_unit_test(no_local_key),
         cmocka_unit_test(invalidated_here),
+        cmocka_unit_test(a_fenced_bind_is_made),
         cmocka_unit_test(invalidated_by_the_peer),
         cmocka_unit_test(not_the_peers),
         cmocka_unit_test(another_queue_pair),
