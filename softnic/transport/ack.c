@@ -213,6 +213,7 @@ static void receiver_not_ready(struct sn_qp *qp, const struct roce_hdr *h)
     sn_count(&qp->nic->count.rnr_received, 1);
     qp->count.rnr_received++;
     if (r->rnr_wait || !acknowledged(qp, h->psn)) return;
+    r->retries = r->naks = 0; /* it answers, and has the packet that it was said to miss */
     if (qp->attr.rnr_retry != 7 && r->rnr_retries++ >= qp->attr.rnr_retry) {
         sn_report_qp(qp, "%s: its peer (QP 0x%06x) had no receive posted: gave up after %u repeats",
                      sn_oldest_text(qp, text), qp->attr.dest_qp_num, qp->attr.rnr_retry);

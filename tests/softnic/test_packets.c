@@ -371,6 +371,36 @@ static void naks_name_what_fails(void **state)
     expect_error(&r.b, GW_MLX5_CQE_REQ_ERR, GW_MLX5_SYND_REM_OP);
 }
 
+/* Linux' rxe finds what follows a request that it was not ready for out of sequence, and says so each time.
+ * As long as it says, too, that it was not ready, the request does arrive. */
+static void not_ready_and_out_of_sequence(void **state)
+{
+    uint32_t psn = b_posts(GW_MLX5_SEND, 100);
+
+    (void)state;
+    b_posts(GW_MLX5_READ, 100);
+    for (int i = 0; i < 300; i++) {
+        answer(ROCE_ACK, psn, roce_aeth_rnr(1), 0);
+        r.w.now += 20000;
+        world_run(&r.w, 1);
+        answer(ROCE_ACK, psn, roce_aeth_nak(ROCE_NAK_PSN_SEQ), 0);
+    }
+    expect_nothing(&r.b);
+    answer(ROCE_ACK, psn, ROCE_AETH_ACK_NO_CREDITS, 0);
+    expect(&r.b, GW_MLX5_CQE_REQ);
+    answer(ROCE_READ_RESP_ONLY, psn + 1, ROCE_AETH_ACK_NO_CREDITS, 100);
+    expect(&r.b, GW_MLX5_CQE_REQ);
+}
+
+static void out_of_sequence_for_ever(void **state)
+{
+    uint32_t psn = b_posts(GW_MLX5_SEND, 100);
+
+    (void)state;
+    for (int i = 0; i < 300; i++) answer(ROCE_ACK, psn, roce_aeth_nak(ROCE_NAK_PSN_SEQ), 0);
+    expect_error(&r.b, GW_MLX5_CQE_REQ_ERR, GW_MLX5_SYND_RETRY_EXC);
+}
+
 static void the_psn_goes_round(void **state)
 {
     struct app_connect c = app_connect_default;
@@ -414,6 +444,8 @@ int main(void)
         T(an_answer_of_the_wrong_length),
         T(answers_to_nothing),
         T(naks_name_what_fails),
+        T(not_ready_and_out_of_sequence),
+        T(out_of_sequence_for_ever),
         T(the_psn_goes_round),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
