@@ -158,6 +158,7 @@ struct sn_requester {
     struct sn_read reads[SN_MAX_RD_ATOMIC];
     uint32_t read_head, read_tail; /* free-running */
     uint32_t window, window_max, window_grow;
+    bool no_loss; /* so far: the window doubles with each round trip */
     uint32_t since_ackreq;
     uint8_t retries, naks, rnr_retries;
     bool asked; /* went back to una_psn, because of an answer, already */

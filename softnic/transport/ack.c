@@ -54,10 +54,18 @@ static void skip_acknowledged(struct sn_requester *r)
     }
 }
 
-/* The window opens by one packet for each that was filled without loss. */
+/*
+ * As TCP does it (RFC 5681): at first the window doubles with each round trip, since peers on good networks
+ * take all that it may be; from the first loss on it opens by one packet for each window that was filled
+ * without loss. A peer that is slow, with a queue before it, so never gets more than it answers in time.
+ */
 static void grow_window(struct sn_requester *r, uint32_t packets)
 {
     if (r->window >= r->window_max) return;
+    if (r->no_loss) {
+        r->window = packets < r->window_max - r->window ? r->window + packets : r->window_max;
+        return;
+    }
     r->window_grow += packets;
     if (r->window_grow < r->window) return;
     r->window_grow = 0;
@@ -209,6 +217,7 @@ static void receiver_not_ready(struct sn_qp *qp, const struct roce_hdr *h)
     struct sn_requester *r = &qp->req;
     char text[SN_WHY];
     uint32_t window;
+    bool no_loss;
 
     sn_count(&qp->nic->count.rnr_received, 1);
     qp->count.rnr_received++;
@@ -221,8 +230,10 @@ static void receiver_not_ready(struct sn_qp *qp, const struct roce_hdr *h)
         return;
     }
     window = r->window;
+    no_loss = r->no_loss;
     sn_requester_back(qp);
     r->window = window; /* nothing was lost */
+    r->no_loss = no_loss;
     r->rnr_wait = true;
     sn_timer_set(qp, qp->nic->now + roce_rnr_ns(h->syndrome & ROCE_AETH_VALUE));
 }

@@ -12,7 +12,7 @@
 
 #include "softnic/engine/engine.h"
 
-enum { MIN_WINDOW = 4, ACKREQ_PER_WINDOW = 4, MAX_PROBES = 6 };
+enum { MIN_WINDOW = 4, FIRST_WINDOW = 48, ACKREQ_PER_WINDOW = 4, MAX_PROBES = 6 };
 
 /* Before any answer was timed. */
 #define FIRST_PROBE_NS 10000000u
@@ -38,7 +38,9 @@ void sn_requester_init(struct sn_qp *qp, uint32_t psn)
     if (qp->mtu && r->window_max > qp->nic->cfg.window_bytes / qp->mtu)
         r->window_max = qp->nic->cfg.window_bytes / qp->mtu;
     if (r->window_max < MIN_WINDOW) r->window_max = MIN_WINDOW;
-    r->window = r->window_max;
+    /* How much the peer and what leads to it can hold is not known yet: see grow_window. */
+    r->window = r->window_max < FIRST_WINDOW ? r->window_max : FIRST_WINDOW;
+    r->no_loss = true;
 }
 
 /* Packets of the READ request that packet k of a READ of so many begins or stands in, from k on. */
@@ -281,6 +283,7 @@ void sn_requester_back(struct sn_qp *qp)
     r->since_ackreq = 0;
     r->timing = false;
     r->window_grow = 0;
+    r->no_loss = false;
     r->window = r->window / 2 < MIN_WINDOW ? MIN_WINDOW : r->window / 2;
     sn_count(&qp->nic->count.go_backs, 1);
     qp->count.go_backs++;

@@ -34,22 +34,24 @@ free_port() {
 
 # Two network cards: eth0, which speaks RoCE, is the link under test; eth1 is for orders and for what programs tell each
 # other by TCP, by QEMU's own NAT (which could not carry RoCE: it rewrites IP headers, and the ICRC covers those).
-start_guest() { # NETDEV OPTIONS of eth0
+start_guest() { # NETDEV OPTIONS of eth0; COMMAND... that QEMU is to be run by
+    local netdev=$1
+    shift
     local accel=tcg cpu=max i
     # Some hosts have the device but cannot run a guest with it.
     [ -w /dev/kvm ] && grep -qE '^flags.* (vmx|svm)( |$)' /proc/cpuinfo && accel=kvm:tcg
     agent=$(free_port) inside=$(free_port)
-    qemu-system-x86_64 -accel "$accel" -cpu $cpu -m 384 -nographic -nodefaults -no-reboot -serial "file:$work/console" \
+    "$@" qemu-system-x86_64 -accel "$accel" -cpu $cpu -m 384 -nographic -nodefaults -no-reboot -serial "file:$work/console" \
         -kernel "$guest/vmlinuz" -initrd "$guest/initrd" \
         -append "console=ttyS0 panic=-1 quiet gw.ip=$guest_ip/24 gw.ip6=$guest_ip6/64 gw.mtu=1500" \
-        -netdev "$1" -device virtio-net-pci,netdev=link,mac=52:54:00:00:77:02,romfile=,host_mtu=9000 \
+        -netdev "$netdev" -device virtio-net-pci,netdev=link,mac=52:54:00:00:77:02,romfile=,host_mtu=9000 \
         -netdev "user,id=orders,ipv6=off,hostfwd=tcp:127.0.0.1:$agent-:2000,hostfwd=tcp:127.0.0.1:$inside-:$guest_port" \
         -device virtio-net-pci,netdev=orders,romfile= \
         -object "filter-dump,id=dump,netdev=link,file=$work/link.pcap,maxlen=65536" >"$work/qemu.log" 2>&1 &
     qemu=$!
     pids+=("$qemu")
-    for ((i = 0; i < 450; i++)); do
-        grep -qs 'init: ready' "$work/console" && return 0
+    for ((i = 0; i < 900; i++)); do
+        grep -qs 'init: ready' "$work/console" && guest 5 true 2>/dev/null && return 0
         kill -0 "$qemu" 2>/dev/null || break
         sleep 0.2
     done
@@ -133,6 +135,18 @@ client_there() {
     [ $rc = 0 ] || kill "$server" 2>/dev/null
     wait "$server"
     judge "$name" $? "$rc"
+}
+
+# How many frames the link, and what leads to it on both sides, has dropped so far: full buffers.
+dropped() {
+    local there
+    there=$(guest 5 'sed -n "s/.*eth0://p" /proc/net/dev' | awk '{ print $4 + $12 }')
+    awk -v n="${there:-0}" '/^Udp: [0-9]/ { n += $6 } /tap0:/ { n += $5 + $13 } END { print n }' /proc/net/snmp /proc/net/dev
+}
+
+# What the software NICs' counters say, once a second, into a file.
+watch_nics() { # FILE
+    while sleep 1; do "$GPUWIRE" nic --json >>"$1" 2>/dev/null; done
 }
 
 judge() { # NAME RC_HERE RC_THERE

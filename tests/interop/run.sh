@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # run.sh [tap] [frames]: softnic against Linux' own soft-RoCE (rxe) in a QEMU guest; see suite.sh. Both by default. Makes
-# the guest anew each time, of Debian packages; installs what is missing if it may. Takes three to four minutes.
+# the guest anew each time, of Debian packages; installs what is missing if it may. Takes three to four minutes. Exits with
+# 77 where there can be no guest: no Debian, no mirror, no right to install.
 #   GPUWIRE, TRAFFIC   the programs (default: those in build/bin)
 #   KEEP=FOLDER        leaves captures and outputs there
 #   STEPS=REGEX        only the steps whose names match
@@ -31,28 +32,31 @@ install_missing() {
     }
 }
 
-# A network namespace of the suite's own; unprivileged, if the system allows that and lets us open /dev/net/tun.
-in_namespace() {
-    local unshare
+# A network namespace of the suite's own, if the system allows that: for tap with the right to make one.
+in_namespace() { # MODE COMMAND...
+    local mode=$1 unshare try=true
+    shift
+    [ "$mode" = tap ] && try="ip tuntap add gw-try mode tap"
     for unshare in "unshare -n" "unshare -rn"; do
-        $unshare ip tuntap add gw-try mode tap 2>/dev/null && { $unshare "$@"; return; }
+        $unshare $try 2>/dev/null && { $unshare "$@"; return; }
     done
+    [ "$mode" = tap ] || { "$@"; return; }
     echo "interop: no right to make a tap interface: the suite over a tap is left out (run as root)"
 }
 
-install_missing || exit 1
+install_missing || exit 77
 top=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-interop.XXXXXX")
 trap 'rm -rf "$top"' EXIT
 trap 'exit 130' INT TERM
 [ -n "${KEEP:-}" ] && trap 'mkdir -p "$KEEP" && cp -r "$top"/. "$KEEP"; rm -rf "$top"' EXIT
 export guest=${GUEST:-$top/guest}
-[ -e "$guest/initrd" ] || make_guest "$guest" "$TRAFFIC" || exit 1
+[ -e "$guest/initrd" ] || make_guest "$guest" "$TRAFFIC" || exit 77
 failed=0
 for suite in "${@:-frames tap}"; do
     for name in $suite; do
         export work=$top/$name XDG_RUNTIME_DIR=$top/run
         mkdir -p "$work" "$XDG_RUNTIME_DIR" && chmod 700 "$XDG_RUNTIME_DIR"
-        if [ "$name" = tap ]; then in_namespace "$here/suite.sh" tap; else "$here/suite.sh" "$name"; fi || failed=1
+        in_namespace "$name" "$here/suite.sh" "$name" || failed=1
     done
 done
 exit $failed

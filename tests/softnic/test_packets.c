@@ -371,6 +371,18 @@ static void naks_name_what_fails(void **state)
     expect_error(&r.b, GW_MLX5_CQE_REQ_ERR, GW_MLX5_SYND_REM_OP);
 }
 
+/* Until something was acknowledged nobody knows what the peer can hold; then the window grows by what was. */
+static void the_first_window_is_not_the_largest(void **state)
+{
+    uint32_t psn = b_posts(GW_MLX5_WRITE, RIG_MEM);
+
+    (void)state;
+    b_posts(GW_MLX5_WRITE, RIG_MEM);
+    assert_int_equal(counters(&r, 1).tx_packets, 48);
+    answer(ROCE_ACK, psn + 9, ROCE_AETH_ACK_NO_CREDITS, 0);
+    assert_int_equal(counters(&r, 1).tx_packets, 10 + 58);
+}
+
 /* Linux' rxe finds what follows a request that it was not ready for out of sequence, and says so each time.
  * As long as it says, too, that it was not ready, the request does arrive. */
 static void not_ready_and_out_of_sequence(void **state)
@@ -444,6 +456,7 @@ int main(void)
         T(an_answer_of_the_wrong_length),
         T(answers_to_nothing),
         T(naks_name_what_fails),
+        T(the_first_window_is_not_the_largest),
         T(not_ready_and_out_of_sequence),
         T(out_of_sequence_for_ever),
         T(the_psn_goes_round),
