@@ -113,6 +113,7 @@ static void note_fds(struct process_nic *p)
 
     if (sn_wire_host(p->wire)) n--; /* it closes its own, which come and go */
     for (int i = 0; i < n; i++) p->open_fds[count++] = fds[i];
+    if (sn_wire_claim_fd(p->wire) >= 0) p->open_fds[count++] = sn_wire_claim_fd(p->wire);
     p->open_fds[count++] = sn_thread_fd(p->thread);
     if (sn_wire_pcap(p->wire)) {
         sn_pcap_fds(sn_wire_pcap(p->wire), p->open_fds + count);

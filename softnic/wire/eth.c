@@ -299,6 +299,11 @@ int sn_eth_fd(const struct sn_eth *eth)
     return eth->link.fd;
 }
 
+int sn_eth_claim_fd(const struct sn_eth *eth)
+{
+    return eth->link.claim_fd;
+}
+
 uint32_t sn_eth_room(const struct sn_eth *eth)
 {
     socklen_t len = sizeof(int);

@@ -351,6 +351,11 @@ int sn_wire_fds(const struct sn_wire *wire, int fds[SN_WIRE_FDS])
     return n;
 }
 
+int sn_wire_claim_fd(const struct sn_wire *wire)
+{
+    return wire->eth ? sn_eth_claim_fd(wire->eth) : -1;
+}
+
 struct sn_host *sn_wire_host(const struct sn_wire *wire)
 {
     return wire->host;

@@ -41,6 +41,8 @@ uint32_t sn_wire_room(const struct sn_wire *wire);
 /* What to wait for with POLLIN: returns how many. */
 enum { SN_WIRE_FDS = 3 };
 int sn_wire_fds(const struct sn_wire *wire, int fds[SN_WIRE_FDS]);
+/* One more that a forked child is to close, lest it keep the parent's address taken; -1: there is none. */
+int sn_wire_claim_fd(const struct sn_wire *wire);
 /* Peers of this host; NULL: none are looked for, and why not. */
 struct sn_host *sn_wire_host(const struct sn_wire *wire);
 const char *sn_wire_why_no_host(const struct sn_wire *wire);
