@@ -138,10 +138,14 @@ static int send_near(struct sn_wire *wire, const struct sn_frame *frames, int n)
     int i = 0, taken = 1;
 
     while (i < n && taken > 0) {
-        int others = 0;
+        int others = 1;
 
-        while (i + others < n && !sn_host_reaches(wire->host, &frames[i + others])) others++;
-        taken = others ? lower_send(wire, frames + i, others) : sn_host_send(wire->host, &frames[i]);
+        /* Its answer alone says which way a frame goes: a peer may ask for the wire at any moment. */
+        taken = sn_host_send(wire->host, &frames[i]);
+        if (taken < 0) {
+            while (i + others < n && !sn_host_reaches(wire->host, &frames[i + others])) others++;
+            taken = lower_send(wire, frames + i, others);
+        }
         i += taken;
         if (taken < others) break;
     }
