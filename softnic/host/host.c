@@ -131,17 +131,22 @@ static bool is_self(const struct sn_host *h, const uint8_t gid[16], unsigned slo
 struct sn_peer *sn_host_peer(struct sn_host *h, const uint8_t gid[16], unsigned slot)
 {
     unsigned at = slot ^ gid[15] << 1 ^ gid[14] << 4;
+    struct sn_peer *place = NULL;
 
     for (unsigned i = 0; i < SN_HOST_PEERS; i++) {
         struct sn_peer *p = &h->peer[(at + i) % SN_HOST_PEERS];
-        bool unused = p->state == SN_OUT_NEW && !p->retry_at;
+        bool idle = p->state == SN_OUT_NEW, unused = idle && !p->retry_at;
 
-        if (!unused && (p->slot != slot || memcmp(p->gid, gid, 16))) continue;
-        p->slot = slot;
-        memcpy(p->gid, gid, 16);
-        return p;
+        if (!unused && p->slot == slot && !memcmp(p->gid, gid, 16)) return p;
+        if (idle && (!place || p->retry_at < place->retry_at)) place = p;
+        if (unused) break;
     }
-    return NULL;
+    /* Once none is unused, one that was not there, or is no more, gives up its place. */
+    if (!place || (place->retry_at && sn_host_now() < place->retry_at)) return NULL;
+    place->retry_at = 0;
+    place->slot = slot;
+    memcpy(place->gid, gid, 16);
+    return place;
 }
 
 static void want(struct sn_host *h, struct sn_peer *p)

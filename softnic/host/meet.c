@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,7 +17,7 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-enum { BACKLOG = 256 };
+enum { BACKLOG = 256, DRAIN = 256 };
 
 /* ---- sockets ------------------------------------------------------------------------------------------- */
 
@@ -87,21 +88,20 @@ bool sn_meet_is_ours(int fd, pid_t *pid)
 
 bool sn_meet_alive(int fd)
 {
-    char byte;
-    ssize_t n = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
 
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+    /* Not by looking for the end of what can be read: bytes that it sent may lie before that. */
+    return poll(&p, 1, 0) <= 0 || !p.revents;
 }
 
 bool sn_meet_drain(int fd)
 {
     char bytes[64];
-    ssize_t n;
+    ssize_t n = 1;
 
-    /* No message is empty: 0 is the end. */
-    while ((n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0) {
-    }
-    return n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    /* No message is empty: 0 is the end. Not more at once than one may be expected to have sent. */
+    for (int i = 0; i < DRAIN && n > 0; i++) n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
 }
 
 void sn_meet_wake(int fd)
@@ -157,8 +157,8 @@ int sn_meet_hear(int fd, struct sn_hello *hello, int *fd_got)
     ssize_t n = recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
     if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR ? -EAGAIN : -errno;
-    if (n == 0) return -EPIPE;
     *fd_got = fd_of(&msg);
+    if (n == 0 && *fd_got < 0) return -EPIPE;
     if (n == sizeof(*hello) && !(msg.msg_flags & MSG_TRUNC) && *fd_got >= 0 &&
         hello->magic == SN_HELLO_MAGIC && hello->version == SN_SHARE_VERSION && hello->slot < 256)
         return 0;

@@ -26,9 +26,10 @@ bool sn_ring_put(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uin
     return true;
 }
 
-bool sn_ring_empty(const struct sn_channel *ch)
+/* By our own count, not the channel's copy of it: the other could write there, and never let us sleep. */
+bool sn_ring_empty(const struct sn_channel *ch, const uint32_t *head)
 {
-    return __atomic_load_n(&ch->tail, __ATOMIC_RELAXED) == __atomic_load_n(&ch->head, __ATOMIC_RELAXED);
+    return __atomic_load_n(&ch->tail, __ATOMIC_RELAXED) == __atomic_load_n(head, __ATOMIC_RELAXED);
 }
 
 int sn_ring_take(struct sn_channel *ch, uint32_t *head, uint8_t *to)
@@ -41,7 +42,7 @@ int sn_ring_take(struct sn_channel *ch, uint32_t *head, uint8_t *to)
     len = __atomic_load_n(&f->len, __ATOMIC_RELAXED); /* once: it may change */
     if (n > SN_SHARE_FRAMES || len < ROCE_MIN_PACKET || len > SN_FRAME_MAX) return -EPROTO;
     memcpy(to, f->data, len);
-    ++*head;
+    __atomic_store_n(head, *head + 1, __ATOMIC_RELAXED); /* one at a time takes; others look */
     /* Release: the place is free only once the frame was copied. */
     __atomic_store_n(&ch->head, *head, __ATOMIC_RELEASE);
     return (int)len;

@@ -22,7 +22,7 @@ uint32_t sn_ring_used(const struct sn_channel *ch, uint32_t tail);
  * bytes, and returns its length; 0: there is none; -EPROTO: the other wrote nonsense, and nothing of it is to
  * be used. */
 int sn_ring_take(struct sn_channel *ch, uint32_t *head, uint8_t *to);
-/* As the counts in the channel say: also for who is neither side. */
-bool sn_ring_empty(const struct sn_channel *ch);
+/* As sn_ring_take would find it, for other threads of that side too. */
+bool sn_ring_empty(const struct sn_channel *ch, const uint32_t *head);
 
 #endif

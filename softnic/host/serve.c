@@ -27,6 +27,9 @@ static int watch(struct sn_host *h, int fd, enum kind kind, uint32_t which)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u64 = (uint64_t)kind << 32 | which};
 
+    /* Who cannot be accepted, since no descriptors are left, say, must not keep the thread from sleeping. */
+    if (kind == AT_LISTENER) e.events |= EPOLLET;
+
     return epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
@@ -98,6 +101,7 @@ static void accept_all(struct sn_host *h, const struct sn_host_guard *g)
         else
             close(fd);
     }
+    h->unaccepted = fd != -EAGAIN;
 }
 
 /* Its hello. False: it is none, and the sender goes. */
@@ -262,7 +266,7 @@ static void drop_gone(struct sn_host *h, const struct sn_host_guard *g)
     for (unsigned i = 0; i < h->senders;) {
         struct sn_sender *s = h->sender[i];
 
-        if (is_broken(s) || (s->gone && sn_ring_empty(s->channel)))
+        if (is_broken(s) || (s->gone && sn_ring_empty(s->channel, &s->head)))
             drop_sender(h, g, h->sender[i]);
         else
             i++;
@@ -288,6 +292,7 @@ void sn_host_serve(struct sn_host *h, const struct sn_host_guard *g)
         case AT_SENDER: at_sender(h, g, which); break;
         }
     }
+    if (h->unaccepted) accept_all(h, g);
     meet_wanted(h, g);
     drop_gone(h, g);
 }
@@ -303,7 +308,7 @@ bool sn_host_doze(struct sn_host *h)
     for (unsigned i = 0; i < h->senders; i++) {
         const struct sn_sender *s = h->sender[i];
 
-        if (s->channel && !is_broken(s) && !sn_ring_empty(s->channel)) return false;
+        if (s->channel && !is_broken(s) && !sn_ring_empty(s->channel, &s->head)) return false;
     }
     return !__atomic_load_n(&h->wanted, __ATOMIC_RELAXED);
 }
@@ -321,8 +326,7 @@ void sn_host_forked(struct sn_host *h)
     close_fd(&h->epoll);
     close_fd(&h->event);
     close_fd(&h->table_fd);
-    for (unsigned i = 0; i < SN_HOST_PEERS; i++)
-        if (h->peer[i].state != SN_OUT_NEW) close_fd(&h->peer[i].fd);
+    for (unsigned i = 0; i < SN_HOST_PEERS; i++) close_fd(&h->peer[i].fd);
     for (unsigned i = 0; i < h->senders; i++) close_fd(&h->sender[i]->fd);
 }
 
@@ -359,6 +363,7 @@ int sn_host_open(const struct sn_host_config *config, struct sn_host **out, char
     if (!err) {
         h->cfg = *config;
         h->table_fd = h->listener = h->epoll = h->event = -1;
+        for (unsigned i = 0; i < SN_HOST_PEERS; i++) h->peer[i].fd = -1;
         pthread_mutex_init(&h->senders_lock, NULL);
         if (getrandom(&h->nonce, sizeof(h->nonce), 0) != sizeof(h->nonce)) err = -EAGAIN;
     }
@@ -382,7 +387,7 @@ void sn_host_close(struct sn_host *h)
     for (unsigned i = 0; i < SN_HOST_PEERS; i++) {
         struct sn_peer *p = &h->peer[i];
 
-        if (p->state == SN_OUT_ASKED || p->state == SN_OUT_MET) close_fd(&p->fd);
+        close_fd(&p->fd);
         if (p->channel) munmap(p->channel, sizeof(*p->channel));
         if (p->table) munmap((void *)p->table, sizeof(*p->table));
     }

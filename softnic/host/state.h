@@ -55,6 +55,7 @@ struct sn_host {
     int table_fd, listener, epoll, event; /* event: something is wanted */
     uint64_t nonce;
     bool paused;
+    bool unaccepted; /* somebody may still wait at the listener; the thread's */
     unsigned wanted; /* atomic: peers that are to be met */
     struct sn_peer peer[SN_HOST_PEERS];
     struct sn_peer *to_wake[SN_HOST_PEERS];

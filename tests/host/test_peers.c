@@ -2,6 +2,8 @@
 /* Two NICs' hosts, in one process or two: they meet, exchange frames, reach each other's memory, and lose
  * each other. The NIC's lock is a mutex of the test's. */
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -10,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -333,8 +337,10 @@ static void taking_back_waits_for_who_is_inside(void **state)
     ops->quiesce(owner);
     assert_int_equal(__atomic_load_n(&left, __ATOMIC_SEQ_CST), 1);
     pthread_join(thread, NULL);
-    /* One that died inside is not waited for. */
+    /* One that died inside is not waited for, though it had waked us before. */
     assert_true(ops->enter(user, used, 1000));
+    assert_true(sn_host_doze(owner));
+    send_frame(user, B, 1, 64);
     sn_host_close(user);
     ops->quiesce(owner);
     sn_host_close(owner);
@@ -370,6 +376,108 @@ static void who_says_nonsense_is_shown_the_door(void **state)
     sn_host_close(b);
 }
 
+/* The fds that this process has. */
+static int open_fds(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < 1024; fd++) n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static void an_empty_message_leaves_no_descriptor(void **state)
+{
+    struct sn_host *b = open_host(B, true);
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(sizeof(int))];
+    } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+    struct msghdr msg = {.msg_control = &control, .msg_controllen = sizeof(control)};
+    int before = open_fds(), fd = sn_meet_connect(gid, B);
+
+    (void)state;
+    assert_true(fd >= 0);
+    memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+    assert_int_equal(sendmsg(fd, &msg, 0), 0);
+    serve(b, NULL);
+    assert_int_equal(sn_host_senders(b), 0);
+    close(fd);
+    assert_int_equal(open_fds(), before);
+    sn_host_close(b);
+}
+
+/* ---- many, and too few ---- */
+
+static void those_who_are_not_there_make_room(void **state)
+{
+    const struct timespec later = {.tv_nsec = 700000000};
+    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
+    uint8_t other[16];
+
+    (void)state;
+    memcpy(other, gid, 16);
+    for (unsigned i = 0; i < 700; i++) {
+        other[14] = (uint8_t)(1 + i / 256);
+        other[15] = (uint8_t)i;
+        ops->in_memory(a, other, QPN_B);
+        if (i % 64 == 0) serve(a, NULL);
+    }
+    serve(a, NULL);
+    nanosleep(&later, NULL);
+    meet(a, b);
+    sn_host_close(a);
+    sn_host_close(b);
+}
+
+static void a_child_closes_the_nics_descriptors_alone(void **state)
+{
+    int status;
+    pid_t pid;
+
+    (void)state;
+    pid = fork();
+    if (!pid) {
+        int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        int before = open_fds();
+        struct sn_host *a = open_host(A, true);
+
+        ops->in_memory(a, gid, QPN_B); /* wanted, and not met yet */
+        sn_host_forked(a);
+        _exit(in < 0 || fcntl(0, F_GETFD) < 0 || open_fds() != before);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static bool readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, 0) == 1;
+}
+
+static void out_of_descriptors_it_sleeps_all_the_same(void **state)
+{
+    struct sn_host *b = open_host(B, true);
+    struct rlimit limit, none;
+    int fd = sn_meet_connect(gid, B);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    serve(b, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(sn_host_senders(b), 0);
+    assert_false(readable(sn_host_fd(b)));
+    serve(b, NULL); /* there are some again */
+    assert_int_equal(sn_host_senders(b), 1);
+    close(fd);
+    sn_host_close(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +491,10 @@ int main(void)
         cmocka_unit_test(memory_is_reached_until_its_owner_dies),
         cmocka_unit_test(taking_back_waits_for_who_is_inside),
         cmocka_unit_test(who_says_nonsense_is_shown_the_door),
+        cmocka_unit_test(an_empty_message_leaves_no_descriptor),
+        cmocka_unit_test(those_who_are_not_there_make_room),
+        cmocka_unit_test(a_child_closes_the_nics_descriptors_alone),
+        cmocka_unit_test(out_of_descriptors_it_sleeps_all_the_same),
     };
     gid[14] = (uint8_t)(getpid() >> 8);
     gid[15] = (uint8_t)getpid();

@@ -189,7 +189,7 @@ static void frames_come_in_order(void **state)
             for (int k = 0; k < len; k++) assert_int_equal(out[k], (uint8_t)taken);
         }
         if (put == taken) {
-            assert_true(sn_ring_empty(&channel));
+            assert_true(sn_ring_empty(&channel, &head));
             assert_int_equal(sn_ring_take(&channel, &head, out), 0);
         }
     }
@@ -212,6 +212,9 @@ static void nonsense_from_the_other_side_is_noticed(void **state)
     assert_int_equal(sn_ring_take(&channel, &head, frame), -EPROTO);
     channel.frame[0].len = UINT32_MAX;
     assert_int_equal(sn_ring_take(&channel, &head, frame), -EPROTO);
+    channel.tail = 0;
+    channel.head = 1; /* nothing is to be taken, and nobody is to be kept awake */
+    assert_true(sn_ring_empty(&channel, &head));
     channel.head = 77; /* of frames that never were */
     assert_false(sn_ring_put(&channel, &tail, frame, 64));
     assert_true(sn_ring_used(&channel, tail) > SN_SHARE_FRAMES);
