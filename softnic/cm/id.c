@@ -69,7 +69,8 @@ struct cm_id *cm_id_find(struct cm *cm, const struct cm_file *file, uint32_t han
 {
     struct cm_id *id = handle && handle <= CM_MAX_IDS ? cm->ids[handle - 1] : NULL;
 
-    return id && id->file == file ? id : NULL;
+    /* A request that has not been read yet is nobody's to use: its event still points to it. */
+    return id && id->file == file && !id->listener ? id : NULL;
 }
 
 /*
@@ -145,6 +146,7 @@ uint32_t cm_destroy(struct cm_id *id)
     }
     id->file = NULL;
     id->listener = NULL;
+    cm_port_give(id); /* also of one that lingers: the next may have it */
     if (!linger) cm_id_free(id);
     return reported;
 }

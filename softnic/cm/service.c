@@ -61,8 +61,10 @@ static int env_claim(void *ctx, uint16_t ps, uint16_t port)
     (void)ctx;
     if (fd < 0) return fd;
     ev.data.fd = fd;
-    epoll_ctl(service.watch, EPOLL_CTL_ADD, fd, &ev);
-    return fd;
+    if (epoll_ctl(service.watch, EPOLL_CTL_ADD, fd, &ev) == 0) return fd;
+    int err = -errno;
+    close(fd);
+    return err;
 }
 
 static void env_release(void *ctx, int claim)
@@ -111,6 +113,19 @@ static void read_letters(int fd)
     }
 }
 
+/* What was ready may have been given back since, and its number be another's by now, a program's say. */
+static bool is_mail(int fd)
+{
+    struct sn_link *it, *tmp;
+
+    if (fd == service.mail[0]) return true;
+    sn_list_each(it, tmp, &the_cm.ports)
+    {
+        if (sn_entry(it, struct cm_port, link)->claim == fd) return true;
+    }
+    return false;
+}
+
 static int milliseconds(uint64_t next)
 {
     uint64_t now = now_ns(NULL), left = next > now ? next - now : 0;
@@ -131,9 +146,9 @@ static void *thread_main(void *arg)
 
         pthread_mutex_lock(&the_cm.lock);
         for (int i = 0; i < n; i++) {
-            if (ready[i].data.fd != service.wake_fd)
+            if (is_mail(ready[i].data.fd))
                 read_letters(ready[i].data.fd);
-            else if (read(service.wake_fd, &count, sizeof(count)) < 0)
+            else if (ready[i].data.fd == service.wake_fd && read(service.wake_fd, &count, sizeof(count)) < 0)
                 continue; /* somebody else's wish was taken with ours */
         }
         next = cm_tick(&the_cm);
@@ -241,14 +256,16 @@ int cm_service_up(void)
 /* ---- going down
  * ---------------------------------------------------------------------------------------------------- */
 
-/* The claims are the parent's: a copy here would keep them from being freed when it dies. */
+/* The claims are the parent's: a copy here would keep them from being freed when it dies. Locks begin anew,
+ * whether or not it was up: a thread that is not here may hold them. */
 void cm_service_fork_child(void)
 {
     struct sn_link *it, *tmp;
 
     cm_route_fork_child();
-    if (!service.up) return;
-    sn_list_each(it, tmp, &the_cm.ports) close(sn_entry(it, struct cm_port, link)->claim);
+    if (service.up) {
+        sn_list_each(it, tmp, &the_cm.ports) close(sn_entry(it, struct cm_port, link)->claim);
+    }
     close_fds();
     service.up = false;
     pthread_mutex_init(&service.lock, NULL);

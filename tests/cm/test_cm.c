@@ -308,6 +308,41 @@ static void events_follow_an_id_to_another_channel(void **state)
     net_down(&net);
 }
 
+/* Who guesses its number could take it to another channel, away from the event that points to it. */
+static void a_request_is_nobodys_until_it_was_read(void **state)
+{
+    struct rdma_ucm_event_resp e;
+    struct cm_id *listener, *child = NULL;
+
+    (void)state;
+    net_up(&net, 14, 0);
+    listener = net_listener(&net, 0, RDMA_PS_TCP);
+    assert_int_equal(net_connect(net_resolved(&net, 1, 0, RDMA_PS_TCP, NET_PORT), 5, "who"), 0);
+    for (int i = 0; i < 1000 && !net.ends[0].file.event_count; i++) net_run(&net, 1000000);
+    for (uint32_t i = 0; i < net.ends[0].cm.high; i++)
+        if (net.ends[0].cm.ids[i] && net.ends[0].cm.ids[i]->listener == listener)
+            child = net.ends[0].cm.ids[i];
+    assert_non_null(child);
+    assert_null(cm_id_find(&net.ends[0].cm, &net.ends[0].file, child->handle));
+    e = net_event(&net, 0, CM_EVENT_CONNECT_REQUEST);
+    assert_ptr_equal(cm_id_find(&net.ends[0].cm, &net.ends[0].file, e.id), child);
+    net_down(&net);
+}
+
+static void a_destroyed_id_gives_its_port_back_at_once(void **state)
+{
+    struct cm_addr a = net_addr(1, 4000);
+    struct pair p;
+
+    (void)state;
+    net_up(&net, 15, 0);
+    p = connect_pair(&net);
+    assert_int_equal(cm_port_take(p.client, 4000), 0);
+    cm_destroy(p.client); /* it lingers, to tell its peer */
+    assert_int_equal(cm_bind(net_id(&net, 1, RDMA_PS_TCP, 601), &a), 0);
+    net_down(&net);
+}
+
 static void datagrams_find_their_queue_pair(void **state)
 {
     struct rdma_ucm_event_resp e;
@@ -380,6 +415,8 @@ int main(void)
         cmocka_unit_test(ports_are_exclusive),
         cmocka_unit_test(shared_ports_have_one_listener),
         cmocka_unit_test(events_follow_an_id_to_another_channel),
+        cmocka_unit_test(a_request_is_nobodys_until_it_was_read),
+        cmocka_unit_test(a_destroyed_id_gives_its_port_back_at_once),
         cmocka_unit_test(datagrams_find_their_queue_pair),
         cmocka_unit_test(strangers_change_nothing),
     };
