@@ -95,12 +95,17 @@ static bool allowed(int fd)
     return peer.uid == 0 || peer.uid == geteuid();
 }
 
-/* One line, without its end. */
-static bool read_request(int fd, char *request)
+static bool stopping(struct sn_control *c)
+{
+    return __atomic_load_n(&c->stop, __ATOMIC_ACQUIRE);
+}
+
+/* One line, without its end. Who sends it byte by byte does not hold up the end of the process. */
+static bool read_request(struct sn_control *c, int fd, char *request)
 {
     size_t n = 0;
 
-    while (n < SN_CONTROL_REQUEST) {
+    while (n < SN_CONTROL_REQUEST && !stopping(c)) {
         ssize_t got = recv(fd, request + n, SN_CONTROL_REQUEST - n, 0);
         char *end;
 
@@ -114,9 +119,9 @@ static bool read_request(int fd, char *request)
     return false;
 }
 
-static void send_all(int fd, const char *data, size_t len)
+static void send_all(struct sn_control *c, int fd, const char *data, size_t len)
 {
-    while (len) {
+    while (len && !stopping(c)) {
         ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
 
         if (n <= 0) return;
@@ -134,11 +139,11 @@ static void serve(struct sn_control *c, int fd)
 
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-    if (!allowed(fd) || !read_request(fd, request)) return;
+    if (!allowed(fd) || !read_request(c, fd, request)) return;
     f = open_memstream(&text, &len);
     if (!f) return;
     answer(&c->parts, request, f);
-    if (fclose(f) == 0) send_all(fd, text, len);
+    if (fclose(f) == 0) send_all(c, fd, text, len);
     free(text);
 }
 
@@ -148,7 +153,7 @@ static void *run(void *arg)
     struct sn_control *c = arg;
 
     prctl(PR_SET_NAME, "gw-see");
-    while (!__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE)) {
+    while (!stopping(c)) {
         int fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd >= 0) {
