@@ -66,6 +66,7 @@ int sn_uar_destroy(struct sn_uar *uar)
     }
     sn_nic_unlock(nic);
     if (busy) return -EBUSY;
+    for (unsigned i = 0; i < SN_UAR_BF_COUNT; i++) free(uar->registers[i].ringers);
     munmap(uar->page, SN_UAR_SIZE);
     free(uar);
     return 0;
@@ -89,6 +90,49 @@ void sn_uar_detach(struct sn_uar *uar, struct sn_link *user)
     if (sn_list_empty(&uar->qps) && sn_list_empty(&uar->cqs)) sn_list_del(&uar->link);
 }
 
+/* ---- who rings what ------------------------------------------------------------------------------------ */
+
+static struct sn_register *register_of(struct sn_qp *qp)
+{
+    return &qp->init.uar->registers[qp->init.bfreg];
+}
+
+int sn_ringer_add(struct sn_qp *qp)
+{
+    struct sn_register *r;
+
+    if (!qp->init.sq_wqebbs) return 0;
+    r = register_of(qp);
+    if (r->count == r->room) {
+        uint32_t room = r->room ? r->room * 2 : 4;
+        struct sn_ringer *more = realloc(r->ringers, room * sizeof(*more));
+
+        if (!more) return -ENOMEM;
+        r->ringers = more;
+        r->room = room;
+    }
+    r->ringers[r->count] = (struct sn_ringer){qp->init.dbrec + GW_MLX5_DBREC_SEND, qp, qp->sq_pi};
+    qp->ringer = ++r->count;
+    return 0;
+}
+
+void sn_ringer_del(struct sn_qp *qp)
+{
+    struct sn_register *r;
+
+    if (!qp->ringer) return;
+    r = register_of(qp);
+    r->ringers[qp->ringer - 1] = r->ringers[--r->count];
+    r->ringers[qp->ringer - 1].qp->ringer = qp->ringer;
+    qp->ringer = 0;
+}
+
+void sn_ringer_at(struct sn_qp *qp, uint16_t pi)
+{
+    qp->sq_pi = pi;
+    if (qp->ringer) register_of(qp)->ringers[qp->ringer - 1].pi = pi;
+}
+
 /* ---- rings --------------------------------------------------------------------------------------------- */
 
 static void wrong(struct sn_uar *uar, const char *what, uint32_t number)
@@ -103,7 +147,8 @@ static void send_ring(struct sn_uar *uar, unsigned reg, uint64_t value)
 {
     uint32_t qpn = gw_be32((uint32_t)(value >> 32)) >> 8;
     struct sn_qp *named = sn_qp_find(uar->nic, qpn);
-    struct sn_link *it, *tmp;
+    const struct sn_register *r = &uar->registers[reg];
+    uint32_t word;
 
     sn_count(&uar->nic->count.doorbells, 1);
     sn_activity(uar->nic);
@@ -111,11 +156,11 @@ static void send_ring(struct sn_uar *uar, unsigned reg, uint64_t value)
         wrong(uar, "QP", qpn);
     else if (named->init.bfreg != reg)
         sn_sq_look(named);
-    sn_list_each(it, tmp, &uar->qps)
-    {
-        struct sn_qp *qp = sn_entry(it, struct sn_qp, uar_link);
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct sn_ringer *w = &r->ringers[i];
 
-        if (qp->init.bfreg == reg) sn_sq_look(qp);
+        if (sn_guard_load32(w->record, &word) || (uint16_t)gw_mlx5_dbrec_count(word) != w->pi)
+            sn_sq_look(w->qp);
     }
 }
 

@@ -45,10 +45,24 @@ enum {
 
 /* ---- objects ------------------------------------------------------------------------------------------- */
 
+/* Who rings a register, with what a look at its record needs: there may be hundreds to a register, and a ring
+ * looks at all of them. */
+struct sn_ringer {
+    const uint32_t *record;
+    struct sn_qp *qp;
+    uint16_t pi; /* qp->sq_pi */
+};
+
+struct sn_register {
+    struct sn_ringer *ringers;
+    uint32_t count, room;
+};
+
 struct sn_uar {
     struct sn_nic *nic;
     struct sn_link link;     /* nic->uars, while a QP or CQ uses it */
     struct sn_link qps, cqs; /* its users */
+    struct sn_register registers[SN_UAR_BF_COUNT];
     uint64_t *page;
     unsigned reports;
 };
@@ -147,7 +161,8 @@ struct sn_read {
 };
 
 struct sn_requester {
-    struct sn_sreq *ring; /* SN_SQ_WINDOW of them; with the arena, NULL while nothing was read: see sn_sq_rest */
+    struct sn_sreq
+        *ring; /* SN_SQ_WINDOW of them; with the arena, NULL while nothing was read: see sn_sq_rest */
     uint8_t *arena;
     uint32_t arena_head, arena_used;
     uint32_t una, cur, end; /* free-running: oldest not complete, being sent, behind the last that was read */
@@ -271,6 +286,7 @@ struct sn_qp {
     bool ringable;
 
     struct sn_link all_link, run_link, err_link, uar_link;
+    uint32_t ringer;  /* 1 + place among those of its register; 0: it has no send queue */
     uint32_t heap_at; /* 1 + place in nic->heap; 0: not there */
     uint64_t heap_time;
 
@@ -424,6 +440,9 @@ void sn_report_missing_ring(struct sn_qp *qp);
 void sn_watch_records(struct sn_nic *nic);
 void sn_uar_attach(struct sn_uar *uar, struct sn_link *list, struct sn_link *user);
 void sn_uar_detach(struct sn_uar *uar, struct sn_link *user);
+int sn_ringer_add(struct sn_qp *qp); /* 0 or -ENOMEM */
+void sn_ringer_del(struct sn_qp *qp);
+void sn_ringer_at(struct sn_qp *qp, uint16_t pi); /* so far was rung */
 
 /* qp.c, qp_state.c */
 struct sn_qp *sn_qp_find(struct sn_nic *nic, uint32_t qpn);

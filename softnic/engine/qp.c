@@ -107,6 +107,7 @@ static int attach(struct sn_nic *nic, struct sn_qp *qp)
     int err = grow_heap(nic);
 
     if (!err) err = take_number(nic, qp);
+    if (!err) err = sn_ringer_add(qp);
     if (err) return err;
     nic->qps[qp->number & 0xffff] = qp;
     nic->qp_count++;
@@ -178,6 +179,7 @@ int sn_qp_destroy(struct sn_qp *qp)
     if (qp->init.uar) sn_uar_scan(qp->init.uar); /* a ring that is there was only not seen yet */
     if (sn_record_ahead(qp) >= 0) sn_report_missing_ring(qp);
     sn_qp_forget(qp);
+    sn_ringer_del(qp);
     if (qp->init.uar) sn_uar_detach(qp->init.uar, &qp->uar_link);
     sn_list_del(&qp->all_link);
     nic->qps[qp->number & 0xffff] = NULL;
@@ -240,7 +242,8 @@ void sn_qp_forget(struct sn_qp *qp)
     sn_direct_tell_queue(qp);
     memset(&qp->attr, 0, sizeof(qp->attr));
     memset(&qp->resp, 0, sizeof(qp->resp));
-    qp->sq_pi = qp->sq_next = qp->sq_ci = qp->rq_ci = 0;
+    qp->sq_next = qp->sq_ci = qp->rq_ci = 0;
+    sn_ringer_at(qp, 0);
     qp->rq_bad = qp->last_wqe_told = false;
     qp->sqd_notify = false;
     qp->syndrome = 0;

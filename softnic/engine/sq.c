@@ -43,7 +43,7 @@ void sn_sq_look(struct sn_qp *qp)
         sn_qp_fatal(qp);
         return;
     }
-    qp->sq_pi = pi;
+    sn_ringer_at(qp, pi);
     sn_qp_wake(qp);
 }
 

@@ -282,6 +282,13 @@ static void rights(void **state)
     world_settle(&x.r.w, 10 * MS);
     expect_sent(&x, GW_MLX5_SYND_REM_ACCESS);
     assert_int_equal(x.box[0].mem[0], 0);
+    expect_report(&x.r, "of another protection domain");
+    xrc_down(&x);
+    xrc_up(&x, NULL);
+    request(&x, 0, GW_MLX5_WRITE, 100, WQES * SPOT - 99, number(&x, 0));
+    world_settle(&x.r.w, 10 * MS);
+    expect_sent(&x, GW_MLX5_SYND_REM_ACCESS);
+    expect_report(&x.r, "1 bytes past the end of that region");
     xrc_down(&x);
 }
 
