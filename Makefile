@@ -15,11 +15,11 @@ $(BUILD)/build.ninja:
 demo: all                 ## a real picture, enlarged by a worker process, and where the time went
 	@$(BUILD)/bin/gpuwire demo $(ARGS)
 
-check: all                ## every test, the fuzzers for 10 s each, all in parallel where it pays
+check: all                ## every test but those of soak, the fuzzers for 10 s each, all in parallel where it pays
 	@cd $(BUILD) && ctest --output-on-failure --no-tests=error -LE long -j$$(nproc)
 	@scripts/fuzz.sh 10
 
-soak: all                 ## the tests that take minutes: 100,000 large requests from four clients at once
+soak: all                 ## the tests that take minutes: mixed verbs traffic on an unkind network, 100,000 large requests to a server
 	@cd $(BUILD) && ctest --output-on-failure --no-tests=error -L long
 
 check-asan:               ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -30,13 +30,13 @@ check-tsan:               ## the executor's and the device API's tests, and unmo
 	@$(MAKE) --no-print-directory all BUILD=build-tsan CMAKE_FLAGS="-DGW_SANITIZE=thread -DGW_CUDA=OFF"
 	@cd build-tsan && ctest --output-on-failure --no-tests=error -L 'tsan|integration' -LE long -j$$(nproc)
 
-check-interop: all        ## against Linux' own soft-RoCE in a QEMU guest: as an Ethernet station, and over a tap (root)
+check-interop: all        ## the software NIC against Linux' own soft-RoCE in a QEMU guest: as an Ethernet station, and over a tap (root)
 	@GPUWIRE=$(BUILD)/bin/gpuwire TRAFFIC=$(BUILD)/bin/traffic tests/interop/run.sh
 
 fuzz:                     ## every fuzz target for FUZZ_SECONDS each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
-bench: all                ## the CPU benchmarks: ours, the peer's, the ratio
+bench: all                ## the CPU benchmarks, and the software NIC beside UCX and iperf3: ours, the peer's, the ratio
 	@bench/run.sh $(BUILD)
 
 bundle: all               ## bundle/: programs, tests and their libraries, for machines where nothing can be installed

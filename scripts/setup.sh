@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building, testing and running gpuwire needs, on Debian 12 or Ubuntu 24.04. Does nothing when all of it is there.
+# Not here: what `make bench` compares the software NIC with (ucx-utils, iperf3: without them it skips those rows), and
+# what `make check-interop` boots (it installs that itself).
 set -euo pipefail
 
 packages=(
@@ -7,7 +9,7 @@ packages=(
     build-essential cmake ninja-build pkg-config ccache patchelf file
     libibverbs-dev librdmacm-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
     libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libisal-dev libcmocka-dev
-    # to test: the distribution's own verbs programs, the fuzzers' compiler, scripts
+    # to test: the distribution's own verbs and rdma_cm programs, tshark to read captures, the fuzzers' compiler, scripts
     ibverbs-providers ibverbs-utils perftest rdmacm-utils netpipe-tcp tshark jq clang llvm python3 curl procps iproute2
 )
 # clang's sanitizer and fuzzer runtimes are a package of their own, named after clang's version; a fresh machine learns

@@ -20,9 +20,10 @@
 static const char usage[] =
     "usage: gpuwire info [--device NAME] [--exec auto|cpu|gpu]\n"
     "\n"
-    "Tells which NIC and which executor a program would get here, how kernels would ring the NIC, and "
-    "whether the NIC\n"
-    "reaches GPU memory. Exit code 0: a program would work, 1: it would not, 2: wrong usage.\n"
+    "Tells which NIC and which executor a program would get here, how peers on this host are reached, how "
+    "kernels would\n"
+    "ring the NIC, and whether it reaches GPU memory. Exit code 0: a program would work, 1: it would not, 2: "
+    "wrong usage.\n"
     "\n"
     "  --device NAME         an RDMA device, or softnic; default: GPUWIRE_DEVICE, else what gpuwire chooses\n"
     "  --exec auto|cpu|gpu   where kernels run; default: auto, the GPU when there is one\n"

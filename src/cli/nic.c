@@ -28,7 +28,7 @@ static const char usage[] =
     "  --pid PID             that process's NIC alone (root: anybody's)\n"
     "  --qp NUMBER           all about one queue pair, as in 0x12abcd\n"
     "  --json                as a JSON array, one object a process\n"
-    "  --watch [SECONDS]     again and again, with rates; default: every second\n"
+    "  --watch [SECONDS]     again and again, with rates, until Ctrl-C; default: every second\n"
     "  --fault KEY=VALUE,... from now on the process's network is so unkind, as in loss=0.02,rx.delay=1ms; "
     "none: kind\n"
     "  -h, --help            this text\n";

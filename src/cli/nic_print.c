@@ -55,28 +55,39 @@ static void print_traffic(const char *what, const json_t *now, const json_t *bef
     printf("\n");
 }
 
+enum { LINE_WIDTH = 118, LINE_INDENT = 12 };
+
 /* The counters that are not 0, but for those that were printed. In brackets: so many a second. */
 static void print_counters(const char *what, const json_t *now, const json_t *before, double seconds,
                            const char *const * not )
 {
-    const char *name, *sep = "";
+    const char *name;
+    int column = 0;
     json_t *value;
 
     if (!now) return;
     json_object_foreach((json_t *)now, name, value)
     {
         unsigned long long v = (unsigned long long)json_integer_value(value);
+        char item[96];
         unsigned i;
+        int len;
 
         for (i = 0; not [i] && strcmp(not [i], name); i++) continue;
         if (!v || not [i]) continue;
-        if (!*sep) printf("  %-9s ", what);
-        printf("%s%s %llu", sep, name, v);
+        len = snprintf(item, sizeof(item), "%s %llu", name, v);
         if (before && seconds > 0 && v != number(before, name))
-            printf(" (%.0f/s)", (double)(v - number(before, name)) / seconds);
-        sep = ", ";
+            len += snprintf(item + len, sizeof(item) - (size_t)len, " (%.0f/s)",
+                            (double)(v - number(before, name)) / seconds);
+        if (!column)
+            column = printf("  %-9s ", what);
+        else if (column + 2 + len > LINE_WIDTH)
+            column = printf(",\n%*s", LINE_INDENT, "") - 2;
+        else
+            column += printf(", ");
+        column += printf("%s", item);
     }
-    if (*sep) printf("\n");
+    if (column) printf("\n");
 }
 
 static void print_line(const char *what, const char *said)
@@ -153,7 +164,7 @@ static void print_qp_line(const json_t *qp)
 {
     const json_t *c = json_object_get(qp, "counters");
 
-    printf("  0x%06llx %-4s %-5s 0x%06llx %-18s %8llu %8llu %6llu %6lld %8llu %8llu  %s%s\n",
+    printf("  0x%06llx %-8s %-5s 0x%06llx %-18s %8llu %8llu %6llu %6lld %8llu %8llu  %s%s\n",
            number(qp, "number"), text(qp, "type"), text(qp, "state"), number(qp, "peer"),
            text(qp, "peer_address"), number(qp, "next_psn"), number(qp, "una_psn"),
            number(qp, "outstanding") + number(qp, "posted"),
@@ -168,7 +179,7 @@ static void print_qps(const json_t *qps)
     size_t n = json_array_size(qps);
 
     if (!n) return;
-    printf("  QP       type state peer     at                 next PSN    acked    out   recv  retrans "
+    printf("  QP       type     state peer     at                 next PSN    acked    out   recv  retrans "
            "timeouts  first "
            "error\n");
     for (size_t i = 0; i < n && i < QP_LINES; i++) print_qp_line(json_array_get(qps, i));

@@ -19,6 +19,7 @@
 
 #include "softnic/attach/tree.h"
 #include "softnic/config.h"
+#include "src/cli/options.h"
 
 #define LIBRARY "libgpuwire-softnic.so"
 
@@ -27,10 +28,17 @@ static const char usage[] =
     "\n"
     "Runs PROGRAM with the software NIC as its RDMA device (mlx5_0) and exits as it does.\n"
     "\n"
-    "  --nic KEY=VALUE,...   settings of the NIC, as in GPUWIRE_NIC, which it overrides\n"
-    "  --fault KEY=VALUE,... how unkind the network is to be, as in loss=0.01,rx.delay=2ms,seed=7 "
-    "(docs/softnic.md)\n"
-    "  -h, --help            this text\n";
+    "  --nic KEY=VALUE,...   settings of the NIC, as in GPUWIRE_NIC, which it overrides: addr=IP, mtu=N, "
+    "local=off,\n"
+    "                        pcap=FILE and more; a semicolon begins another NIC\n"
+    "  --fault KEY=VALUE,... how unkind the network is to be: loss, dup, reorder, corrupt, delay, jitter, "
+    "rate, down;\n"
+    "                        as in loss=1%,rx.delay=2ms,seed=7\n"
+    "  -h, --help            this text\n"
+    "\n"
+    "docs/softnic.md has all keys. In two terminals:\n"
+    "  gpuwire run -- ibv_rc_pingpong -g 0\n"
+    "  gpuwire run -- ibv_rc_pingpong -g 0 localhost\n";
 
 /* Beside the tool as installed or bundled, in a build tree, or wherever the loader looks. */
 static void find_library(char *path, size_t size)
@@ -179,12 +187,13 @@ int gw_cli_run(int argc, char **argv)
     int c;
 
     optind = 1;
-    while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, "+:h", options, NULL)) != -1) {
         switch (c) {
         case 'n': nic = optarg; break;
         case 'f': faults = optarg; break;
         case 'h': fputs(usage, stdout); return 0;
-        default: fputs(usage, stderr); return 2;
+        default: return gw_option_wrong("run", argv, c);
         }
     }
     if (optind == argc) {

@@ -37,7 +37,7 @@ qpn=$(of "$a" '.qps[0].number')
 hex=$(printf 0x%06x "$qpn")
 nic --pid "$a" >"$work/nic.out" || fail 'as text'
 grep -q "^$a ibv_rc_pingpong  $net.1, slot" "$work/nic.out" || fail 'as text: no head'
-grep -q "^  $hex RC   RTS " "$work/nic.out" || fail 'as text: no queue pair'
+grep -q "^  $hex RC       RTS " "$work/nic.out" || fail 'as text: no queue pair'
 nic --qp "$hex" >"$work/qp.out" || fail 'one queue pair'
 grep -q '^    next_psn ' "$work/qp.out" || fail 'one queue pair: no PSN'
 
