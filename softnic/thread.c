@@ -16,55 +16,13 @@
 #include <unistd.h>
 
 #include "softnic/nic.h"
+#include "softnic/thread_state.h"
 #include "softnic/wire/wire.h"
 
-/* An application thread counts as polling when it drove the NIC so often since our last look. One that posts,
- * and then waits for a change of memory, drives it two or three times per message, and needs us in between.
- */
-enum { POLLING_CALLS = 8 };
-/* It stays one for so many looks, since it may have lost its CPU for a moment. */
-enum { POLLING_CREDIT = 2 };
-/* Who was found to poll and yet left packets waiting is not relied on for so many looks, every time for twice
- * as many. */
-#define BESIDE_NS 200000u
-enum { DISTRUST_MIN = 64, DISTRUST_MAX = 1 << 16 };
 #define SHORT_TURN_NS 100000u /* the shortest that the kernel gives */
 #define PAUSE_NS      2000u
 /* Looks in busy mode between two for peers that come and go. */
 enum { SERVE_EVERY = 256 };
-/* Somebody who stops polling without saying so waits this long for us. */
-#define AWAY_MAX_NS 1000000u
-
-enum sleep {
-    AWAKE,
-    WATCHING, /* for a limited time, packets end it */
-    AWAY,     /* for a limited time, packets do not end it: another thread takes them */
-    UNLIMITED /* until a packet or a kick */
-};
-
-struct sn_thread {
-    struct sn_nic *nic;
-    struct sn_wire *wire;
-    enum sn_poll poll;
-    int cpu, kick_fd;
-    bool few_cpus;
-    pthread_t id;
-
-    /* Shared with other threads: atomic. */
-    int stop;
-    int sleep;       /* enum sleep */
-    int brief;       /* the sleep is no longer than SN_GATHER_NS */
-    int gathering;   /* posts wait for it, or for their thread to come back */
-    uint32_t drives; /* by application threads */
-    uint32_t kicks;
-
-    /* The thread's own. */
-    uint64_t active_at; /* when a look last brought something */
-    uint32_t drives_seen, kicks_seen;
-    uint64_t away_ns; /* how long it stayed away the last time; 0: it did not */
-    int credit;
-    uint32_t distrust, distrust_next; /* looks for which it does not stay away */
-};
 
 static uint64_t now_ns(void)
 {
@@ -72,101 +30,6 @@ static uint64_t now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* ---- how long to sleep
- * ---------------------------------------------------------------------------------------------- */
-
-static uint64_t clamp(uint64_t ns)
-{
-    if (ns < SN_NAP_MIN_NS) return SN_NAP_MIN_NS;
-    return ns > SN_NAP_MAX_NS ? SN_NAP_MAX_NS : ns;
-}
-
-/* Has a thread said that it goes to sleep, since we last asked who polls? */
-static bool kicked(const struct sn_thread *t)
-{
-    return __atomic_load_n(&t->kicks, __ATOMIC_RELAXED) != t->kicks_seen;
-}
-
-/* Does an application thread poll? Asked once per look. inside: it was in the engine just now. */
-static bool somebody_polls(struct sn_thread *t, bool inside)
-{
-    uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED),
-             kicks = __atomic_load_n(&t->kicks, __ATOMIC_RELAXED);
-    uint32_t calls = drives - t->drives_seen;
-    bool asleep = kicks != t->kicks_seen; /* or about to be, whatever it did before */
-
-    t->drives_seen = drives;
-    t->kicks_seen = kicks;
-    if (asleep) {
-        t->credit = 0;
-        return false;
-    }
-    if (calls >= POLLING_CALLS || inside) {
-        t->away_ns = clamp(t->away_ns * 2);
-        if (t->away_ns > AWAY_MAX_NS) t->away_ns = AWAY_MAX_NS;
-        t->credit = POLLING_CREDIT;
-        return true;
-    }
-    return t->credit && t->credit--;
-}
-
-/*
- * It stayed away for somebody who polls, and then found work that nobody was about to do: a program that
- * polls for its completions in turn with watching memory, as latency tests do.
- */
-static void deserted(struct sn_thread *t)
-{
-    t->distrust = t->distrust_next;
-    if (t->distrust_next < DISTRUST_MAX) t->distrust_next *= 2;
-    t->away_ns = 0;
-    t->credit = 0;
-}
-
-struct plan {
-    enum sleep sleep;
-    uint64_t ns; /* SN_NEVER: no limit */
-};
-
-static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
-{
-    struct plan plan = {.sleep = WATCHING};
-    uint64_t due = sn_wire_next(t->wire);
-    bool distrust = t->distrust && !kicked(t) && t->distrust--;
-    bool polls = somebody_polls(t, next == SN_CONTENDED);
-
-    if (polls && !distrust) {
-        /* It serves the timers too. Looking now and then is enough to find out when it stops. */
-        plan.sleep = AWAY;
-        plan.ns = t->away_ns;
-        return plan;
-    }
-    t->away_ns = 0;
-    /* Inside was one that goes to sleep: look again. One beside us looks itself before it leaves. */
-    if (next == SN_CONTENDED) next = distrust ? now + BESIDE_NS : now;
-    plan.ns = sn_nic_ringable(t->nic) ? clamp((now - t->active_at) / SN_NAP_DIVISOR) : SN_NEVER;
-    /* Its posts are seen without us, so only packets and timers need be. */
-    if (distrust && plan.ns < BESIDE_NS) plan.ns = BESIDE_NS;
-    if (next < due) due = next;
-    if (due != SN_NEVER) {
-        uint64_t left = due > now ? due - now : 0;
-
-        if (left < plan.ns) plan.ns = left;
-    }
-    if (plan.ns == SN_NEVER) plan.sleep = UNLIMITED;
-    return plan;
-}
-
-static struct plan make_plan(struct sn_thread *t, uint64_t now, uint64_t next)
-{
-    struct plan plan = plan_alone(t, now, next);
-
-    /* Once, for those that were posted since the last look: should no more come, the next sleep is as long as
-     * ever. */
-    if (__atomic_exchange_n(&t->gathering, 0, __ATOMIC_RELAXED) && plan.ns > SN_GATHER_NS)
-        plan = (struct plan){plan.sleep == UNLIMITED ? WATCHING : plan.sleep, SN_GATHER_NS};
-    return plan;
 }
 
 /* ---- sleeping
@@ -231,15 +94,15 @@ static void adaptive_loop(struct sn_thread *t)
         uint64_t after = sn_nic_activity(t->nic);
         struct plan plan;
 
-        if (was_away && !kicked(t) && after != before &&
+        if (was_away && !sn_thread_kicked(t) && after != before &&
             drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED))
-            deserted(t);
+            sn_thread_deserted(t);
         was_away = false;
         meet_peers(t);
         sn_wire_ask(SN_ASK_ALWAYS);
         /* What others did they did without us. */
         if (after != before) t->active_at = now;
-        plan = make_plan(t, now, next);
+        plan = sn_thread_plan(t, now, next);
         /* What this look brought may bring more in its wake; but never spin against one that polls, or runs
          * beside us: the less time we took, the sooner we get the next turn. */
         if (after != before && plan.sleep != AWAY && !t->distrust) continue;
@@ -365,7 +228,7 @@ int sn_thread_start(struct sn_nic *nic, struct sn_wire *wire, enum sn_poll poll,
     t->wire = wire;
     t->poll = poll;
     t->cpu = cpu;
-    t->distrust_next = DISTRUST_MIN;
+    t->distrust_next = SN_DISTRUST_MIN;
     t->few_cpus = sched_getaffinity(0, sizeof(cpus), &cpus) || CPU_COUNT(&cpus) <= 2;
     t->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (t->kick_fd < 0) {

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* thread_state.h: what thread.c, the thread and its sleep, and thread_plan.c, how long to sleep, share. */
+#ifndef SN_THREAD_STATE_H
+#define SN_THREAD_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "softnic/thread.h"
+
+enum { SN_DISTRUST_MIN = 64 };
+
+enum sleep {
+    AWAKE,
+    WATCHING, /* for a limited time, packets end it */
+    AWAY,     /* for a limited time, packets do not end it: another thread takes them */
+    UNLIMITED /* until a packet or a kick */
+};
+
+struct sn_thread {
+    struct sn_nic *nic;
+    struct sn_wire *wire;
+    enum sn_poll poll;
+    int cpu, kick_fd;
+    bool few_cpus;
+    pthread_t id;
+
+    /* Shared with other threads: atomic. */
+    int stop;
+    int sleep;       /* enum sleep */
+    int brief;       /* the sleep is no longer than SN_GATHER_NS */
+    int gathering;   /* posts wait for it, or for their thread to come back */
+    uint32_t drives; /* by application threads */
+    uint32_t kicks;
+
+    /* The thread's own. */
+    uint64_t active_at; /* when a look last brought something */
+    uint32_t drives_seen, kicks_seen;
+    uint64_t away_ns; /* how long it stayed away the last time; 0: it did not */
+    int credit;
+    uint32_t distrust, distrust_next; /* looks for which it does not stay away */
+};
+
+struct plan {
+    enum sleep sleep;
+    uint64_t ns; /* SN_NEVER: no limit */
+};
+
+/* All of them the thread's own. Has a thread said that it goes to sleep, since it was last asked who polls?
+ */
+bool sn_thread_kicked(const struct sn_thread *t);
+/*
+ * It stayed away for somebody who polls, and then found work that nobody was about to do: a program that
+ * polls for its completions in turn with watching memory, as latency tests do.
+ */
+void sn_thread_deserted(struct sn_thread *t);
+/* After a look, once. next: what sn_nic_progress said. */
+struct plan sn_thread_plan(struct sn_thread *t, uint64_t now, uint64_t next);
+
+#endif
