@@ -23,6 +23,7 @@ enum { STACK = 256 << 10, BACKLOG = 8, CLIENT_SECONDS = 1 };
 
 struct sn_control {
     struct sn_control_parts parts;
+    char *settings; /* a copy */
     int fd, stop;
     pthread_t thread;
 };
@@ -210,10 +211,13 @@ int sn_control_start(const struct sn_control_parts *parts, struct sn_control **c
 
     if (!c) return -ENOMEM;
     c->parts = *parts;
-    err = open_socket(c);
+    c->fd = -1;
+    c->parts.settings = c->settings = strdup(parts->settings);
+    err = c->settings ? open_socket(c) : -ENOMEM;
     if (!err) err = start_thread(c);
     if (err) {
         if (c->fd >= 0) close(c->fd);
+        free(c->settings);
         free(c);
         return err;
     }
@@ -228,6 +232,7 @@ void sn_control_stop(struct sn_control *c)
     shutdown(c->fd, SHUT_RDWR); /* ends its accept, now and from now on */
     pthread_join(c->thread, NULL);
     close(c->fd);
+    free(c->settings);
     free(c);
 }
 

@@ -33,7 +33,8 @@ struct sn_control_parts {
     struct sn_wire *wire;
     const struct sn_config *config;
     struct sn_thread *thread;
-    uint64_t started; /* CLOCK_MONOTONIC, ns */
+    uint64_t started;     /* CLOCK_MONOTONIC, ns */
+    const char *settings; /* GPUWIRE_NIC as it was then: the program may change its environment meanwhile */
 };
 
 struct sn_control;

@@ -114,7 +114,6 @@ static void program(FILE *f)
 
 static void identity(const struct sn_control_parts *p, FILE *f)
 {
-    const char *settings = getenv("GPUWIRE_NIC");
     char text[SN_ADDR_TEXT], seed[24];
     struct timespec ts;
 
@@ -134,7 +133,7 @@ static void identity(const struct sn_control_parts *p, FILE *f)
     snprintf(seed, sizeof(seed), "%llu",
              (unsigned long long)p->config->seed); /* too large a number for some */
     member(f, "seed", seed);
-    member(f, "settings", settings ? settings : "");
+    member(f, "settings", p->settings);
     member(f, "note", sn_wire_note(p->wire));
     number(f, "uptime_ms",
            ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - p->started) / 1000000u);

@@ -33,6 +33,7 @@ static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 enum { OPEN_FDS = 8 };
 static struct process_nic {
     unsigned users;
+    bool made; /* or being made, or ended */
     struct sn_config config;
     struct sn_wire *wire;
     /* What a forked child closes: its copies would keep the parent's slot taken after the parent's death. */
@@ -93,10 +94,12 @@ static bool forked(void)
 static void after_fork(void)
 {
     for (struct process_nic *p = process_nics; p < process_nics + SN_MAX_NICS; p++) {
+        if (!p->made) continue;
+        /* Also of one that was being made by another thread, which holds the lock and is not here. */
+        in_child = 1;
         if (!p->open_fd_count) continue;
         while (p->open_fd_count) close(p->open_fds[--p->open_fd_count]);
         if (sn_wire_host(p->wire)) sn_host_forked(sn_wire_host(p->wire));
-        in_child = 1;
     }
 }
 
@@ -212,7 +215,8 @@ static int make_nic(struct process_nic *p, const struct sn_process_callbacks *cb
 
 static void start_control(struct process_nic *p, struct sn_thread *thread)
 {
-    struct sn_control_parts parts = {p->nic, p->wire, &p->config, thread, now_ns()};
+    const char *settings = getenv("GPUWIRE_NIC");
+    struct sn_control_parts parts = {p->nic, p->wire, &p->config, thread, now_ns(), settings ? settings : ""};
 
     p->control = NULL;
     if (sn_control_start(&parts, &p->control))
@@ -245,7 +249,6 @@ static int start(struct process_nic *p, const struct sn_process_callbacks *cb, c
     }
     set_thread(p, thread);
     start_control(p, thread);
-    watch_forks();
     note_fds(p);
     return 0;
 }
@@ -286,7 +289,12 @@ int sn_process_nic_get(unsigned index, const struct sn_process_callbacks *callba
         return -EPERM;
     }
     pthread_mutex_lock(&process_lock);
-    if (!p->users) err = start(p, callbacks, why);
+    watch_forks();
+    if (!p->users) {
+        p->made = true;
+        err = start(p, callbacks, why);
+        p->made = !err;
+    }
     if (!err) {
         p->users++;
         *nic = p->nic;
@@ -305,6 +313,7 @@ void sn_process_nic_put(struct sn_nic *nic)
         stop(p);
         set_nic(p, NULL);
         p->wire = NULL;
+        p->made = false;
     }
     pthread_mutex_unlock(&process_lock);
 }
