@@ -199,6 +199,8 @@ static int start_thread(struct sn_control *c)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&c->thread, &attr, run, c);
+    /* A program's thread-local variables lie on the stack too, and may be more than that. */
+    if (err == EINVAL) err = pthread_create(&c->thread, NULL, run, c);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
     return -err;

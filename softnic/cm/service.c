@@ -173,6 +173,8 @@ static int start_thread(void)
     pthread_attr_setstacksize(&attr, STACK);
     pthread_sigmask(SIG_BLOCK, &all, &old);
     err = pthread_create(&service.thread, &attr, thread_main, NULL);
+    /* A program's thread-local variables lie on the stack too, and may be more than that. */
+    if (err == EINVAL) err = pthread_create(&service.thread, NULL, thread_main, NULL);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return -err;
