@@ -7,7 +7,7 @@
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 
-enum { BUDGET = 256, WINDOW_PACKETS = 64, WINDOW_BYTES = 128 << 10, AGAIN_LIMIT = 4 };
+enum { BUDGET = 256, WINDOW_PACKETS = 64, WINDOW_BYTES = 128 << 10, AGAIN_LIMIT = 4, ERRS_AT_ONCE = 32 };
 
 /* Threads of a busy host are often not run for this long. */
 #define PROBE_NS 1000000u
@@ -250,16 +250,19 @@ static bool receive(struct sn_nic *nic)
 }
 
 /* Receive queues have no doorbell: those of queue pairs in ERR are looked at, so that what is posted comes
- * back. */
+ * back. A few at a time, in turn: there may be thousands, and whoever polls waits for this. */
 static void look_at_errs(struct sn_nic *nic)
 {
-    struct sn_link *it, *tmp;
+    const struct sn_link *last = nic->errs.prev;
 
-    sn_list_each(it, tmp, &nic->errs)
-    {
+    for (int i = 0; i < ERRS_AT_ONCE && !sn_list_empty(&nic->errs); i++) {
+        struct sn_link *it = nic->errs.next;
         struct sn_qp *qp = sn_entry(it, struct sn_qp, err_link);
 
+        sn_list_del(it);
+        sn_list_add(&nic->errs, it);
         if (sn_rq_waiting(qp)) sn_qp_wake(qp);
+        if (it == last) return;
     }
 }
 

@@ -185,6 +185,30 @@ static void what_is_posted_in_err_comes_back(void **state)
     expect_nothing(&r.a);
 }
 
+/* Only some of them are looked at in one go; in the end all are. */
+static void in_err_all_have_their_turn(void **state)
+{
+    enum { MANY = 50 };
+    static struct app_qp q[MANY];
+    struct app_qp_options o = {.rq_wqes = 1};
+    struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+    struct gw_mlx5_sge s = sge_of(&r.a, 0, 8);
+    struct gw_mlx5_wc wc;
+    int back = 0;
+
+    (void)state;
+    for (int i = 0; i < MANY; i++) {
+        app_qp_up(&q[i], &r.w.nics[0], r.a.pd, r.a.uar, &r.a.cq, &r.a.cq, &o);
+        assert_int_equal(sn_qp_modify(q[i].qp, &err, IBV_QP_STATE), 0);
+    }
+    world_settle(&r.w, MS);
+    for (int i = 0; i < MANY; i++) app_recv(&q[i], &s, 1);
+    for (int i = 0; i < 4; i++) world_run(&r.w, 0);
+    while (app_poll(&r.a.cq, &wc, NULL)) back += wc.syndrome == GW_MLX5_SYND_FLUSHED;
+    assert_int_equal(back, MANY);
+    for (int i = 0; i < MANY; i++) app_qp_down(&q[i]);
+}
+
 static void an_overrun_never_overwrites(void **state)
 {
     struct app_cq small;
@@ -355,13 +379,21 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, up, down)
     const struct CMUnitTest tests[] = {
-        T(a_record_without_a_ring_does_nothing), T(a_ring_is_missing_at_the_end),
-        T(a_ring_serves_all_of_its_register),    T(a_register_outlives_its_first_user),
-        T(all_registers_and_halves_are_seen),    T(strange_rings_are_reported),
-        T(wrong_wqes_fail_in_their_turn),        T(what_is_posted_in_err_comes_back),
-        T(an_overrun_never_overwrites),          T(events_come_once_per_arm),
-        T(events_tell_of_a_completion_once),     T(solicited_events_wait_for_solicited_completions),
-        T(the_first_arm_of_all_is_seen),         T(busy_objects_cannot_go),
+        T(a_record_without_a_ring_does_nothing),
+        T(a_ring_is_missing_at_the_end),
+        T(a_ring_serves_all_of_its_register),
+        T(a_register_outlives_its_first_user),
+        T(all_registers_and_halves_are_seen),
+        T(strange_rings_are_reported),
+        T(wrong_wqes_fail_in_their_turn),
+        T(what_is_posted_in_err_comes_back),
+        T(in_err_all_have_their_turn),
+        T(an_overrun_never_overwrites),
+        T(events_come_once_per_arm),
+        T(events_tell_of_a_completion_once),
+        T(solicited_events_wait_for_solicited_completions),
+        T(the_first_arm_of_all_is_seen),
+        T(busy_objects_cannot_go),
         T(queues_in_no_mans_land_are_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
