@@ -48,6 +48,9 @@ gpu-check: $(if $(wildcard bundle/gpu-check.sh),,bundle) ## the tests that need 
 gpu-bench: $(if $(wildcard bundle/gpu-bench.sh),,bundle) ## the GPU benchmarks: tables beside the limits of the same run (bench/README.md)
 	@bundle/gpu-bench.sh
 
+docs:                     ## build/docs/api.md: the API reference, out of the public headers
+	@scripts/api.py $(BUILD)/docs/api.md
+
 install: all
 	@cmake --install $(BUILD)
 
@@ -57,4 +60,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all demo check soak check-asan check-tsan check-interop fuzz bench bundle gpu-check gpu-bench install clean help
+.PHONY: all demo check soak check-asan check-tsan check-interop fuzz bench bundle gpu-check gpu-bench docs install clean help

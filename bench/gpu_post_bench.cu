@@ -4,10 +4,11 @@
  * that stand for the NIC (they read records and write completions), beside the limits of the same run.
  * bench/README.md says what is measured and how.
  *
- *     gpu_post_bench [--device N] [--sinks N] [--short]      0: every WQE was accounted for; 1: not, or no
- * GPU
+ *     gpu_post_bench [--device N] [--sinks N] [--short] [--payload]
+ *         0: every WQE was accounted for; 1: not, or no GPU
  *
- * Prints one table; the last column says which rows miss their target.
+ * Prints one table; the last column says which rows miss their target. --payload: instead, what one post
+ * costs against the payload it announces, as lines "gpu,BYTES,NANOSECONDS".
  */
 #include <algorithm>
 #include <atomic>
@@ -22,7 +23,7 @@
 
 #define QPS    132u
 #define QPN(i) (0x100u + (i))
-#define RUNS   5
+#define RUNS   7
 
 #define MUST(call)                                                                                           \
     do {                                                                                                     \
@@ -33,13 +34,14 @@
         }                                                                                                    \
     } while (0)
 
-/* ---- kernels ----------------------------------------------------------------------------------------------
- */
+/* ---- kernels ------------------------------------------------------------------------------------------- */
 
 struct run_args {
     struct gw_qp_handle *qps; /* GW_HANDLE_BYTES apart */
     uint32_t one_qp;          /* all blocks share the first; else block i has queue pair i */
+    uint32_t place;           /* so many blocks leave at once: the others land on other multiprocessors */
     uint32_t posts;           /* of each thread */
+    uint32_t len;             /* of each request */
     uint64_t limit_ns;
     uint64_t *start, *stop; /* of each block */
     uint32_t *failed;
@@ -48,62 +50,77 @@ struct run_args {
 /* The remote address carries the request's number, by which the check knows it again. */
 __device__ static struct gw_op nth(const struct run_args &a, uint32_t i)
 {
-    return gw_put_op(0x1000, 1, (uint64_t)gw_global_idx() * a.posts + i, 2, 64);
+    uint64_t thread = (uint64_t)(blockIdx.x - a.place) * blockDim.x + threadIdx.x;
+
+    return gw_put_op(0x1000, 1, thread * a.posts + i, 2, a.len);
 }
 
 __global__ static void by_thread(struct run_args a)
 {
     uint64_t start = gw_clock_ns(), t = 0;
+    uint32_t i, b = blockIdx.x - a.place;
     struct gw_tx tx;
-    uint32_t i;
-    int err = gw_tx_open(&tx, a.qps + (a.one_qp ? 0 : blockIdx.x));
+    int err;
 
-    a.start[blockIdx.x] = start;
+    if (blockIdx.x < a.place) return;
+    err = gw_tx_open(&tx, a.qps + (a.one_qp ? 0 : b));
+    a.start[b] = start;
 #pragma unroll 1
     for (i = 0; i < a.posts && !err;) {
         err = gw_tx_post(&tx, nth(a, i), 0, &t);
         i += !err;
         if (err == -EAGAIN && gw_clock_ns() - start < a.limit_ns) err = 0;
     }
-    a.stop[blockIdx.x] = gw_clock_ns();
+    a.stop[b] = gw_clock_ns();
     if (err || gw_tx_wait(&tx, t & ~tx.mask, start + 2 * a.limit_ns)) atomicAdd(a.failed, 1);
 }
 
 __global__ static void by_warp(struct run_args a)
 {
     uint64_t start = gw_clock_ns(), t = 0;
+    uint32_t i, b = blockIdx.x - a.place;
     struct gw_tx tx;
-    uint32_t i;
-    int err = gw_tx_open(&tx, a.qps + (a.one_qp ? 0 : blockIdx.x));
+    int err;
 
-    if (threadIdx.x == 0) a.start[blockIdx.x] = start;
+    if (blockIdx.x < a.place) return;
+    err = gw_tx_open(&tx, a.qps + (a.one_qp ? 0 : b));
+    if (threadIdx.x == 0) a.start[b] = start;
 #pragma unroll 1
     for (i = 0; i < a.posts && !err;) {
         err = gw_tx_post_warp(&tx, 1, nth(a, i), 0, &t);
         i += !err;
         if (err == -EAGAIN && !gw_any(gw_warp_mask(), gw_clock_ns() - start > a.limit_ns)) err = 0;
     }
-    if (threadIdx.x == 0) a.stop[blockIdx.x] = gw_clock_ns();
+    if (threadIdx.x == 0) a.stop[b] = gw_clock_ns();
     if (err || gw_tx_wait_warp(&tx, t & ~tx.mask, start + 2 * a.limit_ns)) atomicAdd(a.failed, 1);
 }
 
-/* Limit: a store to host memory and a release to the system, twice. */
-__global__ static void two_releases(uint32_t *word, uint32_t n, uint64_t *start, uint64_t *stop)
+/* Limit: what a submit does to memory, and nothing else. Each lane stores a WQE of so many times 16 bytes,
+ * then the first releases it, stores a record of 4 bytes, releases that and stores a ring of 8. */
+__global__ static void submits(uint8_t *area, size_t apart, uint32_t place, uint32_t units, uint32_t n,
+                               uint64_t *start, uint64_t *stop)
 {
-    uint32_t i;
+    uint32_t b = blockIdx.x - place, i, k;
+    uint8_t *q = area + b * apart;
 
-    word += blockIdx.x * 1024;
-    start[blockIdx.x] = gw_clock_ns();
+    if (blockIdx.x < place) return;
+    if (threadIdx.x == 0) start[b] = gw_clock_ns();
     for (i = 0; i < n; i++) {
-        gw_st_relaxed_u32(word, i);
+        uint8_t *wqe = q + 4096 + (size_t)((i * blockDim.x + threadIdx.x) & 1023) * 64;
+        struct gw_u128 v = {{i, i, i, i}};
+
+        for (k = 0; k < units; k++) gw_store16(wqe + 16 * k, v);
+        __syncwarp();
+        if (threadIdx.x) continue;
         gw_fence_release();
-        gw_st_relaxed_u32(word + 32, i);
+        gw_st_relaxed_u32(q + 4, i);
         gw_fence_release();
+        gw_mmio_st64(q + 128, i);
     }
-    stop[blockIdx.x] = gw_clock_ns();
+    if (threadIdx.x == 0) stop[b] = gw_clock_ns();
 }
 
-/* Limit: each lane stores WQEs of three times 16 bytes, 64 apart, in no order. */
+/* Limit: whole WQEs of 64 bytes, of which each store instruction of a warp writes 8, with nothing between. */
 __global__ static void bus_writes(uint8_t *queues, size_t apart, uint32_t wqebbs, uint32_t n, uint64_t *start,
                                   uint64_t *stop)
 {
@@ -112,18 +129,17 @@ __global__ static void bus_writes(uint8_t *queues, size_t apart, uint32_t wqebbs
 
     if (threadIdx.x == 0) start[blockIdx.x] = gw_clock_ns();
     for (i = 0; i < n; i++) {
-        uint8_t *wqe = q + (size_t)((i * 32 + threadIdx.x) & (wqebbs - 1)) * 64;
+        uint8_t *wqes = q + (size_t)(i * 32 & (wqebbs - 1)) * 64;
         struct gw_u128 v = {{i, i, i, i}};
 
-        for (k = 0; k < 3; k++) gw_store16(wqe + 16 * k, v);
+        for (k = 0; k < 4; k++) gw_store16(wqes + 512 * k + 16 * threadIdx.x, v);
     }
     gw_fence_release();
     __syncwarp();
     if (threadIdx.x == 0) stop[blockIdx.x] = gw_clock_ns();
 }
 
-/* ---- queue pairs and the stand-in -------------------------------------------------------------------------
- */
+/* ---- queue pairs and the stand-in ---------------------------------------------------------------------- */
 
 struct queue {
     uint8_t *sq, *cq;
@@ -270,8 +286,7 @@ static void end(struct bench *b, uint64_t posted)
     MUST(cudaFree(b->dev));
 }
 
-/* ---- measurements -----------------------------------------------------------------------------------------
- */
+/* ---- measurements -------------------------------------------------------------------------------------- */
 
 struct stamps {
     uint64_t *start, *stop;
@@ -301,8 +316,14 @@ struct shape {
     int rate; /* the target is a rate in millions a second, to be reached; else ns, not to be exceeded */
 };
 
+/* Where the run-th run of one block goes, so that a median is over several multiprocessors. */
+static uint32_t place_of(uint32_t blocks, int run)
+{
+    return blocks == 1 ? 19 * (uint32_t)run % QPS : 0;
+}
+
 /* ns for one WQE: the time from the first block's begin to the last one's end, by all WQEs. */
-static double once(const struct shape *s, bool check)
+static double once(const struct shape *s, uint32_t len, int run, bool check)
 {
     uint64_t all = (uint64_t)s->blocks * (s->warp ? 32 : 1) * s->posts;
     struct run_args a = {};
@@ -312,16 +333,18 @@ static double once(const struct shape *s, bool check)
     begin(&b, s->qps, s->wqebbs, s->owner, check ? all : 0);
     a.qps = b.handles;
     a.one_qp = s->qps == 1;
+    a.place = place_of(s->blocks, run);
     a.posts = s->posts;
+    a.len = len;
     a.limit_ns = 4000000000u;
     a.start = st.start;
     a.stop = st.stop;
     a.failed = st.failed;
     *st.failed = 0;
     if (s->warp)
-        by_warp<<<s->blocks, 32>>>(a);
+        by_warp<<<a.place + s->blocks, 32>>>(a);
     else
-        by_thread<<<s->blocks, 1>>>(a);
+        by_thread<<<a.place + s->blocks, 1>>>(a);
     MUST(cudaDeviceSynchronize());
     ns = span(s->blocks) / (double)all;
     for (int i = 0; i < 2000; i++) { /* the last WQEs, which are not signalled */
@@ -340,18 +363,21 @@ static double once(const struct shape *s, bool check)
     return ns;
 }
 
-static double limit_releases(uint32_t blocks)
+static double limit_submits(uint32_t blocks, uint32_t threads, uint32_t units)
 {
+    const size_t apart = 4096 + 65536;
     std::vector<double> v;
-    uint32_t *word;
+    uint8_t *area;
 
-    MUST(cudaHostAlloc((void **)&word, 4096 * blocks, cudaHostAllocMapped));
-    for (int i = 0; i <= RUNS; i++) {
-        two_releases<<<blocks, 1>>>(word, 5000, st.start, st.stop);
+    MUST(cudaHostAlloc((void **)&area, apart * blocks, cudaHostAllocMapped));
+    for (int i = 0; i <= RUNS; i++) { /* the first is for nothing */
+        uint32_t place = place_of(blocks, i);
+
+        submits<<<place + blocks, threads>>>(area, apart, place, units, 5000, st.start, st.stop);
         MUST(cudaDeviceSynchronize());
-        if (i) v.push_back(span(blocks) / 5000);
+        if (i) v.push_back(span(blocks) / 5000 / threads);
     }
-    MUST(cudaFreeHost(word));
+    MUST(cudaFreeHost(area));
     return median(v);
 }
 
@@ -399,7 +425,6 @@ static void machine(void)
     char line[160] = "";
     FILE *f = fopen("/proc/driver/nvidia/version", "r");
 
-    MUST(cudaSetDevice((int)device));
     MUST(cudaGetDeviceProperties(&p, (int)device));
     MUST(cudaDriverGetVersion(&driver));
     MUST(cudaRuntimeGetVersion(&runtime));
@@ -410,10 +435,24 @@ static void machine(void)
            sinks_wanted);
 }
 
+/* What a post costs against the payload that it announces: lines of a CSV file. Sizes in turn, so that what
+ * changes with time changes all. */
+static int sweep(void)
+{
+    static const struct shape s = {"payload", 1, 1, 0, 1, 4096, 8192, 0, 0};
+    std::vector<double> v[15];
+
+    for (int run = 1; run <= RUNS; run++)
+        for (uint32_t k = 0; k < 15; k++) v[k].push_back(once(&s, 64u << k, run, false));
+    for (uint32_t k = 0; k < 15; k++) printf("gpu,%u,%.1f\n", 64u << k, median(v[k]));
+    return bad ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
+    double submit, batch, crowded, writes;
+    bool payload = false;
     int runs = RUNS;
-    double releases, crowded, writes;
 
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--device") && i + 1 < argc)
@@ -422,28 +461,35 @@ int main(int argc, char **argv)
             sinks_wanted = (uint32_t)atoi(argv[++i]);
         else if (!strcmp(argv[i], "--short"))
             runs = 1;
+        else if (!strcmp(argv[i], "--payload"))
+            payload = true;
         else
-            return fprintf(stderr, "gpu_post_bench [--device N] [--sinks N] [--short]\n"), 2;
+            return fprintf(stderr, "gpu_post_bench [--device N] [--sinks N] [--short] [--payload]\n"), 2;
     }
-    machine();
+    MUST(cudaSetDevice((int)device));
+    if (!payload) machine();
     MUST(cudaHostAlloc((void **)&st.start, 4096, cudaHostAllocMapped));
     MUST(cudaHostAlloc((void **)&st.stop, 4096, cudaHostAllocMapped));
     MUST(cudaHostAlloc((void **)&st.failed, 4096, cudaHostAllocMapped));
-    releases = limit_releases(1);
-    crowded = limit_releases(QPS);
+    if (payload) return sweep();
+    submit = limit_submits(1, 1, 3);
+    batch = limit_submits(1, 32, 3);
+    crowded = limit_submits(QPS, 1, 3);
     writes = limit_writes();
-    printf("limits: two releases to the system %.0f ns, by %u blocks at once %.0f ns; WQEs over the bus, "
-           "unordered %.0f M/s\n\n",
-           releases, QPS, crowded, 1000 / writes);
+    printf("limits: two releases to the system alone %.0f ns; with a WQE %.0f ns, by %u blocks at once %.0f "
+           "ns, with "
+           "32 WQEs by a warp %.0f ns; WQEs over the bus %.0f M/s\n\n",
+           limit_submits(1, 1, 0), submit, QPS, crowded, 32 * batch, 1000 / writes);
     printf("%-44s %9s %9s %7s %9s  %s\n", "", "measured", "limit", "ratio", "target", "reached");
     for (const struct shape &s : shapes) {
-        double limit = !s.rate ? (s.warp ? releases / 32 : releases) : s.warp ? writes : crowded / s.blocks;
+        double limit = !s.rate                ? (s.warp ? batch : submit)
+                       : s.warp || s.qps == 1 ? writes
+                                              : crowded / s.blocks;
         std::vector<double> v;
 
-        if (s.rate && s.qps == 1) limit = writes;
-        once(&s, true);
-        for (int i = 0; i < runs; i++) v.push_back(once(&s, false));
-        report(&s, median(v), limit, s.target ? s.target : 1.1 * releases);
+        once(&s, 64, 0, true);
+        for (int i = 1; i <= runs; i++) v.push_back(once(&s, 64, i, false));
+        report(&s, median(v), limit, s.target ? s.target : 1.1 * submit);
         fflush(stdout);
     }
     printf("%s\n", bad ? "WQEs were lost, repeated or spoilt" : "every WQE of every run was accounted for");

@@ -4,9 +4,11 @@
 # at; medians of RUNS rounds (default 5), in each of which every program runs once, so that whatever else the machine
 # does meanwhile meets all of them. Rows whose programs are not installed (perftest, ucx-utils, iperf3) are skipped.
 #     bench/softnic.sh [BUILD]        RUNS=5 SECONDS_EACH=2 ONLY="text of a row"
+# In a bundle BUILD is "."; what only more than two CPUs show: ONLY=threads=4.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 tool=$PWD/${1:-build}/bin/gpuwire
+PATH=${tool%/*}:$PATH # a bundle has perftest beside it
 runs=${RUNS:-5} seconds=${SECONDS_EACH:-2} only=${ONLY:-}
 port=$((20000 + RANDOM % 10000))
 work=$(mktemp -d)
@@ -86,14 +88,20 @@ idle() { # NIC
 wire=,local=off # NIC settings: without it processes of one host use no packets
 
 # NAME COMMAND...: what is measured in a round. perftest's columns: average bandwidth 4, Mmsg/s 5; latency's average 3.
+perftest_bw() { perftest 4 "$@" | gbits; }
 write_bw() { perftest 4 "$1" ib_write_bw -m 4096 -s "$2" -D "$seconds" | gbits; }
 samples=(
     "host_bw        write_bw mtu=4096 1048576"
+    "host_send_bw   perftest_bw mtu=4096 ib_send_bw -m 4096 -s 1048576 -D $seconds"
+    "ring_send_bw   perftest_bw mtu=4096,local=ring ib_send_bw -m 4096 -s 1048576 -D $seconds"
     "host_lat       perftest 3 mtu=4096 ib_write_lat -s 8 -D $seconds"
     "host_rate      perftest 5 mtu=4096 ib_write_bw -s 64 -q 8 -D $seconds"
     "wire_plain     write_bw mtu=4096,gso=0$wire 65536"
     "wire_spin      write_bw mtu=4096$wire 65536"
     "wire_events    events mtu=4096$wire"
+    "wire_threads   write_bw mtu=4096,threads=4$wire 65536"
+    "wire_qps       perftest_gbits mtu=4096$wire"
+    "wire_qps_threads perftest_gbits mtu=4096,threads=4$wire"
     "wire_rate      perftest 5 mtu=4096$wire ib_write_bw -s 64 -q 8 -D $seconds"
     "ucx_bw         ucx_bw"
     "ucx_lat_tcp    ucx 3 tcp tag_lat 8 50000"
@@ -102,6 +110,7 @@ samples=(
     "iperf          iperf"
     "idle           idle mtu=4096$wire"
 )
+perftest_gbits() { perftest 4 "$1" ib_write_bw -m 4096 -s 65536 -q 8 -D "$seconds" | gbits; }
 # perftest has no events with WRITE; a SEND of as many bytes takes as many packets.
 events() { perftest 4 "$1" ib_send_bw -m 4096 -s 65536 -n 60000 -e | gbits; }
 ucx_bw() { ucx 6 posix,cma tag_bw 1048576 10000 | gbits; }
@@ -110,6 +119,8 @@ ucx_rate() { ucx 8 tcp tag_bw 64 400000 | millions; }
 # OURS PEER UNIT AIM BETTER TEXT: the rows of the table. BETTER: + more is better, - less is.
 rows=(
     "host_bw     ucx_bw        Gbit/s  0.9 + same host, ib_write_bw 1 MiB : UCX tag_bw, posix and cma"
+    "host_send_bw ucx_bw       Gbit/s  -   + same host, ib_send_bw 1 MiB : UCX tag_bw, posix and cma"
+    "host_send_bw ring_send_bw Gbit/s  -   + same host, ib_send_bw 1 MiB : the same through shared memory (local=ring)"
     "host_lat    ucx_lat_tcp   us      0.4 - same host, ib_write_lat 8 B : UCX tag_lat, tcp"
     "host_lat    ucx_lat_posix us      -   - same host, ib_write_lat 8 B : UCX tag_lat, posix"
     "host_rate   ucx_rate      Mmsg/s  6   + same host, ib_write_bw 64 B, 8 QPs : UCX tag_bw 64 B, tcp"
@@ -117,6 +128,8 @@ rows=(
     "wire_spin   iperf         Gbit/s  2.5 + UDP wire, ib_write_bw 64 KiB, offload : iperf3 -u -l 4096"
     "wire_events iperf         Gbit/s  4   + UDP wire, ib_send_bw 64 KiB, offload, -e : iperf3 -u -l 4096"
     "wire_rate   ucx_rate      Mmsg/s  1   + UDP wire, ib_write_bw 64 B, 8 QPs : UCX tag_bw 64 B, tcp"
+    "wire_threads wire_spin    Gbit/s  -   + UDP wire, ib_write_bw 64 KiB, offload, threads=4 : threads=1"
+    "wire_qps_threads wire_qps Gbit/s  -   + UDP wire, ib_write_bw 64 KiB, 8 QPs, offload, threads=4 : threads=1"
     "idle_cpu    -             %       0.5 - idle, 8 QPs connected : per cent of a CPU"
     "idle_rss    -             MiB     32  - idle, 8 QPs connected : resident memory"
 )

@@ -20,7 +20,7 @@ add_library() { # by the name that programs look for it under
 }
 
 cp -a "$build"/bin/gpuwire "$out/bin/"
-find "$build/bin" -maxdepth 1 -type f -perm -u+x \( -name 'test_*' -o -name '*_test' -o -name 'sim*' -o -name '*_bench' \) -exec cp {} "$out/tests/" \;
+find "$build/bin" -maxdepth 1 -type f -perm -u+x \( -name 'test_*' -o -name '*_test' -o -name 'sim*' -o -name '*_bench' -o -name 'example_*' \) -exec cp {} "$out/tests/" \;
 for program in ibv_devinfo ibv_devices ibv_rc_pingpong ib_write_lat ib_write_bw; do
     path=$(command -v "$program") && cp -L "$path" "$out/bin/"
 done
@@ -46,6 +46,8 @@ for f in "$out"/lib/*.so*; do [ -L "$f" ] || patchelf --set-rpath '$ORIGIN' "$f"
 cp -a models "$out/models"
 rm -rf "$out/models/train"
 [ ! -d tests/model/data ] || { mkdir -p "$out/tests/data" && cp -a tests/model/data "$out/tests/data/model"; }
+mkdir -p "$out/bench" && cp -a bench/softnic.sh bench/figures "$out/bench/"
+cp examples/pair.sh "$out/tests/example_pair.sh"
 cp scripts/gpu-check.sh scripts/gpu-bench.sh tests/gpu-tests.txt "$out/"
 # The same to carry about: mostly one library's code for many processors, which packs well.
 tar -C "$(dirname "$out")" -czf "$out.tar.gz" "$(basename "$out")"

@@ -5,3 +5,14 @@ set -eu
 cd "$(dirname "$0")"
 export CUDA_MODULE_LOADING=EAGER
 timeout --kill-after=5 300 tests/gpu_post_bench "$@"
+timeout --kill-after=5 60 tests/test_gpu_ipc bench
+echo
+for poll in adaptive busy; do
+    for memory in host device; do
+        echo "the software NIC's thread: poll=$poll"
+        GPUWIRE_NIC=${GPUWIRE_NIC:-addr=127.0.0.1},verbose=0,poll=$poll \
+            timeout --kill-after=5 60 tests/nic_bench ping --memory "$memory"
+    done
+done
+bench/figures/make.sh tests bench/figures
+cat bench/figures/post.csv bench/figures/throughput.csv

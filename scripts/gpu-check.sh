@@ -33,6 +33,12 @@ while read -r limit name args; do
     check "$limit" "$name $args" "tests/$name" $args # one that the bundle lacks fails, too
 done < gpu-tests.txt
 check 60 "gpuwire info" bin/gpuwire info
+for args in "post --by warp --verify" "bw -o put -n 500 --verify --loopback" "bw -o send -n 500 --verify --loopback" \
+    "bw -o put_imm -n 500 --verify --loopback --buffers mapped" "msgrate --by block -o get --verify -n 2000 --loopback" \
+    "lat -o put --loopback" "lat -o put_imm --loopback" "lat -o send --loopback" "lat -o fetch_add --loopback"; do
+    # shellcheck disable=SC2086  # separate words
+    check 60 "perf $args" bin/gpuwire perf $args --exec gpu --csv
+done
 check 120 "demo --exec gpu" bin/gpuwire demo --exec gpu --out "$logs/out.png"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -9,8 +9,8 @@ packages=(
     build-essential cmake ninja-build pkg-config ccache patchelf file
     libibverbs-dev librdmacm-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
     libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libisal-dev libcmocka-dev
-    # to test: the distribution's own verbs and rdma_cm programs, tshark to read captures, the fuzzers' compiler, scripts
-    ibverbs-providers ibverbs-utils perftest rdmacm-utils netpipe-tcp tshark jq clang llvm python3 curl procps iproute2
+    # to test: the distribution's own verbs and rdma_cm programs, tshark to read captures, spin for models, the fuzzers' compiler, scripts
+    ibverbs-providers ibverbs-utils perftest rdmacm-utils netpipe-tcp tshark spin jq clang llvm python3 curl procps iproute2
 )
 # clang's sanitizer and fuzzer runtimes are a package of their own, named after clang's version; a fresh machine learns
 # it only from `apt-get update`.

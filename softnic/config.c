@@ -72,6 +72,15 @@ static bool set_cpu(struct sn_config *c, const char *v)
     return true;
 }
 
+static bool set_threads(struct sn_config *c, const char *v)
+{
+    uint64_t n;
+
+    if (!sn_read_u64(v, &n) || n < 1 || n > SN_MAX_THREADS) return false;
+    c->threads = (unsigned)n;
+    return true;
+}
+
 static bool set_hostile(struct sn_config *c, const char *v)
 {
     uint64_t n;
@@ -153,6 +162,7 @@ static const struct {
     {"addr", set_addr, "an IPv4 or IPv6 address of this host"},
     {"poll", set_poll, "adaptive or busy"},
     {"cpu", set_cpu, "the number of a CPU"},
+    {"threads", set_threads, "a number from 1 to 16"},
     {"hostile", set_hostile, "0 or 1"},
     {"seed", set_seed, "a number"},
     {"mtu", set_mtu, "256, 512, 1024, 2048 or 4096"},
@@ -226,6 +236,7 @@ int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONF
 
     memset(config, 0, sizeof(*config));
     config->cpu = -1;
+    config->threads = 1;
     config->verbose = 1;
     why[0] = 0;
     while (text && *text) {
@@ -243,6 +254,11 @@ int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONF
     }
     if (!sn_eth_config_check(&config->eth, config->has_addr ? &config->addr : NULL, why, SN_CONFIG_WHY))
         return -EINVAL;
+    if (config->eth.on && config->threads > 1) {
+        snprintf(why, SN_CONFIG_WHY, "GPUWIRE_NIC: threads=%u: wire=eth has one thread; leave threads out",
+                 config->threads);
+        return -EINVAL;
+    }
     return 0;
 }
 

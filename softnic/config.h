@@ -11,6 +11,8 @@
  *                         share it.
  *     poll=adaptive|busy  how the NIC's own thread waits; default adaptive
  *     cpu=N               pins that thread to a CPU; default: not pinned
+ *     threads=N           so many threads receive packets, 1 … 16: the one above, and others that check what they
+ *                         receive before it; default 1
  *     hostile=0|1         placement as unkind as a NIC is allowed to be; default 0
  *     seed=N              of everything random; default: from the system
  *     mtu=N               largest path MTU offered: 256, 512, 1024, 2048, 4096; default: what the interface
@@ -39,7 +41,7 @@
 #include "softnic/wire/eth_config.h"
 #include "softnic/wire/faults.h"
 
-enum { SN_MAX_NICS = 16 };
+enum { SN_MAX_NICS = 16, SN_MAX_THREADS = 16 };
 enum { SN_CONFIG_WHY = 512, SN_CONFIG_PCAP = 1024, SN_CONFIG_TEXT = 4096, SN_PCAP_MIN = 65536 };
 
 enum sn_poll { SN_POLL_ADAPTIVE, SN_POLL_BUSY };
@@ -51,6 +53,7 @@ struct sn_config {
     struct sn_eth_config eth;
     enum sn_poll poll;
     int cpu; /* -1: any */
+    unsigned threads;
     bool hostile;
     bool has_seed;
     uint64_t seed;

@@ -98,7 +98,7 @@ static bool allowed(int fd)
 
 static bool stopping(struct sn_control *c)
 {
-    return __atomic_load_n(&c->stop, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&c->stop, __ATOMIC_RELAXED); /* a flag alone: pthread_join orders the rest */
 }
 
 /* One line, without its end. Who sends it byte by byte does not hold up the end of the process. */
@@ -230,7 +230,7 @@ int sn_control_start(const struct sn_control_parts *parts, struct sn_control **c
 void sn_control_stop(struct sn_control *c)
 {
     if (!c) return;
-    __atomic_store_n(&c->stop, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&c->stop, 1, __ATOMIC_RELAXED);
     shutdown(c->fd, SHUT_RDWR); /* ends its accept, now and from now on */
     pthread_join(c->thread, NULL);
     close(c->fd);

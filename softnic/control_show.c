@@ -65,18 +65,26 @@ static void counters(FILE *f, const char *name, const void *values, const char *
     _Static_assert(sizeof(type) == COUNT(names) * sizeof(uint64_t),                                          \
                    "every counter of " #type " has its name here")
 
-static const char *const nic_names[] = {
-    "doorbells",        "cq_arms",      "wqes",          "bad_wqes",       "cqes",           "error_cqes",
-    "cq_events",        "tx_packets",   "tx_bytes",      "rx_packets",     "rx_bytes",       "retransmits",
-    "go_backs",         "timeouts",     "probes",        "acks_sent",      "naks_seq_sent",  "naks_inv_sent",
-    "naks_access_sent", "naks_op_sent", "rnr_sent",      "naks_received",  "rnr_received",   "duplicates",
-    "direct_requests",  "direct_bytes", "direct_copies", "direct_refused", "drop_malformed", "drop_icrc",
-    "drop_no_qp",       "drop_state",   "drop_address",  "drop_pkey",      "drop_opcode",    "drop_psn",
-    "drop_stale",       "drop_qkey",    "drop_no_recv",  "drop_refused",   "lost_messages",  "ecn_marked",
-    "cnp_sent",         "cnp_received"};
-static const char *const udp_names[] = {"tx_frames",   "tx_bytes",   "tx_errors",    "tx_waits",
-                                        "rx_frames",   "rx_bytes",   "rx_unwrapped", "passed_on",
-                                        "pass_failed", "rx_dropped", "refused"};
+static const char *const nic_names[] = {"doorbells",        "cq_arms",        "wqes",
+                                        "bad_wqes",         "cqes",           "error_cqes",
+                                        "cq_events",        "tx_packets",     "tx_bytes",
+                                        "rx_packets",       "rx_bytes",       "retransmits",
+                                        "go_backs",         "timeouts",       "probes",
+                                        "acks_sent",        "naks_seq_sent",  "naks_inv_sent",
+                                        "naks_access_sent", "naks_op_sent",   "rnr_sent",
+                                        "naks_received",    "rnr_received",   "duplicates",
+                                        "direct_requests",  "direct_bytes",   "direct_copies",
+                                        "direct_gpu_bytes", "direct_refused", "offers_sent",
+                                        "offers_taken",     "offers_refused", "offered_bytes",
+                                        "drop_malformed",   "drop_icrc",      "drop_no_qp",
+                                        "drop_state",       "drop_address",   "drop_pkey",
+                                        "drop_opcode",      "drop_psn",       "drop_stale",
+                                        "drop_qkey",        "drop_no_recv",   "drop_refused",
+                                        "lost_messages",    "ecn_marked",     "cnp_sent",
+                                        "cnp_received"};
+static const char *const udp_names[] = {"tx_frames", "tx_bytes",    "tx_errors",  "tx_waits",
+                                        "rx_frames", "rx_bytes",    "rx_checked", "rx_unwrapped",
+                                        "passed_on", "pass_failed", "rx_dropped", "refused"};
 static const char *const fault_names[] = {"passed",  "lost", "doubled",   "overtaken",
                                           "damaged", "cut",  "overflowed"};
 static const char *const pcap_names[] = {"packets", "bytes", "missing", "stopped"};
@@ -129,6 +137,7 @@ static void identity(const struct sn_control_parts *p, FILE *f)
     truth(f, "segmentation", sn_wire_segments(p->wire));
     member(f, "crc", roce_crc32_impl());
     member(f, "poll", p->config->poll == SN_POLL_BUSY ? "busy" : "adaptive");
+    number(f, "threads", p->config->threads);
     truth(f, "hostile", p->config->hostile);
     snprintf(seed, sizeof(seed), "%llu",
              (unsigned long long)p->config->seed); /* too large a number for some */

@@ -62,7 +62,10 @@ struct sn_frame {
     bool has_ip_id; /* in: else the ICRC is accepted if it is right for any ID; 0 is tried first */
     uint8_t ecn;  /* the two bits of the IP header. 3: congestion experienced. Out: 2 if config.ecn, else 0 */
     bool no_icrc; /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
-    uint32_t len; /* multiple of 4 */
+    bool offer;   /* its payload lists pieces of the sender's memory, where the bytes are: see offer.c. A wire
+                     to other hosts takes none */
+    bool icrc_checked; /* in: the wire found its ICRC right */
+    uint32_t len;      /* multiple of 4 */
     uint8_t *data;
 };
 
@@ -77,12 +80,17 @@ struct sn_wire_ops {
     /* Fills in up to max received frames and returns how many. Their data stays valid until the next call,
      * and may be written to. *more: there may be more waiting (also when it returns 0). Never waits. */
     int (*recv)(void *ctx, struct sn_frame *frames, int max, bool *more);
-    /* The engine has nothing to send any more for now: what the wire gathered should leave. May be NULL. */
-    void (*flush)(void *ctx);
 };
 
 /* ---- peers on the same host
  * ----------------------------------------------------------------------------------- */
+
+/* An allocation of GPU memory, for processes that see that GPU. */
+struct sn_gpu_share {
+    uint8_t handle[64]; /* the driver's, of this allocation alone */
+    uint8_t gpu[16];    /* its UUID */
+    uint64_t base, size;
+};
 
 /*
  * What a NIC tells its peers on the same host, so that they can execute WRITEs and READs themselves instead
@@ -91,6 +99,7 @@ struct sn_wire_ops {
 struct sn_peer_region {
     uint64_t iova, addr, length;
     uint32_t access, pd;
+    const struct sn_gpu_share *gpu; /* memory of a GPU, which the region lies in; NULL: plain memory */
 };
 
 /* A queue pair that takes requests, and from which other. */
@@ -102,12 +111,28 @@ struct sn_peer_queue {
 /* One access that a requester is about to make: of QP src_qpn here, to QP dst_qpn there. */
 struct sn_peer_access {
     uint32_t src_qpn, dst_qpn, rkey;
-    uint32_t access; /* IBV_ACCESS_REMOTE_WRITE or IBV_ACCESS_REMOTE_READ */
+    /* IBV_ACCESS_REMOTE_WRITE or IBV_ACCESS_REMOTE_READ; 0: a copy of what that queue pair offers of its own,
+     * rkey being an lkey of its. */
+    uint32_t access;
     uint64_t va, length;
 };
 
 struct sn_peer;
 struct iovec;
+
+/* How memory is reached that is not plain, a GPU's say, for copies; dma NULL: it is plain. */
+struct sn_reach {
+    const struct sn_dma_ops *dma;
+    void *ctx;
+};
+
+/* A copy between two lists of pieces of the same length, in order. */
+struct sn_copy {
+    bool write; /* from here to there */
+    const struct iovec *here, *there;
+    unsigned n_here, n_there;
+    struct sn_reach by_here, by_there; /* by_there as it was granted */
+};
 
 /*
  * Direct access to peers of the same host, from whoever knows processes. All but quiesce are called inside
@@ -126,14 +151,16 @@ struct sn_peer_ops {
     struct sn_peer *(*find)(void *ctx, const uint8_t gid[16], uint32_t qpn);
     /* Do frames to it travel in memory, where nothing can happen to them? Then they need no ICRC. */
     bool (*in_memory)(void *ctx, const uint8_t gid[16], uint32_t qpn);
+    /* Is it known to be able to copy from this NIC's memory? Then it may be sent offers. */
+    bool (*pulls)(void *ctx, const uint8_t gid[16], uint32_t qpn);
     /* Accesses begin: until leave, nothing that was granted is taken back. False: the peer is gone. */
     bool (*enter)(void *ctx, struct sn_peer *peer, uint64_t now);
-    /* May this be done? Then *addr is where va is in the peer's memory. */
-    bool (*grant)(void *ctx, struct sn_peer *peer, const struct sn_peer_access *access, uint64_t *addr);
-    /* Copies between two lists of pieces of the same length, in order. Returns the bytes copied, fewer than
-     * all if memory at one of the ends failed; or a negative errno. */
-    int64_t (*copy)(void *ctx, struct sn_peer *peer, bool write, const struct iovec *here, unsigned n_here,
-                    const struct iovec *there, unsigned n_there);
+    /* May this be done? Then *addr is where va is, in the peer's memory or, if *by is not plain, for that. */
+    bool (*grant)(void *ctx, struct sn_peer *peer, const struct sn_peer_access *access, uint64_t *addr,
+                  struct sn_reach *by);
+    /* Returns the bytes copied, fewer than all if memory at one of the ends failed; or a negative errno. What
+     * was copied is visible. */
+    int64_t (*copy)(void *ctx, struct sn_peer *peer, const struct sn_copy *copy);
     void (*leave)(void *ctx, struct sn_peer *peer);
 };
 
@@ -157,6 +184,8 @@ struct sn_nic_config {
      * earlier than this; 0: default (1 ms). The program's own timeout counts all the same, and alone counts
      * as a retry. */
     uint64_t probe_ns;
+    /* SENDs and WRITEs from this length on are offered to peers that copy. 0: default. */
+    uint32_t offer_min;
     /* Packets received and packets made in one sn_nic_progress() call at most. 0: default (256). */
     uint32_t budget;
 
@@ -231,8 +260,10 @@ struct sn_counters {
     uint64_t naks_received, rnr_received;
     uint64_t duplicates; /* requests that were executed before */
     uint64_t direct_requests, direct_bytes,
-        direct_copies;       /* executed without packets, and copies made for it */
-    uint64_t direct_refused; /* that would have been, but their memory failed or the system refused */
+        direct_copies;         /* executed without packets, and copies made for it */
+    uint64_t direct_gpu_bytes; /* those of them from or to a GPU's memory */
+    uint64_t direct_refused;   /* that would have been, but their memory failed or the system refused */
+    uint64_t offers_sent, offers_taken, offers_refused, offered_bytes; /* bytes: of those taken */
     uint64_t drop_malformed, drop_icrc, drop_no_qp, drop_state, drop_address, drop_pkey, drop_opcode,
         drop_psn, drop_stale;
     uint64_t drop_qkey;     /* UD: the Q_Key is not the queue pair's */
@@ -286,6 +317,12 @@ struct sn_dma_ops {
     /* All writes are visible to the memory's user when it returns. Called before a completion or an
      * acknowledgement that vouches for them. NULL: writes are visible at once. */
     int (*flush)(void *ctx);
+    /* As a write of what a read of the other region, with the same functions, would give. -EXDEV: not between
+     * these two. NULL: never; and then peers reach the region by packets only. */
+    int (*move)(void *ctx, uint64_t addr, void *from_ctx, uint64_t from, uint32_t len);
+    /* How another process opens the region's memory, valid as long as the region; NULL: it cannot. May itself
+     * be NULL. */
+    const struct sn_gpu_share *(*share)(void *ctx);
 };
 extern const struct sn_dma_ops sn_host_dma; /* memory of this process; ctx is not used */
 

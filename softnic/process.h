@@ -42,10 +42,10 @@ int sn_process_nic_get(unsigned index, const struct sn_process_callbacks *callba
 void sn_process_nic_put(struct sn_nic *nic);
 
 /*
- * Lets the calling thread do what it has just posted (sn_nic_posted); it does not count as one that polls. But of
- * posts that follow each other within half a microsecond the fourth and later ones wait for up to 32 to be done
- * together; a poll does it too, and where neither comes the NIC's thread does within SN_GATHER_NS, as far as it is
- * let run. Returns as sn_process_nic_drive, SN_NEVER if the post waits.
+ * Lets the calling thread do what it has just posted (sn_nic_posted); it does not count as one that polls.
+ * But of posts that follow each other within half a microsecond the fourth and later ones wait for up to 32
+ * to be done together; a poll does it too, and where neither comes the NIC's thread does within SN_GATHER_NS,
+ * as far as it is let run. Returns as sn_process_nic_drive, SN_NEVER if the post waits.
  */
 uint64_t sn_process_nic_posted(struct sn_nic *nic);
 
@@ -74,7 +74,7 @@ int sn_process_config(unsigned index, struct sn_config *config, char why[SN_CONF
 struct sn_process_info {
     struct sn_config config; /* address and MTU filled in */
     unsigned slot;
-    char note[256]; /* "" or one line on what does not work here: port 4791 is another's */
+    char note[256];  /* "" or one line on what does not work here: port 4791 is another's */
     char local[384]; /* how peers on the same host are reached */
     struct sn_udp_stats wire;
     struct sn_counters nic;

@@ -24,7 +24,7 @@
 /* Looks in busy mode between two for peers that come and go. */
 enum { SERVE_EVERY = 256 };
 
-static uint64_t now_ns(void)
+uint64_t sn_now_ns(void)
 {
     struct timespec ts;
 
@@ -90,7 +90,7 @@ static void adaptive_loop(struct sn_thread *t)
 
     while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
         uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED);
-        uint64_t before = sn_nic_activity(t->nic), now = now_ns(), next = sn_nic_progress(t->nic, now);
+        uint64_t before = sn_nic_activity(t->nic), now = sn_now_ns(), next = sn_nic_progress(t->nic, now);
         uint64_t after = sn_nic_activity(t->nic);
         struct plan plan;
 
@@ -117,7 +117,7 @@ static void adaptive_loop(struct sn_thread *t)
 static void busy_loop(struct sn_thread *t)
 {
     for (unsigned i = 0; !__atomic_load_n(&t->stop, __ATOMIC_RELAXED); i++) {
-        uint64_t next = sn_nic_progress(t->nic, now_ns());
+        uint64_t next = sn_nic_progress(t->nic, sn_now_ns());
 
         if (i % SERVE_EVERY == 0) meet_peers(t);
 
@@ -159,7 +159,7 @@ static void *thread_main(void *arg)
     prctl(PR_SET_NAME, "gw-nic");
     ask_for_short_turns();
     prctl(PR_SET_TIMERSLACK, 1000); /* the default, 50 µs, is more than the shortest nap */
-    t->active_at = now_ns();
+    t->active_at = sn_now_ns();
     if (t->poll == SN_POLL_BUSY) {
         busy_loop(t);
     } else {
@@ -168,13 +168,11 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* ---- life
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- life ---------------------------------------------------------------------------------------------- */
 
 /* Signals are the application's. Those that the processor raises stay: whoever guards an access needs them
  * delivered. */
-static int create(struct sn_thread *t, const pthread_attr_t *attr)
+int sn_thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*main)(void *), void *arg)
 {
     sigset_t all, old;
     int err;
@@ -186,7 +184,7 @@ static int create(struct sn_thread *t, const pthread_attr_t *attr)
     sigdelset(&all, SIGILL);
     sigdelset(&all, SIGTRAP);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    err = pthread_create(&t->id, attr, thread_main, t);
+    err = pthread_create(id, attr, main, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return -err;
 }
@@ -203,7 +201,7 @@ static int create_on_cpu(struct sn_thread *t, char *why)
         CPU_SET(t->cpu, &cpus);
         pthread_attr_setaffinity_np(&attr, sizeof(cpus), &cpus);
     }
-    err = create(t, &attr);
+    err = sn_thread_create(&t->id, &attr, thread_main, t);
     pthread_attr_destroy(&attr);
     if (err == -EINVAL && t->cpu >= 0) {
         snprintf(why, 256, "GPUWIRE_NIC: cpu=%d: this process may not run there", t->cpu);
@@ -253,19 +251,24 @@ static void wake(struct sn_thread *t)
     if (write(t->kick_fd, &one, sizeof(one)) < 0) return; /* full: it will wake anyhow */
 }
 
-int sn_thread_stop(struct sn_thread *t, int wait_ms)
+/* Looking again and again, since the calls that wait until a time are on a clock that people set. */
+int sn_thread_join(pthread_t id, int wait_ms)
 {
     const struct timespec step = {.tv_nsec = 200000};
-    uint64_t until = now_ns() + (uint64_t)wait_ms * 1000000u;
+    uint64_t until = sn_now_ns() + (uint64_t)wait_ms * 1000000u;
 
-    __atomic_store_n(&t->stop, 1, __ATOMIC_SEQ_CST);
-    wake(t);
-    /* Looking again and again, since the calls that wait until a time are on a clock that people set. */
-    while (pthread_tryjoin_np(t->id, NULL)) {
-        if (now_ns() >= until) return -ETIMEDOUT;
+    while (pthread_tryjoin_np(id, NULL)) {
+        if (sn_now_ns() >= until) return -ETIMEDOUT;
         nanosleep(&step, NULL);
     }
     return 0;
+}
+
+int sn_thread_stop(struct sn_thread *t, int wait_ms)
+{
+    __atomic_store_n(&t->stop, 1, __ATOMIC_SEQ_CST);
+    wake(t);
+    return sn_thread_join(t->id, wait_ms);
 }
 
 void sn_thread_free(struct sn_thread *t)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* thread_state.h: what thread.c, the thread and its sleep, and thread_plan.c, how long to sleep, share. */
+/* thread_state.h: what thread.c, the thread and its sleep, thread_plan.c, how long to sleep, and workers.c
+ * share. */
 #ifndef SN_THREAD_STATE_H
 #define SN_THREAD_STATE_H
 
@@ -41,6 +42,13 @@ struct sn_thread {
     int credit;
     uint32_t distrust, distrust_next; /* looks for which it does not stay away */
 };
+
+uint64_t sn_now_ns(void); /* of CLOCK_MONOTONIC */
+
+/* One that takes no signals of the application's. 0 or a negative errno. */
+int sn_thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*main)(void *), void *arg);
+/* Waits for its end: 0, or -ETIMEDOUT after wait_ms. */
+int sn_thread_join(pthread_t id, int wait_ms);
 
 struct plan {
     enum sleep sleep;

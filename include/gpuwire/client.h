@@ -11,8 +11,7 @@
  *     memcpy(gw_client_slot_input(c, 0), picture, gw_client_input(c)->bytes);
  *     gw_client_submit(c, 0, 42);
  *     struct gw_client_reply r;
- *     gw_client_wait(c, deadline, &r);      // r.id == 42, r.output points to the answer until slot 0 is
- * submitted again
+ *     gw_client_wait(c, deadline, &r); // r.id == 42; r.output points to the answer until slot 0 is submitted again
  */
 #ifndef GPUWIRE_CLIENT_H
 #define GPUWIRE_CLIENT_H

@@ -41,6 +41,7 @@ GW_API int gw_exec_create(const char *which, const struct gw_exec_opts *opts, st
  * otherwise, and nothing is done. NULL is allowed. */
 GW_API int gw_exec_destroy(struct gw_exec *exec);
 
+/* What it runs kernels on. */
 GW_API enum gw_exec_kind gw_exec_kind(const struct gw_exec *exec);
 
 /* For people: "cpu, 4 lanes", "gpu 0, NVIDIA H200". Lives as long as the executor. */

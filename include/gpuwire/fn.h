@@ -16,8 +16,9 @@
 #define GW_FN static inline
 #endif
 
-/* As GW_FN, for what is rare: kept out of line, because a GPU thread waits for the code it runs through: a loop must
- * fit into the instruction cache. Give it scalars and handles: the address of a local would force it into memory. */
+/* As GW_FN, for what is rare: kept out of line, because a GPU thread waits for the code it runs through: a
+ * loop must fit into the instruction cache. Give it scalars and handles: the address of a local would force
+ * it into memory. */
 #ifdef __CUDACC__
 #define GW_SLOW_FN static __attribute__((unused)) __noinline__ __host__ __device__
 #else
@@ -54,14 +55,29 @@ struct gw_u128 {
     uint32_t w[4];
 } __attribute__((aligned(16), may_alias));
 
+/* How many bits are set. */
+GW_FN uint32_t gw_popcount(uint32_t x)
+{
+#ifdef __CUDA_ARCH__
+    return (uint32_t)__popc(x);
+#else
+    return (uint32_t)__builtin_popcount(x);
+#endif
+}
+
 /*
  * Writes 16 bytes to dst (aligned to 16) with a single store instruction where the machine has one: st.v4 on
- * a GPU, a vector store on a CPU. It is a plain store: it orders nothing, and the caller publishes
- * afterwards.
+ * a GPU (to global memory), a vector store on a CPU. It is a plain store: it orders nothing, and the caller
+ * publishes afterwards.
  */
 GW_FN void gw_store16(void *dst, struct gw_u128 v)
 {
-#ifdef __CUDACC__
+#if defined(__CUDA_ARCH__)
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "l"(__cvta_generic_to_global(dst)), "r"(v.w[0]), "r"(v.w[1]), "r"(v.w[2]), "r"(v.w[3])
+                 : "memory");
+#elif defined(__CUDACC__)
     *(uint4 *)dst = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]);
 #else
     *(struct gw_u128 *)dst = v;

@@ -58,6 +58,8 @@ struct gw_kernel {
 /* ---- GPU ---------------------------------------------------------------------------------------------- */
 
 #define GW_DEV static __device__ inline
+/* As GW_DEV, kept out of line: for long code with many callers. */
+#define GW_SLOW_DEV static __attribute__((unused)) __noinline__ __device__
 
 /*
  * GW_KERNEL(name, type, arg) { body }: defines the kernel `name`, which takes one struct; in the body arg is
@@ -148,7 +150,8 @@ GW_DEV uint64_t gw_shfl_u64(uint32_t mask, uint64_t v, uint32_t src)
 #else
 /* ---- CPU ---------------------------------------------------------------------------------------------- */
 
-#define GW_DEV static inline
+#define GW_DEV      static inline
+#define GW_SLOW_DEV static __attribute__((unused, noinline))
 
 #ifdef GW_HAVE_CUDA
 #define GW_KERNEL_GPU_(name) name##_gpu
@@ -276,6 +279,18 @@ GW_DEV uint32_t gw_warp_size(void)
 GW_DEV uint32_t gw_warp_mask(void)
 {
     return 0xffffffffu >> (32 - gw_warp_size());
+}
+
+/* The same for functions in which every thread of the warp takes part. On a GPU a constant, which spares them
+ * the question whether all threads have named the same ones: threads that do not exist need not be left out.
+ */
+GW_DEV uint32_t gw_warp_all(void)
+{
+#ifdef __CUDACC__
+    return 0xffffffffu;
+#else
+    return gw_warp_mask();
+#endif
 }
 
 /* This thread's place in the whole grid, and how many threads the grid has. */

@@ -45,8 +45,13 @@ enum gw_mlx5_opcode {
     GW_MLX5_READ = 0x10,
     GW_MLX5_ATOMIC_CS = 0x11, /* compare and swap, 8 bytes */
     GW_MLX5_ATOMIC_FA = 0x12, /* fetch and add, 8 bytes */
+    GW_MLX5_MASKED_CS = 0x14, /* the same by parts of the 8 bytes: */
+    GW_MLX5_MASKED_FA = 0x15, /* see gw_mlx5_put_masked_cs and gw_mlx5_put_atomic */
     GW_MLX5_UMR = 0x25,       /* binds a memory window, or takes what it grants back */
 };
+
+/* The opcode modifier of a masked atomic: 8 | log2(bytes of the operand) - 2. Others have 0. */
+enum { GW_MLX5_OPMOD_8_BYTES = 0x09 };
 
 /* The control segment's fm_ce_se byte: or these together. */
 enum gw_mlx5_ctrl_flags {
@@ -96,8 +101,9 @@ enum {
 GW_FN struct gw_u128 gw_mlx5_ctrl(uint32_t opcode, uint32_t idx, uint32_t qpn, uint32_t ds, uint32_t flags,
                                   uint32_t imm_be)
 {
-    struct gw_u128 s = {{gw_be32((idx & 0xffff) << 8 | (opcode & 0xff)), gw_be32(qpn << 8 | (ds & 0x3f)),
-                         (flags & 0xff) << 24, imm_be}};
+    uint32_t opmod = (opcode & 0xfe) == GW_MLX5_MASKED_CS ? GW_MLX5_OPMOD_8_BYTES : 0; /* both have it */
+    struct gw_u128 s = {{gw_be32(opmod << 24 | (idx & 0xffff) << 8 | (opcode & 0xff)),
+                         gw_be32(qpn << 8 | (ds & 0x3f)), (flags & 0xff) << 24, imm_be}};
     return s;
 }
 
@@ -190,7 +196,11 @@ GW_FN uint32_t gw_mlx5_put_rdma(const struct gw_mlx5_sq *sq, uint32_t idx, uint3
     return 1;
 }
 
-/* ATOMIC_CS or ATOMIC_FA; the 8 bytes that were there before arrive at addr. FA ignores compare. */
+/*
+ * ATOMIC_CS, ATOMIC_FA or MASKED_FA; the 8 bytes that were there before arrive at addr. FA ignores compare.
+ * MASKED_FA adds field by field: each bit set in `compare` is the highest of a field, and nothing is carried
+ * out of it; the topmost field needs no mark.
+ */
 GW_FN uint32_t gw_mlx5_put_atomic(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t opcode, uint32_t flags,
                                   uint64_t raddr, uint32_t rkey, uint64_t swap_or_add, uint64_t compare,
                                   uint64_t addr, uint32_t lkey)
@@ -202,6 +212,24 @@ GW_FN uint32_t gw_mlx5_put_atomic(const struct gw_mlx5_sq *sq, uint32_t idx, uin
     gw_mlx5_put(sq, u + 2, gw_mlx5_atomic(swap_or_add, compare));
     gw_mlx5_put(sq, u + 3, gw_mlx5_data(addr, 8, lkey));
     return 1;
+}
+
+/*
+ * MASKED_CS: if what is there equals compare in the bits of compare_mask, the bits of swap_mask become those
+ * of swap. What was there before arrives at addr. Two WQEBBs.
+ */
+GW_FN uint32_t gw_mlx5_put_masked_cs(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t flags,
+                                     uint64_t raddr, uint32_t rkey, uint64_t swap, uint64_t compare,
+                                     uint64_t swap_mask, uint64_t compare_mask, uint64_t addr, uint32_t lkey)
+{
+    uint32_t u = idx * GW_MLX5_UNITS_PER_BB;
+
+    gw_mlx5_put(sq, u, gw_mlx5_ctrl(GW_MLX5_MASKED_CS, idx, sq->qpn, 5, flags, 0));
+    gw_mlx5_put(sq, u + 1, gw_mlx5_raddr(raddr, rkey));
+    gw_mlx5_put(sq, u + 2, gw_mlx5_atomic(swap, compare));
+    gw_mlx5_put(sq, u + 3, gw_mlx5_atomic(swap_mask, compare_mask));
+    gw_mlx5_put(sq, u + 4, gw_mlx5_data(addr, 8, lkey));
+    return 2;
 }
 
 /* Does nothing and completes; also fills the WQEBBs up to the queue's end (ds up to 63). */
@@ -221,7 +249,8 @@ struct gw_mlx5_wr {
     uint32_t imm_be; /* immediate, or for SEND_INVAL the key, big-endian as it goes on the wire */
     uint32_t rkey;
     uint64_t raddr;
-    uint64_t swap_or_add, compare;
+    uint64_t swap_or_add, compare;    /* MASKED_FA: compare is the fields' boundaries */
+    uint64_t swap_mask, compare_mask; /* MASKED_CS */
 };
 
 /* Units in front of the payload, or 0 for an opcode that the general builder does not know. */
@@ -235,9 +264,17 @@ GW_FN uint32_t gw_mlx5_head_units(uint32_t opcode)
     case GW_MLX5_WRITE_IMM:
     case GW_MLX5_READ: return 2;
     case GW_MLX5_ATOMIC_CS:
-    case GW_MLX5_ATOMIC_FA: return 3;
+    case GW_MLX5_ATOMIC_FA:
+    case GW_MLX5_MASKED_FA: return 3;
+    case GW_MLX5_MASKED_CS: return 4;
     default: return 0;
     }
+}
+
+/* One of the four that fetch 8 bytes and change them. */
+GW_FN int gw_mlx5_is_atomic(uint32_t opcode)
+{
+    return gw_mlx5_head_units(opcode) >= 3;
 }
 
 /* Units that a request with so many in front of its payload needs, or a negative errno. */
@@ -251,7 +288,7 @@ GW_FN int gw_mlx5_units_behind_(uint32_t units, const struct gw_mlx5_wr *wr)
         n += wr->sge[i].length != 0;
         bytes += wr->sge[i].length;
     }
-    if (units == 3 && (n != 1 || bytes < 8)) return -EINVAL;
+    if (gw_mlx5_is_atomic(wr->opcode) && (n != 1 || bytes < 8)) return -EINVAL;
     if (bytes > GW_MLX5_MAX_MSG) return -EMSGSIZE;
     if (wr->inl)
         units += bytes ? (uint32_t)((bytes + 4 + GW_MLX5_UNIT - 1) / GW_MLX5_UNIT) : 0;
@@ -270,7 +307,7 @@ GW_FN int gw_mlx5_wr_units(const struct gw_mlx5_wr *wr)
     uint32_t units = gw_mlx5_head_units(wr->opcode);
 
     if (!units) return -EOPNOTSUPP;
-    if (wr->inl && (units == 3 || wr->opcode == GW_MLX5_READ)) return -EINVAL;
+    if (wr->inl && (gw_mlx5_is_atomic(wr->opcode) || wr->opcode == GW_MLX5_READ)) return -EINVAL;
     return gw_mlx5_units_behind_(units, wr);
 }
 
@@ -347,6 +384,33 @@ GW_FN void gw_mlx5_put_payload_(const struct gw_mlx5_sq *sq, uint32_t u, const s
     }
 }
 
+/* From unit u on what follows the control segment: remote address, operands, payload. */
+GW_FN void gw_mlx5_put_remote_(const struct gw_mlx5_sq *sq, uint32_t u, const struct gw_mlx5_wr *wr)
+{
+    uint32_t head = gw_mlx5_head_units(wr->opcode);
+
+    if (head >= 2) gw_mlx5_put(sq, u++, gw_mlx5_raddr(wr->raddr, wr->rkey));
+    if (head >= 3)
+        gw_mlx5_put(sq, u++,
+                    gw_mlx5_atomic(wr->swap_or_add, wr->opcode == GW_MLX5_ATOMIC_FA ? 0 : wr->compare));
+    if (head == 4) gw_mlx5_put(sq, u++, gw_mlx5_atomic(wr->swap_mask, wr->compare_mask));
+    gw_mlx5_put_payload_(sq, u, wr, head >= 3 ? 8 : 0);
+}
+
+/* Writes the whole WQE, of ds units as gw_mlx5_wr_units has told, at WQEBB idx, and returns the WQEBBs it
+ * takes. */
+GW_FN int gw_mlx5_put_units(const struct gw_mlx5_sq *sq, uint32_t idx, const struct gw_mlx5_wr *wr,
+                            uint32_t ds)
+{
+    uint32_t u = idx * GW_MLX5_UNITS_PER_BB, imm_be = 0;
+
+    if (wr->opcode == GW_MLX5_SEND_IMM || wr->opcode == GW_MLX5_WRITE_IMM || wr->opcode == GW_MLX5_SEND_INVAL)
+        imm_be = wr->imm_be;
+    gw_mlx5_put(sq, u++, gw_mlx5_ctrl(wr->opcode, idx, sq->qpn, ds, wr->flags, imm_be));
+    gw_mlx5_put_remote_(sq, u, wr);
+    return (int)gw_mlx5_wqebbs(ds);
+}
+
 /*
  * Writes the whole WQE at WQEBB idx and returns the WQEBBs it takes (1 … 16), or what gw_mlx5_wr_units
  * returns, with nothing written. The caller has made sure that so many are free. Zero-length entries are
@@ -355,19 +419,8 @@ GW_FN void gw_mlx5_put_payload_(const struct gw_mlx5_sq *sq, uint32_t u, const s
 GW_FN int gw_mlx5_put_wr(const struct gw_mlx5_sq *sq, uint32_t idx, const struct gw_mlx5_wr *wr)
 {
     int ds = gw_mlx5_wr_units(wr);
-    uint32_t u = idx * GW_MLX5_UNITS_PER_BB, head, imm_be = 0;
 
-    if (ds < 0) return ds;
-    head = gw_mlx5_head_units(wr->opcode);
-    if (wr->opcode == GW_MLX5_SEND_IMM || wr->opcode == GW_MLX5_WRITE_IMM || wr->opcode == GW_MLX5_SEND_INVAL)
-        imm_be = wr->imm_be;
-    gw_mlx5_put(sq, u++, gw_mlx5_ctrl(wr->opcode, idx, sq->qpn, (uint32_t)ds, wr->flags, imm_be));
-    if (head >= 2) gw_mlx5_put(sq, u++, gw_mlx5_raddr(wr->raddr, wr->rkey));
-    if (head == 3)
-        gw_mlx5_put(sq, u++,
-                    gw_mlx5_atomic(wr->swap_or_add, wr->opcode == GW_MLX5_ATOMIC_CS ? wr->compare : 0));
-    gw_mlx5_put_payload_(sq, u, wr, head == 3 ? 8 : 0);
-    return (int)gw_mlx5_wqebbs((uint32_t)ds);
+    return ds < 0 ? ds : gw_mlx5_put_units(sq, idx, wr, (uint32_t)ds);
 }
 
 /* The same for an XRC queue pair: for the shared receive queue srqn. It takes a unit more than
@@ -375,7 +428,7 @@ GW_FN int gw_mlx5_put_wr(const struct gw_mlx5_sq *sq, uint32_t idx, const struct
 GW_FN int gw_mlx5_put_xrc(const struct gw_mlx5_sq *sq, uint32_t idx, const struct gw_mlx5_wr *wr,
                           uint32_t srqn)
 {
-    uint32_t u = idx * GW_MLX5_UNITS_PER_BB, head = gw_mlx5_head_units(wr->opcode), imm_be = 0;
+    uint32_t u = idx * GW_MLX5_UNITS_PER_BB, imm_be = 0;
     int ds = gw_mlx5_wr_units(wr);
     struct gw_u128 srq = {{gw_be32(srqn & 0xffffff), 0, 0, 0}};
 
@@ -385,11 +438,7 @@ GW_FN int gw_mlx5_put_xrc(const struct gw_mlx5_sq *sq, uint32_t idx, const struc
         imm_be = wr->imm_be;
     gw_mlx5_put(sq, u++, gw_mlx5_ctrl(wr->opcode, idx, sq->qpn, (uint32_t)ds, wr->flags, imm_be));
     gw_mlx5_put(sq, u++, srq);
-    if (head >= 2) gw_mlx5_put(sq, u++, gw_mlx5_raddr(wr->raddr, wr->rkey));
-    if (head == 3)
-        gw_mlx5_put(sq, u++,
-                    gw_mlx5_atomic(wr->swap_or_add, wr->opcode == GW_MLX5_ATOMIC_CS ? wr->compare : 0));
-    gw_mlx5_put_payload_(sq, u, wr, head == 3 ? 8 : 0);
+    gw_mlx5_put_remote_(sq, u, wr);
     return (int)gw_mlx5_wqebbs((uint32_t)ds);
 }
 

@@ -18,7 +18,8 @@
  *   acquire   a load: no later load or store of this thread moves before it; what was written before the
  * release that it reads from is visible after it; release   a store: no earlier load or store of this thread
  * moves after it; acq_rel   a read-modify-write that is both. Addresses must be aligned to the size of the
- * type.
+ * type, and on a GPU lie in global memory (its own, or the host's as it maps it): what a block's threads
+ * share (GW_SHARED) is ordered by their barriers.
  */
 #ifndef GPUWIRE_SYNC_H
 #define GPUWIRE_SYNC_H
@@ -28,6 +29,12 @@
 #include <sched.h>
 
 #include <gpuwire/fn.h>
+
+/* The address within global memory: the instructions that need not ask first which memory they go to are
+ * faster, and an atomic's answer need not be waited for until it is used. */
+#ifdef __CUDA_ARCH__
+#define GW_GLOBAL_(p) __cvta_generic_to_global(p)
+#endif
 
 /* ---- loads and stores --------------------------------------------------------------------------------- */
 
@@ -40,31 +47,31 @@
     GW_FN type name(const void *p)                                                                           \
     {                                                                                                        \
         regtype v;                                                                                           \
-        asm volatile("ld." ptx " %0, [%1];" : reg(v) : "l"(p) : "memory");                                   \
+        asm volatile("ld." ptx " %0, [%1];" : reg(v) : "l"(GW_GLOBAL_(p)) : "memory");                       \
         return (type)v;                                                                                      \
     }
 #define GW_ST_(name, type, ptx, reg, regtype)                                                                \
     GW_FN void name(void *p, type v)                                                                         \
     {                                                                                                        \
-        asm volatile("st." ptx " [%0], %1;" : : "l"(p), reg((regtype)v) : "memory");                         \
+        asm volatile("st." ptx " [%0], %1;" : : "l"(GW_GLOBAL_(p)), reg((regtype)v) : "memory");             \
     }
 #define GW_LDST_SCOPE_(suffix, scope)                                                                        \
-    GW_LD_(gw_ld_relaxed_u8##suffix, uint8_t, "relaxed." scope ".b8", "=h", uint16_t)                        \
-    GW_LD_(gw_ld_relaxed_u16##suffix, uint16_t, "relaxed." scope ".b16", "=h", uint16_t)                     \
-    GW_LD_(gw_ld_relaxed_u32##suffix, uint32_t, "relaxed." scope ".b32", "=r", uint32_t)                     \
-    GW_LD_(gw_ld_relaxed_u64##suffix, uint64_t, "relaxed." scope ".b64", "=l", uint64_t)                     \
-    GW_LD_(gw_ld_acquire_u8##suffix, uint8_t, "acquire." scope ".b8", "=h", uint16_t)                        \
-    GW_LD_(gw_ld_acquire_u16##suffix, uint16_t, "acquire." scope ".b16", "=h", uint16_t)                     \
-    GW_LD_(gw_ld_acquire_u32##suffix, uint32_t, "acquire." scope ".b32", "=r", uint32_t)                     \
-    GW_LD_(gw_ld_acquire_u64##suffix, uint64_t, "acquire." scope ".b64", "=l", uint64_t)                     \
-    GW_ST_(gw_st_relaxed_u8##suffix, uint8_t, "relaxed." scope ".b8", "h", uint16_t)                         \
-    GW_ST_(gw_st_relaxed_u16##suffix, uint16_t, "relaxed." scope ".b16", "h", uint16_t)                      \
-    GW_ST_(gw_st_relaxed_u32##suffix, uint32_t, "relaxed." scope ".b32", "r", uint32_t)                      \
-    GW_ST_(gw_st_relaxed_u64##suffix, uint64_t, "relaxed." scope ".b64", "l", uint64_t)                      \
-    GW_ST_(gw_st_release_u8##suffix, uint8_t, "release." scope ".b8", "h", uint16_t)                         \
-    GW_ST_(gw_st_release_u16##suffix, uint16_t, "release." scope ".b16", "h", uint16_t)                      \
-    GW_ST_(gw_st_release_u32##suffix, uint32_t, "release." scope ".b32", "r", uint32_t)                      \
-    GW_ST_(gw_st_release_u64##suffix, uint64_t, "release." scope ".b64", "l", uint64_t)
+    GW_LD_(gw_ld_relaxed_u8##suffix, uint8_t, "relaxed." scope ".global.b8", "=h", uint16_t)                 \
+    GW_LD_(gw_ld_relaxed_u16##suffix, uint16_t, "relaxed." scope ".global.b16", "=h", uint16_t)              \
+    GW_LD_(gw_ld_relaxed_u32##suffix, uint32_t, "relaxed." scope ".global.b32", "=r", uint32_t)              \
+    GW_LD_(gw_ld_relaxed_u64##suffix, uint64_t, "relaxed." scope ".global.b64", "=l", uint64_t)              \
+    GW_LD_(gw_ld_acquire_u8##suffix, uint8_t, "acquire." scope ".global.b8", "=h", uint16_t)                 \
+    GW_LD_(gw_ld_acquire_u16##suffix, uint16_t, "acquire." scope ".global.b16", "=h", uint16_t)              \
+    GW_LD_(gw_ld_acquire_u32##suffix, uint32_t, "acquire." scope ".global.b32", "=r", uint32_t)              \
+    GW_LD_(gw_ld_acquire_u64##suffix, uint64_t, "acquire." scope ".global.b64", "=l", uint64_t)              \
+    GW_ST_(gw_st_relaxed_u8##suffix, uint8_t, "relaxed." scope ".global.b8", "h", uint16_t)                  \
+    GW_ST_(gw_st_relaxed_u16##suffix, uint16_t, "relaxed." scope ".global.b16", "h", uint16_t)               \
+    GW_ST_(gw_st_relaxed_u32##suffix, uint32_t, "relaxed." scope ".global.b32", "r", uint32_t)               \
+    GW_ST_(gw_st_relaxed_u64##suffix, uint64_t, "relaxed." scope ".global.b64", "l", uint64_t)               \
+    GW_ST_(gw_st_release_u8##suffix, uint8_t, "release." scope ".global.b8", "h", uint16_t)                  \
+    GW_ST_(gw_st_release_u16##suffix, uint16_t, "release." scope ".global.b16", "h", uint16_t)               \
+    GW_ST_(gw_st_release_u32##suffix, uint32_t, "release." scope ".global.b32", "r", uint32_t)               \
+    GW_ST_(gw_st_release_u64##suffix, uint64_t, "release." scope ".global.b64", "l", uint64_t)
 #else
 #define GW_LD_(name, type, order)                                                                            \
     GW_FN type name(const void *p)                                                                           \
@@ -103,18 +110,25 @@ GW_LDST_SCOPE_(_gpu, "gpu")
 GW_FN void gw_st_relaxed_2u64(void *p, uint64_t lo, uint64_t hi)
 {
 #ifdef __CUDA_ARCH__
-    asm volatile("st.relaxed.sys.v2.b64 [%0], {%1, %2};" : : "l"(p), "l"(lo), "l"(hi) : "memory");
+    asm volatile("st.relaxed.sys.global.v2.b64 [%0], {%1, %2};"
+                 :
+                 : "l"(GW_GLOBAL_(p)), "l"(lo), "l"(hi)
+                 : "memory");
 #else
     gw_st_relaxed_u64(p, lo);
     gw_st_relaxed_u64((uint8_t *)p + 8, hi);
 #endif
 }
 
+/* Reads what gw_st_relaxed_2u64 writes: *lo from p, *hi from behind it; each single, the pair not. */
 GW_FN void gw_ld_relaxed_2u64(const void *p, uint64_t *lo, uint64_t *hi)
 {
 #ifdef __CUDA_ARCH__
     uint64_t a, b; /* registers, whatever lo and hi point to */
-    asm volatile("ld.relaxed.sys.v2.b64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(p) : "memory");
+    asm volatile("ld.relaxed.sys.global.v2.b64 {%0, %1}, [%2];"
+                 : "=l"(a), "=l"(b)
+                 : "l"(GW_GLOBAL_(p))
+                 : "memory");
     *lo = a;
     *hi = b;
 #else
@@ -152,7 +166,9 @@ __attribute__((weak)) uint32_t gw_tsan_fence_word;
 #endif
 
 /* Earlier loads and stores stay before it, later stores after it: put it between data and the relaxed store
- * that announces them, to the whole system. (Not store→load: see gw_fence_sc.) */
+ * that announces them, to the whole system. It holds back no later load, so it neither acquires what an
+ * earlier relaxed load saw (gw_fence_acq_rel) nor keeps store before load (gw_fence_sc): on sm_90 it is that
+ * weak indeed. */
 GW_FN void gw_fence_release(void)
 {
 #ifdef __CUDA_ARCH__
@@ -219,7 +235,7 @@ GW_FN void gw_fence_gpu(void)
     GW_FN type name(void *p, type v)                                                                         \
     {                                                                                                        \
         type old;                                                                                            \
-        asm volatile("atom." ptx " %0, [%1], %2;" : "=" reg(old) : "l"(p), reg(v) : "memory");               \
+        asm volatile("atom." ptx " %0, [%1], %2;" : "=" reg(old) : "l"(GW_GLOBAL_(p)), reg(v) : "memory");   \
         return old;                                                                                          \
     }
 #define GW_CAS_(name, type, ptx, reg)                                                                        \
@@ -228,21 +244,21 @@ GW_FN void gw_fence_gpu(void)
         type old;                                                                                            \
         asm volatile("atom." ptx " %0, [%1], %2, %3;"                                                        \
                      : "=" reg(old)                                                                          \
-                     : "l"(p), reg(expected), reg(desired)                                                   \
+                     : "l"(GW_GLOBAL_(p)), reg(expected), reg(desired)                                       \
                      : "memory");                                                                            \
         return old;                                                                                          \
     }
 #define GW_RMW_ORDER_(order, corder, suffix, scope)                                                          \
-    GW_RMW_(gw_add_##order##_u32##suffix, uint32_t, #order "." scope ".add.u32", "r")                        \
-    GW_RMW_(gw_add_##order##_u64##suffix, uint64_t, #order "." scope ".add.u64", "l")                        \
-    GW_RMW_(gw_exch_##order##_u32##suffix, uint32_t, #order "." scope ".exch.b32", "r")                      \
-    GW_RMW_(gw_exch_##order##_u64##suffix, uint64_t, #order "." scope ".exch.b64", "l")                      \
-    GW_RMW_(gw_or_##order##_u32##suffix, uint32_t, #order "." scope ".or.b32", "r")                          \
-    GW_RMW_(gw_or_##order##_u64##suffix, uint64_t, #order "." scope ".or.b64", "l")                          \
-    GW_RMW_(gw_and_##order##_u32##suffix, uint32_t, #order "." scope ".and.b32", "r")                        \
-    GW_RMW_(gw_and_##order##_u64##suffix, uint64_t, #order "." scope ".and.b64", "l")                        \
-    GW_CAS_(gw_cas_##order##_u32##suffix, uint32_t, #order "." scope ".cas.b32", "r")                        \
-    GW_CAS_(gw_cas_##order##_u64##suffix, uint64_t, #order "." scope ".cas.b64", "l")
+    GW_RMW_(gw_add_##order##_u32##suffix, uint32_t, #order "." scope ".global.add.u32", "r")                 \
+    GW_RMW_(gw_add_##order##_u64##suffix, uint64_t, #order "." scope ".global.add.u64", "l")                 \
+    GW_RMW_(gw_exch_##order##_u32##suffix, uint32_t, #order "." scope ".global.exch.b32", "r")               \
+    GW_RMW_(gw_exch_##order##_u64##suffix, uint64_t, #order "." scope ".global.exch.b64", "l")               \
+    GW_RMW_(gw_or_##order##_u32##suffix, uint32_t, #order "." scope ".global.or.b32", "r")                   \
+    GW_RMW_(gw_or_##order##_u64##suffix, uint64_t, #order "." scope ".global.or.b64", "l")                   \
+    GW_RMW_(gw_and_##order##_u32##suffix, uint32_t, #order "." scope ".global.and.b32", "r")                 \
+    GW_RMW_(gw_and_##order##_u64##suffix, uint64_t, #order "." scope ".global.and.b64", "l")                 \
+    GW_CAS_(gw_cas_##order##_u32##suffix, uint32_t, #order "." scope ".global.cas.b32", "r")                 \
+    GW_CAS_(gw_cas_##order##_u64##suffix, uint64_t, #order "." scope ".global.cas.b64", "l")
 #else
 #define GW_RMW_(name, type, op, order)                                                                       \
     GW_FN type name(void *p, type v)                                                                         \
@@ -284,16 +300,27 @@ GW_RMW_SCOPE_(_gpu, "gpu")
 /* Writes a device register (a doorbell) with one 8-byte store that is neither merged nor repeated. It orders
  * nothing on a GPU: put gw_fence_release between the doorbell record and this. On a CPU it is also a release,
  * which costs nothing on x86 and lets ThreadSanitizer see the edge to a software NIC; a write-combining
- * mapping still needs the caller's flush, an uncached one does not. */
+ * mapping still needs gw_mmio_flush, an uncached one does not. */
 GW_FN void gw_mmio_st64(void *reg, uint64_t v)
 {
 #ifdef __CUDA_ARCH__
-    asm volatile("st.mmio.relaxed.sys.global.u64 [%0], %1;"
-                 :
-                 : "l"(__cvta_generic_to_global(reg)), "l"(v)
-                 : "memory");
+    asm volatile("st.mmio.relaxed.sys.global.u64 [%0], %1;" : : "l"(GW_GLOBAL_(reg)), "l"(v) : "memory");
 #else
     __atomic_store_n((uint64_t *)reg, v, __ATOMIC_RELEASE);
+#endif
+}
+
+/* After gw_mmio_st64, on a CPU: if the register is mapped write-combining, the store leaves the processor now
+ * and not when something else happens to empty the buffer. A GPU has no such buffer. */
+GW_FN void gw_mmio_flush(void)
+{
+#if defined(__CUDA_ARCH__)
+#elif defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_sfence();
+#elif defined(__aarch64__)
+    asm volatile("dsb st" ::: "memory");
+#else
+    gw_fence_sc();
 #endif
 }
 

@@ -12,10 +12,10 @@
  *     gw_device_open(NULL, exec, &dev);
  *     gw_pd_create(dev, &pd);
  *     gw_cq_create(dev, &(struct gw_cq_attr){.cqe = 1024, .flags = GW_CQ_SLEEP}, &cq);
- *     gw_qp_create(pd, &(struct gw_qp_attr){.send_cq = cq, .recv_cq = cq, .max_send_wr = 64, .max_recv_wr =
- * 64}, &qp); gw_mr_register(pd, buffer, bytes, 0, &mr); gw_qp_endpoint(qp, &mine);            // … exchange
- * endpoints: gw_endpoint_format, gw_endpoint_parse … gw_qp_connect(qp, &theirs, NULL); … kernels use
- * gw_qp_handle(qp), gw_cq_handle(cq), mr->lkey, mr->rkey …
+ *     gw_qp_create(pd, &(struct gw_qp_attr){.send_cq = cq, .recv_cq = cq, .max_send_wr = 64, .max_recv_wr = 64}, &qp);
+ *     gw_mr_register(pd, buffer, bytes, 0, &mr);
+ *     gw_qp_endpoint(qp, &mine);            // … exchange endpoints, or let rdma_cm do both: gpuwire/connect.h …
+ *     gw_qp_connect(qp, &theirs, NULL);     // … kernels use gw_qp_handle(qp), gw_cq_handle(cq), mr->lkey, mr->rkey …
  *
  * Host functions return 0 or a negative errno value, with one line for people in gw_last_error()
  * (gpuwire/error.h). Create and destroy calls on one device are serialised inside; calls on different objects
@@ -48,8 +48,7 @@ struct gw_pd;
 struct gw_cq;
 struct gw_qp;
 
-/* ---- devices ----------------------------------------------------------------------------------------------
- */
+/* ---- devices ------------------------------------------------------------------------------------------- */
 
 /*
  * Opens a network device for kernels that run on `exec` (NULL: CPU threads).
@@ -63,11 +62,24 @@ GW_API int gw_device_open(const char *name, struct gw_exec *exec, struct gw_devi
 /* NULL is allowed. -EBUSY: something made from it is left. */
 GW_API int gw_device_close(struct gw_device *dev);
 
-/* How kernels ring the NIC. */
+/*
+ * How kernels' requests reach the NIC. Kernels do the same in all three and cannot tell them apart. AUTO is
+ * what the environment variable GPUWIRE_POST says (direct, proxy-doorbell or proxy-post), else: direct on a
+ * ConnectX whose doorbell page can be mapped, the doorbell proxy on another ConnectX, proxy-post on any other
+ * NIC.
+ */
 enum gw_post_mode {
-    GW_POST_AUTO = 0,           /* direct when the doorbell page can be mapped, else the doorbell proxy */
+    GW_POST_AUTO = 0,
     GW_POST_DIRECT = 1,         /* the kernel writes the NIC's register */
     GW_POST_PROXY_DOORBELL = 2, /* the kernel writes a mailbox, a CPU thread forwards it to the register */
+    GW_POST_PROXY_POST = 3,     /* a CPU thread reads the kernel's queues and posts for it: any NIC with RC */
+};
+
+/* Where queues lie. */
+enum gw_placement {
+    GW_QUEUES_AUTO = 0, /* host memory */
+    GW_QUEUES_HOST = 1, /* host memory, mapped into the GPU */
+    GW_QUEUES_GPU = 2,  /* GPU memory: -EOPNOTSUPP, no device here offers it yet */
 };
 
 /* How memory of the executor reaches the NIC. */
@@ -90,10 +102,24 @@ struct gw_device_info {
     uint32_t post_mode; /* enum gw_post_mode: what AUTO stands for */
     uint32_t
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
-    char post_why[160]; /* when post_mode is the proxy: why */
+    char post_why[160]; /* when post_mode is a proxy: why */
     char gpu_why[160];  /* when gpu_reach is NONE: why */
 };
+/* What is known of the device since it was opened. Any thread. */
 GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *info);
+
+/*
+ * Tries whether the NIC reaches memory of the executor in this way, with a small piece of it: 0, or a negative errno
+ * (-EOPNOTSUPP, mostly) and a line that says why not and what mends it. HOST stands for mapped host memory. As all that
+ * allocates: not while a resident kernel runs.
+ */
+GW_API int gw_reach_try(struct gw_device *dev, enum gw_reach how);
+
+/*
+ * Tries whether kernels can post to the device in this mode, with a small queue pair: 0, or a negative errno
+ * (-EOPNOTSUPP, mostly) and a line that says why not. As all that allocates: not while a resident kernel runs.
+ */
+GW_API int gw_post_try(struct gw_device *dev, enum gw_post_mode mode);
 
 /* What lies underneath, for programs that mix in their own verbs calls. Lives as long as the device. */
 GW_API struct ibv_context *gw_device_context(const struct gw_device *dev);
@@ -105,8 +131,7 @@ GW_API struct gw_exec *gw_device_exec(const struct gw_device *dev);
  */
 GW_API void gw_device_progress(struct gw_device *dev);
 
-/* ---- protection domains and memory ------------------------------------------------------------------------
- */
+/* ---- protection domains and memory --------------------------------------------------------------------- */
 
 /* A protection domain: keys made in one are useless to queue pairs of another. */
 GW_API int gw_pd_create(struct gw_device *dev, struct gw_pd **out);
@@ -139,8 +164,7 @@ enum gw_mr_access {
 GW_API int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access, struct gw_mr **out);
 GW_API int gw_mr_free(struct gw_mr *mr); /* NULL is allowed */
 
-/* ---- completion queues ------------------------------------------------------------------------------------
- */
+/* ---- completion queues --------------------------------------------------------------------------------- */
 
 enum gw_cq_flags {
     GW_CQ_ONE_POLLER = 1, /* one thread at a time polls it: the poller takes no lock */
@@ -151,6 +175,9 @@ struct gw_cq_attr {
     uint32_t cqe;   /* at least so many entries; see below */
     uint32_t flags; /* enum gw_cq_flags */
     uint32_t qps;   /* at most so many queue pairs use it; 0: 64 */
+    uint32_t
+        post_mode; /* enum gw_post_mode: of the queue pairs that use it; only PROXY_POST makes a difference */
+    uint32_t placement; /* enum gw_placement */
 };
 
 /*
@@ -172,8 +199,7 @@ GW_API struct gw_cq_handle *gw_cq_handle(const struct gw_cq *cq);
  */
 GW_API int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
 
-/* ---- queue pairs ------------------------------------------------------------------------------------------
- */
+/* ---- queue pairs --------------------------------------------------------------------------------------- */
 
 enum gw_qp_flags {
     GW_QP_ONE_POSTER = 1, /* one thread at a time posts to it: posting takes no atomic operation */
@@ -190,6 +216,7 @@ struct gw_qp_attr {
     uint32_t max_inline;   /* bytes */
     uint32_t flags;        /* enum gw_qp_flags */
     uint32_t post_mode;    /* enum gw_post_mode. DIRECT where it is impossible: -EOPNOTSUPP with the reason */
+    uint32_t placement;    /* enum gw_placement */
 };
 
 /* A reliable-connected queue pair, in state RESET. -ENOSPC: a CQ's entries are all spoken for. */
@@ -198,7 +225,16 @@ GW_API int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *attr, struct 
 /* Only when no kernel uses it or its CQs. NULL is allowed. */
 GW_API int gw_qp_destroy(struct gw_qp *qp);
 
+/*
+ * Posts n receives without a buffer, as gw_recv_empty does, from the host: so that a peer's first messages
+ * find one before a kernel runs. No kernel may use the queue pair meanwhile. -EAGAIN: not n free; none was
+ * posted.
+ */
+GW_API int gw_qp_recv_empty(struct gw_qp *qp, uint32_t n, uint64_t wr_id);
+
+/* The handle as the executor addresses it: pass it to kernels. Lives as long as the queue pair. */
 GW_API struct gw_qp_handle *gw_qp_handle(const struct gw_qp *qp);
+/* Its number, as completions and the peer name it; it stays the same through resets. */
 GW_API uint32_t gw_qp_num(const struct gw_qp *qp);
 
 /* How a peer reaches a queue pair. */
@@ -211,6 +247,7 @@ struct gw_endpoint {
 };
 #define GW_ENDPOINT_TEXT 96 /* bytes that always hold its text, with the final zero */
 
+/* This queue pair as a peer must name it. Its PSN changes with each gw_qp_reset. */
 GW_API void gw_qp_endpoint(const struct gw_qp *qp, struct gw_endpoint *ep);
 
 /* Text form: gw:1:GID as 32 hex digits:QPN hex:PSN hex:MTU:LID. */
@@ -255,16 +292,7 @@ enum gw_reset_flags {
  */
 GW_API int gw_qp_reset(struct gw_qp *qp, uint32_t flags, uint64_t deadline_ns);
 
-/* The first error that a poller has seen on the queue pair since it was connected. */
-struct gw_fault {
-    uint32_t status;   /* enum ibv_wc_status; 0 (IBV_WC_SUCCESS): no error */
-    uint32_t syndrome; /* as the CQE says */
-    uint32_t vendor;
-    uint32_t recv;      /* 1: a receive failed, 0: a send */
-    uint32_t wqe_index; /* of the send queue, in WQEBBs mod 2^16 */
-    uint64_t wr_id;
-};
-/* 0: none. 1: *fault says which. Any thread, also while kernels run. */
+/* The first error, as gw_fault_of (gpuwire/verbs_device.h) tells a kernel. 0: none. 1: *fault says which. Any thread, also while kernels run. */
 GW_API int gw_qp_fault(struct gw_qp *qp, struct gw_fault *fault);
 /* One line: what happened, and what usually causes it. */
 GW_API void gw_fault_text(const struct gw_fault *fault, char *text, size_t size);

@@ -120,8 +120,7 @@ _Static_assert(sizeof(struct gw_cq_handle) == GW_HANDLE_BYTES, "handle size");
 _Static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
 #endif
 
-/* ---- compatible calls -------------------------------------------------------------------------------------
- */
+/* ---- compatible calls ---------------------------------------------------------------------------------- */
 
 /*
  * Posts the list `wr`, as ibv_post_send: 0, or a positive errno value with *bad_wr the first request that was
@@ -142,8 +141,7 @@ GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct i
  */
 GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc);
 
-/* ---- typed calls ------------------------------------------------------------------------------------------
- */
+/* ---- typed calls --------------------------------------------------------------------------------------- */
 
 enum gw_post_flags {
     GW_SIGNALED = GW_MLX5_SIGNALED,   /* complete with a CQE on success too */
@@ -166,10 +164,10 @@ enum gw_post_flags {
 GW_FN int gw_put(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
                  uint32_t len, uint32_t flags, uint64_t wr_id);
 /* With an immediate (host order), which takes a receive at the peer and completes there: the peer reads it
- * with gw_wc_imm. */
+ * with gw_wc_imm. Returns as gw_put. */
 GW_FN int gw_put_imm(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
                      uint32_t len, uint32_t imm, uint32_t flags, uint64_t wr_id);
-/* READ: from the peer into laddr. */
+/* READ: from the peer into laddr. Returns as gw_put. */
 GW_FN int gw_get(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
                  uint32_t len, uint32_t flags, uint64_t wr_id);
 /*
@@ -181,7 +179,7 @@ GW_FN int gw_get(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_
 GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr,
                        uint32_t rkey, uint32_t len, int with_imm, uint32_t imm, uint32_t flags,
                        uint64_t wr_id);
-/* Into the peer's next receive. */
+/* Into the peer's next receive. Returns as gw_put. */
 GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags,
                   uint64_t wr_id);
 
@@ -203,6 +201,22 @@ GW_FN void gw_ring(struct gw_qp_handle *qp);
  */
 GW_FN int gw_wait_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc, uint64_t deadline_ns,
                      const uint32_t *stop, int stop_fd);
+
+/* The first error that a poller has seen on the queue pair since it was connected. */
+struct gw_fault {
+    uint32_t status;   /* enum ibv_wc_status; 0 (IBV_WC_SUCCESS): no error */
+    uint32_t syndrome; /* as the CQE says */
+    uint32_t vendor;
+    uint32_t recv;      /* 1: a receive failed, 0: a send */
+    uint32_t wqe_index; /* of the send queue, in WQEBBs mod 2^16 */
+    uint32_t pad;
+    uint64_t wr_id;
+};
+/*
+ * Fills *fault and returns 1, or returns 0: no error. Any thread, at any time; acquire: who sees the error sees all of
+ * it. The error stays until gw_qp_reset.
+ */
+GW_FN int gw_fault_of(const struct gw_qp_handle *qp, struct gw_fault *fault);
 
 /* A completion's immediate in host order. */
 GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)

@@ -6,8 +6,7 @@
 #ifndef GPUWIRE_VERBS_IMPL_H
 #define GPUWIRE_VERBS_IMPL_H
 
-/* ---- room in a queue --------------------------------------------------------------------------------------
- */
+/* ---- room in a queue ----------------------------------------------------------------------------------- */
 
 /*
  * Reserves n entries of a queue of `size`, of which *resv were reserved and *done completed so far, and
@@ -44,8 +43,7 @@ GW_FN int gw_reserve_(uint32_t *resv, const uint32_t *done, uint32_t size, uint3
     return 0;
 }
 
-/* ---- calls that name their requests -----------------------------------------------------------------------
- */
+/* ---- calls that name their requests -------------------------------------------------------------------- */
 
 /* Reserves n WQEBBs, as gw_reserve_ does. */
 GW_FN int gw_sq_room_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
@@ -80,16 +78,16 @@ GW_FN int gw_post_rdma_(struct gw_qp_handle *qp, uint32_t opcode, uint64_t laddr
                         uint64_t wr_id)
 {
     struct gw_sq_ q = gw_sq_of_(qp);
-    uint64_t at;
-    int err = gw_qp_usable_(qp), claimed;
+    uint64_t at, claim;
+    int err = gw_qp_usable_(qp);
 
     if (!err) err = gw_sq_room_(&q, 1, &at);
     if (err) return err;
-    claimed = gw_sq_claim_(&q, at, flags);
+    claim = gw_sq_claim_(&q, at, flags);
     gw_mlx5_put_rdma(&q.sq, (uint32_t)at, opcode, gw_ctrl_flags_(q.flags, flags), imm_be, raddr, rkey, laddr,
                      len, lkey);
     gw_sq_slot_(&q, at, 1, wr_id);
-    gw_sq_publish_(&q, at, 1, 1, flags, claimed);
+    gw_sq_publish_(&q, at, 1, 1, flags, claim, 0);
     return 0;
 }
 
@@ -115,46 +113,38 @@ GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
                   uint64_t wr_id)
 {
     struct gw_sq_ q = gw_sq_of_(qp);
-    uint64_t at;
-    int err = gw_qp_usable_(qp), claimed;
+    uint64_t at, claim;
+    int err = gw_qp_usable_(qp);
 
     if (!err) err = gw_sq_room_(&q, 1, &at);
     if (err) return err;
-    claimed = gw_sq_claim_(&q, at, flags);
+    claim = gw_sq_claim_(&q, at, flags);
     gw_mlx5_put_send(&q.sq, (uint32_t)at, GW_MLX5_SEND, gw_ctrl_flags_(q.flags, flags), 0, laddr, len, lkey);
     gw_sq_slot_(&q, at, 1, wr_id);
-    gw_sq_publish_(&q, at, 1, 1, flags, claimed);
+    gw_sq_publish_(&q, at, 1, 1, flags, claim, 0);
     return 0;
-}
-
-/* How many bits are set; in few steps, because one GPU thread takes each of them in its turn. */
-GW_FN uint32_t gw_bits_(uint32_t x)
-{
-    x -= x >> 1 & 0x55555555;
-    x = (x & 0x33333333) + (x >> 2 & 0x33333333);
-    return ((x + (x >> 4)) & 0x0f0f0f0f) * 0x01010101 >> 24;
 }
 
 GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr,
                        uint32_t rkey, uint32_t len, int with_imm, uint32_t imm, uint32_t flags,
                        uint64_t wr_id)
 {
-    uint32_t mask = gw_warp_mask(), posting = gw_ballot(mask, on), n = gw_bits_(posting);
+    uint32_t mask = gw_warp_all(), posting = gw_ballot(mask, on), n = gw_popcount(posting);
     struct gw_sq_ q = gw_sq_of_(qp);
-    uint64_t at = 0, mine;
-    int err = 0, claimed = 0;
+    uint64_t at = 0, claim = 0, mine;
+    int err = 0;
 
     if (!n) return 0;
     if (gw_lane() == 0) {
         err = n > q.sq.wqebbs ? -EMSGSIZE : gw_qp_usable_(qp);
         if (!err) err = gw_sq_room_(&q, n, &at);
-        if (!err) claimed = gw_sq_claim_(&q, at, flags);
     }
     err = (int)gw_shfl_u32(mask, (uint32_t)err, 0);
     at = gw_shfl_u64(mask, at, 0);
     if (err) return err;
+    if (gw_lane() == 0) claim = gw_sq_claim_(&q, at, flags);
     if (on) {
-        mine = at + gw_bits_(posting & ((1u << gw_lane()) - 1));
+        mine = at + gw_popcount(posting & ((1u << gw_lane()) - 1));
         gw_mlx5_put_rdma(&q.sq, (uint32_t)mine, with_imm ? GW_MLX5_WRITE_IMM : GW_MLX5_WRITE,
                          gw_ctrl_flags_(q.flags, flags), with_imm ? gw_be32(imm) : 0, raddr, rkey, laddr, len,
                          lkey);
@@ -162,12 +152,11 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
     }
     /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
     gw_syncwarp(mask);
-    if (gw_lane() == 0) gw_sq_publish_(&q, at, 1, n, flags, claimed);
+    if (gw_lane() == 0) gw_sq_publish_(&q, at, 1, n, flags, claim, 0);
     return 0;
 }
 
-/* ---- the receive queue ------------------------------------------------------------------------------------
- */
+/* ---- the receive queue --------------------------------------------------------------------------------- */
 
 GW_FN int gw_rq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint32_t *first)
 {
@@ -182,7 +171,8 @@ GW_FN void gw_rq_publish_(struct gw_qp_handle *qp, uint32_t first, uint32_t n)
     if (!(qp->flags & GW_ONE_USER_))
         /* In order, and acquire: the earlier poster's WQEs and record precede our record. */
         while (gw_ld_acquire_u32_gpu(&qp->rq_ready) != first) gw_pause(round++);
-    /* WQEs before the record: the NIC takes them as soon as it sees the count. */
+    /* WQEs before the record: the NIC takes them as soon as it sees the count. Release alone: what had to be
+     * acquired was, by the load above, and the earlier posters' WQEs are released with ours because of it. */
     gw_fence_release();
     gw_dbrec_store_(qp->dbrec, qp->host != NULL, GW_MLX5_DBREC_RECV, first + n);
     /* Release: our record precedes the next poster's. */
@@ -221,8 +211,7 @@ GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id)
     return 0;
 }
 
-/* ---- libibverbs' structs ----------------------------------------------------------------------------------
- */
+/* ---- libibverbs' structs ------------------------------------------------------------------------------- */
 
 /* Fills *out from *wr; returns its length in 16-byte units or a negative errno as ibv_post_send would give.
  */
@@ -270,19 +259,39 @@ GW_FN int gw_post_run_(struct gw_qp_handle *qp, const struct ibv_send_wr *wr, co
 {
     struct gw_sq_ q = gw_sq_of_(qp);
     struct gw_mlx5_wr w;
-    uint64_t first, at;
+    uint64_t first, at, claim;
     uint32_t n, bbs0 = 0;
-    int err = gw_sq_room_(&q, bbs, &first), claimed;
+    int err = gw_sq_room_(&q, bbs, &first);
 
     if (err) return err;
-    claimed = gw_sq_claim_(&q, first, 0);
+    claim = gw_sq_claim_(&q, first, 0);
     for (at = first; wr != end; wr = wr->next, at += n) {
-        n = gw_mlx5_wqebbs((uint32_t)gw_wr_from_ibv_(qp, wr, &w));
+        uint32_t ds = (uint32_t)gw_wr_from_ibv_(qp, wr, &w);
+
+        n = gw_mlx5_wqebbs(ds);
         if (at == first) bbs0 = n;
-        gw_mlx5_put_wr(&q.sq, (uint32_t)at, &w);
+        gw_mlx5_put_units(&q.sq, (uint32_t)at, &w, ds);
         gw_sq_slot_(&q, at, n, wr->wr_id);
     }
-    gw_sq_publish_(&q, first, bbs0, bbs, 0, claimed);
+    gw_sq_publish_(&q, first, bbs0, bbs, 0, claim, 0);
+    return 0;
+}
+
+/* The usual list, of one request, which is looked at once. 0, or a positive errno. */
+GW_FN int gw_post_single_(struct gw_qp_handle *qp, const struct ibv_send_wr *wr)
+{
+    struct gw_sq_ q = gw_sq_of_(qp);
+    struct gw_mlx5_wr w;
+    int units = gw_wr_from_ibv_(qp, wr, &w);
+    uint32_t bbs = gw_mlx5_wqebbs((uint32_t)units);
+    uint64_t at, claim;
+
+    if (units < 0) return -units;
+    if (gw_sq_room_(&q, bbs, &at)) return ENOMEM;
+    claim = gw_sq_claim_(&q, at, 0);
+    gw_mlx5_put_units(&q.sq, (uint32_t)at, &w, (uint32_t)units);
+    gw_sq_slot_(&q, at, bbs, wr->wr_id);
+    gw_sq_publish_(&q, at, bbs, bbs, 0, claim, 0);
     return 0;
 }
 
@@ -291,6 +300,11 @@ GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct i
     uint32_t max = qp->sq.wqebbs;
     int err = gw_ld_relaxed_u32_gpu(&qp->state) == GW_QP_NOT_CONNECTED ? EINVAL : 0;
 
+    if (wr && !wr->next && !err) {
+        err = gw_post_single_(qp, wr);
+        if (err) *bad_wr = wr;
+        return err;
+    }
     while (wr && !err) {
         struct ibv_send_wr *end = wr;
         struct gw_mlx5_wr w;
@@ -338,8 +352,7 @@ GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct i
     return 0;
 }
 
-/* ---- completions ------------------------------------------------------------------------------------------
- */
+/* ---- completions --------------------------------------------------------------------------------------- */
 
 GW_FN uint32_t gw_wc_status_(uint32_t syndrome)
 {
@@ -384,6 +397,19 @@ GW_FN void gw_qp_fail_(struct gw_qp_handle *qp, const struct gw_mlx5_wc *c, uint
     gw_st_release_u32(&qp->state, GW_QP_FAULTED);
 }
 
+GW_FN int gw_fault_of(const struct gw_qp_handle *qp, struct gw_fault *fault)
+{
+    if (gw_ld_acquire_u32(&qp->state) != GW_QP_FAULTED) return 0;
+    fault->status = qp->fault_status;
+    fault->syndrome = qp->fault_syndrome;
+    fault->vendor = qp->fault_vendor;
+    fault->recv = qp->fault_recv;
+    fault->wqe_index = qp->fault_index;
+    fault->pad = 0;
+    fault->wr_id = qp->fault_wr_id;
+    return 1;
+}
+
 GW_FN void gw_wc_fill_(struct ibv_wc *wc, const struct gw_mlx5_wc *c)
 {
     wc->status = (enum ibv_wc_status)(gw_mlx5_wc_is_error(c) ? gw_wc_status_(c->syndrome) : IBV_WC_SUCCESS);
@@ -408,10 +434,12 @@ GW_FN void gw_wc_fill_(struct ibv_wc *wc, const struct gw_mlx5_wc *c)
         case GW_MLX5_SEND_IMM: wc->wc_flags = IBV_WC_WITH_IMM; break;
         case GW_MLX5_READ: wc->opcode = IBV_WC_RDMA_READ; break;
         case GW_MLX5_ATOMIC_CS:
+        case GW_MLX5_MASKED_CS:
             wc->opcode = IBV_WC_COMP_SWAP;
             wc->byte_len = 8;
             break;
         case GW_MLX5_ATOMIC_FA:
+        case GW_MLX5_MASKED_FA:
             wc->opcode = IBV_WC_FETCH_ADD;
             wc->byte_len = 8;
             break;
@@ -513,10 +541,11 @@ GW_FN int gw_cq_consume_(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
     return got;
 }
 
-/* For the fast calls, which look rarely and tell nobody. */
+/* For the fast calls, which look rarely and tell nobody. One entry at a time: to look whether there is a
+ * second one costs a GPU a microsecond across the bus. */
 GW_SLOW_FN int gw_cq_retire_(struct gw_cq_handle *cq)
 {
-    return gw_cq_consume_(cq, 8, NULL);
+    return gw_cq_consume_(cq, 1, NULL);
 }
 
 GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)

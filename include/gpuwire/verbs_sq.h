@@ -20,13 +20,13 @@
 #ifndef GPUWIRE_VERBS_SQ_H
 #define GPUWIRE_VERBS_SQ_H
 
-/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and one more.
- */
-enum { GW_ONE_USER_ = 1, GW_SIGNAL_ALL_ = 2, GW_NO_ATOMICS_ = 0x100 };
+/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and two
+ * more. */
+enum { GW_ONE_USER_ = 1, GW_SIGNAL_ALL_ = 2, GW_NO_ATOMICS_ = 0x100, GW_NO_MASKED_ = 0x200 };
 
 #ifdef __CUDACC__
-/* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. That the
- * compiler knows it takes the CPU's steps out of the code. */
+/* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. That
+ * the compiler knows it takes the CPU's steps out of the code. */
 #define GW_CPU_HOST_(handle) ((struct gw_cq *)NULL)
 GW_FN void gw_cpu_nudge_(struct gw_cq *cq)
 {
@@ -74,38 +74,46 @@ GW_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
     return q;
 }
 
-/* ---- room -------------------------------------------------------------------------------------------------
+/* ---- room ---------------------------------------------------------------------------------------------- */
+
+/*
+ * Takes back the reservation of n WQEBBs at `at`, unless there is room for it meanwhile, and returns the
+ * count of completed WQEBBs by which it did or did not. It works from the top down only. A thread below waits
+ * for those above it, all of which are taking theirs back too, or for room: if one above has found room
+ * since, there is room for this one.
  */
+GW_SLOW_FN uint64_t gw_sq_take_back_(struct gw_qp_handle *qp, uint64_t at, uint32_t n)
+{
+    uint32_t round = 0;
+
+    for (;; gw_pause(round++)) {
+        /* Acquire: the poller's reads of the freed slots come before our overwriting them. */
+        uint64_t seen = gw_ld_acquire_u64_gpu(&qp->sq_ci);
+
+        if (at + n - seen <= qp->sq.wqebbs) return seen;
+        if (gw_cas_relaxed_u64_gpu(&qp->sq_resv, at + n, at) == at + n) return seen;
+    }
+}
 
 /*
  * Reserves n WQEBBs and returns 0 and the first one's index, or -EAGAIN. Never waits for completions. *seen
  * is a count of completed WQEBBs that the caller has seen (with acquire order); it is read again only when
  * the queue looks full by it. With several users: add first and look then, because an addition never fails
- * under contention as compare-and-swap does; who finds that there was no room takes the addition back, which
- * works from the top down only. A thread below waits for those above it, all of which are taking theirs back
- * too, or for room: if one above has found room since, there is room for this one.
+ * under contention as compare-and-swap does; who finds that there was no room takes the addition back.
  */
 GW_FN int gw_sq_reserve_(const struct gw_sq_ *q, uint32_t n, uint64_t *seen, uint64_t *first)
 {
-    struct gw_qp_handle *qp = q->qp;
-    uint32_t round = 0;
     uint64_t at;
 
     if (n > q->sq.wqebbs) return -EAGAIN;
-    at = gw_add_relaxed_u64_gpu(&qp->sq_resv, n);
-    while (at + n - *seen > q->sq.wqebbs) {
-        /* Acquire: the poller's reads of the freed slots come before our overwriting them. */
-        *seen = gw_ld_acquire_u64_gpu(&qp->sq_ci);
-        if (at + n - *seen <= q->sq.wqebbs) break;
-        if (gw_cas_relaxed_u64_gpu(&qp->sq_resv, at + n, at) == at + n) return -EAGAIN;
-        gw_pause(round++);
-    }
+    at = gw_add_relaxed_u64_gpu(&q->qp->sq_resv, n);
     *first = at;
-    return 0;
+    if (at + n - *seen <= q->sq.wqebbs) return 0;
+    *seen = gw_sq_take_back_(q->qp, at, n);
+    return at + n - *seen <= q->sq.wqebbs ? 0 : -EAGAIN;
 }
 
-/* ---- slots ------------------------------------------------------------------------------------------------
- */
+/* ---- slots --------------------------------------------------------------------------------------------- */
 
 /*
  * A slot's second word: the index after its WQE (48 bits), and above it how many WQEBBs are ready from here
@@ -133,28 +141,29 @@ GW_FN uint32_t gw_sq_ready_(uint64_t word, uint64_t at)
     return gw_sq_slot_of_(word, at) ? (uint32_t)(word >> GW_SLOT_READY_) : 0;
 }
 
-/* The index up to which everything from `from` on is ready. Eight words at a time, in the hope that
- * reservations are of the same size: one load after another would take as long as the posts themselves. */
+/* The index up to which everything from `from` on is ready. Many words at a time, in the hope that
+ * reservations are of the same size: with many posters what the ringer can look at sets the pace. */
+#define GW_SQ_LOOK_ 16
+
 GW_FN uint64_t gw_sq_scan_(const struct gw_sq_ *q, uint64_t from)
 {
-    uint64_t at = from, end = from + q->sq.wqebbs, w[8];
+    uint64_t at = from, end = from + q->sq.wqebbs, w[GW_SQ_LOOK_];
     uint32_t step = 1, n, i;
 
     while (at < end) {
-        for (i = 0; i < 8; i++)
+        for (i = 0; i < GW_SQ_LOOK_; i++)
             w[i] = gw_ld_relaxed_u64_gpu(&q->slot[(at + i * step) & (q->sq.wqebbs - 1)].end);
         n = gw_sq_ready_(w[0], at);
         if (!n) break;
         at += n;
         if (n == step)
-            for (i = 1; i < 8 && at < end && gw_sq_ready_(w[i], at) == step; i++) at += step;
+            for (i = 1; i < GW_SQ_LOOK_ && at < end && gw_sq_ready_(w[i], at) == step; i++) at += step;
         step = n;
     }
     return at;
 }
 
-/* ---- doorbell ---------------------------------------------------------------------------------------------
- */
+/* ---- doorbell ------------------------------------------------------------------------------------------ */
 
 /* Stores one word of the doorbell record behind a release fence. On CPU threads the store releases once more,
  * which is free there, so that a NIC in the process which loads it with acquire order needs no fence. */
@@ -171,24 +180,23 @@ GW_FN void gw_sq_doorbell_(const struct gw_sq_ *q, uint64_t next)
 {
     gw_dbrec_store_(q->dbrec, q->host != NULL, GW_MLX5_DBREC_SEND, (uint32_t)next);
     /* Record before register: a NIC that was rung reads the record once, and must not find the old count
-     * there. */
+     * there. Two stores of ours: a release is enough. */
     gw_fence_release();
     gw_mmio_st64(q->db, gw_mlx5_sq_db_be((uint32_t)next, q->sq.qpn));
-    /* On a CPU the register may be mapped write-combining: a full fence empties the combining buffer, else
-     * the ring could sit there. */
-    if (q->host) gw_fence_sc();
+    if (q->host) gw_mmio_flush();
 }
 
 /* With one owner: nothing to agree on. */
 GW_FN void gw_sq_ring_alone_(const struct gw_sq_ *q, uint64_t next)
 {
-    gw_fence_release(); /* WQEs before the record */
+    /* WQEs before the record. A release is enough: they are our own stores, or happened before our call (a
+     * barrier), and of other posters, whose records we would have to acquire, there are none. */
+    gw_fence_release();
     gw_sq_doorbell_(q, next);
     if (q->host) gw_cpu_nudge_(q->host);
 }
 
-/* ---- several posters --------------------------------------------------------------------------------------
- */
+/* ---- several posters ----------------------------------------------------------------------------------- */
 
 /*
  * One word says how far the queue has been rung for and who rings, so that both change at once:
@@ -290,31 +298,35 @@ GW_SLOW_FN void gw_sq_say_ready_(struct gw_qp_handle *qp, uint64_t first, uint32
 
 /*
  * Takes the ringer's role for what has just been reserved at `first`, if everything before is rung for and
- * nobody has it; called before the WQEs are written, so that the answer comes while they travel. Others who
- * ask until we ring leave theirs to us. Relaxed: the fence in gw_sq_publish_ acquires what the last ringer
- * did.
+ * nobody has it. Called before the WQEs are written; what it returns is for gw_sq_publish_, so that the
+ * answer comes while they travel. Others who ask until we ring leave theirs to us. Relaxed: the fence in
+ * gw_sq_publish_ acquires what the last ringer did.
  */
-GW_FN int gw_sq_claim_(const struct gw_sq_ *q, uint64_t first, uint32_t flags)
+GW_FN uint64_t gw_sq_claim_(const struct gw_sq_ *q, uint64_t first, uint32_t flags)
 {
     uint64_t idle = gw_sq_idle_(first);
 
-    if (q->flags & GW_ONE_USER_ || flags & GW_DEFER) return 0;
-    return gw_cas_relaxed_u64_gpu(&q->qp->sq_word, idle, idle + GW_SQ_ASK_) == idle;
+    if (q->flags & GW_ONE_USER_ || flags & GW_DEFER) return ~idle;
+    return gw_cas_relaxed_u64_gpu(&q->qp->sq_word, idle, idle + GW_SQ_ASK_);
 }
 
 /* Publishes the n WQEBBs from first on, of which `bbs` are the first WQE's, and rings unless told to defer.
- */
+ * claim: gw_sq_claim_'s answer. again: if it was good, this very thread has rung last. */
 GW_FN void gw_sq_publish_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags,
-                          int claimed)
+                          uint64_t claim, int again)
 {
     if (q->flags & GW_ONE_USER_) {
         if (!(flags & GW_DEFER)) gw_sq_ring_alone_(q, first + n);
         return;
     }
     /* Release: our WQEs before our publishing them: whoever reads of them may ring, and the NIC read them at
-     * once. Acquire, when claimed: the last ringer's record comes before ours. */
-    gw_fence_acq_rel();
-    if (claimed)
+     * once. Acquire, when claimed: the last ringer's record comes before ours; if that was ours too, it does
+     * so anyway. */
+    if (again)
+        gw_fence_release();
+    else
+        gw_fence_acq_rel();
+    if (claim == gw_sq_idle_(first))
         gw_sq_ring_claimed_(q, gw_sq_idle_(first) + GW_SQ_ASK_, first + n);
     else
         gw_sq_say_ready_(q->qp, first, bbs, n, flags);

@@ -41,7 +41,7 @@ struct gw_tx {
     uint64_t done;   /* completions that this view has seen, good or not */
     uint64_t ok;     /* good ones */
     uint64_t last;   /* the last ticket */
-    uint64_t rung;   /* with one owner: rung for up to here */
+    uint64_t rung;   /* with one owner: rung for up to here; else where our own last ring for ours ended */
     uint64_t marked; /* the last ticket that is signalled because we said so */
 };
 
@@ -52,17 +52,17 @@ struct gw_tx {
  */
 GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp);
 
-/* ---- operations -------------------------------------------------------------------------------------------
- */
+/* ---- operations ---------------------------------------------------------------------------------------- */
 
 /* One operation, as the functions below make it. len is at most 2^30 bytes; 0: no payload. */
 struct gw_op {
     uint32_t opcode; /* enum gw_mlx5_opcode */
-    uint32_t wqes;   /* 1, or 2 with a signal */
+    uint32_t bbs;    /* WQEBBs: 1; 2 with a signal, and for a masked compare and swap */
     uint64_t laddr, raddr;
     uint32_t lkey, rkey;
     uint32_t len, imm;
-    uint64_t a, b; /* atomics: swap or addend, and compare. Signal: its address and value */
+    uint64_t a, b; /* atomics: swap or addend, and compare or boundary. Signal: its address and value */
+    uint64_t swap_mask, compare_mask;
     uint32_t signal_rkey;
 };
 
@@ -72,14 +72,14 @@ GW_FN struct gw_op gw_op_(uint32_t opcode, uint64_t laddr, uint32_t lkey, uint64
     struct gw_op op;
 
     op.opcode = opcode;
-    op.wqes = 1;
+    op.bbs = 1;
     op.laddr = laddr;
     op.raddr = raddr;
     op.lkey = lkey;
     op.rkey = rkey;
     op.len = len;
     op.imm = op.signal_rkey = 0;
-    op.a = op.b = 0;
+    op.a = op.b = op.swap_mask = op.compare_mask = 0;
     return op;
 }
 
@@ -115,7 +115,7 @@ GW_FN struct gw_op gw_put_signal_op(uint64_t laddr, uint32_t lkey, uint64_t radd
 {
     struct gw_op op = gw_op_(GW_MLX5_WRITE, laddr, lkey, raddr, rkey, len);
 
-    op.wqes = 2;
+    op.bbs = 2;
     op.a = signal_raddr;
     op.b = value;
     op.signal_rkey = signal_rkey;
@@ -143,8 +143,40 @@ GW_FN struct gw_op gw_cmp_swap_op(uint64_t laddr, uint32_t lkey, uint64_t raddr,
     return op;
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------
+/*
+ * The masked ones are ConnectX's own: in posting mode proxy-post they are refused (-EOPNOTSUPP), and an older ConnectX
+ * completes them with an error. The peer must be such a device too, or a software NIC.
+ *
+ * Adds field by field: each bit set in field_boundary is the highest of a field, and nothing is carried out
+ * of it; 0 is gw_fetch_add_op.
  */
+GW_FN struct gw_op gw_masked_fetch_add_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                                          uint64_t add, uint64_t field_boundary)
+{
+    struct gw_op op = gw_op_(GW_MLX5_MASKED_FA, laddr, lkey, raddr, rkey, 8);
+
+    op.a = add;
+    op.b = field_boundary;
+    return op;
+}
+
+/* If what is there equals compare in the bits of compare_mask, its bits of swap_mask become those of swap. It
+ * takes two WQEBBs of the queue. */
+GW_FN struct gw_op gw_masked_cmp_swap_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                                         uint64_t compare, uint64_t compare_mask, uint64_t swap,
+                                         uint64_t swap_mask)
+{
+    struct gw_op op = gw_op_(GW_MLX5_MASKED_CS, laddr, lkey, raddr, rkey, 8);
+
+    op.bbs = 2;
+    op.a = swap;
+    op.b = compare;
+    op.swap_mask = swap_mask;
+    op.compare_mask = compare_mask;
+    return op;
+}
+
+/* ---- calls --------------------------------------------------------------------------------------------- */
 
 /*
  * Posts one operation and returns 0 and its ticket (ticket may be NULL), or
@@ -176,8 +208,7 @@ GW_DEV int gw_tx_wait_block(struct gw_tx *tx, uint64_t ticket, uint64_t deadline
 /* Waits for everything that was posted through this view. In a warp or block: by thread 0 for all. */
 GW_FN int gw_tx_flush(struct gw_tx *tx, uint64_t deadline_ns);
 
-/* ---- how --------------------------------------------------------------------------------------------------
- */
+/* ---- how ----------------------------------------------------------------------------------------------- */
 
 GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp)
 {
@@ -197,7 +228,7 @@ GW_FN void gw_tx_ring(struct gw_tx *tx)
 {
     if (tx->q.flags & GW_ONE_USER_ && tx->rung == tx->next) return;
     gw_ring(tx->q.qp);
-    tx->rung = tx->next;
+    if (tx->q.flags & GW_ONE_USER_) tx->rung = tx->next;
 }
 
 /* Does the queue have no room up to `end`, as far as this view knows? (Others may have completed more than
@@ -207,39 +238,42 @@ GW_FN int gw_tx_full_(const struct gw_tx *tx, uint64_t end)
     return (int64_t)(end - tx->done) > (int64_t)tx->q.sq.wqebbs;
 }
 
-/* The queue seems full: is it? Looks at what others have retired, then at the CQ. */
-GW_FN int gw_tx_look_(struct gw_tx *tx, uint64_t end)
+/* The queue seems full: is it? Looks at what others have retired, then at the CQ, until there is room up to
+ * `end`. Returns how far the queue has completed. */
+GW_SLOW_FN uint64_t gw_tx_look_(struct gw_qp_handle *qp, struct gw_cq_handle *cq, uint64_t end)
 {
-    struct gw_qp_handle *qp = tx->q.qp;
-    int err;
+    uint64_t done;
 
-    tx->done = gw_ld_acquire_u64_gpu(&qp->sq_ci); /* acquire: as in gw_sq_reserve_ */
-    if (!gw_tx_full_(tx, end)) return 0;
-    err = gw_qp_usable_(qp);
-    gw_cq_retire_(tx->cq);
-    tx->done = gw_ld_acquire_u64_gpu(&qp->sq_ci);
-    return !gw_tx_full_(tx, end) ? 0 : err ? err : -EAGAIN;
+    do {
+        done = gw_ld_acquire_u64_gpu(&qp->sq_ci); /* acquire: as in gw_sq_reserve_ */
+    } while ((int64_t)(end - done) > (int64_t)qp->sq.wqebbs && gw_cq_retire_(cq));
+    return done;
 }
 
-GW_FN int gw_tx_reserve_(struct gw_tx *tx, uint32_t n, uint64_t *first)
+/* Is there room for n more, also after a look at the CQ? 0, or why not. */
+GW_FN int gw_tx_room_(struct gw_tx *tx, uint32_t n)
 {
-    int err = 0;
+    int err;
 
-    if (gw_tx_full_(tx, tx->next + n)) err = gw_tx_look_(tx, tx->next + n);
-    if (err) {
-        gw_tx_ring(tx); /* the room may be waiting for a ring that was deferred */
-        return n > tx->q.sq.wqebbs ? -EMSGSIZE : err;
-    }
+    if (!gw_tx_full_(tx, tx->next + n)) return 0;
+    tx->done = gw_tx_look_(tx->q.qp, tx->cq, tx->next + n);
+    if (!gw_tx_full_(tx, tx->next + n)) return 0;
+    gw_tx_ring(tx); /* the room may be waiting for a ring that was deferred */
+    if (n > tx->q.sq.wqebbs) return -EMSGSIZE;
+    err = gw_qp_usable_(tx->q.qp);
+    return err ? err : -EAGAIN;
+}
+
+/* Reserves where there was room for n a moment ago. */
+GW_FN int gw_tx_take_(struct gw_tx *tx, uint32_t n, uint64_t *first)
+{
     if (tx->q.flags & GW_ONE_USER_) {
         *first = tx->next;
-    } else {
-        err = gw_sq_reserve_(&tx->q, n, &tx->done, first);
+    } else if (gw_sq_reserve_(&tx->q, n, &tx->done, first)) {
         /* Others have filled it. So as not to add and take back in vain all the time, believe that there is
          * no room for so many until something completes. */
-        if (err) {
-            tx->next = tx->done + tx->q.sq.wqebbs - n + 1;
-            return err;
-        }
+        tx->next = tx->done + tx->q.sq.wqebbs - n + 1;
+        return -EAGAIN;
     }
     tx->next = *first + n;
     return 0;
@@ -248,7 +282,9 @@ GW_FN int gw_tx_reserve_(struct gw_tx *tx, uint32_t n, uint64_t *first)
 /* Every interval-th WQE is signalled by its place, so that any thread knows which are. */
 GW_FN uint32_t gw_tx_flags_(const struct gw_tx *tx, uint64_t at, uint32_t flags)
 {
-    return gw_ctrl_flags_(tx->q.flags, flags | ((at & tx->mask) == tx->mask ? GW_SIGNALED : 0));
+    uint32_t mask = (uint32_t)tx->mask;
+
+    return gw_ctrl_flags_(tx->q.flags, flags | (((uint32_t)at & mask) == mask ? GW_SIGNALED : 0));
 }
 
 GW_FN void gw_tx_signal_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
@@ -260,146 +296,175 @@ GW_FN void gw_tx_signal_(const struct gw_tx *tx, uint64_t at, const struct gw_op
     gw_mlx5_put(&tx->q.sq, u + 2, gw_mlx5_inline12(8, (uint32_t)op->b, (uint32_t)(op->b >> 32), 0));
 }
 
+/* One WQE of two WQEBBs. The slot says so, and its ticket, to whoever retires it. */
+GW_FN void gw_tx_masked_cs_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
+{
+    /* Signalled as the second one's place says, too. */
+    flags = gw_tx_flags_(tx, at, flags) | gw_tx_flags_(tx, at + 1, flags);
+    gw_mlx5_put_masked_cs(&tx->q.sq, (uint32_t)at, flags, op->raddr, op->rkey, op->a, op->b, op->swap_mask,
+                          op->compare_mask, op->laddr, op->lkey);
+    gw_sq_slot_(&tx->q, at, op->bbs, at + op->bbs);
+}
+
 GW_FN void gw_tx_write_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
 {
-    uint32_t first = gw_tx_flags_(tx, at, op->wqes == 1 ? flags : flags & GW_FENCED);
+    uint32_t first = gw_tx_flags_(tx, at, op->bbs == 1 ? flags : flags & GW_FENCED);
 
-    if (op->opcode == GW_MLX5_ATOMIC_FA || op->opcode == GW_MLX5_ATOMIC_CS)
+    if (op->opcode == GW_MLX5_MASKED_CS) {
+        gw_tx_masked_cs_(tx, at, op, flags);
+        return;
+    }
+    if (gw_mlx5_is_atomic(op->opcode))
         gw_mlx5_put_atomic(&tx->q.sq, (uint32_t)at, op->opcode, first, op->raddr, op->rkey, op->a, op->b,
                            op->laddr, op->lkey);
     else
         gw_mlx5_put_rdma(&tx->q.sq, (uint32_t)at, op->opcode, first, op->imm, op->raddr, op->rkey, op->laddr,
                          op->len, op->lkey);
-    if (op->wqes == 1) return;
+    if (op->bbs == 1) return;
     gw_tx_signal_(tx, at + 1, op, gw_tx_flags_(tx, at + 1, flags));
-}
-
-/* A unit of the WQE at index `at`, of an operation of one WQE. */
-GW_FN struct gw_u128 gw_tx_unit_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags,
-                                 uint32_t unit)
-{
-    uint32_t atomic = op->opcode == GW_MLX5_ATOMIC_FA || op->opcode == GW_MLX5_ATOMIC_CS;
-    struct gw_u128 zero = {{0, 0, 0, 0}};
-
-    if (unit == 0)
-        return gw_mlx5_ctrl(op->opcode, (uint32_t)at, tx->q.sq.qpn, 2 + atomic + (op->len != 0),
-                            gw_tx_flags_(tx, at, flags), op->imm);
-    if (unit == 1) return gw_mlx5_raddr(op->raddr, op->rkey);
-    if (unit == 2 && atomic) return gw_mlx5_atomic(op->a, op->b);
-    if (unit == 2 + atomic && op->len) return gw_mlx5_data(op->laddr, op->len, op->lkey);
-    return zero;
-}
-
-/* Swaps with the lane that is `by` lanes away: who has the bit gives *a and keeps *b, the other the reverse.
- */
-GW_DEV void gw_tx_swap_(struct gw_u128 *a, struct gw_u128 *b, uint32_t by)
-{
-    uint32_t high = gw_lane() & by, i, got;
-
-    for (i = 0; i < 4; i++) {
-        got = gw_shfl_u32(0xffffffffu, high ? a->w[i] : b->w[i], gw_lane() ^ by);
-        if (high)
-            a->w[i] = got;
-        else
-            b->w[i] = got;
-    }
-}
-
-/*
- * All 32 lanes write a WQE each. Every four lanes transpose theirs first, so that each store instruction
- * writes whole WQEs of 64 bytes and not a quarter of each: it is the bus that sets the pace.
- */
-GW_DEV void gw_tx_write_all_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
-{
-    uint32_t lane = gw_lane() & 3, u = (uint32_t)(at - lane) * GW_MLX5_UNITS_PER_BB + lane;
-    struct gw_u128 a = gw_tx_unit_(tx, at, op, flags, 0), b = gw_tx_unit_(tx, at, op, flags, 1);
-    struct gw_u128 c = gw_tx_unit_(tx, at, op, flags, 2), d = gw_tx_unit_(tx, at, op, flags, 3);
-
-    gw_tx_swap_(&a, &b, 1);
-    gw_tx_swap_(&c, &d, 1);
-    gw_tx_swap_(&a, &c, 2);
-    gw_tx_swap_(&b, &d, 2);
-    gw_mlx5_put(&tx->q.sq, u, a);
-    gw_mlx5_put(&tx->q.sq, u + GW_MLX5_UNITS_PER_BB, b);
-    gw_mlx5_put(&tx->q.sq, u + 2 * GW_MLX5_UNITS_PER_BB, c);
-    gw_mlx5_put(&tx->q.sq, u + 3 * GW_MLX5_UNITS_PER_BB, d);
 }
 
 GW_FN int gw_tx_may_(const struct gw_tx *tx, const struct gw_op *op)
 {
-    return !(tx->q.flags & GW_NO_ATOMICS_) ||
-           (op->opcode != GW_MLX5_ATOMIC_FA && op->opcode != GW_MLX5_ATOMIC_CS);
+    uint32_t masked = (op->opcode & 0xfe) == GW_MLX5_MASKED_CS ? GW_NO_MASKED_ : 0; /* both of them */
+
+    return !gw_mlx5_is_atomic(op->opcode) || !(tx->q.flags & (GW_NO_ATOMICS_ | masked));
 }
 
-GW_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t n, uint32_t flags, int claimed)
+/* The WQEBBs of the WQE at op's beginning. */
+GW_FN uint32_t gw_tx_first_(const struct gw_op *op)
+{
+    return op->opcode == GW_MLX5_MASKED_CS ? op->bbs : 1;
+}
+
+/* n WQEBBs from first on, of which `bbs` are the first WQE's. */
+GW_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags,
+                          uint64_t claim)
 {
     tx->last = first + n;
     if (flags & GW_SIGNALED) tx->marked = tx->last;
     /* For gw_ring and the owner's next view. */
     if (tx->q.flags & GW_ONE_USER_) gw_st_relaxed_u64_gpu(&tx->q.qp->sq_resv, tx->next);
-    if (!(flags & GW_DEFER)) tx->rung = tx->next;
-    gw_sq_publish_(&tx->q, first, 1, n, flags, claimed);
+    /* If its slot will have to say that it is ready, whoever retires it takes the ticket from there, too. Whether
+     * it will is not asked yet: the claim's answer is on its way. */
+    if (!(tx->q.flags & GW_ONE_USER_))
+        gw_st_relaxed_u64(&tx->q.slot[first & (tx->q.sq.wqebbs - 1)].wr_id, first + bbs);
+    gw_sq_publish_(&tx->q, first, bbs, n, flags, claim, tx->rung == first);
+    if (tx->q.flags & GW_ONE_USER_ ? !(flags & GW_DEFER) : claim == gw_sq_idle_(first)) tx->rung = tx->last;
 }
 
-/* Sees to it that a signalled request behind the ticket is on its way to the NIC, as far as there is room. */
-GW_FN void gw_tx_mark_(struct gw_tx *tx, uint64_t ticket)
+/*
+ * What is rare works on a copy of the view, so that the view itself can stay in registers; and what it may
+ * have changed goes back.
+ */
+GW_FN void gw_tx_copy_back_(struct gw_tx *tx, const struct gw_tx *copy)
+{
+    tx->next = copy->next;
+    tx->done = copy->done;
+    tx->last = copy->last;
+    tx->rung = copy->rung;
+    tx->marked = copy->marked;
+}
+
+GW_SLOW_FN void gw_tx_mark_copy_(struct gw_tx *tx, uint64_t ticket)
 {
     uint64_t resv = gw_ld_relaxed_u64_gpu(&tx->q.qp->sq_resv), at;
 
     if (tx->marked >= ticket || resv >= ((ticket + tx->mask) & ~tx->mask)) {
         gw_tx_ring(tx); /* it may be deferred */
-    } else if (!gw_tx_reserve_(tx, 1, &at)) {
+    } else if (!gw_tx_room_(tx, 1) && !gw_tx_take_(tx, 1, &at)) {
         gw_mlx5_put_nop(&tx->q.sq, (uint32_t)at, 1, GW_SIGNALED);
-        gw_tx_publish_(tx, at, 1, GW_SIGNALED, 0);
+        gw_tx_publish_(tx, at, 1, 1, GW_SIGNALED, ~gw_sq_idle_(at));
     }
 }
 
-/* Reserves for a group. If it is for more than there are from one signalled request to the next, the room may
- * be held by requests that are not: then a signalled one goes behind them. */
-GW_FN int gw_tx_reserve_group_(struct gw_tx *tx, const struct gw_op *op, uint32_t n, uint64_t *first)
+/* Sees to it that a signalled request behind the ticket is on its way to the NIC, as far as there is room. */
+GW_FN void gw_tx_mark_(struct gw_tx *tx, uint64_t ticket)
 {
-    int err = gw_tx_may_(tx, op) ? gw_tx_reserve_(tx, n, first) : -EOPNOTSUPP;
+    struct gw_tx copy = *tx;
 
-    if (err == -EAGAIN && n > tx->mask + 1) gw_tx_mark_(tx, gw_ld_relaxed_u64_gpu(&tx->q.qp->sq_resv));
+    gw_tx_mark_copy_(&copy, ticket);
+    gw_tx_copy_back_(tx, &copy);
+}
+
+/* If it is for more than there are from one signalled request to the next, the room may be held by requests
+ * that are not: then a signalled one goes behind them. */
+GW_SLOW_FN int gw_tx_make_room_copy_(struct gw_tx *tx, uint32_t n)
+{
+    int err = gw_tx_room_(tx, n);
+
+    if (err == -EAGAIN && n > tx->mask + 1) gw_tx_mark_copy_(tx, gw_ld_relaxed_u64_gpu(&tx->q.qp->sq_resv));
     return err;
+}
+
+GW_FN int gw_tx_make_room_(struct gw_tx *tx, uint32_t n)
+{
+    struct gw_tx copy = *tx;
+    int err = gw_tx_make_room_copy_(&copy, n);
+
+    gw_tx_copy_back_(tx, &copy);
+    return err;
+}
+
+/* Reserves for n requests like *op. */
+GW_FN int gw_tx_reserve_(struct gw_tx *tx, const struct gw_op *op, uint32_t n, uint64_t *first)
+{
+    int err = gw_tx_may_(tx, op) ? 0 : -EOPNOTSUPP;
+
+    if (!err && gw_tx_full_(tx, tx->next + n)) err = gw_tx_make_room_(tx, n);
+    return err ? err : gw_tx_take_(tx, n, first);
 }
 
 GW_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint64_t *ticket)
 {
     uint64_t at;
-    int err = gw_tx_may_(tx, &op) ? gw_tx_reserve_(tx, op.wqes, &at) : -EOPNOTSUPP, claimed;
+    int err = gw_tx_reserve_(tx, &op, op.bbs, &at);
 
     if (err) return err;
-    claimed = gw_sq_claim_(&tx->q, at, flags);
-    gw_tx_write_(tx, at, &op, flags);
-    gw_tx_publish_(tx, at, op.wqes, flags, claimed);
-    if (ticket) *ticket = at + op.wqes;
+    /* Two paths: where they meet, a GPU would wait for the claim's answer. */
+    if (tx->q.flags & GW_ONE_USER_) {
+        gw_tx_write_(tx, at, &op, flags);
+        gw_tx_publish_(tx, at, gw_tx_first_(&op), op.bbs, flags, 0);
+    } else {
+        uint64_t claim = gw_sq_claim_(&tx->q, at, flags);
+
+        gw_tx_write_(tx, at, &op, flags);
+        gw_tx_publish_(tx, at, gw_tx_first_(&op), op.bbs, flags, claim);
+    }
+    if (ticket) *ticket = at + op.bbs;
     return 0;
 }
 
 GW_DEV int gw_tx_post_warp(struct gw_tx *tx, int on, struct gw_op op, uint32_t flags, uint64_t *ticket)
 {
-    uint32_t mask = gw_warp_mask(), posting = gw_ballot(mask, on), n = gw_bits_(posting) * op.wqes;
+    uint32_t mask = gw_warp_all(), posting = gw_ballot(mask, on), n = gw_popcount(posting) * op.bbs;
+    const int first = gw_lane() == 0;
     uint64_t at = 0, mine;
-    int err = 0, claimed = 0;
 
     if (!posting) return 0;
-    if (gw_lane() == 0) {
-        err = gw_tx_reserve_group_(tx, &op, n, &at);
-        if (!err) claimed = gw_sq_claim_(&tx->q, at, flags);
+    if (first) {
+        int err = gw_tx_reserve_(tx, &op, n, &at);
+
         if (err) at = (uint64_t)(int64_t)err;
     }
     at = gw_shfl_u64(mask, at, 0); /* an index never has its highest bit set */
     if ((int64_t)at < 0) return (int)(int64_t)at;
-    mine = at + gw_bits_(posting & ((1u << gw_lane()) - 1)) * op.wqes;
-    if (n == 32 && posting == 0xffffffffu && !tx->q.host)
-        gw_tx_write_all_(tx, mine, &op, flags);
-    else if (on)
-        gw_tx_write_(tx, mine, &op, flags);
-    if (on && ticket) *ticket = mine + op.wqes;
-    /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
-    gw_syncwarp(mask);
-    if (gw_lane() == 0) gw_tx_publish_(tx, at, n, flags, claimed);
+    mine = at + gw_popcount(posting & ((1u << gw_lane()) - 1)) * op.bbs;
+    if (on && ticket) *ticket = mine + op.bbs;
+    /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. Two
+     * paths: see gw_tx_post. */
+    if (tx->q.flags & GW_ONE_USER_) {
+        if (on) gw_tx_write_(tx, mine, &op, flags);
+        gw_syncwarp(mask);
+        if (first) gw_tx_publish_(tx, at, gw_tx_first_(&op), n, flags, 0);
+    } else {
+        uint64_t claim;
+
+        if (first) claim = gw_sq_claim_(&tx->q, at, flags);
+        if (on) gw_tx_write_(tx, mine, &op, flags);
+        gw_syncwarp(mask);
+        if (first) gw_tx_publish_(tx, at, gw_tx_first_(&op), n, flags, claim);
+    }
     return 0;
 }
 
@@ -411,7 +476,7 @@ struct gw_tx_block_ {
 /* The block's threads that post before this one; *all: how many there are. */
 GW_DEV uint32_t gw_tx_before_(const struct gw_tx_block_ *b, uint32_t posting, uint32_t *all)
 {
-    uint32_t warps = (gw_block_dim() + 31) / 32, before = gw_bits_(posting & ((1u << gw_lane()) - 1)), i;
+    uint32_t warps = (gw_block_dim() + 31) / 32, before = gw_popcount(posting & ((1u << gw_lane()) - 1)), i;
 
     for (i = 0, *all = 0; i < warps; i++) {
         if (i == gw_warp_idx()) before += *all;
@@ -423,28 +488,28 @@ GW_DEV uint32_t gw_tx_before_(const struct gw_tx_block_ *b, uint32_t posting, ui
 GW_DEV int gw_tx_post_block(struct gw_tx *tx, int on, struct gw_op op, uint32_t flags, uint64_t *ticket)
 {
     GW_SHARED(struct gw_tx_block_, b);
-    uint32_t posting = gw_ballot(gw_warp_mask(), on), all, before;
-    uint64_t at = 0;
-    int err = 0, claimed = 0;
+    uint32_t posting = gw_ballot(gw_warp_all(), on), all, before;
+    uint64_t at = 0, claim = 0;
+    int err = 0;
 
-    if (gw_lane() == 0) b->posting[gw_warp_idx()] = gw_bits_(posting);
+    if (gw_lane() == 0) b->posting[gw_warp_idx()] = gw_popcount(posting);
     gw_syncthreads();
     before = gw_tx_before_(b, posting, &all);
     if (gw_thread_idx() == 0) {
-        if (all) err = gw_tx_reserve_group_(tx, &op, all * op.wqes, &at);
-        if (all && !err) claimed = gw_sq_claim_(&tx->q, at, flags);
+        if (all) err = gw_tx_reserve_(tx, &op, all * op.bbs, &at);
+        if (all && !err) claim = gw_sq_claim_(&tx->q, at, flags);
         b->at = err ? (uint64_t)(int64_t)err : at;
     }
     gw_syncthreads();
     at = b->at;
     if ((int64_t)at >= 0 && on) {
-        gw_tx_write_(tx, at + before * op.wqes, &op, flags);
-        if (ticket) *ticket = at + (before + 1) * op.wqes;
+        gw_tx_write_(tx, at + before * op.bbs, &op, flags);
+        if (ticket) *ticket = at + (before + 1) * op.bbs;
     }
     /* All WQEs before thread 0 goes on, as in a warp; and nobody enters again while others still read *b. */
     gw_syncthreads();
     if ((int64_t)at < 0) return (int)(int64_t)at;
-    if (gw_thread_idx() == 0 && all) gw_tx_publish_(tx, at, all * op.wqes, flags, claimed);
+    if (gw_thread_idx() == 0 && all) gw_tx_publish_(tx, at, gw_tx_first_(&op), all * op.bbs, flags, claim);
     return 0;
 }
 
@@ -482,7 +547,7 @@ GW_FN int gw_tx_flush(struct gw_tx *tx, uint64_t deadline_ns)
 
 GW_DEV int gw_tx_wait_warp(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns)
 {
-    uint32_t mask = gw_warp_mask(), i;
+    uint32_t mask = gw_warp_all(), i;
     uint64_t most = 0, one;
     int err = 0;
 
@@ -505,7 +570,7 @@ struct gw_tx_wait_block_ {
 GW_DEV int gw_tx_wait_block(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns)
 {
     GW_SHARED(struct gw_tx_wait_block_, b);
-    uint32_t mask = gw_warp_mask(), warps = (gw_block_dim() + 31) / 32, i;
+    uint32_t mask = gw_warp_all(), warps = (gw_block_dim() + 31) / 32, i;
     uint64_t most = 0, one;
     int err;
 

@@ -6,11 +6,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
@@ -133,16 +133,15 @@ static bool unlocked(int home_fd, const char *name, bool without)
     return dead;
 }
 
-static bool abandoned(int home_fd, const char *name)
+/* `nobody_makes`: no process is making a tree just now, in whatever PID namespace. */
+static bool abandoned(int home_fd, const char *name, bool nobody_makes)
 {
     struct stat st;
 
     if (!strncmp(name, "nic-", 4)) return unlocked(home_fd, name, true);
     if (strncmp(name, "new-", 4)) return false;
-    /* One that is being made has no lock for a moment; the process in its name may live where we cannot see
-     * it (another PID namespace), so then its age must tell. */
-    long pid = strtol(name + 4, NULL, 10);
-    if (pid > 0 && kill((pid_t)pid, 0) && errno == ESRCH && unlocked(home_fd, name, false)) return true;
+    if (nobody_makes) return unlocked(home_fd, name, true);
+    /* One that is being made has no lock for a moment, so then its age must tell. */
     return !fstatat(home_fd, name, &st, AT_SYMLINK_NOFOLLOW) && time(NULL) - st.st_mtime > ABANDONED_AFTER;
 }
 
@@ -156,10 +155,11 @@ static void sweep_locked(void)
         return;
     }
     const char *own = strrchr(root, '/');
+    bool nobody_makes = !flock(fd, LOCK_EX | LOCK_NB);
     for (struct dirent *e; (e = readdir(d));) {
         /* Opening and closing our own lock file would drop our own record lock: never look at it. */
         if (lock_fd >= 0 && own && !strcmp(own + 1, e->d_name)) continue;
-        if (abandoned(fd, e->d_name)) remove_below(fd, e->d_name, 12);
+        if (abandoned(fd, e->d_name, nobody_makes)) remove_below(fd, e->d_name, 12);
     }
     closedir(d);
     rmdir(home); /* succeeds only when it is empty */
@@ -308,6 +308,9 @@ int sn_tree_build(const struct sn_tree_info *nics, unsigned n)
              * most. */
             for (int attempt = 0; attempt < 3; attempt++) {
                 int fd = own_folder(home) ? open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+                /* Says to sweepers that somebody makes a tree. Not waited for: whoever sweeps just now and
+                 * takes ours for a dead process's lets us try again. */
+                if (fd >= 0) flock(fd, LOCK_SH | LOCK_NB);
                 err = fd < 0 ? -errno : make_tree(fd, nics, n);
                 if (fd >= 0) close(fd);
                 if (err != -ENOENT) break;

@@ -56,7 +56,9 @@ int sn_cq_create(struct sn_nic *nic, const struct sn_cq_init *init, struct sn_cq
     cq->init = *init;
     cq->arm_seen = poison;
     sn_list_init(&cq->uar_link);
+    sn_list_init(&cq->news_link);
     sn_nic_lock(nic);
+    cq->arms = init->uar->arms;
     err = take_number(nic, cq);
     if (!err) sn_uar_attach(init->uar, &init->uar->cqs, &cq->uar_link);
     sn_nic_unlock(nic);
@@ -77,6 +79,7 @@ int sn_cq_destroy(struct sn_cq *cq)
     busy = cq->users != 0;
     if (!busy) {
         sn_uar_detach(cq->init.uar, &cq->uar_link);
+        sn_list_del(&cq->news_link);
         nic->cqs[cq->number - FIRST_CQN] = NULL;
         nic->cq_count--;
         nic->objects--;
@@ -85,6 +88,11 @@ int sn_cq_destroy(struct sn_cq *cq)
     if (busy) return -EBUSY;
     free(cq);
     return 0;
+}
+
+struct sn_cq *sn_cq_find(struct sn_nic *nic, uint32_t number)
+{
+    return number - FIRST_CQN < SN_MAX_CQ ? nic->cqs[number - FIRST_CQN] : NULL;
 }
 
 uint32_t sn_cq_number(const struct sn_cq *cq)
@@ -99,6 +107,7 @@ static void fire(struct sn_cq *cq)
     cq->armed = SN_DISARMED;
     cq->events++;
     cq->since_event = 0;
+    sn_list_del(&cq->news_link);
     sn_count(&cq->nic->count.cq_events, 1);
     if (cq->nic->cfg.cq_event) cq->nic->cfg.cq_event(cq->nic->cfg.user, cq->init.user);
 }
@@ -124,10 +133,11 @@ static void maybe_fire(struct sn_cq *cq, uint32_t unpolled)
         fire(cq);
 }
 
-void sn_cq_look(struct sn_cq *cq)
+static void look(struct sn_cq *cq)
 {
     uint32_t word;
 
+    cq->arms = cq->init.uar->arms;
     if (sn_guard_load32(cq->init.dbrec + GW_MLX5_DBREC_CQ_ARM, &word)) return;
     if (word == cq->arm_seen) return;
     cq->arm_seen = word;
@@ -197,6 +207,26 @@ static int put_entry(const struct sn_cq *cq, const struct entry *e, uint8_t last
     return sn_guard_store8(slot + before + 63, last);
 }
 
+/*
+ * All CQs of a page are armed through one register, so a ring may have hidden others. Those with news, which
+ * may have to fire now, are looked at at once; the others when their next completion comes. What has been
+ * polled is no news, until then.
+ */
+void sn_cq_armed(struct sn_uar *uar, struct sn_cq *cq)
+{
+    struct sn_link *it, *tmp;
+    uint32_t unpolled;
+
+    uar->arms++;
+    look(cq);
+    sn_list_each(it, tmp, &uar->news)
+    {
+        cq = sn_entry(it, struct sn_cq, news_link);
+        if (cq->arms != uar->arms) look(cq);
+        if (!cq->init.ignore_overrun && !unconsumed(cq, &unpolled) && !unpolled) sn_list_del(&cq->news_link);
+    }
+}
+
 static int write_entry(struct sn_cq *cq, const struct gw_mlx5_wc *wc, const void *scatter, uint32_t len)
 {
     struct entry e;
@@ -216,6 +246,7 @@ static int post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc 
 {
     bool error = gw_mlx5_wc_is_error(wc);
 
+    if (cq->arms != cq->init.uar->arms) look(cq); /* its arm may have been hidden */
     if (!has_room(cq)) goto dead;
     if (write_entry(cq, wc, scatter, len)) {
         die(cq, "its memory is not mapped");
@@ -223,6 +254,7 @@ static int post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc 
     }
     cq->pi++;
     cq->since_event = older(cq->since_event);
+    if (sn_list_empty(&cq->news_link)) sn_list_add(&cq->init.uar->news, &cq->news_link);
     cq->solicited_age = wc->solicited || error ? 1 : older(cq->solicited_age);
     cq->has_solicited |= wc->solicited || error;
     sn_count(&cq->nic->count.cqes, 1);
@@ -236,8 +268,7 @@ dead:
     return -EOVERFLOW;
 }
 
-/* ---- hostile mode: late completions ----------------------------------------------------------------------
- */
+/* ---- hostile mode: late completions -------------------------------------------------------------------- */
 
 static struct sn_late_cqe *late_at(struct sn_nic *nic, uint32_t i)
 {

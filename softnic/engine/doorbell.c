@@ -36,6 +36,7 @@ int sn_uar_create(struct sn_nic *nic, struct sn_uar **out)
     sn_list_init(&uar->link);
     sn_list_init(&uar->qps);
     sn_list_init(&uar->cqs);
+    sn_list_init(&uar->news);
     sn_nic_lock(nic);
     if (nic->uar_count == SN_MAX_UAR) {
         err = -ENOMEM;
@@ -167,19 +168,14 @@ static void send_ring(struct sn_uar *uar, unsigned reg, uint64_t value)
 static void arm_ring(struct sn_uar *uar, uint64_t value)
 {
     uint32_t cqn = gw_be32((uint32_t)(value >> 32)) & 0xffffff;
-    struct sn_link *it, *tmp;
-    bool found = false;
+    struct sn_cq *cq = sn_cq_find(uar->nic, cqn);
 
     sn_count(&uar->nic->count.cq_arms, 1);
     sn_activity(uar->nic);
-    sn_list_each(it, tmp, &uar->cqs)
-    {
-        struct sn_cq *cq = sn_entry(it, struct sn_cq, uar_link);
-
-        found |= cq->number == cqn;
-        sn_cq_look(cq);
-    }
-    if (!found) wrong(uar, "CQ", cqn);
+    if (cq && cq->init.uar == uar)
+        sn_cq_armed(uar, cq);
+    else
+        wrong(uar, "CQ", cqn);
 }
 
 static bool take(uint64_t *word, uint64_t *value)
@@ -206,8 +202,7 @@ void sn_doorbells(struct sn_nic *nic)
     sn_list_each(it, tmp, &nic->uars) sn_uar_scan(sn_entry(it, struct sn_uar, link));
 }
 
-/* ---- rings that are missing ------------------------------------------------------------------------------
- */
+/* ---- rings that are missing ---------------------------------------------------------------------------- */
 
 int sn_record_ahead(struct sn_qp *qp)
 {

@@ -3,9 +3,10 @@
  * engine.h: the objects behind nic.h. Everything here is under the NIC's lock unless it says otherwise.
  *
  * The parts, each a file with its functions declared below: doorbell.c takes rings; sq.c turns WQEBBs into
- * send requests; requester.c makes packets of them, ack.c takes the answers; responder.c takes requests,
- * respond.c answers them; unreliable.c and ud.c are what is different where nobody answers; rq.c and cq.c are
- * the queues at the other end; packet.c is what all packets have in common.
+ * send requests; requester.c makes packets of them, ack.c takes the answers; responder.c takes requests
+ * (its parts: responder.h), respond.c answers them; direct.c and offer.c do without packets what peers on the same host allow, self.c
+ * tells them so of the NIC's own queue pairs; unreliable.c and ud.c are what is different where nobody
+ * answers; rq.c and cq.c are the queues at the other end; packet.c is what all packets have in common.
  */
 #ifndef SN_ENGINE_ENGINE_H
 #define SN_ENGINE_ENGINE_H
@@ -15,6 +16,8 @@
 #include <sys/uio.h>
 
 #include "softnic/engine/list.h"
+#include "softnic/frame.h"
+#include "softnic/gid.h"
 #include "softnic/nic.h"
 #include "softnic/see.h"
 #include "src/mlx5/wqe.h"
@@ -24,10 +27,12 @@
 #include "src/roce/segment.h"
 
 enum {
-    SN_TX_FRAMES = 64,     /* made and not yet taken by the wire, or looped and not yet received */
-    SN_TX_COMPANY = 32,    /* packets worth a system call while earlier ones are under way */
-    SN_RX_BATCH = 32,      /* frames asked from the wire at once */
-    SN_QUANTUM = 16,       /* packets a QP may send before it is the next one's turn */
+    SN_TX_FRAMES = 64,  /* made and not yet taken by the wire, or looped and not yet received */
+    SN_TX_COMPANY = 30, /* packets worth a system call while earlier ones are under way */
+    SN_RX_BATCH = 32,   /* frames asked from the wire at once */
+    /* Packets a QP may send before it is the next one's turn: of the longest, as many as leave as one
+       message. */
+    SN_QUANTUM = 15,
     SN_SQ_WINDOW = 128,    /* send requests of a QP that were read and are not complete */
     SN_SQ_ARENA = 16384,   /* bytes of private copies of their WQEs */
     SN_SQ_ROOMS = 256,     /* kept for QPs that become busy; 27 KB each */
@@ -62,6 +67,8 @@ struct sn_uar {
     struct sn_nic *nic;
     struct sn_link link;     /* nic->uars, while a QP or CQ uses it */
     struct sn_link qps, cqs; /* its users */
+    struct sn_link news;     /* those CQs that have completions of which no event told */
+    uint32_t arms;           /* rings of the register that arms */
     struct sn_register registers[SN_UAR_BF_COUNT];
     uint64_t *page;
     unsigned reports;
@@ -87,6 +94,7 @@ struct sn_mr {
     uint32_t qpn;    /* type 2: the QP whose peer may use it */
     struct sn_mr *base;
     struct sn_link windows; /* a region's; a window's place there */
+    struct sn_link of_qp;   /* type 2, bound: its place among that QP's */
 };
 
 /* Keys are an index into the table of regions and so many random bits. */
@@ -103,7 +111,7 @@ enum sn_arm { SN_DISARMED, SN_ARM_SOLICITED, SN_ARM_NEXT };
 struct sn_cq {
     struct sn_nic *nic;
     struct sn_cq_init init;
-    struct sn_link uar_link;
+    struct sn_link uar_link, news_link;
     uint32_t number;
     uint32_t users;
     uint32_t pi; /* completions written, free-running */
@@ -113,7 +121,8 @@ struct sn_cq {
     uint32_t resized_ci, resizings; /* the record's index when it was last read; resizings since it changed */
     bool dead;                      /* overrun: nothing is written any more */
     enum sn_arm armed;
-    uint32_t arm_seen; /* the record's arm word when it was last looked at */
+    uint32_t arm_seen; /* the record's arm word when it was last looked at, */
+    uint32_t arms;     /* which was after so many arms of its page */
     uint32_t events;   /* given; its lower two bits are the sequence number that an arm must carry */
     unsigned reports;
 };
@@ -148,7 +157,8 @@ struct sn_sreq {
     uint8_t error;           /* enum gw_mlx5_syndrome: fails when everything before it is complete */
     bool copying;            /* in the batch of direct accesses */
     bool executed;           /* a UMR: its bind was made */
-    bool by_packets;         /* direct access to its memory failed */
+    bool by_packets;         /* direct access to its memory failed, or its offer was refused */
+    bool offered;            /* some of it */
     uint32_t copied;         /* bytes that direct accesses have moved so far */
     bool looped;             /* UC, UD: which ring its last frame stands in, */
     uint32_t tx_end;         /* and the ring's position behind that */
@@ -173,8 +183,10 @@ struct sn_requester {
     struct sn_read reads[SN_MAX_RD_ATOMIC];
     uint32_t read_head, read_tail; /* free-running */
     uint32_t window, window_max, window_grow;
-    bool no_loss; /* so far: the window doubles with each round trip */
+    bool no_loss;     /* so far: the window doubles with each round trip */
+    bool window_full; /* and waits until there is room for some packets at once */
     uint32_t since_ackreq;
+    uint32_t offer_skip; /* messages that are not offered, because one was refused */
     uint8_t retries, naks, rnr_retries;
     bool asked; /* went back to una_psn, because of an answer, already */
     bool rnr_wait;
@@ -242,16 +254,8 @@ struct sn_responder {
     struct sn_cursor cursor;
     bool has_slots; /* a READ or atomic was ever accepted */
     struct sn_slot_rd slots[SN_MAX_RD_ATOMIC];
-    uint32_t
-        slot_head; /* free-running: the next READ or atomic takes slots[slot_head % max_dest_rd_atomic] */
+    uint32_t slot_head; /* free-running: the next READ or atomic takes slots[slot_head % SN_MAX_RD_ATOMIC] */
 };
-
-static inline bool sn_gid_is_ipv4(const uint8_t gid[16])
-{
-    static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-    return memcmp(gid, prefix, 12) == 0;
-}
 
 /* Where frames go: RC and UC queue pairs have one peer, each UD request its own. */
 struct sn_route {
@@ -286,8 +290,9 @@ struct sn_qp {
     bool ringable;
 
     struct sn_link all_link, run_link, err_link, uar_link;
-    uint32_t ringer;  /* 1 + place among those of its register; 0: it has no send queue */
-    uint32_t heap_at; /* 1 + place in nic->heap; 0: not there */
+    struct sn_link windows; /* of type 2, bound by it */
+    uint32_t ringer;        /* 1 + place among those of its register; 0: it has no send queue */
+    uint32_t heap_at;       /* 1 + place in nic->heap; 0: not there */
     uint64_t heap_time;
 
     uint8_t service; /* upper bits of its packets' opcodes: ROCE_RC, _UC, _UD, _XRC */
@@ -347,10 +352,39 @@ struct sn_piece_held {
     uint32_t len, at;
 };
 
+/* Whose answers say what can be done without packets: processes', or for queue pairs of one NIC its own. */
+struct sn_near {
+    const struct sn_peer_ops *ops; /* NULL: nothing */
+    void *ctx;
+};
+
+/* What an offer's payload is a list of, in the byte order of the one host: pieces of the sender's memory as
+ * its own work request names them. Not of length 0. */
+enum { SN_OFFER_PIECES = 32, SN_OFFER_CHUNK = 256 << 10 };
+struct sn_offer_piece {
+    uint64_t va;
+    uint32_t length, lkey;
+};
+struct sn_offer {
+    unsigned n;
+    uint32_t length; /* of all */
+    struct sn_offer_piece piece[SN_OFFER_PIECES];
+};
+
+/* What a request packet carries: bytes, or the offer of so many. */
+struct sn_body {
+    const uint8_t *bytes;
+    const struct sn_offer *offer; /* or NULL */
+    uint32_t length;
+};
+
 /* Direct accesses to one peer's memory that are made with one copy. Empty whenever the lock is free. */
 struct sn_direct {
+    struct sn_near near;
     struct sn_peer *peer; /* NULL: empty */
     bool write;
+    bool other_kind; /* what was to join it lies in memory that is reached in another way */
+    struct sn_reach by_here, by_there;
     unsigned items, here_count, there_count;
     struct sn_direct_item {
         struct sn_qp *qp;
@@ -489,7 +523,8 @@ const struct sn_pd *sn_resp_pd(const struct sn_qp *qp, uint32_t srqn);
 /* cq.c: 0, or -EOVERFLOW: the CQ is dead, and the QP has been put into ERR. scatter: payload for the CQE. */
 int sn_cq_post(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
                uint32_t len);
-void sn_cq_look(struct sn_cq *cq); /* after a ring: reads the arm word */
+void sn_cq_armed(struct sn_uar *uar, struct sn_cq *cq); /* after a ring for this one */
+struct sn_cq *sn_cq_find(struct sn_nic *nic, uint32_t number);
 void sn_cq_release_late(struct sn_nic *nic, bool all);
 void sn_cq_drop_late(struct sn_qp *qp); /* those of a QP with an SRQ are written, as they give WQEs back */
 void sn_cq_drop_late_uidx(struct sn_cq *cq, uint32_t uidx); /* receives of an XRC queue */
@@ -502,6 +537,15 @@ struct sn_mr *sn_mr_check(struct sn_nic *nic, const struct sn_pd *pd, uint32_t k
 struct sn_mr *sn_mr_remote(struct sn_qp *qp, const struct sn_pd *pd, uint32_t key, uint64_t va, uint64_t len,
                            uint32_t access);
 int sn_mr_add(struct sn_pd *pd, struct sn_mr *mr); /* gives it a key. Takes the lock */
+/* May its bytes be copied without packets, and how are they reached? mr NULL: inline data. */
+bool sn_mr_copies(const struct sn_mr *mr);
+bool sn_mr_told(const struct sn_mr *mr); /* can other processes know it? */
+const struct sn_gpu_share *sn_mr_share(const struct sn_mr *mr);
+struct sn_reach sn_mr_reach(const struct sn_mr *mr);
+static inline bool sn_same_reach(struct sn_reach a, struct sn_reach b)
+{
+    return a.dma == b.dma && a.ctx == b.ctx;
+}
 int sn_mr_read(struct sn_mr *mr, uint64_t va, void *dst, uint32_t len, uint64_t ahead, uint64_t request);
 int sn_mr_write(struct sn_mr *mr, uint64_t va, const void *src, uint32_t len);
 
@@ -510,6 +554,7 @@ int sn_mr_write(struct sn_mr *mr, uint64_t va, const void *src, uint32_t len);
 const char *sn_window_bind(struct sn_qp *qp, const struct gw_mlx5_bind *bind);
 const char *sn_window_invalidate(struct sn_qp *qp, const struct sn_pd *pd, uint32_t rkey);
 void sn_window_unbind_all(struct sn_mr *mr); /* those of a region, or the window itself */
+void sn_window_unbind_qp(struct sn_qp *qp);  /* those that it has bound for its peer */
 
 /* mem/why.c: why sn_mr_check said no, or would. Returns why. */
 const char *sn_mr_why(const struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va,
@@ -534,6 +579,21 @@ void sn_cursor_reset(struct sn_cursor *c);
 int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst, uint32_t len);
 int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const uint8_t *src, uint32_t len);
 int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint32_t len);
+/* The same without the bytes: where they would go, at most SN_LIST_MAX pieces of memory that is reached in one
+ * way. -EXDEV: it is not. */
+enum { SN_LIST_MAX = 64 };
+struct sn_places {
+    struct iovec piece[SN_LIST_MAX];
+    unsigned n;
+    struct sn_reach by;
+};
+int sn_list_recv(struct sn_qp *qp, uint32_t offset, uint32_t len, struct sn_places *places);
+/* Calls fn for each piece of bytes skip … skip + len of a send request, cut to them; mr is NULL for inline
+ * data, else a region that can be copied. False: fn said so, a key or a right is wrong, or it is another
+ * region. */
+typedef bool sn_piece_fn(void *arg, const struct gw_mlx5_piece *p, const struct sn_mr *mr);
+bool sn_sreq_pieces(struct sn_qp *qp, const struct sn_sreq *s, uint32_t skip, uint32_t len, uint32_t access,
+                    sn_piece_fn *fn, void *arg);
 
 /* transport/packet.c: frames to the QP's peer; sn_tx_begin_to and sn_tx_end_to: to anybody. */
 void sn_route_set(struct sn_nic *nic, struct sn_route *to, const uint8_t gid[16], uint32_t qpn);
@@ -542,6 +602,7 @@ void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t pa
 uint8_t *sn_tx_begin_to(struct sn_nic *nic, const struct sn_route *to);
 void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame, struct roce_hdr *h,
                   uint32_t payload_len);
+void sn_tx_mark_offer(struct sn_qp *qp); /* what sn_tx_end has just made is one */
 void sn_tx_count(struct sn_qp *qp, const struct roce_hdr *h, uint32_t payload_len); /* for whoever looks in */
 /* The ring's position behind the last frame that was made; has it been reached by what was taken out? */
 uint32_t sn_tx_position(const struct sn_nic *nic, bool looped);
@@ -549,8 +610,6 @@ bool sn_tx_left(const struct sn_nic *nic, bool looped, uint32_t position);
 void sn_tx_push(struct sn_nic *nic);   /* offers the wire what there is */
 bool sn_rx_looped(struct sn_nic *nic); /* what this NIC has sent to itself. false: nothing */
 bool sn_rx(struct sn_nic *nic);        /* receives some. false: there was nothing */
-
-bool sn_rx_icrc_ok(const struct sn_frame *f);
 
 /* transport/mad.c: a packet for queue pair 1. */
 void sn_mad_rx(struct sn_nic *nic, const struct sn_frame *f, const struct roce_hdr *h, uint8_t *payload,
@@ -574,6 +633,7 @@ bool sn_requester_local(struct sn_qp *qp, struct sn_sreq *s);
 /* The next packet of a SEND or WRITE. 0, or the syndrome with which it fails when its time comes. */
 uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame);
 uint32_t sn_requester_psn(const struct sn_qp *qp); /* of the next packet */
+enum roce_msg sn_requester_kind(uint8_t opcode);   /* of a SEND or WRITE */
 void sn_requester_drained(struct sn_qp *qp);       /* in SQD: says so, if it was asked for */
 void sn_requester_back(struct sn_qp *qp);          /* to the oldest packet that is not acknowledged */
 void sn_requester_timeout(struct sn_qp *qp);
@@ -587,6 +647,24 @@ bool sn_direct_flush(struct sn_nic *nic);    /* makes the accesses gathered. fal
 void sn_direct_tell_queue(struct sn_qp *qp); /* its state, or what it allows, has changed */
 void sn_direct_tell_region(struct sn_mr *mr, bool gone);
 void sn_direct_quiesce(struct sn_nic *nic); /* not inside the lock */
+bool sn_direct_takes(
+    const struct sn_qp *qp); /* requests of its peer, or that this one fetches what it offers; */
+uint32_t sn_direct_access(const struct sn_qp *qp); /* and which */
+
+/* transport/self.c: whom a queue pair's peer is to be looked up with. */
+struct sn_near sn_near_of(const struct sn_qp *qp);
+
+/* transport/offer.c: long SENDs and WRITEs that the responder fetches. */
+uint32_t sn_offer_min(uint32_t configured);
+bool sn_offer_wanted(struct sn_qp *qp, struct sn_sreq *s); /* may the next packet be an offer? */
+uint32_t sn_offer_packets(const struct sn_qp *qp, const struct sn_sreq *s); /* which stands for so many */
+bool sn_offer_window_open(const struct sn_qp *qp, uint32_t n);
+bool sn_offer_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame); /* false: by packets after all */
+/* The oldest request goes by packets, if it was offered: its peer cannot fetch it, or says nothing. */
+void sn_offer_unanswered(struct sn_qp *qp, bool refused);
+bool sn_offer_parse(struct sn_offer *o, const uint8_t *payload, uint32_t len); /* false: it is none */
+/* Copies what is offered to these pieces, which are as long. False: nothing, or not all, was copied. */
+bool sn_offer_pull(struct sn_qp *qp, const struct sn_offer *o, const struct sn_places *here);
 
 /* transport/rate.c */
 enum { SN_CNP_BYTES = 16 };
@@ -598,8 +676,8 @@ void sn_rate_cut(struct sn_qp *qp);          /* one has come */
 bool sn_rate_open(struct sn_qp *qp);
 void sn_rate_sent(struct sn_qp *qp, uint32_t bytes);
 
-/* transport/responder.c, respond.c */
-void sn_request_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len);
+/* transport/responder.c, respond.c, refuse.c */
+void sn_request_rx(struct sn_qp *qp, const struct roce_hdr *h, const struct sn_body *body);
 enum sn_step sn_responder_step(struct sn_qp *qp);
 void sn_responder_nak(struct sn_qp *qp, uint8_t syndrome, uint32_t psn);
 void sn_responder_fatal(struct sn_qp *qp, enum roce_nak nak, uint32_t psn, enum ibv_event_type event);

@@ -35,6 +35,7 @@ static void set_defaults(struct sn_nic_config *c)
     if (!c->window_bytes) c->window_bytes = WINDOW_BYTES;
     if (!c->budget) c->budget = BUDGET;
     if (!c->probe_ns) c->probe_ns = PROBE_NS;
+    c->offer_min = sn_offer_min(c->offer_min);
 }
 
 static int alloc_ring(struct sn_ring *ring)
@@ -241,6 +242,25 @@ static bool run_qps(struct sn_nic *nic)
     return sn_direct_flush(nic) || any;
 }
 
+static uint32_t waiting_to_leave(const struct sn_nic *nic)
+{
+    return nic->tx.tail - nic->tx.head;
+}
+
+/* Until what waits to leave is worth a system call, and the peer's being woken for it. */
+static bool take_turns(struct sn_nic *nic)
+{
+    bool any = false;
+    unsigned before;
+
+    do {
+        before = nic->budget;
+        any |= run_qps(nic);
+        /* Budget that was not used: all that have work wait for frames to leave. */
+    } while (nic->budget && nic->budget != before && waiting_to_leave(nic) < SN_TX_COMPANY);
+    return any;
+}
+
 static bool receive(struct sn_nic *nic)
 {
     bool any = false;
@@ -296,11 +316,10 @@ static uint64_t progress(struct sn_nic *nic)
     if (nic->late) sn_cq_release_late(nic, false);
     while (again && nic->budget) {
         again = receive(nic);
-        if (run_qps(nic)) again = true;
+        if (take_turns(nic)) again = true;
         sn_tx_push(nic);
         if (nic->tx_blocked) break;
     }
-    if (nic->cfg.wire->flush) nic->cfg.wire->flush(nic->cfg.wire_ctx);
     return next_time(nic);
 }
 
@@ -332,10 +351,9 @@ static uint64_t posted(struct sn_nic *nic)
     while (again && nic->budget) {
         again = sn_rx_looped(nic);
         if (run_qps(nic)) again = true;
-        if (nic->tx_urgent || nic->tx.tail - nic->tx.head >= SN_TX_COMPANY) sn_tx_push(nic);
+        if (nic->tx_urgent || waiting_to_leave(nic) >= SN_TX_COMPANY) sn_tx_push(nic);
         if (nic->tx_blocked) break;
     }
-    if (nic->cfg.wire->flush) nic->cfg.wire->flush(nic->cfg.wire_ctx);
     return next_time(nic);
 }
 

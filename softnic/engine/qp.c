@@ -140,6 +140,7 @@ static struct sn_qp *alloc_qp(struct sn_nic *nic, const struct sn_qp_init *init)
     qp->service = (uint8_t)service_of(init->type);
     qp->state = IBV_QPS_RESET;
     sn_list_init(&qp->all_link);
+    sn_list_init(&qp->windows);
     sn_list_init(&qp->run_link);
     sn_list_init(&qp->err_link);
     sn_list_init(&qp->uar_link);
@@ -179,6 +180,7 @@ int sn_qp_destroy(struct sn_qp *qp)
     if (qp->init.uar) sn_uar_scan(qp->init.uar); /* a ring that is there was only not seen yet */
     if (sn_record_ahead(qp) >= 0) sn_report_missing_ring(qp);
     sn_qp_forget(qp);
+    sn_window_unbind_qp(qp);
     sn_ringer_del(qp);
     if (qp->init.uar) sn_uar_detach(qp->init.uar, &qp->uar_link);
     sn_list_del(&qp->all_link);

@@ -178,7 +178,7 @@ static void bad_wqe(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_wq
 
 static bool receives(const struct gw_mlx5_wqe *w)
 {
-    return w->opcode == GW_MLX5_READ || w->opcode == GW_MLX5_ATOMIC_CS || w->opcode == GW_MLX5_ATOMIC_FA;
+    return w->opcode == GW_MLX5_READ || gw_mlx5_is_atomic(w->opcode);
 }
 
 /* What the parser cannot know. */

@@ -9,6 +9,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "softnic/nic.h"
+
 /*
  * May this process read and write the memory of pid, and is it the one that has `nonce` at address
  * nonce_addr? 0; -EPERM, -ENOSYS, -ESRCH: the system refuses (another user's, Yama, a container's filter, a
@@ -27,5 +29,8 @@ const char *sn_cma_why(int err);
  * system said. */
 int64_t sn_cma_copy(pid_t pid, bool write, const struct iovec *here, unsigned n_here,
                     const struct iovec *there, unsigned n_there);
+
+/* The process's plain memory for sn_pieces_copy. */
+struct sn_reach sn_cma_reach(pid_t pid);
 
 #endif

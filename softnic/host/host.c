@@ -12,6 +12,7 @@
 #include "softnic/host/ring.h"
 #include "softnic/host/state.h"
 #include "softnic/host/table.h"
+#include "softnic/mem/pieces.h"
 #include "softnic/wire/slot.h"
 #include "src/roce/hdr.h"
 
@@ -39,7 +40,11 @@ static void region(void *ctx, uint32_t key, const struct sn_peer_region *r)
 {
     struct sn_host *h = ctx;
 
-    if (h->cfg.copy) sn_table_region(h->table, key, r);
+    if (!h->cfg.copy) return;
+    bool open = !r && sn_table_on_gpu(h->table, key);
+    sn_table_region(h->table, key, r);
+    /* Peers that have it open are to close it: the program may be about to free it. */
+    for (unsigned i = 0; open && i < h->senders; i++) sn_meet_wake(h->sender[i]->fd);
 }
 
 static void queue(void *ctx, uint32_t qpn, const struct sn_peer_queue *q)
@@ -186,6 +191,22 @@ static bool in_memory(void *ctx, const uint8_t gid[16], uint32_t qpn)
     return met(ctx, gid, qpn) != NULL;
 }
 
+static bool pulls(void *ctx, const uint8_t gid[16], uint32_t qpn)
+{
+    struct sn_host *h = ctx;
+    unsigned slot = qpn >> 16 & 0xff;
+
+    /* Without copies there is no table by which it could be allowed. */
+    if (!h->cfg.copy || !met(h, gid, qpn)) return false;
+    for (unsigned i = 0; i < h->senders; i++) {
+        const struct sn_sender *s = h->sender[i];
+
+        if (s->channel && s->slot == slot && !memcmp(s->gid, gid, 16))
+            return __atomic_load_n(&s->channel->pulls, __ATOMIC_RELAXED) != 0;
+    }
+    return false;
+}
+
 /* ---- access -------------------------------------------------------------------------------------------- */
 
 static bool enter(void *ctx, struct sn_peer *p, uint64_t now)
@@ -203,21 +224,41 @@ static bool enter(void *ctx, struct sn_peer *p, uint64_t now)
     return true;
 }
 
-static bool grant(void *ctx, struct sn_peer *p, const struct sn_peer_access *access, uint64_t *addr)
-{
-    (void)ctx;
-    return sn_table_grants(p->table, access, addr);
-}
-
-static int64_t copy(void *ctx, struct sn_peer *p, bool write, const struct iovec *here, unsigned n_here,
-                    const struct iovec *there, unsigned n_there)
+static bool grant(void *ctx, struct sn_peer *p, const struct sn_peer_access *access, uint64_t *addr,
+                  struct sn_reach *by)
 {
     struct sn_host *h = ctx;
-    int64_t n = sn_cma_copy(p->pid, write, here, n_here, there, n_there);
+    struct sn_gpu_share gpu;
+    uint64_t at;
+
+    *by = (struct sn_reach){NULL, NULL};
+    if (!sn_table_grants(p->table, access, addr, &gpu)) return false;
+    if (!gpu.size) return true;
+    if (!sn_gpu_find(h->gpu, p, p->inside, access->rkey, &gpu, by, &at)) return false;
+    *addr = at + (*addr - gpu.base);
+    return true;
+}
+
+static int64_t copy_with(const struct sn_peer *p, const struct sn_copy *c)
+{
+    struct sn_copy by_parts = *c;
+
+    if (p->inside) return sn_pieces_copy(c);
+    if (!c->by_here.dma && !c->by_there.dma)
+        return sn_cma_copy(p->pid, c->write, c->here, c->n_here, c->there, c->n_there);
+    if (!c->by_there.dma) by_parts.by_there = sn_cma_reach(p->pid);
+    return sn_pieces_copy(&by_parts);
+}
+
+static int64_t copy(void *ctx, struct sn_peer *p, const struct sn_copy *c)
+{
+    struct sn_host *h = ctx;
+    int64_t n = copy_with(p, c);
 
     /* Memory that is not there is one request's affair; anything else will not work the next time either. */
     if (n < 0 && n != -EFAULT) {
         p->copies = false;
+        __atomic_store_n(&p->channel->pulls, 0, __ATOMIC_RELAXED);
         h->copy_error = (int)n;
     }
     return n;
@@ -231,7 +272,7 @@ static void leave(void *ctx, struct sn_peer *p)
 }
 
 const struct sn_peer_ops sn_host_peer_ops = {region, queue, quiesce, find, in_memory,
-                                             enter,  grant, copy,    leave};
+                                             pulls,  enter, grant,   copy, leave};
 
 /* ---- frames -------------------------------------------------------------------------------------------- */
 
@@ -264,7 +305,7 @@ int sn_host_send(struct sn_host *h, const struct sn_frame *f)
     struct sn_peer *p = peer_of(h, f);
 
     if (!p) return -ENOENT;
-    if (!sn_ring_put(p->channel, &p->tail, f->data, f->len)) return stuck(p);
+    if (!sn_ring_put(p->channel, &p->tail, f->data, f->len, f->offer)) return stuck(p);
     p->full_since = 0;
     if (!p->sent) h->to_wake[h->to_wake_count++] = p;
     p->sent = true;
@@ -291,7 +332,7 @@ void sn_host_sent(struct sn_host *h)
 }
 
 static void fill(const struct sn_host *h, const struct sn_sender *s, struct sn_frame *f, uint8_t *data,
-                 int len)
+                 int len, bool offer)
 {
     memset(f, 0, sizeof(*f));
     memcpy(f->src_gid, s->gid, 16);
@@ -299,6 +340,7 @@ static void fill(const struct sn_host *h, const struct sn_sender *s, struct sn_f
     f->sport = (uint16_t)(SN_SLOT_PORT + s->slot);
     f->has_ip_id = true;
     f->no_icrc = true;
+    f->offer = offer;
     f->len = (uint32_t)len;
     f->data = data;
 }
@@ -313,11 +355,12 @@ int sn_host_recv(struct sn_host *h, struct sn_frame *frames, int max)
         struct sn_sender *s = h->sender[(h->next_sender + i) % h->senders];
 
         while (s->channel && !s->broken && n < max) {
-            int len = sn_ring_take(s->channel, &s->head, h->rx[n]);
+            bool offer;
+            int len = sn_ring_take(s->channel, &s->head, h->rx[n], &offer);
 
             if (len < 0) __atomic_store_n(&s->broken, true, __ATOMIC_RELAXED);
             if (len <= 0) break;
-            fill(h, s, &frames[n], h->rx[n], len);
+            fill(h, s, &frames[n], h->rx[n], len, offer);
             n++;
         }
     }

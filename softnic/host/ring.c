@@ -13,12 +13,13 @@ uint32_t sn_ring_used(const struct sn_channel *ch, uint32_t tail)
     return tail - __atomic_load_n(&ch->head, __ATOMIC_ACQUIRE);
 }
 
-bool sn_ring_put(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uint32_t len)
+bool sn_ring_put(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uint32_t len, bool offer)
 {
     struct sn_share_frame *f = &ch->frame[*tail % SN_SHARE_FRAMES];
 
     if (sn_ring_used(ch, *tail) >= SN_SHARE_FRAMES) return false;
     f->len = len;
+    f->offer = offer;
     memcpy(f->data, data, len);
     ++*tail;
     /* Release: who sees the count sees the frame. */
@@ -32,7 +33,7 @@ bool sn_ring_empty(const struct sn_channel *ch, const uint32_t *head)
     return __atomic_load_n(&ch->tail, __ATOMIC_RELAXED) == __atomic_load_n(head, __ATOMIC_RELAXED);
 }
 
-int sn_ring_take(struct sn_channel *ch, uint32_t *head, uint8_t *to)
+int sn_ring_take(struct sn_channel *ch, uint32_t *head, uint8_t *to, bool *offer)
 {
     struct sn_share_frame *f = &ch->frame[*head % SN_SHARE_FRAMES];
     /* Acquire, with the release in sn_ring_put. */
@@ -41,6 +42,7 @@ int sn_ring_take(struct sn_channel *ch, uint32_t *head, uint8_t *to)
     if (!n) return 0;
     len = __atomic_load_n(&f->len, __ATOMIC_RELAXED); /* once: it may change */
     if (n > SN_SHARE_FRAMES || len < ROCE_MIN_PACKET || len > SN_FRAME_MAX) return -EPROTO;
+    *offer = __atomic_load_n(&f->offer, __ATOMIC_RELAXED) != 0;
     memcpy(to, f->data, len);
     __atomic_store_n(head, *head + 1, __ATOMIC_RELAXED); /* one at a time takes; others look */
     /* Release: the place is free only once the frame was copied. */

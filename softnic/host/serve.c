@@ -152,12 +152,13 @@ static void at_sender(struct sn_host *h, const struct sn_host_guard *g, uint32_t
 /* ---- those that we send to ----------------------------------------------------------------------------- */
 
 /* From now on it goes over the wire. */
-static void drop_peer(const struct sn_host_guard *g, struct sn_peer *p, uint64_t retry_at)
+static void drop_peer(struct sn_host *h, const struct sn_host_guard *g, struct sn_peer *p, uint64_t retry_at)
 {
     struct sn_channel *channel = p->channel;
     const struct sn_table *table = p->table;
 
     g->lock(g->nic);
+    sn_gpu_sweep(h->gpu, p, NULL);
     p->state = SN_OUT_NEW;
     p->retry_at = retry_at;
     p->channel = NULL;
@@ -198,7 +199,7 @@ static void meet(struct sn_host *h, const struct sn_host_guard *g, struct sn_pee
     if (!err) err = say_hello(h, p);
     if (!err) err = watch(h, p->fd, AT_PEER, (uint32_t)(p - h->peer));
     if (err) {
-        drop_peer(g, p, sn_host_now() + RETRY_NS);
+        drop_peer(h, g, p, sn_host_now() + RETRY_NS);
         return;
     }
     g->lock(g->nic);
@@ -227,7 +228,19 @@ static bool hear_peer(struct sn_host *h, const struct sn_host_guard *g, struct s
     g->lock(g->nic);
     if (err) h->copy_error = err;
     p->copies = copies;
+    p->inside = p->pid == getpid();
+    __atomic_store_n(&p->channel->pulls, copies, __ATOMIC_RELAXED);
     p->state = SN_OUT_MET;
+    g->unlock(g->nic);
+    return true;
+}
+
+/* It says nothing but that it is time to look at its table. */
+static bool heed_peer(struct sn_host *h, const struct sn_host_guard *g, struct sn_peer *p)
+{
+    if (!sn_meet_drain(p->fd)) return false;
+    g->lock(g->nic);
+    sn_gpu_sweep(h->gpu, p, p->table);
     g->unlock(g->nic);
     return true;
 }
@@ -240,8 +253,8 @@ static void at_peer(struct sn_host *h, const struct sn_host_guard *g, uint32_t w
     if (p->state == SN_OUT_ASKED)
         ok = hear_peer(h, g, p);
     else if (p->state == SN_OUT_MET)
-        ok = sn_meet_drain(p->fd);
-    if (!ok) drop_peer(g, p, sn_host_now() + RETRY_NS);
+        ok = heed_peer(h, g, p);
+    if (!ok) drop_peer(h, g, p, sn_host_now() + RETRY_NS);
 }
 
 static void meet_wanted(struct sn_host *h, const struct sn_host_guard *g)
@@ -252,8 +265,7 @@ static void meet_wanted(struct sn_host *h, const struct sn_host_guard *g)
         if (__atomic_load_n(&h->peer[i].state, __ATOMIC_RELAXED) == SN_OUT_WANTED) meet(h, g, &h->peer[i]);
 }
 
-/* ---- the thread's ----------------------------------------------------------------------------------------
- */
+/* ---- the thread's -------------------------------------------------------------------------------------- */
 
 int sn_host_fd(const struct sn_host *h)
 {
@@ -365,6 +377,7 @@ int sn_host_open(const struct sn_host_config *config, struct sn_host **out, char
         h->table_fd = h->listener = h->epoll = h->event = -1;
         for (unsigned i = 0; i < SN_HOST_PEERS; i++) h->peer[i].fd = -1;
         pthread_mutex_init(&h->senders_lock, NULL);
+        h->gpu = sn_gpu_new();
         if (getrandom(&h->nonce, sizeof(h->nonce), 0) != sizeof(h->nonce)) err = -EAGAIN;
     }
     if (!err) err = open_parts(h);
@@ -380,6 +393,7 @@ int sn_host_open(const struct sn_host_config *config, struct sn_host **out, char
 void sn_host_close(struct sn_host *h)
 {
     if (!h) return;
+    sn_gpu_end(h->gpu);
     close_fd(&h->listener);
     close_fd(&h->epoll);
     close_fd(&h->event);

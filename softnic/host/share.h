@@ -17,7 +17,7 @@
 #include "softnic/nic.h"
 
 enum {
-    SN_SHARE_VERSION = 1,
+    SN_SHARE_VERSION = 3,
     SN_SHARE_QUEUES = 1 << 16,  /* by the lower half of their numbers */
     SN_SHARE_REGIONS = 1 << 16, /* by their key's index; those beyond are reached by packets only */
     SN_SHARE_KEY_SHIFT = 12,    /* of a key's index, as mem/mr.c has it */
@@ -35,7 +35,9 @@ struct sn_share_queue {
 struct sn_share_region {
     uint32_t seq, key; /* key 0: none */
     uint64_t iova, addr, length;
-    uint32_t access, pd, unused[4];
+    uint32_t access, pd;
+    uint32_t gpu; /* not 0: GPU memory, of which `gpu` of the table tells at the same place */
+    uint32_t unused[3];
 };
 
 struct sn_table {
@@ -50,16 +52,18 @@ struct sn_table {
     } head __attribute__((aligned(4096)));
     struct sn_share_queue queue[SN_SHARE_QUEUES] __attribute__((aligned(4096)));
     struct sn_share_region region[SN_SHARE_REGIONS] __attribute__((aligned(4096)));
+    struct sn_gpu_share gpu[SN_SHARE_REGIONS] __attribute__((aligned(4096))); /* under its region's seq */
 };
 
 struct sn_share_frame {
-    uint32_t len, unused;
+    uint32_t len, offer; /* offer: as in struct sn_frame */
     uint8_t data[SN_FRAME_MAX];
 } __attribute__((aligned(64)));
 
 struct sn_channel {
     uint64_t magic;
     uint32_t version, slots;
+    uint32_t pulls;                              /* the maker can copy from the taker's memory */
     uint32_t epoch __attribute__((aligned(64))); /* of the maker: odd while it uses the taker's memory */
     uint32_t tail __attribute__((aligned(64)));  /* frames put in, free-running: the maker's */
     uint32_t head __attribute__((aligned(64)));  /* and taken out: the taker's */

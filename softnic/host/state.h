@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include "softnic/host/gpu.h"
 #include "softnic/host/host.h"
 #include "softnic/host/share.h"
 
@@ -29,6 +30,7 @@ struct sn_peer {
     struct sn_channel *channel;
     const struct sn_table *table;
     bool copies; /* its memory can be reached */
+    bool inside; /* it is this process: another NIC of it */
     uint32_t tail, epoch;
     uint32_t woken; /* its count of sleeps when it was woken last */
     bool sent;      /* frames since it was looked at whether it sleeps */
@@ -69,6 +71,7 @@ struct sn_host {
     uint64_t sender_numbers;
     uint8_t rx[SN_HOST_RX][SN_FRAME_MAX];
 
+    struct sn_gpu *gpu;
     int copy_error; /* of the last peer that cannot be copied to */
 };
 

@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "softnic/mem/cuda_api.h"
+#include "softnic/nic.h"
 
 enum {
     SN_CUDA_STAGE = 256 * 1024, /* bytes of a staging buffer: the longest copy */
@@ -35,7 +36,12 @@ struct sn_cuda_region {
     struct sn_cuda_device *dev;
     uint64_t addr, len;
     int error; /* of a copy to this region, reported by the next flush */
+    bool shared;
+    struct sn_gpu_share share; /* if shared: the allocation, for other processes */
 };
+
+/* A region as the NIC's DMA sees it; the context is the region. */
+extern const struct sn_dma_ops sn_cuda_dma;
 
 /*
  * Is [addr, addr + len) memory of a GPU? Returns 1 and fills *region if so; 0 if it is host memory (pinned
@@ -47,6 +53,19 @@ struct sn_cuda_region {
 enum { SN_CUDA_WHY = 160 };
 int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t len,
                         struct sn_cuda_region *region, char *why);
+
+/* Finds out how other processes can open the region's memory. False, and region->shared is: they cannot (it was
+ * mapped by cuMemMap, or comes from a pool). May wait for the GPU: not for the data path. */
+bool sn_cuda_share(struct sn_cuda_region *region);
+
+/*
+ * Opens another process's allocation: *region is the whole of it, at its place here. May wait for the GPU, as long
+ * as a kernel runs. 0, or with one line in why: -ENODEV (this process does not use that GPU), -ENOSYS, -EIO.
+ * sn_cuda_close, instead of sn_cuda_region_fini, when nobody uses it any more.
+ */
+int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
+                 struct sn_cuda_region *region, char *why);
+void sn_cuda_close(struct sn_cuda_region *region);
 
 /* Before a region's memory is freed or the struct goes: waits for its copies. Blocks no longer than a flush.
  */
@@ -71,6 +90,15 @@ int sn_cuda_flush(struct sn_cuda_region *region);
  */
 int sn_cuda_read(struct sn_cuda_region *region, uint64_t addr, void *dst, uint32_t len, uint64_t ahead,
                  uint64_t request);
+
+/*
+ * As a write to `to` of len bytes at src of `from`, all earlier writes to these included; from may not be
+ * written meanwhile. It goes through staging by two copy engine calls: a copy inside a GPU may be a kernel's,
+ * and that would wait for ever beside a resident kernel that fills the GPU. -EXDEV: they belong to two GPU
+ * contexts.
+ */
+int sn_cuda_move(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_region *from, uint64_t src,
+                 uint32_t len);
 
 /* What the devices did since the process began, for tests and statistics. */
 struct sn_cuda_stats {

@@ -31,6 +31,13 @@ static const struct {
     SYM(copy_to_device, "cuMemcpyHtoDAsync_v2", true),
     SYM(copy_to_host, "cuMemcpyDtoHAsync_v2", true),
     SYM(error_name, "cuGetErrorName", true),
+    SYM(device_count, "cuDeviceGetCount", false),
+    SYM(device_get, "cuDeviceGet", false),
+    SYM(device_uuid, "cuDeviceGetUuid_v2", false),
+    SYM(primary_ctx_state, "cuDevicePrimaryCtxGetState", false),
+    SYM(ipc_get, "cuIpcGetMemHandle", false),
+    SYM(ipc_open, "cuIpcOpenMemHandle_v2", false),
+    SYM(ipc_close, "cuIpcCloseMemHandle", false),
 #undef SYM
 };
 

@@ -16,6 +16,9 @@
 typedef int sn_cu_result;
 typedef int sn_cu_device;
 typedef unsigned long long sn_cu_ptr;
+typedef struct {
+    char bytes[64];
+} sn_cu_ipc;
 typedef struct CUctx_st *sn_cu_ctx;
 typedef struct CUstream_st *sn_cu_stream;
 typedef struct CUevent_st *sn_cu_event;
@@ -37,6 +40,7 @@ enum {
     SN_CU_STREAM_NON_BLOCKING = 1,
     SN_CU_EVENT_DISABLE_TIMING = 2,
     SN_CU_HOST_ALLOC_PORTABLE = 1,
+    SN_CU_IPC_LAZY_PEER_ACCESS = 1,
 };
 
 struct sn_cuda_api {
@@ -56,6 +60,14 @@ struct sn_cuda_api {
     sn_cu_result (*copy_to_device)(sn_cu_ptr dst, const void *src, size_t len, sn_cu_stream stream);
     sn_cu_result (*copy_to_host)(void *dst, sn_cu_ptr src, size_t len, sn_cu_stream stream);
     sn_cu_result (*error_name)(sn_cu_result error, const char **name);
+    /* For memory of another process; NULL where the driver has no such calls. */
+    sn_cu_result (*device_count)(int *n);
+    sn_cu_result (*device_get)(sn_cu_device *dev, int ordinal);
+    sn_cu_result (*device_uuid)(void *uuid, sn_cu_device dev); /* 16 bytes */
+    sn_cu_result (*primary_ctx_state)(sn_cu_device dev, unsigned *flags, int *active);
+    sn_cu_result (*ipc_get)(sn_cu_ipc *handle, sn_cu_ptr ptr);
+    sn_cu_result (*ipc_open)(sn_cu_ptr *ptr, sn_cu_ipc handle, unsigned flags);
+    sn_cu_result (*ipc_close)(sn_cu_ptr ptr);
 };
 
 /*

@@ -125,11 +125,16 @@ static void forget_reads(struct sn_cuda_device *dev, uint64_t addr, uint32_t len
     }
 }
 
+static bool inside(const struct sn_cuda_region *region, uint64_t addr, uint64_t len)
+{
+    return addr >= region->addr && len <= region->len && addr - region->addr <= region->len - len;
+}
+
 static int enter(struct sn_cuda_region *region, uint64_t addr, uint64_t len)
 {
     struct sn_cuda_device *dev = region->dev;
 
-    if (addr < region->addr || len > region->len || addr - region->addr > region->len - len) return -EFAULT;
+    if (!inside(region, addr, len)) return -EFAULT;
     pthread_mutex_lock(&dev->lock);
     if (!dev->broken && dev->api->ctx_push(dev->ctx) != SN_CU_SUCCESS) dev->broken = true;
     if (!dev->broken) return 0;
@@ -165,6 +170,57 @@ int sn_cuda_write(struct sn_cuda_region *region, uint64_t addr, const void *src,
         if (w->len == SN_CUDA_STAGE) submit(dev, w);
     }
     err = dev->broken ? -EIO : 0;
+    leave(dev);
+    return err;
+}
+
+/* What is gathered for the range comes before what is put into the stream next. */
+static void submit_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len)
+{
+    for (int i = 0; i < SN_CUDA_WRITERS; i++) {
+        struct sn_cuda_writer *w = &dev->writers[i];
+
+        if (w->state == SN_STAGE_FILLING && overlap(addr, len, w->addr, w->len)) submit(dev, w);
+    }
+}
+
+/* A buffer full: out of the GPU and into it again, in one stream, that nobody waits for before the flush. */
+static int pass(struct sn_cuda_region *to, uint64_t addr, uint64_t src, uint32_t len)
+{
+    struct sn_cuda_device *dev = to->dev;
+    struct sn_cuda_writer *w = free_writer(dev);
+
+    if (dev->broken || dev->api->copy_to_host(w->data, src, len, dev->in)) return -EIO;
+    w->region = to;
+    w->addr = addr;
+    w->len = len;
+    w->age = ++dev->clock;
+    submit(dev, w);
+    /* A copy into the buffer is under way, and nobody can tell when it ends. */
+    if (w->state != SN_STAGE_COPYING) dev->broken = true;
+    return dev->broken ? -EIO : 0;
+}
+
+int sn_cuda_move(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_region *from, uint64_t src,
+                 uint32_t len)
+{
+    struct sn_cuda_device *dev = to->dev;
+    int err = inside(from, src, len) ? 0 : -EFAULT;
+
+    if (from->dev != dev) return -EXDEV;
+    if (!err) err = enter(to, addr, len);
+    if (err) return err;
+    if (len) forget_reads(dev, addr, len);
+    submit_overlapping(dev, src, len);
+    submit_overlapping(dev, addr, len);
+    while (len && !err) {
+        uint32_t n = len < SN_CUDA_STAGE ? len : SN_CUDA_STAGE;
+
+        err = pass(to, addr, src, n);
+        addr += n;
+        src += n;
+        len -= n;
+    }
     leave(dev);
     return err;
 }
@@ -217,9 +273,7 @@ void sn_cuda_region_fini(struct sn_cuda_region *region)
     region->dev = NULL;
 }
 
-/* ---- reads
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- reads --------------------------------------------------------------------------------------------- */
 
 static struct sn_cuda_reader *reader_with(struct sn_cuda_device *dev, uint64_t request, uint64_t addr,
                                           uint32_t len)

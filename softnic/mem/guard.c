@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
+#include <ucontext.h>
 
 /* initial-exec: the handler reads this in threads that never touched it, where lazy allocation would not be
  * safe. */
@@ -45,6 +46,9 @@ static void on_fault(int sig, siginfo_t *info, void *ctx)
     /* si_code > 0: the kernel says so, it is no kill(). */
     if (to && info->si_code > 0) {
         armed = NULL;
+        /* The jump leaves the mask as it is in here: everything is blocked where ThreadSanitizer's handler
+         * stands before this one, and a second fault would end the process. So back to what it was. */
+        pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)ctx)->uc_sigmask, NULL);
         siglongjmp(*to, 1);
     }
     pass_on(sig == SIGSEGV ? 0 : 1, sig, info, ctx);
@@ -59,7 +63,7 @@ static int install(int index)
     memset(&ours, 0, sizeof(ours));
     ours.sa_sigaction = on_fault;
     sigemptyset(&ours.sa_mask);
-    /* NODEFER: the jump out of the handler leaves the mask as it is in there, so it must be as outside.
+    /* NODEFER: a handler of the program's, which a fault is passed on to, may jump out of itself.
      * ONSTACK: the program's own handling of stack overflow keeps working. */
     ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
     before[index] = now;
@@ -92,15 +96,16 @@ int sn_guard_call(void (*fn)(void *arg), void *arg)
 }
 
 /*
- * A NIC's access to the program's memory is ordered by records and completions that the program's own libraries
- * read, which ThreadSanitizer does not see: for it, these bytes move by other means than loads and stores.
+ * A NIC's access to the program's memory is ordered by records and completions that the program's own
+ * libraries read, which ThreadSanitizer does not see: for it, these bytes move by other means than loads and
+ * stores.
  */
 static void dma_copy(void *dst, const void *src, size_t n)
 {
 #ifdef __SANITIZE_THREAD__
     __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
 #else
-    memcpy(dst, src, n);
+    memmove(dst, src, n); /* a program may copy within one buffer */
 #endif
 }
 

@@ -17,4 +17,4 @@ static int host_write(void *ctx, uint64_t addr, const void *src, uint32_t len)
     return sn_guard_copy((void *)(uintptr_t)addr, src, len);
 }
 
-const struct sn_dma_ops sn_host_dma = {host_read, host_write, NULL};
+const struct sn_dma_ops sn_host_dma = {.read = host_read, .write = host_write};

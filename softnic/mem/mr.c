@@ -179,6 +179,27 @@ struct sn_mr *sn_mr_remote(struct sn_qp *qp, const struct sn_pd *pd, uint32_t ke
     return mr && mr->window == IBV_MW_TYPE_2 && mr->qpn != qp->number ? NULL : mr;
 }
 
+bool sn_mr_copies(const struct sn_mr *mr)
+{
+    return mr->init.dma == &sn_host_dma || mr->init.dma->move;
+}
+
+const struct sn_gpu_share *sn_mr_share(const struct sn_mr *mr)
+{
+    return mr->init.dma->share ? mr->init.dma->share(mr->init.dma_ctx) : NULL;
+}
+
+bool sn_mr_told(const struct sn_mr *mr)
+{
+    return mr->init.dma == &sn_host_dma || sn_mr_share(mr);
+}
+
+struct sn_reach sn_mr_reach(const struct sn_mr *mr)
+{
+    if (!mr || mr->init.dma == &sn_host_dma) return (struct sn_reach){NULL, NULL};
+    return (struct sn_reach){mr->init.dma, mr->init.dma_ctx};
+}
+
 int sn_mr_read(struct sn_mr *mr, uint64_t va, void *dst, uint32_t len, uint64_t ahead, uint64_t request)
 {
     uint64_t at = va - mr->init.iova, room = mr->init.length - at;

@@ -96,8 +96,7 @@ int sn_place(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const void *src, u
     return 0;
 }
 
-/* ---- the end of it ---------------------------------------------------------------------------------------
- */
+/* ---- the end of it ------------------------------------------------------------------------------------- */
 
 int sn_place_flush(struct sn_qp *qp)
 {

@@ -15,7 +15,8 @@ struct list {
     const struct gw_mlx5_rwqe *recv;
     const struct sn_pd *pd; /* whose keys it names */
     uint64_t request;
-    uint32_t index; /* of the WQE */
+    uint32_t index;        /* of the WQE */
+    struct sn_places *out; /* where to note pieces */
 };
 
 void sn_cursor_reset(struct sn_cursor *c)
@@ -68,7 +69,7 @@ static int walk(struct sn_qp *qp, const struct list *l, struct sn_cursor *c, uin
         err = fn(qp, l, &c->piece, c->used, msg, n);
         if (err) return err;
         advance(c, n);
-        msg += n;
+        if (msg) msg += n;
         len -= n;
     }
     return 0;
@@ -109,9 +110,27 @@ static int write_stretch(struct sn_qp *qp, const struct list *l, const struct gw
     return sn_place(qp, mr, p->addr + used, msg, n);
 }
 
+static int note_stretch(struct sn_qp *qp, const struct list *l, const struct gw_mlx5_piece *p, uint32_t used,
+                        uint8_t *msg, uint32_t n)
+{
+    struct sn_places *out = l->out;
+    struct sn_mr *mr;
+
+    (void)msg;
+    if (p->inl) return -EMSGSIZE;
+    mr = sn_mr_check(qp->nic, l->pd, p->lkey, p->addr, p->length, IBV_ACCESS_LOCAL_WRITE);
+    if (!mr) return refused(qp, l, p, IBV_ACCESS_LOCAL_WRITE);
+    if (!sn_mr_copies(mr) || out->n == SN_LIST_MAX) return -EXDEV;
+    if (out->n && !sn_same_reach(out->by, sn_mr_reach(mr))) return -EXDEV;
+    out->by = sn_mr_reach(mr);
+    out->piece[out->n++] =
+        (struct iovec){(void *)(uintptr_t)(mr->init.addr + (p->addr - mr->init.iova) + used), n};
+    return 0;
+}
+
 int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst, uint32_t len)
 {
-    struct list l = {s->wqe, NULL, qp->init.pd, s->request, s->index};
+    struct list l = {.send = s->wqe, .pd = qp->init.pd, .request = s->request, .index = s->index};
 
     return walk(qp, &l, &s->cursor, offset, dst, len, read_stretch);
 }
@@ -119,16 +138,58 @@ int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst
 /* write_stretch does not write to msg: the one type of function serves both directions. */
 int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const uint8_t *src, uint32_t len)
 {
-    struct list l = {s->wqe, NULL, qp->init.pd, 0, s->index};
+    struct list l = {.send = s->wqe, .pd = qp->init.pd, .index = s->index};
 
     return walk(qp, &l, &s->cursor, offset, (uint8_t *)src, len, write_stretch);
 }
 
-int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint32_t len)
+static struct list receive_list(const struct sn_qp *qp)
 {
     const struct sn_srq *srq = sn_rq_shared(qp);
-    struct list l = {NULL, &qp->resp.wqe, srq ? srq->init.pd : qp->init.pd, 0,
-                     srq ? qp->resp.entry : qp->rq_ci};
+
+    return (struct list){.recv = &qp->resp.wqe,
+                         .pd = srq ? srq->init.pd : qp->init.pd,
+                         .index = srq ? qp->resp.entry : qp->rq_ci};
+}
+
+int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint32_t len)
+{
+    struct list l = receive_list(qp);
 
     return walk(qp, &l, &qp->resp.cursor, offset, (uint8_t *)src, len, write_stretch);
+}
+
+int sn_list_recv(struct sn_qp *qp, uint32_t offset, uint32_t len, struct sn_places *places)
+{
+    struct list l = receive_list(qp);
+
+    l.out = places;
+    places->n = 0;
+    return walk(qp, &l, &qp->resp.cursor, offset, NULL, len, note_stretch);
+}
+
+bool sn_sreq_pieces(struct sn_qp *qp, const struct sn_sreq *s, uint32_t skip, uint32_t len, uint32_t access,
+                    sn_piece_fn *fn, void *arg)
+{
+    struct gw_mlx5_piece p;
+    uint32_t unit = 0;
+
+    while (len && gw_mlx5_wqe_piece(s->wqe, &unit, &p)) {
+        uint32_t from = skip < p.length ? skip : p.length, n = p.length - from < len ? p.length - from : len;
+        struct sn_mr *mr = NULL;
+
+        skip -= from;
+        if (!n) continue;
+        len -= n;
+        if (!p.inl) {
+            mr = sn_mr_check(qp->nic, qp->init.pd, p.lkey, p.addr, p.length, access);
+            if (!mr || !sn_mr_copies(mr)) return false;
+            p.addr += from;
+        } else {
+            p.inl += from;
+        }
+        p.length = n;
+        if (!fn(arg, &p, mr)) return false;
+    }
+    return !len;
 }

@@ -113,6 +113,8 @@ static const char *opcode_text(uint8_t opcode)
     case GW_MLX5_READ: return "READ";
     case GW_MLX5_ATOMIC_CS: return "compare and swap";
     case GW_MLX5_ATOMIC_FA: return "fetch and add";
+    case GW_MLX5_MASKED_CS: return "masked compare and swap";
+    case GW_MLX5_MASKED_FA: return "masked fetch and add";
     default: return "work request";
     }
 }
@@ -120,7 +122,7 @@ static const char *opcode_text(uint8_t opcode)
 static bool names_memory(uint8_t opcode)
 {
     return opcode == GW_MLX5_WRITE || opcode == GW_MLX5_WRITE_IMM || opcode == GW_MLX5_READ ||
-           opcode == GW_MLX5_ATOMIC_CS || opcode == GW_MLX5_ATOMIC_FA;
+           gw_mlx5_is_atomic(opcode);
 }
 
 const char *sn_sreq_text(const struct sn_sreq *s, char text[SN_WHY])

@@ -20,6 +20,7 @@ int sn_mw_create(struct sn_pd *pd, enum ibv_mw_type type, struct sn_mr **out)
 
     if (!err) {
         mw->window = type;
+        sn_list_init(&mw->of_qp);
         err = sn_mr_add(pd, mw);
     }
     if (err)
@@ -35,6 +36,7 @@ static void unbind(struct sn_mr *mw)
     if (!mw->base) return;
     sn_place_forget_mr(mw->pd->nic, mw);
     sn_list_del(&mw->windows);
+    sn_list_del(&mw->of_qp);
     mw->base = NULL;
     mw->init = (struct sn_mr_init){0};
 }
@@ -48,6 +50,14 @@ void sn_window_unbind_all(struct sn_mr *mr)
         return;
     }
     sn_list_each(it, tmp, &mr->windows) unbind(sn_entry(it, struct sn_mr, windows));
+}
+
+/* Else it would be its peer's who gets that number next, and nobody could invalidate it. */
+void sn_window_unbind_qp(struct sn_qp *qp)
+{
+    struct sn_link *it, *tmp;
+
+    sn_list_each(it, tmp, &qp->windows) unbind(sn_entry(it, struct sn_mr, of_qp));
 }
 
 /* A work request names the window by a key that it had once: the lower byte does not count. */
@@ -105,6 +115,7 @@ const char *sn_window_bind(struct sn_qp *qp, const struct gw_mlx5_bind *b)
     mw->key = (mw->key & ~0xffu) | b->tag;
     mw->qpn = qp->number;
     if (b->length) take_part(mw, base, b);
+    if (b->type2) sn_list_add(&qp->windows, &mw->of_qp);
     return NULL;
 }
 

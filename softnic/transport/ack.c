@@ -202,7 +202,7 @@ static void atomic_response(struct sn_qp *qp, const struct roce_hdr *h)
     uint64_t orig = h->orig;
 
     if (!s) return;
-    if (s->wqe->opcode != GW_MLX5_ATOMIC_CS && s->wqe->opcode != GW_MLX5_ATOMIC_FA) {
+    if (!gw_mlx5_is_atomic(s->wqe->opcode)) {
         sn_count(&qp->nic->count.drop_opcode, 1);
         return;
     }
@@ -244,6 +244,7 @@ static void out_of_sequence(struct sn_qp *qp, const struct roce_hdr *h)
     char text[SN_WHY];
 
     if (!acknowledged(qp, h->psn) || r->rnr_wait) return;
+    sn_offer_unanswered(qp, true);
     if (++r->naks > NAKS_WITHOUT_PROGRESS) {
         sn_report_qp(qp, "%s: its peer (QP 0x%06x) asked %d times for PSN %u and never got it",
                      sn_oldest_text(qp, text), qp->attr.dest_qp_num, r->naks, h->psn);

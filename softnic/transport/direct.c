@@ -25,20 +25,25 @@ enum {
 
 /* ---- what peers are told ------------------------------------------------------------------------------- */
 
-static bool takes_requests(const struct sn_qp *qp)
+bool sn_direct_takes(const struct sn_qp *qp)
 {
-    if (qp->resp.fatal || qp->peer.loop || qp->init.type != IBV_QPT_RC) return false;
+    if (qp->resp.fatal || (qp->init.type != IBV_QPT_RC && qp->init.type != IBV_QPT_XRC_SEND)) return false;
     if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) return true;
     /* In RTR the first packet is an event, which direct accesses would not make. */
     return qp->state == IBV_QPS_RTR && qp->resp.established;
+}
+
+uint32_t sn_direct_access(const struct sn_qp *qp)
+{
+    return qp->init.type == IBV_QPT_RC ? qp->attr.qp_access_flags : 0;
 }
 
 void sn_direct_tell_queue(struct sn_qp *qp)
 {
     const struct sn_nic_config *c = &qp->nic->cfg;
     uint32_t pd = qp->init.pd ? qp->init.pd->number : 0; /* XRC_RECV has none, and takes none either */
-    struct sn_peer_queue q = {qp->attr.dest_qp_num, qp->attr.qp_access_flags, pd, qp->peer.gid};
-    bool takes = takes_requests(qp);
+    struct sn_peer_queue q = {qp->attr.dest_qp_num, sn_direct_access(qp), pd, qp->peer.gid};
+    bool takes = !qp->peer.loop && sn_direct_takes(qp);
 
     if (!c->peers || (!takes && !qp->told)) return;
     qp->told = takes;
@@ -52,9 +57,10 @@ void sn_direct_tell_region(struct sn_mr *mr, bool gone)
                                .addr = mr->init.addr,
                                .length = mr->init.length,
                                .access = mr->init.access,
-                               .pd = mr->pd->number};
+                               .pd = mr->pd->number,
+                               .gpu = sn_mr_share(mr)};
 
-    if (!c->peers || mr->init.dma != &sn_host_dma) return;
+    if (!c->peers || !sn_mr_told(mr)) return;
     c->peers->region(c->peers_ctx, mr->key, gone ? NULL : &r);
 }
 
@@ -142,20 +148,30 @@ static void finish(struct sn_direct *d, int64_t copied)
     for (unsigned i = 0; i < d->items; i++) sn_sq_rest(d->item[i].qp);
 }
 
+static int64_t copy(struct sn_nic *nic)
+{
+    struct sn_direct *d = &nic->direct;
+    const struct sn_copy c = {d->write,       d->here,    d->there,   d->here_count,
+                              d->there_count, d->by_here, d->by_there};
+    int64_t copied = d->near.ops->copy(d->near.ctx, d->peer, &c);
+
+    sn_count(&nic->count.direct_copies, 1);
+    if (copied > 0 && (d->by_here.dma || d->by_there.dma))
+        sn_count(&nic->count.direct_gpu_bytes, (uint64_t)copied);
+    return copied;
+}
+
 bool sn_direct_flush(struct sn_nic *nic)
 {
-    const struct sn_nic_config *c = &nic->cfg;
     struct sn_direct *d = &nic->direct;
     int64_t copied = 0;
 
     if (!d->peer) return false;
     if (d->there_count) {
-        copied =
-            c->peers->copy(c->peers_ctx, d->peer, d->write, d->here, d->here_count, d->there, d->there_count);
-        sn_count(&nic->count.direct_copies, 1);
+        copied = copy(nic);
         if (copied > 0) sn_count(&nic->count.direct_bytes, (uint64_t)copied);
     }
-    c->peers->leave(c->peers_ctx, d->peer);
+    d->near.ops->leave(d->near.ctx, d->peer);
     d->peer = NULL;
     sn_activity(nic);
     finish(d, copied);
@@ -170,12 +186,13 @@ static bool fits(const struct sn_direct *d, const struct sn_peer *peer, bool wri
            d->here_count + GW_MLX5_MAX_DS <= SN_DIRECT_HERE;
 }
 
-static bool open_batch(struct sn_nic *nic, struct sn_peer *peer, bool write)
+static bool open_batch(struct sn_nic *nic, struct sn_near near, struct sn_peer *peer, bool write)
 {
     struct sn_direct *d = &nic->direct;
 
     if (d->peer) return true;
-    if (!nic->cfg.peers->enter(nic->cfg.peers_ctx, peer, nic->now)) return false;
+    if (!near.ops->enter(near.ctx, peer, nic->now)) return false;
+    d->near = near;
     d->peer = peer;
     d->write = write;
     return true;
@@ -194,30 +211,32 @@ static void add(struct iovec *list, unsigned *n, uint64_t addr, uint64_t len)
 
 /* ---- one request --------------------------------------------------------------------------------------- */
 
+/* All of a batch is reached in one way at each end. */
+static bool same_kind(struct sn_direct *d, struct sn_reach *by, unsigned n, struct sn_reach wanted)
+{
+    if (!n) *by = wanted;
+    if (sn_same_reach(*by, wanted)) return true;
+    d->other_kind = d->items;
+    return false;
+}
+
+static bool add_piece(void *arg, const struct gw_mlx5_piece *p, const struct sn_mr *mr)
+{
+    struct sn_direct *d = arg;
+
+    if (!same_kind(d, &d->by_here, d->here_count, sn_mr_reach(mr))) return false;
+    add(d->here, &d->here_count, mr ? mr->init.addr + (p->addr - mr->init.iova) : (uintptr_t)p->inl,
+        p->length);
+    return true;
+}
+
 /* The pieces of this process's memory from `skip` bytes on, `len` bytes of them. False: packets will say why
  * not. */
 static bool add_here(struct sn_qp *qp, const struct sn_sreq *s, uint32_t skip, uint32_t len)
 {
     struct sn_direct *d = &qp->nic->direct;
-    uint32_t unit = 0, access = d->write ? 0 : IBV_ACCESS_LOCAL_WRITE;
-    struct gw_mlx5_piece p;
 
-    while (len && gw_mlx5_wqe_piece(s->wqe, &unit, &p)) {
-        uint32_t from = skip < p.length ? skip : p.length, n = p.length - from < len ? p.length - from : len;
-        struct sn_mr *mr;
-
-        skip -= from;
-        if (!n) continue;
-        len -= n;
-        if (p.inl) {
-            add(d->here, &d->here_count, (uintptr_t)p.inl + from, n);
-            continue;
-        }
-        mr = sn_mr_check(qp->nic, qp->init.pd, p.lkey, p.addr, p.length, access);
-        if (!mr || mr->init.dma != &sn_host_dma) return false;
-        add(d->here, &d->here_count, mr->init.addr + (p.addr - mr->init.iova) + from, n);
-    }
-    return !len;
+    return sn_sreq_pieces(qp, s, skip, len, d->write ? 0 : IBV_ACCESS_LOCAL_WRITE, add_piece, d);
 }
 
 static bool is_read(const struct sn_sreq *s)
@@ -227,7 +246,9 @@ static bool is_read(const struct sn_sreq *s)
 
 static bool granted(struct sn_qp *qp, const struct sn_sreq *s, uint64_t *addr)
 {
-    const struct sn_nic_config *c = &qp->nic->cfg;
+    struct sn_direct *d = &qp->nic->direct;
+    struct sn_reach by;
+    const struct sn_near near = d->near;
     const struct sn_peer_access a = {.src_qpn = qp->number,
                                      .dst_qpn = qp->attr.dest_qp_num,
                                      .rkey = s->wqe->rkey,
@@ -235,7 +256,8 @@ static bool granted(struct sn_qp *qp, const struct sn_sreq *s, uint64_t *addr)
                                      .va = s->wqe->raddr,
                                      .length = s->wqe->length};
 
-    return s->wqe->length <= SN_MAX_MSG && c->peers->grant(c->peers_ctx, qp->nic->direct.peer, &a, addr);
+    if (s->wqe->length > SN_MAX_MSG || !near.ops->grant(near.ctx, d->peer, &a, addr, &by)) return false;
+    return !s->wqe->length || same_kind(d, &d->by_there, d->there_count, by);
 }
 
 static bool inside_cqe(const struct sn_qp *qp, const struct sn_sreq *s)
@@ -252,10 +274,12 @@ static bool gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
     uint64_t addr;
     bool ok = granted(qp, s, &addr);
 
-    if (ok && inside_cqe(qp, s))
-        add(d->here, &d->here_count, (uintptr_t)qp->req.scatter, len);
-    else if (ok)
+    if (ok && inside_cqe(qp, s)) {
+        ok = same_kind(d, &d->by_here, d->here_count, sn_mr_reach(NULL));
+        if (ok) add(d->here, &d->here_count, (uintptr_t)qp->req.scatter, len);
+    } else if (ok) {
         ok = add_here(qp, s, s->copied, len);
+    }
     if (!ok) {
         d->here_count = before;
         if (before) d->here[before - 1] = last;
@@ -269,18 +293,15 @@ static bool gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
 /* One chunk of a long request, at once. */
 static bool chunk(struct sn_qp *qp, struct sn_sreq *s)
 {
-    const struct sn_nic_config *c = &qp->nic->cfg;
     struct sn_direct *d = &qp->nic->direct;
     uint32_t cost = CHUNK_BUDGET < qp->nic->budget ? CHUNK_BUDGET : qp->nic->budget - 1;
     int64_t copied;
 
     if (!gather(qp, s, CHUNK)) return false;
-    copied =
-        c->peers->copy(c->peers_ctx, d->peer, d->write, d->here, d->here_count, d->there, d->there_count);
-    c->peers->leave(c->peers_ctx, d->peer);
+    copied = copy(qp->nic);
+    d->near.ops->leave(d->near.ctx, d->peer);
     d->peer = NULL;
     d->here_count = d->there_count = 0;
-    sn_count(&qp->nic->count.direct_copies, 1);
     sn_activity(qp->nic);
     qp->nic->budget -= cost;
     if (copied != CHUNK) {
@@ -315,7 +336,7 @@ static bool in_batch(const struct sn_qp *qp)
 
 static bool may_go(const struct sn_qp *qp, const struct sn_sreq *s)
 {
-    if (!qp->nic->cfg.peers || qp->peer.loop || qp->nic->cfg.hostile || s->by_packets) return false;
+    if (qp->nic->cfg.hostile || s->by_packets) return false;
     if (qp->init.type != IBV_QPT_RC || (s->wqe->opcode != GW_MLX5_WRITE && !is_read(s))) return false;
     /* Part of it was sent: now it can only be sent again. */
     return !qp->req.cur_packet && roce_psn_diff(s->psn, qp->req.max_psn) >= 0;
@@ -323,13 +344,13 @@ static bool may_go(const struct sn_qp *qp, const struct sn_sreq *s)
 
 static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
 {
-    const struct sn_nic_config *c = &qp->nic->cfg;
+    struct sn_near near = sn_near_of(qp);
     struct sn_direct *d = &qp->nic->direct;
     bool whole = s->wqe->length - s->copied <= CHUNK;
     struct sn_peer *peer;
 
-    if (!may_go(qp, s)) return false;
-    peer = c->peers->find(c->peers_ctx, qp->peer.gid, qp->attr.dest_qp_num);
+    if (!near.ops || !may_go(qp, s)) return false;
+    peer = near.ops->find(near.ctx, qp->peer.gid, qp->attr.dest_qp_num);
     if (!peer) return false;
     *did = SN_DID;
     /* What is in the batch goes first; then this is looked at again. */
@@ -339,8 +360,10 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
         *did = SN_IDLE; /* the answers to what is under way wake the queue pair */
         return true;
     }
-    if (!open_batch(qp->nic, peer, !is_read(s))) return false;
-    return whole ? last_part(qp, s) : chunk(qp, s);
+    if (!open_batch(qp->nic, near, peer, !is_read(s))) return false;
+    d->other_kind = false;
+    if (whole ? last_part(qp, s) : chunk(qp, s)) return true;
+    return d->other_kind && sn_direct_flush(qp->nic);
 }
 
 bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)

@@ -32,7 +32,6 @@ int sn_nic_mad_send(struct sn_nic *nic, const uint8_t dgid[16], const uint8_t ma
     sn_nic_lock(nic);
     err = send_mad(nic, dgid, mad);
     sn_tx_push(nic);
-    if (nic->cfg.wire->flush) nic->cfg.wire->flush(nic->cfg.wire_ctx);
     sn_nic_unlock(nic);
     return err;
 }
@@ -53,7 +52,7 @@ void sn_mad_rx(struct sn_nic *nic, const struct sn_frame *f, const struct roce_h
         drop = &c->drop_malformed;
     else if (memcmp(f->dst_gid, nic->cfg.gid, 16))
         drop = &c->drop_address;
-    else if (!sn_rx_icrc_ok(f))
+    else if (!f->icrc_checked && !sn_frame_icrc_ok(f))
         drop = &c->drop_icrc;
     if (drop) {
         sn_count(drop, 1);

@@ -17,24 +17,13 @@ static bool full(const struct sn_ring *ring)
     return ring->tail - ring->head == SN_TX_FRAMES;
 }
 
-/* What an ICRC between two addresses covers, but for ports and ID. */
-static struct roce_path path_between(const uint8_t src[16], const uint8_t dst[16])
-{
-    bool v4 = sn_gid_is_ipv4(src) && sn_gid_is_ipv4(dst);
-    struct roce_path path = {.ipv6 = !v4, .dport = ROCE_UDP_PORT, .frag_off = ROCE_IP_DF};
-
-    memcpy(path.src, src + (v4 ? 12 : 0), v4 ? 4 : 16);
-    memcpy(path.dst, dst + (v4 ? 12 : 0), v4 ? 4 : 16);
-    return path;
-}
-
 void sn_route_set(struct sn_nic *nic, struct sn_route *to, const uint8_t gid[16], uint32_t qpn)
 {
     const struct sn_nic_config *c = &nic->cfg;
 
     memcpy(to->gid, gid, 16);
     to->qpn = qpn;
-    to->path = path_between(c->gid, gid);
+    to->path = sn_path_between(c->gid, gid);
     to->path.sport = c->sport;
     to->loop = !c->loop_on_wire && memcmp(gid, c->gid, 16) == 0 && qpn >> 16 == c->slot;
 }
@@ -77,6 +66,7 @@ void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame,
     at += h->pad;
     /* Nothing can happen to a frame that stays in memory; else it is covered up to here. */
     f->no_icrc = stays_in_memory(nic, to);
+    f->offer = false;
     if (!f->no_icrc) roce_icrc_end(roce_icrc(&to->path, frame, at + ROCE_ICRC_LEN), frame + at);
     memcpy(f->src_gid, nic->cfg.gid, 16);
     memcpy(f->dst_gid, to->gid, 16);
@@ -104,6 +94,13 @@ void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t pa
     sn_tx_count(qp, h, payload_len);
 }
 
+void sn_tx_mark_offer(struct sn_qp *qp)
+{
+    struct sn_ring *ring = qp->peer.loop ? &qp->nic->loop : &qp->nic->tx;
+
+    ring->frames[(ring->tail - 1) % SN_TX_FRAMES].offer = true;
+}
+
 uint32_t sn_tx_position(const struct sn_nic *nic, bool looped)
 {
     return looped ? nic->loop.tail : nic->tx.tail;
@@ -114,37 +111,33 @@ bool sn_tx_left(const struct sn_nic *nic, bool looped, uint32_t position)
     return (int32_t)((looped ? nic->loop.head : nic->tx.head) - position) >= 0;
 }
 
+/* What waits to leave, from the oldest on, in a row: what the wire sends as one message must stand together.
+ */
+static const struct sn_frame *in_a_row(const struct sn_ring *ring, uint32_t n, struct sn_frame *room)
+{
+    uint32_t at = ring->head % SN_TX_FRAMES, first = SN_TX_FRAMES - at;
+
+    if (n <= first) return &ring->frames[at];
+    memcpy(room, &ring->frames[at], first * sizeof(*room));
+    memcpy(room + first, ring->frames, (n - first) * sizeof(*room));
+    return room;
+}
+
 void sn_tx_push(struct sn_nic *nic)
 {
     struct sn_ring *ring = &nic->tx;
+    struct sn_frame room[SN_TX_FRAMES];
+    uint32_t n = ring->tail - ring->head;
+    int taken;
 
     nic->tx_blocked = nic->tx_urgent = false;
-    while (ring->head != ring->tail) {
-        uint32_t at = ring->head % SN_TX_FRAMES, n = ring->tail - ring->head;
-        int taken;
-
-        if (n > SN_TX_FRAMES - at) n = SN_TX_FRAMES - at;
-        taken = nic->cfg.wire->send(nic->cfg.wire_ctx, &ring->frames[at], (int)n);
-        if (taken > 0) ring->head += (uint32_t)taken < n ? (uint32_t)taken : n;
-        if (taken < (int)n) {
-            nic->tx_blocked = true;
-            return;
-        }
-    }
+    if (!n) return;
+    taken = nic->cfg.wire->send(nic->cfg.wire_ctx, in_a_row(ring, n, room), (int)n);
+    if (taken > 0) ring->head += (uint32_t)taken < n ? (uint32_t)taken : n;
+    nic->tx_blocked = taken < (int)n;
 }
 
 /* ---- in ------------------------------------------------------------------------------------------------ */
-
-bool sn_rx_icrc_ok(const struct sn_frame *f)
-{
-    struct roce_path path = path_between(f->src_gid, f->dst_gid);
-    uint16_t id;
-
-    path.sport = f->sport;
-    if (f->has_ip_id) path.ip_id = f->ip_id;
-    if (roce_icrc_ok(&path, f->data, f->len)) return true;
-    return !path.ipv6 && !f->has_ip_id && roce_icrc_match_ipv4_any_id(&path, f->data, f->len, &id);
-}
 
 static bool takes(enum ibv_qp_state state, uint8_t opcode)
 {
@@ -170,7 +163,7 @@ static bool has_side(const struct sn_qp *qp, uint32_t flags)
 static bool has_opcode(const struct sn_qp *qp, uint8_t opcode)
 {
     if (opcode == ROCE_CNP) return sn_qp_reliable(qp);
-    return (opcode & ROCE_SERVICE_MASK) == qp->service && has_side(qp, roce_flags(opcode));
+    return roce_service(opcode) == qp->service && has_side(qp, roce_flags(opcode));
 }
 
 /* Who the packet is for, or NULL: it is dropped, and counted with those that failed in the same way. */
@@ -191,7 +184,7 @@ static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const s
         drop = &c->drop_state;
     else if (!address_ok(qp, f))
         drop = &c->drop_address;
-    else if (!inside && !f->no_icrc && !sn_rx_icrc_ok(f))
+    else if (!inside && !f->no_icrc && !f->icrc_checked && !sn_frame_icrc_ok(f))
         drop = &c->drop_icrc;
     if (!drop) return qp;
     sn_count(drop, 1);
@@ -206,6 +199,30 @@ static void established(struct sn_qp *qp)
     qp->resp.established = true;
     sn_direct_tell_queue(qp);
     if (nic->cfg.async_event) nic->cfg.async_event(nic->cfg.user, IBV_EVENT_COMM_EST, qp->init.user);
+}
+
+/* A request whose payload is an offer, or just bytes. */
+static void receive_request(struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h,
+                            const uint8_t *payload, uint32_t len)
+{
+    struct sn_body body = {.bytes = payload, .length = len};
+    struct sn_offer offer;
+
+    if (f->offer) {
+        body.offer = &offer;
+        if (!sn_offer_parse(&offer, payload, len)) {
+            sn_count(&qp->nic->count.drop_malformed, 1);
+            return;
+        }
+        body.length = offer.length;
+    }
+    sn_request_rx(qp, h, &body);
+}
+
+/* Nothing but SENDs and WRITEs of reliable queue pairs is offered. */
+static bool may_be_offer(const struct sn_qp *qp, uint8_t opcode)
+{
+    return sn_qp_reliable(qp) && (roce_flags(opcode) & (ROCE_F_SEND | ROCE_F_WRITE));
 }
 
 static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool inside)
@@ -230,6 +247,10 @@ static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool ins
     }
     qp = admit(nic, f, &h, inside);
     if (!qp) return;
+    if (f->offer && !may_be_offer(qp, h.opcode)) {
+        sn_count(&nic->count.drop_opcode, 1);
+        return;
+    }
     qp->count.rx_packets++;
     qp->count.rx_bytes += f->len;
     if (f->ecn == ROCE_CE) sn_count(&nic->count.ecn_marked, 1);
@@ -244,7 +265,7 @@ static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool ins
     }
     established(qp);
     if (roce_flags(h.opcode) & ROCE_F_REQUEST)
-        sn_request_rx(qp, &h, f->data + at, len);
+        receive_request(qp, f, &h, f->data + at, len);
     else
         sn_answer_rx(qp, &h, f->data + at, len);
 }

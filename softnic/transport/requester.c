@@ -58,7 +58,7 @@ static bool is_read(const struct sn_sreq *s)
 
 static bool is_atomic(const struct sn_sreq *s)
 {
-    return s->wqe->opcode == GW_MLX5_ATOMIC_CS || s->wqe->opcode == GW_MLX5_ATOMIC_FA;
+    return gw_mlx5_is_atomic(s->wqe->opcode);
 }
 
 /* ---- may the next packet leave? ------------------------------------------------------------------------ */
@@ -70,6 +70,22 @@ static bool window_open(const struct sn_requester *r, uint32_t psn, uint32_t n)
     return out <= 0 || (uint32_t)out + n <= r->window;
 }
 
+/*
+ * A window that was full opens only when there is room for as many packets as are worth a system call and the
+ * peer's being woken, as TCP avoids small segments (RFC 1122, 4.2.3.4): else the answer to each few packets
+ * would let a few more out, for ever. The packet that filled it asked for an answer, so there will be room.
+ */
+static bool may_send(struct sn_requester *r, uint32_t psn, uint32_t n)
+{
+    uint32_t worth = r->window / 2 < SN_TX_COMPANY ? r->window / 2 : SN_TX_COMPANY;
+
+    if (!window_open(r, psn, n))
+        r->window_full = true;
+    else if (!r->window_full || window_open(r, psn, worth))
+        r->window_full = false;
+    return !r->window_full;
+}
+
 /* What only matters the first time a packet is made: repeats have been allowed before. */
 static bool allowed(const struct sn_qp *qp, const struct sn_sreq *s)
 {
@@ -78,6 +94,12 @@ static bool allowed(const struct sn_qp *qp, const struct sn_sreq *s)
 
     if (s->wqe->fence && !r->cur_packet && reads) return false;
     return !(is_read(s) || is_atomic(s)) || reads < qp->attr.max_rd_atomic;
+}
+
+/* It waits for what the program has taken away meanwhile. */
+static bool never(const struct sn_qp *qp, const struct sn_sreq *s)
+{
+    return (is_read(s) || is_atomic(s)) && !qp->attr.max_rd_atomic;
 }
 
 /* ---- packets ------------------------------------------------------------------------------------------- */
@@ -98,7 +120,7 @@ static bool ack_wanted(struct sn_qp *qp, bool last)
     return false;
 }
 
-static enum roce_msg kind_of(uint8_t opcode)
+enum roce_msg sn_requester_kind(uint8_t opcode)
 {
     switch (opcode) {
     case GW_MLX5_SEND_IMM: return ROCE_MSG_SEND_IMM;
@@ -117,7 +139,7 @@ uint32_t sn_requester_psn(const struct sn_qp *qp)
 uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
 {
     const struct gw_mlx5_wqe *w = s->wqe;
-    struct roce_seg seg = roce_segment(kind_of(w->opcode), w->length, qp->mtu, qp->req.cur_packet);
+    struct roce_seg seg = roce_segment(sn_requester_kind(w->opcode), w->length, qp->mtu, qp->req.cur_packet);
     struct roce_hdr h = {.opcode = seg.opcode | qp->service, .psn = psn_of_cur(&qp->req)};
     int err = sn_gather(qp, s, seg.offset, frame + roce_ops[h.opcode].hdr_len, seg.length);
 
@@ -148,15 +170,29 @@ static void make_read_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame
     sn_tx_end(qp, frame, &h, 0);
 }
 
+static uint8_t atomic_opcode(const struct sn_qp *qp, uint8_t wqe)
+{
+    uint8_t xrc = qp->service == ROCE_XRC ? ROCE_OWN_XRC : 0;
+
+    switch (wqe) {
+    case GW_MLX5_ATOMIC_CS: return qp->service | ROCE_COMPARE_SWAP;
+    case GW_MLX5_ATOMIC_FA: return qp->service | ROCE_FETCH_ADD;
+    case GW_MLX5_MASKED_CS: return xrc | ROCE_MASKED_COMPARE_SWAP;
+    default: return xrc | ROCE_MASKED_FETCH_ADD;
+    }
+}
+
 static void make_atomic_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
 {
     const struct gw_mlx5_wqe *w = s->wqe;
     struct roce_hdr h = {.psn = psn_of_cur(&qp->req), .ackreq = true, .va = w->raddr, .rkey = w->rkey};
 
-    h.opcode = qp->service | (w->opcode == GW_MLX5_ATOMIC_CS ? ROCE_COMPARE_SWAP : ROCE_FETCH_ADD);
+    h.opcode = atomic_opcode(qp, w->opcode);
     h.xrcsrq = w->srqn;
     h.swap_or_add = w->swap_or_add;
     h.compare = w->compare;
+    h.swap_mask = w->swap_mask;
+    h.compare_mask = w->compare_mask;
     sn_tx_end(qp, frame, &h, 0);
 }
 
@@ -197,6 +233,14 @@ static enum sn_step stuck(struct sn_qp *qp, const struct sn_sreq *s)
     return SN_DID;
 }
 
+/* Its turn would never come: the program has taken away meanwhile what it waits for. */
+static enum sn_step never_sent(struct sn_qp *qp, struct sn_sreq *s)
+{
+    sn_report_qp(qp, "send WQE at index %u: max_rd_atomic was lowered to 0 before it began", s->index);
+    s->error = GW_MLX5_SYND_LOCAL_QP_OP;
+    return stuck(qp, s);
+}
+
 void sn_requester_drained(struct sn_qp *qp)
 {
     if (qp->state != IBV_QPS_SQD || !qp->sqd_notify) return;
@@ -208,13 +252,22 @@ void sn_requester_drained(struct sn_qp *qp)
 static enum sn_step send_one(struct sn_qp *qp, struct sn_sreq *s)
 {
     struct sn_requester *r = &qp->req;
-    uint32_t psn = psn_of_cur(r), n = is_read(s) ? chunk_from(qp, s, r->cur_packet) : 1;
+    bool offer = sn_offer_wanted(qp, s);
+    uint32_t psn = psn_of_cur(r), n = 1;
     uint8_t *frame;
 
-    if (roce_psn_diff(psn, r->max_psn) >= 0 && !allowed(qp, s)) return SN_IDLE;
-    if (!window_open(r, psn, n) || !sn_rate_open(qp)) return SN_IDLE;
+    if (offer) n = sn_offer_packets(qp, s);
+    if (is_read(s)) n = chunk_from(qp, s, r->cur_packet);
+    if (roce_psn_diff(psn, r->max_psn) >= 0 && !allowed(qp, s))
+        return never(qp, s) ? never_sent(qp, s) : SN_IDLE;
+    if (offer ? !sn_offer_window_open(qp, n) : !may_send(r, psn, n) || !sn_rate_open(qp)) return SN_IDLE;
     frame = sn_tx_begin(qp);
     if (!frame) return SN_FULL;
+    if (offer && !sn_offer_make(qp, s, frame)) return SN_DID; /* the packets' turn */
+    if (offer) {
+        sent(qp, s, n);
+        return SN_DID;
+    }
     if (is_read(s))
         make_read_packet(qp, s, frame, n);
     else if (is_atomic(s))
@@ -283,6 +336,7 @@ void sn_requester_back(struct sn_qp *qp)
     r->since_ackreq = 0;
     r->timing = false;
     r->window_grow = 0;
+    r->window_full = false;
     r->no_loss = false;
     r->window = r->window / 2 < MIN_WINDOW ? MIN_WINDOW : r->window / 2;
     sn_count(&qp->nic->count.go_backs, 1);
@@ -357,6 +411,7 @@ static void timed_out(struct sn_qp *qp)
     }
     r->asked = false;
     r->probes = 0;
+    sn_offer_unanswered(qp, false);
     sn_requester_back(qp);
     sn_requester_restart_timer(qp);
 }

@@ -12,10 +12,9 @@
 static struct sn_slot_rd *oldest_pending(struct sn_qp *qp)
 {
     struct sn_responder *r = &qp->resp;
-    uint32_t n = qp->attr.max_dest_rd_atomic;
 
-    for (uint32_t i = 0; i < n; i++) {
-        struct sn_slot_rd *slot = &r->slots[(r->slot_head + i) % n];
+    for (uint32_t i = 0; i < SN_MAX_RD_ATOMIC; i++) {
+        struct sn_slot_rd *slot = &r->slots[(r->slot_head + i) % SN_MAX_RD_ATOMIC];
 
         if (slot->pending) return slot;
     }

@@ -12,11 +12,6 @@
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
-bool sn_gid_is_ipv4(const uint8_t gid[16])
-{
-    return memcmp(gid, v4_prefix, sizeof(v4_prefix)) == 0;
-}
-
 void sn_gid_from_ipv4(uint8_t gid[16], uint32_t ip)
 {
     uint32_t be = htonl(ip);

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <netinet/in.h>
 
+#include "softnic/gid.h"
+
 struct sn_addr {
     uint8_t gid[16];
     uint32_t scope; /* interface index of an IPv6 link-local address, else 0 */
@@ -20,7 +22,6 @@ struct sn_addr {
 
 enum { SN_ADDR_TEXT = INET6_ADDRSTRLEN + 20 };
 
-bool sn_gid_is_ipv4(const uint8_t gid[16]);
 /* An IPv4 address in host order as a GID. */
 void sn_gid_from_ipv4(uint8_t gid[16], uint32_t ip);
 

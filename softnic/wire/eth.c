@@ -50,8 +50,7 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* ---- neighbours ------------------------------------------------------------------------------------------
- */
+/* ---- neighbours ---------------------------------------------------------------------------------------- */
 
 /* The station that takes frames for gid: itself, or the gateway. */
 static const uint8_t *next_hop(const struct sn_eth *eth, const uint8_t *gid)
@@ -118,8 +117,7 @@ static void learn(struct sn_eth *eth, const struct sn_station *peer, bool create
     sn_eth_send(eth, frames, n);
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------------
- */
+/* ---- sending ------------------------------------------------------------------------------------------- */
 
 static void add_out(struct sn_eth *eth, int i, const uint8_t *mac, const struct sn_frame *frame)
 {
@@ -188,8 +186,7 @@ int sn_eth_send(struct sn_eth *eth, const struct sn_frame *tx, int n)
     return taken;
 }
 
-/* ---- receiving -------------------------------------------------------------------------------------------
- */
+/* ---- receiving ----------------------------------------------------------------------------------------- */
 
 /* What a station has to answer or may learn from. Who asks for us will be sent to soon. */
 static void station_message(struct sn_eth *eth, enum sn_eth_kind kind, const struct sn_station *peer)
@@ -234,8 +231,7 @@ int sn_eth_recv(struct sn_eth *eth, struct sn_frame *rx, int max, bool *more)
     return n;
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------
- */
+/* ---- life ---------------------------------------------------------------------------------------------- */
 
 static void prepare_messages(struct sn_eth *eth)
 {

@@ -35,8 +35,7 @@ static uint32_t get16(const uint8_t *p)
     return (uint32_t)p[0] << 8 | p[1];
 }
 
-/* ---- out ------------------------------------------------------------------------------------------------
- */
+/* ---- out ----------------------------------------------------------------------------------------------- */
 
 uint8_t *sn_eth_header(uint8_t *p, const uint8_t to[6], const uint8_t from[6], uint16_t type)
 {
@@ -97,8 +96,7 @@ uint32_t sn_eth_pack(uint8_t hdr[SN_ETH_MAX_HDR], const struct sn_station *self,
     return (uint32_t)(p + SN_UDP_HDR - hdr);
 }
 
-/* ---- ARP ------------------------------------------------------------------------------------------------
- */
+/* ---- ARP ----------------------------------------------------------------------------------------------- */
 
 static uint32_t arp(uint8_t *p, const uint8_t to[6], const struct sn_station *self, int op,
                     const uint8_t target_mac[6], const uint8_t target[16])
@@ -136,8 +134,7 @@ static enum sn_eth_kind parse_arp(const uint8_t *p, size_t len, const struct sn_
     return op == ARP_REPLY ? SN_ETH_IS_AT : SN_ETH_OTHER;
 }
 
-/* ---- both families --------------------------------------------------------------------------------------
- */
+/* ---- both families ------------------------------------------------------------------------------------- */
 
 uint32_t sn_neigh_ask(uint8_t p[SN_NEIGH_MESSAGE], const struct sn_station *self, const uint8_t gid[16])
 {
@@ -158,8 +155,7 @@ uint32_t sn_neigh_announce(uint8_t p[SN_NEIGH_MESSAGE], const struct sn_station 
     return arp(p, everybody, self, ARP_REQUEST, NULL, self->gid);
 }
 
-/* ---- in -------------------------------------------------------------------------------------------------
- */
+/* ---- in ------------------------------------------------------------------------------------------------ */
 
 /* The UDP datagram, of at most len bytes, that the IP header announced. */
 static enum sn_eth_kind parse_udp(uint8_t *p, size_t len, struct sn_frame *frame)

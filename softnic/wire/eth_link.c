@@ -31,8 +31,7 @@ static void set_buffers(int fd)
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 }
 
-/* ---- datagrams that hold frames --------------------------------------------------------------------------
- */
+/* ---- datagrams that hold frames ------------------------------------------------------------------------ */
 
 /* Locally administered, and told from the address, so that it stays the same from run to run. */
 static void default_mac(const struct sn_addr *addr, uint8_t mac[6])
@@ -68,8 +67,7 @@ static int open_datagrams(const struct sn_addr *addr, const struct sn_eth_config
     return -errno;
 }
 
-/* ---- an interface ----------------------------------------------------------------------------------------
- */
+/* ---- an interface -------------------------------------------------------------------------------------- */
 
 static int no_packet_socket(int err, const char *name, char *why)
 {
@@ -196,8 +194,7 @@ static int open_interface(const struct sn_addr *addr, const struct sn_eth_config
     return err;
 }
 
-/* ---- both ------------------------------------------------------------------------------------------------
- */
+/* ---- both ---------------------------------------------------------------------------------------------- */
 
 static int refuse_own(const struct sn_addr *addr, char *why)
 {

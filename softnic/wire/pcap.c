@@ -144,6 +144,7 @@ static void put_packet(struct sn_pcap *c, const struct sn_frame *f, bool out, ui
     uint32_t total = 28 + padded(len) + sizeof(tail);
     uint64_t at = c->taken;
 
+    /* Acquire: bytes are overwritten only after the file's thread has read them. */
     if (at + total - __atomic_load_n(&c->done, __ATOMIC_ACQUIRE) > RING) {
         set(&c->stats.missing, c->stats.missing + 1);
         return;

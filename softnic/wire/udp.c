@@ -82,18 +82,39 @@ static void set_note(struct sn_udp *udp)
              room / 1024);
 }
 
-static void prepare_messages(struct sn_udp *udp)
+static struct sn_udp_in *new_batch(void)
 {
-    for (int i = 0; i < SN_UDP_MESSAGES; i++) {
-        struct msghdr *msg = &udp->in.msg[i].msg_hdr;
+    struct sn_udp_in *in = calloc(1, sizeof(*in));
 
-        udp->in.iov[i] = (struct iovec){udp->in.data[i], SN_UDP_ROOM};
-        msg->msg_iov = &udp->in.iov[i];
+    for (int i = 0; in && i < SN_UDP_MESSAGES; i++) {
+        struct msghdr *msg = &in->msg[i].msg_hdr;
+
+        in->iov[i] = (struct iovec){in->data[i], SN_UDP_ROOM};
+        msg->msg_iov = &in->iov[i];
         msg->msg_iovlen = 1;
-        msg->msg_name = &udp->in.name[i];
-        msg->msg_control = udp->in.control[i];
+        msg->msg_name = &in->name[i];
+        msg->msg_control = in->control[i];
     }
-    for (int i = 0; i < SN_UDP_BATCH; i++) udp->out.msg[i].msg_hdr.msg_name = &udp->out.name[i];
+    return in;
+}
+
+/* While one batch is taken apart each thread may be busy with one more. */
+int sn_udp_threads(struct sn_udp *udp, unsigned threads)
+{
+    unsigned want = threads > 1 ? 2 * threads : 1;
+
+    for (; udp->batches < want; udp->batches++) {
+        udp->in[udp->batches] = new_batch();
+        if (!udp->in[udp->batches]) return -ENOMEM;
+    }
+    return 0;
+}
+
+static void free_udp(struct sn_udp *udp)
+{
+    for (unsigned i = 0; i < udp->batches; i++) free(udp->in[i]);
+    pthread_mutex_destroy(&udp->fetch_lock);
+    free(udp);
 }
 
 int sn_udp_open(const struct sn_addr *addr, uint64_t seed, struct sn_udp **out, char why[256])
@@ -101,21 +122,23 @@ int sn_udp_open(const struct sn_addr *addr, uint64_t seed, struct sn_udp **out, 
     struct sn_udp *udp = calloc(1, sizeof(*udp));
     int err, on = 1;
 
-    if (!udp) {
-        snprintf(why, 256, "out of memory");
-        return -ENOMEM;
-    }
-    udp->addr = *addr;
-    err = sn_slot_claim(addr, (unsigned)(seed % SN_SLOTS), &udp->slot, why);
+    if (udp) pthread_mutex_init(&udp->fetch_lock, NULL);
+    err = udp ? sn_udp_threads(udp, 1) : -ENOMEM;
     if (err) {
-        free(udp);
+        snprintf(why, 256, "out of memory");
+    } else {
+        udp->addr = *addr;
+        err = sn_slot_claim(addr, (unsigned)(seed % SN_SLOTS), &udp->slot, why);
+    }
+    if (err) {
+        if (udp) free_udp(udp);
         return err;
     }
     /* Whether the peer's socket takes many frames at once does not matter: the kernel cuts them up for one
      * that does not. */
     udp->segment = setsockopt(udp->slot.fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) == 0;
     set_note(udp);
-    prepare_messages(udp);
+    for (int i = 0; i < SN_UDP_BATCH; i++) udp->out.msg[i].msg_hdr.msg_name = &udp->out.name[i];
     *out = udp;
     return 0;
 }
@@ -142,7 +165,7 @@ void sn_udp_close(struct sn_udp *udp)
 {
     if (!udp) return;
     sn_slot_release(&udp->slot);
-    free(udp);
+    free_udp(udp);
 }
 
 void sn_udp_on_refused(struct sn_udp *udp, sn_udp_refused *refused)

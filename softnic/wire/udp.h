@@ -14,7 +14,9 @@
  * where it came from; wrappers are accepted only from slot ports of the own address, so no other host can
  * pretend one.
  *
- * One thread at a time (the engine's lock), save the functions marked "any thread".
+ * One thread at a time (the engine's lock), save the functions marked "any thread". Other threads may receive
+ * from the sockets, and check the ICRCs, while one is inside the engine: sn_udp_fetch. Frames are given out
+ * in the order in which they were received, whoever did it.
  */
 #ifndef SN_WIRE_UDP_H
 #define SN_WIRE_UDP_H
@@ -37,6 +39,7 @@ struct sn_udp_stats {
     uint64_t tx_errors; /* frames the system refused: no route, too long for the path */
     uint64_t tx_waits;  /* times the send buffer was full */
     uint64_t rx_frames, rx_bytes;
+    uint64_t rx_checked;   /* of rx_frames: ICRC checked outside the engine's lock */
     uint64_t rx_unwrapped; /* of rx_frames: passed on to us by another process */
     uint64_t passed_on;    /* frames for other slots, passed on */
     uint64_t pass_failed;  /* that could not be passed on */
@@ -53,6 +56,9 @@ void sn_udp_close(struct sn_udp *udp);
 
 /* Frames leave and arrive one to a message from now on. Before anything is sent. */
 void sn_udp_no_segments(struct sn_udp *udp);
+
+/* So many threads will receive, 1 … SN_MAX_THREADS; before any does. 0 or -ENOMEM. */
+int sn_udp_threads(struct sn_udp *udp, unsigned threads);
 
 /* What the IP headers of frames sent from now on say about congestion marks: sn_frame.ecn. */
 void sn_udp_mark(struct sn_udp *udp, uint8_t ecn);
@@ -88,7 +94,16 @@ int sn_udp_send(struct sn_udp *udp, const struct sn_frame *tx, int n);
  * returns 0. */
 int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more);
 
-/* Are there frames that were received from the system and not given out yet? */
+/* Does the next sn_udp_recv have something to do without asking the system? */
 bool sn_udp_holds_frames(const struct sn_udp *udp);
+/* The same, or is another thread about to be done with frames that were received? */
+bool sn_udp_pending(const struct sn_udp *udp);
+
+/*
+ * Any thread, not inside the engine: receives what there is, checks it, and puts it where sn_udp_recv finds
+ * it. 1: something was received, so the engine is to look; 0: there was nothing; -EAGAIN: no room until the
+ * engine has looked.
+ */
+int sn_udp_fetch(struct sn_udp *udp);
 
 #endif

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "softnic/wire/udp_state.h"
 
-#include <errno.h>
-#include <linux/in6.h>
-#include <netinet/udp.h>
 #include <string.h>
 
 #include "src/roce/hdr.h"
 
-/* The first byte of a wrapper is no opcode of a frame. The rest of it: the version of its layout. */
-static const uint8_t wrapper_magic[4] = {0xff, 'g', 'w', 1};
+/* Behind the first byte: the version of its layout. */
+static const uint8_t wrapper_magic[4] = {SN_UDP_WRAPPED, 'g', 'w', 1};
 
 /* A wrapper: magic, ECN bits, a zero, source port (big-endian), source GID, destination GID. Then the frame.
  */
@@ -64,105 +61,6 @@ static bool unwrap(const struct sn_udp *udp, struct sn_frame *frame)
     return true;
 }
 
-enum { SHARED_VAIN = 256, SHARED_EVERY = 8 };
-
-/* ---- messages
- * ------------------------------------------------------------------------------------------------------ */
-
-static int receive_messages(struct sn_udp *udp, int fd)
-{
-    struct sn_udp_in *in = &udp->in;
-
-    for (int tries = 0; tries < 2; tries++) {
-        for (int i = 0; i < SN_UDP_MESSAGES; i++) {
-            in->msg[i].msg_hdr.msg_namelen = sizeof(in->name[i]);
-            in->msg[i].msg_hdr.msg_controllen = sizeof(in->control[i]);
-        }
-        int n = recvmmsg(fd, in->msg, SN_UDP_MESSAGES, MSG_DONTWAIT, NULL);
-
-        if (n >= 0) return n;
-        if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
-        sn_udp_drain_errors(udp, fd); /* an error reported about a frame sent earlier */
-    }
-    return 0;
-}
-
-/*
- * Is it to be asked this time? Where all peers are at this address nothing ever comes to port 4791, and
- * asking is a system call: after many in vain only every eighth time. Who waits for the sockets is told of
- * both.
- */
-static bool ask_shared(struct sn_udp *udp)
-{
-    if (udp->slot.shared_fd < 0) return false;
-    return udp->shared_vain < SHARED_VAIN || ++udp->shared_turn % SHARED_EVERY == 0;
-}
-
-/* Fills `in` from the socket whose turn it is, or from the other; taking turns, neither can starve the other.
- */
-static void refill(struct sn_udp *udp)
-{
-    int fds[2] = {udp->slot.fd, udp->slot.shared_fd}, sockets = ask_shared(udp) ? 2 : 1;
-
-    udp->in.next = udp->in.messages = 0;
-    udp->in.offset = 0;
-    udp->shared_first = sockets == 2 && !udp->shared_first;
-    for (int i = 0; i < sockets && !udp->in.messages; i++) {
-        bool shared = i ^ udp->shared_first;
-
-        udp->in.fd = fds[shared];
-        udp->in.messages = receive_messages(udp, udp->in.fd);
-        if (shared)
-            udp->shared_vain = udp->in.messages ? 0 : udp->shared_vain + (udp->shared_vain < SHARED_VAIN);
-    }
-    udp->in.full = udp->in.messages == SN_UDP_MESSAGES;
-}
-
-/* What the kernel tells about a message: congestion marks (IPv4: a byte, IPv6: an int) and the length of its
- * frames, 0 if it is one. */
-static void read_control(struct msghdr *msg, uint8_t *ecn, uint32_t *segment)
-{
-    int value;
-
-    *ecn = 0;
-    *segment = 0;
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-        if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
-            *ecn = *CMSG_DATA(c) & 3;
-            continue;
-        }
-        if (c->cmsg_len < CMSG_LEN(sizeof(value))) continue;
-        memcpy(&value, CMSG_DATA(c), sizeof(value));
-        if (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS) *ecn = value & 3;
-        if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO && value > 0) *segment = (uint32_t)value;
-    }
-}
-
-/* The next frame of the messages received. False when there is none. *good: it may be one. */
-static bool next_frame(struct sn_udp *udp, struct sn_frame *frame, bool *good)
-{
-    struct sn_udp_in *in = &udp->in;
-
-    if (in->next == in->messages) return false;
-    struct msghdr *msg = &in->msg[in->next].msg_hdr;
-    uint32_t left = in->msg[in->next].msg_len - in->offset, segment;
-
-    memset(frame, 0, sizeof(*frame));
-    memcpy(frame->dst_gid, udp->addr.gid, 16);
-    read_control(msg, &frame->ecn, &segment);
-    frame->data = in->data[in->next] + in->offset;
-    frame->len = segment && segment < left ? segment : left;
-    *good = frame->len >= ROCE_MIN_PACKET && frame->len <= SN_UDP_FRAME + SN_UDP_WRAPPER &&
-            !(msg->msg_flags & MSG_TRUNC) &&
-            sn_addr_from_sock(&in->name[in->next], frame->src_gid, &frame->sport);
-    in->offset += frame->len;
-    if (frame->len == left) {
-        in->next++;
-        in->offset = 0;
-    }
-    return true;
-}
-
 /* ---- frames
  * -------------------------------------------------------------------------------------------------------- */
 
@@ -186,35 +84,133 @@ static bool take_direct(struct sn_udp *udp, struct sn_frame *frame)
     return is_ours(udp, frame);
 }
 
-bool sn_udp_holds_frames(const struct sn_udp *udp)
+/* ---- batches ------------------------------------------------------------------------------------------- */
+
+static struct sn_udp_in *batch(const struct sn_udp *udp, uint32_t at)
 {
-    return udp->in.next != udp->in.messages;
+    return udp->in[at % udp->batches];
 }
 
-int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more)
+/* Acquire, with the release by whoever moved it: then the batch before it is seen, too. */
+static uint32_t tail_of(const struct sn_udp *udp)
 {
-    int n = 0;
+    return __atomic_load_n(&udp->tail, __ATOMIC_ACQUIRE);
+}
+
+/* The oldest batch that has frames left, from udp->head on; sets *at. NULL: none. It need not be ready. */
+static struct sn_udp_in *oldest(const struct sn_udp *udp, uint32_t *at)
+{
+    uint32_t tail = tail_of(udp);
+
+    for (*at = udp->head; *at != tail; ++*at) {
+        struct sn_udp_in *in = batch(udp, *at);
+
+        /* Acquire: what its receiver wrote into it is seen. */
+        if (!__atomic_load_n(&in->ready, __ATOMIC_ACQUIRE) || in->next != in->messages) return in;
+    }
+    return NULL;
+}
+
+bool sn_udp_pending(const struct sn_udp *udp)
+{
+    uint32_t at;
+
+    return oldest(udp, &at) || __atomic_load_n(&udp->errors, __ATOMIC_RELAXED);
+}
+
+bool sn_udp_holds_frames(const struct sn_udp *udp)
+{
+    uint32_t at;
+    const struct sn_udp_in *in = oldest(udp, &at);
+
+    return (in && __atomic_load_n(&in->ready, __ATOMIC_ACQUIRE)) ||
+           __atomic_load_n(&udp->errors, __ATOMIC_RELAXED);
+}
+
+/* From the sockets, unless another thread is about to do that: then it brings the engine to look again. */
+static struct sn_udp_in *fetch_here(struct sn_udp *udp)
+{
+    struct sn_udp_in *in = NULL;
+
+    if (pthread_mutex_trylock(&udp->fetch_lock)) return NULL;
+    if (udp->tail == udp->head) {
+        in = batch(udp, udp->tail);
+        sn_udp_fill(udp, in, true);
+        if (in->messages) {
+            __atomic_store_n(&in->ready, 1, __ATOMIC_RELAXED); /* seen with tail */
+            __atomic_store_n(&udp->tail, udp->tail + 1, __ATOMIC_RELEASE);
+        } else {
+            in = NULL; /* it is anybody's again */
+        }
+    }
+    pthread_mutex_unlock(&udp->fetch_lock);
+    return in;
+}
+
+/* What is to be taken apart next, or NULL. */
+static struct sn_udp_in *next_batch(struct sn_udp *udp)
+{
+    uint32_t at;
+    struct sn_udp_in *in = oldest(udp, &at);
+
+    /* Frames are valid until this call, so only now are batches free again. Release: after all reads of them.
+     */
+    __atomic_store_n(&udp->head, at, __ATOMIC_RELEASE);
+    if (!in) return fetch_here(udp);
+    return __atomic_load_n(&in->ready, __ATOMIC_ACQUIRE) ? in : NULL;
+}
+
+/* The next frame of a batch. False when there is none. *good: it may be one. */
+static bool next_frame(const struct sn_udp *udp, struct sn_udp_in *in, struct sn_frame *frame, bool *good)
+{
+    if (in->next == in->messages) return false;
+    *good = sn_udp_frame(udp, in, in->next, in->offset, frame);
+    frame->icrc_checked = in->frame < 64 && in->checked[in->next] >> in->frame & 1;
+    in->offset += frame->len;
+    in->frame++;
+    if (in->offset >= in->msg[in->next].msg_len) {
+        in->next++;
+        in->offset = in->frame = 0;
+    }
+    return true;
+}
+
+static void take_apart(struct sn_udp *udp, struct sn_udp_in *in, struct sn_frame *rx, int max, int *n)
+{
     bool good;
 
-    if (!sn_udp_holds_frames(udp)) refill(udp);
-    udp->out.messages = udp->out.iovs = 0;
-    for (int looked = 0; looked < SN_UDP_BATCH && n < max && next_frame(udp, &rx[n], &good); looked++) {
-        struct sn_frame *frame = &rx[n];
-        bool shared = udp->in.fd == udp->slot.shared_fd;
+    for (int looked = 0; looked < SN_UDP_BATCH && *n < max && next_frame(udp, in, &rx[*n], &good); looked++) {
+        struct sn_frame *frame = &rx[*n];
 
-        if (good && shared && !is_ours(udp, frame)) {
+        if (good && in->shared && !is_ours(udp, frame)) {
             wrap(udp, frame, sn_udp_slot_of(frame->data, frame->len));
-        } else if (good && (shared || take_direct(udp, frame))) {
+        } else if (good && (in->shared || take_direct(udp, frame))) {
             sn_udp_count(&udp->stats.rx_frames, 1);
             sn_udp_count(&udp->stats.rx_bytes, frame->len);
-            n++;
+            sn_udp_count(&udp->stats.rx_checked, frame->icrc_checked);
+            ++*n;
         } else {
             sn_udp_count(&udp->stats.rx_dropped, 1);
         }
     }
+}
+
+int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more)
+{
+    struct sn_udp_in *in;
+    int n = 0;
+
+    if (__atomic_load_n(&udp->errors, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&udp->errors, 0, __ATOMIC_RELAXED);
+        sn_udp_drain_errors(udp, udp->slot.fd);
+        if (udp->slot.shared_fd >= 0) sn_udp_drain_errors(udp, udp->slot.shared_fd);
+    }
+    udp->out.messages = udp->out.iovs = 0;
+    in = next_batch(udp);
+    if (in) take_apart(udp, in, rx, max, &n);
     pass_on(udp);
     /* A batch that was not full emptied its socket. What is in the other, or comes now, wakes who waits for
      * it. */
-    *more = sn_udp_holds_frames(udp) || udp->in.full;
+    *more = sn_udp_holds_frames(udp) || (in && in->full);
     return n;
 }

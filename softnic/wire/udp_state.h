@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* udp_state.h: what udp.c, udp_send.c and udp_recv.c share. */
+/* udp_state.h: what udp.c, udp_send.c, udp_fetch.c and udp_recv.c share. */
 #ifndef SN_WIRE_UDP_STATE_H
 #define SN_WIRE_UDP_STATE_H
 
+#include <pthread.h>
 #include <sys/socket.h>
 
+#include "softnic/config.h"
 #include "softnic/wire/udp.h"
 #include "src/roce/cm.h"
 
 enum {
-    SN_UDP_SEGMENTS = 64,    /* frames that one message may hold, both ways: the kernel's limit */
-    SN_UDP_DATAGRAM = 65507, /* bytes of them */
-    SN_UDP_MESSAGES = 32,    /* messages received by one system call */
+    SN_UDP_SEGMENTS = 64,     /* frames that one message may hold, both ways: the kernel's limit */
+    SN_UDP_DATAGRAM = 65507,  /* bytes of them */
+    SN_UDP_MESSAGES = 32,     /* messages received by one system call */
+    SN_UDP_LONG = 16384,      /* bytes of messages that are long, */
+    SN_UDP_LONG_MESSAGES = 4, /* and of which so many are a batch where several threads check them */
+    SN_UDP_BATCHES = 2 * SN_MAX_THREADS,
     /* Of a receive buffer. Not a power of two: the buffers' beginnings would compete for the same cache
        lines. */
     SN_UDP_ROOM = 65536 + 320,
@@ -27,11 +32,15 @@ struct sn_udp_out {
     _Alignas(struct cmsghdr) uint8_t control[SN_UDP_BATCH][CMSG_SPACE(sizeof(uint16_t))];
 };
 
-/* Messages received, and how far they have been taken apart into frames. */
+/* Messages received by one system call, and how far they have been taken apart into frames. */
 struct sn_udp_in {
-    int messages, next, fd;
-    bool full;       /* there may be more where they come from */
-    uint32_t offset; /* in message `next` */
+    int ready; /* atomic: whoever received them is done with them */
+    int messages, next;
+    bool shared;                       /* they came to port 4791 */
+    bool full;                         /* there may be more where they come from */
+    uint32_t offset;                   /* in message `next` */
+    unsigned frame;                    /* there: its number */
+    uint64_t checked[SN_UDP_MESSAGES]; /* frames of each whose ICRC was found right, a bit for each */
     struct mmsghdr msg[SN_UDP_MESSAGES];
     struct iovec iov[SN_UDP_MESSAGES];
     struct sockaddr_in6 name[SN_UDP_MESSAGES];
@@ -50,7 +59,16 @@ struct sn_udp {
     struct sn_udp_stats stats;
     sn_udp_refused *refused; /* may be NULL */
     struct sn_udp_out out;
-    struct sn_udp_in in;
+    /*
+     * Batches in the order in which they were received: written between tail and head + batches by whoever
+     * holds fetch_lock, read between head and tail inside the engine's lock.
+     */
+    struct sn_udp_in *in[SN_UDP_BATCHES];
+    unsigned batches;
+    uint32_t head, tail; /* free-running, atomic */
+    pthread_mutex_t fetch_lock;
+    bool long_messages; /* those of the last batch were, inside fetch_lock */
+    int errors;         /* atomic: another thread met errors, which the engine is to look at */
     uint8_t wrapper[SN_UDP_BATCH][SN_UDP_WRAPPER];
 };
 
@@ -84,6 +102,16 @@ void sn_udp_out_add(struct sn_udp_out *out, int message, const void *data, size_
  * once.
  */
 int sn_udp_out_send(struct sn_udp *udp, uint64_t *lost, bool *full);
+
+/* Fills in a batch that nobody else sees, inside fetch_lock; in_engine: also inside the engine's lock. */
+void sn_udp_fill(struct sn_udp *udp, struct sn_udp_in *in, bool in_engine);
+
+/* The frame at `offset` of a message: false if it cannot be one, but its length is set. */
+bool sn_udp_frame(const struct sn_udp *udp, struct sn_udp_in *in, int message, uint32_t offset,
+                  struct sn_frame *frame);
+
+/* The first byte of a wrapper is no opcode of a frame. */
+enum { SN_UDP_WRAPPED = 0xff };
 
 /* Errors of earlier frames that hosts and ports reported are queued at the socket and fail the next call
  * once. */

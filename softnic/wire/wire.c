@@ -58,8 +58,12 @@ static int socket_send(struct sn_wire *wire, const struct sn_frame *frames, int 
 static int lower_send(struct sn_wire *wire, const struct sn_frame *frames, int n)
 {
     uint64_t time;
-    int taken;
+    int taken = 0;
 
+    /* What is in this process's memory is of no use elsewhere; who does not answer gets the bytes. */
+    if (frames[0].offer) return 1;
+    while (taken < n && !frames[taken].offer) taken++;
+    n = taken;
     if (!wire->pcap) return socket_send(wire, frames, n);
     time = sn_pcap_now(); /* before the answers' */
     taken = socket_send(wire, frames, n);
@@ -183,7 +187,10 @@ static int receive_unkindly(struct sn_wire *wire, struct sn_frame *frames, int m
     room = (r->max - r->n) / 2;
     *more = room == 0;
     if (room) n = lower_recv(wire, in, room, more);
-    for (int i = 0; i < n; i++) sn_fault_send(wire->rx, now, &in[i]);
+    for (int i = 0; i < n; i++) {
+        in[i].icrc_checked = false; /* it may not stay as it is */
+        sn_fault_send(wire->rx, now, &in[i]);
+    }
     return r->n;
 }
 
@@ -210,6 +217,8 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
     if (wire->host) {
         if (sockets_first(wire)) {
             n = lower_recv(wire, frames, max, more);
+            /* What another thread is about to hand over comes first, too: then it brings us back. */
+            if (!n && !*more && wire->catch_up && wire->udp && sn_udp_pending(wire->udp)) return 0;
             if (!n && !*more) wire->catch_up = false;
             *more = true;
             if (n) return n;
@@ -302,6 +311,10 @@ int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[
         err = sn_eth_open(&config->addr, &config->eth, config->seed, &wire->eth, why);
     else
         err = sn_udp_open(&config->addr, config->seed, &wire->udp, why);
+    if (!err && wire->udp && sn_udp_threads(wire->udp, config->threads)) {
+        snprintf(why, 256, "out of memory");
+        err = -ENOMEM;
+    }
     if (!err && config->pcap[0])
         err = sn_pcap_open(config->pcap, config->pcap_max, config->addr.gid, &wire->pcap, why);
     if (err) {
@@ -333,6 +346,11 @@ void sn_wire_close(struct sn_wire *wire)
     free(wire);
 }
 
+int sn_wire_fetch(struct sn_wire *wire)
+{
+    return sn_udp_fetch(wire->udp);
+}
+
 unsigned sn_wire_slot(const struct sn_wire *wire)
 {
     return wire->eth ? sn_eth_slot(wire->eth) : sn_udp_slot(wire->udp);
@@ -343,14 +361,17 @@ uint16_t sn_wire_port(const struct sn_wire *wire)
     return wire->eth ? sn_eth_port(wire->eth) : sn_udp_port(wire->udp);
 }
 
+int sn_wire_sockets(const struct sn_wire *wire, int fds[SN_WIRE_FDS])
+{
+    if (!wire->eth) return sn_udp_fds(wire->udp, fds);
+    fds[0] = sn_eth_fd(wire->eth);
+    return 1;
+}
+
 int sn_wire_fds(const struct sn_wire *wire, int fds[SN_WIRE_FDS])
 {
-    int n = 1;
+    int n = sn_wire_sockets(wire, fds);
 
-    if (wire->eth)
-        fds[0] = sn_eth_fd(wire->eth);
-    else
-        n = sn_udp_fds(wire->udp, fds);
     if (wire->host) fds[n++] = sn_host_fd(wire->host);
     return n;
 }
@@ -385,8 +406,10 @@ void sn_wire_local_text(const struct sn_wire *wire, char *text, size_t size)
     }
     sn_host_info(wire->host, &i);
     if (i.copy && !i.why[0])
-        snprintf(text, size,
-                 "by copies between processes (cma); what is not WRITE or READ, through shared memory");
+        snprintf(
+            text, size,
+            "by copies between processes (cma; a GPU's memory, where both use that GPU, by CUDA IPC); what is short "
+            "and no WRITE or READ, through shared memory");
     else
         snprintf(text, size, "through shared memory (ring), not by copies: %s",
                  i.copy ? i.why : "GPUWIRE_NIC says local=ring");

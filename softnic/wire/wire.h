@@ -34,6 +34,7 @@ void sn_wire_close(struct sn_wire *wire);
 void sn_wire_on_refused(struct sn_wire *wire, sn_udp_refused *refused);
 
 /* Any thread: */
+int sn_wire_fetch(struct sn_wire *wire); /* sn_udp_fetch, where config says that there are threads for it */
 unsigned sn_wire_slot(const struct sn_wire *wire); /* bits 16 … 23 of the NIC's queue pair numbers */
 uint16_t sn_wire_port(const struct sn_wire *wire); /* UDP source port of what it sends */
 /* Bytes of frames that wait to be received at most: those of all peers together. */
@@ -41,6 +42,8 @@ uint32_t sn_wire_room(const struct sn_wire *wire);
 /* What to wait for with POLLIN: returns how many. */
 enum { SN_WIRE_FDS = 3 };
 int sn_wire_fds(const struct sn_wire *wire, int fds[SN_WIRE_FDS]);
+/* Of these the sockets that packets come to. */
+int sn_wire_sockets(const struct sn_wire *wire, int fds[SN_WIRE_FDS]);
 /* One more that a forked child is to close, lest it keep the parent's address taken; -1: there is none. */
 int sn_wire_claim_fd(const struct sn_wire *wire);
 /* Peers of this host; NULL: none are looked for, and why not. */

@@ -7,10 +7,12 @@
 int gw_cli_fail(const char *command, const char *what, int err);
 
 int gw_cli_demo(int argc, char **argv);
+int gw_cli_hwcheck(int argc, char **argv);
 int gw_cli_info(int argc, char **argv);
 int gw_cli_infer(int argc, char **argv);
 int gw_cli_load(int argc, char **argv);
 int gw_cli_nic(int argc, char **argv);
+int gw_cli_perf(int argc, char **argv);
 int gw_cli_run(int argc, char **argv);
 int gw_cli_serve(int argc, char **argv);
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gpuwire/connect.h>
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
 
@@ -21,8 +22,10 @@ static const char usage[] =
     "usage: gpuwire info [--device NAME] [--exec auto|cpu|gpu]\n"
     "\n"
     "Tells which NIC and which executor a program would get here, how peers on this host are reached, how "
-    "kernels would\n"
-    "ring the NIC, and whether it reaches GPU memory. Exit code 0: a program would work, 1: it would not, 2: "
+    "kernels can\n"
+    "ring the NIC, which memory it reaches and whether connections work. Each way is tried; of each that "
+    "does not work it says\n"
+    "why, and what would mend it. Exit code 0: a program would work, 1: it would not, 2: "
     "wrong usage.\n"
     "\n"
     "  --device NAME         an RDMA device, or softnic; default: GPUWIRE_DEVICE, else what gpuwire chooses\n"
@@ -112,22 +115,52 @@ static void print_nic(const struct gw_device_info *i)
     print_real();
 }
 
-static void print_paths(const struct gw_device_info *i, enum gw_exec_kind kind)
+/* ---- which ways there are, each tried ------------------------------------------------------------------ */
+
+static void print_way(const char *what, const char *way, int err, bool chosen)
 {
-    if (i->post_mode == GW_POST_DIRECT)
-        printf("posting      direct: kernels ring the NIC themselves\n");
-    else
-        printf("posting      through the doorbell proxy, a CPU thread: %s\n", i->post_why);
-    switch (i->gpu_reach) {
-    case GW_REACH_DIRECT: printf("GPU memory   registered by its address\n"); break;
-    case GW_REACH_DMABUF: printf("GPU memory   registered as a dma-buf\n"); break;
-    case GW_REACH_NONE:
-        printf("GPU memory   no, mapped host memory is used instead: %s\n", i->gpu_why);
-        break;
-    default:
-        printf("memory       host memory%s\n", kind == GW_EXEC_CPU ? ", kernels run on CPU threads" : "");
-        break;
+    printf("%-12s %s: %s%s\n", what, way, err ? "no: " : "works",
+           err      ? gw_last_error()
+           : chosen ? ", chosen"
+                    : "");
+}
+
+static void print_modes(struct gw_device *dev, const struct gw_device_info *i)
+{
+    static const struct {
+        uint32_t mode;
+        const char *what;
+    } all[] = {{GW_POST_DIRECT, "direct, kernels ring the NIC themselves"},
+               {GW_POST_PROXY_DOORBELL, "proxy-doorbell, a CPU thread rings for them"},
+               {GW_POST_PROXY_POST, "proxy-post, a CPU thread posts what they ask for"}};
+
+    for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++)
+        print_way(k ? "" : "posting", all[k].what, gw_post_try(dev, all[k].mode), i->post_mode == all[k].mode);
+    if (i->post_why[0]) printf("             chosen because: %s\n", i->post_why);
+}
+
+static void print_memory(struct gw_device *dev, const struct gw_device_info *i)
+{
+    bool gpu = gw_exec_kind(gw_device_exec(dev)) == GW_EXEC_GPU;
+
+    if (!gpu) {
+        print_way("memory", "host memory", gw_reach_try(dev, GW_REACH_HOST), true);
+        return;
     }
+    print_way("memory", "mapped host memory", gw_reach_try(dev, GW_REACH_HOST),
+              i->gpu_reach == GW_REACH_NONE);
+    print_way("", i->soft ? "GPU memory by its address" : "GPU memory by its address (peer memory)",
+              gw_reach_try(dev, GW_REACH_DIRECT), i->gpu_reach == GW_REACH_DIRECT);
+    print_way("", "GPU memory as a dma-buf", gw_reach_try(dev, GW_REACH_DMABUF),
+              i->gpu_reach == GW_REACH_DMABUF);
+}
+
+static void print_connections(struct gw_device *dev)
+{
+    struct gw_listener *l = NULL;
+
+    print_way("connections", "by address and port, rdma_cm", gw_cm_listen(dev, NULL, 0, &l), false);
+    gw_cm_unlisten(l);
 }
 
 static int report(const char *device, const char *which)
@@ -151,7 +184,9 @@ static int report(const char *device, const char *which)
     }
     gw_device_query(dev, &info);
     print_nic(&info);
-    print_paths(&info, gw_exec_kind(exec));
+    print_modes(dev, &info);
+    print_memory(dev, &info);
+    print_connections(dev);
     gw_device_close(dev);
     gw_exec_destroy(exec);
     return 0;

@@ -109,6 +109,8 @@ static void print_head(const json_t *nic)
            number(nic, "mtu"), (double)number(nic, "uptime_ms") / 1000,
            json_is_true(json_object_get(nic, "stuck")) ? ": STUCK, inside one call all the time" : "");
     print_line("settings", text(nic, "settings"));
+    if (number(nic, "threads") > 1)
+        printf("  %-9s gw-nic and %llu gw-nic-rx\n", "threads", number(nic, "threads") - 1);
     print_line("note", text(nic, "note"));
     if (o)
         printf("  %-9s QPs %llu, CQs %llu, MRs %llu of %s, PDs %llu\n", "objects", number(o, "qps"),

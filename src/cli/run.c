@@ -109,9 +109,10 @@ static int set_environment(const char *nic, const char *faults)
         return -EINVAL;
     }
     find_library(library, sizeof(library));
+    /* Behind what is there: a sanitizer's runtime has to come first, and the NIC need not. */
     const char *old = getenv("LD_PRELOAD");
     char *list = NULL;
-    if (asprintf(&list, "%s%s%s", library, old && *old ? ":" : "", old ? old : "") < 0) return -ENOMEM;
+    if (asprintf(&list, "%s%s%s", old ? old : "", old && *old ? ":" : "", library) < 0) return -ENOMEM;
     setenv("LD_PRELOAD", list, 1);
     free(list);
     return 0;

@@ -15,6 +15,8 @@ const char *gw_mlx5_why_text(enum gw_mlx5_why why)
     case GW_MLX5_BAD_QPN: return "the control segment names another queue pair";
     case GW_MLX5_BAD_OPCODE: return "unknown or unsupported opcode";
     case GW_MLX5_BAD_OPMOD: return "the opcode modifier is not 0";
+    case GW_MLX5_BAD_OPERAND:
+        return "a masked atomic's opcode modifier is not 0x09: only 8 bytes are supported";
     case GW_MLX5_ZERO_LENGTH: return "a data segment of length 0, which hardware reads as 2^31 bytes";
     case GW_MLX5_INLINE_OVERRUN: return "an inline segment reaches past the entry's end";
     case GW_MLX5_INLINE_DENIED: return "inline data in an entry that receives";
@@ -139,7 +141,11 @@ static enum gw_mlx5_why check_ctrl(const struct gw_mlx5_wqe *w, const struct pla
     if (w->qpn != p->qpn) return GW_MLX5_BAD_QPN;
     if (w->index != p->index) return GW_MLX5_BAD_INDEX;
     if (w->opcode != GW_MLX5_NOP && !head) return GW_MLX5_BAD_OPCODE;
-    if (w->opmod) return GW_MLX5_BAD_OPMOD;
+    if (w->opcode == GW_MLX5_MASKED_CS || w->opcode == GW_MLX5_MASKED_FA) {
+        if (w->opmod != GW_MLX5_OPMOD_8_BYTES) return GW_MLX5_BAD_OPERAND;
+    } else if (w->opmod) {
+        return GW_MLX5_BAD_OPMOD;
+    }
     if (w->ds < 1 || w->ds < head) return GW_MLX5_BAD_DS;
     if (w->ds > p->ds_limit || w->ds > p->wqebbs * GW_MLX5_UNITS_PER_BB) return GW_MLX5_OVER_LIMIT;
     if (gw_mlx5_wqebbs(w->ds) > p->avail) return GW_MLX5_NOT_POSTED;
@@ -156,9 +162,13 @@ static void parse_connected(struct gw_mlx5_wqe *w, const uint8_t *p)
         w->raddr = load64(p);
         w->rkey = load32(p + 8);
     }
-    if (head == 3) {
+    if (head >= 3) {
         w->swap_or_add = load64(p + 16);
         w->compare = load64(p + 24);
+    }
+    if (head == 4) {
+        w->swap_mask = load64(p + 32);
+        w->compare_mask = load64(p + 40);
     }
 }
 
@@ -210,7 +220,7 @@ static bool next_segment(const uint8_t *raw, uint32_t end, uint32_t *unit, struc
 
 static enum gw_mlx5_why check_data(struct gw_mlx5_wqe *w)
 {
-    bool receives = w->opcode == GW_MLX5_READ || gw_mlx5_head_units(w->opcode) == 3;
+    bool receives = w->opcode == GW_MLX5_READ || gw_mlx5_is_atomic(w->opcode);
     uint32_t unit = w->data_unit;
     struct gw_mlx5_piece piece;
     uint64_t total = 0;
@@ -224,7 +234,7 @@ static enum gw_mlx5_why check_data(struct gw_mlx5_wqe *w)
     if (unit < w->ds) return receives ? GW_MLX5_INLINE_DENIED : GW_MLX5_INLINE_OVERRUN;
     if (total > GW_MLX5_MAX_MSG) return GW_MLX5_TOO_LONG;
     w->length = (uint32_t)total;
-    if (gw_mlx5_head_units(w->opcode) != 3) return GW_MLX5_OK;
+    if (!gw_mlx5_is_atomic(w->opcode)) return GW_MLX5_OK;
     if (w->pieces != 1 || total != 8) return GW_MLX5_BAD_ATOMIC;
     return w->raddr & 7 ? GW_MLX5_MISALIGNED : GW_MLX5_OK;
 }

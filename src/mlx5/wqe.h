@@ -25,6 +25,7 @@ enum gw_mlx5_why {
     GW_MLX5_BAD_QPN,        /* the entry names another queue pair */
     GW_MLX5_BAD_OPCODE,     /* unknown or unsupported opcode */
     GW_MLX5_BAD_OPMOD,      /* opcode modifier not 0 */
+    GW_MLX5_BAD_OPERAND,    /* a masked atomic's opcode modifier does not say 8 bytes */
     GW_MLX5_ZERO_LENGTH,    /* a data segment of length 0, which hardware reads as 2^31 bytes */
     GW_MLX5_INLINE_OVERRUN, /* an inline segment longer than the entry */
     GW_MLX5_INLINE_DENIED,  /* inline data in a READ, an atomic or a receive */
@@ -55,9 +56,10 @@ struct gw_mlx5_wqe {
     uint32_t rkey;
     uint32_t length; /* payload bytes in all; 8 for atomics */
     uint64_t raddr;
-    uint64_t swap_or_add, compare;
-    uint32_t srqn;       /* XRC: number of the shared receive queue that it is for */
-    uint32_t dqpn, qkey; /* UD: as the entry says; the rest of its address: gw_mlx5_wqe_av */
+    uint64_t swap_or_add, compare;    /* MASKED_FA: compare is the fields' boundaries */
+    uint64_t swap_mask, compare_mask; /* MASKED_CS */
+    uint32_t srqn;                    /* XRC: number of the shared receive queue that it is for */
+    uint32_t dqpn, qkey;              /* UD: as the entry says; the rest of its address: gw_mlx5_wqe_av */
     uint8_t raw[GW_MLX5_MAX_DS * GW_MLX5_UNIT] __attribute__((aligned(16)));
 };
 

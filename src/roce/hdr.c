@@ -11,7 +11,7 @@
     (ROCE_BTH_LEN + HAS(f, RETH, ROCE_RETH_LEN) + HAS(f, AETH, ROCE_AETH_LEN) +                              \
      HAS(f, ATOMICETH, ROCE_ATOMICETH_LEN) + HAS(f, ATOMICACK, ROCE_ATOMICACKETH_LEN) +                      \
      HAS(f, IMM, ROCE_IMMDT_LEN) + HAS(f, IETH, ROCE_IETH_LEN) + HAS(f, DETH, ROCE_DETH_LEN) +               \
-     HAS(f, XRCETH, ROCE_XRCETH_LEN))
+     HAS(f, XRCETH, ROCE_XRCETH_LEN) + HAS(f, MASKETH, ROCE_MASKETH_LEN))
 #define OP(name, flags)                                                                                      \
     {                                                                                                        \
         (flags), HDR_LEN(flags), name                                                                        \
@@ -50,11 +50,18 @@
     [svc | ROCE_FETCH_ADD] = OP(prefix "FETCH_ADD", REQ | (x) | F(ATOMIC) | F(ONLY) | F(ATOMICETH)),         \
     [svc | ROCE_SEND_LAST_INV] = OP(prefix "SEND_LAST_INV", SEND | (x) | F(LAST) | F(IETH)),                 \
     [svc | ROCE_SEND_ONLY_INV] = OP(prefix "SEND_ONLY_INV", SEND | (x) | F(ONLY) | F(IETH))
+#define MASKED(xrc, prefix, x)                                                                               \
+    [xrc | ROCE_MASKED_COMPARE_SWAP] = OP(                                                                   \
+        prefix "MASKED_COMPARE_SWAP", REQ | (x) | F(ATOMIC) | F(ONLY) | F(ATOMICETH) | F(MASKETH)),          \
+    [xrc | ROCE_MASKED_FETCH_ADD] =                                                                          \
+        OP(prefix "MASKED_FETCH_ADD", REQ | (x) | F(ATOMIC) | F(ONLY) | F(ATOMICETH))
 /* clang-format on */
 
 const struct roce_op roce_ops[256] = {
     RELIABLE(ROCE_RC, "", 0),
     RELIABLE(ROCE_XRC, "XRC_", F(XRCETH)),
+    MASKED(0, "", 0),
+    MASKED(ROCE_OWN_XRC, "XRC_", F(XRCETH)),
     SEND_AND_WRITE(ROCE_UC, "UC_", 0),
     [ROCE_UD_SEND_ONLY] = OP("UD_SEND_ONLY", SEND | F(ONLY) | F(DETH)),
     [ROCE_UD_SEND_ONLY_IMM] = OP("UD_SEND_ONLY_IMM", SEND | F(ONLY) | F(DETH) | F(IMM)),
@@ -127,6 +134,10 @@ static void parse_extended(const uint8_t *p, uint32_t f, struct roce_hdr *h)
         h->swap_or_add = take(&p, 8);
         h->compare = take(&p, 8);
     }
+    if (f & F(MASKETH)) {
+        h->swap_mask = take(&p, 8);
+        h->compare_mask = take(&p, 8);
+    }
     if (f & F(AETH)) {
         h->syndrome = (uint8_t)take(&p, 1);
         h->msn = (uint32_t)take(&p, 3);
@@ -170,6 +181,10 @@ static void pack_extended(uint8_t *p, uint32_t f, const struct roce_hdr *h)
     if (f & F(ATOMICETH)) {
         give(&p, h->swap_or_add, 8);
         give(&p, h->compare, 8);
+    }
+    if (f & F(MASKETH)) {
+        give(&p, h->swap_mask, 8);
+        give(&p, h->compare_mask, 8);
     }
     if (f & F(AETH)) {
         give(&p, h->syndrome, 1);

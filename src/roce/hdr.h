@@ -25,8 +25,10 @@ enum {
     ROCE_IETH_LEN = 4,
     ROCE_DETH_LEN = 8,
     ROCE_XRCETH_LEN = 4,
+    ROCE_MASKETH_LEN = 16,
     ROCE_ICRC_LEN = 4,
-    ROCE_MAX_HDR = ROCE_BTH_LEN + ROCE_XRCETH_LEN + ROCE_ATOMICETH_LEN, /* the longest chain of headers: 44 */
+    /* the longest chain of headers: 60 */
+    ROCE_MAX_HDR = ROCE_BTH_LEN + ROCE_XRCETH_LEN + ROCE_ATOMICETH_LEN + ROCE_MASKETH_LEN,
     ROCE_MIN_PACKET = ROCE_BTH_LEN + ROCE_ICRC_LEN,
     ROCE_MAX_MTU = 4096,
     ROCE_DEFAULT_PKEY = 0xffff,
@@ -70,6 +72,13 @@ enum roce_opcode {
     ROCE_UD_SEND_ONLY = 0x64,
     ROCE_UD_SEND_ONLY_IMM = 0x65,
     ROCE_CNP = 0x81, /* congestion notification */
+
+    /* From 0xc0 on opcodes are each manufacturer's own. These are this project's: with the lower bits of what
+     * they extend, and bit 5 for XRC. */
+    ROCE_OWN = 0xc0,
+    ROCE_OWN_XRC = 0x20,
+    ROCE_MASKED_COMPARE_SWAP = ROCE_OWN | ROCE_COMPARE_SWAP,
+    ROCE_MASKED_FETCH_ADD = ROCE_OWN | ROCE_FETCH_ADD,
 };
 
 /* What an opcode implies. */
@@ -94,6 +103,7 @@ enum roce_op_flags {
     ROCE_F_READ = 1 << 17,
     ROCE_F_ATOMIC = 1 << 18,
     ROCE_F_XRCETH = 1 << 19,
+    ROCE_F_MASKETH = 1 << 20,
     ROCE_F_STARTS = ROCE_F_FIRST | ROCE_F_ONLY,
     ROCE_F_ENDS = ROCE_F_LAST | ROCE_F_ONLY,
 };
@@ -108,6 +118,18 @@ extern const struct roce_op roce_ops[256];
 static inline uint32_t roce_flags(uint8_t opcode)
 {
     return roce_ops[opcode].flags;
+}
+
+static inline bool roce_is_own(uint8_t opcode)
+{
+    return opcode >= ROCE_OWN;
+}
+
+/* The service that an opcode belongs to: ROCE_RC, _UC, _UD, _XRC, or what is none. */
+static inline uint8_t roce_service(uint8_t opcode)
+{
+    if (roce_is_own(opcode)) return opcode & ROCE_OWN_XRC ? ROCE_XRC : ROCE_RC;
+    return opcode & ROCE_SERVICE_MASK;
 }
 
 /* All headers a packet can have; fields that its opcode lacks are 0 after a parse and ignored when packing.
@@ -128,7 +150,8 @@ struct roce_hdr {
     uint64_t va;
     uint32_t rkey;
     uint32_t dlen;
-    uint64_t swap_or_add, compare;
+    uint64_t swap_or_add, compare;    /* MASKED_FETCH_ADD: compare is the fields' boundaries */
+    uint64_t swap_mask, compare_mask; /* MaskETH, behind AtomicETH */
     /* AETH, AtomicAckETH */
     uint8_t syndrome;
     uint32_t msn;

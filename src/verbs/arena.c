@@ -85,7 +85,7 @@ static struct gw_arena_chunk *grow(struct gw_arena *a, size_t size)
 }
 
 /* Freed stretches are used again: whoever gets one must find zeros, as in a new chunk. */
-static int clear(struct gw_arena *a, const struct gw_piece *p)
+int gw_arena_clear(struct gw_arena *a, const struct gw_piece *p)
 {
     void *zeros;
     int err;
@@ -117,7 +117,7 @@ int gw_arena_alloc(struct gw_arena *a, size_t size, size_t align, struct gw_piec
         p->dev = (uint8_t *)c->mem.dev + s->from;
         p->host = c->mem.host ? (uint8_t *)c->mem.host + s->from : NULL;
         p->size = size;
-        err = clear(a, p);
+        err = gw_arena_clear(a, p);
     }
     pthread_mutex_unlock(&a->lock);
     if (s && err) gw_arena_free(a, p->dev);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which device: what the caller or GPUWIRE_DEVICE names, else a real mlx5 device with an active port, else
- * the software NIC. The software NIC must be installed before libibverbs is used for the first time, so real
- * devices are looked for in /sys, without libibverbs.
+ * Which device: what the caller or GPUWIRE_DEVICE names, else a ConnectX with an active port, else another
+ * NIC that speaks RoCE or InfiniBand, else the software NIC. The software NIC must be installed before
+ * libibverbs is used for the first time, so real devices are looked for in /sys, without libibverbs.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -41,34 +41,42 @@ static bool port_active(const char *name)
     return first_line(path, line, sizeof(line)) && strstr(line, "ACTIVE");
 }
 
-static bool from_mellanox(const char *name)
+/* How good the device is for us: 2 a ConnectX, 1 another NIC, 0 none (rxe and siw, which lie on no bus, are
+ * used when they are named). why tells what is against it. */
+static int rank(const char *name, char *why, size_t why_size)
 {
-    char path[PATH_MAX], line[64];
+    char path[PATH_MAX], vendor[64], type[64];
 
     snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/device/vendor", name);
-    return first_line(path, line, sizeof(line)) && !strcmp(line, "0x15b3");
+    if (!first_line(path, vendor, sizeof(vendor))) {
+        snprintf(why, why_size, "%.64s is made of software", name);
+        return 0;
+    }
+    if (!port_active(name)) {
+        snprintf(why, why_size, "%.64s: port 1 is not active; check the cable and `ip link`", name);
+        return 0;
+    }
+    if (!strcmp(vendor, "0x15b3")) return 2;
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/node_type", name);
+    if (first_line(path, type, sizeof(type)) && type[0] == '0' + IBV_NODE_CA) return 1;
+    snprintf(why, why_size, "%.64s is no RoCE or InfiniBand NIC", name);
+    return 0;
 }
 
-/* The first usable real device; why tells what there is when there is none. */
+/* The best usable real device; why tells what there is when there is none. */
 static bool real_device(char *name, size_t size, char *why, size_t why_size)
 {
     DIR *d = opendir("/sys/class/infiniband");
-    bool found = false;
+    int best = 0, r;
 
     snprintf(why, why_size, "this machine has no RDMA device");
-    for (struct dirent *e; d && !found && (e = readdir(d));) {
-        if (e->d_name[0] == '.') continue;
-        if (!from_mellanox(e->d_name)) {
-            snprintf(why, why_size, "%.64s is no ConnectX", e->d_name);
-        } else if (!port_active(e->d_name)) {
-            snprintf(why, why_size, "%.64s: port 1 is not active; check the cable and `ip link`", e->d_name);
-        } else {
-            snprintf(name, size, "%.63s", e->d_name);
-            found = true;
-        }
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (e->d_name[0] == '.' || (r = rank(e->d_name, why, why_size)) <= best) continue;
+        best = r;
+        snprintf(name, size, "%.63s", e->d_name);
     }
     if (d) closedir(d);
-    return found;
+    return best > 0;
 }
 
 static void *try_open(const char *path)
@@ -139,7 +147,16 @@ static int nothing(const char *name, int err)
                     name ? " called " : "", name ? name : "");
 }
 
-/* Opens the named device, or the first mlx5 one. */
+/* A ConnectX, or another NIC that speaks RoCE or InfiniBand. */
+static bool usable(struct ibv_device *d, int *err)
+{
+    if (mlx5dv_is_supported(d) || d->node_type == IBV_NODE_CA) return true;
+    *err = gw_error(-ENODEV, "%s is no RoCE or InfiniBand NIC (iWARP, usNIC and EFA cannot be used)",
+                    ibv_get_device_name(d));
+    return false;
+}
+
+/* Opens the named device, or the first usable one. */
 static int open_named(const char *name, struct ibv_context **out)
 {
     int n = 0, err = -ENOENT;
@@ -149,10 +166,7 @@ static int open_named(const char *name, struct ibv_context **out)
     if (!list) return nothing(name, -ENOENT);
     for (int i = 0; i < n && !*out; i++) {
         if (name && strcmp(ibv_get_device_name(list[i]), name)) continue;
-        if (!mlx5dv_is_supported(list[i])) {
-            err = gw_error(-ENODEV, "%s is no mlx5 device", ibv_get_device_name(list[i]));
-            continue;
-        }
+        if (!usable(list[i], &err)) continue;
         *out = ibv_open_device(list[i]);
         if (*out) break;
         err = attached == SOFT ? nothing(NULL, -ENODEV)

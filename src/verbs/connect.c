@@ -27,7 +27,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static enum ibv_mtu mtu_code(uint32_t bytes)
+enum ibv_mtu gw_mtu_code(uint32_t bytes)
 {
     uint32_t code = IBV_MTU_256;
 
@@ -44,7 +44,7 @@ static int to_init(struct gw_qp *qp)
                            (qp->dev->attr.atomic_cap == IBV_ATOMIC_NONE ? 0 : IBV_ACCESS_REMOTE_ATOMIC),
     };
 
-    return -ibv_modify_qp(qp->qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    return qp->ops->qp_modify(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 static int to_rtr(struct gw_qp *qp, const struct gw_endpoint *peer, const struct gw_connect_opts *o)
@@ -52,7 +52,7 @@ static int to_rtr(struct gw_qp *qp, const struct gw_endpoint *peer, const struct
     struct gw_device *dev = qp->dev;
     struct ibv_qp_attr a = {
         .qp_state = IBV_QPS_RTR,
-        .path_mtu = mtu_code(pick(o->mtu, smaller(peer->mtu, dev->info.mtu))),
+        .path_mtu = gw_mtu_code(pick(o->mtu, smaller(peer->mtu, dev->info.mtu))),
         .dest_qp_num = peer->qpn,
         .rq_psn = peer->psn,
         .max_dest_rd_atomic = (uint8_t)smaller(pick(o->rd_atomic, 16), (uint32_t)dev->attr.max_qp_rd_atom),
@@ -64,9 +64,9 @@ static int to_rtr(struct gw_qp *qp, const struct gw_endpoint *peer, const struct
     a.ah_attr.grh.sgid_index = (uint8_t)dev->info.gid_index;
     a.ah_attr.grh.hop_limit = (uint8_t)pick(o->hop_limit, 64);
     a.ah_attr.grh.traffic_class = o->traffic_class;
-    return -ibv_modify_qp(qp->qp, &a,
-                          IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                              IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    return qp->ops->qp_modify(qp, &a,
+                              IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 }
 
 static int to_rts(struct gw_qp *qp, const struct gw_connect_opts *o)
@@ -81,13 +81,12 @@ static int to_rts(struct gw_qp *qp, const struct gw_connect_opts *o)
             (uint8_t)smaller(pick(o->rd_atomic, 16), (uint32_t)qp->dev->attr.max_qp_init_rd_atom),
     };
 
-    return -ibv_modify_qp(qp->qp, &a,
-                          IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                              IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+    return qp->ops->qp_modify(qp, &a,
+                              IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                                  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* One word of the handle, while kernels may look at it. */
-static int set_state(struct gw_qp *qp, uint32_t state)
+int gw_qp_set_state(struct gw_qp *qp, uint32_t state)
 {
     if (gw_exec_kind(qp->dev->exec) != GW_EXEC_CPU)
         return gw_copy_in(qp->dev->exec, &qp->handle->state, &state, sizeof(state));
@@ -95,7 +94,7 @@ static int set_state(struct gw_qp *qp, uint32_t state)
     return 0;
 }
 
-static bool sane(const struct gw_connect_opts *o)
+bool gw_connect_sane(const struct gw_connect_opts *o)
 {
     return o->timeout < 32 && o->retry_cnt < 8 && o->rnr_retry < 8 && o->min_rnr_timer < 32 &&
            (!o->mtu || (o->mtu >= 256 && o->mtu <= 4096));
@@ -107,7 +106,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer, const struct
     const char *step = "INIT";
     int err;
 
-    if (!sane(o))
+    if (!gw_connect_sane(o))
         return gw_error(-EINVAL, "queue pair %06x: a connection option is out of range", gw_qp_num(qp));
     if (peer->qpn < 2 || peer->qpn > 0xffffff || peer->psn > 0xffffff || peer->mtu < 256)
         return gw_error(-EINVAL, "queue pair %06x: the peer's endpoint is not valid", gw_qp_num(qp));
@@ -117,13 +116,13 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer, const struct
     if (err)
         return gw_error_errno(err, "queue pair %06x: cannot go to %s towards queue pair %06x", gw_qp_num(qp),
                               step, peer->qpn);
-    return set_state(qp, GW_QP_READY);
+    return gw_qp_set_state(qp, GW_QP_READY);
 }
 
 static int to_plain(struct gw_qp *qp, enum ibv_qp_state state, const char *name)
 {
     struct ibv_qp_attr a = {.qp_state = state};
-    int err = -ibv_modify_qp(qp->qp, &a, IBV_QP_STATE);
+    int err = qp->ops->qp_modify(qp, &a, IBV_QP_STATE);
 
     return err ? gw_error_errno(err, "queue pair %06x: cannot go to %s", gw_qp_num(qp), name) : 0;
 }
@@ -137,13 +136,14 @@ int gw_qp_reset(struct gw_qp *qp, uint32_t flags, uint64_t deadline_ns)
 {
     bool quiet = flags & GW_RESET_QUIET;
     uint32_t psn;
-    int err = set_state(qp, GW_QP_NOT_CONNECTED);
+    int err = gw_qp_set_state(qp, GW_QP_NOT_CONNECTED);
 
-    if (!err) err = to_plain(qp, IBV_QPS_RESET, "RESET"); /* also clears the doorbell record */
+    if (!err) err = to_plain(qp, IBV_QPS_RESET, "RESET");
     if (!err) err = gw_cq_clean(qp->send_cq, gw_qp_num(qp), quiet, deadline_ns);
     if (!err && qp->recv_cq != qp->send_cq) err = gw_cq_clean(qp->recv_cq, gw_qp_num(qp), quiet, deadline_ns);
+    /* Indices begin anew: what a slot said of one must not be taken for what is posted there next. */
+    if (!err) err = gw_arena_clear(&qp->dev->handles, &qp->slots);
     if (err) return err;
-    if (qp->mailbox) gw_st_release_u64(qp->mailbox, 0);
     if (getrandom(&psn, sizeof(psn), 0) != sizeof(psn)) psn = qp->psn + 0x80000;
     qp->psn = psn & 0xffffff;
     return gw_copy_in(qp->dev->exec, qp->handle, &qp->fresh, sizeof(qp->fresh));
@@ -151,29 +151,17 @@ int gw_qp_reset(struct gw_qp *qp, uint32_t flags, uint64_t deadline_ns)
 
 int gw_qp_fault(struct gw_qp *qp, struct gw_fault *fault)
 {
+    struct gw_exec *exec = qp->dev->exec;
     struct gw_qp_handle h;
-    int err = 0;
+    int err;
 
     memset(fault, 0, sizeof(*fault));
+    if (gw_exec_kind(exec) == GW_EXEC_CPU) return gw_fault_of(qp->handle, fault);
     /* State first, then the rest: the poller wrote them the other way round. */
-    if (gw_exec_kind(qp->dev->exec) == GW_EXEC_CPU)
-        h.state = gw_ld_acquire_u32(&qp->handle->state);
-    else
-        err = gw_copy_out(qp->dev->exec, &h.state, &qp->handle->state, sizeof(h.state));
-    if (err) return err;
-    if (h.state != GW_QP_FAULTED) return 0;
-    if (gw_exec_kind(qp->dev->exec) == GW_EXEC_CPU) {
-        const struct gw_qp_handle *q = qp->handle;
-
-        *fault = (struct gw_fault){q->fault_status, q->fault_syndrome, q->fault_vendor,
-                                   q->fault_recv,   q->fault_index,    q->fault_wr_id};
-        return 1;
-    }
-    err = gw_copy_out(qp->dev->exec, &h, qp->handle, sizeof(h));
-    if (err) return err;
-    *fault = (struct gw_fault){h.fault_status, h.fault_syndrome, h.fault_vendor,
-                               h.fault_recv,   h.fault_index,    h.fault_wr_id};
-    return 1;
+    err = gw_copy_out(exec, &h.state, &qp->handle->state, sizeof(h.state));
+    if (err || h.state != GW_QP_FAULTED) return err;
+    err = gw_copy_out(exec, &h, qp->handle, sizeof(h));
+    return err ? err : gw_fault_of(&h, fault);
 }
 
 static const char *cause(uint32_t status)

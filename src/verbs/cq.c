@@ -1,55 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Completion queues. */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/verbs/impl.h"
 
 #define DEFAULT_QPS 64
-
-static int make_channel(struct gw_cq *cq)
-{
-    int flags;
-
-    cq->channel = ibv_create_comp_channel(cq->dev->ctx);
-    if (!cq->channel)
-        return gw_error_errno(-errno, "%s: cannot make a completion channel", cq->dev->info.name);
-    /* Several threads may wake for one event; those that come late must not block in reading it. */
-    flags = fcntl(cq->channel->fd, F_GETFL);
-    if (flags < 0 || fcntl(cq->channel->fd, F_SETFL, flags | O_NONBLOCK))
-        return gw_error_errno(-errno, "%s: completion channel", cq->dev->info.name);
-    return 0;
-}
-
-static int make_cq(struct gw_cq *cq, uint32_t cqe)
-{
-    struct ibv_cq_init_attr_ex attr = {
-        .cqe = cqe,
-        .cq_context = cq,
-        .channel = cq->channel,
-        .wc_flags = IBV_WC_STANDARD_FLAGS,
-        .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD,
-        .flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN, /* it cannot overrun: gw_cq_attach keeps account */
-        .parent_domain = cq->dev->parent,
-    };
-    struct mlx5dv_obj obj = {0};
-    int err;
-
-    cq->cq = ibv_create_cq_ex(cq->dev->ctx, &attr);
-    if (!cq->cq)
-        return gw_error_errno(-errno, "%s: cannot make a completion queue of %u entries", cq->dev->info.name,
-                              cqe);
-    obj.cq.in = ibv_cq_ex_to_cq(cq->cq);
-    obj.cq.out = &cq->dv;
-    err = mlx5dv_init_obj(&obj, MLX5DV_OBJ_CQ);
-    if (err) return gw_error_errno(-err, "%s: completion queue", cq->dev->info.name);
-    if (cq->dv.cqe_size != GW_MLX5_CQE)
-        return gw_error(-EOPNOTSUPP, "%s: completions of %u bytes; unset MLX5_CQE_SIZE", cq->dev->info.name,
-                        cq->dv.cqe_size);
-    return 0;
-}
 
 static int make_handle(struct gw_cq *cq, uint32_t flags)
 {
@@ -67,13 +24,13 @@ static int make_handle(struct gw_cq *cq, uint32_t flags)
     if (err) return err;
     h->size = sizeof(*h);
     h->version = GW_VERBS_VERSION;
-    h->cqn = cq->dv.cqn;
+    h->cqn = cq->cqn;
     h->flags = flags;
-    h->cqe = gw_arena_dev(&dev->queues, cq->dv.buf);
-    h->cqes = cq->dv.cqe_cnt;
+    h->cqe = gw_arena_dev(&dev->queues, cq->ring);
+    h->cqes = cq->cqes;
     h->table = table.dev;
     h->table_mask = cq->table_size - 1;
-    h->dbrec = gw_arena_dev(&dev->queues, cq->dv.dbrec);
+    h->dbrec = gw_arena_dev(&dev->queues, cq->dbrec);
     h->host = gw_exec_kind(dev->exec) == GW_EXEC_CPU ? cq : NULL;
     if (!h->cqe || !h->dbrec)
         return gw_error(-EOPNOTSUPP,
@@ -84,11 +41,9 @@ static int make_handle(struct gw_cq *cq, uint32_t flags)
 
 static void destroy(struct gw_cq *cq)
 {
-    if (cq->cq) ibv_destroy_cq(ibv_cq_ex_to_cq(cq->cq));
-    if (cq->channel) ibv_destroy_comp_channel(cq->channel);
+    cq->ops->cq_free(cq);
     gw_arena_free(&cq->dev->handles, cq->copy.table);
     gw_arena_free(&cq->dev->handles, cq->handle);
-    pthread_mutex_destroy(&cq->sleep);
     free(cq->table);
     free(cq);
 }
@@ -96,27 +51,30 @@ static void destroy(struct gw_cq *cq)
 int gw_cq_create(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw_cq **out)
 {
     struct gw_cq *cq;
-    int err = 0;
+    int err;
 
     *out = NULL;
     if (!attr->cqe || attr->cqe > 1u << 22 || attr->qps > 1u << 20 ||
         attr->flags & ~(GW_CQ_ONE_POLLER | GW_CQ_SLEEP))
         return gw_error(-EINVAL, "completion queue: %u entries, %u queue pairs, flags %x", attr->cqe,
                         attr->qps, attr->flags);
+    if (attr->post_mode > GW_POST_PROXY_POST)
+        return gw_error(-EINVAL, "completion queue: there is no posting mode %u", attr->post_mode);
     cq = gw_new(sizeof(*cq));
     if (!cq) return gw_error_errno(-ENOMEM, "completion queue");
     cq->dev = dev;
+    cq->ops = gw_mode_queues(dev, attr->post_mode);
+    cq->event_fd = -1;
     cq->max_qps = attr->qps ? attr->qps : DEFAULT_QPS;
     for (cq->table_size = 4; cq->table_size < 2 * cq->max_qps; cq->table_size *= 2) continue;
-    pthread_mutex_init(&cq->sleep, NULL);
     pthread_mutex_lock(&dev->lock);
-    if (attr->flags & GW_CQ_SLEEP && gw_exec_kind(dev->exec) == GW_EXEC_CPU) err = make_channel(cq);
-    if (!err) err = make_cq(cq, attr->cqe);
+    err = gw_place(dev, attr->placement);
+    if (!err) err = cq->ops->cq_make(cq, attr);
     if (!err) err = make_handle(cq, attr->flags);
     if (err) {
         destroy(cq);
     } else {
-        cq->room = cq->dv.cqe_cnt;
+        cq->room = cq->cqes;
         dev->objects++;
         *out = cq;
     }
@@ -164,7 +122,7 @@ int gw_cq_attach(struct gw_cq *cq, uint32_t qpn, struct gw_qp_handle *handle, ui
 {
     if (entries > cq->room)
         return gw_error(-ENOSPC, "completion queue of %u entries has %u left, and this queue pair needs %u",
-                        cq->dv.cqe_cnt, cq->room, entries);
+                        cq->cqes, cq->room, entries);
     if (cq->qps == cq->max_qps)
         return gw_error(-ENOSPC, "completion queue: made for %u queue pairs, and all are there", cq->max_qps);
     cq->room -= entries;

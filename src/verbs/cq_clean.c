@@ -16,12 +16,12 @@
 /* The ring as the CPU sees it. */
 static struct gw_mlx5_cqe *entry(const struct gw_cq *cq, uint32_t at)
 {
-    return (struct gw_mlx5_cqe *)cq->dv.buf + (at & (cq->dv.cqe_cnt - 1));
+    return cq->ring + (at & (cq->cqes - 1));
 }
 
 static bool valid(const struct gw_cq *cq, uint32_t at)
 {
-    return gw_mlx5_cqe_ready(gw_ld_acquire_u8(&entry(cq, at)->op_own), at, cq->dv.cqe_cnt);
+    return gw_mlx5_cqe_ready(gw_ld_acquire_u8(&entry(cq, at)->op_own), at, cq->cqes);
 }
 
 static bool belongs(const struct gw_mlx5_cqe *cqe, uint32_t qpn)
@@ -33,7 +33,7 @@ static uint32_t end_of(const struct gw_cq *cq, uint32_t ci)
 {
     uint32_t n = 0;
 
-    while (n < cq->dv.cqe_cnt && valid(cq, ci + n)) n++;
+    while (n < cq->cqes && valid(cq, ci + n)) n++;
     return ci + n;
 }
 
@@ -62,7 +62,7 @@ static int squeeze(struct gw_cq *cq, uint32_t qpn)
     }
     if (!freed) return 0;
     ci += freed;
-    gw_st_release_u32((uint32_t *)cq->dv.dbrec + GW_MLX5_DBREC_CQ_CI, gw_mlx5_cq_ci_be(ci));
+    gw_st_release_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(ci));
     if (gw_exec_kind(exec) != GW_EXEC_CPU) return gw_copy_in(exec, &cq->handle->ci, &ci, sizeof(ci));
     gw_st_release_u32(&cq->handle->ci, ci);
     return 0;
@@ -70,7 +70,7 @@ static int squeeze(struct gw_cq *cq, uint32_t qpn)
 
 static uint32_t record_ci(const struct gw_cq *cq)
 {
-    return gw_be32(gw_ld_acquire_u32((uint32_t *)cq->dv.dbrec + GW_MLX5_DBREC_CQ_CI));
+    return gw_be32(gw_ld_acquire_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI]));
 }
 
 static int disown(struct gw_cq *cq, uint32_t qpn, uint64_t deadline_ns)

@@ -17,39 +17,6 @@ void *gw_new(size_t size)
     return p ? memset(p, 0, whole) : NULL;
 }
 
-/* libmlx5 takes queues and records from here, so that they lie in memory the executor sees. */
-static void *take(struct ibv_pd *pd, void *context, size_t size, size_t align, uint64_t type)
-{
-    struct gw_device *dev = context;
-    struct gw_piece p;
-
-    (void)pd, (void)type;
-    return gw_arena_alloc(&dev->queues, size, align, &p) ? NULL : p.host;
-}
-
-static void give(struct ibv_pd *pd, void *context, void *at, uint64_t type)
-{
-    struct gw_device *dev = context;
-
-    (void)pd, (void)type;
-    gw_arena_free(&dev->queues, at);
-}
-
-int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **parent)
-{
-    struct ibv_parent_domain_init_attr attr = {
-        .pd = pd,
-        .td = dev->td,
-        .comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
-        .alloc = take,
-        .free = give,
-        .pd_context = dev,
-    };
-
-    *parent = ibv_alloc_parent_domain(dev->ctx, &attr);
-    return *parent ? 0 : gw_error_errno(-errno, "%s: cannot make a parent domain", dev->info.name);
-}
-
 static uint32_t mtu_bytes(enum ibv_mtu mtu)
 {
     return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 1024;
@@ -107,13 +74,11 @@ static int set_up(struct gw_device *dev)
     if (!dev->pd) return gw_error_errno(-errno, "%s: cannot make a protection domain", dev->info.name);
     /* A thread domain has a doorbell register of its own. Where there is none, libmlx5 shares out the static
      * ones. */
-    dev->td = ibv_alloc_td(dev->ctx, &td);
+    if (dev->mlx5) dev->td = ibv_alloc_td(dev->ctx, &td);
     err = gw_parent_domain(dev, dev->pd, &dev->parent);
     if (err) return err;
     dev->nudge = ibv_create_cq(dev->ctx, 1, NULL, NULL, 0);
-    if (!dev->nudge) return gw_error_errno(-errno, "%s: cannot make a completion queue", dev->info.name);
-    gw_mr_probe(dev);
-    return 0;
+    return dev->nudge ? 0 : gw_error_errno(-errno, "%s: cannot make a completion queue", dev->info.name);
 }
 
 static void tear_down(struct gw_device *dev)
@@ -130,31 +95,6 @@ static void tear_down(struct gw_device *dev)
     if (dev->own_exec) gw_exec_destroy(dev->exec);
     pthread_mutex_destroy(&dev->lock);
     free(dev);
-}
-
-/* Where do kernels' doorbells go? Found out with a queue pair, because only those have registers. */
-static int probe_doorbell(struct gw_device *dev)
-{
-    struct gw_cq_attr ca = {.cqe = 4};
-    struct gw_qp_attr qa = {.max_send_wr = 1, .max_recv_wr = 1, .post_mode = GW_POST_DIRECT};
-    struct gw_cq *cq = NULL;
-    struct gw_pd *pd = NULL;
-    struct gw_qp *qp = NULL;
-    int err = gw_pd_create(dev, &pd);
-
-    if (!err) err = gw_cq_create(dev, &ca, &cq);
-    qa.send_cq = qa.recv_cq = cq;
-    dev->info.post_mode = GW_POST_DIRECT;
-    if (!err) err = gw_qp_create(pd, &qa, &qp);
-    if (err == -EOPNOTSUPP) {
-        snprintf(dev->info.post_why, sizeof(dev->info.post_why), "%s", gw_last_error());
-        dev->info.post_mode = qa.post_mode = GW_POST_PROXY_DOORBELL;
-        err = gw_qp_create(pd, &qa, &qp);
-    }
-    gw_qp_destroy(qp);
-    if (cq) gw_cq_destroy(cq);
-    if (pd) gw_pd_destroy(pd);
-    return err;
 }
 
 int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **out)
@@ -174,11 +114,13 @@ int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **ou
     if (!err) err = gw_choose(name, &dev->ctx, &soft);
     if (!err) {
         dev->info.soft = soft;
+        dev->mlx5 = mlx5dv_is_supported(dev->ctx->device);
         gw_arena_init(&dev->queues, dev->exec, GW_MEM_HOST, CHUNK);
         gw_arena_init(&dev->handles, dev->exec, GW_MEM_DEVICE, CHUNK);
         err = set_up(dev);
     }
-    if (!err) err = probe_doorbell(dev);
+    if (!err) err = gw_mode_choose(dev);
+    if (!err) gw_mr_probe(dev);
     if (err) {
         tear_down(dev);
         return err;
@@ -254,7 +196,7 @@ int gw_pd_destroy(struct gw_pd *pd)
         pthread_mutex_unlock(&dev->lock);
         return gw_error(-EBUSY, "protection domain: %u queue pairs and regions are still in it", pd->objects);
     }
-    ibv_dealloc_pd(pd->parent);
+    if (pd->parent) ibv_dealloc_pd(pd->parent);
     ibv_dealloc_pd(pd->pd);
     dev->objects--;
     pthread_mutex_unlock(&dev->lock);

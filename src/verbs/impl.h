@@ -36,6 +36,8 @@ void gw_arena_init(struct gw_arena *a, struct gw_exec *exec, enum gw_mem_kind ki
 void gw_arena_fini(struct gw_arena *a);
 /* Zeroed; align is a power of two up to a page. Grows by a chunk when it must. 0 or -ENOMEM. */
 int gw_arena_alloc(struct gw_arena *a, size_t size, size_t align, struct gw_piece *p);
+/* Zeroes a piece again. 0 or a negative errno. */
+int gw_arena_clear(struct gw_arena *a, const struct gw_piece *p);
 /* By either address. Unknown ones are ignored. */
 void gw_arena_free(struct gw_arena *a, const void *any);
 /* Where the executor sees what the CPU sees at host; NULL: not in the arena. */
@@ -55,13 +57,19 @@ struct gw_uar {
 
 struct gw_proxy;
 
+#define GW_MAX_WQEBBS 32768 /* of a send queue: verbs_impl.h tells places in it apart by 16 bits */
+
 /* ---- objects
  * ----------------------------------------------------------------------------------------------- */
+
+struct gw_queue_ops;
 
 struct gw_device {
     struct ibv_context *ctx;
     struct gw_exec *exec;
     bool own_exec;
+    bool mlx5;      /* its queues are in mlx5's format, and libmlx5 shows them */
+    bool mode_said; /* by GPUWIRE_POST: nothing else will do */
     struct ibv_device_attr attr;
     struct ibv_pd *pd, *parent; /* for the CQs */
     struct ibv_td *td;
@@ -82,33 +90,64 @@ struct gw_pd {
     uint32_t objects;
 };
 
+/* What its maker fills in stands first; rings and records are where the CPU sees them. */
 struct gw_cq {
     struct gw_device *dev;
-    struct ibv_cq_ex *cq;
-    struct ibv_comp_channel *channel;
-    struct mlx5dv_cq dv;
+    const struct gw_queue_ops *ops;
+    struct ibv_cq *cq;
+    struct gw_mlx5_cqe *ring;
+    uint32_t cqes, cqn;
+    uint32_t *dbrec;
+    int event_fd; /* readable after an event that was asked for; -1: made without GW_CQ_SLEEP */
+    void *own;    /* the maker's */
+
     struct gw_cq_handle *handle; /* where the executor sees it */
     struct gw_cq_handle copy;    /* the constant part, as it was written there */
     struct gw_qp_entry *table;   /* what the executor's table holds, and as much again as scratch */
     uint32_t table_size, qps, max_qps;
-    uint32_t room;         /* entries not spoken for */
-    pthread_mutex_t sleep; /* arming */
-    uint32_t arm_sn;       /* events taken since the CQ was made */
-    bool armed;
+    uint32_t room; /* entries not spoken for */
 };
 
 struct gw_qp {
     struct gw_device *dev;
     struct gw_pd *pd;
     struct gw_cq *send_cq, *recv_cq;
+    const struct gw_queue_ops *ops;
     struct ibv_qp *qp;
-    struct mlx5dv_qp dv;
+    struct gw_mlx5_sq sq;
+    struct gw_mlx5_rq rq;
+    uint32_t *dbrec;
+    void *own; /* the maker's */
+
     struct gw_qp_handle *handle; /* where the executor sees it */
     struct gw_qp_handle fresh;   /* as it is written there at creation and by a reset */
     struct gw_piece slots, rq_wr_ids;
-    uint64_t *mailbox; /* doorbell proxy: its word */
     uint32_t psn;
 };
+
+/* ---- queues
+ * ------------------------------------------------------------------------------------------------
+ *
+ * Who makes queues decides where they lie and who reads them: the rest of verbs/ knows only what this says.
+ * All in mlx5's format, in memory that the executor sees. native.c: a ConnectX' own queues, through libmlx5,
+ * in host memory. repost.c: queues that a CPU thread reads, for any NIC. Functions return 0 or a negative
+ * errno with a line; they are called under dev->lock, but cq_arm, cq_event and qp_modify. */
+struct gw_queue_ops {
+    int (*cq_make)(struct gw_cq *cq, const struct gw_cq_attr *attr);
+    void (*cq_free)(struct gw_cq *cq);  /* what there is of it */
+    void (*cq_arm)(struct gw_cq *cq);   /* asks for an event at the next completion; any thread */
+    void (*cq_event)(struct gw_cq *cq); /* takes the event, when event_fd is readable; any thread */
+
+    /* Also sets qp->fresh.db. *cap: what became of the attributes. */
+    int (*qp_make)(struct gw_qp *qp, const struct gw_qp_attr *attr, struct ibv_qp_cap *cap);
+    /* What there is of it. Afterwards nobody writes completions of it. */
+    void (*qp_free)(struct gw_qp *qp);
+    /* As ibv_modify_qp, but a negative errno and no line. After RESET nobody writes completions of the queue
+     * pair's earlier life, and the doorbell record is zero. */
+    int (*qp_modify)(struct gw_qp *qp, struct ibv_qp_attr *attr, int mask);
+};
+
+extern const struct gw_queue_ops gw_native_queues, gw_repost_queues;
 
 /* Zeroed memory for an object that contains a handle (calloc does not align so far); for free(). */
 void *gw_new(size_t size);
@@ -119,19 +158,35 @@ void *gw_new(size_t size);
 /* choose.c: opens a device by the rules of gw_device_open. */
 int gw_choose(const char *name, struct ibv_context **ctx, bool *soft);
 
-/* device.c */
+/* native.c: the domain that makes libmlx5 take its memory from dev->queues; NULL on other devices. */
 int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **parent);
+
+/* mode.c: decides info.post_mode, by GPUWIRE_POST, the device, and what is possible. */
+int gw_mode_choose(struct gw_device *dev);
+/* Who makes the queues of that posting mode (enum gw_post_mode). */
+const struct gw_queue_ops *gw_mode_queues(const struct gw_device *dev, uint32_t mode);
+const char *gw_mode_name(uint32_t mode);
+/* 0 when the device's queues can lie there (enum gw_placement). */
+int gw_place(const struct gw_device *dev, uint32_t placement);
 
 /* uar.c: where the executor sees the register reg of a doorbell page: NULL and *why when it cannot. Under
  * dev->lock. */
 void *gw_uar_map(struct gw_device *dev, void *reg, const char **why);
 void gw_uar_unmap_all(struct gw_device *dev);
 
-/* proxy.c: *mailbox is a word that the executor sees at *dev_mailbox; a thread moves what is written there to
- * reg. */
-int gw_proxy_add(struct gw_device *dev, uint64_t *reg, uint64_t **mailbox, void **dev_mailbox);
-void gw_proxy_remove(struct gw_device *dev, uint64_t *mailbox);
+/* doorbell.c: *mailbox is a word that the executor sees at *dev_mailbox; the proxy thread moves what is
+ * written there to reg. Under dev->lock. */
+int gw_doorbell_add(struct gw_device *dev, uint64_t *reg, uint64_t **mailbox, void **dev_mailbox);
+void gw_doorbell_remove(struct gw_device *dev, uint64_t *mailbox);
+
+/* proxy.c */
 void gw_proxy_stop(struct gw_device *dev);
+/* Any thread, after kernels on CPU threads have rung: wakes the proxy thread if it sleeps. */
+void gw_proxy_nudge(struct gw_device *dev);
+
+/* sleep.c: a channel whose reads do not block: several threads may wake for one event. *out is set on
+ * failure, too, when there is something to destroy. */
+int gw_channel_make(struct gw_device *dev, struct ibv_comp_channel **out);
 
 /* cq.c: under dev->lock. */
 int gw_cq_attach(struct gw_cq *cq, uint32_t qpn, struct gw_qp_handle *handle, uint32_t entries);
@@ -139,6 +194,12 @@ void gw_cq_detach(struct gw_cq *cq, uint32_t qpn, uint32_t entries);
 
 /* cq_clean.c: drops a queue pair's completions; see gw_qp_reset. */
 int gw_cq_clean(struct gw_cq *cq, uint32_t qpn, bool quiet, uint64_t deadline_ns);
+
+/* connect.c */
+bool gw_connect_sane(const struct gw_connect_opts *opts);
+enum ibv_mtu gw_mtu_code(uint32_t bytes);
+/* One word of the handle, while kernels may look at it. */
+int gw_qp_set_state(struct gw_qp *qp, uint32_t state);
 
 /* mr.c: can memory of the executor's own be registered? Fills info.gpu_reach and info.gpu_why. */
 void gw_mr_probe(struct gw_device *dev);

@@ -69,19 +69,20 @@ static struct ibv_mr *as_dmabuf(struct gw_pd *pd, void *addr, size_t length, uin
     int fd = -1, err;
 
     if (!cu.handle) {
-        snprintf(why, size, "this driver has no dma-buf export");
+        snprintf(why, size, "this GPU driver exports none: it takes 515 or newer");
         return NULL;
     }
     err = cu.handle(&fd, from, span, CU_HANDLE_DMA_BUF_FD, 0);
     if (err) {
-        snprintf(why, size, "CUDA cannot export it (error %d)", err);
+        snprintf(why, size, "CUDA error %d: it takes the open kernel modules of the GPU driver", err);
         return NULL;
     }
     mr = ibv_reg_dmabuf_mr(pd->pd, at - from, length, at, fd, (int)access);
     if (!mr)
         snprintf(why, size, "%s",
-                 errno == EOPNOTSUPP || errno == EPROTONOSUPPORT ? "the kernel's RDMA driver has none"
-                                                                 : strerror(errno));
+                 errno == EOPNOTSUPP || errno == EPROTONOSUPPORT
+                     ? "the NIC's kernel driver takes none: Linux 5.12 or newer"
+                     : strerror(errno));
     close(fd); /* the region holds its own reference */
     return mr;
 }
@@ -93,7 +94,7 @@ static struct ibv_mr *as_address(struct gw_pd *pd, void *addr, size_t length, ui
 
     if (!mr)
         snprintf(why, size, "%s",
-                 errno == EFAULT || errno == EINVAL ? "load nvidia_peermem" : strerror(errno));
+                 errno == EFAULT || errno == EINVAL ? "`modprobe nvidia_peermem`" : strerror(errno));
     return mr;
 }
 
@@ -102,6 +103,14 @@ static int register_gpu(struct region *r, struct gw_pd *pd, void *addr, size_t l
     char dmabuf[80] = "not tried", address[80] = "not tried";
     bool soft = pd->dev->info.soft;
 
+    /* The NIC's data goes to the GPU by another way than the completion, which the CPU passes on: it may
+     * arrive later. */
+    if (!soft && pd->dev->info.post_mode == GW_POST_PROXY_POST)
+        return gw_error(
+            -EOPNOTSUPP,
+            "%s: in posting mode proxy-post completions may overtake data in GPU memory: use mapped host "
+            "memory",
+            pd->dev->info.name);
     if (soft) r->ib = as_address(pd, addr, length, access, address, sizeof(address));
     r->mr.reach = GW_REACH_DIRECT;
     if (!r->ib) {
@@ -173,6 +182,44 @@ int gw_mr_free(struct gw_mr *mr)
     if (err) return gw_error_errno(-err, "%s: cannot free a memory region", pd->dev->info.name);
     free(r);
     return 0;
+}
+
+/* One way to reach GPU memory, whatever register_gpu prefers. */
+static int try_gpu(struct gw_device *dev, struct gw_pd *pd, const struct gw_mem *mem, enum gw_reach how,
+                   struct region *r)
+{
+    char why[80] = "";
+
+    pthread_once(&cu_once, cu_load);
+    if (!dev->info.soft && dev->info.post_mode == GW_POST_PROXY_POST)
+        return register_gpu(r, pd, mem->dev, mem->size, GW_MR_REMOTE_WRITE);
+    r->ib = how == GW_REACH_DMABUF
+                ? as_dmabuf(pd, mem->dev, mem->size, GW_MR_REMOTE_WRITE, why, sizeof(why))
+                : as_address(pd, mem->dev, mem->size, GW_MR_REMOTE_WRITE, why, sizeof(why));
+    return r->ib ? 0 : gw_error(-EOPNOTSUPP, "%s", why);
+}
+
+int gw_reach_try(struct gw_device *dev, enum gw_reach how)
+{
+    struct gw_pd pd = {.dev = dev, .pd = dev->pd};
+    bool host = how == GW_REACH_HOST;
+    struct region r = {0};
+    struct gw_mem mem;
+    int err;
+
+    if (how < GW_REACH_HOST || how > GW_REACH_DMABUF)
+        return gw_error(-EINVAL, "no way %d to reach memory", (int)how);
+    if (!host && gw_exec_kind(dev->exec) != GW_EXEC_GPU)
+        return gw_error(-EOPNOTSUPP, "kernels run on CPU threads; use --exec gpu, or a GPU executor");
+    err = gw_mem_alloc(dev->exec, host ? GW_MEM_HOST : GW_MEM_DEVICE, 65536, &mem);
+    if (err) return err;
+    pthread_mutex_lock(&dev->lock);
+    err = host ? register_host(&r, &pd, mem.host, mem.size, GW_MR_REMOTE_WRITE)
+               : try_gpu(dev, &pd, &mem, how, &r);
+    if (!err) ibv_dereg_mr(r.ib);
+    pthread_mutex_unlock(&dev->lock);
+    gw_mem_free(&mem);
+    return err;
 }
 
 void gw_mr_probe(struct gw_device *dev)

@@ -1,155 +1,137 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The doorbell proxy: where the NIC's doorbell page cannot be mapped into a GPU, kernels write what they
- * would have written there into a mailbox in host memory, and a thread named gw-doorbell carries it to the
- * register. The queues, the records and the device API are the same as without it.
+ * The proxy's thread: when it looks and when it sleeps.
  *
- * The thread looks at all mailboxes in turn. With nothing to do it sleeps ever longer, a sixteenth of the
- * time it has been idle, from 20 µs to 1 ms: a ring after an idle time t is late by t/16 at most.
+ * It looks at everything in turn. With nothing to do it sleeps ever longer, a sixteenth of the time it has
+ * been idle, from 20 µs to 1 ms: what a kernel writes after an idle time t is seen t/16 later at most.
+ * Completions of the NIC wake it at once, and so do CPU threads that ring.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "src/verbs/impl.h"
+#include "src/verbs/proxy.h"
 
 #define SPIN_NS 20000u
 #define NAP_MIN 20000u
 #define NAP_MAX 1000000u
 
-struct route {
-    uint64_t *mailbox, *reg;
-};
-
-struct gw_proxy {
-    pthread_t thread;
-    pthread_mutex_t lock; /* routes; the thread holds it during a round */
-    struct route *routes;
-    uint32_t count, room;
-    int stop_fd;
-    uint32_t stop;
-};
-
-/* One look at every mailbox; true when there was something in one. */
-static bool carry(struct gw_proxy *p)
+static bool look(struct gw_proxy *p)
 {
-    bool any = false;
+    bool rung = gw_doorbell_round(p), posted = gw_repost_round(p);
 
+    return rung || posted;
+}
+
+/* A sleep of that length at most; true when there was something to do instead. */
+static bool nap(struct gw_proxy *p, uint64_t ns)
+{
+    int fds[2] = {p->wake_fd, -1};
+    uint64_t count;
+    int64_t woken;
+    bool any;
+
+    gw_st_relaxed_u32(&p->asleep, 1);
+    /* Sleep announced before the last look: who rings after that look sees the announcement (gw_proxy_nudge).
+     */
+    gw_fence_sc();
     pthread_mutex_lock(&p->lock);
-    for (uint32_t i = 0; i < p->count; i++) {
-        struct route *r = &p->routes[i];
-        uint64_t v;
-
-        if (!gw_ld_relaxed_u64(r->mailbox)) continue;
-        /* Taken out by exchange: a ring that comes in between is either in v or still there at the next look.
-         * Acquire: the record, written before the mailbox, comes before the register. */
-        v = gw_exch_acquire_u64(r->mailbox, 0);
-        gw_mmio_st64(r->reg, v);
-        gw_fence_sc(); /* out of the write-combining buffer, before the next one is written over it */
-        any = true;
-    }
+    gw_repost_arm(p);
+    any = look(p);
+    if (p->channel) fds[1] = p->channel->fd;
     pthread_mutex_unlock(&p->lock);
-    return any;
+    woken = any ? 0 : gw_wait_fds(fds, 2, gw_clock_ns() + ns);
+    gw_st_relaxed_u32(&p->asleep, 0);
+    if (woken <= 0) return any;
+    while (woken & 1 && read(p->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR) continue;
+    if (!(woken & 2)) return false;
+    pthread_mutex_lock(&p->lock);
+    gw_repost_events(p);
+    pthread_mutex_unlock(&p->lock);
+    return false;
 }
 
 static void *run(void *arg)
 {
     struct gw_proxy *p = arg;
-    uint64_t last = gw_clock_ns(), now, nap;
+    uint64_t last = gw_clock_ns(), now, ns;
+    bool any;
 
-    pthread_setname_np(pthread_self(), "gw-doorbell");
+    pthread_setname_np(pthread_self(), "gw-proxy");
     while (!gw_ld_acquire_u32(&p->stop)) {
+        pthread_mutex_lock(&p->lock);
+        any = look(p);
+        pthread_mutex_unlock(&p->lock);
         now = gw_clock_ns();
-        if (carry(p)) {
-            last = now;
-        } else if (now - last > SPIN_NS) {
-            nap = (now - last) / 16;
-            nap = nap < NAP_MIN ? NAP_MIN : nap > NAP_MAX ? NAP_MAX : nap;
-            (void)gw_wait_fds(&p->stop_fd, 1, now + nap);
-        } else {
+        if (!any && now - last > SPIN_NS) {
+            ns = (now - last) / 16;
+            any = nap(p, ns < NAP_MIN ? NAP_MIN : ns > NAP_MAX ? NAP_MAX : ns);
+        } else if (!any) {
             gw_pause(64);
         }
+        if (any) last = now;
     }
     return NULL;
 }
 
-static int start(struct gw_device *dev)
+static void release(struct gw_proxy *p)
 {
-    struct gw_proxy *p = calloc(1, sizeof(*p));
-    int err;
-
-    if (!p) return gw_error_errno(-ENOMEM, "doorbell proxy");
-    pthread_mutex_init(&p->lock, NULL);
-    p->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    err = p->stop_fd < 0 ? errno : pthread_create(&p->thread, NULL, run, p);
-    if (err) {
-        if (p->stop_fd >= 0) close(p->stop_fd);
-        pthread_mutex_destroy(&p->lock);
-        free(p);
-        return gw_error_errno(-err, "doorbell proxy: cannot start its thread");
-    }
-    dev->proxy = p;
-    return 0;
+    if (p->channel) ibv_destroy_comp_channel(p->channel);
+    if (p->wake_fd >= 0) close(p->wake_fd);
+    gw_arena_free(&p->dev->queues, p->bell.host);
+    pthread_mutex_destroy(&p->lock);
+    free(p->routes);
+    free(p);
 }
 
-int gw_proxy_add(struct gw_device *dev, uint64_t *reg, uint64_t **mailbox, void **dev_mailbox)
-{
-    struct gw_piece piece;
-    struct gw_proxy *p;
-    int err = dev->proxy ? 0 : start(dev);
-
-    if (err) return err;
-    p = dev->proxy;
-    err = gw_arena_alloc(&dev->queues, sizeof(uint64_t), 64, &piece);
-    if (err) return gw_error_errno(err, "doorbell proxy");
-    pthread_mutex_lock(&p->lock);
-    if (p->count == p->room) {
-        uint32_t room = p->room ? 2 * p->room : 16;
-        struct route *r = realloc(p->routes, room * sizeof(*r));
-
-        if (r) p->routes = r, p->room = room;
-    }
-    if (p->count < p->room)
-        p->routes[p->count++] = (struct route){piece.host, reg};
-    else
-        err = -ENOMEM;
-    pthread_mutex_unlock(&p->lock);
-    if (err) {
-        gw_arena_free(&dev->queues, piece.host);
-        return gw_error_errno(err, "doorbell proxy");
-    }
-    *mailbox = piece.host;
-    *dev_mailbox = piece.dev;
-    return 0;
-}
-
-void gw_proxy_remove(struct gw_device *dev, uint64_t *mailbox)
+int gw_proxy_get(struct gw_device *dev, struct gw_proxy **out)
 {
     struct gw_proxy *p = dev->proxy;
+    int err;
 
-    pthread_mutex_lock(&p->lock);
-    for (uint32_t i = 0; i < p->count; i++)
-        if (p->routes[i].mailbox == mailbox) {
-            p->routes[i] = p->routes[--p->count];
-            break;
-        }
-    pthread_mutex_unlock(&p->lock);
-    gw_arena_free(&dev->queues, mailbox);
+    *out = p;
+    if (p) return 0;
+    p = calloc(1, sizeof(*p));
+    if (!p) return gw_error_errno(-ENOMEM, "posting proxy");
+    p->dev = dev;
+    pthread_mutex_init(&p->lock, NULL);
+    p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    err = p->wake_fd < 0 ? -errno : gw_arena_alloc(&dev->queues, sizeof(uint64_t), 64, &p->bell);
+    if (!err) err = -pthread_create(&p->thread, NULL, run, p);
+    if (err) {
+        release(p);
+        return gw_error_errno(err, "posting proxy: cannot start its thread");
+    }
+    gw_st_release_u64(&dev->proxy, (uint64_t)(uintptr_t)p); /* threads that ring look at it any time */
+    *out = p;
+    return 0;
+}
+
+static void wake(struct gw_proxy *p)
+{
+    const uint64_t one = 1;
+
+    while (write(p->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR) continue;
+}
+
+void gw_proxy_nudge(struct gw_device *dev)
+{
+    struct gw_proxy *p = (struct gw_proxy *)(uintptr_t)gw_ld_acquire_u64(&dev->proxy);
+
+    /* A poster's full fence stands between its ring and this look at the announcement. One of them is seen.
+     */
+    if (p && gw_ld_relaxed_u32(&p->asleep) && gw_ld_relaxed_u64(p->bell.host)) wake(p);
 }
 
 void gw_proxy_stop(struct gw_device *dev)
 {
     struct gw_proxy *p = dev->proxy;
-    uint64_t one = 1;
 
     if (!p) return;
     gw_st_release_u32(&p->stop, 1);
-    while (write(p->stop_fd, &one, sizeof(one)) < 0 && errno == EINTR) continue;
+    wake(p);
     pthread_join(p->thread, NULL);
-    close(p->stop_fd);
-    pthread_mutex_destroy(&p->lock);
-    free(p->routes);
-    free(p);
     dev->proxy = NULL;
+    release(p);
 }

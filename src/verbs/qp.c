@@ -7,8 +7,6 @@
 
 #include "src/verbs/impl.h"
 
-#define MAX_WQEBBS 32768 /* verbs_impl.h tells places in the queue apart by 16 bits */
-
 static int check(const struct gw_qp_attr *a)
 {
     if (!a->send_cq || !a->recv_cq) return gw_error(-EINVAL, "queue pair: it needs two completion queues");
@@ -16,81 +14,24 @@ static int check(const struct gw_qp_attr *a)
         return gw_error(-EINVAL, "queue pair: its completion queues are of two devices");
     if (a->flags & ~(GW_QP_ONE_POSTER | GW_QP_SIGNAL_ALL))
         return gw_error(-EINVAL, "queue pair: flags %x", a->flags);
-    if (a->post_mode > GW_POST_PROXY_DOORBELL)
-        return gw_error(-EOPNOTSUPP,
-                        "queue pair: posting mode %u is not offered; use auto, direct or proxy-doorbell",
-                        a->post_mode);
-    if (!a->max_send_wr || a->max_send_wr > MAX_WQEBBS || a->max_recv_wr > MAX_WQEBBS)
+    if (a->send_cq->ops != a->recv_cq->ops)
+        return gw_error(-EINVAL, "queue pair: its completion queues are of two posting modes");
+    if (a->post_mode > GW_POST_PROXY_POST)
+        return gw_error(-EINVAL, "queue pair: there is no posting mode %u", a->post_mode);
+    if (a->post_mode && (a->post_mode == GW_POST_PROXY_POST) != (a->send_cq->ops == &gw_repost_queues))
+        return gw_error(-EINVAL, "queue pair: posting mode %s, but its completion queues were made for %s",
+                        gw_mode_name(a->post_mode),
+                        a->post_mode == GW_POST_PROXY_POST ? "another" : "proxy-post");
+    if (!a->max_send_wr || a->max_send_wr > GW_MAX_WQEBBS || a->max_recv_wr > GW_MAX_WQEBBS)
         return gw_error(-EINVAL,
                         "queue pair: %u send and %u receive requests; at most %u, and one send at least",
-                        a->max_send_wr, a->max_recv_wr, MAX_WQEBBS);
+                        a->max_send_wr, a->max_recv_wr, GW_MAX_WQEBBS);
     return 0;
 }
 
 static bool has_atomics(const struct gw_device *dev)
 {
     return dev->attr.atomic_cap != IBV_ATOMIC_NONE;
-}
-
-static int make_qp(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_init_attr_ex *attr)
-{
-    struct mlx5dv_qp_init_attr dv = {
-        .comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
-        .create_flags = MLX5DV_QP_CREATE_DISABLE_SCATTER_TO_CQE, /* pollers look for data in memory alone */
-    };
-    struct mlx5dv_obj obj = {0};
-    int err;
-
-    *attr = (struct ibv_qp_init_attr_ex){
-        .qp_type = IBV_QPT_RC,
-        .send_cq = ibv_cq_ex_to_cq(a->send_cq->cq),
-        .recv_cq = ibv_cq_ex_to_cq(a->recv_cq->cq),
-        .cap = {.max_send_wr = a->max_send_wr,
-                .max_recv_wr = a->max_recv_wr,
-                .max_send_sge = a->max_send_sge ? a->max_send_sge : 1,
-                .max_recv_sge = a->max_recv_sge ? a->max_recv_sge : 1,
-                .max_inline_data = a->max_inline},
-        .sq_sig_all = (a->flags & GW_QP_SIGNAL_ALL) != 0,
-        /* Naming the operations leaves out those with long WQEs, so that one WQEBB holds a simple request. */
-        .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-        .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
-                          IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ,
-        .pd = qp->pd->parent,
-    };
-    if (has_atomics(qp->dev))
-        attr->send_ops_flags |= IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
-    qp->qp = mlx5dv_create_qp(qp->dev->ctx, attr, &dv);
-    if (!qp->qp)
-        return gw_error_errno(-(errno ? errno : EINVAL),
-                              "%s: cannot make a queue pair of %u sends and %u receives", qp->dev->info.name,
-                              a->max_send_wr, a->max_recv_wr);
-    obj.qp.in = qp->qp;
-    obj.qp.out = &qp->dv;
-    err = mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP);
-    if (err) return gw_error_errno(-err, "%s: queue pair", qp->dev->info.name);
-    if (qp->dv.sq.wqe_cnt > MAX_WQEBBS || qp->dv.sq.stride != GW_MLX5_WQEBB)
-        return gw_error(-EINVAL,
-                        "%s: a send queue of %u WQEBBs is too long; ask for fewer requests or entries",
-                        qp->dev->info.name, qp->dv.sq.wqe_cnt);
-    return 0;
-}
-
-/* Where kernels ring: the NIC's own register, or a mailbox whose contents the proxy thread carries there. */
-static int make_doorbell(struct gw_qp *qp, uint32_t mode)
-{
-    const char *why = "";
-    void *dev_mailbox = NULL;
-    int err;
-
-    if (mode != GW_POST_PROXY_DOORBELL) {
-        qp->fresh.db = gw_uar_map(qp->dev, qp->dv.bf.reg, &why);
-        if (qp->fresh.db) return 0;
-        if (mode == GW_POST_DIRECT)
-            return gw_error(-EOPNOTSUPP, "%s: kernels cannot ring it: %s", qp->dev->info.name, why);
-    }
-    err = gw_proxy_add(qp->dev, qp->dv.bf.reg, &qp->mailbox, &dev_mailbox);
-    qp->fresh.db = dev_mailbox;
-    return err;
 }
 
 static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struct ibv_qp_cap *cap)
@@ -102,27 +43,27 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
 
     if (err) return err;
     qp->handle = handle.dev;
-    err = gw_arena_alloc(&dev->handles, qp->dv.sq.wqe_cnt * sizeof(*h->slot), 64, &qp->slots);
-    if (!err && qp->dv.rq.wqe_cnt)
-        err = gw_arena_alloc(&dev->handles, qp->dv.rq.wqe_cnt * sizeof(*h->rq_wr_id), 64, &qp->rq_wr_ids);
+    err = gw_arena_alloc(&dev->handles, qp->sq.wqebbs * sizeof(*h->slot), 64, &qp->slots);
+    if (!err && qp->rq.wqes)
+        err = gw_arena_alloc(&dev->handles, qp->rq.wqes * sizeof(*h->rq_wr_id), 64, &qp->rq_wr_ids);
     if (err) return gw_error_errno(err, "queue pair");
     h->size = sizeof(*h);
     h->version = GW_VERBS_VERSION;
-    h->flags = a->flags | (has_atomics(dev) ? 0 : GW_NO_ATOMICS_);
+    h->flags |= a->flags | (has_atomics(dev) ? 0 : GW_NO_ATOMICS_);
     h->max_inline = cap->max_inline_data;
-    h->sq.buf = gw_arena_dev(&dev->queues, qp->dv.sq.buf);
-    h->sq.wqebbs = qp->dv.sq.wqe_cnt;
-    h->sq.qpn = qp->qp->qp_num;
-    h->rq.buf = qp->dv.rq.wqe_cnt ? gw_arena_dev(&dev->queues, qp->dv.rq.buf) : NULL;
-    h->rq.wqes = qp->dv.rq.wqe_cnt;
-    h->rq.stride = qp->dv.rq.stride;
-    h->dbrec = gw_arena_dev(&dev->queues, qp->dv.dbrec);
+    h->sq.buf = gw_arena_dev(&dev->queues, qp->sq.buf);
+    h->sq.wqebbs = qp->sq.wqebbs;
+    h->sq.qpn = qp->sq.qpn;
+    h->rq.buf = qp->rq.wqes ? gw_arena_dev(&dev->queues, qp->rq.buf) : NULL;
+    h->rq.wqes = qp->rq.wqes;
+    h->rq.stride = qp->rq.stride;
+    h->dbrec = gw_arena_dev(&dev->queues, qp->dbrec);
     h->slot = qp->slots.dev;
     h->rq_wr_id = qp->rq_wr_ids.dev;
     h->host = gw_exec_kind(dev->exec) == GW_EXEC_CPU ? a->send_cq : NULL;
     h->max_send_sge = cap->max_send_sge;
     h->max_recv_sge = cap->max_recv_sge;
-    h->rq_wqes = qp->dv.rq.wqe_cnt;
+    h->rq_wqes = qp->rq.wqes;
     h->interval = h->sq.wqebbs > 2 ? h->sq.wqebbs / 2 : 1;
     h->send_cq = gw_cq_handle(a->send_cq);
     h->state = GW_QP_NOT_CONNECTED;
@@ -130,12 +71,12 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
         return gw_error(-EOPNOTSUPP,
                         "%s: this libmlx5 does not take its memory from us; it must be 44 or newer",
                         dev->info.name);
-    return make_doorbell(qp, a->post_mode);
+    return 0;
 }
 
 static int attach(struct gw_qp *qp)
 {
-    uint32_t sends = qp->dv.sq.wqe_cnt, recvs = qp->dv.rq.wqe_cnt, qpn = qp->qp->qp_num;
+    uint32_t sends = qp->sq.wqebbs, recvs = qp->rq.wqes, qpn = qp->sq.qpn;
     bool one = qp->send_cq == qp->recv_cq;
     int err = gw_cq_attach(qp->send_cq, qpn, qp->handle, one ? sends + recvs : sends);
 
@@ -148,8 +89,7 @@ static int attach(struct gw_qp *qp)
 /* Frees what there is of it. Under dev->lock. */
 static void destroy(struct gw_qp *qp)
 {
-    if (qp->mailbox) gw_proxy_remove(qp->dev, qp->mailbox);
-    if (qp->qp) ibv_destroy_qp(qp->qp);
+    qp->ops->qp_free(qp);
     gw_arena_free(&qp->dev->handles, qp->slots.dev);
     gw_arena_free(&qp->dev->handles, qp->rq_wr_ids.dev);
     gw_arena_free(&qp->dev->handles, qp->handle);
@@ -158,7 +98,7 @@ static void destroy(struct gw_qp *qp)
 
 int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *a, struct gw_qp **out)
 {
-    struct ibv_qp_init_attr_ex attr;
+    struct ibv_qp_cap cap;
     struct gw_qp *qp;
     int err = check(a);
 
@@ -172,11 +112,13 @@ int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *a, struct gw_qp **ou
     qp->pd = pd;
     qp->send_cq = a->send_cq;
     qp->recv_cq = a->recv_cq;
+    qp->ops = a->send_cq->ops;
     if (getrandom(&qp->psn, sizeof(qp->psn), 0) != sizeof(qp->psn)) qp->psn = (uint32_t)gw_clock_ns();
     qp->psn &= 0xffffff;
     pthread_mutex_lock(&pd->dev->lock);
-    err = make_qp(qp, a, &attr);
-    if (!err) err = make_handle(qp, a, &attr.cap);
+    err = gw_place(pd->dev, a->placement);
+    if (!err) err = qp->ops->qp_make(qp, a, &cap);
+    if (!err) err = make_handle(qp, a, &cap);
     if (!err) err = gw_copy_in(pd->dev->exec, qp->handle, &qp->fresh, sizeof(qp->fresh));
     if (!err) err = attach(qp);
     if (err) {
@@ -197,10 +139,9 @@ int gw_qp_destroy(struct gw_qp *qp)
 
     if (!qp) return 0;
     dev = qp->dev;
-    qpn = qp->qp->qp_num;
+    qpn = qp->sq.qpn;
     pthread_mutex_lock(&dev->lock);
-    ibv_destroy_qp(qp->qp); /* the NIC writes no completion of it from here on */
-    qp->qp = NULL;
+    qp->ops->qp_free(qp);
     (void)gw_cq_clean(qp->send_cq, qpn, true, 0);
     if (qp->recv_cq != qp->send_cq) (void)gw_cq_clean(qp->recv_cq, qpn, true, 0);
     gw_cq_detach(qp->send_cq, qpn,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of tests that run on either executor: --exec cpu|gpu, --lanes N (CPU). Exit code 77: there is
- * no GPU. */
+/* The options of tests that run on either executor: --exec cpu|gpu, --lanes N (CPU), --post MODE (verbs: the
+ * posting mode, as GPUWIRE_POST). Exit code 77: there is no GPU. */
 #ifndef GW_TESTS_EXEC_OPTIONS_H
 #define GW_TESTS_EXEC_OPTIONS_H
 
@@ -23,8 +23,10 @@ static inline void test_options(int argc, char **argv)
             test_exec_name = argv[++i];
         } else if (!strcmp(argv[i], "--lanes") && i + 1 < argc) {
             test_exec_opts.lanes = (uint32_t)atoi(argv[++i]);
+        } else if (!strcmp(argv[i], "--post") && i + 1 < argc) {
+            setenv("GPUWIRE_POST", argv[++i], 1);
         } else {
-            fprintf(stderr, "usage: %s [--exec cpu|gpu] [--lanes N]\n", argv[0]);
+            fprintf(stderr, "usage: %s [--exec cpu|gpu] [--lanes N] [--post MODE]\n", argv[0]);
             exit(2);
         }
     }

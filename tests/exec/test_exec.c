@@ -177,7 +177,7 @@ static void test_deadline(void **state)
     must(gw_launch(exec, &wait_kernel, 1, 32, &args), "gw_launch");
     start = gw_clock_ns();
     assert_int_equal(gw_exec_sync(exec, gw_deadline(30000000)), -ETIMEDOUT);
-    assert_in_range(gw_clock_ns() - start, 29000000, 1000000000);
+    assert_in_range(gw_clock_ns() - start, 29000000, 10000000000);
     assert_int_equal(gw_exec_destroy(exec), -EBUSY);
     gw_st_release_u32(mem.host, 42);
     must(gw_exec_sync(exec, soon()), "gw_exec_sync");
@@ -334,7 +334,7 @@ static void test_wait_fds(void **state)
     both[0] = -1;
     both[1] = fds[0];
     assert_int_equal(gw_wait_fds(both, 2, gw_deadline(20000000)), 0);
-    assert_in_range(gw_clock_ns() - start, 20000000, 1000000000);
+    assert_in_range(gw_clock_ns() - start, 20000000, 10000000000);
     assert_int_equal(write(fds[1], "x", 1), 1);
     assert_int_equal(gw_wait_fds(both, 2, GW_NEVER), 2);
     assert_int_equal(gw_wait_fds(both, 2, 0), 2);

@@ -74,7 +74,7 @@ static void xrc_down(struct bed *b)
 static void post_requests(struct bed *b, struct rig_qp *q)
 {
     static const uint8_t opcodes[] = {GW_MLX5_SEND, GW_MLX5_READ,      GW_MLX5_WRITE,     GW_MLX5_ATOMIC_FA,
-                                      GW_MLX5_READ, GW_MLX5_WRITE_IMM, GW_MLX5_ATOMIC_CS, GW_MLX5_NOP};
+                                      GW_MLX5_READ, GW_MLX5_WRITE_IMM, GW_MLX5_MASKED_FA, GW_MLX5_NOP};
 
     for (uint32_t i = 0; i < 12; i++) {
         uint8_t op = opcodes[i % sizeof(opcodes)];
@@ -84,7 +84,7 @@ static void post_requests(struct bed *b, struct rig_qp *q)
             gw_mlx5_put_send(&q->sq, i, op, GW_MLX5_SIGNALED, 0, addr, 500, b->w.key);
         else if (op == GW_MLX5_NOP)
             gw_mlx5_put_nop(&q->sq, i, 1, 0);
-        else if (op >= GW_MLX5_ATOMIC_CS)
+        else if (gw_mlx5_is_atomic(op))
             gw_mlx5_put_atomic(&q->sq, i, op, GW_MLX5_SIGNALED, 64, 1, 1, 0, addr, b->w.key);
         else
             gw_mlx5_put_rdma(&q->sq, i, op, i & 1 ? GW_MLX5_SIGNALED : 0, 0, 64, 1, addr, 400 + 50 * i,

@@ -142,7 +142,8 @@ static void post(struct bed *b, struct stream *s)
 {
     static const uint8_t known[] = {GW_MLX5_NOP,       GW_MLX5_WRITE,     GW_MLX5_WRITE_IMM,
                                     GW_MLX5_SEND,      GW_MLX5_SEND_IMM,  GW_MLX5_READ,
-                                    GW_MLX5_ATOMIC_CS, GW_MLX5_ATOMIC_FA, GW_MLX5_SEND_INVAL};
+                                    GW_MLX5_ATOMIC_CS, GW_MLX5_ATOMIC_FA, GW_MLX5_SEND_INVAL,
+                                    GW_MLX5_MASKED_CS, GW_MLX5_MASKED_FA};
     struct rig_qp *q = &b->qp[0];
     uint8_t op = take8(s), ds = take8(s), flags = take8(s);
     if (op >= 0xe0 && op < 0xf0 && q->sq.wqebbs >= 4) {

@@ -37,7 +37,9 @@ static size_t command(uint8_t *buf, const uint8_t *data, size_t n, const int *fd
     if (flags & 2) hdr.out = data[2];
     memcpy(in, data + 3, n - 3);
     if (hdr.cmd < sizeof(at) / sizeof(at[0])) {
-        if (at[hdr.cmd].response >= 0 && !(flags & 4)) memcpy(in + at[hdr.cmd].response, &to, 8);
+        /* Where nothing can be, never anywhere: answers would be written over the tables of this process. */
+        if (at[hdr.cmd].response >= 0 && flags & 4) to = (uint64_t)data[2] << 56 | (uint64_t)1 << 63;
+        if (at[hdr.cmd].response >= 0) memcpy(in + at[hdr.cmd].response, &to, 8);
         if (at[hdr.cmd].id >= 0 && !(flags & 8))
             memcpy(in + at[hdr.cmd].id, &(uint32_t){data[2] % 8u + 1}, 4);
     }

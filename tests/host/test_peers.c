@@ -265,6 +265,7 @@ static void memory_is_reached_until_its_owner_dies(void **state)
                                     .va = 0x1064,
                                     .length = sizeof(data)};
     struct iovec here = {data, sizeof(data)}, there = {NULL, sizeof(data)};
+    struct sn_copy copy = {.write = true, .here = &here, .there = &there, .n_here = 1, .n_there = 1};
     struct sn_host *a;
     struct sn_peer *p;
     uint64_t addr;
@@ -279,15 +280,15 @@ static void memory_is_reached_until_its_owner_dies(void **state)
     p = find_owner(a);
     memset(data, 0xab, sizeof(data));
     assert_true(ops->enter(a, p, 1000));
-    assert_true(ops->grant(a, p, &access, &addr));
+    assert_true(ops->grant(a, p, &access, &addr, &copy.by_there));
     there.iov_base = (void *)(uintptr_t)addr;
-    assert_int_equal(ops->copy(a, p, true, &here, 1, &there, 1), sizeof(data));
+    assert_int_equal(ops->copy(a, p, &copy), sizeof(data));
     ops->leave(a, p);
     assert_int_equal(mem[99], 0);
     assert_memory_equal(mem + 100, data, sizeof(data));
     assert_int_equal(mem[600], 0);
     there.iov_base = NULL; /* not mapped there: one request's affair */
-    assert_int_equal(ops->copy(a, p, true, &here, 1, &there, 1), -EFAULT);
+    assert_int_equal(ops->copy(a, p, &copy), -EFAULT);
     assert_non_null(ops->find(a, gid, QPN_B));
 
     kill(pid, SIGKILL);

@@ -46,9 +46,11 @@ static int down(void **state)
 
 static bool granted(const struct sn_peer_access *a)
 {
+    struct sn_gpu_share gpu;
     uint64_t addr = 1;
 
-    if (!sn_table_grants(table, a, &addr)) return false;
+    if (!sn_table_grants(table, a, &addr, &gpu)) return false;
+    assert_int_equal(gpu.size, 0);
     if (a->length) assert_int_equal(addr, 0x7000000 + a->va - 0x10000);
     return true;
 }
@@ -138,10 +140,33 @@ static void an_entry_in_the_making_is_refused(void **state)
     assert_false(granted(&good));
 }
 
+/* Who it is granted to must find it inside the allocation that it is said to be in. */
+static void gpu_memory_is_told_with_its_allocation(void **state)
+{
+    struct sn_gpu_share gpu = {{1, 2, 3}, {4}, 0x7000000 - 0x1000, 0x1000 + 0x8000}, got;
+    struct sn_peer_region r = region;
+    uint64_t addr;
+
+    (void)state;
+    r.gpu = &gpu;
+    sn_table_region(table, KEY, &r);
+    assert_true(sn_table_grants(table, &good, &addr, &got));
+    assert_memory_equal(&got, &gpu, sizeof(gpu));
+    assert_int_equal(addr, 0x7000000 + good.va - 0x10000);
+    assert_true(sn_table_on_gpu(table, KEY) && sn_table_shares(table, KEY, &gpu));
+    gpu.size = 0x1000 + good.va - 0x10000 + good.length - 1;
+    assert_false(sn_table_shares(table, KEY, &gpu));
+    sn_table_region(table, KEY, &r);
+    assert_false(sn_table_grants(table, &good, &addr, &got));
+    sn_table_region(table, KEY, NULL);
+    assert_false(sn_table_on_gpu(table, KEY) || sn_table_shares(table, KEY, &gpu));
+}
+
 /* Whatever stands there: nothing is granted but ranges that do not wrap around. */
 static void noise_in_a_table_does_no_harm(void **state)
 {
     struct rnd rnd = {7};
+    struct sn_gpu_share gpu;
     uint64_t addr;
 
     (void)state;
@@ -153,14 +178,18 @@ static void noise_in_a_table_does_no_harm(void **state)
         table->region[5].key = KEY;
         a.va = rnd64(&rnd) >> rnd_below(&rnd, 64);
         a.length = 1 + (rnd64(&rnd) >> rnd_below(&rnd, 64)) / 2;
-        if (!sn_table_grants(table, &a, &addr)) continue;
+        if (i % 3) rnd_bytes(&rnd, (uint8_t *)&table->gpu[5], sizeof(table->gpu[5]));
+        if (i % 4) table->region[5].gpu = 0;
+        if (!sn_table_grants(table, &a, &addr, &gpu)) continue;
         assert_true(a.va >= table->region[5].iova && a.length <= table->region[5].length);
+        assert_true(!gpu.size || (addr >= gpu.base && addr - gpu.base <= gpu.size - a.length));
     }
 }
 
 /* ---- rings ---- */
 
 static struct sn_channel channel;
+static bool offer;
 
 static void frames_come_in_order(void **state)
 {
@@ -177,20 +206,20 @@ static void frames_come_in_order(void **state)
             uint32_t len = 16 + put % (SN_FRAME_MAX - 15);
 
             memset(in, (int)put, len);
-            if (!sn_ring_put(&channel, &tail, in, len)) break;
+            if (!sn_ring_put(&channel, &tail, in, len, false)) break;
             put++;
         }
         assert_true(put - taken <= SN_SHARE_FRAMES);
         n = rnd_below(&rnd, 400);
         for (uint32_t i = 0; i < n && put != taken; i++, taken++) {
-            int len = sn_ring_take(&channel, &head, out);
+            int len = sn_ring_take(&channel, &head, out, &offer);
 
             assert_int_equal(len, 16 + taken % (SN_FRAME_MAX - 15));
             for (int k = 0; k < len; k++) assert_int_equal(out[k], (uint8_t)taken);
         }
         if (put == taken) {
             assert_true(sn_ring_empty(&channel, &head));
-            assert_int_equal(sn_ring_take(&channel, &head, out), 0);
+            assert_int_equal(sn_ring_take(&channel, &head, out, &offer), 0);
         }
     }
 }
@@ -202,21 +231,21 @@ static void nonsense_from_the_other_side_is_noticed(void **state)
 
     (void)state;
     memset(&channel, 0, sizeof(channel));
-    assert_true(sn_ring_put(&channel, &tail, frame, 64));
+    assert_true(sn_ring_put(&channel, &tail, frame, 64, false));
     channel.tail = SN_SHARE_FRAMES + 1;
-    assert_int_equal(sn_ring_take(&channel, &head, frame), -EPROTO);
+    assert_int_equal(sn_ring_take(&channel, &head, frame, &offer), -EPROTO);
     channel.tail = 1;
     channel.frame[0].len = SN_FRAME_MAX + 1;
-    assert_int_equal(sn_ring_take(&channel, &head, frame), -EPROTO);
+    assert_int_equal(sn_ring_take(&channel, &head, frame, &offer), -EPROTO);
     channel.frame[0].len = 3;
-    assert_int_equal(sn_ring_take(&channel, &head, frame), -EPROTO);
+    assert_int_equal(sn_ring_take(&channel, &head, frame, &offer), -EPROTO);
     channel.frame[0].len = UINT32_MAX;
-    assert_int_equal(sn_ring_take(&channel, &head, frame), -EPROTO);
+    assert_int_equal(sn_ring_take(&channel, &head, frame, &offer), -EPROTO);
     channel.tail = 0;
     channel.head = 1; /* nothing is to be taken, and nobody is to be kept awake */
     assert_true(sn_ring_empty(&channel, &head));
     channel.head = 77; /* of frames that never were */
-    assert_false(sn_ring_put(&channel, &tail, frame, 64));
+    assert_false(sn_ring_put(&channel, &tail, frame, 64, false));
     assert_true(sn_ring_used(&channel, tail) > SN_SHARE_FRAMES);
 }
 
@@ -252,6 +281,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_was_taken_back_is_refused, up, down),
         cmocka_unit_test_setup_teardown(keys_beyond_the_table_are_not_entered, up, down),
         cmocka_unit_test_setup_teardown(an_entry_in_the_making_is_refused, up, down),
+        cmocka_unit_test_setup_teardown(gpu_memory_is_told_with_its_allocation, up, down),
         cmocka_unit_test_setup_teardown(noise_in_a_table_does_no_harm, up, down),
         cmocka_unit_test(frames_come_in_order),
         cmocka_unit_test(nonsense_from_the_other_side_is_noticed),

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# Helpers for tests that run unmodified programs on the software NIC. $GPUWIRE is the tool; with $PRELOAD it is left out,
-# and these libraries are put into the programs instead: the NIC's, built with a sanitizer, behind the sanitizer's own.
+# Helpers for tests that run unmodified programs on the software NIC. $GPUWIRE is the tool. If it was built with a sanitizer,
+# $SANITIZER is that one's runtime, which has to come first in programs that know nothing of it.
 # Sourced; the sourcing script gets `set -u`, a scratch folder in $work and a trap that leaves nothing behind.
 set -u
 : "${GPUWIRE:?the gpuwire tool}"
-if [ -n "${PRELOAD:-}" ]; then on_nic=(env "LD_PRELOAD=$PRELOAD"); else on_nic=("$GPUWIRE" run --); fi
+gpuwire=("$GPUWIRE")
+[ -n "${SANITIZER:-}" ] && gpuwire=(env "LD_PRELOAD=$SANITIZER" "$GPUWIRE")
 export LC_ALL=C
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-test.XXXXXX")
 export XDG_RUNTIME_DIR="$work/run"
@@ -12,6 +13,8 @@ mkdir -m 700 "$XDG_RUNTIME_DIR"
 # Addresses of this test's own: of the processes at an address any may be given another's packets to pass on, and a
 # test must not depend on whoever else runs here. All of 127.0.0.0/8 is this host's.
 net=127.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1))
+# What an unkind network does to packets, on their way out and in, of both sides.
+unkind=loss=2%,dup=1%,reorder=2%
 pids=()
 clean_up() {
     local p i
@@ -62,6 +65,20 @@ wait_listen() {
     return 1
 }
 
+# wait_service ADDRESS PORT PID [SPACE]: until somebody has that port of rdma_cm's, and a moment longer: programs bind,
+# then listen, then get ready.
+wait_service() {
+    local gid name i
+    gid=$(printf '00000000000000000000ffff%02x%02x%02x%02x' ${1//./ })
+    name=$(printf '@gpuwire/%s/service/%s%04x' "$gid" "${4:-106}" "$2")
+    for ((i = 0; i < 1000; i++)); do
+        grep -q "$name" /proc/net/unix && { sleep 0.3; return 0; }
+        kill -0 "$3" 2>/dev/null || return 1
+        sleep 0.01
+    done
+    return 1
+}
+
 # pair NAME SERVER_NIC CLIENT_NIC PROGRAM ARGS...: a server and a client of PROGRAM that find each other over TCP.
 # PROGRAM takes -p PORT, and the client the server's host last. Leaves NAME.server.out and NAME.client.out.
 pair() {
@@ -89,11 +106,11 @@ try_pair() {
     local name=$1 snic=$2 cnic=$3 port server rc
     shift 3
     port=$(free_port)
-    GPUWIRE_NIC=$snic timeout -k 5 "${PAIR_TIMEOUT:-60}" "${on_nic[@]}" "$@" -p "$port" >"$work/$name.server.out" 2>&1 &
+    GPUWIRE_NIC=$snic timeout -k 5 "${PAIR_TIMEOUT:-60}" "${gpuwire[@]}" run -- "$@" -p "$port" >"$work/$name.server.out" 2>&1 &
     server=$!
     pids+=("$server")
     wait_listen "$port" "$server" || fail "$name: the server does not listen"
-    GPUWIRE_NIC=$cnic timeout -k 5 "${PAIR_TIMEOUT:-60}" "${on_nic[@]}" "$@" -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1
+    GPUWIRE_NIC=$cnic timeout -k 5 "${PAIR_TIMEOUT:-60}" "${gpuwire[@]}" run -- "$@" -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1
     rc=$?
     pair_error="$name: the client ended with $rc"
     [ $rc = 0 ] || { sleep 0.2; kill -TERM "$server" 2>/dev/null; wait "$server"; return 1; }

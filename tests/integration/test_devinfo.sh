@@ -5,21 +5,21 @@
 need ibv_devices ibv_devinfo
 export GPUWIRE_NIC=addr=$net.1
 
-"$GPUWIRE" run -- ibv_devices >"$work/devices.out" 2>&1 || fail "ibv_devices"
+"${gpuwire[@]}" run -- ibv_devices >"$work/devices.out" 2>&1 || fail "ibv_devices"
 grep -q 'mlx5_0' "$work/devices.out" || fail "ibv_devices does not list mlx5_0"
 
-"$GPUWIRE" run -- ibv_devinfo >"$work/info.out" 2>&1 || fail "ibv_devinfo"
+"${gpuwire[@]}" run -- ibv_devinfo >"$work/info.out" 2>&1 || fail "ibv_devinfo"
 for want in 'hca_id:.mlx5_0' 'transport:.*InfiniBand' 'vendor_part_id:.*4129' 'state:.*PORT_ACTIVE' \
             'link_layer:.*Ethernet' 'active_mtu:.*4096'; do
     grep -q "$want" "$work/info.out" || fail "ibv_devinfo says nothing like '$want'"
 done
 
-"$GPUWIRE" run -- ibv_devinfo -v >"$work/verbose.out" 2>&1 || fail "ibv_devinfo -v"
+"${gpuwire[@]}" run -- ibv_devinfo -v >"$work/verbose.out" 2>&1 || fail "ibv_devinfo -v"
 grep -q "GID\[ *0\]:.*::ffff:$net.1, RoCE v2" "$work/verbose.out" || fail "no GID of $net.1"
 grep -q 'GID\[ *1\]' "$work/verbose.out" && fail "more than one GID"
 
 need ibv_asyncwatch stdbuf
-timeout -s INT 60 "$GPUWIRE" run -- stdbuf -oL ibv_asyncwatch >"$work/async.out" 2>&1 &
+timeout -s INT 60 "${gpuwire[@]}" run -- stdbuf -oL ibv_asyncwatch >"$work/async.out" 2>&1 &
 pids+=($!)
 for ((i = 0; i < 500; i++)); do
     grep -q 'mlx5_0: async event FD' "$work/async.out" && break

@@ -12,7 +12,7 @@ ip -6 addr show dev lo | grep -q '::1/128' || { echo "skipped: no IPv6 here"; ex
 a=fd12:3456::1 b=fd12:3456::2
 for address in $a $b; do ip addr add $address/64 dev lo nodad || fail "cannot add $address"; done
 
-"$GPUWIRE" run --nic addr=$b -- ibv_devinfo -v >"$work/info.out" 2>&1 || fail "ibv_devinfo"
+"${gpuwire[@]}" run --nic addr=$b -- ibv_devinfo -v >"$work/info.out" 2>&1 || fail "ibv_devinfo"
 grep -q "GID\[ *0\]:.*$b, RoCE v2" "$work/info.out" || fail "no GID $b"
 
 for nics in "addr=::1 addr=::1" "addr=$a addr=$b" "addr=$a,loss=1%,reorder=1% addr=$b,loss=1%,dup=1%"; do

@@ -5,11 +5,11 @@
 need ibv_rc_pingpong
 export GPUWIRE_NIC=addr=$net.1
 port=$(free_port)
-"$GPUWIRE" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100000000 >"$work/server.out" 2>&1 &
+"${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100000000 >"$work/server.out" 2>&1 &
 server=$!
 pids+=("$server")
 wait_listen "$port" "$server" || fail 'the server does not listen'
-"$GPUWIRE" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100000000 127.0.0.1 >"$work/client.out" 2>&1 &
+"${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100000000 127.0.0.1 >"$work/client.out" 2>&1 &
 client=$!
 pids+=("$client")
 sleep 0.7

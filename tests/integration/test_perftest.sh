@@ -5,12 +5,12 @@
 need ib_atomic_lat ib_atomic_bw ib_write_lat ib_write_bw ib_send_lat ib_send_bw ib_read_lat ib_read_bw
 case ${1:-plain} in
 plain) extra= n=200 ;;
-unkind) extra=,loss=2%,dup=1%,reorder=2%,seed=$RANDOM n=60 ;;
+unkind) extra=,$unkind,seed=$RANDOM n=60 ;;
 esac
 nic=addr=$net.1$extra
 rows=0
 while read -r lossy row; do
-    [[ $lossy = \#* || -n $extra && $lossy = no || $row != *${2:-}* ]] && continue
+    [[ $lossy = \#* || -n $extra && $lossy = no || -z $extra && $lossy = only || $row != *${2:-}* ]] && continue
     row=${row//\{n\}/$n}
     set -- ${1:-plain} "${2:-}" $row
     pair "$3" "$nic" "$nic" "${@:3}" -F -d mlx5_0 <&-

@@ -5,7 +5,7 @@
 need ibv_rc_pingpong
 case ${1:-plain} in
 plain) extra= iters=300 big=60 ;;
-lossy) extra=,loss=0.01,dup=0.01,reorder=0.01,seed=7 iters=200 big=12 PAIR_TRIES=3 ;;
+lossy) extra=,$unkind,seed=7 iters=200 big=12 PAIR_TRIES=3 ;;
 esac
 run() { # NAME ARGS...: on one address that both share, and on two
     local name=$1

@@ -1,26 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Unmodified programs of librdmacm find each other through rdma_cm. With an argument "lossy" where packets get lost.
+# Unmodified programs of librdmacm find each other through rdma_cm. With an argument "lossy" where packets get lost, come
+# twice and overtake each other. udaddy's datagrams are never sent again, and it waits for each: of it, none gets lost.
 . "${0%/*}/lib.sh"
 need rping ucmatose udaddy rstream riostream
 kind=${1:-plain}
 one=addr=$net.1
 two=addr=$net.2
-[ "$kind" = lossy ] && one=$one,loss=2%,seed=3 two=$two,loss=2%,seed=4
-
-# wait_service ADDRESS PORT PID [SPACE]: until somebody has that port of rdma_cm's, and a moment longer: programs bind,
-# then listen, then get ready.
-wait_service() {
-    local gid name i
-    gid=$(printf '00000000000000000000ffff%02x%02x%02x%02x' ${1//./ })
-    name=$(printf '@gpuwire/%s/service/%s%04x' "$gid" "${4:-106}" "$2")
-    for ((i = 0; i < 1000; i++)); do
-        grep -q "$name" /proc/net/unix && { sleep 0.3; return 0; }
-        kill -0 "$3" 2>/dev/null || return 1
-        sleep 0.01
-    done
-    return 1
-}
+[ "$kind" = lossy ] && one=$one,$unkind,seed=3 two=$two,$unkind,seed=4
 
 # ended NAME RC OUTPUT: did it end well? rping closes its event channel while its other thread may be about to wait there;
 # where that thread is slow it finds the channel closed and ends the program, all of whose work is done, with 255.
@@ -33,11 +20,11 @@ ended() {
 # between NAME SERVER_NIC CLIENT_NIC "SERVER" "CLIENT": both must end well. The server is at $net.1.
 between() {
     local name=$1 server begin=$SECONDS
-    GPUWIRE_NIC=$2 timeout -k 5 60 "$GPUWIRE" run -- $4 >"$work/$name.server.out" 2>&1 &
+    GPUWIRE_NIC=$2 timeout -k 5 60 "${gpuwire[@]}" run -- $4 >"$work/$name.server.out" 2>&1 &
     server=$!
     pids+=("$server")
     wait_service "$net.1" "${served:-$port}" "$server" "${space:-106}" || fail "$name: the server does not listen"
-    GPUWIRE_NIC=$3 timeout -k 5 60 "$GPUWIRE" run -- $5 >"$work/$name.client.out" 2>&1
+    GPUWIRE_NIC=$3 timeout -k 5 60 "${gpuwire[@]}" run -- $5 >"$work/$name.client.out" 2>&1
     ended "$name: the client" $? "$work/$name.client.out"
     wait "$server"
     ended "$name: the server" $? "$work/$name.server.out"
@@ -55,47 +42,47 @@ for mode in b n r; do
         "rstream -T $mode -S 4096 -I 5 -C 10 -s $net.1 -p $port"
 done
 between riostream "$one" "$two" "riostream -S 1024 -I 3 -C 5 -p $port" "riostream -S 1024 -I 3 -C 5 -s $net.1 -p $port"
-if [ "$kind" = lossy ]; then
-    nothing_left
-    exit 0
-fi
-
-served=7174 space=111 between udaddy "$one" "$two" "udaddy" "udaddy -s $net.1"
+served=7174 space=111 between udaddy "${one/loss=2%,/}" "${two/loss=2%,/}" "udaddy" "udaddy -s $net.1"
 
 # An ordinary sockets program over librspreload. (Many do not work over it, on any adapter: it knows accept but not
 # accept4, and its select confuses descriptors.)
 preload=$(ldconfig -p | sed -n 's,.*=> \(.*\)/librdmacm.so.1$,\1/rsocket/librspreload.so,p' | head -1)
 if command -v NPtcp >/dev/null && [ -e "$preload" ]; then
-    soft=$("$GPUWIRE" run -- sh -c 'echo "$LD_PRELOAD"')
+    soft=$("${gpuwire[@]}" run -- sh -c 'echo "$LD_PRELOAD"')
     served=5002 between NPtcp "$one" "$two" "env LD_PRELOAD=$soft:$preload NPtcp -u 9000 -n 3 -o $work/np.s" \
         "env LD_PRELOAD=$soft:$preload NPtcp -h $net.1 -u 9000 -n 3 -o $work/np.c"
     grep -q '8195 bytes' "$work/NPtcp.client.out" || fail 'NPtcp did not measure'
 fi
 
+if [ "$kind" = lossy ]; then
+    nothing_left
+    exit 0
+fi
+
 # Nobody listens.
-GPUWIRE_NIC=$two timeout 20 "$GPUWIRE" run -- rping -c -a "$net.2" -C 1 -p "$port" >"$work/refused.out" 2>&1 &&
+GPUWIRE_NIC=$two timeout 20 "${gpuwire[@]}" run -- rping -c -a "$net.2" -C 1 -p "$port" >"$work/refused.out" 2>&1 &&
     fail 'a connection to nobody succeeds'
 grep -q 'REJECTED, error 8' "$work/refused.out" || fail 'a connection to nobody is not rejected as such'
 # Not even a process is there.
-GPUWIRE_NIC=$two timeout 20 "$GPUWIRE" run -- rping -c -a "$net.99" -C 1 -p "$port" >"$work/void.out" 2>&1 &&
+GPUWIRE_NIC=$two timeout 20 "${gpuwire[@]}" run -- rping -c -a "$net.99" -C 1 -p "$port" >"$work/void.out" 2>&1 &&
     fail 'a connection into the void succeeds'
 grep -q 'REJECTED, error 8' "$work/void.out" || fail 'a connection into the void is not rejected at once'
 
 # A server that serves several clients, one after the other and beside each other (it is told of them one by one, and
 # mixes them up when two come at once); a second one on its port; one client killed.
-GPUWIRE_NIC=$one "$GPUWIRE" run -- rping -s -P -p "$port" >"$work/persistent.out" 2>&1 &
+GPUWIRE_NIC=$one "${gpuwire[@]}" run -- rping -s -P -p "$port" >"$work/persistent.out" 2>&1 &
 server=$!
 pids+=("$server")
 wait_service "$net.1" "$port" "$server" || fail 'the persistent server does not listen'
 client() {
-    GPUWIRE_NIC=$1 timeout 30 "$GPUWIRE" run -- rping -c -a "$net.1" -C 10 -V -p "$port" >"$work/$2.out" 2>&1
+    GPUWIRE_NIC=$1 timeout 30 "${gpuwire[@]}" run -- rping -c -a "$net.1" -C 10 -V -p "$port" >"$work/$2.out" 2>&1
     ended "$2" $? "$work/$2.out"
 }
 client "$two" first
-GPUWIRE_NIC=$one timeout 20 "$GPUWIRE" run -- rping -s -C 1 -p "$port" >"$work/second.out" 2>&1 &&
+GPUWIRE_NIC=$one timeout 20 "${gpuwire[@]}" run -- rping -s -C 1 -p "$port" >"$work/second.out" 2>&1 &&
     fail 'two servers have one port'
 grep -q 'Address already in use' "$work/second.out" || fail 'the second server does not say why'
-GPUWIRE_NIC=$two "$GPUWIRE" run -- rping -c -a "$net.1" -C 100000000 -v -p "$port" >"$work/victim.out" 2>&1 &
+GPUWIRE_NIC=$two "${gpuwire[@]}" run -- rping -c -a "$net.1" -C 100000000 -v -p "$port" >"$work/victim.out" 2>&1 &
 victim=$!
 pids+=("$victim")
 for ((i = 0; i < 1000; i++)); do
@@ -112,7 +99,7 @@ client "$two" after_the_kill
 kill -KILL $(cat "/proc/$server/task/$server/children")
 wait "$server"
 # The killed server's port is free, and nobody is there.
-GPUWIRE_NIC=$one timeout 20 "$GPUWIRE" run -- rping -c -a "$net.1" -C 1 -p "$port" >"$work/gone.out" 2>&1 &&
+GPUWIRE_NIC=$one timeout 20 "${gpuwire[@]}" run -- rping -c -a "$net.1" -C 1 -p "$port" >"$work/gone.out" 2>&1 &&
     fail 'a killed server still answers'
 between reborn "$one" "$one" "rping -s -C 2 -p $port" "rping -c -a $net.1 -C 2 -p $port"
 nothing_left

@@ -5,7 +5,7 @@
 need ibv_srq_pingpong ibv_xsrq_pingpong ib_send_bw ib_send_lat ib_write_bw ib_read_lat ib_atomic_lat
 case ${1:-plain} in
 plain) extra= iters=200 ;;
-lossy) extra=,loss=0.01,dup=0.01,reorder=0.01,seed=9 iters=60 PAIR_TRIES=3 ;;
+lossy) extra=,$unkind,seed=9 iters=60 PAIR_TRIES=3 ;;
 esac
 run() { # NAME PROGRAM ARGS...: on one address that both share, and on two
     local name=$1

@@ -6,7 +6,7 @@
 traffic=$1 seconds=$2 types=$3 more=${4:+,$4}
 PAIR_TIMEOUT=$((seconds * 2 + 300))
 nic=addr=$net.1$more
-[ -n "${PRELOAD:-}" ] && links=16
+[ -n "${SANITIZER:-}" ] && links=16
 pair traffic "$nic" "$nic" "$traffic" --seconds "$seconds" --types "$types" --links "${links:-64}" --seed "${SEED:-$RANDOM}"
 cat "$work/traffic.client.out"
 grep -q 'every byte right' "$work/traffic.client.out" || fail "it did not say that all was right"

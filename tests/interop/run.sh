@@ -11,6 +11,7 @@ set -u
 here=$(cd "${0%/*}" && pwd)
 export GPUWIRE=${GPUWIRE:-$here/../../build/bin/gpuwire} TRAFFIC=${TRAFFIC:-$here/../../build/bin/traffic}
 [ -x "$GPUWIRE" ] && [ -x "$TRAFFIC" ] || { echo "interop: build first: make" >&2; exit 1; }
+tests=$(dirname "$GPUWIRE") # the tests of verbs for kernels, which run on rxe itself
 . "$here/guest.sh"
 
 packages=(qemu-system-x86 busybox-static cpio kmod ibverbs-providers ibverbs-utils perftest rdmacm-utils iproute2 tshark python3)
@@ -50,7 +51,7 @@ trap 'rm -rf "$top"' EXIT
 trap 'exit 130' INT TERM
 [ -n "${KEEP:-}" ] && trap 'mkdir -p "$KEEP" && cp -r "$top"/. "$KEEP"; rm -rf "$top"' EXIT
 export guest=${GUEST:-$top/guest}
-[ -e "$guest/initrd" ] || make_guest "$guest" "$TRAFFIC" || exit 77
+[ -e "$guest/initrd" ] || make_guest "$guest" "$TRAFFIC" "$GPUWIRE" "$tests"/test_verbs_{loopback,errors} || exit 77
 failed=0
 for suite in "${@:-frames tap}"; do
     for name in $suite; do

@@ -88,6 +88,16 @@ set_mtu() { # there; here the tap's stays at 9000 and settings say it
     guest 10 "ip link set eth0 mtu $1" || fail "the guest does not take an MTU of $1"
 }
 
+# Kernels' own posting, on rxe by itself: a CPU thread posts for them (proxy-post). Nothing goes over the link.
+if [ $mode = frames ]; then
+    for test in loopback errors; do
+        wanted verbs-$test || continue
+        guest 60 "GPUWIRE_DEVICE=rxe0 test_verbs_$test" >"$work/verbs-$test.guest" 2>&1 ||
+            { fail "verbs-$test on rxe"; show "$work/verbs-$test.guest"; }
+        say "verbs-$test: $(grep -c ' OK ' "$work/verbs-$test.guest") tests passed on rxe"
+    done
+fi
+
 nic=$v4,mtu=1024
 pingpong rc ibv_rc_pingpong 1 -c -n 300 -s 5000
 pingpong rc-events ibv_rc_pingpong 1 -c -e -n 100
@@ -130,6 +140,19 @@ server_there unkind-add "ib_atomic_bw -F -x 1 -n 50 -o 16 -p PORT" "ib_atomic_bw
 more=
 
 . "$here/rdma_cm.sh"
+
+# Our own verbs on a NIC that is not ours: kernels' requests posted by libibverbs (proxy-post), connected by the kernel's
+# rdma_cm, every byte looked at. Over one of the links, for the time that it takes.
+if [ "$mode" = frames ] && wanted hwcheck; then
+    if GUEST_AGENT=$agent GPUWIRE_DEVICE=softnic GPUWIRE_NIC=$nic timeout 150 "$GPUWIRE" hwcheck --quick \
+        --ssh "$here/guest_ssh" --remote gpuwire --remote-dev rxe0 --address "$guest_ip" -o "$work/hwcheck.json" guest \
+        >"$work/hwcheck.out" 2>&1; then
+        say "hwcheck: $(grep 'checks passed' "$work/hwcheck.out")"
+    else
+        fail "hwcheck"
+        show "$work/hwcheck.out"
+    fi
+fi
 
 guest 10 'dmesg' >"$work/dmesg"
 grep -i 'icrc' "$work/dmesg" >"$work/icrc.guest" && { fail "the guest complains of ICRCs"; show "$work/icrc.guest"; }

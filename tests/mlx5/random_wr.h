@@ -40,15 +40,16 @@ static inline void random_inline_sges(struct random_wr_pool *p, uint32_t n, uint
 static inline struct gw_mlx5_wr random_wr(struct random_wr_pool *p, uint32_t max_sge)
 {
     static const uint8_t ops[] = {GW_MLX5_SEND,      GW_MLX5_SEND_IMM, GW_MLX5_SEND_INVAL, GW_MLX5_WRITE,
-                                  GW_MLX5_WRITE_IMM, GW_MLX5_READ,     GW_MLX5_ATOMIC_CS,  GW_MLX5_ATOMIC_FA};
+                                  GW_MLX5_WRITE_IMM, GW_MLX5_READ,     GW_MLX5_ATOMIC_CS,  GW_MLX5_ATOMIC_FA,
+                                  GW_MLX5_MASKED_CS, GW_MLX5_MASKED_FA};
     struct rnd *r = &p->rnd;
     struct gw_mlx5_wr wr;
     uint32_t i;
     int atomic;
 
     memset(&wr, 0, sizeof(wr));
-    wr.opcode = ops[rnd_below(r, 8)];
-    atomic = gw_mlx5_head_units(wr.opcode) == 3;
+    wr.opcode = ops[rnd_below(r, sizeof(ops))];
+    atomic = gw_mlx5_is_atomic(wr.opcode);
     wr.flags = (uint8_t)((rnd_below(r, 2) ? GW_MLX5_SIGNALED : 0) |
                          (rnd_below(r, 4) ? 0 : GW_MLX5_SOLICITED) | (rnd_below(r, 4) ? 0 : GW_MLX5_FENCE));
     wr.inl = !atomic && wr.opcode != GW_MLX5_READ && rnd_below(r, 3) == 0;
@@ -60,6 +61,8 @@ static inline struct gw_mlx5_wr random_wr(struct random_wr_pool *p, uint32_t max
     wr.raddr = rnd64(r) & ~UINT64_C(7);
     wr.swap_or_add = rnd64(r);
     wr.compare = rnd64(r);
+    wr.swap_mask = rnd64(r);
+    wr.compare_mask = rnd64(r);
     if (wr.inl) {
         random_inline_sges(p, wr.num_sge, (GW_MLX5_MAX_DS - 2) * GW_MLX5_UNIT - 4);
         return wr;
@@ -69,6 +72,16 @@ static inline struct gw_mlx5_wr random_wr(struct random_wr_pool *p, uint32_t max
         p->sge[i].lkey = (uint32_t)rnd64(r);
         p->sge[i].length = atomic ? 8 : rnd_below(r, 5) ? 1 + rnd_below(r, 1 << 20) : 0;
     }
+    return wr;
+}
+
+/* One that libibverbs has a name for. */
+static inline struct gw_mlx5_wr random_ibv_wr(struct random_wr_pool *p, uint32_t max_sge)
+{
+    struct gw_mlx5_wr wr;
+
+    do wr = random_wr(p, max_sge);
+    while (wr.opcode == GW_MLX5_MASKED_CS || wr.opcode == GW_MLX5_MASKED_FA);
     return wr;
 }
 

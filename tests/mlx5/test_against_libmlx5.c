@@ -179,7 +179,7 @@ static struct ibv_send_wr verbs_wr(const struct gw_mlx5_wr *wr, struct ibv_sge *
     if (wr->inl) v.send_flags |= IBV_SEND_INLINE;
     v.imm_data = wr->imm_be;
     if (wr->opcode == GW_MLX5_SEND_INVAL) v.invalidate_rkey = be32toh(wr->imm_be);
-    if (gw_mlx5_head_units(wr->opcode) == 3) {
+    if (gw_mlx5_is_atomic(wr->opcode)) {
         v.wr.atomic.remote_addr = wr->raddr, v.wr.atomic.rkey = wr->rkey;
         v.wr.atomic.swap = wr->swap_or_add;
         v.wr.atomic.compare_add = wr->opcode == GW_MLX5_ATOMIC_CS ? wr->compare : wr->swap_or_add;
@@ -194,12 +194,12 @@ static struct ibv_send_wr verbs_wr(const struct gw_mlx5_wr *wr, struct ibv_sge *
 static struct gw_mlx5_wr fitting_wr(struct random_wr_pool *pool, const struct ibv_qp_cap *cap, bool atomics)
 {
     for (;;) {
-        struct gw_mlx5_wr wr = random_wr(pool, cap->max_send_sge);
+        struct gw_mlx5_wr wr = random_ibv_wr(pool, cap->max_send_sge);
         uint32_t bytes = 0;
 
         for (uint32_t i = 0; i < wr.num_sge; i++) bytes += wr.sge[i].length;
         if (wr.inl && bytes > cap->max_inline_data) continue;
-        if (!atomics && gw_mlx5_head_units(wr.opcode) == 3) continue;
+        if (!atomics && gw_mlx5_is_atomic(wr.opcode)) continue;
         return wr;
     }
 }

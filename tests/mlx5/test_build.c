@@ -51,6 +51,27 @@ static void golden_write_read_atomic(void **state)
     assert_memory_equal(queue + 6 * 64, swap, sizeof(swap));
 }
 
+static void golden_masked(void **state)
+{
+    static const uint8_t swap[80] = {
+        9, 0, 5, 0x14, 0xab, 0xcd, 0xef, 5, 0, 0, 0, 8, 0, 0, 0, 0, /* control: 8 bytes */
+        0, 0, 0, 0,    0,    0,    0,    8, 0, 0, 0, 9, 0, 0, 0, 0, /* where */
+        0, 0, 0, 0,    0,    0,    0,    1, 0, 0, 0, 0, 0, 0, 0, 2, /* swap, compare */
+        0, 0, 0, 0,    0,    0,    0,    3, 0, 0, 0, 0, 0, 0, 0, 4, /* their masks */
+        0, 0, 0, 8,    0,    0,    0,    6, 0, 0, 0, 0, 0, 0, 0, 5, /* the old value's place */
+    };
+    static const uint8_t add[64] = {9, 0, 7, 0x15, 0xab, 0xcd, 0xef, 4, 0, 0, 0, 8, 0, 0, 0, 0,
+                                    0, 0, 0, 0,    0,    0,    0,    8, 0, 0, 0, 9, 0, 0, 0, 0,
+                                    0, 0, 0, 0,    0,    0,    0,    1, 0, 0, 0, 0, 0, 0, 0, 2,
+                                    0, 0, 0, 8,    0,    0,    0,    4, 0, 0, 0, 0, 0, 0, 0, 3};
+
+    (void)state;
+    assert_int_equal(gw_mlx5_put_masked_cs(&sq, 5, GW_MLX5_SIGNALED, 8, 9, 1, 2, 3, 4, 5, 6), 2);
+    assert_memory_equal(queue + 5 * 64, swap, sizeof(swap));
+    gw_mlx5_put_atomic(&sq, 7, GW_MLX5_MASKED_FA, GW_MLX5_SIGNALED, 8, 9, 1, 2, 3, 4);
+    assert_memory_equal(queue + 7 * 64, add, sizeof(add));
+}
+
 static void golden_inline_and_nop(void **state)
 {
     static const uint8_t in_place[16] = {0x80, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0};
@@ -104,7 +125,7 @@ static void check_parsed(const struct gw_mlx5_wr *wr, const struct gw_mlx5_wqe *
 {
     struct gw_mlx5_piece piece;
     uint32_t unit = 0, i = 0, at = 0, total = 0;
-    bool atomic = gw_mlx5_head_units(wr->opcode) == 3;
+    bool atomic = gw_mlx5_is_atomic(wr->opcode);
 
     assert_int_equal(w->opcode, wr->opcode);
     assert_int_equal(w->signaled, !!(wr->flags & GW_MLX5_SIGNALED));
@@ -112,7 +133,9 @@ static void check_parsed(const struct gw_mlx5_wr *wr, const struct gw_mlx5_wqe *
     assert_int_equal(w->fence, wr->flags & GW_MLX5_FENCE_MASK);
     if (w->has_raddr) assert_true(w->raddr == wr->raddr && w->rkey == wr->rkey);
     if (atomic) assert_true(w->swap_or_add == wr->swap_or_add);
-    if (wr->opcode == GW_MLX5_ATOMIC_CS) assert_true(w->compare == wr->compare);
+    if (atomic && wr->opcode != GW_MLX5_ATOMIC_FA) assert_true(w->compare == wr->compare);
+    if (wr->opcode == GW_MLX5_MASKED_CS)
+        assert_true(w->swap_mask == wr->swap_mask && w->compare_mask == wr->compare_mask);
     while (gw_mlx5_wqe_piece(w, &unit, &piece)) {
         assert_true(!piece.inl == !wr->inl);
         if (piece.inl) { /* one piece that holds all entries' bytes */
@@ -197,10 +220,10 @@ static void lean_equals_general(void **state)
     uint8_t general[64];
 
     (void)state;
-    for (int op = 0; op < 8; op++) {
+    for (int op = 0; op < 9; op++) {
         static const uint8_t ops[] = {GW_MLX5_SEND,      GW_MLX5_SEND_IMM,  GW_MLX5_SEND_INVAL,
                                       GW_MLX5_WRITE,     GW_MLX5_WRITE_IMM, GW_MLX5_READ,
-                                      GW_MLX5_ATOMIC_CS, GW_MLX5_ATOMIC_FA};
+                                      GW_MLX5_ATOMIC_CS, GW_MLX5_MASKED_FA, GW_MLX5_ATOMIC_FA};
         bool imm =
             ops[op] == GW_MLX5_SEND_IMM || ops[op] == GW_MLX5_SEND_INVAL || ops[op] == GW_MLX5_WRITE_IMM;
 
@@ -228,7 +251,7 @@ static void lean_equals_general(void **state)
                 gw_mlx5_put_rdma(&sq, 0, ops[op], wr.flags, imm ? wr.imm_be : 0, wr.raddr, wr.rkey, sge.addr,
                                  len, sge.lkey);
             else
-                gw_mlx5_put_atomic(&sq, 0, ops[op], wr.flags, wr.raddr, wr.rkey, 7, op == 6 ? 8 : 0, sge.addr,
+                gw_mlx5_put_atomic(&sq, 0, ops[op], wr.flags, wr.raddr, wr.rkey, 7, op == 8 ? 0 : 8, sge.addr,
                                    sge.lkey);
             assert_memory_equal(queue, general, 64);
         }
@@ -274,15 +297,11 @@ static void refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_send),
-        cmocka_unit_test(golden_write_read_atomic),
-        cmocka_unit_test(golden_inline_and_nop),
-        cmocka_unit_test(golden_recv),
-        cmocka_unit_test(doorbells),
-        cmocka_unit_test(random_round_trip),
-        cmocka_unit_test(random_datagrams),
-        cmocka_unit_test(lean_equals_general),
-        cmocka_unit_test(refused),
+        cmocka_unit_test(golden_send),         cmocka_unit_test(golden_write_read_atomic),
+        cmocka_unit_test(golden_masked),       cmocka_unit_test(golden_inline_and_nop),
+        cmocka_unit_test(golden_recv),         cmocka_unit_test(doorbells),
+        cmocka_unit_test(random_round_trip),   cmocka_unit_test(random_datagrams),
+        cmocka_unit_test(lean_equals_general), cmocka_unit_test(refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

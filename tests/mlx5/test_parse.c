@@ -160,6 +160,40 @@ static void bad_atomic(void **state)
     assert_int_equal(w.why, GW_MLX5_BAD_ATOMIC);
 }
 
+/* Only operands of 8 bytes: 0x08 would say 4, 0x0a 16, and 0 says nothing. */
+static void bad_masked_atomic(void **state)
+{
+    static const uint8_t opmods[] = {0, 0x01, 0x08, 0x0a, 0x0b, 0x19, 0xff};
+
+    (void)state;
+    for (uint32_t op = GW_MLX5_MASKED_CS; op <= GW_MLX5_MASKED_FA; op++) {
+        uint32_t head = gw_mlx5_head_units(op);
+
+        for (size_t i = 0; i < sizeof(opmods); i++) {
+            ctrl(op, head + 1);
+            put(head, gw_mlx5_data(8, 8, 2));
+            queue[3 * 64] = opmods[i];
+            assert_int_equal(parse(), -EINVAL);
+            assert_int_equal(w.why, GW_MLX5_BAD_OPERAND);
+        }
+        ctrl(op, head);
+        assert_int_equal(parse(), -EINVAL);
+        assert_int_equal(w.why, GW_MLX5_BAD_ATOMIC);
+        ctrl(op, head - 1);
+        assert_int_equal(parse(), -EINVAL);
+        assert_int_equal(w.why, GW_MLX5_BAD_DS);
+        ctrl(op, head + 1);
+        put(1, gw_mlx5_raddr(12, 1));
+        put(head, gw_mlx5_data(8, 8, 2));
+        assert_int_equal(parse(), -EINVAL);
+        assert_int_equal(w.why, GW_MLX5_MISALIGNED);
+    }
+    ctrl(GW_MLX5_ATOMIC_CS, 4);
+    queue[3 * 64] = GW_MLX5_OPMOD_8_BYTES;
+    assert_int_equal(parse(), -EINVAL);
+    assert_int_equal(w.why, GW_MLX5_BAD_OPMOD);
+}
+
 static int parse_ud(void)
 {
     return gw_mlx5_wqe_parse_ud(&w, queue, BBS, QPN, 3, BBS, 63);
@@ -174,9 +208,9 @@ static void address(uint32_t qkey, uint32_t dqpn)
 
 static void datagram(void **state)
 {
-    static const uint8_t others[] = {
-        GW_MLX5_SEND_INVAL, GW_MLX5_WRITE, GW_MLX5_WRITE_IMM, GW_MLX5_READ, GW_MLX5_ATOMIC_CS,
-        GW_MLX5_ATOMIC_FA,  0x0e};
+    static const uint8_t others[] = {GW_MLX5_SEND_INVAL, GW_MLX5_WRITE,     GW_MLX5_WRITE_IMM,
+                                     GW_MLX5_READ,       GW_MLX5_ATOMIC_CS, GW_MLX5_ATOMIC_FA,
+                                     GW_MLX5_MASKED_CS,  GW_MLX5_MASKED_FA, 0x0e};
 
     (void)state;
     for (size_t i = 0; i < sizeof(others); i++) {
@@ -318,9 +352,10 @@ static void noise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_control), cmocka_unit_test(limits),     cmocka_unit_test(bad_data),
-        cmocka_unit_test(bad_inline),  cmocka_unit_test(bad_atomic), cmocka_unit_test(datagram),
-        cmocka_unit_test(receive),     cmocka_unit_test(noise),      cmocka_unit_test(shared_receive),
+        cmocka_unit_test(bad_control),    cmocka_unit_test(limits),     cmocka_unit_test(bad_data),
+        cmocka_unit_test(bad_inline),     cmocka_unit_test(bad_atomic), cmocka_unit_test(bad_masked_atomic),
+        cmocka_unit_test(datagram),       cmocka_unit_test(receive),    cmocka_unit_test(noise),
+        cmocka_unit_test(shared_receive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

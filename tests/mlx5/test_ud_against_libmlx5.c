@@ -5,23 +5,9 @@
  * test_against_libmlx5.c. What stands in an address vector is compared with the address handle's attributes,
  * too.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <cmocka.h>
+#include "tests/mlx5/libmlx5_qp.h"
 
-#include <infiniband/mlx5dv.h>
-#include <infiniband/verbs.h>
-
-#include <gpuwire/mlx5.h>
-#include <gpuwire/softnic.h>
-#include "tests/mlx5/random_wr.h"
-
-enum { SEND_WRS = 16, MAX_INLINE = 300, AHS = 16, POSTS = 20000 };
+enum { AHS = 16, POSTS = 20000 };
 
 struct handle {
     struct ibv_ah *ah;
@@ -29,12 +15,6 @@ struct handle {
     struct gw_mlx5_av av;
 };
 
-static struct ibv_context *ctx;
-static struct ibv_pd *pd;
-static struct ibv_cq *cq;
-static struct ibv_qp *qp;
-static struct ibv_qp_cap cap = {.max_send_wr = SEND_WRS, .max_send_sge = 6, .max_inline_data = MAX_INLINE};
-static struct mlx5dv_qp dv;
 static struct handle handles[AHS];
 
 static void make_handle(struct handle *h, struct rnd *rnd)
@@ -79,26 +59,11 @@ static void to_error_state(void)
 
 static int set_up(void **state)
 {
-    struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .cap = cap};
+    struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_UD};
     struct rnd rnd = {77};
-    struct ibv_device **list;
-    struct mlx5dv_obj obj;
 
     (void)state;
-    if (softnic_install() != 0) return -1;
-    list = ibv_get_device_list(NULL);
-    if (!list || !list[0]) return -1;
-    ctx = ibv_open_device(list[0]);
-    ibv_free_device_list(list);
-    pd = ctx ? ibv_alloc_pd(ctx) : NULL;
-    cq = pd ? ibv_create_cq(ctx, 256, NULL, NULL, 0) : NULL;
-    attr.send_cq = attr.recv_cq = cq;
-    qp = cq ? ibv_create_qp(pd, &attr) : NULL;
-    if (!qp) return -1;
-    cap = attr.cap;
-    obj.qp.in = qp;
-    obj.qp.out = &dv;
-    if (mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP)) return -1;
+    if (open_device() || open_qp(&attr)) return -1;
     to_error_state();
     for (int i = 0; i < AHS; i++) make_handle(&handles[i], &rnd);
     return 0;
@@ -109,17 +74,15 @@ static int tear_down(void **state)
     (void)state;
     for (int i = 0; i < AHS; i++)
         if (ibv_destroy_ah(handles[i].ah)) return -1;
-    return ibv_destroy_qp(qp) || ibv_destroy_cq(cq) || ibv_dealloc_pd(pd) || ibv_close_device(ctx);
+    return close_all();
 }
 
 static struct random_ud fitting(struct random_wr_pool *pool)
 {
     for (;;) {
         struct random_ud u = random_ud(pool, cap.max_send_sge);
-        uint32_t bytes = 0;
 
-        for (uint32_t i = 0; i < u.wr.num_sge; i++) bytes += u.wr.sge[i].length;
-        if (!u.wr.inl || bytes <= cap.max_inline_data) return u;
+        if (fits(&u.wr)) return u;
     }
 }
 
@@ -131,27 +94,11 @@ static void post(const struct random_ud *u, struct ibv_ah *ah, uint64_t wr_id)
     memcpy(sge, u->wr.sge, u->wr.num_sge * sizeof(*sge));
     v.opcode = u->wr.opcode == GW_MLX5_SEND ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM;
     v.imm_data = u->wr.imm_be;
-    if (u->wr.flags & GW_MLX5_SIGNALED) v.send_flags |= IBV_SEND_SIGNALED;
-    if (u->wr.flags & GW_MLX5_SOLICITED) v.send_flags |= IBV_SEND_SOLICITED;
-    if (u->wr.flags & GW_MLX5_FENCE) v.send_flags |= IBV_SEND_FENCE;
-    if (u->wr.inl) v.send_flags |= IBV_SEND_INLINE;
+    v.send_flags = send_flags(&u->wr);
     v.wr.ud.ah = ah;
     v.wr.ud.remote_qpn = u->dqpn;
     v.wr.ud.remote_qkey = u->qkey;
     assert_int_equal(ibv_post_send(qp, &v, &bad), 0);
-}
-
-static void expect_flushed(uint64_t wr_id)
-{
-    time_t deadline = time(NULL) + 10;
-    struct ibv_wc wc;
-    int n;
-
-    while ((n = ibv_poll_cq(cq, 1, &wc)) == 0 && time(NULL) < deadline) {
-    }
-    assert_int_equal(n, 1);
-    assert_true(wc.wr_id == wr_id);
-    assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
 }
 
 static void datagrams(void **state)

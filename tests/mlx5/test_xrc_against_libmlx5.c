@@ -4,31 +4,10 @@
  * XRC_SEND queue pair of the software NIC, our builder writes the same into a queue of its own. So with binds
  * of memory windows and invalidations. See test_against_libmlx5.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <cmocka.h>
-
-#include <infiniband/mlx5dv.h>
-#include <infiniband/verbs.h>
-
-#include <gpuwire/mlx5.h>
-#include <gpuwire/softnic.h>
 #include "src/mlx5/wqe.h"
-#include "tests/mlx5/random_wr.h"
+#include "tests/mlx5/libmlx5_qp.h"
 
-enum { SEND_WRS = 16, MAX_INLINE = 300, POSTS = 10000 };
-
-static struct ibv_context *ctx;
-static struct ibv_pd *pd;
-static struct ibv_cq *cq;
-static struct ibv_qp *qp;
-static struct ibv_qp_cap cap = {.max_send_wr = SEND_WRS, .max_send_sge = 6, .max_inline_data = MAX_INLINE};
-static struct mlx5dv_qp dv;
+enum { POSTS = 10000 };
 
 /* RTS, because libmlx5 accepts sends from there on only; then ERR, so that nothing is executed. */
 static void to_error_state(void)
@@ -57,27 +36,10 @@ static void to_error_state(void)
 
 static int set_up(void **state)
 {
-    struct ibv_qp_init_attr_ex attr = {
-        .qp_type = IBV_QPT_XRC_SEND, .cap = cap, .comp_mask = IBV_QP_INIT_ATTR_PD};
-    struct ibv_device **list;
-    struct mlx5dv_obj obj;
+    struct ibv_qp_init_attr_ex attr = {.qp_type = IBV_QPT_XRC_SEND};
 
     (void)state;
-    if (softnic_install() != 0) return -1;
-    list = ibv_get_device_list(NULL);
-    if (!list || !list[0]) return -1;
-    ctx = ibv_open_device(list[0]);
-    ibv_free_device_list(list);
-    pd = ctx ? ibv_alloc_pd(ctx) : NULL;
-    cq = pd ? ibv_create_cq(ctx, 256, NULL, NULL, 0) : NULL;
-    attr.send_cq = cq;
-    attr.pd = pd;
-    qp = cq ? ibv_create_qp_ex(ctx, &attr) : NULL;
-    if (!qp) return -1;
-    cap = attr.cap;
-    obj.qp.in = qp;
-    obj.qp.out = &dv;
-    if (mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP)) return -1;
+    if (open_device() || open_qp(&attr)) return -1;
     to_error_state();
     return 0;
 }
@@ -85,17 +47,15 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    return ibv_destroy_qp(qp) || ibv_destroy_cq(cq) || ibv_dealloc_pd(pd) || ibv_close_device(ctx);
+    return close_all();
 }
 
 static struct gw_mlx5_wr fitting(struct random_wr_pool *pool)
 {
     for (;;) {
-        struct gw_mlx5_wr wr = random_wr(pool, cap.max_send_sge);
-        uint32_t bytes = 0;
+        struct gw_mlx5_wr wr = random_ibv_wr(pool, cap.max_send_sge);
 
-        for (uint32_t i = 0; i < wr.num_sge; i++) bytes += wr.sge[i].length;
-        if (!wr.inl || bytes <= cap.max_inline_data) return wr;
+        if (fits(&wr)) return wr;
     }
 }
 
@@ -122,10 +82,7 @@ static void post(const struct gw_mlx5_wr *wr, uint32_t srqn, uint64_t wr_id)
     v.opcode = verb(wr->opcode);
     v.imm_data = wr->imm_be;
     if (wr->opcode == GW_MLX5_SEND_INVAL) v.invalidate_rkey = gw_be32(wr->imm_be);
-    if (wr->flags & GW_MLX5_SIGNALED) v.send_flags |= IBV_SEND_SIGNALED;
-    if (wr->flags & GW_MLX5_SOLICITED) v.send_flags |= IBV_SEND_SOLICITED;
-    if (wr->flags & GW_MLX5_FENCE) v.send_flags |= IBV_SEND_FENCE;
-    if (wr->inl) v.send_flags |= IBV_SEND_INLINE;
+    v.send_flags = send_flags(wr);
     v.qp_type.xrc.remote_srqn = srqn;
     if (v.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || v.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         v.wr.atomic.remote_addr = wr->raddr;
@@ -137,19 +94,6 @@ static void post(const struct gw_mlx5_wr *wr, uint32_t srqn, uint64_t wr_id)
         v.wr.rdma.rkey = wr->rkey;
     }
     assert_int_equal(ibv_post_send(qp, &v, &bad), 0);
-}
-
-static void expect_flushed(uint64_t wr_id)
-{
-    time_t deadline = time(NULL) + 10;
-    struct ibv_wc wc;
-    int n;
-
-    while ((n = ibv_poll_cq(cq, 1, &wc)) == 0 && time(NULL) < deadline) {
-    }
-    assert_int_equal(n, 1);
-    assert_true(wc.wr_id == wr_id);
-    assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
 }
 
 /* What the parser makes of it is what was asked for. */
@@ -164,7 +108,7 @@ static void expect_parsed(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t us
     if (gw_mlx5_head_units(wr->opcode) < 2) return;
     assert_true(w.raddr == wr->raddr && w.rkey == wr->rkey);
     if (wr->opcode == GW_MLX5_ATOMIC_CS) assert_true(w.compare == wr->compare);
-    if (gw_mlx5_head_units(wr->opcode) == 3) assert_true(w.swap_or_add == wr->swap_or_add);
+    if (gw_mlx5_is_atomic(wr->opcode)) assert_true(w.swap_or_add == wr->swap_or_add);
 }
 
 static void requests(void **state)

@@ -108,6 +108,7 @@ static struct roce_hdr random_hdr(struct rnd *r, uint8_t opcode)
     if (f & (ROCE_F_RETH | ROCE_F_ATOMICETH)) h.va = rnd64(r), h.rkey = (uint32_t)rnd64(r);
     if (f & ROCE_F_RETH) h.dlen = (uint32_t)rnd64(r);
     if (f & ROCE_F_ATOMICETH) h.swap_or_add = rnd64(r), h.compare = rnd64(r);
+    if (f & ROCE_F_MASKETH) h.swap_mask = rnd64(r), h.compare_mask = rnd64(r);
     if (f & ROCE_F_AETH) h.syndrome = (uint8_t)rnd64(r), h.msn = rnd64(r) & 0xffffff;
     if (f & ROCE_F_ATOMICACK) h.orig = rnd64(r);
     if (f & (ROCE_F_IMM | ROCE_F_IETH)) h.imm_be = (uint32_t)rnd64(r);
@@ -141,7 +142,8 @@ static void round_trip(void **state)
         assert_true(got.dlen == h.dlen && got.swap_or_add == h.swap_or_add && got.compare == h.compare);
         assert_true(got.syndrome == h.syndrome && got.msn == h.msn && got.orig == h.orig);
         assert_true(got.imm_be == h.imm_be && got.qkey == h.qkey && got.sqpn == h.sqpn);
-        assert_true(got.xrcsrq == h.xrcsrq);
+        assert_true(got.xrcsrq == h.xrcsrq && got.swap_mask == h.swap_mask);
+        assert_true(got.compare_mask == h.compare_mask);
     }
 }
 
@@ -190,10 +192,10 @@ static void opcode_table(void **state)
         assert_false((f & ROCE_F_REQUEST) && (f & ROCE_F_RESPONSE));
         assert_in_range(roce_ops[op].hdr_len, ROCE_BTH_LEN, ROCE_MAX_HDR);
         if (f & (ROCE_F_IMM | ROCE_F_IETH)) assert_true(f & ROCE_F_ENDS);
-        assert_true(!(f & ROCE_F_XRCETH) == ((op & ROCE_SERVICE_MASK) != ROCE_XRC || !(f & ROCE_F_REQUEST)));
+        assert_true(!(f & ROCE_F_XRCETH) == (roce_service((uint8_t)op) != ROCE_XRC || !(f & ROCE_F_REQUEST)));
         if (f & ROCE_F_WRITE) assert_true(!(f & ROCE_F_RETH) == !(f & ROCE_F_STARTS));
     }
-    assert_int_equal(known, 23 + 23 + 12 + 2 + 1);
+    assert_int_equal(known, 23 + 23 + 12 + 2 + 1 + 4);
 }
 
 static void describe(void **state)

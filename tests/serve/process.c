@@ -66,12 +66,12 @@ int worker_stop(struct worker_process *w)
 {
     int status = 0;
     kill(w->pid, SIGTERM);
-    for (int i = 0; i < 100; i++, usleep(10000)) {
+    for (int i = 0; i < 1000; i++, usleep(10000)) {
         if (waitpid(w->pid, &status, WNOHANG) != w->pid) continue;
         close(w->says);
         return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     }
-    fprintf(stderr, "the worker does not end within a second\n");
+    fprintf(stderr, "the worker does not end within ten seconds\n");
     kill(w->pid, SIGKILL);
     waitpid(w->pid, &status, 0);
     close(w->says);

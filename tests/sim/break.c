@@ -24,7 +24,7 @@ static void adopt_all(struct sim *s, struct end *e)
         if (!op->flushed) continue;
         adopt(s, peer, op->remote);
         for (uint32_t k = 0; k < op->locals; k++) adopt(s, e, op->local[k]);
-        if (op->opcode >= GW_MLX5_ATOMIC_CS) s->word_unknown[peer->q.node->index][op->word] = true;
+        if (gw_mlx5_is_atomic(op->opcode)) s->word_unknown[peer->q.node->index][op->word] = true;
     }
     adopt(s, e, (struct slice){e->slot_off, e->recv_cap * e->slot_len});
 }

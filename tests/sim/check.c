@@ -2,6 +2,7 @@
 /* Completions, one by one; and what must hold when all is done. */
 #include <string.h>
 
+#include "src/roce/atomic.h"
 #include "tests/sim/sim.h"
 
 uint64_t sim_hash(const uint8_t *p, uint32_t n)
@@ -57,7 +58,7 @@ void sim_retire(struct sim *s, struct end *e, struct op *op)
 {
     uint32_t i = (uint32_t)(op - e->ops);
     struct end *peer = sim_peer(s, e);
-    bool atomic = op->opcode == GW_MLX5_ATOMIC_CS || op->opcode == GW_MLX5_ATOMIC_FA;
+    bool atomic = gw_mlx5_is_atomic(op->opcode);
     bool write = op->opcode == GW_MLX5_WRITE || op->opcode == GW_MLX5_WRITE_IMM;
 
     op->completed = s->step;
@@ -98,7 +99,7 @@ static void check_sent(struct sim *s, struct end *e, const struct gw_mlx5_wc *wc
     if (wc->wqe_opcode != op->opcode)
         rig_fail(&s->rig, "end %u: completion says opcode %02x, the WQE's is %02x", e->index, wc->wqe_opcode,
                  op->opcode);
-    if ((op->opcode == GW_MLX5_READ || op->opcode >= GW_MLX5_ATOMIC_CS) && wc->byte_cnt != op->len)
+    if ((op->opcode == GW_MLX5_READ || gw_mlx5_is_atomic(op->opcode)) && wc->byte_cnt != op->len)
         rig_fail(&s->rig, "end %u: completion of %u bytes, the request was for %u", e->index, wc->byte_cnt,
                  op->len);
     if (wc->scatter) unpack(s, e, op->local, op->locals, data, op->len);
@@ -245,6 +246,17 @@ void sim_poll(struct sim *s, struct simcq *cq)
 /* ---- the end
  * ------------------------------------------------------------------------------------------------ */
 
+/* What an atomic makes of the word. */
+static uint64_t effect(const struct op *op, uint64_t value)
+{
+    switch (op->opcode) {
+    case GW_MLX5_ATOMIC_FA: return value + op->operand;
+    case GW_MLX5_ATOMIC_CS: return value == op->compare ? op->operand : value;
+    case GW_MLX5_MASKED_FA: return roce_masked_add(value, op->operand, op->compare);
+    default: return roce_masked_swap(value, op->operand, op->compare, op->swap_mask, op->compare_mask);
+    }
+}
+
 /*
  * All operations on one word in the order in which they can have happened: each that changed the word found
  * what the one before left. Values are random, so there is one such order; it must agree with every queue
@@ -264,7 +276,7 @@ static void check_word(struct sim *s, uint32_t node, uint32_t word)
         for (uint32_t i = 0; i < s->end[e].posted && sim_peer(s, &s->end[e])->q.node->index == node; i++) {
             struct op *op = &s->end[e].ops[i];
 
-            if (op->opcode < GW_MLX5_ATOMIC_CS || op->word != word) continue;
+            if (!gw_mlx5_is_atomic(op->opcode) || op->word != word) continue;
             a[n].op = op;
             a[n].end = e;
             a[n].used = false;
@@ -277,11 +289,9 @@ static void check_word(struct sim *s, uint32_t node, uint32_t word)
         /* Those that saw this value and left it; then the one that changed it. */
         for (uint32_t i = 0; i < n; i++) {
             struct op *op = a[i].op;
-            bool changes = op->opcode == GW_MLX5_ATOMIC_FA
-                               ? op->operand != 0
-                               : op->compare == op->orig && op->operand != op->orig;
+
             if (a[i].used || op->orig != value) continue;
-            if (changes) {
+            if (effect(op, value) != value) {
                 if (found == n || op->posted < a[found].op->posted) found = i;
                 continue;
             }
@@ -293,8 +303,7 @@ static void check_word(struct sim *s, uint32_t node, uint32_t word)
         a[found].used = true;
         a[found].place = 2 * place + 1;
         left--;
-        value =
-            a[found].op->opcode == GW_MLX5_ATOMIC_FA ? value + a[found].op->operand : a[found].op->operand;
+        value = effect(a[found].op, value);
         if (a[found].op->completed < latest)
             rig_fail(&s->rig, "node %u word %u: an atomic took effect after it had completed", node, word);
         if (a[found].op->posted > latest) latest = a[found].op->posted;
@@ -341,4 +350,5 @@ void sim_check_end(struct sim *s)
             if (!s->word_unknown[n][w]) check_word(s, n, w);
         check_memory(s, n);
     }
+    if (!s->rig.failed) sim_guests_check_end(s);
 }

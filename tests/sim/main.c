@@ -31,7 +31,7 @@ void sim_say(const struct sim *s, const char *format, ...)
 
 static bool all_done(const struct sim *s)
 {
-    if (!sim_all_posted(s) || !sim_loose_done(s)) return false;
+    if (!sim_all_posted(s) || !sim_loose_done(s) || !sim_guests_done(s)) return false;
     for (uint32_t i = 0; i < s->ends; i++) {
         const struct end *e = &s->end[i], *peer = &s->end[e->peer];
 
@@ -46,7 +46,7 @@ static bool one_step(struct sim *s, uint64_t until)
     struct {
         uint64_t t;
         uint32_t who;
-    } due[NET_NODES + RIG_QPS + RIG_CQS + SIM_LOOSE];
+    } due[NET_NODES + RIG_QPS + RIG_CQS + SIM_LOOSE + 1];
     uint64_t first = UINT64_MAX;
     uint32_t n = 0, ready = 0;
 
@@ -56,6 +56,7 @@ static bool one_step(struct sim *s, uint64_t until)
     for (uint32_t i = 0; i < s->ends && !s->draining; i++, n++)
         due[n].t = s->end[i].next, due[n].who = 200 + i;
     for (uint32_t i = 0; i < s->looses; i++, n++) due[n].t = s->loose[i].next, due[n].who = 300 + i;
+    if (s->host.guests) due[n].t = s->host.next, due[n++].who = 400;
     for (uint32_t i = 0; i < n; i++)
         if (due[i].t < first) first = due[i].t;
     if (first > until) return false;
@@ -63,7 +64,9 @@ static bool one_step(struct sim *s, uint64_t until)
     for (uint32_t i = 0; i < n; i++)
         if (due[i].t <= s->rig.now) due[ready++] = due[i];
     uint32_t who = due[rnd_below(&s->rig.rnd, ready)].who;
-    if (who >= 300)
+    if (who >= 400)
+        sim_guests_turn(s);
+    else if (who >= 300)
         sim_loose_turn(s, &s->loose[who - 300]);
     else if (who >= 200)
         sim_app(s, &s->end[who - 200]);
@@ -149,7 +152,7 @@ static void run_seed(struct sim *s, uint64_t seed)
 
 struct totals {
     uint64_t seeds, failed, ops, messages, atomics, events, holds, breaks, flushed, frames, lost, corrupted,
-        forged, direct, loose, loose_lost;
+        forged, direct, loose, loose_lost, guests, windows, limits;
     double virtual_s;
 };
 
@@ -171,6 +174,9 @@ static void add(struct totals *t, const struct sim *s)
     t->direct += s->rig.one_host ? s->rig.peers.copies : 0;
     t->loose += s->loose_done;
     t->loose_lost += s->loose_lost;
+    t->guests += s->guests_done;
+    t->windows += s->windows_done;
+    t->limits += s->limits_seen;
     t->virtual_s += (double)s->rig.now * 1e-9;
 }
 
@@ -215,10 +221,11 @@ static int run_range(uint64_t from, uint64_t to, uint64_t most_failures, const c
            " atomics, %" PRIu64 " events, %" PRIu64 " doorbells held back, %" PRIu64
            " connections broken (%" PRIu64 " flushed); %" PRIu64 " frames (%" PRIu64 " lost, %" PRIu64
            " damaged, %" PRIu64 " forged), %" PRIu64 " copies between nodes; %" PRIu64
-           " messages of UC and UD (%" PRIu64 " lost); %.1f s of virtual time in %.1f s\n",
+           " messages of UC and UD (%" PRIu64 " lost); %" PRIu64 " messages to shared queues (%" PRIu64
+           " limit events), %" PRIu64 " uses of windows; %.1f s of virtual time in %.1f s\n",
            t.seeds, t.failed, t.ops, t.messages, t.atomics, t.events, t.holds, t.breaks, t.flushed, t.frames,
-           t.lost, t.corrupted, t.forged, t.direct, t.loose, t.loose_lost, t.virtual_s,
-           (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec));
+           t.lost, t.corrupted, t.forged, t.direct, t.loose, t.loose_lost, t.guests, t.limits, t.windows,
+           t.virtual_s, (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec));
     return t.failed ? 1 : 0;
 }
 

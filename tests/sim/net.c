@@ -20,6 +20,7 @@ void net_reset(struct net *net, const struct net_params *params, uint64_t seed, 
     net->unused_count = NET_POOL;
     for (uint32_t i = 0; i < NET_POOL; i++) net->unused[i] = (uint16_t)(NET_POOL - 1 - i);
     memset(net->harm, 0, sizeof(net->harm));
+    net->rows = 0;
     memset(net->gid, 0, sizeof(net->gid));
     for (uint32_t i = 0; i < NET_NODES; i++) {
         struct net_port *p = &net->port[i];
@@ -40,8 +41,7 @@ void net_reset(struct net *net, const struct net_params *params, uint64_t seed, 
     net->sent = net->lost = net->doubled = net->reordered = net->corrupted = net->forged = 0;
 }
 
-/* ---- frames under way: a heap for each destination ------------------------------------------------------
- */
+/* ---- frames under way: a heap for each destination ----------------------------------------------------- */
 
 static bool before(const struct net_due *a, const struct net_due *b)
 {
@@ -96,8 +96,7 @@ bool net_empty(const struct net *net)
     return true;
 }
 
-/* ---- sending ----------------------------------------------------------------------------------------------
- */
+/* ---- sending ------------------------------------------------------------------------------------------- */
 
 static void fix_icrc(struct sn_frame *f)
 {
@@ -111,18 +110,43 @@ static void fix_icrc(struct sn_frame *f)
     roce_icrc_end(roce_icrc(&path, f->data, f->len), f->data + f->len - ROCE_ICRC_LEN);
 }
 
-/* May this frame be harmed once more? The same packet sent again has the same opcode, queue pair and number.
- */
+static bool is_answer(const struct sn_frame *f)
+{
+    return roce_flags(f->data[0]) & ROCE_F_RESPONSE;
+}
+
+/* Of the queue pair that an answer goes to. NULL: no room for another. */
+static struct net_row *row_of(struct net *net, uint32_t to, const struct sn_frame *f)
+{
+    uint32_t qpn = (uint32_t)f->data[5] << 16 | (uint32_t)f->data[6] << 8 | f->data[7], i = 0;
+
+    while (i < net->rows && (net->row[i].to != to || net->row[i].qpn != qpn)) i++;
+    if (i == NET_ROWS) return NULL;
+    if (i == net->rows) net->row[net->rows++] = (struct net_row){to, qpn, 0};
+    return &net->row[i];
+}
+
+/* May this frame be harmed once more? A repeated request may have another form (an offer, then packets), but
+ * the same queue pair and number; so may an answer. */
 static bool may_harm(struct net *net, uint32_t to, const struct sn_frame *f)
 {
-    uint64_t key = to;
+    struct net_row *row = is_answer(f) ? row_of(net, to, f) : NULL;
+    uint64_t key = to << 1 | is_answer(f);
 
-    for (uint32_t i = 0; i < 12; i++)
-        if (i != 4 && i != 8) key = key * 1099511628211u + f->data[i]; /* 8: whether an ACK is asked for */
+    for (uint32_t i = 5; i < 12; i++)
+        if (i != 8) key = key * 1099511628211u + f->data[i]; /* 8: whether an ACK is asked for */
     uint8_t *harm = &net->harm[(key ^ key >> 29) % NET_HARM_KEYS];
-    if (*harm >= NET_HARM) return false;
+    if (*harm >= NET_HARM || (is_answer(f) && (!row || row->harmed >= NET_HARM))) return false;
     (*harm)++;
+    if (row) row->harmed++;
     return true;
+}
+
+static void unharmed(struct net *net, uint32_t to, const struct sn_frame *f)
+{
+    struct net_row *row = is_answer(f) ? row_of(net, to, f) : NULL;
+
+    if (row) row->harmed = 0;
 }
 
 static void put(struct net *net, uint32_t to, const struct sn_frame *f, uint32_t from, bool overtaken,
@@ -217,6 +241,7 @@ static void send_one(struct net *net, uint32_t from, const struct sn_frame *f)
     }
     bool overtaken = chance(net, net->params.reorder) && may_harm(net, to, f);
     net->reordered += overtaken;
+    if (!overtaken) unharmed(net, to, f);
     put(net, to, f, from, overtaken, false);
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * net.h: a network on virtual time between simulated NICs. By seeded chance it delays, loses, doubles,
- * reorders and damages frames, and adds forged ones. No frame is harmed more than NET_HARM times, repetitions
- * of it included, so that a connection with seven retries always gets through: what gets stuck is then the
- * NICs' fault.
+ * reorders and damages frames, and adds forged ones. What gets stuck is the NICs' fault, for a connection with
+ * seven retries always gets through: no request is harmed more than NET_HARM times, repetitions of it included,
+ * and of the answers to a queue pair no more than NET_HARM in a row. (To bound what befalls each answer is not
+ * enough: one acknowledgement stands for several requests, so that each repetition may get a new one.)
  */
 #ifndef TESTS_SIM_NET_H
 #define TESTS_SIM_NET_H
@@ -20,6 +21,7 @@ enum {
     NET_POOL = 2048,
     NET_HARM = 3,
     NET_HARM_KEYS = 4096,
+    NET_ROWS = 256,
     NET_HELD = 256
 };
 
@@ -52,6 +54,10 @@ struct net_port {
     uint64_t last_due[NET_NODES]; /* by source: what is not reordered stays in order */
 };
 
+struct net_row { /* answers to a queue pair that were harmed, one after the other */
+    uint32_t to, qpn, harmed;
+};
+
 struct net {
     struct net_params params;
     struct rnd rnd;
@@ -63,6 +69,8 @@ struct net {
     uint16_t unused[NET_POOL]; /* a stack, so that only frames that are used are touched */
     uint32_t unused_count;
     uint8_t harm[NET_HARM_KEYS];
+    struct net_row row[NET_ROWS];
+    uint32_t rows;
     uint64_t sent, lost, doubled, reordered, corrupted, forged;
 };
 

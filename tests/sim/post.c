@@ -4,15 +4,26 @@
 
 #include "tests/sim/sim.h"
 
-enum kind { K_SEND, K_SEND_IMM, K_WRITE, K_WRITE_IMM, K_READ, K_FA, K_CS, K_NOP, KINDS };
+enum kind {
+    K_SEND,
+    K_SEND_IMM,
+    K_WRITE,
+    K_WRITE_IMM,
+    K_READ,
+    K_FA,
+    K_CS,
+    K_MASKED_FA,
+    K_MASKED_CS,
+    K_NOP,
+    KINDS
+};
 
 static uint32_t draw(struct sim *s, uint32_t n)
 {
     return rnd_below(&s->rig.rnd, n);
 }
 
-/* ---- drawing one work request -----------------------------------------------------------------------------
- */
+/* ---- drawing one work request -------------------------------------------------------------------------- */
 
 static uint32_t draw_len(struct sim *s, const struct end *e, uint32_t most)
 {
@@ -143,6 +154,11 @@ static bool draw_atomic(struct sim *s, struct end *e, struct op *op)
     /* Half of the comparisons look before: they often succeed. */
     op->compare = rnd64(&s->rig.rnd);
     if (draw(s, 4)) memcpy(&op->compare, s->rig.node[peer->q.node->index].mem + 8 * op->word, 8);
+    if (op->opcode == GW_MLX5_MASKED_CS) {
+        op->swap_mask = rnd64(&s->rig.rnd);
+        op->compare_mask = rnd64(&s->rig.rnd);
+        op->compare ^= rnd64(&s->rig.rnd) & ~op->compare_mask;
+    }
     op->len = 8;
     op->locals = 1;
     op->local[0].len = 8;
@@ -151,9 +167,9 @@ static bool draw_atomic(struct sim *s, struct end *e, struct op *op)
 
 static void draw_op(struct sim *s, struct end *e, struct op *op)
 {
-    static const uint8_t opcode[KINDS] = {GW_MLX5_SEND,      GW_MLX5_SEND_IMM, GW_MLX5_WRITE,
-                                          GW_MLX5_WRITE_IMM, GW_MLX5_READ,     GW_MLX5_ATOMIC_FA,
-                                          GW_MLX5_ATOMIC_CS, GW_MLX5_NOP};
+    static const uint8_t opcode[KINDS] = {
+        GW_MLX5_SEND,      GW_MLX5_SEND_IMM,  GW_MLX5_WRITE,     GW_MLX5_WRITE_IMM, GW_MLX5_READ,
+        GW_MLX5_ATOMIC_FA, GW_MLX5_ATOMIC_CS, GW_MLX5_MASKED_FA, GW_MLX5_MASKED_CS, GW_MLX5_NOP};
     uint32_t kind = draw(s, KINDS);
     bool ok;
 
@@ -164,7 +180,7 @@ static void draw_op(struct sim *s, struct end *e, struct op *op)
     op->imm_be = (uint32_t)rnd64(&s->rig.rnd);
     op->fence = draw(s, 8) == 0;
     if (kind == K_NOP) return;
-    ok = kind == K_FA || kind == K_CS ? draw_atomic(s, e, op) : draw_payload(s, e, op);
+    ok = gw_mlx5_is_atomic(op->opcode) ? draw_atomic(s, e, op) : draw_payload(s, e, op);
     if (sends(op) && s->copies + op->len > SIM_COPIES) ok = false;
     if (ok) return;
     memset(op, 0, sizeof(*op)); /* no room, of whatever kind: nothing to do is work too */
@@ -172,8 +188,7 @@ static void draw_op(struct sim *s, struct end *e, struct op *op)
     op->opcode = GW_MLX5_NOP;
 }
 
-/* ---- writing it -------------------------------------------------------------------------------------------
- */
+/* ---- writing it ---------------------------------------------------------------------------------------- */
 
 static void key_of(struct sim *s, const struct end *e, uint32_t off, bool may_be_local,
                    struct gw_mlx5_sge *sge)
@@ -196,7 +211,9 @@ static int write_wqe(struct sim *s, struct end *e, struct op *op)
                             .imm_be = op->imm_be,
                             .rkey = sn_mr_key(peer->q.node->mr),
                             .swap_or_add = op->operand,
-                            .compare = op->compare};
+                            .compare = op->compare,
+                            .swap_mask = op->swap_mask,
+                            .compare_mask = op->compare_mask};
     uint32_t n = 0;
 
     if (op->opcode == GW_MLX5_NOP) {
@@ -204,7 +221,7 @@ static int write_wqe(struct sim *s, struct end *e, struct op *op)
 
         return (int)gw_mlx5_put_nop(&e->q.sq, e->q.sq_pi, ds, op->flags);
     }
-    wr.raddr = peer->q.node->iova + (op->opcode >= GW_MLX5_ATOMIC_CS ? 8 * op->word : op->remote.off);
+    wr.raddr = peer->q.node->iova + (gw_mlx5_is_atomic(op->opcode) ? 8 * op->word : op->remote.off);
     if (!op->len && writes(op) && draw(s, 2)) wr.rkey = 0xdead, wr.raddr = 1; /* nobody looks at them then */
     for (uint32_t i = 0; i < op->locals; i++) {
         if (op->inl)
@@ -217,8 +234,7 @@ static int write_wqe(struct sim *s, struct end *e, struct op *op)
     return gw_mlx5_put_wr(&e->q.sq, e->q.sq_pi, &wr);
 }
 
-/* ---- the model --------------------------------------------------------------------------------------------
- */
+/* ---- the model ----------------------------------------------------------------------------------------- */
 
 /* Between an op's local slices in exp and bytes elsewhere. */
 static void copy_local(const struct end *e, const struct op *op, uint8_t *bytes, bool into_local)
@@ -253,8 +269,7 @@ static void apply(struct sim *s, struct end *e, struct op *op)
     if (op->len && op->opcode == GW_MLX5_READ) e->last_read = (int)(op - e->ops);
 }
 
-/* ---- posting ----------------------------------------------------------------------------------------------
- */
+/* ---- posting ------------------------------------------------------------------------------------------- */
 
 static bool can_post(const struct end *e)
 {
@@ -353,8 +368,7 @@ static void post_some(struct sim *s, struct end *e)
     ring(s, e);
 }
 
-/* ---- receiving --------------------------------------------------------------------------------------------
- */
+/* ---- receiving ----------------------------------------------------------------------------------------- */
 
 static void post_recv(struct sim *s, struct end *e)
 {

@@ -27,8 +27,7 @@ void rig_note(struct rig *rig, uint64_t a, uint64_t b)
     rig->trace ^= rig->trace >> 32;
 }
 
-/* ---- DMA that comes late ----------------------------------------------------------------------------------
- */
+/* ---- DMA that comes late ------------------------------------------------------------------------------- */
 
 static int lazy_check(struct rig_lazy *z, uint64_t addr, uint64_t len)
 {
@@ -94,8 +93,7 @@ static int lazy_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t
 
 static const struct sn_dma_ops lazy_dma = {.read = lazy_read, .write = lazy_write, .flush = lazy_flush};
 
-/* ---- callbacks --------------------------------------------------------------------------------------------
- */
+/* ---- callbacks ----------------------------------------------------------------------------------------- */
 
 static void cover(struct rig_cq *cq);
 
@@ -120,8 +118,11 @@ static void on_async(void *user, enum ibv_event_type type, void *object)
 {
     struct rig_node *node = user;
 
-    (void)object;
     if (type == IBV_EVENT_COMM_EST) return;
+    if (type == IBV_EVENT_SRQ_LIMIT_REACHED && node->rig->on_srq_limit) {
+        node->rig->on_srq_limit(node->rig->user, object);
+        return;
+    }
     node->async++;
     node->last_async = type;
 }
@@ -137,8 +138,7 @@ static void on_report(void *user, const char *line)
                 line);
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------
- */
+/* ---- nodes --------------------------------------------------------------------------------------------- */
 
 static bool region(struct rig_node *n, struct sn_mr **mr, uint64_t iova, bool local_only, bool lazy)
 {
@@ -167,6 +167,7 @@ static bool node_start(struct rig *rig, struct rig_node *n, const struct rig_par
                                    .window_packets = p->window_packets,
                                    .window_bytes = p->window_bytes,
                                    .budget = p->budget,
+                                   .offer_min = UINT32_C(1) << (seed + n->index) % 15,
                                    .wire = &net_wire_ops,
                                    .wire_ctx = &rig->net.port[n->index],
                                    .user = n,
@@ -295,8 +296,7 @@ void rig_run(struct rig *rig, uint64_t until)
     if (rig->now < until) rig->now = until;
 }
 
-/* ---- completion queues ------------------------------------------------------------------------------------
- */
+/* ---- completion queues --------------------------------------------------------------------------------- */
 
 bool rig_cq_open(struct rig_cq *cq, struct rig_node *node, const struct rig_cq_params *p, uint8_t *buf)
 {
@@ -416,16 +416,15 @@ void rig_arm(struct rig_cq *cq, bool solicited)
                      __ATOMIC_RELEASE);
 }
 
-/* ---- queue pairs ------------------------------------------------------------------------------------------
- */
+/* ---- queue pairs --------------------------------------------------------------------------------------- */
 
 bool rig_qp_open(struct rig_qp *qp, struct rig_node *node, struct rig_cq *send_cq, struct rig_cq *recv_cq,
                  const struct rig_qp_params *p, uint8_t *sq, uint8_t *rq)
 {
     struct sn_qp_init init = {.type = p->type ? p->type : IBV_QPT_RC,
                               .pd = p->pd ? p->pd : node->pd,
-                              .send_cq = send_cq->cq,
-                              .recv_cq = recv_cq->cq,
+                              .send_cq = send_cq ? send_cq->cq : NULL,
+                              .recv_cq = recv_cq ? recv_cq->cq : NULL,
                               .sq_buf = sq,
                               .sq_wqebbs = p->sq_wqebbs,
                               .rq_buf = rq,
@@ -443,6 +442,7 @@ bool rig_qp_open(struct rig_qp *qp, struct rig_node *node, struct rig_cq *send_c
     int error;
 
     memset(qp, 0, sizeof(*qp));
+    if (p->xrcd) init = (struct sn_qp_init){.type = p->type, .xrcd = p->xrcd, .user = qp};
     qp->type = init.type;
     qp->node = node;
     qp->page = sn_uar_page(node->uar[p->uar]);
@@ -490,14 +490,17 @@ static int rtr_mask(const struct rig_qp *qp)
     const int path = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 
     if (qp->type == IBV_QPT_UD) return IBV_QP_STATE;
-    return qp->type == IBV_QPT_UC ? path : path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+    return qp->type == IBV_QPT_UC || qp->type == IBV_QPT_XRC_SEND
+               ? path
+               : path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 }
 
 static int rts_mask(const struct rig_qp *qp)
 {
     const int all = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-    if (qp->type != IBV_QPT_RC) return all;
+    if (qp->type == IBV_QPT_UC || qp->type == IBV_QPT_UD) return all;
+    if (qp->type == IBV_QPT_XRC_RECV) return all | IBV_QP_TIMEOUT;
     return all | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 }
 
@@ -528,8 +531,7 @@ bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const s
     return !sn_qp_modify(qp->qp, &attr, rts_mask(qp));
 }
 
-/* ---- doorbells --------------------------------------------------------------------------------------------
- */
+/* ---- doorbells ----------------------------------------------------------------------------------------- */
 
 void rig_record(struct rig_qp *qp)
 {

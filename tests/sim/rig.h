@@ -102,6 +102,7 @@ struct rig {
     char why[400];  /* the first thing that went wrong */
     uint64_t trace; /* a hash of what happened */
     void *user;
+    void (*on_srq_limit)(void *user, void *srq_user);
 };
 
 struct rig_params {
@@ -130,8 +131,9 @@ struct rig_qp_params {
     enum ibv_qp_type type; /* 0: RC */
     uint32_t sq_wqebbs, rq_wqes, rq_stride, uar, bfreg, uidx, scatter_recv, scatter_req;
     bool sq_sig_all;
-    struct sn_pd *pd;   /* NULL: the node's */
-    struct sn_srq *srq; /* or NULL; with one there is no receive queue */
+    struct sn_pd *pd;     /* NULL: the node's */
+    struct sn_srq *srq;   /* or NULL; with one there is no receive queue */
+    struct sn_xrcd *xrcd; /* XRC_RECV, which has nothing else */
 };
 bool rig_qp_open(struct rig_qp *qp, struct rig_node *node, struct rig_cq *send_cq, struct rig_cq *recv_cq,
                  const struct rig_qp_params *p, uint8_t *sq, uint8_t *rq);

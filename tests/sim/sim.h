@@ -20,7 +20,11 @@ enum {
     SIM_WORDS_BYTES = 64,
     SIM_COPIES = 4 << 20,
     SIM_RECVS = 32,
-    SIM_LOOSE = 2, /* ends of unreliable queue pairs: of each two one is the other's peer */
+    SIM_LOOSE = 2,  /* ends of unreliable queue pairs: of each two one is the other's peer */
+    SIM_GUESTS = 2, /* connections to shared receive queues */
+    SIM_SRQS = 2,
+    SIM_SRQ_WQES = 8,
+    SIM_GUEST_SENDS = 20, /* requests of each at most, and one more */
 };
 
 struct slice {
@@ -44,7 +48,7 @@ struct op {
     const uint8_t *copy;          /* of a SEND's payload */
     /* atomics */
     uint32_t word;
-    uint64_t operand, compare, orig;
+    uint64_t operand, compare, swap_mask, compare_mask, orig;
     uint64_t posted, completed; /* steps of the simulation */
     uint64_t before;            /* a hash of remote, while its doorbell is held back */
 };
@@ -102,6 +106,62 @@ struct loose {
     uint64_t next;
 };
 
+/* What a guest sent to a shared receive queue. */
+struct sim_message {
+    uint32_t number, len, imm_be;
+    uint8_t opcode;
+    bool ends; /* it says that the window was written to */
+};
+
+enum sim_window_state {
+    SIM_WINDOW_FREE,
+    SIM_WINDOW_BINDING,
+    SIM_WINDOW_OPEN,
+    SIM_WINDOW_WRITTEN, /* or about to be */
+    SIM_WINDOW_USED,    /* still bound */
+    SIM_WINDOW_CLOSING,
+};
+
+/* A part of the host's memory that a guest may write to for a while. */
+struct sim_window {
+    struct rig_cq cq; /* of the binds */
+    struct sn_mr *mr, *mw;
+    enum sim_window_state state;
+    bool type2;
+    uint32_t key, off, len, number;
+    uint64_t start;
+};
+
+struct sim_guest {
+    struct rig_qp from, to;
+    struct rig_cq cq; /* of what it sends */
+    struct sn_mr *mr;
+    struct sim_window window; /* RC */
+    uint32_t index, goal, posted, completed;
+    struct sim_message message[SIM_SRQS][SIM_GUEST_SENDS + 1];
+    uint32_t sent[SIM_SRQS], received[SIM_SRQS];
+};
+
+struct sim_srq {
+    struct sn_srq *srq;
+    struct sn_mr *mr;
+    struct rig_cq cq;
+    uint32_t record[2] __attribute__((aligned(8)));
+    uint32_t index, head, tail, posted, limit;
+    uint32_t addressed; /* messages that were sent to it */
+    bool is_posted[SIM_SRQ_WQES];
+    uint32_t back[SIM_SRQ_WQES], backs; /* entries that completed and are not linked again */
+};
+
+struct sim_host {
+    struct rig_node *node;
+    struct sn_xrcd *xrcd; /* NULL: RC */
+    uint32_t guests, srqs, idle;
+    struct sim_guest guest[SIM_GUESTS];
+    struct sim_srq srq[SIM_SRQS];
+    uint64_t next;
+};
+
 struct sim {
     struct rig rig;
     uint64_t seed, step;
@@ -110,6 +170,8 @@ struct sim {
     struct simcq cq[RIG_CQS];
     uint32_t looses, loose_done, loose_lost;
     struct loose loose[SIM_LOOSE];
+    struct sim_host host;
+    uint32_t guests_done, windows_done, limits_seen;
     uint32_t used[NET_NODES]; /* of the arena */
     uint32_t copies;
     uint64_t word_start[NET_NODES][SIM_WORDS];
@@ -166,6 +228,13 @@ bool sim_loose_build(struct sim *s);
 void sim_loose_tear_down(struct sim *s);
 void sim_loose_turn(struct sim *s, struct loose *l);
 bool sim_loose_done(const struct sim *s); /* nothing more will be sent */
+
+/* guests.c */
+bool sim_guests_build(struct sim *s, uint8_t timeout);
+void sim_guests_tear_down(struct sim *s);
+void sim_guests_turn(struct sim *s);
+bool sim_guests_done(const struct sim *s);
+void sim_guests_check_end(struct sim *s);
 
 /* main.c */
 void sim_say(const struct sim *s, const char *format, ...) __attribute__((format(printf, 2, 3)));

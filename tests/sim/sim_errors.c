@@ -217,6 +217,36 @@ static void dead_peer(void **state)
     duo_stop();
 }
 
+static void seven_retries(struct rig_link *link)
+{
+    link->retry_cnt = 7;
+}
+
+/*
+ * A network that harms whatever it may, and each request posted while the one before it is being repeated: all
+ * get through with seven retries. Simulations that end in "retry counter exceeded" are thus the engine's fault.
+ */
+static void worst_network(void **state)
+{
+    (void)state;
+    enum { REQUESTS = 6 };
+    uint64_t timeout = UINT64_C(4096) << 9;
+    struct sn_counters c;
+
+    duo_start(seven_retries);
+    duo.rig.net.params.loss = 10000;
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        duo_rdma(0, GW_MLX5_WRITE, duo_addr(1, i), duo_key(1), duo_addr(0, 0), 1, duo_key(0));
+        duo_run(timeout);
+    }
+    duo_run(8 * REQUESTS * timeout);
+    for (uint16_t i = 0; i < REQUESTS; i++) duo_expect_sent(0, i, 0);
+    duo_expect_nothing(0);
+    sn_nic_counters(duo.rig.node[0].nic, &c);
+    assert_true(c.timeouts >= 2 * NET_HARM);
+    duo_stop();
+}
+
 static void receiver_never_ready(void **state)
 {
     (void)state;
@@ -431,6 +461,7 @@ int main(void)
         cmocka_unit_test(wrong_pd),
         cmocka_unit_test(wrong_local_key),
         cmocka_unit_test(dead_peer),
+        cmocka_unit_test(worst_network),
         cmocka_unit_test(receiver_never_ready),
         cmocka_unit_test(receive_too_short),
         cmocka_unit_test(receive_wrong_key),

@@ -75,8 +75,7 @@ static void fill_memory(struct sim *s)
     }
 }
 
-/* ---- queues -----------------------------------------------------------------------------------------------
- */
+/* ---- queues -------------------------------------------------------------------------------------------- */
 
 /* What an end will need of its completion queues is drawn before these are made. */
 static void draw_end(struct sim *s, struct end *e)
@@ -243,7 +242,7 @@ bool sim_build(struct sim *s, uint64_t seed)
     if (!rig_start(&s->rig, &p, seed)) return false;
     s->think = PICK(s, 2000, 20000, 100000);
     fill_memory(s);
-    if (!make_ends(s) || !sim_loose_build(s)) return false;
+    if (!make_ends(s) || !sim_loose_build(s) || !sim_guests_build(s, timeout)) return false;
     for (uint32_t i = 0; i < s->ends; i++) {
         struct end *e = &s->end[i], *peer = sim_peer(s, e);
 
@@ -263,6 +262,7 @@ bool sim_build(struct sim *s, uint64_t seed)
 void sim_tear_down(struct sim *s)
 {
     sim_loose_tear_down(s);
+    sim_guests_tear_down(s);
     for (uint32_t i = 0; i < s->ends; i++) rig_qp_close(&s->end[i].q);
     for (uint32_t i = 0; i < s->cqs; i++) rig_cq_close(&s->cq[i].c);
     rig_stop(&s->rig);

@@ -89,8 +89,7 @@ void app_event_taken(struct app_cq *cq)
     cq->arm_sn++;
 }
 
-/* ---- shared receive queues -------------------------------------------------------------------------------
- */
+/* ---- shared receive queues ----------------------------------------------------------------------------- */
 
 static uint32_t *link_of(struct app_srq *srq, uint32_t entry)
 {

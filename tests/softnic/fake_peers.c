@@ -93,6 +93,13 @@ static bool in_memory(void *ctx, const uint8_t gid[16], uint32_t qpn)
     return ((struct fake_peer *)ctx)->all->memory;
 }
 
+static bool pulls(void *ctx, const uint8_t gid[16], uint32_t qpn)
+{
+    (void)gid;
+    (void)qpn;
+    return !((struct fake_peer *)ctx)->all->no_offers;
+}
+
 static bool enter(void *ctx, struct sn_peer *peer, uint64_t now)
 {
     struct fake_peers *f = ((struct fake_peer *)ctx)->all;
@@ -105,7 +112,8 @@ static bool enter(void *ctx, struct sn_peer *peer, uint64_t now)
     return true;
 }
 
-static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *a, uint64_t *addr)
+static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *a, uint64_t *addr,
+                  struct sn_reach *by)
 {
     struct fake_peer *p = (struct fake_peer *)peer;
     struct fake_peers *f = ((struct fake_peer *)ctx)->all;
@@ -113,6 +121,7 @@ static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *
 
     must(f->entered == p, "granted outside");
     *addr = 0;
+    *by = (struct sn_reach){NULL, NULL};
     if (!q || q->dest_qpn != a->src_qpn || (q->access & a->access) != a->access) return false;
     if (!a->length) return true;
     for (unsigned i = 0; i < FAKE_REGIONS; i++) {
@@ -145,15 +154,17 @@ static void check_granted(const struct fake_peers *f, const struct iovec *v)
     }
 }
 
-static int64_t copy(void *ctx, struct sn_peer *peer, bool write, const struct iovec *here, unsigned n_here,
-                    const struct iovec *there, unsigned n_there)
+static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c)
 {
+    const struct iovec *here = c->here, *there = c->there;
+    unsigned n_here = c->n_here, n_there = c->n_there;
     struct fake_peers *f = ((struct fake_peer *)ctx)->all;
     uint64_t limit = chance(f, f->stops) ? rnd_below(&f->rnd, 3000) : UINT64_MAX, done = 0;
     size_t h = 0, t = 0;
     unsigned i = 0, k = 0;
 
     must(f->entered == (struct fake_peer *)peer, "copied outside");
+    must(!c->by_here.dma && !c->by_there.dma, "a copy of what is not plain memory");
     for (unsigned j = 0; j < n_there; j++) check_granted(f, &there[j]);
     f->copies++;
     if (chance(f, f->refused)) return -1;
@@ -163,7 +174,7 @@ static int64_t copy(void *ctx, struct sn_peer *peer, bool write, const struct io
 
         if (n > room) n = room;
         if (n > limit - done) n = limit - done;
-        if (sn_guard_copy(write ? b : a, write ? a : b, n)) break;
+        if (sn_guard_copy(c->write ? b : a, c->write ? a : b, n)) break;
         done += n;
         if ((h += n) == here[i].iov_len) i++, h = 0;
         if ((t += n) == there[k].iov_len) k++, t = 0;
@@ -182,4 +193,5 @@ static void leave(void *ctx, struct sn_peer *peer)
     f->entered = NULL;
 }
 
-const struct sn_peer_ops fake_peer_ops = {region, queue, quiesce, find, in_memory, enter, grant, copy, leave};
+const struct sn_peer_ops fake_peer_ops = {region, queue, quiesce, find, in_memory,
+                                          pulls,  enter, grant,   copy, leave};

@@ -31,7 +31,8 @@ struct fake_peers {
     struct rnd rnd;
     /* Per 10,000: peers that are not found, or cannot be entered; copies that stop early; copies refused. */
     uint32_t absent, stops, refused;
-    bool memory; /* frames travel in memory */
+    bool memory;    /* frames travel in memory */
+    bool no_offers; /* nobody is known to be able to fetch */
     struct fake_peer *entered;
     struct {
         uint64_t addr, length;

@@ -1,25 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Marked packets, the notifications that they cause, and what becomes of the sender's rate. */
-#include "tests/softnic/rig.h"
+#include "tests/softnic/fixture.h"
 
 enum { BIG = 32 << 10 };
-
-static struct rig r;
-
-static int up(void **state)
-{
-    (void)state;
-    rig_up(&r, NULL);
-    rig_connect(&r);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    rig_down(&r);
-    return 0;
-}
 
 /* How long it takes until one request is complete, polled for by a thread that does nothing else. */
 static uint64_t complete_one(void)

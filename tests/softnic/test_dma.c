@@ -54,7 +54,7 @@ static int lazy_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t
     return 0;
 }
 
-static const struct sn_dma_ops lazy_ops = {lazy_read, lazy_write, lazy_flush};
+static const struct sn_dma_ops lazy_ops = {.read = lazy_read, .write = lazy_write, .flush = lazy_flush};
 static struct rig r;
 static struct sn_mr *mr;
 

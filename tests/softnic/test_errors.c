@@ -5,24 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/softnic/rig.h"
-
-static struct rig r;
-
-static int up(void **state)
-{
-    (void)state;
-    rig_up(&r, NULL);
-    rig_connect(&r);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    rig_down(&r);
-    return 0;
-}
+#include "tests/softnic/fixture.h"
 
 static void refused(uint8_t syndrome, enum ibv_event_type event)
 {

@@ -1,24 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said about each mistake: which WQE, which memory, which rule, and what was there instead. */
 #include "softnic/see.h"
-#include "tests/softnic/rig.h"
-
-static struct rig r;
-
-static int up(void **state)
-{
-    (void)state;
-    rig_up(&r, NULL);
-    rig_connect(&r);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    rig_down(&r);
-    return 0;
-}
+#include "tests/softnic/fixture.h"
 
 static void request(uint8_t opcode, uint64_t raddr, uint32_t rkey, uint32_t len)
 {

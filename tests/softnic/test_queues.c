@@ -2,24 +2,7 @@
 /* Doorbells, records, completion queues, events, and WQEs that are wrong. */
 #include <sys/mman.h>
 
-#include "tests/softnic/rig.h"
-
-static struct rig r;
-
-static int up(void **state)
-{
-    (void)state;
-    rig_up(&r, NULL);
-    rig_connect(&r);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    rig_down(&r);
-    return 0;
-}
+#include "tests/softnic/fixture.h"
 
 static void a_record_without_a_ring_does_nothing(void **state)
 {
@@ -332,6 +315,37 @@ static void the_first_arm_of_all_is_seen(void **state)
     assert_int_equal(fired, 1);
 }
 
+/* All CQs of a page are armed through one register, where the later arm hides the earlier. */
+static void no_arm_is_lost_behind_another(void **state)
+{
+    struct app_cq other;
+    struct gw_mlx5_wc wc;
+
+    (void)state;
+    app_cq_up(&other, &r.w.nics[1], r.b.uar, 16, 64);
+    fired = 0;
+    r.w.cq_event = on_event;
+    for (int i = 0; i < 3; i++) {
+        app_arm(&r.b.cq, false); /* nothing is there yet */
+        app_arm(&other, false);
+        world_settle(&r.w, MS);
+        assert_int_equal(fired, 2 * i);
+        send_one(false);
+        assert_int_equal(fired, 2 * i + 1);
+        app_event_taken(&r.b.cq);
+        send_one(false); /* while it is not armed */
+        assert_int_equal(fired, 2 * i + 1);
+        app_arm(&r.b.cq, false);
+        app_arm(&other, false);
+        world_settle(&r.w, MS);
+        assert_int_equal(fired, 2 * i + 2);
+        app_event_taken(&r.b.cq);
+        while (app_poll(&r.b.cq, &wc, NULL)) continue;
+    }
+    assert_int_equal(r.w.reports, 0);
+    app_cq_down(&other);
+}
+
 static void busy_objects_cannot_go(void **state)
 {
     (void)state;
@@ -393,6 +407,7 @@ int main(void)
         T(events_tell_of_a_completion_once),
         T(solicited_events_wait_for_solicited_completions),
         T(the_first_arm_of_all_is_seen),
+        T(no_arm_is_lost_behind_another),
         T(busy_objects_cannot_go),
         T(queues_in_no_mans_land_are_errors),
     };

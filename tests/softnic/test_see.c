@@ -3,26 +3,9 @@
 #include <errno.h>
 
 #include "softnic/see.h"
-#include "tests/softnic/rig.h"
+#include "tests/softnic/fixture.h"
 
 #define WAIT UINT64_C(1000000000)
-
-static struct rig r;
-
-static int up(void **state)
-{
-    (void)state;
-    rig_up(&r, NULL);
-    rig_connect(&r);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    rig_down(&r);
-    return 0;
-}
 
 static struct sn_qp_view only_qp(unsigned nic)
 {

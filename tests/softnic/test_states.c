@@ -214,6 +214,75 @@ static void sqd_drains_and_goes_on(void **state)
     expect(&r.a, GW_MLX5_CQE_REQ);
 }
 
+static void set_in_sqd(struct end *e, int mask, uint8_t n)
+{
+    struct ibv_qp_attr a = {.qp_state = IBV_QPS_SQD, .max_rd_atomic = n, .max_dest_rd_atomic = n};
+
+    assert_int_equal(sn_qp_modify(e->qp.qp, &a, IBV_QP_STATE), 0);
+    assert_int_equal(sn_qp_modify(e->qp.qp, &a, mask), 0);
+}
+
+static void back_to_rts(struct end *e)
+{
+    struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTS};
+
+    assert_int_equal(sn_qp_modify(e->qp.qp, &a, IBV_QP_STATE), 0);
+    world_settle(&r.w, 10000ull * MS);
+}
+
+static void fewer_reads_than_are_under_way(void **state)
+{
+    (void)state;
+    rig_connect(&r);
+    memset(r.b.mem, 7, RIG_MEM);
+    for (uint32_t i = 0; i < 6; i++) post(&r, GW_MLX5_READ, 3000 * i, 3000, 0);
+    world_run(&r.w, 0); /* 4 leave */
+    set_in_sqd(&r.a, IBV_QP_MAX_QP_RD_ATOMIC, 1);
+    back_to_rts(&r.a);
+    for (int i = 0; i < 6; i++) expect(&r.a, GW_MLX5_CQE_REQ);
+    assert_memory_equal(r.a.mem, r.b.mem, 18000);
+}
+
+/* Those that have begun are finished; the next has nothing to wait for. */
+static void no_reads_any_more(void **state)
+{
+    (void)state;
+    rig_connect(&r);
+    for (uint32_t i = 0; i < 6; i++) post(&r, GW_MLX5_READ, 3000 * i, 3000, 0);
+    world_run(&r.w, 0);
+    set_in_sqd(&r.a, IBV_QP_MAX_QP_RD_ATOMIC, 0);
+    back_to_rts(&r.a);
+    for (int i = 0; i < 4; i++) expect(&r.a, GW_MLX5_CQE_REQ);
+    expect_error(&r.a, GW_MLX5_CQE_REQ_ERR, GW_MLX5_SYND_LOCAL_QP_OP);
+    expect_error(&r.a, GW_MLX5_CQE_REQ_ERR, GW_MLX5_SYND_FLUSHED);
+    expect_report(&r, "max_rd_atomic");
+}
+
+/* The responder answers what it has accepted, whatever it agrees to from now on. */
+static void fewer_answers_than_are_owed(void **state)
+{
+    static const struct world_options slow = {.seed = 1, .budget = 1};
+
+    (void)state;
+    rig_down(&r);
+    rig_up(&r, &slow);
+    rig_connect(&r);
+    memset(r.b.mem, 7, RIG_MEM);
+    for (uint32_t i = 0; i < 3; i++) post(&r, GW_MLX5_READ, 15000 * i, 15000, 0);
+    for (int i = 0; i < 20; i++) world_run(&r.w, 0);
+    while (counters(&r, 1).tx_packets < 20) {
+        world_advance(&r.w, 1000);
+        world_run(&r.w, 1);
+    }
+    assert_int_equal(counters(&r, 1).rx_packets, 3);
+    assert_true(counters(&r, 1).tx_packets < 40);
+    set_in_sqd(&r.b, IBV_QP_MAX_DEST_RD_ATOMIC, 1);
+    back_to_rts(&r.b);
+    for (int i = 0; i < 3; i++) expect(&r.a, GW_MLX5_CQE_REQ);
+    assert_memory_equal(r.a.mem, r.b.mem, 45000);
+    assert_int_equal(counters(&r, 0).retransmits, 0);
+}
+
 static void ringable_counts_those_beyond_init(void **state)
 {
     struct sn_nic *nic = r.w.nics[0].nic;
@@ -272,6 +341,9 @@ int main(void)
         T(numbers_begin_with_the_slot),
         T(a_reset_queue_pair_is_as_new),
         T(sqd_drains_and_goes_on),
+        T(fewer_reads_than_are_under_way),
+        T(no_reads_any_more),
+        T(fewer_answers_than_are_owed),
         T(ringable_counts_those_beyond_init),
         T(kinds_and_sizes_are_checked),
     };

@@ -2,25 +2,14 @@
 /* Unreliable connections: messages arrive whole or not at all, and nobody says a word about it. */
 #include <sys/mman.h>
 
-#include "tests/softnic/rig.h"
+#include "tests/softnic/fixture.h"
 
 enum { MTU = 1024 };
 
-static struct rig r;
-
-static int up(void **state)
+static int up_uc(void **state)
 {
     (void)state;
-    rig_up_as(&r, NULL, IBV_QPT_UC);
-    rig_connect(&r);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    rig_down(&r);
-    return 0;
+    return up_as(IBV_QPT_UC);
 }
 
 static void settle(void)
@@ -337,7 +326,7 @@ static void memory_that_went_away_loses_one_message(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, up, down)
+#define T(f) cmocka_unit_test_setup_teardown(f, up_uc, down)
     const struct CMUnitTest tests[] = {
         T(all_kinds_arrive),
         T(a_wrong_request_stops_the_send_queue_only),

@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Datagrams: where they go, what a receiver learns of where they came from, and what is dropped. */
-#include "tests/softnic/rig.h"
+#include "tests/softnic/fixture.h"
 
 enum { GRH = 40, IPV4 = 20, LONGEST = 4096 };
 
-static struct rig r;
-
-static int up(void **state)
+static int up_ud(void **state)
 {
     (void)state;
-    rig_up_as(&r, NULL, IBV_QPT_UD);
-    rig_connect(&r);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    rig_down(&r);
-    return 0;
+    return up_as(IBV_QPT_UD);
 }
 
 static void settle(void)
@@ -355,7 +344,7 @@ static void the_attributes_of_connections_are_refused(void **state)
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, up, down)
+#define T(f) cmocka_unit_test_setup_teardown(f, up_ud, down)
     const struct CMUnitTest tests[] = {
         T(a_datagram_tells_where_it_came_from),
         T(one_queue_pair_reaches_all),

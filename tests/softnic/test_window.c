@@ -382,6 +382,34 @@ static void region_goes(void **state)
 
 /* Bind, write through it, take it back by a SEND, again and again, all posted at once where that is possible.
  */
+/* With its queue pair a window of type 2 is unbound: nobody who gets that number has it, and others may bind it. */
+static void its_queue_pair_goes(void **state)
+{
+    static struct bed b;
+    struct app_qp_options o = {.uidx = 5};
+    struct gw_mlx5_bind bind;
+    struct gw_mlx5_wc wc;
+    struct app_qp q;
+
+    (void)state;
+    bed_up(&b, IBV_MW_TYPE_2, NULL);
+    app_qp_up(&q, &b.r.w.nics[1], b.r.b.pd, b.r.b.uar, &b.r.b.cq, &b.r.b.cq, &o);
+    app_connect(&q, &q, &app_connect_default);
+    bind = part(&b, AT, LEN);
+    q.sq_pi += gw_mlx5_put_bind(&q.sq, q.sq_pi, &bind, GW_MLX5_SIGNALED);
+    app_publish(&q);
+    app_ring(&q, 1);
+    world_settle(&b.r.w, MS);
+    assert_int_equal(app_poll(&b.r.b.cq, &wc, NULL), 1);
+    assert_int_equal(wc.opcode, GW_MLX5_CQE_REQ);
+    b.key = (b.key & ~0xffu) | bind.tag;
+    app_qp_down(&q);
+    bind = part(&b, AT, LEN);
+    bind_ok(&b, &bind);
+    assert_int_equal(reach(&b, AT, LEN), 0);
+    bed_down(&b);
+}
+
 static void lossy(void **state)
 {
     (void)state;
@@ -443,6 +471,7 @@ int main(void)
         cmocka_unit_test(not_the_peers),
         cmocka_unit_test(another_queue_pair),
         cmocka_unit_test(region_goes),
+        cmocka_unit_test(its_queue_pair_goes),
         cmocka_unit_test(lossy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

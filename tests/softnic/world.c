@@ -133,7 +133,7 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
     return i;
 }
 
-static const struct sn_wire_ops wire_ops = {wire_send, wire_recv, NULL};
+static const struct sn_wire_ops wire_ops = {wire_send, wire_recv};
 
 static void put_into_inbox(struct world_nic *n, struct flight *f)
 {
@@ -180,6 +180,7 @@ void world_inject(struct world *w, unsigned i, const uint8_t *src_gid, uint16_t 
     memcpy(f->frame.dst_gid, w->nics[i].gid, 16);
     f->frame.sport = sport;
     f->frame.has_ip_id = true;
+    f->frame.offer = w->inject_offers;
     f->frame.len = len;
     f->frame.data = f->data;
     memcpy(f->data, data, len);
@@ -249,6 +250,7 @@ static void nic_up(struct world *w, unsigned i, const struct world_options *o)
         .window_packets = o->window_packets,
         .window_bytes = o->window_bytes,
         .budget = o->budget,
+        .offer_min = o->offer_min,
         .probe_ns = o->probe_ns,
         .wire = &wire_ops,
         .wire_ctx = n,

@@ -52,23 +52,25 @@ struct world {
     struct flight **heap;
     uint32_t flights, room;
     struct flight *unused;
-    bool cut; /* nothing arrives any more */
+    bool cut;           /* nothing arrives any more */
+    bool inject_offers; /* what world_inject makes are some */
 
     /* What callbacks saw. */
     void (*cq_event)(void *cq_user);
-    bool (*mad)(unsigned nic, const uint8_t sgid[16], uint8_t mad[SN_MAD_LEN]); /* as in struct sn_nic_config */
-    unsigned events[32]; /* by enum ibv_event_type */
-    void *event_user;    /* of the last */
+    bool (*mad)(unsigned nic, const uint8_t sgid[16],
+                uint8_t mad[SN_MAD_LEN]); /* as in struct sn_nic_config */
+    unsigned events[32];                  /* by enum ibv_event_type */
+    void *event_user;                     /* of the last */
     unsigned reports;
     char report[4096]; /* the last ones, each with a newline */
-    bool verbose;     /* reports go to stdout */
+    bool verbose;      /* reports go to stdout */
 };
 
 struct world_options {
     uint64_t seed;
     struct fake_peers *peers; /* what they are to each other on one host, or NULL */
     bool hostile, same_address, loop_on_wire, no_ecn;
-    uint32_t window_packets, window_bytes, budget, max_mtu;
+    uint32_t window_packets, window_bytes, budget, max_mtu, offer_min;
     uint64_t probe_ns;
     unsigned only; /* 1 + a NIC: of the others there are but the addresses */
 };

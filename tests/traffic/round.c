@@ -10,8 +10,7 @@
 
 enum { RD_ATOMIC = 4, ACK_TIMEOUT = 17 }; /* half a second: builds with sanitizers are slow */
 
-/* ---- the device -----------------------------------------------------------------------------------------
- */
+/* ---- the device ---------------------------------------------------------------------------------------- */
 
 static struct ibv_context *open_named(const char *name)
 {
@@ -39,8 +38,7 @@ void device_close(struct side *s)
     if (s->ctx) ibv_close_device(s->ctx);
 }
 
-/* ---- making ---------------------------------------------------------------------------------------------
- */
+/* ---- making -------------------------------------------------------------------------------------------- */
 
 static enum link_type choose_type(const struct side *s, uint32_t index)
 {
@@ -186,8 +184,7 @@ static int make_link(struct side *s, uint32_t i)
                : 0;
 }
 
-/* ---- connecting -----------------------------------------------------------------------------------------
- */
+/* ---- connecting ---------------------------------------------------------------------------------------- */
 
 static struct ibv_ah_attr way_to(const struct side *s, const struct link *l)
 {
@@ -276,8 +273,7 @@ int round_begin(struct side *s)
     return err;
 }
 
-/* ---- taking down ----------------------------------------------------------------------------------------
- */
+/* ---- taking down --------------------------------------------------------------------------------------- */
 
 int round_end(struct side *s)
 {

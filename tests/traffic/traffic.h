@@ -78,8 +78,7 @@ uint64_t mix(uint64_t a, uint64_t b);
 void pattern_fill(void *buf, size_t len, uint64_t key, uint64_t at);
 int64_t pattern_check(const void *buf, size_t len, uint64_t key, uint64_t at);
 
-/* ---- one side -------------------------------------------------------------------------------------------
- */
+/* ---- one side ------------------------------------------------------------------------------------------ */
 
 struct options {
     const char *host; /* NULL: listen */

@@ -1,28 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Completion queues: resizing, overrun, solicited events, time stamps; and the asynchronous events. */
-#include "tests/uverbs/rig.h"
+#include "tests/uverbs/fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <unistd.h>
-
-static struct rig r;
-
-static int up(void **state)
-{
-    (void)state;
-    rig_up(&r);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    rig_down(&r);
-    return 0;
-}
 
 static struct ibv_qp *new_qp(struct ibv_cq *send_cq, struct ibv_cq *recv_cq)
 {

@@ -1,26 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the device answers when it is asked about itself, and that everything it cannot do is refused,
  * clearly. */
-#include "tests/uverbs/rig.h"
+#include "tests/uverbs/fixture.h"
 
 #include <errno.h>
 #include <stdio.h>
-
-static struct rig r;
-
-static int up(void **state)
-{
-    (void)state;
-    rig_up(&r);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    rig_down(&r);
-    return 0;
-}
 
 static void refused(const void *made, const char *what)
 {

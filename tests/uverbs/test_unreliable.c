@@ -3,25 +3,9 @@
  */
 #include <errno.h>
 
-#include "tests/uverbs/rig.h"
+#include "tests/uverbs/fixture.h"
 
 enum { QKEY = 0x2345678, GRH = 40 };
-
-static struct rig r;
-
-static int up(void **state)
-{
-    (void)state;
-    rig_up(&r);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    rig_down(&r);
-    return 0;
-}
 
 static const struct ibv_qp_cap cap = {
     .max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2, .max_inline_data = 64};

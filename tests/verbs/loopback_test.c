@@ -11,8 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sys/mman.h>
+
 #include <cmocka.h>
 
+#include "src/verbs/impl.h"
 #include "tests/exec/options.h"
 #include "tests/verbs/pair.h"
 
@@ -25,12 +28,11 @@ static struct gw_device *dev;
 
 /* What every test that moves data is repeated with. */
 static const struct {
-    uint32_t mem, post_mode, qp_flags;
+    uint32_t mem, qp_flags;
     const char *name;
 } variant[] = {
-    {GW_MEM_HOST, GW_POST_AUTO, 0, "host memory"},
-    {GW_MEM_DEVICE, GW_POST_AUTO, GW_QP_ONE_POSTER, "executor's memory, one poster"},
-    {GW_MEM_HOST, GW_POST_PROXY_DOORBELL, 0, "doorbell proxy"},
+    {GW_MEM_HOST, 0, "host memory"},
+    {GW_MEM_DEVICE, GW_QP_ONE_POSTER, "executor's memory, one poster"},
 };
 #define VARIANTS (sizeof(variant) / sizeof(variant[0]))
 
@@ -50,7 +52,6 @@ static int vary(size_t i, struct pair_opts *o)
         return 0;
     }
     o->mem = variant[i].mem;
-    o->post_mode = variant[i].post_mode;
     o->qp_flags |= variant[i].qp_flags;
     return 1;
 }
@@ -161,6 +162,49 @@ static void test_operations(void **state)
         pair_free(&p);
         printf("gpu: operations pass: %s\n", variant[i].name);
     }
+}
+
+/*
+ * A region whose addresses are not those of its memory: the NIC translates them, the CPU cannot. So GPU memory is to
+ * whoever carries requests and completions on a CPU. Short messages, which a NIC may put into their completions.
+ */
+static void test_memory_that_only_the_nic_reaches(void **state)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct pair_opts o = {.qp_flags = GW_QP_SIGNAL_ALL};
+    uint8_t expected[32], *decoy;
+    struct ibv_mr *mr;
+    struct gw_mem mem;
+    struct step *s;
+    struct pair p;
+
+    (void)state;
+    pair_make(&p, dev, &o);
+    pair_fill(&p, 0, 31);
+    must(gw_mem_alloc(exec, GW_MEM_HOST, page, &mem), "gw_mem_alloc");
+    decoy = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(decoy != MAP_FAILED);
+    mr = ibv_reg_mr_iova(p.pd->pd, mem.host, page, (uintptr_t)decoy, IBV_ACCESS_LOCAL_WRITE);
+    assert_non_null(mr);
+    s = pair_step(&p, STEP_RECV, 1, 0, 32, 0, 1);
+    s->sge[0].addr = (uintptr_t)decoy;
+    s->sge[0].lkey = mr->lkey;
+    pair_step(&p, STEP_SEND, 0, 0, 32, 0, 2);
+    pair_wait(&p, 1, 1);
+    pair_wait(&p, 0, 1);
+    s = pair_step(&p, STEP_GET, 1, 0, 16, 64, 3);
+    s->sge[0].addr = (uintptr_t)decoy + 100;
+    s->sge[0].lkey = mr->lkey;
+    pair_wait(&p, 1, 1);
+    pair_run_ok(&p);
+    pair_read(&p, 0, 0, expected, 32);
+    assert_memory_equal(mem.host, expected, 32);
+    pair_read(&p, 0, 64, expected, 16);
+    assert_memory_equal((uint8_t *)mem.host + 100, expected, 16);
+    assert_int_equal(ibv_dereg_mr(mr), 0);
+    munmap(decoy, page);
+    gw_mem_free(&mem);
+    pair_free(&p);
 }
 
 /* The struct calls: scattered, inline, immediate; and the atomics where the device has them. */
@@ -299,26 +343,38 @@ static void run_tickets(struct pair *p, uint32_t fail, int32_t ret[TICKET_STEPS]
 
 /* The fast calls through the NIC: what each moves, and what a ticket says when a request before it has
  * failed. */
+static uint64_t word_at(struct pair *p, int side, size_t off)
+{
+    uint64_t word;
+
+    pair_read(p, side, off, &word, 8);
+    return word;
+}
+
 static void tickets(struct pair *p)
 {
+    struct gw_device_info info;
     int32_t ret[TICKET_STEPS];
     uint64_t word = 1000;
+    int masked; /* libibverbs has no masked atomics that a proxy could post */
 
+    gw_device_query(dev, &info);
+    masked = info.post_mode != GW_POST_PROXY_POST;
     pair_fill(p, 0, 21);
     pair_fill(p, 1, 22);
     pair_write(p, 1, 1000, &word, 8);
     run_tickets(p, 0, ret);
-    for (int i = 0; i < TICKET_STEPS; i++) assert_int_equal(ret[i], i == 8 ? -EINVAL : 0);
+    for (int i = 0; i < TICKET_STEPS; i++)
+        assert_int_equal(ret[i], i == 8 ? -EINVAL : (i == 10 || i == 11) && !masked ? -EOPNOTSUPP : 0);
     same(p, 0, 0, 500);
     same(p, 2000, 2000, 700);
-    pair_read(p, 1, 504, &word, 8);
-    assert_true(word == 0x1122334455667788u);
-    pair_read(p, 1, 1000, &word, 8);
-    assert_int_equal(word, 9);
-    pair_read(p, 0, 1000, &word, 8);
-    assert_int_equal(word, 1000);
-    pair_read(p, 0, 1008, &word, 8);
-    assert_int_equal(word, 1005);
+    assert_true(word_at(p, 1, 504) == 0x1122334455667788u);
+    /* 0x101, and of 0xabcd the digits of 0xf0f0 */
+    assert_int_equal(word_at(p, 1, 1000), masked ? 0xa1c1 : 9);
+    assert_int_equal(word_at(p, 0, 1000), 1000);
+    assert_int_equal(word_at(p, 0, 1008), 1005);
+    if (masked) assert_int_equal(word_at(p, 0, 1016), 9);
+    if (masked) assert_int_equal(word_at(p, 0, 1024), 0x101);
     run_tickets(p, 1, ret);
     assert_int_equal(ret[1], 0);
     assert_int_equal(ret[6], -EIO);
@@ -363,7 +419,7 @@ static void expect_fault(struct pair *p, uint32_t status, uint64_t wr_id)
  * flushed, room returns. */
 static void test_wrong_keys(void **state)
 {
-    static const uint32_t status[] = {IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_ACCESS_ERR};
+    const uint32_t status[] = {IBV_WC_REM_ACCESS_ERR, pair_local_key_status(dev, 0), IBV_WC_REM_ACCESS_ERR};
 
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
@@ -492,6 +548,27 @@ static void test_reset(void **state)
     pair_free(&p);
 }
 
+/* Requests of an earlier life that were said to be ready are not rung for in the next, in the same places. */
+static void test_reset_forgets_what_was_ready(void **state)
+{
+    struct pair_opts o = {.send_wr = 16};
+    struct pair p;
+
+    (void)state;
+    pair_make(&p, dev, &o);
+    for (uint32_t n = 4; n; n--) {
+        for (uint32_t i = 0; i < n; i++)
+            pair_step(&p, STEP_PUT, 0, 0, 64, 0, i)->flags = GW_DEFER | (i == n - 1 ? GW_SIGNALED : 0);
+        pair_step(&p, STEP_RING, 0, 0, 0, 0, 0);
+        pair_wait(&p, 0, 1);
+        pair_run_ok(&p);
+        assert_int_equal(gw_mlx5_dbrec_count(gw_ld_acquire_u32(&p.qp[0]->dbrec[GW_MLX5_DBREC_SEND])), n);
+        for (int k = 0; k < 2; k++) must(gw_qp_reset(p.qp[k], GW_RESET_QUIET, 0), "gw_qp_reset");
+        pair_connect(&p, NULL);
+    }
+    pair_free(&p);
+}
+
 static void test_ping_pong(void **state)
 {
     (void)state;
@@ -529,6 +606,40 @@ static void test_ping_pong(void **state)
     }
 }
 
+/* The device is in the mode that was asked for, and its objects are, too. */
+static void test_mode(void **state)
+{
+    static const char *const name[] = {"auto", "direct", "proxy-doorbell", "proxy-post"};
+    const char *asked = getenv("GPUWIRE_POST");
+    struct gw_cq_attr ca = {.cqe = 16, .post_mode = GW_POST_PROXY_POST};
+    struct gw_qp_attr qa = {.max_send_wr = 1, .max_recv_wr = 1, .post_mode = GW_POST_PROXY_DOORBELL};
+    struct gw_device_info info;
+    struct gw_device *other;
+    struct gw_pd *pd;
+    struct gw_cq *cq;
+    struct gw_qp *qp;
+
+    (void)state;
+    gw_device_query(dev, &info);
+    printf("gpu: posting mode: %s\n", name[info.post_mode]);
+    if (asked) assert_string_equal(name[info.post_mode], asked);
+    must(gw_pd_create(dev, &pd), "gw_pd_create");
+    must(gw_cq_create(dev, &ca, &cq), "gw_cq_create");
+    qa.send_cq = qa.recv_cq = cq;
+    assert_int_equal(gw_qp_create(pd, &qa, &qp), -EINVAL);
+    assert_non_null(strstr(gw_last_error(), "made for proxy-post"));
+    qa.post_mode = GW_POST_AUTO; /* as its completion queues */
+    must(gw_qp_create(pd, &qa, &qp), "gw_qp_create");
+    must(gw_qp_destroy(qp), "gw_qp_destroy");
+    must(gw_cq_destroy(cq), "gw_cq_destroy");
+    must(gw_pd_destroy(pd), "gw_pd_destroy");
+    if (!asked) return;
+    setenv("GPUWIRE_POST", "sometimes", 1);
+    assert_int_equal(gw_device_open("softnic", exec, &other), -EINVAL);
+    assert_non_null(strstr(gw_last_error(), "proxy-post"));
+    setenv("GPUWIRE_POST", name[info.post_mode], 1);
+}
+
 static void test_limits(void **state)
 {
     struct gw_cq_attr ca = {.cqe = 16, .qps = 1};
@@ -543,9 +654,13 @@ static void test_limits(void **state)
     qa.send_cq = qa.recv_cq = cq;
     assert_int_equal(gw_qp_create(pd, &qa, &qp), -ENOSPC);
     assert_non_null(strstr(gw_last_error(), "left"));
-    qa.post_mode = 3;
-    assert_int_equal(gw_qp_create(pd, &qa, &qp), -EOPNOTSUPP);
+    qa.post_mode = 4;
+    assert_int_equal(gw_qp_create(pd, &qa, &qp), -EINVAL);
     qa.post_mode = 0;
+    qa.placement = GW_QUEUES_GPU;
+    assert_int_equal(gw_qp_create(pd, &qa, &qp), -EOPNOTSUPP);
+    assert_non_null(strstr(gw_last_error(), "GW_QUEUES_HOST"));
+    qa.placement = GW_QUEUES_HOST;
     qa.max_send_wr = qa.max_recv_wr = 4;
     must(gw_qp_create(pd, &qa, &qp), "gw_qp_create");
     assert_int_equal(gw_pd_destroy(pd), -EBUSY);
@@ -560,7 +675,7 @@ static int open_all(void **state)
 {
     (void)state;
     exec = test_exec();
-    if (!gw_device_open("softnic", exec, &dev)) return 0;
+    if (!gw_device_open(getenv("GPUWIRE_DEVICE") ? NULL : "softnic", exec, &dev)) return 0;
     fprintf(stderr, "%s\n", gw_last_error());
     return -1;
 }
@@ -574,12 +689,20 @@ static int close_all(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations), cmocka_unit_test(test_ibv_calls),
-        cmocka_unit_test(test_tickets),    cmocka_unit_test(test_shared_queue_pair),
-        cmocka_unit_test(test_wrong_keys), cmocka_unit_test(test_peer_without_receive),
-        cmocka_unit_test(test_peer_gone),  cmocka_unit_test(test_full_queue),
-        cmocka_unit_test(test_reset),      cmocka_unit_test(test_ping_pong),
+        cmocka_unit_test(test_operations),
+        cmocka_unit_test(test_memory_that_only_the_nic_reaches),
+        cmocka_unit_test(test_ibv_calls),
+        cmocka_unit_test(test_tickets),
+        cmocka_unit_test(test_shared_queue_pair),
+        cmocka_unit_test(test_wrong_keys),
+        cmocka_unit_test(test_peer_without_receive),
+        cmocka_unit_test(test_peer_gone),
+        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_reset),
+        cmocka_unit_test(test_reset_forgets_what_was_ready),
+        cmocka_unit_test(test_ping_pong),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_mode),
     };
 
     setenv("GPUWIRE_NIC", "addr=127.0.0.1,hostile=1", 0);

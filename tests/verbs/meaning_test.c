@@ -29,10 +29,10 @@ static void end(void)
     rig_free(&r);
 }
 
-/* Takes n completions, or fails after a second. */
+/* Takes n completions, or fails after ten seconds. */
 static void take(int n, struct ibv_wc *wc)
 {
-    uint64_t deadline = gw_clock_ns() + 1000000000u;
+    uint64_t deadline = gw_clock_ns() + 10000000000u;
     int got = 0;
 
     while (got < n) {
@@ -219,8 +219,8 @@ static void test_ring_for_late_comer(void **state)
     }
     before = gw_sq_idle_(0) + GW_SQ_ASK_; /* the word as the first poster left it */
     r.qp->sq_word = before;
-    gw_sq_publish_(&q, at[1], 1, 1, 0,
-                   gw_sq_claim_(&q, at[1], 0)); /* the second one: finds a ringer, and leaves */
+    gw_sq_publish_(&q, at[1], 1, 1, 0, gw_sq_claim_(&q, at[1], 0),
+                   0); /* the second one: finds a ringer, and leaves */
     assert_int_equal(gw_poll_cq(r.cqh, 2, wc), 0);
     gw_sq_ring_claimed_(&q, before, 1); /* the first one goes on */
     assert_int_equal(r.qp->sq_word, gw_sq_idle_(2));
@@ -289,7 +289,6 @@ static void test_endpoint_text(void **state)
     static const char *const bad[] = {
         "",
         "gw:",
-        "gw:2:00000000000000000000ffff7f000001:000002:000000:1024:0",
         "gw:1:00000000000000000000ffff7f00000:000002:000000:1024:0",
         "gw:1:00000000000000000000ffff7f0000011:000002:000000:1024:0",
         "gw:1:00000000000000000000ffff7f00000g:000002:000000:1024:0",

@@ -25,6 +25,14 @@ static uint32_t or (uint32_t a, uint32_t b)
     return a ? a : b;
 }
 
+uint32_t pair_local_key_status(const struct gw_device *dev, int fetches)
+{
+    struct gw_device_info info;
+
+    gw_device_query(dev, &info);
+    return fetches || strncmp(info.name, "rxe", 3) ? IBV_WC_LOC_PROT_ERR : IBV_WC_LOC_QP_OP_ERR;
+}
+
 void pair_connect(struct pair *p, const struct gw_connect_opts *o)
 {
     struct gw_endpoint ep[2];

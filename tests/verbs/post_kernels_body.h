@@ -152,19 +152,20 @@ GW_KERNEL(post_kernel, struct post_args, a)
     } while (gw_ld_relaxed_u32_gpu(&a->result->completed) < want && gw_clock_ns() < deadline);
 }
 
-/* ---- the fast calls ---------------------------------------------------------------------------------------
- */
+/* ---- the fast calls ------------------------------------------------------------------------------------ */
 
 /* One of each kind in turn; the token is the remote address, in words of 8 bytes. */
 GW_DEV struct gw_op tx_op(uint32_t i, uint64_t token)
 {
     token *= 8;
-    switch (i % 5) {
+    switch (i % 7) {
     case 0: return gw_put_op(0x1000, 1, token, 2, 64);
     case 1: return gw_put_imm_op(0x1000, 1, token, 2, 0, i);
     case 2: return gw_get_op(0x1000, 1, token, 2, 64);
     case 3: return gw_fetch_add_op(0x1000, 1, token, 2, i);
-    default: return gw_cmp_swap_op(0x1000, 1, token, 2, i, i + 1);
+    case 4: return gw_cmp_swap_op(0x1000, 1, token, 2, i, i + 1);
+    case 5: return gw_masked_fetch_add_op(0x1000, 1, token, 2, i, 1u << 31);
+    default: return gw_masked_cmp_swap_op(0x1000, 1, token, 2, i, 0xff, i + 1, 0xff00);
     }
 }
 

@@ -40,6 +40,8 @@ struct script_out {
     uint32_t wcs;
     uint32_t wait_ns[SCRIPT_STEPS];
     struct ibv_wc wc[SCRIPT_WCS];
+    int32_t faulted[2]; /* at the end: what gw_fault_of says of each queue pair */
+    struct gw_fault fault[2];
 };
 
 struct script_args {
@@ -63,7 +65,7 @@ struct share_args {
 };
 
 /* Every fast call once, by one thread, and waits. Places are offsets: ours from src, the peer's from dst. */
-enum { TICKET_STEPS = 10 };
+enum { TICKET_STEPS = 13 };
 
 struct ticket_args {
     struct gw_qp_handle *qp;

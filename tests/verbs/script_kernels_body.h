@@ -111,6 +111,7 @@ GW_KERNEL(script_kernel, struct script_args, a)
             a->out->ret[i] = take_step(a, &a->step[i]);
         a->out->wait_ns[i] = (uint32_t)(gw_clock_ns() - before);
     }
+    for (i = 0; i < 2; i++) a->out->faulted[i] = gw_fault_of(a->qp[i], &a->out->fault[i]);
 }
 
 GW_DEV void share_poll(const struct share_args *a)
@@ -177,6 +178,15 @@ GW_KERNEL(ticket_kernel, struct ticket_args, a)
     a->ret[7] = gw_tx_wait(&tx, t[0], 0); /* long since */
     a->ret[8] = gw_tx_wait(&tx, t[4] + 1000, deadline);
     a->ret[9] = gw_tx_flush(&tx, deadline);
+    a->ret[10] = gw_tx_post(&tx,
+                            gw_masked_fetch_add_op(a->src + 1016, a->lkey, a->dst + 1000, a->rkey, 0x1f8,
+                                                   0x80), /* two fields: 9 + 0xf8, and 1 */
+                            0, &t[5]);
+    a->ret[11] = gw_tx_post(
+        &tx,
+        gw_masked_cmp_swap_op(a->src + 1024, a->lkey, a->dst + 1000, a->rkey, 0x5501, 0xff, 0xabcd, 0xf0f0),
+        0, &t[6]);
+    a->ret[12] = gw_tx_wait(&tx, t[6], deadline);
 }
 
 /* One round: queue pair `from` writes, the other's receive completes. Both completions are taken. */

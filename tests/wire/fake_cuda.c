@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/wire/fake_cuda.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 uint8_t *fake_gpu;
-unsigned fake_managed, fake_ctx_depth, fake_outside, fake_allocations;
+unsigned fake_managed, fake_outside, fake_allocations;
+_Thread_local unsigned fake_ctx_depth;
 int fake_fail_copies, fake_dead;
 
 /* Work of the two streams; positions only grow. */
-enum { QUEUE = 1024, STREAMS = 32, EVENTS = 512 };
+enum { QUEUE = 1024, STREAMS = 64, EVENTS = 512 };
 struct work {
     void *dst;
     const void *src;
@@ -42,10 +44,48 @@ static int in_context(void)
     return 0;
 }
 
+/* What is memory of the GPU. */
+enum { MEMORIES = 64 };
+static struct memory {
+    uint64_t base;
+    size_t size;
+} memories[MEMORIES];
+static pthread_mutex_t memories_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int fake_cuda_add_memory(void *at, size_t size)
+{
+    int i = 0;
+
+    pthread_mutex_lock(&memories_lock);
+    while (i < MEMORIES && memories[i].size) i++;
+    if (i < MEMORIES) memories[i] = (struct memory){(uintptr_t)at, size};
+    pthread_mutex_unlock(&memories_lock);
+    return i == MEMORIES;
+}
+
+void fake_cuda_remove_memory(void *at)
+{
+    pthread_mutex_lock(&memories_lock);
+    for (int i = 0; i < MEMORIES; i++)
+        if (memories[i].base == (uintptr_t)at) memories[i] = (struct memory){0, 0};
+    pthread_mutex_unlock(&memories_lock);
+}
+
+static struct memory find_memory(sn_cu_ptr p)
+{
+    struct memory found = {0, 0};
+
+    pthread_mutex_lock(&memories_lock);
+    for (int i = 0; i < MEMORIES; i++)
+        if (p - memories[i].base < memories[i].size) found = memories[i];
+    pthread_mutex_unlock(&memories_lock);
+    return found;
+}
+
 static int f_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p)
 {
-    uint64_t base = (uintptr_t)fake_gpu;
-    int gpu = p >= base && p < base + FAKE_GPU_SIZE;
+    struct memory m = find_memory(p);
+    int gpu = m.size != 0;
 
     for (unsigned i = 0; i < n; i++) {
         switch (attributes[i]) {
@@ -53,8 +93,8 @@ static int f_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p)
         case SN_CU_ATTR_MEMORY_TYPE: *(unsigned *)data[i] = gpu ? SN_CU_MEMORY_DEVICE : 0; break;
         case SN_CU_ATTR_IS_MANAGED: *(unsigned *)data[i] = gpu ? fake_managed : 0; break;
         case SN_CU_ATTR_DEVICE_ORDINAL: *(int *)data[i] = gpu ? 0 : -2; break;
-        case SN_CU_ATTR_RANGE_START: *(sn_cu_ptr *)data[i] = gpu ? base : 0; break;
-        case SN_CU_ATTR_RANGE_SIZE: *(size_t *)data[i] = gpu ? FAKE_GPU_SIZE : 0; break;
+        case SN_CU_ATTR_RANGE_START: *(sn_cu_ptr *)data[i] = m.base; break;
+        case SN_CU_ATTR_RANGE_SIZE: *(size_t *)data[i] = m.size; break;
         default: return 1;
         }
     }
@@ -181,7 +221,10 @@ static int f_error_name(sn_cu_result r, const char **name)
 
 void fake_cuda_reset(void)
 {
-    if (!fake_gpu) fake_gpu = malloc(FAKE_GPU_SIZE);
+    if (!fake_gpu) {
+        fake_gpu = malloc(FAKE_GPU_SIZE);
+        fake_cuda_add_memory(fake_gpu, FAKE_GPU_SIZE);
+    }
     memset(fake_gpu, 0, FAKE_GPU_SIZE);
     fake_managed = fake_outside = 0;
     fake_fail_copies = fake_dead = 0;

@@ -2,7 +2,7 @@
 /*
  * A CUDA driver made of host memory, for tests: "GPU memory" is an array, copies happen late (when their
  * event is looked at for the second time), in stream order, and staging is checked to be untouched meanwhile
- * by copying from it only then. One thread.
+ * by copying from it only then. One thread per context at a time.
  */
 #ifndef TESTS_WIRE_FAKE_CUDA_H
 #define TESTS_WIRE_FAKE_CUDA_H
@@ -11,15 +11,17 @@
 
 enum { FAKE_GPU_SIZE = 3 << 20 };
 
-extern uint8_t *fake_gpu;         /* FAKE_GPU_SIZE bytes of "GPU memory" */
-extern unsigned fake_managed;     /* what the driver answers for IS_MANAGED */
-extern int fake_fail_copies;      /* the next n copies are refused with an error */
-extern int fake_dead;             /* every query answers with an unspecified launch failure */
-extern unsigned fake_ctx_depth;   /* contexts pushed and not popped */
-extern unsigned fake_outside;     /* calls made without a context */
-extern unsigned fake_allocations; /* of pinned memory */
+extern uint8_t *fake_gpu;                     /* FAKE_GPU_SIZE bytes of "GPU memory" */
+extern unsigned fake_managed;                 /* what the driver answers for IS_MANAGED */
+extern int fake_fail_copies;                  /* the next n copies are refused with an error */
+extern int fake_dead;                         /* every query answers with an unspecified launch failure */
+extern _Thread_local unsigned fake_ctx_depth; /* contexts pushed and not popped */
+extern unsigned fake_outside;                 /* calls made without a context */
+extern unsigned fake_allocations;             /* of pinned memory */
 
 void fake_cuda_reset(void);
+int fake_cuda_add_memory(void *at, size_t size); /* more of it, besides the array; not 0: there is too much */
+void fake_cuda_remove_memory(void *at);
 const struct sn_cuda_api *fake_cuda_api(void);
 
 #endif

@@ -61,6 +61,20 @@ static void every_key_is_read(void **state)
     assert_string_equal(sn_addr_text(&config.addr, text), "::1");
     assert_int_equal(sn_config_parse("delay=7,poll=adaptive", &config, why), 0);
     assert_int_equal(config.fault.tx.delay_ns, 7);
+    assert_int_equal(config.threads, 1);
+}
+
+static void more_threads_are_for_sockets(void **state)
+{
+    (void)state;
+    assert_int_equal(sn_config_parse("threads=16", &config, why), 0);
+    assert_int_equal(config.threads, 16);
+    assert_int_equal(sn_config_parse("threads=0", &config, why), -EINVAL);
+    assert_non_null(strstr(why, "1 to 16"));
+    assert_int_equal(sn_config_parse("threads=17", &config, why), -EINVAL);
+    assert_int_equal(sn_config_parse("wire=eth,if=eth7,addr=192.0.2.7,threads=2", &config, why), -EINVAL);
+    assert_non_null(strstr(why, "wire=eth has one thread"));
+    assert_int_equal(sn_config_parse("wire=eth,if=eth7,addr=192.0.2.7,threads=1", &config, why), 0);
 }
 
 static void an_ethernet_wire_is_read(void **state)
@@ -242,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_said_means_defaults),      cmocka_unit_test(every_key_is_read),
+        cmocka_unit_test(more_threads_are_for_sockets),
         cmocka_unit_test(an_ethernet_wire_is_read),         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(long_text_is_cut_and_not_overrun), cmocka_unit_test(the_default_address_can_be_had),
         cmocka_unit_test(the_mtu_is_the_interfaces),        cmocka_unit_test(socket_addresses_go_round),

@@ -189,6 +189,122 @@ static void what_is_outside_stays_outside(void **state)
     sn_cuda_region_fini(&r);
 }
 
+static void memory_moves_within_a_gpu(void **state)
+{
+    enum { LEN = 2 * SN_CUDA_STAGE + 77 };
+    struct sn_cuda_region r;
+    uint8_t got[64];
+    uint32_t to = 2 << 20;
+
+    (void)state;
+    assert_int_equal(sn_cuda_region_init(fake_cuda_api(), base + to, LEN, &r, NULL), 1);
+    memcpy(fake_gpu, source, LEN);
+    /* What is on its way there stays behind what is moved, and what is on its way here comes before. */
+    assert_int_equal(sn_cuda_write(&whole, base + to + 10, source + 5000, 100), 0);
+    assert_int_equal(sn_cuda_write(&whole, base + 20, source + 9000, 100), 0);
+    assert_int_equal(sn_cuda_move(&r, base + to, &whole, base, LEN), 0);
+    assert_int_equal(sn_cuda_read(&whole, base + to, got, 64, 64, 0), 0);
+    assert_memory_equal(got, source, 20);
+    assert_memory_equal(got + 20, source + 9000, 44);
+    assert_int_equal(sn_cuda_flush(&r), 0);
+    assert_memory_equal(fake_gpu + to + 120, source + 120, LEN - 120);
+    assert_int_equal(sn_cuda_move(&r, base + to + 1, &whole, base, LEN), -EFAULT);
+    assert_int_equal(sn_cuda_move(&r, base + to, &whole, base + FAKE_GPU_SIZE - 9, 10), -EFAULT);
+    fake_fail_copies = 1;
+    assert_int_equal(sn_cuda_move(&r, base + to, &whole, base, 10), -EIO);
+    sn_cuda_region_fini(&r);
+}
+
+/* ---- another process's memory, which here is the array ---- */
+
+static unsigned opens;
+
+static int one_device(int *n)
+{
+    *n = 1;
+    return 0;
+}
+
+static int device(sn_cu_device *dev, int ordinal)
+{
+    *dev = ordinal;
+    return 0;
+}
+
+static int uuid(void *id, sn_cu_device dev)
+{
+    (void)dev;
+    memset(id, 7, 16);
+    return 0;
+}
+
+static int active(sn_cu_device dev, unsigned *flags, int *yes)
+{
+    (void)dev;
+    *flags = 0;
+    *yes = 1;
+    return 0;
+}
+
+static int handle_of(sn_cu_ipc *h, sn_cu_ptr p)
+{
+    memset(h, 1, sizeof(*h));
+    return p != base;
+}
+
+static int opened(sn_cu_ptr *p, sn_cu_ipc h, unsigned flags)
+{
+    *p = base;
+    opens += h.bytes[0];
+    return flags != SN_CU_IPC_LAZY_PEER_ACCESS;
+}
+
+static int closed(sn_cu_ptr p)
+{
+    opens--;
+    return p != base;
+}
+
+static void shared_memory_is_opened_no_further_than_it_reaches(void **state)
+{
+    static struct sn_cuda_api api; /* its devices stay */
+    struct sn_cuda_region mine, theirs;
+    char why[SN_CUDA_WHY] = "";
+
+    (void)state;
+    api = *fake_cuda_api();
+    api.device_count = one_device;
+    api.device_get = device;
+    api.device_uuid = uuid;
+    api.primary_ctx_state = active;
+    api.ipc_get = handle_of;
+    api.ipc_open = opened;
+    api.ipc_close = closed;
+    assert_int_equal(sn_cuda_region_init(&api, base + 4096, 4096, &mine, NULL), 1);
+    assert_true(sn_cuda_share(&mine));
+    assert_int_equal(mine.share.base, base);
+    assert_int_equal(mine.share.size, FAKE_GPU_SIZE);
+    assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), 0);
+    assert_int_equal(opens, 1);
+    assert_int_equal(sn_cuda_move(&theirs, base + 100, &mine, base + 4096, 100), 0);
+    sn_cuda_close(&theirs);
+    assert_int_equal(opens, 0);
+
+    /* Behind it is other memory of the GPU. */
+    fake_cuda_add_memory(fake_gpu + FAKE_GPU_SIZE, 4096);
+    mine.share.size++;
+    assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), -EIO);
+    assert_non_null(strstr(why, "shorter"));
+    assert_int_equal(opens, 0);
+    fake_cuda_remove_memory(fake_gpu + FAKE_GPU_SIZE);
+    mine.share.gpu[3] = 1;
+    assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), -ENODEV);
+    assert_non_null(strstr(why, "CUDA_VISIBLE_DEVICES"));
+    api.ipc_open = NULL;
+    assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), -ENOSYS);
+    sn_cuda_region_fini(&mine);
+}
+
 static void a_refused_copy_fails_its_own_region(void **state)
 {
     struct sn_cuda_region r;
@@ -275,6 +391,8 @@ int main(void)
         T(reads_without_a_request_are_fresh),
         T(reads_see_writes_on_their_way),
         T(what_is_outside_stays_outside),
+        T(memory_moves_within_a_gpu),
+        T(shared_memory_is_opened_no_further_than_it_reaches),
         T(a_refused_copy_fails_its_own_region),
         T(a_dead_gpu_is_an_error_and_no_hang),
         T(random_operations),

@@ -193,8 +193,7 @@ static void any_bytes_are_survived(void **state)
     }
 }
 
-/* ---- neighbours ------------------------------------------------------------------------------------------
- */
+/* ---- neighbours ---------------------------------------------------------------------------------------- */
 
 static void neighbours_are_asked_for_and_forgotten(void **state)
 {

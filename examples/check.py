@@ -1,0 +1,28 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents say of the examples is so: every line of C that docs/tutorial.md quotes is in one of them, every call in
+README.md's table is made by the example beside it, and every example is in the table."""
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCES = {p.name: p.read_text() for p in sorted(HERE.glob("*.[ch]"))}
+LINES = {line.strip() for text in SOURCES.values() for line in text.splitlines()}
+wrong = []
+
+tutorial = (HERE.parent / "docs/tutorial.md").read_text()
+for block in re.findall(r"^```c\n(.*?)^```", tutorial, re.S | re.M):
+    wrong += [f"tutorial.md: in no example: {s}" for line in block.splitlines() if (s := line.strip()) and s != "..." and s not in LINES]
+
+shown = {"pingpong_ibv"}
+for calls, places in re.findall(r"^\| (`.*?) \| (.*) \|$", (HERE / "README.md").read_text(), re.M):
+    names = re.findall(r"\]\((\w+)\.[ch]\)", places)
+    text = "".join(SOURCES.get(f"{n}.{e}", "") for n in names for e in "hc")
+    shown.update(names)
+    wrong += [f"README.md: {call}: not in {names}" for call in re.findall(r"`(\w+)`", calls) if not re.search(rf"\b{call}\b", re.sub(r"/\*.*?\*/", "", text, flags=re.S))]
+wrong += [f"README.md: {name}: not in the table" for name in sorted({n.split(".")[0] for n in SOURCES} - shown)]
+
+for line in wrong:
+    print(line, file=sys.stderr)
+sys.exit(1 if wrong else 0)

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the examples that are two programs, on the software NIC.  pair.sh record|ibv|kernel cpu|gpu [FOLDER OF THE PROGRAMS]
+set -euo pipefail
+what=$1 exec=$2 bin=${3:-$(dirname "$0")}
+gpuwire=$bin/gpuwire
+[ -x "$gpuwire" ] || gpuwire=$bin/../bin/gpuwire # in a bundle
+work=$(mktemp -d)
+export XDG_RUNTIME_DIR=$work/run GPUWIRE_DEVICE=softnic CUDA_MODULE_LOADING=EAGER
+export GPUWIRE_NIC=addr=127.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1)).1 # an address that no other test has
+host=${GPUWIRE_NIC#addr=} port=$((RANDOM % 20000 + 20000))
+mkdir -m 700 "$XDG_RUNTIME_DIR"
+first=
+trap '[ -z "$first" ] || kill "$first" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+# pair PROGRAM ARGS…: one that waits, and one that asks it, as soon as it does.
+pair() {
+    timeout 60 "$@" "$port" & first=$!
+    local try
+    for _ in {1..100}; do
+        sleep 0.1
+        if timeout 60 "$@" "$port" "$host" 2>"$work/asks"; then
+            wait "$first" && { first=; return 0; }
+            return 1
+        fi
+        kill -0 "$first" 2>/dev/null || break
+        grep -qiE 'refused|nobody' "$work/asks" || break # it does not listen yet
+    done
+    cat "$work/asks" >&2
+    return 1
+}
+
+case $what in
+record) # each one's output is the other's input
+    mkfifo "$work/to" "$work/back"
+    timeout 60 "$bin/example_record" >"$work/to" <"$work/back" & first=$! # opening waits for the other end: in its order
+    timeout 60 "$bin/example_record" <"$work/to" >"$work/back"
+    wait "$first"
+    first= ;;
+ibv) pair "$gpuwire" run -- "$bin/example_pingpong_ibv" ;;
+kernel) pair "$bin/example_pingpong_kernel" "$exec" ;;
+*) sed -n 3p "$0" >&2; exit 2 ;;
+esac

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * flow_impl.h: what channels and sockets have in common: a reliable queue pair whose messages are writes with
+ * an immediate, and threads that take turns at it. Included by channel.h and socket.h; names that end in _
+ * are private.
+ *
+ * The receive CQ is taken by whoever waits for something, a receiver for data or a sender for credits: the
+ * flow's lock makes the takers follow one another, so that immediates are understood in the order in which
+ * they came. The send CQ is the fast calls' (verbs_tx.h) and is shared by all flows of a set.
+ */
+#ifndef GPUWIRE_FLOW_IMPL_H
+#define GPUWIRE_FLOW_IMPL_H
+
+#include <gpuwire/group.h>
+#include <gpuwire/verbs_device.h>
+
+struct gw_flow_ {
+    struct gw_qp_handle *qp;
+    struct gw_cq_handle *cq; /* of receives */
+    uint64_t keepalive_ns;   /* a wait looks so often whether the peer is there; 0: never */
+    uint32_t lock;           /* of the fields below, and of the takers' own state */
+    uint32_t owed;           /* receives that have completed and were not posted again */
+    uint32_t error;          /* errno of the first failure; 0: none */
+    uint32_t pad;
+};
+
+enum { GW_FLOW_TAKE_ = 8, GW_FLOW_NAP_NS_ = 10000000 };
+
+/* What has arrived: an immediate, and how many bytes the write had. */
+struct gw_flow_msg_ {
+    uint32_t imm, bytes;
+};
+
+/* ---- turns -------------------------------------------------------------------------------------------- */
+
+/* What a wait that has run out returns: a deadline of 0 asks not to wait at all. */
+GW_FN int gw_expired_(uint64_t deadline_ns)
+{
+    return deadline_ns ? -ETIMEDOUT : -EAGAIN;
+}
+
+GW_FN int gw_turn_try_(uint32_t *lock)
+{
+    /* Acquire: what the last owner did comes before what we do. */
+    return gw_ld_relaxed_u32_gpu(lock) == 0 && gw_cas_acquire_u32_gpu(lock, 0, 1) == 0;
+}
+
+GW_FN int gw_turn_take_(uint32_t *lock, uint64_t deadline_ns)
+{
+    uint32_t round = 0;
+
+    while (!gw_turn_try_(lock)) {
+        if (gw_clock_ns() >= deadline_ns) return gw_expired_(deadline_ns);
+        gw_pause(round++);
+    }
+    return 0;
+}
+
+GW_FN void gw_turn_leave_(uint32_t *lock)
+{
+    gw_st_release_u32_gpu(lock, 0); /* release: what we did comes before what the next owner does */
+}
+
+/* ---- receiving ---------------------------------------------------------------------------------------- */
+
+/* 0, or why the flow is unusable. Acquire: what was understood before it failed can be seen. */
+GW_FN int gw_flow_error_(const struct gw_flow_ *l)
+{
+    return -(int)gw_ld_acquire_u32_gpu(&l->error);
+}
+
+GW_FN void gw_flow_fail_(struct gw_flow_ *l, int err)
+{
+    gw_cas_release_u32_gpu(&l->error, 0, (uint32_t)-err); /* release: as above */
+}
+
+/*
+ * Takes up to GW_FLOW_TAKE_ messages that have arrived and returns how many. *failed: what went wrong
+ * behind them, for gw_flow_fail_ once they have been understood. Receives are posted again at once, before
+ * the peer can be told of any room, so that it never meets an empty queue. Under the flow's lock.
+ */
+GW_FN uint32_t gw_flow_take_(struct gw_flow_ *l, struct gw_flow_msg_ msg[GW_FLOW_TAKE_], int *failed)
+{
+    struct ibv_wc wc[GW_FLOW_TAKE_];
+    int n = gw_poll_cq(l->cq, GW_FLOW_TAKE_, wc), i;
+    uint32_t got = 0;
+
+    for (i = 0; i < n && !*failed; i++) {
+        if (wc[i].status != IBV_WC_SUCCESS) {
+            *failed = -ECONNRESET;
+        } else if (wc[i].opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
+            *failed = -EPROTO; /* a send, into a receive that has no buffer */
+        } else {
+            msg[got].imm = gw_wc_imm(&wc[i]);
+            msg[got++].bytes = wc[i].byte_len;
+        }
+    }
+    l->owed += (uint32_t)n;
+    if (*failed) l->owed = 0; /* a queue pair that has failed only flushes them */
+    if (l->owed && gw_recv_empty(l->qp, l->owed, 0) == 0) l->owed = 0;
+    return got;
+}
+
+/* ---- sending ------------------------------------------------------------------------------------------ */
+
+/* Posts one operation. 0, -EAGAIN: the queue is full; -ECONNRESET: the queue pair has failed; -ENOTCONN. */
+GW_FN int gw_flow_post_(struct gw_flow_ *l, struct gw_op op, uint32_t flags, uint64_t *ticket)
+{
+    struct gw_tx tx;
+    int err = gw_tx_open(&tx, l->qp);
+
+    if (!err) err = gw_tx_post(&tx, op, flags, ticket);
+    if (err == -EIO) {
+        gw_flow_fail_(l, -ECONNRESET);
+        err = -ECONNRESET;
+    }
+    return err;
+}
+
+/* ---- waiting ------------------------------------------------------------------------------------------ */
+
+struct gw_flow_wait_ {
+    uint64_t start, probe;
+    uint32_t round;
+};
+
+GW_FN struct gw_flow_wait_ gw_flow_wait_(const struct gw_flow_ *l)
+{
+    struct gw_flow_wait_ w;
+
+    w.start = gw_clock_ns();
+    w.probe = l->keepalive_ns ? w.start + l->keepalive_ns : UINT64_MAX;
+    w.round = 0;
+    return w;
+}
+
+/*
+ * Between two looks. 0: look again; else the deadline has passed. Every keepalive_ns it posts an empty write,
+ * which the peer's NIC answers without its program: if that is gone the queue pair fails, and its receives
+ * are flushed, which the next look sees.
+ */
+GW_FN int gw_flow_pause_(struct gw_flow_ *l, struct gw_flow_wait_ *w, uint64_t deadline_ns)
+{
+    uint64_t now = gw_clock_ns();
+
+    if (now >= deadline_ns) return gw_expired_(deadline_ns);
+    if (now >= w->probe) {
+        (void)gw_flow_post_(l, gw_put_op(0, 0, 0, 0, 0), GW_SIGNALED, NULL);
+        w->probe = now + l->keepalive_ns;
+    }
+    if (!GW_CPU_HOST_(l->cq) || now - w->start < GW_WAIT_SPIN_NS_) {
+        gw_pause(w->round++);
+        return 0;
+    }
+    /* A CPU thread sleeps, but not for long: a thread that uses the flow in the other direction may take the
+     * completion that this one waits for. */
+    if (deadline_ns - now > GW_FLOW_NAP_NS_) deadline_ns = now + GW_FLOW_NAP_NS_;
+    (void)gw_cpu_sleep_(GW_CPU_HOST_(l->cq), deadline_ns, NULL, -1);
+    return 0;
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * group.h: one thread, one warp or one block that makes a call together.
+ *
+ * Calls on channels and sockets come in three forms. The *block* form has the plain name: every thread of the
+ * block calls it, at the same place, with the same arguments, and every thread gets the same result. The
+ * _warp form is called by every thread of one warp, the _thread form by one thread; both may be called by
+ * several warps or threads of a block at a time. Control is done by the group's first thread, and bytes are
+ * copied by all.
+ *
+ * On a CPU thread outside a kernel the three are the same.
+ */
+#ifndef GPUWIRE_GROUP_H
+#define GPUWIRE_GROUP_H
+
+#include <gpuwire/kernel.h>
+
+enum gw_group { GW_THREAD = 0, GW_WARP = 1, GW_BLOCK = 2 };
+
+/* This thread's place in its group, and how many threads the group has. */
+GW_DEV uint32_t gw_group_rank(enum gw_group g)
+{
+    return g == GW_BLOCK ? gw_thread_idx() : g == GW_WARP ? gw_lane() : 0;
+}
+
+GW_DEV uint32_t gw_group_size(enum gw_group g)
+{
+    return g == GW_BLOCK ? gw_block_dim() : g == GW_WARP ? gw_warp_size() : 1;
+}
+
+/* Waits for the group's threads; what they did before is visible to all of them after. */
+GW_DEV void gw_group_sync(enum gw_group g)
+{
+    if (g == GW_BLOCK)
+        gw_syncthreads();
+    else if (g == GW_WARP)
+        gw_syncwarp(gw_warp_mask());
+}
+
+/* The first thread's value, and with it what that thread has done and seen before: a sync, too. */
+GW_DEV uint64_t gw_group_first(enum gw_group g, uint64_t value)
+{
+    if (g == GW_BLOCK) {
+        GW_SHARED(uint64_t, first);
+
+        if (gw_thread_idx() == 0) *first = value;
+        gw_syncthreads();
+        value = *first;
+        gw_syncthreads(); /* nobody enters again while others still read *first */
+    } else if (g == GW_WARP) {
+        value = gw_shfl_u64(gw_warp_mask(), value, 0);
+        gw_syncwarp(gw_warp_mask()); /* a shuffle orders no memory */
+    }
+    return value;
+}
+
+/*
+ * This thread's share of a copy of n bytes by `size` threads, of which it is number `rank`. Neighbouring
+ * threads move neighbouring words, 16 bytes each when both addresses allow it.
+ */
+GW_FN void gw_copy_share(void *to, const void *from, uint64_t n, uint32_t rank, uint32_t size)
+{
+    uint8_t *d = (uint8_t *)to;
+    const uint8_t *s = (const uint8_t *)from;
+    uint64_t i, words = 0;
+
+#ifndef __CUDA_ARCH__
+    if (size == 1) {
+        memcpy(to, from, n);
+        return;
+    }
+#endif
+    if ((((uintptr_t)to | (uintptr_t)from) & 15) == 0) {
+        words = n / 16;
+        for (i = rank; i < words; i += size) gw_store16(d + 16 * i, *(const struct gw_u128 *)(s + 16 * i));
+    }
+    for (i = 16 * words + rank; i < n; i += size) d[i] = s[i];
+}
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * rsocket.h: the rsocket protocol, version 1, as librdmacm's rsockets speak it: pure functions, no state.
+ *
+ * Each side offers, in rdma_cm's private data while they connect, a receive buffer of two halves, of which it
+ * names the first, and a table of two entries. A stream is a series of RDMA writes with an immediate into the
+ * peer's halves, in turn. When a half has been read, its owner writes the half's address, key and length into
+ * the next entry of the *peer's* table, beginning with entry 1: the peer may fill it again. The three upper
+ * bits of an immediate say what the write is, the others are a number.
+ *
+ *   0 data     bytes of this write
+ *   4 credit   how many data writes the peer may have sent in all, mod 2^16; alone, or with a table entry
+ *   6 iomap    an entry of a table for direct access, which nobody writes who was offered none
+ *   7 control  0 disconnect: neither side sends any more; 1 keep-alive; 2 shutdown: the sender sends no more
+ *
+ * Everything that comes from a peer passes through the two parsers here.
+ */
+#ifndef GPUWIRE_RSOCKET_H
+#define GPUWIRE_RSOCKET_H
+
+#include <errno.h>
+#include <string.h>
+
+#include <gpuwire/fn.h>
+
+enum gw_rs_op { GW_RS_DATA = 0, GW_RS_CREDIT = 4, GW_RS_CONTROL = 7 };
+enum gw_rs_control { GW_RS_DISCONNECT = 0, GW_RS_KEEPALIVE = 1, GW_RS_SHUTDOWN = 2 };
+
+#define GW_RS_NUMBER_MAX 0x1fffffffu /* what an immediate has room for besides its kind */
+#define GW_RS_TABLE      2u          /* entries of a table */
+
+/* A stretch of a peer's memory, and an entry of the tables. */
+struct gw_rs_sge {
+    uint64_t addr;
+    uint32_t key;
+    uint32_t length;
+};
+
+GW_FN uint32_t gw_rs_imm(enum gw_rs_op op, uint32_t number)
+{
+    return (uint32_t)op << 29 | (number & GW_RS_NUMBER_MAX);
+}
+
+/* What a write says. */
+enum gw_rs_kind {
+    GW_RS_BYTES,        /* number of them; at least 1 */
+    GW_RS_CREDITS,      /* number: the count, mod 2^16 */
+    GW_RS_CREDITS_HALF, /* the same, and the next table entry has been written */
+    GW_RS_NOTHING,
+    GW_RS_END,   /* the peer sends no more */
+    GW_RS_CLOSED /* nor does it receive */
+};
+
+struct gw_rs_msg {
+    enum gw_rs_kind kind;
+    uint32_t number;
+};
+
+/* Parses a write's immediate, given the number of bytes it wrote. 0, or -EPROTO: no peer may say that. */
+GW_FN int gw_rs_parse(uint32_t imm, uint32_t bytes, struct gw_rs_msg *msg)
+{
+    uint32_t number = imm & GW_RS_NUMBER_MAX;
+
+    msg->number = number;
+    switch (imm >> 29) {
+    case GW_RS_DATA: msg->kind = GW_RS_BYTES; return number && number == bytes ? 0 : -EPROTO;
+    case GW_RS_CREDIT:
+        msg->kind = bytes ? GW_RS_CREDITS_HALF : GW_RS_CREDITS;
+        msg->number = number & 0xffff;
+        return !bytes || bytes == sizeof(struct gw_rs_sge) ? 0 : -EPROTO;
+    case GW_RS_CONTROL:
+        msg->kind = number == GW_RS_DISCONNECT ? GW_RS_CLOSED
+                    : number == GW_RS_SHUTDOWN ? GW_RS_END
+                                               : GW_RS_NOTHING;
+        return !bytes && number <= GW_RS_SHUTDOWN ? 0 : -EPROTO;
+    default: return -EPROTO;
+    }
+}
+
+/* ---- private data ------------------------------------------------------------------------------------- */
+
+#define GW_RS_CONN_BYTES 40u
+
+/* What each side tells the other while they connect. Host order. */
+struct gw_rs_conn {
+    struct gw_rs_sge half;  /* the first half of the receive buffer */
+    struct gw_rs_sge table; /* its length counts entries */
+    uint32_t credits;       /* data writes that may come before the first credit */
+    uint32_t swap;          /* the peer is a big-endian machine: so must table entries be that it is given */
+};
+
+GW_FN void gw_rs_put_(uint8_t *to, uint64_t v, uint32_t bytes)
+{
+    uint32_t i;
+
+    for (i = 0; i < bytes; i++) to[i] = (uint8_t)(v >> 8 * (bytes - 1 - i));
+}
+
+GW_FN uint64_t gw_rs_get_(const uint8_t *from, uint32_t bytes)
+{
+    uint64_t v = 0;
+    uint32_t i;
+
+    for (i = 0; i < bytes; i++) v = v << 8 | from[i];
+    return v;
+}
+
+GW_FN void gw_rs_put_sge_(uint8_t *to, const struct gw_rs_sge *sge)
+{
+    gw_rs_put_(to, sge->addr, 8);
+    gw_rs_put_(to + 8, sge->key, 4);
+    gw_rs_put_(to + 12, sge->length, 4);
+}
+
+GW_FN void gw_rs_get_sge_(const uint8_t *from, struct gw_rs_sge *sge)
+{
+    sge->addr = gw_rs_get_(from, 8);
+    sge->key = (uint32_t)gw_rs_get_(from + 8, 4);
+    sge->length = (uint32_t)gw_rs_get_(from + 12, 4);
+}
+
+/* May a peer offer this half? Its length must fit into an immediate. */
+GW_FN int gw_rs_good_half(const struct gw_rs_sge *half)
+{
+    return half->length && half->length <= GW_RS_NUMBER_MAX;
+}
+
+/* version 1, flags (1: big-endian, 2: knows of direct access), credits, 3 bytes, table size for direct access
+ * (0: none), table, half. */
+GW_FN void gw_rs_conn_pack(const struct gw_rs_conn *c, uint8_t out[GW_RS_CONN_BYTES])
+{
+    memset(out, 0, GW_RS_CONN_BYTES);
+    out[0] = 1;
+    out[1] = (uint8_t)(2 | (c->swap ? 1 : 0));
+    gw_rs_put_(out + 2, c->credits, 2);
+    gw_rs_put_sge_(out + 8, &c->table);
+    gw_rs_put_sge_(out + 24, &c->half);
+}
+
+/* 0; -EPROTO: too short, or not what a peer can mean; -EPROTONOSUPPORT: another version. */
+GW_FN int gw_rs_conn_unpack(const void *data, uint64_t len, struct gw_rs_conn *c)
+{
+    const uint8_t *p = (const uint8_t *)data;
+
+    if (!p || len < GW_RS_CONN_BYTES) return -EPROTO;
+    if (p[0] != 1) return -EPROTONOSUPPORT;
+    c->swap = p[1] & 1;
+    c->credits = (uint32_t)gw_rs_get_(p + 2, 2);
+    gw_rs_get_sge_(p + 8, &c->table);
+    gw_rs_get_sge_(p + 24, &c->half);
+    return c->credits && c->table.length == GW_RS_TABLE && gw_rs_good_half(&c->half) ? 0 : -EPROTO;
+}
+
+/* An entry as a peer of the other byte order reads it. */
+GW_FN struct gw_rs_sge gw_rs_swapped(const struct gw_rs_sge *sge)
+{
+    struct gw_rs_sge s;
+
+    s.addr = gw_be64(sge->addr);
+    s.key = gw_be32(sge->key);
+    s.length = gw_be32(sge->length);
+    return s;
+}
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * socket.h: stream sockets for kernels.
+ *
+ * A kernel opens a connection, sends, receives, accepts and closes, as a CPU program does with sockets. The
+ * peer is another kernel, or any program that uses rsockets: those of librdmacm, or an ordinary sockets
+ * program under its preload library. It cannot tell what it talks to.
+ *
+ *   host                                                 kernel
+ *     gw_sockets_create(dev, &attr, &set);                 s = gw_sock_open(net, AF_INET, SOCK_STREAM, 0, d);
+ *     … net = gw_sockets_net(set) goes to the kernel …     err = gw_sock_connect(net, s, addr, len, d);
+ *                                                          n = gw_sock_send(net, s, bytes, n, 0, d);
+ *                                                          n = gw_sock_recv(net, s, bytes, n, 0, d);
+ *                                                          err = gw_sock_close(net, s, d);
+ *
+ * How. All sockets of a set are made when the set is: queue pairs, and buffers in one piece of memory under
+ * one registration, in GPU memory or in mapped host memory. Data moves between the kernel and the NIC alone:
+ * in posting mode direct no CPU instruction is spent on it. Sockets are opened, bound, connected, accepted
+ * and closed by a helper thread on the CPU, by rdma_cm, which a kernel asks through a few slots in host memory
+ * and which never makes it wait for a peer: what takes a peer is told by the state of the socket, and polled
+ * for. The helper sleeps while there is nothing to do (for a set on a GPU, whose kernels cannot wake a thread,
+ * it looks at the slots, once in a millisecond when nothing happens).
+ *
+ * The peers of a set are told its registration's key and could write into each other's buffers: as with
+ * channels, make a set for each group of peers that must not.
+ *
+ * Results are POSIX': counts may be smaller than asked for, 0 is the end of the stream, errors are negative
+ * errno values. Every call that can wait has a deadline, absolute on the executor's clock (gw_clock_ns() + what
+ * it may take); it returns -ETIMEDOUT then, or what it has moved so far. With deadline 0 it does not wait for
+ * the peer: -EAGAIN (-EINPROGRESS from connect). The calls that ask the helper (open, bind, listen, accept,
+ * connect, close) always wait for its answer, for GW_SOCK_HELPER_NS at most: -ETIMEDOUT.
+ *
+ * Forms: the plain name is the block's, _warp and _thread as in group.h; every thread of the group must pass
+ * the same arguments. Any number of groups may use a socket: those that send take turns, and those that
+ * receive. CPU threads of the process may call the _thread forms when the set was made for CPU threads.
+ *
+ * Errors of every call: -EBADF: no such open socket, also when it is closed meanwhile; -EINVAL: a senseless
+ * argument. Of those on a connection: -ENOTCONN; -ECONNRESET: the peer, the network or the NIC failed; -EPROTO:
+ * the peer broke the protocol; -EPIPE: sending after this side's shutdown, or after the peer has closed. Bytes
+ * that arrived before a failure are received first.
+ *
+ * What POSIX has and this has not, and how it says so, is in docs/sockets.md.
+ */
+#ifndef GPUWIRE_SOCKET_H
+#define GPUWIRE_SOCKET_H
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <gpuwire/flow_impl.h>
+#include <gpuwire/rsocket.h>
+#include <gpuwire/verbs.h>
+
+#define GW_SOCK_VERSION   1
+#define GW_SOCK_HELPER_NS 5000000000u
+
+struct gw_net; /* a set of sockets, as kernels see it; opaque */
+
+/* ---- host --------------------------------------------------------------------------------------------- */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct gw_sockets;
+
+/* Zero fields take the value in parentheses. Sizes are rounded up to a power of two. */
+struct gw_sockets_attr {
+    uint32_t count;      /* sockets, listening ones too; at least 1, up to 65536 */
+    uint32_t rbuf, wbuf; /* bytes of each socket's buffers, 4 KiB … 256 MiB (128 KiB) */
+    uint32_t writes;     /* data writes under way, in each direction, 16 … 4096 (64) */
+    uint32_t mem;        /* enum gw_mem_kind; 0: the executor's own memory if the NIC reaches it, else host */
+    uint32_t post_mode;  /* enum gw_post_mode */
+    uint64_t keepalive_ns; /* while a call waits, the peer's NIC is asked so often whether it is there (1 s);
+                              UINT64_MAX: never */
+};
+
+/*
+ * Makes a set on a device and starts its helper. -EINVAL; -ENODEV: no rdma_cm on this machine; -EOPNOTSUPP:
+ * the NIC does not reach memory of that kind; -ENOMEM. It allocates and registers: before a loop starts.
+ */
+GW_API int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr *attr,
+                             struct gw_sockets **out);
+
+/* Ends the helper and closes what is open, without a word to the peers. Only when no kernel uses the set. NULL
+ * is allowed. */
+GW_API int gw_sockets_destroy(struct gw_sockets *set);
+
+/* As the executor addresses it: pass it to kernels. */
+GW_API struct gw_net *gw_sockets_net(const struct gw_sockets *set);
+
+/* How many sockets are open; a closed one counts until the helper has taken it back. For tests and tools. */
+GW_API uint32_t gw_sockets_open(struct gw_sockets *set);
+
+#ifdef __cplusplus
+}
+#endif
+
+/* ---- kernels: opening and closing --------------------------------------------------------------------- */
+
+/*
+ * A new socket, as socket(2): its number, from 0. AF_INET or AF_INET6, SOCK_STREAM, protocol 0 or IPPROTO_TCP.
+ * -EMFILE: all are open; -EAFNOSUPPORT; -ESOCKTNOSUPPORT (datagrams are not there yet); -EPROTONOSUPPORT.
+ */
+GW_SLOW_FN int gw_sock_open_thread(struct gw_net *net, int domain, int type, int protocol,
+                                   uint64_t deadline_ns);
+
+/* As bind(2); port 0: any free one. Ports are rdma_cm's own (RDMA_PS_TCP), not the host's TCP ports.
+ * -EADDRINUSE, -EADDRNOTAVAIL, -EAFNOSUPPORT; -EINVAL: bound already. */
+GW_SLOW_FN int gw_sock_bind_thread(struct gw_net *net, int s, const struct sockaddr *addr, socklen_t len,
+                                   uint64_t deadline_ns);
+
+/* As listen(2); an unbound socket gets a port. Up to backlog connections are set up before they are accepted,
+ * each of which takes one of the set's sockets. */
+GW_SLOW_FN int gw_sock_listen_thread(struct gw_net *net, int s, int backlog, uint64_t deadline_ns);
+
+/* As accept(2): the number of a connected socket; *addr (may be NULL) is the peer's address, *len its size,
+ * before and after. -EINVAL: not listening. */
+GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr *addr, socklen_t *len,
+                                     uint64_t deadline_ns);
+
+/*
+ * As connect(2). With deadline 0 it begins and returns -EINPROGRESS: poll for POLLOUT, then call again for
+ * the result, 0 once. -EISCONN, -EALREADY; -ECONNREFUSED: nobody listens there; -ENETUNREACH, -EHOSTUNREACH;
+ * -ETIMEDOUT: it goes on, as after -EINPROGRESS. -ECONNABORTED: it has failed, and that was told: close the
+ * socket. -EOPNOTSUPP: it listens.
+ */
+GW_SLOW_FN int gw_sock_connect_thread(struct gw_net *net, int s, const struct sockaddr *addr, socklen_t len,
+                                      uint64_t deadline_ns);
+
+/* As shutdown(2): SHUT_RD, SHUT_WR, SHUT_RDWR. The peer reads what was sent, and the end of the stream then. */
+GW_SLOW_FN int gw_sock_shutdown_thread(struct gw_net *net, int s, int how, uint64_t deadline_ns);
+
+/*
+ * Closes: the number is free again, whatever is returned, but for -EBADF. It waits until the peer's NIC has
+ * all that was sent; -ETIMEDOUT: it had not at the deadline, and what is missing is lost. Others who wait on
+ * the socket get -EBADF. Of several who close it one does, the others get -EBADF.
+ * -EBUSY: a group keeps what it has borrowed; the socket stays open.
+ */
+GW_SLOW_FN int gw_sock_close_thread(struct gw_net *net, int s, uint64_t deadline_ns);
+
+/* As getsockname(2) and getpeername(2). Never wait. */
+GW_SLOW_FN int gw_sock_name_thread(struct gw_net *net, int s, struct sockaddr *addr, socklen_t *len);
+GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *addr, socklen_t *len);
+
+/* As poll(2): fds of sockets of this set (negative ones are skipped), POLLIN and POLLOUT asked for, POLLERR,
+ * POLLHUP and POLLNVAL told besides. How many have something; 0 at the deadline. */
+GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint32_t n, uint64_t deadline_ns);
+
+/* ---- kernels: data ------------------------------------------------------------------------------------ */
+
+/*
+ * As send(2) and recv(2): bytes moved, or an error if none was. Sending moves all, but at the deadline.
+ * Receiving moves what is there and waits for the first byte alone. Flags: MSG_DONTWAIT (as deadline 0),
+ * MSG_NOSIGNAL (there are no signals); receiving: MSG_PEEK, MSG_WAITALL (with both: what is there). Others:
+ * -EOPNOTSUPP. When send returns, the bytes may be overwritten.
+ */
+GW_DEV int64_t gw_sock_send_thread(struct gw_net *net, int s, const void *bytes, uint64_t n, int flags,
+                                   uint64_t deadline_ns);
+GW_DEV int64_t gw_sock_recv_thread(struct gw_net *net, int s, void *bytes, uint64_t n, int flags,
+                                   uint64_t deadline_ns);
+
+/*
+ * Receiving without a copy: where the next bytes lie, and how many of them lie there in a row: at least 1; 0: the
+ * end of the stream. give_back returns the first n of them to the peer (all, some or none: those that are not
+ * come again) and follows each borrow that returned more than 0, by the same group; between the two no other
+ * group receives, and nobody closes the socket. -EINVAL: more than there are; none is given back.
+ */
+GW_DEV int64_t gw_sock_borrow_thread(struct gw_net *net, int s, const void **bytes, uint64_t deadline_ns);
+GW_DEV int gw_sock_give_back_thread(struct gw_net *net, int s, uint64_t n);
+
+/* Every call above has a block form, without _thread, and a _warp form. */
+
+#include <gpuwire/stream_impl.h>
+#include <gpuwire/socket_setup_impl.h>
+#include <gpuwire/socket_impl.h>
+
+#endif

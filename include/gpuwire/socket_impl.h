@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* socket_impl.h: how sockets are polled, send and receive. Included by socket.h; names that end in _ are private. */
+#ifndef GPUWIRE_SOCKET_IMPL_H
+#define GPUWIRE_SOCKET_IMPL_H
+
+/* ---- poll --------------------------------------------------------------------------------------------- */
+
+GW_FN int gw_sock_ready_stream_(struct gw_stream_ *st)
+{
+    int events = 0, err, ended;
+
+    while (!gw_ld_relaxed_u32_gpu(&st->closing) && gw_stream_look_(st)) continue;
+    err = gw_flow_error_(&st->flow);
+    ended = gw_ld_relaxed_u32_gpu(&st->ended) || gw_ld_relaxed_u32_gpu(&st->shut_rd);
+    if (gw_stream_may_recv_(st, 0))
+        events |= POLLIN;               /* bytes, the end or an error: receiving does not wait */
+    if (gw_turn_try_(&st->send_lock)) { /* else somebody sends, and there is no saying */
+        if (gw_stream_may_send_(st)) events |= POLLOUT;
+        if (ended && st->shut_wr) events |= POLLHUP;
+        gw_turn_leave_(&st->send_lock);
+    }
+    if (gw_ld_relaxed_u32_gpu(&st->closed)) return events | POLLHUP;
+    return err ? events | POLLERR | POLLHUP : events;
+}
+
+GW_FN int gw_sock_ready_(struct gw_net *net, int s)
+{
+    struct gw_stream_ *st;
+
+    if (gw_sock_find_(net, s)) return POLLNVAL;
+    if (gw_sock_stream_(net, s, &st) == 0) return gw_sock_ready_stream_(st);
+    switch (gw_sock_state_(net, s)) {
+    case GW_SOCK_FREE_: return POLLNVAL;
+    case GW_SOCK_LISTENING_: return gw_ld_relaxed_u32(&net->info[s].ready) ? POLLIN : 0;
+    case GW_SOCK_FAILED_: return POLLIN | POLLOUT | POLLERR | POLLHUP;
+    case GW_SOCK_OPENED_: return POLLOUT | POLLHUP; /* as a TCP socket that is not connected */
+    default: return 0;
+    }
+}
+
+GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint32_t n, uint64_t deadline_ns)
+{
+    uint32_t i, round = 0, news;
+    uint64_t now, nap;
+    int got;
+
+    if (gw_sock_usable_(net)) return -EINVAL;
+    for (;;) {
+        news = gw_sock_news_(net);
+        for (i = 0, got = 0; i < n; i++) {
+            fds[i].revents = (short)(fds[i].fd < 0 ? 0
+                                                   : gw_sock_ready_(net, fds[i].fd) &
+                                                         (fds[i].events | POLLERR | POLLHUP | POLLNVAL));
+            got += fds[i].revents != 0;
+        }
+        now = gw_clock_ns();
+        if (got || now >= deadline_ns) return got;
+        /* The helper's news wake a CPU thread, data do not: it looks again after a while. */
+        nap = now + 500000 < deadline_ns ? now + 500000 : deadline_ns;
+        (void)gw_sock_pause_(net, news, &round, nap);
+    }
+}
+
+/* ---- data --------------------------------------------------------------------------------------------- */
+
+/* What the group's first thread gets, to all. */
+#define GW_SOCK_FIRST_(g, call)                                                                              \
+    ((int64_t)gw_group_first(g, gw_group_rank(g) == 0 ? (uint64_t)(int64_t)(call) : 0))
+
+/* The first thread's preparation for moving data: the turn, on a connected stream. */
+GW_SLOW_FN int gw_sock_begin_(struct gw_net *net, int s, int flags, int sending, uint64_t deadline_ns)
+{
+    int known = MSG_DONTWAIT | MSG_NOSIGNAL | (sending ? 0 : MSG_PEEK | MSG_WAITALL), err;
+    struct gw_stream_ *st;
+
+    if (flags & ~known) return -EOPNOTSUPP;
+    err = gw_sock_connected_(net, s, &st, deadline_ns);
+    if (!err) err = gw_turn_take_(sending ? &st->send_lock : &st->recv_lock, deadline_ns);
+    if (err || gw_ld_acquire_u32_gpu(&net->sock[s].begun)) return err;
+    gw_turn_leave_(sending ? &st->send_lock : &st->recv_lock); /* closed while we waited for our turn */
+    return -EBADF;
+}
+
+/* Posts what the group has copied into our buffer; waits for room in the send queue. */
+GW_SLOW_FN int gw_sock_sent_(struct gw_stream_ *st, uint32_t n, uint64_t deadline_ns)
+{
+    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
+    int err, late;
+
+    while ((err = gw_stream_put_(st, n)) == -EAGAIN) {
+        late = gw_flow_pause_(&st->flow, &w, deadline_ns);
+        if (late) return late;
+    }
+    return err;
+}
+
+GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, const void *bytes, uint64_t n,
+                                    int flags, uint64_t deadline_ns)
+{
+    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, sent = 0;
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_begin_(net, s, flags, 1, until)), err;
+    struct gw_stream_ *st;
+    uint32_t part;
+
+    if (may) return may;
+    st = &net->stream[s];
+    if (!n) may = GW_SOCK_FIRST_(g, gw_stream_may_send_(st)); /* nothing goes, but an error is told */
+    while (sent < n) {
+        may = GW_SOCK_FIRST_(g, gw_stream_room_(st, until));
+        if (may < 0) break;
+        part = gw_smaller_((uint64_t)may, n - sent);
+        gw_copy_share(st->wbuf + (st->wpos & (st->wbuf_size - 1)), (const uint8_t *)bytes + sent, part,
+                      gw_group_rank(g), gw_group_size(g));
+        gw_group_sync(g); /* all parts before the post that sends them */
+        err = GW_SOCK_FIRST_(g, gw_sock_sent_(st, part, until));
+        if (err) {
+            may = err;
+            break;
+        }
+        sent += part;
+    }
+    if (gw_group_rank(g) == 0) gw_turn_leave_(&st->send_lock);
+    return sent || may > 0 ? (int64_t)sent : may;
+}
+
+GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, void *bytes, uint64_t n,
+                                    int flags, uint64_t deadline_ns)
+{
+    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, got = 0, peeked, at;
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_begin_(net, s, flags, 0, until));
+    struct gw_stream_ *st;
+    uint32_t part;
+
+    if (may) return may;
+    st = &net->stream[s];
+    while (got < n) {
+        peeked = flags & MSG_PEEK ? got : 0;
+        /* Behind the first byte only those who want all wait for more. */
+        if (got && (peeked || !(flags & MSG_WAITALL)))
+            may = GW_SOCK_FIRST_(g, gw_stream_may_recv_(st, peeked));
+        else
+            may = GW_SOCK_FIRST_(g, gw_stream_bytes_(st, peeked, n - got, until));
+        if (may <= 0 || may == GW_STREAM_END_) break;
+        at = (st->taken + peeked) & (st->rbuf_size - 1);
+        part = gw_smaller_(gw_smaller_((uint64_t)may, n - got), st->rbuf_size - at);
+        gw_copy_share((uint8_t *)bytes + got, st->rbuf + at, part, gw_group_rank(g), gw_group_size(g));
+        gw_group_sync(g); /* everybody has copied before the room is given back */
+        if (gw_group_rank(g) == 0 && !(flags & MSG_PEEK)) gw_stream_take_(st, part);
+        got += part;
+    }
+    gw_group_sync(g); /* nobody reads the stream's counts any more */
+    if (gw_group_rank(g) == 0) gw_turn_leave_(&st->recv_lock);
+    return got || !n || may == GW_STREAM_END_ ? (int64_t)got : may;
+}
+
+/* Where the next bytes lie, to whose turn it is. */
+GW_SLOW_DEV int64_t gw_sock_borrow_g_(enum gw_group g, struct gw_net *net, int s, const void **bytes,
+                                      uint64_t deadline_ns)
+{
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_begin_(net, s, 0, 0, deadline_ns));
+    struct gw_stream_ *st;
+    uint64_t at;
+
+    *bytes = NULL;
+    if (may) return may;
+    st = &net->stream[s];
+    may = GW_SOCK_FIRST_(g, gw_stream_bytes_(st, 0, 1, deadline_ns));
+    if (may <= 0 || may == GW_STREAM_END_) {
+        if (gw_group_rank(g) == 0) gw_turn_leave_(&st->recv_lock);
+        return may == GW_STREAM_END_ ? 0 : may;
+    }
+    at = st->taken & (st->rbuf_size - 1);
+    *bytes = st->rbuf + at;
+    return gw_smaller_((uint64_t)may, st->rbuf_size - at);
+}
+
+GW_FN int gw_sock_given_back_(struct gw_net *net, int s, uint64_t n)
+{
+    struct gw_stream_ *st = &net->stream[s];
+    int err = n > gw_ld_relaxed_u64_gpu(&st->arrived) - st->taken ? -EINVAL : 0;
+
+    if (!err && n) gw_stream_take_(st, n);
+    gw_turn_leave_(&st->recv_lock);
+    return err;
+}
+
+GW_DEV int gw_sock_give_back_g_(enum gw_group g, struct gw_net *net, int s, uint64_t n)
+{
+    gw_group_sync(g); /* everybody has read before the room is given back */
+    return (int)GW_SOCK_FIRST_(g, gw_sock_given_back_(net, s, n));
+}
+
+/* The three forms of what a group does together. */
+#define GW_SOCK_GROUP_(type, name, params, ...)                                                              \
+    GW_DEV type gw_sock_##name params                                                                        \
+    {                                                                                                        \
+        return gw_sock_##name##_g_(GW_BLOCK, __VA_ARGS__);                                                   \
+    }                                                                                                        \
+    GW_DEV type gw_sock_##name##_warp params                                                                 \
+    {                                                                                                        \
+        return gw_sock_##name##_g_(GW_WARP, __VA_ARGS__);                                                    \
+    }                                                                                                        \
+    GW_DEV type gw_sock_##name##_thread params                                                               \
+    {                                                                                                        \
+        return gw_sock_##name##_g_(GW_THREAD, __VA_ARGS__);                                                  \
+    }
+
+GW_SOCK_GROUP_(int64_t, send,
+               (struct gw_net * net, int s, const void *bytes, uint64_t n, int flags, uint64_t deadline_ns),
+               net, s, bytes, n, flags, deadline_ns)
+GW_SOCK_GROUP_(int64_t, recv,
+               (struct gw_net * net, int s, void *bytes, uint64_t n, int flags, uint64_t deadline_ns), net, s,
+               bytes, n, flags, deadline_ns)
+GW_SOCK_GROUP_(int64_t, borrow, (struct gw_net * net, int s, const void **bytes, uint64_t deadline_ns), net,
+               s, bytes, deadline_ns)
+GW_SOCK_GROUP_(int, give_back, (struct gw_net * net, int s, uint64_t n), net, s, n)
+#undef GW_SOCK_GROUP_
+
+/* ---- the other forms of what one thread does for its group -------------------------------------------- */
+
+/* What the others of the group have done before, such as sending by themselves, comes before. */
+#define GW_SOCK_FORMS_(name, params, ...)                                                                    \
+    GW_DEV int gw_sock_##name params                                                                         \
+    {                                                                                                        \
+        gw_group_sync(GW_BLOCK);                                                                             \
+        return (int)GW_SOCK_FIRST_(GW_BLOCK, gw_sock_##name##_thread(__VA_ARGS__));                          \
+    }                                                                                                        \
+    GW_DEV int gw_sock_##name##_warp params                                                                  \
+    {                                                                                                        \
+        gw_group_sync(GW_WARP);                                                                              \
+        return (int)GW_SOCK_FIRST_(GW_WARP, gw_sock_##name##_thread(__VA_ARGS__));                           \
+    }
+
+GW_SOCK_FORMS_(open, (struct gw_net * net, int domain, int type, int protocol, uint64_t deadline_ns), net,
+               domain, type, protocol, deadline_ns)
+GW_SOCK_FORMS_(bind,
+               (struct gw_net * net, int s, const struct sockaddr *addr, socklen_t len, uint64_t deadline_ns),
+               net, s, addr, len, deadline_ns)
+GW_SOCK_FORMS_(listen, (struct gw_net * net, int s, int backlog, uint64_t deadline_ns), net, s, backlog,
+               deadline_ns)
+GW_SOCK_FORMS_(accept,
+               (struct gw_net * net, int s, struct sockaddr *addr, socklen_t *len, uint64_t deadline_ns), net,
+               s, addr, len, deadline_ns)
+GW_SOCK_FORMS_(connect,
+               (struct gw_net * net, int s, const struct sockaddr *addr, socklen_t len, uint64_t deadline_ns),
+               net, s, addr, len, deadline_ns)
+GW_SOCK_FORMS_(name, (struct gw_net * net, int s, struct sockaddr *addr, socklen_t *len), net, s, addr, len)
+GW_SOCK_FORMS_(peer, (struct gw_net * net, int s, struct sockaddr *addr, socklen_t *len), net, s, addr, len)
+GW_SOCK_FORMS_(shutdown, (struct gw_net * net, int s, int how, uint64_t deadline_ns), net, s, how,
+               deadline_ns)
+GW_SOCK_FORMS_(close, (struct gw_net * net, int s, uint64_t deadline_ns), net, s, deadline_ns)
+GW_SOCK_FORMS_(poll, (struct gw_net * net, struct pollfd *fds, uint32_t n, uint64_t deadline_ns), net, fds, n,
+               deadline_ns)
+#undef GW_SOCK_FORMS_
+
+#endif

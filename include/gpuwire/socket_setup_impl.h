@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * socket_setup_impl.h: how sockets are opened, connected and closed. Included by socket.h; names that end in _
+ * are private.
+ *
+ * Three places. struct gw_stream_ is the kernels' own. struct gw_sock_info_ is what the helper says of a socket,
+ * in host memory: it writes, kernels read. struct gw_sock_ask_ is a slot through which a kernel asks the
+ * helper: who takes it (a word of the kernels' own) writes the question and then its state, the helper the
+ * answer and then its state.
+ */
+#ifndef GPUWIRE_SOCKET_SETUP_IMPL_H
+#define GPUWIRE_SOCKET_SETUP_IMPL_H
+
+enum { GW_SOCK_ASKS_ = 64 };
+
+enum gw_sock_op_ {
+    GW_SOCK_OPEN_ = 1,
+    GW_SOCK_BIND_,
+    GW_SOCK_LISTEN_,
+    GW_SOCK_ACCEPT_,
+    GW_SOCK_CONNECT_,
+    GW_SOCK_CLOSE_,
+};
+
+enum gw_sock_state_ {
+    GW_SOCK_FREE_ = 0,
+    GW_SOCK_OPENED_,
+    GW_SOCK_LISTENING_,
+    GW_SOCK_CONNECTING_,
+    GW_SOCK_CONNECTED_,
+    GW_SOCK_FAILED_, /* to connect: error says why */
+};
+
+struct gw_sock_addr_ {
+    uint32_t len;
+    uint8_t bytes[28]; /* a struct sockaddr_in or sockaddr_in6 */
+};
+
+struct gw_sock_info_ {
+    uint32_t state;
+    int32_t error;
+    uint32_t ready; /* LISTENING: connections to accept */
+    uint32_t pad;
+    struct gw_rs_conn peer;
+    struct gw_sock_addr_ local, remote;
+} __attribute__((aligned(128)));
+
+enum { GW_SOCK_IDLE_ = 0, GW_SOCK_ASKED_ = 1, GW_SOCK_ANSWERED_ = 2 };
+
+struct gw_sock_ask_ {
+    uint32_t state, op;
+    int32_t sock, number, result;
+    struct gw_sock_addr_ addr;
+} __attribute__((aligned(128)));
+
+/* What kernels know of a socket besides its stream. */
+struct gw_sock_ {
+    uint32_t lock;
+    uint32_t begun; /* the stream has been set up */
+    uint32_t told;  /* connect has reported */
+    uint32_t pad;
+};
+
+struct gw_net {
+    uint32_t size, version;
+    uint32_t count, pad;
+    struct gw_sockets *host; /* on CPU threads: for waking and sleeping; else NULL */
+    struct gw_sock_ *sock;
+    struct gw_stream_ *stream;
+    struct gw_sock_info_ *info;
+    struct gw_sock_ask_ *ask;
+    uint32_t *asking; /* [GW_SOCK_ASKS_]: slots that are taken */
+};
+
+/* ---- the helper --------------------------------------------------------------------------------------- */
+
+#ifdef __CUDACC__
+GW_FN void gw_cpu_sock_wake_(struct gw_sockets *set)
+{
+    (void)set;
+}
+GW_FN uint32_t gw_cpu_sock_news_(struct gw_sockets *set)
+{
+    (void)set;
+    return 0;
+}
+GW_FN void gw_cpu_sock_sleep_(struct gw_sockets *set, uint32_t news, uint64_t deadline_ns)
+{
+    (void)set, (void)news, (void)deadline_ns;
+}
+#else
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Wakes the helper. */
+GW_API void gw_cpu_sock_wake_(struct gw_sockets *set);
+/* What the helper has changed so far, as a count; and sleeping until there is more, or the deadline. */
+GW_API uint32_t gw_cpu_sock_news_(struct gw_sockets *set);
+GW_API void gw_cpu_sock_sleep_(struct gw_sockets *set, uint32_t news, uint64_t deadline_ns);
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+/* Between two looks at what the helper writes; news: from before the look. 0, or the deadline has passed. */
+GW_FN int gw_sock_pause_(const struct gw_net *net, uint32_t news, uint32_t *round, uint64_t deadline_ns)
+{
+    if (gw_clock_ns() >= deadline_ns) return gw_expired_(deadline_ns);
+    if (!net->host || *round < 64)
+        gw_pause((*round)++);
+    else
+        gw_cpu_sock_sleep_(net->host, news, deadline_ns);
+    return 0;
+}
+
+GW_FN uint32_t gw_sock_news_(const struct gw_net *net)
+{
+    return net->host ? gw_cpu_sock_news_(net->host) : 0;
+}
+
+/* Asks and waits for the answer; addr may be NULL, and is then where nothing is written either. */
+GW_SLOW_FN int gw_sock_ask_(struct gw_net *net, enum gw_sock_op_ op, int s, int number,
+                            struct gw_sock_addr_ *addr, uint64_t until_ns)
+{
+    uint64_t deadline = gw_clock_ns() + GW_SOCK_HELPER_NS;
+    struct gw_sock_ask_ *ask;
+    uint32_t i, round = 0, news;
+    int err = 0;
+
+    if (until_ns > deadline) deadline = until_ns;
+    for (i = 0; !gw_turn_try_(&net->asking[i]); i = (i + 1) % GW_SOCK_ASKS_)
+        if (i == GW_SOCK_ASKS_ - 1) {
+            if (gw_clock_ns() >= deadline) return -ETIMEDOUT;
+            gw_pause(round++);
+        }
+    ask = &net->ask[i];
+    ask->op = op;
+    ask->sock = s;
+    ask->number = number;
+    if (addr) ask->addr = *addr;
+    gw_st_release_u32(&ask->state, GW_SOCK_ASKED_); /* release: the question first */
+    if (net->host) gw_cpu_sock_wake_(net->host);
+    for (round = 0;;) {
+        news = gw_sock_news_(net);
+        if (gw_ld_acquire_u32(&ask->state) == GW_SOCK_ANSWERED_) break; /* acquire: the answer behind it */
+        err = gw_sock_pause_(net, news, &round, deadline);
+        if (err) return err; /* the slot stays taken: the helper may still write to it */
+    }
+    err = ask->result;
+    if (addr) *addr = ask->addr;
+    gw_st_relaxed_u32(&ask->state, GW_SOCK_IDLE_);
+    gw_turn_leave_(&net->asking[i]);
+    return err;
+}
+
+/* ---- numbers and states ------------------------------------------------------------------------------- */
+
+GW_FN int gw_sock_usable_(const struct gw_net *net)
+{
+    return net->size == sizeof(*net) && net->version == GW_SOCK_VERSION ? 0 : -EINVAL;
+}
+
+GW_FN int gw_sock_find_(const struct gw_net *net, int s)
+{
+    if (gw_sock_usable_(net)) return -EINVAL;
+    if (s < 0 || (uint32_t)s >= net->count) return -EBADF;
+    return gw_ld_relaxed_u32_gpu(&net->stream[s].closing) ? -EBADF : 0;
+}
+
+/* A socket that the helper has just given out. Its last user left `closing` set, and kept the flow's lock. */
+GW_FN void gw_sock_new_(struct gw_net *net, int s, uint32_t told)
+{
+    gw_st_relaxed_u32_gpu(&net->sock[s].told, told);
+    gw_st_relaxed_u32_gpu(&net->sock[s].begun, 0);
+    gw_st_relaxed_u32_gpu(&net->stream[s].flow.lock, 0);
+    gw_st_release_u32_gpu(&net->stream[s].closing, 0); /* release: last */
+}
+
+GW_FN uint32_t gw_sock_state_(const struct gw_net *net, int s)
+{
+    return gw_ld_acquire_u32(&net->info[s].state); /* acquire: what the helper wrote before */
+}
+
+/* The stream of a connected socket. 0; -EAGAIN: it is being connected; or an error. */
+GW_FN int gw_sock_stream_(struct gw_net *net, int s, struct gw_stream_ **st)
+{
+    int err = gw_sock_find_(net, s);
+
+    if (err) return err;
+    *st = &net->stream[s];
+    if (gw_ld_acquire_u32_gpu(&net->sock[s].begun)) return 0;
+    switch (gw_sock_state_(net, s)) {
+    case GW_SOCK_FREE_: return -EBADF;
+    case GW_SOCK_CONNECTING_: return -EAGAIN;
+    case GW_SOCK_CONNECTED_: break;
+    default: return -ENOTCONN;
+    }
+    (void)gw_turn_take_(&net->sock[s].lock, UINT64_MAX); /* held for a moment */
+    if (!net->sock[s].begun) {
+        gw_stream_begin_(*st, &net->info[s].peer);
+        gw_st_release_u32_gpu(&net->sock[s].begun, 1); /* release: the stream is ready */
+    }
+    gw_turn_leave_(&net->sock[s].lock);
+    return 0;
+}
+
+/* As above, but waits until it is connected. */
+GW_FN int gw_sock_connected_(struct gw_net *net, int s, struct gw_stream_ **st, uint64_t deadline_ns)
+{
+    uint32_t round = 0, news;
+    int err, late;
+
+    for (;;) {
+        news = gw_sock_news_(net);
+        err = gw_sock_stream_(net, s, st);
+        if (err != -EAGAIN) return err;
+        late = gw_sock_pause_(net, news, &round, deadline_ns);
+        if (late) return late;
+    }
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------ */
+
+GW_SLOW_FN int gw_sock_open_thread(struct gw_net *net, int domain, int type, int protocol,
+                                   uint64_t deadline_ns)
+{
+    int err = gw_sock_usable_(net);
+
+    if (err) return err;
+    if (domain != AF_INET && domain != AF_INET6) return -EAFNOSUPPORT;
+    if (type != SOCK_STREAM) return type == SOCK_DGRAM ? -ESOCKTNOSUPPORT : -EINVAL;
+    if (protocol && protocol != IPPROTO_TCP) return -EPROTONOSUPPORT;
+    err = gw_sock_ask_(net, GW_SOCK_OPEN_, 0, domain, NULL, deadline_ns);
+    if (err >= 0) gw_sock_new_(net, err, 0);
+    return err;
+}
+
+/* Takes an address over, at most as long as one of IPv6. */
+GW_FN int gw_sock_addr_(struct gw_sock_addr_ *to, const struct sockaddr *addr, socklen_t len)
+{
+    uint32_t want;
+
+    if (!addr || len < sizeof(struct sockaddr_in)) return -EINVAL;
+    if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6) return -EAFNOSUPPORT;
+    want = addr->sa_family == AF_INET ? (uint32_t)sizeof(struct sockaddr_in)
+                                      : (uint32_t)sizeof(struct sockaddr_in6);
+    if (len < want) return -EINVAL;
+    to->len = want;
+    memcpy(to->bytes, addr, want);
+    return 0;
+}
+
+GW_FN int gw_sock_tell_addr_(const struct gw_sock_addr_ *from, struct sockaddr *addr, socklen_t *len)
+{
+    if (!addr) return 0;
+    if (!len) return -EINVAL;
+    memcpy(addr, from->bytes, *len < from->len ? *len : from->len);
+    *len = from->len;
+    return 0;
+}
+
+GW_SLOW_FN int gw_sock_bind_thread(struct gw_net *net, int s, const struct sockaddr *addr, socklen_t len,
+                                   uint64_t deadline_ns)
+{
+    struct gw_sock_addr_ a;
+    int err = gw_sock_find_(net, s);
+
+    if (!err) err = gw_sock_addr_(&a, addr, len);
+    return err ? err : gw_sock_ask_(net, GW_SOCK_BIND_, s, 0, &a, deadline_ns);
+}
+
+GW_SLOW_FN int gw_sock_listen_thread(struct gw_net *net, int s, int backlog, uint64_t deadline_ns)
+{
+    int err = gw_sock_find_(net, s);
+
+    return err ? err : gw_sock_ask_(net, GW_SOCK_LISTEN_, s, backlog < 1 ? 1 : backlog, NULL, deadline_ns);
+}
+
+GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr *addr, socklen_t *len,
+                                     uint64_t deadline_ns)
+{
+    uint32_t round = 0, news, state;
+    int err = gw_sock_find_(net, s), late;
+    struct gw_sock_addr_ a;
+
+    if (err) return err;
+    for (;;) {
+        news = gw_sock_news_(net);
+        state = gw_sock_state_(net, s);
+        if (state != GW_SOCK_LISTENING_) return state == GW_SOCK_FREE_ ? -EBADF : -EINVAL;
+        err = -EAGAIN;
+        if (gw_ld_relaxed_u32(&net->info[s].ready))
+            err = gw_sock_ask_(net, GW_SOCK_ACCEPT_, s, 0, &a, deadline_ns);
+        if (err >= 0) break;
+        if (err != -EAGAIN) return err;
+        late = gw_sock_pause_(net, news, &round, deadline_ns);
+        if (late) return late;
+    }
+    gw_sock_new_(net, err, 1);
+    late = gw_sock_tell_addr_(&a, addr, len);
+    return late ? late : err;
+}
+
+GW_SLOW_FN int gw_sock_connect_thread(struct gw_net *net, int s, const struct sockaddr *addr, socklen_t len,
+                                      uint64_t deadline_ns)
+{
+    uint32_t round = 0, news, state;
+    struct gw_sock_addr_ a;
+    int err = gw_sock_find_(net, s), begun = 0;
+
+    for (; !err; err = gw_sock_pause_(net, news, &round, deadline_ns)) {
+        news = gw_sock_news_(net);
+        state = gw_sock_state_(net, s);
+        if (state == GW_SOCK_FREE_) return -EBADF;
+        if (state == GW_SOCK_LISTENING_) return -EOPNOTSUPP;
+        if (state == GW_SOCK_CONNECTED_ || state == GW_SOCK_FAILED_) {
+            if (gw_exch_relaxed_u32_gpu(&net->sock[s].told, 1)) /* the result has been told before */
+                return state == GW_SOCK_CONNECTED_ ? -EISCONN : -ECONNABORTED;
+            return state == GW_SOCK_CONNECTED_ ? 0 : net->info[s].error;
+        }
+        if (state == GW_SOCK_CONNECTING_) {
+            if (!begun && !deadline_ns) return -EALREADY;
+            continue;
+        }
+        err = gw_sock_addr_(&a, addr, len);
+        if (!err) err = gw_sock_ask_(net, GW_SOCK_CONNECT_, s, 0, &a, deadline_ns);
+        if (err) return err;
+        begun = 1;
+    }
+    return begun && err == -EAGAIN ? -EINPROGRESS : err;
+}
+
+GW_SLOW_FN int gw_sock_name_thread(struct gw_net *net, int s, struct sockaddr *addr, socklen_t *len)
+{
+    int err = gw_sock_find_(net, s);
+
+    if (err) return err;
+    if (gw_sock_state_(net, s) == GW_SOCK_FREE_) return -EBADF;
+    return addr ? gw_sock_tell_addr_(&net->info[s].local, addr, len) : -EINVAL;
+}
+
+GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *addr, socklen_t *len)
+{
+    int err = gw_sock_find_(net, s);
+    uint32_t state;
+
+    if (err) return err;
+    state = gw_sock_state_(net, s);
+    if (state != GW_SOCK_CONNECTED_) return state == GW_SOCK_FREE_ ? -EBADF : -ENOTCONN;
+    return addr ? gw_sock_tell_addr_(&net->info[s].remote, addr, len) : -EINVAL;
+}
+
+/* ---- closing ------------------------------------------------------------------------------------------ */
+
+GW_SLOW_FN int gw_sock_shutdown_thread(struct gw_net *net, int s, int how, uint64_t deadline_ns)
+{
+    struct gw_stream_ *st;
+    int err = gw_sock_stream_(net, s, &st);
+
+    if (err) return err == -EAGAIN ? -ENOTCONN : err;
+    if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
+    err = gw_turn_take_(&st->send_lock, deadline_ns);
+    if (err) return err;
+    err = gw_stream_shutdown_(st, how, deadline_ns);
+    gw_turn_leave_(&st->send_lock);
+    return err;
+}
+
+/* Says goodbye and waits until the peer's NIC has everything. A stream that has failed has nobody to tell. */
+GW_FN int gw_sock_goodbye_(struct gw_stream_ *st, uint64_t deadline_ns)
+{
+    struct gw_tx tx;
+    int err;
+
+    if (gw_flow_error_(&st->flow) || gw_ld_relaxed_u32_gpu(&st->closed)) return 0;
+    err = gw_stream_shutdown_(st, SHUT_RDWR, deadline_ns);
+    if (!err && st->last && !gw_tx_open(&tx, st->flow.qp)) err = gw_tx_wait(&tx, st->last, deadline_ns);
+    return err == -EAGAIN || err == -ETIMEDOUT ? -ETIMEDOUT : 0;
+}
+
+/* Both turns, from those who see `closing` at their next look and leave; who has borrowed bytes does not look. */
+GW_FN int gw_sock_turns_(struct gw_stream_ *st, uint64_t deadline_ns)
+{
+    uint64_t until = gw_clock_ns() + GW_SOCK_HELPER_NS;
+
+    if (deadline_ns > until) until = deadline_ns;
+    if (gw_turn_take_(&st->send_lock, until) == 0) {
+        if (gw_turn_take_(&st->recv_lock, until) == 0) return 0;
+        gw_turn_leave_(&st->send_lock);
+    }
+    gw_st_relaxed_u32_gpu(&st->closing, 0);
+    return -EBUSY;
+}
+
+GW_SLOW_FN int gw_sock_close_thread(struct gw_net *net, int s, uint64_t deadline_ns)
+{
+    int err = gw_sock_find_(net, s), lost = 0;
+    struct gw_stream_ *st;
+    uint32_t begun;
+
+    if (err) return err;
+    if (gw_sock_state_(net, s) == GW_SOCK_FREE_) return -EBADF;
+    (void)gw_sock_stream_(net, s, &st); /* begins what is connected and was never used, to say goodbye */
+    st = &net->stream[s];
+    if (gw_cas_acq_rel_u32_gpu(&st->closing, 0, 1)) return -EBADF; /* another thread closes it */
+    begun = gw_ld_acquire_u32_gpu(&net->sock[s].begun);
+    if (begun) {
+        if (gw_sock_turns_(st, deadline_ns)) return -EBUSY;
+        lost = gw_sock_goodbye_(st, deadline_ns);
+        /* Who polls holds the flow's lock for moments. It stays with us, so that nobody touches the queues while
+         * the helper makes them new. */
+        (void)gw_turn_take_(&st->flow.lock, UINT64_MAX);
+        gw_st_relaxed_u32_gpu(&net->sock[s].begun, 0);
+        gw_turn_leave_(&st->recv_lock);
+        gw_turn_leave_(&st->send_lock);
+    }
+    err = gw_sock_ask_(net, GW_SOCK_CLOSE_, s, 0, NULL, deadline_ns);
+    return err ? err : lost;
+}
+
+#endif

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stream_impl.h: a connected stream: the rsocket protocol (rsocket.h) run by the threads of a kernel.
+ * Included by socket.h; names that end in _ are private.
+ *
+ * Three owners. What arrives belongs to whoever holds the flow's lock: bytes, credits, table entries, and what
+ * we tell the peer of our own buffer. Sending belongs to the sender whose turn it is, receiving to the
+ * receiver. Each counts up in words that the others only read.
+ *
+ * The receive queue has entries for all data writes that the peer has credit for, and GW_STREAM_SPARE_ more;
+ * should the peer's other writes ever be more, its NIC is told to try again.
+ */
+#ifndef GPUWIRE_STREAM_IMPL_H
+#define GPUWIRE_STREAM_IMPL_H
+
+enum { GW_STREAM_SPARE_ = 16, GW_STREAM_CHUNK_ = 65536 };
+
+/* How far our buffer's bytes have been sent when a request is complete. */
+struct gw_stream_mark_ {
+    uint64_t ticket, pos;
+};
+
+struct gw_stream_ {
+    struct gw_flow_ flow;
+    struct gw_cq_handle *send_cq;
+    uint8_t *rbuf, *wbuf;
+    const struct gw_rs_sge *table; /* which the peer writes */
+    struct gw_rs_sge *own;         /* [2]: our halves, as entries for the peer's table */
+    struct gw_stream_mark_ *mark;  /* [writes] */
+    uint64_t rbuf_addr, wbuf_addr, own_addr;
+    uint32_t lkey, rkey;
+    uint32_t rbuf_size, wbuf_size, writes;
+    uint32_t closing; /* no more calls, but the one that closes it */
+
+    /* Under the flow's lock. */
+    struct gw_rs_sge peer_table;
+    struct gw_rs_sge target[GW_RS_TABLE]; /* where the peer can be written to; length 0: not now */
+    uint64_t arrived;                     /* bytes */
+    uint64_t offered;                     /* of our buffer, to the peer */
+    uint32_t msgs, told;                  /* data writes that came, and for how many the peer knows */
+    uint32_t credit;                      /* data writes that the peer allows, mod 2^16 */
+    uint32_t entry, half, peer_entry;     /* next: of our table, our half, of the peer's table */
+    uint32_t ended, closed;               /* the peer sends no more; nor receives */
+    uint32_t pad0[2];
+
+    /* The sender's. */
+    uint64_t wpos, wdone; /* bytes put into our buffer, and free again */
+    uint32_t send_lock, seq, at;
+    uint32_t marked, done; /* marks made and passed */
+    uint64_t last;         /* ticket of what was posted last */
+    uint32_t shut_wr;
+    /* The receiver's. */
+    uint32_t recv_lock, shut_rd;
+    uint64_t taken; /* bytes */
+} __attribute__((aligned(64)));
+
+/* ---- what arrives ------------------------------------------------------------------------------------- */
+
+/* The peer has written the next entry of our table. */
+GW_FN int gw_stream_entry_(struct gw_stream_ *st)
+{
+    struct gw_rs_sge *t = &st->target[st->entry];
+    uint64_t addr, rest;
+
+    /* Acquire: the sender is done with what stood there. */
+    if (gw_ld_acquire_u32_gpu(&t->length)) return -EPROTO;
+    /* Complete: the write's completion has been seen, and the entry's next one cannot come before we have
+     * filled this half. A peer that does not keep to that harms its own stream. */
+    gw_ld_relaxed_2u64(&st->table[st->entry], &addr, &rest);
+    t->addr = addr;
+    t->key = (uint32_t)rest;
+    if (!(rest >> 32) || rest >> 32 > GW_RS_NUMBER_MAX) return -EPROTO;
+    gw_st_release_u32_gpu(&t->length, (uint32_t)(rest >> 32)); /* release: address and key first */
+    st->entry ^= 1;
+    return 0;
+}
+
+GW_FN int gw_stream_understand_(struct gw_stream_ *st, const struct gw_flow_msg_ *w)
+{
+    struct gw_rs_msg m;
+    int err = gw_rs_parse(w->imm, w->bytes, &m);
+
+    if (err) return err;
+    switch (m.kind) {
+    case GW_RS_BYTES:
+        if (st->ended || m.number > st->offered - st->arrived || st->msgs - st->told >= st->writes)
+            return -EPROTO;
+        st->msgs++;
+        gw_st_release_u64_gpu(&st->arrived, st->arrived + m.number); /* release: the bytes are there */
+        break;
+    case GW_RS_CREDITS_HALF: err = gw_stream_entry_(st); /* fall through */
+    case GW_RS_CREDITS: gw_st_release_u32_gpu(&st->credit, m.number); break;
+    case GW_RS_CLOSED: gw_st_release_u32_gpu(&st->closed, 1);    /* fall through */
+    case GW_RS_END: gw_st_release_u32_gpu(&st->ended, 1); break; /* release: after the last bytes */
+    default: break;
+    }
+    return err;
+}
+
+/*
+ * Tells the peer of a half that has been read, and of data writes that it may send. Like librdmacm's it
+ * answers for each half, and else once half of the credits are gone. Not told for want of room in the send
+ * queue: the next look tells.
+ */
+GW_FN void gw_stream_tell_(struct gw_stream_ *st)
+{
+    /* Acquire: our reads of the half come before the peer overwrites it. */
+    uint64_t room = gw_ld_acquire_u64_gpu(&st->taken) + st->rbuf_size - st->offered;
+    uint32_t half = room >= st->rbuf_size / 2,
+             imm = gw_rs_imm(GW_RS_CREDIT, (st->msgs + st->writes) & 0xffff);
+    uint64_t to = st->peer_table.addr + st->peer_entry * sizeof(struct gw_rs_sge);
+
+    if (st->closed || (!half && st->msgs - st->told < st->writes / 2)) return;
+    if (gw_flow_post_(&st->flow,
+                      half ? gw_put_imm_op(st->own_addr + st->half * sizeof(struct gw_rs_sge), st->lkey, to,
+                                           st->peer_table.key, sizeof(struct gw_rs_sge), imm)
+                           : gw_put_imm_op(0, 0, 0, 0, 0, imm),
+                      0, NULL))
+        return;
+    st->told = st->msgs;
+    if (!half) return;
+    st->offered += st->rbuf_size / 2;
+    st->half ^= 1;
+    st->peer_entry ^= 1;
+}
+
+/* Takes what has arrived, and tells. 0: there is nothing more. */
+GW_SLOW_FN int gw_stream_look_(struct gw_stream_ *st)
+{
+    struct gw_flow_msg_ msg[GW_FLOW_TAKE_];
+    uint32_t n, i;
+    int failed = 0, err = 0;
+
+    if (!gw_turn_try_(&st->flow.lock)) {
+        gw_pause(64); /* another thread is at it, and may wait for this very core */
+        return 1;
+    }
+    n = gw_flow_take_(&st->flow, msg, &failed);
+    for (i = 0; i < n && !err; i++) err = gw_stream_understand_(st, &msg[i]);
+    if (err || failed) gw_flow_fail_(&st->flow, err ? err : failed);
+    if (!gw_flow_error_(&st->flow)) gw_stream_tell_(st);
+    gw_turn_leave_(&st->flow.lock);
+    return n != 0 || failed;
+}
+
+/* ---- sending: the group's first thread ---------------------------------------------------------------- */
+
+/* Frees what the peer's NIC has acknowledged. */
+GW_FN void gw_stream_reap_(struct gw_stream_ *st)
+{
+    uint64_t ok;
+
+    if (st->done == st->marked) return;
+    gw_cq_retire_(st->send_cq);
+    ok = gw_ld_acquire_u64_gpu(&st->flow.qp->sq_ok); /* acquire: the NIC has read before we overwrite */
+    for (; st->done != st->marked && st->mark[st->done & (st->writes - 1)].ticket <= ok; st->done++)
+        st->wdone = st->mark[st->done & (st->writes - 1)].pos;
+}
+
+GW_FN uint32_t gw_smaller_(uint64_t a, uint64_t b)
+{
+    return (uint32_t)(a < b ? a : b);
+}
+
+/* How many bytes can go now, in one write? 0: none yet; or an error. */
+GW_FN int64_t gw_stream_may_send_(struct gw_stream_ *st)
+{
+    uint32_t at = (uint32_t)st->wpos & (st->wbuf_size - 1), length;
+    uint64_t room;
+    int err = gw_flow_error_(&st->flow);
+
+    if (gw_ld_relaxed_u32_gpu(&st->closing)) return -EBADF;
+    if (st->shut_wr || gw_ld_relaxed_u32_gpu(&st->closed)) return -EPIPE;
+    if (err) return err;
+    length = gw_ld_acquire_u32_gpu(&st->target[st->at].length); /* acquire: address and key behind it */
+    if (!length || (uint16_t)(gw_ld_relaxed_u32_gpu(&st->credit) - st->seq) == 0) return 0;
+    room = st->wbuf_size - (st->wpos - st->wdone);
+    if (room < st->wbuf_size / 4 || st->marked - st->done == st->writes) gw_stream_reap_(st);
+    if (st->marked - st->done == st->writes) return 0;
+    room = gw_smaller_(st->wbuf_size - (st->wpos - st->wdone), st->wbuf_size - at);
+    return gw_smaller_(gw_smaller_(room, length), GW_STREAM_CHUNK_);
+}
+
+/* As above, but waits. */
+GW_SLOW_FN int64_t gw_stream_room_(struct gw_stream_ *st, uint64_t deadline_ns)
+{
+    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
+    uint32_t round = 0;
+    int64_t may;
+
+    for (;;) {
+        may = gw_stream_may_send_(st);
+        if (may) return may;
+        if (gw_stream_look_(st)) continue;
+        /* Acknowledgements do not wake a sleeper, so while any are due it does not sleep. They come soon. */
+        gw_stream_reap_(st);
+        if (st->done != st->marked && gw_clock_ns() < deadline_ns) {
+            gw_pause(round++);
+            if (round % 1024) continue;
+        }
+        may = gw_flow_pause_(&st->flow, &w, deadline_ns);
+        if (may) return may;
+    }
+}
+
+/* Sends n bytes that lie in our buffer. -EAGAIN: the send queue is full. */
+GW_FN int gw_stream_put_(struct gw_stream_ *st, uint32_t n)
+{
+    struct gw_rs_sge *t = &st->target[st->at], was = *t;
+    uint32_t off = (uint32_t)st->wpos & (st->wbuf_size - 1);
+    uint64_t ticket;
+    int err;
+
+    /* Before it is posted: the peer may answer with a new entry before this thread goes on. */
+    t->addr += n;
+    gw_st_release_u32_gpu(&t->length, was.length - n);
+    err = gw_flow_post_(
+        &st->flow,
+        gw_put_imm_op(st->wbuf_addr + off, st->lkey, was.addr, was.key, n, gw_rs_imm(GW_RS_DATA, n)),
+        GW_SIGNALED, &ticket);
+    if (err) {
+        t->addr = was.addr;
+        gw_st_release_u32_gpu(&t->length, was.length);
+        return err;
+    }
+    if (was.length == n) st->at ^= 1;
+    st->seq++;
+    st->wpos += n;
+    st->mark[st->marked & (st->writes - 1)].ticket = st->last = ticket;
+    st->mark[st->marked & (st->writes - 1)].pos = st->wpos;
+    st->marked++;
+    return 0;
+}
+
+/* Says that this side sends no more, or is closed altogether. */
+GW_FN int gw_stream_say_(struct gw_stream_ *st, enum gw_rs_control what, uint64_t deadline_ns)
+{
+    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
+    int err;
+
+    for (;;) {
+        err = gw_flow_post_(&st->flow, gw_put_imm_op(0, 0, 0, 0, 0, gw_rs_imm(GW_RS_CONTROL, what)),
+                            GW_SIGNALED, &st->last);
+        if (err != -EAGAIN) return err;
+        err = gw_flow_pause_(&st->flow, &w, deadline_ns);
+        if (err) return err;
+    }
+}
+
+/* As shutdown(2), and as librdmacm does it. Whose turn it is to send. */
+GW_SLOW_FN int gw_stream_shutdown_(struct gw_stream_ *st, int how, uint64_t deadline_ns)
+{
+    uint32_t before = st->shut_wr && gw_ld_relaxed_u32_gpu(&st->shut_rd);
+    uint32_t wr = how != SHUT_RD && !st->shut_wr, after;
+
+    if (wr) st->shut_wr = 1;
+    if (how != SHUT_WR) gw_st_release_u32_gpu(&st->shut_rd, 1);
+    after = st->shut_wr && gw_ld_relaxed_u32_gpu(&st->shut_rd);
+    if (gw_ld_relaxed_u32_gpu(&st->closed)) return 0;
+    /* That this side does not read any more is news to the peer only when it does not send either. */
+    if (after && !before) return gw_stream_say_(st, GW_RS_DISCONNECT, deadline_ns);
+    return wr ? gw_stream_say_(st, GW_RS_SHUTDOWN, deadline_ns) : 0;
+}
+
+/* ---- receiving: the group's first thread -------------------------------------------------------------- */
+
+/* How many bytes are there behind the first `skip`? 0: none yet. GW_STREAM_END_; or an error. */
+#define GW_STREAM_END_ INT64_MAX
+
+GW_FN int64_t gw_stream_may_recv_(const struct gw_stream_ *st, uint64_t skip)
+{
+    /* Errors and the end are read first and told last: bytes that came before them are received. */
+    int err = gw_flow_error_(&st->flow);
+    uint32_t end = gw_ld_acquire_u32_gpu(&st->ended) || gw_ld_relaxed_u32_gpu(&st->shut_rd);
+    uint64_t have;
+
+    if (gw_ld_relaxed_u32_gpu(&st->closing)) return -EBADF;
+    /* Acquire: the count before the bytes. */
+    have = gw_ld_acquire_u64_gpu(&st->arrived) - st->taken - skip;
+    return have ? (int64_t)have : end ? GW_STREAM_END_ : err;
+}
+
+/* As above, but waits for the first byte. What has come meanwhile is counted unless `want` bytes are there. */
+GW_SLOW_FN int64_t gw_stream_bytes_(struct gw_stream_ *st, uint64_t skip, uint64_t want, uint64_t deadline_ns)
+{
+    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
+    int64_t may;
+
+    for (;;) {
+        may = gw_stream_may_recv_(st, skip);
+        if (may > 0 && may != GW_STREAM_END_ && (uint64_t)may >= want) return may;
+        if (gw_stream_look_(st)) continue; /* also behind an end: the last bytes may not be counted yet */
+        if (may) return may;
+        may = gw_flow_pause_(&st->flow, &w, deadline_ns);
+        if (may) return may;
+    }
+}
+
+/* n bytes have been read. */
+GW_SLOW_FN void gw_stream_take_(struct gw_stream_ *st, uint64_t n)
+{
+    /* Release: the group's reads come before the peer is told (gw_stream_tell_). */
+    gw_st_release_u64_gpu(&st->taken, st->taken + n);
+    /* Held for a short time only. It must not be skipped: nobody else might ever tell. */
+    (void)gw_turn_take_(&st->flow.lock, UINT64_MAX);
+    if (!gw_flow_error_(&st->flow)) gw_stream_tell_(st);
+    gw_turn_leave_(&st->flow.lock);
+}
+
+/* ---- the beginning ------------------------------------------------------------------------------------ */
+
+/* The queue pair is connected to a peer that offered this. */
+GW_FN void gw_stream_begin_(struct gw_stream_ *st, const struct gw_rs_conn *peer)
+{
+    uint32_t i;
+
+    for (i = 0; i < GW_RS_TABLE; i++) {
+        st->own[i].addr = st->rbuf_addr + (uint64_t)i * (st->rbuf_size / 2);
+        st->own[i].key = st->rkey;
+        st->own[i].length = st->rbuf_size / 2;
+        if (peer->swap) st->own[i] = gw_rs_swapped(&st->own[i]);
+    }
+    st->peer_table = peer->table;
+    st->target[0] = peer->half;
+    st->target[1].length = 0;
+    st->credit = peer->credits;
+    st->arrived = st->taken = 0;
+    st->offered = st->rbuf_size / 2;
+    st->msgs = st->told = 0;
+    st->entry = st->half = st->peer_entry = 1;
+    st->ended = st->closed = st->shut_wr = st->shut_rd = 0;
+    st->wpos = st->wdone = st->last = 0;
+    st->seq = st->at = st->marked = st->done = 0;
+    st->flow.error = st->flow.owed = 0;
+}
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The NIC's DMA to and from GPU memory. */
+#include "softnic/mem/cuda.h"
+
+static int dma_write(void *ctx, uint64_t addr, const void *src, uint32_t len)
+{
+    return sn_cuda_write(ctx, addr, src, len);
+}
+
+static int dma_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t ahead, uint64_t request)
+{
+    return sn_cuda_read(ctx, addr, dst, len, ahead, request);
+}
+
+static int dma_flush(void *ctx)
+{
+    return sn_cuda_flush(ctx);
+}
+
+static int dma_move(void *ctx, uint64_t addr, void *from_ctx, uint64_t from, uint32_t len)
+{
+    return sn_cuda_move(ctx, addr, from_ctx, from, len);
+}
+
+static const struct sn_gpu_share *dma_share(void *ctx)
+{
+    const struct sn_cuda_region *region = ctx;
+
+    return region->shared ? &region->share : NULL;
+}
+
+const struct sn_dma_ops sn_cuda_dma = {
+    .read = dma_read, .write = dma_write, .flush = dma_flush, .move = dma_move, .share = dma_share};

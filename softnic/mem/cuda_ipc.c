@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPU memory of one process in another, by the driver's handles for it. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "softnic/mem/cuda_device.h"
+
+static int refuse(char *why, int err, const char *text)
+{
+    snprintf(why, SN_CUDA_WHY, "%s", text);
+    return err;
+}
+
+static bool has_ipc(const struct sn_cuda_api *api)
+{
+    return api && api->device_count && api->device_get && api->device_uuid && api->primary_ctx_state &&
+           api->ipc_get && api->ipc_open && api->ipc_close;
+}
+
+/* ---- giving -------------------------------------------------------------------------------------------- */
+
+static bool find_allocation(const struct sn_cuda_region *region, struct sn_gpu_share *share, int *ordinal)
+{
+    int attributes[] = {SN_CU_ATTR_RANGE_START, SN_CU_ATTR_RANGE_SIZE, SN_CU_ATTR_DEVICE_ORDINAL};
+    sn_cu_ptr start = 0;
+    size_t size = 0;
+    void *data[] = {&start, &size, ordinal};
+
+    if (region->dev->api->pointer_get_attributes(3, attributes, data, region->addr)) return false;
+    share->base = start;
+    share->size = size;
+    return region->addr >= start && region->len <= size && region->addr - start <= size - region->len;
+}
+
+bool sn_cuda_share(struct sn_cuda_region *region)
+{
+    const struct sn_cuda_api *api = region->dev->api;
+    sn_cu_ctx popped;
+    sn_cu_device dev;
+    int ordinal = -1;
+
+    region->shared = false;
+    if (!has_ipc(api) || !find_allocation(region, &region->share, &ordinal)) return false;
+    if (api->ctx_push(region->dev->ctx)) return false;
+    region->shared = !api->device_get(&dev, ordinal) && !api->device_uuid(region->share.gpu, dev) &&
+                     !api->ipc_get((sn_cu_ipc *)region->share.handle, region->share.base);
+    api->ctx_pop(&popped);
+    return region->shared;
+}
+
+/* ---- taking -------------------------------------------------------------------------------------------- */
+
+/* The GPU's primary context, if the process uses it: none is made, since that takes hundreds of megabytes. */
+static int find_context(const struct sn_cuda_api *api, const uint8_t gpu[16], sn_cu_ctx *ctx, char *why)
+{
+    sn_cu_device dev;
+    uint8_t id[16];
+    unsigned flags;
+    int n = 0, active = 0;
+
+    if (api->device_count(&n)) n = 0;
+    for (int i = 0; i < n; i++) {
+        if (api->device_get(&dev, i) || api->device_uuid(id, dev) || memcmp(id, gpu, 16)) continue;
+        if (api->primary_ctx_state(dev, &flags, &active) || !active)
+            return refuse(why, -ENODEV, "this process does not use the peer's GPU");
+        /* Retained for good: a mapping may need it at any time. */
+        return api->primary_ctx_retain(ctx, dev) ? refuse(why, -EIO, "cuDevicePrimaryCtxRetain failed") : 0;
+    }
+    return refuse(why, -ENODEV, "the peer's GPU is not visible here (CUDA_VISIBLE_DEVICES)");
+}
+
+int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
+                 struct sn_cuda_region *region, char *why)
+{
+    struct sn_gpu_share own;
+    sn_cu_ctx ctx, popped;
+    sn_cu_ptr at = 0;
+    sn_cu_ipc handle;
+    int err, ordinal;
+
+    memset(region, 0, sizeof(*region));
+    if (!has_ipc(api))
+        return refuse(why, -ENOSYS, "this process has loaded no CUDA driver that shares memory");
+    err = find_context(api, share->gpu, &ctx, why);
+    if (err) return err;
+    if (api->ctx_push(ctx)) return refuse(why, -EIO, "cuCtxPushCurrent failed");
+    memcpy(&handle, share->handle, sizeof(handle));
+    if (api->ipc_open(&at, handle, SN_CU_IPC_LAZY_PEER_ACCESS)) {
+        err = refuse(why, -EIO, "cuIpcOpenMemHandle failed");
+    } else if (sn_cuda_region_init(api, at, share->size, region, why) != 1) {
+        api->ipc_close(at);
+        err = -EIO;
+    } else if (!find_allocation(region, &own, &ordinal)) {
+        /* What lies behind it may be anybody's. */
+        api->ipc_close(at);
+        region->dev = NULL;
+        err = refuse(why, -EIO, "the peer's memory is shorter than it says");
+    }
+    api->ctx_pop(&popped);
+    return err;
+}
+
+void sn_cuda_close(struct sn_cuda_region *region)
+{
+    struct sn_cuda_device *dev = region->dev;
+    uint64_t at = region->addr;
+    sn_cu_ctx popped;
+
+    if (!dev) return;
+    sn_cuda_region_fini(region);
+    if (dev->api->ctx_push(dev->ctx)) return;
+    dev->api->ipc_close(at);
+    dev->api->ctx_pop(&popped);
+}

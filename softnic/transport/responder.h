@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * responder.h: what the files of the responder's receiving half share. responder.c looks whether a request
+ * packet may be executed, message.c executes SENDs and WRITEs, slots.c READs and atomics, refuse.c says why
+ * one is refused. All of it under the NIC's lock.
+ */
+#ifndef SN_TRANSPORT_RESPONDER_H
+#define SN_TRANSPORT_RESPONDER_H
+
+#include "softnic/engine/engine.h"
+
+/* refuse.c: the packet is refused. What was wrong with it: */
+void sn_resp_invalid(struct sn_qp *qp, const struct roce_hdr *h, const char *what);
+/* The registered memory itself failed. */
+void sn_resp_memory_failed(struct sn_qp *qp, uint32_t psn);
+/* Our own receive WQE is at fault: its owner learns what, the peer only that. */
+void sn_resp_receive_failed(struct sn_qp *qp, const struct roce_hdr *h, uint8_t syndrome, enum roce_nak nak);
+
+/* What it offers cannot be fetched. As if it had been lost: the requester sends the bytes instead. */
+void sn_resp_no_fetch(struct sn_qp *qp, const struct roce_hdr *h);
+
+/* The region by which the packet may access len > 0 bytes at va. NULL: refused. */
+struct sn_mr *sn_resp_remote(struct sn_qp *qp, const struct roce_hdr *h, uint32_t rkey, uint64_t va,
+                             uint64_t len, uint32_t access);
+/*
+ * All payload that the coming acknowledgement or completion vouches for is visible from here on: a NIC may
+ * leave that open until then, and no longer. false: refused.
+ */
+bool sn_resp_settle(struct sn_qp *qp, const struct roce_hdr *h);
+
+/* message.c: the next packet of a message. flags: roce_flags() of its opcode. */
+void sn_take_send(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags, const struct sn_body *body);
+void sn_take_write(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags, const struct sn_body *body);
+
+/* slots.c: a new one, or one that was taken before and is to be answered again. */
+void sn_take_read(struct sn_qp *qp, const struct roce_hdr *h);
+void sn_take_atomic(struct sn_qp *qp, const struct roce_hdr *h);
+void sn_take_again(struct sn_qp *qp, const struct roce_hdr *h);
+
+#endif

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A NIC's own queue pairs as peers of each other: what direct.c and offer.c ask of another process's table
+ * and copy from its memory, looked up and copied here. Nothing can be taken back meanwhile: that needs the
+ * lock.
+ */
+#include "softnic/engine/engine.h"
+#include "softnic/mem/pieces.h"
+
+static struct sn_peer *find(void *ctx, const uint8_t gid[16], uint32_t qpn)
+{
+    (void)gid;
+    (void)qpn;
+    return ctx; /* a name for the NIC itself, which nobody else's can be */
+}
+
+static bool always(void *ctx, const uint8_t gid[16], uint32_t qpn)
+{
+    (void)ctx;
+    (void)gid;
+    (void)qpn;
+    return true;
+}
+
+static bool enter(void *ctx, struct sn_peer *peer, uint64_t now)
+{
+    (void)ctx;
+    (void)peer;
+    (void)now;
+    return true;
+}
+
+static void leave(void *ctx, struct sn_peer *peer)
+{
+    (void)ctx;
+    (void)peer;
+}
+
+static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *a, uint64_t *addr,
+                  struct sn_reach *by)
+{
+    struct sn_qp *qp = sn_qp_find(ctx, a->dst_qpn);
+    struct sn_mr *mr;
+
+    (void)peer;
+    *addr = 0;
+    *by = sn_mr_reach(NULL);
+    if (!qp || !sn_direct_takes(qp) || !qp->peer.loop || qp->attr.dest_qp_num != a->src_qpn) return false;
+    if ((sn_direct_access(qp) & a->access) != a->access) return false;
+    if (!a->length) return true;
+    mr = sn_mr_remote(qp, qp->init.pd, a->rkey, a->va, a->length, a->access);
+    if (!mr || !sn_mr_copies(mr)) return false;
+    *by = sn_mr_reach(mr);
+    *addr = mr->init.addr + (a->va - mr->init.iova);
+    return true;
+}
+
+static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c)
+{
+    (void)ctx;
+    (void)peer;
+    return sn_pieces_copy(c);
+}
+
+static const struct sn_peer_ops self_ops = {
+    .find = find, .pulls = always, .enter = enter, .grant = grant, .copy = copy, .leave = leave};
+
+struct sn_near sn_near_of(const struct sn_qp *qp)
+{
+    struct sn_nic *nic = qp->nic;
+
+    if (qp->peer.loop) return (struct sn_near){&self_ops, nic};
+    return (struct sn_near){nic->cfg.peers, nic->cfg.peers_ctx};
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One check: a measurement between both hosts or here, or a test program. */
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <gpuwire/exec.h>
+
+#include "src/cli/hwcheck/hwcheck.h"
+#include "src/cli/options.h"
+
+#define WORDS 40
+
+/* Adds the text's words to argv; they live in `room`. */
+static size_t split(const char *text, char *room, const char **argv, size_t n)
+{
+    char *save;
+
+    strcpy(room, text);
+    for (char *w = strtok_r(room, " ", &save); w && n + 1 < WORDS; w = strtok_r(NULL, " ", &save))
+        argv[n++] = w;
+    argv[n] = NULL;
+    return n;
+}
+
+static bool is_test(const struct item *it, const char *test)
+{
+    return !strncmp(it->args, test, strlen(test));
+}
+
+static uint64_t patience_s(const struct item *it)
+{
+    return strstr(it->args, "-a") ? 240 : 90;
+}
+
+/* `sh -c 'COMMAND "$@"' ssh HOST LINE` */
+int hwcheck_start_there(const struct hwcheck *h, const char *line, struct child *c)
+{
+    char command[1024];
+    const char *argv[] = {"sh", "-c", command, "ssh", h->host, line, NULL};
+
+    snprintf(command, sizeof(command), "%s \"$@\"", h->ssh);
+    return child_start(c, argv);
+}
+
+struct outcome {
+    int code, code_there;
+    json_t *rows;
+    char said[400];
+};
+
+static void keep_said(const struct hwcheck *h, struct outcome *o, const char *said)
+{
+    const char *const words[] = {h->host, h->address, NULL};
+    size_t n;
+
+    if (o->said[0]) return;
+    snprintf(o->said, sizeof(o->said), "%s", said);
+    n = strcspn(o->said, "\n");
+    o->said[n] = 0;
+    hwcheck_scrub(o->said, words);
+}
+
+static void take_rows(struct outcome *o, const char *said)
+{
+    json_t *all = json_loads(said, 0, NULL), *rows = json_object_get(all, "rows");
+
+    if (json_array_size(rows)) o->rows = json_incref(rows);
+    json_decref(all);
+}
+
+/* The measuring side; `where`: HOST's address, or NULL. */
+static void run_here(const struct hwcheck *h, const struct item *it, const char *exec, const char *port,
+                     const char *where, struct outcome *o)
+{
+    const char *argv[WORDS] = {h->self, "perf"};
+    char room[200];
+    size_t n = split(it->args, room, argv, 2);
+    struct child c;
+
+    argv[n++] = "--json";
+    argv[n++] = "--exec";
+    argv[n++] = exec;
+    if (h->dev && it->where == BETWEEN) argv[n++] = "-d", argv[n++] = h->dev;
+    if (where) argv[n++] = "-u", argv[n++] = "18", argv[n++] = "-p", argv[n++] = port, argv[n++] = where;
+    argv[n] = NULL;
+    o->code = child_start(&c, argv) ? 126 : child_finish(&c, gw_deadline(patience_s(it) * 1000000000u));
+    take_rows(o, c.said[0]);
+    if (o->code) keep_said(h, o, o->code == 124 ? "it did not end in time" : c.said[1]);
+    child_free(&c);
+}
+
+static void run_between(const struct hwcheck *h, const struct item *it, const char *exec, uint64_t port,
+                        struct outcome *o)
+{
+    const char *test = is_test(it, "lat") ? "lat" : is_test(it, "bw") ? "bw" : "msgrate";
+    char line[PATH_MAX + 400], number[24];
+    struct child there;
+
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)port);
+    /* It ends with its standard input, and so with the connection to us. */
+    snprintf(line, sizeof(line),
+             "exec 3<&0; timeout -k 5 %llu %s perf %s --exec %s -p %s%s%s & p=$!; { read x <&3; kill $p; } "
+             "2>/dev/null & "
+             "w=$!; wait $p; r=$?; kill $w 2>/dev/null; exit $r",
+             (unsigned long long)patience_s(it) + 30, h->remote, test, strcmp(exec, "cpu") ? "auto" : "cpu",
+             number, h->remote_dev ? " -d " : "", h->remote_dev ? h->remote_dev : "");
+    if (hwcheck_start_there(h, line, &there)) {
+        keep_said(h, o, "cannot start a process");
+        o->code = 126;
+    } else if (!child_says(&there, "waiting for a client", gw_deadline(30000000000u))) {
+        o->code = 125;
+        o->code_there = child_finish(&there, gw_deadline(0));
+        keep_said(h, o, there.said[1][0] ? there.said[1] : "the other side does not start within 30 s");
+    } else {
+        run_here(h, it, exec, number, h->address, o);
+        o->code_there = child_finish(&there, gw_deadline(o->code ? 1000000000u : 20000000000u));
+        if (!o->code && o->code_there) keep_said(h, o, there.said[1]);
+    }
+    child_free(&there);
+}
+
+/* A test program beside this one, as built or bundled; false: it is not there. */
+static bool run_program(const struct hwcheck *h, const struct item *it, const char *exec, struct outcome *o)
+{
+    static const char *const places[] = {"", "/../tests"};
+    char dir[PATH_MAX], path[2 * PATH_MAX] = "";
+    struct child c;
+
+    snprintf(dir, sizeof(dir), "%s", h->self);
+    dirname(dir);
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(path, sizeof(path), "%s%s/%s", dir, places[i], it->args);
+        if (!access(path, X_OK)) break;
+        path[0] = 0;
+    }
+    /* Those without that option run on the CPU. */
+    if (!path[0] || (strcmp(exec, "cpu") && strcmp(it->args, "test_verbs_loopback"))) return false;
+    const char *argv[] = {path, strcmp(exec, "cpu") ? "--exec" : NULL, exec, NULL};
+    o->code = child_start(&c, argv) ? 126 : child_finish(&c, gw_deadline(120000000000u));
+    if (o->code) keep_said(h, o, c.said[1][0] ? c.said[1] : "see what it prints");
+    child_free(&c);
+    return true;
+}
+
+void hwcheck_run(struct hwcheck *h, const struct item *it, const char *exec, uint64_t port)
+{
+    struct outcome o = {0};
+    uint64_t start = gw_clock_ns();
+    json_t *r;
+    bool ok;
+
+    if (it->where == PROGRAM && !run_program(h, it, exec, &o)) return;
+    if (it->where == HERE || it->where == GPU_HERE) run_here(h, it, exec, NULL, NULL, &o);
+    if (it->where == BETWEEN) run_between(h, it, exec, port, &o);
+    if (gw_interrupted()) { /* in the middle: it says nothing */
+        json_decref(o.rows);
+        return;
+    }
+    ok = !o.code && !o.code_there && (it->where == PROGRAM || o.rows);
+    if (!ok) keep_said(h, &o, "it printed no figures");
+    printf("%-7s %s, %s%s%s\n", ok ? "ok" : "FAILED", it->args, exec, ok ? "" : ": ", o.said);
+    fflush(stdout);
+    r = json_pack("{ss ss ss sb si si sf}", "name", it->args, "kind", it->kind, "executor", exec, "ok", ok,
+                  "exit", o.code, "exit there", o.code_there, "seconds",
+                  (double)(gw_clock_ns() - start) * 1e-9);
+    if (o.rows) json_object_set_new(r, "rows", o.rows);
+    if (o.said[0]) json_object_set_new(r, "said", json_string(o.said));
+    json_array_append_new(h->results, r);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The conversation beside the measured traffic: messages on a queue pair of their own, which CPU threads use.
+ * What arrives is a peer's word: perf_control_receive checks its form, the callers its numbers. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/cli/options.h"
+#include "src/cli/perf/perf.h"
+
+#define MAGIC    0x31667067u /* "gpf1" */
+#define ANSWER_S 30
+#define RECEIVES 4
+
+struct perf_control {
+    struct gw_device *dev;
+    struct gw_pd *pd;
+    struct gw_cq *send_cq, *recv_cq;
+    struct gw_qp *qp;
+    struct gw_mr *mr;
+    struct gw_link *link;
+    struct perf_msg *box; /* one to send, then those to receive into */
+    bool deaf;
+};
+
+static const struct gw_offer hello = {.data_len = 8, .data = "perfctl"};
+
+static int post_receive(struct perf_control *c, uint64_t i)
+{
+    return gw_recv(gw_qp_handle(c->qp), (uint64_t)(uintptr_t)&c->box[1 + i], c->mr->lkey, sizeof(*c->box), i);
+}
+
+static int make(struct perf_control *c, const char *device)
+{
+    struct gw_cq_attr ca = {.cqe = 32, .flags = GW_CQ_SLEEP, .qps = 1};
+    struct gw_qp_attr qa = {.max_send_wr = 4, .max_recv_wr = RECEIVES};
+    int err = gw_device_open(device, NULL, &c->dev);
+
+    if (!err) err = gw_pd_create(c->dev, &c->pd);
+    if (!err) err = gw_cq_create(c->dev, &ca, &c->send_cq);
+    if (!err) err = gw_cq_create(c->dev, &ca, &c->recv_cq);
+    qa.send_cq = c->send_cq;
+    qa.recv_cq = c->recv_cq;
+    if (!err) err = gw_qp_create(c->pd, &qa, &c->qp);
+    if (err) return err;
+    c->box = aligned_alloc(4096, 4096);
+    if (!c->box) return gw_error_errno(-ENOMEM, "control connection");
+    _Static_assert((1 + RECEIVES) * sizeof(*c->box) <= 4096, "the messages fit");
+    memset(c->box, 0, 4096);
+    err = gw_mr_register(c->pd, c->box, 4096, GW_MR_LOCAL_WRITE, &c->mr);
+    for (uint64_t i = 0; !err && i < RECEIVES; i++) err = post_receive(c, i);
+    return err;
+}
+
+int perf_control_open(const char *device, bool deaf, struct perf_control **out)
+{
+    struct perf_control *c = calloc(1, sizeof(*c));
+    int err = c ? make(c, device) : gw_error_errno(-ENOMEM, "control connection");
+
+    if (err) {
+        perf_control_close(c);
+        return err;
+    }
+    c->deaf = deaf;
+    *out = c;
+    return 0;
+}
+
+struct gw_device *perf_control_device(struct perf_control *c)
+{
+    return c->dev;
+}
+
+int perf_control_connect(struct perf_control *c, const char *host, uint16_t port)
+{
+    struct gw_offer theirs;
+    int err = gw_cm_connect(c->qp, host, port, NULL, &hello, c->deaf ? -1 : gw_interrupt_fd(),
+                            gw_deadline(ANSWER_S * UINT64_C(1000000000)), &theirs, &c->link);
+
+    if (err) return err;
+    if (theirs.data_len == hello.data_len && !memcmp(theirs.data, hello.data, hello.data_len)) return 0;
+    return gw_error(-EPROTO,
+                    "%s, port %u: a gpuwire program listens there, but no gpuwire perf of this version", host,
+                    port);
+}
+
+int perf_control_accept(struct perf_control *c, struct gw_request *r)
+{
+    const struct gw_offer *theirs = gw_cm_offer(r);
+
+    if (theirs->data_len != hello.data_len || memcmp(theirs->data, hello.data, hello.data_len)) {
+        gw_cm_refuse(r, "this is gpuwire perf; use it at both ends, of the same version");
+        return gw_error(-EPROTO, "something else than gpuwire perf asked for a connection");
+    }
+    return gw_cm_accept(r, c->qp, NULL, &hello, -1, gw_deadline(ANSWER_S * UINT64_C(1000000000)), &c->link);
+}
+
+int perf_control_send(struct perf_control *c, struct perf_msg *m)
+{
+    struct ibv_wc wc;
+    int err;
+
+    m->magic = MAGIC;
+    c->box[0] = *m;
+    err = gw_send(gw_qp_handle(c->qp), (uint64_t)(uintptr_t)c->box, c->mr->lkey, sizeof(*m), GW_SIGNALED, 0);
+    if (err) return gw_error(err, "the other side is gone");
+    if (gw_wait_cq(gw_cq_handle(c->send_cq), 1, &wc, gw_deadline(ANSWER_S * UINT64_C(1000000000)), NULL,
+                   -1) != 1 ||
+        wc.status)
+        return gw_error(-ECONNRESET, "the other side does not take messages any more");
+    return 0;
+}
+
+static int take(struct perf_control *c, const struct ibv_wc *wc, struct perf_msg *m)
+{
+    if (wc->status) return gw_error(-ECONNRESET, "the control connection: %s", ibv_wc_status_str(wc->status));
+    *m = c->box[1 + wc->wr_id];
+    if (wc->byte_len != sizeof(*m) || m->magic != MAGIC)
+        return gw_error(-EPROTO, "the other side sends nonsense");
+    m->text[sizeof(m->text) - 1] = 0;
+    for (char *t = m->text; *t; t++)
+        if (*t < ' ' || *t > '~') *t = '?'; /* nothing of it steers a terminal */
+    return post_receive(c, wc->wr_id);
+}
+
+int perf_control_receive(struct perf_control *c, uint64_t limit_ns, struct perf_msg *m)
+{
+    uint64_t end = limit_ns ? gw_deadline(limit_ns) : GW_NEVER;
+    int stop_fd = limit_ns || c->deaf ? -1 : gw_interrupt_fd();
+    struct ibv_wc wc;
+
+    for (;;) {
+        uint64_t slice = gw_deadline(200000000);
+        int gone,
+            got = gw_wait_cq(gw_cq_handle(c->recv_cq), 1, &wc, slice < end ? slice : end, NULL, stop_fd);
+
+        if (got == 1) return take(c, &wc, m);
+        if (got < 0) return got;
+        if (gw_clock_ns() >= end) return gw_error(-ETIMEDOUT, "the other side does not answer");
+        gone = gw_cm_ended(c->link, -1, 0);
+        /* What it said before it left comes first. */
+        if (gone == 1 && gw_poll_cq(gw_cq_handle(c->recv_cq), 1, &wc) == 1) return take(c, &wc, m);
+        if (gone) return gw_error(-ECONNRESET, "the other side has ended the connection");
+    }
+}
+
+int perf_control_ask(struct perf_control *c, struct perf_msg *m)
+{
+    int err = perf_control_send(c, m);
+
+    if (!err) err = perf_control_receive(c, ANSWER_S * UINT64_C(1000000000), m);
+    if (err || m->word == PERF_OK) return err;
+    return gw_error(-EREMOTEIO, "the other side: %s",
+                    m->word == PERF_ERROR ? m->text : "something else than an answer");
+}
+
+void perf_control_close(struct perf_control *c)
+{
+    if (!c) return;
+    gw_cm_close(c->link);
+    gw_qp_destroy(c->qp);
+    gw_cq_destroy(c->send_cq);
+    gw_cq_destroy(c->recv_cq);
+    gw_mr_free(c->mr);
+    gw_pd_destroy(c->pd);
+    gw_device_close(c->dev);
+    free(c->box);
+    free(c);
+}

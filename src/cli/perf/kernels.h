@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Arguments of the kernels of `gpuwire perf`. Pointers are as the executor sees them. */
+#ifndef GW_CLI_PERF_KERNELS_H
+#define GW_CLI_PERF_KERNELS_H
+
+#include <gpuwire/verbs_device.h>
+
+enum perf_op { PERF_PUT, PERF_PUT_IMM, PERF_GET, PERF_SEND, PERF_FETCH_ADD, PERF_CMP_SWAP, PERF_OPS };
+
+/* Who posts together: one reservation and one doorbell for all of them. Such a group is a *poster*. */
+enum perf_by { PERF_BY_THREAD, PERF_BY_WARP, PERF_BY_BLOCK };
+
+/* What a poster did. */
+struct perf_out {
+    uint64_t start, stop; /* by the executor's clock */
+    uint64_t ops;
+    int32_t err;
+    uint32_t pad;
+};
+
+/* Where operations read and write: each queue pair has a span of the buffer, cut into slots. */
+struct perf_place {
+    uint64_t base, span; /* bytes */
+    uint32_t stride, slots;
+    uint32_t key, pad;
+};
+
+struct perf_post_args {
+    struct gw_qp_handle *const *qp;
+    uint32_t qps, by, op, size;
+    uint32_t batch;  /* posts for each doorbell */
+    uint32_t signal; /* every so many-th post is signalled beside those that the library signals; 0: none */
+    uint32_t post_only; /* time posting alone, without the wait for the last completions */
+    uint32_t pad;
+    uint64_t count; /* operations of each poster; 0: until limit_ns is over */
+    uint64_t limit_ns;
+    uint64_t patience_ns; /* nothing completes for so long: an error */
+    uint64_t pace;        /* 1/1024 ns between a poster's operations at least; 0: as fast as it goes */
+    uint64_t swap;        /* what compare-and-swap writes, where 0 is */
+    struct perf_place here, there;
+    const uint32_t *stop;
+    struct perf_out *out;   /* of each poster */
+    uint32_t *sends, *done; /* of each queue pair: signalled sends that were posted, and that completed */
+};
+
+/* Ping-pong on one queue pair; for get and atomics there is nobody to answer, and each is a round of its own.
+ */
+struct perf_lat_args {
+    struct gw_qp_handle *qp;
+    struct gw_cq_handle *recv_cq;
+    uint32_t op, size;
+    uint32_t answer;   /* 1: the side that answers */
+    uint32_t capacity; /* of ns: later rounds overwrite the earliest */
+    uint64_t count, limit_ns, patience_ns;
+    uint64_t outbox, inbox; /* ours */
+    uint64_t target;        /* the peer's inbox, or what get and atomics work on */
+    uint32_t lkey, rkey;
+    uint32_t room; /* bytes of the inbox: receives are for so much, whatever the size of this run */
+    uint32_t pad;
+    const uint32_t *stop;
+    uint32_t *ns; /* of each round, there and back */
+    struct perf_out *out;
+};
+
+/* The side that takes in sends and immediates. */
+struct perf_recv_args {
+    struct gw_qp_handle *const *qp;
+    struct gw_cq_handle *const *cq;
+    uint32_t qps, op;
+    struct perf_place here;
+    const uint32_t *stop;
+    uint64_t *posted, *got; /* receives of each queue pair, ever */
+    int32_t *err;
+};
+
+#endif

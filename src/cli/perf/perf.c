@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpuwire perf: what kernels and CPU threads get out of a NIC: bandwidth, latency, message rate, and posting
+ * alone. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "src/cli/cli.h"
+#include "src/cli/options.h"
+#include "src/cli/perf/perf.h"
+
+static int ended(const struct perf_opts *o, int err)
+{
+    if (err && err != -ECANCELED) return gw_failed(perf_command(o));
+    return gw_interrupted() ? 130 : GW_EXIT_OK;
+}
+
+static void announce(void *arg, uint16_t port)
+{
+    const struct perf_opts *o = arg;
+
+    if (port) fprintf(stderr, "gpuwire %s: waiting for a client on port %u\n", perf_command(o), port);
+}
+
+/* ---- both sides in this process ------------------------------------------------------------------------ */
+
+struct other {
+    const struct perf_opts *o;
+    pthread_mutex_t lock;
+    pthread_cond_t listens;
+    int port; /* -1: not yet; 0: it does not work */
+    int err;
+    char why[300];
+};
+
+static void listens(void *arg, uint16_t port)
+{
+    struct other *s = arg;
+
+    pthread_mutex_lock(&s->lock);
+    s->port = port;
+    pthread_cond_signal(&s->listens);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void *serve(void *arg)
+{
+    struct other *s = arg;
+
+    s->err = perf_serve(s->o, listens, s);
+    if (s->err) snprintf(s->why, sizeof(s->why), "%s", gw_last_error());
+    return NULL;
+}
+
+/* The address that the other side listens at: the NIC's own. */
+static int own_address(const struct perf_opts *o, char text[INET6_ADDRSTRLEN])
+{
+    static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+    struct gw_device_info info;
+    struct gw_device *dev;
+    int err = gw_device_open(o->device, NULL, &dev);
+
+    if (err) return err;
+    gw_device_query(dev, &info);
+    gw_device_close(dev);
+    if (memcmp(info.gid, v4, 12))
+        inet_ntop(AF_INET6, info.gid, text, INET6_ADDRSTRLEN);
+    else
+        inet_ntop(AF_INET, info.gid + 12, text, INET6_ADDRSTRLEN);
+    return 0;
+}
+
+static int loopback(const struct perf_opts *o)
+{
+    struct other s = {
+        .o = o, .lock = PTHREAD_MUTEX_INITIALIZER, .listens = PTHREAD_COND_INITIALIZER, .port = -1};
+    struct perf_opts mine = *o;
+    char address[INET6_ADDRSTRLEN];
+    pthread_t thread;
+    int err = own_address(o, address);
+
+    if (err) return err;
+    if (pthread_create(&thread, NULL, serve, &s))
+        return gw_error(-EAGAIN, "cannot start a thread for the other side");
+    pthread_mutex_lock(&s.lock);
+    while (s.port < 0) pthread_cond_wait(&s.listens, &s.lock);
+    pthread_mutex_unlock(&s.lock);
+    mine.host = address;
+    mine.port = (uint64_t)s.port;
+    if (s.port) err = perf_client(&mine);
+    pthread_join(thread, NULL);
+    /* What the other side says is the cause where ours only noticed that it has gone. */
+    return s.err && (!err || err == -ECONNRESET) ? gw_error(s.err, "%s", s.why) : err;
+}
+
+int gw_cli_perf(int argc, char **argv)
+{
+    struct perf_opts o;
+    int done = perf_parse(argc, argv, &o);
+
+    if (done >= 0) return done;
+    gw_catch_signals();
+    if (o.test == PERF_TEST_POST) return ended(&o, perf_sink_run(&o));
+    if (o.loopback) return ended(&o, loopback(&o));
+    return ended(&o, o.host ? perf_client(&o) : perf_serve(&o, announce, &o));
+}

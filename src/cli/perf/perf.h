@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpuwire perf: what its files share. */
+#ifndef GW_CLI_PERF_H
+#define GW_CLI_PERF_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include <gpuwire/connect.h>
+#include <gpuwire/exec.h>
+
+#include "src/cli/perf/kernels.h"
+
+#define PERF_PATIENCE_NS 20000000000u /* an operation that takes longer has failed */
+#define PERF_MAX_SIZE    (UINT64_C(1) << 30)
+#define PERF_MAX_MEMORY  (UINT64_C(4) << 30)
+
+enum perf_test { PERF_TEST_POST, PERF_TEST_BW, PERF_TEST_LAT, PERF_TEST_MSGRATE, PERF_TESTS };
+enum perf_buffers { PERF_BUFFERS_AUTO, PERF_BUFFERS_HOST, PERF_BUFFERS_MAPPED, PERF_BUFFERS_GPU };
+enum perf_output { PERF_HUMAN, PERF_CSV, PERF_JSON };
+
+struct perf_opts {
+    enum perf_test test;
+    enum perf_op op;
+    enum perf_by by;
+    enum perf_buffers buffers;
+    enum perf_output output;
+    uint32_t queues;                  /* enum gw_placement */
+    const char *exec, *device, *host; /* host NULL: the side that waits, unless loopback */
+    bool loopback, all, verify, shared;
+    uint64_t size;  /* with all: the largest */
+    uint64_t iters; /* of each queue pair; 0: until the time is over */
+    uint64_t seconds;
+    uint64_t qps, blocks, threads, depth, batch, signal;
+    uint64_t port, gpu, mtu, timeout, gid, rate; /* gid: 1 + index, 0: not said; rate: operations a second */
+};
+
+/* What one size has shown. */
+struct perf_row {
+    uint64_t size, ops, ns;  /* ns from the first post to the last completion */
+    uint64_t checked, wrong; /* bytes; with --verify */
+    uint32_t *sample;        /* lat: ns of each round, there and back; sorted by perf_print */
+    uint64_t samples;
+    bool cut_short;
+};
+
+extern const char *const perf_test_name[PERF_TESTS], *const perf_op_name[PERF_OPS], *const perf_by_name[3];
+
+/* args.c: -1: go on, else the exit code. */
+int perf_parse(int argc, char **argv, struct perf_opts *o);
+/* The name of the command in messages, such as "perf bw". */
+const char *perf_command(const struct perf_opts *o);
+
+/* ---- side.c: executor, device, queue pairs and memory of one side -------------------------------------- */
+
+/* What both sides must agree on. */
+struct perf_shape {
+    uint32_t test, op, qps, depth;
+    uint32_t posters; /* of each queue pair */
+    uint32_t verify;
+    uint32_t mtu, timeout; /* 0: as they are by themselves */
+    uint64_t size;         /* the largest */
+};
+
+struct perf_side {
+    struct perf_shape shape;
+    struct gw_exec *exec;
+    struct gw_device *dev;
+    struct gw_device_info info;
+    struct gw_pd *pd;
+    struct gw_cq **send_cq, **recv_cq;
+    struct gw_qp **qp;
+    struct gw_link **link;
+    struct gw_mr *mr;
+    struct gw_mem mem; /* the buffer; in plain host memory it is no memory of the executor's */
+    bool plain;
+    struct gw_mem control; /* host memory: word 0 tells kernels to stop */
+    struct gw_mem lists;   /* the executor's: handles, counters, results */
+    uint64_t span;         /* bytes of the buffer for each queue pair */
+    enum perf_buffers buffers;
+};
+
+int perf_shape_of(const struct perf_opts *o, struct perf_shape *shape);
+int perf_side_open(struct perf_side *s, const struct perf_opts *o, const struct perf_shape *shape);
+void perf_side_close(struct perf_side *s);
+/* Slots for operations of so many bytes. */
+struct perf_place perf_side_place(const struct perf_side *s, uint64_t size);
+void perf_tell_stop(struct perf_side *s, uint32_t stop);
+/* Waits for the kernels, and tells them to stop when Ctrl-C comes or limit_ns (0: none) is over. */
+int perf_side_sync(struct perf_side *s, uint64_t limit_ns);
+/* An error of the kernels in words: a queue pair's fault, when there is one. */
+int perf_side_fault(struct perf_side *s, int err);
+int perf_copy_in(struct perf_side *s, uint64_t offset, const void *from, uint64_t n);
+int perf_copy_out(struct perf_side *s, void *to, uint64_t offset, uint64_t n);
+
+/* Where things lie in side->lists. */
+struct perf_lists {
+    struct gw_qp_handle **qp;
+    struct gw_cq_handle **recv_cq;
+    uint64_t *posted, *got;
+    uint32_t *sends, *done;
+    int32_t *err;
+    struct perf_out *out;
+    uint32_t *ns;
+};
+struct perf_lists perf_side_lists(const struct perf_side *s);
+#define PERF_SAMPLES (1u << 20)
+
+/* ---- fill.c: what buffers hold, and whether they do ---------------------------------------------------- */
+
+struct perf_content {
+    uint64_t seed; /* 0: zeros */
+    bool same;     /* all slots of a queue pair hold the same: receives do not say which slot was sent */
+};
+int perf_fill(struct perf_side *s, const struct perf_place *at, struct perf_content what);
+/* Every byte of the side's buffer: `size` bytes of `used` slots of each queue pair, from slot first[q] on
+ * (NULL: 0), hold `what`, and all others zeros. Adds to *checked and *wrong. */
+int perf_check(struct perf_side *s, const struct perf_place *at, struct perf_content what, uint64_t size,
+               const uint64_t *first, uint64_t used, struct perf_row *sum);
+/* Atomics. fetched: what `used` operations of each queue pair have brought; target: what they have worked on.
+ */
+int perf_check_fetched(struct perf_side *s, const struct perf_place *at, uint32_t op, uint64_t used,
+                       struct perf_row *sum);
+int perf_check_target(struct perf_side *s, const struct perf_place *at, uint32_t op, uint64_t used,
+                      uint64_t swap, struct perf_row *sum);
+
+/* ---- control.c: the conversation beside the measured traffic ------------------------------------------- */
+
+enum perf_word { PERF_HELLO = 1, PERF_STEP, PERF_STOP, PERF_BYE, PERF_OK, PERF_ERROR };
+struct perf_msg {
+    uint32_t magic, word;
+    struct perf_shape shape;      /* HELLO */
+    uint64_t size, seed;          /* STEP, STOP */
+    uint64_t count;               /* STOP: slots of each queue pair that are to be looked at; 0: none */
+    struct gw_region inbox;       /* STEP, ping-pong: where the client takes answers */
+    uint64_t checked, wrong, ops; /* STOP: ops that are complete; its answer: what arrived, what was looked at */
+    char text[160];               /* ERROR; OK to HELLO: where the other side runs */
+};
+
+struct perf_control;
+/* deaf: Ctrl-C does not end its waits. */
+int perf_control_open(const char *device, bool deaf, struct perf_control **out);
+struct gw_device *perf_control_device(struct perf_control *c);
+int perf_control_connect(struct perf_control *c, const char *host, uint16_t port);
+int perf_control_accept(struct perf_control *c, struct gw_request *r);
+int perf_control_send(struct perf_control *c, struct perf_msg *m);
+/* limit_ns 0: for ever, or until Ctrl-C. -ECONNRESET: the peer has gone; -ECANCELED: Ctrl-C. */
+int perf_control_receive(struct perf_control *c, uint64_t limit_ns, struct perf_msg *m);
+/* Sends, and receives the answer, which must be OK. */
+int perf_control_ask(struct perf_control *c, struct perf_msg *m);
+void perf_control_close(struct perf_control *c);
+
+/* ---- the two ends, posting alone, and what is printed -------------------------------------------------- */
+
+/* Serves one client. told (may be NULL) is called once it listens. */
+int perf_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t port), void *arg);
+int perf_client(const struct perf_opts *o);
+int perf_sink_run(const struct perf_opts *o);
+
+struct perf_about {
+    const char *device, *board, *exec, *peer, *peer_exec;
+    const char *buffers;
+    uint32_t mtu;
+};
+struct perf_printer;
+int perf_print_open(const struct perf_opts *o, const struct perf_about *about, struct perf_printer **out);
+void perf_print_row(struct perf_printer *p, struct perf_row *row);
+void perf_print_close(struct perf_printer *p);
+
+/* run.c: starts the posting kernel, waits for it and adds up; *a holds what is particular to the run. */
+int perf_run(struct gw_exec *exec, const struct perf_opts *o, struct perf_post_args *a, uint32_t *stop_host,
+             struct perf_row *row);
+uint64_t perf_posters(const struct perf_opts *o);
+
+#endif

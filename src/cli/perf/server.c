@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The side that waits: it does what the client asks for, for one client. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/cli/options.h"
+#include "src/cli/perf/perf.h"
+
+GW_KERNEL_DECLARE(perf_recv_kernel);
+GW_KERNEL_DECLARE(perf_lat_kernel);
+
+#define LIMIT_NS UINT64_C(30000000000)
+
+struct server {
+    const struct perf_opts *o;
+    struct perf_control *control;
+    struct gw_listener *listener;
+    struct perf_side side;
+    bool open, running;
+    uint64_t *before, *after; /* receives that had come, of each queue pair */
+};
+
+static bool takes_receives(const struct server *s)
+{
+    return s->side.shape.op == PERF_SEND || s->side.shape.op == PERF_PUT_IMM;
+}
+
+static bool sane(const struct perf_shape *p)
+{
+    return p->test > PERF_TEST_POST && p->test < PERF_TESTS && p->op < PERF_OPS && p->qps && p->qps <= 1024 &&
+           p->depth && p->depth <= 32768 && p->posters && p->posters <= (1u << 20) / p->qps && p->size &&
+           p->size <= PERF_MAX_SIZE && p->timeout < 32 && (!p->mtu || (p->mtu >= 256 && p->mtu <= 4096));
+}
+
+/* One connection for each queue pair, which says the pair's number; whoever else asks is turned away. */
+static int accept_qp(struct server *s, uint32_t *got)
+{
+    struct gw_offer mine = {.region = {s->side.mr->addr, s->side.mr->length, s->side.mr->rkey}};
+    const struct perf_shape *p = &s->side.shape;
+    struct gw_connect_opts opts = {.mtu = p->mtu, .timeout = (uint8_t)p->timeout};
+    struct gw_request *r;
+    uint32_t i;
+    int err = gw_cm_next(s->listener, -1, gw_deadline(LIMIT_NS), &r);
+
+    if (err == -EPROTO) return 0;
+    if (err) return err;
+    memcpy(&i, gw_cm_offer(r)->data, sizeof(i));
+    if (gw_cm_offer(r)->data_len != sizeof(i) || i >= p->qps || s->side.link[i]) {
+        gw_cm_refuse(r, "busy with another client");
+        return 0;
+    }
+    err = gw_cm_accept(r, s->side.qp[i], &opts, &mine, -1, gw_deadline(LIMIT_NS), &s->side.link[i]);
+    *got += !err;
+    return err;
+}
+
+static int begin(struct server *s, struct perf_msg *m)
+{
+    struct perf_opts o = *s->o;
+    uint32_t got = 0;
+    int err;
+
+    if (s->open || !sane(&m->shape)) return gw_error(-EPROTO, "the client asks for something senseless");
+    o.threads = 1;
+    o.by = PERF_BY_THREAD;
+    o.shared = false;
+    o.qps = m->shape.qps;
+    o.blocks = o.qps; /* each queue pair has one user here */
+    err = perf_side_open(&s->side, &o, &m->shape);
+    if (err) return err;
+    s->open = true;
+    s->before = calloc(m->shape.qps, sizeof(*s->before));
+    s->after = calloc(m->shape.qps, sizeof(*s->after));
+    if (!s->before || !s->after) return gw_error_errno(-ENOMEM, "counters");
+    m->word = PERF_OK;
+    snprintf(m->text, sizeof(m->text), "%s", gw_exec_name(s->side.exec));
+    err = perf_control_send(s->control, m);
+    while (!err && got < m->shape.qps) err = accept_qp(s, &got);
+    return err;
+}
+
+/* The client is told to begin when every queue pair has receives: else it would begin with being put off. */
+static int wait_for_receives(struct server *s, const struct perf_lists *l)
+{
+    uint64_t end = gw_deadline(LIMIT_NS);
+    int err = 0;
+
+    for (uint32_t q = 0; !err && q < s->side.shape.qps;) {
+        err = gw_copy_out(s->side.exec, &s->after[q], l->posted + q, sizeof(s->after[q]));
+        if (s->after[q] > s->before[q])
+            q++;
+        else if (gw_clock_ns() > end)
+            err = gw_error(-ETIMEDOUT, "no receives can be posted");
+        else
+            gw_pause(100);
+    }
+    return err;
+}
+
+static int start_receiving(struct server *s)
+{
+    struct perf_lists l = perf_side_lists(&s->side);
+    struct perf_recv_args a = {
+        .qp = l.qp,
+        .cq = l.recv_cq,
+        .qps = s->side.shape.qps,
+        .op = s->side.shape.op,
+        .here = perf_side_place(&s->side, s->side.shape.size),
+        .stop = s->side.control.dev,
+        .posted = l.posted,
+        .got = l.got,
+        .err = l.err,
+    };
+    int err = gw_copy_out(s->side.exec, s->before, l.got, a.qps * sizeof(*s->before));
+
+    if (!err)
+        err = gw_launch(s->side.exec, &perf_recv_kernel, 1,
+                        gw_exec_kind(s->side.exec) == GW_EXEC_GPU ? 32 : 1, &a);
+    return err ? err : wait_for_receives(s, &l);
+}
+
+static int start_answering(struct server *s, const struct perf_msg *m)
+{
+    struct perf_lists l = perf_side_lists(&s->side);
+    uint64_t stride = perf_side_place(&s->side, s->side.shape.size).stride;
+    struct perf_lat_args a = {
+        .qp = gw_qp_handle(s->side.qp[0]),
+        .recv_cq = gw_cq_handle(s->side.recv_cq[0]),
+        .op = s->side.shape.op,
+        .size = (uint32_t)m->size,
+        .answer = 1,
+        .capacity = PERF_SAMPLES,
+        .patience_ns = PERF_PATIENCE_NS,
+        .outbox = s->side.mr->addr,
+        .inbox = s->side.mr->addr + stride,
+        .target = m->inbox.addr,
+        .lkey = s->side.mr->lkey,
+        .rkey = m->inbox.rkey,
+        .room = (uint32_t)stride,
+        .stop = s->side.control.dev,
+        .ns = l.ns,
+        .out = l.out,
+    };
+
+    return gw_launch(s->side.exec, &perf_lat_kernel, 1, 1, &a);
+}
+
+static int step(struct server *s, struct perf_msg *m)
+{
+    const struct perf_shape *p = &s->side.shape;
+    bool lat = p->test == PERF_TEST_LAT, passive = p->op == PERF_GET || p->op >= PERF_FETCH_ADD;
+    struct perf_place at;
+    int err = 0;
+
+    if (!s->open || s->running || !m->size || m->size > p->size)
+        return gw_error(-EPROTO, "the client's step is senseless");
+    at = perf_side_place(&s->side, p->op == PERF_SEND ? p->size : m->size);
+    if (p->verify || lat)
+        err = perf_fill(&s->side, &at, (struct perf_content){.seed = p->op == PERF_GET ? m->seed : 0});
+    perf_tell_stop(&s->side, 0);
+    if (!err && lat && !passive)
+        err = start_answering(s, m);
+    else if (!err && !lat && takes_receives(s))
+        err = start_receiving(s);
+    s->running = !err;
+    m->word = PERF_OK;
+    return err ? err : perf_control_send(s->control, m);
+}
+
+static int count_receives(struct server *s, uint64_t *ops)
+{
+    struct perf_lists l = perf_side_lists(&s->side);
+    int32_t failed = 0;
+    int err = gw_copy_out(s->side.exec, s->after, l.got, s->side.shape.qps * sizeof(*s->after));
+
+    if (!err) err = gw_copy_out(s->side.exec, &failed, l.err, sizeof(failed));
+    if (!err && failed) err = perf_side_fault(&s->side, failed);
+    for (uint32_t q = 0; !err && q < s->side.shape.qps; q++) *ops += s->after[q] - s->before[q];
+    return err;
+}
+
+/* That the client's operations are complete says nothing yet about when this side sees its own completions. */
+static int wait_for_arrivals(struct server *s, uint64_t expected)
+{
+    uint64_t end = gw_deadline(PERF_PATIENCE_NS), got = 0;
+    int err = count_receives(s, &got);
+
+    while (!err && got < expected && gw_clock_ns() < end) {
+        gw_pause(100);
+        got = 0;
+        err = count_receives(s, &got);
+    }
+    return err;
+}
+
+static int look(struct server *s, const struct perf_msg *m, struct perf_row *row)
+{
+    const struct perf_shape *p = &s->side.shape;
+    struct perf_content what = {m->seed, p->op == PERF_SEND};
+    struct perf_place at = perf_side_place(&s->side, p->op == PERF_SEND ? p->size : m->size);
+
+    if (m->count > at.slots) return gw_error(-EPROTO, "the client wants more looked at than there is");
+    if (p->op == PERF_GET) return 0; /* the client has it */
+    if (p->op >= PERF_FETCH_ADD) return perf_check_target(&s->side, &at, p->op, m->count, m->seed, row);
+    return perf_check(&s->side, &at, what, m->size, p->op == PERF_SEND ? s->before : NULL, m->count, row);
+}
+
+static int stop(struct server *s, struct perf_msg *m)
+{
+    bool counts = takes_receives(s) && s->side.shape.test != PERF_TEST_LAT;
+    struct perf_row row = {0};
+    int err = 0, ended;
+
+    if (!s->running || !m->size || m->size > s->side.shape.size)
+        return gw_error(-EPROTO, "the client's stop is senseless");
+    if (counts) err = wait_for_arrivals(s, m->ops);
+    perf_tell_stop(&s->side, 1);
+    ended = perf_side_sync(&s->side, LIMIT_NS);
+    if (!err) err = ended;
+    s->running = false;
+    m->ops = 0;
+    if (!err && counts) err = count_receives(s, &m->ops);
+    if (!err && s->side.shape.verify && m->count) err = look(s, m, &row);
+    m->checked = row.checked;
+    m->wrong = row.wrong;
+    m->word = PERF_OK;
+    return err ? err : perf_control_send(s->control, m);
+}
+
+/* Until the client has had enough. */
+static int converse(struct server *s)
+{
+    struct perf_msg m;
+    int err;
+
+    while (!(err = perf_control_receive(s->control, 0, &m))) {
+        if (m.word == PERF_BYE) return 0;
+        err = m.word == PERF_HELLO  ? begin(s, &m)
+              : m.word == PERF_STEP ? step(s, &m)
+              : m.word == PERF_STOP ? stop(s, &m)
+                                    : gw_error(-EPROTO, "the client says something senseless");
+        if (!err) continue;
+        m.word = PERF_ERROR;
+        snprintf(m.text, sizeof(m.text), "%s", gw_last_error());
+        perf_control_send(s->control, &m);
+        return err == -EPROTO ? gw_error(err, "%s", m.text) : err;
+    }
+    return err;
+}
+
+static int wait_for_client(struct server *s)
+{
+    struct gw_request *r;
+    int err, stop_fd = s->o->loopback ? -1 : gw_interrupt_fd();
+
+    do {
+        err = gw_cm_next(s->listener, stop_fd, GW_NEVER, &r);
+        if (!err) err = perf_control_accept(s->control, r);
+    } while (err == -EPROTO); /* a stranger; whoever comes next may be none */
+    return err;
+}
+
+int perf_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t port), void *arg)
+{
+    struct server s = {.o = o};
+    int err = perf_control_open(o->device, o->loopback, &s.control);
+
+    if (!err)
+        err = gw_cm_listen(perf_control_device(s.control), NULL, o->loopback ? 0 : (uint16_t)o->port,
+                           &s.listener);
+    if (told) told(arg, err ? 0 : gw_cm_port(s.listener));
+    if (!err) err = wait_for_client(&s);
+    if (!err) err = converse(&s);
+    if (s.running) {
+        perf_tell_stop(&s.side, 1);
+        perf_side_sync(&s.side, LIMIT_NS);
+    }
+    if (s.open) perf_side_close(&s.side);
+    free(s.before);
+    free(s.after);
+    gw_cm_unlisten(s.listener);
+    perf_control_close(s.control);
+    return err;
+}

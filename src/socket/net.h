@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of a set of sockets share. */
+#ifndef GW_SOCKET_NET_H
+#define GW_SOCKET_NET_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <rdma/rdma_cma.h>
+
+#include <gpuwire/socket.h>
+
+/* A socket as the helper sees it. Its state for kernels is in *info; what lies between those is `step`. */
+enum sock_step {
+    SOCK_FREE,
+    SOCK_OPENED, /* its id may be bound */
+    SOCK_LISTENING,
+    SOCK_RESOLVING, /* connecting: on the way to a route */
+    SOCK_ASKED,     /* … the peer has been asked */
+    SOCK_ACCEPTING, /* the peer asked, and has been answered */
+    SOCK_READY,     /* connected, and waits for accept */
+    SOCK_CONNECTED,
+    SOCK_FAILED, /* to connect */
+    SOCK_BROKEN, /* its queue pair could not be made new */
+};
+
+struct sock {
+    struct gw_cq *send_cq, *recv_cq;
+    struct gw_qp *qp;
+    struct gw_sock_info_ *info;
+    struct rdma_cm_id *id;
+    enum sock_step step;
+    bool bound, used;          /* used: the queue pair needs a reset */
+    uint32_t backlog, waiting; /* listening: connections being set up or to be accepted, at most and now */
+    struct sock *listener;     /* ACCEPTING, READY: whose; NULL: it was closed */
+    struct sock *next;         /* READY: in the listener's queue */
+    struct sock *first, **last;
+};
+
+struct gw_sockets {
+    struct gw_device *dev;
+    struct gw_pd *pd;
+    struct gw_mr *mr;
+    struct gw_sockets_attr attr;
+    struct gw_mem bytes;   /* all sockets' buffers and tables: registered */
+    struct gw_mem kernels; /* struct gw_net, and what kernels alone touch */
+    struct gw_mem shared;  /* info and asks: host memory */
+    struct sock *sock;
+    uint32_t open, hint; /* sockets in use; where to look for a free one */
+
+    struct rdma_event_channel *channel;
+    pthread_t thread;
+    bool running;
+    int wake_fd;
+    uint32_t stop;
+    uint32_t news; /* counts what kernels may wait for; a futex */
+};
+
+/* net.c: what the peer is told of a socket. */
+void gw_sock_offer(const struct gw_sockets *set, const struct sock *k, struct gw_rs_conn *mine);
+/* Makes a socket's queue pair as new, with its receives posted, if it has been connected. */
+int gw_sock_renew(struct gw_sockets *set, struct sock *k);
+
+/* helper.c */
+int gw_sock_helper_start(struct gw_sockets *set);
+void gw_sock_helper_stop(struct gw_sockets *set);
+/* Publishes a state for kernels, and wakes those that sleep. */
+void gw_sock_publish(struct gw_sockets *set, struct sock *k, uint32_t state);
+struct sock *gw_sock_take_free(struct gw_sockets *set);
+/* Gives a socket back. */
+void gw_sock_release(struct gw_sockets *set, struct sock *k);
+
+/* helper_cm.c: rdma_cm's side. Errors are negative errno values. */
+int gw_sock_cm_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
+int gw_sock_cm_listen(struct gw_sockets *set, struct sock *k, int backlog);
+int gw_sock_cm_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
+/* Everything that rdma_cm has to tell. */
+void gw_sock_cm_events(struct gw_sockets *set);
+void gw_sock_cm_close(struct sock *k);
+
+#endif

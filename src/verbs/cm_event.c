@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rdma_cm's ids: their events with a deadline, and the queue pair's states as they tell them. The queue pairs
+ * are ours (their memory comes from our arenas), so ids have none: rdma_cm carries the number, and we modify.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/verbs/cm.h"
+
+struct rdma_event_channel *gw_cm_channel(void)
+{
+    struct rdma_event_channel *ch = rdma_create_event_channel();
+    int flags;
+
+    if (!ch) {
+        gw_error_errno(-errno, "no rdma_cm on this machine (`modprobe rdma_ucm`)");
+        return NULL;
+    }
+    flags = fcntl(ch->fd, F_GETFL);
+    if (flags >= 0 && !fcntl(ch->fd, F_SETFL, flags | O_NONBLOCK)) return ch;
+    gw_error_errno(-errno, "rdma_cm's event channel");
+    rdma_destroy_event_channel(ch);
+    return NULL;
+}
+
+int gw_cm_event(struct rdma_event_channel *ch, int stop_fd, uint64_t deadline_ns, struct rdma_cm_event **ev)
+{
+    int fds[2] = {ch->fd, stop_fd};
+
+    for (;;) {
+        int64_t woken;
+
+        if (!rdma_get_cm_event(ch, ev)) return 0;
+        if (errno != EAGAIN && errno != EINTR) return gw_error_errno(-errno, "rdma_cm");
+        woken = gw_wait_fds(fds, 2, deadline_ns);
+        if (woken > 0 && woken & 2) return -ECANCELED;
+        if (woken < 0 && woken != -EINTR) return (int)woken;
+        if (!woken) return rdma_get_cm_event(ch, ev) ? -ETIMEDOUT : 0;
+    }
+}
+
+int gw_cm_same_device(const struct gw_device *dev, const struct rdma_cm_id *id)
+{
+    const char *name = id->verbs ? ibv_get_device_name(id->verbs->device) : "no device";
+
+    if (!strcmp(name, dev->info.name) && id->port_num == dev->info.port) return 0;
+    return gw_error(-EXDEV,
+                    "the way to that address is through %s port %u, and the queue pair is on %s port %u",
+                    name, id->port_num, dev->info.name, dev->info.port);
+}
+
+void gw_cm_address(const struct sockaddr *sa, char *text, size_t size)
+{
+    const void *at = sa->sa_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)sa)->sin6_addr
+                                               : (const void *)&((const struct sockaddr_in *)sa)->sin_addr;
+
+    if ((sa->sa_family != AF_INET && sa->sa_family != AF_INET6) ||
+        !inet_ntop(sa->sa_family, at, text, (socklen_t)size))
+        snprintf(text, size, "an unknown address");
+}
+
+enum { REJECT_SERVICE_ID = 8, REJECT_CONSUMER = 28 }; /* IBA 12.6.7.2 */
+
+static int refused(const struct rdma_cm_event *ev, const char *who)
+{
+    char why[GW_CM_REFUSE_BYTES];
+
+    if (ev->status == REJECT_SERVICE_ID)
+        return gw_error(-ECONNREFUSED, "%s: nobody listens on that port", who);
+    if (ev->status != REJECT_CONSUMER)
+        return gw_error(-ECONNREFUSED, "%s refused the connection (reason %d of the connection manager)", who,
+                        ev->status);
+    gw_cm_unpack_refusal(ev->param.conn.private_data, ev->param.conn.private_data_len, why, sizeof(why));
+    return gw_error(-ECONNREFUSED, "%s refused the connection%s%s", who, *why ? ": " : "", why);
+}
+
+int gw_cm_failure(const struct rdma_cm_event *ev, const char *who)
+{
+    switch (ev->event) {
+    case RDMA_CM_EVENT_ADDR_ERROR:
+        return gw_error(-ENETUNREACH, "%s: no RDMA device has a way there (%s)", who, strerror(-ev->status));
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+        return gw_error(-EHOSTUNREACH, "%s: no route (%s)", who, strerror(-ev->status));
+    case RDMA_CM_EVENT_UNREACHABLE:
+        return gw_error(-EHOSTUNREACH,
+                        "%s does not answer: is a program listening there, and on an RDMA device?", who);
+    case RDMA_CM_EVENT_REJECTED: return refused(ev, who);
+    case RDMA_CM_EVENT_DEVICE_REMOVAL: return gw_error(-ENODEV, "%s: the RDMA device has been removed", who);
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_CONNECT_ERROR: return gw_error(-ECONNRESET, "%s gave up while connecting", who);
+    default: return gw_error(-EPROTO, "%s: unexpected %s", who, rdma_event_str(ev->event));
+    }
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+int gw_cm_terms(const struct gw_qp *qp, const struct gw_connect_opts *o, struct gw_cm_terms *t)
+{
+    const struct gw_device *dev = qp->dev;
+    uint32_t most = o->rd_atomic ? o->rd_atomic : 16, mtu = 256;
+
+    if (!gw_connect_sane(o))
+        return gw_error(-EINVAL, "queue pair %06x: a connection option is out of range", gw_qp_num(qp));
+    while (mtu * 2 <= smaller(o->mtu ? o->mtu : 4096, dev->info.mtu)) mtu *= 2;
+    t->mtu = mtu;
+    t->respond = (uint8_t)smaller(most, (uint32_t)dev->attr.max_qp_rd_atom);
+    t->begin = (uint8_t)smaller(most, (uint32_t)dev->attr.max_qp_init_rd_atom);
+    return 0;
+}
+
+void gw_cm_agree(struct gw_cm_terms *t, const struct rdma_conn_param *theirs, uint32_t mtu)
+{
+    t->mtu = smaller(t->mtu, mtu);
+    t->respond = (uint8_t)smaller(t->respond, theirs->responder_resources);
+    t->begin = (uint8_t)smaller(t->begin, theirs->initiator_depth);
+}
+
+static int step(struct gw_qp *qp, struct rdma_cm_id *id, enum ibv_qp_state state,
+                const struct gw_connect_opts *o, const struct gw_cm_terms *t)
+{
+    struct ibv_qp_attr a = {.qp_state = state};
+    int mask = 0;
+
+    if (rdma_init_qp_attr(id, &a, &mask)) return -errno;
+    if (qp->dev->attr.atomic_cap == IBV_ATOMIC_NONE) a.qp_access_flags &= ~(unsigned)IBV_ACCESS_REMOTE_ATOMIC;
+    if (state == IBV_QPS_RTR) {
+        a.path_mtu = gw_mtu_code(t->mtu);
+        a.max_dest_rd_atomic = t->respond;
+        a.min_rnr_timer = o->min_rnr_timer ? o->min_rnr_timer : 12;
+    }
+    if (state == IBV_QPS_RTS) {
+        a.max_rd_atomic = t->begin;
+        if (o->timeout) a.timeout = o->timeout;
+    }
+    return qp->ops->qp_modify(qp, &a, mask);
+}
+
+int gw_cm_bring_up(struct gw_qp *qp, struct rdma_cm_id *id, const struct gw_connect_opts *o,
+                   const struct gw_cm_terms *t)
+{
+    static const struct {
+        enum ibv_qp_state state;
+        const char *name;
+    } way[] = {{IBV_QPS_INIT, "INIT"}, {IBV_QPS_RTR, "RTR"}, {IBV_QPS_RTS, "RTS"}};
+
+    for (size_t i = 0; i < 3; i++) {
+        int err = step(qp, id, way[i].state, o, t);
+
+        if (err)
+            return gw_error_errno(err, "queue pair %06x: cannot go to %s; is it in use?", gw_qp_num(qp),
+                                  way[i].name);
+    }
+    return gw_qp_set_state(qp, GW_QP_READY);
+}

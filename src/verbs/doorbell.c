@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The doorbell proxy: where the NIC's doorbell page cannot be mapped into a GPU, kernels write what they
+ * would have written there into a mailbox in host memory, and the proxy thread carries it to the register.
+ * The queues, the records and the device API are the same as without it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "src/verbs/proxy.h"
+
+struct gw_route {
+    uint64_t *mailbox, *reg;
+};
+
+bool gw_doorbell_round(struct gw_proxy *p)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < p->count; i++) {
+        struct gw_route *r = &p->routes[i];
+        uint64_t v;
+
+        if (!gw_ld_relaxed_u64(r->mailbox)) continue;
+        /* Taken out by exchange: a ring that comes in between is either in v or still there at the next look.
+         * Acquire: the record, written before the mailbox, comes before the register. */
+        v = gw_exch_acquire_u64(r->mailbox, 0);
+        gw_mmio_st64(r->reg, v);
+        gw_fence_sc(); /* out of the write-combining buffer, before the next one is written over it */
+        any = true;
+    }
+    return any;
+}
+
+static int enter(struct gw_proxy *p, uint64_t *mailbox, uint64_t *reg)
+{
+    if (p->count == p->room) {
+        uint32_t room = p->room ? 2 * p->room : 16;
+        struct gw_route *r = realloc(p->routes, room * sizeof(*r));
+
+        if (!r) return -ENOMEM;
+        p->routes = r, p->room = room;
+    }
+    p->routes[p->count++] = (struct gw_route){mailbox, reg};
+    return 0;
+}
+
+int gw_doorbell_add(struct gw_device *dev, uint64_t *reg, uint64_t **mailbox, void **dev_mailbox)
+{
+    struct gw_piece piece;
+    struct gw_proxy *p;
+    int err = gw_proxy_get(dev, &p);
+
+    if (err) return err;
+    err = gw_arena_alloc(&dev->queues, sizeof(uint64_t), 64, &piece);
+    if (err) return gw_error_errno(err, "doorbell proxy");
+    pthread_mutex_lock(&p->lock);
+    err = enter(p, piece.host, reg);
+    pthread_mutex_unlock(&p->lock);
+    if (err) {
+        gw_arena_free(&dev->queues, piece.host);
+        return gw_error_errno(err, "doorbell proxy");
+    }
+    *mailbox = piece.host;
+    *dev_mailbox = piece.dev;
+    return 0;
+}
+
+void gw_doorbell_remove(struct gw_device *dev, uint64_t *mailbox)
+{
+    struct gw_proxy *p = dev->proxy;
+
+    pthread_mutex_lock(&p->lock);
+    for (uint32_t i = 0; i < p->count; i++)
+        if (p->routes[i].mailbox == mailbox) {
+            p->routes[i] = p->routes[--p->count];
+            break;
+        }
+    pthread_mutex_unlock(&p->lock);
+    gw_arena_free(&dev->queues, mailbox);
+}

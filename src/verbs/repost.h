@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * repost.h: proxy-post, for NICs whose queues kernels cannot write. A kernel's queues are in memory alone, in
+ * mlx5's format. The proxy thread plays the NIC towards them: it reads the WQEs that the doorbell record
+ * counts, posts them with ibv_post_send and ibv_post_recv to an ordinary queue pair of the same number, and
+ * writes what ibv_poll_cq returns as CQEs. What the kernel sees is what a ConnectX would have done.
+ *
+ * repost.c makes and frees the queues, repost_wr.c carries requests and completions. All under the proxy's
+ * lock.
+ */
+#ifndef GW_VERBS_REPOST_H
+#define GW_VERBS_REPOST_H
+
+#include "src/verbs/proxy.h"
+
+/* What a posted request leaves behind for its completion, whose wr_id is its address. */
+struct gw_repost_sent {
+    struct gw_repost_qp *q;
+    uint32_t index, wqebbs; /* first WQEBB (or receive); how many */
+    uint32_t length;
+    uint8_t opcode; /* enum gw_mlx5_opcode */
+    bool recv;
+    bool bad; /* an empty request in the place of one that could not be posted */
+};
+
+struct gw_repost_qp {
+    struct gw_qp *qp;
+    struct gw_piece rings;
+    struct ibv_mr *mr;             /* of the send ring: inline payload is sent from there */
+    struct gw_repost_sent *sent;   /* one per WQEBB, used at the WQE's first, … */
+    struct gw_repost_sent *posted; /* … and one per receive */
+    uint32_t max_sge;
+    uint32_t sq_next, sq_upto, sq_done; /* WQEBBs: posted, to be posted in this round, completed */
+    uint32_t rq_next, rq_done;          /* receives */
+    enum ibv_qp_state state;
+    bool stuck;        /* nothing is posted until the request that could not be has been reported */
+    bool stuck_marked; /* … by an empty request in its place */
+    bool recv_stuck;   /* the same for receives, without such a mark */
+    bool mute;         /* completions are dropped */
+    struct gw_repost_qp *next;
+};
+
+struct gw_repost_cq {
+    struct gw_cq *cq;
+    struct gw_piece ring;
+    uint32_t pi;
+    uint32_t armed; /* somebody sleeps on event_fd */
+    bool notified;  /* the NIC has been asked for an event */
+    struct gw_repost_cq *next;
+};
+
+/* repost_wr.c: polls a CQ until it is empty, or for so many completions. True when there was one. */
+bool gw_repost_poll(struct gw_repost_cq *c, uint32_t most);
+/* Posts the receives that are there. */
+bool gw_repost_receives(struct gw_repost_qp *q);
+
+#endif

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# gpuwire hwcheck between two NICs of this machine, with a script in ssh's place.
+. "$(dirname "$0")/../integration/lib.sh"
+need jq
+export GPUWIRE_DEVICE=softnic GPUWIRE_NIC=addr=$net.1
+cat >"$work/ssh" <<END
+#!/bin/sh
+[ "\$1" = there.example ] && GPUWIRE_NIC=addr=$net.2 exec sh -c "\$2"
+echo "ssh: no such host" >&2
+exit 255
+END
+chmod +x "$work/ssh"
+hwcheck() { timeout -k 5 170 "$GPUWIRE" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" --address "$net.2" -o "$work/report.json" "$@"; }
+
+hwcheck --quick there.example >"$work/quick.out" 2>&1 || fail "exit code $?"
+jq -e '(.results | length) >= 10 and all(.results[]; .ok) and all(.results[]; .rows[0].operations > 0)
+       and ([.results[] | select(.kind == "conformance" and (.name | startswith("bw"))) | .rows[0].checked_bytes > 0] | all)
+       and .here.kernel == .there.kernel and (.here.libibverbs | startswith("libibverbs.so"))' "$work/report.json" >/dev/null ||
+    fail "the report is not what it should be"
+[ "$(jq -r 'keys_unsorted[0]' "$work/report.json")" = summary ] || fail "the summary does not come first"
+jq -r '.summary[]' "$work/report.json" | grep -q 'checks passed' || fail "no summary"
+# Nothing of it says where it was.
+grep -qF -e "$net" -e there.example -e "$(uname -n)" "$work/report.json" && fail "the report names hosts or addresses"
+
+# One check that fails is a line and an exit code, and there is a report of all; nothing of the line says where either.
+GPUWIRE_NIC=addr=$net.2 timeout -k 5 100 "$GPUWIRE" perf bw --exec cpu -p 18607 >"$work/other.out" 2>&1 &
+other=$!
+pids+=($other)
+for ((i = 0; i < 1000; i++)); do grep -q 'waiting for a client' "$work/other.out" && break || sleep 0.01; done
+hwcheck --quick -p 18605 there.example >"$work/failing.out" 2>&1
+[ $? = 1 ] || fail "a port in use: exit code"
+jq -e '[.results[] | select(.ok | not) | .said | test("cannot listen at \\*+, port 18607")] == [true]' "$work/report.json" >/dev/null ||
+    fail "a port in use: the report"
+grep -qF "$net" "$work/report.json" && fail "a failure's line names an address"
+kill $other
+wait $other
+hwcheck nowhere.example >"$work/nowhere.out" 2>&1
+[ $? = 1 ] && grep -q 'no such host' "$work/nowhere.out" || fail "no way there"
+timeout -k 5 60 "$GPUWIRE" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" --address "$net.2" -o "$work/cut.json" there.example \
+    >"$work/cut.out" 2>&1 &
+hw=$!
+pids+=("$hw")
+for ((i = 0; i < 2000; i++)); do grep -q '^ok' "$work/cut.out" && break || sleep 0.01; done
+kill -INT "$(pgrep -P $hw -x gpuwire)"
+wait $hw
+[ $? = 130 ] && jq -e .interrupted "$work/cut.json" >/dev/null || fail "Ctrl-C"
+
+"$GPUWIRE" hwcheck --facts | jq -e .kernel >/dev/null || fail "--facts"
+for args in "" "a b" "--remote x;y host" "-p 1 host" "--nonsense" "-- -oProxyCommand=x"; do
+    # shellcheck disable=SC2086  # separate words
+    "$GPUWIRE" hwcheck $args >"$work/wrong.out" 2>&1
+    [ $? = 2 ] && [ "$(wc -l <"$work/wrong.out")" = 1 ] || fail "hwcheck $args"
+done
+nothing_left

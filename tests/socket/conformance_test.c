@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same calls on a pair of the kernel's TCP sockets and on a pair of ours, chosen by a seed: every result must be
+ * the same, bytes and error numbers. Where POSIX leaves a choice that the two make differently (how much a full
+ * connection takes, what a reset socket says the second time) the script stays away from it.
+ *
+ *     test_socket_conformance [SEED [SCRIPTS]]
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <gpuwire/socket.h>
+
+#include "tests/rnd.h"
+
+#define STEPS 60
+#define MOST  3000 /* bytes under way in a direction: both take as many at once */
+#define LIMIT 10000000000u
+
+static struct gw_net *net;
+static struct sockaddr_in addr;
+static uint64_t seed;
+static uint32_t step;
+
+/* ---- two kinds of sockets, one set of calls -------------------------------------------------------------- */
+
+enum kind { TCP, OURS };
+
+static int64_t result(int64_t rc)
+{
+    return rc < 0 ? -errno : rc;
+}
+
+static uint64_t soon(void)
+{
+    return gw_clock_ns() + LIMIT;
+}
+
+static int64_t do_send(enum kind k, int s, const void *p, size_t n, int flags)
+{
+    return k == TCP ? result(send(s, p, n, flags | MSG_NOSIGNAL))
+                    : gw_sock_send_thread(net, s, p, n, flags, soon());
+}
+
+static int64_t do_recv(enum kind k, int s, void *p, size_t n, int flags)
+{
+    return k == TCP ? result(recv(s, p, n, flags)) : gw_sock_recv_thread(net, s, p, n, flags, soon());
+}
+
+static int64_t do_shutdown(enum kind k, int s, int how)
+{
+    return k == TCP ? result(shutdown(s, how)) : gw_sock_shutdown_thread(net, s, how, soon());
+}
+
+static int64_t do_close(enum kind k, int s)
+{
+    return k == TCP ? result(close(s)) : gw_sock_close_thread(net, s, soon());
+}
+
+/* What poll tells within a time; 0 ms: at once. */
+static int64_t do_poll(enum kind k, int s, short events, int ms)
+{
+    struct pollfd f = {.fd = s, .events = events};
+    int n = k == TCP ? poll(&f, 1, ms)
+                     : gw_sock_poll_thread(net, &f, 1, ms ? gw_clock_ns() + (uint64_t)ms * 1000000 : 0);
+
+    return n < 0 ? -errno : f.revents;
+}
+
+static void stop(const char *what, int64_t tcp, int64_t ours)
+{
+    fprintf(stderr, "seed %llu, step %u: %s: TCP %lld, ours %lld (%s)\n", (unsigned long long)seed, step,
+            what, (long long)tcp, (long long)ours, ours < 0 ? strerror((int)-ours) : "");
+    exit(1);
+}
+
+static int64_t same(const char *what, int64_t tcp, int64_t ours)
+{
+    if (tcp != ours) stop(what, tcp, ours);
+    return tcp;
+}
+
+/* ---- a connection of each kind ---------------------------------------------------------------------------- */
+
+struct pair {
+    int s[2][2]; /* [kind][end] */
+    uint32_t under_way[2], wr[2], rd[2];
+};
+
+static void meet_tcp(int s[2])
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    int l = socket(AF_INET, SOCK_STREAM, 0);
+
+    s[0] = socket(AF_INET, SOCK_STREAM, 0);
+    if (l < 0 || s[0] < 0 || bind(l, (struct sockaddr *)&a, sizeof(a)) || listen(l, 1) ||
+        getsockname(l, (struct sockaddr *)&a, &len) || connect(s[0], (struct sockaddr *)&a, sizeof(a)))
+        stop("no TCP here", -errno, 0);
+    s[1] = accept(l, NULL, NULL);
+    close(l);
+}
+
+static void meet_ours(int s[2])
+{
+    struct sockaddr_in a = addr;
+    socklen_t len = sizeof(a);
+    int l = gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon()), err = l < 0 ? l : 0;
+
+    a.sin_port = 0;
+    if (!err) err = gw_sock_bind_thread(net, l, (struct sockaddr *)&a, sizeof(a), soon());
+    if (!err) err = gw_sock_listen_thread(net, l, 1, soon());
+    if (!err) err = gw_sock_name_thread(net, l, (struct sockaddr *)&a, &len);
+    s[0] = gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon());
+    if (!err) err = gw_sock_connect_thread(net, s[0], (struct sockaddr *)&a, sizeof(a), soon());
+    s[1] = err ? err : gw_sock_accept_thread(net, l, NULL, NULL, soon());
+    if (s[1] < 0) stop("cannot connect", 0, s[1]);
+    (void)gw_sock_close_thread(net, l, soon());
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------ */
+
+static void a_send(struct pair *p, struct rnd *r, int end)
+{
+    uint8_t bytes[MOST];
+    uint32_t room = MOST - p->under_way[end], n = rnd_below(r, room + 1), i;
+    int64_t got;
+
+    for (i = 0; i < n; i++) bytes[i] = (uint8_t)rnd64(r);
+    got =
+        same("send", do_send(TCP, p->s[TCP][end], bytes, n, 0), do_send(OURS, p->s[OURS][end], bytes, n, 0));
+    if (got > 0) p->under_way[end] += (uint32_t)got;
+}
+
+static void a_recv(struct pair *p, struct rnd *r, int end)
+{
+    static const int kinds[] = {0, 0, MSG_PEEK, MSG_WAITALL, MSG_DONTWAIT, MSG_DONTWAIT | MSG_PEEK};
+    uint8_t bytes[2][MOST + 100];
+    uint32_t there = p->under_way[!end], n = 1 + rnd_below(r, MOST + 99);
+    int flags = kinds[rnd_below(r, 6)];
+    int64_t got;
+
+    /* Not where it would wait for ever, nor for no bytes at all: Linux does wait then. */
+    if (!there && !p->wr[!end] && !p->rd[end]) flags |= MSG_DONTWAIT;
+    if (flags & MSG_WAITALL && n > there && there && !p->wr[!end]) n = there;
+    got = same("recv", do_recv(TCP, p->s[TCP][end], bytes[TCP], n, flags),
+               do_recv(OURS, p->s[OURS][end], bytes[OURS], n, flags));
+    if (got <= 0) return;
+    if (memcmp(bytes[TCP], bytes[OURS], (size_t)got)) stop("the bytes", got, got);
+    if (!(flags & MSG_PEEK)) p->under_way[!end] -= (uint32_t)got;
+}
+
+static void a_shutdown(struct pair *p, struct rnd *r, int end)
+{
+    /* Whether bytes that come behind SHUT_RD are read is a choice; so is what a sender learns of it. */
+    if (rnd_below(r, 4)) return;
+    if (p->wr[0] && p->wr[1]) return; /* Linux has forgotten the connection by then: ENOTCONN */
+    same("shutdown", do_shutdown(TCP, p->s[TCP][end], SHUT_WR), do_shutdown(OURS, p->s[OURS][end], SHUT_WR));
+    p->wr[end] = 1;
+}
+
+/* POLLIN and POLLOUT; what of both ends' shutdowns is told as POLLHUP, too. */
+static void a_poll(struct pair *p, struct rnd *r, int end)
+{
+    short events = (short)(rnd_below(r, 2) ? POLLIN : POLLIN | POLLOUT);
+
+    same("poll", do_poll(TCP, p->s[TCP][end], events, 0), do_poll(OURS, p->s[OURS][end], events, 0));
+}
+
+/* Everything that is under way arrives: results must not depend on how fast a network is. */
+static void settle(struct pair *p)
+{
+    uint8_t bytes[MOST];
+
+    for (int end = 0; end < 2; end++)
+        for (int k = 0; k < 2; k++) {
+            int s = p->s[k][end];
+            uint64_t late = soon();
+
+            while (p->under_way[!end] &&
+                   do_recv(k, s, bytes, MOST, MSG_PEEK | MSG_DONTWAIT) < (int64_t)p->under_way[!end])
+                if (gw_clock_ns() > late) stop("bytes do not arrive", k == TCP, k == OURS);
+            if (p->wr[!end] && !(do_poll(k, s, POLLIN, 10000) & POLLIN))
+                stop("no end arrives", k == TCP, k == OURS);
+        }
+}
+
+static void a_script(void)
+{
+    struct rnd r = {seed * 0x9e3779b97f4a7c15u + 1};
+    struct pair p;
+
+    memset(&p, 0, sizeof(p));
+    meet_tcp(p.s[TCP]);
+    meet_ours(p.s[OURS]);
+    for (step = 0; step < STEPS; step++) {
+        int end = (int)rnd_below(&r, 2);
+
+        switch (rnd_below(&r, 8)) {
+        case 0:
+        case 1:
+        case 2: a_send(&p, &r, end); break;
+        case 3:
+        case 4:
+        case 5: a_recv(&p, &r, end); break;
+        case 6: a_poll(&p, &r, end); break;
+        default: a_shutdown(&p, &r, end); break;
+        }
+        settle(&p);
+    }
+    for (int end = 0; end < 2; end++) {
+        same("close", do_close(TCP, p.s[TCP][end]), do_close(OURS, p.s[OURS][end]));
+        same("close again", do_close(TCP, p.s[TCP][end]), do_close(OURS, p.s[OURS][end]));
+    }
+}
+
+/* ---- a socket that is not connected, and no socket --------------------------------------------------------- */
+
+static void unconnected(void)
+{
+    int t = socket(AF_INET, SOCK_STREAM, 0), g = gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon());
+    struct sockaddr_in nobody = addr,
+                       local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(nobody), len2 = sizeof(nobody);
+    char c = 0;
+
+    nobody.sin_port = local.sin_port = htons(1);
+    same("socket", result(socket(AF_INET, SOCK_STREAM, IPPROTO_UDP)),
+         gw_sock_open_thread(net, AF_INET, SOCK_STREAM, IPPROTO_UDP, soon()));
+    same("send", do_send(TCP, t, &c, 1, 0), -EPIPE); /* Linux' choice; POSIX has ENOTCONN, as we do */
+    same("send", -ENOTCONN, do_send(OURS, g, &c, 1, 0));
+    same("recv", do_recv(TCP, t, &c, 1, 0), do_recv(OURS, g, &c, 1, 0));
+    same("shutdown", do_shutdown(TCP, t, SHUT_WR), do_shutdown(OURS, g, SHUT_WR));
+    same("poll", do_poll(TCP, t, POLLIN | POLLOUT, 0), do_poll(OURS, g, POLLIN | POLLOUT, 0));
+    same("accept", result(accept(t, NULL, NULL)), gw_sock_accept_thread(net, g, NULL, NULL, soon()));
+    same("getpeername", result(getpeername(t, (struct sockaddr *)&nobody, &len)),
+         gw_sock_peer_thread(net, g, (struct sockaddr *)&nobody, &len2));
+    same("connect", result(connect(t, (struct sockaddr *)&local, sizeof(local))),
+         gw_sock_connect_thread(net, g, (struct sockaddr *)&nobody, sizeof(nobody), soon()));
+    same("close", do_close(TCP, t), do_close(OURS, g));
+    same("close again", do_close(TCP, t), do_close(OURS, g));
+    same("send", do_send(TCP, 1 << 20, &c, 1, 0), do_send(OURS, 1 << 20, &c, 1, 0));
+    same("recv", do_recv(TCP, -1, &c, 1, 0), do_recv(OURS, -1, &c, 1, 0));
+    same("poll", do_poll(TCP, t, POLLIN, 0), do_poll(OURS, g, POLLIN, 0));
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 0) : 1,
+             n = argc > 2 ? strtoull(argv[2], NULL, 0) : 30;
+    struct gw_sockets_attr attr = {.count = 4, .rbuf = 16384, .wbuf = 16384};
+    struct gw_sockets *set;
+    struct gw_device *dev;
+    struct gw_exec *exec;
+    char nic[64], text[16];
+
+    snprintf(text, sizeof(text), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
+    snprintf(nic, sizeof(nic), "addr=%s,hostile=1", text);
+    setenv("GPUWIRE_NIC", nic, 1);
+    addr.sin_family = AF_INET;
+    inet_pton(AF_INET, text, &addr.sin_addr);
+    if (gw_exec_create("cpu", NULL, &exec) || gw_device_open("softnic", exec, &dev) ||
+        gw_sockets_create(dev, &attr, &set)) {
+        fprintf(stderr, "%s\n", gw_last_error());
+        return 1;
+    }
+    net = gw_sockets_net(set);
+    unconnected();
+    for (seed = first; seed < first + n; seed++) a_script();
+    printf("%llu scripts of %d calls, and 14 calls on sockets that are not connected: the same results as "
+           "TCP's\n",
+           (unsigned long long)n, STEPS);
+    if (gw_sockets_open(set)) {
+        fprintf(stderr, "%u sockets are left open\n", gw_sockets_open(set));
+        return 1;
+    }
+    gw_sockets_destroy(set);
+    gw_device_close(dev);
+    gw_exec_destroy(exec);
+    return 0;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that use sockets: one whose blocks each follow a script of calls, and one that speaks as rstream does. */
+#ifndef GW_TESTS_SOCKET_SOCKET_KERNELS_H
+#define GW_TESTS_SOCKET_SOCKET_KERNELS_H
+
+#include <gpuwire/socket.h>
+
+enum socket_op {
+    SK_OPEN,   /* s = a new socket; number: its domain, flags: its type */
+    SK_BIND,   /* to addr */
+    SK_LISTEN, /* backlog number */
+    SK_ACCEPT, /* number = a socket from s */
+    SK_CONNECT,
+    SK_SEND,     /* n bytes as seed and place give them, at most number at a time; the result is how many */
+    SK_RECV,     /* the same; stops at the end. SK_WRONG: they are not as they must be */
+    SK_SEND_ONE, /* one call of n bytes, with flags */
+    SK_RECV_ONE, /* one call of n bytes, with flags; the bytes are checked */
+    SK_BORROW,   /* the next bytes, checked, of which n are given back; the result is how many there were */
+    SK_SHUTDOWN, /* how: number */
+    SK_CLOSE,
+    SK_POLL, /* for events number: what it told, -1 if it told nothing */
+    SK_NAME, /* the port; number 1: the peer's */
+};
+
+#define SK_WRONG   (-1000)
+#define SK_STEPS   16
+#define SK_SOCKETS 64
+#define SK_BUFFER  70000 /* bytes of each block */
+
+struct socket_step {
+    uint32_t op, form; /* enum socket_op, enum gw_group */
+    uint32_t s;        /* which of the sockets; beyond them: that number itself, as an int */
+    int32_t number, flags;
+    uint64_t n, seed, at; /* at: where in the stream the first byte is */
+    uint64_t limit_ns;    /* per call; 0: do not wait */
+    struct sockaddr_in addr;
+};
+
+struct socket_script {
+    struct socket_step step[SK_STEPS];
+    uint32_t steps;
+};
+
+struct socket_args {
+    struct gw_net *net;
+    const struct socket_script *script; /* one per block */
+    int64_t *result;                    /* SK_STEPS per block */
+    int32_t *sock;                      /* SK_SOCKETS: open ones, by script */
+    uint8_t *buffer;
+};
+
+/* What rstream -T v does with a connection: `count` blocks of `size` bytes in one direction, then back, and again. */
+struct rstream_args {
+    struct gw_net *net;
+    struct sockaddr_in addr; /* of the server */
+    uint32_t server, size, iterations, count, form;
+    uint64_t limit_ns;
+    uint8_t *buffer; /* size bytes, 16 at least */
+    int64_t *result; /* 0, or an error */
+};
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How a send queue is reserved, published and rung for (include/gpuwire/verbs_sq.h), for spin, which tries every
+ * interleaving. sq_model.sh runs it. An inline has the name of the function that it stands for, and each comment at
+ * the right margin the line of that function.
+ *
+ * Found, if it could happen: a WQE that the NIC never executes (lost), executes twice or takes from an earlier
+ * round of the queue (stale or overwritten), a record that goes back or past the queue, a taken-back reservation
+ * that leaves a hole, a counter that wraps where the algorithm cannot tell; and a deadlock.
+ *
+ * Memory. What goes to the NIC (WQEs, record, ring) is buffered: a store becomes visible at any time later and in any
+ * order, unless gw_fence_release stands between. So store buffering and the reordering of stores are covered, and
+ * leaving out a fence is found (BROKEN=1, 2). Words of the handle and the slots are sequentially consistent here, each
+ * access by itself: missing acquire or release among posters, and loads that are reordered, are not covered; for
+ * those there are ThreadSanitizer and the comments in verbs_sq.h.
+ *
+ * Sizes. The NIC sees an index modulo 2 Q (in the code 2^16), the word modulo WRAP (2^28), so that both wrap.
+ */
+#ifndef POSTERS
+#define POSTERS 2
+#endif
+#ifndef OPS
+#define OPS 3 /* of the first poster */
+#endif
+#ifndef OTHERS
+#define OTHERS 1 /* of each other one */
+#endif
+#ifndef MOST
+#define MOST 2 /* WQEBBs of a reservation */
+#endif
+#ifndef DEFER
+#define DEFER 1 /* some ring later */
+#endif
+#ifndef BROKEN
+#define BROKEN 0
+#endif
+#ifndef Q
+#define Q 2 /* WQEBBs of the queue */
+#endif
+#define WRAP (4 * Q) /* more than Q + POSTERS * MOST, a power of two */
+
+#define START (WRAP - 2) /* where every count begins: they wrap soon */
+
+#define NOTHING 255
+
+/* The handle. */
+byte resv; /* sq_resv */
+byte rung, asks, deferred; /* the fields of sq_word … */
+bit hole;
+byte slot_at[Q], slot_ready[Q]; /* the slots' second word: of which index, how many are ready */
+
+/* Memory that the NIC reads. */
+byte wqe[Q];
+byte record;
+
+/* Each poster's stores that are under way. */
+byte wqe_at[POSTERS], wqe_n[POSTERS]; /* WQEs [at, at + n) */
+byte record_to[POSTERS];              /* NOTHING: none */
+bit ring_to[POSTERS];
+
+byte taken; /* by the NIC; and completed, sq_ci: a view that lags behind is a poster's own */
+byte done;  /* posters */
+
+/* ---- memory -------------------------------------------------------------------------------------------------
+ *
+ * A store becomes visible at once, or when the NIC happens to look, or at its thread's fence: nobody but the NIC reads
+ * what it stores to, so no other moment can be told from these.
+ */
+
+inline see_wqe(p)
+{
+    wqe[wqe_at[p] % Q] = wqe_at[p];
+    wqe_at[p]++;
+    wqe_n[p]--
+}
+
+inline see_last_wqe(p)
+{
+    wqe_n[p]--;
+    wqe[(wqe_at[p] + wqe_n[p]) % Q] = wqe_at[p] + wqe_n[p]
+}
+
+inline see_record(p)
+{
+    record = record_to[p];
+    record_to[p] = NOTHING
+}
+
+inline gw_fence_release() /* everything stored so far is visible before anything that is stored later */
+{
+    d_step {
+        do
+        :: BROKEN != 1 && wqe_n[p] > 0 -> see_wqe(p)
+        :: BROKEN != 2 && record_to[p] != NOTHING -> see_record(p)
+        :: else -> break
+        od
+    }
+}
+
+/* ---- the sq_word -------------------------------------------------------------------------------------------- */
+
+inline leave_word(r, a, d, h) /* what CAS would leave there: no atomic of its own */
+{
+    rung = r; asks = a; deferred = d; hole = h
+}
+
+/* ---- verbs_sq.h --------------------------------------------------------------------------------------------- */
+
+inline gw_sq_reserve_(n) /* sets got, at */
+{
+    atomic { at = resv; resv = resv + n; got = 1 };          /* at = gw_add_relaxed(sq_resv, n) */
+    do
+    :: at + n - seen <= Q -> break                           /* while (at + n - *seen > wqebbs) */
+    :: else ->
+        seen = taken;                                        /* *seen = gw_ld_acquire(sq_ci) */
+        if
+        :: at + n - seen <= Q -> break
+        :: else ->
+            atomic {                                         /* gw_cas_relaxed(sq_resv, at + n, at) */
+                if
+                :: resv == at + n -> resv = at; got = 0; break
+                :: else
+                fi
+            }
+#if BROKEN == 3
+            /* As if a reservation from below could be taken back at any time. */
+            atomic { resv = resv - n; got = 0; break }
+#endif
+        fi
+    od
+}
+
+inline gw_sq_claim_() /* sets claimed */
+{
+    atomic {                                                 /* gw_cas_relaxed(sq_word, idle, idle + ASK) */
+        claimed = (!defer && rung == at % WRAP && asks == 0 && deferred == 0 && !hole);
+        if
+        :: claimed -> asks = 1
+        :: else
+        fi
+    }
+}
+
+inline gw_sq_doorbell_(next)
+{
+    record_to[p] = next % (2 * Q);                           /* gw_dbrec_store_ */
+    gw_fence_release();
+    ring_to[p] = 1                                           /* gw_mmio_st64 */
+}
+
+inline gw_sq_scan_() /* moves upto */
+{
+    atomic { /* at once: what is ready stays so, and the last look decides */
+        from = upto;
+        do
+        :: upto - from < Q && slot_at[upto % Q] == upto -> upto = upto + slot_ready[upto % Q]
+        :: else -> break
+        od
+    }
+}
+
+/* *_r, _a, _d, _h: the word as it was seen. Its rung is `upto` where it is not said. */
+inline gw_sq_ring_more_()
+{
+    do
+    :: true ->
+        atomic {                                             /* word = gw_add_acquire(sq_word, stay) + stay */
+            leave_word(upto % WRAP, asks - seen_a + 1, deferred - seen_d, hole - seen_h);
+            seen_a = asks; seen_d = deferred; seen_h = hole; seen_r = rung
+        };
+        gw_sq_scan_();                                       /* end = gw_sq_scan_(&q, from) */
+        leave_h = (resv != upto);                            /* leave = gw_sq_leave_(&q, end) */
+        if
+        :: upto != from -> gw_fence_release(); gw_sq_doorbell_(upto)
+        :: else
+        fi;
+        atomic {                                             /* seen = gw_cas_relaxed(sq_word, word, leave) */
+            if
+            :: BROKEN == 4 || (rung == seen_r && asks == seen_a && deferred == seen_d && hole == seen_h) ->
+                leave_word(upto % WRAP, 0, 0, leave_h);
+                break
+            :: else -> seen_r = rung; seen_a = asks; seen_d = deferred; seen_h = hole
+            fi
+        }
+    od
+}
+
+inline gw_sq_ring_claimed_(next)
+{
+    gw_sq_doorbell_(next);
+    upto = next;
+    atomic {                                                 /* gw_cas_relaxed(sq_word, word, idle(end)) */
+        if
+        :: rung == at % WRAP && asks == 1 && deferred == 0 && !hole ->
+            leave_word(next % WRAP, 0, 0, 0);
+            more = 0
+        :: else -> seen_r = rung; seen_a = asks; seen_d = deferred; seen_h = hole; more = 1
+        fi
+    };
+    if
+    :: more -> gw_sq_ring_more_()
+    :: else
+    fi
+}
+
+inline gw_sq_ask_()
+{
+    atomic {                                                 /* word = gw_add_acq_rel(sq_word, ASK) */
+        more = (asks == 0);
+        asks++;
+        seen_r = rung; seen_a = asks; seen_d = deferred; seen_h = hole
+    };
+    if
+    :: more ->
+        upto = resv;                                         /* rung = gw_ld_relaxed(sq_resv) */
+        upto = upto - ((upto + WRAP - seen_r) % WRAP);       /* rung -= (rung - (word >> RUNG)) & … */
+        gw_sq_ring_more_()
+    :: else
+    fi
+}
+
+inline gw_sq_say_ready_(n)
+{
+    atomic { slot_at[at % Q] = at; slot_ready[at % Q] = n }; /* gw_st_relaxed(slot.end, …) */
+    more = 1;
+    if
+    :: defer ->
+        atomic { more = hole; deferred++ }                   /* gw_add_acq_rel(sq_word, DEFERRED) & HOLE */
+    :: else
+    fi;
+    if
+    :: more -> gw_sq_ask_()
+    :: else
+    fi
+}
+
+inline gw_sq_publish_(n)
+{
+    gw_fence_release();                                      /* gw_fence_acq_rel */
+    if
+    :: claimed -> gw_sq_ring_claimed_(at + n)
+    :: else -> gw_sq_say_ready_(n)
+    fi
+}
+
+inline gw_sq_ring_() /* gw_ring */
+{
+    if
+    :: (deferred || hole) && asks == 0 -> gw_sq_ask_()       /* low && low < ASK */
+    :: else
+    fi
+}
+
+/* ---- who takes part ----------------------------------------------------------------------------------------- */
+
+proctype poster(byte p)
+{
+    byte ops, n, at, seen, from, upto, seen_r, seen_a, seen_d;
+    bit seen_h, leave_h, got, defer, claimed, more;
+
+    do
+    :: ops < (p -> OTHERS : OPS) ->
+        atomic {
+            if
+            :: n = 1
+            :: n = MOST
+            fi;
+            if
+            :: defer = 0
+            :: DEFER -> defer = 1
+            fi
+        };
+        do
+        :: true ->
+            gw_sq_reserve_(n);
+            if
+            :: got -> break
+            :: else -> gw_sq_ring_(); /* full: the room may be waiting for a ring that was deferred */
+                taken != seen /* not again before something completes: see gw_tx_reserve_ */
+            fi
+        od;
+        gw_sq_claim_();
+        d_step { wqe_at[p] = at; wqe_n[p] = n };             /* writes the WQEs */
+        gw_sq_publish_(n);
+        atomic { /* forgotten, so that states which differ by nothing else are one */
+            n = 0; at = 0; from = 0; upto = 0; seen_r = 0; seen_a = 0; seen_d = 0;
+            seen_h = 0; leave_h = 0; got = 0; defer = 0; claimed = 0; more = 0;
+            ops++
+        }
+    :: else -> break
+    od;
+    gw_sq_ring_();
+    done++
+}
+
+/* A ring arrives: the NIC reads the record once, and takes everything that it counts. */
+proctype nic()
+{
+    byte n, p;
+end:
+    do
+    :: atomic {
+        if
+        :: ring_to[0] -> p = 0
+        :: ring_to[1] -> p = 1
+#if POSTERS > 2
+        :: ring_to[2] -> p = 2
+#endif
+        fi;
+        ring_to[p] = 0;
+        p = 0;
+        do /* of what is under way, some has arrived */
+        :: p < POSTERS && wqe_n[p] > 0 -> see_wqe(p)
+        :: p < POSTERS && wqe_n[p] > 0 -> see_last_wqe(p)
+        :: p < POSTERS && record_to[p] != NOTHING -> see_record(p)
+        :: p < POSTERS -> p++
+        :: p == POSTERS -> break
+        od;
+        n = (record + 2 * Q - taken % (2 * Q)) % (2 * Q);
+        assert(n <= Q); /* the record neither goes back nor past the queue */
+        do
+        :: n > 0 ->
+            assert(wqe[taken % Q] == taken); /* this one, written, once */
+            taken++;
+            n--
+        :: else -> break
+        od;
+        p = 0 }
+    od
+}
+
+init
+{
+    byte i;
+
+    atomic {
+        resv = START;
+        taken = START;
+        rung = START % WRAP;
+        record = START % (2 * Q);
+        for (i : 0 .. Q - 1) {
+            wqe[i] = NOTHING;
+            slot_at[i] = NOTHING
+        }
+        for (i : 0 .. POSTERS - 1) {
+            record_to[i] = NOTHING;
+            run poster(i)
+        }
+        run nic()
+    };
+    /* When everybody has left and nothing is under way any more, everything reserved has been executed. */
+    atomic {
+        done == POSTERS && timeout ->
+        assert(taken == resv);
+        assert(asks == 0)
+    }
+}

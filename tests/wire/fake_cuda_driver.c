@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fake_cuda.h's driver as a library, libcuda.so.1, for programs that know nothing of it: one GPU whose memory is
+ * this process's, in files that other processes of the test can map, by their IPC handles. As with the real
+ * driver a process cannot open its own. FAKE_GPU names the GPU: processes with different ones see different
+ * GPUs.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/wire/fake_cuda.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, ALLOCATIONS = 32 };
+
+struct handle {
+    int pid, fd;
+    size_t size;
+    unsigned serial;
+};
+
+static struct allocation {
+    void *at;
+    struct handle handle;
+    int opened; /* another process's */
+} allocations[ALLOCATIONS];
+static unsigned serial;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct allocation *find(sn_cu_ptr p)
+{
+    for (int i = 0; i < ALLOCATIONS; i++)
+        if (allocations[i].at == (void *)(uintptr_t)p) return &allocations[i];
+    return NULL;
+}
+
+static int map(int fd, size_t size, struct allocation **out)
+{
+    struct allocation *a = find(0);
+    void *at = a ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+
+    if (at == MAP_FAILED || fake_cuda_add_memory(at, size)) return OUT_OF_MEMORY;
+    *a = (struct allocation){.at = at, .handle = {getpid(), fd, size, ++serial}};
+    *out = a;
+    return 0;
+}
+
+static int unmap(sn_cu_ptr p, int opened)
+{
+    struct allocation *a = p ? find(p) : NULL;
+
+    if (!a || a->opened != opened) return INVALID_VALUE;
+    fake_cuda_remove_memory(a->at);
+    munmap(a->at, a->handle.size);
+    if (!opened) close(a->handle.fd);
+    memset(a, 0, sizeof(*a));
+    return 0;
+}
+
+EXPORT int cuMemAlloc_v2(sn_cu_ptr *p, size_t size)
+{
+    struct allocation *a = NULL;
+    int rc = OUT_OF_MEMORY, fd = memfd_create("fake GPU", MFD_CLOEXEC);
+
+    pthread_mutex_lock(&lock);
+    if (fd >= 0 && !ftruncate(fd, (off_t)size)) rc = map(fd, size, &a);
+    if (!rc) *p = (uintptr_t)a->at;
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+EXPORT int cuMemFree_v2(sn_cu_ptr p)
+{
+    pthread_mutex_lock(&lock);
+    int rc = unmap(p, 0);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+EXPORT int cuIpcGetMemHandle(sn_cu_ipc *out, sn_cu_ptr p)
+{
+    pthread_mutex_lock(&lock);
+    struct allocation *a = p ? find(p) : NULL;
+    if (a) {
+        memset(out, 0, sizeof(*out));
+        memcpy(out, &a->handle, sizeof(a->handle));
+    }
+    pthread_mutex_unlock(&lock);
+    return a && !a->opened ? 0 : INVALID_VALUE;
+}
+
+EXPORT int cuIpcOpenMemHandle_v2(sn_cu_ptr *p, sn_cu_ipc handle, unsigned flags)
+{
+    struct allocation *a = NULL;
+    struct handle h;
+    char path[64];
+    int fd, rc = INVALID_VALUE;
+
+    (void)flags;
+    memcpy(&h, &handle, sizeof(h));
+    if (h.pid == getpid()) return INVALID_CONTEXT;
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", h.pid, h.fd);
+    fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return INVALID_VALUE;
+    pthread_mutex_lock(&lock);
+    rc = map(fd, h.size, &a);
+    if (!rc) {
+        a->opened = 1;
+        *p = (uintptr_t)a->at;
+    }
+    pthread_mutex_unlock(&lock);
+    close(fd);
+    return rc;
+}
+
+EXPORT int cuIpcCloseMemHandle(sn_cu_ptr p)
+{
+    pthread_mutex_lock(&lock);
+    int rc = unmap(p, 1);
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+EXPORT int cuInit(unsigned flags)
+{
+    (void)flags;
+    fake_cuda_api();
+    return 0;
+}
+
+EXPORT int cuDeviceGetCount(int *n)
+{
+    *n = 1;
+    return 0;
+}
+
+EXPORT int cuDeviceGet(int *dev, int ordinal)
+{
+    *dev = ordinal;
+    return ordinal ? INVALID_VALUE : 0;
+}
+
+EXPORT int cuDeviceGetUuid_v2(void *uuid, int dev)
+{
+    const char *name = getenv("FAKE_GPU");
+
+    (void)dev;
+    memset(uuid, name ? name[0] : 0, 16);
+    return 0;
+}
+
+EXPORT int cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active)
+{
+    (void)dev;
+    *flags = 0;
+    *active = 1;
+    return 0;
+}
+
+EXPORT int cuCtxSetCurrent(sn_cu_ctx ctx)
+{
+    (void)ctx;
+    fake_ctx_depth = 1;
+    return 0;
+}
+
+EXPORT int cuMemcpyHtoD_v2(sn_cu_ptr to, const void *from, size_t n)
+{
+    memcpy((void *)(uintptr_t)to, from, n);
+    return 0;
+}
+
+EXPORT int cuMemcpyDtoH_v2(void *to, sn_cu_ptr from, size_t n)
+{
+    memcpy(to, (const void *)(uintptr_t)from, n);
+    return 0;
+}
+
+/* ---- what softnic/mem/cuda_api.c looks for, as fake_cuda.c has it ---- */
+
+EXPORT int cuPointerGetAttributes(unsigned n, int *a, void **data, sn_cu_ptr p)
+{
+    return fake_cuda_api()->pointer_get_attributes(n, a, data, p);
+}
+EXPORT int cuDevicePrimaryCtxRetain(sn_cu_ctx *c, int dev)
+{
+    return fake_cuda_api()->primary_ctx_retain(c, dev);
+}
+EXPORT int cuCtxPushCurrent_v2(sn_cu_ctx c)
+{
+    return fake_cuda_api()->ctx_push(c);
+}
+EXPORT int cuCtxPopCurrent_v2(sn_cu_ctx *c)
+{
+    return fake_cuda_api()->ctx_pop(c);
+}
+EXPORT int cuMemHostAlloc(void **p, size_t n, unsigned flags)
+{
+    return fake_cuda_api()->host_alloc(p, n, flags);
+}
+EXPORT int cuMemFreeHost(void *p)
+{
+    return fake_cuda_api()->host_free(p);
+}
+EXPORT int cuStreamCreate(sn_cu_stream *s, unsigned flags)
+{
+    return fake_cuda_api()->stream_create(s, flags);
+}
+EXPORT int cuStreamDestroy_v2(sn_cu_stream s)
+{
+    return fake_cuda_api()->stream_destroy(s);
+}
+EXPORT int cuEventCreate(sn_cu_event *e, unsigned flags)
+{
+    return fake_cuda_api()->event_create(e, flags);
+}
+EXPORT int cuEventDestroy_v2(sn_cu_event e)
+{
+    return fake_cuda_api()->event_destroy(e);
+}
+EXPORT int cuEventRecord(sn_cu_event e, sn_cu_stream s)
+{
+    return fake_cuda_api()->event_record(e, s);
+}
+EXPORT int cuEventQuery(sn_cu_event e)
+{
+    return fake_cuda_api()->event_query(e);
+}
+EXPORT int cuMemcpyHtoDAsync_v2(sn_cu_ptr to, const void *from, size_t n, sn_cu_stream s)
+{
+    return fake_cuda_api()->copy_to_device(to, from, n, s);
+}
+EXPORT int cuMemcpyDtoHAsync_v2(void *to, sn_cu_ptr from, size_t n, sn_cu_stream s)
+{
+    return fake_cuda_api()->copy_to_host(to, from, n, s);
+}
+EXPORT int cuGetErrorName(sn_cu_result r, const char **name)
+{
+    return fake_cuda_api()->error_name(r, name);
+}
