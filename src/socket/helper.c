@@ -2,51 +2,31 @@
 /* The helper thread: answers what kernels ask, and keeps the sockets' states. It never waits for a peer. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/futex.h>
-#include <limits.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "src/socket/net.h"
 
 /* ---- news for kernels --------------------------------------------------------------------------------- */
 
-static void tell(struct gw_sockets *set)
-{
-    gw_add_release_u32(&set->news, 1); /* release: what has changed comes first */
-    syscall(SYS_futex, &set->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
 void gw_sock_publish(struct gw_sockets *set, struct sock *k, uint32_t state)
 {
     gw_st_release_u32(&k->info->state, state); /* release: the rest of *info first */
-    tell(set);
+    gw_helper_tell(&set->helper);
 }
 
 void gw_cpu_sock_wake_(struct gw_sockets *set)
 {
-    uint64_t one = 1;
-
-    (void)!write(set->wake_fd, &one, sizeof(one)); /* fails when it is awake anyway */
+    gw_helper_wake(&set->helper);
 }
 
 uint32_t gw_cpu_sock_news_(struct gw_sockets *set)
 {
-    return gw_ld_acquire_u32(&set->news);
+    return gw_helper_news(&set->helper);
 }
 
 void gw_cpu_sock_sleep_(struct gw_sockets *set, uint32_t news, uint64_t deadline_ns)
 {
-    uint64_t now = gw_clock_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
-    struct timespec t;
-
-    if (left > 1000000000u) left = 1000000000u; /* whoever sleeps looks again now and then */
-    t.tv_sec = (time_t)(left / 1000000000u);
-    t.tv_nsec = (long)(left % 1000000000u);
-    syscall(SYS_futex, &set->news, FUTEX_WAIT_PRIVATE, news, &t, NULL, 0);
+    gw_helper_wait(&set->helper, news, deadline_ns);
 }
 
 /* ---- sockets given out and back ----------------------------------------------------------------------- */
@@ -150,58 +130,38 @@ static uint32_t answer_all(struct gw_sockets *set)
         gw_st_release_u32(&ask->state, GW_SOCK_ANSWERED_); /* release: the answer first */
         n++;
     }
-    if (n) tell(set);
+    if (n) gw_helper_tell(&set->helper);
     return n;
 }
 
 /* ---- the thread --------------------------------------------------------------------------------------- */
 
-#define BUSY_NS 20000u   /* looks at a GPU's slots so soon after the last question … */
-#define IDLE_NS 1000000u /* … and so rarely when there has been none for long */
-
-static void *run(void *arg)
+static bool look(void *arg)
 {
     struct gw_sockets *set = arg;
-    bool polled = gw_exec_kind(gw_device_exec(set->dev)) == GW_EXEC_GPU;
-    int fds[2] = {set->wake_fd, set->channel->fd};
-    uint64_t nap = BUSY_NS, count;
+    uint32_t answered = answer_all(set);
 
-    pthread_setname_np(pthread_self(), "gw-sockets");
-    while (!gw_ld_acquire_u32(&set->stop)) {
-        if (answer_all(set)) nap = BUSY_NS;
-        gw_sock_cm_events(set);
-        if (gw_wait_fds(fds, 2, polled ? gw_deadline(nap) : GW_NEVER) & 1)
-            (void)!read(set->wake_fd, &count, sizeof(count));
-        nap = nap * 2 < IDLE_NS ? nap * 2 : IDLE_NS;
-    }
-    return NULL;
+    gw_sock_cm_events(set);
+    return answered != 0;
 }
 
 int gw_sock_helper_start(struct gw_sockets *set)
 {
-    int flags, err;
+    int flags, err = gw_helper_init(&set->helper, gw_device_exec(set->dev), look, set);
 
-    set->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (set->wake_fd < 0) return gw_error_errno(-errno, "sockets");
+    if (err) return gw_error_errno(err, "sockets");
     set->channel = rdma_create_event_channel();
     if (!set->channel) return gw_error_errno(-ENODEV, "no rdma_cm on this machine (`modprobe rdma_ucm`)");
     flags = fcntl(set->channel->fd, F_GETFL);
     if (flags < 0 || fcntl(set->channel->fd, F_SETFL, flags | O_NONBLOCK))
         return gw_error_errno(-errno, "rdma_cm's event channel");
-    err = pthread_create(&set->thread, NULL, run, set);
-    if (err) return gw_error_errno(-err, "sockets: no thread for their helper");
-    set->running = true;
-    return 0;
+    set->helper.fd[1] = set->channel->fd;
+    return gw_helper_start(&set->helper, "gw-sockets");
 }
 
 void gw_sock_helper_stop(struct gw_sockets *set)
 {
-    if (set->running) {
-        gw_st_release_u32(&set->stop, 1);
-        gw_cpu_sock_wake_(set);
-        pthread_join(set->thread, NULL);
-    }
+    gw_helper_stop(&set->helper);
     for (uint32_t i = 0; set->sock && i < set->attr.count; i++) gw_sock_cm_close(&set->sock[i]);
     if (set->channel) rdma_destroy_event_channel(set->channel);
-    if (set->wake_fd >= 0) close(set->wake_fd);
 }

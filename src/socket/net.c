@@ -195,7 +195,6 @@ int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr *attr,
     if (!set) return gw_error_errno(-ENOMEM, "sockets");
     set->dev = dev;
     set->attr = *attr;
-    set->wake_fd = -1;
     err = check(&set->attr);
     if (!err) set->sock = calloc(set->attr.count, sizeof(*set->sock));
     if (!err && !set->sock) err = gw_error_errno(-ENOMEM, "sockets");

@@ -3,12 +3,13 @@
 #ifndef GW_SOCKET_NET_H
 #define GW_SOCKET_NET_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include <rdma/rdma_cma.h>
 
 #include <gpuwire/socket.h>
+
+#include "src/exec/helper.h"
 
 /* A socket as the helper sees it. Its state for kernels is in *info; what lies between those is `step`. */
 enum sock_step {
@@ -49,11 +50,7 @@ struct gw_sockets {
     uint32_t open, hint; /* sockets in use; where to look for a free one */
 
     struct rdma_event_channel *channel;
-    pthread_t thread;
-    bool running;
-    int wake_fd;
-    uint32_t stop;
-    uint32_t news; /* counts what kernels may wait for; a futex */
+    struct gw_helper helper; /* its news: what kernels may wait for */
 };
 
 /* net.c: what the peer is told of a socket. */

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A thread that serves kernels: when it looks and when it sleeps. */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/exec/cpu.h"
+#include "src/exec/helper.h"
+
+#define BUSY_NS 20000u   /* looks at what a GPU may have written so soon after it had something to do … */
+#define IDLE_NS 1000000u /* … and so rarely when there has been nothing for long */
+
+/* ---- news ---------------------------------------------------------------------------------------------- */
+
+void gw_helper_tell(struct gw_helper *h)
+{
+    gw_add_release_u32(&h->news, 1); /* release: what has changed comes first */
+    syscall(SYS_futex, &h->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+uint32_t gw_helper_news(const struct gw_helper *h)
+{
+    return gw_ld_acquire_u32(&h->news);
+}
+
+void gw_helper_wait(struct gw_helper *h, uint32_t news, uint64_t deadline_ns)
+{
+    uint64_t now = gw_clock_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+    struct timespec t;
+
+    if (left > 1000000000u) left = 1000000000u; /* whoever sleeps looks again now and then */
+    t.tv_sec = (time_t)(left / 1000000000u);
+    t.tv_nsec = (long)(left % 1000000000u);
+    syscall(SYS_futex, &h->news, FUTEX_WAIT_PRIVATE, news, &t, NULL, 0);
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------------- */
+
+static void ring(struct gw_helper *h)
+{
+    uint64_t one = 1;
+
+    (void)!write(h->fd[0], &one, sizeof(one)); /* fails when it is awake anyway */
+}
+
+void gw_helper_wake(struct gw_helper *h)
+{
+    /* What was written comes before the look at `asleep`, as there `asleep` before the look at what was written:
+     * one of the two sees the other. */
+    gw_fence_sc();
+    if (gw_ld_relaxed_u32(&h->asleep)) ring(h);
+}
+
+/* Announces that it sleeps, looks once more, and sleeps for so long if there was nothing; whether there was. */
+static bool sleep_for(struct gw_helper *h, uint64_t ns)
+{
+    uint64_t count;
+    bool any;
+
+    gw_st_relaxed_u32(&h->asleep, 1);
+    gw_fence_sc(); /* as in gw_helper_wake */
+    any = h->look(h->arg) || gw_ld_acquire_u32(&h->stop);
+    if (!any && (gw_wait_fds(h->fd, 1 + GW_HELPER_FDS, h->polled ? gw_deadline(ns) : GW_NEVER) & 1))
+        (void)!read(h->fd[0], &count, sizeof(count));
+    gw_st_relaxed_u32(&h->asleep, 0);
+    return any;
+}
+
+static void *run(void *arg)
+{
+    struct gw_helper *h = arg;
+    uint64_t nap = BUSY_NS;
+
+    while (!gw_ld_acquire_u32(&h->stop)) {
+        if (h->look(h->arg) || sleep_for(h, nap))
+            nap = BUSY_NS;
+        else
+            nap = nap * 2 < IDLE_NS ? nap * 2 : IDLE_NS;
+    }
+    return NULL;
+}
+
+int gw_helper_init(struct gw_helper *h, const struct gw_exec *exec, bool (*look)(void *arg), void *arg)
+{
+    memset(h, 0, sizeof(*h));
+    h->look = look;
+    h->arg = arg;
+    h->polled = gw_exec_kind(exec) == GW_EXEC_GPU;
+    for (int i = 1; i <= GW_HELPER_FDS; i++) h->fd[i] = -1;
+    h->fd[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return h->fd[0] < 0 ? -errno : 0;
+}
+
+int gw_helper_start(struct gw_helper *h, const char *name)
+{
+    int err = gw_cpu_thread_start(&h->thread, name, 0, run, h);
+
+    if (err) return err;
+    h->running = true;
+    return 0;
+}
+
+void gw_helper_stop(struct gw_helper *h)
+{
+    if (h->running) {
+        gw_st_release_u32(&h->stop, 1);
+        ring(h);
+        pthread_join(h->thread, NULL);
+    }
+    if (h->look && h->fd[0] >= 0) close(h->fd[0]);
+    memset(h, 0, sizeof(*h));
+}

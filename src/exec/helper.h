@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A helper: a thread of the CPU that does what kernels ask for through memory that both see, and how the two
+ * wait for each other.
+ *
+ * The helper looks, and sleeps when there is nothing to do. CPU threads wake it. Kernels on a GPU cannot: there
+ * it looks again 20 µs after it had something to do, and ever more rarely down to once in a millisecond.
+ * Whoever waits for the helper takes the count of its news, looks at what it waits for, and sleeps until there
+ * are more news than that; kernels on a GPU look again and again.
+ */
+#ifndef GW_EXEC_HELPER_H
+#define GW_EXEC_HELPER_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <gpuwire/exec.h>
+
+enum { GW_HELPER_FDS = 3 };
+
+struct gw_helper {
+    bool (*look)(void *arg); /* does what there is to do; whether there was anything */
+    void *arg;
+    bool polled, running;
+    int fd[1 + GW_HELPER_FDS]; /* [0]: wakes it. The others too, and look empties them; -1: none */
+    uint32_t stop, asleep;
+    uint32_t news; /* a futex */
+    pthread_t thread;
+};
+
+/* Before anything else; a helper that was never started may be stopped then, and woken. 0, or -errno. */
+int gw_helper_init(struct gw_helper *h, const struct gw_exec *exec, bool (*look)(void *arg), void *arg);
+int gw_helper_start(struct gw_helper *h, const char *name);
+/* Waits for the end of the look that is under way; frees what init made. */
+void gw_helper_stop(struct gw_helper *h);
+
+/* Any thread, after it has written what the helper is to see. */
+void gw_helper_wake(struct gw_helper *h);
+
+/* The helper, or whoever changed what others wait for, after the change. */
+void gw_helper_tell(struct gw_helper *h);
+uint32_t gw_helper_news(const struct gw_helper *h);
+/* Until there are more news than that; 1 s at most, and now and then for no reason. */
+void gw_helper_wait(struct gw_helper *h, uint32_t news, uint64_t deadline_ns);
+
+#endif
