@@ -172,6 +172,7 @@ GW_DEV int gw_sock_give_back_thread(struct gw_net *net, int s, uint64_t n);
 
 /* Every call above has a block form, without _thread, and a _warp form. */
 
+#include <gpuwire/socket_state_impl.h>
 #include <gpuwire/stream_impl.h>
 #include <gpuwire/socket_setup_impl.h>
 #include <gpuwire/socket_impl.h>

@@ -5,30 +5,10 @@
 
 /* ---- poll --------------------------------------------------------------------------------------------- */
 
-GW_FN int gw_sock_ready_stream_(struct gw_stream_ *st)
-{
-    int events = 0, err, ended;
-
-    while (!gw_ld_relaxed_u32_gpu(&st->closing) && gw_stream_look_(st)) continue;
-    err = gw_flow_error_(&st->flow);
-    ended = gw_ld_relaxed_u32_gpu(&st->ended) || gw_ld_relaxed_u32_gpu(&st->shut_rd);
-    if (gw_stream_may_recv_(st, 0))
-        events |= POLLIN;               /* bytes, the end or an error: receiving does not wait */
-    if (gw_turn_try_(&st->send_lock)) { /* else somebody sends, and there is no saying */
-        if (gw_stream_may_send_(st)) events |= POLLOUT;
-        if (ended && st->shut_wr) events |= POLLHUP;
-        gw_turn_leave_(&st->send_lock);
-    }
-    if (gw_ld_relaxed_u32_gpu(&st->closed)) return events | POLLHUP;
-    return err ? events | POLLERR | POLLHUP : events;
-}
-
 GW_FN int gw_sock_ready_(struct gw_net *net, int s)
 {
-    struct gw_stream_ *st;
-
     if (gw_sock_find_(net, s)) return POLLNVAL;
-    if (gw_sock_stream_(net, s, &st) == 0) return gw_sock_ready_stream_(st);
+    if (gw_sock_joined_(net, s) == 0) return gw_sock_events_(net, s);
     switch (gw_sock_state_(net, s)) {
     case GW_SOCK_FREE_: return POLLNVAL;
     case GW_SOCK_LISTENING_: return gw_ld_relaxed_u32(&net->info[s].ready) ? POLLIN : 0;
@@ -67,89 +47,74 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
 #define GW_SOCK_FIRST_(g, call)                                                                              \
     ((int64_t)gw_group_first(g, gw_group_rank(g) == 0 ? (uint64_t)(int64_t)(call) : 0))
 
-/* The first thread's preparation for moving data: the turn, on a connected stream. */
-GW_SLOW_FN int gw_sock_begin_(struct gw_net *net, int s, int flags, int sending, uint64_t deadline_ns)
+/* The first thread's preparation for moving data: the turn, on a connected socket. */
+GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending, uint64_t deadline_ns)
 {
     int known = MSG_DONTWAIT | MSG_NOSIGNAL | (sending ? 0 : MSG_PEEK | MSG_WAITALL), err;
-    struct gw_stream_ *st;
+    uint32_t *turn;
 
     if (flags & ~known) return -EOPNOTSUPP;
-    err = gw_sock_connected_(net, s, &st, deadline_ns);
-    if (!err) err = gw_turn_take_(sending ? &st->send_lock : &st->recv_lock, deadline_ns);
+    err = gw_sock_connected_(net, s, deadline_ns);
+    if (err) return err;
+    turn = sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock;
+    err = gw_turn_take_(turn, deadline_ns);
     if (err || gw_ld_acquire_u32_gpu(&net->sock[s].begun)) return err;
-    gw_turn_leave_(sending ? &st->send_lock : &st->recv_lock); /* closed while we waited for our turn */
+    gw_turn_leave_(turn); /* closed while we waited for our turn */
     return -EBADF;
-}
-
-/* Posts what the group has copied into our buffer; waits for room in the send queue. */
-GW_SLOW_FN int gw_sock_sent_(struct gw_stream_ *st, uint32_t n, uint64_t deadline_ns)
-{
-    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
-    int err, late;
-
-    while ((err = gw_stream_put_(st, n)) == -EAGAIN) {
-        late = gw_flow_pause_(&st->flow, &w, deadline_ns);
-        if (late) return late;
-    }
-    return err;
 }
 
 GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, const void *bytes, uint64_t n,
                                     int flags, uint64_t deadline_ns)
 {
     uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, sent = 0;
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_begin_(net, s, flags, 1, until)), err;
-    struct gw_stream_ *st;
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 1, until)), err;
     uint32_t part;
 
     if (may) return may;
-    st = &net->stream[s];
-    if (!n) may = GW_SOCK_FIRST_(g, gw_stream_may_send_(st)); /* nothing goes, but an error is told */
+    if (!n) may = GW_SOCK_FIRST_(g, gw_sock_may_send_(net, s)); /* nothing goes, but an error is told */
     while (sent < n) {
-        may = GW_SOCK_FIRST_(g, gw_stream_room_(st, until));
+        may = GW_SOCK_FIRST_(g, gw_sock_room_(net, s, until));
         if (may < 0) break;
         part = gw_smaller_((uint64_t)may, n - sent);
-        gw_copy_share(st->wbuf + (st->wpos & (st->wbuf_size - 1)), (const uint8_t *)bytes + sent, part,
-                      gw_group_rank(g), gw_group_size(g));
+        gw_copy_share(gw_sock_room_at_(net, s), (const uint8_t *)bytes + sent, part, gw_group_rank(g),
+                      gw_group_size(g));
         gw_group_sync(g); /* all parts before the post that sends them */
-        err = GW_SOCK_FIRST_(g, gw_sock_sent_(st, part, until));
+        err = GW_SOCK_FIRST_(g, gw_sock_put_(net, s, part, until));
         if (err) {
             may = err;
             break;
         }
         sent += part;
     }
-    if (gw_group_rank(g) == 0) gw_turn_leave_(&st->send_lock);
+    if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].send_lock);
     return sent || may > 0 ? (int64_t)sent : may;
 }
 
 GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, void *bytes, uint64_t n,
                                     int flags, uint64_t deadline_ns)
 {
-    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, got = 0, peeked, at;
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_begin_(net, s, flags, 0, until));
-    struct gw_stream_ *st;
+    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, got = 0, peeked;
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 0, until));
+    const uint8_t *at;
     uint32_t part;
 
     if (may) return may;
-    st = &net->stream[s];
     while (got < n) {
         peeked = flags & MSG_PEEK ? got : 0;
         /* Behind the first byte only those who want all wait for more. */
         if (got && (peeked || !(flags & MSG_WAITALL)))
-            may = GW_SOCK_FIRST_(g, gw_stream_may_recv_(st, peeked));
+            may = GW_SOCK_FIRST_(g, gw_sock_may_recv_(net, s, peeked));
         else
-            may = GW_SOCK_FIRST_(g, gw_stream_bytes_(st, peeked, n - got, until));
+            may = GW_SOCK_FIRST_(g, gw_sock_bytes_(net, s, peeked, n - got, until));
         if (may <= 0 || may == GW_STREAM_END_) break;
-        at = (st->taken + peeked) & (st->rbuf_size - 1);
-        part = gw_smaller_(gw_smaller_((uint64_t)may, n - got), st->rbuf_size - at);
-        gw_copy_share((uint8_t *)bytes + got, st->rbuf + at, part, gw_group_rank(g), gw_group_size(g));
+        at = gw_sock_bytes_at_(net, s, peeked, gw_smaller_((uint64_t)may, n - got), &part);
+        gw_copy_share((uint8_t *)bytes + got, at, part, gw_group_rank(g), gw_group_size(g));
         gw_group_sync(g); /* everybody has copied before the room is given back */
-        if (gw_group_rank(g) == 0 && !(flags & MSG_PEEK)) gw_stream_take_(st, part);
+        if (gw_group_rank(g) == 0 && !(flags & MSG_PEEK)) (void)gw_sock_take_(net, s, part);
         got += part;
     }
-    gw_group_sync(g); /* nobody reads the stream's counts any more */
-    if (gw_group_rank(g) == 0) gw_turn_leave_(&st->recv_lock);
+    gw_group_sync(g); /* nobody reads the socket's counts any more */
+    if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].recv_lock);
     return got || !n || may == GW_STREAM_END_ ? (int64_t)got : may;
 }
 
@@ -157,30 +122,25 @@ GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, 
 GW_SLOW_DEV int64_t gw_sock_borrow_g_(enum gw_group g, struct gw_net *net, int s, const void **bytes,
                                       uint64_t deadline_ns)
 {
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_begin_(net, s, 0, 0, deadline_ns));
-    struct gw_stream_ *st;
-    uint64_t at;
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, 0, 0, deadline_ns));
+    uint32_t row;
 
     *bytes = NULL;
     if (may) return may;
-    st = &net->stream[s];
-    may = GW_SOCK_FIRST_(g, gw_stream_bytes_(st, 0, 1, deadline_ns));
+    may = GW_SOCK_FIRST_(g, gw_sock_bytes_(net, s, 0, 1, deadline_ns));
     if (may <= 0 || may == GW_STREAM_END_) {
-        if (gw_group_rank(g) == 0) gw_turn_leave_(&st->recv_lock);
+        if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].recv_lock);
         return may == GW_STREAM_END_ ? 0 : may;
     }
-    at = st->taken & (st->rbuf_size - 1);
-    *bytes = st->rbuf + at;
-    return gw_smaller_((uint64_t)may, st->rbuf_size - at);
+    *bytes = gw_sock_bytes_at_(net, s, 0, (uint64_t)may, &row);
+    return row;
 }
 
 GW_FN int gw_sock_given_back_(struct gw_net *net, int s, uint64_t n)
 {
-    struct gw_stream_ *st = &net->stream[s];
-    int err = n > gw_ld_relaxed_u64_gpu(&st->arrived) - st->taken ? -EINVAL : 0;
+    int err = gw_sock_take_(net, s, n);
 
-    if (!err && n) gw_stream_take_(st, n);
-    gw_turn_leave_(&st->recv_lock);
+    gw_turn_leave_(&net->sock[s].recv_lock);
     return err;
 }
 

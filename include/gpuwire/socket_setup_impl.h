@@ -3,7 +3,7 @@
  * socket_setup_impl.h: how sockets are opened, connected and closed. Included by socket.h; names that end in _
  * are private.
  *
- * Three places. struct gw_stream_ is the kernels' own. struct gw_sock_info_ is what the helper says of a socket,
+ * Three places. struct gw_sock_ and what belongs to its kind are the kernels' own. struct gw_sock_info_ is what the helper says of a socket,
  * in host memory: it writes, kernels read. struct gw_sock_ask_ is a slot through which a kernel asks the
  * helper: who takes it (a word of the kernels' own) writes the question and then its state, the helper the
  * answer and then its state.
@@ -40,7 +40,7 @@ struct gw_sock_info_ {
     uint32_t state;
     int32_t error;
     uint32_t ready; /* LISTENING: connections to accept */
-    uint32_t pad;
+    uint32_t kind;  /* CONNECTED: enum gw_sock_kind_ */
     struct gw_rs_conn peer;
     struct gw_sock_addr_ local, remote;
 } __attribute__((aligned(128)));
@@ -52,14 +52,6 @@ struct gw_sock_ask_ {
     int32_t sock, number, result;
     struct gw_sock_addr_ addr;
 } __attribute__((aligned(128)));
-
-/* What kernels know of a socket besides its stream. */
-struct gw_sock_ {
-    uint32_t lock;
-    uint32_t begun; /* the stream has been set up */
-    uint32_t told;  /* connect has reported */
-    uint32_t pad;
-};
 
 struct gw_net {
     uint32_t size, version;
@@ -153,6 +145,8 @@ GW_SLOW_FN int gw_sock_ask_(struct gw_net *net, enum gw_sock_op_ op, int s, int 
     return err;
 }
 
+#include <gpuwire/socket_kind_impl.h>
+
 /* ---- numbers and states ------------------------------------------------------------------------------- */
 
 GW_FN int gw_sock_usable_(const struct gw_net *net)
@@ -164,16 +158,16 @@ GW_FN int gw_sock_find_(const struct gw_net *net, int s)
 {
     if (gw_sock_usable_(net)) return -EINVAL;
     if (s < 0 || (uint32_t)s >= net->count) return -EBADF;
-    return gw_ld_relaxed_u32_gpu(&net->stream[s].closing) ? -EBADF : 0;
+    return gw_ld_relaxed_u32_gpu(&net->sock[s].closing) ? -EBADF : 0;
 }
 
-/* A socket that the helper has just given out. Its last user left `closing` set, and kept the flow's lock. */
+/* A socket that the helper has just given out. Its last user left `closing` set, and sealed it. */
 GW_FN void gw_sock_new_(struct gw_net *net, int s, uint32_t told)
 {
     gw_st_relaxed_u32_gpu(&net->sock[s].told, told);
     gw_st_relaxed_u32_gpu(&net->sock[s].begun, 0);
-    gw_st_relaxed_u32_gpu(&net->stream[s].flow.lock, 0);
-    gw_st_release_u32_gpu(&net->stream[s].closing, 0); /* release: last */
+    gw_sock_unseal_(net, s);
+    gw_st_release_u32_gpu(&net->sock[s].closing, 0); /* release: last */
 }
 
 GW_FN uint32_t gw_sock_state_(const struct gw_net *net, int s)
@@ -181,13 +175,12 @@ GW_FN uint32_t gw_sock_state_(const struct gw_net *net, int s)
     return gw_ld_acquire_u32(&net->info[s].state); /* acquire: what the helper wrote before */
 }
 
-/* The stream of a connected socket. 0; -EAGAIN: it is being connected; or an error. */
-GW_FN int gw_sock_stream_(struct gw_net *net, int s, struct gw_stream_ **st)
+/* Is it connected, and ready for data? 0; -EAGAIN: it is being connected; or an error. */
+GW_FN int gw_sock_joined_(struct gw_net *net, int s)
 {
     int err = gw_sock_find_(net, s);
 
     if (err) return err;
-    *st = &net->stream[s];
     if (gw_ld_acquire_u32_gpu(&net->sock[s].begun)) return 0;
     switch (gw_sock_state_(net, s)) {
     case GW_SOCK_FREE_: return -EBADF;
@@ -197,22 +190,23 @@ GW_FN int gw_sock_stream_(struct gw_net *net, int s, struct gw_stream_ **st)
     }
     (void)gw_turn_take_(&net->sock[s].lock, UINT64_MAX); /* held for a moment */
     if (!net->sock[s].begun) {
-        gw_stream_begin_(*st, &net->info[s].peer);
-        gw_st_release_u32_gpu(&net->sock[s].begun, 1); /* release: the stream is ready */
+        net->sock[s].kind = gw_ld_relaxed_u32(&net->info[s].kind);
+        gw_sock_begin_(net, s);
+        gw_st_release_u32_gpu(&net->sock[s].begun, 1); /* release: it is ready */
     }
     gw_turn_leave_(&net->sock[s].lock);
     return 0;
 }
 
 /* As above, but waits until it is connected. */
-GW_FN int gw_sock_connected_(struct gw_net *net, int s, struct gw_stream_ **st, uint64_t deadline_ns)
+GW_FN int gw_sock_connected_(struct gw_net *net, int s, uint64_t deadline_ns)
 {
     uint32_t round = 0, news;
     int err, late;
 
     for (;;) {
         news = gw_sock_news_(net);
-        err = gw_sock_stream_(net, s, st);
+        err = gw_sock_joined_(net, s);
         if (err != -EAGAIN) return err;
         late = gw_sock_pause_(net, news, &round, deadline_ns);
         if (late) return late;
@@ -354,65 +348,50 @@ GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *a
 
 GW_SLOW_FN int gw_sock_shutdown_thread(struct gw_net *net, int s, int how, uint64_t deadline_ns)
 {
-    struct gw_stream_ *st;
-    int err = gw_sock_stream_(net, s, &st);
+    int err = gw_sock_joined_(net, s);
 
     if (err) return err == -EAGAIN ? -ENOTCONN : err;
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
-    err = gw_turn_take_(&st->send_lock, deadline_ns);
+    err = gw_turn_take_(&net->sock[s].send_lock, deadline_ns);
     if (err) return err;
-    err = gw_stream_shutdown_(st, how, deadline_ns);
-    gw_turn_leave_(&st->send_lock);
+    err = gw_sock_shut_(net, s, how, deadline_ns);
+    gw_turn_leave_(&net->sock[s].send_lock);
     return err;
 }
 
-/* Says goodbye and waits until the peer's NIC has everything. A stream that has failed has nobody to tell. */
-GW_FN int gw_sock_goodbye_(struct gw_stream_ *st, uint64_t deadline_ns)
-{
-    struct gw_tx tx;
-    int err;
-
-    if (gw_flow_error_(&st->flow) || gw_ld_relaxed_u32_gpu(&st->closed)) return 0;
-    err = gw_stream_shutdown_(st, SHUT_RDWR, deadline_ns);
-    if (!err && st->last && !gw_tx_open(&tx, st->flow.qp)) err = gw_tx_wait(&tx, st->last, deadline_ns);
-    return err == -EAGAIN || err == -ETIMEDOUT ? -ETIMEDOUT : 0;
-}
-
 /* Both turns, from those who see `closing` at their next look and leave; who has borrowed bytes does not look. */
-GW_FN int gw_sock_turns_(struct gw_stream_ *st, uint64_t deadline_ns)
+GW_FN int gw_sock_turns_(struct gw_sock_ *k, uint64_t deadline_ns)
 {
     uint64_t until = gw_clock_ns() + GW_SOCK_HELPER_NS;
 
     if (deadline_ns > until) until = deadline_ns;
-    if (gw_turn_take_(&st->send_lock, until) == 0) {
-        if (gw_turn_take_(&st->recv_lock, until) == 0) return 0;
-        gw_turn_leave_(&st->send_lock);
+    if (gw_turn_take_(&k->send_lock, until) == 0) {
+        if (gw_turn_take_(&k->recv_lock, until) == 0) return 0;
+        gw_turn_leave_(&k->send_lock);
     }
-    gw_st_relaxed_u32_gpu(&st->closing, 0);
+    gw_st_relaxed_u32_gpu(&k->closing, 0);
     return -EBUSY;
 }
 
 GW_SLOW_FN int gw_sock_close_thread(struct gw_net *net, int s, uint64_t deadline_ns)
 {
     int err = gw_sock_find_(net, s), lost = 0;
-    struct gw_stream_ *st;
+    struct gw_sock_ *k;
     uint32_t begun;
 
     if (err) return err;
     if (gw_sock_state_(net, s) == GW_SOCK_FREE_) return -EBADF;
-    (void)gw_sock_stream_(net, s, &st); /* begins what is connected and was never used, to say goodbye */
-    st = &net->stream[s];
-    if (gw_cas_acq_rel_u32_gpu(&st->closing, 0, 1)) return -EBADF; /* another thread closes it */
-    begun = gw_ld_acquire_u32_gpu(&net->sock[s].begun);
+    (void)gw_sock_joined_(net, s); /* begins what is connected and was never used, to say goodbye */
+    k = &net->sock[s];
+    if (gw_cas_acq_rel_u32_gpu(&k->closing, 0, 1)) return -EBADF; /* another thread closes it */
+    begun = gw_ld_acquire_u32_gpu(&k->begun);
     if (begun) {
-        if (gw_sock_turns_(st, deadline_ns)) return -EBUSY;
-        lost = gw_sock_goodbye_(st, deadline_ns);
-        /* Who polls holds the flow's lock for moments. It stays with us, so that nobody touches the queues while
-         * the helper makes them new. */
-        (void)gw_turn_take_(&st->flow.lock, UINT64_MAX);
-        gw_st_relaxed_u32_gpu(&net->sock[s].begun, 0);
-        gw_turn_leave_(&st->recv_lock);
-        gw_turn_leave_(&st->send_lock);
+        if (gw_sock_turns_(k, deadline_ns)) return -EBUSY;
+        lost = gw_sock_goodbye_(net, s, deadline_ns);
+        gw_sock_seal_(net, s);
+        gw_st_relaxed_u32_gpu(&k->begun, 0);
+        gw_turn_leave_(&k->recv_lock);
+        gw_turn_leave_(&k->send_lock);
     }
     err = gw_sock_ask_(net, GW_SOCK_CLOSE_, s, 0, NULL, deadline_ns);
     return err ? err : lost;

@@ -22,6 +22,7 @@ struct gw_stream_mark_ {
 
 struct gw_stream_ {
     struct gw_flow_ flow;
+    struct gw_sock_ *sock;
     struct gw_cq_handle *send_cq;
     uint8_t *rbuf, *wbuf;
     const struct gw_rs_sge *table; /* which the peer writes */
@@ -30,7 +31,6 @@ struct gw_stream_ {
     uint64_t rbuf_addr, wbuf_addr, own_addr;
     uint32_t lkey, rkey;
     uint32_t rbuf_size, wbuf_size, writes;
-    uint32_t closing; /* no more calls, but the one that closes it */
 
     /* Under the flow's lock. */
     struct gw_rs_sge peer_table;
@@ -45,12 +45,12 @@ struct gw_stream_ {
 
     /* The sender's. */
     uint64_t wpos, wdone; /* bytes put into our buffer, and free again */
-    uint32_t send_lock, seq, at;
+    uint32_t seq, at;
     uint32_t marked, done; /* marks made and passed */
     uint64_t last;         /* ticket of what was posted last */
     uint32_t shut_wr;
     /* The receiver's. */
-    uint32_t recv_lock, shut_rd;
+    uint32_t shut_rd;
     uint64_t taken; /* bytes */
 } __attribute__((aligned(64)));
 
@@ -169,7 +169,7 @@ GW_FN int64_t gw_stream_may_send_(struct gw_stream_ *st)
     uint64_t room;
     int err = gw_flow_error_(&st->flow);
 
-    if (gw_ld_relaxed_u32_gpu(&st->closing)) return -EBADF;
+    if (gw_ld_relaxed_u32_gpu(&st->sock->closing)) return -EBADF;
     if (st->shut_wr || gw_ld_relaxed_u32_gpu(&st->closed)) return -EPIPE;
     if (err) return err;
     length = gw_ld_acquire_u32_gpu(&st->target[st->at].length); /* acquire: address and key behind it */
@@ -232,6 +232,19 @@ GW_FN int gw_stream_put_(struct gw_stream_ *st, uint32_t n)
     return 0;
 }
 
+/* As above, but waits for room in the send queue. */
+GW_SLOW_FN int gw_stream_put_all_(struct gw_stream_ *st, uint32_t n, uint64_t deadline_ns)
+{
+    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
+    int err, late;
+
+    while ((err = gw_stream_put_(st, n)) == -EAGAIN) {
+        late = gw_flow_pause_(&st->flow, &w, deadline_ns);
+        if (late) return late;
+    }
+    return err;
+}
+
 /* Says that this side sends no more, or is closed altogether. */
 GW_FN int gw_stream_say_(struct gw_stream_ *st, enum gw_rs_control what, uint64_t deadline_ns)
 {
@@ -262,6 +275,18 @@ GW_SLOW_FN int gw_stream_shutdown_(struct gw_stream_ *st, int how, uint64_t dead
     return wr ? gw_stream_say_(st, GW_RS_SHUTDOWN, deadline_ns) : 0;
 }
 
+/* Says goodbye and waits until the peer's NIC has everything. A stream that has failed has nobody to tell. */
+GW_FN int gw_stream_goodbye_(struct gw_stream_ *st, uint64_t deadline_ns)
+{
+    struct gw_tx tx;
+    int err;
+
+    if (gw_flow_error_(&st->flow) || gw_ld_relaxed_u32_gpu(&st->closed)) return 0;
+    err = gw_stream_shutdown_(st, SHUT_RDWR, deadline_ns);
+    if (!err && st->last && !gw_tx_open(&tx, st->flow.qp)) err = gw_tx_wait(&tx, st->last, deadline_ns);
+    return err == -EAGAIN || err == -ETIMEDOUT ? -ETIMEDOUT : 0;
+}
+
 /* ---- receiving: the group's first thread -------------------------------------------------------------- */
 
 /* How many bytes are there behind the first `skip`? 0: none yet. GW_STREAM_END_; or an error. */
@@ -274,7 +299,7 @@ GW_FN int64_t gw_stream_may_recv_(const struct gw_stream_ *st, uint64_t skip)
     uint32_t end = gw_ld_acquire_u32_gpu(&st->ended) || gw_ld_relaxed_u32_gpu(&st->shut_rd);
     uint64_t have;
 
-    if (gw_ld_relaxed_u32_gpu(&st->closing)) return -EBADF;
+    if (gw_ld_relaxed_u32_gpu(&st->sock->closing)) return -EBADF;
     /* Acquire: the count before the bytes. */
     have = gw_ld_acquire_u64_gpu(&st->arrived) - st->taken - skip;
     return have ? (int64_t)have : end ? GW_STREAM_END_ : err;
@@ -296,15 +321,36 @@ GW_SLOW_FN int64_t gw_stream_bytes_(struct gw_stream_ *st, uint64_t skip, uint64
     }
 }
 
-/* n bytes have been read. */
-GW_SLOW_FN void gw_stream_take_(struct gw_stream_ *st, uint64_t n)
+/* n bytes have been read. -EINVAL: there are not so many. */
+GW_SLOW_FN int gw_stream_take_(struct gw_stream_ *st, uint64_t n)
 {
+    if (n > gw_ld_relaxed_u64_gpu(&st->arrived) - st->taken) return -EINVAL;
+    if (!n) return 0;
     /* Release: the group's reads come before the peer is told (gw_stream_tell_). */
     gw_st_release_u64_gpu(&st->taken, st->taken + n);
     /* Held for a short time only. It must not be skipped: nobody else might ever tell. */
     (void)gw_turn_take_(&st->flow.lock, UINT64_MAX);
     if (!gw_flow_error_(&st->flow)) gw_stream_tell_(st);
     gw_turn_leave_(&st->flow.lock);
+    return 0;
+}
+
+/* What poll tells of it. */
+GW_FN int gw_stream_events_(struct gw_stream_ *st)
+{
+    int events = 0, err, ended;
+
+    while (!gw_ld_relaxed_u32_gpu(&st->sock->closing) && gw_stream_look_(st)) continue;
+    err = gw_flow_error_(&st->flow);
+    ended = gw_ld_relaxed_u32_gpu(&st->ended) || gw_ld_relaxed_u32_gpu(&st->shut_rd);
+    if (gw_stream_may_recv_(st, 0)) events |= POLLIN; /* bytes, the end or an error: receiving does not wait */
+    if (gw_turn_try_(&st->sock->send_lock)) {         /* else somebody sends, and there is no saying */
+        if (gw_stream_may_send_(st)) events |= POLLOUT;
+        if (ended && st->shut_wr) events |= POLLHUP;
+        gw_turn_leave_(&st->sock->send_lock);
+    }
+    if (gw_ld_relaxed_u32_gpu(&st->closed)) return events | POLLHUP;
+    return err ? events | POLLERR | POLLHUP : events;
 }
 
 /* ---- the beginning ------------------------------------------------------------------------------------ */

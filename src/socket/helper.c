@@ -44,6 +44,7 @@ struct sock *gw_sock_take_free(struct gw_sockets *set)
         k->listener = k->next = k->first = NULL;
         k->last = &k->first;
         k->info->error = 0;
+        k->info->kind = GW_SOCK_STREAM_;
         k->info->ready = 0;
         memset(&k->info->local, 0, sizeof(k->info->local));
         memset(&k->info->remote, 0, sizeof(k->info->remote));

@@ -49,7 +49,7 @@ static struct layout layout(const struct gw_sockets_attr *a)
 
     l.stream = 256; /* behind struct gw_net */
     l.mark = l.stream + a->count * sizeof(struct gw_stream_);
-    l.sock = l.mark + (size_t)a->count * a->writes * sizeof(struct gw_stream_mark_);
+    l.sock = l.mark + (((size_t)a->count * a->writes * sizeof(struct gw_stream_mark_) + 63) & ~(size_t)63);
     l.asking = l.sock + a->count * sizeof(struct gw_sock_);
     l.size = l.asking + GW_SOCK_ASKS_ * sizeof(uint32_t);
     return l;
@@ -129,6 +129,7 @@ static int publish_stream(struct gw_sockets *set, const struct sock *k)
     uint8_t *bytes = (uint8_t *)set->bytes.dev + off, *at = set->kernels.dev;
     struct gw_stream_ st = {
         .flow = {.qp = gw_qp_handle(k->qp), .cq = gw_cq_handle(k->recv_cq), .keepalive_ns = a->keepalive_ns},
+        .sock = (struct gw_sock_ *)(at + l.sock) + i,
         .send_cq = gw_cq_handle(k->send_cq),
         .rbuf = bytes,
         .wbuf = bytes + a->rbuf,

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * socket_state_impl.h: what all kinds of sockets have in common, as kernels keep it. Included by socket.h; names
+ * that end in _ are private.
+ */
+#ifndef GPUWIRE_SOCKET_STATE_IMPL_H
+#define GPUWIRE_SOCKET_STATE_IMPL_H
+
+/* What carries a socket's bytes. The calls on data choose by it, in socket_kind_impl.h alone. */
+enum gw_sock_kind_ {
+    GW_SOCK_STREAM_ = 1, /* a stream over RDMA: stream_impl.h */
+};
+
+/* What kernels alone know of a socket, whatever its kind. */
+struct gw_sock_ {
+    uint32_t lock;      /* of the beginning */
+    uint32_t begun;     /* it is connected, and what its kind needs has been set up */
+    uint32_t kind;      /* … which is this one */
+    uint32_t told;      /* connect has reported */
+    uint32_t closing;   /* no more calls, but the one that closes it */
+    uint32_t send_lock; /* whose turn it is to send, */
+    uint32_t recv_lock; /* and to receive */
+    uint32_t pad;
+} __attribute__((aligned(64)));
+
+#endif
