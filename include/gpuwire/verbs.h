@@ -103,7 +103,8 @@ struct gw_device_info {
     uint32_t
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
     char post_why[160]; /* when post_mode is a proxy: why */
-    char gpu_why[160];  /* when gpu_reach is NONE: why */
+    char gpu_why[320];  /* when gpu_reach is NONE: why */
+    char soft_why[160]; /* when the software NIC was chosen and not named: what is against the real ones */
 };
 /* What is known of the device since it was opened. Any thread. */
 GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *info);
@@ -158,8 +159,10 @@ enum gw_mr_access {
 /*
  * Registers [addr, addr + length). addr is host memory or an address in the GPU's own memory (cudaMalloc,
  * gw_mem of that kind). GPU memory goes as a dma-buf first and by its address (peer memory) then;
- * -EOPNOTSUPP: neither works, the line says why each failed and what would mend it. A part of a larger
- * allocation may be registered, in several PDs.
+ * -EOPNOTSUPP: neither works, the line says why each failed and what would mend it; or it is managed memory
+ * (cudaMallocManaged), which moves. -ENOMEM: more than this process may lock; -EINVAL: no bytes, or what the
+ * NIC does not take. A part of a larger allocation may be registered, in several PDs. Any thread; as all that
+ * allocates: not while a resident kernel runs.
  */
 GW_API int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access, struct gw_mr **out);
 GW_API int gw_mr_free(struct gw_mr *mr); /* NULL is allowed */

@@ -119,9 +119,12 @@ const char *sn_cma_why(int err)
     case 0: return "";
     case -EPERM:
     case -EACCES:
-        return "the system does not let one process copy to another's memory (kernel.yama.ptrace_scope, a "
-               "container's filter, or a process that may not be dumped)";
-    case -ENOSYS: return "the system has no process_vm_readv, or a container's filter hides it";
+        return "the system does not let one process copy to another's memory: sysctl "
+               "kernel.yama.ptrace_scope=0, or in a container a filter that allows process_vm_readv and "
+               "process_vm_writev, mends it; never between users, or where a process may not be dumped";
+    case -ENOSYS:
+        return "the system has no process_vm_readv, or a container's filter hides it: allow it and "
+               "process_vm_writev there";
     case -ESRCH: return "the peer's process number is not known here (another PID namespace)";
     case -EPROTO: return "the peer is not the process that its number names";
     default: return "copying to the peer's memory failed";

@@ -6,10 +6,13 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <getopt.h>
+#include <linux/capability.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <gpuwire/connect.h>
@@ -44,8 +47,8 @@ static void print_executors(const struct gw_exec *exec)
         printf("             no GPU: %s\n", why);
 }
 
-/* The machine's own RDMA devices, whichever is used. */
-static void print_real(void)
+/* The machine's own RDMA devices, whichever is used. why: what is against them, where that was asked. */
+static void print_real(const char *why)
 {
     DIR *d = opendir("/sys/class/infiniband");
     unsigned n = 0;
@@ -55,7 +58,30 @@ static void print_real(void)
         printf("%s%s", n++ ? ", " : "hardware     ", e->d_name);
     }
     if (d) closedir(d);
-    printf("%s\n", n ? "" : "hardware     no RDMA device on this machine");
+    if (!n)
+        printf("hardware     no RDMA device on this machine (`lspci` shows a NIC? load its driver: `modprobe "
+               "mlx5_ib`)\n");
+    else
+        printf("%s%s\n", *why ? ", not used: " : "", why);
+}
+
+/* What a program may lock is what it may register; the software NIC locks nothing. */
+static void print_locked(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[2] = {0};
+    struct rlimit limit;
+    bool any;
+
+    if (getrlimit(RLIMIT_MEMLOCK, &limit)) return;
+    any = !syscall(SYS_capget, &head, caps) && caps[0].effective >> CAP_IPC_LOCK & 1;
+    if (limit.rlim_cur == RLIM_INFINITY || any)
+        printf("             locked memory: no limit\n");
+    else
+        printf(
+            "             locked memory: %llu KiB at most, larger regions are refused: raise it (`ulimit -l "
+            "unlimited`,\n             memlock in /etc/security/limits.conf, LimitMEMLOCK= of a service)\n",
+            (unsigned long long)limit.rlim_cur / 1024);
 }
 
 /* The library is in this process, loaded at run time. */
@@ -112,7 +138,7 @@ static void print_nic(const struct gw_device_info *i)
         print_soft();
         print_same_host();
     }
-    print_real();
+    print_real(i->soft_why);
 }
 
 /* ---- which ways there are, each tried ------------------------------------------------------------------ */
@@ -135,7 +161,8 @@ static void print_modes(struct gw_device *dev, const struct gw_device_info *i)
                {GW_POST_PROXY_POST, "proxy-post, a CPU thread posts what they ask for"}};
 
     for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++)
-        print_way(k ? "" : "posting", all[k].what, gw_post_try(dev, all[k].mode), i->post_mode == all[k].mode);
+        print_way(k ? "" : "posting", all[k].what, gw_post_try(dev, all[k].mode),
+                  i->post_mode == all[k].mode);
     if (i->post_why[0]) printf("             chosen because: %s\n", i->post_why);
 }
 
@@ -143,12 +170,10 @@ static void print_memory(struct gw_device *dev, const struct gw_device_info *i)
 {
     bool gpu = gw_exec_kind(gw_device_exec(dev)) == GW_EXEC_GPU;
 
-    if (!gpu) {
-        print_way("memory", "host memory", gw_reach_try(dev, GW_REACH_HOST), true);
-        return;
-    }
-    print_way("memory", "mapped host memory", gw_reach_try(dev, GW_REACH_HOST),
-              i->gpu_reach == GW_REACH_NONE);
+    print_way("memory", gpu ? "mapped host memory" : "host memory", gw_reach_try(dev, GW_REACH_HOST),
+              !gpu || i->gpu_reach == GW_REACH_NONE);
+    if (!i->soft) print_locked();
+    if (!gpu) return;
     print_way("", i->soft ? "GPU memory by its address" : "GPU memory by its address (peer memory)",
               gw_reach_try(dev, GW_REACH_DIRECT), i->gpu_reach == GW_REACH_DIRECT);
     print_way("", "GPU memory as a dma-buf", gw_reach_try(dev, GW_REACH_DMABUF),
@@ -176,8 +201,8 @@ static int report(const char *device, const char *which)
     print_executors(exec);
     if (gw_device_open(device, exec, &dev)) {
         printf("NIC          none\n");
+        print_real("");
         fflush(stdout);
-        print_real();
         fprintf(stderr, "gpuwire info: %s\n", gw_last_error());
         gw_exec_destroy(exec);
         return 1;

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "src/exec/gpu.h"
+#include "src/exec/gpu_why.h"
 
 /* ---- errors -------------------------------------------------------------------------------------------- */
 
@@ -57,26 +58,21 @@ static void load_eagerly(void)
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
-static int driver_reason(cudaError_t error, char *why, size_t size)
+static_assert((int)GW_CUDA_OLD_DRIVER == (int)cudaErrorInsufficientDriver &&
+                  (int)GW_CUDA_NO_DEVICE == (int)cudaErrorNoDevice &&
+                  (int)GW_CUDA_NOT_PERMITTED == (int)cudaErrorNotPermitted,
+              "gpu_why.h numbers errors as CUDA does");
+
+static void driver_reason(cudaError_t error, char *why, size_t size)
 {
     int driver = 0, runtime = 0;
 
     cudaGetLastError();
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
-    if (!driver) return snprintf(why, size, "no NVIDIA driver: libcuda.so.1 was not found");
-    if (error == cudaErrorInsufficientDriver)
-        return snprintf(why, size,
-                        "the NVIDIA driver knows CUDA up to %d.%d, this program needs %d.%d: update it",
-                        driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-    if (error == cudaErrorNoDevice)
-        return snprintf(
-            why, size,
-            "the NVIDIA driver sees no GPU (is CUDA_VISIBLE_DEVICES set, or /dev/nvidia* missing?)");
-    return snprintf(why, size, "CUDA does not start: error %d, %s", (int)error, cudaGetErrorString(error));
+    gw_gpu_why_none((int)error, cudaGetErrorString(error), driver, runtime, why, size);
 }
 
-/* Kernels are compiled for compute capability 7.5 and newer. */
 static int device_usable(int device, char *why, size_t size)
 {
     int major = 0, minor = 0;
@@ -84,7 +80,7 @@ static int device_usable(int device, char *why, size_t size)
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
     if (major * 10 + minor >= 75) return 1;
-    snprintf(why, size, "GPU %d has compute capability %d.%d; 7.5 or newer is needed", device, major, minor);
+    gw_gpu_why_old(device, major, minor, why, size);
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/exec/gpu.h"
+#include "src/exec/gpu_why.h"
 
 /* ---- allocation ---------------------------------------------------------------------------------------- */
 
@@ -77,12 +78,7 @@ static int register_error(cudaError_t error, const struct gw_mem *mem, uint32_t 
 {
     if (error == cudaErrorNotPermitted && (flags & GW_MEM_IO)) {
         cudaGetLastError();
-        return gw_error(-EPERM,
-                        "the NVIDIA driver may not map a device's registers into GPU %u (CUDA error 800): "
-                        "run as root, or load "
-                        "nvidia.ko with NVreg_RegistryDwords=\"PeerMappingOverride=1;\", or post through the "
-                        "doorbell proxy",
-                        mem->exec->device);
+        return gw_gpu_why_io(mem->exec->device);
     }
     return gw_gpu_error(error, "cannot map %zu bytes at %p into GPU %u", mem->size, mem->host,
                         mem->exec->device);

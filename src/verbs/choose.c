@@ -23,7 +23,8 @@ static enum { NOTHING_YET, SOFT, REAL } attached; /* what this process's libibve
 
 typedef int (*install_fn)(void);
 
-static bool first_line(const char *path, char *line, size_t size)
+/* One line of a file of the kernel's. */
+bool gw_first_line(const char *path, char *line, size_t size)
 {
     FILE *f = fopen(path, "re");
     bool ok = f && fgets(line, (int)size, f);
@@ -38,7 +39,7 @@ static bool port_active(const char *name)
     char path[PATH_MAX], line[64];
 
     snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/ports/1/state", name);
-    return first_line(path, line, sizeof(line)) && strstr(line, "ACTIVE");
+    return gw_first_line(path, line, sizeof(line)) && strstr(line, "ACTIVE");
 }
 
 /* How good the device is for us: 2 a ConnectX, 1 another NIC, 0 none (rxe and siw, which lie on no bus, are
@@ -48,7 +49,7 @@ static int rank(const char *name, char *why, size_t why_size)
     char path[PATH_MAX], vendor[64], type[64];
 
     snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/device/vendor", name);
-    if (!first_line(path, vendor, sizeof(vendor))) {
+    if (!gw_first_line(path, vendor, sizeof(vendor))) {
         snprintf(why, why_size, "%.64s is made of software", name);
         return 0;
     }
@@ -58,7 +59,7 @@ static int rank(const char *name, char *why, size_t why_size)
     }
     if (!strcmp(vendor, "0x15b3")) return 2;
     snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/node_type", name);
-    if (first_line(path, type, sizeof(type)) && type[0] == '0' + IBV_NODE_CA) return 1;
+    if (gw_first_line(path, type, sizeof(type)) && type[0] == '0' + IBV_NODE_CA) return 1;
     snprintf(why, why_size, "%.64s is no RoCE or InfiniBand NIC", name);
     return 0;
 }
@@ -143,8 +144,7 @@ static int nothing(const char *name, int err)
 {
     if (attached == SOFT && !name)
         return gw_error(-ENODEV, "the software NIC did not start (GPUWIRE_NIC holds its settings)");
-    return gw_error(err, "there is no RDMA device%s%s on this machine; `gpuwire info` lists what there is",
-                    name ? " called " : "", name ? name : "");
+    return gw_no_device(name, err);
 }
 
 /* A ConnectX, or another NIC that speaks RoCE or InfiniBand. */
@@ -169,8 +169,7 @@ static int open_named(const char *name, struct ibv_context **out)
         if (!usable(list[i], &err)) continue;
         *out = ibv_open_device(list[i]);
         if (*out) break;
-        err = attached == SOFT ? nothing(NULL, -ENODEV)
-                               : gw_error_errno(-errno, "cannot open %s", ibv_get_device_name(list[i]));
+        err = attached == SOFT ? nothing(NULL, -ENODEV) : gw_cannot_open(ibv_get_device_name(list[i]), errno);
     }
     ibv_free_device_list(list);
     if (*out) return 0;
@@ -199,9 +198,9 @@ static int open_real(const char *name, struct ibv_context **ctx)
     return err;
 }
 
-static int choose_locked(const char *name, struct ibv_context **ctx, bool *soft)
+static int choose_locked(const char *name, struct ibv_context **ctx, bool *soft, char why[GW_CHOOSE_WHY])
 {
-    char found[64], why[256] = "";
+    char found[64];
 
     if (preloaded()) attached = SOFT;
     if (!name || !*name) name = getenv("GPUWIRE_DEVICE");
@@ -213,21 +212,22 @@ static int choose_locked(const char *name, struct ibv_context **ctx, bool *soft)
             "this process uses a real RDMA device already: the software NIC needs a process of its own");
     if (*soft) return !name || !strcmp(name, "softnic") ? open_soft("", ctx) : open_named(name, ctx);
     if (name || attached == REAL) return open_real(name, ctx);
-    if (real_device(found, sizeof(found), why, sizeof(why))) {
+    if (real_device(found, sizeof(found), why, GW_CHOOSE_WHY)) {
         if (!open_real(found, ctx)) return 0;
-        snprintf(why, sizeof(why), "%s",
+        snprintf(why, GW_CHOOSE_WHY, "%s",
                  gw_last_error()); /* no permission, say: the software NIC needs none */
     }
     *soft = true;
     return open_soft(why, ctx);
 }
 
-int gw_choose(const char *name, struct ibv_context **ctx, bool *soft)
+int gw_choose(const char *name, struct ibv_context **ctx, bool *soft, char why[GW_CHOOSE_WHY])
 {
     int err;
 
+    *why = 0;
     pthread_mutex_lock(&lock);
-    err = choose_locked(name, ctx, soft);
+    err = choose_locked(name, ctx, soft, why);
     pthread_mutex_unlock(&lock);
     return err;
 }

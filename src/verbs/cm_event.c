@@ -16,7 +16,11 @@ struct rdma_event_channel *gw_cm_channel(void)
     int flags;
 
     if (!ch) {
-        gw_error_errno(-errno, "no rdma_cm on this machine (`modprobe rdma_ucm`)");
+        if (errno == EACCES || errno == EPERM)
+            gw_error_errno(-errno, "rdma_cm: give the user read and write for /dev/infiniband/rdma_cm");
+        else
+            gw_error_errno(-errno, "no rdma_cm on this machine (`modprobe rdma_ucm`; in a container pass "
+                                   "/dev/infiniband/rdma_cm in)");
         return NULL;
     }
     flags = fcntl(ch->fd, F_GETFL);

@@ -111,7 +111,7 @@ int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **ou
         err = gw_exec_create("cpu", NULL, &dev->exec);
         dev->own_exec = !err;
     }
-    if (!err) err = gw_choose(name, &dev->ctx, &soft);
+    if (!err) err = gw_choose(name, &dev->ctx, &soft, dev->info.soft_why);
     if (!err) {
         dev->info.soft = soft;
         dev->mlx5 = mlx5dv_is_supported(dev->ctx->device);

@@ -155,8 +155,15 @@ void *gw_new(size_t size);
 /* ---- between the files
  * ------------------------------------------------------------------------------------- */
 
-/* choose.c: opens a device by the rules of gw_device_open. */
-int gw_choose(const char *name, struct ibv_context **ctx, bool *soft);
+/* choose.c: opens a device by the rules of gw_device_open. why: what was against a real one when none was named. */
+#define GW_CHOOSE_WHY 160
+int gw_choose(const char *name, struct ibv_context **ctx, bool *soft, char why[GW_CHOOSE_WHY]);
+bool gw_first_line(const char *path, char *line, size_t size);
+
+/* choose_why.c: the error line of a device that cannot be opened (err: errno), and of one that is not there (name NULL: of
+ * none at all); a negative errno. */
+int gw_cannot_open(const char *device, int err);
+int gw_no_device(const char *name, int err);
 
 /* native.c: the domain that makes libmlx5 take its memory from dev->queues; NULL on other devices. */
 int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **parent);
@@ -201,7 +208,9 @@ enum ibv_mtu gw_mtu_code(uint32_t bytes);
 /* One word of the handle, while kernels may look at it. */
 int gw_qp_set_state(struct gw_qp *qp, uint32_t state);
 
-/* mr.c: can memory of the executor's own be registered? Fills info.gpu_reach and info.gpu_why. */
+/* mr.c: the error line of host memory that cannot be registered (err: errno), and what mends it; a negative errno. */
+int gw_host_refused(const struct gw_device *dev, const void *addr, size_t length, int err);
+/* Can memory of the executor's own be registered? Fills info.gpu_reach and info.gpu_why. */
 void gw_mr_probe(struct gw_device *dev);
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "src/verbs/impl.h"
@@ -21,6 +22,7 @@ struct region {
 
 /* The two calls of the CUDA driver that are needed here. libcuda is never linked: it comes with the GPU. */
 #define CU_MEMORYTYPE_ATTRIBUTE 2
+#define CU_IS_MANAGED_ATTRIBUTE 8
 #define CU_MEMORYTYPE_DEVICE    2
 #define CU_HANDLE_DMA_BUF_FD    1
 typedef int (*cu_attribute_fn)(void *data, int attribute, unsigned long long address);
@@ -42,15 +44,33 @@ static void cu_load(void)
     cu.handle = (cu_handle_fn)dlsym(lib, "cuMemGetHandleForAddressRange");
 }
 
+/* What CUDA says of an address; 0: nothing, it is none of its own. */
+static unsigned int cu_ask(const void *addr, int attribute)
+{
+    unsigned int value = 0;
+
+    pthread_once(&cu_once, cu_load);
+    if (!cu.attribute || cu.attribute(&value, attribute, (unsigned long long)(uintptr_t)addr)) return 0;
+    return value;
+}
+
 static bool in_gpu(const struct gw_device *dev, const void *addr)
 {
-    unsigned int type = 0;
+    return gw_exec_kind(dev->exec) == GW_EXEC_GPU &&
+           cu_ask(addr, CU_MEMORYTYPE_ATTRIBUTE) == CU_MEMORYTYPE_DEVICE;
+}
 
-    if (gw_exec_kind(dev->exec) != GW_EXEC_GPU) return false;
-    pthread_once(&cu_once, cu_load);
-    if (!cu.attribute || cu.attribute(&type, CU_MEMORYTYPE_ATTRIBUTE, (unsigned long long)(uintptr_t)addr))
-        return false;
-    return type == CU_MEMORYTYPE_DEVICE;
+/* Its pages go to and fro between host and GPU, and the NIC would keep on writing where they have been. */
+static int refuse_managed(const struct gw_device *dev, const char *addr, size_t length)
+{
+    if (gw_exec_kind(dev->exec) != GW_EXEC_GPU) return 0;
+    if (!cu_ask(addr, CU_IS_MANAGED_ATTRIBUTE) && !cu_ask(addr + length - 1, CU_IS_MANAGED_ATTRIBUTE))
+        return 0;
+    return gw_error(
+        -EOPNOTSUPP,
+        "%s: managed memory (cudaMallocManaged) moves between host and GPU and cannot be registered; "
+        "use gw_mem_alloc, cudaMalloc or cudaHostAlloc",
+        dev->info.name);
 }
 
 static uint32_t access_flags(const struct gw_device *dev, uint32_t access)
@@ -74,7 +94,8 @@ static struct ibv_mr *as_dmabuf(struct gw_pd *pd, void *addr, size_t length, uin
     }
     err = cu.handle(&fd, from, span, CU_HANDLE_DMA_BUF_FD, 0);
     if (err) {
-        snprintf(why, size, "CUDA error %d: it takes the open kernel modules of the GPU driver", err);
+        snprintf(why, size, "CUDA error %d: it takes the open kernel modules of the GPU driver (nvidia-open)",
+                 err);
         return NULL;
     }
     mr = ibv_reg_dmabuf_mr(pd->pd, at - from, length, at, fd, (int)access);
@@ -87,20 +108,30 @@ static struct ibv_mr *as_dmabuf(struct gw_pd *pd, void *addr, size_t length, uin
     return mr;
 }
 
+/* Without peer memory the kernel takes a GPU's address for one of the process, where there is nothing. */
+static void say_address_failed(const struct gw_device *dev, int err, char *why, size_t size)
+{
+    if (dev->info.soft)
+        snprintf(why, size, "%s; the software NIC copies by the GPU driver and has said why not",
+                 strerror(err));
+    else if (err == EFAULT || err == EINVAL)
+        snprintf(why, size, "the kernel has no peer memory for GPUs: `modprobe nvidia_peermem`");
+    else
+        snprintf(why, size, "%s", strerror(err));
+}
+
 static struct ibv_mr *as_address(struct gw_pd *pd, void *addr, size_t length, uint32_t access, char *why,
                                  size_t size)
 {
     struct ibv_mr *mr = ibv_reg_mr(pd->pd, addr, length, access);
 
-    if (!mr)
-        snprintf(why, size, "%s",
-                 errno == EFAULT || errno == EINVAL ? "`modprobe nvidia_peermem`" : strerror(errno));
+    if (!mr) say_address_failed(pd->dev, errno, why, size);
     return mr;
 }
 
 static int register_gpu(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
 {
-    char dmabuf[80] = "not tried", address[80] = "not tried";
+    char dmabuf[120] = "not tried", address[120] = "not tried";
     bool soft = pd->dev->info.soft;
 
     /* The NIC's data goes to the GPU by another way than the completion, which the CPU passes on: it may
@@ -126,16 +157,26 @@ static int register_gpu(struct region *r, struct gw_pd *pd, void *addr, size_t l
                     pd->dev->info.name, dmabuf, address);
 }
 
+int gw_host_refused(const struct gw_device *dev, const void *addr, size_t length, int err)
+{
+    struct rlimit limit = {0};
+
+    if (err != ENOMEM)
+        return gw_error_errno(-err, "%s: cannot register %zu bytes at %p", dev->info.name, length, addr);
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
+        return gw_error(-ENOMEM, "%s: cannot register %zu bytes: no memory", dev->info.name, length);
+    return gw_error(
+        -ENOMEM,
+        "%s: cannot register %zu bytes: this process may lock %llu KiB of memory; raise that "
+        "(`ulimit -l unlimited`, memlock in /etc/security/limits.conf, LimitMEMLOCK= of a service)",
+        dev->info.name, length, (unsigned long long)limit.rlim_cur / 1024);
+}
+
 static int register_host(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
 {
     r->ib = ibv_reg_mr(pd->pd, addr, length, access);
     r->mr.reach = GW_REACH_HOST;
-    if (r->ib) return 0;
-    if (errno == ENOMEM)
-        return gw_error(-ENOMEM,
-                        "%s: cannot register %zu bytes; is the limit of locked memory (ulimit -l) too low?",
-                        pd->dev->info.name, length);
-    return gw_error_errno(-errno, "%s: cannot register %zu bytes at %p", pd->dev->info.name, length, addr);
+    return r->ib ? 0 : gw_host_refused(pd->dev, addr, length, errno);
 }
 
 int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access, struct gw_mr **out)
@@ -150,8 +191,10 @@ int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access,
     if (!r) return gw_error_errno(-ENOMEM, "memory region");
     access = access_flags(pd->dev, access);
     pthread_mutex_lock(&pd->dev->lock);
-    err = in_gpu(pd->dev, addr) ? register_gpu(r, pd, addr, length, access)
-                                : register_host(r, pd, addr, length, access);
+    err = refuse_managed(pd->dev, addr, length);
+    if (!err)
+        err = in_gpu(pd->dev, addr) ? register_gpu(r, pd, addr, length, access)
+                                    : register_host(r, pd, addr, length, access);
     if (!err) pd->objects++;
     pthread_mutex_unlock(&pd->dev->lock);
     if (err) {
@@ -188,7 +231,7 @@ int gw_mr_free(struct gw_mr *mr)
 static int try_gpu(struct gw_device *dev, struct gw_pd *pd, const struct gw_mem *mem, enum gw_reach how,
                    struct region *r)
 {
-    char why[80] = "";
+    char why[120] = "";
 
     pthread_once(&cu_once, cu_load);
     if (!dev->info.soft && dev->info.post_mode == GW_POST_PROXY_POST)

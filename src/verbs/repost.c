@@ -138,7 +138,7 @@ static int make_rings(struct gw_qp *qp, struct gw_repost_qp *q)
     qp->rq.buf = (uint8_t *)q->rings.host + sends;
     qp->dbrec = (uint32_t *)((uint8_t *)q->rings.host + sends + receives);
     q->mr = ibv_reg_mr(qp->pd->pd, qp->sq.buf, sends, IBV_ACCESS_LOCAL_WRITE);
-    if (!q->mr) return gw_error_errno(-errno, "%s: cannot register a send queue", qp->dev->info.name);
+    if (!q->mr) return gw_host_refused(qp->dev, qp->sq.buf, sends, errno);
     q->sent = calloc(qp->sq.wqebbs, sizeof(*q->sent));
     q->posted = calloc(qp->rq.wqes ? qp->rq.wqes : 1, sizeof(*q->posted));
     return q->sent && q->posted ? 0 : gw_error_errno(-ENOMEM, "queue pair");

@@ -3,7 +3,8 @@
  * fake_cuda.h's driver as a library, libcuda.so.1, for programs that know nothing of it: one GPU whose memory is
  * this process's, in files that other processes of the test can map, by their IPC handles. As with the real
  * driver a process cannot open its own. FAKE_GPU names the GPU: processes with different ones see different
- * GPUs.
+ * GPUs. FAKE_CUDA=word,…: opaque: its memory can be touched by its own copies alone, and the software NIC is not told
+ * what it is, as a kernel without peer memory; managed: all of it is; no_dmabuf: none can be had of it.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -33,6 +34,24 @@ static struct allocation {
 static unsigned serial;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+static int told(const char *word)
+{
+    const char *all = getenv("FAKE_CUDA");
+
+    return all && strstr(all, word);
+}
+
+/* The allocation that it lies in. */
+static struct allocation *around(sn_cu_ptr p)
+{
+    for (int i = 0; i < ALLOCATIONS; i++) {
+        const struct allocation *a = &allocations[i];
+
+        if (a->at && p - (uintptr_t)a->at < a->handle.size) return &allocations[i];
+    }
+    return NULL;
+}
+
 static struct allocation *find(sn_cu_ptr p)
 {
     for (int i = 0; i < ALLOCATIONS; i++)
@@ -43,7 +62,8 @@ static struct allocation *find(sn_cu_ptr p)
 static int map(int fd, size_t size, struct allocation **out)
 {
     struct allocation *a = find(0);
-    void *at = a ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    int prot = told("opaque") ? PROT_NONE : PROT_READ | PROT_WRITE;
+    void *at = a ? mmap(NULL, size, prot, MAP_SHARED, fd, 0) : MAP_FAILED;
 
     if (at == MAP_FAILED || fake_cuda_add_memory(at, size)) return OUT_OF_MEMORY;
     *a = (struct allocation){.at = at, .handle = {getpid(), fd, size, ++serial}};
@@ -172,20 +192,52 @@ EXPORT int cuCtxSetCurrent(sn_cu_ctx ctx)
 
 EXPORT int cuMemcpyHtoD_v2(sn_cu_ptr to, const void *from, size_t n)
 {
-    memcpy((void *)(uintptr_t)to, from, n);
-    return 0;
+    const struct allocation *a = around(to);
+
+    if (!a || a->opened) return memcpy((void *)(uintptr_t)to, from, n) ? 0 : 1;
+    return pwrite(a->handle.fd, from, n, (off_t)(to - (uintptr_t)a->at)) == (ssize_t)n ? 0 : INVALID_VALUE;
 }
 
 EXPORT int cuMemcpyDtoH_v2(void *to, sn_cu_ptr from, size_t n)
 {
-    memcpy(to, (const void *)(uintptr_t)from, n);
+    const struct allocation *a = around(from);
+
+    if (!a || a->opened) return memcpy(to, (const void *)(uintptr_t)from, n) ? 0 : 1;
+    return pread(a->handle.fd, to, n, (off_t)(from - (uintptr_t)a->at)) == (ssize_t)n ? 0 : INVALID_VALUE;
+}
+
+EXPORT int cuPointerGetAttribute(void *data, int attribute, sn_cu_ptr p)
+{
+    if (!around(p)) return INVALID_VALUE;
+    if (attribute == SN_CU_ATTR_IS_MANAGED)
+        *(unsigned *)data = told("managed") != 0;
+    else if (attribute == SN_CU_ATTR_MEMORY_TYPE)
+        *(unsigned *)data = SN_CU_MEMORY_DEVICE;
+    else
+        return INVALID_VALUE;
     return 0;
 }
+
+#ifndef FAKE_CUDA_514 /* drivers that do not know of it yet */
+/* As the proprietary kernel modules: CUDA_ERROR_NOT_SUPPORTED. */
+EXPORT int cuMemGetHandleForAddressRange(void *handle, sn_cu_ptr p, size_t size, int type,
+                                         unsigned long long flags)
+{
+    const struct allocation *a = around(p);
+
+    (void)size, (void)type, (void)flags;
+    if (told("no_dmabuf")) return 801;
+    if (!a || (uintptr_t)a->at != p) return INVALID_VALUE;
+    *(int *)handle = dup(a->handle.fd);
+    return 0;
+}
+#endif
 
 /* ---- what softnic/mem/cuda_api.c looks for, as fake_cuda.c has it ---- */
 
 EXPORT int cuPointerGetAttributes(unsigned n, int *a, void **data, sn_cu_ptr p)
 {
+    if (told("opaque")) return INVALID_VALUE;
     return fake_cuda_api()->pointer_get_attributes(n, a, data, p);
 }
 EXPORT int cuDevicePrimaryCtxRetain(sn_cu_ctx *c, int dev)
