@@ -18,9 +18,10 @@ struct gw_flow_ {
     struct gw_qp_handle *qp;
     struct gw_cq_handle *cq; /* of receives */
     uint64_t keepalive_ns;   /* a wait looks so often whether the peer is there; 0: never */
-    uint32_t lock;           /* of the fields below, and of the takers' own state */
-    uint32_t owed;           /* receives that have completed and were not posted again */
-    uint32_t error;          /* errno of the first failure; 0: none */
+    uint64_t give_up_ns; /* … and for how long it goes without an answer; 0: for as long as the NIC tries */
+    uint32_t lock;       /* of the fields below, and of the takers' own state */
+    uint32_t owed;       /* receives that have completed and were not posted again */
+    uint32_t error;      /* errno of the first failure; 0: none */
     uint32_t pad;
 };
 
@@ -120,7 +121,8 @@ GW_FN int gw_flow_post_(struct gw_flow_ *l, struct gw_op op, uint32_t flags, uin
 /* ---- waiting ------------------------------------------------------------------------------------------ */
 
 struct gw_flow_wait_ {
-    uint64_t start, probe;
+    uint64_t start, probe, every;
+    uint64_t asked, since; /* ticket of the first unanswered probe, 0: none; and when it was posted */
     uint32_t round;
 };
 
@@ -129,25 +131,40 @@ GW_FN struct gw_flow_wait_ gw_flow_wait_(const struct gw_flow_ *l)
     struct gw_flow_wait_ w;
 
     w.start = gw_clock_ns();
-    w.probe = l->keepalive_ns ? w.start + l->keepalive_ns : UINT64_MAX;
+    w.every = gw_ld_relaxed_u64_gpu(&l->keepalive_ns);
+    w.probe = w.every ? w.start + w.every : UINT64_MAX;
+    w.asked = w.since = 0;
     w.round = 0;
     return w;
 }
 
+/* Asks the peer's NIC for a sign of life: an empty write, which it answers without its program. */
+GW_FN void gw_flow_probe_(struct gw_flow_ *l, struct gw_flow_wait_ *w, uint64_t now)
+{
+    uint64_t ticket, limit = gw_ld_relaxed_u64_gpu(&l->give_up_ns);
+    struct gw_tx tx;
+
+    w->probe = now + w->every;
+    if (w->asked && !gw_tx_open(&tx, l->qp)) {
+        while (!gw_tx_good_(&tx, w->asked) && gw_cq_retire_(tx.cq)) continue;
+        if (gw_tx_good_(&tx, w->asked)) w->asked = 0;
+    }
+    if (w->asked && limit && now - w->since >= limit) gw_flow_fail_(l, -ETIMEDOUT);
+    if (gw_flow_post_(l, gw_put_op(0, 0, 0, 0, 0), GW_SIGNALED, &ticket) || w->asked) return;
+    w->asked = ticket;
+    w->since = now;
+}
+
 /*
- * Between two looks. 0: look again; else the deadline has passed. Every keepalive_ns it posts an empty write,
- * which the peer's NIC answers without its program: if that is gone the queue pair fails, and its receives
- * are flushed, which the next look sees.
+ * Between two looks. 0: look again; else the deadline has passed. Every keepalive_ns it asks the peer's NIC: if
+ * that is gone the queue pair fails, and its receives are flushed, which the next look sees.
  */
 GW_FN int gw_flow_pause_(struct gw_flow_ *l, struct gw_flow_wait_ *w, uint64_t deadline_ns)
 {
     uint64_t now = gw_clock_ns();
 
     if (now >= deadline_ns) return gw_expired_(deadline_ns);
-    if (now >= w->probe) {
-        (void)gw_flow_post_(l, gw_put_op(0, 0, 0, 0, 0), GW_SIGNALED, NULL);
-        w->probe = now + l->keepalive_ns;
-    }
+    if (now >= w->probe) gw_flow_probe_(l, w, now);
     if (!GW_CPU_HOST_(l->cq) || now - w->start < GW_WAIT_SPIN_NS_) {
         gw_pause(w->round++);
         return 0;

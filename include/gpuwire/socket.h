@@ -45,8 +45,10 @@
 #define GPUWIRE_SOCKET_H
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <gpuwire/flow_impl.h>
 #include <gpuwire/rsocket.h>
@@ -54,6 +56,7 @@
 
 #define GW_SOCK_VERSION   1
 #define GW_SOCK_HELPER_NS 5000000000u
+#define GW_SOCK_IOV_MAX   1024 /* stretches that readv and writev take, as Linux' */
 
 struct gw_net; /* a set of sockets, as kernels see it; opaque */
 
@@ -68,12 +71,13 @@ struct gw_sockets;
 /* Zero fields take the value in parentheses. Sizes are rounded up to a power of two. */
 struct gw_sockets_attr {
     uint32_t count;      /* sockets, listening ones too; at least 1, up to 65536 */
-    uint32_t rbuf, wbuf; /* bytes of each socket's buffers, 4 KiB … 256 MiB (128 KiB) */
+    uint32_t rbuf, wbuf; /* bytes of each socket's buffers, 4 KiB … 256 MiB (128 KiB); sockets may use less:
+                            SO_RCVBUF, SO_SNDBUF */
     uint32_t writes;     /* data writes under way, in each direction, 16 … 4096 (64) */
     uint32_t mem;        /* enum gw_mem_kind; 0: the executor's own memory if the NIC reaches it, else host */
     uint32_t post_mode;  /* enum gw_post_mode */
     uint64_t keepalive_ns; /* while a call waits, the peer's NIC is asked so often whether it is there (1 s);
-                              UINT64_MAX: never */
+                              UINT64_MAX: never. Sockets may choose their own: SO_KEEPALIVE, TCP_KEEPIDLE */
 };
 
 /*
@@ -144,6 +148,30 @@ GW_SLOW_FN int gw_sock_close_thread(struct gw_net *net, int s, uint64_t deadline
 GW_SLOW_FN int gw_sock_name_thread(struct gw_net *net, int s, struct sockaddr *addr, socklen_t *len);
 GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *addr, socklen_t *len);
 
+/*
+ * As getsockopt(2) and setsockopt(2). getsockopt never waits; setsockopt asks the helper, and waits for
+ * GW_SOCK_HELPER_NS at most. What is set on a listening socket is inherited by those it accepts from then on.
+ *
+ *   SOL_SOCKET   SO_RCVBUF, SO_SNDBUF       bytes of its buffers: rounded up to a power of two, 4 KiB at least and
+ *                                           the set's rbuf and wbuf at most; -EISCONN: once it connects
+ *                SO_REUSEADDR               rdma_cm's: before bind
+ *                SO_KEEPALIVE               does a waiting call ask the peer's NIC whether it is there?
+ *                SO_LINGER                  how long close waits at most, if its deadline is later; on and 0 seconds:
+ *                                           close drops what is under way, and the peer gets -ECONNRESET
+ *                SO_ERROR                   why connecting has failed, or the stream; told once
+ *                SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN
+ *   IPPROTO_TCP  TCP_NODELAY                kept; nothing is ever delayed
+ *                TCP_KEEPIDLE               seconds between questions, 1 … 32767
+ *                TCP_KEEPINTVL, TCP_KEEPCNT 1 … 32767 seconds, 1 … 127: their product is how long a waiting call lets
+ *                                           questions go unanswered, if the NIC does not give up before: -ETIMEDOUT
+ *
+ * -ENOPROTOOPT: no such option, or not one that can be set. -EINVAL: the value, or its length.
+ */
+GW_SLOW_FN int gw_sock_getsockopt_thread(struct gw_net *net, int s, int level, int name, void *value,
+                                         socklen_t *len);
+GW_SLOW_FN int gw_sock_setsockopt_thread(struct gw_net *net, int s, int level, int name, const void *value,
+                                         socklen_t len);
+
 /* As poll(2): fds of sockets of this set (negative ones are skipped), POLLIN and POLLOUT asked for, POLLERR,
  * POLLHUP and POLLNVAL told besides. How many have something; 0 at the deadline. */
 GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint32_t n, uint64_t deadline_ns);
@@ -162,6 +190,25 @@ GW_DEV int64_t gw_sock_recv_thread(struct gw_net *net, int s, void *bytes, uint6
                                    uint64_t deadline_ns);
 
 /*
+ * As sendto(2) and recvfrom(2). On a stream, as with Linux' TCP, the address to send to is not looked at, and no
+ * address is told: *len becomes 0. -EINVAL: an address longer than any; from without len.
+ */
+GW_DEV int64_t gw_sock_sendto_thread(struct gw_net *net, int s, const void *bytes, uint64_t n, int flags,
+                                     const struct sockaddr *to, socklen_t len, uint64_t deadline_ns);
+GW_DEV int64_t gw_sock_recvfrom_thread(struct gw_net *net, int s, void *bytes, uint64_t n, int flags,
+                                       struct sockaddr *from, socklen_t *len, uint64_t deadline_ns);
+
+/*
+ * As writev(2) and readv(2): up to GW_SOCK_IOV_MAX stretches of memory in a row, as one send or recv without
+ * flags; 0 at once if they have no bytes at all. Every thread of the group reads the n entries of iov. -EINVAL: n,
+ * or more bytes than an int64_t counts.
+ */
+GW_DEV int64_t gw_sock_writev_thread(struct gw_net *net, int s, const struct iovec *iov, int n,
+                                     uint64_t deadline_ns);
+GW_DEV int64_t gw_sock_readv_thread(struct gw_net *net, int s, const struct iovec *iov, int n,
+                                    uint64_t deadline_ns);
+
+/*
  * Receiving without a copy: where the next bytes lie, and how many of them lie there in a row: at least 1; 0: the
  * end of the stream. give_back returns the first n of them to the peer (all, some or none: those that are not
  * come again) and follows each borrow that returned more than 0, by the same group; between the two no other
@@ -175,6 +222,7 @@ GW_DEV int gw_sock_give_back_thread(struct gw_net *net, int s, uint64_t n);
 #include <gpuwire/socket_state_impl.h>
 #include <gpuwire/stream_impl.h>
 #include <gpuwire/socket_setup_impl.h>
+#include <gpuwire/socket_options_impl.h>
 #include <gpuwire/socket_impl.h>
 
 #endif

@@ -63,37 +63,78 @@ GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending,
     return -EBADF;
 }
 
-GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, const void *bytes, uint64_t n,
+/* Stretches of memory, one behind the other; and how far a call has come in them. */
+struct gw_sock_vec_ {
+    const struct iovec *iov;
+    uint64_t left, at; /* bytes of all of them; of the first, those that are done */
+};
+
+/* 0; -EINVAL: too many, or more bytes than can be counted. */
+GW_FN int gw_sock_vec_(struct gw_sock_vec_ *v, const struct iovec *iov, int n)
+{
+    int i;
+
+    if (n < 0 || n > GW_SOCK_IOV_MAX || (n && !iov)) return -EINVAL;
+    v->iov = iov;
+    v->left = v->at = 0;
+    for (i = 0; i < n; i++) {
+        if (iov[i].iov_len > INT64_MAX - v->left) return -EINVAL;
+        v->left += iov[i].iov_len;
+    }
+    return 0;
+}
+
+/* This thread's share of copying the next n bytes of the vector from a buffer, or to it. */
+GW_DEV void gw_sock_vec_copy_(enum gw_group g, struct gw_sock_vec_ *v, uint8_t *buffer, uint64_t n, int out)
+{
+    uint32_t rank = gw_group_rank(g), size = gw_group_size(g), part;
+    uint8_t *p;
+
+    v->left -= n;
+    while (n) {
+        p = (uint8_t *)v->iov->iov_base + v->at;
+        part = gw_smaller_(v->iov->iov_len - v->at, n);
+        if (out)
+            gw_copy_share(buffer, p, part, rank, size);
+        else
+            gw_copy_share(p, buffer, part, rank, size);
+        buffer += part;
+        n -= part;
+        v->at += part;
+        if (v->at == v->iov->iov_len) v->at = 0, v->iov++;
+    }
+}
+
+GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
                                     int flags, uint64_t deadline_ns)
 {
-    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, sent = 0;
+    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, n = v.left;
     int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 1, until)), err;
     uint32_t part;
 
     if (may) return may;
     if (!n) may = GW_SOCK_FIRST_(g, gw_sock_may_send_(net, s)); /* nothing goes, but an error is told */
-    while (sent < n) {
+    while (v.left) {
         may = GW_SOCK_FIRST_(g, gw_sock_room_(net, s, until));
         if (may < 0) break;
-        part = gw_smaller_((uint64_t)may, n - sent);
-        gw_copy_share(gw_sock_room_at_(net, s), (const uint8_t *)bytes + sent, part, gw_group_rank(g),
-                      gw_group_size(g));
+        part = gw_smaller_((uint64_t)may, v.left);
+        gw_sock_vec_copy_(g, &v, gw_sock_room_at_(net, s), part, 1);
         gw_group_sync(g); /* all parts before the post that sends them */
         err = GW_SOCK_FIRST_(g, gw_sock_put_(net, s, part, until));
         if (err) {
+            v.left += part;
             may = err;
             break;
         }
-        sent += part;
     }
     if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].send_lock);
-    return sent || may > 0 ? (int64_t)sent : may;
+    return n != v.left || may > 0 ? (int64_t)(n - v.left) : may;
 }
 
-GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, void *bytes, uint64_t n,
+GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
                                     int flags, uint64_t deadline_ns)
 {
-    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, got = 0, peeked;
+    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, n = v.left, got = 0, peeked;
     int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 0, until));
     const uint8_t *at;
     uint32_t part;
@@ -108,7 +149,7 @@ GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, 
             may = GW_SOCK_FIRST_(g, gw_sock_bytes_(net, s, peeked, n - got, until));
         if (may <= 0 || may == GW_STREAM_END_) break;
         at = gw_sock_bytes_at_(net, s, peeked, gw_smaller_((uint64_t)may, n - got), &part);
-        gw_copy_share((uint8_t *)bytes + got, at, part, gw_group_rank(g), gw_group_size(g));
+        gw_sock_vec_copy_(g, &v, (uint8_t *)(uintptr_t)at, part, 0);
         gw_group_sync(g); /* everybody has copied before the room is given back */
         if (gw_group_rank(g) == 0 && !(flags & MSG_PEEK)) (void)gw_sock_take_(net, s, part);
         got += part;
@@ -116,6 +157,58 @@ GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, 
     gw_group_sync(g); /* nobody reads the socket's counts any more */
     if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].recv_lock);
     return got || !n || may == GW_STREAM_END_ ? (int64_t)got : may;
+}
+
+/* The calls that send and receive, by what they are given. Vectors of no bytes at all are no news to anybody. */
+GW_DEV int64_t gw_sock_writev_g_(enum gw_group g, struct gw_net *net, int s, const struct iovec *iov, int n,
+                                 uint64_t deadline_ns)
+{
+    struct gw_sock_vec_ v;
+    int err = gw_sock_find_(net, s);
+
+    if (!err) err = gw_sock_vec_(&v, iov, n);
+    return err || !v.left ? err : gw_sock_send_g_(g, net, s, v, 0, deadline_ns);
+}
+
+GW_DEV int64_t gw_sock_readv_g_(enum gw_group g, struct gw_net *net, int s, const struct iovec *iov, int n,
+                                uint64_t deadline_ns)
+{
+    struct gw_sock_vec_ v;
+    int err = gw_sock_find_(net, s);
+
+    if (!err) err = gw_sock_vec_(&v, iov, n);
+    return err || !v.left ? err : gw_sock_recv_g_(g, net, s, v, 0, deadline_ns);
+}
+
+/* A stream has its peer: as Linux' TCP it does not look at the address, nor does it tell one. */
+GW_DEV int64_t gw_sock_sendto_g_(enum gw_group g, struct gw_net *net, int s, const void *bytes, uint64_t n,
+                                 int flags, const struct sockaddr *to, socklen_t len, uint64_t deadline_ns)
+{
+    struct iovec iov;
+    struct gw_sock_vec_ v;
+    int err;
+
+    iov.iov_base = (void *)(uintptr_t)bytes;
+    iov.iov_len = n;
+    err = to && len > sizeof(struct sockaddr_storage) ? -EINVAL : gw_sock_vec_(&v, &iov, 1);
+    return err ? err : gw_sock_send_g_(g, net, s, v, flags, deadline_ns);
+}
+
+GW_DEV int64_t gw_sock_recvfrom_g_(enum gw_group g, struct gw_net *net, int s, void *bytes, uint64_t n,
+                                   int flags, struct sockaddr *from, socklen_t *len, uint64_t deadline_ns)
+{
+    struct iovec iov;
+    struct gw_sock_vec_ v;
+    int64_t got;
+    int err;
+
+    iov.iov_base = bytes;
+    iov.iov_len = n;
+    err = from && !len ? -EINVAL : gw_sock_vec_(&v, &iov, 1);
+    if (err) return err;
+    got = gw_sock_recv_g_(g, net, s, v, flags, deadline_ns);
+    if (from && got >= 0 && gw_group_rank(g) == 0) *len = 0;
+    return got;
 }
 
 /* Where the next bytes lie, to whose turn it is. */
@@ -165,16 +258,42 @@ GW_DEV int gw_sock_give_back_g_(enum gw_group g, struct gw_net *net, int s, uint
         return gw_sock_##name##_g_(GW_THREAD, __VA_ARGS__);                                                  \
     }
 
-GW_SOCK_GROUP_(int64_t, send,
-               (struct gw_net * net, int s, const void *bytes, uint64_t n, int flags, uint64_t deadline_ns),
-               net, s, bytes, n, flags, deadline_ns)
-GW_SOCK_GROUP_(int64_t, recv,
-               (struct gw_net * net, int s, void *bytes, uint64_t n, int flags, uint64_t deadline_ns), net, s,
-               bytes, n, flags, deadline_ns)
+GW_SOCK_GROUP_(int64_t, sendto,
+               (struct gw_net * net, int s, const void *bytes, uint64_t n, int flags,
+                const struct sockaddr *to, socklen_t len, uint64_t deadline_ns),
+               net, s, bytes, n, flags, to, len, deadline_ns)
+GW_SOCK_GROUP_(int64_t, recvfrom,
+               (struct gw_net * net, int s, void *bytes, uint64_t n, int flags, struct sockaddr *from,
+                socklen_t *len, uint64_t deadline_ns),
+               net, s, bytes, n, flags, from, len, deadline_ns)
+GW_SOCK_GROUP_(int64_t, writev,
+               (struct gw_net * net, int s, const struct iovec *iov, int n, uint64_t deadline_ns), net, s,
+               iov, n, deadline_ns)
+GW_SOCK_GROUP_(int64_t, readv,
+               (struct gw_net * net, int s, const struct iovec *iov, int n, uint64_t deadline_ns), net, s,
+               iov, n, deadline_ns)
 GW_SOCK_GROUP_(int64_t, borrow, (struct gw_net * net, int s, const void **bytes, uint64_t deadline_ns), net,
                s, bytes, deadline_ns)
 GW_SOCK_GROUP_(int, give_back, (struct gw_net * net, int s, uint64_t n), net, s, n)
 #undef GW_SOCK_GROUP_
+
+/* send and recv: sendto and recvfrom without an address. */
+#define GW_SOCK_PLAIN_(form)                                                                                 \
+    GW_DEV int64_t gw_sock_send##form(struct gw_net *net, int s, const void *bytes, uint64_t n, int flags,   \
+                                      uint64_t deadline_ns)                                                  \
+    {                                                                                                        \
+        return gw_sock_sendto##form(net, s, bytes, n, flags, NULL, 0, deadline_ns);                          \
+    }                                                                                                        \
+    GW_DEV int64_t gw_sock_recv##form(struct gw_net *net, int s, void *bytes, uint64_t n, int flags,         \
+                                      uint64_t deadline_ns)                                                  \
+    {                                                                                                        \
+        return gw_sock_recvfrom##form(net, s, bytes, n, flags, NULL, NULL, deadline_ns);                     \
+    }
+
+GW_SOCK_PLAIN_()
+GW_SOCK_PLAIN_(_warp)
+GW_SOCK_PLAIN_(_thread)
+#undef GW_SOCK_PLAIN_
 
 /* ---- the other forms of what one thread does for its group -------------------------------------------- */
 
@@ -206,6 +325,11 @@ GW_SOCK_FORMS_(connect,
                net, s, addr, len, deadline_ns)
 GW_SOCK_FORMS_(name, (struct gw_net * net, int s, struct sockaddr *addr, socklen_t *len), net, s, addr, len)
 GW_SOCK_FORMS_(peer, (struct gw_net * net, int s, struct sockaddr *addr, socklen_t *len), net, s, addr, len)
+GW_SOCK_FORMS_(getsockopt, (struct gw_net * net, int s, int level, int name, void *value, socklen_t *len),
+               net, s, level, name, value, len)
+GW_SOCK_FORMS_(setsockopt,
+               (struct gw_net * net, int s, int level, int name, const void *value, socklen_t len), net, s,
+               level, name, value, len)
 GW_SOCK_FORMS_(shutdown, (struct gw_net * net, int s, int how, uint64_t deadline_ns), net, s, how,
                deadline_ns)
 GW_SOCK_FORMS_(close, (struct gw_net * net, int s, uint64_t deadline_ns), net, s, deadline_ns)

@@ -87,10 +87,32 @@ GW_FN int gw_sock_events_(struct gw_net *net, int s)
     return gw_stream_events_(&net->stream[s]);
 }
 
+/* What has failed, as an errno; 0: nothing. */
+GW_FN int gw_sock_failure_(struct gw_net *net, int s)
+{
+    return gw_stream_failure_(&net->stream[s]);
+}
+
+/* The options that matter while it is connected: they may have changed. */
+GW_FN void gw_sock_options_(struct gw_net *net, int s)
+{
+    struct gw_flow_ *l = &net->stream[s].flow;
+    uint64_t idle = gw_sock_opt_(net, s, GW_SOCK_OPT_IDLE_) * (uint64_t)GW_SOCK_SECOND_;
+
+    if (!idle) idle = net->keepalive_ns;
+    if (!gw_sock_opt_(net, s, GW_SOCK_OPT_KEEPALIVE_)) idle = 0;
+    gw_st_relaxed_u64_gpu(&l->give_up_ns, gw_sock_opt_(net, s, GW_SOCK_OPT_INTERVAL_) *
+                                              (uint64_t)gw_sock_opt_(net, s, GW_SOCK_OPT_COUNT_) *
+                                              GW_SOCK_SECOND_);
+    gw_st_relaxed_u64_gpu(&l->keepalive_ns, idle);
+}
+
 /* It is connected: makes ready what its kind needs. */
 GW_FN void gw_sock_begin_(struct gw_net *net, int s)
 {
-    gw_stream_begin_(&net->stream[s], &net->info[s].peer);
+    gw_stream_begin_(&net->stream[s], &net->info[s].peer, gw_sock_opt_(net, s, GW_SOCK_OPT_RBUF_),
+                     gw_sock_opt_(net, s, GW_SOCK_OPT_WBUF_));
+    gw_sock_options_(net, s);
 }
 
 /* It is being closed, and nobody uses it: keeps out whoever looks without a turn, until it is opened again. */

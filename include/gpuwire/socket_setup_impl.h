@@ -11,7 +11,7 @@
 #ifndef GPUWIRE_SOCKET_SETUP_IMPL_H
 #define GPUWIRE_SOCKET_SETUP_IMPL_H
 
-enum { GW_SOCK_ASKS_ = 64 };
+enum { GW_SOCK_ASKS_ = 64, GW_SOCK_SECOND_ = 1000000000, GW_SOCK_BUFFER_MIN_ = 4096 };
 
 enum gw_sock_op_ {
     GW_SOCK_OPEN_ = 1,
@@ -20,6 +20,7 @@ enum gw_sock_op_ {
     GW_SOCK_ACCEPT_,
     GW_SOCK_CONNECT_,
     GW_SOCK_CLOSE_,
+    GW_SOCK_OPTION_, /* number: which; the value in addr */
 };
 
 enum gw_sock_state_ {
@@ -36,11 +37,27 @@ struct gw_sock_addr_ {
     uint8_t bytes[28]; /* a struct sockaddr_in or sockaddr_in6 */
 };
 
+/* What options say of a socket: kernels read, the helper writes. Accepted sockets have their listener's. */
+enum gw_sock_opt_ {
+    GW_SOCK_OPT_DOMAIN_,
+    GW_SOCK_OPT_RBUF_, /* bytes of the buffers that it uses */
+    GW_SOCK_OPT_WBUF_,
+    GW_SOCK_OPT_REUSE_,
+    GW_SOCK_OPT_KEEPALIVE_,
+    GW_SOCK_OPT_IDLE_, /* seconds; 0: the set's keepalive_ns */
+    GW_SOCK_OPT_INTERVAL_,
+    GW_SOCK_OPT_COUNT_,
+    GW_SOCK_OPT_NODELAY_,
+    GW_SOCK_OPT_LINGER_, /* 1 + seconds; 0: off */
+    GW_SOCK_OPTS_
+};
+
 struct gw_sock_info_ {
     uint32_t state;
     int32_t error;
     uint32_t ready; /* LISTENING: connections to accept */
     uint32_t kind;  /* CONNECTED: enum gw_sock_kind_ */
+    uint32_t opt[GW_SOCK_OPTS_];
     struct gw_rs_conn peer;
     struct gw_sock_addr_ local, remote;
 } __attribute__((aligned(128)));
@@ -56,6 +73,7 @@ struct gw_sock_ask_ {
 struct gw_net {
     uint32_t size, version;
     uint32_t count, pad;
+    uint64_t keepalive_ns;
     struct gw_sockets *host; /* on CPU threads: for waking and sleeping; else NULL */
     struct gw_sock_ *sock;
     struct gw_stream_ *stream;
@@ -145,6 +163,11 @@ GW_SLOW_FN int gw_sock_ask_(struct gw_net *net, enum gw_sock_op_ op, int s, int 
     return err;
 }
 
+GW_FN uint32_t gw_sock_opt_(const struct gw_net *net, int s, enum gw_sock_opt_ which)
+{
+    return gw_ld_relaxed_u32(&net->info[s].opt[which]);
+}
+
 #include <gpuwire/socket_kind_impl.h>
 
 /* ---- numbers and states ------------------------------------------------------------------------------- */
@@ -165,6 +188,7 @@ GW_FN int gw_sock_find_(const struct gw_net *net, int s)
 GW_FN void gw_sock_new_(struct gw_net *net, int s, uint32_t told)
 {
     gw_st_relaxed_u32_gpu(&net->sock[s].told, told);
+    gw_st_relaxed_u32_gpu(&net->sock[s].said, 0);
     gw_st_relaxed_u32_gpu(&net->sock[s].begun, 0);
     gw_sock_unseal_(net, s);
     gw_st_release_u32_gpu(&net->sock[s].closing, 0); /* release: last */
@@ -376,8 +400,8 @@ GW_FN int gw_sock_turns_(struct gw_sock_ *k, uint64_t deadline_ns)
 GW_SLOW_FN int gw_sock_close_thread(struct gw_net *net, int s, uint64_t deadline_ns)
 {
     int err = gw_sock_find_(net, s), lost = 0;
+    uint32_t begun, linger;
     struct gw_sock_ *k;
-    uint32_t begun;
 
     if (err) return err;
     if (gw_sock_state_(net, s) == GW_SOCK_FREE_) return -EBADF;
@@ -387,7 +411,10 @@ GW_SLOW_FN int gw_sock_close_thread(struct gw_net *net, int s, uint64_t deadline
     begun = gw_ld_acquire_u32_gpu(&k->begun);
     if (begun) {
         if (gw_sock_turns_(k, deadline_ns)) return -EBUSY;
-        lost = gw_sock_goodbye_(net, s, deadline_ns);
+        linger = gw_sock_opt_(net, s, GW_SOCK_OPT_LINGER_);
+        if (linger && deadline_ns > gw_clock_ns() + (linger - 1) * (uint64_t)GW_SOCK_SECOND_)
+            deadline_ns = gw_clock_ns() + (linger - 1) * (uint64_t)GW_SOCK_SECOND_;
+        if (linger != 1) lost = gw_sock_goodbye_(net, s, deadline_ns); /* 1: not a word, as TCP's reset */
         gw_sock_seal_(net, s);
         gw_st_relaxed_u32_gpu(&k->begun, 0);
         gw_turn_leave_(&k->recv_lock);

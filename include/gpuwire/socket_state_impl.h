@@ -20,7 +20,7 @@ struct gw_sock_ {
     uint32_t closing;   /* no more calls, but the one that closes it */
     uint32_t send_lock; /* whose turn it is to send, */
     uint32_t recv_lock; /* and to receive */
-    uint32_t pad;
+    uint32_t said;      /* what has failed has been told by SO_ERROR */
 } __attribute__((aligned(64)));
 
 #endif

@@ -335,6 +335,13 @@ GW_SLOW_FN int gw_stream_take_(struct gw_stream_ *st, uint64_t n)
     return 0;
 }
 
+/* What has failed, as an errno. */
+GW_FN int gw_stream_failure_(struct gw_stream_ *st)
+{
+    while (!gw_ld_relaxed_u32_gpu(&st->sock->closing) && gw_stream_look_(st)) continue;
+    return -gw_flow_error_(&st->flow);
+}
+
 /* What poll tells of it. */
 GW_FN int gw_stream_events_(struct gw_stream_ *st)
 {
@@ -343,8 +350,9 @@ GW_FN int gw_stream_events_(struct gw_stream_ *st)
     while (!gw_ld_relaxed_u32_gpu(&st->sock->closing) && gw_stream_look_(st)) continue;
     err = gw_flow_error_(&st->flow);
     ended = gw_ld_relaxed_u32_gpu(&st->ended) || gw_ld_relaxed_u32_gpu(&st->shut_rd);
-    if (gw_stream_may_recv_(st, 0)) events |= POLLIN; /* bytes, the end or an error: receiving does not wait */
-    if (gw_turn_try_(&st->sock->send_lock)) {         /* else somebody sends, and there is no saying */
+    if (gw_stream_may_recv_(st, 0))
+        events |= POLLIN;                     /* bytes, the end or an error: receiving does not wait */
+    if (gw_turn_try_(&st->sock->send_lock)) { /* else somebody sends, and there is no saying */
         if (gw_stream_may_send_(st)) events |= POLLOUT;
         if (ended && st->shut_wr) events |= POLLHUP;
         gw_turn_leave_(&st->sock->send_lock);
@@ -355,11 +363,14 @@ GW_FN int gw_stream_events_(struct gw_stream_ *st)
 
 /* ---- the beginning ------------------------------------------------------------------------------------ */
 
-/* The queue pair is connected to a peer that offered this. */
-GW_FN void gw_stream_begin_(struct gw_stream_ *st, const struct gw_rs_conn *peer)
+/* The queue pair is connected to a peer that offered this; of our buffers so many bytes are used. */
+GW_FN void gw_stream_begin_(struct gw_stream_ *st, const struct gw_rs_conn *peer, uint32_t rbuf,
+                            uint32_t wbuf)
 {
     uint32_t i;
 
+    st->rbuf_size = rbuf;
+    st->wbuf_size = wbuf;
     for (i = 0; i < GW_RS_TABLE; i++) {
         st->own[i].addr = st->rbuf_addr + (uint64_t)i * (st->rbuf_size / 2);
         st->own[i].key = st->rkey;

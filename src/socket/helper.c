@@ -100,6 +100,7 @@ static int answer(struct gw_sockets *set, struct gw_sock_ask_ *ask)
         k = gw_sock_take_free(set);
         if (!k) return -EMFILE;
         k->step = SOCK_OPENED;
+        gw_sock_options_begin(set, k, ask->number);
         gw_sock_publish(set, k, GW_SOCK_OPENED_);
         return (int)(k - set->sock);
     }
@@ -111,6 +112,7 @@ static int answer(struct gw_sockets *set, struct gw_sock_ask_ *ask)
     case GW_SOCK_LISTEN_: return gw_sock_cm_listen(set, k, ask->number);
     case GW_SOCK_ACCEPT_: return take_ready(set, k, &ask->addr);
     case GW_SOCK_CONNECT_: return k->step == SOCK_OPENED ? gw_sock_cm_connect(set, k, &ask->addr) : -EALREADY;
+    case GW_SOCK_OPTION_: return gw_sock_option(set, k, ask->number, &ask->addr);
     case GW_SOCK_CLOSE_:
         close_waiting(set, k);
         gw_sock_release(set, k);

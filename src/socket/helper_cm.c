@@ -19,18 +19,27 @@ static int make_id(struct gw_sockets *set, struct sock *k)
     return rdma_create_id(set->channel, &k->id, k, RDMA_PS_TCP) ? -errno : 0;
 }
 
+int gw_sock_cm_reuse(struct gw_sockets *set, struct sock *k, int on)
+{
+    int err = make_id(set, k);
+
+    if (err) return err;
+    return rdma_set_option(k->id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on, sizeof(on)) ? -errno : 0;
+}
+
 static void keep_addr(struct gw_sock_addr_ *to, const struct sockaddr *from)
 {
     to->len = from->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     memcpy(to->bytes, from, to->len);
 }
 
-static int given_addr(const struct gw_sock_addr_ *from, struct sockaddr_storage *to)
+/* An address of the socket's own family. */
+static int given_addr(const struct sock *k, const struct gw_sock_addr_ *from, struct sockaddr_storage *to)
 {
     memset(to, 0, sizeof(*to));
     if (from->len > sizeof(from->bytes)) return -EINVAL;
     memcpy(to, from->bytes, from->len);
-    return to->ss_family == AF_INET || to->ss_family == AF_INET6 ? 0 : -EAFNOSUPPORT;
+    return to->ss_family == k->info->opt[GW_SOCK_OPT_DOMAIN_] ? 0 : -EAFNOSUPPORT;
 }
 
 void gw_sock_cm_close(struct sock *k)
@@ -46,7 +55,7 @@ void gw_sock_cm_close(struct sock *k)
 int gw_sock_cm_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
 {
     struct sockaddr_storage sa;
-    int err = k->bound ? -EINVAL : given_addr(addr, &sa);
+    int err = k->bound ? -EINVAL : given_addr(k, addr, &sa);
 
     if (!err) err = make_id(set, k);
     if (err) return err;
@@ -58,8 +67,9 @@ int gw_sock_cm_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock
 
 int gw_sock_cm_listen(struct gw_sockets *set, struct sock *k, int backlog)
 {
-    struct gw_sock_addr_ any = {.len = sizeof(struct sockaddr_in)};
-    struct sockaddr_in sa = {.sin_family = AF_INET};
+    uint32_t v6 = k->info->opt[GW_SOCK_OPT_DOMAIN_] == AF_INET6;
+    struct gw_sock_addr_ any = {.len = v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in)};
+    struct sockaddr_in6 sa = {.sin6_family = v6 ? AF_INET6 : AF_INET}; /* zeros: any address, any port */
     int err = 0;
 
     if (k->step == SOCK_LISTENING) {
@@ -67,7 +77,7 @@ int gw_sock_cm_listen(struct gw_sockets *set, struct sock *k, int backlog)
         return 0;
     }
     if (k->step != SOCK_OPENED) return -EINVAL;
-    memcpy(any.bytes, &sa, sizeof(sa));
+    memcpy(any.bytes, &sa, any.len);
     if (!k->bound) err = gw_sock_cm_bind(set, k, &any);
     if (!err && rdma_listen(k->id, backlog)) err = -errno;
     if (err) return err;
@@ -80,7 +90,7 @@ int gw_sock_cm_listen(struct gw_sockets *set, struct sock *k, int backlog)
 int gw_sock_cm_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
 {
     struct sockaddr_storage sa;
-    int err = given_addr(addr, &sa);
+    int err = given_addr(k, addr, &sa);
 
     if (!err) err = make_id(set, k);
     if (!err && rdma_resolve_addr(k->id, NULL, (struct sockaddr *)&sa, RESOLVE_MS))
@@ -189,6 +199,7 @@ static void request(struct gw_sockets *set, struct sock *l, struct rdma_cm_id *i
     k->id = id;
     id->context = k;
     k->listener = l;
+    memcpy(k->info->opt, l->info->opt, sizeof(l->info->opt));
     k->step = SOCK_ACCEPTING;
     l->waiting++;
     if (!accept_peer(set, k, p)) return;

@@ -7,7 +7,6 @@
 #include "src/socket/net.h"
 
 #define COUNT_MAX  65536u
-#define BUFFER_MIN 4096u
 #define BUFFER_MAX (256u << 20)
 #define LINE       64u /* bytes of the tables: the peer's entries for us, then ours for it */
 
@@ -28,11 +27,10 @@ static int check(struct gw_sockets_attr *a)
     a->rbuf = pow2(a->rbuf, 128 << 10);
     a->wbuf = pow2(a->wbuf, 128 << 10);
     a->writes = pow2(a->writes, 64);
-    if (a->rbuf < BUFFER_MIN || a->wbuf < BUFFER_MIN || a->writes < 16)
+    if (a->rbuf < GW_SOCK_BUFFER_MIN_ || a->wbuf < GW_SOCK_BUFFER_MIN_ || a->writes < 16)
         return gw_error(-EINVAL, "sockets: buffers of %u and %u bytes and %u writes; at least 4096 and 16",
                         a->rbuf, a->wbuf, a->writes);
     if (!a->keepalive_ns) a->keepalive_ns = 1000000000u;
-    if (a->keepalive_ns == UINT64_MAX) a->keepalive_ns = 0;
     return 0;
 }
 
@@ -90,6 +88,7 @@ static int publish_net(struct gw_sockets *set)
         .size = sizeof(net),
         .version = GW_SOCK_VERSION,
         .count = set->attr.count,
+        .keepalive_ns = set->attr.keepalive_ns == UINT64_MAX ? GW_SOCK_SECOND_ : set->attr.keepalive_ns,
         .host = gw_exec_kind(exec) == GW_EXEC_CPU ? set : NULL,
         .sock = (struct gw_sock_ *)(at + l.sock),
         .stream = (struct gw_stream_ *)(at + l.stream),
@@ -114,7 +113,8 @@ void gw_sock_offer(const struct gw_sockets *set, const struct sock *k, struct gw
     uint64_t addr = set->mr->addr + offset(set, k);
 
     memset(mine, 0, sizeof(*mine));
-    mine->half = (struct gw_rs_sge){.addr = addr, .key = set->mr->rkey, .length = a->rbuf / 2};
+    mine->half =
+        (struct gw_rs_sge){.addr = addr, .key = set->mr->rkey, .length = k->info->opt[GW_SOCK_OPT_RBUF_] / 2};
     mine->table =
         (struct gw_rs_sge){.addr = addr + a->rbuf + a->wbuf, .key = set->mr->rkey, .length = GW_RS_TABLE};
     mine->credits = a->writes;
@@ -128,7 +128,7 @@ static int publish_stream(struct gw_sockets *set, const struct sock *k)
     size_t i = (size_t)(k - set->sock), off = offset(set, k);
     uint8_t *bytes = (uint8_t *)set->bytes.dev + off, *at = set->kernels.dev;
     struct gw_stream_ st = {
-        .flow = {.qp = gw_qp_handle(k->qp), .cq = gw_cq_handle(k->recv_cq), .keepalive_ns = a->keepalive_ns},
+        .flow = {.qp = gw_qp_handle(k->qp), .cq = gw_cq_handle(k->recv_cq)},
         .sock = (struct gw_sock_ *)(at + l.sock) + i,
         .send_cq = gw_cq_handle(k->send_cq),
         .rbuf = bytes,
@@ -141,8 +141,6 @@ static int publish_stream(struct gw_sockets *set, const struct sock *k)
         .own_addr = set->mr->addr + off + a->rbuf + a->wbuf + GW_RS_TABLE * sizeof(struct gw_rs_sge),
         .lkey = set->mr->lkey,
         .rkey = set->mr->rkey,
-        .rbuf_size = a->rbuf,
-        .wbuf_size = a->wbuf,
         .writes = a->writes,
     };
 

@@ -67,6 +67,10 @@ struct sock *gw_sock_take_free(struct gw_sockets *set);
 /* Gives a socket back. */
 void gw_sock_release(struct gw_sockets *set, struct sock *k);
 
+/* options.c: those of a new socket; sets one, by level << 16 | name. */
+void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int domain);
+int gw_sock_option(struct gw_sockets *set, struct sock *k, int which, const struct gw_sock_addr_ *value);
+
 /* helper_cm.c: rdma_cm's side. Errors are negative errno values. */
 int gw_sock_cm_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
 int gw_sock_cm_listen(struct gw_sockets *set, struct sock *k, int backlog);
@@ -74,5 +78,7 @@ int gw_sock_cm_connect(struct gw_sockets *set, struct sock *k, const struct gw_s
 /* Everything that rdma_cm has to tell. */
 void gw_sock_cm_events(struct gw_sockets *set);
 void gw_sock_cm_close(struct sock *k);
+/* SO_REUSEADDR, of a socket that may have no id yet. */
+int gw_sock_cm_reuse(struct gw_sockets *set, struct sock *k, int on);
 
 #endif

@@ -8,6 +8,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,57 +20,13 @@
 
 #define STEPS 60
 #define MOST  3000 /* bytes under way in a direction: both take as many at once */
-#define LIMIT 10000000000u
 
 static struct gw_net *net;
 static struct sockaddr_in addr;
 static uint64_t seed;
 static uint32_t step;
 
-/* ---- two kinds of sockets, one set of calls -------------------------------------------------------------- */
-
-enum kind { TCP, OURS };
-
-static int64_t result(int64_t rc)
-{
-    return rc < 0 ? -errno : rc;
-}
-
-static uint64_t soon(void)
-{
-    return gw_clock_ns() + LIMIT;
-}
-
-static int64_t do_send(enum kind k, int s, const void *p, size_t n, int flags)
-{
-    return k == TCP ? result(send(s, p, n, flags | MSG_NOSIGNAL))
-                    : gw_sock_send_thread(net, s, p, n, flags, soon());
-}
-
-static int64_t do_recv(enum kind k, int s, void *p, size_t n, int flags)
-{
-    return k == TCP ? result(recv(s, p, n, flags)) : gw_sock_recv_thread(net, s, p, n, flags, soon());
-}
-
-static int64_t do_shutdown(enum kind k, int s, int how)
-{
-    return k == TCP ? result(shutdown(s, how)) : gw_sock_shutdown_thread(net, s, how, soon());
-}
-
-static int64_t do_close(enum kind k, int s)
-{
-    return k == TCP ? result(close(s)) : gw_sock_close_thread(net, s, soon());
-}
-
-/* What poll tells within a time; 0 ms: at once. */
-static int64_t do_poll(enum kind k, int s, short events, int ms)
-{
-    struct pollfd f = {.fd = s, .events = events};
-    int n = k == TCP ? poll(&f, 1, ms)
-                     : gw_sock_poll_thread(net, &f, 1, ms ? gw_clock_ns() + (uint64_t)ms * 1000000 : 0);
-
-    return n < 0 ? -errno : f.revents;
-}
+#include "tests/socket/conformance_calls.h"
 
 static void stop(const char *what, int64_t tcp, int64_t ours)
 {
@@ -124,16 +81,63 @@ static void meet_ours(int s[2])
 
 /* ---- steps ------------------------------------------------------------------------------------------------ */
 
+/* Cuts n bytes into up to 8 stretches, some of which may be empty. How many. */
+static int cut(struct rnd *r, uint8_t *bytes, uint32_t n, struct iovec iov[8])
+{
+    int parts = (int)rnd_below(r, 8);
+
+    for (int i = 0; i < parts; i++) {
+        iov[i].iov_base = bytes;
+        iov[i].iov_len = rnd_below(r, n + 1);
+        bytes += iov[i].iov_len;
+        n -= (uint32_t)iov[i].iov_len;
+    }
+    return parts;
+}
+
 static void a_send(struct pair *p, struct rnd *r, int end)
 {
     uint8_t bytes[MOST];
     uint32_t room = MOST - p->under_way[end], n = rnd_below(r, room + 1), i;
+    const int *s[2] = {p->s[TCP], p->s[OURS]};
+    struct iovec iov[8];
+    int parts;
     int64_t got;
 
     for (i = 0; i < n; i++) bytes[i] = (uint8_t)rnd64(r);
-    got =
-        same("send", do_send(TCP, p->s[TCP][end], bytes, n, 0), do_send(OURS, p->s[OURS][end], bytes, n, 0));
+    switch (rnd_below(r, 3)) {
+    case 0:
+        parts = cut(r, bytes, n, iov);
+        got = same("writev", do_writev(TCP, s[TCP][end], iov, parts),
+                   do_writev(OURS, s[OURS][end], iov, parts));
+        break;
+    case 1:
+        got = same("sendto", do_sendto(TCP, s[TCP][end], bytes, n), do_sendto(OURS, s[OURS][end], bytes, n));
+        break;
+    default:
+        got = same("send", do_send(TCP, s[TCP][end], bytes, n, 0), do_send(OURS, s[OURS][end], bytes, n, 0));
+    }
     if (got > 0) p->under_way[end] += (uint32_t)got;
+}
+
+/* As recv and read: what is there, or the end; never where it would wait. */
+static void a_readv(struct pair *p, struct rnd *r, int end)
+{
+    uint8_t bytes[2][MOST] = {{0}};
+    struct iovec iov[2][8];
+    int parts = cut(r, bytes[TCP], MOST, iov[TCP]);
+    uint32_t there = p->under_way[!end];
+    int64_t got;
+
+    for (int i = 0; i < parts; i++) {
+        iov[OURS][i] = iov[TCP][i];
+        iov[OURS][i].iov_base = bytes[OURS] + ((uint8_t *)iov[TCP][i].iov_base - bytes[TCP]);
+    }
+    if (!there && !p->wr[!end] && !p->rd[end]) return;
+    got = same("readv", do_readv(TCP, p->s[TCP][end], iov[TCP], parts),
+               do_readv(OURS, p->s[OURS][end], iov[OURS], parts));
+    if (memcmp(bytes[TCP], bytes[OURS], MOST)) stop("the bytes", got, got);
+    if (got > 0) p->under_way[!end] -= (uint32_t)got;
 }
 
 static void a_recv(struct pair *p, struct rnd *r, int end)
@@ -147,8 +151,12 @@ static void a_recv(struct pair *p, struct rnd *r, int end)
     /* Not where it would wait for ever, nor for no bytes at all: Linux does wait then. */
     if (!there && !p->wr[!end] && !p->rd[end]) flags |= MSG_DONTWAIT;
     if (flags & MSG_WAITALL && n > there && there && !p->wr[!end]) n = there;
-    got = same("recv", do_recv(TCP, p->s[TCP][end], bytes[TCP], n, flags),
-               do_recv(OURS, p->s[OURS][end], bytes[OURS], n, flags));
+    if (rnd_below(r, 2))
+        got = same("recv", do_recv(TCP, p->s[TCP][end], bytes[TCP], n, flags),
+                   do_recv(OURS, p->s[OURS][end], bytes[OURS], n, flags));
+    else
+        got = same("recvfrom", do_recvfrom(TCP, p->s[TCP][end], bytes[TCP], n, flags),
+                   do_recvfrom(OURS, p->s[OURS][end], bytes[OURS], n, flags));
     if (got <= 0) return;
     if (memcmp(bytes[TCP], bytes[OURS], (size_t)got)) stop("the bytes", got, got);
     if (!(flags & MSG_PEEK)) p->under_way[!end] -= (uint32_t)got;
@@ -169,6 +177,44 @@ static void a_poll(struct pair *p, struct rnd *r, int end)
     short events = (short)(rnd_below(r, 2) ? POLLIN : POLLIN | POLLOUT);
 
     same("poll", do_poll(TCP, p->s[TCP][end], events, 0), do_poll(OURS, p->s[OURS][end], events, 0));
+}
+
+/*
+ * Sets and reads a socket's option. Sizes of buffers are nobody's business but the owner's, and the first values of
+ * keep-alive differ, so these are read only when they have been set.
+ */
+static void an_option(struct rnd *r, int tcp, int ours)
+{
+    static const struct {
+        int level, name, least, most;
+    } v[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, 0, 3},
+        {IPPROTO_TCP, TCP_NODELAY, 0, 3},
+        {IPPROTO_TCP, TCP_KEEPIDLE, 0, 40000},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 0, 40000},
+        {IPPROTO_TCP, TCP_KEEPCNT, 0, 200},
+        {SOL_SOCKET, SO_REUSEADDR, 0, 1},
+        {SOL_SOCKET, SO_TYPE, 1, 1},
+        {SOL_SOCKET, SO_DOMAIN, 1, 1},
+        {SOL_SOCKET, SO_PROTOCOL, 1, 1},
+        {SOL_SOCKET, SO_ACCEPTCONN, 1, 1},
+        {SOL_SOCKET, SO_ERROR, 0, 1},
+        {SOL_SOCKET, 9999, 0, 1},
+        {IPPROTO_TCP, 9999, 0, 1},
+    };
+    uint32_t i = rnd_below(r, sizeof(v) / sizeof(v[0]));
+    int value = v[i].least + (int)rnd_below(r, (uint32_t)(v[i].most - v[i].least + 1)), got[2] = {0, 0}, own;
+    socklen_t len = rnd_below(r, 8) ? sizeof(value) : rnd_below(r, 6), had[2];
+    int64_t err = same("setsockopt", do_setopt(TCP, tcp, v[i].level, v[i].name, &value, len),
+                       do_setopt(OURS, ours, v[i].level, v[i].name, &value, len));
+
+    own = v[i].level == IPPROTO_TCP || v[i].name == SO_KEEPALIVE;
+    if (err && own) return;
+    had[TCP] = had[OURS] = rnd_below(r, 8) ? sizeof(value) : rnd_below(r, 9);
+    same("getsockopt", do_getopt(TCP, tcp, v[i].level, v[i].name, &got[TCP], &had[TCP]),
+         do_getopt(OURS, ours, v[i].level, v[i].name, &got[OURS], &had[OURS]));
+    same("the option's length", had[TCP], had[OURS]);
+    same("the option", got[TCP], got[OURS]);
 }
 
 /* Everything that is under way arrives: results must not depend on how fast a network is. */
@@ -200,7 +246,7 @@ static void a_script(void)
     for (step = 0; step < STEPS; step++) {
         int end = (int)rnd_below(&r, 2);
 
-        switch (rnd_below(&r, 8)) {
+        switch (rnd_below(&r, 11)) {
         case 0:
         case 1:
         case 2: a_send(&p, &r, end); break;
@@ -208,6 +254,9 @@ static void a_script(void)
         case 4:
         case 5: a_recv(&p, &r, end); break;
         case 6: a_poll(&p, &r, end); break;
+        case 7: a_readv(&p, &r, end); break;
+        case 8:
+        case 9: an_option(&r, p.s[TCP][end], p.s[OURS][end]); break;
         default: a_shutdown(&p, &r, end); break;
         }
         settle(&p);
@@ -220,12 +269,33 @@ static void a_script(void)
 
 /* ---- a socket that is not connected, and no socket --------------------------------------------------------- */
 
+/* What of SO_LINGER and SO_ERROR is the same: what is set is read, a refused connection is told once. */
+static void lingering(int t, int g)
+{
+    struct linger l = {1, 5}, got[2];
+    socklen_t had[2] = {sizeof(l), sizeof(l)};
+
+    same("SO_LINGER", do_setopt(TCP, t, SOL_SOCKET, SO_LINGER, &l, 4),
+         do_setopt(OURS, g, SOL_SOCKET, SO_LINGER, &l, 4));
+    same("SO_LINGER", do_setopt(TCP, t, SOL_SOCKET, SO_LINGER, &l, sizeof(l)),
+         do_setopt(OURS, g, SOL_SOCKET, SO_LINGER, &l, sizeof(l)));
+    same("SO_LINGER", do_getopt(TCP, t, SOL_SOCKET, SO_LINGER, &got[TCP], &had[TCP]),
+         do_getopt(OURS, g, SOL_SOCKET, SO_LINGER, &got[OURS], &had[OURS]));
+    same("SO_LINGER's length", had[TCP], had[OURS]);
+    same("SO_LINGER's seconds", got[TCP].l_linger, got[OURS].l_linger);
+    same("SO_LINGER's flag", got[TCP].l_onoff, got[OURS].l_onoff);
+}
+
 static void unconnected(void)
 {
     int t = socket(AF_INET, SOCK_STREAM, 0), g = gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon());
     struct sockaddr_in nobody = addr,
                        local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(nobody), len2 = sizeof(nobody);
+    struct rnd r = {seed};
+    static struct iovec many[1025];
+    struct iovec none = {NULL, 0};
+    int on = 1;
     char c = 0;
 
     nobody.sin_port = local.sin_port = htons(1);
@@ -236,13 +306,23 @@ static void unconnected(void)
     same("recv", do_recv(TCP, t, &c, 1, 0), do_recv(OURS, g, &c, 1, 0));
     same("shutdown", do_shutdown(TCP, t, SHUT_WR), do_shutdown(OURS, g, SHUT_WR));
     same("poll", do_poll(TCP, t, POLLIN | POLLOUT, 0), do_poll(OURS, g, POLLIN | POLLOUT, 0));
+    same("readv", do_readv(TCP, t, &none, 1), do_readv(OURS, g, &none, 1));
+    same("readv", do_readv(TCP, t, &none, -1), do_readv(OURS, g, &none, -1));
+    same("writev", do_writev(TCP, t, many, 1025), do_writev(OURS, g, many, 1025));
     same("accept", result(accept(t, NULL, NULL)), gw_sock_accept_thread(net, g, NULL, NULL, soon()));
     same("getpeername", result(getpeername(t, (struct sockaddr *)&nobody, &len)),
          gw_sock_peer_thread(net, g, (struct sockaddr *)&nobody, &len2));
+    for (uint32_t i = 0; i < 200; i++) an_option(&r, t, g);
+    lingering(t, g);
     same("connect", result(connect(t, (struct sockaddr *)&local, sizeof(local))),
          gw_sock_connect_thread(net, g, (struct sockaddr *)&nobody, sizeof(nobody), soon()));
     same("close", do_close(TCP, t), do_close(OURS, g));
     same("close again", do_close(TCP, t), do_close(OURS, g));
+    same("setsockopt", do_setopt(TCP, t, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)),
+         do_setopt(OURS, g, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)));
+    same("getsockopt", do_getopt(TCP, t, SOL_SOCKET, SO_KEEPALIVE, &on, &len),
+         do_getopt(OURS, g, SOL_SOCKET, SO_KEEPALIVE, &on, &len2));
+    same("readv", do_readv(TCP, t, &none, 1), do_readv(OURS, g, &none, 1));
     same("send", do_send(TCP, 1 << 20, &c, 1, 0), do_send(OURS, 1 << 20, &c, 1, 0));
     same("recv", do_recv(TCP, -1, &c, 1, 0), do_recv(OURS, -1, &c, 1, 0));
     same("poll", do_poll(TCP, t, POLLIN, 0), do_poll(OURS, g, POLLIN, 0));
@@ -260,6 +340,7 @@ int main(int argc, char **argv)
 
     snprintf(text, sizeof(text), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
     snprintf(nic, sizeof(nic), "addr=%s,hostile=1", text);
+    signal(SIGPIPE, SIG_IGN); /* writev knows no MSG_NOSIGNAL */
     setenv("GPUWIRE_NIC", nic, 1);
     addr.sin_family = AF_INET;
     inet_pton(AF_INET, text, &addr.sin_addr);

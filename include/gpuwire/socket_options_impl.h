@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* socket_options_impl.h: options of sockets. The helper checks and keeps them (src/socket/options.c); kernels read.
+ * Included by socket.h; names that end in _ are private. */
+#ifndef GPUWIRE_SOCKET_OPTIONS_IMPL_H
+#define GPUWIRE_SOCKET_OPTIONS_IMPL_H
+
+#define GW_SOCK_OPT_KEY_(level, name) ((level) << 16 | (name))
+
+GW_SLOW_FN int gw_sock_setsockopt_thread(struct gw_net *net, int s, int level, int name, const void *value,
+                                         socklen_t len)
+{
+    struct gw_sock_addr_ v;
+    int err = gw_sock_find_(net, s);
+
+    if (err) return err;
+    if (gw_sock_state_(net, s) == GW_SOCK_FREE_) return -EBADF;
+    if ((level | name) < 0 || level > INT16_MAX || name > UINT16_MAX) return -ENOPROTOOPT;
+    if (!value) return -EINVAL;
+    memset(&v, 0, sizeof(v));
+    v.len = len < sizeof(v.bytes) ? (uint32_t)len : (uint32_t)sizeof(v.bytes);
+    memcpy(v.bytes, value, v.len);
+    err = gw_sock_ask_(net, GW_SOCK_OPTION_, s, GW_SOCK_OPT_KEY_(level, name), &v, 0);
+    if (!err && gw_ld_acquire_u32_gpu(&net->sock[s].begun)) gw_sock_options_(net, s);
+    return err;
+}
+
+/* The pending error, once: of a connect that nobody has asked about, or of the stream. */
+GW_FN int gw_sock_pending_(struct gw_net *net, int s)
+{
+    int err;
+
+    if (gw_sock_state_(net, s) == GW_SOCK_FAILED_)
+        return gw_exch_relaxed_u32_gpu(&net->sock[s].told, 1) ? 0 : -net->info[s].error;
+    err = gw_sock_joined_(net, s) ? 0 : gw_sock_failure_(net, s);
+    return err && !gw_exch_relaxed_u32_gpu(&net->sock[s].said, 1) ? err : 0;
+}
+
+/* An option that is one number; or -ENOPROTOOPT. */
+GW_FN int gw_sock_number_(struct gw_net *net, int s, int key)
+{
+    uint32_t idle = gw_sock_opt_(net, s, GW_SOCK_OPT_IDLE_);
+
+    switch (key) {
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_TYPE): return SOCK_STREAM;
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_PROTOCOL): return IPPROTO_TCP;
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_DOMAIN): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_DOMAIN_);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_ACCEPTCONN): return gw_sock_state_(net, s) == GW_SOCK_LISTENING_;
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_ERROR): return gw_sock_pending_(net, s);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_RCVBUF): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_RBUF_);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_SNDBUF): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_WBUF_);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEADDR): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_REUSE_);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_KEEPALIVE): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_KEEPALIVE_);
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_NODELAY): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_NODELAY_);
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPIDLE):
+        return (int)(idle ? idle : (net->keepalive_ns + GW_SOCK_SECOND_ - 1) / GW_SOCK_SECOND_);
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPINTVL):
+        return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_INTERVAL_);
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPCNT): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_COUNT_);
+    default: return -ENOPROTOOPT;
+    }
+}
+
+GW_SLOW_FN int gw_sock_getsockopt_thread(struct gw_net *net, int s, int level, int name, void *value,
+                                         socklen_t *len)
+{
+    int err = gw_sock_find_(net, s);
+    uint32_t linger;
+    struct {
+        int first, second; /* the second: of a struct linger */
+    } v = {0, 0};
+    socklen_t size = sizeof(v.first);
+
+    if (err) return err;
+    if (gw_sock_state_(net, s) == GW_SOCK_FREE_) return -EBADF;
+    if ((level | name) < 0 || level > INT16_MAX || name > UINT16_MAX) return -ENOPROTOOPT;
+    if (!value || !len) return -EINVAL;
+    if (level == SOL_SOCKET && name == SO_LINGER) {
+        linger = gw_sock_opt_(net, s, GW_SOCK_OPT_LINGER_);
+        v.first = linger != 0;
+        v.second = linger ? (int)(linger - 1) : 0;
+        size = sizeof(v);
+    } else {
+        v.first = gw_sock_number_(net, s, GW_SOCK_OPT_KEY_(level, name));
+        if (v.first == -ENOPROTOOPT) return v.first;
+    }
+    if (*len < size) size = *len;
+    memcpy(value, &v, size);
+    *len = size;
+    return 0;
+}
+
+#endif

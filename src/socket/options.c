@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The options of sockets: what may be set, and when. Kernels read them where they are published. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <string.h>
+
+#include "src/socket/net.h"
+
+#define SECONDS_MAX 32767 /* of TCP_KEEPIDLE and TCP_KEEPINTVL, as Linux has it */
+#define PROBES_MAX  127
+
+static void put(struct sock *k, enum gw_sock_opt_ which, uint32_t value)
+{
+    gw_st_relaxed_u32(&k->info->opt[which], value);
+}
+
+void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int domain)
+{
+    put(k, GW_SOCK_OPT_DOMAIN_, (uint32_t)domain);
+    put(k, GW_SOCK_OPT_RBUF_, set->attr.rbuf);
+    put(k, GW_SOCK_OPT_WBUF_, set->attr.wbuf);
+    put(k, GW_SOCK_OPT_REUSE_, 0);
+    put(k, GW_SOCK_OPT_KEEPALIVE_, set->attr.keepalive_ns != UINT64_MAX);
+    put(k, GW_SOCK_OPT_IDLE_, 0);
+    put(k, GW_SOCK_OPT_INTERVAL_, 75); /* as Linux' */
+    put(k, GW_SOCK_OPT_COUNT_, 9);
+    put(k, GW_SOCK_OPT_NODELAY_, 0);
+    put(k, GW_SOCK_OPT_LINGER_, 0);
+}
+
+/* A buffer's size: no more than the set has, and what the others of a set are told must not change. */
+static int set_buffer(struct sock *k, enum gw_sock_opt_ which, int value, uint32_t most)
+{
+    uint32_t size = GW_SOCK_BUFFER_MIN_;
+
+    if (k->step != SOCK_OPENED && k->step != SOCK_LISTENING) return -EISCONN;
+    while (size < most && size < (uint32_t)(value < 0 ? INT32_MAX : value)) size *= 2;
+    put(k, which, size);
+    return 0;
+}
+
+static int set_between(struct sock *k, enum gw_sock_opt_ which, int value, int most)
+{
+    if (value < 1 || value > most) return -EINVAL;
+    put(k, which, (uint32_t)value);
+    return 0;
+}
+
+static int set_flag(struct sock *k, enum gw_sock_opt_ which, int value)
+{
+    put(k, which, value != 0);
+    return 0;
+}
+
+static int set_reuse(struct gw_sockets *set, struct sock *k, int value)
+{
+    /* Behind bind it has no effect, as TCP's. */
+    int err = k->step == SOCK_OPENED && !k->bound ? gw_sock_cm_reuse(set, k, value != 0) : 0;
+
+    return err ? err : set_flag(k, GW_SOCK_OPT_REUSE_, value);
+}
+
+static int set_linger(struct sock *k, const struct gw_sock_addr_ *value)
+{
+    struct linger l;
+
+    if (value->len < sizeof(l)) return -EINVAL;
+    memcpy(&l, value->bytes, sizeof(l));
+    if (l.l_linger < 0 || l.l_linger > INT32_MAX - 1) l.l_linger = INT32_MAX - 1; /* as long as can be */
+    put(k, GW_SOCK_OPT_LINGER_, l.l_onoff ? 1 + (uint32_t)l.l_linger : 0);
+    return 0;
+}
+
+int gw_sock_option(struct gw_sockets *set, struct sock *k, int which, const struct gw_sock_addr_ *value)
+{
+    int v;
+
+    if (value->len < sizeof(v) || value->len > sizeof(value->bytes)) return -EINVAL;
+    memcpy(&v, value->bytes, sizeof(v));
+    switch (which) {
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_RCVBUF): return set_buffer(k, GW_SOCK_OPT_RBUF_, v, set->attr.rbuf);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_SNDBUF): return set_buffer(k, GW_SOCK_OPT_WBUF_, v, set->attr.wbuf);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEADDR): return set_reuse(set, k, v);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_KEEPALIVE): return set_flag(k, GW_SOCK_OPT_KEEPALIVE_, v);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_LINGER): return set_linger(k, value);
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_NODELAY): return set_flag(k, GW_SOCK_OPT_NODELAY_, v);
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPIDLE):
+        return set_between(k, GW_SOCK_OPT_IDLE_, v, SECONDS_MAX);
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPINTVL):
+        return set_between(k, GW_SOCK_OPT_INTERVAL_, v, SECONDS_MAX);
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPCNT): return set_between(k, GW_SOCK_OPT_COUNT_, v, PROBES_MAX);
+    default: return -ENOPROTOOPT;
+    }
+}
