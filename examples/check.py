@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the documents say of the examples is so: every line of C that docs/tutorial.md quotes is in one of them, every call in
-README.md's table is made by the example beside it, and every example is in the table."""
+"""What the documents say of the examples is so: every line of C that docs/tutorial.md and docs/verbs.md quote is in one of them,
+every call in README.md's table is made by the example beside it, and every example is in the table."""
 import pathlib
 import re
 import sys
@@ -11,9 +11,9 @@ SOURCES = {p.name: p.read_text() for p in sorted(HERE.glob("*.[ch]"))}
 LINES = {line.strip() for text in SOURCES.values() for line in text.splitlines()}
 wrong = []
 
-tutorial = (HERE.parent / "docs/tutorial.md").read_text()
-for block in re.findall(r"^```c\n(.*?)^```", tutorial, re.S | re.M):
-    wrong += [f"tutorial.md: in no example: {s}" for line in block.splitlines() if (s := line.strip()) and s != "..." and s not in LINES]
+for doc in ("tutorial.md", "verbs.md"):
+    for block in re.findall(r"^```c\n(.*?)^```", (HERE.parent / "docs" / doc).read_text(), re.S | re.M):
+        wrong += [f"{doc}: in no example: {s}" for line in block.splitlines() if (s := line.strip()) and s != "..." and s not in LINES]
 
 shown = {"pingpong_ibv"}
 for calls, places in re.findall(r"^\| (`.*?) \| (.*) \|$", (HERE / "README.md").read_text(), re.M):

@@ -32,6 +32,22 @@ while read -r limit name args; do
     # shellcheck disable=SC2086  # the manifest's arguments are separate words
     check "$limit" "$name $args" "tests/$name" $args # one that the bundle lacks fails, too
 done < gpu-tests.txt
+
+# Every access of the device API's kernels to memory, and of a block's threads to what they share, looked at by CUDA's own
+# tool, where there is one: several times slower, and so of the tests of every form alone.
+sanitizer=$(command -v compute-sanitizer || find /usr/local/cuda*/bin -maxdepth 1 -name compute-sanitizer 2>/dev/null | tail -n 1)
+if [ -n "$sanitizer" ]; then
+    for tool in memcheck racecheck; do
+        # What CUDA refuses is the library's to handle, and no finding.
+        api=()
+        [ $tool = memcheck ] && api=(--report-api-errors no)
+        for test in test_tickets test_many_threads test_receive; do
+            check 180 "$tool $test" "$sanitizer" --tool $tool "${api[@]}" --error-exitcode 9 tests/test_verbs_post --exec gpu --test $test
+        done
+    done
+else
+    echo "skipped compute-sanitizer: it is not on this machine (it comes with CUDA's toolkit)"
+fi
 check 60 "gpuwire info" bin/gpuwire info
 for args in "post --by warp --verify" "bw -o put -n 500 --verify --loopback" "bw -o send -n 500 --verify --loopback" \
     "bw -o put_imm -n 500 --verify --loopback --buffers mapped" "msgrate --by block -o get --verify -n 2000 --loopback" \

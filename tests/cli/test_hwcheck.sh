@@ -46,8 +46,25 @@ kill -INT "$(pgrep -P $hw -x gpuwire)"
 wait $hw
 [ $? = 130 ] && jq -e .interrupted "$work/cut.json" >/dev/null || fail "Ctrl-C"
 
+# The programs beside the tool, and a tool beside which there are none.
+programs() { # TOOL: which checks passed, and which were skipped
+    timeout -k 5 170 "$1" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" -o "$work/programs.json" --only test_verbs_ there.example \
+        >"$work/programs.out" 2>&1 || fail "test programs: exit code $?"
+    jq -r '.results[] | select(.executor == "cpu") | if .ok then "ok \(.name)" elif .skipped then "skipped \(.name)" else "?" end' \
+        "$work/programs.json" | sort | tr '\n' ' '
+}
+all=$(programs "$GPUWIRE")
+mkdir -p "$work/else/bin" "$work/else/lib" && cp "$GPUWIRE" "$work/else/bin/" && cp -L "${GPUWIRE%/*}"/../lib/libgpuwire-softnic.so "$work/else/lib/"
+alone=$(programs "$work/else/bin/gpuwire")
+if [ -x "${GPUWIRE%/*}/test_verbs_wait" ]; then
+    [ "$all" = "ok test_verbs_differential ok test_verbs_loopback ok test_verbs_wait " ] || fail "test programs: $all"
+fi
+[ "$alone" = "skipped test_verbs_differential skipped test_verbs_loopback skipped test_verbs_wait " ] || fail "no test programs: $alone"
+jq -r '.summary[]' "$work/programs.json" | grep -q '^0 of 3 checks passed, 3 skipped' || fail "skipped: the summary"
+jq -r '.summary[]' "$work/programs.json" | grep -q 'skipped test_verbs_wait, cpu: it is not installed with gpuwire' || fail "skipped: why"
+
 "$GPUWIRE" hwcheck --facts | jq -e .kernel >/dev/null || fail "--facts"
-for args in "" "a b" "--remote x;y host" "-p 1 host" "--nonsense" "-- -oProxyCommand=x"; do
+for args in "" "a b" "--remote x;y host" "-p 1 host" "--nonsense" "-- -oProxyCommand=x" "--only"; do
     # shellcheck disable=SC2086  # separate words
     "$GPUWIRE" hwcheck $args >"$work/wrong.out" 2>&1
     [ $? = 2 ] && [ "$(wc -l <"$work/wrong.out")" = 1 ] || fail "hwcheck $args"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of tests that run on either executor: --exec cpu|gpu, --lanes N (CPU), --post MODE (verbs: the
- * posting mode, as GPUWIRE_POST). Exit code 77: there is no GPU. */
+ * posting mode, as GPUWIRE_POST), --test PATTERN (test_verbs_post: those tests alone). Exit code 77: there is no GPU. */
 #ifndef GW_TESTS_EXEC_OPTIONS_H
 #define GW_TESTS_EXEC_OPTIONS_H
 
@@ -12,6 +12,7 @@
 
 static const char *test_exec_name = "cpu";
 static struct gw_exec_opts test_exec_opts = {.lanes = 1};
+static const char *test_pattern; /* for cmocka_set_test_filter; NULL: all */
 
 static inline void test_options(int argc, char **argv)
 {
@@ -25,8 +26,10 @@ static inline void test_options(int argc, char **argv)
             test_exec_opts.lanes = (uint32_t)atoi(argv[++i]);
         } else if (!strcmp(argv[i], "--post") && i + 1 < argc) {
             setenv("GPUWIRE_POST", argv[++i], 1);
+        } else if (!strcmp(argv[i], "--test") && i + 1 < argc) {
+            test_pattern = argv[++i];
         } else {
-            fprintf(stderr, "usage: %s [--exec cpu|gpu] [--lanes N] [--post MODE]\n", argv[0]);
+            fprintf(stderr, "usage: %s [--exec cpu|gpu] [--lanes N] [--post MODE] [--test PATTERN]\n", argv[0]);
             exit(2);
         }
     }

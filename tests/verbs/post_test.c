@@ -287,5 +287,6 @@ int main(int argc, char **argv)
     };
 
     test_options(argc, argv);
+    cmocka_set_test_filter(test_pattern);
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }

@@ -122,37 +122,56 @@ static void run_between(const struct hwcheck *h, const struct item *it, const ch
     child_free(&there);
 }
 
-/* A test program beside this one, as built or bundled; false: it is not there. */
-static bool run_program(const struct hwcheck *h, const struct item *it, const char *exec, struct outcome *o)
+/* Where a test program lies: beside this one as built, bundled or installed. */
+static bool find_program(const struct hwcheck *h, const char *name, char path[2 * PATH_MAX])
 {
-    static const char *const places[] = {"", "/../tests"};
-    char dir[PATH_MAX], path[2 * PATH_MAX] = "";
-    struct child c;
+    static const char *const places[] = {"", "/../tests", "/../libexec/gpuwire"};
+    char dir[PATH_MAX];
 
     snprintf(dir, sizeof(dir), "%s", h->self);
     dirname(dir);
-    for (size_t i = 0; i < 2; i++) {
-        snprintf(path, sizeof(path), "%s%s/%s", dir, places[i], it->args);
-        if (!access(path, X_OK)) break;
-        path[0] = 0;
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        snprintf(path, 2 * PATH_MAX, "%s%s/%s", dir, places[i], name);
+        if (!access(path, X_OK)) return true;
     }
-    /* Those without that option run on the CPU. */
-    if (!path[0] || (strcmp(exec, "cpu") && strcmp(it->args, "test_verbs_loopback"))) return false;
+    return false;
+}
+
+/* NULL: it was run; else why not. */
+static const char *run_program(const struct hwcheck *h, const struct item *it, const char *exec, struct outcome *o)
+{
+    char path[2 * PATH_MAX];
+    struct child c;
+
+    if (!find_program(h, it->args, path)) return "it is not installed with gpuwire; a bundle or a build tree has it";
+    if (strcmp(exec, "cpu") && strcmp(it->args, "test_verbs_loopback")) return "it runs on the CPU alone, and did";
     const char *argv[] = {path, strcmp(exec, "cpu") ? "--exec" : NULL, exec, NULL};
     o->code = child_start(&c, argv) ? 126 : child_finish(&c, gw_deadline(120000000000u));
     if (o->code) keep_said(h, o, c.said[1][0] ? c.said[1] : "see what it prints");
     child_free(&c);
-    return true;
+    return NULL;
+}
+
+/* Its place in the report is kept, so that nobody takes it for passed. */
+static void skip(struct hwcheck *h, const struct item *it, const char *exec, const char *why)
+{
+    printf("skipped %s, %s: %s\n", it->args, exec, why);
+    json_array_append_new(h->results, json_pack("{ss ss ss sn ss}", "name", it->args, "kind", it->kind, "executor", exec,
+                                                "ok", "skipped", why));
 }
 
 void hwcheck_run(struct hwcheck *h, const struct item *it, const char *exec, uint64_t port)
 {
     struct outcome o = {0};
     uint64_t start = gw_clock_ns();
+    const char *skipped = it->where == PROGRAM ? run_program(h, it, exec, &o) : NULL;
     json_t *r;
     bool ok;
 
-    if (it->where == PROGRAM && !run_program(h, it, exec, &o)) return;
+    if (skipped) {
+        skip(h, it, exec, skipped);
+        return;
+    }
     if (it->where == HERE || it->where == GPU_HERE) run_here(h, it, exec, NULL, NULL, &o);
     if (it->where == BETWEEN) run_between(h, it, exec, port, &o);
     if (gw_interrupted()) { /* in the middle: it says nothing */

@@ -36,7 +36,7 @@ json_t *hwcheck_facts(void);
 /* ---- check.c: one check ----------------------------------------------------------------------------------- */
 
 struct hwcheck {
-    const char *host, *address, *ssh, *remote, *dev, *remote_dev, *out;
+    const char *host, *address, *ssh, *remote, *dev, *remote_dev, *out, *only;
     uint64_t port;
     bool quick, facts;
     char self[PATH_MAX];

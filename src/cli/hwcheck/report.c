@@ -98,15 +98,24 @@ json_t *hwcheck_summary(const json_t *report)
 {
     const json_t *results = json_object_get(report, "results"), *r, *row;
     json_t *lines = json_array();
-    size_t i, k, failed = 0;
+    size_t i, k, passed = 0, skipped = 0;
 
     add_machine(lines, "here", json_object_get(report, "here"));
     add_machine(lines, "there", json_object_get(report, "there"));
-    json_array_foreach(results, i, r) failed += !json_is_true(json_object_get(r, "ok"));
-    add_line(lines, "%zu of %zu checks passed%s", json_array_size(results) - failed, json_array_size(results),
+    json_array_foreach(results, i, r)
+    {
+        passed += json_is_true(json_object_get(r, "ok"));
+        skipped += json_is_null(json_object_get(r, "ok"));
+    }
+    add_line(lines, "%zu of %zu checks passed, %zu skipped%s", passed, json_array_size(results), skipped,
              json_is_true(json_object_get(report, "interrupted")) ? "; ended by Ctrl-C" : "");
-    json_array_foreach(results, i, r) if (!json_is_true(json_object_get(r, "ok")))
-        add_line(lines, "  FAILED %s: %s", text(r, "name"), text(r, "said"));
+    json_array_foreach(results, i, r)
+    {
+        if (json_is_false(json_object_get(r, "ok")))
+            add_line(lines, "  FAILED %s, %s: %s", text(r, "name"), text(r, "executor"), text(r, "said"));
+        if (json_is_null(json_object_get(r, "ok")))
+            add_line(lines, "  skipped %s, %s: %s", text(r, "name"), text(r, "executor"), text(r, "skipped"));
+    }
     json_array_foreach(results, i, r) if (!strcmp(text(r, "kind"), "figure"))
         json_array_foreach(json_object_get(r, "rows"), k, row) add_figure(lines, text(r, "name"), row);
     return lines;
