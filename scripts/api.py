@@ -19,7 +19,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ["error.h", "exec.h", "sync.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h"]
+HEADERS = ["error.h", "exec.h", "host.h", "sync.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h"]
 BEGIN = re.compile(r"^(GW_API|GW_FN|GW_DEV|GW_SLOW_FN)\b")
 NAME = re.compile(r"\b(gw_\w+)\s*\(")
 HEAD = re.compile(r"\A/\* SPDX[^\n]*\n/\*(.*?)\*/", re.S)

@@ -12,6 +12,7 @@
 #define GPUWIRE_FLOW_IMPL_H
 
 #include <gpuwire/group.h>
+#include <gpuwire/turn_impl.h>
 #include <gpuwire/verbs_device.h>
 
 struct gw_flow_ {
@@ -31,36 +32,6 @@ enum { GW_FLOW_TAKE_ = 8, GW_FLOW_NAP_NS_ = 10000000 };
 struct gw_flow_msg_ {
     uint32_t imm, bytes;
 };
-
-/* ---- turns -------------------------------------------------------------------------------------------- */
-
-/* What a wait that has run out returns: a deadline of 0 asks not to wait at all. */
-GW_FN int gw_expired_(uint64_t deadline_ns)
-{
-    return deadline_ns ? -ETIMEDOUT : -EAGAIN;
-}
-
-GW_FN int gw_turn_try_(uint32_t *lock)
-{
-    /* Acquire: what the last owner did comes before what we do. */
-    return gw_ld_relaxed_u32_gpu(lock) == 0 && gw_cas_acquire_u32_gpu(lock, 0, 1) == 0;
-}
-
-GW_FN int gw_turn_take_(uint32_t *lock, uint64_t deadline_ns)
-{
-    uint32_t round = 0;
-
-    while (!gw_turn_try_(lock)) {
-        if (gw_clock_ns() >= deadline_ns) return gw_expired_(deadline_ns);
-        gw_pause(round++);
-    }
-    return 0;
-}
-
-GW_FN void gw_turn_leave_(uint32_t *lock)
-{
-    gw_st_release_u32_gpu(lock, 0); /* release: what we did comes before what the next owner does */
-}
 
 /* ---- receiving ---------------------------------------------------------------------------------------- */
 

@@ -342,6 +342,19 @@ GW_FN uint64_t gw_clock_ns(void)
 #endif
 }
 
+/* Nanoseconds since the epoch. ahead: how far they are ahead of the GPU's clock, which a CPU need not be told. */
+GW_FN uint64_t gw_clock_epoch_ns_(const uint64_t *ahead)
+{
+#ifdef __CUDA_ARCH__
+    return gw_clock_ns() + gw_ld_relaxed_u64(ahead);
+#else
+    struct timespec ts;
+    (void)ahead;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+#endif
+}
+
 /* What a thread does between two looks at memory that another agent will change; round counts its looks from
  * 0. CPU: a processor pause for the first 64 rounds, then it gives the processor up (sched_yield), since the
  * agent may be a thread that waits for this very core. GPU: nothing for 16 rounds, then about 50 ns of sleep.

@@ -96,6 +96,10 @@ static void *exec_main(void *arg)
         }
         e->done++;
         pthread_cond_broadcast(&e->changed);
+        if (!e->base.ended) continue;
+        pthread_mutex_unlock(&e->lock);
+        e->base.ended(e->base.ended_arg);
+        pthread_mutex_lock(&e->lock);
     }
     pthread_mutex_unlock(&e->lock);
     return NULL;

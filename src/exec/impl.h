@@ -30,6 +30,8 @@ struct gw_exec {
     uint32_t lanes, blocks, device, cpu_pin;
     uint32_t users; /* pieces of memory and loops that need this executor; atomic */
     void *stream;
+    void (*ended)(void *arg); /* CPU: called after each launch, if it was set before the first; NULL: not */
+    void *ended_arg;
     char name[128];
 };
 
