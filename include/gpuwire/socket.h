@@ -140,7 +140,7 @@ GW_SLOW_FN int gw_sock_shutdown_thread(struct gw_net *net, int s, int how, uint6
  * Closes: the number is free again, whatever is returned, but for -EBADF. It waits until the peer's NIC has
  * all that was sent; -ETIMEDOUT: it had not at the deadline, and what is missing is lost. Others who wait on
  * the socket get -EBADF. Of several who close it one does, the others get -EBADF.
- * -EBUSY: a group keeps what it has borrowed; the socket stays open.
+ * -EBUSY: a group keeps what it has borrowed or reserved; the socket stays open.
  */
 GW_SLOW_FN int gw_sock_close_thread(struct gw_net *net, int s, uint64_t deadline_ns);
 
@@ -216,6 +216,16 @@ GW_DEV int64_t gw_sock_readv_thread(struct gw_net *net, int s, const struct iove
  */
 GW_DEV int64_t gw_sock_borrow_thread(struct gw_net *net, int s, const void **bytes, uint64_t deadline_ns);
 GW_DEV int gw_sock_give_back_thread(struct gw_net *net, int s, uint64_t n);
+
+/*
+ * Sending without a copy: room for the next bytes, how much in a row: at least 1; or an error. The group fills as
+ * much of it as it likes from the beginning, by any of its threads, and commit sends the first n bytes (all, some or none);
+ * it waits, until its own deadline, for room in the send queue alone. Commit follows each reserve that returned
+ * more than 0, by the same group, and ends what was reserved whatever it returns: 0, or why nothing was sent;
+ * -EINVAL: more than there is room for. Between the two no other group sends, and nobody closes the socket.
+ */
+GW_DEV int64_t gw_sock_reserve_thread(struct gw_net *net, int s, void **bytes, uint64_t deadline_ns);
+GW_DEV int gw_sock_commit_thread(struct gw_net *net, int s, uint64_t n, uint64_t deadline_ns);
 
 /* Every call above has a block form, without _thread, and a _warp form. */
 

@@ -243,6 +243,38 @@ GW_DEV int gw_sock_give_back_g_(enum gw_group g, struct gw_net *net, int s, uint
     return (int)GW_SOCK_FIRST_(g, gw_sock_given_back_(net, s, n));
 }
 
+/* Room for the next bytes, to whose turn it is. */
+GW_SLOW_DEV int64_t gw_sock_reserve_g_(enum gw_group g, struct gw_net *net, int s, void **bytes,
+                                       uint64_t deadline_ns)
+{
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, 0, 1, deadline_ns));
+
+    *bytes = NULL;
+    if (may) return may;
+    may = GW_SOCK_FIRST_(g, gw_sock_room_(net, s, deadline_ns));
+    if (may > 0)
+        *bytes = gw_sock_room_at_(net, s);
+    else if (gw_group_rank(g) == 0)
+        gw_turn_leave_(&net->sock[s].send_lock);
+    return may;
+}
+
+GW_FN int gw_sock_committed_(struct gw_net *net, int s, uint64_t n, uint64_t deadline_ns)
+{
+    int64_t may = n ? gw_sock_may_send_(net, s) : 0; /* what there was room for, there still is */
+    int err = may < 0 ? (int)may : n > (uint64_t)may ? -EINVAL : 0;
+
+    if (!err && n) err = gw_sock_put_(net, s, (uint32_t)n, deadline_ns);
+    gw_turn_leave_(&net->sock[s].send_lock);
+    return err;
+}
+
+GW_DEV int gw_sock_commit_g_(enum gw_group g, struct gw_net *net, int s, uint64_t n, uint64_t deadline_ns)
+{
+    gw_group_sync(g); /* everybody has written before the post that sends it */
+    return (int)GW_SOCK_FIRST_(g, gw_sock_committed_(net, s, n, deadline_ns));
+}
+
 /* The three forms of what a group does together. */
 #define GW_SOCK_GROUP_(type, name, params, ...)                                                              \
     GW_DEV type gw_sock_##name params                                                                        \
@@ -274,6 +306,10 @@ GW_SOCK_GROUP_(int64_t, readv,
                iov, n, deadline_ns)
 GW_SOCK_GROUP_(int64_t, borrow, (struct gw_net * net, int s, const void **bytes, uint64_t deadline_ns), net,
                s, bytes, deadline_ns)
+GW_SOCK_GROUP_(int64_t, reserve, (struct gw_net * net, int s, void **bytes, uint64_t deadline_ns), net, s,
+               bytes, deadline_ns)
+GW_SOCK_GROUP_(int, commit, (struct gw_net * net, int s, uint64_t n, uint64_t deadline_ns), net, s, n,
+               deadline_ns)
 GW_SOCK_GROUP_(int, give_back, (struct gw_net * net, int s, uint64_t n), net, s, n)
 #undef GW_SOCK_GROUP_
 

@@ -18,8 +18,13 @@ enum socket_op {
     SK_BORROW,   /* the next bytes, checked, of which n are given back; the result is how many there were */
     SK_SHUTDOWN, /* how: number */
     SK_CLOSE,
-    SK_POLL, /* for events number: what it told, -1 if it told nothing */
-    SK_NAME, /* the port; number 1: the peer's */
+    SK_POLL,   /* for events number: what it told, -1 if it told nothing */
+    SK_NAME,   /* the port; number 1: the peer's */
+    SK_WRITEV, /* one call of n bytes, in `number` stretches */
+    SK_READV,  /* the same; the bytes are checked */
+    SK_RESERVE, /* room, of which n bytes are filled and sent; the result is what there was, or commit's error */
+    SK_SETOPT, /* option number, at level flags, to n */
+    SK_GETOPT, /* its value */
 };
 
 #define SK_WRONG   (-1000)

@@ -95,6 +95,69 @@ GW_DEV int64_t borrow_one(struct gw_net *net, enum gw_group g, int s, const stru
     return err ? err : got;
 }
 
+/* n bytes of the buffer in stretches, each longer than the one before, with empty ones between them. */
+GW_DEV int stretches(enum gw_group g, struct iovec *iov, uint8_t *buffer, uint64_t n, int parts)
+{
+    uint64_t at = 0, len;
+    int i;
+
+    for (i = 0; i < parts && gw_group_rank(g) == 0; i++) {
+        len = i % 2 ? 0 : (uint64_t)i * 7 + 1;
+        if (len > n - at || i == parts - 1) len = n - at;
+        iov[i].iov_base = buffer + at;
+        iov[i].iov_len = len;
+        at += len;
+    }
+    gw_group_sync(g);
+    return parts;
+}
+
+GW_DEV int64_t one_vector(struct gw_net *net, enum gw_group g, int s, const struct socket_step *p,
+                          uint8_t *buffer)
+{
+    struct iovec *iov = (struct iovec *)(buffer + SK_BUFFER - 64 * sizeof(struct iovec));
+    int parts = stretches(g, iov, buffer, p->n, p->number);
+    int64_t got;
+
+    if (p->op == SK_WRITEV) {
+        fill(g, buffer, p->n, p->seed, p->at);
+        return SK_FORM(g, writev, net, s, iov, parts, limit(p->limit_ns));
+    }
+    got = SK_FORM(g, readv, net, s, iov, parts, limit(p->limit_ns));
+    return got > 0 && !right(g, buffer, (uint64_t)got, p->seed, p->at) ? SK_WRONG : got;
+}
+
+GW_DEV int64_t reserve_one(struct gw_net *net, enum gw_group g, int s, const struct socket_step *p)
+{
+    void *bytes;
+    int64_t got = SK_FORM(g, reserve, net, s, &bytes, limit(p->limit_ns)), err;
+
+    if (got <= 0) return got;
+    if (p->n <= (uint64_t)got) fill(g, (uint8_t *)bytes, p->n, p->seed, p->at);
+    err = SK_FORM(g, commit, net, s, p->n, limit(p->limit_ns));
+    return err ? err : got;
+}
+
+GW_DEV int64_t option(struct gw_net *net, enum gw_group g, int s, const struct socket_step *p,
+                      uint8_t *buffer)
+{
+    int *value = (int *)buffer; /* the group's; the second: SO_LINGER's seconds */
+    socklen_t *len = (socklen_t *)(value + 2);
+    int64_t err;
+
+    if (gw_group_rank(g) == 0) {
+        *len = p->number == SO_LINGER ? 2 * sizeof(int) : sizeof(int);
+        value[0] = p->number == SO_LINGER ? 1 : (int)p->n;
+        value[1] = (int)p->n;
+    }
+    gw_group_sync(g);
+    if (p->op == SK_SETOPT) return SK_FORM(g, setsockopt, net, s, p->flags, p->number, value, *len);
+    err = SK_FORM(g, getsockopt, net, s, p->flags, p->number, value, len);
+    if (!err) err = p->number == SO_LINGER ? value[1] : value[0];
+    gw_group_sync(g);
+    return err;
+}
+
 GW_DEV int64_t poll_one(struct gw_net *net, enum gw_group g, int s, const struct socket_step *p,
                         uint8_t *buffer)
 {
@@ -153,6 +216,11 @@ GW_DEV int64_t socket_call(const struct socket_args *a, const struct socket_step
     case SK_SEND_ONE:
     case SK_RECV_ONE: return one(a->net, g, s, p, buffer);
     case SK_BORROW: return borrow_one(a->net, g, s, p);
+    case SK_WRITEV:
+    case SK_READV: return one_vector(a->net, g, s, p, buffer);
+    case SK_RESERVE: return reserve_one(a->net, g, s, p);
+    case SK_SETOPT:
+    case SK_GETOPT: return option(a->net, g, s, p, buffer);
     case SK_SHUTDOWN: return SK_FORM(g, shutdown, a->net, s, p->number, until);
     case SK_CLOSE: return SK_FORM(g, close, a->net, s, until);
     case SK_POLL: return poll_one(a->net, g, s, p, buffer);

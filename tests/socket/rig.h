@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tests of sockets: blocks of a kernel that follow scripts of calls, on a NIC of the test's own. */
+#ifndef GW_TESTS_SOCKET_RIG_H
+#define GW_TESTS_SOCKET_RIG_H
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/exec/options.h"
+#include "tests/socket/socket_kernels.h"
+
+GW_KERNEL_DECLARE(socket_kernel);
+
+#define SECOND 1000000000u
+#define LIMIT  (10u * (uint64_t)SECOND)
+#define BLOCKS 4
+#define PORT   7000
+
+static struct gw_exec *exec;
+static struct gw_device *dev;
+static uint32_t lanes;
+static char address[16];
+
+static void must(int rc, const char *what)
+{
+    if (rc) fail_msg("%s: %d, %s", what, rc, gw_last_error());
+}
+
+/* ---- scripts -------------------------------------------------------------------------------------------- */
+
+struct rig {
+    struct gw_sockets *set;
+    struct gw_mem sock; /* the scripts' sockets, which stay from run to run */
+    struct socket_script script[BLOCKS];
+    int64_t result[BLOCKS][SK_STEPS];
+};
+
+static void rig_make(struct rig *r, const struct gw_sockets_attr *attr)
+{
+    memset(r, 0, sizeof(*r));
+    must(gw_sockets_create(dev, attr, &r->set), "gw_sockets_create");
+    must(gw_mem_alloc(exec, GW_MEM_DEVICE, SK_SOCKETS * sizeof(int32_t), &r->sock), "gw_mem_alloc");
+}
+
+static void rig_free(struct rig *r)
+{
+    must(gw_sockets_destroy(r->set), "gw_sockets_destroy");
+    gw_mem_free(&r->sock);
+}
+
+static struct socket_step *add(struct rig *r, uint32_t block, enum socket_op op, enum gw_group form,
+                               uint32_t s, int32_t number)
+{
+    struct socket_script *script = &r->script[block];
+    struct socket_step *p = &script->step[script->steps++];
+
+    assert_true(script->steps <= SK_STEPS);
+    *p = (struct socket_step){.op = op, .form = form, .s = s, .number = number, .limit_ns = LIMIT};
+    p->addr.sin_family = AF_INET;
+    p->addr.sin_port = htons(PORT);
+    inet_pton(AF_INET, address, &p->addr.sin_addr);
+    return p;
+}
+
+static struct socket_step *open_at(struct rig *r, uint32_t block, enum gw_group form, uint32_t s)
+{
+    struct socket_step *p = add(r, block, SK_OPEN, form, s, AF_INET);
+
+    p->flags = SOCK_STREAM;
+    return p;
+}
+
+/* Moves n bytes, `each` of them per call at most. */
+static struct socket_step *bytes(struct rig *r, uint32_t block, enum socket_op op, enum gw_group form,
+                                 uint32_t s, uint64_t n, int32_t each, uint64_t seed)
+{
+    struct socket_step *p = add(r, block, op, form, s, each);
+
+    p->n = n;
+    p->seed = seed;
+    return p;
+}
+
+/* Runs the blocks' scripts; then there are none. */
+static void run(struct rig *r)
+{
+    struct gw_mem script, result, buffer;
+    struct socket_args args;
+
+    must(gw_mem_alloc(exec, GW_MEM_DEVICE, sizeof(r->script), &script), "gw_mem_alloc");
+    must(gw_mem_alloc(exec, GW_MEM_DEVICE, sizeof(r->result), &result), "gw_mem_alloc");
+    must(gw_mem_alloc(exec, GW_MEM_DEVICE, BLOCKS * SK_BUFFER, &buffer), "gw_mem_alloc");
+    must(gw_copy_in(exec, script.dev, r->script, sizeof(r->script)), "gw_copy_in");
+    args.net = gw_sockets_net(r->set);
+    args.script = script.dev;
+    args.result = result.dev;
+    args.sock = r->sock.dev;
+    args.buffer = buffer.dev;
+    must(gw_launch(exec, &socket_kernel, BLOCKS, lanes, &args), "gw_launch");
+    must(gw_exec_sync(exec, gw_deadline(60u * (uint64_t)SECOND)), "gw_exec_sync");
+    must(gw_copy_out(exec, r->result, result.dev, sizeof(r->result)), "gw_copy_out");
+    gw_mem_free(&script);
+    gw_mem_free(&result);
+    gw_mem_free(&buffer);
+    memset(r->script, 0, sizeof(r->script));
+}
+
+static void expect(const struct rig *r, uint32_t block, const int64_t *want, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (r->result[block][i] != want[i])
+            fail_msg("block %u, step %u: %lld, not %lld", block, i, (long long)r->result[block][i],
+                     (long long)want[i]);
+}
+#define EXPECT(r, block, ...)                                                                                \
+    expect(r, block, (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+
+/* Socket 1 of block 1 listens as socket 0 and accepts; block 0 connects socket 2 to it. */
+static void join(struct rig *r, enum gw_group form)
+{
+    open_at(r, 0, form, 0);
+    add(r, 0, SK_BIND, form, 0, 0);
+    add(r, 0, SK_LISTEN, form, 0, 4);
+    run(r);
+    EXPECT(r, 0, 0, 0, 0);
+    add(r, 1, SK_ACCEPT, form, 0, 1);
+    open_at(r, 0, form, 2);
+    add(r, 0, SK_CONNECT, form, 2, 0);
+    run(r);
+    EXPECT(r, 0, 0, 0);
+    EXPECT(r, 1, 0);
+}
+
+static void part(struct rig *r, enum gw_group form)
+{
+    for (uint32_t s = 0; s < 3; s++) add(r, 0, SK_CLOSE, form, s, 0);
+    run(r);
+    EXPECT(r, 0, 0, 0, 0);
+    assert_int_equal(gw_sockets_open(r->set), 0);
+}
+
+static int open_dev(void **state)
+{
+    (void)state;
+    exec = test_exec();
+    lanes = test_block_dim(exec, 64);
+    if (!gw_device_open("softnic", exec, &dev)) return 0;
+    fprintf(stderr, "%s\n", gw_last_error());
+    return -1;
+}
+
+static int close_dev(void **state)
+{
+    (void)state;
+    return gw_device_close(dev) || gw_exec_destroy(exec) ? -1 : 0;
+}
+
+static void rig_begin(int argc, char **argv)
+{
+    char nic[64];
+
+    test_options(argc, argv);
+    /* An address of this test's own, with all its ports: all of 127.0.0.0/8 is this host's. */
+    snprintf(address, sizeof(address), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
+    snprintf(nic, sizeof(nic), "addr=%s,hostile=1", address);
+    setenv("GPUWIRE_NIC", nic, 1);
+}
+
+#endif
