@@ -9,6 +9,8 @@ echo "$(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), 
 part() { printf '\n## %s\n' "$*"; }
 part "posting and polling on a CPU thread, beside libibverbs"
 "$bin/verbs_bench" 1
+part "the thread that posts for kernels, idle"
+"$bin/proxy_bench"
 part "the loop on CPU threads"
 "$bin/loop_bench" --exec cpu
 part "models on the CPU"

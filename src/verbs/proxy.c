@@ -2,29 +2,41 @@
 /*
  * The proxy's thread: when it looks and when it sleeps.
  *
- * It looks at everything in turn. With nothing to do it sleeps ever longer, a sixteenth of the time it has
- * been idle, from 20 µs to 1 ms: what a kernel writes after an idle time t is seen t/16 later at most.
- * Completions of the NIC wake it at once, and so do CPU threads that ring.
+ * It looks at everything in turn. With nothing to do it sleeps ever longer, a sixteenth of the time it has been idle: what
+ * a kernel writes after an idle time t is seen t/16 later at most. The longest sleep is 1 ms, or 256 times what one look
+ * costs where that is more: idle, the thread takes 0.4 % of a core, or a little of what 1 ms allows. Completions of the NIC
+ * wake it at once, and so do CPU threads that ring.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/verbs/proxy.h"
 
-#define SPIN_NS 20000u
-#define NAP_MIN 20000u
-#define NAP_MAX 1000000u
+#define SPIN_NS   20000u
+#define NAP_MIN   20000u
+#define NAP_MAX   1000000u
+#define NAP_COSTS 256u      /* longer, if a look costs more than so small a part of it … */
+#define NAP_LIMIT 20000000u /* … but not than this, on a machine that is too busy to tell */
 
-static bool look(struct gw_proxy *p)
+static uint64_t cpu_ns(void)
 {
-    bool rung = gw_doorbell_round(p), posted = gw_repost_round(p);
+    struct timespec t = {0};
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static bool look(struct gw_proxy *p, bool quiet)
+{
+    bool rung = gw_doorbell_round(p), posted = gw_repost_round(p, quiet);
 
     return rung || posted;
 }
 
-/* A sleep of that length at most; true when there was something to do instead. */
+/* A look, and when there was nothing a sleep of that length at most. True when there was something or somebody woke it. */
 static bool nap(struct gw_proxy *p, uint64_t ns)
 {
     int fds[2] = {p->wake_fd, -1};
@@ -37,40 +49,64 @@ static bool nap(struct gw_proxy *p, uint64_t ns)
      */
     gw_fence_sc();
     pthread_mutex_lock(&p->lock);
-    gw_repost_arm(p);
-    any = look(p);
+    /* CQs that were asked for events before have had none since, or it would not be napping. */
+    any = look(p, !gw_repost_arm(p));
     if (p->channel) fds[1] = p->channel->fd;
     pthread_mutex_unlock(&p->lock);
     woken = any ? 0 : gw_wait_fds(fds, 2, gw_clock_ns() + ns);
     gw_st_relaxed_u32(&p->asleep, 0);
     if (woken <= 0) return any;
     while (woken & 1 && read(p->wake_fd, &count, sizeof(count)) < 0 && errno == EINTR) continue;
-    if (!(woken & 2)) return false;
+    if (!(woken & 2)) return true;
     pthread_mutex_lock(&p->lock);
     gw_repost_events(p);
     pthread_mutex_unlock(&p->lock);
-    return false;
+    return true;
+}
+
+/* How long to sleep after so long without anything to do. cost: what a nap costs, as far as it is known. */
+static uint64_t nap_ns(uint64_t idle, uint64_t cost)
+{
+    uint64_t ns = idle / 16, most = cost * NAP_COSTS;
+
+    if (most < NAP_MAX) most = NAP_MAX;
+    if (most > NAP_LIMIT) most = NAP_LIMIT;
+    return ns < NAP_MIN ? NAP_MIN : ns > most ? most : ns;
+}
+
+/* Naps until there is something; then it looks at once again. */
+static void idle(struct gw_proxy *p, uint64_t last)
+{
+    uint64_t cost = 0, before = cpu_ns(), now;
+    bool any = false;
+
+    while (!any && !gw_ld_acquire_u32(&p->stop)) {
+        any = nap(p, nap_ns(gw_clock_ns() - last, cost));
+        now = cpu_ns();
+        /* An average: one nap that was disturbed says little. */
+        cost = cost ? cost - cost / 8 + (now - before) / 8 : now - before;
+        before = now;
+    }
 }
 
 static void *run(void *arg)
 {
     struct gw_proxy *p = arg;
-    uint64_t last = gw_clock_ns(), now, ns;
+    uint64_t last = gw_clock_ns(), now;
     bool any;
 
     pthread_setname_np(pthread_self(), "gw-proxy");
     while (!gw_ld_acquire_u32(&p->stop)) {
         pthread_mutex_lock(&p->lock);
-        any = look(p);
+        any = look(p, false);
         pthread_mutex_unlock(&p->lock);
         now = gw_clock_ns();
-        if (!any && now - last > SPIN_NS) {
-            ns = (now - last) / 16;
-            any = nap(p, ns < NAP_MIN ? NAP_MIN : ns > NAP_MAX ? NAP_MAX : ns);
-        } else if (!any) {
+        if (any)
+            last = now;
+        else if (now - last > SPIN_NS)
+            idle(p, last);
+        else
             gw_pause(64);
-        }
-        if (any) last = now;
     }
     return NULL;
 }
@@ -119,9 +155,18 @@ void gw_proxy_nudge(struct gw_device *dev)
 {
     struct gw_proxy *p = (struct gw_proxy *)(uintptr_t)gw_ld_acquire_u64(&dev->proxy);
 
+    bool rung;
+
     /* A poster's full fence stands between its ring and this look at the announcement. One of them is seen.
      */
-    if (p && gw_ld_relaxed_u32(&p->asleep) && gw_ld_relaxed_u64(p->bell.host)) wake(p);
+    if (!p || !gw_ld_relaxed_u32(&p->asleep)) return;
+    rung = gw_ld_relaxed_u64(p->bell.host);
+    if (!rung && gw_ld_relaxed_u32(&p->count)) {
+        pthread_mutex_lock(&p->lock);
+        rung = gw_doorbell_rung(p);
+        pthread_mutex_unlock(&p->lock);
+    }
+    if (rung) wake(p);
 }
 
 void gw_proxy_stop(struct gw_device *dev)

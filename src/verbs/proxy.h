@@ -33,9 +33,13 @@ int gw_proxy_get(struct gw_device *dev, struct gw_proxy **out);
 
 /* One look at everything; true when there was something to do. Under p->lock, as all below. */
 bool gw_doorbell_round(struct gw_proxy *p);
-bool gw_repost_round(struct gw_proxy *p);
-/* Before a sleep: asks for an event at the next completion. After it: takes the events. */
-void gw_repost_arm(struct gw_proxy *p);
+/* quiet: completions are not looked for where an event has been asked for. */
+bool gw_repost_round(struct gw_proxy *p, bool quiet);
+/* Is a doorbell rung that no round has carried on? */
+bool gw_doorbell_rung(const struct gw_proxy *p);
+/* Before a sleep: asks for an event at the next completion; true when that had not been done before, so that one may have
+ * come meanwhile. After it: takes the events. */
+bool gw_repost_arm(struct gw_proxy *p);
 void gw_repost_events(struct gw_proxy *p);
 
 #endif

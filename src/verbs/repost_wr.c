@@ -376,26 +376,33 @@ static void see_sends(struct gw_repost_qp *q)
     if (n <= q->qp->sq.wqebbs) q->sq_upto = q->sq_next + n;
 }
 
-bool gw_repost_round(struct gw_proxy *p)
+bool gw_repost_round(struct gw_proxy *p, bool quiet)
 {
     bool any = false;
 
     if (!p->cqs) return false;
     /* Before the records are looked at: a ring that comes later is seen by the next round. */
     if (gw_ld_relaxed_u64(p->bell.host)) (void)gw_exch_acquire_u64(p->bell.host, 0);
-    for (struct gw_repost_cq *c = p->cqs; c; c = c->next) any |= gw_repost_poll(c, c->cq->cqes);
+    for (struct gw_repost_cq *c = p->cqs; c; c = c->next)
+        if (!quiet || !c->notified) any |= gw_repost_poll(c, c->cq->cqes);
     for (struct gw_repost_qp *q = p->qps; q; q = q->next) see_sends(q);
     for (struct gw_repost_qp *q = p->qps; q; q = q->next) any |= gw_repost_receives(q);
     for (struct gw_repost_qp *q = p->qps; q; q = q->next) any |= post_sends(q);
     return any;
 }
 
-void gw_repost_arm(struct gw_proxy *p)
+bool gw_repost_arm(struct gw_proxy *p)
 {
-    for (struct gw_repost_cq *c = p->cqs; c; c = c->next)
-        if (!c->notified) c->notified = !ibv_req_notify_cq(c->cq->cq, 0);
+    bool news = false;
+
+    for (struct gw_repost_cq *c = p->cqs; c; c = c->next) {
+        if (c->notified) continue;
+        c->notified = !ibv_req_notify_cq(c->cq->cq, 0);
+        news = true;
+    }
     /* A NIC in this process learns that it is on its own now. */
-    if (p->cqs && p->dev->info.soft) (void)ibv_req_notify_cq(p->dev->nudge, 0);
+    if (news && p->dev->info.soft) (void)ibv_req_notify_cq(p->dev->nudge, 0);
+    return news;
 }
 
 void gw_repost_events(struct gw_proxy *p)
