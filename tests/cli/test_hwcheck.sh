@@ -11,7 +11,7 @@ echo "ssh: no such host" >&2
 exit 255
 END
 chmod +x "$work/ssh"
-hwcheck() { timeout -k 5 170 "$GPUWIRE" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" --address "$net.2" -o "$work/report.json" "$@"; }
+hwcheck() { timeout -k 5 $((2 * patience)) "$GPUWIRE" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" --address "$net.2" -o "$work/report.json" "$@"; }
 
 hwcheck --quick there.example >"$work/quick.out" 2>&1 || fail "exit code $?"
 jq -e '(.results | length) >= 10 and all(.results[]; .ok) and all(.results[]; .rows[0].operations > 0)
@@ -24,10 +24,10 @@ jq -r '.summary[]' "$work/report.json" | grep -q 'checks passed' || fail "no sum
 grep -qF -e "$net" -e there.example -e "$(uname -n)" "$work/report.json" && fail "the report names hosts or addresses"
 
 # One check that fails is a line and an exit code, and there is a report of all; nothing of the line says where either.
-GPUWIRE_NIC=addr=$net.2 timeout -k 5 100 "$GPUWIRE" perf bw --exec cpu -p 18607 >"$work/other.out" 2>&1 &
+GPUWIRE_NIC=addr=$net.2 timeout -k 5 $((2 * patience)) "$GPUWIRE" perf bw --exec cpu -p 18607 >"$work/other.out" 2>&1 &
 other=$!
 pids+=($other)
-for ((i = 0; i < 1000; i++)); do grep -q 'waiting for a client' "$work/other.out" && break || sleep 0.01; done
+wait_for "$work/other.out" 'waiting for a client' $other || fail 'the other one does not listen'
 hwcheck --quick -p 18605 there.example >"$work/failing.out" 2>&1
 [ $? = 1 ] || fail "a port in use: exit code"
 jq -e '[.results[] | select(.ok | not) | .said | test("cannot listen at \\*+, port 18607")] == [true]' "$work/report.json" >/dev/null ||
@@ -37,18 +37,18 @@ kill $other
 wait $other
 hwcheck nowhere.example >"$work/nowhere.out" 2>&1
 [ $? = 1 ] && grep -q 'no such host' "$work/nowhere.out" || fail "no way there"
-timeout -k 5 60 "$GPUWIRE" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" --address "$net.2" -o "$work/cut.json" there.example \
+timeout -k 5 "$patience" "$GPUWIRE" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" --address "$net.2" -o "$work/cut.json" there.example \
     >"$work/cut.out" 2>&1 &
 hw=$!
 pids+=("$hw")
-for ((i = 0; i < 2000; i++)); do grep -q '^ok' "$work/cut.out" && break || sleep 0.01; done
+wait_for "$work/cut.out" '^ok' "$hw" || fail 'no check ends well'
 kill -INT "$(pgrep -P $hw -x gpuwire)"
 wait $hw
 [ $? = 130 ] && jq -e .interrupted "$work/cut.json" >/dev/null || fail "Ctrl-C"
 
 # The programs beside the tool, and a tool beside which there are none.
 programs() { # TOOL: which checks passed, and which were skipped
-    timeout -k 5 170 "$1" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" -o "$work/programs.json" --only test_verbs_ there.example \
+    timeout -k 5 $((2 * patience)) "$1" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" -o "$work/programs.json" --only test_verbs_ there.example \
         >"$work/programs.out" 2>&1 || fail "test programs: exit code $?"
     jq -r '.results[] | select(.executor == "cpu") | if .ok then "ok \(.name)" elif .skipped then "skipped \(.name)" else "?" end' \
         "$work/programs.json" | sort | tr '\n' ' '

@@ -11,7 +11,7 @@ says() {
     shift
     while [ "$1" != -- ]; do words+=("$1") && shift; done
     shift
-    timeout -k 5 60 "$GPUWIRE" info "$@" >"$work/info.out" 2>&1
+    timeout -k 5 "$patience" "$GPUWIRE" info "$@" >"$work/info.out" 2>&1
     rc=$?
     [ $rc = "$code" ] || fail "info $*: exit code $rc, not $code"
     for w in "${words[@]}"; do grep -q -- "$w" "$work/info.out" || fail "info $*: nothing of '$w'"; done
@@ -106,7 +106,7 @@ real_nic() { # WORDS: what is said of it when it is named, and when it is not, a
     local words=$1 how
     for how in "" mlx5_7; do
         GPUWIRE_DEVICE=$how machine setpriv --reuid=65534 --regid=65534 --clear-groups env XDG_RUNTIME_DIR="$work/nobody" \
-            timeout -k 5 60 "$info" --exec cpu >"$work/machine.out" 2>&1
+            timeout -k 5 "$patience" "$info" --exec cpu >"$work/machine.out" 2>&1
         [ $? = $((${#how} > 0)) ] || fail "a ConnectX: $words: exit code"
         grep -q -e "$words" "$work/machine.out" || fail "a ConnectX: nothing of '$words'"
         grep -q "^hardware     mlx5_7${how:-, not used: }" "$work/machine.out" || [ "$how" ] || fail "a ConnectX: not why it is not used"

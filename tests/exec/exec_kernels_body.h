@@ -161,7 +161,7 @@ GW_KERNEL(parts_kernel, struct out_args, a)
 /* Waits, with a bound, until the host sets the flag. */
 GW_KERNEL(wait_kernel, struct flag_args, a)
 {
-    uint64_t give_up = gw_clock_ns() + 5000000000u;
+    uint64_t give_up = gw_clock_ns() + 60000000000u;
     uint32_t i, v = 0;
 
     if (gw_global_idx() != 0) return;

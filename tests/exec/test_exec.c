@@ -33,7 +33,7 @@ static const uint32_t shape[][2] = {{1, 1}, {1, 32}, {3, 64}, {7, 45}, {20, 4}};
 
 static uint64_t soon(void)
 {
-    return gw_deadline(20000000000u);
+    return gw_deadline(240000000000u);
 }
 
 static void must(int rc, const char *what)
@@ -177,7 +177,7 @@ static void test_deadline(void **state)
     must(gw_launch(exec, &wait_kernel, 1, 32, &args), "gw_launch");
     start = gw_clock_ns();
     assert_int_equal(gw_exec_sync(exec, gw_deadline(30000000)), -ETIMEDOUT);
-    assert_in_range(gw_clock_ns() - start, 29000000, 10000000000);
+    assert_in_range(gw_clock_ns() - start, 29000000, 60000000000u);
     assert_int_equal(gw_exec_destroy(exec), -EBUSY);
     gw_st_release_u32(mem.host, 42);
     must(gw_exec_sync(exec, soon()), "gw_exec_sync");
@@ -197,7 +197,7 @@ static void test_doorbell_and_clock(void **state)
     must(gw_launch(exec, &bell_kernel, 1, 1, &args), "gw_launch");
     must(gw_exec_sync(exec, soon()), "gw_exec_sync");
     assert_true(((uint64_t *)mem.host)[0] == 0x0123456789abcdefu);
-    assert_in_range(((uint64_t *)mem.host)[8], 2000000, 1000000000);
+    assert_in_range(((uint64_t *)mem.host)[8], 2000000, 60000000000u);
     gw_mem_free(&mem);
 }
 
@@ -334,7 +334,7 @@ static void test_wait_fds(void **state)
     both[0] = -1;
     both[1] = fds[0];
     assert_int_equal(gw_wait_fds(both, 2, gw_deadline(20000000)), 0);
-    assert_in_range(gw_clock_ns() - start, 20000000, 10000000000);
+    assert_in_range(gw_clock_ns() - start, 20000000, 60000000000u);
     assert_int_equal(write(fds[1], "x", 1), 1);
     assert_int_equal(gw_wait_fds(both, 2, GW_NEVER), 2);
     assert_int_equal(gw_wait_fds(both, 2, 0), 2);

@@ -29,7 +29,7 @@ static void must(int rc, const char *what)
 
 static uint64_t soon(void)
 {
-    return gw_deadline(40000000000u);
+    return gw_deadline(240000000000u);
 }
 
 static void one_way(enum gw_mem_kind kind, uint32_t how)

@@ -18,7 +18,7 @@
 #include <gpuwire/verbs.h>
 
 #define BYTES (1u << 20)
-#define LIMIT 20000000000u
+#define LIMIT 60000000000u
 
 typedef unsigned long long cu_ptr;
 int cuInit(unsigned flags);

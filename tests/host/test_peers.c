@@ -238,7 +238,7 @@ static struct sn_peer *find_owner(struct sn_host *a)
     const struct timespec nap = {.tv_nsec = 1000000};
     struct sn_peer *p = NULL;
 
-    for (int i = 0; i < 5000 && !p; i++) {
+    for (int i = 0; i < 60000 && !p; i++) {
         pthread_mutex_lock(&nic_lock);
         p = ops->find(a, gid, QPN_B);
         pthread_mutex_unlock(&nic_lock);

@@ -13,6 +13,9 @@ mkdir -m 700 "$XDG_RUNTIME_DIR"
 # Addresses of this test's own: of the processes at an address any may be given another's packets to pass on, and a
 # test must not depend on whoever else runs here. All of 127.0.0.0/8 is this host's.
 net=127.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1))
+# How many seconds anything may take that must happen: many times what is promised, for machines that have much else to do.
+patience=120
+[ -n "${SANITIZER:-}" ] && patience=480
 # What an unkind network does to packets, on their way out and in, of both sides.
 unkind=loss=2%,dup=1%,reorder=2%
 pids=()
@@ -53,30 +56,50 @@ free_port() {
     done
 }
 
-# wait_listen PORT PID: until somebody listens there; fails when PID ends first or after 10 s.
-wait_listen() {
-    local hex i
-    hex=$(printf ':%04X [0-9A-F]*:0000 0A' "$1")
-    for ((i = 0; i < 1000; i++)); do
-        grep -qi "$hex" /proc/net/tcp /proc/net/tcp6 2>/dev/null && return 0
-        kill -0 "$2" 2>/dev/null || return 1
+# eventually COMMAND...: until it succeeds; fails when patience ends.
+eventually() {
+    local end=$((SECONDS + patience))
+    until "$@"; do
+        [ "$SECONDS" -lt "$end" ] || return 1
         sleep 0.01
     done
-    return 1
+}
+
+# while_lives PID COMMAND...: the same; fails when PID ends first, too.
+while_lives() {
+    local pid=$1 end=$((SECONDS + patience))
+    shift
+    until "$@"; do
+        kill -0 "$pid" 2>/dev/null || { "$@"; return; }
+        [ "$SECONDS" -lt "$end" ] || return 1
+        sleep 0.01
+    done
+}
+
+# gone PID: has it ended?
+gone() { ! kill -0 "$1" 2>/dev/null; }
+
+# wait_for FILE TEXT PID: until the file has the text; fails when PID ends first.
+wait_for() { while_lives "$3" grep -qs -e "$2" "$1"; }
+
+# has_sent PID BYTES: has that process's NIC, by packets and by copies? Wants jq.
+has_sent() {
+    [ -n "$1" ] && "${gpuwire[@]}" nic --json --pid "$1" 2>/dev/null |
+        jq -e ".[0].counters | .direct_bytes + .tx_bytes >= $2" >/dev/null 2>&1
+}
+
+# wait_listen PORT PID: until somebody listens there; fails when PID ends first.
+wait_listen() {
+    while_lives "$2" grep -qi "$(printf ':%04X [0-9A-F]*:0000 0A' "$1")" /proc/net/tcp /proc/net/tcp6 2>/dev/null
 }
 
 # wait_service ADDRESS PORT PID [SPACE]: until somebody has that port of rdma_cm's, and a moment longer: programs bind,
 # then listen, then get ready.
 wait_service() {
-    local gid name i
+    local gid name
     gid=$(printf '00000000000000000000ffff%02x%02x%02x%02x' ${1//./ })
     name=$(printf '@gpuwire/%s/service/%s%04x' "$gid" "${4:-106}" "$2")
-    for ((i = 0; i < 1000; i++)); do
-        grep -q "$name" /proc/net/unix && { sleep 0.3; return 0; }
-        kill -0 "$3" 2>/dev/null || return 1
-        sleep 0.01
-    done
-    return 1
+    while_lives "$3" grep -q "$name" /proc/net/unix && sleep 0.3
 }
 
 # pair NAME SERVER_NIC CLIENT_NIC PROGRAM ARGS...: a server and a client of PROGRAM that find each other over TCP.
@@ -106,11 +129,11 @@ try_pair() {
     local name=$1 snic=$2 cnic=$3 port server rc
     shift 3
     port=$(free_port)
-    GPUWIRE_NIC=$snic timeout -k 5 "${PAIR_TIMEOUT:-60}" "${gpuwire[@]}" run -- "$@" -p "$port" >"$work/$name.server.out" 2>&1 &
+    GPUWIRE_NIC=$snic timeout -k 5 "${PAIR_TIMEOUT:-$patience}" "${gpuwire[@]}" run -- "$@" -p "$port" >"$work/$name.server.out" 2>&1 &
     server=$!
     pids+=("$server")
     wait_listen "$port" "$server" || fail "$name: the server does not listen"
-    GPUWIRE_NIC=$cnic timeout -k 5 "${PAIR_TIMEOUT:-60}" "${gpuwire[@]}" run -- "$@" -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1
+    GPUWIRE_NIC=$cnic timeout -k 5 "${PAIR_TIMEOUT:-$patience}" "${gpuwire[@]}" run -- "$@" -p "$port" 127.0.0.1 >"$work/$name.client.out" 2>&1
     rc=$?
     pair_error="$name: the client ended with $rc"
     [ $rc = 0 ] || { sleep 0.2; kill -TERM "$server" 2>/dev/null; wait "$server"; return 1; }

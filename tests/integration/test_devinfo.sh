@@ -19,13 +19,9 @@ grep -q "GID\[ *0\]:.*::ffff:$net.1, RoCE v2" "$work/verbose.out" || fail "no GI
 grep -q 'GID\[ *1\]' "$work/verbose.out" && fail "more than one GID"
 
 need ibv_asyncwatch stdbuf
-timeout -s INT 60 "${gpuwire[@]}" run -- stdbuf -oL ibv_asyncwatch >"$work/async.out" 2>&1 &
+timeout -s INT "$patience" "${gpuwire[@]}" run -- stdbuf -oL ibv_asyncwatch >"$work/async.out" 2>&1 &
 pids+=($!)
-for ((i = 0; i < 500; i++)); do
-    grep -q 'mlx5_0: async event FD' "$work/async.out" && break
-    sleep 0.1
-done
-grep -q 'mlx5_0: async event FD' "$work/async.out" || fail "ibv_asyncwatch does not watch"
+wait_for "$work/async.out" 'mlx5_0: async event FD' "${pids[-1]}" || fail "ibv_asyncwatch does not watch"
 kill -INT "${pids[-1]}"
 wait "${pids[-1]}"
 unset 'pids[-1]'

@@ -37,14 +37,14 @@ PAIR_TRIES=3 run unkind $eth,addr=192.0.2.1/24,loss=1%,dup=1%,reorder=1%,seed=3 
 
 # What cannot be is said in one line.
 refused() { # NIC WORDS
-    GPUWIRE_NIC=$1 timeout 20 "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 >"$work/refused.out" 2>&1 && fail "$1 was taken"
+    GPUWIRE_NIC=$1 timeout "$patience" "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 >"$work/refused.out" 2>&1 && fail "$1 was taken"
     grep -q "$2" "$work/refused.out" || fail "$1: not said: $2"
 }
 refused $eth,addr=192.0.2.2 "an address of this host"
 refused wire=eth,if=lo,addr=192.0.2.1 "no Ethernet"
 refused wire=eth,if=none,addr=192.0.2.1 "no interface none"
 port=$(free_port)
-GPUWIRE_NIC=$eth,addr=192.0.2.1 timeout 20 "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -p "$port" >"$work/first.out" 2>&1 &
+GPUWIRE_NIC=$eth,addr=192.0.2.1 timeout "$patience" "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -p "$port" >"$work/first.out" 2>&1 &
 pids+=($!)
 wait_listen "$port" "$!" || fail "the first one does not listen"
 refused $eth,addr=192.0.2.1 "another process's NIC has the address"

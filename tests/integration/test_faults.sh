@@ -19,11 +19,11 @@ run down down=100ms+150ms/400ms+100ms,delay=2ms -n 150
 
 # Cut off for ever: whichever of the two has a request under way ends with an error that names it; the other may wait.
 port=$(free_port)
-GPUWIRE_NIC=addr=$net.3 timeout 60 "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -n 100000000 -p "$port" >"$work/left.out" 2>&1 &
+GPUWIRE_NIC=addr=$net.3 timeout "$patience" "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -n 100000000 -p "$port" >"$work/left.out" 2>&1 &
 left=$!
 pids+=("$left")
 wait_listen "$port" "$left" || fail 'the server does not listen'
-GPUWIRE_NIC=addr=$net.4 timeout 60 "${gpuwire[@]}" run --fault down=300ms -- \
+GPUWIRE_NIC=addr=$net.4 timeout "$patience" "${gpuwire[@]}" run --fault down=300ms -- \
     ibv_rc_pingpong -g 0 -n 100000000 -p "$port" 127.0.0.1 >"$work/cut.out" 2>&1 &
 cut=$!
 pids+=("$cut")
@@ -37,7 +37,7 @@ kill "${pids[@]}" 2>/dev/null
 refuse() { # WORDS ARGS...
     local words=$1
     shift
-    timeout 20 "${gpuwire[@]}" run "$@" -- true >"$work/refuse.out" 2>&1
+    timeout "$patience" "${gpuwire[@]}" run "$@" -- true >"$work/refuse.out" 2>&1
     [ $? = 2 ] || fail "run $*: not refused"
     grep -q -e "$words" "$work/refuse.out" || fail "run $*: nothing is said of $words"
     [ "$(wc -l <"$work/refuse.out")" = 1 ] || fail "run $*: more than one line"

@@ -5,7 +5,7 @@
 need python3 ibv_devices ibv_rc_pingpong
 export GPUWIRE_NIC=addr=$net.1
 python=$(python3 -c 'import sys; print(sys.executable)') # the name may be a script's, for a shell: not to be preloaded
-timeout 30 env LD_PRELOAD="${SANITIZER:-}" "$python" "${0%/*}/test_ctypes.py" "$1" >"$work/python.out" 2>&1 || fail 'python'
+timeout "$patience" env LD_PRELOAD="${SANITIZER:-}" "$python" "${0%/*}/test_ctypes.py" "$1" >"$work/python.out" 2>&1 || fail 'python'
 grep -q 'opened before fork' "$work/python.out" || fail 'the child was refused without a word'
 nothing_left
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # A peer killed in the middle disturbs nobody else and leaves nothing behind.
 . "${0%/*}/lib.sh"
-need ibv_rc_pingpong
+need ibv_rc_pingpong jq
 export GPUWIRE_NIC=addr=$net.1
 port=$(free_port)
 "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100000000 >"$work/server.out" 2>&1 &
@@ -12,9 +12,11 @@ wait_listen "$port" "$server" || fail 'the server does not listen'
 "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -p "$port" -n 100000000 127.0.0.1 >"$work/client.out" 2>&1 &
 client=$!
 pids+=("$client")
-sleep 0.7
-kill -0 "$client" 2>/dev/null || fail 'the client ended by itself'
-program=$(cat "/proc/$client/task/$client/children")
+in_the_midst() {
+    program=$(cat "/proc/$client/task/$client/children")
+    has_sent "${program% }" 100000
+}
+while_lives "$client" in_the_midst || fail 'the client does not get to work'
 kill -KILL ${program}
 wait "$client"
 [ $? = 137 ] || fail 'the client does not end as its program did'

@@ -4,7 +4,7 @@
 # peer is killed. test_local.sh DENY_COPIES HAMMER
 . "${0%/*}/lib.sh"
 deny=$1 hammer=$2
-need ib_write_bw ib_read_bw ib_send_bw ib_atomic_lat ibv_rc_pingpong
+need ib_write_bw ib_read_bw ib_send_bw ib_atomic_lat ibv_rc_pingpong jq
 a=addr=$net.1
 
 # What is to be expected is told.
@@ -40,12 +40,12 @@ iterations=300
 watched() {
     local name=$1 before_server=$2 before_client=$3 nic=$4 program=${5:-ib_write_bw} call=${6:-process_vm_writev} port server rc
     port=$(free_port)
-    GPUWIRE_NIC=$nic timeout 60 "${gpuwire[@]}" run -- $before_server $program -F -x 0 -s 65536 -n $iterations -p "$port" \
+    GPUWIRE_NIC=$nic timeout "$patience" "${gpuwire[@]}" run -- $before_server $program -F -x 0 -s 65536 -n $iterations -p "$port" \
         >"$work/$name.server.out" 2>&1 &
     server=$!
     pids+=("$server")
     wait_listen "$port" "$server" || fail "$name: the server does not listen"
-    GPUWIRE_NIC=$nic timeout 60 strace -f -qq -o "$work/$name.trace" -e trace=$call \
+    GPUWIRE_NIC=$nic timeout "$patience" strace -f -qq -o "$work/$name.trace" -e trace=$call \
         "${gpuwire[@]}" run -- $before_client $program -F -x 0 -s 65536 -n $iterations -p "$port" 127.0.0.1 \
         >"$work/$name.client.out" 2>&1
     rc=$?
@@ -88,12 +88,12 @@ fi
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
     mkdir -p "$work/nobody" && chmod 711 "$work" && chown 65534 "$work/nobody"
     port=$(free_port)
-    GPUWIRE_NIC=$a timeout 60 "${gpuwire[@]}" run -- ib_write_bw -F -x 0 -n 100 -p "$port" >"$work/users.server.out" 2>&1 &
+    GPUWIRE_NIC=$a timeout "$patience" "${gpuwire[@]}" run -- ib_write_bw -F -x 0 -n 100 -p "$port" >"$work/users.server.out" 2>&1 &
     server=$!
     pids+=("$server")
     wait_listen "$port" "$server" || fail "users: the server does not listen"
     if XDG_RUNTIME_DIR=$work/nobody setpriv --reuid 65534 --clear-groups test -x "$GPUWIRE"; then
-        XDG_RUNTIME_DIR=$work/nobody GPUWIRE_NIC=$a timeout 60 setpriv --reuid 65534 --clear-groups "${gpuwire[@]}" run -- \
+        XDG_RUNTIME_DIR=$work/nobody GPUWIRE_NIC=$a timeout "$patience" setpriv --reuid 65534 --clear-groups "${gpuwire[@]}" run -- \
             ib_write_bw -F -x 0 -n 100 -p "$port" 127.0.0.1 >"$work/users.client.out" 2>&1 || fail "users: the client ended with $?"
         wait "$server" || fail "users: the server ended with $?"
     else
@@ -102,21 +102,22 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 fi
 
 # A peer that is killed in the middle: the other ends with an error, and soon.
+program_of() { pgrep -P "$(pgrep -P "$1")"; } # timeout, gpuwire run, the program
+in_the_midst() { has_sent "$(program_of "$client")" 100000000; }
 for way in cma ring; do
     port=$(free_port)
-    GPUWIRE_NIC=$a,local=$way timeout 60 "${gpuwire[@]}" run -- ib_write_bw -F -x 0 -s 1048576 -D 30 -p "$port" \
+    GPUWIRE_NIC=$a,local=$way timeout "$patience" "${gpuwire[@]}" run -- ib_write_bw -F -x 0 -s 1048576 -D 30 -p "$port" \
         >"$work/killed-$way.server.out" 2>&1 &
     server=$!
     pids+=("$server")
     wait_listen "$port" "$server" || fail "killed: the server does not listen"
-    GPUWIRE_NIC=$a,local=$way timeout 60 "${gpuwire[@]}" run -- ib_write_bw -F -x 0 -s 1048576 -D 30 -p "$port" 127.0.0.1 \
+    GPUWIRE_NIC=$a,local=$way timeout "$patience" "${gpuwire[@]}" run -- ib_write_bw -F -x 0 -s 1048576 -D 30 -p "$port" 127.0.0.1 \
         >"$work/killed-$way.client.out" 2>&1 &
     client=$!
     pids+=("$client")
-    sleep 1.5
-    for p in $(pgrep -P "$(pgrep -P "$server")"); do kill -KILL "$p"; done # timeout, gpuwire run, the program
-    for ((i = 0; i < 250; i++)); do kill -0 "$client" 2>/dev/null || break; sleep 0.1; done
-    kill -0 "$client" 2>/dev/null && fail "killed-$way: the client does not notice"
+    while_lives "$client" in_the_midst || fail "killed-$way: the two do not get to work"
+    kill -KILL "$(program_of "$server")"
+    eventually gone "$client" || fail "killed-$way: the client does not notice"
     wait "$client"
     rc=$?
     [ $rc != 0 ] && [ $rc -lt 124 ] || fail "killed-$way: the client ended with $rc"
@@ -124,7 +125,7 @@ done
 
 # Regions that go while a peer writes to them.
 for way in cma ring; do
-    GPUWIRE_NIC=$a,local=$way timeout 100 "${gpuwire[@]}" run -- "$hammer" 60 >"$work/hammer-$way.out" 2>&1 ||
+    GPUWIRE_NIC=$a,local=$way timeout "$patience" "${gpuwire[@]}" run -- "$hammer" 60 >"$work/hammer-$way.out" 2>&1 ||
         fail "hammer-$way: $?"
 done
 echo ok

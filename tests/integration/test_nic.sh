@@ -3,33 +3,25 @@
 # gpuwire nic: what it shows of processes that work, and changes of their network while they do.
 . "${0%/*}/lib.sh"
 need ibv_rc_pingpong jq
-nic() { timeout 60 "${gpuwire[@]}" nic "$@"; }
+nic() { timeout "$patience" "${gpuwire[@]}" nic "$@"; }
 # of PID EXPRESSION: what jq makes of that process's NIC.
 of() { nic --pid "$1" --json | jq -r ".[0] | $2"; }
-# grows PID COUNTER: does it, within ten seconds?
-grows() {
-    local before i
-    before=$(of "$1" "$2")
-    for ((i = 0; i < 100; i++)); do
-        [ "$(of "$1" "$2")" -gt "$before" ] && return
-        sleep 0.1
-    done
-    return 1
-}
+above() { [ "$(of "$1" "$2")" -gt "$3" ]; }
+# grows PID COUNTER: does it?
+grows() { eventually above "$1" "$2" "$(of "$1" "$2")"; }
 
 export GPUWIRE_NIC=addr=$net.1,loss=0,threads=2
 port=$(free_port)
-timeout 100 "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -n 100000000 -p "$port" >"$work/server.out" 2>&1 &
+timeout $((4 * patience)) "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -n 100000000 -p "$port" >"$work/server.out" 2>&1 &
 pids+=($!)
 wait_listen "$port" $! || fail 'the server does not listen'
-timeout 100 "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -n 100000000 -p "$port" 127.0.0.1 >"$work/client.out" 2>&1 &
+timeout $((4 * patience)) "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -n 100000000 -p "$port" 127.0.0.1 >"$work/client.out" 2>&1 &
 pids+=($!)
-for ((i = 0; i < 200; i++)); do
+two_seen() {
     read -r -d '' a b < <(nic --json | jq -r ".[] | select(.address == \"$net.1\" and .qps[0].state == \"RTS\") | .pid")
-    [ -n "$b" ] && break
-    sleep 0.05
-done
-[ -n "$b" ] || fail 'two NICs were not seen'
+    [ -n "$b" ]
+}
+eventually two_seen || fail 'two NICs were not seen'
 
 # What both show fits together.
 for p in $a $b; do
@@ -51,40 +43,35 @@ grep -q "^  $hex RC       RTS " "$work/nic.out" || fail 'as text: no queue pair'
 nic --qp "$hex" >"$work/qp.out" || fail 'one queue pair'
 grep -q '^    next_psn ' "$work/qp.out" || fail 'one queue pair: no PSN'
 
-# A change while it works: the loss is there, the program goes on, and it ends with "none".
-nic --pid "$a" --fault loss=0.3,seed=5 >"$work/fault.out" || fail 'a change of faults'
-grep -q 'tx.loss=0.3' "$work/fault.out" || fail 'a change of faults: not said'
-for ((i = 0; i < 200; i++)); do
-    [ "$(of "$a" .faults_tx.lost)" -gt 10 ] && break
-    sleep 0.05
-done
-[ "$i" -lt 200 ] || fail 'nothing gets lost'
-[ "$(of "$a" .counters.retransmits)" -gt 0 ] || fail 'losses without repeats'
-[ "$(of "$a" .faults)" = tx.loss=0.3 ] || fail 'the faults in force'
+# A change while it works: the loss is there, the program goes on, and it ends with "none". So few that the program, which
+# tries eight times, outlives any number of them: a busy machine may take its time until the end.
+nic --pid "$a" --fault loss=0.05,seed=5 >"$work/fault.out" || fail 'a change of faults'
+grep -q 'tx.loss=0.05' "$work/fault.out" || fail 'a change of faults: not said'
+eventually above "$a" .faults_tx.lost 10 || fail 'nothing gets lost'
+eventually above "$a" .counters.retransmits 0 || fail 'losses without repeats'
+[ "$(of "$a" .faults)" = tx.loss=0.05 ] || fail 'the faults in force'
 nic --pid "$a" --fault none >/dev/null || fail 'no faults any more'
 lost=$(of "$a" .faults_tx.lost)
-sleep 0.5
 grows "$a" .counters.cqes || fail 'the program does not go on'
 [ "$(of "$a" .faults_tx.lost)" = "$lost" ] || fail 'packets still get lost'
 
 # Down for a while, far shorter than the program is patient (8 times 67 ms): silence, and then it goes on. Where the
 # program gets no turn meanwhile nothing is cut off: once more.
-for ((i = 0; i < 50; i++)); do
+cut_off() {
     nic --pid "$a" --fault down=0+150ms >/dev/null || fail 'link down'
     sleep 0.3
-    [ "$(of "$a" .faults_tx.cut)" -gt 0 ] && break
-done
-[ "$i" -lt 50 ] || fail 'nothing is cut off'
+    above "$a" .faults_tx.cut 0
+}
+eventually cut_off || fail 'nothing is cut off'
 grows "$a" .counters.cqes || fail 'the link does not come back'
 
 # Again and again, with rates, until somebody interrupts it.
 "${gpuwire[@]}" nic --pid "$a" --watch 1 >"$work/watch.out" 2>&1 &
 watch=$!
 pids+=("$watch")
-for ((i = 0; i < 200; i++)); do grep -q 'packets/s' "$work/watch.out" && break; sleep 0.05; done
+wait_for "$work/watch.out" 'packets/s, .* Gbit/s' "$watch" || fail 'no rates'
 kill -INT "$watch"
 wait "$watch" || fail "--watch ended with $?"
-grep -q 'packets/s, .* Gbit/s' "$work/watch.out" || fail 'no rates'
 
 # Nobody else is answered, and whoever says nothing, or nonsense, holds nobody up.
 if [ "$(id -u)" = 0 ] && command -v python3 >/dev/null; then
@@ -92,7 +79,7 @@ if [ "$(id -u)" = 0 ] && command -v python3 >/dev/null; then
 import os, socket, sys
 def ask(line):
     s = socket.socket(socket.AF_UNIX)
-    s.settimeout(20)
+    s.settimeout(120)
     s.connect("\0" + sys.argv[1])
     try:
         s.sendall(line)

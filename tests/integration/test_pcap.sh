@@ -50,13 +50,12 @@ for f in "${files[@]}"; do check "$f"; done
 
 # One file, one process; it may be killed.
 nic=addr=$net.3,pcap=$work/small.pcapng,pcap_max=64k
-GPUWIRE_NIC=$nic timeout 60 "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -p "$(free_port)" >"$work/alone.out" 2>&1 &
+GPUWIRE_NIC=$nic timeout "$patience" "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -p "$(free_port)" >"$work/alone.out" 2>&1 &
 server=$!
 pids+=("$server")
-for ((i = 0; i < 400; i++)); do [ -s "$work/small.pcapng" ] && break; sleep 0.05; done
 # The file is there while the process lives, and another one may not write to it.
-[ -s "$work/small.pcapng" ] || fail 'no capture of a process that waits'
-GPUWIRE_NIC=$nic timeout 60 "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -p "$(free_port)" >"$work/second.out" 2>&1 &&
+while_lives "$server" test -s "$work/small.pcapng" || fail 'no capture of a process that waits'
+GPUWIRE_NIC=$nic timeout "$patience" "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -p "$(free_port)" >"$work/second.out" 2>&1 &&
     fail 'two processes captured to one file'
 grep -q '%p in the name' "$work/second.out" || fail 'two processes captured to one file: not said'
 kill -TERM "$server"

@@ -20,11 +20,11 @@ ended() {
 # between NAME SERVER_NIC CLIENT_NIC "SERVER" "CLIENT": both must end well. The server is at $net.1.
 between() {
     local name=$1 server begin=$SECONDS
-    GPUWIRE_NIC=$2 timeout -k 5 60 "${gpuwire[@]}" run -- $4 >"$work/$name.server.out" 2>&1 &
+    GPUWIRE_NIC=$2 timeout -k 5 "$patience" "${gpuwire[@]}" run -- $4 >"$work/$name.server.out" 2>&1 &
     server=$!
     pids+=("$server")
     wait_service "$net.1" "${served:-$port}" "$server" "${space:-106}" || fail "$name: the server does not listen"
-    GPUWIRE_NIC=$3 timeout -k 5 60 "${gpuwire[@]}" run -- $5 >"$work/$name.client.out" 2>&1
+    GPUWIRE_NIC=$3 timeout -k 5 "$patience" "${gpuwire[@]}" run -- $5 >"$work/$name.client.out" 2>&1
     ended "$name: the client" $? "$work/$name.client.out"
     wait "$server"
     ended "$name: the server" $? "$work/$name.server.out"
@@ -60,11 +60,11 @@ if [ "$kind" = lossy ]; then
 fi
 
 # Nobody listens.
-GPUWIRE_NIC=$two timeout 20 "${gpuwire[@]}" run -- rping -c -a "$net.2" -C 1 -p "$port" >"$work/refused.out" 2>&1 &&
+GPUWIRE_NIC=$two timeout "$patience" "${gpuwire[@]}" run -- rping -c -a "$net.2" -C 1 -p "$port" >"$work/refused.out" 2>&1 &&
     fail 'a connection to nobody succeeds'
 grep -q 'REJECTED, error 8' "$work/refused.out" || fail 'a connection to nobody is not rejected as such'
 # Not even a process is there.
-GPUWIRE_NIC=$two timeout 20 "${gpuwire[@]}" run -- rping -c -a "$net.99" -C 1 -p "$port" >"$work/void.out" 2>&1 &&
+GPUWIRE_NIC=$two timeout "$patience" "${gpuwire[@]}" run -- rping -c -a "$net.99" -C 1 -p "$port" >"$work/void.out" 2>&1 &&
     fail 'a connection into the void succeeds'
 grep -q 'REJECTED, error 8' "$work/void.out" || fail 'a connection into the void is not rejected at once'
 
@@ -75,20 +75,17 @@ server=$!
 pids+=("$server")
 wait_service "$net.1" "$port" "$server" || fail 'the persistent server does not listen'
 client() {
-    GPUWIRE_NIC=$1 timeout 30 "${gpuwire[@]}" run -- rping -c -a "$net.1" -C 10 -V -p "$port" >"$work/$2.out" 2>&1
+    GPUWIRE_NIC=$1 timeout "$patience" "${gpuwire[@]}" run -- rping -c -a "$net.1" -C 10 -V -p "$port" >"$work/$2.out" 2>&1
     ended "$2" $? "$work/$2.out"
 }
 client "$two" first
-GPUWIRE_NIC=$one timeout 20 "${gpuwire[@]}" run -- rping -s -C 1 -p "$port" >"$work/second.out" 2>&1 &&
+GPUWIRE_NIC=$one timeout "$patience" "${gpuwire[@]}" run -- rping -s -C 1 -p "$port" >"$work/second.out" 2>&1 &&
     fail 'two servers have one port'
 grep -q 'Address already in use' "$work/second.out" || fail 'the second server does not say why'
 GPUWIRE_NIC=$two "${gpuwire[@]}" run -- rping -c -a "$net.1" -C 100000000 -v -p "$port" >"$work/victim.out" 2>&1 &
 victim=$!
 pids+=("$victim")
-for ((i = 0; i < 1000; i++)); do
-    [ -s "$work/victim.out" ] && break
-    sleep 0.01
-done
+while_lives "$victim" test -s "$work/victim.out" || fail 'the victim says nothing'
 client "$one" same_address
 client "$two" beside_the_victim
 client "addr=$net.3" third_address
@@ -99,7 +96,7 @@ client "$two" after_the_kill
 kill -KILL $(cat "/proc/$server/task/$server/children")
 wait "$server"
 # The killed server's port is free, and nobody is there.
-GPUWIRE_NIC=$one timeout 20 "${gpuwire[@]}" run -- rping -c -a "$net.1" -C 1 -p "$port" >"$work/gone.out" 2>&1 &&
+GPUWIRE_NIC=$one timeout "$patience" "${gpuwire[@]}" run -- rping -c -a "$net.1" -C 1 -p "$port" >"$work/gone.out" 2>&1 &&
     fail 'a killed server still answers'
 between reborn "$one" "$one" "rping -s -C 2 -p $port" "rping -c -a $net.1 -C 2 -p $port"
 nothing_left

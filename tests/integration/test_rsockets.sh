@@ -12,11 +12,11 @@ port=$((20000 + RANDOM % 10000)) # of rdma_cm's own space: TCP's do not matter
 # between NAME "SERVER" "CLIENT": both must end well. The server is at $net.1.
 between() {
     local name=$1 server begin=$SECONDS
-    GPUWIRE_NIC=$one timeout -k 5 60 $2 >"$work/$name.server.out" 2>&1 &
+    GPUWIRE_NIC=$one timeout -k 5 "$patience" $2 >"$work/$name.server.out" 2>&1 &
     server=$!
     pids+=("$server")
     wait_service "$net.1" "$port" "$server" || fail "$name: the server does not listen"
-    GPUWIRE_NIC=$two timeout -k 5 60 $3 >"$work/$name.client.out" 2>&1 || fail "$name: the client ended with $?"
+    GPUWIRE_NIC=$two timeout -k 5 "$patience" $3 >"$work/$name.client.out" 2>&1 || fail "$name: the client ended with $?"
     wait "$server" || fail "$name: the server ended with $?"
     echo "$name: ok, $((SECONDS - begin)) s"
     port=$((port + 1))
@@ -44,13 +44,13 @@ if [ "${2:-}" != lossy ]; then
 fi
 
 # Nobody listens; and a peer that is killed.
-GPUWIRE_NIC=$two timeout 20 "$peer" client "$net.2" "$port" 16 1 1 >"$work/refused.out" 2>&1 && fail 'a connection to nobody succeeds'
+GPUWIRE_NIC=$two timeout "$patience" "$peer" client "$net.2" "$port" 16 1 1 >"$work/refused.out" 2>&1 && fail 'a connection to nobody succeeds'
 grep -q 'Connection refused' "$work/refused.out" || fail 'a connection to nobody is not refused'
 GPUWIRE_NIC=$one "${gpuwire[@]}" run -- rstream -T b -S 16 -I 100000000 -C 1 -p "$port" >"$work/killed.out" 2>&1 &
 server=$!
 pids+=("$server")
 wait_service "$net.1" "$port" "$server" || fail 'the server to be killed does not listen'
-GPUWIRE_NIC=$two timeout 40 "$peer" client "$net.1" "$port" 16 100000000 1 >"$work/bereft.out" 2>&1 &
+GPUWIRE_NIC=$two timeout "$patience" "$peer" client "$net.1" "$port" 16 100000000 1 >"$work/bereft.out" 2>&1 &
 client=$!
 sleep 1
 kill -KILL "$server"

@@ -7,7 +7,7 @@ export GPUWIRE_NIC=addr=$net.1
 expect() { # CODE WHAT COMMAND...
     local want=$1 what=$2 rc
     shift 2
-    timeout 20 "$@" >"$work/expect.out" 2>&1
+    timeout "$patience" "$@" >"$work/expect.out" 2>&1
     rc=$?
     [ $rc = "$want" ] || fail "$what: exit code $rc, not $want"
 }
@@ -28,23 +28,20 @@ expect 0 'help' "${gpuwire[@]}" run --help
 expect 2 'no command' "${gpuwire[@]}"
 expect 2 'unknown command' "${gpuwire[@]}" frobnicate
 
+sleeps() { # its pid in $child
+    child=$(cat "/proc/$tool/task/$tool/children" 2>/dev/null)
+    [ -n "$child" ] && [ "$(cat "/proc/${child% }/comm" 2>/dev/null)" = sleep ]
+}
 # A signal to the tool reaches the program, and the tool ends as the program does.
 for sig in INT TERM HUP; do
-    "${gpuwire[@]}" run -- sleep 30 >"$work/signal.out" 2>&1 &
+    "${gpuwire[@]}" run -- sleep 600 >"$work/signal.out" 2>&1 &
     tool=$!
     pids+=("$tool")
-    for ((i = 0; i < 300; i++)); do
-        child=$(cat "/proc/$tool/task/$tool/children" 2>/dev/null)
-        [ -n "$child" ] && [ "$(cat "/proc/${child% }/comm" 2>/dev/null)" = sleep ] && break
-        sleep 0.01
-    done
-    t0=$(date +%s%N)
+    while_lives "$tool" sleeps || fail "SIG$sig: the program does not start"
     kill -s $sig "$tool"
     wait "$tool"
     rc=$?
-    ms=$((($(date +%s%N) - t0) / 1000000))
     [ $rc = $((128 + $(kill -l $sig))) ] || fail "SIG$sig: exit code $rc"
-    [ $ms -lt 10000 ] || fail "SIG$sig: took $ms ms"
     kill -0 "${child% }" 2>/dev/null && fail "SIG$sig: the program still runs"
 done
 nothing_left

@@ -131,7 +131,7 @@ static uint64_t now_ns(void)
 /* Takes the next completion, which must be for wr_id, and compares libmlx5's reading of it with ours. */
 static void expect_flushed(struct side *s, uint64_t wr_id, uint32_t opcode, uint32_t qpn)
 {
-    uint64_t deadline = now_ns() + 5000000000u;
+    uint64_t deadline = now_ns() + 60000000000u;
     const struct gw_mlx5_cqe *cqe;
     struct gw_mlx5_wc ours;
     struct ibv_wc wc;

@@ -108,7 +108,7 @@ static int run_indirect(struct setup *t, const struct sample *s, struct gw_plan 
         if (!rc) ((struct gw_plan_io *)io.host)->out[i] = mem[n].dev;
     }
     if (!rc) rc = gw_plan_enqueue_indirect(plan, gw_exec_stream(t->exec), (struct gw_plan_io *)io.dev);
-    if (!rc) rc = gw_exec_sync(t->exec, gw_deadline(10000000000u));
+    if (!rc) rc = gw_exec_sync(t->exec, gw_deadline(60000000000u));
     for (uint32_t i = 0; i < s->nout && !rc; i++)
         rc = gw_copy_out(t->exec, got[i], mem[s->nin + i].dev, s->out[i].count * 4);
     for (uint32_t i = 0; i < n; i++) gw_mem_free(&mem[i]);

@@ -5,17 +5,6 @@ here=$(cd "${BASH_SOURCE[0]%/*}" && pwd)
 source_dir=$here/../..
 export GPUWIRE_NIC=addr=127.0.0.1
 
-# wait_for FILE TEXT PID: until the file has the text; fails when PID ends first or after 20 s.
-wait_for() {
-    local i
-    for ((i = 0; i < 2000; i++)); do
-        grep -q "$2" "$1" 2>/dev/null && return 0
-        kill -0 "$3" 2>/dev/null || { grep -q "$2" "$1"; return; }
-        sleep 0.01
-    done
-    return 1
-}
-
 # serve NAME ARGS...: a worker on any free port. Sets $worker (its pid) and $server; NAME.out has what it says.
 serve() {
     local name=$1
@@ -28,16 +17,10 @@ serve() {
     server=127.0.0.1:$(sed -n 's/.*HTTP on port \([0-9]*\).*/\1/p' "$work/$name.out")
 }
 
-# ends PID SIGNAL: sends it; the process must end (within a second is promised, ten are granted). Leaves its exit code
-# in $rc.
+# ends PID SIGNAL: sends it; the process must end (within a second is promised; see patience). Leaves its exit code in $rc.
 ends() {
-    local i
     kill "-$2" "$1"
-    for ((i = 0; i < 1000; i++)); do
-        kill -0 "$1" 2>/dev/null || break
-        sleep 0.01
-    done
-    kill -0 "$1" 2>/dev/null && fail "process $1 does not end within ten seconds of SIG$2"
+    eventually gone "$1" || fail "process $1 does not end within $patience seconds of SIG$2"
     wait "$1"
     rc=$?
 }
@@ -49,6 +32,9 @@ stop_worker() {
 
 # stat MODEL NAME: a number of the worker's.
 stat_of() { curl -sf "http://$server/v2/models/$1/stats" | sed -n "s/.*\"$2\":\([0-9]*\).*/\1/p"; }
+# stat_is MODEL NAME NUMBER, stat_above MODEL NAME NUMBER
+stat_is() { [ "$(stat_of "$1" "$2")" = "$3" ]; }
+stat_above() { [ "$(stat_of "$1" "$2")" -gt "$3" ]; }
 
 # rss PID: its resident memory in KiB.
 rss() { sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$1/status"; }

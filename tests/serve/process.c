@@ -14,7 +14,7 @@
 
 #include "src/serve/http_client.h"
 
-enum { READY_S = 20, MAX_ARGS = 32 };
+enum { READY_S = 60, MAX_ARGS = 32 };
 
 static void become(const char *folder, const char *const options[], int output)
 {
@@ -84,7 +84,7 @@ int64_t worker_stat(const struct worker_process *w, const char *model, const cha
     char path[128];
     json_t *reply;
     int64_t value = -1;
-    if (gw_http_open(w->server, 5000000000u, NULL, &http)) return -1;
+    if (gw_http_open(w->server, 60000000000u, NULL, &http)) return -1;
     snprintf(path, sizeof(path), "v2/models/%s/stats", model);
     if (!gw_http_call(http, "GET", path, NULL, &reply)) {
         json_t *number = json_object_get(reply, name);

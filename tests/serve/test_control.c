@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,7 +120,7 @@ static void client_and_server_talk_json(void **state)
     assert_int_equal(gw_httpd_start("127.0.0.1", gw_httpd_port(server), &handler, &second), -EADDRINUSE);
     assert_int_equal(gw_httpd_start("localhost!", 0, &handler, &second), -EINVAL);
 
-    assert_int_equal(gw_http_open(where, 5000000000u, NULL, &client), 0);
+    assert_int_equal(gw_http_open(where, 60000000000u, NULL, &client), 0);
     assert_int_equal(gw_http_call(client, "POST", "echo", body, &reply), 0);
     assert_string_equal(json_string_value(json_object_get(reply, "method")), "POST");
     assert_int_equal(json_integer_value(json_object_get(json_object_get(reply, "body"), "n")), 7);
@@ -135,24 +136,31 @@ static void client_and_server_talk_json(void **state)
     assert_non_null(strstr(gw_last_error(), "no such thing"));
     assert_int_equal(seen.closed, 0); /* five calls, one connection, still open */
     gw_http_close(client);
-    for (int i = 0; i < 500 && !seen.closed; i++) usleep(10000);
+    for (int i = 0; i < 6000 && !seen.closed; i++) usleep(10000);
     assert_int_equal(seen.closed, 1);
     assert_int_equal(seen.calls, 5);
 
     gw_httpd_stop(server);
-    assert_int_equal(gw_http_open(where, 5000000000u, NULL, &client), 0);
+    assert_int_equal(gw_http_open(where, 60000000000u, NULL, &client), 0);
     assert_int_equal(gw_http_call(client, "GET", "echo", NULL, &reply), -ECONNREFUSED);
     gw_http_close(client);
     json_decref(body);
 }
 
-static void *burn(void *name)
+struct burner {
+    const char *name;
+    sem_t burnt, measured;
+};
+
+static void *burn(void *arg)
 {
+    struct burner *b = arg;
     struct timespec t;
-    prctl(PR_SET_NAME, name);
+    prctl(PR_SET_NAME, b->name);
     do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     while (t.tv_nsec < 50000000);
-    sleep(1); /* still there when it is measured */
+    sem_post(&b->burnt);
+    sem_wait(&b->measured); /* still there when it is measured */
     return NULL;
 }
 
@@ -160,11 +168,14 @@ static void nic_threads_are_counted_apart(void **state)
 {
     (void)state;
     struct gw_cputime before, after;
+    struct burner b = {.name = "gw-nic"};
     pthread_t thread;
+    assert_int_equal(sem_init(&b.burnt, 0, 0) | sem_init(&b.measured, 0, 0), 0);
     assert_int_equal(gw_cputime_read(&before), 0);
-    assert_int_equal(pthread_create(&thread, NULL, burn, "gw-nic"), 0);
-    usleep(600000);
+    assert_int_equal(pthread_create(&thread, NULL, burn, &b), 0);
+    while (sem_wait(&b.burnt)) continue;
     assert_int_equal(gw_cputime_read(&after), 0);
+    sem_post(&b.measured);
     pthread_join(thread, NULL);
     assert_true(after.nic_ns - before.nic_ns >= 40000000);
     assert_true(after.own_ns - before.own_ns < 40000000);

@@ -10,7 +10,7 @@ cd "$work" || exit 1
 expect() {
     local code=$1 text=$2 rc
     shift 2
-    timeout 20 "$GPUWIRE" "$@" >stdout.txt 2>stderr.txt
+    timeout "$patience" "$GPUWIRE" "$@" >stdout.txt 2>stderr.txt
     rc=$?
     [ "$rc" = "$code" ] || { cat stdout.txt stderr.txt; fail "gpuwire $*: exit code $rc, not $code"; }
     grep -q -- "$text" stderr.txt || { cat stderr.txt; fail "gpuwire $*: no '$text'"; }
@@ -21,7 +21,7 @@ expect() {
 # ---- usage
 for c in serve infer load demo; do
     expect 2 '--nonsense: no such option' $c --nonsense
-    timeout 5 "$GPUWIRE" $c --help | grep -q "^usage: gpuwire $c" || fail "$c --help"
+    timeout "$patience" "$GPUWIRE" $c --help | grep -q "^usage: gpuwire $c" || fail "$c --help"
 done
 expect 2 '--port: it wants a value' serve --port
 expect 2 '--port 65536: a number from 0 to 65535' serve --port 65536
@@ -96,7 +96,7 @@ expect 1 'does not answer with its input' load superresolution --server "$server
 "$GPUWIRE" load superresolution --server "$server" --requests 1000000 >holder.out 2>&1 &
 holder=$!
 pids+=("$holder")
-for ((i = 0; i < 500; i++)); do [ "$(stat_of superresolution sessions_open)" = 1 ] && break; sleep 0.01; done
+eventually stat_is superresolution sessions_open 1 || fail 'the client does not get in'
 expect 1 'all 1 sessions are taken' load superresolution --server "$server"
 ends "$holder" INT
 stop_worker

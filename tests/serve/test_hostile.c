@@ -23,7 +23,7 @@
 #include "src/serve/wire.h"
 #include "tests/serve/process.h"
 
-#define WAIT_NS  20000000000u
+#define WAIT_NS  60000000000u
 #define FLOATS   64 /* of the model echo */
 #define IN_BYTES (sizeof(struct gw_serve_request) + FLOATS * sizeof(float))
 #define SLOTS    4
@@ -211,7 +211,7 @@ static enum ibv_wc_status completion(struct foe *f, int receive)
 static void assert_session_gone(void)
 {
     int64_t open = -1;
-    for (int i = 0; i < 200 && (open = worker_stat(&worker, "echo", "sessions_open")) != 1; i++)
+    for (int i = 0; i < 6000 && (open = worker_stat(&worker, "echo", "sessions_open")) != 1; i++)
         usleep(10000);
     assert_int_equal(open, 1);
 }
@@ -354,7 +354,7 @@ static void wrong_immediates_and_empty_sends(void **state)
     assert_int_equal(completion(&f, 0), IBV_WC_SUCCESS);
     assert_int_equal(gw_send(gw_qp_handle(f.qp), f.mr->addr, f.mr->lkey, 0, GW_SIGNALED, 1), 0);
     assert_int_equal(completion(&f, 0), IBV_WC_SUCCESS);
-    for (int i = 0; i < 2000 && worker_stat(&worker, "echo", "refused") < refused + 2; i++) usleep(5000);
+    for (int i = 0; i < 12000 && worker_stat(&worker, "echo", "refused") < refused + 2; i++) usleep(5000);
     assert_true(worker_stat(&worker, "echo", "refused") >= refused + 2);
     foe_close(&f);
     assert_session_gone();

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/lib.sh" || exit 1
 need python3 curl
 picture() { python3 "$here/picture.py" "$@" || fail "picture.py $*"; }
-infer() { timeout 60 "$GPUWIRE" infer "$@" --server "$server" >"$work/infer.out" 2>&1 || fail "infer $*: $?"; }
+infer() { timeout "$patience" "$GPUWIRE" infer "$@" --server "$server" >"$work/infer.out" 2>&1 || fail "infer $*: $?"; }
 golden=$source_dir/models/superresolution
 serve worker --models "$source_dir/models"
 cd "$work" || exit 1

@@ -8,7 +8,7 @@ serve worker --models "$source_dir/models" --model identity --sessions 2
 "$GPUWIRE" load identity --server "$server" --requests 1000000000 --slots 2 --verify-echo >"$work/other.out" 2>&1 &
 other=$!
 pids+=("$other")
-for ((i = 0; i < 500; i++)); do [ "$(stat_of identity sessions_open)" = 1 ] && break; sleep 0.01; done
+eventually stat_is identity sessions_open 1 || fail 'the client does not get in'
 
 before=0
 for round in $(seq 50); do
@@ -16,18 +16,15 @@ for round in $(seq 50); do
     victim=$!
     pids+=("$victim")
     # A new client gets in soon after the last one's death.
-    for ((i = 0; i < 1000; i++)); do [ "$(stat_of identity sessions_open)" = 2 ] && break; sleep 0.01; done
-    [ "$i" -lt 1000 ] || fail "round $round: the new client does not get in"
+    eventually stat_is identity sessions_open 2 || fail "round $round: the new client does not get in"
     sleep 0.0$((RANDOM % 9 + 1))
     kill -KILL "$victim"
     wait "$victim" 2>/dev/null
     kill -0 "$other" 2>/dev/null || fail "round $round: the other client has ended: $(cat "$work/other.out")"
-    answered=$(stat_of identity answered)
-    [ "$answered" -gt "$before" ] || fail "round $round: nobody is being answered"
-    before=$answered
+    eventually stat_above identity answered "$before" || fail "round $round: nobody is being answered"
+    before=$(stat_of identity answered)
 done
-for ((i = 0; i < 1000; i++)); do [ "$(stat_of identity sessions_open)" = 1 ] && break; sleep 0.01; done
-[ "$i" -lt 1000 ] || fail 'the last session does not come back'
+eventually stat_is identity sessions_open 1 || fail 'the last session does not come back'
 ends "$other" INT
 grep -q 'not their request: 0' "$work/other.out" || fail 'the other client got wrong answers'
 stop_worker

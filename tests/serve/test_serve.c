@@ -25,7 +25,7 @@
 
 #define TILE    (224 * 224)
 #define LARGE   (672 * 672)
-#define WAIT_NS 10000000000u
+#define WAIT_NS 60000000000u
 
 static struct worker_process worker;
 

@@ -82,7 +82,7 @@ GW_DEV int call(const struct channel_step *s, struct gw_channel *ch, uint8_t *bu
         err = CH_FORM(g, reserve, ch, &slot, deadline);
         if (err) return err;
         fill(g, (uint8_t *)slot, ch->bytes, seed);
-        return CH_FORM(g, commit, ch, gw_clock_ns() + 5000000000u);
+        return CH_FORM(g, commit, ch, gw_clock_ns() + 60000000000u);
     case CH_RECV:
         err = CH_FORM(g, recv, ch, buffer, deadline);
         gw_group_sync(g);

@@ -21,7 +21,7 @@
 GW_KERNEL_DECLARE(socket_kernel);
 
 #define SECOND 1000000000u
-#define LIMIT  (10u * (uint64_t)SECOND)
+#define LIMIT  (60u * (uint64_t)SECOND)
 #define BLOCKS 4
 #define PORT   7000
 
@@ -106,7 +106,7 @@ static void run(struct rig *r)
     args.sock = r->sock.dev;
     args.buffer = buffer.dev;
     must(gw_launch(exec, &socket_kernel, BLOCKS, lanes, &args), "gw_launch");
-    must(gw_exec_sync(exec, gw_deadline(60u * (uint64_t)SECOND)), "gw_exec_sync");
+    must(gw_exec_sync(exec, gw_deadline(240u * (uint64_t)SECOND)), "gw_exec_sync");
     must(gw_copy_out(exec, r->result, result.dev, sizeof(r->result)), "gw_copy_out");
     gw_mem_free(&script);
     gw_mem_free(&result);

@@ -12,7 +12,7 @@
 
 GW_KERNEL_DECLARE(rstream_kernel);
 
-#define LIMIT_NS 20000000000u
+#define LIMIT_NS 60000000000u
 
 static int stop(const char *what)
 {
@@ -44,7 +44,7 @@ static int run(struct gw_exec *exec, struct gw_net *net, int argc, char **argv)
     a.result = mem.dev;
     a.buffer = (uint8_t *)mem.dev + 64;
     if (gw_launch(exec, &rstream_kernel, 1, 1024, &a)) return stop("launch");
-    if (gw_exec_sync(exec, gw_deadline(60000000000u))) return stop("kernel");
+    if (gw_exec_sync(exec, gw_deadline(240000000000u))) return stop("kernel");
     if (gw_copy_out(exec, &result, mem.dev, sizeof(result))) return stop("copy");
     gw_mem_free(&mem);
     if (!result) return 0;

@@ -9,7 +9,7 @@
 
 #include "tests/softnic/rig.h"
 
-enum { THREADS = 4, POSTS = 3000, WAIT_S = 20 };
+enum { THREADS = 4, POSTS = 3000, WAIT_S = 60 };
 
 static struct world w;
 static struct sn_pd *pd;

@@ -29,7 +29,7 @@
 #endif
 
 #define RIG_BUFFER 65536
-#define RIG_WAIT_S 10 /* how long a test waits for a completion before it fails */
+#define RIG_WAIT_S 60 /* how long a test waits for a completion before it fails */
 
 struct rig {
     struct ibv_context *ctx;

@@ -28,7 +28,7 @@ static void test_child_opens(void **state)
     pid_t pid = fork();
     if (!pid) {
         struct rig r;
-        alarm(10);
+        alarm(RIG_WAIT_S);
         rig_up(&r);
         rig_down(&r);
         _exit(softnic_uninstall() ? 2 : 0);

@@ -373,7 +373,7 @@ static void test_fork(void **state)
     pid_t pid = fork();
     if (!pid) {
         struct ibv_wc wc;
-        alarm(5);
+        alarm(RIG_WAIT_S);
         int bad = 0;
         bad |= ibv_alloc_pd(r.ctx) != NULL || errno != EIO;
         bad |= (rig_write(qp, &r, 0, 64, 64, 1) != EIO) << 1;

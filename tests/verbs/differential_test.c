@@ -226,7 +226,7 @@ static bool take(bool gw, int s, struct outcome *out)
  */
 static void collect(bool gw, const struct batch *b, int sends, struct outcome *out)
 {
-    uint64_t deadline = gw_deadline(5000000000u);
+    uint64_t deadline = gw_deadline(60000000000u);
     bool last = false;
 
     memset(out, 0, sizeof(*out));
@@ -298,7 +298,7 @@ static void reconnect(void)
 {
     struct ibv_wc wc[16];
 
-    for (int i = 0; i < 2; i++) must(gw_qp_reset(ours.qp[i], 0, gw_deadline(1000000000)), "gw_qp_reset");
+    for (int i = 0; i < 2; i++) must(gw_qp_reset(ours.qp[i], 0, gw_deadline(60000000000u)), "gw_qp_reset");
     pair_connect(&ours, &(struct gw_connect_opts){.mtu = 1024, .rnr_retry = 1, .min_rnr_timer = 1});
     connect_theirs();
     for (int i = 0; i < 2; i++)

@@ -164,7 +164,7 @@ static void request_that_cannot_be_posted(void **state)
     pair_make(&p, dev, &o);
     for (int round = 0; round < 3; round++) {
         struct gw_qp_handle *qp = gw_qp_handle(p.qp[0]);
-        uint64_t there = p.base + p.half, deadline = gw_deadline(5000000000u);
+        uint64_t there = p.base + p.half, deadline = gw_deadline(60000000000u);
 
         qp->flags &= ~(uint32_t)GW_NO_MASKED_;
         must(gw_tx_open(&tx, qp), "gw_tx_open");
@@ -203,7 +203,7 @@ static void fault_names_the_ticket(void **state)
         must(gw_tx_post(&tx, gw_put_op(p.base, p.mr->lkey, there, p.mr->rkey ^ 0x5500, 64),
                         defer ? GW_DEFER : 0, &bad),
              "put");
-        assert_int_equal(gw_tx_wait(&tx, bad, gw_deadline(5000000000u)), -EIO);
+        assert_int_equal(gw_tx_wait(&tx, bad, gw_deadline(60000000000u)), -EIO);
         pair_run(&p);
         expect(&p, "put", IBV_WC_REM_ACCESS_ERR, bad);
         again(&p, NULL);
@@ -248,7 +248,7 @@ static void taken_down_while_posted_to(void **state)
     pair_make(&p, dev, &o);
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 3; i++) {
-            x[i] = (struct poster){.p = &p, .deadline = gw_deadline(10000000000u)};
+            x[i] = (struct poster){.p = &p, .deadline = gw_deadline(60000000000u)};
             assert_int_equal(pthread_create(&x[i].thread, NULL, post_until_error, &x[i]), 0);
         }
         nanosleep(&nap, NULL);

@@ -297,10 +297,10 @@ static void share(uint32_t grid, uint32_t block, uint32_t warp, size_t v)
     args.each = each;
     args.len = len;
     args.warp = warp;
-    args.limit_ns = 10000000000u;
+    args.limit_ns = 60000000000u;
     args.done = done.dev;
     must(gw_launch(exec, &share_kernel, grid, block, &args), "gw_launch");
-    must(gw_exec_sync(exec, gw_deadline(30000000000u)), "gw_exec_sync");
+    must(gw_exec_sync(exec, gw_deadline(120000000000u)), "gw_exec_sync");
     must(gw_copy_out(exec, got, done.dev, sizeof(got)), "gw_copy_out");
     assert_int_equal(got[1], 0);
     assert_int_equal(got[2], 0);
@@ -333,10 +333,10 @@ static void run_tickets(struct pair *p, uint32_t fail, int32_t ret[TICKET_STEPS]
     args.lkey = p->mr->lkey;
     args.rkey = p->mr->rkey;
     args.fail = fail;
-    args.limit_ns = 10000000000u;
+    args.limit_ns = 60000000000u;
     args.ret = mem.dev;
     must(gw_launch(exec, &ticket_kernel, 1, 1, &args), "gw_launch");
-    must(gw_exec_sync(exec, gw_deadline(30000000000u)), "gw_exec_sync");
+    must(gw_exec_sync(exec, gw_deadline(120000000000u)), "gw_exec_sync");
     must(gw_copy_out(exec, ret, mem.dev, TICKET_STEPS * sizeof(*ret)), "gw_copy_out");
     gw_mem_free(&mem);
 }
@@ -592,10 +592,10 @@ static void test_ping_pong(void **state)
         args.rkey = p.mr->rkey;
         args.len = 64;
         args.rounds = 300;
-        args.limit_ns = 10000000000u;
+        args.limit_ns = 60000000000u;
         args.ns = mem.dev;
         must(gw_launch(exec, &ping_kernel, 1, 1, &args), "gw_launch");
-        must(gw_exec_sync(exec, gw_deadline(30000000000u)), "gw_exec_sync");
+        must(gw_exec_sync(exec, gw_deadline(120000000000u)), "gw_exec_sync");
         must(gw_copy_out(exec, ns, mem.dev, sizeof(ns)), "gw_copy_out");
         assert_int_equal(ns[1], args.rounds);
         printf("measured: 64-byte write with immediate, posted and polled by a kernel, there and back: %.1f "

@@ -16,7 +16,7 @@ GW_KERNEL_DECLARE(post_kernel);
 GW_KERNEL_DECLARE(recv_kernel);
 GW_KERNEL_DECLARE(tx_kernel);
 
-#define LIMIT_NS 20000000000u
+#define LIMIT_NS 60000000000u
 
 static struct gw_exec *exec;
 

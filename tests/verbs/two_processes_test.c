@@ -21,7 +21,7 @@
 
 #define BYTES  (1u << 20)
 #define ROUNDS 50
-#define LIMIT  10000000000u
+#define LIMIT  60000000000u
 
 struct side {
     struct gw_device *dev;

@@ -242,7 +242,7 @@ struct page {
 /* Announces number n and waits for the kernel's answer; 0 when it does not come. */
 static uint64_t ask(struct page *page, uint32_t n)
 {
-    uint64_t deadline = now_ns() + 20000000000u, out;
+    uint64_t deadline = now_ns() + 60000000000u, out;
 
     /* Release: the flush before it is done when the kernel sees the number. */
     __atomic_store_n(&page->flag, n, __ATOMIC_RELEASE);

