@@ -3,12 +3,14 @@
 """The API reference, out of the public headers: every public function and its comment.
 
     scripts/api.py OUT.md      writes the reference (make docs)
-    scripts/api.py --check     fails when a public function has no comment, or one that leaves out who may call it or what
-                               it returns
+    scripts/api.py --check     fails when a public function has no comment, or one that leaves out who may call it, what
+                               it returns, in what units, or (for kernels) what is visible to whom
 
 A header's first comment speaks for all its functions. Who may call a function: it or the function's comment names
 threads, and the warp or block for a function named so. What it returns, if an int: its comment gives values or refers to
-another function's ("as gw_put"), or the header's says that all its functions return 0 or a negative errno.
+another function's ("as gw_put"), or the header's says what all its functions return. Units: a parameter that is a time or a
+size needs nanoseconds, or bytes, to be spoken of. Memory order: what kernels call needs a word of visibility or order,
+unless the header's functions are pure.
 
 A comment counts for the declaration that follows it, and for those that follow that one with no empty line between.
 A definition of what was declared and described before it is not repeated. Names that end in _ are private.
@@ -19,12 +21,15 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ["error.h", "exec.h", "host.h", "sync.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h"]
+HEADERS = ["error.h", "exec.h", "kernel.h", "sync.h", "loop.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "channel.h", "rsocket.h", "client.h", "model.h"]
 BEGIN = re.compile(r"^(GW_API|GW_FN|GW_DEV|GW_SLOW_FN)\b")
 NAME = re.compile(r"\b(gw_\w+)\s*\(")
 HEAD = re.compile(r"\A/\* SPDX[^\n]*\n/\*(.*?)\*/", re.S)
 RETURNS = re.compile(r"-E[A-Z]+|\b[Rr]eturn(s|ed)?\b|\b[01]\b|\b[Aa]s \w*_\w+")
-RETURNS_ALL = re.compile(r"([Ff]unctions|They) return 0 or a negative errno")
+RETURNS_ALL = re.compile(r"([Ff]unctions|They) return 0 or a negative errno|Every kernel call returns 0 or")
+UNITS = [(r"deadline|\w*_ns", r"nanosec|\bns\b|gw_clock_ns|gw_deadline|[Dd]eadlines are"), (r"size|len|length|bytes|errlen", r"[Bb]ytes|MODEL_ERR")]
+ORDER = re.compile(r"visible|[Mm]emory order|acquire|release|\border(s|ed)?\b")
+PURE = re.compile(r"pure functions")
 
 
 def words(comment):
@@ -71,6 +76,11 @@ def lacks(head, name, declaration, comment):
     returns_int = re.match(r"GW_\w+\s+int\s+" + name, declaration)
     if returns_int and not RETURNS.search(comment) and not RETURNS_ALL.search(head):
         missing.append("does not say what it returns")
+    for parameter, unit in UNITS:
+        if re.search(rf"\b({parameter})\b[,)\[]", declaration) and not re.search(unit, said):
+            missing.append("does not say in what unit")
+    if not declaration.startswith("GW_API") and not PURE.search(head) and not ORDER.search(said):
+        missing.append("does not say what is visible to whom")
     return missing
 
 

@@ -19,12 +19,13 @@
  * registration. Each peer of the set is told the registration's key and could write into the slots of the
  * others; make a set for each group of peers that must not.
  *
- * Kernel calls come in block, _warp and _thread forms (group.h). Any number of groups may use an endpoint, in
- * both directions at a time; those that send take turns, and those that receive. CPU threads of the process
- * may call the _thread forms, when the set was made for CPU threads.
+ * Kernel calls come in block, _warp and _thread forms (group.h): every thread of the block or warp calls it, with the same
+ * arguments, and gets the same value back. Any number of groups may use an endpoint, in both directions at a time; those that
+ * send take turns, and those that receive. CPU threads of the process may call the _thread forms, when the set was made for CPU
+ * threads. Host functions may be called from any thread, for one set by one at a time.
  *
- * Deadlines are on the executor's clock: gw_clock_ns() + what it may take. 0: do not wait, -EAGAIN instead.
- * No call waits past its deadline.
+ * Deadlines are nanoseconds on the executor's clock: gw_clock_ns() + what it may take. 0: do not wait, -EAGAIN
+ * instead. No call waits past its deadline. Sizes are bytes.
  *
  * Every kernel call returns 0 or
  *   -EAGAIN, -ETIMEDOUT  the deadline, see above; nothing happened;
@@ -100,7 +101,7 @@ struct gw_channel_attr {
 GW_API int gw_channels_create(struct gw_device *dev, const struct gw_channel_attr *attr,
                               struct gw_channels **out);
 
-/* Only when no kernel uses them. The peers' next messages fail. NULL is allowed. */
+/* Only when no kernel uses them. The peers' next messages fail. NULL is allowed. Returns 0. */
 GW_API int gw_channels_destroy(struct gw_channels *set);
 
 /* The endpoints as the executor addresses them: an array, for kernels. */
@@ -130,7 +131,8 @@ GW_API int gw_channel_end_parse(const char *text, struct gw_channel_end *end);
  */
 GW_API int gw_channel_connect(struct gw_channels *set, uint32_t i, const struct gw_channel_end *peer);
 
-/* Back to where it was after creation, with a new end (gw_channel_end). No kernel may use it meanwhile. */
+/* Back to where it was after creation, with a new end (gw_channel_end). No kernel may use it meanwhile. 0; -EINVAL: no such
+ * endpoint; -EIO, -ETIMEDOUT: the NIC does not take it back. */
 GW_API int gw_channel_reset(struct gw_channels *set, uint32_t i);
 
 /* As gw_qp_fault, of endpoint i's queue pair. */

@@ -3,7 +3,8 @@
  * same way.
  *
  * A client is used by one thread at a time; a program opens as many as it wants. All functions are for the
- * host. Functions return 0 or a negative errno, with the reason in gw_last_error() (<gpuwire/error.h>).
+ * host. Functions return 0 or a negative errno, with the reason in gw_last_error() (<gpuwire/error.h>). Times are
+ * nanoseconds, sizes bytes.
  *
  *     struct gw_client *c;
  *     struct gw_client_opts opts = {.server = "worker7:8000", .model = "superresolution"};
@@ -77,6 +78,7 @@ GW_API int gw_client_open(const struct gw_client_opts *opts, struct gw_client **
 /* Ends the session. NULL is allowed. */
 GW_API void gw_client_close(struct gw_client *c);
 
+/* What the model takes and gives, and how many slots the session has. They live as long as the client. */
 GW_API const struct gw_client_tensor *gw_client_input(const struct gw_client *c);
 GW_API const struct gw_client_tensor *gw_client_output(const struct gw_client *c);
 GW_API uint32_t gw_client_slots(const struct gw_client *c);

@@ -3,7 +3,7 @@
  * exec.h: where kernels run: a GPU, or threads of the CPU. Kernels are written as kernel.h says.
  *
  * Host functions, callable from any thread. They return 0 or a negative errno and then leave a reason in
- * gw_last_error().
+ * gw_last_error(). Sizes are bytes, times nanoseconds on CLOCK_MONOTONIC.
  */
 #ifndef GPUWIRE_EXEC_H
 #define GPUWIRE_EXEC_H
@@ -103,7 +103,8 @@ GW_API int gw_mem_register(struct gw_exec *exec, void *start, size_t size, uint3
 GW_API void gw_mem_unregister(struct gw_mem *mem);
 
 /* Copies between host memory and memory of the executor (addresses as its kernels see them) and waits for the
- * copy. For set-up and tests. It does not wait for kernels, and works while a loop runs. */
+ * copy. For set-up and tests. It does not wait for kernels, and works while a loop runs. 0; -EINVAL (CUDA does not know the
+ * addresses), -EIO. */
 GW_API int gw_copy_in(struct gw_exec *exec, void *dev, const void *host, size_t size);
 GW_API int gw_copy_out(struct gw_exec *exec, void *host, const void *dev, size_t size);
 

@@ -20,7 +20,8 @@
  * them, or fewer when there are fewer. A kernel must therefore take its sizes from gw_block_dim() and
  * gw_warp_size(), never from the numbers that it was launched with.
  *
- * The same functions may be called outside a kernel, on any CPU thread: it is then a block of one thread.
+ * The same functions may be called outside a kernel, on any CPU thread: it is then a block of one thread. But for
+ * gw_syncthreads and gw_syncwarp they order no memory.
  *
  * Differences between C and CUDA C++ to keep in mind: cast void pointers; designated initialisers in order;
  * no VLAs, no compound literals; a function that only kernels call is GW_DEV, one that host code calls too is
@@ -92,22 +93,26 @@ struct gw_kernel {
     __shared__ type p##_storage;                                                                             \
     type *const p = &p##_storage
 
+/* The calling thread's place in its block. */
 GW_DEV uint32_t gw_thread_idx(void)
 {
     return threadIdx.x;
-} /* in its block */
+}
+/* Threads in a block. */
 GW_DEV uint32_t gw_block_dim(void)
 {
     return blockDim.x;
-} /* threads in a block */
+}
+/* The block's place in the grid. */
 GW_DEV uint32_t gw_block_idx(void)
 {
     return blockIdx.x;
 }
+/* Blocks in the grid. */
 GW_DEV uint32_t gw_grid_dim(void)
 {
     return gridDim.x;
-} /* blocks in the grid */
+}
 
 /* Waits for all threads of the block that have not returned from the kernel; what they did before is visible
  * after. */
@@ -123,25 +128,28 @@ GW_DEV void gw_syncwarp(uint32_t mask)
     __syncwarp(mask);
 }
 
-/* The warp functions below are called by every thread named in mask; they return when all have, and order no
- * memory (gw_syncwarp does). gw_ballot: bit i says that lane i's pred is not 0. gw_shfl: lane src's value;
- * src must be in mask. */
+/* Bit i says that lane i's pred is not 0. As the warp functions that follow: called by every thread of the warp that mask
+ * names; it returns when all have called it, and orders no memory (gw_syncwarp does). */
 GW_DEV uint32_t gw_ballot(uint32_t mask, int pred)
 {
     return __ballot_sync(mask, pred);
 }
+/* 1 if any thread's pred is not 0, else 0; as gw_ballot. */
 GW_DEV int gw_any(uint32_t mask, int pred)
 {
     return __any_sync(mask, pred);
 }
+/* 1 if every thread's pred is not 0, else 0; as gw_ballot. */
 GW_DEV int gw_all(uint32_t mask, int pred)
 {
     return __all_sync(mask, pred);
 }
+/* Lane src's value, src being in mask; as gw_ballot. */
 GW_DEV uint32_t gw_shfl_u32(uint32_t mask, uint32_t v, uint32_t src)
 {
     return __shfl_sync(mask, v, (int)src);
 }
+/* As gw_shfl_u32. */
 GW_DEV uint64_t gw_shfl_u64(uint32_t mask, uint64_t v, uint32_t src)
 {
     return (uint64_t)__shfl_sync(mask, (unsigned long long)v, (int)src);
@@ -193,9 +201,10 @@ extern "C" {
 #endif
 extern GW_API __thread struct gw_cpu_thread gw_cpu_self __attribute__((tls_model("initial-exec")));
 
+enum gw_cpu_warp_op { GW_CPU_SYNC, GW_CPU_BALLOT, GW_CPU_SHFL };
+/* What GW_SHARED, gw_syncthreads and the warp functions are made of on CPU threads; call those. size is bytes. */
 GW_API void *gw_cpu_shared(const void *key, size_t size);
 GW_API void gw_cpu_syncthreads(void);
-enum gw_cpu_warp_op { GW_CPU_SYNC, GW_CPU_BALLOT, GW_CPU_SHFL };
 GW_API uint64_t gw_cpu_warp(enum gw_cpu_warp_op op, uint32_t mask, uint64_t v, uint32_t src);
 #ifdef __cplusplus
 }
@@ -258,16 +267,17 @@ GW_DEV uint32_t gw_shfl_u32(uint32_t mask, uint32_t v, uint32_t src)
 
 /* ---- both --------------------------------------------------------------------------------------------- */
 
-/* This thread's place in its warp, the warp's place in the block, and how many threads the warp has: 32, but
- * for the last warp of a block whose size is no multiple of 32. */
+/* This thread's place in its warp. */
 GW_DEV uint32_t gw_lane(void)
 {
     return gw_thread_idx() & 31;
 }
+/* The warp's place in the block. */
 GW_DEV uint32_t gw_warp_idx(void)
 {
     return gw_thread_idx() >> 5;
 }
+/* How many threads the warp has: 32, but for the last warp of a block whose size is no multiple of 32. */
 GW_DEV uint32_t gw_warp_size(void)
 {
     uint32_t left = gw_block_dim() - (gw_thread_idx() & ~31u);
@@ -293,11 +303,12 @@ GW_DEV uint32_t gw_warp_all(void)
 #endif
 }
 
-/* This thread's place in the whole grid, and how many threads the grid has. */
+/* This thread's place in the whole grid. */
 GW_DEV uint32_t gw_global_idx(void)
 {
     return gw_block_idx() * gw_block_dim() + gw_thread_idx();
 }
+/* How many threads the grid has. */
 GW_DEV uint32_t gw_global_dim(void)
 {
     return gw_grid_dim() * gw_block_dim();

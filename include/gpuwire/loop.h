@@ -16,6 +16,8 @@
  * launches it once. On the CPU executor a thread named gw-loop runs the stages in order. Either way the owner
  * sleeps in the kernel.
  *
+ * Times are nanoseconds; deadlines are on CLOCK_MONOTONIC, as gw_deadline makes them.
+ *
  * A stage that waits must give up when gw_loop_stopping() says so, and the stages behind it must do nothing
  * then (or something harmless): a loop ends only after its last stage.
  */
@@ -142,7 +144,7 @@ struct gw_loop_end {
  */
 GW_API int gw_loop_wait(struct gw_loop *loop, uint64_t deadline_ns, struct gw_loop_end *end);
 
-/* Readable once the loop has ended, or shortly after gw_loop_stop: for an owner that sleeps on several
+/* Returns a file descriptor that is readable once the loop has ended, or shortly after gw_loop_stop: for an owner that sleeps on several
  * things; it then calls gw_loop_wait. Owned by the loop. */
 GW_API int gw_loop_fd(const struct gw_loop *loop);
 

@@ -119,11 +119,11 @@ GW_API int gw_plan_create(const struct gw_model *model, const struct gw_plan_opt
                           struct gw_plan **plan, char *err, size_t errlen);
 GW_API void gw_plan_free(struct gw_plan *plan);
 
-/* Bytes of weights and of arena that a plan holds; how many steps (CPU) or kernels (GPU) one run takes. */
 struct gw_plan_stats {
-    uint64_t weight_bytes, arena_bytes;
-    uint32_t steps;
+    uint64_t weight_bytes, arena_bytes; /* that the plan holds */
+    uint32_t steps;                     /* that one run takes; on a GPU: kernels */
 };
+/* What a plan costs. */
 GW_API void gw_plan_stats(const struct gw_plan *plan, struct gw_plan_stats *stats);
 
 /*

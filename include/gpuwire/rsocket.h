@@ -13,7 +13,7 @@
  *   6 iomap    an entry of a table for direct access, which nobody writes who was offered none
  *   7 control  0 disconnect: neither side sends any more; 1 keep-alive; 2 shutdown: the sender sends no more
  *
- * Everything that comes from a peer passes through the two parsers here.
+ * Everything that comes from a peer passes through the two parsers here. Any thread may call any of this; lengths are bytes.
  */
 #ifndef GPUWIRE_RSOCKET_H
 #define GPUWIRE_RSOCKET_H
@@ -36,6 +36,7 @@ struct gw_rs_sge {
     uint32_t length;
 };
 
+/* A write's immediate, in host order. number: up to GW_RS_NUMBER_MAX. */
 GW_FN uint32_t gw_rs_imm(enum gw_rs_op op, uint32_t number)
 {
     return (uint32_t)op << 29 | (number & GW_RS_NUMBER_MAX);
@@ -119,7 +120,7 @@ GW_FN void gw_rs_get_sge_(const uint8_t *from, struct gw_rs_sge *sge)
     sge->length = (uint32_t)gw_rs_get_(from + 12, 4);
 }
 
-/* May a peer offer this half? Its length must fit into an immediate. */
+/* May a peer offer this half? 1 or 0: its length must fit into an immediate. */
 GW_FN int gw_rs_good_half(const struct gw_rs_sge *half)
 {
     return half->length && half->length <= GW_RS_NUMBER_MAX;

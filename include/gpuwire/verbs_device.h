@@ -12,6 +12,11 @@
  * number of threads may post at once, and on a CQ without GW_CQ_ONE_POLLER any number may poll. A queue pair
  * and its CQs belong to one executor: threads of one GPU, or CPU threads of one process.
  *
+ * Memory order. Posting: what the calling thread wrote before the call is visible to the NIC before the request is, and so is
+ * what other threads wrote if it happened before the call (a barrier suffices); rings carry no more than that. Polling: when a
+ * call has returned a completion, everything that it announces is visible to the calling thread. Lengths are bytes, times
+ * nanoseconds.
+ *
  * Handles are made by the host (gpuwire/verbs.h). Kernels treat them as opaque; the fields are here because
  * the functions are inline.
  */
@@ -131,8 +136,8 @@ _Static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
  */
 GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 
-/* As ibv_post_recv. ENOMEM: the queue is full. EINVAL: too many entries. Also before the queue pair is
- * connected. */
+/* As ibv_post_recv: 0, or a positive errno value with *bad_wr the first that was not posted. ENOMEM: the queue is full.
+ * EINVAL: too many entries. Also before the queue pair is connected. */
 GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 /*
@@ -157,9 +162,7 @@ enum gw_post_flags {
  *   -ENOTCONN   not connected, -EIO: the queue pair has failed (gw_qp_fault on the host says how).
  * len is at most 2^30; 0 makes a message without payload. laddr and raddr are addresses as the regions were
  * registered (gw_mr.addr + offset). The buffer must stay as it is until the completion of this or of a later
- * signalled request of the queue pair. Before a request is announced to the NIC the calling thread's earlier
- * writes are made visible to it; writes of *other* threads are if they happened before the call (a barrier
- * suffices).
+ * signalled request of the queue pair.
  */
 GW_FN int gw_put(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
                  uint32_t len, uint32_t flags, uint64_t wr_id);
@@ -183,10 +186,10 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
 GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags,
                   uint64_t wr_id);
 
-/* Posts n receives without a buffer (for WRITE_WITH_IMM); their completions carry wr_id. -EAGAIN: not n free;
- * none was posted. -EMSGSIZE: more than the queue holds at all. */
+/* Posts n receives without a buffer (for WRITE_WITH_IMM); their completions carry wr_id. 0; -EAGAIN: not n free, none was
+ * posted; -EMSGSIZE: more than the queue holds at all. */
 GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id);
-/* One receive into [laddr, laddr + len). -EAGAIN: full. */
+/* One receive into [laddr, laddr + len): 0, or -EAGAIN: full. */
 GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint64_t wr_id);
 
 /* Rings for everything that was posted with GW_DEFER. */

@@ -26,6 +26,8 @@
  * The send CQ of a queue pair that is posted to with tickets is the library's: do not call gw_poll_cq on it
  * (its completions would be told twice to nobody), nor mix in gw_post_send. Receives go to another CQ.
  *
+ * Lengths are bytes, times nanoseconds on the executor's clock (gw_clock_ns).
+ *
  * Memory order: as gw_put's. When gw_tx_wait has returned 0, everything that the request has fetched is
  * visible to the calling thread (in the _warp and _block forms to all), and its local buffer may be reused.
  */
