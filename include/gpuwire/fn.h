@@ -25,6 +25,14 @@
 #define GW_SLOW_FN static __attribute__((unused, noinline))
 #endif
 
+/* As GW_FN, for what stands on the way of every post: on a CPU always inlined, so that what the caller knows
+ * (the operation, the flags) decides when it is compiled. */
+#ifdef __CUDACC__
+#define GW_HOT_FN GW_FN
+#else
+#define GW_HOT_FN static inline __attribute__((always_inline))
+#endif
+
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "gpuwire runs on little-endian machines only: its big-endian conversions always swap"
 #endif
@@ -65,10 +73,18 @@ GW_FN uint32_t gw_popcount(uint32_t x)
 #endif
 }
 
+/* May a store of several bytes go to any address? */
+#ifdef __CUDA_ARCH__
+enum { GW_UNALIGNED_STORES = 0 };
+#else
+enum { GW_UNALIGNED_STORES = 1 };
+#endif
+
 /*
- * Writes 16 bytes to dst (aligned to 16) with a single store instruction where the machine has one: st.v4 on
- * a GPU (to global memory), a vector store on a CPU. It is a plain store: it orders nothing, and the caller
- * publishes afterwards.
+ * Writes 16 bytes to dst (aligned to 16): on a GPU with a single st.v4 (to global memory); on a CPU with two
+ * stores of 8 bytes, because what is written comes out of general registers, and to bring four words together
+ * in a vector register takes longer than the second store. They are plain stores: they order nothing, and the
+ * caller publishes afterwards.
  */
 GW_FN void gw_store16(void *dst, struct gw_u128 v)
 {
@@ -80,7 +96,10 @@ GW_FN void gw_store16(void *dst, struct gw_u128 v)
 #elif defined(__CUDACC__)
     *(uint4 *)dst = make_uint4(v.w[0], v.w[1], v.w[2], v.w[3]);
 #else
-    *(struct gw_u128 *)dst = v;
+    typedef uint64_t __attribute__((may_alias)) half;
+
+    ((half *)dst)[0] = v.w[0] | (uint64_t)v.w[1] << 32;
+    ((half *)dst)[1] = v.w[2] | (uint64_t)v.w[3] << 32;
 #endif
 }
 

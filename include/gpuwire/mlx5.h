@@ -168,31 +168,34 @@ GW_FN void gw_mlx5_put(const struct gw_mlx5_sq *sq, uint32_t unit, struct gw_u12
     gw_store16(gw_mlx5_sq_at(sq, unit), seg);
 }
 
+/* The n-th unit of a WQE at WQEBB idx, one of the first four: those of one WQEBB lie behind each other. */
+GW_FN void gw_mlx5_put_nth_(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t n, struct gw_u128 seg)
+{
+    gw_store16((uint8_t *)sq->buf + (size_t)(idx & (sq->wqebbs - 1)) * GW_MLX5_WQEBB + n * GW_MLX5_UNIT, seg);
+}
+
 /*
  * The three lean builders: at most one data segment, one WQEBB, no loop. idx is the WQE's first WQEBB (any
  * 32-bit counter; only its low bits count). len 0 makes a message without payload. They return the WQEBBs
  * used: 1.
  */
-GW_FN uint32_t gw_mlx5_put_send(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t opcode, uint32_t flags,
-                                uint32_t imm_be, uint64_t addr, uint32_t len, uint32_t lkey)
+GW_HOT_FN uint32_t gw_mlx5_put_send(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t opcode,
+                                    uint32_t flags, uint32_t imm_be, uint64_t addr, uint32_t len,
+                                    uint32_t lkey)
 {
-    uint32_t u = idx * GW_MLX5_UNITS_PER_BB;
-
-    gw_mlx5_put(sq, u, gw_mlx5_ctrl(opcode, idx, sq->qpn, len ? 2 : 1, flags, imm_be));
-    if (len) gw_mlx5_put(sq, u + 1, gw_mlx5_data(addr, len, lkey));
+    gw_mlx5_put_nth_(sq, idx, 0, gw_mlx5_ctrl(opcode, idx, sq->qpn, len ? 2 : 1, flags, imm_be));
+    if (len) gw_mlx5_put_nth_(sq, idx, 1, gw_mlx5_data(addr, len, lkey));
     return 1;
 }
 
 /* WRITE, WRITE_IMM or READ. */
-GW_FN uint32_t gw_mlx5_put_rdma(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t opcode, uint32_t flags,
-                                uint32_t imm_be, uint64_t raddr, uint32_t rkey, uint64_t addr, uint32_t len,
-                                uint32_t lkey)
+GW_HOT_FN uint32_t gw_mlx5_put_rdma(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t opcode,
+                                    uint32_t flags, uint32_t imm_be, uint64_t raddr, uint32_t rkey,
+                                    uint64_t addr, uint32_t len, uint32_t lkey)
 {
-    uint32_t u = idx * GW_MLX5_UNITS_PER_BB;
-
-    gw_mlx5_put(sq, u, gw_mlx5_ctrl(opcode, idx, sq->qpn, len ? 3 : 2, flags, imm_be));
-    gw_mlx5_put(sq, u + 1, gw_mlx5_raddr(raddr, rkey));
-    if (len) gw_mlx5_put(sq, u + 2, gw_mlx5_data(addr, len, lkey));
+    gw_mlx5_put_nth_(sq, idx, 0, gw_mlx5_ctrl(opcode, idx, sq->qpn, len ? 3 : 2, flags, imm_be));
+    gw_mlx5_put_nth_(sq, idx, 1, gw_mlx5_raddr(raddr, rkey));
+    if (len) gw_mlx5_put_nth_(sq, idx, 2, gw_mlx5_data(addr, len, lkey));
     return 1;
 }
 
@@ -201,16 +204,14 @@ GW_FN uint32_t gw_mlx5_put_rdma(const struct gw_mlx5_sq *sq, uint32_t idx, uint3
  * MASKED_FA adds field by field: each bit set in `compare` is the highest of a field, and nothing is carried
  * out of it; the topmost field needs no mark.
  */
-GW_FN uint32_t gw_mlx5_put_atomic(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t opcode, uint32_t flags,
-                                  uint64_t raddr, uint32_t rkey, uint64_t swap_or_add, uint64_t compare,
-                                  uint64_t addr, uint32_t lkey)
+GW_HOT_FN uint32_t gw_mlx5_put_atomic(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t opcode,
+                                      uint32_t flags, uint64_t raddr, uint32_t rkey, uint64_t swap_or_add,
+                                      uint64_t compare, uint64_t addr, uint32_t lkey)
 {
-    uint32_t u = idx * GW_MLX5_UNITS_PER_BB;
-
-    gw_mlx5_put(sq, u, gw_mlx5_ctrl(opcode, idx, sq->qpn, 4, flags, 0));
-    gw_mlx5_put(sq, u + 1, gw_mlx5_raddr(raddr, rkey));
-    gw_mlx5_put(sq, u + 2, gw_mlx5_atomic(swap_or_add, compare));
-    gw_mlx5_put(sq, u + 3, gw_mlx5_data(addr, 8, lkey));
+    gw_mlx5_put_nth_(sq, idx, 0, gw_mlx5_ctrl(opcode, idx, sq->qpn, 4, flags, 0));
+    gw_mlx5_put_nth_(sq, idx, 1, gw_mlx5_raddr(raddr, rkey));
+    gw_mlx5_put_nth_(sq, idx, 2, gw_mlx5_atomic(swap_or_add, compare));
+    gw_mlx5_put_nth_(sq, idx, 3, gw_mlx5_data(addr, 8, lkey));
     return 1;
 }
 
@@ -334,14 +335,43 @@ GW_FN void gw_mlx5_push(const struct gw_mlx5_sq *sq, struct gw_mlx5_words *q, ui
     if ((++q->count & 3) == 0) gw_mlx5_put(sq, q->unit++, q->last);
 }
 
+/* Few bytes, to any address. */
+GW_FN void gw_mlx5_copy_(uint8_t *to, const uint8_t *from, uint32_t n)
+{
+    for (; n >= 16; n -= 16, to += 16, from += 16) memcpy(to, from, 16);
+    if (n & 8) memcpy(to, from, 8), to += 8, from += 8;
+    if (n & 4) memcpy(to, from, 4), to += 4, from += 4;
+    if (n & 2) memcpy(to, from, 2), to += 2, from += 2;
+    if (n & 1) *to = *from;
+}
+
+/* As gw_mlx5_put_inline, where all of it lies in front of the queue's end and stores may go anywhere. */
+GW_FN void gw_mlx5_put_inline_flat_(uint8_t *to, const struct gw_mlx5_sge *sge, uint32_t num_sge,
+                                    uint32_t total, uint32_t units)
+{
+    struct gw_u128 zero = {{0, 0, 0, 0}};
+    uint32_t header = gw_be32(total | 0x80000000u), i;
+
+    gw_store16(to + (units - 1) * GW_MLX5_UNIT, zero); /* the padding, and more */
+    memcpy(to, &header, sizeof(header));
+    to += sizeof(header);
+    for (i = 0; i < num_sge; to += sge[i++].length)
+        gw_mlx5_copy_(to, (const uint8_t *)(uintptr_t)sge[i].addr, sge[i].length);
+}
+
 /* Copies the entries' bytes behind an inline header of `total` bytes, zero-padded, unit by unit across the
  * end. */
 GW_FN void gw_mlx5_put_inline(const struct gw_mlx5_sq *sq, uint32_t unit, const struct gw_mlx5_sge *sge,
                               uint32_t num_sge, uint32_t total)
 {
+    uint32_t units = (total + 4 + GW_MLX5_UNIT - 1) / GW_MLX5_UNIT, all = sq->wqebbs * GW_MLX5_UNITS_PER_BB;
     struct gw_mlx5_words q = {unit, 0, {{0, 0, 0, 0}}};
     uint32_t word = 0, bits = 0, i, k;
 
+    if (GW_UNALIGNED_STORES && (unit & (all - 1)) + units <= all) {
+        gw_mlx5_put_inline_flat_((uint8_t *)gw_mlx5_sq_at(sq, unit), sge, num_sge, total, units);
+        return;
+    }
     gw_mlx5_push(sq, &q, gw_be32(total | 0x80000000u));
     for (i = 0; i < num_sge; i++) {
         const uint8_t *src = (const uint8_t *)(uintptr_t)sge[i].addr;

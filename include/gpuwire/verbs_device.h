@@ -37,6 +37,7 @@
 #define GW_HANDLE_BYTES  512 /* handles lie so far apart: no two share a line, or a sector of the next one */
 
 struct gw_cq;
+struct gw_qp;
 struct gw_qp_handle;
 
 /* What a send WQE leaves behind for its completion; one per WQEBB, used at the WQE's first. */
@@ -88,7 +89,7 @@ struct gw_qp_handle {
     uint64_t *db; /* the NIC's register, or the doorbell proxy's mailbox */
     struct gw_sq_slot *slot;
     uint64_t *rq_wr_id;
-    struct gw_cq *host; /* as in the CQ's handle */
+    struct gw_qp *host; /* on CPU threads, when somebody in the process must hear of a ring; else NULL */
     uint32_t max_send_sge, max_recv_sge;
     uint32_t rq_wqes;  /* receives that may be posted at once */
     uint32_t interval; /* of ticketed requests so many WQEBBs apart are signalled; a power of two */
@@ -229,6 +230,7 @@ GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)
 
 #include <gpuwire/verbs_sq.h>
 #include <gpuwire/verbs_impl.h>
+#include <gpuwire/verbs_wr.h>
 #include <gpuwire/verbs_tx.h>
 
 #endif

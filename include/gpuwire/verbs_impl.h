@@ -46,7 +46,7 @@ GW_FN int gw_reserve_(uint32_t *resv, const uint32_t *done, uint32_t size, uint3
 /* ---- calls that name their requests -------------------------------------------------------------------- */
 
 /* Reserves n WQEBBs, as gw_reserve_ does. */
-GW_FN int gw_sq_room_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
+GW_HOT_FN int gw_sq_room_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
 {
     uint64_t at = gw_ld_relaxed_u64_gpu(&q->qp->sq_resv), ci;
 
@@ -59,7 +59,7 @@ GW_FN int gw_sq_room_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
     return 0;
 }
 
-GW_FN int gw_qp_usable_(const struct gw_qp_handle *qp)
+GW_HOT_FN int gw_qp_usable_(const struct gw_qp_handle *qp)
 {
     uint32_t state = gw_ld_relaxed_u32_gpu(&qp->state);
 
@@ -67,15 +67,15 @@ GW_FN int gw_qp_usable_(const struct gw_qp_handle *qp)
     return state == GW_QP_FAULTED ? -EIO : -ENOTCONN;
 }
 
-GW_FN uint32_t gw_ctrl_flags_(uint32_t qp_flags, uint32_t flags)
+GW_HOT_FN uint32_t gw_ctrl_flags_(uint32_t qp_flags, uint32_t flags)
 {
     flags &= GW_SIGNALED | GW_SOLICITED | GW_FENCED;
     return qp_flags & GW_SIGNAL_ALL_ ? flags | GW_SIGNALED : flags;
 }
 
-GW_FN int gw_post_rdma_(struct gw_qp_handle *qp, uint32_t opcode, uint64_t laddr, uint32_t lkey,
-                        uint64_t raddr, uint32_t rkey, uint32_t len, uint32_t imm_be, uint32_t flags,
-                        uint64_t wr_id)
+GW_HOT_FN int gw_post_rdma_(struct gw_qp_handle *qp, uint32_t opcode, uint64_t laddr, uint32_t lkey,
+                            uint64_t raddr, uint32_t rkey, uint32_t len, uint32_t imm_be, uint32_t flags,
+                            uint64_t wr_id)
 {
     struct gw_sq_ q = gw_sq_of_(qp);
     uint64_t at, claim;
@@ -174,7 +174,7 @@ GW_FN void gw_rq_publish_(struct gw_qp_handle *qp, uint32_t first, uint32_t n)
     /* WQEs before the record: the NIC takes them as soon as it sees the count. Release alone: what had to be
      * acquired was, by the load above, and the earlier posters' WQEs are released with ours because of it. */
     gw_fence_release();
-    gw_dbrec_store_(qp->dbrec, qp->host != NULL, GW_MLX5_DBREC_RECV, first + n);
+    gw_dbrec_store_(qp->dbrec, GW_MLX5_DBREC_RECV, first + n);
     /* Release: our record precedes the next poster's. */
     gw_st_release_u32_gpu(&qp->rq_ready, first + n);
 }
@@ -208,147 +208,6 @@ GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id)
         gw_st_relaxed_u64(&qp->rq_wr_id[(at + i) & (qp->rq.wqes - 1)], wr_id);
     }
     gw_rq_publish_(qp, at, n);
-    return 0;
-}
-
-/* ---- libibverbs' structs ------------------------------------------------------------------------------- */
-
-/* Fills *out from *wr; returns its length in 16-byte units or a negative errno as ibv_post_send would give.
- */
-GW_FN int gw_wr_from_ibv_(const struct gw_qp_handle *qp, const struct ibv_send_wr *wr, struct gw_mlx5_wr *out)
-{
-    uint64_t bytes = 0;
-    int i, atomic = 0;
-
-    switch (wr->opcode) {
-    case IBV_WR_SEND: out->opcode = GW_MLX5_SEND; break;
-    case IBV_WR_SEND_WITH_IMM: out->opcode = GW_MLX5_SEND_IMM; break;
-    case IBV_WR_SEND_WITH_INV: out->opcode = GW_MLX5_SEND_INVAL; break;
-    case IBV_WR_RDMA_WRITE: out->opcode = GW_MLX5_WRITE; break;
-    case IBV_WR_RDMA_WRITE_WITH_IMM: out->opcode = GW_MLX5_WRITE_IMM; break;
-    case IBV_WR_RDMA_READ: out->opcode = GW_MLX5_READ; break;
-    case IBV_WR_ATOMIC_CMP_AND_SWP: out->opcode = GW_MLX5_ATOMIC_CS, atomic = 1; break;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD: out->opcode = GW_MLX5_ATOMIC_FA, atomic = 1; break;
-    default: return -EOPNOTSUPP;
-    }
-    if (atomic && qp->flags & GW_NO_ATOMICS_) return -EOPNOTSUPP;
-    if (wr->num_sge < 0) return -EINVAL;
-    if ((uint32_t)wr->num_sge > qp->max_send_sge) return -ENOMEM;
-    out->flags =
-        (uint8_t)((wr->send_flags & IBV_SEND_SIGNALED || qp->flags & GW_SIGNAL_ALL_ ? GW_MLX5_SIGNALED : 0) |
-                  (wr->send_flags & IBV_SEND_SOLICITED ? GW_MLX5_SOLICITED : 0) |
-                  (wr->send_flags & IBV_SEND_FENCE ? GW_MLX5_FENCE : 0));
-    out->inl = (wr->send_flags & IBV_SEND_INLINE) != 0;
-    out->num_sge = (uint32_t)wr->num_sge;
-    out->sge = (const struct gw_mlx5_sge *)wr->sg_list; /* the same layout: mlx5.h */
-    out->imm_be = wr->opcode == IBV_WR_SEND_WITH_INV ? gw_be32(wr->invalidate_rkey) : wr->imm_data;
-    out->raddr = atomic ? wr->wr.atomic.remote_addr : wr->wr.rdma.remote_addr;
-    out->rkey = atomic ? wr->wr.atomic.rkey : wr->wr.rdma.rkey;
-    out->compare = atomic ? wr->wr.atomic.compare_add : 0;
-    out->swap_or_add = out->opcode == GW_MLX5_ATOMIC_CS ? wr->wr.atomic.swap : out->compare;
-    if (out->inl) {
-        for (i = 0; i < wr->num_sge; i++) bytes += wr->sg_list[i].length;
-        if (bytes > qp->max_inline) return -ENOMEM;
-    }
-    return gw_mlx5_wr_units(out);
-}
-
-/* Posts the requests from wr up to end, which take bbs WQEBBs: all, or none and -EAGAIN. */
-GW_FN int gw_post_run_(struct gw_qp_handle *qp, const struct ibv_send_wr *wr, const struct ibv_send_wr *end,
-                       uint32_t bbs)
-{
-    struct gw_sq_ q = gw_sq_of_(qp);
-    struct gw_mlx5_wr w;
-    uint64_t first, at, claim;
-    uint32_t n, bbs0 = 0;
-    int err = gw_sq_room_(&q, bbs, &first);
-
-    if (err) return err;
-    claim = gw_sq_claim_(&q, first, 0);
-    for (at = first; wr != end; wr = wr->next, at += n) {
-        uint32_t ds = (uint32_t)gw_wr_from_ibv_(qp, wr, &w);
-
-        n = gw_mlx5_wqebbs(ds);
-        if (at == first) bbs0 = n;
-        gw_mlx5_put_units(&q.sq, (uint32_t)at, &w, ds);
-        gw_sq_slot_(&q, at, n, wr->wr_id);
-    }
-    gw_sq_publish_(&q, first, bbs0, bbs, 0, claim, 0);
-    return 0;
-}
-
-/* The usual list, of one request, which is looked at once. 0, or a positive errno. */
-GW_FN int gw_post_single_(struct gw_qp_handle *qp, const struct ibv_send_wr *wr)
-{
-    struct gw_sq_ q = gw_sq_of_(qp);
-    struct gw_mlx5_wr w;
-    int units = gw_wr_from_ibv_(qp, wr, &w);
-    uint32_t bbs = gw_mlx5_wqebbs((uint32_t)units);
-    uint64_t at, claim;
-
-    if (units < 0) return -units;
-    if (gw_sq_room_(&q, bbs, &at)) return ENOMEM;
-    claim = gw_sq_claim_(&q, at, 0);
-    gw_mlx5_put_units(&q.sq, (uint32_t)at, &w, (uint32_t)units);
-    gw_sq_slot_(&q, at, bbs, wr->wr_id);
-    gw_sq_publish_(&q, at, bbs, bbs, 0, claim, 0);
-    return 0;
-}
-
-GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
-{
-    uint32_t max = qp->sq.wqebbs;
-    int err = gw_ld_relaxed_u32_gpu(&qp->state) == GW_QP_NOT_CONNECTED ? EINVAL : 0;
-
-    if (wr && !wr->next && !err) {
-        err = gw_post_single_(qp, wr);
-        if (err) *bad_wr = wr;
-        return err;
-    }
-    while (wr && !err) {
-        struct ibv_send_wr *end = wr;
-        struct gw_mlx5_wr w;
-        uint32_t bbs = 0;
-
-        /* As long a run as is sound; then post it, in pieces of one request when there is no room for all. */
-        for (; end; end = end->next) {
-            int units = gw_wr_from_ibv_(qp, end, &w);
-            uint32_t n = units < 0 ? 0 : gw_mlx5_wqebbs((uint32_t)units);
-
-            if (units < 0) err = -units;
-            if (units < 0 || bbs + n > qp->sq.wqebbs || (bbs && bbs + n > max)) break;
-            bbs += n;
-        }
-        if (!bbs && !err) err = ENOMEM; /* one request larger than the queue */
-        if (!bbs) break;
-        if (!gw_post_run_(qp, wr, end, bbs)) {
-            wr = end;
-        } else if (wr->next == end) {
-            err = ENOMEM;
-        } else {
-            err = 0; /* a request behind the run may be bad: it is found again when its turn comes */
-            max = 1;
-        }
-    }
-    if (err) *bad_wr = wr;
-    return err;
-}
-
-GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
-{
-    for (; wr; wr = wr->next) {
-        uint32_t at, i, bad = wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->max_recv_sge;
-
-        for (i = 0; !bad && i < (uint32_t)wr->num_sge; i++) bad = wr->sg_list[i].length >> 31;
-        if (bad || gw_rq_reserve_(qp, 1, &at)) {
-            *bad_wr = wr;
-            return bad ? EINVAL : ENOMEM;
-        }
-        gw_mlx5_put_recv(&qp->rq, at, (const struct gw_mlx5_sge *)wr->sg_list, (uint32_t)wr->num_sge,
-                         qp->max_recv_sge);
-        gw_st_relaxed_u64(&qp->rq_wr_id[at & (qp->rq.wqes - 1)], wr->wr_id);
-        gw_rq_publish_(qp, at, 1);
-    }
     return 0;
 }
 

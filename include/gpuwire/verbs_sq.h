@@ -20,17 +20,27 @@
 #ifndef GPUWIRE_VERBS_SQ_H
 #define GPUWIRE_VERBS_SQ_H
 
-/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and two
+/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and three
  * more. */
-enum { GW_ONE_USER_ = 1, GW_SIGNAL_ALL_ = 2, GW_NO_ATOMICS_ = 0x100, GW_NO_MASKED_ = 0x200 };
+enum {
+    GW_ONE_USER_ = 1,
+    GW_SIGNAL_ALL_ = 2,
+    GW_NO_ATOMICS_ = 0x100,
+    GW_NO_MASKED_ = 0x200,
+    GW_DB_IO_ = 0x400, /* CPU threads ring a device's register, which may be mapped write-combining */
+};
 
 #ifdef __CUDACC__
 /* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. That
  * the compiler knows it takes the CPU's steps out of the code. */
-#define GW_CPU_HOST_(handle) ((struct gw_cq *)NULL)
+#define GW_CPU_HOST_(handle) NULL
 GW_FN void gw_cpu_nudge_(struct gw_cq *cq)
 {
     (void)cq;
+}
+GW_FN void gw_cpu_rang_(struct gw_qp *qp)
+{
+    (void)qp;
 }
 GW_FN int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd)
 {
@@ -43,6 +53,7 @@ GW_FN int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *
 extern "C" {
 #endif
 GW_API void gw_cpu_nudge_(struct gw_cq *cq);
+GW_API void gw_cpu_rang_(struct gw_qp *qp);
 GW_API int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
 #ifdef __cplusplus
 }
@@ -56,11 +67,11 @@ struct gw_sq_ {
     uint32_t *dbrec;
     uint64_t *db;
     struct gw_sq_slot *slot;
-    struct gw_cq *host;
+    struct gw_qp *host;
     uint32_t flags;
 };
 
-GW_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
+GW_HOT_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
 {
     struct gw_sq_ q;
 
@@ -101,7 +112,7 @@ GW_SLOW_FN uint64_t gw_sq_take_back_(struct gw_qp_handle *qp, uint64_t at, uint3
  * the queue looks full by it. With several users: add first and look then, because an addition never fails
  * under contention as compare-and-swap does; who finds that there was no room takes the addition back.
  */
-GW_FN int gw_sq_reserve_(const struct gw_sq_ *q, uint32_t n, uint64_t *seen, uint64_t *first)
+GW_HOT_FN int gw_sq_reserve_(const struct gw_sq_ *q, uint32_t n, uint64_t *seen, uint64_t *first)
 {
     uint64_t at;
 
@@ -124,7 +135,7 @@ GW_FN int gw_sq_reserve_(const struct gw_sq_ *q, uint32_t n, uint64_t *seen, uin
 #define GW_SLOT_READY_ 48
 #define GW_SLOT_END_   (((uint64_t)1 << GW_SLOT_READY_) - 1)
 
-GW_FN void gw_sq_slot_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint64_t wr_id)
+GW_HOT_FN void gw_sq_slot_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint64_t wr_id)
 {
     gw_st_relaxed_2u64(&q->slot[first & (q->sq.wqebbs - 1)], wr_id, (first + bbs) & GW_SLOT_END_);
 }
@@ -167,33 +178,38 @@ GW_FN uint64_t gw_sq_scan_(const struct gw_sq_ *q, uint64_t from)
 
 /* Stores one word of the doorbell record behind a release fence. On CPU threads the store releases once more,
  * which is free there, so that a NIC in the process which loads it with acquire order needs no fence. */
-GW_FN void gw_dbrec_store_(uint32_t *dbrec, int on_cpu, uint32_t word, uint32_t count)
+GW_FN void gw_dbrec_store_(uint32_t *dbrec, uint32_t word, uint32_t count)
 {
-    if (on_cpu)
-        gw_st_release_u32(&dbrec[word], gw_mlx5_dbrec_be(count));
-    else
-        gw_st_relaxed_u32(&dbrec[word], gw_mlx5_dbrec_be(count));
+#ifdef __CUDACC__
+    gw_st_relaxed_u32(&dbrec[word], gw_mlx5_dbrec_be(count));
+#else
+    gw_st_release_u32(&dbrec[word], gw_mlx5_dbrec_be(count));
+#endif
 }
 
 /* Tells the NIC about everything up to `next`, behind a release fence that covers those WQEs. */
-GW_FN void gw_sq_doorbell_(const struct gw_sq_ *q, uint64_t next)
+GW_HOT_FN void gw_sq_doorbell_(const struct gw_sq_ *q, uint64_t next)
 {
-    gw_dbrec_store_(q->dbrec, q->host != NULL, GW_MLX5_DBREC_SEND, (uint32_t)next);
+    gw_dbrec_store_(q->dbrec, GW_MLX5_DBREC_SEND, (uint32_t)next);
     /* Record before register: a NIC that was rung reads the record once, and must not find the old count
-     * there. Two stores of ours: a release is enough. */
+     * there. Two stores of ours: a release is enough. On x86 it is none but for the compiler, which must not
+     * swap them: the processor makes stores to ordinary memory visible in the order of the program, and
+     * neither a record nor the register of a NIC inside the process is anything else. Only a register that is
+     * mapped write-combining may be written before a record, and stay in its buffer for long. */
     gw_fence_release();
+    if (q->flags & GW_DB_IO_) gw_mmio_flush();
     gw_mmio_st64(q->db, gw_mlx5_sq_db_be((uint32_t)next, q->sq.qpn));
-    if (q->host) gw_mmio_flush();
+    if (q->flags & GW_DB_IO_) gw_mmio_flush();
 }
 
 /* With one owner: nothing to agree on. */
-GW_FN void gw_sq_ring_alone_(const struct gw_sq_ *q, uint64_t next)
+GW_HOT_FN void gw_sq_ring_alone_(const struct gw_sq_ *q, uint64_t next)
 {
     /* WQEs before the record. A release is enough: they are our own stores, or happened before our call (a
      * barrier), and of other posters, whose records we would have to acquire, there are none. */
     gw_fence_release();
     gw_sq_doorbell_(q, next);
-    if (q->host) gw_cpu_nudge_(q->host);
+    if (q->host) gw_cpu_rang_(q->host);
 }
 
 /* ---- several posters ----------------------------------------------------------------------------------- */
@@ -251,12 +267,12 @@ GW_SLOW_FN void gw_sq_ring_more_(struct gw_qp_handle *qp, uint64_t seen, uint64_
         /* Relaxed: see gw_sq_ring_claimed_. */
         seen = gw_cas_relaxed_u64_gpu(&qp->sq_word, word, leave);
     } while (seen != word);
-    if (q.host) gw_cpu_nudge_(q.host);
+    if (q.host) gw_cpu_rang_(q.host);
 }
 
 /* Rings for our own, everything up to `end`, behind a release fence; `word` is the state that our claim has
  * made. */
-GW_FN void gw_sq_ring_claimed_(const struct gw_sq_ *q, uint64_t word, uint64_t end)
+GW_HOT_FN void gw_sq_ring_claimed_(const struct gw_sq_ *q, uint64_t word, uint64_t end)
 {
     uint64_t seen;
 
@@ -268,7 +284,7 @@ GW_FN void gw_sq_ring_claimed_(const struct gw_sq_ *q, uint64_t word, uint64_t e
     if (seen != word)
         gw_sq_ring_more_(q->qp, seen, end);
     else if (q->host)
-        gw_cpu_nudge_(q->host);
+        gw_cpu_rang_(q->host);
 }
 
 /* Asks for a ring, and rings unless somebody is at it. */
@@ -302,7 +318,7 @@ GW_SLOW_FN void gw_sq_say_ready_(struct gw_qp_handle *qp, uint64_t first, uint32
  * answer comes while they travel. Others who ask until we ring leave theirs to us. Relaxed: the fence in
  * gw_sq_publish_ acquires what the last ringer did.
  */
-GW_FN uint64_t gw_sq_claim_(const struct gw_sq_ *q, uint64_t first, uint32_t flags)
+GW_HOT_FN uint64_t gw_sq_claim_(const struct gw_sq_ *q, uint64_t first, uint32_t flags)
 {
     uint64_t idle = gw_sq_idle_(first);
 
@@ -312,8 +328,8 @@ GW_FN uint64_t gw_sq_claim_(const struct gw_sq_ *q, uint64_t first, uint32_t fla
 
 /* Publishes the n WQEBBs from first on, of which `bbs` are the first WQE's, and rings unless told to defer.
  * claim: gw_sq_claim_'s answer. again: if it was good, this very thread has rung last. */
-GW_FN void gw_sq_publish_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags,
-                          uint64_t claim, int again)
+GW_HOT_FN void gw_sq_publish_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n,
+                              uint32_t flags, uint64_t claim, int again)
 {
     if (q->flags & GW_ONE_USER_) {
         if (!(flags & GW_DEFER)) gw_sq_ring_alone_(q, first + n);

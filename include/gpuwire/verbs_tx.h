@@ -68,8 +68,8 @@ struct gw_op {
     uint32_t signal_rkey;
 };
 
-GW_FN struct gw_op gw_op_(uint32_t opcode, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
-                          uint32_t len)
+GW_HOT_FN struct gw_op gw_op_(uint32_t opcode, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
+                              uint32_t len)
 {
     struct gw_op op;
 
@@ -235,7 +235,7 @@ GW_FN void gw_tx_ring(struct gw_tx *tx)
 
 /* Does the queue have no room up to `end`, as far as this view knows? (Others may have completed more than
  * this view knows to be reserved.) */
-GW_FN int gw_tx_full_(const struct gw_tx *tx, uint64_t end)
+GW_HOT_FN int gw_tx_full_(const struct gw_tx *tx, uint64_t end)
 {
     return (int64_t)(end - tx->done) > (int64_t)tx->q.sq.wqebbs;
 }
@@ -253,7 +253,7 @@ GW_SLOW_FN uint64_t gw_tx_look_(struct gw_qp_handle *qp, struct gw_cq_handle *cq
 }
 
 /* Is there room for n more, also after a look at the CQ? 0, or why not. */
-GW_FN int gw_tx_room_(struct gw_tx *tx, uint32_t n)
+GW_HOT_FN int gw_tx_room_(struct gw_tx *tx, uint32_t n)
 {
     int err;
 
@@ -267,7 +267,7 @@ GW_FN int gw_tx_room_(struct gw_tx *tx, uint32_t n)
 }
 
 /* Reserves where there was room for n a moment ago. */
-GW_FN int gw_tx_take_(struct gw_tx *tx, uint32_t n, uint64_t *first)
+GW_HOT_FN int gw_tx_take_(struct gw_tx *tx, uint32_t n, uint64_t *first)
 {
     if (tx->q.flags & GW_ONE_USER_) {
         *first = tx->next;
@@ -282,14 +282,14 @@ GW_FN int gw_tx_take_(struct gw_tx *tx, uint32_t n, uint64_t *first)
 }
 
 /* Every interval-th WQE is signalled by its place, so that any thread knows which are. */
-GW_FN uint32_t gw_tx_flags_(const struct gw_tx *tx, uint64_t at, uint32_t flags)
+GW_HOT_FN uint32_t gw_tx_flags_(const struct gw_tx *tx, uint64_t at, uint32_t flags)
 {
     uint32_t mask = (uint32_t)tx->mask;
 
     return gw_ctrl_flags_(tx->q.flags, flags | (((uint32_t)at & mask) == mask ? GW_SIGNALED : 0));
 }
 
-GW_FN void gw_tx_signal_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
+GW_HOT_FN void gw_tx_signal_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
 {
     uint32_t u = (uint32_t)at * GW_MLX5_UNITS_PER_BB;
 
@@ -299,7 +299,7 @@ GW_FN void gw_tx_signal_(const struct gw_tx *tx, uint64_t at, const struct gw_op
 }
 
 /* One WQE of two WQEBBs. The slot says so, and its ticket, to whoever retires it. */
-GW_FN void gw_tx_masked_cs_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
+GW_HOT_FN void gw_tx_masked_cs_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
 {
     /* Signalled as the second one's place says, too. */
     flags = gw_tx_flags_(tx, at, flags) | gw_tx_flags_(tx, at + 1, flags);
@@ -308,7 +308,7 @@ GW_FN void gw_tx_masked_cs_(const struct gw_tx *tx, uint64_t at, const struct gw
     gw_sq_slot_(&tx->q, at, op->bbs, at + op->bbs);
 }
 
-GW_FN void gw_tx_write_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
+GW_HOT_FN void gw_tx_write_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
 {
     uint32_t first = gw_tx_flags_(tx, at, op->bbs == 1 ? flags : flags & GW_FENCED);
 
@@ -326,7 +326,7 @@ GW_FN void gw_tx_write_(const struct gw_tx *tx, uint64_t at, const struct gw_op 
     gw_tx_signal_(tx, at + 1, op, gw_tx_flags_(tx, at + 1, flags));
 }
 
-GW_FN int gw_tx_may_(const struct gw_tx *tx, const struct gw_op *op)
+GW_HOT_FN int gw_tx_may_(const struct gw_tx *tx, const struct gw_op *op)
 {
     uint32_t masked = (op->opcode & 0xfe) == GW_MLX5_MASKED_CS ? GW_NO_MASKED_ : 0; /* both of them */
 
@@ -334,14 +334,14 @@ GW_FN int gw_tx_may_(const struct gw_tx *tx, const struct gw_op *op)
 }
 
 /* The WQEBBs of the WQE at op's beginning. */
-GW_FN uint32_t gw_tx_first_(const struct gw_op *op)
+GW_HOT_FN uint32_t gw_tx_first_(const struct gw_op *op)
 {
     return op->opcode == GW_MLX5_MASKED_CS ? op->bbs : 1;
 }
 
 /* n WQEBBs from first on, of which `bbs` are the first WQE's. */
-GW_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags,
-                          uint64_t claim)
+GW_HOT_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags,
+                              uint64_t claim)
 {
     tx->last = first + n;
     if (flags & GW_SIGNALED) tx->marked = tx->last;
@@ -359,7 +359,7 @@ GW_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t bbs, uint32
  * What is rare works on a copy of the view, so that the view itself can stay in registers; and what it may
  * have changed goes back.
  */
-GW_FN void gw_tx_copy_back_(struct gw_tx *tx, const struct gw_tx *copy)
+GW_HOT_FN void gw_tx_copy_back_(struct gw_tx *tx, const struct gw_tx *copy)
 {
     tx->next = copy->next;
     tx->done = copy->done;
@@ -399,7 +399,7 @@ GW_SLOW_FN int gw_tx_make_room_copy_(struct gw_tx *tx, uint32_t n)
     return err;
 }
 
-GW_FN int gw_tx_make_room_(struct gw_tx *tx, uint32_t n)
+GW_HOT_FN int gw_tx_make_room_(struct gw_tx *tx, uint32_t n)
 {
     struct gw_tx copy = *tx;
     int err = gw_tx_make_room_copy_(&copy, n);
@@ -409,7 +409,7 @@ GW_FN int gw_tx_make_room_(struct gw_tx *tx, uint32_t n)
 }
 
 /* Reserves for n requests like *op. */
-GW_FN int gw_tx_reserve_(struct gw_tx *tx, const struct gw_op *op, uint32_t n, uint64_t *first)
+GW_HOT_FN int gw_tx_reserve_(struct gw_tx *tx, const struct gw_op *op, uint32_t n, uint64_t *first)
 {
     int err = gw_tx_may_(tx, op) ? 0 : -EOPNOTSUPP;
 
@@ -417,7 +417,7 @@ GW_FN int gw_tx_reserve_(struct gw_tx *tx, const struct gw_op *op, uint32_t n, u
     return err ? err : gw_tx_take_(tx, n, first);
 }
 
-GW_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint64_t *ticket)
+GW_HOT_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint64_t *ticket)
 {
     uint64_t at;
     int err = gw_tx_reserve_(tx, &op, op.bbs, &at);

@@ -66,6 +66,7 @@ static int query(struct gw_device *dev)
 
 static int set_up(struct gw_device *dev)
 {
+    struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
     struct ibv_td_init_attr td = {0};
     int err = query(dev);
 
@@ -78,13 +79,18 @@ static int set_up(struct gw_device *dev)
     err = gw_parent_domain(dev, dev->pd, &dev->parent);
     if (err) return err;
     dev->nudge = ibv_create_cq(dev->ctx, 1, NULL, NULL, 0);
-    return dev->nudge ? 0 : gw_error_errno(-errno, "%s: cannot make a completion queue", dev->info.name);
+    if (!dev->nudge) return gw_error_errno(-errno, "%s: cannot make a completion queue", dev->info.name);
+    if (!dev->info.soft) return 0;
+    attr.send_cq = attr.recv_cq = dev->nudge;
+    dev->nudge_qp = ibv_create_qp(dev->pd, &attr);
+    return dev->nudge_qp ? 0 : gw_error_errno(-errno, "%s: cannot make a queue pair", dev->info.name);
 }
 
 static void tear_down(struct gw_device *dev)
 {
     gw_proxy_stop(dev);
     gw_uar_unmap_all(dev);
+    if (dev->nudge_qp) ibv_destroy_qp(dev->nudge_qp);
     if (dev->nudge) ibv_destroy_cq(dev->nudge);
     if (dev->parent) ibv_dealloc_pd(dev->parent);
     if (dev->td) ibv_dealloc_td(dev->td);

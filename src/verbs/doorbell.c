@@ -32,13 +32,6 @@ bool gw_doorbell_round(struct gw_proxy *p)
     return any;
 }
 
-bool gw_doorbell_rung(const struct gw_proxy *p)
-{
-    for (uint32_t i = 0; i < p->count; i++)
-        if (gw_ld_relaxed_u64(p->routes[i].mailbox)) return true;
-    return false;
-}
-
 static int enter(struct gw_proxy *p, uint64_t *mailbox, uint64_t *reg)
 {
     if (p->count == p->room) {
@@ -48,9 +41,7 @@ static int enter(struct gw_proxy *p, uint64_t *mailbox, uint64_t *reg)
         if (!r) return -ENOMEM;
         p->routes = r, p->room = room;
     }
-    p->routes[p->count] = (struct gw_route){mailbox, reg};
-    gw_st_relaxed_u32(&p->count,
-                      p->count + 1); /* gw_proxy_nudge looks without the lock whether there is any */
+    p->routes[p->count++] = (struct gw_route){mailbox, reg};
     return 0;
 }
 

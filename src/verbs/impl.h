@@ -73,7 +73,8 @@ struct gw_device {
     struct ibv_device_attr attr;
     struct ibv_pd *pd, *parent; /* for the CQs */
     struct ibv_td *td;
-    struct ibv_cq *nudge;    /* never used: polling it lets a NIC inside the process run */
+    struct ibv_cq *nudge;    /* never used: polling it lets a NIC inside the process run, */
+    struct ibv_qp *nudge_qp; /* and so does posting nothing to this one, which any thread may; or NULL */
     struct gw_arena queues;  /* host memory: rings and records */
     struct gw_arena handles; /* the executor's own memory: what only its threads touch */
     pthread_mutex_t lock;    /* creation and destruction */
@@ -117,7 +118,8 @@ struct gw_qp {
     struct gw_mlx5_sq sq;
     struct gw_mlx5_rq rq;
     uint32_t *dbrec;
-    void *own; /* the maker's */
+    void *own;           /* the maker's */
+    struct ibv_qp *tell; /* CPU threads: what a ring is told through, NULL: the proxy */
 
     struct gw_qp_handle *handle; /* where the executor sees it */
     struct gw_qp_handle fresh;   /* as it is written there at creation and by a reset */
@@ -138,7 +140,7 @@ struct gw_queue_ops {
     void (*cq_arm)(struct gw_cq *cq);   /* asks for an event at the next completion; any thread */
     void (*cq_event)(struct gw_cq *cq); /* takes the event, when event_fd is readable; any thread */
 
-    /* Also sets qp->fresh.db. *cap: what became of the attributes. */
+    /* Also sets qp->fresh.db, and how a ring of CPU threads is heard. *cap: what became of the attributes. */
     int (*qp_make)(struct gw_qp *qp, const struct gw_qp_attr *attr, struct ibv_qp_cap *cap);
     /* What there is of it. Afterwards nobody writes completions of it. */
     void (*qp_free)(struct gw_qp *qp);
@@ -188,8 +190,8 @@ void gw_doorbell_remove(struct gw_device *dev, uint64_t *mailbox);
 
 /* proxy.c */
 void gw_proxy_stop(struct gw_device *dev);
-/* Any thread, after kernels on CPU threads have rung: wakes the proxy thread if it sleeps. */
-void gw_proxy_nudge(struct gw_device *dev);
+/* Any thread, after CPU threads have rung: wakes the proxy thread if it sleeps. */
+void gw_proxy_rang(struct gw_device *dev);
 
 /* sleep.c: a channel whose reads do not block: several threads may wake for one event. *out is set on
  * failure, too, when there is something to destroy. */

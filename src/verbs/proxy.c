@@ -45,7 +45,7 @@ static bool nap(struct gw_proxy *p, uint64_t ns)
     bool any;
 
     gw_st_relaxed_u32(&p->asleep, 1);
-    /* Sleep announced before the last look: who rings after that look sees the announcement (gw_proxy_nudge).
+    /* Sleep announced before the last look: who rings after that look sees the announcement (gw_proxy_rang).
      */
     gw_fence_sc();
     pthread_mutex_lock(&p->lock);
@@ -151,22 +151,14 @@ static void wake(struct gw_proxy *p)
     while (write(p->wake_fd, &one, sizeof(one)) < 0 && errno == EINTR) continue;
 }
 
-void gw_proxy_nudge(struct gw_device *dev)
+void gw_proxy_rang(struct gw_device *dev)
 {
     struct gw_proxy *p = (struct gw_proxy *)(uintptr_t)gw_ld_acquire_u64(&dev->proxy);
 
-    bool rung;
-
-    /* A poster's full fence stands between its ring and this look at the announcement. One of them is seen.
-     */
-    if (!p || !gw_ld_relaxed_u32(&p->asleep)) return;
-    rung = gw_ld_relaxed_u64(p->bell.host);
-    if (!rung && gw_ld_relaxed_u32(&p->count)) {
-        pthread_mutex_lock(&p->lock);
-        rung = gw_doorbell_rung(p);
-        pthread_mutex_unlock(&p->lock);
-    }
-    if (rung) wake(p);
+    /* The ring before this look at the announcement, as in nap the announcement before the look for rings: one
+     * of them is seen. */
+    gw_fence_sc();
+    if (p && gw_ld_relaxed_u32(&p->asleep)) wake(p);
 }
 
 void gw_proxy_stop(struct gw_device *dev)

@@ -60,7 +60,10 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     h->dbrec = gw_arena_dev(&dev->queues, qp->dbrec);
     h->slot = qp->slots.dev;
     h->rq_wr_id = qp->rq_wr_ids.dev;
-    h->host = gw_exec_kind(dev->exec) == GW_EXEC_CPU ? a->send_cq : NULL;
+    if (gw_exec_kind(dev->exec) != GW_EXEC_CPU) {
+        h->host = NULL;
+        h->flags &= ~(uint32_t)GW_DB_IO_;
+    }
     h->max_send_sge = cap->max_send_sge;
     h->max_recv_sge = cap->max_recv_sge;
     h->rq_wqes = qp->rq.wqes;

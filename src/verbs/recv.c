@@ -33,7 +33,7 @@ int gw_qp_recv_empty(struct gw_qp *qp, uint32_t n, uint64_t wr_id)
     if (err) return err;
     /* WQEs before the record: the NIC takes them as soon as it sees the count. */
     gw_fence_release();
-    gw_dbrec_store_(qp->dbrec, true, GW_MLX5_DBREC_RECV, at + n);
+    gw_dbrec_store_(qp->dbrec, GW_MLX5_DBREC_RECV, at + n);
     at += n;
     err = gw_copy_in(exec, &qp->handle->rq_resv, &at, sizeof(at));
     return err ? err : gw_copy_in(exec, &qp->handle->rq_ready, &at, sizeof(at));

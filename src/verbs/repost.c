@@ -201,6 +201,7 @@ static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_c
     if (!err) err = make_verbs_qp(qp, q, a, cap);
     if (err) return err;
     qp->fresh.db = p->bell.dev;
+    qp->fresh.host = qp;
     qp->fresh.flags = GW_NO_MASKED_; /* libibverbs has none */
     pthread_mutex_lock(&p->lock);
     q->next = p->qps;

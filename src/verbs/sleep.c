@@ -24,10 +24,24 @@ static bool ready(const struct gw_cq *cq)
     return gw_cq_ready_(cq->handle, gw_ld_relaxed_u32_gpu(&cq->handle->ci));
 }
 
+/*
+ * A software NIC does the work of a post on the posting thread: libibverbs' post asks it to, also when there is
+ * nothing in the list. (A poll asks for more: whatever the NIC has to do, arriving packets included.) A queue
+ * pair with one poster is asked itself, for libmlx5 takes no lock for it.
+ */
+void gw_cpu_rang_(struct gw_qp *qp)
+{
+    struct ibv_send_wr *bad;
+
+    if (qp->tell)
+        (void)ibv_post_send(qp->tell, NULL, &bad);
+    else
+        gw_proxy_rang(qp->dev);
+}
+
 void gw_cpu_nudge_(struct gw_cq *cq)
 {
     gw_device_progress(cq->dev);
-    gw_proxy_nudge(cq->dev);
 }
 
 /*
