@@ -7,8 +7,10 @@ export GPUWIRE_NIC=${GPUWIRE_NIC:-addr=127.0.0.1,verbose=0}
 echo "$(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), load $(cut -d' ' -f1 /proc/loadavg)"
 
 part() { printf '\n## %s\n' "$*"; }
+part "posting on a CPU thread, beside libmlx5"
+"$bin/post_bench"
 part "posting and polling on a CPU thread, beside libibverbs"
-"$bin/verbs_bench" 1
+"$bin/verbs_bench" 2
 part "the thread that posts for kernels, idle"
 "$bin/proxy_bench"
 part "the loop on CPU threads"

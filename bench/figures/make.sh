@@ -14,7 +14,7 @@ part() { timeout 120 "$@" || echo "left out: $*" >&2; }
 {
     echo "how,bytes,ns_per_post"
     [ ! -x "$bin/gpu_post_bench" ] || part "$bin/gpu_post_bench" --payload
-    part "$bin/verbs_bench" --payload
+    part "$bin/post_bench" --payload
 } >"$out/post.csv"
 {
     echo "how,bytes,gbit_per_second"
