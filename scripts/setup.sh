@@ -8,7 +8,7 @@ packages=(
     # to build
     build-essential cmake ninja-build pkg-config ccache patchelf file
     libibverbs-dev librdmacm-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
-    libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libisal-dev libcmocka-dev
+    liburing-dev libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libisal-dev libcmocka-dev
     # to test: the distribution's own verbs and rdma_cm programs, tshark to read captures, spin for models, the fuzzers' compiler, scripts
     ibverbs-providers ibverbs-utils perftest rdmacm-utils netpipe-tcp tshark spin jq clang llvm python3 curl procps iproute2
 )

@@ -2,9 +2,9 @@
 /*
  * socket.h: stream sockets for kernels.
  *
- * A kernel opens a connection, sends, receives, accepts and closes, as a CPU program does with sockets. The
- * peer is another kernel, or any program that uses rsockets: those of librdmacm, or an ordinary sockets
- * program under its preload library. It cannot tell what it talks to.
+ * A kernel opens a connection, sends, receives, accepts and closes, as a CPU program does with sockets. Over TCP and
+ * UNIX sockets the peer is any program, over RDMA another kernel or any program that uses rsockets: those of
+ * librdmacm, or an ordinary sockets program under its preload library. It cannot tell what it talks to.
  *
  *   host                                                 kernel
  *     gw_sockets_create(dev, &attr, &set);                 s = gw_sock_open(net, AF_INET, SOCK_STREAM, 0, d);
@@ -14,12 +14,13 @@
  *                                                          err = gw_sock_close(net, s, d);
  *
  * How. All sockets of a set are made when the set is: queue pairs, and buffers in one piece of memory under
- * one registration, in GPU memory or in mapped host memory. Data moves between the kernel and the NIC alone:
+ * one registration, in GPU memory or in mapped host memory. Over RDMA data moves between the kernel and the NIC alone:
  * in posting mode direct no CPU instruction is spent on it. Sockets are opened, bound, connected, accepted
- * and closed by a helper thread on the CPU, by rdma_cm, which a kernel asks through a few slots in host memory
- * and which never makes it wait for a peer: what takes a peer is told by the state of the socket, and polled
- * for. The helper sleeps while there is nothing to do (for a set on a GPU, whose kernels cannot wake a thread,
- * it looks at the slots, once in a millisecond when nothing happens).
+ * and closed by a helper thread on the CPU, by rdma_cm or the host's own calls, which a kernel asks through a few
+ * slots in host memory and which never makes it wait for a peer: what takes a peer is told by the state of the
+ * socket, and polled for. Over TCP and UNIX sockets the helper is the proxy, too: it moves bytes between the host's
+ * sockets and rings in mapped host memory, by io_uring. It sleeps while there is nothing to do (for a set on a
+ * GPU, whose kernels cannot wake a thread, it looks at the slots, once in a millisecond when nothing happens).
  *
  * The peers of a set are told its registration's key and could write into each other's buffers: as with
  * channels, make a set for each group of peers that must not.
@@ -36,8 +37,8 @@
  *
  * Errors of every call: -EBADF: no such open socket, also when it is closed meanwhile; -EINVAL: a senseless
  * argument. Of those on a connection: -ENOTCONN; -ECONNRESET: the peer, the network or the NIC failed; -EPROTO:
- * the peer broke the protocol; -EPIPE: sending after this side's shutdown, or after the peer has closed. Bytes
- * that arrived before a failure are received first.
+ * the peer broke the protocol; -EPIPE: sending after this side's shutdown, or after the peer has closed; -ENETDOWN:
+ * the proxy has failed. Bytes that arrived before a failure are received first.
  *
  * What POSIX has and this has not, and how it says so, is in docs/sockets.md.
  */
@@ -60,6 +61,18 @@
 
 struct gw_net; /* a set of sockets, as kernels see it; opaque */
 
+/*
+ * What carries a stream of the Internet: an option of each socket (level GW_SOL_SOCKET, an int), before it is bound or
+ * connected, and of the set, for new ones. A set made for GW_RDMA_ONLY has no proxy: all its sockets use RDMA.
+ */
+#define GW_SOL_SOCKET 0x6777
+#define GW_SO_RDMA    1
+
+enum gw_sock_rdma {
+    GW_RDMA_OFF = 0,  /* the host's TCP */
+    GW_RDMA_ONLY = 1, /* RDMA */
+};
+
 /* ---- host --------------------------------------------------------------------------------------------- */
 
 #ifdef __cplusplus
@@ -76,13 +89,17 @@ struct gw_sockets_attr {
     uint32_t writes;     /* data writes under way, in each direction, 16 … 4096 (64) */
     uint32_t mem;        /* enum gw_mem_kind; 0: the executor's own memory if the NIC reaches it, else host */
     uint32_t post_mode;  /* enum gw_post_mode */
+    uint32_t rdma;         /* enum gw_sock_rdma, of new sockets of the Internet: GW_SO_RDMA (GW_RDMA_OFF) */
+    uint32_t busy;         /* 1: the helper never sleeps: shorter ways at the price of a processor */
+    struct gw_exec *exec;  /* without a device: where the kernels run */
     uint64_t keepalive_ns; /* while a call waits, the peer's NIC is asked so often whether it is there (1 s);
                               UINT64_MAX: never. Sockets may choose their own: SO_KEEPALIVE, TCP_KEEPIDLE */
 };
 
 /*
- * Makes a set on a device and starts its helper. -EINVAL; -ENODEV: no rdma_cm on this machine; -EOPNOTSUPP:
- * the NIC does not reach memory of that kind; -ENOMEM. It allocates and registers: before a loop starts.
+ * Makes a set on a device and starts its helper. Without a device (NULL) its sockets are the host's, and GW_SO_RDMA
+ * stays off. -EINVAL; -ENODEV: no rdma_cm on this machine; -EOPNOTSUPP: the NIC does not reach memory of that
+ * kind, or there is no io_uring for the host's sockets; -ENOMEM. It allocates and registers: before a loop starts.
  */
 GW_API int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr *attr,
                              struct gw_sockets **out);
@@ -104,23 +121,24 @@ GW_API uint32_t gw_sockets_open(struct gw_sockets *set);
 /* ---- kernels: opening and closing --------------------------------------------------------------------- */
 
 /*
- * A new socket, as socket(2): its number, from 0. AF_INET or AF_INET6, SOCK_STREAM, protocol 0 or IPPROTO_TCP.
- * -EMFILE: all are open; -EAFNOSUPPORT; -ESOCKTNOSUPPORT (datagrams are not there yet); -EPROTONOSUPPORT.
+ * A new socket, as socket(2): its number, from 0. AF_INET, AF_INET6 or AF_UNIX, SOCK_STREAM, protocol 0 or
+ * IPPROTO_TCP. -EMFILE: all are open, or the process has no more descriptors; -EAFNOSUPPORT (AF_UNIX in a set for
+ * RDMA alone, too); -ESOCKTNOSUPPORT (datagrams are not there yet); -EPROTONOSUPPORT; -ENETDOWN: the proxy has failed.
  */
 GW_SLOW_FN int gw_sock_open_thread(struct gw_net *net, int domain, int type, int protocol,
                                    uint64_t deadline_ns);
 
-/* As bind(2); port 0: any free one. Ports are rdma_cm's own (RDMA_PS_TCP), not the host's TCP ports.
+/* As bind(2); port 0: any free one. Ports are the host's own, or over RDMA rdma_cm's (RDMA_PS_TCP): other numbers.
  * -EADDRINUSE, -EADDRNOTAVAIL, -EAFNOSUPPORT; -EINVAL: bound already. */
 GW_SLOW_FN int gw_sock_bind_thread(struct gw_net *net, int s, const struct sockaddr *addr, socklen_t len,
                                    uint64_t deadline_ns);
 
-/* As listen(2); an unbound socket gets a port. Up to backlog connections are set up before they are accepted,
- * each of which takes one of the set's sockets. */
+/* As listen(2); an unbound socket gets a port. Up to backlog connections are set up before they are accepted; over
+ * RDMA each of them takes one of the set's sockets. */
 GW_SLOW_FN int gw_sock_listen_thread(struct gw_net *net, int s, int backlog, uint64_t deadline_ns);
 
 /* As accept(2): the number of a connected socket; *addr (may be NULL) is the peer's address, *len its size,
- * before and after. -EINVAL: not listening. */
+ * before and after. -EINVAL: not listening; -EMFILE: no socket is free, and who waits to be accepted goes on waiting. */
 GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr *addr, socklen_t *len,
                                      uint64_t deadline_ns);
 
@@ -137,8 +155,8 @@ GW_SLOW_FN int gw_sock_connect_thread(struct gw_net *net, int s, const struct so
 GW_SLOW_FN int gw_sock_shutdown_thread(struct gw_net *net, int s, int how, uint64_t deadline_ns);
 
 /*
- * Closes: the number is free again, whatever is returned, but for -EBADF. It waits until the peer's NIC has
- * all that was sent; -ETIMEDOUT: it had not at the deadline, and what is missing is lost. Others who wait on
+ * Closes: the number is free again, whatever is returned, but for -EBADF. It waits until the peer's NIC, or the
+ * host's socket, has all that was sent; -ETIMEDOUT: it had not at the deadline, and what is missing is lost. Others who wait on
  * the socket get -EBADF. Of several who close it one does, the others get -EBADF.
  * -EBUSY: a group keeps what it has borrowed or reserved; the socket stays open.
  */
@@ -160,6 +178,8 @@ GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *a
  *                                           close drops what is under way, and the peer gets -ECONNRESET
  *                SO_ERROR                   why connecting has failed, or the stream; told once
  *                SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN
+ *   GW_SOL_SOCKET GW_SO_RDMA                see above; -EISCONN: once it is bound or connects; -EOPNOTSUPP: a set
+ *                                           without a device, or made for RDMA alone, or a UNIX socket
  *   IPPROTO_TCP  TCP_NODELAY                kept; nothing is ever delayed
  *                TCP_KEEPIDLE               seconds between questions, 1 … 32767
  *                TCP_KEEPINTVL, TCP_KEEPCNT 1 … 32767 seconds, 1 … 127: their product is how long a waiting call lets
@@ -231,6 +251,7 @@ GW_DEV int gw_sock_commit_thread(struct gw_net *net, int s, uint64_t n, uint64_t
 
 #include <gpuwire/socket_state_impl.h>
 #include <gpuwire/stream_impl.h>
+#include <gpuwire/pipe_impl.h>
 #include <gpuwire/socket_setup_impl.h>
 #include <gpuwire/socket_options_impl.h>
 #include <gpuwire/socket_impl.h>

@@ -12,6 +12,7 @@ GW_FN int gw_sock_ready_(struct gw_net *net, int s)
     switch (gw_sock_state_(net, s)) {
     case GW_SOCK_FREE_: return POLLNVAL;
     case GW_SOCK_LISTENING_: return gw_ld_relaxed_u32(&net->info[s].ready) ? POLLIN : 0;
+    case GW_SOCK_DOWN_:
     case GW_SOCK_FAILED_: return POLLIN | POLLOUT | POLLERR | POLLHUP;
     case GW_SOCK_OPENED_: return POLLOUT | POLLHUP; /* as a TCP socket that is not connected */
     default: return 0;
@@ -180,7 +181,16 @@ GW_DEV int64_t gw_sock_readv_g_(enum gw_group g, struct gw_net *net, int s, cons
     return err || !v.left ? err : gw_sock_recv_g_(g, net, s, v, 0, deadline_ns);
 }
 
-/* A stream has its peer: as Linux' TCP it does not look at the address, nor does it tell one. */
+/* May a stream be given an address to send to? As with Linux TCP does not look at it, and UNIX refuses it. */
+GW_FN int gw_sock_named_(struct gw_net *net, int s)
+{
+    int err = gw_sock_find_(net, s);
+
+    if (err || gw_sock_opt_(net, s, GW_SOCK_OPT_DOMAIN_) != AF_UNIX) return err;
+    return gw_sock_state_(net, s) == GW_SOCK_CONNECTED_ ? -EISCONN : -EOPNOTSUPP;
+}
+
+/* A stream has its peer, and tells no address. */
 GW_DEV int64_t gw_sock_sendto_g_(enum gw_group g, struct gw_net *net, int s, const void *bytes, uint64_t n,
                                  int flags, const struct sockaddr *to, socklen_t len, uint64_t deadline_ns)
 {
@@ -191,6 +201,7 @@ GW_DEV int64_t gw_sock_sendto_g_(enum gw_group g, struct gw_net *net, int s, con
     iov.iov_base = (void *)(uintptr_t)bytes;
     iov.iov_len = n;
     err = to && len > sizeof(struct sockaddr_storage) ? -EINVAL : gw_sock_vec_(&v, &iov, 1);
+    if (!err && to) err = (int)GW_SOCK_FIRST_(g, gw_sock_named_(net, s));
     return err ? err : gw_sock_send_g_(g, net, s, v, flags, deadline_ns);
 }
 

@@ -9,44 +9,63 @@
 #ifndef GPUWIRE_SOCKET_KIND_IMPL_H
 #define GPUWIRE_SOCKET_KIND_IMPL_H
 
+/* The pipe of a socket that is one; else NULL: it is a stream over RDMA. */
+GW_FN struct gw_pipe_ *gw_sock_pipe_(struct gw_net *net, int s)
+{
+    return net->sock[s].kind == GW_SOCK_PIPE_ ? &net->pipe[s] : NULL;
+}
+
 /* ---- sending: whose turn it is ------------------------------------------------------------------------ */
 
 /* How many bytes can go now, in one row? 0: none yet; or an error. */
 GW_FN int64_t gw_sock_may_send_(struct gw_net *net, int s)
 {
-    return gw_stream_may_send_(&net->stream[s]);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+
+    return p ? gw_pipe_may_send_(p) : gw_stream_may_send_(&net->stream[s]);
 }
 
 /* As above, but waits. */
 GW_FN int64_t gw_sock_room_(struct gw_net *net, int s, uint64_t deadline_ns)
 {
-    return gw_stream_room_(&net->stream[s], deadline_ns);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+
+    return p ? gw_pipe_room_(p, deadline_ns) : gw_stream_room_(&net->stream[s], deadline_ns);
 }
 
 /* Where they are to be put. */
 GW_FN uint8_t *gw_sock_room_at_(struct gw_net *net, int s)
 {
-    struct gw_stream_ *st = &net->stream[s];
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+    struct gw_stream_ *st;
 
+    if (p) return p->wbuf + (p->put & (p->wbuf_size - 1));
+    st = &net->stream[s];
     return st->wbuf + (st->wpos & (st->wbuf_size - 1));
 }
 
 /* Sends n bytes that have been put there. */
 GW_FN int gw_sock_put_(struct gw_net *net, int s, uint32_t n, uint64_t deadline_ns)
 {
-    return gw_stream_put_all_(&net->stream[s], n, deadline_ns);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+
+    return p ? gw_pipe_put_(p, n) : gw_stream_put_all_(&net->stream[s], n, deadline_ns);
 }
 
 /* As shutdown(2). */
 GW_FN int gw_sock_shut_(struct gw_net *net, int s, int how, uint64_t deadline_ns)
 {
-    return gw_stream_shutdown_(&net->stream[s], how, deadline_ns);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+
+    return p ? gw_pipe_shutdown_(p, how) : gw_stream_shutdown_(&net->stream[s], how, deadline_ns);
 }
 
 /* Before it is closed, with both turns: 0 when the peer's side has all that was sent, or will never; or -ETIMEDOUT. */
 GW_FN int gw_sock_goodbye_(struct gw_net *net, int s, uint64_t deadline_ns)
 {
-    return gw_stream_goodbye_(&net->stream[s], deadline_ns);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+
+    return p ? gw_pipe_goodbye_(p, deadline_ns) : gw_stream_goodbye_(&net->stream[s], deadline_ns);
 }
 
 /* ---- receiving: whose turn it is ---------------------------------------------------------------------- */
@@ -54,29 +73,37 @@ GW_FN int gw_sock_goodbye_(struct gw_net *net, int s, uint64_t deadline_ns)
 /* How many bytes are there behind the first `skip`? 0: none yet. GW_STREAM_END_; or an error. */
 GW_FN int64_t gw_sock_may_recv_(struct gw_net *net, int s, uint64_t skip)
 {
-    return gw_stream_may_recv_(&net->stream[s], skip);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+
+    return p ? gw_pipe_may_recv_(p, skip) : gw_stream_may_recv_(&net->stream[s], skip);
 }
 
 /* As above, but waits for `want` bytes, the end, or an error; and tells of fewer when that comes. */
 GW_FN int64_t gw_sock_bytes_(struct gw_net *net, int s, uint64_t skip, uint64_t want, uint64_t deadline_ns)
 {
-    return gw_stream_bytes_(&net->stream[s], skip, want, deadline_ns);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+
+    return p ? gw_pipe_bytes_(p, skip, deadline_ns) : gw_stream_bytes_(&net->stream[s], skip, want, deadline_ns);
 }
 
 /* Where they lie, and how many of `n` of them in a row. */
 GW_FN const uint8_t *gw_sock_bytes_at_(struct gw_net *net, int s, uint64_t skip, uint64_t n, uint32_t *row)
 {
-    struct gw_stream_ *st = &net->stream[s];
-    uint64_t at = (st->taken + skip) & (st->rbuf_size - 1);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+    struct gw_stream_ *st = p ? NULL : &net->stream[s];
+    uint32_t size = p ? p->rbuf_size : st->rbuf_size;
+    uint64_t at = ((p ? p->taken : st->taken) + skip) & (size - 1);
 
-    *row = gw_smaller_(n, st->rbuf_size - at);
-    return st->rbuf + at;
+    *row = gw_smaller_(n, size - at);
+    return (p ? p->rbuf : st->rbuf) + at;
 }
 
 /* The first n have been read. -EINVAL: there are not so many. */
 GW_FN int gw_sock_take_(struct gw_net *net, int s, uint64_t n)
 {
-    return gw_stream_take_(&net->stream[s], n);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+
+    return p ? gw_pipe_take_(p, n) : gw_stream_take_(&net->stream[s], n);
 }
 
 /* ---- anybody ------------------------------------------------------------------------------------------ */
@@ -84,21 +111,26 @@ GW_FN int gw_sock_take_(struct gw_net *net, int s, uint64_t n)
 /* What poll tells. */
 GW_FN int gw_sock_events_(struct gw_net *net, int s)
 {
-    return gw_stream_events_(&net->stream[s]);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+
+    return p ? gw_pipe_events_(p) : gw_stream_events_(&net->stream[s]);
 }
 
 /* What has failed, as an errno; 0: nothing. */
 GW_FN int gw_sock_failure_(struct gw_net *net, int s)
 {
-    return gw_stream_failure_(&net->stream[s]);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+
+    return p ? gw_pipe_failure_(p) : gw_stream_failure_(&net->stream[s]);
 }
 
-/* The options that matter while it is connected: they may have changed. */
+/* The options that matter to kernels while it is connected: they may have changed. */
 GW_FN void gw_sock_options_(struct gw_net *net, int s)
 {
-    struct gw_flow_ *l = &net->stream[s].flow;
+    struct gw_flow_ *l = net->stream ? &net->stream[s].flow : NULL;
     uint64_t idle = gw_sock_opt_(net, s, GW_SOCK_OPT_IDLE_) * (uint64_t)GW_SOCK_SECOND_;
 
+    if (gw_sock_pipe_(net, s)) return; /* they are the host's socket's */
     if (!idle) idle = net->keepalive_ns;
     if (!gw_sock_opt_(net, s, GW_SOCK_OPT_KEEPALIVE_)) idle = 0;
     gw_st_relaxed_u64_gpu(&l->give_up_ns, gw_sock_opt_(net, s, GW_SOCK_OPT_INTERVAL_) *
@@ -110,14 +142,26 @@ GW_FN void gw_sock_options_(struct gw_net *net, int s)
 /* It is connected: makes ready what its kind needs. */
 GW_FN void gw_sock_begin_(struct gw_net *net, int s)
 {
-    gw_stream_begin_(&net->stream[s], &net->info[s].peer, gw_sock_opt_(net, s, GW_SOCK_OPT_RBUF_),
-                     gw_sock_opt_(net, s, GW_SOCK_OPT_WBUF_));
+    uint32_t rbuf = gw_sock_opt_(net, s, GW_SOCK_OPT_RBUF_), wbuf = gw_sock_opt_(net, s, GW_SOCK_OPT_WBUF_);
+    struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+
+    if (p)
+        gw_pipe_begin_(p, rbuf, wbuf);
+    else
+        gw_stream_begin_(&net->stream[s], &net->info[s].peer, rbuf, wbuf);
     gw_sock_options_(net, s);
 }
 
-/* It is being closed, and nobody uses it: keeps out whoever looks without a turn, until it is opened again. */
+/* It is closing: whoever waits is to see that soon. */
+GW_FN void gw_sock_startle_(struct gw_net *net, int s)
+{
+    if (net->host && gw_sock_pipe_(net, s)) gw_cpu_pipe_wake_(net->pipe[s].ends);
+}
+
+/* It is being closed, and nobody has a turn: keeps out whoever looks without one, until it is opened again. */
 GW_FN void gw_sock_seal_(struct gw_net *net, int s)
 {
+    if (gw_sock_pipe_(net, s)) return; /* whose counts anybody may look at */
     /* Who polls holds the flow's lock for moments. It stays with us, so that nobody touches the queues while the helper
      * makes them new. */
     (void)gw_turn_take_(&net->stream[s].flow.lock, UINT64_MAX);
@@ -126,7 +170,7 @@ GW_FN void gw_sock_seal_(struct gw_net *net, int s)
 /* It has been given out by the helper: undoes that. */
 GW_FN void gw_sock_unseal_(struct gw_net *net, int s)
 {
-    gw_st_relaxed_u32_gpu(&net->stream[s].flow.lock, 0);
+    if (net->stream) gw_st_relaxed_u32_gpu(&net->stream[s].flow.lock, 0);
 }
 
 #endif

@@ -3,10 +3,10 @@
  * socket_setup_impl.h: how sockets are opened, connected and closed. Included by socket.h; names that end in _
  * are private.
  *
- * Three places. struct gw_sock_ and what belongs to its kind are the kernels' own. struct gw_sock_info_ is what the helper says of a socket,
- * in host memory: it writes, kernels read. struct gw_sock_ask_ is a slot through which a kernel asks the
- * helper: who takes it (a word of the kernels' own) writes the question and then its state, the helper the
- * answer and then its state.
+ * Three places. struct gw_sock_ and what belongs to its kind are the kernels' own. struct gw_sock_info_ is what
+ * the helper says of a socket, in host memory: it writes, kernels read. struct gw_sock_ask_ is a slot through
+ * which a kernel asks the helper: who takes it (a word of the kernels' own) writes the question and then its
+ * state, the helper the answer and then its state.
  */
 #ifndef GPUWIRE_SOCKET_SETUP_IMPL_H
 #define GPUWIRE_SOCKET_SETUP_IMPL_H
@@ -30,16 +30,18 @@ enum gw_sock_state_ {
     GW_SOCK_CONNECTING_,
     GW_SOCK_CONNECTED_,
     GW_SOCK_FAILED_, /* to connect: error says why */
+    GW_SOCK_DOWN_,   /* it listened, until the proxy failed */
 };
 
 struct gw_sock_addr_ {
     uint32_t len;
-    uint8_t bytes[28]; /* a struct sockaddr_in or sockaddr_in6 */
+    uint8_t bytes[112]; /* a struct sockaddr_in, sockaddr_in6 or sockaddr_un */
 };
 
 /* What options say of a socket: kernels read, the helper writes. Accepted sockets have their listener's. */
 enum gw_sock_opt_ {
     GW_SOCK_OPT_DOMAIN_,
+    GW_SOCK_OPT_RDMA_, /* enum gw_sock_rdma */
     GW_SOCK_OPT_RBUF_, /* bytes of the buffers that it uses */
     GW_SOCK_OPT_WBUF_,
     GW_SOCK_OPT_REUSE_,
@@ -62,7 +64,7 @@ struct gw_sock_info_ {
     struct gw_sock_addr_ local, remote;
 } __attribute__((aligned(128)));
 
-enum { GW_SOCK_IDLE_ = 0, GW_SOCK_ASKED_ = 1, GW_SOCK_ANSWERED_ = 2 };
+enum { GW_SOCK_IDLE_ = 0, GW_SOCK_ASKED_ = 1, GW_SOCK_ANSWERED_ = 2, GW_SOCK_LATER_ = 3 /* to be answered */ };
 
 struct gw_sock_ask_ {
     uint32_t state, op;
@@ -76,19 +78,17 @@ struct gw_net {
     uint64_t keepalive_ns;
     struct gw_sockets *host; /* on CPU threads: for waking and sleeping; else NULL */
     struct gw_sock_ *sock;
-    struct gw_stream_ *stream;
+    struct gw_stream_ *stream; /* NULL: the set has no device */
+    struct gw_pipe_ *pipe;     /* NULL: it has no proxy */
     struct gw_sock_info_ *info;
     struct gw_sock_ask_ *ask;
     uint32_t *asking; /* [GW_SOCK_ASKS_]: slots that are taken */
+    uint32_t *asked;  /* tells the helper to look at them: only it clears it */
 };
 
 /* ---- the helper --------------------------------------------------------------------------------------- */
 
 #ifdef __CUDACC__
-GW_FN void gw_cpu_sock_wake_(struct gw_sockets *set)
-{
-    (void)set;
-}
 GW_FN uint32_t gw_cpu_sock_news_(struct gw_sockets *set)
 {
     (void)set;
@@ -102,8 +102,6 @@ GW_FN void gw_cpu_sock_sleep_(struct gw_sockets *set, uint32_t news, uint64_t de
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Wakes the helper. */
-GW_API void gw_cpu_sock_wake_(struct gw_sockets *set);
 /* What the helper has changed so far, as a count; and sleeping until there is more, or the deadline. */
 GW_API uint32_t gw_cpu_sock_news_(struct gw_sockets *set);
 GW_API void gw_cpu_sock_sleep_(struct gw_sockets *set, uint32_t news, uint64_t deadline_ns);
@@ -149,6 +147,7 @@ GW_SLOW_FN int gw_sock_ask_(struct gw_net *net, enum gw_sock_op_ op, int s, int 
     ask->number = number;
     if (addr) ask->addr = *addr;
     gw_st_release_u32(&ask->state, GW_SOCK_ASKED_); /* release: the question first */
+    gw_st_release_u32(net->asked, 1);               /* release: the slot first */
     if (net->host) gw_cpu_sock_wake_(net->host);
     for (round = 0;;) {
         news = gw_sock_news_(net);
@@ -245,24 +244,27 @@ GW_SLOW_FN int gw_sock_open_thread(struct gw_net *net, int domain, int type, int
     int err = gw_sock_usable_(net);
 
     if (err) return err;
-    if (domain != AF_INET && domain != AF_INET6) return -EAFNOSUPPORT;
+    if (domain != AF_INET && domain != AF_INET6 && domain != AF_UNIX) return -EAFNOSUPPORT;
     if (type != SOCK_STREAM) return type == SOCK_DGRAM ? -ESOCKTNOSUPPORT : -EINVAL;
-    if (protocol && protocol != IPPROTO_TCP) return -EPROTONOSUPPORT;
+    if (protocol && (protocol != IPPROTO_TCP || domain == AF_UNIX)) return -EPROTONOSUPPORT;
     err = gw_sock_ask_(net, GW_SOCK_OPEN_, 0, domain, NULL, deadline_ns);
     if (err >= 0) gw_sock_new_(net, err, 0);
     return err;
 }
 
-/* Takes an address over, at most as long as one of IPv6. */
+/* Takes an address over. */
 GW_FN int gw_sock_addr_(struct gw_sock_addr_ *to, const struct sockaddr *addr, socklen_t len)
 {
-    uint32_t want;
+    uint32_t want = (uint32_t)len;
 
-    if (!addr || len < sizeof(struct sockaddr_in)) return -EINVAL;
-    if (addr->sa_family != AF_INET && addr->sa_family != AF_INET6) return -EAFNOSUPPORT;
-    want = addr->sa_family == AF_INET ? (uint32_t)sizeof(struct sockaddr_in)
-                                      : (uint32_t)sizeof(struct sockaddr_in6);
-    if (len < want) return -EINVAL;
+    if (!addr || len < sizeof(addr->sa_family)) return -EINVAL;
+    switch (addr->sa_family) {
+    case AF_INET: want = (uint32_t)sizeof(struct sockaddr_in); break;
+    case AF_INET6: want = (uint32_t)sizeof(struct sockaddr_in6); break;
+    case AF_UNIX: break;
+    default: return -EAFNOSUPPORT;
+    }
+    if (len < want || want > sizeof(to->bytes)) return -EINVAL;
     to->len = want;
     memcpy(to->bytes, addr, want);
     return 0;
@@ -305,7 +307,9 @@ GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr 
     for (;;) {
         news = gw_sock_news_(net);
         state = gw_sock_state_(net, s);
-        if (state != GW_SOCK_LISTENING_) return state == GW_SOCK_FREE_ ? -EBADF : -EINVAL;
+        if (state == GW_SOCK_FREE_) return -EBADF;
+        if (state == GW_SOCK_DOWN_) return -ENETDOWN;
+        if (state != GW_SOCK_LISTENING_) return -EINVAL;
         err = -EAGAIN;
         if (gw_ld_relaxed_u32(&net->info[s].ready))
             err = gw_sock_ask_(net, GW_SOCK_ACCEPT_, s, 0, &a, deadline_ns);
@@ -331,6 +335,7 @@ GW_SLOW_FN int gw_sock_connect_thread(struct gw_net *net, int s, const struct so
         state = gw_sock_state_(net, s);
         if (state == GW_SOCK_FREE_) return -EBADF;
         if (state == GW_SOCK_LISTENING_) return -EOPNOTSUPP;
+        if (state == GW_SOCK_DOWN_) return -ENETDOWN;
         if (state == GW_SOCK_CONNECTED_ || state == GW_SOCK_FAILED_) {
             if (gw_exch_relaxed_u32_gpu(&net->sock[s].told, 1)) /* the result has been told before */
                 return state == GW_SOCK_CONNECTED_ ? -EISCONN : -ECONNABORTED;
@@ -410,6 +415,7 @@ GW_SLOW_FN int gw_sock_close_thread(struct gw_net *net, int s, uint64_t deadline
     if (gw_cas_acq_rel_u32_gpu(&k->closing, 0, 1)) return -EBADF; /* another thread closes it */
     begun = gw_ld_acquire_u32_gpu(&k->begun);
     if (begun) {
+        gw_sock_startle_(net, s);
         if (gw_sock_turns_(k, deadline_ns)) return -EBUSY;
         linger = gw_sock_opt_(net, s, GW_SOCK_OPT_LINGER_);
         if (linger && deadline_ns > gw_clock_ns() + (linger - 1) * (uint64_t)GW_SOCK_SECOND_)

@@ -9,6 +9,7 @@
 /* What carries a socket's bytes. The calls on data choose by it, in socket_kind_impl.h alone. */
 enum gw_sock_kind_ {
     GW_SOCK_STREAM_ = 1, /* a stream over RDMA: stream_impl.h */
+    GW_SOCK_PIPE_,       /* a stream of the host's, TCP or UNIX, through the proxy: pipe_impl.h */
 };
 
 /* What kernels alone know of a socket, whatever its kind. */

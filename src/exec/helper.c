@@ -20,6 +20,8 @@
 void gw_helper_tell(struct gw_helper *h)
 {
     gw_add_release_u32(&h->news, 1); /* release: what has changed comes first */
+    gw_fence_sc();                   /* news before the look at who sleeps, as there the other way round */
+    if (!gw_ld_relaxed_u32(&h->sleepers)) return;
     syscall(SYS_futex, &h->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -36,7 +38,10 @@ void gw_helper_wait(struct gw_helper *h, uint32_t news, uint64_t deadline_ns)
     if (left > 1000000000u) left = 1000000000u; /* whoever sleeps looks again now and then */
     t.tv_sec = (time_t)(left / 1000000000u);
     t.tv_nsec = (long)(left % 1000000000u);
+    gw_add_acq_rel_u32(&h->sleepers, 1);
+    gw_fence_sc(); /* as in gw_helper_tell; the futex looks at news again */
     syscall(SYS_futex, &h->news, FUTEX_WAIT_PRIVATE, news, &t, NULL, 0);
+    gw_add_acq_rel_u32(&h->sleepers, (uint32_t)-1);
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------------- */
@@ -56,17 +61,25 @@ void gw_helper_wake(struct gw_helper *h)
     if (gw_ld_relaxed_u32(&h->asleep)) ring(h);
 }
 
+/* For so long at most; 0: not at all. */
+static void wait_for(struct gw_helper *h, uint64_t ns)
+{
+    uint64_t count;
+
+    if (h->wait && h->wait(h->arg, ns)) return;
+    if (ns && gw_wait_fds(h->fd, 1 + GW_HELPER_FDS, ns == GW_NEVER ? GW_NEVER : gw_deadline(ns)) & 1)
+        (void)!read(h->fd[0], &count, sizeof(count));
+}
+
 /* Announces that it sleeps, looks once more, and sleeps for so long if there was nothing; whether there was. */
 static bool sleep_for(struct gw_helper *h, uint64_t ns)
 {
-    uint64_t count;
     bool any;
 
     gw_st_relaxed_u32(&h->asleep, 1);
     gw_fence_sc(); /* as in gw_helper_wake */
     any = h->look(h->arg) || gw_ld_acquire_u32(&h->stop);
-    if (!any && (gw_wait_fds(h->fd, 1 + GW_HELPER_FDS, h->polled ? gw_deadline(ns) : GW_NEVER) & 1))
-        (void)!read(h->fd[0], &count, sizeof(count));
+    if (!any) wait_for(h, h->polled ? ns : GW_NEVER);
     gw_st_relaxed_u32(&h->asleep, 0);
     return any;
 }
@@ -76,12 +89,16 @@ static void *run(void *arg)
     struct gw_helper *h = arg;
     uint64_t nap = BUSY_NS;
 
+    if (h->enter) h->enter(h->arg);
     while (!gw_ld_acquire_u32(&h->stop)) {
-        if (h->look(h->arg) || sleep_for(h, nap))
+        if (h->busy)
+            (void)(h->look(h->arg) || (wait_for(h, 0), false));
+        else if (h->look(h->arg) || sleep_for(h, nap))
             nap = BUSY_NS;
         else
             nap = nap * 2 < IDLE_NS ? nap * 2 : IDLE_NS;
     }
+    if (h->leave) h->leave(h->arg);
     return NULL;
 }
 

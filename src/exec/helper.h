@@ -21,11 +21,18 @@ enum { GW_HELPER_FDS = 3 };
 
 struct gw_helper {
     bool (*look)(void *arg); /* does what there is to do; whether there was anything */
+    /* Waits in place of the helper, when it has more to wait for: until fd[0] or whatever else, for ns at most (0: not
+     * at all), and empties fd[0]. False: let the helper wait. NULL: it does always. */
+    bool (*wait)(void *arg, uint64_t ns);
+    void (*enter)(void *arg); /* in its thread, before the first look; or NULL */
+    void (*leave)(void *arg); /* … and after the last one */
     void *arg;
     bool polled, running;
+    bool busy; /* it never sleeps: a processor of its own, for the sake of latency */
     int fd[1 + GW_HELPER_FDS]; /* [0]: wakes it. The others too, and look empties them; -1: none */
     uint32_t stop, asleep;
     uint32_t news; /* a futex */
+    uint32_t sleepers;
     pthread_t thread;
 };
 

@@ -2,9 +2,13 @@
 /* The helper thread: answers what kernels ask, and keeps the sockets' states. It never waits for a peer. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "src/socket/net.h"
+#include "src/socket/proxy.h"
+
+#define ANSWER_LATER INT_MIN /* it will be said when it is known */
 
 /* ---- news for kernels --------------------------------------------------------------------------------- */
 
@@ -45,6 +49,9 @@ struct sock *gw_sock_take_free(struct gw_sockets *set)
         k->last = &k->first;
         k->info->error = 0;
         k->info->kind = GW_SOCK_STREAM_;
+        k->fd = -1;
+        k->requests = 0;
+        k->closer = NULL;
         k->info->ready = 0;
         memset(&k->info->local, 0, sizeof(k->info->local));
         memset(&k->info->remote, 0, sizeof(k->info->remote));
@@ -56,10 +63,17 @@ struct sock *gw_sock_take_free(struct gw_sockets *set)
 void gw_sock_release(struct gw_sockets *set, struct sock *k)
 {
     gw_sock_cm_close(k);
+    if (k->fd >= 0) close(k->fd);
+    k->fd = -1;
     gw_sock_publish(set, k, GW_SOCK_FREE_);
     /* A queue pair that cannot be made new is lost to the set, until it is destroyed. */
     k->step = gw_sock_renew(set, k) ? SOCK_BROKEN : SOCK_FREE;
     gw_add_relaxed_u32(&set->open, (uint32_t)-1);
+}
+
+void gw_sock_inherit(struct sock *k, const struct sock *listener)
+{
+    memcpy(k->info->opt, listener->info->opt, sizeof(k->info->opt));
 }
 
 uint32_t gw_sockets_open(struct gw_sockets *set)
@@ -92,45 +106,94 @@ static void close_waiting(struct gw_sockets *set, struct sock *l)
         if (set->sock[i].listener == l) gw_sock_release(set, &set->sock[i]);
 }
 
+static int open_sock(struct gw_sockets *set, int domain)
+{
+    struct sock *k = gw_sock_take_free(set);
+    int err = 0;
+
+    if (!k) return -EMFILE;
+    gw_sock_options_begin(set, k, domain);
+    if (!k->info->opt[GW_SOCK_OPT_RDMA_])
+        err = gw_proxy_open(set, k, domain);
+    else if (domain == AF_UNIX)
+        err = -EAFNOSUPPORT;
+    if (err) {
+        gw_sock_release(set, k);
+        return err;
+    }
+    k->step = SOCK_OPENED;
+    gw_sock_publish(set, k, GW_SOCK_OPENED_);
+    return (int)(k - set->sock);
+}
+
+static int close_sock(struct gw_sockets *set, struct sock *k, struct gw_sock_ask_ *ask)
+{
+    close_waiting(set, k);
+    if (k->fd >= 0 && gw_proxy_close(set, k)) {
+        k->closer = ask;
+        return ANSWER_LATER;
+    }
+    gw_sock_release(set, k);
+    return 0;
+}
+
+static void say(struct gw_sock_ask_ *ask, int result)
+{
+    ask->result = result;
+    gw_st_release_u32(&ask->state, GW_SOCK_ANSWERED_); /* release: the answer first */
+}
+
+void gw_sock_closed(struct gw_sockets *set, struct sock *k)
+{
+    struct gw_sock_ask_ *closer = k->closer;
+
+    k->closer = NULL;
+    gw_sock_release(set, k);
+    if (closer) say(closer, 0);
+    gw_helper_tell(&set->helper);
+}
+
 static int answer(struct gw_sockets *set, struct gw_sock_ask_ *ask)
 {
     struct sock *k = (uint32_t)ask->sock < set->attr.count ? &set->sock[ask->sock] : NULL;
+    bool host = k && k->fd >= 0;
 
-    if (ask->op == GW_SOCK_OPEN_) {
-        k = gw_sock_take_free(set);
-        if (!k) return -EMFILE;
-        k->step = SOCK_OPENED;
-        gw_sock_options_begin(set, k, ask->number);
-        gw_sock_publish(set, k, GW_SOCK_OPENED_);
-        return (int)(k - set->sock);
-    }
+    if (ask->op == GW_SOCK_OPEN_) return open_sock(set, ask->number);
     if (!k || k->step == SOCK_FREE || k->step == SOCK_BROKEN || k->step == SOCK_ACCEPTING ||
-        k->step == SOCK_READY)
+        k->step == SOCK_READY || k->step == SOCK_CLOSING)
         return -EBADF;
     switch (ask->op) {
-    case GW_SOCK_BIND_: return k->step == SOCK_OPENED ? gw_sock_cm_bind(set, k, &ask->addr) : -EINVAL;
-    case GW_SOCK_LISTEN_: return gw_sock_cm_listen(set, k, ask->number);
-    case GW_SOCK_ACCEPT_: return take_ready(set, k, &ask->addr);
-    case GW_SOCK_CONNECT_: return k->step == SOCK_OPENED ? gw_sock_cm_connect(set, k, &ask->addr) : -EALREADY;
+    case GW_SOCK_BIND_:
+        if (k->step != SOCK_OPENED) return -EINVAL;
+        return host ? gw_proxy_bind(k, &ask->addr) : gw_sock_cm_bind(set, k, &ask->addr);
+    case GW_SOCK_LISTEN_:
+        return host ? gw_proxy_listen(set, k, ask->number) : gw_sock_cm_listen(set, k, ask->number);
+    case GW_SOCK_ACCEPT_:
+        return host ? gw_proxy_accept(set, k, &ask->addr) : take_ready(set, k, &ask->addr);
+    case GW_SOCK_CONNECT_:
+        if (k->step != SOCK_OPENED) return -EALREADY;
+        return host ? gw_proxy_connect(set, k, &ask->addr) : gw_sock_cm_connect(set, k, &ask->addr);
     case GW_SOCK_OPTION_: return gw_sock_option(set, k, ask->number, &ask->addr);
-    case GW_SOCK_CLOSE_:
-        close_waiting(set, k);
-        gw_sock_release(set, k);
-        return 0;
+    case GW_SOCK_CLOSE_: return close_sock(set, k, ask);
     default: return -EINVAL;
     }
 }
 
-/* How many were answered. */
+/* How many were looked at. */
 static uint32_t answer_all(struct gw_sockets *set)
 {
     struct gw_sock_ask_ *ask = set->shared.host;
     uint32_t n = 0;
+    int result;
 
+    if (!gw_ld_relaxed_u32(set->asked)) return 0;
+    gw_st_relaxed_u32(set->asked, 0);
+    gw_fence_sc(); /* cleared before the slots are looked at: who asks after that sets it again */
     for (uint32_t i = 0; i < GW_SOCK_ASKS_; i++, ask++) {
         if (gw_ld_acquire_u32(&ask->state) != GW_SOCK_ASKED_) continue; /* acquire: the question behind it */
-        ask->result = answer(set, ask);
-        gw_st_release_u32(&ask->state, GW_SOCK_ANSWERED_); /* release: the answer first */
+        gw_st_relaxed_u32(&ask->state, GW_SOCK_LATER_);
+        result = answer(set, ask);
+        if (result != ANSWER_LATER) say(ask, result);
         n++;
     }
     if (n) gw_helper_tell(&set->helper);
@@ -142,23 +205,59 @@ static uint32_t answer_all(struct gw_sockets *set)
 static bool look(void *arg)
 {
     struct gw_sockets *set = arg;
-    uint32_t answered = answer_all(set);
+    bool any = answer_all(set) != 0;
 
+    if (set->proxy) return gw_proxy_look(set) || any;
     gw_sock_cm_events(set);
-    return answered != 0;
+    return any;
 }
 
-int gw_sock_helper_start(struct gw_sockets *set)
+/* Through the ring, which has more to wait for; without one, or when it has failed, the helper waits by itself. */
+static bool wait_by_ring(void *arg, uint64_t ns)
 {
-    int flags, err = gw_helper_init(&set->helper, gw_device_exec(set->dev), look, set);
+    struct gw_sockets *set = arg;
 
-    if (err) return gw_error_errno(err, "sockets");
+    if (gw_proxy_error(set)) return false;
+    gw_proxy_wait(set, ns);
+    return true;
+}
+
+static void enter(void *arg)
+{
+    gw_proxy_enter(arg);
+}
+
+static void leave(void *arg)
+{
+    gw_proxy_leave(arg);
+}
+
+static int open_channel(struct gw_sockets *set)
+{
+    int flags;
+
     set->channel = rdma_create_event_channel();
     if (!set->channel) return gw_error_errno(-ENODEV, "no rdma_cm on this machine (`modprobe rdma_ucm`)");
     flags = fcntl(set->channel->fd, F_GETFL);
     if (flags < 0 || fcntl(set->channel->fd, F_SETFL, flags | O_NONBLOCK))
         return gw_error_errno(-errno, "rdma_cm's event channel");
     set->helper.fd[1] = set->channel->fd;
+    return 0;
+}
+
+int gw_sock_helper_start(struct gw_sockets *set)
+{
+    int err = gw_helper_init(&set->helper, set->exec, look, set);
+
+    if (err) return gw_error_errno(err, "sockets");
+    if (set->dev) err = open_channel(set);
+    if (err) return err;
+    set->helper.busy = set->attr.busy;
+    if (set->proxy) {
+        set->helper.wait = wait_by_ring;
+        set->helper.enter = enter;
+        set->helper.leave = leave;
+    }
     return gw_helper_start(&set->helper, "gw-sockets");
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/socket/net.h"
+#include "src/socket/proxy.h"
 
 #define COUNT_MAX  65536u
 #define BUFFER_MAX (256u << 20)
@@ -18,12 +18,14 @@ static uint32_t pow2(uint32_t n, uint32_t otherwise)
     return p;
 }
 
-static int check(struct gw_sockets_attr *a)
+static int check(const struct gw_device *dev, struct gw_sockets_attr *a)
 {
     if (!a->count || a->count > COUNT_MAX || a->rbuf > BUFFER_MAX || a->wbuf > BUFFER_MAX ||
-        a->writes > 4096 || a->mem > GW_MEM_DEVICE)
-        return gw_error(-EINVAL, "sockets: %u of %u and %u bytes, %u writes, memory of kind %u", a->count,
-                        a->rbuf, a->wbuf, a->writes, a->mem);
+        a->writes > 4096 || a->mem > GW_MEM_DEVICE || a->rdma > GW_RDMA_ONLY)
+        return gw_error(-EINVAL, "sockets: %u of %u and %u bytes, %u writes, memory of kind %u, RDMA %u", a->count,
+                        a->rbuf, a->wbuf, a->writes, a->mem, a->rdma);
+    if (!dev && (!a->exec || a->rdma))
+        return gw_error(-EINVAL, "sockets without a device: they need an executor, and have no RDMA");
     a->rbuf = pow2(a->rbuf, 128 << 10);
     a->wbuf = pow2(a->wbuf, 128 << 10);
     a->writes = pow2(a->writes, 64);
@@ -36,20 +38,36 @@ static int check(struct gw_sockets_attr *a)
 
 /* ---- memory ------------------------------------------------------------------------------------------- */
 
-/* Where the parts of the kernels' piece begin. */
+/* Where the parts of the kernels' piece begin, and of the one that the helper shares with them. */
 struct layout {
-    size_t sock, stream, mark, asking, size;
+    size_t sock, stream, pipe, mark, asking, kernels;
+    size_t info, ends, asked, groups, bells, shared;
 };
 
-static struct layout layout(const struct gw_sockets_attr *a)
+static size_t lines(size_t bytes)
 {
+    return (bytes + LINE - 1) & ~(size_t)(LINE - 1);
+}
+
+static struct layout layout(const struct gw_sockets *set)
+{
+    const struct gw_sockets_attr *a = &set->attr;
+    size_t streams = set->dev ? a->count : 0, pipes = set->proxy ? a->count : 0;
     struct layout l;
 
-    l.stream = 256; /* behind struct gw_net */
-    l.mark = l.stream + a->count * sizeof(struct gw_stream_);
-    l.sock = l.mark + (((size_t)a->count * a->writes * sizeof(struct gw_stream_mark_) + 63) & ~(size_t)63);
-    l.asking = l.sock + a->count * sizeof(struct gw_sock_);
-    l.size = l.asking + GW_SOCK_ASKS_ * sizeof(uint32_t);
+    l.sock = 256; /* behind struct gw_net */
+    l.stream = l.sock + a->count * sizeof(struct gw_sock_);
+    l.pipe = l.stream + streams * sizeof(struct gw_stream_);
+    l.mark = l.pipe + pipes * sizeof(struct gw_pipe_);
+    l.asking = l.mark + lines(streams * a->writes * sizeof(struct gw_stream_mark_));
+    l.kernels = l.asking + GW_SOCK_ASKS_ * sizeof(uint32_t);
+
+    l.info = GW_SOCK_ASKS_ * sizeof(struct gw_sock_ask_);
+    l.ends = l.info + a->count * sizeof(struct gw_sock_info_);
+    l.asked = l.ends + pipes * sizeof(struct gw_pipe_ends_);
+    l.groups = l.asked + LINE;
+    l.bells = l.groups + lines((pipes + GW_BELL_GROUP_ - 1) / GW_BELL_GROUP_);
+    l.shared = l.bells + lines(pipes);
     return l;
 }
 
@@ -58,46 +76,58 @@ static size_t per_socket(const struct gw_sockets_attr *a)
     return (size_t)a->rbuf + a->wbuf + LINE;
 }
 
-static int make_memory(struct gw_sockets *set)
+/* Buffers and tables, which the NIC writes. Kernels and the host's sockets share them where both can reach them. */
+static int make_buffers(struct gw_sockets *set)
 {
-    struct gw_exec *exec = gw_device_exec(set->dev);
     struct gw_sockets_attr *a = &set->attr;
-    struct gw_device_info info;
+    struct gw_device_info info = {.gpu_reach = GW_REACH_NONE};
     int err;
 
-    gw_device_query(set->dev, &info);
-    if (!a->mem) a->mem = info.gpu_reach == GW_REACH_NONE ? GW_MEM_HOST : GW_MEM_DEVICE;
-    err = gw_mem_alloc(exec, (enum gw_mem_kind)a->mem, a->count * per_socket(a), &set->bytes);
-    if (!err) err = gw_mem_alloc(exec, GW_MEM_DEVICE, layout(a).size, &set->kernels);
-    if (!err)
-        err = gw_mem_alloc(exec, GW_MEM_HOST,
-                           a->count * sizeof(struct gw_sock_info_) +
-                               GW_SOCK_ASKS_ * sizeof(struct gw_sock_ask_),
-                           &set->shared);
-    if (err) return err;
+    if (set->dev) gw_device_query(set->dev, &info);
+    if (!set->dev || (!a->mem && info.gpu_reach == GW_REACH_NONE)) a->mem = GW_MEM_HOST;
+    if (!a->mem) a->mem = GW_MEM_DEVICE;
+    err = gw_mem_alloc(set->exec, (enum gw_mem_kind)a->mem, a->count * per_socket(a), &set->bytes);
+    if (!err && set->proxy && !set->bytes.host)
+        err = gw_mem_alloc(set->exec, GW_MEM_HOST, a->count * per_socket(a), &set->rings);
+    if (err || !set->dev) return err;
     return gw_mr_register(set->pd, set->bytes.host ? set->bytes.host : set->bytes.dev, set->bytes.size,
                           GW_MR_REMOTE_WRITE, &set->mr);
 }
 
+static int make_memory(struct gw_sockets *set)
+{
+    struct layout l = layout(set);
+    int err = make_buffers(set);
+
+    if (!err) err = gw_mem_alloc(set->exec, GW_MEM_DEVICE, l.kernels, &set->kernels);
+    if (!err) err = gw_mem_alloc(set->exec, GW_MEM_HOST, l.shared, &set->shared);
+    if (err) return err;
+    set->asked = (uint32_t *)((uint8_t *)set->shared.host + l.asked);
+    set->groups = (uint8_t *)set->shared.host + l.groups;
+    set->bells = (uint8_t *)set->shared.host + l.bells;
+    return 0;
+}
+
 static int publish_net(struct gw_sockets *set)
 {
-    struct gw_exec *exec = gw_device_exec(set->dev);
-    struct layout l = layout(&set->attr);
+    struct layout l = layout(set);
     uint8_t *at = set->kernels.dev, *shared = set->shared.dev;
     struct gw_net net = {
         .size = sizeof(net),
         .version = GW_SOCK_VERSION,
         .count = set->attr.count,
         .keepalive_ns = set->attr.keepalive_ns == UINT64_MAX ? GW_SOCK_SECOND_ : set->attr.keepalive_ns,
-        .host = gw_exec_kind(exec) == GW_EXEC_CPU ? set : NULL,
+        .host = gw_exec_kind(set->exec) == GW_EXEC_CPU ? set : NULL,
         .sock = (struct gw_sock_ *)(at + l.sock),
-        .stream = (struct gw_stream_ *)(at + l.stream),
+        .stream = set->dev ? (struct gw_stream_ *)(at + l.stream) : NULL,
+        .pipe = set->proxy ? (struct gw_pipe_ *)(at + l.pipe) : NULL,
         .asking = (uint32_t *)(at + l.asking),
         .ask = (struct gw_sock_ask_ *)shared,
-        .info = (struct gw_sock_info_ *)(shared + GW_SOCK_ASKS_ * sizeof(struct gw_sock_ask_)),
+        .info = (struct gw_sock_info_ *)(shared + l.info),
+        .asked = (uint32_t *)(shared + l.asked),
     };
 
-    return gw_copy_in(exec, at, &net, sizeof(net));
+    return gw_copy_in(set->exec, at, &net, sizeof(net));
 }
 
 /* ---- one socket --------------------------------------------------------------------------------------- */
@@ -124,7 +154,7 @@ void gw_sock_offer(const struct gw_sockets *set, const struct sock *k, struct gw
 static int publish_stream(struct gw_sockets *set, const struct sock *k)
 {
     const struct gw_sockets_attr *a = &set->attr;
-    struct layout l = layout(a);
+    struct layout l = layout(set);
     size_t i = (size_t)(k - set->sock), off = offset(set, k);
     uint8_t *bytes = (uint8_t *)set->bytes.dev + off, *at = set->kernels.dev;
     struct gw_stream_ st = {
@@ -144,7 +174,29 @@ static int publish_stream(struct gw_sockets *set, const struct sock *k)
         .writes = a->writes,
     };
 
-    return gw_copy_in(gw_device_exec(set->dev), (struct gw_stream_ *)(at + l.stream) + i, &st, sizeof(st));
+    return gw_copy_in(set->exec, (struct gw_stream_ *)(at + l.stream) + i, &st, sizeof(st));
+}
+
+static int publish_pipe(struct gw_sockets *set, struct sock *k)
+{
+    const struct gw_mem *rings = set->rings.size ? &set->rings : &set->bytes;
+    struct layout l = layout(set);
+    size_t i = (size_t)(k - set->sock), off = offset(set, k);
+    uint8_t *at = set->kernels.dev, *shared = set->shared.dev;
+    struct gw_pipe_ p = {
+        .ends = (struct gw_pipe_ends_ *)(shared + l.ends) + i,
+        .sock = (struct gw_sock_ *)(at + l.sock) + i,
+        .host = gw_exec_kind(set->exec) == GW_EXEC_CPU ? set : NULL,
+        .bell = shared + l.bells + i,
+        .group = shared + l.groups + i / GW_BELL_GROUP_,
+        .rbuf = (uint8_t *)rings->dev + off,
+        .wbuf = (uint8_t *)rings->dev + off + set->attr.rbuf,
+    };
+
+    k->ends = (struct gw_pipe_ends_ *)((uint8_t *)set->shared.host + l.ends) + i;
+    k->rbuf = (uint8_t *)rings->host + off;
+    k->wbuf = k->rbuf + set->attr.rbuf;
+    return gw_copy_in(set->exec, (struct gw_pipe_ *)(at + l.pipe) + i, &p, sizeof(p));
 }
 
 static int post_receives(struct gw_sockets *set, struct sock *k)
@@ -162,9 +214,9 @@ int gw_sock_renew(struct gw_sockets *set, struct sock *k)
     return err ? err : post_receives(set, k);
 }
 
-static int make_sock(struct gw_sockets *set, uint32_t i)
+/* Its queue pair, and the stream over it. */
+static int make_stream(struct gw_sockets *set, struct sock *k)
 {
-    struct sock *k = &set->sock[i];
     uint32_t entries = set->attr.writes + GW_STREAM_SPARE_;
     struct gw_cq_attr ca = {.cqe = pow2(entries, 0), .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP, .qps = 1};
     struct gw_qp_attr qa = {.max_send_wr = entries, .max_recv_wr = entries, .post_mode = set->attr.post_mode};
@@ -175,12 +227,20 @@ static int make_sock(struct gw_sockets *set, uint32_t i)
     qa.send_cq = k->send_cq;
     qa.recv_cq = k->recv_cq;
     if (!err) err = gw_qp_create(set->pd, &qa, &k->qp);
-    k->info =
-        (struct gw_sock_info_ *)((uint8_t *)set->shared.host + GW_SOCK_ASKS_ * sizeof(struct gw_sock_ask_)) +
-        i;
-    k->last = &k->first;
     if (!err) err = post_receives(set, k);
     return err ? err : publish_stream(set, k);
+}
+
+static int make_sock(struct gw_sockets *set, uint32_t i)
+{
+    struct sock *k = &set->sock[i];
+    int err = 0;
+
+    k->info = (struct gw_sock_info_ *)((uint8_t *)set->shared.host + layout(set).info) + i;
+    k->last = &k->first;
+    if (set->dev) err = make_stream(set, k);
+    if (!err && set->proxy) err = publish_pipe(set, k);
+    return err;
 }
 
 /* ---- the set ------------------------------------------------------------------------------------------ */
@@ -194,10 +254,13 @@ int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr *attr,
     if (!set) return gw_error_errno(-ENOMEM, "sockets");
     set->dev = dev;
     set->attr = *attr;
-    err = check(&set->attr);
+    set->exec = dev ? gw_device_exec(dev) : attr->exec;
+    err = check(dev, &set->attr);
     if (!err) set->sock = calloc(set->attr.count, sizeof(*set->sock));
     if (!err && !set->sock) err = gw_error_errno(-ENOMEM, "sockets");
-    if (!err) err = gw_pd_create(dev, &set->pd);
+    for (uint32_t i = 0; !err && i < set->attr.count; i++) set->sock[i].fd = -1;
+    if (!err && set->attr.rdma != GW_RDMA_ONLY) err = gw_proxy_create(set);
+    if (!err && dev) err = gw_pd_create(dev, &set->pd);
     if (!err) err = make_memory(set);
     if (!err) err = publish_net(set);
     for (uint32_t i = 0; !err && i < set->attr.count; i++) err = make_sock(set, i);
@@ -213,6 +276,7 @@ int gw_sockets_destroy(struct gw_sockets *set)
 {
     if (!set) return 0;
     gw_sock_helper_stop(set);
+    gw_proxy_destroy(set);
     for (uint32_t i = 0; set->sock && i < set->attr.count; i++) {
         struct sock *k = &set->sock[i];
 
@@ -225,6 +289,7 @@ int gw_sockets_destroy(struct gw_sockets *set)
     gw_mem_free(&set->bytes);
     gw_mem_free(&set->kernels);
     gw_mem_free(&set->shared);
+    gw_mem_free(&set->rings);
     free(set->sock);
     free(set);
     return 0;

@@ -23,6 +23,7 @@ enum sock_step {
     SOCK_CONNECTED,
     SOCK_FAILED, /* to connect */
     SOCK_BROKEN, /* its queue pair could not be made new */
+    SOCK_CLOSING, /* the host's: until its requests have ended */
 };
 
 struct sock {
@@ -36,6 +37,19 @@ struct sock {
     struct sock *listener;     /* ACCEPTING, READY: whose; NULL: it was closed */
     struct sock *next;         /* READY: in the listener's queue */
     struct sock *first, **last;
+
+    /* The host's own socket (proxy.h); fd -1: none. */
+    int fd;
+    struct gw_pipe_ends_ *ends;
+    uint8_t *rbuf, *wbuf; /* as the CPU sees them */
+    uint32_t rbuf_size, wbuf_size;
+    uint64_t arrived, sent; /* as in ends */
+    uint32_t requests;      /* of the ring, under way */
+    uint32_t shut;          /* what the host's socket has been told, of enum gw_pipe_shut_ */
+    bool receiving, sending;
+    bool more;                   /* the last receive left some */
+    bool stopped;                /* nothing more comes in */
+    struct gw_sock_ask_ *closer; /* CLOSING: who waits for it */
 };
 
 struct gw_sockets {
@@ -45,11 +59,16 @@ struct gw_sockets {
     struct gw_sockets_attr attr;
     struct gw_mem bytes;   /* all sockets' buffers and tables: registered */
     struct gw_mem kernels; /* struct gw_net, and what kernels alone touch */
-    struct gw_mem shared;  /* info and asks: host memory */
+    struct gw_mem shared;  /* info and asks, and what kernels and the proxy tell each other: host memory */
+    struct gw_mem rings;   /* the buffers of the host's sockets, when kernels' lie elsewhere: host memory */
     struct sock *sock;
     uint32_t open, hint; /* sockets in use; where to look for a free one */
 
-    struct rdma_event_channel *channel;
+    struct gw_exec *exec;
+    struct rdma_event_channel *channel; /* NULL: the set has no device */
+    struct gw_proxy *proxy;             /* NULL: it has no sockets of the host's own */
+    uint8_t *groups, *bells;            /* of the proxy: see pipe_impl.h */
+    uint32_t *asked;
     struct gw_helper helper; /* its news: what kernels may wait for */
 };
 
@@ -66,6 +85,10 @@ void gw_sock_publish(struct gw_sockets *set, struct sock *k, uint32_t state);
 struct sock *gw_sock_take_free(struct gw_sockets *set);
 /* Gives a socket back. */
 void gw_sock_release(struct gw_sockets *set, struct sock *k);
+/* A CLOSING socket's requests have ended. */
+void gw_sock_closed(struct gw_sockets *set, struct sock *k);
+/* A socket that was accepted is as its listener. */
+void gw_sock_inherit(struct sock *k, const struct sock *listener);
 
 /* options.c: those of a new socket; sets one, by level << 16 | name. */
 void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int domain);

@@ -3,8 +3,9 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "src/socket/net.h"
+#include "src/socket/proxy.h"
 
 #define SECONDS_MAX 32767 /* of TCP_KEEPIDLE and TCP_KEEPINTVL, as Linux has it */
 #define PROBES_MAX  127
@@ -14,14 +15,21 @@ static void put(struct sock *k, enum gw_sock_opt_ which, uint32_t value)
     gw_st_relaxed_u32(&k->info->opt[which], value);
 }
 
+/* What carries it, and how it finds out that a peer is gone: the host's TCP only when it is told to, after two hours. */
+static void put_rdma(const struct gw_sockets *set, struct sock *k, uint32_t rdma)
+{
+    put(k, GW_SOCK_OPT_RDMA_, rdma);
+    put(k, GW_SOCK_OPT_KEEPALIVE_, rdma && set->attr.keepalive_ns != UINT64_MAX);
+    put(k, GW_SOCK_OPT_IDLE_, rdma ? 0 : 7200);
+}
+
 void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int domain)
 {
     put(k, GW_SOCK_OPT_DOMAIN_, (uint32_t)domain);
     put(k, GW_SOCK_OPT_RBUF_, set->attr.rbuf);
     put(k, GW_SOCK_OPT_WBUF_, set->attr.wbuf);
     put(k, GW_SOCK_OPT_REUSE_, 0);
-    put(k, GW_SOCK_OPT_KEEPALIVE_, set->attr.keepalive_ns != UINT64_MAX);
-    put(k, GW_SOCK_OPT_IDLE_, 0);
+    put_rdma(set, k, set->attr.rdma);
     put(k, GW_SOCK_OPT_INTERVAL_, 75); /* as Linux' */
     put(k, GW_SOCK_OPT_COUNT_, 9);
     put(k, GW_SOCK_OPT_NODELAY_, 0);
@@ -55,7 +63,7 @@ static int set_flag(struct sock *k, enum gw_sock_opt_ which, int value)
 static int set_reuse(struct gw_sockets *set, struct sock *k, int value)
 {
     /* Behind bind it has no effect, as TCP's. */
-    int err = k->step == SOCK_OPENED && !k->bound ? gw_sock_cm_reuse(set, k, value != 0) : 0;
+    int err = k->fd < 0 && k->step == SOCK_OPENED && !k->bound ? gw_sock_cm_reuse(set, k, value != 0) : 0;
 
     return err ? err : set_flag(k, GW_SOCK_OPT_REUSE_, value);
 }
@@ -71,13 +79,31 @@ static int set_linger(struct sock *k, const struct gw_sock_addr_ *value)
     return 0;
 }
 
-int gw_sock_option(struct gw_sockets *set, struct sock *k, int which, const struct gw_sock_addr_ *value)
+/* What carries the socket: as long as nothing depends on it. */
+static int set_rdma(struct gw_sockets *set, struct sock *k, int value)
 {
-    int v;
+    int err = 0, domain = (int)k->info->opt[GW_SOCK_OPT_DOMAIN_];
 
-    if (value->len < sizeof(v) || value->len > sizeof(value->bytes)) return -EINVAL;
-    memcpy(&v, value->bytes, sizeof(v));
+    if (value < GW_RDMA_OFF || value > GW_RDMA_ONLY) return -EINVAL;
+    if (k->step != SOCK_OPENED || k->bound) return -EISCONN;
+    if ((uint32_t)value == k->info->opt[GW_SOCK_OPT_RDMA_]) return 0;
+    if (value == GW_RDMA_OFF) {
+        err = gw_proxy_open(set, k, domain);
+    } else if (!set->dev || domain == AF_UNIX) {
+        err = -EOPNOTSUPP;
+    } else {
+        close(k->fd);
+        k->fd = -1;
+    }
+    if (!err) put_rdma(set, k, (uint32_t)value);
+    return err;
+}
+
+/* Checks it and keeps it. */
+static int keep(struct gw_sockets *set, struct sock *k, int which, const struct gw_sock_addr_ *value, int v)
+{
     switch (which) {
+    case GW_SOCK_OPT_KEY_(GW_SOL_SOCKET, GW_SO_RDMA): return set_rdma(set, k, v);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_RCVBUF): return set_buffer(k, GW_SOCK_OPT_RBUF_, v, set->attr.rbuf);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_SNDBUF): return set_buffer(k, GW_SOCK_OPT_WBUF_, v, set->attr.wbuf);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEADDR): return set_reuse(set, k, v);
@@ -90,5 +116,25 @@ int gw_sock_option(struct gw_sockets *set, struct sock *k, int which, const stru
         return set_between(k, GW_SOCK_OPT_INTERVAL_, v, SECONDS_MAX);
     case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPCNT): return set_between(k, GW_SOCK_OPT_COUNT_, v, PROBES_MAX);
     default: return -ENOPROTOOPT;
+    }
+}
+
+int gw_sock_option(struct gw_sockets *set, struct sock *k, int which, const struct gw_sock_addr_ *value)
+{
+    int v, err;
+
+    if (value->len < sizeof(v) || value->len > sizeof(value->bytes)) return -EINVAL;
+    memcpy(&v, value->bytes, sizeof(v));
+    err = keep(set, k, which, value, v);
+    if (err || k->fd < 0) return err;
+    switch (which) {
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEADDR):
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_KEEPALIVE):
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_NODELAY):
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPIDLE):
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPINTVL):
+    case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPCNT):
+        return setsockopt(k->fd, which >> 16, which & 0xffff, &v, sizeof(v)) ? -errno : 0;
+    default: return 0; /* what concerns kernels and the proxy alone */
     }
 }

@@ -56,7 +56,7 @@ static int64_t do_readv(enum kind k, int s, const struct iovec *iov, int n)
     return k == TCP ? result(readv(s, iov, n)) : gw_sock_readv_thread(net, s, iov, n, soon());
 }
 
-/* To an address that is not the peer's. */
+/* To an address that is not the peer's, which TCP does not look at and UNIX sockets refuse. */
 static int64_t do_sendto(enum kind k, int s, const void *p, size_t n)
 {
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = 7};
@@ -66,7 +66,7 @@ static int64_t do_sendto(enum kind k, int s, const void *p, size_t n)
                     : gw_sock_sendto_thread(net, s, p, n, MSG_NOSIGNAL, to, sizeof(any), soon());
 }
 
-/* -EILSEQ: it told an address. */
+/* -EILSEQ: it told an address, as only UNIX sockets do. */
 static int64_t do_recvfrom(enum kind k, int s, void *p, size_t n, int flags)
 {
     struct sockaddr_in from;
@@ -75,7 +75,7 @@ static int64_t do_recvfrom(enum kind k, int s, void *p, size_t n, int flags)
                       ? result(recvfrom(s, p, n, flags, (struct sockaddr *)&from, &len))
                       : gw_sock_recvfrom_thread(net, s, p, n, flags, (struct sockaddr *)&from, &len, soon());
 
-    return got >= 0 && len ? -EILSEQ : got;
+    return got >= 0 && len && domain == AF_INET ? -EILSEQ : got;
 }
 
 static int64_t do_setopt(enum kind k, int s, int level, int name, const void *value, socklen_t len)

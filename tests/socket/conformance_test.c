@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same calls on a pair of the kernel's TCP sockets and on a pair of ours, chosen by a seed: every result must be
- * the same, bytes and error numbers. Where POSIX leaves a choice that the two make differently (how much a full
+ * The same calls on a pair of the host's TCP or UNIX sockets and on a pair of ours, chosen by a seed: every result must
+ * be the same, bytes and error numbers. Where POSIX leaves a choice that the two make differently (how much a full
  * connection takes, what a reset socket says the second time) the script stays away from it.
  *
- *     test_socket_conformance [SEED [SCRIPTS]]
+ *     test_socket_conformance [rdma|tcp|unix [SEED [SCRIPTS]]]          what carries ours: rdma
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <gpuwire/socket.h>
@@ -22,7 +23,9 @@
 #define MOST  3000 /* bytes under way in a direction: both take as many at once */
 
 static struct gw_net *net;
-static struct sockaddr_in addr;
+static struct sockaddr_storage addr; /* of this host, for ours; port 0 */
+static socklen_t addr_len;
+static int domain;
 static uint64_t seed;
 static uint32_t step;
 
@@ -48,32 +51,42 @@ struct pair {
     uint32_t under_way[2], wr[2], rd[2];
 };
 
+/* A name of this host's own that nobody has: UNIX sockets are given one when they are bound to none. */
+static void local_addr(struct sockaddr_storage *a)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+    memset(a, 0, sizeof(*a));
+    memcpy(a, &in, sizeof(in));
+    a->ss_family = (sa_family_t)domain;
+}
+
 static void meet_tcp(int s[2])
 {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_storage a;
     socklen_t len = sizeof(a);
-    int l = socket(AF_INET, SOCK_STREAM, 0);
+    int l = socket(domain, SOCK_STREAM, 0);
 
-    s[0] = socket(AF_INET, SOCK_STREAM, 0);
-    if (l < 0 || s[0] < 0 || bind(l, (struct sockaddr *)&a, sizeof(a)) || listen(l, 1) ||
-        getsockname(l, (struct sockaddr *)&a, &len) || connect(s[0], (struct sockaddr *)&a, sizeof(a)))
-        stop("no TCP here", -errno, 0);
+    local_addr(&a);
+    s[0] = socket(domain, SOCK_STREAM, 0);
+    if (l < 0 || s[0] < 0 || bind(l, (struct sockaddr *)&a, addr_len) || listen(l, 1) ||
+        getsockname(l, (struct sockaddr *)&a, &len) || connect(s[0], (struct sockaddr *)&a, len))
+        stop("no sockets here", -errno, 0);
     s[1] = accept(l, NULL, NULL);
     close(l);
 }
 
 static void meet_ours(int s[2])
 {
-    struct sockaddr_in a = addr;
+    struct sockaddr_storage a = addr;
     socklen_t len = sizeof(a);
-    int l = gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon()), err = l < 0 ? l : 0;
+    int l = gw_sock_open_thread(net, domain, SOCK_STREAM, 0, soon()), err = l < 0 ? l : 0;
 
-    a.sin_port = 0;
-    if (!err) err = gw_sock_bind_thread(net, l, (struct sockaddr *)&a, sizeof(a), soon());
+    if (!err) err = gw_sock_bind_thread(net, l, (struct sockaddr *)&a, addr_len, soon());
     if (!err) err = gw_sock_listen_thread(net, l, 1, soon());
     if (!err) err = gw_sock_name_thread(net, l, (struct sockaddr *)&a, &len);
-    s[0] = gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon());
-    if (!err) err = gw_sock_connect_thread(net, s[0], (struct sockaddr *)&a, sizeof(a), soon());
+    s[0] = gw_sock_open_thread(net, domain, SOCK_STREAM, 0, soon());
+    if (!err) err = gw_sock_connect_thread(net, s[0], (struct sockaddr *)&a, len, soon());
     s[1] = err ? err : gw_sock_accept_thread(net, l, NULL, NULL, soon());
     if (s[1] < 0) stop("cannot connect", 0, s[1]);
     (void)gw_sock_close_thread(net, l, soon());
@@ -232,6 +245,8 @@ static void settle(struct pair *p)
                 if (gw_clock_ns() > late) stop("bytes do not arrive", k == TCP, k == OURS);
             if (p->wr[!end] && !(do_poll(k, s, POLLIN, 10000) & POLLIN))
                 stop("no end arrives", k == TCP, k == OURS);
+            if (p->wr[0] && p->wr[1] && !(do_poll(k, s, 0, 10000) & POLLHUP))
+                stop("no hang-up arrives", k == TCP, k == OURS);
         }
 }
 
@@ -256,7 +271,9 @@ static void a_script(void)
         case 6: a_poll(&p, &r, end); break;
         case 7: a_readv(&p, &r, end); break;
         case 8:
-        case 9: an_option(&r, p.s[TCP][end], p.s[OURS][end]); break;
+        case 9:
+            if (domain == AF_INET) an_option(&r, p.s[TCP][end], p.s[OURS][end]);
+            break;
         default: a_shutdown(&p, &r, end); break;
         }
         settle(&p);
@@ -288,23 +305,28 @@ static void lingering(int t, int g)
 
 static void unconnected(void)
 {
-    int t = socket(AF_INET, SOCK_STREAM, 0), g = gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon());
-    struct sockaddr_in nobody = addr,
-                       local = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(nobody), len2 = sizeof(nobody);
+    int t = socket(domain, SOCK_STREAM, 0), g = gw_sock_open_thread(net, domain, SOCK_STREAM, 0, soon());
+    struct sockaddr_storage nobody = addr, local;
+    socklen_t len = sizeof(nobody), len2 = sizeof(nobody), to = addr_len;
     struct rnd r = {seed};
     static struct iovec many[1025];
     struct iovec none = {NULL, 0};
     int on = 1;
     char c = 0;
 
-    nobody.sin_port = local.sin_port = htons(1);
-    same("socket", result(socket(AF_INET, SOCK_STREAM, IPPROTO_UDP)),
-         gw_sock_open_thread(net, AF_INET, SOCK_STREAM, IPPROTO_UDP, soon()));
-    same("send", do_send(TCP, t, &c, 1, 0), -EPIPE); /* Linux' choice; POSIX has ENOTCONN, as we do */
-    same("send", -ENOTCONN, do_send(OURS, g, &c, 1, 0));
-    same("recv", do_recv(TCP, t, &c, 1, 0), do_recv(OURS, g, &c, 1, 0));
-    same("shutdown", do_shutdown(TCP, t, SHUT_WR), do_shutdown(OURS, g, SHUT_WR));
+    local_addr(&local);
+    ((struct sockaddr_in *)&nobody)->sin_port = ((struct sockaddr_in *)&local)->sin_port = htons(1);
+    if (domain == AF_UNIX) to = (socklen_t)sizeof(struct sockaddr_un); /* the path is "", and bytes behind it */
+    same("socket", result(socket(domain, SOCK_STREAM, IPPROTO_UDP)),
+         gw_sock_open_thread(net, domain, SOCK_STREAM, IPPROTO_UDP, soon()));
+    same("send", -ENOTCONN, do_send(OURS, g, &c, 1, 0)); /* POSIX' choice, and recv's, too; Linux makes others: */
+    same("recv", -ENOTCONN, do_recv(OURS, g, &c, 1, 0));
+    same("shutdown", -ENOTCONN, do_shutdown(OURS, g, SHUT_WR));
+    if (domain == AF_INET) {
+        same("send", do_send(TCP, t, &c, 1, 0), -EPIPE);
+        same("recv", do_recv(TCP, t, &c, 1, 0), -ENOTCONN);
+        same("shutdown", do_shutdown(TCP, t, SHUT_WR), -ENOTCONN);
+    }
     same("poll", do_poll(TCP, t, POLLIN | POLLOUT, 0), do_poll(OURS, g, POLLIN | POLLOUT, 0));
     same("readv", do_readv(TCP, t, &none, 1), do_readv(OURS, g, &none, 1));
     same("readv", do_readv(TCP, t, &none, -1), do_readv(OURS, g, &none, -1));
@@ -312,10 +334,10 @@ static void unconnected(void)
     same("accept", result(accept(t, NULL, NULL)), gw_sock_accept_thread(net, g, NULL, NULL, soon()));
     same("getpeername", result(getpeername(t, (struct sockaddr *)&nobody, &len)),
          gw_sock_peer_thread(net, g, (struct sockaddr *)&nobody, &len2));
-    for (uint32_t i = 0; i < 200; i++) an_option(&r, t, g);
+    for (uint32_t i = 0; i < 200 && domain == AF_INET; i++) an_option(&r, t, g);
     lingering(t, g);
-    same("connect", result(connect(t, (struct sockaddr *)&local, sizeof(local))),
-         gw_sock_connect_thread(net, g, (struct sockaddr *)&nobody, sizeof(nobody), soon()));
+    same("connect", result(connect(t, (struct sockaddr *)&local, to)),
+         gw_sock_connect_thread(net, g, (struct sockaddr *)&nobody, to, soon()));
     same("close", do_close(TCP, t), do_close(OURS, g));
     same("close again", do_close(TCP, t), do_close(OURS, g));
     same("setsockopt", do_setopt(TCP, t, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)),
@@ -328,39 +350,52 @@ static void unconnected(void)
     same("poll", do_poll(TCP, t, POLLIN, 0), do_poll(OURS, g, POLLIN, 0));
 }
 
+/* What carries our sockets, and where they are: those of the host's own need no NIC. */
+static struct gw_device *prepare(const char *over, struct gw_exec *exec, struct gw_sockets_attr *attr)
+{
+    struct gw_device *dev = NULL;
+    char nic[64], text[16];
+
+    domain = strcmp(over, "unix") ? AF_INET : AF_UNIX;
+    addr_len = domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(sa_family_t);
+    local_addr(&addr);
+    attr->exec = exec;
+    if (strcmp(over, "rdma")) return NULL;
+    attr->rdma = GW_RDMA_ONLY;
+    snprintf(text, sizeof(text), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
+    snprintf(nic, sizeof(nic), "addr=%s,hostile=1", text);
+    setenv("GPUWIRE_NIC", nic, 1);
+    inet_pton(AF_INET, text, &((struct sockaddr_in *)&addr)->sin_addr);
+    if (gw_device_open("softnic", exec, &dev)) stop(gw_last_error(), 0, 0);
+    return dev;
+}
+
 int main(int argc, char **argv)
 {
-    uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 0) : 1,
-             n = argc > 2 ? strtoull(argv[2], NULL, 0) : 30;
+    const char *over = argc > 1 ? argv[1] : "rdma";
+    uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 0) : 1,
+             n = argc > 3 ? strtoull(argv[3], NULL, 0) : 30;
     struct gw_sockets_attr attr = {.count = 4, .rbuf = 16384, .wbuf = 16384};
     struct gw_sockets *set;
     struct gw_device *dev;
     struct gw_exec *exec;
-    char nic[64], text[16];
 
-    snprintf(text, sizeof(text), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
-    snprintf(nic, sizeof(nic), "addr=%s,hostile=1", text);
     signal(SIGPIPE, SIG_IGN); /* writev knows no MSG_NOSIGNAL */
-    setenv("GPUWIRE_NIC", nic, 1);
-    addr.sin_family = AF_INET;
-    inet_pton(AF_INET, text, &addr.sin_addr);
-    if (gw_exec_create("cpu", NULL, &exec) || gw_device_open("softnic", exec, &dev) ||
-        gw_sockets_create(dev, &attr, &set)) {
-        fprintf(stderr, "%s\n", gw_last_error());
-        return 1;
-    }
+    if (gw_exec_create("cpu", NULL, &exec)) stop(gw_last_error(), 0, 0);
+    dev = prepare(over, exec, &attr);
+    if (gw_sockets_create(dev, &attr, &set)) stop(gw_last_error(), 0, 0);
     net = gw_sockets_net(set);
     unconnected();
     for (seed = first; seed < first + n; seed++) a_script();
-    printf("%llu scripts of %d calls, and 14 calls on sockets that are not connected: the same results as "
-           "TCP's\n",
-           (unsigned long long)n, STEPS);
+    printf("%s: %llu scripts of %d calls, and 14 calls on sockets that are not connected: the same results as "
+           "the host's\n",
+           over, (unsigned long long)n, STEPS);
     if (gw_sockets_open(set)) {
         fprintf(stderr, "%u sockets are left open\n", gw_sockets_open(set));
         return 1;
     }
     gw_sockets_destroy(set);
-    gw_device_close(dev);
+    if (dev) gw_device_close(dev);
     gw_exec_destroy(exec);
     return 0;
 }

@@ -162,6 +162,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_reserving),
         cmocka_unit_test(test_buffer_sizes),
         cmocka_unit_test(test_reuse_and_linger),
+        cmocka_unit_test_setup(test_vectors, over_tcp),
+        cmocka_unit_test_setup(test_reuse_and_linger, over_tcp),
     };
 
     rig_begin(argc, argv);

@@ -55,7 +55,7 @@ static int run(struct gw_exec *exec, struct gw_net *net, int argc, char **argv)
 int main(int argc, char **argv)
 {
     struct gw_exec_opts opts = {.lanes = argc > 8 ? (uint32_t)atoi(argv[8]) : 1};
-    struct gw_sockets_attr attr = {.count = 4};
+    struct gw_sockets_attr attr = {.count = 4, .rdma = GW_RDMA_ONLY};
     struct gw_sockets *set;
     struct gw_device *dev;
     struct gw_exec *exec;

@@ -145,7 +145,7 @@ static void test_opening(void **state)
     add(&r, 0, SK_SHUTDOWN, GW_BLOCK, 0, SHUT_RD);
     add(&r, 0, SK_CONNECT, GW_BLOCK, 2, 0); /* nobody listens there, though it is taken */
     run(&r);
-    EXPECT(&r, 0, -EAFNOSUPPORT, -ESOCKTNOSUPPORT, 0, 0, 0, -EMFILE, 0, PORT, -EADDRINUSE, -EINVAL, -ENOTCONN,
+    EXPECT(&r, 0, -EAFNOSUPPORT, -ESOCKTNOSUPPORT, 0, 0, 0, -EMFILE, 0, port, -EADDRINUSE, -EINVAL, -ENOTCONN,
            -EINVAL, -ENOTCONN, -ENOTCONN, -ENOTCONN, -ECONNREFUSED);
     add(&r, 0, SK_POLL, GW_BLOCK, 2, POLLIN | POLLOUT);
     add(&r, 0, SK_CONNECT, GW_BLOCK, 2, 0);
@@ -191,7 +191,7 @@ static void test_without_waiting(void **state)
     add(&r, 0, SK_CLOSE, GW_BLOCK, 1, 0);
     bytes(&r, 0, SK_RECV_ONE, GW_BLOCK, 2, 20, 0, 0);
     run(&r);
-    EXPECT(&r, 0, 0, 0, 0, 0, POLLOUT | POLLHUP, -EINPROGRESS, POLLIN, 0, POLLOUT, 0, -EISCONN, PORT, 9,
+    EXPECT(&r, 0, 0, 0, 0, 0, POLLOUT | POLLHUP, -EINPROGRESS, POLLIN, 0, POLLOUT, 0, -EISCONN, port, 9,
            POLLIN, 0, 9);
     bytes(&r, 0, SK_RECV_ONE, GW_BLOCK, 2, 20, 0, 0);
     add(&r, 0, SK_POLL, GW_BLOCK, 2, POLLIN);
@@ -306,7 +306,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_churn),
         cmocka_unit_test(test_refused),
     };
+    const struct CMUnitTest tcp[] = {
+        cmocka_unit_test_setup(test_both_ways, over_tcp),
+        cmocka_unit_test_setup(test_borrowing, over_tcp),
+        cmocka_unit_test_setup(test_close_under_a_receiver, over_tcp),
+        cmocka_unit_test_setup(test_churn, over_tcp),
+    };
 
     rig_begin(argc, argv);
-    return cmocka_run_group_tests(tests, open_dev, close_dev);
+    return cmocka_run_group_tests_name("RDMA", tests, open_dev, close_dev) +
+           cmocka_run_group_tests_name("TCP", tcp, open_dev, close_dev);
 }

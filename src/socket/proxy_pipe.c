@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bytes between the rings of a connected socket and the host's own: at most one request each way at a time, straight
+ * from or into the ring. The rings are not registered with io_uring: send and recv copy from and to socket
+ * buffers, and registration would save nothing.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "src/socket/proxy.h"
+
+/* ---- CPU threads that wait ---------------------------------------------------------------------------- */
+
+void gw_cpu_pipe_wake_(struct gw_pipe_ends_ *ends)
+{
+    gw_add_acq_rel_u32(&ends->news, 1); /* release: what has changed comes first */
+    gw_fence_sc();                      /* news before the look at who sleeps, as there the other way round */
+    if (gw_ld_relaxed_u32(&ends->sleepers))
+        syscall(SYS_futex, &ends->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void gw_cpu_pipe_sleep_(struct gw_pipe_ends_ *ends, uint32_t news, uint64_t deadline_ns)
+{
+    uint64_t now = gw_clock_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+    struct timespec t;
+
+    if (left > 1000000000u) left = 1000000000u; /* whoever sleeps looks again now and then */
+    t.tv_sec = (time_t)(left / 1000000000u);
+    t.tv_nsec = (long)(left % 1000000000u);
+    gw_add_acq_rel_u32(&ends->sleepers, 1);
+    gw_fence_sc(); /* as in gw_cpu_pipe_wake_; the futex looks at news again */
+    syscall(SYS_futex, &ends->news, FUTEX_WAIT_PRIVATE, news, &t, NULL, 0);
+    gw_add_acq_rel_u32(&ends->sleepers, (uint32_t)-1);
+}
+
+/* Something of its ends has changed. */
+static void tell(struct gw_sockets *set, struct sock *k)
+{
+    if (set->helper.polled) return; /* kernels on a GPU look by themselves */
+    gw_cpu_pipe_wake_(k->ends);
+    gw_helper_tell(&set->helper); /* for those that poll many */
+}
+
+/* ---- failing ------------------------------------------------------------------------------------------ */
+
+void gw_pipe_fail(struct gw_sockets *set, struct sock *k, int err)
+{
+    k->stopped = true;
+    gw_st_release_u32(&k->ends->refused, (uint32_t)-err);
+    gw_st_release_u32(&k->ends->error, (uint32_t)-err); /* release: the bytes that came before are counted */
+    tell(set, k);
+}
+
+/* ---- coming in ---------------------------------------------------------------------------------------- */
+
+static uint64_t room_of(struct sock *k)
+{
+    /* Acquire: the kernel has read before the host's socket writes there again. */
+    return k->rbuf_size - (k->arrived - gw_ld_acquire_u64(&k->ends->taken));
+}
+
+/* Is there enough room to go on? If not, the kernel rings when it has read. */
+static bool has_room(struct sock *k, uint64_t *room)
+{
+    uint32_t enough = k->rbuf_size / 8;
+
+    *room = room_of(k);
+    if (*room < enough) {
+        gw_st_relaxed_u32(&k->ends->full, 1);
+        gw_fence_sc(); /* said before the look, as there the room before the look at `full` */
+        *room = room_of(k);
+    }
+    if (*room < enough) return false;
+    gw_st_relaxed_u32(&k->ends->full, 0);
+    return true;
+}
+
+static void receive(struct gw_sockets *set, struct sock *k)
+{
+    uint32_t at = (uint32_t)k->arrived & (k->rbuf_size - 1);
+    struct io_uring_sqe *sqe;
+    uint64_t room;
+
+    if (k->receiving || k->stopped || k->step != SOCK_CONNECTED || !has_room(k, &room)) return;
+    if (room > k->rbuf_size) {
+        gw_pipe_fail(set, k, -EPROTO); /* a kernel took what was not there */
+        return;
+    }
+    k->receiving = true;
+    sqe = gw_proxy_sqe(set, k, PROXY_RECV);
+    io_uring_prep_recv(sqe, k->fd, k->rbuf + at, gw_smaller_(room, k->rbuf_size - at), 0);
+    /* Unless more was there than fitted, it is not tried first: nothing has come yet, most likely. */
+    if (!k->more) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
+}
+
+/* The end of what comes in. What is sent may fail later, and nobody would hear of it without a send. */
+static void end(struct gw_sockets *set, struct sock *k)
+{
+    int err = (int)gw_ld_relaxed_u32(&k->ends->refused);
+
+    k->stopped = true;
+    if (err && err != EPIPE) {
+        gw_pipe_fail(set, k, -err); /* a send was told of the reset, in place of this receive */
+        return;
+    }
+    gw_st_release_u32(&k->ends->ended, 1); /* release: the bytes that came before are counted */
+    tell(set, k);
+    io_uring_prep_poll_add(gw_proxy_sqe(set, k, PROXY_WATCH), k->fd, 0); /* POLLERR and POLLHUP */
+}
+
+void gw_pipe_received(struct gw_sockets *set, struct sock *k, int result, bool more)
+{
+    k->receiving = false;
+    if (k->step != SOCK_CONNECTED) return;
+    if (result == 0) {
+        end(set, k);
+        return;
+    }
+    if (result < 0 && result != -EINTR && result != -EAGAIN) {
+        gw_pipe_fail(set, k, result);
+        return;
+    }
+    k->more = more;
+    if (result > 0) {
+        k->arrived += (uint32_t)result;
+        gw_st_release_u64(&k->ends->arrived, k->arrived); /* release: the bytes first */
+        tell(set, k);
+    }
+    receive(set, k);
+}
+
+void gw_pipe_watched(struct gw_sockets *set, struct sock *k, int result)
+{
+    socklen_t len = sizeof(int);
+    int err = 0;
+
+    if (k->step != SOCK_CONNECTED || result < 0) return;
+    if (getsockopt(k->fd, SOL_SOCKET, SO_ERROR, &err, &len) || !err) return;
+    gw_st_release_u32(&k->ends->refused, (uint32_t)err);
+    tell(set, k);
+}
+
+/* ---- going out ---------------------------------------------------------------------------------------- */
+
+static void send_more(struct gw_sockets *set, struct sock *k)
+{
+    uint32_t shut = gw_ld_acquire_u32(&k->ends->shut); /* acquire: what was put before is seen below */
+    uint64_t due = gw_ld_acquire_u64(&k->ends->put) - k->sent;
+    uint32_t at = (uint32_t)k->sent & (k->wbuf_size - 1), row = gw_smaller_(due, k->wbuf_size - at);
+
+    if (due > k->wbuf_size) {
+        gw_pipe_fail(set, k, -EPROTO); /* a kernel put more than there is room for */
+        return;
+    }
+    if (due && gw_ld_relaxed_u32(&k->ends->refused)) return;
+    if (due) {
+        k->sending = true;
+        io_uring_prep_send(gw_proxy_sqe(set, k, PROXY_SEND), k->fd, k->wbuf + at, row,
+                           MSG_NOSIGNAL | (row < due ? MSG_MORE : 0));
+    } else if (shut & ~k->shut & GW_PIPE_SHUT_WR_) {
+        k->shut |= GW_PIPE_SHUT_WR_;
+        shutdown(k->fd, SHUT_WR);
+    }
+}
+
+void gw_pipe_sent(struct gw_sockets *set, struct sock *k, int result)
+{
+    k->sending = false;
+    if (k->step != SOCK_CONNECTED) return;
+    if (result < 0 && result != -EINTR && result != -EAGAIN) {
+        gw_st_release_u32(&k->ends->refused, (uint32_t)-result);
+        tell(set, k);
+        return;
+    }
+    if (result > 0) {
+        k->sent += (uint32_t)result;
+        gw_st_release_u64(&k->ends->sent, k->sent); /* release: the host's socket has read */
+        tell(set, k);
+    }
+    send_more(set, k);
+}
+
+/* ---- both --------------------------------------------------------------------------------------------- */
+
+void gw_pipe_serve(struct gw_sockets *set, struct sock *k)
+{
+    if (k->step != SOCK_CONNECTED || k->fd < 0) return;
+    if (!k->sending) send_more(set, k);
+    if (gw_ld_relaxed_u32(&k->ends->shut) & ~k->shut & GW_PIPE_SHUT_RD_) {
+        k->shut |= GW_PIPE_SHUT_RD_;
+        shutdown(k->fd, SHUT_RD); /* ends the receive that is under way */
+    }
+    receive(set, k);
+}
+
+void gw_pipe_start(struct gw_sockets *set, struct sock *k)
+{
+    k->arrived = k->sent = 0;
+    k->shut = 0;
+    k->receiving = k->sending = k->stopped = false;
+    k->more = true;
+    receive(set, k);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sockets of the host's own: how they are opened, bound, connected, accepted and closed. Nothing here waits. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/socket/proxy.h"
+
+/* ---- addresses ---------------------------------------------------------------------------------------- */
+
+static void keep_name(struct gw_sock_addr_ *to, int fd, int (*name)(int, struct sockaddr *, socklen_t *))
+{
+    struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(sa);
+
+    if (name(fd, (struct sockaddr *)&sa, &len)) len = 0;
+    to->len = len < sizeof(to->bytes) ? len : sizeof(to->bytes);
+    memcpy(to->bytes, &sa, to->len);
+}
+
+static int local_name(int fd, struct sockaddr *sa, socklen_t *len)
+{
+    return getsockname(fd, sa, len);
+}
+
+static int peer_name(int fd, struct sockaddr *sa, socklen_t *len)
+{
+    return getpeername(fd, sa, len);
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------ */
+
+int gw_proxy_open(struct gw_sockets *set, struct sock *k, int domain)
+{
+    int err = gw_proxy_error(set);
+
+    if (err) return err;
+    k->fd = socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return k->fd < 0 ? -errno : 0;
+}
+
+int gw_proxy_bind(struct sock *k, const struct gw_sock_addr_ *addr)
+{
+    if (addr->len > sizeof(addr->bytes)) return -EINVAL;
+    if (bind(k->fd, (const struct sockaddr *)addr->bytes, addr->len)) return -errno;
+    k->bound = true;
+    keep_name(&k->info->local, k->fd, local_name);
+    return 0;
+}
+
+/* ---- listening ---------------------------------------------------------------------------------------- */
+
+static bool somebody_waits(const struct sock *l)
+{
+    struct pollfd f = {.fd = l->fd, .events = POLLIN};
+
+    return poll(&f, 1, 0) == 1;
+}
+
+static void say_ready(struct gw_sockets *set, struct sock *l)
+{
+    uint32_t ready = somebody_waits(l);
+
+    if (ready == l->info->ready) return;
+    gw_st_relaxed_u32(&l->info->ready, ready);
+    gw_sock_publish(set, l, GW_SOCK_LISTENING_);
+}
+
+static void watch_listener(struct gw_sockets *set, struct sock *l)
+{
+    io_uring_prep_poll_multishot(gw_proxy_sqe(set, l, PROXY_LISTEN), l->fd, POLLIN);
+}
+
+void gw_proxy_listening(struct gw_sockets *set, struct sock *l, int result, bool more)
+{
+    if (l->step != SOCK_LISTENING) return;
+    if (!more && result >= 0) watch_listener(set, l);
+    say_ready(set, l);
+}
+
+int gw_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog)
+{
+    if (listen(k->fd, backlog)) return -errno;
+    if (k->step == SOCK_LISTENING) return 0;
+    /* Accepting never waits, even when who was there is gone again. */
+    if (fcntl(k->fd, F_SETFL, O_NONBLOCK)) return -errno;
+    keep_name(&k->info->local, k->fd, local_name);
+    k->step = SOCK_LISTENING;
+    watch_listener(set, k);
+    gw_sock_publish(set, k, GW_SOCK_LISTENING_);
+    return 0;
+}
+
+/* ---- connected ---------------------------------------------------------------------------------------- */
+
+static void connected(struct gw_sockets *set, struct sock *k)
+{
+    struct gw_pipe_ends_ *e = k->ends;
+
+    keep_name(&k->info->local, k->fd, local_name);
+    keep_name(&k->info->remote, k->fd, peer_name);
+    e->arrived = e->sent = e->put = e->taken = 0;
+    e->ended = e->error = e->refused = e->full = e->shut = 0;
+    k->rbuf_size = k->info->opt[GW_SOCK_OPT_RBUF_];
+    k->wbuf_size = k->info->opt[GW_SOCK_OPT_WBUF_];
+    k->info->kind = GW_SOCK_PIPE_;
+    k->step = SOCK_CONNECTED;
+    gw_pipe_start(set, k);
+    gw_sock_publish(set, k, GW_SOCK_CONNECTED_);
+}
+
+int gw_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer)
+{
+    struct sock *k;
+    int fd;
+
+    if (!somebody_waits(l)) {
+        say_ready(set, l);
+        return -EAGAIN;
+    }
+    k = gw_sock_take_free(set);
+    if (!k) return -EMFILE; /* who waits goes on waiting */
+    fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0) {
+        int err = -errno;
+
+        gw_sock_release(set, k);
+        return err;
+    }
+    k->fd = fd;
+    gw_sock_inherit(k, l);
+    connected(set, k);
+    say_ready(set, l);
+    *peer = k->info->remote;
+    return (int)(k - set->sock);
+}
+
+int gw_proxy_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
+{
+    int err = gw_proxy_error(set);
+
+    if (err) return err;
+    if (addr->len > sizeof(addr->bytes)) return -EINVAL;
+    k->info->remote = *addr; /* until it is connected nobody reads that: it lies there for the request */
+    k->step = SOCK_ASKED;
+    io_uring_prep_connect(gw_proxy_sqe(set, k, PROXY_CONNECT), k->fd,
+                          (const struct sockaddr *)k->info->remote.bytes, addr->len);
+    gw_sock_publish(set, k, GW_SOCK_CONNECTING_);
+    return 0;
+}
+
+void gw_proxy_connected(struct gw_sockets *set, struct sock *k, int result)
+{
+    if (k->step != SOCK_ASKED) return;
+    if (!result) {
+        connected(set, k);
+        return;
+    }
+    k->step = SOCK_FAILED;
+    k->info->error = result;
+    gw_sock_publish(set, k, GW_SOCK_FAILED_);
+}
+
+/* ---- closing ------------------------------------------------------------------------------------------ */
+
+int gw_proxy_close(struct gw_sockets *set, struct sock *k)
+{
+    /* As Linux does it: bytes that nobody has read make the goodbye a reset, as lingering for no time does. */
+    struct linger now = {.l_onoff = 1, .l_linger = 0};
+    struct io_uring_sqe *sqe;
+
+    if (k->step == SOCK_CONNECTED &&
+        (k->info->opt[GW_SOCK_OPT_LINGER_] == 1 || k->arrived != gw_ld_acquire_u64(&k->ends->taken)))
+        setsockopt(k->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    k->step = SOCK_CLOSING;
+    if (!k->requests) return 0;
+    sqe = gw_proxy_sqe(set, k, PROXY_CANCEL);
+    io_uring_prep_cancel_fd(sqe, k->fd, IORING_ASYNC_CANCEL_ALL);
+    return k->requests != 0;
+}
