@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of programs and the address of the NIC. A program may say "any address", the NIC's own, or a
- * loopback address: where the NIC has another address, that means the NIC itself, so that what is told to
- * connect to localhost does.
+ * Addresses of programs and the addresses of the NICs. A program may say "any address", one of a NIC, or a
+ * loopback address: where no NIC has one, that means the NIC itself, so that what is told to connect to
+ * localhost does.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -65,10 +65,35 @@ size_t cm_addr_out(const struct cm_addr *a, void *sa)
     return sizeof(v6);
 }
 
-/* Is it the NIC that is meant? */
-static bool means_nic(const struct cm *cm, const struct cm_addr *a)
+static const struct cm_nic *first_of_family(const struct cm *cm, const uint8_t *gid)
 {
-    return !memcmp(a->gid, cm->gid, 16) || (is_loopback(a->gid) && !is_loopback(cm->gid));
+    for (const struct cm_nic *n = cm->nics; n < cm->nics + cm->nic_count; n++)
+        if (sn_gid_is_ipv4(n->gid) == sn_gid_is_ipv4(gid)) return n;
+    return NULL;
+}
+
+const struct cm_nic *cm_nic_at(const struct cm *cm, const uint8_t gid[16])
+{
+    for (const struct cm_nic *n = cm->nics; n < cm->nics + cm->nic_count; n++)
+        if (!memcmp(gid, n->gid, 16)) return n;
+    return NULL;
+}
+
+/* Is it a loopback address that stands for the NIC itself? */
+static bool means_itself(const struct cm *cm, const struct cm_addr *a)
+{
+    if (!is_loopback(a->gid)) return false;
+    for (const struct cm_nic *n = cm->nics; n < cm->nics + cm->nic_count; n++)
+        if (is_loopback(n->gid)) return false;
+    return true;
+}
+
+/* The NIC that is meant; NULL: none. */
+static const struct cm_nic *nic_of(const struct cm *cm, const struct cm_addr *a)
+{
+    if (!means_itself(cm, a)) return cm_nic_at(cm, a->gid);
+    const struct cm_nic *n = first_of_family(cm, a->gid);
+    return n ? n : cm->nics;
 }
 
 int cm_bind(struct cm_id *id, const struct cm_addr *addr)
@@ -76,37 +101,54 @@ int cm_bind(struct cm_id *id, const struct cm_addr *addr)
     int err;
 
     if (id->state != CM_IDLE) return -EINVAL;
-    if (!is_any(addr) && !means_nic(id->cm, addr)) return -ENODEV;
+    id->nic = is_any(addr) ? NULL : nic_of(id->cm, addr);
+    if (!is_any(addr) && !id->nic) return -ENODEV;
     id->src = *addr;
     err = cm_port_take(id, addr->port);
     if (err) {
         id->src = (struct cm_addr){0};
+        id->nic = NULL;
         return err;
     }
-    id->has_device = !is_any(addr);
     id->state = CM_BOUND;
     return 0;
 }
 
+static const uint8_t *target(const struct cm *cm, const struct cm_nic *nic, const struct cm_addr *dst)
+{
+    return is_any(dst) || means_itself(cm, dst) ? nic->gid : dst->gid;
+}
+
 void cm_target(const struct cm_id *id, uint8_t gid[16])
 {
-    memcpy(gid, is_any(&id->dst) || means_nic(id->cm, &id->dst) ? id->cm->gid : id->dst.gid, 16);
+    memcpy(gid, target(id->cm, id->nic, &id->dst), 16);
+}
+
+/* The NIC that a connection to this address goes through: the one that has it, else the one whose address the
+ * host would use, else the first that could. */
+static const struct cm_nic *nic_towards(const struct cm *cm, const struct cm_addr *dst)
+{
+    const struct cm_nic *n = is_any(dst) ? cm->nics : nic_of(cm, dst);
+    uint8_t source[16];
+
+    if (n) return n;
+    if (cm->env.source(cm->env.ctx, dst->gid, source)) n = cm_nic_at(cm, source);
+    return n ? n : first_of_family(cm, dst->gid);
 }
 
 /* The address that a connection comes from. An IPv4 program on an IPv6 NIC can only be talking to itself. */
 static void set_source(struct cm_id *id)
 {
-    const struct cm *cm = id->cm;
+    const uint8_t *gid = id->nic->gid;
 
     if (!is_any(&id->src)) return;
     id->src.family = id->dst.family;
-    memcpy(id->src.gid, cm->gid, 16);
-    if (id->dst.family == AF_INET && !sn_gid_is_ipv4(cm->gid)) memcpy(id->src.gid, id->dst.gid, 16);
+    memcpy(id->src.gid, id->dst.family == AF_INET && !sn_gid_is_ipv4(gid) ? id->dst.gid : gid, 16);
 }
 
 int cm_resolve_addr(struct cm_id *id, const struct cm_addr *src, const struct cm_addr *dst)
 {
-    uint8_t target[16];
+    const struct cm_nic *nic;
     int err;
 
     if (id->state == CM_IDLE && src->family) {
@@ -118,12 +160,13 @@ int cm_resolve_addr(struct cm_id *id, const struct cm_addr *src, const struct cm
         return -EINVAL;
     }
     if (id->src.family && id->src.family != dst->family) return -EINVAL;
+    nic = id->nic ? id->nic : nic_towards(id->cm, dst);
+    if (!nic) return -ENETUNREACH;
+    if (sn_gid_is_ipv4(target(id->cm, nic, dst)) != sn_gid_is_ipv4(nic->gid)) return -ENETUNREACH;
+    id->nic = nic;
     id->dst = *dst;
-    cm_target(id, target);
-    if (sn_gid_is_ipv4(target) != sn_gid_is_ipv4(id->cm->gid)) return -ENETUNREACH;
     set_source(id);
     if (!id->src.port) id->src.port = cm_port_number(id->cm, id->ps);
-    id->has_device = true;
     id->state = CM_ADDR_RESOLVED;
     cm_tell(id, CM_EVENT_ADDR_RESOLVED, 0);
     return 0;

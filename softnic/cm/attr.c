@@ -81,7 +81,7 @@ static int rts_attr(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
 int cm_qp_attr(struct cm_id *id, uint32_t state, struct ib_uverbs_qp_attr *a)
 {
     memset(a, 0, sizeof(*a));
-    if (!id->has_device) return -EINVAL;
+    if (!id->nic) return -EINVAL;
     a->qp_state = state;
     switch (state) {
     case IBV_QPS_INIT: return init_attr(id, a);
@@ -95,14 +95,14 @@ int cm_qp_attr(struct cm_id *id, uint32_t state, struct ib_uverbs_qp_attr *a)
 
 static bool has_route(const struct cm_id *id)
 {
-    return id->dst.family && id->state != CM_ADDR_RESOLVED;
+    return id->nic && id->dst.family && id->state != CM_ADDR_RESOLVED;
 }
 
 static void peer_gid(const struct cm_id *id, uint8_t gid[16])
 {
     if (id->local_id)
         memcpy(gid, id->peer, 16);
-    else if (id->dst.family)
+    else if (id->nic && id->dst.family)
         cm_target(id, gid);
     else
         memset(gid, 0, 16);
@@ -116,7 +116,7 @@ static void route_path(const struct cm_id *id, struct ib_user_path_rec *p)
     p->reversible = 1;
     p->numb_path = 1;
     p->mtu_selector = p->rate_selector = p->packet_life_time_selector = EXACTLY;
-    p->mtu = id->mtu ? id->mtu : id->cm->mtu;
+    p->mtu = id->mtu ? id->mtu : id->nic->mtu;
     p->rate = RATE_100_GBPS;
     p->packet_life_time = id->has_lifetime ? id->lifetime : CM_LIFETIME;
 }
@@ -126,12 +126,12 @@ void cm_query_route(struct cm_id *id, struct rdma_ucm_query_route_resp *r)
     memset(r, 0, sizeof(*r));
     cm_addr_out(&id->src, &r->src_addr);
     cm_addr_out(&id->dst, &r->dst_addr);
-    if (!id->has_device) return;
-    r->node_guid = htobe64(id->cm->guid);
+    if (!id->nic) return;
+    r->node_guid = htobe64(id->nic->guid);
     r->port_num = 1;
     /* Nothing numbers devices here: librdmacm then goes by the GUID. */
     r->ibdev_index = UINT32_MAX;
-    memcpy(r->ib_route[0].sgid, id->cm->gid, 16);
+    memcpy(r->ib_route[0].sgid, id->nic->gid, 16);
     peer_gid(id, r->ib_route[0].dgid);
     r->ib_route[0].pkey = htobe16(PKEY);
     if (!has_route(id)) return;
@@ -145,8 +145,8 @@ void cm_query_addr(struct cm_id *id, struct rdma_ucm_query_addr_resp *r)
     r->src_size = (uint16_t)cm_addr_out(&id->src, &r->src_addr);
     r->dst_size = (uint16_t)cm_addr_out(&id->dst, &r->dst_addr);
     r->ibdev_index = UINT32_MAX;
-    if (!id->has_device) return;
-    r->node_guid = htobe64(id->cm->guid);
+    if (!id->nic) return;
+    r->node_guid = htobe64(id->nic->guid);
     r->port_num = 1;
     r->pkey = PKEY;
 }
@@ -172,13 +172,14 @@ static uint16_t gid_out(const struct cm_id *id, const uint8_t gid[16], uint16_t 
 
 void cm_query_gid(struct cm_id *id, struct rdma_ucm_query_addr_resp *r)
 {
+    static const uint8_t none[16];
     uint8_t gid[16];
 
     cm_query_addr(id, r);
     memset(&r->src_addr, 0, sizeof(r->src_addr));
     memset(&r->dst_addr, 0, sizeof(r->dst_addr));
     peer_gid(id, gid);
-    r->src_size = gid_out(id, id->cm->gid, id->src.port, &r->src_addr);
+    r->src_size = gid_out(id, id->nic ? id->nic->gid : none, id->src.port, &r->src_addr);
     r->dst_size = gid_out(id, gid, id->dst.port, &r->dst_addr);
 }
 
@@ -204,10 +205,10 @@ void cm_query_path(struct cm_id *id, struct ib_path_rec_data *path, uint32_t *co
     memset(path, 0, sizeof(*path));
     path->flags = IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_BIDIRECTIONAL;
     p.service_id = htobe64(id->service_id);
-    memcpy(p.sgid, id->cm->gid, 16);
+    memcpy(p.sgid, id->nic->gid, 16);
     peer_gid(id, p.dgid);
     p.flow_hop = htobe32(CM_HOP_LIMIT);
-    p.mtu = EXACTLY << 6 | (id->mtu ? id->mtu : id->cm->mtu);
+    p.mtu = EXACTLY << 6 | (id->mtu ? id->mtu : id->nic->mtu);
     p.rate = EXACTLY << 6 | RATE_100_GBPS;
     p.lifetime = (uint8_t)(EXACTLY << 6 | (id->has_lifetime ? id->lifetime : CM_LIFETIME));
     memcpy(path->path_rec, &p, sizeof(p));

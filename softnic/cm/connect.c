@@ -44,7 +44,7 @@ static void add_cma_hdr(struct cm_id *id, struct roce_cm *m)
 {
     struct roce_cma_hdr h = {.port = id->src.port};
 
-    memcpy(h.src, id->cm->gid, 16);
+    memcpy(h.src, id->nic->gid, 16);
     memcpy(h.dst, id->peer, 16);
     h.ipv6 = !sn_gid_is_ipv4(h.src);
     roce_cma_build(m->private_data, &h);
@@ -57,7 +57,7 @@ static void describe_path(const struct cm_id *id, struct roce_cm *m)
     m->mtu = id->mtu;
     /* There are no LIDs on Ethernet. */
     m->slid = m->dlid = ROCE_LID_PERMISSIVE;
-    memcpy(m->sgid, id->cm->gid, 16);
+    memcpy(m->sgid, id->nic->gid, 16);
     memcpy(m->dgid, id->peer, 16);
     m->rate = RATE_100_GBPS;
     m->traffic_class = id->tos;
@@ -73,7 +73,7 @@ static void connect_begin(struct cm_id *id)
     cm_target(id, id->peer);
     id->active = true;
     id->service_id = roce_cm_service_id(id->ps, id->dst.port);
-    id->mtu = id->cm->mtu;
+    id->mtu = id->nic->mtu;
     id->traffic_class = id->tos;
     id->hop_limit = CM_HOP_LIMIT;
     id->ack_timeout = (uint8_t)(lifetime + 1);
@@ -100,7 +100,7 @@ int cm_connect(struct cm_id *id, const struct rdma_ucm_connect *cmd)
     m.attr_mod = cmd->ece.attr_mod;
     m.vendor_id = cmd->ece.vendor_id;
     m.service_id = id->service_id;
-    m.ca_guid = id->cm->guid;
+    m.ca_guid = id->nic->guid;
     m.qpn = id->qpn;
     m.psn = id->psn;
     m.responder_resources = p->responder_resources;
@@ -130,7 +130,7 @@ static int send_rep(struct cm_id *id, const struct rdma_ucm_accept *cmd)
     id->initiator_depth = p->initiator_depth;
     m.attr_mod = cmd->ece.attr_mod;
     m.vendor_id = cmd->ece.vendor_id;
-    m.ca_guid = id->cm->guid;
+    m.ca_guid = id->nic->guid;
     m.qpn = id->qpn;
     m.psn = id->psn;
     m.responder_resources = p->responder_resources;

@@ -21,6 +21,7 @@
 
 #include <rdma/rdma_user_cm.h>
 
+#include "softnic/config.h"
 #include "softnic/engine/list.h"
 #include "softnic/nic.h"
 #include "src/roce/cm.h"
@@ -99,13 +100,21 @@ struct cm_file {
     bool has_token, closed; /* closed: nothing new is made through it */
 };
 
+/* A NIC of this process. */
+struct cm_nic {
+    uint8_t gid[16], slot, mtu;
+    uint64_t guid;  /* host order */
+    unsigned index; /* the environment's */
+};
+
 /* A port that this process has, against all others at the address. */
 struct cm_port {
     struct sn_link link; /* cm->ports */
     uint16_t ps, port;
-    uint32_t users; /* ids that have it; several only if all of them asked for reuse */
+    const struct cm_nic *nic; /* at whose address; NULL: all of them */
+    uint32_t users;           /* ids that have it; several only if all of them asked for reuse */
     bool reuse;
-    int claim; /* of the environment */
+    int claims[SN_MAX_NICS]; /* of the environment, by NIC; -1: none */
 };
 
 struct cm_id {
@@ -117,8 +126,9 @@ struct cm_id {
     uint16_t ps;
     uint8_t qp_type;
     struct cm_port *port;
+    const struct cm_nic *nic; /* whose address it has; NULL: none yet, or it listens at all */
     struct cm_addr src, dst;
-    bool reuse, afonly, has_device;
+    bool reuse, afonly;
     uint8_t tos, lifetime;
     bool has_lifetime;
     uint32_t events_reported, backlog;
@@ -146,22 +156,22 @@ struct cm_id {
 /* What it lives in. send may lose what it is given. */
 struct cm_env {
     void *ctx;
-    void (*send)(void *ctx, const uint8_t dgid[16], const uint8_t mad[ROCE_MAD_LEN]);
-    /* A port for this address's NIC, against all other processes: a number >= 0, or -EADDRINUSE, others. */
-    int (*claim)(void *ctx, uint16_t ps, uint16_t port);
+    void (*send)(void *ctx, const struct cm_nic *nic, const uint8_t dgid[16],
+                 const uint8_t mad[ROCE_MAD_LEN]);
+    /* A port at this NIC's address, against all other processes: a number >= 0, or -EADDRINUSE, others. */
+    int (*claim)(void *ctx, const struct cm_nic *nic, uint16_t ps, uint16_t port);
     void (*release)(void *ctx, int claim);
     uint64_t (*now)(void *ctx);
     void (*wake)(void *ctx); /* a deadline is due earlier than cm_tick said */
+    /* The address that this host would talk to dgid from; false: it does not know. */
+    bool (*source)(void *ctx, const uint8_t dgid[16], uint8_t gid[16]);
 };
 
 struct cm {
     pthread_mutex_t lock;
     struct cm_env env;
-    uint8_t gid[16];
-    uint32_t scope;
-    uint8_t slot, mtu;
-    uint64_t guid;                 /* host order */
-    bool ready;                    /* the four above are known */
+    struct cm_nic nics[SN_MAX_NICS];
+    unsigned nic_count;            /* 0: not up */
     uint64_t rnd, next;            /* next: the earliest deadline, or earlier */
     struct cm_id *ids[CM_MAX_IDS]; /* by handle - 1 */
     uint32_t first_free, high;
@@ -203,15 +213,21 @@ int cm_port_take(struct cm_id *id, uint16_t port); /* port 0: any that is free *
 void cm_port_give(struct cm_id *id);
 bool cm_port_listening(const struct cm_id *id);      /* does another id listen on the same one */
 uint16_t cm_port_number(struct cm *cm, uint16_t ps); /* one to connect from, which others may use too */
-struct cm_id *cm_listener(struct cm *cm, uint64_t service_id, const struct roce_cma_hdr *h);
+/* Does it hold this claim of the environment? */
+bool cm_port_claimed(const struct cm_port *port, int claim);
+/* Who listens for what came to this NIC. */
+struct cm_id *cm_listener(struct cm *cm, const struct cm_nic *nic, uint64_t service_id,
+                          const struct roce_cma_hdr *h);
 
 /* addr.c */
-int cm_addr_in(struct cm_addr *a, const void *sa, size_t len); /* -EAFNOSUPPORT, -EINVAL */
-size_t cm_addr_out(const struct cm_addr *a, void *sa);         /* a sockaddr; its length, 0 for none */
+const struct cm_nic *cm_nic_at(const struct cm *cm, const uint8_t gid[16]); /* NULL: none has it */
+int cm_addr_in(struct cm_addr *a, const void *sa, size_t len);              /* -EAFNOSUPPORT, -EINVAL */
+size_t cm_addr_out(const struct cm_addr *a, void *sa); /* a sockaddr; its length, 0 for none */
 int cm_bind(struct cm_id *id, const struct cm_addr *addr);
 int cm_resolve_addr(struct cm_id *id, const struct cm_addr *src, const struct cm_addr *dst);
 int cm_resolve_route(struct cm_id *id);
-void cm_target(const struct cm_id *id, uint8_t gid[16]); /* where its peer is on the wire */
+/* Where its peer is on the wire; it has a NIC. */
+void cm_target(const struct cm_id *id, uint8_t gid[16]);
 
 /* message.c */
 void cm_say(struct cm_id *id, struct roce_cm *m); /* once */
@@ -223,7 +239,8 @@ void cm_send_mra(struct cm_id *id, enum roce_cm_about about);
 void cm_send_rej(struct cm_id *id, enum roce_cm_about about, uint32_t reason, const void *data, uint32_t len);
 void cm_send_dreq(struct cm_id *id);
 void cm_send_drep(struct cm_id *id);
-void cm_refuse(struct cm *cm, const uint8_t *to, const struct roce_cm *m, uint32_t reason);
+void cm_refuse(struct cm *cm, const struct cm_nic *nic, const uint8_t *to, const struct roce_cm *m,
+               uint32_t reason);
 void cm_timewait(struct cm_id *id);
 
 /* connect.c */
@@ -238,12 +255,13 @@ int cm_notify(struct cm_id *id, uint32_t event);
 int cm_sidr_connect(struct cm_id *id, const struct rdma_ucm_conn_param *p);
 int cm_sidr_accept(struct cm_id *id, const struct rdma_ucm_conn_param *p);
 void cm_sidr_answer(struct cm_id *id, uint32_t status, const struct rdma_ucm_conn_param *p);
-void cm_sidr_input(struct cm *cm, const uint8_t *from, const struct roce_cm *m);
+void cm_sidr_input(struct cm *cm, const struct cm_nic *nic, const uint8_t *from, const struct roce_cm *m);
 
 /* input.c */
-void cm_input(struct cm *cm, const uint8_t from[16], const uint8_t mad[ROCE_MAD_LEN]);
-struct cm_id *cm_child(struct cm_id *listener, const uint8_t *from, const struct roce_cm *m,
-                       const struct roce_cma_hdr *h);
+/* What came to one of our addresses; zeros if that is not known: then requests are none of ours. */
+void cm_input(struct cm *cm, const uint8_t at[16], const uint8_t from[16], const uint8_t mad[ROCE_MAD_LEN]);
+struct cm_id *cm_child(struct cm_id *listener, const struct cm_nic *nic, const uint8_t *from,
+                       const struct roce_cm *m, const struct roce_cma_hdr *h);
 void cm_child_tell(struct cm_id *listener, struct cm_id *id, const struct roce_cm *m);
 
 /* attr.c */

@@ -82,7 +82,7 @@ void cm_id_begin(struct cm_id *id)
     struct cm *cm = id->cm;
 
     id->local_id =
-        (uint32_t)cm->slot << 24 | (cm->generation++ % GENERATIONS) << INDEX_BITS | (id->handle - 1);
+        (uint32_t)id->nic->slot << 24 | (cm->generation++ % GENERATIONS) << INDEX_BITS | (id->handle - 1);
     id->psn = cm_random(cm) & 0xffffff;
     id->tid = (uint64_t)cm_random(cm) << 32 | id->local_id;
 }

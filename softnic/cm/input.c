@@ -36,23 +36,23 @@ static void addresses(struct cm_id *id, const struct roce_cma_hdr *h, uint16_t p
 {
     id->src.family = id->dst.family = h->ipv6 ? AF_INET6 : AF_INET;
     /* The GIDs rather than what the header says: an IPv4 address is the end of one. */
-    memcpy(id->src.gid, id->cm->gid, 16);
+    memcpy(id->src.gid, id->nic->gid, 16);
     memcpy(id->dst.gid, id->peer, 16);
     id->src.port = port;
     id->dst.port = h->port;
 }
 
-struct cm_id *cm_child(struct cm_id *listener, const uint8_t *from, const struct roce_cm *m,
-                       const struct roce_cma_hdr *h)
+struct cm_id *cm_child(struct cm_id *listener, const struct cm_nic *nic, const uint8_t *from,
+                       const struct roce_cm *m, const struct roce_cma_hdr *h)
 {
     struct cm_id *id = listener->backlog ? cm_id_new(listener->cm, listener->file) : NULL;
 
     if (!id) return NULL;
+    id->nic = nic;
     cm_id_begin(id);
     id->ps = listener->ps;
     id->qp_type = listener->qp_type;
     id->tos = listener->tos;
-    id->has_device = true;
     id->tid = m->tid;
     id->remote_id = m->local_id;
     id->service_id = m->service_id;
@@ -84,18 +84,18 @@ void cm_child_tell(struct cm_id *listener, struct cm_id *id, const struct roce_c
 }
 
 /* 0, or why the request cannot be met. */
-static uint32_t objection(const struct cm_id *listener, const uint8_t *from, const struct roce_cm *m)
+static uint32_t objection(const struct cm_id *listener, const struct cm_nic *nic, const uint8_t *from,
+                          const struct roce_cm *m)
 {
-    const struct cm *cm = listener->cm;
     uint32_t transport = listener->qp_type == IBV_QPT_UC ? TRANSPORT_UC : TRANSPORT_RC;
 
-    if (memcmp(m->sgid, from, 16) || memcmp(m->dgid, cm->gid, 16)) return ROCE_REJ_INVALID_GID;
+    if (memcmp(m->sgid, from, 16) || memcmp(m->dgid, nic->gid, 16)) return ROCE_REJ_INVALID_GID;
     if (m->transport != transport || listener->qp_type == IBV_QPT_UD) return ROCE_REJ_INVALID_TRANSPORT;
-    if (m->mtu < MTU_256 || m->mtu > cm->mtu) return ROCE_REJ_INVALID_MTU;
+    if (m->mtu < MTU_256 || m->mtu > nic->mtu) return ROCE_REJ_INVALID_MTU;
     return 0;
 }
 
-static void request(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
+static void request(struct cm *cm, const struct cm_nic *nic, const uint8_t *from, const struct roce_cm *m)
 {
     struct cm_id *id = by_remote(cm, from, m->local_id), *listener;
     struct roce_cma_hdr h;
@@ -106,18 +106,18 @@ static void request(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
         return;
     }
     if (roce_cma_parse(m->private_data, &h)) {
-        cm_refuse(cm, from, m, ROCE_REJ_UNSUPPORTED);
+        cm_refuse(cm, nic, from, m, ROCE_REJ_UNSUPPORTED);
         return;
     }
-    listener = cm_listener(cm, m->service_id, &h);
-    reason = listener ? objection(listener, from, m) : ROCE_REJ_INVALID_SERVICE_ID;
+    listener = cm_listener(cm, nic, m->service_id, &h);
+    reason = listener ? objection(listener, nic, from, m) : ROCE_REJ_INVALID_SERVICE_ID;
     if (reason) {
-        cm_refuse(cm, from, m, reason);
+        cm_refuse(cm, nic, from, m, reason);
         return;
     }
-    id = cm_child(listener, from, m, &h);
+    id = cm_child(listener, nic, from, m, &h);
     if (!id) {
-        cm_refuse(cm, from, m, ROCE_REJ_NO_RESOURCES);
+        cm_refuse(cm, nic, from, m, ROCE_REJ_NO_RESOURCES);
         return;
     }
     id->state = CM_REQ_RCVD;
@@ -255,16 +255,16 @@ static void disconnected(struct cm_id *id, const struct roce_cm *m)
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
 /* A message about a connection that we do not know. */
-static void stranger(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
+static void stranger(struct cm *cm, const struct cm_nic *nic, const uint8_t *from, const struct roce_cm *m)
 {
     struct roce_cm r = {
         .attr = ROCE_CM_DREP, .tid = m->tid, .local_id = m->remote_id, .remote_id = m->local_id};
     uint8_t mad[ROCE_MAD_LEN];
 
-    if (m->attr == ROCE_CM_REP) cm_refuse(cm, from, m, ROCE_REJ_INVALID_COMM_ID);
+    if (m->attr == ROCE_CM_REP) cm_refuse(cm, nic, from, m, ROCE_REJ_INVALID_COMM_ID);
     if (m->attr != ROCE_CM_DREQ) return;
     roce_cm_build(mad, &r);
-    cm->env.send(cm->env.ctx, from, mad);
+    cm->env.send(cm->env.ctx, nic, from, mad);
 }
 
 static struct cm_id *find(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
@@ -293,18 +293,20 @@ static void dispatch(struct cm_id *id, const struct roce_cm *m)
     if (!id->file && (id->state == CM_ENDED || id->state == CM_TIMEWAIT)) cm_id_free(id);
 }
 
-void cm_input(struct cm *cm, const uint8_t from[16], const uint8_t mad[ROCE_MAD_LEN])
+void cm_input(struct cm *cm, const uint8_t at[16], const uint8_t from[16], const uint8_t mad[ROCE_MAD_LEN])
 {
+    const struct cm_nic *nic = cm_nic_at(cm, at);
     struct roce_cm m;
     struct cm_id *id;
 
-    if (!cm->ready || roce_cm_parse(mad, &m)) return;
+    if (!cm->nic_count || roce_cm_parse(mad, &m)) return;
+    if (!nic && (m.attr == ROCE_CM_REQ || m.attr == ROCE_CM_SIDR_REQ)) return;
     if (m.attr == ROCE_CM_SIDR_REQ || m.attr == ROCE_CM_SIDR_REP) {
-        cm_sidr_input(cm, from, &m);
+        cm_sidr_input(cm, nic, from, &m);
         return;
     }
     if (m.attr == ROCE_CM_REQ) {
-        request(cm, from, &m);
+        request(cm, nic, from, &m);
         return;
     }
     id = find(cm, from, &m);
@@ -312,6 +314,6 @@ void cm_input(struct cm *cm, const uint8_t from[16], const uint8_t mad[ROCE_MAD_
     if (id && m.attr == ROCE_CM_DREQ && id->state == CM_ENDED) id = NULL;
     if (id)
         dispatch(id, &m);
-    else
-        stranger(cm, from, &m);
+    else if (nic)
+        stranger(cm, nic, from, &m);
 }

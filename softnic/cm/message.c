@@ -19,11 +19,11 @@ void cm_deadline(struct cm_id *id, uint64_t in_ns)
     cm->env.wake(cm->env.ctx);
 }
 
-static void send_to(struct cm *cm, const uint8_t *to, const struct roce_cm *m)
+static void send_to(struct cm *cm, const struct cm_nic *nic, const uint8_t *to, const struct roce_cm *m)
 {
     uint8_t mad[ROCE_MAD_LEN];
 
-    if (roce_cm_build(mad, m) == 0) cm->env.send(cm->env.ctx, to, mad);
+    if (roce_cm_build(mad, m) == 0) cm->env.send(cm->env.ctx, nic, to, mad);
 }
 
 static void address(const struct cm_id *id, struct roce_cm *m)
@@ -35,7 +35,7 @@ static void address(const struct cm_id *id, struct roce_cm *m)
 
 void cm_say_again(struct cm_id *id)
 {
-    if (id->has_mad) id->cm->env.send(id->cm->env.ctx, id->peer, id->mad);
+    if (id->has_mad) id->cm->env.send(id->cm->env.ctx, id->nic, id->peer, id->mad);
 }
 
 void cm_say(struct cm_id *id, struct roce_cm *m)
@@ -59,7 +59,7 @@ void cm_send_mra(struct cm_id *id, enum roce_cm_about about)
     struct roce_cm m = {.attr = ROCE_CM_MRA, .about = about, .service_timeout = CM_SERVICE_TIME};
 
     address(id, &m);
-    send_to(id->cm, id->peer, &m);
+    send_to(id->cm, id->nic, id->peer, &m);
 }
 
 void cm_send_rej(struct cm_id *id, enum roce_cm_about about, uint32_t reason, const void *data, uint32_t len)
@@ -94,7 +94,8 @@ void cm_timewait(struct cm_id *id)
     cm_deadline(id, cm_time_ns(id->ack_timeout));
 }
 
-void cm_refuse(struct cm *cm, const uint8_t *to, const struct roce_cm *m, uint32_t reason)
+void cm_refuse(struct cm *cm, const struct cm_nic *nic, const uint8_t *to, const struct roce_cm *m,
+               uint32_t reason)
 {
     struct roce_cm r = {.attr = ROCE_CM_REJ, .tid = m->tid, .reason = reason};
 
@@ -103,5 +104,5 @@ void cm_refuse(struct cm *cm, const uint8_t *to, const struct roce_cm *m, uint32
                                        : ROCE_ABOUT_OTHER;
     r.local_id = m->remote_id;
     r.remote_id = m->local_id;
-    send_to(cm, to, &r);
+    send_to(cm, nic, to, &r);
 }

@@ -10,7 +10,8 @@
 /* Where Linux takes numbers from when a program does not care. */
 enum { EPHEMERAL_FIRST = 32768, EPHEMERAL_COUNT = 28232, TRIES = 128 };
 
-static struct cm_port *find(struct cm *cm, uint16_t ps, uint16_t port)
+/* Who has it at this NIC's address or at all; NULL for nic: at any. */
+static struct cm_port *find(struct cm *cm, const struct cm_nic *nic, uint16_t ps, uint16_t port)
 {
     struct sn_link *it, *tmp;
 
@@ -18,29 +19,55 @@ static struct cm_port *find(struct cm *cm, uint16_t ps, uint16_t port)
     {
         struct cm_port *p = sn_entry(it, struct cm_port, link);
 
-        if (p->ps == ps && p->port == port) return p;
+        if (p->ps == ps && p->port == port && (!nic || !p->nic || p->nic == nic)) return p;
     }
     return NULL;
 }
 
+static void end(struct cm *cm, struct cm_port *p)
+{
+    for (unsigned i = 0; i < SN_MAX_NICS; i++)
+        if (p->claims[i] >= 0) cm->env.release(cm->env.ctx, p->claims[i]);
+    free(p);
+}
+
+static int claim(struct cm *cm, struct cm_port *p)
+{
+    for (unsigned i = 0; i < cm->nic_count; i++) {
+        if (p->nic && p->nic != &cm->nics[i]) continue;
+        int c = cm->env.claim(cm->env.ctx, &cm->nics[i], p->ps, p->port);
+        if (c < 0) return c;
+        p->claims[i] = c;
+    }
+    return 0;
+}
+
+static int take_new(struct cm_id *id, uint16_t port, struct cm_port **out)
+{
+    struct cm_port *p = malloc(sizeof(*p));
+
+    if (!p) return -ENOMEM;
+    *p = (struct cm_port){.ps = id->ps, .port = port, .nic = id->nic, .reuse = id->reuse};
+    for (unsigned i = 0; i < SN_MAX_NICS; i++) p->claims[i] = -1;
+    int err = claim(id->cm, p);
+    if (err) {
+        end(id->cm, p);
+        return err;
+    }
+    sn_list_init(&p->link);
+    sn_list_add(&id->cm->ports, &p->link);
+    *out = p;
+    return 0;
+}
+
 static int take(struct cm_id *id, uint16_t port)
 {
-    struct cm *cm = id->cm;
-    struct cm_port *p = find(cm, id->ps, port);
-    int claim;
+    struct cm_port *p = find(id->cm, id->nic, id->ps, port);
 
-    if (p && (!p->reuse || !id->reuse)) return -EADDRINUSE;
+    if (p && (!p->reuse || !id->reuse || p->nic != id->nic)) return -EADDRINUSE;
     if (!p) {
-        p = calloc(1, sizeof(*p));
-        if (!p) return -ENOMEM;
-        claim = cm->env.claim(cm->env.ctx, id->ps, port);
-        if (claim < 0) {
-            free(p);
-            return claim;
-        }
-        *p = (struct cm_port){.ps = id->ps, .port = port, .reuse = id->reuse, .claim = claim};
-        sn_list_init(&p->link);
-        sn_list_add(&cm->ports, &p->link);
+        int err = take_new(id, port, &p);
+        if (err) return err;
     }
     p->users++;
     id->port = p;
@@ -54,7 +81,7 @@ uint16_t cm_port_number(struct cm *cm, uint16_t ps)
 
     for (int i = 0; i < TRIES; i++) {
         port = (uint16_t)(EPHEMERAL_FIRST + cm_random(cm) % EPHEMERAL_COUNT);
-        if (!find(cm, ps, port)) break;
+        if (!find(cm, NULL, ps, port)) break;
     }
     return port;
 }
@@ -75,8 +102,14 @@ void cm_port_give(struct cm_id *id)
     id->port = NULL;
     if (!p || --p->users) return;
     sn_list_del(&p->link);
-    id->cm->env.release(id->cm->env.ctx, p->claim);
-    free(p);
+    end(id->cm, p);
+}
+
+bool cm_port_claimed(const struct cm_port *p, int claim)
+{
+    for (unsigned i = 0; i < SN_MAX_NICS; i++)
+        if (p->claims[i] == claim) return true;
+    return false;
 }
 
 bool cm_port_listening(const struct cm_id *id)
@@ -97,12 +130,14 @@ static bool takes_family(const struct cm_id *id, const struct roce_cma_hdr *h)
     return !h->ipv6 && !id->afonly; /* an IPv6 listener takes IPv4 too, unless it said not to */
 }
 
-struct cm_id *cm_listener(struct cm *cm, uint64_t service_id, const struct roce_cma_hdr *h)
+struct cm_id *cm_listener(struct cm *cm, const struct cm_nic *nic, uint64_t service_id,
+                          const struct roce_cma_hdr *h)
 {
     for (uint32_t i = 0; i < cm->high; i++) {
         struct cm_id *id = cm->ids[i];
 
         if (!id || id->state != CM_LISTEN || !takes_family(id, h)) continue;
+        if (id->nic && id->nic != nic) continue;
         if (roce_cm_service_id(id->ps, id->src.port) == service_id) return id;
     }
     return NULL;

@@ -19,7 +19,7 @@
 #include "src/roce/hdr.h"
 
 static int mailbox = -1; /* atomic; the NIC's callbacks read it */
-static int sender = -1;  /* used within the NIC's lock only */
+static int sender = -1;  /* atomic: several NICs may need it first */
 
 static socklen_t name_of(const uint8_t *gid, uint64_t service_id, struct sockaddr_un *name)
 {
@@ -58,15 +58,26 @@ void cm_route_fork_child(void)
     cm_route_mailbox(-1);
 }
 
+static int sender_fd(void)
+{
+    int fd = __atomic_load_n(&sender, __ATOMIC_ACQUIRE), none = -1;
+
+    if (fd >= 0) return fd;
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || __atomic_compare_exchange_n(&sender, &none, fd, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return fd;
+    close(fd); /* another NIC's thread was first */
+    return none;
+}
+
 /* To whoever has claimed the service. False: nobody. */
 static bool hand_over(const uint8_t *gid, uint64_t service_id, const struct cm_letter *letter)
 {
     struct sockaddr_un name;
     socklen_t len = name_of(gid, service_id, &name);
 
-    if (sender < 0) sender = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (sendto(sender, letter, sizeof(*letter), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name, len) >=
-        0)
+    if (sendto(sender_fd(), letter, sizeof(*letter), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name,
+               len) >= 0)
         return true;
     /* A full socket: the request is lost, and will be repeated. */
     return errno != ECONNREFUSED && errno != ENOENT;
@@ -108,6 +119,7 @@ bool ucm_on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], uint
 
     (void)user;
     if (roce_cm_parse(mad, &m)) return false;
+    memcpy(letter.at, dgid, 16);
     memcpy(letter.from, sgid, 16);
     memcpy(letter.mad, mad, ROCE_MAD_LEN);
     if (m.attr == ROCE_CM_REQ || m.attr == ROCE_CM_SIDR_REQ)
@@ -133,6 +145,7 @@ void ucm_on_refused(const uint8_t gid[16], const uint8_t *frame, size_t len)
     if (box < 0 || len < at + ROCE_MAD_LEN || frame[0] != ROCE_UD_SEND_ONLY || frame[7] != ROCE_GSI_QPN)
         return;
     if (roce_cm_parse(frame + at, &m) || !answer_as_stranger(&m, letter.mad)) return;
+    memset(letter.at, 0, 16);
     memcpy(letter.from, gid, 16);
     send(box, &letter, sizeof(letter), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

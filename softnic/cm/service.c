@@ -29,7 +29,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static struct {
     pthread_mutex_t lock; /* around going up; taken before the state machine's */
     bool up, stop;        /* stop: atomic */
-    struct sn_nic *nic;
+    struct sn_nic *nics[SN_MAX_NICS];
     int watch, wake_fd, mail[2];
     pthread_t thread;
 } service = {.lock = PTHREAD_MUTEX_INITIALIZER, .watch = -1, .wake_fd = -1, .mail = {-1, -1}};
@@ -46,17 +46,18 @@ static uint64_t now_ns(void *ctx)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static void env_send(void *ctx, const uint8_t dgid[16], const uint8_t mad[ROCE_MAD_LEN])
+static void env_send(void *ctx, const struct cm_nic *nic, const uint8_t dgid[16],
+                     const uint8_t mad[ROCE_MAD_LEN])
 {
     (void)ctx;
     /* A wire that takes nothing now loses it, as any wire may. */
-    sn_nic_mad_send(service.nic, dgid, mad);
+    sn_nic_mad_send(service.nics[nic->index], dgid, mad);
 }
 
-static int env_claim(void *ctx, uint16_t ps, uint16_t port)
+static int env_claim(void *ctx, const struct cm_nic *nic, uint16_t ps, uint16_t port)
 {
     struct epoll_event ev = {.events = EPOLLIN};
-    int fd = cm_route_claim(the_cm.gid, roce_cm_service_id(ps, port));
+    int fd = cm_route_claim(nic->gid, roce_cm_service_id(ps, port));
 
     (void)ctx;
     if (fd < 0) return fd;
@@ -82,10 +83,25 @@ static void env_wake(void *ctx)
         return; /* it is awake anyhow */
 }
 
+static bool env_source(void *ctx, const uint8_t dgid[16], uint8_t gid[16])
+{
+    struct sn_addr to = {0}, from;
+
+    (void)ctx;
+    memcpy(to.gid, dgid, 16);
+    if (!sn_addr_source(&to, &from)) return false;
+    memcpy(gid, from.gid, 16);
+    return true;
+}
+
 static void init_once(void)
 {
-    const struct cm_env env = {
-        .send = env_send, .claim = env_claim, .release = env_release, .now = now_ns, .wake = env_wake};
+    const struct cm_env env = {.send = env_send,
+                               .claim = env_claim,
+                               .release = env_release,
+                               .now = now_ns,
+                               .wake = env_wake,
+                               .source = env_source};
     uint64_t seed;
 
     if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) seed = now_ns(NULL) ^ (uint64_t)getpid() << 32;
@@ -109,7 +125,7 @@ static void read_letters(int fd)
         ssize_t n = recv(fd, &letter, sizeof(letter), MSG_DONTWAIT);
 
         if (n < 0) return;
-        if (n == (ssize_t)sizeof(letter)) cm_input(&the_cm, letter.from, letter.mad);
+        if (n == (ssize_t)sizeof(letter)) cm_input(&the_cm, letter.at, letter.from, letter.mad);
     }
 }
 
@@ -121,7 +137,7 @@ static bool is_mail(int fd)
     if (fd == service.mail[0]) return true;
     sn_list_each(it, tmp, &the_cm.ports)
     {
-        if (sn_entry(it, struct cm_port, link)->claim == fd) return true;
+        if (cm_port_claimed(sn_entry(it, struct cm_port, link), fd)) return true;
     }
     return false;
 }
@@ -207,37 +223,66 @@ static int open_fds(void)
     return epoll_ctl(service.watch, EPOLL_CTL_ADD, service.mail[0], &ev) ? -errno : 0;
 }
 
-static int learn_nic(void)
+/* What there is at an address; of several NICs there the first, as an address is all that a peer can name. */
+static void add_nic(struct cm_nic *nics, unsigned *count, unsigned index, const struct sn_process_info *info)
 {
-    struct sn_process_info info;
-    int err = sn_process_nic_info(0, &info);
+    const uint8_t *gid = info->config.addr.gid;
+
+    for (unsigned i = 0; i < *count; i++)
+        if (!memcmp(nics[i].gid, gid, 16)) return;
+    nics[*count] = (struct cm_nic){.slot = (uint8_t)info->slot,
+                                   .mtu = (uint8_t)roce_mtu_enum(info->config.mtu),
+                                   .guid = sn_guid(gid, index),
+                                   .index = index};
+    memcpy(nics[(*count)++].gid, gid, 16);
+}
+
+/* Takes all NICs of the process: a program may listen at all of their addresses. */
+static int take_nics(unsigned *taken, struct cm_nic *nics, unsigned *count)
+{
+    char why[SN_CONFIG_WHY];
+    int n = sn_process_nics(why), err = n < 0 ? n : 0;
+
+    if (err) fprintf(stderr, "gpuwire: %s\n", why);
+    for (unsigned i = 0; !err && i < (unsigned)n; i++) {
+        struct sn_process_info info;
+
+        err = sn_process_nic_get(i, &uv_callbacks, &service.nics[i]);
+        if (err) break;
+        ++*taken;
+        err = sn_process_nic_info(i, &info);
+        if (!err) add_nic(nics, count, i, &info);
+    }
+    return err;
+}
+
+static int begin(const struct cm_nic *nics, unsigned count)
+{
+    int err = open_fds();
 
     if (err) return err;
     pthread_mutex_lock(&the_cm.lock);
-    memcpy(the_cm.gid, info.config.addr.gid, 16);
-    the_cm.slot = (uint8_t)info.slot;
-    the_cm.guid = sn_guid(the_cm.gid, 0);
-    the_cm.mtu = (uint8_t)roce_mtu_enum(info.config.mtu);
-    the_cm.ready = true;
+    memcpy(the_cm.nics, nics, sizeof(the_cm.nics));
+    the_cm.nic_count = count;
     pthread_mutex_unlock(&the_cm.lock);
-    return 0;
+    err = start_thread();
+    if (!err) cm_route_mailbox(service.mail[1]);
+    return err;
 }
 
 static int go_up(void)
 {
-    int err = sn_process_nic_get(0, &uv_callbacks, &service.nic);
+    struct cm_nic nics[SN_MAX_NICS] = {0};
+    unsigned taken = 0, count = 0;
+    int err = take_nics(&taken, nics, &count);
 
-    if (err) return err;
-    err = open_fds();
-    if (!err) err = learn_nic();
-    if (!err) err = start_thread();
     if (!err) {
-        cm_route_mailbox(service.mail[1]);
-        return 0;
+        err = begin(nics, count);
+        if (!err) return 0;
+        fprintf(stderr, "gpuwire: cannot start connection management: %s\n", strerror(-err));
+        close_fds();
     }
-    fprintf(stderr, "gpuwire: cannot start connection management: %s\n", strerror(-err));
-    close_fds();
-    sn_process_nic_put(service.nic);
+    while (taken) sn_process_nic_put(service.nics[--taken]);
     return err;
 }
 
@@ -258,6 +303,12 @@ int cm_service_up(void)
 /* ---- going down
  * ---------------------------------------------------------------------------------------------------- */
 
+static void close_claims(const struct cm_port *p)
+{
+    for (unsigned i = 0; i < SN_MAX_NICS; i++)
+        if (p->claims[i] >= 0) close(p->claims[i]);
+}
+
 /* The claims are the parent's: a copy here would keep them from being freed when it dies. Locks begin anew,
  * whether or not it was up: a thread that is not here may hold them. */
 void cm_service_fork_child(void)
@@ -266,7 +317,7 @@ void cm_service_fork_child(void)
 
     cm_route_fork_child();
     if (service.up) {
-        sn_list_each(it, tmp, &the_cm.ports) close(sn_entry(it, struct cm_port, link)->claim);
+        sn_list_each(it, tmp, &the_cm.ports) close_claims(sn_entry(it, struct cm_port, link));
     }
     close_fds();
     service.up = false;

@@ -17,7 +17,7 @@ void cm_service_fork_child(void);
 
 /* route.c: messages between processes at one address. */
 struct cm_letter {
-    uint8_t from[16];
+    uint8_t at[16], from[16]; /* the addresses of who got it, zeros if nobody did, and of who sent it */
     uint8_t mad[ROCE_MAD_LEN];
 };
 /* Claims a service for the NIC at gid: an fd at which its letters arrive, or -EADDRINUSE, others. */

@@ -10,10 +10,10 @@
 int cm_sidr_connect(struct cm_id *id, const struct rdma_ucm_conn_param *p)
 {
     struct roce_cm m = {.attr = ROCE_CM_SIDR_REQ, .service_id = id->service_id, .pkey = 0xffff};
-    struct roce_cma_hdr h = {.port = id->src.port, .ipv6 = !sn_gid_is_ipv4(id->cm->gid)};
+    struct roce_cma_hdr h = {.port = id->src.port, .ipv6 = !sn_gid_is_ipv4(id->nic->gid)};
 
     if ((uint32_t)ROCE_CMA_HDR + p->private_data_len > roce_cm_private_room(m.attr)) return -EINVAL;
-    memcpy(h.src, id->cm->gid, 16);
+    memcpy(h.src, id->nic->gid, 16);
     memcpy(h.dst, id->peer, 16);
     roce_cma_build(m.private_data, &h);
     memcpy(m.private_data + ROCE_CMA_HDR, p->private_data, p->private_data_len);
@@ -52,7 +52,7 @@ int cm_sidr_accept(struct cm_id *id, const struct rdma_ucm_conn_param *p)
     return 0;
 }
 
-static void request(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
+static void request(struct cm *cm, const struct cm_nic *nic, const uint8_t *from, const struct roce_cm *m)
 {
     struct roce_cm no = {
         .attr = ROCE_CM_SIDR_REP, .tid = m->tid, .local_id = m->local_id, .status = ROCE_SIDR_UNSUPPORTED};
@@ -67,13 +67,14 @@ static void request(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
         if (id->state == CM_ENDED) cm_say_again(id);
         return;
     }
-    if (roce_cma_parse(m->private_data, &h) == 0) listener = cm_listener(cm, m->service_id, &h);
+    if (roce_cma_parse(m->private_data, &h) == 0) listener = cm_listener(cm, nic, m->service_id, &h);
     if (listener && listener->qp_type != IBV_QPT_UD) listener = NULL;
-    id = listener ? cm_child(listener, from, m, &h) : NULL;
+    id = listener ? cm_child(listener, nic, from, m, &h) : NULL;
     if (!id) {
         no.service_id = m->service_id;
         roce_cm_build(mad, &no);
-        if (!listener) cm->env.send(cm->env.ctx, from, mad); /* with too many waiting, the peer asks again */
+        if (!listener)
+            cm->env.send(cm->env.ctx, nic, from, mad); /* with too many waiting, the peer asks again */
         return;
     }
     id->state = CM_SIDR_RCVD;
@@ -103,10 +104,10 @@ static void answer(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
     cm_event_post(e);
 }
 
-void cm_sidr_input(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
+void cm_sidr_input(struct cm *cm, const struct cm_nic *nic, const uint8_t *from, const struct roce_cm *m)
 {
     if (m->attr == ROCE_CM_SIDR_REQ)
-        request(cm, from, m);
+        request(cm, nic, from, m);
     else
         answer(cm, from, m);
 }

@@ -207,13 +207,8 @@ const struct sn_process_callbacks uv_callbacks = {uv_on_cq_event, uv_on_async_ev
 
 int uv_take_nic(struct uv_file *f)
 {
-    struct sn_process_callbacks callbacks = uv_callbacks;
+    int err = sn_process_nic_get(f->index, &uv_callbacks, &f->nic);
 
-    if (f->index) { /* rdma_cm has one address to listen at: the first NIC's */
-        callbacks.mad = NULL;
-        callbacks.refused = NULL;
-    }
-    int err = sn_process_nic_get(f->index, &callbacks, &f->nic);
     if (!err) set_driven(f->fd, f->nic);
     return err;
 }

@@ -111,17 +111,13 @@ bool sn_addr_from_sock(const struct sockaddr_in6 *sa, uint8_t gid[16], uint16_t 
     return true;
 }
 
-/* The source address the kernel would use towards `to`. Connecting a datagram socket looks at the routing
- * table alone. */
-static bool source_towards(const char *to, struct sn_addr *addr)
+/* Connecting a datagram socket looks at the routing table alone. */
+bool sn_addr_source(const struct sn_addr *to, struct sn_addr *addr)
 {
     struct sockaddr_in6 sa;
-    struct sn_addr peer;
     uint16_t port;
     bool found = false;
-
-    if (sn_addr_parse(to, &peer)) return false;
-    socklen_t len = sn_addr_to_sock(&peer, 9, &sa);
+    socklen_t len = sn_addr_to_sock(to, 9, &sa);
     int fd = socket(sa.sin6_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
     if (connect(fd, (struct sockaddr *)&sa, len) == 0) {
@@ -137,7 +133,11 @@ static bool source_towards(const char *to, struct sn_addr *addr)
 void sn_addr_default(struct sn_addr *addr)
 {
     /* Documentation addresses: nobody's, so only the default route leads there. */
-    if (source_towards("203.0.113.1", addr) || source_towards("2001:db8::1", addr)) return;
+    static const char *const nobody[] = {"203.0.113.1", "2001:db8::1"};
+    struct sn_addr to;
+
+    for (int i = 0; i < 2; i++)
+        if (sn_addr_parse(nobody[i], &to) == 0 && sn_addr_source(&to, addr)) return;
     memset(addr, 0, sizeof(*addr));
     sn_gid_from_ipv4(addr->gid, INADDR_LOOPBACK);
 }

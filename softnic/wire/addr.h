@@ -34,6 +34,9 @@ int sn_addr_parse(const char *text, struct sn_addr *addr);
 /* Writes the text form to buf, which has room for SN_ADDR_TEXT bytes. Returns buf. */
 char *sn_addr_text(const struct sn_addr *addr, char *buf);
 
+/* The source address that this host would use towards `to`; false: it has no route there. */
+bool sn_addr_source(const struct sn_addr *to, struct sn_addr *from);
+
 /*
  * The address this host is reached by: the source address of its default route (IPv4, else IPv6), 127.0.0.1
  * if it has none.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two connection managers in one thread, on virtual time, joined by a network that may lose messages. */
+/* Two connection managers with two NICs each, in one thread, on virtual time, joined by a network that may lose
+ * messages. */
 #ifndef TESTS_CM_NET_H
 #define TESTS_CM_NET_H
 
@@ -15,7 +16,7 @@
 #include "softnic/cm/core.h"
 #include "tests/rnd.h"
 
-enum { NET_ENDS = 2, NET_QUEUE = 256, NET_PORT = 7000 };
+enum { NET_ENDS = 2, NET_SECOND = 8 /* NIC i + 8 is end i's other one */, NET_QUEUE = 256, NET_PORT = 7000 };
 #define NET_DELAY UINT64_C(100000)
 
 struct end {
@@ -30,7 +31,7 @@ struct end {
 struct flying {
     unsigned to;
     uint64_t at;
-    uint8_t from[16], mad[ROCE_MAD_LEN];
+    uint8_t to_gid[16], from[16], mad[ROCE_MAD_LEN];
 };
 
 struct net {
@@ -52,28 +53,31 @@ static void net_gid(unsigned i, uint8_t gid[16])
     gid[15] = (uint8_t)(1 + i);
 }
 
-static void net_send(void *ctx, const uint8_t dgid[16], const uint8_t mad[ROCE_MAD_LEN])
+static void net_send(void *ctx, const struct cm_nic *nic, const uint8_t dgid[16],
+                     const uint8_t mad[ROCE_MAD_LEN])
 {
     struct end *e = ctx;
     struct net *n = e->net;
     struct flying *f = &n->queue[n->tail % NET_QUEUE];
+    unsigned to = (dgid[15] - 1u) % NET_SECOND;
 
     e->sent++;
-    if (n->cut || rnd_below(&n->rnd, 10000) < n->loss || dgid[15] - 1u >= NET_ENDS) return;
+    if (n->cut || rnd_below(&n->rnd, 10000) < n->loss || to >= NET_ENDS) return;
     assert_true(n->tail - n->head < NET_QUEUE);
-    f->to = dgid[15] - 1u;
+    f->to = to;
     f->at = n->now + NET_DELAY;
-    net_gid(e->index, f->from);
+    memcpy(f->to_gid, dgid, 16);
+    memcpy(f->from, nic->gid, 16);
     memcpy(f->mad, mad, ROCE_MAD_LEN);
     n->tail++;
 }
 
-static int net_claim(void *ctx, uint16_t ps, uint16_t port)
+static int net_claim(void *ctx, const struct cm_nic *nic, uint16_t ps, uint16_t port)
 {
     struct end *e = ctx;
 
     (void)ps;
-    if (port == 99) return -EADDRINUSE; /* another process has it */
+    if (port == 99 || (port == 98 && nic->index == 1)) return -EADDRINUSE; /* another process has it */
     return (int)e->claims++;
 }
 
@@ -93,6 +97,28 @@ static void net_wake(void *ctx)
     (void)ctx;
 }
 
+/* Neighbours of the second NICs are reached from there. */
+static bool net_source(void *ctx, const uint8_t dgid[16], uint8_t gid[16])
+{
+    if (dgid[15] <= NET_SECOND) return false;
+    net_gid(((struct end *)ctx)->index + NET_SECOND, gid);
+    return true;
+}
+
+static void net_nics(struct end *e)
+{
+    for (unsigned k = 0; k < 2; k++) {
+        struct cm_nic *nic = &e->cm.nics[k];
+
+        net_gid(e->index + k * NET_SECOND, nic->gid);
+        nic->slot = (uint8_t)(40 + e->index + 10 * k);
+        nic->mtu = 5;
+        nic->guid = 0x100 + e->index + 0x10 * k;
+        nic->index = k;
+    }
+    e->cm.nic_count = 2;
+}
+
 static void net_up(struct net *n, uint64_t seed, uint32_t loss)
 {
     memset(n, 0, sizeof(*n));
@@ -101,16 +127,12 @@ static void net_up(struct net *n, uint64_t seed, uint32_t loss)
     n->loss = loss;
     for (unsigned i = 0; i < NET_ENDS; i++) {
         struct end *e = &n->ends[i];
-        const struct cm_env env = {e, net_send, net_claim, net_release, net_now, net_wake};
+        const struct cm_env env = {e, net_send, net_claim, net_release, net_now, net_wake, net_source};
 
         e->net = n;
         e->index = i;
         cm_init(&e->cm, &env, seed + i);
-        net_gid(i, e->cm.gid);
-        e->cm.slot = (uint8_t)(40 + i);
-        e->cm.mtu = 5;
-        e->cm.guid = 0x100 + i;
-        e->cm.ready = true;
+        net_nics(e);
         cm_file_init(&e->file, -1, -1);
     }
 }
@@ -143,7 +165,7 @@ static void net_run(struct net *n, uint64_t ns)
         if (next > n->now) n->now = next;
         while (n->head != n->tail && n->queue[n->head % NET_QUEUE].at <= n->now) {
             struct flying f = n->queue[n->head++ % NET_QUEUE];
-            cm_input(&n->ends[f.to].cm, f.from, f.mad);
+            cm_input(&n->ends[f.to].cm, f.to_gid, f.from, f.mad);
         }
     }
 }

@@ -66,7 +66,7 @@ static void a_connection_from_beginning_to_end(void **state)
     /* A message's PSN is the one that its receiver begins to send with. */
     assert_int_equal(c.rq_psn, p.client->psn);
     assert_int_equal(s.sq_psn, p.client->psn);
-    assert_memory_equal(c.ah_attr.grh.dgid, net.ends[0].cm.gid, 16);
+    assert_memory_equal(c.ah_attr.grh.dgid, net.ends[0].cm.nics[0].gid, 16);
     assert_int_equal(s.max_rd_atomic, 5);
     assert_int_equal(c.max_dest_rd_atomic, 5);
     assert_int_equal(s.retry_cnt, 7);
@@ -362,7 +362,7 @@ static void datagrams_find_their_queue_pair(void **state)
         assert_int_equal(e.param.ud.qp_num, 0x290002);
         assert_int_equal(e.param.ud.qkey, CM_UDP_QKEY);
         assert_memory_equal(e.param.ud.private_data, "me", 3);
-        assert_memory_equal(e.param.ud.ah_attr.grh.dgid, net.ends[0].cm.gid, 16);
+        assert_memory_equal(e.param.ud.ah_attr.grh.dgid, net.ends[0].cm.nics[0].gid, 16);
         net_run(&net, 1000000000);
         net_quiet(&net, 0);
         net_down(&net);
@@ -386,16 +386,97 @@ static void strangers_change_nothing(void **state)
         m.local_id = i % 3 ? p.client->local_id : (uint32_t)rnd64(&rnd);
         m.remote_id = p.server->local_id;
         roce_cm_build(mad, &m);
-        cm_input(&net.ends[0].cm, stranger, mad);
+        cm_input(&net.ends[0].cm, net.ends[0].cm.nics[0].gid, stranger, mad);
         m.local_id = p.client->local_id ^ 1;
         roce_cm_build(mad, &m);
-        cm_input(&net.ends[0].cm, net.ends[1].cm.gid, mad);
+        cm_input(&net.ends[0].cm, net.ends[0].cm.nics[0].gid, net.ends[1].cm.nics[0].gid, mad);
         if (i % 50 == 0) net_run(&net, 1000000);
     }
     net_run(&net, 1000000000);
     assert_int_equal(p.server->state, CM_ESTABLISHED);
     net_quiet(&net, 0);
     disconnect_pair(&net, &p);
+    net_down(&net);
+}
+
+/* A connection from end 1 to this address of end 0, or what end 1 is told instead. */
+static uint32_t knock(struct net *n, unsigned nic, uint16_t port)
+{
+    struct cm_id *id = net_resolved(n, 1, nic, RDMA_PS_TCP, port);
+    struct rdma_ucm_event_resp e;
+
+    assert_ptr_equal(id->nic, &n->ends[1].cm.nics[nic >= NET_SECOND]);
+    assert_int_equal(net_connect(id, 1, "x"), 0);
+    for (int i = 0; i < 1000 && !n->ends[0].file.event_count && !n->ends[1].file.event_count; i++)
+        net_run(n, 1000000);
+    if (n->ends[1].file.event_count) {
+        assert_true(cm_event_take(&n->ends[1].file, &e));
+    } else {
+        struct cm_id *child;
+
+        e = net_event(n, 0, CM_EVENT_CONNECT_REQUEST);
+        child = cm_id_find(&n->ends[0].cm, &n->ends[0].file, e.id);
+        assert_memory_equal(child->src.gid, n->ends[0].cm.nics[nic >= NET_SECOND].gid, 16);
+        assert_memory_equal(child->peer, id->nic->gid, 16);
+        assert_int_equal(child->local_id >> 24, child->nic->slot);
+        cm_destroy(child);
+        net_event(n, 1, CM_EVENT_REJECTED);
+    }
+    cm_destroy(id);
+    return e.event;
+}
+
+/* Who listens at one address is not met at the other; who listens at all is met at both. */
+static void listeners_are_met_where_they_listen(void **state)
+{
+    struct cm_addr any = net_addr(0, 20), first = net_addr(0, 21), second = net_addr(NET_SECOND, 21);
+    struct cm_id *a, *b, *c;
+
+    (void)state;
+    net_up(&net, 31, 0);
+    memset(any.gid + 12, 0, 4);
+    a = net_id(&net, 0, RDMA_PS_TCP, 1);
+    b = net_id(&net, 0, RDMA_PS_TCP, 2);
+    c = net_id(&net, 0, RDMA_PS_TCP, 3);
+    assert_int_equal(cm_bind(a, &any), 0);
+    assert_int_equal(cm_listen(a, 4), 0);
+    assert_int_equal(cm_bind(b, &second), 0);
+    assert_int_equal(cm_listen(b, 4), 0);
+    assert_int_equal(knock(&net, 0, 20), CM_EVENT_CONNECT_REQUEST);
+    assert_int_equal(knock(&net, NET_SECOND, 20), CM_EVENT_CONNECT_REQUEST);
+    assert_int_equal(knock(&net, 0, 21), CM_EVENT_REJECTED);
+    assert_int_equal(knock(&net, NET_SECOND, 21), CM_EVENT_CONNECT_REQUEST);
+    /* The port is free at the first one's address. */
+    assert_int_equal(cm_bind(c, &first), 0);
+    assert_int_equal(cm_listen(c, 4), 0);
+    assert_int_equal(knock(&net, 0, 21), CM_EVENT_CONNECT_REQUEST);
+    net_down(&net);
+}
+
+/* All addresses, or none: what one of them refuses leaves nothing taken at the others. */
+static void a_port_at_all_addresses(void **state)
+{
+    struct cm_addr any = net_addr(0, 98), first = net_addr(0, 98), second = net_addr(NET_SECOND, 98);
+    struct cm_id *a, *b;
+
+    (void)state;
+    net_up(&net, 32, 0);
+    memset(any.gid + 12, 0, 4);
+    a = net_id(&net, 0, RDMA_PS_TCP, 1);
+    b = net_id(&net, 0, RDMA_PS_TCP, 2);
+    assert_int_equal(cm_bind(a, &any), -EADDRINUSE); /* another process has it at the second */
+    assert_int_equal(net.ends[0].claims, 0);
+    assert_int_equal(cm_bind(b, &second), -EADDRINUSE);
+    assert_int_equal(cm_bind(b, &first), 0);
+    any.port = 97;
+    assert_int_equal(cm_bind(a, &any), 0);
+    assert_int_equal(net.ends[0].claims, 3);
+    cm_destroy(b);
+    second.port = 97;
+    b = net_id(&net, 0, RDMA_PS_TCP, 2);
+    assert_int_equal(cm_bind(b, &second), -EADDRINUSE);
+    cm_destroy(a);
+    assert_int_equal(cm_bind(b, &second), 0);
     net_down(&net);
 }
 
@@ -419,6 +500,8 @@ int main(void)
         cmocka_unit_test(a_destroyed_id_gives_its_port_back_at_once),
         cmocka_unit_test(datagrams_find_their_queue_pair),
         cmocka_unit_test(strangers_change_nothing),
+        cmocka_unit_test(listeners_are_met_where_they_listen),
+        cmocka_unit_test(a_port_at_all_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,18 +15,21 @@ static struct cm cm;
 static struct cm_file file;
 static uint64_t now;
 
-static void env_send(void *ctx, const uint8_t dgid[16], const uint8_t mad[ROCE_MAD_LEN])
+static void env_send(void *ctx, const struct cm_nic *nic, const uint8_t dgid[16],
+                     const uint8_t mad[ROCE_MAD_LEN])
 {
     struct roce_cm m;
 
     (void)ctx;
     (void)dgid;
+    if (!nic) abort();
     if (roce_cm_parse(mad, &m)) abort(); /* whatever is sent is a message */
 }
 
-static int env_claim(void *ctx, uint16_t ps, uint16_t port)
+static int env_claim(void *ctx, const struct cm_nic *nic, uint16_t ps, uint16_t port)
 {
     (void)ctx;
+    (void)nic;
     return ps ^ port;
 }
 
@@ -47,7 +50,16 @@ static void env_wake(void *ctx)
     (void)ctx;
 }
 
-static const uint8_t self[16] = {[10] = 0xff, 0xff, 10, 0, 0, 1}, peer[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
+static bool env_source(void *ctx, const uint8_t dgid[16], uint8_t gid[16])
+{
+    (void)ctx;
+    (void)dgid;
+    (void)gid;
+    return false;
+}
+
+static const uint8_t nowhere[16], self[16] = {[10] = 0xff, 0xff, 10, 0, 0, 1},
+                                  peer[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
 
 static struct cm_id *make(uint16_t ps)
 {
@@ -60,16 +72,16 @@ static struct cm_id *make(uint16_t ps)
 
 static void up(void)
 {
-    const struct cm_env env = {NULL, env_send, env_claim, env_release, env_now, env_wake};
+    const struct cm_env env = {NULL, env_send, env_claim, env_release, env_now, env_wake, env_source};
     struct cm_addr addr = {.family = 2, .port = 7}, none = {0};
     struct rdma_ucm_connect cmd = {.conn_param = {.valid = 1}};
     struct cm_id *id;
 
     now = 1;
     cm_init(&cm, &env, 1);
-    memcpy(cm.gid, self, 16);
-    cm.mtu = 5;
-    cm.ready = true;
+    memcpy(cm.nics[0].gid, self, 16);
+    cm.nics[0].mtu = 5;
+    cm.nic_count = 1;
     cm_file_init(&file, -1, -1);
     memcpy(addr.gid, self, 16);
     for (int i = 0; i < 2; i++) {
@@ -142,7 +154,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             mad[ROCE_MAD_HDR + 50] = 0x30;
         }
         understand(mad);
-        cm_input(&cm, how & 8 ? self : peer, mad);
+        cm_input(&cm, data[2] & 128 ? nowhere : self, how & 8 ? self : peer, mad);
         program(data[3]);
         if (how & 16) now += UINT64_C(1) << (how >> 5) * 5;
         cm_tick(&cm);

@@ -17,13 +17,13 @@ ended() {
     fail "$1 ended with $2"
 }
 
-# between NAME SERVER_NIC CLIENT_NIC "SERVER" "CLIENT": both must end well. The server is at $net.1.
+# between NAME SERVER_NIC CLIENT_NIC "SERVER" "CLIENT": both must end well. The server is at $net.1 unless $at says where.
 between() {
     local name=$1 server begin=$SECONDS
     GPUWIRE_NIC=$2 timeout -k 5 "$patience" "${gpuwire[@]}" run -- $4 >"$work/$name.server.out" 2>&1 &
     server=$!
     pids+=("$server")
-    wait_service "$net.1" "${served:-$port}" "$server" "${space:-106}" || fail "$name: the server does not listen"
+    wait_service "${at:-$net.1}" "${served:-$port}" "$server" "${space:-106}" || fail "$name: the server does not listen"
     GPUWIRE_NIC=$3 timeout -k 5 "$patience" "${gpuwire[@]}" run -- $5 >"$work/$name.client.out" 2>&1
     ended "$name: the client" $? "$work/$name.client.out"
     wait "$server"
@@ -99,5 +99,14 @@ wait "$server"
 GPUWIRE_NIC=$one timeout "$patience" "${gpuwire[@]}" run -- rping -c -a "$net.1" -C 1 -p "$port" >"$work/gone.out" 2>&1 &&
     fail 'a killed server still answers'
 between reborn "$one" "$one" "rping -s -C 2 -p $port" "rping -c -a $net.1 -C 2 -p $port"
+
+# A process with two NICs listens at all addresses, or at one; it calls from the address it is told to.
+both="$one;addr=$net.5"
+for last in 1 5; do
+    between "both_at_$last" "$both" "$two" "rping -s -C 5 -p $port" "rping -c -a $net.$last -C 5 -p $port"
+done
+at=$net.5 between only_second "$both" "$two" "rping -s -a $net.5 -C 5 -p $port" "rping -c -a $net.5 -C 5 -p $port"
+between twice_there "$one;$one" "$two" "rping -s -C 5 -p $port" "rping -c -a $net.1 -C 5 -p $port"
+between from_second "$one" "$two;addr=$net.6" "rping -s -C 5 -p $port" "rping -c -I $net.6 -a $net.1 -C 5 -p $port"
 nothing_left
 echo ok
