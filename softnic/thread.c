@@ -21,6 +21,9 @@
 
 #define SHORT_TURN_NS 100000u /* the shortest that the kernel gives */
 #define PAUSE_NS      2000u
+/* A sleep so long that nobody's post, which the poster would have announced in the next moment, ended it by
+ * chance. */
+#define LONG_NAP_NS 1000000u
 /* Looks in busy mode between two for peers that come and go. */
 enum { SERVE_EVERY = 256 };
 
@@ -64,9 +67,14 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
     if (plan->ns > SN_GATHER_NS) kicked |= __atomic_load_n(&t->gathering, __ATOMIC_SEQ_CST);
     if (!kicked && host && plan->sleep != AWAY) kicked = !sn_host_doze(host);
     if (!kicked && !__atomic_load_n(&t->stop, __ATOMIC_SEQ_CST)) {
+        uint64_t since = sn_now_ns();
         int ready = ppoll(p, (nfds_t)(1 + n), plan->ns == SN_NEVER ? NULL : &limit, NULL);
 
-        if (ready > 0 && p[0].revents) drain_kick(t);
+        if (ready > 0 && p[0].revents)
+            drain_kick(t);
+        else if (ready > 0)
+            sn_thread_woken(t, sn_now_ns() - since);
+        t->overslept = ready == 0 && plan->ns >= LONG_NAP_NS;
         if (ready == 0 && plan->sleep == WATCHING) sn_wire_ask(SN_ASK_NEVER);
     }
     __atomic_store_n(&t->sleep, AWAKE, __ATOMIC_RELAXED);
@@ -98,6 +106,8 @@ static void adaptive_loop(struct sn_thread *t)
             drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED))
             sn_thread_deserted(t);
         was_away = false;
+        if (t->overslept && after != before) t->unannounced = true;
+        t->overslept = false;
         meet_peers(t);
         sn_wire_ask(SN_ASK_ALWAYS);
         /* What others did they did without us. */
@@ -106,6 +116,7 @@ static void adaptive_loop(struct sn_thread *t)
         /* What this look brought may bring more in its wake; but never spin against one that polls, or runs
          * beside us: the less time we took, the sooner we get the next turn. */
         if (after != before && plan.sleep != AWAY && !t->distrust) continue;
+        if (plan.sleep != AWAY && !t->distrust && sn_thread_linger(t)) continue;
         /* Work that is left although nothing could be done waits for others: the system takes no frames, say.
          */
         if (plan.ns < PAUSE_NS) plan.ns = PAUSE_NS;

@@ -3,11 +3,14 @@
  * thread.h: the thread "gw-nic" that drives a NIC when nobody else does.
  *
  * Doorbells are stores to memory and wake nobody, so somebody has to look. The thread looks, and sleeps in
- * between, the longer the longer nothing happened: a sixteenth of that, between 20 µs and 8 ms. So a post
- * after t of silence is seen after t/16 at most, and silence costs 125 wake-ups a second. Packets end its
- * sleep at once. While nothing can be rung it sleeps until a packet, a timer or a kick. (In a virtual machine
- * a wake-up alone may cost 17 µs of a core: with a limit of 1 ms silence took 0.9 to 1.8 % of one, with 4 ms
- * 0.5 to 0.6.)
+ * between, the longer the longer nothing happened: a sixteenth of that, between 20 µs and 8 ms, or 32 ms until
+ * a first post was found that no library call had announced. So a post after t of silence is seen after t/16 at
+ * most. Packets end its sleep at once. While nothing can be rung it sleeps until a packet, a timer or a kick.
+ * (In a virtual machine a wake-up by a timer alone may cost 17 to 60 µs of a core: 125 a second took 0.4 to
+ * 0.8 % of one.)
+ *
+ * Where packets come one behind the other it looks on for up to 50 µs before it sleeps, giving the CPU to
+ * whoever wants it: to sleep and to be woken cost more, and the peer waits meanwhile.
  *
  * An application thread that polls drives the NIC itself. Then this one stays away: it sleeps without
  * watching the sockets, until the other stops polling or says (by a kick) that it goes to sleep. When it
@@ -27,6 +30,7 @@ struct sn_thread;
 
 #define SN_NAP_MIN_NS 20000u
 #define SN_NAP_MAX_NS 8000000u
+#define SN_FIRST_NAP_NS 32000000u
 enum { SN_NAP_DIVISOR = 16 };
 
 /* Starts it. cpu -1: anywhere. 0, or a negative errno with one line in why. */

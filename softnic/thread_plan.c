@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long the NIC's thread sleeps, and whether packets are to wake it: that depends on who else drives. */
+#include <sched.h>
+
 #include "softnic/nic.h"
 #include "softnic/thread_state.h"
 #include "softnic/wire/wire.h"
@@ -16,11 +18,14 @@ enum { POLLING_CREDIT = 2 };
 enum { DISTRUST_MAX = 1 << 16 };
 /* Somebody who stops polling without saying so waits this long for us. */
 #define AWAY_MAX_NS 1000000u
+/* Sleeps that packets end sooner than this are not worth it; so often in a row it lingers for nothing. */
+#define LINGER_NS 50000u
+enum { LINGER_VAIN = 4 };
 
-static uint64_t clamp(uint64_t ns)
+static uint64_t clamp(uint64_t ns, uint64_t max)
 {
     if (ns < SN_NAP_MIN_NS) return SN_NAP_MIN_NS;
-    return ns > SN_NAP_MAX_NS ? SN_NAP_MAX_NS : ns;
+    return ns > max ? max : ns;
 }
 
 bool sn_thread_kicked(const struct sn_thread *t)
@@ -43,8 +48,7 @@ static bool somebody_polls(struct sn_thread *t, bool inside)
         return false;
     }
     if (calls >= POLLING_CALLS || inside) {
-        t->away_ns = clamp(t->away_ns * 2);
-        if (t->away_ns > AWAY_MAX_NS) t->away_ns = AWAY_MAX_NS;
+        t->away_ns = clamp(t->away_ns * 2, AWAY_MAX_NS);
         t->credit = POLLING_CREDIT;
         return true;
     }
@@ -57,6 +61,11 @@ void sn_thread_deserted(struct sn_thread *t)
     if (t->distrust_next < DISTRUST_MAX) t->distrust_next *= 2;
     t->away_ns = 0;
     t->credit = 0;
+}
+
+static uint64_t nap(const struct sn_thread *t, uint64_t silence)
+{
+    return clamp(silence / SN_NAP_DIVISOR, t->unannounced ? SN_NAP_MAX_NS : SN_FIRST_NAP_NS);
 }
 
 static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
@@ -75,7 +84,7 @@ static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
     t->away_ns = 0;
     /* Inside was one that goes to sleep: look again. One beside us looks itself before it leaves. */
     if (next == SN_CONTENDED) next = distrust ? now + BESIDE_NS : now;
-    plan.ns = sn_nic_ringable(t->nic) ? clamp((now - t->active_at) / SN_NAP_DIVISOR) : SN_NEVER;
+    plan.ns = sn_nic_ringable(t->nic) ? nap(t, now - t->active_at) : SN_NEVER;
     /* Its posts are seen without us, so only packets and timers need be. */
     if (distrust && plan.ns < BESIDE_NS) plan.ns = BESIDE_NS;
     if (next < due) due = next;
@@ -97,4 +106,32 @@ struct plan sn_thread_plan(struct sn_thread *t, uint64_t now, uint64_t next)
     if (__atomic_exchange_n(&t->gathering, 0, __ATOMIC_RELAXED) && plan.ns > SN_GATHER_NS)
         plan = (struct plan){plan.sleep == UNLIMITED ? WATCHING : plan.sleep, SN_GATHER_NS};
     return plan;
+}
+
+void sn_thread_woken(struct sn_thread *t, uint64_t ns)
+{
+    if (ns < LINGER_NS) t->linger = LINGER_VAIN;
+}
+
+bool sn_thread_linger(struct sn_thread *t)
+{
+    uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED);
+    uint64_t before = sn_nic_activity(t->nic), now = sn_now_ns(), until = now + LINGER_NS;
+
+    if (!t->linger) return false;
+    while (now < until && !__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
+        if (sn_thread_kicked(t)) return true;
+        /* To whoever else the CPU is of use to. */
+        sched_yield();
+        now = sn_now_ns();
+        if (sn_nic_progress(t->nic, now) == SN_CONTENDED) return false;
+        if (sn_nic_activity(t->nic) != before) {
+            t->linger = LINGER_VAIN;
+            return true;
+        }
+        /* Not beside one that polls: that is to be found out as ever. */
+        if (__atomic_load_n(&t->drives, __ATOMIC_RELAXED) - drives >= POLLING_CALLS) return false;
+    }
+    t->linger--;
+    return false;
 }

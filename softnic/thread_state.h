@@ -41,6 +41,9 @@ struct sn_thread {
     uint64_t away_ns; /* how long it stayed away the last time; 0: it did not */
     int credit;
     uint32_t distrust, distrust_next; /* looks for which it does not stay away */
+    unsigned linger;                  /* times more that it lingers in vain */
+    bool overslept;                   /* its last sleep was long, and nothing ended it */
+    bool unannounced;                 /* after such a sleep there was a post: somebody posts without a word */
 };
 
 uint64_t sn_now_ns(void); /* of CLOCK_MONOTONIC */
@@ -63,6 +66,13 @@ bool sn_thread_kicked(const struct sn_thread *t);
  * polls for its completions in turn with watching memory, as latency tests do.
  */
 void sn_thread_deserted(struct sn_thread *t);
+/* Packets ended a sleep after so long. */
+void sn_thread_woken(struct sn_thread *t, uint64_t ns);
+/*
+ * Before a sleep: where packets have been coming one behind the other, to look on for a moment costs less than
+ * to sleep and to be woken, for us and for the peer that would wake us. True: something came.
+ */
+bool sn_thread_linger(struct sn_thread *t);
 /* After a look, once. next: what sn_nic_progress said. */
 struct plan sn_thread_plan(struct sn_thread *t, uint64_t now, uint64_t next);
 

@@ -198,6 +198,8 @@ struct sn_requester {
     uint32_t timed_psn;
     bool timing;
     uint8_t probes; /* since there was progress */
+    bool probing;   /* the oldest packet was repeated alone; before that the next one to be sent was */
+    uint32_t probed, probed_packet; /* this request's, and of it this */
     uint8_t scatter[SN_INLINE_ROOM];
 };
 
@@ -636,6 +638,8 @@ uint32_t sn_requester_psn(const struct sn_qp *qp); /* of the next packet */
 enum roce_msg sn_requester_kind(uint8_t opcode);   /* of a SEND or WRITE */
 void sn_requester_drained(struct sn_qp *qp);       /* in SQD: says so, if it was asked for */
 void sn_requester_back(struct sn_qp *qp);          /* to the oldest packet that is not acknowledged */
+void sn_requester_lost(struct sn_requester *r);            /* something was: the window closes */
+void sn_requester_probed(struct sn_qp *qp, uint32_t end); /* everything before end is done: what of a probe */
 void sn_requester_timeout(struct sn_qp *qp);
 void sn_requester_restart_timer(struct sn_qp *qp);
 void sn_requester_measure(struct sn_qp *qp); /* una_psn has moved */

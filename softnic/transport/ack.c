@@ -79,6 +79,7 @@ static bool advance(struct sn_qp *qp, uint32_t end)
     int32_t n = roce_psn_diff(end, r->una_psn);
 
     if (n <= 0) return true;
+    sn_requester_probed(qp, end);
     r->una_psn = end;
     r->retries = r->naks = r->rnr_retries = 0;
     r->asked = false;

@@ -12,10 +12,7 @@
 
 #include "softnic/engine/engine.h"
 
-enum { MIN_WINDOW = 4, FIRST_WINDOW = 48, ACKREQ_PER_WINDOW = 4, MAX_PROBES = 6 };
-
-/* Before any answer was timed. */
-#define FIRST_PROBE_NS 10000000u
+enum { MIN_WINDOW = 4, FIRST_WINDOW = 48, ACKREQ_PER_WINDOW = 4 };
 
 static uint32_t psn_of_cur(const struct sn_requester *r)
 {
@@ -67,7 +64,7 @@ static bool window_open(const struct sn_requester *r, uint32_t psn, uint32_t n)
 {
     int32_t out = roce_psn_diff(psn, r->una_psn);
 
-    return out <= 0 || (uint32_t)out + n <= r->window;
+    return out <= 0 || (!r->probing && (uint32_t)out + n <= r->window);
 }
 
 /*
@@ -322,6 +319,12 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
 
 /* ---- going back ---------------------------------------------------------------------------------------- */
 
+void sn_requester_lost(struct sn_requester *r)
+{
+    r->no_loss = false;
+    r->window = r->window / 2 < MIN_WINDOW ? MIN_WINDOW : r->window / 2;
+}
+
 void sn_requester_back(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;
@@ -336,114 +339,9 @@ void sn_requester_back(struct sn_qp *qp)
     r->since_ackreq = 0;
     r->timing = false;
     r->window_grow = 0;
-    r->window_full = false;
-    r->no_loss = false;
-    r->window = r->window / 2 < MIN_WINDOW ? MIN_WINDOW : r->window / 2;
+    r->window_full = r->probing = false;
+    sn_requester_lost(r);
     sn_count(&qp->nic->count.go_backs, 1);
     qp->count.go_backs++;
     sn_qp_wake(qp);
-}
-
-/* ---- time ---------------------------------------------------------------------------------------------- */
-
-void sn_requester_measure(struct sn_qp *qp)
-{
-    struct sn_requester *r = &qp->req;
-    uint64_t rtt, off;
-
-    r->probes = 0;
-    if (!r->timing || roce_psn_diff(r->una_psn, r->timed_psn) < 0) return;
-    r->timing = false;
-    rtt = qp->nic->now - r->timed_at;
-    if (!r->srtt) {
-        r->srtt = rtt + 1;
-        r->rttvar = rtt / 2;
-        return;
-    }
-    off = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
-    r->rttvar += off / 4 - r->rttvar / 4;
-    r->srtt += rtt / 8 - r->srtt / 8;
-}
-
-/* When an answer is overdue, going by how long they take; every time that nothing came, twice as long. */
-static uint64_t overdue_at(const struct sn_qp *qp)
-{
-    const struct sn_requester *r = &qp->req;
-    uint64_t ns = r->srtt ? r->srtt + 4 * r->rttvar : FIRST_PROBE_NS;
-
-    if (ns < qp->nic->cfg.probe_ns) ns = qp->nic->cfg.probe_ns;
-    return r->probes < MAX_PROBES ? qp->nic->now + (ns << r->probes) : SN_NEVER;
-}
-
-static void set_deadline(struct sn_qp *qp)
-{
-    uint64_t probe = overdue_at(qp), give_up = qp->req.give_up;
-
-    sn_timer_set(qp, probe < give_up ? probe : give_up);
-}
-
-void sn_requester_restart_timer(struct sn_qp *qp)
-{
-    struct sn_requester *r = &qp->req;
-    uint64_t ns = roce_ack_timeout_ns(qp->attr.timeout);
-
-    /* A program that wants no timeout means it: nothing is ever repeated by the clock then. */
-    if (!ns || roce_psn_diff(r->max_psn, r->una_psn) <= 0) {
-        sn_timer_set(qp, SN_NEVER);
-        return;
-    }
-    r->give_up = qp->nic->now + ns;
-    set_deadline(qp);
-}
-
-static void timed_out(struct sn_qp *qp)
-{
-    struct sn_requester *r = &qp->req;
-    char text[SN_WHY];
-
-    sn_count(&qp->nic->count.timeouts, 1);
-    qp->count.timeouts++;
-    if (r->retries++ >= qp->attr.retry_cnt) {
-        sn_report_qp(qp, "%s: no answer from its peer (QP 0x%06x) to PSN %u: gave up after %u repeats",
-                     sn_oldest_text(qp, text), qp->attr.dest_qp_num, r->una_psn, qp->attr.retry_cnt);
-        sn_sq_fail(qp, GW_MLX5_SYND_RETRY_EXC, 0);
-        return;
-    }
-    r->asked = false;
-    r->probes = 0;
-    sn_offer_unanswered(qp, false);
-    sn_requester_back(qp);
-    sn_requester_restart_timer(qp);
-}
-
-/*
- * Programs set timeouts for networks and with a margin: tens of milliseconds. What was lost at the end of a
- * burst, where no later packet tells of it, is repeated long before that, without counting as a repeat: that
- * is only what happens when the program's own time is over.
- */
-static void probe(struct sn_qp *qp)
-{
-    sn_count(&qp->nic->count.probes, 1);
-    qp->count.probes++;
-    qp->req.probes++;
-    qp->req.asked = false;
-    sn_requester_back(qp);
-    set_deadline(qp);
-}
-
-/* Either the time that a responder asked for is over, or no acknowledgement came in time. */
-void sn_requester_timeout(struct sn_qp *qp)
-{
-    struct sn_requester *r = &qp->req;
-
-    if (r->rnr_wait) {
-        r->rnr_wait = false;
-        sn_qp_wake(qp);
-        return;
-    }
-    if (roce_psn_diff(r->max_psn, r->una_psn) <= 0) return;
-    if (qp->nic->now < r->give_up)
-        probe(qp);
-    else
-        timed_out(qp);
 }
