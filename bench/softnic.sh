@@ -7,7 +7,9 @@
 # In a bundle BUILD is "."; what only more than two CPUs show: ONLY=threads=4.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-tool=$PWD/${1:-build}/bin/gpuwire
+tool=${1:-build}/bin/gpuwire
+[[ $tool = /* ]] || tool=$PWD/$tool
+[ -x "$tool" ] || { echo "bench/softnic.sh: no build there: $tool is missing (make builds in build; or name the folder)" >&2; exit 2; }
 PATH=${tool%/*}:$PATH # a bundle has perftest beside it
 runs=${RUNS:-5} seconds=${SECONDS_EACH:-2} only=${ONLY:-}
 port=$((20000 + RANDOM % 10000))
