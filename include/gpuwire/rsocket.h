@@ -10,8 +10,12 @@
  *
  *   0 data     bytes of this write
  *   4 credit   how many data writes the peer may have sent in all, mod 2^16; alone, or with a table entry
- *   6 iomap    an entry of a table for direct access, which nobody writes who was offered none
+ *   6 iomap    entry `number` of the table for direct access, which is in the message; it takes a credit, as data do
  *   7 control  0 disconnect: neither side sends any more; 1 keep-alive; 2 shutdown: the sender sends no more
+ *
+ * Direct access: behind its table a side may offer a second one, of so many entries as it says when it connects. The
+ * peer writes there what of its memory may be written to, and at which offsets it is to be found: `length` bytes from
+ * `offset` on lie at `addr`.
  *
  * Everything that comes from a peer passes through the two parsers here. Any thread may call any of this; lengths are bytes.
  */
@@ -23,7 +27,7 @@
 
 #include <gpuwire/fn.h>
 
-enum gw_rs_op { GW_RS_DATA = 0, GW_RS_CREDIT = 4, GW_RS_CONTROL = 7 };
+enum gw_rs_op { GW_RS_DATA = 0, GW_RS_CREDIT = 4, GW_RS_IOMAP = 6, GW_RS_CONTROL = 7 };
 enum gw_rs_control { GW_RS_DISCONNECT = 0, GW_RS_KEEPALIVE = 1, GW_RS_SHUTDOWN = 2 };
 
 #define GW_RS_NUMBER_MAX 0x1fffffffu /* what an immediate has room for besides its kind */
@@ -36,6 +40,14 @@ struct gw_rs_sge {
     uint32_t length;
 };
 
+/* An entry of the table for direct access. */
+struct gw_rs_map {
+    uint64_t offset;
+    struct gw_rs_sge at;
+};
+
+#define GW_RS_MAPS_MAX 128u /* entries that a side of ours offers or uses */
+
 /* A write's immediate, in host order. number: up to GW_RS_NUMBER_MAX. */
 GW_FN uint32_t gw_rs_imm(enum gw_rs_op op, uint32_t number)
 {
@@ -47,6 +59,7 @@ enum gw_rs_kind {
     GW_RS_BYTES,        /* number of them; at least 1 */
     GW_RS_CREDITS,      /* number: the count, mod 2^16 */
     GW_RS_CREDITS_HALF, /* the same, and the next table entry has been written */
+    GW_RS_MAPPED,       /* number: the entry of the table for direct access that has been written */
     GW_RS_NOTHING,
     GW_RS_END,   /* the peer sends no more */
     GW_RS_CLOSED /* nor does it receive */
@@ -69,6 +82,7 @@ GW_FN int gw_rs_parse(uint32_t imm, uint32_t bytes, struct gw_rs_msg *msg)
         msg->kind = bytes ? GW_RS_CREDITS_HALF : GW_RS_CREDITS;
         msg->number = number & 0xffff;
         return !bytes || bytes == sizeof(struct gw_rs_sge) ? 0 : -EPROTO;
+    case GW_RS_IOMAP: msg->kind = GW_RS_MAPPED; return bytes == sizeof(struct gw_rs_map) ? 0 : -EPROTO;
     case GW_RS_CONTROL:
         msg->kind = number == GW_RS_DISCONNECT ? GW_RS_CLOSED
                     : number == GW_RS_SHUTDOWN ? GW_RS_END
@@ -87,6 +101,7 @@ struct gw_rs_conn {
     struct gw_rs_sge half;  /* the first half of the receive buffer */
     struct gw_rs_sge table; /* its length counts entries */
     uint32_t credits;       /* data writes that may come before the first credit */
+    uint32_t maps;          /* entries of the table for direct access */
     uint32_t swap;          /* the peer is a big-endian machine: so must table entries be that it is given */
 };
 
@@ -126,14 +141,26 @@ GW_FN int gw_rs_good_half(const struct gw_rs_sge *half)
     return half->length && half->length <= GW_RS_NUMBER_MAX;
 }
 
-/* version 1, flags (1: big-endian, 2: knows of direct access), credits, 3 bytes, table size for direct access
- * (0: none), table, half. */
+/* A count in a byte: up to 128 as it is, more in units of 256. */
+GW_FN uint8_t gw_rs_scale_(uint32_t n)
+{
+    return (uint8_t)(n <= 128 ? n : 128 | n >> 8);
+}
+
+GW_FN uint32_t gw_rs_unscale_(uint8_t b)
+{
+    return b <= 128 ? b : (b & 127u) << 8;
+}
+
+/* version 1, flags (1: big-endian, 2: knows of direct access), credits, 3 bytes, entries for direct access, table,
+ * half. */
 GW_FN void gw_rs_conn_pack(const struct gw_rs_conn *c, uint8_t out[GW_RS_CONN_BYTES])
 {
     memset(out, 0, GW_RS_CONN_BYTES);
     out[0] = 1;
     out[1] = (uint8_t)(2 | (c->swap ? 1 : 0));
     gw_rs_put_(out + 2, c->credits, 2);
+    out[7] = gw_rs_scale_(c->maps);
     gw_rs_put_sge_(out + 8, &c->table);
     gw_rs_put_sge_(out + 24, &c->half);
 }
@@ -147,12 +174,13 @@ GW_FN int gw_rs_conn_unpack(const void *data, uint64_t len, struct gw_rs_conn *c
     if (p[0] != 1) return -EPROTONOSUPPORT;
     c->swap = p[1] & 1;
     c->credits = (uint32_t)gw_rs_get_(p + 2, 2);
+    c->maps = p[1] & 2 ? gw_rs_unscale_(p[7]) : 0;
     gw_rs_get_sge_(p + 8, &c->table);
     gw_rs_get_sge_(p + 24, &c->half);
     return c->credits && c->table.length == GW_RS_TABLE && gw_rs_good_half(&c->half) ? 0 : -EPROTO;
 }
 
-/* An entry as a peer of the other byte order reads it. */
+/* Entries as a peer of the other byte order reads them. */
 GW_FN struct gw_rs_sge gw_rs_swapped(const struct gw_rs_sge *sge)
 {
     struct gw_rs_sge s;
@@ -161,6 +189,15 @@ GW_FN struct gw_rs_sge gw_rs_swapped(const struct gw_rs_sge *sge)
     s.key = gw_be32(sge->key);
     s.length = gw_be32(sge->length);
     return s;
+}
+
+GW_FN struct gw_rs_map gw_rs_map_swapped(const struct gw_rs_map *map)
+{
+    struct gw_rs_map m;
+
+    m.offset = gw_be64(map->offset);
+    m.at = gw_rs_swapped(&map->at);
+    return m;
 }
 
 #endif

@@ -87,6 +87,7 @@ struct gw_sockets_attr {
     uint32_t rbuf, wbuf; /* bytes of each socket's buffers, 4 KiB … 256 MiB (128 KiB); sockets may use less:
                             SO_RCVBUF, SO_SNDBUF */
     uint32_t writes;     /* data writes under way, in each direction, 16 … 4096 (64) */
+    uint32_t maps;       /* entries for direct access, of a socket and of its peer: 0 … 128 */
     uint32_t mem;        /* enum gw_mem_kind; 0: the executor's own memory if the NIC reaches it, else host */
     uint32_t post_mode;  /* enum gw_post_mode */
     uint32_t rdma;         /* enum gw_sock_rdma, of new sockets of the Internet: GW_SO_RDMA (GW_RDMA_OFF) */
@@ -107,6 +108,10 @@ GW_API int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr
 /* Ends the helper and closes what is open, without a word to the peers. Only when no kernel uses the set. NULL
  * is allowed. */
 GW_API int gw_sockets_destroy(struct gw_sockets *set);
+
+/* Registers memory that peers of the set may be offered for direct access (gw_sock_iomap): as gw_mr_register, and as
+ * that before a loop starts. Free it (gw_mr_free) before the set is destroyed, and not while a peer may write. */
+GW_API int gw_sockets_map(struct gw_sockets *set, void *addr, size_t length, struct gw_mr **out);
 
 /* As the executor addresses it: pass it to kernels. */
 GW_API struct gw_net *gw_sockets_net(const struct gw_sockets *set);
@@ -246,6 +251,28 @@ GW_DEV int gw_sock_give_back_thread(struct gw_net *net, int s, uint64_t n);
  */
 GW_DEV int64_t gw_sock_reserve_thread(struct gw_net *net, int s, void **bytes, uint64_t deadline_ns);
 GW_DEV int gw_sock_commit_thread(struct gw_net *net, int s, uint64_t n, uint64_t deadline_ns);
+
+/*
+ * Direct access, as librdmacm's riomap, riounmap and riowrite: the peer's memory is written to without its program.
+ * iomap offers it n bytes of ours, at the offsets from `offset` on; addr and rkey: of memory that gw_sockets_map has
+ * registered. iounmap takes that back: what the peer wrote before it knew of it still arrives. Both wait for the
+ * peer's credit, as sending does, and take one of its entries and credits; librdmacm's never gives these credits
+ * back (it has a few hundred), ours do. -ENOMEM: the peer offers no entry, or none is free; -EINVAL: no bytes, or
+ * too many; nothing of that kind was offered.
+ *
+ * iowrite writes where the peer has offered it; the bytes may be overwritten when it returns. How many were written;
+ * fewer, where the peer's memory ends. They are there before what is sent afterwards, and in no order
+ * among themselves that this interface promises (see verbs.h). -ENXIO: the peer offers nothing at that offset. Flags:
+ * MSG_DONTWAIT, MSG_NOSIGNAL.
+ *
+ * -EOPNOTSUPP: not a stream over RDMA.
+ */
+GW_SLOW_FN int gw_sock_iomap_thread(struct gw_net *net, int s, uint64_t addr, uint32_t rkey, uint64_t n,
+                                    uint64_t offset, uint64_t deadline_ns);
+GW_SLOW_FN int gw_sock_iounmap_thread(struct gw_net *net, int s, uint64_t addr, uint64_t n,
+                                      uint64_t deadline_ns);
+GW_DEV int64_t gw_sock_iowrite_thread(struct gw_net *net, int s, const void *bytes, uint64_t n,
+                                      uint64_t offset, int flags, uint64_t deadline_ns);
 
 /* Every call above has a block form, without _thread, and a _warp form. */
 

@@ -286,6 +286,8 @@ GW_DEV int gw_sock_commit_g_(enum gw_group g, struct gw_net *net, int s, uint64_
     return (int)GW_SOCK_FIRST_(g, gw_sock_committed_(net, s, n, deadline_ns));
 }
 
+#include <gpuwire/direct_impl.h>
+
 /* The three forms of what a group does together. */
 #define GW_SOCK_GROUP_(type, name, params, ...)                                                              \
     GW_DEV type gw_sock_##name params                                                                        \
@@ -321,6 +323,10 @@ GW_SOCK_GROUP_(int64_t, reserve, (struct gw_net * net, int s, void **bytes, uint
                bytes, deadline_ns)
 GW_SOCK_GROUP_(int, commit, (struct gw_net * net, int s, uint64_t n, uint64_t deadline_ns), net, s, n,
                deadline_ns)
+GW_SOCK_GROUP_(int64_t, iowrite,
+               (struct gw_net * net, int s, const void *bytes, uint64_t n, uint64_t offset, int flags,
+                uint64_t deadline_ns),
+               net, s, bytes, n, offset, flags, deadline_ns)
 GW_SOCK_GROUP_(int, give_back, (struct gw_net * net, int s, uint64_t n), net, s, n)
 #undef GW_SOCK_GROUP_
 
@@ -377,6 +383,12 @@ GW_SOCK_FORMS_(getsockopt, (struct gw_net * net, int s, int level, int name, voi
 GW_SOCK_FORMS_(setsockopt,
                (struct gw_net * net, int s, int level, int name, const void *value, socklen_t len), net, s,
                level, name, value, len)
+GW_SOCK_FORMS_(iomap,
+               (struct gw_net * net, int s, uint64_t addr, uint32_t rkey, uint64_t n, uint64_t offset,
+                uint64_t deadline_ns),
+               net, s, addr, rkey, n, offset, deadline_ns)
+GW_SOCK_FORMS_(iounmap, (struct gw_net * net, int s, uint64_t addr, uint64_t n, uint64_t deadline_ns), net, s,
+               addr, n, deadline_ns)
 GW_SOCK_FORMS_(shutdown, (struct gw_net * net, int s, int how, uint64_t deadline_ns), net, s, how,
                deadline_ns)
 GW_SOCK_FORMS_(close, (struct gw_net * net, int s, uint64_t deadline_ns), net, s, deadline_ns)

@@ -30,7 +30,7 @@ GW_FN int64_t gw_sock_room_(struct gw_net *net, int s, uint64_t deadline_ns)
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
 
-    return p ? gw_pipe_room_(p, deadline_ns) : gw_stream_room_(&net->stream[s], deadline_ns);
+    return p ? gw_pipe_room_(p, deadline_ns) : gw_stream_room_(&net->stream[s], NULL, deadline_ns);
 }
 
 /* Where they are to be put. */

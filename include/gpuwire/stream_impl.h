@@ -20,16 +20,26 @@ struct gw_stream_mark_ {
     uint64_t ticket, pos;
 };
 
+/* Direct access, entry by entry. */
+struct gw_stream_map_ {
+    struct gw_rs_map theirs; /* as the peer has announced it; under the flow's lock */
+    struct gw_rs_map ours;   /* as we have: the sender's; length 0: free */
+    uint64_t ticket;         /* of the last announcement */
+};
+
 struct gw_stream_ {
     struct gw_flow_ flow;
     struct gw_sock_ *sock;
     struct gw_cq_handle *send_cq;
     uint8_t *rbuf, *wbuf;
-    const struct gw_rs_sge *table; /* which the peer writes */
-    struct gw_rs_sge *own;         /* [2]: our halves, as entries for the peer's table */
-    struct gw_stream_mark_ *mark;  /* [writes] */
-    uint64_t rbuf_addr, wbuf_addr, own_addr;
-    uint32_t lkey, rkey;
+    const struct gw_rs_sge *table;     /* which the peer writes */
+    struct gw_rs_sge *own;             /* [2]: our halves, as entries for the peer's table */
+    struct gw_stream_mark_ *mark;      /* [writes] */
+    const struct gw_rs_map *map_table; /* [maps]: direct access, which the peer writes */
+    struct gw_rs_map *map_own;         /* [maps]: our entries for the peer's table */
+    struct gw_stream_map_ *map;        /* [maps] */
+    uint64_t rbuf_addr, wbuf_addr, own_addr, map_own_addr;
+    uint32_t lkey, rkey, maps;
     uint32_t rbuf_size, wbuf_size, writes;
 
     /* Under the flow's lock. */
@@ -41,7 +51,7 @@ struct gw_stream_ {
     uint32_t credit;                      /* data writes that the peer allows, mod 2^16 */
     uint32_t entry, half, peer_entry;     /* next: of our table, our half, of the peer's table */
     uint32_t ended, closed;               /* the peer sends no more; nor receives */
-    uint32_t pad0[2];
+    uint32_t peer_maps, swap;             /* entries for direct access that it offers; its byte order */
 
     /* The sender's. */
     uint64_t wpos, wdone; /* bytes put into our buffer, and free again */
@@ -75,6 +85,21 @@ GW_FN int gw_stream_entry_(struct gw_stream_ *st)
     return 0;
 }
 
+/* The peer has written this entry for direct access. As above it is complete. It took a credit. */
+GW_FN int gw_stream_map_entry_(struct gw_stream_ *st, uint32_t i)
+{
+    struct gw_rs_map *m;
+
+    if (i >= st->maps || st->msgs - st->told >= st->writes) return -EPROTO;
+    st->msgs++;
+    m = &st->map[i].theirs;
+    m->offset = gw_ld_relaxed_u64(&st->map_table[i].offset);
+    m->at.addr = gw_ld_relaxed_u64(&st->map_table[i].at.addr);
+    m->at.key = gw_ld_relaxed_u32(&st->map_table[i].at.key);
+    m->at.length = gw_ld_relaxed_u32(&st->map_table[i].at.length);
+    return 0;
+}
+
 GW_FN int gw_stream_understand_(struct gw_stream_ *st, const struct gw_flow_msg_ *w)
 {
     struct gw_rs_msg m;
@@ -88,6 +113,7 @@ GW_FN int gw_stream_understand_(struct gw_stream_ *st, const struct gw_flow_msg_
         st->msgs++;
         gw_st_release_u64_gpu(&st->arrived, st->arrived + m.number); /* release: the bytes are there */
         break;
+    case GW_RS_MAPPED: return gw_stream_map_entry_(st, m.number);
     case GW_RS_CREDITS_HALF: err = gw_stream_entry_(st); /* fall through */
     case GW_RS_CREDITS: gw_st_release_u32_gpu(&st->credit, m.number); break;
     case GW_RS_CLOSED: gw_st_release_u32_gpu(&st->closed, 1);    /* fall through */
@@ -162,34 +188,55 @@ GW_FN uint32_t gw_smaller_(uint64_t a, uint64_t b)
     return (uint32_t)(a < b ? a : b);
 }
 
-/* How many bytes can go now, in one write? 0: none yet; or an error. */
-GW_FN int64_t gw_stream_may_send_(struct gw_stream_ *st)
+/* May anything be sent? 0; or why not. */
+GW_FN int gw_stream_open_(struct gw_stream_ *st)
 {
-    uint32_t at = (uint32_t)st->wpos & (st->wbuf_size - 1), length;
-    uint64_t room;
     int err = gw_flow_error_(&st->flow);
 
     if (gw_ld_relaxed_u32_gpu(&st->sock->closing)) return -EBADF;
-    if (st->shut_wr || gw_ld_relaxed_u32_gpu(&st->closed)) return -EPIPE;
-    if (err) return err;
-    length = gw_ld_acquire_u32_gpu(&st->target[st->at].length); /* acquire: address and key behind it */
-    if (!length || (uint16_t)(gw_ld_relaxed_u32_gpu(&st->credit) - st->seq) == 0) return 0;
-    room = st->wbuf_size - (st->wpos - st->wdone);
+    return st->shut_wr || gw_ld_relaxed_u32_gpu(&st->closed) ? -EPIPE : err;
+}
+
+GW_FN int gw_stream_has_credit_(const struct gw_stream_ *st)
+{
+    return (uint16_t)(gw_ld_relaxed_u32_gpu(&st->credit) - st->seq) != 0;
+}
+
+/* How many bytes in a row of our buffer can go in one write? */
+GW_FN uint32_t gw_stream_own_room_(struct gw_stream_ *st)
+{
+    uint32_t at = (uint32_t)st->wpos & (st->wbuf_size - 1);
+    uint64_t room = st->wbuf_size - (st->wpos - st->wdone);
+
     if (room < st->wbuf_size / 4 || st->marked - st->done == st->writes) gw_stream_reap_(st);
     if (st->marked - st->done == st->writes) return 0;
     room = gw_smaller_(st->wbuf_size - (st->wpos - st->wdone), st->wbuf_size - at);
-    return gw_smaller_(gw_smaller_(room, length), GW_STREAM_CHUNK_);
+    return gw_smaller_(room, GW_STREAM_CHUNK_);
 }
 
-/* As above, but waits. */
-GW_SLOW_FN int64_t gw_stream_room_(struct gw_stream_ *st, uint64_t deadline_ns)
+/* How many bytes can go now, in one write? 0: none yet; or an error. */
+GW_FN int64_t gw_stream_may_send_(struct gw_stream_ *st)
+{
+    int err = gw_stream_open_(st);
+    uint32_t length;
+
+    if (err) return err;
+    length = gw_ld_acquire_u32_gpu(&st->target[st->at].length); /* acquire: address and key behind it */
+    if (!length || !gw_stream_has_credit_(st)) return 0;
+    return gw_smaller_(gw_stream_own_room_(st), length);
+}
+
+GW_FN int64_t gw_stream_may_write_(struct gw_stream_ *st, uint64_t offset);
+
+/* As above, but waits; or, with an offset, for gw_stream_may_write_. */
+GW_SLOW_FN int64_t gw_stream_room_(struct gw_stream_ *st, const uint64_t *offset, uint64_t deadline_ns)
 {
     struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
     uint32_t round = 0;
     int64_t may;
 
     for (;;) {
-        may = gw_stream_may_send_(st);
+        may = offset ? gw_stream_may_write_(st, *offset) : gw_stream_may_send_(st);
         if (may) return may;
         if (gw_stream_look_(st)) continue;
         /* Acknowledgements do not wake a sleeper, so while any are due it does not sleep. They come soon. */
@@ -201,6 +248,16 @@ GW_SLOW_FN int64_t gw_stream_room_(struct gw_stream_ *st, uint64_t deadline_ns)
         may = gw_flow_pause_(&st->flow, &w, deadline_ns);
         if (may) return may;
     }
+}
+
+/* A write of the next n bytes of our buffer has been posted. */
+GW_FN void gw_stream_posted_(struct gw_stream_ *st, uint32_t n, uint64_t ticket)
+{
+    struct gw_stream_mark_ *m = &st->mark[st->marked++ & (st->writes - 1)];
+
+    st->wpos += n;
+    m->pos = st->wpos;
+    m->ticket = st->last = ticket;
 }
 
 /* Sends n bytes that lie in our buffer. -EAGAIN: the send queue is full. */
@@ -225,10 +282,7 @@ GW_FN int gw_stream_put_(struct gw_stream_ *st, uint32_t n)
     }
     if (was.length == n) st->at ^= 1;
     st->seq++;
-    st->wpos += n;
-    st->mark[st->marked & (st->writes - 1)].ticket = st->last = ticket;
-    st->mark[st->marked & (st->writes - 1)].pos = st->wpos;
-    st->marked++;
+    gw_stream_posted_(st, n, ticket);
     return 0;
 }
 
@@ -377,6 +431,12 @@ GW_FN void gw_stream_begin_(struct gw_stream_ *st, const struct gw_rs_conn *peer
         st->own[i].length = st->rbuf_size / 2;
         if (peer->swap) st->own[i] = gw_rs_swapped(&st->own[i]);
     }
+    for (i = 0; i < st->maps; i++) {
+        st->map[i].theirs.at.length = st->map[i].ours.at.length = 0;
+        st->map[i].ticket = 0;
+    }
+    st->peer_maps = gw_smaller_(peer->maps, st->maps);
+    st->swap = peer->swap;
     st->peer_table = peer->table;
     st->target[0] = peer->half;
     st->target[1].length = 0;

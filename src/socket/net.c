@@ -8,7 +8,7 @@
 
 #define COUNT_MAX  65536u
 #define BUFFER_MAX (256u << 20)
-#define LINE       64u /* bytes of the tables: the peer's entries for us, then ours for it */
+#define LINE       64u /* bytes that the tables are a multiple of */
 
 static uint32_t pow2(uint32_t n, uint32_t otherwise)
 {
@@ -21,9 +21,9 @@ static uint32_t pow2(uint32_t n, uint32_t otherwise)
 static int check(const struct gw_device *dev, struct gw_sockets_attr *a)
 {
     if (!a->count || a->count > COUNT_MAX || a->rbuf > BUFFER_MAX || a->wbuf > BUFFER_MAX ||
-        a->writes > 4096 || a->mem > GW_MEM_DEVICE || a->rdma > GW_RDMA_ONLY)
-        return gw_error(-EINVAL, "sockets: %u of %u and %u bytes, %u writes, memory of kind %u, RDMA %u", a->count,
-                        a->rbuf, a->wbuf, a->writes, a->mem, a->rdma);
+        a->writes > 4096 || a->mem > GW_MEM_DEVICE || a->rdma > GW_RDMA_ONLY || a->maps > GW_RS_MAPS_MAX)
+        return gw_error(-EINVAL, "sockets: %u of %u and %u bytes, %u writes, memory of kind %u, RDMA %u, %u maps", a->count,
+                        a->rbuf, a->wbuf, a->writes, a->mem, a->rdma, a->maps);
     if (!dev && (!a->exec || a->rdma))
         return gw_error(-EINVAL, "sockets without a device: they need an executor, and have no RDMA");
     a->rbuf = pow2(a->rbuf, 128 << 10);
@@ -40,7 +40,7 @@ static int check(const struct gw_device *dev, struct gw_sockets_attr *a)
 
 /* Where the parts of the kernels' piece begin, and of the one that the helper shares with them. */
 struct layout {
-    size_t sock, stream, pipe, mark, asking, kernels;
+    size_t sock, stream, pipe, mark, map, asking, kernels;
     size_t info, ends, asked, groups, bells, shared;
 };
 
@@ -59,7 +59,8 @@ static struct layout layout(const struct gw_sockets *set)
     l.stream = l.sock + a->count * sizeof(struct gw_sock_);
     l.pipe = l.stream + streams * sizeof(struct gw_stream_);
     l.mark = l.pipe + pipes * sizeof(struct gw_pipe_);
-    l.asking = l.mark + lines(streams * a->writes * sizeof(struct gw_stream_mark_));
+    l.map = l.mark + lines(streams * a->writes * sizeof(struct gw_stream_mark_));
+    l.asking = l.map + streams * a->maps * sizeof(struct gw_stream_map_);
     l.kernels = l.asking + GW_SOCK_ASKS_ * sizeof(uint32_t);
 
     l.info = GW_SOCK_ASKS_ * sizeof(struct gw_sock_ask_);
@@ -71,9 +72,15 @@ static struct layout layout(const struct gw_sockets *set)
     return l;
 }
 
+/* A socket's tables: what the peer writes, sges and then maps as rsocket.h has them, and as much of our own for it. */
+static size_t table_size(const struct gw_sockets_attr *a)
+{
+    return GW_RS_TABLE * sizeof(struct gw_rs_sge) + a->maps * sizeof(struct gw_rs_map);
+}
+
 static size_t per_socket(const struct gw_sockets_attr *a)
 {
-    return (size_t)a->rbuf + a->wbuf + LINE;
+    return (size_t)a->rbuf + a->wbuf + lines(2 * table_size(a));
 }
 
 /* Buffers and tables, which the NIC writes. Kernels and the host's sockets share them where both can reach them. */
@@ -148,6 +155,7 @@ void gw_sock_offer(const struct gw_sockets *set, const struct sock *k, struct gw
     mine->table =
         (struct gw_rs_sge){.addr = addr + a->rbuf + a->wbuf, .key = set->mr->rkey, .length = GW_RS_TABLE};
     mine->credits = a->writes;
+    mine->maps = a->maps;
 }
 
 /* What of a stream never changes. */
@@ -157,21 +165,29 @@ static int publish_stream(struct gw_sockets *set, const struct sock *k)
     struct layout l = layout(set);
     size_t i = (size_t)(k - set->sock), off = offset(set, k);
     uint8_t *bytes = (uint8_t *)set->bytes.dev + off, *at = set->kernels.dev;
+    uint8_t *table = bytes + a->rbuf + a->wbuf, *own = table + table_size(a);
+    uint64_t own_addr = set->mr->addr + off + (uint64_t)(own - bytes);
+    size_t sges = GW_RS_TABLE * sizeof(struct gw_rs_sge);
     struct gw_stream_ st = {
         .flow = {.qp = gw_qp_handle(k->qp), .cq = gw_cq_handle(k->recv_cq)},
         .sock = (struct gw_sock_ *)(at + l.sock) + i,
         .send_cq = gw_cq_handle(k->send_cq),
         .rbuf = bytes,
         .wbuf = bytes + a->rbuf,
-        .table = (struct gw_rs_sge *)(bytes + a->rbuf + a->wbuf),
-        .own = (struct gw_rs_sge *)(bytes + a->rbuf + a->wbuf) + GW_RS_TABLE,
+        .table = (struct gw_rs_sge *)table,
+        .own = (struct gw_rs_sge *)own,
+        .map_table = (struct gw_rs_map *)(table + sges),
+        .map_own = (struct gw_rs_map *)(own + sges),
+        .map = (struct gw_stream_map_ *)(at + l.map) + i * a->maps,
         .mark = (struct gw_stream_mark_ *)(at + l.mark) + i * a->writes,
         .rbuf_addr = set->mr->addr + off,
         .wbuf_addr = set->mr->addr + off + a->rbuf,
-        .own_addr = set->mr->addr + off + a->rbuf + a->wbuf + GW_RS_TABLE * sizeof(struct gw_rs_sge),
+        .own_addr = own_addr,
+        .map_own_addr = own_addr + sges,
         .lkey = set->mr->lkey,
         .rkey = set->mr->rkey,
         .writes = a->writes,
+        .maps = a->maps,
     };
 
     return gw_copy_in(set->exec, (struct gw_stream_ *)(at + l.stream) + i, &st, sizeof(st));
@@ -293,6 +309,11 @@ int gw_sockets_destroy(struct gw_sockets *set)
     free(set->sock);
     free(set);
     return 0;
+}
+
+int gw_sockets_map(struct gw_sockets *set, void *addr, size_t length, struct gw_mr **out)
+{
+    return gw_mr_register(set->pd, addr, length, GW_MR_REMOTE_WRITE, out);
 }
 
 struct gw_net *gw_sockets_net(const struct gw_sockets *set)

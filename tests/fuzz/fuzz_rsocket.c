@@ -38,6 +38,9 @@ static void fuzz_write(uint32_t imm, uint32_t bytes)
     case GW_RS_BYTES: require(m.number == bytes && bytes > 0 && imm == gw_rs_imm(GW_RS_DATA, bytes)); break;
     case GW_RS_CREDITS: require(bytes == 0 && m.number <= 0xffff && imm >> 29 == GW_RS_CREDIT); break;
     case GW_RS_CREDITS_HALF: require(bytes == sizeof(struct gw_rs_sge) && imm >> 29 == GW_RS_CREDIT); break;
+    case GW_RS_MAPPED:
+        require(bytes == sizeof(struct gw_rs_map) && imm == gw_rs_imm(GW_RS_IOMAP, m.number));
+        break;
     case GW_RS_NOTHING: require(imm == gw_rs_imm(GW_RS_CONTROL, GW_RS_KEEPALIVE) && !bytes); break;
     case GW_RS_END: require(imm == gw_rs_imm(GW_RS_CONTROL, GW_RS_SHUTDOWN) && !bytes); break;
     case GW_RS_CLOSED: require(imm == gw_rs_imm(GW_RS_CONTROL, GW_RS_DISCONNECT) && !bytes); break;

@@ -3,7 +3,7 @@
 # test_rsockets.sh PEER [lossy]: a kernel's sockets and librdmacm's rsockets, unmodified, are each other's peers: rstream by
 # itself, and as an ordinary sockets program under librspreload. Each side checks every byte that the other one sends.
 . "${0%/*}/lib.sh"
-need rstream
+need rstream riostream
 peer=$1
 one=addr=$net.1 two=addr=$net.2
 [ "${2:-}" = lossy ] && one=$one,loss=2%,seed=3 two=$two,loss=2%,seed=4
@@ -42,6 +42,15 @@ if [ "${2:-}" != lossy ]; then
         both preloaded 3000 3 5 "-T s -T b" "block" "env LD_PRELOAD=$soft:$preload"
     fi
 fi
+
+# Direct access: riostream writes into the kernel's memory, and the kernel into its.
+rio() { # NAME SIZE ITERATIONS COUNT "RIOSTREAM OPTIONS" "KERNEL OPTIONS"
+    local run="${gpuwire[*]} run -- riostream -T v $5 -S $2 -I $3 -C $4"
+    between "$1_kernel_serves" "$peer rio-server $net.1 $port $2 $3 $4 $6" "$run -p $port -s $net.1"
+    between "$1_kernel_asks" "$run -p $port" "$peer rio-client $net.1 $port $2 $3 $4 $6"
+}
+rio direct 10000 5 4 "-T b" "block 4"
+rio direct_large 1000000 2 2 "-T n" "thread"
 
 # Nobody listens; and a peer that is killed.
 GPUWIRE_NIC=$two timeout "$patience" "$peer" client "$net.2" "$port" 16 1 1 >"$work/refused.out" 2>&1 && fail 'a connection to nobody succeeds'

@@ -70,7 +70,7 @@ static void test_reserving(void **state)
     r.result[0][0] = 0;
     EXPECT(&r, 0, 0, 100, 101);
     /* Nobody reads: room ends with the peer's buffer. */
-    bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 2, 20000, 0, 9)->limit_ns = 0;
+    bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 2, 20000, 0, 9)->limit_ns = 500000000;
     bytes(&r, 0, SK_RESERVE, GW_BLOCK, 2, 1, 0, 9)->limit_ns = 0;
     bytes(&r, 0, SK_RESERVE, GW_BLOCK, 2, 1, 0, 9)->limit_ns = 20000000;
     add(&r, 0, SK_SHUTDOWN, GW_BLOCK, 2, SHUT_WR);
@@ -123,6 +123,108 @@ static void test_buffer_sizes(void **state)
     rig_free(&r);
 }
 
+/* The byte that socket_kernels_body.h puts at a place of a stream. */
+static uint8_t byte_of(uint64_t stream, uint64_t at)
+{
+    uint64_t x = (stream + 1) * 0x9e3779b97f4a7c15u + at * 0xd1b54a32d192ed03u;
+
+    return (uint8_t)(x >> 40 ^ x >> 17);
+}
+
+static void window_is(const struct gw_mem *window, uint32_t from, uint32_t n, uint64_t stream, uint64_t at)
+{
+    const uint8_t *p = window->host;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (p[from + i] != byte_of(stream, at + i)) fail_msg("byte %u of the window is wrong", from + i);
+    assert_int_equal(p[from + n], 0);
+}
+
+static struct socket_step *map(struct rig *r, enum socket_op op, uint32_t s, const struct gw_mr *mr,
+                               uint32_t from, uint64_t n, uint64_t offset)
+{
+    struct socket_step *p = bytes(r, 0, op, GW_BLOCK, s, n, 0, mr->addr + from);
+
+    p->flags = (int32_t)mr->rkey;
+    p->at = offset;
+    return p;
+}
+
+/* Two windows of one end, which the other one writes to at their offsets; what was sent before comes before; a window
+ * that was taken back is not written to any more. */
+static void test_direct_access(void **state)
+{
+    struct gw_sockets_attr a = {.count = 4, .maps = 2, .rbuf = 8192, .wbuf = 8192};
+    struct gw_mem window;
+    struct gw_mr *mr;
+    struct rig r;
+
+    (void)state;
+    rig_make(&r, &a);
+    must(gw_mem_alloc(exec, GW_MEM_HOST, 100000, &window), "gw_mem_alloc");
+    must(gw_sockets_map(r.set, window.host, 100000, &mr), "gw_sockets_map");
+    join(&r, GW_BLOCK);
+    bytes(&r, 0, SK_IOWRITE, GW_BLOCK, 2, 10, 0, 7)->at = 1000; /* nothing is offered yet */
+    map(&r, SK_IOMAP, 1, mr, 0, 60000, 1000);
+    map(&r, SK_IOMAP, 1, mr, 70000, 1000, 0)->form = GW_WARP;
+    map(&r, SK_IOMAP, 1, mr, 80000, 1000, 1u << 20)->form = GW_THREAD;
+    map(&r, SK_IOMAP, 1, mr, 80000, 0, 0);
+    map(&r, SK_IOUNMAP, 1, mr, 0, 50000, 0);
+    bytes(&r, 0, SK_IOWRITE, GW_BLOCK, 2, 50000, 0, 7)->at = 2000;
+    bytes(&r, 0, SK_IOWRITE, GW_WARP, 2, 900, 0, 7)->at = 0;
+    bytes(&r, 0, SK_IOWRITE, GW_THREAD, 2, 1000, 0, 7)->at = 60500; /* beyond the window's end */
+    bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 2, 10, 0, 7);
+    bytes(&r, 0, SK_RECV_ONE, GW_BLOCK, 1, 10, 0, 7);
+    run(&r);
+    EXPECT(&r, 0, -ENXIO, 0, 0, -ENOMEM, -EINVAL, -EINVAL, 50000, 900, 500, 10, 10);
+    window_is(&window, 1000, 50000, 7, 2000);
+    window_is(&window, 70000, 900, 7, 0);
+    window_is(&window, 59500, 500, 7, 60500);
+    map(&r, SK_IOUNMAP, 1, mr, 0, 60000, 0);
+    map(&r, SK_IOMAP, 1, mr, 80000, 1000, 1u << 20);
+    bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 1, 10, 0, 8);
+    bytes(&r, 0, SK_RECV_ONE, GW_BLOCK, 2, 10, 0, 8);
+    bytes(&r, 0, SK_IOWRITE, GW_BLOCK, 2, 10, 0, 8)->at = 2000;
+    bytes(&r, 0, SK_IOWRITE, GW_BLOCK, 2, 10, 0, 8)->at = 1u << 20;
+    bytes(&r, 0, SK_IOWRITE, GW_BLOCK, 0, 10, 0, 8)->at = 0;
+    bytes(&r, 0, SK_IOWRITE, GW_BLOCK, 2, 10, 0, 8)->flags = MSG_PEEK;
+    run(&r);
+    EXPECT(&r, 0, 0, 0, 10, 10, -ENXIO, 10, -ENOTCONN, -EOPNOTSUPP);
+    part(&r, GW_BLOCK);
+    must(gw_mr_free(mr), "gw_mr_free");
+    gw_mem_free(&window);
+    rig_free(&r);
+}
+
+/* Announcements take credits and give them back: many more of them than a side has. */
+static void test_many_announcements(void **state)
+{
+    struct gw_sockets_attr a = {.count = 4, .maps = 1, .rbuf = 4096, .wbuf = 4096, .writes = 16};
+    struct gw_mem window;
+    struct gw_mr *mr;
+    struct rig r;
+
+    (void)state;
+    rig_make(&r, &a);
+    must(gw_mem_alloc(exec, GW_MEM_HOST, 4096, &window), "gw_mem_alloc");
+    must(gw_sockets_map(r.set, window.host, 4096, &mr), "gw_sockets_map");
+    join(&r, GW_BLOCK);
+    for (uint32_t round = 0; round < 10; round++) {
+        for (uint32_t i = 0; i < 3; i++) {
+            map(&r, SK_IOMAP, 2, mr, 0, 100, 0);
+            map(&r, SK_IOUNMAP, 2, mr, 0, 100, 0);
+        }
+        bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 2, 5, 0, round);
+        bytes(&r, 0, SK_RECV_ONE, GW_BLOCK, 1, 5, 0, round);
+        run(&r);
+        EXPECT(&r, 0, 0, 0, 0, 0, 0, 0, 5, 5);
+    }
+    part(&r, GW_BLOCK);
+    must(gw_mr_free(mr), "gw_mr_free");
+    gw_mem_free(&window);
+    rig_free(&r);
+}
+
 /* A port that a socket was bound to is free for the next one when both say so. A socket closed with no time to linger
  * takes back what it has sent. */
 static void test_reuse_and_linger(void **state)
@@ -162,6 +264,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_reserving),
         cmocka_unit_test(test_buffer_sizes),
         cmocka_unit_test(test_reuse_and_linger),
+        cmocka_unit_test(test_direct_access),
+        cmocka_unit_test(test_many_announcements),
         cmocka_unit_test_setup(test_vectors, over_tcp),
         cmocka_unit_test_setup(test_reuse_and_linger, over_tcp),
     };

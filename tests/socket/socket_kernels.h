@@ -23,8 +23,11 @@ enum socket_op {
     SK_WRITEV, /* one call of n bytes, in `number` stretches */
     SK_READV,  /* the same; the bytes are checked */
     SK_RESERVE, /* room, of which n bytes are filled and sent; the result is what there was, or commit's error */
-    SK_SETOPT, /* option number, at level flags, to n */
-    SK_GETOPT, /* its value */
+    SK_IOMAP, /* offers n bytes at address seed, with key flags, at offset `at`; SK_IOUNMAP takes them back */
+    SK_IOUNMAP,
+    SK_IOWRITE, /* n bytes at offset `at`, of the stream `seed` */
+    SK_SETOPT,  /* option number, at level flags, to n */
+    SK_GETOPT,  /* its value */
 };
 
 #define SK_WRONG   (-1000)

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Included by socket_kernels.c for the CPU and by socket_kernels.cu for the GPU. */
+#include "tests/socket/meet.h"
 #include "tests/socket/socket_kernels.h"
-
-#define SK_FORM(g, name, ...)                                                                                \
-    ((g) == GW_BLOCK  ? gw_sock_##name(__VA_ARGS__)                                                          \
-     : (g) == GW_WARP ? gw_sock_##name##_warp(__VA_ARGS__)                                                   \
-                      : gw_sock_##name##_thread(__VA_ARGS__))
 
 GW_FN uint8_t stream_byte(uint64_t seed, uint64_t at)
 {
@@ -31,11 +27,6 @@ GW_DEV int right(enum gw_group g, const uint8_t *from, uint64_t n, uint64_t seed
     if (gw_group_rank(g) == 0)
         for (i = 0; i < n; i++) wrong += from[i] != stream_byte(seed, at + i);
     return gw_group_first(g, wrong) == 0;
-}
-
-GW_FN uint64_t limit(uint64_t ns)
-{
-    return ns ? gw_clock_ns() + ns : 0;
 }
 
 GW_DEV int64_t send_all(struct gw_net *net, enum gw_group g, int s, const struct socket_step *p,
@@ -218,6 +209,11 @@ GW_DEV int64_t socket_call(const struct socket_args *a, const struct socket_step
     case SK_BORROW: return borrow_one(a->net, g, s, p);
     case SK_WRITEV:
     case SK_READV: return one_vector(a->net, g, s, p, buffer);
+    case SK_IOMAP: return SK_FORM(g, iomap, a->net, s, p->seed, (uint32_t)p->flags, p->n, p->at, until);
+    case SK_IOUNMAP: return SK_FORM(g, iounmap, a->net, s, p->seed, p->n, until);
+    case SK_IOWRITE:
+        fill(g, buffer, p->n, p->seed, p->at);
+        return SK_FORM(g, iowrite, a->net, s, buffer, p->n, p->at, p->flags, until);
     case SK_RESERVE: return reserve_one(a->net, g, s, p);
     case SK_SETOPT:
     case SK_GETOPT: return option(a->net, g, s, p, buffer);
@@ -294,22 +290,6 @@ GW_DEV int64_t wait_for_end(const struct rstream_args *a, int s)
     return got > 0 ? -EILSEQ : got;
 }
 
-GW_DEV int64_t meet(const struct rstream_args *a, int *s)
-{
-    enum gw_group g = (enum gw_group)a->form;
-    const struct sockaddr *addr = (const struct sockaddr *)&a->addr;
-    int l = SK_FORM(g, open, a->net, AF_INET, SOCK_STREAM, 0, 0), err;
-
-    *s = l;
-    if (l < 0) return l;
-    if (!a->server) return SK_FORM(g, connect, a->net, l, addr, sizeof(a->addr), limit(a->limit_ns));
-    err = SK_FORM(g, bind, a->net, l, addr, sizeof(a->addr), 0);
-    if (!err) err = SK_FORM(g, listen, a->net, l, 1, 0);
-    if (!err) err = *s = SK_FORM(g, accept, a->net, l, NULL, NULL, limit(a->limit_ns));
-    SK_FORM(g, close, a->net, l, 0);
-    return err < 0 ? err : 0;
-}
-
 GW_KERNEL(rstream_kernel, struct rstream_args, a)
 {
     int64_t err;
@@ -317,7 +297,7 @@ GW_KERNEL(rstream_kernel, struct rstream_args, a)
 
     if (a->form == GW_THREAD && gw_thread_idx()) return;
     if (a->form == GW_WARP && gw_warp_idx()) return;
-    err = meet(a, &s);
+    err = meet(a->net, (enum gw_group)a->form, &a->addr, (int)a->server, a->limit_ns, &s);
     if (!err) err = talk(a, s);
     if (!err) err = wait_for_end(a, s);
     if (s >= 0 && SK_FORM((enum gw_group)a->form, close, a->net, s, limit(a->limit_ns)) && !err) err = -EIO;
