@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs the examples that are two programs, on the software NIC.  pair.sh record|ibv|kernel cpu|gpu [FOLDER OF THE PROGRAMS]
+# Runs the examples that are two programs, on the software NIC.
+# pair.sh record|ibv|kernel|echo|echo_to_cpu|echo_from_cpu cpu|gpu [FOLDER OF THE PROGRAMS]
 set -euo pipefail
 what=$1 exec=$2 bin=${3:-$(dirname "$0")}
 gpuwire=$bin/gpuwire
@@ -15,11 +16,15 @@ trap '[ -z "$first" ] || kill "$first" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 # pair PROGRAM ARGS…: one that waits, and one that asks it, as soon as it does.
 pair() {
-    timeout 60 "$@" "$port" & first=$!
-    local try
+    pair_of "$*" "$*"
+}
+
+# pair_of "PROGRAM ARGS…" "PROGRAM ARGS…": the same of two programs.
+pair_of() {
+    timeout 60 $1 "$port" & first=$!
     for _ in {1..100}; do
         sleep 0.1
-        if timeout 60 "$@" "$port" "$host" 2>"$work/asks"; then
+        if timeout 60 $2 "$port" "$host" 2>"$work/asks"; then
             wait "$first" && { first=; return 0; }
             return 1
         fi
@@ -28,6 +33,14 @@ pair() {
     done
     cat "$work/asks" >&2
     return 1
+}
+
+# An ordinary sockets program over RDMA: librdmacm's preload library gives it rsockets.
+over_rdma() {
+    local preload
+    preload=$(ldconfig -p | sed -n 's,.*=> \(.*\)/librdmacm.so.1$,\1/rsocket/librspreload.so,p' | head -1)
+    [ -e "$preload" ] || { echo "skipped: librspreload.so is not installed"; exit 77; }
+    cpu="$gpuwire run -- env LD_PRELOAD=$("$gpuwire" run -- sh -c 'echo "$LD_PRELOAD"'):$preload $bin/example_echo_cpu"
 }
 
 case $what in
@@ -39,5 +52,8 @@ record) # each one's output is the other's input
     first= ;;
 ibv) pair "$gpuwire" run -- "$bin/example_pingpong_ibv" ;;
 kernel) pair "$bin/example_pingpong_kernel" "$exec" ;;
-*) sed -n 3p "$0" >&2; exit 2 ;;
+echo) pair "$bin/example_echo" "$exec" ;;
+echo_to_cpu) over_rdma; pair_of "$cpu" "$bin/example_echo $exec" ;;
+echo_from_cpu) over_rdma; pair_of "$bin/example_echo $exec" "$cpu" ;;
+*) sed -n 4p "$0" >&2; exit 2 ;;
 esac
