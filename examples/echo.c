@@ -2,7 +2,7 @@
 /*
  * An echo whose sides are kernels. Where docs/sockets.md's tutorial ends.
  *
- *     echo cpu|gpu PORT [HOST]     with HOST: says something there; without: answers
+ *     echo cpu|gpu tcp|rdma PORT [HOST]     with HOST: says something there; without: answers
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -28,10 +28,12 @@ int main(int argc, char **argv)
     struct gw_device *dev;
     struct gw_mem mem;
 
-    if (argc != 3 && argc != 4) return fprintf(stderr, "usage: %s cpu|gpu PORT [HOST]\n", argv[0]), 2;
-    args.addr.sin_port = htons((uint16_t)atoi(argv[2]));
-    if (argc == 4 && inet_pton(AF_INET, argv[3], &args.addr.sin_addr) != 1)
-        return fprintf(stderr, "%s: no address\n", argv[3]), 2;
+    if (argc != 4 && argc != 5)
+        return fprintf(stderr, "usage: %s cpu|gpu tcp|rdma PORT [HOST]\n", argv[0]), 2;
+    attr.rdma = strcmp(argv[2], "rdma") ? GW_RDMA_OFF : GW_RDMA_ONLY;
+    args.addr.sin_port = htons((uint16_t)atoi(argv[3]));
+    if (argc == 5 && inet_pton(AF_INET, argv[4], &args.addr.sin_addr) != 1)
+        return fprintf(stderr, "%s: no address\n", argv[4]), 2;
     must(!gw_exec_create(argv[1], &opts, &exec), "executor");
     must(!gw_device_open(NULL, exec, &dev), "network device");
     must(!gw_sockets_create(dev, &attr, &set), "sockets");
@@ -41,7 +43,7 @@ int main(int argc, char **argv)
     args.host = gw_host_handle(server);
     args.result = (int *)mem.dev;
 
-    must(!gw_launch(exec, argc == 4 ? &echo_client : &echo_server, 1, 64, &args), "kernel");
+    must(!gw_launch(exec, argc == 5 ? &echo_client : &echo_server, 1, 64, &args), "kernel");
     must(!gw_exec_sync(exec, gw_deadline(20 * (uint64_t)LIMIT)), "kernel");
     int result = *(int *)mem.host;
     if (result) fprintf(stderr, "the kernel ended with: %s\n", strerror(-result));

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the examples that are two programs, on the software NIC.
-# pair.sh record|ibv|kernel|echo|echo_to_cpu|echo_from_cpu cpu|gpu [FOLDER OF THE PROGRAMS]
+# pair.sh record|ibv|kernel|echo|echo_to_cpu|echo_from_cpu|echo_tcp|echo_tcp_to_cpu|echo_tcp_from_cpu cpu|gpu [FOLDER OF THE PROGRAMS]
 set -euo pipefail
 what=$1 exec=$2 bin=${3:-$(dirname "$0")}
 gpuwire=$bin/gpuwire
@@ -52,8 +52,11 @@ record) # each one's output is the other's input
     first= ;;
 ibv) pair "$gpuwire" run -- "$bin/example_pingpong_ibv" ;;
 kernel) pair "$bin/example_pingpong_kernel" "$exec" ;;
-echo) pair "$bin/example_echo" "$exec" ;;
-echo_to_cpu) over_rdma; pair_of "$cpu" "$bin/example_echo $exec" ;;
-echo_from_cpu) over_rdma; pair_of "$bin/example_echo $exec" "$cpu" ;;
+echo) pair "$bin/example_echo" "$exec" rdma ;;
+echo_to_cpu) over_rdma; pair_of "$cpu" "$bin/example_echo $exec rdma" ;;
+echo_from_cpu) over_rdma; pair_of "$bin/example_echo $exec rdma" "$cpu" ;;
+echo_tcp) pair "$bin/example_echo" "$exec" tcp ;;
+echo_tcp_to_cpu) pair_of "$bin/example_echo_cpu" "$bin/example_echo $exec tcp" ;;
+echo_tcp_from_cpu) pair_of "$bin/example_echo $exec tcp" "$bin/example_echo_cpu" ;;
 *) sed -n 4p "$0" >&2; exit 2 ;;
 esac

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test_gpunet.sh TEST_GPUNET ECHO_CPU: kernels in GPUnet's words, and an ordinary sockets program over RDMA as their peer.
+# test_gpunet.sh TEST_GPUNET ECHO_CPU: kernels in GPUnet's words, and an ordinary sockets program as their peer: over TCP, and
+# over RDMA under librdmacm's preload library.
 . "${0%/*}/lib.sh"
 kernel=$1 plain=$2
 port=$((20000 + RANDOM % 10000))
@@ -14,13 +15,21 @@ between() {
     GPUWIRE_NIC=addr=$net.1 timeout -k 5 60 $2 >"$work/$1.server.out" 2>&1 &
     local server=$!
     pids+=("$server")
-    wait_service "$net.1" "$port" "$server" || fail "$1: the server does not listen"
+    $wait "$port" "$server" || fail "$1: the server does not listen"
     GPUWIRE_NIC=addr=$net.2 timeout -k 5 60 $3 >"$work/$1.client.out" 2>&1 || fail "$1: the client ended with $?"
     wait "$server" || fail "$1: the server ended with $?"
     echo "$1: ok"
     port=$((port + 1))
 }
 
+over_rdma() { wait_service "$net.1" "$1" "$2"; }
+
+wait=wait_listen
+port=$(free_port)
+between tcp_asks "$2 $port" "$kernel tcp client $net.1 $port"
+port=$(free_port)
+between tcp_answers "$kernel tcp server $net.1 $port" "$2 $port $net.1"
+wait=over_rdma
 for lanes in 1 4; do
     between "asks_$lanes" "$plain $port" "$kernel client $net.1 $port --lanes $lanes"
     between "answers_$lanes" "$kernel server $net.1 $port --lanes $lanes" "$plain $port $net.1"

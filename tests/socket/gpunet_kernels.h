@@ -16,6 +16,8 @@ struct gpunet_args {
     struct sockaddr_in addr;
     uint32_t role, connections; /* connections: that a server answers */
     int32_t *result;            /* GN_RESULTS per block */
+    int32_t n;                  /* bytes of a UNIX socket's name */
+    char name[32];
 };
 
 /* Launched by name. */

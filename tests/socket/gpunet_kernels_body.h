@@ -148,6 +148,23 @@ GW_DEV void pair_calls(const struct gpunet_args *a, int c, int s)
     note(a, 20, grecv(s, p->buf, 64));
 }
 
+/* A UNIX socket that one connects to and is told something. */
+GW_DEV void unix_calls(const struct gpunet_args *a)
+{
+    GW_SHARED(struct gpunet_poll, p);
+    int l = gbind(a->name, a->n), c, s;
+
+    note(a, 3, l < 0 ? l : 0);
+    if (l < 0) return;
+    c = gconnect(a->name, a->n);
+    s = gaccept(l);
+    note(a, 29, gsend(c, "by name", 7));
+    note(a, 30, grecv(s, p->buf, 64));
+    (void)gclose(c);
+    (void)gclose(s);
+    (void)gclose(l);
+}
+
 GW_DEV void calls(const struct gpunet_args *a)
 {
     GW_SHARED(struct gpunet_mark_args, mark);
@@ -156,7 +173,7 @@ GW_DEV void calls(const struct gpunet_args *a)
     note(a, 0, l = gbind_in(&a->addr));
     note(a, 1, gaccept_nb(l));
     note(a, 2, gaio_poll(gaio(l, GAIO_ACCEPT, NULL, 0), l, GAIO_ACCEPT, NULL, 0));
-    note(a, 3, gbind("/nowhere", 8));
+    unix_calls(a);
     note(a, 4, c = gconnect_in(&a->addr));
     note(a, 5, s = gaccept(l));
     pair_calls(a, c, s);

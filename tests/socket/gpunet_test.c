@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GPUnet's calls. By itself: kernels that are each other's peers, and every call. With `client ADDRESS PORT` or `server
- * ADDRESS PORT` first: a kernel whose peer is another program.
+ * ADDRESS PORT` first: a kernel whose peer is another program. With `tcp` before all that, over TCP; else over RDMA.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,6 +32,7 @@ static struct gw_mem gpunet, mem; /* mem: results, then an address */
 static uint32_t lanes;
 static char address[16];
 static char printed[4096];
+static bool tcp;
 
 static void must(int rc, const char *what)
 {
@@ -49,7 +50,7 @@ static void print(void *ctx, const char *text, size_t n)
 
 static void make_all(void)
 {
-    struct gw_sockets_attr sa = {.count = 16};
+    struct gw_sockets_attr sa = {.count = 16, .rdma = tcp ? GW_RDMA_OFF : GW_RDMA_ONLY};
     struct gw_host_attr ha = {.kernels = table, .count = 1, .print = print};
 
     exec = test_exec();
@@ -85,6 +86,7 @@ static const int32_t *launch(enum gpunet_role role, uint32_t blocks, struct sock
     struct gpunet_args a = {
         .gpunet = gpunet.dev, .addr = addr, .role = role, .connections = 1, .result = mem.dev};
 
+    a.n = 1 + snprintf(a.name + 1, sizeof(a.name) - 1, "test_gpunet-%d", (int)getpid()); /* an abstract one */
     if (role == GN_BOTH) a.connections = blocks - 1;
     memset(mem.host, 0xff, mem.size);
     must(gw_launch(exec, &gpunet_kernel, blocks, lanes, &a), "gw_launch");
@@ -118,8 +120,12 @@ static void test_calls(void **state)
     for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
         if (i == 0 || i == 4 || i == 5)
             assert_in_range(got[i], 0, 15); /* a socket */
-        else if (got[i] != want[i])
+        else if (got[i] != (i == 3 && tcp ? 0 : want[i]))
             fail_msg("call %zu: %d, not %d", i, got[i], want[i]);
+    }
+    if (tcp) { /* with UNIX sockets */
+        assert_int_equal(got[29], 7);
+        assert_int_equal(got[30], 7);
     }
     must(gw_host_flush(host, gw_deadline(10 * SECOND)), "gw_host_flush");
     assert_string_equal(printed, "written\n1 2 1 -4\n");
@@ -186,7 +192,12 @@ static int with_peer(bool client, const char *where, uint16_t port)
 
 int main(int argc, char **argv)
 {
-    bool peer = argc > 3 && (!strcmp(argv[1], "client") || !strcmp(argv[1], "server"));
+    bool peer;
+
+    tcp = argc > 1 && !strcmp(argv[1], "tcp");
+    argc -= tcp;
+    argv += tcp;
+    peer = argc > 3 && (!strcmp(argv[1], "client") || !strcmp(argv[1], "server"));
 
     test_options(peer ? argc - 3 : argc, peer ? argv + 3 : argv);
     return peer ? with_peer(!strcmp(argv[1], "client"), argv[2], (uint16_t)atoi(argv[3])) : alone();
