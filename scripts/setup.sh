@@ -10,7 +10,8 @@ packages=(
     libibverbs-dev librdmacm-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
     liburing-dev libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libisal-dev libcmocka-dev
     # to test: the distribution's own verbs and rdma_cm programs, tshark to read captures, spin for models, the fuzzers' compiler, scripts
-    ibverbs-providers ibverbs-utils perftest rdmacm-utils netpipe-tcp tshark spin jq clang llvm python3 curl procps iproute2
+    ibverbs-providers ibverbs-utils perftest rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils memcached
+    redis-server redis-tools tshark spin jq clang llvm python3 curl procps iproute2
 )
 # clang's sanitizer and fuzzer runtimes are a package of their own, named after clang's version; a fresh machine learns
 # it only from `apt-get update`.

@@ -242,8 +242,10 @@ GW_SLOW_DEV int64_t gw_sock_borrow_g_(enum gw_group g, struct gw_net *net, int s
 
 GW_FN int gw_sock_given_back_(struct gw_net *net, int s, uint64_t n)
 {
-    int err = gw_sock_take_(net, s, n);
+    int err;
 
+    if (s < 0 || (uint32_t)s >= net->count) return -EBADF;
+    err = gw_sock_take_(net, s, n);
     gw_turn_leave_(&net->sock[s].recv_lock);
     return err;
 }
@@ -272,9 +274,12 @@ GW_SLOW_DEV int64_t gw_sock_reserve_g_(enum gw_group g, struct gw_net *net, int 
 
 GW_FN int gw_sock_committed_(struct gw_net *net, int s, uint64_t n, uint64_t deadline_ns)
 {
-    int64_t may = n ? gw_sock_may_send_(net, s) : 0; /* what there was room for, there still is */
-    int err = may < 0 ? (int)may : n > (uint64_t)may ? -EINVAL : 0;
+    int64_t may;
+    int err;
 
+    if (s < 0 || (uint32_t)s >= net->count) return -EBADF;
+    may = n ? gw_sock_may_send_(net, s) : 0; /* what there was room for, there still is */
+    err = may < 0 ? (int)may : n > (uint64_t)may ? -EINVAL : 0;
     if (!err && n) err = gw_sock_put_(net, s, (uint32_t)n, deadline_ns);
     gw_turn_leave_(&net->sock[s].send_lock);
     return err;

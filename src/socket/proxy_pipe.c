@@ -111,7 +111,8 @@ static void end(struct gw_sockets *set, struct sock *k)
     }
     gw_st_release_u32(&k->ends->ended, 1); /* release: the bytes that came before are counted */
     tell(set, k);
-    io_uring_prep_poll_add(gw_proxy_sqe(set, k, PROXY_WATCH), k->fd, 0); /* POLLERR and POLLHUP */
+    /* For POLLERR and POLLHUP; it tells of POLLRDHUP, too, once and again, and there is no way not to ask for that. */
+    io_uring_prep_poll_multishot(gw_proxy_sqe(set, k, PROXY_WATCH), k->fd, 0);
 }
 
 void gw_pipe_received(struct gw_sockets *set, struct sock *k, int result, bool more)

@@ -139,10 +139,13 @@ int gw_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_
 
 int gw_proxy_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
 {
+    const struct sockaddr *sa = (const struct sockaddr *)addr->bytes;
     int err = gw_proxy_error(set);
 
     if (err) return err;
-    if (addr->len > sizeof(addr->bytes)) return -EINVAL;
+    if (addr->len < sizeof(sa->sa_family) || addr->len > sizeof(addr->bytes)) return -EINVAL;
+    if (sa->sa_family != k->info->opt[GW_SOCK_OPT_DOMAIN_])
+        return k->info->opt[GW_SOCK_OPT_DOMAIN_] == AF_UNIX ? -EINVAL : -EAFNOSUPPORT;
     k->info->remote = *addr; /* until it is connected nobody reads that: it lies there for the request */
     k->step = SOCK_ASKED;
     io_uring_prep_connect(gw_proxy_sqe(set, k, PROXY_CONNECT), k->fd,

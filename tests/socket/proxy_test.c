@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sockets of the host's own, from CPU threads that use the kernels' calls, and peers that use the host's: ends of
+ * every kind, ports that both share, many connections, a proxy that fails, and what idleness costs.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <gpuwire/socket.h>
+
+#define COUNT  8
+#define MS     1000000u
+#define SECOND 1000000000u
+
+static struct gw_exec *exec;
+static struct gw_sockets *set;
+static struct gw_net *net;
+
+static uint64_t soon(void)
+{
+    return gw_clock_ns() + 60u * (uint64_t)SECOND;
+}
+
+static void make_set(uint32_t count, uint32_t buffer)
+{
+    struct gw_sockets_attr attr = {.count = count, .rbuf = buffer, .wbuf = buffer, .exec = exec};
+
+    if (gw_sockets_create(NULL, &attr, &set)) fail_msg("gw_sockets_create: %s", gw_last_error());
+    net = gw_sockets_net(set);
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    make_set(COUNT, 8192);
+    return 0;
+}
+
+static int finish(void **state)
+{
+    (void)state;
+    return gw_sockets_destroy(set);
+}
+
+/* ---- both sides ------------------------------------------------------------------------------------------ */
+
+static struct sockaddr_in loopback(uint16_t port)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+    a.sin_port = htons(port);
+    return a;
+}
+
+static int open_ours(void)
+{
+    int s = gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon());
+
+    assert_true(s >= 0);
+    return s;
+}
+
+/* A listening socket of ours, and where. */
+static int listen_ours(struct sockaddr_in *at, int backlog)
+{
+    int s = open_ours();
+    socklen_t len = sizeof(*at);
+
+    *at = loopback(0);
+    assert_int_equal(gw_sock_bind_thread(net, s, (struct sockaddr *)at, sizeof(*at), soon()), 0);
+    assert_int_equal(gw_sock_listen_thread(net, s, backlog, soon()), 0);
+    assert_int_equal(gw_sock_name_thread(net, s, (struct sockaddr *)at, &len), 0);
+    assert_int_equal(len, sizeof(*at));
+    return s;
+}
+
+static int connect_host(const struct sockaddr_in *to)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)to, sizeof(*to)), 0);
+    return fd;
+}
+
+/* A connection: ours, and the host's end of it. */
+static int join(int *fd)
+{
+    struct sockaddr_in at, from, name;
+    socklen_t len = sizeof(from), len2 = sizeof(name);
+    int l = listen_ours(&at, 1), s;
+
+    *fd = connect_host(&at);
+    s = gw_sock_accept_thread(net, l, (struct sockaddr *)&from, &len, soon());
+    assert_true(s >= 0);
+    assert_int_equal(getsockname(*fd, (struct sockaddr *)&name, &len2), 0);
+    assert_memory_equal(&from, &name, sizeof(name));
+    assert_int_equal(gw_sock_close_thread(net, l, soon()), 0);
+    return s;
+}
+
+static int64_t recv_ours(int s, void *p, size_t n)
+{
+    return gw_sock_recv_thread(net, s, p, n, 0, soon());
+}
+
+static int64_t send_ours(int s, const void *p, size_t n)
+{
+    return gw_sock_send_thread(net, s, p, n, 0, soon());
+}
+
+static void close_ours(int s)
+{
+    assert_int_equal(gw_sock_close_thread(net, s, soon()), 0);
+}
+
+/* Until poll tells one of the events: what a peer did takes a moment. */
+static int await(int s, short events)
+{
+    struct pollfd f = {.fd = s, .events = events};
+
+    assert_int_equal(gw_sock_poll_thread(net, &f, 1, soon()), 1);
+    return f.revents;
+}
+
+/* ---- ends ------------------------------------------------------------------------------------------------ */
+
+static void test_half_closed(void **state)
+{
+    char b[32] = "";
+    int fd, s = join(&fd);
+
+    (void)state;
+    assert_int_equal(write(fd, "question", 8), 8);
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    assert_int_equal(gw_sock_recv_thread(net, s, b, 8, MSG_WAITALL, soon()), 8);
+    assert_memory_equal(b, "question", 8);
+    assert_int_equal(recv_ours(s, b, sizeof(b)), 0);
+    assert_int_equal(recv_ours(s, b, sizeof(b)), 0);
+    assert_int_equal(send_ours(s, "answer", 6), 6);
+    assert_int_equal(gw_sock_shutdown_thread(net, s, SHUT_WR, soon()), 0);
+    assert_int_equal(send_ours(s, "more", 4), -EPIPE);
+    assert_int_equal(recv(fd, b, 32, MSG_WAITALL), 6);
+    assert_memory_equal(b, "answer", 6);
+    assert_int_equal(await(s, POLLIN), POLLIN | POLLHUP);
+    close_ours(s);
+    close(fd);
+}
+
+/* What came before a reset is received; then it is told, again and again; others are not harmed. */
+static void test_reset(void **state)
+{
+    struct linger now = {1, 0};
+    char b[32];
+    int fd, other, s = join(&fd), t = join(&other);
+
+    (void)state;
+    assert_int_equal(write(fd, "last", 4), 4);
+    assert_int_equal(await(s, POLLIN), POLLIN);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)), 0);
+    close(fd);
+    assert_true(await(s, 0) & POLLERR);
+    assert_int_equal(recv_ours(s, b, sizeof(b)), 4);
+    assert_int_equal(recv_ours(s, b, sizeof(b)), -ECONNRESET);
+    assert_int_equal(send_ours(s, b, 1), -ECONNRESET);
+    assert_int_equal(recv_ours(s, b, sizeof(b)), -ECONNRESET);
+    close_ours(s);
+    assert_int_equal(write(other, "x", 1), 1);
+    assert_int_equal(recv_ours(t, b, sizeof(b)), 1);
+    close_ours(t);
+    close(other);
+}
+
+/* A reset behind the end of what came in is seen by who polls, too. */
+static void test_reset_after_the_end(void **state)
+{
+    struct linger now = {1, 0};
+    char b[32];
+    int fd, s = join(&fd);
+
+    (void)state;
+    assert_int_equal(shutdown(fd, SHUT_WR), 0);
+    assert_int_equal(recv_ours(s, b, sizeof(b)), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)), 0);
+    close(fd);
+    assert_true(await(s, 0) & POLLERR);
+    assert_true(send_ours(s, b, 1) < 0);
+    close_ours(s);
+}
+
+static void test_silent(void **state)
+{
+    struct pollfd f = {.events = POLLIN};
+    char b[32];
+    int fd, s = join(&fd);
+
+    (void)state;
+    f.fd = s;
+    assert_int_equal(gw_sock_recv_thread(net, s, b, 1, 0, gw_clock_ns() + 20 * MS), -ETIMEDOUT);
+    assert_int_equal(gw_sock_recv_thread(net, s, b, 1, 0, 0), -EAGAIN);
+    assert_int_equal(gw_sock_poll_thread(net, &f, 1, gw_clock_ns() + 20 * MS), 0);
+    close_ours(s);
+    close(fd);
+}
+
+/* Nobody reads at the other end: sending stops, closing gives up at its deadline, and what is missing is lost. */
+static void test_nobody_reads(void **state)
+{
+    static uint8_t much[1 << 20];
+    int fd, s = join(&fd), small = 4096;
+    int64_t n, sent = 0;
+
+    (void)state;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small)), 0);
+    while ((n = gw_sock_send_thread(net, s, much, sizeof(much), 0, gw_clock_ns() + 200 * MS)) > 0) sent += n;
+    assert_int_equal(n, -ETIMEDOUT);
+    assert_true(sent > 0 && sent < 64 << 20);
+    assert_int_equal(gw_sock_send_thread(net, s, much, 1, MSG_DONTWAIT, soon()), -EAGAIN);
+    assert_int_equal(gw_sock_close_thread(net, s, gw_clock_ns() + 20 * MS), -ETIMEDOUT);
+    assert_int_equal(gw_sockets_open(set), 0);
+    close(fd);
+}
+
+/* Bytes that nobody has read make the goodbye a reset, as Linux does it. */
+static void test_closed_unread(void **state)
+{
+    char b[8];
+    int fd, s = join(&fd);
+
+    (void)state;
+    assert_int_equal(write(fd, "unread", 6), 6);
+    assert_int_equal(await(s, POLLIN), POLLIN);
+    close_ours(s);
+    assert_int_equal(read(fd, b, sizeof(b)), -1);
+    assert_int_equal(errno, ECONNRESET);
+    close(fd);
+}
+
+static void test_killed_peer(void **state)
+{
+    struct sockaddr_in at;
+    int l = listen_ours(&at, 1), s;
+    char b[8];
+    pid_t pid = fork();
+
+    (void)state;
+    if (!pid) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+        if (!connect(fd, (struct sockaddr *)&at, sizeof(at)) && write(fd, "alive", 5) == 5) pause();
+        _exit(1);
+    }
+    s = gw_sock_accept_thread(net, l, NULL, NULL, soon());
+    assert_true(s >= 0);
+    assert_int_equal(gw_sock_recv_thread(net, s, b, 5, MSG_WAITALL, soon()), 5);
+    kill(pid, SIGKILL);
+    assert_int_equal(recv_ours(s, b, sizeof(b)), 0);
+    waitpid(pid, NULL, 0);
+    close_ours(s);
+    close_ours(l);
+}
+
+/* ---- set-up ---------------------------------------------------------------------------------------------- */
+
+/* One port space for both. */
+static void test_ports(void **state)
+{
+    struct sockaddr_in at, taken = loopback(0);
+    socklen_t len = sizeof(taken);
+    int l = listen_ours(&at, 1), fd = socket(AF_INET, SOCK_STREAM, 0), other = socket(AF_INET, SOCK_STREAM, 0), s;
+
+    (void)state;
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), -1);
+    assert_int_equal(errno, EADDRINUSE);
+    assert_int_equal(bind(other, (struct sockaddr *)&taken, sizeof(taken)), 0);
+    assert_int_equal(getsockname(other, (struct sockaddr *)&taken, &len), 0);
+    s = open_ours();
+    assert_int_equal(gw_sock_bind_thread(net, s, (struct sockaddr *)&taken, sizeof(taken), soon()), -EADDRINUSE);
+    assert_int_equal(gw_sock_connect_thread(net, s, (struct sockaddr *)&taken, sizeof(taken), soon()), -ECONNREFUSED);
+    assert_int_equal(await(s, 0), POLLERR | POLLHUP);
+    assert_int_equal(gw_sock_connect_thread(net, s, (struct sockaddr *)&taken, sizeof(taken), soon()), -ECONNABORTED);
+    close_ours(s);
+    close_ours(l);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    close(fd);
+    close(other);
+}
+
+static void test_senseless(void **state)
+{
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    struct sockaddr_un un = {.sun_family = AF_UNIX, .sun_path = "/nowhere/at/all"};
+    struct sockaddr_in at = loopback(9);
+    int fd, s = join(&fd), t = open_ours(), on = 1;
+    char b[8];
+
+    (void)state;
+    assert_int_equal(gw_sock_open_thread(net, AF_NETLINK, SOCK_STREAM, 0, soon()), -EAFNOSUPPORT);
+    assert_int_equal(gw_sock_open_thread(net, AF_INET, SOCK_SEQPACKET, 0, soon()), -EINVAL);
+    assert_int_equal(gw_sock_open_thread(net, AF_UNIX, SOCK_STREAM, IPPROTO_TCP, soon()), -EPROTONOSUPPORT);
+    assert_int_equal(gw_sock_bind_thread(net, t, (struct sockaddr *)&six, sizeof(six), soon()), -EAFNOSUPPORT);
+    assert_int_equal(gw_sock_connect_thread(net, t, (struct sockaddr *)&six, sizeof(six), soon()), -EAFNOSUPPORT);
+    assert_int_equal(gw_sock_connect_thread(net, t, (struct sockaddr *)&un, sizeof(un), soon()), -EAFNOSUPPORT);
+    assert_int_equal(gw_sock_connect_thread(net, t, (struct sockaddr *)&at, 3, soon()), -EINVAL);
+    assert_int_equal(gw_sock_connect_thread(net, t, NULL, 0, soon()), -EINVAL);
+    assert_int_equal(gw_sock_connect_thread(net, s, (struct sockaddr *)&at, sizeof(at), soon()), -EISCONN);
+    assert_int_equal(gw_sock_listen_thread(net, s, 1, soon()), -EINVAL);
+    assert_int_equal(gw_sock_accept_thread(net, s, NULL, NULL, soon()), -EINVAL);
+    assert_int_equal(gw_sock_setsockopt_thread(net, t, GW_SOL_SOCKET, GW_SO_RDMA, &on, sizeof(on)), -EOPNOTSUPP);
+    assert_int_equal(gw_sock_shutdown_thread(net, s, 7, soon()), -EINVAL);
+    assert_int_equal(send_ours(s, b, 0), 0);
+    assert_int_equal(recv_ours(s, b, 0), 0);
+    assert_int_equal(write(fd, "few", 3), 3);
+    assert_int_equal(recv_ours(s, b, (size_t)1 << 60), 3);
+    assert_int_equal(gw_sock_give_back_thread(net, COUNT, 1), -EBADF);
+    close_ours(s);
+    assert_int_equal(gw_sock_close_thread(net, s, soon()), -EBADF);
+    assert_int_equal(gw_sock_close_thread(net, -1, soon()), -EBADF);
+    assert_int_equal(gw_sock_close_thread(net, COUNT, soon()), -EBADF);
+    close_ours(t);
+    close(fd);
+}
+
+/* No socket is free: who waits to be accepted goes on waiting, and is accepted when there is one. */
+static void test_no_socket_free(void **state)
+{
+    struct sockaddr_in at;
+    int l = listen_ours(&at, 4), fd = connect_host(&at), s[COUNT - 1], got;
+
+    (void)state;
+    for (int i = 0; i < COUNT - 1; i++) s[i] = open_ours();
+    assert_int_equal(gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon()), -EMFILE);
+    assert_int_equal(gw_sock_accept_thread(net, l, NULL, NULL, soon()), -EMFILE);
+    close_ours(s[3]);
+    got = gw_sock_accept_thread(net, l, NULL, NULL, soon());
+    assert_int_equal(got, s[3]);
+    assert_int_equal(gw_sock_accept_thread(net, l, NULL, NULL, 0), -EAGAIN);
+    for (int i = 0; i < COUNT - 1; i++) close_ours(s[i]);
+    close_ours(l);
+    close(fd);
+}
+
+/* Without waiting: connecting and accepting go on by themselves, and poll tells when they are done. */
+static void test_nonblocking(void **state)
+{
+    struct sockaddr_in at;
+    int l = listen_ours(&at, 4), s = open_ours(), t;
+    const struct sockaddr *to = (const struct sockaddr *)&at;
+
+    (void)state;
+    assert_int_equal(gw_sock_accept_thread(net, l, NULL, NULL, 0), -EAGAIN);
+    assert_int_equal(gw_sock_connect_thread(net, s, to, sizeof(at), 0), -EINPROGRESS);
+    assert_int_equal(await(s, POLLOUT), POLLOUT);
+    assert_int_equal(gw_sock_connect_thread(net, s, to, sizeof(at), 0), 0);
+    assert_int_equal(gw_sock_connect_thread(net, s, to, sizeof(at), 0), -EISCONN);
+    assert_int_equal(await(l, POLLIN), POLLIN);
+    t = gw_sock_accept_thread(net, l, NULL, NULL, 0);
+    assert_true(t >= 0);
+    close_ours(l);
+    close_ours(s);
+    assert_int_equal(await(t, POLLIN), POLLIN);
+    close_ours(t);
+}
+
+/* UNIX sockets by path, with both sides' names. */
+static void test_unix(void **state)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX}, name;
+    socklen_t len = sizeof(name);
+    int l = gw_sock_open_thread(net, AF_UNIX, SOCK_STREAM, 0, soon()), fd = socket(AF_UNIX, SOCK_STREAM, 0), s;
+    char b[8];
+
+    (void)state;
+    snprintf(at.sun_path, sizeof(at.sun_path), "/tmp/gpuwire-test.%d", getpid());
+    assert_int_equal(gw_sock_bind_thread(net, l, (struct sockaddr *)&at, sizeof(at), soon()), 0);
+    assert_int_equal(gw_sock_listen_thread(net, l, 1, soon()), 0);
+    assert_int_equal(gw_sock_name_thread(net, l, (struct sockaddr *)&name, &len), 0);
+    assert_string_equal(name.sun_path, at.sun_path);
+    assert_int_equal(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    len = sizeof(name);
+    s = gw_sock_accept_thread(net, l, (struct sockaddr *)&name, &len, soon());
+    assert_true(s >= 0);
+    assert_int_equal(len, sizeof(sa_family_t)); /* the peer has no name */
+    assert_int_equal(write(fd, "local", 5), 5);
+    assert_int_equal(recv_ours(s, b, sizeof(b)), 5);
+    assert_int_equal(send_ours(s, b, 5), 5);
+    assert_int_equal(read(fd, b, sizeof(b)), 5);
+    close(fd);
+    assert_int_equal(recv_ours(s, b, sizeof(b)), 0);
+    assert_int_equal(send_ours(s, b, 1), 1); /* the proxy takes it, and learns then that nobody does */
+    assert_true(await(s, 0) & POLLERR);
+    assert_int_equal(send_ours(s, b, 1), -EPIPE);
+    close_ours(s);
+    close_ours(l);
+    unlink(at.sun_path);
+}
+
+/* ---- many ------------------------------------------------------------------------------------------------ */
+
+#define MANY 300
+
+static void echo(int s)
+{
+    char b[64];
+    int64_t n = recv_ours(s, b, sizeof(b));
+
+    assert_true(n > 0);
+    assert_int_equal(send_ours(s, b, (size_t)n), n);
+}
+
+/* Hundreds at a time, each with bytes of its own; one thread serves them all by poll. */
+static void test_many(void **state)
+{
+    static struct pollfd f[MANY];
+    static int fd[MANY];
+    struct sockaddr_in at;
+    int l, left = MANY;
+    char b[64], want[64];
+
+    (void)state;
+    make_set(MANY + 1, 4096);
+    l = listen_ours(&at, MANY);
+    for (int i = 0; i < MANY; i++) {
+        fd[i] = connect_host(&at);
+        f[i].fd = gw_sock_accept_thread(net, l, NULL, NULL, soon());
+        f[i].events = POLLIN;
+        assert_true(f[i].fd >= 0);
+    }
+    for (int i = MANY - 1; i >= 0; i--) assert_true(dprintf(fd[i], "I am %d", i) > 0);
+    while (left) {
+        assert_true(gw_sock_poll_thread(net, f, MANY, soon()) > 0);
+        for (int i = 0; i < MANY; i++) {
+            if (!f[i].revents) continue;
+            echo(f[i].fd);
+            close_ours(f[i].fd);
+            f[i].fd = -1;
+            left--;
+        }
+    }
+    for (int i = 0; i < MANY; i++) {
+        int n = snprintf(want, sizeof(want), "I am %d", i);
+
+        assert_int_equal(recv(fd[i], b, sizeof(b), MSG_WAITALL), n);
+        assert_memory_equal(b, want, (size_t)n);
+        close(fd[i]);
+    }
+    close_ours(l);
+    assert_int_equal(gw_sockets_open(set), 0);
+    assert_int_equal(gw_sockets_destroy(set), 0);
+}
+
+/* ---- the proxy ------------------------------------------------------------------------------------------- */
+
+/* How often the proxy's thread has gone to sleep; -1: there is no such thread. */
+static long naps(void)
+{
+    char path[300], line[200];
+    struct dirent *e;
+    DIR *d = opendir("/proc/self/task");
+    bool ours = false;
+    long n = -1;
+
+    while (n < 0 && (e = readdir(d))) {
+        FILE *f;
+
+        snprintf(path, sizeof(path), "/proc/self/task/%s/status", e->d_name);
+        f = fopen(path, "r");
+        while (f && fgets(line, sizeof(line), f)) {
+            if (!strncmp(line, "Name:", 5)) ours = strstr(line, "gw-sockets") != NULL;
+            if (ours) sscanf(line, "voluntary_ctxt_switches: %ld", &n);
+        }
+        if (f) fclose(f);
+    }
+    closedir(d);
+    return n;
+}
+
+static void test_idle(void **state)
+{
+    int fd, s = join(&fd);
+    long before = naps();
+    char b[8];
+
+    (void)state;
+    assert_true(before > 0);
+    assert_int_equal(gw_sock_recv_thread(net, s, b, 1, 0, gw_clock_ns() + 500 * MS), -ETIMEDOUT);
+    assert_in_range(naps() - before, 0, 5);
+    close_ours(s);
+    close(fd);
+}
+
+/* Puts something else in the place of the proxy's ring. */
+static void break_ring(void)
+{
+    char path[64], what[64];
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), broken = 0;
+    ssize_t n;
+
+    for (int fd = 3; fd < 1000; fd++) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        n = readlink(path, what, sizeof(what) - 1);
+        if (n <= 0) continue;
+        what[n] = 0;
+        if (!strstr(what, "io_uring")) continue;
+        assert_int_equal(dup3(null, fd, O_CLOEXEC), fd);
+        broken++;
+    }
+    close(null);
+    assert_int_equal(broken, 1);
+}
+
+/* The proxy's ring does not work any more: an error for each of its sockets, and nothing hangs. */
+static void test_proxy_fails(void **state)
+{
+    struct sockaddr_in at;
+    int l = listen_ours(&at, 1), fd, s = join(&fd);
+    char b[8];
+
+    (void)state;
+    break_ring();
+    (void)open_ours(); /* wakes the proxy, which then finds out */
+    assert_int_equal(recv_ours(s, b, sizeof(b)), -ENETDOWN);
+    assert_int_equal(gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon()), -ENETDOWN);
+    assert_int_equal(send_ours(s, b, 1), -ENETDOWN);
+    assert_int_equal(gw_sock_accept_thread(net, l, NULL, NULL, soon()), -ENETDOWN);
+    assert_true(await(l, 0) & POLLERR);
+    close_ours(s);
+    close_ours(l);
+    assert_int_equal(gw_sockets_open(set), 1);
+    close(fd);
+}
+
+int main(void)
+{
+#define WITH_SET(name) cmocka_unit_test_setup_teardown(name, begin, finish)
+    const struct CMUnitTest tests[] = {
+        WITH_SET(test_half_closed), WITH_SET(test_reset),    WITH_SET(test_reset_after_the_end),
+        WITH_SET(test_silent),      WITH_SET(test_nobody_reads), WITH_SET(test_closed_unread),
+        WITH_SET(test_killed_peer), WITH_SET(test_ports),    WITH_SET(test_senseless),
+        WITH_SET(test_no_socket_free), WITH_SET(test_nonblocking), WITH_SET(test_unix),
+        cmocka_unit_test(test_many), WITH_SET(test_idle),    WITH_SET(test_proxy_fails),
+    };
+
+    signal(SIGPIPE, SIG_IGN);
+    if (gw_exec_create("cpu", NULL, &exec)) {
+        fprintf(stderr, "%s\n", gw_last_error());
+        return 1;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL) || gw_exec_destroy(exec);
+}
