@@ -4,9 +4,12 @@
  * interleaving. sq_model.sh runs it. An inline has the name of the function that it stands for, and each comment at
  * the right margin the line of that function.
  *
- * Found, if it could happen: a WQE that the NIC never executes (lost), executes twice or takes from an earlier
- * round of the queue (stale or overwritten), a record that goes back or past the queue, a taken-back reservation
- * that leaves a hole, a counter that wraps where the algorithm cannot tell; and a deadlock.
+ * Found, if it could happen: a WQE that the NIC never executes (lost), executes twice, before it is written, or takes
+ * from an earlier round or life of the queue (stale or overwritten), a record that goes back or past the queue, a
+ * taken-back reservation that leaves a hole, a counter that wraps where the algorithm cannot tell; and a deadlock.
+ *
+ * Lives. When all posters are done, the host resets the queue pair (gw_qp_reset), and they post once more. The NIC may not
+ * have got to what was posted before, and rings may be under way.
  *
  * Memory. What goes to the NIC (WQEs, record, ring) is buffered: a store becomes visible at any time later and in any
  * order, unless gw_fence_release stands between. So store buffering and the reordering of stores are covered, and
@@ -31,6 +34,9 @@
 #ifndef DEFER
 #define DEFER 1 /* some ring later */
 #endif
+#ifndef LIVES
+#define LIVES 1
+#endif
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -40,6 +46,7 @@
 #define WRAP (4 * Q) /* more than Q + POSTERS * MOST, a power of two */
 
 #define START (WRAP - 2) /* where every count begins: they wrap soon */
+#define LIFE  64         /* more than any index: tells a WQE of one life from that of another */
 
 #define NOTHING 255
 
@@ -60,16 +67,18 @@ bit ring_to[POSTERS];
 
 byte taken; /* by the NIC; and completed, sq_ci: a view that lags behind is a poster's own */
 byte done;  /* posters */
+byte life;
 
 /* ---- memory -------------------------------------------------------------------------------------------------
  *
- * A store becomes visible at once, or when the NIC happens to look, or at its thread's fence: nobody but the NIC reads
- * what it stores to, so no other moment can be told from these.
+ * A store becomes visible at once, or when the NIC happens to look, or at its thread's fence: nobody else reads what it
+ * stores to, so no other moment can be told from these. For the same reason a store stands in one step with what its
+ * thread does before.
  */
 
 inline see_wqe(p)
 {
-    wqe[wqe_at[p] % Q] = wqe_at[p];
+    wqe[wqe_at[p] % Q] = wqe_at[p] + LIFE * life;
     wqe_at[p]++;
     wqe_n[p]--
 }
@@ -77,7 +86,7 @@ inline see_wqe(p)
 inline see_last_wqe(p)
 {
     wqe_n[p]--;
-    wqe[(wqe_at[p] + wqe_n[p]) % Q] = wqe_at[p] + wqe_n[p]
+    wqe[(wqe_at[p] + wqe_n[p]) % Q] = wqe_at[p] + wqe_n[p] + LIFE * life
 }
 
 inline see_record(p)
@@ -130,20 +139,25 @@ inline gw_sq_reserve_(n) /* sets got, at */
     od
 }
 
-inline gw_sq_claim_() /* sets claimed */
+inline gw_sq_claim_and_write_(n) /* sets claimed */
 {
     atomic {                                                 /* gw_cas_relaxed(sq_word, idle, idle + ASK) */
         claimed = (!defer && rung == at % WRAP && asks == 0 && deferred == 0 && !hole);
         if
         :: claimed -> asks = 1
         :: else
-        fi
+        fi;
+        wqe_at[p] = at;                                      /* writes the WQEs */
+        wqe_n[p] = n
     }
 }
 
 inline gw_sq_doorbell_(next)
 {
-    record_to[p] = next % (2 * Q);                           /* gw_dbrec_store_ */
+    atomic {
+        gw_fence_release();
+        record_to[p] = next % (2 * Q)                        /* gw_dbrec_store_ */
+    };
     gw_fence_release();
     ring_to[p] = 1                                           /* gw_mmio_st64 */
 }
@@ -171,7 +185,7 @@ inline gw_sq_ring_more_()
         gw_sq_scan_();                                       /* end = gw_sq_scan_(&q, from) */
         leave_h = (resv != upto);                            /* leave = gw_sq_leave_(&q, end) */
         if
-        :: upto != from -> gw_fence_release(); gw_sq_doorbell_(upto)
+        :: upto != from -> gw_sq_doorbell_(upto)
         :: else
         fi;
         atomic {                                             /* seen = gw_cas_relaxed(sq_word, word, leave) */
@@ -238,7 +252,8 @@ inline gw_sq_publish_(n)
 {
     gw_fence_release();                                      /* gw_fence_acq_rel */
     if
-    :: claimed -> gw_sq_ring_claimed_(at + n)
+    :: claimed ->
+        gw_sq_ring_claimed_(at + n)
     :: else -> gw_sq_say_ready_(n)
     fi
 }
@@ -255,7 +270,7 @@ inline gw_sq_ring_() /* gw_ring */
 
 proctype poster(byte p)
 {
-    byte ops, n, at, seen, from, upto, seen_r, seen_a, seen_d;
+    byte ops, n, at, seen, from, upto, seen_r, seen_a, seen_d, mine;
     bit seen_h, leave_h, got, defer, claimed, more;
 
     do
@@ -279,18 +294,21 @@ proctype poster(byte p)
                 taken != seen /* not again before something completes: see gw_tx_reserve_ */
             fi
         od;
-        gw_sq_claim_();
-        d_step { wqe_at[p] = at; wqe_n[p] = n };             /* writes the WQEs */
+        gw_sq_claim_and_write_(n);
         gw_sq_publish_(n);
         atomic { /* forgotten, so that states which differ by nothing else are one */
             n = 0; at = 0; from = 0; upto = 0; seen_r = 0; seen_a = 0; seen_d = 0;
             seen_h = 0; leave_h = 0; got = 0; defer = 0; claimed = 0; more = 0;
             ops++
         }
-    :: else -> break
-    od;
-    gw_sq_ring_();
-    done++
+    :: else ->
+        gw_sq_ring_();
+        atomic { ops = 0; seen = 0; more = 0; upto = 0; from = 0; seen_r = 0; seen_a = 0; done++ };
+        if
+        :: mine < LIVES - 1 -> life > mine; mine++
+        :: else -> break
+        fi
+    od
 }
 
 /* A ring arrives: the NIC reads the record once, and takes everything that it counts. */
@@ -320,7 +338,7 @@ end:
         assert(n <= Q); /* the record neither goes back nor past the queue */
         do
         :: n > 0 ->
-            assert(wqe[taken % Q] == taken); /* this one, written, once */
+            assert(wqe[taken % Q] == taken + LIFE * life); /* this one, written, once */
             taken++;
             n--
         :: else -> break
@@ -329,25 +347,53 @@ end:
     od
 }
 
+/* The handle as it is at first; the NIC forgets, and reads nothing of what is in its queue. */
+inline fresh()
+{
+    resv = START;
+    rung = START % WRAP; asks = 0; deferred = 0; hole = 0;
+    taken = START;
+    record = START % (2 * Q)
+}
+
+inline clear_slots()
+{
+    for (i : 0 .. Q - 1) {
+        slot_at[i] = NOTHING;
+        slot_ready[i] = 0
+    }
+}
+
 init
 {
     byte i;
 
     atomic {
-        resv = START;
-        taken = START;
-        rung = START % WRAP;
-        record = START % (2 * Q);
-        for (i : 0 .. Q - 1) {
-            wqe[i] = NOTHING;
-            slot_at[i] = NOTHING
-        }
+        fresh();
+        clear_slots();
+        for (i : 0 .. Q - 1) { wqe[i] = NOTHING }
         for (i : 0 .. POSTERS - 1) {
             record_to[i] = NOTHING;
             run poster(i)
         }
-        run nic()
+        run nic();
+        i = 0
     };
+    do
+    :: life < LIVES - 1 ->
+        atomic {                                             /* gw_qp_reset: when no thread posts */
+            done == POSTERS ->
+            for (i : 0 .. POSTERS - 1) { assert(wqe_n[i] == 0 && record_to[i] == NOTHING) }
+            fresh();
+#if BROKEN != 5
+            clear_slots();
+#endif
+            i = 0;
+            done = 0;
+            life++
+        }
+    :: else -> break
+    od;
     /* When everybody has left and nothing is under way any more, everything reserved has been executed. */
     atomic {
         done == POSTERS && timeout ->
