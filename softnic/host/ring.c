@@ -2,9 +2,45 @@
 #include "softnic/host/ring.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "src/roce/hdr.h"
+
+enum { LINE = 64, LONG = 1024 };
+_Static_assert(_Alignof(struct sn_share_frame) == LINE, "lines of a frame are its own");
+
+/*
+ * The place's lines are in the reader's cache, and to get each from there before it is written costs more than
+ * the copy: where the two cores share no cache, five times as much. Stores that go past the caches need not.
+ * What is short is sooner read from a cache.
+ */
+#ifdef __SSE2__
+static void copy_in(struct sn_share_frame *f, const uint8_t *from, uint32_t len)
+{
+    const uint32_t head = LINE - offsetof(struct sn_share_frame, data);
+    uint32_t at = head;
+
+    if (len < LONG) {
+        memcpy(f->data, from, len);
+        return;
+    }
+    memcpy(f->data, from, head);
+    for (; at + LINE <= len; at += LINE)
+        for (uint32_t i = at; i < at + LINE; i += sizeof(__m128i))
+            _mm_stream_si128((__m128i *)(f->data + i), _mm_loadu_si128((const __m128i *)(from + i)));
+    memcpy(f->data + at, from + at, len - at);
+    _mm_sfence(); /* the release of the count does not order these stores */
+}
+#else
+static void copy_in(struct sn_share_frame *f, const uint8_t *from, uint32_t len)
+{
+    memcpy(f->data, from, len);
+}
+#endif
 
 uint32_t sn_ring_used(const struct sn_channel *ch, uint32_t tail)
 {
@@ -20,7 +56,7 @@ bool sn_ring_put(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uin
     if (sn_ring_used(ch, *tail) >= SN_SHARE_FRAMES) return false;
     f->len = len;
     f->offer = offer;
-    memcpy(f->data, data, len);
+    copy_in(f, data, len);
     ++*tail;
     /* Release: who sees the count sees the frame. */
     __atomic_store_n(&ch->tail, *tail, __ATOMIC_RELEASE);
