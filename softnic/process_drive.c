@@ -78,7 +78,12 @@ uint64_t sn_process_nic_drive(struct sn_nic *nic)
     if (sn_process_forked()) return SN_NEVER;
     thread = sn_process_thread(sn_process_entry(nic));
     if (thread) sn_thread_driven(thread);
-    uint64_t now = sn_process_now(), before = sn_nic_activity(nic), next = sn_nic_progress(nic, now);
+    uint64_t now = sn_process_now(), before = sn_nic_activity(nic), next;
+    if (thread && sn_thread_looks(thread, now)) {
+        polled(true, now);
+        return SN_CONTENDED;
+    }
+    next = sn_nic_progress(nic, now);
     polled(before == sn_nic_activity(nic), now);
     return leave(thread, now, next);
 }

@@ -66,6 +66,7 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
     bool kicked = __atomic_load_n(&t->kicks, __ATOMIC_SEQ_CST) != t->kicks_seen;
     if (plan->ns > SN_GATHER_NS) kicked |= __atomic_load_n(&t->gathering, __ATOMIC_SEQ_CST);
     if (!kicked && host && plan->sleep != AWAY) kicked = !sn_host_doze(host);
+    sn_thread_looked(t, 0);
     if (!kicked && !__atomic_load_n(&t->stop, __ATOMIC_SEQ_CST)) {
         uint64_t since = sn_now_ns();
         int ready = ppoll(p, (nfds_t)(1 + n), plan->ns == SN_NEVER ? NULL : &limit, NULL);
@@ -101,6 +102,8 @@ static void adaptive_loop(struct sn_thread *t)
         uint64_t before = sn_nic_activity(t->nic), now = sn_now_ns(), next = sn_nic_progress(t->nic, now);
         uint64_t after = sn_nic_activity(t->nic);
         struct plan plan;
+
+        sn_thread_looked(t, t->linger ? now : 0);
 
         if (was_away && !sn_thread_kicked(t) && after != before &&
             drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED))

@@ -47,6 +47,10 @@ void sn_thread_free(struct sn_thread *thread);
 /* An application thread drives the NIC now. Called often: two relaxed accesses. */
 void sn_thread_driven(struct sn_thread *thread);
 
+/* Is it looking for packets all the time just now? Then an application thread need not: two that take turns at
+ * it get each other's memory out of the caches. */
+bool sn_thread_looks(const struct sn_thread *thread, uint64_t now);
+
 /* An application thread has posted, and not driven the NIC: it looks within SN_GATHER_NS. */
 #define SN_GATHER_NS 200000u
 void sn_thread_gathering(struct sn_thread *thread);

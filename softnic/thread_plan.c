@@ -21,6 +21,8 @@ enum { DISTRUST_MAX = 1 << 16 };
 /* Sleeps that packets end sooner than this are not worth it; so often in a row it lingers for nothing. */
 #define LINGER_NS 50000u
 enum { LINGER_VAIN = 4 };
+/* It was not let run since if it looked longer ago. */
+enum { LOOKS_NS = 30000 };
 
 static uint64_t clamp(uint64_t ns, uint64_t max)
 {
@@ -124,6 +126,7 @@ bool sn_thread_linger(struct sn_thread *t)
         /* To whoever else the CPU is of use to. */
         sched_yield();
         now = sn_now_ns();
+        sn_thread_looked(t, now);
         if (sn_nic_progress(t->nic, now) == SN_CONTENDED) return false;
         if (sn_nic_activity(t->nic) != before) {
             t->linger = LINGER_VAIN;
@@ -134,4 +137,11 @@ bool sn_thread_linger(struct sn_thread *t)
     }
     t->linger--;
     return false;
+}
+
+bool sn_thread_looks(const struct sn_thread *t, uint64_t now)
+{
+    uint64_t at = __atomic_load_n(&t->looked_at, __ATOMIC_RELAXED);
+
+    return at && (int64_t)(now - at) < LOOKS_NS;
 }

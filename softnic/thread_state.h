@@ -32,7 +32,8 @@ struct sn_thread {
     int sleep;       /* enum sleep */
     int brief;       /* the sleep is no longer than SN_GATHER_NS */
     int gathering;   /* posts wait for it, or for their thread to come back */
-    uint32_t drives; /* by application threads */
+    uint64_t looked_at; /* when it last looked, if it will again at once; 0: it sleeps, or may */
+    uint32_t drives;    /* by application threads */
     uint32_t kicks;
 
     /* The thread's own. */
@@ -66,6 +67,11 @@ bool sn_thread_kicked(const struct sn_thread *t);
  * polls for its completions in turn with watching memory, as latency tests do.
  */
 void sn_thread_deserted(struct sn_thread *t);
+/* Relaxed: a hint to application threads. */
+static inline void sn_thread_looked(struct sn_thread *t, uint64_t at)
+{
+    __atomic_store_n(&t->looked_at, at, __ATOMIC_RELAXED);
+}
 /* Packets ended a sleep after so long. */
 void sn_thread_woken(struct sn_thread *t, uint64_t ns);
 /*

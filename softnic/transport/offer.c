@@ -19,7 +19,7 @@
 #include "softnic/engine/engine.h"
 
 enum {
-    MIN = 12288, /* at 8 KiB two copies cost as much as the answers that a window of offers waits for */
+    MIN = 16384, /* below, two copies cost less than the answers that a window of offers waits for */
     WINDOW = 4 * SN_OFFER_CHUNK, /* bytes offered and not acknowledged, of a queue pair */
     SKIP = 64,                   /* messages that go as packets once an offer was refused */
     COST_SHIFT = 15,             /* so many bytes copied count as a packet */
