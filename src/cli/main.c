@@ -15,6 +15,7 @@ static const struct {
     {"info", "what works on this machine, what does not, and why", gw_cli_info},
     {"nic", "see into the software NICs that are in use, live", gw_cli_nic},
     {"perf", "measure bandwidth, latency, message rate and posting, from a GPU or CPU threads", gw_cli_perf},
+    {"cat", "netcat whose end is a kernel: over TCP, UNIX sockets or RDMA", gw_cli_cat},
     {"hwcheck", "check and measure between two hosts, and write a report to send to us", gw_cli_hwcheck},
     {"run", "run any verbs program on the software NIC", gw_cli_run},
 };
