@@ -21,7 +21,7 @@ struct gw_pipe_ends_ {
     uint64_t arrived; /* bytes put into rbuf */
     uint64_t sent;    /* bytes that the host's socket has taken from wbuf */
     uint32_t ended;   /* the peer sends no more */
-    uint32_t error;   /* errno: no more bytes come; 0: none */
+    uint32_t error;   /* errno: no more bytes come; 0: none. Of datagrams: see dgram_impl.h */
     uint32_t refused; /* errno: no more bytes go; 0: none */
     uint32_t full;    /* it receives nothing for want of room: ring when there is some */
     uint32_t news;    /* counts the changes of these; a futex of CPU threads */
@@ -44,6 +44,7 @@ struct gw_pipe_ {
     uint32_t shut;   /* written with the sender's turn */
     uint64_t taken;  /* the receiver's: as in ends */
     uint64_t seen;   /* the receiver's: `arrived` at some look */
+    uint32_t told_out, told_in; /* the sender's and the receiver's: the last error of datagrams that was told */
 } __attribute__((aligned(64)));
 
 /* ---- the proxy ---------------------------------------------------------------------------------------- */
@@ -156,7 +157,7 @@ GW_SLOW_FN int64_t gw_pipe_room_(struct gw_pipe_ *p, uint64_t deadline_ns)
 
 GW_FN int gw_pipe_put_(struct gw_pipe_ *p, uint32_t n)
 {
-    p->put += n;
+    gw_st_relaxed_u64_gpu(&p->put, p->put + n); /* single: who polls reads it */
     gw_st_release_u64(&p->ends->put, p->put); /* release: the bytes first */
     gw_pipe_ring_(p);
     return 0;
@@ -242,9 +243,9 @@ GW_SLOW_FN int gw_pipe_take_(struct gw_pipe_ *p, uint64_t n)
 /* What has failed, as an errno; 0: nothing. */
 GW_FN int gw_pipe_failure_(struct gw_pipe_ *p)
 {
-    uint32_t err = gw_ld_relaxed_u32(&p->ends->error);
+    uint32_t err = gw_ld_relaxed_u32(&p->ends->error) & 0xffff;
 
-    return (int)(err ? err : gw_ld_relaxed_u32(&p->ends->refused));
+    return (int)(err ? err : gw_ld_relaxed_u32(&p->ends->refused) & 0xffff);
 }
 
 /* What poll tells. */
@@ -263,13 +264,28 @@ GW_FN int gw_pipe_events_(struct gw_pipe_ *p)
     return err ? events | POLLERR | POLLHUP : events;
 }
 
+/* The same for datagrams: an error is told until a call has told it. */
+GW_FN int gw_pipe_dgram_events_(struct gw_pipe_ *p)
+{
+    uint32_t shut = gw_ld_relaxed_u32_gpu(&p->shut);
+    int failed = gw_ld_relaxed_u32(&p->ends->error) != gw_ld_relaxed_u32_gpu(&p->told_in) ||
+                 gw_ld_relaxed_u32(&p->ends->refused) != gw_ld_relaxed_u32_gpu(&p->told_out);
+    uint64_t due = gw_ld_relaxed_u64_gpu(&p->put) - gw_ld_acquire_u64(&p->ends->sent);
+    int events = failed ? POLLERR : 0;
+
+    if (gw_ld_acquire_u64(&p->ends->arrived) != gw_ld_relaxed_u64_gpu(&p->taken) || shut & GW_PIPE_SHUT_RD_ || failed)
+        events |= POLLIN;
+    if (p->wbuf_size - due >= p->wbuf_size / 2) events |= POLLOUT;
+    return shut == (GW_PIPE_SHUT_RD_ | GW_PIPE_SHUT_WR_) ? events | POLLHUP : events;
+}
+
 /* The socket is connected, and its ends are as new. Of its buffers so many bytes are used. */
 GW_FN void gw_pipe_begin_(struct gw_pipe_ *p, uint32_t rbuf, uint32_t wbuf)
 {
     p->rbuf_size = rbuf;
     p->wbuf_size = wbuf;
     p->put = p->taken = p->seen = 0;
-    p->shut = 0;
+    p->shut = p->told_out = p->told_in = 0;
 }
 
 #endif

@@ -126,9 +126,10 @@ GW_API uint32_t gw_sockets_open(struct gw_sockets *set);
 /* ---- kernels: opening and closing --------------------------------------------------------------------- */
 
 /*
- * A new socket, as socket(2): its number, from 0. AF_INET, AF_INET6 or AF_UNIX, SOCK_STREAM, protocol 0 or
- * IPPROTO_TCP. -EMFILE: all are open, or the process has no more descriptors; -EAFNOSUPPORT (AF_UNIX in a set for
- * RDMA alone, too); -ESOCKTNOSUPPORT (datagrams are not there yet); -EPROTONOSUPPORT; -ENETDOWN: the proxy has failed.
+ * A new socket, as socket(2): its number, from 0. AF_INET, AF_INET6 or AF_UNIX; SOCK_STREAM or SOCK_DGRAM; protocol 0,
+ * IPPROTO_TCP or IPPROTO_UDP. -EMFILE: all are open, or the process has no more descriptors; -EAFNOSUPPORT (AF_UNIX in a
+ * set for RDMA alone, too); -ESOCKTNOSUPPORT: datagrams in a set for RDMA alone; -EPROTONOSUPPORT; -ENETDOWN: the
+ * proxy has failed.
  */
 GW_SLOW_FN int gw_sock_open_thread(struct gw_net *net, int domain, int type, int protocol,
                                    uint64_t deadline_ns);
@@ -151,7 +152,7 @@ GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr 
  * As connect(2). With deadline 0 it begins and returns -EINPROGRESS: poll for POLLOUT, then call again for
  * the result, 0 once. -EISCONN, -EALREADY; -ECONNREFUSED: nobody listens there; -ENETUNREACH, -EHOSTUNREACH;
  * -ETIMEDOUT: it goes on, as after -EINPROGRESS. -ECONNABORTED: it has failed, and that was told: close the
- * socket. -EOPNOTSUPP: it listens.
+ * socket. -EOPNOTSUPP: it listens. Of datagrams it sets the peer, at once, and may do so again.
  */
 GW_SLOW_FN int gw_sock_connect_thread(struct gw_net *net, int s, const struct sockaddr *addr, socklen_t len,
                                       uint64_t deadline_ns);
@@ -215,7 +216,11 @@ GW_DEV int64_t gw_sock_recv_thread(struct gw_net *net, int s, void *bytes, uint6
                                    uint64_t deadline_ns);
 
 /*
- * As sendto(2) and recvfrom(2). On a stream, as with Linux' TCP, the address to send to is not looked at, and no
+ * As sendto(2) and recvfrom(2). Datagrams (send and recv take them, too): each call moves one, and bytes of it that
+ * find no room are lost, with MSG_TRUNC told of by the result, the datagram's whole length. -EMSGSIZE: longer than 65507
+ * bytes, or than half of the set's wbuf less 128; longer ones than half of rbuf less 128 are cut when they come.
+ * -EDESTADDRREQ, -ENOTCONN: no address, and not connected. Errors of the network, -ECONNREFUSED and others, are told
+ * once, by a later call. No borrow and no reserve: -EOPNOTSUPP. On a stream, as with Linux' TCP, the address to send to is not looked at, and no
  * address is told: *len becomes 0. -EINVAL: an address longer than any; from without len.
  */
 GW_DEV int64_t gw_sock_sendto_thread(struct gw_net *net, int s, const void *bytes, uint64_t n, int flags,
@@ -281,6 +286,8 @@ GW_DEV int64_t gw_sock_iowrite_thread(struct gw_net *net, int s, const void *byt
 #include <gpuwire/pipe_impl.h>
 #include <gpuwire/socket_setup_impl.h>
 #include <gpuwire/socket_options_impl.h>
+#include <gpuwire/socket_vec_impl.h>
+#include <gpuwire/dgram_impl.h>
 #include <gpuwire/socket_impl.h>
 
 #endif

@@ -44,75 +44,43 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
-/* What the group's first thread gets, to all. */
-#define GW_SOCK_FIRST_(g, call)                                                                              \
-    ((int64_t)gw_group_first(g, gw_group_rank(g) == 0 ? (uint64_t)(int64_t)(call) : 0))
-
-/* The first thread's preparation for moving data: the turn, on a connected socket. */
+/* The first thread's preparation for moving data: the turn, on a connected socket. 0: a stream; 1: it has datagrams. */
 GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending, uint64_t deadline_ns)
 {
-    int known = MSG_DONTWAIT | MSG_NOSIGNAL | (sending ? 0 : MSG_PEEK | MSG_WAITALL), err;
+    int known = MSG_DONTWAIT | MSG_NOSIGNAL | (sending ? 0 : MSG_PEEK | MSG_WAITALL), err, dgram;
     uint32_t *turn;
 
-    if (flags & ~known) return -EOPNOTSUPP;
+    if (flags & ~(known | (sending ? 0 : MSG_TRUNC))) return -EOPNOTSUPP;
     err = gw_sock_connected_(net, s, deadline_ns);
     if (err) return err;
+    dgram = net->sock[s].kind == GW_SOCK_DGRAM_;
+    if (flags & MSG_TRUNC && !dgram) return -EOPNOTSUPP;
     turn = sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock;
     err = gw_turn_take_(turn, deadline_ns);
-    if (err || gw_ld_acquire_u32_gpu(&net->sock[s].begun)) return err;
+    if (err) return err;
+    if (gw_ld_acquire_u32_gpu(&net->sock[s].begun)) return dgram;
     gw_turn_leave_(turn); /* closed while we waited for our turn */
     return -EBADF;
 }
 
-/* Stretches of memory, one behind the other; and how far a call has come in them. */
-struct gw_sock_vec_ {
-    const struct iovec *iov;
-    uint64_t left, at; /* bytes of all of them; of the first, those that are done */
-};
-
-/* 0; -EINVAL: too many, or more bytes than can be counted. */
-GW_FN int gw_sock_vec_(struct gw_sock_vec_ *v, const struct iovec *iov, int n)
+/* The same for what only streams can do. */
+GW_FN int gw_sock_enter_stream_(struct gw_net *net, int s, int sending, uint64_t deadline_ns)
 {
-    int i;
+    int err = gw_sock_enter_(net, s, 0, sending, deadline_ns);
 
-    if (n < 0 || n > GW_SOCK_IOV_MAX || (n && !iov)) return -EINVAL;
-    v->iov = iov;
-    v->left = v->at = 0;
-    for (i = 0; i < n; i++) {
-        if (iov[i].iov_len > INT64_MAX - v->left) return -EINVAL;
-        v->left += iov[i].iov_len;
-    }
-    return 0;
-}
-
-/* This thread's share of copying the next n bytes of the vector from a buffer, or to it. */
-GW_DEV void gw_sock_vec_copy_(enum gw_group g, struct gw_sock_vec_ *v, uint8_t *buffer, uint64_t n, int out)
-{
-    uint32_t rank = gw_group_rank(g), size = gw_group_size(g), part;
-    uint8_t *p;
-
-    v->left -= n;
-    while (n) {
-        p = (uint8_t *)v->iov->iov_base + v->at;
-        part = gw_smaller_(v->iov->iov_len - v->at, n);
-        if (out)
-            gw_copy_share(buffer, p, part, rank, size);
-        else
-            gw_copy_share(p, buffer, part, rank, size);
-        buffer += part;
-        n -= part;
-        v->at += part;
-        if (v->at == v->iov->iov_len) v->at = 0, v->iov++;
-    }
+    if (err <= 0) return err;
+    gw_turn_leave_(sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock);
+    return -EOPNOTSUPP;
 }
 
 GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
-                                    int flags, uint64_t deadline_ns)
+                                    int flags, const struct sockaddr *to, socklen_t len, uint64_t deadline_ns)
 {
     uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, n = v.left;
     int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 1, until)), err;
     uint32_t part;
 
+    if (may == 1) return gw_dgram_send_g_(g, net, s, v, to, len, until);
     if (may) return may;
     if (!n) may = GW_SOCK_FIRST_(g, gw_sock_may_send_(net, s)); /* nothing goes, but an error is told */
     while (v.left) {
@@ -133,13 +101,14 @@ GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, 
 }
 
 GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
-                                    int flags, uint64_t deadline_ns)
+                                    int flags, struct sockaddr *from, socklen_t *len, uint64_t deadline_ns)
 {
     uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, n = v.left, got = 0, peeked;
     int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 0, until));
     const uint8_t *at;
     uint32_t part;
 
+    if (may == 1) return gw_dgram_recv_g_(g, net, s, v, flags, from, len, until);
     if (may) return may;
     while (got < n) {
         peeked = flags & MSG_PEEK ? got : 0;
@@ -157,6 +126,7 @@ GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, 
     }
     gw_group_sync(g); /* nobody reads the socket's counts any more */
     if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].recv_lock);
+    if (from && gw_group_rank(g) == 0) *len = 0; /* a stream tells no address */
     return got || !n || may == GW_STREAM_END_ ? (int64_t)got : may;
 }
 
@@ -168,7 +138,7 @@ GW_DEV int64_t gw_sock_writev_g_(enum gw_group g, struct gw_net *net, int s, con
     int err = gw_sock_find_(net, s);
 
     if (!err) err = gw_sock_vec_(&v, iov, n);
-    return err || !v.left ? err : gw_sock_send_g_(g, net, s, v, 0, deadline_ns);
+    return err || !v.left ? err : gw_sock_send_g_(g, net, s, v, 0, NULL, 0, deadline_ns);
 }
 
 GW_DEV int64_t gw_sock_readv_g_(enum gw_group g, struct gw_net *net, int s, const struct iovec *iov, int n,
@@ -178,7 +148,7 @@ GW_DEV int64_t gw_sock_readv_g_(enum gw_group g, struct gw_net *net, int s, cons
     int err = gw_sock_find_(net, s);
 
     if (!err) err = gw_sock_vec_(&v, iov, n);
-    return err || !v.left ? err : gw_sock_recv_g_(g, net, s, v, 0, deadline_ns);
+    return err || !v.left ? err : gw_sock_recv_g_(g, net, s, v, 0, NULL, NULL, deadline_ns);
 }
 
 /* May a stream be given an address to send to? As with Linux TCP does not look at it, and UNIX refuses it. */
@@ -186,11 +156,10 @@ GW_FN int gw_sock_named_(struct gw_net *net, int s)
 {
     int err = gw_sock_find_(net, s);
 
-    if (err || gw_sock_opt_(net, s, GW_SOCK_OPT_DOMAIN_) != AF_UNIX) return err;
+    if (err || gw_sock_is_dgram_(net, s) || gw_sock_opt_(net, s, GW_SOCK_OPT_DOMAIN_) != AF_UNIX) return err;
     return gw_sock_state_(net, s) == GW_SOCK_CONNECTED_ ? -EISCONN : -EOPNOTSUPP;
 }
 
-/* A stream has its peer, and tells no address. */
 GW_DEV int64_t gw_sock_sendto_g_(enum gw_group g, struct gw_net *net, int s, const void *bytes, uint64_t n,
                                  int flags, const struct sockaddr *to, socklen_t len, uint64_t deadline_ns)
 {
@@ -202,7 +171,7 @@ GW_DEV int64_t gw_sock_sendto_g_(enum gw_group g, struct gw_net *net, int s, con
     iov.iov_len = n;
     err = to && len > sizeof(struct sockaddr_storage) ? -EINVAL : gw_sock_vec_(&v, &iov, 1);
     if (!err && to) err = (int)GW_SOCK_FIRST_(g, gw_sock_named_(net, s));
-    return err ? err : gw_sock_send_g_(g, net, s, v, flags, deadline_ns);
+    return err ? err : gw_sock_send_g_(g, net, s, v, flags, to, len, deadline_ns);
 }
 
 GW_DEV int64_t gw_sock_recvfrom_g_(enum gw_group g, struct gw_net *net, int s, void *bytes, uint64_t n,
@@ -210,23 +179,19 @@ GW_DEV int64_t gw_sock_recvfrom_g_(enum gw_group g, struct gw_net *net, int s, v
 {
     struct iovec iov;
     struct gw_sock_vec_ v;
-    int64_t got;
     int err;
 
     iov.iov_base = bytes;
     iov.iov_len = n;
     err = from && !len ? -EINVAL : gw_sock_vec_(&v, &iov, 1);
-    if (err) return err;
-    got = gw_sock_recv_g_(g, net, s, v, flags, deadline_ns);
-    if (from && got >= 0 && gw_group_rank(g) == 0) *len = 0;
-    return got;
+    return err ? err : gw_sock_recv_g_(g, net, s, v, flags, from, len, deadline_ns);
 }
 
 /* Where the next bytes lie, to whose turn it is. */
 GW_SLOW_DEV int64_t gw_sock_borrow_g_(enum gw_group g, struct gw_net *net, int s, const void **bytes,
                                       uint64_t deadline_ns)
 {
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, 0, 0, deadline_ns));
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_stream_(net, s, 0, deadline_ns));
     uint32_t row;
 
     *bytes = NULL;
@@ -260,7 +225,7 @@ GW_DEV int gw_sock_give_back_g_(enum gw_group g, struct gw_net *net, int s, uint
 GW_SLOW_DEV int64_t gw_sock_reserve_g_(enum gw_group g, struct gw_net *net, int s, void **bytes,
                                        uint64_t deadline_ns)
 {
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, 0, 1, deadline_ns));
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_stream_(net, s, 1, deadline_ns));
 
     *bytes = NULL;
     if (may) return may;

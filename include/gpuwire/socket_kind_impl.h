@@ -4,15 +4,16 @@
  * for a socket that has begun. Included by socket.h; names that end in _ are private.
  *
  * The first thread of a group makes these steps, but for the two that say where bytes lie, which every thread
- * asks for itself: between them the group has met.
+ * asks for itself: between them the group has met. Datagrams go and come whole, by two calls of their own
+ * (dgram_impl.h), and have only the steps here that do not move bytes.
  */
 #ifndef GPUWIRE_SOCKET_KIND_IMPL_H
 #define GPUWIRE_SOCKET_KIND_IMPL_H
 
-/* The pipe of a socket that is one; else NULL: it is a stream over RDMA. */
+/* The pipe of a socket of the host's; else NULL: it is a stream over RDMA. */
 GW_FN struct gw_pipe_ *gw_sock_pipe_(struct gw_net *net, int s)
 {
-    return net->sock[s].kind == GW_SOCK_PIPE_ ? &net->pipe[s] : NULL;
+    return net->sock[s].kind == GW_SOCK_STREAM_ ? NULL : &net->pipe[s];
 }
 
 /* ---- sending: whose turn it is ------------------------------------------------------------------------ */
@@ -113,6 +114,7 @@ GW_FN int gw_sock_events_(struct gw_net *net, int s)
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
 
+    if (net->sock[s].kind == GW_SOCK_DGRAM_) return gw_pipe_dgram_events_(p);
     return p ? gw_pipe_events_(p) : gw_stream_events_(&net->stream[s]);
 }
 

@@ -42,9 +42,10 @@ GW_FN int gw_sock_number_(struct gw_net *net, int s, int key)
 
     switch (key) {
     case GW_SOCK_OPT_KEY_(GW_SOL_SOCKET, GW_SO_RDMA): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_RDMA_);
-    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_TYPE): return SOCK_STREAM;
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_TYPE): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_TYPE_);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_PROTOCOL):
-        return gw_sock_opt_(net, s, GW_SOCK_OPT_DOMAIN_) == AF_UNIX ? 0 : IPPROTO_TCP;
+        if (gw_sock_opt_(net, s, GW_SOCK_OPT_DOMAIN_) == AF_UNIX) return 0;
+        return gw_sock_is_dgram_(net, s) ? IPPROTO_UDP : IPPROTO_TCP;
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_DOMAIN): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_DOMAIN_);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_ACCEPTCONN): return gw_sock_state_(net, s) == GW_SOCK_LISTENING_;
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_ERROR): return gw_sock_pending_(net, s);

@@ -41,6 +41,7 @@ struct gw_sock_addr_ {
 /* What options say of a socket: kernels read, the helper writes. Accepted sockets have their listener's. */
 enum gw_sock_opt_ {
     GW_SOCK_OPT_DOMAIN_,
+    GW_SOCK_OPT_TYPE_,
     GW_SOCK_OPT_RDMA_, /* enum gw_sock_rdma */
     GW_SOCK_OPT_RBUF_, /* bytes of the buffers that it uses */
     GW_SOCK_OPT_WBUF_,
@@ -184,18 +185,29 @@ GW_FN int gw_sock_find_(const struct gw_net *net, int s)
 }
 
 /* A socket that the helper has just given out. Its last user left `closing` set, and sealed it. */
-GW_FN void gw_sock_new_(struct gw_net *net, int s, uint32_t told)
+GW_FN void gw_sock_new_(struct gw_net *net, int s, uint32_t told, uint32_t dgram)
 {
     gw_st_relaxed_u32_gpu(&net->sock[s].told, told);
     gw_st_relaxed_u32_gpu(&net->sock[s].said, 0);
     gw_st_relaxed_u32_gpu(&net->sock[s].begun, 0);
     gw_sock_unseal_(net, s);
+    if (dgram) {
+        net->sock[s].kind = GW_SOCK_DGRAM_;
+        gw_sock_begin_(net, s);
+        gw_st_relaxed_u32_gpu(&net->sock[s].begun, 1);
+    }
     gw_st_release_u32_gpu(&net->sock[s].closing, 0); /* release: last */
 }
 
 GW_FN uint32_t gw_sock_state_(const struct gw_net *net, int s)
 {
     return gw_ld_acquire_u32(&net->info[s].state); /* acquire: what the helper wrote before */
+}
+
+/* Is it a datagram socket? */
+GW_FN int gw_sock_is_dgram_(const struct gw_net *net, int s)
+{
+    return gw_sock_opt_(net, s, GW_SOCK_OPT_TYPE_) == SOCK_DGRAM;
 }
 
 /* Is it connected, and ready for data? 0; -EAGAIN: it is being connected; or an error. */
@@ -245,10 +257,11 @@ GW_SLOW_FN int gw_sock_open_thread(struct gw_net *net, int domain, int type, int
 
     if (err) return err;
     if (domain != AF_INET && domain != AF_INET6 && domain != AF_UNIX) return -EAFNOSUPPORT;
-    if (type != SOCK_STREAM) return type == SOCK_DGRAM ? -ESOCKTNOSUPPORT : -EINVAL;
-    if (protocol && (protocol != IPPROTO_TCP || domain == AF_UNIX)) return -EPROTONOSUPPORT;
-    err = gw_sock_ask_(net, GW_SOCK_OPEN_, 0, domain, NULL, deadline_ns);
-    if (err >= 0) gw_sock_new_(net, err, 0);
+    if (type != SOCK_STREAM && type != SOCK_DGRAM) return -EINVAL;
+    if (protocol && (domain == AF_UNIX || protocol != (type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP)))
+        return -EPROTONOSUPPORT;
+    err = gw_sock_ask_(net, GW_SOCK_OPEN_, 0, type << 8 | domain, NULL, deadline_ns);
+    if (err >= 0) gw_sock_new_(net, err, 0, type == SOCK_DGRAM);
     return err;
 }
 
@@ -304,6 +317,7 @@ GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr 
     struct gw_sock_addr_ a;
 
     if (err) return err;
+    if (gw_sock_is_dgram_(net, s)) return -EOPNOTSUPP;
     for (;;) {
         news = gw_sock_news_(net);
         state = gw_sock_state_(net, s);
@@ -318,7 +332,7 @@ GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr 
         late = gw_sock_pause_(net, news, &round, deadline_ns);
         if (late) return late;
     }
-    gw_sock_new_(net, err, 1);
+    gw_sock_new_(net, err, 1, 0);
     late = gw_sock_tell_addr_(&a, addr, len);
     return late ? late : err;
 }
@@ -330,6 +344,10 @@ GW_SLOW_FN int gw_sock_connect_thread(struct gw_net *net, int s, const struct so
     struct gw_sock_addr_ a;
     int err = gw_sock_find_(net, s), begun = 0;
 
+    if (!err && gw_sock_is_dgram_(net, s)) {
+        err = gw_sock_addr_(&a, addr, len);
+        return err ? err : gw_sock_ask_(net, GW_SOCK_CONNECT_, s, 0, &a, deadline_ns);
+    }
     for (; !err; err = gw_sock_pause_(net, news, &round, deadline_ns)) {
         news = gw_sock_news_(net);
         state = gw_sock_state_(net, s);
@@ -380,6 +398,7 @@ GW_SLOW_FN int gw_sock_shutdown_thread(struct gw_net *net, int s, int how, uint6
     int err = gw_sock_joined_(net, s);
 
     if (err) return err == -EAGAIN ? -ENOTCONN : err;
+    if (gw_sock_is_dgram_(net, s) && gw_sock_state_(net, s) != GW_SOCK_CONNECTED_) return -ENOTCONN;
     if (how != SHUT_RD && how != SHUT_WR && how != SHUT_RDWR) return -EINVAL;
     err = gw_turn_take_(&net->sock[s].send_lock, deadline_ns);
     if (err) return err;

@@ -106,22 +106,29 @@ static void close_waiting(struct gw_sockets *set, struct sock *l)
         if (set->sock[i].listener == l) gw_sock_release(set, &set->sock[i]);
 }
 
-static int open_sock(struct gw_sockets *set, int domain)
+/* As a kernel asks: the domain, and the type above it. */
+static int open_sock(struct gw_sockets *set, int domain, int type)
 {
     struct sock *k = gw_sock_take_free(set);
     int err = 0;
 
     if (!k) return -EMFILE;
-    gw_sock_options_begin(set, k, domain);
+    gw_sock_options_begin(set, k, domain, type);
     if (!k->info->opt[GW_SOCK_OPT_RDMA_])
-        err = gw_proxy_open(set, k, domain);
+        err = gw_proxy_open(set, k, domain, type);
     else if (domain == AF_UNIX)
         err = -EAFNOSUPPORT;
+    else if (type != SOCK_STREAM)
+        err = -ESOCKTNOSUPPORT;
     if (err) {
         gw_sock_release(set, k);
         return err;
     }
     k->step = SOCK_OPENED;
+    if (type == SOCK_DGRAM) {
+        k->info->kind = GW_SOCK_DGRAM_;
+        gw_dgram_start(set, k);
+    }
     gw_sock_publish(set, k, GW_SOCK_OPENED_);
     return (int)(k - set->sock);
 }
@@ -156,22 +163,22 @@ void gw_sock_closed(struct gw_sockets *set, struct sock *k)
 static int answer(struct gw_sockets *set, struct gw_sock_ask_ *ask)
 {
     struct sock *k = (uint32_t)ask->sock < set->attr.count ? &set->sock[ask->sock] : NULL;
-    bool host = k && k->fd >= 0;
+    bool host = k && k->fd >= 0, dgram = host && k->info->kind == GW_SOCK_DGRAM_;
 
-    if (ask->op == GW_SOCK_OPEN_) return open_sock(set, ask->number);
+    if (ask->op == GW_SOCK_OPEN_) return open_sock(set, ask->number & 0xff, ask->number >> 8);
     if (!k || k->step == SOCK_FREE || k->step == SOCK_BROKEN || k->step == SOCK_ACCEPTING ||
         k->step == SOCK_READY || k->step == SOCK_CLOSING)
         return -EBADF;
     switch (ask->op) {
     case GW_SOCK_BIND_:
-        if (k->step != SOCK_OPENED) return -EINVAL;
+        if (k->step != SOCK_OPENED && !dgram) return -EINVAL;
         return host ? gw_proxy_bind(k, &ask->addr) : gw_sock_cm_bind(set, k, &ask->addr);
     case GW_SOCK_LISTEN_:
         return host ? gw_proxy_listen(set, k, ask->number) : gw_sock_cm_listen(set, k, ask->number);
     case GW_SOCK_ACCEPT_:
         return host ? gw_proxy_accept(set, k, &ask->addr) : take_ready(set, k, &ask->addr);
     case GW_SOCK_CONNECT_:
-        if (k->step != SOCK_OPENED) return -EALREADY;
+        if (k->step != SOCK_OPENED && !dgram) return -EALREADY;
         return host ? gw_proxy_connect(set, k, &ask->addr) : gw_sock_cm_connect(set, k, &ask->addr);
     case GW_SOCK_OPTION_: return gw_sock_option(set, k, ask->number, &ask->addr);
     case GW_SOCK_CLOSE_: return close_sock(set, k, ask);

@@ -49,6 +49,11 @@ struct sock {
     bool receiving, sending;
     bool more;                   /* the last receive left some */
     bool stopped;                /* nothing more comes in */
+    /* Datagrams: the requests under way, how large the one that leaves is in its ring, what is skipped before the one that
+     * comes, and how many errors came in a row. */
+    struct msghdr in, out;
+    struct iovec in_iov, out_iov;
+    uint32_t leaving, skip, stuck;
     struct gw_sock_ask_ *closer; /* CLOSING: who waits for it */
 };
 
@@ -91,7 +96,7 @@ void gw_sock_closed(struct gw_sockets *set, struct sock *k);
 void gw_sock_inherit(struct sock *k, const struct sock *listener);
 
 /* options.c: those of a new socket; sets one, by level << 16 | name. */
-void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int domain);
+void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int domain, int type);
 int gw_sock_option(struct gw_sockets *set, struct sock *k, int which, const struct gw_sock_addr_ *value);
 
 /* helper_cm.c: rdma_cm's side. Errors are negative errno values. */

@@ -23,8 +23,9 @@ static void put_rdma(const struct gw_sockets *set, struct sock *k, uint32_t rdma
     put(k, GW_SOCK_OPT_IDLE_, rdma ? 0 : 7200);
 }
 
-void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int domain)
+void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int domain, int type)
 {
+    put(k, GW_SOCK_OPT_TYPE_, (uint32_t)type);
     put(k, GW_SOCK_OPT_DOMAIN_, (uint32_t)domain);
     put(k, GW_SOCK_OPT_RBUF_, set->attr.rbuf);
     put(k, GW_SOCK_OPT_WBUF_, set->attr.wbuf);
@@ -85,10 +86,11 @@ static int set_rdma(struct gw_sockets *set, struct sock *k, int value)
     int err = 0, domain = (int)k->info->opt[GW_SOCK_OPT_DOMAIN_];
 
     if (value < GW_RDMA_OFF || value > GW_RDMA_ONLY) return -EINVAL;
+    if (k->info->opt[GW_SOCK_OPT_TYPE_] != SOCK_STREAM) return value == GW_RDMA_OFF ? 0 : -EOPNOTSUPP;
     if (k->step != SOCK_OPENED || k->bound) return -EISCONN;
     if ((uint32_t)value == k->info->opt[GW_SOCK_OPT_RDMA_]) return 0;
     if (value == GW_RDMA_OFF) {
-        err = gw_proxy_open(set, k, domain);
+        err = gw_proxy_open(set, k, domain, SOCK_STREAM);
     } else if (!set->dev || domain == AF_UNIX) {
         err = -EOPNOTSUPP;
     } else {

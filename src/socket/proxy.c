@@ -105,6 +105,8 @@ static void ended(struct gw_sockets *set, const struct io_uring_cqe *cqe)
     case PROXY_CONNECT: gw_proxy_connected(set, k, cqe->res); break;
     case PROXY_RECV: gw_pipe_received(set, k, cqe->res, cqe->flags & IORING_CQE_F_SOCK_NONEMPTY); break;
     case PROXY_SEND: gw_pipe_sent(set, k, cqe->res); break;
+    case PROXY_RECVMSG: gw_dgram_received(set, k, cqe->res); break;
+    case PROXY_SENDMSG: gw_dgram_sent(set, k, cqe->res); break;
     case PROXY_WATCH: gw_pipe_watched(set, k, cqe->res); break;
     default: break;
     }

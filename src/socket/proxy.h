@@ -22,6 +22,8 @@ enum gw_proxy_op {
     PROXY_SEND,
     PROXY_WATCH, /* for a reset, after the end of what comes in */
     PROXY_CANCEL,
+    PROXY_RECVMSG,
+    PROXY_SENDMSG,
 };
 
 struct gw_proxy {
@@ -48,7 +50,8 @@ struct io_uring_sqe *gw_proxy_sqe(struct gw_sockets *set, struct sock *k, enum g
 int gw_proxy_error(const struct gw_sockets *set);
 
 /* proxy_sock.c: opening and closing. */
-int gw_proxy_open(struct gw_sockets *set, struct sock *k, int domain);
+int gw_proxy_open(struct gw_sockets *set, struct sock *k, int domain, int type);
+void gw_proxy_name(struct sock *k); /* publishes its own address */
 int gw_proxy_bind(struct sock *k, const struct gw_sock_addr_ *addr);
 int gw_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog);
 int gw_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer);
@@ -60,7 +63,10 @@ void gw_proxy_listening(struct gw_sockets *set, struct sock *l, int result, bool
 void gw_proxy_connected(struct gw_sockets *set, struct sock *k, int result);
 
 /* proxy_pipe.c: bytes. */
+void gw_pipe_reset(struct sock *k); /* both rings are empty */
 void gw_pipe_start(struct gw_sockets *set, struct sock *k);
+/* Wakes who waits: something of its ends has changed. */
+void gw_pipe_tell(struct gw_sockets *set, struct sock *k);
 /* Looks at what the kernel has put and taken. */
 void gw_pipe_serve(struct gw_sockets *set, struct sock *k);
 void gw_pipe_received(struct gw_sockets *set, struct sock *k, int result, bool more);
@@ -68,5 +74,11 @@ void gw_pipe_sent(struct gw_sockets *set, struct sock *k, int result);
 void gw_pipe_watched(struct gw_sockets *set, struct sock *k, int result);
 /* No more bytes move: err says why. */
 void gw_pipe_fail(struct gw_sockets *set, struct sock *k, int err);
+
+/* proxy_dgram.c: datagrams. */
+void gw_dgram_start(struct gw_sockets *set, struct sock *k);
+void gw_dgram_serve(struct gw_sockets *set, struct sock *k);
+void gw_dgram_received(struct gw_sockets *set, struct sock *k, int result);
+void gw_dgram_sent(struct gw_sockets *set, struct sock *k, int result);
 
 #endif

@@ -39,8 +39,7 @@ void gw_cpu_pipe_sleep_(struct gw_pipe_ends_ *ends, uint32_t news, uint64_t dead
     gw_add_acq_rel_u32(&ends->sleepers, (uint32_t)-1);
 }
 
-/* Something of its ends has changed. */
-static void tell(struct gw_sockets *set, struct sock *k)
+void gw_pipe_tell(struct gw_sockets *set, struct sock *k)
 {
     if (set->helper.polled) return; /* kernels on a GPU look by themselves */
     gw_cpu_pipe_wake_(k->ends);
@@ -51,10 +50,12 @@ static void tell(struct gw_sockets *set, struct sock *k)
 
 void gw_pipe_fail(struct gw_sockets *set, struct sock *k, int err)
 {
+    uint32_t word = (uint32_t)-err | (k->info->kind == GW_SOCK_DGRAM_ ? GW_DGRAM_STAYS_ : 0);
+
     k->stopped = true;
-    gw_st_release_u32(&k->ends->refused, (uint32_t)-err);
-    gw_st_release_u32(&k->ends->error, (uint32_t)-err); /* release: the bytes that came before are counted */
-    tell(set, k);
+    gw_st_release_u32(&k->ends->refused, word);
+    gw_st_release_u32(&k->ends->error, word); /* release: the bytes that came before are counted */
+    gw_pipe_tell(set, k);
 }
 
 /* ---- coming in ---------------------------------------------------------------------------------------- */
@@ -110,7 +111,7 @@ static void end(struct gw_sockets *set, struct sock *k)
         return;
     }
     gw_st_release_u32(&k->ends->ended, 1); /* release: the bytes that came before are counted */
-    tell(set, k);
+    gw_pipe_tell(set, k);
     /* For POLLERR and POLLHUP; it tells of POLLRDHUP, too, once and again, and there is no way not to ask for that. */
     io_uring_prep_poll_multishot(gw_proxy_sqe(set, k, PROXY_WATCH), k->fd, 0);
 }
@@ -131,7 +132,7 @@ void gw_pipe_received(struct gw_sockets *set, struct sock *k, int result, bool m
     if (result > 0) {
         k->arrived += (uint32_t)result;
         gw_st_release_u64(&k->ends->arrived, k->arrived); /* release: the bytes first */
-        tell(set, k);
+        gw_pipe_tell(set, k);
     }
     receive(set, k);
 }
@@ -144,7 +145,7 @@ void gw_pipe_watched(struct gw_sockets *set, struct sock *k, int result)
     if (k->step != SOCK_CONNECTED || result < 0) return;
     if (getsockopt(k->fd, SOL_SOCKET, SO_ERROR, &err, &len) || !err) return;
     gw_st_release_u32(&k->ends->refused, (uint32_t)err);
-    tell(set, k);
+    gw_pipe_tell(set, k);
 }
 
 /* ---- going out ---------------------------------------------------------------------------------------- */
@@ -176,13 +177,13 @@ void gw_pipe_sent(struct gw_sockets *set, struct sock *k, int result)
     if (k->step != SOCK_CONNECTED) return;
     if (result < 0 && result != -EINTR && result != -EAGAIN) {
         gw_st_release_u32(&k->ends->refused, (uint32_t)-result);
-        tell(set, k);
+        gw_pipe_tell(set, k);
         return;
     }
     if (result > 0) {
         k->sent += (uint32_t)result;
         gw_st_release_u64(&k->ends->sent, k->sent); /* release: the host's socket has read */
-        tell(set, k);
+        gw_pipe_tell(set, k);
     }
     send_more(set, k);
 }
@@ -192,6 +193,10 @@ void gw_pipe_sent(struct gw_sockets *set, struct sock *k, int result)
 void gw_pipe_serve(struct gw_sockets *set, struct sock *k)
 {
     if (k->step != SOCK_CONNECTED || k->fd < 0) return;
+    if (k->info->kind == GW_SOCK_DGRAM_) {
+        gw_dgram_serve(set, k);
+        return;
+    }
     if (!k->sending) send_more(set, k);
     if (gw_ld_relaxed_u32(&k->ends->shut) & ~k->shut & GW_PIPE_SHUT_RD_) {
         k->shut |= GW_PIPE_SHUT_RD_;
@@ -200,11 +205,23 @@ void gw_pipe_serve(struct gw_sockets *set, struct sock *k)
     receive(set, k);
 }
 
-void gw_pipe_start(struct gw_sockets *set, struct sock *k)
+void gw_pipe_reset(struct sock *k)
 {
+    struct gw_pipe_ends_ *e = k->ends;
+
+    e->arrived = e->sent = e->put = e->taken = 0;
+    e->ended = e->error = e->refused = e->full = e->shut = 0;
+    k->rbuf_size = k->info->opt[GW_SOCK_OPT_RBUF_];
+    k->wbuf_size = k->info->opt[GW_SOCK_OPT_WBUF_];
     k->arrived = k->sent = 0;
     k->shut = 0;
     k->receiving = k->sending = k->stopped = false;
     k->more = true;
+}
+
+void gw_pipe_start(struct gw_sockets *set, struct sock *k)
+{
+    gw_pipe_reset(k);
+    k->step = SOCK_CONNECTED;
     receive(set, k);
 }

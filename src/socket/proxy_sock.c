@@ -32,13 +32,20 @@ static int peer_name(int fd, struct sockaddr *sa, socklen_t *len)
 
 /* ---- opening ------------------------------------------------------------------------------------------ */
 
-int gw_proxy_open(struct gw_sockets *set, struct sock *k, int domain)
+void gw_proxy_name(struct sock *k)
+{
+    keep_name(&k->info->local, k->fd, local_name);
+}
+
+int gw_proxy_open(struct gw_sockets *set, struct sock *k, int domain, int type)
 {
     int err = gw_proxy_error(set);
 
     if (err) return err;
-    k->fd = socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    return k->fd < 0 ? -errno : 0;
+    k->fd = socket(domain, type | SOCK_CLOEXEC, 0);
+    if (k->fd < 0) return -errno;
+    gw_proxy_name(k);
+    return 0;
 }
 
 int gw_proxy_bind(struct sock *k, const struct gw_sock_addr_ *addr)
@@ -97,16 +104,9 @@ int gw_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog)
 
 static void connected(struct gw_sockets *set, struct sock *k)
 {
-    struct gw_pipe_ends_ *e = k->ends;
-
     keep_name(&k->info->local, k->fd, local_name);
     keep_name(&k->info->remote, k->fd, peer_name);
-    e->arrived = e->sent = e->put = e->taken = 0;
-    e->ended = e->error = e->refused = e->full = e->shut = 0;
-    k->rbuf_size = k->info->opt[GW_SOCK_OPT_RBUF_];
-    k->wbuf_size = k->info->opt[GW_SOCK_OPT_WBUF_];
     k->info->kind = GW_SOCK_PIPE_;
-    k->step = SOCK_CONNECTED;
     gw_pipe_start(set, k);
     gw_sock_publish(set, k, GW_SOCK_CONNECTED_);
 }
@@ -137,6 +137,16 @@ int gw_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_
     return (int)(k - set->sock);
 }
 
+/* At once: it only says where datagrams go, and whence they come. */
+static int connect_dgram(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
+{
+    if (connect(k->fd, (const struct sockaddr *)addr->bytes, addr->len)) return -errno;
+    keep_name(&k->info->local, k->fd, local_name);
+    keep_name(&k->info->remote, k->fd, peer_name);
+    gw_sock_publish(set, k, GW_SOCK_CONNECTED_);
+    return 0;
+}
+
 int gw_proxy_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
 {
     const struct sockaddr *sa = (const struct sockaddr *)addr->bytes;
@@ -146,6 +156,7 @@ int gw_proxy_connect(struct gw_sockets *set, struct sock *k, const struct gw_soc
     if (addr->len < sizeof(sa->sa_family) || addr->len > sizeof(addr->bytes)) return -EINVAL;
     if (sa->sa_family != k->info->opt[GW_SOCK_OPT_DOMAIN_])
         return k->info->opt[GW_SOCK_OPT_DOMAIN_] == AF_UNIX ? -EINVAL : -EAFNOSUPPORT;
+    if (k->info->kind == GW_SOCK_DGRAM_) return connect_dgram(set, k, addr);
     k->info->remote = *addr; /* until it is connected nobody reads that: it lies there for the request */
     k->step = SOCK_ASKED;
     io_uring_prep_connect(gw_proxy_sqe(set, k, PROXY_CONNECT), k->fd,

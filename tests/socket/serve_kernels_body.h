@@ -168,7 +168,7 @@ GW_DEV int32_t answer_one(const struct serve_args *a, struct serve_block *b, str
 GW_DEV int serve_conn(const struct serve_args *a, struct serve_block *b, struct serve_conn *c, int64_t *answered)
 {
     int64_t got = gw_sock_recv_thread(a->net, c->s, c->bytes + c->have, SERVE_BYTES - c->have, MSG_DONTWAIT, 0);
-    uint32_t left;
+    uint32_t left, i;
     int32_t used;
 
     if (got == -EAGAIN) return 0;
@@ -177,7 +177,7 @@ GW_DEV int serve_conn(const struct serve_args *a, struct serve_block *b, struct 
     for (left = c->have; (used = answer_one(a, b, c, left)) > 0; left -= (uint32_t)used) ++*answered;
     if (used == -ECONNABORTED) ++*answered;
     if (used < 0 || (left == SERVE_BYTES && !used)) return -1;
-    memmove(c->bytes, c->bytes + (c->have - left), left);
+    for (i = 0; i < left; i++) c->bytes[i] = c->bytes[i + (c->have - left)];
     c->have = left;
     return 0;
 }
