@@ -193,7 +193,7 @@ static bool offer;
 
 static void frames_come_in_order(void **state)
 {
-    uint8_t in[SN_FRAME_MAX], out[SN_FRAME_MAX];
+    uint8_t in[64 + SN_FRAME_MAX], out[SN_FRAME_MAX];
     uint32_t tail = 0xffffff00, head = tail, put = 0, taken = 0;
     struct rnd rnd = {5};
 
@@ -205,8 +205,8 @@ static void frames_come_in_order(void **state)
         for (uint32_t i = 0; i < n; i++) {
             uint32_t len = 16 + put % (SN_FRAME_MAX - 15);
 
-            memset(in, (int)put, len);
-            if (!sn_ring_put(&channel, &tail, in, len, false)) break;
+            for (uint32_t k = 0; k < len; k++) in[put % 64 + k] = (uint8_t)(put + 7 * k);
+            if (!sn_ring_put(&channel, &tail, in + put % 64, len, false)) break;
             put++;
         }
         assert_true(put - taken <= SN_SHARE_FRAMES);
@@ -215,7 +215,7 @@ static void frames_come_in_order(void **state)
             int len = sn_ring_take(&channel, &head, out, &offer);
 
             assert_int_equal(len, 16 + taken % (SN_FRAME_MAX - 15));
-            for (int k = 0; k < len; k++) assert_int_equal(out[k], (uint8_t)taken);
+            for (int k = 0; k < len; k++) assert_int_equal(out[k], (uint8_t)(taken + 7 * k));
         }
         if (put == taken) {
             assert_true(sn_ring_empty(&channel, &head));
