@@ -51,6 +51,8 @@ fi
 check 60 "gpuwire info" bin/gpuwire info
 for args in "post --by warp --verify" "bw -o put -n 500 --verify --loopback" "bw -o send -n 500 --verify --loopback" \
     "bw -o put_imm -n 500 --verify --loopback --buffers mapped" "msgrate --by block -o get --verify -n 2000 --loopback" \
+    "sock lat --verify --loopback" "sock bw --verify -q 4 -n 500 --loopback" "sock connects -n 50 --loopback" \
+    "sock lat --rdma --verify --loopback" "sock bw --rdma --verify -q 4 -n 500 --loopback" "sock connects --rdma -n 50 --loopback" \
     "lat -o put --loopback" "lat -o put_imm --loopback" "lat -o send --loopback" "lat -o fetch_add --loopback"; do
     # shellcheck disable=SC2086  # separate words
     check 60 "perf $args" bin/gpuwire perf $args --exec gpu --csv

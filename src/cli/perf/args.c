@@ -18,6 +18,7 @@ static const char usage[] =
     "       gpuwire perf bw|lat|msgrate [OPTION...] HOST    measure with who waits at HOST\n"
     "       gpuwire perf bw|lat|msgrate --loopback [OPTION...]   both in this process\n"
     "       gpuwire perf post [OPTION...]                   posting alone: CPU threads stand for the NIC\n"
+    "       gpuwire perf sock lat|bw|connects …             sockets: see `gpuwire perf sock --help`\n"
     "\n"
     "  --exec auto|cpu|gpu   where the posting kernels run (default: auto, the GPU when there is one); --gpu "
     "N: which\n"
@@ -89,12 +90,12 @@ const char *perf_command(const struct perf_opts *o)
 {
     static const char *const command[PERF_TESTS] = {"perf post", "perf bw", "perf lat", "perf msgrate"};
 
-    return command[o->test];
+    return o->sock ? "perf sock" : command[o->test];
 }
 
 /* One of a list of words: its place. */
-static int word(const char *command, const char *option, const char *said, const char *const *list, int n,
-                int *out)
+int perf_option_word(const char *command, const char *option, const char *said, const char *const *list,
+                     int n, int *out)
 {
     char all[120] = "";
 
@@ -108,7 +109,7 @@ static int word(const char *command, const char *option, const char *said, const
     return gw_usage_error(command, "%s %s: one of %s is wanted", option, said, all);
 }
 
-static int read_size(const char *command, const char *said, uint64_t *out)
+int perf_option_size(const char *command, const char *said, uint64_t *out)
 {
     static const char units[] = "kmg";
     char *end;
@@ -132,16 +133,22 @@ static int read_word(struct perf_opts *o, int c, const char *said)
     int v = 0, err;
 
     switch (c) {
-    case EXEC: err = word(cmd, "--exec", said, execs, 3, &v), o->exec = execs[v]; return err;
-    case 'o': err = word(cmd, "--op", said, perf_op_name, PERF_OPS, &v), o->op = (enum perf_op)v; return err;
-    case BY: err = word(cmd, "--by", said, perf_by_name, 3, &v), o->by = (enum perf_by)v; return err;
+    case EXEC: err = perf_option_word(cmd, "--exec", said, execs, 3, &v), o->exec = execs[v]; return err;
+    case 'o':
+        err = perf_option_word(cmd, "--op", said, perf_op_name, PERF_OPS, &v), o->op = (enum perf_op)v;
+        return err;
+    case BY:
+        err = perf_option_word(cmd, "--by", said, perf_by_name, 3, &v), o->by = (enum perf_by)v;
+        return err;
     case BUFFERS:
-        err = word(cmd, "--buffers", said, buffers_name, 4, &v), o->buffers = (enum perf_buffers)v;
+        err = perf_option_word(cmd, "--buffers", said, buffers_name, 4, &v),
+        o->buffers = (enum perf_buffers)v;
         return err;
     case QUEUES:
-        err = word(cmd, "--queues", said, queues, 2, &v), o->queues = v ? GW_QUEUES_GPU : GW_QUEUES_HOST;
+        err = perf_option_word(cmd, "--queues", said, queues, 2, &v),
+        o->queues = v ? GW_QUEUES_GPU : GW_QUEUES_HOST;
         return err;
-    default: return word(cmd, "-c", said, types, 1, &v);
+    default: return perf_option_word(cmd, "-c", said, types, 1, &v);
     }
 }
 
@@ -178,7 +185,7 @@ static int read_number(struct perf_opts *o, int c, const char *said)
 static int take(struct perf_opts *o, int c, char **argv)
 {
     switch (c) {
-    case 's': return read_size(perf_command(o), optarg, &o->size);
+    case 's': return perf_option_size(perf_command(o), optarg, &o->size);
     case 'a': o->all = true; return 0;
     case SHARED: o->shared = true; return 0;
     case VERIFY: o->verify = true; return 0;
@@ -252,8 +259,8 @@ int perf_parse(int argc, char **argv, struct perf_opts *o)
         fputs(usage, stdout);
         return GW_EXIT_OK;
     }
-    if (argc < 2) return gw_usage_error("perf", "what is to be measured? post, bw, lat or msgrate");
-    if (word("perf", "", argv[1], perf_test_name, PERF_TESTS, &test)) return GW_EXIT_USAGE;
+    if (argc < 2) return gw_usage_error("perf", "what is to be measured? post, bw, lat, msgrate or sock");
+    if (perf_option_word("perf", "", argv[1], perf_test_name, PERF_TESTS, &test)) return GW_EXIT_USAGE;
     o->test = (enum perf_test)test;
     optind = 1;
     opterr = 0;

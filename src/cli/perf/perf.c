@@ -27,6 +27,8 @@ static void announce(void *arg, uint16_t port)
 
 struct other {
     const struct perf_opts *o;
+    struct perf_opts mine; /* sockets: … with a way to say that the client has ended */
+    uint32_t over;
     pthread_mutex_t lock;
     pthread_cond_t listens;
     int port; /* -1: not yet; 0: it does not work */
@@ -48,13 +50,13 @@ static void *serve(void *arg)
 {
     struct other *s = arg;
 
-    s->err = perf_serve(s->o, listens, s);
+    s->err = s->mine.sock ? perf_sock_serve(&s->mine, listens, s) : perf_serve(s->o, listens, s);
     if (s->err) snprintf(s->why, sizeof(s->why), "%s", gw_last_error());
     return NULL;
 }
 
 /* The address that the other side listens at: the NIC's own. */
-static int own_address(const struct perf_opts *o, char text[INET6_ADDRSTRLEN])
+int perf_own_address(const struct perf_opts *o, char text[INET6_ADDRSTRLEN])
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
     struct gw_device_info info;
@@ -78,9 +80,13 @@ static int loopback(const struct perf_opts *o)
     struct perf_opts mine = *o;
     char address[INET6_ADDRSTRLEN];
     pthread_t thread;
-    int err = own_address(o, address);
+    bool tcp = o->sock && strcmp(o->sock, "rdma");
+    int err = tcp ? 0 : perf_own_address(o, address);
 
     if (err) return err;
+    if (tcp) strcpy(address, "127.0.0.1");
+    s.mine = *o;
+    s.mine.over = &s.over;
     if (pthread_create(&thread, NULL, serve, &s))
         return gw_error(-EAGAIN, "cannot start a thread for the other side");
     pthread_mutex_lock(&s.lock);
@@ -88,7 +94,8 @@ static int loopback(const struct perf_opts *o)
     pthread_mutex_unlock(&s.lock);
     mine.host = address;
     mine.port = (uint64_t)s.port;
-    if (s.port) err = perf_client(&mine);
+    if (s.port) err = o->sock ? perf_sock_client(&mine) : perf_client(&mine);
+    gw_st_relaxed_u32(&s.over, 1);
     pthread_join(thread, NULL);
     /* What the other side says is the cause where ours only noticed that it has gone. */
     return s.err && (!err || err == -ECONNRESET) ? gw_error(s.err, "%s", s.why) : err;
@@ -97,11 +104,14 @@ static int loopback(const struct perf_opts *o)
 int gw_cli_perf(int argc, char **argv)
 {
     struct perf_opts o;
-    int done = perf_parse(argc, argv, &o);
+    int done;
 
+    done = argc > 1 && !strcmp(argv[1], "sock") ? perf_sock_parse(argc - 1, argv + 1, &o)
+                                                : perf_parse(argc, argv, &o);
     if (done >= 0) return done;
     gw_catch_signals();
     if (o.test == PERF_TEST_POST) return ended(&o, perf_sink_run(&o));
     if (o.loopback) return ended(&o, loopback(&o));
+    if (o.sock) return ended(&o, o.host ? perf_sock_client(&o) : perf_sock_serve(&o, announce, &o));
     return ended(&o, o.host ? perf_client(&o) : perf_serve(&o, announce, &o));
 }

@@ -3,6 +3,7 @@
 #ifndef GW_CLI_PERF_H
 #define GW_CLI_PERF_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -32,6 +33,11 @@ struct perf_opts {
     uint64_t iters; /* of each queue pair; 0: until the time is over */
     uint64_t seconds;
     uint64_t qps, blocks, threads, depth, batch, signal;
+    const char *sock; /* perf sock: what carries it, tcp or rdma; NULL: not perf sock */
+    bool connects, busy;
+    const uint32_t
+        *over;       /* sockets, waiting side: not 0 once the other side has ended; NULL: nobody says so */
+    uint64_t buffer; /* bytes of each socket's buffers; 0: as they are by themselves */
     uint64_t port, gpu, mtu, timeout, gid, rate; /* gid: 1 + index, 0: not said; rate: operations a second */
 };
 
@@ -48,6 +54,12 @@ extern const char *const perf_test_name[PERF_TESTS], *const perf_op_name[PERF_OP
 
 /* args.c: -1: go on, else the exit code. */
 int perf_parse(int argc, char **argv, struct perf_opts *o);
+/* One of a list of words: its place; and a size, as in 64k. 0, or GW_EXIT_USAGE after saying what was expected. */
+int perf_option_word(const char *command, const char *option, const char *said, const char *const *list,
+                     int n, int *out);
+int perf_option_size(const char *command, const char *said, uint64_t *out);
+/* perf.c: the address that the other side of a loopback listens at: the NIC's own. */
+int perf_own_address(const struct perf_opts *o, char text[INET6_ADDRSTRLEN]);
 /* The name of the command in messages, such as "perf bw". */
 const char *perf_command(const struct perf_opts *o);
 
@@ -129,12 +141,13 @@ int perf_check_target(struct perf_side *s, const struct perf_place *at, uint32_t
 enum perf_word { PERF_HELLO = 1, PERF_STEP, PERF_STOP, PERF_BYE, PERF_OK, PERF_ERROR };
 struct perf_msg {
     uint32_t magic, word;
-    struct perf_shape shape;      /* HELLO */
-    uint64_t size, seed;          /* STEP, STOP */
-    uint64_t count;               /* STOP: slots of each queue pair that are to be looked at; 0: none */
-    struct gw_region inbox;       /* STEP, ping-pong: where the client takes answers */
-    uint64_t checked, wrong, ops; /* STOP: ops that are complete; its answer: what arrived, what was looked at */
-    char text[160];               /* ERROR; OK to HELLO: where the other side runs */
+    struct perf_shape shape; /* HELLO */
+    uint64_t size, seed;     /* STEP, STOP */
+    uint64_t count;          /* STOP: slots of each queue pair that are to be looked at; 0: none */
+    struct gw_region inbox;  /* STEP, ping-pong: where the client takes answers */
+    uint64_t checked, wrong,
+        ops;        /* STOP: ops that are complete; its answer: what arrived, what was looked at */
+    char text[160]; /* ERROR; OK to HELLO: where the other side runs */
 };
 
 struct perf_control;
@@ -166,6 +179,11 @@ struct perf_printer;
 int perf_print_open(const struct perf_opts *o, const struct perf_about *about, struct perf_printer **out);
 void perf_print_row(struct perf_printer *p, struct perf_row *row);
 void perf_print_close(struct perf_printer *p);
+
+/* sock_args.c: as perf_parse; argv[0] is "sock". sock_end.c: one side. */
+int perf_sock_parse(int argc, char **argv, struct perf_opts *o);
+int perf_sock_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t port), void *arg);
+int perf_sock_client(const struct perf_opts *o);
 
 /* run.c: starts the posting kernel, waits for it and adds up; *a holds what is particular to the run. */
 int perf_run(struct gw_exec *exec, const struct perf_opts *o, struct perf_post_args *a, uint32_t *stop_host,

@@ -62,10 +62,14 @@ static int figures(const struct perf_printer *p, const struct perf_row *row, str
     double s = (double)row->ns * 1e-9, ops = (double)row->ops, bytes = ops * (double)row->size;
     int n = 0;
 
-    f[n++] = (struct figure){"bytes", "bytes", 10, 0, (double)row->size};
+    if (!p->o->connects) f[n++] = (struct figure){"bytes", "bytes", 10, 0, (double)row->size};
     f[n++] = (struct figure){"operations", "operations", 12, 0, ops};
     f[n++] = (struct figure){"seconds", "", 0, 6, s};
-    if (p->o->test == PERF_TEST_LAT) {
+    if (p->o->connects) {
+        f[n++] = (struct figure){"connects_s", "connects/s", 12, 1, s > 0 ? ops / s : 0};
+        f[n++] =
+            (struct figure){"us_connect", "us/connect", 12, 2, ops > 0 ? (double)row->ns * 1e-3 / ops : 0};
+    } else if (p->o->test == PERF_TEST_LAT) {
         bool whole = p->o->op == PERF_GET || p->o->op >= PERF_FETCH_ADD;
         struct times t = row->samples ? times_of(row, whole) : (struct times){0};
 
@@ -101,6 +105,17 @@ static void print_human_head(const struct perf_printer *p)
     }
 }
 
+static json_t *sock_head(const struct perf_opts *o, const struct perf_about *a)
+{
+    return json_pack("{ss ss ss ss sI sI sI}", "test",
+                     o->connects                ? "sock connects"
+                     : o->test == PERF_TEST_LAT ? "sock lat"
+                                                : "sock bw",
+                     "over", o->sock, "executor", a->exec, "peer", a->peer, "connections", (json_int_t)o->qps,
+                     "threads", (json_int_t)o->threads, "buffers",
+                     (json_int_t)(o->buffer ? o->buffer : 128 << 10));
+}
+
 int perf_print_open(const struct perf_opts *o, const struct perf_about *a, struct perf_printer **out)
 {
     struct perf_printer *p = calloc(1, sizeof(*p));
@@ -108,17 +123,19 @@ int perf_print_open(const struct perf_opts *o, const struct perf_about *a, struc
     if (!p) return gw_error_errno(-ENOMEM, "output");
     p->o = o;
     p->rows = json_array();
-    p->head = json_pack("{ss ss ss ss ss ss* ss ss sI sI sI sI sI sI}", "test", perf_test_name[o->test],
-                        "operation", perf_op_name[o->op], "device", a->device, "board", a->board, "executor",
-                        a->exec, "peer executor", a->peer_exec, "peer", a->peer, "buffers", a->buffers,
-                        "path MTU", (json_int_t)(o->mtu ? o->mtu : a->mtu), "queue pairs", (json_int_t)o->qps,
-                        "blocks", (json_int_t)o->blocks, "threads", (json_int_t)o->threads, "depth",
-                        (json_int_t)o->depth, "posts for each doorbell", (json_int_t)o->batch);
+    p->head = o->sock ? sock_head(o, a)
+                      : json_pack("{ss ss ss ss ss ss* ss ss sI sI sI sI sI sI}", "test",
+                                  perf_test_name[o->test], "operation", perf_op_name[o->op], "device",
+                                  a->device, "board", a->board, "executor", a->exec, "peer executor",
+                                  a->peer_exec, "peer", a->peer, "buffers", a->buffers, "path MTU",
+                                  (json_int_t)(o->mtu ? o->mtu : a->mtu), "queue pairs", (json_int_t)o->qps,
+                                  "blocks", (json_int_t)o->blocks, "threads", (json_int_t)o->threads, "depth",
+                                  (json_int_t)o->depth, "posts for each doorbell", (json_int_t)o->batch);
     if (!p->rows || !p->head) {
         perf_print_close(p);
         return gw_error_errno(-ENOMEM, "output");
     }
-    json_object_set_new(p->head, "posted by", json_string(perf_by_name[o->by]));
+    if (!o->sock) json_object_set_new(p->head, "posted by", json_string(perf_by_name[o->by]));
     if (o->output == PERF_HUMAN) print_human_head(p);
     fflush(stdout);
     *out = p;

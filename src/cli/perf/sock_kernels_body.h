@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Included by sock_kernels.c for the CPU and by sock_kernels.cu for the GPU. */
+#include "src/cli/perf/sock_kernels.h"
+
+#define SLICE_NS 200000000u
+
+GW_FN uint8_t pattern(uint64_t at)
+{
+    return (uint8_t)(at * 131 + (at >> 8) * 7 + (at >> 16));
+}
+
+GW_DEV void fill(uint8_t *bytes, uint64_t at, uint64_t n)
+{
+    uint64_t i;
+
+    gw_syncthreads(); /* what was there has been read */
+    for (i = gw_thread_idx(); i < n; i += gw_block_dim()) bytes[i] = pattern(at + i);
+    gw_syncthreads();
+}
+
+/* How many bytes are not as they must be; every thread gets the sum. */
+GW_DEV uint64_t count_wrong(const uint8_t *bytes, uint64_t at, uint64_t n)
+{
+    GW_SHARED(uint64_t, sum);
+    uint64_t i, mine = 0;
+
+    if (gw_thread_idx() == 0) *sum = 0;
+    gw_syncthreads();
+    for (i = gw_thread_idx(); i < n; i += gw_block_dim()) mine += bytes[i] != pattern(at + i);
+    for (i = 0; i < gw_block_dim(); i++) { /* one after another: the block's own memory has no atomics here */
+        if (gw_thread_idx() == i) *sum += mine;
+        gw_syncthreads();
+    }
+    mine = *sum;
+    gw_syncthreads();
+    return mine;
+}
+
+/* All n bytes: 0, or an error; a stream that ends earlier is one. */
+GW_DEV int64_t get(struct gw_net *net, int s, void *to, uint64_t n, uint64_t patience_ns)
+{
+    int64_t got = gw_sock_recv(net, s, to, n, MSG_WAITALL, gw_clock_ns() + patience_ns);
+
+    if (got >= 0) got = (uint64_t)got == n ? 0 : -ECONNABORTED;
+    gw_syncthreads();
+    return got;
+}
+
+GW_DEV int64_t put(struct gw_net *net, int s, const void *from, uint64_t n, uint64_t patience_ns)
+{
+    int64_t sent = gw_sock_send(net, s, from, n, MSG_NOSIGNAL, gw_clock_ns() + patience_ns);
+
+    gw_syncthreads();
+    return sent < 0 ? sent : (uint64_t)sent == n ? 0 : -ETIMEDOUT;
+}
+
+GW_DEV int stopping(const uint32_t *stop)
+{
+    return gw_group_first(GW_BLOCK, gw_thread_idx() == 0 ? gw_ld_relaxed_u32(stop) : 0) != 0;
+}
+
+/* ---- the side that waits ------------------------------------------------------------------------------- */
+
+GW_KERNEL(sock_listen_kernel, struct sock_listen_args, a)
+{
+    int s = gw_sock_open(a->net, a->addr.ss_family, SOCK_STREAM, 0, gw_clock_ns() + SLICE_NS), err = s;
+
+    if (s >= 0)
+        err = gw_sock_bind(a->net, s, (const struct sockaddr *)&a->addr, a->len, gw_clock_ns() + SLICE_NS);
+    if (err >= 0) err = gw_sock_listen(a->net, s, a->backlog, gw_clock_ns() + SLICE_NS);
+    if (err >= 0) err = gw_sock_name(a->net, s, a->name, a->name_len);
+    if (gw_thread_idx() == 0) *a->result = err < 0 ? err : s;
+}
+
+/* Receives count messages, and says what came. */
+GW_DEV int64_t sink(const struct sock_serve_args *a, int s, const struct sock_head *h, uint8_t *bytes)
+{
+    GW_SHARED(struct sock_ack, ack);
+    uint64_t got = 0, all = h->size * h->count, wrong = 0, n;
+    int64_t part;
+
+    for (; got < all; got += (uint64_t)part) {
+        n = all - got < SOCK_SPAN ? all - got : SOCK_SPAN;
+        part = gw_sock_recv(a->net, s, bytes, n, 0, gw_clock_ns() + a->patience_ns);
+        if (part <= 0) return part ? part : -ECONNABORTED;
+        if (h->verify) wrong += count_wrong(bytes, got, (uint64_t)part);
+    }
+    if (gw_thread_idx() == 0) {
+        ack->bytes = got;
+        ack->wrong = wrong;
+    }
+    gw_syncthreads();
+    return put(a->net, s, ack, sizeof(*ack), a->patience_ns);
+}
+
+GW_DEV int64_t reflect(const struct sock_serve_args *a, int s, const struct sock_head *h, uint8_t *bytes)
+{
+    int64_t err = h->size > SOCK_SPAN ? -EMSGSIZE : 0;
+    uint64_t i;
+
+    for (i = 0; i < h->count && !err; i++) {
+        err = get(a->net, s, bytes, h->size, a->patience_ns);
+        if (!err) err = put(a->net, s, bytes, h->size, a->patience_ns);
+    }
+    return err;
+}
+
+/* One client's connection. What it says is looked at; a client that is none of ours is hung up on. */
+GW_DEV void serve(const struct sock_serve_args *a, int s, uint8_t *bytes)
+{
+    GW_SHARED(struct sock_head, shared);
+    struct sock_head h;
+
+    if (get(a->net, s, shared, sizeof(*shared), a->patience_ns)) return;
+    h = *shared;
+    gw_syncthreads();
+    if (h.magic != SOCK_MAGIC || h.size > 1u << 30 || h.count > 1u << 31) return;
+    if (h.mode == SOCK_BYE) gw_st_relaxed_u32(a->stop, 1);
+    if (h.mode == SOCK_CONNECT || h.mode == SOCK_BYE) h.count = 0;
+    if (h.mode == SOCK_LAT)
+        (void)reflect(a, s, &h, bytes);
+    else
+        (void)sink(a, s, &h, bytes);
+    /* The client closes first, so that the connection's last state is its. */
+    (void)gw_sock_recv(a->net, s, bytes, 1, 0, gw_clock_ns() + a->patience_ns);
+}
+
+GW_KERNEL(sock_serve_kernel, struct sock_serve_args, a)
+{
+    uint8_t *bytes = a->bytes + (uint64_t)SOCK_SPAN * gw_block_idx();
+    int s;
+
+    while (!stopping(a->stop)) {
+        s = gw_sock_accept(a->net, a->listener, NULL, NULL, gw_clock_ns() + SLICE_NS);
+        if (s == -ETIMEDOUT) continue;
+        if (s < 0) break;
+        serve(a, s, bytes);
+        (void)gw_sock_close(a->net, s, gw_clock_ns() + a->patience_ns);
+    }
+}
+
+/* ---- the side that measures ---------------------------------------------------------------------------- */
+
+GW_DEV int64_t ping_pong(const struct sock_ask_args *a, int s, uint8_t *bytes, struct sock_out *o)
+{
+    uint64_t i, before, size = a->head.size;
+    int64_t err = 0;
+
+    for (i = 0; i < a->head.count && !err; i++) {
+        if (i % 64 == 63 && stopping(a->stop)) return -ECANCELED;
+        if (a->head.verify) fill(bytes, i, size);
+        before = gw_clock_ns();
+        err = put(a->net, s, bytes, size, a->patience_ns);
+        if (!err) err = get(a->net, s, bytes, size, a->patience_ns);
+        if (err) break;
+        if (gw_thread_idx() == 0 && gw_block_idx() == 0)
+            a->ns[i % a->samples] = (uint32_t)(gw_clock_ns() - before);
+        o->ops++;
+        if (!a->head.verify) continue;
+        o->checked += size;
+        o->wrong += count_wrong(bytes, i, size);
+    }
+    return err;
+}
+
+GW_DEV int64_t take_ack(const struct sock_ask_args *a, int s, struct sock_out *o, uint64_t sent)
+{
+    GW_SHARED(struct sock_ack, ack);
+    int64_t err = get(a->net, s, ack, sizeof(*ack), a->patience_ns);
+
+    if (!err && ack->bytes != sent) err = -EBADMSG;
+    if (!err && a->head.verify) {
+        o->checked += ack->bytes;
+        o->wrong += ack->wrong;
+    }
+    gw_syncthreads();
+    return err;
+}
+
+GW_DEV int64_t stream(const struct sock_ask_args *a, int s, uint8_t *bytes, struct sock_out *o)
+{
+    uint64_t i, size = a->head.size;
+    int64_t err = 0;
+
+    for (i = 0; i < a->head.count && !err; i++) {
+        if (i % 64 == 63 && stopping(a->stop)) return -ECANCELED;
+        if (a->head.verify) fill(bytes, i * size, size);
+        err = put(a->net, s, bytes, size, a->patience_ns);
+        o->ops += !err;
+    }
+    return err ? err : take_ack(a, s, o, a->head.count * size);
+}
+
+/* One connection, from its beginning to its end. */
+GW_DEV int64_t ask(const struct sock_ask_args *a, uint8_t *bytes, struct sock_out *o)
+{
+    GW_SHARED(struct sock_head, head);
+    int s = gw_sock_open(a->net, a->addr.ss_family, SOCK_STREAM, 0, gw_clock_ns() + a->patience_ns);
+    int64_t err = s, closed;
+
+    if (s < 0) return err;
+    if (gw_thread_idx() == 0) *head = a->head;
+    gw_syncthreads();
+    err =
+        gw_sock_connect(a->net, s, (const struct sockaddr *)&a->addr, a->len, gw_clock_ns() + a->patience_ns);
+    if (!err) err = put(a->net, s, head, sizeof(*head), a->patience_ns);
+    if (!err && a->head.mode < SOCK_CONNECT) o->start = gw_clock_ns();
+    if (!err)
+        err = a->head.mode == SOCK_LAT  ? ping_pong(a, s, bytes, o)
+              : a->head.mode == SOCK_BW ? stream(a, s, bytes, o)
+                                        : take_ack(a, s, o, 0);
+    if (a->head.mode < SOCK_CONNECT) o->stop = gw_clock_ns();
+    closed = gw_sock_close(a->net, s, gw_clock_ns() + a->patience_ns);
+    if (!err && a->head.mode >= SOCK_CONNECT) o->ops++;
+    return err ? err : closed;
+}
+
+GW_KERNEL(sock_ask_kernel, struct sock_ask_args, a)
+{
+    uint8_t *bytes = a->bytes + a->span * gw_block_idx();
+    struct sock_out o = {0, 0, 0, 0, 0, 0};
+    uint64_t i;
+
+    o.start = gw_clock_ns();
+    for (i = 0; i < a->times && !o.err; i++) {
+        if (i % 16 == 15 && stopping(a->stop))
+            o.err = -ECANCELED;
+        else
+            o.err = ask(a, bytes, &o);
+    }
+    if (a->head.mode >= SOCK_CONNECT) o.stop = gw_clock_ns();
+    if (gw_thread_idx() == 0) a->out[gw_block_idx()] = o;
+}
