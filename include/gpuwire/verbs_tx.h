@@ -350,7 +350,7 @@ GW_HOT_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t bbs, ui
     /* If its slot will have to say that it is ready, whoever retires it takes the ticket from there, too. Whether
      * it will is not asked yet: the claim's answer is on its way. */
     if (!(tx->q.flags & GW_ONE_USER_))
-        gw_st_relaxed_u64(&tx->q.slot[first & (tx->q.sq.wqebbs - 1)].wr_id, first + bbs);
+        gw_st_relaxed_u64_gpu(&tx->q.slot[first & (tx->q.sq.wqebbs - 1)].wr_id, first + bbs);
     gw_sq_publish_(&tx->q, first, bbs, n, flags, claim, tx->rung == first);
     if (tx->q.flags & GW_ONE_USER_ ? !(flags & GW_DEFER) : claim == gw_sq_idle_(first)) tx->rung = tx->last;
 }

@@ -38,15 +38,16 @@ if [ "${1:-}" = whole ]; then
     holds -DPOSTERS=3 -DOPS=1 -DMOST=1 -DDEFER=0
     holds -DOPS=2 -DOTHERS=2 -DDEFER=0         # two posters, two posts each, of one or two
     holds -DOPS=2 -DOTHERS=2 -DMOST=1          # the same of one, some of them rung for later
-    holds -DOPS=2 -DLIVES=2 -DMOST=1 -DDEFER=0 # and a reset in between
+    holds -DOPS=1 -DLIVES=2                    # a reset in between, and reservations of one or two
+    holds -DOPS=2 -DLIVES=2 -DMOST=1 -DDEFER=0 # and two posts of the first one
 else
     holds -DOPS=2                                # reservations of one or two, full queues, rings left for later, all counts wrap
     holds -DOPS=2 -DOTHERS=2 -DMOST=1 -DDEFER=0  # two posts each
-    holds -DOPS=1 -DLIVES=2                      # a reset, and everything once more
+    holds -DOPS=1 -DLIVES=2 -DMOST=1             # a reset, and everything once more
     found -DOPS=2 -DBROKEN=1                     # no fence between WQEs and record
     found -DOPS=2 -DBROKEN=2                     # none between record and ring
     found -DOPS=2 -DBROKEN=3                     # a reservation taken back while one above it stays
     found -DOPS=2 -DBROKEN=4                     # the ringer leaves without having looked who has asked meanwhile
-    found -DOPS=1 -DLIVES=2 -DBROKEN=5           # a reset leaves what the slots say
+    found -DOPS=1 -DLIVES=2 -DMOST=1 -DBROKEN=5  # a reset leaves what the slots say
 fi
 [ $failures = 0 ]
