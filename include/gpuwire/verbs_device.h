@@ -33,7 +33,7 @@
 #include <gpuwire/mlx5.h>
 #include <gpuwire/sync.h>
 
-#define GW_VERBS_VERSION 2
+#define GW_VERBS_VERSION 3
 #define GW_HANDLE_BYTES  512 /* handles lie so far apart: no two share a line, or a sector of the next one */
 
 struct gw_cq;
@@ -97,9 +97,10 @@ struct gw_qp_handle {
     uint8_t pad0[8];
 
     /* Written by threads that post sends. */
-    uint64_t sq_resv; /* WQEBBs reserved so far */
-    uint64_t sq_word; /* WQEBBs rung for, and who has yet to ring for others: see verbs_sq.h */
-    uint8_t pad2[112];
+    uint64_t sq_resv;    /* WQEBBs reserved so far */
+    uint64_t sq_word;    /* WQEBBs rung for, and who has yet to ring for others: see verbs_sq.h */
+    uint64_t sq_settled; /* WQEBBs counted by a record that is known to have arrived */
+    uint8_t pad2[104];
 
     /* Written by threads that post receives. */
     uint32_t rq_resv;

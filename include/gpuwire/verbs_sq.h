@@ -187,10 +187,9 @@ GW_FN void gw_dbrec_store_(uint32_t *dbrec, uint32_t word, uint32_t count)
 #endif
 }
 
-/* Tells the NIC about everything up to `next`, behind a release fence that covers those WQEs. */
-GW_HOT_FN void gw_sq_doorbell_(const struct gw_sq_ *q, uint64_t next)
+/* Rings, behind the record. */
+GW_HOT_FN void gw_sq_register_(const struct gw_sq_ *q, uint64_t next)
 {
-    gw_dbrec_store_(q->dbrec, GW_MLX5_DBREC_SEND, (uint32_t)next);
     /* Record before register: a NIC that was rung reads the record once, and must not find the old count
      * there. Two stores of ours: a release is enough. On x86 it is none but for the compiler, which must not
      * swap them: the processor makes stores to ordinary memory visible in the order of the program, and
@@ -200,6 +199,13 @@ GW_HOT_FN void gw_sq_doorbell_(const struct gw_sq_ *q, uint64_t next)
     if (q->flags & GW_DB_IO_) gw_mmio_flush();
     gw_mmio_st64(q->db, gw_mlx5_sq_db_be((uint32_t)next, q->sq.qpn));
     if (q->flags & GW_DB_IO_) gw_mmio_flush();
+}
+
+/* Tells the NIC about everything up to `next`, behind a release fence that covers those WQEs. */
+GW_HOT_FN void gw_sq_doorbell_(const struct gw_sq_ *q, uint64_t next)
+{
+    gw_dbrec_store_(q->dbrec, GW_MLX5_DBREC_SEND, (uint32_t)next);
+    gw_sq_register_(q, next);
 }
 
 /* With one owner: nothing to agree on. */
@@ -237,6 +243,29 @@ GW_FN uint64_t gw_sq_idle_(uint64_t rung)
     return rung << GW_SQ_RUNG_;
 }
 
+/*
+ * The role may have been laid down by a thread whose record, which counts `rung`, is still under way
+ * (gw_sq_ring_claimed_), and two threads' stores to one word arrive in any order. So who has taken the role makes
+ * sure that this one has arrived, before it stores a record itself. It was told so in sq_settled if the other
+ * has come through its fence. If not the record itself is looked at, across the bus: it was stored before the
+ * role was laid down, so this waits for memory, and not for the other thread to be run. A fence that acquires
+ * stands between this and our record.
+ */
+GW_FN int gw_sq_settled_(uint64_t settled, uint64_t rung)
+{
+    return (int64_t)(settled - rung) >= 0;
+}
+
+GW_SLOW_FN void gw_sq_settle_(struct gw_qp_handle *qp, uint64_t rung)
+{
+    const uint32_t record = gw_mlx5_dbrec_be((uint32_t)rung);
+    uint32_t round = 0;
+
+    while (!gw_sq_settled_(gw_ld_relaxed_u64_gpu(&qp->sq_settled), rung) &&
+           gw_ld_relaxed_u32(&qp->dbrec[GW_MLX5_DBREC_SEND]) != record)
+        gw_pause(round++);
+}
+
 /* How to leave when everything up to `end` has been rung for: something is reserved beyond, and whether it is
  * ready already we cannot know. */
 GW_FN uint64_t gw_sq_leave_(const struct gw_sq_ *q, uint64_t end)
@@ -263,8 +292,11 @@ GW_SLOW_FN void gw_sq_ring_more_(struct gw_qp_handle *qp, uint64_t seen, uint64_
              * precede our record. */
             gw_fence_acq_rel();
             gw_sq_doorbell_(&q, end);
+            /* Relaxed, behind the doorbell's fence: the record comes before it. */
+            gw_st_relaxed_u64_gpu(&qp->sq_settled, end);
         }
-        /* Relaxed: see gw_sq_ring_claimed_. */
+        /* Relaxed: the next ringer's record comes after ours, for the fence that stands behind ours in the
+         * doorbell releases it too; and see gw_sq_ring_claimed_. */
         seen = gw_cas_relaxed_u64_gpu(&qp->sq_word, word, leave);
     } while (seen != word);
     if (q.host) gw_cpu_rang_(q.host);
@@ -276,11 +308,13 @@ GW_HOT_FN void gw_sq_ring_claimed_(const struct gw_sq_ *q, uint64_t word, uint64
 {
     uint64_t seen;
 
-    gw_sq_doorbell_(q, end);
-    /* Relaxed: the next ringer's record comes after ours, for the fence that stands behind ours in the
-     * doorbell releases it too. Its ring may overtake ours: then ours, with its older count, wakes a NIC that
-     * finds nothing new in the record. */
+    gw_dbrec_store_(q->dbrec, GW_MLX5_DBREC_SEND, (uint32_t)end);
+    /* The role is laid down already here, so that the answer comes while the record travels. Relaxed: the next
+     * ringer takes care that its record comes after ours (gw_sq_settle_). Its ring may overtake ours: then ours,
+     * with its older count, wakes a NIC that finds nothing new in the record. */
     seen = gw_cas_relaxed_u64_gpu(&q->qp->sq_word, word, gw_sq_idle_(end));
+    gw_sq_register_(q, end);
+    gw_st_relaxed_u64_gpu(&q->qp->sq_settled, end); /* as in gw_sq_ring_more_ */
     if (seen != word)
         gw_sq_ring_more_(q->qp, seen, end);
     else if (q->host)
@@ -298,6 +332,7 @@ GW_SLOW_FN void gw_sq_ask_(struct gw_qp_handle *qp)
     /* All that has been rung for was reserved, and less than 2^28 before all that is. */
     rung = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
     rung -= (rung - (word >> GW_SQ_RUNG_)) & (GW_SQ_LOW_ >> 8);
+    gw_sq_settle_(qp, rung); /* gw_sq_ring_more_ has the fence */
     gw_sq_ring_more_(qp, word + GW_SQ_ASK_, rung);
 }
 
@@ -338,10 +373,18 @@ GW_HOT_FN void gw_sq_publish_(const struct gw_sq_ *q, uint64_t first, uint32_t b
     /* Release: our WQEs before our publishing them: whoever reads of them may ring, and the NIC read them at
      * once. Acquire, when claimed: the last ringer's record comes before ours; if that was ours too, it does
      * so anyway. */
-    if (again)
+    if (again) {
         gw_fence_release();
-    else
+    } else {
+        /* Asked before the fence, which is waited for anyway. */
+        uint64_t settled = gw_ld_relaxed_u64_gpu(&q->qp->sq_settled);
+
         gw_fence_acq_rel();
+        if (claim == gw_sq_idle_(first) && !gw_sq_settled_(settled, first)) {
+            gw_sq_settle_(q->qp, first);
+            gw_fence_acquire();
+        }
+    }
     if (claim == gw_sq_idle_(first))
         gw_sq_ring_claimed_(q, gw_sq_idle_(first) + GW_SQ_ASK_, first + n);
     else

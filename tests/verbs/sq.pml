@@ -55,6 +55,7 @@ byte resv; /* sq_resv */
 byte rung, asks, deferred; /* the fields of sq_word … */
 bit hole;
 byte slot_at[Q], slot_ready[Q]; /* the slots' second word: of which index, how many are ready */
+byte settled; /* sq_settled */
 
 /* Memory that the NIC reads. */
 byte wqe[Q];
@@ -71,9 +72,9 @@ byte life;
 
 /* ---- memory -------------------------------------------------------------------------------------------------
  *
- * A store becomes visible at once, or when the NIC happens to look, or at its thread's fence: nobody else reads what it
- * stores to, so no other moment can be told from these. For the same reason a store stands in one step with what its
- * thread does before.
+ * A store becomes visible at once, or when the NIC or, of the record, another ringer happens to look, or at its
+ * thread's fence: nobody else reads what it stores to, so no other moment can be told from these. For the same reason
+ * a store stands in one step with what its thread does before.
  */
 
 inline see_wqe(p)
@@ -152,14 +153,32 @@ inline gw_sq_claim_and_write_(n) /* sets claimed */
     }
 }
 
-inline gw_sq_doorbell_(next)
+/* The last ringer's record, which counts r, precedes what we do from here on. */
+inline gw_sq_settle_(r)
 {
+#if BROKEN != 5
     atomic {
-        gw_fence_release();
-        record_to[p] = next % (2 * Q)                        /* gw_dbrec_store_ */
-    };
+        if
+        :: settled >= r                                      /* gw_ld_relaxed(sq_settled) */
+        :: record == r % (2 * Q)                             /* gw_ld_relaxed(dbrec) */
+        :: p != 0 && record_to[0] == r % (2 * Q) -> record = record_to[0]; record_to[0] = NOTHING
+        :: p != 1 && record_to[1] == r % (2 * Q) -> record = record_to[1]; record_to[1] = NOTHING
+#if POSTERS > 2
+        :: p != 2 && record_to[2] == r % (2 * Q) -> record = record_to[2]; record_to[2] = NOTHING
+#endif
+        fi
+    }
+#else
+    skip
+#endif
+}
+
+/* Behind the record. */
+inline gw_sq_register_(next)
+{
     gw_fence_release();
-    ring_to[p] = 1                                           /* gw_mmio_st64 */
+    ring_to[p] = 1;                                          /* gw_mmio_st64 */
+    settled = next                                           /* gw_st_relaxed(sq_settled) */
 }
 
 inline gw_sq_scan_() /* moves upto */
@@ -185,7 +204,12 @@ inline gw_sq_ring_more_()
         gw_sq_scan_();                                       /* end = gw_sq_scan_(&q, from) */
         leave_h = (resv != upto);                            /* leave = gw_sq_leave_(&q, end) */
         if
-        :: upto != from -> gw_sq_doorbell_(upto)
+        :: upto != from ->
+            atomic {
+                gw_fence_release();
+                record_to[p] = upto % (2 * Q)                /* gw_dbrec_store_ */
+            };
+            gw_sq_register_(upto)
         :: else
         fi;
         atomic {                                             /* seen = gw_cas_relaxed(sq_word, word, leave) */
@@ -201,9 +225,9 @@ inline gw_sq_ring_more_()
 
 inline gw_sq_ring_claimed_(next)
 {
-    gw_sq_doorbell_(next);
     upto = next;
     atomic {                                                 /* gw_cas_relaxed(sq_word, word, idle(end)) */
+        record_to[p] = next % (2 * Q);                       /* gw_dbrec_store_ */
         if
         :: rung == at % WRAP && asks == 1 && deferred == 0 && !hole ->
             leave_word(next % WRAP, 0, 0, 0);
@@ -211,6 +235,8 @@ inline gw_sq_ring_claimed_(next)
         :: else -> seen_r = rung; seen_a = asks; seen_d = deferred; seen_h = hole; more = 1
         fi
     };
+    own = next;
+    gw_sq_register_(next);
     if
     :: more -> gw_sq_ring_more_()
     :: else
@@ -228,6 +254,7 @@ inline gw_sq_ask_()
     :: more ->
         upto = resv;                                         /* rung = gw_ld_relaxed(sq_resv) */
         upto = upto - ((upto + WRAP - seen_r) % WRAP);       /* rung -= (rung - (word >> RUNG)) & … */
+        gw_sq_settle_(upto);
         gw_sq_ring_more_()
     :: else
     fi
@@ -253,6 +280,10 @@ inline gw_sq_publish_(n)
     gw_fence_release();                                      /* gw_fence_acq_rel */
     if
     :: claimed ->
+        if
+        :: own == at /* again */
+        :: else -> gw_sq_settle_(at)
+        fi;
         gw_sq_ring_claimed_(at + n)
     :: else -> gw_sq_say_ready_(n)
     fi
@@ -270,7 +301,7 @@ inline gw_sq_ring_() /* gw_ring */
 
 proctype poster(byte p)
 {
-    byte ops, n, at, seen, from, upto, seen_r, seen_a, seen_d, mine;
+    byte ops, n, at, seen, from, upto, seen_r, seen_a, seen_d, own, mine;
     bit seen_h, leave_h, got, defer, claimed, more;
 
     do
@@ -303,7 +334,7 @@ proctype poster(byte p)
         }
     :: else ->
         gw_sq_ring_();
-        atomic { ops = 0; seen = 0; more = 0; upto = 0; from = 0; seen_r = 0; seen_a = 0; done++ };
+        atomic { ops = 0; seen = 0; own = 0; more = 0; upto = 0; from = 0; seen_r = 0; seen_a = 0; done++ };
         if
         :: mine < LIVES - 1 -> life > mine; mine++
         :: else -> break
@@ -351,6 +382,7 @@ end:
 inline fresh()
 {
     resv = START;
+    settled = START;
     rung = START % WRAP; asks = 0; deferred = 0; hole = 0;
     taken = START;
     record = START % (2 * Q)
@@ -385,7 +417,7 @@ init
             done == POSTERS ->
             for (i : 0 .. POSTERS - 1) { assert(wqe_n[i] == 0 && record_to[i] == NOTHING) }
             fresh();
-#if BROKEN != 5
+#if BROKEN != 6
             clear_slots();
 #endif
             i = 0;
