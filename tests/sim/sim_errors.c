@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "tests/apart.h"
 #include "tests/sim/duo.h"
 
 static void set_flags(struct rig_link *l)
@@ -302,9 +303,9 @@ static void receive_wrong_key(void **state)
 
 static uint8_t *pages(void)
 {
-    uint8_t *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *p = map_apart(65536);
 
-    assert_true(p != MAP_FAILED);
+    assert_non_null(p);
     memset(p, 0x77, 65536);
     return p;
 }

@@ -3,6 +3,7 @@
  * order, and that errors are those of packets. */
 #include <sys/mman.h>
 
+#include "tests/apart.h"
 #include "tests/softnic/fake_peers.h"
 #include "tests/softnic/rig.h"
 
@@ -283,7 +284,7 @@ static void a_region_that_went_is_gone(void **state)
 /* The third of five: what stands before it is done, it fails, what stands behind it comes back. */
 static void memory_that_went_fails_one_request(void **state)
 {
-    uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *page = map_apart(4096);
     struct sn_mr_init init = {.length = 4096, .access = (uint32_t)rig_access};
     struct sn_mr *mr;
 

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/apart.h"
 #include "tests/softnic/fixture.h"
 
 static void refused(uint8_t syndrome, enum ibv_event_type event)
@@ -239,12 +240,13 @@ static void a_loss_at_the_end_is_made_good_early(void **state)
 /* Registered, and unmapped since: an error, and no end of the process. */
 static void memory_that_went_away(void **state)
 {
-    uint8_t *p = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *p = map_apart(65536);
     struct sn_mr_init i = {
         .addr = (uintptr_t)p, .length = 65536, .iova = (uintptr_t)p, .access = (uint32_t)rig_access};
     struct sn_mr *mr;
 
     (void)state;
+    assert_non_null(p);
     assert_int_equal(sn_mr_create(r.b.pd, &i, &mr), 0);
     munmap(p + 8192, 65536 - 8192);
     request(GW_MLX5_WRITE, (uintptr_t)p, sn_mr_key(mr), 8192);

@@ -2,6 +2,7 @@
 /* Long SENDs and WRITEs that the responder fetches: what is done so, and that all else is as with packets. */
 #include <sys/mman.h>
 
+#include "tests/apart.h"
 #include "tests/softnic/fake_peers.h"
 #include "tests/softnic/rig.h"
 
@@ -253,7 +254,7 @@ static void memory_that_goes_meanwhile_is_an_error(void **state)
 {
     (void)state;
     for (int unmapped = 0; unmapped < 2; unmapped++) {
-        void *mem = mmap(NULL, LONG, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *mem = map_apart(LONG);
         struct sn_mr *mr;
 
         up();

@@ -2,6 +2,7 @@
 /* Two queue pairs of one NIC: nothing leaves it, WRITEs and READs take no packets, long messages one. */
 #include <sys/mman.h>
 
+#include "tests/apart.h"
 #include "tests/softnic/rig.h"
 
 enum { LONG = 20000 };
@@ -110,7 +111,7 @@ static void memory_that_went_fails_its_request(void **state)
 {
     (void)state;
     for (int there = 0; there < 2; there++) {
-        uint8_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        uint8_t *page = map_apart(4096);
         struct sn_mr_init init = {.length = 4096, .access = (uint32_t)rig_access};
         struct sn_mr *mr;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory regions: every way to register them, to change them, and to pull the memory from under them. */
+#include "tests/apart.h"
 #include "tests/uverbs/rig.h"
 
 #include <errno.h>
@@ -135,8 +136,9 @@ static void refused(struct ibv_mr *mr, int with)
 static void test_unusable_memory(void **state)
 {
     (void)state;
-    unsigned char *p = pages(4, PROT_READ | PROT_WRITE);
+    unsigned char *p = map_apart(4 * PAGE);
 
+    assert_non_null(p);
     memset(p, 0x5a, 4 * PAGE);
     munmap(p + 2 * PAGE, PAGE);
     refused(ibv_reg_mr(r.pd, p, 4 * PAGE, ALL), EFAULT);
@@ -290,10 +292,11 @@ static void test_dmabuf(void **state)
 static void test_unmapped_later(void **state)
 {
     (void)state;
-    unsigned char *p = pages(2, PROT_READ | PROT_WRITE);
+    unsigned char *p = map_apart(2 * PAGE);
     uint64_t at = (uintptr_t)p;
     struct ibv_mr *mr = ibv_reg_mr(r.pd, p, 2 * PAGE, ALL);
 
+    assert_non_null(mr);
     assert_int_equal(write_to(at, mr->rkey, 2 * PAGE), IBV_WC_SUCCESS);
     munmap(p + PAGE, PAGE);
     assert_int_equal(write_to(at, mr->rkey, PAGE), IBV_WC_SUCCESS); /* what is there is still there */

@@ -11,14 +11,15 @@
 #include <sys/mman.h>
 
 #include "softnic/uverbs/usercopy.h"
+#include "tests/apart.h"
 
 #define PAGE 4096
 
 /* Four pages: writable, hole, read-only, without permission. */
 static unsigned char *layout(void)
 {
-    unsigned char *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(p, MAP_FAILED);
+    unsigned char *p = map_apart(4 * PAGE);
+    assert_non_null(p);
     assert_int_equal(munmap(p + PAGE, PAGE), 0);
     assert_int_equal(mprotect(p + 2 * PAGE, PAGE, PROT_READ), 0);
     assert_int_equal(mprotect(p + 3 * PAGE, PAGE, PROT_NONE), 0);
