@@ -198,6 +198,7 @@ static void set_driven(int fd, struct sn_nic *nic)
 
 struct sn_nic *uv_driven(const struct ibv_context *ctx)
 {
+    (void)__atomic_load_n(&uv_wrapped, __ATOMIC_ACQUIRE); /* before anything of ctx is read: see there */
     unsigned fd = (unsigned)ctx->cmd_fd;
     return fd < MAX_FD ? __atomic_load_n(&driven[fd], __ATOMIC_ACQUIRE) : NULL;
 }

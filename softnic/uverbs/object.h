@@ -223,8 +223,13 @@ struct sn_uar *uv_uar_dynamic(struct uv_file *f,
 int uv_dma_target(uint64_t addr, uint64_t length, const struct sn_dma_ops **ops, void **ctx);
 void uv_dma_end(void *ctx);
 
-/* uv_wrap_context - puts progress behind a libmlx5 context's post and poll (ops.c). */
+/*
+ * uv_wrap_context - puts progress behind a libmlx5 context's post and poll (ops.c). uv_wrapped counts them.
+ * Programs, and librdmacm, hand a context from thread to thread by means of their own: release when it was
+ * wrapped, and acquire before it is used, let every thread see it, and libmlx5's entry points, as they were then.
+ */
 void uv_wrap_context(struct ibv_context *ctx);
+extern unsigned uv_wrapped;
 
 /* Its NIC, for a file: taken into f->nic by GET_CONTEXT, given back when that fails. */
 int uv_take_nic(struct uv_file *f);

@@ -20,6 +20,8 @@ static struct {
     int (*req_notify_cq)(struct ibv_cq *, int);
 } real;
 
+unsigned uv_wrapped;
+
 const void *uv_real_ops(void)
 {
     return (const void *)(uintptr_t)real.poll_cq;
@@ -114,5 +116,6 @@ void uv_wrap_context(struct ibv_context *ctx)
 #undef WRAP
     struct verbs_context *vctx = verbs_get_ctx_op(ctx, query_rt_values);
     if (vctx) vctx->query_rt_values = query_rt_values;
+    __atomic_fetch_add(&uv_wrapped, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
 }

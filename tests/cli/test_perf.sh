@@ -93,9 +93,9 @@ serve stopped bw -p 18603
 timeout -k 5 "$patience" "$GPUWIRE" perf bw --exec cpu -D 50 -p 18603 --json "$net.1" >"$work/stopped.out" 2>&1 &
 client=$!
 pids+=("$client")
-program=$(pgrep -P "$client" -x gpuwire) # timeout, gpuwire
-while_lives "$client" has_sent "$program" 100000000 || fail "Ctrl-C: the client does not get to work"
-kill -INT "$program"
+at_work() { has_sent "$(pgrep -P "$client" -x gpuwire)" 100000000; } # timeout, gpuwire
+while_lives "$client" at_work || fail "Ctrl-C: the client does not get to work"
+pkill -INT -P "$client" -x gpuwire
 wait "$client"
 [ $? = 130 ] || fail "Ctrl-C: exit code"
 jq -e '.rows[0] | .cut_short and .operations > 0' "$work/stopped.out" >/dev/null || fail "Ctrl-C: no figures"

@@ -84,8 +84,8 @@ wait_for() { while_lives "$3" grep -qs -e "$2" "$1"; }
 
 # has_sent PID BYTES: has that process's NIC, by packets and by copies? Wants jq.
 has_sent() {
-    [ -n "$1" ] && "${gpuwire[@]}" nic --json --pid "$1" 2>/dev/null |
-        jq -e ".[0].counters | .direct_bytes + .tx_bytes >= $2" >/dev/null 2>&1
+    [ "$("${gpuwire[@]}" nic --json --pid "${1:-1}" 2>/dev/null |
+        jq ".[0].counters | .direct_bytes + .tx_bytes >= $2" 2>/dev/null)" = true ]
 }
 
 # wait_listen PORT PID: until somebody listens there; fails when PID ends first.

@@ -25,33 +25,46 @@ def write(path, width, height, channels, rows):
                 chunk(b"IDAT", zlib.compress(b"".join(b"\0" + bytes(r) for r in rows))) + chunk(b"IEND", b""))
 
 
+def paeth(left, up, corner):
+    to_left, to_up, to_corner = abs(up - corner), abs(left - corner), abs(left + up - 2 * corner)
+    if to_left <= to_up and to_left <= to_corner:
+        return left
+    return up if to_up <= to_corner else corner
+
+
 def unfilter(kind, line, above, step):
-    for i in range(len(line)):
-        left = line[i - step] if i >= step else 0
-        corner = above[i - step] if i >= step else 0
-        up = above[i]
-        if kind == 4:
-            p = left + up - corner
-            guess = min((abs(p - left), 0, left), (abs(p - up), 1, up), (abs(p - corner), 2, corner))[2]
-        else:
-            guess = (0, left, up, (left + up) // 2)[kind]
+    if kind == 0:
+        return line
+    if kind == 2:
+        return bytearray((x + up) & 255 for x, up in zip(line, above))
+    line, above = bytearray(step) + line, bytes(step) + above  # nothing is left of the first pixel
+    for i in range(step, len(line)):
+        left, up = line[i - step], above[i]
+        guess = left if kind == 1 else (left + up) // 2 if kind == 3 else paeth(left, up, above[i - step])
         line[i] = (line[i] + guess) & 255
-    return line
+    return line[step:]
+
+
+def chunks(path):
+    data = open(path, "rb").read()
+    at = 8
+    while at < len(data):
+        size, name = struct.unpack(">I4s", data[at:at + 8])
+        yield name, data[at + 8:at + 8 + size]
+        at += size + 12
+
+
+def size_of(path):
+    name, part = next(chunks(path))
+    assert name == b"IHDR", name
+    width, height, depth, kind = struct.unpack(">IIBB", part[:10])
+    assert depth == 8, depth
+    return width, height, {t: c for c, t in CHANNELS.values()}[kind]
 
 
 def read(path):
-    data = open(path, "rb").read()
-    at, body = 8, b""
-    while at < len(data):
-        size, name = struct.unpack(">I4s", data[at:at + 8])
-        part = data[at + 8:at + 8 + size]
-        if name == b"IHDR":
-            width, height, depth, kind = struct.unpack(">IIBB", part[:10])
-        if name == b"IDAT":
-            body += part
-        at += size + 12
-    assert depth == 8, depth
-    channels = {t: c for c, t in CHANNELS.values()}[kind]
+    width, height, channels = size_of(path)
+    body = b"".join(part for name, part in chunks(path) if name == b"IDAT")
     raw, rows, stride = zlib.decompress(body), [], width * channels
     above = bytearray(stride)
     for y in range(height):
@@ -85,7 +98,7 @@ def main(what, *a):
         x, y, width, height = map(int, a[1:5])
         write(a[5], width, height, channels, [r[x * channels:(x + width) * channels] for r in rows[y:y + height]])
     elif what == "size":
-        print(*read(a[0])[:3])
+        print(*size_of(a[0]))
     elif what == "same":
         _, _, channels, big = read(a[0])
         width, height, ours, small = read(a[3])
