@@ -65,8 +65,11 @@ static bool fill_table(void)
 
 const struct sn_cuda_api *sn_cuda_api_loaded(void)
 {
+    bool filled;
+
     pthread_mutex_lock(&table_lock);
     if (!table_filled) table_filled = fill_table();
+    filled = table_filled;
     pthread_mutex_unlock(&table_lock);
-    return table_filled ? &table : NULL;
+    return filled ? &table : NULL;
 }

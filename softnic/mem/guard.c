@@ -103,7 +103,14 @@ int sn_guard_call(void (*fn)(void *arg), void *arg)
 static void dma_copy(void *dst, const void *src, size_t n)
 {
 #ifdef __SANITIZE_THREAD__
-    __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
+    /* As memmove: backwards, if the destination begins within the source. */
+    if ((uintptr_t)dst - (uintptr_t)src < n) {
+        dst = (uint8_t *)dst + n - 1;
+        src = (const uint8_t *)src + n - 1;
+        __asm__ volatile("std; rep movsb; cld" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
+    } else {
+        __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
+    }
 #else
     memmove(dst, src, n); /* a program may copy within one buffer */
 #endif

@@ -52,14 +52,14 @@ int gw_failed(const char *command)
     return GW_EXIT_FAILURE;
 }
 
-static volatile sig_atomic_t signals;
+static unsigned signals; /* two may come at once, each to another thread */
 static int signal_fd = -1;
 
 static void on_signal(int number)
 {
     uint64_t one = 1;
     int saved = errno;
-    if (signals++) {
+    if (__atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED)) {
         signal(number, SIG_DFL);
         raise(number);
     }
@@ -80,7 +80,7 @@ void gw_catch_signals(void)
 
 int gw_interrupted(void)
 {
-    return signals != 0;
+    return __atomic_load_n(&signals, __ATOMIC_RELAXED) != 0;
 }
 int gw_interrupt_fd(void)
 {

@@ -14,8 +14,7 @@ mkdir -m 700 "$XDG_RUNTIME_DIR"
 # test must not depend on whoever else runs here. All of 127.0.0.0/8 is this host's.
 net=127.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1))
 # How many seconds anything may take that must happen: many times what is promised, for machines that have much else to do.
-patience=120
-[ -n "${SANITIZER:-}" ] && patience=480
+patience=${PATIENCE:-120}
 # What an unkind network does to packets, on their way out and in, of both sides.
 unkind=loss=2%,dup=1%,reorder=2%
 pids=()

@@ -144,7 +144,8 @@ static void expect_flushed(struct side *s, uint64_t wr_id, uint32_t opcode, uint
     assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
     cqe = (const struct gw_mlx5_cqe *)((uint8_t *)s->dv.buf + (s->ci & (s->dv.cqe_cnt - 1)) * s->dv.cqe_size +
                                        s->dv.cqe_size - 64);
-    assert_true(gw_mlx5_cqe_ready(cqe->op_own, s->ci, s->dv.cqe_cnt));
+    /* Acquire: the owner bit before the entry that it is of. */
+    assert_true(gw_mlx5_cqe_ready(__atomic_load_n(&cqe->op_own, __ATOMIC_ACQUIRE), s->ci, s->dv.cqe_cnt));
     assert_int_equal(gw_mlx5_cqe_parse(cqe, &ours), 0);
     assert_int_equal(ours.opcode, opcode);
     assert_int_equal(ours.syndrome, GW_MLX5_SYND_FLUSHED);

@@ -216,18 +216,20 @@ static void an_option(struct rnd *r, int tcp, int ours)
         {IPPROTO_TCP, 9999, 0, 1},
     };
     uint32_t i = rnd_below(r, sizeof(v) / sizeof(v[0]));
-    int value = v[i].least + (int)rnd_below(r, (uint32_t)(v[i].most - v[i].least + 1)), got[2] = {0, 0}, own;
-    socklen_t len = rnd_below(r, 8) ? sizeof(value) : rnd_below(r, 6), had[2];
-    int64_t err = same("setsockopt", do_setopt(TCP, tcp, v[i].level, v[i].name, &value, len),
-                       do_setopt(OURS, ours, v[i].level, v[i].name, &value, len));
+    int value[2] = {v[i].least + (int)rnd_below(r, (uint32_t)(v[i].most - v[i].least + 1)),
+                    0};              /* or longer */
+    int got[2][2] = {{0}, {0}}, own; /* an answer may be asked for in more bytes than it has */
+    socklen_t len = rnd_below(r, 8) ? sizeof(value[0]) : rnd_below(r, 6), had[2];
+    int64_t err = same("setsockopt", do_setopt(TCP, tcp, v[i].level, v[i].name, value, len),
+                       do_setopt(OURS, ours, v[i].level, v[i].name, value, len));
 
     own = v[i].level == IPPROTO_TCP || v[i].name == SO_KEEPALIVE;
     if (err && own) return;
-    had[TCP] = had[OURS] = rnd_below(r, 8) ? sizeof(value) : rnd_below(r, 9);
-    same("getsockopt", do_getopt(TCP, tcp, v[i].level, v[i].name, &got[TCP], &had[TCP]),
-         do_getopt(OURS, ours, v[i].level, v[i].name, &got[OURS], &had[OURS]));
+    had[TCP] = had[OURS] = rnd_below(r, 8) ? sizeof(value[0]) : rnd_below(r, 9);
+    same("getsockopt", do_getopt(TCP, tcp, v[i].level, v[i].name, got[TCP], &had[TCP]),
+         do_getopt(OURS, ours, v[i].level, v[i].name, got[OURS], &had[OURS]));
     same("the option's length", had[TCP], had[OURS]);
-    same("the option", got[TCP], got[OURS]);
+    same("the option", got[TCP][0], got[OURS][0]);
 }
 
 /* Everything that is under way arrives: results must not depend on how fast a network is. */

@@ -28,7 +28,7 @@ static struct event {
 } events[EVENTS];
 static unsigned streams_made, events_made;
 static unsigned long long ctx_id;
-static struct sn_cuda_api api;
+static const struct sn_cuda_api api; /* its address is a context, too */
 
 static void run(struct stream *s, unsigned until)
 {
@@ -89,7 +89,7 @@ static int f_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p)
 
     for (unsigned i = 0; i < n; i++) {
         switch (attributes[i]) {
-        case SN_CU_ATTR_CONTEXT: *(void **)data[i] = gpu ? (void *)&api : NULL; break;
+        case SN_CU_ATTR_CONTEXT: *(void **)data[i] = gpu ? (void *)(uintptr_t)&api : NULL; break;
         case SN_CU_ATTR_MEMORY_TYPE: *(unsigned *)data[i] = gpu ? SN_CU_MEMORY_DEVICE : 0; break;
         case SN_CU_ATTR_IS_MANAGED: *(unsigned *)data[i] = gpu ? fake_managed : 0; break;
         case SN_CU_ATTR_DEVICE_ORDINAL: *(int *)data[i] = gpu ? 0 : -2; break;
@@ -118,7 +118,7 @@ static int f_pop(sn_cu_ctx *ctx)
 static int f_retain(sn_cu_ctx *ctx, sn_cu_device dev)
 {
     (void)dev;
-    *ctx = (sn_cu_ctx)&api;
+    *ctx = (sn_cu_ctx)(uintptr_t)&api;
     return 0;
 }
 
@@ -231,23 +231,24 @@ void fake_cuda_reset(void)
     ctx_id++; /* as if the context had been destroyed and another made at its address */
 }
 
+static const struct sn_cuda_api api = {.pointer_get_attributes = f_attributes,
+                                       .primary_ctx_retain = f_retain,
+                                       .ctx_push = f_push,
+                                       .ctx_pop = f_pop,
+                                       .ctx_get_id = f_get_id,
+                                       .host_alloc = f_host_alloc,
+                                       .host_free = f_host_free,
+                                       .stream_create = f_stream_create,
+                                       .stream_destroy = f_stream_destroy,
+                                       .event_create = f_event_create,
+                                       .event_destroy = f_event_destroy,
+                                       .event_record = f_event_record,
+                                       .event_query = f_event_query,
+                                       .copy_to_device = f_to_device,
+                                       .copy_to_host = f_to_host,
+                                       .error_name = f_error_name};
+
 const struct sn_cuda_api *fake_cuda_api(void)
 {
-    api = (struct sn_cuda_api){.pointer_get_attributes = f_attributes,
-                               .primary_ctx_retain = f_retain,
-                               .ctx_push = f_push,
-                               .ctx_pop = f_pop,
-                               .ctx_get_id = f_get_id,
-                               .host_alloc = f_host_alloc,
-                               .host_free = f_host_free,
-                               .stream_create = f_stream_create,
-                               .stream_destroy = f_stream_destroy,
-                               .event_create = f_event_create,
-                               .event_destroy = f_event_destroy,
-                               .event_record = f_event_record,
-                               .event_query = f_event_query,
-                               .copy_to_device = f_to_device,
-                               .copy_to_host = f_to_host,
-                               .error_name = f_error_name};
     return &api;
 }

@@ -245,7 +245,7 @@ GW_DEV void perf_fill_receives(const struct perf_recv_args *a, uint32_t q)
                                      : gw_recv_empty(a->qp[q], 1, 0);
 
         if (err) return;
-        a->posted[q]++;
+        gw_st_relaxed_u64(&a->posted[q], a->posted[q] + 1); /* the host looks meanwhile */
     }
 }
 
@@ -263,8 +263,9 @@ GW_KERNEL(perf_recv_kernel, struct perf_recv_args, a)
             perf_fill_receives(a, q);
             n = gw_poll_cq(a->cq[q], 16, wc);
             for (i = 0; i < n; i++)
-                if (wc[i].status != IBV_WC_SUCCESS) *a->err = -EIO, ending = 1;
-            if (n > 0) a->got[q] += (uint64_t)n;
+                if (wc[i].status != IBV_WC_SUCCESS)
+                    gw_st_relaxed_u32((uint32_t *)a->err, (uint32_t)-EIO), ending = 1;
+            if (n > 0) gw_st_relaxed_u64(&a->got[q], a->got[q] + (uint64_t)n);
             found |= n > 0;
         }
         round = found ? 0 : round + 1;

@@ -76,10 +76,11 @@ static void complete(struct bench *b, uint32_t i, uint64_t at, uint32_t opcode)
 static void take(struct bench *b, uint32_t i)
 {
     struct queue *q = &b->q[i];
-    /* Acquire: the record before the WQEs that it counts. */
-    uint32_t count = gw_mlx5_dbrec_count(gw_ld_acquire_u32(&q->dbrec[GW_MLX5_DBREC_SEND]));
+    uint32_t count = gw_mlx5_dbrec_count(gw_ld_relaxed_u32(&q->dbrec[GW_MLX5_DBREC_SEND]));
     uint32_t n = (count - (uint32_t)q->ci) & 0xffff;
 
+    if (!n) return;
+    gw_fence_acquire(); /* the record before the WQEs that it counts; pairs with the fence before its store */
     if (n > b->wqebbs) {
         wrong(b, "the doorbell record counts more than the queue holds", i, q->ci);
         n = 0;
