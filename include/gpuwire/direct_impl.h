@@ -136,7 +136,7 @@ GW_SLOW_FN int gw_stream_announce_all_(struct gw_stream_ *st, uint32_t i, const 
 GW_SLOW_FN int gw_sock_announce_(struct gw_net *net, int s, const struct gw_rs_map *map, int unmap,
                                  uint64_t deadline_ns)
 {
-    int err = gw_sock_enter_(net, s, 0, 1, deadline_ns), i;
+    int err = gw_sock_enter_stream_(net, s, 1, deadline_ns), i;
     struct gw_stream_ *st = &net->stream[s < 0 ? 0 : s];
     struct gw_rs_map gone;
 
@@ -184,7 +184,7 @@ GW_FN int gw_sock_enter_direct_(struct gw_net *net, int s, int flags, uint64_t d
 {
     int err = gw_sock_enter_(net, s, flags, 1, deadline_ns);
 
-    if (err || net->sock[s].kind == GW_SOCK_STREAM_) return err;
+    if (err < 0 || net->sock[s].kind == GW_SOCK_STREAM_) return err;
     gw_turn_leave_(&net->sock[s].send_lock);
     return -EOPNOTSUPP;
 }

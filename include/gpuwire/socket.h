@@ -71,6 +71,8 @@ struct gw_net; /* a set of sockets, as kernels see it; opaque */
 enum gw_sock_rdma {
     GW_RDMA_OFF = 0,  /* the host's TCP */
     GW_RDMA_ONLY = 1, /* RDMA */
+    GW_RDMA_TRY = 2,  /* RDMA when the peer speaks it, else TCP: it listens for both at one port, and connects by RDMA
+                         first, for 2 s at most */
 };
 
 /* ---- host --------------------------------------------------------------------------------------------- */

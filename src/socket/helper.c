@@ -50,7 +50,7 @@ struct sock *gw_sock_take_free(struct gw_sockets *set)
         k->info->error = 0;
         k->info->kind = GW_SOCK_STREAM_;
         k->fd = -1;
-        k->requests = 0;
+        k->requests = k->ready_rdma = k->ready_host = 0;
         k->closer = NULL;
         k->info->ready = 0;
         memset(&k->info->local, 0, sizeof(k->info->local));
@@ -81,9 +81,18 @@ uint32_t gw_sockets_open(struct gw_sockets *set)
     return gw_ld_relaxed_u32(&set->open);
 }
 
+void gw_sock_say_ready(struct gw_sockets *set, struct sock *l)
+{
+    uint32_t ready = l->ready_rdma + l->ready_host;
+
+    if (ready == l->info->ready) return;
+    gw_st_relaxed_u32(&l->info->ready, ready);
+    gw_sock_publish(set, l, GW_SOCK_LISTENING_);
+}
+
 /* ---- what kernels ask --------------------------------------------------------------------------------- */
 
-static int take_ready(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer)
+int gw_sock_take_ready(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer)
 {
     struct sock *k = l->first;
 
@@ -92,7 +101,8 @@ static int take_ready(struct gw_sockets *set, struct sock *l, struct gw_sock_add
     l->first = k->next;
     if (!l->first) l->last = &l->first;
     l->waiting--;
-    gw_st_relaxed_u32(&l->info->ready, l->info->ready - 1);
+    l->ready_rdma--;
+    gw_sock_say_ready(set, l);
     k->listener = k->next = NULL;
     k->step = SOCK_CONNECTED;
     *peer = k->info->remote;
@@ -114,7 +124,7 @@ static int open_sock(struct gw_sockets *set, int domain, int type)
 
     if (!k) return -EMFILE;
     gw_sock_options_begin(set, k, domain, type);
-    if (!k->info->opt[GW_SOCK_OPT_RDMA_])
+    if (k->info->opt[GW_SOCK_OPT_RDMA_] != GW_RDMA_ONLY)
         err = gw_proxy_open(set, k, domain, type);
     else if (domain == AF_UNIX)
         err = -EAFNOSUPPORT;
@@ -136,6 +146,7 @@ static int open_sock(struct gw_sockets *set, int domain, int type)
 static int close_sock(struct gw_sockets *set, struct sock *k, struct gw_sock_ask_ *ask)
 {
     close_waiting(set, k);
+    gw_sock_cm_close(k); /* nobody else comes by RDMA while the other half closes */
     if (k->fd >= 0 && gw_proxy_close(set, k)) {
         k->closer = ask;
         return ANSWER_LATER;
@@ -160,26 +171,36 @@ void gw_sock_closed(struct gw_sockets *set, struct sock *k)
     gw_helper_tell(&set->helper);
 }
 
+/* What carries sockets, and who sets them up: by enum gw_sock_rdma. */
+static const struct {
+    int (*bind)(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
+    int (*listen)(struct gw_sockets *set, struct sock *k, int backlog);
+    int (*accept)(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer);
+    int (*connect)(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
+} carriers[] = {
+    [GW_RDMA_OFF] = {gw_proxy_bind, gw_proxy_listen, gw_proxy_accept, gw_proxy_connect},
+    [GW_RDMA_ONLY] = {gw_sock_cm_bind, gw_sock_cm_listen, gw_sock_take_ready, gw_sock_cm_connect},
+    [GW_RDMA_TRY] = {gw_try_bind, gw_try_listen, gw_try_accept, gw_try_connect},
+};
+
 static int answer(struct gw_sockets *set, struct gw_sock_ask_ *ask)
 {
     struct sock *k = (uint32_t)ask->sock < set->attr.count ? &set->sock[ask->sock] : NULL;
-    bool host = k && k->fd >= 0, dgram = host && k->info->kind == GW_SOCK_DGRAM_;
+    uint32_t by;
+    bool open;
 
     if (ask->op == GW_SOCK_OPEN_) return open_sock(set, ask->number & 0xff, ask->number >> 8);
     if (!k || k->step == SOCK_FREE || k->step == SOCK_BROKEN || k->step == SOCK_ACCEPTING ||
         k->step == SOCK_READY || k->step == SOCK_CLOSING)
         return -EBADF;
+    by = k->info->opt[GW_SOCK_OPT_RDMA_];
+    open = k->step == SOCK_OPENED || k->info->kind == GW_SOCK_DGRAM_;
     switch (ask->op) {
-    case GW_SOCK_BIND_:
-        if (k->step != SOCK_OPENED && !dgram) return -EINVAL;
-        return host ? gw_proxy_bind(k, &ask->addr) : gw_sock_cm_bind(set, k, &ask->addr);
+    case GW_SOCK_BIND_: return open ? carriers[by].bind(set, k, &ask->addr) : -EINVAL;
     case GW_SOCK_LISTEN_:
-        return host ? gw_proxy_listen(set, k, ask->number) : gw_sock_cm_listen(set, k, ask->number);
-    case GW_SOCK_ACCEPT_:
-        return host ? gw_proxy_accept(set, k, &ask->addr) : take_ready(set, k, &ask->addr);
-    case GW_SOCK_CONNECT_:
-        if (k->step != SOCK_OPENED && !dgram) return -EALREADY;
-        return host ? gw_proxy_connect(set, k, &ask->addr) : gw_sock_cm_connect(set, k, &ask->addr);
+        return open || k->step == SOCK_LISTENING ? carriers[by].listen(set, k, ask->number) : -EINVAL;
+    case GW_SOCK_ACCEPT_: return k->step == SOCK_LISTENING ? carriers[by].accept(set, k, &ask->addr) : -EINVAL;
+    case GW_SOCK_CONNECT_: return open ? carriers[by].connect(set, k, &ask->addr) : -EALREADY;
     case GW_SOCK_OPTION_: return gw_sock_option(set, k, ask->number, &ask->addr);
     case GW_SOCK_CLOSE_: return close_sock(set, k, ask);
     default: return -EINVAL;

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "src/socket/net.h"
+#include "src/socket/proxy.h"
 #include "src/verbs/cm.h"
 
 #define RESOLVE_MS 2000
@@ -87,6 +87,12 @@ int gw_sock_cm_listen(struct gw_sockets *set, struct sock *k, int backlog)
     return 0;
 }
 
+int gw_sock_cm_listen_too(struct sock *k, int backlog)
+{
+    k->backlog = (uint32_t)backlog;
+    return k->id && rdma_listen(k->id, backlog) ? -errno : 0;
+}
+
 int gw_sock_cm_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
 {
     struct sockaddr_storage sa;
@@ -103,9 +109,10 @@ int gw_sock_cm_connect(struct gw_sockets *set, struct sock *k, const struct gw_s
 
 /* ---- connecting --------------------------------------------------------------------------------------- */
 
-static void fail(struct gw_sockets *set, struct sock *k, int err)
+void gw_sock_cm_fail(struct gw_sockets *set, struct sock *k, int err)
 {
     gw_sock_cm_close(k);
+    if (gw_try_fall_back(set, k)) return;
     k->step = SOCK_FAILED;
     k->info->error = err;
     gw_sock_publish(set, k, GW_SOCK_FAILED_);
@@ -155,6 +162,7 @@ static void connected(struct gw_sockets *set, struct sock *k)
 {
     keep_addr(&k->info->local, rdma_get_local_addr(k->id));
     keep_addr(&k->info->remote, rdma_get_peer_addr(k->id));
+    gw_try_settle(k);
     k->step = SOCK_CONNECTED;
     gw_sock_publish(set, k, GW_SOCK_CONNECTED_);
 }
@@ -166,7 +174,7 @@ static void answered(struct gw_sockets *set, struct sock *k, const struct rdma_c
     if (err) rdma_reject(k->id, NULL, 0);
     if (!err && rdma_establish(k->id)) err = -errno;
     if (err)
-        fail(set, k, err);
+        gw_sock_cm_fail(set, k, err);
     else
         connected(set, k);
 }
@@ -217,8 +225,8 @@ static void ready(struct gw_sockets *set, struct sock *k)
     k->step = SOCK_READY;
     *l->last = k;
     l->last = &k->next;
-    gw_st_relaxed_u32(&l->info->ready, l->info->ready + 1);
-    gw_sock_publish(set, l, GW_SOCK_LISTENING_);
+    l->ready_rdma++;
+    gw_sock_say_ready(set, l);
 }
 
 /* ---- events ------------------------------------------------------------------------------------------- */
@@ -228,7 +236,7 @@ static void gone(struct gw_sockets *set, struct sock *k, const struct rdma_cm_ev
 {
     switch (k->step) {
     case SOCK_RESOLVING:
-    case SOCK_ASKED: fail(set, k, gw_cm_failure(ev, "peer")); break;
+    case SOCK_ASKED: gw_sock_cm_fail(set, k, gw_cm_failure(ev, "peer")); break;
     case SOCK_ACCEPTING:
         k->listener->waiting--;
         gw_sock_release(set, k);
@@ -265,7 +273,7 @@ static void step(struct gw_sockets *set, struct sock *k, const struct rdma_cm_ev
     case RDMA_CM_EVENT_TIMEWAIT_EXIT: return;
     default: gone(set, k, ev); return;
     }
-    if (err) fail(set, k, err == -EXDEV ? -ENETUNREACH : err);
+    if (err) gw_sock_cm_fail(set, k, err == -EXDEV ? -ENETUNREACH : err);
 }
 
 void gw_sock_cm_events(struct gw_sockets *set)

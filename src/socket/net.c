@@ -21,7 +21,7 @@ static uint32_t pow2(uint32_t n, uint32_t otherwise)
 static int check(const struct gw_device *dev, struct gw_sockets_attr *a)
 {
     if (!a->count || a->count > COUNT_MAX || a->rbuf > BUFFER_MAX || a->wbuf > BUFFER_MAX ||
-        a->writes > 4096 || a->mem > GW_MEM_DEVICE || a->rdma > GW_RDMA_ONLY || a->maps > GW_RS_MAPS_MAX)
+        a->writes > 4096 || a->mem > GW_MEM_DEVICE || a->rdma > GW_RDMA_TRY || a->maps > GW_RS_MAPS_MAX)
         return gw_error(-EINVAL, "sockets: %u of %u and %u bytes, %u writes, memory of kind %u, RDMA %u, %u maps", a->count,
                         a->rbuf, a->wbuf, a->writes, a->mem, a->rdma, a->maps);
     if (!dev && (!a->exec || a->rdma))

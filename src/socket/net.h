@@ -46,6 +46,9 @@ struct sock {
     uint64_t arrived, sent; /* as in ends */
     uint32_t requests;      /* of the ring, under way */
     uint32_t shut;          /* what the host's socket has been told, of enum gw_pipe_shut_ */
+    uint32_t ready_rdma, ready_host; /* listening: connections to accept; of the host's: is there any? */
+    struct gw_sock_addr_ to;         /* connecting by whatever works: to whom */
+    uint32_t attempt;                /* … which time */
     bool receiving, sending;
     bool more;                   /* the last receive left some */
     bool stopped;                /* nothing more comes in */
@@ -88,6 +91,10 @@ void gw_sock_helper_stop(struct gw_sockets *set);
 /* Publishes a state for kernels, and wakes those that sleep. */
 void gw_sock_publish(struct gw_sockets *set, struct sock *k, uint32_t state);
 struct sock *gw_sock_take_free(struct gw_sockets *set);
+/* Tells kernels how many wait to be accepted. */
+void gw_sock_say_ready(struct gw_sockets *set, struct sock *l);
+/* Accepts one who came by RDMA. */
+int gw_sock_take_ready(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer);
 /* Gives a socket back. */
 void gw_sock_release(struct gw_sockets *set, struct sock *k);
 /* A CLOSING socket's requests have ended. */
@@ -102,6 +109,10 @@ int gw_sock_option(struct gw_sockets *set, struct sock *k, int which, const stru
 /* helper_cm.c: rdma_cm's side. Errors are negative errno values. */
 int gw_sock_cm_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
 int gw_sock_cm_listen(struct gw_sockets *set, struct sock *k, int backlog);
+/* The same for a socket that listens already, by other means. */
+int gw_sock_cm_listen_too(struct sock *k, int backlog);
+/* A connection that is being set up has failed, or takes too long. */
+void gw_sock_cm_fail(struct gw_sockets *set, struct sock *k, int err);
 int gw_sock_cm_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
 /* Everything that rdma_cm has to tell. */
 void gw_sock_cm_events(struct gw_sockets *set);

@@ -30,7 +30,7 @@ void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int dom
     put(k, GW_SOCK_OPT_RBUF_, set->attr.rbuf);
     put(k, GW_SOCK_OPT_WBUF_, set->attr.wbuf);
     put(k, GW_SOCK_OPT_REUSE_, 0);
-    put_rdma(set, k, set->attr.rdma);
+    put_rdma(set, k, domain == AF_UNIX || type != SOCK_STREAM ? set->attr.rdma & GW_RDMA_ONLY : set->attr.rdma);
     put(k, GW_SOCK_OPT_INTERVAL_, 75); /* as Linux' */
     put(k, GW_SOCK_OPT_COUNT_, 9);
     put(k, GW_SOCK_OPT_NODELAY_, 0);
@@ -64,7 +64,7 @@ static int set_flag(struct sock *k, enum gw_sock_opt_ which, int value)
 static int set_reuse(struct gw_sockets *set, struct sock *k, int value)
 {
     /* Behind bind it has no effect, as TCP's. */
-    int err = k->fd < 0 && k->step == SOCK_OPENED && !k->bound ? gw_sock_cm_reuse(set, k, value != 0) : 0;
+    int err = k->info->opt[GW_SOCK_OPT_RDMA_] && k->step == SOCK_OPENED && !k->bound ? gw_sock_cm_reuse(set, k, value != 0) : 0;
 
     return err ? err : set_flag(k, GW_SOCK_OPT_REUSE_, value);
 }
@@ -83,20 +83,19 @@ static int set_linger(struct sock *k, const struct gw_sock_addr_ *value)
 /* What carries the socket: as long as nothing depends on it. */
 static int set_rdma(struct gw_sockets *set, struct sock *k, int value)
 {
-    int err = 0, domain = (int)k->info->opt[GW_SOCK_OPT_DOMAIN_];
+    uint32_t domain = k->info->opt[GW_SOCK_OPT_DOMAIN_];
+    int err = 0;
 
-    if (value < GW_RDMA_OFF || value > GW_RDMA_ONLY) return -EINVAL;
-    if (k->info->opt[GW_SOCK_OPT_TYPE_] != SOCK_STREAM) return value == GW_RDMA_OFF ? 0 : -EOPNOTSUPP;
-    if (k->step != SOCK_OPENED || k->bound) return -EISCONN;
+    if (value < GW_RDMA_OFF || value > GW_RDMA_TRY) return -EINVAL;
+    if (value != GW_RDMA_OFF &&
+        (!set->dev || domain == AF_UNIX || k->info->opt[GW_SOCK_OPT_TYPE_] != SOCK_STREAM))
+        return -EOPNOTSUPP;
     if ((uint32_t)value == k->info->opt[GW_SOCK_OPT_RDMA_]) return 0;
-    if (value == GW_RDMA_OFF) {
-        err = gw_proxy_open(set, k, domain, SOCK_STREAM);
-    } else if (!set->dev || domain == AF_UNIX) {
-        err = -EOPNOTSUPP;
-    } else {
-        close(k->fd);
-        k->fd = -1;
-    }
+    if (k->step != SOCK_OPENED || k->bound) return -EISCONN;
+    if (value == GW_RDMA_ONLY)
+        gw_try_settle(k);
+    else if (k->fd < 0)
+        err = gw_proxy_open(set, k, (int)domain, SOCK_STREAM);
     if (!err) put_rdma(set, k, (uint32_t)value);
     return err;
 }

@@ -32,7 +32,7 @@ static void give_up(struct gw_sockets *set, int err)
         k->requests = 0;
         if (k->step == SOCK_CONNECTED) {
             gw_pipe_fail(set, k, -ENETDOWN);
-        } else if (k->step == SOCK_LISTENING || k->step == SOCK_ASKED) {
+        } else if (k->step == SOCK_LISTENING || (k->step == SOCK_ASKED && !k->id)) {
             k->info->error = -ENETDOWN;
             gw_sock_publish(set, k, k->step == SOCK_ASKED ? GW_SOCK_FAILED_ : GW_SOCK_DOWN_);
             k->step = SOCK_FAILED;
@@ -65,8 +65,10 @@ struct io_uring_sqe *gw_proxy_sqe(struct gw_sockets *set, struct sock *k, enum g
         if (!sqe) give_up(set, rc < 0 ? rc : -EBUSY);
     }
     if (!sqe) sqe = &p->spare;
-    if (k && sqe != &p->spare) k->requests++;
-    sqe->user_data = (uint64_t)(k ? (uint32_t)(k - set->sock) : NOBODY) << OP_BITS | op;
+    /* An attempt's time may end when the socket is another one: it counts for nobody. */
+    if (k && sqe != &p->spare && op != PROXY_TRY) k->requests++;
+    sqe->user_data = (k ? (uint32_t)(k - set->sock) : NOBODY) << OP_BITS | (uint32_t)op;
+    if (op == PROXY_TRY) sqe->user_data |= (uint64_t)k->attempt << 32;
     return sqe;
 }
 
@@ -90,10 +92,14 @@ static void watch_channel(struct gw_sockets *set)
 
 static void ended(struct gw_sockets *set, const struct io_uring_cqe *cqe)
 {
-    uint32_t i = (uint32_t)(cqe->user_data >> OP_BITS);
+    uint32_t i = (uint32_t)cqe->user_data >> OP_BITS;
     enum gw_proxy_op op = cqe->user_data & ((1 << OP_BITS) - 1);
     struct sock *k = i < set->attr.count ? &set->sock[i] : NULL;
 
+    if (op == PROXY_TRY) {
+        gw_try_late(set, k, (uint32_t)(cqe->user_data >> 32));
+        return;
+    }
     if (k && !(cqe->flags & IORING_CQE_F_MORE)) k->requests--;
     switch (op) {
     case PROXY_WAKE: watch_wake(set); return;

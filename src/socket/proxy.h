@@ -24,6 +24,7 @@ enum gw_proxy_op {
     PROXY_CANCEL,
     PROXY_RECVMSG,
     PROXY_SENDMSG,
+    PROXY_TRY, /* RDMA has had its time; above the socket: which attempt */
 };
 
 struct gw_proxy {
@@ -52,7 +53,7 @@ int gw_proxy_error(const struct gw_sockets *set);
 /* proxy_sock.c: opening and closing. */
 int gw_proxy_open(struct gw_sockets *set, struct sock *k, int domain, int type);
 void gw_proxy_name(struct sock *k); /* publishes its own address */
-int gw_proxy_bind(struct sock *k, const struct gw_sock_addr_ *addr);
+int gw_proxy_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
 int gw_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog);
 int gw_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer);
 int gw_proxy_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
@@ -61,6 +62,17 @@ int gw_proxy_close(struct gw_sockets *set, struct sock *k);
 /* more: its request goes on. */
 void gw_proxy_listening(struct gw_sockets *set, struct sock *l, int result, bool more);
 void gw_proxy_connected(struct gw_sockets *set, struct sock *k, int result);
+
+/* try.c: sockets that use RDMA where both sides can, and the host's TCP else. */
+int gw_try_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
+int gw_try_listen(struct gw_sockets *set, struct sock *k, int backlog);
+int gw_try_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer);
+int gw_try_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
+/* RDMA has failed: goes on with TCP, if that is to be tried. */
+bool gw_try_fall_back(struct gw_sockets *set, struct sock *k);
+/* RDMA it is: the other way is given up. */
+void gw_try_settle(struct sock *k);
+void gw_try_late(struct gw_sockets *set, struct sock *k, uint32_t attempt);
 
 /* proxy_pipe.c: bytes. */
 void gw_pipe_reset(struct sock *k); /* both rings are empty */

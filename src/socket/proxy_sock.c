@@ -48,8 +48,9 @@ int gw_proxy_open(struct gw_sockets *set, struct sock *k, int domain, int type)
     return 0;
 }
 
-int gw_proxy_bind(struct sock *k, const struct gw_sock_addr_ *addr)
+int gw_proxy_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
 {
+    (void)set;
     if (addr->len > sizeof(addr->bytes)) return -EINVAL;
     if (bind(k->fd, (const struct sockaddr *)addr->bytes, addr->len)) return -errno;
     k->bound = true;
@@ -68,11 +69,8 @@ static bool somebody_waits(const struct sock *l)
 
 static void say_ready(struct gw_sockets *set, struct sock *l)
 {
-    uint32_t ready = somebody_waits(l);
-
-    if (ready == l->info->ready) return;
-    gw_st_relaxed_u32(&l->info->ready, ready);
-    gw_sock_publish(set, l, GW_SOCK_LISTENING_);
+    l->ready_host = somebody_waits(l);
+    gw_sock_say_ready(set, l);
 }
 
 static void watch_listener(struct gw_sockets *set, struct sock *l)
