@@ -4,7 +4,7 @@
 # sockets, ordinary sockets programs under librdmacm's preload library over RDMA. Files arrive as they left.
 . "${0%/*}/../integration/lib.sh"
 echo_cpu=$1
-cat=(timeout -k 5 60 "${gpuwire[@]}" cat)
+cat=(timeout -k 5 "$patience" "${gpuwire[@]}" cat)
 head -c 3000001 /dev/urandom >"$work/a"
 head -c 1234567 /dev/urandom >"$work/b"
 preload=$(ldconfig -p | sed -n 's,.*=> \(.*\)/librdmacm.so.1$,\1/rsocket/librspreload.so,p' | head -1)
@@ -18,11 +18,11 @@ between() {
     shift 2
     while [ "$1" != :: ]; do words+=("$1"); shift; done
     shift
-    GPUWIRE_NIC=addr=$net.1 timeout -k 5 60 "${words[@]}" <"$there" >"$work/$name.server" 2>"$work/$name.server.out" &
+    GPUWIRE_NIC=addr=$net.1 timeout -k 5 "$patience" "${words[@]}" <"$there" >"$work/$name.server" 2>"$work/$name.server.out" &
     local server=$!
     pids+=("$server")
     "$wait" "$port" "$server" || fail "$name: the server does not listen"
-    GPUWIRE_NIC=addr=$net.2 timeout -k 5 60 "$@" <"$back" >"$work/$name.client" 2>"$work/$name.client.out" || fail "$name: the client ended with $?"
+    GPUWIRE_NIC=addr=$net.2 timeout -k 5 "$patience" "$@" <"$back" >"$work/$name.client" 2>"$work/$name.client.out" || fail "$name: the client ended with $?"
     wait "$server" || fail "$name: the server ended with $?"
     cmp "$there" "$work/$name.client" || fail "$name: from the server"
     cmp "$back" "$work/$name.server" || fail "$name: to the server"
@@ -83,7 +83,7 @@ fi
 echoes() {
     local name=$1 wait=$2 mode=$3
     shift 3
-    GPUWIRE_NIC=addr=$net.1 timeout -k 5 60 "$@" "$port" >"$work/$name.server.out" 2>&1 &
+    GPUWIRE_NIC=addr=$net.1 timeout -k 5 "$patience" "$@" "$port" >"$work/$name.server.out" 2>&1 &
     pids+=($!)
     "$wait" "$port" $! || fail "$name: the echo does not listen"
     GPUWIRE_NIC=addr=$net.2 "${cat[@]}" "$mode" "$net.1" "$port" <"$work/a" | cmp - "$work/a" || fail "$name: the echo is not what was said"
@@ -97,7 +97,7 @@ if [ -e "$preload" ] && [ -z "${SANITIZER:-}" ]; then echoes echo_rdma over_rdma
 fails() {
     local name=$1 code=$2 text=$3 rc
     shift 3
-    GPUWIRE_NIC=addr=$net.2 timeout -k 5 30 "$@" </dev/null >"$work/$name.stdout" 2>"$work/$name.out"
+    GPUWIRE_NIC=addr=$net.2 timeout -k 5 "$patience" "$@" </dev/null >"$work/$name.stdout" 2>"$work/$name.out"
     rc=$?
     [ $rc = "$code" ] || fail "$name: exit code $rc, not $code"
     grep -q -- "$text" "$work/$name.out" || fail "$name: does not say '$text'"

@@ -3,7 +3,7 @@
 # gpuwire perf sock: each test over TCP and RDMA, every byte looked at; two processes; strangers; mistakes.
 . "${0%/*}/../integration/lib.sh"
 export GPUWIRE_DEVICE=softnic GPUWIRE_NIC=addr=$net.1
-perf=(timeout -k 5 100 "${gpuwire[@]}" perf sock)
+perf=(timeout -k 5 "$patience" "${gpuwire[@]}" perf sock)
 
 # field NAME FILE: that column of the only row of CSV.
 field() { awk -F, -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i } NR == 2 { print $at }' "$2"; }

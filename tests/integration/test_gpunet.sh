@@ -12,11 +12,11 @@ plain="${gpuwire[*]} run -- env LD_PRELOAD=$soft:$preload $plain"
 
 # between NAME "SERVER" "CLIENT": both must end well. The server is at $net.1.
 between() {
-    GPUWIRE_NIC=addr=$net.1 timeout -k 5 60 $2 >"$work/$1.server.out" 2>&1 &
+    GPUWIRE_NIC=addr=$net.1 timeout -k 5 "$patience" $2 >"$work/$1.server.out" 2>&1 &
     local server=$!
     pids+=("$server")
     $wait "$port" "$server" || fail "$1: the server does not listen"
-    GPUWIRE_NIC=addr=$net.2 timeout -k 5 60 $3 >"$work/$1.client.out" 2>&1 || fail "$1: the client ended with $?"
+    GPUWIRE_NIC=addr=$net.2 timeout -k 5 "$patience" $3 >"$work/$1.client.out" 2>&1 || fail "$1: the client ended with $?"
     wait "$server" || fail "$1: the server ended with $?"
     echo "$1: ok"
     port=$((port + 1))
@@ -34,5 +34,5 @@ for lanes in 1 4; do
     between "asks_$lanes" "$plain $port" "$kernel client $net.1 $port --lanes $lanes"
     between "answers_$lanes" "$kernel server $net.1 $port --lanes $lanes" "$plain $port $net.1"
 done
-GPUWIRE_NIC=addr=$net.2 timeout 30 "$kernel" client "$net.2" "$port" >"$work/refused.out" 2>&1 && fail 'a connection to nobody succeeds'
+GPUWIRE_NIC=addr=$net.2 timeout "$patience" "$kernel" client "$net.2" "$port" >"$work/refused.out" 2>&1 && fail 'a connection to nobody succeeds'
 grep -q 'Connection refused' "$work/refused.out" || fail 'a connection to nobody is not refused'
