@@ -19,6 +19,8 @@ part "models on the CPU"
 for model in superresolution identity; do "$bin/model_bench" "models/$model/1/model.onnx" --exec cpu; done
 part "the software NIC's UDP wire between two processes"
 "$bin/wire_bench" 127.0.0.1
+part "copies between two processes of this host"
+"$bin/copy_bench"
 part "a round trip of a request, one client with one slot (64 floats, then 200 KB each way)"
 says=$(mktemp)
 worker=

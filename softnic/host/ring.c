@@ -15,7 +15,7 @@ _Static_assert(_Alignof(struct sn_share_frame) == LINE, "lines of a frame are it
 
 /*
  * The place's lines are in the reader's cache, and to get each from there before it is written costs more than
- * the copy: where the two cores share no cache, five times as much. Stores that go past the caches need not.
+ * the copy: three times as much on a virtual machine (bench/copy_bench.c). Stores that go past the caches need not.
  * What is short is sooner read from a cache.
  */
 #ifdef __SSE2__

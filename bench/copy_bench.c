@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What two processes of this host can move at best, beside which the software NIC's ways between them are to be
+ * seen: process_vm_writev by itself, 1 MiB at a time; and frames of 4 KiB through a ring in shared memory, put
+ * in as the NIC does and by memcpy. Best of 7 runs each, since whatever else runs only makes them slower.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "softnic/host/ring.h"
+
+enum { RUNS = 7, COPY = 1 << 20, COPIES = 400, FRAMES = 100000, SOURCE = 1 << 17, DEADLINE_S = 10 };
+
+typedef bool put_fn(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uint32_t len, bool offer);
+
+static double now_s(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static uint8_t *memory(size_t size)
+{
+    uint8_t *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+    if (p == MAP_FAILED) exit(1);
+    memset(p, 1, size);
+    return p;
+}
+
+/* A child that runs fn until it is killed. */
+static pid_t start(void (*fn)(void *arg), void *arg)
+{
+    pid_t pid = fork();
+
+    if (pid < 0) exit(1);
+    if (pid) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    fn(arg);
+    _exit(0);
+}
+
+static void stop(pid_t pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+/* ---- copies into another process ----------------------------------------------------------------------- */
+
+static void have_memory(void *at)
+{
+    memset(at, 2, COPY); /* its own pages from now on */
+    for (;;) pause();
+}
+
+static double copy_once(pid_t pid, uint8_t *from, uint8_t *to)
+{
+    struct iovec here = {from, COPY}, there = {to, COPY};
+    double since = now_s();
+
+    for (int i = 0; i < COPIES; i++)
+        if (process_vm_writev(pid, &here, 1, &there, 1, 0) != COPY) return 0;
+    return COPIES * 8.0 * COPY / 1e9 / (now_s() - since);
+}
+
+static void copies(void)
+{
+    uint8_t *from = memory(COPY), *to = memory(COPY);
+    pid_t pid = start(have_memory, to);
+    double best = 0, rate;
+
+    for (int i = 0; i < RUNS; i++) best = (rate = copy_once(pid, from, to)) > best ? rate : best;
+    printf("bench: process_vm_writev, 1 MiB                 %8.1f Gbit/s%s\n", best,
+           best > 0 ? "" : " (refused here)");
+    stop(pid);
+}
+
+/* ---- frames through shared memory ---------------------------------------------------------------------- */
+
+static void take_all(void *ch)
+{
+    uint8_t *to = memory(SOURCE);
+    uint32_t head = 0, at = 0;
+    bool offer;
+
+    for (;;)
+        if (sn_ring_take(ch, &head, to + at, &offer) > 0) at = (at + 4096) % (SOURCE - SN_FRAME_MAX);
+}
+
+static bool put_plainly(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uint32_t len, bool offer)
+{
+    struct sn_share_frame *f = &ch->frame[*tail % SN_SHARE_FRAMES];
+
+    if (sn_ring_used(ch, *tail) >= SN_SHARE_FRAMES) return false;
+    f->len = len;
+    f->offer = offer;
+    memcpy(f->data, data, len);
+    __atomic_store_n(&ch->tail, ++*tail, __ATOMIC_RELEASE); /* with the acquire in sn_ring_take */
+    return true;
+}
+
+static double put_once(struct sn_channel *ch, uint32_t *tail, const uint8_t *from, put_fn *put)
+{
+    double since = now_s();
+    uint32_t at = 0;
+
+    for (int i = 0; i < FRAMES;) {
+        if (put(ch, tail, from + at, 4096, false)) {
+            at = (at + 4096) % (SOURCE - SN_FRAME_MAX);
+            i++;
+        } else if (now_s() - since > DEADLINE_S) {
+            return 0;
+        }
+    }
+    return FRAMES * 8.0 * 4096 / 1e9 / (now_s() - since);
+}
+
+static void frames(const char *how, put_fn *put)
+{
+    struct sn_channel *ch =
+        mmap(NULL, sizeof(*ch), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    uint8_t *from = memory(SOURCE);
+    double best = 0, rate;
+    uint32_t tail = 0;
+
+    if (ch == MAP_FAILED) exit(1);
+    pid_t pid = start(take_all, ch);
+    for (int i = 0; i < RUNS; i++) best = (rate = put_once(ch, &tail, from, put)) > best ? rate : best;
+    printf("bench: shared memory, 4 KiB frames, %-12s%8.1f Gbit/s\n", how, best);
+    stop(pid);
+}
+
+int main(void)
+{
+    copies();
+    frames("memcpy", put_plainly);
+    frames("as the NIC", sn_ring_put);
+    return 0;
+}
