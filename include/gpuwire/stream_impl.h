@@ -239,9 +239,9 @@ GW_SLOW_FN int64_t gw_stream_room_(struct gw_stream_ *st, const uint64_t *offset
         may = offset ? gw_stream_may_write_(st, *offset) : gw_stream_may_send_(st);
         if (may) return may;
         if (gw_stream_look_(st)) continue;
-        /* Acknowledgements do not wake a sleeper, so while any are due it does not sleep. They come soon. */
-        gw_stream_reap_(st);
-        if (st->done != st->marked && gw_clock_ns() < deadline_ns) {
+        /* Acknowledgements do not wake a sleeper, and come soon: who waits for room of our own does not sleep. Credit
+         * and room of the peer's come in a message, which does. */
+        if (!gw_stream_own_room_(st) && gw_clock_ns() < deadline_ns) {
             gw_pause(round++);
             if (round % 1024) continue;
         }

@@ -62,6 +62,7 @@ struct sock *gw_sock_take_free(struct gw_sockets *set)
 
 void gw_sock_release(struct gw_sockets *set, struct sock *k)
 {
+    k->listener = NULL; /* nobody closes it a second time with the one that it came to */
     gw_sock_cm_close(k);
     if (k->fd >= 0) close(k->fd);
     k->fd = -1;
@@ -199,7 +200,8 @@ static int answer(struct gw_sockets *set, struct gw_sock_ask_ *ask)
     case GW_SOCK_BIND_: return open ? carriers[by].bind(set, k, &ask->addr) : -EINVAL;
     case GW_SOCK_LISTEN_:
         return open || k->step == SOCK_LISTENING ? carriers[by].listen(set, k, ask->number) : -EINVAL;
-    case GW_SOCK_ACCEPT_: return k->step == SOCK_LISTENING ? carriers[by].accept(set, k, &ask->addr) : -EINVAL;
+    case GW_SOCK_ACCEPT_:
+        return k->step == SOCK_LISTENING ? carriers[by].accept(set, k, &ask->addr) : -EINVAL;
     case GW_SOCK_CONNECT_: return open ? carriers[by].connect(set, k, &ask->addr) : -EALREADY;
     case GW_SOCK_OPTION_: return gw_sock_option(set, k, ask->number, &ask->addr);
     case GW_SOCK_CLOSE_: return close_sock(set, k, ask);
