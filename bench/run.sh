@@ -13,6 +13,8 @@ part "posting and polling on a CPU thread, beside libibverbs"
 "$bin/verbs_bench" 2
 part "the thread that posts for kernels, idle"
 "$bin/proxy_bench"
+part "sockets for kernels, beside rsockets"
+bench/sockets.sh "${1:-build}"
 part "the loop on CPU threads"
 "$bin/loop_bench" --exec cpu
 part "models on the CPU"
