@@ -191,6 +191,7 @@ GW_FN struct gw_rs_sge gw_rs_swapped(const struct gw_rs_sge *sge)
     return s;
 }
 
+/* The same of an entry of the table of mappings. */
 GW_FN struct gw_rs_map gw_rs_map_swapped(const struct gw_rs_map *map)
 {
     struct gw_rs_map m;
