@@ -22,8 +22,9 @@ static int check(const struct gw_device *dev, struct gw_sockets_attr *a)
 {
     if (!a->count || a->count > COUNT_MAX || a->rbuf > BUFFER_MAX || a->wbuf > BUFFER_MAX ||
         a->writes > 4096 || a->mem > GW_MEM_DEVICE || a->rdma > GW_RDMA_TRY || a->maps > GW_RS_MAPS_MAX)
-        return gw_error(-EINVAL, "sockets: %u of %u and %u bytes, %u writes, memory of kind %u, RDMA %u, %u maps", a->count,
-                        a->rbuf, a->wbuf, a->writes, a->mem, a->rdma, a->maps);
+        return gw_error(-EINVAL,
+                        "sockets: %u of %u and %u bytes, %u writes, memory of kind %u, RDMA %u, %u maps",
+                        a->count, a->rbuf, a->wbuf, a->writes, a->mem, a->rdma, a->maps);
     if (!dev && (!a->exec || a->rdma))
         return gw_error(-EINVAL, "sockets without a device: they need an executor, and have no RDMA");
     a->rbuf = pow2(a->rbuf, 128 << 10);
@@ -234,7 +235,10 @@ int gw_sock_renew(struct gw_sockets *set, struct sock *k)
 static int make_stream(struct gw_sockets *set, struct sock *k)
 {
     uint32_t entries = set->attr.writes + GW_STREAM_SPARE_;
-    struct gw_cq_attr ca = {.cqe = pow2(entries, 0), .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP, .qps = 1};
+    struct gw_cq_attr ca = {.cqe = pow2(entries, 0),
+                            .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP,
+                            .qps = 1,
+                            .post_mode = set->attr.post_mode};
     struct gw_qp_attr qa = {.max_send_wr = entries, .max_recv_wr = entries, .post_mode = set->attr.post_mode};
     int err = gw_cq_create(set->dev, &ca, &k->recv_cq);
 

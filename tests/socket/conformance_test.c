@@ -4,7 +4,9 @@
  * be the same, bytes and error numbers. Where POSIX leaves a choice that the two make differently (how much a full
  * connection takes, what a reset socket says the second time) the script stays away from it.
  *
- *     test_socket_conformance [rdma|tcp|unix [SEED [SCRIPTS]]]          what carries ours: rdma
+ *     test_socket_conformance [rdma|rdma6|rdma-doorbell|rdma-post|tcp|unix [SEED [SCRIPTS]]]
+ *
+ * What carries ours: rdma; by IPv6; in the posting modes with a proxy; or the host's sockets.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -55,8 +57,13 @@ struct pair {
 static void local_addr(struct sockaddr_storage *a)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
 
     memset(a, 0, sizeof(*a));
+    if (domain == AF_INET6) {
+        memcpy(a, &in6, sizeof(in6));
+        return;
+    }
     memcpy(a, &in, sizeof(in));
     a->ss_family = (sa_family_t)domain;
 }
@@ -274,7 +281,7 @@ static void a_script(void)
         case 7: a_readv(&p, &r, end); break;
         case 8:
         case 9:
-            if (domain == AF_INET) an_option(&r, p.s[TCP][end], p.s[OURS][end]);
+            if (domain != AF_UNIX) an_option(&r, p.s[TCP][end], p.s[OURS][end]);
             break;
         default: a_shutdown(&p, &r, end); break;
         }
@@ -318,13 +325,15 @@ static void unconnected(void)
 
     local_addr(&local);
     ((struct sockaddr_in *)&nobody)->sin_port = ((struct sockaddr_in *)&local)->sin_port = htons(1);
-    if (domain == AF_UNIX) to = (socklen_t)sizeof(struct sockaddr_un); /* the path is "", and bytes behind it */
+    if (domain == AF_UNIX)
+        to = (socklen_t)sizeof(struct sockaddr_un); /* the path is "", and bytes behind it */
     same("socket", result(socket(domain, SOCK_STREAM, IPPROTO_UDP)),
          gw_sock_open_thread(net, domain, SOCK_STREAM, IPPROTO_UDP, soon()));
-    same("send", -ENOTCONN, do_send(OURS, g, &c, 1, 0)); /* POSIX' choice, and recv's, too; Linux makes others: */
+    same("send", -ENOTCONN,
+         do_send(OURS, g, &c, 1, 0)); /* POSIX' choice, and recv's, too; Linux makes others: */
     same("recv", -ENOTCONN, do_recv(OURS, g, &c, 1, 0));
     same("shutdown", -ENOTCONN, do_shutdown(OURS, g, SHUT_WR));
-    if (domain == AF_INET) {
+    if (domain != AF_UNIX) {
         same("send", do_send(TCP, t, &c, 1, 0), -EPIPE);
         same("recv", do_recv(TCP, t, &c, 1, 0), -ENOTCONN);
         same("shutdown", do_shutdown(TCP, t, SHUT_WR), -ENOTCONN);
@@ -336,7 +345,7 @@ static void unconnected(void)
     same("accept", result(accept(t, NULL, NULL)), gw_sock_accept_thread(net, g, NULL, NULL, soon()));
     same("getpeername", result(getpeername(t, (struct sockaddr *)&nobody, &len)),
          gw_sock_peer_thread(net, g, (struct sockaddr *)&nobody, &len2));
-    for (uint32_t i = 0; i < 200 && domain == AF_INET; i++) an_option(&r, t, g);
+    for (uint32_t i = 0; i < 200 && domain != AF_UNIX; i++) an_option(&r, t, g);
     lingering(t, g);
     same("connect", result(connect(t, (struct sockaddr *)&local, to)),
          gw_sock_connect_thread(net, g, (struct sockaddr *)&nobody, to, soon()));
@@ -358,16 +367,21 @@ static struct gw_device *prepare(const char *over, struct gw_exec *exec, struct 
     struct gw_device *dev = NULL;
     char nic[64], text[16];
 
-    domain = strcmp(over, "unix") ? AF_INET : AF_UNIX;
-    addr_len = domain == AF_INET ? sizeof(struct sockaddr_in) : sizeof(sa_family_t);
+    domain = !strcmp(over, "unix") ? AF_UNIX : !strcmp(over, "rdma6") ? AF_INET6 : AF_INET;
+    addr_len = domain == AF_INET    ? sizeof(struct sockaddr_in)
+               : domain == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                    : sizeof(sa_family_t);
     local_addr(&addr);
     attr->exec = exec;
-    if (strcmp(over, "rdma")) return NULL;
+    if (strncmp(over, "rdma", 4)) return NULL;
     attr->rdma = GW_RDMA_ONLY;
+    if (!strcmp(over, "rdma-doorbell")) attr->post_mode = GW_POST_PROXY_DOORBELL;
+    if (!strcmp(over, "rdma-post")) attr->post_mode = GW_POST_PROXY_POST;
     snprintf(text, sizeof(text), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
+    if (domain == AF_INET6) snprintf(text, sizeof(text), "::1");
     snprintf(nic, sizeof(nic), "addr=%s,hostile=1", text);
     setenv("GPUWIRE_NIC", nic, 1);
-    inet_pton(AF_INET, text, &((struct sockaddr_in *)&addr)->sin_addr);
+    if (domain == AF_INET) inet_pton(AF_INET, text, &((struct sockaddr_in *)&addr)->sin_addr);
     if (gw_device_open("softnic", exec, &dev)) stop(gw_last_error(), 0, 0);
     return dev;
 }
@@ -389,9 +403,10 @@ int main(int argc, char **argv)
     net = gw_sockets_net(set);
     unconnected();
     for (seed = first; seed < first + n; seed++) a_script();
-    printf("%s: %llu scripts of %d calls, and 14 calls on sockets that are not connected: the same results as "
-           "the host's\n",
-           over, (unsigned long long)n, STEPS);
+    printf(
+        "%s: %llu scripts of %d calls, and 14 calls on sockets that are not connected: the same results as "
+        "the host's\n",
+        over, (unsigned long long)n, STEPS);
     if (gw_sockets_open(set)) {
         fprintf(stderr, "%u sockets are left open\n", gw_sockets_open(set));
         return 1;
