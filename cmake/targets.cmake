@@ -18,10 +18,12 @@ function(gw_module name)
 endfunction()
 
 # A test that has not ended by then, in seconds, hangs. It says nothing of how long tests take: a busy machine, or a
-# sanitizer, may well need ten times as long as others.
+# sanitizer, may well need ten times as long as others. GW_PATIENCE is what its parts may take (tests/integration/lib.sh).
 set(GW_TIMEOUT 600)
+set(GW_PATIENCE 120)
 if(GW_SANITIZE)
   math(EXPR GW_TIMEOUT "4 * ${GW_TIMEOUT}")
+  math(EXPR GW_PATIENCE "4 * ${GW_PATIENCE}")
 endif()
 
 # gw_test(NAME SOURCES … LIBS … [ENV k=v …] [LABELS …]): a cmocka program run by ctest.

@@ -30,7 +30,7 @@ between() {
     port=$(free_port)
 }
 over_rdma() { wait_service "$net.1" "$1" "$2"; }
-over_unix() { local i; for ((i = 0; i < 500; i++)); do grep -q "$path" /proc/net/unix && return; sleep 0.01; done; return 1; }
+over_unix() { eventually grep -q "$path" /proc/net/unix; }
 
 port=$(free_port)
 between tcp wait_listen "${cat[@]}" -l "$net.1" "$port" :: "${cat[@]}" "$net.1" "$port"

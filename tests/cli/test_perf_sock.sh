@@ -31,7 +31,7 @@ port=$(free_port)
 server=$!
 pids+=("$server")
 wait_listen "$port" "$server" || fail 'the server does not listen'
-head -c 100000 /dev/urandom | timeout 5 bash -c "cat >/dev/tcp/127.0.0.1/$port" 2>/dev/null
+head -c 100000 /dev/urandom | timeout "$patience" bash -c "cat >/dev/tcp/127.0.0.1/$port" 2>/dev/null
 python3 -c '
 import socket, struct, sys
 def say(b, *more):

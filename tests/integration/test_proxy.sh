@@ -7,12 +7,12 @@ serve=$1
 # server NAME WHAT AT [BLOCKS]: a kernel that serves there until its input ends.
 server() {
     mkfifo "$work/$1.in"
-    timeout -k 5 100 "$serve" "$2" "$3" 1 "${4:-1}" <"$work/$1.in" >"$work/$1.out" 2>&1 &
+    timeout -k 5 "$patience" "$serve" "$2" "$3" 1 "${4:-1}" <"$work/$1.in" >"$work/$1.out" 2>&1 &
     server=$!
     pids+=("$server")
     exec {input}>"$work/$1.in"
     if [ "${3#/}" != "$3" ]; then
-        for ((i = 0; i < 1000; i++)); do [ -S "$3" ] && break || sleep 0.01; done
+        eventually test -S "$3"
     else
         wait_listen "$3" "$server" || fail "$1: the kernel does not listen"
     fi
@@ -34,7 +34,7 @@ head -c 300000 /dev/urandom >"$work/data"
 
 port=$(free_port)
 server python echo "$port" 2
-timeout 60 python3 - "$port" <<'PY' >"$work/client.out" 2>&1 || fail 'python3'
+timeout "$patience" python3 - "$port" <<'PY' >"$work/client.out" 2>&1 || fail 'python3'
 import os, socket, struct, sys, threading
 port = int(sys.argv[1])
 def echo(n):
@@ -63,20 +63,20 @@ end python 20
 if have nc; then
     port=$(free_port)
     server nc echo "$port"
-    timeout 30 nc -N 127.0.0.1 "$port" <"$work/data" | cmp - "$work/data" || fail 'nc does not get back what it sent'
+    timeout "$patience" nc -N 127.0.0.1 "$port" <"$work/data" | cmp - "$work/data" || fail 'nc does not get back what it sent'
     end nc
     port=$(free_port)
-    timeout 30 nc -l 127.0.0.1 "$port" <"$work/data" >"$work/nc.got" & # takes one connection and tells it everything
+    timeout "$patience" nc -l 127.0.0.1 "$port" <"$work/data" >"$work/nc.got" & # takes one connection and tells it everything
     pids+=($!)
     wait_listen "$port" $! || fail 'nc does not listen'
-    timeout 30 python3 -c "import socket; socket.create_server(('127.0.0.1', $port))" 2>/dev/null && fail 'two listen at one port'
-    timeout 30 "$serve" echo "$port" </dev/null >"$work/taken.out" 2>&1 && fail 'a kernel takes a port that nc has'
+    timeout "$patience" python3 -c "import socket; socket.create_server(('127.0.0.1', $port))" 2>/dev/null && fail 'two listen at one port'
+    timeout "$patience" "$serve" echo "$port" </dev/null >"$work/taken.out" 2>&1 && fail 'a kernel takes a port that nc has'
     grep -q 'Address already in use' "$work/taken.out" || fail 'a port that nc has is not said to be in use'
 fi
 
 if have socat; then
     server socat_unix echo "$work/socket"
-    timeout 30 socat -t 10 - "UNIX-CONNECT:$work/socket" <"$work/data" | cmp - "$work/data" || fail 'socat: not what it sent'
+    timeout "$patience" socat -t 10 - "UNIX-CONNECT:$work/socket" <"$work/data" | cmp - "$work/data" || fail 'socat: not what it sent'
     end socat_unix
     for at in "UNIX-LISTEN:$work/cat" "TCP-LISTEN:$(free_port),bind=127.0.0.1"; do
         socat "$at" EXEC:cat 2>"$work/socat.out" &
@@ -84,11 +84,11 @@ if have socat; then
         there=${at#*:}
         there=${there%%,*}
         if [ -n "${there//[0-9]/}" ]; then
-            for ((i = 0; i < 1000; i++)); do [ -S "$there" ] && break || sleep 0.01; done
+            eventually test -S "$there"
         else
             wait_listen "$there" $! || fail 'socat does not listen'
         fi
-        timeout 60 "$serve" ask-echo "$there" 200 >"$work/ask.out" 2>&1 || fail "a kernel asks socat at $at"
+        timeout "$patience" "$serve" ask-echo "$there" 200 >"$work/ask.out" 2>&1 || fail "a kernel asks socat at $at"
         echo "a kernel asks socat (${at%%:*}): ok"
     done
 fi
@@ -99,8 +99,8 @@ curl -sS -m 30 "http://127.0.0.1:$port/" "http://127.0.0.1:$port/again" >"$work/
 [ "$(sort -u "$work/curl.out")" = 'from a kernel' ] || fail 'curl gets something else'
 asked=2
 if have ab; then
-    timeout 60 ab -q -n 1000 -c 50 "http://127.0.0.1:$port/" >"$work/ab.out" 2>&1 || fail 'ab'
-    timeout 60 ab -q -k -n 2000 -c 20 "http://127.0.0.1:$port/" >"$work/abk.out" 2>&1 || fail 'ab with keep-alive'
+    timeout "$patience" ab -q -n 1000 -c 50 "http://127.0.0.1:$port/" >"$work/ab.out" 2>&1 || fail 'ab'
+    timeout "$patience" ab -q -k -n 2000 -c 20 "http://127.0.0.1:$port/" >"$work/abk.out" 2>&1 || fail 'ab with keep-alive'
     [ "$(cat "$work/ab.out" "$work/abk.out" | grep -c 'Failed requests: *0')" = 2 ] || fail 'ab: requests have failed'
     asked=3002
 fi
@@ -109,9 +109,9 @@ end http "$asked"
 if have redis-benchmark; then
     port=$(free_port)
     server redis redis "$port"
-    timeout 60 redis-benchmark -h 127.0.0.1 -p "$port" -t ping_mbulk,set,get -n 2000 -c 20 --csv >"$work/redis.csv" 2>"$work/rb.out" || fail 'redis-benchmark'
+    timeout "$patience" redis-benchmark -h 127.0.0.1 -p "$port" -t ping_mbulk,set,get -n 2000 -c 20 --csv >"$work/redis.csv" 2>"$work/rb.out" || fail 'redis-benchmark'
     [ "$(grep -cE '^"(PING_MBULK|SET|GET)"' "$work/redis.csv")" = 3 ] || fail 'redis-benchmark measures nothing'
-    timeout 60 redis-benchmark -h 127.0.0.1 -p "$port" -t set -P 16 -n 2000 -q >"$work/rp.out" 2>&1 || fail 'redis-benchmark with a pipeline'
+    timeout "$patience" redis-benchmark -h 127.0.0.1 -p "$port" -t set -P 16 -n 2000 -q >"$work/rp.out" 2>&1 || fail 'redis-benchmark with a pipeline'
     if have redis-cli; then
         [ "$(redis-cli -p "$port" set name 'value of its own')" = OK ] || fail 'redis-cli set'
         [ "$(redis-cli -p "$port" get name)" = 'value of its own' ] || fail 'redis-cli get'
@@ -124,7 +124,7 @@ if have memcached; then
     memcached -u "$(id -un)" -l 127.0.0.1 -p "$port" -U 0 >"$work/memcached.out" 2>&1 &
     pids+=($!)
     wait_listen "$port" $! || fail 'memcached does not listen'
-    timeout 60 "$serve" ask-memcached "$port" 500 >"$work/ask.out" 2>&1 || fail 'a kernel asks memcached'
+    timeout "$patience" "$serve" ask-memcached "$port" 500 >"$work/ask.out" 2>&1 || fail 'a kernel asks memcached'
     grep -q '^500 requests' "$work/ask.out" || fail 'memcached was not asked 500 times'
     echo 'a kernel asks memcached: ok'
 fi
