@@ -44,6 +44,22 @@ for op in put put_imm send get fetch_add cmp_swap; do
         "$work/lat.out" >/dev/null || fail "lat $op: not its JSON"
 done
 
+# perftest's habits: payload inside the request, both directions (each counted, each as many as asked for), waits that sleep.
+for op in put put_imm send; do
+    verify "$op, inline" msgrate -o $op -I 64 -s 64 -n 400 -q 2 --blocks 4 -l 3
+    perf lat -o $op -I 64 -a -s 256 -n 30 --loopback --csv -u 18 >"$work/lat_inline.out" 2>&1 || fail "lat $op, inline"
+    [ "$(wc -l <"$work/lat_inline.out")" = 9 ] || fail "lat $op, inline: not every size"
+done
+for op in send put_imm; do
+    perf lat -o $op -e -n 50 --loopback --csv -u 18 >"$work/events.out" 2>&1 || fail "lat $op, events: exit $?"
+    [ "$(column operations "$work/events.out")" = 50 ] || fail "lat $op, events: not all"
+done
+for op in put get; do
+    perf bw -b -o $op -n 300 -q 2 -s 4k --loopback --csv -u 18 >"$work/both.out" 2>&1 || fail "both ways: exit $?"
+    [ "$(column operations "$work/both.out")" = 1200 ] || fail "both ways: not 300 of each of 2 queue pairs of both sides"
+done
+perf bw -b -D 1 --loopback --csv >"$work/both.out" 2>&1 || fail "both ways for a second: exit $?"
+
 # Never faster than asked: 200 operations of two posters at 1000 a second, the first of which begin at once.
 perf msgrate -q 2 -n 100 --rate 1000 --loopback --csv >"$work/rate.out" 2>&1 || fail "--rate: exit $?"
 awk -v s="$(column seconds "$work/rate.out")" 'BEGIN { exit !(s >= 0.198) }' || fail "--rate: faster than asked"
@@ -124,6 +140,13 @@ wrong 2 'a number from' bw -q 0
 wrong 2 '256, 512' bw -m 300
 wrong 2 'one of host' bw --queues disk
 wrong 2 'not understood' bw host other
+wrong 2 'one of RC is wanted' bw -c UD
+wrong 2 '-b: it goes with' bw -b --verify
+wrong 2 '-b: it goes with' lat -b
+wrong 2 '-e: it goes with' lat -e
+wrong 2 '-I: it goes with' bw -I 64 -o get
+wrong 2 'a number from 0 to 1024' bw -I 2000
+wrong 1 'queues for more than' bw --exec cpu -q 1024 -t 32768 --loopback
 wrong 2 'evenly' bw -q 3 --blocks 4
 wrong 2 'one of them' bw -n 5 -D 5
 wrong 2 'must hold' msgrate -t 16 --by warp

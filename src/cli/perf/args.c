@@ -38,6 +38,12 @@ static const char usage[] =
     "      --by thread|warp|block   who posts with one reservation and one doorbell (default: thread)\n"
     "      --shared          queue pairs as for several posters even where each has one\n"
     "      --rate N          operations a second at most, of all together\n"
+    "  -b, --bidirectional   both sides post, puts or gets, and both are counted; the other side with one "
+    "thread for each\n"
+    "                        queue pair\n"
+    "  -I, --inline_size N   payloads of up to so many bytes go into the request (put, put_imm, send; single "
+    "threads)\n"
+    "  -e, --events          lat: who waits for send and put_imm sleeps until the NIC says so (CPU threads)\n"
     "      --buffers auto|host|mapped|gpu   where the payload lies; each side for itself\n"
     "      --queues host|gpu where the queues lie; gpu where the device offers that\n"
     "      --verify          look at every byte, and count those that are wrong\n"
@@ -83,7 +89,8 @@ static const struct option options[] = {
     {"port", 1, NULL, 'p'},          {"mtu", 1, NULL, 'm'},       {"qp-timeout", 1, NULL, 'u'},
     {"gid-index", 1, NULL, 'x'},     {"csv", 0, NULL, CSV},       {"json", 0, NULL, JSON},
     {"loopback", 0, NULL, LOOPBACK}, {"CPU-freq", 0, NULL, 'F'},  {"rdma_cm", 0, NULL, 'R'},
-    {"connection", 1, NULL, 'c'},    {"help", 0, NULL, 'h'},      {0},
+    {"connection", 1, NULL, 'c'},    {"help", 0, NULL, 'h'},      {"bidirectional", 0, NULL, 'b'},
+    {"inline_size", 1, NULL, 'I'},   {"events", 0, NULL, 'e'},    {0},
 };
 
 const char *perf_command(const struct perf_opts *o)
@@ -128,7 +135,7 @@ int perf_option_size(const char *command, const char *said, uint64_t *out)
 static int read_word(struct perf_opts *o, int c, const char *said)
 {
     static const char *const execs[] = {"auto", "cpu", "gpu"}, *const queues[] = {"host", "gpu"},
-                             *const types[] = {"RC"};
+                             *const types[] = {"RC"}; /* kernels' queue pairs are reliable connections */
     const char *cmd = perf_command(o);
     int v = 0, err;
 
@@ -165,6 +172,7 @@ static int read_number(struct perf_opts *o, int c, const char *said)
     case 'l': return gw_option_number(cmd, "-l", said, 1, 32768, &o->batch);
     case 'Q': return gw_option_number(cmd, "-Q", said, 1, 32768, &o->signal);
     case 'p': return gw_option_number(cmd, "-p", said, 1, 65535, &o->port);
+    case 'I': return gw_option_number(cmd, "-I", said, 0, 1024, &o->inl);
     case 'u': return gw_option_number(cmd, "-u", said, 1, 31, &o->timeout);
     case 'm':
         err = gw_option_number(cmd, "-m", said, 256, 4096, &o->mtu);
@@ -187,6 +195,8 @@ static int take(struct perf_opts *o, int c, char **argv)
     switch (c) {
     case 's': return perf_option_size(perf_command(o), optarg, &o->size);
     case 'a': o->all = true; return 0;
+    case 'b': o->both = true; return 0;
+    case 'e': o->events = true; return 0;
     case SHARED: o->shared = true; return 0;
     case VERIFY: o->verify = true; return 0;
     case CSV: o->output = PERF_CSV; return 0;
@@ -218,6 +228,25 @@ static void set_defaults(struct perf_opts *o)
     if (!o->threads) o->threads = o->by == PERF_BY_THREAD ? 1 : 32;
 }
 
+/* What of perftest's goes with some measurements alone. */
+static int check_habits(const struct perf_opts *o)
+{
+    const char *cmd = perf_command(o);
+    bool posts = o->op == PERF_PUT || o->op == PERF_PUT_IMM || o->op == PERF_SEND;
+
+    if (o->both && (o->test == PERF_TEST_LAT || o->test == PERF_TEST_POST ||
+                    (o->op != PERF_PUT && o->op != PERF_GET) || o->verify))
+        return gw_usage_error(cmd, "-b: it goes with bw and msgrate, with put and get, and without --verify");
+    if (o->events && (o->test != PERF_TEST_LAT || (o->op != PERF_SEND && o->op != PERF_PUT_IMM)))
+        return gw_usage_error(
+            cmd,
+            "-e: it goes with lat, and with send and put_imm: the others wait for nothing that a NIC tells");
+    if (o->inl && (o->test == PERF_TEST_POST || !posts || o->by))
+        return gw_usage_error(
+            cmd, "-I: it goes with bw, msgrate and lat, with put, put_imm and send, by single threads");
+    return 0;
+}
+
 /* What does not go together. */
 static int check(struct perf_opts *o)
 {
@@ -226,6 +255,7 @@ static int check(struct perf_opts *o)
                                     : o->by == PERF_BY_WARP ? (o->threads + 31) / 32
                                                             : 1);
 
+    if (check_habits(o)) return GW_EXIT_USAGE;
     if (o->seconds && o->iters) return gw_usage_error(cmd, "-n and -D: one of them");
     if (o->test == PERF_TEST_POST && (o->host || o->loopback))
         return gw_usage_error(cmd, "it measures posting alone and has no peer");
@@ -265,7 +295,8 @@ int perf_parse(int argc, char **argv, struct perf_opts *o)
     optind = 1;
     opterr = 0;
     argc--, argv++;
-    while (!err && (c = getopt_long(argc, argv, ":s:an:D:q:t:l:Q:o:d:p:m:u:x:FRc:h", options, NULL)) >= 0) {
+    while (!err &&
+           (c = getopt_long(argc, argv, ":s:an:D:q:t:l:Q:o:d:p:m:u:x:beI:FRc:h", options, NULL)) >= 0) {
         if (c == 'h') {
             fputs(usage, stdout);
             return GW_EXIT_OK;

@@ -40,10 +40,15 @@ static int connect_qp(struct client *c, uint32_t i)
     memcpy(mine.data, &i, sizeof(i));
     err = gw_cm_connect(c->side.qp[i], o->host, (uint16_t)o->port, &opts, &mine, -1, gw_deadline(LIMIT_NS),
                         &theirs, &c->side.link[i]);
-    if (!err && theirs.region.length < c->side.span * c->side.shape.qps)
-        err = gw_error(-EPROTO, "the other side offers too little memory");
+    if (err) return err;
     c->peer = theirs.region;
-    return err;
+    if (theirs.region.length >= c->side.span * c->side.shape.qps) return 0;
+    return gw_error(-EPROTO, "the other side offers too little memory");
+}
+
+static bool sleeps_on_a_gpu(const struct client *c)
+{
+    return c->o->events && gw_exec_kind(c->side.exec) == GW_EXEC_GPU;
 }
 
 static int set_up(struct client *c)
@@ -55,18 +60,23 @@ static int set_up(struct client *c)
     if (!err) err = perf_control_connect(c->control, c->o->host, (uint16_t)c->o->port);
     if (!err) err = perf_side_open(&c->side, c->o, &shape);
     c->open = !err;
+    if (!err && sleeps_on_a_gpu(c))
+        err = gw_error(-EINVAL, "-e: kernels run on a GPU, which does not sleep; use --exec cpu");
     c->msg = (struct perf_msg){.word = PERF_HELLO, .shape = shape};
     if (!err) err = perf_control_ask(c->control, &c->msg);
     for (uint32_t i = 0; !err && i < shape.qps; i++) err = connect_qp(c, i);
     return err;
 }
 
-static int begin_step(struct client *c, uint64_t size)
+/* count: what the other side is to post from each queue pair, where both do. */
+static int begin_step(struct client *c, uint64_t size, uint64_t count)
 {
-    struct perf_msg m = {.word = PERF_STEP, .size = size, .seed = ++c->seed};
+    struct perf_msg m = {.word = PERF_STEP, .size = size, .seed = ++c->seed, .count = count};
     uint32_t stride = perf_side_place(&c->side, c->side.shape.size).stride;
 
+    m.limit_ns = c->o->seconds * 1000000000u;
     m.inbox = (struct gw_region){c->side.mr->addr + stride, stride, c->side.mr->rkey};
+    if (c->o->both) m.inbox = (struct gw_region){c->side.mr->addr, c->side.mr->length, c->side.mr->rkey};
     return perf_control_ask(c->control, &m);
 }
 
@@ -80,6 +90,10 @@ static int end_step(struct client *c, uint64_t size, uint64_t used, uint64_t ops
     row->checked += err ? 0 : m.checked;
     row->wrong += err ? 0 : m.wrong;
     *taken = m.ops;
+    if (!err && c->o->both) {
+        row->ops += m.ops;
+        if (m.ns > row->ns) row->ns = m.ns; /* the slower direction's */
+    }
     return err;
 }
 
@@ -112,13 +126,14 @@ static int one_run(struct client *c, uint64_t size, uint64_t count, bool verify,
     int err = verify ? perf_fill(&c->side, &a.here, what) : 0, run;
 
     a.swap = verify ? c->seed + 1 : 0;
-    if (!err) err = begin_step(c, size);
+    if (!err) err = begin_step(c, size, c->o->both ? count * (perf_posters(c->o) / a.qps) : 0);
     if (err) return err;
     run = perf_run(c->side.exec, c->o, &a, c->side.control.host, row);
     row->cut_short = gw_interrupted();
     if (run || row->cut_short) used = 0;
     if (run) run = perf_side_fault(&c->side, run);
-    err = run ? run : end_step(c, size, used, row->ops - before, row, &taken);
+    err = run ? run
+              : end_step(c, size, used, row->cut_short && c->o->both ? 0 : row->ops - before, row, &taken);
     if (!err && (c->o->op == PERF_SEND || c->o->op == PERF_PUT_IMM) && taken != row->ops - before)
         err = gw_error(-EIO, "%llu operations completed here, and %llu arrived there",
                        (unsigned long long)(row->ops - before), (unsigned long long)taken);
@@ -179,13 +194,15 @@ static int ping_pong(struct client *c, uint64_t size, struct perf_row *row)
                               .lkey = at.key,
                               .rkey = c->peer.rkey,
                               .room = at.stride,
+                              .inl = c->o->inl && size <= c->o->inl,
+                              .stop_fd = c->side.stop_fd,
                               .stop = c->side.control.dev,
                               .ns = l.ns,
                               .out = l.out};
     uint64_t taken;
     int err = perf_fill(&c->side, &at, (struct perf_content){0});
 
-    if (!err) err = begin_step(c, size);
+    if (!err) err = begin_step(c, size, 0);
     perf_tell_stop(&c->side, 0);
     if (!err) err = gw_launch(c->side.exec, &perf_lat_kernel, 1, 1, &a);
     if (!err) err = perf_side_sync(&c->side, 0);
@@ -236,11 +253,11 @@ int perf_client(const struct perf_opts *o)
     if (!err) err = measure(&c, p);
     if (p) perf_print_close(p);
     if (c.open) {
-        c.msg.word = PERF_BYE;
-        if (c.control && err != -ECONNRESET) perf_control_send(c.control, &c.msg);
         char why[400];
 
-        snprintf(why, sizeof(why), "%s", gw_last_error());
+        snprintf(why, sizeof(why), "%s", gw_last_error()); /* before what comes of it */
+        c.msg.word = PERF_BYE;
+        if (err != -ECONNRESET && !perf_control_gone(c.control)) perf_control_send(c.control, &c.msg);
         perf_side_close(&c.side);
         if (err) gw_error(err, "%s", why);
     }

@@ -8,7 +8,6 @@
 #include "src/cli/options.h"
 #include "src/cli/perf/perf.h"
 
-#define MAGIC    0x31667067u /* "gpf1" */
 #define ANSWER_S 30
 #define RECEIVES 4
 
@@ -23,7 +22,19 @@ struct perf_control {
     bool deaf;
 };
 
-static const struct gw_offer hello = {.data_len = 8, .data = "perfctl"};
+#define GREETING "perf" /* and the version of the conversation, in its last byte */
+
+static const struct gw_offer hello = {.data_len = 8, .data = {'p', 'e', 'r', 'f', 0, 0, 0, PERF_VERSION}};
+
+/* 0: the peer is a gpuwire perf that means the same by its messages; else what to tell it, and people. */
+static const char *stranger(const struct gw_offer *theirs)
+{
+    if (theirs->data_len != hello.data_len || memcmp(theirs->data, GREETING, strlen(GREETING)))
+        return "this is gpuwire perf; use it at both ends";
+    return memcmp(theirs->data, hello.data, hello.data_len)
+               ? "this is gpuwire perf of another version; use the same at both ends"
+               : NULL;
+}
 
 static int post_receive(struct perf_control *c, uint64_t i)
 {
@@ -78,21 +89,28 @@ int perf_control_connect(struct perf_control *c, const char *host, uint16_t port
                             gw_deadline(ANSWER_S * UINT64_C(1000000000)), &theirs, &c->link);
 
     if (err) return err;
-    if (theirs.data_len == hello.data_len && !memcmp(theirs.data, hello.data, hello.data_len)) return 0;
-    return gw_error(-EPROTO,
-                    "%s, port %u: a gpuwire program listens there, but no gpuwire perf of this version", host,
-                    port);
+    return stranger(&theirs)
+               ? gw_error(-EPROTO,
+                          "%s, port %u: a gpuwire program listens there, but no gpuwire perf of this version",
+                          host, port)
+               : 0;
 }
 
 int perf_control_accept(struct perf_control *c, struct gw_request *r)
 {
-    const struct gw_offer *theirs = gw_cm_offer(r);
+    const char *wrong = stranger(gw_cm_offer(r));
 
-    if (theirs->data_len != hello.data_len || memcmp(theirs->data, hello.data, hello.data_len)) {
-        gw_cm_refuse(r, "this is gpuwire perf; use it at both ends, of the same version");
-        return gw_error(-EPROTO, "something else than gpuwire perf asked for a connection");
+    if (wrong) {
+        gw_cm_refuse(r, wrong);
+        return gw_error(-EPROTO, "something else than gpuwire perf of this version asked for a connection");
     }
-    return gw_cm_accept(r, c->qp, NULL, &hello, -1, gw_deadline(ANSWER_S * UINT64_C(1000000000)), &c->link);
+    return gw_cm_accept(r, c->qp, NULL, &hello, c->deaf ? -1 : gw_interrupt_fd(),
+                        gw_deadline(ANSWER_S * UINT64_C(1000000000)), &c->link);
+}
+
+bool perf_control_gone(struct perf_control *c)
+{
+    return gw_cm_ended(c->link, -1, 0) == 1;
 }
 
 int perf_control_send(struct perf_control *c, struct perf_msg *m)
@@ -100,7 +118,7 @@ int perf_control_send(struct perf_control *c, struct perf_msg *m)
     struct ibv_wc wc;
     int err;
 
-    m->magic = MAGIC;
+    m->magic = PERF_MAGIC;
     c->box[0] = *m;
     err = gw_send(gw_qp_handle(c->qp), (uint64_t)(uintptr_t)c->box, c->mr->lkey, sizeof(*m), GW_SIGNALED, 0);
     if (err) return gw_error(err, "the other side is gone");
@@ -114,12 +132,8 @@ int perf_control_send(struct perf_control *c, struct perf_msg *m)
 static int take(struct perf_control *c, const struct ibv_wc *wc, struct perf_msg *m)
 {
     if (wc->status) return gw_error(-ECONNRESET, "the control connection: %s", ibv_wc_status_str(wc->status));
-    *m = c->box[1 + wc->wr_id];
-    if (wc->byte_len != sizeof(*m) || m->magic != MAGIC)
+    if (!perf_msg_take(m, &c->box[1 + wc->wr_id], wc->byte_len))
         return gw_error(-EPROTO, "the other side sends nonsense");
-    m->text[sizeof(m->text) - 1] = 0;
-    for (char *t = m->text; *t; t++)
-        if (*t < ' ' || *t > '~') *t = '?'; /* nothing of it steers a terminal */
     return post_receive(c, wc->wr_id);
 }
 

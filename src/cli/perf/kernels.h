@@ -31,8 +31,8 @@ struct perf_post_args {
     uint32_t batch;  /* posts for each doorbell */
     uint32_t signal; /* every so many-th post is signalled beside those that the library signals; 0: none */
     uint32_t post_only; /* time posting alone, without the wait for the last completions */
-    uint32_t pad;
-    uint64_t count; /* operations of each poster; 0: until limit_ns is over */
+    uint32_t inl;       /* the payload goes into the request */
+    uint64_t count;     /* operations of each poster; 0: until limit_ns is over */
     uint64_t limit_ns;
     uint64_t patience_ns; /* nothing completes for so long: an error */
     uint64_t pace;        /* 1/1024 ns between a poster's operations at least; 0: as fast as it goes */
@@ -56,6 +56,8 @@ struct perf_lat_args {
     uint64_t target;        /* the peer's inbox, or what get and atomics work on */
     uint32_t lkey, rkey;
     uint32_t room; /* bytes of the inbox: receives are for so much, whatever the size of this run */
+    uint32_t inl;
+    int32_t stop_fd; /* CPU threads: readable when they are to stop */
     uint32_t pad;
     const uint32_t *stop;
     uint32_t *ns; /* of each round, there and back */

@@ -163,7 +163,32 @@ GW_KERNEL(perf_post_kernel, struct perf_post_args, a)
         perf_stream(a, a->op);
 }
 
-/* ---- sends, which have no fast call -------------------------------------------------------------------- */
+/* ---- sends and inline payload, which have no fast call --------------------------------------------------- */
+
+/* Returns as gw_send. The payload is read before it does. */
+GW_DEV int perf_inline(struct gw_qp_handle *qp, uint32_t op, uint64_t from, uint32_t size, uint64_t to,
+                       uint32_t rkey, uint32_t imm, uint32_t flags)
+{
+    struct ibv_send_wr wr, *bad;
+    struct ibv_sge sge;
+    int err;
+
+    memset(&wr, 0, sizeof(wr));
+    sge.addr = from;
+    sge.length = size;
+    sge.lkey = 0;
+    wr.sg_list = &sge;
+    wr.num_sge = 1;
+    wr.opcode = op == PERF_PUT       ? IBV_WR_RDMA_WRITE
+                : op == PERF_PUT_IMM ? IBV_WR_RDMA_WRITE_WITH_IMM
+                                     : IBV_WR_SEND;
+    wr.send_flags = IBV_SEND_INLINE | (flags & GW_SIGNALED ? IBV_SEND_SIGNALED : 0);
+    wr.imm_data = gw_be32(imm);
+    wr.wr.rdma.remote_addr = to;
+    wr.wr.rdma.rkey = rkey;
+    err = gw_post_send(qp, &wr, &bad);
+    return err == ENOMEM ? -EAGAIN : -err;
+}
 
 /* Takes completions of the queue pair's sends; all posters of it do. */
 GW_DEV int perf_take_sends(const struct perf_post_args *a, uint32_t qp)
@@ -184,7 +209,11 @@ GW_DEV int perf_send_one(const struct perf_post_args *a, const struct perf_poste
     int err;
 
     if (flags & GW_SIGNALED) gw_add_relaxed_u32_gpu(&a->sends[p->qp], 1);
-    err = gw_send(a->qp[p->qp], perf_at(a, &a->here, p, n), a->here.key, a->size, flags, 0);
+    if (a->inl)
+        err = perf_inline(a->qp[p->qp], a->op, perf_at(a, &a->here, p, n), a->size,
+                          perf_at(a, &a->there, p, n), a->there.key, (uint32_t)n, flags);
+    else
+        err = gw_send(a->qp[p->qp], perf_at(a, &a->here, p, n), a->here.key, a->size, flags, 0);
     if (err && flags & GW_SIGNALED) gw_add_relaxed_u32_gpu(&a->sends[p->qp], (uint32_t)-1);
     return err;
 }

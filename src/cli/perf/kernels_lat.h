@@ -26,9 +26,11 @@ GW_DEV int perf_lat_send(struct perf_lat *l, uint64_t i)
 
     if (a->op == PERF_PUT) gw_st_relaxed_u8((uint8_t *)(uintptr_t)a->outbox + a->size - 1, (uint8_t)(i + 1));
     do {
-        if (a->op == PERF_SEND) {
+        if (a->inl || a->op == PERF_SEND) {
             (void)gw_poll_cq(a->qp->send_cq, 4, wc);
-            err = gw_send(a->qp, a->outbox, a->lkey, a->size, GW_SIGNALED, 0);
+            err = a->inl ? perf_inline(a->qp, a->op, a->outbox, a->size, a->target, a->rkey, (uint32_t)i,
+                                       GW_SIGNALED)
+                         : gw_send(a->qp, a->outbox, a->lkey, a->size, GW_SIGNALED, 0);
         } else {
             err = gw_tx_post(&l->tx, perf_lat_op(a, i), GW_SIGNALED, &l->ticket);
         }
@@ -40,12 +42,15 @@ GW_DEV int perf_lat_wait_put(struct perf_lat *l, uint64_t i)
 {
     const uint8_t *last = (const uint8_t *)(uintptr_t)l->a->inbox + l->a->size - 1;
     uint32_t round = 0;
+    struct ibv_wc wc;
 
     while (gw_ld_acquire_u8(last) != (uint8_t)(i + 1)) {
         gw_pause(round++);
         if (round % 16) continue;
         /* A look at the CQ lets a NIC inside the process run, and tells when the queue pair has failed. */
         if (l->ticket && gw_tx_wait(&l->tx, l->ticket, 0) == -EIO) return -EIO;
+        if (l->a->inl && gw_poll_cq(l->a->qp->send_cq, 1, &wc) == 1 && wc.status != IBV_WC_SUCCESS)
+            return -EIO;
         if (gw_ld_relaxed_u32(l->a->stop)) return -ECANCELED;
         if (gw_clock_ns() > l->deadline) return -ETIMEDOUT;
     }
@@ -61,7 +66,7 @@ GW_DEV int perf_lat_wait(struct perf_lat *l, uint64_t i)
 
     if (a->op == PERF_PUT) return perf_lat_wait_put(l, i);
     if (a->op != PERF_PUT_IMM && a->op != PERF_SEND) return gw_tx_wait(&l->tx, l->ticket, l->deadline);
-    n = gw_wait_cq(a->recv_cq, 1, &wc, l->deadline, a->stop, -1);
+    n = gw_wait_cq(a->recv_cq, 1, &wc, l->deadline, a->stop, a->stop_fd);
     if (n == 1 && wc.status != IBV_WC_SUCCESS) return -EIO;
     if (n == 1)
         n = a->op == PERF_SEND ? gw_recv(a->qp, a->inbox, a->lkey, a->room, 0) : gw_recv_empty(a->qp, 1, 0);

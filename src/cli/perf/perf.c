@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "src/cli/cli.h"
 #include "src/cli/options.h"
@@ -31,7 +33,8 @@ struct other {
     uint32_t over;
     pthread_mutex_t lock;
     pthread_cond_t listens;
-    int port; /* -1: not yet; 0: it does not work */
+    int port;    /* -1: not yet; 0: it does not work */
+    int stop_fd; /* readable when the client has ended, perhaps before it connected */
     int err;
     char why[300];
 };
@@ -50,7 +53,7 @@ static void *serve(void *arg)
 {
     struct other *s = arg;
 
-    s->err = s->mine.sock ? perf_sock_serve(&s->mine, listens, s) : perf_serve(s->o, listens, s);
+    s->err = s->mine.sock ? perf_sock_serve(&s->mine, listens, s) : perf_serve(s->o, s->stop_fd, listens, s);
     if (s->err) snprintf(s->why, sizeof(s->why), "%s", gw_last_error());
     return NULL;
 }
@@ -75,20 +78,28 @@ int perf_own_address(const struct perf_opts *o, char text[INET6_ADDRSTRLEN])
 
 static int loopback(const struct perf_opts *o)
 {
-    struct other s = {
-        .o = o, .lock = PTHREAD_MUTEX_INITIALIZER, .listens = PTHREAD_COND_INITIALIZER, .port = -1};
+    struct other s = {.o = o,
+                      .lock = PTHREAD_MUTEX_INITIALIZER,
+                      .listens = PTHREAD_COND_INITIALIZER,
+                      .port = -1,
+                      .stop_fd = eventfd(0, EFD_CLOEXEC)};
+    uint64_t one = 1;
     struct perf_opts mine = *o;
     char address[INET6_ADDRSTRLEN];
     pthread_t thread;
     bool tcp = o->sock && strcmp(o->sock, "rdma");
     int err = tcp ? 0 : perf_own_address(o, address);
 
-    if (err) return err;
     if (tcp) strcpy(address, "127.0.0.1");
     s.mine = *o;
     s.mine.over = &s.over;
-    if (pthread_create(&thread, NULL, serve, &s))
-        return gw_error(-EAGAIN, "cannot start a thread for the other side");
+    if (!err && s.stop_fd < 0) err = gw_error_errno(-errno, "eventfd");
+    if (!err && pthread_create(&thread, NULL, serve, &s))
+        err = gw_error(-EAGAIN, "cannot start a thread for the other side");
+    if (err) {
+        if (s.stop_fd >= 0) close(s.stop_fd);
+        return err;
+    }
     pthread_mutex_lock(&s.lock);
     while (s.port < 0) pthread_cond_wait(&s.listens, &s.lock);
     pthread_mutex_unlock(&s.lock);
@@ -96,9 +107,11 @@ static int loopback(const struct perf_opts *o)
     mine.port = (uint64_t)s.port;
     if (s.port) err = o->sock ? perf_sock_client(&mine) : perf_client(&mine);
     gw_st_relaxed_u32(&s.over, 1);
+    (void)!write(s.stop_fd, &one, sizeof(one));
     pthread_join(thread, NULL);
+    close(s.stop_fd);
     /* What the other side says is the cause where ours only noticed that it has gone. */
-    return s.err && (!err || err == -ECONNRESET) ? gw_error(s.err, "%s", s.why) : err;
+    return s.err && s.err != -ECANCELED && (!err || err == -ECONNRESET) ? gw_error(s.err, "%s", s.why) : err;
 }
 
 int gw_cli_perf(int argc, char **argv)
@@ -113,5 +126,5 @@ int gw_cli_perf(int argc, char **argv)
     if (o.test == PERF_TEST_POST) return ended(&o, perf_sink_run(&o));
     if (o.loopback) return ended(&o, loopback(&o));
     if (o.sock) return ended(&o, o.host ? perf_sock_client(&o) : perf_sock_serve(&o, announce, &o));
-    return ended(&o, o.host ? perf_client(&o) : perf_serve(&o, announce, &o));
+    return ended(&o, o.host ? perf_client(&o) : perf_serve(&o, gw_interrupt_fd(), announce, &o));
 }

@@ -29,8 +29,9 @@ struct perf_opts {
     uint32_t queues;                  /* enum gw_placement */
     const char *exec, *device, *host; /* host NULL: the side that waits, unless loopback */
     bool loopback, all, verify, shared;
-    uint64_t size;  /* with all: the largest */
-    uint64_t iters; /* of each queue pair; 0: until the time is over */
+    bool both, events; /* both sides post; receivers sleep */
+    uint64_t size;     /* with all: the largest */
+    uint64_t iters;    /* of each queue pair; 0: until the time is over */
     uint64_t seconds;
     uint64_t qps, blocks, threads, depth, batch, signal;
     const char *sock; /* perf sock: what carries it, tcp or rdma; NULL: not perf sock */
@@ -38,6 +39,7 @@ struct perf_opts {
     const uint32_t
         *over;       /* sockets, waiting side: not 0 once the other side has ended; NULL: nobody says so */
     uint64_t buffer; /* bytes of each socket's buffers; 0: as they are by themselves */
+    uint64_t inl;                                /* payload of up to so many bytes is in the request itself */
     uint64_t port, gpu, mtu, timeout, gid, rate; /* gid: 1 + index, 0: not said; rate: operations a second */
 };
 
@@ -69,7 +71,8 @@ const char *perf_command(const struct perf_opts *o);
 struct perf_shape {
     uint32_t test, op, qps, depth;
     uint32_t posters; /* of each queue pair */
-    uint32_t verify;
+    uint32_t verify, both, events;
+    uint32_t inl, batch;
     uint32_t mtu, timeout; /* 0: as they are by themselves */
     uint64_t size;         /* the largest */
 };
@@ -86,12 +89,14 @@ struct perf_side {
     struct gw_mr *mr;
     struct gw_mem mem; /* the buffer; in plain host memory it is no memory of the executor's */
     bool plain;
-    struct gw_mem control; /* host memory: word 0 tells kernels to stop */
+    struct gw_mem control; /* host memory: word 0 tells kernels to stop; */
+    int stop_fd;           /* the same for CPU threads that sleep */
     struct gw_mem lists;   /* the executor's: handles, counters, results */
     uint64_t span;         /* bytes of the buffer for each queue pair */
     enum perf_buffers buffers;
 };
 
+/* 0; -E2BIG: the line says what is too much. */
 int perf_shape_of(const struct perf_opts *o, struct perf_shape *shape);
 int perf_side_open(struct perf_side *s, const struct perf_opts *o, const struct perf_shape *shape);
 void perf_side_close(struct perf_side *s);
@@ -136,17 +141,36 @@ int perf_check_fetched(struct perf_side *s, const struct perf_place *at, uint32_
 int perf_check_target(struct perf_side *s, const struct perf_place *at, uint32_t op, uint64_t used,
                       uint64_t swap, struct perf_row *sum);
 
+/* ---- check.c: what may be asked for, and where operations lie: pure functions ---------------------------------- */
+
+struct perf_msg;
+/* NULL: nothing; else what is wrong, in words. A shape must have passed before it is given to the others. */
+const char *perf_shape_wrong(const struct perf_shape *p);
+const char *perf_step_wrong(const struct perf_shape *p, const struct perf_msg *m);
+const char *perf_stop_wrong(const struct perf_shape *p, const struct perf_msg *m);
+/* The buffer's bytes for each queue pair, and the slots for operations of so many bytes in them; base and key are 0. */
+uint64_t perf_span(const struct perf_shape *p);
+struct perf_place perf_place_of(uint64_t span, uint64_t size);
+/* Takes what has arrived; false: it is no message. Its text is plain then. */
+bool perf_msg_take(struct perf_msg *m, const void *bytes, uint64_t n);
+
 /* ---- control.c: the conversation beside the measured traffic ------------------------------------------- */
+
+#define PERF_MAGIC   0x31667067u /* "gpf1" */
+#define PERF_VERSION 2u          /* of struct perf_msg and what it means; told while the two connect */
 
 enum perf_word { PERF_HELLO = 1, PERF_STEP, PERF_STOP, PERF_BYE, PERF_OK, PERF_ERROR };
 struct perf_msg {
     uint32_t magic, word;
     struct perf_shape shape; /* HELLO */
     uint64_t size, seed;     /* STEP, STOP */
-    uint64_t count;          /* STOP: slots of each queue pair that are to be looked at; 0: none */
-    struct gw_region inbox;  /* STEP, ping-pong: where the client takes answers */
+    uint64_t count;          /* STEP, both ways: operations of each queue pair, 0: until limit_ns is over;
+                          STOP: slots of each queue pair that are to be looked at; 0: none */
+    uint64_t limit_ns;       /* STEP, both ways */
+    struct gw_region inbox; /* STEP: ping-pong, where the client takes answers; both ways, its whole buffer */
     uint64_t checked, wrong,
         ops;        /* STOP: ops that are complete; its answer: what arrived, what was looked at */
+    uint64_t ns;    /* answer to STOP, both ways: how long the other side's took */
     char text[160]; /* ERROR; OK to HELLO: where the other side runs */
 };
 
@@ -156,6 +180,8 @@ int perf_control_open(const char *device, bool deaf, struct perf_control **out);
 struct gw_device *perf_control_device(struct perf_control *c);
 int perf_control_connect(struct perf_control *c, const char *host, uint16_t port);
 int perf_control_accept(struct perf_control *c, struct gw_request *r);
+/* Has the peer ended the connection? */
+bool perf_control_gone(struct perf_control *c);
 int perf_control_send(struct perf_control *c, struct perf_msg *m);
 /* limit_ns 0: for ever, or until Ctrl-C. -ECONNRESET: the peer has gone; -ECANCELED: Ctrl-C. */
 int perf_control_receive(struct perf_control *c, uint64_t limit_ns, struct perf_msg *m);
@@ -165,8 +191,8 @@ void perf_control_close(struct perf_control *c);
 
 /* ---- the two ends, posting alone, and what is printed -------------------------------------------------- */
 
-/* Serves one client. told (may be NULL) is called once it listens. */
-int perf_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t port), void *arg);
+/* Serves one client. told (may be NULL) is called once it listens. stop_fd: readable when no client will come any more. */
+int perf_serve(const struct perf_opts *o, int stop_fd, void (*told)(void *arg, uint16_t port), void *arg);
 int perf_client(const struct perf_opts *o);
 int perf_sink_run(const struct perf_opts *o);
 
@@ -189,5 +215,7 @@ int perf_sock_client(const struct perf_opts *o);
 int perf_run(struct gw_exec *exec, const struct perf_opts *o, struct perf_post_args *a, uint32_t *stop_host,
              struct perf_row *row);
 uint64_t perf_posters(const struct perf_opts *o);
+/* Adds up what n posters did. An error of theirs, or of reading it. */
+int perf_sum(struct gw_exec *exec, const struct perf_out *dev, uint64_t n, struct perf_row *row);
 
 #endif

@@ -10,7 +10,7 @@ GW_KERNEL_DECLARE(perf_post_kernel);
 GW_KERNEL_DECLARE(perf_send_kernel);
 
 /* The time is from the first poster's begin to the last one's end. */
-static int sum(const struct perf_out *out, uint64_t n, struct perf_row *row)
+static int add_up(const struct perf_out *out, uint64_t n, struct perf_row *row)
 {
     uint64_t from = UINT64_MAX, to = 0;
     int err = 0;
@@ -25,14 +25,25 @@ static int sum(const struct perf_out *out, uint64_t n, struct perf_row *row)
     return err;
 }
 
+int perf_sum(struct gw_exec *exec, const struct perf_out *dev, uint64_t n, struct perf_row *row)
+{
+    struct perf_out *out = calloc(n, sizeof(*out));
+    int err = out ? gw_copy_out(exec, out, dev, n * sizeof(*out)) : gw_error_errno(-ENOMEM, "results");
+
+    if (!err) err = add_up(out, n, row);
+    free(out);
+    return err;
+}
+
 int perf_run(struct gw_exec *exec, const struct perf_opts *o, struct perf_post_args *a, uint32_t *stop_host,
              struct perf_row *row)
 {
     uint64_t posters = perf_posters(o);
-    struct perf_out *out = calloc(posters, sizeof(*out));
+    bool posts;
     int err;
 
-    if (!out) return gw_error_errno(-ENOMEM, "results");
+    a->inl = o->inl && a->size <= o->inl;
+    posts = o->op == PERF_SEND || a->inl;
     a->by = o->by;
     a->op = o->op;
     a->batch = (uint32_t)o->batch;
@@ -40,18 +51,15 @@ int perf_run(struct gw_exec *exec, const struct perf_opts *o, struct perf_post_a
     a->limit_ns = o->seconds * 1000000000u;
     a->patience_ns = PERF_PATIENCE_NS;
     a->pace = o->rate ? posters * UINT64_C(1024000000000) / o->rate : 0;
-    if (o->op == PERF_SEND && !a->signal) a->signal = (uint32_t)(o->depth * a->qps / posters / 2);
-    if (o->op == PERF_SEND && !a->signal) a->signal = 1;
+    if (posts && !a->signal) a->signal = (uint32_t)(o->depth * a->qps / posters / 2);
+    if (posts && !a->signal) a->signal = 1;
     gw_st_release_u32(stop_host, 0);
-    err = gw_launch(exec, o->op == PERF_SEND ? &perf_send_kernel : &perf_post_kernel, (uint32_t)o->blocks,
+    err = gw_launch(exec, posts ? &perf_send_kernel : &perf_post_kernel, (uint32_t)o->blocks,
                     (uint32_t)o->threads, a);
     /* The kernel ends by itself: it waits for nothing longer than its patience. */
     while (!err && (err = gw_exec_sync(exec, gw_deadline(20000000))) == -ETIMEDOUT) {
         if (gw_interrupted()) gw_st_release_u32(stop_host, 1);
         err = 0;
     }
-    if (!err) err = gw_copy_out(exec, out, a->out, posters * sizeof(*out));
-    if (!err) err = sum(out, posters, row);
-    free(out);
-    return err;
+    return err ? err : perf_sum(exec, a->out, posters, row);
 }

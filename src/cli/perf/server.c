@@ -8,9 +8,11 @@
 #include "src/cli/perf/perf.h"
 
 GW_KERNEL_DECLARE(perf_recv_kernel);
+GW_KERNEL_DECLARE(perf_post_kernel);
 GW_KERNEL_DECLARE(perf_lat_kernel);
 
 #define LIMIT_NS UINT64_C(30000000000)
+#define POSTS    64
 
 struct server {
     const struct perf_opts *o;
@@ -18,6 +20,7 @@ struct server {
     struct gw_listener *listener;
     struct perf_side side;
     bool open, running;
+    int stop_fd;
     uint64_t *before, *after; /* receives that had come, of each queue pair */
 };
 
@@ -26,47 +29,49 @@ static bool takes_receives(const struct server *s)
     return s->side.shape.op == PERF_SEND || s->side.shape.op == PERF_PUT_IMM;
 }
 
-static bool sane(const struct perf_shape *p)
-{
-    return p->test > PERF_TEST_POST && p->test < PERF_TESTS && p->op < PERF_OPS && p->qps && p->qps <= 1024 &&
-           p->depth && p->depth <= 32768 && p->posters && p->posters <= (1u << 20) / p->qps && p->size &&
-           p->size <= PERF_MAX_SIZE && p->timeout < 32 && (!p->mtu || (p->mtu >= 256 && p->mtu <= 4096));
-}
-
 /* One connection for each queue pair, which says the pair's number; whoever else asks is turned away. */
-static int accept_qp(struct server *s, uint32_t *got)
+static int accept_qp(struct server *s, uint64_t deadline, uint32_t *got)
 {
     struct gw_offer mine = {.region = {s->side.mr->addr, s->side.mr->length, s->side.mr->rkey}};
     const struct perf_shape *p = &s->side.shape;
     struct gw_connect_opts opts = {.mtu = p->mtu, .timeout = (uint8_t)p->timeout};
     struct gw_request *r;
+    uint64_t slice = gw_deadline(200000000);
     uint32_t i;
-    int err = gw_cm_next(s->listener, -1, gw_deadline(LIMIT_NS), &r);
+    int err = gw_cm_next(s->listener, s->stop_fd, slice < deadline ? slice : deadline, &r);
 
     if (err == -EPROTO) return 0;
+    if (err == -ETIMEDOUT && perf_control_gone(s->control))
+        return gw_error(-ECONNRESET, "the other side has ended the connection");
+    if (err == -ETIMEDOUT && gw_clock_ns() < deadline) return 0;
+    if (err == -ETIMEDOUT) return gw_error(err, "the client does not connect its queue pairs");
     if (err) return err;
     memcpy(&i, gw_cm_offer(r)->data, sizeof(i));
     if (gw_cm_offer(r)->data_len != sizeof(i) || i >= p->qps || s->side.link[i]) {
         gw_cm_refuse(r, "busy with another client");
         return 0;
     }
-    err = gw_cm_accept(r, s->side.qp[i], &opts, &mine, -1, gw_deadline(LIMIT_NS), &s->side.link[i]);
+    err = gw_cm_accept(r, s->side.qp[i], &opts, &mine, s->stop_fd, deadline, &s->side.link[i]);
     *got += !err;
     return err;
 }
 
 static int begin(struct server *s, struct perf_msg *m)
 {
+    const char *wrong = s->open ? "a second measurement" : perf_shape_wrong(&m->shape);
     struct perf_opts o = *s->o;
+    uint64_t deadline;
     uint32_t got = 0;
     int err;
 
-    if (s->open || !sane(&m->shape)) return gw_error(-EPROTO, "the client asks for something senseless");
+    if (wrong) return gw_error(-EPROTO, "the client asks for something senseless: %s", wrong);
     o.threads = 1;
     o.by = PERF_BY_THREAD;
     o.shared = false;
     o.qps = m->shape.qps;
-    o.blocks = o.qps; /* each queue pair has one user here */
+    o.blocks = o.qps; /* each queue pair has one user here, */
+    o.depth =
+        m->shape.both ? m->shape.depth : POSTS; /* who may answer, but posts no streams unless both do */
     err = perf_side_open(&s->side, &o, &m->shape);
     if (err) return err;
     s->open = true;
@@ -76,7 +81,8 @@ static int begin(struct server *s, struct perf_msg *m)
     m->word = PERF_OK;
     snprintf(m->text, sizeof(m->text), "%s", gw_exec_name(s->side.exec));
     err = perf_control_send(s->control, m);
-    while (!err && got < m->shape.qps) err = accept_qp(s, &got);
+    deadline = gw_deadline(LIMIT_NS); /* for all of them: strangers who ask meanwhile do not put it off */
+    while (!err && got < m->shape.qps) err = accept_qp(s, deadline, &got);
     return err;
 }
 
@@ -138,6 +144,8 @@ static int start_answering(struct server *s, const struct perf_msg *m)
         .lkey = s->side.mr->lkey,
         .rkey = m->inbox.rkey,
         .room = (uint32_t)stride,
+        .inl = s->side.shape.inl && m->size <= s->side.shape.inl,
+        .stop_fd = s->side.stop_fd,
         .stop = s->side.control.dev,
         .ns = l.ns,
         .out = l.out,
@@ -146,15 +154,41 @@ static int start_answering(struct server *s, const struct perf_msg *m)
     return gw_launch(s->side.exec, &perf_lat_kernel, 1, 1, &a);
 }
 
+/* As the client does, towards it. It ends by itself, or when it is told to. */
+static int start_posting(struct server *s, const struct perf_msg *m)
+{
+    const struct perf_shape *p = &s->side.shape;
+    struct perf_lists l = perf_side_lists(&s->side);
+    struct perf_post_args a = {.qp = l.qp,
+                               .qps = p->qps,
+                               .by = PERF_BY_THREAD,
+                               .op = p->op,
+                               .size = (uint32_t)m->size,
+                               .batch = p->batch,
+                               .count = m->count,
+                               .limit_ns = m->count ? 0 : m->limit_ns,
+                               .patience_ns = PERF_PATIENCE_NS,
+                               .here = perf_side_place(&s->side, m->size),
+                               .there = perf_side_place(&s->side, m->size),
+                               .stop = s->side.control.dev,
+                               .out = l.out,
+                               .sends = l.sends,
+                               .done = l.done};
+
+    a.there.base = m->inbox.addr;
+    a.there.key = m->inbox.rkey;
+    return gw_launch(s->side.exec, &perf_post_kernel, p->qps, 1, &a);
+}
+
 static int step(struct server *s, struct perf_msg *m)
 {
     const struct perf_shape *p = &s->side.shape;
     bool lat = p->test == PERF_TEST_LAT, passive = p->op == PERF_GET || p->op >= PERF_FETCH_ADD;
+    const char *wrong = !s->open || s->running ? "not now" : perf_step_wrong(p, m);
     struct perf_place at;
     int err = 0;
 
-    if (!s->open || s->running || !m->size || m->size > p->size)
-        return gw_error(-EPROTO, "the client's step is senseless");
+    if (wrong) return gw_error(-EPROTO, "the client's step is senseless: %s", wrong);
     at = perf_side_place(&s->side, p->op == PERF_SEND ? p->size : m->size);
     if (p->verify || lat)
         err = perf_fill(&s->side, &at, (struct perf_content){.seed = p->op == PERF_GET ? m->seed : 0});
@@ -163,6 +197,8 @@ static int step(struct server *s, struct perf_msg *m)
         err = start_answering(s, m);
     else if (!err && !lat && takes_receives(s))
         err = start_receiving(s);
+    else if (!err && p->both)
+        err = start_posting(s, m);
     s->running = !err;
     m->word = PERF_OK;
     return err ? err : perf_control_send(s->control, m);
@@ -200,26 +236,38 @@ static int look(struct server *s, const struct perf_msg *m, struct perf_row *row
     struct perf_content what = {m->seed, p->op == PERF_SEND};
     struct perf_place at = perf_side_place(&s->side, p->op == PERF_SEND ? p->size : m->size);
 
-    if (m->count > at.slots) return gw_error(-EPROTO, "the client wants more looked at than there is");
     if (p->op == PERF_GET) return 0; /* the client has it */
     if (p->op >= PERF_FETCH_ADD) return perf_check_target(&s->side, &at, p->op, m->count, m->seed, row);
     return perf_check(&s->side, &at, what, m->size, p->op == PERF_SEND ? s->before : NULL, m->count, row);
+}
+
+static int sum_ours(struct server *s, struct perf_msg *m)
+{
+    struct perf_row ours = {0};
+    int err = perf_sum(s->side.exec, perf_side_lists(&s->side).out, s->side.shape.qps, &ours);
+
+    m->ops = ours.ops;
+    m->ns = ours.ns;
+    return err ? perf_side_fault(&s->side, err) : 0;
 }
 
 static int stop(struct server *s, struct perf_msg *m)
 {
     bool counts = takes_receives(s) && s->side.shape.test != PERF_TEST_LAT;
     struct perf_row row = {0};
+    const char *wrong = !s->running ? "nothing runs" : perf_stop_wrong(&s->side.shape, m);
     int err = 0, ended;
 
-    if (!s->running || !m->size || m->size > s->side.shape.size)
-        return gw_error(-EPROTO, "the client's stop is senseless");
+    if (wrong) return gw_error(-EPROTO, "the client's stop is senseless: %s", wrong);
     if (counts) err = wait_for_arrivals(s, m->ops);
+    /* Both ways: ours ends by itself, soon after the client's, unless that one was cut short. */
+    if (s->side.shape.both && m->ops) (void)perf_side_sync(&s->side, PERF_PATIENCE_NS);
     perf_tell_stop(&s->side, 1);
     ended = perf_side_sync(&s->side, LIMIT_NS);
     if (!err) err = ended;
     s->running = false;
     m->ops = 0;
+    if (!err && s->side.shape.both) err = sum_ours(s, m);
     if (!err && counts) err = count_receives(s, &m->ops);
     if (!err && s->side.shape.verify && m->count) err = look(s, m, &row);
     m->checked = row.checked;
@@ -252,18 +300,18 @@ static int converse(struct server *s)
 static int wait_for_client(struct server *s)
 {
     struct gw_request *r;
-    int err, stop_fd = s->o->loopback ? -1 : gw_interrupt_fd();
+    int err;
 
     do {
-        err = gw_cm_next(s->listener, stop_fd, GW_NEVER, &r);
+        err = gw_cm_next(s->listener, s->stop_fd, GW_NEVER, &r);
         if (!err) err = perf_control_accept(s->control, r);
     } while (err == -EPROTO); /* a stranger; whoever comes next may be none */
     return err;
 }
 
-int perf_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t port), void *arg)
+int perf_serve(const struct perf_opts *o, int stop_fd, void (*told)(void *arg, uint16_t port), void *arg)
 {
-    struct server s = {.o = o};
+    struct server s = {.o = o, .stop_fd = stop_fd};
     int err = perf_control_open(o->device, o->loopback, &s.control);
 
     if (!err)

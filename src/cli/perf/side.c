@@ -3,17 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "src/cli/options.h"
 #include "src/cli/perf/perf.h"
 
-#define KEEP_SLOTS (256u << 10) /* bytes: more would only wear out the caches */
-
-static uint64_t align64(uint64_t n)
-{
-    return (n + 63) & ~UINT64_C(63);
-}
-
+/* Threads that post together. */
 static uint64_t width(const struct perf_opts *o)
 {
     return o->by == PERF_BY_THREAD ? 1 : o->by == PERF_BY_WARP ? 32 : o->threads;
@@ -28,6 +24,8 @@ uint64_t perf_posters(const struct perf_opts *o)
 
 int perf_shape_of(const struct perf_opts *o, struct perf_shape *shape)
 {
+    const char *wrong;
+
     *shape = (struct perf_shape){
         .test = o->test,
         .op = o->op,
@@ -35,32 +33,25 @@ int perf_shape_of(const struct perf_opts *o, struct perf_shape *shape)
         .depth = (uint32_t)o->depth,
         .posters = (uint32_t)(perf_posters(o) / o->qps * width(o)),
         .verify = o->verify,
+        .both = o->both,
+        .events = o->events,
+        .inl = (uint32_t)o->inl,
+        .batch = (uint32_t)o->batch,
         .mtu = (uint32_t)o->mtu,
         .timeout = (uint32_t)o->timeout,
         .size = o->size,
     };
-    return 0;
-}
-
-static uint64_t span_of(const struct perf_shape *p)
-{
-    uint64_t stride = align64(p->size), slots = KEEP_SLOTS / stride;
-
-    if (slots > p->depth) slots = p->depth;
-    if (slots < p->posters) slots = p->posters; /* so that each writes where nobody else does */
-    if (slots < 2) slots = 2;                   /* ping-pong: an outbox and an inbox */
-    return slots * stride;
+    wrong = perf_shape_wrong(shape);
+    return wrong ? gw_error(-E2BIG, "%s", wrong) : 0;
 }
 
 struct perf_place perf_side_place(const struct perf_side *s, uint64_t size)
 {
-    uint64_t stride = align64(size);
+    struct perf_place at = perf_place_of(s->span, size);
 
-    return (struct perf_place){.base = s->mr->addr,
-                               .span = s->span,
-                               .stride = (uint32_t)stride,
-                               .slots = (uint32_t)(s->span / stride),
-                               .key = s->mr->lkey};
+    at.base = s->mr->addr;
+    at.key = s->mr->lkey;
+    return at;
 }
 
 struct perf_lists perf_side_lists(const struct perf_side *s)
@@ -111,17 +102,14 @@ static int make_memory(struct perf_side *s, const struct perf_opts *o)
     bool gpu = gw_exec_kind(s->exec) == GW_EXEC_GPU;
     int err = 0;
 
-    if (all > PERF_MAX_MEMORY)
-        return gw_error(-E2BIG,
-                        "%llu bytes of buffers are wanted, and 4 GiB are the most: fewer queue pairs or "
-                        "posters, or smaller "
-                        "operations",
-                        (unsigned long long)all);
     s->buffers = choose(s, o->buffers);
     if (s->buffers == PERF_BUFFERS_GPU && !gpu)
         return gw_error(-EINVAL, "--buffers gpu: kernels run on the CPU here; use --exec gpu");
     if (s->buffers == PERF_BUFFERS_HOST && gpu && s->shape.test == PERF_TEST_LAT && s->shape.op == PERF_PUT)
         return gw_error(-EINVAL, "--buffers host: the GPU has to see what arrives; use mapped or gpu");
+    if (s->buffers == PERF_BUFFERS_HOST && gpu && s->shape.inl)
+        return gw_error(-EINVAL,
+                        "--buffers host: the GPU has to read what it sends inline; use mapped or gpu");
     s->plain = s->buffers == PERF_BUFFERS_HOST;
     if (s->plain) {
         s->mem.size = (all + 4095) & ~UINT64_C(4095);
@@ -148,18 +136,20 @@ static int make_qp(struct perf_side *s, const struct perf_opts *o, uint32_t i)
 {
     bool one = perf_posters(o) == s->shape.qps && !o->shared;
     uint32_t recvs = s->shape.op == PERF_SEND || s->shape.op == PERF_PUT_IMM ? 256 : 0, cqe = 4;
+    uint32_t bbs = s->shape.inl ? 2 + s->shape.inl / 64 : 1; /* of the longest request */
     struct gw_cq_attr ca = {.flags = one ? GW_CQ_ONE_POLLER : 0, .qps = 1, .placement = o->queues};
-    struct gw_qp_attr qa = {.max_send_wr = s->shape.depth,
+    struct gw_qp_attr qa = {.max_send_wr = (uint32_t)o->depth,
                             .max_recv_wr = recvs,
+                            .max_inline = s->shape.inl,
                             .flags = one ? GW_QP_ONE_POSTER : 0,
                             .placement = o->queues};
     int err;
 
-    while (cqe < 2 * s->shape.depth) cqe *= 2; /* WQEs are rounded up */
+    while (cqe < 2 * bbs * o->depth) cqe *= 2; /* WQEs are rounded up */
     ca.cqe = cqe;
     err = gw_cq_create(s->dev, &ca, &s->send_cq[i]);
     ca.cqe = 512;
-    ca.flags = GW_CQ_ONE_POLLER;
+    ca.flags = GW_CQ_ONE_POLLER | (s->shape.events ? GW_CQ_SLEEP : 0);
     if (!err) err = gw_cq_create(s->dev, &ca, &s->recv_cq[i]);
     qa.send_cq = s->send_cq[i];
     qa.recv_cq = s->recv_cq[i];
@@ -198,8 +188,9 @@ int perf_side_open(struct perf_side *s, const struct perf_opts *o, const struct 
 
     memset(s, 0, sizeof(*s));
     s->shape = *shape;
-    s->span = span_of(shape);
-    err = make_exec(s, o);
+    s->span = perf_span(shape);
+    s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    err = s->stop_fd < 0 ? gw_error_errno(-errno, "eventfd") : make_exec(s, o);
     if (!err) err = make_memory(s, o);
     if (!err) err = make_qps(s, o);
     if (err) {
@@ -234,12 +225,18 @@ void perf_side_close(struct perf_side *s)
     free(s->recv_cq);
     free(s->qp);
     free(s->link);
+    if (s->stop_fd > 0) close(s->stop_fd);
     memset(s, 0, sizeof(*s));
 }
 
 void perf_tell_stop(struct perf_side *s, uint32_t stop)
 {
+    uint64_t count = 1;
+
     gw_st_release_u32(s->control.host, stop);
+    /* Full or empty: it is as it is to be. */
+    if (stop ? write(s->stop_fd, &count, sizeof(count)) < 0 : read(s->stop_fd, &count, sizeof(count)) < 0)
+        return;
 }
 
 int perf_side_sync(struct perf_side *s, uint64_t limit_ns)
