@@ -22,7 +22,8 @@
 #define BYTES 65536u
 #define LIMIT 60000000000u
 
-static char own_address[32];
+static char own_address[48],
+    other_address[48]; /* the other: of this process's second NIC; empty: there is none */
 
 static struct side {
     struct gw_device *dev;
@@ -395,7 +396,9 @@ static void a_killed_peer_is_noticed(void **state)
 /* A client of its own making, that says something else than ours does. */
 static void asks_with(const char *data, size_t len, const char *reason)
 {
-    struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP, .ai_family = AF_INET}, *list;
+    struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP,
+                                  .ai_family = strchr(own_address, ':') ? AF_INET6 : AF_INET},
+                         *list;
     struct ibv_qp_init_attr qa = {.cap = {1, 1, 1, 1, 0}, .qp_type = IBV_QPT_RC};
     struct rdma_conn_param p = {.private_data = data, .private_data_len = (uint8_t)len};
     struct rdma_cm_id *id;
@@ -433,6 +436,31 @@ static void other_versions_are_turned_away(void **state)
     assert_int_equal(recv(peer.fd, &ok, 1, MSG_WAITALL), 1);
 }
 
+/* Of several NICs each has its own address, and takes no other's. */
+static void another_nics_address(void **state)
+{
+    struct gw_listener *l;
+    struct gw_offer theirs;
+    struct gw_link *link;
+    char ok;
+
+    (void)state;
+    if (!*other_address) skip();
+    assert_int_equal(gw_cm_listen(side.dev, other_address, 0, &l), -EXDEV);
+    assert_null(l);
+    assert_non_null(strstr(gw_last_error(), "the queue pair is on"));
+    /* And it still serves. */
+    assert_int_equal(gw_cm_listen(side.dev, own_address, 0, &l), 0);
+    gw_cm_unlisten(l);
+    tell("a");
+    assert_int_equal(to_peer(NULL, LIMIT, &theirs, &link), 0);
+    assert_int_equal(recv(peer.fd, &ok, 1, MSG_WAITALL), 1);
+    memcpy(side.mem, "by address", 11);
+    assert_int_equal(put_and_wait(&side, &theirs.region, 11, IBV_WC_SUCCESS), 0);
+    gw_cm_close(link);
+    assert_int_equal(recv(peer.fd, &ok, 1, MSG_WAITALL), 1);
+}
+
 #define WITH_PEER(test) cmocka_unit_test_setup_teardown(test, start_listener, stop_listener)
 
 static int tests(void)
@@ -447,6 +475,7 @@ static int tests(void)
         WITH_PEER(a_silent_peer_costs_no_more_than_the_deadline),
         WITH_PEER(a_killed_peer_is_noticed),
         WITH_PEER(other_versions_are_turned_away),
+        WITH_PEER(another_nics_address),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
@@ -454,12 +483,18 @@ static int tests(void)
 
 int main(int argc, char **argv)
 {
-    char nic[64];
+    const char *address = getenv("CONNECT_ADDRESS"); /* instead: an IPv6 one */
+    char nic[128];
 
     /* An address of this run's own, on which nobody else's processes are. */
     snprintf(own_address, sizeof(own_address), "127.%d.%d.7", 20 + getpid() / 250 % 200, 1 + getpid() % 250);
     if (argc == 4) snprintf(own_address, sizeof(own_address), "%s", argv[3]);
-    snprintf(nic, sizeof(nic), "addr=%s", own_address);
+    if (address && argc != 4) snprintf(own_address, sizeof(own_address), "%s", address);
+    if (getenv("CONNECT_NICS")) { /* two of them */
+        snprintf(other_address, sizeof(other_address), "%s", own_address);
+        other_address[strlen(other_address) - 1]++;
+    }
+    snprintf(nic, sizeof(nic), *other_address ? "addr=%s;addr=%s" : "addr=%s", own_address, other_address);
     setenv("GPUWIRE_NIC", nic, 1);
     if (argc != 4) return tests();
     return (strcmp(argv[1], "record") ? listening_child : record_child)(atoi(argv[2])) ? 1 : 0;
