@@ -23,6 +23,8 @@ part "the software NIC's UDP wire between two processes"
 "$bin/wire_bench" 127.0.0.1
 part "copies between two processes of this host"
 "$bin/copy_bench"
+part "TCP for kernels through the proxy, beside the host's own sockets"
+"$bin/tcp_bench"
 part "a round trip of a request, one client with one slot (64 floats, then 200 KB each way)"
 says=$(mktemp)
 worker=

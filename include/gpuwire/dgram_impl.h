@@ -126,7 +126,8 @@ GW_FN int64_t gw_dgram_may_recv_(struct gw_pipe_ *p)
         return gw_dgram_error_(&p->told_in, &p->ends->error);
     }
     /* What is skipped comes together with the record behind it. */
-    if (((const struct gw_dgram_ *)(p->rbuf + at))->len == GW_DGRAM_SKIP_) (void)gw_pipe_take_(p, p->rbuf_size - at);
+    if (((const struct gw_dgram_ *)(p->rbuf + at))->len == GW_DGRAM_SKIP_)
+        (void)gw_pipe_take_(p, p->rbuf_size - at);
     return 1;
 }
 
@@ -144,8 +145,8 @@ GW_SLOW_FN int64_t gw_dgram_next_(struct gw_pipe_ *p, uint64_t deadline_ns)
 }
 
 /* Whose turn it is to receive. One datagram; what there is no room for is lost. */
-GW_SLOW_DEV int64_t gw_dgram_recv_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v, int flags,
-                                     struct sockaddr *from, socklen_t *len, uint64_t deadline_ns)
+GW_SLOW_DEV int64_t gw_dgram_recv_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
+                                     int flags, struct sockaddr *from, socklen_t *len, uint64_t deadline_ns)
 {
     struct gw_pipe_ *p = &net->pipe[s];
     int64_t may = GW_SOCK_FIRST_(g, gw_dgram_next_(p, deadline_ns));

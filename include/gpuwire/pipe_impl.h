@@ -40,11 +40,12 @@ struct gw_pipe_ {
     uint8_t *bell, *group;
     uint8_t *rbuf, *wbuf;
     uint32_t rbuf_size, wbuf_size;
-    uint64_t put;    /* the sender's: as in ends */
-    uint32_t shut;   /* written with the sender's turn */
-    uint64_t taken;  /* the receiver's: as in ends */
-    uint64_t seen;   /* the receiver's: `arrived` at some look */
-    uint32_t told_out, told_in; /* the sender's and the receiver's: the last error of datagrams that was told */
+    uint64_t put;   /* the sender's: as in ends */
+    uint32_t shut;  /* written with the sender's turn */
+    uint64_t taken; /* the receiver's: as in ends */
+    uint64_t seen;  /* the receiver's: `arrived` at some look */
+    uint32_t told_out,
+        told_in; /* the sender's and the receiver's: the last error of datagrams that was told */
 } __attribute__((aligned(64)));
 
 /* ---- the proxy ---------------------------------------------------------------------------------------- */
@@ -158,7 +159,7 @@ GW_SLOW_FN int64_t gw_pipe_room_(struct gw_pipe_ *p, uint64_t deadline_ns)
 GW_FN int gw_pipe_put_(struct gw_pipe_ *p, uint32_t n)
 {
     gw_st_relaxed_u64_gpu(&p->put, p->put + n); /* single: who polls reads it */
-    gw_st_release_u64(&p->ends->put, p->put); /* release: the bytes first */
+    gw_st_release_u64(&p->ends->put, p->put);   /* release: the bytes first */
     gw_pipe_ring_(p);
     return 0;
 }
@@ -185,8 +186,7 @@ GW_FN int gw_pipe_goodbye_(struct gw_pipe_ *p, uint64_t deadline_ns)
 
     for (;;) {
         gw_pipe_before_(p, &w);
-        if (gw_ld_acquire_u64(&p->ends->sent) == p->put || gw_ld_relaxed_u32(&p->ends->refused))
-            return 0;
+        if (gw_ld_acquire_u64(&p->ends->sent) == p->put || gw_ld_relaxed_u32(&p->ends->refused)) return 0;
         late = gw_pipe_pause_(p, &w, deadline_ns);
         if (late) return -ETIMEDOUT;
     }
@@ -199,8 +199,7 @@ GW_FN int64_t gw_pipe_may_recv_(struct gw_pipe_ *p, uint64_t skip)
 {
     /* Errors and the end are read first and told last: bytes that came before them are received. */
     int err = -(int)gw_ld_acquire_u32(&p->ends->error);
-    uint32_t end =
-        gw_ld_acquire_u32(&p->ends->ended) || gw_ld_relaxed_u32_gpu(&p->shut) & GW_PIPE_SHUT_RD_;
+    uint32_t end = gw_ld_acquire_u32(&p->ends->ended) || gw_ld_relaxed_u32_gpu(&p->shut) & GW_PIPE_SHUT_RD_;
     uint64_t have;
 
     if (gw_ld_relaxed_u32_gpu(&p->sock->closing)) return -EBADF;
@@ -232,7 +231,7 @@ GW_SLOW_FN int gw_pipe_take_(struct gw_pipe_ *p, uint64_t n)
     if (n > p->seen - p->taken) return -EINVAL;
     if (!n) return 0;
     gw_st_relaxed_u64_gpu(&p->taken, p->taken + n); /* single: who polls reads it */
-    gw_st_release_u64(&p->ends->taken, p->taken); /* release: the group's reads come first */
+    gw_st_release_u64(&p->ends->taken, p->taken);   /* release: the group's reads come first */
     gw_fence_sc(); /* the room, before the look: the proxy writes full and looks at the room then */
     if (gw_ld_relaxed_u32(&p->ends->full)) gw_pipe_ring_(p);
     return 0;
@@ -273,7 +272,8 @@ GW_FN int gw_pipe_dgram_events_(struct gw_pipe_ *p)
     uint64_t due = gw_ld_relaxed_u64_gpu(&p->put) - gw_ld_acquire_u64(&p->ends->sent);
     int events = failed ? POLLERR : 0;
 
-    if (gw_ld_acquire_u64(&p->ends->arrived) != gw_ld_relaxed_u64_gpu(&p->taken) || shut & GW_PIPE_SHUT_RD_ || failed)
+    if (gw_ld_acquire_u64(&p->ends->arrived) != gw_ld_relaxed_u64_gpu(&p->taken) || shut & GW_PIPE_SHUT_RD_ ||
+        failed)
         events |= POLLIN;
     if (p->wbuf_size - due >= p->wbuf_size / 2) events |= POLLOUT;
     return shut == (GW_PIPE_SHUT_RD_ | GW_PIPE_SHUT_WR_) ? events | POLLHUP : events;

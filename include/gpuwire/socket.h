@@ -286,6 +286,8 @@ GW_DEV int64_t gw_sock_iowrite_thread(struct gw_net *net, int s, const void *byt
 #include <gpuwire/socket_state_impl.h>
 #include <gpuwire/stream_impl.h>
 #include <gpuwire/pipe_impl.h>
+#include <gpuwire/socket_ask_impl.h>
+#include <gpuwire/socket_kind_impl.h>
 #include <gpuwire/socket_setup_impl.h>
 #include <gpuwire/socket_options_impl.h>
 #include <gpuwire/socket_vec_impl.h>

@@ -84,7 +84,8 @@ GW_FN int64_t gw_sock_bytes_(struct gw_net *net, int s, uint64_t skip, uint64_t 
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
 
-    return p ? gw_pipe_bytes_(p, skip, deadline_ns) : gw_stream_bytes_(&net->stream[s], skip, want, deadline_ns);
+    return p ? gw_pipe_bytes_(p, skip, deadline_ns)
+             : gw_stream_bytes_(&net->stream[s], skip, want, deadline_ns);
 }
 
 /* Where they lie, and how many of `n` of them in a row. */

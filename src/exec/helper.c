@@ -84,15 +84,25 @@ static bool sleep_for(struct gw_helper *h, uint64_t ns)
     return any;
 }
 
+/* Looks, and lets others have the processor when there has been nothing for a while. How often that was so in a row. */
+static uint32_t be_busy(struct gw_helper *h, uint32_t round)
+{
+    if (h->look(h->arg)) return 0;
+    wait_for(h, 0);
+    gw_pause(round);
+    return round + 1;
+}
+
 static void *run(void *arg)
 {
     struct gw_helper *h = arg;
     uint64_t nap = BUSY_NS;
+    uint32_t round = 0;
 
     if (h->enter) h->enter(h->arg);
     while (!gw_ld_acquire_u32(&h->stop)) {
         if (h->busy)
-            (void)(h->look(h->arg) || (wait_for(h, 0), false));
+            round = be_busy(h, round);
         else if (h->look(h->arg) || sleep_for(h, nap))
             nap = BUSY_NS;
         else

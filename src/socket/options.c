@@ -30,7 +30,8 @@ void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int dom
     put(k, GW_SOCK_OPT_RBUF_, set->attr.rbuf);
     put(k, GW_SOCK_OPT_WBUF_, set->attr.wbuf);
     put(k, GW_SOCK_OPT_REUSE_, 0);
-    put_rdma(set, k, domain == AF_UNIX || type != SOCK_STREAM ? set->attr.rdma & GW_RDMA_ONLY : set->attr.rdma);
+    put_rdma(set, k,
+             domain == AF_UNIX || type != SOCK_STREAM ? set->attr.rdma & GW_RDMA_ONLY : set->attr.rdma);
     put(k, GW_SOCK_OPT_INTERVAL_, 75); /* as Linux' */
     put(k, GW_SOCK_OPT_COUNT_, 9);
     put(k, GW_SOCK_OPT_NODELAY_, 0);
@@ -64,7 +65,9 @@ static int set_flag(struct sock *k, enum gw_sock_opt_ which, int value)
 static int set_reuse(struct gw_sockets *set, struct sock *k, int value)
 {
     /* Behind bind it has no effect, as TCP's. */
-    int err = k->info->opt[GW_SOCK_OPT_RDMA_] && k->step == SOCK_OPENED && !k->bound ? gw_sock_cm_reuse(set, k, value != 0) : 0;
+    int err = k->info->opt[GW_SOCK_OPT_RDMA_] && k->step == SOCK_OPENED && !k->bound
+                  ? gw_sock_cm_reuse(set, k, value != 0)
+                  : 0;
 
     return err ? err : set_flag(k, GW_SOCK_OPT_REUSE_, value);
 }

@@ -24,7 +24,8 @@ static void give_up(struct gw_sockets *set, int err)
 {
     if (set->proxy->error) return;
     set->proxy->error = err;
-    io_uring_queue_exit(&set->proxy->ring); /* ends all requests: nothing writes to the sockets' rings any more */
+    io_uring_queue_exit(
+        &set->proxy->ring); /* ends all requests: nothing writes to the sockets' rings any more */
     for (uint32_t i = 0; i < set->attr.count; i++) {
         struct sock *k = &set->sock[i];
 
@@ -171,7 +172,8 @@ bool gw_proxy_look(struct gw_sockets *set)
 
 void gw_proxy_wait(struct gw_sockets *set, uint64_t ns)
 {
-    struct __kernel_timespec t = {.tv_sec = (int64_t)(ns / 1000000000u), .tv_nsec = (int64_t)(ns % 1000000000u)};
+    struct __kernel_timespec t = {.tv_sec = (int64_t)(ns / 1000000000u),
+                                  .tv_nsec = (int64_t)(ns % 1000000000u)};
     struct gw_proxy *p = set->proxy;
     struct io_uring_cqe *cqe;
     int rc;
@@ -189,7 +191,8 @@ void gw_proxy_wait(struct gw_sockets *set, uint64_t ns)
 void gw_proxy_enter(struct gw_sockets *set)
 {
     /* This thread submits from now on, and no other. liburing 2.3 forgets to export its function for that. */
-    if (syscall(__NR_io_uring_register, set->proxy->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) < 0) {
+    if (syscall(__NR_io_uring_register, set->proxy->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) <
+        0) {
         give_up(set, -errno);
         return;
     }
@@ -237,10 +240,11 @@ int gw_proxy_create(struct gw_sockets *set)
     }
     if (rc) {
         free(p);
-        return gw_error_errno(rc == -ENOMEM ? rc : -EOPNOTSUPP,
-                              "sockets of the host's own: no io_uring here (%s; see `sysctl kernel.io_uring_disabled`, "
-                              "and what a container forbids)",
-                              strerror(-rc));
+        return gw_error_errno(
+            rc == -ENOMEM ? rc : -EOPNOTSUPP,
+            "sockets of the host's own: no io_uring here (%s; see `sysctl kernel.io_uring_disabled`, "
+            "and what a container forbids)",
+            strerror(-rc));
     }
     set->proxy = p;
     return 0;

@@ -40,8 +40,8 @@ static bool has_room(struct sock *k, uint32_t need)
 
 static void receive(struct gw_sockets *set, struct sock *k)
 {
-    uint32_t rest = k->rbuf_size - ((uint32_t)k->arrived & (k->rbuf_size - 1)), most = gw_dgram_most_(k->rbuf_size),
-             size = gw_dgram_size_(most);
+    uint32_t rest = k->rbuf_size - ((uint32_t)k->arrived & (k->rbuf_size - 1)),
+             most = gw_dgram_most_(k->rbuf_size), size = gw_dgram_size_(most);
     struct gw_dgram_ *d;
 
     if (k->receiving || k->stopped || k->step != SOCK_CONNECTED) return;
@@ -50,8 +50,10 @@ static void receive(struct gw_sockets *set, struct sock *k)
     if (k->skip) record(k->rbuf, k->rbuf_size, k->arrived)->len = GW_DGRAM_SKIP_;
     d = record(k->rbuf, k->rbuf_size, k->arrived + k->skip);
     k->in_iov = (struct iovec){.iov_base = d + 1, .iov_len = most};
-    k->in = (struct msghdr){
-        .msg_name = d->addr.bytes, .msg_namelen = sizeof(d->addr.bytes), .msg_iov = &k->in_iov, .msg_iovlen = 1};
+    k->in = (struct msghdr){.msg_name = d->addr.bytes,
+                            .msg_namelen = sizeof(d->addr.bytes),
+                            .msg_iov = &k->in_iov,
+                            .msg_iovlen = 1};
     k->receiving = true;
     io_uring_prep_recvmsg(gw_proxy_sqe(set, k, PROXY_RECVMSG), k->fd, &k->in, 0);
 }

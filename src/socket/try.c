@@ -45,7 +45,8 @@ int gw_try_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_add
 int gw_try_listen(struct gw_sockets *set, struct sock *k, int backlog)
 {
     uint32_t domain = k->info->opt[GW_SOCK_OPT_DOMAIN_];
-    struct gw_sock_addr_ any = {.len = domain == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in)};
+    struct gw_sock_addr_ any = {.len = domain == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                                          : sizeof(struct sockaddr_in)};
     struct sockaddr sa = {.sa_family = (sa_family_t)domain}; /* zeros: any address, any port */
     int err = 0;
 

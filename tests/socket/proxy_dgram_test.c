@@ -60,7 +60,8 @@ static void test_both_ways(void **state)
             assert_memory_equal(&from, &ours, sizeof(from));
         } else {
             assert_int_equal(sendto(fd, want, n, 0, (struct sockaddr *)&ours, sizeof(ours)), n);
-            assert_int_equal(gw_sock_recvfrom_thread(net, s, b, sizeof(b), 0, (struct sockaddr *)&from, &len, soon()), n);
+            assert_int_equal(
+                gw_sock_recvfrom_thread(net, s, b, sizeof(b), 0, (struct sockaddr *)&from, &len, soon()), n);
             assert_memory_equal(&from, &host, sizeof(from));
         }
         assert_int_equal(len, sizeof(from));
@@ -168,14 +169,16 @@ static void test_unix(void **state)
     assert_int_equal(bind(fd, (struct sockaddr *)&at[1], sizeof(at[1])), 0);
     assert_int_equal(gw_sock_send_thread(net, s, b, 1, 0, soon()), -ENOTCONN);
     assert_int_equal(sendto(fd, "local", 5, 0, (struct sockaddr *)&at[0], sizeof(at[0])), 5);
-    assert_int_equal(gw_sock_recvfrom_thread(net, s, b, sizeof(b), 0, (struct sockaddr *)&from, &len, soon()), 5);
+    assert_int_equal(gw_sock_recvfrom_thread(net, s, b, sizeof(b), 0, (struct sockaddr *)&from, &len, soon()),
+                     5);
     assert_string_equal(from.sun_path, at[1].sun_path);
     assert_int_equal(gw_sock_sendto_thread(net, s, b, 5, 0, (struct sockaddr *)&from, len, soon()), 5);
     assert_int_equal(recv(fd, b, sizeof(b), 0), 5);
     close(fd);
     assert_int_equal(gw_sock_sendto_thread(net, s, b, 5, 0, (struct sockaddr *)&from, len, soon()), 5);
     assert_true(await(s, 0) & POLLERR); /* the proxy was refused: the next send says so, once */
-    assert_int_equal(gw_sock_sendto_thread(net, s, b, 5, 0, (struct sockaddr *)&from, len, soon()), -ECONNREFUSED);
+    assert_int_equal(gw_sock_sendto_thread(net, s, b, 5, 0, (struct sockaddr *)&from, len, soon()),
+                     -ECONNREFUSED);
     close_ours(s);
     unlink(at[0].sun_path);
     unlink(at[1].sun_path);

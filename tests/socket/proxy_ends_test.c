@@ -142,8 +142,8 @@ static void test_killed_peer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SET(test_half_closed),   WITH_SET(test_reset),       WITH_SET(test_reset_after_the_end),
-        WITH_SET(test_silent),        WITH_SET(test_nobody_reads), WITH_SET(test_closed_unread),
+        WITH_SET(test_half_closed), WITH_SET(test_reset),        WITH_SET(test_reset_after_the_end),
+        WITH_SET(test_silent),      WITH_SET(test_nobody_reads), WITH_SET(test_closed_unread),
         WITH_SET(test_killed_peer),
     };
 

@@ -12,7 +12,8 @@ static void test_ports(void **state)
 {
     struct sockaddr_in at, taken = loopback(0);
     socklen_t len = sizeof(taken);
-    int l = listen_ours(&at, 1), fd = socket(AF_INET, SOCK_STREAM, 0), other = socket(AF_INET, SOCK_STREAM, 0), s;
+    int l = listen_ours(&at, 1), fd = socket(AF_INET, SOCK_STREAM, 0),
+        other = socket(AF_INET, SOCK_STREAM, 0), s;
 
     (void)state;
     assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), -1);
@@ -20,10 +21,13 @@ static void test_ports(void **state)
     assert_int_equal(bind(other, (struct sockaddr *)&taken, sizeof(taken)), 0);
     assert_int_equal(getsockname(other, (struct sockaddr *)&taken, &len), 0);
     s = open_ours();
-    assert_int_equal(gw_sock_bind_thread(net, s, (struct sockaddr *)&taken, sizeof(taken), soon()), -EADDRINUSE);
-    assert_int_equal(gw_sock_connect_thread(net, s, (struct sockaddr *)&taken, sizeof(taken), soon()), -ECONNREFUSED);
+    assert_int_equal(gw_sock_bind_thread(net, s, (struct sockaddr *)&taken, sizeof(taken), soon()),
+                     -EADDRINUSE);
+    assert_int_equal(gw_sock_connect_thread(net, s, (struct sockaddr *)&taken, sizeof(taken), soon()),
+                     -ECONNREFUSED);
     assert_int_equal(await(s, 0), POLLERR | POLLHUP);
-    assert_int_equal(gw_sock_connect_thread(net, s, (struct sockaddr *)&taken, sizeof(taken), soon()), -ECONNABORTED);
+    assert_int_equal(gw_sock_connect_thread(net, s, (struct sockaddr *)&taken, sizeof(taken), soon()),
+                     -ECONNABORTED);
     close_ours(s);
     close_ours(l);
     assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
@@ -43,15 +47,19 @@ static void test_senseless(void **state)
     assert_int_equal(gw_sock_open_thread(net, AF_NETLINK, SOCK_STREAM, 0, soon()), -EAFNOSUPPORT);
     assert_int_equal(gw_sock_open_thread(net, AF_INET, SOCK_SEQPACKET, 0, soon()), -EINVAL);
     assert_int_equal(gw_sock_open_thread(net, AF_UNIX, SOCK_STREAM, IPPROTO_TCP, soon()), -EPROTONOSUPPORT);
-    assert_int_equal(gw_sock_bind_thread(net, t, (struct sockaddr *)&six, sizeof(six), soon()), -EAFNOSUPPORT);
-    assert_int_equal(gw_sock_connect_thread(net, t, (struct sockaddr *)&six, sizeof(six), soon()), -EAFNOSUPPORT);
-    assert_int_equal(gw_sock_connect_thread(net, t, (struct sockaddr *)&un, sizeof(un), soon()), -EAFNOSUPPORT);
+    assert_int_equal(gw_sock_bind_thread(net, t, (struct sockaddr *)&six, sizeof(six), soon()),
+                     -EAFNOSUPPORT);
+    assert_int_equal(gw_sock_connect_thread(net, t, (struct sockaddr *)&six, sizeof(six), soon()),
+                     -EAFNOSUPPORT);
+    assert_int_equal(gw_sock_connect_thread(net, t, (struct sockaddr *)&un, sizeof(un), soon()),
+                     -EAFNOSUPPORT);
     assert_int_equal(gw_sock_connect_thread(net, t, (struct sockaddr *)&at, 3, soon()), -EINVAL);
     assert_int_equal(gw_sock_connect_thread(net, t, NULL, 0, soon()), -EINVAL);
     assert_int_equal(gw_sock_connect_thread(net, s, (struct sockaddr *)&at, sizeof(at), soon()), -EISCONN);
     assert_int_equal(gw_sock_listen_thread(net, s, 1, soon()), -EINVAL);
     assert_int_equal(gw_sock_accept_thread(net, s, NULL, NULL, soon()), -EINVAL);
-    assert_int_equal(gw_sock_setsockopt_thread(net, t, GW_SOL_SOCKET, GW_SO_RDMA, &on, sizeof(on)), -EOPNOTSUPP);
+    assert_int_equal(gw_sock_setsockopt_thread(net, t, GW_SOL_SOCKET, GW_SO_RDMA, &on, sizeof(on)),
+                     -EOPNOTSUPP);
     assert_int_equal(gw_sock_shutdown_thread(net, s, 7, soon()), -EINVAL);
     assert_int_equal(send_ours(s, b, 0), 0);
     assert_int_equal(recv_ours(s, b, 0), 0);
@@ -112,7 +120,8 @@ static void test_unix(void **state)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX}, name;
     socklen_t len = sizeof(name);
-    int l = gw_sock_open_thread(net, AF_UNIX, SOCK_STREAM, 0, soon()), fd = socket(AF_UNIX, SOCK_STREAM, 0), s;
+    int l = gw_sock_open_thread(net, AF_UNIX, SOCK_STREAM, 0, soon()), fd = socket(AF_UNIX, SOCK_STREAM, 0),
+        s;
     char b[8];
 
     (void)state;
@@ -278,8 +287,8 @@ static void test_proxy_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SET(test_ports),       WITH_SET(test_senseless), WITH_SET(test_no_socket_free),
-        WITH_SET(test_nonblocking), WITH_SET(test_unix),      cmocka_unit_test(test_many),
+        WITH_SET(test_ports),       WITH_SET(test_senseless),   WITH_SET(test_no_socket_free),
+        WITH_SET(test_nonblocking), WITH_SET(test_unix),        cmocka_unit_test(test_many),
         WITH_SET(test_idle),        WITH_SET(test_proxy_fails),
     };
 

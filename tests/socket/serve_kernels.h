@@ -36,9 +36,9 @@ struct serve_args {
     struct gw_net *net;
     uint32_t what, n; /* n: what a client asks, times */
     uint64_t limit_ns;
-    uint32_t *stop;     /* host memory: the server is to end */
-    int32_t *listener;  /* -1; block 0 writes it */
-    int64_t *result;    /* what went wrong first; or how many requests were answered */
+    uint32_t *stop;    /* host memory: the server is to end */
+    int32_t *listener; /* -1; block 0 writes it */
+    int64_t *result;   /* what went wrong first; or how many requests were answered */
     struct serve_block *block;
     struct sockaddr_storage addr;
     socklen_t len;

@@ -123,10 +123,13 @@ GW_DEV int redis_get(const struct serve_args *a, struct serve_block *b, int s, c
     while (d) head[n++] = digits[--d];
     head[n++] = '\r';
     head[n++] = '\n';
-    return say_bytes(a, s, head, n) || say_bytes(a, s, k->value, k->value_len) || say_text(a, s, "\r\n") ? -EPIPE : 0;
+    return say_bytes(a, s, head, n) || say_bytes(a, s, k->value, k->value_len) || say_text(a, s, "\r\n")
+               ? -EPIPE
+               : 0;
 }
 
-GW_DEV int32_t answer_redis(const struct serve_args *a, struct serve_block *b, int s, const char *in, uint32_t n)
+GW_DEV int32_t answer_redis(const struct serve_args *a, struct serve_block *b, int s, const char *in,
+                            uint32_t n)
 {
     const char *arg[8];
     uint32_t len[8], at = 0, args, i;
@@ -165,9 +168,11 @@ GW_DEV int32_t answer_one(const struct serve_args *a, struct serve_block *b, str
 }
 
 /* What has come on one connection. -1: it is over. */
-GW_DEV int serve_conn(const struct serve_args *a, struct serve_block *b, struct serve_conn *c, int64_t *answered)
+GW_DEV int serve_conn(const struct serve_args *a, struct serve_block *b, struct serve_conn *c,
+                      int64_t *answered)
 {
-    int64_t got = gw_sock_recv_thread(a->net, c->s, c->bytes + c->have, SERVE_BYTES - c->have, MSG_DONTWAIT, 0);
+    int64_t got =
+        gw_sock_recv_thread(a->net, c->s, c->bytes + c->have, SERVE_BYTES - c->have, MSG_DONTWAIT, 0);
     uint32_t left, i;
     int32_t used;
 
@@ -217,7 +222,8 @@ GW_DEV int serve_round(const struct serve_args *a, struct serve_block *b, int l,
 GW_DEV int open_server(const struct serve_args *a)
 {
     uint64_t until = gw_clock_ns() + a->limit_ns;
-    int one = 1, l = gw_sock_open_thread(a->net, a->addr.ss_family, SOCK_STREAM, 0, until), err = l < 0 ? l : 0;
+    int one = 1, l = gw_sock_open_thread(a->net, a->addr.ss_family, SOCK_STREAM, 0, until),
+        err = l < 0 ? l : 0;
 
     if (!err && a->addr.ss_family != AF_UNIX)
         err = gw_sock_setsockopt_thread(a->net, l, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
@@ -237,7 +243,8 @@ GW_DEV int64_t serve(const struct serve_args *a)
     int32_t l;
     int err = 0;
 
-    if (gw_block_idx() == 0) gw_st_release_u32(a->listener, (uint32_t)open_server(a)); /* release: it listens */
+    if (gw_block_idx() == 0)
+        gw_st_release_u32(a->listener, (uint32_t)open_server(a)); /* release: it listens */
     while ((l = (int32_t)gw_ld_acquire_u32(a->listener)) == -1) gw_pause(round++);
     if (l < 0) return l;
     for (i = 0; i < SERVE_CONNS; i++) b->conn[i].s = -1;

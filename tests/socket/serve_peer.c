@@ -92,7 +92,8 @@ int main(int argc, char **argv)
     struct gw_sockets *set;
 
     if (what < 0 || !blocks || blocks > BLOCKS) {
-        fprintf(stderr, "usage: test_socket_serve echo|http|redis|ask-memcached|ask-echo PORT|PATH [N [BLOCKS]]\n");
+        fprintf(stderr,
+                "usage: test_socket_serve echo|http|redis|ask-memcached|ask-echo PORT|PATH [N [BLOCKS]]\n");
         return 2;
     }
     a.what = (uint32_t)what;

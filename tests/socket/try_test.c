@@ -75,8 +75,12 @@ static void test_everybody_meets(void **state)
     static const struct {
         int listens, connects, result; /* 1: they meet over RDMA; 0: over TCP */
     } v[] = {
-        {GW_RDMA_TRY, GW_RDMA_TRY, 1}, {GW_RDMA_TRY, GW_RDMA_ONLY, 1}, {GW_RDMA_TRY, GW_RDMA_OFF, 0},
-        {GW_RDMA_ONLY, GW_RDMA_TRY, 1}, {GW_RDMA_OFF, GW_RDMA_TRY, 0}, {GW_RDMA_OFF, GW_RDMA_ONLY, -ECONNREFUSED},
+        {GW_RDMA_TRY, GW_RDMA_TRY, 1},
+        {GW_RDMA_TRY, GW_RDMA_ONLY, 1},
+        {GW_RDMA_TRY, GW_RDMA_OFF, 0},
+        {GW_RDMA_ONLY, GW_RDMA_TRY, 1},
+        {GW_RDMA_OFF, GW_RDMA_TRY, 0},
+        {GW_RDMA_OFF, GW_RDMA_ONLY, -ECONNREFUSED},
         {GW_RDMA_ONLY, GW_RDMA_OFF, -ECONNREFUSED},
     };
 
