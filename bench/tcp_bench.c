@@ -130,7 +130,7 @@ static int listen_at(enum way way, struct sockaddr_in *at)
     *at = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     if (way == HOST) {
         l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (bind(l, (struct sockaddr *)at, len) || listen(l, 128) ||
+        if (bind(l, (struct sockaddr *)at, len) || listen(l, CONNS) ||
             getsockname(l, (struct sockaddr *)at, &len))
             stop("listen");
         return l;
@@ -138,7 +138,7 @@ static int listen_at(enum way way, struct sockaddr_in *at)
     l = gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, LIMIT);
     err = gw_sock_setsockopt_thread(net, l, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (!err) err = gw_sock_bind_thread(net, l, (struct sockaddr *)at, len, LIMIT);
-    if (!err) err = gw_sock_listen_thread(net, l, 128, LIMIT);
+    if (!err) err = gw_sock_listen_thread(net, l, CONNS, LIMIT);
     if (!err) err = gw_sock_name_thread(net, l, (struct sockaddr *)at, &len);
     if (err) stop("our listen");
     return l;
