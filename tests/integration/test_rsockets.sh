@@ -36,7 +36,8 @@ both large 1000000 2 2 "-T b" "block 4 65536"
 if [ "${2:-}" != lossy ]; then
     both small_buffers 20000 2 3 "-T b -B 8192" "block 1 4096"
     # rstream greets its peer with 16 bytes of its buffer, also of one of a single byte: AddressSanitizer minds.
-    both small $((${#SANITIZER} ? 16 : 1)) 20 20 "-T b" "block"
+    least=${SANITIZER:+16}
+    both small "${least:-1}" 20 20 "-T b" "block"
     preload=$(ldconfig -p | sed -n 's,.*=> \(.*\)/librdmacm.so.1$,\1/rsocket/librspreload.so,p' | head -1)
     if [ -e "$preload" ]; then
         soft=$("${gpuwire[@]}" run -- sh -c 'echo "$LD_PRELOAD"')
