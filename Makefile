@@ -22,11 +22,11 @@ check: all                ## every test but those of soak, the fuzzers for 10 s 
 soak: all                 ## the tests that take minutes: mixed verbs traffic on an unkind network, 100,000 large requests to a server
 	@cd $(BUILD) && ctest --output-on-failure --no-tests=error -L long
 
-check-asan:               ## every test but those of soak under AddressSanitizer and UndefinedBehaviorSanitizer (15 minutes on two cores)
+check-asan:               ## every test but those of soak under AddressSanitizer and UndefinedBehaviorSanitizer (half an hour on two busy cores)
 	@$(MAKE) --no-print-directory all BUILD=build-asan CMAKE_FLAGS="-DGW_SANITIZE=address,undefined -DGW_CUDA=OFF"
 	@cd build-asan && ctest --output-on-failure --no-tests=error -LE long -j$$(nproc)
 
-check-tsan:               ## the same under ThreadSanitizer (25 minutes on two cores)
+check-tsan:               ## the same under ThreadSanitizer (an hour on two busy cores)
 	@$(MAKE) --no-print-directory all BUILD=build-tsan CMAKE_FLAGS="-DGW_SANITIZE=thread -DGW_CUDA=OFF"
 	@cd build-tsan && TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp \
 		ctest --output-on-failure --no-tests=error -LE long -j$$(nproc)
