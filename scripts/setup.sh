@@ -11,7 +11,7 @@ packages=(
     liburing-dev libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libisal-dev libcmocka-dev
     # to test: the distribution's own verbs and rdma_cm programs, tshark to read captures, spin for models, the fuzzers' compiler, scripts
     ibverbs-providers ibverbs-utils perftest rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils memcached
-    redis-server redis-tools tshark spin jq clang llvm python3 curl procps iproute2
+    redis-tools tshark spin jq clang llvm python3 curl procps iproute2
 )
 # clang's sanitizer and fuzzer runtimes are a package of their own, named after clang's version; a fresh machine learns
 # it only from `apt-get update`.
@@ -44,3 +44,7 @@ echo "gpuwire: installing ${#want[@]} packages: ${want[*]}"
 "${sudo[@]}" apt-get update -q
 mapfile -t want < <(missing)
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${want[@]}"
+# The package starts a server of its own, which the tests do not need.
+if [ -d /run/systemd/system ] && [[ " ${want[*]} " = *" memcached "* ]]; then
+    "${sudo[@]}" systemctl disable -q --now memcached
+fi

@@ -19,6 +19,8 @@ static void fuzz_conn(const uint8_t *data, size_t size)
     struct gw_rs_conn c, again;
 
     require(copy != NULL);
+    memset(&c, 0, sizeof(c)); /* they are compared with what lies between their fields */
+    memset(&again, 0, sizeof(again));
     memcpy(copy, data, size);
     if (!gw_rs_conn_unpack(copy, size, &c)) {
         require(c.credits && c.credits <= 0xffff && c.half.length && c.half.length <= GW_RS_NUMBER_MAX);
