@@ -16,11 +16,8 @@
 
 #include <cmocka.h>
 
-#include "tests/exec/options.h"
+#include "tests/verbs/device.h"
 #include "tests/verbs/pair.h"
-
-static struct gw_exec *exec;
-static struct gw_device *dev;
 
 static void must(int rc, const char *what)
 {
@@ -258,21 +255,6 @@ static void taken_down_while_posted_to(void **state)
         again(&p, NULL);
     }
     pair_free(&p);
-}
-
-static int open_all(void **state)
-{
-    (void)state;
-    exec = test_exec();
-    if (!gw_device_open(getenv("GPUWIRE_DEVICE") ? NULL : "softnic", exec, &dev)) return 0;
-    fprintf(stderr, "%s\n", gw_last_error());
-    return -1;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    return gw_device_close(dev) || gw_exec_destroy(exec);
 }
 
 int main(int argc, char **argv)

@@ -16,15 +16,13 @@
 #include <cmocka.h>
 
 #include "src/verbs/impl.h"
-#include "tests/exec/options.h"
+#include "tests/verbs/device.h"
 #include "tests/verbs/pair.h"
 
 GW_KERNEL_DECLARE(share_kernel);
 GW_KERNEL_DECLARE(ping_kernel);
 GW_KERNEL_DECLARE(ticket_kernel);
 
-static struct gw_exec *exec;
-static struct gw_device *dev;
 
 /* What every test that moves data is repeated with. */
 static const struct {
@@ -669,21 +667,6 @@ static void test_limits(void **state)
     must(gw_qp_destroy(qp), "gw_qp_destroy");
     must(gw_cq_destroy(cq), "gw_cq_destroy");
     must(gw_pd_destroy(pd), "gw_pd_destroy");
-}
-
-static int open_all(void **state)
-{
-    (void)state;
-    exec = test_exec();
-    if (!gw_device_open(getenv("GPUWIRE_DEVICE") ? NULL : "softnic", exec, &dev)) return 0;
-    fprintf(stderr, "%s\n", gw_last_error());
-    return -1;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    return gw_device_close(dev) || gw_exec_destroy(exec);
 }
 
 int main(int argc, char **argv)

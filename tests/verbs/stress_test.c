@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "tests/exec/options.h"
 #include "tests/rnd.h"
+#include "tests/verbs/device.h"
 #include "tests/verbs/pair.h"
 #include "tests/verbs/stress_kernels.h"
 
@@ -23,8 +23,6 @@ GW_KERNEL_DECLARE(stress_kernel);
 #define LIMIT_NS 40000000000u
 #define GRID     7u /* block 0 takes in */
 
-static struct gw_exec *exec;
-static struct gw_device *dev;
 
 static void must(int rc, const char *what)
 {
@@ -261,21 +259,6 @@ static void over_and_over(void **state)
         stress(&s);
     }
     printf("gpu: %u times\n", n);
-}
-
-static int open_all(void **state)
-{
-    (void)state;
-    exec = test_exec();
-    if (!gw_device_open(getenv("GPUWIRE_DEVICE") ? NULL : "softnic", exec, &dev)) return 0;
-    fprintf(stderr, "%s\n", gw_last_error());
-    return -1;
-}
-
-static int close_all(void **state)
-{
-    (void)state;
-    return gw_device_close(dev) || gw_exec_destroy(exec);
 }
 
 int main(int argc, char **argv)
