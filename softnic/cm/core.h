@@ -43,6 +43,10 @@ enum {
 #define CM_REPEAT_MIN_NS 50000000u
 #define CM_REPEAT_MAX_NS UINT64_C(4294967296)
 
+/* Last words are remembered for so long, so many at most. */
+#define CM_KEEP_NS 5000000000u
+enum { CM_MAX_KEPT = 1024 };
+
 /* An address of a program, or none (family 0). A wildcard has a GID of zeros. */
 struct cm_addr {
     uint16_t family; /* AF_INET, AF_INET6 */
@@ -149,6 +153,8 @@ struct cm_id {
     /* The message that waits for an answer, or the last answer given, to be given again. */
     uint8_t mad[ROCE_MAD_LEN];
     bool has_mad;
+    bool last_word; /* that is a REJ or SIDR_REP: nothing comes after it, and no answer */
+    bool kept;      /* for its sake; the program has let go */
     uint32_t tries;
     uint64_t wait, deadline; /* SN_NEVER: nothing is due */
 };
@@ -174,7 +180,7 @@ struct cm {
     unsigned nic_count;            /* 0: not up */
     uint64_t rnd, next;            /* next: the earliest deadline, or earlier */
     struct cm_id *ids[CM_MAX_IDS]; /* by handle - 1 */
-    uint32_t first_free, high;
+    uint32_t first_free, high, kept;
     uint32_t generation;
     struct sn_link ports;
 };

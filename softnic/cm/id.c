@@ -59,6 +59,7 @@ void cm_id_free(struct cm_id *id)
     struct cm *cm = id->cm;
 
     cm_port_give(id);
+    cm->kept -= id->kept;
     cm->ids[id->handle - 1] = NULL;
     if (id->handle - 1 < cm->first_free) cm->first_free = id->handle - 1;
     while (cm->high && !cm->ids[cm->high - 1]) cm->high--;
@@ -125,6 +126,20 @@ static void end_requests(struct cm_id *listener)
         if (cm->ids[i] && cm->ids[i]->listener == listener) cm_destroy(cm->ids[i]);
 }
 
+/*
+ * A refusal gets lost, or crosses a repeat of the request: were it forgotten at once, that would be a request
+ * that the program is told of anew, and that nobody waits for any more.
+ */
+static bool keep_last_word(struct cm_id *id)
+{
+    if (id->active || !id->last_word || id->cm->kept == CM_MAX_KEPT) return false;
+    id->cm->kept++;
+    id->kept = true;
+    id->state = CM_ENDED;
+    cm_deadline(id, CM_KEEP_NS);
+    return true;
+}
+
 uint32_t cm_destroy(struct cm_id *id)
 {
     uint32_t reported = id->events_reported;
@@ -147,7 +162,7 @@ uint32_t cm_destroy(struct cm_id *id)
     id->file = NULL;
     id->listener = NULL;
     cm_port_give(id); /* also of one that lingers: the next may have it */
-    if (!linger) cm_id_free(id);
+    if (!linger && !keep_last_word(id)) cm_id_free(id);
     return reported;
 }
 

@@ -290,7 +290,7 @@ static void dispatch(struct cm_id *id, const struct roce_cm *m)
     case ROCE_CM_DREP: disconnected(id, m); break;
     default: break;
     }
-    if (!id->file && (id->state == CM_ENDED || id->state == CM_TIMEWAIT)) cm_id_free(id);
+    if (!id->file && !id->kept && (id->state == CM_ENDED || id->state == CM_TIMEWAIT)) cm_id_free(id);
 }
 
 void cm_input(struct cm *cm, const uint8_t at[16], const uint8_t from[16], const uint8_t mad[ROCE_MAD_LEN])

@@ -67,6 +67,7 @@ void cm_send_rej(struct cm_id *id, enum roce_cm_about about, uint32_t reason, co
     struct roce_cm m = {.attr = ROCE_CM_REJ, .about = about, .reason = reason, .private_len = len};
 
     if (len) memcpy(m.private_data, data, len);
+    id->last_word = true;
     cm_say(id, &m);
 }
 

@@ -38,7 +38,7 @@ void cm_sidr_answer(struct cm_id *id, uint32_t status, const struct rdma_ucm_con
     /* The message names the connection by the peer's request, in the place of the sender's ID. */
     m.tid = id->tid;
     m.local_id = id->remote_id;
-    id->has_mad = roce_cm_build(id->mad, &m) == 0;
+    id->has_mad = id->last_word = roce_cm_build(id->mad, &m) == 0;
     id->state = CM_ENDED;
     cm_say_again(id);
 }

@@ -21,6 +21,10 @@ static void give_up(struct cm_id *id)
 static void due(struct cm_id *id)
 {
     id->deadline = SN_NEVER;
+    if (id->kept) {
+        cm_id_free(id);
+        return;
+    }
     if (id->state == CM_TIMEWAIT) {
         id->state = CM_ENDED;
         cm_tell(id, CM_EVENT_TIMEWAIT_EXIT, 0);

@@ -399,6 +399,37 @@ static void strangers_change_nothing(void **state)
     net_down(&net);
 }
 
+/* The request comes once more, after the program has refused it and let go: it is refused again, without it. */
+static void a_refusal_is_remembered(void **state)
+{
+    const struct rdma_ucm_reject no = {.private_data_len = 3, .private_data = "no"};
+    struct cm_id *client, *child;
+    uint8_t req[ROCE_MAD_LEN];
+    uint64_t sent;
+
+    (void)state;
+    net_up(&net, 33, 0);
+    net_listener(&net, 0, RDMA_PS_TCP);
+    client = net_resolved(&net, 1, 0, RDMA_PS_TCP, NET_PORT);
+    assert_int_equal(net_connect(client, 1, "x"), 0);
+    memcpy(req, client->mad, sizeof(req));
+    child = cm_id_find(&net.ends[0].cm, &net.ends[0].file, net_event(&net, 0, CM_EVENT_CONNECT_REQUEST).id);
+    assert_int_equal(cm_reject(child, &no), 0);
+    cm_destroy(child);
+    assert_memory_equal(net_event(&net, 1, CM_EVENT_REJECTED).param.conn.private_data, "no", 3);
+    for (int i = 0; i < 3; i++) {
+        sent = net.ends[0].sent;
+        cm_input(&net.ends[0].cm, net.ends[0].cm.nics[0].gid, net.ends[1].cm.nics[0].gid, req);
+        net_run(&net, 1000000000);
+        assert_int_equal(net.ends[0].sent, sent + 1);
+        net_quiet(&net, 0);
+    }
+    net_run(&net, CM_KEEP_NS);
+    assert_int_equal(net.ends[0].cm.kept, 0);
+    assert_int_equal(net.ends[0].cm.high, 1); /* the listener */
+    net_down(&net);
+}
+
 /* A connection from end 1 to this address of end 0, or what end 1 is told instead. */
 static uint32_t knock(struct net *n, unsigned nic, uint16_t port)
 {
@@ -500,6 +531,7 @@ int main(void)
         cmocka_unit_test(a_destroyed_id_gives_its_port_back_at_once),
         cmocka_unit_test(datagrams_find_their_queue_pair),
         cmocka_unit_test(strangers_change_nothing),
+        cmocka_unit_test(a_refusal_is_remembered),
         cmocka_unit_test(listeners_are_met_where_they_listen),
         cmocka_unit_test(a_port_at_all_addresses),
     };
