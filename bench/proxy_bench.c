@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the thread that posts for kernels (gw-proxy) costs while nothing is posted, and how late it sees what is posted
- * then: over the software NIC or whatever GPUWIRE_DEVICE names. usage: proxy_bench [SECONDS], of each row; default 2
+ * What the thread that posts for kernels (gw-proxy) costs while nothing is posted, how late it sees what is posted
+ * then, and what a round trip takes in each posting mode when, as from a GPU, nobody tells the NIC or the proxy of a
+ * post: over the software NIC or whatever GPUWIRE_DEVICE names. usage: proxy_bench [SECONDS], of each row; default 2
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -128,6 +129,60 @@ static void row(const char *name, uint32_t mode, uint32_t n, double seconds)
     destroy(&q);
 }
 
+/* One way: a receive, a write with immediate, and both completions. */
+static void one_way(struct queues *q, uint32_t from)
+{
+    struct gw_qp_handle *to = gw_qp_handle(q->qp[!from]);
+    struct ibv_wc wc;
+
+    check(gw_recv_empty(to, 1, 1), "receive");
+    check(gw_put_imm(gw_qp_handle(q->qp[from]), q->mr->addr, q->mr->lkey, q->mr->addr + 64, q->mr->rkey, 8, 0,
+                     GW_SIGNALED, 1),
+          "post");
+    for (uint32_t i = 0; i < 2; i++)
+        if (gw_wait_cq(gw_cq_handle(q->cq[!from ^ i]), 1, &wc, gw_deadline(5000000000u), NULL, -1) != 1 ||
+            wc.status)
+            check(gw_error(-5, "no completion"), "a write");
+}
+
+static int later(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* The handles have no host side, as on a GPU: posts and polls are stores and loads, and wake nobody. */
+static void round_trips(const char *name, uint32_t mode)
+{
+    enum { ROUNDS = 1000 };
+    static double us[ROUNDS];
+    struct gw_endpoint ep;
+    struct queues q;
+
+    make(&q, mode, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        check(gw_qp_reset(q.qp[i], GW_RESET_QUIET, 0), "reset");
+        gw_qp_handle(q.qp[i])->host = NULL;
+        gw_cq_handle(q.cq[i])->host = NULL;
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        gw_qp_endpoint(q.qp[!i], &ep);
+        check(gw_qp_connect(q.qp[i], &ep, NULL), "connecting");
+    }
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        uint64_t start = gw_clock_ns();
+
+        one_way(&q, 0);
+        one_way(&q, 1);
+        us[i] = (double)(gw_clock_ns() - start) * 1e-3;
+    }
+    qsort(us, ROUNDS, sizeof(us[0]), later);
+    printf("bench: %-14s as from a GPU: a round trip of 8 bytes takes %.0f us (of ten, the slowest %.0f)\n",
+           name, us[ROUNDS / 2], us[ROUNDS * 9 / 10]);
+    destroy(&q);
+}
+
 int main(int argc, char **argv)
 {
     double seconds = argc > 1 ? atof(argv[1]) : 2;
@@ -144,6 +199,9 @@ int main(int argc, char **argv)
         row("proxy-doorbell", GW_POST_PROXY_DOORBELL, n, seconds);
         row("proxy-post", GW_POST_PROXY_POST, n, seconds);
     }
+    round_trips("direct", GW_POST_DIRECT);
+    round_trips("proxy-doorbell", GW_POST_PROXY_DOORBELL);
+    round_trips("proxy-post", GW_POST_PROXY_POST);
     gw_device_close(dev);
     gw_exec_destroy(exec);
     return 0;

@@ -5,6 +5,7 @@
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,8 +13,9 @@
 #include "src/exec/cpu.h"
 #include "src/exec/helper.h"
 
-#define BUSY_NS 20000u   /* looks at what a GPU may have written so soon after it had something to do … */
-#define IDLE_NS 1000000u /* … and so rarely when there has been nothing for long */
+#define NAP_MIN_NS 20000u
+#define NAP_MAX_NS                                                                                           \
+    1000000u /* what a GPU may have written is looked at so rarely when there has been nothing for long */
 
 /* ---- news ---------------------------------------------------------------------------------------------- */
 
@@ -42,6 +44,20 @@ void gw_helper_wait(struct gw_helper *h, uint32_t news, uint64_t deadline_ns)
     gw_fence_sc(); /* as in gw_helper_tell; the futex looks at news again */
     syscall(SYS_futex, &h->news, FUTEX_WAIT_PRIVATE, news, &t, NULL, 0);
     gw_add_acq_rel_u32(&h->sleepers, (uint32_t)-1);
+}
+
+/* ---- naps ---------------------------------------------------------------------------------------------- */
+
+uint64_t gw_nap_ns(uint64_t idle_ns, uint64_t most_ns)
+{
+    uint64_t ns = idle_ns / 16;
+
+    return ns < NAP_MIN_NS ? NAP_MIN_NS : ns > most_ns ? most_ns : ns;
+}
+
+void gw_nap_exactly(void)
+{
+    prctl(PR_SET_TIMERSLACK, 1000);
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------------- */
@@ -96,17 +112,16 @@ static uint32_t be_busy(struct gw_helper *h, uint32_t round)
 static void *run(void *arg)
 {
     struct gw_helper *h = arg;
-    uint64_t nap = BUSY_NS;
+    uint64_t last = gw_clock_ns(); /* when there was something to do */
     uint32_t round = 0;
 
+    if (h->polled) gw_nap_exactly();
     if (h->enter) h->enter(h->arg);
     while (!gw_ld_acquire_u32(&h->stop)) {
         if (h->busy)
             round = be_busy(h, round);
-        else if (h->look(h->arg) || sleep_for(h, nap))
-            nap = BUSY_NS;
-        else
-            nap = nap * 2 < IDLE_NS ? nap * 2 : IDLE_NS;
+        else if (h->look(h->arg) || sleep_for(h, gw_nap_ns(gw_clock_ns() - last, NAP_MAX_NS)))
+            last = gw_clock_ns();
     }
     if (h->leave) h->leave(h->arg);
     return NULL;

@@ -4,7 +4,8 @@
  * wait for each other.
  *
  * The helper looks, and sleeps when there is nothing to do. CPU threads wake it. Kernels on a GPU cannot: there
- * it looks again 20 µs after it had something to do, and ever more rarely down to once in a millisecond.
+ * it looks again 20 µs after it had something to do, and ever more rarely down to once in a millisecond
+ * (gw_nap_ns).
  * Whoever waits for the helper takes the count of its news, looks at what it waits for, and sleeps until there
  * are more news than that; kernels on a GPU look again and again.
  */
@@ -28,13 +29,21 @@ struct gw_helper {
     void (*leave)(void *arg); /* … and after the last one */
     void *arg;
     bool polled, running;
-    bool busy; /* it never sleeps: a processor of its own, for the sake of latency */
+    bool busy;                 /* it never sleeps: a processor of its own, for the sake of latency */
     int fd[1 + GW_HELPER_FDS]; /* [0]: wakes it. The others too, and look empties them; -1: none */
     uint32_t stop, asleep;
     uint32_t news; /* a futex */
     uint32_t sleepers;
     pthread_t thread;
 };
+
+/*
+ * How long a thread sleeps that nobody wakes, and that has had nothing to do for so long: a sixteenth of it, so that
+ * what comes after an idle time t is seen t/16 later at most; 20 µs at least, `most` at most.
+ */
+uint64_t gw_nap_ns(uint64_t idle_ns, uint64_t most_ns);
+/* The calling thread's sleeps end when they should: else they take up to 50 µs more, which is more than a nap. */
+void gw_nap_exactly(void);
 
 /* Before anything else; a helper that was never started may be stopped then, and woken. 0, or -errno. */
 int gw_helper_init(struct gw_helper *h, const struct gw_exec *exec, bool (*look)(void *arg), void *arg);

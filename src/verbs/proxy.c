@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "src/exec/helper.h"
 #include "src/verbs/proxy.h"
 
 #define SPIN_NS   20000u
-#define NAP_MIN   20000u
 #define NAP_MAX   1000000u
 #define NAP_COSTS 256u      /* longer, if a look costs more than so small a part of it … */
 #define NAP_LIMIT 20000000u /* … but not than this, on a machine that is too busy to tell */
@@ -67,14 +67,14 @@ static bool nap(struct gw_proxy *p, uint64_t ns)
 /* How long to sleep after so long without anything to do. cost: what a nap costs, as far as it is known. */
 static uint64_t nap_ns(uint64_t idle, uint64_t cost)
 {
-    uint64_t ns = idle / 16, most = cost * NAP_COSTS;
+    uint64_t most = cost * NAP_COSTS;
 
     if (most < NAP_MAX) most = NAP_MAX;
     if (most > NAP_LIMIT) most = NAP_LIMIT;
-    return ns < NAP_MIN ? NAP_MIN : ns > most ? most : ns;
+    return gw_nap_ns(idle, most);
 }
 
-/* Naps until there is something; then it looks at once again. */
+/* Naps until there was something, or somebody has woken it. last: when there was something. */
 static void idle(struct gw_proxy *p, uint64_t last)
 {
     uint64_t cost = 0, before = cpu_ns(), now;
@@ -96,17 +96,20 @@ static void *run(void *arg)
     bool any;
 
     pthread_setname_np(pthread_self(), "gw-proxy");
+    gw_nap_exactly();
     while (!gw_ld_acquire_u32(&p->stop)) {
         pthread_mutex_lock(&p->lock);
         any = look(p, false);
         pthread_mutex_unlock(&p->lock);
         now = gw_clock_ns();
-        if (any)
+        if (any) {
             last = now;
-        else if (now - last > SPIN_NS)
+        } else if (now - last > SPIN_NS) {
             idle(p, last);
-        else
+            last = gw_clock_ns(); /* what ended the naps is done, and was not seen here */
+        } else {
             gw_pause(64);
+        }
     }
     return NULL;
 }
