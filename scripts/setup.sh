@@ -10,7 +10,7 @@ packages=(
     libibverbs-dev librdmacm-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
     liburing-dev libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libisal-dev libcmocka-dev
     # to test: the distribution's own verbs and rdma_cm programs, tshark to read captures, spin for models, the fuzzers' compiler, scripts
-    ibverbs-providers ibverbs-utils perftest rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils memcached
+    ibverbs-providers ibverbs-utils perftest rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached
     redis-tools tshark spin jq clang llvm python3 curl procps iproute2
 )
 # clang's sanitizer and fuzzer runtimes are a package of their own, named after clang's version; a fresh machine learns
@@ -44,7 +44,9 @@ echo "gpuwire: installing ${#want[@]} packages: ${want[*]}"
 "${sudo[@]}" apt-get update -q
 mapfile -t want < <(missing)
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${want[@]}"
-# The package starts a server of its own, which the tests do not need.
-if [ -d /run/systemd/system ] && [[ " ${want[*]} " = *" memcached "* ]]; then
-    "${sudo[@]}" systemctl disable -q --now memcached
-fi
+# These packages start servers of their own, which the tests do not need.
+for server in memcached nginx; do
+    if [ -d /run/systemd/system ] && [[ " ${want[*]} " = *" $server "* ]]; then
+        "${sudo[@]}" systemctl disable -q --now "$server"
+    fi
+done

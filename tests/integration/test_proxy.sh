@@ -1,32 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # test_proxy.sh SERVE: a kernel's TCP and UNIX sockets, and programs that know nothing of it: each that is installed.
+# HTTP is test_http.sh's.
 . "${0%/*}/lib.sh"
-serve=$1
-
-# server NAME WHAT AT [BLOCKS]: a kernel that serves there until its input ends.
-server() {
-    mkfifo "$work/$1.in"
-    timeout -k 5 "$patience" "$serve" "$2" "$3" 1 "${4:-1}" <"$work/$1.in" >"$work/$1.out" 2>&1 &
-    server=$!
-    pids+=("$server")
-    exec {input}>"$work/$1.in"
-    if [ "${3#/}" != "$3" ]; then
-        eventually test -S "$3"
-    else
-        wait_listen "$3" "$server" || fail "$1: the kernel does not listen"
-    fi
-}
-
-# end NAME [REQUESTS]: the kernel ends well, and has answered so many at least.
-end() {
-    exec {input}>&-
-    wait "$server" || fail "$1: the kernel ended with $?"
-    local n
-    n=$(sed -n 's/ requests//p' "$work/$1.out")
-    [ "${n:-0}" -ge "${2:-1}" ] || fail "$1: ${n:-no} requests were answered"
-    echo "$1: ok"
-}
+. "${0%/*}/serve.sh"
 
 have() { command -v "$1" >/dev/null || { echo "skipped: $1 is not installed"; return 1; }; }
 
@@ -92,19 +69,6 @@ if have socat; then
         echo "a kernel asks socat (${at%%:*}): ok"
     done
 fi
-
-port=$(free_port)
-server http http "$port" 2
-curl -sS -m 30 "http://127.0.0.1:$port/" "http://127.0.0.1:$port/again" >"$work/curl.out" 2>&1 || fail 'curl'
-[ "$(sort -u "$work/curl.out")" = 'from a kernel' ] || fail 'curl gets something else'
-asked=2
-if have ab; then
-    timeout "$patience" ab -q -n 1000 -c 50 "http://127.0.0.1:$port/" >"$work/ab.out" 2>&1 || fail 'ab'
-    timeout "$patience" ab -q -k -n 2000 -c 20 "http://127.0.0.1:$port/" >"$work/abk.out" 2>&1 || fail 'ab with keep-alive'
-    [ "$(cat "$work/ab.out" "$work/abk.out" | grep -c 'Failed requests: *0')" = 2 ] || fail 'ab: requests have failed'
-    asked=3002
-fi
-end http "$asked"
 
 if have redis-benchmark; then
     port=$(free_port)

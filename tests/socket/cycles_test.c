@@ -174,8 +174,9 @@ size_t __sanitizer_get_current_allocated_bytes(void);
 #endif
 
 struct use {
-    uint64_t heap;         /* bytes allocated, by the NIC too, which is a library of this process */
-    uint64_t resident_kib; /* with what is mapped beside the heap, and with what sanitizers keep of what was freed */
+    uint64_t heap; /* bytes allocated, by the NIC too, which is a library of this process */
+    uint64_t
+        resident_kib; /* with what is mapped beside the heap, and with what sanitizers keep of what was freed */
     uint32_t descriptors;
 };
 

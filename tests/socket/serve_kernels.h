@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A kernel as a server for programs that none of us wrote (echo, HTTP, a small part of redis), and as a client of
- * memcached. One thread of each block works; each block polls connections of its own.
+ * memcached and of HTTP servers. One thread of each block works; each block polls connections of its own.
  */
 #ifndef GW_TESTS_SOCKET_SERVE_KERNELS_H
 #define GW_TESTS_SOCKET_SERVE_KERNELS_H
 
 #include <gpuwire/socket.h>
 
-enum serve_what { SERVE_ECHO, SERVE_HTTP, SERVE_REDIS, ASK_MEMCACHED, ASK_ECHO };
+enum serve_what { SERVE_ECHO, SERVE_HTTP, SERVE_REDIS, ASK_MEMCACHED, ASK_HTTP, ASK_ECHO };
 
 #define SERVE_CONNS 64
 #define SERVE_BYTES 8192

@@ -254,77 +254,7 @@ GW_DEV int64_t serve(const struct serve_args *a)
     return err ? err : answered;
 }
 
-/* ---- clients ------------------------------------------------------------------------------------------- */
-
-/* Receives until `end` has come. How many bytes; or an error. */
-GW_DEV int64_t hear(const struct serve_args *a, int s, char *in, uint32_t size, const char *end)
-{
-    uint32_t have = 0;
-    int64_t got;
-
-    while (have < size) {
-        got = gw_sock_recv_thread(a->net, s, in + have, size - have, 0, gw_clock_ns() + a->limit_ns);
-        if (got <= 0) return got ? got : -ECONNABORTED;
-        have += (uint32_t)got;
-        if (find_text(in, have, end) >= 0) return have;
-    }
-    return -EMSGSIZE;
-}
-
-/* Key i has the value of seven digits that is i in base ten, times a million. */
-GW_DEV int64_t ask_memcached(const struct serve_args *a, int s, char *in)
-{
-    char set[] = "set key-0000 0 0 7\r\n0000000\r\n", get[] = "get key-0000\r\n",
-         value[] = "VALUE key-0000 0 7\r\n0000000\r\nEND\r\n";
-    uint32_t i, d, v;
-    int64_t got;
-
-    for (i = 0; i < a->n; i++) {
-        for (d = 0, v = i; d < 4; d++, v /= 10)
-            set[11 - d] = get[11 - d] = value[13 - d] = set[20 + d] = value[20 + d] = (char)('0' + v % 10);
-        if (say_text(a, s, set)) return -EPIPE;
-        got = hear(a, s, in, 64, "\r\n");
-        if (got < 0) return got;
-        if (got != 8 || !same_bytes(in, "STORED\r\n", 8)) return -EILSEQ;
-        if (say_text(a, s, get)) return -EPIPE;
-        got = hear(a, s, in, 128, "END\r\n");
-        if (got < 0) return got;
-        if (got != text_len(value) || !same_bytes(in, value, text_len(value))) return -EILSEQ;
-    }
-    return i;
-}
-
-/* n times 1000 bytes, and back; then the end both ways. */
-GW_DEV int64_t ask_echo(const struct serve_args *a, int s, char *in)
-{
-    uint32_t i, j;
-
-    for (i = 0; i < a->n; i++) {
-        for (j = 0; j < 1000; j++) in[j] = (char)(i + j * 7);
-        if (say_bytes(a, s, in, 1000)) return -EPIPE;
-        memset(in, 0, 1000);
-        if (gw_sock_recv_thread(a->net, s, in, 1000, MSG_WAITALL, gw_clock_ns() + a->limit_ns) != 1000)
-            return -ECONNABORTED;
-        for (j = 0; j < 1000; j++)
-            if (in[j] != (char)(i + j * 7)) return -EILSEQ;
-    }
-    if (gw_sock_shutdown_thread(a->net, s, SHUT_WR, gw_clock_ns() + a->limit_ns)) return -EPIPE;
-    return gw_sock_recv_thread(a->net, s, in, 1, 0, gw_clock_ns() + a->limit_ns) ? -EILSEQ : (int64_t)i;
-}
-
-GW_DEV int64_t ask(const struct serve_args *a)
-{
-    uint64_t until = gw_clock_ns() + a->limit_ns;
-    int s = gw_sock_open_thread(a->net, a->addr.ss_family, SOCK_STREAM, 0, until), err;
-    char *in = a->block[0].conn[0].bytes;
-    int64_t got;
-
-    if (s < 0) return s;
-    err = gw_sock_connect_thread(a->net, s, (const struct sockaddr *)&a->addr, a->len, until);
-    got = err ? err : a->what == ASK_MEMCACHED ? ask_memcached(a, s, in) : ask_echo(a, s, in);
-    err = gw_sock_close_thread(a->net, s, gw_clock_ns() + a->limit_ns);
-    return got < 0 || !err ? got : err;
-}
+#include "tests/socket/ask_body.h"
 
 GW_KERNEL(serve_kernel, struct serve_args, a)
 {

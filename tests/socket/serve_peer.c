@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_socket_serve echo|http|redis|ask-memcached|ask-echo PORT|PATH [N [BLOCKS]]: a kernel that serves programs of the host
- * until standard input ends, or asks one N times. It says how many requests were answered.
+ * test_socket_serve echo|http|redis|ask-memcached|ask-http|ask-echo PORT|PATH [N [BLOCKS]]: a kernel that serves programs
+ * of the host until standard input ends, or asks one N times. It says how many requests were answered.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -25,9 +25,9 @@ static int stop(const char *what)
 
 static int what_of(const char *name)
 {
-    static const char *const names[] = {"echo", "http", "redis", "ask-memcached", "ask-echo"};
+    static const char *const names[] = {"echo", "http", "redis", "ask-memcached", "ask-http", "ask-echo"};
 
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         if (!strcmp(name, names[i])) return i;
     return -1;
 }
@@ -92,8 +92,8 @@ int main(int argc, char **argv)
     struct gw_sockets *set;
 
     if (what < 0 || !blocks || blocks > BLOCKS) {
-        fprintf(stderr,
-                "usage: test_socket_serve echo|http|redis|ask-memcached|ask-echo PORT|PATH [N [BLOCKS]]\n");
+        fprintf(stderr, "usage: test_socket_serve echo|http|redis|ask-memcached|ask-http|ask-echo PORT|PATH "
+                        "[N [BLOCKS]]\n");
         return 2;
     }
     a.what = (uint32_t)what;
