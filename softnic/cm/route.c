@@ -7,42 +7,33 @@
  * put into that socket by whichever process at the address happens to get it.
  */
 #include <errno.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "softnic/cm/cm.h"
 #include "softnic/cm/service.h"
+#include "softnic/name.h"
 #include "src/roce/hdr.h"
 
 static int mailbox = -1; /* atomic; the NIC's callbacks read it */
 static int sender = -1;  /* atomic: several NICs may need it first */
 
-static socklen_t name_of(const uint8_t *gid, uint64_t service_id, struct sockaddr_un *name)
+static struct sn_name name_of(const uint8_t *gid, uint64_t service_id)
 {
     char text[33];
-    int n;
 
-    for (int i = 0; i < 16; i++) snprintf(text + 2 * i, 3, "%02x", gid[i]);
-    memset(name, 0, sizeof(*name));
-    name->sun_family = AF_UNIX;
-    n = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, "gpuwire/%s/service/%llx", text,
-                 (unsigned long long)service_id);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    return sn_name("%s/service/%llx", sn_name_of_gid(gid, text), (unsigned long long)service_id);
 }
 
 int cm_route_claim(const uint8_t gid[16], uint64_t service_id)
 {
-    struct sockaddr_un name;
-    socklen_t len = name_of(gid, service_id, &name);
+    struct sn_name name = name_of(gid, service_id);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
 
     if (fd < 0) return -errno;
-    if (bind(fd, (struct sockaddr *)&name, len) == 0) return fd;
-    err = -errno;
+    err = sn_name_bind(fd, &name);
+    if (!err) return fd;
     close(fd);
     return err;
 }
@@ -73,11 +64,10 @@ static int sender_fd(void)
 /* To whoever has claimed the service. False: nobody. */
 static bool hand_over(const uint8_t *gid, uint64_t service_id, const struct cm_letter *letter)
 {
-    struct sockaddr_un name;
-    socklen_t len = name_of(gid, service_id, &name);
+    struct sn_name name = name_of(gid, service_id);
 
-    if (sendto(sender_fd(), letter, sizeof(*letter), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name,
-               len) >= 0)
+    if (sendto(sender_fd(), letter, sizeof(*letter), MSG_DONTWAIT | MSG_NOSIGNAL,
+               (struct sockaddr *)&name.un, name.len) >= 0)
         return true;
     /* A full socket: the request is lost, and will be repeated. */
     return errno != ECONNREFUSED && errno != ENOENT;

@@ -4,14 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "softnic/host/share.h"
+#include "softnic/name.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -23,17 +22,11 @@ enum { BACKLOG = 256, DRAIN = 256 };
 
 /* The user's number in the name keeps users out of each other's way; that a peer is the same user's is
  * checked. */
-static socklen_t name_of(struct sockaddr_un *sa, const uint8_t gid[16], unsigned slot)
+static struct sn_name name_of(const uint8_t gid[16], unsigned slot)
 {
-    char hex[33];
-    int n;
+    char text[33];
 
-    for (int i = 0; i < 16; i++) snprintf(hex + 2 * i, 3, "%02x", gid[i]);
-    memset(sa, 0, sizeof(*sa));
-    sa->sun_family = AF_UNIX;
-    n = snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "gpuwire/%u/%s/%u", (unsigned)geteuid(), hex,
-                 slot);
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    return sn_name("%u/%s/%u", (unsigned)geteuid(), sn_name_of_gid(gid, text), slot);
 }
 
 static int new_socket(void)
@@ -45,26 +38,25 @@ static int new_socket(void)
 
 int sn_meet_listen(const uint8_t gid[16], unsigned slot)
 {
-    struct sockaddr_un sa;
-    socklen_t len = name_of(&sa, gid, slot);
+    struct sn_name name = name_of(gid, slot);
     int err, fd = new_socket();
 
     if (fd < 0) return fd;
-    if (bind(fd, (struct sockaddr *)&sa, len) == 0 && listen(fd, BACKLOG) == 0) return fd;
-    err = -errno;
+    err = sn_name_bind(fd, &name);
+    if (!err && listen(fd, BACKLOG)) err = -errno;
+    if (!err) return fd;
     close(fd);
     return err;
 }
 
 int sn_meet_connect(const uint8_t gid[16], unsigned slot)
 {
-    struct sockaddr_un sa;
-    socklen_t len = name_of(&sa, gid, slot);
+    struct sn_name name = name_of(gid, slot);
     int err, fd = new_socket();
 
     if (fd < 0) return fd;
-    if (connect(fd, (struct sockaddr *)&sa, len) == 0) return fd;
-    err = -errno;
+    err = sn_name_connect(fd, &name);
+    if (!err) return fd;
     close(fd);
     return err;
 }

@@ -7,14 +7,13 @@
 #include <linux/if_arp.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include "softnic/name.h"
 #include "softnic/wire/eth_frame.h"
 #include "src/roce/hdr.h"
 
@@ -159,23 +158,19 @@ static int set_up_packets(int fd, int index, const struct sn_addr *addr, const u
  * dies. */
 static int claim(const char *name, const struct sn_addr *addr, struct sn_eth_link *link, char *why)
 {
-    struct sockaddr_un at = {.sun_family = AF_UNIX};
     char text[SN_ADDR_TEXT];
-    int err, n;
+    struct sn_name at = sn_name("eth/%s/%s", name, sn_addr_text(addr, text));
+    int err;
 
-    sn_addr_text(addr, text);
-    n = snprintf(at.sun_path + 1, sizeof(at.sun_path) - 1, "gpuwire/eth/%s/%s", name, text);
     link->claim_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    if (link->claim_fd >= 0 && bind(link->claim_fd, (struct sockaddr *)&at,
-                                    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
-        return 0;
-    err = errno;
-    if (err == EADDRINUSE)
+    err = link->claim_fd < 0 ? -errno : sn_name_bind(link->claim_fd, &at);
+    if (!err) return 0;
+    if (err == -EADDRINUSE)
         snprintf(why, 256, "another process's NIC has the address %s at %s; give this one its own: addr=IP",
                  text, name);
     else
-        snprintf(why, 256, "cannot claim %s at %s: %s", text, name, strerror(err));
-    return -err;
+        snprintf(why, 256, "cannot claim %s at %s: %s", text, name, strerror(-err));
+    return err;
 }
 
 static int open_interface(const struct sn_addr *addr, const struct sn_eth_config *config,

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "softnic/wire/near.h"
 #include "src/roce/hdr.h"
 
 /* Bursts of many flows end in one socket; what does not fit its buffer is lost and has to be sent again. */
@@ -122,7 +123,7 @@ int sn_slot_claim(const struct sn_addr *addr, unsigned start, struct sn_slot *sl
     int err;
 
     memset(slot, 0, sizeof(*slot));
-    slot->shared_fd = -1;
+    slot->shared_fd = slot->claim_fd = -1;
     slot->fd = new_socket(addr);
     if (slot->fd < 0) return explain(slot->fd, addr, why);
     err = claim_any(slot->fd, addr, start, slot);
@@ -130,6 +131,8 @@ int sn_slot_claim(const struct sn_addr *addr, unsigned start, struct sn_slot *sl
         sn_slot_release(slot);
         return explain(err, addr, why);
     }
+    /* Without it peers at other addresses of this host send to port 4791, as those of other hosts do. */
+    slot->claim_fd = sn_near_claim(addr->gid, slot->slot);
     slot->shared_fd = join_shared(addr);
     if (slot->shared_fd < 0) {
         slot->shared_err = slot->shared_fd;
@@ -142,5 +145,6 @@ void sn_slot_release(struct sn_slot *slot)
 {
     if (slot->fd >= 0) close(slot->fd);
     if (slot->shared_fd >= 0) close(slot->shared_fd);
-    slot->fd = slot->shared_fd = -1;
+    if (slot->claim_fd >= 0) close(slot->claim_fd);
+    slot->fd = slot->shared_fd = slot->claim_fd = -1;
 }

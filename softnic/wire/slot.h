@@ -8,7 +8,7 @@
  * can tell from a number where to send. The socket is also the one that frames leave from, so a frame's
  * source port names its sender's slot.
  *
- * Frames from other addresses arrive at port 4791. Every process at the address tries to have that too, by
+ * NICs at other addresses of this host send there, too: near.h. Frames from other hosts arrive at port 4791. Every process at the address tries to have that too, by
  * SO_REUSEPORT; the kernel gives each flow to one of them, which passes on what is another's.
  */
 #ifndef SN_WIRE_SLOT_H
@@ -31,6 +31,7 @@ struct sn_slot {
     int fd;         /* bound to the slot's port: everything is sent from here */
     int shared_fd;  /* bound to port 4791; -1 when the process could not join */
     int shared_err; /* why not: a negative errno */
+    int claim_fd;   /* keeps the name that tells of the slot (near.h); -1: it could not be had */
 };
 
 /*

@@ -33,6 +33,11 @@ int sn_udp_fds(const struct sn_udp *udp, int fds[2])
     return udp->slot.shared_fd < 0 ? 1 : 2;
 }
 
+int sn_udp_claim_fd(const struct sn_udp *udp)
+{
+    return udp->slot.claim_fd;
+}
+
 const char *sn_udp_note(const struct sn_udp *udp)
 {
     return udp->note;

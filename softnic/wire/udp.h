@@ -2,13 +2,13 @@
 /*
  * udp.h: RoCEv2 frames over the host's UDP sockets.
  *
- * A frame is a UDP payload: BTH … ICRC. One to the own address goes straight to the port of the slot its
- * queue pair's number names; any other goes to port 4791, as on the wire. Each counts as sent to port 4791
- * for the ICRC, from the port of the sender's slot. See slot.h for who receives what.
+ * A frame is a UDP payload: BTH … ICRC. One to an address of this host goes straight to the port of the slot
+ * its queue pair's number names, so that no other process there can hold it up; any other goes to port 4791,
+ * as on the wire. Each counts as sent to port 4791 for the ICRC, from the port of the sender's slot. See
+ * slot.h and near.h for who receives what.
  *
- * Frames of one length to one process at the own address leave as one message that the kernel need not take
- * apart: many times faster than one by one. Nothing of the kind leaves the host, because the ICRC covers the
- * IPv4 IDs.
+ * Frames of one length to one slot leave as one message that the kernel need not take apart: many times
+ * faster than one by one. Nothing of the kind leaves the host, because the ICRC covers the IPv4 IDs.
  *
  * A frame that came to port 4791 and is another process's is passed on to it, once, in a wrapper that names
  * where it came from; wrappers are accepted only from slot ports of the own address, so no other host can
@@ -76,12 +76,14 @@ uint16_t sn_udp_port(const struct sn_udp *udp); /* the source port of what it se
 const struct sn_addr *sn_udp_addr(const struct sn_udp *udp);
 /* Sockets to wait for with POLLIN: returns 1 or 2. */
 int sn_udp_fds(const struct sn_udp *udp, int fds[2]);
+/* Keeps the slot's name (near.h); -1: it has none. */
+int sn_udp_claim_fd(const struct sn_udp *udp);
 /* Bytes of frames that wait to be received at most. */
 uint32_t sn_udp_room(const struct sn_udp *udp);
 /* "" or one line on what does not work at this address. */
 const char *sn_udp_note(const struct sn_udp *udp);
 void sn_udp_stats(const struct sn_udp *udp, struct sn_udp_stats *stats);
-/* Do frames to processes at the own address leave many to a message (segmentation offload)? As far as tried.
+/* Do frames to processes of this host leave many to a message (segmentation offload)? As far as tried.
  */
 bool sn_udp_segments(const struct sn_udp *udp);
 

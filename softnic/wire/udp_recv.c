@@ -71,14 +71,29 @@ static bool is_ours(const struct sn_udp *udp, const struct sn_frame *frame)
     return slot < 0 || slot == (int)udp->slot.slot;
 }
 
-/* A frame that came to the slot's port: from a process at this address, wrapped or not. Its ICRC was computed
- * with IPv4 ID 0, whatever the kernel put there. */
+/* From another address of this host? */
+static bool from_here(struct sn_udp *udp, const struct sn_frame *frame)
+{
+    struct sn_addr from = {.scope = udp->addr.scope};
+
+    memcpy(from.gid, frame->src_gid, 16);
+    return sn_near_from(&udp->near, &from);
+}
+
+/*
+ * A frame that came to the slot's port: from a NIC of this host, or passed on by a process at this address, in
+ * a wrapper, which none elsewhere may make. Its ICRC was computed with IPv4 ID 0, whatever the kernel put
+ * there.
+ */
 static bool take_direct(struct sn_udp *udp, struct sn_frame *frame)
 {
-    if (memcmp(frame->src_gid, udp->addr.gid, 16) != 0 || !sn_is_slot_port(frame->sport)) return false;
+    bool here = memcmp(frame->src_gid, udp->addr.gid, 16) == 0;
+
+    if (!sn_is_slot_port(frame->sport)) return false;
+    if (!here && !from_here(udp, frame)) return false;
     frame->has_ip_id = true;
     if (memcmp(frame->data, wrapper_magic, sizeof(wrapper_magic)) == 0) {
-        if (!unwrap(udp, frame)) return false;
+        if (!here || !unwrap(udp, frame)) return false;
         sn_udp_count(&udp->stats.rx_unwrapped, 1);
     }
     return is_ours(udp, frame);

@@ -87,46 +87,56 @@ int sn_udp_out_send(struct sn_udp *udp, uint64_t *lost, bool *full)
     return done;
 }
 
-static bool is_local(const struct sn_udp *udp, const struct sn_frame *frame)
+/* The slot of this host whose port the frame goes to; -1: it goes to port 4791. */
+static int near_slot(struct sn_udp *udp, const struct sn_frame *frame)
 {
-    return memcmp(frame->dst_gid, udp->addr.gid, 16) == 0 && frame->len >= ROCE_MIN_PACKET;
+    bool own = memcmp(frame->dst_gid, udp->addr.gid, 16) == 0;
+    int slot;
+
+    if (frame->len < ROCE_MIN_PACKET) return -1;
+    slot = sn_udp_slot_of(frame->data, frame->len);
+    /* Any process at the address will do: at the own one the nearest is this. */
+    if (own) return slot < 0 ? (int)udp->slot.slot : slot;
+    return slot >= 0 && sn_near_to(&udp->near, frame->dst_gid, (unsigned)slot) ? slot : -1;
+}
+
+static bool same_slot(const struct sn_frame *a, const struct sn_frame *b)
+{
+    return b->len >= ROCE_MIN_PACKET && memcmp(a->dst_gid, b->dst_gid, 16) == 0 &&
+           sn_udp_slot_of(a->data, a->len) == sn_udp_slot_of(b->data, b->len);
 }
 
 /*
- * How many frames can go as one message: all for the same process at this address, all of one length but for
- * the last. Only at this address: cutting up, the kernel numbers the packets' IPv4 IDs, which the ICRC
- * covers; a receiver here knows what the sender counted with.
+ * How many frames can go as one message: all for the same slot of this host, all of one length but for the
+ * last. Only on this host: cutting up, the kernel numbers the packets' IPv4 IDs, which the ICRC covers; a
+ * receiver here knows what the sender counted with.
  */
 static int run_length(const struct sn_udp *udp, const struct sn_frame *frames, int n)
 {
     uint32_t len = frames[0].len, total = len;
     int count = 1;
 
-    if (!udp->segment || !is_local(udp, &frames[0])) return 1;
-    while (count < n && count < SN_UDP_SEGMENTS && is_local(udp, &frames[count]) &&
-           sn_udp_slot_of(frames[count].data, frames[count].len) == sn_udp_slot_of(frames[0].data, frames[0].len) && frames[count].len <= len &&
-           total + frames[count].len <= SN_UDP_DATAGRAM) {
+    if (!udp->segment) return 1;
+    while (count < n && count < SN_UDP_SEGMENTS && same_slot(&frames[0], &frames[count]) &&
+           frames[count].len <= len && total + frames[count].len <= SN_UDP_DATAGRAM) {
         total += frames[count].len;
         if (frames[count++].len < len) break;
     }
     return count;
 }
 
-static void add_frames(struct sn_udp *udp, const struct sn_frame *frames, int count)
+/* Adds a message of as many of them as one can hold. Returns how many. */
+static int add_frames(struct sn_udp *udp, const struct sn_frame *frames, int n)
 {
     struct sn_addr to = {.scope = udp->addr.scope};
-    uint16_t port = ROCE_UDP_PORT;
-    int message;
+    int slot = near_slot(udp, &frames[0]), count = slot < 0 ? 1 : run_length(udp, frames, n), message;
 
     memcpy(to.gid, frames[0].dst_gid, 16);
-    if (is_local(udp, &frames[0])) {
-        int slot = sn_udp_slot_of(frames[0].data, frames[0].len);
-
-        port = (uint16_t)(SN_SLOT_PORT + (slot < 0 ? (int)udp->slot.slot : slot));
-    }
-    message = sn_udp_out_new(&udp->out, &to, port);
+    message =
+        sn_udp_out_new(&udp->out, &to, slot < 0 ? ROCE_UDP_PORT : (uint16_t)(SN_SLOT_PORT + slot));
     for (int i = 0; i < count; i++) sn_udp_out_add(&udp->out, message, frames[i].data, frames[i].len);
     if (count > 1) set_segments(&udp->out, message, count, frames[0].len);
+    return count;
 }
 
 int sn_udp_send(struct sn_udp *udp, const struct sn_frame *tx, int n)
@@ -139,12 +149,7 @@ int sn_udp_send(struct sn_udp *udp, const struct sn_frame *tx, int n)
         uint64_t lost, bytes = 0;
 
         udp->out.messages = udp->out.iovs = 0;
-        for (int i = 0; i < batch;) {
-            int count = run_length(udp, &tx[taken + i], batch - i);
-
-            add_frames(udp, &tx[taken + i], count);
-            i += count;
-        }
+        for (int i = 0; i < batch;) i += add_frames(udp, &tx[taken + i], batch - i);
         done = sn_udp_out_send(udp, &lost, &full);
         for (int i = 0; i < done; i++) frames += udp->out.frames[i];
         for (int i = 0; i < frames; i++) bytes += tx[taken + i].len;

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "softnic/config.h"
+#include "softnic/wire/near.h"
 #include "softnic/wire/udp.h"
 #include "src/roce/cm.h"
 
@@ -51,8 +52,9 @@ struct sn_udp_in {
 struct sn_udp {
     struct sn_addr addr;
     struct sn_slot slot;
+    struct sn_near near;
     char note[256];
-    bool segment;         /* many frames to a process at this address go in one message */
+    bool segment;         /* many frames to a slot of this host go in one message */
     bool shared_first;    /* which socket's turn it is */
     unsigned shared_vain; /* times that nothing had come to port 4791, up to a limit */
     unsigned shared_turn;

@@ -378,7 +378,7 @@ int sn_wire_fds(const struct sn_wire *wire, int fds[SN_WIRE_FDS])
 
 int sn_wire_claim_fd(const struct sn_wire *wire)
 {
-    return wire->eth ? sn_eth_claim_fd(wire->eth) : -1;
+    return wire->eth ? sn_eth_claim_fd(wire->eth) : sn_udp_claim_fd(wire->udp);
 }
 
 struct sn_host *sn_wire_host(const struct sn_wire *wire)

@@ -44,7 +44,7 @@ enum { SN_WIRE_FDS = 3 };
 int sn_wire_fds(const struct sn_wire *wire, int fds[SN_WIRE_FDS]);
 /* Of these the sockets that packets come to. */
 int sn_wire_sockets(const struct sn_wire *wire, int fds[SN_WIRE_FDS]);
-/* One more that a forked child is to close, lest it keep the parent's address taken; -1: there is none. */
+/* One more that a forked child is to close, lest it keep the parent's address or slot taken; -1: there is none. */
 int sn_wire_claim_fd(const struct sn_wire *wire);
 /* Peers of this host; NULL: none are looked for, and why not. */
 struct sn_host *sn_wire_host(const struct sn_wire *wire);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A peer killed in the middle disturbs nobody else and leaves nothing behind.
+# A peer killed in the middle disturbs nobody else and leaves nothing behind; one that stands still disturbs nobody either.
 . "${0%/*}/lib.sh"
 need ibv_rc_pingpong jq
 export GPUWIRE_NIC=addr=$net.1
@@ -29,5 +29,28 @@ wait "$server"
 rc=$?
 # The program either had its error completion already (1) or was ended by the signal.
 [ $rc = 130 ] || [ $rc = 1 ] || fail "the server ended with $rc"
+
+# A process that stands still, here and at the other end's address: packets to those beside it do not wait for it.
+stopped() { grep -q '^State:.*stopped' "/proc/$1/status"; }
+still=() runs=()
+for i in 1 2 3; do
+    port=$(free_port)
+    GPUWIRE_NIC=addr=$net.$i,local=off "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -p "$port" >"$work/still.$i.out" 2>&1 &
+    server=$!
+    pids+=("$server")
+    wait_listen "$port" "$server" || fail 'the process that is to stand still does not begin'
+    program=$(cat "/proc/$server/task/$server/children")
+    program=${program% }
+    kill -STOP "$program"
+    still+=("$program")
+    runs+=("$server")
+    eventually stopped "$program" || fail 'it does not stand still'
+done
+for i in 2 3 2 3; do
+    pair "beside.$i" "addr=$net.1,local=off" "addr=$net.$i,local=off" ibv_rc_pingpong -g 0 -c -n 300
+done
+kill -TERM "${still[@]}"
+kill -CONT "${still[@]}"
+wait "${runs[@]}"
 nothing_left
 echo ok

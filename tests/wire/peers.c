@@ -14,6 +14,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "src/roce/hdr.h"
+
 struct sn_udp *open_wire(const char *text, uint64_t seed)
 {
     struct sn_addr addr;
@@ -130,7 +132,25 @@ bool wait_frame(struct sn_udp *udp, struct sn_frame *rx, int ms)
     }
 }
 
-bool echo_works(struct sn_udp *udp, const char *to, unsigned slot, uint32_t len, struct sn_frame *rx)
+bool send_from_afar(struct sn_udp *udp, const struct sn_frame *frame)
+{
+    struct sn_addr to = {0};
+    struct sockaddr_in6 sa;
+    int fds[2];
+
+    memcpy(to.gid, frame->dst_gid, 16);
+    sn_udp_fds(udp, fds);
+    return sendto(fds[0], frame->data, frame->len, 0, (struct sockaddr *)&sa,
+                  sn_addr_to_sock(&to, ROCE_UDP_PORT, &sa)) == (ssize_t)frame->len;
+}
+
+static bool send_near(struct sn_udp *udp, const struct sn_frame *frame)
+{
+    return sn_udp_send(udp, frame, 1) == 1;
+}
+
+static bool echo(struct sn_udp *udp, const char *to, unsigned slot, uint32_t len, struct sn_frame *rx,
+                 bool (*send)(struct sn_udp *, const struct sn_frame *))
 {
     static uint32_t number;
     uint8_t frame[SN_UDP_FRAME + 256];
@@ -139,7 +159,18 @@ bool echo_works(struct sn_udp *udp, const char *to, unsigned slot, uint32_t len,
     make_frame(frame, len, slot, sn_udp_slot(udp), ++number);
     if (sn_addr_parse(to, &addr)) return false;
     struct sn_frame tx = frame_to(&addr, frame, len);
-    if (sn_udp_send(udp, &tx, 1) != 1 || !wait_frame(udp, rx, ECHO_DEADLINE_MS)) return false;
+    if (!send(udp, &tx) || !wait_frame(udp, rx, ECHO_DEADLINE_MS)) return false;
     return rx->len == len && memcmp(rx->data + 8, &number, 4) == 0 &&
            memcmp(rx->data + FRAME_HEAD + 1, frame + FRAME_HEAD + 1, len - FRAME_HEAD - 1) == 0;
+}
+
+bool echo_works(struct sn_udp *udp, const char *to, unsigned slot, uint32_t len, struct sn_frame *rx)
+{
+    return echo(udp, to, slot, len, rx, send_near);
+}
+
+bool echo_from_afar_works(struct sn_udp *udp, const char *to, unsigned slot, uint32_t len,
+                          struct sn_frame *rx)
+{
+    return echo(udp, to, slot, len, rx, send_from_afar);
 }

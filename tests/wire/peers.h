@@ -35,4 +35,9 @@ bool wait_frame(struct sn_udp *udp, struct sn_frame *rx, int ms);
 /* Sends a frame to a slot at `to` and waits for its echo. */
 bool echo_works(struct sn_udp *udp, const char *to, unsigned slot, uint32_t len, struct sn_frame *rx);
 
+/* The same by port 4791, as from another host. The first sends a frame so. */
+bool send_from_afar(struct sn_udp *udp, const struct sn_frame *frame);
+bool echo_from_afar_works(struct sn_udp *udp, const char *to, unsigned slot, uint32_t len,
+                          struct sn_frame *rx);
+
 #endif
