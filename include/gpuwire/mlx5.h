@@ -472,25 +472,37 @@ GW_FN int gw_mlx5_put_xrc(const struct gw_mlx5_sq *sq, uint32_t idx, const struc
     return (int)gw_mlx5_wqebbs((uint32_t)ds);
 }
 
+/*
+ * The address vector of a UD WQE from unit u on, for QP dqpn with this Q_Key; the rest is as av has it. mark goes into a
+ * word that the hardware does not look at and that must be 0 for it. Returns the unit behind it.
+ */
+GW_HOT_FN uint32_t gw_mlx5_put_av(const struct gw_mlx5_sq *sq, uint32_t u,
+                                  const struct gw_u128 av[GW_MLX5_AV_UNITS], uint32_t mark, uint32_t dqpn,
+                                  uint32_t qkey)
+{
+    struct gw_u128 seg = av[0];
+
+    seg.w[0] = gw_be32(qkey);
+    seg.w[1] = mark;
+    seg.w[2] = gw_be32(dqpn | GW_MLX5_AV_EXTENDED);
+    gw_mlx5_put(sq, u++, seg);
+    gw_mlx5_put(sq, u++, av[1]);
+    gw_mlx5_put(sq, u++, av[2]);
+    return u;
+}
+
 /* The same for a UD queue pair: to QP dqpn at where av says, with this Q_Key. */
 GW_FN int gw_mlx5_put_ud(const struct gw_mlx5_sq *sq, uint32_t idx, const struct gw_mlx5_wr *wr,
                          const struct gw_mlx5_av *av, uint32_t dqpn, uint32_t qkey)
 {
-    uint32_t u = idx * GW_MLX5_UNITS_PER_BB, imm_be = wr->opcode == GW_MLX5_SEND_IMM ? wr->imm_be : 0, i;
+    uint32_t u = idx * GW_MLX5_UNITS_PER_BB, imm_be = wr->opcode == GW_MLX5_SEND_IMM ? wr->imm_be : 0;
     int ds = gw_mlx5_ud_units(wr);
-    struct gw_u128 seg;
+    struct gw_u128 seg[GW_MLX5_AV_UNITS];
 
     if (ds < 0) return ds;
+    memcpy(seg, av, sizeof(seg));
     gw_mlx5_put(sq, u++, gw_mlx5_ctrl(wr->opcode, idx, sq->qpn, (uint32_t)ds, wr->flags, imm_be));
-    for (i = 0; i < GW_MLX5_AV_UNITS; i++) {
-        memcpy(&seg, (const uint8_t *)av + i * sizeof(seg), sizeof(seg));
-        if (!i) {
-            seg.w[0] = gw_be32(qkey);
-            seg.w[2] = gw_be32(dqpn | GW_MLX5_AV_EXTENDED);
-        }
-        gw_mlx5_put(sq, u++, seg);
-    }
-    gw_mlx5_put_payload_(sq, u, wr, 0);
+    gw_mlx5_put_payload_(sq, gw_mlx5_put_av(sq, u, seg, 0, dqpn, qkey), wr, 0);
     return (int)gw_mlx5_wqebbs((uint32_t)ds);
 }
 

@@ -136,7 +136,7 @@ GW_API void gw_device_progress(struct gw_device *dev);
 
 /* A protection domain: keys made in one are useless to queue pairs of another. */
 GW_API int gw_pd_create(struct gw_device *dev, struct gw_pd **out);
-GW_API int gw_pd_destroy(struct gw_pd *pd); /* -EBUSY: queue pairs or regions are left in it */
+GW_API int gw_pd_destroy(struct gw_pd *pd); /* -EBUSY: queue pairs, regions or address handles are left in it */
 
 struct gw_mr {
     uint64_t addr; /* what goes into work requests, here and at the peer */
@@ -209,10 +209,15 @@ enum gw_qp_flags {
     GW_QP_SIGNAL_ALL = 2, /* every work request completes with a CQE, as sq_sig_all */
 };
 
+enum gw_qp_type {
+    GW_QP_RC = 0, /* connected and reliable, to one peer */
+    GW_QP_UD = 1, /* datagrams, to and from anybody who knows the Q_Key: gpuwire/verbs_ud.h */
+};
+
 struct gw_qp_attr {
     struct gw_cq *send_cq;
     struct gw_cq *recv_cq; /* may be the same */
-    uint32_t max_send_wr;  /* work requests of one WQEBB that fit; larger ones take more */
+    uint32_t max_send_wr;  /* work requests of one WQEBB that fit, larger ones take more; UD: of one entry */
     uint32_t max_recv_wr;
     uint32_t max_send_sge; /* 0: 1 */
     uint32_t max_recv_sge; /* 0: 1 */
@@ -220,9 +225,13 @@ struct gw_qp_attr {
     uint32_t flags;        /* enum gw_qp_flags */
     uint32_t post_mode;    /* enum gw_post_mode. DIRECT where it is impossible: -EOPNOTSUPP with the reason */
     uint32_t placement;    /* enum gw_placement */
+    uint32_t type;         /* enum gw_qp_type */
 };
 
-/* A reliable-connected queue pair, in state RESET. -ENOSPC: a CQ's entries are all spoken for. */
+/*
+ * A queue pair, in state RESET. A UD queue pair's requests take two WQEBBs, or more, so its send queue has twice as many
+ * as max_send_wr says, or more, and takes as many entries of its CQ. -ENOSPC: a CQ's entries are all spoken for.
+ */
 GW_API int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *attr, struct gw_qp **out);
 
 /* Only when no kernel uses it or its CQs. NULL is allowed. */
@@ -273,10 +282,16 @@ struct gw_connect_opts {
 /*
  * RESET → INIT → RTR → RTS towards the peer (which may be the queue pair itself, or another one of this
  * process). Receives may be posted before. The host may call it while kernels run, but not while one posts
- * sends to this queue pair.
+ * sends to this queue pair. -EINVAL: an option or the endpoint is out of range, or it is a UD queue pair.
  */
 GW_API int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer,
                          const struct gw_connect_opts *opts);
+
+/*
+ * The same for a UD queue pair, which has no peer: from now on it sends, and receives what comes with this Q_Key.
+ * After gw_qp_reset it is called again. -EINVAL: it is an RC queue pair.
+ */
+GW_API int gw_qp_activate(struct gw_qp *qp, uint32_t qkey);
 
 /* Moves the queue pair to the error state: everything posted completes flushed. For taking a connection down.
  */
@@ -294,6 +309,25 @@ enum gw_reset_flags {
  * before the deadline, and the queue pair must not be used: call again.
  */
 GW_API int gw_qp_reset(struct gw_qp *qp, uint32_t flags, uint64_t deadline_ns);
+
+/* ---- where datagrams go --------------------------------------------------------------------------------- */
+
+/* An address handle. What kernels use is `handle`: copy it to where the executor reads it (into a kernel's argument, or
+ * with gw_copy_in). */
+struct gw_ah {
+    struct gw_ah_handle handle;
+};
+
+/*
+ * How datagrams of this PD's queue pairs reach the host that peer names: its gid and lid count, and opts' traffic class and
+ * hop limit (opts may be NULL). The queue pair there is named by each request. It allocates no memory of the executor:
+ * also while a resident kernel runs, though it may take milliseconds to find out who that is. Any thread.
+ * -EHOSTUNREACH and others from libibverbs: nobody has that address; -EINVAL: a GID of zeros; -ENOMEM.
+ */
+GW_API int gw_ah_create(struct gw_pd *pd, const struct gw_endpoint *peer, const struct gw_connect_opts *opts,
+                        struct gw_ah **out);
+/* When all requests that use it have completed. NULL is allowed. */
+GW_API int gw_ah_destroy(struct gw_ah *ah);
 
 /* The first error, as gw_fault_of (gpuwire/verbs_device.h) tells a kernel. 0: none. 1: *fault says which. Any thread, also while kernels run. */
 GW_API int gw_qp_fault(struct gw_qp *qp, struct gw_fault *fault);

@@ -39,6 +39,7 @@
 struct gw_cq;
 struct gw_qp;
 struct gw_qp_handle;
+struct gw_ah_handle;
 
 /* What a send WQE leaves behind for its completion; one per WQEBB, used at the WQE's first. */
 struct gw_sq_slot {
@@ -76,7 +77,8 @@ struct gw_cq_handle {
 enum gw_qp_state {
     GW_QP_READY = 0,
     GW_QP_NOT_CONNECTED = 1,
-    GW_QP_FAULTED = 2, /* an error completion has been polled; .fault says which */
+    GW_QP_FAULTED = 2,  /* an error completion has been polled; .fault says which */
+    GW_QP_READY_UD = 3, /* for datagrams, and nothing else */
 };
 
 struct gw_qp_handle {
@@ -135,6 +137,9 @@ _Static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
  * RDMA_WRITE_WITH_IMM, RDMA_READ and the two atomics; IBV_SEND_SIGNALED, FENCE, SOLICITED and INLINE. The
  * payload of an inline request is read before it returns. ENOMEM: the queue is full, or too many entries or
  * inline bytes. EINVAL: not connected, or a request that makes no sense. EOPNOTSUPP: another opcode.
+ * On a UD queue pair wr.ud says where to (wr.ud.ah: gw_ibv_ah, verbs_ud.h). As libmlx5 it posts an opcode there that is
+ * not SEND or SEND_WITH_IMM, and the NIC fails it: IBV_WC_LOC_QP_OP_ERR; more payload than the port's MTU is
+ * IBV_WC_LOC_LEN_ERR.
  */
 GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 
@@ -145,6 +150,7 @@ GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct i
 /*
  * As ibv_poll_cq: takes up to n completions and returns how many, 0 when there is none *or another thread is
  * polling*. After it has returned, everything that the completions announce is visible to the calling thread.
+ * pkey_index, slid, sl and dlid_path_bits are 0. src_qp is the sender's number, of a datagram.
  */
 GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc);
 
@@ -161,7 +167,8 @@ enum gw_post_flags {
  * Each posts one request of one local stretch [laddr, laddr + len), and returns
  *   0           posted;
  *   -EAGAIN     the queue is full: poll the CQ and try again. Nothing was posted;
- *   -ENOTCONN   not connected, -EIO: the queue pair has failed (gw_qp_fault on the host says how).
+ *   -ENOTCONN   not connected, -EIO: the queue pair has failed (gw_qp_fault on the host says how);
+ *   -EOPNOTSUPP it is for datagrams (gw_send_to in verbs_ud.h).
  * len is at most 2^30; 0 makes a message without payload. laddr and raddr are addresses as the regions were
  * registered (gw_mr.addr + offset). The buffer must stay as it is until the completion of this or of a later
  * signalled request of the queue pair.
@@ -231,6 +238,7 @@ GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)
 
 #include <gpuwire/verbs_sq.h>
 #include <gpuwire/verbs_impl.h>
+#include <gpuwire/verbs_ud.h>
 #include <gpuwire/verbs_wr.h>
 #include <gpuwire/verbs_tx.h>
 

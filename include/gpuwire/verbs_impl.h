@@ -64,7 +64,7 @@ GW_HOT_FN int gw_qp_usable_(const struct gw_qp_handle *qp)
     uint32_t state = gw_ld_relaxed_u32_gpu(&qp->state);
 
     if (state == GW_QP_READY) return 0;
-    return state == GW_QP_FAULTED ? -EIO : -ENOTCONN;
+    return state == GW_QP_FAULTED ? -EIO : state == GW_QP_READY_UD ? -EOPNOTSUPP : -ENOTCONN;
 }
 
 GW_HOT_FN uint32_t gw_ctrl_flags_(uint32_t qp_flags, uint32_t flags)

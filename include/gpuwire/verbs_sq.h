@@ -20,7 +20,7 @@
 #ifndef GPUWIRE_VERBS_SQ_H
 #define GPUWIRE_VERBS_SQ_H
 
-/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and three
+/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and some
  * more. */
 enum {
     GW_ONE_USER_ = 1,
@@ -28,6 +28,8 @@ enum {
     GW_NO_ATOMICS_ = 0x100,
     GW_NO_MASKED_ = 0x200,
     GW_DB_IO_ = 0x400, /* CPU threads ring a device's register, which may be mapped write-combining */
+    GW_UD_ = 0x800,
+    GW_AH_NUMBER_ = 0x1000, /* whoever reads the queue knows address handles by their numbers */
 };
 
 #ifdef __CUDACC__

@@ -48,8 +48,8 @@ struct gw_tx {
 };
 
 /*
- * Opens a view. 0; -ENOTCONN: not connected; -EIO: the queue pair has failed; -EINVAL: the handle is of
- * another version of this header. A view holds nothing and needs no closing; after gw_qp_reset open a new
+ * Opens a view. 0; -ENOTCONN: not connected; -EIO: the queue pair has failed; -EOPNOTSUPP: it is for datagrams;
+ * -EINVAL: the handle is of another version of this header. A view holds nothing and needs no closing; after gw_qp_reset open a new
  * one.
  */
 GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp);

@@ -55,22 +55,22 @@ GW_FN uint32_t gw_ibv_flags_(uint32_t send_flags, uint32_t qp_flags)
  * same layout, mlx5.h.) */
 GW_SLOW_FN int gw_ibv_why_(const struct gw_qp_handle *qp, const struct ibv_send_wr *wr)
 {
-    uint32_t opcode = gw_ibv_(wr->opcode).opcode;
+    uint32_t opcode = gw_ibv_(wr->opcode).opcode, ud = qp->flags & GW_UD_;
     struct gw_mlx5_wr w;
     uint64_t bytes = 0;
     int i;
 
     if (opcode == GW_MLX5_NOP) return -EOPNOTSUPP;
-    if (gw_mlx5_is_atomic(opcode) && qp->flags & GW_NO_ATOMICS_) return -EOPNOTSUPP;
-    if (wr->num_sge < 0) return -EINVAL;
+    if (gw_mlx5_is_atomic(opcode) && !ud && qp->flags & GW_NO_ATOMICS_) return -EOPNOTSUPP;
+    if (wr->num_sge < 0 || (ud && !wr->wr.ud.ah)) return -EINVAL;
     if ((uint32_t)wr->num_sge > qp->max_send_sge) return -ENOMEM;
-    w.opcode = (uint8_t)opcode;
+    w.opcode = (uint8_t)(ud ? GW_MLX5_SEND : opcode); /* what it says else is the NIC's to refuse */
     w.inl = (wr->send_flags & IBV_SEND_INLINE) != 0;
     w.num_sge = (uint32_t)wr->num_sge;
     w.sge = (const struct gw_mlx5_sge *)wr->sg_list;
     for (i = 0; i < wr->num_sge; i++) bytes += wr->sg_list[i].length;
     if (w.inl && bytes > qp->max_inline) return -ENOMEM;
-    return gw_mlx5_wr_units(&w);
+    return ud ? gw_mlx5_ud_units(&w) : gw_mlx5_wr_units(&w);
 }
 
 /* Looks at a request: 0, or a negative errno. */
@@ -86,12 +86,14 @@ GW_HOT_FN int gw_ibv_look_(const struct gw_qp_handle *qp, const struct ibv_send_
         n += wr->sg_list[i].length != 0;
         bytes += wr->sg_list[i].length;
     }
+    if (qp->flags & GW_UD_) r->head = GW_MLX5_UD_HEAD;
     r->bytes = (uint32_t)bytes;
     units = r->head + (inl && bytes ? (uint32_t)(bytes + 4 + GW_MLX5_UNIT - 1) / GW_MLX5_UNIT : n);
     r->units = (uint16_t)units;
     if (bytes > (inl ? qp->max_inline : (uint32_t)GW_MLX5_MAX_MSG) || units > GW_MLX5_MAX_DS ||
-        (inl && r->opcode >= GW_MLX5_READ) ||
-        (r->opcode > GW_MLX5_READ && (n != 1 || bytes < 8 || qp->flags & GW_NO_ATOMICS_)))
+        (r->head == GW_MLX5_UD_HEAD && !wr->wr.ud.ah) ||
+        (r->opcode >= GW_MLX5_READ && r->head != GW_MLX5_UD_HEAD &&
+         (inl || (r->opcode > GW_MLX5_READ && (n != 1 || bytes < 8 || qp->flags & GW_NO_ATOMICS_)))))
         return gw_ibv_why_(qp, wr);
     return 0;
 }
@@ -111,6 +113,9 @@ GW_HOT_FN void gw_ibv_put_rest_(const struct gw_sq_ *q, uint32_t idx, const stru
 
         gw_mlx5_put_nth_(&q->sq, idx, 1, gw_mlx5_raddr(wr->wr.atomic.remote_addr, wr->wr.atomic.rkey));
         gw_mlx5_put_nth_(&q->sq, idx, 2, gw_mlx5_atomic(add ? first : swap, add ? 0 : first));
+    } else if (r->head == GW_MLX5_UD_HEAD) {
+        gw_ud_put_av_(q, idx, (const struct gw_ah_handle *)wr->wr.ud.ah, wr->wr.ud.remote_qpn,
+                      wr->wr.ud.remote_qkey);
     }
     if (wr->send_flags & IBV_SEND_INLINE) {
         if (r->bytes) gw_mlx5_put_inline(&q->sq, u, sge, (uint32_t)wr->num_sge, r->bytes);

@@ -109,6 +109,7 @@ int gw_cm_terms(const struct gw_qp *qp, const struct gw_connect_opts *o, struct 
     const struct gw_device *dev = qp->dev;
     uint32_t most = o->rd_atomic ? o->rd_atomic : 16, mtu = 256;
 
+    if (gw_is_ud(qp)) return gw_error(-EINVAL, "queue pair %06x: it is for datagrams", gw_qp_num(qp));
     if (!gw_connect_sane(o))
         return gw_error(-EINVAL, "queue pair %06x: a connection option is out of range", gw_qp_num(qp));
     while (mtu * 2 <= smaller(o->mtu ? o->mtu : 4096, dev->info.mtu)) mtu *= 2;

@@ -35,6 +35,18 @@ enum ibv_mtu gw_mtu_code(uint32_t bytes)
     return (enum ibv_mtu)code;
 }
 
+struct ibv_ah_attr gw_way_to(const struct gw_device *dev, const struct gw_endpoint *peer,
+                             const struct gw_connect_opts *o)
+{
+    struct ibv_ah_attr a = {.dlid = (uint16_t)peer->lid, .port_num = (uint8_t)dev->info.port, .is_global = 1};
+
+    memcpy(a.grh.dgid.raw, peer->gid, 16);
+    a.grh.sgid_index = (uint8_t)dev->info.gid_index;
+    a.grh.hop_limit = (uint8_t)pick(o->hop_limit, 64);
+    a.grh.traffic_class = o->traffic_class;
+    return a;
+}
+
 static int to_init(struct gw_qp *qp)
 {
     struct ibv_qp_attr a = {
@@ -57,13 +69,9 @@ static int to_rtr(struct gw_qp *qp, const struct gw_endpoint *peer, const struct
         .rq_psn = peer->psn,
         .max_dest_rd_atomic = (uint8_t)smaller(pick(o->rd_atomic, 16), (uint32_t)dev->attr.max_qp_rd_atom),
         .min_rnr_timer = (uint8_t)pick(o->min_rnr_timer, 12),
-        .ah_attr = {.dlid = (uint16_t)peer->lid, .port_num = (uint8_t)dev->info.port, .is_global = 1},
+        .ah_attr = gw_way_to(dev, peer, o),
     };
 
-    memcpy(a.ah_attr.grh.dgid.raw, peer->gid, 16);
-    a.ah_attr.grh.sgid_index = (uint8_t)dev->info.gid_index;
-    a.ah_attr.grh.hop_limit = (uint8_t)pick(o->hop_limit, 64);
-    a.ah_attr.grh.traffic_class = o->traffic_class;
     return qp->ops->qp_modify(qp, &a,
                               IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                                   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
@@ -106,6 +114,9 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer, const struct
     const char *step = "INIT";
     int err;
 
+    if (gw_is_ud(qp))
+        return gw_error(-EINVAL, "queue pair %06x: it is for datagrams and has no peer; call gw_qp_activate",
+                        gw_qp_num(qp));
     if (!gw_connect_sane(o))
         return gw_error(-EINVAL, "queue pair %06x: a connection option is out of range", gw_qp_num(qp));
     if (peer->qpn < 2 || peer->qpn > 0xffffff || peer->psn > 0xffffff || peer->mtu < 256)
@@ -117,6 +128,29 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer, const struct
         return gw_error_errno(err, "queue pair %06x: cannot go to %s towards queue pair %06x", gw_qp_num(qp),
                               step, peer->qpn);
     return gw_qp_set_state(qp, GW_QP_READY);
+}
+
+int gw_qp_activate(struct gw_qp *qp, uint32_t qkey)
+{
+    static const struct {
+        enum ibv_qp_state state;
+        int mask;
+        const char *name;
+    } way[] = {{IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "INIT"},
+               {IBV_QPS_RTR, 0, "RTR"},
+               {IBV_QPS_RTS, IBV_QP_SQ_PSN, "RTS"}};
+    struct ibv_qp_attr a = {.port_num = (uint8_t)qp->dev->info.port, .qkey = qkey, .sq_psn = qp->psn};
+
+    if (!gw_is_ud(qp))
+        return gw_error(-EINVAL, "queue pair %06x: it needs a peer; call gw_qp_connect", gw_qp_num(qp));
+    for (size_t i = 0; i < sizeof(way) / sizeof(way[0]); i++) {
+        int err;
+
+        a.qp_state = way[i].state;
+        err = qp->ops->qp_modify(qp, &a, IBV_QP_STATE | way[i].mask);
+        if (err) return gw_error_errno(err, "queue pair %06x: cannot go to %s", gw_qp_num(qp), way[i].name);
+    }
+    return gw_qp_set_state(qp, GW_QP_READY_UD);
 }
 
 static int to_plain(struct gw_qp *qp, enum ibv_qp_state state, const char *name)
@@ -167,8 +201,10 @@ int gw_qp_fault(struct gw_qp *qp, struct gw_fault *fault)
 static const char *cause(uint32_t status)
 {
     switch (status) {
-    case IBV_WC_LOC_LEN_ERR: return "a message is longer than the receive, or than a region";
-    case IBV_WC_LOC_QP_OP_ERR: return "a malformed work request";
+    case IBV_WC_LOC_LEN_ERR:
+        return "a message is longer than the receive or a region, or a datagram than the MTU";
+    case IBV_WC_LOC_QP_OP_ERR:
+        return "a malformed work request, or one that this type of queue pair does not know";
     case IBV_WC_LOC_PROT_ERR:
         return "a local key does not cover the buffer, or is of another protection domain";
     case IBV_WC_WR_FLUSH_ERR: return "the queue pair was taken down";

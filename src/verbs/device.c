@@ -98,6 +98,7 @@ static void tear_down(struct gw_device *dev)
     if (dev->ctx) ibv_close_device(dev->ctx);
     gw_arena_fini(&dev->queues);
     gw_arena_fini(&dev->handles);
+    free(dev->ah);
     if (dev->own_exec) gw_exec_destroy(dev->exec);
     pthread_mutex_destroy(&dev->lock);
     free(dev);
@@ -200,7 +201,7 @@ int gw_pd_destroy(struct gw_pd *pd)
     pthread_mutex_lock(&dev->lock);
     if (pd->objects) {
         pthread_mutex_unlock(&dev->lock);
-        return gw_error(-EBUSY, "protection domain: %u queue pairs and regions are still in it", pd->objects);
+        return gw_error(-EBUSY, "protection domain: %u queue pairs, regions and address handles are still in it", pd->objects);
     }
     if (pd->parent) ibv_dealloc_pd(pd->parent);
     ibv_dealloc_pd(pd->pd);

@@ -82,7 +82,16 @@ struct gw_device {
     uint32_t uars;
     uint32_t objects;
     struct gw_proxy *proxy;
+    struct gw_own_ah **ah; /* by number, from 1 on; under lock, and under the proxy's lock if there is one */
+    uint32_t ahs, ah_free; /* places in it; none below is free */
     struct gw_device_info info;
+};
+
+struct gw_own_ah {
+    struct gw_ah open; /* first: its address is the public one */
+    uint32_t number;   /* as it was given, whatever has become of the public one */
+    struct gw_pd *pd;
+    struct ibv_ah *ah;
 };
 
 struct gw_pd {
@@ -114,6 +123,7 @@ struct gw_qp {
     struct gw_pd *pd;
     struct gw_cq *send_cq, *recv_cq;
     const struct gw_queue_ops *ops;
+    uint32_t type; /* enum gw_qp_type */
     struct ibv_qp *qp;
     struct gw_mlx5_sq sq;
     struct gw_mlx5_rq rq;
@@ -126,6 +136,11 @@ struct gw_qp {
     struct gw_piece slots, rq_wr_ids;
     uint32_t psn;
 };
+
+static inline bool gw_is_ud(const struct gw_qp *qp)
+{
+    return qp->type == GW_QP_UD;
+}
 
 /* ---- queues
  * ------------------------------------------------------------------------------------------------
@@ -206,9 +221,15 @@ int gw_cq_clean(struct gw_cq *cq, uint32_t qpn, bool quiet, uint64_t deadline_ns
 
 /* connect.c */
 bool gw_connect_sane(const struct gw_connect_opts *opts);
+/* The way to the peer's host. */
+struct ibv_ah_attr gw_way_to(const struct gw_device *dev, const struct gw_endpoint *peer,
+                             const struct gw_connect_opts *opts);
 enum ibv_mtu gw_mtu_code(uint32_t bytes);
 /* One word of the handle, while kernels may look at it. */
 int gw_qp_set_state(struct gw_qp *qp, uint32_t state);
+
+/* ah.c: the address handle of that number (gw_ah_handle.number), under the proxy's lock; NULL: none of this PD. */
+struct ibv_ah *gw_ah_of(const struct gw_pd *pd, uint32_t number);
 
 /* mr.c: the error line of host memory that cannot be registered (err: errno), and what mends it; a negative errno. */
 int gw_host_refused(const struct gw_device *dev, const void *addr, size_t length, int err);

@@ -166,7 +166,7 @@ static void cq_event(struct gw_cq *cq)
 static void wish(const struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_init_attr_ex *attr)
 {
     *attr = (struct ibv_qp_init_attr_ex){
-        .qp_type = IBV_QPT_RC,
+        .qp_type = gw_is_ud(qp) ? IBV_QPT_UD : IBV_QPT_RC,
         .send_cq = a->send_cq->cq,
         .recv_cq = a->recv_cq->cq,
         .cap = {.max_send_wr = a->max_send_wr,
@@ -177,10 +177,12 @@ static void wish(const struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_
         .sq_sig_all = (a->flags & GW_QP_SIGNAL_ALL) != 0,
         /* Naming the operations leaves out those with long WQEs, so that one WQEBB holds a simple request. */
         .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
-        .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
-                          IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ,
+        .send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
         .pd = qp->pd->parent,
     };
+    if (gw_is_ud(qp)) return;
+    attr->send_ops_flags |=
+        IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ;
     if (qp->dev->attr.atomic_cap != IBV_ATOMIC_NONE)
         attr->send_ops_flags |= IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 }

@@ -14,6 +14,7 @@ static int check(const struct gw_qp_attr *a)
         return gw_error(-EINVAL, "queue pair: its completion queues are of two devices");
     if (a->flags & ~(GW_QP_ONE_POSTER | GW_QP_SIGNAL_ALL))
         return gw_error(-EINVAL, "queue pair: flags %x", a->flags);
+    if (a->type > GW_QP_UD) return gw_error(-EINVAL, "queue pair: there is no type %u", a->type);
     if (a->send_cq->ops != a->recv_cq->ops)
         return gw_error(-EINVAL, "queue pair: its completion queues are of two posting modes");
     if (a->post_mode > GW_POST_PROXY_POST)
@@ -49,7 +50,7 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     if (err) return gw_error_errno(err, "queue pair");
     h->size = sizeof(*h);
     h->version = GW_VERBS_VERSION;
-    h->flags |= a->flags | (has_atomics(dev) ? 0 : GW_NO_ATOMICS_);
+    h->flags |= a->flags | (has_atomics(dev) ? 0 : GW_NO_ATOMICS_) | (gw_is_ud(qp) ? GW_UD_ : 0);
     h->max_inline = cap->max_inline_data;
     h->sq.buf = gw_arena_dev(&dev->queues, qp->sq.buf);
     h->sq.wqebbs = qp->sq.wqebbs;
@@ -116,6 +117,7 @@ int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *a, struct gw_qp **ou
     qp->send_cq = a->send_cq;
     qp->recv_cq = a->recv_cq;
     qp->ops = a->send_cq->ops;
+    qp->type = a->type;
     if (getrandom(&qp->psn, sizeof(qp->psn), 0) != sizeof(qp->psn)) qp->psn = (uint32_t)gw_clock_ns();
     qp->psn &= 0xffffff;
     pthread_mutex_lock(&pd->dev->lock);

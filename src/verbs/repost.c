@@ -109,20 +109,25 @@ static void cq_event(struct gw_cq *cq)
 /* Units of the largest WQE that the queue pair must take, and with it the shape of its rings. */
 static int shape(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_cap *cap)
 {
-    uint32_t list, inl, units;
+    uint32_t list, inl, units, sends;
 
     cap->max_send_sge = a->max_send_sge ? a->max_send_sge : 1;
     cap->max_recv_sge = a->max_recv_sge ? a->max_recv_sge : 1;
     cap->max_inline_data = a->max_inline;
     list = cap->max_send_sge;
     inl = (a->max_inline + 4 + GW_MLX5_UNIT - 1) / GW_MLX5_UNIT; /* behind its length */
-    units = 3 + (list > inl ? list : inl);                       /* the longest head is an atomic's */
+    /* The longest head of a connected queue pair is an atomic's. */
+    units = (gw_is_ud(qp) ? GW_MLX5_UD_HEAD : 3u) + (list > inl ? list : inl);
     if (a->max_send_sge > GW_MLX5_MAX_DS || a->max_recv_sge > GW_MLX5_MAX_DS || a->max_inline > 1024 ||
         units > GW_MLX5_MAX_DS)
         return gw_error(-EINVAL, "queue pair: %u entries and %u inline bytes do not fit into a request",
                         a->max_send_sge > a->max_recv_sge ? a->max_send_sge : a->max_recv_sge, a->max_inline);
+    sends = a->max_send_wr * (gw_is_ud(qp) ? gw_mlx5_wqebbs(GW_MLX5_UD_HEAD + 1) : 1);
     qp->sq.wqebbs = gw_mlx5_wqebbs(units);
-    qp->sq.wqebbs = power_of_two(a->max_send_wr > qp->sq.wqebbs ? a->max_send_wr : qp->sq.wqebbs);
+    qp->sq.wqebbs = power_of_two(sends > qp->sq.wqebbs ? sends : qp->sq.wqebbs);
+    if (qp->sq.wqebbs > GW_MAX_WQEBBS)
+        return gw_error(-EINVAL, "queue pair: %u sends of datagrams are too many; at most %u", a->max_send_wr,
+                        GW_MAX_WQEBBS / gw_mlx5_wqebbs(GW_MLX5_UD_HEAD + 1));
     qp->rq.wqes = a->max_recv_wr ? power_of_two(a->max_recv_wr) : 0;
     qp->rq.stride = power_of_two(cap->max_recv_sge) * GW_MLX5_UNIT;
     return 0;
@@ -160,7 +165,7 @@ static int make_verbs_qp(struct gw_qp *qp, struct gw_repost_qp *q, const struct 
                          const struct ibv_qp_cap *cap)
 {
     struct ibv_qp_init_attr_ex attr = {
-        .qp_type = IBV_QPT_RC,
+        .qp_type = gw_is_ud(qp) ? IBV_QPT_UD : IBV_QPT_RC,
         .send_cq = a->send_cq->cq,
         .recv_cq = a->recv_cq->cq,
         /* Inline payload that goes round the ring's end is in two pieces. */
@@ -202,7 +207,7 @@ static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_c
     if (err) return err;
     qp->fresh.db = p->bell.dev;
     qp->fresh.host = qp;
-    qp->fresh.flags = GW_NO_MASKED_; /* libibverbs has none */
+    qp->fresh.flags = GW_NO_MASKED_ /* libibverbs has none */ | GW_AH_NUMBER_;
     pthread_mutex_lock(&p->lock);
     q->next = p->qps;
     p->qps = q;
@@ -250,7 +255,7 @@ static void start_again(struct gw_repost_qp *q)
 
     drop_completions(q);
     q->sq_next = q->sq_upto = q->sq_done = q->rq_next = q->rq_done = 0;
-    q->stuck = q->stuck_marked = q->recv_stuck = false;
+    q->stuck = q->stuck_marked = q->recv_stuck = q->flushing = false;
     gw_st_relaxed_u32(&dbrec[GW_MLX5_DBREC_SEND], 0);
     gw_st_relaxed_u32(&dbrec[GW_MLX5_DBREC_RECV], 0);
 }

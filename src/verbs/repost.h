@@ -5,7 +5,7 @@
  * counts, posts them with ibv_post_send and ibv_post_recv to an ordinary queue pair of the same number, and
  * writes what ibv_poll_cq returns as CQEs. What the kernel sees is what a ConnectX would have done.
  *
- * repost.c makes and frees the queues, repost_wr.c carries requests and completions. All under the proxy's
+ * repost.c makes and frees the queues, repost_wr.c carries requests, repost_wc.c completions. All under the proxy's
  * lock.
  */
 #ifndef GW_VERBS_REPOST_H
@@ -20,7 +20,8 @@ struct gw_repost_sent {
     uint32_t length;
     uint8_t opcode; /* enum gw_mlx5_opcode */
     bool recv;
-    bool bad; /* an empty request in the place of one that could not be posted */
+    bool bad;   /* an empty request in the place of one that could not be posted */
+    bool quiet; /* the kernel did not ask to be told of its success */
 };
 
 struct gw_repost_qp {
@@ -36,6 +37,7 @@ struct gw_repost_qp {
     bool stuck;        /* nothing is posted until the request that could not be has been reported */
     bool stuck_marked; /* … by an empty request in its place */
     bool recv_stuck;   /* the same for receives, without such a mark */
+    bool flushing;     /* UD: a request was refused, and all behind it are flushed */
     bool mute;         /* completions are dropped */
     struct gw_repost_qp *next;
 };
@@ -49,9 +51,13 @@ struct gw_repost_cq {
     struct gw_repost_cq *next;
 };
 
-/* repost_wr.c: polls a CQ until it is empty, or for so many completions. True when there was one. */
+/* repost_wc.c: writes an error completion. */
+void gw_repost_report(struct gw_repost_cq *c, const struct gw_repost_sent *s, enum ibv_wc_status status,
+                      uint8_t vendor);
+void gw_repost_to_error(struct gw_repost_qp *q);
+/* Polls a CQ until it is empty, or for so many completions. True when there was one. */
 bool gw_repost_poll(struct gw_repost_cq *c, uint32_t most);
-/* Posts the receives that are there. */
+/* repost_wr.c: posts the receives that are there. */
 bool gw_repost_receives(struct gw_repost_qp *q);
 
 #endif

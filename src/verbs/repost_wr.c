@@ -1,134 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* proxy-post: WQEs become work requests, work completions become CQEs. */
+/* proxy-post: WQEs become work requests. */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "src/mlx5/wqe.h"
 #include "src/verbs/repost.h"
 
-#define BATCH  16 /* requests per ibv_post_send, completions per ibv_poll_cq */
+#define BATCH  16 /* requests per ibv_post_send */
 #define PIECES GW_MLX5_MAX_DS
-
-/* ---- completions
- * -------------------------------------------------------------------------------------------
- */
-
-/* The syndrome that pollers take for that status. */
-static uint8_t syndrome_of(enum ibv_wc_status status)
-{
-    for (uint32_t s = 1; s < 256; s++)
-        if (gw_wc_status_(s) == (uint32_t)status) return (uint8_t)s;
-    return 0xff; /* of no meaning to anybody: IBV_WC_GENERAL_ERR */
-}
-
-static void write_cqe(struct gw_repost_cq *c, const struct gw_mlx5_wc *wc)
-{
-    struct gw_cq *cq = c->cq;
-    struct gw_mlx5_cqe *cqe = &cq->ring[c->pi & (cq->cqes - 1)];
-    uint8_t last = gw_mlx5_cqe_build(cqe, wc, c->pi, cq->cqes);
-    const uint64_t one = 1;
-
-    gw_st_release_u8(&cqe->op_own, last); /* the entry before its owner bit */
-    c->pi++;
-    if (cq->event_fd < 0) return;
-    /* Entry before the look at who sleeps; a sleeper arms before its last look at the ring. One sees the
-     * other. */
-    gw_fence_sc();
-    if (gw_ld_relaxed_u32(&c->armed) && gw_exch_relaxed_u32(&c->armed, 0))
-        while (write(cq->event_fd, &one, sizeof(one)) < 0 && errno == EINTR) continue;
-}
-
-static void report(struct gw_repost_cq *c, const struct gw_repost_sent *s, enum ibv_wc_status status,
-                   uint8_t vendor)
-{
-    struct gw_mlx5_wc wc = {.opcode = s->recv ? GW_MLX5_CQE_RESP_ERR : GW_MLX5_CQE_REQ_ERR,
-                            .wqe_opcode = s->recv ? 0 : s->opcode,
-                            .syndrome = syndrome_of(status),
-                            .vendor = vendor,
-                            .wqe_counter = (uint16_t)s->index,
-                            .qpn = s->q->qp->sq.qpn};
-
-    write_cqe(c, &wc);
-}
-
-static void to_error(struct gw_repost_qp *q)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-
-    if (q->state != IBV_QPS_ERR) (void)ibv_modify_qp(q->qp->qp, &attr, IBV_QP_STATE);
-    q->state = IBV_QPS_ERR;
-}
-
-static void received(struct gw_repost_cq *c, const struct gw_repost_sent *s, const struct ibv_wc *w)
-{
-    struct gw_mlx5_wc wc = {.opcode = GW_MLX5_CQE_RESP_SEND,
-                            .wqe_counter = (uint16_t)s->index,
-                            .qpn = s->q->qp->sq.qpn,
-                            .src_qp = w->src_qp,
-                            .byte_cnt = w->byte_len,
-                            .grh = (w->wc_flags & IBV_WC_GRH) != 0};
-
-    s->q->rq_done = s->index + 1;
-    if (w->status) {
-        report(c, s, w->status, (uint8_t)w->vendor_err);
-        return;
-    }
-    if (w->wc_flags & IBV_WC_WITH_IMM) {
-        wc.imm_be = w->imm_data;
-        wc.opcode =
-            w->opcode == IBV_WC_RECV_RDMA_WITH_IMM ? GW_MLX5_CQE_RESP_WR_IMM : GW_MLX5_CQE_RESP_SEND_IMM;
-    } else if (w->wc_flags & IBV_WC_WITH_INV) {
-        wc.imm_be = gw_be32(w->invalidated_rkey);
-        wc.opcode = GW_MLX5_CQE_RESP_SEND_INV;
-    }
-    write_cqe(c, &wc);
-}
-
-static void sent(struct gw_repost_cq *c, const struct gw_repost_sent *s, const struct ibv_wc *w)
-{
-    struct gw_mlx5_wc wc = {.opcode = GW_MLX5_CQE_REQ,
-                            .wqe_opcode = s->opcode,
-                            .wqe_counter = (uint16_t)s->index,
-                            .qpn = s->q->qp->sq.qpn,
-                            .byte_cnt = s->length};
-    enum ibv_wc_status status = w->status;
-
-    s->q->sq_done = s->index + s->wqebbs;
-    if (s->bad) {
-        /* All before it has ended. It is the first to fail, unless something else was. */
-        if (!status) status = IBV_WC_LOC_QP_OP_ERR;
-        to_error(s->q);
-        s->q->stuck = s->q->stuck_marked = false;
-    }
-    if (status)
-        report(c, s, status, (uint8_t)w->vendor_err);
-    else
-        write_cqe(c, &wc);
-}
-
-bool gw_repost_poll(struct gw_repost_cq *c, uint32_t most)
-{
-    struct ibv_wc wc[BATCH];
-    bool any = false;
-    int n;
-
-    do {
-        n = ibv_poll_cq(c->cq->cq, BATCH, wc);
-        for (int i = 0; i < n; i++) {
-            const struct gw_repost_sent *s = (const void *)(uintptr_t)wc[i].wr_id;
-
-            if (s->q->mute) continue;
-            if (s->recv)
-                received(c, s, &wc[i]);
-            else
-                sent(c, s, &wc[i]);
-        }
-        any = any || n > 0;
-        most -= n > 0 ? (uint32_t)n < most ? (uint32_t)n : most : 0;
-    } while (n == BATCH && most);
-    return any;
-}
 
 /* ---- sends
  * -------------------------------------------------------------------------------------------------
@@ -199,6 +78,16 @@ static int pieces_of(const struct gw_repost_qp *q, const struct gw_mlx5_wqe *w, 
     return (int)n;
 }
 
+/* Where a datagram goes; kernels may have written anything there. */
+static int address(const struct gw_repost_qp *q, const struct gw_mlx5_wqe *w, struct ibv_send_wr *wr)
+{
+    if (w->opcode == GW_MLX5_NOP) return -EOPNOTSUPP;
+    wr->wr.ud.ah = gw_ah_of(q->qp->pd, gw_mlx5_wqe_av(w)->rsvd4);
+    wr->wr.ud.remote_qpn = w->dqpn;
+    wr->wr.ud.remote_qkey = w->qkey;
+    return wr->wr.ud.ah ? 0 : -EINVAL;
+}
+
 /* The request that the WQE asks for, and what it leaves behind. 0 or a negative errno. */
 static int translate(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w, struct ibv_send_wr *wr,
                      struct ibv_sge *sge)
@@ -215,6 +104,12 @@ static int translate(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w, struct
     wr->send_flags = (w->signaled ? IBV_SEND_SIGNALED : 0u) | (w->solicited ? IBV_SEND_SOLICITED : 0u) |
                      (w->fence ? IBV_SEND_FENCE : 0u);
     wr->imm_data = w->imm_be;
+    if (gw_is_ud(q->qp)) {
+        /* All are signalled, so that it is known when those before a refused one have ended. */
+        s->quiet = !w->signaled;
+        wr->send_flags |= IBV_SEND_SIGNALED;
+        return address(q, w, wr);
+    }
     if (w->opcode == GW_MLX5_SEND_INVAL) {
         wr->invalidate_rkey = gw_be32(w->imm_be);
     } else if (w->opcode == GW_MLX5_ATOMIC_CS || w->opcode == GW_MLX5_ATOMIC_FA) {
@@ -235,30 +130,49 @@ static uint32_t to_post(const struct gw_repost_qp *q)
     return q->sq_upto - q->sq_next;
 }
 
+/* The WQE at `at`. As gw_mlx5_wqe_parse. */
+static int parse(const struct gw_repost_qp *q, struct gw_mlx5_wqe *w, uint32_t at)
+{
+    const struct gw_mlx5_sq *sq = &q->qp->sq;
+
+    return (gw_is_ud(q->qp) ? gw_mlx5_wqe_parse_ud : gw_mlx5_wqe_parse)(
+        w, sq->buf, sq->wqebbs, sq->qpn, (uint16_t)at, q->sq_upto - at, GW_MLX5_MAX_DS);
+}
+
+/* What is kept of the WQE at sq_next, which is not posted: as many WQEBBs as it says, if there are so many. */
+static struct gw_repost_sent *unposted(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w)
+{
+    struct gw_repost_sent *s = &q->sent[q->sq_next & (q->qp->sq.wqebbs - 1)];
+    uint32_t bbs = gw_mlx5_wqebbs(w->ds);
+
+    *s = (struct gw_repost_sent){.q = q,
+                                 .index = q->sq_next,
+                                 .wqebbs = bbs && bbs <= to_post(q) ? bbs : 1,
+                                 .opcode = w->opcode,
+                                 .bad = true};
+    return s;
+}
+
 /*
  * The WQE at sq_next cannot be posted. It fails as a NIC would fail it: after all before it, and with the
  * queue pair. An empty request in its place tells when that is; where not even that can be posted, the end of
- * all that is in flight does.
+ * all that is in flight does. Of datagrams each tells its end, and the queue pair goes on receiving.
  */
 static void refuse(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w)
 {
-    struct gw_repost_sent *s = &q->sent[q->sq_next & (q->qp->sq.wqebbs - 1)];
+    struct gw_repost_sent *s = unposted(q, w);
     struct ibv_send_wr wr = {.wr_id = (uint64_t)(uintptr_t)s,
                              .opcode = IBV_WR_RDMA_WRITE,
                              .send_flags = IBV_SEND_SIGNALED},
                        *bad;
 
-    *s = (struct gw_repost_sent){.q = q,
-                                 .index = q->sq_next,
-                                 .wqebbs = w->wqebbs && w->wqebbs <= to_post(q) ? w->wqebbs : 1,
-                                 .opcode = w->opcode,
-                                 .bad = true};
     q->stuck = true;
+    if (gw_is_ud(q->qp)) return;
     q->stuck_marked = !ibv_post_send(q->qp->qp, &wr, &bad);
     if (q->stuck_marked)
         q->sq_next += s->wqebbs;
     else
-        to_error(q);
+        gw_repost_to_error(q);
 }
 
 /* Reports the request that refuse() could not mark, when nothing is in flight any more. */
@@ -270,7 +184,23 @@ static void end_refusal(struct gw_repost_qp *q)
     q->sq_next += s->wqebbs;
     q->sq_done = q->sq_next;
     q->stuck = false;
-    report(q->qp->send_cq->own, s, IBV_WC_LOC_QP_OP_ERR, 0);
+    q->flushing = gw_is_ud(q->qp);
+    gw_repost_report(q->qp->send_cq->own, s, IBV_WC_LOC_QP_OP_ERR, 0);
+}
+
+/* What is posted to a queue pair that sends nothing any more. */
+static void flush_sends(struct gw_repost_qp *q)
+{
+    struct gw_repost_sent *s;
+    struct gw_mlx5_wqe w;
+
+    while (to_post(q)) {
+        (void)parse(q, &w, q->sq_next);
+        s = unposted(q, &w);
+        q->sq_next += s->wqebbs;
+        q->sq_done = q->sq_next;
+        gw_repost_report(q->qp->send_cq->own, s, IBV_WC_WR_FLUSH_ERR, 0);
+    }
 }
 
 /* Posts as many WQEs as fit into one call, and moves sq_next behind them. */
@@ -283,8 +213,7 @@ static void post_batch(struct gw_repost_qp *q)
     int err = 0;
 
     for (; n < BATCH && at != q->sq_upto; n++) {
-        int bbs = gw_mlx5_wqe_parse(&w, q->qp->sq.buf, q->qp->sq.wqebbs, q->qp->sq.qpn, (uint16_t)at,
-                                    q->sq_upto - at, GW_MLX5_MAX_DS);
+        int bbs = parse(q, &w, at);
 
         err = bbs < 0 ? bbs : translate(q, &w, &wr[n], sge[n]);
         if (err) break;
@@ -298,9 +227,7 @@ static void post_batch(struct gw_repost_qp *q)
     }
     for (i = 0; i < n; i++) q->sq_next += ((struct gw_repost_sent *)(uintptr_t)wr[i].wr_id)->wqebbs;
     if (!err) return;
-    if (gw_mlx5_wqe_parse(&w, q->qp->sq.buf, q->qp->sq.wqebbs, q->qp->sq.qpn, (uint16_t)q->sq_next,
-                          to_post(q), GW_MLX5_MAX_DS) < 0)
-        w.wqebbs = 0; /* how long it is meant to be, nobody knows */
+    (void)parse(q, &w, q->sq_next);
     refuse(q, &w);
 }
 
@@ -310,7 +237,12 @@ static bool post_sends(struct gw_repost_qp *q)
 
     if (q->state != IBV_QPS_RTS && q->state != IBV_QPS_ERR) return false;
     if (q->stuck) end_refusal(q);
-    for (; !q->stuck && to_post(q); any = true) post_batch(q);
+    for (; !q->stuck && to_post(q); any = true) {
+        if (q->flushing)
+            flush_sends(q);
+        else
+            post_batch(q);
+    }
     return any;
 }
 
@@ -350,7 +282,7 @@ bool gw_repost_receives(struct gw_repost_qp *q)
         *s = (struct gw_repost_sent){.q = q, .index = q->rq_next, .recv = true};
         q->recv_stuck = post_receive(q, s) != 0;
         if (q->recv_stuck)
-            to_error(q); /* all before it comes back, and then it fails, too */
+            gw_repost_to_error(q); /* all before it comes back, and then it fails, too */
         else
             q->rq_next++;
     }
@@ -358,7 +290,7 @@ bool gw_repost_receives(struct gw_repost_qp *q)
     s = &q->posted[q->rq_next & (q->qp->rq.wqes - 1)];
     q->rq_done = ++q->rq_next;
     q->recv_stuck = false;
-    report(q->qp->recv_cq->own, s, IBV_WC_LOC_QP_OP_ERR, 0);
+    gw_repost_report(q->qp->recv_cq->own, s, IBV_WC_LOC_QP_OP_ERR, 0);
     return true;
 }
 

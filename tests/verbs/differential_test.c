@@ -2,7 +2,7 @@
 /*
  * gw_post_send, gw_post_recv and gw_poll_cq against ibv_post_send, ibv_post_recv and ibv_poll_cq: the same
  * random lists of requests through a queue pair of each must return the same, complete the same and leave the
- * same bytes behind.
+ * same bytes behind. With the argument "ud" the lists are of datagrams.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -17,6 +17,7 @@
 
 #include "tests/rnd.h"
 #include "tests/verbs/pair.h"
+#include "tests/verbs/theirs.h"
 
 #define HALF  65536u
 #define SLOT  2048u
@@ -25,98 +26,19 @@
 static struct gw_device *dev;
 static struct pair ours;
 
-/* The same as ours, made and used with libibverbs alone. */
-static struct {
-    struct ibv_pd *pd;
-    struct ibv_cq *cq[2];
-    struct ibv_qp *qp[2];
-    struct ibv_mr *mr;
-    uint8_t *mem;
-} theirs;
+static bool ud;
+static struct gw_device_info info;
 
 static void must(int rc, const char *what)
 {
     if (rc) fail_msg("%s: %d, %s", what, rc, gw_last_error());
 }
 
-static void connect_theirs(void)
-{
-    struct gw_device_info info;
-    struct ibv_qp_attr a;
-
-    gw_device_query(dev, &info);
-    for (int i = 0; i < 2; i++) {
-        memset(&a, 0, sizeof(a));
-        a.qp_state = IBV_QPS_RESET;
-        must(ibv_modify_qp(theirs.qp[i], &a, IBV_QP_STATE), "RESET");
-        a.qp_state = IBV_QPS_INIT;
-        a.port_num = 1;
-        a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-        must(ibv_modify_qp(theirs.qp[i], &a,
-                           IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
-             "INIT");
-        a.qp_state = IBV_QPS_RTR;
-        a.path_mtu = IBV_MTU_1024;
-        a.dest_qp_num = theirs.qp[!i]->qp_num;
-        a.max_dest_rd_atomic = 4;
-        a.min_rnr_timer = 1;
-        a.ah_attr.is_global = 1;
-        a.ah_attr.port_num = 1;
-        a.ah_attr.grh.hop_limit = 64;
-        a.ah_attr.grh.sgid_index = (uint8_t)info.gid_index;
-        memcpy(a.ah_attr.grh.dgid.raw, info.gid, 16);
-        must(ibv_modify_qp(theirs.qp[i], &a,
-                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-             "RTR");
-        a.qp_state = IBV_QPS_RTS;
-        a.timeout = 14;
-        a.retry_cnt = 7;
-        a.rnr_retry = 1;
-        a.max_rd_atomic = 4;
-        must(ibv_modify_qp(theirs.qp[i], &a,
-                           IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                               IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-             "RTS");
-    }
-}
-
-static void make_theirs(void)
-{
-    struct ibv_context *ctx = gw_device_context(dev);
-
-    theirs.pd = ibv_alloc_pd(ctx);
-    theirs.mem = aligned_alloc(4096, 2 * HALF);
-    assert_non_null(theirs.pd);
-    theirs.mr = ibv_reg_mr(theirs.pd, theirs.mem, 2 * HALF,
-                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-    assert_non_null(theirs.mr);
-    for (int i = 0; i < 2; i++) theirs.cq[i] = ibv_create_cq(ctx, 512, NULL, NULL, 0);
-    for (int i = 0; i < 2; i++) {
-        struct ibv_qp_init_attr a = {.send_cq = theirs.cq[i],
-                                     .recv_cq = theirs.cq[i],
-                                     .qp_type = IBV_QPT_RC,
-                                     .cap = {64, 64, 4, 4, 256}};
-
-        theirs.qp[i] = ibv_create_qp(theirs.pd, &a);
-        assert_non_null(theirs.qp[i]);
-    }
-    connect_theirs();
-}
-
-static void free_theirs(void)
-{
-    for (int i = 0; i < 2; i++) ibv_destroy_qp(theirs.qp[i]);
-    for (int i = 0; i < 2; i++) ibv_destroy_cq(theirs.cq[i]);
-    ibv_dereg_mr(theirs.mr);
-    ibv_dealloc_pd(theirs.pd);
-    free(theirs.mem);
-}
-
 /* A batch: requests in terms of offsets, to be filled in for either of the two. */
 struct batch {
     int n, recvs;
     bool broken; /* contains something that ends in an error completion */
+    int sure;    /* of the receives: datagrams come for so many, whatever becomes of those behind */
     struct ibv_send_wr wr[BATCH];
     struct ibv_recv_wr recv[BATCH];
     struct ibv_sge sge[BATCH][4], recv_sge[BATCH][4];
@@ -151,10 +73,45 @@ static void add_recv(struct rnd *r, struct batch *b, int slot, uint32_t len)
     b->recvs++;
 }
 
+/* To the peer, now and then with a wrong Q_Key (which no receive waits for), or what ends the sender. */
+static void add_datagram(struct rnd *r, struct batch *b, int i, uint32_t len, bool *ended)
+{
+    static const enum ibv_wr_opcode wrong[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+                                               IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_INV};
+    struct ibv_send_wr *w = &b->wr[i];
+    uint32_t what = rnd_below(r, 1000);
+
+    w->wr.ud.remote_qkey = PAIR_QKEY ^ !rnd_below(r, 10);
+    if (what < 4) {
+        w->opcode = wrong[what];
+    } else if (what < 7) {
+        w->num_sge = 1;
+        w->sg_list->length = info.mtu + 1;
+        w->send_flags &= ~(unsigned)IBV_SEND_INLINE;
+    }
+    *ended = *ended || what < 7;
+    b->broken = b->broken || *ended;
+    if (w->wr.ud.remote_qkey == PAIR_QKEY) add_recv(r, b, i, GW_GRH + len);
+    if (!*ended) b->sure = b->recvs;
+}
+
+static void add_remote(struct rnd *r, struct batch *b, int i, uint32_t len)
+{
+    struct ibv_send_wr *w = &b->wr[i];
+
+    w->wr.rdma.remote_addr = HALF + (w->opcode == IBV_WR_RDMA_READ ? 16384u : 0u) + (uint64_t)i * SLOT;
+    if (w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM) add_recv(r, b, i, len);
+    if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) add_recv(r, b, i, 0);
+    if (rnd_below(r, 500)) return;
+    b->broken = true; /* a wrong address; READ and WRITE only, a SEND has none */
+    w->wr.rdma.remote_addr += 1u << 30;
+}
+
 static void make_batch(struct rnd *r, struct batch *b)
 {
     static const enum ibv_wr_opcode op[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
                                             IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ};
+    bool ended = false;
 
     memset(b, 0, sizeof(*b));
     b->n = 1 + (int)rnd_below(r, BATCH);
@@ -163,7 +120,7 @@ static void make_batch(struct rnd *r, struct batch *b)
         bool inl = !rnd_below(r, 3);
         uint32_t len = rnd_below(r, 4) ? rnd_below(r, inl ? 257 : 1900) : rnd_below(r, 2);
 
-        w->opcode = op[rnd_below(r, 5)];
+        w->opcode = op[rnd_below(r, ud ? 2 : 5)];
         w->wr_id = rnd64(r);
         w->sg_list = b->sge[i];
         w->next = i + 1 < b->n ? w + 1 : NULL;
@@ -174,23 +131,27 @@ static void make_batch(struct rnd *r, struct batch *b)
         w->num_sge =
             pieces(r, w->sg_list,
                    w->opcode == IBV_WR_RDMA_READ ? 32768 + (uint64_t)i * SLOT : (uint64_t)i * SLOT, len);
-        w->wr.rdma.remote_addr = HALF + (w->opcode == IBV_WR_RDMA_READ ? 16384u : 0u) + (uint64_t)i * SLOT;
-        if (w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM) add_recv(r, b, i, len);
-        if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) add_recv(r, b, i, 0);
-        if (rnd_below(r, 500)) continue;
-        b->broken = true; /* a wrong address; READ and WRITE only, a SEND has none */
-        w->wr.rdma.remote_addr += 1u << 30;
+        if (ud)
+            add_datagram(r, b, i, len, &ended);
+        else
+            add_remote(r, b, i, len);
     }
 }
 
-/* Turns offsets into addresses and fills in the keys. */
-static void place(struct batch *b, uint64_t base, uint32_t lkey, uint32_t rkey)
+/* Turns offsets into addresses and fills in the keys, and where datagrams go. */
+static void place(struct batch *b, uint64_t base, uint32_t lkey, uint32_t rkey, struct ibv_ah *ah,
+                  uint32_t qpn)
 {
     for (int i = 0; i < b->n; i++) {
         b->wr[i].sg_list = b->sge[i];
         if (b->wr[i].next) b->wr[i].next = &b->wr[i + 1];
-        b->wr[i].wr.rdma.remote_addr += base;
-        b->wr[i].wr.rdma.rkey = rkey;
+        if (ud) {
+            b->wr[i].wr.ud.ah = ah;
+            b->wr[i].wr.ud.remote_qpn = qpn;
+        } else {
+            b->wr[i].wr.rdma.remote_addr += base;
+            b->wr[i].wr.rdma.rkey = rkey;
+        }
         for (int k = 0; k < 4; k++) b->sge[i][k].addr += base, b->sge[i][k].lkey = lkey;
     }
     for (int i = 0; i < b->recvs; i++) {
@@ -235,6 +196,7 @@ static void collect(bool gw, const struct batch *b, int sends, struct outcome *o
         if (!take(gw, 0, out)) continue;
         last = b->broken ? out->wc[0][out->n[0] - 1].wr_id == b->wr[b->n - 1].wr_id : out->n[0] == sends;
     }
+    while (out->n[1] < b->sure && gw_clock_ns() < deadline) take(gw, 1, out);
     if (b->broken) {
         struct ibv_qp_attr a = {.qp_state = IBV_QPS_ERR};
 
@@ -251,9 +213,11 @@ static void run(bool gw, const struct batch *b, struct outcome *out)
     int sends = 0, err = 0;
 
     if (gw)
-        place(&mine, ours.base, ours.mr->lkey, ours.mr->rkey);
+        place(&mine, ours.base, ours.mr->lkey, ours.mr->rkey, ud ? gw_ibv_ah(&ours.ah->handle) : NULL,
+              gw_qp_num(ours.qp[1]));
     else
-        place(&mine, (uint64_t)(uintptr_t)theirs.mem, theirs.mr->lkey, theirs.mr->rkey);
+        place(&mine, (uint64_t)(uintptr_t)theirs.mem, theirs.mr->lkey, theirs.mr->rkey, theirs.ah,
+              theirs.qp[1]->qp_num);
     for (int i = 0; i < b->n; i++) sends += (b->wr[i].send_flags & IBV_SEND_SIGNALED) != 0;
     if (b->recvs)
         err = gw ? gw_post_recv(gw_qp_handle(ours.qp[1]), mine.recv, &bad_recv)
@@ -279,12 +243,15 @@ static void compare(uint32_t round, const struct batch *b, const struct outcome 
             if (p->status) continue; /* nothing else means anything then */
             /* Not the flag that a GRH came along: where libmlx5 let the NIC put the payload into the
              * completion, its bytes lie where that flag would. */
-            if (p->opcode != q->opcode || (p->wc_flags ^ q->wc_flags) & ~(unsigned)IBV_WC_GRH)
+            if (p->opcode != q->opcode || (p->wc_flags ^ q->wc_flags) & (ud ? ~0u : ~(unsigned)IBV_WC_GRH))
                 fail_msg("list %u, side %d, completion %d: opcode %d, flags %x with gw_, %d, %x with ibv_",
                          round, s, i, p->opcode, p->wc_flags, q->opcode, q->wc_flags);
             if (s == 1 || p->opcode == IBV_WC_RDMA_READ) assert_int_equal(p->byte_len, q->byte_len);
             if (s == 1 && p->wc_flags & IBV_WC_WITH_IMM) assert_int_equal(p->imm_data, q->imm_data);
             assert_int_equal(p->qp_num == gw_qp_num(ours.qp[s]), 1);
+            if (!ud || s == 0) continue;
+            assert_int_equal(p->src_qp, gw_qp_num(ours.qp[0]));
+            assert_int_equal(q->src_qp, theirs.qp[0]->qp_num);
         }
     }
     if (!b->broken && memcmp((void *)(uintptr_t)ours.base, theirs.mem, 2 * HALF)) {
@@ -300,7 +267,7 @@ static void reconnect(void)
 
     for (int i = 0; i < 2; i++) must(gw_qp_reset(ours.qp[i], 0, gw_deadline(60000000000u)), "gw_qp_reset");
     pair_connect(&ours, &(struct gw_connect_opts){.mtu = 1024, .rnr_retry = 1, .min_rnr_timer = 1});
-    connect_theirs();
+    theirs_connect();
     for (int i = 0; i < 2; i++)
         while (ibv_poll_cq(theirs.cq[i], 16, wc) > 0) continue;
     memcpy(theirs.mem, (void *)(uintptr_t)ours.base, 2 * HALF);
@@ -336,31 +303,35 @@ static void test_random_lists(void **state)
 
 static int open_all(void **state)
 {
-    struct pair_opts o = {
-        .half = HALF, .max_inline = 256, .connect = {.mtu = 1024, .rnr_retry = 1, .min_rnr_timer = 1}};
+    struct pair_opts o = {.half = HALF,
+                          .max_inline = 256,
+                          .type = ud ? GW_QP_UD : GW_QP_RC,
+                          .connect = {.mtu = 1024, .rnr_retry = 1, .min_rnr_timer = 1}};
 
     (void)state;
     if (gw_device_open("softnic", NULL, &dev)) {
         fprintf(stderr, "%s\n", gw_last_error());
         return -1;
     }
+    gw_device_query(dev, &info);
     pair_make(&ours, dev, &o);
-    make_theirs();
+    theirs_make(dev, 2 * HALF, ud ? IBV_QPT_UD : IBV_QPT_RC);
     return 0;
 }
 
 static int close_all(void **state)
 {
     (void)state;
-    free_theirs();
+    theirs_free();
     pair_free(&ours);
     return gw_device_close(dev);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_lists)};
 
+    ud = argc > 1 && !strcmp(argv[1], "ud");
     setenv("GPUWIRE_NIC", "addr=127.0.0.1,hostile=1", 0);
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

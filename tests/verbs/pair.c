@@ -38,6 +38,10 @@ void pair_connect(struct pair *p, const struct gw_connect_opts *o)
     struct gw_endpoint ep[2];
 
     for (int i = 0; i < 2; i++) gw_qp_endpoint(p->qp[i], &ep[i]);
+    if (p->type == GW_QP_UD) {
+        for (int i = 0; i < 2; i++) must(gw_qp_activate(p->qp[i], PAIR_QKEY), "gw_qp_activate");
+        return;
+    }
     for (int i = 0; i < 2; i++) must(gw_qp_connect(p->qp[i], &ep[!i], o), "gw_qp_connect");
 }
 
@@ -47,6 +51,7 @@ void pair_make(struct pair *p, struct gw_device *dev, const struct pair_opts *o)
 
     memset(p, 0, sizeof(*p));
     p->dev = dev;
+    p->type = o->type;
     p->half = o->half ? o->half : 65536;
     must(gw_pd_create(dev, &p->pd), "gw_pd_create");
     for (int i = 0; i < 2; i++) {
@@ -63,9 +68,16 @@ void pair_make(struct pair *p, struct gw_device *dev, const struct pair_opts *o)
                                 .max_recv_sge = or (o->sge, 4),
                                 .max_inline = o->max_inline,
                                 .flags = o->qp_flags,
-                                .post_mode = o->post_mode};
+                                .post_mode = o->post_mode,
+                                .type = o->type};
 
         must(gw_qp_create(p->pd, &qa, &p->qp[i]), "gw_qp_create");
+    }
+    if (p->type == GW_QP_UD) {
+        struct gw_endpoint self;
+
+        gw_qp_endpoint(p->qp[0], &self);
+        must(gw_ah_create(p->pd, &self, NULL, &p->ah), "gw_ah_create");
     }
     must(gw_mem_alloc(exec, o->mem ? (enum gw_mem_kind)o->mem : GW_MEM_HOST, 2 * p->half, &p->mem),
          "gw_mem_alloc");
@@ -79,6 +91,7 @@ void pair_free(struct pair *p)
     for (int i = 0; i < 2; i++) must(gw_qp_destroy(p->qp[i]), "gw_qp_destroy");
     for (int i = 0; i < 2; i++) must(gw_cq_destroy(p->cq[i]), "gw_cq_destroy");
     must(gw_mr_free(p->mr), "gw_mr_free");
+    must(gw_ah_destroy(p->ah), "gw_ah_destroy");
     must(gw_pd_destroy(p->pd), "gw_pd_destroy");
     gw_mem_free(&p->mem);
 }
@@ -122,6 +135,11 @@ struct step *pair_step(struct pair *p, uint32_t call, uint32_t qp, size_t loff, 
     s->raddr = p->base + !qp * p->half + roff;
     s->rkey = p->mr->rkey;
     s->wr_id = wr_id;
+    if (p->type != GW_QP_UD) return s;
+    s->ud = 1;
+    s->dqpn = gw_qp_num(p->qp[!qp]);
+    s->qkey = PAIR_QKEY;
+    s->ah = p->ah->handle;
     return s;
 }
 

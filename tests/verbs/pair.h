@@ -12,13 +12,18 @@ struct pair_opts {
     uint32_t send_wr, recv_wr, sge, max_inline;
     uint32_t qp_flags, cq_flags, post_mode;
     uint32_t mem; /* enum gw_mem_kind */
+    uint32_t type; /* enum gw_qp_type; UD: both have PAIR_QKEY, and `connect` does not count */
     size_t half;  /* bytes per side */
     struct gw_connect_opts connect;
     int unconnected;
 };
 
+#define PAIR_QKEY 0x11223344u
+
 struct pair {
     struct gw_device *dev;
+    uint32_t type;
+    struct gw_ah *ah; /* to the device itself */
     struct gw_pd *pd;
     struct gw_cq *cq[2];
     struct gw_qp *qp[2];

@@ -11,6 +11,8 @@ enum step_call {
     STEP_PUT_IMM,
     STEP_GET,
     STEP_SEND,
+    STEP_SEND_TO,
+    STEP_SEND_TO_IMM,
     STEP_RECV,
     STEP_IBV_SEND, /* gw_post_send; `more` chains it to the next step */
     STEP_IBV_RECV,
@@ -30,6 +32,8 @@ struct step {
     uint32_t rkey, imm;
     uint64_t compare_add, swap;
     uint64_t wr_id;
+    uint32_t ud, dqpn, qkey; /* a datagram's destination; ud 2: without an address handle */
+    struct gw_ah_handle ah;
 };
 
 #define SCRIPT_STEPS 96

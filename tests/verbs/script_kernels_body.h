@@ -14,7 +14,11 @@ GW_DEV void wr_of(const struct step *s, struct ibv_send_wr *wr, struct ibv_sge *
     wr->opcode = (enum ibv_wr_opcode)s->opcode;
     wr->send_flags = s->flags;
     wr->imm_data = gw_be32(s->imm);
-    if (s->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || s->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+    if (s->ud) {
+        wr->wr.ud.ah = s->ud > 1 ? NULL : gw_ibv_ah(&s->ah);
+        wr->wr.ud.remote_qpn = s->dqpn;
+        wr->wr.ud.remote_qkey = s->qkey;
+    } else if (s->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || s->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
         wr->wr.atomic.remote_addr = s->raddr;
         wr->wr.atomic.rkey = s->rkey;
         wr->wr.atomic.compare_add = s->compare_add;
@@ -88,6 +92,12 @@ GW_DEV int take_step(const struct script_args *a, const struct step *s)
         return gw_get(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->flags,
                       s->wr_id);
     case STEP_SEND: return gw_send(qp, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length, s->flags, s->wr_id);
+    case STEP_SEND_TO:
+        return gw_send_to(qp, &s->ah, s->dqpn, s->qkey, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length, s->flags,
+                          s->wr_id);
+    case STEP_SEND_TO_IMM:
+        return gw_send_to_imm(qp, &s->ah, s->dqpn, s->qkey, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length,
+                              s->imm, s->flags, s->wr_id);
     case STEP_RECV: return gw_recv(qp, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length, s->wr_id);
     case STEP_IBV_RECV: return post_recv(a, s);
     case STEP_RING: gw_ring(qp); return 0;
