@@ -126,6 +126,12 @@ static bool set_ecn(struct sn_config *c, const char *v)
     return true;
 }
 
+static bool set_gpucopy(struct sn_config *c, const char *v)
+{
+    c->no_copy_kernel = !strcmp(v, "engine");
+    return c->no_copy_kernel || !strcmp(v, "kernel");
+}
+
 static bool set_mtu(struct sn_config *c, const char *v)
 {
     uint64_t n;
@@ -171,6 +177,7 @@ static const struct {
     {"verbose", set_verbose, "0, 1 or 2"},
     {"gso", set_gso, "0 or 1"},
     {"ecn", set_ecn, "0 or 1"},
+    {"gpucopy", set_gpucopy, "kernel or engine"},
     {"wire", set_wire, "udp or eth"},
     {"if", set_if, "the name of an interface"},
     {"bind", set_bind, "IPv4:PORT"},

@@ -23,6 +23,9 @@
  *     gso=0|1             whether frames to one process of this host leave many to a message; default 1
  *     ecn=0|1             whether packets may be marked where a network is congested, and the rate of a queue
  *                         pair goes down when they were; default 1
+ *     gpucopy=kernel|engine  whether copies of GPU memory that follow each other closely are made by a kernel of the
+ *                         NIC's, which takes a part of one of the GPU's processors meanwhile (default), or all of them
+ *                         by copy engines; engine counts for all NICs of the process
  *     pcap=FILE           everything that goes over the wire is written there; %p becomes the process's number
  *     pcap_max=SIZE       the capture ends when its file would become longer
  *     verbose=0|1|2       0: nothing is said about wrong programs and peers; 1 (default): a few lines about
@@ -58,7 +61,7 @@ struct sn_config {
     bool has_seed;
     uint64_t seed;
     uint32_t mtu; /* 0: what the interface carries */
-    bool no_gso, no_ecn;
+    bool no_gso, no_ecn, no_copy_kernel;
     enum sn_local local;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */

@@ -314,6 +314,8 @@ struct sn_dma_ops {
     /* Copies len bytes from src to addr. They may become visible as late as the next flush, in any order; of
      * two writes to one byte the later one stays. */
     int (*write)(void *ctx, uint64_t addr, const void *src, uint32_t len);
+    /* Writes before it become visible no later than those after it. NULL: they do anyhow. */
+    void (*order)(void *ctx);
     /* All writes are visible to the memory's user when it returns. Called before a completion or an
      * acknowledgement that vouches for them. NULL: writes are visible at once. */
     int (*flush)(void *ctx);

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "softnic/mem/cuda_copier.h"
 #include "softnic/process_state.h"
 
 enum { STOP_MS = 1000 }; /* it takes less than a millisecond, on a machine that is not overloaded */
@@ -86,6 +87,7 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
     struct sn_nic *nic;
     int err;
 
+    if (c->no_copy_kernel) sn_copier_allow(false);
     memcpy(config.gid, c->addr.gid, 16);
     set_window(p, &config);
     err = sn_nic_create(&config, &nic);

@@ -388,6 +388,7 @@ struct sn_direct {
     bool other_kind; /* what was to join it lies in memory that is reached in another way */
     struct sn_reach by_here, by_there;
     unsigned items, here_count, there_count;
+    uint32_t bytes;
     struct sn_direct_item {
         struct sn_qp *qp;
         uint32_t at; /* in qp->req.ring, free-running */

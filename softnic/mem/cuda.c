@@ -9,7 +9,7 @@
 
 /* One per GPU context that ever held a region. Kept for ever: freeing pinned memory may wait behind a
  * resident kernel. */
-enum { MAX_DEVICES = 64 };
+enum { MAX_DEVICES = 64, BUFFER = SN_CUDA_STAGE + SN_CUDA_SKEW };
 static struct sn_cuda_device *devices[MAX_DEVICES];
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -54,11 +54,11 @@ static int make_parts(struct sn_cuda_device *dev, char *why)
     uint8_t *stage = NULL;
     sn_cu_result r;
 
-    r = api->host_alloc((void **)&stage, (size_t)SN_CUDA_STAGE * (SN_CUDA_WRITERS + SN_CUDA_READERS),
+    r = api->host_alloc((void **)&stage, (size_t)BUFFER * (SN_CUDA_WRITERS + SN_CUDA_READERS),
                         SN_CU_HOST_ALLOC_PORTABLE);
     if (r) return driver_error(api, why, "cuMemHostAlloc of 4 MiB for staging", r);
-    for (int i = 0; i < SN_CUDA_WRITERS; i++, stage += SN_CUDA_STAGE) dev->writers[i].data = stage;
-    for (int i = 0; i < SN_CUDA_READERS; i++, stage += SN_CUDA_STAGE) dev->readers[i].data = stage;
+    for (int i = 0; i < SN_CUDA_WRITERS; i++, stage += BUFFER) dev->writers[i].buffer = stage;
+    for (int i = 0; i < SN_CUDA_READERS; i++, stage += BUFFER) dev->readers[i].buffer = stage;
 
     /* Non-blocking streams: a copy in them never waits for the application's work in its default stream. */
     r = api->stream_create(&dev->in, SN_CU_STREAM_NON_BLOCKING);
@@ -89,6 +89,7 @@ static int make_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, unsigned lo
         err = driver_error(api, why, "cuCtxPushCurrent", r);
     } else {
         err = make_parts(d, why);
+        if (!err) sn_copier_make(d);
         api->ctx_pop(&popped);
     }
     if (err) {
@@ -158,5 +159,6 @@ void sn_cuda_region_stats(const struct sn_cuda_region *region, struct sn_cuda_st
 {
     pthread_mutex_lock(&region->dev->lock);
     *stats = region->dev->stats;
+    stats->slow = region->dev->copier.slow;
     pthread_mutex_unlock(&region->dev->lock);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda.h: GPU memory as a target of the NIC's DMA, through the GPU's copy engines.
+ * cuda.h: GPU memory as a target of the NIC's DMA, through the GPU's copy engines and, where many copies follow each
+ * other, a kernel that copies (cuda_copier.h).
  *
  * A *region* is a range of GPU memory that the NIC may reach: a memory region's, or part of one. All regions
  * of a GPU context share its *device*: streams and pinned staging buffers, made when the first region is made
@@ -35,7 +36,8 @@ struct sn_cuda_device;
 struct sn_cuda_region {
     struct sn_cuda_device *dev;
     uint64_t addr, len;
-    int error; /* of a copy to this region, reported by the next flush */
+    int error;     /* of a copy to this region, reported by the next flush */
+    uint64_t last; /* the copy kernel's last command for it */
     bool shared;
     struct sn_gpu_share share; /* if shared: the allocation, for other processes */
 };
@@ -78,6 +80,10 @@ void sn_cuda_region_fini(struct sn_cuda_region *region);
  */
 int sn_cuda_write(struct sn_cuda_region *region, uint64_t addr, const void *src, uint32_t len);
 
+/* What is written to GPU memory after this call becomes visible to the GPU's kernels no earlier than what was
+ * written before. Waits for nothing. */
+void sn_cuda_order(struct sn_cuda_region *region);
+
 /* Waits until all writes to the region have been placed. 0, or -EIO if one of them since the last flush was
  * not. */
 int sn_cuda_flush(struct sn_cuda_region *region);
@@ -93,18 +99,20 @@ int sn_cuda_read(struct sn_cuda_region *region, uint64_t addr, void *dst, uint32
 
 /*
  * As a write to `to` of len bytes at src of `from`, all earlier writes to these included; from may not be
- * written meanwhile. It goes through staging by two copy engine calls: a copy inside a GPU may be a kernel's,
- * and that would wait for ever beside a resident kernel that fills the GPU. -EXDEV: they belong to two GPU
- * contexts.
+ * written meanwhile. By the copy kernel at once; where there is none, by two copy engine calls through staging: a
+ * copy inside a GPU that is left to the driver may be a kernel's, and that would wait for ever beside a resident
+ * one that fills the GPU. -EXDEV: they belong to two GPU contexts.
  */
 int sn_cuda_move(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_region *from, uint64_t src,
                  uint32_t len);
 
 /* What the devices did since the process began, for tests and statistics. */
 struct sn_cuda_stats {
-    uint64_t copies_in, bytes_in;   /* to the GPU */
-    uint64_t copies_out, bytes_out; /* from the GPU */
-    uint64_t read_hits;             /* reads answered from what was fetched ahead */
+    uint64_t copies_in, bytes_in;         /* to the GPU */
+    uint64_t copies_out, bytes_out;       /* from the GPU */
+    uint64_t read_hits;                   /* reads answered from what was fetched ahead */
+    uint64_t kernel_copies, kernel_bytes; /* by the copy kernel, in any direction */
+    uint64_t launches, slow;              /* of that kernel, and times that it kept somebody waiting */
 };
 void sn_cuda_region_stats(const struct sn_cuda_region *region, struct sn_cuda_stats *stats);
 

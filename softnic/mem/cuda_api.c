@@ -38,6 +38,10 @@ static const struct {
     SYM(ipc_get, "cuIpcGetMemHandle", false),
     SYM(ipc_open, "cuIpcOpenMemHandle_v2", false),
     SYM(ipc_close, "cuIpcCloseMemHandle", false),
+    SYM(module_load, "cuModuleLoadData", false),
+    SYM(module_function, "cuModuleGetFunction", false),
+    SYM(function_load, "cuFuncLoad", false),
+    SYM(launch, "cuLaunchKernel", false),
 #undef SYM
 };
 

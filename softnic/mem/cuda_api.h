@@ -22,6 +22,8 @@ typedef struct {
 typedef struct CUctx_st *sn_cu_ctx;
 typedef struct CUstream_st *sn_cu_stream;
 typedef struct CUevent_st *sn_cu_event;
+typedef struct CUmod_st *sn_cu_module;
+typedef struct CUfunc_st *sn_cu_function;
 
 enum {
     SN_CU_SUCCESS = 0,
@@ -68,6 +70,13 @@ struct sn_cuda_api {
     sn_cu_result (*ipc_get)(sn_cu_ipc *handle, sn_cu_ptr ptr);
     sn_cu_result (*ipc_open)(sn_cu_ptr *ptr, sn_cu_ipc handle, unsigned flags);
     sn_cu_result (*ipc_close)(sn_cu_ptr ptr);
+    /* For a kernel of our own; NULL likewise. */
+    sn_cu_result (*module_load)(sn_cu_module *module, const void *image);
+    sn_cu_result (*module_function)(sn_cu_function *function, sn_cu_module module, const char *name);
+    sn_cu_result (*function_load)(sn_cu_function function); /* NULL before CUDA 12.4 */
+    sn_cu_result (*launch)(sn_cu_function function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                           unsigned by, unsigned bz, unsigned shared, sn_cu_stream stream, void **args,
+                           void **extra);
 };
 
 /*

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_device.h: what cuda.c and cuda_copy.c share: the state per GPU context. See cuda.h. */
+/* cuda_device.h: what cuda.c, cuda_write.c, cuda_read.c and cuda_copier.c share: the state per GPU context. See cuda.h. */
 #ifndef SN_MEM_CUDA_DEVICE_H
 #define SN_MEM_CUDA_DEVICE_H
 
 #include <pthread.h>
 
 #include "softnic/mem/cuda.h"
+#include "softnic/mem/cuda_copier.h"
+
+/* A copy of 256 KiB takes 20 µs. One that has not ended after this never will: the GPU is lost. */
+#define SN_CUDA_DEADLINE_NS 10000000000ull
+
+/* A copy from or to the host's memory up to so long is the kernel's, if there is one; engines carry longer ones
+ * faster. */
+enum { SN_CUDA_BY_KERNEL = 32768 };
+
+/* Staging has room for data at the same place in its 16 bytes as it has on the GPU, so that it is copied in
+ * units of 16. */
+enum { SN_CUDA_SKEW = 64 };
 
 enum sn_stage_state { SN_STAGE_FREE, SN_STAGE_FILLING, SN_STAGE_COPYING };
 
@@ -15,8 +27,10 @@ struct sn_cuda_writer {
     struct sn_cuda_region *region;
     uint64_t addr;
     uint32_t len;
-    uint64_t age; /* order of first use, to find the oldest */
-    uint8_t *data;
+    uint64_t age;    /* order of first use */
+    uint8_t *buffer; /* SN_CUDA_STAGE + SN_CUDA_SKEW bytes */
+    uint8_t *data;   /* in it */
+    uint64_t number; /* the kernel's command, when COPYING; 0: an engine copies, until the event */
     sn_cu_event done;
 };
 
@@ -26,7 +40,7 @@ struct sn_cuda_reader {
     uint64_t addr;
     uint32_t len;
     uint64_t age;
-    uint8_t *data;
+    uint8_t *buffer, *data;
 };
 
 struct sn_cuda_device {
@@ -40,7 +54,40 @@ struct sn_cuda_device {
     sn_cu_event read_done;
     struct sn_cuda_writer writers[SN_CUDA_WRITERS];
     struct sn_cuda_reader readers[SN_CUDA_READERS];
+    struct sn_copier copier;
     struct sn_cuda_stats stats;
 };
+
+uint64_t sn_cuda_now(void); /* nanoseconds of CLOCK_MONOTONIC */
+
+static inline bool sn_cuda_overlap(uint64_t a, uint64_t alen, uint64_t b, uint64_t blen)
+{
+    return a < b + blen && b < a + alen;
+}
+
+bool sn_cuda_inside(const struct sn_cuda_region *region, uint64_t addr, uint64_t len);
+/* Takes the lock and makes the context current. 0, -EFAULT (not inside) or -EIO; only after 0 comes leave. */
+int sn_cuda_enter(struct sn_cuda_region *region, uint64_t addr, uint64_t len);
+void sn_cuda_leave(struct sn_cuda_device *dev);
+
+/* All below: between enter and leave. */
+
+/* 0 or -EIO: the device is broken. */
+int sn_cuda_wait_event(struct sn_cuda_device *dev, sn_cu_event event);
+
+/*
+ * Kernel and engines take turns: what one of them copies is not ordered with what the other does. May the kernel
+ * copy now? Else engines are to, after sn_cuda_engines.
+ */
+bool sn_cuda_kernel_ready(struct sn_cuda_device *dev);
+/* Waits for the kernel's copies. 0 or -EIO. */
+int sn_cuda_engines(struct sn_cuda_device *dev);
+
+/* What is gathered for the range is put on its way; and is waited for. */
+void sn_cuda_submit_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);
+void sn_cuda_finish_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);
+
+/* What was fetched ahead of the range is not to be answered from any more. */
+void sn_cuda_forget_reads(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);
 
 #endif

@@ -12,6 +12,11 @@ static int dma_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t 
     return sn_cuda_read(ctx, addr, dst, len, ahead, request);
 }
 
+static void dma_order(void *ctx)
+{
+    sn_cuda_order(ctx);
+}
+
 static int dma_flush(void *ctx)
 {
     return sn_cuda_flush(ctx);
@@ -30,4 +35,10 @@ static const struct sn_gpu_share *dma_share(void *ctx)
 }
 
 const struct sn_dma_ops sn_cuda_dma = {
-    .read = dma_read, .write = dma_write, .flush = dma_flush, .move = dma_move, .share = dma_share};
+    .read = dma_read,
+    .write = dma_write,
+    .order = dma_order,
+    .flush = dma_flush,
+    .move = dma_move,
+    .share = dma_share,
+};

@@ -77,6 +77,8 @@ int64_t sn_pieces_copy(const struct sn_copy *c)
 
     while (!err && (n = left(&from->at)) && (room = left(&to->at))) {
         if (n > room) n = room;
+        /* The next piece may be another request's, which nobody is to see before this one's. */
+        if (done && !to->at.used && to->by.dma && to->by.dma->order) to->by.dma->order(to->by.ctx);
         err = copy_part(to, from, n, request);
         if (err) break;
         from->at.used += n;

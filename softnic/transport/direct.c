@@ -20,6 +20,8 @@ enum {
     CHUNK = 1 << 20,    /* bytes copied at once: nobody waits longer than that takes for the lock */
     CHUNK_BUDGET = 32,  /* a chunk counts as so many packets */
     BATCHED_MAX = 8192, /* a longer request is copied without waiting for others */
+    /* A batch within a GPU is copied when it is so long: beginning and end cost as much as 100 KiB. */
+    BATCHED_GPU = 512 << 10,
     SMALL = 4096, /* one up to this long does not wait for answers to those before it: packets are as quick */
 };
 
@@ -176,6 +178,7 @@ bool sn_direct_flush(struct sn_nic *nic)
     sn_activity(nic);
     finish(d, copied);
     d->items = d->here_count = d->there_count = 0;
+    d->bytes = 0;
     return true;
 }
 
@@ -198,10 +201,11 @@ static bool open_batch(struct sn_nic *nic, struct sn_near near, struct sn_peer *
     return true;
 }
 
-/* Pieces that continue each other are one: a program that writes a buffer bit by bit costs one piece. */
-static void add(struct iovec *list, unsigned *n, uint64_t addr, uint64_t len)
+/* Pieces that continue each other are one: a program that writes a buffer bit by bit costs one piece. Not where memory
+ * is a GPU's: what is in one piece comes in any order there, and requests come one after the other. */
+static void add(const struct sn_direct *d, struct iovec *list, unsigned *n, uint64_t addr, uint64_t len)
 {
-    struct iovec *last = *n ? &list[*n - 1] : NULL;
+    struct iovec *last = *n && !d->by_here.dma && !d->by_there.dma ? &list[*n - 1] : NULL;
 
     if (last && (uintptr_t)last->iov_base + last->iov_len == addr)
         last->iov_len += len;
@@ -225,7 +229,7 @@ static bool add_piece(void *arg, const struct gw_mlx5_piece *p, const struct sn_
     struct sn_direct *d = arg;
 
     if (!same_kind(d, &d->by_here, d->here_count, sn_mr_reach(mr))) return false;
-    add(d->here, &d->here_count, mr ? mr->init.addr + (p->addr - mr->init.iova) : (uintptr_t)p->inl,
+    add(d, d->here, &d->here_count, mr ? mr->init.addr + (p->addr - mr->init.iova) : (uintptr_t)p->inl,
         p->length);
     return true;
 }
@@ -276,7 +280,7 @@ static bool gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
 
     if (ok && inside_cqe(qp, s)) {
         ok = same_kind(d, &d->by_here, d->here_count, sn_mr_reach(NULL));
-        if (ok) add(d->here, &d->here_count, (uintptr_t)qp->req.scatter, len);
+        if (ok) add(d, d->here, &d->here_count, (uintptr_t)qp->req.scatter, len);
     } else if (ok) {
         ok = add_here(qp, s, s->copied, len);
     }
@@ -286,7 +290,7 @@ static bool gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
         if (!d->items) sn_direct_flush(qp->nic); /* nothing is left open */
         return false;
     }
-    if (len) add(d->there, &d->there_count, addr + s->copied, len);
+    if (len) add(d, d->there, &d->there_count, addr + s->copied, len);
     return true;
 }
 
@@ -313,6 +317,12 @@ static bool chunk(struct sn_qp *qp, struct sn_sreq *s)
     return true;
 }
 
+/* Is it better copied at once? */
+static bool enough(const struct sn_direct *d, uint32_t len)
+{
+    return d->by_here.dma && d->by_there.dma ? d->bytes >= BATCHED_GPU : len > BATCHED_MAX;
+}
+
 static bool last_part(struct sn_qp *qp, struct sn_sreq *s)
 {
     struct sn_direct *d = &qp->nic->direct;
@@ -320,9 +330,10 @@ static bool last_part(struct sn_qp *qp, struct sn_sreq *s)
 
     if (!gather(qp, s, len)) return false;
     d->item[d->items++] = (struct sn_direct_item){qp, qp->req.cur, len};
+    d->bytes += len;
     take_out(qp, s);
     /* Answers in CQEs have one place per queue pair. */
-    if (len > BATCHED_MAX || inside_cqe(qp, s)) sn_direct_flush(qp->nic);
+    if (enough(d, len) || inside_cqe(qp, s)) sn_direct_flush(qp->nic);
     return true;
 }
 

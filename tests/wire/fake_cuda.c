@@ -4,14 +4,25 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include "tests/wire/fake_kernel.h"
 
 uint8_t *fake_gpu;
 unsigned fake_managed, fake_outside, fake_allocations;
 _Thread_local unsigned fake_ctx_depth;
 int fake_fail_copies, fake_dead;
+uint64_t fake_log[FAKE_LOG];
+unsigned fake_logged;
 
-/* Work of the two streams; positions only grow. */
-enum { QUEUE = 1024, STREAMS = 64, EVENTS = 512 };
+struct memory {
+    uint64_t base;
+    size_t size;
+};
+static struct memory find_memory(sn_cu_ptr p);
+
+/* Work of the streams; positions only grow. */
+enum { QUEUE = 1024, STREAMS = 256, EVENTS = 1024 };
 struct work {
     void *dst;
     const void *src;
@@ -20,6 +31,7 @@ struct work {
 static struct stream {
     struct work work[QUEUE];
     unsigned head, tail;
+    struct fake_launch kernel;
 } streams[STREAMS];
 static struct event {
     struct stream *stream;
@@ -35,6 +47,7 @@ static void run(struct stream *s, unsigned until)
     for (; (int)(until - s->head) > 0; s->head++) {
         struct work *w = &s->work[s->head % QUEUE];
         memcpy(w->dst, w->src, w->len);
+        fake_cuda_note(w->dst);
     }
 }
 
@@ -46,10 +59,7 @@ static int in_context(void)
 
 /* What is memory of the GPU. */
 enum { MEMORIES = 64 };
-static struct memory {
-    uint64_t base;
-    size_t size;
-} memories[MEMORIES];
+static struct memory memories[MEMORIES];
 static pthread_mutex_t memories_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int fake_cuda_add_memory(void *at, size_t size)
@@ -69,6 +79,11 @@ void fake_cuda_remove_memory(void *at)
     for (int i = 0; i < MEMORIES; i++)
         if (memories[i].base == (uintptr_t)at) memories[i] = (struct memory){0, 0};
     pthread_mutex_unlock(&memories_lock);
+}
+
+void fake_cuda_note(const void *dst)
+{
+    if (find_memory((uintptr_t)dst).size) fake_log[fake_logged++ % FAKE_LOG] = (uintptr_t)dst;
 }
 
 static struct memory find_memory(sn_cu_ptr p)
@@ -186,6 +201,7 @@ static int f_event_query(sn_cu_event e)
 
     in_context();
     if (fake_dead) return 719;
+    if (fake_kernel_on(&event->stream->kernel)) return SN_CU_NOT_READY;
     if (!event->looks++) return SN_CU_NOT_READY;
     run(event->stream, event->after);
     return 0;
@@ -219,8 +235,30 @@ static int f_error_name(sn_cu_result r, const char **name)
     return 0;
 }
 
+static int f_module_load(sn_cu_module *m, const void *text)
+{
+    *m = (sn_cu_module)(uintptr_t)text;
+    return fake_kernel == FAKE_KERNEL_REFUSED ? 218 : in_context(); /* 218: no compiler for PTX */
+}
+
+static int f_module_function(sn_cu_function *f, sn_cu_module m, const char *name)
+{
+    *f = (sn_cu_function)m;
+    return strcmp(name, "gw_copy") ? 500 : in_context();
+}
+
+static int f_launch(sn_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                    unsigned bz, unsigned shared, sn_cu_stream s, void **args, void **extra)
+{
+    (void)f, (void)shared, (void)extra;
+    in_context();
+    if (gx * gy * gz != 1 || bx * by * bz != SN_KERNEL_THREADS) return 1;
+    return fake_kernel_launch(&((struct stream *)s)->kernel, args);
+}
+
 void fake_cuda_reset(void)
 {
+    fake_kernel_end_all();
     if (!fake_gpu) {
         fake_gpu = malloc(FAKE_GPU_SIZE);
         fake_cuda_add_memory(fake_gpu, FAKE_GPU_SIZE);
@@ -228,6 +266,8 @@ void fake_cuda_reset(void)
     memset(fake_gpu, 0, FAKE_GPU_SIZE);
     fake_managed = fake_outside = 0;
     fake_fail_copies = fake_dead = 0;
+    fake_kernel = FAKE_KERNEL_REFUSED;
+    fake_logged = 0;
     ctx_id++; /* as if the context had been destroyed and another made at its address */
 }
 
@@ -246,7 +286,10 @@ static const struct sn_cuda_api api = {.pointer_get_attributes = f_attributes,
                                        .event_query = f_event_query,
                                        .copy_to_device = f_to_device,
                                        .copy_to_host = f_to_host,
-                                       .error_name = f_error_name};
+                                       .error_name = f_error_name,
+                                       .module_load = f_module_load,
+                                       .module_function = f_module_function,
+                                       .launch = f_launch};
 
 const struct sn_cuda_api *fake_cuda_api(void)
 {

@@ -2,7 +2,8 @@
 /*
  * A CUDA driver made of host memory, for tests: "GPU memory" is an array, copies happen late (when their
  * event is looked at for the second time), in stream order, and staging is checked to be untouched meanwhile
- * by copying from it only then. One thread per context at a time.
+ * by copying from it only then. One thread per context at a time. The copy kernel is a thread that does what it says
+ * in softnic/mem/cuda_kernel.h, as soon as it is told.
  */
 #ifndef TESTS_WIRE_FAKE_CUDA_H
 #define TESTS_WIRE_FAKE_CUDA_H
@@ -18,6 +19,20 @@ extern int fake_dead;                         /* every query answers with an uns
 extern _Thread_local unsigned fake_ctx_depth; /* contexts pushed and not popped */
 extern unsigned fake_outside;                 /* calls made without a context */
 extern unsigned fake_allocations;             /* of pinned memory */
+
+enum fake_kernel {
+    FAKE_KERNEL_REFUSED, /* the driver loads no kernels */
+    FAKE_KERNEL_RUNS,
+    FAKE_KERNEL_WAITS, /* and never begins: the GPU is full */
+    FAKE_KERNEL_SLOW,  /* takes longer for a command than anybody would wait */
+    FAKE_KERNEL_SHORT, /* ends after a few commands, without the next one */
+};
+extern enum fake_kernel fake_kernel;
+
+/* Where the last copies to the GPU's memory, or within it, went to, in the order in which they were made. */
+enum { FAKE_LOG = 64 };
+extern uint64_t fake_log[FAKE_LOG];
+extern unsigned fake_logged;
 
 void fake_cuda_reset(void);
 int fake_cuda_add_memory(void *at, size_t size); /* more of it, besides the array; not 0: there is too much */

@@ -4,7 +4,8 @@
  * this process's, in files that other processes of the test can map, by their IPC handles. As with the real
  * driver a process cannot open its own. FAKE_GPU names the GPU: processes with different ones see different
  * GPUs. FAKE_CUDA=word,…: opaque: its memory can be touched by its own copies alone, and the software NIC is not told
- * what it is, as a kernel without peer memory; managed: all of it is; no_dmabuf: none can be had of it.
+ * what it is, as a kernel without peer memory; managed: all of it is; no_dmabuf: none can be had of it; copy_kernel: it
+ * runs the software NIC's copy kernel.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -291,6 +292,20 @@ EXPORT int cuMemcpyHtoDAsync_v2(sn_cu_ptr to, const void *from, size_t n, sn_cu_
 EXPORT int cuMemcpyDtoHAsync_v2(void *to, sn_cu_ptr from, size_t n, sn_cu_stream s)
 {
     return fake_cuda_api()->copy_to_host(to, from, n, s);
+}
+EXPORT int cuModuleLoadData(sn_cu_module *m, const void *text)
+{
+    if (told("copy_kernel")) fake_kernel = FAKE_KERNEL_RUNS;
+    return fake_cuda_api()->module_load(m, text);
+}
+EXPORT int cuModuleGetFunction(sn_cu_function *f, sn_cu_module m, const char *name)
+{
+    return fake_cuda_api()->module_function(f, m, name);
+}
+EXPORT int cuLaunchKernel(sn_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                          unsigned bz, unsigned shared, sn_cu_stream s, void **args, void **extra)
+{
+    return fake_cuda_api()->launch(f, gx, gy, gz, bx, by, bz, shared, s, args, extra);
 }
 EXPORT int cuGetErrorName(sn_cu_result r, const char **name)
 {

@@ -25,7 +25,7 @@ static void nothing_said_means_defaults(void **state)
         assert_int_equal(config.poll, SN_POLL_ADAPTIVE);
         assert_int_equal(config.cpu, -1);
         assert_false(config.hostile);
-        assert_false(config.no_gso || config.no_ecn);
+        assert_false(config.no_gso || config.no_ecn || config.no_copy_kernel);
         assert_false(config.has_seed);
         assert_int_equal(config.mtu, 0);
         assert_false(sn_faults_any(&config.fault));
@@ -38,7 +38,7 @@ static void every_key_is_read(void **state)
 
     (void)state;
     assert_int_equal(
-        sn_config_parse("addr=127.0.0.9,poll=busy,cpu=3,hostile=1,seed=18446744073709551615,mtu=2048,gso=0,ecn=0,"
+        sn_config_parse("addr=127.0.0.9,poll=busy,cpu=3,hostile=1,seed=18446744073709551615,mtu=2048,gso=0,ecn=0,gpucopy=engine,"
                         "loss=1%,dup=.5,reorder=0.25,corrupt=1,delay=20us",
                         &config, why),
         0);
@@ -48,7 +48,7 @@ static void every_key_is_read(void **state)
     assert_int_equal(config.poll, SN_POLL_BUSY);
     assert_int_equal(config.cpu, 3);
     assert_true(config.hostile);
-    assert_true(config.no_gso && config.no_ecn);
+    assert_true(config.no_gso && config.no_ecn && config.no_copy_kernel);
     assert_true(config.has_seed);
     assert_true(config.seed == UINT64_MAX);
     assert_int_equal(config.mtu, 2048);
@@ -130,6 +130,7 @@ static void mistakes_are_named(void **state)
         {"cpu=-1", "cpu takes"},
         {"cpu=100000", "cpu takes"},
         {"gso=yes", "0 or 1"},
+        {"gpucopy=cpu", "kernel or engine"},
         {"ecn=2", "0 or 1"},
         {"hostile=2", "0 or 1"},
         {"seed=18446744073709551616", "seed takes"},

@@ -5,52 +5,12 @@
  * Prints what it costs. Exit code 0: all passed; 1: not; 77: there is no GPU. The kernel is PTX text, so
  * nothing but the driver is needed.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "softnic/mem/cuda.h"
-
-/* What only this test needs of the driver. */
-static struct {
-    int (*init)(unsigned);
-    int (*device_get)(int *, int);
-    int (*device_name)(char *, int, int);
-    int (*ctx_retain)(sn_cu_ctx *, int);
-    int (*ctx_set)(sn_cu_ctx);
-    int (*mem_alloc)(sn_cu_ptr *, size_t);
-    int (*mem_alloc_managed)(sn_cu_ptr *, size_t, unsigned);
-    int (*mem_free)(sn_cu_ptr);
-    int (*memset8)(sn_cu_ptr, unsigned char, size_t);
-    int (*copy_out)(void *, sn_cu_ptr, size_t);
-    int (*module_load)(void **, const void *);
-    int (*module_function)(void **, void *, const char *);
-    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
-                  void **, void **);
-    int (*sync)(void);
-} cu;
-
-static const struct {
-    const char *name;
-    void *at;
-} symbols[] = {
-    {"cuInit", &cu.init},
-    {"cuDeviceGet", &cu.device_get},
-    {"cuDeviceGetName", &cu.device_name},
-    {"cuDevicePrimaryCtxRetain", &cu.ctx_retain},
-    {"cuCtxSetCurrent", &cu.ctx_set},
-    {"cuMemAlloc_v2", &cu.mem_alloc},
-    {"cuMemAllocManaged", &cu.mem_alloc_managed},
-    {"cuMemFree_v2", &cu.mem_free},
-    {"cuMemsetD8_v2", &cu.memset8},
-    {"cuMemcpyDtoH_v2", &cu.copy_out},
-    {"cuModuleLoadData", &cu.module_load},
-    {"cuModuleGetFunction", &cu.module_function},
-    {"cuLaunchKernel", &cu.launch},
-    {"cuCtxSynchronize", &cu.sync},
-};
+#include "tests/wire/real_cuda.h"
 
 /*
  * One thread. Waits until *flag changes (system scope, acquire); 0xffffffff ends it. Else it adds up `words`
@@ -86,40 +46,6 @@ static const char ptx[] =
 enum { WORDS = 256, SIZE = 8 << 20 };
 
 static const struct sn_cuda_api *api;
-static int failures;
-
-static void check(int ok, const char *what)
-{
-    printf("%s: %s\n", ok ? "ok" : "FAILED", what);
-    failures += !ok;
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-static int find_gpu(void)
-{
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-    char name[100] = "?";
-    sn_cu_ctx ctx;
-    int dev;
-
-    for (size_t i = 0; lib && i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        void *sym = dlsym(lib, symbols[i].name);
-
-        if (!sym) return 0;
-        memcpy(symbols[i].at, &sym, sizeof(sym));
-    }
-    if (!lib || cu.init(0) || cu.device_get(&dev, 0) || cu.ctx_retain(&ctx, dev) || cu.ctx_set(ctx)) return 0;
-    cu.device_name(name, sizeof(name), dev);
-    printf("gpu: %s\n", name);
-    return 1;
-}
 
 /* ---- without a kernel
  * -------------------------------------------------------------------------------------------- */
@@ -176,23 +102,6 @@ static void random_operations(struct sn_cuda_region *r)
     free(model);
     free(got);
     free(source);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
-enum { TIMES = 201 };
-
-static void print_median(const char *what, double *us, double bytes)
-{
-    qsort(us, TIMES, sizeof(*us), by_value);
-    printf("measured: %-44s median %8.1f us, p90 %8.1f us", what, us[TIMES / 2], us[TIMES * 9 / 10]);
-    if (bytes >= 4096) printf(", %.1f GB/s", bytes / us[TIMES / 2] / 1e3);
-    printf("\n");
 }
 
 static void measure(struct sn_cuda_region *r, const char *when)
@@ -269,7 +178,7 @@ static void exchange(struct sn_cuda_region *r, struct page *page)
         unread += sn_cuda_read(r, r->addr + sizeof(data), back, sizeof(back), sizeof(back), (uint64_t)n) != 0;
         for (uint32_t i = 0; i < WORDS; i++) unread += back[i] != sum + (uint32_t)n;
     }
-    check(n > 2000, "the resident kernel answers 2000 times while the copy engines work");
+    check(n > 2000, "the resident kernel answers 2000 times while copies are made");
     check(!unseen, "it saw every message whole when it was announced");
     check(!unread, "every answer was read as it wrote it");
 }
@@ -278,13 +187,13 @@ static void with_a_resident_kernel(sn_cu_ptr gpu)
 {
     struct sn_cuda_region r, late;
     struct page *page;
-    void *module, *kernel, *args[4];
+    void *kernel = real_cuda_kernel(ptx, "answer"), *args[4];
     uint32_t words = WORDS;
     char why[SN_CUDA_WHY];
 
-    if (api->host_alloc((void **)&page, sizeof(*page), 0) || cu.module_load(&module, ptx) ||
-        cu.module_function(&kernel, module, "answer") || sn_cuda_region_init(api, gpu, SIZE, &r, why) != 1) {
-        check(0, "a kernel can be loaded");
+    if (!kernel || api->host_alloc((void **)&page, sizeof(*page), 0) ||
+        sn_cuda_region_init(api, gpu, SIZE, &r, why) != 1) {
+        check(0, "memory beside a kernel");
         return;
     }
     memset(page, 0, sizeof(*page));
@@ -311,7 +220,7 @@ int main(void)
     sn_cu_ptr gpu;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (!find_gpu()) {
+    if (!real_cuda_find()) {
         printf("no GPU: skipped\n");
         return 77;
     }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* real_cuda.h: for tests that run on a GPU and are built without CUDA: its driver's calls, and what they count. */
+#ifndef TESTS_WIRE_REAL_CUDA_H
+#define TESTS_WIRE_REAL_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "softnic/mem/cuda_api.h"
+
+/* What the NIC does not need of the driver. */
+struct real_cuda {
+    int (*init)(unsigned);
+    int (*device_get)(int *, int);
+    int (*device_name)(char *, int, int);
+    int (*device_attribute)(int *, int, int);
+    int (*ctx_retain)(sn_cu_ctx *, int);
+    int (*ctx_set)(sn_cu_ctx);
+    int (*mem_alloc)(sn_cu_ptr *, size_t);
+    int (*mem_alloc_managed)(sn_cu_ptr *, size_t, unsigned);
+    int (*mem_free)(sn_cu_ptr);
+    int (*memset8)(sn_cu_ptr, unsigned char, size_t);
+    int (*copy_in)(sn_cu_ptr, const void *, size_t);
+    int (*copy_out)(void *, sn_cu_ptr, size_t);
+    int (*module_load)(void **, const void *);
+    int (*module_function)(void **, void *, const char *);
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, sn_cu_stream,
+                  void **, void **);
+    int (*sync)(void);
+};
+extern struct real_cuda cu;
+
+/* Loads the driver and makes GPU 0's context current. 0: there is no GPU. */
+int real_cuda_find(void);
+/* A kernel out of PTX text; NULL and a line if that fails. */
+void *real_cuda_kernel(const char *ptx, const char *name);
+
+extern int failures;
+void check(int ok, const char *what);
+uint64_t now_ns(void);
+enum { TIMES = 201 };
+void print_median(const char *what, double *us, double bytes); /* of TIMES; sorts them */
+
+#endif
