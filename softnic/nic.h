@@ -43,6 +43,7 @@ enum {
     SN_MAX_RQ_WQE = 32768,  /* of a queue pair's own queue, and of a shared one */
     SN_MAX_RQ_STRIDE = 512, /* bytes */
     SN_MAX_CQE = 1 << 22,
+    SN_PEER_PIECES = 128,  /* of a peer's memory in one copy */
     SN_MAX_RD_ATOMIC = 16, /* READs and atomics outstanding, as initiator and as destination */
     SN_MAX_MSG = 1 << 30,
     SN_MAX_INLINE = 512, /* what a QP may ask for; the engine executes any inline data that a WQE holds */
@@ -130,7 +131,7 @@ struct sn_reach {
 struct sn_copy {
     bool write; /* from here to there */
     const struct iovec *here, *there;
-    unsigned n_here, n_there;
+    unsigned n_here, n_there;          /* there: SN_PEER_PIECES at most */
     struct sn_reach by_here, by_there; /* by_there as it was granted */
 };
 
@@ -153,7 +154,8 @@ struct sn_peer_ops {
     bool (*in_memory)(void *ctx, const uint8_t gid[16], uint32_t qpn);
     /* Is it known to be able to copy from this NIC's memory? Then it may be sent offers. */
     bool (*pulls)(void *ctx, const uint8_t gid[16], uint32_t qpn);
-    /* Accesses begin: until leave, nothing that was granted is taken back. False: the peer is gone. */
+    /* Accesses begin: until leave, nothing that was granted is taken back, unless this process stands still:
+     * then copy fails. False: the peer is gone. */
     bool (*enter)(void *ctx, struct sn_peer *peer, uint64_t now);
     /* May this be done? Then *addr is where va is, in the peer's memory or, if *by is not plain, for that. */
     bool (*grant)(void *ctx, struct sn_peer *peer, const struct sn_peer_access *access, uint64_t *addr,

@@ -66,8 +66,8 @@ static bool hand_over(const uint8_t *gid, uint64_t service_id, const struct cm_l
 {
     struct sn_name name = name_of(gid, service_id);
 
-    if (sendto(sender_fd(), letter, sizeof(*letter), MSG_DONTWAIT | MSG_NOSIGNAL,
-               (struct sockaddr *)&name.un, name.len) >= 0)
+    if (sendto(sender_fd(), letter, sizeof(*letter), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name.un,
+               name.len) >= 0)
         return true;
     /* A full socket: the request is lost, and will be repeated. */
     return errno != ECONNREFUSED && errno != ENOENT;

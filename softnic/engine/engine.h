@@ -39,10 +39,10 @@ enum {
     SN_LATE_CQES = 256,    /* hostile mode: completions held back */
     SN_PLACE_PIECES = 128, /* hostile mode: pieces of payload held back, of all QPs */
     SN_PLACE_BYTES = 65536,
-    SN_REPORTS = 4,        /* lines about one object at most */
-    SN_INLINE_ROOM = 64,   /* bytes that scatter-to-CQE can carry */
-    SN_DIRECT_ITEMS = 128, /* requests in one copy between processes */
-    SN_DIRECT_HERE = 512,  /* and pieces of this process's memory */
+    SN_REPORTS = 4,                   /* lines about one object at most */
+    SN_INLINE_ROOM = 64,              /* bytes that scatter-to-CQE can carry */
+    SN_DIRECT_ITEMS = SN_PEER_PIECES, /* requests in one copy between processes */
+    SN_DIRECT_HERE = 512,             /* and pieces of this process's memory */
 };
 
 /* Nobody rang: doorbells have a ds of at most 63, and no QP has number 0xffffff. */
@@ -363,6 +363,7 @@ struct sn_near {
 /* What an offer's payload is a list of, in the byte order of the one host: pieces of the sender's memory as
  * its own work request names them. Not of length 0. */
 enum { SN_OFFER_PIECES = 32, SN_OFFER_CHUNK = 256 << 10 };
+_Static_assert((int)SN_OFFER_PIECES <= (int)SN_PEER_PIECES, "they are copied at once");
 struct sn_offer_piece {
     uint64_t va;
     uint32_t length, lkey;
@@ -635,11 +636,11 @@ enum sn_step sn_requester_step(struct sn_qp *qp);
 bool sn_requester_local(struct sn_qp *qp, struct sn_sreq *s);
 /* The next packet of a SEND or WRITE. 0, or the syndrome with which it fails when its time comes. */
 uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame);
-uint32_t sn_requester_psn(const struct sn_qp *qp); /* of the next packet */
-enum roce_msg sn_requester_kind(uint8_t opcode);   /* of a SEND or WRITE */
-void sn_requester_drained(struct sn_qp *qp);       /* in SQD: says so, if it was asked for */
-void sn_requester_back(struct sn_qp *qp);          /* to the oldest packet that is not acknowledged */
-void sn_requester_lost(struct sn_requester *r);            /* something was: the window closes */
+uint32_t sn_requester_psn(const struct sn_qp *qp);        /* of the next packet */
+enum roce_msg sn_requester_kind(uint8_t opcode);          /* of a SEND or WRITE */
+void sn_requester_drained(struct sn_qp *qp);              /* in SQD: says so, if it was asked for */
+void sn_requester_back(struct sn_qp *qp);                 /* to the oldest packet that is not acknowledged */
+void sn_requester_lost(struct sn_requester *r);           /* something was: the window closes */
 void sn_requester_probed(struct sn_qp *qp, uint32_t end); /* everything before end is done: what of a probe */
 void sn_requester_timeout(struct sn_qp *qp);
 void sn_requester_restart_timer(struct sn_qp *qp);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine asks, inside the NIC's lock: who is near, may this be done, copy; and frames both ways. */
+/* What the engine asks, inside the NIC's lock: who is near; and frames both ways. */
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -12,19 +11,11 @@
 #include "softnic/host/ring.h"
 #include "softnic/host/state.h"
 #include "softnic/host/table.h"
-#include "softnic/mem/pieces.h"
 #include "softnic/wire/slot.h"
 #include "src/roce/hdr.h"
 
-/* A peer that was seen alive so long ago is asked again before its memory is touched: its number may be
- * another process's by then. */
-#define ALIVE_NS 10000000u
 /* A ring that stayed full for so long is nobody's who runs: frames for it get lost, and hold up no others. */
 #define FULL_NS 2000000u
-/* When to say that somebody has to be waited for. */
-#define PATIENCE_NS 2000000000u
-
-enum { SPINS = 1000 };
 
 uint64_t sn_host_now(void)
 {
@@ -54,76 +45,6 @@ static void queue(void *ctx, uint32_t qpn, const struct sn_peer_queue *q)
     if (h->cfg.copy) sn_table_queue(h->table, qpn, q);
     /* It will be answered, and perhaps asked: meet the other end already. */
     if (q) sn_host_peer_ops.in_memory(ctx, q->dest_gid, q->dest_qpn);
-}
-
-/* Is this sender still in the access that it was in? Stores of the caller come before: see quiesce. */
-static bool still_in(struct sn_host *h, uint64_t number, uint32_t epoch, pid_t *pid)
-{
-    bool in = false;
-
-    pthread_mutex_lock(&h->senders_lock);
-    for (unsigned i = 0; i < h->senders; i++) {
-        struct sn_sender *s = h->sender[i];
-
-        if (s->number != number) continue;
-        *pid = s->pid;
-        /* Acquire: what the access wrote was written before what follows here. A dead process accesses
-         * nothing: its sockets close after its last system call. */
-        in = __atomic_load_n(&s->channel->epoch, __ATOMIC_ACQUIRE) == epoch && sn_meet_alive(s->fd);
-    }
-    pthread_mutex_unlock(&h->senders_lock);
-    return in;
-}
-
-/*
- * Not bounded: memory is given back only when nobody writes to it any more, and a process that was stopped in
- * the middle, by a debugger say, will.
- */
-static void wait_for(struct sn_host *h, uint64_t number, uint32_t epoch)
-{
-    const struct timespec nap = {.tv_nsec = 100000};
-    uint64_t since = sn_host_now();
-    bool told = false;
-    pid_t pid = 0;
-
-    for (int i = 0; still_in(h, number, epoch, &pid); i++) {
-        if (i < SPINS)
-            sched_yield();
-        else
-            nanosleep(&nap, NULL);
-        if (told || sn_host_now() - since < PATIENCE_NS) continue;
-        told = true;
-        fprintf(
-            stderr,
-            "gpuwire: NIC: waiting for process %d, which stands still in the middle of a copy to or from a "
-            "region or queue pair that is to go\n",
-            (int)pid);
-    }
-}
-
-static void quiesce(void *ctx)
-{
-    struct sn_host *h = ctx;
-    uint64_t number[SN_HOST_SENDERS];
-    uint32_t epoch[SN_HOST_SENDERS];
-    unsigned n = 0;
-
-    /*
-     * Sequentially consistent, with the fence in enter: either we see that a peer has begun an access, or it
-     * sees that the entry is gone. Without the fences each could read before its own store was visible.
-     */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    pthread_mutex_lock(&h->senders_lock);
-    for (unsigned i = 0; i < h->senders; i++) {
-        struct sn_sender *s = h->sender[i];
-
-        if (!s->channel) continue;
-        epoch[n] = __atomic_load_n(&s->channel->epoch, __ATOMIC_ACQUIRE);
-        number[n] = s->number;
-        n += epoch[n] & 1;
-    }
-    pthread_mutex_unlock(&h->senders_lock);
-    for (unsigned i = 0; i < n; i++) wait_for(h, number[i], epoch[i]);
 }
 
 /* ---- who is near --------------------------------------------------------------------------------------- */
@@ -207,72 +128,18 @@ static bool pulls(void *ctx, const uint8_t gid[16], uint32_t qpn)
     return false;
 }
 
-/* ---- access -------------------------------------------------------------------------------------------- */
-
-static bool enter(void *ctx, struct sn_peer *p, uint64_t now)
-{
-    (void)ctx;
-    if (now - p->seen_alive > ALIVE_NS) {
-        if (!sn_meet_alive(p->fd)) {
-            p->copies = false; /* the thread does the rest */
-            return false;
-        }
-        p->seen_alive = now;
-    }
-    __atomic_store_n(&p->channel->epoch, ++p->epoch, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* before the table is read: see quiesce */
-    return true;
-}
-
-static bool grant(void *ctx, struct sn_peer *p, const struct sn_peer_access *access, uint64_t *addr,
-                  struct sn_reach *by)
-{
-    struct sn_host *h = ctx;
-    struct sn_gpu_share gpu;
-    uint64_t at;
-
-    *by = (struct sn_reach){NULL, NULL};
-    if (!sn_table_grants(p->table, access, addr, &gpu)) return false;
-    if (!gpu.size) return true;
-    if (!sn_gpu_find(h->gpu, p, p->inside, access->rkey, &gpu, by, &at)) return false;
-    *addr = at + (*addr - gpu.base);
-    return true;
-}
-
-static int64_t copy_with(const struct sn_peer *p, const struct sn_copy *c)
-{
-    struct sn_copy by_parts = *c;
-
-    if (p->inside) return sn_pieces_copy(c);
-    if (!c->by_here.dma && !c->by_there.dma)
-        return sn_cma_copy(p->pid, c->write, c->here, c->n_here, c->there, c->n_there);
-    if (!c->by_there.dma) by_parts.by_there = sn_cma_reach(p->pid);
-    return sn_pieces_copy(&by_parts);
-}
-
-static int64_t copy(void *ctx, struct sn_peer *p, const struct sn_copy *c)
-{
-    struct sn_host *h = ctx;
-    int64_t n = copy_with(p, c);
-
-    /* Memory that is not there is one request's affair; anything else will not work the next time either. */
-    if (n < 0 && n != -EFAULT) {
-        p->copies = false;
-        __atomic_store_n(&p->channel->pulls, 0, __ATOMIC_RELAXED);
-        h->copy_error = (int)n;
-    }
-    return n;
-}
-
-static void leave(void *ctx, struct sn_peer *p)
-{
-    (void)ctx;
-    /* Release: whoever sees it knows that the copy has been made. */
-    __atomic_store_n(&p->channel->epoch, ++p->epoch, __ATOMIC_RELEASE);
-}
-
-const struct sn_peer_ops sn_host_peer_ops = {region, queue, quiesce, find, in_memory,
-                                             pulls,  enter, grant,   copy, leave};
+const struct sn_peer_ops sn_host_peer_ops = {
+    .region = region,
+    .queue = queue,
+    .quiesce = sn_access_quiesce,
+    .find = find,
+    .in_memory = in_memory,
+    .pulls = pulls,
+    .enter = sn_access_enter,
+    .grant = sn_access_grant,
+    .copy = sn_access_copy,
+    .leave = sn_access_leave,
+};
 
 /* ---- frames -------------------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
  *
  * Each process has a *table*, which it writes and its peers read: what its NIC's memory regions and queue
  * pairs are. For each peer that it sends to it makes a *channel*, which the two of them share: a ring of
- * frames to the peer, and a word that says whether it is using the peer's memory right now.
+ * frames to the peer, a word that says whether it is using the peer's memory right now, and of which pieces.
  *
  * All of it is in the other's hands: what is read here is copied out once, checked, and then believed only as
  * far as the other could do the same harm by other means.
@@ -13,15 +13,17 @@
 #define SN_HOST_SHARE_H
 
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "softnic/nic.h"
 
 enum {
-    SN_SHARE_VERSION = 3,
+    SN_SHARE_VERSION = 4,
     SN_SHARE_QUEUES = 1 << 16,  /* by the lower half of their numbers */
     SN_SHARE_REGIONS = 1 << 16, /* by their key's index; those beyond are reached by packets only */
     SN_SHARE_KEY_SHIFT = 12,    /* of a key's index, as mem/mr.c has it */
     SN_SHARE_FRAMES = 256,      /* in a channel's ring; power of two */
+    SN_SHARE_PIECES = SN_PEER_PIECES,
 };
 #define SN_SHARE_TABLE_MAGIC   UINT64_C(0x31454c4241545747) /* "GWTABLE1" */
 #define SN_SHARE_CHANNEL_MAGIC UINT64_C(0x314e4e4148435747) /* "GWCHANN1" */
@@ -65,8 +67,11 @@ struct sn_channel {
     uint32_t version, slots;
     uint32_t pulls;                              /* the maker can copy from the taker's memory */
     uint32_t epoch __attribute__((aligned(64))); /* of the maker: odd while it uses the taker's memory */
-    uint32_t tail __attribute__((aligned(64)));  /* frames put in, free-running: the maker's */
-    uint32_t head __attribute__((aligned(64)));  /* and taken out: the taker's */
+    uint32_t ungated; /* of the maker: the access in which it copied in a way that cannot be taken back */
+    uint32_t revoked __attribute__((aligned(64))); /* of the taker: an access that it has taken back */
+    struct iovec there[SN_SHARE_PIECES];           /* of the taker's memory: what the maker copies: gate.h */
+    uint32_t tail __attribute__((aligned(64)));    /* frames put in, free-running: the maker's */
+    uint32_t head __attribute__((aligned(64)));    /* and taken out: the taker's */
     struct sn_share_frame frame[SN_SHARE_FRAMES];
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.h: what the parts of host/ share: host.c (the engine's side) and serve.c (the thread's side). */
+/* state.h: what the parts of host/ share: host.c and access.c (the engine's side) and serve.c (the thread's
+ * side). */
 #ifndef SN_HOST_STATE_H
 #define SN_HOST_STATE_H
 
@@ -47,6 +48,7 @@ struct sn_sender {
     unsigned slot;
     uint8_t gid[16];
     uint64_t number; /* of all that ever were */
+    uint32_t over;   /* this access of it was taken back: it does nothing any more. Under senders_lock */
     bool broken;     /* it wrote nonsense; the thread ends it */
     bool gone;       /* it died, or left; what it sent before still counts */
 };
@@ -79,5 +81,13 @@ uint64_t sn_host_now(void);
 
 /* host.c, inside: the entry of a peer, made if need be; NULL: there are too many. */
 struct sn_peer *sn_host_peer(struct sn_host *host, const uint8_t gid[16], unsigned slot);
+
+/* access.c: of struct sn_peer_ops. */
+bool sn_access_enter(void *ctx, struct sn_peer *p, uint64_t now);
+bool sn_access_grant(void *ctx, struct sn_peer *p, const struct sn_peer_access *access, uint64_t *addr,
+                     struct sn_reach *by);
+int64_t sn_access_copy(void *ctx, struct sn_peer *p, const struct sn_copy *c);
+void sn_access_leave(void *ctx, struct sn_peer *p);
+void sn_access_quiesce(void *ctx);
 
 #endif

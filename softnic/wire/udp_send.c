@@ -132,8 +132,7 @@ static int add_frames(struct sn_udp *udp, const struct sn_frame *frames, int n)
     int slot = near_slot(udp, &frames[0]), count = slot < 0 ? 1 : run_length(udp, frames, n), message;
 
     memcpy(to.gid, frames[0].dst_gid, 16);
-    message =
-        sn_udp_out_new(&udp->out, &to, slot < 0 ? ROCE_UDP_PORT : (uint16_t)(SN_SLOT_PORT + slot));
+    message = sn_udp_out_new(&udp->out, &to, slot < 0 ? ROCE_UDP_PORT : (uint16_t)(SN_SLOT_PORT + slot));
     for (int i = 0; i < count; i++) sn_udp_out_add(&udp->out, message, frames[i].data, frames[i].len);
     if (count > 1) set_segments(&udp->out, message, count, frames[0].len);
     return count;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two NICs' hosts, in one process or two: they meet, exchange frames, reach each other's memory, and lose
- * each other. The NIC's lock is a mutex of the test's. */
+ * each other. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -21,48 +21,9 @@
 
 #include <cmocka.h>
 
-#include "softnic/host/host.h"
 #include "softnic/host/meet.h"
 #include "softnic/host/share.h"
-
-enum { A = 1, B = 2, QPN_A = A << 16 | 0x111, QPN_B = B << 16 | 0x222, KEY = 5 << 12 | 7 };
-
-static uint8_t gid[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [13] = 77};
-static pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
-
-static void lock(struct sn_nic *nic)
-{
-    (void)nic;
-    pthread_mutex_lock(&nic_lock);
-}
-
-static void unlock(struct sn_nic *nic)
-{
-    (void)nic;
-    pthread_mutex_unlock(&nic_lock);
-}
-
-static const struct sn_host_guard guard = {lock, unlock, NULL};
-static const struct sn_peer_ops *ops = &sn_host_peer_ops;
-
-static struct sn_host *open_host(unsigned slot, bool copy)
-{
-    struct sn_host_config c = {.slot = slot, .copy = copy};
-    struct sn_host *h = NULL;
-    char why[256] = "";
-
-    memcpy(c.gid, gid, 16);
-    if (sn_host_open(&c, &h, why)) fail_msg("%s", why);
-    return h;
-}
-
-static void serve(struct sn_host *a, struct sn_host *b)
-{
-    for (int i = 0; i < 6; i++) {
-        if (a) sn_host_serve(a, &guard);
-        if (b) sn_host_serve(b, &guard);
-    }
-}
+#include "tests/host/hosts.h"
 
 static void meet(struct sn_host *a, struct sn_host *b)
 {
@@ -231,27 +192,6 @@ static pid_t start_owner(uint8_t *mem, size_t length, int ready[2])
         sn_host_serve(b, &guard);
         nanosleep(&nap, NULL);
     }
-}
-
-static struct sn_peer *find_owner(struct sn_host *a)
-{
-    const struct timespec nap = {.tv_nsec = 1000000};
-    struct sn_peer *p = NULL;
-
-    for (int i = 0; i < 60000 && !p; i++) {
-        pthread_mutex_lock(&nic_lock);
-        p = ops->find(a, gid, QPN_B);
-        pthread_mutex_unlock(&nic_lock);
-        sn_host_serve(a, &guard);
-        nanosleep(&nap, NULL);
-    }
-    if (!p) {
-        struct sn_host_info info;
-
-        sn_host_info(a, &info);
-        fail_msg("not met: %s", info.why);
-    }
-    return p;
 }
 
 static void memory_is_reached_until_its_owner_dies(void **state)
