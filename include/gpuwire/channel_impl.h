@@ -231,7 +231,7 @@ GW_SLOW_DEV int gw_channel_send_g_(enum gw_group g, struct gw_channel *ch, const
     int err = GW_CHANNEL_FIRST_(g, gw_channel_begin_send_(ch, 1, deadline_ns));
 
     if (err) return err;
-    gw_copy_share(gw_channel_send_slot_(ch), msg, ch->bytes, gw_group_rank(g), gw_group_size(g));
+    gw_copy_share_away(gw_channel_send_slot_(ch), msg, ch->bytes, gw_group_rank(g), gw_group_size(g));
     gw_group_sync(g); /* all parts of the message before the post that sends it */
     return GW_CHANNEL_FIRST_(g, gw_channel_end_send_(ch, GW_CHANNEL_MESSAGE_, deadline_ns));
 }

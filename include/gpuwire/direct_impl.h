@@ -205,8 +205,8 @@ GW_SLOW_DEV int64_t gw_sock_iowrite_g_(enum gw_group g, struct gw_net *net, int 
         may = GW_SOCK_FIRST_(g, gw_stream_room_(st, &at, until));
         if (may < 0) break;
         part = gw_smaller_((uint64_t)may, n - done);
-        gw_copy_share(gw_sock_room_at_(net, s), (const uint8_t *)bytes + done, part, gw_group_rank(g),
-                      gw_group_size(g));
+        gw_copy_share_away(gw_sock_room_at_(net, s), (const uint8_t *)bytes + done, part, gw_group_rank(g),
+                           gw_group_size(g));
         gw_group_sync(g); /* all parts before the post that writes them */
         err = GW_SOCK_FIRST_(g, gw_stream_write_(st, at, part, until));
         if (err) {

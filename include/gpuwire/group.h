@@ -54,27 +54,59 @@ GW_DEV uint64_t gw_group_first(enum gw_group g, uint64_t value)
     return value;
 }
 
+/* This thread's stretch of n bytes, whole lines but for the last one: CPU threads of a group share no line. */
+GW_FN uint64_t gw_stretch_(uint64_t n, uint32_t rank, uint32_t size, uint64_t *at)
+{
+    uint64_t part = size == 1 ? n : ((n + size - 1) / size + 63) & ~(uint64_t)63;
+
+    *at = part * rank < n ? part * rank : n;
+    return n - *at < part ? n - *at : part;
+}
+
 /*
- * This thread's share of a copy of n bytes by `size` threads, of which it is number `rank`. Neighbouring
- * threads move neighbouring words, 16 bytes each when both addresses allow it.
+ * This thread's share of a copy of n bytes by `size` threads, of which it is number `rank`. On a GPU neighbouring
+ * threads move neighbouring words, 16 bytes each when both addresses allow it; CPU threads a stretch each.
  */
 GW_FN void gw_copy_share(void *to, const void *from, uint64_t n, uint32_t rank, uint32_t size)
 {
     uint8_t *d = (uint8_t *)to;
     const uint8_t *s = (const uint8_t *)from;
+#ifdef __CUDA_ARCH__
     uint64_t i, words = 0;
 
-#ifndef __CUDA_ARCH__
-    if (size == 1) {
-        memcpy(to, from, n);
-        return;
-    }
-#endif
     if ((((uintptr_t)to | (uintptr_t)from) & 15) == 0) {
         words = n / 16;
         for (i = rank; i < words; i += size) gw_store16(d + 16 * i, *(const struct gw_u128 *)(s + 16 * i));
     }
     for (i = 16 * words + rank; i < n; i += size) d[i] = s[i];
+#else
+    uint64_t at, part = gw_stretch_(n, rank, size, &at);
+
+    memcpy(d + at, s + at, part);
+#endif
+}
+
+#ifndef __CUDACC__
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Copies past the caches, where that is faster. What comes after is ordered behind it. */
+GW_API void gw_cpu_copy_away_(void *to, const void *from, uint64_t n);
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+/* The same, to a place that another processor has read and will read next. */
+GW_FN void gw_copy_share_away(void *to, const void *from, uint64_t n, uint32_t rank, uint32_t size)
+{
+#ifdef __CUDACC__
+    gw_copy_share(to, from, n, rank, size);
+#else
+    uint64_t at, part = gw_stretch_(n, rank, size, &at);
+
+    gw_cpu_copy_away_((uint8_t *)to + at, (const uint8_t *)from + at, part);
+#endif
 }
 
 #endif

@@ -39,7 +39,7 @@ GW_DEV void gw_sock_vec_copy_(enum gw_group g, struct gw_sock_vec_ *v, uint8_t *
         p = (uint8_t *)v->iov->iov_base + v->at;
         part = gw_smaller_(v->iov->iov_len - v->at, n);
         if (out)
-            gw_copy_share(buffer, p, part, rank, size);
+            gw_copy_share_away(buffer, p, part, rank, size);
         else
             gw_copy_share(p, buffer, part, rank, size);
         buffer += part;
