@@ -128,23 +128,31 @@ GW_FN void gw_flow_probe_(struct gw_flow_ *l, struct gw_flow_wait_ *w, uint64_t 
 
 /*
  * Between two looks. 0: look again; else the deadline has passed. Every keepalive_ns it asks the peer's NIC: if
- * that is gone the queue pair fails, and its receives are flushed, which the next look sees.
+ * that is gone the queue pair fails, and its requests are flushed, which the next look sees. cq: where what is
+ * waited for will complete.
  */
-GW_FN int gw_flow_pause_(struct gw_flow_ *l, struct gw_flow_wait_ *w, uint64_t deadline_ns)
+GW_FN int gw_flow_pause_on_(struct gw_flow_ *l, struct gw_flow_wait_ *w, struct gw_cq_handle *cq,
+                            uint64_t deadline_ns)
 {
     uint64_t now = gw_clock_ns();
 
     if (now >= deadline_ns) return gw_expired_(deadline_ns);
     if (now >= w->probe) gw_flow_probe_(l, w, now);
-    if (!GW_CPU_HOST_(l->cq) || now - w->start < GW_WAIT_SPIN_NS_) {
+    if (!GW_CPU_HOST_(cq) || now - w->start < GW_WAIT_SPIN_NS_) {
         gw_pause(w->round++);
         return 0;
     }
     /* A CPU thread sleeps, but not for long: a thread that uses the flow in the other direction may take the
      * completion that this one waits for. */
     if (deadline_ns - now > GW_FLOW_NAP_NS_) deadline_ns = now + GW_FLOW_NAP_NS_;
-    (void)gw_cpu_sleep_(GW_CPU_HOST_(l->cq), deadline_ns, NULL, -1);
+    (void)gw_cpu_sleep_(GW_CPU_HOST_(cq), deadline_ns, NULL, -1);
     return 0;
+}
+
+/* The same, for a message. */
+GW_FN int gw_flow_pause_(struct gw_flow_ *l, struct gw_flow_wait_ *w, uint64_t deadline_ns)
+{
+    return gw_flow_pause_on_(l, w, l->cq, deadline_ns);
 }
 
 #endif

@@ -232,20 +232,15 @@ GW_FN int64_t gw_stream_may_write_(struct gw_stream_ *st, uint64_t offset);
 GW_SLOW_FN int64_t gw_stream_room_(struct gw_stream_ *st, const uint64_t *offset, uint64_t deadline_ns)
 {
     struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
-    uint32_t round = 0;
     int64_t may;
 
     for (;;) {
         may = offset ? gw_stream_may_write_(st, *offset) : gw_stream_may_send_(st);
         if (may) return may;
         if (gw_stream_look_(st)) continue;
-        /* Acknowledgements do not wake a sleeper, and come soon: who waits for room of our own does not sleep. Credit
-         * and room of the peer's come in a message, which does. */
-        if (!gw_stream_own_room_(st) && gw_clock_ns() < deadline_ns) {
-            gw_pause(round++);
-            if (round % 1024) continue;
-        }
-        may = gw_flow_pause_(&st->flow, &w, deadline_ns);
+        /* Room of our own comes with acknowledgements; credit and room of the peer's in a message. */
+        may = gw_flow_pause_on_(&st->flow, &w, gw_stream_own_room_(st) ? st->flow.cq : st->send_cq,
+                                deadline_ns);
         if (may) return may;
     }
 }

@@ -242,7 +242,7 @@ static int make_stream(struct gw_sockets *set, struct sock *k)
     struct gw_qp_attr qa = {.max_send_wr = entries, .max_recv_wr = entries, .post_mode = set->attr.post_mode};
     int err = gw_cq_create(set->dev, &ca, &k->recv_cq);
 
-    ca.flags = 0;
+    ca.flags = GW_CQ_SLEEP;
     if (!err) err = gw_cq_create(set->dev, &ca, &k->send_cq);
     qa.send_cq = k->send_cq;
     qa.recv_cq = k->recv_cq;
