@@ -35,7 +35,8 @@ GW_FN int gw_reserve_(uint32_t *resv, const uint32_t *done, uint32_t size, uint3
     }
     at = gw_add_relaxed_u32_gpu(resv, n);
     while (at - ci > room) {
-        if (gw_cas_relaxed_u32_gpu(resv, at + n, at) == at + n) return -EAGAIN;
+        /* Less reserved than that: as in gw_sq_take_back_. */
+        if ((int32_t)(gw_cas_relaxed_u32_gpu(resv, at + n, at) - at - n) <= 0) return -EAGAIN;
         gw_pause(round++);
         ci = gw_ld_acquire_u32_gpu(done);
     }
@@ -169,8 +170,11 @@ GW_FN void gw_rq_publish_(struct gw_qp_handle *qp, uint32_t first, uint32_t n)
     uint32_t round = 0;
 
     if (!(qp->flags & GW_ONE_USER_))
-        /* In order, and acquire: the earlier poster's WQEs and record precede our record. */
-        while (gw_ld_acquire_u32_gpu(&qp->rq_ready) != first) gw_pause(round++);
+        /* In order, and acquire: the earlier poster's WQEs and record precede our record. It has reserved, so
+         * that it is about to publish. (Less reserved than that: as in gw_sq_take_back_.) */
+        while (gw_ld_acquire_u32_gpu(&qp->rq_ready) != first &&
+               (int32_t)(gw_ld_relaxed_u32_gpu(&qp->rq_resv) - first - n) >= 0)
+            gw_pause(round++);
     /* WQEs before the record: the NIC takes them as soon as it sees the count. Release alone: what had to be
      * acquired was, by the load above, and the earlier posters' WQEs are released with ours because of it. */
     gw_fence_release();
@@ -320,7 +324,7 @@ GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, st
 {
     struct gw_mlx5_wc c;
     struct gw_qp_handle *qp;
-    uint64_t wr_id, end, ci;
+    uint64_t wr_id, end, ci, begins;
 
     if (gw_mlx5_cqe_parse(cqe, &c)) return 0;
     qp = gw_cq_find_(cq, c.qpn);
@@ -329,6 +333,7 @@ GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, st
         gw_ld_relaxed_2u64(&qp->slot[c.wqe_counter & (qp->sq.wqebbs - 1)], &wr_id, &end);
         ci = gw_ld_relaxed_u64_gpu(&qp->sq_ci);
         ci += (c.wqe_counter - ci) & 0xffff; /* where the WQE begins */
+        begins = ci;
         if (gw_sq_slot_of_(end, ci)) {
             ci += (end - ci) & GW_SLOT_END_;
         } else {
@@ -336,7 +341,10 @@ GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, st
             wr_id = ci;
         }
         /* Tickets up to here are good; release: so is the data that the entry announces. */
-        if (c.opcode == GW_MLX5_CQE_REQ) gw_st_release_u64_gpu(&qp->sq_ok, ci);
+        if (c.opcode == GW_MLX5_CQE_REQ)
+            gw_st_release_u64_gpu(&qp->sq_ok, ci);
+        else if (c.syndrome != GW_MLX5_SYND_FLUSHED)
+            gw_st_release_u64_gpu(&qp->sq_ok, begins); /* the first to fail: all before it went well */
         /* Release: our reads of the slot and of the entry come before the poster that sees the room
          * overwrites them. */
         gw_st_release_u64_gpu(&qp->sq_ci, ci);

@@ -93,7 +93,8 @@ GW_HOT_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
  * Takes back the reservation of n WQEBBs at `at`, unless there is room for it meanwhile, and returns the
  * count of completed WQEBBs by which it did or did not. It works from the top down only. A thread below waits
  * for those above it, all of which are taking theirs back too, or for room: if one above has found room
- * since, there is room for this one.
+ * since, there is room for this one. (Less reserved than that: somebody has reset the queue pair, which is
+ * forbidden while threads post; but it must not hang them.)
  */
 GW_SLOW_FN uint64_t gw_sq_take_back_(struct gw_qp_handle *qp, uint64_t at, uint32_t n)
 {
@@ -104,7 +105,7 @@ GW_SLOW_FN uint64_t gw_sq_take_back_(struct gw_qp_handle *qp, uint64_t at, uint3
         uint64_t seen = gw_ld_acquire_u64_gpu(&qp->sq_ci);
 
         if (at + n - seen <= qp->sq.wqebbs) return seen;
-        if (gw_cas_relaxed_u64_gpu(&qp->sq_resv, at + n, at) == at + n) return seen;
+        if (gw_cas_relaxed_u64_gpu(&qp->sq_resv, at + n, at) <= at + n) return seen;
     }
 }
 
@@ -258,14 +259,28 @@ GW_FN int gw_sq_settled_(uint64_t settled, uint64_t rung)
     return (int64_t)(settled - rung) >= 0;
 }
 
+/*
+ * It ends by itself, whatever has become of the other thread: its store of the record was issued before its CAS laid
+ * the role down, stores that were issued arrive, and nobody overwrites the record meanwhile, for that takes the role,
+ * which is ours. (sq.pml has it so: the wait takes no step of another poster; see its DIES.) Who resets the queue pair
+ * while threads post, which is forbidden, clears record and handle under us; hence the deadline, after which we go on
+ * as if it had arrived.
+ */
+#define GW_SQ_SETTLE_NS_ 1000000000u
+
 GW_SLOW_FN void gw_sq_settle_(struct gw_qp_handle *qp, uint64_t rung)
 {
     const uint32_t record = gw_mlx5_dbrec_be((uint32_t)rung);
+    uint64_t deadline = 0;
     uint32_t round = 0;
 
     while (!gw_sq_settled_(gw_ld_relaxed_u64_gpu(&qp->sq_settled), rung) &&
-           gw_ld_relaxed_u32(&qp->dbrec[GW_MLX5_DBREC_SEND]) != record)
+           gw_ld_relaxed_u32(&qp->dbrec[GW_MLX5_DBREC_SEND]) != record) {
         gw_pause(round++);
+        if (round % 64) continue;
+        if (!deadline) deadline = gw_clock_ns() + GW_SQ_SETTLE_NS_;
+        if (gw_clock_ns() >= deadline) break;
+    }
 }
 
 /* How to leave when everything up to `end` has been rung for: something is reserved beyond, and whether it is

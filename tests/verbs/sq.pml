@@ -8,6 +8,10 @@
  * from an earlier round or life of the queue (stale or overwritten), a record that goes back or past the queue, a
  * taken-back reservation that leaves a hole, a counter that wraps where the algorithm cannot tell; and a deadlock.
  *
+ * Deaths (DIES=1). The first poster may stop for ever at any step of its way. Nothing then rings for what it has left behind,
+ * and reservations that wait for it to take its own back wait; but whoever settles gets on, because that takes memory
+ * alone.
+ *
  * Lives. When all posters are done, the host resets the queue pair (gw_qp_reset), and they post once more. The NIC may not
  * have got to what was posted before, and rings may be under way.
  *
@@ -16,6 +20,9 @@
  * leaving out a fence is found (BROKEN=1, 2). Words of the handle and the slots are sequentially consistent here, each
  * access by itself: missing acquire or release among posters, and loads that are reordered, are not covered; for
  * those there are ThreadSanitizer and the comments in verbs_sq.h.
+ *
+ * Programs (PROGRAM). What each post is like is taken from the environment instead of tried out here: so that everything
+ * that several posts of each poster can be is tried in many small runs, where one would be too large.
  *
  * Sizes. The NIC sees an index modulo 2 Q (in the code 2^16), the word modulo WRAP (2^28), so that both wrap.
  */
@@ -39,6 +46,9 @@
 #endif
 #ifndef BROKEN
 #define BROKEN 0
+#endif
+#ifndef DIES
+#define DIES 0
 #endif
 #ifndef Q
 #define Q 2 /* WQEBBs of the queue */
@@ -66,9 +76,14 @@ byte wqe_at[POSTERS], wqe_n[POSTERS]; /* WQEs [at, at + n) */
 byte record_to[POSTERS];              /* NOTHING: none */
 bit ring_to[POSTERS];
 
+#ifdef PROGRAM
+byte program; /* two bits for each post: of two WQEBBs, and rung for later */
+#endif
 byte taken; /* by the NIC; and completed, sq_ci: a view that lags behind is a poster's own */
 byte done;  /* posters */
 byte life;
+bit alive = 1;            /* the first poster */
+bit settling[POSTERS];
 
 /* ---- memory -------------------------------------------------------------------------------------------------
  *
@@ -157,6 +172,9 @@ inline gw_sq_claim_and_write_(n) /* sets claimed */
 inline gw_sq_settle_(r)
 {
 #if BROKEN != 5
+#if DIES
+    settling[p] = 1;
+#endif
     atomic {
         if
         :: settled >= r                                      /* gw_ld_relaxed(sq_settled) */
@@ -167,6 +185,9 @@ inline gw_sq_settle_(r)
         :: p != 2 && record_to[2] == r % (2 * Q) -> record = record_to[2]; record_to[2] = NOTHING
 #endif
         fi
+#if DIES
+        ; settling[p] = 0
+#endif
     }
 #else
     skip
@@ -227,14 +248,19 @@ inline gw_sq_ring_claimed_(next)
 {
     upto = next;
     atomic {                                                 /* gw_cas_relaxed(sq_word, word, idle(end)) */
-        record_to[p] = next % (2 * Q);                       /* gw_dbrec_store_ */
+#if BROKEN != 7
+        record_to[p] = (next) % (2 * Q);                       /* gw_dbrec_store_ */
+#endif
         if
         :: rung == at % WRAP && asks == 1 && deferred == 0 && !hole ->
-            leave_word(next % WRAP, 0, 0, 0);
+            leave_word((next) % WRAP, 0, 0, 0);
             more = 0
         :: else -> seen_r = rung; seen_a = asks; seen_d = deferred; seen_h = hole; more = 1
         fi
     };
+#if BROKEN == 7
+    record_to[p] = (next) % (2 * Q);
+#endif
     own = next;
     gw_sq_register_(next);
     if
@@ -300,6 +326,9 @@ inline gw_sq_ring_() /* gw_ring */
 /* ---- who takes part ----------------------------------------------------------------------------------------- */
 
 proctype poster(byte p)
+#if DIES
+    provided (alive || _pid != 1) /* init is 0, the first poster 1 */
+#endif
 {
     byte ops, n, at, seen, from, upto, seen_r, seen_a, seen_d, own, mine;
     bit seen_h, leave_h, got, defer, claimed, more;
@@ -307,6 +336,10 @@ proctype poster(byte p)
     do
     :: ops < (p -> OTHERS : OPS) ->
         atomic {
+#ifdef PROGRAM
+            n = 1 + (program >> (2 * (OPS * p + ops)) & 1);
+            defer = program >> (2 * (OPS * p + ops) + 1) & 1
+#else
             if
             :: n = 1
             :: n = MOST
@@ -315,6 +348,7 @@ proctype poster(byte p)
             :: defer = 0
             :: DEFER -> defer = 1
             fi
+#endif
         };
         do
         :: true ->
@@ -401,6 +435,9 @@ init
     byte i;
 
     atomic {
+#ifdef PROGRAM
+        c_code { now.program = atoi(getenv("PROGRAM")); };
+#endif
         fresh();
         clear_slots();
         for (i : 0 .. Q - 1) { wqe[i] = NOTHING }
@@ -426,10 +463,21 @@ init
         }
     :: else -> break
     od;
+#if DIES
+    alive = 0;
+    atomic {
+        timeout -> /* nobody settles for ever but the dead */
+        for (i : 1 .. POSTERS - 1) { assert(!settling[i]) }
+        i = 0;
+        goto over
+    };
+#endif
     /* When everybody has left and nothing is under way any more, everything reserved has been executed. */
     atomic {
         done == POSTERS && timeout ->
         assert(taken == resv);
         assert(asks == 0)
-    }
+    };
+over:
+    skip
 }
