@@ -18,12 +18,14 @@
 struct gw_flow_ {
     struct gw_qp_handle *qp;
     struct gw_cq_handle *cq; /* of receives */
-    uint64_t keepalive_ns;   /* a wait looks so often whether the peer is there; 0: never */
+    uint64_t keepalive_ns;   /* who waits, or would, asks so often whether the peer is there; 0: never */
     uint64_t give_up_ns; /* … and for how long it goes without an answer; 0: for as long as the NIC tries */
-    uint32_t lock;       /* of the fields below, and of the takers' own state */
-    uint32_t owed;       /* receives that have completed and were not posted again */
-    uint32_t error;      /* errno of the first failure; 0: none */
-    uint32_t pad;
+    uint64_t ask_ns;     /* when it is asked next; 0: that has not been said yet */
+    uint64_t asked, since; /* ticket of the question that is unanswered, 0: none; and when it was posted */
+    uint32_t asking;       /* of the two fields before */
+    uint32_t lock;         /* of the fields below, and of the takers' own state */
+    uint32_t owed;         /* receives that have completed and were not posted again */
+    uint32_t error;        /* errno of the first failure; 0: none */
 };
 
 enum { GW_FLOW_TAKE_ = 8, GW_FLOW_NAP_NS_ = 10000000 };
@@ -92,8 +94,7 @@ GW_FN int gw_flow_post_(struct gw_flow_ *l, struct gw_op op, uint32_t flags, uin
 /* ---- waiting ------------------------------------------------------------------------------------------ */
 
 struct gw_flow_wait_ {
-    uint64_t start, probe, every;
-    uint64_t asked, since; /* ticket of the first unanswered probe, 0: none; and when it was posted */
+    uint64_t start, ask; /* ask: as the flow's ask_ns at some time */
     uint32_t round;
 };
 
@@ -102,28 +103,44 @@ GW_FN struct gw_flow_wait_ gw_flow_wait_(const struct gw_flow_ *l)
     struct gw_flow_wait_ w;
 
     w.start = gw_clock_ns();
-    w.every = gw_ld_relaxed_u64_gpu(&l->keepalive_ns);
-    w.probe = w.every ? w.start + w.every : UINT64_MAX;
-    w.asked = w.since = 0;
+    w.ask = gw_ld_relaxed_u64_gpu(&l->keepalive_ns) ? gw_ld_relaxed_u64_gpu(&l->ask_ns) : UINT64_MAX;
     w.round = 0;
     return w;
 }
 
-/* Asks the peer's NIC for a sign of life: an empty write, which it answers without its program. */
-GW_FN void gw_flow_probe_(struct gw_flow_ *l, struct gw_flow_wait_ *w, uint64_t now)
+/* Has the question that was posted last been answered? */
+GW_FN int gw_flow_answered_(struct gw_flow_ *l)
 {
-    uint64_t ticket, limit = gw_ld_relaxed_u64_gpu(&l->give_up_ns);
     struct gw_tx tx;
 
-    w->probe = now + w->every;
-    if (w->asked && !gw_tx_open(&tx, l->qp)) {
-        while (!gw_tx_good_(&tx, w->asked) && gw_cq_retire_(tx.cq)) continue;
-        if (gw_tx_good_(&tx, w->asked)) w->asked = 0;
+    if (gw_tx_open(&tx, l->qp)) return 0;
+    while (!gw_tx_good_(&tx, l->asked) && gw_cq_retire_(tx.cq)) continue;
+    return gw_tx_good_(&tx, l->asked);
+}
+
+/* Asks the peer's NIC for a sign of life: an empty write, which it answers without its program. Whose turn it is. */
+GW_FN void gw_flow_ask_(struct gw_flow_ *l, uint64_t now)
+{
+    uint64_t every = gw_ld_relaxed_u64_gpu(&l->keepalive_ns), limit = gw_ld_relaxed_u64_gpu(&l->give_up_ns),
+             next = every ? now + every : UINT64_MAX;
+
+    if (l->ask_ns && every) {
+        if (l->asked && gw_flow_answered_(l)) l->asked = 0;
+        if (l->asked && limit && now - l->since >= limit) gw_flow_fail_(l, -ETIMEDOUT);
+        if (!l->asked && !gw_flow_post_(l, gw_put_op(0, 0, 0, 0, 0), GW_SIGNALED, &l->asked)) l->since = now;
+        if (l->asked && limit && next > l->since + limit) next = l->since + limit;
     }
-    if (w->asked && limit && now - w->since >= limit) gw_flow_fail_(l, -ETIMEDOUT);
-    if (gw_flow_post_(l, gw_put_op(0, 0, 0, 0, 0), GW_SIGNALED, &ticket) || w->asked) return;
-    w->asked = ticket;
-    w->since = now;
+    gw_st_relaxed_u64_gpu(&l->ask_ns, next);
+}
+
+/* It is time to ask, or was: the time is the flow's, not that of one wait, so that short waits add up. */
+GW_FN uint64_t gw_flow_tend_(struct gw_flow_ *l, uint64_t now)
+{
+    if (now >= gw_ld_relaxed_u64_gpu(&l->ask_ns) && gw_turn_try_(&l->asking)) {
+        if (now >= l->ask_ns) gw_flow_ask_(l, now);
+        gw_turn_leave_(&l->asking);
+    }
+    return gw_ld_relaxed_u64_gpu(&l->ask_ns);
 }
 
 /*
@@ -136,8 +153,8 @@ GW_FN int gw_flow_pause_on_(struct gw_flow_ *l, struct gw_flow_wait_ *w, struct 
 {
     uint64_t now = gw_clock_ns();
 
+    if (now >= w->ask) w->ask = gw_flow_tend_(l, now);
     if (now >= deadline_ns) return gw_expired_(deadline_ns);
-    if (now >= w->probe) gw_flow_probe_(l, w, now);
     if (!GW_CPU_HOST_(cq) || now - w->start < GW_WAIT_SPIN_NS_) {
         gw_pause(w->round++);
         return 0;

@@ -37,7 +37,7 @@
  *
  * Errors of every call: -EBADF: no such open socket, also when it is closed meanwhile; -EINVAL: a senseless
  * argument. Of those on a connection: -ENOTCONN; -ECONNRESET: the peer, the network or the NIC failed; -EPROTO:
- * the peer broke the protocol; -EPIPE: sending after this side's shutdown, or after the peer has closed; -ENETDOWN:
+ * the peer broke the protocol; -ETIMEDOUT: it was silent for too long (and: the deadline); -EPIPE: sending after this side's shutdown, or after the peer has closed; -ENETDOWN:
  * the proxy has failed. Bytes that arrived before a failure are received first.
  *
  * What POSIX has and this has not, and how it says so, is in docs/sockets.md.
@@ -71,7 +71,8 @@ struct gw_net; /* a set of sockets, as kernels see it; opaque */
 enum gw_sock_rdma {
     GW_RDMA_OFF = 0,  /* the host's TCP */
     GW_RDMA_ONLY = 1, /* RDMA */
-    GW_RDMA_TRY = 2,  /* RDMA when the peer speaks it, else TCP: it listens for both at one port, and connects by RDMA
+    GW_RDMA_TRY =
+        2, /* RDMA when the peer speaks it, else TCP: it listens for both at one port, and connects by RDMA
                          first, for 2 s at most */
 };
 
@@ -92,10 +93,11 @@ struct gw_sockets_attr {
     uint32_t maps;       /* entries for direct access, of a socket and of its peer: 0 … 128 */
     uint32_t mem;        /* enum gw_mem_kind; 0: the executor's own memory if the NIC reaches it, else host */
     uint32_t post_mode;  /* enum gw_post_mode */
-    uint32_t rdma;         /* enum gw_sock_rdma, of new sockets of the Internet: GW_SO_RDMA (GW_RDMA_OFF) */
-    uint32_t busy;         /* 1: the helper never sleeps: shorter ways at the price of a processor */
-    struct gw_exec *exec;  /* without a device: where the kernels run */
-    uint64_t keepalive_ns; /* while a call waits, the peer's NIC is asked so often whether it is there (1 s);
+    uint32_t rdma;       /* enum gw_sock_rdma, of new sockets of the Internet: GW_SO_RDMA (GW_RDMA_OFF) */
+    uint32_t busy;       /* 1: the helper never sleeps: shorter ways at the price of a processor */
+    struct gw_exec *exec; /* without a device: where the kernels run */
+    uint64_t
+        keepalive_ns; /* calls that wait, or find nothing, ask the peer's NIC so often whether it is there (1 s);
                               UINT64_MAX: never. Sockets may choose their own: SO_KEEPALIVE, TCP_KEEPIDLE */
 };
 
@@ -181,7 +183,7 @@ GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *a
  *   SOL_SOCKET   SO_RCVBUF, SO_SNDBUF       bytes of its buffers: rounded up to a power of two, 4 KiB at least and
  *                                           the set's rbuf and wbuf at most; -EISCONN: once it connects
  *                SO_REUSEADDR               rdma_cm's: before bind
- *                SO_KEEPALIVE               does a waiting call ask the peer's NIC whether it is there?
+ *                SO_KEEPALIVE               does a call that waits, or finds nothing, ask the peer's NIC whether it is there?
  *                SO_LINGER                  how long close waits at most, if its deadline is later; on and 0 seconds:
  *                                           close drops what is under way, and the peer gets -ECONNRESET
  *                SO_ERROR                   why connecting has failed, or the stream; told once
@@ -190,8 +192,8 @@ GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *a
  *                                           without a device, or made for RDMA alone, or a UNIX socket
  *   IPPROTO_TCP  TCP_NODELAY                kept; nothing is ever delayed
  *                TCP_KEEPIDLE               seconds between questions, 1 … 32767
- *                TCP_KEEPINTVL, TCP_KEEPCNT 1 … 32767 seconds, 1 … 127: their product is how long a waiting call lets
- *                                           questions go unanswered, if the NIC does not give up before: -ETIMEDOUT
+ *                TCP_KEEPINTVL, TCP_KEEPCNT 1 … 32767 seconds, 1 … 127: their product is how long a question may go
+ *                                           unanswered (-ETIMEDOUT), if the NIC does not give up before (-ECONNRESET)
  *
  * -ENOPROTOOPT: no such option, or not one that can be set. -EINVAL: the value, or its length.
  */

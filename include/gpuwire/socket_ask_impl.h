@@ -72,6 +72,13 @@ enum {
     GW_SOCK_LATER_ = 3 /* to be answered */
 };
 
+/* Who has a slot. */
+enum gw_sock_asking_ {
+    GW_SOCK_NOBODY_ = 0,
+    GW_SOCK_SOMEBODY_ = 1,
+    GW_SOCK_LEFT_ = 2 /* who asked has given up waiting: the helper has it until it has answered */
+};
+
 struct gw_sock_ask_ {
     uint32_t state, op;
     int32_t sock, number, result;
@@ -88,7 +95,7 @@ struct gw_net {
     struct gw_pipe_ *pipe;     /* NULL: it has no proxy */
     struct gw_sock_info_ *info;
     struct gw_sock_ask_ *ask;
-    uint32_t *asking; /* [GW_SOCK_ASKS_]: slots that are taken */
+    uint32_t *asking; /* [GW_SOCK_ASKS_]: enum gw_sock_asking_ */
     uint32_t *asked;  /* tells the helper to look at them: only it clears it */
 };
 
@@ -132,34 +139,74 @@ GW_FN uint32_t gw_sock_news_(const struct gw_net *net)
     return net->host ? gw_cpu_sock_news_(net->host) : 0;
 }
 
+/* The question is in the slot: the helper is to see it. */
+GW_FN void gw_sock_asked_(struct gw_net *net, struct gw_sock_ask_ *ask)
+{
+    gw_st_release_u32(&ask->state, GW_SOCK_ASKED_); /* release: the question first */
+    gw_st_release_u32(net->asked, 1);               /* release: the slot first */
+    if (net->host) gw_cpu_sock_wake_(net->host);
+}
+
+/* A slot that was left, and was answered since: takes it. What was opened or accepted for nobody is closed first: then it is
+ * left once more, and 0. */
+GW_FN int gw_sock_take_left_(struct gw_net *net, uint32_t i)
+{
+    struct gw_sock_ask_ *ask = &net->ask[i];
+
+    if (gw_ld_relaxed_u32_gpu(&net->asking[i]) != GW_SOCK_LEFT_) return 0;
+    if (gw_ld_relaxed_u32(&ask->state) != GW_SOCK_ANSWERED_) return 0;
+    if (gw_cas_acq_rel_u32_gpu(&net->asking[i], GW_SOCK_LEFT_, GW_SOCK_SOMEBODY_) != GW_SOCK_LEFT_) return 0;
+    /* Acquire, and once more: another may have taken it meanwhile, asked, and left it. */
+    if (gw_ld_acquire_u32(&ask->state) == GW_SOCK_ANSWERED_) {
+        if ((ask->op != GW_SOCK_OPEN_ && ask->op != GW_SOCK_ACCEPT_) || ask->result < 0) return 1;
+        ask->op = GW_SOCK_CLOSE_;
+        ask->sock = ask->result;
+        gw_sock_asked_(net, ask);
+    }
+    gw_st_release_u32_gpu(&net->asking[i], GW_SOCK_LEFT_); /* release: what we have asked first */
+    return 0;
+}
+
+/* A slot for a question; or -ETIMEDOUT. */
+GW_SLOW_FN int gw_sock_slot_(struct gw_net *net, uint64_t deadline_ns)
+{
+    uint32_t i = 0, round = 0;
+
+    while (!gw_turn_try_(&net->asking[i]) && !gw_sock_take_left_(net, i)) {
+        i = (i + 1) % GW_SOCK_ASKS_;
+        if (i) continue;
+        if (gw_clock_ns() >= deadline_ns) return -ETIMEDOUT;
+        gw_pause(round++);
+    }
+    return (int)i;
+}
+
 /* Asks and waits for the answer; addr may be NULL, and is then where nothing is written either. */
 GW_SLOW_FN int gw_sock_ask_(struct gw_net *net, enum gw_sock_op_ op, int s, int number,
                             struct gw_sock_addr_ *addr, uint64_t until_ns)
 {
     uint64_t deadline = gw_clock_ns() + GW_SOCK_HELPER_NS;
     struct gw_sock_ask_ *ask;
-    uint32_t i, round = 0, news;
-    int err = 0;
+    uint32_t round = 0, news;
+    int err, i;
 
     if (until_ns > deadline) deadline = until_ns;
-    for (i = 0; !gw_turn_try_(&net->asking[i]); i = (i + 1) % GW_SOCK_ASKS_)
-        if (i == GW_SOCK_ASKS_ - 1) {
-            if (gw_clock_ns() >= deadline) return -ETIMEDOUT;
-            gw_pause(round++);
-        }
+    i = gw_sock_slot_(net, deadline);
+    if (i < 0) return i;
     ask = &net->ask[i];
     ask->op = op;
     ask->sock = s;
     ask->number = number;
     if (addr) ask->addr = *addr;
-    gw_st_release_u32(&ask->state, GW_SOCK_ASKED_); /* release: the question first */
-    gw_st_release_u32(net->asked, 1);               /* release: the slot first */
-    if (net->host) gw_cpu_sock_wake_(net->host);
-    for (round = 0;;) {
+    gw_sock_asked_(net, ask);
+    for (;;) {
         news = gw_sock_news_(net);
         if (gw_ld_acquire_u32(&ask->state) == GW_SOCK_ANSWERED_) break; /* acquire: the answer behind it */
         err = gw_sock_pause_(net, news, &round, deadline);
-        if (err) return err; /* the slot stays taken: the helper may still write to it */
+        if (err) {                                                 /* the helper may still write to it */
+            gw_st_release_u32_gpu(&net->asking[i], GW_SOCK_LEFT_); /* release: the question first */
+            return err;
+        }
     }
     err = ask->result;
     if (addr) *addr = ask->addr;

@@ -35,6 +35,7 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
             got += fds[i].revents != 0;
         }
         now = gw_clock_ns();
+        for (i = 0; !got && i < n; i++) gw_sock_tend_(net, fds[i].fd, now);
         if (got || now >= deadline_ns) return got;
         /* The helper's news wake a CPU thread, data do not: it looks again after a while. */
         nap = now + 500000 < deadline_ns ? now + 500000 : deadline_ns;

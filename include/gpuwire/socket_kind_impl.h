@@ -140,6 +140,22 @@ GW_FN void gw_sock_options_(struct gw_net *net, int s)
                                               (uint64_t)gw_sock_opt_(net, s, GW_SOCK_OPT_COUNT_) *
                                               GW_SOCK_SECOND_);
     gw_st_relaxed_u64_gpu(&l->keepalive_ns, idle);
+    gw_st_relaxed_u64_gpu(&l->ask_ns, 0); /* anew, from the next wait on */
+}
+
+/* Somebody polls it, and is about to sleep. */
+GW_FN void gw_sock_tend_(struct gw_net *net, int s, uint64_t now)
+{
+    struct gw_flow_ *l;
+
+    if (s < 0 || (uint32_t)s >= net->count || !gw_ld_acquire_u32_gpu(&net->sock[s].begun)) return;
+    if (gw_sock_pipe_(net, s)) return; /* the host's socket sees to that */
+    l = &net->stream[s].flow;
+    if (!gw_ld_relaxed_u64_gpu(&l->keepalive_ns) || now < gw_ld_relaxed_u64_gpu(&l->ask_ns)) return;
+    /* Whoever closes it keeps the lock. */
+    if (!gw_turn_try_(&l->lock)) return;
+    (void)gw_flow_tend_(l, now);
+    gw_turn_leave_(&l->lock);
 }
 
 /* It is connected: makes ready what its kind needs. */

@@ -444,6 +444,7 @@ GW_FN void gw_stream_begin_(struct gw_stream_ *st, const struct gw_rs_conn *peer
     st->wpos = st->wdone = st->last = 0;
     st->seq = st->at = st->marked = st->done = 0;
     st->flow.error = st->flow.owed = 0;
+    st->flow.asked = 0;
 }
 
 #endif

@@ -170,7 +170,7 @@ static int publish_stream(struct gw_sockets *set, const struct sock *k)
     uint64_t own_addr = set->mr->addr + off + (uint64_t)(own - bytes);
     size_t sges = GW_RS_TABLE * sizeof(struct gw_rs_sge);
     struct gw_stream_ st = {
-        .flow = {.qp = gw_qp_handle(k->qp), .cq = gw_cq_handle(k->recv_cq)},
+        .flow = {.qp = gw_qp_handle(k->qp), .cq = gw_cq_handle(k->recv_cq), .lock = 1}, /* sealed */
         .sock = (struct gw_sock_ *)(at + l.sock) + i,
         .send_cq = gw_cq_handle(k->send_cq),
         .rbuf = bytes,
@@ -253,12 +253,14 @@ static int make_stream(struct gw_sockets *set, struct sock *k)
 
 static int make_sock(struct gw_sockets *set, uint32_t i)
 {
+    struct gw_sock_ closed = {.closing = 1}; /* until it is given out, as its last user would have left it */
+    struct gw_sock_ *kernels = (struct gw_sock_ *)((uint8_t *)set->kernels.dev + layout(set).sock) + i;
     struct sock *k = &set->sock[i];
-    int err = 0;
+    int err = gw_copy_in(set->exec, kernels, &closed, sizeof(closed));
 
     k->info = (struct gw_sock_info_ *)((uint8_t *)set->shared.host + layout(set).info) + i;
     k->last = &k->first;
-    if (set->dev) err = make_stream(set, k);
+    if (!err && set->dev) err = make_stream(set, k);
     if (!err && set->proxy) err = publish_pipe(set, k);
     return err;
 }

@@ -18,9 +18,10 @@
 
 #include <gpuwire/socket.h>
 
-#define RBUF  8192u
-#define BYTES 65536u
-#define RECVS 64
+#define RBUF    8192u
+#define BYTES   65536u
+#define RECVS   64
+#define SOCKETS 6
 
 static struct gw_exec *exec;
 static struct gw_device *dev;
@@ -52,7 +53,7 @@ static void good_offer(const struct rogue *r, uint8_t data[GW_RS_CONN_BYTES])
     gw_rs_conn_pack(&c, data);
 }
 
-static void rogue_make(struct rogue *r)
+static void rogue_make(struct rogue *r, int receives)
 {
     struct ibv_qp_init_attr qa = {
         .qp_type = IBV_QPT_RC,
@@ -67,7 +68,7 @@ static void rogue_make(struct rogue *r)
     r->bytes = calloc(1, BYTES);
     r->mr = ibv_reg_mr(r->id->pd, r->bytes, BYTES, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
     assert_non_null(r->mr);
-    for (int i = 0; i < RECVS; i++) assert_int_equal(ibv_post_recv(r->id->qp, &wr, &bad), 0);
+    for (int i = 0; i < receives; i++) assert_int_equal(ibv_post_recv(r->id->qp, &wr, &bad), 0);
 }
 
 /* Asks with this as private data. 0, or an errno. */
@@ -77,7 +78,7 @@ static int rogue_ask(struct rogue *r, const void *data, uint8_t len)
                                 .private_data_len = len,
                                 .flow_control = 1,
                                 .retry_count = 7,
-                                .rnr_retry_count = 2};
+                                .rnr_retry_count = 7};
 
     if (rdma_connect(r->id, &p)) return errno;
     assert_int_equal(gw_rs_conn_unpack(r->id->event->param.conn.private_data,
@@ -95,17 +96,22 @@ static void rogue_free(struct rogue *r)
 }
 
 /* A rogue whose handshake was good, and the socket that it is connected to. */
-static int rogue_meet(struct rogue *r)
+static int rogue_meet_with(struct rogue *r, int receives)
 {
     uint8_t data[GW_RS_CONN_BYTES];
     int s;
 
-    rogue_make(r);
+    rogue_make(r, receives);
     good_offer(r, data);
     assert_int_equal(rogue_ask(r, data, sizeof(data)), 0);
     s = gw_sock_accept_thread(net, listener, NULL, NULL, soon());
     assert_true(s >= 0);
     return s;
+}
+
+static int rogue_meet(struct rogue *r)
+{
+    return rogue_meet_with(r, RECVS);
 }
 
 /* Posts a write with this immediate, or another request; its completion's status. */
@@ -193,7 +199,7 @@ static void test_handshakes(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        rogue_make(&r);
+        rogue_make(&r, RECVS);
         good_offer(&r, data);
         memcpy(data + bad[i].at, bad[i].value, bad[i].n);
         err = rogue_ask(&r, data, bad[i].len);
@@ -203,6 +209,35 @@ static void test_handshakes(void **state)
     }
     assert_int_equal(gw_sock_accept_thread(net, listener, NULL, NULL, 0), -EAGAIN);
     assert_int_equal(gw_sockets_open(set), 3); /* none is left of them */
+}
+
+/* A connection that waits to be accepted has a socket already. It is nobody's: calls on its number leave it alone. */
+static void test_not_accepted(void **state)
+{
+    uint8_t data[GW_RS_CONN_BYTES];
+    struct pollfd f[SOCKETS];
+    struct rogue r;
+    int s;
+
+    (void)state;
+    rogue_make(&r, RECVS);
+    good_offer(&r, data);
+    assert_int_equal(rogue_ask(&r, data, sizeof(data)), 0);
+    for (s = 0; s < SOCKETS; s++) f[s] = (struct pollfd){.fd = s, .events = POLLOUT};
+    assert_int_equal(gw_sock_poll_thread(net, f, SOCKETS, soon()), SOCKETS - 1); /* all but the listener */
+    for (s = 0; s < SOCKETS; s++) {
+        if (s == listener || s == good[0] || s == good[1]) continue;
+        assert_int_equal(f[s].revents, POLLNVAL);
+        assert_int_equal(receive(s), -EBADF);
+        assert_int_equal(gw_sock_close_thread(net, s, soon()), -EBADF);
+    }
+    s = gw_sock_accept_thread(net, listener, NULL, NULL, soon());
+    assert_true(s >= 0);
+    assert_int_equal(rogue_write(&r, gw_rs_imm(GW_RS_DATA, 100), &r.theirs.half, 100), IBV_WC_SUCCESS);
+    assert_int_equal(receive(s), 100);
+    assert_int_equal(gw_sock_close_thread(net, s, soon()), 0);
+    rogue_free(&r);
+    still_works();
 }
 
 /* Asks and goes away: before it is accepted, and after. */
@@ -341,7 +376,7 @@ static void test_bad_key(void **state)
     int s;
 
     (void)state;
-    rogue_make(&r);
+    rogue_make(&r, RECVS);
     good_offer(&r, data);
     data[32] ^= 0x55; /* the half's key */
     assert_int_equal(rogue_ask(&r, data, sizeof(data)), 0);
@@ -372,12 +407,29 @@ static void test_other_requests(void **state)
     ends(&r, s, -ECONNRESET);
 }
 
+/*
+ * It posts no receives: its NIC says to come again later, for ever, and our own goes on trying. The question whether it is
+ * there waits behind that, and what the socket's options allow for it ends the wait.
+ */
+static void test_no_receives(void **state)
+{
+    static const int name[] = {TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT};
+    struct rogue r;
+    int s = rogue_meet_with(&r, 0), one = 1;
+
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(gw_sock_setsockopt_thread(net, s, IPPROTO_TCP, name[i], &one, sizeof(one)), 0);
+    assert_int_equal(gw_sock_send_thread(net, s, "hello", 5, 0, soon()), 5);
+    ends(&r, s, -ETIMEDOUT); /* each call has sixty seconds, thirty times what the options say */
+}
+
 /* ---- set-up ----------------------------------------------------------------------------------------------- */
 
 static int begin(void **state)
 {
     struct gw_sockets_attr attr = {
-        .count = 6, .rbuf = RBUF, .wbuf = RBUF, .writes = 16, .rdma = GW_RDMA_ONLY};
+        .count = SOCKETS, .rbuf = RBUF, .wbuf = RBUF, .writes = 16, .rdma = GW_RDMA_ONLY};
     char nic[64], text[16];
     socklen_t len = sizeof(addr);
 
@@ -422,7 +474,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_bad_messages),   cmocka_unit_test(test_more_than_offered),
         cmocka_unit_test(test_credit_ignored), cmocka_unit_test(test_halves_too_many),
         cmocka_unit_test(test_bad_halves),     cmocka_unit_test(test_bad_key),
-        cmocka_unit_test(test_other_requests),
+        cmocka_unit_test(test_other_requests), cmocka_unit_test(test_no_receives),
+        cmocka_unit_test(test_not_accepted),
     };
 
     if (argc > 1) cmocka_set_test_filter(argv[1]);
