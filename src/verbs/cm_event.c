@@ -66,7 +66,7 @@ void gw_cm_address(const struct sockaddr *sa, char *text, size_t size)
         snprintf(text, size, "an unknown address");
 }
 
-enum { REJECT_SERVICE_ID = 8, REJECT_CONSUMER = 28 }; /* IBA 12.6.7.2 */
+enum { REJECT_COMM_ID = 6, REJECT_SERVICE_ID = 8, REJECT_CONSUMER = 28 }; /* IBA 12.6.7.2 */
 
 static int refused(const struct rdma_cm_event *ev, const char *who)
 {
@@ -74,6 +74,8 @@ static int refused(const struct rdma_cm_event *ev, const char *who)
 
     if (ev->status == REJECT_SERVICE_ID)
         return gw_error(-ECONNREFUSED, "%s: nobody listens on that port", who);
+    if (ev->status == REJECT_COMM_ID) /* it knows of no such connection any more */
+        return gw_error(-ECONNRESET, "%s gave up while connecting", who);
     if (ev->status != REJECT_CONSUMER)
         return gw_error(-ECONNREFUSED, "%s refused the connection (reason %d of the connection manager)", who,
                         ev->status);

@@ -60,6 +60,22 @@ grep -q 'refused: .*of another version' "$work/version.out" || fail "another ver
 timeout -k 5 "$patience" "$GPUWIRE" perf bw -n 50 --exec cpu -p $port "$net.1" >"$work/after.out" 2>&1 || fail "after strangers: exit code $?"
 ends strangers 0 ''
 
+# A client that is interrupted while it connects, since no answer comes: the next one is served.
+waits hasty env "GPUWIRE_NIC=$GPUWIRE_NIC,tx.down=0" "$GPUWIRE" perf bw --exec cpu -p $((++port))
+server=$(pgrep -P "$waiting" -x gpuwire)
+answered() { "$GPUWIRE" nic --json --pid "$server" 2>/dev/null | jq -e '.[0].faults_tx.cut > 0' >/dev/null 2>&1; }
+timeout -k 5 "$patience" "$GPUWIRE" perf bw -n 50 --exec cpu -p $port "$net.1" >"$work/hasty.client.out" 2>&1 &
+client=$!
+pids+=("$client")
+while_lives "$client" answered || fail "hasty: the request is not answered"
+kill -INT "$(pgrep -P "$client" -x gpuwire)"
+wait "$client"
+[ $? = 130 ] || fail "hasty: the client's exit code"
+"$GPUWIRE" nic --pid "$server" --fault none >/dev/null || fail "hasty: the network cannot be mended"
+wait_for "$work/hasty.out" 'left before it was connected; waiting for the next' "$waiting" || fail "hasty: nothing of it is said"
+timeout -k 5 "$patience" "$GPUWIRE" perf bw -n 50 --exec cpu -p $port "$net.1" >"$work/hasty.after.out" 2>&1 || fail "after one who left: exit code $?"
+ends hasty 0 ''
+
 # Ctrl-C while the client keeps everybody waiting, and in the middle of a measurement, at the side that serves.
 waits silent "$GPUWIRE" perf bw --exec cpu -p $((++port))
 timeout -k 5 "$patience" "$hostile" "$net.1" $port silent >"$work/silent.peer.out" 2>&1 &

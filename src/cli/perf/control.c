@@ -2,6 +2,7 @@
 /* The conversation beside the measured traffic: messages on a queue pair of their own, which CPU threads use.
  * What arrives is a peer's word: perf_control_receive checks its form, the callers its numbers. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,6 +42,14 @@ static int post_receive(struct perf_control *c, uint64_t i)
     return gw_recv(gw_qp_handle(c->qp), (uint64_t)(uintptr_t)&c->box[1 + i], c->mr->lkey, sizeof(*c->box), i);
 }
 
+static int post_receives(struct perf_control *c)
+{
+    int err = 0;
+
+    for (uint64_t i = 0; !err && i < RECEIVES; i++) err = post_receive(c, i);
+    return err;
+}
+
 static int make(struct perf_control *c, const char *device)
 {
     struct gw_cq_attr ca = {.cqe = 32, .flags = GW_CQ_SLEEP, .qps = 1};
@@ -59,8 +68,7 @@ static int make(struct perf_control *c, const char *device)
     _Static_assert((1 + RECEIVES) * sizeof(*c->box) <= 4096, "the messages fit");
     memset(c->box, 0, 4096);
     err = gw_mr_register(c->pd, c->box, 4096, GW_MR_LOCAL_WRITE, &c->mr);
-    for (uint64_t i = 0; !err && i < RECEIVES; i++) err = post_receive(c, i);
-    return err;
+    return err ? err : post_receives(c);
 }
 
 int perf_control_open(const char *device, bool deaf, struct perf_control **out)
@@ -96,16 +104,25 @@ int perf_control_connect(struct perf_control *c, const char *host, uint16_t port
                : 0;
 }
 
-int perf_control_accept(struct perf_control *c, struct gw_request *r)
+int perf_control_accept(struct perf_control *c, const char *command, struct gw_request *r)
 {
     const char *wrong = stranger(gw_cm_offer(r));
+    char who[64];
+    int err;
 
     if (wrong) {
         gw_cm_refuse(r, wrong);
         return gw_error(-EPROTO, "something else than gpuwire perf of this version asked for a connection");
     }
-    return gw_cm_accept(r, c->qp, NULL, &hello, c->deaf ? -1 : gw_interrupt_fd(),
-                        gw_deadline(ANSWER_S * UINT64_C(1000000000)), &c->link);
+    snprintf(who, sizeof(who), "%s", gw_cm_peer(r)); /* which ends with the request */
+    err = gw_cm_accept(r, c->qp, NULL, &hello, c->deaf ? -1 : gw_interrupt_fd(),
+                       gw_deadline(ANSWER_S * UINT64_C(1000000000)), &c->link);
+    if (err != -ECONNRESET && err != -ECONNREFUSED && err != -EHOSTUNREACH && err != -ETIMEDOUT) return err;
+    fprintf(stderr, "gpuwire %s: the client at %s left before it was connected; waiting for the next\n",
+            command, who);
+    err = gw_qp_reset(c->qp, GW_RESET_QUIET, 0);
+    if (!err) err = post_receives(c);
+    return err ? err : -EPROTO;
 }
 
 bool perf_control_gone(struct perf_control *c)

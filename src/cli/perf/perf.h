@@ -179,7 +179,9 @@ struct perf_control;
 int perf_control_open(const char *device, bool deaf, struct perf_control **out);
 struct gw_device *perf_control_device(struct perf_control *c);
 int perf_control_connect(struct perf_control *c, const char *host, uint16_t port);
-int perf_control_accept(struct perf_control *c, struct gw_request *r);
+/* -EPROTO: a stranger, who was turned away, or a client that left before it was connected, which is said in a
+ * line of `command`; whoever asks next may be accepted. Ends the request. */
+int perf_control_accept(struct perf_control *c, const char *command, struct gw_request *r);
 /* Has the peer ended the connection? */
 bool perf_control_gone(struct perf_control *c);
 int perf_control_send(struct perf_control *c, struct perf_msg *m);

@@ -304,8 +304,8 @@ static int wait_for_client(struct server *s)
 
     do {
         err = gw_cm_next(s->listener, s->stop_fd, GW_NEVER, &r);
-        if (!err) err = perf_control_accept(s->control, r);
-    } while (err == -EPROTO); /* a stranger; whoever comes next may be none */
+        if (!err) err = perf_control_accept(s->control, perf_command(s->o), r);
+    } while (err == -EPROTO); /* whoever comes next may stay */
     return err;
 }
 
