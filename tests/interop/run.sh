@@ -10,7 +10,7 @@
 set -u
 here=$(cd "${0%/*}" && pwd)
 export GPUWIRE=${GPUWIRE:-$here/../../build/bin/gpuwire} TRAFFIC=${TRAFFIC:-$here/../../build/bin/traffic}
-[ -x "$GPUWIRE" ] && [ -x "$TRAFFIC" ] || { echo "interop: build first: make" >&2; exit 1; }
+[ -x "$GPUWIRE" ] && [ -x "$TRAFFIC" ] && [ -x "${GPUWIRE%/*}/test_socket_peer" ] || { echo "interop: build first: make" >&2; exit 1; }
 tests=$(dirname "$GPUWIRE") # the tests of verbs for kernels, which run on rxe itself
 . "$here/guest.sh"
 
