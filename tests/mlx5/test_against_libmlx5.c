@@ -20,6 +20,7 @@
 
 #include <gpuwire/mlx5.h>
 #include <gpuwire/softnic.h>
+#include "tests/mlx5/clear_queue.h"
 #include "tests/mlx5/random_wr.h"
 
 enum { SEND_WRS = 8, RECV_WRS = 32, MAX_INLINE = 400, MAX_BATCH = 4, BATCHES = 6000 };
@@ -218,7 +219,7 @@ static void one_batch(struct pair *p, struct gw_mlx5_sq *ours, struct random_wr_
     struct ibv_send_wr list[MAX_BATCH], *bad;
     uint32_t n = 1 + rnd_below(&pools->rnd, MAX_BATCH), first = *idx, start[MAX_BATCH];
 
-    memset(p->dv.sq.buf, 0, p->dv.sq.wqe_cnt * (size_t)p->dv.sq.stride);
+    clear_queue(p->dv.sq.buf, p->dv.sq.wqe_cnt * (size_t)p->dv.sq.stride);
     memset(ours->buf, 0, ours->wqebbs * (size_t)GW_MLX5_WQEBB);
     for (uint32_t i = 0; i < n; i++) {
         struct gw_mlx5_wr wr = fitting_wr(&pools[i], &p->cap, atomics);
@@ -310,7 +311,7 @@ static void receives(void **state)
                 sge[j] = (struct ibv_sge){rnd64(&pool.rnd),
                                           rnd_below(&pool.rnd, 4) ? rnd_below(&pool.rnd, 1 << 30) : 0,
                                           (uint32_t)rnd64(&pool.rnd)};
-            memset(p.dv.rq.buf, 0, bytes);
+            clear_queue(p.dv.rq.buf, bytes);
             memset(ours.buf, 0, bytes);
             assert_int_equal(gw_mlx5_put_recv(&ours, i, (struct gw_mlx5_sge *)sge, (uint32_t)wr.num_sge,
                                               p.cap.max_recv_sge),

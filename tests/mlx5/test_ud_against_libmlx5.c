@@ -5,6 +5,7 @@
  * test_against_libmlx5.c. What stands in an address vector is compared with the address handle's attributes,
  * too.
  */
+#include "tests/mlx5/clear_queue.h"
 #include "tests/mlx5/libmlx5_qp.h"
 
 enum { AHS = 16, POSTS = 20000 };
@@ -117,7 +118,7 @@ static void datagrams(void **state)
         struct random_ud u = fitting(&pool);
         int used;
 
-        memset(dv.sq.buf, 0, bytes);
+        clear_queue(dv.sq.buf, bytes);
         memset(ours.buf, 0, bytes);
         used = gw_mlx5_put_ud(&ours, idx, &u.wr, &h->av, u.dqpn, u.qkey);
         assert_true(used > 0);

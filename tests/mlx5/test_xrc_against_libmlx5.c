@@ -5,6 +5,7 @@
  * of memory windows and invalidations. See test_against_libmlx5.c.
  */
 #include "src/mlx5/wqe.h"
+#include "tests/mlx5/clear_queue.h"
 #include "tests/mlx5/libmlx5_qp.h"
 
 enum { POSTS = 10000 };
@@ -127,7 +128,7 @@ static void requests(void **state)
         uint32_t srqn = (uint32_t)rnd64(&pool.rnd) & 0xffffff;
         int used;
 
-        memset(dv.sq.buf, 0, bytes);
+        clear_queue(dv.sq.buf, bytes);
         memset(ours.buf, 0, bytes);
         used = gw_mlx5_put_xrc(&ours, idx, &wr, srqn);
         assert_true(used > 0);
@@ -197,7 +198,7 @@ static void binds(void **state)
         uint32_t used;
 
         random_bind(&rnd, mw[rnd_below(&rnd, 2)], mr, &v, &b);
-        memset(dv.sq.buf, 0, bytes);
+        clear_queue(dv.sq.buf, bytes);
         memset(ours.buf, 0, bytes);
         used = gw_mlx5_put_bind(&ours, idx, &b, GW_MLX5_SIGNALED | GW_MLX5_FENCE);
         assert_int_equal(ibv_post_send(qp, &v, &bad), 0);
