@@ -11,7 +11,7 @@
 #ifndef GPUWIRE_SOCKET_ASK_IMPL_H
 #define GPUWIRE_SOCKET_ASK_IMPL_H
 
-enum { GW_SOCK_ASKS_ = 64, GW_SOCK_SECOND_ = 1000000000, GW_SOCK_BUFFER_MIN_ = 4096 };
+enum { GW_SOCK_ASKS_ = 64, GW_SOCK_LOOKS_ = 64, GW_SOCK_SECOND_ = 1000000000, GW_SOCK_BUFFER_MIN_ = 4096 };
 
 enum gw_sock_op_ {
     GW_SOCK_OPEN_ = 1,
@@ -111,6 +111,15 @@ GW_FN void gw_cpu_sock_sleep_(struct gw_sockets *set, uint32_t news, uint64_t de
 {
     (void)set, (void)news, (void)deadline_ns;
 }
+GW_FN void gw_cpu_sock_arm_(struct gw_sockets *set, const struct pollfd *fds, uint32_t n)
+{
+    (void)set, (void)fds, (void)n;
+}
+GW_FN void gw_cpu_sock_nap_(struct gw_sockets *set, const struct pollfd *fds, uint32_t n, uint32_t news,
+                            uint64_t deadline_ns)
+{
+    (void)set, (void)fds, (void)n, (void)news, (void)deadline_ns;
+}
 #else
 #ifdef __cplusplus
 extern "C" {
@@ -118,6 +127,10 @@ extern "C" {
 /* What the helper has changed so far, as a count; and sleeping until there is more, or the deadline. */
 GW_API uint32_t gw_cpu_sock_news_(struct gw_sockets *set);
 GW_API void gw_cpu_sock_sleep_(struct gw_sockets *set, uint32_t news, uint64_t deadline_ns);
+/* Polling: asks for events of these sockets; and sleeps until one comes, or there is more, or the deadline. */
+GW_API void gw_cpu_sock_arm_(struct gw_sockets *set, const struct pollfd *fds, uint32_t n);
+GW_API void gw_cpu_sock_nap_(struct gw_sockets *set, const struct pollfd *fds, uint32_t n, uint32_t news,
+                             uint64_t deadline_ns);
 #ifdef __cplusplus
 }
 #endif
@@ -127,7 +140,7 @@ GW_API void gw_cpu_sock_sleep_(struct gw_sockets *set, uint32_t news, uint64_t d
 GW_FN int gw_sock_pause_(const struct gw_net *net, uint32_t news, uint32_t *round, uint64_t deadline_ns)
 {
     if (gw_clock_ns() >= deadline_ns) return gw_expired_(deadline_ns);
-    if (!net->host || *round < 64)
+    if (!net->host || *round < GW_SOCK_LOOKS_)
         gw_pause((*round)++);
     else
         gw_cpu_sock_sleep_(net->host, news, deadline_ns);

@@ -19,10 +19,26 @@ GW_FN int gw_sock_ready_(struct gw_net *net, int s)
     }
 }
 
+/* Between two looks, before the second of which there were these news. A CPU thread soon sleeps. */
+GW_FN void gw_sock_poll_pause_(struct gw_net *net, const struct pollfd *fds, uint32_t n, uint32_t news,
+                               uint32_t *round, uint64_t deadline_ns)
+{
+    if (!net->host || *round < GW_SOCK_LOOKS_) {
+        gw_pause((*round)++);
+    } else if (*round == GW_SOCK_LOOKS_) {
+        gw_cpu_sock_arm_(net->host, fds,
+                         n); /* what comes from now on wakes it; what came before the next look finds */
+        *round += 1;
+    } else {
+        gw_cpu_sock_nap_(net->host, fds, n, news, deadline_ns);
+        *round = GW_SOCK_LOOKS_;
+    }
+}
+
 GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint32_t n, uint64_t deadline_ns)
 {
     uint32_t i, round = 0, news;
-    uint64_t now, nap;
+    uint64_t now;
     int got;
 
     if (gw_sock_usable_(net)) return -EINVAL;
@@ -37,9 +53,7 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
         now = gw_clock_ns();
         for (i = 0; !got && i < n; i++) gw_sock_tend_(net, fds[i].fd, now);
         if (got || now >= deadline_ns) return got;
-        /* The helper's news wake a CPU thread, data do not: it looks again after a while. */
-        nap = now + 500000 < deadline_ns ? now + 500000 : deadline_ns;
-        (void)gw_sock_pause_(net, news, &round, nap);
+        gw_sock_poll_pause_(net, fds, n, news, &round, deadline_ns);
     }
 }
 

@@ -21,10 +21,14 @@
 
 void gw_helper_tell(struct gw_helper *h)
 {
+    uint64_t count;
+
     gw_add_release_u32(&h->news, 1); /* release: what has changed comes first */
     gw_fence_sc();                   /* news before the look at who sleeps, as there the other way round */
-    if (!gw_ld_relaxed_u32(&h->sleepers)) return;
-    syscall(SYS_futex, &h->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    if (gw_ld_relaxed_u32(&h->sleepers))
+        syscall(SYS_futex, &h->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    count = gw_ld_relaxed_u32(&h->pollers);
+    if (count) (void)!write(h->poll_fd, &count, sizeof(count)); /* fails when it is full of them anyway */
 }
 
 uint32_t gw_helper_news(const struct gw_helper *h)
@@ -58,6 +62,20 @@ uint64_t gw_nap_ns(uint64_t idle_ns, uint64_t most_ns)
 void gw_nap_exactly(void)
 {
     prctl(PR_SET_TIMERSLACK, 1000);
+}
+
+void gw_helper_poll(struct gw_helper *h, uint32_t news, struct pollfd *fds, uint32_t n, uint64_t deadline_ns)
+{
+    uint64_t now = gw_clock_ns(), left = deadline_ns > now ? deadline_ns - now : 0, count;
+    struct timespec t = {.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+
+    fds[0] = (struct pollfd){.fd = h->poll_fd, .events = POLLIN};
+    gw_add_acq_rel_u32(&h->pollers, 1);
+    gw_fence_sc(); /* as in gw_helper_tell */
+    if (gw_helper_news(h) == news && ppoll(fds, n, &t, NULL) < 0)
+        for (uint32_t i = 0; i < n; i++) fds[i].revents = 0;
+    gw_add_acq_rel_u32(&h->pollers, (uint32_t)-1);
+    if (fds[0].revents) (void)!read(h->poll_fd, &count, sizeof(count)); /* one of the count */
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------------- */
@@ -135,7 +153,8 @@ int gw_helper_init(struct gw_helper *h, const struct gw_exec *exec, bool (*look)
     h->polled = gw_exec_kind(exec) == GW_EXEC_GPU;
     for (int i = 1; i <= GW_HELPER_FDS; i++) h->fd[i] = -1;
     h->fd[0] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return h->fd[0] < 0 ? -errno : 0;
+    h->poll_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
+    return h->fd[0] < 0 || h->poll_fd < 0 ? -errno : 0;
 }
 
 int gw_helper_start(struct gw_helper *h, const char *name)
@@ -155,5 +174,6 @@ void gw_helper_stop(struct gw_helper *h)
         pthread_join(h->thread, NULL);
     }
     if (h->look && h->fd[0] >= 0) close(h->fd[0]);
+    if (h->look && h->poll_fd >= 0) close(h->poll_fd);
     memset(h, 0, sizeof(*h));
 }

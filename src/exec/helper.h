@@ -12,6 +12,7 @@
 #ifndef GW_EXEC_HELPER_H
 #define GW_EXEC_HELPER_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,6 +35,8 @@ struct gw_helper {
     uint32_t stop, asleep;
     uint32_t news; /* a futex */
     uint32_t sleepers;
+    int poll_fd;      /* told for each of those who wait for descriptors as well, */
+    uint32_t pollers; /* … who are so many */
     pthread_t thread;
 };
 
@@ -59,5 +62,8 @@ void gw_helper_tell(struct gw_helper *h);
 uint32_t gw_helper_news(const struct gw_helper *h);
 /* Until there are more news than that; 1 s at most, and now and then for no reason. */
 void gw_helper_wait(struct gw_helper *h, uint32_t news, uint64_t deadline_ns);
+/* The same, or until one of the descriptors fds[1] … fds[n - 1] has what it is asked for; fds[0] is filled in here. Of several
+ * threads one may miss the news: whoever calls this looks again now and then. */
+void gw_helper_poll(struct gw_helper *h, uint32_t news, struct pollfd *fds, uint32_t n, uint64_t deadline_ns);
 
 #endif

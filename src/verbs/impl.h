@@ -212,6 +212,9 @@ void gw_proxy_rang(struct gw_device *dev);
  * failure, too, when there is something to destroy. */
 int gw_channel_make(struct gw_device *dev, struct ibv_comp_channel **out);
 
+/* Before a CPU thread sleeps, once queues are armed: the NIC inside the process, whoever's cq this is, is on its own. */
+void gw_cq_leave(struct gw_cq *cq);
+
 /* cq.c: under dev->lock. */
 int gw_cq_attach(struct gw_cq *cq, uint32_t qpn, struct gw_qp_handle *handle, uint32_t entries);
 void gw_cq_detach(struct gw_cq *cq, uint32_t qpn, uint32_t entries);

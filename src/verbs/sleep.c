@@ -49,7 +49,7 @@ void gw_cpu_nudge_(struct gw_cq *cq)
  * stays away from what application threads poll, for up to a millisecond. It knows who is about to sleep from
  * ibv_req_notify_cq, of any CQ.
  */
-static void take_leave(struct gw_cq *cq)
+void gw_cq_leave(struct gw_cq *cq)
 {
     if (cq->dev->info.soft) (void)ibv_req_notify_cq(cq->dev->nudge, 0);
 }
@@ -66,7 +66,7 @@ int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, 
     }
     cq->ops->cq_arm(cq);
     if (ready(cq)) return 1;
-    take_leave(cq);
+    gw_cq_leave(cq);
     if (ready(cq)) return 1;
     if (stop && gw_ld_relaxed_u32(stop)) return -ECANCELED;
     woken = gw_wait_fds(fds, 2, deadline_ns);
