@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Meeting and losing peers: the part of the NIC's own thread; and making and ending it all. */
+/* Meeting and losing peers: the part of the NIC's own thread. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "softnic/host/cma.h"
@@ -20,20 +17,17 @@
 
 enum { EVENTS = 16 };
 
-/* What an event is about: the kind in the upper half, which one in the lower. */
-enum kind { AT_LISTENER, AT_EVENT, AT_PEER, AT_SENDER };
-
-static int watch(struct sn_host *h, int fd, enum kind kind, uint32_t which)
+int sn_host_watch(struct sn_host *h, int fd, enum sn_host_event kind, uint32_t which)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u64 = (uint64_t)kind << 32 | which};
 
     /* Who cannot be accepted, since no descriptors are left, say, must not keep the thread from sleeping. */
-    if (kind == AT_LISTENER) e.events |= EPOLLET;
+    if (kind == SN_AT_LISTENER) e.events |= EPOLLET;
 
     return epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
-static void close_fd(int *fd)
+void sn_host_close_fd(int *fd)
 {
     int was = *fd;
 
@@ -48,10 +42,10 @@ static bool is_broken(const struct sn_sender *s)
 
 /* ---- those that send to us ----------------------------------------------------------------------------- */
 
-static void free_sender(struct sn_sender *s)
+void sn_host_free_sender(struct sn_sender *s)
 {
     if (s->channel) munmap(s->channel, sizeof(*s->channel));
-    close_fd(&s->fd);
+    sn_host_close_fd(&s->fd);
     free(s);
 }
 
@@ -66,14 +60,14 @@ static void drop_sender(struct sn_host *h, const struct sn_host_guard *g, struct
     __atomic_store_n(&h->senders, h->senders - 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&h->senders_lock);
     g->unlock(g->nic);
-    free_sender(s);
+    sn_host_free_sender(s);
 }
 
 static void add_sender(struct sn_host *h, const struct sn_host_guard *g, int fd, pid_t pid)
 {
     struct sn_sender *s = h->senders < SN_HOST_SENDERS ? calloc(1, sizeof(*s)) : NULL;
 
-    if (!s || watch(h, fd, AT_SENDER, (uint32_t)(h->sender_numbers + 1))) {
+    if (!s || sn_host_watch(h, fd, SN_AT_SENDER, (uint32_t)(h->sender_numbers + 1))) {
         free(s);
         close(fd);
         return;
@@ -165,7 +159,7 @@ static void drop_peer(struct sn_host *h, const struct sn_host_guard *g, struct s
     p->table = NULL;
     p->copies = false;
     g->unlock(g->nic);
-    close_fd(&p->fd);
+    sn_host_close_fd(&p->fd);
     if (channel) munmap(channel, sizeof(*channel));
     if (table) munmap((void *)table, sizeof(*table));
 }
@@ -197,7 +191,7 @@ static void meet(struct sn_host *h, const struct sn_host_guard *g, struct sn_pee
     err = p->fd < 0 ? p->fd : 0;
     if (!err && !sn_meet_is_ours(p->fd, &p->pid)) err = -EPERM;
     if (!err) err = say_hello(h, p);
-    if (!err) err = watch(h, p->fd, AT_PEER, (uint32_t)(p - h->peer));
+    if (!err) err = sn_host_watch(h, p->fd, SN_AT_PEER, (uint32_t)(p - h->peer));
     if (err) {
         drop_peer(h, g, p, sn_host_now() + RETRY_NS);
         return;
@@ -294,14 +288,14 @@ void sn_host_serve(struct sn_host *h, const struct sn_host_guard *g)
     for (int i = 0; i < n; i++) {
         uint32_t which = (uint32_t)events[i].data.u64;
 
-        switch ((enum kind)(events[i].data.u64 >> 32)) {
-        case AT_LISTENER: accept_all(h, g); break;
-        case AT_EVENT:
+        switch ((enum sn_host_event)(events[i].data.u64 >> 32)) {
+        case SN_AT_LISTENER: accept_all(h, g); break;
+        case SN_AT_EVENT:
             if (read(h->event, &count, sizeof(count)) < 0)
                 break; /* nothing is left there, which is as good */
             break;
-        case AT_PEER: at_peer(h, g, which); break;
-        case AT_SENDER: at_sender(h, g, which); break;
+        case SN_AT_PEER: at_peer(h, g, which); break;
+        case SN_AT_SENDER: at_sender(h, g, which); break;
         }
     }
     if (h->unaccepted) accept_all(h, g);
@@ -334,79 +328,10 @@ void sn_host_wake(struct sn_host *h)
 
 void sn_host_forked(struct sn_host *h)
 {
-    close_fd(&h->listener);
-    close_fd(&h->epoll);
-    close_fd(&h->event);
-    close_fd(&h->table_fd);
-    for (unsigned i = 0; i < SN_HOST_PEERS; i++) close_fd(&h->peer[i].fd);
-    for (unsigned i = 0; i < h->senders; i++) close_fd(&h->sender[i]->fd);
-}
-
-/* ---- making and ending --------------------------------------------------------------------------------- */
-
-static int open_parts(struct sn_host *h)
-{
-    int err;
-
-    h->table_fd = sn_share_make(sizeof(*h->table), true, (void **)&h->table);
-    if (h->table_fd < 0) {
-        h->table = NULL;
-        return h->table_fd;
-    }
-    h->table->head.magic = SN_SHARE_TABLE_MAGIC;
-    h->table->head.version = SN_SHARE_VERSION;
-    h->table->head.slot = h->cfg.slot;
-    h->table->head.nonce = h->nonce;
-    h->table->head.nonce_addr = (uintptr_t)&h->nonce;
-    h->epoll = epoll_create1(EPOLL_CLOEXEC);
-    h->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (h->epoll < 0 || h->event < 0) return -errno;
-    h->listener = sn_meet_listen(h->cfg.gid, h->cfg.slot);
-    if (h->listener < 0) return h->listener;
-    err = watch(h, h->listener, AT_LISTENER, 0);
-    return err ? err : watch(h, h->event, AT_EVENT, 0);
-}
-
-int sn_host_open(const struct sn_host_config *config, struct sn_host **out, char why[256])
-{
-    struct sn_host *h = calloc(1, sizeof(*h));
-    int err = h ? 0 : -ENOMEM;
-
-    if (!err) {
-        h->cfg = *config;
-        h->table_fd = h->listener = h->epoll = h->event = -1;
-        for (unsigned i = 0; i < SN_HOST_PEERS; i++) h->peer[i].fd = -1;
-        pthread_mutex_init(&h->senders_lock, NULL);
-        h->gpu = sn_gpu_new();
-        if (getrandom(&h->nonce, sizeof(h->nonce), 0) != sizeof(h->nonce)) err = -EAGAIN;
-    }
-    if (!err) err = open_parts(h);
-    if (!err) {
-        *out = h;
-        return 0;
-    }
-    snprintf(why, 256, "shared memory with processes of this host: %s", strerror(-err));
-    sn_host_close(h);
-    return err;
-}
-
-void sn_host_close(struct sn_host *h)
-{
-    if (!h) return;
-    sn_gpu_end(h->gpu);
-    close_fd(&h->listener);
-    close_fd(&h->epoll);
-    close_fd(&h->event);
-    close_fd(&h->table_fd);
-    for (unsigned i = 0; i < SN_HOST_PEERS; i++) {
-        struct sn_peer *p = &h->peer[i];
-
-        close_fd(&p->fd);
-        if (p->channel) munmap(p->channel, sizeof(*p->channel));
-        if (p->table) munmap((void *)p->table, sizeof(*p->table));
-    }
-    for (unsigned i = 0; i < h->senders; i++) free_sender(h->sender[i]);
-    if (h->table) munmap(h->table, sizeof(*h->table));
-    pthread_mutex_destroy(&h->senders_lock);
-    free(h);
+    sn_host_close_fd(&h->listener);
+    sn_host_close_fd(&h->epoll);
+    sn_host_close_fd(&h->event);
+    sn_host_close_fd(&h->table_fd);
+    for (unsigned i = 0; i < SN_HOST_PEERS; i++) sn_host_close_fd(&h->peer[i].fd);
+    for (unsigned i = 0; i < h->senders; i++) sn_host_close_fd(&h->sender[i]->fd);
 }

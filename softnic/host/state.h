@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.h: what the parts of host/ share: host.c and access.c (the engine's side) and serve.c (the thread's
- * side). */
+/* state.h: what the parts of host/ share: host.c and access.c (the engine's side), serve.c (the thread's) and
+ * make.c. */
 #ifndef SN_HOST_STATE_H
 #define SN_HOST_STATE_H
 
@@ -81,6 +81,13 @@ uint64_t sn_host_now(void);
 
 /* host.c, inside: the entry of a peer, made if need be; NULL: there are too many. */
 struct sn_peer *sn_host_peer(struct sn_host *host, const uint8_t gid[16], unsigned slot);
+
+/* serve.c, where the thread is told by epoll what has happened: the kind in the upper half of an event's data,
+ * which one in the lower. watch: 0 or a negative errno. */
+enum sn_host_event { SN_AT_LISTENER, SN_AT_EVENT, SN_AT_PEER, SN_AT_SENDER };
+int sn_host_watch(struct sn_host *host, int fd, enum sn_host_event kind, uint32_t which);
+void sn_host_close_fd(int *fd); /* and sets it to -1 */
+void sn_host_free_sender(struct sn_sender *sender);
 
 /* access.c: of struct sn_peer_ops. */
 bool sn_access_enter(void *ctx, struct sn_peer *p, uint64_t now);

@@ -132,6 +132,14 @@ bool wait_frame(struct sn_udp *udp, struct sn_frame *rx, int ms)
     }
 }
 
+struct sn_udp_stats stats_of(const struct sn_udp *udp)
+{
+    struct sn_udp_stats s;
+
+    sn_udp_stats(udp, &s);
+    return s;
+}
+
 bool send_from_afar(struct sn_udp *udp, const struct sn_frame *frame)
 {
     struct sn_addr to = {0};

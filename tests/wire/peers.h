@@ -15,6 +15,8 @@ struct child {
     int shared; /* it has port 4791 too */
 };
 
+struct sn_udp_stats stats_of(const struct sn_udp *udp);
+
 /* Opens a wire at an address like "127.0.77.1"; fails the test if that does not work. */
 struct sn_udp *open_wire(const char *addr, uint64_t seed);
 
