@@ -24,10 +24,10 @@
 /* A sleep so long that nobody's post, which the poster would have announced in the next moment, ended it by
  * chance. */
 #define LONG_NAP_NS 1000000u
+/* One that follows work closely. */
+#define SHORT_NAP_NS 50000u
 /* Looks in busy mode between two for peers that come and go. */
 enum { SERVE_EVERY = 256 };
-/* Pauses in busy mode while an application thread drives: a microsecond or two. */
-enum { ASIDE = 40 };
 
 uint64_t sn_now_ns(void)
 {
@@ -78,6 +78,7 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
         else if (ready > 0)
             sn_thread_woken(t, sn_now_ns() - since);
         t->overslept = ready == 0 && plan->ns >= LONG_NAP_NS;
+        t->napped = ready == 0 && plan->ns <= SHORT_NAP_NS && plan->sleep == WATCHING;
         if (ready == 0 && plan->sleep == WATCHING) sn_wire_ask(SN_ASK_NEVER);
     }
     __atomic_store_n(&t->sleep, AWAKE, __ATOMIC_RELAXED);
@@ -113,6 +114,9 @@ static void adaptive_loop(struct sn_thread *t)
         was_away = false;
         if (t->overslept && after != before) t->unannounced = true;
         t->overslept = false;
+        /* What it slept past, a kernel's post say, may have others behind it. */
+        if (t->napped && after != before) sn_thread_woken(t, 0);
+        t->napped = false;
         meet_peers(t);
         sn_wire_ask(SN_ASK_ALWAYS);
         /* What others did they did without us. */
@@ -130,30 +134,21 @@ static void adaptive_loop(struct sn_thread *t)
     }
 }
 
-static void pause_for(unsigned times)
-{
-    for (unsigned i = 0; i < times; i++) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-    }
-}
-
-/* Beside one that polls it stands aside: two that take turns at it get each other's memory out of the caches, and hand
- * over what one of them would just do. */
+/* Threads that poll leave it to this one: two at it get each other's memory out of the caches. */
 static void busy_loop(struct sn_thread *t)
 {
     for (unsigned i = 0; !__atomic_load_n(&t->stop, __ATOMIC_RELAXED); i++) {
-        uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED);
+        uint64_t now = sn_now_ns(), next;
 
+        if (!t->few_cpus) sn_thread_looked(t, now);
+        next = sn_nic_progress(t->nic, now);
         if (i % SERVE_EVERY == 0) meet_peers(t);
-        if (!t->few_cpus && drives != t->drives_seen) {
-            t->drives_seen = drives;
-            pause_for(ASIDE);
-        } else if (sn_nic_progress(t->nic, sn_now_ns()) == SN_CONTENDED || t->few_cpus) {
+        if (t->few_cpus || next == SN_CONTENDED) {
             sched_yield();
         } else {
-            pause_for(1);
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
         }
     }
 }

@@ -9,14 +9,14 @@
  * (In a virtual machine a wake-up by a timer alone may cost 17 to 60 µs of a core: 125 a second took 0.4 to
  * 0.8 % of one.)
  *
- * Where packets come one behind the other it looks on for up to 50 µs before it sleeps, giving the CPU to
- * whoever wants it: to sleep and to be woken cost more, and the peer waits meanwhile.
+ * Where packets, or a kernel's posts, come one behind the other it looks on for up to 50 µs before it sleeps, giving
+ * the CPU to whoever wants it: to sleep and to be woken cost more, and the peer, or the kernel, waits meanwhile.
  *
  * An application thread that polls drives the NIC itself. Then this one stays away: it sleeps without
  * watching the sockets, until the other stops polling or says (by a kick) that it goes to sleep. When it
  * finds on its return that packets lay there and nobody cared, it stays for a while, and longer each time.
  *
- * In busy mode it never sleeps. With two CPUs or fewer to run on it yields after each look, so that the
+ * In busy mode it never sleeps, and threads that poll leave the NIC to it. With two CPUs or fewer to run on it yields after each look, so that the
  * thread that it works for can run.
  */
 #ifndef SN_THREAD_H

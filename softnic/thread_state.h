@@ -44,6 +44,7 @@ struct sn_thread {
     uint32_t distrust, distrust_next; /* looks for which it does not stay away */
     unsigned linger;                  /* times more that it lingers in vain */
     bool overslept;                   /* its last sleep was long, and nothing ended it */
+    bool napped;                      /* its last sleep was short, and nothing ended it */
     bool unannounced;                 /* after such a sleep there was a post: somebody posts without a word */
 };
 
@@ -72,10 +73,10 @@ static inline void sn_thread_looked(struct sn_thread *t, uint64_t at)
 {
     __atomic_store_n(&t->looked_at, at, __ATOMIC_RELAXED);
 }
-/* Packets ended a sleep after so long. */
+/* Packets ended a sleep after so long; 0: work was found at the end of a short one. */
 void sn_thread_woken(struct sn_thread *t, uint64_t ns);
 /*
- * Before a sleep: where packets have been coming one behind the other, to look on for a moment costs less than
+ * Before a sleep: where work has been coming, one piece behind the other, to look on for a moment costs less than
  * to sleep and to be woken, for us and for the peer that would wake us. True: something came.
  */
 bool sn_thread_linger(struct sn_thread *t);

@@ -98,8 +98,15 @@ const char sn_kernel_text[] =
     LINE("mad.lo.u32 %r13, %me, 4, %r14;")
     LINE("st.shared.u32 [%r13], %r7;") LINE("st.shared.u32 [%r13+128], %r9;")
     LINE("@%first st.shared.u32 [found], %n;")
-    /* Acquire: what is copied is read after the commands were, and not from what a cache kept. */
-    LINE("fence.acq_rel.sys;")
+    /* Acquire: what is copied is read after the commands were, and not from what a cache kept. Half a microsecond that
+     * commands which bring their bytes along do not need: is there another, by its word 5? */
+    LINE("setp.eq.u32 %p1, %r2, 5;")
+    LINE("and.b32 %r13, %r7, 16777216;") LINE("setp.eq.and.u32 %p2, %r13, 0, %p1;")
+    LINE("setp.lt.and.u32 %p2, %r1, %n, %p2;")
+    LINE("and.b32 %r13, %r9, 16777216;") LINE("setp.eq.and.u32 %p3, %r13, 0, %p1;")
+    LINE("add.u32 %r13, %r1, 2;") LINE("setp.lt.and.u32 %p3, %r13, %n, %p3;")
+    LINE("or.pred %p2, %p2, %p3;") LINE("vote.sync.any.pred %p2, %p2, 0xffffffff;")
+    LINE("@%p2 fence.acq_rel.sys;")
     "MEET:\n" LINE("bar.sync 0;") LINE("ld.shared.u32 %n, [found];")
     LINE("setp.eq.u32 %p1, %n, 0xffffffff;") LINE("@%p1 bra END;") LINE("mov.u32 %i, 0;")
 
