@@ -7,6 +7,7 @@ export GPUWIRE_DEVICE=softnic GPUWIRE_NIC=addr=$net.1
 cat >"$work/ssh" <<END
 #!/bin/sh
 [ "\$1" = there.example ] && GPUWIRE_NIC=addr=$net.2 exec sh -c "\$2"
+[ "\$1" = denied.example ] && echo "denied.example: Permission denied (publickey)." >&2 && exit 255
 echo "ssh: no such host" >&2
 exit 255
 END
@@ -36,7 +37,16 @@ grep -qF "$net" "$work/report.json" && fail "a failure's line names an address"
 kill $other
 wait $other
 hwcheck nowhere.example >"$work/nowhere.out" 2>&1
-[ $? = 1 ] && grep -q 'no such host' "$work/nowhere.out" || fail "no way there"
+[ $? = 1 ] && grep -q 'no such host' "$work/nowhere.out" && [ "$(wc -l <"$work/nowhere.out")" = 1 ] || fail "no way there"
+hwcheck denied.example >"$work/denied.out" 2>&1
+[ $? = 1 ] && grep -q 'Permission denied' "$work/denied.out" && [ "$(wc -l <"$work/denied.out")" = 1 ] || fail "not let in there"
+hwcheck -o "$work/none/report.json" there.example >"$work/unwritten.out" 2>&1
+[ $? = 1 ] && grep -q 'none/report.json.*No such file' "$work/unwritten.out" && [ "$(wc -l <"$work/unwritten.out")" = 1 ] ||
+    fail "no place for the report"
+# A network that does not lead there: one check says so, and the others do not wait for the same.
+hwcheck --only put --address no..host there.example >"$work/astray.out" 2>&1
+[ $? = 1 ] && [ "$(grep -c '^FAILED' "$work/astray.out")" = 1 ] && grep -q '^skipped.*did not get through' "$work/astray.out" ||
+    fail "an address that leads nowhere"
 timeout -k 5 "$patience" "$GPUWIRE" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" --address "$net.2" -o "$work/cut.json" there.example \
     >"$work/cut.out" 2>&1 &
 hw=$!

@@ -138,13 +138,16 @@ static bool find_program(const struct hwcheck *h, const char *name, char path[2 
 }
 
 /* NULL: it was run; else why not. */
-static const char *run_program(const struct hwcheck *h, const struct item *it, const char *exec, struct outcome *o)
+static const char *run_program(const struct hwcheck *h, const struct item *it, const char *exec,
+                               struct outcome *o)
 {
     char path[2 * PATH_MAX];
     struct child c;
 
-    if (!find_program(h, it->args, path)) return "it is not installed with gpuwire; a bundle or a build tree has it";
-    if (strcmp(exec, "cpu") && strcmp(it->args, "test_verbs_loopback")) return "it runs on the CPU alone, and did";
+    if (!find_program(h, it->args, path))
+        return "it is not installed with gpuwire; a bundle or a build tree has it";
+    if (strcmp(exec, "cpu") && strcmp(it->args, "test_verbs_loopback"))
+        return "it runs on the CPU alone, and did";
     const char *argv[] = {path, strcmp(exec, "cpu") ? "--exec" : NULL, exec, NULL};
     o->code = child_start(&c, argv) ? 126 : child_finish(&c, gw_deadline(120000000000u));
     if (o->code) keep_said(h, o, c.said[1][0] ? c.said[1] : "see what it prints");
@@ -156,15 +159,18 @@ static const char *run_program(const struct hwcheck *h, const struct item *it, c
 static void skip(struct hwcheck *h, const struct item *it, const char *exec, const char *why)
 {
     printf("skipped %s, %s: %s\n", it->args, exec, why);
-    json_array_append_new(h->results, json_pack("{ss ss ss sn ss}", "name", it->args, "kind", it->kind, "executor", exec,
-                                                "ok", "skipped", why));
+    json_array_append_new(h->results, json_pack("{ss ss ss sn ss}", "name", it->args, "kind", it->kind,
+                                                "executor", exec, "ok", "skipped", why));
 }
 
 void hwcheck_run(struct hwcheck *h, const struct item *it, const char *exec, uint64_t port)
 {
     struct outcome o = {0};
     uint64_t start = gw_clock_ns();
-    const char *skipped = it->where == PROGRAM ? run_program(h, it, exec, &o) : NULL;
+    const char *skipped = it->where == PROGRAM ? run_program(h, it, exec, &o)
+                          : it->where == BETWEEN && h->no_way
+                              ? "the first one between the hosts did not get through"
+                              : NULL;
     json_t *r;
     bool ok;
 
@@ -179,6 +185,7 @@ void hwcheck_run(struct hwcheck *h, const struct item *it, const char *exec, uin
         return;
     }
     ok = !o.code && !o.code_there && (it->where == PROGRAM || o.rows);
+    if (it->where == BETWEEN && !h->between++) h->no_way = !ok && !o.rows;
     if (!ok) keep_said(h, &o, "it printed no figures");
     printf("%-7s %s, %s%s%s\n", ok ? "ok" : "FAILED", it->args, exec, ok ? "" : ": ", o.said);
     fflush(stdout);

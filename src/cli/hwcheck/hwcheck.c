@@ -223,6 +223,7 @@ int gw_cli_hwcheck(int argc, char **argv)
     }
     if (readlink("/proc/self/exe", h.self, sizeof(h.self) - 1) <= 0)
         return gw_cli_fail("hwcheck", "/proc/self/exe", errno);
+    if (hwcheck_writable(h.out)) return gw_failed("hwcheck");
     gw_catch_signals();
     there = ask_there(&h);
     if (!there) return GW_EXIT_FAILURE;

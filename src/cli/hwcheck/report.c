@@ -2,10 +2,12 @@
 /* The report: one JSON file, whose first member is for people. */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <gpuwire/error.h>
 
@@ -129,4 +131,18 @@ int hwcheck_write(const char *path, json_t *report)
     if (f && fputc('\n', f) < 0) err = -1;
     if (f && fclose(f)) err = -1;
     return err ? gw_error_errno(-errno, "%s", path) : 0;
+}
+
+int hwcheck_writable(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+    if (fd >= 0) {
+        close(fd);
+        unlink(path);
+        return 0;
+    }
+    if (errno == EEXIST && !access(path, W_OK)) return 0;
+    if (errno == EEXIST) errno = EACCES;
+    return gw_error_errno(-errno, "the report cannot be written to %s (-o says where)", path);
 }
