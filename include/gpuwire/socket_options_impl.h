@@ -77,6 +77,9 @@ GW_SLOW_FN int gw_sock_getsockopt_thread(struct gw_net *net, int s, int level, i
     if (gw_sock_state_(net, s) == GW_SOCK_FREE_) return -EBADF;
     if ((level | name) < 0 || level > INT16_MAX || name > UINT16_MAX) return -ENOPROTOOPT;
     if (!value || !len) return -EINVAL;
+    if (level == IPPROTO_TCP &&
+        (gw_sock_is_dgram_(net, s) || gw_sock_opt_(net, s, GW_SOCK_OPT_DOMAIN_) == AF_UNIX))
+        return -EOPNOTSUPP;
     if (level == SOL_SOCKET && name == SO_LINGER) {
         linger = gw_sock_opt_(net, s, GW_SOCK_OPT_LINGER_);
         v.first = linger != 0;

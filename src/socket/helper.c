@@ -72,6 +72,17 @@ void gw_sock_release(struct gw_sockets *set, struct sock *k)
     gw_add_relaxed_u32(&set->open, (uint32_t)-1);
 }
 
+struct gw_sock_addr_ gw_sock_any(uint32_t domain)
+{
+    struct gw_sock_addr_ any = {.len = domain == AF_INET6  ? sizeof(struct sockaddr_in6)
+                                       : domain == AF_INET ? sizeof(struct sockaddr_in)
+                                                           : sizeof(sa_family_t)};
+    struct sockaddr sa = {.sa_family = (sa_family_t)domain};
+
+    memcpy(any.bytes, &sa, sizeof(sa)); /* the rest is zeros */
+    return any;
+}
+
 void gw_sock_inherit(struct sock *k, const struct sock *listener)
 {
     memcpy(k->info->opt, listener->info->opt, sizeof(k->info->opt));
@@ -125,6 +136,7 @@ static int open_sock(struct gw_sockets *set, int domain, int type)
 
     if (!k) return -EMFILE;
     gw_sock_options_begin(set, k, domain, type);
+    k->info->local = gw_sock_any((uint32_t)domain);
     if (k->info->opt[GW_SOCK_OPT_RDMA_] != GW_RDMA_ONLY)
         err = gw_proxy_open(set, k, domain, type);
     else if (domain == AF_UNIX)

@@ -67,9 +67,7 @@ int gw_sock_cm_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock
 
 int gw_sock_cm_listen(struct gw_sockets *set, struct sock *k, int backlog)
 {
-    uint32_t v6 = k->info->opt[GW_SOCK_OPT_DOMAIN_] == AF_INET6;
-    struct gw_sock_addr_ any = {.len = v6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in)};
-    struct sockaddr_in6 sa = {.sin6_family = v6 ? AF_INET6 : AF_INET}; /* zeros: any address, any port */
+    struct gw_sock_addr_ any = gw_sock_any(k->info->opt[GW_SOCK_OPT_DOMAIN_]);
     int err = 0;
 
     if (k->step == SOCK_LISTENING) {
@@ -77,7 +75,6 @@ int gw_sock_cm_listen(struct gw_sockets *set, struct sock *k, int backlog)
         return 0;
     }
     if (k->step != SOCK_OPENED) return -EINVAL;
-    memcpy(any.bytes, &sa, any.len);
     if (!k->bound) err = gw_sock_cm_bind(set, k, &any);
     if (!err && rdma_listen(k->id, backlog)) err = -errno;
     if (err) return err;

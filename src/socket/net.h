@@ -99,6 +99,8 @@ int gw_sock_take_ready(struct gw_sockets *set, struct sock *l, struct gw_sock_ad
 void gw_sock_release(struct gw_sockets *set, struct sock *k);
 /* A CLOSING socket's requests have ended. */
 void gw_sock_closed(struct gw_sockets *set, struct sock *k);
+/* A domain's address that is any, with any port; of UNIX sockets: none. */
+struct gw_sock_addr_ gw_sock_any(uint32_t domain);
 /* A socket that was accepted is as its listener. */
 void gw_sock_inherit(struct sock *k, const struct sock *listener);
 

@@ -123,14 +123,9 @@ static int keep(struct gw_sockets *set, struct sock *k, int which, const struct 
     }
 }
 
-int gw_sock_option(struct gw_sockets *set, struct sock *k, int which, const struct gw_sock_addr_ *value)
+/* Those that the host's own sockets have, too; what concerns kernels and the proxy alone they are not told. */
+static int set_host(const struct sock *k, int which, int v)
 {
-    int v, err;
-
-    if (value->len < sizeof(v) || value->len > sizeof(value->bytes)) return -EINVAL;
-    memcpy(&v, value->bytes, sizeof(v));
-    err = keep(set, k, which, value, v);
-    if (err || k->fd < 0) return err;
     switch (which) {
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEADDR):
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_KEEPALIVE):
@@ -139,6 +134,16 @@ int gw_sock_option(struct gw_sockets *set, struct sock *k, int which, const stru
     case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPINTVL):
     case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPCNT):
         return setsockopt(k->fd, which >> 16, which & 0xffff, &v, sizeof(v)) ? -errno : 0;
-    default: return 0; /* what concerns kernels and the proxy alone */
+    default: return 0;
     }
+}
+
+int gw_sock_option(struct gw_sockets *set, struct sock *k, int which, const struct gw_sock_addr_ *value)
+{
+    int v, err;
+
+    if (value->len < sizeof(v) || value->len > sizeof(value->bytes)) return -EINVAL;
+    memcpy(&v, value->bytes, sizeof(v));
+    err = k->fd >= 0 ? set_host(k, which, v) : 0; /* which may refuse it: a UNIX socket has nothing of TCP */
+    return err ? err : keep(set, k, which, value, v);
 }

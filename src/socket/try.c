@@ -44,13 +44,9 @@ int gw_try_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_add
 
 int gw_try_listen(struct gw_sockets *set, struct sock *k, int backlog)
 {
-    uint32_t domain = k->info->opt[GW_SOCK_OPT_DOMAIN_];
-    struct gw_sock_addr_ any = {.len = domain == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                          : sizeof(struct sockaddr_in)};
-    struct sockaddr sa = {.sa_family = (sa_family_t)domain}; /* zeros: any address, any port */
+    struct gw_sock_addr_ any = gw_sock_any(k->info->opt[GW_SOCK_OPT_DOMAIN_]);
     int err = 0;
 
-    memcpy(any.bytes, &sa, sizeof(sa));
     if (!k->bound) err = gw_try_bind(set, k, &any);
     if (!err) err = gw_sock_cm_listen_too(k, backlog);
     return err ? err : gw_proxy_listen(set, k, backlog);

@@ -188,11 +188,43 @@ static void test_unix(void **state)
     unlink(at[1].sun_path);
 }
 
+/* Where docs/sockets.md says that these sockets are not as the host's. */
+static void test_not_as_the_host(void **state)
+{
+    struct sockaddr_in all = {.sin_family = AF_INET,
+                              .sin_addr.s_addr = htonl(INADDR_BROADCAST),
+                              .sin_port = htons(9)},
+                       to = loopback(9), at;
+    struct sockaddr none = {.sa_family = AF_UNSPEC};
+    int s = open_dgram(AF_INET), l = listen_ours(&at, 0), v = 8192;
+    struct iovec empty = {.iov_base = &v, .iov_len = 0};
+
+    (void)state;
+    assert_int_equal(gw_sock_open_thread(net, AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0, soon()), -EINVAL);
+    assert_int_equal(gw_sock_open_thread(net, AF_UNIX, SOCK_SEQPACKET, 0, soon()), -EINVAL);
+    assert_int_equal(gw_sock_setsockopt_thread(net, s, SOL_SOCKET, SO_RCVBUF, &v, sizeof(v)), -EISCONN);
+    assert_int_equal(gw_sock_setsockopt_thread(net, s, SOL_SOCKET, SO_BROADCAST, &v, sizeof(v)),
+                     -ENOPROTOOPT);
+    assert_int_equal(gw_sock_sendto_thread(net, s, &v, 1, 0, (struct sockaddr *)&all, sizeof(all), soon()),
+                     1);
+    assert_true(await(s, 0) & POLLERR);
+    assert_int_equal(send_to(s, &v, 1, &to), -EACCES);
+    assert_int_equal(gw_sock_connect_thread(net, s, (struct sockaddr *)&to, sizeof(to), soon()), 0);
+    assert_int_equal(gw_sock_writev_thread(net, s, &empty, 1, soon()), 0);
+    assert_int_equal(gw_sock_connect_thread(net, s, &none, sizeof(none), soon()), -EAFNOSUPPORT);
+    assert_int_equal(gw_sock_bind_thread(net, s, NULL, 0, soon()), -EINVAL);
+    assert_int_equal(gw_sock_connect_thread(net, l, (struct sockaddr *)&at, sizeof(at), soon()), -EOPNOTSUPP);
+    assert_int_equal(gw_sock_shutdown_thread(net, l, SHUT_RD, soon()), -ENOTCONN);
+    close_ours(l);
+    assert_int_equal(gw_sock_accept_thread(net, l, NULL, NULL, soon()), -EBADF);
+    close_ours(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SET(test_both_ways), WITH_SET(test_flags), WITH_SET(test_as_the_host),
-        WITH_SET(test_bounded),   WITH_SET(test_unix),
+        WITH_SET(test_bounded),   WITH_SET(test_unix),  WITH_SET(test_not_as_the_host),
     };
 
     return proxy_tests("datagrams", tests, sizeof(tests) / sizeof(tests[0]));
