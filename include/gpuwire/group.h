@@ -63,22 +63,58 @@ GW_FN uint64_t gw_stretch_(uint64_t n, uint32_t rank, uint32_t size, uint64_t *a
     return n - *at < part ? n - *at : part;
 }
 
+#ifdef __CUDA_ARCH__
+/*
+ * Units number rank, rank + size and so on of a copy of n. Four are read before the first is written, since each read
+ * takes most of a microsecond. Plain accesses: either side may lie in what the block shares, or be one thread's own.
+ */
+#define GW_COPY_UNITS_(name, unit)                                                                           \
+    GW_FN void name(uint8_t *to, const uint8_t *from, uint64_t n, uint32_t rank, uint32_t size)              \
+    {                                                                                                        \
+        unit *d = (unit *)to, v0, v1, v2, v3;                                                                \
+        const unit *s = (const unit *)from;                                                                  \
+        uint64_t i = rank, step = size;                                                                      \
+                                                                                                             \
+        for (; i + 3 * step < n; i += 4 * step) {                                                            \
+            v0 = s[i];                                                                                       \
+            v1 = s[i + step];                                                                                \
+            v2 = s[i + 2 * step];                                                                            \
+            v3 = s[i + 3 * step];                                                                            \
+            d[i] = v0;                                                                                       \
+            d[i + step] = v1;                                                                                \
+            d[i + 2 * step] = v2;                                                                            \
+            d[i + 3 * step] = v3;                                                                            \
+        }                                                                                                    \
+        for (; i < n; i += step) d[i] = s[i];                                                                \
+    }
+GW_COPY_UNITS_(gw_copy_16_, struct gw_u128)
+GW_COPY_UNITS_(gw_copy_4_, uint32_t)
+GW_COPY_UNITS_(gw_copy_1_, uint8_t)
+#undef GW_COPY_UNITS_
+#endif
+
 /*
  * This thread's share of a copy of n bytes by `size` threads, of which it is number `rank`. On a GPU neighbouring
- * threads move neighbouring words, 16 bytes each when both addresses allow it; CPU threads a stretch each.
+ * threads move neighbouring words, 16 or 4 bytes each when both addresses allow it; CPU threads a stretch each.
  */
 GW_FN void gw_copy_share(void *to, const void *from, uint64_t n, uint32_t rank, uint32_t size)
 {
     uint8_t *d = (uint8_t *)to;
     const uint8_t *s = (const uint8_t *)from;
 #ifdef __CUDA_ARCH__
-    uint64_t i, words = 0;
+    uint64_t apart = (uintptr_t)to ^ (uintptr_t)from, unit = apart & 3 ? 1 : apart & 15 ? 4 : 16;
+    uint64_t head = (0 - (uintptr_t)to) & (unit - 1), body;
 
-    if ((((uintptr_t)to | (uintptr_t)from) & 15) == 0) {
-        words = n / 16;
-        for (i = rank; i < words; i += size) gw_store16(d + 16 * i, *(const struct gw_u128 *)(s + 16 * i));
-    }
-    for (i = 16 * words + rank; i < n; i += size) d[i] = s[i];
+    if (head > n) head = n;
+    body = (n - head) & ~(unit - 1);
+    gw_copy_1_(d, s, head, rank, size);
+    if (unit == 16)
+        gw_copy_16_(d + head, s + head, body / 16, rank, size);
+    else if (unit == 4)
+        gw_copy_4_(d + head, s + head, body / 4, rank, size);
+    else
+        gw_copy_1_(d + head, s + head, body, rank, size);
+    gw_copy_1_(d + head + body, s + head + body, n - head - body, rank, size);
 #else
     uint64_t at, part = gw_stretch_(n, rank, size, &at);
 

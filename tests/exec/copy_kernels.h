@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef GW_TESTS_COPY_KERNELS_H
+#define GW_TESTS_COPY_KERNELS_H
+
+#include <gpuwire/group.h>
+
+#define COPY_MOST 5000u /* the longest copy */
+#define COPY_ROOM (COPY_MOST + 64)
+
+struct copy_args {
+    uint8_t *to, *from; /* COPY_ROOM bytes each, aligned to 16 */
+    uint32_t len;
+    uint64_t *wrong; /* bytes, of all alignments; one word per thread */
+};
+
+#endif
