@@ -11,24 +11,12 @@
 
 #include <cmocka.h>
 
-#include "tests/exec/options.h"
 #include "tests/socket/channel_kernels.h"
+#include "tests/socket/launch.h"
 
 GW_KERNEL_DECLARE(channel_kernel);
 
-#define SECOND 1000000000u
-#define LIMIT  (60u * (uint64_t)SECOND)
-#define BLOCKS 4
-#define ENDS   64
-
-static struct gw_exec *exec;
-static struct gw_device *dev;
-static uint32_t lanes; /* threads of a block */
-
-static void must(int rc, const char *what)
-{
-    if (rc) fail_msg("%s: %d, %s", what, rc, gw_last_error());
-}
+#define ENDS 64
 
 /* ---- a set whose first half of endpoints is connected to its second half ------------------------------ */
 
@@ -462,22 +450,6 @@ static void test_refused(void **state)
     must(gw_channels_destroy(NULL), "gw_channels_destroy");
 }
 
-static int open_dev(void **state)
-{
-    (void)state;
-    exec = test_exec();
-    lanes = test_block_dim(exec, 64);
-    if (!gw_device_open("softnic", exec, &dev)) return 0;
-    fprintf(stderr, "%s\n", gw_last_error());
-    return -1;
-}
-
-static int close_dev(void **state)
-{
-    (void)state;
-    return gw_device_close(dev) || gw_exec_destroy(exec) ? -1 : 0;
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -495,5 +467,5 @@ int main(int argc, char **argv)
 
     test_options(argc, argv);
     setenv("GPUWIRE_NIC", "addr=127.0.0.1,hostile=1", 0);
-    return cmocka_run_group_tests(tests, open_dev, close_dev);
+    return cmocka_run_group_tests(tests, open_dev, close_all);
 }

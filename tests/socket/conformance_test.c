@@ -20,6 +20,7 @@
 #include <gpuwire/socket.h>
 
 #include "tests/rnd.h"
+#include "tests/socket/own_nic.h"
 
 #define STEPS 60
 #define MOST  3000 /* bytes under way in a direction: both take as many at once */
@@ -365,7 +366,7 @@ static void unconnected(void)
 static struct gw_device *prepare(const char *over, struct gw_exec *exec, struct gw_sockets_attr *attr)
 {
     struct gw_device *dev = NULL;
-    char nic[64], text[16];
+    struct sockaddr_in own = own_addr(1, 0);
 
     domain = !strcmp(over, "unix") ? AF_UNIX : !strcmp(over, "rdma6") ? AF_INET6 : AF_INET;
     addr_len = domain == AF_INET    ? sizeof(struct sockaddr_in)
@@ -377,11 +378,9 @@ static struct gw_device *prepare(const char *over, struct gw_exec *exec, struct 
     attr->rdma = GW_RDMA_ONLY;
     if (!strcmp(over, "rdma-doorbell")) attr->post_mode = GW_POST_PROXY_DOORBELL;
     if (!strcmp(over, "rdma-post")) attr->post_mode = GW_POST_PROXY_POST;
-    snprintf(text, sizeof(text), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
-    if (domain == AF_INET6) snprintf(text, sizeof(text), "::1");
-    snprintf(nic, sizeof(nic), "addr=%s,hostile=1", text);
-    setenv("GPUWIRE_NIC", nic, 1);
-    if (domain == AF_INET) inet_pton(AF_INET, text, &((struct sockaddr_in *)&addr)->sin_addr);
+    own_nic(&own, ",hostile=1");
+    if (domain == AF_INET6) setenv("GPUWIRE_NIC", "addr=::1,hostile=1", 1);
+    if (domain == AF_INET) ((struct sockaddr_in *)&addr)->sin_addr = own.sin_addr;
     if (gw_device_open("softnic", exec, &dev)) stop(gw_last_error(), 0, 0);
     return dev;
 }

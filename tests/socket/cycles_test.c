@@ -17,6 +17,7 @@
 #include <gpuwire/socket.h>
 
 #include "tests/rnd.h"
+#include "tests/socket/own_nic.h"
 
 #define COUNT   12
 #define BACKLOG 8
@@ -297,15 +298,10 @@ int main(int argc, char **argv)
 {
     uint64_t cycles = argc > 1 ? strtoull(argv[1], NULL, 0) : 3000;
     struct gw_exec *exec;
-    char nic[64], text[16];
 
-    snprintf(text, sizeof(text), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
-    snprintf(nic, sizeof(nic), "addr=%s,hostile=1", text);
-    setenv("GPUWIRE_NIC", nic, 1);
-    addr.sin_family = AF_INET;
-    inet_pton(AF_INET, text, &addr.sin_addr);
-    nobody = addr;
-    nobody.sin_port = htons(1);
+    addr = own_addr(1, 0);
+    nobody = own_addr(1, 1);
+    own_nic(&addr, ",hostile=1");
     if (gw_exec_create("cpu", NULL, &exec) || gw_device_open("softnic", exec, &dev) || run(cycles)) {
         fprintf(stderr, "%s\n", gw_last_error());
         return 1;

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "tests/socket/own_nic.h"
 #include "tests/socket/proxy_rig.h"
 
 #define PEERS   2
@@ -23,15 +24,6 @@ static int listener; /* over TCP */
 enum { VICTIM, BYSTANDER };
 
 /* ---- peers ----------------------------------------------------------------------------------------------- */
-
-static void set_nic(const struct sockaddr_in *own)
-{
-    char nic[64], text[16];
-
-    inet_ntop(AF_INET, &own->sin_addr, text, sizeof(text));
-    snprintf(nic, sizeof(nic), "addr=%s", text);
-    setenv("GPUWIRE_NIC", nic, 1);
-}
 
 /* Says back what is there. Is it open still? */
 static bool echo(int s)
@@ -53,7 +45,7 @@ static int be_peer(const struct sockaddr_in *own, int ready, int order)
     int l, n;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    set_nic(own);
+    own_nic(own, "");
     if (gw_exec_create("cpu", NULL, &exec) || gw_device_open("softnic", exec, &dev) ||
         gw_sockets_create(dev, &attr, &set)) {
         fprintf(stderr, "peer: %s\n", gw_last_error());
@@ -75,27 +67,14 @@ static int be_peer(const struct sockaddr_in *own, int ready, int order)
     return gw_sockets_destroy(set) || gw_device_close(dev) || gw_exec_destroy(exec);
 }
 
-static void choose_addresses(void)
-{
-    char text[16];
-
-    for (int i = 0; i < 2 + PEERS; i++) {
-        struct sockaddr_in *a = i < 1 + PEERS ? &at[i] : &nowhere;
-
-        snprintf(text, sizeof(text), "127.%d.%d.%d", 20 + getpid() % 200, 1 + getpid() / 200 % 250, 1 + i);
-        a->sin_family = AF_INET;
-        a->sin_port = htons(7000);
-        inet_pton(AF_INET, text, &a->sin_addr);
-    }
-}
-
 /* Before this process has threads. */
 static int start_peers(void)
 {
     int ready[2], order[2];
     char c;
 
-    choose_addresses();
+    for (int i = 0; i < 1 + PEERS; i++) at[i] = own_addr(1 + (uint32_t)i, 7000);
+    nowhere = own_addr(2 + PEERS, 7000);
     for (int i = 0; i < PEERS; i++) {
         if (pipe2(ready, O_CLOEXEC) || pipe2(order, O_CLOEXEC)) return -1;
         peer[i] = fork();
@@ -198,7 +177,7 @@ static int make(void **state)
     struct gw_sockets_attr attr = {.count = SOCKETS, .rbuf = 8192, .wbuf = 8192};
 
     (void)state;
-    set_nic(&at[0]);
+    own_nic(&at[0], "");
     if (gw_exec_create("cpu", NULL, &exec) || gw_device_open("softnic", exec, &dev) ||
         gw_sockets_create(dev, &attr, &set)) {
         fprintf(stderr, "%s\n", gw_last_error());

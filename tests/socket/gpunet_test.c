@@ -16,6 +16,7 @@
 #include "tests/exec/options.h"
 #include "tests/socket/gpunet_kernels.h"
 #include "tests/socket/gpunet_run.h"
+#include "tests/socket/own_nic.h"
 
 GW_KERNEL_DECLARE(gpunet_kernel);
 GW_KERNEL_DECLARE(gpunet_mark);
@@ -165,12 +166,11 @@ static int alone(void)
         cmocka_unit_test(test_calls),
         cmocka_unit_test(test_words),
     };
-    char nic[64];
+    struct sockaddr_in own = own_addr(1, 0);
     int rc;
 
-    snprintf(address, sizeof(address), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
-    snprintf(nic, sizeof(nic), "addr=%s,hostile=1", address);
-    setenv("GPUWIRE_NIC", nic, 1);
+    inet_ntop(AF_INET, &own.sin_addr, address, sizeof(address));
+    own_nic(&own, ",hostile=1");
     make_all();
     rc = cmocka_run_group_tests(tests, NULL, NULL);
     free_all();

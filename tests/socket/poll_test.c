@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
+#include "tests/socket/own_nic.h"
 #include "tests/socket/proxy_rig.h"
 
 #define IDLE  (300u * MS)
@@ -167,12 +168,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_idle, begin_poll, finish_poll),
         cmocka_unit_test_setup_teardown(test_wakes, begin_poll, finish_poll),
     };
-    char nic[64], text[16];
 
-    snprintf(text, sizeof(text), "127.%d.%d.3", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
-    snprintf(nic, sizeof(nic), "addr=%s,hostile=1", text);
-    setenv("GPUWIRE_NIC", nic, 1);
-    here = loopback(0);
-    inet_pton(AF_INET, text, &here.sin_addr);
+    here = own_addr(1, 0);
+    own_nic(&here, ",hostile=1");
     return proxy_tests("polling many sockets", tests, sizeof(tests) / sizeof(tests[0]));
 }

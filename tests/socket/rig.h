@@ -15,26 +15,15 @@
 
 #include <cmocka.h>
 
-#include "tests/exec/options.h"
+#include "tests/socket/launch.h"
+#include "tests/socket/own_nic.h"
 #include "tests/socket/socket_kernels.h"
 
 GW_KERNEL_DECLARE(socket_kernel);
 
-#define SECOND 1000000000u
-#define LIMIT  (60u * (uint64_t)SECOND)
-#define BLOCKS 4
-
-static uint16_t port = 7000; /* TCP's keep a closed connection's for a while: whoever binds takes another one */
+/* TCP's keep a closed connection's for a while: whoever binds takes another one. */
+static uint16_t port = 7000;
 static uint32_t carrier = GW_RDMA_ONLY;
-static struct gw_exec *exec;
-static struct gw_device *dev;
-static uint32_t lanes;
-static char address[16];
-
-static void must(int rc, const char *what)
-{
-    if (rc) fail_msg("%s: %d, %s", what, rc, gw_last_error());
-}
 
 /* ---- scripts -------------------------------------------------------------------------------------------- */
 
@@ -71,9 +60,7 @@ static struct socket_step *add(struct rig *r, uint32_t block, enum socket_op op,
 
     assert_true(script->steps <= SK_STEPS);
     *p = (struct socket_step){.op = op, .form = form, .s = s, .number = number, .limit_ns = LIMIT};
-    p->addr.sin_family = AF_INET;
-    p->addr.sin_port = htons(port);
-    inet_pton(AF_INET, address, &p->addr.sin_addr);
+    p->addr = own_addr(1, port);
     return p;
 }
 
@@ -163,31 +150,12 @@ static int over_tcp(void **state)
     return 0;
 }
 
-static int open_dev(void **state)
-{
-    (void)state;
-    exec = test_exec();
-    lanes = test_block_dim(exec, 64);
-    if (!gw_device_open("softnic", exec, &dev)) return 0;
-    fprintf(stderr, "%s\n", gw_last_error());
-    return -1;
-}
-
-static int close_dev(void **state)
-{
-    (void)state;
-    return gw_device_close(dev) || gw_exec_destroy(exec) ? -1 : 0;
-}
-
 static void rig_begin(int argc, char **argv)
 {
-    char nic[64];
+    struct sockaddr_in own = own_addr(1, 0);
 
     test_options(argc, argv);
-    /* An address of this test's own, with all its ports: all of 127.0.0.0/8 is this host's. */
-    snprintf(address, sizeof(address), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
-    snprintf(nic, sizeof(nic), "addr=%s,hostile=1", address);
-    setenv("GPUWIRE_NIC", nic, 1);
+    own_nic(&own, ",hostile=1");
 }
 
 #endif

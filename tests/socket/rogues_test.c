@@ -18,6 +18,8 @@
 
 #include <gpuwire/socket.h>
 
+#include "tests/socket/own_nic.h"
+
 #define RBUF    8192u
 #define BYTES   65536u
 #define RECVS   64
@@ -430,15 +432,11 @@ static int begin(void **state)
 {
     struct gw_sockets_attr attr = {
         .count = SOCKETS, .rbuf = RBUF, .wbuf = RBUF, .writes = 16, .rdma = GW_RDMA_ONLY};
-    char nic[64], text[16];
     socklen_t len = sizeof(addr);
 
     (void)state;
-    snprintf(text, sizeof(text), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
-    snprintf(nic, sizeof(nic), "addr=%s,hostile=1", text);
-    setenv("GPUWIRE_NIC", nic, 1);
-    addr.sin_family = AF_INET;
-    inet_pton(AF_INET, text, &addr.sin_addr);
+    addr = own_addr(1, 0);
+    own_nic(&addr, ",hostile=1");
     if (gw_exec_create("cpu", NULL, &exec) || gw_device_open("softnic", exec, &dev) ||
         gw_sockets_create(dev, &attr, &set)) {
         fprintf(stderr, "%s\n", gw_last_error());

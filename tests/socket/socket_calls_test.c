@@ -271,5 +271,5 @@ int main(int argc, char **argv)
     };
 
     rig_begin(argc, argv);
-    return cmocka_run_group_tests(tests, open_dev, close_dev);
+    return cmocka_run_group_tests(tests, open_dev, close_all);
 }

@@ -314,6 +314,6 @@ int main(int argc, char **argv)
     };
 
     rig_begin(argc, argv);
-    return cmocka_run_group_tests_name("RDMA", tests, open_dev, close_dev) +
-           cmocka_run_group_tests_name("TCP", tcp, open_dev, close_dev);
+    return cmocka_run_group_tests_name("RDMA", tests, open_dev, close_all) +
+           cmocka_run_group_tests_name("TCP", tcp, open_dev, close_all);
 }

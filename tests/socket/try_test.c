@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams that use RDMA where both sides can, and TCP else: each kind of socket meets each other kind. */
+#include "tests/socket/own_nic.h"
 #include "tests/socket/proxy_rig.h"
 
 static struct gw_device *dev;
@@ -165,12 +166,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_listener, begin_try, finish_try),
         cmocka_unit_test_setup_teardown(test_without_a_nic, begin_try, finish_try),
     };
-    char nic[64], text[16];
 
-    snprintf(text, sizeof(text), "127.%d.%d.1", 20 + getpid() % 200, 1 + getpid() / 200 % 250);
-    snprintf(nic, sizeof(nic), "addr=%s,hostile=1", text);
-    setenv("GPUWIRE_NIC", nic, 1);
-    here = loopback(0);
-    inet_pton(AF_INET, text, &here.sin_addr);
+    here = own_addr(1, 0);
+    own_nic(&here, ",hostile=1");
     return proxy_tests("RDMA or TCP", tests, sizeof(tests) / sizeof(tests[0]));
 }
