@@ -198,10 +198,16 @@ void rig_start(struct rig *r, struct gw_exec *exec, const struct rig_opts *o)
     assert_int_equal(pthread_create(&r->thread, NULL, nic, r), 0);
 }
 
-void rig_stop(struct rig *r)
+void rig_die(struct rig *r)
 {
     gw_st_release_u32(&r->stop, 1);
     pthread_join(r->thread, NULL);
+    r->dead = true;
+}
+
+void rig_stop(struct rig *r)
+{
+    if (!r->dead) rig_die(r);
     gw_mem_free(&r->queues);
     gw_mem_free(&r->handles);
 }

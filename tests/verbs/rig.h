@@ -37,6 +37,7 @@ struct rig {
 
     pthread_t thread;
     uint32_t stop;
+    bool dead;
     /* What the NIC has seen. */
     uint8_t *seen; /* per token, how often */
     uint32_t wqes, nops, bbs, rings, empty_rings, received;
@@ -46,6 +47,8 @@ struct rig {
 };
 
 void rig_start(struct rig *r, struct gw_exec *exec, const struct rig_opts *o);
+/* The NIC does nothing any more, and nobody is told. */
+void rig_die(struct rig *r);
 /* Stops the NIC and frees everything; what it saw stays. */
 void rig_stop(struct rig *r);
 /* rig_stop without the seen array: call when done with it. */
