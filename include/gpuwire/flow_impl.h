@@ -26,9 +26,10 @@ struct gw_flow_ {
     uint32_t lock;         /* of the fields below, and of the takers' own state */
     uint32_t owed;         /* receives that have completed and were not posted again */
     uint32_t error;        /* errno of the first failure; 0: none */
+    uint32_t brief;        /* CPU threads: the last wait that slept was over soon */
 };
 
-enum { GW_FLOW_TAKE_ = 8, GW_FLOW_NAP_NS_ = 10000000 };
+enum { GW_FLOW_TAKE_ = 8, GW_FLOW_NAP_NS_ = 10000000, GW_FLOW_SPIN_NS_ = 15000, GW_FLOW_BRIEF_NS_ = 100000 };
 
 /* What has arrived: an immediate, and how many bytes the write had. */
 struct gw_flow_msg_ {
@@ -155,14 +156,20 @@ GW_FN int gw_flow_pause_on_(struct gw_flow_ *l, struct gw_flow_wait_ *w, struct 
 
     if (now >= w->ask) w->ask = gw_flow_tend_(l, now);
     if (now >= deadline_ns) return gw_expired_(deadline_ns);
-    if (!GW_CPU_HOST_(cq) || now - w->start < GW_WAIT_SPIN_NS_) {
+    if (!GW_CPU_HOST_(cq)) {
         gw_pause(w->round++);
         return 0;
     }
-    /* A CPU thread sleeps, but not for long: a thread that uses the flow in the other direction may take the
-     * completion that this one waits for. */
+    /* A CPU thread looks for 15 us and sleeps then: while others want the processor, to spin on or to give it up takes
+     * milliseconds. But while such sleeps turn out to be short it looks for as long as they would take. */
+    if (now - w->start < (gw_ld_relaxed_u32_gpu(&l->brief) ? GW_FLOW_BRIEF_NS_ : GW_FLOW_SPIN_NS_)) {
+        gw_pause(0);
+        return 0;
+    }
+    /* Not for long: a thread that uses the flow in the other direction may take the completion that this one waits for. */
     if (deadline_ns - now > GW_FLOW_NAP_NS_) deadline_ns = now + GW_FLOW_NAP_NS_;
     (void)gw_cpu_sleep_(GW_CPU_HOST_(cq), deadline_ns, NULL, -1);
+    gw_st_relaxed_u32_gpu(&l->brief, gw_clock_ns() - w->start < GW_FLOW_BRIEF_NS_);
     return 0;
 }
 

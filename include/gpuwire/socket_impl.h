@@ -26,8 +26,8 @@ GW_FN void gw_sock_poll_pause_(struct gw_net *net, const struct pollfd *fds, uin
     if (!net->host || *round < GW_SOCK_LOOKS_) {
         gw_pause((*round)++);
     } else if (*round == GW_SOCK_LOOKS_) {
-        gw_cpu_sock_arm_(net->host, fds,
-                         n); /* what comes from now on wakes it; what came before the next look finds */
+        /* What comes from now on wakes it; what came before the next look finds. */
+        gw_cpu_sock_arm_(net->host, fds, n);
         *round += 1;
     } else {
         gw_cpu_sock_nap_(net->host, fds, n, news, deadline_ns);
