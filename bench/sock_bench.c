@@ -7,7 +7,8 @@
  *     sock_bench many server|client ADDRESS PORT SIZE COUNT CONNECTIONS    COUNT sends in all: prints Gbit/s
  *     sock_bench put server|client ADDRESS PORT SIZE COUNT                 gw_put without a stream: prints Gbit/s
  *
- * RBUF, WBUF and WRITES in the environment are the set's attributes.
+ * RBUF, WBUF and WRITES in the environment are the set's attributes. With IN_PLACE=1 stream neither writes nor reads what
+ * it moves, as put: it reserves and commits, borrows and gives back.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@
 
 static struct gw_net *net;
 static struct sockaddr_in addr;
-static int serves;
+static int serves, in_place;
 
 static int stop(const char *what, int64_t err)
 {
@@ -51,14 +52,31 @@ static int64_t dial(void)
     return err ? err : s;
 }
 
+/* The next bytes of up to n, where they lie: how many. */
+static int64_t pass(int s, int sending, uint32_t n)
+{
+    const void *bytes;
+    void *room;
+    int64_t got = sending ? gw_sock_reserve_thread(net, s, &room, late())
+                          : gw_sock_borrow_thread(net, s, &bytes, late());
+    int err;
+
+    if (got <= 0) return got;
+    if (got > n) got = n;
+    err = sending ? gw_sock_commit_thread(net, s, (uint64_t)got, late())
+                  : gw_sock_give_back_thread(net, s, (uint64_t)got);
+    return err ? err : got;
+}
+
 static int64_t move(int s, int sending, uint8_t *bytes, uint32_t size)
 {
     uint32_t done = 0;
     int64_t got;
 
     while (done < size) {
-        got = sending ? gw_sock_send_thread(net, s, bytes + done, size - done, 0, late())
-                      : gw_sock_recv_thread(net, s, bytes + done, size - done, 0, late());
+        got = in_place  ? pass(s, sending, size - done)
+              : sending ? gw_sock_send_thread(net, s, bytes + done, size - done, 0, late())
+                        : gw_sock_recv_thread(net, s, bytes + done, size - done, 0, late());
         if (got <= 0) return got ? got : -ECONNABORTED;
         done += (uint32_t)got;
     }
@@ -259,6 +277,7 @@ int main(int argc, char **argv)
         return 2;
     }
     serves = !strcmp(argv[2], "server");
+    in_place = number("IN_PLACE") != 0;
     addr.sin_family = AF_INET;
     addr.sin_port = htons((uint16_t)atoi(argv[4]));
     if (inet_pton(AF_INET, argv[3], &addr.sin_addr) != 1) return stop("no such address", -EINVAL);

@@ -35,6 +35,7 @@ ours() { # SIZE COUNT ITERATIONS COLUMN
     both "$bin/sock_bench" stream server 127.0.0.1 $port "${@:1:3}" :: "$bin/sock_bench" stream client 127.0.0.1 $port "${@:1:3}" |
         awk -v c="$4" '{ print $c }'
 }
+in_place() { IN_PLACE=1 ours "$@"; }
 theirs() { # the same; rstream prints its figures in the last two columns
     local run=("$bin/gpuwire" run -- rstream -T b -S "$1" -C "$2" -I "$3" -p "$port")
     both "${run[@]}" :: "${run[@]}" -s 127.0.0.1 | awk -v c="$4" '{ print $(NF - 2 + c) }'
@@ -58,10 +59,11 @@ put() { both "$bin/sock_bench" put server 127.0.0.1 $port "$1" 2000 :: "$bin/soc
 samples=(
     "bw64k ours 65536 1000 2 1" "rs_bw64k theirs 65536 1000 2 1" "mixed64k mixed 65536 1000 2 1"
     "bw256k ours 262144 250 2 1" "rs_bw256k theirs 262144 250 2 1" "mixed256k mixed 262144 250 2 1"
+    "place64k in_place 65536 1000 2 1" "place256k in_place 262144 250 2 1"
     "lat ours 64 1 5000 2" "rs_lat theirs 64 1 5000 2" "mixedlat mixed 64 1 5000 2"
     "conns connects 300" "rs_conns rconnects 300"
-    "many1 many 1" "many416 many 416"
-    "put64k put 65536"
+    "many1 many 1" "many416 many 416" "many4096 many 4096"
+    "put64k put 65536" "put256k put 262144"
 )
 # OURS OTHER UNIT AIM BETTER TEXT. BETTER: + more is better, - less is.
 rows=(
@@ -73,7 +75,11 @@ rows=(
     "mixedlat  rs_lat    us     1   - stream, 64 B, half a round trip, rstream to kernel : rstream to rstream"
     "conns     rs_conns  1/s    1   + connections, a byte there and back, one after the other : rsockets"
     "many416   many1     Gbit/s 0.9 + 416 connections, 256 KiB sends, all together : one connection"
+    "many4096  many1     Gbit/s 0.9 + 4096 connections, 256 KiB sends, all together : one connection"
     "bw64k     put64k    Gbit/s 0.9 + stream, 64 KiB : gw_put, 64 KiB"
+    "place64k  put64k    Gbit/s 0.9 + stream, 64 KiB, neither copied in nor out : gw_put, 64 KiB"
+    "bw256k    put256k   Gbit/s 0.9 + stream, 256 KiB : gw_put, 256 KiB"
+    "place256k put256k   Gbit/s 0.9 + stream, 256 KiB, neither copied in nor out : gw_put, 256 KiB"
 )
 median() { [ -s "$work/$1" ] && sort -g "$work/$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 wanted() { # SAMPLE: does a row that is asked for need it?
@@ -83,7 +89,7 @@ wanted() { # SAMPLE: does a row that is asked for need it?
 }
 
 echo "measured on: $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), load $(cut -d' ' -f1 /proc/loadavg)" \
-    "at the start; medians of $runs rounds; buffers of 512 KiB (64 KiB with 416 connections and what they are compared with)"
+    "at the start; medians of $runs rounds; buffers of 512 KiB (64 KiB with 416 and 4096 connections and what they are compared with)"
 for ((round = 0; round < runs; round++)); do
     for sample in "${samples[@]}"; do
         read -r name command <<<"$sample"

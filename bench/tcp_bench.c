@@ -74,6 +74,14 @@ static void peer(enum what what, const struct sockaddr_in *at)
 
 /* ---- the two ways --------------------------------------------------------------------------------------- */
 
+static int wait_one(int ep, struct epoll_event *e)
+{
+    int n;
+
+    while ((n = epoll_wait(ep, e, 1, -1)) < 0 && errno == EINTR) continue;
+    return n;
+}
+
 static void host_echo(int fd)
 {
     struct epoll_event e = {.events = EPOLLIN};
@@ -81,8 +89,7 @@ static void host_echo(int fd)
 
     if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e)) stop("epoll");
     for (uint32_t i = 0; i < PINGS; i++)
-        if (epoll_wait(ep, &e, 1, -1) != 1 || recv(fd, buffer, PING, 0) != PING ||
-            send(fd, buffer, PING, 0) != PING)
+        if (wait_one(ep, &e) != 1 || recv(fd, buffer, PING, 0) != PING || send(fd, buffer, PING, 0) != PING)
             stop("echo");
     close(ep);
 }
@@ -171,19 +178,32 @@ static int ascending(const void *a, const void *b)
     return *(const double *)a < *(const double *)b ? -1 : 1;
 }
 
-static double median(enum what what, enum way way, uint32_t rounds, struct gw_exec *exec)
+static void make_set(enum way way, struct gw_exec *exec, struct gw_sockets **set)
 {
     struct gw_sockets_attr attr = {
         .count = 16, .rbuf = 1 << 20, .wbuf = 1 << 20, .exec = exec, .busy = way == BUSY};
-    struct gw_sockets *set = NULL;
-    double ns[ROUNDS];
 
-    if (way != HOST && gw_sockets_create(NULL, &attr, &set)) stop("gw_sockets_create");
-    if (set) net = gw_sockets_net(set);
-    for (uint32_t i = 0; i < rounds; i++) ns[i] = once(what, way);
-    if (set) gw_sockets_destroy(set);
-    qsort(ns, rounds, sizeof(ns[0]), ascending);
-    return ns[rounds / 2];
+    *set = NULL;
+    if (way != HOST && gw_sockets_create(NULL, &attr, set)) stop("gw_sockets_create");
+    if (*set) net = gw_sockets_net(*set);
+}
+
+/* Medians, nanoseconds. The ways take turns: whatever else runs is in the way of all of them. */
+static void measure(enum what what, uint32_t rounds, struct gw_exec *exec, double median[WAYS])
+{
+    double ns[WAYS][ROUNDS];
+    struct gw_sockets *set;
+
+    for (uint32_t i = 0; i < rounds; i++)
+        for (int way = HOST; way < WAYS; way++) {
+            make_set((enum way)way, exec, &set);
+            ns[way][i] = once(what, (enum way)way);
+            gw_sockets_destroy(set);
+        }
+    for (int way = HOST; way < WAYS; way++) {
+        qsort(ns[way], rounds, sizeof(ns[way][0]), ascending);
+        median[way] = ns[way][rounds / 2];
+    }
 }
 
 int main(int argc, char **argv)
@@ -204,15 +224,14 @@ int main(int argc, char **argv)
     if (!rounds || rounds > ROUNDS) rounds = 5;
     signal(SIGPIPE, SIG_IGN);
     if (gw_exec_create("cpu", NULL, &exec)) stop("executor");
+    setvbuf(stdout, NULL, _IOLBF, 0); /* children must not find lines that were not written yet */
     printf("%-42s %10s %10s %6s %10s %6s\n", "", "host", "proxy", "ratio", "busy", "ratio");
     for (int what = IN; what <= ACCEPT; what++) {
         double v[WAYS];
 
-        for (int way = HOST; way < WAYS; way++) {
-            double ns = median((enum what)what, (enum way)way, rounds, exec);
-
-            v[way] = row[what].rate ? row[what].unit / ns : ns / row[what].unit;
-        }
+        measure((enum what)what, rounds, exec, v);
+        for (int way = HOST; way < WAYS; way++)
+            v[way] = row[what].rate ? row[what].unit / v[way] : v[way] / row[what].unit;
         printf("%-42s %10.2f %10.2f %6.2f %10.2f %6.2f\n", row[what].name, v[HOST], v[OURS],
                v[OURS] / v[HOST], v[BUSY], v[BUSY] / v[HOST]);
     }
