@@ -31,7 +31,7 @@ struct work {
 static struct stream {
     struct work work[QUEUE];
     unsigned head, tail;
-    struct fake_launch kernel;
+    int kernels; /* that run in it */
 } streams[STREAMS];
 static struct event {
     struct stream *stream;
@@ -201,7 +201,7 @@ static int f_event_query(sn_cu_event e)
 
     in_context();
     if (fake_dead) return 719;
-    if (fake_kernel_on(&event->stream->kernel)) return SN_CU_NOT_READY;
+    if (__atomic_load_n(&event->stream->kernels, __ATOMIC_ACQUIRE)) return SN_CU_NOT_READY;
     if (!event->looks++) return SN_CU_NOT_READY;
     run(event->stream, event->after);
     return 0;
@@ -253,7 +253,7 @@ static int f_launch(sn_cu_function f, unsigned gx, unsigned gy, unsigned gz, uns
     (void)f, (void)shared, (void)extra;
     in_context();
     if (gx * gy * gz != 1 || bx * by * bz != SN_KERNEL_THREADS) return 1;
-    return fake_kernel_launch(&((struct stream *)s)->kernel, args);
+    return fake_kernel_launch(&((struct stream *)s)->kernels, args);
 }
 
 void fake_cuda_reset(void)

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -11,6 +12,13 @@ enum { SLOWER = 1000 };
 /* Longer than the copier takes to find that it is being kept waiting. */
 #define SLOW_NS 5000000
 enum { SHORT = 5 };
+
+struct fake_launch {
+    struct sn_kernel_ring *ring;
+    uint64_t next, number, idle_ns, life_ns;
+    enum fake_kernel how;
+    int *on;
+};
 
 enum fake_kernel fake_kernel;
 static int running, ending; /* atomic */
@@ -95,14 +103,18 @@ static void *kernel_main(void *arg)
 
     while (k->how == FAKE_KERNEL_WAITS && !__atomic_load_n(&ending, __ATOMIC_RELAXED)) sched_yield();
     if (k->how != FAKE_KERNEL_WAITS) run(k);
-    __atomic_store_n(&k->on, 0, __ATOMIC_RELEASE);
+    __atomic_fetch_sub(k->on, 1, __ATOMIC_RELEASE);
+    free(k);
     __atomic_fetch_sub(&running, 1, __ATOMIC_RELEASE);
     return NULL;
 }
 
-int fake_kernel_launch(struct fake_launch *k, void **args)
+int fake_kernel_launch(int *on, void **args)
 {
+    struct fake_launch *k = malloc(sizeof(*k));
     pthread_t id;
+
+    if (!k) return 2;
 
     *k = (struct fake_launch){.ring = *(struct sn_kernel_ring **)args[0],
                               .next = *(uint64_t *)args[1],
@@ -110,16 +122,12 @@ int fake_kernel_launch(struct fake_launch *k, void **args)
                               .idle_ns = *(uint64_t *)args[3],
                               .life_ns = *(uint64_t *)args[4],
                               .how = fake_kernel,
-                              .on = 1};
+                              .on = on};
+    __atomic_fetch_add(on, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&running, 1, __ATOMIC_RELAXED);
     if (pthread_create(&id, NULL, kernel_main, k)) return 2;
     pthread_detach(id);
     return 0;
-}
-
-int fake_kernel_on(const struct fake_launch *k)
-{
-    return __atomic_load_n(&k->on, __ATOMIC_ACQUIRE);
 }
 
 void fake_kernel_end_all(void)

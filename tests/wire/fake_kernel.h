@@ -6,15 +6,8 @@
 #include "softnic/mem/cuda_kernel.h"
 #include "tests/wire/fake_cuda.h"
 
-struct fake_launch {
-    struct sn_kernel_ring *ring;
-    uint64_t next, number, idle_ns, life_ns;
-    enum fake_kernel how;
-    int on; /* atomic: it runs, or waits to */
-};
-
-int fake_kernel_launch(struct fake_launch *k, void **args); /* 0, or the driver's error */
-int fake_kernel_on(const struct fake_launch *k);
+/* on: atomic, how many run in the stream, or wait to. 0, or the driver's error. */
+int fake_kernel_launch(int *on, void **args);
 void fake_kernel_end_all(void); /* and waits for it */
 
 void fake_cuda_note(const void *dst); /* in fake_log */
