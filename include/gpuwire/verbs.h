@@ -187,7 +187,7 @@ struct gw_cq_attr {
  * A completion queue, shared by any number of queue pairs of any PD. It can never overrun: a queue pair whose
  * queues could fill it beyond its size is refused (-ENOSPC from gw_qp_create): each queue pair takes its send
  * queue's WQEBBs (at least max_send_wr, rounded up to a power of two) and its receive queue's entries from
- * `cqe`.
+ * `cqe`. -EINVAL: an attribute is out of range; -EOPNOTSUPP: not in this placement; -ENOMEM; else what the driver says.
  */
 GW_API int gw_cq_create(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw_cq **out);
 GW_API int gw_cq_destroy(struct gw_cq *cq); /* -EBUSY: queue pairs use it */
@@ -231,6 +231,8 @@ struct gw_qp_attr {
 /*
  * A queue pair, in state RESET. A UD queue pair's requests take two WQEBBs, or more, so its send queue has twice as many
  * as max_send_wr says, or more, and takes as many entries of its CQ. -ENOSPC: a CQ's entries are all spoken for.
+ * -EINVAL: attributes out of range, or that do not go together; -EOPNOTSUPP: not in this posting mode or placement;
+ * -ENOMEM; else what the driver says.
  */
 GW_API int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *attr, struct gw_qp **out);
 
@@ -282,7 +284,8 @@ struct gw_connect_opts {
 /*
  * RESET → INIT → RTR → RTS towards the peer (which may be the queue pair itself, or another one of this
  * process). Receives may be posted before. The host may call it while kernels run, but not while one posts
- * sends to this queue pair. -EINVAL: an option or the endpoint is out of range, or it is a UD queue pair.
+ * sends to this queue pair. -EINVAL: an option or the endpoint is out of range, or it is a UD queue pair; else
+ * what the driver says.
  */
 GW_API int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer,
                          const struct gw_connect_opts *opts);

@@ -144,7 +144,7 @@ _Static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
 GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 
 /* As ibv_post_recv: 0, or a positive errno value with *bad_wr the first that was not posted. ENOMEM: the queue is full.
- * EINVAL: too many entries. Also before the queue pair is connected. */
+ * EINVAL: too many entries, or one of 2 GiB or more. Also before the queue pair is connected. */
 GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 /*
@@ -198,7 +198,7 @@ GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
 /* Posts n receives without a buffer (for WRITE_WITH_IMM); their completions carry wr_id. 0; -EAGAIN: not n free, none was
  * posted; -EMSGSIZE: more than the queue holds at all. */
 GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id);
-/* One receive into [laddr, laddr + len): 0, or -EAGAIN: full. */
+/* One receive into [laddr, laddr + len): 0; -EAGAIN: full; -EINVAL: 2 GiB or more. */
 GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint64_t wr_id);
 
 /* Rings for everything that was posted with GW_DEFER. */
@@ -222,7 +222,7 @@ struct gw_fault {
     uint32_t recv;      /* 1: a receive failed, 0: a send */
     uint32_t wqe_index; /* of the send queue, in WQEBBs mod 2^16 */
     uint32_t pad;
-    uint64_t wr_id;
+    uint64_t wr_id; /* of a ticketed request its ticket; if of a put with signal the put failed, one less */
 };
 /*
  * Fills *fault and returns 1, or returns 0: no error. Any thread, at any time; acquire: who sees the error sees all of

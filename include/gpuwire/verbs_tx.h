@@ -183,8 +183,8 @@ GW_FN struct gw_op gw_masked_cmp_swap_op(uint64_t laddr, uint32_t lkey, uint64_t
 /*
  * Posts one operation and returns 0 and its ticket (ticket may be NULL), or
  *   -EAGAIN      the queue is full, also after a look at the CQ: try again. Nothing was posted;
- *   -EIO         the queue pair has failed. A post that comes before the failure was noticed returns 0, and
- * its ticket fails; -EMSGSIZE    more requests than the queue holds at all; -EOPNOTSUPP  an atomic, and the
+ *   -EIO         the queue pair has failed, which is noticed when the queue seems full: until then posts return 0
+ * and their tickets fail; -EMSGSIZE    more requests than the queue holds at all; -EOPNOTSUPP  an atomic, and the
  * device has none. flags: GW_DEFER, GW_FENCED, GW_SOLICITED; GW_SIGNALED for a request that is going to be
  * waited for soon. Never blocks. With GW_DEFER it is rung for by the next post without, by gw_tx_ring, or by
  * a wait.
