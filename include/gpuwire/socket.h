@@ -53,6 +53,7 @@
 
 #include <gpuwire/flow_impl.h>
 #include <gpuwire/rsocket.h>
+#include <gpuwire/rsocket_dgram.h>
 #include <gpuwire/verbs.h>
 
 #define GW_SOCK_VERSION   1
@@ -63,7 +64,8 @@ struct gw_net; /* a set of sockets, as kernels see it; opaque */
 
 /*
  * What carries a stream of the Internet: an option of each socket (level GW_SOL_SOCKET, an int), before it is bound or
- * connected, and of the set, for new ones. A set made for GW_RDMA_ONLY has no proxy: all its sockets use RDMA.
+ * connected, and of the set, for new ones. A set made for GW_RDMA_ONLY has no proxy: all its sockets use RDMA. Elsewhere
+ * datagrams go by UDP: what rsockets send to a peer for the first time, a plain UDP program could not read.
  */
 #define GW_SOL_SOCKET 0x6777
 #define GW_SO_RDMA    1
@@ -91,6 +93,8 @@ struct gw_sockets_attr {
                             SO_RCVBUF, SO_SNDBUF */
     uint32_t writes;     /* data writes under way, in each direction, 16 … 4096 (64) */
     uint32_t maps;       /* entries for direct access, of a socket and of its peer: 0 … 128 */
+    uint32_t datagrams;  /* of a set for GW_RDMA_ONLY on RoCE: so many sockets at a time may be SOCK_DGRAM, which then
+                            speak rsocket's datagrams; rbuf and wbuf are their room, too (0: none) */
     uint32_t mem;        /* enum gw_mem_kind; 0: the executor's own memory if the NIC reaches it, else host */
     uint32_t post_mode;  /* enum gw_post_mode */
     uint32_t rdma;       /* enum gw_sock_rdma, of new sockets of the Internet: GW_SO_RDMA (GW_RDMA_OFF) */
@@ -132,8 +136,8 @@ GW_API uint32_t gw_sockets_open(struct gw_sockets *set);
 /*
  * A new socket, as socket(2): its number, from 0. AF_INET, AF_INET6 or AF_UNIX; SOCK_STREAM or SOCK_DGRAM; protocol 0,
  * IPPROTO_TCP or IPPROTO_UDP. -EMFILE: all are open, or the process has no more descriptors; -EAFNOSUPPORT (AF_UNIX in a
- * set for RDMA alone, too); -ESOCKTNOSUPPORT: datagrams in a set for RDMA alone; -EPROTONOSUPPORT; -ENETDOWN: the
- * proxy has failed.
+ * set for RDMA alone, too; there, datagrams of another family than the device's address); -ESOCKTNOSUPPORT: datagrams in a
+ * set for RDMA alone that was made without; -EPROTONOSUPPORT; -ENETDOWN: the proxy has failed.
  */
 GW_SLOW_FN int gw_sock_open_thread(struct gw_net *net, int domain, int type, int protocol,
                                    uint64_t deadline_ns);
@@ -222,7 +226,8 @@ GW_DEV int64_t gw_sock_recv_thread(struct gw_net *net, int s, void *bytes, uint6
 /*
  * As sendto(2) and recvfrom(2). Datagrams (send and recv take them, too): each call moves one, and bytes of it that
  * find no room are lost, with MSG_TRUNC told of by the result, the datagram's whole length. -EMSGSIZE: longer than 65507
- * bytes, or than half of the set's wbuf less 128; longer ones than half of rbuf less 128 are cut when they come.
+ * bytes, or than half of the set's wbuf less 128; longer ones than half of rbuf less 128 are cut when they come. Over RDMA:
+ * longer than 2040 bytes (IPv6: 2024), or than the port's MTU less 8 (24).
  * -EDESTADDRREQ, -ENOTCONN: no address, and not connected. Errors of the network, -ECONNREFUSED and others, are told
  * once, by a later call. No borrow and no reserve: -EOPNOTSUPP. On a stream, as with Linux' TCP, the address to send to is not looked at, and no
  * address is told: *len becomes 0. -EINVAL: an address longer than any; from without len.
@@ -289,11 +294,13 @@ GW_DEV int64_t gw_sock_iowrite_thread(struct gw_net *net, int s, const void *byt
 #include <gpuwire/stream_impl.h>
 #include <gpuwire/pipe_impl.h>
 #include <gpuwire/socket_ask_impl.h>
+#include <gpuwire/rd_impl.h>
 #include <gpuwire/socket_kind_impl.h>
 #include <gpuwire/socket_setup_impl.h>
 #include <gpuwire/socket_options_impl.h>
 #include <gpuwire/socket_vec_impl.h>
 #include <gpuwire/dgram_impl.h>
+#include <gpuwire/rd_data_impl.h>
 #include <gpuwire/socket_impl.h>
 
 #endif

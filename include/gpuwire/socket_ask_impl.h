@@ -20,7 +20,8 @@ enum gw_sock_op_ {
     GW_SOCK_ACCEPT_,
     GW_SOCK_CONNECT_,
     GW_SOCK_CLOSE_,
-    GW_SOCK_OPTION_, /* number: which; the value in addr */
+    GW_SOCK_OPTION_,   /* number: which; the value in addr */
+    GW_SOCK_DATAGRAM_, /* number: bytes; they lie in the end's `out` (rd_impl.h) */
 };
 
 enum gw_sock_state_ {
@@ -60,6 +61,7 @@ struct gw_sock_info_ {
     int32_t error;
     uint32_t ready; /* LISTENING: connections to accept */
     uint32_t kind;  /* CONNECTED: enum gw_sock_kind_ */
+    uint32_t rd;    /* of datagrams over RDMA: which end */
     uint32_t opt[GW_SOCK_OPTS_];
     struct gw_rs_conn peer;
     struct gw_sock_addr_ local, remote;
@@ -93,6 +95,7 @@ struct gw_net {
     struct gw_sock_ *sock;
     struct gw_stream_ *stream; /* NULL: the set has no device */
     struct gw_pipe_ *pipe;     /* NULL: it has no proxy */
+    struct gw_rd_end_ *rd;     /* NULL: it has no datagrams over RDMA */
     struct gw_sock_info_ *info;
     struct gw_sock_ask_ *ask;
     uint32_t *asking; /* [GW_SOCK_ASKS_]: enum gw_sock_asking_ */

@@ -59,7 +59,8 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
-/* The first thread's preparation for moving data: the turn, on a connected socket. 0: a stream; 1: it has datagrams. */
+/* The first thread's preparation for moving data: the turn, on a connected socket. 0: a stream; 1: it has the host's
+ * datagrams; 2: datagrams over RDMA. */
 GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending, uint64_t deadline_ns)
 {
     int known = MSG_DONTWAIT | MSG_NOSIGNAL | (sending ? 0 : MSG_PEEK | MSG_WAITALL), err, dgram;
@@ -68,7 +69,7 @@ GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending,
     if (flags & ~(known | (sending ? 0 : MSG_TRUNC))) return -EOPNOTSUPP;
     err = gw_sock_connected_(net, s, deadline_ns);
     if (err) return err;
-    dgram = net->sock[s].kind == GW_SOCK_DGRAM_;
+    dgram = net->sock[s].kind == GW_SOCK_DGRAM_ ? 1 : net->sock[s].kind == GW_SOCK_RD_ ? 2 : 0;
     if (flags & MSG_TRUNC && !dgram) return -EOPNOTSUPP;
     turn = sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock;
     err = gw_turn_take_(turn, deadline_ns);
@@ -96,6 +97,7 @@ GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, 
     uint32_t part;
 
     if (may == 1) return gw_dgram_send_g_(g, net, s, v, to, len, until);
+    if (may == 2) return gw_rd_send_g_(g, net, s, v, to, len, until);
     if (may) return may;
     if (!n) may = GW_SOCK_FIRST_(g, gw_sock_may_send_(net, s)); /* nothing goes, but an error is told */
     while (v.left) {
@@ -124,6 +126,7 @@ GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, 
     uint32_t part;
 
     if (may == 1) return gw_dgram_recv_g_(g, net, s, v, flags, from, len, until);
+    if (may == 2) return gw_rd_recv_g_(g, net, s, v, flags, from, len, until);
     if (may) return may;
     while (got < n) {
         peeked = flags & MSG_PEEK ? got : 0;

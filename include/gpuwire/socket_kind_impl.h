@@ -10,10 +10,16 @@
 #ifndef GPUWIRE_SOCKET_KIND_IMPL_H
 #define GPUWIRE_SOCKET_KIND_IMPL_H
 
-/* The pipe of a socket of the host's; else NULL: it is a stream over RDMA. */
+/* The pipe of a socket of the host's; else NULL: it is a stream over RDMA (or has datagrams: gw_sock_rd_). */
 GW_FN struct gw_pipe_ *gw_sock_pipe_(struct gw_net *net, int s)
 {
-    return net->sock[s].kind == GW_SOCK_STREAM_ ? NULL : &net->pipe[s];
+    return net->sock[s].kind == GW_SOCK_STREAM_ || net->sock[s].kind == GW_SOCK_RD_ ? NULL : &net->pipe[s];
+}
+
+/* The end of a socket for datagrams over RDMA; else NULL. */
+GW_FN struct gw_rd_end_ *gw_sock_rd_(struct gw_net *net, int s)
+{
+    return net->sock[s].kind == GW_SOCK_RD_ ? gw_rd_(net, s) : NULL;
 }
 
 /* ---- sending: whose turn it is ------------------------------------------------------------------------ */
@@ -58,6 +64,7 @@ GW_FN int gw_sock_shut_(struct gw_net *net, int s, int how, uint64_t deadline_ns
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
 
+    if (gw_sock_rd_(net, s)) return gw_rd_shutdown_(gw_sock_rd_(net, s), how);
     return p ? gw_pipe_shutdown_(p, how) : gw_stream_shutdown_(&net->stream[s], how, deadline_ns);
 }
 
@@ -66,6 +73,7 @@ GW_FN int gw_sock_goodbye_(struct gw_net *net, int s, uint64_t deadline_ns)
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
 
+    if (gw_sock_rd_(net, s)) return gw_rd_goodbye_(gw_sock_rd_(net, s), deadline_ns);
     return p ? gw_pipe_goodbye_(p, deadline_ns) : gw_stream_goodbye_(&net->stream[s], deadline_ns);
 }
 
@@ -115,7 +123,8 @@ GW_FN int gw_sock_events_(struct gw_net *net, int s)
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
 
-    if (net->sock[s].kind == GW_SOCK_DGRAM_) return gw_pipe_dgram_events_(p);
+    if (gw_sock_rd_(net, s)) return gw_rd_events_(&net->sock[s], gw_sock_rd_(net, s));
+    if (p && net->sock[s].kind == GW_SOCK_DGRAM_) return gw_pipe_dgram_events_(p);
     return p ? gw_pipe_events_(p) : gw_stream_events_(&net->stream[s]);
 }
 
@@ -124,6 +133,7 @@ GW_FN int gw_sock_failure_(struct gw_net *net, int s)
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
 
+    if (gw_sock_rd_(net, s)) return gw_ld_relaxed_u32_gpu(&gw_sock_rd_(net, s)->failed) ? ECONNRESET : 0;
     return p ? gw_pipe_failure_(p) : gw_stream_failure_(&net->stream[s]);
 }
 
@@ -133,7 +143,8 @@ GW_FN void gw_sock_options_(struct gw_net *net, int s)
     struct gw_flow_ *l = net->stream ? &net->stream[s].flow : NULL;
     uint64_t idle = gw_sock_opt_(net, s, GW_SOCK_OPT_IDLE_) * (uint64_t)GW_SOCK_SECOND_;
 
-    if (gw_sock_pipe_(net, s)) return; /* they are the host's socket's */
+    if (gw_sock_pipe_(net, s) || gw_sock_rd_(net, s))
+        return; /* they are the host's socket's; or there are none */
     if (!idle) idle = net->keepalive_ns;
     if (!gw_sock_opt_(net, s, GW_SOCK_OPT_KEEPALIVE_)) idle = 0;
     gw_st_relaxed_u64_gpu(&l->give_up_ns, gw_sock_opt_(net, s, GW_SOCK_OPT_INTERVAL_) *
@@ -149,7 +160,8 @@ GW_FN void gw_sock_tend_(struct gw_net *net, int s, uint64_t now)
     struct gw_flow_ *l;
 
     if (s < 0 || (uint32_t)s >= net->count || !gw_ld_acquire_u32_gpu(&net->sock[s].begun)) return;
-    if (gw_sock_pipe_(net, s)) return; /* the host's socket sees to that */
+    if (gw_sock_pipe_(net, s) || gw_sock_rd_(net, s))
+        return; /* the host's socket sees to that; or nobody can */
     l = &net->stream[s].flow;
     if (!gw_ld_relaxed_u64_gpu(&l->keepalive_ns) || now < gw_ld_relaxed_u64_gpu(&l->ask_ns)) return;
     /* Whoever closes it keeps the lock. */
@@ -164,7 +176,9 @@ GW_FN void gw_sock_begin_(struct gw_net *net, int s)
     uint32_t rbuf = gw_sock_opt_(net, s, GW_SOCK_OPT_RBUF_), wbuf = gw_sock_opt_(net, s, GW_SOCK_OPT_WBUF_);
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
 
-    if (p)
+    if (gw_sock_rd_(net, s))
+        gw_rd_begin_(gw_sock_rd_(net, s));
+    else if (p)
         gw_pipe_begin_(p, rbuf, wbuf);
     else
         gw_stream_begin_(&net->stream[s], &net->info[s].peer, rbuf, wbuf);
@@ -183,7 +197,8 @@ GW_FN void gw_sock_seal_(struct gw_net *net, int s)
     if (gw_sock_pipe_(net, s)) return; /* whose counts anybody may look at */
     /* Who polls holds the flow's lock for moments. It stays with us, so that nobody touches the queues while the helper
      * makes them new. */
-    (void)gw_turn_take_(&net->stream[s].flow.lock, UINT64_MAX);
+    (void)gw_turn_take_(gw_sock_rd_(net, s) ? &gw_sock_rd_(net, s)->lock : &net->stream[s].flow.lock,
+                        UINT64_MAX);
 }
 
 /* It has been given out by the helper: undoes that. */

@@ -28,7 +28,7 @@ GW_FN void gw_sock_new_(struct gw_net *net, int s, uint32_t told, uint32_t dgram
     gw_st_relaxed_u32_gpu(&net->sock[s].begun, 0);
     gw_sock_unseal_(net, s);
     if (dgram) {
-        net->sock[s].kind = GW_SOCK_DGRAM_;
+        net->sock[s].kind = gw_ld_relaxed_u32(&net->info[s].kind);
         gw_sock_begin_(net, s);
         gw_st_relaxed_u32_gpu(&net->sock[s].begun, 1);
     }
@@ -182,7 +182,9 @@ GW_SLOW_FN int gw_sock_connect_thread(struct gw_net *net, int s, const struct so
 
     if (!err && gw_sock_is_dgram_(net, s)) {
         err = gw_sock_addr_(&a, addr, len);
-        return err ? err : gw_sock_ask_(net, GW_SOCK_CONNECT_, s, 0, &a, deadline_ns);
+        if (!err) err = gw_sock_ask_(net, GW_SOCK_CONNECT_, s, 0, &a, deadline_ns);
+        if (!err && gw_sock_rd_(net, s)) gw_rd_join_(gw_sock_rd_(net, s), &a);
+        return err;
     }
     for (; !err; err = gw_sock_pause_(net, news, &round, deadline_ns)) {
         news = gw_sock_news_(net);

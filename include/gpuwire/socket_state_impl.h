@@ -11,6 +11,7 @@ enum gw_sock_kind_ {
     GW_SOCK_STREAM_ = 1, /* a stream over RDMA: stream_impl.h */
     GW_SOCK_PIPE_,       /* a stream of the host's, TCP or UNIX, through the proxy: pipe_impl.h */
     GW_SOCK_DGRAM_,      /* datagrams of the host's, UDP or UNIX: dgram_impl.h. It has begun once it is open. */
+    GW_SOCK_RD_,         /* datagrams over RDMA: rd_impl.h. It, too. */
 };
 
 /* What kernels alone know of a socket, whatever its kind. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "src/socket/proxy.h"
+#include "src/socket/rd.h"
 
 #define ANSWER_LATER INT_MIN /* it will be said when it is known */
 
@@ -66,6 +67,7 @@ void gw_sock_release(struct gw_sockets *set, struct sock *k)
     gw_sock_cm_close(k);
     if (k->fd >= 0) close(k->fd);
     k->fd = -1;
+    gw_rd_close(set, k);
     gw_sock_publish(set, k, GW_SOCK_FREE_);
     /* A queue pair that cannot be made new is lost to the set, until it is destroyed. */
     k->step = gw_sock_renew(set, k) ? SOCK_BROKEN : SOCK_FREE;
@@ -142,13 +144,13 @@ static int open_sock(struct gw_sockets *set, int domain, int type)
     else if (domain == AF_UNIX)
         err = -EAFNOSUPPORT;
     else if (type != SOCK_STREAM)
-        err = -ESOCKTNOSUPPORT;
+        err = gw_rd_open(set, k, domain);
     if (err) {
         gw_sock_release(set, k);
         return err;
     }
-    k->step = SOCK_OPENED;
-    if (type == SOCK_DGRAM) {
+    k->step = k->rd ? SOCK_CONNECTED : SOCK_OPENED; /* as the host's datagrams */
+    if (type == SOCK_DGRAM && !k->rd) {
         k->info->kind = GW_SOCK_DGRAM_;
         gw_dgram_start(set, k);
     }
@@ -206,6 +208,7 @@ static int answer(struct gw_sockets *set, struct gw_sock_ask_ *ask)
     if (!k || k->step == SOCK_FREE || k->step == SOCK_BROKEN || k->step == SOCK_ACCEPTING ||
         k->step == SOCK_READY || k->step == SOCK_CLOSING)
         return -EBADF;
+    if (k->rd && ask->op != GW_SOCK_OPTION_ && ask->op != GW_SOCK_CLOSE_) return gw_rd_answer(set, k, ask);
     by = k->info->opt[GW_SOCK_OPT_RDMA_];
     open = k->step == SOCK_OPENED || k->info->kind == GW_SOCK_DGRAM_;
     switch (ask->op) {
@@ -249,6 +252,7 @@ static bool look(void *arg)
     struct gw_sockets *set = arg;
     bool any = answer_all(set) != 0;
 
+    if (set->rd) any = gw_rd_udp(set) || any;
     if (set->proxy) return gw_proxy_look(set) || any;
     gw_sock_cm_events(set);
     return any;
@@ -294,6 +298,7 @@ int gw_sock_helper_start(struct gw_sockets *set)
     if (err) return gw_error_errno(err, "sockets");
     if (set->dev) err = open_channel(set);
     if (err) return err;
+    if (set->rd) set->helper.fd[2] = set->rd->epoll;
     set->helper.busy = set->attr.busy;
     if (set->proxy) {
         set->helper.wait = wait_by_ring;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/socket/proxy.h"
+#include "src/socket/rd.h"
 
 #define COUNT_MAX  65536u
 #define BUFFER_MAX (256u << 20)
@@ -41,8 +42,8 @@ static int check(const struct gw_device *dev, struct gw_sockets_attr *a)
 
 /* Where the parts of the kernels' piece begin, and of the one that the helper shares with them. */
 struct layout {
-    size_t sock, stream, pipe, mark, map, asking, kernels;
-    size_t info, ends, asked, groups, bells, shared;
+    size_t sock, stream, pipe, mark, map, rd, asking, kernels;
+    size_t info, ends, asked, groups, bells, rd_shared, shared;
 };
 
 static size_t lines(size_t bytes)
@@ -53,7 +54,8 @@ static size_t lines(size_t bytes)
 static struct layout layout(const struct gw_sockets *set)
 {
     const struct gw_sockets_attr *a = &set->attr;
-    size_t streams = set->dev ? a->count : 0, pipes = set->proxy ? a->count : 0;
+    size_t streams = set->dev ? a->count : 0, pipes = set->proxy ? a->count : 0,
+           rds = set->rd ? a->datagrams : 0;
     struct layout l;
 
     l.sock = 256; /* behind struct gw_net */
@@ -61,7 +63,8 @@ static struct layout layout(const struct gw_sockets *set)
     l.pipe = l.stream + streams * sizeof(struct gw_stream_);
     l.mark = l.pipe + pipes * sizeof(struct gw_pipe_);
     l.map = l.mark + lines(streams * a->writes * sizeof(struct gw_stream_mark_));
-    l.asking = l.map + streams * a->maps * sizeof(struct gw_stream_map_);
+    l.rd = lines(l.map + streams * a->maps * sizeof(struct gw_stream_map_));
+    l.asking = l.rd + rds * sizeof(struct gw_rd_end_);
     l.kernels = l.asking + GW_SOCK_ASKS_ * sizeof(uint32_t);
 
     l.info = GW_SOCK_ASKS_ * sizeof(struct gw_sock_ask_);
@@ -69,7 +72,9 @@ static struct layout layout(const struct gw_sockets *set)
     l.asked = l.ends + pipes * sizeof(struct gw_pipe_ends_);
     l.groups = l.asked + LINE;
     l.bells = l.groups + lines((pipes + GW_BELL_GROUP_ - 1) / GW_BELL_GROUP_);
-    l.shared = l.bells + lines(pipes);
+    l.rd_shared = lines(l.bells + pipes);
+    l.rd_shared += l.rd_shared & LINE; /* to a multiple of two lines */
+    l.shared = l.rd_shared + rds * sizeof(struct gw_rd_shared_);
     return l;
 }
 
@@ -89,12 +94,14 @@ static int make_buffers(struct gw_sockets *set)
 {
     struct gw_sockets_attr *a = &set->attr;
     struct gw_device_info info = {.gpu_reach = GW_REACH_NONE};
+    size_t rds = 0;
     int err;
 
     if (set->dev) gw_device_query(set->dev, &info);
     if (!set->dev || (!a->mem && info.gpu_reach == GW_REACH_NONE)) a->mem = GW_MEM_HOST;
     if (!a->mem) a->mem = GW_MEM_DEVICE;
-    err = gw_mem_alloc(set->exec, (enum gw_mem_kind)a->mem, a->count * per_socket(a), &set->bytes);
+    if (set->rd) rds = a->datagrams * gw_rd_buffers(set);
+    err = gw_mem_alloc(set->exec, (enum gw_mem_kind)a->mem, a->count * per_socket(a) + rds, &set->bytes);
     if (!err && set->proxy && !set->bytes.host)
         err = gw_mem_alloc(set->exec, GW_MEM_HOST, a->count * per_socket(a), &set->rings);
     if (err || !set->dev) return err;
@@ -129,6 +136,7 @@ static int publish_net(struct gw_sockets *set)
         .sock = (struct gw_sock_ *)(at + l.sock),
         .stream = set->dev ? (struct gw_stream_ *)(at + l.stream) : NULL,
         .pipe = set->proxy ? (struct gw_pipe_ *)(at + l.pipe) : NULL,
+        .rd = set->rd ? (struct gw_rd_end_ *)(at + l.rd) : NULL,
         .asking = (uint32_t *)(at + l.asking),
         .ask = (struct gw_sock_ask_ *)shared,
         .info = (struct gw_sock_info_ *)(shared + l.info),
@@ -265,6 +273,18 @@ static int make_sock(struct gw_sockets *set, uint32_t i)
     return err;
 }
 
+/* The ends of datagrams over RDMA, behind all sockets. */
+static int make_rds(struct gw_sockets *set)
+{
+    struct layout l = layout(set);
+
+    if (!set->rd) return 0;
+    return gw_rd_make(set, (struct gw_rd_end_ *)((uint8_t *)set->kernels.dev + l.rd),
+                      (struct gw_rd_shared_ *)((uint8_t *)set->shared.dev + l.rd_shared),
+                      (struct gw_rd_shared_ *)((uint8_t *)set->shared.host + l.rd_shared),
+                      set->attr.count * per_socket(&set->attr));
+}
+
 /* ---- the set ------------------------------------------------------------------------------------------ */
 
 int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr *attr, struct gw_sockets **out)
@@ -283,8 +303,10 @@ int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr *attr,
     for (uint32_t i = 0; !err && i < set->attr.count; i++) set->sock[i].fd = -1;
     if (!err && set->attr.rdma != GW_RDMA_ONLY) err = gw_proxy_create(set);
     if (!err && dev) err = gw_pd_create(dev, &set->pd);
+    if (!err) err = gw_rd_create(set);
     if (!err) err = make_memory(set);
     if (!err) err = publish_net(set);
+    if (!err) err = make_rds(set);
     for (uint32_t i = 0; !err && i < set->attr.count; i++) err = make_sock(set, i);
     if (!err) err = gw_sock_helper_start(set);
     if (err)
@@ -306,6 +328,7 @@ int gw_sockets_destroy(struct gw_sockets *set)
         if (k->send_cq) gw_cq_destroy(k->send_cq);
         if (k->recv_cq) gw_cq_destroy(k->recv_cq);
     }
+    gw_rd_destroy(set);
     gw_mr_free(set->mr);
     if (set->pd) gw_pd_destroy(set->pd);
     gw_mem_free(&set->bytes);

@@ -58,6 +58,8 @@ struct sock {
     struct iovec in_iov, out_iov;
     uint32_t leaving, skip, stuck;
     struct gw_sock_ask_ *closer; /* CLOSING: who waits for it */
+
+    struct rd_end *rd; /* datagrams over RDMA (rd.h); else NULL */
 };
 
 struct gw_sockets {
@@ -75,6 +77,7 @@ struct gw_sockets {
     struct gw_exec *exec;
     struct rdma_event_channel *channel; /* NULL: the set has no device */
     struct gw_proxy *proxy;             /* NULL: it has no sockets of the host's own */
+    struct gw_rd *rd;                   /* NULL: it has no datagrams over RDMA */
     uint8_t *groups, *bells;            /* of the proxy: see pipe_impl.h */
     uint32_t *asked;
     struct gw_helper helper; /* its news: what kernels may wait for */

@@ -90,6 +90,7 @@ static int set_rdma(struct gw_sockets *set, struct sock *k, int value)
     int err = 0;
 
     if (value < GW_RDMA_OFF || value > GW_RDMA_TRY) return -EINVAL;
+    if (k->rd) return value == GW_RDMA_ONLY ? 0 : -EOPNOTSUPP; /* it has no other way */
     if (value != GW_RDMA_OFF &&
         (!set->dev || domain == AF_UNIX || k->info->opt[GW_SOCK_OPT_TYPE_] != SOCK_STREAM))
         return -EOPNOTSUPP;

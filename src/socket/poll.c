@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How CPU threads that poll many sockets sleep: on the helper's news, and on the completion queues of streams over RDMA. */
+/* How CPU threads that poll many sockets sleep: on the helper's news, and on the completion queues of sockets over RDMA. */
 #include <poll.h>
 #include <string.h>
 
-#include "src/socket/net.h"
+#include "src/socket/rd.h"
 #include "src/verbs/impl.h"
 
 #define QUEUES_MAX 256u
 #define NAP_NS     10000000u /* another thread may take the event that this one waits for */
 #define BLIND_NS   500000u   /* … and so often it looks when it cannot wait for all */
 
-/* The completion queues that a socket's events come to, if it is a stream over RDMA; how many. */
+/* The completion queues that a socket's events come to, if it is over RDMA; how many. */
 static uint32_t queues_of(struct gw_sockets *set, const struct pollfd *f, struct gw_cq *cq[2])
 {
     struct sock *k = f->fd >= 0 && (uint32_t)f->fd < set->attr.count ? &set->sock[f->fd] : NULL;
+    uint32_t kind, rd;
 
-    if (!k || !set->dev || gw_ld_relaxed_u32(&k->info->kind) != GW_SOCK_STREAM_) return 0;
-    cq[0] = k->recv_cq;
-    cq[1] = k->send_cq; /* acknowledgements make room */
+    if (!k || !set->dev) return 0;
+    kind = gw_ld_relaxed_u32(&k->info->kind);
+    if (kind != GW_SOCK_STREAM_ && kind != GW_SOCK_RD_) return 0;
+    rd = gw_ld_relaxed_u32(&k->info->rd);
+    cq[0] = kind == GW_SOCK_RD_ ? set->rd->end[rd].recv_cq : k->recv_cq;
+    cq[1] = kind == GW_SOCK_RD_ ? set->rd->end[rd].send_cq : k->send_cq; /* acknowledgements make room */
     return f->events & POLLOUT ? 2 : 1;
 }
 

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Datagram sockets over RDMA: the ends of a set, made once, and given to sockets. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "src/socket/rd.h"
+
+#define LEAST 4u    /* receives and sends under way, … */
+#define MOST  1024u /* … and at most */
+
+static uint32_t between(uint32_t n)
+{
+    return n < LEAST ? LEAST : n > MOST ? MOST : n;
+}
+
+/* A device of RoCE has an IP address for its GID: IPv4's last four bytes, or all sixteen of IPv6's. */
+static void address_of(const uint8_t gid[16], struct gw_rd_addr *a)
+{
+    static const uint8_t four[12] = {[10] = 0xff, [11] = 0xff};
+
+    memset(a, 0, sizeof(*a));
+    a->w[0] = memcmp(gid, four, sizeof(four)) ? 6 : 4;
+    memcpy(&a->w[1], a->w[0] == 4 ? gid + 12 : gid, a->w[0] == 4 ? 4 : 16);
+}
+
+int gw_rd_create(struct gw_sockets *set)
+{
+    struct gw_sockets_attr *a = &set->attr;
+    struct gw_rd *rd;
+
+    if (!a->datagrams) return 0;
+    if (!set->dev || a->rdma != GW_RDMA_ONLY)
+        return gw_error(-EINVAL,
+                        "sockets: datagrams over RDMA need a set with a device, made for GW_RDMA_ONLY");
+    if (a->datagrams > a->count)
+        return gw_error(-EINVAL, "sockets: %u may have datagrams, of %u", a->datagrams, a->count);
+    rd = set->rd = calloc(1, sizeof(*rd));
+    if (rd) rd->epoll = -1;
+    if (rd) rd->end = calloc(a->datagrams, sizeof(*rd->end));
+    if (!rd || !rd->end) return gw_error_errno(-ENOMEM, "sockets: datagrams");
+    for (uint32_t i = 0; i < a->datagrams; i++) rd->end[i].fd = -1;
+    gw_device_query(set->dev, &rd->info);
+    if (rd->info.lid)
+        return gw_error(-EOPNOTSUPP,
+                        "%s: datagrams over RDMA need RoCE, where a peer's GID is its IP address",
+                        rd->info.name);
+    address_of(rd->info.gid, &rd->self);
+    /* A peer may send as much as goes through the wire: a receive that is too short would end the queue pair. */
+    rd->place = (GW_RD_LEAD_ + GW_GRH + rd->info.mtu + 63) & ~63u;
+    rd->most = rd->info.mtu < GW_RD_MESSAGE ? rd->info.mtu : GW_RD_MESSAGE;
+    rd->recvs = between(a->rbuf / rd->place);
+    rd->sends = between(a->wbuf / GW_RD_MESSAGE);
+    return 0;
+}
+
+size_t gw_rd_buffers(const struct gw_sockets *set)
+{
+    const struct gw_rd *rd = set->rd;
+
+    return (size_t)rd->recvs * rd->place + (size_t)rd->sends * GW_RD_MESSAGE;
+}
+
+/* Its queues. Send queues are rounded up, and a datagram takes two places of them. */
+static int make_end(struct gw_sockets *set, struct rd_end *e)
+{
+    struct gw_rd *rd = set->rd;
+    struct gw_cq_attr ca = {.cqe = 4 * rd->sends,
+                            .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP,
+                            .qps = 1,
+                            .post_mode = set->attr.post_mode};
+    struct gw_qp_attr qa = {.max_send_wr = rd->sends,
+                            .max_recv_wr = rd->recvs,
+                            .post_mode = set->attr.post_mode,
+                            .type = GW_QP_UD};
+    int err = gw_cq_create(set->dev, &ca, &e->send_cq);
+
+    ca.cqe = 2 * rd->recvs;
+    if (!err) err = gw_cq_create(set->dev, &ca, &e->recv_cq);
+    qa.send_cq = e->send_cq;
+    qa.recv_cq = e->recv_cq;
+    return err ? err : gw_qp_create(set->pd, &qa, &e->qp);
+}
+
+int gw_rd_make(struct gw_sockets *set, struct gw_rd_end_ *kernels, struct gw_rd_shared_ *shared,
+               struct gw_rd_shared_ *shared_host, size_t at)
+{
+    struct gw_rd *rd = set->rd;
+    int err = gw_rd_post_create(set);
+
+    rd->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (!err && rd->epoll < 0) err = gw_error_errno(-errno, "sockets: datagrams");
+    for (uint32_t i = 0; !err && i < set->attr.datagrams; i++, at += gw_rd_buffers(set)) {
+        struct rd_end *e = &rd->end[i];
+        struct gw_rd_end_ k = {.shared = shared + i,
+                               .rbuf = (uint8_t *)set->bytes.dev + at,
+                               .wbuf = (uint8_t *)set->bytes.dev + at + (size_t)rd->recvs * rd->place,
+                               .rbuf_addr = set->mr->addr + at,
+                               .wbuf_addr = set->mr->addr + at + (uint64_t)rd->recvs * rd->place,
+                               .lkey = set->mr->lkey,
+                               .recvs = rd->recvs,
+                               .sends = rd->sends,
+                               .place = rd->place,
+                               .most = rd->most};
+
+        e->shared = shared_host + i;
+        err = make_end(set, e);
+        if (err) break;
+        k.qp = gw_qp_handle(e->qp);
+        k.send_cq = gw_cq_handle(e->send_cq);
+        k.recv_cq = gw_cq_handle(e->recv_cq);
+        err = gw_copy_in(set->exec, kernels + i, &k, sizeof(k));
+    }
+    return err;
+}
+
+void gw_rd_destroy(struct gw_sockets *set)
+{
+    struct gw_rd *rd = set->rd;
+
+    if (!rd) return;
+    for (uint32_t i = 0; rd->end && i < set->attr.datagrams; i++) {
+        struct rd_end *e = &rd->end[i];
+
+        if (e->fd >= 0) close(e->fd);
+        gw_qp_destroy(e->qp);
+        if (e->send_cq) gw_cq_destroy(e->send_cq);
+        if (e->recv_cq) gw_cq_destroy(e->recv_cq);
+    }
+    for (uint32_t i = 0; i < rd->hosts; i++) gw_ah_destroy(rd->host[i]);
+    gw_rd_post_destroy(set);
+    if (rd->epoll >= 0) close(rd->epoll);
+    free(rd->end);
+    free(rd);
+    set->rd = NULL;
+}
+
+/* ---- a socket's --------------------------------------------------------------------------------------- */
+
+static struct rd_end *free_end(struct gw_sockets *set)
+{
+    for (uint32_t i = 0; i < set->attr.datagrams; i++)
+        if (!set->rd->end[i].owner && !set->rd->end[i].broken) return &set->rd->end[i];
+    return NULL;
+}
+
+int gw_rd_open(struct gw_sockets *set, struct sock *k, int domain)
+{
+    struct gw_rd_addr any = {{domain == AF_INET ? 4 : 6, 0, 0}};
+    struct epoll_event ev = {.events = EPOLLIN};
+    struct rd_end *e;
+    int err = 0;
+
+    if (!set->rd) return -ESOCKTNOSUPPORT;
+    if (set->rd->self.w[0] != any.w[0]) return -EAFNOSUPPORT;
+    e = free_end(set);
+    if (!e) return -EMFILE;
+    e->fd = socket(domain, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    ev.data.ptr = e;
+    if (e->fd < 0 || epoll_ctl(set->rd->epoll, EPOLL_CTL_ADD, e->fd, &ev)) err = -errno;
+    if (!err) err = gw_qp_activate(e->qp, GW_RD_QKEY);
+    e->owner = k;
+    k->rd = e;
+    if (err) {
+        gw_rd_close(set, k);
+        return err;
+    }
+    memset(e->shared->peer, 0, sizeof(e->shared->peer)); /* no kernel looks: the socket is not open yet */
+    e->shared->dropped = e->victim = 0;
+    gw_st_relaxed_u32(&k->info->rd, (uint32_t)(e - set->rd->end));
+    gw_st_relaxed_u32(&k->info->kind, GW_SOCK_RD_);
+    k->info->local.len = gw_rd_addr_tell(&any, k->info->local.bytes);
+    return 0;
+}
+
+void gw_rd_close(struct gw_sockets *set, struct sock *k)
+{
+    struct rd_end *e = k->rd;
+
+    (void)set;
+    if (!e) return;
+    if (e->fd >= 0) close(e->fd); /* and out of the epoll set */
+    e->fd = -1;
+    e->broken = gw_qp_reset(e->qp, GW_RESET_QUIET, 0) != 0;
+    e->owner = NULL;
+    k->rd = NULL;
+}

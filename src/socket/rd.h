@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Datagram sockets over RDMA, on the host's side. A set has so many *ends* as were asked for, made once; a socket gets one
+ * while it is open. What kernels do with it is in gpuwire/rd_impl.h.
+ */
+#ifndef GW_SOCKET_RD_H
+#define GW_SOCKET_RD_H
+
+#include "src/socket/net.h"
+
+enum {
+    RD_HOSTS =
+        256, /* other hosts that a set sends to, at most: none is forgotten, since a kernel may be about to send */
+    RD_POSTS = 32, /* datagrams that came by UDP, on their way to kernels */
+};
+
+struct rd_end {
+    struct gw_cq *send_cq, *recv_cq;
+    struct gw_qp *qp;
+    struct gw_rd_shared_ *shared;
+    struct sock *owner; /* NULL: free */
+    int fd;             /* its UDP socket */
+    uint32_t victim;    /* which place of a full table is next to be given to another peer */
+    bool broken;        /* its queue pair could not be made new */
+};
+
+/* The host's own queue pair, by which it gives kernels what came by UDP: for them it comes like everything else. */
+struct rd_post {
+    struct ibv_pd *pd;
+    struct ibv_cq *cq;
+    struct ibv_qp *qp;
+    struct ibv_mr *mr;
+    struct ibv_ah *self;
+    uint8_t *bytes;
+    uint64_t put, done;
+    bool failed;
+};
+
+struct gw_rd {
+    struct rd_end *end;
+    uint32_t recvs, sends, place, most; /* as in struct gw_rd_end_ */
+    struct gw_rd_addr self;             /* the device's address; port 0 */
+    struct gw_device_info info;
+    int epoll; /* of the ends' UDP sockets */
+    struct gw_ah *host[RD_HOSTS];
+    uint8_t gid[RD_HOSTS][16];
+    uint32_t hosts;
+    struct rd_post post;
+};
+
+/* rd.c */
+/* Before memory is made: set->rd, or NULL. */
+int gw_rd_create(struct gw_sockets *set);
+/* Bytes of an end's buffers. */
+size_t gw_rd_buffers(const struct gw_sockets *set);
+/* The ends. `kernels`: where theirs are, as the executor sees them; `shared`: the others, as it sees them and as the CPU does;
+ * `at`: where their buffers begin in set->bytes. */
+int gw_rd_make(struct gw_sockets *set, struct gw_rd_end_ *kernels, struct gw_rd_shared_ *shared,
+               struct gw_rd_shared_ *shared_host, size_t at);
+void gw_rd_destroy(struct gw_sockets *set);
+/* A socket gets an end, or gives it back. -ESOCKTNOSUPPORT: the set has none; -EMFILE: none is free. */
+int gw_rd_open(struct gw_sockets *set, struct sock *k, int domain);
+void gw_rd_close(struct gw_sockets *set, struct sock *k);
+
+/* rd_post.c: gives the socket of `end` a datagram from somebody. False: it is dropped. */
+int gw_rd_post_create(struct gw_sockets *set);
+void gw_rd_post_destroy(struct gw_sockets *set);
+bool gw_rd_deliver(struct gw_sockets *set, const struct rd_end *end, const struct gw_rd_addr *from,
+                   const uint8_t *payload, uint32_t n);
+
+/* rd_udp.c: what kernels ask of such a socket. */
+int gw_rd_answer(struct gw_sockets *set, struct sock *k, const struct gw_sock_ask_ *ask);
+/* Takes in what came by UDP; whether there was anything. */
+bool gw_rd_udp(struct gw_sockets *set);
+
+#endif
