@@ -29,8 +29,8 @@ static void announce(void *arg, uint16_t port)
 
 struct other {
     const struct perf_opts *o;
-    struct perf_opts mine; /* sockets: … with a way to say that the client has ended */
-    uint32_t over;
+    struct perf_opts mine; /* sockets: … with a way to tell each other how far they are */
+    uint32_t stage;
     pthread_mutex_t lock;
     pthread_cond_t listens;
     int port;    /* -1: not yet; 0: it does not work */
@@ -92,7 +92,7 @@ static int loopback(const struct perf_opts *o)
 
     if (tcp) strcpy(address, "127.0.0.1");
     s.mine = *o;
-    s.mine.over = &s.over;
+    s.mine.stage = &s.stage;
     if (!err && s.stop_fd < 0) err = gw_error_errno(-errno, "eventfd");
     if (!err && pthread_create(&thread, NULL, serve, &s))
         err = gw_error(-EAGAIN, "cannot start a thread for the other side");
@@ -105,13 +105,16 @@ static int loopback(const struct perf_opts *o)
     pthread_mutex_unlock(&s.lock);
     mine.host = address;
     mine.port = (uint64_t)s.port;
+    mine.stage = &s.stage;
     if (s.port) err = o->sock ? perf_sock_client(&mine) : perf_client(&mine);
-    gw_st_relaxed_u32(&s.over, 1);
+    gw_or_relaxed_u32(&s.stage, PERF_OVER);
     (void)!write(s.stop_fd, &one, sizeof(one));
     pthread_join(thread, NULL);
     close(s.stop_fd);
     /* What the other side says is the cause where ours only noticed that it has gone. */
-    return s.err && s.err != -ECANCELED && (!err || err == -ECONNRESET) ? gw_error(s.err, "%s", s.why) : err;
+    if (s.err && s.err != -ECANCELED && (!err || err == -ECONNRESET || err == -ECANCELED))
+        return gw_error(s.err, "%s", s.why);
+    return err;
 }
 
 int gw_cli_perf(int argc, char **argv)

@@ -20,6 +20,12 @@ enum perf_test { PERF_TEST_POST, PERF_TEST_BW, PERF_TEST_LAT, PERF_TEST_MSGRATE,
 enum perf_buffers { PERF_BUFFERS_AUTO, PERF_BUFFERS_HOST, PERF_BUFFERS_MAPPED, PERF_BUFFERS_GPU };
 enum perf_output { PERF_HUMAN, PERF_CSV, PERF_JSON };
 
+/* How far the two sides of a loopback of sockets are, as bits. */
+enum perf_stage {
+    PERF_OPEN = 1, /* who measures has made all that it needs */
+    PERF_OVER = 2, /* one of them ends */
+};
+
 struct perf_opts {
     enum perf_test test;
     enum perf_op op;
@@ -36,8 +42,7 @@ struct perf_opts {
     uint64_t qps, blocks, threads, depth, batch, signal;
     const char *sock; /* perf sock: what carries it, tcp or rdma; NULL: not perf sock */
     bool connects, busy;
-    const uint32_t
-        *over;       /* sockets, waiting side: not 0 once the other side has ended; NULL: nobody says so */
+    uint32_t *stage; /* sockets, both sides in this process: enum perf_stage; else NULL */
     uint64_t buffer; /* bytes of each socket's buffers; 0: as they are by themselves */
     uint64_t inl;                                /* payload of up to so many bytes is in the request itself */
     uint64_t port, gpu, mtu, timeout, gid, rate; /* gid: 1 + index, 0: not said; rate: operations a second */

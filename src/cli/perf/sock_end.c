@@ -68,8 +68,22 @@ static int end_open(struct end *e, const struct perf_opts *o, uint32_t sockets, 
     return err ? err : gw_sockets_create(e->dev, &a, &e->set);
 }
 
-static void end_close(struct end *e)
+static void tell(const struct perf_opts *o, enum perf_stage stage)
 {
+    if (o->stage) gw_or_relaxed_u32(o->stage, stage);
+}
+
+/* Has a loopback's other side come so far? */
+static bool has_come(const struct perf_opts *o, uint32_t stages)
+{
+    return o->stage && gw_ld_relaxed_u32(o->stage) & stages;
+}
+
+/* In a loopback the other side is told first. On a GPU what frees memory waits for all kernels of the process, and the
+ * other side's may wait for this one. */
+static void end_close(struct end *e, const struct perf_opts *o)
+{
+    tell(o, PERF_OVER);
     gw_sockets_destroy(e->set);
     gw_mem_free(&e->shared);
     gw_mem_free(&e->bytes);
@@ -85,7 +99,7 @@ static int wait_for(struct end *e, const struct perf_opts *o)
     int err;
 
     while ((err = gw_exec_sync(e->exec, gw_deadline(20000000))) == -ETIMEDOUT)
-        if (gw_interrupted() || (o->over && gw_ld_relaxed_u32(o->over)))
+        if (gw_interrupted() || has_come(o, PERF_OVER))
             gw_st_relaxed_u32(&shared_of(e)->stop, 1);
     return err;
 }
@@ -115,6 +129,16 @@ static int start_listening(struct end *e, const struct perf_opts *o)
     return 0;
 }
 
+/* In a loopback, until the other side has made its objects: on a GPU that may wait for a kernel, and the one that serves
+ * ends when it has been asked to. */
+static void wait_for_other(const struct perf_opts *o)
+{
+    int fd = gw_interrupt_fd();
+
+    while (o->stage && !has_come(o, PERF_OPEN | PERF_OVER) && !gw_interrupted())
+        (void)gw_wait_fds(&fd, 1, gw_deadline(1000000));
+}
+
 int perf_sock_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t port), void *arg)
 {
     struct sock_serve_args a = {.patience_ns = PERF_PATIENCE_NS};
@@ -126,6 +150,7 @@ int perf_sock_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t 
     if (!err) {
         there = e.shared.dev;
         told(arg, ntohs(((struct sockaddr_in *)&shared_of(&e)->name)->sin_port));
+        wait_for_other(o);
         a.net = gw_sockets_net(e.set);
         a.listener = (int32_t)shared_of(&e)->result;
         a.stop = &there->stop;
@@ -135,7 +160,7 @@ int perf_sock_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t 
     } else {
         told(arg, 0);
     }
-    end_close(&e);
+    end_close(&e, o);
     return err;
 }
 
@@ -166,7 +191,8 @@ static int run(struct end *e, const struct perf_opts *o, struct sock_ask_args *a
     int err = gw_launch(e->exec, &sock_ask_kernel, (uint32_t)blocks, e->threads, a);
 
     if (!err) err = wait_for(e, o);
-    if (!err) err = sum(e, blocks, row);
+    if (err) return err; /* and it has been said why */
+    err = sum(e, blocks, row);
     row->cut_short = err == -ECANCELED;
     return err && err != -ECANCELED
                ? gw_error_errno(err, "%s port %llu", o->host, (unsigned long long)o->port)
@@ -246,6 +272,7 @@ int perf_sock_client(const struct perf_opts *opts)
     a.head = (struct sock_head){.magic = SOCK_MAGIC, .verify = o->verify};
     if (!err) err = resolve(o, &a);
     if (!err) {
+        tell(o, PERF_OPEN);
         a.net = gw_sockets_net(e.set);
         a.stop = &((struct shared *)e.shared.dev)->stop;
         a.bytes = e.bytes.dev;
@@ -253,6 +280,6 @@ int perf_sock_client(const struct perf_opts *opts)
         a.ns = e.ns.dev;
         err = measure_all(&e, o, &a);
     }
-    end_close(&e);
+    end_close(&e, o);
     return err;
 }
