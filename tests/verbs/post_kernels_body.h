@@ -32,6 +32,20 @@ GW_DEV int again(const struct post_args *a, int err, uint32_t n, uint64_t deadli
     return 0;
 }
 
+/*
+ * Before the next try, after `round` in vain: longer and longer. Lanes of a warp that have parted take turns, and each that
+ * only looks whether there is room takes time from the one that polls, and makes some. Where a look takes a hundred
+ * microseconds, as under compute-sanitizer, that one would hardly ever have its turn.
+ */
+GW_DEV void retreat(uint32_t round)
+{
+    uint64_t ns = round < 32 ? 0 : (round - 32) * (uint64_t)2000, until = gw_clock_ns() + (ns < 200000 ? ns : 200000);
+
+    do {
+        gw_pause(round);
+    } while (gw_clock_ns() < until);
+}
+
 GW_DEV uint32_t flags_of(const struct post_args *a, uint32_t i)
 {
     uint32_t signaled = a->signal_all || i % 4 == 3 || i + 1 == a->each ? GW_SIGNALED : 0;
@@ -51,7 +65,7 @@ GW_DEV void post_singly(const struct post_args *a, uint64_t deadline)
             err = gw_put(a->qp, 0x1000, 1, token, 2, 64, flags_of(a, i), token);
             /* A full queue may wait for the ring that this or another thread has deferred. */
             if (err == -EAGAIN && a->how == POST_DEFER) gw_ring(a->qp);
-            if (err == -EAGAIN) gw_pause(round++);
+            if (err == -EAGAIN) retreat(round++);
         } while (again(a, err, 1, deadline));
     }
 }
@@ -72,7 +86,7 @@ GW_DEV void post_by_warp(const struct post_args *a, uint64_t deadline)
 
             err = gw_put_warp(a->qp, (int)on, 0x1000, 1, token, 2, 64, i & 1, i, GW_SIGNALED, token);
             more = gw_lane() == 0 && again(a, err, n, deadline);
-            if (err == -EAGAIN) gw_pause(round++);
+            if (err == -EAGAIN) retreat(round++);
             err = gw_any(gw_warp_mask(), more);
         } while (err);
     }
@@ -114,7 +128,7 @@ GW_DEV void post_lists(const struct post_args *a, uint64_t deadline)
             if (n) gw_add_relaxed_u32_gpu(&a->result->posted, n);
             if (!err) break;
             if (!again(a, err == ENOMEM ? -EAGAIN : -err, 0, deadline)) return;
-            gw_pause(round++);
+            retreat(round++);
         }
     }
 }
