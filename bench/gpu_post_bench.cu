@@ -4,10 +4,10 @@
  * that stand for the NIC (they read records and write completions), beside the limits of the same run.
  * bench/README.md says what is measured and how.
  *
- *     gpu_post_bench [--device N] [--sinks N] [--short] [--payload]
+ *     gpu_post_bench [--device N] [--sinks N] [--short] [--rows TEXT] [--payload]
  *         0: every WQE was accounted for; 1: not, or no GPU
  *
- * Prints one table; the last column says which rows miss their target. --payload: instead, what one post
+ * Prints one table; the last column says which rows miss their target. --rows: only those with TEXT in their name. --payload: instead, what one post
  * costs against the payload it announces, as lines "gpu,BYTES,NANOSECONDS".
  */
 #include <algorithm>
@@ -68,8 +68,10 @@ __global__ static void by_thread(struct run_args a)
 #pragma unroll 1
     for (i = 0; i < a.posts && !err;) {
         err = gw_tx_post(&tx, nth(a, i), 0, &t);
-        i += !err;
-        if (err == -EAGAIN && gw_clock_ns() - start < a.limit_ns) err = 0;
+        if (!err)
+            i++;
+        else if (err == -EAGAIN && gw_clock_ns() - start < a.limit_ns)
+            err = 0;
     }
     a.stop[b] = gw_clock_ns();
     if (err || gw_tx_wait(&tx, t & ~tx.mask, start + 2 * a.limit_ns)) atomicAdd(a.failed, 1);
@@ -88,8 +90,10 @@ __global__ static void by_warp(struct run_args a)
 #pragma unroll 1
     for (i = 0; i < a.posts && !err;) {
         err = gw_tx_post_warp(&tx, 1, nth(a, i), 0, &t);
-        i += !err;
-        if (err == -EAGAIN && !gw_any(gw_warp_mask(), gw_clock_ns() - start > a.limit_ns)) err = 0;
+        if (!err)
+            i++;
+        else if (err == -EAGAIN && !gw_any(gw_warp_mask(), gw_clock_ns() - start > a.limit_ns))
+            err = 0;
     }
     if (threadIdx.x == 0) a.stop[b] = gw_clock_ns();
     if (err || gw_tx_wait_warp(&tx, t & ~tx.mask, start + 2 * a.limit_ns)) atomicAdd(a.failed, 1);
@@ -451,6 +455,7 @@ static int sweep(void)
 int main(int argc, char **argv)
 {
     double submit, batch, crowded, writes;
+    const char *rows = "";
     bool payload = false;
     int runs = RUNS;
 
@@ -461,10 +466,14 @@ int main(int argc, char **argv)
             sinks_wanted = (uint32_t)atoi(argv[++i]);
         else if (!strcmp(argv[i], "--short"))
             runs = 1;
+        else if (!strcmp(argv[i], "--rows") && i + 1 < argc)
+            rows = argv[++i];
         else if (!strcmp(argv[i], "--payload"))
             payload = true;
         else
-            return fprintf(stderr, "gpu_post_bench [--device N] [--sinks N] [--short] [--payload]\n"), 2;
+            return fprintf(stderr,
+                           "gpu_post_bench [--device N] [--sinks N] [--short] [--rows TEXT] [--payload]\n"),
+                   2;
     }
     MUST(cudaSetDevice((int)device));
     if (!payload) machine();
@@ -487,6 +496,7 @@ int main(int argc, char **argv)
                                               : crowded / s.blocks;
         std::vector<double> v;
 
+        if (!strstr(s.what, rows)) continue;
         once(&s, 64, 0, true);
         for (int i = 1; i <= runs; i++) v.push_back(once(&s, 64, i, false));
         report(&s, median(v), limit, s.target ? s.target : 1.1 * submit);

@@ -318,36 +318,60 @@ GW_FN void gw_wc_fill_(struct ibv_wc *wc, const struct gw_mlx5_wc *c)
     if (c->grh) wc->wc_flags |= IBV_WC_GRH;
 }
 
+/* Stores behind a release fence. On CPU threads the store releases once more: see gw_dbrec_store_. */
+GW_FN void gw_st_fenced_u64_gpu_(void *p, uint64_t v)
+{
+#ifdef __CUDACC__
+    gw_st_relaxed_u64_gpu(p, v);
+#else
+    gw_st_release_u64_gpu(p, v);
+#endif
+}
+
+/* How a send request ended: well; as the first to fail, so that all before it went well; or it was only flushed. */
+enum gw_sq_end_ { GW_OK_, GW_FAILED_, GW_FLUSHED_ };
+
+/* The send WQE with this number and all before it are done: room for posters, and for waiters how far tickets
+ * are good. Returns what names the request. */
+GW_FN uint64_t gw_sq_retire_(struct gw_qp_handle *qp, uint32_t counter, enum gw_sq_end_ how)
+{
+    uint64_t wr_id, end, begins, ci = gw_ld_relaxed_u64_gpu(&qp->sq_ci);
+
+    gw_ld_relaxed_2u64(&qp->slot[counter & (qp->sq.wqebbs - 1)], &wr_id, &end);
+    ci += (counter - ci) & 0xffff; /* where the WQE begins */
+    begins = ci;
+    if (gw_sq_slot_of_(end, ci)) {
+        ci += (end - ci) & GW_SLOT_END_;
+    } else {
+        ci++; /* no word: a ticketed request, whose ticket this is */
+        wr_id = ci;
+    }
+    /* Release: our reads of the slot and of the entry come before the poster that sees the room overwrites them; and
+     * the data that the entry announces before the waiter that sees its ticket. */
+#ifdef __CUDACC__
+    gw_fence_gpu();
+#endif
+    if (how != GW_FLUSHED_) gw_st_fenced_u64_gpu_(&qp->sq_ok, how == GW_OK_ ? ci : begins);
+    gw_st_fenced_u64_gpu_(&qp->sq_ci, ci);
+    return wr_id;
+}
+
 /* Takes one entry that is ours: retires what it stands for. 1: *wc tells it; 0: it belongs to no queue pair
  * (any more). */
 GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, struct ibv_wc *wc)
 {
     struct gw_mlx5_wc c;
     struct gw_qp_handle *qp;
-    uint64_t wr_id, end, ci, begins;
+    uint64_t wr_id;
 
     if (gw_mlx5_cqe_parse(cqe, &c)) return 0;
     qp = gw_cq_find_(cq, c.qpn);
     if (!qp) return 0;
     if (c.opcode == GW_MLX5_CQE_REQ || c.opcode == GW_MLX5_CQE_REQ_ERR) {
-        gw_ld_relaxed_2u64(&qp->slot[c.wqe_counter & (qp->sq.wqebbs - 1)], &wr_id, &end);
-        ci = gw_ld_relaxed_u64_gpu(&qp->sq_ci);
-        ci += (c.wqe_counter - ci) & 0xffff; /* where the WQE begins */
-        begins = ci;
-        if (gw_sq_slot_of_(end, ci)) {
-            ci += (end - ci) & GW_SLOT_END_;
-        } else {
-            ci++; /* no word: a ticketed request, whose ticket this is */
-            wr_id = ci;
-        }
-        /* Tickets up to here are good; release: so is the data that the entry announces. */
-        if (c.opcode == GW_MLX5_CQE_REQ)
-            gw_st_release_u64_gpu(&qp->sq_ok, ci);
-        else if (c.syndrome != GW_MLX5_SYND_FLUSHED)
-            gw_st_release_u64_gpu(&qp->sq_ok, begins); /* the first to fail: all before it went well */
-        /* Release: our reads of the slot and of the entry come before the poster that sees the room
-         * overwrites them. */
-        gw_st_release_u64_gpu(&qp->sq_ci, ci);
+        wr_id = gw_sq_retire_(qp, c.wqe_counter,
+                              c.opcode == GW_MLX5_CQE_REQ          ? GW_OK_
+                              : c.syndrome == GW_MLX5_SYND_FLUSHED ? GW_FLUSHED_
+                                                                   : GW_FAILED_);
     } else {
         uint32_t at = gw_ld_relaxed_u32_gpu(&qp->rq_ci); /* receives complete in order */
 
@@ -373,6 +397,33 @@ GW_FN int gw_cq_ready_(const struct gw_cq_handle *cq, uint32_t ci)
     return gw_mlx5_cqe_ready(gw_ld_acquire_u8(&gw_cq_entry_(cq, ci)->op_own), ci, cq->cqes);
 }
 
+/* Makes the caller the poller, unless another thread is: what there is, is being taken then. Acquire: what the
+ * last poller did comes first. */
+GW_FN int gw_cq_enter_(struct gw_cq_handle *cq)
+{
+    return cq->flags & GW_ONE_USER_ || !gw_exch_acquire_u32_gpu(&cq->lock, 1);
+}
+
+/* Release: what the poller did comes before the next one. */
+GW_FN void gw_cq_leave_(struct gw_cq_handle *cq)
+{
+    if (!(cq->flags & GW_ONE_USER_)) gw_st_release_u32_gpu(&cq->lock, 0);
+}
+
+/* Entries up to ci are taken; `drop` of them were nobody's. */
+GW_FN void gw_cq_taken_(struct gw_cq_handle *cq, uint32_t ci, uint32_t drop)
+{
+    if (drop) cq->dropped += drop;
+    gw_st_relaxed_u32_gpu(&cq->ci, ci);
+    /* Relaxed would do for the NIC: the CQ cannot overrun, so it reuses an entry only after its queue
+     * pair's room was released above. On CPU threads release, which is free: gw_qp_reset takes it for a
+     * sign that we are done with those entries. */
+    if (cq->host)
+        gw_st_release_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(ci));
+    else
+        gw_st_relaxed_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(ci));
+}
+
 /* As gw_poll_cq; without wc the completions are retired and not told. */
 GW_FN int gw_cq_consume_(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
 {
@@ -381,38 +432,62 @@ GW_FN int gw_cq_consume_(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
     int got = 0;
 
     if (cq->host && !gw_cq_ready_(cq, gw_ld_relaxed_u32_gpu(&cq->ci))) gw_cpu_nudge_(cq->host);
-    /* Acquire: what the last poller did comes first. Held: whatever is there is being taken, so there is
-     * nothing for us. */
-    if (!(cq->flags & GW_ONE_USER_) && gw_exch_acquire_u32_gpu(&cq->lock, 1)) return 0;
+    if (!gw_cq_enter_(cq)) return 0;
     ci = gw_ld_relaxed_u32_gpu(&cq->ci);
     while (n > 0 && ready < (uint32_t)n && ready < cq->cqes && gw_cq_ready_(cq, ci + ready)) ready++;
-    if (ready) {
-        for (i = 0; i < ready; i++) {
-            int is = gw_cq_take_(cq, gw_cq_entry_(cq, ci + i), wc ? wc + got : &untold);
+    for (i = 0; i < ready; i++) {
+        int is = gw_cq_take_(cq, gw_cq_entry_(cq, ci + i), wc ? wc + got : &untold);
 
-            got += is;
-            drop += !is;
-        }
-        if (drop) cq->dropped += drop;
-        gw_st_relaxed_u32_gpu(&cq->ci, ci + ready);
-        /* Relaxed would do for the NIC: the CQ cannot overrun, so it reuses an entry only after its queue
-         * pair's room was released above. On CPU threads release, which is free: gw_qp_reset takes it for a
-         * sign that we are done with those entries. */
-        if (cq->host)
-            gw_st_release_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(ci + ready));
-        else
-            gw_st_relaxed_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(ci + ready));
+        got += is;
+        drop += !is;
     }
-    /* Release: everything above comes before the next poller. */
-    if (!(cq->flags & GW_ONE_USER_)) gw_st_release_u32_gpu(&cq->lock, 0);
+    if (ready) gw_cq_taken_(cq, ci + ready, drop);
+    gw_cq_leave_(cq);
     return got;
 }
+
+#ifdef __CUDACC__
+/*
+ * Takes one entry and tells nobody. A good completion of a send is told by the last 8 bytes of its entry alone,
+ * owner byte and all: one load across the bus, which takes a GPU a microsecond, instead of one for the owner and one
+ * for the rest. (What wrote the entry wrote these before the owner, or with it.)
+ */
+GW_FN int gw_cq_retire_one_(struct gw_cq_handle *cq)
+{
+    uint32_t ci = gw_ld_relaxed_u32_gpu(&cq->ci);
+    const struct gw_mlx5_cqe *cqe = gw_cq_entry_(cq, ci);
+    uint64_t tail = gw_ld_acquire_u64(&cqe->wqe_opcode_qpn_be); /* acquire: as in gw_cq_ready_ */
+    struct gw_qp_handle *qp;
+    struct ibv_wc untold;
+    int is;
+
+    if (!gw_mlx5_cqe_ready((uint8_t)(tail >> 56), ci, cq->cqes)) return 0;
+    if (tail >> 60 == GW_MLX5_CQE_REQ) {
+        qp = gw_cq_find_(cq, gw_be32((uint32_t)tail) & 0xffffff);
+        is = qp != NULL;
+        if (is) gw_sq_retire_(qp, gw_be16((uint16_t)(tail >> 32)), GW_OK_);
+    } else {
+        is = gw_cq_take_(cq, cqe, &untold);
+    }
+    gw_cq_taken_(cq, ci + 1, !is);
+    return is;
+}
+#endif
 
 /* For the fast calls, which look rarely and tell nobody. One entry at a time: to look whether there is a
  * second one costs a GPU a microsecond across the bus. */
 GW_SLOW_FN int gw_cq_retire_(struct gw_cq_handle *cq)
 {
+#ifdef __CUDACC__
+    int got;
+
+    if (!gw_cq_enter_(cq)) return 0;
+    got = gw_cq_retire_one_(cq);
+    gw_cq_leave_(cq);
+    return got;
+#else
     return gw_cq_consume_(cq, 1, NULL);
+#endif
 }
 
 GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)

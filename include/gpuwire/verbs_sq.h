@@ -120,7 +120,7 @@ GW_HOT_FN int gw_sq_reserve_(const struct gw_sq_ *q, uint32_t n, uint64_t *seen,
     uint64_t at;
 
     if (n > q->sq.wqebbs) return -EAGAIN;
-    at = gw_add_relaxed_u64_gpu(&q->qp->sq_resv, n);
+    at = gw_add_relaxed_u64_gpu(&q->qp->sq_resv, n + gw_each_lane_());
     *first = at;
     if (at + n - *seen <= q->sq.wqebbs) return 0;
     *seen = gw_sq_take_back_(q->qp, at, n);

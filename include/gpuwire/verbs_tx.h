@@ -339,20 +339,39 @@ GW_HOT_FN uint32_t gw_tx_first_(const struct gw_op *op)
     return op->opcode == GW_MLX5_MASKED_CS ? op->bbs : 1;
 }
 
-/* n WQEBBs from first on, of which `bbs` are the first WQE's. */
-GW_HOT_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags,
-                              uint64_t claim)
+/* With one owner: everything up to `end`. */
+GW_HOT_FN void gw_tx_publish_alone_(struct gw_tx *tx, uint64_t end, uint32_t flags)
+{
+    tx->last = end;
+    if (flags & GW_SIGNALED) tx->marked = end;
+    if (!(flags & GW_DEFER)) {
+        gw_sq_ring_alone_(&tx->q, end);
+        tx->rung = end;
+    }
+    /* For gw_ring and the owner's next view; behind the ring, so that no fence of this post waits for it. */
+    gw_st_relaxed_u64_gpu(&tx->q.qp->sq_resv, end);
+}
+
+/* With several posters: n WQEBBs from first on, of which `bbs` are the first WQE's. */
+GW_HOT_FN void gw_tx_publish_shared_(struct gw_tx *tx, uint64_t first, uint32_t bbs, uint32_t n,
+                                     uint32_t flags, uint64_t claim)
 {
     tx->last = first + n;
     if (flags & GW_SIGNALED) tx->marked = tx->last;
-    /* For gw_ring and the owner's next view. */
-    if (tx->q.flags & GW_ONE_USER_) gw_st_relaxed_u64_gpu(&tx->q.qp->sq_resv, tx->next);
     /* If its slot will have to say that it is ready, whoever retires it takes the ticket from there, too. Whether
      * it will is not asked yet: the claim's answer is on its way. */
-    if (!(tx->q.flags & GW_ONE_USER_))
-        gw_st_relaxed_u64_gpu(&tx->q.slot[first & (tx->q.sq.wqebbs - 1)].wr_id, first + bbs);
+    gw_st_relaxed_u64_gpu(&tx->q.slot[first & (tx->q.sq.wqebbs - 1)].wr_id, first + bbs);
     gw_sq_publish_(&tx->q, first, bbs, n, flags, claim, tx->rung == first);
-    if (tx->q.flags & GW_ONE_USER_ ? !(flags & GW_DEFER) : claim == gw_sq_idle_(first)) tx->rung = tx->last;
+    if (claim == gw_sq_idle_(first)) tx->rung = tx->last;
+}
+
+GW_HOT_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags,
+                              uint64_t claim)
+{
+    if (tx->q.flags & GW_ONE_USER_)
+        gw_tx_publish_alone_(tx, first + n, flags);
+    else
+        gw_tx_publish_shared_(tx, first, bbs, n, flags, claim);
 }
 
 /*
@@ -426,47 +445,77 @@ GW_HOT_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint
     /* Two paths: where they meet, a GPU would wait for the claim's answer. */
     if (tx->q.flags & GW_ONE_USER_) {
         gw_tx_write_(tx, at, &op, flags);
-        gw_tx_publish_(tx, at, gw_tx_first_(&op), op.bbs, flags, 0);
+        gw_tx_publish_alone_(tx, at + op.bbs, flags);
     } else {
         uint64_t claim = gw_sq_claim_(&tx->q, at, flags);
 
         gw_tx_write_(tx, at, &op, flags);
-        gw_tx_publish_(tx, at, gw_tx_first_(&op), op.bbs, flags, claim);
+        gw_tx_publish_shared_(tx, at, gw_tx_first_(&op), op.bbs, flags, claim);
     }
     if (ticket) *ticket = at + op.bbs;
+    return 0;
+}
+
+/* The first lane reserves for n requests like *op, and all get the index, or with its highest bit set a
+ * negative errno. (An index never has that.) */
+GW_DEV uint64_t gw_tx_reserve_warp_(struct gw_tx *tx, const struct gw_op *op, uint32_t n)
+{
+    uint64_t at = 0;
+
+    if (gw_lane() == 0) {
+        int err = gw_tx_reserve_(tx, op, n, &at);
+
+        if (err) at = (uint64_t)(int64_t)err;
+    }
+    return gw_shfl_u64(gw_warp_all(), at, 0);
+}
+
+/* The same with one owner. Every lane looks at its own view, of which only the first one's counts: so there is
+ * no branch on the way of a post that has room. */
+GW_DEV uint64_t gw_tx_reserve_warp_alone_(struct gw_tx *tx, const struct gw_op *op, uint32_t n)
+{
+    /* Asked of the first lane before n is known. */
+    uint64_t at = gw_shfl_u64(gw_warp_all(), tx->next, 0);
+    uint64_t room = gw_shfl_u64(gw_warp_all(), tx->done + tx->q.sq.wqebbs - tx->next, 0);
+
+    if ((int64_t)room < (int64_t)n || !gw_tx_may_(tx, op)) {
+        at = gw_tx_reserve_warp_(tx, op, n);
+        if ((int64_t)at < 0) return at;
+    }
+    tx->next = at + n;
+    return at;
+}
+
+GW_DEV int gw_tx_post_warp_alone_(struct gw_tx *tx, int on, const struct gw_op *op, uint32_t flags,
+                                  uint32_t before, uint32_t n, uint64_t *ticket)
+{
+    uint64_t at = gw_tx_reserve_warp_alone_(tx, op, n);
+
+    if ((int64_t)at < 0) return (int)(int64_t)at;
+    if (on) gw_tx_write_(tx, at + before, op, flags);
+    if (on && ticket) *ticket = at + before + op->bbs;
+    /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
+    gw_syncwarp(gw_warp_all());
+    if (gw_lane() == 0) gw_tx_publish_alone_(tx, at + n, flags);
     return 0;
 }
 
 GW_DEV int gw_tx_post_warp(struct gw_tx *tx, int on, struct gw_op op, uint32_t flags, uint64_t *ticket)
 {
     uint32_t mask = gw_warp_all(), posting = gw_ballot(mask, on), n = gw_popcount(posting) * op.bbs;
-    const int first = gw_lane() == 0;
-    uint64_t at = 0, mine;
+    uint32_t before = gw_popcount(posting & ((1u << gw_lane()) - 1)) * op.bbs;
+    uint64_t at, claim = 0;
 
     if (!posting) return 0;
-    if (first) {
-        int err = gw_tx_reserve_(tx, &op, n, &at);
-
-        if (err) at = (uint64_t)(int64_t)err;
-    }
-    at = gw_shfl_u64(mask, at, 0); /* an index never has its highest bit set */
+    /* Two paths: see gw_tx_post. */
+    if (tx->q.flags & GW_ONE_USER_) return gw_tx_post_warp_alone_(tx, on, &op, flags, before, n, ticket);
+    at = gw_tx_reserve_warp_(tx, &op, n);
     if ((int64_t)at < 0) return (int)(int64_t)at;
-    mine = at + gw_popcount(posting & ((1u << gw_lane()) - 1)) * op.bbs;
-    if (on && ticket) *ticket = mine + op.bbs;
-    /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. Two
-     * paths: see gw_tx_post. */
-    if (tx->q.flags & GW_ONE_USER_) {
-        if (on) gw_tx_write_(tx, mine, &op, flags);
-        gw_syncwarp(mask);
-        if (first) gw_tx_publish_(tx, at, gw_tx_first_(&op), n, flags, 0);
-    } else {
-        uint64_t claim;
-
-        if (first) claim = gw_sq_claim_(&tx->q, at, flags);
-        if (on) gw_tx_write_(tx, mine, &op, flags);
-        gw_syncwarp(mask);
-        if (first) gw_tx_publish_(tx, at, gw_tx_first_(&op), n, flags, claim);
-    }
+    if (gw_lane() == 0) claim = gw_sq_claim_(&tx->q, at, flags);
+    if (on) gw_tx_write_(tx, at + before, &op, flags);
+    if (on && ticket) *ticket = at + before + op.bbs;
+    gw_syncwarp(mask); /* as above */
+    if (gw_lane() == 0) gw_tx_publish_shared_(tx, at, gw_tx_first_(&op), n, flags, claim);
     return 0;
 }
 
