@@ -297,7 +297,7 @@ GW_RMW_SCOPE_(_gpu, "gpu")
 
 /* 0, but a compiler for GPUs cannot know that it is the same in all lanes. Added to the operand of an addition whose answer
  * is waited for, it keeps it from electing a lane that adds for all and tells the others, which takes a lane
- * that is alone longer (by some 70 ns) than the additions take 32. */
+ * that is alone longer, by 30 ns on an H200. */
 GW_FN uint32_t gw_each_lane_(void)
 {
 #ifdef __CUDA_ARCH__

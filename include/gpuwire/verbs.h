@@ -54,7 +54,8 @@ struct gw_qp;
  * Opens a network device for kernels that run on `exec` (NULL: CPU threads).
  * name: a device's name as ibv_devices prints it, "softnic", or NULL to choose: what GPUWIRE_DEVICE names,
  * else a real mlx5 device with an active port, else the software NIC. One process opens the software NIC or
- * real devices, not both. -ENODEV: none works; the error line says what was tried and why it failed. -ENOENT:
+ * real devices, not both. On a GPU it waits for all kernels of the process that run there, as gw_device_close does: while one
+ * is resident that is for ever. -ENODEV: none works; the error line says what was tried and why it failed. -ENOENT:
  * no device of that name.
  */
 GW_API int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **out);

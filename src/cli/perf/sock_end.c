@@ -256,7 +256,8 @@ static int measure_all(struct end *e, struct perf_opts *o, struct sock_ask_args 
     for (uint64_t size = o->all ? 2 : o->size; !err && size <= o->size; size *= 2)
         err = measure(e, o, a, size, p);
     perf_print_close(p);
-    if (err && err != -ECANCELED && err != -EBADMSG) return err; /* there may be nobody to tell */
+    if ((err && err != -ECANCELED && err != -EBADMSG) || has_come(o, PERF_OVER))
+        return err; /* there may be nobody to tell */
     bye = say_bye(e, o, a);
     if (err == -EBADMSG) return gw_error(err, "bytes are wrong");
     return err ? err : bye;
