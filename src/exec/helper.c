@@ -19,15 +19,33 @@
 
 /* ---- news ---------------------------------------------------------------------------------------------- */
 
+void gw_news_tell(uint32_t *news, uint32_t *sleepers)
+{
+    gw_add_acq_rel_u32(news, 1); /* release: what has changed comes first */
+    gw_fence_sc();               /* news before the look at who sleeps, as there the other way round */
+    if (gw_ld_relaxed_u32(sleepers)) syscall(SYS_futex, news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+void gw_news_wait(uint32_t *news, uint32_t *sleepers, uint32_t seen, uint64_t deadline_ns)
+{
+    uint64_t now = gw_clock_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+    struct timespec t;
+
+    if (left > 1000000000u) left = 1000000000u; /* whoever sleeps looks again now and then */
+    t.tv_sec = (time_t)(left / 1000000000u);
+    t.tv_nsec = (long)(left % 1000000000u);
+    gw_add_acq_rel_u32(sleepers, 1);
+    gw_fence_sc(); /* as in gw_news_tell; the futex looks at news again */
+    syscall(SYS_futex, news, FUTEX_WAIT_PRIVATE, seen, &t, NULL, 0);
+    gw_add_acq_rel_u32(sleepers, (uint32_t)-1);
+}
+
 void gw_helper_tell(struct gw_helper *h)
 {
     uint64_t count;
 
-    gw_add_release_u32(&h->news, 1); /* release: what has changed comes first */
-    gw_fence_sc();                   /* news before the look at who sleeps, as there the other way round */
-    if (gw_ld_relaxed_u32(&h->sleepers))
-        syscall(SYS_futex, &h->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-    count = gw_ld_relaxed_u32(&h->pollers);
+    gw_news_tell(&h->news, &h->sleepers);
+    count = gw_ld_relaxed_u32(&h->pollers); /* behind the fence in there, as for the others */
     if (count) (void)!write(h->poll_fd, &count, sizeof(count)); /* fails when it is full of them anyway */
 }
 
@@ -38,16 +56,7 @@ uint32_t gw_helper_news(const struct gw_helper *h)
 
 void gw_helper_wait(struct gw_helper *h, uint32_t news, uint64_t deadline_ns)
 {
-    uint64_t now = gw_clock_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
-    struct timespec t;
-
-    if (left > 1000000000u) left = 1000000000u; /* whoever sleeps looks again now and then */
-    t.tv_sec = (time_t)(left / 1000000000u);
-    t.tv_nsec = (long)(left % 1000000000u);
-    gw_add_acq_rel_u32(&h->sleepers, 1);
-    gw_fence_sc(); /* as in gw_helper_tell; the futex looks at news again */
-    syscall(SYS_futex, &h->news, FUTEX_WAIT_PRIVATE, news, &t, NULL, 0);
-    gw_add_acq_rel_u32(&h->sleepers, (uint32_t)-1);
+    gw_news_wait(&h->news, &h->sleepers, news, deadline_ns);
 }
 
 /* ---- naps ---------------------------------------------------------------------------------------------- */

@@ -48,6 +48,11 @@ uint64_t gw_nap_ns(uint64_t idle_ns, uint64_t most_ns);
 /* The calling thread's sleeps end when they should: else they take up to 50 µs more, which is more than a nap. */
 void gw_nap_exactly(void);
 
+/* A count of news on which CPU threads of this process sleep, and how many do: one more; and waits until it is another than
+ * `seen`, 1 s at most, and now and then for no reason. */
+void gw_news_tell(uint32_t *news, uint32_t *sleepers);
+void gw_news_wait(uint32_t *news, uint32_t *sleepers, uint32_t seen, uint64_t deadline_ns);
+
 /* Before anything else; a helper that was never started may be stopped then, and woken. 0, or -errno. */
 int gw_helper_init(struct gw_helper *h, const struct gw_exec *exec, bool (*look)(void *arg), void *arg);
 int gw_helper_start(struct gw_helper *h, const char *name);

@@ -5,12 +5,8 @@
  * buffers, and registration would save nothing.
  */
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "src/socket/proxy.h"
@@ -19,24 +15,12 @@
 
 void gw_cpu_pipe_wake_(struct gw_pipe_ends_ *ends)
 {
-    gw_add_acq_rel_u32(&ends->news, 1); /* release: what has changed comes first */
-    gw_fence_sc();                      /* news before the look at who sleeps, as there the other way round */
-    if (gw_ld_relaxed_u32(&ends->sleepers))
-        syscall(SYS_futex, &ends->news, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    gw_news_tell(&ends->news, &ends->sleepers);
 }
 
 void gw_cpu_pipe_sleep_(struct gw_pipe_ends_ *ends, uint32_t news, uint64_t deadline_ns)
 {
-    uint64_t now = gw_clock_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
-    struct timespec t;
-
-    if (left > 1000000000u) left = 1000000000u; /* whoever sleeps looks again now and then */
-    t.tv_sec = (time_t)(left / 1000000000u);
-    t.tv_nsec = (long)(left % 1000000000u);
-    gw_add_acq_rel_u32(&ends->sleepers, 1);
-    gw_fence_sc(); /* as in gw_cpu_pipe_wake_; the futex looks at news again */
-    syscall(SYS_futex, &ends->news, FUTEX_WAIT_PRIVATE, news, &t, NULL, 0);
-    gw_add_acq_rel_u32(&ends->sleepers, (uint32_t)-1);
+    gw_news_wait(&ends->news, &ends->sleepers, news, deadline_ns);
 }
 
 void gw_pipe_tell(struct gw_sockets *set, struct sock *k)
