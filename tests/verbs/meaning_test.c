@@ -313,6 +313,28 @@ static void test_endpoint_text(void **state)
         assert_int_equal(gw_endpoint_parse(bad[i], &got), -EINVAL);
 }
 
+/* The last ringer's record, which never comes: as after a reset under threads that post. A post does not wait for ever, and
+ * neither do a receive and a reservation whose predecessors are gone. */
+static void test_record_that_never_comes(void **state)
+{
+    uint64_t before = gw_clock_ns();
+
+    (void)state;
+    start(8, 0);
+    rig_die(&r);
+    r.qp->sq_resv = r.qp->sq_ci = 5;
+    r.qp->sq_word = gw_sq_idle_(5);
+    assert_int_equal(gw_put(r.qp, 0x1000, 1, 1, 2, 8, GW_SIGNALED, 1), 0);
+    assert_true(gw_clock_ns() - before < 10 * (uint64_t)GW_SQ_SETTLE_NS_);
+    assert_int_equal(r.dbrec[GW_MLX5_DBREC_SEND], gw_mlx5_dbrec_be(6));
+    assert_int_equal(r.qp->sq_settled, 6);
+    gw_rq_publish_(r.qp, 1, 1); /* nothing is reserved any more */
+    r.qp->sq_resv = 2;
+    r.qp->sq_ci = 0;
+    assert_int_equal(gw_sq_take_back_(r.qp, 8, 4), 0);
+    end();
+}
+
 static int open_exec(void **state)
 {
     (void)state;
@@ -338,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_ring_for_late_comer),
         cmocka_unit_test(test_wait),
         cmocka_unit_test(test_poll_held),
+        cmocka_unit_test(test_record_that_never_comes),
         cmocka_unit_test(test_endpoint_text),
     };
 
