@@ -10,6 +10,8 @@
 #define COUNT_MAX  65536u
 #define BUFFER_MAX (256u << 20)
 #define LINE       64u /* bytes that the tables are a multiple of */
+/* In sets of so many sockets those who wait for acknowledgements sleep: it takes descriptors. */
+#define SENDERS_SLEEP 64u
 
 static uint32_t pow2(uint32_t n, uint32_t otherwise)
 {
@@ -250,7 +252,7 @@ static int make_stream(struct gw_sockets *set, struct sock *k)
     struct gw_qp_attr qa = {.max_send_wr = entries, .max_recv_wr = entries, .post_mode = set->attr.post_mode};
     int err = gw_cq_create(set->dev, &ca, &k->recv_cq);
 
-    ca.flags = GW_CQ_SLEEP;
+    ca.flags = set->attr.count <= SENDERS_SLEEP ? GW_CQ_SLEEP : 0;
     if (!err) err = gw_cq_create(set->dev, &ca, &k->send_cq);
     qa.send_cq = k->send_cq;
     qa.recv_cq = k->recv_cq;

@@ -22,7 +22,7 @@ static uint32_t queues_of(struct gw_sockets *set, const struct pollfd *f, struct
     rd = gw_ld_relaxed_u32(&k->info->rd);
     cq[0] = kind == GW_SOCK_RD_ ? set->rd->end[rd].recv_cq : k->recv_cq;
     cq[1] = kind == GW_SOCK_RD_ ? set->rd->end[rd].send_cq : k->send_cq; /* acknowledgements make room */
-    return f->events & POLLOUT ? 2 : 1;
+    return f->events & POLLOUT && cq[1]->event_fd >= 0 ? 2 : 1;
 }
 
 void gw_cpu_sock_arm_(struct gw_sockets *set, const struct pollfd *fds, uint32_t n)
