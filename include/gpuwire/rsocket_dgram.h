@@ -36,6 +36,7 @@ struct gw_rd_addr {
     uint64_t w[3];
 };
 
+/* 1: the same address and port; 0: not. Any thread; it reads the two and orders nothing. */
 GW_FN int gw_rd_same(const struct gw_rd_addr *a, const struct gw_rd_addr *b)
 {
     return !((a->w[0] ^ b->w[0]) | (a->w[1] ^ b->w[1]) | (a->w[2] ^ b->w[2]));

@@ -33,7 +33,8 @@ static_assert(sizeof(struct gw_ah_handle) == 64, "handle size");
 _Static_assert(sizeof(struct gw_ah_handle) == 64, "handle size");
 #endif
 
-/* For ibv_send_wr.wr.ud.ah of gw_post_send, which takes no other handles. It reads *ah before it returns. */
+/* For ibv_send_wr.wr.ud.ah of gw_post_send, which takes no other handles. Any thread; it only renames the address. In order:
+ * gw_post_send reads *ah before it returns. */
 GW_FN struct ibv_ah *gw_ibv_ah(const struct gw_ah_handle *ah)
 {
     return (struct ibv_ah *)(uintptr_t)ah;
@@ -42,18 +43,20 @@ GW_FN struct ibv_ah *gw_ibv_ah(const struct gw_ah_handle *ah)
 /*
  * Sends [laddr, laddr + len) to queue pair qpn at *ah, into the next receive there; len 0: no payload. qkey is the
  * receiver's; with GW_MLX5_QKEY_OF_QP set the sender's own goes instead (the InfiniBand rule for privileged keys).
- * One thread. Returns as gw_put (verbs_device.h); -EOPNOTSUPP: it is a connected queue pair.
+ * One thread. What the calling thread stored before is visible to the NIC, as with gw_put; to other threads nothing is.
+ * Returns as gw_put (verbs_device.h); -EOPNOTSUPP: it is a connected queue pair.
  */
 GW_FN int gw_send_to(struct gw_qp_handle *qp, const struct gw_ah_handle *ah, uint32_t qpn, uint32_t qkey,
                      uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags, uint64_t wr_id);
-/* With an immediate (host order), which the receiver reads with gw_wc_imm. */
+/* gw_send_to with an immediate (host order), which the receiver reads with gw_wc_imm. One thread; it returns, and makes visible,
+ * what gw_send_to does. */
 GW_FN int gw_send_to_imm(struct gw_qp_handle *qp, const struct gw_ah_handle *ah, uint32_t qpn, uint32_t qkey,
                          uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t imm, uint32_t flags,
                          uint64_t wr_id);
 /*
  * gw_send_to_imm or gw_send_to by a whole warp: a datagram for each lane, to its own destination, all with one reservation
  * and one doorbell. As gw_put_warp: every thread of the warp calls it, those with on == 0 send nothing, with_imm and
- * GW_DEFER are the same in all; all or none is posted.
+ * GW_DEFER are the same in all; all or none is posted. What every lane stored before is visible to the NIC.
  */
 GW_DEV int gw_send_to_warp(struct gw_qp_handle *qp, int on, const struct gw_ah_handle *ah, uint32_t qpn,
                            uint32_t qkey, uint64_t laddr, uint32_t lkey, uint32_t len, int with_imm,
@@ -62,7 +65,8 @@ GW_DEV int gw_send_to_warp(struct gw_qp_handle *qp, int on, const struct gw_ah_h
 /*
  * Who sent a datagram: the GID of its host, out of the GW_GRH bytes at `grh` that lie in front of the message. 0, or
  * -EPROTO: that is neither an InfiniBand or IPv6 header nor, in its last 20 bytes, an IPv4 header. The sender wrote it:
- * it is as true as the network is. (Where libibverbs' ibv_init_ah_from_wc looks: RoCEv2 annex, A17.4.5.2.)
+ * it is as true as the network is. (Where libibverbs' ibv_init_ah_from_wc looks: RoCEv2 annex, A17.4.5.2.) Any thread that
+ * took the completion, which acquires what the NIC wrote; it only reads *grh, and writes gid.
  */
 GW_FN int gw_grh_source(const void *grh, uint8_t gid[16]);
 

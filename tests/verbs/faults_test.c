@@ -495,7 +495,9 @@ static void nic_gone_one(struct scene *s, struct rig *r)
 
 static void nic_gone(void **state)
 {
-    const struct rig_opts o = {.wqebbs = 64, .wqes = 16, .cqes = 128};
+    /* Two WQEBBs for each thread of a block have to have room. */
+    const struct rig_opts o = {
+        .wqebbs = test_block_dim(exec, BLOCK) > 32 ? 2 * BLOCK : 64, .wqes = 16, .cqes = 128};
     struct scene s = {0};
     struct rig r;
 
@@ -522,8 +524,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(nic_gone),
     };
 
-    /* A fault key, so that what the process sends to itself goes over the link, which can go down. */
-    setenv("GPUWIRE_NIC", "addr=127.0.0.1,hostile=1,loss=0", 0);
+    /* A fault key, so that what the process sends to itself goes over the link, which can go down; whatever NIC is asked for. */
+    setenv("GPUWIRE_NIC", "addr=127.0.0.1,hostile=1,loss=0", 1);
     test_exec_opts.lanes = 4;
     test_options(argc, argv);
     peer_process_init(); /* before anything is opened */
