@@ -26,10 +26,9 @@ check-asan:               ## every test but those of soak under AddressSanitizer
 	@$(MAKE) --no-print-directory all BUILD=build-asan CMAKE_FLAGS="-DGW_SANITIZE=address,undefined -DGW_CUDA=OFF"
 	@cd build-asan && ctest --output-on-failure --no-tests=error -LE long -j$$(nproc)
 
-# history_size: what is suppressed by where the other thread was must be known of accesses of long ago, too.
 check-tsan:               ## the same under ThreadSanitizer (an hour on two busy cores)
 	@$(MAKE) --no-print-directory all BUILD=build-tsan CMAKE_FLAGS="-DGW_SANITIZE=thread -DGW_CUDA=OFF"
-	@cd build-tsan && TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp:history_size=7 \
+	@cd build-tsan && TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp \
 		ctest --output-on-failure --no-tests=error -LE long -j$$(nproc)
 
 check-interop: all        ## the software NIC against Linux' own soft-RoCE in a QEMU guest: as an Ethernet station, and over a tap (root)
