@@ -3,32 +3,15 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
-#include "tests/socket/own_nic.h"
-#include "tests/socket/proxy_rig.h"
+#include "tests/socket/nic_rig.h"
 
 #define IDLE  (300u * MS)
 #define WAKES 150 /* while it is idle: it looks a hundred times a second */
 
-static struct gw_device *dev;
-static struct sockaddr_in here; /* the NIC's */
-
 static int begin_poll(void **state)
 {
-    struct gw_sockets_attr attr = {.count = COUNT, .rbuf = 65536, .wbuf = 65536};
-
     (void)state;
-    if (gw_device_open("softnic", exec, &dev) || gw_sockets_create(dev, &attr, &set)) {
-        fprintf(stderr, "%s\n", gw_last_error());
-        return -1;
-    }
-    net = gw_sockets_net(set);
-    return 0;
-}
-
-static int finish_poll(void **state)
-{
-    (void)state;
-    return gw_sockets_destroy(set) || gw_device_close(dev);
+    return begin_set(65536);
 }
 
 static long sleeps(void)
@@ -165,11 +148,10 @@ static void test_wakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_idle, begin_poll, finish_poll),
-        cmocka_unit_test_setup_teardown(test_wakes, begin_poll, finish_poll),
+        cmocka_unit_test_setup_teardown(test_idle, begin_poll, finish_set),
+        cmocka_unit_test_setup_teardown(test_wakes, begin_poll, finish_set),
     };
 
-    here = own_addr(1, 0);
-    own_nic(&here, ",hostile=1");
+    take_nic();
     return proxy_tests("polling many sockets", tests, sizeof(tests) / sizeof(tests[0]));
 }

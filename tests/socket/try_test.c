@@ -1,28 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams that use RDMA where both sides can, and TCP else: each kind of socket meets each other kind. */
-#include "tests/socket/own_nic.h"
-#include "tests/socket/proxy_rig.h"
-
-static struct gw_device *dev;
-static struct sockaddr_in here; /* the NIC's */
+#include "tests/socket/nic_rig.h"
 
 static int begin_try(void **state)
 {
-    struct gw_sockets_attr attr = {.count = COUNT, .rbuf = 8192, .wbuf = 8192};
-
     (void)state;
-    if (gw_device_open("softnic", exec, &dev) || gw_sockets_create(dev, &attr, &set)) {
-        fprintf(stderr, "%s\n", gw_last_error());
-        return -1;
-    }
-    net = gw_sockets_net(set);
-    return 0;
-}
-
-static int finish_try(void **state)
-{
-    (void)state;
-    return gw_sockets_destroy(set) || gw_device_close(dev);
+    return begin_set(8192);
 }
 
 static int open_as(int rdma)
@@ -162,12 +145,11 @@ static void test_without_a_nic(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_everybody_meets, begin_try, finish_try),
-        cmocka_unit_test_setup_teardown(test_one_listener, begin_try, finish_try),
-        cmocka_unit_test_setup_teardown(test_without_a_nic, begin_try, finish_try),
+        cmocka_unit_test_setup_teardown(test_everybody_meets, begin_try, finish_set),
+        cmocka_unit_test_setup_teardown(test_one_listener, begin_try, finish_set),
+        cmocka_unit_test_setup_teardown(test_without_a_nic, begin_try, finish_set),
     };
 
-    here = own_addr(1, 0);
-    own_nic(&here, ",hostile=1");
+    take_nic();
     return proxy_tests("RDMA or TCP", tests, sizeof(tests) / sizeof(tests[0]));
 }
