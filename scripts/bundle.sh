@@ -21,7 +21,7 @@ add_library() { # by the name that programs look for it under
 
 cp -a "$build"/bin/gpuwire "$out/bin/"
 find "$build/bin" -maxdepth 1 -type f -perm -u+x \( -name 'test_*' -o -name '*_test' -o -name 'sim*' -o -name '*_bench' -o -name 'example_*' \) -exec cp {} "$out/tests/" \;
-for program in ibv_devinfo ibv_devices ibv_rc_pingpong ib_write_lat ib_write_bw; do
+for program in ibv_devinfo ibv_devices ibv_rc_pingpong ib_write_lat ib_write_bw ib_send_bw; do
     path=$(command -v "$program") && cp -L "$path" "$out/bin/"
 done
 find "$build/lib" -maxdepth 1 -name 'libgpuwire*.so' -exec cp -L {} "$out/lib/" \;
