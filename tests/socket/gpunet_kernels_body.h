@@ -52,10 +52,11 @@ GW_DEV int wrong(const uchar *buf, int i)
 GW_DEV int client(const struct gpunet_args *a)
 {
     GW_SHARED(struct gpunet_bytes, b);
-    int sock, i, k, ret = 0, tries = 0;
+    uint64_t until = gw_clock_ns() + 20000000000u;
+    int sock, i, k, ret = 0;
 
-    while ((sock = gconnect_in(&a->addr)) == -ECONNREFUSED && tries++ < 100)
-        continue; /* it may not listen yet */
+    while ((sock = gconnect_in(&a->addr)) == -ECONNREFUSED && gw_clock_ns() < until)
+        continue; /* it may not listen yet: on a machine that is busy for as long as thousands of refusals take */
     if (sock < 0) return sock;
     for (i = 0; i < GN_MESSAGES && !ret; i++) {
         for (k = (int)gw_thread_idx(); k < GN_BYTES; k += (int)gw_block_dim())

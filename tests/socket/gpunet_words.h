@@ -9,9 +9,10 @@ __global__ void words_client(struct sockaddr_in *addr, int *result, int messages
 {
     __shared__ int sock;
     __shared__ uchar buf[WORDS_BYTES];
-    int ret = 0, i, k, tries = 0;
+    int ret = 0, i, k;
+    uint64_t until = gw_clock_ns() + 20000000000ul;
 
-    while ((sock = gconnect_in(addr)) < 0 && tries++ < 100) {
+    while ((sock = gconnect_in(addr)) < 0 && gw_clock_ns() < until) {
     }
     if (sock < 0) {
         *result = sock;

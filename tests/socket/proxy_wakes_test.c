@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * No wake-up is lost between kernels and the proxy: test_socket_proxy_wakes [ROUNDS]. Each thread pauses for a random time
+ * before it does the next thing, so that it comes while the proxy is about to sleep, asleep, or awake; a call whose
+ * ring was not heard ends at its deadline, with an error. `taskset -c 0` beside other work is the hard case.
+ */
+#include <pthread.h>
+#include <sched.h>
+
+#include "tests/socket/proxy_rig.h"
+
+#define PAIRS  3
+#define RING   4096
+#define MOST   12000 /* more than both rings: whoever sends waits for room, and the proxy too */
+#define ROUNDS 400
+
+static uint32_t rounds = ROUNDS;
+
+struct pair {
+    pthread_t ours, theirs;
+    uint64_t seed;
+    int s, fd;
+    const char *wrong;
+};
+
+static uint32_t draw(uint64_t *seed, uint32_t below)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(*seed >> 33) % below;
+}
+
+/* Not at all, by looking at the clock, or asleep: up to about twice as long as the proxy needs to fall asleep. */
+static void dawdle(uint64_t *seed)
+{
+    uint32_t how = draw(seed, 4);
+    uint64_t until = gw_clock_ns() + draw(seed, 60000);
+
+    while (how == 1 && gw_clock_ns() < until) continue;
+    if (how == 2) usleep(draw(seed, 200));
+    if (how == 3) sched_yield();
+}
+
+/* The host's side: says what it hears. */
+static void *echo(void *arg)
+{
+    struct pair *p = arg;
+    uint64_t seed = ~p->seed;
+    static _Thread_local char b[MOST];
+    ssize_t n;
+
+    while ((n = recv(p->fd, b, sizeof(b), 0)) > 0) {
+        dawdle(&seed);
+        for (ssize_t at = 0, went; at < n; at += went) {
+            went = send(p->fd, b + at, (size_t)(n - at), MSG_NOSIGNAL);
+            if (went <= 0) return NULL;
+        }
+    }
+    return NULL;
+}
+
+/* A connection that is made, refused or accepted by the way: questions to the helper. */
+static const char *ask(uint64_t *seed)
+{
+    int s = gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon());
+    struct sockaddr_in at = loopback(1);
+
+    if (s < 0) return "open";
+    dawdle(seed);
+    if (gw_sock_connect_thread(net, s, (struct sockaddr *)&at, sizeof(at), soon()) != -ECONNREFUSED)
+        return "connect";
+    return gw_sock_close_thread(net, s, soon()) ? "close" : NULL;
+}
+
+/* n bytes there and back; more than fits into what lies between goes in pieces. */
+static const char *there_and_back(struct pair *p, char *b, char *back, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) b[i] = (char)draw(&p->seed, 256);
+    if (send_ours(p->s, b, n) != n) return "send";
+    dawdle(&p->seed);
+    if (gw_sock_recv_thread(net, p->s, back, n, MSG_WAITALL, soon()) != n) return "recv";
+    return memcmp(b, back, n) ? "bytes" : NULL;
+}
+
+static void *play(void *arg)
+{
+    struct pair *p = arg;
+    static _Thread_local char b[MOST], back[MOST];
+
+    for (uint32_t i = 0; i < rounds && !p->wrong; i++) {
+        dawdle(&p->seed);
+        if (draw(&p->seed, 8) == 0)
+            p->wrong = ask(&p->seed);
+        else
+            p->wrong = there_and_back(p, b, back, 1 + draw(&p->seed, draw(&p->seed, 2) ? MOST : 64));
+    }
+    return NULL;
+}
+
+static void play_all(int pairs)
+{
+    struct pair pair[PAIRS] = {0};
+
+    make_set(3 * PAIRS, RING);
+    for (int i = 0; i < pairs; i++) {
+        pair[i].seed = (uint64_t)i + 1;
+        pair[i].s = join(&pair[i].fd);
+        assert_int_equal(pthread_create(&pair[i].theirs, NULL, echo, &pair[i]), 0);
+    }
+    for (int i = 0; i < pairs; i++)
+        assert_int_equal(pthread_create(&pair[i].ours, NULL, play, &pair[i]), 0);
+    for (int i = 0; i < pairs; i++) {
+        pthread_join(pair[i].ours, NULL);
+        shutdown(pair[i].fd, SHUT_RDWR);
+        pthread_join(pair[i].theirs, NULL);
+        if (pair[i].wrong) fail_msg("pair %d: %s", i, pair[i].wrong);
+        close_ours(pair[i].s);
+        close(pair[i].fd);
+    }
+    assert_int_equal(gw_sockets_open(set), 0);
+    assert_int_equal(gw_sockets_destroy(set), 0);
+}
+
+/* Alone: nobody else wakes the proxy, by the way, for a ring that was lost. */
+static void test_one(void **state)
+{
+    (void)state;
+    play_all(1);
+}
+
+static void test_some(void **state)
+{
+    (void)state;
+    play_all(PAIRS);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one), cmocka_unit_test(test_some)};
+
+    if (argc > 1) rounds = (uint32_t)atoi(argv[1]);
+    return proxy_tests("wakes", tests, 2);
+}
