@@ -76,25 +76,50 @@ static void test_bad_request_in_list(void **state)
     struct ibv_wc wc[4];
 
     (void)state;
-    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    for (size_t i = 0; i < 4 * sizeof(bad) / sizeof(bad[0]); i++) {
         struct ibv_sge odd[20];
-        int at = (int)(i % 3);
+        int at = (int)(i % 4);
 
         start(16, 0);
         memcpy(odd, sge, sizeof(odd));
-        odd[0].length = bad[i].length;
+        odd[0].length = bad[i / 4].length;
         for (int k = 0; k < 4; k++) make(&wr[k], (uint64_t)k, 1, k < 3 ? &wr[k + 1] : NULL);
-        wr[at].opcode = (enum ibv_wr_opcode)bad[i].opcode;
-        wr[at].num_sge = bad[i].num_sge;
+        wr[at].opcode = (enum ibv_wr_opcode)bad[i / 4].opcode;
+        wr[at].num_sge = bad[i / 4].num_sge;
         wr[at].sg_list = odd;
-        wr[at].send_flags |= (unsigned)bad[i].flags;
+        wr[at].send_flags |= (unsigned)bad[i / 4].flags;
         where = NULL;
-        assert_int_equal(gw_post_send(r.qp, wr, &where), bad[i].err);
+        assert_int_equal(gw_post_send(r.qp, wr, &where), bad[i / 4].err);
         assert_ptr_equal(where, &wr[at]);
         take(at, wc);
         for (int k = 0; k < at; k++) assert_int_equal(wc[k].wr_id, k);
         end();
         assert_int_equal(r.wqes, at);
+    }
+}
+
+/* A datagram without an address handle, behind ones that are like it in everything else. */
+static void test_bad_datagram_in_list(void **state)
+{
+    struct ibv_send_wr wr[4], *where;
+    struct gw_ah_handle ah;
+
+    (void)state;
+    memset(&ah, 0, sizeof(ah));
+    for (int at = 0; at < 4; at++) {
+        start(16, 0);
+        rig_die(&r); /* it knows no datagrams */
+        r.qp->flags |= GW_UD_;
+        r.qp->state = GW_QP_READY_UD;
+        for (int k = 0; k < 4; k++) {
+            make(&wr[k], (uint64_t)k, 1, k < 3 ? &wr[k + 1] : NULL);
+            wr[k].opcode = IBV_WR_SEND;
+            wr[k].wr.ud.ah = k == at ? NULL : gw_ibv_ah(&ah);
+        }
+        assert_int_equal(gw_post_send(r.qp, wr, &where), EINVAL);
+        assert_ptr_equal(where, &wr[at]);
+        assert_int_equal(r.dbrec[GW_MLX5_DBREC_SEND], gw_mlx5_dbrec_be(2 * (uint32_t)at));
+        end();
     }
 }
 
@@ -352,6 +377,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_request_in_list),
+        cmocka_unit_test(test_bad_datagram_in_list),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_unsignalled),
         cmocka_unit_test(test_not_connected),
