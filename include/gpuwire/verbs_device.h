@@ -33,7 +33,7 @@
 #include <gpuwire/mlx5.h>
 #include <gpuwire/sync.h>
 
-#define GW_VERBS_VERSION 3
+#define GW_VERBS_VERSION 4
 #define GW_HANDLE_BYTES  512 /* handles lie so far apart: no two share a line, or a sector of the next one */
 
 struct gw_cq;
@@ -96,7 +96,7 @@ struct gw_qp_handle {
     uint32_t rq_wqes;  /* receives that may be posted at once */
     uint32_t interval; /* of ticketed requests so many WQEBBs apart are signalled; a power of two */
     struct gw_cq_handle *send_cq;
-    uint8_t pad0[8];
+    uint32_t *rq_said; /* verbs_rq.h */
 
     /* Written by threads that post sends. */
     uint64_t sq_resv;    /* WQEBBs reserved so far */
@@ -105,20 +105,20 @@ struct gw_qp_handle {
     uint8_t pad2[104];
 
     /* Written by threads that post receives. */
-    uint32_t rq_resv;
-    uint32_t rq_ready;
-    uint8_t pad3[56];
+    uint64_t rq_resv; /* receives reserved so far */
+    uint64_t rq_word; /* receives counted by the record, and who has yet to write it for others: see verbs_rq.h */
+    uint8_t pad3[48];
 
     /* Written by the pollers of its CQs. */
     uint64_t sq_ci; /* WQEBBs that have completed */
     uint64_t sq_ok; /* those that have completed well */
-    uint32_t rq_ci;
+    uint64_t rq_ci; /* receives that have completed */
     uint32_t state; /* enum gw_qp_state */
     uint32_t fault_claim;
     uint32_t fault_status, fault_syndrome, fault_vendor, fault_recv;
     uint32_t fault_index;
     uint64_t fault_wr_id;
-    uint8_t pad4[72];
+    uint8_t pad4[64];
 } __attribute__((aligned(GW_HANDLE_BYTES)));
 
 #ifdef __cplusplus
@@ -166,7 +166,8 @@ enum gw_post_flags {
 /*
  * Each posts one request of one local stretch [laddr, laddr + len), and returns
  *   0           posted;
- *   -EAGAIN     the queue is full: poll the CQ and try again. Nothing was posted;
+ *   -EAGAIN     the queue is full: poll the CQ and try again. Nothing was posted. (On a GPU, where several threads
+ *               post: or would be with what others are asking for at this moment);
  *   -ENOTCONN   not connected, -EIO: the queue pair has failed (gw_qp_fault on the host says how);
  *   -EOPNOTSUPP it is for datagrams (gw_send_to in verbs_ud.h).
  * len is at most 2^30; 0 makes a message without payload. laddr and raddr are addresses as the regions were
@@ -195,8 +196,13 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
 GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags,
                   uint64_t wr_id);
 
-/* Posts n receives without a buffer (for WRITE_WITH_IMM); their completions carry wr_id. 0; -EAGAIN: not n free, none was
- * posted; -EMSGSIZE: more than the queue holds at all. */
+/*
+ * Receives may be posted by any number of threads at once, which do not wait for each other: what one has posted is in
+ * place for the NIC when those that were in the midst of it before have returned, too.
+ *
+ * Posts n receives without a buffer (for WRITE_WITH_IMM); their completions carry wr_id. 0; -EAGAIN: not n free, none was
+ * posted; -EMSGSIZE: more than the queue holds at all.
+ */
 GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id);
 /* One receive into [laddr, laddr + len): 0; -EAGAIN: full; -EINVAL: 2 GiB or more. */
 GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint64_t wr_id);
@@ -238,6 +244,7 @@ GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)
 
 #include <gpuwire/verbs_sq.h>
 #include <gpuwire/verbs_impl.h>
+#include <gpuwire/verbs_rq.h>
 #include <gpuwire/verbs_ud.h>
 #include <gpuwire/verbs_wr.h>
 #include <gpuwire/verbs_tx.h>

@@ -10,54 +10,72 @@
 
 /*
  * Reserves n entries of a queue of `size`, of which *resv were reserved and *done completed so far, and
- * returns 0 and the first one's index, or -EAGAIN. Never waits for completions. With several users: add first
- * and look then, because an addition never fails under contention as compare-and-swap does; who finds that
- * there was no room takes the addition back, which works from the top down only. A thread below waits for
- * those above it, all of which are taking theirs back too, or for room: if one above has found room since,
- * there is room for this one.
+ * returns 0 and the first one's index, or -EAGAIN: at a moment during the call n were not free. It waits for
+ * nobody: it begins anew only when another thread has reserved meanwhile.
  */
-GW_FN int gw_reserve_(uint32_t *resv, const uint32_t *done, uint32_t size, uint32_t one_user, uint32_t n,
-                      uint32_t *first)
+GW_HOT_FN int gw_reserve_(uint64_t *resv, const uint64_t *done, uint32_t size, uint32_t one_user, uint32_t n,
+                          uint64_t *first)
 {
-    uint32_t room = size - n, at, round = 0;
-
-    /* Acquire: the poller's reads of what lies in the freed entries' slots come before our overwriting them.
-     */
-    uint32_t ci = gw_ld_acquire_u32_gpu(done);
+    /* Relaxed, so that a GPU need not wait for it before it asks what is done. */
+    uint64_t at = gw_ld_relaxed_u64_gpu(resv), ci;
+    int in_order = 0;
 
     if (n > size) return -EAGAIN;
-    at = gw_ld_relaxed_u32_gpu(resv);
-    if (at - ci > room) return -EAGAIN;
-    if (one_user) {
-        gw_st_relaxed_u32_gpu(resv, at + n);
+    for (;; at = gw_ld_acquire_u64_gpu(resv), in_order = 1) {
+        /* Acquire: the poller's reads of what lies in the freed entries' slots come before our overwriting
+         * them. */
+        ci = gw_ld_acquire_u64_gpu(done);
+        /* Signed: more may be done by now than was reserved then. */
+        if ((int64_t)(at + n - ci) > (int64_t)size) {
+            /* Full, if what is done was looked at last: it may not be older than what is reserved. */
+            if (in_order) return -EAGAIN;
+            continue;
+        }
+        if (one_user)
+            gw_st_relaxed_u64_gpu(resv, at + n);
+        else if (gw_cas_relaxed_u64_gpu(resv, at, at + n) != at)
+            continue;
         *first = at;
         return 0;
     }
-    at = gw_add_relaxed_u32_gpu(resv, n);
-    while (at - ci > room) {
-        /* Less reserved than that: as in gw_sq_take_back_. */
-        if ((int32_t)(gw_cas_relaxed_u32_gpu(resv, at + n, at) - at - n) <= 0) return -EAGAIN;
-        gw_pause(round++);
-        ci = gw_ld_acquire_u32_gpu(done);
-    }
-    *first = at;
-    return 0;
 }
 
 /* ---- calls that name their requests -------------------------------------------------------------------- */
 
-/* Reserves n WQEBBs, as gw_reserve_ does. */
-GW_HOT_FN int gw_sq_room_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
+#ifdef __CUDACC__
+/* Is there no room for n? Acquire: what is done is not older than what is reserved. */
+GW_SLOW_FN int gw_sq_full_(struct gw_qp_handle *qp, uint32_t n)
+{
+    uint64_t at = gw_ld_acquire_u64_gpu(&qp->sq_resv);
+
+    return (int64_t)(at + n - gw_ld_acquire_u64_gpu(&qp->sq_ci)) > (int64_t)qp->sq.wqebbs;
+}
+
+/*
+ * Where hundreds of blocks post to one queue, a compare-and-swap would fail most of the time, so a GPU adds
+ * (gw_sq_reserve_), and looks before whether that may be in vain. -EAGAIN then also means: there is no room for this
+ * and for what others try to reserve at this moment, and perhaps take back.
+ */
+GW_FN int gw_sq_add_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
 {
     uint64_t at = gw_ld_relaxed_u64_gpu(&q->qp->sq_resv), ci;
 
     /* Acquire: as in gw_sq_reserve_. */
     ci = gw_ld_acquire_u64_gpu(&q->qp->sq_ci);
-    if (n > q->sq.wqebbs || at + n - ci > q->sq.wqebbs) return -EAGAIN;
-    if (!(q->flags & GW_ONE_USER_)) return gw_sq_reserve_(q, n, &ci, first);
-    gw_st_relaxed_u64_gpu(&q->qp->sq_resv, at + n);
-    *first = at;
-    return 0;
+    if (n > q->sq.wqebbs) return -EAGAIN;
+    /* Signed: as in gw_reserve_. The two may be of different moments, so if it seems full it is looked at again. */
+    if ((int64_t)(at + n - ci) > (int64_t)q->sq.wqebbs && gw_sq_full_(q->qp, n)) return -EAGAIN;
+    return gw_sq_reserve_(q, n, &ci, first);
+}
+#endif
+
+/* Reserves n WQEBBs, as gw_reserve_ does. */
+GW_HOT_FN int gw_sq_room_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
+{
+#ifdef __CUDACC__
+    if (!(q->flags & GW_ONE_USER_)) return gw_sq_add_(q, n, first);
+#endif
+    return gw_reserve_(&q->qp->sq_resv, &q->qp->sq_ci, q->sq.wqebbs, q->flags & GW_ONE_USER_, n, first);
 }
 
 GW_HOT_FN int gw_qp_usable_(const struct gw_qp_handle *qp)
@@ -154,64 +172,6 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
     /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
     gw_syncwarp(mask);
     if (gw_lane() == 0) gw_sq_publish_(&q, at, 1, n, flags, claim, 0);
-    return 0;
-}
-
-/* ---- the receive queue --------------------------------------------------------------------------------- */
-
-GW_FN int gw_rq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint32_t *first)
-{
-    return gw_reserve_(&qp->rq_resv, &qp->rq_ci, qp->rq_wqes, qp->flags & GW_ONE_USER_, n, first);
-}
-
-/* Receives need no doorbell: the NIC reads the record when a message comes. */
-GW_FN void gw_rq_publish_(struct gw_qp_handle *qp, uint32_t first, uint32_t n)
-{
-    uint32_t round = 0;
-
-    if (!(qp->flags & GW_ONE_USER_))
-        /* In order, and acquire: the earlier poster's WQEs and record precede our record. It has reserved, so
-         * that it is about to publish. (Less reserved than that: as in gw_sq_take_back_.) */
-        while (gw_ld_acquire_u32_gpu(&qp->rq_ready) != first &&
-               (int32_t)(gw_ld_relaxed_u32_gpu(&qp->rq_resv) - first - n) >= 0)
-            gw_pause(round++);
-    /* WQEs before the record: the NIC takes them as soon as it sees the count. Release alone: what had to be
-     * acquired was, by the load above, and the earlier posters' WQEs are released with ours because of it. */
-    gw_fence_release();
-    gw_dbrec_store_(qp->dbrec, GW_MLX5_DBREC_RECV, first + n);
-    /* Release: our record precedes the next poster's. */
-    gw_st_release_u32_gpu(&qp->rq_ready, first + n);
-}
-
-GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint64_t wr_id)
-{
-    struct gw_mlx5_sge sge;
-    uint32_t at;
-    int err;
-
-    sge.addr = laddr;
-    sge.length = len;
-    sge.lkey = lkey;
-    if (len >> 31) return -EINVAL;
-    err = gw_rq_reserve_(qp, 1, &at);
-    if (err) return err;
-    gw_mlx5_put_recv(&qp->rq, at, &sge, 1, qp->max_recv_sge);
-    gw_st_relaxed_u64(&qp->rq_wr_id[at & (qp->rq.wqes - 1)], wr_id);
-    gw_rq_publish_(qp, at, 1);
-    return 0;
-}
-
-GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id)
-{
-    uint32_t at, i;
-    int err = n > qp->rq_wqes ? -EMSGSIZE : gw_rq_reserve_(qp, n, &at);
-
-    if (err) return err;
-    for (i = 0; i < n; i++) {
-        gw_mlx5_put_recv(&qp->rq, at + i, NULL, 0, qp->max_recv_sge);
-        gw_st_relaxed_u64(&qp->rq_wr_id[(at + i) & (qp->rq.wqes - 1)], wr_id);
-    }
-    gw_rq_publish_(qp, at, n);
     return 0;
 }
 
@@ -373,10 +333,10 @@ GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, st
                               : c.syndrome == GW_MLX5_SYND_FLUSHED ? GW_FLUSHED_
                                                                    : GW_FAILED_);
     } else {
-        uint32_t at = gw_ld_relaxed_u32_gpu(&qp->rq_ci); /* receives complete in order */
+        uint64_t at = gw_ld_relaxed_u64_gpu(&qp->rq_ci); /* receives complete in order */
 
         wr_id = gw_ld_relaxed_u64(&qp->rq_wr_id[at & (qp->rq.wqes - 1)]);
-        gw_st_release_u32_gpu(&qp->rq_ci, at + 1); /* as above */
+        gw_st_release_u64_gpu(&qp->rq_ci, at + 1); /* as above */
     }
     gw_wc_fill_(wc, &c);
     wc->wr_id = wr_id;

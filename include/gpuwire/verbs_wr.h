@@ -266,22 +266,4 @@ GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct i
     return err;
 }
 
-GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
-{
-    for (; wr; wr = wr->next) {
-        uint32_t at, i, bad = wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->max_recv_sge;
-
-        for (i = 0; !bad && i < (uint32_t)wr->num_sge; i++) bad = wr->sg_list[i].length >> 31;
-        if (bad || gw_rq_reserve_(qp, 1, &at)) {
-            *bad_wr = wr;
-            return bad ? EINVAL : ENOMEM;
-        }
-        gw_mlx5_put_recv(&qp->rq, at, (const struct gw_mlx5_sge *)wr->sg_list, (uint32_t)wr->num_sge,
-                         qp->max_recv_sge);
-        gw_st_relaxed_u64(&qp->rq_wr_id[at & (qp->rq.wqes - 1)], wr->wr_id);
-        gw_rq_publish_(qp, at, 1);
-    }
-    return 0;
-}
-
 #endif

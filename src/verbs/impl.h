@@ -133,7 +133,7 @@ struct gw_qp {
 
     struct gw_qp_handle *handle; /* where the executor sees it */
     struct gw_qp_handle fresh;   /* as it is written there at creation and by a reset */
-    struct gw_piece slots, rq_wr_ids;
+    struct gw_piece slots, rq_slots;
     uint32_t psn;
 };
 

@@ -46,7 +46,8 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     qp->handle = handle.dev;
     err = gw_arena_alloc(&dev->handles, qp->sq.wqebbs * sizeof(*h->slot), 64, &qp->slots);
     if (!err && qp->rq.wqes)
-        err = gw_arena_alloc(&dev->handles, qp->rq.wqes * sizeof(*h->rq_wr_id), 64, &qp->rq_wr_ids);
+        err = gw_arena_alloc(&dev->handles, qp->rq.wqes * (sizeof(*h->rq_wr_id) + sizeof(*h->rq_said)), 64,
+                             &qp->rq_slots);
     if (err) return gw_error_errno(err, "queue pair");
     h->size = sizeof(*h);
     h->version = GW_VERBS_VERSION;
@@ -60,7 +61,8 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     h->rq.stride = qp->rq.stride;
     h->dbrec = gw_arena_dev(&dev->queues, qp->dbrec);
     h->slot = qp->slots.dev;
-    h->rq_wr_id = qp->rq_wr_ids.dev;
+    h->rq_wr_id = qp->rq_slots.dev;
+    h->rq_said = (uint32_t *)(h->rq_wr_id + qp->rq.wqes);
     if (gw_exec_kind(dev->exec) != GW_EXEC_CPU) {
         h->host = NULL;
         h->flags &= ~(uint32_t)GW_DB_IO_;
@@ -95,7 +97,7 @@ static void destroy(struct gw_qp *qp)
 {
     qp->ops->qp_free(qp);
     gw_arena_free(&qp->dev->handles, qp->slots.dev);
-    gw_arena_free(&qp->dev->handles, qp->rq_wr_ids.dev);
+    gw_arena_free(&qp->dev->handles, qp->rq_slots.dev);
     gw_arena_free(&qp->dev->handles, qp->handle);
     free(qp);
 }

@@ -339,7 +339,7 @@ static void test_endpoint_text(void **state)
 }
 
 /* The last ringer's record, which never comes: as after a reset under threads that post. A post does not wait for ever, and
- * neither do a receive and a reservation whose predecessors are gone. */
+ * neither does a reservation whose predecessors are gone. */
 static void test_record_that_never_comes(void **state)
 {
     uint64_t before = gw_clock_ns();
@@ -353,11 +353,95 @@ static void test_record_that_never_comes(void **state)
     assert_true(gw_clock_ns() - before < 10 * (uint64_t)GW_SQ_SETTLE_NS_);
     assert_int_equal(r.dbrec[GW_MLX5_DBREC_SEND], gw_mlx5_dbrec_be(6));
     assert_int_equal(r.qp->sq_settled, 6);
-    gw_rq_publish_(r.qp, 1, 1); /* nothing is reserved any more */
     r.qp->sq_resv = 2;
     r.qp->sq_ci = 0;
     assert_int_equal(gw_sq_take_back_(r.qp, 8, 4), 0);
     end();
+}
+
+static uint32_t receives_counted(void)
+{
+    return gw_mlx5_dbrec_count(gw_ld_relaxed_u32(&r.dbrec[GW_MLX5_DBREC_RECV]));
+}
+
+/* A thread stops for long in the midst of posting receives, before and after it has asked for the record. The others do
+ * not wait for it, nor does the NIC see theirs before its own; and when it goes on, it sees all. */
+static void test_receives_behind_a_stopped_thread(void **state)
+{
+    uint64_t at = 0, claim;
+
+    (void)state;
+    start(8, 0);
+    assert_int_equal(gw_rq_reserve_(r.qp, 2, &at), 0);
+    assert_int_equal(gw_recv(r.qp, 0x1000, 1, 8, 1), 0);
+    assert_int_equal(gw_recv_empty(r.qp, 2, 2), 0);
+    assert_int_equal(receives_counted(), 0);
+    claim = gw_rq_claim_(r.qp, at);
+    gw_rq_publish_(r.qp, at, 2, claim);
+    assert_int_equal(receives_counted(), 5);
+    assert_int_equal(gw_rq_reserve_(r.qp, 1, &at), 0);
+    claim = gw_rq_claim_(r.qp, at);
+    assert_int_equal(gw_recv(r.qp, 0x1000, 1, 8, 1), 0);
+    assert_int_equal(gw_recv_empty(r.qp, 1, 2), 0);
+    assert_int_equal(receives_counted(), 5);
+    gw_rq_publish_(r.qp, at, 1, claim);
+    assert_int_equal(receives_counted(), 8);
+    assert_int_equal(gw_recv_empty(r.qp, 1, 2), -EAGAIN);
+    end();
+}
+
+/* Threads that reserve in one queue of four, so many each, and complete them at once; what does not fit they try again. */
+struct taker {
+    pthread_t thread;
+    bool sends;
+    uint32_t n, full; /* entries at a time; how often there was no room */
+    uint32_t *start;
+};
+
+static void *takes(void *arg)
+{
+    struct taker *t = arg;
+    struct gw_sq_ q = gw_sq_of_(r.qp);
+    uint64_t at, *done = t->sends ? &r.qp->sq_ci : &r.qp->rq_ci;
+
+    gw_add_relaxed_u32(t->start, 1);
+    while (gw_ld_relaxed_u32(t->start) % 3) gw_pause(0);
+    for (uint32_t i = 0; i < 30000;) {
+        if (t->sends ? gw_sq_room_(&q, t->n, &at) : gw_rq_reserve_(r.qp, t->n, &at)) {
+            t->full++;
+            if (t->n > 1) i++;
+            continue;
+        }
+        for (uint32_t k = 0; gw_ld_acquire_u64_gpu(done) != at;) gw_pause(k++);
+        gw_st_release_u64_gpu(done, at + t->n);
+        i++;
+    }
+    return NULL;
+}
+
+/* Of three that want 3, 2 and 1 of four entries the last always finds room: only one of the others can have found any. */
+static void test_room_is_found(void **state)
+{
+    uint32_t n, round, start_at;
+
+    (void)state;
+    for (round = 0; round < 2; round++) {
+        struct taker t[3] = {{0}};
+
+        start(4, 0);
+        rig_die(&r);
+        r.qp->rq_wqes = 4;
+        start_at = 0;
+        for (n = 0; n < 3; n++) {
+            t[n].n = 3 - n;
+            t[n].sends = round;
+            t[n].start = &start_at;
+            assert_int_equal(pthread_create(&t[n].thread, NULL, takes, &t[n]), 0);
+        }
+        for (n = 0; n < 3; n++) pthread_join(t[n].thread, NULL);
+        assert_int_equal(t[2].full, 0);
+        end();
+    }
 }
 
 static int open_exec(void **state)
@@ -387,6 +471,8 @@ int main(void)
         cmocka_unit_test(test_wait),
         cmocka_unit_test(test_poll_held),
         cmocka_unit_test(test_record_that_never_comes),
+        cmocka_unit_test(test_receives_behind_a_stopped_thread),
+        cmocka_unit_test(test_room_is_found),
         cmocka_unit_test(test_endpoint_text),
     };
 

@@ -153,6 +153,7 @@ static void make_handles(struct rig *r)
     qp.db = (uint64_t *)(q + 128);
     qp.slot = (struct gw_sq_slot *)(h + 2048);
     qp.rq_wr_id = (uint64_t *)(h + 2048 + 16 * (size_t)r->o.wqebbs);
+    qp.rq_said = (uint32_t *)(qp.rq_wr_id + r->o.wqes);
     qp.max_send_sge = 16;
     qp.max_recv_sge = 1;
     qp.rq_wqes = r->o.wqes;
@@ -184,7 +185,7 @@ void rig_start(struct rig *r, struct gw_exec *exec, const struct rig_opts *o)
     cq = (cq + 63) & ~(size_t)63;
     assert_int_equal(gw_mem_alloc(exec, GW_MEM_HOST, cq + 64 * (size_t)o->cqes, &r->queues), 0);
     assert_int_equal(
-        gw_mem_alloc(exec, GW_MEM_DEVICE, 2048 + 16 * (size_t)o->wqebbs + 8 * (size_t)o->wqes, &r->handles),
+        gw_mem_alloc(exec, GW_MEM_DEVICE, 2048 + 16 * (size_t)o->wqebbs + 12 * (size_t)o->wqes, &r->handles),
         0);
     r->dbrec = r->queues.host;
     r->cq_dbrec = (uint32_t *)((uint8_t *)r->queues.host + 64);

@@ -6,7 +6,8 @@
  *
  * Found, if it could happen: a WQE that the NIC never executes (lost), executes twice, before it is written, or takes
  * from an earlier round or life of the queue (stale or overwritten), a record that goes back or past the queue, a
- * taken-back reservation that leaves a hole, a counter that wraps where the algorithm cannot tell; and a deadlock.
+ * taken-back reservation that leaves a hole, a refusal though there was room (EXACT=1), a counter that wraps where the
+ * algorithm cannot tell; and a deadlock.
  *
  * Deaths (DIES=1). The first poster may stop for ever at any step of its way. Nothing then rings for what it has left behind,
  * and reservations that wait for it to take its own back wait; but whoever settles gets on, because that takes memory
@@ -49,6 +50,9 @@
 #endif
 #ifndef DIES
 #define DIES 0
+#endif
+#ifndef EXACT
+#define EXACT 0 /* 1: reserves with gw_reserve_, as calls that name their requests do on CPU threads */
 #endif
 #ifndef Q
 #define Q 2 /* WQEBBs of the queue */
@@ -153,6 +157,36 @@ inline gw_sq_reserve_(n) /* sets got, at */
 #endif
         fi
     od
+}
+
+inline look_whether_full(n) /* no step of the algorithm */
+{
+    was_full = was_full || resv + n - taken > Q
+}
+
+inline gw_reserve_(n) /* sets got, at; was_full: it was so when something was looked at */
+{
+    do
+    :: true ->
+#if BROKEN == 8
+        atomic { seen = taken; look_whether_full(n) };
+        atomic { at = resv; look_whether_full(n) };
+#else
+        at = resv;                                           /* at = gw_ld_acquire(resv) */
+        atomic { seen = taken; look_whether_full(n) };       /* ci = gw_ld_acquire(done) */
+#endif
+        if
+        :: at + n > seen + Q -> got = 0; assert(was_full); break
+        :: else ->
+            atomic {                                         /* gw_cas_relaxed(resv, at, at + n) */
+                if
+                :: resv == at -> resv = at + n; got = 1; break
+                :: else
+                fi
+            }
+        fi
+    od;
+    was_full = 0
 }
 
 inline gw_sq_claim_and_write_(n) /* sets claimed */
@@ -331,7 +365,7 @@ proctype poster(byte p)
 #endif
 {
     byte ops, n, at, seen, from, upto, seen_r, seen_a, seen_d, own, mine;
-    bit seen_h, leave_h, got, defer, claimed, more;
+    bit seen_h, leave_h, got, was_full, defer, claimed, more;
 
     do
     :: ops < (p -> OTHERS : OPS) ->
@@ -352,7 +386,11 @@ proctype poster(byte p)
         };
         do
         :: true ->
+#if EXACT
+            gw_reserve_(n);
+#else
             gw_sq_reserve_(n);
+#endif
             if
             :: got -> break
             :: else -> gw_sq_ring_(); /* full: the room may be waiting for a ring that was deferred */

@@ -1,9 +1,10 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# sq_model.sh [whole]: spin on sq.pml, every interleaving: what must hold, and variants broken on purpose, which must be
-# found. `whole`: more of everything, which takes minutes and some gigabytes of memory.
+# sq_model.sh [whole]: spin on sq.pml and rq.pml, every interleaving: what must hold, and variants broken on purpose, which
+# must be found. `whole`: more of everything, which takes minutes and some gigabytes of memory.
 set -u
-model=$(realpath "${BASH_SOURCE[0]%/*}")/sq.pml
+models=$(realpath "${BASH_SOURCE[0]%/*}")
+model=$models/sq.pml
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
@@ -59,6 +60,9 @@ if [ "${1:-}" = whole ]; then
     holds -DPOSTERS=3 -DOPS=1 -DMOST=1 -DDEFER=0
     holds -DOPS=1 -DLIVES=2                    # a reset in between, and reservations of one or two
     holds -DOPS=2 -DLIVES=2 -DMOST=1 -DDEFER=0 # and two posts of the first one
+    holds -DOPS=2 -DEXACT=1                    # reserved as CPU threads do
+    model=$models/rq.pml
+    holds -DPOSTERS=3 -DOPS=2
 else
     holds -DOPS=2                                     # reservations of one or two, full queues, rings left for later, all counts wrap
     programs 85 153 201                               # two posts each, of all these kinds
@@ -71,5 +75,14 @@ else
     found -DOPS=2 -DBROKEN=5                          # a ringer does not care whether the last one's record has arrived
     found -DOPS=1 -DLIVES=2 -DMOST=1 -DBROKEN=6       # a reset leaves what the slots say
     found -DOPS=1 -DMOST=1 -DDIES=1 -DBROKEN=7        # the role is laid down before the record is stored
+    holds -DOPS=2 -DEXACT=1 -DDEFER=0                 # reserved as CPU threads do
+    found -DOPS=2 -DEXACT=1 -DDEFER=0 -DBROKEN=8      # what is done is looked at before what is reserved
+    model=$models/rq.pml                              # receives
+    holds -DPOSTERS=2 -DOPS=3
+    found -DPOSTERS=2 -DBROKEN=1                      # no fence between receives and record
+    found -DPOSTERS=2 -DBROKEN=2                      # the role is laid down before the record has arrived
+    found -DPOSTERS=2 -DBROKEN=3                      # the writer leaves without having looked who has asked meanwhile
+    found -DPOSTERS=3 -DOPS=1 -DMOST=1 -DQ=4 -DBROKEN=4 # who leaves says nothing of a hole
+    found -DPOSTERS=2 -DBROKEN=5                      # what was heard is heard again a round later
 fi
 [ $failures = 0 ]
