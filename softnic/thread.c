@@ -123,8 +123,11 @@ static void adaptive_loop(struct sn_thread *t)
         if (after != before) t->active_at = now;
         plan = sn_thread_plan(t, now, next);
         /* What this look brought may bring more in its wake; but never spin against one that polls, or runs
-         * beside us: the less time we took, the sooner we get the next turn. */
-        if (after != before && plan.sleep != AWAY && !t->distrust) continue;
+         * beside us: the less time we took, the sooner we get the next turn. One that polls at times does not
+         * while none of its calls comes. */
+        if (after != before && plan.sleep != AWAY &&
+            (!t->distrust || drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED)))
+            continue;
         if (plan.sleep != AWAY && !t->distrust && sn_thread_linger(t)) continue;
         /* Work that is left although nothing could be done waits for others: the system takes no frames, say.
          */

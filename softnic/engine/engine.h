@@ -265,6 +265,7 @@ struct sn_route {
     uint32_t qpn;
     bool loop; /* a QP of this NIC */
     struct roce_path path;
+    uint32_t icrc_len, icrc_start; /* roce_icrc_start of the last length of a frame; 0: of none yet */
 };
 
 enum { SN_DIRTY_MRS = 4 };
@@ -604,7 +605,7 @@ void sn_route_set(struct sn_nic *nic, struct sn_route *to, const uint8_t gid[16]
 uint8_t *sn_tx_begin(struct sn_qp *qp); /* room for a frame, or NULL: later */
 void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t payload_len);
 uint8_t *sn_tx_begin_to(struct sn_nic *nic, const struct sn_route *to);
-void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame, struct roce_hdr *h,
+void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struct roce_hdr *h,
                   uint32_t payload_len);
 void sn_tx_mark_offer(struct sn_qp *qp); /* what sn_tx_end has just made is one */
 void sn_tx_count(struct sn_qp *qp, const struct roce_hdr *h, uint32_t payload_len); /* for whoever looks in */

@@ -25,6 +25,7 @@ void sn_route_set(struct sn_nic *nic, struct sn_route *to, const uint8_t gid[16]
     to->qpn = qpn;
     to->path = sn_path_between(c->gid, gid);
     to->path.sport = c->sport;
+    to->icrc_len = 0;
     to->loop = !c->loop_on_wire && memcmp(gid, c->gid, 16) == 0 && qpn >> 16 == c->slot;
 }
 
@@ -49,8 +50,18 @@ uint8_t *sn_tx_begin(struct sn_qp *qp)
     return sn_tx_begin_to(qp->nic, &qp->peer);
 }
 
+/* Most packets of a connection are of one length. */
+static uint32_t icrc_of(struct sn_route *to, uint8_t *frame, uint32_t len)
+{
+    if (to->icrc_len != len) {
+        to->icrc_start = roce_icrc_start(&to->path, len);
+        to->icrc_len = len;
+    }
+    return roce_icrc_from(to->icrc_start, frame, len);
+}
+
 /* The payload stands behind the headers' place already. */
-void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame, struct roce_hdr *h,
+void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struct roce_hdr *h,
                   uint32_t payload_len)
 {
     struct sn_ring *ring = to->loop ? &nic->loop : &nic->tx;
@@ -67,7 +78,7 @@ void sn_tx_end_to(struct sn_nic *nic, const struct sn_route *to, uint8_t *frame,
     /* Nothing can happen to a frame that stays in memory; else it is covered up to here. */
     f->no_icrc = stays_in_memory(nic, to);
     f->offer = false;
-    if (!f->no_icrc) roce_icrc_end(roce_icrc(&to->path, frame, at + ROCE_ICRC_LEN), frame + at);
+    if (!f->no_icrc) roce_icrc_end(icrc_of(to, frame, at + ROCE_ICRC_LEN), frame + at);
     memcpy(f->src_gid, nic->cfg.gid, 16);
     memcpy(f->dst_gid, to->gid, 16);
     f->sport = nic->cfg.sport;

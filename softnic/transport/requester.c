@@ -307,7 +307,8 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
     }
     s = &r->ring[r->cur % SN_SQ_WINDOW];
     if (s->error) return stuck(qp, s);
-    if (s->packets && sn_direct_step(qp, s, &did)) return did;
+    /* Once its first packet was made all others are packets too. */
+    if (s->packets && !r->cur_packet && sn_direct_step(qp, s, &did)) return did;
     if (s->packets) return send_one(qp, s);
     /* Nothing to send. Its fence counts all the same. */
     if (!allowed(qp, s)) return SN_IDLE;

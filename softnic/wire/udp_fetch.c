@@ -94,20 +94,27 @@ static void read_control(struct msghdr *msg, uint8_t *ecn, uint32_t *segment)
     }
 }
 
-bool sn_udp_frame(const struct sn_udp *udp, struct sn_udp_in *in, int message, uint32_t offset,
-                  struct sn_frame *frame)
+void sn_udp_cut_message(const struct sn_udp *udp, struct sn_udp_in *in, int message, struct sn_udp_cut *cut)
 {
     struct msghdr *msg = &in->msg[message].msg_hdr;
-    uint32_t left = in->msg[message].msg_len - offset, segment;
+    struct sn_frame *frame = &cut->frame;
 
     memset(frame, 0, sizeof(*frame));
     memcpy(frame->dst_gid, udp->addr.gid, 16);
-    read_control(msg, &frame->ecn, &segment);
+    read_control(msg, &frame->ecn, &cut->segment);
+    cut->good = !(msg->msg_flags & MSG_TRUNC) &&
+                sn_addr_from_sock(&in->name[message], frame->src_gid, &frame->sport);
+}
+
+bool sn_udp_cut_frame(const struct sn_udp_cut *cut, struct sn_udp_in *in, int message, uint32_t offset,
+                      struct sn_frame *frame)
+{
+    uint32_t left = in->msg[message].msg_len - offset;
+
+    *frame = cut->frame;
     frame->data = in->data[message] + offset;
-    frame->len = segment && segment < left ? segment : left;
-    return frame->len >= ROCE_MIN_PACKET && frame->len <= SN_UDP_FRAME + SN_UDP_WRAPPER &&
-           !(msg->msg_flags & MSG_TRUNC) &&
-           sn_addr_from_sock(&in->name[message], frame->src_gid, &frame->sport);
+    frame->len = cut->segment && cut->segment < left ? cut->segment : left;
+    return cut->good && frame->len >= ROCE_MIN_PACKET && frame->len <= SN_UDP_FRAME + SN_UDP_WRAPPER;
 }
 
 /* ---- checking ------------------------------------------------------------------------------------------ */
@@ -115,11 +122,13 @@ bool sn_udp_frame(const struct sn_udp *udp, struct sn_udp_in *in, int message, u
 /* Wrappers, and what is wrong, are left to the engine: it takes the former off, and counts the latter. */
 static void check_message(const struct sn_udp *udp, struct sn_udp_in *in, int message)
 {
+    struct sn_udp_cut cut;
     struct sn_frame frame;
     uint32_t offset = 0;
 
+    sn_udp_cut_message(udp, in, message, &cut);
     for (int i = 0; i < SN_UDP_SEGMENTS && offset < in->msg[message].msg_len; i++) {
-        bool good = sn_udp_frame(udp, in, message, offset, &frame);
+        bool good = sn_udp_cut_frame(&cut, in, message, offset, &frame);
 
         /* As take_direct in udp_recv.c has it. */
         frame.has_ip_id = !in->shared;

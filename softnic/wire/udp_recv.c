@@ -179,7 +179,8 @@ static struct sn_udp_in *next_batch(struct sn_udp *udp)
 static bool next_frame(const struct sn_udp *udp, struct sn_udp_in *in, struct sn_frame *frame, bool *good)
 {
     if (in->next == in->messages) return false;
-    *good = sn_udp_frame(udp, in, in->next, in->offset, frame);
+    if (!in->offset) sn_udp_cut_message(udp, in, in->next, &in->cut);
+    *good = sn_udp_cut_frame(&in->cut, in, in->next, in->offset, frame);
     frame->icrc_checked = in->frame < 64 && in->checked[in->next] >> in->frame & 1;
     in->offset += frame->len;
     in->frame++;

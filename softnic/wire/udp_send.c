@@ -100,10 +100,10 @@ static int near_slot(struct sn_udp *udp, const struct sn_frame *frame)
     return slot >= 0 && sn_near_to(&udp->near, frame->dst_gid, (unsigned)slot) ? slot : -1;
 }
 
-static bool same_slot(const struct sn_frame *a, const struct sn_frame *b)
+static bool goes_to(const struct sn_frame *f, const uint8_t gid[16], int slot)
 {
-    return b->len >= ROCE_MIN_PACKET && memcmp(a->dst_gid, b->dst_gid, 16) == 0 &&
-           sn_udp_slot_of(a->data, a->len) == sn_udp_slot_of(b->data, b->len);
+    return f->len >= ROCE_MIN_PACKET && memcmp(f->dst_gid, gid, 16) == 0 &&
+           sn_udp_slot_of(f->data, f->len) == slot;
 }
 
 /*
@@ -114,11 +114,11 @@ static bool same_slot(const struct sn_frame *a, const struct sn_frame *b)
 static int run_length(const struct sn_udp *udp, const struct sn_frame *frames, int n)
 {
     uint32_t len = frames[0].len, total = len;
-    int count = 1;
+    int count = 1, slot = sn_udp_slot_of(frames[0].data, len);
 
     if (!udp->segment) return 1;
-    while (count < n && count < SN_UDP_SEGMENTS && same_slot(&frames[0], &frames[count]) &&
-           frames[count].len <= len && total + frames[count].len <= SN_UDP_DATAGRAM) {
+    while (count < n && count < SN_UDP_SEGMENTS && frames[count].len <= len &&
+           total + frames[count].len <= SN_UDP_DATAGRAM && goes_to(&frames[count], frames[0].dst_gid, slot)) {
         total += frames[count].len;
         if (frames[count++].len < len) break;
     }

@@ -33,6 +33,13 @@ struct sn_udp_out {
     _Alignas(struct cmsghdr) uint8_t control[SN_UDP_BATCH][CMSG_SPACE(sizeof(uint16_t))];
 };
 
+/* What all frames of a received message have in common. */
+struct sn_udp_cut {
+    struct sn_frame frame; /* without data and length */
+    uint32_t segment;      /* length of each but the last; 0: the message is one frame */
+    bool good;             /* it came whole, and from an address */
+};
+
 /* Messages received by one system call, and how far they have been taken apart into frames. */
 struct sn_udp_in {
     int ready; /* atomic: whoever received them is done with them */
@@ -41,6 +48,7 @@ struct sn_udp_in {
     bool full;                         /* there may be more where they come from */
     uint32_t offset;                   /* in message `next` */
     unsigned frame;                    /* there: its number */
+    struct sn_udp_cut cut;             /* of message `next`, once its first frame was taken */
     uint64_t checked[SN_UDP_MESSAGES]; /* frames of each whose ICRC was found right, a bit for each */
     struct mmsghdr msg[SN_UDP_MESSAGES];
     struct iovec iov[SN_UDP_MESSAGES];
@@ -108,9 +116,11 @@ int sn_udp_out_send(struct sn_udp *udp, uint64_t *lost, bool *full);
 /* Fills in a batch that nobody else sees, inside fetch_lock; in_engine: also inside the engine's lock. */
 void sn_udp_fill(struct sn_udp *udp, struct sn_udp_in *in, bool in_engine);
 
-/* The frame at `offset` of a message: false if it cannot be one, but its length is set. */
-bool sn_udp_frame(const struct sn_udp *udp, struct sn_udp_in *in, int message, uint32_t offset,
-                  struct sn_frame *frame);
+/* Once for each message, then for each of its frames: the one at `offset`. False if it cannot be one, but its
+ * length is set. */
+void sn_udp_cut_message(const struct sn_udp *udp, struct sn_udp_in *in, int message, struct sn_udp_cut *cut);
+bool sn_udp_cut_frame(const struct sn_udp_cut *cut, struct sn_udp_in *in, int message, uint32_t offset,
+                      struct sn_frame *frame);
 
 /* The first byte of a wrapper is no opcode of a frame. */
 enum { SN_UDP_WRAPPED = 0xff };

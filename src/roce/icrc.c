@@ -162,6 +162,24 @@ uint32_t roce_icrc_begin(const struct roce_path *path, uint32_t udp_payload_len,
     return hdr_len > ROCE_BTH_LEN ? roce_crc32(crc, hdr + ROCE_BTH_LEN, hdr_len - ROCE_BTH_LEN) : crc;
 }
 
+uint32_t roce_icrc_start(const struct roce_path *path, uint32_t udp_payload_len)
+{
+    uint8_t buf[56];
+
+    return roce_crc32(0, buf, pseudo_headers(buf, path, udp_payload_len + 8));
+}
+
+uint32_t roce_icrc_from(uint32_t start, uint8_t *p, size_t len)
+{
+    uint8_t congestion = p[4];
+    uint32_t icrc;
+
+    p[4] = 0xff;
+    icrc = roce_crc32(start, p, len - ROCE_ICRC_LEN);
+    p[4] = congestion;
+    return icrc;
+}
+
 uint32_t roce_icrc(const struct roce_path *path, const uint8_t *p, size_t len)
 {
     return roce_icrc_begin(path, (uint32_t)len, p, len - ROCE_ICRC_LEN);

@@ -61,6 +61,12 @@ static inline void roce_icrc_end(uint32_t state, uint8_t p[4])
 /* ICRC of the UDP payload at p, whose len bytes include the four of the ICRC itself (which are not read); len
  * >= 16. */
 uint32_t roce_icrc(const struct roce_path *path, const uint8_t *p, size_t len);
+/*
+ * The same where many packets of one length go one path: what stands before the BTH, reckoned once, and the
+ * ICRC from there on. Byte 4 of the BTH is other than it was while this runs, and as it was afterwards.
+ */
+uint32_t roce_icrc_start(const struct roce_path *path, uint32_t udp_payload_len);
+uint32_t roce_icrc_from(uint32_t start, uint8_t *p, size_t len);
 /* The ICRC that a packet carries: its last four bytes. len >= 4. */
 static inline uint32_t roce_icrc_carried(const uint8_t *p, size_t len)
 {
