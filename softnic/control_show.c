@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "softnic/control.h"
+#include "softnic/mem/cuda.h"
 #include "softnic/see.h"
 #include "src/roce/icrc.h"
 
@@ -91,6 +92,10 @@ static const char *const pcap_names[] = {"packets", "bytes", "missing", "stopped
 static const char *const qp_names[] = {"tx_packets",    "tx_bytes",     "rx_packets", "rx_bytes",
                                        "retransmits",   "go_backs",     "timeouts",   "probes",
                                        "naks_received", "rnr_received", "naks_sent",  "rnr_sent"};
+static const char *const gpu_names[] = {"copies_in", "bytes_in",      "copies_out",   "bytes_out",
+                                        "read_hits", "kernel_copies", "kernel_bytes", "launches",
+                                        "slow",      "refused",       "peer_copies",  "peer_bytes"};
+ALL_NAMED(struct sn_cuda_stats, gpu_names);
 ALL_NAMED(struct sn_counters, nic_names);
 ALL_NAMED(struct sn_udp_stats, udp_names);
 ALL_NAMED(struct sn_fault_stats, fault_names);
@@ -162,6 +167,22 @@ static void statistics(const struct sn_control_parts *p, FILE *f)
     sn_pcap_stats(sn_wire_pcap(p->wire), &pcap);
     member(f, "capture_file", sn_pcap_name(sn_wire_pcap(p->wire)));
     counters(f, "capture", &pcap, pcap_names, COUNT(pcap_names));
+}
+
+/* All of the process's, whichever of its NICs copies. */
+static void gpus(FILE *f)
+{
+    struct sn_cuda_view v;
+
+    fprintf(f, "\"gpus\": [");
+    for (unsigned i = 0; sn_cuda_see(i, &v); i++) {
+        fprintf(f, "%s{", i ? ", " : "");
+        member(f, "copies", v.copies);
+        member(f, "peers", v.peers);
+        counters(f, "counters", &v.stats, gpu_names, COUNT(gpu_names));
+        fprintf(f, "\"gpu\": %d}", v.gpu);
+    }
+    fprintf(f, "], ");
 }
 
 static int faults(const struct sn_control_parts *p, FILE *f)
@@ -276,6 +297,7 @@ void sn_control_show(const struct sn_control_parts *p, uint32_t qpn, FILE *f)
     fprintf(f, "{");
     identity(p, f);
     statistics(p, f);
+    gpus(f);
     /* What follows needs the lock. Whoever does not give it up in time will hardly do so for the next. */
     err = totals(p->nic, f);
     if (!err) err = faults(p, f);

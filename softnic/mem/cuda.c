@@ -44,7 +44,7 @@ static int driver_error(const struct sn_cuda_api *api, char *why, const char *ca
 
     if (api->error_name(result, &name) != SN_CU_SUCCESS || !name) name = "unknown error";
     if (why) snprintf(why, SN_CUDA_WHY, "%s: %s (%d)", call, name, result);
-    return result == 2 ? -ENOMEM : -EIO; /* 2: CUDA_ERROR_OUT_OF_MEMORY */
+    return result == SN_CU_OUT_OF_MEMORY ? -ENOMEM : -EIO;
 }
 
 /* Streams, events and staging. The context is current. On failure what was made stays with the context. */
@@ -71,7 +71,7 @@ static int make_parts(struct sn_cuda_device *dev, char *why)
     return r ? driver_error(api, why, "cuEventCreate", r) : 0;
 }
 
-static int make_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, unsigned long long id,
+static int make_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, unsigned long long id, int gpu,
                        struct sn_cuda_device **dev, char *why)
 {
     struct sn_cuda_device *d = calloc(1, sizeof(*d));
@@ -83,6 +83,7 @@ static int make_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, unsigned lo
     d->api = api;
     d->ctx = ctx;
     d->ctx_id = id;
+    d->gpu = gpu;
     pthread_mutex_init(&d->lock, NULL);
     r = api->ctx_push(ctx);
     if (r) {
@@ -101,10 +102,27 @@ static int make_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, unsigned lo
     return 0;
 }
 
-/* The device of a context; a context that was destroyed and whose address another one has now is told by its
- * id. */
-static int get_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, struct sn_cuda_device **dev, char *why)
+struct sn_cuda_device *sn_cuda_device(unsigned index)
 {
+    /* Acquire: it was made before it stood there. */
+    return index < MAX_DEVICES ? __atomic_load_n(&devices[index], __ATOMIC_ACQUIRE) : NULL;
+}
+
+/* A GPU of which nothing is registered has nothing to be reached; and its context may be gone. */
+static void meet_others(struct sn_cuda_device *dev)
+{
+    for (int i = 0; i < MAX_DEVICES && devices[i]; i++)
+        if (devices[i] != dev && devices[i]->api == dev->api &&
+            __atomic_load_n(&devices[i]->regions, __ATOMIC_RELAXED))
+            sn_cuda_meet(dev, devices[i]);
+}
+
+/* The device of a context, with one region more; a context that was destroyed and whose address another one has now is
+ * told by its id. */
+static int get_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, struct sn_cuda_device **dev,
+                      char *why)
+{
+    struct sn_cuda_device *made;
     unsigned long long id = 0;
     int i, err = 0;
 
@@ -116,11 +134,26 @@ static int get_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, struct sn_cu
     if (i == MAX_DEVICES) {
         err = refuse(why, -ENOMEM, "memory of more than 64 GPU contexts was registered in this process");
     } else {
-        if (!devices[i]) err = make_device(api, ctx, id, &devices[i], why);
+        if (!devices[i] && !(err = make_device(api, ctx, id, gpu, &made, why))) {
+            made->index = (unsigned)i;
+            __atomic_store_n(&devices[i], made, __ATOMIC_RELEASE);
+        }
         *dev = devices[i];
+    }
+    if (!err) {
+        __atomic_fetch_add(&(*dev)->regions, 1, __ATOMIC_RELAXED);
+        meet_others(*dev);
     }
     pthread_mutex_unlock(&devices_lock);
     return err;
+}
+
+int sn_cuda_region_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, uint64_t addr, uint64_t len,
+                      struct sn_cuda_region *region, char *why)
+{
+    region->addr = addr;
+    region->len = len;
+    return get_device(api, ctx, gpu, &region->dev, why);
 }
 
 int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t len,
@@ -149,9 +182,8 @@ int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t l
         if (r) return driver_error(api, why, "cuDevicePrimaryCtxRetain", r);
     }
     memset(region, 0, sizeof(*region));
-    region->addr = addr;
-    region->len = len;
-    int err = get_device(api, ctx, &region->dev, why);
+    int err = sn_cuda_region_in(api, ctx, first.ordinal, addr, len, region, why);
+    if (!first.ctx) region->origin = SN_CUDA_MAPPED;
     return err ? err : 1;
 }
 
@@ -160,5 +192,6 @@ void sn_cuda_region_stats(const struct sn_cuda_region *region, struct sn_cuda_st
     pthread_mutex_lock(&region->dev->lock);
     *stats = region->dev->stats;
     stats->slow = region->dev->copier.slow;
+    stats->refused = region->dev->copier.refused;
     pthread_mutex_unlock(&region->dev->lock);
 }

@@ -33,11 +33,20 @@ enum {
 
 struct sn_cuda_device;
 
+/* Where memory comes from decides how other GPUs reach it. */
+enum sn_cuda_origin {
+    SN_CUDA_ALLOCATED, /* cuMemAlloc: kernels of every GPU whose context was let in */
+    SN_CUDA_OPENED,    /* by another process's handle: engines alone, but for the context that opened it */
+    SN_CUDA_MAPPED,    /* cuMemMap, or a pool: it says itself who reaches it, so no other GPU is taken to */
+};
+
 struct sn_cuda_region {
     struct sn_cuda_device *dev;
     uint64_t addr, len;
-    int error;     /* of a copy to this region, reported by the next flush */
-    uint64_t last; /* the copy kernel's last command for it */
+    enum sn_cuda_origin origin;
+    bool elsewhere; /* opened by dev's context, and another GPU's */
+    int error;      /* of a copy to this region, reported by the next flush */
+    uint64_t last;  /* the copy kernel's last command for it */
     bool shared;
     struct sn_gpu_share share; /* if shared: the allocation, for other processes */
 };
@@ -61,8 +70,9 @@ int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t l
 bool sn_cuda_share(struct sn_cuda_region *region);
 
 /*
- * Opens another process's allocation: *region is the whole of it, at its place here. May wait for the GPU, as long
- * as a kernel runs. 0, or with one line in why: -ENODEV (this process does not use that GPU), -ENOSYS, -EIO.
+ * Opens another process's allocation: *region is the whole of it, at its place here. In the context of its GPU if this
+ * process uses that, else of one that it uses and that reaches it. May wait for the GPU, as long as a kernel runs. 0,
+ * or with one line in why: -ENODEV (this process uses no such GPU), -ENOSYS, -EIO.
  * sn_cuda_close, instead of sn_cuda_region_fini, when nobody uses it any more.
  */
 int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
@@ -101,7 +111,8 @@ int sn_cuda_read(struct sn_cuda_region *region, uint64_t addr, void *dst, uint32
  * As a write to `to` of len bytes at src of `from`, all earlier writes to these included; from may not be
  * written meanwhile. By the copy kernel at once; where there is none, by two copy engine calls through staging: a
  * copy inside a GPU that is left to the driver may be a kernel's, and that would wait for ever beside a resident
- * one that fills the GPU. -EXDEV: they belong to two GPU contexts.
+ * one that fills the GPU. Between two GPUs that reach each other it is one copy, short ones the kernel's of the GPU
+ * copied to and others its engine's. -EXDEV: they belong to two GPU contexts, and neither way is there.
  */
 int sn_cuda_move(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_region *from, uint64_t src,
                  uint32_t len);
@@ -113,7 +124,21 @@ struct sn_cuda_stats {
     uint64_t read_hits;                   /* reads answered from what was fetched ahead */
     uint64_t kernel_copies, kernel_bytes; /* by the copy kernel, in any direction */
     uint64_t launches, slow;              /* of that kernel, and times that it kept somebody waiting */
+    uint64_t refused;                     /* times that the driver did not launch it */
+    uint64_t peer_copies,
+        peer_bytes; /* from another GPU, or to one, in any way but through the host's memory */
 };
 void sn_cuda_region_stats(const struct sn_cuda_region *region, struct sn_cuda_stats *stats);
+
+/* A GPU that the process registered memory of, for `gpuwire nic` and `gpuwire info`. */
+enum { SN_CUDA_SAY = 400 };
+struct sn_cuda_view {
+    int gpu;                  /* its number */
+    char copies[SN_CUDA_SAY]; /* who copies; why not the kernel, and what would mend that */
+    char peers[SN_CUDA_SAY];  /* how memory comes from each other GPU; "": there is none */
+    struct sn_cuda_stats stats;
+};
+/* The i'th of them, from 0 on. False: there are not so many. Waits half a second at most; any thread. */
+bool sn_cuda_see(unsigned i, struct sn_cuda_view *view);
 
 #endif

@@ -27,7 +27,9 @@ typedef struct CUfunc_st *sn_cu_function;
 
 enum {
     SN_CU_SUCCESS = 0,
+    SN_CU_OUT_OF_MEMORY = 2,
     SN_CU_NOT_READY = 600,
+    SN_CU_PEER_ACCESS_ALREADY_ENABLED = 704,
 
     SN_CU_ATTR_CONTEXT = 1,
     SN_CU_ATTR_MEMORY_TYPE = 2,
@@ -70,6 +72,11 @@ struct sn_cuda_api {
     sn_cu_result (*ipc_get)(sn_cu_ipc *handle, sn_cu_ptr ptr);
     sn_cu_result (*ipc_open)(sn_cu_ptr *ptr, sn_cu_ipc handle, unsigned flags);
     sn_cu_result (*ipc_close)(sn_cu_ptr ptr);
+    /* For copies between GPUs; NULL likewise. */
+    sn_cu_result (*can_access_peer)(int *can, sn_cu_device dev, sn_cu_device peer);
+    sn_cu_result (*enable_peer)(sn_cu_ctx peer, unsigned flags); /* for the current context */
+    sn_cu_result (*copy_peer)(sn_cu_ptr dst, sn_cu_ctx dst_ctx, sn_cu_ptr src, sn_cu_ctx src_ctx, size_t len,
+                              sn_cu_stream stream);
     /* For a kernel of our own; NULL likewise. */
     sn_cu_result (*module_load)(sn_cu_module *module, const void *image);
     sn_cu_result (*module_function)(sn_cu_function *function, sn_cu_module module, const char *name);

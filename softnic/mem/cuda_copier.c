@@ -30,6 +30,20 @@ void sn_copier_allow(bool allow)
     __atomic_store_n(&allowed, allow, __ATOMIC_RELAXED);
 }
 
+bool sn_copier_allowed(void)
+{
+    return __atomic_load_n(&allowed, __ATOMIC_RELAXED);
+}
+
+/* Notes what the driver said to a call that makes a part; false: no. */
+static bool made(struct sn_copier *c, const char *call, sn_cu_result result)
+{
+    if (result == SN_CU_SUCCESS) return true;
+    c->failed = call;
+    c->error = result;
+    return false;
+}
+
 void sn_copier_make(struct sn_cuda_device *dev)
 {
     const struct sn_cuda_api *api = dev->api;
@@ -39,13 +53,15 @@ void sn_copier_make(struct sn_cuda_device *dev)
     void *memory;
 
     if (!api->module_load || !api->module_function || !api->launch) return;
-    if (api->module_load(&module, sn_kernel_text) || api->module_function(&f, module, "gw_copy")) return;
-    /* Else the driver may put it off until the launch, which would then wait behind whatever runs. */
-    if (api->function_load && api->function_load(f)) return;
-    if (api->stream_create(&c->stream, SN_CU_STREAM_NON_BLOCKING) ||
-        api->event_create(&c->ended, SN_CU_EVENT_DISABLE_TIMING) ||
-        api->event_create(&c->redone, SN_CU_EVENT_DISABLE_TIMING) ||
-        api->host_alloc(&memory, sizeof(*c->ring) + SN_CUDA_STAGE, SN_CU_HOST_ALLOC_PORTABLE))
+    if (!made(c, "cuModuleLoadData", api->module_load(&module, sn_kernel_text)) ||
+        !made(c, "cuModuleGetFunction", api->module_function(&f, module, "gw_copy")) ||
+        /* Else the driver may put it off until the launch, which would then wait behind whatever runs. */
+        (api->function_load && !made(c, "cuFuncLoad", api->function_load(f))) ||
+        !made(c, "cuStreamCreate", api->stream_create(&c->stream, SN_CU_STREAM_NON_BLOCKING)) ||
+        !made(c, "cuEventCreate", api->event_create(&c->ended, SN_CU_EVENT_DISABLE_TIMING)) ||
+        !made(c, "cuEventCreate", api->event_create(&c->redone, SN_CU_EVENT_DISABLE_TIMING)) ||
+        !made(c, "cuMemHostAlloc",
+              api->host_alloc(&memory, sizeof(*c->ring) + SN_CUDA_STAGE, SN_CU_HOST_ALLOC_PORTABLE)))
         return;
     c->ring = memory;
     c->bounce = (uint8_t *)memory + sizeof(*c->ring);
@@ -56,15 +72,26 @@ void sn_copier_make(struct sn_cuda_device *dev)
 
 /* ---- the kernel's life --------------------------------------------------------------------------------- */
 
+/* It is not asked for again so soon. */
+static void pause_it(struct sn_copier *c, uint64_t now)
+{
+    c->not_before = now + c->pause_ns;
+    if (c->pause_ns < PAUSE_MAX_NS) c->pause_ns *= 2;
+}
+
 /* Only with nothing under way: the new one begins behind what was issued. */
-static void launch(struct sn_cuda_device *dev)
+static void launch(struct sn_cuda_device *dev, uint64_t now)
 {
     struct sn_copier *c = &dev->copier;
+    sn_cu_result r;
     uint64_t first = c->issued + 1, number = c->launch + 1, idle = IDLE_NS, life = LIFE_NS;
     void *args[] = {&c->ring, &first, &number, &idle, &life};
 
-    if (dev->api->launch(c->function, 1, 1, 1, SN_KERNEL_THREADS, 1, 1, 0, c->stream, args, NULL)) {
-        c->function = NULL; /* and there is no other that the driver would take */
+    r = dev->api->launch(c->function, 1, 1, 1, SN_KERNEL_THREADS, 1, 1, 0, c->stream, args, NULL);
+    c->failed = NULL;
+    if (!made(c, "cuLaunchKernel", r)) {
+        c->refused++;
+        pause_it(c, now);
         return;
     }
     c->launch = number;
@@ -98,15 +125,17 @@ static bool busy(struct sn_copier *c, uint64_t now)
 bool sn_copier_ready(struct sn_cuda_device *dev)
 {
     struct sn_copier *c = &dev->copier;
+    uint64_t now;
     bool wanted;
 
-    if (!c->function || dev->broken || !__atomic_load_n(&allowed, __ATOMIC_RELAXED)) return false;
-    wanted = busy(c, sn_cuda_now());
+    if (!c->function || dev->broken || !sn_copier_allowed()) return false;
+    now = sn_cuda_now();
+    wanted = busy(c, now);
     if (c->state != SN_COPIER_NONE && gone(c)) {
         if (sn_copier_wait(dev, c->issued)) return false;
         c->state = SN_COPIER_NONE;
     }
-    if (c->state == SN_COPIER_NONE && wanted) launch(dev);
+    if (c->state == SN_COPIER_NONE && wanted) launch(dev, now);
     if (c->state == SN_COPIER_STARTING && __atomic_load_n(&c->ring->alive, __ATOMIC_ACQUIRE) == c->launch)
         c->state = SN_COPIER_RUNNING;
     return c->state == SN_COPIER_RUNNING;
@@ -157,20 +186,31 @@ static void put(struct sn_kernel_ring *ring, uint64_t number, const struct sn_ke
         __atomic_store_n(&slot[i], number << 32 | word[i], __ATOMIC_RELEASE);
 }
 
-int sn_copier_copy(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_t len, uint32_t how)
+static int issue(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_t len, uint32_t how,
+                 const void *bytes, size_t n)
 {
     struct sn_copier *c = &dev->copier;
     uint64_t number = c->issued + 1;
     struct sn_kernel_command *k = &c->ring->sent[number % SN_KERNEL_SLOTS];
 
     if (c->issued - c->done == SN_KERNEL_SLOTS && sn_copier_wait(dev, number - SN_KERNEL_SLOTS)) return -EIO;
-    if (how & SN_KERNEL_HERE) memcpy(k->bytes, (const void *)(uintptr_t)src, len);
+    if (n) memcpy(k->bytes, bytes, n);
     describe(k, dst, src, len, how);
     c->issued = number;
     put(c->ring, number, k);
     dev->stats.kernel_copies++;
     dev->stats.kernel_bytes += len;
     return 0;
+}
+
+int sn_copier_copy(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_t len, uint32_t how)
+{
+    return issue(dev, dst, src, len, how, (const void *)(uintptr_t)src, how & SN_KERNEL_HERE ? len : 0);
+}
+
+int sn_copier_copy_peer(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, sn_cu_ctx ctx, uint32_t len)
+{
+    return issue(dev, dst, src, len, SN_KERNEL_FROM_PEER, &ctx, sizeof(ctx));
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------------- */
@@ -198,6 +238,12 @@ static sn_cu_result by_engine(struct sn_cuda_device *dev, const struct sn_kernel
         return dev->api->copy_to_device(k->dst, (const void *)(uintptr_t)k->src, len, dev->in);
     if (k->how & SN_KERNEL_TO_HOST)
         return dev->api->copy_to_host((void *)(uintptr_t)k->dst, k->src, len, dev->in);
+    if (k->how & SN_KERNEL_FROM_PEER) {
+        sn_cu_ctx ctx;
+
+        memcpy(&ctx, k->bytes, sizeof(ctx));
+        return dev->api->copy_peer(k->dst, dev->ctx, k->src, ctx, len, dev->in);
+    }
     return bounce(dev, k, len);
 }
 
@@ -218,8 +264,7 @@ static int redo(struct sn_cuda_device *dev)
 static void was_slow(struct sn_copier *c, uint64_t now)
 {
     c->slow++;
-    c->not_before = now + c->pause_ns;
-    if (c->pause_ns < PAUSE_MAX_NS) c->pause_ns *= 2;
+    pause_it(c, now);
     if (c->state != SN_COPIER_RUNNING) return;
     __atomic_store_n(&c->ring->stop, c->launch, __ATOMIC_RELAXED);
     c->state = SN_COPIER_LEAVING;

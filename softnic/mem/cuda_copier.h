@@ -7,7 +7,7 @@
  * closely, ends when there were none for a moment, and in any case after a few milliseconds: a kernel of the
  * program that waits for the place gets it then. Nothing waits for it to begin, since that may be never, beside
  * kernels that fill the GPU: until it has said that it runs, copy engines do the work. Where it answers slowly,
- * because another process has the GPU in between, it is not used for a while.
+ * because another process has the GPU in between, or the driver refuses to launch it, it is not used for a while.
  *
  * All of it with the device's lock held and its context current.
  */
@@ -31,6 +31,8 @@ enum sn_copier_state {
 
 struct sn_copier {
     sn_cu_function function; /* NULL: the driver has no kernels for us, and copy engines do it all */
+    const char *failed;      /* the driver's call that failed last, NULL: none did; and what it said */
+    sn_cu_result error;
     sn_cu_stream stream;
     sn_cu_event ended, redone;
     struct sn_kernel_ring *ring;
@@ -40,8 +42,9 @@ struct sn_copier {
     uint64_t issued, done; /* numbers of commands; those between are under way */
     uint64_t wanted_at;    /* when it was last asked for, and how often in a row */
     unsigned wanted;
-    uint64_t not_before, pause_ns; /* it was slow: not to be used until then; for how long the next time */
-    uint64_t slow;                 /* times that it was */
+    /* It was slow, or refused: not to be used until then; for how long the next time. How often it was. */
+    uint64_t not_before, pause_ns;
+    uint64_t slow, refused;
 };
 
 /* Without one where the driver cannot: that is no error. */
@@ -58,10 +61,14 @@ bool sn_copier_ready(struct sn_cuda_device *dev);
  */
 int sn_copier_copy(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_t len, uint32_t how);
 
+/* The same, from src of another GPU, whose memory this one's kernels reach, and its context. */
+int sn_copier_copy_peer(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, sn_cu_ctx ctx, uint32_t len);
+
 /* Waits until command `number`, as of copier.issued, and all before it are done and visible. 0 or -EIO. */
 int sn_copier_wait(struct sn_cuda_device *dev, uint64_t number);
 
 /* For all copiers of the process: none is launched any more (GPUWIRE_NIC=gpucopy=engine), or they are again. */
 void sn_copier_allow(bool allow);
+bool sn_copier_allowed(void);
 
 #endif

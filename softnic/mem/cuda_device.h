@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_device.h: what cuda.c, cuda_write.c, cuda_read.c and cuda_copier.c share: the state per GPU context. See cuda.h. */
+/* cuda_device.h: what the files of cuda.h's functions share: the state per GPU context. */
 #ifndef SN_MEM_CUDA_DEVICE_H
 #define SN_MEM_CUDA_DEVICE_H
 
@@ -14,6 +14,8 @@
 /* A copy from or to the host's memory up to so long is the kernel's, if there is one; engines carry longer ones
  * faster. */
 enum { SN_CUDA_BY_KERNEL = 32768 };
+/* The same of a copy from another GPU's, or to one. */
+enum { SN_CUDA_PEER_BY_KERNEL = 131072 };
 
 /* Staging has room for data at the same place in its 16 bytes as it has on the GPU, so that it is copied in
  * units of 16. */
@@ -47,6 +49,12 @@ struct sn_cuda_device {
     const struct sn_cuda_api *api;
     sn_cu_ctx ctx;
     unsigned long long ctx_id; /* 0: not known */
+    int gpu;                   /* its number */
+    unsigned index;            /* among the devices */
+    unsigned regions;          /* atomic: how many there are */
+    uint64_t met;            /* devices, by index: those that it was to reach; with the lock of all of them */
+    uint64_t reaches;        /* atomic: those whose memory its kernel and its engines reach */
+    sn_cu_result peer_error; /* atomic: why one could not be let in */
     pthread_mutex_t lock;
     bool broken; /* the driver reported an error that it cannot recover from, or a copy never ended */
     uint64_t clock;
@@ -59,6 +67,20 @@ struct sn_cuda_device {
 };
 
 uint64_t sn_cuda_now(void); /* nanoseconds of CLOCK_MONOTONIC */
+
+/* The process's devices, in order; NULL behind the last one. Any thread. */
+struct sn_cuda_device *sn_cuda_device(unsigned index);
+
+/* A region of memory that the context has, the GPU's or another one's. 0, or a negative errno and why. */
+int sn_cuda_region_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, uint64_t addr, uint64_t len,
+                      struct sn_cuda_region *region, char *why);
+
+/* cuda_peer.c. Lets the two reach each other, if they can. With the lock of all devices. */
+void sn_cuda_meet(struct sn_cuda_device *a, struct sn_cuda_device *b);
+/* Is there a way from one region to the other but through the host's memory? Also within a device. */
+bool sn_cuda_reaches(const struct sn_cuda_region *to, const struct sn_cuda_region *from);
+/* Of another device: waits for what was written to the range. Takes from's lock. 0, -EFAULT or -EIO. */
+int sn_cuda_settle(const struct sn_cuda_region *from, uint64_t src, uint32_t len);
 
 static inline bool sn_cuda_overlap(uint64_t a, uint64_t alen, uint64_t b, uint64_t blen)
 {
@@ -82,6 +104,14 @@ int sn_cuda_wait_event(struct sn_cuda_device *dev, sn_cu_event event);
 bool sn_cuda_kernel_ready(struct sn_cuda_device *dev);
 /* Waits for the kernel's copies. 0 or -EIO. */
 int sn_cuda_engines(struct sn_cuda_device *dev);
+
+/* A staging buffer that nothing uses, as for a copy of len bytes to addr; and starts, or has started, its engine's. */
+struct sn_cuda_writer *sn_cuda_begin(struct sn_cuda_region *region, uint64_t addr, uint32_t len);
+int sn_cuda_started(struct sn_cuda_device *dev, struct sn_cuda_writer *w);
+
+/* cuda_peer.c: what sn_cuda_reaches says is possible. 0 or -EIO. */
+int sn_cuda_copy_peer(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_region *from,
+                      uint64_t src, uint32_t len);
 
 /* What is gathered for the range is put on its way; and is waited for. */
 void sn_cuda_submit_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);

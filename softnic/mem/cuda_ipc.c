@@ -51,53 +51,73 @@ bool sn_cuda_share(struct sn_cuda_region *region)
 
 /* ---- taking -------------------------------------------------------------------------------------------- */
 
-/* The GPU's primary context, if the process uses it: none is made, since that takes hundreds of megabytes. */
-static int find_context(const struct sn_cuda_api *api, const uint8_t gpu[16], sn_cu_ctx *ctx, char *why)
+/* A GPU's primary context, if the process uses it: none is made, since that takes hundreds of megabytes. */
+static bool primary_in_use(const struct sn_cuda_api *api, int gpu, bool *same, const uint8_t id[16],
+                           sn_cu_ctx *ctx)
 {
+    uint8_t own[16];
     sn_cu_device dev;
-    uint8_t id[16];
     unsigned flags;
-    int n = 0, active = 0;
+    int active = 0;
 
-    if (api->device_count(&n)) n = 0;
-    for (int i = 0; i < n; i++) {
-        if (api->device_get(&dev, i) || api->device_uuid(id, dev) || memcmp(id, gpu, 16)) continue;
-        if (api->primary_ctx_state(dev, &flags, &active) || !active)
-            return refuse(why, -ENODEV, "this process does not use the peer's GPU");
-        /* Retained for good: a mapping may need it at any time. */
-        return api->primary_ctx_retain(ctx, dev) ? refuse(why, -EIO, "cuDevicePrimaryCtxRetain failed") : 0;
+    if (api->device_get(&dev, gpu) || api->device_uuid(own, dev)) return false;
+    *same = !memcmp(own, id, 16);
+    if (api->primary_ctx_state(dev, &flags, &active) || !active) return false;
+    /* Retained for good: a mapping may need it at any time. */
+    return !api->primary_ctx_retain(ctx, dev);
+}
+
+static int no_gpu(char *why)
+{
+    return refuse(why, -ENODEV,
+                  "this process uses neither the peer's GPU nor one that reaches it (CUDA_VISIBLE_DEVICES, "
+                  "`nvidia-smi topo -p2p r`)");
+}
+
+/* In the context of a GPU, which is current. */
+static int open_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, const struct sn_gpu_share *share,
+                   struct sn_cuda_region *region, char *why)
+{
+    struct sn_gpu_share own;
+    sn_cu_ptr at = 0;
+    sn_cu_ipc handle;
+    int err, ordinal;
+
+    memcpy(&handle, share->handle, sizeof(handle));
+    if (api->ipc_open(&at, handle, SN_CU_IPC_LAZY_PEER_ACCESS))
+        return region->elsewhere ? no_gpu(why) : refuse(why, -EIO, "cuIpcOpenMemHandle failed");
+    err = sn_cuda_region_in(api, ctx, gpu, at, share->size, region, why);
+    if (!err && !find_allocation(region, &own, &ordinal)) {
+        /* What lies behind it may be anybody's. */
+        sn_cuda_region_fini(region);
+        err = refuse(why, -EIO, "the peer's memory is shorter than it says");
     }
-    return refuse(why, -ENODEV, "the peer's GPU is not visible here (CUDA_VISIBLE_DEVICES)");
+    if (err) api->ipc_close(at);
+    region->origin = SN_CUDA_OPENED;
+    return err;
 }
 
 int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
                  struct sn_cuda_region *region, char *why)
 {
-    struct sn_gpu_share own;
     sn_cu_ctx ctx, popped;
-    sn_cu_ptr at = 0;
-    sn_cu_ipc handle;
-    int err, ordinal;
+    int n = 0, err = -ENODEV;
 
     memset(region, 0, sizeof(*region));
     if (!has_ipc(api))
         return refuse(why, -ENOSYS, "this process has loaded no CUDA driver that shares memory");
-    err = find_context(api, share->gpu, &ctx, why);
-    if (err) return err;
-    if (api->ctx_push(ctx)) return refuse(why, -EIO, "cuCtxPushCurrent failed");
-    memcpy(&handle, share->handle, sizeof(handle));
-    if (api->ipc_open(&at, handle, SN_CU_IPC_LAZY_PEER_ACCESS)) {
-        err = refuse(why, -EIO, "cuIpcOpenMemHandle failed");
-    } else if (sn_cuda_region_init(api, at, share->size, region, why) != 1) {
-        api->ipc_close(at);
-        err = -EIO;
-    } else if (!find_allocation(region, &own, &ordinal)) {
-        /* What lies behind it may be anybody's. */
-        api->ipc_close(at);
-        region->dev = NULL;
-        err = refuse(why, -EIO, "the peer's memory is shorter than it says");
+    if (api->device_count(&n)) n = 0;
+    no_gpu(why);
+    /* First the GPU that it is of; then any that gets to it. */
+    for (int i = 0; i < 2 * n && err; i++) {
+        bool same;
+
+        if (!primary_in_use(api, i % n, &same, share->gpu, &ctx) || same != (i < n)) continue;
+        if (api->ctx_push(ctx)) return refuse(why, -EIO, "cuCtxPushCurrent failed");
+        region->elsewhere = !same;
+        err = open_in(api, ctx, i % n, share, region, why);
+        api->ctx_pop(&popped);
     }
-    api->ctx_pop(&popped);
     return err;
 }
 

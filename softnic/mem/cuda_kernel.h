@@ -26,6 +26,7 @@ enum {
     SN_KERNEL_HERE = 1 << 24,      /* the bytes are in the command; src is not looked at */
     SN_KERNEL_FROM_HOST = 1 << 25, /* for the host's own use */
     SN_KERNEL_TO_HOST = 1 << 26,
+    SN_KERNEL_FROM_PEER = 1 << 27, /* src is another GPU's, of the context whose address the bytes are */
 };
 
 struct sn_kernel_command {

@@ -45,14 +45,19 @@ static int start_kernel(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
     return err;
 }
 
-static int start_engine(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
+int sn_cuda_started(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
 {
     w->number = 0;
-    if (sn_cuda_engines(dev) || dev->api->copy_to_device(w->addr, w->data, w->len, dev->in)) return -EIO;
     /* Else the copy runs and nobody can tell when it ends. */
     if (dev->api->event_record(w->done, dev->in)) dev->broken = true;
     w->state = SN_STAGE_COPYING;
     return dev->broken ? -EIO : 0;
+}
+
+static int start_engine(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
+{
+    if (sn_cuda_engines(dev) || dev->api->copy_to_device(w->addr, w->data, w->len, dev->in)) return -EIO;
+    return sn_cuda_started(dev, w);
 }
 
 /* Starts the copy of a filling buffer. The kernel, and the stream, keep copies in order, so that later ones win
@@ -114,6 +119,15 @@ static void begin(struct sn_cuda_writer *w, struct sn_cuda_region *region, uint6
     w->len = 0;
     w->age = ++region->dev->clock;
     w->data = w->buffer + (addr & 15);
+}
+
+struct sn_cuda_writer *sn_cuda_begin(struct sn_cuda_region *region, uint64_t addr, uint32_t len)
+{
+    struct sn_cuda_writer *w = free_writer(region->dev);
+
+    begin(w, region, addr);
+    w->len = len;
+    return w;
 }
 
 /* The buffer that addr continues. One that addr's bytes overlap is sent on its way first: two writes to a
@@ -213,12 +227,9 @@ void sn_cuda_order(struct sn_cuda_region *region)
 static int pass(struct sn_cuda_region *to, uint64_t addr, uint64_t src, uint32_t len)
 {
     struct sn_cuda_device *dev = to->dev;
-    struct sn_cuda_writer *w = free_writer(dev);
+    struct sn_cuda_writer *w = sn_cuda_begin(to, addr, len);
 
-    if (dev->broken || sn_cuda_engines(dev)) return -EIO;
-    begin(w, to, addr);
-    w->len = len;
-    if (dev->api->copy_to_host(w->data, src, len, dev->in)) {
+    if (dev->broken || sn_cuda_engines(dev) || dev->api->copy_to_host(w->data, src, len, dev->in)) {
         w->state = SN_STAGE_FREE;
         return -EIO;
     }
@@ -249,15 +260,18 @@ int sn_cuda_move(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_
                  uint32_t len)
 {
     struct sn_cuda_device *dev = to->dev;
+    bool far = from->dev != dev || to->elsewhere || from->elsewhere;
     int err = sn_cuda_inside(from, src, len) ? 0 : -EFAULT;
 
-    if (from->dev != dev) return -EXDEV;
+    if (far && !sn_cuda_reaches(to, from)) return -EXDEV;
+    if (!err && from->dev != dev) err = sn_cuda_settle(from, src, len);
     if (!err) err = sn_cuda_enter(to, addr, len);
     if (err) return err;
     if (len) sn_cuda_forget_reads(dev, addr, len);
-    sn_cuda_submit_overlapping(dev, src, len);
+    if (from->dev == dev) sn_cuda_submit_overlapping(dev, src, len);
     sn_cuda_submit_overlapping(dev, addr, len);
-    while (len && !err) {
+    if (far && len) err = sn_cuda_copy_peer(to, addr, from, src, len);
+    while (!far && len && !err) {
         uint32_t n = len < SN_CUDA_STAGE ? len : SN_CUDA_STAGE;
 
         err = move_part(to, addr, src, n);
@@ -310,5 +324,6 @@ void sn_cuda_region_fini(struct sn_cuda_region *region)
     }
     sn_cuda_forget_reads(dev, region->addr, region->len);
     pthread_mutex_unlock(&dev->lock);
+    __atomic_fetch_sub(&dev->regions, 1, __ATOMIC_RELAXED);
     region->dev = NULL;
 }

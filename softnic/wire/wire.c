@@ -406,10 +406,10 @@ void sn_wire_local_text(const struct sn_wire *wire, char *text, size_t size)
     }
     sn_host_info(wire->host, &i);
     if (i.copy && !i.why[0])
-        snprintf(
-            text, size,
-            "by copies between processes (cma; a GPU's memory, where both use that GPU, by CUDA IPC); what is short "
-            "and no WRITE or READ, through shared memory");
+        snprintf(text, size,
+                 "by copies between processes (cma; a GPU's memory, where this process uses that GPU or one "
+                 "that reaches it, by CUDA IPC); what is short "
+                 "and no WRITE or READ, through shared memory");
     else
         snprintf(text, size, "through shared memory (ring), not by copies: %s",
                  i.copy ? i.why : "GPUWIRE_NIC says local=ring");

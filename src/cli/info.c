@@ -93,6 +93,22 @@ static void print_same_host(void)
     if (ask && !ask(text, sizeof(text))) printf("same host    peers are reached %s\n", text);
 }
 
+/* Those of this process, which is the one that kernels run on. */
+static void print_gpus(const json_t *nic)
+{
+    const json_t *gpu;
+    size_t i;
+
+    json_array_foreach(json_object_get(nic, "gpus"), i, gpu)
+    {
+        const char *peers = json_string_value(json_object_get(gpu, "peers"));
+        int number = (int)json_integer_value(json_object_get(gpu, "gpu"));
+
+        printf("             GPU %d copies: %s\n", number, json_string_value(json_object_get(gpu, "copies")));
+        if (peers && *peers) printf("             GPU %d gets at other GPUs' memory: %s\n", number, peers);
+    }
+}
+
 /* What the NIC of this very process found and uses: it is asked as `gpuwire nic` would. */
 static void print_soft(void)
 {
@@ -114,6 +130,7 @@ static void print_soft(void)
                    port ? "joined, other hosts reach this NIC" : "not joined",
                    json_is_true(json_object_get(nic, "segmentation")) ? "yes" : "no");
         if (note && *note) printf("             note: %s\n", note);
+        print_gpus(nic);
     } else {
         printf("             what is in force cannot be asked for: no socket for `gpuwire nic`\n");
     }

@@ -135,6 +135,22 @@ static void print_statistics(const json_t *nic, const json_t *before, double sec
     print_counters("", json_object_get(nic, "capture"), NULL, 0, none);
 }
 
+static void print_gpus(const json_t *now, const json_t *before, double seconds)
+{
+    const json_t *gpu;
+    char what[24];
+    size_t i;
+
+    json_array_foreach(now, i, gpu)
+    {
+        snprintf(what, sizeof(what), "GPU %llu", number(gpu, "gpu"));
+        printf("  %-9s copies: %s\n", what, text(gpu, "copies"));
+        if (*text(gpu, "peers")) printf("  %-9s other GPUs: %s\n", "", text(gpu, "peers"));
+        print_counters("", json_object_get(gpu, "counters"),
+                       json_object_get(json_array_get(before, i), "counters"), seconds, none);
+    }
+}
+
 /* ---- queue pairs --------------------------------------------------------------------------------------- */
 
 static const char *syndrome(const json_t *qp)
@@ -238,6 +254,7 @@ void gw_nic_print(const json_t *nic, const json_t *before, double seconds, unsig
     print_head(nic);
     if (!qpn) {
         print_statistics(nic, before, seconds);
+        print_gpus(json_object_get(nic, "gpus"), json_object_get(before, "gpus"), seconds);
         print_qps(qps);
         print_cqs(json_object_get(nic, "cqs"));
         return;

@@ -52,6 +52,11 @@ chmod +x "$work/on"
 export LD_LIBRARY_PATH=$build/fake_cuda
 on 0 '^executor .*made of host memory' 'direct, .*: works, chosen' 'mapped host memory: works$' 'GPU memory by its address: works, chosen' \
     'GPU memory as a dma-buf: works$' -- --exec gpu
+on 0 'GPU 0 copies: copy engines alone, .*cuModuleLoadData: CUDA_ERROR_JIT_COMPILER_NOT_FOUND (221): install' -- --exec gpu
+grep -q "other GPUs' memory" "$work/info.out" && fail 'there is one GPU'
+on 0 'GPU 0 copies: a kernel where' "other GPUs' memory: through the host's memory, .* GPU 1: no peer access.*topo -p2p" -- FAKE_CUDA=copy_kernel,two
+on 0 'copies: copy engines alone, as GPUWIRE_NIC says' "other GPUs' memory: straight from GPU 1" -- FAKE_CUDA=two,peers \
+    GPUWIRE_NIC="$GPUWIRE_NIC,gpucopy=engine"
 on 0 'direct, .*: no: .*CUDA error 800.*run as root, or load nvidia.ko with' 'proxy-doorbell, .*: works, chosen' \
     'chosen because: .*CUDA error 800' -- FAKE_GPU_IO=refused
 on 1 'kernels cannot ring it: the NVIDIA driver may not map' -- FAKE_GPU_IO=refused GPUWIRE_POST=direct

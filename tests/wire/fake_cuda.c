@@ -9,6 +9,7 @@
 #include "tests/wire/fake_kernel.h"
 
 uint8_t *fake_gpu;
+int fake_peers, fake_faults;
 unsigned fake_managed, fake_outside, fake_allocations;
 _Thread_local unsigned fake_ctx_depth;
 int fake_fail_copies, fake_dead;
@@ -18,6 +19,8 @@ unsigned fake_logged;
 struct memory {
     uint64_t base;
     size_t size;
+    int gpu, ctx; /* whose it is; whose context has it */
+    int opened;
 };
 static struct memory find_memory(sn_cu_ptr p);
 
@@ -32,6 +35,7 @@ static struct stream {
     struct work work[QUEUE];
     unsigned head, tail;
     int kernels; /* that run in it */
+    int gpu;
 } streams[STREAMS];
 static struct event {
     struct stream *stream;
@@ -40,7 +44,39 @@ static struct event {
 } events[EVENTS];
 static unsigned streams_made, events_made;
 static unsigned long long ctx_id;
-static const struct sn_cuda_api api; /* its address is a context, too */
+static const struct sn_cuda_api api;
+
+/* Contexts: one of each GPU. */
+enum { DEPTH = 8 };
+static char contexts[FAKE_GPUS];
+static int retained[FAKE_GPUS], let_in[FAKE_GPUS][FAKE_GPUS]; /* atomic */
+static _Thread_local int current[DEPTH];
+
+static sn_cu_ctx context(int gpu)
+{
+    return (sn_cu_ctx)(void *)&contexts[gpu];
+}
+
+static int gpu_of(sn_cu_ctx ctx)
+{
+    return ctx == context(1);
+}
+
+int fake_cuda_current(void)
+{
+    return fake_ctx_depth ? current[(fake_ctx_depth - 1) % DEPTH] : 0;
+}
+
+void fake_cuda_set_current(sn_cu_ctx ctx)
+{
+    fake_ctx_depth = 1;
+    current[0] = gpu_of(ctx);
+}
+
+int fake_cuda_retained(int gpu)
+{
+    return __atomic_load_n(&retained[gpu], __ATOMIC_RELAXED);
+}
 
 static void run(struct stream *s, unsigned until)
 {
@@ -62,13 +98,15 @@ enum { MEMORIES = 64 };
 static struct memory memories[MEMORIES];
 static pthread_mutex_t memories_lock = PTHREAD_MUTEX_INITIALIZER;
 
-int fake_cuda_add_memory(void *at, size_t size)
+int fake_cuda_add_memory(void *at, size_t size, int gpu, int opened)
 {
     int i = 0;
 
     pthread_mutex_lock(&memories_lock);
     while (i < MEMORIES && memories[i].size) i++;
-    if (i < MEMORIES) memories[i] = (struct memory){(uintptr_t)at, size};
+    if (i < MEMORIES)
+        memories[i] =
+            (struct memory){(uintptr_t)at, size, gpu, fake_ctx_depth ? fake_cuda_current() : gpu, opened};
     pthread_mutex_unlock(&memories_lock);
     return i == MEMORIES;
 }
@@ -77,7 +115,7 @@ void fake_cuda_remove_memory(void *at)
 {
     pthread_mutex_lock(&memories_lock);
     for (int i = 0; i < MEMORIES; i++)
-        if (memories[i].base == (uintptr_t)at) memories[i] = (struct memory){0, 0};
+        if (memories[i].base == (uintptr_t)at) memories[i] = (struct memory){0};
     pthread_mutex_unlock(&memories_lock);
 }
 
@@ -88,13 +126,23 @@ void fake_cuda_note(const void *dst)
 
 static struct memory find_memory(sn_cu_ptr p)
 {
-    struct memory found = {0, 0};
+    struct memory found = {0};
 
     pthread_mutex_lock(&memories_lock);
     for (int i = 0; i < MEMORIES; i++)
         if (p - memories[i].base < memories[i].size) found = memories[i];
     pthread_mutex_unlock(&memories_lock);
     return found;
+}
+
+int fake_cuda_lets(int gpu, const void *at)
+{
+    struct memory m = find_memory((uintptr_t)at);
+
+    if (!m.size || m.ctx == gpu || (!m.opened && __atomic_load_n(&let_in[gpu][m.ctx], __ATOMIC_RELAXED)))
+        return 1;
+    __atomic_fetch_add(&fake_faults, 1, __ATOMIC_RELAXED);
+    return 0;
 }
 
 static int f_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p)
@@ -104,10 +152,10 @@ static int f_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p)
 
     for (unsigned i = 0; i < n; i++) {
         switch (attributes[i]) {
-        case SN_CU_ATTR_CONTEXT: *(void **)data[i] = gpu ? (void *)(uintptr_t)&api : NULL; break;
+        case SN_CU_ATTR_CONTEXT: *(sn_cu_ctx *)data[i] = gpu ? context(m.ctx) : NULL; break;
         case SN_CU_ATTR_MEMORY_TYPE: *(unsigned *)data[i] = gpu ? SN_CU_MEMORY_DEVICE : 0; break;
         case SN_CU_ATTR_IS_MANAGED: *(unsigned *)data[i] = gpu ? fake_managed : 0; break;
-        case SN_CU_ATTR_DEVICE_ORDINAL: *(int *)data[i] = gpu ? 0 : -2; break;
+        case SN_CU_ATTR_DEVICE_ORDINAL: *(int *)data[i] = gpu ? m.gpu : -2; break;
         case SN_CU_ATTR_RANGE_START: *(sn_cu_ptr *)data[i] = m.base; break;
         case SN_CU_ATTR_RANGE_SIZE: *(size_t *)data[i] = m.size; break;
         default: return 1;
@@ -118,8 +166,7 @@ static int f_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p)
 
 static int f_push(sn_cu_ctx ctx)
 {
-    (void)ctx;
-    fake_ctx_depth++;
+    current[fake_ctx_depth++ % DEPTH] = gpu_of(ctx);
     return 0;
 }
 
@@ -132,8 +179,9 @@ static int f_pop(sn_cu_ctx *ctx)
 
 static int f_retain(sn_cu_ctx *ctx, sn_cu_device dev)
 {
-    (void)dev;
-    *ctx = (sn_cu_ctx)(uintptr_t)&api;
+    if (dev < 0 || dev >= FAKE_GPUS) return 101; /* no such device */
+    __atomic_store_n(&retained[dev], 1, __ATOMIC_RELAXED);
+    *ctx = context(dev);
     return 0;
 }
 
@@ -161,6 +209,7 @@ static int f_host_free(void *p)
 static int f_stream_create(sn_cu_stream *s, unsigned flags)
 {
     if (flags != SN_CU_STREAM_NON_BLOCKING || streams_made == STREAMS) return 1;
+    streams[streams_made].gpu = fake_cuda_current();
     *s = (sn_cu_stream)&streams[streams_made++];
     return in_context();
 }
@@ -219,26 +268,70 @@ static int queue(struct stream *s, void *dst, const void *src, size_t len)
     return 0;
 }
 
+/* An engine reads and writes what is its own context's. */
+static int own(sn_cu_ptr p, sn_cu_stream s)
+{
+    struct memory m = find_memory(p);
+
+    if (m.size && m.ctx == ((struct stream *)s)->gpu && m.ctx == fake_cuda_current()) return 1;
+    __atomic_fetch_add(&fake_faults, 1, __ATOMIC_RELAXED);
+    return 0;
+}
+
+static int f_device_get(sn_cu_device *dev, int ordinal)
+{
+    *dev = ordinal;
+    return ordinal < 0 || ordinal >= FAKE_GPUS ? 101 : 0;
+}
+
+static int f_can_access_peer(int *can, sn_cu_device dev, sn_cu_device peer)
+{
+    *can = fake_peers && dev != peer;
+    return 0;
+}
+
+static int f_enable_peer(sn_cu_ctx peer, unsigned flags)
+{
+    int *in = &let_in[fake_cuda_current()][gpu_of(peer)];
+
+    in_context();
+    if (!fake_peers || flags || gpu_of(peer) == fake_cuda_current()) return 217;
+    return __atomic_exchange_n(in, 1, __ATOMIC_RELAXED) ? SN_CU_PEER_ACCESS_ALREADY_ENABLED : 0;
+}
+
+static int f_copy_peer(sn_cu_ptr dst, sn_cu_ctx dst_ctx, sn_cu_ptr src, sn_cu_ctx src_ctx, size_t len,
+                       sn_cu_stream s)
+{
+    if (find_memory(dst).ctx != gpu_of(dst_ctx) || find_memory(src).ctx != gpu_of(src_ctx)) {
+        __atomic_fetch_add(&fake_faults, 1, __ATOMIC_RELAXED);
+        return 1;
+    }
+    return queue((struct stream *)s, (void *)(uintptr_t)dst, (void *)(uintptr_t)src, len);
+}
+
 static int f_to_device(sn_cu_ptr dst, const void *src, size_t len, sn_cu_stream s)
 {
-    return queue((struct stream *)s, (void *)(uintptr_t)dst, src, len);
+    return own(dst, s) ? queue((struct stream *)s, (void *)(uintptr_t)dst, src, len) : 1;
 }
 
 static int f_to_host(void *dst, sn_cu_ptr src, size_t len, sn_cu_stream s)
 {
-    return queue((struct stream *)s, dst, (void *)(uintptr_t)src, len);
+    return own(src, s) ? queue((struct stream *)s, dst, (void *)(uintptr_t)src, len) : 1;
 }
 
 static int f_error_name(sn_cu_result r, const char **name)
 {
-    *name = r == 719 ? "CUDA_ERROR_LAUNCH_FAILED" : "CUDA_ERROR_INVALID_VALUE";
+    *name = r == 719   ? "CUDA_ERROR_LAUNCH_FAILED"
+            : r == 701 ? "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"
+            : r == 221 ? "CUDA_ERROR_JIT_COMPILER_NOT_FOUND"
+                       : "CUDA_ERROR_INVALID_VALUE";
     return 0;
 }
 
 static int f_module_load(sn_cu_module *m, const void *text)
 {
     *m = (sn_cu_module)(uintptr_t)text;
-    return fake_kernel == FAKE_KERNEL_REFUSED ? 218 : in_context(); /* 218: no compiler for PTX */
+    return fake_kernel == FAKE_KERNEL_REFUSED ? 221 : in_context();
 }
 
 static int f_module_function(sn_cu_function *f, sn_cu_module m, const char *name)
@@ -253,7 +346,8 @@ static int f_launch(sn_cu_function f, unsigned gx, unsigned gy, unsigned gz, uns
     (void)f, (void)shared, (void)extra;
     in_context();
     if (gx * gy * gz != 1 || bx * by * bz != SN_KERNEL_THREADS) return 1;
-    return fake_kernel_launch(&((struct stream *)s)->kernels, args);
+    if (fake_kernel == FAKE_KERNEL_NO_LAUNCH) return 701;
+    return fake_kernel_launch(((struct stream *)s)->gpu, &((struct stream *)s)->kernels, args);
 }
 
 void fake_cuda_reset(void)
@@ -261,11 +355,12 @@ void fake_cuda_reset(void)
     fake_kernel_end_all();
     if (!fake_gpu) {
         fake_gpu = malloc(FAKE_GPU_SIZE);
-        fake_cuda_add_memory(fake_gpu, FAKE_GPU_SIZE);
+        fake_cuda_add_memory(fake_gpu, FAKE_GPU_SIZE, 0, 0);
     }
     memset(fake_gpu, 0, FAKE_GPU_SIZE);
     fake_managed = fake_outside = 0;
-    fake_fail_copies = fake_dead = 0;
+    fake_fail_copies = fake_dead = fake_faults = fake_peers = 0;
+    memset(let_in, 0, sizeof(let_in));
     fake_kernel = FAKE_KERNEL_REFUSED;
     fake_logged = 0;
     ctx_id++; /* as if the context had been destroyed and another made at its address */
@@ -287,6 +382,10 @@ static const struct sn_cuda_api api = {.pointer_get_attributes = f_attributes,
                                        .copy_to_device = f_to_device,
                                        .copy_to_host = f_to_host,
                                        .error_name = f_error_name,
+                                       .device_get = f_device_get,
+                                       .can_access_peer = f_can_access_peer,
+                                       .enable_peer = f_enable_peer,
+                                       .copy_peer = f_copy_peer,
                                        .module_load = f_module_load,
                                        .module_function = f_module_function,
                                        .launch = f_launch};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_cuda.h's driver as a library, libcuda.so.1, for programs that know nothing of it: one GPU whose memory is
+ * fake_cuda.h's driver as a library, libcuda.so.1, for programs that know nothing of it: a GPU whose memory is
  * this process's, in files that other processes of the test can map, by their IPC handles. As with the real
  * driver a process cannot open its own. FAKE_GPU names the GPU: processes with different ones see different
  * GPUs. FAKE_CUDA=word,…: opaque: its memory can be touched by its own copies alone, and the software NIC is not told
  * what it is, as a kernel without peer memory; managed: all of it is; no_dmabuf: none can be had of it; copy_kernel: it
- * runs the software NIC's copy kernel.
+ * runs the software NIC's copy kernel; no_launch: it loads it and launches none; two: there are two GPUs; peers: they
+ * reach each other.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,12 +20,13 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_CONTEXT = 201, ALLOCATIONS = 32 };
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, INVALID_CONTEXT = 201, ALLOCATIONS = 32 };
 
 struct handle {
     int pid, fd;
     size_t size;
     unsigned serial;
+    uint8_t gpu[16];
 };
 
 static struct allocation {
@@ -40,6 +42,14 @@ static int told(const char *word)
     const char *all = getenv("FAKE_CUDA");
 
     return all && strstr(all, word);
+}
+
+static void uuid_of(int gpu, uint8_t uuid[16])
+{
+    const char *name = getenv("FAKE_GPU");
+
+    memset(uuid, name ? name[0] : 0, 16);
+    uuid[15] = (uint8_t)(uuid[15] + gpu);
 }
 
 /* The allocation that it lies in. */
@@ -60,14 +70,19 @@ static struct allocation *find(sn_cu_ptr p)
     return NULL;
 }
 
-static int map(int fd, size_t size, struct allocation **out)
+static int map(int fd, size_t size, const uint8_t gpu[16], int opened, struct allocation **out)
 {
+    uint8_t own[16];
+    int here = fake_cuda_current();
     struct allocation *a = find(0);
     int prot = told("opaque") ? PROT_NONE : PROT_READ | PROT_WRITE;
     void *at = a ? mmap(NULL, size, prot, MAP_SHARED, fd, 0) : MAP_FAILED;
 
-    if (at == MAP_FAILED || fake_cuda_add_memory(at, size)) return OUT_OF_MEMORY;
-    *a = (struct allocation){.at = at, .handle = {getpid(), fd, size, ++serial}};
+    uuid_of(here, own);
+    if (at == MAP_FAILED || fake_cuda_add_memory(at, size, memcmp(own, gpu, 16) ? !here : here, opened))
+        return OUT_OF_MEMORY;
+    *a = (struct allocation){.at = at, .handle = {getpid(), fd, size, ++serial, {0}}, .opened = opened};
+    memcpy(a->handle.gpu, gpu, 16);
     *out = a;
     return 0;
 }
@@ -88,9 +103,11 @@ EXPORT int cuMemAlloc_v2(sn_cu_ptr *p, size_t size)
 {
     struct allocation *a = NULL;
     int rc = OUT_OF_MEMORY, fd = memfd_create("fake GPU", MFD_CLOEXEC);
+    uint8_t gpu[16];
 
+    uuid_of(fake_cuda_current(), gpu);
     pthread_mutex_lock(&lock);
-    if (fd >= 0 && !ftruncate(fd, (off_t)size)) rc = map(fd, size, &a);
+    if (fd >= 0 && !ftruncate(fd, (off_t)size)) rc = map(fd, size, gpu, 0, &a);
     if (!rc) *p = (uintptr_t)a->at;
     pthread_mutex_unlock(&lock);
     return rc;
@@ -120,21 +137,21 @@ EXPORT int cuIpcOpenMemHandle_v2(sn_cu_ptr *p, sn_cu_ipc handle, unsigned flags)
 {
     struct allocation *a = NULL;
     struct handle h;
+    uint8_t own[16];
     char path[64];
     int fd, rc = INVALID_VALUE;
 
     (void)flags;
     memcpy(&h, &handle, sizeof(h));
     if (h.pid == getpid()) return INVALID_CONTEXT;
+    uuid_of(fake_cuda_current(), own);
+    if (memcmp(own, h.gpu, 16) && !told("peers")) return 217; /* peer access unsupported */
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", h.pid, h.fd);
     fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0) return INVALID_VALUE;
     pthread_mutex_lock(&lock);
-    rc = map(fd, h.size, &a);
-    if (!rc) {
-        a->opened = 1;
-        *p = (uintptr_t)a->at;
-    }
+    rc = map(fd, h.size, h.gpu, 1, &a);
+    if (!rc) *p = (uintptr_t)a->at;
     pthread_mutex_unlock(&lock);
     close(fd);
     return rc;
@@ -157,37 +174,35 @@ EXPORT int cuInit(unsigned flags)
 
 EXPORT int cuDeviceGetCount(int *n)
 {
-    *n = 1;
+    *n = told("two") ? 2 : 1;
     return 0;
 }
 
 EXPORT int cuDeviceGet(int *dev, int ordinal)
 {
+    int n;
+
     *dev = ordinal;
-    return ordinal ? INVALID_VALUE : 0;
+    cuDeviceGetCount(&n);
+    return ordinal < 0 || ordinal >= n ? INVALID_DEVICE : 0;
 }
 
 EXPORT int cuDeviceGetUuid_v2(void *uuid, int dev)
 {
-    const char *name = getenv("FAKE_GPU");
-
-    (void)dev;
-    memset(uuid, name ? name[0] : 0, 16);
+    uuid_of(dev, uuid);
     return 0;
 }
 
 EXPORT int cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active)
 {
-    (void)dev;
     *flags = 0;
-    *active = 1;
+    *active = fake_cuda_retained(dev);
     return 0;
 }
 
 EXPORT int cuCtxSetCurrent(sn_cu_ctx ctx)
 {
-    (void)ctx;
-    fake_ctx_depth = 1;
+    fake_cuda_set_current(ctx);
     return 0;
 }
 
@@ -205,6 +220,11 @@ EXPORT int cuMemcpyDtoH_v2(void *to, sn_cu_ptr from, size_t n)
 
     if (!a || a->opened) return memcpy(to, (const void *)(uintptr_t)from, n) ? 0 : 1;
     return pread(a->handle.fd, to, n, (off_t)(from - (uintptr_t)a->at)) == (ssize_t)n ? 0 : INVALID_VALUE;
+}
+
+EXPORT int cuStreamSynchronize(sn_cu_stream stream)
+{
+    return stream ? INVALID_VALUE : 0; /* in the default one copies are made at once */
 }
 
 EXPORT int cuPointerGetAttribute(void *data, int attribute, sn_cu_ptr p)
@@ -293,9 +313,24 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, sn_cu_ptr from, size_t n, sn_cu_stream
 {
     return fake_cuda_api()->copy_to_host(to, from, n, s);
 }
+EXPORT int cuDeviceCanAccessPeer(int *can, int dev, int peer)
+{
+    fake_peers = told("peers");
+    return fake_cuda_api()->can_access_peer(can, dev, peer);
+}
+EXPORT int cuCtxEnablePeerAccess(sn_cu_ctx c, unsigned flags)
+{
+    return fake_cuda_api()->enable_peer(c, flags);
+}
+EXPORT int cuMemcpyPeerAsync(sn_cu_ptr to, sn_cu_ctx to_ctx, sn_cu_ptr from, sn_cu_ctx from_ctx, size_t n,
+                             sn_cu_stream s)
+{
+    return fake_cuda_api()->copy_peer(to, to_ctx, from, from_ctx, n, s);
+}
 EXPORT int cuModuleLoadData(sn_cu_module *m, const void *text)
 {
     if (told("copy_kernel")) fake_kernel = FAKE_KERNEL_RUNS;
+    if (told("no_launch")) fake_kernel = FAKE_KERNEL_NO_LAUNCH;
     return fake_cuda_api()->module_load(m, text);
 }
 EXPORT int cuModuleGetFunction(sn_cu_function *f, sn_cu_module m, const char *name)

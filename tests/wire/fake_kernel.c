@@ -17,7 +17,7 @@ struct fake_launch {
     struct sn_kernel_ring *ring;
     uint64_t next, number, idle_ns, life_ns;
     enum fake_kernel how;
-    int *on;
+    int gpu, *on;
 };
 
 enum fake_kernel fake_kernel;
@@ -48,7 +48,7 @@ static int take(const struct fake_launch *k, struct sn_kernel_command *out)
 }
 
 /* Unit by unit, as the kernel does: a wrong alignment or length shows. */
-static void execute(const struct sn_kernel_command *c)
+static void execute(int gpu, const struct sn_kernel_command *c)
 {
     uint32_t shift = c->how & 255, head = c->how >> SN_KERNEL_HEAD_SHIFT & 255,
              tail = c->how >> SN_KERNEL_TAIL_SHIFT & 255;
@@ -56,6 +56,7 @@ static void execute(const struct sn_kernel_command *c)
     const uint8_t *from = c->how & SN_KERNEL_HERE ? c->bytes : (const uint8_t *)(uintptr_t)c->src;
     int known = shift == 0 || shift == 2 || shift == 3 || shift == 4;
 
+    if (!fake_cuda_lets(gpu, to) || (!(c->how & SN_KERNEL_HERE) && !fake_cuda_lets(gpu, from))) return;
     memcpy(to, from, head);
     /* The kernel would fault, or leave the units out. */
     if (known && !(((uintptr_t)to + head) & ((1u << shift) - 1)) &&
@@ -89,7 +90,7 @@ static void run(struct fake_launch *k)
             continue;
         }
         if (k->how == FAKE_KERNEL_SLOW) nanosleep(&nap, NULL);
-        execute(&c);
+        execute(k->gpu, &c);
         __atomic_store_n(&k->ring->done, k->next++, __ATOMIC_RELEASE);
         last = now_ns();
         count++;
@@ -109,7 +110,7 @@ static void *kernel_main(void *arg)
     return NULL;
 }
 
-int fake_kernel_launch(int *on, void **args)
+int fake_kernel_launch(int gpu, int *on, void **args)
 {
     struct fake_launch *k = malloc(sizeof(*k));
     pthread_t id;
@@ -122,6 +123,7 @@ int fake_kernel_launch(int *on, void **args)
                               .idle_ns = *(uint64_t *)args[3],
                               .life_ns = *(uint64_t *)args[4],
                               .how = fake_kernel,
+                              .gpu = gpu,
                               .on = on};
     __atomic_fetch_add(on, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&running, 1, __ATOMIC_RELAXED);

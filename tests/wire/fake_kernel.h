@@ -6,10 +6,12 @@
 #include "softnic/mem/cuda_kernel.h"
 #include "tests/wire/fake_cuda.h"
 
-/* on: atomic, how many run in the stream, or wait to. 0, or the driver's error. */
-int fake_kernel_launch(int *on, void **args);
+/* gpu: on which; on: atomic, how many run in the stream, or wait to. 0, or the driver's error. */
+int fake_kernel_launch(int gpu, int *on, void **args);
 void fake_kernel_end_all(void); /* and waits for it */
 
 void fake_cuda_note(const void *dst); /* in fake_log */
+/* May a kernel of the GPU's touch it? Host memory always. Else it is a fault. */
+int fake_cuda_lets(int gpu, const void *at);
 
 #endif

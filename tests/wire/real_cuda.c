@@ -16,6 +16,8 @@ static const struct {
 } symbols[] = {
     {"cuInit", &cu.init},
     {"cuDeviceGet", &cu.device_get},
+    {"cuDeviceGetCount", &cu.device_count},
+    {"cuDeviceCanAccessPeer", &cu.can_access_peer},
     {"cuDeviceGetName", &cu.device_name},
     {"cuDeviceGetAttribute", &cu.device_attribute},
     {"cuDevicePrimaryCtxRetain", &cu.ctx_retain},
@@ -59,6 +61,29 @@ void *real_cuda_kernel(const char *ptx, const char *name)
     printf("FAILED: kernel %s cannot be loaded\n", name);
     failures++;
     return NULL;
+}
+
+static const char fill[] =
+    ".version 6.4\n.target sm_70\n.address_size 64\n"
+    ".visible .entry fill(.param .u64 pflag, .param .u64 pbegun)\n{\n"
+    " .reg .pred %p<3>;\n .reg .b32 %r<4>;\n .reg .b64 %rd<3>;\n"
+    " ld.param.u64 %rd1, [pflag];\n ld.param.u64 %rd2, [pbegun];\n mov.u32 %r1, %tid.x;\n"
+    " setp.ne.u32 %p1, %r1, 0;\n @%p1 bra MEET;\n atom.add.relaxed.sys.u32 %r3, [%rd2], 1;\n"
+    "LOOP:\n ld.relaxed.sys.u32 %r2, [%rd1];\n nanosleep.u32 500000;\n setp.eq.u32 %p2, %r2, 0;\n @%p2 bra "
+    "LOOP;\n"
+    "MEET:\n bar.sync 0;\n ret;\n}\n";
+
+int real_cuda_fill(int gpu, uint32_t *page)
+{
+    void *kernel = real_cuda_kernel(fill, "fill"), *begun = page + 1, *args[2] = {&page, &begun};
+    int processors, dev;
+
+    page[0] = page[1] = 0;
+    if (!kernel || cu.device_get(&dev, gpu) || cu.device_attribute(&processors, 16, dev)) return 0;
+    /* Two blocks of 1024 threads are all that fits a processor. */
+    return cu.launch(kernel, 2 * (unsigned)processors, 1, 1, 1024, 1, 1, 0, NULL, args, NULL)
+               ? 0
+               : 2 * processors;
 }
 
 void check(int ok, const char *what)

@@ -12,6 +12,8 @@
 struct real_cuda {
     int (*init)(unsigned);
     int (*device_get)(int *, int);
+    int (*device_count)(int *);
+    int (*can_access_peer)(int *, int, int);
     int (*device_name)(char *, int, int);
     int (*device_attribute)(int *, int, int);
     int (*ctx_retain)(sn_cu_ctx *, int);
@@ -34,6 +36,10 @@ extern struct real_cuda cu;
 int real_cuda_find(void);
 /* A kernel out of PTX text; NULL and a line if that fails. */
 void *real_cuda_kernel(const char *ptx, const char *name);
+
+/* A kernel that leaves room for no other one on GPU `gpu`, whose context is current, until page[0] is not 0; each of its
+ * blocks adds 1 to page[1] when it begins. page: 8 bytes that are pinned for all. How many blocks; 0: it failed. */
+int real_cuda_fill(int gpu, uint32_t *page);
 
 extern int failures;
 void check(int ok, const char *what);

@@ -214,10 +214,44 @@ static void it_can_be_switched_off(void **state)
 
 static void where_no_kernel_can_be_loaded_engines_do_it_all(void **state)
 {
+    struct sn_cuda_view v;
+    unsigned i = 0;
+
     (void)state;
     begin(FAKE_KERNEL_REFUSED);
     random_rounds(200);
     assert_int_equal(stats().launches, 0);
+    while (sn_cuda_device(i) != whole.dev) i++;
+    assert_true(sn_cuda_see(i, &v));
+    assert_non_null(strstr(v.copies, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND (221): install"));
+    assert_int_equal(v.stats.copies_in, stats().copies_in);
+    while (sn_cuda_device(i)) i++;
+    assert_false(sn_cuda_see(i, &v));
+}
+
+/* And is tried again when some time has gone by: what kept it from running may have gone, too. */
+static void a_launch_that_is_refused_is_told_of(void **state)
+{
+    struct sn_cuda_view v;
+    unsigned i = 0;
+
+    (void)state;
+    begin(FAKE_KERNEL_NO_LAUNCH);
+    random_rounds(50);
+    assert_true(stats().refused >= 1);
+    assert_int_equal(stats().launches, 0);
+    while (sn_cuda_device(i) != whole.dev) i++;
+    assert_true(sn_cuda_see(i, &v));
+    assert_non_null(strstr(v.copies, "cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)"));
+    fake_kernel = FAKE_KERNEL_RUNS;
+    wait_kernel();
+    assert_true(stats().launches >= 1);
+    forgive();
+    assert_true(sn_cuda_see(i, &v));
+    assert_non_null(strstr(v.copies, "a kernel where"));
+    sn_copier_allow(false);
+    assert_true(sn_cuda_see(i, &v));
+    assert_non_null(strstr(v.copies, "gpucopy=engine"));
 }
 
 /* ---- order --------------------------------------------------------------------------------------------- */
@@ -323,6 +357,7 @@ int main(void)
         T(one_that_is_slow_is_let_go),
         T(it_can_be_switched_off),
         T(where_no_kernel_can_be_loaded_engines_do_it_all),
+        T(a_launch_that_is_refused_is_told_of),
         T(writes_keep_their_order),
         T(moves_keep_their_order),
         T(nothing_is_under_way_once_a_region_is_gone),

@@ -252,8 +252,11 @@ static int handle_of(sn_cu_ipc *h, sn_cu_ptr p)
     return p != base;
 }
 
+static int apart; /* no GPU reaches another one */
+
 static int opened(sn_cu_ptr *p, sn_cu_ipc h, unsigned flags)
 {
+    if (apart) return 217;
     *p = base;
     opens += h.bytes[0];
     return flags != SN_CU_IPC_LAZY_PEER_ACCESS;
@@ -291,15 +294,22 @@ static void shared_memory_is_opened_no_further_than_it_reaches(void **state)
     assert_int_equal(opens, 0);
 
     /* Behind it is other memory of the GPU. */
-    fake_cuda_add_memory(fake_gpu + FAKE_GPU_SIZE, 4096);
+    fake_cuda_add_memory(fake_gpu + FAKE_GPU_SIZE, 4096, 0, 0);
     mine.share.size++;
     assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), -EIO);
     assert_non_null(strstr(why, "shorter"));
     assert_int_equal(opens, 0);
     fake_cuda_remove_memory(fake_gpu + FAKE_GPU_SIZE);
     mine.share.gpu[3] = 1;
+    apart = 1;
     assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), -ENODEV);
     assert_non_null(strstr(why, "CUDA_VISIBLE_DEVICES"));
+    apart = 0;
+    mine.share.size--;
+    assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), 0);
+    assert_true(theirs.elsewhere);
+    sn_cuda_close(&theirs);
+    assert_int_equal(opens, 0);
     api.ipc_open = NULL;
     assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), -ENOSYS);
     sn_cuda_region_fini(&mine);

@@ -16,7 +16,6 @@
 /*
  * watch: one thread. Waits until *flag changes (acquire); 0xffffffff ends it. Else it counts those of `count` words, 4
  * * stride bytes apart, that are not the flag's value, and stores flag << 32 | that to *out.
- * fill: blocks that stay until *flag is not 0; each says that it runs by adding 1 to *begun.
  * fault: an access to nowhere.
  */
 static const char ptx[] =
@@ -34,13 +33,6 @@ static const char ptx[] =
     " add.u64 %rd5, %rd5, %rd4;\n add.u32 %r5, %r5, 1;\n setp.lt.u32 %p3, %r5, %r1;\n @%p3 bra LOOK;\n"
     " mov.b64 %rd6, {%r6, %r4};\n fence.acq_rel.sys;\n st.relaxed.sys.u64 [%rd3], %rd6;\n bra WAIT;\n"
     "END:\n ret;\n}\n"
-    ".visible .entry fill(.param .u64 pflag, .param .u64 pbegun)\n{\n"
-    " .reg .pred %p<3>;\n .reg .b32 %r<4>;\n .reg .b64 %rd<3>;\n"
-    " ld.param.u64 %rd1, [pflag];\n ld.param.u64 %rd2, [pbegun];\n mov.u32 %r1, %tid.x;\n"
-    " setp.ne.u32 %p1, %r1, 0;\n @%p1 bra MEET;\n atom.add.relaxed.sys.u32 %r3, [%rd2], 1;\n"
-    "LOOP:\n ld.relaxed.sys.u32 %r2, [%rd1];\n nanosleep.u32 500000;\n setp.eq.u32 %p2, %r2, 0;\n @%p2 bra "
-    "LOOP;\n"
-    "MEET:\n bar.sync 0;\n ret;\n}\n"
     ".visible .entry fault()\n{\n .reg .b64 %rd<2>;\n mov.u64 %rd1, 8;\n st.global.u32 [%rd1], 1;\n "
     "ret;\n}\n";
 
@@ -168,20 +160,7 @@ static void order(void)
 
 /* ---- nobody waits long --------------------------------------------------------------------------------- */
 
-static uint32_t *page; /* pinned: what `fill` looks at, and its blocks that have begun */
-
-static int fill_gpu(void)
-{
-    int processors = 0, dev = 0;
-    void *kernel = real_cuda_kernel(ptx, "fill"), *args[] = {&page, &(uint32_t *){page + 1}};
-
-    if (!kernel || cu.device_attribute(&processors, 16, dev) || processors < 1) return 0;
-    page[0] = page[1] = 0;
-    /* Two blocks of 1024 threads are all that fits a processor. */
-    return cu.launch(kernel, 2 * (unsigned)processors, 1, 1, 1024, 1, 1, 0, NULL, args, NULL)
-               ? 0
-               : 2 * processors;
-}
+static uint32_t *page; /* pinned: what kernels that fill the GPU look at, and their blocks that have begun */
 
 /* A write, a copy and a read, again and again, and what they bring. */
 static int rounds(const char *with)
@@ -209,7 +188,7 @@ static void beside_a_full_gpu(void)
 
     /* Copies go on all the while, so the copy kernel never idles: its place becomes free all the same. */
     warm_up();
-    blocks = fill_gpu();
+    blocks = real_cuda_fill(0, page);
     since = now_ns();
     while (__atomic_load_n(&page[1], __ATOMIC_RELAXED) != (uint32_t)blocks &&
            now_ns() - since < 5000000000u && ok)
