@@ -2,9 +2,9 @@
 /*
  * Doorbell pages. They are ordinary memory that programs and GPU kernels store to, so nothing announces a
  * ring: pages are looked at. A ring is taken out by exchange, so that each is seen once; what it says is only
- * whom to look at, because two queue pairs may share a register and the later ring hides the earlier. How far
- * to go stands in the doorbell records, and those are read for no other reason than a ring: a program that
- * forgets to ring must not work.
+ * whom to look at, because two queue pairs may share a register and the later ring hides the earlier: so after
+ * a ring all who share it are looked at, too, which is called a sweep. How far to go stands in the doorbell
+ * records, and those are read for no other reason than a ring: a program that forgets to ring must not work.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,6 +15,12 @@
 
 /* How long a record may be ahead of the last ring before somebody is told. */
 #define WATCH_NS 1000000000u
+
+/*
+ * With no more than FEW to a register each ring sweeps it. Else whom the ring names is looked at, and the others
+ * so often that sweeps, of a few nanoseconds for each, take a small part of the time.
+ */
+enum { FEW = 16, SWEEP_NS = 64 };
 
 enum { HALVES = SN_UAR_BF_COUNT * 2, HALF_WORDS = SN_UAR_BF_SIZE / 2 / 8 };
 
@@ -143,26 +149,79 @@ static void wrong(struct sn_uar *uar, const char *what, uint32_t number)
               what, number);
 }
 
+/* A walk over a register's records, up to the first that is not as it was; it may end in a fault, too. */
+struct walk {
+    const struct sn_register *r;
+    volatile uint32_t at;
+};
+
+static void walk(void *arg)
+{
+    struct walk *w = arg;
+
+    for (uint32_t i = w->at; i < w->r->count; i++) {
+        const struct sn_ringer *k = &w->r->ringers[i];
+
+        w->at = i; /* before the access, which may be the last */
+        /* Acquire: what the program wrote before it published this word is seen by reads that follow. */
+        if ((uint16_t)gw_mlx5_dbrec_count(__atomic_load_n(k->record, __ATOMIC_ACQUIRE)) != k->pi) return;
+    }
+    w->at = w->r->count;
+}
+
+static void sweep(struct sn_nic *nic, struct sn_register *r)
+{
+    struct walk w = {.r = r};
+
+    r->rung = false;
+    r->swept_at = nic->now;
+    for (;; w.at++) {
+        (void)sn_guard_call(walk, &w);
+        if (w.at >= r->count) return;
+        sn_sq_look(r->ringers[w.at].qp); /* which tells of one that cannot be read */
+    }
+}
+
+/* Sweeps it now if that is due, or says when it is. */
+static void sweep_in_time(struct sn_nic *nic, struct sn_register *r)
+{
+    uint64_t due = r->count > FEW ? r->swept_at + r->count * (uint64_t)SWEEP_NS : 0;
+
+    if (nic->now >= due)
+        sweep(nic, r);
+    else if (!nic->sweep_at || due < nic->sweep_at)
+        nic->sweep_at = due;
+}
+
+static void sweep_all(struct sn_nic *nic)
+{
+    struct sn_link *it, *tmp;
+
+    nic->sweep_at = 0;
+    sn_list_each(it, tmp, &nic->uars)
+    {
+        struct sn_uar *uar = sn_entry(it, struct sn_uar, link);
+
+        for (unsigned i = 0; i < SN_UAR_BF_COUNT; i++)
+            if (uar->registers[i].rung) sweep_in_time(nic, &uar->registers[i]);
+    }
+}
+
 /* value: two big-endian words, the lower address first: the WQE's or the new index, and qpn << 8 | ds. */
 static void send_ring(struct sn_uar *uar, unsigned reg, uint64_t value)
 {
     uint32_t qpn = gw_be32((uint32_t)(value >> 32)) >> 8;
     struct sn_qp *named = sn_qp_find(uar->nic, qpn);
-    const struct sn_register *r = &uar->registers[reg];
-    uint32_t word;
+    struct sn_register *r = &uar->registers[reg];
 
     sn_count(&uar->nic->count.doorbells, 1);
     sn_activity(uar->nic);
     if (!named || named->init.uar != uar)
         wrong(uar, "QP", qpn);
-    else if (named->init.bfreg != reg)
+    else if (named->init.bfreg != reg || r->count > FEW)
         sn_sq_look(named);
-    for (uint32_t i = 0; i < r->count; i++) {
-        const struct sn_ringer *w = &r->ringers[i];
-
-        if (sn_guard_load32(w->record, &word) || (uint16_t)gw_mlx5_dbrec_count(word) != w->pi)
-            sn_sq_look(w->qp);
-    }
+    r->rung = true;
+    sweep_in_time(uar->nic, r);
 }
 
 static void arm_ring(struct sn_uar *uar, uint64_t value)
@@ -186,7 +245,7 @@ static bool take(uint64_t *word, uint64_t *value)
     return *value != SN_NOT_RUNG;
 }
 
-void sn_uar_scan(struct sn_uar *uar)
+static void scan(struct sn_uar *uar)
 {
     uint64_t value;
 
@@ -199,7 +258,15 @@ void sn_doorbells(struct sn_nic *nic)
 {
     struct sn_link *it, *tmp;
 
-    sn_list_each(it, tmp, &nic->uars) sn_uar_scan(sn_entry(it, struct sn_uar, link));
+    sn_list_each(it, tmp, &nic->uars) scan(sn_entry(it, struct sn_uar, link));
+    if (nic->sweep_at && nic->now >= nic->sweep_at) sweep_all(nic);
+}
+
+void sn_sq_settle(struct sn_qp *qp)
+{
+    if (!qp->init.uar) return;
+    scan(qp->init.uar);
+    if (qp->ringer && register_of(qp)->rung) sn_sq_look(qp);
 }
 
 /* ---- rings that are missing ---------------------------------------------------------------------------- */

@@ -50,8 +50,7 @@ enum {
 
 /* ---- objects ------------------------------------------------------------------------------------------- */
 
-/* Who rings a register, with what a look at its record needs: there may be hundreds to a register, and a ring
- * looks at all of them. */
+/* Who rings a register, with what a look at its record needs: there may be thousands to a register. */
 struct sn_ringer {
     const uint32_t *record;
     struct sn_qp *qp;
@@ -61,6 +60,8 @@ struct sn_ringer {
 struct sn_register {
     struct sn_ringer *ringers;
     uint32_t count, room;
+    bool rung; /* since all of them were looked at: rings may have been hidden */
+    uint64_t swept_at;
 };
 
 struct sn_uar {
@@ -432,6 +433,7 @@ struct sn_nic {
     bool tx_blocked, wire_dry;
     bool tx_urgent; /* something waits in tx that no answer to an earlier packet will push out */
     uint64_t watched_at;
+    uint64_t sweep_at; /* when a register that was rung is to be swept; 0: none was */
     unsigned budget;
     struct sn_sq_room *rooms; /* free ones */
     unsigned room_count;
@@ -472,8 +474,8 @@ void sn_report_qp(struct sn_qp *qp, const char *format, ...) __attribute__((form
 bool sn_report_due(const struct sn_nic *nic, unsigned *reports);
 
 /* doorbell.c */
-void sn_uar_scan(struct sn_uar *uar);
 void sn_doorbells(struct sn_nic *nic);
+void sn_sq_settle(struct sn_qp *qp); /* a ring of this queue pair's, if there is one, is seen now */
 int sn_record_ahead(struct sn_qp *qp); /* the send record, if it is ahead of the last ring; else -1 */
 void sn_report_missing_ring(struct sn_qp *qp);
 void sn_watch_records(struct sn_nic *nic);

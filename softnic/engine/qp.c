@@ -177,7 +177,7 @@ int sn_qp_destroy(struct sn_qp *qp)
     struct sn_nic *nic = qp->nic;
 
     sn_nic_lock(nic);
-    if (qp->init.uar) sn_uar_scan(qp->init.uar); /* a ring that is there was only not seen yet */
+    sn_sq_settle(qp); /* a ring that is there was only not seen yet */
     if (sn_record_ahead(qp) >= 0) sn_report_missing_ring(qp);
     sn_qp_forget(qp);
     sn_window_unbind_qp(qp);
