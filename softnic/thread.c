@@ -53,8 +53,9 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
     struct sn_host *host = sn_wire_host(t->wire);
     struct pollfd p[1 + SN_WIRE_FDS] = {{.fd = t->kick_fd, .events = POLLIN}};
     int fds[SN_WIRE_FDS], n = 0;
+    bool hears = plan->sleep != AWAY && !plan->deaf;
 
-    if (plan->sleep != AWAY) {
+    if (hears) {
         n = sn_wire_fds(t->wire, fds);
         for (int i = 0; i < n; i++) p[1 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
     }
@@ -67,7 +68,7 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
     __atomic_store_n(&t->sleep, plan->sleep, __ATOMIC_SEQ_CST);
     bool kicked = __atomic_load_n(&t->kicks, __ATOMIC_SEQ_CST) != t->kicks_seen;
     if (plan->ns > SN_GATHER_NS) kicked |= __atomic_load_n(&t->gathering, __ATOMIC_SEQ_CST);
-    if (!kicked && host && plan->sleep != AWAY) kicked = !sn_host_doze(host);
+    if (!kicked && host && hears) kicked = !sn_host_doze(host);
     sn_thread_looked(t, 0);
     if (!kicked && !__atomic_load_n(&t->stop, __ATOMIC_SEQ_CST)) {
         uint64_t since = sn_now_ns();
@@ -78,8 +79,9 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
         else if (ready > 0)
             sn_thread_woken(t, sn_now_ns() - since);
         t->overslept = ready == 0 && plan->ns >= LONG_NAP_NS;
-        t->napped = ready == 0 && plan->ns <= SHORT_NAP_NS && plan->sleep == WATCHING;
-        if (ready == 0 && plan->sleep == WATCHING) sn_wire_ask(SN_ASK_NEVER);
+        hears = hears && plan->sleep == WATCHING;
+        t->napped = ready == 0 && plan->ns <= SHORT_NAP_NS && hears;
+        if (ready == 0 && hears) sn_wire_ask(SN_ASK_NEVER);
     }
     __atomic_store_n(&t->sleep, AWAKE, __ATOMIC_RELAXED);
     if (host) sn_host_wake(host);
@@ -94,6 +96,17 @@ static void meet_peers(struct sn_thread *t)
     struct sn_host *host = sn_wire_host(t->wire);
 
     if (host) sn_host_serve(host, &guard);
+}
+
+/*
+ * What a look brought may bring more in its wake; but never spin against one that polls, or runs beside us: the
+ * less time we took, the sooner we get the next turn. One that polls at times does not while none of its calls
+ * comes.
+ */
+static bool worth_a_look(const struct sn_thread *t, const struct plan *plan, uint32_t drives)
+{
+    if (plan->sleep == AWAY || plan->deaf) return false;
+    return !t->distrust || drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED);
 }
 
 static void adaptive_loop(struct sn_thread *t)
@@ -122,12 +135,7 @@ static void adaptive_loop(struct sn_thread *t)
         /* What others did they did without us. */
         if (after != before) t->active_at = now;
         plan = sn_thread_plan(t, now, next);
-        /* What this look brought may bring more in its wake; but never spin against one that polls, or runs
-         * beside us: the less time we took, the sooner we get the next turn. One that polls at times does not
-         * while none of its calls comes. */
-        if (after != before && plan.sleep != AWAY &&
-            (!t->distrust || drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED)))
-            continue;
+        if (after != before && worth_a_look(t, &plan, drives)) continue;
         if (plan.sleep != AWAY && !t->distrust && sn_thread_linger(t)) continue;
         /* Work that is left although nothing could be done waits for others: the system takes no frames, say.
          */

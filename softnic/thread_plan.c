@@ -15,6 +15,8 @@ enum { POLLING_CREDIT = 2 };
 /* Who was found to poll and yet left packets waiting is not relied on for so many looks, every time for twice
  * as many. */
 #define BESIDE_NS 200000u
+/* And while such a one is inside: packets wait no longer should it leave without a look. */
+#define DEAF_NS 20000u
 enum { DISTRUST_MAX = 1 << 16 };
 /* Somebody who stops polling without saying so waits this long for us. */
 #define AWAY_MAX_NS 1000000u
@@ -85,7 +87,11 @@ static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
     }
     t->away_ns = 0;
     /* Inside was one that goes to sleep: look again. One beside us looks itself before it leaves. */
-    if (next == SN_CONTENDED) next = distrust ? now + BESIDE_NS : now;
+    if (next == SN_CONTENDED) {
+        /* To wait for sockets that have packets for it would be no wait, and take it a CPU. */
+        plan.deaf = distrust;
+        next = distrust ? now + DEAF_NS : now;
+    }
     plan.ns = sn_nic_ringable(t->nic) ? nap(t, now - t->active_at) : SN_NEVER;
     /* Its posts are seen without us, so only packets and timers need be. */
     if (distrust && plan.ns < BESIDE_NS) plan.ns = BESIDE_NS;
@@ -106,7 +112,7 @@ struct plan sn_thread_plan(struct sn_thread *t, uint64_t now, uint64_t next)
     /* Once, for those that were posted since the last look: should no more come, the next sleep is as long as
      * ever. */
     if (__atomic_exchange_n(&t->gathering, 0, __ATOMIC_RELAXED) && plan.ns > SN_GATHER_NS)
-        plan = (struct plan){plan.sleep == UNLIMITED ? WATCHING : plan.sleep, SN_GATHER_NS};
+        plan = (struct plan){.sleep = plan.sleep == UNLIMITED ? WATCHING : plan.sleep, .ns = SN_GATHER_NS};
     return plan;
 }
 

@@ -58,6 +58,7 @@ int sn_thread_join(pthread_t id, int wait_ms);
 struct plan {
     enum sleep sleep;
     uint64_t ns; /* SN_NEVER: no limit */
+    bool deaf;   /* packets do not end it: a thread that is inside takes them before it leaves */
 };
 
 /* All of them the thread's own. Has a thread said that it goes to sleep, since it was last asked who polls?

@@ -116,6 +116,38 @@ static void naps_are_short_only_where_posts_come_unannounced(void **state)
     sn_wire_close(t.wire);
 }
 
+/* Packets that wait for the one inside do not wake who cannot take them. */
+static void beside_one_inside_it_sleeps_for_a_moment(void **state)
+{
+    struct sn_config config;
+    struct plan plan;
+    char why[SN_CONFIG_WHY];
+
+    (void)state;
+    memset(&config, 0, sizeof(config));
+    assert_int_equal(sn_config_parse("addr=127.51.52.54,local=off", &config, why), 0);
+    assert_int_equal(sn_wire_open(&config, &t.wire, why), 0);
+    fake.ringable = 1;
+    /* One that counts as polling takes what comes. */
+    plan = sn_thread_plan(&t, SHORT, SN_CONTENDED);
+    assert_int_equal(plan.sleep, AWAY);
+    /* That one left packets waiting before: it may again. */
+    t.distrust_next = SN_DISTRUST_MIN;
+    sn_thread_deserted(&t);
+    plan = sn_thread_plan(&t, SHORT, SN_CONTENDED);
+    assert_int_equal(plan.sleep, WATCHING);
+    assert_true(plan.deaf);
+    assert_true(plan.ns > 0 && plan.ns <= SN_NAP_MIN_NS);
+    plan = sn_thread_plan(&t, SHORT, SN_NEVER);
+    assert_false(plan.deaf);
+    /* It goes to sleep: it will not take them. */
+    t.kicks = t.kicks_seen + 1;
+    plan = sn_thread_plan(&t, SHORT, SN_CONTENDED);
+    assert_int_equal(plan.sleep, WATCHING);
+    assert_false(plan.deaf);
+    sn_wire_close(t.wire);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +157,7 @@ int main(void)
         cmocka_unit_test_setup(a_kick_and_one_that_polls_end_it, set_up),
         cmocka_unit_test_setup(who_polls_is_told_that_it_looks, set_up),
         cmocka_unit_test_setup(naps_are_short_only_where_posts_come_unannounced, set_up),
+        cmocka_unit_test_setup(beside_one_inside_it_sleeps_for_a_moment, set_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
