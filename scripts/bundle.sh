@@ -48,6 +48,9 @@ rm -rf "$out/models/train"
 [ ! -d tests/model/data ] || { mkdir -p "$out/tests/data" && cp -a tests/model/data "$out/tests/data/model"; }
 mkdir -p "$out/bench" && cp -a bench/softnic.sh bench/figures "$out/bench/"
 cp examples/pair.sh "$out/tests/example_pair.sh"
+mkdir -p "$out/tests/cli" "$out/tests/integration"
+cp tests/cli/test_cat_exec.sh tests/cli/cat_lib.sh "$out/tests/cli/"
+cp tests/integration/lib.sh "$out/tests/integration/"
 cp scripts/gpu-check.sh scripts/gpu-bench.sh tests/gpu-tests.txt "$out/"
 # The same to carry about: mostly one library's code for many processors, which packs well.
 tar -C "$(dirname "$out")" -czf "$out.tar.gz" "$(basename "$out")"

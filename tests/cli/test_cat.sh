@@ -2,35 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # test_cat.sh ECHO_CPU: gpuwire cat against itself, and against programs that know nothing of it: nc, socat and Python over TCP and UNIX
 # sockets, ordinary sockets programs under librdmacm's preload library over RDMA. Files arrive as they left.
-. "${0%/*}/../integration/lib.sh"
+. "${0%/*}/cat_lib.sh"
 echo_cpu=$1
 cat=(timeout -k 5 "$patience" "${gpuwire[@]}" cat)
-head -c 3000001 /dev/urandom >"$work/a"
-head -c 1234567 /dev/urandom >"$work/b"
 preload=$(ldconfig -p | sed -n 's,.*=> \(.*\)/librdmacm.so.1$,\1/rsocket/librspreload.so,p' | head -1)
 soft=$("${gpuwire[@]}" run -- sh -c 'echo "$LD_PRELOAD"')
 rsocket=("${gpuwire[@]}" run -- env "LD_PRELOAD=$soft:$preload")
-
-# between NAME WAIT SERVER… :: CLIENT…: the server sends file $there and the client $back, at the same time.
-there=$work/a back=$work/b
-between() {
-    local name=$1 wait=$2 words=()
-    shift 2
-    while [ "$1" != :: ]; do words+=("$1"); shift; done
-    shift
-    GPUWIRE_NIC=addr=$net.1 timeout -k 5 "$patience" "${words[@]}" <"$there" >"$work/$name.server" 2>"$work/$name.server.out" &
-    local server=$!
-    pids+=("$server")
-    "$wait" "$port" "$server" || fail "$name: the server does not listen"
-    GPUWIRE_NIC=addr=$net.2 timeout -k 5 "$patience" "$@" <"$back" >"$work/$name.client" 2>"$work/$name.client.out" || fail "$name: the client ended with $?"
-    wait "$server" || fail "$name: the server ended with $?"
-    cmp "$there" "$work/$name.client" || fail "$name: from the server"
-    cmp "$back" "$work/$name.server" || fail "$name: to the server"
-    echo "$name: ok"
-    port=$(free_port)
-}
-over_rdma() { wait_service "$net.1" "$1" "$2"; }
-over_unix() { eventually grep -q "$path" /proc/net/unix; }
 
 port=$(free_port)
 between tcp wait_listen "${cat[@]}" -l "$net.1" "$port" :: "${cat[@]}" "$net.1" "$port"
@@ -48,27 +25,7 @@ if command -v socat >/dev/null; then
     between socat_answers over_unix socat -t 30 - "UNIX-LISTEN:$path" :: "${cat[@]}" -U "$path"
     between socat_tcp wait_listen socat -t 30 - "TCP-LISTEN:$port,reuseaddr" :: "${cat[@]}" "$net.1" "$port"
 fi
-cat >"$work/peer.py" <<'PY'
-import socket, sys, threading
-s = socket.socket()
-if sys.argv[1] == "listen":
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    s.bind((sys.argv[2], int(sys.argv[3])))
-    s.listen(1)
-    s = s.accept()[0]
-else:
-    s.connect((sys.argv[2], int(sys.argv[3])))
-def send():
-    s.sendall(sys.stdin.buffer.read())
-    s.shutdown(socket.SHUT_WR)
-t = threading.Thread(target=send)
-t.start()
-while part := s.recv(100000):
-    sys.stdout.buffer.write(part)
-t.join()
-PY
-if python3 -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
-    python=$(python3 -c 'import sys; print(sys.executable)')
+if have_python; then
     between python_asks wait_listen "${cat[@]}" -l "$net.1" "$port" :: "$python" "$work/peer.py" connect "$net.1" "$port"
     between python_answers wait_listen "$python" "$work/peer.py" listen "$net.1" "$port" :: "${cat[@]}" "$net.1" "$port"
 fi
