@@ -24,6 +24,11 @@ GW_DEV int64_t put(const struct side_args *a, int s, const void *from, uint64_t 
     return sent < 0 ? sent : (uint64_t)sent == n ? 0 : -ETIMEDOUT;
 }
 
+GW_DEV int64_t pass(const struct side_args *a, int sends, int s, void *bytes, uint64_t n)
+{
+    return sends ? put(a, s, bytes, n) : get(a, s, bytes, n);
+}
+
 GW_DEV void leave(const struct side_args *a, int64_t err)
 {
     if (gw_thread_idx() == 0) a->err[gw_block_idx()] = err;
@@ -82,7 +87,8 @@ GW_KERNEL(dial_kernel, struct side_args, a)
 
 /* ---- streams: each block its connections in turn ------------------------------------------------------- */
 
-GW_KERNEL(send_kernel, struct side_args, a)
+/* Both sides' the other way round; at the end one byte comes back: all of it has come. */
+GW_DEV void stream(const struct side_args *a, int sends)
 {
     uint8_t *bytes = a->bytes + a->size * gw_block_idx();
     int64_t err = 0;
@@ -91,50 +97,44 @@ GW_KERNEL(send_kernel, struct side_args, a)
 
     for (i = 0; i < a->count; i++)
         for (c = gw_block_idx(); c < a->conns && !err; c += gw_grid_dim())
-            err = put(a, a->sock[c], bytes, a->size);
-    /* All of it has come. */
-    for (c = gw_block_idx(); c < a->conns && !err; c += gw_grid_dim()) err = get(a, a->sock[c], bytes, 1);
+            err = pass(a, sends, a->sock[c], bytes, a->size);
+    for (c = gw_block_idx(); c < a->conns && !err; c += gw_grid_dim())
+        err = pass(a, !sends, a->sock[c], bytes, 1);
     leave(a, err);
+}
+
+GW_KERNEL(send_kernel, struct side_args, a)
+{
+    stream(a, 1);
 }
 
 GW_KERNEL(sink_kernel, struct side_args, a)
 {
-    uint8_t *bytes = a->bytes + a->size * gw_block_idx();
-    int64_t err = 0;
-    uint64_t i;
-    uint32_t c;
-
-    for (i = 0; i < a->count; i++)
-        for (c = gw_block_idx(); c < a->conns && !err; c += gw_grid_dim())
-            err = get(a, a->sock[c], bytes, a->size);
-    for (c = gw_block_idx(); c < a->conns && !err; c += gw_grid_dim()) err = put(a, a->sock[c], bytes, 1);
-    leave(a, err);
+    stream(a, 0);
 }
 
 /* ---- there and back, on connection 0 ------------------------------------------------------------------- */
 
-GW_KERNEL(ask_kernel, struct side_args, a)
+GW_DEV void rally(const struct side_args *a, int begins)
 {
     int64_t err = 0;
     uint64_t i;
 
     for (i = 0; i < a->count && !err; i++) {
-        err = put(a, a->sock[0], a->bytes, a->size);
-        if (!err) err = get(a, a->sock[0], a->bytes, a->size);
+        err = pass(a, begins, a->sock[0], a->bytes, a->size);
+        if (!err) err = pass(a, !begins, a->sock[0], a->bytes, a->size);
     }
     leave(a, err);
 }
 
+GW_KERNEL(ask_kernel, struct side_args, a)
+{
+    rally(a, 1);
+}
+
 GW_KERNEL(echo_kernel, struct side_args, a)
 {
-    int64_t err = 0;
-    uint64_t i;
-
-    for (i = 0; i < a->count && !err; i++) {
-        err = get(a, a->sock[0], a->bytes, a->size);
-        if (!err) err = put(a, a->sock[0], a->bytes, a->size);
-    }
-    leave(a, err);
+    rally(a, 0);
 }
 
 /* ---- the same without a stream: one thread ------------------------------------------------------------- */
@@ -176,29 +176,26 @@ GW_DEV int throw_ball(const struct raw_args *a, struct gw_tx *tx, uint64_t i, ui
     return err;
 }
 
-GW_KERNEL(raw_ask_kernel, struct raw_args, a)
+GW_DEV void raw_rally(const struct raw_args *a, int begins)
 {
     uint64_t i, deadline = gw_clock_ns() + a->limit_ns;
     struct gw_tx tx;
     int err = gw_tx_open(&tx, a->qp);
 
     for (i = 1; i <= a->count && !err; i++) {
-        err = throw_ball(a, &tx, i, deadline);
-        if (!err) err = await_ball(a, i, deadline);
+        err = begins ? throw_ball(a, &tx, i, deadline) : await_ball(a, i, deadline);
+        if (!err) err = begins ? await_ball(a, i, deadline) : throw_ball(a, &tx, i, deadline);
     }
+    if (!err) err = gw_tx_flush(&tx, deadline);
     *a->err = err;
+}
+
+GW_KERNEL(raw_ask_kernel, struct raw_args, a)
+{
+    raw_rally(a, 1);
 }
 
 GW_KERNEL(raw_echo_kernel, struct raw_args, a)
 {
-    uint64_t i, deadline = gw_clock_ns() + a->limit_ns;
-    struct gw_tx tx;
-    int err = gw_tx_open(&tx, a->qp);
-
-    for (i = 1; i <= a->count && !err; i++) {
-        err = await_ball(a, i, deadline);
-        if (!err) err = throw_ball(a, &tx, i, deadline);
-    }
-    if (!err) err = gw_tx_flush(&tx, deadline);
-    *a->err = err;
+    raw_rally(a, 0);
 }
