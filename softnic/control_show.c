@@ -77,6 +77,7 @@ static const char *const nic_names[] = {"doorbells",        "cq_arms",        "w
                                         "direct_requests",  "direct_bytes",   "direct_copies",
                                         "direct_gpu_bytes", "direct_refused", "offers_sent",
                                         "offers_taken",     "offers_refused", "offered_bytes",
+                                        "placed_sent",      "placed_taken",   "placed_refused",
                                         "drop_malformed",   "drop_icrc",      "drop_no_qp",
                                         "drop_state",       "drop_address",   "drop_pkey",
                                         "drop_opcode",      "drop_psn",       "drop_stale",

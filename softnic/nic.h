@@ -63,8 +63,9 @@ struct sn_frame {
     bool has_ip_id; /* in: else the ICRC is accepted if it is right for any ID; 0 is tried first */
     uint8_t ecn;  /* the two bits of the IP header. 3: congestion experienced. Out: 2 if config.ecn, else 0 */
     bool no_icrc; /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
-    bool offer;   /* its payload lists pieces of the sender's memory, where the bytes are: see offer.c. A wire
-                     to other hosts takes none */
+    bool offer;   /* its payload lists pieces of the sender's memory, where the bytes are: see offer.c; or is
+                     empty, since they are in their place already: see placed.c. A wire to other hosts takes
+                     none */
     bool icrc_checked; /* in: the wire found its ICRC right */
     uint32_t len;      /* multiple of 4 */
     uint8_t *data;
@@ -164,6 +165,8 @@ struct sn_peer_ops {
      * was copied is visible. */
     int64_t (*copy)(void *ctx, struct sn_peer *peer, const struct sn_copy *copy);
     void (*leave)(void *ctx, struct sn_peer *peer);
+    /* May peers copy to this NIC's memory? Then one may say that it has. */
+    bool (*lends)(void *ctx);
 };
 
 /* ---- the NIC
@@ -186,7 +189,8 @@ struct sn_nic_config {
      * earlier than this; 0: default (1 ms). The program's own timeout counts all the same, and alone counts
      * as a retry. */
     uint64_t probe_ns;
-    /* SENDs and WRITEs from this length on are offered to peers that copy. 0: default. */
+    /* SENDs and WRITEs from this length on are offered to peers that copy; if these cannot, the bytes of WRITEs
+     * with immediate data are placed. 0: default. */
     uint32_t offer_min;
     /* Packets received and packets made in one sn_nic_progress() call at most. 0: default (256). */
     uint32_t budget;
@@ -266,6 +270,7 @@ struct sn_counters {
     uint64_t direct_gpu_bytes; /* those of them from or to a GPU's memory */
     uint64_t direct_refused;   /* that would have been, but their memory failed or the system refused */
     uint64_t offers_sent, offers_taken, offers_refused, offered_bytes; /* bytes: of those taken */
+    uint64_t placed_sent, placed_taken, placed_refused; /* messages whose bytes were there before them */
     uint64_t drop_malformed, drop_icrc, drop_no_qp, drop_state, drop_address, drop_pkey, drop_opcode,
         drop_psn, drop_stale;
     uint64_t drop_qkey;     /* UD: the Q_Key is not the queue pair's */

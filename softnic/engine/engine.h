@@ -4,8 +4,8 @@
  *
  * The parts, each a file with its functions declared below: doorbell.c takes rings; sq.c turns WQEBBs into
  * send requests; requester.c makes packets of them, ack.c takes the answers; responder.c takes requests
- * (its parts: responder.h), respond.c answers them; direct.c and offer.c do without packets what peers on the same host allow, self.c
- * tells them so of the NIC's own queue pairs; unreliable.c and ud.c are what is different where nobody
+ * (its parts: responder.h), respond.c answers them; direct.c, placed.c and offer.c do without packets what peers on the same host allow,
+ * self.c tells them so of the NIC's own queue pairs; unreliable.c and ud.c are what is different where nobody
  * answers; rq.c and cq.c are the queues at the other end; packet.c is what all packets have in common.
  */
 #ifndef SN_ENGINE_ENGINE_H
@@ -93,6 +93,7 @@ struct sn_mr {
     uint32_t key;
     uint32_t window; /* 0, or enum ibv_mw_type */
     uint32_t qpn;    /* type 2: the QP whose peer may use it */
+    bool changed;    /* it has been other memory by the same key */
     struct sn_mr *base;
     struct sn_link windows; /* a region's; a window's place there */
     struct sn_link of_qp;   /* type 2, bound: its place among that QP's */
@@ -159,7 +160,8 @@ struct sn_sreq {
     bool copying;            /* in the batch of direct accesses */
     bool executed;           /* a UMR: its bind was made */
     bool by_packets;         /* direct access to its memory failed, or its offer was refused */
-    bool offered;            /* some of it */
+    bool offered;            /* some of it; or it was sent as placed */
+    bool placed;             /* its bytes are where they belong: what is sent says so */
     uint32_t copied;         /* bytes that direct accesses have moved so far */
     bool looped;             /* UC, UD: which ring its last frame stands in, */
     uint32_t tx_end;         /* and the ring's position behind that */
@@ -187,7 +189,9 @@ struct sn_requester {
     bool no_loss;     /* so far: the window doubles with each round trip */
     bool window_full; /* and waits until there is room for some packets at once */
     uint32_t since_ackreq;
-    uint32_t offer_skip; /* messages that are not offered, because one was refused */
+    uint32_t offer_skip, placed_skip; /* messages that are not offered, or placed, because one was refused */
+    uint32_t other_end;  /* behind the newest request that changes bytes when it is executed: placed.c */
+    uint32_t batched, batched_placed; /* its requests in the batch of direct accesses; those to be placed */
     uint8_t retries, naks, rnr_retries;
     bool asked; /* went back to una_psn, because of an answer, already */
     bool rnr_wait;
@@ -376,10 +380,11 @@ struct sn_offer {
     struct sn_offer_piece piece[SN_OFFER_PIECES];
 };
 
-/* What a request packet carries: bytes, or the offer of so many. */
+/* What a request packet carries: bytes, the offer of so many, or nothing, as so many are in their place. */
 struct sn_body {
     const uint8_t *bytes;
     const struct sn_offer *offer; /* or NULL */
+    bool placed;
     uint32_t length;
 };
 
@@ -659,6 +664,29 @@ void sn_direct_quiesce(struct sn_nic *nic); /* not inside the lock */
 bool sn_direct_takes(
     const struct sn_qp *qp); /* requests of its peer, or that this one fetches what it offers; */
 uint32_t sn_direct_access(const struct sn_qp *qp); /* and which */
+
+/* transport/placed.c: WRITEs with immediate data whose bytes go ahead of them, as direct accesses. */
+bool sn_placed_kind(const struct sn_sreq *s);
+bool sn_placed_like(const struct sn_sreq *s); /* it changes no bytes any more: it was placed, or has none */
+/* The same for one that may be placed, as far as its queue pair's past goes. false: by packets. */
+bool sn_placed_wanted(struct sn_qp *qp, struct sn_sreq *s);
+/* This request changes bytes when it is executed: nothing behind it is placed before that. */
+void sn_placed_not_before(struct sn_requester *r, uint32_t at);
+/* May bytes be placed although requests of the queue pair are under way? */
+bool sn_placed_may_follow(const struct sn_qp *qp);
+/* If not: is it worth waiting for them? */
+bool sn_placed_waits(struct sn_qp *qp, const struct sn_sreq *s);
+/* Is it worth placing at all? dma: not all of its memory is plain. */
+bool sn_placed_worth(struct sn_qp *qp, const struct sn_sreq *s, bool dma);
+/* Is the next request, which was placed, to be sent as such? Else it goes by packets, as what follows. */
+bool sn_placed_stands(struct sn_qp *qp);
+bool sn_placed_window_open(const struct sn_qp *qp, const struct sn_sreq *s);
+void sn_placed_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame);
+/* From the oldest request on all that was placed goes by packets: its peer does not believe it, or says nothing. */
+void sn_placed_unanswered(struct sn_qp *qp, bool refused);
+/* The responder: the peer says that the bytes are there. Can that be so? */
+bool sn_placed_is(const struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h, uint32_t len);
+bool sn_placed_believed(struct sn_qp *qp, const struct sn_mr *mr);
 
 /* transport/self.c: whom a queue pair's peer is to be looked up with. */
 struct sn_near sn_near_of(const struct sn_qp *qp);

@@ -128,6 +128,13 @@ static bool pulls(void *ctx, const uint8_t gid[16], uint32_t qpn)
     return false;
 }
 
+static bool lends(void *ctx)
+{
+    const struct sn_host *h = ctx;
+
+    return h->cfg.copy;
+}
+
 const struct sn_peer_ops sn_host_peer_ops = {
     .region = region,
     .queue = queue,
@@ -139,6 +146,7 @@ const struct sn_peer_ops sn_host_peer_ops = {
     .grant = sn_access_grant,
     .copy = sn_access_copy,
     .leave = sn_access_leave,
+    .lends = lends,
 };
 
 /* ---- frames -------------------------------------------------------------------------------------------- */

@@ -116,6 +116,7 @@ int sn_mr_change(struct sn_mr *mr, struct sn_pd *pd, const struct sn_mr_init *in
     pd->users++;
     nic->mr_bytes += init->length - mr->init.length;
     mr->init = *init;
+    mr->changed = true;
     if (!mr->init.dma) mr->init.dma = &sn_host_dma;
     sn_direct_tell_region(mr, false);
     sn_nic_unlock(nic);

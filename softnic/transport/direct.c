@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Direct access to peers on the same host: a WRITE without immediate data or a READ is executed by the
- * requester, by a copy between the two processes, instead of being sent. It takes no PSNs.
+ * requester, by a copy between the two processes, instead of being sent. It takes no PSNs. The bytes of a WRITE
+ * with immediate data go in the same way, ahead of a frame that says so: placed.c.
  *
  * Only a request before which nothing of its queue pair is under way may go like this: then all that was
  * posted earlier has been executed, as an RC queue pair promises, and it has ended well. Requests that follow
@@ -22,7 +23,7 @@ enum {
     BATCHED_MAX = 8192, /* a longer request is copied without waiting for others */
     /* A batch within a GPU is copied when it is so long: beginning and end cost as much as 100 KiB. */
     BATCHED_GPU = 512 << 10,
-    SMALL = 4096, /* one up to this long does not wait for answers to those before it: packets are as quick */
+    SMALL = 4096,
 };
 
 /* ---- what peers are told ------------------------------------------------------------------------------- */
@@ -87,9 +88,14 @@ static void renumber(struct sn_qp *qp, uint32_t at, uint32_t psn)
 
 static void take_out(struct sn_qp *qp, struct sn_sreq *s)
 {
-    s->packets = 0;
+    bool placed = sn_placed_kind(s);
+
     s->copying = true;
     qp->req.cur++;
+    qp->req.batched++;
+    qp->req.batched_placed += placed;
+    if (placed) return; /* it is sent all the same */
+    s->packets = 0;
     renumber(qp, qp->req.cur, s->psn);
 }
 
@@ -123,6 +129,28 @@ static bool alive(const struct sn_qp *qp)
     return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 }
 
+static void copied_whole(struct sn_qp *qp, struct sn_sreq *s)
+{
+    s->copying = false;
+    if (sn_placed_kind(s)) {
+        s->placed = true;
+        return;
+    }
+    sn_count(&qp->nic->count.direct_requests, 1);
+    sn_sq_complete(qp);
+}
+
+/* What was placed is to be sent: the queue pair goes on there. */
+static void go_on(const struct sn_direct_item *it)
+{
+    struct sn_qp *qp = it->qp;
+    struct sn_requester *r = &qp->req;
+
+    if (alive(qp) && r->ring[it->at % SN_SQ_WINDOW].placed && (int32_t)(it->at - r->cur) < 0) r->cur = it->at;
+    if (alive(qp) && (r->cur != r->end || qp->sq_next != qp->sq_pi || qp->sqd_notify)) sn_qp_wake(qp);
+    r->batched = r->batched_placed = 0;
+}
+
 static void finish(struct sn_direct *d, int64_t copied)
 {
     bool failed = false;
@@ -130,23 +158,20 @@ static void finish(struct sn_direct *d, int64_t copied)
     for (unsigned i = 0; i < d->items; i++) {
         struct sn_direct_item *it = &d->item[i];
         struct sn_qp *qp = it->qp;
-        struct sn_requester *r = &qp->req;
-        struct sn_sreq *s = &r->ring[it->at % SN_SQ_WINDOW];
+        struct sn_sreq *s = &qp->req.ring[it->at % SN_SQ_WINDOW];
 
         copied -= it->bytes;
         /* Its queue pair may have failed, or it was put back, with one before it. */
         if (!alive(qp) || !s->copying) continue;
         if (!failed && copied >= 0) {
-            s->copying = false;
-            sn_count(&qp->nic->count.direct_requests, 1);
-            sn_sq_complete(qp);
+            copied_whole(qp, s);
         } else {
             if (!failed) stopped(qp, s);
             failed = true;
             put_back(qp, it->at);
         }
-        if (r->cur != r->end || qp->sq_next != qp->sq_pi || qp->sqd_notify) sn_qp_wake(qp);
     }
+    for (unsigned i = 0; i < d->items; i++) go_on(&d->item[i]);
     for (unsigned i = 0; i < d->items; i++) sn_sq_rest(d->item[i].qp);
 }
 
@@ -284,6 +309,7 @@ static bool gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
     } else if (ok) {
         ok = add_here(qp, s, s->copied, len);
     }
+    if (ok && sn_placed_kind(s)) ok = sn_placed_worth(qp, s, d->by_here.dma || d->by_there.dma);
     if (!ok) {
         d->here_count = before;
         if (before) d->here[before - 1] = last;
@@ -337,20 +363,33 @@ static bool last_part(struct sn_qp *qp, struct sn_sreq *s)
     return true;
 }
 
-/* Are requests of this queue pair in the batch? Then all before them is done. */
+/* Are requests of this queue pair in the batch? Then all before them is done, or placed. */
 static bool in_batch(const struct sn_qp *qp)
+{
+    return qp->req.batched != 0;
+}
+
+/* Does it wait for answers to those before it? Packets may be as quick. */
+static bool waits(struct sn_qp *qp, const struct sn_sreq *s)
+{
+    return sn_placed_kind(s) ? sn_placed_waits(qp, s) : s->wqe->length > SMALL;
+}
+
+/* May its bytes be copied now? */
+static bool is_next(const struct sn_qp *qp, const struct sn_sreq *s)
+{
+    if (qp->req.una == qp->req.cur) return true;
+    return sn_placed_kind(s) ? sn_placed_may_follow(qp) : in_batch(qp);
+}
+
+static bool may_go(struct sn_qp *qp, struct sn_sreq *s)
 {
     const struct sn_requester *r = &qp->req;
 
-    return r->una != r->cur && r->ring[r->una % SN_SQ_WINDOW].copying;
-}
-
-static bool may_go(const struct sn_qp *qp, const struct sn_sreq *s)
-{
-    if (qp->nic->cfg.hostile || s->by_packets) return false;
-    if (qp->init.type != IBV_QPT_RC || (s->wqe->opcode != GW_MLX5_WRITE && !is_read(s))) return false;
+    if (qp->nic->cfg.hostile || s->by_packets || qp->init.type != IBV_QPT_RC) return false;
     /* Part of it was sent: now it can only be sent again. */
-    return !qp->req.cur_packet && roce_psn_diff(s->psn, qp->req.max_psn) >= 0;
+    if (r->cur_packet || roce_psn_diff(s->psn, r->max_psn) < 0) return false;
+    return s->wqe->opcode == GW_MLX5_WRITE || is_read(s) || sn_placed_wanted(qp, s);
 }
 
 static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
@@ -366,8 +405,10 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     *did = SN_DID;
     /* What is in the batch goes first; then this is looked at again. */
     if (d->peer && (!whole || !fits(d, peer, !is_read(s)))) return sn_direct_flush(qp->nic);
-    if (qp->req.una != qp->req.cur && !in_batch(qp)) {
-        if (s->wqe->length <= SMALL) return false;
+    /* What was placed may have to be sent again, over what this writes. */
+    if (qp->req.batched_placed && !sn_placed_kind(s)) return sn_direct_flush(qp->nic);
+    if (!is_next(qp, s)) {
+        if (!waits(qp, s)) return false;
         *did = SN_IDLE; /* the answers to what is under way wake the queue pair */
         return true;
     }

@@ -5,12 +5,13 @@
 
 #include "softnic/transport/responder.h"
 
-/* An offer stands for the packets that its bytes would take. */
+/* An offer, or what says that the bytes are there, stands for the packets that they would take. */
 static void accept(struct sn_qp *qp, const struct roce_hdr *h, const struct sn_body *body)
 {
     struct sn_responder *r = &qp->resp;
+    bool many = body->offer || body->placed;
 
-    r->epsn = roce_psn_add(r->epsn, body->offer ? roce_packets(body->length, qp->mtu) : 1);
+    r->epsn = roce_psn_add(r->epsn, many ? roce_packets(body->length, qp->mtu) : 1);
     r->silent = false;
     r->plain_psn = roce_psn_add(r->epsn, 0xffffff); /* the last of them */
     if (!h->ackreq || !sn_qp_reliable(qp)) return;
@@ -79,7 +80,7 @@ static bool scatter_send(struct sn_qp *qp, const struct roce_hdr *h, const struc
 
     if (!err) return true;
     if (err == -EXDEV) {
-        sn_resp_no_fetch(qp, h);
+        sn_resp_no_bytes(qp, h, &qp->nic->count.offers_refused);
     } else if (err == -EMSGSIZE) {
         sn_report_qp(
             qp, "receive WQE at index %u has room for %llu bytes, its peer's (QP 0x%06x) message is longer",
@@ -166,13 +167,16 @@ static bool place_write(struct sn_qp *qp, const struct roce_hdr *h, struct sn_mr
     struct sn_places place = {.n = 1, .by = sn_mr_reach(mr)};
 
     place.piece[0] = (struct iovec){(void *)(uintptr_t)(mr->init.addr + (va - mr->init.iova)), body->length};
-    if (!body->offer && !sn_place(qp, mr, va, body->bytes, body->length)) return true;
-    if (!body->offer)
+    if (body->placed) {
+        if (sn_placed_believed(qp, mr)) return true;
+        sn_resp_no_bytes(qp, h, &qp->nic->count.placed_refused);
+    } else if (body->offer) {
+        if (sn_mr_copies(mr) && sn_offer_pull(qp, body->offer, &place)) return true;
+        sn_resp_no_bytes(qp, h, &qp->nic->count.offers_refused);
+    } else {
+        if (!sn_place(qp, mr, va, body->bytes, body->length)) return true;
         sn_resp_memory_failed(qp, h->psn);
-    else if (sn_mr_copies(mr) && sn_offer_pull(qp, body->offer, &place))
-        return true;
-    else
-        sn_resp_no_fetch(qp, h);
+    }
     return false;
 }
 

@@ -123,6 +123,10 @@ void sn_offer_unanswered(struct sn_qp *qp, bool refused)
     struct sn_sreq *s = r->una != r->end ? &r->ring[r->una % SN_SQ_WINDOW] : NULL;
 
     if (!s || !s->offered || s->by_packets) return;
+    if (s->placed) {
+        sn_placed_unanswered(qp, refused);
+        return;
+    }
     s->by_packets = true;
     if (refused) r->offer_skip = SKIP;
 }

@@ -212,14 +212,17 @@ static void established(struct sn_qp *qp)
     if (nic->cfg.async_event) nic->cfg.async_event(nic->cfg.user, IBV_EVENT_COMM_EST, qp->init.user);
 }
 
-/* A request whose payload is an offer, or just bytes. */
+/* A request whose payload is an offer, has gone ahead, or is just bytes. */
 static void receive_request(struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h,
                             const uint8_t *payload, uint32_t len)
 {
     struct sn_body body = {.bytes = payload, .length = len};
     struct sn_offer offer;
 
-    if (f->offer) {
+    if (sn_placed_is(qp, f, h, len)) {
+        body.placed = true;
+        body.length = h->dlen;
+    } else if (f->offer) {
         body.offer = &offer;
         if (!sn_offer_parse(&offer, payload, len)) {
             sn_count(&qp->nic->count.drop_malformed, 1);

@@ -73,9 +73,9 @@ void sn_resp_receive_failed(struct sn_qp *qp, const struct roce_hdr *h, uint8_t 
         sn_qp_error(qp);
 }
 
-void sn_resp_no_fetch(struct sn_qp *qp, const struct roce_hdr *h)
+void sn_resp_no_bytes(struct sn_qp *qp, const struct roce_hdr *h, uint64_t *counter)
 {
-    sn_count(&qp->nic->count.offers_refused, 1);
+    sn_count(counter, 1);
     sn_responder_nak(qp, roce_aeth_nak(ROCE_NAK_PSN_SEQ), h->psn);
 }
 

@@ -200,7 +200,8 @@ static void sent(struct sn_qp *qp, struct sn_sreq *s, uint32_t n)
     struct sn_requester *r = &qp->req;
     uint32_t psn = psn_of_cur(r), end = roce_psn_add(psn, n);
 
-    if (psn == r->una_psn) qp->nic->tx_urgent = true;
+    if (psn == r->una_psn || s->placed) qp->nic->tx_urgent = true;
+    if (!sn_placed_like(s)) sn_placed_not_before(r, r->cur);
     if (roce_psn_diff(end, r->max_psn) <= 0) {
         sn_count(&qp->nic->count.retransmits, 1);
         qp->count.retransmits++;
@@ -244,6 +245,19 @@ void sn_requester_drained(struct sn_qp *qp)
     qp->sqd_notify = false;
     if (qp->nic->cfg.async_event)
         qp->nic->cfg.async_event(qp->nic->cfg.user, IBV_EVENT_SQ_DRAINED, qp->init.user);
+}
+
+/* The bytes are there: one frame stands for all the packets that they would take. */
+static enum sn_step send_placed(struct sn_qp *qp, struct sn_sreq *s)
+{
+    uint8_t *frame;
+
+    if (!sn_placed_window_open(qp, s)) return SN_IDLE;
+    frame = sn_tx_begin(qp);
+    if (!frame) return SN_FULL;
+    sn_placed_make(qp, s, frame);
+    sent(qp, s, s->packets);
+    return SN_DID;
 }
 
 static enum sn_step send_one(struct sn_qp *qp, struct sn_sreq *s)
@@ -309,6 +323,7 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
     if (s->error) return stuck(qp, s);
     /* Once its first packet was made all others are packets too. */
     if (s->packets && !r->cur_packet && sn_direct_step(qp, s, &did)) return did;
+    if (s->placed && sn_placed_stands(qp)) return send_placed(qp, s);
     if (s->packets) return send_one(qp, s);
     /* Nothing to send. Its fence counts all the same. */
     if (!allowed(qp, s)) return SN_IDLE;

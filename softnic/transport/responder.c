@@ -46,7 +46,7 @@ static const char *wrong_length(const struct sn_qp *qp, uint32_t flags, const st
 
     if (body->offer && (flags & (ROCE_F_FIRST | ROCE_F_MIDDLE)) && len % qp->mtu)
         return "an offer of parts of packets";
-    if (body->offer) return NULL;
+    if (body->offer || body->placed) return NULL;
     if (len > qp->mtu) return "more payload than the path MTU";
     if ((flags & (ROCE_F_FIRST | ROCE_F_MIDDLE)) && len != qp->mtu) return "less payload than the path MTU";
     if ((flags & ROCE_F_LAST) && !len) return "a last packet without payload";

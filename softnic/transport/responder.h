@@ -16,8 +16,9 @@ void sn_resp_memory_failed(struct sn_qp *qp, uint32_t psn);
 /* Our own receive WQE is at fault: its owner learns what, the peer only that. */
 void sn_resp_receive_failed(struct sn_qp *qp, const struct roce_hdr *h, uint8_t syndrome, enum roce_nak nak);
 
-/* What it offers cannot be fetched. As if it had been lost: the requester sends the bytes instead. */
-void sn_resp_no_fetch(struct sn_qp *qp, const struct roce_hdr *h);
+/* What it offers cannot be fetched, or is not believed to be in its place; counted there. As if it had been lost: the
+ * requester sends the bytes instead. */
+void sn_resp_no_bytes(struct sn_qp *qp, const struct roce_hdr *h, uint64_t *counter);
 
 /* The region by which the packet may access len > 0 bytes at va. NULL: refused. */
 struct sn_mr *sn_resp_remote(struct sn_qp *qp, const struct roce_hdr *h, uint32_t rkey, uint64_t va,

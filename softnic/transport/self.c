@@ -55,6 +55,12 @@ static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *
     return true;
 }
 
+static bool lends(void *ctx)
+{
+    (void)ctx;
+    return true;
+}
+
 static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c)
 {
     (void)ctx;
@@ -62,8 +68,13 @@ static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c)
     return sn_pieces_copy(c);
 }
 
-static const struct sn_peer_ops self_ops = {
-    .find = find, .pulls = always, .enter = enter, .grant = grant, .copy = copy, .leave = leave};
+static const struct sn_peer_ops self_ops = {.find = find,
+                                            .pulls = always,
+                                            .enter = enter,
+                                            .grant = grant,
+                                            .copy = copy,
+                                            .leave = leave,
+                                            .lends = lends};
 
 struct sn_near sn_near_of(const struct sn_qp *qp)
 {

@@ -123,6 +123,7 @@ static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *
     *addr = 0;
     *by = (struct sn_reach){NULL, NULL};
     if (!q || q->dest_qpn != a->src_qpn || (q->access & a->access) != a->access) return false;
+    if (f->no_writes && a->access == IBV_ACCESS_REMOTE_WRITE) return false;
     if (!a->length) return true;
     for (unsigned i = 0; i < FAKE_REGIONS; i++) {
         const struct sn_peer_region *r = &p->region[i].r;
@@ -193,5 +194,10 @@ static void leave(void *ctx, struct sn_peer *peer)
     f->entered = NULL;
 }
 
-const struct sn_peer_ops fake_peer_ops = {region, queue, quiesce, find, in_memory,
-                                          pulls,  enter, grant,   copy, leave};
+static bool lends(void *ctx)
+{
+    return !((struct fake_peer *)ctx)->all->no_writes;
+}
+
+const struct sn_peer_ops fake_peer_ops = {region, queue, quiesce, find,  in_memory, pulls,
+                                          enter,  grant, copy,    leave, lends};

@@ -33,6 +33,7 @@ struct fake_peers {
     uint32_t absent, stops, refused;
     bool memory;    /* frames travel in memory */
     bool no_offers; /* nobody is known to be able to fetch */
+    bool no_writes; /* nobody may write to another */
     struct fake_peer *entered;
     struct {
         uint64_t addr, length;

@@ -132,6 +132,83 @@ static void memory_that_went_fails_its_request(void **state)
     }
 }
 
+/* ---- memory that is reached in another way, as a GPU's is ---------------------------------------------- */
+
+static unsigned moves;
+
+static int other_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t ahead, uint64_t request)
+{
+    (void)ahead;
+    (void)request;
+    memcpy(dst, (char *)ctx + addr, len);
+    return 0;
+}
+
+static int other_write(void *ctx, uint64_t addr, const void *src, uint32_t len)
+{
+    memcpy((char *)ctx + addr, src, len);
+    return 0;
+}
+
+static int other_move(void *ctx, uint64_t addr, void *from, uint64_t src, uint32_t len)
+{
+    moves++;
+    memmove((char *)ctx + addr, (char *)from + src, len);
+    return 0;
+}
+
+static const struct sn_dma_ops other_ops = {.read = other_read, .write = other_write, .move = other_move};
+
+static struct sn_mr *other_region(struct end *e)
+{
+    struct sn_mr_init init = {
+        .length = RIG_MEM, .access = (uint32_t)rig_access, .dma = &other_ops, .dma_ctx = e->mem};
+    struct sn_mr *mr;
+
+    assert_int_equal(sn_mr_create(e->pd, &init, &mr), 0);
+    return mr;
+}
+
+static void post_other(uint32_t at, uint32_t len, struct sn_mr *from, struct sn_mr *to)
+{
+    struct gw_mlx5_sge s = {at, len, sn_mr_key(from)};
+    struct gw_mlx5_wr wr = {.opcode = GW_MLX5_WRITE_IMM, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &s};
+
+    wr.raddr = at;
+    wr.rkey = sn_mr_key(to);
+    app_post(&r.a.qp, &wr);
+}
+
+/* However short: moved there, all in a row at once, and then told of. Behind a message of another kind they wait. */
+static void messages_in_other_memory_are_placed(void **state)
+{
+    struct sn_mr *from, *to;
+
+    (void)state;
+    up(NULL);
+    moves = 0;
+    from = other_region(&r.a);
+    to = other_region(&r.b);
+    post(&r, GW_MLX5_SEND, 60000, 64, 0);
+    for (uint32_t i = 0; i < 5; i++) post_other(i * 100, 8 + i, from, to);
+    world_settle(&r.w, MS / 10);
+    assert_int_equal(moves, 0);
+    for (int i = 0; i < 6; i++) post_recv(&r.b, 50000, 64);
+    run();
+    for (int i = 0; i < 6; i++) expect(&r.a, GW_MLX5_CQE_REQ);
+    expect(&r.b, GW_MLX5_CQE_RESP_SEND);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(expect(&r.b, GW_MLX5_CQE_RESP_WR_IMM).byte_cnt, 8 + i);
+        assert_memory_equal(r.b.mem + i * 100, r.a.mem + i * 100, 8 + i);
+    }
+    assert_int_equal(moves, 5);
+    assert_int_equal(counters(&r, 0).direct_copies, 1);
+    assert_int_equal(counters(&r, 0).placed_taken, 5);
+    assert_int_equal(sn_mr_destroy(from), 0);
+    assert_int_equal(sn_mr_destroy(to), 0);
+    rig_down(&r);
+}
+
 /* Where packets are to be seen or disturbed, and where placement is to be late. */
 static void packets_where_they_are_asked_for(void **state)
 {
@@ -162,6 +239,7 @@ int main(void)
         cmocka_unit_test(overlapping_bytes_are_moved),
         cmocka_unit_test(errors_are_those_of_packets),
         cmocka_unit_test(memory_that_went_fails_its_request),
+        cmocka_unit_test(messages_in_other_memory_are_placed),
         cmocka_unit_test(packets_where_they_are_asked_for),
     };
 

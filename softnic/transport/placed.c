@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Placed messages: a WRITE with immediate data to a peer on the same host whose bytes the requester has copied
+ * to their place before it sends it, as direct.c does it, with the same rights asked for. What it then sends is
+ * one frame that carries none and stands for as many packets, and PSNs, as they would take. So order, the
+ * receive that it consumes, rights, acknowledgement, RNR, repeats and errors are those of packets.
+ *
+ * Bytes are copied once, before the first frame, never when it is repeated: the receiver may have its completion
+ * by then, and the memory be its program's. A peer that does not believe it, or answers nothing, gets the bytes,
+ * and if it had the message it takes them for a repeat. What was placed behind it goes as packets too: else the
+ * older bytes could come last.
+ *
+ * A message may be placed while others are not acknowledged, if those are placed ones or have no bytes. So behind a
+ * message that the receiver is not ready for memory may hold the next ones' bytes early, as it may hold the first
+ * packets of one. What changes bytes when it is executed is waited for, or the message goes behind it as packets.
+ *
+ * The responder believes what comes through shared memory alone, and of memory alone that it has lent that peer:
+ * who could have written there.
+ */
+#include "softnic/engine/engine.h"
+
+enum {
+    WINDOW = 4 * SN_OFFER_CHUNK, /* bytes placed and not acknowledged, of a queue pair */
+    SKIP = 64,                   /* messages that go as packets once one was not believed */
+};
+
+/* ---- the requester's side ------------------------------------------------------------------------------ */
+
+bool sn_placed_kind(const struct sn_sreq *s)
+{
+    return s->wqe->opcode == GW_MLX5_WRITE_IMM;
+}
+
+bool sn_placed_like(const struct sn_sreq *s)
+{
+    return s->placed || (sn_placed_kind(s) && !s->wqe->length);
+}
+
+bool sn_placed_wanted(struct sn_qp *qp, struct sn_sreq *s)
+{
+    if (!sn_placed_kind(s) || !s->wqe->length || s->placed) return false;
+    if (!qp->req.placed_skip) return true;
+    qp->req.placed_skip--;
+    s->by_packets = true;
+    return false;
+}
+
+void sn_placed_not_before(struct sn_requester *r, uint32_t at)
+{
+    if ((int32_t)(at - r->other_end) >= 0) r->other_end = at + 1;
+}
+
+bool sn_placed_may_follow(const struct sn_qp *qp)
+{
+    return (int32_t)(qp->req.other_end - qp->req.una) <= 0;
+}
+
+/* Packets to and from a GPU's memory are dear. In plain memory bytes arrive as soon with a short message, and a long one's are
+ * better fetched, into the cache of who reads them. */
+bool sn_placed_worth(struct sn_qp *qp, const struct sn_sreq *s, bool dma)
+{
+    struct sn_near near = sn_near_of(qp);
+
+    return dma || (s->wqe->length >= qp->nic->cfg.offer_min &&
+                   !near.ops->pulls(near.ctx, qp->peer.gid, qp->attr.dest_qp_num));
+}
+
+static bool note_dma(void *arg, const struct gw_mlx5_piece *p, const struct sn_mr *mr)
+{
+    bool *dma = arg;
+
+    (void)p;
+    *dma |= sn_mr_reach(mr).dma != NULL;
+    return true;
+}
+
+/* That of the peer is not looked at yet. */
+bool sn_placed_waits(struct sn_qp *qp, const struct sn_sreq *s)
+{
+    bool dma = false;
+
+    return sn_sreq_pieces(qp, s, 0, s->wqe->length, 0, note_dma, &dma) && dma;
+}
+
+/* From this request on all bytes that were placed are sent. */
+static void take_back(struct sn_qp *qp, uint32_t from)
+{
+    struct sn_requester *r = &qp->req;
+
+    for (; from != r->end; from++) {
+        struct sn_sreq *s = &r->ring[from % SN_SQ_WINDOW];
+
+        if (!sn_placed_kind(s) || (!s->placed && !s->copied)) continue;
+        s->placed = false;
+        s->by_packets = true;
+        sn_placed_not_before(r, from);
+    }
+}
+
+/* A peer that is not found any more is reached by the wire, if at all. */
+bool sn_placed_stands(struct sn_qp *qp)
+{
+    struct sn_near near = sn_near_of(qp);
+
+    if (!qp->req.cur_packet && near.ops && near.ops->find(near.ctx, qp->peer.gid, qp->attr.dest_qp_num))
+        return true;
+    take_back(qp, qp->req.cur);
+    return false;
+}
+
+bool sn_placed_window_open(const struct sn_qp *qp, const struct sn_sreq *s)
+{
+    int32_t out = roce_psn_diff(s->psn, qp->req.una_psn);
+
+    if (out <= 0) return true;
+    return !qp->req.probing && ((uint64_t)out + s->packets) * qp->mtu <= WINDOW;
+}
+
+void sn_placed_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
+{
+    const struct gw_mlx5_wqe *w = s->wqe;
+    struct roce_hdr h = {.opcode = ROCE_WRITE_ONLY_IMM | qp->service,
+                         .psn = s->psn,
+                         .ackreq = true,
+                         .solicited = w->solicited,
+                         .va = w->raddr,
+                         .rkey = w->rkey,
+                         .dlen = w->length,
+                         .imm_be = w->imm_be};
+
+    sn_tx_end(qp, frame, &h, 0);
+    sn_tx_mark_offer(qp);
+    qp->req.since_ackreq = 0;
+    s->offered = true;
+    sn_count(&qp->nic->count.placed_sent, 1);
+}
+
+void sn_placed_unanswered(struct sn_qp *qp, bool refused)
+{
+    take_back(qp, qp->req.una);
+    if (refused) qp->req.placed_skip = SKIP;
+}
+
+/* ---- the responder's side ------------------------------------------------------------------------------ */
+
+bool sn_placed_is(const struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h, uint32_t len)
+{
+    return f->offer && !len && qp->init.type == IBV_QPT_RC && h->opcode == (ROCE_WRITE_ONLY_IMM | ROCE_RC);
+}
+
+/* Windows are lent to nobody, and what was another region's memory before may be where the bytes are. */
+bool sn_placed_believed(struct sn_qp *qp, const struct sn_mr *mr)
+{
+    struct sn_near near = sn_near_of(qp);
+
+    if (qp->nic->cfg.hostile || !near.ops || !near.ops->lends(near.ctx) || !sn_direct_takes(qp)) return false;
+    if (mr->window || mr->changed || !(qp->peer.loop ? sn_mr_copies(mr) : sn_mr_told(mr))) return false;
+    sn_count(&qp->nic->count.placed_taken, 1);
+    return true;
+}
