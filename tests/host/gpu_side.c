@@ -2,11 +2,8 @@
 #include "tests/host/gpu_side.h"
 
 #include <endian.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 
 /* ---- a side ------------------------------------------------------------------------------------------- */
 
@@ -283,24 +280,4 @@ long long side_counter(const char *name)
     for (char *at = text; (at = strstr(at, word)); at += strlen(word)) sum += atoll(at + strlen(word));
     free(text);
     return sum;
-}
-
-pid_t side_start(const char *word, int *fd)
-{
-    pid_t pid, parent = getpid();
-    char number[12];
-    int pair[2];
-
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return -1;
-    snprintf(number, sizeof(number), "%d", pair[1]);
-    pid = fork();
-    if (!pid) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(pair[0]);
-        if (getppid() == parent) execl("/proc/self/exe", "peer", number, word, NULL);
-        _exit(1);
-    }
-    close(pair[1]);
-    *fd = pair[0];
-    return pid;
 }

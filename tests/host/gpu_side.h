@@ -7,11 +7,9 @@
 #ifndef TESTS_HOST_GPU_SIDE_H
 #define TESTS_HOST_GPU_SIDE_H
 
-#include <stdio.h>
-#include <sys/types.h>
-#include <unistd.h>
-
 #include <gpuwire/verbs.h>
+
+#include "tests/child.h"
 
 enum { SIDE_BYTES = 1 << 20, SIDE_POSTS = 64 };
 #define SIDE_LIMIT 60000000000u
@@ -28,16 +26,6 @@ int cuMemFree_v2(cu_ptr p);
 int cuMemcpyHtoD_v2(cu_ptr to, const void *from, size_t n);
 int cuMemcpyDtoH_v2(void *to, cu_ptr from, size_t n);
 int cuStreamSynchronize(void *stream);
-
-/* In a function that returns 0, or the line on which it failed. */
-#define TRY(cond)                                                                                            \
-    do {                                                                                                     \
-        if (!(cond)) {                                                                                       \
-            fprintf(stderr, "pid %d, %s:%d: %s: %s\n", (int)getpid(), __FILE__, __LINE__, #cond,             \
-                    gw_last_error());                                                                        \
-            return __LINE__;                                                                                 \
-        }                                                                                                    \
-    } while (0)
 
 enum kind { GPU, HOST, KINDS };
 enum mode { PUT, PUT_IMM, GET, SEND, FETCH_ADD, CMP_SWAP };
@@ -94,8 +82,5 @@ enum { SIDE_TIMES = 501 };
 
 /* Of what `gpuwire nic` says of this process: the sum of all counters of that name. */
 long long side_counter(const char *name);
-
-/* This program again, before anything of CUDA or a NIC is open: argv is "peer", its socket, word. */
-pid_t side_start(const char *word, int *fd);
 
 #endif

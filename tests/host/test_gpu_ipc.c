@@ -5,10 +5,8 @@
  * process that is killed in the midst.
  * test_gpu_ipc [same|other|alone|bench]; other: of the fake GPUs each side sees one of its own
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "tests/host/gpu_side.h"
@@ -100,7 +98,7 @@ static int both(int shared)
 {
     int fd[2];
     const char *word = shared ? "same" : "other";
-    pid_t pid[2] = {side_start(word, &fd[0]), side_start(word, &fd[1])};
+    pid_t pid[2] = {child_exec("peer", word, &fd[0]), child_exec("peer", word, &fd[1])};
 
     TRY(pid[0] > 0 && pid[1] > 0 && !side_open(&s, "softnic", 0, fd[0]) && !side_meet(&s));
     TRY(!drive(shared) && !side_tell(&s, (struct order){.what = 'e'}) && !side_serve(&s));
@@ -155,7 +153,7 @@ int main(int argc, char **argv)
     setenv("GPUWIRE_NIC", "addr=127.0.0.1", 0);
     if (argc == 3 && !strcmp(argv[0], "peer")) return peer(atoi(argv[1]), !strcmp(argv[2], "same")) ? 1 : 0;
     if (argc == 2 && !strcmp(argv[1], "bench")) {
-        pid_t pid = side_start("same", &fd);
+        pid_t pid = child_exec("peer", "same", &fd);
 
         line = side_open(&s, "softnic", 0, fd) || side_meet(&s) || bench();
         kill(pid, SIGKILL);

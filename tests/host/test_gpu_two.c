@@ -9,7 +9,6 @@
  *     test_gpu_two both    in two processes that use both GPUs
  *     test_gpu_two hidden  in two processes, each of which sees its own GPU alone
  */
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -187,7 +186,7 @@ static int peer(int fd)
 static int two_processes(int can)
 {
     int fd, status;
-    pid_t pid = side_start(how, &fd);
+    pid_t pid = child_exec("peer", how, &fd);
 
     TRY(pid > 0 && write(fd, &can, sizeof(can)) == sizeof(can));
     if (!strcmp(how, "hidden")) hide_others("0");

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +16,8 @@
 #include <rdma/rdma_cma.h>
 
 #include <gpuwire/connect.h>
+
+#include "tests/child.h"
 
 #define BYTES 65536u
 #define LIMIT 60000000000u
@@ -33,15 +33,6 @@ static struct side {
     struct gw_mr *mr;
     uint8_t *mem;
 } side;
-
-/* Both processes run these; they do not use cmocka, which the child must not. 0, or the line that failed. */
-#define TRY(cond)                                                                                            \
-    do {                                                                                                     \
-        if (!(cond)) {                                                                                       \
-            fprintf(stderr, "pid %d, line %d: %s: %s\n", (int)getpid(), __LINE__, #cond, gw_last_error());   \
-            return __LINE__;                                                                                 \
-        }                                                                                                    \
-    } while (0)
 
 static int open_side(struct side *s)
 {
@@ -74,29 +65,6 @@ static int put_and_wait(struct side *s, const struct gw_region *to, uint32_t len
     TRY(gw_wait_cq(gw_cq_handle(s->cq), 1, &wc, gw_deadline(LIMIT), NULL, -1) == 1);
     TRY(wc.status == want && wc.wr_id == 5);
     return 0;
-}
-
-/* This program again as `role`, with a socket to us: a process of its own, since a NIC does not survive a
- * fork. */
-static pid_t start(const char *role, int *fd)
-{
-    int pair[2];
-    char word[12];
-    pid_t pid, parent = getpid();
-
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    snprintf(word, sizeof(word), "%d", pair[1]);
-    pid = fork();
-    assert_true(pid >= 0);
-    if (!pid) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(pair[0]);
-        if (getppid() == parent) execl("/proc/self/exe", "connect_test", role, word, own_address, NULL);
-        _exit(1);
-    }
-    close(pair[1]);
-    *fd = pair[0];
-    return pid;
 }
 
 static void ended_well(pid_t pid)
@@ -201,7 +169,7 @@ static void two_processes_meet_by_record(void **state)
 {
     struct gw_record theirs;
     int fd;
-    pid_t pid = start("record", &fd);
+    pid_t pid = child_exec("record", own_address, &fd);
 
     (void)state;
     assert_int_equal(open_side(&side), 0);
@@ -262,7 +230,8 @@ static struct {
 static int start_listener(void **state)
 {
     (void)state;
-    peer.pid = start("listen", &peer.fd);
+    peer.pid = child_exec("listen", own_address, &peer.fd);
+    assert_true(peer.pid > 0);
     if (recv(peer.fd, &peer.port, sizeof(peer.port), MSG_WAITALL) != sizeof(peer.port)) return -1;
     return open_side(&side);
 }
@@ -488,14 +457,14 @@ int main(int argc, char **argv)
 
     /* An address of this run's own, on which nobody else's processes are. */
     snprintf(own_address, sizeof(own_address), "127.%d.%d.7", 20 + getpid() / 250 % 200, 1 + getpid() % 250);
-    if (argc == 4) snprintf(own_address, sizeof(own_address), "%s", argv[3]);
-    if (address && argc != 4) snprintf(own_address, sizeof(own_address), "%s", address);
+    if (argc == 3) snprintf(own_address, sizeof(own_address), "%s", argv[2]);
+    if (address && argc != 3) snprintf(own_address, sizeof(own_address), "%s", address);
     if (getenv("CONNECT_NICS")) { /* two of them */
         snprintf(other_address, sizeof(other_address), "%s", own_address);
         other_address[strlen(other_address) - 1]++;
     }
     snprintf(nic, sizeof(nic), *other_address ? "addr=%s;addr=%s" : "addr=%s", own_address, other_address);
     setenv("GPUWIRE_NIC", nic, 1);
-    if (argc != 4) return tests();
-    return (strcmp(argv[1], "record") ? listening_child : record_child)(atoi(argv[2])) ? 1 : 0;
+    if (argc != 3) return tests();
+    return (strcmp(argv[0], "record") ? listening_child : record_child)(atoi(argv[1])) ? 1 : 0;
 }

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +16,8 @@
 
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
+
+#include "tests/child.h"
 
 #define BYTES  (1u << 20)
 #define ROUNDS 50
@@ -34,15 +34,6 @@ struct side {
     uint64_t peer_addr;
     uint32_t peer_rkey, peer_other_rkey;
 };
-
-/* Both processes run this; it does not use cmocka, which the child must not. 0, or the line that failed. */
-#define TRY(cond)                                                                                            \
-    do {                                                                                                     \
-        if (!(cond)) {                                                                                       \
-            fprintf(stderr, "pid %d, line %d: %s: %s\n", (int)getpid(), __LINE__, #cond, gw_last_error());   \
-            return __LINE__;                                                                                 \
-        }                                                                                                    \
-    } while (0)
 
 static int open_side(struct side *s)
 {
@@ -188,22 +179,12 @@ static int close_side(struct side *s)
     return 0;
 }
 
-/* The process is forked before anything is opened: a NIC does not survive a fork. */
 static pid_t start_child(int *fd)
 {
-    int pair[2];
-    pid_t pid, parent = getpid();
+    pid_t pid = child_fork(fd);
 
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    pid = fork();
     assert_true(pid >= 0);
-    if (!pid) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        close(pair[0]);
-        _exit(getppid() == parent ? child(pair[1]) : 0);
-    }
-    close(pair[1]);
-    *fd = pair[0];
+    if (!pid) _exit(child(*fd));
     return pid;
 }
 

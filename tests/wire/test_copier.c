@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "softnic/mem/cuda_device.h"
-#include "tests/wire/fake_cuda.h"
+#include "tests/wire/fake_checks.h"
 
 static struct sn_cuda_region whole;
 static uint64_t base;
@@ -33,17 +33,8 @@ static int teardown(void **state)
     sn_copier_allow(true);
     sn_cuda_region_fini(&whole);
     fake_cuda_reset();
-    assert_int_equal(fake_ctx_depth, 0);
-    assert_int_equal(fake_outside, 0);
+    assert_driver_well_used();
     return 0;
-}
-
-static struct sn_cuda_stats stats(void)
-{
-    struct sn_cuda_stats s;
-
-    sn_cuda_region_stats(&whole, &s);
-    return s;
 }
 
 /* On a machine that is not quiet a thread is often slow; each operation is to try the kernel again. */
@@ -100,11 +91,11 @@ static void a_few_copies_are_worth_no_kernel(void **state)
     (void)state;
     begin(FAKE_KERNEL_RUNS);
     for (int i = 0; i < 3; i++) get(0, 8);
-    assert_int_equal(stats().launches, 0);
+    assert_int_equal(stats_of(&whole).launches, 0);
     wait_kernel();
-    assert_true(stats().launches >= 1);
+    assert_true(stats_of(&whole).launches >= 1);
     get(0, 8);
-    assert_true(stats().kernel_copies >= 1);
+    assert_true(stats_of(&whole).kernel_copies >= 1);
 }
 
 static void every_alignment(void **state)
@@ -125,7 +116,7 @@ static void every_alignment(void **state)
         flush();
         assert_memory_equal(fake_gpu, model, FAKE_GPU_SIZE);
     }
-    assert_true(stats().kernel_copies > 1000);
+    assert_true(stats_of(&whole).kernel_copies > 1000);
 }
 
 static void random_rounds(int rounds)
@@ -158,7 +149,7 @@ static void random_operations(void **state)
     begin(FAKE_KERNEL_RUNS);
     wait_kernel();
     random_rounds(5000);
-    assert_true(stats().kernel_copies > 0);
+    assert_true(stats_of(&whole).kernel_copies > 0);
 }
 
 static void what_a_kernel_leaves_behind_is_done(void **state)
@@ -170,7 +161,7 @@ static void what_a_kernel_leaves_behind_is_done(void **state)
         for (uint32_t n = 0; n < 10; n++) move(100 * n, 5000 + i, 70);
         flush();
     }
-    assert_true(stats().launches >= 20);
+    assert_true(stats_of(&whole).launches >= 20);
     random_rounds(3000);
 }
 
@@ -179,8 +170,8 @@ static void one_that_never_begins_is_not_waited_for(void **state)
     (void)state;
     begin(FAKE_KERNEL_WAITS);
     random_rounds(500);
-    assert_int_equal(stats().launches, 1);
-    assert_int_equal(stats().kernel_copies, 0);
+    assert_int_equal(stats_of(&whole).launches, 1);
+    assert_int_equal(stats_of(&whole).kernel_copies, 0);
 }
 
 static void one_that_is_slow_is_let_go(void **state)
@@ -191,15 +182,15 @@ static void one_that_is_slow_is_let_go(void **state)
     begin(FAKE_KERNEL_SLOW);
     wait_kernel();
     get(0, 8);
-    copies = stats().kernel_copies;
-    assert_true(stats().slow >= 1);
+    copies = stats_of(&whole).kernel_copies;
+    assert_true(stats_of(&whole).slow >= 1);
     until = whole.dev->copier.not_before;
     assert_true(until != 0);
     for (int i = 0; i < 20 && sn_cuda_now() < until; i++) {
         uint8_t b[8];
 
         assert_int_equal(sn_cuda_read(&whole, base, b, 8, 8, 0), 0);
-        if (sn_cuda_now() < until) assert_int_equal(stats().kernel_copies, copies);
+        if (sn_cuda_now() < until) assert_int_equal(stats_of(&whole).kernel_copies, copies);
     }
 }
 
@@ -209,7 +200,7 @@ static void it_can_be_switched_off(void **state)
     begin(FAKE_KERNEL_RUNS);
     sn_copier_allow(false);
     random_rounds(200);
-    assert_int_equal(stats().launches, 0);
+    assert_int_equal(stats_of(&whole).launches, 0);
 }
 
 static void where_no_kernel_can_be_loaded_engines_do_it_all(void **state)
@@ -220,11 +211,11 @@ static void where_no_kernel_can_be_loaded_engines_do_it_all(void **state)
     (void)state;
     begin(FAKE_KERNEL_REFUSED);
     random_rounds(200);
-    assert_int_equal(stats().launches, 0);
+    assert_int_equal(stats_of(&whole).launches, 0);
     while (sn_cuda_device(i) != whole.dev) i++;
     assert_true(sn_cuda_see(i, &v));
     assert_non_null(strstr(v.copies, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND (221): install"));
-    assert_int_equal(v.stats.copies_in, stats().copies_in);
+    assert_int_equal(v.stats.copies_in, stats_of(&whole).copies_in);
     while (sn_cuda_device(i)) i++;
     assert_false(sn_cuda_see(i, &v));
 }
@@ -238,14 +229,14 @@ static void a_launch_that_is_refused_is_told_of(void **state)
     (void)state;
     begin(FAKE_KERNEL_NO_LAUNCH);
     random_rounds(50);
-    assert_true(stats().refused >= 1);
-    assert_int_equal(stats().launches, 0);
+    assert_true(stats_of(&whole).refused >= 1);
+    assert_int_equal(stats_of(&whole).launches, 0);
     while (sn_cuda_device(i) != whole.dev) i++;
     assert_true(sn_cuda_see(i, &v));
     assert_non_null(strstr(v.copies, "cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)"));
     fake_kernel = FAKE_KERNEL_RUNS;
     wait_kernel();
-    assert_true(stats().launches >= 1);
+    assert_true(stats_of(&whole).launches >= 1);
     forgive();
     assert_true(sn_cuda_see(i, &v));
     assert_non_null(strstr(v.copies, "a kernel where"));

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "softnic/mem/cuda.h"
-#include "tests/wire/fake_cuda.h"
+#include "tests/wire/fake_checks.h"
 
 static struct sn_cuda_region whole;
 static uint64_t base;
@@ -28,17 +28,8 @@ static int teardown(void **state)
 {
     (void)state;
     sn_cuda_region_fini(&whole);
-    assert_int_equal(fake_ctx_depth, 0);
-    assert_int_equal(fake_outside, 0);
+    assert_driver_well_used();
     return 0;
-}
-
-static struct sn_cuda_stats stats(void)
-{
-    struct sn_cuda_stats s;
-
-    sn_cuda_region_stats(&whole, &s);
-    return s;
 }
 
 static void host_memory_is_none_of_ours(void **state)
@@ -81,9 +72,9 @@ static void a_message_becomes_one_copy(void **state)
     (void)state;
     for (uint32_t i = 0; i < 50; i++)
         assert_int_equal(sn_cuda_write(&whole, base + i * 4096, source + i * 4096, 4096), 0);
-    assert_int_equal(stats().copies_in, 0);
+    assert_int_equal(stats_of(&whole).copies_in, 0);
     assert_int_equal(sn_cuda_flush(&whole), 0);
-    assert_int_equal(stats().copies_in, 1);
+    assert_int_equal(stats_of(&whole).copies_in, 1);
     assert_memory_equal(fake_gpu, source, 50 * 4096);
 }
 
@@ -97,7 +88,7 @@ static void interleaved_messages_combine_too(void **state)
         }
     }
     assert_int_equal(sn_cuda_flush(&whole), 0);
-    assert_int_equal(stats().copies_in, SN_CUDA_WRITERS);
+    assert_int_equal(stats_of(&whole).copies_in, SN_CUDA_WRITERS);
     for (uint32_t m = 0; m < SN_CUDA_WRITERS; m++) {
         assert_memory_equal(fake_gpu + m * (256 << 10), source + m * (256 << 10), 40 * 1024);
     }
@@ -111,9 +102,9 @@ static void long_messages_are_copied_while_they_arrive(void **state)
     for (uint32_t at = 0; at < len; at += 4096) {
         assert_int_equal(sn_cuda_write(&whole, base + at, source + at, len - at < 4096 ? len - at : 4096), 0);
     }
-    assert_int_equal(stats().copies_in, 9);
+    assert_int_equal(stats_of(&whole).copies_in, 9);
     assert_int_equal(sn_cuda_flush(&whole), 0);
-    assert_int_equal(stats().copies_in, 10);
+    assert_int_equal(stats_of(&whole).copies_in, 10);
     assert_memory_equal(fake_gpu, source, len);
 }
 
@@ -142,12 +133,12 @@ static void reads_run_ahead_within_one_request(void **state)
         assert_int_equal(sn_cuda_read(&whole, base + at, got, 4096, 2 * SN_CUDA_STAGE - at, 7), 0);
         assert_memory_equal(got, source + at, 4096);
     }
-    assert_int_equal(stats().copies_out, 2);
+    assert_int_equal(stats_of(&whole).copies_out, 2);
     memset(fake_gpu, 0x55, FAKE_GPU_SIZE); /* the next request has a doorbell of its own and must see this */
     assert_int_equal(sn_cuda_read(&whole, base, got, 4096, 8192, 8), 0);
     assert_int_equal(got[0], 0x55);
     assert_int_equal(got[4095], 0x55);
-    assert_int_equal(stats().bytes_out, 2 * SN_CUDA_STAGE + 8192);
+    assert_int_equal(stats_of(&whole).bytes_out, 2 * SN_CUDA_STAGE + 8192);
 }
 
 static void reads_without_a_request_are_fresh(void **state)
@@ -185,7 +176,7 @@ static void what_is_outside_stays_outside(void **state)
     assert_int_equal(sn_cuda_write(&r, UINT64_MAX - 3, b, 64), -EFAULT);
     assert_int_equal(sn_cuda_read(&r, base + 8192, b, 1, 1, 1), -EFAULT);
     assert_int_equal(sn_cuda_read(&r, base + 8192 - 64, b, 64, 1 << 20, 1), 0);
-    assert_int_equal(stats().bytes_out, 64); /* nor does the read-ahead leave the region */
+    assert_int_equal(stats_of(&whole).bytes_out, 64); /* nor does the read-ahead leave the region */
     sn_cuda_region_fini(&r);
 }
 

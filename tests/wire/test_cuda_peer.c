@@ -11,7 +11,7 @@
 
 #include "softnic/mem/cuda_device.h"
 #include "softnic/mem/pieces.h"
-#include "tests/wire/fake_cuda.h"
+#include "tests/wire/fake_checks.h"
 
 enum { SIZE = 1 << 20 };
 
@@ -45,19 +45,9 @@ static int teardown(void **state)
     (void)state;
     for (int g = 0; g < FAKE_GPUS; g++) sn_cuda_region_fini(&region[g]);
     fake_cuda_remove_memory(memory[1]);
-    assert_int_equal(fake_faults, 0);
-    assert_int_equal(fake_ctx_depth, 0);
-    assert_int_equal(fake_outside, 0);
+    assert_driver_well_used();
     fake_cuda_reset();
     return 0;
-}
-
-static struct sn_cuda_stats stats(int gpu)
-{
-    struct sn_cuda_stats s;
-
-    sn_cuda_region_stats(&region[gpu], &s);
-    return s;
 }
 
 static void wait_kernel(int gpu)
@@ -94,8 +84,10 @@ static void an_engine_makes_one_copy_of_it(void **state)
     assert_int_equal(move(1, 0, 7, 100), 0);
     flush_all();
     for (int g = 0; g < FAKE_GPUS; g++) {
-        assert_int_equal(stats(g).peer_copies, 1);
-        assert_int_equal(stats(g).copies_in + stats(g).copies_out + stats(g).kernel_copies, 0);
+        assert_int_equal(stats_of(&region[g]).peer_copies, 1);
+        assert_int_equal(stats_of(&region[g]).copies_in + stats_of(&region[g]).copies_out +
+                             stats_of(&region[g]).kernel_copies,
+                         0);
     }
 }
 
@@ -106,13 +98,13 @@ static void short_ones_are_the_kernels(void **state)
     (void)state;
     begin(FAKE_KERNEL_RUNS, 1);
     wait_kernel(1);
-    before = stats(1).kernel_bytes;
+    before = stats_of(&region[1]).kernel_bytes;
     assert_int_equal(move(1, 5, 1000, 777), 0);
     assert_int_equal(move(1, 5000, 1000, SN_CUDA_PEER_BY_KERNEL + 1), 0);
     assert_int_equal(move(1, 5001, 1000, SN_CUDA_BY_KERNEL + 1), 0);
     flush_all();
-    assert_int_equal(stats(1).kernel_bytes - before, 777);
-    assert_int_equal(stats(1).peer_bytes, 777 + SN_CUDA_PEER_BY_KERNEL + SN_CUDA_BY_KERNEL + 2);
+    assert_int_equal(stats_of(&region[1]).kernel_bytes - before, 777);
+    assert_int_equal(stats_of(&region[1]).peer_bytes, 777 + SN_CUDA_PEER_BY_KERNEL + SN_CUDA_BY_KERNEL + 2);
 }
 
 static void apart_they_say_so(void **state)
@@ -136,7 +128,7 @@ static void apart_they_say_so(void **state)
     assert_int_equal(sn_pieces_copy(&c), 50000);
     memcpy(model[0] + 100, model[1] + 7, 50000);
     flush_all();
-    assert_int_equal(stats(0).peer_copies, 0);
+    assert_int_equal(stats_of(&region[0]).peer_copies, 0);
     while (sn_cuda_device(i) != region[0].dev) i++;
     assert_true(sn_cuda_see(i, &v));
     assert_int_equal(v.gpu, 0);
@@ -158,10 +150,10 @@ static void what_another_process_gave_is_for_engines(void **state)
     begin(FAKE_KERNEL_RUNS, 1);
     region[1].origin = SN_CUDA_OPENED;
     wait_kernel(0);
-    uint64_t before = stats(0).kernel_copies;
+    uint64_t before = stats_of(&region[0]).kernel_copies;
     assert_int_equal(move(0, 9, 100, 64), 0);
     flush_all();
-    assert_int_equal(stats(0).kernel_copies, before);
+    assert_int_equal(stats_of(&region[0]).kernel_copies, before);
 }
 
 static void outside_is_outside(void **state)
@@ -217,7 +209,7 @@ static void random_operations(void **state)
         if (how[i] == FAKE_KERNEL_RUNS)
             for (int g = 0; g < FAKE_GPUS; g++) wait_kernel(g);
         random_rounds(1500);
-        assert_true(stats(0).peer_copies > 100);
+        assert_true(stats_of(&region[0]).peer_copies > 100);
         teardown(state);
     }
     begin(FAKE_KERNEL_REFUSED, 1);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every test on the driver made of host memory asks. */
+#ifndef TESTS_WIRE_FAKE_CHECKS_H
+#define TESTS_WIRE_FAKE_CHECKS_H
+
+#include "softnic/mem/cuda.h"
+#include "tests/wire/fake_cuda.h"
+
+static inline struct sn_cuda_stats stats_of(const struct sn_cuda_region *region)
+{
+    struct sn_cuda_stats s;
+
+    sn_cuda_region_stats(region, &s);
+    return s;
+}
+
+/* Contexts were pushed for each call, and popped again, and nothing was touched that is not let to who touched it. */
+static inline void assert_driver_well_used(void)
+{
+    assert_int_equal(fake_ctx_depth, 0);
+    assert_int_equal(fake_outside, 0);
+    assert_int_equal(fake_faults, 0);
+}
+
+#endif
