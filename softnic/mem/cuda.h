@@ -70,8 +70,8 @@ int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t l
 bool sn_cuda_share(struct sn_cuda_region *region);
 
 /*
- * Opens another process's allocation: *region is the whole of it, at its place here. In the context of its GPU if this
- * process uses that, else of one that it uses and that reaches it. May wait for the GPU, as long as a kernel runs. 0,
+ * Opens another process's allocation: *region is the whole of it, at its place here. In the context of a GPU that this
+ * process uses: its own one, or one that reaches it, whichever something is registered of. May wait for the GPU, as long as a kernel runs. 0,
  * or with one line in why: -ENODEV (this process uses no such GPU), -ENOSYS, -EIO.
  * sn_cuda_close, instead of sn_cuda_region_fini, when nobody uses it any more.
  */

@@ -67,6 +67,16 @@ static bool primary_in_use(const struct sn_cuda_api *api, int gpu, bool *same, c
     return !api->primary_ctx_retain(ctx, dev);
 }
 
+/* Is anything of the GPU registered here? Then that is what the peer's memory is copied from, or to. */
+static bool registered(int gpu)
+{
+    const struct sn_cuda_device *dev;
+
+    for (unsigned i = 0; (dev = sn_cuda_device(i)); i++)
+        if (dev->gpu == gpu && __atomic_load_n(&dev->regions, __ATOMIC_RELAXED)) return true;
+    return false;
+}
+
 static int no_gpu(char *why)
 {
     return refuse(why, -ENODEV,
@@ -108,11 +118,13 @@ int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share
         return refuse(why, -ENOSYS, "this process has loaded no CUDA driver that shares memory");
     if (api->device_count(&n)) n = 0;
     no_gpu(why);
-    /* First the GPU that it is of; then any that gets to it. */
-    for (int i = 0; i < 2 * n && err; i++) {
+    /* Among those of which something is registered, and then among the others: the GPU that it is of, then one that gets
+     * to it. */
+    for (int i = 0; i < 4 * n && err; i++) {
         bool same;
 
-        if (!primary_in_use(api, i % n, &same, share->gpu, &ctx) || same != (i < n)) continue;
+        if (registered(i % n) != (i < 2 * n)) continue;
+        if (!primary_in_use(api, i % n, &same, share->gpu, &ctx) || same != (i / n % 2 == 0)) continue;
         if (api->ctx_push(ctx)) return refuse(why, -EIO, "cuCtxPushCurrent failed");
         region->elsewhere = !same;
         err = open_in(api, ctx, i % n, share, region, why);

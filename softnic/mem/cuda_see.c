@@ -20,7 +20,7 @@ static const char *remedy(sn_cu_result error)
     case 221: /* JIT_COMPILER_NOT_FOUND */
         return "install the driver's libnvidia-ptxjitcompiler.so.1 (in a container, with all of its "
                "libraries)";
-    case 223: /* JIT_COMPILATION_DISABLED */ return "unset CUDA_DISABLE_PTX_JIT";
+    case 223: /* JIT_COMPILATION_DISABLED */ return "unset CUDA_DISABLE_JIT and CUDA_DISABLE_PTX_JIT";
     case 701: /* LAUNCH_OUT_OF_RESOURCES */
         return "the program, or a tool that watches it, leaves kernels of 256 threads too little";
     default: return "does it go away when the program runs by itself, without tools that watch it?";
@@ -117,19 +117,27 @@ static void say_peers(const struct sn_cuda_device *dev, char text[SN_CUDA_SAY])
                  no_way(dev));
 }
 
+/* Somebody may be waiting for a copy inside. */
+static bool lock_soon(struct sn_cuda_device *dev)
+{
+    const struct timespec nap = {.tv_nsec = 100000};
+    uint64_t until = sn_cuda_now() + LOCK_NS;
+
+    while (pthread_mutex_trylock(&dev->lock)) {
+        if (sn_cuda_now() > until) return false;
+        nanosleep(&nap, NULL);
+    }
+    return true;
+}
+
 bool sn_cuda_see(unsigned i, struct sn_cuda_view *view)
 {
     struct sn_cuda_device *dev = sn_cuda_device(i);
-    struct timespec until;
 
     if (!dev) return false;
     *view = (struct sn_cuda_view){.gpu = dev->gpu};
     say_peers(dev, view->peers);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += LOCK_NS;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    if (pthread_mutex_clocklock(&dev->lock, CLOCK_MONOTONIC, &until)) {
+    if (!lock_soon(dev)) {
         snprintf(view->copies, sizeof(view->copies), "not known: a copy has not ended for half a second");
         return true;
     }
