@@ -74,6 +74,7 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
         uint64_t since = sn_now_ns();
         int ready = ppoll(p, (nfds_t)(1 + n), plan->ns == SN_NEVER ? NULL : &limit, NULL);
 
+        t->heard = ready > 0 && !p[0].revents;
         if (ready > 0 && p[0].revents)
             drain_kick(t);
         else if (ready > 0)
@@ -96,17 +97,6 @@ static void meet_peers(struct sn_thread *t)
     struct sn_host *host = sn_wire_host(t->wire);
 
     if (host) sn_host_serve(host, &guard);
-}
-
-/*
- * What a look brought may bring more in its wake; but never spin against one that polls, or runs beside us: the
- * less time we took, the sooner we get the next turn. One that polls at times does not while none of its calls
- * comes.
- */
-static bool worth_a_look(const struct sn_thread *t, const struct plan *plan, uint32_t drives)
-{
-    if (plan->sleep == AWAY || plan->deaf) return false;
-    return !t->distrust || drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED);
 }
 
 static void adaptive_loop(struct sn_thread *t)
@@ -135,7 +125,9 @@ static void adaptive_loop(struct sn_thread *t)
         /* What others did they did without us. */
         if (after != before) t->active_at = now;
         plan = sn_thread_plan(t, now, next);
-        if (after != before && worth_a_look(t, &plan, drives)) continue;
+        /* What this look brought may bring more in its wake; but never spin against one that polls, or runs
+         * beside us: the less time we took, the sooner we get the next turn. */
+        if (after != before && plan.sleep != AWAY && !t->distrust) continue;
         if (plan.sleep != AWAY && !t->distrust && sn_thread_linger(t)) continue;
         /* Work that is left although nothing could be done waits for others: the system takes no frames, say.
          */

@@ -15,7 +15,8 @@ enum { POLLING_CREDIT = 2 };
 /* Who was found to poll and yet left packets waiting is not relied on for so many looks, every time for twice
  * as many. */
 #define BESIDE_NS 200000u
-/* And while such a one is inside: packets wait no longer should it leave without a look. */
+/* And when packets have come for such a one, which is inside: they wait no longer should it leave without a
+ * look. */
 #define DEAF_NS 20000u
 enum { DISTRUST_MAX = 1 << 16 };
 /* Somebody who stops polling without saying so waits this long for us. */
@@ -88,10 +89,11 @@ static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
     t->away_ns = 0;
     /* Inside was one that goes to sleep: look again. One beside us looks itself before it leaves. */
     if (next == SN_CONTENDED) {
-        /* To wait for sockets that have packets for it would be no wait, and take it a CPU. */
-        plan.deaf = distrust;
-        next = distrust ? now + DEAF_NS : now;
+        /* To wait for sockets that have packets for it already would be no wait, and take it a CPU. */
+        plan.deaf = distrust && t->heard;
+        next = plan.deaf ? now + DEAF_NS : distrust ? now + BESIDE_NS : now;
     }
+    t->heard = false;
     plan.ns = sn_nic_ringable(t->nic) ? nap(t, now - t->active_at) : SN_NEVER;
     /* Its posts are seen without us, so only packets and timers need be. */
     if (distrust && plan.ns < BESIDE_NS) plan.ns = BESIDE_NS;

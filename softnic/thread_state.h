@@ -43,6 +43,7 @@ struct sn_thread {
     int credit;
     uint32_t distrust, distrust_next; /* looks for which it does not stay away */
     unsigned linger;                  /* times more that it lingers in vain */
+    bool heard;                       /* packets ended its last sleep, and it has not been inside since */
     bool overslept;                   /* its last sleep was long, and nothing ended it */
     bool napped;                      /* its last sleep was short, and nothing ended it */
     bool unannounced;                 /* after such a sleep there was a post: somebody posts without a word */

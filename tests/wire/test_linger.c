@@ -136,11 +136,19 @@ static void beside_one_inside_it_sleeps_for_a_moment(void **state)
     sn_thread_deserted(&t);
     plan = sn_thread_plan(&t, SHORT, SN_CONTENDED);
     assert_int_equal(plan.sleep, WATCHING);
+    assert_false(plan.deaf);
+    /* Some have come, and it still is inside. */
+    t.heard = true;
+    plan = sn_thread_plan(&t, SHORT, SN_CONTENDED);
+    assert_int_equal(plan.sleep, WATCHING);
     assert_true(plan.deaf);
     assert_true(plan.ns > 0 && plan.ns <= SN_NAP_MIN_NS);
-    plan = sn_thread_plan(&t, SHORT, SN_NEVER);
-    assert_false(plan.deaf);
+    /* It was not inside any more. */
+    t.heard = true;
+    assert_false(sn_thread_plan(&t, SHORT, SN_NEVER).deaf);
+    assert_false(t.heard);
     /* It goes to sleep: it will not take them. */
+    t.heard = true;
     t.kicks = t.kicks_seen + 1;
     plan = sn_thread_plan(&t, SHORT, SN_CONTENDED);
     assert_int_equal(plan.sleep, WATCHING);
