@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/wire/fake_cuda.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "tests/wire/fake_kernel.h"
+#include "tests/wire/fake_memory.h"
 
 uint8_t *fake_gpu;
 int fake_peers, fake_faults;
@@ -15,14 +15,6 @@ _Thread_local unsigned fake_ctx_depth;
 int fake_fail_copies, fake_dead;
 uint64_t fake_log[FAKE_LOG];
 unsigned fake_logged;
-
-struct memory {
-    uint64_t base;
-    size_t size;
-    int gpu, ctx; /* whose it is; whose context has it */
-    int opened;
-};
-static struct memory find_memory(sn_cu_ptr p);
 
 /* Work of the streams; positions only grow. */
 enum { QUEUE = 1024, STREAMS = 256, EVENTS = 1024 };
@@ -46,36 +38,9 @@ static unsigned streams_made, events_made;
 static unsigned long long ctx_id;
 static const struct sn_cuda_api api;
 
-/* Contexts: one of each GPU. */
-enum { DEPTH = 8 };
-static char contexts[FAKE_GPUS];
-static int retained[FAKE_GPUS], let_in[FAKE_GPUS][FAKE_GPUS]; /* atomic */
-static _Thread_local int current[DEPTH];
-
-static sn_cu_ctx context(int gpu)
+void fake_cuda_note(const void *dst)
 {
-    return (sn_cu_ctx)(void *)&contexts[gpu];
-}
-
-static int gpu_of(sn_cu_ctx ctx)
-{
-    return ctx == context(1);
-}
-
-int fake_cuda_current(void)
-{
-    return fake_ctx_depth ? current[(fake_ctx_depth - 1) % DEPTH] : 0;
-}
-
-void fake_cuda_set_current(sn_cu_ctx ctx)
-{
-    fake_ctx_depth = 1;
-    current[0] = gpu_of(ctx);
-}
-
-int fake_cuda_retained(int gpu)
-{
-    return __atomic_load_n(&retained[gpu], __ATOMIC_RELAXED);
+    if (fake_memory((uintptr_t)dst).size) fake_log[fake_logged++ % FAKE_LOG] = (uintptr_t)dst;
 }
 
 static void run(struct stream *s, unsigned until)
@@ -90,98 +55,6 @@ static void run(struct stream *s, unsigned until)
 static int in_context(void)
 {
     if (!fake_ctx_depth) fake_outside++;
-    return 0;
-}
-
-/* What is memory of the GPU. */
-enum { MEMORIES = 64 };
-static struct memory memories[MEMORIES];
-static pthread_mutex_t memories_lock = PTHREAD_MUTEX_INITIALIZER;
-
-int fake_cuda_add_memory(void *at, size_t size, int gpu, int opened)
-{
-    int i = 0;
-
-    pthread_mutex_lock(&memories_lock);
-    while (i < MEMORIES && memories[i].size) i++;
-    if (i < MEMORIES)
-        memories[i] =
-            (struct memory){(uintptr_t)at, size, gpu, fake_ctx_depth ? fake_cuda_current() : gpu, opened};
-    pthread_mutex_unlock(&memories_lock);
-    return i == MEMORIES;
-}
-
-void fake_cuda_remove_memory(void *at)
-{
-    pthread_mutex_lock(&memories_lock);
-    for (int i = 0; i < MEMORIES; i++)
-        if (memories[i].base == (uintptr_t)at) memories[i] = (struct memory){0};
-    pthread_mutex_unlock(&memories_lock);
-}
-
-void fake_cuda_note(const void *dst)
-{
-    if (find_memory((uintptr_t)dst).size) fake_log[fake_logged++ % FAKE_LOG] = (uintptr_t)dst;
-}
-
-static struct memory find_memory(sn_cu_ptr p)
-{
-    struct memory found = {0};
-
-    pthread_mutex_lock(&memories_lock);
-    for (int i = 0; i < MEMORIES; i++)
-        if (p - memories[i].base < memories[i].size) found = memories[i];
-    pthread_mutex_unlock(&memories_lock);
-    return found;
-}
-
-int fake_cuda_lets(int gpu, const void *at)
-{
-    struct memory m = find_memory((uintptr_t)at);
-
-    if (!m.size || m.ctx == gpu || (!m.opened && __atomic_load_n(&let_in[gpu][m.ctx], __ATOMIC_RELAXED)))
-        return 1;
-    __atomic_fetch_add(&fake_faults, 1, __ATOMIC_RELAXED);
-    return 0;
-}
-
-static int f_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p)
-{
-    struct memory m = find_memory(p);
-    int gpu = m.size != 0;
-
-    for (unsigned i = 0; i < n; i++) {
-        switch (attributes[i]) {
-        case SN_CU_ATTR_CONTEXT: *(sn_cu_ctx *)data[i] = gpu ? context(m.ctx) : NULL; break;
-        case SN_CU_ATTR_MEMORY_TYPE: *(unsigned *)data[i] = gpu ? SN_CU_MEMORY_DEVICE : 0; break;
-        case SN_CU_ATTR_IS_MANAGED: *(unsigned *)data[i] = gpu ? fake_managed : 0; break;
-        case SN_CU_ATTR_DEVICE_ORDINAL: *(int *)data[i] = gpu ? m.gpu : -2; break;
-        case SN_CU_ATTR_RANGE_START: *(sn_cu_ptr *)data[i] = m.base; break;
-        case SN_CU_ATTR_RANGE_SIZE: *(size_t *)data[i] = m.size; break;
-        default: return 1;
-        }
-    }
-    return 0;
-}
-
-static int f_push(sn_cu_ctx ctx)
-{
-    current[fake_ctx_depth++ % DEPTH] = gpu_of(ctx);
-    return 0;
-}
-
-static int f_pop(sn_cu_ctx *ctx)
-{
-    *ctx = NULL;
-    fake_ctx_depth--;
-    return 0;
-}
-
-static int f_retain(sn_cu_ctx *ctx, sn_cu_device dev)
-{
-    if (dev < 0 || dev >= FAKE_GPUS) return 101; /* no such device */
-    __atomic_store_n(&retained[dev], 1, __ATOMIC_RELAXED);
-    *ctx = context(dev);
     return 0;
 }
 
@@ -271,38 +144,17 @@ static int queue(struct stream *s, void *dst, const void *src, size_t len)
 /* An engine reads and writes what is its own context's. */
 static int own(sn_cu_ptr p, sn_cu_stream s)
 {
-    struct memory m = find_memory(p);
+    struct memory m = fake_memory(p);
 
     if (m.size && m.ctx == ((struct stream *)s)->gpu && m.ctx == fake_cuda_current()) return 1;
     __atomic_fetch_add(&fake_faults, 1, __ATOMIC_RELAXED);
     return 0;
 }
 
-static int f_device_get(sn_cu_device *dev, int ordinal)
-{
-    *dev = ordinal;
-    return ordinal < 0 || ordinal >= FAKE_GPUS ? 101 : 0;
-}
-
-static int f_can_access_peer(int *can, sn_cu_device dev, sn_cu_device peer)
-{
-    *can = fake_peers && dev != peer;
-    return 0;
-}
-
-static int f_enable_peer(sn_cu_ctx peer, unsigned flags)
-{
-    int *in = &let_in[fake_cuda_current()][gpu_of(peer)];
-
-    in_context();
-    if (!fake_peers || flags || gpu_of(peer) == fake_cuda_current()) return 217;
-    return __atomic_exchange_n(in, 1, __ATOMIC_RELAXED) ? SN_CU_PEER_ACCESS_ALREADY_ENABLED : 0;
-}
-
 static int f_copy_peer(sn_cu_ptr dst, sn_cu_ctx dst_ctx, sn_cu_ptr src, sn_cu_ctx src_ctx, size_t len,
                        sn_cu_stream s)
 {
-    if (find_memory(dst).ctx != gpu_of(dst_ctx) || find_memory(src).ctx != gpu_of(src_ctx)) {
+    if (fake_memory(dst).ctx != fake_gpu_of(dst_ctx) || fake_memory(src).ctx != fake_gpu_of(src_ctx)) {
         __atomic_fetch_add(&fake_faults, 1, __ATOMIC_RELAXED);
         return 1;
     }
@@ -360,16 +212,16 @@ void fake_cuda_reset(void)
     memset(fake_gpu, 0, FAKE_GPU_SIZE);
     fake_managed = fake_outside = 0;
     fake_fail_copies = fake_dead = fake_faults = fake_peers = 0;
-    memset(let_in, 0, sizeof(let_in));
+    fake_memory_reset();
     fake_kernel = FAKE_KERNEL_REFUSED;
     fake_logged = 0;
     ctx_id++; /* as if the context had been destroyed and another made at its address */
 }
 
-static const struct sn_cuda_api api = {.pointer_get_attributes = f_attributes,
-                                       .primary_ctx_retain = f_retain,
-                                       .ctx_push = f_push,
-                                       .ctx_pop = f_pop,
+static const struct sn_cuda_api api = {.pointer_get_attributes = fake_attributes,
+                                       .primary_ctx_retain = fake_retain,
+                                       .ctx_push = fake_push,
+                                       .ctx_pop = fake_pop,
                                        .ctx_get_id = f_get_id,
                                        .host_alloc = f_host_alloc,
                                        .host_free = f_host_free,
@@ -382,9 +234,9 @@ static const struct sn_cuda_api api = {.pointer_get_attributes = f_attributes,
                                        .copy_to_device = f_to_device,
                                        .copy_to_host = f_to_host,
                                        .error_name = f_error_name,
-                                       .device_get = f_device_get,
-                                       .can_access_peer = f_can_access_peer,
-                                       .enable_peer = f_enable_peer,
+                                       .device_get = fake_device_get,
+                                       .can_access_peer = fake_can_access_peer,
+                                       .enable_peer = fake_enable_peer,
                                        .copy_peer = f_copy_peer,
                                        .module_load = f_module_load,
                                        .module_function = f_module_function,

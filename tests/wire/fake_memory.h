@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fake_memory.h: of the driver made of host memory its GPUs, their contexts and memory, and who may touch it. */
+#ifndef TESTS_WIRE_FAKE_MEMORY_H
+#define TESTS_WIRE_FAKE_MEMORY_H
+
+#include "tests/wire/fake_cuda.h"
+
+struct memory {
+    uint64_t base;
+    size_t size;
+    int gpu, ctx; /* whose it is; whose context has it */
+    int opened;
+};
+
+/* What p lies in; of size 0: no memory of a GPU. */
+struct memory fake_memory(sn_cu_ptr p);
+int fake_gpu_of(sn_cu_ctx ctx);
+void fake_memory_reset(void);
+
+/* The driver's calls. */
+int fake_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p);
+int fake_push(sn_cu_ctx ctx);
+int fake_pop(sn_cu_ctx *ctx);
+int fake_retain(sn_cu_ctx *ctx, sn_cu_device dev);
+int fake_device_get(sn_cu_device *dev, int ordinal);
+int fake_can_access_peer(int *can, sn_cu_device dev, sn_cu_device peer);
+int fake_enable_peer(sn_cu_ctx peer, unsigned flags);
+
+#endif
