@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp_bench [ROUNDS]: a CPU thread that uses kernels' calls over TCP, through the proxy, beside one that uses the host's
- * own sockets; the peer is a process with plain blocking sockets, the same for both. Medians of ROUNDS (5).
+ * tcp_bench [ROUNDS [TEXT]]: a CPU thread that uses kernels' calls over TCP, through the proxy, beside one that uses the host's
+ * own sockets; the peer is a process with plain blocking sockets, the same for both. Medians of ROUNDS (5), of the rows
+ * whose names have TEXT in them.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -229,6 +230,7 @@ int main(int argc, char **argv)
     for (int what = IN; what <= ACCEPT; what++) {
         double v[WAYS];
 
+        if (argc > 2 && !strstr(row[what].name, argv[2])) continue;
         measure((enum what)what, rounds, exec, v);
         for (int way = HOST; way < WAYS; way++)
             v[way] = row[what].rate ? row[what].unit / v[way] : v[way] / row[what].unit;

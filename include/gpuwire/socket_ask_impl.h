@@ -11,7 +11,8 @@
 #ifndef GPUWIRE_SOCKET_ASK_IMPL_H
 #define GPUWIRE_SOCKET_ASK_IMPL_H
 
-enum { GW_SOCK_ASKS_ = 64, GW_SOCK_LOOKS_ = 64, GW_SOCK_SECOND_ = 1000000000, GW_SOCK_BUFFER_MIN_ = 4096 };
+/* LOOKS: a CPU thread that waits for the helper looks so often, which takes some 15 us, before it sleeps. */
+enum { GW_SOCK_ASKS_ = 64, GW_SOCK_LOOKS_ = 96, GW_SOCK_SECOND_ = 1000000000, GW_SOCK_BUFFER_MIN_ = 4096 };
 
 enum gw_sock_op_ {
     GW_SOCK_OPEN_ = 1,

@@ -114,6 +114,14 @@ static void wait_for(struct gw_helper *h, uint64_t ns)
         (void)!read(h->fd[0], &count, sizeof(count));
 }
 
+static void wait_and_tell_how_long(struct gw_helper *h, uint64_t ns)
+{
+    uint64_t begin = h->linger_ns ? gw_clock_ns() : 0;
+
+    wait_for(h, ns);
+    h->brief = begin && gw_clock_ns() - begin < h->linger_ns;
+}
+
 /* Announces that it sleeps, looks once more, and sleeps for so long if there was nothing; whether there was. */
 static bool sleep_for(struct gw_helper *h, uint64_t ns)
 {
@@ -122,7 +130,7 @@ static bool sleep_for(struct gw_helper *h, uint64_t ns)
     gw_st_relaxed_u32(&h->asleep, 1);
     gw_fence_sc(); /* as in gw_helper_wake */
     any = h->look(h->arg) || gw_ld_acquire_u32(&h->stop);
-    if (!any) wait_for(h, h->polled ? ns : GW_NEVER);
+    if (!any) wait_and_tell_how_long(h, h->polled ? ns : GW_NEVER);
     gw_st_relaxed_u32(&h->asleep, 0);
     return any;
 }
@@ -136,6 +144,21 @@ static uint32_t be_busy(struct gw_helper *h, uint32_t round)
     return round + 1;
 }
 
+/* Looks on for as long as a sleep would be too short to be worth it. Whether there was anything. */
+static bool linger(struct gw_helper *h)
+{
+    uint64_t until = gw_deadline(h->linger_ns);
+    uint32_t round = 0;
+
+    if (!h->brief) return false;
+    while (gw_clock_ns() < until && !gw_ld_acquire_u32(&h->stop)) {
+        round = be_busy(h, round);
+        if (!round) return true;
+    }
+    h->brief = false;
+    return false;
+}
+
 static void *run(void *arg)
 {
     struct gw_helper *h = arg;
@@ -147,7 +170,7 @@ static void *run(void *arg)
     while (!gw_ld_acquire_u32(&h->stop)) {
         if (h->busy)
             round = be_busy(h, round);
-        else if (h->look(h->arg) || sleep_for(h, gw_nap_ns(gw_clock_ns() - last, NAP_MAX_NS)))
+        else if (h->look(h->arg) || linger(h) || sleep_for(h, gw_nap_ns(gw_clock_ns() - last, NAP_MAX_NS)))
             last = gw_clock_ns();
     }
     if (h->leave) h->leave(h->arg);

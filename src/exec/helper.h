@@ -31,6 +31,8 @@ struct gw_helper {
     void *arg;
     bool polled, running;
     bool busy;                 /* it never sleeps: a processor of its own, for the sake of latency */
+    uint64_t linger_ns;        /* it looks on for so long while its sleeps turn out to be shorter; 0: it does not */
+    bool brief;                /* the last one did */
     int fd[1 + GW_HELPER_FDS]; /* [0]: wakes it. The others too, and look empties them; -1: none */
     uint32_t stop, asleep;
     uint32_t news; /* a futex */

@@ -10,12 +10,21 @@
 #include "src/socket/rd.h"
 
 #define ANSWER_LATER INT_MIN /* it will be said when it is known */
+#define LINGER_NS    50000u  /* what falling asleep and being woken costs both sides, there and back */
 
 /* ---- news for kernels --------------------------------------------------------------------------------- */
 
 void gw_sock_publish(struct gw_sockets *set, struct sock *k, uint32_t state)
 {
     gw_st_release_u32(&k->info->state, state); /* release: the rest of *info first */
+    set->untold = true;
+}
+
+/* Once for all that a look has brought: who sleeps is not woken by the first half of what it waits for. */
+static void tell(struct gw_sockets *set)
+{
+    if (!set->untold) return;
+    set->untold = false;
     gw_helper_tell(&set->helper);
 }
 
@@ -36,29 +45,37 @@ void gw_cpu_sock_sleep_(struct gw_sockets *set, uint32_t news, uint64_t deadline
 
 /* ---- sockets given out and back ----------------------------------------------------------------------- */
 
-struct sock *gw_sock_take_free(struct gw_sockets *set)
+struct sock *gw_sock_find_free(struct gw_sockets *set)
 {
     for (uint32_t i = 0; i < set->attr.count; i++) {
         struct sock *k = &set->sock[(set->hint + i) % set->attr.count];
 
-        if (k->step != SOCK_FREE) continue;
-        set->hint = (uint32_t)(k - set->sock + 1) % set->attr.count;
-        gw_add_relaxed_u32(&set->open, 1);
-        k->bound = false;
-        k->backlog = k->waiting = 0;
-        k->listener = k->next = k->first = NULL;
-        k->last = &k->first;
-        k->info->error = 0;
-        k->info->kind = GW_SOCK_STREAM_;
-        k->fd = -1;
-        k->requests = k->ready_rdma = k->ready_host = 0;
-        k->closer = NULL;
-        k->info->ready = 0;
-        memset(&k->info->local, 0, sizeof(k->info->local));
-        memset(&k->info->remote, 0, sizeof(k->info->remote));
-        return k;
+        if (k->step == SOCK_FREE) return k;
     }
     return NULL;
+}
+
+struct sock *gw_sock_take_free(struct gw_sockets *set)
+{
+    struct sock *k = gw_sock_find_free(set);
+
+    if (!k) return NULL;
+    set->hint = (uint32_t)(k - set->sock + 1) % set->attr.count;
+    gw_add_relaxed_u32(&set->open, 1);
+    k->bound = false;
+    k->backlog = k->waiting = 0;
+    k->listener = k->next = k->first = NULL;
+    k->last = &k->first;
+    k->info->error = 0;
+    k->info->kind = GW_SOCK_STREAM_;
+    k->fd = -1;
+    k->requests = k->ready_rdma = k->ready_host = 0;
+    k->watched = false;
+    k->closer = NULL;
+    k->info->ready = 0;
+    memset(&k->info->local, 0, sizeof(k->info->local));
+    memset(&k->info->remote, 0, sizeof(k->info->remote));
+    return k;
 }
 
 void gw_sock_release(struct gw_sockets *set, struct sock *k)
@@ -183,7 +200,7 @@ void gw_sock_closed(struct gw_sockets *set, struct sock *k)
     k->closer = NULL;
     gw_sock_release(set, k);
     if (closer) say(closer, 0);
-    gw_helper_tell(&set->helper);
+    set->untold = true;
 }
 
 /* What carries sockets, and who sets them up: by enum gw_sock_rdma. */
@@ -241,7 +258,7 @@ static uint32_t answer_all(struct gw_sockets *set)
         if (result != ANSWER_LATER) say(ask, result);
         n++;
     }
-    if (n) gw_helper_tell(&set->helper);
+    if (n) set->untold = true;
     return n;
 }
 
@@ -252,9 +269,13 @@ static bool look(void *arg)
     struct gw_sockets *set = arg;
     bool any = answer_all(set) != 0;
 
+    tell(set);
     if (set->rd) any = gw_rd_udp(set) || any;
-    if (set->proxy) return gw_proxy_look(set) || any;
-    gw_sock_cm_events(set);
+    if (set->proxy)
+        any = gw_proxy_look(set) || any;
+    else
+        gw_sock_cm_events(set);
+    tell(set);
     return any;
 }
 
@@ -301,6 +322,7 @@ int gw_sock_helper_start(struct gw_sockets *set)
     if (set->rd) set->helper.fd[2] = set->rd->epoll;
     set->helper.busy = set->attr.busy;
     if (set->proxy) {
+        set->helper.linger_ns = set->helper.polled ? 0 : LINGER_NS;
         set->helper.wait = wait_by_ring;
         set->helper.enter = enter;
         set->helper.leave = leave;

@@ -49,6 +49,7 @@ struct sock {
     uint32_t ready_rdma, ready_host; /* listening: connections to accept; of the host's: is there any? */
     struct gw_sock_addr_ to;         /* connecting by whatever works: to whom */
     uint32_t attempt;                /* … which time */
+    bool watched;                    /* … a request waits for the next one; not while some are there */
     bool receiving, sending;
     bool more;                   /* the last receive left some */
     bool stopped;                /* nothing more comes in */
@@ -80,6 +81,7 @@ struct gw_sockets {
     struct gw_rd *rd;                   /* NULL: it has no datagrams over RDMA */
     uint8_t *groups, *bells;            /* of the proxy: see pipe_impl.h */
     uint32_t *asked;
+    bool untold;             /* something was published since kernels were told last */
     struct gw_helper helper; /* its news: what kernels may wait for */
 };
 
@@ -91,8 +93,9 @@ int gw_sock_renew(struct gw_sockets *set, struct sock *k);
 /* helper.c */
 int gw_sock_helper_start(struct gw_sockets *set);
 void gw_sock_helper_stop(struct gw_sockets *set);
-/* Publishes a state for kernels, and wakes those that sleep. */
+/* Publishes a state for kernels; those that sleep are woken at the end of the helper's look. */
 void gw_sock_publish(struct gw_sockets *set, struct sock *k, uint32_t state);
+struct sock *gw_sock_find_free(struct gw_sockets *set); /* NULL: none is */
 struct sock *gw_sock_take_free(struct gw_sockets *set);
 /* Tells kernels how many wait to be accepted. */
 void gw_sock_say_ready(struct gw_sockets *set, struct sock *l);

@@ -15,6 +15,7 @@
 #define NOBODY      0xffffffu /* the set's own requests */
 #define LOOKS_MAX   4u        /* requests wait for so many looks at most while kernels ring and ring */
 #define PENDING_MAX 64u
+#define ASK_EVERY   64u
 #define LEAVE_NS    1000000000u /* requests that are cancelled end at once; nothing waits for ever */
 
 /* ---- requests ----------------------------------------------------------------------------------------- */
@@ -108,7 +109,7 @@ static void ended(struct gw_sockets *set, const struct io_uring_cqe *cqe)
         gw_sock_cm_events(set);
         if (!(cqe->flags & IORING_CQE_F_MORE)) watch_channel(set);
         return;
-    case PROXY_LISTEN: gw_proxy_listening(set, k, cqe->res, cqe->flags & IORING_CQE_F_MORE); break;
+    case PROXY_LISTEN: gw_proxy_listening(set, k, cqe->res); break;
     case PROXY_CONNECT: gw_proxy_connected(set, k, cqe->res); break;
     case PROXY_RECV: gw_pipe_received(set, k, cqe->res, cqe->flags & IORING_CQE_F_SOCK_NONEMPTY); break;
     case PROXY_SEND: gw_pipe_sent(set, k, cqe->res); break;
@@ -170,6 +171,16 @@ bool gw_proxy_look(struct gw_sockets *set)
     return answer_bells(set) || any;
 }
 
+/* Would a call that does not wait do anything? The kernel says whether it has completions to make; now and then it is
+ * asked all the same, for that a ring which has failed says nothing. */
+static bool due(struct gw_proxy *p)
+{
+    const unsigned news = IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW;
+
+    return io_uring_sq_ready(&p->ring) || __atomic_load_n(p->ring.sq.kflags, __ATOMIC_RELAXED) & news ||
+           ++p->idle % ASK_EVERY == 0;
+}
+
 void gw_proxy_wait(struct gw_sockets *set, uint64_t ns)
 {
     struct __kernel_timespec t = {.tv_sec = (int64_t)(ns / 1000000000u),
@@ -180,7 +191,7 @@ void gw_proxy_wait(struct gw_sockets *set, uint64_t ns)
 
     p->looks = 0;
     if (!ns)
-        rc = io_uring_submit_and_get_events(&p->ring);
+        rc = due(p) ? io_uring_submit_and_get_events(&p->ring) : 0;
     else if (ns == GW_NEVER)
         rc = io_uring_submit_and_wait(&p->ring, 1);
     else
@@ -223,8 +234,9 @@ void gw_proxy_leave(struct gw_sockets *set)
 int gw_proxy_create(struct gw_sockets *set)
 {
     /* Newer kernels run completions in our own thread and nowhere else; older ones know less. */
-    static const unsigned flags[] = {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN,
-                                     IORING_SETUP_COOP_TASKRUN, 0};
+    static const unsigned flags[] = {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+                                         IORING_SETUP_TASKRUN_FLAG,
+                                     IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0};
     struct io_uring_params params;
     struct gw_proxy *p = calloc(1, sizeof(*p));
     uint32_t cq = 2 * ENTRIES;

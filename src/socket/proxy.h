@@ -32,6 +32,7 @@ struct gw_proxy {
     struct io_uring_sqe spare; /* stands for entries that cannot be had */
     int error;                 /* why the ring does not work any more; 0: it does */
     uint32_t looks;            /* since requests were submitted last */
+    uint32_t idle;             /* looks for which the kernel was not called */
     uint64_t woken;            /* what is read from the eventfd */
 };
 
@@ -59,8 +60,7 @@ int gw_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_
 int gw_proxy_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
 /* 0: it may be released; 1: when its requests have ended. */
 int gw_proxy_close(struct gw_sockets *set, struct sock *k);
-/* more: its request goes on. */
-void gw_proxy_listening(struct gw_sockets *set, struct sock *l, int result, bool more);
+void gw_proxy_listening(struct gw_sockets *set, struct sock *l, int result);
 void gw_proxy_connected(struct gw_sockets *set, struct sock *k, int result);
 
 /* try.c: sockets that use RDMA where both sides can, and the host's TCP else. */

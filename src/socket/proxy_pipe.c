@@ -27,7 +27,7 @@ void gw_pipe_tell(struct gw_sockets *set, struct sock *k)
 {
     if (set->helper.polled) return; /* kernels on a GPU look by themselves */
     gw_cpu_pipe_wake_(k->ends);
-    gw_helper_tell(&set->helper); /* for those that poll many */
+    set->untold = true; /* for those that poll many */
 }
 
 /* ---- failing ------------------------------------------------------------------------------------------ */

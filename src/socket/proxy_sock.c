@@ -10,14 +10,19 @@
 
 /* ---- addresses ---------------------------------------------------------------------------------------- */
 
+static void keep(struct gw_sock_addr_ *to, const struct sockaddr_storage *sa, socklen_t len)
+{
+    to->len = len < sizeof(to->bytes) ? len : sizeof(to->bytes);
+    memcpy(to->bytes, sa, to->len);
+}
+
 static void keep_name(struct gw_sock_addr_ *to, int fd, int (*name)(int, struct sockaddr *, socklen_t *))
 {
     struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(sa);
 
     if (name(fd, (struct sockaddr *)&sa, &len)) len = 0;
-    to->len = len < sizeof(to->bytes) ? len : sizeof(to->bytes);
-    memcpy(to->bytes, &sa, to->len);
+    keep(to, &sa, len);
 }
 
 static int local_name(int fd, struct sockaddr *sa, socklen_t *len)
@@ -67,22 +72,27 @@ static bool somebody_waits(const struct sock *l)
     return poll(&f, 1, 0) == 1;
 }
 
+/* While some wait nobody watches for more: those that come meanwhile cost nothing. */
+static void watch_listener(struct gw_sockets *set, struct sock *l)
+{
+    if (l->watched || l->ready_host) return;
+    l->watched = true;
+    io_uring_prep_poll_add(gw_proxy_sqe(set, l, PROXY_LISTEN), l->fd, POLLIN);
+}
+
 static void say_ready(struct gw_sockets *set, struct sock *l)
 {
     l->ready_host = somebody_waits(l);
+    watch_listener(set, l);
     gw_sock_say_ready(set, l);
 }
 
-static void watch_listener(struct gw_sockets *set, struct sock *l)
+void gw_proxy_listening(struct gw_sockets *set, struct sock *l, int result)
 {
-    io_uring_prep_poll_multishot(gw_proxy_sqe(set, l, PROXY_LISTEN), l->fd, POLLIN);
-}
-
-void gw_proxy_listening(struct gw_sockets *set, struct sock *l, int result, bool more)
-{
-    if (l->step != SOCK_LISTENING) return;
-    if (!more && result >= 0) watch_listener(set, l);
-    say_ready(set, l);
+    l->watched = false;
+    if (l->step != SOCK_LISTENING || result < 0) return;
+    l->ready_host = 1; /* whoever is gone again is not there to accept, which says so */
+    gw_sock_say_ready(set, l);
 }
 
 int gw_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog)
@@ -100,35 +110,51 @@ int gw_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog)
 
 /* ---- connected ---------------------------------------------------------------------------------------- */
 
+/* Its addresses are known. */
 static void connected(struct gw_sockets *set, struct sock *k)
 {
-    keep_name(&k->info->local, k->fd, local_name);
-    keep_name(&k->info->remote, k->fd, peer_name);
     k->info->kind = GW_SOCK_PIPE_;
     gw_pipe_start(set, k);
     gw_sock_publish(set, k, GW_SOCK_CONNECTED_);
 }
 
+/* Is that one address, which those that are accepted there have, too? */
+static bool is_one(const struct gw_sock_addr_ *a)
+{
+    struct sockaddr_in in;
+    struct sockaddr sa;
+
+    memcpy(&sa, a->bytes, sizeof(sa));
+    memcpy(&in, a->bytes, sizeof(in));
+    return sa.sa_family == AF_UNIX || (sa.sa_family == AF_INET && in.sin_addr.s_addr != INADDR_ANY);
+}
+
 int gw_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer)
 {
+    struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
+    socklen_t len = sizeof(sa);
     struct sock *k;
     int fd;
 
-    if (!somebody_waits(l)) {
+    if (!gw_sock_find_free(set)) {
         say_ready(set, l);
-        return -EAGAIN;
+        return l->ready_host ? -EMFILE : -EAGAIN; /* who waits goes on waiting */
     }
-    k = gw_sock_take_free(set);
-    if (!k) return -EMFILE; /* who waits goes on waiting */
-    fd = accept4(l->fd, NULL, NULL, SOCK_CLOEXEC);
+    fd = accept4(l->fd, (struct sockaddr *)&sa, &len, SOCK_CLOEXEC);
     if (fd < 0) {
         int err = -errno;
 
-        gw_sock_release(set, k);
+        say_ready(set, l);
         return err;
     }
+    k = gw_sock_take_free(set);
     k->fd = fd;
     gw_sock_inherit(k, l);
+    keep(&k->info->remote, &sa, len);
+    if (is_one(&l->info->local))
+        k->info->local = l->info->local;
+    else
+        keep_name(&k->info->local, k->fd, local_name);
     connected(set, k);
     say_ready(set, l);
     *peer = k->info->remote;
@@ -167,6 +193,8 @@ void gw_proxy_connected(struct gw_sockets *set, struct sock *k, int result)
 {
     if (k->step != SOCK_ASKED) return;
     if (!result) {
+        keep_name(&k->info->local, k->fd, local_name);
+        keep_name(&k->info->remote, k->fd, peer_name);
         connected(set, k);
         return;
     }
