@@ -15,7 +15,7 @@ static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct pointer_info {
     sn_cu_ctx ctx;
-    unsigned type, managed;
+    unsigned type, managed, gives; /* gives: a handle of it can be had, so it is this process's own */
     int ordinal;
     sn_cu_ptr start;
     size_t size;
@@ -25,11 +25,13 @@ struct pointer_info {
 static bool ask(const struct sn_cuda_api *api, uint64_t addr, struct pointer_info *info)
 {
     int attributes[] = {SN_CU_ATTR_CONTEXT,        SN_CU_ATTR_MEMORY_TYPE, SN_CU_ATTR_IS_MANAGED,
-                        SN_CU_ATTR_DEVICE_ORDINAL, SN_CU_ATTR_RANGE_START, SN_CU_ATTR_RANGE_SIZE};
-    void *data[] = {&info->ctx, &info->type, &info->managed, &info->ordinal, &info->start, &info->size};
+                        SN_CU_ATTR_DEVICE_ORDINAL, SN_CU_ATTR_RANGE_START, SN_CU_ATTR_RANGE_SIZE,
+                        SN_CU_ATTR_IPC_CAPABLE};
+    void *data[] = {&info->ctx,   &info->type, &info->managed, &info->ordinal,
+                    &info->start, &info->size, &info->gives};
 
     memset(info, 0, sizeof(*info));
-    return api->pointer_get_attributes(6, attributes, data, addr) == SN_CU_SUCCESS;
+    return api->pointer_get_attributes(7, attributes, data, addr) == SN_CU_SUCCESS;
 }
 
 static int refuse(char *why, int err, const char *text)
@@ -183,7 +185,8 @@ int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t l
     }
     memset(region, 0, sizeof(*region));
     int err = sn_cuda_region_in(api, ctx, first.ordinal, addr, len, region, why);
-    if (!first.ctx) region->origin = SN_CUDA_MAPPED;
+    /* The program may have opened it itself, for some other purpose. */
+    region->origin = !first.ctx ? SN_CUDA_MAPPED : first.gives ? SN_CUDA_ALLOCATED : SN_CUDA_OPENED;
     return err ? err : 1;
 }
 

@@ -36,8 +36,10 @@ struct sn_cuda_device;
 /* Where memory comes from decides how other GPUs reach it. */
 enum sn_cuda_origin {
     SN_CUDA_ALLOCATED, /* cuMemAlloc: kernels of every GPU whose context was let in */
-    SN_CUDA_OPENED,    /* by another process's handle: engines alone, but for the context that opened it */
-    SN_CUDA_MAPPED,    /* cuMemMap, or a pool: it says itself who reaches it, so no other GPU is taken to */
+    /* By another process's handle: the context that opened it, and engines. A kernel of another GPU faults there, though
+     * its context was let in (seen on an H200). */
+    SN_CUDA_OPENED,
+    SN_CUDA_MAPPED, /* cuMemMap, or a pool: it says itself who reaches it, so no other GPU is taken to */
 };
 
 struct sn_cuda_region {

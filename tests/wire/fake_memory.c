@@ -96,6 +96,7 @@ int fake_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p)
         case SN_CU_ATTR_MEMORY_TYPE: *(unsigned *)data[i] = gpu ? SN_CU_MEMORY_DEVICE : 0; break;
         case SN_CU_ATTR_IS_MANAGED: *(unsigned *)data[i] = gpu ? fake_managed : 0; break;
         case SN_CU_ATTR_DEVICE_ORDINAL: *(int *)data[i] = gpu ? m.gpu : -2; break;
+        case SN_CU_ATTR_IPC_CAPABLE: *(unsigned *)data[i] = gpu && !m.opened; break;
         case SN_CU_ATTR_RANGE_START: *(sn_cu_ptr *)data[i] = m.base; break;
         case SN_CU_ATTR_RANGE_SIZE: *(size_t *)data[i] = m.size; break;
         default: return 1;

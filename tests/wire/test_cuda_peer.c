@@ -148,7 +148,11 @@ static void what_another_process_gave_is_for_engines(void **state)
 {
     (void)state;
     begin(FAKE_KERNEL_RUNS, 1);
-    region[1].origin = SN_CUDA_OPENED;
+    /* The program did that itself, and registers it as its own. */
+    sn_cuda_region_fini(&region[1]);
+    fake_cuda_remove_memory(memory[1]);
+    fake_cuda_add_memory(memory[1], SIZE, 1, 1);
+    assert_int_equal(sn_cuda_region_init(fake_cuda_api(), base(1), SIZE, &region[1], NULL), 1);
     wait_kernel(0);
     uint64_t before = stats_of(&region[0]).kernel_copies;
     assert_int_equal(move(0, 9, 100, 64), 0);
