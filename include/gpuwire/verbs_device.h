@@ -100,7 +100,7 @@ struct gw_qp_handle {
 
     /* Written by threads that post sends. */
     uint64_t sq_resv;    /* WQEBBs reserved so far */
-    uint64_t sq_word;    /* WQEBBs rung for, and who has yet to ring for others: see verbs_sq.h */
+    uint64_t sq_word;    /* WQEBBs rung for, and who has yet to ring for others: see verbs_ring.h */
     uint64_t sq_settled; /* WQEBBs counted by a record that is known to have arrived */
     uint8_t pad2[104];
 
@@ -243,10 +243,17 @@ GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)
 }
 
 #include <gpuwire/verbs_sq.h>
-#include <gpuwire/verbs_impl.h>
+#include <gpuwire/verbs_room.h>
+#include <gpuwire/verbs_ring.h>
+#include <gpuwire/verbs_post.h>
+#include <gpuwire/verbs_cq.h>
 #include <gpuwire/verbs_rq.h>
 #include <gpuwire/verbs_ud.h>
 #include <gpuwire/verbs_wr.h>
+#include <gpuwire/verbs_op.h>
 #include <gpuwire/verbs_tx.h>
+#include <gpuwire/verbs_tx_write.h>
+#include <gpuwire/verbs_tx_post.h>
+#include <gpuwire/verbs_tx_wait.h>
 
 #endif

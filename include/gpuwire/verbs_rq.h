@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_rq.h: how receives are reserved, published and posted. Included by verbs_device.h, behind verbs_impl.h; names
+ * verbs_rq.h: how receives are reserved, published and posted. Included by verbs_device.h, behind verbs_room.h; names
  * that end in _ are private.
  *
  * A receive needs no ring: the NIC reads the record when a message comes. So what is written must be counted by the
@@ -23,7 +23,7 @@ GW_FN int gw_rq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint64_t *first)
  *   0      somebody may have left with ready receives behind a hole: who fills it asks
  * Who asks first has the role, and lays it down with a CAS that fails if anybody has asked since it looked: then it looks
  * again. So nobody waits for anybody: receives whose predecessors are still being written are left to the one that
- * writes them last. (As for sends, verbs_sq.h, where there are rings in addition; the model is tests/verbs/rq.pml.)
+ * writes them last. (As for sends, verbs_ring.h, where there are rings in addition; the model is tests/verbs/rq.pml.)
  *
  * rq_said[i] tells the writer how many receives are ready from index i on, where a reservation begins there; 0: not
  * said. The writer clears what it has heard: before its record, hence before the index comes round again.

@@ -80,14 +80,6 @@ GW_HOT_FN void gw_ud_put_av_(const struct gw_sq_ *q, uint32_t idx, const struct 
                    qpn & 0xffffff, qkey);
 }
 
-GW_HOT_FN int gw_ud_usable_(const struct gw_qp_handle *qp)
-{
-    uint32_t state = gw_ld_relaxed_u32_gpu(&qp->state);
-
-    if (state == GW_QP_READY_UD) return 0;
-    return state == GW_QP_FAULTED ? -EIO : state == GW_QP_READY ? -EOPNOTSUPP : -ENOTCONN;
-}
-
 /* WQEBBs of a datagram of one entry. */
 GW_HOT_FN uint32_t gw_ud_bbs_(uint32_t len)
 {
@@ -142,30 +134,15 @@ GW_DEV int gw_send_to_warp(struct gw_qp_handle *qp, int on, const struct gw_ah_h
                            uint32_t qkey, uint64_t laddr, uint32_t lkey, uint32_t len, int with_imm,
                            uint32_t imm, uint32_t flags, uint64_t wr_id)
 {
-    uint32_t mask = gw_warp_all(), below = (1u << gw_lane()) - 1;
-    uint32_t posting = gw_ballot(mask, on), longer = gw_ballot(mask, on && gw_ud_bbs_(len) > 1);
-    uint32_t n = gw_popcount(posting) + gw_popcount(longer);
-    struct gw_sq_ q = gw_sq_of_(qp);
-    uint64_t at = 0, claim = 0;
-    int err = 0;
+    uint32_t longer = gw_ballot(gw_warp_all(), on && gw_ud_bbs_(len) > 1);
+    struct gw_warp_post_ w;
+    int begun = gw_warp_begin_(&w, qp, on, longer, gw_ud_usable_(qp), flags);
 
-    if (!n) return 0;
-    if (gw_lane() == 0) {
-        err = n > q.sq.wqebbs ? -EMSGSIZE : gw_ud_usable_(qp);
-        if (!err) err = gw_sq_room_(&q, n, &at);
-    }
-    err = (int)gw_shfl_u32(mask, (uint32_t)err, 0);
-    at = gw_shfl_u64(mask, at, 0);
-    if (err) return err;
-    if (gw_lane() == 0) claim = gw_sq_claim_(&q, at, flags);
+    if (begun <= 0) return begun;
     if (on)
-        gw_ud_write_(&q, at + gw_popcount(posting & below) + gw_popcount(longer & below),
-                     with_imm ? GW_MLX5_SEND_IMM : GW_MLX5_SEND, ah, qpn, qkey, laddr, lkey, len,
+        gw_ud_write_(&w.q, w.mine, with_imm ? GW_MLX5_SEND_IMM : GW_MLX5_SEND, ah, qpn, qkey, laddr, lkey, len,
                      with_imm ? gw_be32(imm) : 0, flags, wr_id);
-    /* All lanes' WQEs happen before lane 0 goes on, as in gw_put_warp. */
-    gw_syncwarp(mask);
-    /* The lowest bit of `posting` is the first WQE's lane. */
-    if (gw_lane() == 0) gw_sq_publish_(&q, at, longer & posting & (~posting + 1) ? 2 : 1, n, flags, claim, 0);
+    gw_warp_end_(&w, flags);
     return 0;
 }
 

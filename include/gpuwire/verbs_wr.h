@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs_wr.h: how the compatible calls post libibverbs' structs. Included by verbs_device.h, behind verbs_impl.h;
+ * verbs_wr.h: how the compatible calls post libibverbs' structs. Included by verbs_device.h, behind verbs_ring.h;
  * names that end in _ are private.
  */
 #ifndef GPUWIRE_VERBS_WR_H

@@ -57,7 +57,7 @@ struct gw_uar {
 
 struct gw_proxy;
 
-#define GW_MAX_WQEBBS 32768 /* of a send queue: verbs_impl.h tells places in it apart by 16 bits */
+#define GW_MAX_WQEBBS 32768 /* of a send queue: verbs_sq.h tells places in it apart by 16 bits */
 
 /* ---- objects
  * ----------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a send queue is reserved, published and rung for (include/gpuwire/verbs_sq.h), for spin, which tries every
+ * How a send queue is reserved, published and rung for (include/gpuwire/verbs_room.h, verbs_ring.h), for spin, which tries every
  * interleaving. sq_model.sh runs it. An inline has the name of the function that it stands for, and each comment at
  * the right margin the line of that function.
  *
@@ -20,7 +20,7 @@
  * order, unless gw_fence_release stands between. So store buffering and the reordering of stores are covered, and
  * leaving out a fence is found (BROKEN=1, 2). Words of the handle and the slots are sequentially consistent here, each
  * access by itself: missing acquire or release among posters, and loads that are reordered, are not covered; for
- * those there are ThreadSanitizer and the comments in verbs_sq.h.
+ * those there are ThreadSanitizer and the comments there.
  *
  * Programs (PROGRAM). What each post is like is taken from the environment instead of tried out here: so that everything
  * that several posts of each poster can be is tried in many small runs, where one would be too large.
@@ -133,7 +133,7 @@ inline leave_word(r, a, d, h) /* what CAS would leave there: no atomic of its ow
     rung = r; asks = a; deferred = d; hole = h
 }
 
-/* ---- verbs_sq.h --------------------------------------------------------------------------------------------- */
+/* ---- verbs_room.h, verbs_ring.h --------------------------------------------------------------------------------------------- */
 
 inline gw_sq_reserve_(n) /* sets got, at */
 {

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * verbs_ring.h: how what was posted to a send queue is published and rung for; why, and what must be ordered, is said in
+ * verbs_sq.h. Included by verbs_device.h, behind verbs_room.h; names that end in _ are private. (tests/verbs/sq.pml is
+ * the model of it.)
+ */
+#ifndef GPUWIRE_VERBS_RING_H
+#define GPUWIRE_VERBS_RING_H
+
+/* ---- doorbell ------------------------------------------------------------------------------------------ */
+
+/* Stores one word of the doorbell record behind a release fence. On CPU threads the store releases once more,
+ * which is free there, so that a NIC in the process which loads it with acquire order needs no fence. */
+GW_FN void gw_dbrec_store_(uint32_t *dbrec, uint32_t word, uint32_t count)
+{
+#ifdef __CUDACC__
+    gw_st_relaxed_u32(&dbrec[word], gw_mlx5_dbrec_be(count));
+#else
+    gw_st_release_u32(&dbrec[word], gw_mlx5_dbrec_be(count));
+#endif
+}
+
+/* Rings, behind the record. */
+GW_HOT_FN void gw_sq_register_(const struct gw_sq_ *q, uint64_t next)
+{
+    /* Record before register: a NIC that was rung reads the record once, and must not find the old count
+     * there. Two stores of ours: a release is enough. On x86 it is none but for the compiler, which must not
+     * swap them: the processor makes stores to ordinary memory visible in the order of the program, and
+     * neither a record nor the register of a NIC inside the process is anything else. Only a register that is
+     * mapped write-combining may be written before a record, and stay in its buffer for long. */
+    gw_fence_release();
+    if (q->flags & GW_DB_IO_) gw_mmio_flush();
+    gw_mmio_st64(q->db, gw_mlx5_sq_db_be((uint32_t)next, q->sq.qpn));
+    if (q->flags & GW_DB_IO_) gw_mmio_flush();
+}
+
+/* Tells the NIC about everything up to `next`, behind a release fence that covers those WQEs. */
+GW_HOT_FN void gw_sq_doorbell_(const struct gw_sq_ *q, uint64_t next)
+{
+    gw_dbrec_store_(q->dbrec, GW_MLX5_DBREC_SEND, (uint32_t)next);
+    gw_sq_register_(q, next);
+}
+
+/* With one owner: nothing to agree on. */
+GW_HOT_FN void gw_sq_ring_alone_(const struct gw_sq_ *q, uint64_t next)
+{
+    /* WQEs before the record. A release is enough: they are our own stores, or happened before our call (a
+     * barrier), and of other posters, whose records we would have to acquire, there are none. */
+    gw_fence_release();
+    gw_sq_doorbell_(q, next);
+    if (q->host) gw_cpu_rang_(q->host);
+}
+
+/* ---- several posters ----------------------------------------------------------------------------------- */
+
+/*
+ * One word says how far the queue has been rung for and who rings, so that both change at once:
+ *   63…36  WQEBBs rung for (mod 2^28)
+ *   35…17  rings asked for since the ringer has last looked; not 0: a ringer is at work
+ *   16…1   reservations published without asking since then
+ *   0      somebody may have left with ready WQEs unrung behind a hole: who fills it rings, deferred or not
+ * The ringer alone moves 63…36. It takes the role by being the first to ask, and lays it down with a CAS that
+ * fails if anybody has asked or published since it looked: then it looks again. Hence nobody waits for
+ * anybody else's WQEs: a reservation whose predecessors are still being written is left to the one that
+ * writes them last. No count overflows: between two looks at most a queue of reservations (2^15) is
+ * published, and gw_ring adds nothing while there is a ringer.
+ */
+#define GW_SQ_RUNG_     36
+#define GW_SQ_ASK_      ((uint64_t)1 << 17)
+#define GW_SQ_DEFERRED_ ((uint64_t)2)
+#define GW_SQ_HOLE_     ((uint64_t)1)
+#define GW_SQ_LOW_      (((uint64_t)1 << GW_SQ_RUNG_) - 1)
+
+GW_FN uint64_t gw_sq_idle_(uint64_t rung)
+{
+    return rung << GW_SQ_RUNG_;
+}
+
+/*
+ * The role may have been laid down by a thread whose record, which counts `rung`, is still under way
+ * (gw_sq_ring_claimed_), and two threads' stores to one word arrive in any order. So who has taken the role makes
+ * sure that this one has arrived, before it stores a record itself. It was told so in sq_settled if the other
+ * has come through its fence. If not the record itself is looked at, across the bus: it was stored before the
+ * role was laid down, so this waits for memory, and not for the other thread to be run. A fence that acquires
+ * stands between this and our record.
+ */
+GW_FN int gw_sq_settled_(uint64_t settled, uint64_t rung)
+{
+    return (int64_t)(settled - rung) >= 0;
+}
+
+/*
+ * It ends by itself, whatever has become of the other thread: its store of the record was issued before its CAS laid
+ * the role down, stores that were issued arrive, and nobody overwrites the record meanwhile, for that takes the role,
+ * which is ours. (sq.pml has it so: the wait takes no step of another poster; see its DIES.) Who resets the queue pair
+ * while threads post, which is forbidden, clears record and handle under us; hence the deadline, after which we go on
+ * as if it had arrived.
+ */
+#define GW_SQ_SETTLE_NS_ 1000000000u
+
+GW_SLOW_FN void gw_sq_settle_(struct gw_qp_handle *qp, uint64_t rung)
+{
+    const uint32_t record = gw_mlx5_dbrec_be((uint32_t)rung);
+    uint64_t deadline = 0;
+    uint32_t round = 0;
+
+    while (!gw_sq_settled_(gw_ld_relaxed_u64_gpu(&qp->sq_settled), rung) &&
+           gw_ld_relaxed_u32(&qp->dbrec[GW_MLX5_DBREC_SEND]) != record) {
+        gw_pause(round++);
+        if (round % 64) continue;
+        if (!deadline) deadline = gw_clock_ns() + GW_SQ_SETTLE_NS_;
+        if (gw_clock_ns() >= deadline) break;
+    }
+}
+
+/* The index up to which everything from `from` on is ready. Many words at a time, in the hope that
+ * reservations are of the same size: with many posters what the ringer can look at sets the pace. */
+#define GW_SQ_LOOK_ 16
+
+GW_FN uint64_t gw_sq_scan_(const struct gw_sq_ *q, uint64_t from)
+{
+    uint64_t at = from, end = from + q->sq.wqebbs, w[GW_SQ_LOOK_];
+    uint32_t step = 1, n, i;
+
+    while (at < end) {
+        for (i = 0; i < GW_SQ_LOOK_; i++)
+            w[i] = gw_ld_relaxed_u64_gpu(&q->slot[(at + i * step) & (q->sq.wqebbs - 1)].end);
+        n = gw_sq_ready_(w[0], at);
+        if (!n) break;
+        at += n;
+        if (n == step)
+            for (i = 1; i < GW_SQ_LOOK_ && at < end && gw_sq_ready_(w[i], at) == step; i++) at += step;
+        step = n;
+    }
+    return at;
+}
+
+/* How to leave when everything up to `end` has been rung for: something is reserved beyond, and whether it is
+ * ready already we cannot know. */
+GW_FN uint64_t gw_sq_leave_(const struct gw_sq_ *q, uint64_t end)
+{
+    return gw_sq_idle_(end) | (gw_ld_relaxed_u64_gpu(&q->qp->sq_resv) != end ? GW_SQ_HOLE_ : 0);
+}
+
+/* The ringer goes on: others have asked since it has last looked, at which time everything up to `end` was
+ * rung for; seen: the state as it is now. */
+GW_SLOW_FN void gw_sq_ring_more_(struct gw_qp_handle *qp, uint64_t seen, uint64_t end)
+{
+    struct gw_sq_ q = gw_sq_of_(qp);
+    uint64_t word, stay, leave, from;
+
+    do {
+        /* The role is ours still, and their asking is heard. Acquire: their slots' words. */
+        stay = gw_sq_idle_(end) + GW_SQ_ASK_ - seen;
+        word = gw_add_acquire_u64_gpu(&qp->sq_word, stay) + stay;
+        from = end;
+        end = gw_sq_scan_(&q, from);
+        leave = gw_sq_leave_(&q, end);
+        if (end != from) {
+            /* Others' WQEs: only a fence after having read their words, and which acquires, makes them
+             * precede our record. */
+            gw_fence_acq_rel();
+            gw_sq_doorbell_(&q, end);
+            /* Relaxed, behind the doorbell's fence: the record comes before it. */
+            gw_st_relaxed_u64_gpu(&qp->sq_settled, end);
+        }
+        /* Relaxed: the next ringer's record comes after ours, for the fence that stands behind ours in the
+         * doorbell releases it too; and see gw_sq_ring_claimed_. */
+        seen = gw_cas_relaxed_u64_gpu(&qp->sq_word, word, leave);
+    } while (seen != word);
+    if (q.host) gw_cpu_rang_(q.host);
+}
+
+/* Rings for our own, everything up to `end`, behind a release fence; `word` is the state that our claim has
+ * made. */
+GW_HOT_FN void gw_sq_ring_claimed_(const struct gw_sq_ *q, uint64_t word, uint64_t end)
+{
+    uint64_t seen;
+
+    gw_dbrec_store_(q->dbrec, GW_MLX5_DBREC_SEND, (uint32_t)end);
+    /* The role is laid down already here, so that the answer comes while the record travels. Relaxed: the next
+     * ringer takes care that its record comes after ours (gw_sq_settle_). Its ring may overtake ours: then ours,
+     * with its older count, wakes a NIC that finds nothing new in the record. */
+    seen = gw_cas_relaxed_u64_gpu(&q->qp->sq_word, word, gw_sq_idle_(end));
+    gw_sq_register_(q, end);
+    gw_st_relaxed_u64_gpu(&q->qp->sq_settled, end); /* as in gw_sq_ring_more_ */
+    if (seen != word)
+        gw_sq_ring_more_(q->qp, seen, end);
+    else if (q->host)
+        gw_cpu_rang_(q->host);
+}
+
+/* Asks for a ring, and rings unless somebody is at it. */
+GW_SLOW_FN void gw_sq_ask_(struct gw_qp_handle *qp)
+{
+    /* Release: our slot's word before the asking. Acquire: the last ringer's record, and the words of all who
+     * have asked before, come before what we do. */
+    uint64_t word = gw_add_acq_rel_u64_gpu(&qp->sq_word, GW_SQ_ASK_), rung;
+
+    if ((word & GW_SQ_LOW_) >= GW_SQ_ASK_) return;
+    /* All that has been rung for was reserved, and less than 2^28 before all that is. */
+    rung = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
+    rung -= (rung - (word >> GW_SQ_RUNG_)) & (GW_SQ_LOW_ >> 8);
+    gw_sq_settle_(qp, rung); /* gw_sq_ring_more_ has the fence */
+    gw_sq_ring_more_(qp, word + GW_SQ_ASK_, rung);
+}
+
+/* Says that what we have reserved is ready, for whoever rings. */
+GW_SLOW_FN void gw_sq_say_ready_(struct gw_qp_handle *qp, uint64_t first, uint32_t bbs, uint32_t n,
+                                 uint32_t flags)
+{
+    gw_st_relaxed_u64_gpu(&qp->slot[first & (qp->sq.wqebbs - 1)].end,
+                          ((first + bbs) & GW_SLOT_END_) | (uint64_t)n << GW_SLOT_READY_);
+    /* Release: our word before the count, which makes a ringer that leaves just now look again. */
+    if (flags & GW_DEFER && !(gw_add_acq_rel_u64_gpu(&qp->sq_word, GW_SQ_DEFERRED_) & GW_SQ_HOLE_)) return;
+    gw_sq_ask_(qp);
+}
+
+/*
+ * Takes the ringer's role for what has just been reserved at `first`, if everything before is rung for and
+ * nobody has it. Called before the WQEs are written; what it returns is for gw_sq_publish_, so that the
+ * answer comes while they travel. Others who ask until we ring leave theirs to us. Relaxed: the fence in
+ * gw_sq_publish_ acquires what the last ringer did.
+ */
+GW_HOT_FN uint64_t gw_sq_claim_(const struct gw_sq_ *q, uint64_t first, uint32_t flags)
+{
+    uint64_t idle = gw_sq_idle_(first);
+
+    if (q->flags & GW_ONE_USER_ || flags & GW_DEFER) return ~idle;
+    return gw_cas_relaxed_u64_gpu(&q->qp->sq_word, idle, idle + GW_SQ_ASK_);
+}
+
+/* Publishes the n WQEBBs from first on, of which `bbs` are the first WQE's, and rings unless told to defer.
+ * claim: gw_sq_claim_'s answer. again: if it was good, this very thread has rung last. */
+GW_HOT_FN void gw_sq_publish_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n,
+                              uint32_t flags, uint64_t claim, int again)
+{
+    if (q->flags & GW_ONE_USER_) {
+        if (!(flags & GW_DEFER)) gw_sq_ring_alone_(q, first + n);
+        return;
+    }
+    /* Release: our WQEs before our publishing them: whoever reads of them may ring, and the NIC read them at
+     * once. Acquire, when claimed: the last ringer's record comes before ours; if that was ours too, it does
+     * so anyway. */
+    if (again) {
+        gw_fence_release();
+    } else {
+        /* Asked before the fence, which is waited for anyway. */
+        uint64_t settled = gw_ld_relaxed_u64_gpu(&q->qp->sq_settled);
+
+        gw_fence_acq_rel();
+        if (claim == gw_sq_idle_(first) && !gw_sq_settled_(settled, first)) {
+            gw_sq_settle_(q->qp, first);
+            gw_fence_acquire();
+        }
+    }
+    if (claim == gw_sq_idle_(first))
+        gw_sq_ring_claimed_(q, gw_sq_idle_(first) + GW_SQ_ASK_, first + n);
+    else
+        gw_sq_say_ready_(q->qp, first, bbs, n, flags);
+}
+
+GW_SLOW_FN void gw_sq_ring_(struct gw_qp_handle *qp)
+{
+    struct gw_sq_ q = gw_sq_of_(qp);
+    uint64_t low;
+
+    if (q.flags & GW_ONE_USER_) {
+        gw_sq_ring_alone_(&q, gw_ld_relaxed_u64_gpu(&qp->sq_resv));
+        return;
+    }
+    /* Nothing deferred, or a ringer is at work: it cannot leave without having seen what we have counted in.
+     */
+    low = gw_ld_relaxed_u64_gpu(&qp->sq_word) & GW_SQ_LOW_;
+    if (low && low < GW_SQ_ASK_) gw_sq_ask_(qp);
+}
+
+GW_FN void gw_ring(struct gw_qp_handle *qp)
+{
+    gw_sq_ring_(qp);
+}
+
+#endif
