@@ -106,7 +106,7 @@ struct gw_qp_handle {
 
     /* Written by threads that post receives. */
     uint64_t rq_resv; /* receives reserved so far */
-    uint64_t rq_word; /* receives counted by the record, and who has yet to write it for others: see verbs_rq.h */
+    uint64_t rq_word; /* receives that the record counts, and who has yet to write it: see verbs_rq.h */
     uint8_t pad3[48];
 
     /* Written by the pollers of its CQs. */

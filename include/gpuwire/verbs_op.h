@@ -9,11 +9,13 @@
 /* One operation, as the functions below make it. len is at most 2^30 bytes; 0: no payload. */
 struct gw_op {
     uint32_t opcode; /* enum gw_mlx5_opcode */
-    uint32_t bbs;    /* WQEBBs: 1; 2 with a signal, and for a masked compare and swap */
+    uint32_t bbs;    /* WQEBBs: 1; 2 with a signal or datagram's payload, and for a masked compare and swap */
     uint64_t laddr, raddr;
     uint32_t lkey, rkey;
     uint32_t len, imm;
-    uint64_t a, b; /* atomics: swap or addend, and compare or boundary. Signal: its address and value */
+    /* Atomics: swap or addend, and compare or boundary. Signal: its address and value. Datagram: a is the Q_Key (rkey
+     * the queue pair, raddr where the address handle lies). */
+    uint64_t a, b;
     uint64_t swap_mask, compare_mask;
     uint32_t signal_rkey;
 };
@@ -125,6 +127,31 @@ GW_FN struct gw_op gw_masked_cmp_swap_op(uint64_t laddr, uint32_t lkey, uint64_t
     op.b = compare;
     op.swap_mask = swap_mask;
     op.compare_mask = compare_mask;
+    return op;
+}
+
+/*
+ * Datagrams, on a UD queue pair (verbs_ud.h): [laddr, laddr + len) to queue pair qpn at *ah, which is read when the
+ * operation is posted; the arguments are gw_send_to's. In a warp or block either all have payload or none has.
+ */
+GW_FN struct gw_op gw_send_to_op(const struct gw_ah_handle *ah, uint32_t qpn, uint32_t qkey, uint64_t laddr,
+                                 uint32_t lkey, uint32_t len)
+{
+    struct gw_op op = gw_op_(GW_MLX5_SEND, laddr, lkey, (uint64_t)(uintptr_t)ah, qpn, len);
+
+    op.bbs = gw_ud_bbs_(len);
+    op.a = qkey;
+    return op;
+}
+
+/* gw_send_to_op with an immediate (host order), which the receiver reads with gw_wc_imm. */
+GW_FN struct gw_op gw_send_to_imm_op(const struct gw_ah_handle *ah, uint32_t qpn, uint32_t qkey,
+                                     uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t imm)
+{
+    struct gw_op op = gw_send_to_op(ah, qpn, qkey, laddr, lkey, len);
+
+    op.opcode = GW_MLX5_SEND_IMM;
+    op.imm = gw_be32(imm);
     return op;
 }
 

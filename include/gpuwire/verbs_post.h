@@ -22,6 +22,15 @@ GW_HOT_FN int gw_ud_usable_(const struct gw_qp_handle *qp)
     return state == GW_QP_FAULTED ? -EIO : state == GW_QP_READY ? -EOPNOTSUPP : -ENOTCONN;
 }
 
+/* For the fast calls: either kind. */
+GW_HOT_FN int gw_tx_usable_(const struct gw_qp_handle *qp)
+{
+    uint32_t state = gw_ld_relaxed_u32_gpu(&qp->state);
+
+    if (state == GW_QP_READY || state == GW_QP_READY_UD) return 0;
+    return state == GW_QP_FAULTED ? -EIO : -ENOTCONN;
+}
+
 GW_HOT_FN uint32_t gw_ctrl_flags_(uint32_t qp_flags, uint32_t flags)
 {
     flags &= GW_SIGNALED | GW_SOLICITED | GW_FENCED;
@@ -95,8 +104,8 @@ struct gw_warp_post_ {
  * usable: what the first lane was told of the queue pair. 1: the lanes that are on write theirs, then all call
  * gw_warp_end_; 0: nobody is on; or a negative errno, and nothing is posted.
  */
-GW_DEV int gw_warp_begin_(struct gw_warp_post_ *w, struct gw_qp_handle *qp, int on, uint32_t longer, int usable,
-                          uint32_t flags)
+GW_DEV int gw_warp_begin_(struct gw_warp_post_ *w, struct gw_qp_handle *qp, int on, uint32_t longer,
+                          int usable, uint32_t flags)
 {
     uint32_t mask = gw_warp_all(), posting = gw_ballot(mask, on), below = (1u << gw_lane()) - 1;
     int err = 0;
@@ -137,8 +146,8 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
     if (begun <= 0) return begun;
     if (on) {
         gw_mlx5_put_rdma(&w.q.sq, (uint32_t)w.mine, with_imm ? GW_MLX5_WRITE_IMM : GW_MLX5_WRITE,
-                         gw_ctrl_flags_(w.q.flags, flags), with_imm ? gw_be32(imm) : 0, raddr, rkey, laddr, len,
-                         lkey);
+                         gw_ctrl_flags_(w.q.flags, flags), with_imm ? gw_be32(imm) : 0, raddr, rkey, laddr,
+                         len, lkey);
         gw_sq_slot_(&w.q, w.mine, 1, wr_id);
     }
     gw_warp_end_(&w, flags);

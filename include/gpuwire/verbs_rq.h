@@ -125,7 +125,8 @@ GW_FN void gw_rq_publish_(struct gw_qp_handle *qp, uint64_t first, uint32_t n, u
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
 /* One receive of num_sge entries, each shorter than 2 GiB. 0 or -EAGAIN. */
-GW_FN int gw_rq_post_(struct gw_qp_handle *qp, const struct gw_mlx5_sge *sge, uint32_t num_sge, uint64_t wr_id)
+GW_FN int gw_rq_post_(struct gw_qp_handle *qp, const struct gw_mlx5_sge *sge, uint32_t num_sge,
+                      uint64_t wr_id)
 {
     uint64_t at, claim;
     int err = gw_rq_reserve_(qp, 1, &at);
@@ -170,7 +171,8 @@ GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct i
         uint32_t i, bad = wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->max_recv_sge;
 
         for (i = 0; !bad && i < (uint32_t)wr->num_sge; i++) bad = wr->sg_list[i].length >> 31;
-        if (bad || gw_rq_post_(qp, (const struct gw_mlx5_sge *)wr->sg_list, (uint32_t)wr->num_sge, wr->wr_id)) {
+        if (bad ||
+            gw_rq_post_(qp, (const struct gw_mlx5_sge *)wr->sg_list, (uint32_t)wr->num_sge, wr->wr_id)) {
             *bad_wr = wr;
             return bad ? EINVAL : ENOMEM;
         }

@@ -3,7 +3,7 @@
  * verbs_tx.h: the fast calls. Included by verbs_device.h; names that end in _ are private.
  *
  * A thread opens a *view* of a queue pair once (struct gw_tx, a local variable, whose fields the compiler
- * keeps in registers) and posts through it. Each post returns a 64-bit *ticket*, which never wraps; tickets
+ * keeps in registers) and posts operations (verbs_op.h) through it. Each post returns a 64-bit *ticket*, which never wraps; tickets
  * of a queue pair complete in order. Which requests are signalled, and when the CQ is looked at, is the
  * library's business: it looks only when the queue seems full, and while somebody waits.
  *
@@ -48,9 +48,9 @@ struct gw_tx {
 };
 
 /*
- * Opens a view. 0; -ENOTCONN: not connected; -EIO: the queue pair has failed; -EOPNOTSUPP: it is for datagrams;
- * -EINVAL: the handle is of another version of this header. A view holds nothing and needs no closing; after gw_qp_reset open a new
- * one.
+ * Opens a view, of a connected queue pair or of one for datagrams. 0; -ENOTCONN: not connected; -EIO: the queue pair has
+ * failed; -EINVAL: the handle is of another version of this header. A view holds nothing and needs no closing; after
+ * gw_qp_reset open a new one.
  */
 GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp);
 
@@ -58,10 +58,12 @@ GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp);
  * Posts one operation and returns 0 and its ticket (ticket may be NULL), or
  *   -EAGAIN      the queue is full, also after a look at the CQ: try again. Nothing was posted;
  *   -EIO         the queue pair has failed, which is noticed when the queue seems full: until then posts return 0
- * and their tickets fail; -EMSGSIZE    more requests than the queue holds at all; -EOPNOTSUPP  an atomic, and the
- * device has none. flags: GW_DEFER, GW_FENCED, GW_SOLICITED; GW_SIGNALED for a request that is going to be
- * waited for soon. Never blocks. With GW_DEFER it is rung for by the next post without, by gw_tx_ring, or by
- * a wait.
+ *                and their tickets fail;
+ *   -EMSGSIZE    more requests than the queue holds at all;
+ *   -EOPNOTSUPP  an atomic, and the device has none, or a datagram (gw_send_to_op) on a connected queue pair. (Anything
+ *                else on one for datagrams is posted, and its ticket fails: IBV_WC_LOC_QP_OP_ERR.)
+ * flags: GW_DEFER, GW_FENCED, GW_SOLICITED; GW_SIGNALED for a request that is going to be waited for soon. Never
+ * blocks. With GW_DEFER it is rung for by the next post without, by gw_tx_ring, or by a wait.
  */
 GW_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint64_t *ticket);
 GW_DEV int gw_tx_post_warp(struct gw_tx *tx, int on, struct gw_op op, uint32_t flags, uint64_t *ticket);

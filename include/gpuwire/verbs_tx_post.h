@@ -16,7 +16,7 @@ GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp)
     tx->done = gw_ld_acquire_u64_gpu(&qp->sq_ci); /* acquire: as in gw_sq_reserve_ */
     tx->ok = tx->last = tx->rung = tx->marked = 0;
     if (qp->size != sizeof(*qp) || qp->version != GW_VERBS_VERSION) return -EINVAL;
-    return gw_qp_usable_(qp);
+    return gw_tx_usable_(qp);
 }
 
 GW_FN void gw_tx_ring(struct gw_tx *tx)
@@ -55,7 +55,7 @@ GW_HOT_FN int gw_tx_room_(struct gw_tx *tx, uint32_t n)
     if (!gw_tx_full_(tx, tx->next + n)) return 0;
     gw_tx_ring(tx); /* the room may be waiting for a ring that was deferred */
     if (n > tx->q.sq.wqebbs) return -EMSGSIZE;
-    err = gw_qp_usable_(tx->q.qp);
+    err = gw_tx_usable_(tx->q.qp);
     return err ? err : -EAGAIN;
 }
 

@@ -33,12 +33,30 @@ GW_HOT_FN void gw_tx_masked_cs_(const struct gw_tx *tx, uint64_t at, const struc
     gw_sq_slot_(&tx->q, at, op->bbs, at + op->bbs);
 }
 
+GW_HOT_FN int gw_tx_is_datagram_(const struct gw_op *op)
+{
+    return op->opcode == GW_MLX5_SEND || op->opcode == GW_MLX5_SEND_IMM;
+}
+
+/* The same with a datagram, of one WQEBB or two. (The interval of their queue pairs is 1, so that no wait has to post an
+ * empty request: of those that libibverbs has, which a posting proxy would need, none goes without a destination.) */
+GW_HOT_FN void gw_tx_datagram_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
+{
+    gw_ud_write_(&tx->q, at, op->opcode, (const struct gw_ah_handle *)(uintptr_t)op->raddr, op->rkey,
+                 (uint32_t)op->a, op->laddr, op->lkey, op->len, op->imm,
+                 gw_tx_flags_(tx, at, flags) | gw_tx_flags_(tx, at + op->bbs - 1, flags), at + op->bbs);
+}
+
 GW_HOT_FN void gw_tx_write_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
 {
     uint32_t first = gw_tx_flags_(tx, at, op->bbs == 1 ? flags : flags & GW_FENCED);
 
     if (op->opcode == GW_MLX5_MASKED_CS) {
         gw_tx_masked_cs_(tx, at, op, flags);
+        return;
+    }
+    if (gw_tx_is_datagram_(op)) {
+        gw_tx_datagram_(tx, at, op, flags);
         return;
     }
     if (gw_mlx5_is_atomic(op->opcode))
@@ -55,13 +73,15 @@ GW_HOT_FN int gw_tx_may_(const struct gw_tx *tx, const struct gw_op *op)
 {
     uint32_t masked = (op->opcode & 0xfe) == GW_MLX5_MASKED_CS ? GW_NO_MASKED_ : 0; /* both of them */
 
+    /* The other way round the NIC refuses: not to ask for it is part of how fast the others are. */
+    if (gw_tx_is_datagram_(op)) return (tx->q.flags & GW_UD_) != 0;
     return !gw_mlx5_is_atomic(op->opcode) || !(tx->q.flags & (GW_NO_ATOMICS_ | masked));
 }
 
 /* The WQEBBs of the WQE at op's beginning. */
 GW_HOT_FN uint32_t gw_tx_first_(const struct gw_op *op)
 {
-    return op->opcode == GW_MLX5_MASKED_CS ? op->bbs : 1;
+    return op->opcode == GW_MLX5_MASKED_CS || gw_tx_is_datagram_(op) ? op->bbs : 1;
 }
 
 #endif

@@ -11,8 +11,9 @@
  * A receive needs GW_GRH bytes more than the message: what the network said of the packet lies in front of it, byte_len
  * counts it, and wc_flags has IBV_WC_GRH. Who sent it is told by src_qp and gw_grh_source.
  *
- * Post and poll with gw_post_send (gw_ibv_ah), gw_send_to, gw_recv, gw_poll_cq and gw_wait_cq; the calls for connected
- * queue pairs (gw_put and its like, gw_tx_open) return -EOPNOTSUPP.
+ * Post and poll with gw_post_send (gw_ibv_ah), gw_send_to, gw_recv, gw_poll_cq and gw_wait_cq, or with tickets
+ * (gw_send_to_op, verbs_op.h; gw_tx_wait returns when the packet has left); the calls for connected queue pairs (gw_put
+ * and its like) return -EOPNOTSUPP.
  */
 #ifndef GPUWIRE_VERBS_UD_H
 #define GPUWIRE_VERBS_UD_H
@@ -140,8 +141,8 @@ GW_DEV int gw_send_to_warp(struct gw_qp_handle *qp, int on, const struct gw_ah_h
 
     if (begun <= 0) return begun;
     if (on)
-        gw_ud_write_(&w.q, w.mine, with_imm ? GW_MLX5_SEND_IMM : GW_MLX5_SEND, ah, qpn, qkey, laddr, lkey, len,
-                     with_imm ? gw_be32(imm) : 0, flags, wr_id);
+        gw_ud_write_(&w.q, w.mine, with_imm ? GW_MLX5_SEND_IMM : GW_MLX5_SEND, ah, qpn, qkey, laddr, lkey,
+                     len, with_imm ? gw_be32(imm) : 0, flags, wr_id);
     gw_warp_end_(&w, flags);
     return 0;
 }

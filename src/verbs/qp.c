@@ -70,7 +70,8 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     h->max_send_sge = cap->max_send_sge;
     h->max_recv_sge = cap->max_recv_sge;
     h->rq_wqes = qp->rq.wqes;
-    h->interval = h->sq.wqebbs > 2 ? h->sq.wqebbs / 2 : 1;
+    /* Datagrams are all signalled: see gw_tx_datagram_. */
+    h->interval = h->sq.wqebbs > 2 && !gw_is_ud(qp) ? h->sq.wqebbs / 2 : 1;
     h->send_cq = gw_cq_handle(a->send_cq);
     h->state = GW_QP_NOT_CONNECTED;
     if (!h->sq.buf || !h->dbrec)

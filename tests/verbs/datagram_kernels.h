@@ -7,6 +7,8 @@
 
 enum { CROWD_TO = 3, CROWD_WORDS = 6 /* most words of a datagram */, CROWD_ROOM = GW_GRH + 4 * CROWD_WORDS };
 
+enum crowd_form { CROWD_THREAD, CROWD_WARP, CROWD_BLOCK };
+
 struct crowd_args {
     struct gw_ah_handle ah;
     struct gw_qp_handle *from, *to[CROWD_TO];
@@ -14,6 +16,7 @@ struct crowd_args {
     uint32_t from_qpn, qpn[CROWD_TO], qkey;
     uint32_t each;      /* datagrams of each thread */
     uint32_t warp;      /* sent by the warp form */
+    uint32_t form;      /* of the fast calls: enum crowd_form */
     uint32_t recvs;     /* posted to each receiver */
     uint64_t send_addr; /* CROWD_WORDS words for each thread, */
     uint32_t *send;     /* as the executor sees them; */

@@ -16,6 +16,7 @@
 #include "tests/verbs/pair.h"
 
 GW_KERNEL_DECLARE(crowd_kernel);
+GW_KERNEL_DECLARE(tickets_kernel);
 
 #define LIMIT_NS 60000000000u
 
@@ -362,18 +363,21 @@ struct crowd {
     struct gw_mem mem, counts;
     struct gw_mr *mr;
     struct crowd_args args;
+    uint32_t one_owner; /* of queue pair 0 */
 };
 
 /* Queue pair 0 sends, the others receive. */
 static void make_queues(struct crowd *c, uint32_t threads)
 {
     struct gw_qp_attr qa = {.max_send_wr = threads, .max_recv_wr = c->args.recvs, .type = GW_QP_UD};
+    const uint32_t flags = c->one_owner ? GW_QP_ONE_POSTER : 0;
     struct gw_endpoint self;
 
     must(gw_pd_create(dev, &c->pd), "gw_pd_create");
     for (int i = 0; i <= CROWD_TO; i++) {
         must(gw_cq_create(dev, &(struct gw_cq_attr){.cqe = 1024}, &c->cq[i]), "gw_cq_create");
         qa.send_cq = qa.recv_cq = c->cq[i];
+        qa.flags = i ? 0 : flags;
         must(gw_qp_create(c->pd, &qa, &c->qp[i]), "gw_qp_create");
         must(gw_qp_activate(c->qp[i], c->args.qkey), "gw_qp_activate");
     }
@@ -423,15 +427,18 @@ static void free_crowd(struct crowd *c)
     gw_mem_free(&c->counts);
 }
 
-static void crowd(uint32_t warp)
+static void crowd(const struct gw_kernel *kernel, struct crowd c)
 {
     struct gw_exec *x = gw_device_exec(dev);
     uint32_t threads = test_block_dim(x, 64), count[8];
-    struct crowd c = {.args = {.each = 100, .recvs = 64, .qkey = 0xabcd, .warp = warp, .limit_ns = LIMIT_NS}};
 
+    c.args.each = 100;
+    c.args.recvs = 64;
+    c.args.qkey = 0xabcd;
+    c.args.limit_ns = LIMIT_NS;
     make_queues(&c, threads);
     make_memory(&c, threads);
-    must(gw_launch(x, &crowd_kernel, 1, threads, &c.args), "gw_launch");
+    must(gw_launch(x, kernel, 1, threads, &c.args), "gw_launch");
     must(gw_exec_sync(x, gw_deadline(2 * (uint64_t)LIMIT_NS)), "gw_exec_sync");
     must(gw_copy_out(x, count, c.args.count, sizeof(count)), "gw_copy_out");
     assert_int_equal(count[2], 0);
@@ -443,24 +450,73 @@ static void crowd(uint32_t warp)
 static void test_crowd(void **state)
 {
     (void)state;
-    crowd(0);
+    crowd(&crowd_kernel, (struct crowd){0});
 }
 
 static void test_crowd_of_warps(void **state)
 {
     (void)state;
-    crowd(1);
+    crowd(&crowd_kernel, (struct crowd){.args.warp = 1});
+}
+
+/* With tickets, in each form. */
+static void test_crowd_with_tickets(void **state)
+{
+    (void)state;
+    crowd(&tickets_kernel, (struct crowd){.args.form = CROWD_THREAD});
+    crowd(&tickets_kernel, (struct crowd){.args.form = CROWD_WARP});
+    crowd(&tickets_kernel, (struct crowd){.args.form = CROWD_BLOCK});
+    crowd(&tickets_kernel, (struct crowd){.args.form = CROWD_BLOCK, .one_owner = 1});
+}
+
+/* The ticket of a datagram that is too long fails, as that of what is no datagram, and is what the fault names; the one
+ * before it is good. */
+static void test_ticket_that_fails(void **state)
+{
+    struct gw_fault fault;
+    struct gw_tx tx;
+    struct pair p;
+
+    (void)state;
+    if (gw_exec_kind(exec) != GW_EXEC_CPU) skip();
+    make(&p, 0, (struct pair_opts){0});
+    for (uint32_t put = 0; put < 2; put++) {
+        uint64_t good = 0, bad = 0, deadline = gw_deadline(LIMIT_NS);
+        struct gw_op op =
+            gw_send_to_op(&p.ah->handle, gw_qp_num(p.qp[1]), PAIR_QKEY, p.base, p.mr->lkey, info.mtu);
+
+        must(gw_tx_open(&tx, gw_qp_handle(p.qp[0])), "gw_tx_open");
+        must(gw_tx_post(&tx, op, GW_DEFER, &good), "a datagram");
+        op.len = info.mtu + 1;
+        if (put) op = gw_put_op(p.base, p.mr->lkey, p.base + p.half, p.mr->rkey, 8);
+        must(gw_tx_post(&tx, op, 0, &bad), "what fails");
+        assert_int_equal(gw_tx_wait(&tx, bad, deadline), -EIO);
+        assert_int_equal(gw_tx_wait(&tx, good, deadline), 0);
+        assert_int_equal(gw_qp_fault(p.qp[0], &fault), 1);
+        assert_int_equal(fault.status, put ? IBV_WC_LOC_QP_OP_ERR : IBV_WC_LOC_LEN_ERR);
+        assert_int_equal(fault.wr_id, bad);
+        for (int i = 0; i < 2; i++) must(gw_qp_reset(p.qp[i], 0, deadline), "gw_qp_reset");
+        pair_connect(&p, NULL);
+    }
+    pair_free(&p);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lengths),        cmocka_unit_test(test_wraps),
-        cmocka_unit_test(test_dropped),        cmocka_unit_test(test_too_long),
-        cmocka_unit_test(test_wrong_opcode),   cmocka_unit_test(test_refused_posts),
-        cmocka_unit_test(test_full_queue),     cmocka_unit_test(test_short_receive),
-        cmocka_unit_test(test_kinds),          cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_lengths),
+        cmocka_unit_test(test_wraps),
+        cmocka_unit_test(test_dropped),
+        cmocka_unit_test(test_too_long),
+        cmocka_unit_test(test_wrong_opcode),
+        cmocka_unit_test(test_refused_posts),
+        cmocka_unit_test(test_full_queue),
+        cmocka_unit_test(test_short_receive),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_crowd_of_warps),
+        cmocka_unit_test(test_crowd_with_tickets),
+        cmocka_unit_test(test_ticket_that_fails),
     };
 
     setenv("GPUWIRE_NIC", "addr=127.0.0.1,hostile=1", 0);

@@ -172,10 +172,15 @@ static void test_unsignalled(void **state)
 static void test_not_connected(void **state)
 {
     struct ibv_send_wr wr, *where = NULL;
+    struct gw_ah_handle ah = {.size = sizeof(ah)};
+    struct gw_tx tx;
 
     (void)state;
     start(8, 0);
+    assert_int_equal(gw_tx_open(&tx, r.qp), 0);
+    assert_int_equal(gw_tx_post(&tx, gw_send_to_op(&ah, 1, 2, 3, 4, 5), 0, NULL), -EOPNOTSUPP);
     r.qp->state = GW_QP_NOT_CONNECTED;
+    assert_int_equal(gw_tx_open(&tx, r.qp), -ENOTCONN);
     assert_int_equal(gw_put(r.qp, 1, 1, 1, 1, 8, 0, 0), -ENOTCONN);
     assert_int_equal(gw_get(r.qp, 1, 1, 1, 1, 8, 0, 0), -ENOTCONN);
     assert_int_equal(gw_send(r.qp, 1, 1, 8, 0, 0), -ENOTCONN);
@@ -402,7 +407,7 @@ static void *takes(void *arg)
 {
     struct taker *t = arg;
     struct gw_sq_ q = gw_sq_of_(r.qp);
-    uint64_t at, *done = t->sends ? &r.qp->sq_ci : &r.qp->rq_ci;
+    uint64_t at = 0, *done = t->sends ? &r.qp->sq_ci : &r.qp->rq_ci;
 
     gw_add_relaxed_u32(t->start, 1);
     while (gw_ld_relaxed_u32(t->start) % 3) gw_pause(0);
