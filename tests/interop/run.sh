@@ -51,7 +51,7 @@ trap 'rm -rf "$top"' EXIT
 trap 'exit 130' INT TERM
 [ -n "${KEEP:-}" ] && trap 'mkdir -p "$KEEP" && cp -r "$top"/. "$KEEP"; rm -rf "$top"' EXIT
 export guest=${GUEST:-$top/guest}
-[ -e "$guest/initrd" ] || make_guest "$guest" "$TRAFFIC" "$GPUWIRE" "$tests"/test_verbs_{loopback,errors} || exit 77
+[ -e "$guest/initrd" ] || make_guest "$guest" "$TRAFFIC" "$GPUWIRE" "$tests"/test_verbs_{loopback,errors,faults} || exit 77
 failed=0
 for suite in "${@:-frames tap}"; do
     for name in $suite; do

@@ -90,9 +90,9 @@ set_mtu() { # there; here the tap's stays at 9000 and settings say it
 
 # Kernels' own posting, on rxe by itself: a CPU thread posts for them (proxy-post). Nothing goes over the link.
 if [ $mode = frames ]; then
-    for test in loopback errors; do
+    for test in loopback errors faults; do
         wanted verbs-$test || continue
-        guest 60 "GPUWIRE_DEVICE=rxe0 test_verbs_$test" >"$work/verbs-$test.guest" 2>&1 ||
+        guest 150 "GPUWIRE_DEVICE=rxe0 test_verbs_$test" >"$work/verbs-$test.guest" 2>&1 ||
             { fail "verbs-$test on rxe"; show "$work/verbs-$test.guest"; }
         say "verbs-$test: $(grep -c ' OK ' "$work/verbs-$test.guest") tests passed on rxe"
     done
