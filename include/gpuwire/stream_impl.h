@@ -202,6 +202,15 @@ GW_FN int gw_stream_has_credit_(const struct gw_stream_ *st)
     return (uint16_t)(gw_ld_relaxed_u32_gpu(&st->credit) - st->seq) != 0;
 }
 
+/* As much as one write takes at most. A CPU thread's bytes are still in its cache when they leave; on a GPU each message
+ * costs both sides ten microseconds and more, so there are four to a buffer. */
+GW_FN uint32_t gw_stream_chunk_(const struct gw_stream_ *st)
+{
+    uint32_t part = st->wbuf_size / 4;
+
+    return GW_CPU_HOST_(st->flow.cq) || part < GW_STREAM_CHUNK_ ? GW_STREAM_CHUNK_ : part;
+}
+
 /* How many bytes in a row of our buffer can go in one write? */
 GW_FN uint32_t gw_stream_own_room_(struct gw_stream_ *st)
 {
@@ -211,7 +220,7 @@ GW_FN uint32_t gw_stream_own_room_(struct gw_stream_ *st)
     if (room < st->wbuf_size / 4 || st->marked - st->done == st->writes) gw_stream_reap_(st);
     if (st->marked - st->done == st->writes) return 0;
     room = gw_smaller_(st->wbuf_size - (st->wpos - st->wdone), st->wbuf_size - at);
-    return gw_smaller_(room, GW_STREAM_CHUNK_);
+    return gw_smaller_(room, gw_stream_chunk_(st));
 }
 
 /* How many bytes can go now, in one write? 0: none yet; or an error. */
