@@ -193,7 +193,8 @@ GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *a
  *                SO_ERROR                   why connecting has failed, or the stream; told once
  *                SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN
  *   GW_SOL_SOCKET GW_SO_RDMA                see above; -EISCONN: once it is bound or connects; -EOPNOTSUPP: a set
- *                                           without a device, or made for RDMA alone, or a UNIX socket
+ *                                           without a device, or made for RDMA alone, a UNIX socket, or
+ *                                           datagrams: what carries those the set says
  *   IPPROTO_TCP  TCP_NODELAY                kept; nothing is ever delayed
  *                TCP_KEEPIDLE               seconds between questions, 1 … 32767
  *                TCP_KEEPINTVL, TCP_KEEPCNT 1 … 32767 seconds, 1 … 127: their product is how long a question may go

@@ -140,8 +140,7 @@ int gw_sock_take_ready(struct gw_sockets *set, struct sock *l, struct gw_sock_ad
     return (int)(k - set->sock);
 }
 
-/* Connections that nobody will accept any more. */
-static void close_waiting(struct gw_sockets *set, struct sock *l)
+void gw_sock_close_waiting(struct gw_sockets *set, struct sock *l)
 {
     for (uint32_t i = 0; l->step == SOCK_LISTENING && i < set->attr.count; i++)
         if (set->sock[i].listener == l) gw_sock_release(set, &set->sock[i]);
@@ -177,7 +176,7 @@ static int open_sock(struct gw_sockets *set, int domain, int type)
 
 static int close_sock(struct gw_sockets *set, struct sock *k, struct gw_sock_ask_ *ask)
 {
-    close_waiting(set, k);
+    gw_sock_close_waiting(set, k);
     gw_sock_cm_close(k); /* nobody else comes by RDMA while the other half closes */
     if (k->fd >= 0 && gw_proxy_close(set, k)) {
         k->closer = ask;

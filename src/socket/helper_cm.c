@@ -248,6 +248,27 @@ static void gone(struct gw_sockets *set, struct sock *k, const struct rdma_cm_ev
     }
 }
 
+/* The device is gone. Sockets that the host carries, too, go on without it. */
+static void removed(struct gw_sockets *set, struct sock *k, const struct rdma_cm_event *ev)
+{
+    bool listened = k->step == SOCK_LISTENING;
+
+    if (k->step == SOCK_RESOLVING || k->step == SOCK_ASKED) {
+        gw_sock_cm_fail(set, k, -ENETDOWN);
+        return;
+    }
+    if (!listened && k->step != SOCK_OPENED) {
+        gone(set, k, ev);
+        return;
+    }
+    gw_sock_cm_close(k);
+    if (k->fd >= 0) return;
+    gw_sock_close_waiting(set, k);
+    k->step = SOCK_FAILED;
+    k->info->error = -ENETDOWN;
+    gw_sock_publish(set, k, listened ? GW_SOCK_DOWN_ : GW_SOCK_FAILED_);
+}
+
 static void step(struct gw_sockets *set, struct sock *k, const struct rdma_cm_event *ev)
 {
     int err = 0;
@@ -268,6 +289,7 @@ static void step(struct gw_sockets *set, struct sock *k, const struct rdma_cm_ev
         if (k->step == SOCK_ACCEPTING) ready(set, k);
         return;
     case RDMA_CM_EVENT_TIMEWAIT_EXIT: return;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL: removed(set, k, ev); return;
     default: gone(set, k, ev); return;
     }
     if (err) gw_sock_cm_fail(set, k, err == -EXDEV ? -ENETUNREACH : err);

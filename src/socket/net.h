@@ -101,6 +101,8 @@ struct sock *gw_sock_take_free(struct gw_sockets *set);
 void gw_sock_say_ready(struct gw_sockets *set, struct sock *l);
 /* Accepts one who came by RDMA. */
 int gw_sock_take_ready(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer);
+/* Closes connections to a listening socket that nobody will accept any more. */
+void gw_sock_close_waiting(struct gw_sockets *set, struct sock *l);
 /* Gives a socket back. */
 void gw_sock_release(struct gw_sockets *set, struct sock *k);
 /* A CLOSING socket's requests have ended. */

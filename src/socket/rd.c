@@ -130,7 +130,7 @@ void gw_rd_destroy(struct gw_sockets *set)
         if (e->send_cq) gw_cq_destroy(e->send_cq);
         if (e->recv_cq) gw_cq_destroy(e->recv_cq);
     }
-    for (uint32_t i = 0; i < rd->hosts; i++) gw_ah_destroy(rd->host[i]);
+    gw_rd_hosts_destroy(rd);
     gw_rd_post_destroy(set);
     if (rd->epoll >= 0) close(rd->epoll);
     free(rd->end);

@@ -9,9 +9,8 @@
 #include "src/socket/net.h"
 
 enum {
-    RD_HOSTS =
-        256, /* other hosts that a set sends to, at most: none is forgotten, since a kernel may be about to send */
-    RD_POSTS = 32, /* datagrams that came by UDP, on their way to kernels */
+    RD_HOSTS = 256, /* other hosts that a set sends to, at a time */
+    RD_POSTS = 32,  /* datagrams that came by UDP, on their way to kernels */
 };
 
 struct rd_end {
@@ -36,15 +35,28 @@ struct rd_post {
     bool failed;
 };
 
+struct rd_host {
+    struct gw_ah *ah; /* NULL: it could not be made */
+    uint8_t gid[16];
+    uint64_t used; /* when, in notes that came */
+};
+
+/* A handle that nobody finds any more. */
+struct rd_leaving {
+    struct gw_ah *ah;
+    uint64_t since;
+};
+
 struct gw_rd {
     struct rd_end *end;
     uint32_t recvs, sends, place, most; /* as in struct gw_rd_end_ */
     struct gw_rd_addr self;             /* the device's address; port 0 */
     struct gw_device_info info;
     int epoll; /* of the ends' UDP sockets */
-    struct gw_ah *host[RD_HOSTS];
-    uint8_t gid[RD_HOSTS][16];
-    uint32_t hosts;
+    struct rd_host host[RD_HOSTS];
+    struct rd_leaving leaving[RD_HOSTS]; /* a ring */
+    uint32_t hosts, leaves, went;
+    uint64_t uses;
     struct rd_post post;
 };
 
@@ -67,6 +79,11 @@ int gw_rd_post_create(struct gw_sockets *set);
 void gw_rd_post_destroy(struct gw_sockets *set);
 bool gw_rd_deliver(struct gw_sockets *set, const struct rd_end *end, const struct gw_rd_addr *from,
                    const uint8_t *payload, uint32_t n);
+
+/* rd_hosts.c: the way to the host of that address, as queue pairs of the set go there; NULL: none, or too many others have
+ * been made room for lately. In the helper's thread. */
+const struct gw_ah_handle *gw_rd_way_to(struct gw_sockets *set, const struct gw_rd_addr *a);
+void gw_rd_hosts_destroy(struct gw_rd *rd);
 
 /* rd_udp.c: what kernels ask of such a socket. */
 int gw_rd_answer(struct gw_sockets *set, struct sock *k, const struct gw_sock_ask_ *ask);

@@ -20,33 +20,20 @@ static void drop(struct rd_end *e)
 
 /* ---- where peers are ---------------------------------------------------------------------------------- */
 
-/* The way to the host of that address, as queue pairs of the set go there; NULL: none, or too many others are known. */
-static const struct gw_ah_handle *way_to(struct gw_sockets *set, const struct gw_rd_addr *a)
-{
-    struct gw_rd *rd = set->rd;
-    struct gw_endpoint host = {.gid = {[10] = 0xff, [11] = 0xff}};
-    uint32_t i;
-
-    memcpy((a->w[0] & 0xff) == 4 ? host.gid + 12 : host.gid, &a->w[1], (a->w[0] & 0xff) == 4 ? 4 : 16);
-    for (i = 0; i < rd->hosts; i++)
-        if (!memcmp(rd->gid[i], host.gid, 16)) return &rd->host[i]->handle;
-    if (i == RD_HOSTS || gw_ah_create(set->pd, &host, NULL, &rd->host[i])) return NULL;
-    memcpy(rd->gid[i], host.gid, 16);
-    rd->hosts++;
-    return &rd->host[i]->handle;
-}
-
-/* The peer's place, a free one, or that of a peer who has been there for long. */
+/* The peer's place, one that is nobody's, or that of a peer who has been there for long. */
 static struct gw_rd_peer_ *place_of(struct rd_end *e, const struct gw_rd_addr *a)
 {
     uint32_t at = gw_rd_hash_(a);
+    struct gw_rd_peer_ *left = NULL;
 
     for (uint32_t i = 0; i < GW_RD_PEERS_; i++) {
         struct gw_rd_peer_ *p = &e->shared->peer[(at + i) % GW_RD_PEERS_];
 
-        if (!p->seq || gw_rd_same(&p->addr, a)) return p;
+        if (p->seq && gw_rd_same(&p->addr, a)) return p;
+        if (!left && !p->addr.w[0]) left = p; /* never given, or its peer was forgotten */
+        if (!p->seq) return left;
     }
-    return &e->shared->peer[e->victim++ % GW_RD_PEERS_];
+    return left ? left : &e->shared->peer[e->victim++ % GW_RD_PEERS_];
 }
 
 /* Says where a peer is, while kernels look. */
@@ -97,7 +84,7 @@ static bool take(struct gw_sockets *set, struct rd_end *e, const uint8_t *bytes,
     head = gw_rd_note_get(bytes, n, from.w[0] & 0xff, &note);
     if (head < 0 || n - (uint32_t)head > set->rd->most - gw_rd_head_bytes(&from)) return false;
     if (note.data) (void)send_note(e->owner, sa, len, NULL, 0, false);
-    way = way_to(set, &from);
+    way = gw_rd_way_to(set, &from);
     if (way) publish(e, &from, note.qpn, way);
     return !note.data || gw_rd_deliver(set, e, &from, bytes + head, n - (uint32_t)head);
 }

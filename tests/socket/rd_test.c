@@ -221,10 +221,8 @@ static void test_calls(void **state)
 
 /* ---- peers that the test plays ------------------------------------------------------------------------ */
 
-/* A UDP socket beside the NIC, as an rsocket has it. */
-static int beside(void)
+static int udp_at(struct sockaddr_in at)
 {
-    struct sockaddr_in at = at_port(0);
     struct timeval patience = {.tv_sec = 60};
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
@@ -232,6 +230,12 @@ static int beside(void)
     assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
     assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)), 0);
     return fd;
+}
+
+/* A UDP socket beside the NIC, as an rsocket has it. */
+static int beside(void)
+{
+    return udp_at(at_port(0));
 }
 
 static void say(int fd, const struct sockaddr_in *to, const void *bytes, size_t n)
@@ -315,6 +319,45 @@ static void test_many_peers(void **state)
         assert_int_equal(recv(fd, got, sizeof(got), 0), 16);
         close(fd);
     }
+    assert_int_equal(dropped_by_helper(s), 0);
+    close_ours(s);
+    must(gw_sockets_destroy(set), "gw_sockets_destroy");
+}
+
+/* A peer at another host says something: is there a way to it then? */
+static int hear_from(int s, const struct sockaddr_in *at, uint32_t host)
+{
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    uint64_t ah[sizeof(struct gw_ah_handle) / 8];
+    socklen_t len = sizeof(from);
+    struct gw_rd_addr addr;
+    uint32_t qpn = 0;
+    char got[100];
+    int fd;
+
+    from.sin_addr.s_addr = htonl(127u << 24 | 1 << 16 | (host / 200) << 8 | (1 + host % 200));
+    fd = udp_at(from);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&from, &len), 0);
+    say(fd, at, note, sizeof(note));
+    assert_int_equal(gw_sock_recv_thread(net, s, got, sizeof(got), 0, soon()), 2);
+    assert_int_equal(recv(fd, got, sizeof(got), 0), 16);
+    close(fd);
+    assert_int_equal(gw_rd_addr_of(&from, sizeof(from), &addr), 0);
+    return gw_rd_find_(gw_rd_(net, s)->shared, &addr, &qpn, ah);
+}
+
+/* More hosts than a set keeps ways to: the last ones have one, too, and one that was forgotten gets one again. */
+static void test_many_hosts(void **state)
+{
+    struct sockaddr_in at;
+    int s;
+
+    (void)state;
+    needs_cpu();
+    make_set(0, 1);
+    s = bound(&at);
+    for (uint32_t i = 0; i < 300; i++) assert_true(hear_from(s, &at, i));
+    assert_true(hear_from(s, &at, 0));
     assert_int_equal(dropped_by_helper(s), 0);
     close_ours(s);
     must(gw_sockets_destroy(set), "gw_sockets_destroy");
@@ -453,7 +496,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kernels),    cmocka_unit_test(test_calls),     cmocka_unit_test(test_bad_notes),
-        cmocka_unit_test(test_many_peers), cmocka_unit_test(test_bad_heads), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_many_peers), cmocka_unit_test(test_many_hosts), cmocka_unit_test(test_bad_heads), cmocka_unit_test(test_refused),
     };
 
     if (argc > 4 && argv[1][0] != '-') return play(argc, argv); /* by the NIC that the environment says */

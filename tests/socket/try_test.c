@@ -142,12 +142,34 @@ static void test_without_a_nic(void **state)
     close_ours(l);
 }
 
+/* UNIX sockets and datagrams have one way: asking for another is an error, and they stay what they are. */
+static void test_no_choice(void **state)
+{
+    static const int kinds[][2] = {{AF_INET, SOCK_DGRAM}, {AF_UNIX, SOCK_DGRAM}, {AF_UNIX, SOCK_STREAM}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        int s = gw_sock_open_thread(net, kinds[i][0], kinds[i][1], 0, soon()), got = -1;
+        socklen_t len = sizeof(got);
+
+        assert_true(s >= 0);
+        for (int rdma = GW_RDMA_OFF; rdma <= GW_RDMA_TRY; rdma++)
+            assert_int_equal(
+                gw_sock_setsockopt_thread(net, s, GW_SOL_SOCKET, GW_SO_RDMA, &rdma, sizeof(rdma)),
+                rdma == GW_RDMA_OFF ? 0 : -EOPNOTSUPP);
+        assert_int_equal(gw_sock_getsockopt_thread(net, s, GW_SOL_SOCKET, GW_SO_RDMA, &got, &len), 0);
+        assert_int_equal(got, GW_RDMA_OFF);
+        close_ours(s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_everybody_meets, begin_try, finish_set),
         cmocka_unit_test_setup_teardown(test_one_listener, begin_try, finish_set),
         cmocka_unit_test_setup_teardown(test_without_a_nic, begin_try, finish_set),
+        cmocka_unit_test_setup_teardown(test_no_choice, begin_try, finish_set),
     };
 
     take_nic();
