@@ -313,9 +313,13 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, sn_cu_ptr from, size_t n, sn_cu_stream
 {
     return fake_cuda_api()->copy_to_host(to, from, n, s);
 }
-EXPORT int cuDeviceCanAccessPeer(int *can, int dev, int peer)
+/* Before there are threads, which read it. */
+__attribute__((constructor)) static void set_peers(void)
 {
     fake_peers = told("peers");
+}
+EXPORT int cuDeviceCanAccessPeer(int *can, int dev, int peer)
+{
     return fake_cuda_api()->can_access_peer(can, dev, peer);
 }
 EXPORT int cuCtxEnablePeerAccess(sn_cu_ctx c, unsigned flags)
