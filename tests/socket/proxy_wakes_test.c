@@ -84,14 +84,15 @@ static const char *there_and_back(struct pair *p, char *b, char *back, uint32_t 
 static void *play(void *arg)
 {
     struct pair *p = arg;
+    uint64_t seed = p->seed; /* the other side looks at that one */
     static _Thread_local char b[MOST], back[MOST];
 
     for (uint32_t i = 0; i < rounds && !p->wrong; i++) {
-        dawdle(&p->seed);
-        if (draw(&p->seed, 8) == 0)
-            p->wrong = ask(&p->seed);
+        dawdle(&seed);
+        if (draw(&seed, 8) == 0)
+            p->wrong = ask(&seed);
         else
-            p->wrong = there_and_back(p, b, back, 1 + draw(&p->seed, draw(&p->seed, 2) ? MOST : 64));
+            p->wrong = there_and_back(p, b, back, 1 + draw(&seed, draw(&seed, 2) ? MOST : 64));
     }
     return NULL;
 }
