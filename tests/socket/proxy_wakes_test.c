@@ -18,7 +18,7 @@ static uint32_t rounds = ROUNDS;
 
 struct pair {
     pthread_t ours, theirs;
-    uint64_t seed;
+    uint64_t seed, there; /* of each side */
     int s, fd;
     const char *wrong;
 };
@@ -44,12 +44,11 @@ static void dawdle(uint64_t *seed)
 static void *echo(void *arg)
 {
     struct pair *p = arg;
-    uint64_t seed = ~p->seed;
     static _Thread_local char b[MOST];
     ssize_t n;
 
     while ((n = recv(p->fd, b, sizeof(b), 0)) > 0) {
-        dawdle(&seed);
+        dawdle(&p->there);
         for (ssize_t at = 0, went; at < n; at += went) {
             went = send(p->fd, b + at, (size_t)(n - at), MSG_NOSIGNAL);
             if (went <= 0) return NULL;
@@ -84,15 +83,14 @@ static const char *there_and_back(struct pair *p, char *b, char *back, uint32_t 
 static void *play(void *arg)
 {
     struct pair *p = arg;
-    uint64_t seed = p->seed; /* the other side looks at that one */
     static _Thread_local char b[MOST], back[MOST];
 
     for (uint32_t i = 0; i < rounds && !p->wrong; i++) {
-        dawdle(&seed);
-        if (draw(&seed, 8) == 0)
-            p->wrong = ask(&seed);
+        dawdle(&p->seed);
+        if (draw(&p->seed, 8) == 0)
+            p->wrong = ask(&p->seed);
         else
-            p->wrong = there_and_back(p, b, back, 1 + draw(&seed, draw(&seed, 2) ? MOST : 64));
+            p->wrong = there_and_back(p, b, back, 1 + draw(&p->seed, draw(&p->seed, 2) ? MOST : 64));
     }
     return NULL;
 }
@@ -104,6 +102,7 @@ static void play_all(int pairs)
     make_set(3 * PAIRS, RING);
     for (int i = 0; i < pairs; i++) {
         pair[i].seed = (uint64_t)i + 1;
+        pair[i].there = ~pair[i].seed;
         pair[i].s = join(&pair[i].fd);
         assert_int_equal(pthread_create(&pair[i].theirs, NULL, echo, &pair[i]), 0);
     }

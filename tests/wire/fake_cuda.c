@@ -40,7 +40,10 @@ static const struct sn_cuda_api api;
 
 void fake_cuda_note(const void *dst)
 {
-    if (fake_memory((uintptr_t)dst).size) fake_log[fake_logged++ % FAKE_LOG] = (uintptr_t)dst;
+    if (!fake_memory((uintptr_t)dst).size) return;
+    /* Several NICs' threads copy at once. */
+    uint32_t at = (uint32_t)__atomic_fetch_add(&fake_logged, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&fake_log[at % FAKE_LOG], (uintptr_t)dst, __ATOMIC_RELAXED);
 }
 
 static void run(struct stream *s, unsigned until)
