@@ -380,6 +380,12 @@ struct sn_offer {
     struct sn_offer_piece piece[SN_OFFER_PIECES];
 };
 
+/* Of messages that are one frame instead of their packets, offered or placed. */
+enum {
+    SN_OFFER_WINDOW = 4 * SN_OFFER_CHUNK, /* their bytes, of a queue pair, that are not acknowledged */
+    SN_OFFER_SKIP = 64,                   /* so many go as packets once one of that kind was refused */
+};
+
 /* What a request packet carries: bytes, the offer of so many, or nothing, as so many are in their place. */
 struct sn_body {
     const uint8_t *bytes;

@@ -19,10 +19,8 @@
 #include "softnic/engine/engine.h"
 
 enum {
-    MIN = 16384, /* below, two copies cost less than the answers that a window of offers waits for */
-    WINDOW = 4 * SN_OFFER_CHUNK, /* bytes offered and not acknowledged, of a queue pair */
-    SKIP = 64,                   /* messages that go as packets once an offer was refused */
-    COST_SHIFT = 15,             /* so many bytes copied count as a packet */
+    MIN = 16384,     /* below, two copies cost less than the answers that a window of offers waits for */
+    COST_SHIFT = 15, /* so many bytes copied count as a packet */
 };
 
 /* ---- the requester's side ------------------------------------------------------------------------------ */
@@ -74,7 +72,7 @@ bool sn_offer_window_open(const struct sn_qp *qp, uint32_t n)
 {
     int32_t out = roce_psn_diff(sn_requester_psn(qp), qp->req.una_psn);
 
-    return out <= 0 || ((uint64_t)out + n) * qp->mtu <= WINDOW;
+    return out <= 0 || ((uint64_t)out + n) * qp->mtu <= SN_OFFER_WINDOW;
 }
 
 struct list {
@@ -128,7 +126,7 @@ void sn_offer_unanswered(struct sn_qp *qp, bool refused)
         return;
     }
     s->by_packets = true;
-    if (refused) r->offer_skip = SKIP;
+    if (refused) r->offer_skip = SN_OFFER_SKIP;
 }
 
 /* ---- the responder's side ------------------------------------------------------------------------------ */

@@ -19,11 +19,6 @@
  */
 #include "softnic/engine/engine.h"
 
-enum {
-    WINDOW = 4 * SN_OFFER_CHUNK, /* bytes placed and not acknowledged, of a queue pair */
-    SKIP = 64,                   /* messages that go as packets once one was not believed */
-};
-
 /* ---- the requester's side ------------------------------------------------------------------------------ */
 
 bool sn_placed_kind(const struct sn_sreq *s)
@@ -113,7 +108,7 @@ bool sn_placed_window_open(const struct sn_qp *qp, const struct sn_sreq *s)
     int32_t out = roce_psn_diff(s->psn, qp->req.una_psn);
 
     if (out <= 0) return true;
-    return !qp->req.probing && ((uint64_t)out + s->packets) * qp->mtu <= WINDOW;
+    return !qp->req.probing && ((uint64_t)out + s->packets) * qp->mtu <= SN_OFFER_WINDOW;
 }
 
 void sn_placed_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
@@ -138,7 +133,7 @@ void sn_placed_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
 void sn_placed_unanswered(struct sn_qp *qp, bool refused)
 {
     take_back(qp, qp->req.una);
-    if (refused) qp->req.placed_skip = SKIP;
+    if (refused) qp->req.placed_skip = SN_OFFER_SKIP;
 }
 
 /* ---- the responder's side ------------------------------------------------------------------------------ */

@@ -18,7 +18,7 @@
 #include "src/roce/segment.h"
 #include "tests/softnic/app.h"
 
-enum { RIG_MEM = 64 << 10, MS = 1000000 };
+enum { RIG_MEM = 64 << 10, RIG_IMM = 0x12345678, MS = 1000000 };
 
 struct end {
     struct sn_pd *pd;
@@ -93,6 +93,24 @@ static inline void rig_connect(struct rig *r)
     app_connect(&r->a.qp, &r->b.qp, &app_connect_default);
 }
 
+/* Random bytes at both ends, the same each time and no two alike. */
+static inline void rig_fill(struct rig *r)
+{
+    rnd_bytes(&(struct rnd){77}, r->a.mem, RIG_MEM);
+    rnd_bytes(&(struct rnd){78}, r->b.mem, RIG_MEM);
+}
+
+/* One more region of that end's. */
+static inline struct sn_mr *end_region(struct end *e, void *mem, uint64_t length)
+{
+    struct sn_mr_init init = {.length = length, .access = (uint32_t)rig_access};
+    struct sn_mr *mr;
+
+    init.addr = init.iova = (uintptr_t)mem;
+    assert_int_equal(sn_mr_create(e->pd, &init, &mr), 0);
+    return mr;
+}
+
 static inline struct gw_mlx5_sge sge_of(struct end *e, uint32_t at, uint32_t len)
 {
     struct gw_mlx5_sge s = {(uintptr_t)e->mem + at, len, e->key};
@@ -109,6 +127,18 @@ static inline uint32_t post(struct rig *r, uint8_t opcode, uint32_t from, uint32
     wr.rkey = r->b.key;
     wr.swap_or_add = 1;
     return app_post(&r->a.qp, &wr);
+}
+
+/* The same from anywhere to anywhere, with immediate data where there are any. */
+static inline void post_between(struct rig *r, uint8_t opcode, struct gw_mlx5_sge from, uint64_t raddr,
+                                uint32_t rkey)
+{
+    struct gw_mlx5_wr wr = {.opcode = opcode, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &from};
+
+    wr.raddr = raddr;
+    wr.rkey = rkey;
+    wr.imm_be = RIG_IMM;
+    app_post(&r->a.qp, &wr);
 }
 
 static inline void post_recv(struct end *e, uint32_t at, uint32_t len)

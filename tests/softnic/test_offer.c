@@ -3,23 +3,14 @@
 #include <sys/mman.h>
 
 #include "tests/apart.h"
-#include "tests/softnic/fake_peers.h"
-#include "tests/softnic/rig.h"
+#include "tests/softnic/near.h"
+#include "tests/softnic/other_memory.h"
 
 enum { LONG = 20000, FROM = 1000 };
 
-static struct fake_peers peers;
-static struct rig r;
-
 static void up(void)
 {
-    struct world_options o = {.seed = 1, .peers = &peers, .offer_min = FROM};
-
-    fake_peers_up(&peers, 5);
-    rig_up(&r, &o);
-    rig_connect(&r);
-    rnd_bytes(&(struct rnd){77}, r.a.mem, RIG_MEM);
-    rnd_bytes(&(struct rnd){78}, r.b.mem, RIG_MEM);
+    near_connected(&(struct world_options){.seed = 1, .offer_min = FROM});
 }
 
 static void run(void)
@@ -27,23 +18,11 @@ static void run(void)
     world_settle(&r.w, 200 * MS);
 }
 
-static void down(void)
-{
-    rig_down(&r);
-    assert_null(peers.entered);
-}
-
 /* Of region key of a, or of b. */
 static void post_from(uint8_t opcode, uint64_t addr, uint32_t len, uint32_t lkey, uint64_t raddr,
                       uint32_t rkey)
 {
-    struct gw_mlx5_sge s = {addr, len, lkey};
-    struct gw_mlx5_wr wr = {.opcode = opcode, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &s};
-
-    wr.raddr = raddr;
-    wr.rkey = rkey;
-    wr.imm_be = 0x12345678;
-    app_post(&r.a.qp, &wr);
+    post_between(&r, opcode, (struct gw_mlx5_sge){addr, len, lkey}, raddr, rkey);
 }
 
 static void a_message_is_one_copy(void **state)
@@ -65,7 +44,7 @@ static void a_message_is_one_copy(void **state)
         expect(&r.a, GW_MLX5_CQE_REQ);
         wc = expect(&r.b, received[i]);
         assert_int_equal(wc.byte_cnt, LONG);
-        if (i) assert_int_equal(wc.imm_be, 0x12345678);
+        if (i) assert_int_equal(wc.imm_be, RIG_IMM);
         assert_memory_equal(r.b.mem + 100, r.a.mem, LONG);
         assert_int_equal(peers.copies, 1);
         assert_int_equal(counters(&r, 0).tx_packets, 1);
@@ -122,16 +101,6 @@ static void pieces_and_order(void **state)
     down();
 }
 
-static struct sn_mr *region(struct end *e, void *mem, uint64_t length, const struct sn_dma_ops *dma)
-{
-    struct sn_mr_init init = {.length = length, .access = (uint32_t)rig_access, .dma = dma};
-    struct sn_mr *mr;
-
-    init.addr = init.iova = (uintptr_t)mem;
-    assert_int_equal(sn_mr_create(e->pd, &init, &mr), 0);
-    return mr;
-}
-
 /* Longer than an offer may be; loss and doubles besides. */
 static void long_ones_go_in_parts(void **state)
 {
@@ -144,7 +113,7 @@ static void long_ones_go_in_parts(void **state)
         up();
         r.w.faults.loss = r.w.faults.dup = loss * 2000;
         rnd_bytes(&(struct rnd){3}, mem[0], VERY);
-        struct sn_mr *a = region(&r.a, mem[0], VERY, NULL), *b = region(&r.b, mem[1], VERY, NULL);
+        struct sn_mr *a = end_region(&r.a, mem[0], VERY), *b = end_region(&r.b, mem[1], VERY);
         struct gw_mlx5_sge s = {(uintptr_t)mem[1], VERY, sn_mr_key(b)};
 
         app_recv(&r.b.qp, &s, 1);
@@ -176,7 +145,7 @@ static void parts_may_be_refused(void **state)
         peers.rnd.state = seed;
         peers.refused = 4000;
         rnd_bytes(&(struct rnd){3}, mem[0], VERY);
-        struct sn_mr *a = region(&r.a, mem[0], VERY, NULL), *b = region(&r.b, mem[1], VERY, NULL);
+        struct sn_mr *a = end_region(&r.a, mem[0], VERY), *b = end_region(&r.b, mem[1], VERY);
         struct gw_mlx5_sge s = {(uintptr_t)mem[1], VERY, sn_mr_key(b)};
 
         app_recv(&r.b.qp, &s, 1);
@@ -258,7 +227,7 @@ static void memory_that_goes_meanwhile_is_an_error(void **state)
         struct sn_mr *mr;
 
         up();
-        mr = region(&r.a, mem, LONG, NULL);
+        mr = end_region(&r.a, mem, LONG);
         post_recv(&r.b, 0, LONG);
         post_from(GW_MLX5_SEND, (uintptr_t)mem, LONG, sn_mr_key(mr), 0, 0);
         world_run(&r.w, 0);
@@ -291,35 +260,16 @@ static void what_cannot_be_fetched_goes_by_packets(void **state)
     down();
 }
 
-static int other_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t ahead, uint64_t request)
-{
-    (void)ahead;
-    (void)request;
-    memcpy(dst, (char *)ctx + addr, len);
-    return 0;
-}
-
-static int other_write(void *ctx, uint64_t addr, const void *src, uint32_t len)
-{
-    memcpy((char *)ctx + addr, src, len);
-    return 0;
-}
-
-/* As a GPU's: at addresses that are no memory of this process. */
 static void memory_of_another_kind_goes_by_packets(void **state)
 {
     static const struct sn_dma_ops ops = {.read = other_read, .write = other_write};
 
     (void)state;
     for (int there = 0; there < 2; there++) {
-        struct sn_mr_init init = {.length = LONG, .access = (uint32_t)rig_access, .dma = &ops};
-        struct end *e;
         struct sn_mr *mr;
 
         up();
-        e = there ? &r.b : &r.a;
-        init.dma_ctx = e->mem;
-        assert_int_equal(sn_mr_create(e->pd, &init, &mr), 0);
+        mr = other_region(there ? &r.b : &r.a, &ops);
         struct gw_mlx5_sge s = {0, LONG, sn_mr_key(mr)};
         if (there)
             app_recv(&r.b.qp, &s, 1);

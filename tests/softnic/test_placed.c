@@ -4,35 +4,19 @@
 #include <sys/mman.h>
 
 #include "tests/apart.h"
-#include "tests/softnic/fake_peers.h"
-#include "tests/softnic/rig.h"
+#include "tests/softnic/near.h"
 
 enum { LONG = 20000, FROM = 1000, IMM = GW_MLX5_WRITE_IMM };
 
-static struct fake_peers peers;
-static struct rig r;
-
 static void up(void)
 {
-    struct world_options o = {.seed = 1, .peers = &peers, .offer_min = FROM};
-
-    fake_peers_up(&peers, 5);
+    near_connected(&(struct world_options){.seed = 1, .offer_min = FROM});
     peers.no_offers = true; /* else it would be offered */
-    rig_up(&r, &o);
-    rig_connect(&r);
-    rnd_bytes(&(struct rnd){77}, r.a.mem, RIG_MEM);
-    rnd_bytes(&(struct rnd){78}, r.b.mem, RIG_MEM);
 }
 
 static void run(void)
 {
     world_settle(&r.w, 200 * MS);
-}
-
-static void down(void)
-{
-    rig_down(&r);
-    assert_null(peers.entered);
 }
 
 static void the_bytes_go_ahead(void **state)
@@ -100,26 +84,6 @@ static void those_in_a_row_are_one_copy(void **state)
     down();
 }
 
-static struct sn_mr *region(struct end *e, void *mem, uint64_t length)
-{
-    struct sn_mr_init init = {.length = length, .access = (uint32_t)rig_access};
-    struct sn_mr *mr;
-
-    init.addr = init.iova = (uintptr_t)mem;
-    assert_int_equal(sn_mr_create(e->pd, &init, &mr), 0);
-    return mr;
-}
-
-static void post_between(uint64_t addr, uint32_t len, uint32_t lkey, uint64_t raddr, uint32_t rkey)
-{
-    struct gw_mlx5_sge s = {addr, len, lkey};
-    struct gw_mlx5_wr wr = {.opcode = IMM, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &s};
-
-    wr.raddr = raddr;
-    wr.rkey = rkey;
-    app_post(&r.a.qp, &wr);
-}
-
 /* Longer than is copied at once, and than the window of what is not acknowledged. */
 static void long_ones_are_one_frame(void **state)
 {
@@ -130,11 +94,12 @@ static void long_ones_are_one_frame(void **state)
     (void)state;
     up();
     rnd_bytes(&(struct rnd){3}, mem[0], VERY);
-    a = region(&r.a, mem[0], VERY);
-    b = region(&r.b, mem[1], VERY);
+    a = end_region(&r.a, mem[0], VERY);
+    b = end_region(&r.b, mem[1], VERY);
     for (int i = 0; i < 2; i++) post_recv(&r.b, 0, 0);
     for (int i = 0; i < 2; i++)
-        post_between((uintptr_t)mem[0], VERY, sn_mr_key(a), (uintptr_t)mem[1], sn_mr_key(b));
+        post_between(&r, IMM, (struct gw_mlx5_sge){(uintptr_t)mem[0], VERY, sn_mr_key(a)}, (uintptr_t)mem[1],
+                     sn_mr_key(b));
     run();
     for (int i = 0; i < 2; i++) expect(&r.a, GW_MLX5_CQE_REQ);
     for (int i = 0; i < 2; i++) assert_int_equal(expect(&r.b, GW_MLX5_CQE_RESP_WR_IMM).byte_cnt, VERY);
@@ -258,7 +223,8 @@ static void errors_are_those_of_packets(void **state)
     down();
     up(); /* a key of our own */
     post_recv(&r.b, 0, 0);
-    post_between((uintptr_t)r.a.mem, LONG, r.a.key + 1, (uintptr_t)r.b.mem, r.b.key);
+    post_between(&r, IMM, (struct gw_mlx5_sge){(uintptr_t)r.a.mem, LONG, r.a.key + 1}, (uintptr_t)r.b.mem,
+                 r.b.key);
     run();
     expect_error(&r.a, GW_MLX5_CQE_REQ_ERR, GW_MLX5_SYND_LOCAL_PROT);
     assert_int_equal(app_state(&r.b.qp), IBV_QPS_RTS);

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include "tests/apart.h"
+#include "tests/softnic/other_memory.h"
 #include "tests/softnic/rig.h"
 
 enum { LONG = 20000 };
@@ -18,8 +19,7 @@ static void up(const struct world_options *o)
     end_up(&r, &r.a, 0, IBV_QPT_RC);
     end_up(&r, &r.b, 0, IBV_QPT_RC);
     rig_connect(&r);
-    rnd_bytes(&(struct rnd){77}, r.a.mem, RIG_MEM);
-    rnd_bytes(&(struct rnd){78}, r.b.mem, RIG_MEM);
+    rig_fill(&r);
 }
 
 static void run(void)
@@ -64,21 +64,14 @@ static void a_long_message_is_an_offer(void **state)
 /* A region of a's written to from where it overlaps: b is another queue pair of a's domain's NIC. */
 static void overlapping_bytes_are_moved(void **state)
 {
-    struct sn_mr_init init = {.length = RIG_MEM, .access = (uint32_t)rig_access};
-    struct gw_mlx5_sge s;
-    struct gw_mlx5_wr wr = {.opcode = GW_MLX5_WRITE, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &s};
     struct sn_mr *mr;
     uint8_t was[5000];
 
     (void)state;
     up(NULL);
-    init.addr = init.iova = (uintptr_t)r.a.mem;
-    assert_int_equal(sn_mr_create(r.b.pd, &init, &mr), 0);
+    mr = end_region(&r.b, r.a.mem, RIG_MEM);
     memcpy(was, r.a.mem, 5000);
-    s = sge_of(&r.a, 0, 5000);
-    wr.raddr = (uintptr_t)r.a.mem + 77;
-    wr.rkey = sn_mr_key(mr);
-    app_post(&r.a.qp, &wr);
+    post_between(&r, GW_MLX5_WRITE, sge_of(&r.a, 0, 5000), (uintptr_t)r.a.mem + 77, sn_mr_key(mr));
     run();
     expect(&r.a, GW_MLX5_CQE_REQ);
     assert_memory_equal(r.a.mem + 77, was, 5000);
@@ -91,14 +84,8 @@ static void errors_are_those_of_packets(void **state)
     (void)state;
     for (int k = 0; k < 3; k++) {
         up(NULL);
-        struct gw_mlx5_sge s = sge_of(&r.a, 0, 64);
-        struct gw_mlx5_wr wr = {.opcode = k == 2 ? GW_MLX5_READ : GW_MLX5_WRITE,
-                                .flags = GW_MLX5_SIGNALED,
-                                .num_sge = 1,
-                                .sge = &s};
-        wr.rkey = r.b.key + (k == 0);
-        wr.raddr = (uintptr_t)r.b.mem + (k ? RIG_MEM - 63 : 0);
-        app_post(&r.a.qp, &wr);
+        post_between(&r, k == 2 ? GW_MLX5_READ : GW_MLX5_WRITE, sge_of(&r.a, 0, 64),
+                     (uintptr_t)r.b.mem + (k ? RIG_MEM - 63 : 0), r.b.key + (k == 0));
         run();
         expect_error(&r.a, GW_MLX5_CQE_REQ_ERR, GW_MLX5_SYND_REM_ACCESS);
         assert_int_equal(app_state(&r.b.qp), IBV_QPS_ERR);
@@ -112,19 +99,16 @@ static void memory_that_went_fails_its_request(void **state)
     (void)state;
     for (int there = 0; there < 2; there++) {
         uint8_t *page = map_apart(4096);
-        struct sn_mr_init init = {.length = 4096, .access = (uint32_t)rig_access};
         struct sn_mr *mr;
 
         up(NULL);
-        init.addr = init.iova = (uintptr_t)page;
-        assert_int_equal(sn_mr_create(there ? r.b.pd : r.a.pd, &init, &mr), 0);
+        mr = end_region(there ? &r.b : &r.a, page, 4096);
         assert_int_equal(munmap(page, 4096), 0);
-        struct gw_mlx5_sge s = {init.addr, 64, sn_mr_key(mr)};
-        struct gw_mlx5_wr wr = {.opcode = GW_MLX5_WRITE, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &s};
-        if (there) s = sge_of(&r.a, 0, 64);
-        wr.raddr = there ? init.addr : (uintptr_t)r.b.mem;
-        wr.rkey = there ? sn_mr_key(mr) : r.b.key;
-        app_post(&r.a.qp, &wr);
+        if (there)
+            post_between(&r, GW_MLX5_WRITE, sge_of(&r.a, 0, 64), (uintptr_t)page, sn_mr_key(mr));
+        else
+            post_between(&r, GW_MLX5_WRITE, (struct gw_mlx5_sge){(uintptr_t)page, 64, sn_mr_key(mr)},
+                         (uintptr_t)r.b.mem, r.b.key);
         run();
         expect_error(&r.a, GW_MLX5_CQE_REQ_ERR, there ? GW_MLX5_SYND_REM_OP : GW_MLX5_SYND_LOCAL_PROT);
         assert_int_equal(sn_mr_destroy(mr), 0);
@@ -136,20 +120,6 @@ static void memory_that_went_fails_its_request(void **state)
 
 static unsigned moves;
 
-static int other_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t ahead, uint64_t request)
-{
-    (void)ahead;
-    (void)request;
-    memcpy(dst, (char *)ctx + addr, len);
-    return 0;
-}
-
-static int other_write(void *ctx, uint64_t addr, const void *src, uint32_t len)
-{
-    memcpy((char *)ctx + addr, src, len);
-    return 0;
-}
-
 static int other_move(void *ctx, uint64_t addr, void *from, uint64_t src, uint32_t len)
 {
     moves++;
@@ -159,24 +129,9 @@ static int other_move(void *ctx, uint64_t addr, void *from, uint64_t src, uint32
 
 static const struct sn_dma_ops other_ops = {.read = other_read, .write = other_write, .move = other_move};
 
-static struct sn_mr *other_region(struct end *e)
-{
-    struct sn_mr_init init = {
-        .length = RIG_MEM, .access = (uint32_t)rig_access, .dma = &other_ops, .dma_ctx = e->mem};
-    struct sn_mr *mr;
-
-    assert_int_equal(sn_mr_create(e->pd, &init, &mr), 0);
-    return mr;
-}
-
 static void post_other(uint32_t at, uint32_t len, struct sn_mr *from, struct sn_mr *to)
 {
-    struct gw_mlx5_sge s = {at, len, sn_mr_key(from)};
-    struct gw_mlx5_wr wr = {.opcode = GW_MLX5_WRITE_IMM, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &s};
-
-    wr.raddr = at;
-    wr.rkey = sn_mr_key(to);
-    app_post(&r.a.qp, &wr);
+    post_between(&r, GW_MLX5_WRITE_IMM, (struct gw_mlx5_sge){at, len, sn_mr_key(from)}, at, sn_mr_key(to));
 }
 
 /* However short: moved there, all in a row at once, and then told of. Behind a message of another kind they wait. */
@@ -187,8 +142,8 @@ static void messages_in_other_memory_are_placed(void **state)
     (void)state;
     up(NULL);
     moves = 0;
-    from = other_region(&r.a);
-    to = other_region(&r.b);
+    from = other_region(&r.a, &other_ops);
+    to = other_region(&r.b, &other_ops);
     post(&r, GW_MLX5_SEND, 60000, 64, 0);
     for (uint32_t i = 0; i < 5; i++) post_other(i * 100, 8 + i, from, to);
     world_settle(&r.w, MS / 10);
