@@ -4,9 +4,10 @@
  *
  * The parts, each a file with its functions declared below: doorbell.c takes rings; sq.c turns WQEBBs into
  * send requests; requester.c makes packets of them, ack.c takes the answers; responder.c takes requests
- * (its parts: responder.h), respond.c answers them; direct.c, placed.c and offer.c do without packets what peers on the same host allow,
- * self.c tells them so of the NIC's own queue pairs; unreliable.c and ud.c are what is different where nobody
- * answers; rq.c and cq.c are the queues at the other end; packet.c is what all packets have in common.
+ * (its parts: responder.h), respond.c answers them; direct.c (with direct_batch.c and direct_tell.c), placed.c and
+ * offer.c do without packets what peers on the same host allow, self.c tells them so of the NIC's own queue
+ * pairs; unreliable.c and ud.c are what is different where nobody answers; rq.c, cq.c and cq_late.c are the
+ * queues at the other end; packet.c is what all packets have in common.
  */
 #ifndef SN_ENGINE_ENGINE_H
 #define SN_ENGINE_ENGINE_H
@@ -541,8 +542,12 @@ const struct sn_pd *sn_resp_pd(const struct sn_qp *qp, uint32_t srqn);
 /* cq.c: 0, or -EOVERFLOW: the CQ is dead, and the QP has been put into ERR. scatter: payload for the CQE. */
 int sn_cq_post(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
                uint32_t len);
+int sn_cq_post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
+                   uint32_t len); /* also in hostile mode */
 void sn_cq_armed(struct sn_uar *uar, struct sn_cq *cq); /* after a ring for this one */
 struct sn_cq *sn_cq_find(struct sn_nic *nic, uint32_t number);
+
+/* cq_late.c: those that hostile mode holds back. */
 void sn_cq_release_late(struct sn_nic *nic, bool all);
 void sn_cq_drop_late(struct sn_qp *qp); /* those of a QP with an SRQ are written, as they give WQEs back */
 void sn_cq_drop_late_uidx(struct sn_cq *cq, uint32_t uidx); /* receives of an XRC queue */
@@ -663,7 +668,9 @@ void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *pay
 
 /* transport/direct.c: WRITEs and READs executed by copies between processes of one host. */
 bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did); /* false: not this way */
-bool sn_direct_flush(struct sn_nic *nic);    /* makes the accesses gathered. false: there were none */
+/* transport/direct_batch.c */
+bool sn_direct_flush(struct sn_nic *nic); /* makes the accesses gathered. false: there were none */
+/* transport/direct_tell.c: who may do so here. */
 void sn_direct_tell_queue(struct sn_qp *qp); /* its state, or what it allows, has changed */
 void sn_direct_tell_region(struct sn_mr *mr, bool gone);
 void sn_direct_quiesce(struct sn_nic *nic); /* not inside the lock */
