@@ -182,7 +182,7 @@ static struct rdma_ucm_event_resp net_event(struct net *n, unsigned i, uint32_t 
     return r;
 }
 
-static void net_quiet(struct net *n, unsigned i)
+static inline void net_quiet(struct net *n, unsigned i)
 {
     assert_int_equal(n->ends[i].file.event_count, 0);
 }

@@ -2,54 +2,7 @@
 /* Connections made, refused, lost and ended between two connection managers, also where messages get lost. */
 #include <errno.h>
 
-#include "tests/cm/net.h"
-
-static struct net net;
-
-struct pair {
-    struct cm_id *listener, *client, *server;
-};
-
-static struct pair connect_pair(struct net *n)
-{
-    struct pair p = {.listener = net_listener(n, 0, RDMA_PS_TCP)};
-    struct rdma_ucm_event_resp e;
-
-    p.client = net_resolved(n, 1, 0, RDMA_PS_TCP, NET_PORT);
-    assert_int_equal(net_connect(p.client, 0x280001, "hello"), 0);
-    e = net_event(n, 0, CM_EVENT_CONNECT_REQUEST);
-    assert_int_equal(e.uid, 500);
-    assert_int_equal(e.param.conn.private_data_len, 56);
-    assert_memory_equal(e.param.conn.private_data, "hello", 6);
-    assert_int_equal(e.param.conn.qp_num, 0x280001);
-    /* What one end may begin is what the other has to answer. */
-    assert_int_equal(e.param.conn.responder_resources, 5);
-    assert_int_equal(e.param.conn.initiator_depth, 3);
-    assert_int_equal(e.ece.vendor_id, 0x15b3);
-    assert_int_equal(e.ece.attr_mod, 7);
-    p.server = cm_id_find(&n->ends[0].cm, &n->ends[0].file, e.id);
-    assert_non_null(p.server);
-    assert_int_equal(net_accept(p.server, 700, 0x290002, "welcome"), 0);
-    e = net_event(n, 1, CM_EVENT_CONNECT_RESPONSE);
-    assert_int_equal(e.uid, 600);
-    assert_int_equal(e.param.conn.private_data_len, 196);
-    assert_memory_equal(e.param.conn.private_data, "welcome", 8);
-    assert_int_equal(net_ready(p.client), 0);
-    e = net_event(n, 0, CM_EVENT_ESTABLISHED);
-    assert_int_equal(e.uid, 700);
-    assert_int_equal(p.client->state, CM_ESTABLISHED);
-    return p;
-}
-
-static void disconnect_pair(struct net *n, struct pair *p)
-{
-    assert_int_equal(cm_disconnect(p->client), 0);
-    assert_int_equal(net_event(n, 0, CM_EVENT_DISCONNECTED).uid, 700);
-    assert_int_equal(cm_disconnect(p->server), 0);
-    assert_int_equal(net_event(n, 1, CM_EVENT_DISCONNECTED).status, 0);
-    net_event(n, 0, CM_EVENT_TIMEWAIT_EXIT);
-    net_event(n, 1, CM_EVENT_TIMEWAIT_EXIT);
-}
+#include "tests/cm/pair.h"
 
 static void a_connection_from_beginning_to_end(void **state)
 {
@@ -218,69 +171,6 @@ static void both_disconnect_at_once(void **state)
     }
 }
 
-static void a_backlog_is_kept(void **state)
-{
-    struct cm_id *client[6];
-    struct rdma_ucm_event_resp e;
-
-    (void)state;
-    net_up(&net, 9, 0);
-    net_listener(&net, 0, RDMA_PS_TCP); /* with room for four */
-    for (int i = 0; i < 6; i++) {
-        client[i] = net_resolved(&net, 1, 0, RDMA_PS_TCP, NET_PORT);
-        assert_int_equal(net_connect(client[i], 5, ""), 0);
-        net_run(&net, 10000000);
-        if (i >= 4) assert_int_equal(net_event(&net, 1, CM_EVENT_REJECTED).status, ROCE_REJ_NO_RESOURCES);
-    }
-    assert_int_equal(net.ends[0].file.event_count, 4);
-    e = net_event(&net, 0, CM_EVENT_CONNECT_REQUEST);
-    assert_int_equal(e.uid, 500);
-    assert_int_equal(net_connect(net_resolved(&net, 1, 0, RDMA_PS_TCP, NET_PORT), 5, ""), 0);
-    net_run(&net, 10000000);
-    assert_int_equal(net.ends[0].file.event_count, 4);
-    net_down(&net);
-}
-
-static void ports_are_exclusive(void **state)
-{
-    struct cm_addr a = net_addr(0, NET_PORT), other = net_addr(1, 5), taken = net_addr(0, 99);
-    struct cm_id *id;
-
-    (void)state;
-    net_up(&net, 10, 0);
-    net_listener(&net, 0, RDMA_PS_TCP);
-    id = net_id(&net, 0, RDMA_PS_TCP, 1);
-    assert_int_equal(cm_bind(id, &a), -EADDRINUSE);
-    assert_int_equal(cm_bind(id, &taken), -EADDRINUSE);
-    assert_int_equal(cm_bind(id, &other), -ENODEV);
-    a.port = 0;
-    assert_int_equal(cm_bind(id, &a), 0);
-    assert_true(id->src.port >= 32768);
-    id = net_id(&net, 0, RDMA_PS_UDP, 1); /* another space */
-    a.port = NET_PORT;
-    assert_int_equal(cm_bind(id, &a), 0);
-    net_down(&net);
-}
-
-static void shared_ports_have_one_listener(void **state)
-{
-    struct cm_addr a = net_addr(0, NET_PORT);
-    struct cm_id *one, *two;
-
-    (void)state;
-    net_up(&net, 11, 0);
-    one = net_id(&net, 0, RDMA_PS_TCP, 1);
-    two = net_id(&net, 0, RDMA_PS_TCP, 2);
-    one->reuse = two->reuse = true;
-    assert_int_equal(cm_bind(one, &a), 0);
-    assert_int_equal(cm_bind(two, &a), 0);
-    assert_int_equal(cm_listen(one, 1), 0);
-    assert_int_equal(cm_listen(two, 1), -EADDRINUSE);
-    cm_destroy(one);
-    assert_int_equal(cm_listen(two, 1), 0);
-    net_down(&net);
-}
-
 static void events_follow_an_id_to_another_channel(void **state)
 {
     struct rdma_ucm_event_resp e;
@@ -326,20 +216,6 @@ static void a_request_is_nobodys_until_it_was_read(void **state)
     assert_null(cm_id_find(&net.ends[0].cm, &net.ends[0].file, child->handle));
     e = net_event(&net, 0, CM_EVENT_CONNECT_REQUEST);
     assert_ptr_equal(cm_id_find(&net.ends[0].cm, &net.ends[0].file, e.id), child);
-    net_down(&net);
-}
-
-static void a_destroyed_id_gives_its_port_back_at_once(void **state)
-{
-    struct cm_addr a = net_addr(1, 4000);
-    struct pair p;
-
-    (void)state;
-    net_up(&net, 15, 0);
-    p = connect_pair(&net);
-    assert_int_equal(cm_port_take(p.client, 4000), 0);
-    cm_destroy(p.client); /* it lingers, to tell its peer */
-    assert_int_equal(cm_bind(net_id(&net, 1, RDMA_PS_TCP, 601), &a), 0);
     net_down(&net);
 }
 
@@ -430,87 +306,6 @@ static void a_refusal_is_remembered(void **state)
     net_down(&net);
 }
 
-/* A connection from end 1 to this address of end 0, or what end 1 is told instead. */
-static uint32_t knock(struct net *n, unsigned nic, uint16_t port)
-{
-    struct cm_id *id = net_resolved(n, 1, nic, RDMA_PS_TCP, port);
-    struct rdma_ucm_event_resp e;
-
-    assert_ptr_equal(id->nic, &n->ends[1].cm.nics[nic >= NET_SECOND]);
-    assert_int_equal(net_connect(id, 1, "x"), 0);
-    for (int i = 0; i < 1000 && !n->ends[0].file.event_count && !n->ends[1].file.event_count; i++)
-        net_run(n, 1000000);
-    if (n->ends[1].file.event_count) {
-        assert_true(cm_event_take(&n->ends[1].file, &e));
-    } else {
-        struct cm_id *child;
-
-        e = net_event(n, 0, CM_EVENT_CONNECT_REQUEST);
-        child = cm_id_find(&n->ends[0].cm, &n->ends[0].file, e.id);
-        assert_memory_equal(child->src.gid, n->ends[0].cm.nics[nic >= NET_SECOND].gid, 16);
-        assert_memory_equal(child->peer, id->nic->gid, 16);
-        assert_int_equal(child->local_id >> 24, child->nic->slot);
-        cm_destroy(child);
-        net_event(n, 1, CM_EVENT_REJECTED);
-    }
-    cm_destroy(id);
-    return e.event;
-}
-
-/* Who listens at one address is not met at the other; who listens at all is met at both. */
-static void listeners_are_met_where_they_listen(void **state)
-{
-    struct cm_addr any = net_addr(0, 20), first = net_addr(0, 21), second = net_addr(NET_SECOND, 21);
-    struct cm_id *a, *b, *c;
-
-    (void)state;
-    net_up(&net, 31, 0);
-    memset(any.gid + 12, 0, 4);
-    a = net_id(&net, 0, RDMA_PS_TCP, 1);
-    b = net_id(&net, 0, RDMA_PS_TCP, 2);
-    c = net_id(&net, 0, RDMA_PS_TCP, 3);
-    assert_int_equal(cm_bind(a, &any), 0);
-    assert_int_equal(cm_listen(a, 4), 0);
-    assert_int_equal(cm_bind(b, &second), 0);
-    assert_int_equal(cm_listen(b, 4), 0);
-    assert_int_equal(knock(&net, 0, 20), CM_EVENT_CONNECT_REQUEST);
-    assert_int_equal(knock(&net, NET_SECOND, 20), CM_EVENT_CONNECT_REQUEST);
-    assert_int_equal(knock(&net, 0, 21), CM_EVENT_REJECTED);
-    assert_int_equal(knock(&net, NET_SECOND, 21), CM_EVENT_CONNECT_REQUEST);
-    /* The port is free at the first one's address. */
-    assert_int_equal(cm_bind(c, &first), 0);
-    assert_int_equal(cm_listen(c, 4), 0);
-    assert_int_equal(knock(&net, 0, 21), CM_EVENT_CONNECT_REQUEST);
-    net_down(&net);
-}
-
-/* All addresses, or none: what one of them refuses leaves nothing taken at the others. */
-static void a_port_at_all_addresses(void **state)
-{
-    struct cm_addr any = net_addr(0, 98), first = net_addr(0, 98), second = net_addr(NET_SECOND, 98);
-    struct cm_id *a, *b;
-
-    (void)state;
-    net_up(&net, 32, 0);
-    memset(any.gid + 12, 0, 4);
-    a = net_id(&net, 0, RDMA_PS_TCP, 1);
-    b = net_id(&net, 0, RDMA_PS_TCP, 2);
-    assert_int_equal(cm_bind(a, &any), -EADDRINUSE); /* another process has it at the second */
-    assert_int_equal(net.ends[0].claims, 0);
-    assert_int_equal(cm_bind(b, &second), -EADDRINUSE);
-    assert_int_equal(cm_bind(b, &first), 0);
-    any.port = 97;
-    assert_int_equal(cm_bind(a, &any), 0);
-    assert_int_equal(net.ends[0].claims, 3);
-    cm_destroy(b);
-    second.port = 97;
-    b = net_id(&net, 0, RDMA_PS_TCP, 2);
-    assert_int_equal(cm_bind(b, &second), -EADDRINUSE);
-    cm_destroy(a);
-    assert_int_equal(cm_bind(b, &second), 0);
-    net_down(&net);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -523,17 +318,11 @@ int main(void)
         cmocka_unit_test(the_peer_dies),
         cmocka_unit_test(destroying_disconnects),
         cmocka_unit_test(both_disconnect_at_once),
-        cmocka_unit_test(a_backlog_is_kept),
-        cmocka_unit_test(ports_are_exclusive),
-        cmocka_unit_test(shared_ports_have_one_listener),
         cmocka_unit_test(events_follow_an_id_to_another_channel),
         cmocka_unit_test(a_request_is_nobodys_until_it_was_read),
-        cmocka_unit_test(a_destroyed_id_gives_its_port_back_at_once),
         cmocka_unit_test(datagrams_find_their_queue_pair),
         cmocka_unit_test(strangers_change_nothing),
         cmocka_unit_test(a_refusal_is_remembered),
-        cmocka_unit_test(listeners_are_met_where_they_listen),
-        cmocka_unit_test(a_port_at_all_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The nodes of a rig: made, run one after the other on virtual time, ended. */
 #include "tests/sim/rig.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static uint8_t arenas[NET_NODES][RIG_ARENA] __attribute__((aligned(4096)));
@@ -27,92 +27,7 @@ void rig_note(struct rig *rig, uint64_t a, uint64_t b)
     rig->trace ^= rig->trace >> 32;
 }
 
-/* ---- DMA that comes late ------------------------------------------------------------------------------- */
-
-static int lazy_check(struct rig_lazy *z, uint64_t addr, uint64_t len)
-{
-    if (addr >= z->low && len <= z->high - addr) return 0;
-    rig_fail(z->rig, "DMA outside of the region: %llu bytes", (unsigned long long)len);
-    return -EFAULT;
-}
-
-/* In random order, but of two writes to one byte the later one stays. */
-static int lazy_flush(void *ctx)
-{
-    struct rig_lazy *z = ctx;
-
-    while (z->writes) {
-        uint32_t i = rnd_below(&z->rig->rnd, z->writes), k;
-
-        for (k = 0; k < i; k++)
-            if (z->write[k].addr < z->write[i].addr + z->write[i].len &&
-                z->write[i].addr < z->write[k].addr + z->write[k].len)
-                i = k, k = UINT32_MAX;
-        memcpy((void *)(uintptr_t)z->write[i].addr, z->write[i].data, z->write[i].len);
-        free(z->write[i].data);
-        memmove(&z->write[i], &z->write[i + 1], (--z->writes - i) * sizeof(z->write[0]));
-    }
-    return 0;
-}
-
-static int lazy_write(void *ctx, uint64_t addr, const void *src, uint32_t len)
-{
-    struct rig_lazy *z = ctx;
-
-    if (lazy_check(z, addr, len)) return -EFAULT;
-    if (z->writes == RIG_LAZY) lazy_flush(z);
-    uint8_t *copy = malloc(len ? len : 1);
-    if (!copy) return -ENOMEM;
-    memcpy(copy, src, len);
-    z->write[z->writes].addr = addr;
-    z->write[z->writes].len = len;
-    z->write[z->writes++].data = copy;
-    return 0;
-}
-
-/* Answers from what it fetched ahead for this request, as it is allowed to. */
-static int lazy_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t ahead, uint64_t request)
-{
-    struct rig_lazy *z = ctx;
-
-    if (ahead < len) rig_fail(z->rig, "DMA read of %u bytes with %llu ahead", len, (unsigned long long)ahead);
-    if (lazy_check(z, addr, ahead)) return -EFAULT;
-    if (request && request == z->ahead_request && addr >= z->ahead_addr &&
-        addr + len <= z->ahead_addr + z->ahead_len) {
-        memcpy(dst, z->ahead + (addr - z->ahead_addr), len);
-        return 0;
-    }
-    lazy_flush(z);
-    memcpy(dst, (const void *)(uintptr_t)addr, len);
-    z->ahead_request = request;
-    z->ahead_addr = addr;
-    z->ahead_len = ahead < sizeof(z->ahead) ? (uint32_t)ahead : sizeof(z->ahead);
-    memcpy(z->ahead, (const void *)(uintptr_t)addr, z->ahead_len);
-    return 0;
-}
-
-static const struct sn_dma_ops lazy_dma = {.read = lazy_read, .write = lazy_write, .flush = lazy_flush};
-
 /* ---- callbacks ----------------------------------------------------------------------------------------- */
-
-static void cover(struct rig_cq *cq);
-
-static void on_cq_event(void *user, void *cq_user)
-{
-    struct rig_node *node = user;
-    struct rig_cq *cq = cq_user;
-
-    rig_note(node->rig, 1, cq->number);
-    cq->events++;
-    if (!cq->armed)
-        rig_fail(node->rig, "cq 0x%x of node %u: an event, but it is not armed", cq->number, node->index);
-    else if (!rig_arm_met(cq))
-        rig_fail(node->rig, "cq 0x%x of node %u: an event without the completion it was armed for",
-                 cq->number, node->index);
-    cq->armed = false;
-    cover(cq);
-    if (cq->on_event) cq->on_event(node->rig->user, cq);
-}
 
 static void on_async(void *user, enum ibv_event_type type, void *object)
 {
@@ -148,7 +63,7 @@ static bool region(struct rig_node *n, struct sn_mr **mr, uint64_t iova, bool lo
     if (!local_only)
         init.access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     if (lazy) {
-        init.dma = &lazy_dma;
+        init.dma = &rig_lazy_dma;
         init.dma_ctx = &n->lazy;
     }
     return !sn_mr_create(n->pd, &init, mr);
@@ -171,7 +86,7 @@ static bool node_start(struct rig *rig, struct rig_node *n, const struct rig_par
                                    .wire = &net_wire_ops,
                                    .wire_ctx = &rig->net.port[n->index],
                                    .user = n,
-                                   .cq_event = on_cq_event,
+                                   .cq_event = rig_on_cq_event,
                                    .async_event = on_async,
                                    .report = on_report};
 
@@ -247,7 +162,7 @@ void rig_stop(struct rig *rig)
         for (uint32_t k = 0; k < RIG_UARS; k++) error |= sn_uar_destroy(n->uar[k]);
         error |= sn_nic_destroy(n->nic);
         if (error) rig_fail(rig, "node %u: its objects could not be destroyed", i);
-        lazy_flush(&n->lazy);
+        rig_lazy_dma.flush(&n->lazy);
     }
 }
 
@@ -295,275 +210,6 @@ void rig_run(struct rig *rig, uint64_t until)
         if (rig->now > until) break;
     }
     if (rig->now < until) rig->now = until;
-}
-
-/* ---- completion queues --------------------------------------------------------------------------------- */
-
-bool rig_cq_open(struct rig_cq *cq, struct rig_node *node, const struct rig_cq_params *p, uint8_t *buf)
-{
-    struct sn_cq_init init = {.buf = buf,
-                              .cqe_count = p->count,
-                              .cqe_size = p->size,
-                              .dbrec = cq->dbrec,
-                              .uar = node->uar[p->uar],
-                              .ignore_overrun = p->ignore_overrun,
-                              .user = cq};
-
-    memset(cq, 0, sizeof(*cq));
-    cq->node = node;
-    cq->buf = buf;
-    cq->count = p->count;
-    cq->size = p->size;
-    cq->ignore_overrun = p->ignore_overrun;
-    cq->page = sn_uar_page(node->uar[p->uar]);
-    memset(buf, 0, (size_t)p->count * p->size);
-    for (uint32_t i = 0; i < p->count; i++) buf[(size_t)(i + 1) * p->size - 1] = 0xf0;
-    if (sn_cq_create(node->nic, &init, &cq->cq)) {
-        rig_fail(node->rig, "a completion queue of %u entries of %u bytes could not be made", p->count,
-                 p->size);
-        return false;
-    }
-    cq->number = sn_cq_number(cq->cq);
-    return true;
-}
-
-void rig_cq_close(struct rig_cq *cq)
-{
-    if (cq->cq && sn_cq_destroy(cq->cq))
-        rig_fail(cq->node->rig, "cq 0x%x could not be destroyed", cq->number);
-    cq->cq = NULL;
-}
-
-static struct gw_mlx5_cqe *cqe_at(const struct rig_cq *cq, uint32_t ci)
-{
-    return (struct gw_mlx5_cqe *)(cq->buf + (size_t)((ci & (cq->count - 1)) + 1) * cq->size - GW_MLX5_CQE);
-}
-
-static bool meets(uint8_t op_own, bool solicited)
-{
-    return !solicited || op_own & 2 || op_own >> 4 >= GW_MLX5_CQE_REQ_ERR;
-}
-
-/* The first completion, from index `from` on, that is not there yet; or the first that an arm waits for. */
-static uint32_t find(const struct rig_cq *cq, uint32_t from, bool any, bool solicited, bool *found)
-{
-    for (*found = false; from - cq->ci < cq->count; from++) {
-        uint8_t op = cqe_at(cq, from)->op_own;
-
-        if (!gw_mlx5_cqe_ready(op, from, cq->count)) return from;
-        if (any && meets(op, solicited)) {
-            *found = true;
-            return from;
-        }
-    }
-    return from;
-}
-
-bool rig_has_completion(const struct rig_cq *cq, bool solicited)
-{
-    bool found;
-
-    find(cq, cq->ci, true, solicited, &found);
-    return found;
-}
-
-/* The first completion that no event has told of and that is not polled. */
-static uint32_t news(const struct rig_cq *cq)
-{
-    return (int32_t)(cq->covered - cq->ci) > 0 ? cq->covered : cq->ci;
-}
-
-bool rig_arm_met(const struct rig_cq *cq)
-{
-    bool found;
-
-    find(cq, news(cq), true, cq->armed_solicited, &found);
-    return found || cq->armed_met;
-}
-
-/* An event tells of all that is there when it is raised. */
-static void cover(struct rig_cq *cq)
-{
-    bool found;
-
-    cq->covered = find(cq, cq->ci, false, false, &found);
-}
-
-bool rig_poll(struct rig_cq *cq, struct gw_mlx5_wc *wc, uint8_t data[64])
-{
-    struct gw_mlx5_cqe *cqe = cqe_at(cq, cq->ci);
-
-    if (!gw_mlx5_cqe_ready(cqe->op_own, cq->ci, cq->count)) return false;
-    if (gw_mlx5_cqe_parse(cqe, wc))
-        rig_fail(cq->node->rig, "cq 0x%x: an entry with op_own %02x", cq->number, cqe->op_own);
-    if (wc->scatter == GW_MLX5_CQE_SCATTER_32) memcpy(data, cqe, 32);
-    if (wc->scatter == GW_MLX5_CQE_SCATTER_64) memcpy(data, (uint8_t *)cqe - 64, 64);
-    if (news(cq) == cq->ci && meets(cqe->op_own, cq->armed_solicited)) cq->armed_met = true;
-    cq->ci++;
-    if (!cq->ignore_overrun) __atomic_store_n(&cq->dbrec[0], gw_mlx5_cq_ci_be(cq->ci), __ATOMIC_RELEASE);
-    rig_note(cq->node->rig, cq->number, (uint64_t)wc->qpn << 32 | wc->opcode << 16 | wc->wqe_counter);
-    return true;
-}
-
-void rig_arm(struct rig_cq *cq, bool solicited)
-{
-    uint32_t word = gw_mlx5_cq_arm_be(cq->sn, solicited, cq->ci);
-
-    cq->armed = true;
-    cq->armed_solicited = solicited;
-    cq->armed_met = false;
-    __atomic_store_n(&cq->dbrec[1], word, __ATOMIC_RELEASE);
-    __atomic_store_n((uint64_t *)((uint8_t *)cq->page + GW_MLX5_UAR_CQ), gw_mlx5_cq_db_be(word, cq->number),
-                     __ATOMIC_RELEASE);
-}
-
-/* ---- queue pairs --------------------------------------------------------------------------------------- */
-
-bool rig_qp_open(struct rig_qp *qp, struct rig_node *node, struct rig_cq *send_cq, struct rig_cq *recv_cq,
-                 const struct rig_qp_params *p, uint8_t *sq, uint8_t *rq)
-{
-    struct sn_qp_init init = {.type = p->type ? p->type : IBV_QPT_RC,
-                              .pd = p->pd ? p->pd : node->pd,
-                              .send_cq = send_cq ? send_cq->cq : NULL,
-                              .recv_cq = recv_cq ? recv_cq->cq : NULL,
-                              .sq_buf = sq,
-                              .sq_wqebbs = p->sq_wqebbs,
-                              .rq_buf = rq,
-                              .rq_wqes = p->srq ? 0 : p->rq_wqes,
-                              .srq = p->srq,
-                              .rq_stride = p->rq_stride,
-                              .dbrec = qp->dbrec,
-                              .uar = node->uar[p->uar],
-                              .bfreg = p->bfreg,
-                              .sq_sig_all = p->sq_sig_all,
-                              .uidx = p->uidx,
-                              .scatter_recv = p->scatter_recv,
-                              .scatter_req = p->scatter_req,
-                              .user = qp};
-    int error;
-
-    memset(qp, 0, sizeof(*qp));
-    if (p->xrcd) init = (struct sn_qp_init){.type = p->type, .xrcd = p->xrcd, .user = qp};
-    qp->type = init.type;
-    qp->node = node;
-    qp->page = sn_uar_page(node->uar[p->uar]);
-    qp->uar = p->uar;
-    qp->bfreg = p->bfreg;
-    qp->uidx = p->uidx;
-    qp->send_cq = send_cq;
-    qp->recv_cq = recv_cq;
-    error = sn_qp_create(node->nic, &init, &qp->qp);
-    if (error) {
-        rig_fail(node->rig, "a queue pair could not be made: error %d", error);
-        return false;
-    }
-    qp->qpn = sn_qp_number(qp->qp);
-    qp->sq = (struct gw_mlx5_sq){sq, p->sq_wqebbs, qp->qpn};
-    qp->rq = (struct gw_mlx5_rq){rq, p->rq_wqes, p->rq_stride};
-    return true;
-}
-
-void rig_qp_close(struct rig_qp *qp)
-{
-    if (qp->qp && sn_qp_destroy(qp->qp)) rig_fail(qp->node->rig, "qp 0x%x could not be destroyed", qp->qpn);
-    qp->qp = NULL;
-}
-
-bool rig_qp_state(struct rig_qp *qp, enum ibv_qp_state state)
-{
-    struct ibv_qp_attr attr = {.qp_state = state};
-
-    if (state == IBV_QPS_RESET) {
-        qp->sq_pi = qp->rq_pi = 0;
-        qp->dbrec[0] = qp->dbrec[1] = 0;
-    }
-    return !sn_qp_modify(qp->qp, &attr, IBV_QP_STATE);
-}
-
-static int init_mask(const struct rig_qp *qp)
-{
-    return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-           (qp->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
-}
-
-static int rtr_mask(const struct rig_qp *qp)
-{
-    const int path = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-
-    if (qp->type == IBV_QPT_UD) return IBV_QP_STATE;
-    return qp->type == IBV_QPT_UC || qp->type == IBV_QPT_XRC_SEND
-               ? path
-               : path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-}
-
-static int rts_mask(const struct rig_qp *qp)
-{
-    const int all = IBV_QP_STATE | IBV_QP_SQ_PSN;
-
-    if (qp->type == IBV_QPT_UC || qp->type == IBV_QPT_UD) return all;
-    if (qp->type == IBV_QPT_XRC_RECV) return all | IBV_QP_TIMEOUT;
-    return all | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-}
-
-bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const struct rig_link *link)
-{
-    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = RIG_QKEY};
-
-    attr.qp_access_flags = (unsigned)link->access;
-    if (sn_qp_modify(qp->qp, &attr, init_mask(qp))) return false;
-    attr.qp_state = IBV_QPS_RTR;
-    attr.path_mtu = link->mtu;
-    attr.dest_qp_num = peer_qpn;
-    attr.rq_psn = link->rq_psn;
-    attr.max_dest_rd_atomic = link->max_dest_rd_atomic;
-    attr.min_rnr_timer = link->min_rnr_timer;
-    attr.ah_attr.is_global = 1;
-    attr.ah_attr.port_num = 1;
-    attr.ah_attr.grh.hop_limit = 64;
-    memcpy(attr.ah_attr.grh.dgid.raw, qp->node->rig->net.gid[peer_node], 16);
-    if (sn_qp_modify(qp->qp, &attr, rtr_mask(qp))) return false;
-    attr.qp_state = IBV_QPS_RTS;
-    attr.timeout = link->timeout;
-    attr.retry_cnt = link->retry_cnt;
-    attr.rnr_retry = link->rnr_retry;
-    attr.sq_psn = link->sq_psn;
-    attr.max_rd_atomic = link->max_rd_atomic;
-    qp->mtu = 128u << link->mtu;
-    return !sn_qp_modify(qp->qp, &attr, rts_mask(qp));
-}
-
-/* ---- doorbells ----------------------------------------------------------------------------------------- */
-
-void rig_record(struct rig_qp *qp)
-{
-    __atomic_store_n(&qp->dbrec[GW_MLX5_DBREC_SEND], gw_mlx5_dbrec_be(qp->sq_pi), __ATOMIC_RELEASE);
-}
-
-void rig_recv_record(struct rig_qp *qp)
-{
-    __atomic_store_n(&qp->dbrec[GW_MLX5_DBREC_RECV], gw_mlx5_dbrec_be(qp->rq_pi), __ATOMIC_RELEASE);
-}
-
-void rig_ring(struct rig_qp *qp, uint32_t how, uint32_t wqebbs)
-{
-    uint8_t *reg = qp->page + gw_mlx5_bf_offset(qp->bfreg, SN_UAR_BF_SIZE, qp->bf_half);
-    const uint8_t *wqe = gw_mlx5_sq_at(&qp->sq, (uint32_t)qp->last_wqe * GW_MLX5_UNITS_PER_BB);
-    uint64_t word;
-
-    qp->bf_half ^= 1;
-    memcpy(&word, wqe, 8);
-    if (how == 1) word = gw_mlx5_sq_db_be(qp->sq_pi, qp->qpn);
-    if (how == 2 && wqebbs == 1) memcpy(reg + 8, wqe + 8, GW_MLX5_WQEBB - 8);
-    __atomic_store_n((uint64_t *)reg, word, __ATOMIC_RELEASE);
-}
-
-bool rig_rings_taken(const struct rig_qp *qp)
-{
-    for (uint32_t k = 0; k < SN_UAR_BF_COUNT; k++)
-        for (uint32_t half = 0; half < 2; half++)
-            if (*(uint64_t *)(qp->page + gw_mlx5_bf_offset(k, SN_UAR_BF_SIZE, half)) != UINT64_MAX)
-                return false;
-    return true;
 }
 
 void rig_kick(struct rig_node *node, uint64_t within)

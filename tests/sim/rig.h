@@ -40,6 +40,8 @@ struct rig_lazy {
     uint64_t low, high; /* addresses that are the region's */
 };
 
+extern const struct sn_dma_ops rig_lazy_dma; /* context: a struct rig_lazy */
+
 struct rig_node {
     struct rig *rig;
     uint32_t index;
@@ -148,6 +150,9 @@ struct rig_link {
 /* RESET to RTS. UD has no peer, and UC needs less of the link. */
 bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const struct rig_link *link);
 bool rig_qp_state(struct rig_qp *qp, enum ibv_qp_state state); /* RESET or ERR */
+
+/* What the engine calls for an event of a completion queue; it fails the rig when that was not armed for. */
+void rig_on_cq_event(void *node, void *cq);
 
 /* A driver's part. */
 void rig_record(struct rig_qp *qp); /* writes the send record */
