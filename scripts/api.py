@@ -21,7 +21,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ["error.h", "exec.h", "kernel.h", "sync.h", "loop.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "channel.h", "rsocket.h", "rsocket_dgram.h", "client.h", "model.h"]
+HEADERS = ["error.h", "exec.h", "kernel.h", "sync.h", "sync_ldst.h", "sync_fence.h", "loop.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "channel.h", "rsocket.h", "rsocket_dgram.h", "client.h", "model.h"]
 BEGIN = re.compile(r"^(GW_API|GW_FN|GW_DEV|GW_SLOW_FN)\b")
 NAME = re.compile(r"\b(gw_\w+)\s*\(")
 HEAD = re.compile(r"\A/\* SPDX[^\n]*\n/\*(.*?)\*/", re.S)
