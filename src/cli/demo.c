@@ -219,7 +219,7 @@ static int run(struct demo *d)
     stop_worker(d);
     struct gw_image *all[] = {&p.original, &p.small, &p.bicubic, &p.larger};
     for (int i = 0; i < 4; i++) gw_image_free(all[i]);
-    return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
+    return gw_exit_code(error);
 }
 
 int gw_cli_demo(int argc, char **argv)

@@ -31,7 +31,9 @@ static const char usage[] =
     "  --input, --output   a float32 tensor as numpy saves it, and where the answer goes\n"
     "  --slots N           requests in flight (default: as many as the server gives)\n"
     "  --stats             say where the time went\n"
-    "  -h, --help          this text\n";
+    "  -h, --help          this text\n"
+    "\n"
+    "Exit code 0: answered; 1: not; 2: wrong usage; 130: ended by Ctrl-C.\n";
 
 enum { SERVER = 256, IMAGE, OUT, INPUT, OUTPUT, SLOTS, STATS };
 
@@ -137,15 +139,14 @@ static int infer_image(struct gw_client *c, const struct job *j)
 int gw_cli_infer(int argc, char **argv)
 {
     struct job j = {.client = {.server = "127.0.0.1:8000", .give_up = gw_interrupted}};
-    struct gw_client *client;
+    struct gw_client *client = NULL;
     int done = parse(argc, argv, &j);
     if (done >= 0) return done;
 
     gw_catch_signals();
     int error = gw_client_open(&j.client, &client);
-    if (error) return gw_failed("infer");
-    error = j.image ? infer_image(client, &j) : infer_tensor(client, &j);
+    if (!error) error = j.image ? infer_image(client, &j) : infer_tensor(client, &j);
     if (error) gw_failed("infer");
     gw_client_close(client);
-    return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
+    return gw_exit_code(error);
 }

@@ -31,7 +31,9 @@ static const char usage[] =
     "  --requests N        of all clients together (default 1000)\n"
     "  --slots N           requests that a client keeps in flight (default: as many as the server gives)\n"
     "  --verify-echo       compare every answer with its request, bit for bit\n"
-    "  -h, --help          this text\n";
+    "  -h, --help          this text\n"
+    "\n"
+    "Exit code 0: all answered, and rightly; 1: not; 2: wrong usage; 130: ended by Ctrl-C.\n";
 
 enum { SERVER = 256, CLIENTS, REQUESTS, SLOTS, VERIFY };
 
@@ -222,5 +224,5 @@ int gw_cli_load(int argc, char **argv)
     if (l.answered) report(&l, client, ns);
     for (uint64_t i = 0; i < l.clients; i++) gw_latency_free(&client[i].latency);
     free(client);
-    return failed || l.wrong || l.answered != l.requests ? GW_EXIT_FAILURE : GW_EXIT_OK;
+    return gw_exit_code(failed || l.wrong || l.answered != l.requests);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/cli/cli.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,9 +41,19 @@ int main(int argc, char **argv)
         print_usage(stderr);
         return 2;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+    bool help = !strcmp(argv[1], "help");
+    if (!strcmp(argv[1], "--version")) {
+        printf("gpuwire %s\n", GW_VERSION);
+        return 0;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || (help && argc == 2)) {
         print_usage(stdout);
         return 0;
+    }
+    if (help) { /* `gpuwire help COMMAND` is `gpuwire COMMAND --help` */
+        argv[1] = argv[2];
+        argv[2] = "--help";
+        argc = 3;
     }
     for (size_t i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);

@@ -30,7 +30,10 @@ int gw_option_wrong(const char *command, char **argv, int option)
 {
     const char *said = argv[optind - 1];
     if (option == ':') return gw_usage_error(command, "%s: it wants a value", said);
-    return gw_usage_error(command, "%s: no such option", said);
+    if (!optopt) return gw_usage_error(command, "%s: no such option", said);
+    if (!strncmp(said, "--", 2) && strchr(said, '='))
+        return gw_usage_error(command, "%.*s: it takes no value", (int)strcspn(said, "="), said);
+    return gw_usage_error(command, "-%c: no such option", optopt); /* perhaps one of several in a word */
 }
 
 int gw_option_number(const char *command, const char *option, const char *text, uint64_t min, uint64_t max,
@@ -74,13 +77,17 @@ void gw_catch_signals(void)
     signal_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    if (signal(SIGHUP, SIG_IGN) != SIG_IGN) sigaction(SIGHUP, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
 }
 
 int gw_interrupted(void)
 {
     return __atomic_load_n(&signals, __ATOMIC_RELAXED) != 0;
+}
+int gw_exit_code(int failed)
+{
+    return gw_interrupted() ? GW_EXIT_INTERRUPTED : failed ? GW_EXIT_FAILURE : GW_EXIT_OK;
 }
 int gw_interrupt_fd(void)
 {

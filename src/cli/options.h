@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-enum { GW_EXIT_OK = 0, GW_EXIT_FAILURE = 1, GW_EXIT_USAGE = 2 };
+enum { GW_EXIT_OK = 0, GW_EXIT_FAILURE = 1, GW_EXIT_USAGE = 2, GW_EXIT_INTERRUPTED = 130 };
 
 /* A whole number from min to max: 0, or GW_EXIT_USAGE after saying what was expected. */
 int gw_option_number(const char *command, const char *option, const char *text, uint64_t min, uint64_t max,
@@ -17,10 +17,12 @@ int gw_usage_error(const char *command, const char *format, ...) __attribute__((
 /* Says what failed, in gw_last_error()'s words; returns GW_EXIT_FAILURE. */
 int gw_failed(const char *command);
 
-/* Counts SIGINT and SIGTERM instead of dying of them, so that a program can clean up; a second one ends it at
- * once. */
+/* Counts SIGINT, SIGTERM and, unless nohup has it ignored, SIGHUP instead of dying of them, so that a program can clean up;
+ * a second one ends it at once. */
 void gw_catch_signals(void);
 int gw_interrupted(void);
+/* How a command ends that a signal may have cut short. */
+int gw_exit_code(int failed);
 /* Readable once a signal has come. */
 int gw_interrupt_fd(void);
 

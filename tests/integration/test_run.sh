@@ -27,6 +27,11 @@ expect 0 'arguments untouched' "${gpuwire[@]}" run -- sh -c '[ "$1" = -- ] && [ 
 expect 0 'help' "${gpuwire[@]}" run --help
 expect 2 'no command' "${gpuwire[@]}"
 expect 2 'unknown command' "${gpuwire[@]}" frobnicate
+expect 0 'help of a command' "${gpuwire[@]}" help run
+grep -q '^usage: gpuwire run' "$work/expect.out" || fail 'gpuwire help run: not the usage of run'
+expect 2 'help of no command' "${gpuwire[@]}" help frobnicate
+expect 0 'version' "${gpuwire[@]}" --version
+grep -qE '^gpuwire [0-9.]+$' "$work/expect.out" || fail 'gpuwire --version: no version'
 
 sleeps() { # its pid in $child
     child=$(cat "/proc/$tool/task/$tool/children" 2>/dev/null)

@@ -24,6 +24,9 @@ for c in serve infer load demo; do
     timeout "$patience" "$GPUWIRE" $c --help | grep -q "^usage: gpuwire $c" || fail "$c --help"
 done
 expect 2 '--port: it wants a value' serve --port
+expect 2 '--verify-echo: it takes no value' load identity --verify-echo=1
+expect 2 '-z: no such option' cat --rdma -zv
+expect 2 '-z: no such option' cat -vz
 expect 2 '--port 65536: a number from 0 to 65535' serve --port 65536
 expect 2 '--port eighty: a number' serve --port eighty
 expect 2 '--port -1: a number' serve --port -1

@@ -21,14 +21,21 @@ for signal in INT TERM; do
     eventually stat_above superresolution answered 3 || fail 'nobody is answered'
     # Clients first, in the midst of their requests.
     ends "$load" $signal
-    [ "$rc" = 1 ] || fail "load ended with $rc"
+    [ "$rc" = 130 ] || fail "load ended with $rc"
     grep -q interrupted load.out || fail 'load does not say that it was interrupted'
     ends "$worker" $signal
     [ "$rc" = 0 ] || fail "the busy worker ended with $rc"
     # The other client has lost its worker: it notices, or is told to end like any other.
     ends "$load2" $signal
-    [ "$rc" = 1 ] || fail "the client without a worker ended with $rc"
+    [ "$rc" = 1 ] || [ "$rc" = 130 ] || fail "the client without a worker ended with $rc"
 done
+
+# A worker under nohup stays when its terminal goes.
+trap '' HUP
+serve nohup --models "$source_dir/tests/serve/models"
+trap - HUP
+[ $((0x$(sed -n 's/^SigIgn:[[:space:]]*//p' "/proc/$worker/status") & 1)) = 1 ] || fail 'a worker does not ignore SIGHUP as it was told'
+stop_worker
 
 # A client whose server says nothing.
 port=$(free_port)
@@ -43,7 +50,7 @@ for command in "infer superresolution --input x --output y" "load identity --cli
     pids+=("$waiting")
     sleep 0.5
     ends "$waiting" INT
-    [ "$rc" = 1 ] || fail "$command ended with $rc"
+    [ "$rc" = 130 ] || fail "$command ended with $rc"
     grep -q interrupted waiting.out || fail "$command does not say that it was interrupted"
 done
 

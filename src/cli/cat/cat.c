@@ -173,5 +173,5 @@ int gw_cli_cat(int argc, char **argv)
     if (err && !gw_interrupted()) gw_failed("cat");
     cat_end_close(&c.end);
     if (c.stop_fd >= 0) close(c.stop_fd);
-    return gw_interrupted() ? 130 : err ? GW_EXIT_FAILURE : GW_EXIT_OK;
+    return gw_exit_code(err);
 }

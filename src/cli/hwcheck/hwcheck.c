@@ -140,7 +140,7 @@ static int report(struct hwcheck *h, json_t *there)
     json_decref(all);
     if (err) return gw_failed("hwcheck");
     printf("\nThe report is %s.\n", h->out);
-    return gw_interrupted() ? 130 : failed ? GW_EXIT_FAILURE : GW_EXIT_OK;
+    return gw_exit_code(failed != 0);
 }
 
 static bool plain(const char *s)

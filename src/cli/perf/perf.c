@@ -15,7 +15,7 @@
 static int ended(const struct perf_opts *o, int err)
 {
     if (err && err != -ECANCELED) return gw_failed(perf_command(o));
-    return gw_interrupted() ? 130 : GW_EXIT_OK;
+    return gw_exit_code(0);
 }
 
 static void announce(void *arg, uint16_t port)
