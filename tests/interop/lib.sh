@@ -80,7 +80,7 @@ guest() {
 softnic() {
     local seconds=$1
     shift
-    GPUWIRE_NIC=$nic${more:+,$more} exec timeout -k 2 "$seconds" "$GPUWIRE" run -- "$@"
+    GPUWIRE_NIC=$nic${more:+,$more} exec timeout --foreground -k 2 "$seconds" "$GPUWIRE" run -- "$@"
 }
 
 listens() { # FILE PORT: a line of /proc/net/tcp as shell test

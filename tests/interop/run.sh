@@ -33,31 +33,42 @@ install_missing() {
     }
 }
 
-# A network namespace of the suite's own, if the system allows that: for tap with the right to make one.
-in_namespace() { # MODE COMMAND...
-    local mode=$1 unshare try=true
-    shift
-    [ "$mode" = tap ] && try="ip tuntap add gw-try mode tap"
+# What gives a command a network namespace of its own, if the system allows that: for tap with the right to make one.
+namespace() { # MODE
+    local unshare try=true
+    [ "$1" = tap ] && try="ip tuntap add gw-try mode tap"
     for unshare in "unshare -n" "unshare -rn"; do
-        $unshare $try 2>/dev/null && { $unshare "$@"; return; }
+        $unshare $try 2>/dev/null && { echo "$unshare"; return; }
     done
-    [ "$mode" = tap ] || { "$@"; return; }
-    echo "interop: no right to make a tap interface: the suite over a tap is left out (run as root)"
+    [ "$1" != tap ]
+}
+stop() { # what still runs, each with all that it started
+    local run
+    for run in "${runs[@]}"; do kill -TERM -- "-$run" 2>/dev/null; done
+    wait
+    [ -z "${KEEP:-}" ] || { mkdir -p "$KEEP" && cp -r "$top"/. "$KEEP"; }
+    rm -rf "$top"
 }
 
 install_missing || exit 77
 top=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-interop.XXXXXX")
-trap 'rm -rf "$top"' EXIT
+runs=()
+trap stop EXIT
 trap 'exit 130' INT TERM
-[ -n "${KEEP:-}" ] && trap 'mkdir -p "$KEEP" && cp -r "$top"/. "$KEEP"; rm -rf "$top"' EXIT
 export guest=${GUEST:-$top/guest}
 [ -e "$guest/initrd" ] || make_guest "$guest" "$TRAFFIC" "$GPUWIRE" "$tests"/test_verbs_{loopback,errors,faults} || exit 77
+# Side by side: much of a suite's time is waiting for programs to start. In process groups of their own (-m), so that all
+# of a suite can be stopped.
+set -m
 failed=0
-for suite in "${@:-frames tap}"; do
-    for name in $suite; do
-        export work=$top/$name XDG_RUNTIME_DIR=$top/run
-        mkdir -p "$work" "$XDG_RUNTIME_DIR" && chmod 700 "$XDG_RUNTIME_DIR"
-        in_namespace "$name" "$here/suite.sh" "$name" || failed=1
-    done
+for mode in ${*:-frames tap}; do
+    unshare=$(namespace "$mode") || {
+        echo "interop: no right to make a tap interface: the suite over a tap is left out (run as root)"
+        continue
+    }
+    mkdir -p "$top/$mode/run" && chmod 700 "$top/$mode/run"
+    work=$top/$mode XDG_RUNTIME_DIR=$top/$mode/run $unshare "$here/suite.sh" "$mode" &
+    runs+=($!)
 done
+for run in "${runs[@]}"; do wait "$run" || failed=1; done
 exit $failed
