@@ -137,7 +137,8 @@ GW_API uint32_t gw_sockets_open(struct gw_sockets *set);
  * A new socket, as socket(2): its number, from 0. AF_INET, AF_INET6 or AF_UNIX; SOCK_STREAM or SOCK_DGRAM; protocol 0,
  * IPPROTO_TCP or IPPROTO_UDP. -EMFILE: all are open, or the process has no more descriptors; -EAFNOSUPPORT (AF_UNIX in a
  * set for RDMA alone, too; there, datagrams of another family than the device's address); -ESOCKTNOSUPPORT: datagrams in a
- * set for RDMA alone that was made without; -EPROTONOSUPPORT; -ENETDOWN: the proxy has failed.
+ * set for RDMA alone that was made without; -EPROTONOSUPPORT; -ENETDOWN: the proxy has failed, or of
+ * datagrams over RDMA the device was removed.
  */
 GW_SLOW_FN int gw_sock_open_thread(struct gw_net *net, int domain, int type, int protocol,
                                    uint64_t deadline_ns);

@@ -318,6 +318,8 @@ int gw_sock_helper_start(struct gw_sockets *set)
     if (err) return gw_error_errno(err, "sockets");
     if (set->dev) err = open_channel(set);
     if (err) return err;
+    if (set->rd) err = gw_rd_watch(set);
+    if (err) return err;
     if (set->rd) set->helper.fd[2] = set->rd->epoll;
     set->helper.busy = set->attr.busy;
     if (set->proxy) {
@@ -332,6 +334,7 @@ int gw_sock_helper_start(struct gw_sockets *set)
 void gw_sock_helper_stop(struct gw_sockets *set)
 {
     gw_helper_stop(&set->helper);
+    gw_rd_unwatch(set);
     for (uint32_t i = 0; set->sock && i < set->attr.count; i++) gw_sock_cm_close(&set->sock[i]);
     if (set->channel) rdma_destroy_event_channel(set->channel);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/socket/proxy.h"
+#include "src/socket/rd.h"
 #include "src/verbs/cm.h"
 
 #define RESOLVE_MS 2000
@@ -269,10 +270,15 @@ static void removed(struct gw_sockets *set, struct sock *k, const struct rdma_cm
     gw_sock_publish(set, k, listened ? GW_SOCK_DOWN_ : GW_SOCK_FAILED_);
 }
 
+/* k: NULL for what is told of the datagrams' device. */
 static void step(struct gw_sockets *set, struct sock *k, const struct rdma_cm_event *ev)
 {
     int err = 0;
 
+    if (!k) {
+        if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL) gw_rd_removed(set);
+        return;
+    }
     switch (ev->event) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
         if (k->step != SOCK_RESOLVING) return;

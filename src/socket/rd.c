@@ -138,6 +138,36 @@ void gw_rd_destroy(struct gw_sockets *set)
     set->rd = NULL;
 }
 
+/* ---- the device's removal ----------------------------------------------------------------------------- */
+
+/* Datagrams need no rdma_cm. But it tells of a device's removal whoever has an id at one of its addresses. */
+int gw_rd_watch(struct gw_sockets *set)
+{
+    struct gw_rd *rd = set->rd;
+    struct sockaddr_storage sa;
+
+    (void)gw_rd_addr_tell(&rd->self, &sa);
+    if (rdma_create_id(set->channel, &rd->id, NULL, RDMA_PS_UDP) ||
+        rdma_bind_addr(rd->id, (struct sockaddr *)&sa))
+        return gw_error_errno(-errno, "%s: rdma_cm, at the device's address", rd->info.name);
+    return 0;
+}
+
+void gw_rd_unwatch(struct gw_sockets *set)
+{
+    if (set->rd && set->rd->id) rdma_destroy_id(set->rd->id);
+    if (set->rd) set->rd->id = NULL;
+}
+
+/* What has arrived stays; then kernels see that their receives are flushed. */
+void gw_rd_removed(struct gw_sockets *set)
+{
+    gw_rd_unwatch(set);
+    set->rd->removed = true;
+    for (uint32_t i = 0; i < set->attr.datagrams; i++)
+        if (set->rd->end[i].owner) gw_qp_abort(set->rd->end[i].qp);
+}
+
 /* ---- a socket's --------------------------------------------------------------------------------------- */
 
 static struct rd_end *free_end(struct gw_sockets *set)
@@ -156,6 +186,7 @@ int gw_rd_open(struct gw_sockets *set, struct sock *k, int domain)
 
     if (!set->rd) return -ESOCKTNOSUPPORT;
     if (set->rd->self.w[0] != any.w[0]) return -EAFNOSUPPORT;
+    if (set->rd->removed) return -ENETDOWN;
     e = free_end(set);
     if (!e) return -EMFILE;
     e->fd = socket(domain, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -58,6 +58,8 @@ struct gw_rd {
     uint32_t hosts, leaves, went;
     uint64_t uses;
     struct rd_post post;
+    struct rdma_cm_id *id; /* at the device's address, to hear of its removal; NULL: it was removed, or nobody listens yet */
+    bool removed;
 };
 
 /* rd.c */
@@ -70,7 +72,13 @@ size_t gw_rd_buffers(const struct gw_sockets *set);
 int gw_rd_make(struct gw_sockets *set, struct gw_rd_end_ *kernels, struct gw_rd_shared_ *shared,
                struct gw_rd_shared_ *shared_host, size_t at);
 void gw_rd_destroy(struct gw_sockets *set);
-/* A socket gets an end, or gives it back. -ESOCKTNOSUPPORT: the set has none; -EMFILE: none is free. */
+/* From when the helper listens until it does not: the removal of the device is heard of, … */
+int gw_rd_watch(struct gw_sockets *set);
+void gw_rd_unwatch(struct gw_sockets *set);
+/* … and told to the sockets. In the helper's thread. */
+void gw_rd_removed(struct gw_sockets *set);
+/* A socket gets an end, or gives it back. -ESOCKTNOSUPPORT: the set has none; -EMFILE: none is free; -ENETDOWN: the device was
+ * removed. */
 int gw_rd_open(struct gw_sockets *set, struct sock *k, int domain);
 void gw_rd_close(struct gw_sockets *set, struct sock *k);
 

@@ -169,6 +169,7 @@ int gw_rd_answer(struct gw_sockets *set, struct sock *k, const struct gw_sock_as
     int err;
 
     if (ask->op == GW_SOCK_LISTEN_ || ask->op == GW_SOCK_ACCEPT_) return -EOPNOTSUPP;
+    if (set->rd->removed) return -ENETDOWN;
     err = ask->addr.len <= sizeof(ask->addr.bytes) ? gw_rd_addr_of(ask->addr.bytes, ask->addr.len, &a)
                                                    : -EINVAL;
     if (!err && (a.w[0] & 0xff) != (set->rd->self.w[0] & 0xff)) err = -EAFNOSUPPORT;

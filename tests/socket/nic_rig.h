@@ -16,16 +16,21 @@ static inline void take_nic(void)
     own_nic(&here, ",hostile=1");
 }
 
-static inline int begin_set(uint32_t buffer)
+static inline int begin_with(const struct gw_sockets_attr *attr)
 {
-    struct gw_sockets_attr attr = {.count = COUNT, .rbuf = buffer, .wbuf = buffer};
-
-    if (gw_device_open("softnic", exec, &dev) || gw_sockets_create(dev, &attr, &set)) {
+    if (gw_device_open("softnic", exec, &dev) || gw_sockets_create(dev, attr, &set)) {
         fprintf(stderr, "%s\n", gw_last_error());
         return -1;
     }
     net = gw_sockets_net(set);
     return 0;
+}
+
+static inline int begin_set(uint32_t buffer)
+{
+    struct gw_sockets_attr attr = {.count = COUNT, .rbuf = buffer, .wbuf = buffer};
+
+    return begin_with(&attr);
 }
 
 static inline int finish_set(void **state)

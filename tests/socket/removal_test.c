@@ -4,6 +4,7 @@
  * program stands before librdmacm, and tells of it by an event of its own.
  */
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <rdma/rdma_cma.h>
 
@@ -211,6 +212,73 @@ static void test_listening_at_both(void **state)
     assert_int_equal(gw_sockets_open(set), 0);
 }
 
+/* ---- datagrams over RDMA --------------------------------------------------------------------------------- */
+
+static int begin_datagrams(void **state)
+{
+    struct gw_sockets_attr attr = {
+        .count = COUNT, .rbuf = 16384, .wbuf = 16384, .rdma = GW_RDMA_ONLY, .datagrams = 3};
+
+    (void)state;
+    silent = false;
+    return begin_with(&attr);
+}
+
+static int open_datagrams(struct sockaddr_in *at)
+{
+    int s = gw_sock_open_thread(net, AF_INET, SOCK_DGRAM, 0, soon());
+    socklen_t len = sizeof(*at);
+
+    assert_true(s >= 0);
+    *at = here;
+    assert_int_equal(gw_sock_bind_thread(net, s, (struct sockaddr *)at, sizeof(*at), soon()), 0);
+    assert_int_equal(gw_sock_name_thread(net, s, (struct sockaddr *)at, &len), 0);
+    return s;
+}
+
+struct waiter {
+    int s;
+    int64_t got;
+};
+
+static void *wait_for_one(void *arg)
+{
+    struct waiter *w = arg;
+    char b[16];
+
+    w->got = recv_ours(w->s, b, sizeof(b));
+    return NULL;
+}
+
+/* Each is told, also one that somebody waits on, behind what had arrived; no new ones are made; and they are closed like others. */
+static void test_datagrams(void **state)
+{
+    struct sockaddr_in to, other;
+    int s = open_datagrams(&other), t = open_datagrams(&to);
+    struct waiter w = {.s = s};
+    pthread_t thread;
+    char b[16];
+
+    (void)state;
+    assert_int_equal(gw_sock_sendto_thread(net, s, "before", 6, 0, (struct sockaddr *)&to, sizeof(to), soon()),
+                     6);
+    assert_int_equal(await(t, POLLIN), POLLIN);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_one, &w), 0);
+    remove_device(bound_last);
+    pthread_join(thread, NULL);
+    assert_int_equal(w.got, -ECONNRESET);
+    assert_int_equal(gw_sock_sendto_thread(net, s, b, 1, 0, (struct sockaddr *)&to, sizeof(to), soon()),
+                     -ECONNRESET);
+    assert_int_equal(recv_ours(t, b, sizeof(b)), 6);
+    assert_int_equal(recv_ours(t, b, sizeof(b)), -ECONNRESET);
+    assert_true(await(t, POLLIN) & POLLERR);
+    assert_int_equal(gw_sock_open_thread(net, AF_INET, SOCK_DGRAM, 0, soon()), -ENETDOWN);
+    assert_int_equal(connect_to(s, &to, soon()), -ENETDOWN);
+    close_ours(s);
+    close_ours(t);
+    assert_int_equal(gw_sockets_open(set), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +287,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_connecting, begin_removal, finish_set),
         cmocka_unit_test_setup_teardown(test_connected, begin_removal, finish_set),
         cmocka_unit_test_setup_teardown(test_listening_at_both, begin_removal, finish_set),
+        cmocka_unit_test_setup_teardown(test_datagrams, begin_datagrams, finish_set),
     };
 
     take_nic();
