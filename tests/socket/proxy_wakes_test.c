@@ -2,10 +2,13 @@
 /*
  * No wake-up is lost between kernels and the proxy: test_socket_proxy_wakes [ROUNDS]. Each thread pauses for a random time
  * before it does the next thing, so that it comes while the proxy is about to sleep, asleep, or awake; a call whose
- * ring was not heard ends at its deadline, with an error. `taskset -c 0` beside other work is the hard case.
+ * ring was not heard ends at its deadline, with an error. `taskset -c 0` beside other work is the hard case. And one ring
+ * comes where chance seldom brings it: between the helper's last look in vain and the announcement of its sleep.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include "tests/socket/proxy_rig.h"
 
@@ -133,10 +136,108 @@ static void test_some(void **state)
     play_all(PAIRS);
 }
 
+/* ---- between the last look and the sleep ----------------------------------------------------------------- */
+
+#define BETWEEN 400 /* rounds, in each of which one of CALLS looks at the clock has a ring beside it */
+#define CALLS   16
+#define LEAP_NS 100000u
+
+/* What is sent on the helper's own thread when it has looked at the clock so many times more. */
+static struct {
+    int s;
+    uint32_t on;
+    uint32_t in, sent; /* in: 0: nothing is */
+} between;
+
+static bool is_helper(void)
+{
+    char name[16] = "";
+
+    prctl(PR_GET_NAME, name);
+    return !strcmp(name, "gw-sockets");
+}
+
+static void ring_between(void)
+{
+    uint32_t in = gw_ld_acquire_u32(&between.in);
+
+    if (!in) return;
+    gw_st_relaxed_u32(&between.in, in - 1); /* at 1 before it sends, which looks at the clock, too */
+    if (in == 1 && gw_sock_send_thread(net, between.s, "!", 1, MSG_DONTWAIT, 0) == 1)
+        gw_st_release_u32(&between.sent, 1);
+}
+
+/* The helper takes the time behind its last look in vain, before it announces that it sleeps. For it the time leaps, so that
+ * it does not look on before, however short its sleeps are. */
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+    static int (*real)(clockid_t, struct timespec *);
+    static uint64_t leapt; /* the helper's */
+    int (*get)(clockid_t, struct timespec *) = __atomic_load_n(&real, __ATOMIC_RELAXED);
+    uint64_t ns;
+    void *f;
+    int rc;
+
+    if (!get) {
+        f = dlsym(RTLD_NEXT, "clock_gettime");
+        if (!f) abort();
+        memcpy(&get, &f, sizeof(get));
+        __atomic_store_n(&real, get, __ATOMIC_RELAXED);
+    }
+    if (!gw_ld_acquire_u32(&between.on) || !is_helper()) return get(id, t);
+    ring_between();
+    rc = get(id, t);
+    ns = (uint64_t)t->tv_nsec + (leapt += LEAP_NS);
+    t->tv_sec += (time_t)(ns / SECOND);
+    t->tv_nsec = (long)(ns % SECOND);
+    return rc;
+}
+
+/* Whether n bytes have come, by the time that everything ends. */
+static bool hear(int fd, uint32_t n)
+{
+    char b[16];
+    ssize_t got = 1;
+
+    for (; n && got > 0; n -= (uint32_t)got) got = recv(fd, b, n < sizeof(b) ? n : sizeof(b), 0);
+    return !n;
+}
+
+static void test_between(void **state)
+{
+    const struct timeval limit = {.tv_sec = 60};
+    uint64_t seed = 1;
+    uint32_t rings = 0;
+    int fd;
+
+    (void)state;
+    make_set(4, RING);
+    between.s = join(&fd);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+    gw_st_release_u32(&between.on, 1);
+    for (uint32_t i = 0; i < BETWEEN; i++) {
+        gw_st_relaxed_u32(&between.sent, 0);
+        gw_st_release_u32(&between.in, 1 + draw(&seed, CALLS));
+        assert_int_equal(send_ours(between.s, "?", 1), 1);
+        if (!hear(fd, 1)) fail_msg("round %u: one of two rings", i);
+        usleep(300); /* until it sleeps, as a rule */
+        gw_st_release_u32(&between.in, 0);
+        if (!gw_ld_acquire_u32(&between.sent)) continue;
+        if (!hear(fd, 1)) fail_msg("round %u: one of two rings", i);
+        rings++;
+    }
+    assert_true(rings > 0);
+    close_ours(between.s);
+    close(fd);
+    assert_int_equal(gw_sockets_destroy(set), 0);
+    gw_st_release_u32(&between.on, 0);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one), cmocka_unit_test(test_some)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_between), cmocka_unit_test(test_one),
+                                       cmocka_unit_test(test_some)};
 
     if (argc > 1) rounds = (uint32_t)atoi(argv[1]);
-    return proxy_tests("wakes", tests, 2);
+    return proxy_tests("wakes", tests, 3);
 }
