@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "softnic/see.h"
+#include "softnic/spawn.h"
 
 enum { STACK = 256 << 10, BACKLOG = 8, CLIENT_SECONDS = 1 };
 #define LOCK_NS UINT64_C(1000000000)
@@ -187,25 +187,6 @@ static int open_socket(struct sn_control *c)
     return listen(c->fd, BACKLOG) ? -errno : 0;
 }
 
-/* Signals are the program's: none is taken here. */
-static int start_thread(struct sn_control *c)
-{
-    pthread_attr_t attr;
-    sigset_t all, before;
-    int err;
-
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&c->thread, &attr, run, c);
-    /* A program's thread-local variables lie on the stack too, and may be more than that. */
-    if (err == EINVAL) err = pthread_create(&c->thread, NULL, run, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attr);
-    return -err;
-}
-
 int sn_control_start(const struct sn_control_parts *parts, struct sn_control **control)
 {
     struct sn_control *c = calloc(1, sizeof(*c));
@@ -216,7 +197,7 @@ int sn_control_start(const struct sn_control_parts *parts, struct sn_control **c
     c->fd = -1;
     c->parts.settings = c->settings = strdup(parts->settings);
     err = c->settings ? open_socket(c) : -ENOMEM;
-    if (!err) err = start_thread(c);
+    if (!err) err = sn_spawn(&c->thread, STACK, run, c);
     if (err) {
         if (c->fd >= 0) close(c->fd);
         free(c->settings);

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -17,6 +16,7 @@
 
 #include "softnic/attach/tree.h"
 #include "softnic/process.h"
+#include "softnic/spawn.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/wire/addr.h"
 #include "src/roce/segment.h"
@@ -173,29 +173,6 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-static int start_thread(void)
-{
-    sigset_t all, old;
-    pthread_attr_t attr;
-    int err;
-
-    /* Signals are the application's, but for those that the processor raises. */
-    sigfillset(&all);
-    sigdelset(&all, SIGSEGV);
-    sigdelset(&all, SIGBUS);
-    sigdelset(&all, SIGFPE);
-    sigdelset(&all, SIGILL);
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    err = pthread_create(&service.thread, &attr, thread_main, NULL);
-    /* A program's thread-local variables lie on the stack too, and may be more than that. */
-    if (err == EINVAL) err = pthread_create(&service.thread, NULL, thread_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&attr);
-    return -err;
-}
-
 /* ---- going up
  * ------------------------------------------------------------------------------------------------------ */
 
@@ -265,7 +242,7 @@ static int begin(const struct cm_nic *nics, unsigned count)
     memcpy(the_cm.nics, nics, sizeof(the_cm.nics));
     the_cm.nic_count = count;
     pthread_mutex_unlock(&the_cm.lock);
-    err = start_thread();
+    err = sn_spawn(&service.thread, STACK, thread_main, NULL);
     if (!err) cm_route_mailbox(service.mail[1]);
     return err;
 }

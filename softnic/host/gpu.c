@@ -2,13 +2,13 @@
 #include "softnic/host/gpu.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "softnic/host/table.h"
 #include "softnic/mem/cuda.h"
+#include "softnic/spawn.h"
 
 enum { MAPS = 64 }; /* allocations open at once; those beyond are reached by packets */
 
@@ -115,17 +115,13 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Detached: nobody waits for it, since it may be waiting for the driver. The program's signals are not for it. */
+/* Detached: nobody waits for it, since it may be waiting for the driver. */
 static bool start(struct sn_gpu *g)
 {
-    sigset_t all, old;
     pthread_t id;
 
     if (g->started) return true;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &old);
-    g->started = !pthread_create(&id, NULL, work, g);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    g->started = !sn_spawn(&id, 0, work, g);
     if (g->started) pthread_detach(id);
     return g->started;
 }

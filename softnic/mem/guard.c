@@ -16,6 +16,21 @@ static __thread sigjmp_buf *volatile armed __attribute__((tls_model("initial-exe
 /* Keeps the compiler from moving an access out of its guard. */
 #define BARRIER __asm__ volatile("" ::: "memory")
 
+/* The body of a function that makes one access: it returns 0, or -EFAULT when there is no memory. A macro, because the
+ * frame that sigsetjmp was called in must be there when the handler jumps. */
+#define GUARDED(access)                                                                                      \
+    do {                                                                                                     \
+        sigjmp_buf here;                                                                                     \
+                                                                                                             \
+        if (sigsetjmp(here, 0)) return -EFAULT;                                                              \
+        armed = &here;                                                                                       \
+        BARRIER;                                                                                             \
+        access;                                                                                              \
+        BARRIER;                                                                                             \
+        armed = NULL;                                                                                        \
+        return 0;                                                                                            \
+    } while (0)
+
 static const int signals[] = {SIGSEGV, SIGBUS};
 enum { SIGNALS = 2 };
 static struct sigaction before[SIGNALS]; /* read by the handler: changed only while nobody else can install */
@@ -84,15 +99,7 @@ int sn_guard_install(void)
 /* The access itself is a call in each case: nothing that it changes lives in a register across the jump. */
 int sn_guard_call(void (*fn)(void *arg), void *arg)
 {
-    sigjmp_buf here;
-
-    if (sigsetjmp(here, 0)) return -EFAULT;
-    armed = &here;
-    BARRIER;
-    fn(arg);
-    BARRIER;
-    armed = NULL;
-    return 0;
+    GUARDED(fn(arg));
 }
 
 /*
@@ -118,53 +125,21 @@ static void dma_copy(void *dst, const void *src, size_t n)
 
 int sn_guard_copy(void *dst, const void *src, size_t n)
 {
-    sigjmp_buf here;
-
-    if (sigsetjmp(here, 0)) return -EFAULT;
-    armed = &here;
-    BARRIER;
-    dma_copy(dst, src, n);
-    BARRIER;
-    armed = NULL;
-    return 0;
+    GUARDED(dma_copy(dst, src, n));
 }
 
 int sn_guard_load32(const uint32_t *from, uint32_t *value)
 {
-    sigjmp_buf here;
-
-    if (sigsetjmp(here, 0)) return -EFAULT;
-    armed = &here;
-    BARRIER;
     /* Acquire: what the program wrote before it published this word is seen by reads that follow. */
-    *value = __atomic_load_n(from, __ATOMIC_ACQUIRE);
-    BARRIER;
-    armed = NULL;
-    return 0;
+    GUARDED(*value = __atomic_load_n(from, __ATOMIC_ACQUIRE));
 }
 
 int sn_guard_store32(uint32_t *to, uint32_t value)
 {
-    sigjmp_buf here;
-
-    if (sigsetjmp(here, 0)) return -EFAULT;
-    armed = &here;
-    BARRIER;
-    __atomic_store_n(to, value, __ATOMIC_RELEASE);
-    BARRIER;
-    armed = NULL;
-    return 0;
+    GUARDED(__atomic_store_n(to, value, __ATOMIC_RELEASE));
 }
 
 int sn_guard_store8(uint8_t *to, uint8_t value)
 {
-    sigjmp_buf here;
-
-    if (sigsetjmp(here, 0)) return -EFAULT;
-    armed = &here;
-    BARRIER;
-    __atomic_store_n(to, value, __ATOMIC_RELEASE);
-    BARRIER;
-    armed = NULL;
-    return 0;
+    GUARDED(__atomic_store_n(to, value, __ATOMIC_RELEASE));
 }

@@ -209,35 +209,28 @@ static int create(const struct uv_cmd *c, const struct qp_request *rq, bool exte
     return err;
 }
 
+/* Of either of the ABI's two structs, which name the same things alike. */
+#define REQUEST(q)                                                                                           \
+    {                                                                                                        \
+        (q)->user_handle, (q)->pd_handle, (q)->send_cq_handle, (q)->recv_cq_handle, (q)->srq_handle,         \
+            (q)->qp_type, (q)->sq_sig_all, (q)->is_srq,                                                      \
+        {                                                                                                    \
+            (q)->max_send_wr, (q)->max_recv_wr, (q)->max_send_sge, (q)->max_recv_sge, (q)->max_inline_data,  \
+                false                                                                                        \
+        }                                                                                                    \
+    }
+
 int uv_create_qp(const struct uv_cmd *c)
 {
     const struct ib_uverbs_create_qp *q = c->in;
-    struct qp_request rq = {
-        q->user_handle,
-        q->pd_handle,
-        q->send_cq_handle,
-        q->recv_cq_handle,
-        q->srq_handle,
-        q->qp_type,
-        q->sq_sig_all,
-        q->is_srq,
-        {q->max_send_wr, q->max_recv_wr, q->max_send_sge, q->max_recv_sge, q->max_inline_data, false}};
+    struct qp_request rq = REQUEST(q);
     return create(c, &rq, false);
 }
 
 int uv_create_qp_ex(const struct uv_cmd *c)
 {
     const struct ib_uverbs_ex_create_qp *q = c->in;
-    struct qp_request rq = {
-        q->user_handle,
-        q->pd_handle,
-        q->send_cq_handle,
-        q->recv_cq_handle,
-        q->srq_handle,
-        q->qp_type,
-        q->sq_sig_all,
-        q->is_srq,
-        {q->max_send_wr, q->max_recv_wr, q->max_send_sge, q->max_recv_sge, q->max_inline_data, false}};
+    struct qp_request rq = REQUEST(q);
     if (q->comp_mask || q->create_flags || q->source_qpn) return -EOPNOTSUPP;
     return create(c, &rq, true);
 }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -11,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "softnic/spawn.h"
 #include "softnic/wire/pcap_state.h"
 
 int sn_pcap_open_file(struct sn_pcap *c, char why[256])
@@ -111,15 +111,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* Signals are the program's: none is taken here. That includes SIGPIPE, when the file is a pipe. */
 int sn_pcap_start_thread(struct sn_pcap *c)
 {
-    sigset_t all, before;
-    int err;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&c->thread, NULL, run, c);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return -err;
+    return sn_spawn(&c->thread, 0, run, c);
 }

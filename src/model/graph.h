@@ -200,7 +200,6 @@ int gwm_broadcast(struct gwm_broadcast *bc, struct gwm_shape *out, const struct 
 int gwm_optimise(struct gwm_graph *g);
 
 /* ref.c: plain loops, used to fold constants and by the CPU back-end. */
-float gwm_act1(const struct gwm_act *act, float x);
 void gwm_ref_unary(const struct gwm_act *act, const float *x, float *y, int32_t n);
 void gwm_ref_binary(const struct gwm_node *n, const float *a, const float *b, float *y);
 void gwm_ref_move(const struct gwm_move *m, const float *x, float *y);

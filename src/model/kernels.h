@@ -4,10 +4,9 @@
 #ifndef GW_MODEL_KERNELS_H
 #define GW_MODEL_KERNELS_H
 
-#include <math.h>
-
 #include <gpuwire/kernel.h>
 
+#include "src/model/activate.h"
 #include "src/model/graph.h"
 
 struct gwm_ref {
@@ -128,18 +127,6 @@ GW_KERNEL_DECLARE(gwm_softmax_kernel);
 GW_DEV float *gwm_at(const struct gwm_ref *r)
 {
     return r->slot ? *r->slot : r->at;
-}
-
-GW_DEV float gwm_activate(const struct gwm_act *act, float x)
-{
-    switch (act->kind) {
-    case GWM_ACT_RELU: return x > 0 ? x : 0;
-    case GWM_ACT_LEAKY: return x > 0 ? x : act->a * x;
-    case GWM_ACT_CLIP: return fminf(fmaxf(x, act->a), act->b);
-    case GWM_ACT_SIGMOID: return 1 / (1 + expf(-x));
-    case GWM_ACT_TANH: return tanhf(x);
-    default: return x;
-    }
 }
 
 #endif

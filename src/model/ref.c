@@ -5,17 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-float gwm_act1(const struct gwm_act *act, float x)
-{
-    switch (act->kind) {
-    case GWM_ACT_RELU: return x > 0 ? x : 0;
-    case GWM_ACT_LEAKY: return x > 0 ? x : act->a * x;
-    case GWM_ACT_CLIP: return fminf(fmaxf(x, act->a), act->b);
-    case GWM_ACT_SIGMOID: return 1 / (1 + expf(-x));
-    case GWM_ACT_TANH: return tanhf(x);
-    default: return x;
-    }
-}
+#include "src/model/activate.h"
 
 void gwm_ref_unary(const struct gwm_act *act, const float *x, float *y, int32_t n)
 {
@@ -23,7 +13,7 @@ void gwm_ref_unary(const struct gwm_act *act, const float *x, float *y, int32_t 
         memcpy(y, x, (size_t)n * sizeof(*y));
         return;
     }
-    for (int32_t i = 0; i < n; i++) y[i] = gwm_act1(act, x[i]);
+    for (int32_t i = 0; i < n; i++) y[i] = gwm_activate(act, x[i]);
 }
 
 /* Steps an odometer over all but the last dimension and keeps two offsets; false after the last row. */

@@ -21,6 +21,7 @@
 #include <gpuwire/mlx5.h>
 #include <gpuwire/softnic.h>
 #include "tests/mlx5/random_wr.h"
+#include "tests/mlx5/verbs_wr.h"
 
 enum { SEND_WRS = 16, MAX_INLINE = 300 };
 
@@ -75,13 +76,6 @@ static inline int fits(const struct gw_mlx5_wr *wr)
 
     for (uint32_t i = 0; i < wr->num_sge; i++) bytes += wr->sge[i].length;
     return !wr->inl || bytes <= cap.max_inline_data;
-}
-
-static inline unsigned send_flags(const struct gw_mlx5_wr *wr)
-{
-    return (wr->flags & GW_MLX5_SIGNALED ? IBV_SEND_SIGNALED : 0) |
-           (wr->flags & GW_MLX5_SOLICITED ? IBV_SEND_SOLICITED : 0) |
-           (wr->flags & GW_MLX5_FENCE ? IBV_SEND_FENCE : 0) | (wr->inl ? IBV_SEND_INLINE : 0);
 }
 
 static inline void expect_flushed(uint64_t wr_id)

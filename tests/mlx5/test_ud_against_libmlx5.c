@@ -90,12 +90,9 @@ static struct random_ud fitting(struct random_wr_pool *pool)
 static void post(const struct random_ud *u, struct ibv_ah *ah, uint64_t wr_id)
 {
     struct ibv_sge sge[RANDOM_WR_MAX_SGE];
-    struct ibv_send_wr v = {.wr_id = wr_id, .sg_list = sge, .num_sge = (int)u->wr.num_sge}, *bad;
+    struct ibv_send_wr v = verbs_wr_to_nobody(&u->wr, sge), *bad;
 
-    memcpy(sge, u->wr.sge, u->wr.num_sge * sizeof(*sge));
-    v.opcode = u->wr.opcode == GW_MLX5_SEND ? IBV_WR_SEND : IBV_WR_SEND_WITH_IMM;
-    v.imm_data = u->wr.imm_be;
-    v.send_flags = send_flags(&u->wr);
+    v.wr_id = wr_id;
     v.wr.ud.ah = ah;
     v.wr.ud.remote_qpn = u->dqpn;
     v.wr.ud.remote_qkey = u->qkey;

@@ -60,40 +60,13 @@ static struct gw_mlx5_wr fitting(struct random_wr_pool *pool)
     }
 }
 
-static enum ibv_wr_opcode verb(uint8_t opcode)
-{
-    switch (opcode) {
-    case GW_MLX5_SEND: return IBV_WR_SEND;
-    case GW_MLX5_SEND_IMM: return IBV_WR_SEND_WITH_IMM;
-    case GW_MLX5_SEND_INVAL: return IBV_WR_SEND_WITH_INV;
-    case GW_MLX5_WRITE: return IBV_WR_RDMA_WRITE;
-    case GW_MLX5_WRITE_IMM: return IBV_WR_RDMA_WRITE_WITH_IMM;
-    case GW_MLX5_READ: return IBV_WR_RDMA_READ;
-    case GW_MLX5_ATOMIC_CS: return IBV_WR_ATOMIC_CMP_AND_SWP;
-    default: return IBV_WR_ATOMIC_FETCH_AND_ADD;
-    }
-}
-
 static void post(const struct gw_mlx5_wr *wr, uint32_t srqn, uint64_t wr_id)
 {
     struct ibv_sge sge[RANDOM_WR_MAX_SGE];
-    struct ibv_send_wr v = {.wr_id = wr_id, .sg_list = sge, .num_sge = (int)wr->num_sge}, *bad;
+    struct ibv_send_wr v = verbs_wr(wr, sge), *bad;
 
-    memcpy(sge, wr->sge, wr->num_sge * sizeof(*sge));
-    v.opcode = verb(wr->opcode);
-    v.imm_data = wr->imm_be;
-    if (wr->opcode == GW_MLX5_SEND_INVAL) v.invalidate_rkey = gw_be32(wr->imm_be);
-    v.send_flags = send_flags(wr);
+    v.wr_id = wr_id;
     v.qp_type.xrc.remote_srqn = srqn;
-    if (v.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || v.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-        v.wr.atomic.remote_addr = wr->raddr;
-        v.wr.atomic.rkey = wr->rkey;
-        v.wr.atomic.compare_add = v.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ? wr->compare : wr->swap_or_add;
-        v.wr.atomic.swap = wr->swap_or_add;
-    } else {
-        v.wr.rdma.remote_addr = wr->raddr;
-        v.wr.rdma.rkey = wr->rkey;
-    }
     assert_int_equal(ibv_post_send(qp, &v, &bad), 0);
 }
 

@@ -103,4 +103,15 @@ static inline void pack_tensor(struct pack *p, struct pack_tensor *t)
     memcpy(t->data, pack_bytes(p, t->count * 4), t->count * 4);
 }
 
+/* Past a golden model's inputs and outputs. */
+static inline void pack_skip_tensors(struct pack *p)
+{
+    for (uint32_t k = 0; k < 2; k++)
+        for (uint32_t i = pack_u32(p); i; i--) {
+            struct pack_tensor t;
+            pack_tensor(p, &t);
+            free(t.data);
+        }
+}
+
 #endif

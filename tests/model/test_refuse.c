@@ -72,12 +72,7 @@ static void test_truncated(void **state)
         size_t len;
         pack_text(&p, name, sizeof(name));
         const char *onnx = pack_blob(&p, &len);
-        for (uint32_t k = 0; k < 2; k++)
-            for (uint32_t i = pack_u32(&p); i; i--) {
-                struct pack_tensor t;
-                pack_tensor(&p, &t);
-                free(t.data);
-            }
+        pack_skip_tensors(&p);
         if (len > 1000) continue;
         for (size_t cut = 0; cut + 8 < len;
              cut++, cuts++) {             /* the last field is the operator set: enough is enough */
@@ -106,12 +101,7 @@ static void test_damaged(void **state)
         size_t len;
         pack_text(&p, name, sizeof(name));
         const char *onnx = pack_blob(&p, &len);
-        for (uint32_t k = 0; k < 2; k++)
-            for (uint32_t i = pack_u32(&p); i; i--) {
-                struct pack_tensor t;
-                pack_tensor(&p, &t);
-                free(t.data);
-            }
+        pack_skip_tensors(&p);
         char *copy = malloc(len);
         for (int round = 0; round < 60; round++) {
             memcpy(copy, onnx, len);

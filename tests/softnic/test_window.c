@@ -70,6 +70,16 @@ static void bind_ok(struct bed *b, const struct gw_mlx5_bind *bind)
     if (bind->length) assert_int_equal(sn_mr_key(b->mw), b->key);
 }
 
+/* As bed_up, and the window is bound to LEN bytes at AT. */
+static void bed_bound(struct bed *b, enum ibv_mw_type type)
+{
+    struct gw_mlx5_bind bind;
+
+    bed_up(b, type, NULL);
+    bind = part(b, AT, LEN);
+    bind_ok(b, &bind);
+}
+
 static void bind_fails(struct bed *b, const struct gw_mlx5_bind *bind, const char *why)
 {
     post_bind(b, bind);
@@ -108,9 +118,7 @@ static void grants_its_part(void **state)
     for (int type = IBV_MW_TYPE_1; type <= IBV_MW_TYPE_2; type++) {
         static struct bed b;
 
-        bed_up(&b, (enum ibv_mw_type)type, NULL);
-        struct gw_mlx5_bind bind = part(&b, AT, LEN);
-        bind_ok(&b, &bind);
+        bed_bound(&b, (enum ibv_mw_type)type);
         memset(b.r.a.mem, 7, LEN);
         assert_int_equal(reach(&b, AT, LEN), 0);
         assert_memory_equal(b.r.b.mem + AT, b.r.a.mem, LEN);
@@ -135,22 +143,16 @@ static void grants_nothing_else(void **state)
     (void)state;
     bed_up(&b, IBV_MW_TYPE_1, NULL); /* before it is bound */
     refused(&b, reach(&b, AT, 1));
-    bed_up(&b, IBV_MW_TYPE_1, NULL); /* one byte in front */
-    bind = part(&b, AT, LEN);
-    bind_ok(&b, &bind);
+    bed_bound(&b, IBV_MW_TYPE_1); /* one byte in front */
     refused(&b, reach(&b, AT - 1, 2));
-    bed_up(&b, IBV_MW_TYPE_2, NULL); /* one behind */
-    bind = part(&b, AT, LEN);
-    bind_ok(&b, &bind);
+    bed_bound(&b, IBV_MW_TYPE_2); /* one behind */
     refused(&b, reach(&b, AT + 1, LEN));
     bed_up(&b, IBV_MW_TYPE_2, NULL); /* a right that it lacks */
     bind = part(&b, AT, LEN);
     bind.access = GW_MLX5_MKEY_REMOTE_READ;
     bind_ok(&b, &bind);
     refused(&b, reach(&b, AT, 1));
-    bed_up(&b, IBV_MW_TYPE_1, NULL); /* the key from before it was bound anew */
-    bind = part(&b, AT, LEN);
-    bind_ok(&b, &bind);
+    bed_bound(&b, IBV_MW_TYPE_1); /* the key from before it was bound anew */
     uint32_t old = b.key;
     bind = part(&b, AT, LEN);
     bind_ok(&b, &bind);
@@ -181,9 +183,7 @@ static void wrong_binds(void **state)
     struct gw_mlx5_bind bind;
 
     (void)state;
-    bed_up(&b, IBV_MW_TYPE_2, NULL);
-    bind = part(&b, AT, LEN);
-    bind_ok(&b, &bind);
+    bed_bound(&b, IBV_MW_TYPE_2);
     bind = part(&b, AT, LEN);
     bind_fails(&b, &bind, "bound already");
     bed_down(&b);
@@ -212,13 +212,10 @@ static void wrong_binds(void **state)
 static void no_local_key(void **state)
 {
     static struct bed b;
-    struct gw_mlx5_bind bind;
     struct gw_mlx5_wc wc;
 
     (void)state;
-    bed_up(&b, IBV_MW_TYPE_1, NULL);
-    bind = part(&b, AT, LEN);
-    bind_ok(&b, &bind);
+    bed_bound(&b, IBV_MW_TYPE_1);
     struct gw_mlx5_sge s = {(uintptr_t)b.r.b.mem + AT, 10, b.key};
     struct gw_mlx5_wr wr = {.opcode = GW_MLX5_SEND, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &s};
     app_post(&b.r.b.qp, &wr);
@@ -301,9 +298,7 @@ static void invalidated_by_the_peer(void **state)
     struct gw_mlx5_bind bind;
 
     (void)state;
-    bed_up(&b, IBV_MW_TYPE_2, NULL);
-    bind = part(&b, AT, LEN);
-    bind_ok(&b, &bind);
+    bed_bound(&b, IBV_MW_TYPE_2);
     post_recv(&b.r.b, 0, 4096);
     send_inval(&b, b.key);
     world_settle(&b.r.w, MS);
@@ -369,12 +364,9 @@ static void another_queue_pair(void **state)
 static void region_goes(void **state)
 {
     static struct bed b;
-    struct gw_mlx5_bind bind;
 
     (void)state;
-    bed_up(&b, IBV_MW_TYPE_1, NULL);
-    bind = part(&b, AT, LEN);
-    bind_ok(&b, &bind);
+    bed_bound(&b, IBV_MW_TYPE_1);
     assert_int_equal(sn_mr_destroy(b.base), 0);
     b.base = NULL;
     refused(&b, reach(&b, AT, 8));
