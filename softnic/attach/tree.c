@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 /*
- * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /tmp). Its file `lock` carries a record lock for
+ * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /tmp, or else /var/tmp). Its file `lock` carries a record lock for
  * as long as its process lives: the kernel drops it even when the process is killed, which a pid (they are
  * reused, and differ between containers that share /tmp) cannot say. Trees without the lock are litter.
  * Record locks are not inherited by fork, so a child never keeps its parent's tree alive.
@@ -78,9 +78,11 @@ static const char *tree_path_locked(void)
 {
     if (root[0]) return root;
     if (!home[0] && !choose_home()) {
-        fprintf(stderr,
-                "gpuwire: cannot make a private folder in $XDG_RUNTIME_DIR or /tmp (gpuwire-%u): %s\n",
-                (unsigned)geteuid(), strerror(errno));
+        fprintf(
+            stderr,
+            "gpuwire: cannot make a private folder gpuwire-%u in $XDG_RUNTIME_DIR, /tmp or /var/tmp: %s; set "
+            "XDG_RUNTIME_DIR to a folder of yours\n",
+            (unsigned)geteuid(), strerror(errno));
         return NULL;
     }
     snprintf(root, sizeof(root), "%s/nic-%d", home, (int)getpid());
@@ -187,8 +189,8 @@ static int put(int top, const char *path, const char *text)
     }
     int fd = openat(top, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) return -errno;
-    size_t n = strlen(text);
-    int err = write(fd, text, n) == (ssize_t)n ? 0 : -EIO;
+    ssize_t n = (ssize_t)strlen(text), written = write(fd, text, (size_t)n);
+    int err = written == n ? 0 : written < 0 ? -errno : -ENOSPC;
     close(fd);
     return err;
 }
@@ -317,9 +319,12 @@ int sn_tree_build(const struct sn_tree_info *nics, unsigned n)
             }
             if (!err) sweep_locked();
         }
-        if (err)
-            fprintf(stderr, "gpuwire: cannot write %s: %s\n", root[0] ? root : "a sysfs tree",
-                    strerror(-err));
+        if (err && root[0]) {
+            rmdir(home); /* succeeds only when it is empty */
+            fprintf(stderr,
+                    "gpuwire: cannot write %s: %s; set XDG_RUNTIME_DIR to a folder of yours with room\n",
+                    root, strerror(-err));
+        }
     }
     pthread_mutex_unlock(&lock);
     return err;

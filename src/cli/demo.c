@@ -249,6 +249,7 @@ int gw_cli_demo(int argc, char **argv)
                  d.models);
         d.picture = d.standard_picture;
     }
+    if (gw_option_writable("--out", d.out)) return gw_failed("demo");
     gw_catch_signals();
     return run(&d);
 }

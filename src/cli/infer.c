@@ -143,6 +143,8 @@ int gw_cli_infer(int argc, char **argv)
     int done = parse(argc, argv, &j);
     if (done >= 0) return done;
 
+    if (j.image ? gw_option_writable("--out", j.out) : gw_option_writable("--output", j.output))
+        return gw_failed("infer");
     gw_catch_signals();
     int error = gw_client_open(&j.client, &client);
     if (!error) error = j.image ? infer_image(client, &j) : infer_tensor(client, &j);

@@ -20,6 +20,7 @@
 #include <gpuwire/verbs.h>
 
 #include "src/cli/nic_ask.h"
+#include "src/cli/options.h"
 
 static const char usage[] =
     "usage: gpuwire info [--device NAME] [--exec auto|cpu|gpu]\n"
@@ -244,17 +245,17 @@ int gw_cli_info(int argc, char **argv)
     int c;
 
     optind = 1;
-    while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         switch (c) {
         case 'd': device = optarg; break;
         case 'e': which = optarg; break;
         case 'h': fputs(usage, stdout); return 0;
-        default: fputs(usage, stderr); return 2;
+        default: return gw_option_wrong("info", argv, c);
         }
     }
-    if (optind != argc || (strcmp(which, "auto") && strcmp(which, "cpu") && strcmp(which, "gpu"))) {
-        fprintf(stderr, "gpuwire info: %s: not understood\n%s", optind != argc ? argv[optind] : which, usage);
-        return 2;
-    }
+    if (optind != argc) return gw_usage_error("info", "%s: not understood", argv[optind]);
+    if (strcmp(which, "auto") && strcmp(which, "cpu") && strcmp(which, "gpu"))
+        return gw_usage_error("info", "--exec %s: gpu, cpu or auto is wanted", which);
     return report(device, which);
 }

@@ -32,7 +32,8 @@ static void print_usage(FILE *f)
 {
     fprintf(f, "usage: gpuwire COMMAND [ARGUMENT...]\n\n");
     for (size_t i = 0; i < COMMANDS; i++) fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].what);
-    fprintf(f, "\n`gpuwire COMMAND --help` says more about each.\n");
+    fprintf(f,
+            "\n`gpuwire COMMAND --help` says more about each, `gpuwire --version` which version this is.\n");
 }
 
 int main(int argc, char **argv)
@@ -57,7 +58,6 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "gpuwire: there is no command '%s'\n\n", argv[1]);
-    print_usage(stderr);
+    fprintf(stderr, "gpuwire: %s: no such command; see `gpuwire --help`\n", argv[1]);
     return 2;
 }

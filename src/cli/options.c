@@ -2,6 +2,7 @@
 #include "src/cli/options.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <libgen.h>
 #include <limits.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gpuwire/error.h>
@@ -21,7 +23,9 @@ int gw_usage_error(const char *command, const char *format, ...)
     va_start(args, format);
     fprintf(stderr, "gpuwire %s: ", command);
     vfprintf(stderr, format, args);
-    fprintf(stderr, "; see `gpuwire %s --help`\n", command);
+    /* Some end with a question. */
+    fprintf(stderr, "%s `gpuwire %s --help`\n", format[strlen(format) - 1] == '?' ? " See" : "; see",
+            command);
     va_end(args);
     return GW_EXIT_USAGE;
 }
@@ -47,6 +51,20 @@ int gw_option_number(const char *command, const char *option, const char *text, 
                               (unsigned long long)min, (unsigned long long)max);
     *out = value;
     return 0;
+}
+
+int gw_option_writable(const char *option, const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) {
+        close(fd);
+        unlink(path);
+        return 0;
+    }
+    if (errno == EEXIST)
+        errno = stat(path, &st) ? errno : S_ISDIR(st.st_mode) ? EISDIR : access(path, W_OK) ? errno : 0;
+    return errno ? gw_error_errno(-errno, "%s cannot be written (%s says where)", path, option) : 0;
 }
 
 int gw_failed(const char *command)

@@ -197,10 +197,7 @@ int gw_cli_run(int argc, char **argv)
         default: return gw_option_wrong("run", argv, c);
         }
     }
-    if (optind == argc) {
-        fprintf(stderr, "gpuwire run: which program?\n%s", usage);
-        return 2;
-    }
+    if (optind == argc) return gw_usage_error("run", "which program?");
     if (set_environment(nic, faults)) return 2;
     return run_program(argv + optind);
 }

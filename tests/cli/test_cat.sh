@@ -63,7 +63,7 @@ fails() {
 fails refused 1 'Connection refused' "${cat[@]}" "$net.2" "$port"
 fails refused_rdma 1 'Connection refused' "${cat[@]}" --rdma "$net.2" "$port"
 fails refused_unix 1 'No such file' "${cat[@]}" -U "$work/nobody"
-fails waited 1 'timed out' "${cat[@]}" -w 1 -l "$port"
+fails waited 1 'nobody has connected within 1 s' "${cat[@]}" -w 1 -l "$port"
 fails no_name 1 'no.such.name.invalid' "${cat[@]}" no.such.name.invalid "$port"
 fails no_port 2 'a port is wanted behind the host' "${cat[@]}" "$net.2"
 fails nothing 2 'a host and a port are wanted' "${cat[@]}"

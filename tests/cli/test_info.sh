@@ -27,8 +27,10 @@ GPUWIRE_NIC=adr=1 says 1 'adr' '^NIC .*none' -- --exec cpu
 GPUWIRE_DEVICE=mlx5_77 says 1 'no RDMA device called mlx5_77' '^hardware' -- --exec cpu
 says 1 'no RDMA device called mlx5_77' -- --exec cpu --device mlx5_77
 GPUWIRE_SOFTNIC_LIBRARY=$work/none.so says 1 "$work/none.so" -- --exec cpu
-says 2 'tpu: not understood' -- --exec tpu
-says 2 'unrecognized' -- --devise softnic
+says 2 '--exec tpu: gpu, cpu or auto is wanted' -- --exec tpu
+says 2 '--devise: no such option' -- --devise softnic
+says 2 '--device: it wants a value' -- --device
+says 2 'everything: not understood' -- everything
 if ! nvidia-smi -L >/dev/null 2>&1; then
     says 1 'gpuwire info: no GPU: \|gpuwire info: this build has no GPU executor: build it where' -- --exec gpu
     says 0 'no GPU: ' -- --exec auto

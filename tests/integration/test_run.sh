@@ -33,6 +33,14 @@ expect 2 'help of no command' "${gpuwire[@]}" help frobnicate
 expect 0 'version' "${gpuwire[@]}" --version
 grep -qE '^gpuwire [0-9.]+$' "$work/expect.out" || fail 'gpuwire --version: no version'
 
+# No room for what libibverbs reads of the NIC.
+if unshare -rm true 2>/dev/null; then
+    mkdir "$work/full"
+    unshare -rm sh -c 'mount -t tmpfs -o size=4k,mode=700 full "$1" && shift && exec "$@"' sh "$work/full" \
+        env XDG_RUNTIME_DIR="$work/full" timeout "$patience" "${gpuwire[@]}" run -- ibv_devinfo >"$work/expect.out" 2>&1
+    grep -q '^gpuwire: cannot write .*: No space left on device; set XDG_RUNTIME_DIR' "$work/expect.out" || fail 'no room: not said'
+fi
+
 sleeps() { # its pid in $child
     child=$(cat "/proc/$tool/task/$tool/children" 2>/dev/null)
     [ -n "$child" ] && [ "$(cat "/proc/${child% }/comm" 2>/dev/null)" = sleep ]

@@ -106,5 +106,8 @@ stop_worker
 
 # ---- demo
 expect 1 'nothing.png' demo --picture nothing.png
+expect 1 'x.png cannot be written (--out' demo --out /nonexistent/x.png
+expect 1 'Is a directory' demo --out .
+expect 2 'frobnicate: no such command' frobnicate
 all_gone
 echo ok

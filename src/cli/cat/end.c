@@ -164,6 +164,8 @@ static int failed(const struct cat_opts *o, int64_t err)
                *host = o->host ? o->host : "any address";
 
     if (err == -ECANCELED) return -ECANCELED;
+    if (err == -ETIMEDOUT && o->listen)
+        return gw_error(-ETIMEDOUT, "nobody has connected within %llu s (-w)", (unsigned long long)o->wait_s);
     if (o->path) return gw_error_errno((int)err, "%s %s", what, o->path);
     return gw_error_errno((int)err, "%s %s port %s", what, host, o->port);
 }

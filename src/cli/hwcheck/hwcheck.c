@@ -87,9 +87,13 @@ static json_t *ask_there(const struct hwcheck *h)
     snprintf(line, sizeof(line), "exec %s hwcheck --facts", h->remote);
     code = hwcheck_start_there(h, line, &c) ? 126 : child_finish(&c, gw_deadline(60000000000u));
     if (!code) facts = json_loads(c.said[0], 0, NULL);
+    if (!json_is_object(facts) && !gw_interrupted()) {
+        const char *said = c.said[1][0] ? c.said[1] : "it says nothing; is gpuwire installed there?\n";
+
+        fprintf(stderr, "gpuwire hwcheck: `%s %s %s` does not work (exit code %d): %.300s", h->ssh, h->host,
+                line, code, said);
+    }
     if (!json_is_object(facts)) {
-        fprintf(stderr, "gpuwire hwcheck: `%s %s %s` does not work (exit code %d): %.300s%s", h->ssh, h->host,
-                line, code, c.said[1], c.said[1][0] ? "" : "\n");
         json_decref(facts);
         facts = NULL;
     }
@@ -223,10 +227,10 @@ int gw_cli_hwcheck(int argc, char **argv)
     }
     if (readlink("/proc/self/exe", h.self, sizeof(h.self) - 1) <= 0)
         return gw_cli_fail("hwcheck", "/proc/self/exe", errno);
-    if (hwcheck_writable(h.out)) return gw_failed("hwcheck");
+    if (gw_option_writable("-o", h.out)) return gw_failed("hwcheck");
     gw_catch_signals();
     there = ask_there(&h);
-    if (!there) return GW_EXIT_FAILURE;
+    if (!there) return gw_exit_code(1);
     h.results = json_array();
     run_all(&h);
     done = json_array_size(h.results) || gw_interrupted()

@@ -39,7 +39,8 @@ struct hwcheck {
     const char *host, *address, *ssh, *remote, *dev, *remote_dev, *out, *only;
     uint64_t port;
     uint32_t between; /* checks between the hosts so far … */
-    bool no_way;      /* … of which the first has not got through: the others would wait in vain, long, one by one */
+    bool
+        no_way; /* … of which the first has not got through: the others would wait in vain, long, one by one */
     bool quick, facts;
     char self[PATH_MAX];
     json_t *results;
@@ -67,7 +68,5 @@ void hwcheck_scrub(char *text, const char *const *words);
 /* The readable part: an array of lines. */
 json_t *hwcheck_summary(const json_t *report);
 int hwcheck_write(const char *path, json_t *report);
-/* Before the work is done: can it be written there? 0 or a negative errno with a line. */
-int hwcheck_writable(const char *path);
 
 #endif

@@ -132,17 +132,3 @@ int hwcheck_write(const char *path, json_t *report)
     if (f && fclose(f)) err = -1;
     return err ? gw_error_errno(-errno, "%s", path) : 0;
 }
-
-int hwcheck_writable(const char *path)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-
-    if (fd >= 0) {
-        close(fd);
-        unlink(path);
-        return 0;
-    }
-    if (errno == EEXIST && !access(path, W_OK)) return 0;
-    if (errno == EEXIST) errno = EACCES;
-    return gw_error_errno(-errno, "the report cannot be written to %s (-o says where)", path);
-}

@@ -113,7 +113,7 @@ int perf_option_word(const char *command, const char *option, const char *said, 
         }
         snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", i ? ", " : "", list[i]);
     }
-    return gw_usage_error(command, "%s %s: one of %s is wanted", option, said, all);
+    return gw_usage_error(command, "%s%s%s: one of %s is wanted", option, *option ? " " : "", said, all);
 }
 
 int perf_option_size(const char *command, const char *said, uint64_t *out)
@@ -290,7 +290,9 @@ int perf_parse(int argc, char **argv, struct perf_opts *o)
         return GW_EXIT_OK;
     }
     if (argc < 2) return gw_usage_error("perf", "what is to be measured? post, bw, lat, msgrate or sock");
-    if (perf_option_word("perf", "", argv[1], perf_test_name, PERF_TESTS, &test)) return GW_EXIT_USAGE;
+    while (test < PERF_TESTS && strcmp(argv[1], perf_test_name[test]) != 0) test++;
+    if (test == PERF_TESTS)
+        return gw_usage_error("perf", "%s: post, bw, lat, msgrate or sock is wanted", argv[1]);
     o->test = (enum perf_test)test;
     optind = 1;
     opterr = 0;
