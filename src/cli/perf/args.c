@@ -292,7 +292,7 @@ int perf_parse(int argc, char **argv, struct perf_opts *o)
     if (argc < 2) return gw_usage_error("perf", "what is to be measured? post, bw, lat, msgrate or sock");
     while (test < PERF_TESTS && strcmp(argv[1], perf_test_name[test]) != 0) test++;
     if (test == PERF_TESTS)
-        return gw_usage_error("perf", "%s: post, bw, lat, msgrate or sock is wanted", argv[1]);
+        return gw_usage_error("perf", "%s: one of post, bw, lat, msgrate, sock is wanted", argv[1]);
     o->test = (enum perf_test)test;
     optind = 1;
     opterr = 0;
