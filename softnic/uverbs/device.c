@@ -201,7 +201,7 @@ static void device_attr(const struct uv_file *f, struct ib_uverbs_query_device_r
     r->max_sge = r->max_sge_rd = MAX_SGE;
     r->max_cq = SN_MAX_CQ;
     r->max_cqe = SN_MAX_CQE - 1;
-    r->max_mr = r->max_mw = SN_MAX_MR;
+    r->max_mr = r->max_mw = SN_MAX_MR - 1; /* together */
     r->max_pd = SN_MAX_PD;
     r->max_qp_rd_atom = r->max_qp_init_rd_atom = SN_MAX_RD_ATOMIC;
     r->max_res_rd_atom = SN_MAX_RD_ATOMIC * SN_MAX_QP;
