@@ -52,7 +52,7 @@ void gwm_cpu_use(struct gwm_cpu *p, int buf);
 void *gwm_cpu_at(const struct gwm_cpu *p, int buf);
 
 /*
- * cpu_dnnl.c, the one file that knows oneDNN's API (2.6 and 3.x). Adding a node may add steps that change
+ * cpu_dnnl.c and dnnl_*.c, which alone know oneDNN's API (2.6 and 3.x). Adding a node may add steps that change
  * layouts. -ENOTSUP when oneDNN has nothing for it.
  */
 int gwm_dnnl_new(struct gwm_cpu *p);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dnnl.h: what the files that use oneDNN share: primitives (cpu_dnnl.c), layouts (dnnl_layout.c) and nodes (dnnl_nodes.c). */
+#ifndef GW_MODEL_DNNL_H
+#define GW_MODEL_DNNL_H
+
+#include "src/model/cpu.h"
+#include "src/model/dnnl_version.h"
+
+#define GWM_PRIM_ARGS 6
+
+struct gwm_prim {
+    struct gwm_prim *next;
+    dnnl_primitive_t prim;
+    int nargs;
+    struct {
+        int arg, buf;
+        md_t md;
+        dnnl_memory_t mem;
+    } a[GWM_PRIM_ARGS];
+};
+
+/* A root's content in a layout of the library's. */
+struct gwm_form {
+    struct gwm_form *next;
+    int root, buf;
+    bool made; /* a primitive wrote it; else a reorder from C order */
+    md_t md;
+};
+
+struct gwm_fixed {
+    struct gwm_fixed *next;
+    void *data;
+};
+
+struct gwm_dnnl {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    struct gwm_prim *prims;
+    struct gwm_form *forms;
+    struct gwm_fixed *weights;
+};
+
+/* cpu_dnnl.c: the negative errno of a status; primitives and their arguments. */
+int gwm_dnnl_status(dnnl_status_t s);
+/* Takes over pd; a primitive without arguments yet. */
+struct gwm_prim *gwm_prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, int *rc);
+int gwm_prim_arg(struct gwm_cpu *p, struct gwm_prim *q, int arg, int buf, const_md_t md);
+/* Adds the step of a primitive and gives it its scratch memory. */
+int gwm_prim_step(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t pd);
+/* Our attributes: scratch memory is ours; an activation after the main operation. */
+int gwm_dnnl_attr(const struct gwm_act *act, dnnl_primitive_attr_t *attr);
+
+/* dnnl_layout.c. A root in that layout or, without one, in the layout that it was made in (NULL when that is C order). */
+const struct gwm_form *gwm_form_find(const struct gwm_cpu *p, int root, const_md_t md);
+/* A buffer for a root in another layout than C order. */
+int gwm_form_add(struct gwm_cpu *p, int root, const_md_t md, bool made);
+/* How the result of a convolution or a pool looks in C order (a product's is always in it). */
+md_t gwm_dnnl_c_order(const struct gwm_cpu *p, int root);
+/* The buffer that holds `root` in layout `want`; `have` is how its C-order buffer looks to the primitive that asks. Adds a
+ * reorder when there is none yet. */
+int gwm_dnnl_in_layout(struct gwm_cpu *p, int root, const_md_t have, const_md_t want);
+/* Brings constants from one layout into another, now; the buffer's number. */
+int gwm_fixed_in_layout(struct gwm_cpu *p, const float *data, const_md_t have, const_md_t want);
+/* A copy of a bias, so that its memory is aligned as the library likes it. */
+int gwm_fixed_bias(struct gwm_cpu *p, const float *bias, int32_t n);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Nodes as primitives of oneDNN: convolutions, pooling, matrix products. */
+#include <errno.h>
+
+#include "src/model/dnnl.h"
+
+/* What a node brings to add(): tensors as they are, and tensors as the library may have them. */
+struct job {
+    const struct gwm_node *node;
+    dnnl_primitive_desc_t pd;
+    md_t src, weight, bias; /* as they are */
+    int weight_root;        /* when weights are no constant; else -1 */
+    const float *weight_data, *bias_data;
+    int32_t nbias;
+};
+
+/* Adds the primitive of j->pd with its arguments in the layouts it asks for. */
+static int add(struct gwm_cpu *p, const struct job *j)
+{
+    const struct gwm_node *n = j->node;
+    const_md_t src = dnnl_primitive_desc_query_md(j->pd, dnnl_query_src_md, 0);
+    const_md_t dst = dnnl_primitive_desc_query_md(j->pd, dnnl_query_dst_md, 0);
+    const_md_t weight = j->weight ? dnnl_primitive_desc_query_md(j->pd, dnnl_query_weights_md, 0) : NULL;
+    int rc, w = 0, b = 0, x = gwm_dnnl_in_layout(p, p->g->value[n->in[0]].root, j->src, src);
+
+    if (x >= 0 && weight)
+        w = j->weight_root < 0 ? gwm_fixed_in_layout(p, j->weight_data, j->weight, weight)
+                               : gwm_dnnl_in_layout(p, j->weight_root, j->weight, weight);
+    if (x >= 0 && w >= 0 && j->bias_data) b = gwm_fixed_bias(p, j->bias_data, j->nbias);
+    if (x < 0 || w < 0 || b < 0) return x < 0 ? x : w < 0 ? w : b;
+    md_t plain = n->op == GWM_GEMM ? NULL : gwm_dnnl_c_order(p, n->out);
+    int y = !plain || dnnl_memory_desc_equal(plain, dst) ? n->out : gwm_form_add(p, n->out, dst, true);
+    md_free(plain);
+    struct gwm_prim *q = y < 0 ? NULL : gwm_prim_new(p, j->pd, &rc);
+    if (!q) return y < 0 ? y : rc;
+    p->plain[n->out] = y == n->out;
+    rc = gwm_prim_step(p, q, j->pd);
+    if (!rc) rc = gwm_prim_arg(p, q, DNNL_ARG_SRC, x, src);
+    if (!rc && weight) rc = gwm_prim_arg(p, q, DNNL_ARG_WEIGHTS, w, weight);
+    if (!rc && j->bias_data) rc = gwm_prim_arg(p, q, DNNL_ARG_BIAS, b, j->bias);
+    return rc ? rc : gwm_prim_arg(p, q, DNNL_ARG_DST, y, dst);
+}
+
+/* Makes the primitive descriptor with our attributes, adds it, and frees what both needed. */
+static int finish(struct gwm_cpu *p, struct job *j, struct shape_of *s,
+                  dnnl_status_t (*make)(dnnl_primitive_desc_t *, dnnl_engine_t, const struct shape_of *,
+                                        const_dnnl_primitive_attr_t))
+{
+    dnnl_primitive_attr_t attr = NULL;
+    int rc = !j->src || !s->src || !s->dst ? -ENOMEM : gwm_dnnl_attr(&j->node->act, &attr);
+
+    /* Whatever it does not like about the shapes is an operator that it lacks. */
+    if (!rc && make(&j->pd, p->dnnl->engine, s, attr)) rc = -ENOTSUP;
+    if (!rc) rc = add(p, j);
+    if (j->pd) dnnl_primitive_desc_destroy(j->pd);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    md_free(j->src);
+    md_free(j->weight);
+    md_free(j->bias);
+    md_free(s->src);
+    md_free(s->weight);
+    md_free(s->dst);
+    return rc;
+}
+
+static void window_dims(struct shape_of *s, const struct gwm_window *w)
+{
+    s->stride[0] = w->sh, s->stride[1] = w->sw;
+    s->kernel[0] = w->kh, s->kernel[1] = w->kw;
+    s->dilation[0] = w->dh - 1, s->dilation[1] = w->dw - 1;
+    s->left[0] = w->top, s->left[1] = w->left;
+    /* As far as the last window reaches: where sizes are rounded up, that is past the model's padding. */
+    s->right[0] = (w->oh - 1) * w->sh + (w->kh - 1) * w->dh + 1 - w->h - w->top;
+    s->right[1] = (w->ow - 1) * w->sw + (w->kw - 1) * w->dw + 1 - w->w - w->left;
+    s->right[0] = s->right[0] > w->bottom ? s->right[0] : w->bottom;
+    s->right[1] = s->right[1] > w->right ? s->right[1] : w->right;
+}
+
+static int add_conv(struct gwm_cpu *p, const struct gwm_node *n)
+{
+    const struct gwm_conv *c = &n->conv;
+    const struct gwm_window *w = &c->win;
+    dnnl_dims_t x = {w->n, w->c, w->h, w->w}, y = {w->n, c->oc, w->oh, w->ow}, b = {c->oc};
+    dnnl_dims_t one = {c->oc, w->c, w->kh, w->kw};
+    dnnl_dims_t many = {c->group, c->oc / c->group, w->c / c->group, w->kh, w->kw};
+    bool g = c->group > 1;
+    struct shape_of s = {.src = md_new(x, 4, dnnl_format_tag_any),
+                         .weight = md_new(g ? many : one, g ? 5 : 4, dnnl_format_tag_any),
+                         .dst = md_new(y, 4, dnnl_format_tag_any)};
+    struct job j = {.node = n,
+                    .src = md_new(x, 4, dnnl_nchw),
+                    .weight = md_new(g ? many : one, g ? 5 : 4, g ? dnnl_goihw : dnnl_oihw),
+                    .bias = md_new(b, 1, dnnl_a),
+                    .weight_root = -1,
+                    .weight_data = c->weight,
+                    .bias_data = c->bias,
+                    .nbias = c->oc};
+
+    window_dims(&s, w);
+    s.bias = c->bias ? j.bias : NULL;
+    return finish(p, &j, &s, conv_pd);
+}
+
+static int add_pool(struct gwm_cpu *p, const struct gwm_node *n)
+{
+    const struct gwm_pool *q = &n->pool;
+    const struct gwm_window *w = &q->win;
+    dnnl_dims_t x = {w->n, w->c, w->h, w->w}, y = {w->n, w->c, w->oh, w->ow};
+    const struct gwm_form *f = gwm_form_find(p, p->g->value[n->in[0]].root, NULL);
+    struct shape_of s = {0};
+
+    window_dims(&s, w);
+    if (q->average && q->count_pads && (s.right[0] > w->bottom || s.right[1] > w->right))
+        return -ENOTSUP; /* the library would count what lies past the padding */
+    s.src = f && p->g->value[n->in[0]].root == n->in[0] ? md_copy(f->md) : md_new(x, 4, dnnl_nchw);
+    s.dst = md_new(y, 4, dnnl_format_tag_any);
+    s.pooling = !q->average     ? dnnl_pooling_max
+                : q->count_pads ? dnnl_pooling_avg_include_padding
+                                : dnnl_pooling_avg_exclude_padding;
+    struct job j = {.node = n, .src = md_new(x, 4, dnnl_nchw), .weight_root = -1};
+    return finish(p, &j, &s, pool_pd);
+}
+
+static int add_gemm(struct gwm_cpu *p, const struct gwm_node *n)
+{
+    const struct gwm_gemm *q = &n->gemm;
+    const struct gwm_value *b = &p->g->value[p->g->value[n->in[1]].root];
+    dnnl_dims_t x = {q->m, q->k}, w = {q->n, q->k}, y = {q->m, q->n}, bias = {q->n};
+    struct shape_of s = {.src = md_new(x, 2, dnnl_format_tag_any),
+                         .weight = md_new(w, 2, dnnl_format_tag_any),
+                         .dst = md_new(y, 2, dnnl_ab)};
+    struct job j = {.node = n,
+                    .src = md_new(x, 2, q->ta ? dnnl_ba : dnnl_ab),
+                    .weight = md_new(w, 2, q->tb ? dnnl_ab : dnnl_ba),
+                    .bias = md_new(bias, 1, dnnl_a),
+                    .weight_root = b->data ? -1 : p->g->value[n->in[1]].root,
+                    .weight_data = (const float *)b->data,
+                    .bias_data = q->bias,
+                    .nbias = q->n};
+
+    s.bias = q->bias ? j.bias : NULL;
+    return finish(p, &j, &s, gemm_pd);
+}
+
+int gwm_dnnl_add(struct gwm_cpu *p, const struct gwm_node *n)
+{
+    switch (n->op) {
+    case GWM_CONV: return add_conv(p, n);
+    case GWM_POOL: return add_pool(p, n);
+    case GWM_GEMM: return add_gemm(p, n);
+    default: return -ENOTSUP;
+    }
+}
