@@ -108,7 +108,7 @@ int sn_see_qps(struct sn_nic *nic, uint32_t *cursor, struct sn_qp_view *out, int
         uint32_t end = *cursor + STRIDE;
 
         if (sn_see_lock(nic, wait_ns)) return -ETIMEDOUT;
-        for (; *cursor < end && n < max; ++*cursor) {
+        for (; *cursor < end && *cursor < QP_PLACES && n < max; ++*cursor) {
             if (nic->qps[*cursor]) view_qp(nic->qps[*cursor], &out[n++]);
         }
         sn_nic_unlock(nic);

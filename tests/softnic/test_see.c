@@ -59,6 +59,22 @@ static void objects_are_as_they_are(void **state)
     assert_int_equal(t.mr_bytes, RIG_MEM);
 }
 
+/* Whoever has room for a few stops between two strides, from where strides no longer end with the table. */
+static void one_at_a_time_to_the_end(void **state)
+{
+    struct sn_qp_view v;
+    struct sn_cq_view c;
+    uint32_t qp = 0, cq = 0;
+
+    (void)state;
+    assert_int_equal(sn_see_qps(r.w.nics[0].nic, &qp, &v, 1, WAIT), 1);
+    assert_int_equal(sn_see_cqs(r.w.nics[0].nic, &cq, &c, 1, WAIT), 1);
+    assert_int_equal(sn_see_qps(r.w.nics[0].nic, &qp, &v, 1, WAIT), 0);
+    assert_int_equal(sn_see_cqs(r.w.nics[0].nic, &cq, &c, 1, WAIT), 0);
+    assert_int_equal(qp, 1 << 16); /* numbers have so many places */
+    assert_int_equal(cq, SN_MAX_CQ);
+}
+
 static void what_is_lost_shows(void **state)
 {
     struct sn_qp_view v;
@@ -119,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(objects_are_as_they_are, up, down),
+        cmocka_unit_test_setup_teardown(one_at_a_time_to_the_end, up, down),
         cmocka_unit_test_setup_teardown(what_is_lost_shows, up, down),
         cmocka_unit_test_setup_teardown(the_first_error_and_the_last_report_stay, up, down),
         cmocka_unit_test_setup_teardown(a_stuck_nic_is_told_as_such, up, down),
