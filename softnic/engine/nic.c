@@ -343,7 +343,7 @@ static bool enter(struct sn_nic *nic)
 
 static uint64_t posted(struct sn_nic *nic)
 {
-    bool again = true;
+    bool again = true, expected = nic->sweep_at != 0;
 
     nic->budget = nic->cfg.budget;
     sn_doorbells(nic);
@@ -355,8 +355,8 @@ static uint64_t posted(struct sn_nic *nic)
         if (nic->tx_urgent || waiting_to_leave(nic) >= SN_TX_COMPANY) sn_tx_push(nic);
         if (nic->tx_blocked) break;
     }
-    /* Rings that others hid are left to whoever comes next: that should be soon. */
-    return nic->sweep_at ? nic->now : next_time(nic);
+    /* Rings that others hid are left to whoever comes next: that should be soon. Once told, it knows when. */
+    return nic->sweep_at && !expected ? nic->now : next_time(nic);
 }
 
 static uint64_t go(struct sn_nic *nic, uint64_t now, uint64_t (*work)(struct sn_nic *))

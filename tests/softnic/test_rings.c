@@ -84,7 +84,7 @@ static void named_first_hidden_soon(void **state)
     assert_int_equal(arrived(2), MANY);
 }
 
-/* A thread that posts may not come again: who takes over is told to look. */
+/* A thread that posts may not come again: who takes over is told to look, once, and knows from then on when. */
 static void who_posts_leaves_word(void **state)
 {
     (void)state;
@@ -93,6 +93,8 @@ static void who_posts_leaves_word(void **state)
     assert_true(sn_nic_posted(r.w.nics[0].nic, r.w.now) > r.w.now);
     for (int i = 0; i < MANY; i++) write_one(i, 2);
     assert_int_equal(sn_nic_posted(r.w.nics[0].nic, r.w.now), r.w.now);
+    write_one(0, 2);
+    assert_true(sn_nic_posted(r.w.nics[0].nic, r.w.now) > r.w.now);
     world_settle(&r.w, 10 * MS);
     assert_int_equal(arrived(2), MANY);
     assert_true(sn_nic_posted(r.w.nics[0].nic, r.w.now) > r.w.now);
