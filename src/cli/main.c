@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/cli/cli.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *name, *what;
@@ -36,7 +40,21 @@ static void print_usage(FILE *f)
             "\n`gpuwire COMMAND --help` says more about each, `gpuwire --version` which version this is.\n");
 }
 
-int main(int argc, char **argv)
+/* What was said has arrived, or the exit code tells: nobody takes half a table for a whole one. */
+static int said(int code)
+{
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout)) return code;
+    int err = errno; /* 0: of an earlier write, which nobody kept */
+    struct pollfd out = {.fd = STDOUT_FILENO};
+    if (err == EPIPE || (poll(&out, 1, 0) == 1 && out.revents & POLLERR))
+        return 128 + SIGPIPE; /* `| head`: not worth a word */
+    fprintf(stderr, "gpuwire: cannot write all of standard output%s%s\n", err ? ": " : "",
+            err ? strerror(err) : "");
+    return code ? code : 1;
+}
+
+static int command(int argc, char **argv)
 {
     if (argc < 2) {
         print_usage(stderr);
@@ -60,4 +78,9 @@ int main(int argc, char **argv)
         if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
     fprintf(stderr, "gpuwire: %s: no such command; see `gpuwire --help`\n", argv[1]);
     return 2;
+}
+
+int main(int argc, char **argv)
+{
+    return said(command(argc, argv));
 }

@@ -32,6 +32,8 @@ grep -q '^usage: gpuwire run' "$work/expect.out" || fail 'gpuwire help run: not 
 expect 2 'help of no command' "${gpuwire[@]}" help frobnicate
 expect 0 'version' "${gpuwire[@]}" --version
 grep -qE '^gpuwire [0-9.]+$' "$work/expect.out" || fail 'gpuwire --version: no version'
+"${gpuwire[@]}" help >/dev/full 2>"$work/expect.out"
+[ $? = 1 ] && grep -q 'standard output: No space left on device' "$work/expect.out" || fail 'a full disk: not said'
 
 # No room for what libibverbs reads of the NIC.
 if unshare -rm true 2>/dev/null; then
