@@ -155,6 +155,8 @@ struct sn_peer_ops {
     bool (*in_memory)(void *ctx, const uint8_t gid[16], uint32_t qpn);
     /* Is it known to be able to copy from this NIC's memory? Then it may be sent offers. */
     bool (*pulls)(void *ctx, const uint8_t gid[16], uint32_t qpn);
+    /* Has it not taken yet what it was sent? Then who sends has the time to copy. */
+    bool (*behind)(void *ctx, const struct sn_peer *peer);
     /* Accesses begin: until leave, nothing that was granted is taken back, unless this process stands still:
      * then copy fails. False: the peer is gone. */
     bool (*enter)(void *ctx, struct sn_peer *peer, uint64_t now);

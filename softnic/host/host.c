@@ -128,6 +128,12 @@ static bool pulls(void *ctx, const uint8_t gid[16], uint32_t qpn)
     return false;
 }
 
+static bool behind(void *ctx, const struct sn_peer *p)
+{
+    (void)ctx;
+    return sn_ring_used(p->channel, p->tail) >= SN_HOST_BEHIND;
+}
+
 static bool lends(void *ctx)
 {
     const struct sn_host *h = ctx;
@@ -142,6 +148,7 @@ const struct sn_peer_ops sn_host_peer_ops = {
     .find = find,
     .in_memory = in_memory,
     .pulls = pulls,
+    .behind = behind,
     .enter = sn_access_enter,
     .grant = sn_access_grant,
     .copy = sn_access_copy,

@@ -11,7 +11,8 @@
 #include "softnic/host/host.h"
 #include "softnic/host/share.h"
 
-enum { SN_HOST_PEERS = 512, SN_HOST_SENDERS = 256 };
+/* BEHIND: who has not taken so many frames. */
+enum { SN_HOST_PEERS = 512, SN_HOST_SENDERS = 256, SN_HOST_BEHIND = 2 };
 
 enum sn_out_state {
     SN_OUT_NEW,    /* never asked for */

@@ -51,13 +51,15 @@ bool sn_placed_may_follow(const struct sn_qp *qp)
 }
 
 /* Packets to and from a GPU's memory are dear. In plain memory bytes arrive as soon with a short message, and a long one's are
- * better fetched, into the cache of who reads them. */
+ * better fetched, into the cache of who reads them, unless that one is behind: whoever receives from many does two copies, to
+ * one of who sends. */
 bool sn_placed_worth(struct sn_qp *qp, const struct sn_sreq *s, bool dma)
 {
     struct sn_near near = sn_near_of(qp);
 
     return dma || (s->wqe->length >= qp->nic->cfg.offer_min &&
-                   !near.ops->pulls(near.ctx, qp->peer.gid, qp->attr.dest_qp_num));
+                   (!near.ops->pulls(near.ctx, qp->peer.gid, qp->attr.dest_qp_num) ||
+                    near.ops->behind(near.ctx, qp->nic->direct.peer)));
 }
 
 static bool note_dma(void *arg, const struct gw_mlx5_piece *p, const struct sn_mr *mr)

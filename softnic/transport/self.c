@@ -55,6 +55,13 @@ static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *
     return true;
 }
 
+static bool never(void *ctx, const struct sn_peer *peer)
+{
+    (void)ctx;
+    (void)peer;
+    return false;
+}
+
 static bool lends(void *ctx)
 {
     (void)ctx;
@@ -70,6 +77,7 @@ static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c)
 
 static const struct sn_peer_ops self_ops = {.find = find,
                                             .pulls = always,
+                                            .behind = never,
                                             .enter = enter,
                                             .grant = grant,
                                             .copy = copy,

@@ -29,8 +29,9 @@ struct fake_peer {
 struct fake_peers {
     struct fake_peer node[FAKE_NODES];
     struct rnd rnd;
-    /* Per 10,000: peers that are not found, or cannot be entered; copies that stop early; copies refused. */
-    uint32_t absent, stops, refused;
+    /* Per 10,000: peers that are not found, or cannot be entered; copies that stop early; copies refused; looks that find a
+     * peer behind. */
+    uint32_t absent, stops, refused, behind;
     bool memory;    /* frames travel in memory */
     bool no_offers; /* nobody is known to be able to fetch */
     bool no_writes; /* nobody may write to another */

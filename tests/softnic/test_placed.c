@@ -43,6 +43,29 @@ static void the_bytes_go_ahead(void **state)
     down();
 }
 
+/* Of plain memory they do when the peer has more to fetch than it has got done: so now one is offered, now one placed, in order. */
+static void they_go_ahead_of_who_is_behind(void **state)
+{
+    (void)state;
+    up();
+    peers.no_offers = false;
+    for (int i = 0; i < 6; i++) post_recv(&r.b, 0, 0);
+    for (uint32_t i = 0; i < 6; i++) {
+        peers.behind = i % 3 ? 10000 : 0;
+        post(&r, IMM, i * 4000, LONG, 100);
+        world_run(&r.w, 0);
+        if (i % 2) run();
+    }
+    run();
+    for (int i = 0; i < 6; i++) expect(&r.a, GW_MLX5_CQE_REQ);
+    for (int i = 0; i < 6; i++) expect(&r.b, GW_MLX5_CQE_RESP_WR_IMM);
+    assert_memory_equal(r.b.mem + 100, r.a.mem + 5 * 4000, LONG);
+    assert_true(counters(&r, 0).placed_sent > 0 && counters(&r, 0).offers_sent > 0);
+    assert_int_equal(counters(&r, 0).placed_sent + counters(&r, 0).offers_sent, 6);
+    assert_int_equal(counters(&r, 1).placed_taken, counters(&r, 0).placed_sent);
+    down();
+}
+
 static void short_ones_are_packets(void **state)
 {
     (void)state;
@@ -379,6 +402,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bytes_go_ahead),
+        cmocka_unit_test(they_go_ahead_of_who_is_behind),
         cmocka_unit_test(short_ones_are_packets),
         cmocka_unit_test(those_in_a_row_are_one_copy),
         cmocka_unit_test(long_ones_are_one_frame),
