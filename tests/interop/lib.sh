@@ -137,13 +137,6 @@ client_there() {
     judge "$name" $? "$rc"
 }
 
-# How many frames the link, and what leads to it on both sides, has dropped so far: full buffers.
-dropped() {
-    local there
-    there=$(guest 5 'sed -n "s/.*eth0://p" /proc/net/dev' | awk '{ print $4 + $12 }')
-    awk -v n="${there:-0}" '/^Udp: [0-9]/ { n += $6 } /tap0:/ { n += $5 + $13 } END { print n }' /proc/net/snmp /proc/net/dev
-}
-
 # What the software NICs' counters say, once a second, into a file.
 watch_nics() { # FILE
     while sleep 1; do "$GPUWIRE" nic --json >>"$1" 2>/dev/null; done

@@ -196,6 +196,7 @@ static void usage(FILE *to)
           "  -p, --port N    TCP port of the control connection (18600)\n"
           "  --device NAME   RDMA device (the first)\n"
           "  --gid-index N   (0)\n"
+          "  --no-fences     this side fences no request\n"
           "the rest is the client's choice:\n"
           "  --seconds N     how long (5)\n"
           "  --round-ms N    a round's length; each makes all objects anew (1000)\n"
@@ -224,11 +225,17 @@ static int parse_types(const char *list, uint32_t *mask)
 static int parse_options(int argc, char **argv, struct options *o)
 {
     static const struct option longs[] = {
-        {"port", 1, 0, 'p'},      {"device", 1, 0, 'd'},
-        {"gid-index", 1, 0, 'g'}, {"seconds", 1, 0, 's'},
-        {"round-ms", 1, 0, 'r'},  {"links", 1, 0, 'l'},
-        {"types", 1, 0, 't'},     {"seed", 1, 0, 'S'},
-        {"help", 0, 0, 'h'},      {0},
+        {"port", 1, 0, 'p'},
+        {"device", 1, 0, 'd'},
+        {"gid-index", 1, 0, 'g'},
+        {"seconds", 1, 0, 's'},
+        {"round-ms", 1, 0, 'r'},
+        {"links", 1, 0, 'l'},
+        {"types", 1, 0, 't'},
+        {"seed", 1, 0, 'S'},
+        {"no-fences", 0, 0, 'F'},
+        {"help", 0, 0, 'h'},
+        {0},
     };
     int c;
 
@@ -237,6 +244,7 @@ static int parse_options(int argc, char **argv, struct options *o)
         case 'p': o->port = atoi(optarg); break;
         case 'd': o->device = optarg; break;
         case 'g': o->gid_index = atoi(optarg); break;
+        case 'F': o->no_fences = true; break;
         case 's': o->plan.seconds = (uint32_t)atoi(optarg); break;
         case 'r': o->plan.round_ms = (uint32_t)atoi(optarg); break;
         case 'l': o->plan.links = (uint32_t)atoi(optarg); break;

@@ -14,7 +14,7 @@ static uint32_t split(const struct op *op, void *at, uint32_t lkey, struct ibv_s
     return op->len ? n : 0;
 }
 
-static void describe(const struct link *l, const struct op *op, struct ibv_send_wr *wr)
+static void describe(const struct link *l, const struct op *op, bool fences, struct ibv_send_wr *wr)
 {
     static const enum ibv_wr_opcode opcodes[OP_KINDS] = {
         IBV_WR_SEND,      IBV_WR_SEND_WITH_IMM,        IBV_WR_RDMA_WRITE,         IBV_WR_RDMA_WRITE_WITH_IMM,
@@ -26,7 +26,7 @@ static void describe(const struct link *l, const struct op *op, struct ibv_send_
     wr->imm_data = op->imm;
     wr->send_flags = (op->signaled ? IBV_SEND_SIGNALED : 0) | (op->inl ? IBV_SEND_INLINE : 0) |
                      (op->solicited ? IBV_SEND_SOLICITED : 0) |
-                     (op->fence && link_is_reliable(l->type) ? IBV_SEND_FENCE : 0);
+                     (fences && op->fence && link_is_reliable(l->type) ? IBV_SEND_FENCE : 0);
     wr->wr.rdma.rkey = l->peer.rkey;
     wr->wr.rdma.remote_addr = target + offsetof(struct target, slot) + l->out.slots_used % SLOTS * SLOT_BYTES;
     if (op->kind == OP_READ) wr->wr.rdma.remote_addr = target + offsetof(struct target, fixed) + op->offset;
@@ -68,7 +68,7 @@ static int post(struct side *s, struct link *l, const struct op *op)
 
     wr.num_sge = (int)split(op, buf, s->mr->lkey, sge);
     if (op->kind <= OP_WRITE_IMM) pattern_fill(buf, op->len, op->key, 0);
-    describe(l, op, &wr);
+    describe(l, op, !s->opt.no_fences, &wr);
     if (op->kind == OP_ADD || op->kind == OP_CAS) {
         sge[0] = (struct ibv_sge){(uintptr_t)buf, 8, s->mr->lkey};
         wr.num_sge = 1;
@@ -95,7 +95,7 @@ static int peek(struct side *s, struct link *l)
                                .opcode = IBV_WR_RDMA_READ,
                                .send_flags = IBV_SEND_SIGNALED,
                                .wr.rdma = {l->peer.target + offsetof(struct target, freed), l->peer.rkey},
-        .qp_type.xrc.remote_srqn = l->peer.xrc_srq,
+                               .qp_type.xrc.remote_srqn = l->peer.xrc_srq,
                            },
                        *bad;
 

@@ -85,7 +85,8 @@ struct options {
     int port;
     const char *device;
     int gid_index;
-    struct plan { /* the client's; the server is told */
+    bool no_fences; /* of this side's requests */
+    struct plan {   /* the client's; the server is told */
         uint64_t seed;
         uint32_t links, types; /* types: a mask */
         uint32_t seconds, round_ms;
