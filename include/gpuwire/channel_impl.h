@@ -51,14 +51,17 @@ GW_FN int gw_channel_understand_(struct gw_channel *ch, uint32_t imm, uint32_t b
 GW_SLOW_FN int gw_channel_look_(struct gw_channel *ch)
 {
     struct gw_flow_msg_ msg[GW_FLOW_TAKE_];
+    struct gw_flow_seen_ seen;
     uint32_t n, i;
     int failed = 0, err = 0;
 
+    if (!gw_flow_comes_(&ch->flow, &seen)) return 0;
     if (!gw_turn_try_(&ch->flow.lock)) {
         gw_pause(64); /* another thread is at it, and may wait for this very core */
         return 1;
     }
-    n = gw_flow_take_(&ch->flow, msg, &failed);
+    n = gw_flow_take_(&ch->flow, &seen, msg, &failed);
+    gw_flow_repost_(&ch->flow); /* at once: before the peer can be told of any room */
     for (i = 0; i < n && !err; i++) err = gw_channel_understand_(ch, msg[i].imm, msg[i].bytes);
     if (err || failed) gw_flow_fail_(&ch->flow, err ? err : failed);
     gw_turn_leave_(&ch->flow.lock);
@@ -131,7 +134,7 @@ GW_SLOW_FN int gw_channel_begin_send_(struct gw_channel *ch, uint32_t more, uint
 
     if (!err) err = gw_turn_take_(&ch->send_lock, deadline_ns);
     if (err) return err;
-    w = gw_flow_wait_(&ch->flow);
+    w = gw_flow_wait_();
     for (;;) {
         may = gw_channel_may_send_(ch, more);
         if (may) break;
@@ -147,7 +150,7 @@ GW_SLOW_FN int gw_channel_begin_send_(struct gw_channel *ch, uint32_t more, uint
 /* Posts a message or a finish, when there is room in the send queue, and leaves the turn. */
 GW_SLOW_FN int gw_channel_end_send_(struct gw_channel *ch, uint32_t kind, uint64_t deadline_ns)
 {
-    struct gw_flow_wait_ w = gw_flow_wait_(&ch->flow);
+    struct gw_flow_wait_ w = gw_flow_wait_();
     uint32_t slot = ch->sent;
     int err, late;
 
@@ -191,7 +194,7 @@ GW_SLOW_FN int gw_channel_begin_recv_(struct gw_channel *ch, uint64_t deadline_n
 
     if (!err) err = gw_turn_take_(&ch->recv_lock, deadline_ns);
     if (err) return err;
-    w = gw_flow_wait_(&ch->flow);
+    w = gw_flow_wait_();
     for (;;) {
         may = gw_channel_may_recv_(ch);
         if (may > 0) break;

@@ -104,7 +104,7 @@ GW_SLOW_DEV int64_t gw_dgram_send_g_(enum gw_group g, struct gw_net *net, int s,
     int64_t err = GW_SOCK_FIRST_(g, gw_dgram_head_(net, s, n, to, len, deadline_ns));
 
     if (!err) {
-        gw_sock_vec_copy_(g, &v, p->wbuf + (p->put & (p->wbuf_size - 1)) + sizeof(struct gw_dgram_), n, 1);
+        gw_sock_vec_copy_(g, &v, p->wbuf + (p->put & (p->wbuf_size - 1)) + sizeof(struct gw_dgram_), n, 1, 0);
         gw_group_sync(g); /* all parts before the record is told of */
         if (gw_group_rank(g) == 0) (void)gw_pipe_put_(p, gw_dgram_size_((uint32_t)n));
     }
@@ -156,7 +156,7 @@ GW_SLOW_DEV int64_t gw_dgram_recv_g_(enum gw_group g, struct gw_net *net, int s,
     if (may == 1) {
         whole = d->len;
         n = gw_smaller_(whole, v.left);
-        gw_sock_vec_copy_(g, &v, (uint8_t *)(d + 1), n, 0);
+        gw_sock_vec_copy_(g, &v, (uint8_t *)(d + 1), n, 0, 0);
         gw_group_sync(g); /* everybody has copied before the room is given back */
         if (gw_group_rank(g) == 0) {
             (void)gw_sock_tell_addr_(&d->addr, from, len);

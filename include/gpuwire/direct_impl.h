@@ -47,17 +47,17 @@ GW_FN int64_t gw_stream_may_write_(struct gw_stream_ *st, uint64_t offset)
 /* Writes n bytes that lie in our buffer; waits for room in the send queue. */
 GW_SLOW_FN int gw_stream_write_(struct gw_stream_ *st, uint64_t offset, uint32_t n, uint64_t deadline_ns)
 {
-    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
-    uint32_t at = (uint32_t)st->wpos & (st->wbuf_size - 1);
+    struct gw_flow_wait_ w = gw_flow_wait_();
+    uint32_t at = (uint32_t)st->wpos & (st->wbuf_size - 1), flags = gw_stream_flags_(st, n);
     struct gw_rs_sge to;
     uint64_t ticket;
     int err = gw_stream_find_(st, offset, &to);
 
     if (!err && to.length < n) err = -ENXIO; /* the peer has taken it back meanwhile */
     while (!err) {
-        err = gw_flow_post_(&st->flow, gw_put_op(st->wbuf_addr + at, st->lkey, to.addr, to.key, n),
-                            GW_SIGNALED, &ticket);
-        if (!err) gw_stream_posted_(st, n, ticket);
+        err = gw_flow_post_(&st->flow, gw_put_op(st->wbuf_addr + at, st->lkey, to.addr, to.key, n), flags,
+                            &ticket);
+        if (!err) gw_stream_posted_(st, n, flags, ticket);
         if (err != -EAGAIN) return err;
         err = gw_flow_pause_(&st->flow, &w, deadline_ns);
     }
@@ -120,7 +120,7 @@ GW_FN int gw_stream_announce_(struct gw_stream_ *st, uint32_t i, const struct gw
 GW_SLOW_FN int gw_stream_announce_all_(struct gw_stream_ *st, uint32_t i, const struct gw_rs_map *map,
                                        uint64_t deadline_ns)
 {
-    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
+    struct gw_flow_wait_ w = gw_flow_wait_();
     int err, late;
 
     while ((err = gw_stream_announce_(st, i, map)) == -EAGAIN) {

@@ -38,10 +38,10 @@ struct gw_flow_msg_ {
 
 /* ---- receiving ---------------------------------------------------------------------------------------- */
 
-/* 0, or why the flow is unusable. Acquire: what was understood before it failed can be seen. */
+/* 0, or why the flow is unusable. Acquire, if it is: what was understood before it failed can be seen. */
 GW_FN int gw_flow_error_(const struct gw_flow_ *l)
 {
-    return -(int)gw_ld_acquire_u32_gpu(&l->error);
+    return gw_ld_relaxed_u32_gpu(&l->error) ? -(int)gw_ld_acquire_u32_gpu(&l->error) : 0;
 }
 
 GW_FN void gw_flow_fail_(struct gw_flow_ *l, int err)
@@ -49,16 +49,102 @@ GW_FN void gw_flow_fail_(struct gw_flow_ *l, int err)
     gw_cas_release_u32_gpu(&l->error, 0, (uint32_t)-err); /* release: as above */
 }
 
+/* What a look without the lock has seen of the next completion: its last 8 bytes, and its number. */
+struct gw_flow_seen_ {
+    uint64_t tail;
+    uint32_t ci;
+};
+
+#ifdef __CUDACC__
+/* Has anything arrived? Anybody, at any time: most looks find nothing, and take no lock for it. */
+GW_FN int gw_flow_comes_(const struct gw_flow_ *l, struct gw_flow_seen_ *seen)
+{
+    seen->ci = gw_ld_relaxed_u32_gpu(&l->cq->ci);
+    /* Acquire: the owner byte, which is the last, before the entry's other bytes and the payload. */
+    seen->tail = gw_ld_acquire_u64(&gw_cq_entry_(l->cq, seen->ci)->wqe_opcode_qpn_be);
+    return gw_mlx5_cqe_ready((uint8_t)(seen->tail >> 56), seen->ci, l->cq->cqes);
+}
+
 /*
- * Takes up to GW_FLOW_TAKE_ messages that have arrived and returns how many. *failed: what went wrong
- * behind them, for gw_flow_fail_ once they have been understood. Receives are posted again at once, before
- * the peer can be told of any room, so that it never meets an empty queue. Under the flow's lock.
+ * Takes a completion of the usual kind, a good one of a write with an immediate. 0: it is of another kind, or not there.
+ * What lies in the host's memory is a microsecond or two away, so no more of the entry is read than is needed: the tail,
+ * which was seen before, and the 16 bytes that say what has come. Under the flow's lock, which orders these reads before
+ * whoever posts the receive again, and so before the NIC writes there anew. The CQ's record waits for that, too:
+ * gw_flow_record_.
  */
-GW_FN uint32_t gw_flow_take_(struct gw_flow_ *l, struct gw_flow_msg_ msg[GW_FLOW_TAKE_], int *failed)
+GW_FN int gw_flow_take_one_(struct gw_flow_ *l, struct gw_flow_seen_ *seen, struct gw_flow_msg_ *msg)
+{
+    struct gw_cq_handle *cq = l->cq;
+    struct gw_qp_handle *qp = l->qp;
+    uint64_t lo, hi;
+
+    if (gw_ld_relaxed_u32_gpu(&cq->ci) != seen->ci) (void)gw_flow_comes_(l, seen);
+    if (!gw_mlx5_cqe_ready((uint8_t)(seen->tail >> 56), seen->ci, cq->cqes)) return 0;
+    if (seen->tail >> 60 != GW_MLX5_CQE_RESP_WR_IMM ||
+        (gw_be32((uint32_t)seen->tail) & 0xffffff) != qp->sq.qpn)
+        return 0;
+    gw_ld_relaxed_2u64(&gw_cq_entry_(cq, seen->ci)->srqn_uidx_be, &lo, &hi);
+    gw_st_relaxed_u32_gpu(&cq->ci, seen->ci + 1);
+    gw_st_relaxed_u64_gpu(&qp->rq_ci, gw_ld_relaxed_u64_gpu(&qp->rq_ci) + 1);
+    msg->imm = gw_be32((uint32_t)(lo >> 32));
+    msg->bytes = gw_be32((uint32_t)(hi >> 32));
+    return 1;
+}
+
+/* Tells the NIC how far the CQ has been taken. */
+GW_FN void gw_flow_record_(struct gw_flow_ *l)
+{
+    gw_cq_taken_(l->cq, gw_ld_relaxed_u32_gpu(&l->cq->ci), 0);
+}
+#else
+/* On CPU threads gw_poll_cq does all that, and drives a NIC in the process besides. */
+GW_FN int gw_flow_comes_(const struct gw_flow_ *l, struct gw_flow_seen_ *seen)
+{
+    (void)l;
+    (void)seen;
+    return 1;
+}
+
+GW_FN int gw_flow_take_one_(struct gw_flow_ *l, struct gw_flow_seen_ *seen, struct gw_flow_msg_ *msg)
+{
+    (void)l;
+    (void)seen;
+    (void)msg;
+    return 0;
+}
+
+GW_FN void gw_flow_record_(struct gw_flow_ *l)
+{
+    (void)l;
+}
+#endif
+
+/* Posts the receives again that have completed. It is the caller's affair that the peer never meets an empty queue. Under the
+ * flow's lock. */
+GW_FN void gw_flow_repost_(struct gw_flow_ *l)
+{
+    if (!l->owed) return;
+    gw_flow_record_(l);
+    if (gw_recv_empty(l->qp, l->owed, 0) == 0) l->owed = 0;
+}
+
+/*
+ * Takes up to GW_FLOW_TAKE_ messages that have arrived, on a GPU mostly one, and returns how many. *failed: what went
+ * wrong behind them, for gw_flow_fail_ once they have been understood. gw_flow_repost_ is left to the caller. Under the
+ * flow's lock.
+ */
+GW_FN uint32_t gw_flow_take_(struct gw_flow_ *l, struct gw_flow_seen_ *seen,
+                             struct gw_flow_msg_ msg[GW_FLOW_TAKE_], int *failed)
 {
     struct ibv_wc wc[GW_FLOW_TAKE_];
-    int n = gw_poll_cq(l->cq, GW_FLOW_TAKE_, wc), i;
     uint32_t got = 0;
+    int n, i;
+
+    if (gw_flow_take_one_(l, seen, msg)) {
+        l->owed++;
+        return 1;
+    }
+    n = gw_poll_cq(l->cq, GW_FLOW_TAKE_, wc);
 
     for (i = 0; i < n && !*failed; i++) {
         if (wc[i].status != IBV_WC_SUCCESS) {
@@ -72,7 +158,6 @@ GW_FN uint32_t gw_flow_take_(struct gw_flow_ *l, struct gw_flow_msg_ msg[GW_FLOW
     }
     l->owed += (uint32_t)n;
     if (*failed) l->owed = 0; /* a queue pair that has failed only flushes them */
-    if (l->owed && gw_recv_empty(l->qp, l->owed, 0) == 0) l->owed = 0;
     return got;
 }
 
@@ -99,13 +184,11 @@ struct gw_flow_wait_ {
     uint32_t round;
 };
 
-GW_FN struct gw_flow_wait_ gw_flow_wait_(const struct gw_flow_ *l)
+/* A wait that begins with its first pause: what is there already costs no look at the clock. */
+GW_FN struct gw_flow_wait_ gw_flow_wait_(void)
 {
-    struct gw_flow_wait_ w;
+    struct gw_flow_wait_ w = {0, 0, 0};
 
-    w.start = gw_clock_ns();
-    w.ask = gw_ld_relaxed_u64_gpu(&l->keepalive_ns) ? gw_ld_relaxed_u64_gpu(&l->ask_ns) : UINT64_MAX;
-    w.round = 0;
     return w;
 }
 
@@ -154,6 +237,10 @@ GW_FN int gw_flow_pause_on_(struct gw_flow_ *l, struct gw_flow_wait_ *w, struct 
 {
     uint64_t now = gw_clock_ns();
 
+    if (!w->start) {
+        w->start = now;
+        w->ask = gw_ld_relaxed_u64_gpu(&l->keepalive_ns) ? gw_ld_relaxed_u64_gpu(&l->ask_ns) : UINT64_MAX;
+    }
     if (now >= w->ask) w->ask = gw_flow_tend_(l, now);
     if (now >= deadline_ns) return gw_expired_(deadline_ns);
     if (!GW_CPU_HOST_(cq)) {

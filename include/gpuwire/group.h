@@ -65,49 +65,33 @@ GW_FN uint64_t gw_stretch_(uint64_t n, uint32_t rank, uint32_t size, uint64_t *a
 
 #ifdef __CUDA_ARCH__
 /*
- * Units number rank, rank + size and so on of a copy of n. Eight, or four, are read before the first is written, since
+ * Units number rank, rank + size and so on of a copy of n. Sixteen, eight or four are read before the first is written, since
  * each read takes most of a microsecond. Plain accesses: either side may lie in what the block shares, or be one thread's own.
  */
+#define GW_COPY_ROW_(unit, row)                                                                              \
+    for (; i + (row - 1) * step < n; i += row * step) {                                                      \
+        unit v[row];                                                                                         \
+                                                                                                             \
+        _Pragma("unroll") for (k = 0; k < row; k++) v[k] = s[i + k * step];                                  \
+        _Pragma("unroll") for (k = 0; k < row; k++) d[i + k * step] = v[k];                                  \
+    }
 #define GW_COPY_UNITS_(name, unit)                                                                           \
     GW_FN void name(uint8_t *to, const uint8_t *from, uint64_t n, uint32_t rank, uint32_t size)              \
     {                                                                                                        \
-        unit *d = (unit *)to, v0, v1, v2, v3, v4, v5, v6, v7;                                                \
+        unit *d = (unit *)to;                                                                                \
         const unit *s = (const unit *)from;                                                                  \
         uint64_t i = rank, step = size;                                                                      \
+        int k;                                                                                               \
                                                                                                              \
-        for (; i + 7 * step < n; i += 8 * step) {                                                            \
-            v0 = s[i];                                                                                       \
-            v1 = s[i + step];                                                                                \
-            v2 = s[i + 2 * step];                                                                            \
-            v3 = s[i + 3 * step];                                                                            \
-            v4 = s[i + 4 * step];                                                                            \
-            v5 = s[i + 5 * step];                                                                            \
-            v6 = s[i + 6 * step];                                                                            \
-            v7 = s[i + 7 * step];                                                                            \
-            d[i] = v0;                                                                                       \
-            d[i + step] = v1;                                                                                \
-            d[i + 2 * step] = v2;                                                                            \
-            d[i + 3 * step] = v3;                                                                            \
-            d[i + 4 * step] = v4;                                                                            \
-            d[i + 5 * step] = v5;                                                                            \
-            d[i + 6 * step] = v6;                                                                            \
-            d[i + 7 * step] = v7;                                                                            \
-        }                                                                                                    \
-        for (; i + 3 * step < n; i += 4 * step) {                                                            \
-            v0 = s[i];                                                                                       \
-            v1 = s[i + step];                                                                                \
-            v2 = s[i + 2 * step];                                                                            \
-            v3 = s[i + 3 * step];                                                                            \
-            d[i] = v0;                                                                                       \
-            d[i + step] = v1;                                                                                \
-            d[i + 2 * step] = v2;                                                                            \
-            d[i + 3 * step] = v3;                                                                            \
-        }                                                                                                    \
+        GW_COPY_ROW_(unit, 16)                                                                               \
+        GW_COPY_ROW_(unit, 8)                                                                                \
+        GW_COPY_ROW_(unit, 4)                                                                                \
         for (; i < n; i += step) d[i] = s[i];                                                                \
     }
 GW_COPY_UNITS_(gw_copy_16_, struct gw_u128)
 GW_COPY_UNITS_(gw_copy_4_, uint32_t)
 GW_COPY_UNITS_(gw_copy_1_, uint8_t)
+#undef GW_COPY_ROW_
 #undef GW_COPY_UNITS_
 #endif
 

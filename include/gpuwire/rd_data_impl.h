@@ -106,7 +106,7 @@ GW_SLOW_DEV int64_t gw_rd_send_g_(enum gw_group g, struct gw_net *net, int s, st
         how == GW_RD_BY_HELPER_ ? e->shared->out : e->wbuf + (size_t)(e->put % e->sends) * GW_RD_MESSAGE;
 
     if (how >= 0) {
-        gw_sock_vec_copy_(g, &v, at + (how == GW_RD_BY_HELPER_ ? 0 : how), n, 1);
+        gw_sock_vec_copy_(g, &v, at + (how == GW_RD_BY_HELPER_ ? 0 : how), n, 1, 0);
         gw_group_sync(g); /* all parts before the post that sends them */
         how = GW_SOCK_FIRST_(g, how == GW_RD_BY_HELPER_
                                     ? gw_rd_by_helper_(net, s, (uint32_t)n, to, len, deadline_ns)
@@ -143,7 +143,7 @@ GW_SLOW_DEV int64_t gw_rd_recv_g_(enum gw_group g, struct gw_net *net, int s, st
     if (may == 1) {
         whole = e->bytes - e->head;
         n = gw_smaller_(whole, v.left);
-        gw_sock_vec_copy_(g, &v, gw_rd_message_(e, e->slot) + e->head, n, 0);
+        gw_sock_vec_copy_(g, &v, gw_rd_message_(e, e->slot) + e->head, n, 0, 0);
         gw_group_sync(g); /* everybody has copied before the place is given back */
         if (gw_group_rank(g) == 0) {
             a.len = gw_rd_addr_tell(&e->from, a.bytes);

@@ -56,7 +56,7 @@
 #include <gpuwire/rsocket_dgram.h>
 #include <gpuwire/verbs.h>
 
-#define GW_SOCK_VERSION   1
+#define GW_SOCK_VERSION   2
 #define GW_SOCK_HELPER_NS 5000000000u
 #define GW_SOCK_IOV_MAX   1024 /* stretches that readv and writev take, as Linux' */
 

@@ -59,6 +59,28 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
+/* Takes the turn if the socket has begun and the turn is free. What is looked at before counts only once it is ours; but what
+ * is looked at one behind the other takes a GPU a third of a microsecond each. */
+GW_FN int gw_sock_turn_at_once_(const struct gw_net *net, int s, int sending)
+{
+    struct gw_sock_ *k = &net->sock[s];
+    uint32_t *turn = sending ? &k->send_lock : &k->recv_lock;
+    uint32_t begun = gw_ld_relaxed_u32_gpu(&k->begun), closing = gw_ld_relaxed_u32_gpu(&k->closing),
+             taken = gw_ld_relaxed_u32_gpu(turn);
+
+    /* Acquire: what the last owner did comes before what we do. */
+    return begun && !closing && !taken && gw_cas_acquire_u32_gpu(turn, 0, 1) == 0;
+}
+
+/* Waits for the turn, on a connected socket. */
+GW_SLOW_FN int gw_sock_turn_(struct gw_net *net, int s, int sending, uint64_t deadline_ns)
+{
+    int err = gw_sock_connected_(net, s, deadline_ns);
+
+    return err ? err
+               : gw_turn_take_(sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock, deadline_ns);
+}
+
 /* The first thread's preparation for moving data: the turn, on a connected socket. 0: a stream; 1: it has the host's
  * datagrams; 2: datagrams over RDMA. */
 GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending, uint64_t deadline_ns)
@@ -67,16 +89,18 @@ GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending,
     uint32_t *turn;
 
     if (flags & ~(known | (sending ? 0 : MSG_TRUNC))) return -EOPNOTSUPP;
-    err = gw_sock_connected_(net, s, deadline_ns);
-    if (err) return err;
-    dgram = net->sock[s].kind == GW_SOCK_DGRAM_ ? 1 : net->sock[s].kind == GW_SOCK_RD_ ? 2 : 0;
-    if (flags & MSG_TRUNC && !dgram) return -EOPNOTSUPP;
+    if (gw_sock_usable_(net)) return -EINVAL;
+    if (s < 0 || (uint32_t)s >= net->count) return -EBADF;
+    if (!gw_sock_turn_at_once_(net, s, sending)) {
+        err = gw_sock_turn_(net, s, sending, deadline_ns);
+        if (err) return err;
+    }
     turn = sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock;
-    err = gw_turn_take_(turn, deadline_ns);
-    if (err) return err;
-    if (gw_ld_acquire_u32_gpu(&net->sock[s].begun)) return dgram;
-    gw_turn_leave_(turn); /* closed while we waited for our turn */
-    return -EBADF;
+    err = gw_ld_acquire_u32_gpu(&net->sock[s].begun) ? 0 : -EBADF; /* closed while we waited for our turn */
+    dgram = net->sock[s].kind == GW_SOCK_DGRAM_ ? 1 : net->sock[s].kind == GW_SOCK_RD_ ? 2 : 0;
+    if (!err && flags & MSG_TRUNC && !dgram) err = -EOPNOTSUPP;
+    if (err) gw_turn_leave_(turn);
+    return err ? err : dgram;
 }
 
 /* The same for what only streams can do. */
@@ -87,6 +111,16 @@ GW_FN int gw_sock_enter_stream_(struct gw_net *net, int s, int sending, uint64_t
     if (err <= 0) return err;
     gw_turn_leave_(sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock);
     return -EOPNOTSUPP;
+}
+
+/* The group is about to copy n bytes. If they are many, its first thread looks meanwhile for what it would have to wait for
+ * next, and does not copy. How many threads do not. */
+GW_DEV uint32_t gw_sock_ahead_(enum gw_group g, struct gw_net *net, int s, uint64_t n, int sending)
+{
+    uint32_t spare = net->sock[s].kind == GW_SOCK_STREAM_ ? gw_sock_spare_(g, n) : 0;
+
+    if (spare && gw_group_rank(g) == 0) gw_sock_look_(net, s, sending);
+    return spare;
 }
 
 GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
@@ -104,7 +138,7 @@ GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, 
         may = GW_SOCK_FIRST_(g, gw_sock_room_(net, s, until));
         if (may < 0) break;
         part = gw_smaller_((uint64_t)may, v.left);
-        gw_sock_vec_copy_(g, &v, gw_sock_room_at_(net, s), part, 1);
+        gw_sock_vec_copy_(g, &v, gw_sock_room_at_(net, s), part, 1, gw_sock_ahead_(g, net, s, part, 1));
         gw_group_sync(g); /* all parts before the post that sends them */
         err = GW_SOCK_FIRST_(g, gw_sock_put_(net, s, part, until));
         if (err) {
@@ -137,7 +171,7 @@ GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, 
             may = GW_SOCK_FIRST_(g, gw_sock_bytes_(net, s, peeked, n - got, until));
         if (may <= 0 || may == GW_STREAM_END_) break;
         at = gw_sock_bytes_at_(net, s, peeked, gw_smaller_((uint64_t)may, n - got), &part);
-        gw_sock_vec_copy_(g, &v, (uint8_t *)(uintptr_t)at, part, 0);
+        gw_sock_vec_copy_(g, &v, (uint8_t *)(uintptr_t)at, part, 0, gw_sock_ahead_(g, net, s, part, 0));
         gw_group_sync(g); /* everybody has copied before the room is given back */
         if (gw_group_rank(g) == 0 && !(flags & MSG_PEEK)) (void)gw_sock_take_(net, s, part);
         got += part;

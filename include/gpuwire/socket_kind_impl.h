@@ -116,6 +116,13 @@ GW_FN int gw_sock_take_(struct gw_net *net, int s, uint64_t n)
     return p ? gw_pipe_take_(p, n) : gw_stream_take_(&net->stream[s], n);
 }
 
+/* Whose turn it is, to send or to receive over a stream of ours: takes note of what has come meanwhile. */
+GW_FN void gw_sock_look_(struct gw_net *net, int s, int sending)
+{
+    if (sending) gw_stream_reap_(&net->stream[s]);
+    (void)gw_stream_look_(&net->stream[s]);
+}
+
 /* ---- anybody ------------------------------------------------------------------------------------------ */
 
 /* What poll tells. */

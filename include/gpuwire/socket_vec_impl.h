@@ -28,17 +28,29 @@ GW_FN int gw_sock_vec_(struct gw_sock_vec_ *v, const struct iovec *iov, int n)
     return 0;
 }
 
-/* This thread's share of copying the next n bytes of the vector from a buffer, or to it. */
-GW_DEV void gw_sock_vec_copy_(enum gw_group g, struct gw_sock_vec_ *v, uint8_t *buffer, uint64_t n, int out)
+/* A look ahead takes a GPU some microseconds; so does a copy of so many bytes by a block. */
+enum { GW_SOCK_AHEAD_ = 131072 };
+
+/* How many threads, from the first on, a copy of n bytes can do without: of a block its first warp. */
+GW_DEV uint32_t gw_sock_spare_(enum gw_group g, uint64_t n)
 {
-    uint32_t rank = gw_group_rank(g), size = gw_group_size(g), part;
+    return g == GW_BLOCK && n >= GW_SOCK_AHEAD_ && gw_block_dim() > gw_warp_size() ? gw_warp_size() : 0;
+}
+
+/* This thread's share of copying the next n bytes of the vector from a buffer, or to it; the first `spare` have none. */
+GW_DEV void gw_sock_vec_copy_(enum gw_group g, struct gw_sock_vec_ *v, uint8_t *buffer, uint64_t n, int out,
+                              uint32_t spare)
+{
+    uint32_t rank = gw_group_rank(g) - spare, size = gw_group_size(g) - spare, part;
     uint8_t *p;
 
     v->left -= n;
     while (n) {
         p = (uint8_t *)v->iov->iov_base + v->at;
         part = gw_smaller_(v->iov->iov_len - v->at, n);
-        if (out)
+        if (rank >= size)
+            ; /* spare */
+        else if (out)
             gw_copy_share_away(buffer, p, part, rank, size);
         else
             gw_copy_share(p, buffer, part, rank, size);

@@ -13,7 +13,7 @@
 #ifndef GPUWIRE_STREAM_IMPL_H
 #define GPUWIRE_STREAM_IMPL_H
 
-enum { GW_STREAM_SPARE_ = 16, GW_STREAM_CHUNK_ = 65536 };
+enum { GW_STREAM_SPARE_ = 16, GW_STREAM_OWED_ = 8, GW_STREAM_CHUNK_ = 65536 };
 
 /* How far our buffer's bytes have been sent when a request is complete. */
 struct gw_stream_mark_ {
@@ -56,6 +56,8 @@ struct gw_stream_ {
     /* The sender's. */
     uint64_t wpos, wdone; /* bytes put into our buffer, and free again */
     uint32_t seq, at;
+    uint64_t said;         /* bytes put there up to the last write that says when it is complete */
+    uint32_t unsaid;       /* writes since then */
     uint32_t marked, done; /* marks made and passed */
     uint64_t last;         /* ticket of what was posted last */
     uint32_t shut_wr;
@@ -123,20 +125,34 @@ GW_FN int gw_stream_understand_(struct gw_stream_ *st, const struct gw_flow_msg_
     return err;
 }
 
+/* With `taken` bytes read, is there a half that the peer may fill again? Any thread; but who has not the lock may know an
+ * older `offered`, and is told yes in vain. */
+GW_FN uint32_t gw_stream_half_read_(const struct gw_stream_ *st, uint64_t taken)
+{
+    return taken + st->rbuf_size - gw_ld_relaxed_u64_gpu(&st->offered) >= st->rbuf_size / 2;
+}
+
+/* Is there anything to tell? Who has not the lock may be told yes in vain. */
+GW_FN int gw_stream_due_(const struct gw_stream_ *st)
+{
+    if (gw_ld_relaxed_u32_gpu(&st->closed)) return 0;
+    return gw_stream_half_read_(st, gw_ld_relaxed_u64_gpu(&st->taken)) ||
+           gw_ld_relaxed_u32_gpu(&st->msgs) - gw_ld_relaxed_u32_gpu(&st->told) >= st->writes / 2;
+}
+
 /*
  * Tells the peer of a half that has been read, and of data writes that it may send. Like librdmacm's it
  * answers for each half, and else once half of the credits are gone. Not told for want of room in the send
- * queue: the next look tells.
+ * queue: the next look tells. Something is due.
  */
 GW_FN void gw_stream_tell_(struct gw_stream_ *st)
 {
     /* Acquire: our reads of the half come before the peer overwrites it. */
-    uint64_t room = gw_ld_acquire_u64_gpu(&st->taken) + st->rbuf_size - st->offered;
-    uint32_t half = room >= st->rbuf_size / 2,
+    uint32_t half = gw_stream_half_read_(st, gw_ld_acquire_u64_gpu(&st->taken)),
              imm = gw_rs_imm(GW_RS_CREDIT, (st->msgs + st->writes) & 0xffff);
     uint64_t to = st->peer_table.addr + st->peer_entry * sizeof(struct gw_rs_sge);
 
-    if (st->closed || (!half && st->msgs - st->told < st->writes / 2)) return;
+    gw_flow_repost_(&st->flow);
     if (gw_flow_post_(&st->flow,
                       half ? gw_put_imm_op(st->own_addr + st->half * sizeof(struct gw_rs_sge), st->lkey, to,
                                            st->peer_table.key, sizeof(struct gw_rs_sge), imm)
@@ -145,26 +161,34 @@ GW_FN void gw_stream_tell_(struct gw_stream_ *st)
         return;
     st->told = st->msgs;
     if (!half) return;
-    st->offered += st->rbuf_size / 2;
+    gw_st_relaxed_u64_gpu(&st->offered, st->offered + st->rbuf_size / 2);
     st->half ^= 1;
     st->peer_entry ^= 1;
 }
 
-/* Takes what has arrived, and tells. 0: there is nothing more. */
+/*
+ * Takes what has arrived, and tells. 0: there is nothing more. Receives are posted again when there is nothing else to do,
+ * before the peer is told of any room, and when GW_STREAM_OWED_ have completed: with fewer missing there is still room
+ * for all that the peer may send (tests/socket/stream_model.py).
+ */
 GW_SLOW_FN int gw_stream_look_(struct gw_stream_ *st)
 {
     struct gw_flow_msg_ msg[GW_FLOW_TAKE_];
+    struct gw_flow_seen_ seen;
     uint32_t n, i;
     int failed = 0, err = 0;
 
+    if (!gw_flow_comes_(&st->flow, &seen) && !gw_ld_relaxed_u32_gpu(&st->flow.owed) && !gw_stream_due_(st))
+        return 0;
     if (!gw_turn_try_(&st->flow.lock)) {
         gw_pause(64); /* another thread is at it, and may wait for this very core */
         return 1;
     }
-    n = gw_flow_take_(&st->flow, msg, &failed);
+    n = gw_flow_take_(&st->flow, &seen, msg, &failed);
     for (i = 0; i < n && !err; i++) err = gw_stream_understand_(st, &msg[i]);
     if (err || failed) gw_flow_fail_(&st->flow, err ? err : failed);
-    if (!gw_flow_error_(&st->flow)) gw_stream_tell_(st);
+    if (!gw_flow_error_(&st->flow) && gw_stream_due_(st)) gw_stream_tell_(st);
+    if (!n || st->flow.owed >= GW_STREAM_OWED_) gw_flow_repost_(&st->flow);
     gw_turn_leave_(&st->flow.lock);
     return n != 0 || failed;
 }
@@ -226,13 +250,14 @@ GW_FN uint32_t gw_stream_own_room_(struct gw_stream_ *st)
 /* How many bytes can go now, in one write? 0: none yet; or an error. */
 GW_FN int64_t gw_stream_may_send_(struct gw_stream_ *st)
 {
-    int err = gw_stream_open_(st);
-    uint32_t length;
+    /* At a time, as in gw_stream_may_recv_. */
+    uint32_t at = st->at, shut = st->shut_wr, closed = gw_ld_relaxed_u32_gpu(&st->closed),
+             error = gw_ld_relaxed_u32_gpu(&st->flow.error),
+             closing = gw_ld_relaxed_u32_gpu(&st->sock->closing), credit = gw_stream_has_credit_(st), length;
 
-    if (err) return err;
-    length = gw_ld_acquire_u32_gpu(&st->target[st->at].length); /* acquire: address and key behind it */
-    if (!length || !gw_stream_has_credit_(st)) return 0;
-    return gw_smaller_(gw_stream_own_room_(st), length);
+    if (closing || shut || closed || error) return gw_stream_open_(st);
+    length = gw_ld_acquire_u32_gpu(&st->target[at].length); /* acquire: address and key behind it */
+    return length && credit ? gw_smaller_(gw_stream_own_room_(st), length) : 0;
 }
 
 GW_FN int64_t gw_stream_may_write_(struct gw_stream_ *st, uint64_t offset);
@@ -240,7 +265,7 @@ GW_FN int64_t gw_stream_may_write_(struct gw_stream_ *st, uint64_t offset);
 /* As above, but waits; or, with an offset, for gw_stream_may_write_. */
 GW_SLOW_FN int64_t gw_stream_room_(struct gw_stream_ *st, const uint64_t *offset, uint64_t deadline_ns)
 {
-    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
+    struct gw_flow_wait_ w = gw_flow_wait_();
     int64_t may;
 
     for (;;) {
@@ -254,31 +279,57 @@ GW_SLOW_FN int64_t gw_stream_room_(struct gw_stream_ *st, const uint64_t *offset
     }
 }
 
-/* A write of the next n bytes of our buffer has been posted. */
-GW_FN void gw_stream_posted_(struct gw_stream_ *st, uint32_t n, uint64_t ticket)
+/*
+ * Is the write of the next n bytes to say when it is complete? To take note of that costs a GPU some microseconds, so as
+ * few do as suffice: less than a quarter of our buffer is under way without a word, so that who waits for room waits for
+ * one that says so.
+ */
+GW_FN uint32_t gw_stream_flags_(const struct gw_stream_ *st, uint32_t n)
 {
-    struct gw_stream_mark_ *m = &st->mark[st->marked++ & (st->writes - 1)];
+    return st->wpos + n - st->said >= st->wbuf_size / 4 || st->unsaid + 1 >= st->writes / 2 ? GW_SIGNALED : 0;
+}
+
+/* A write of the next n bytes of our buffer has been posted, with these flags. */
+GW_FN void gw_stream_posted_(struct gw_stream_ *st, uint32_t n, uint32_t flags, uint64_t ticket)
+{
+    struct gw_stream_mark_ *m = &st->mark[st->marked & (st->writes - 1)];
 
     st->wpos += n;
-    m->pos = st->wpos;
-    m->ticket = st->last = ticket;
+    st->last = ticket;
+    st->unsaid++;
+    if (!(flags & GW_SIGNALED)) return;
+    st->said = m->pos = st->wpos;
+    st->unsaid = 0;
+    m->ticket = ticket;
+    st->marked++;
+}
+
+/* Stores ahead of a post, which releases all that comes before it. On CPU threads the store does so itself: it is free
+ * there, and ThreadSanitizer sees it. */
+GW_FN void gw_stream_st_posted_(uint32_t *p, uint32_t v)
+{
+#ifdef __CUDACC__
+    gw_st_relaxed_u32_gpu(p, v);
+#else
+    gw_st_release_u32_gpu(p, v);
+#endif
 }
 
 /* Sends n bytes that lie in our buffer. -EAGAIN: the send queue is full. */
 GW_FN int gw_stream_put_(struct gw_stream_ *st, uint32_t n)
 {
     struct gw_rs_sge *t = &st->target[st->at], was = *t;
-    uint32_t off = (uint32_t)st->wpos & (st->wbuf_size - 1);
+    uint32_t off = (uint32_t)st->wpos & (st->wbuf_size - 1), flags = gw_stream_flags_(st, n);
     uint64_t ticket;
     int err;
 
     /* Before it is posted: the peer may answer with a new entry before this thread goes on. */
     t->addr += n;
-    gw_st_release_u32_gpu(&t->length, was.length - n);
+    gw_stream_st_posted_(&t->length, was.length - n);
     err = gw_flow_post_(
         &st->flow,
-        gw_put_imm_op(st->wbuf_addr + off, st->lkey, was.addr, was.key, n, gw_rs_imm(GW_RS_DATA, n)),
-        GW_SIGNALED, &ticket);
+        gw_put_imm_op(st->wbuf_addr + off, st->lkey, was.addr, was.key, n, gw_rs_imm(GW_RS_DATA, n)), flags,
+        &ticket);
     if (err) {
         t->addr = was.addr;
         gw_st_release_u32_gpu(&t->length, was.length);
@@ -286,14 +337,14 @@ GW_FN int gw_stream_put_(struct gw_stream_ *st, uint32_t n)
     }
     if (was.length == n) st->at ^= 1;
     st->seq++;
-    gw_stream_posted_(st, n, ticket);
+    gw_stream_posted_(st, n, flags, ticket);
     return 0;
 }
 
 /* As above, but waits for room in the send queue. */
 GW_SLOW_FN int gw_stream_put_all_(struct gw_stream_ *st, uint32_t n, uint64_t deadline_ns)
 {
-    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
+    struct gw_flow_wait_ w = gw_flow_wait_();
     int err, late;
 
     while ((err = gw_stream_put_(st, n)) == -EAGAIN) {
@@ -306,7 +357,7 @@ GW_SLOW_FN int gw_stream_put_all_(struct gw_stream_ *st, uint32_t n, uint64_t de
 /* Says that this side sends no more, or is closed altogether. */
 GW_FN int gw_stream_say_(struct gw_stream_ *st, enum gw_rs_control what, uint64_t deadline_ns)
 {
-    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
+    struct gw_flow_wait_ w = gw_flow_wait_();
     int err;
 
     for (;;) {
@@ -352,12 +403,18 @@ GW_FN int gw_stream_goodbye_(struct gw_stream_ *st, uint64_t deadline_ns)
 
 GW_FN int64_t gw_stream_may_recv_(const struct gw_stream_ *st, uint64_t skip)
 {
-    /* Errors and the end are read first and told last: bytes that came before them are received. */
-    int err = gw_flow_error_(&st->flow);
-    uint32_t end = gw_ld_acquire_u32_gpu(&st->ended) || gw_ld_relaxed_u32_gpu(&st->shut_rd);
-    uint64_t have;
+    /* At a time: if there is nothing, as in most looks, that is all. */
+    uint32_t ended = gw_ld_relaxed_u32_gpu(&st->ended), shut = gw_ld_relaxed_u32_gpu(&st->shut_rd),
+             error = gw_ld_relaxed_u32_gpu(&st->flow.error),
+             closing = gw_ld_relaxed_u32_gpu(&st->sock->closing), end;
+    uint64_t have = gw_ld_relaxed_u64_gpu(&st->arrived) - st->taken - skip;
+    int err;
 
-    if (gw_ld_relaxed_u32_gpu(&st->sock->closing)) return -EBADF;
+    if (closing) return -EBADF;
+    if (!have && !ended && !shut && !error) return 0;
+    /* Errors and the end are read first and told last: bytes that came before them are received. */
+    err = gw_flow_error_(&st->flow);
+    end = gw_ld_acquire_u32_gpu(&st->ended) || shut;
     /* Acquire: the count before the bytes. */
     have = gw_ld_acquire_u64_gpu(&st->arrived) - st->taken - skip;
     return have ? (int64_t)have : end ? GW_STREAM_END_ : err;
@@ -366,7 +423,7 @@ GW_FN int64_t gw_stream_may_recv_(const struct gw_stream_ *st, uint64_t skip)
 /* As above, but waits for the first byte. What has come meanwhile is counted unless `want` bytes are there. */
 GW_SLOW_FN int64_t gw_stream_bytes_(struct gw_stream_ *st, uint64_t skip, uint64_t want, uint64_t deadline_ns)
 {
-    struct gw_flow_wait_ w = gw_flow_wait_(&st->flow);
+    struct gw_flow_wait_ w = gw_flow_wait_();
     int64_t may;
 
     for (;;) {
@@ -386,9 +443,11 @@ GW_SLOW_FN int gw_stream_take_(struct gw_stream_ *st, uint64_t n)
     if (!n) return 0;
     /* Release: the group's reads come before the peer is told (gw_stream_tell_). */
     gw_st_release_u64_gpu(&st->taken, st->taken + n);
+    /* Of writes whoever takes them tells: the receiver need only tell of a half. */
+    if (!gw_stream_half_read_(st, st->taken)) return 0;
     /* Held for a short time only. It must not be skipped: nobody else might ever tell. */
     (void)gw_turn_take_(&st->flow.lock, UINT64_MAX);
-    if (!gw_flow_error_(&st->flow)) gw_stream_tell_(st);
+    if (!gw_flow_error_(&st->flow) && gw_stream_due_(st)) gw_stream_tell_(st);
     gw_turn_leave_(&st->flow.lock);
     return 0;
 }
@@ -450,10 +509,11 @@ GW_FN void gw_stream_begin_(struct gw_stream_ *st, const struct gw_rs_conn *peer
     st->msgs = st->told = 0;
     st->entry = st->half = st->peer_entry = 1;
     st->ended = st->closed = st->shut_wr = st->shut_rd = 0;
-    st->wpos = st->wdone = st->last = 0;
-    st->seq = st->at = st->marked = st->done = 0;
+    st->wpos = st->wdone = st->said = st->last = 0;
+    st->unsaid = st->seq = st->at = st->marked = st->done = 0;
     st->flow.error = st->flow.owed = 0;
     st->flow.asked = 0;
+    gw_flow_record_(&st->flow);
 }
 
 #endif
