@@ -2,13 +2,17 @@
 /*
  * Sockets of kernels on a GPU beside what lies under them, both in one run:
  *
- *     gpu_sock_bench stream|latency|many N|tcp_latency|tcp_stream [--exec gpu|cpu]
+ *     gpu_sock_bench stream|in_place|latency|many N|tcp_latency|tcp_stream [--exec gpu|cpu] [--ring KIB]
  *
  *     stream       256 KiB sends over RDMA, kernel to kernel : puts of 256 KiB, the same memory and NIC
+ *     in_place     the same, neither copied into the buffers nor out of them (gw_sock_reserve, gw_sock_borrow)
  *     latency      64 bytes there and back over RDMA, kernel to kernel : puts of 64 bytes there and back
  *     many N       256 KiB sends on N connections in turn : on one
  *     tcp_latency  64 bytes there and back between a CPU thread's TCP socket and a kernel : and an epoll echo
  *     tcp_stream   64 KiB sends by a kernel over TCP to a CPU thread : by a CPU thread
+ *
+ * Buffers of 4 MiB for one connection's 256 KiB sends, of 1 MiB for many's (64 KiB on CPU threads) and over TCP, of 64 KiB
+ * for 64 bytes, or as --ring says.
  *
  * One line: ours, the other, the ratio and what is aimed at; medians of 5 rounds in turn. Exit code 0; 1: something
  * failed; 77: no such executor, or memory that the NIC does not reach.
@@ -19,17 +23,21 @@
 
 #include "bench/gpu_sock_side.h"
 
-    GW_KERNEL_DECLARE(send_kernel);
+GW_KERNEL_DECLARE(send_kernel);
 GW_KERNEL_DECLARE(sink_kernel);
+GW_KERNEL_DECLARE(send_in_place_kernel);
+GW_KERNEL_DECLARE(sink_in_place_kernel);
 GW_KERNEL_DECLARE(ask_kernel);
 GW_KERNEL_DECLARE(echo_kernel);
 GW_KERNEL_DECLARE(raw_stream_kernel);
 GW_KERNEL_DECLARE(raw_ask_kernel);
 GW_KERNEL_DECLARE(raw_echo_kernel);
 
-static void stream(void)
+static void stream(int in_place)
 {
     enum { COUNT = 2000 };
+    const struct gw_kernel *send = in_place ? &send_in_place_kernel : &send_kernel;
+    const struct gw_kernel *sink = in_place ? &sink_in_place_kernel : &sink_kernel;
     double ours[ROUNDS], other[ROUNDS], gbit = 8.0 * BIG * COUNT;
     struct side from, to;
     struct raw a, b;
@@ -40,17 +48,19 @@ static void stream(void)
     raw_open(&b, &to);
     raw_connect(&a, &b);
     meet(&from, &to);
-    both(&from, &send_kernel, &to, &sink_kernel, 1, COUNT / 10);
+    both(&from, send, &to, sink, 1, COUNT / 10);
     for (int i = 0; i < ROUNDS; i++) {
         uint64_t since;
 
-        ours[i] = gbit / both(&from, &send_kernel, &to, &sink_kernel, 1, COUNT);
+        ours[i] = gbit / both(&from, send, &to, sink, 1, COUNT);
         since = gw_clock_ns();
         raw_start(&from, &a, &b, &raw_stream_kernel, BIG, COUNT);
         raw_finish(&from, &a);
         other[i] = gbit / (double)(gw_clock_ns() - since);
     }
-    report("stream, 256 KiB, kernel to kernel : puts", "Gbit/s", ours, other, 1, 0.9);
+    report(in_place ? "stream in place, 256 KiB, kernel to kernel : puts"
+                    : "stream, 256 KiB, kernel to kernel : puts",
+           "Gbit/s", ours, other, 1, 0.9);
     raw_close(&a);
     raw_close(&b);
     side_close(&from);
@@ -125,14 +135,18 @@ int main(int argc, char **argv)
     for (int i = 2; i < argc; i++) {
         if (!strcmp(argv[i], "--exec") && i + 1 < argc)
             exec_name = argv[++i];
+        else if (!strcmp(argv[i], "--ring") && i + 1 < argc)
+            ring = (uint32_t)atoi(argv[++i]) << 10;
         else
             conns = (uint32_t)atoi(argv[i]);
     }
-    if (!strcmp(what, "stream")) return stream(), 0;
+    if (!strcmp(what, "stream")) return stream(0), 0;
+    if (!strcmp(what, "in_place")) return stream(1), 0;
     if (!strcmp(what, "latency")) return latency(), 0;
     if (!strcmp(what, "many") && conns > 0 && conns <= 8000) return many(conns), 0;
     if (!strcmp(what, "tcp_latency")) return tcp_latency(), 0;
     if (!strcmp(what, "tcp_stream")) return tcp_stream(), 0;
-    fprintf(stderr, "gpu_sock_bench stream|latency|many N|tcp_latency|tcp_stream [--exec gpu|cpu]\n");
+    fprintf(stderr, "gpu_sock_bench stream|in_place|latency|many N|tcp_latency|tcp_stream [--exec gpu|cpu] "
+                    "[--ring KIB]\n");
     return 2;
 }

@@ -113,6 +113,48 @@ GW_KERNEL(sink_kernel, struct side_args, a)
     stream(a, 0);
 }
 
+/* ---- a stream whose bytes lie where the NIC puts and fetches them, on connection 0 ------------------------ */
+
+GW_DEV int64_t pass_in_place(const struct side_args *a, int sends)
+{
+    int s = a->sock[0];
+    uint64_t left = a->size;
+    const void *there;
+    void *room;
+    int64_t n;
+    int err;
+
+    for (; left; left -= (uint64_t)n) {
+        n = sends ? gw_sock_reserve(a->net, s, &room, late(a)) : gw_sock_borrow(a->net, s, &there, late(a));
+        if (n <= 0) return n ? n : -ECONNABORTED;
+        if ((uint64_t)n > left) n = (int64_t)left;
+        err = sends ? gw_sock_commit(a->net, s, (uint64_t)n, late(a))
+                    : gw_sock_give_back(a->net, s, (uint64_t)n);
+        if (err) return err;
+    }
+    return 0;
+}
+
+GW_DEV void stream_in_place(const struct side_args *a, int sends)
+{
+    int64_t err = 0;
+    uint64_t i;
+
+    for (i = 0; i < a->count && !err; i++) err = pass_in_place(a, sends);
+    if (!err) err = pass(a, !sends, a->sock[0], a->bytes, 1);
+    leave(a, err);
+}
+
+GW_KERNEL(send_in_place_kernel, struct side_args, a)
+{
+    stream_in_place(a, 1);
+}
+
+GW_KERNEL(sink_in_place_kernel, struct side_args, a)
+{
+    stream_in_place(a, 0);
+}
+
 /* ---- there and back, on connection 0 ------------------------------------------------------------------- */
 
 GW_DEV void rally(const struct side_args *a, int begins)

@@ -15,6 +15,7 @@ GW_KERNEL_DECLARE(accept_kernel);
 GW_KERNEL_DECLARE(dial_kernel);
 
 const char *exec_name = "gpu";
+uint32_t ring;
 
 void check(int rc, const char *what)
 {
@@ -34,6 +35,14 @@ static const char *nic_open(struct side *s)
     return second ? "127.0.0.2" : "127.0.0.1";
 }
 
+/* A ring is to hold what is under way: a stream alone needs megabytes, or the peer's word that there is room comes too late. */
+static uint32_t ring_of(const struct side *s, uint32_t conns, uint64_t size, int rdma)
+{
+    if (!rdma) return 1 << 20;
+    if (size < BIG || (conns > 1 && gw_exec_kind(s->exec) == GW_EXEC_CPU)) return 64 << 10;
+    return conns > 1 ? 1 << 20 : 4 << 20;
+}
+
 void side_open(struct side *s, uint32_t conns, uint64_t size, int rdma)
 {
     struct gw_exec_opts opts = {.blocks = 2};
@@ -48,8 +57,7 @@ void side_open(struct side *s, uint32_t conns, uint64_t size, int rdma)
         exit(77);
     }
     a.exec = s->exec;
-    a.rbuf = a.wbuf = conns > 1 || size < BIG ? 64 << 10 : 1 << 20;
-    if (!rdma) a.rbuf = a.wbuf = 1 << 20;
+    a.rbuf = a.wbuf = ring ? ring : ring_of(s, conns, size, rdma);
     s->threads = gw_exec_kind(s->exec) == GW_EXEC_GPU ? GPU_THREADS : 1;
     if (rdma) ip = nic_open(s);
     check(gw_mem_alloc(s->exec, GW_MEM_HOST, sizeof(struct shared) + conns * sizeof(int32_t), &s->shared),

@@ -38,6 +38,7 @@ struct raw {
 };
 
 extern const char *exec_name;
+extern uint32_t ring; /* bytes of each buffer; 0: as many as become the row */
 
 void check(int rc, const char *what);
 

@@ -17,7 +17,7 @@ done
 echo
 echo "sockets of kernels, two NICs: ours, the other, the ratio, the aim; medians of 5 rounds"
 nics='addr=127.0.0.1,verbose=0;addr=127.0.0.2,verbose=0'
-for row in stream latency "many 416" "many 4096" tcp_latency tcp_stream; do
+for row in stream in_place latency "many 416" "many 4096" tcp_latency tcp_stream; do
     # shellcheck disable=SC2086 # a word and a number
     GPUWIRE_NIC=$nics timeout --kill-after=5 120 tests/gpu_sock_bench $row || echo "failed: $row"
 done
