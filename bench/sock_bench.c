@@ -19,6 +19,7 @@
 #include <gpuwire/socket.h>
 
 #define LIMIT_NS 60000000000u
+#define MEMORY   (2u << 20) /* for raw writes: so much lies in a huge page, as the buffers of sockets do */
 
 static struct gw_net *net;
 static struct sockaddr_in addr;
@@ -222,7 +223,7 @@ static int run_put(struct gw_device *dev, char **arg)
 
     if (gw_pd_create(dev, &pd) || gw_cq_create(dev, &ca, &qa.send_cq) ||
         gw_cq_create(dev, &ca, &qa.recv_cq) || gw_qp_create(pd, &qa, &qp) ||
-        gw_mem_alloc(gw_device_exec(dev), GW_MEM_HOST, window, &mem) ||
+        gw_mem_alloc(gw_device_exec(dev), GW_MEM_HOST, window > MEMORY ? window : MEMORY, &mem) ||
         gw_mr_register(pd, mem.host, window, GW_MR_REMOTE_WRITE, &mr))
         return stop("queue pair", 0);
     mine.region = (struct gw_region){.addr = mr->addr, .length = window, .rkey = mr->rkey};
