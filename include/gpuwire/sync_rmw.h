@@ -84,9 +84,9 @@ GW_RMW_SCOPE_(_gpu, "gpu")
 GW_FN uint32_t gw_each_lane_(void)
 {
 #ifdef __CUDA_ARCH__
-    uint32_t lane;
-    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-    return lane >> 5;
+    uint32_t below; /* lanes: 2^k - 1, which a compiler does not know */
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
+    return below & (below + 1);
 #else
     return 0;
 #endif

@@ -26,12 +26,13 @@ GW_FN uint32_t gw_wc_status_(uint32_t syndrome)
     }
 }
 
-GW_FN struct gw_qp_handle *gw_cq_find_(const struct gw_cq_handle *cq, uint32_t qpn)
+GW_FN struct gw_qp_handle *gw_cq_find_(const struct gw_qp_entry *table, uint32_t mask, uint32_t qpn)
 {
     uint32_t i = qpn * 2654435769u >> 8;
+    struct gw_qp_entry e; /* read at once */
 
-    for (; cq->table[i & cq->table_mask].qpn; i++)
-        if (cq->table[i & cq->table_mask].qpn == qpn) return cq->table[i & cq->table_mask].qp;
+    for (e = table[i & mask]; e.qpn; e = table[++i & mask])
+        if (e.qpn == qpn) return e.qp;
     return NULL;
 }
 
@@ -154,7 +155,7 @@ GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, st
     uint64_t wr_id;
 
     if (gw_mlx5_cqe_parse(cqe, &c)) return 0;
-    qp = gw_cq_find_(cq, c.qpn);
+    qp = gw_cq_find_(cq->table, cq->table_mask, c.qpn);
     if (!qp) return 0;
     if (c.opcode == GW_MLX5_CQE_REQ || c.opcode == GW_MLX5_CQE_REQ_ERR) {
         wr_id = gw_sq_retire_(qp, c.wqe_counter,
@@ -243,7 +244,9 @@ GW_FN int gw_cq_consume_(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
  */
 GW_FN int gw_cq_retire_one_(struct gw_cq_handle *cq)
 {
-    uint32_t ci = gw_ld_relaxed_u32_gpu(&cq->ci);
+    /* Asked for before the load across the bus, and not behind it, when the cache has been emptied. */
+    const struct gw_qp_entry *table = cq->table;
+    uint32_t mask = cq->table_mask, ci = gw_ld_relaxed_u32_gpu(&cq->ci);
     const struct gw_mlx5_cqe *cqe = gw_cq_entry_(cq, ci);
     uint64_t tail = gw_ld_acquire_u64(&cqe->wqe_opcode_qpn_be); /* acquire: as in gw_cq_ready_ */
     struct gw_qp_handle *qp;
@@ -252,7 +255,7 @@ GW_FN int gw_cq_retire_one_(struct gw_cq_handle *cq)
 
     if (!gw_mlx5_cqe_ready((uint8_t)(tail >> 56), ci, cq->cqes)) return 0;
     if (tail >> 60 == GW_MLX5_CQE_REQ) {
-        qp = gw_cq_find_(cq, gw_be32((uint32_t)tail) & 0xffffff);
+        qp = gw_cq_find_(table, mask, gw_be32((uint32_t)tail) & 0xffffff);
         is = qp != NULL;
         if (is) gw_sq_retire_(qp, gw_be16((uint16_t)(tail >> 32)), GW_OK_);
     } else {

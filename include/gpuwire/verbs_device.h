@@ -160,7 +160,7 @@ enum gw_post_flags {
     GW_SIGNALED = GW_MLX5_SIGNALED,   /* complete with a CQE on success too */
     GW_SOLICITED = GW_MLX5_SOLICITED, /* the peer's CQE is a solicited event */
     GW_FENCED = GW_MLX5_FENCE,        /* start only when earlier READs and atomics are done */
-    GW_DEFER = 0x100,                 /* do not ring: the next post without it, or gw_ring, does */
+    GW_DEFER = 0x100,                 /* do not ring: a post without it, or gw_ring, will */
 };
 
 /*
@@ -207,7 +207,11 @@ GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id);
 /* One receive into [laddr, laddr + len): 0; -EAGAIN: full; -EINVAL: 2 GiB or more. */
 GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint64_t wr_id);
 
-/* Rings for everything that was posted with GW_DEFER. */
+/*
+ * Rings for everything that was posted with GW_DEFER before the call, which any thread may make. A deferred request
+ * has to be followed by this, or by a post without GW_DEFER: what other threads have posted behind it may have to wait
+ * for that, too.
+ */
 GW_FN void gw_ring(struct gw_qp_handle *qp);
 
 /*

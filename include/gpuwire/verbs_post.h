@@ -42,16 +42,15 @@ GW_HOT_FN int gw_post_rdma_(struct gw_qp_handle *qp, uint32_t opcode, uint64_t l
                             uint64_t wr_id)
 {
     struct gw_sq_ q = gw_sq_of_(qp);
-    uint64_t at, claim;
+    uint64_t at;
     int err = gw_qp_usable_(qp);
 
     if (!err) err = gw_sq_room_(&q, 1, &at);
     if (err) return err;
-    claim = gw_sq_claim_(&q, at, flags);
     gw_mlx5_put_rdma(&q.sq, (uint32_t)at, opcode, gw_ctrl_flags_(q.flags, flags), imm_be, raddr, rkey, laddr,
                      len, lkey);
     gw_sq_slot_(&q, at, 1, wr_id);
-    gw_sq_publish_(&q, at, 1, 1, flags, claim, 0);
+    gw_sq_publish_(&q, at, 1, 1, flags);
     return 0;
 }
 
@@ -77,15 +76,14 @@ GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
                   uint64_t wr_id)
 {
     struct gw_sq_ q = gw_sq_of_(qp);
-    uint64_t at, claim;
+    uint64_t at;
     int err = gw_qp_usable_(qp);
 
     if (!err) err = gw_sq_room_(&q, 1, &at);
     if (err) return err;
-    claim = gw_sq_claim_(&q, at, flags);
     gw_mlx5_put_send(&q.sq, (uint32_t)at, GW_MLX5_SEND, gw_ctrl_flags_(q.flags, flags), 0, laddr, len, lkey);
     gw_sq_slot_(&q, at, 1, wr_id);
-    gw_sq_publish_(&q, at, 1, 1, flags, claim, 0);
+    gw_sq_publish_(&q, at, 1, 1, flags);
     return 0;
 }
 
@@ -95,8 +93,7 @@ GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
 struct gw_warp_post_ {
     struct gw_sq_ q;
     uint64_t first, mine; /* the indices of the first request and of this lane's */
-    uint64_t claim;
-    uint32_t n, bbs; /* WQEBBs of all, and of the first request */
+    uint32_t n, bbs;      /* WQEBBs of all, and of the first request */
 };
 
 /*
@@ -105,14 +102,14 @@ struct gw_warp_post_ {
  * gw_warp_end_; 0: nobody is on; or a negative errno, and nothing is posted.
  */
 GW_DEV int gw_warp_begin_(struct gw_warp_post_ *w, struct gw_qp_handle *qp, int on, uint32_t longer,
-                          int usable, uint32_t flags)
+                          int usable)
 {
     uint32_t mask = gw_warp_all(), posting = gw_ballot(mask, on), below = (1u << gw_lane()) - 1;
     int err = 0;
 
     w->q = gw_sq_of_(qp);
     w->n = gw_popcount(posting) + gw_popcount(longer);
-    w->first = w->mine = w->claim = 0;
+    w->first = w->mine = 0;
     w->bbs = 1;
     if (!w->n) return 0;
     if (gw_lane() == 0) {
@@ -122,7 +119,6 @@ GW_DEV int gw_warp_begin_(struct gw_warp_post_ *w, struct gw_qp_handle *qp, int 
     err = (int)gw_shfl_u32(mask, (uint32_t)err, 0);
     w->first = gw_shfl_u64(mask, w->first, 0);
     if (err) return err;
-    if (gw_lane() == 0) w->claim = gw_sq_claim_(&w->q, w->first, flags);
     w->mine = w->first + gw_popcount(posting & below) + gw_popcount(longer & below);
     /* The lowest bit of `posting` is the first request's lane. */
     if (longer & posting & (~posting + 1)) w->bbs = 2;
@@ -133,7 +129,7 @@ GW_DEV void gw_warp_end_(const struct gw_warp_post_ *w, uint32_t flags)
 {
     /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
     gw_syncwarp(gw_warp_all());
-    if (gw_lane() == 0) gw_sq_publish_(&w->q, w->first, w->bbs, w->n, flags, w->claim, 0);
+    if (gw_lane() == 0) gw_sq_publish_(&w->q, w->first, w->bbs, w->n, flags);
 }
 
 GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr,
@@ -141,7 +137,7 @@ GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t
                        uint64_t wr_id)
 {
     struct gw_warp_post_ w;
-    int begun = gw_warp_begin_(&w, qp, on, 0, gw_qp_usable_(qp), flags);
+    int begun = gw_warp_begin_(&w, qp, on, 0, gw_qp_usable_(qp));
 
     if (begun <= 0) return begun;
     if (on) {

@@ -57,19 +57,24 @@ GW_HOT_FN void gw_sq_ring_alone_(const struct gw_sq_ *q, uint64_t next)
  * One word says how far the queue has been rung for and who rings, so that both change at once:
  *   63…36  WQEBBs rung for (mod 2^28)
  *   35…17  rings asked for since the ringer has last looked; not 0: a ringer is at work
- *   16…1   reservations published without asking since then
- *   0      somebody may have left with ready WQEs unrung behind a hole: who fills it rings, deferred or not
+ *   1      gw_ring was called since then
+ *   0      somebody may have left with ready WQEs unrung behind a hole: who fills it rings
  * The ringer alone moves 63…36. It takes the role by being the first to ask, and lays it down with a CAS that
- * fails if anybody has asked or published since it looked: then it looks again. Hence nobody waits for
+ * fails if anybody has asked since it looked: then it looks again. Hence nobody waits for
  * anybody else's WQEs: a reservation whose predecessors are still being written is left to the one that
- * writes them last. No count overflows: between two looks at most a queue of reservations (2^15) is
- * published, and gw_ring adds nothing while there is a ringer.
+ * writes them last. No count overflows: between two looks at most a queue of reservations (2^15) asks, and gw_ring,
+ * which may be called any number of times, sets a bit.
+ *
+ * Who posts and defers asks nobody, for that is an atomic operation for each request. It says what is ready in the slot
+ * alone, and looks whether it was a hole. That look may come too early, since nothing keeps our store before our
+ * load; then what others had behind is rung for together with what was deferred.
  */
-#define GW_SQ_RUNG_     36
-#define GW_SQ_ASK_      ((uint64_t)1 << 17)
-#define GW_SQ_DEFERRED_ ((uint64_t)2)
-#define GW_SQ_HOLE_     ((uint64_t)1)
-#define GW_SQ_LOW_      (((uint64_t)1 << GW_SQ_RUNG_) - 1)
+#define GW_SQ_RUNG_  36
+#define GW_SQ_ASK_   ((uint64_t)1 << 17)
+#define GW_SQ_AGAIN_ ((uint64_t)2)
+#define GW_SQ_HOLE_  ((uint64_t)1)
+#define GW_SQ_LOW_   (((uint64_t)1 << GW_SQ_RUNG_) - 1)
+#define GW_SQ_COUNT_ (GW_SQ_LOW_ >> 8) /* of a count, what the word holds */
 
 GW_FN uint64_t gw_sq_idle_(uint64_t rung)
 {
@@ -153,6 +158,8 @@ GW_SLOW_FN void gw_sq_ring_more_(struct gw_qp_handle *qp, uint64_t seen, uint64_
         /* The role is ours still, and their asking is heard. Acquire: their slots' words. */
         stay = gw_sq_idle_(end) + GW_SQ_ASK_ - seen;
         word = gw_add_acquire_u64_gpu(&qp->sq_word, stay) + stay;
+        /* Set since `seen`: it must not stay, or who sets it from now on changes nothing, and is not heard. */
+        if (word & GW_SQ_AGAIN_) word = gw_and_acquire_u64_gpu(&qp->sq_word, ~GW_SQ_AGAIN_) & ~GW_SQ_AGAIN_;
         from = end;
         end = gw_sq_scan_(&q, from);
         leave = gw_sq_leave_(&q, end);
@@ -200,84 +207,116 @@ GW_SLOW_FN void gw_sq_ask_(struct gw_qp_handle *qp)
     if ((word & GW_SQ_LOW_) >= GW_SQ_ASK_) return;
     /* All that has been rung for was reserved, and less than 2^28 before all that is. */
     rung = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
-    rung -= (rung - (word >> GW_SQ_RUNG_)) & (GW_SQ_LOW_ >> 8);
+    rung -= (rung - (word >> GW_SQ_RUNG_)) & GW_SQ_COUNT_;
     gw_sq_settle_(qp, rung); /* gw_sq_ring_more_ has the fence */
     gw_sq_ring_more_(qp, word + GW_SQ_ASK_, rung);
 }
 
-/* Says that what we have reserved is ready, for whoever rings. */
-GW_SLOW_FN void gw_sq_say_ready_(struct gw_qp_handle *qp, uint64_t first, uint32_t bbs, uint32_t n,
-                                 uint32_t flags)
+/* Says that what we have reserved is ready, for whoever rings; behind a release fence. */
+GW_HOT_FN void gw_sq_ready_to_(struct gw_sq_slot *slot, uint64_t first, uint32_t bbs, uint32_t n)
 {
-    gw_st_relaxed_u64_gpu(&qp->slot[first & (qp->sq.wqebbs - 1)].end,
-                          ((first + bbs) & GW_SLOT_END_) | (uint64_t)n << GW_SLOT_READY_);
-    /* Release: our word before the count, which makes a ringer that leaves just now look again. */
-    if (flags & GW_DEFER && !(gw_add_acq_rel_u64_gpu(&qp->sq_word, GW_SQ_DEFERRED_) & GW_SQ_HOLE_)) return;
+    gw_st_relaxed_u64_gpu(&slot->end, ((first + bbs) & GW_SLOT_END_) | (uint64_t)n << GW_SLOT_READY_);
+}
+
+/* The same, and has somebody ring. */
+GW_SLOW_FN void gw_sq_say_ready_(struct gw_qp_handle *qp, uint64_t first, uint32_t bbs, uint32_t n)
+{
+    gw_sq_ready_to_(&qp->slot[first & (qp->sq.wqebbs - 1)], first, bbs, n);
     gw_sq_ask_(qp);
 }
 
-/*
- * Takes the ringer's role for what has just been reserved at `first`, if everything before is rung for and
- * nobody has it. Called before the WQEs are written; what it returns is for gw_sq_publish_, so that the
- * answer comes while they travel. Others who ask until we ring leave theirs to us. Relaxed: the fence in
- * gw_sq_publish_ acquires what the last ringer did.
- */
-GW_HOT_FN uint64_t gw_sq_claim_(const struct gw_sq_ *q, uint64_t first, uint32_t flags)
+GW_HOT_FN void gw_sq_defer_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n)
 {
-    uint64_t idle = gw_sq_idle_(first);
+    /* Release: our WQEs before our saying that they are ready: whoever reads of it may ring, and the NIC read them at
+     * once. */
+    gw_fence_release();
+    gw_sq_ready_to_(&q->slot[first & (q->sq.wqebbs - 1)], first, bbs, n);
+    if (gw_ld_relaxed_u64_gpu(&q->qp->sq_word) & GW_SQ_HOLE_) gw_sq_ask_(q->qp);
+}
 
-    if (q->flags & GW_ONE_USER_ || flags & GW_DEFER) return ~idle;
+/*
+ * Takes the ringer's role for what was reserved behind `run`, if everything before that is rung for and nobody has it;
+ * gw_sq_idle_(run): taken. Others who ask until we ring leave theirs to us. Relaxed: a fence behind it acquires what the
+ * last ringer did.
+ */
+GW_HOT_FN uint64_t gw_sq_claim_(const struct gw_sq_ *q, uint64_t run)
+{
+    uint64_t idle = gw_sq_idle_(run);
+
     return gw_cas_relaxed_u64_gpu(&q->qp->sq_word, idle, idle + GW_SQ_ASK_);
 }
 
-/* Publishes the n WQEBBs from first on, of which `bbs` are the first WQE's, and rings unless told to defer.
- * claim: gw_sq_claim_'s answer. again: if it was good, this very thread has rung last. */
-GW_HOT_FN void gw_sq_publish_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n,
-                              uint32_t flags, uint64_t claim, int again)
+/*
+ * Publishes the n WQEBBs from first on, of which `bbs` are the first WQE's, and rings unless told to defer.
+ * run: where this thread's own WQEs begin of which the last is in front of first, all ready and deferred; first: there
+ * are none. ours: where this very thread has rung last, it rang for everything up to here. Returns whether it has rung.
+ */
+GW_HOT_FN int gw_sq_publish_run_(const struct gw_sq_ *q, uint64_t run, uint64_t first, uint32_t bbs,
+                                 uint32_t n, uint32_t flags, uint64_t ours)
 {
-    if (q->flags & GW_ONE_USER_) {
-        if (!(flags & GW_DEFER)) gw_sq_ring_alone_(q, first + n);
-        return;
+    uint64_t claim, settled = run;
+
+    if (flags & GW_DEFER) {
+        gw_sq_defer_(q, first, bbs, n);
+        return 0;
     }
-    /* Release: our WQEs before our publishing them: whoever reads of them may ring, and the NIC read them at
-     * once. Acquire, when claimed: the last ringer's record comes before ours; if that was ours too, it does
-     * so anyway. */
-    if (again) {
+    /* In front of the fence, so that on a GPU the answer comes while the WQEs travel: and it must be asked by the same
+     * lanes that wait for the fence, in one stretch of code, or the compiler has it waited for where paths meet. */
+    claim = gw_sq_claim_(q, run);
+    /* Release: our WQEs before our publishing them, as when deferred. Acquire, when claimed: the last ringer's record
+     * comes before ours; if that was ours too, it does so anyway. */
+    if (ours == run) {
         gw_fence_release();
     } else {
-        /* Asked before the fence, which is waited for anyway. */
-        uint64_t settled = gw_ld_relaxed_u64_gpu(&q->qp->sq_settled);
-
+        settled = gw_ld_relaxed_u64_gpu(&q->qp->sq_settled);
         gw_fence_acq_rel();
-        if (claim == gw_sq_idle_(first) && !gw_sq_settled_(settled, first)) {
-            gw_sq_settle_(q->qp, first);
-            gw_fence_acquire();
-        }
     }
-    if (claim == gw_sq_idle_(first))
-        gw_sq_ring_claimed_(q, gw_sq_idle_(first) + GW_SQ_ASK_, first + n);
-    else
-        gw_sq_say_ready_(q->qp, first, bbs, n, flags);
+    if (claim != gw_sq_idle_(run)) {
+        gw_sq_say_ready_(q->qp, first, bbs, n);
+        return 0;
+    }
+    if (!gw_sq_settled_(settled, run)) {
+        gw_sq_settle_(q->qp, run);
+        gw_fence_acquire();
+    }
+    gw_sq_ring_claimed_(q, gw_sq_idle_(run) + GW_SQ_ASK_, first + n);
+    return 1;
 }
 
-GW_SLOW_FN void gw_sq_ring_(struct gw_qp_handle *qp)
+/* The same for calls that name their requests, also with one owner. */
+GW_HOT_FN void gw_sq_publish_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n,
+                              uint32_t flags)
+{
+    if (!(q->flags & GW_ONE_USER_))
+        (void)gw_sq_publish_run_(q, first, first, bbs, n, flags, ~first);
+    else if (!(flags & GW_DEFER))
+        gw_sq_ring_alone_(q, first + n);
+}
+
+/* Rings for what is ready. sure: a ringer at work has to look once more; else it is left to its leaving. */
+GW_SLOW_FN void gw_sq_ring_(struct gw_qp_handle *qp, int sure)
 {
     struct gw_sq_ q = gw_sq_of_(qp);
-    uint64_t low;
+    uint64_t word;
 
     if (q.flags & GW_ONE_USER_) {
         gw_sq_ring_alone_(&q, gw_ld_relaxed_u64_gpu(&qp->sq_resv));
         return;
     }
-    /* Nothing deferred, or a ringer is at work: it cannot leave without having seen what we have counted in.
-     */
-    low = gw_ld_relaxed_u64_gpu(&qp->sq_word) & GW_SQ_LOW_;
-    if (low && low < GW_SQ_ASK_) gw_sq_ask_(qp);
+    word = gw_ld_relaxed_u64_gpu(&qp->sq_word);
+    /* All that is reserved has been rung for, what we have deferred among it. */
+    if (word >> GW_SQ_RUNG_ == (gw_ld_relaxed_u64_gpu(&qp->sq_resv) & GW_SQ_COUNT_)) return;
+    /* A ringer at work may have looked before our slots said that they are ready, and must look again; if it has left
+     * meanwhile, we ring. Release: the slots' words before the bit. */
+    if ((word & GW_SQ_LOW_) >= GW_SQ_ASK_ &&
+        (!sure || (gw_or_acq_rel_u64_gpu(&qp->sq_word, GW_SQ_AGAIN_) & GW_SQ_LOW_) >= GW_SQ_ASK_))
+        return;
+    gw_sq_ask_(qp);
 }
 
 GW_FN void gw_ring(struct gw_qp_handle *qp)
 {
-    gw_sq_ring_(qp);
+    gw_sq_ring_(qp, 1);
 }
 
 #endif

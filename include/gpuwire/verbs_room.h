@@ -69,16 +69,29 @@ GW_SLOW_FN uint64_t gw_sq_take_back_(struct gw_qp_handle *qp, uint64_t at, uint3
  * the queue looks full by it. With several users: add first and look then, because an addition never fails
  * under contention as compare-and-swap does; who finds that there was no room takes the addition back.
  */
+GW_HOT_FN uint64_t gw_sq_take_(const struct gw_sq_ *q, uint32_t n)
+{
+    return gw_add_relaxed_u64_gpu(&q->qp->sq_resv, n + gw_each_lane_());
+}
+
+GW_HOT_FN int gw_sq_fits_(const struct gw_sq_ *q, uint64_t at, uint32_t n, uint64_t seen)
+{
+    return at + n - seen <= q->sq.wqebbs;
+}
+
+/* Behind gw_sq_take_, whose answer is `at`. */
+GW_HOT_FN int gw_sq_keep_(const struct gw_sq_ *q, uint64_t at, uint32_t n, uint64_t *seen)
+{
+    if (gw_sq_fits_(q, at, n, *seen)) return 0;
+    *seen = gw_sq_take_back_(q->qp, at, n);
+    return gw_sq_fits_(q, at, n, *seen) ? 0 : -EAGAIN;
+}
+
 GW_HOT_FN int gw_sq_reserve_(const struct gw_sq_ *q, uint32_t n, uint64_t *seen, uint64_t *first)
 {
-    uint64_t at;
-
     if (n > q->sq.wqebbs) return -EAGAIN;
-    at = gw_add_relaxed_u64_gpu(&q->qp->sq_resv, n + gw_each_lane_());
-    *first = at;
-    if (at + n - *seen <= q->sq.wqebbs) return 0;
-    *seen = gw_sq_take_back_(q->qp, at, n);
-    return at + n - *seen <= q->sq.wqebbs ? 0 : -EAGAIN;
+    *first = gw_sq_take_(q, n);
+    return gw_sq_keep_(q, *first, n, seen);
 }
 
 #ifdef __CUDACC__

@@ -43,6 +43,7 @@ struct gw_tx {
     uint64_t done;   /* completions that this view has seen, good or not */
     uint64_t ok;     /* good ones */
     uint64_t last;   /* the last ticket */
+    uint64_t run;    /* with several posters: all from here to `last` was reserved by this view, and deferred */
     uint64_t rung;   /* with one owner: rung for up to here; else where our own last ring for ours ended */
     uint64_t marked; /* the last ticket that is signalled because we said so */
 };
@@ -63,7 +64,8 @@ GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp);
  *   -EOPNOTSUPP  an atomic, and the device has none, or a datagram (gw_send_to_op) on a connected queue pair. (Anything
  *                else on one for datagrams is posted, and its ticket fails: IBV_WC_LOC_QP_OP_ERR.)
  * flags: GW_DEFER, GW_FENCED, GW_SOLICITED; GW_SIGNALED for a request that is going to be waited for soon. Never
- * blocks. With GW_DEFER it is rung for by the next post without, by gw_tx_ring, or by a wait.
+ * blocks. With GW_DEFER it is rung for by the next post without, by gw_tx_ring, or by a wait, one of which has to follow
+ * (see gw_ring).
  */
 GW_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint64_t *ticket);
 GW_DEV int gw_tx_post_warp(struct gw_tx *tx, int on, struct gw_op op, uint32_t flags, uint64_t *ticket);

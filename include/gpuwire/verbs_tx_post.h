@@ -14,7 +14,7 @@ GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp)
     tx->mask = qp->interval - 1;
     tx->next = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
     tx->done = gw_ld_acquire_u64_gpu(&qp->sq_ci); /* acquire: as in gw_sq_reserve_ */
-    tx->ok = tx->last = tx->rung = tx->marked = 0;
+    tx->ok = tx->last = tx->run = tx->rung = tx->marked = 0;
     if (qp->size != sizeof(*qp) || qp->version != GW_VERBS_VERSION) return -EINVAL;
     return gw_tx_usable_(qp);
 }
@@ -53,10 +53,37 @@ GW_HOT_FN int gw_tx_room_(struct gw_tx *tx, uint32_t n)
     if (!gw_tx_full_(tx, tx->next + n)) return 0;
     tx->done = gw_tx_look_(tx->q.qp, tx->cq, tx->next + n);
     if (!gw_tx_full_(tx, tx->next + n)) return 0;
-    gw_tx_ring(tx); /* the room may be waiting for a ring that was deferred */
+    /* The room may be waiting for a ring that was deferred. Of ours a ringer at work is told once: who tries in vain all
+     * the time must not keep it from leaving. */
+    if (tx->q.flags & GW_ONE_USER_) {
+        gw_tx_ring(tx);
+    } else {
+        gw_sq_ring_(tx->q.qp, tx->run != tx->last);
+        tx->run = tx->last;
+    }
     if (n > tx->q.sq.wqebbs) return -EMSGSIZE;
     err = gw_tx_usable_(tx->q.qp);
     return err ? err : -EAGAIN;
+}
+
+/* With several posters: n are reserved at `at`, and there is room for them. */
+GW_HOT_FN void gw_tx_kept_(struct gw_tx *tx, uint64_t at, uint32_t n)
+{
+    if (at != tx->last) tx->run = at;
+    tx->next = at + n;
+}
+
+/* The same where there may be none. */
+GW_HOT_FN int gw_tx_keep_(struct gw_tx *tx, uint64_t at, uint32_t n)
+{
+    if (gw_sq_keep_(&tx->q, at, n, &tx->done)) {
+        /* Others have filled it. So as not to add and take back in vain all the time, believe that there is
+         * no room for so many until something completes. */
+        tx->next = tx->done + tx->q.sq.wqebbs - n + 1;
+        return -EAGAIN;
+    }
+    gw_tx_kept_(tx, at, n);
+    return 0;
 }
 
 /* Reserves where there was room for n a moment ago. */
@@ -64,14 +91,12 @@ GW_HOT_FN int gw_tx_take_(struct gw_tx *tx, uint32_t n, uint64_t *first)
 {
     if (tx->q.flags & GW_ONE_USER_) {
         *first = tx->next;
-    } else if (gw_sq_reserve_(&tx->q, n, &tx->done, first)) {
-        /* Others have filled it. So as not to add and take back in vain all the time, believe that there is
-         * no room for so many until something completes. */
-        tx->next = tx->done + tx->q.sq.wqebbs - n + 1;
-        return -EAGAIN;
+        tx->next += n;
+        return 0;
     }
-    tx->next = *first + n;
-    return 0;
+    if (n > tx->q.sq.wqebbs) return -EAGAIN;
+    *first = gw_sq_take_(&tx->q, n);
+    return gw_tx_keep_(tx, *first, n);
 }
 
 /* With one owner: everything up to `end`. */
@@ -89,24 +114,23 @@ GW_HOT_FN void gw_tx_publish_alone_(struct gw_tx *tx, uint64_t end, uint32_t fla
 
 /* With several posters: n WQEBBs from first on, of which `bbs` are the first WQE's. */
 GW_HOT_FN void gw_tx_publish_shared_(struct gw_tx *tx, uint64_t first, uint32_t bbs, uint32_t n,
-                                     uint32_t flags, uint64_t claim)
+                                     uint32_t flags)
 {
     tx->last = first + n;
     if (flags & GW_SIGNALED) tx->marked = tx->last;
     /* If its slot will have to say that it is ready, whoever retires it takes the ticket from there, too. Whether
-     * it will is not asked yet: the claim's answer is on its way. */
+     * it will is not known yet. */
     gw_st_relaxed_u64_gpu(&tx->q.slot[first & (tx->q.sq.wqebbs - 1)].wr_id, first + bbs);
-    gw_sq_publish_(&tx->q, first, bbs, n, flags, claim, tx->rung == first);
-    if (claim == gw_sq_idle_(first)) tx->rung = tx->last;
+    if (gw_sq_publish_run_(&tx->q, tx->run, first, bbs, n, flags, tx->rung)) tx->rung = tx->last;
+    if (!(flags & GW_DEFER)) tx->run = tx->last;
 }
 
-GW_HOT_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags,
-                              uint64_t claim)
+GW_HOT_FN void gw_tx_publish_(struct gw_tx *tx, uint64_t first, uint32_t bbs, uint32_t n, uint32_t flags)
 {
     if (tx->q.flags & GW_ONE_USER_)
         gw_tx_publish_alone_(tx, first + n, flags);
     else
-        gw_tx_publish_shared_(tx, first, bbs, n, flags, claim);
+        gw_tx_publish_shared_(tx, first, bbs, n, flags);
 }
 
 /*
@@ -118,6 +142,7 @@ GW_HOT_FN void gw_tx_copy_back_(struct gw_tx *tx, const struct gw_tx *copy)
     tx->next = copy->next;
     tx->done = copy->done;
     tx->last = copy->last;
+    tx->run = copy->run;
     tx->rung = copy->rung;
     tx->marked = copy->marked;
 }
@@ -130,7 +155,7 @@ GW_SLOW_FN void gw_tx_mark_copy_(struct gw_tx *tx, uint64_t ticket)
         gw_tx_ring(tx); /* it may be deferred */
     } else if (!gw_tx_room_(tx, 1) && !gw_tx_take_(tx, 1, &at)) {
         gw_mlx5_put_nop(&tx->q.sq, (uint32_t)at, 1, GW_SIGNALED);
-        gw_tx_publish_(tx, at, 1, 1, GW_SIGNALED, ~gw_sq_idle_(at));
+        gw_tx_publish_(tx, at, 1, 1, GW_SIGNALED);
     }
 }
 
@@ -165,9 +190,14 @@ GW_HOT_FN int gw_tx_make_room_(struct gw_tx *tx, uint32_t n)
 /* Reserves for n requests like *op. */
 GW_HOT_FN int gw_tx_reserve_(struct gw_tx *tx, const struct gw_op *op, uint32_t n, uint64_t *first)
 {
-    int err = gw_tx_may_(tx, op) ? 0 : -EOPNOTSUPP;
+    int err = 0;
 
-    if (!err && gw_tx_full_(tx, tx->next + n)) err = gw_tx_make_room_(tx, n);
+    if (!gw_tx_may_(tx, op)) return -EOPNOTSUPP;
+    if (gw_tx_full_(tx, tx->next + n)) {
+        /* Mostly it only seems so; to find that out needs no copy of the view. */
+        tx->done = gw_tx_look_(tx->q.qp, tx->cq, tx->next + n);
+        if (gw_tx_full_(tx, tx->next + n)) err = gw_tx_make_room_(tx, n);
+    }
     return err ? err : gw_tx_take_(tx, n, first);
 }
 
@@ -177,15 +207,13 @@ GW_HOT_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint
     int err = gw_tx_reserve_(tx, &op, op.bbs, &at);
 
     if (err) return err;
-    /* Two paths: where they meet, a GPU would wait for the claim's answer. */
+    /* Two paths, as in gw_tx_post_warp. */
     if (tx->q.flags & GW_ONE_USER_) {
         gw_tx_write_(tx, at, &op, flags);
         gw_tx_publish_alone_(tx, at + op.bbs, flags);
     } else {
-        uint64_t claim = gw_sq_claim_(&tx->q, at, flags);
-
         gw_tx_write_(tx, at, &op, flags);
-        gw_tx_publish_shared_(tx, at, gw_tx_first_(&op), op.bbs, flags, claim);
+        gw_tx_publish_shared_(tx, at, gw_tx_first_(&op), op.bbs, flags);
     }
     if (ticket) *ticket = at + op.bbs;
     return 0;
@@ -211,14 +239,37 @@ GW_DEV uint64_t gw_tx_reserve_warp_alone_(struct gw_tx *tx, const struct gw_op *
 {
     /* Asked of the first lane before n is known. */
     uint64_t at = gw_shfl_u64(gw_warp_all(), tx->next, 0);
-    uint64_t room = gw_shfl_u64(gw_warp_all(), tx->done + tx->q.sq.wqebbs - tx->next, 0);
+    uint32_t room = gw_shfl_u32(gw_warp_all(), (uint32_t)(tx->done - tx->next) + tx->q.sq.wqebbs, 0);
 
-    if ((int64_t)room < (int64_t)n || !gw_tx_may_(tx, op)) {
+    if (room < n || !gw_tx_may_(tx, op)) {
         at = gw_tx_reserve_warp_(tx, op, n);
         if ((int64_t)at < 0) return at;
     }
     tx->next = at + n;
     return at;
+}
+
+/*
+ * The same with several posters: the first lane adds, and what follows from the answer all lanes work out alike, each for
+ * its own view; so there is no stretch of code for one lane alone in front of the WQEs.
+ */
+GW_DEV uint64_t gw_tx_reserve_warp_shared_(struct gw_tx *tx, const struct gw_op *op, uint32_t n)
+{
+    uint64_t at = ~(uint64_t)0, done;
+    int err = 0;
+
+    if (gw_lane() == 0 && gw_tx_may_(tx, op) && n <= tx->q.sq.wqebbs && !gw_tx_full_(tx, tx->next + n))
+        at = gw_sq_take_(&tx->q, n);
+    done = gw_shfl_u64(gw_warp_all(), tx->done, 0);
+    at = gw_shfl_u64(gw_warp_all(), at, 0);
+    if ((int64_t)at < 0) return gw_tx_reserve_warp_(tx, op, n);
+    if (gw_sq_fits_(&tx->q, at, n, done)) {
+        gw_tx_kept_(tx, at, n);
+        return at;
+    }
+    if (gw_lane() == 0) err = gw_tx_keep_(tx, at, n);
+    err = (int)gw_shfl_u32(gw_warp_all(), (uint32_t)err, 0);
+    return err ? (uint64_t)(int64_t)err : at;
 }
 
 GW_DEV int gw_tx_post_warp_alone_(struct gw_tx *tx, int on, const struct gw_op *op, uint32_t flags,
@@ -239,18 +290,17 @@ GW_DEV int gw_tx_post_warp(struct gw_tx *tx, int on, struct gw_op op, uint32_t f
 {
     uint32_t mask = gw_warp_all(), posting = gw_ballot(mask, on), n = gw_popcount(posting) * op.bbs;
     uint32_t before = gw_popcount(posting & ((1u << gw_lane()) - 1)) * op.bbs;
-    uint64_t at, claim = 0;
+    uint64_t at;
 
     if (!posting) return 0;
-    /* Two paths: see gw_tx_post. */
+    /* Two paths: what they share is short, and to come back from one costs a branch. */
     if (tx->q.flags & GW_ONE_USER_) return gw_tx_post_warp_alone_(tx, on, &op, flags, before, n, ticket);
-    at = gw_tx_reserve_warp_(tx, &op, n);
+    at = gw_tx_reserve_warp_shared_(tx, &op, n);
     if ((int64_t)at < 0) return (int)(int64_t)at;
-    if (gw_lane() == 0) claim = gw_sq_claim_(&tx->q, at, flags);
     if (on) gw_tx_write_(tx, at + before, &op, flags);
     if (on && ticket) *ticket = at + before + op.bbs;
     gw_syncwarp(mask); /* as above */
-    if (gw_lane() == 0) gw_tx_publish_shared_(tx, at, gw_tx_first_(&op), n, flags, claim);
+    if (gw_lane() == 0) gw_tx_publish_shared_(tx, at, gw_tx_first_(&op), n, flags);
     return 0;
 }
 
@@ -275,7 +325,7 @@ GW_DEV int gw_tx_post_block(struct gw_tx *tx, int on, struct gw_op op, uint32_t 
 {
     GW_SHARED(struct gw_tx_block_, b);
     uint32_t posting = gw_ballot(gw_warp_all(), on), all, before;
-    uint64_t at = 0, claim = 0;
+    uint64_t at = 0;
     int err = 0;
 
     if (gw_lane() == 0) b->posting[gw_warp_idx()] = gw_popcount(posting);
@@ -283,7 +333,6 @@ GW_DEV int gw_tx_post_block(struct gw_tx *tx, int on, struct gw_op op, uint32_t 
     before = gw_tx_before_(b, posting, &all);
     if (gw_thread_idx() == 0) {
         if (all) err = gw_tx_reserve_(tx, &op, all * op.bbs, &at);
-        if (all && !err) claim = gw_sq_claim_(&tx->q, at, flags);
         b->at = err ? (uint64_t)(int64_t)err : at;
     }
     gw_syncthreads();
@@ -295,7 +344,7 @@ GW_DEV int gw_tx_post_block(struct gw_tx *tx, int on, struct gw_op op, uint32_t 
     /* All WQEs before thread 0 goes on, as in a warp; and nobody enters again while others still read *b. */
     gw_syncthreads();
     if ((int64_t)at < 0) return (int)(int64_t)at;
-    if (gw_thread_idx() == 0 && all) gw_tx_publish_(tx, at, gw_tx_first_(&op), all * op.bbs, flags, claim);
+    if (gw_thread_idx() == 0 && all) gw_tx_publish_(tx, at, gw_tx_first_(&op), all * op.bbs, flags);
     return 0;
 }
 

@@ -107,14 +107,13 @@ GW_HOT_FN int gw_ud_post_(struct gw_qp_handle *qp, uint32_t opcode, const struct
 {
     struct gw_sq_ q = gw_sq_of_(qp);
     uint32_t bbs = gw_ud_bbs_(len);
-    uint64_t at, claim;
+    uint64_t at;
     int err = gw_ud_usable_(qp);
 
     if (!err) err = gw_sq_room_(&q, bbs, &at);
     if (err) return err;
-    claim = gw_sq_claim_(&q, at, flags);
     gw_ud_write_(&q, at, opcode, ah, qpn, qkey, laddr, lkey, len, imm_be, flags, wr_id);
-    gw_sq_publish_(&q, at, bbs, bbs, flags, claim, 0);
+    gw_sq_publish_(&q, at, bbs, bbs, flags);
     return 0;
 }
 
@@ -137,7 +136,7 @@ GW_DEV int gw_send_to_warp(struct gw_qp_handle *qp, int on, const struct gw_ah_h
 {
     uint32_t longer = gw_ballot(gw_warp_all(), on && gw_ud_bbs_(len) > 1);
     struct gw_warp_post_ w;
-    int begun = gw_warp_begin_(&w, qp, on, longer, gw_ud_usable_(qp), flags);
+    int begun = gw_warp_begin_(&w, qp, on, longer, gw_ud_usable_(qp));
 
     if (begun <= 0) return begun;
     if (on)

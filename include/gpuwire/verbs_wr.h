@@ -175,15 +175,14 @@ GW_HOT_FN int gw_post_single_(struct gw_qp_handle *qp, const struct ibv_send_wr 
 {
     struct gw_sq_ q = gw_sq_of_(qp);
     struct gw_ibv_ r;
-    uint64_t at, claim;
+    uint64_t at;
     uint32_t bbs;
     int err = gw_ibv_look_(qp, wr, &r);
 
     if (err) return -err;
     if (gw_sq_room_(&q, gw_mlx5_wqebbs(r.units), &at)) return ENOMEM;
-    claim = gw_sq_claim_(&q, at, 0);
     bbs = gw_ibv_put_(&q, at, wr, &r);
-    gw_sq_publish_(&q, at, bbs, bbs, 0, claim, 0);
+    gw_sq_publish_(&q, at, bbs, bbs, 0);
     return 0;
 }
 
@@ -196,15 +195,14 @@ GW_HOT_FN int gw_post_run_(struct gw_qp_handle *qp, struct ibv_send_wr **wr, con
 {
     struct gw_sq_ q = gw_sq_of_(qp);
     struct ibv_send_wr *w = *wr;
-    uint64_t first, at, claim;
+    uint64_t first, at;
     uint32_t i;
     int err = gw_sq_room_(&q, bbs, &first);
 
     if (err) return err;
-    claim = gw_sq_claim_(&q, first, 0);
     for (i = 0, at = first; i < n; i++, w = w->next) at += gw_ibv_put_(&q, at, w, &run[i]);
     *wr = w;
-    gw_sq_publish_(&q, first, gw_mlx5_wqebbs(run[0].units), bbs, 0, claim, 0);
+    gw_sq_publish_(&q, first, gw_mlx5_wqebbs(run[0].units), bbs, 0);
     return 0;
 }
 

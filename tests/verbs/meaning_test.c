@@ -249,8 +249,7 @@ static void test_ring_for_late_comer(void **state)
     }
     before = gw_sq_idle_(0) + GW_SQ_ASK_; /* the word as the first poster left it */
     r.qp->sq_word = before;
-    gw_sq_publish_(&q, at[1], 1, 1, 0, gw_sq_claim_(&q, at[1], 0),
-                   0); /* the second one: finds a ringer, and leaves */
+    gw_sq_publish_(&q, at[1], 1, 1, 0); /* the second one: finds a ringer, and leaves */
     assert_int_equal(gw_poll_cq(r.cqh, 2, wc), 0);
     gw_sq_ring_claimed_(&q, before, 1); /* the first one goes on */
     assert_int_equal(r.qp->sq_word, gw_sq_idle_(2));

@@ -18,7 +18,9 @@
  *
  * Memory. What goes to the NIC (WQEs, record, ring) is buffered: a store becomes visible at any time later and in any
  * order, unless gw_fence_release stands between. So store buffering and the reordering of stores are covered, and
- * leaving out a fence is found (BROKEN=1, 2). Words of the handle and the slots are sequentially consistent here, each
+ * leaving out a fence is found (BROKEN=1, 2). So is what a slot says when its WQEs are deferred, until the next atomic
+ * operation of the poster that releases: to ask, or to have a ringer look again (BROKEN=9). Other words of the handle and
+ * the slots are sequentially consistent here, each
  * access by itself: missing acquire or release among posters, and loads that are reordered, are not covered; for
  * those there are ThreadSanitizer and the comments there.
  *
@@ -66,9 +68,10 @@
 
 /* The handle. */
 byte resv; /* sq_resv */
-byte rung, asks, deferred; /* the fields of sq_word … */
-bit hole;
+byte rung, asks; /* the fields of sq_word … */
+bit again, hole;
 byte slot_at[Q], slot_ready[Q]; /* the slots' second word: of which index, how many are ready */
+byte slot_of[Q]; /* whose store of it may still be under way; NOTHING: it has arrived */
 byte settled; /* sq_settled */
 
 /* Memory that the NIC reads. */
@@ -130,7 +133,18 @@ inline gw_fence_release() /* everything stored so far is visible before anything
 
 inline leave_word(r, a, d, h) /* what CAS would leave there: no atomic of its own */
 {
-    rung = r; asks = a; deferred = d; hole = h
+    rung = r; asks = a; again = d; hole = h
+}
+
+inline release_slots() /* what an operation that releases does */
+{
+    from = 0;
+    do
+    :: from < Q && slot_of[from] == p -> slot_of[from] = NOTHING; from++
+    :: from < Q && slot_of[from] != p -> from++
+    :: from == Q -> break
+    od;
+    from = 0
 }
 
 /* ---- verbs_room.h, verbs_ring.h --------------------------------------------------------------------------------------------- */
@@ -189,16 +203,21 @@ inline gw_reserve_(n) /* sets got, at; was_full: it was so when something was lo
     was_full = 0
 }
 
-inline gw_sq_claim_and_write_(n) /* sets claimed */
+inline write_and_gw_sq_claim_(n) /* sets claimed */
 {
     atomic {                                                 /* gw_cas_relaxed(sq_word, idle, idle + ASK) */
-        claimed = (!defer && rung == at % WRAP && asks == 0 && deferred == 0 && !hole);
+        wqe_at[p] = at;                                      /* writes the WQEs */
+        wqe_n[p] = n;
+        if
+        :: at == last || (BROKEN == 10 && last > 0) /* what is in front is ours, too, from run on */
+        :: else -> run_at = at
+        fi;
+        last = at + n;
+        claimed = (!defer && rung == run_at % WRAP && asks == 0 && !again && !hole);
         if
         :: claimed -> asks = 1
         :: else
-        fi;
-        wqe_at[p] = at;                                      /* writes the WQEs */
-        wqe_n[p] = n
+        fi
     }
 }
 
@@ -241,7 +260,13 @@ inline gw_sq_scan_() /* moves upto */
     atomic { /* at once: what is ready stays so, and the last look decides */
         from = upto;
         do
-        :: upto - from < Q && slot_at[upto % Q] == upto -> upto = upto + slot_ready[upto % Q]
+        :: upto - from < Q && slot_at[upto % Q] == upto && (slot_of[upto % Q] == NOTHING || slot_of[upto % Q] == p) ->
+            upto = upto + slot_ready[upto % Q]
+        :: upto - from < Q && slot_at[upto % Q] == upto && slot_of[upto % Q] != NOTHING && slot_of[upto % Q] != p ->
+            if
+            :: slot_of[upto % Q] = NOTHING; upto = upto + slot_ready[upto % Q]
+            :: break /* it has not arrived */
+            fi
         :: else -> break
         od
     }
@@ -253,9 +278,19 @@ inline gw_sq_ring_more_()
     do
     :: true ->
         atomic {                                             /* word = gw_add_acquire(sq_word, stay) + stay */
-            leave_word(upto % WRAP, asks - seen_a + 1, deferred - seen_d, hole - seen_h);
-            seen_a = asks; seen_d = deferred; seen_h = hole; seen_r = rung
+            leave_word(upto % WRAP, asks - seen_a + 1, again - seen_d, hole - seen_h);
+            seen_a = asks; seen_d = again; seen_h = hole; seen_r = rung
         };
+#if BROKEN != 11
+        if
+        :: seen_d ->
+            atomic {                                         /* word = gw_and_acquire(sq_word, ~AGAIN) & ~AGAIN */
+                again = 0;
+                seen_a = asks; seen_d = 0; seen_h = hole; seen_r = rung
+            }
+        :: else
+        fi;
+#endif
         gw_sq_scan_();                                       /* end = gw_sq_scan_(&q, from) */
         leave_h = (resv != upto);                            /* leave = gw_sq_leave_(&q, end) */
         if
@@ -269,10 +304,10 @@ inline gw_sq_ring_more_()
         fi;
         atomic {                                             /* seen = gw_cas_relaxed(sq_word, word, leave) */
             if
-            :: BROKEN == 4 || (rung == seen_r && asks == seen_a && deferred == seen_d && hole == seen_h) ->
+            :: BROKEN == 4 || (rung == seen_r && asks == seen_a && again == seen_d && hole == seen_h) ->
                 leave_word(upto % WRAP, 0, 0, leave_h);
                 break
-            :: else -> seen_r = rung; seen_a = asks; seen_d = deferred; seen_h = hole
+            :: else -> seen_r = rung; seen_a = asks; seen_d = again; seen_h = hole
             fi
         }
     od
@@ -286,10 +321,10 @@ inline gw_sq_ring_claimed_(next)
         record_to[p] = (next) % (2 * Q);                       /* gw_dbrec_store_ */
 #endif
         if
-        :: rung == at % WRAP && asks == 1 && deferred == 0 && !hole ->
+        :: rung == run_at % WRAP && asks == 1 && !again && !hole ->
             leave_word((next) % WRAP, 0, 0, 0);
             more = 0
-        :: else -> seen_r = rung; seen_a = asks; seen_d = deferred; seen_h = hole; more = 1
+        :: else -> seen_r = rung; seen_a = asks; seen_d = again; seen_h = hole; more = 1
         fi
     };
 #if BROKEN == 7
@@ -308,7 +343,8 @@ inline gw_sq_ask_()
     atomic {                                                 /* word = gw_add_acq_rel(sq_word, ASK) */
         more = (asks == 0);
         asks++;
-        seen_r = rung; seen_a = asks; seen_d = deferred; seen_h = hole
+        release_slots();
+        seen_r = rung; seen_a = asks; seen_d = again; seen_h = hole
     };
     if
     :: more ->
@@ -320,40 +356,74 @@ inline gw_sq_ask_()
     fi
 }
 
+inline gw_sq_defer_(n)
+{
+    gw_fence_release();
+    atomic {                                                 /* gw_st_relaxed(slot.end, …) */
+        slot_at[at % Q] = at; slot_ready[at % Q] = n;
+        slot_of[at % Q] = p
+    };
+    if
+    :: hole -> gw_sq_ask_()                                  /* gw_ld_relaxed(sq_word) & HOLE */
+    :: else
+    fi
+}
+
 inline gw_sq_say_ready_(n)
 {
-    atomic { slot_at[at % Q] = at; slot_ready[at % Q] = n }; /* gw_st_relaxed(slot.end, …) */
-    more = 1;
-    if
-    :: defer ->
-        atomic { more = hole; deferred++ }                   /* gw_add_acq_rel(sq_word, DEFERRED) & HOLE */
-    :: else
-    fi;
-    if
-    :: more -> gw_sq_ask_()
-    :: else
-    fi
+    atomic { slot_at[at % Q] = at; slot_ready[at % Q] = n; slot_of[at % Q] = NOTHING };
+    gw_sq_ask_()                                             /* which releases */
 }
 
-inline gw_sq_publish_(n)
+inline no_run() /* in the code run = last: the next one's run begins with itself, wherever it is */
 {
-    gw_fence_release();                                      /* gw_fence_acq_rel */
+    atomic { run_at = 0; last = 0 }
+}
+
+inline gw_sq_publish_run_(n)
+{
     if
-    :: claimed ->
+    :: defer -> gw_sq_defer_(n)
+    :: else ->
+        gw_fence_release();                                  /* gw_fence_acq_rel */
         if
-        :: own == at /* again */
-        :: else -> gw_sq_settle_(at)
+        :: claimed ->
+            if
+            :: own == run_at /* again */
+            :: else -> gw_sq_settle_(run_at)
+            fi;
+            gw_sq_ring_claimed_(at + n)
+        :: else -> gw_sq_say_ready_(n)
         fi;
-        gw_sq_ring_claimed_(at + n)
-    :: else -> gw_sq_say_ready_(n)
+        no_run()
     fi
 }
 
-inline gw_sq_ring_() /* gw_ring */
+inline gw_sq_ring_(sure) /* gw_ring: sure */
 {
+    atomic { seen_r = rung; seen_a = asks };                 /* word = gw_ld_relaxed(sq_word) */
     if
-    :: (deferred || hole) && asks == 0 -> gw_sq_ask_()       /* low && low < ASK */
-    :: else
+    :: seen_r == resv % WRAP                                 /* gw_ld_relaxed(sq_resv) */
+    :: else ->
+        more = 1;
+        if
+        :: seen_a > 0 && !(sure) -> more = 0
+        :: seen_a > 0 && (sure) ->
+#if BROKEN != 9
+            atomic {                                         /* gw_or_acq_rel(sq_word, AGAIN) */
+                again = 1;
+                release_slots();
+                more = (asks == 0)
+            }
+#else
+            more = 0
+#endif
+        :: else
+        fi;
+        if
+        :: more -> gw_sq_ask_()
+        :: else
+        fi
     fi
 }
 
@@ -364,8 +434,8 @@ proctype poster(byte p)
     provided (alive || _pid != 1) /* init is 0, the first poster 1 */
 #endif
 {
-    byte ops, n, at, seen, from, upto, seen_r, seen_a, seen_d, own, mine;
-    bit seen_h, leave_h, got, was_full, defer, claimed, more;
+    byte ops, n, at, seen, from, upto, seen_r, seen_a, own, run_at, last, mine;
+    bit seen_d, seen_h, leave_h, got, was_full, defer, claimed, more;
 
     do
     :: ops < (p -> OTHERS : OPS) ->
@@ -393,20 +463,21 @@ proctype poster(byte p)
 #endif
             if
             :: got -> break
-            :: else -> gw_sq_ring_(); /* full: the room may be waiting for a ring that was deferred */
+            :: else -> gw_sq_ring_(EXACT || run_at != last); /* full: the room may be waiting for a ring that was deferred */
+                atomic { run_at = 0; last = 0; at = 0; upto = 0; from = 0; seen_r = 0; seen_a = 0; seen_d = 0; seen_h = 0; leave_h = 0; more = 0 };
                 taken != seen /* not again before something completes: see gw_tx_reserve_ */
             fi
         od;
-        gw_sq_claim_and_write_(n);
-        gw_sq_publish_(n);
+        write_and_gw_sq_claim_(n);
+        gw_sq_publish_run_(n);
         atomic { /* forgotten, so that states which differ by nothing else are one */
             n = 0; at = 0; from = 0; upto = 0; seen_r = 0; seen_a = 0; seen_d = 0;
             seen_h = 0; leave_h = 0; got = 0; defer = 0; claimed = 0; more = 0;
             ops++
         }
     :: else ->
-        gw_sq_ring_();
-        atomic { ops = 0; seen = 0; own = 0; more = 0; upto = 0; from = 0; seen_r = 0; seen_a = 0; done++ };
+        gw_sq_ring_(1);
+        atomic { ops = 0; seen = 0; own = 0; run_at = 0; last = 0; more = 0; upto = 0; from = 0; seen_r = 0; seen_a = 0; done++ };
         if
         :: mine < LIVES - 1 -> life > mine; mine++
         :: else -> break
@@ -455,7 +526,7 @@ inline fresh()
 {
     resv = START;
     settled = START;
-    rung = START % WRAP; asks = 0; deferred = 0; hole = 0;
+    rung = START % WRAP; asks = 0; again = 0; hole = 0;
     taken = START;
     record = START % (2 * Q)
 }
@@ -464,6 +535,7 @@ inline clear_slots()
 {
     for (i : 0 .. Q - 1) {
         slot_at[i] = NOTHING;
+        slot_of[i] = NOTHING;
         slot_ready[i] = 0
     }
 }
