@@ -487,8 +487,10 @@ int main(int argc, char **argv)
     writes = limit_writes();
     printf("limits: two releases to the system alone %.0f ns; with a WQE %.0f ns, by %u blocks at once %.0f "
            "ns, with "
-           "32 WQEs by a warp %.0f ns; WQEs over the bus %.0f M/s\n\n",
-           limit_submits(1, 1, 0), submit, QPS, crowded, 32 * batch, 1000 / writes);
+           "32 WQEs by a warp %.0f ns; WQEs over the bus %.0f M/s; two releases alone by %u blocks at once "
+           "%.0f ns\n\n",
+           limit_submits(1, 1, 0), submit, QPS, crowded, 32 * batch, 1000 / writes, QPS,
+           limit_submits(QPS, 1, 0));
     printf("%-44s %9s %9s %7s %9s  %s\n", "", "measured", "limit", "ratio", "target", "reached");
     for (const struct shape &s : shapes) {
         double limit = !s.rate                ? (s.warp ? batch : submit)
