@@ -77,7 +77,7 @@ else
     found -DOPS=1 -DMOST=1 -DDIES=1 -DBROKEN=7        # the role is laid down before the record is stored
     found -DOPS=2 -DBROKEN=9                          # who rings for what was deferred leaves it to a ringer who has looked before
     found -DOPS=2 -DBROKEN=11                         # a ringer looks with the bit set, and does not see it set again
-    found -DOPS=2 -DOTHERS=2 -DMOST=1 -DBROKEN=10     # what others have reserved in between is taken for our own
+    found -DOPS=2 -DMOST=1 -DQ=4 -DBROKEN=10          # what others have reserved in between is taken for our own
     holds -DOPS=2 -DEXACT=1 -DDEFER=0                 # reserved as CPU threads do
     found -DOPS=2 -DEXACT=1 -DDEFER=0 -DBROKEN=8      # what is done is looked at before what is reserved
     model=$models/rq.pml                              # receives
