@@ -249,6 +249,7 @@ struct sn_responder {
     uint32_t ack_psn, nak_psn;
     uint32_t
         plain_psn; /* of the last SEND or WRITE packet that was executed; before the first one: of none */
+    uint32_t changed_psn; /* of the last packet whose execution changed bytes, about: placed.c */
     enum ibv_event_type fatal_event;
     /* WRITE under way */
     uint64_t va;
@@ -392,6 +393,7 @@ struct sn_body {
     const uint8_t *bytes;
     const struct sn_offer *offer; /* or NULL */
     bool placed;
+    uint32_t base; /* of what was placed: its bytes are newer than those of requests before this PSN */
     uint32_t length;
 };
 
@@ -699,7 +701,10 @@ void sn_placed_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame);
 void sn_placed_unanswered(struct sn_qp *qp, bool refused);
 /* The responder: the peer says that the bytes are there. Can that be so? */
 bool sn_placed_is(const struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h, uint32_t len);
-bool sn_placed_believed(struct sn_qp *qp, const struct sn_mr *mr);
+void sn_placed_parse(const uint8_t *payload, const struct roce_hdr *h, struct sn_body *body);
+bool sn_placed_believed(struct sn_qp *qp, const struct sn_mr *mr, const struct sn_body *body);
+/* The packet that ends at this PSN was executed: did it change bytes? */
+void sn_placed_executed(struct sn_qp *qp, uint32_t psn, bool changed);
 
 /* transport/self.c: whom a queue pair's peer is to be looked up with. */
 struct sn_near sn_near_of(const struct sn_qp *qp);

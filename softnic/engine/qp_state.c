@@ -175,7 +175,7 @@ static void to_rtr(struct sn_qp *qp)
     qp->mtu = qp->init.type == IBV_QPT_UD ? qp->nic->cfg.max_mtu : roce_mtu_bytes(qp->attr.path_mtu);
     memset(&qp->resp, 0, sizeof(qp->resp));
     qp->resp.epsn = qp->attr.rq_psn;
-    qp->resp.plain_psn = roce_psn_add(qp->resp.epsn, 0xffffff);
+    qp->resp.plain_psn = qp->resp.changed_psn = roce_psn_add(qp->resp.epsn, 0xffffff);
 }
 
 /* A queue pair counts as one that may be rung, or whose CQs may be armed, from RTR on. */

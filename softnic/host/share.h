@@ -18,7 +18,7 @@
 #include "softnic/nic.h"
 
 enum {
-    SN_SHARE_VERSION = 5,
+    SN_SHARE_VERSION = 6,
     SN_SHARE_QUEUES = 1 << 16,  /* by the lower half of their numbers */
     SN_SHARE_REGIONS = 1 << 16, /* by their key's index; those beyond are reached by packets only */
     SN_SHARE_KEY_SHIFT = 12,    /* of a key's index, as mem/mr.c has it */

@@ -14,6 +14,7 @@ static void accept(struct sn_qp *qp, const struct roce_hdr *h, const struct sn_b
     r->epsn = roce_psn_add(r->epsn, many ? roce_packets(body->length, qp->mtu) : 1);
     r->silent = false;
     r->plain_psn = roce_psn_add(r->epsn, 0xffffff); /* the last of them */
+    sn_placed_executed(qp, r->plain_psn, body->length && !body->placed);
     if (!h->ackreq || !sn_qp_reliable(qp)) return;
     r->ack_pending = true;
     r->ack_psn = r->plain_psn;
@@ -168,7 +169,7 @@ static bool place_write(struct sn_qp *qp, const struct roce_hdr *h, struct sn_mr
 
     place.piece[0] = (struct iovec){(void *)(uintptr_t)(mr->init.addr + (va - mr->init.iova)), body->length};
     if (body->placed) {
-        if (sn_placed_believed(qp, mr)) return true;
+        if (sn_placed_believed(qp, mr, body)) return true;
         sn_resp_no_bytes(qp, h, &qp->nic->count.placed_refused);
     } else if (body->offer) {
         if (sn_mr_copies(mr) && sn_offer_pull(qp, body->offer, &place)) return true;

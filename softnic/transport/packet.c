@@ -220,8 +220,7 @@ static void receive_request(struct sn_qp *qp, const struct sn_frame *f, const st
     struct sn_offer offer;
 
     if (sn_placed_is(qp, f, h, len)) {
-        body.placed = true;
-        body.length = h->dlen;
+        sn_placed_parse(payload, h, &body);
     } else if (f->offer) {
         body.offer = &offer;
         if (!sn_offer_parse(&offer, payload, len)) {

@@ -15,9 +15,15 @@
  * packets of one. What changes bytes when it is executed is waited for, or the message goes behind it as packets.
  *
  * The responder believes what comes through shared memory alone, and of memory alone that it has lent that peer:
- * who could have written there.
+ * who could have written there. And only while no other request has changed bytes since: a frame may be late, and
+ * those before it have come as packets meanwhile. So a frame carries the PSN, its base, from which on all requests
+ * before it were placed, or had no bytes, when its bytes were.
  */
+#include <string.h>
+
 #include "softnic/engine/engine.h"
+
+enum { BASE_LEN = 4, FAR = 1 << 22 };
 
 /* ---- the requester's side ------------------------------------------------------------------------------ */
 
@@ -124,8 +130,11 @@ void sn_placed_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
                          .rkey = w->rkey,
                          .dlen = w->length,
                          .imm_be = w->imm_be};
+    uint32_t base_be = gw_be32(qp->req.una_psn);
 
-    sn_tx_end(qp, frame, &h, 0);
+    /* As long as it stands as placed nothing that is under way is executed otherwise: take_back. */
+    memcpy(frame + roce_ops[h.opcode].hdr_len, &base_be, BASE_LEN);
+    sn_tx_end(qp, frame, &h, BASE_LEN);
     sn_tx_mark_offer(qp);
     qp->req.since_ackreq = 0;
     s->offered = true;
@@ -142,16 +151,38 @@ void sn_placed_unanswered(struct sn_qp *qp, bool refused)
 
 bool sn_placed_is(const struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h, uint32_t len)
 {
-    return f->offer && !len && qp->init.type == IBV_QPT_RC && h->opcode == (ROCE_WRITE_ONLY_IMM | ROCE_RC);
+    return f->offer && len == BASE_LEN && qp->init.type == IBV_QPT_RC && h->opcode == (ROCE_WRITE_ONLY_IMM | ROCE_RC);
+}
+
+void sn_placed_parse(const uint8_t *payload, const struct roce_hdr *h, struct sn_body *body)
+{
+    uint32_t base_be;
+
+    memcpy(&base_be, payload, BASE_LEN);
+    body->placed = true;
+    body->base = gw_be32(base_be) & 0xffffff;
+    body->length = h->dlen;
+}
+
+/* PSNs are compared by half of their circle: what is long past is moved on, to where no base can be. */
+void sn_placed_executed(struct sn_qp *qp, uint32_t psn, bool changed)
+{
+    struct sn_responder *r = &qp->resp;
+
+    if (changed)
+        r->changed_psn = psn;
+    else if (roce_psn_diff(psn, r->changed_psn) > FAR)
+        r->changed_psn = roce_psn_add(r->changed_psn, FAR / 2);
 }
 
 /* Windows are lent to nobody, and what was another region's memory before may be where the bytes are. */
-bool sn_placed_believed(struct sn_qp *qp, const struct sn_mr *mr)
+bool sn_placed_believed(struct sn_qp *qp, const struct sn_mr *mr, const struct sn_body *body)
 {
     struct sn_near near = sn_near_of(qp);
 
     if (qp->nic->cfg.hostile || !near.ops || !near.ops->lends(near.ctx) || !sn_direct_takes(qp)) return false;
     if (mr->window || mr->changed || !(qp->peer.loop ? sn_mr_copies(mr) : sn_mr_told(mr))) return false;
+    if (roce_psn_diff(body->base, qp->resp.changed_psn) <= 0) return false;
     sn_count(&qp->nic->count.placed_taken, 1);
     return true;
 }

@@ -102,6 +102,7 @@ void sn_take_atomic(struct sn_qp *qp, const struct roce_hdr *h)
         sn_resp_memory_failed(qp, h->psn);
         return;
     }
+    sn_placed_executed(qp, qp->resp.epsn, true);
     qp->resp.epsn = roce_psn_add(qp->resp.epsn, 1);
     qp->resp.silent = false;
 }

@@ -341,6 +341,41 @@ static void a_peer_that_is_gone_is_sent_packets(void **state)
     down();
 }
 
+/* As if from a: the bytes are in their place, and newer than those of requests before that PSN. */
+static void forge_placed(struct roce_hdr *h, uint32_t base)
+{
+    uint32_t base_be = gw_be32(base);
+
+    forge(&r, h, &base_be, sizeof(base_be));
+}
+
+/* Frames overtake each other where one way to a peer ends and another begins: what was sent before as placed comes behind
+ * older bytes, which were sent again as packets, and would be a completion without its own bytes. */
+static void who_comes_late_is_not_believed(void **state)
+{
+    uint32_t psn = app_connect_default.psn_here;
+    struct roce_hdr h = {.opcode = ROCE_WRITE_ONLY_IMM, .psn = psn, .ackreq = true}, late = h;
+
+    (void)state;
+    up();
+    for (int i = 0; i < 2; i++) post_recv(&r.b, 0, 0);
+    h.va = late.va = (uintptr_t)r.b.mem;
+    h.rkey = late.rkey = r.b.key;
+    h.dlen = 64;
+    forge(&r, &h, r.a.mem, 64);
+    expect(&r.b, GW_MLX5_CQE_RESP_WR_IMM);
+    r.w.inject_offers = true;
+    late.dlen = LONG;
+    late.psn = psn + 1;
+    forge_placed(&late, psn);
+    expect_nothing(&r.b);
+    assert_int_equal(counters(&r, 1).placed_refused, 1);
+    forge_placed(&late, psn + 1); /* it was copied behind them */
+    expect(&r.b, GW_MLX5_CQE_RESP_WR_IMM);
+    assert_int_equal(counters(&r, 1).placed_taken, 1);
+    down();
+}
+
 /* What a peer may write into the memory that both share, and what may come over the wire. */
 static void forged_ones(void **state)
 {
@@ -354,7 +389,7 @@ static void forged_ones(void **state)
     h.rkey = r.b.key;
     h.dlen = LONG;
     memcpy(was, r.b.mem, LONG);
-    forge(&r, &h, NULL, 0);
+    forge_placed(&h, h.psn);
     expect_error(&r.b, GW_MLX5_CQE_RESP_ERR, GW_MLX5_SYND_FLUSHED);
     assert_int_equal(counters(&r, 1).placed_taken, 0);
     assert_int_equal(r.w.events[IBV_EVENT_QP_REQ_ERR], 1);
@@ -370,7 +405,7 @@ static void forged_ones(void **state)
         g.rkey = r.b.key + (i == 1);
         g.dlen = i == 2 ? UINT32_MAX : RIG_MEM;
         peers.no_writes = i == 3; /* nobody was let in */
-        forge(&r, &g, NULL, 0);
+        forge_placed(&g, g.psn);
         assert_int_equal(counters(&r, 1).placed_taken, 0);
         assert_int_equal(counters(&r, 1).placed_refused, i == 3);
         if (i < 3) expect_error(&r.b, GW_MLX5_CQE_RESP_ERR, GW_MLX5_SYND_FLUSHED);
@@ -393,7 +428,7 @@ static void a_lie_is_a_write_of_what_is_there(void **state)
     h.va = (uintptr_t)r.b.mem;
     h.rkey = r.b.key;
     h.dlen = LONG;
-    forge(&r, &h, NULL, 0);
+    forge_placed(&h, h.psn);
     assert_int_equal(expect(&r.b, GW_MLX5_CQE_RESP_WR_IMM).byte_cnt, LONG);
     down();
 }
@@ -414,6 +449,7 @@ int main(void)
         cmocka_unit_test(a_region_that_changed_gets_packets),
         cmocka_unit_test(who_is_not_believed_sends_packets),
         cmocka_unit_test(a_peer_that_is_gone_is_sent_packets),
+        cmocka_unit_test(who_comes_late_is_not_believed),
         cmocka_unit_test(forged_ones),
         cmocka_unit_test(a_lie_is_a_write_of_what_is_there),
     };
