@@ -136,7 +136,7 @@ GW_SLOW_FN int gw_stream_announce_all_(struct gw_stream_ *st, uint32_t i, const 
 GW_SLOW_FN int gw_sock_announce_(struct gw_net *net, int s, const struct gw_rs_map *map, int unmap,
                                  uint64_t deadline_ns)
 {
-    int err = gw_sock_enter_stream_(net, s, 1, deadline_ns), i;
+    int err = gw_sock_enter_stream_(net, s, 1, &deadline_ns), i;
     struct gw_stream_ *st = &net->stream[s < 0 ? 0 : s];
     struct gw_rs_map gone;
 
@@ -180,9 +180,9 @@ GW_SLOW_FN int gw_sock_iounmap_thread(struct gw_net *net, int s, uint64_t addr, 
     return gw_sock_announce_(net, s, &map, 1, deadline_ns);
 }
 
-GW_FN int gw_sock_enter_direct_(struct gw_net *net, int s, int flags, uint64_t deadline_ns)
+GW_FN int gw_sock_enter_direct_(struct gw_net *net, int s, int flags, uint64_t *until)
 {
-    int err = gw_sock_enter_(net, s, flags, 1, deadline_ns);
+    int err = gw_sock_enter_(net, s, flags, 1, until);
 
     if (err < 0 || net->sock[s].kind == GW_SOCK_STREAM_) return err;
     gw_turn_leave_(&net->sock[s].send_lock);
@@ -193,7 +193,7 @@ GW_SLOW_DEV int64_t gw_sock_iowrite_g_(enum gw_group g, struct gw_net *net, int 
                                        uint64_t n, uint64_t offset, int flags, uint64_t deadline_ns)
 {
     uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, done = 0;
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_direct_(net, s, flags, until)), err;
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_direct_(net, s, flags, &until)), err;
     struct gw_stream_ *st;
     uint64_t at;
     uint32_t part;

@@ -49,6 +49,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 
 #include <gpuwire/flow_impl.h>
@@ -56,7 +57,7 @@
 #include <gpuwire/rsocket_dgram.h>
 #include <gpuwire/verbs.h>
 
-#define GW_SOCK_VERSION   2
+#define GW_SOCK_VERSION   3
 #define GW_SOCK_HELPER_NS 5000000000u
 #define GW_SOCK_IOV_MAX   1024 /* stretches that readv and writev take, as Linux' */
 
@@ -67,8 +68,9 @@ struct gw_net; /* a set of sockets, as kernels see it; opaque */
  * connected, and of the set, for new ones. A set made for GW_RDMA_ONLY has no proxy: all its sockets use RDMA. Elsewhere
  * datagrams go by UDP: what rsockets send to a peer for the first time, a plain UDP program could not read.
  */
-#define GW_SOL_SOCKET 0x6777
-#define GW_SO_RDMA    1
+#define GW_SOL_SOCKET  0x6777
+#define GW_SO_RDMA     1
+#define GW_SO_NONBLOCK 2 /* an int: no call of the socket's waits, as with O_NONBLOCK of fcntl(2) */
 
 enum gw_sock_rdma {
     GW_RDMA_OFF = 0,  /* the host's TCP */
@@ -191,11 +193,17 @@ GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *a
  *                SO_KEEPALIVE               does a call that waits, or finds nothing, ask the peer's NIC whether it is there?
  *                SO_LINGER                  how long close waits at most, if its deadline is later; on and 0 seconds:
  *                                           close drops what is under way, and the peer gets -ECONNRESET
+ *                SO_RCVTIMEO, SO_SNDTIMEO   struct timeval, 0: none. The most that a call waits that receives or accepts,
+ *                                           that sends or connects, if its deadline is later: -ETIMEDOUT then. Of
+ *                                           milliseconds, rounded up. -EDOM: not a time. close, shutdown, commit and
+ *                                           poll go by their deadline alone
  *                SO_ERROR                   why connecting has failed, or the stream; told once
  *                SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN
  *   GW_SOL_SOCKET GW_SO_RDMA                see above; -EISCONN: once it is bound or connects; -EOPNOTSUPP: a set
  *                                           without a device, or made for RDMA alone, a UNIX socket, or
  *                                           datagrams: what carries those the set says
+ *                GW_SO_NONBLOCK             the same calls wait as with deadline 0: not at all. Accepted sockets do not
+ *                                           inherit it
  *   IPPROTO_TCP  TCP_NODELAY                kept; nothing is ever delayed
  *                TCP_KEEPIDLE               seconds between questions, 1 … 32767
  *                TCP_KEEPINTVL, TCP_KEEPCNT 1 … 32767 seconds, 1 … 127: their product is how long a question may go

@@ -54,6 +54,9 @@ enum gw_sock_opt_ {
     GW_SOCK_OPT_COUNT_,
     GW_SOCK_OPT_NODELAY_,
     GW_SOCK_OPT_LINGER_, /* 1 + seconds; 0: off */
+    GW_SOCK_OPT_NONBLOCK_,
+    GW_SOCK_OPT_RCVTIMEO_, /* milliseconds; 0: none */
+    GW_SOCK_OPT_SNDTIMEO_,
     GW_SOCK_OPTS_
 };
 

@@ -82,21 +82,24 @@ GW_SLOW_FN int gw_sock_turn_(struct gw_net *net, int s, int sending, uint64_t de
 }
 
 /* The first thread's preparation for moving data: the turn, on a connected socket. 0: a stream; 1: it has the host's
- * datagrams; 2: datagrams over RDMA. */
-GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending, uint64_t deadline_ns)
+ * datagrams; 2: datagrams over RDMA. *until: when its caller lets it wait no longer; when the socket does not either, then. */
+GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending, uint64_t *until)
 {
     int known = MSG_DONTWAIT | MSG_NOSIGNAL | (sending ? 0 : MSG_PEEK | MSG_WAITALL), err, dgram;
-    uint32_t *turn;
+    uint32_t *turn, begun;
 
     if (flags & ~(known | (sending ? 0 : MSG_TRUNC))) return -EOPNOTSUPP;
     if (gw_sock_usable_(net)) return -EINVAL;
     if (s < 0 || (uint32_t)s >= net->count) return -EBADF;
     if (!gw_sock_turn_at_once_(net, s, sending)) {
-        err = gw_sock_turn_(net, s, sending, deadline_ns);
+        *until = gw_sock_until_(net, s, sending, *until);
+        err = gw_sock_turn_(net, s, sending, *until);
         if (err) return err;
     }
     turn = sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock;
-    err = gw_ld_acquire_u32_gpu(&net->sock[s].begun) ? 0 : -EBADF; /* closed while we waited for our turn */
+    begun = gw_ld_acquire_u32_gpu(&net->sock[s].begun);
+    if (begun & GW_SOCK_LIMITED_) *until = gw_sock_until_(net, s, sending, *until);
+    err = begun ? 0 : -EBADF; /* closed while we waited for our turn */
     dgram = net->sock[s].kind == GW_SOCK_DGRAM_ ? 1 : net->sock[s].kind == GW_SOCK_RD_ ? 2 : 0;
     if (!err && flags & MSG_TRUNC && !dgram) err = -EOPNOTSUPP;
     if (err) gw_turn_leave_(turn);
@@ -104,9 +107,9 @@ GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending,
 }
 
 /* The same for what only streams can do. */
-GW_FN int gw_sock_enter_stream_(struct gw_net *net, int s, int sending, uint64_t deadline_ns)
+GW_FN int gw_sock_enter_stream_(struct gw_net *net, int s, int sending, uint64_t *until)
 {
-    int err = gw_sock_enter_(net, s, 0, sending, deadline_ns);
+    int err = gw_sock_enter_(net, s, 0, sending, until);
 
     if (err <= 0) return err;
     gw_turn_leave_(sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock);
@@ -127,7 +130,7 @@ GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, 
                                     int flags, const struct sockaddr *to, socklen_t len, uint64_t deadline_ns)
 {
     uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, n = v.left;
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 1, until)), err;
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 1, &until)), err;
     uint32_t part;
 
     if (may == 1) return gw_dgram_send_g_(g, net, s, v, to, len, until);
@@ -155,7 +158,7 @@ GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, 
                                     int flags, struct sockaddr *from, socklen_t *len, uint64_t deadline_ns)
 {
     uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, n = v.left, got = 0, peeked;
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 0, until));
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 0, &until));
     const uint8_t *at;
     uint32_t part;
 
@@ -243,7 +246,7 @@ GW_DEV int64_t gw_sock_recvfrom_g_(enum gw_group g, struct gw_net *net, int s, v
 GW_SLOW_DEV int64_t gw_sock_borrow_g_(enum gw_group g, struct gw_net *net, int s, const void **bytes,
                                       uint64_t deadline_ns)
 {
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_stream_(net, s, 0, deadline_ns));
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_stream_(net, s, 0, &deadline_ns));
     uint32_t row;
 
     *bytes = NULL;
@@ -277,7 +280,7 @@ GW_DEV int gw_sock_give_back_g_(enum gw_group g, struct gw_net *net, int s, uint
 GW_SLOW_DEV int64_t gw_sock_reserve_g_(enum gw_group g, struct gw_net *net, int s, void **bytes,
                                        uint64_t deadline_ns)
 {
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_stream_(net, s, 1, deadline_ns));
+    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_stream_(net, s, 1, &deadline_ns));
 
     *bytes = NULL;
     if (may) return may;

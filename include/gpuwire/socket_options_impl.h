@@ -6,6 +6,22 @@
 
 #define GW_SOCK_OPT_KEY_(level, name) ((level) << 16 | (name))
 
+/* An option has been set: calls from now on go by it. */
+GW_FN void gw_sock_changed_(struct gw_net *net, int s)
+{
+    struct gw_sock_ *k = &net->sock[s];
+    uint32_t begun;
+
+    (void)gw_turn_take_(&k->lock, UINT64_MAX); /* held for a moment; else one might begin without them */
+    gw_sock_limits_(net, s);
+    begun = gw_ld_acquire_u32_gpu(&k->begun);
+    if (begun) {
+        gw_sock_options_(net, s);
+        (void)gw_cas_acq_rel_u32_gpu(&k->begun, begun, gw_sock_begun_(k)); /* but if it is being closed */
+    }
+    gw_turn_leave_(&k->lock);
+}
+
 GW_SLOW_FN int gw_sock_setsockopt_thread(struct gw_net *net, int s, int level, int name, const void *value,
                                          socklen_t len)
 {
@@ -20,7 +36,7 @@ GW_SLOW_FN int gw_sock_setsockopt_thread(struct gw_net *net, int s, int level, i
     v.len = len < sizeof(v.bytes) ? (uint32_t)len : (uint32_t)sizeof(v.bytes);
     memcpy(v.bytes, value, v.len);
     err = gw_sock_ask_(net, GW_SOCK_OPTION_, s, GW_SOCK_OPT_KEY_(level, name), &v, 0);
-    if (!err && gw_ld_acquire_u32_gpu(&net->sock[s].begun)) gw_sock_options_(net, s);
+    if (!err) gw_sock_changed_(net, s);
     return err;
 }
 
@@ -42,6 +58,8 @@ GW_FN int gw_sock_number_(struct gw_net *net, int s, int key)
 
     switch (key) {
     case GW_SOCK_OPT_KEY_(GW_SOL_SOCKET, GW_SO_RDMA): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_RDMA_);
+    case GW_SOCK_OPT_KEY_(GW_SOL_SOCKET, GW_SO_NONBLOCK):
+        return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_NONBLOCK_);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_TYPE): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_TYPE_);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_PROTOCOL):
         if (gw_sock_opt_(net, s, GW_SOCK_OPT_DOMAIN_) == AF_UNIX) return 0;
@@ -67,11 +85,13 @@ GW_SLOW_FN int gw_sock_getsockopt_thread(struct gw_net *net, int s, int level, i
                                          socklen_t *len)
 {
     int err = gw_sock_find_(net, s);
-    uint32_t linger;
-    struct {
-        int first, second; /* the second: of a struct linger */
-    } v = {0, 0};
-    socklen_t size = sizeof(v.first);
+    union {
+        int number;
+        struct linger linger;
+        struct timeval time;
+    } v;
+    socklen_t size = sizeof(v.number);
+    uint32_t n;
 
     if (err) return err;
     if (gw_sock_state_(net, s) == GW_SOCK_FREE_) return -EBADF;
@@ -81,13 +101,18 @@ GW_SLOW_FN int gw_sock_getsockopt_thread(struct gw_net *net, int s, int level, i
         (gw_sock_is_dgram_(net, s) || gw_sock_opt_(net, s, GW_SOCK_OPT_DOMAIN_) == AF_UNIX))
         return -EOPNOTSUPP;
     if (level == SOL_SOCKET && name == SO_LINGER) {
-        linger = gw_sock_opt_(net, s, GW_SOCK_OPT_LINGER_);
-        v.first = linger != 0;
-        v.second = linger ? (int)(linger - 1) : 0;
-        size = sizeof(v);
+        n = gw_sock_opt_(net, s, GW_SOCK_OPT_LINGER_);
+        v.linger.l_onoff = n != 0;
+        v.linger.l_linger = n ? (int)(n - 1) : 0;
+        size = sizeof(v.linger);
+    } else if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO)) {
+        n = gw_sock_opt_(net, s, name == SO_RCVTIMEO ? GW_SOCK_OPT_RCVTIMEO_ : GW_SOCK_OPT_SNDTIMEO_);
+        v.time.tv_sec = (long)(n / 1000);
+        v.time.tv_usec = (long)(n % 1000 * 1000);
+        size = sizeof(v.time);
     } else {
-        v.first = gw_sock_number_(net, s, GW_SOCK_OPT_KEY_(level, name));
-        if (v.first == -ENOPROTOOPT) return v.first;
+        v.number = gw_sock_number_(net, s, GW_SOCK_OPT_KEY_(level, name));
+        if (v.number == -ENOPROTOOPT) return v.number;
     }
     if (*len < size) size = *len;
     memcpy(value, &v, size);

@@ -20,17 +20,49 @@ GW_FN int gw_sock_find_(const struct gw_net *net, int s)
     return gw_ld_relaxed_u32_gpu(&net->sock[s].closing) ? -EBADF : 0;
 }
 
+/* How long one of its calls may wait, as its options say: kept where kernels have it at hand. */
+GW_FN void gw_sock_limits_(struct gw_net *net, int s)
+{
+    struct gw_sock_ *k = &net->sock[s];
+    uint32_t at_once = gw_sock_opt_(net, s, GW_SOCK_OPT_NONBLOCK_), i, ms;
+
+    for (i = 0; i < 2; i++) {
+        ms = gw_sock_opt_(net, s, i ? GW_SOCK_OPT_SNDTIMEO_ : GW_SOCK_OPT_RCVTIMEO_);
+        gw_st_relaxed_u64_gpu(&k->most_ns[i], at_once ? GW_SOCK_AT_ONCE_ : ms * (uint64_t)1000000);
+    }
+}
+
+/* What `begun` says of a socket that has. */
+GW_FN uint32_t gw_sock_begun_(const struct gw_sock_ *k)
+{
+    return gw_ld_relaxed_u64_gpu(&k->most_ns[0]) || gw_ld_relaxed_u64_gpu(&k->most_ns[1])
+               ? 1 | GW_SOCK_LIMITED_
+               : 1;
+}
+
+/* Until when a call may wait that its caller lets wait until the deadline. Asked again, it says the same. */
+GW_FN uint64_t gw_sock_until_(const struct gw_net *net, int s, int sending, uint64_t deadline_ns)
+{
+    uint64_t most = gw_ld_relaxed_u64_gpu(&net->sock[s].most_ns[sending]), now;
+
+    if (!most || !deadline_ns) return deadline_ns;
+    if (most == GW_SOCK_AT_ONCE_) return 0;
+    now = gw_clock_ns();
+    return deadline_ns > now && deadline_ns - now > most ? now + most : deadline_ns;
+}
+
 /* A socket that the helper has just given out. Its last user left `closing` set, and sealed it. */
 GW_FN void gw_sock_new_(struct gw_net *net, int s, uint32_t told, uint32_t dgram)
 {
     gw_st_relaxed_u32_gpu(&net->sock[s].told, told);
     gw_st_relaxed_u32_gpu(&net->sock[s].said, 0);
     gw_st_relaxed_u32_gpu(&net->sock[s].begun, 0);
+    gw_sock_limits_(net, s);
     gw_sock_unseal_(net, s);
     if (dgram) {
         net->sock[s].kind = gw_ld_relaxed_u32(&net->info[s].kind);
         gw_sock_begin_(net, s);
-        gw_st_relaxed_u32_gpu(&net->sock[s].begun, 1);
+        gw_st_relaxed_u32_gpu(&net->sock[s].begun, gw_sock_begun_(&net->sock[s]));
     }
     gw_st_release_u32_gpu(&net->sock[s].closing, 0); /* release: last */
 }
@@ -63,7 +95,7 @@ GW_FN int gw_sock_joined_(struct gw_net *net, int s)
     if (!net->sock[s].begun) {
         net->sock[s].kind = gw_ld_relaxed_u32(&net->info[s].kind);
         gw_sock_begin_(net, s);
-        gw_st_release_u32_gpu(&net->sock[s].begun, 1); /* release: it is ready */
+        gw_st_release_u32_gpu(&net->sock[s].begun, gw_sock_begun_(&net->sock[s])); /* release: it is ready */
     }
     gw_turn_leave_(&net->sock[s].lock);
     return 0;
@@ -154,6 +186,7 @@ GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr 
 
     if (err) return err;
     if (gw_sock_is_dgram_(net, s)) return -EOPNOTSUPP;
+    deadline_ns = gw_sock_until_(net, s, 0, deadline_ns);
     for (;;) {
         news = gw_sock_news_(net);
         state = gw_sock_state_(net, s);
@@ -186,6 +219,7 @@ GW_SLOW_FN int gw_sock_connect_thread(struct gw_net *net, int s, const struct so
         if (!err && gw_sock_rd_(net, s)) gw_rd_join_(gw_sock_rd_(net, s), &a);
         return err;
     }
+    if (!err) deadline_ns = gw_sock_until_(net, s, 1, deadline_ns);
     for (; !err; err = gw_sock_pause_(net, news, &round, deadline_ns)) {
         news = gw_sock_news_(net);
         state = gw_sock_state_(net, s);

@@ -14,16 +14,20 @@ enum gw_sock_kind_ {
     GW_SOCK_RD_,         /* datagrams over RDMA: rd_impl.h. It, too. */
 };
 
+/* LIMITED: a part of `begun`: most_ns says something. So who is in a hurry reads one word. AT_ONCE: of most_ns: not at all. */
+enum { GW_SOCK_LIMITED_ = 2, GW_SOCK_AT_ONCE_ = 1 };
+
 /* What kernels alone know of a socket, whatever its kind. */
 struct gw_sock_ {
     uint32_t lock;      /* of the beginning */
-    uint32_t begun;     /* it is connected, and what its kind needs has been set up */
+    uint32_t begun;     /* it is connected, and what its kind needs has been set up; see GW_SOCK_LIMITED_ */
     uint32_t kind;      /* … which is this one */
     uint32_t told;      /* connect has reported */
     uint32_t closing;   /* no more calls, but the one that closes it */
     uint32_t send_lock; /* whose turn it is to send, */
     uint32_t recv_lock; /* and to receive */
     uint32_t said;      /* what has failed has been told by SO_ERROR */
+    uint64_t most_ns[2]; /* how long a call may wait to receive, and to send; 0: as its caller says */
 } __attribute__((aligned(64)));
 
 #endif

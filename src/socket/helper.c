@@ -105,6 +105,7 @@ struct gw_sock_addr_ gw_sock_any(uint32_t domain)
 void gw_sock_inherit(struct sock *k, const struct sock *listener)
 {
     memcpy(k->info->opt, listener->info->opt, sizeof(k->info->opt));
+    k->info->opt[GW_SOCK_OPT_NONBLOCK_] = 0; /* as accept(2) has it on Linux */
 }
 
 uint32_t gw_sockets_open(struct gw_sockets *set)

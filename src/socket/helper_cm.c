@@ -205,7 +205,7 @@ static void request(struct gw_sockets *set, struct sock *l, struct rdma_cm_id *i
     k->id = id;
     id->context = k;
     k->listener = l;
-    memcpy(k->info->opt, l->info->opt, sizeof(l->info->opt));
+    gw_sock_inherit(k, l);
     k->step = SOCK_ACCEPTING;
     l->waiting++;
     if (!accept_peer(set, k, p)) return;

@@ -36,6 +36,9 @@ void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int dom
     put(k, GW_SOCK_OPT_COUNT_, 9);
     put(k, GW_SOCK_OPT_NODELAY_, 0);
     put(k, GW_SOCK_OPT_LINGER_, 0);
+    put(k, GW_SOCK_OPT_NONBLOCK_, 0);
+    put(k, GW_SOCK_OPT_RCVTIMEO_, 0);
+    put(k, GW_SOCK_OPT_SNDTIMEO_, 0);
 }
 
 /* A buffer's size: no more than the set has, and what the others of a set are told must not change. */
@@ -83,6 +86,20 @@ static int set_linger(struct sock *k, const struct gw_sock_addr_ *value)
     return 0;
 }
 
+/* SO_RCVTIMEO, SO_SNDTIMEO: kept in milliseconds, rounded up; as many as there are, if it is more. */
+static int set_timeout(struct sock *k, enum gw_sock_opt_ which, const struct gw_sock_addr_ *value)
+{
+    struct timeval t;
+
+    if (value->len < sizeof(t)) return -EINVAL;
+    memcpy(&t, value->bytes, sizeof(t));
+    if (t.tv_sec < 0 || t.tv_usec < 0 || t.tv_usec >= 1000000) return -EDOM;
+    put(k, which,
+        t.tv_sec > UINT32_MAX / 1000 - 1 ? UINT32_MAX
+                                         : (uint32_t)(t.tv_sec * 1000 + (t.tv_usec + 999) / 1000));
+    return 0;
+}
+
 /* What carries the socket: as long as nothing depends on it. */
 static int set_rdma(struct gw_sockets *set, struct sock *k, int value)
 {
@@ -109,6 +126,9 @@ static int keep(struct gw_sockets *set, struct sock *k, int which, const struct 
 {
     switch (which) {
     case GW_SOCK_OPT_KEY_(GW_SOL_SOCKET, GW_SO_RDMA): return set_rdma(set, k, v);
+    case GW_SOCK_OPT_KEY_(GW_SOL_SOCKET, GW_SO_NONBLOCK): return set_flag(k, GW_SOCK_OPT_NONBLOCK_, v);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_RCVTIMEO): return set_timeout(k, GW_SOCK_OPT_RCVTIMEO_, value);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_SNDTIMEO): return set_timeout(k, GW_SOCK_OPT_SNDTIMEO_, value);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_RCVBUF): return set_buffer(k, GW_SOCK_OPT_RBUF_, v, set->attr.rbuf);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_SNDBUF): return set_buffer(k, GW_SOCK_OPT_WBUF_, v, set->attr.wbuf);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEADDR): return set_reuse(set, k, v);

@@ -26,7 +26,7 @@ enum socket_op {
     SK_IOMAP, /* offers n bytes at address seed, with key flags, at offset `at`; SK_IOUNMAP takes them back */
     SK_IOUNMAP,
     SK_IOWRITE, /* n bytes at offset `at`, of the stream `seed` */
-    SK_SETOPT,  /* option number, at level flags, to n */
+    SK_SETOPT,  /* option number, at level flags, to n; of SO_LINGER seconds, of times microseconds */
     SK_GETOPT,  /* its value */
 };
 

@@ -132,19 +132,23 @@ GW_DEV int64_t reserve_one(struct gw_net *net, enum gw_group g, int s, const str
 GW_DEV int64_t option(struct gw_net *net, enum gw_group g, int s, const struct socket_step *p,
                       uint8_t *buffer)
 {
-    int *value = (int *)buffer; /* the group's; the second: SO_LINGER's seconds */
-    socklen_t *len = (socklen_t *)(value + 2);
+    struct timeval *time = (struct timeval *)buffer; /* the group's */
+    int *value = (int *)buffer, timed = p->number == SO_RCVTIMEO || p->number == SO_SNDTIMEO;
+    socklen_t *len = (socklen_t *)(time + 1);
     int64_t err;
 
     if (gw_group_rank(g) == 0) {
-        *len = p->number == SO_LINGER ? 2 * sizeof(int) : sizeof(int);
-        value[0] = p->number == SO_LINGER ? 1 : (int)p->n;
-        value[1] = (int)p->n;
+        *len = timed ? sizeof(*time) : p->number == SO_LINGER ? sizeof(struct linger) : sizeof(int);
+        time->tv_sec = (long)(p->n / 1000000);
+        time->tv_usec = (long)(p->n % 1000000);
+        if (!timed) value[0] = p->number == SO_LINGER ? 1 : (int)p->n;
+        if (!timed) value[1] = (int)p->n;
     }
     gw_group_sync(g);
     if (p->op == SK_SETOPT) return SK_FORM(g, setsockopt, net, s, p->flags, p->number, value, *len);
     err = SK_FORM(g, getsockopt, net, s, p->flags, p->number, value, len);
-    if (!err) err = p->number == SO_LINGER ? value[1] : value[0];
+    if (!err && timed) err = time->tv_sec * 1000000 + time->tv_usec;
+    else if (!err) err = value[p->number == SO_LINGER];
     gw_group_sync(g);
     return err;
 }
