@@ -93,6 +93,33 @@ static void test_no_socket_free(void **state)
     close(fd);
 }
 
+/* The backlog is the host's own, which lets one more in than it is told; who comes then waits until somebody was accepted. */
+static void test_backlog(void **state)
+{
+    struct pollfd f[5];
+    struct sockaddr_in at;
+    int l = listen_ours(&at, 1), there = 0, s;
+
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        f[i] = (struct pollfd){.fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), .events = POLLOUT};
+        if (connect(f[i].fd, (struct sockaddr *)&at, sizeof(at))) assert_int_equal(errno, EINPROGRESS);
+    }
+    while (there < 2) { /* who is there is not asked again */
+        assert_true(poll(f, 5, 60000) > 0);
+        for (int i = 0; i < 5; i++)
+            if (f[i].revents) f[i].fd = ~f[i].fd, there++;
+    }
+    assert_int_equal(there, 2);
+    assert_int_equal(poll(f, 5, 100), 0);
+    s = gw_sock_accept_thread(net, l, NULL, NULL, soon());
+    assert_true(s >= 0);
+    assert_true(poll(f, 5, 60000) > 0);
+    close_ours(s);
+    close_ours(l);
+    for (int i = 0; i < 5; i++) close(f[i].fd < 0 ? ~f[i].fd : f[i].fd);
+}
+
 /* Without waiting: connecting and accepting go on by themselves, and poll tells when they are done. */
 static void test_nonblocking(void **state)
 {
@@ -353,7 +380,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SET(test_ports),       WITH_SET(test_senseless),   WITH_SET(test_no_socket_free),
-        WITH_SET(test_nonblocking), WITH_SET(test_unix),        cmocka_unit_test(test_many),
+        WITH_SET(test_backlog), WITH_SET(test_nonblocking), WITH_SET(test_unix),        cmocka_unit_test(test_many),
         WITH_SET(test_idle),        WITH_SET(test_proxy_fails), cmocka_unit_test(test_busy_proxy_fails),
         WITH_SET(test_as_the_host),
     };

@@ -16,7 +16,7 @@ GW_DEV void rd_keep(const struct rd_args *a, int s, int64_t err, uint32_t done, 
     o->err = err;
     o->done = done;
     o->repeats = repeats;
-    if (s < 0) return;
+    if (s < 0 || !a->net->rd) return;
     o->posted = (uint32_t)gw_rd_(a->net, s)->put;
     o->dropped = gw_rd_(a->net, s)->dropped;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Datagram sockets over RDMA: kernels that are each other's peers, every call from a CPU thread, and peers that a test plays
+ * Datagram sockets over RDMA: kernels that are each other's peers (by UDP, too), every call from a CPU thread, and peers that a test plays
  * by hand, well-behaved and not.
  *
  * test_socket_rd serve|ask ADDRESS PORT COUNT [block|warp|thread [LANES]]: a kernel as the other end of librdmacm's udpong -T e.
@@ -79,8 +79,8 @@ static void run(struct rd_args *a, uint32_t blocks, struct rd_out *out)
     gw_mem_free(&mem);
 }
 
-/* Most of it goes without the helper: it is asked until it knows where the peer is. */
-static void echo(uint16_t port, enum gw_group form, uint32_t connect)
+/* Over RDMA most of it goes without the helper: it is asked until it knows where the peer is. */
+static void echo(uint16_t port, enum gw_group form, uint32_t connect, uint32_t posted)
 {
     struct rd_args a = {.addr = at_port(port), .roles = 0x21, .form = form, .connect = connect, .count = 60};
     struct rd_out out[2];
@@ -89,25 +89,48 @@ static void echo(uint16_t port, enum gw_group form, uint32_t connect)
     assert_int_equal(out[0].err, 0);
     assert_int_equal(out[1].err, 0);
     assert_int_equal(out[1].done, 61);
-    assert_true(out[0].done >= 61 && out[0].posted >= 30 && out[1].posted >= 30);
+    assert_true(out[0].done >= 61 && out[0].posted >= posted && out[1].posted >= posted);
     assert_int_equal(out[0].dropped + out[1].dropped, 0);
     assert_int_equal(gw_sockets_open(set), 0);
+}
+
+/* In every form, connected and not. */
+static void echoes(uint16_t port, uint32_t posted)
+{
+    for (uint32_t i = 0; i < 4; i++)
+        echo(port++, i == 0 ? GW_WARP : i == 1 ? GW_THREAD : GW_BLOCK, i % 2, posted);
+}
+
+/* Several of these may run at a time. */
+static uint16_t own_port(void)
+{
+    return (uint16_t)(10000 + getpid() % 2500 * 8);
 }
 
 static void test_kernels(void **state)
 {
     struct gw_device_info info;
-    uint16_t port = (uint16_t)(10000 + getpid() % 2500 * 8); /* several of these may run at a time */
 
     (void)state;
     gw_device_query(dev, &info);
     for (uint32_t mem = GW_MEM_HOST; mem <= GW_MEM_DEVICE; mem++) {
         if (mem == GW_MEM_DEVICE && info.gpu_reach == GW_REACH_NONE) continue;
         make_set(mem, 2);
-        for (uint32_t i = 0; i < 4; i++)
-            echo(port++, i == 0 ? GW_WARP : i == 1 ? GW_THREAD : GW_BLOCK, i % 2);
+        echoes((uint16_t)(own_port() + (mem == GW_MEM_DEVICE) * 4), 30);
         must(gw_sockets_destroy(set), "gw_sockets_destroy");
     }
+}
+
+/* The same kernels on the host's UDP sockets: nothing is posted. */
+static void test_kernels_udp(void **state)
+{
+    struct gw_sockets_attr a = {.count = 6, .rbuf = 65536, .wbuf = 16384, .exec = exec};
+
+    (void)state;
+    must(gw_sockets_create(NULL, &a, &set), "gw_sockets_create");
+    net = gw_sockets_net(set);
+    echoes(own_port(), 0);
+    must(gw_sockets_destroy(set), "gw_sockets_destroy");
 }
 
 /* ---- calls -------------------------------------------------------------------------------------------- */
@@ -498,8 +521,9 @@ static int play(int argc, char **argv)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kernels),    cmocka_unit_test(test_calls),     cmocka_unit_test(test_bad_notes),
-        cmocka_unit_test(test_many_peers), cmocka_unit_test(test_many_hosts), cmocka_unit_test(test_bad_heads), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_kernels),   cmocka_unit_test(test_kernels_udp), cmocka_unit_test(test_calls),
+        cmocka_unit_test(test_bad_notes), cmocka_unit_test(test_many_peers),  cmocka_unit_test(test_many_hosts),
+        cmocka_unit_test(test_bad_heads), cmocka_unit_test(test_refused),
     };
 
     if (argc > 4 && argv[1][0] != '-') return play(argc, argv); /* by the NIC that the environment says */

@@ -50,41 +50,76 @@ static void test_both_ways(void **state)
     }
 }
 
+/* Every flag. With a deadline that is far off, MSG_DONTWAIT is what does not wait. */
+static void flags_of(struct rig *r, enum gw_group g)
+{
+    bytes(r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->flags = MSG_DONTWAIT;
+    bytes(r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->limit_ns = 20000000;
+    bytes(r, 0, SK_SEND_ONE, g, 2, 0, 0, 0);
+    bytes(r, 0, SK_SEND_ONE, g, 2, 100, 0, 5)->flags = MSG_NOSIGNAL;
+    add(r, 0, SK_POLL, g, 1, POLLIN);
+    bytes(r, 0, SK_RECV_ONE, g, 1, 40, 0, 5)->flags = MSG_PEEK;
+    bytes(r, 0, SK_RECV_ONE, g, 1, 200, 0, 5)->flags = MSG_PEEK | MSG_WAITALL;
+    bytes(r, 0, SK_RECV_ONE, g, 1, 40, 0, 5)->flags = MSG_DONTWAIT;
+    bytes(r, 0, SK_RECV_ONE, g, 1, 200, 0, 5)->at = 40;
+    bytes(r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->flags = MSG_OOB;
+    bytes(r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->flags = MSG_TRUNC;
+    bytes(r, 0, SK_SEND_ONE, g, 2, 10, 0, 0)->flags = MSG_OOB;
+    bytes(r, 0, SK_SEND_ONE, g, 2, 10, 0, 0)->flags = MSG_MORE;
+    bytes(r, 0, SK_RECV_ONE, g, 1, 0, 0, 0);
+    run(r);
+    EXPECT(r, 0, -EAGAIN, -ETIMEDOUT, 0, 100, POLLIN, 40, 100, 40, 60, -EOPNOTSUPP, -EOPNOTSUPP, -EOPNOTSUPP,
+           -EOPNOTSUPP, 0);
+    bytes(r, 0, SK_SEND, g, 2, 50000, 999, 6);
+    bytes(r, 1, SK_RECV_ONE, g, 1, 50000, 0, 6)->flags = MSG_WAITALL;
+    run(r);
+    EXPECT(r, 0, 50000);
+    EXPECT(r, 1, 50000);
+}
+
 static void test_flags(void **state)
 {
+    static const enum gw_group forms[] = {GW_WARP, GW_THREAD, GW_BLOCK};
     struct gw_sockets_attr a = {.count = 4};
     struct rig r;
 
     (void)state;
     rig_make(&r, &a);
-    join(&r, GW_BLOCK);
-    bytes(&r, 0, SK_RECV_ONE, GW_BLOCK, 1, 10, 0, 0)->flags = MSG_DONTWAIT;
-    bytes(&r, 0, SK_RECV_ONE, GW_WARP, 1, 10, 0, 0)->limit_ns = 20000000;
-    bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 2, 0, 0, 0);
-    bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 2, 100, 0, 5)->flags = MSG_NOSIGNAL;
-    bytes(&r, 0, SK_RECV_ONE, GW_THREAD, 1, 40, 0, 5)->flags = MSG_PEEK;
-    bytes(&r, 0, SK_RECV_ONE, GW_BLOCK, 1, 200, 0, 5)->flags = MSG_PEEK | MSG_WAITALL;
-    bytes(&r, 0, SK_RECV_ONE, GW_BLOCK, 1, 40, 0, 5);
-    bytes(&r, 0, SK_RECV_ONE, GW_WARP, 1, 200, 0, 5)->at = 40;
-    bytes(&r, 0, SK_RECV_ONE, GW_BLOCK, 1, 10, 0, 0)->flags = MSG_OOB;
-    bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 2, 10, 0, 0)->flags = MSG_OOB;
-    bytes(&r, 0, SK_RECV_ONE, GW_BLOCK, 1, 0, 0, 0);
-    run(&r);
-    EXPECT(&r, 0, -EAGAIN, -ETIMEDOUT, 0, 100, 40, 100, 40, 60, -EOPNOTSUPP, -EOPNOTSUPP, 0);
-    bytes(&r, 0, SK_SEND, GW_BLOCK, 2, 50000, 999, 6);
-    bytes(&r, 1, SK_RECV_ONE, GW_BLOCK, 1, 50000, 0, 6)->flags = MSG_WAITALL;
-    run(&r);
-    EXPECT(&r, 0, 50000);
-    EXPECT(&r, 1, 50000);
-    /* Nobody receives: a sender that does not wait fills the peer's buffer and says how far it came. Of that the
-     * first half, of which 50100 bytes have been read, has not been given back. */
-    bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 2, SK_BUFFER, 0, 0);
-    bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 2, SK_BUFFER, 0, 0)->flags = MSG_DONTWAIT;
-    bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 2, SK_BUFFER, 0, 0)->limit_ns = 20000000;
-    run(&r);
-    EXPECT(&r, 0, SK_BUFFER, (128 << 10) - 50100 - SK_BUFFER, -ETIMEDOUT);
-    part(&r, GW_WARP);
+    for (uint32_t i = 0; i < 3; i++) {
+        join(&r, forms[i]);
+        flags_of(&r, forms[i]);
+        part(&r, forms[i]);
+    }
     rig_free(&r);
+}
+
+/* Nobody receives: a sender that does not wait fills the peer's buffer and says how far it came. Of that the first half, of which
+ * 50100 bytes have been read, has not been given back. */
+static void full_for(enum gw_group g)
+{
+    struct gw_sockets_attr a = {.count = 4};
+    struct rig r;
+
+    rig_make(&r, &a);
+    join(&r, g);
+    bytes(&r, 0, SK_SEND_ONE, g, 2, 50100, 0, 5);
+    bytes(&r, 0, SK_RECV_ONE, g, 1, 50100, 0, 5)->flags = MSG_WAITALL;
+    bytes(&r, 0, SK_SEND_ONE, g, 2, SK_BUFFER, 0, 0);
+    bytes(&r, 0, SK_SEND_ONE, g, 2, SK_BUFFER, 0, 0)->flags = MSG_DONTWAIT;
+    bytes(&r, 0, SK_SEND_ONE, g, 2, SK_BUFFER, 0, 0)->flags = MSG_DONTWAIT;
+    bytes(&r, 0, SK_SEND_ONE, g, 2, SK_BUFFER, 0, 0)->limit_ns = 20000000;
+    run(&r);
+    EXPECT(&r, 0, 50100, 50100, SK_BUFFER, (128 << 10) - 50100 - SK_BUFFER, -EAGAIN, -ETIMEDOUT);
+    part(&r, g);
+    rig_free(&r);
+}
+
+static void test_full(void **state)
+{
+    (void)state;
+    full_for(GW_BLOCK);
+    full_for(GW_WARP);
+    full_for(GW_THREAD);
 }
 
 /* Bytes where they lie: those that are not given back come again; a row ends where the buffer does. */
@@ -298,6 +333,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_ways),
         cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_full),
         cmocka_unit_test(test_borrowing),
         cmocka_unit_test(test_opening),
         cmocka_unit_test(test_without_waiting),
@@ -308,6 +344,7 @@ int main(int argc, char **argv)
     };
     const struct CMUnitTest tcp[] = {
         cmocka_unit_test_setup(test_both_ways, over_tcp),
+        cmocka_unit_test_setup(test_flags, over_tcp),
         cmocka_unit_test_setup(test_borrowing, over_tcp),
         cmocka_unit_test_setup(test_close_under_a_receiver, over_tcp),
         cmocka_unit_test_setup(test_churn, over_tcp),
