@@ -227,6 +227,18 @@ static void fill(const struct sn_host *h, const struct sn_sender *s, struct sn_f
     f->data = data;
 }
 
+/* Has it sent frames before? */
+static bool heard(struct sn_host *h, struct sn_sender *s)
+{
+    if (s->heard || sn_ring_empty(s->channel, &s->head)) return s->heard;
+    /* Acquire, with the release in sn_ring_put: who looks at the sockets from now on finds there what the peer
+     * sent before. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    s->heard = true;
+    h->met++;
+    return false;
+}
+
 int sn_host_recv(struct sn_host *h, struct sn_frame *frames, int max)
 {
     int n = 0;
@@ -236,7 +248,8 @@ int sn_host_recv(struct sn_host *h, struct sn_frame *frames, int max)
         /* Another one's turn to be first each time: none can keep the others from being heard. */
         struct sn_sender *s = h->sender[(h->next_sender + i) % h->senders];
 
-        while (s->channel && !s->broken && n < max) {
+        if (!s->channel || !heard(h, s)) continue;
+        while (!s->broken && n < max) {
             bool offer;
             int len = sn_ring_take(s->channel, &s->head, h->rx[n], &offer);
 

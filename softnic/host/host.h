@@ -40,11 +40,13 @@ bool sn_host_reaches(struct sn_host *host, const struct sn_frame *frame);
 int sn_host_send(struct sn_host *host, const struct sn_frame *frame);
 /* Inside, after frames were sent: wakes those peers that sleep. */
 void sn_host_sent(struct sn_host *host);
-/* Inside. Up to max (at most SN_HOST_RX) frames from peers, valid until the next call. */
+/* Inside. Up to max (at most SN_HOST_RX) frames from peers, valid until the next call. The call that finds a peer's
+ * first ones takes none of them, but counts the peer with sn_host_met: those that it sent before over the wire
+ * come first. */
 int sn_host_recv(struct sn_host *host, struct sn_frame *frames, int max);
 /* Inside: everything over the wire from now on, in both directions; or no longer. */
 void sn_host_pause(struct sn_host *host, bool pause);
-/* Inside: grows with every peer that begins to send frames here. */
+/* Inside: peers that have begun to send frames here, so far. */
 unsigned sn_host_met(const struct sn_host *host);
 /* Any thread: peers that send frames here. */
 unsigned sn_host_senders(const struct sn_host *host);

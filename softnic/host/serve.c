@@ -79,7 +79,6 @@ static void add_sender(struct sn_host *h, const struct sn_host_guard *g, int fd,
     pthread_mutex_lock(&h->senders_lock);
     h->sender[h->senders] = s;
     __atomic_store_n(&h->senders, h->senders + 1, __ATOMIC_RELAXED);
-    h->met++;
     pthread_mutex_unlock(&h->senders_lock);
     g->unlock(g->nic);
 }

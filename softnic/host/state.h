@@ -50,6 +50,7 @@ struct sn_sender {
     uint8_t gid[16];
     uint64_t number; /* of all that ever were */
     uint32_t over;   /* this access of it was taken back: it does nothing any more. Under senders_lock */
+    bool heard;      /* it has sent frames; inside the NIC's lock */
     bool broken;     /* it wrote nonsense; the thread ends it */
     bool gone;       /* it died, or left; what it sent before still counts */
 };
@@ -70,7 +71,7 @@ struct sn_host {
     pthread_mutex_t senders_lock;
     struct sn_sender *sender[SN_HOST_SENDERS];
     unsigned senders, next_sender;
-    unsigned met; /* senders so far: written inside the NIC's lock */
+    unsigned met; /* senders heard so far */
     uint64_t sender_numbers;
     uint8_t rx[SN_HOST_RX][SN_FRAME_MAX];
 

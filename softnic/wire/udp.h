@@ -98,8 +98,10 @@ int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more);
 
 /* Does the next sn_udp_recv have something to do without asking the system? */
 bool sn_udp_holds_frames(const struct sn_udp *udp);
-/* The same, or is another thread about to be done with frames that were received? */
-bool sn_udp_pending(const struct sn_udp *udp);
+/* What the last sn_udp_recv that returned 0 found out: that nothing is left, in either socket; that another
+ * thread is at them, or has frames in its hands, and will bring the engine to look; or neither. */
+enum sn_udp_left { SN_UDP_PERHAPS, SN_UDP_NOTHING, SN_UDP_ANOTHERS };
+enum sn_udp_left sn_udp_left(const struct sn_udp *udp);
 
 /*
  * Any thread, not inside the engine: receives what there is, checks it, and puts it where sn_udp_recv finds

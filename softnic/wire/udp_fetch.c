@@ -55,7 +55,7 @@ static bool ask_shared(struct sn_udp *udp)
 }
 
 /* From the socket whose turn it is, or from the other; taking turns, neither can starve the other. */
-void sn_udp_fill(struct sn_udp *udp, struct sn_udp_in *in, bool in_engine)
+bool sn_udp_fill(struct sn_udp *udp, struct sn_udp_in *in, bool in_engine)
 {
     int fds[2] = {udp->slot.fd, udp->slot.shared_fd}, sockets = ask_shared(udp) ? 2 : 1;
     unsigned size = batch_size(udp);
@@ -72,6 +72,7 @@ void sn_udp_fill(struct sn_udp *udp, struct sn_udp_in *in, bool in_engine)
     }
     in->full = in->messages == (int)size;
     if (in->messages) udp->long_messages = in->msg[0].msg_len >= SN_UDP_LONG;
+    return !in->messages && (sockets == 2 || udp->slot.shared_fd < 0);
 }
 
 /* What the kernel tells about a message: congestion marks (IPv4: a byte, IPv6: an int) and the length of its

@@ -126,11 +126,9 @@ static struct sn_udp_in *oldest(const struct sn_udp *udp, uint32_t *at)
     return NULL;
 }
 
-bool sn_udp_pending(const struct sn_udp *udp)
+enum sn_udp_left sn_udp_left(const struct sn_udp *udp)
 {
-    uint32_t at;
-
-    return oldest(udp, &at) || __atomic_load_n(&udp->errors, __ATOMIC_RELAXED);
+    return udp->left;
 }
 
 bool sn_udp_holds_frames(const struct sn_udp *udp)
@@ -147,10 +145,11 @@ static struct sn_udp_in *fetch_here(struct sn_udp *udp)
 {
     struct sn_udp_in *in = NULL;
 
+    udp->left = SN_UDP_ANOTHERS;
     if (pthread_mutex_trylock(&udp->fetch_lock)) return NULL;
     if (udp->tail == udp->head) {
         in = batch(udp, udp->tail);
-        sn_udp_fill(udp, in, true);
+        udp->left = sn_udp_fill(udp, in, true) ? SN_UDP_NOTHING : SN_UDP_PERHAPS;
         if (in->messages) {
             __atomic_store_n(&in->ready, 1, __ATOMIC_RELAXED); /* seen with tail */
             __atomic_store_n(&udp->tail, udp->tail + 1, __ATOMIC_RELEASE);
@@ -172,7 +171,10 @@ static struct sn_udp_in *next_batch(struct sn_udp *udp)
      */
     __atomic_store_n(&udp->head, at, __ATOMIC_RELEASE);
     if (!in) return fetch_here(udp);
-    return __atomic_load_n(&in->ready, __ATOMIC_ACQUIRE) ? in : NULL;
+    udp->left = SN_UDP_PERHAPS;
+    if (__atomic_load_n(&in->ready, __ATOMIC_ACQUIRE)) return in;
+    udp->left = SN_UDP_ANOTHERS;
+    return NULL;
 }
 
 /* The next frame of a batch. False when there is none. *good: it may be one. */

@@ -79,6 +79,7 @@ struct sn_udp {
     pthread_mutex_t fetch_lock;
     bool long_messages; /* those of the last batch were, inside fetch_lock */
     int errors;         /* atomic: another thread met errors, which the engine is to look at */
+    enum sn_udp_left left;
     uint8_t wrapper[SN_UDP_BATCH][SN_UDP_WRAPPER];
 };
 
@@ -113,8 +114,9 @@ void sn_udp_out_add(struct sn_udp_out *out, int message, const void *data, size_
  */
 int sn_udp_out_send(struct sn_udp *udp, uint64_t *lost, bool *full);
 
-/* Fills in a batch that nobody else sees, inside fetch_lock; in_engine: also inside the engine's lock. */
-void sn_udp_fill(struct sn_udp *udp, struct sn_udp_in *in, bool in_engine);
+/* Fills in a batch that nobody else sees, inside fetch_lock; in_engine: also inside the engine's lock. True: all
+ * sockets were asked, and there was nothing. */
+bool sn_udp_fill(struct sn_udp *udp, struct sn_udp_in *in, bool in_engine);
 
 /* Once for each message, then for each of its frames: the one at `offset`. False if it cannot be one, but its
  * length is set. */

@@ -195,9 +195,9 @@ static int receive_unkindly(struct sn_wire *wire, struct sn_frame *frames, int m
 }
 
 /*
- * What a peer sent over the sockets before it was met lies in ours by now, and comes before what it sends
- * since: unreliable connections take nothing that was overtaken. And peers that send through memory without a
- * pause do not keep others from being heard.
+ * When a peer's first frames are found in memory, what it sent before lies in our sockets, and comes first:
+ * unreliable connections take nothing that was overtaken. And peers that send through memory without a pause do
+ * not keep others from being heard.
  */
 static bool sockets_first(struct sn_wire *wire)
 {
@@ -206,6 +206,16 @@ static bool sockets_first(struct sn_wire *wire)
     if (met != wire->met) wire->catch_up = true;
     wire->met = met;
     return kind(wire->tx) && kind(wire->rx) && (wire->catch_up || ++wire->turn % SOCKETS_TURN == 0);
+}
+
+/* The sockets had no frames. Is that all? If another thread is at them it brings us back. */
+static bool caught_up(struct sn_wire *wire, bool *more)
+{
+    enum sn_udp_left left = sn_udp_left(wire->udp);
+
+    wire->catch_up = left != SN_UDP_NOTHING;
+    *more = left == SN_UDP_PERHAPS;
+    return !wire->catch_up;
 }
 
 static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
@@ -217,15 +227,13 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
     if (wire->host) {
         if (sockets_first(wire)) {
             n = lower_recv(wire, frames, max, more);
-            /* What another thread is about to hand over comes first, too: then it brings us back. */
-            if (!n && !*more && wire->catch_up && wire->udp && sn_udp_pending(wire->udp)) return 0;
-            if (!n && !*more) wire->catch_up = false;
+            if (!n && wire->catch_up && !caught_up(wire, more)) return 0;
             *more = true;
             if (n) return n;
         }
         n = sn_host_recv(wire->host, frames, max);
         *more = true;
-        if (n) return n;
+        if (n || sn_host_met(wire->host) != wire->met) return n;
     }
     if (kind(wire->tx) && kind(wire->rx)) return lower_recv(wire, frames, max, more);
     now = now_ns();
