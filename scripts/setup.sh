@@ -11,7 +11,7 @@ packages=(
     liburing-dev libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libisal-dev libcmocka-dev
     # to test: the distribution's own verbs and rdma_cm programs, tshark to read captures, spin for models, the fuzzers' compiler, scripts
     ibverbs-providers ibverbs-utils perftest rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached
-    redis-tools tshark spin jq clang llvm python3 curl procps iproute2
+    libmemcached-tools redis-server redis-tools tshark spin jq clang llvm python3 curl procps iproute2
 )
 # clang's sanitizer and fuzzer runtimes are a package of their own, named after clang's version; a fresh machine learns
 # it only from `apt-get update`.
@@ -45,7 +45,7 @@ echo "gpuwire: installing ${#want[@]} packages: ${want[*]}"
 mapfile -t want < <(missing)
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${want[@]}"
 # These packages start servers of their own, which the tests do not need.
-for server in memcached nginx; do
+for server in memcached nginx redis-server; do
     if [ -d /run/systemd/system ] && [[ " ${want[*]} " = *" $server "* ]]; then
         "${sudo[@]}" systemctl disable -q --now "$server"
     fi

@@ -83,6 +83,28 @@ if have redis-benchmark; then
     end redis 8000
 fi
 
+if have redis-server; then
+    port=$(free_port)
+    redis-server --bind 127.0.0.1 --port "$port" --save '' --appendonly no --dir "$work" >"$work/redis-server.out" 2>&1 &
+    pids+=($!)
+    wait_listen "$port" $! || fail 'redis-server does not listen'
+    timeout "$patience" "$serve" ask-redis "$port" 500 >"$work/ask.out" 2>&1 || fail 'a kernel asks redis'
+    grep -q '^500 requests' "$work/ask.out" || fail 'redis was not asked 500 times'
+    if have redis-cli; then [ "$(redis-cli -p "$port" get key-0499)" = 1000499 ] || fail 'redis has not kept what the kernel said'; fi
+    echo 'a kernel asks redis: ok'
+fi
+
+if have memcaslap; then
+    port=$(free_port)
+    server memcaslap memcached "$port"
+    printf '%s\n' key '16 64 1' value '1 500 1' cmd '0 0.3' '1 0.7' >"$work/load"
+    timeout "$patience" memcaslap -s "127.0.0.1:$port" -T 2 -c 8 -x 3000 -F "$work/load" -v 1 >"$work/memcaslap.out" 2>&1 || fail 'memcaslap'
+    for line in 'cmd_get: 2[01][0-9][0-9]' 'cmd_set: [89][0-9][0-9]' 'get_misses: 0' 'verify_misses: 0' 'verify_failed: 0'; do
+        grep -qx "$line" "$work/memcaslap.out" || fail "memcaslap: not '$line'"
+    done
+    end memcaslap 3000
+fi
+
 if have memcached; then
     port=$(free_port)
     memcached -u "$(id -un)" -l 127.0.0.1 -p "$port" -U 0 >"$work/memcached.out" 2>&1 &

@@ -16,27 +16,52 @@ GW_DEV int64_t hear(const struct serve_args *a, int s, char *in, uint32_t size, 
     return -EMSGSIZE;
 }
 
-/* Key i has the value of seven digits that is i in base ten, times a million. */
-GW_DEV int64_t ask_memcached(const struct serve_args *a, int s, char *in)
+/* Text in which each row of four # stands for number v. */
+struct ask_text {
+    char s[64];
+};
+
+GW_DEV struct ask_text text_of(const char *words, uint32_t v)
 {
-    char set[] = "set key-0000 0 0 7\r\n0000000\r\n", get[] = "get key-0000\r\n",
-         value[] = "VALUE key-0000 0 7\r\n0000000\r\nEND\r\n";
-    uint32_t i, d, v;
+    struct ask_text t;
+    uint32_t i, k = 0, part;
+
+    for (i = 0; words[i] && i < sizeof(t.s) - 1; i++) {
+        part = k % 4 == 0 ? v / 1000 : k % 4 == 1 ? v / 100 : k % 4 == 2 ? v / 10 : v;
+        t.s[i] = words[i] == '#' ? (char)('0' + part % 10) : words[i];
+        k += words[i] == '#';
+    }
+    t.s[i] = 0;
+    return t;
+}
+
+/* Says one and wants to hear the other, and nothing else. */
+GW_DEV int64_t ask_text(const struct serve_args *a, int s, char *in, const char *say, const char *want,
+                        uint32_t v)
+{
+    struct ask_text out = text_of(say, v), answer = text_of(want, v);
     int64_t got;
 
-    for (i = 0; i < a->n; i++) {
-        for (d = 0, v = i; d < 4; d++, v /= 10)
-            set[11 - d] = get[11 - d] = value[13 - d] = set[20 + d] = value[20 + d] = (char)('0' + v % 10);
-        if (say_text(a, s, set)) return -EPIPE;
-        got = hear(a, s, in, 64, "\r\n");
-        if (got < 0) return got;
-        if (got != 8 || !same_bytes(in, "STORED\r\n", 8)) return -EILSEQ;
-        if (say_text(a, s, get)) return -EPIPE;
-        got = hear(a, s, in, 128, "END\r\n");
-        if (got < 0) return got;
-        if (got != text_len(value) || !same_bytes(in, value, text_len(value))) return -EILSEQ;
+    if (say_text(a, s, out.s)) return -EPIPE;
+    got = hear(a, s, in, text_len(answer.s), answer.s);
+    return got == -EMSGSIZE ? -EILSEQ : got < 0 ? got : got == text_len(answer.s) ? 0 : -EILSEQ;
+}
+
+/* Key i has a value that is i behind three digits. */
+GW_DEV int64_t ask_store(const struct serve_args *a, int s, char *in, int redis)
+{
+    int64_t err = 0;
+    uint32_t i;
+
+    for (i = 0; i < a->n && !err; i++) {
+        err = redis
+                  ? ask_text(a, s, in, "*3\r\n$3\r\nSET\r\n$8\r\nkey-####\r\n$7\r\n100####\r\n", "+OK\r\n", i)
+                  : ask_text(a, s, in, "set key-#### 0 0 7\r\n100####\r\n", "STORED\r\n", i);
+        if (err) break;
+        err = redis ? ask_text(a, s, in, "*2\r\n$3\r\nGET\r\n$8\r\nkey-####\r\n", "$7\r\n100####\r\n", i)
+                    : ask_text(a, s, in, "get key-####\r\n", "VALUE key-#### 0 7\r\n100####\r\nEND\r\n", i);
     }
-    return i;
+    return err ? err : i;
 }
 
 /* n times 1000 bytes, and back; then the end both ways. */
@@ -132,7 +157,8 @@ GW_DEV int64_t ask(const struct serve_args *a)
     if (s < 0) return s;
     err = gw_sock_connect_thread(a->net, s, (const struct sockaddr *)&a->addr, a->len, until);
     got = err                        ? err
-          : a->what == ASK_MEMCACHED ? ask_memcached(a, s, in)
+          : a->what == ASK_MEMCACHED ? ask_store(a, s, in, 0)
+          : a->what == ASK_REDIS     ? ask_store(a, s, in, 1)
           : a->what == ASK_HTTP      ? ask_http(a, s, in)
                                      : ask_echo(a, s, in);
     err = gw_sock_close_thread(a->net, s, gw_clock_ns() + a->limit_ns);

@@ -1,18 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel as a server for programs that none of us wrote (echo, HTTP, a small part of redis), and as a client of
- * memcached and of HTTP servers. One thread of each block works; each block polls connections of its own.
+ * A kernel as a server for programs that none of us wrote (echo, HTTP, small parts of redis and of memcached), and as a
+ * client of memcached, of redis and of HTTP servers. One thread of each block works; each block polls connections of its own.
  */
 #ifndef GW_TESTS_SOCKET_SERVE_KERNELS_H
 #define GW_TESTS_SOCKET_SERVE_KERNELS_H
 
 #include <gpuwire/socket.h>
 
-enum serve_what { SERVE_ECHO, SERVE_HTTP, SERVE_REDIS, ASK_MEMCACHED, ASK_HTTP, ASK_ECHO };
+enum serve_what {
+    SERVE_ECHO,
+    SERVE_HTTP,
+    SERVE_REDIS,
+    SERVE_MEMCACHED,
+    ASK_MEMCACHED,
+    ASK_REDIS,
+    ASK_HTTP,
+    ASK_ECHO,
+    SERVE_WHATS
+};
 
 #define SERVE_CONNS 64
 #define SERVE_BYTES 8192
-#define SERVE_KEYS  64
+#define SERVE_KEYS  1024
 
 struct serve_conn {
     int32_t s;

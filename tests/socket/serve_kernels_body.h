@@ -91,7 +91,7 @@ GW_DEV struct serve_key *find_key(struct serve_block *b, const char *key, uint32
 {
     uint32_t i;
 
-    for (i = 0; i < b->keys; i++)
+    for (i = 0; i < b->keys && i < SERVE_KEYS; i++)
         if (b->table[i].key_len == len && same_bytes(b->table[i].key, key, len)) return &b->table[i];
     return NULL;
 }
@@ -155,6 +155,83 @@ GW_DEV int32_t answer_redis(const struct serve_args *a, struct serve_block *b, i
     return err ? err : (int32_t)at;
 }
 
+/* ---- memcached ------------------------------------------------------------------------------------------ */
+
+/* The next word of a line that ends before `end`: how long it is; 0: there is none. */
+GW_DEV uint32_t next_word(const char *in, uint32_t end, uint32_t *at)
+{
+    uint32_t from;
+
+    while (*at < end && in[*at] == ' ') ++*at;
+    for (from = *at; *at < end && in[*at] != ' '; ++*at) continue;
+    return *at - from;
+}
+
+/* What is kept of keys that are too many is of the last ones. */
+GW_DEV struct serve_key *keep_key(struct serve_block *b, const char *key, uint32_t len)
+{
+    struct serve_key *k = find_key(b, key, len);
+
+    if (!k) k = &b->table[b->keys++ % SERVE_KEYS];
+    k->key_len = len;
+    memcpy(k->key, key, len);
+    return k;
+}
+
+GW_DEV int memcached_get(const struct serve_args *a, const struct serve_key *k, int s)
+{
+    char digits[] = " 0 0000\r\n";
+    uint32_t i, v = k->value_len;
+
+    for (i = 6; i > 2; i--, v /= 10) digits[i] = (char)('0' + v % 10);
+    return say_text(a, s, "VALUE ") || say_bytes(a, s, k->key, k->key_len) || say_text(a, s, digits) ||
+                   say_bytes(a, s, k->value, k->value_len) || say_text(a, s, "\r\n")
+               ? -EPIPE
+               : 0;
+}
+
+/* set KEY FLAGS TIME BYTES, and the bytes. FLAGS are not kept, and no key is forgotten at a TIME. */
+GW_DEV int32_t memcached_set(const struct serve_args *a, struct serve_block *b, int s, const char *in,
+                             uint32_t n, uint32_t line, uint32_t at)
+{
+    uint32_t key, key_len, word, value = 0;
+    struct serve_key *k;
+
+    key_len = next_word(in, line, &at);
+    key = at - key_len;
+    (void)next_word(in, line, &at);
+    (void)next_word(in, line, &at);
+    for (word = next_word(in, line, &at); word; word--) {
+        if (in[at - word] < '0' || in[at - word] > '9' || value > SERVE_BYTES) return -EPROTO;
+        value = value * 10 + (uint32_t)(in[at - word] - '0');
+    }
+    if (!key_len || key_len > sizeof(k->key) || value > sizeof(k->value)) return -EPROTO;
+    if (line + 4 + value > n) return 0;
+    k = keep_key(b, in + key, key_len);
+    k->value_len = value;
+    memcpy(k->value, in + line + 2, value);
+    return say_text(a, s, "STORED\r\n") ? -EPIPE : (int32_t)(line + 4 + value);
+}
+
+GW_DEV int32_t answer_memcached(const struct serve_args *a, struct serve_block *b, int s, const char *in,
+                                uint32_t n)
+{
+    int32_t line = find_text(in, n, "\r\n");
+    const struct serve_key *k;
+    uint32_t at = 0, len;
+    int err = 0;
+
+    if (line < 0) return 0;
+    len = next_word(in, (uint32_t)line, &at);
+    if (is_word(in, len, "SET")) return memcached_set(a, b, s, in, n, (uint32_t)line, at);
+    if (!is_word(in, len, "GET")) return say_text(a, s, "ERROR\r\n") ? -EPIPE : line + 2;
+    while (!err && (len = next_word(in, (uint32_t)line, &at)) != 0) {
+        k = find_key(b, in + at - len, len);
+        if (k) err = memcached_get(a, k, s);
+    }
+    return err || say_text(a, s, "END\r\n") ? -EPIPE : line + 2;
+}
+
 /* ---- a server ------------------------------------------------------------------------------------------ */
 
 GW_DEV int32_t answer_one(const struct serve_args *a, struct serve_block *b, struct serve_conn *c, uint32_t n)
@@ -164,6 +241,7 @@ GW_DEV int32_t answer_one(const struct serve_args *a, struct serve_block *b, str
     if (!n) return 0;
     if (a->what == SERVE_HTTP) return answer_http(a, c->s, in, n);
     if (a->what == SERVE_REDIS) return answer_redis(a, b, c->s, in, n);
+    if (a->what == SERVE_MEMCACHED) return answer_memcached(a, b, c->s, in, n);
     return say_bytes(a, c->s, in, n) ? -EPIPE : (int32_t)n;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_socket_serve echo|http|redis|ask-memcached|ask-http|ask-echo PORT|PATH [N [BLOCKS]]: a kernel that serves programs
- * of the host until standard input ends, or asks one N times. It says how many requests were answered.
+ * test_socket_serve WHAT PORT|PATH [N [BLOCKS]]: a kernel that serves programs of the host until standard input ends, or
+ * asks one N times. It says how many requests were answered.
  */
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -23,11 +23,22 @@ static int stop(const char *what)
     return 1;
 }
 
+#define WHATS "echo|http|redis|memcached|ask-memcached|ask-redis|ask-http|ask-echo"
+
 static int what_of(const char *name)
 {
-    static const char *const names[] = {"echo", "http", "redis", "ask-memcached", "ask-http", "ask-echo"};
+    static const char *const names[SERVE_WHATS] = {
+        [SERVE_ECHO] = "echo",
+        [SERVE_HTTP] = "http",
+        [SERVE_REDIS] = "redis",
+        [SERVE_MEMCACHED] = "memcached",
+        [ASK_MEMCACHED] = "ask-memcached",
+        [ASK_REDIS] = "ask-redis",
+        [ASK_HTTP] = "ask-http",
+        [ASK_ECHO] = "ask-echo",
+    };
 
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < SERVE_WHATS; i++)
         if (!strcmp(name, names[i])) return i;
     return -1;
 }
@@ -92,8 +103,7 @@ int main(int argc, char **argv)
     struct gw_sockets *set;
 
     if (what < 0 || !blocks || blocks > BLOCKS) {
-        fprintf(stderr, "usage: test_socket_serve echo|http|redis|ask-memcached|ask-http|ask-echo PORT|PATH "
-                        "[N [BLOCKS]]\n");
+        fprintf(stderr, "usage: test_socket_serve " WHATS " PORT|PATH [N [BLOCKS]]\n");
         return 2;
     }
     a.what = (uint32_t)what;
