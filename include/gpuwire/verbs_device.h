@@ -136,7 +136,8 @@ _Static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
  * not posted; those before it are posted. SEND, SEND_WITH_IMM, SEND_WITH_INV, RDMA_WRITE,
  * RDMA_WRITE_WITH_IMM, RDMA_READ and the two atomics; IBV_SEND_SIGNALED, FENCE, SOLICITED and INLINE. The
  * payload of an inline request is read before it returns. ENOMEM: the queue is full, or too many entries or
- * inline bytes. EINVAL: not connected, or a request that makes no sense. EOPNOTSUPP: another opcode.
+ * inline bytes. EINVAL: not connected, or a request that makes no sense, such as an opcode that there is none of.
+ * EOPNOTSUPP: another opcode of libibverbs' (LOCAL_INV, BIND_MW, TSO, DRIVER1), or an atomic that the device does not have.
  * On a UD queue pair wr.ud says where to (wr.ud.ah: gw_ibv_ah, verbs_ud.h). As libmlx5 it posts an opcode there that is
  * not SEND or SEND_WITH_IMM, and the NIC fails it: IBV_WC_LOC_QP_OP_ERR; more payload than the port's MTU is
  * IBV_WC_LOC_LEN_ERR.

@@ -60,7 +60,7 @@ GW_SLOW_FN int gw_ibv_why_(const struct gw_qp_handle *qp, const struct ibv_send_
     uint64_t bytes = 0;
     int i;
 
-    if (opcode == GW_MLX5_NOP) return -EOPNOTSUPP;
+    if (opcode == GW_MLX5_NOP) return wr->opcode > IBV_WR_DRIVER1 ? -EINVAL : -EOPNOTSUPP;
     if (gw_mlx5_is_atomic(opcode) && !ud && qp->flags & GW_NO_ATOMICS_) return -EOPNOTSUPP;
     if (wr->num_sge < 0 || (ud && !wr->wr.ud.ah)) return -EINVAL;
     if ((uint32_t)wr->num_sge > qp->max_send_sge) return -ENOMEM;

@@ -63,15 +63,27 @@ programs() { # TOOL: which checks passed, and which were skipped
     jq -r '.results[] | select(.executor == "cpu") | if .ok then "ok \(.name)" elif .skipped then "skipped \(.name)" else "?" end' \
         "$work/programs.json" | sort | tr '\n' ' '
 }
+names='datagram differential errors loopback stress wait'
 all=$(programs "$GPUWIRE")
 mkdir -p "$work/else/bin" "$work/else/lib" && cp "$GPUWIRE" "$work/else/bin/" && cp -L "${GPUWIRE%/*}"/../lib/libgpuwire-softnic.so "$work/else/lib/"
 alone=$(programs "$work/else/bin/gpuwire")
 if [ -x "${GPUWIRE%/*}/test_verbs_wait" ]; then
-    [ "$all" = "ok test_verbs_differential ok test_verbs_loopback ok test_verbs_wait " ] || fail "test programs: $all"
+    [ "$all" = "$(printf 'ok test_verbs_%s ' $names)" ] || fail "test programs: $all"
 fi
-[ "$alone" = "skipped test_verbs_differential skipped test_verbs_loopback skipped test_verbs_wait " ] || fail "no test programs: $alone"
-jq -r '.summary[]' "$work/programs.json" | grep -q '^0 of 3 checks passed, 3 skipped' || fail "skipped: the summary"
+[ "$alone" = "$(printf 'skipped test_verbs_%s ' $names)" ] || fail "no test programs: $alone"
+jq -r '.summary[]' "$work/programs.json" | grep -q '^0 of 6 checks passed, 6 skipped' || fail "skipped: the summary"
 jq -r '.summary[]' "$work/programs.json" | grep -q 'skipped test_verbs_wait, cpu: it is not installed with gpuwire' || fail "skipped: why"
+
+# The programs are run on the device that the other checks use.
+printf '#!/bin/sh\necho "on [$GPUWIRE_DEVICE]" >>%s/used\n' "$work" >"$work/else/bin/test_verbs_wait"
+chmod +x "$work/else/bin/test_verbs_wait"
+used() {
+    timeout -k 5 $((2 * patience)) "$work/else/bin/gpuwire" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" -o "$work/used.json" \
+        --only test_verbs_wait "$@" there.example >"$work/used.out" 2>&1 || fail "a test program's device: exit code $?"
+}
+used
+(unset GPUWIRE_DEVICE && used && used -d softnic) || exit 1
+[ "$(tr '\n' ' ' <"$work/used")" = "on [softnic] on [] on [softnic] " ] || fail "devices of the test programs: $(cat "$work/used")"
 
 "$GPUWIRE" hwcheck --facts | jq -e .kernel >/dev/null || fail "--facts"
 for args in "" "a b" "--remote x;y host" "-p 1 host" "--nonsense" "-- -oProxyCommand=x" "--only"; do

@@ -64,7 +64,8 @@ static void test_bad_request_in_list(void **state)
         uint32_t length;
     } bad[] = {
         {IBV_WR_LOCAL_INV, 1, 0, EOPNOTSUPP, 8},
-        {99, 1, 0, EOPNOTSUPP, 8},
+        {IBV_WR_BIND_MW, 1, 0, EOPNOTSUPP, 8},
+        {99, 1, 0, EINVAL, 8},
         {IBV_WR_RDMA_WRITE, 17, 0, ENOMEM, 8},
         {IBV_WR_RDMA_WRITE, -1, 0, EINVAL, 8},
         {IBV_WR_RDMA_WRITE, 1, IBV_SEND_INLINE, ENOMEM, 513},

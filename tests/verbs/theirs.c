@@ -46,7 +46,7 @@ static void connect_rc(struct ibv_qp *qp, uint32_t peer)
 
     a.qp_state = IBV_QPS_INIT;
     a.port_num = 1;
-    a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+    a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     must(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
     a.qp_state = IBV_QPS_RTR;
     a.path_mtu = IBV_MTU_1024;
@@ -93,7 +93,8 @@ void theirs_make(struct gw_device *dev, size_t bytes, enum ibv_qp_type type)
     theirs.mem = aligned_alloc(4096, bytes);
     assert_non_null(theirs.pd);
     theirs.mr = ibv_reg_mr(theirs.pd, theirs.mem, bytes,
-                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+                           IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                               IBV_ACCESS_REMOTE_ATOMIC);
     assert_non_null(theirs.mr);
     for (int i = 0; i < 2; i++) theirs.cq[i] = ibv_create_cq(ctx, 512, NULL, NULL, 0);
     for (int i = 0; i < 2; i++) {
