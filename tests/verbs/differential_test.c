@@ -104,7 +104,8 @@ static void by_host(struct batch *b, int times, const struct goal *g, struct out
  */
 static void run(bool gw, const struct batch *b, uint32_t who, struct outcome *out)
 {
-    struct goal g = {.sends = b->sends, .recvs = b->broken ? b->sure : b->recvs, .until_last = b->broken && b->good};
+    struct goal g = {
+        .sends = b->sends, .recvs = b->broken ? b->sure : b->recvs, .until_last = b->broken && b->good};
     struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
     struct shared *s = shared.host;
     struct batch mine;
@@ -145,9 +146,10 @@ static void compare_one(uint32_t round, int s, int i, const struct ibv_wc *p, co
     /* Not the flag that a GRH came along: where libmlx5 let the NIC put the payload into the
      * completion, its bytes lie where that flag would. */
     if (p->opcode != q->opcode || (p->wc_flags ^ q->wc_flags) & (ud ? ~0u : ~(unsigned)IBV_WC_GRH))
-        fail_msg("list %u, side %d, completion %d: opcode %d, flags %x with gw_, %d, %x with ibv_", round, s, i,
-                 p->opcode, p->wc_flags, q->opcode, q->wc_flags);
-    if (s == 1 || p->opcode == IBV_WC_RDMA_READ || p->opcode == IBV_WC_FETCH_ADD || p->opcode == IBV_WC_COMP_SWAP)
+        fail_msg("list %u, side %d, completion %d: opcode %d, flags %x with gw_, %d, %x with ibv_", round, s,
+                 i, p->opcode, p->wc_flags, q->opcode, q->wc_flags);
+    if (s == 1 || p->opcode == IBV_WC_RDMA_READ || p->opcode == IBV_WC_FETCH_ADD ||
+        p->opcode == IBV_WC_COMP_SWAP)
         assert_int_equal(p->byte_len, q->byte_len);
     if (s == 1 && p->wc_flags & IBV_WC_WITH_IMM) assert_int_equal(p->imm_data, q->imm_data);
     assert_int_equal(p->qp_num == gw_qp_num(ours.qp[s]), 1);
@@ -160,17 +162,19 @@ static void compare(uint32_t round, const struct batch *b, const struct outcome 
 {
     for (int s = 0; s < 2; s++) {
         if (x->ret[s] != y->ret[s] || x->bad[s] != y->bad[s])
-            fail_msg("list %u: %s returns %d at %d with gw_, %d at %d with ibv_", round, s ? "post_recv" : "post_send",
-                     x->ret[s], (int)x->bad[s], y->ret[s], (int)y->bad[s]);
+            fail_msg("list %u: %s returns %d at %d with gw_, %d at %d with ibv_", round,
+                     s ? "post_recv" : "post_send", x->ret[s], (int)x->bad[s], y->ret[s], (int)y->bad[s]);
         if (x->n[s] != y->n[s])
-            fail_msg("list %u: side %d has %d completions with gw_, %d with ibv_", round, s, x->n[s], y->n[s]);
+            fail_msg("list %u: side %d has %d completions with gw_, %d with ibv_", round, s, x->n[s],
+                     y->n[s]);
         for (int i = 0; i < x->n[s]; i++) compare_one(round, s, i, &x->wc[s][i], &y->wc[s][i]);
     }
     assert_int_equal(x->bad[0], b->good < b->n ? b->good : -1);
     assert_int_equal(x->bad[1], b->refused ? b->recvs : -1);
     if (b->broken || !memcmp((void *)(uintptr_t)ours.base, theirs.mem, 2 * HALF)) return;
     for (uint32_t i = 0; i < 2 * HALF; i++)
-        if (((uint8_t *)(uintptr_t)ours.base)[i] != theirs.mem[i]) fail_msg("list %u: byte %u differs", round, i);
+        if (((uint8_t *)(uintptr_t)ours.base)[i] != theirs.mem[i])
+            fail_msg("list %u: byte %u differs", round, i);
 }
 
 static void reconnect(void)
@@ -212,7 +216,8 @@ static void test_random_lists(void **state)
         if (broken > 25) break; /* each of these takes its time */
         reconnect();
     }
-    printf("gpu: %u lists by a kernel and by libmlx5: %u requests, %u lists with an error in them, %u refused in part\n",
+    printf("gpu: %u lists by a kernel and by libmlx5: %u requests, %u lists with an error in them, %u "
+           "refused in part\n",
            round, requests, broken, refused);
     assert_true(broken > 10 && refused > 20);
 }
@@ -298,7 +303,8 @@ static int close_lists(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_lists), cmocka_unit_test(test_full_queue)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_lists),
+                                       cmocka_unit_test(test_full_queue)};
 
     ud = argc > 1 && !strcmp(argv[1], "ud");
     if (ud) argv[1] = argv[0], argc--, argv++;

@@ -26,9 +26,9 @@ struct batch {
 #define OUTCOME_WCS 1024
 
 struct outcome {
-    int ret[2];   /* of the lists of requests and receives: positive errno values */
+    int ret[2];     /* of the lists of requests and receives: positive errno values */
     int64_t bad[2]; /* the place of the request that was refused, -1: none was */
-    int lists;    /* of requests, posted whole */
+    int lists;      /* of requests, posted whole */
     int n[2];
     struct ibv_wc wc[2][OUTCOME_WCS]; /* of the sender, and of its peer */
 };

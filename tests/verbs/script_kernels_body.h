@@ -14,6 +14,7 @@ GW_DEV void wr_of(const struct step *s, struct ibv_send_wr *wr, struct ibv_sge *
     wr->opcode = (enum ibv_wr_opcode)s->opcode;
     wr->send_flags = s->flags;
     wr->imm_data = gw_be32(s->imm);
+    if (s->opcode == IBV_WR_SEND_WITH_INV) wr->invalidate_rkey = s->imm;
     if (s->ud) {
         wr->wr.ud.ah = s->ud > 1 ? NULL : gw_ibv_ah(&s->ah);
         wr->wr.ud.remote_qpn = s->dqpn;
