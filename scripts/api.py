@@ -13,7 +13,8 @@ size needs nanoseconds, or bytes, to be spoken of. Memory order: what kernels ca
 unless the header's functions are pure.
 
 A comment counts for the declaration that follows it, and for those that follow that one with no empty line between.
-A definition of what was declared and described before it is not repeated. Names that end in _ are private.
+A definition of what was declared and described before it is not repeated. Names that end in _ are private. Every header is in
+HEADERS or in INNER, or ends in _impl.h.
 """
 import itertools
 import pathlib
@@ -21,13 +22,15 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ["error.h", "exec.h", "kernel.h", "sync.h", "sync_ldst.h", "sync_fence.h", "loop.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "channel.h", "rsocket.h", "rsocket_dgram.h", "client.h", "model.h"]
-BEGIN = re.compile(r"^(GW_API|GW_FN|GW_DEV|GW_SLOW_FN)\b")
-NAME = re.compile(r"\b(gw_\w+)\s*\(")
+HEADERS = ["error.h", "exec.h", "kernel.h", "sync.h", "sync_ldst.h", "sync_fence.h", "sync_rmw.h", "group.h", "loop.h", "host.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "channel.h", "socket.h", "rsocket.h", "rsocket_dgram.h", "client.h", "model.h", "softnic.h"]
+INNER = ["fn.h", "gpunet_compat.h", "mlx5.h", "mlx5_cq.h", "mlx5_inline.h", "mlx5_mw.h", "mlx5_rq.h", "mlx5_sq.h", "verbs_cq.h", "verbs_post.h", "verbs_ring.h", "verbs_room.h", "verbs_rq.h", "verbs_sq.h", "verbs_tx_post.h", "verbs_tx_wait.h", "verbs_tx_write.h", "verbs_wr.h"]
+BEGIN = re.compile(r"^(GW_API|GW_FN|GW_DEV|GW_SLOW_FN|int softnic_\w+)\b")
+NAME = re.compile(r"\b((?:gw|softnic)_\w+)\s*\(")
 HEAD = re.compile(r"\A/\* SPDX[^\n]*\n/\*(.*?)\*/", re.S)
-RETURNS = re.compile(r"-E[A-Z]+|\b[Rr]eturn(s|ed)?\b|\b[01]\b|\b[Aa]s \w*_\w+")
-RETURNS_ALL = re.compile(r"([Ff]unctions|They) return 0 or a negative errno|Every kernel call returns 0 or")
+RETURNS = re.compile(r"-E[A-Z]+|\b[Rr]eturns?\b|(^|[\s(])(0|1|-1)([:;.,)]|$| when| if| or| and| at)|\b[Aa]s \w*_\w+|\b[Rr]esults? as\b", re.M)
+RETURNS_ALL = re.compile(r"Results are POSIX'|([Ff]unctions|They) return 0 or a negative errno|Every kernel call returns 0 or")
 UNITS = [(r"deadline|\w*_ns", r"nanosec|\bns\b|gw_clock_ns|gw_deadline|[Dd]eadlines are"), (r"size|len|length|bytes|errlen", r"[Bb]ytes|MODEL_ERR")]
+FAMILY = re.compile(r"^(\w+) +(gw_\w*\{[^(]+)\((.*)\)$", re.M)  # functions that macros define, as a comment declares them
 ORDER = re.compile(r"visible|[Mm]emory order|acquire|release|\border(s|ed)?\b")
 PURE = re.compile(r"pure functions")
 
@@ -49,6 +52,8 @@ def functions(text):
                 i += 1
                 block.append(lines[i])
             comment = "" if "----" in block[0] else words(block)
+            for returns, name, arguments in FAMILY.findall(comment):
+                yield name, f"{returns} {name}({arguments})", comment
         elif BEGIN.match(line):
             declaration = line
             while ";" not in declaration and not re.search(r"\)\s*(\{|$)", declaration):
@@ -73,20 +78,21 @@ def lacks(head, name, declaration, comment):
     group = re.search(r"_(warp|block)$", name)
     if not re.search(rf"\b{group[1] if group else 'thread'}", said):
         missing.append("does not say who calls it")
-    returns_int = re.match(r"GW_\w+\s+int\s+" + name, declaration)
+    returns_int = re.match(r"(GW_\w+\s+)?int\s+" + name, declaration)
     if returns_int and not RETURNS.search(comment) and not RETURNS_ALL.search(head):
         missing.append("does not say what it returns")
     for parameter, unit in UNITS:
         if re.search(rf"\b({parameter})\b[,)\[]", declaration) and not re.search(unit, said):
             missing.append("does not say in what unit")
-    if not declaration.startswith("GW_API") and not PURE.search(head) and not ORDER.search(said):
+    if declaration.startswith("GW_") and not declaration.startswith("GW_API") and not PURE.search(head) and not ORDER.search(said):
         missing.append("does not say what is visible to whom")
     return missing
 
 
 def read():
     """{header: [(name, declaration, comment)]}, and a line for each description that lacks something."""
-    book, bare = {}, []
+    there = {p.name for p in (ROOT / "include/gpuwire").glob("*.h") if not p.name.endswith("_impl.h")}
+    book, bare = {}, [f"{name}: is it public? api.py does not know" for name in sorted(there ^ {*HEADERS, *INNER})]
     for header in HEADERS:
         said, text = {}, (ROOT / "include/gpuwire" / header).read_text()
         head = HEAD.search(text)[1]
@@ -98,6 +104,12 @@ def read():
     return book, bare
 
 
+def forms(name, entries):
+    """The other forms of a function whose thread form alone is declared: a macro makes them."""
+    stem = name.removesuffix("_thread")
+    return f" (and {stem}, {stem}_warp)" if stem != name and all(n != stem for n, _, _ in entries) else ""
+
+
 def write(book, out):
     text = ["# API reference", "", "Out of the comments in `include/gpuwire`, by `make docs`.", ""]
     for header, entries in book.items():
@@ -106,7 +118,8 @@ def write(book, out):
         text += [f"## gpuwire/{header}", ""]
         for comment, group in itertools.groupby(entries, key=lambda e: e[2]):
             group = list(group)
-            text += ["### " + ", ".join(name for name, _, _ in group), "", "```c"]
+            names = [name + forms(name, entries) for name, _, _ in group]
+            text += ["### " + ", ".join(names), "", "```c"]
             text += [declaration + ";" for _, declaration, _ in group]
             text += ["```", "", comment, ""]
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -126,4 +139,5 @@ def main():
     sys.exit(1 if bare else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

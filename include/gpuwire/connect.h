@@ -20,7 +20,7 @@
  *     // the other
  *     gw_cm_connect(qp, "10.0.0.2", 18515, NULL, &mine, -1, gw_deadline(LIMIT), &theirs, &link);
  *
- * Functions return 0 or a negative errno with one line in gw_last_error(). Deadlines are absolute times as
+ * Functions return 0 or a negative errno with one line in gw_last_error(); any that makes something may return -ENOMEM. Deadlines are absolute times as
  * gw_deadline makes them. Where a stop_fd is taken, the wait ends with -ECANCELED once it is readable (it is
  * not read); -1: none. Nothing here touches the executor's memory but the queue pair's state, so all of it
  * may be called while kernels run. Calls on different objects may come from different threads.
@@ -83,7 +83,7 @@ struct gw_offer {
 
 /*
  * Listens. address: numeric IPv4 or IPv6, or a name; NULL: the device's own. port 0: any free one.
- * -EADDRINUSE; -EADDRNOTAVAIL: no device has that address; -EXDEV: another device has it; -ENODEV: no rdma_cm
+ * -ENOENT: no such host; -EADDRINUSE; -EADDRNOTAVAIL: no device has that address; -EXDEV: another device has it; -ENODEV: no rdma_cm
  * on this machine (`modprobe rdma_ucm`).
  */
 GW_API int gw_cm_listen(struct gw_device *dev, const char *address, uint16_t port, struct gw_listener **out);
@@ -93,7 +93,8 @@ GW_API void gw_cm_unlisten(struct gw_listener *listener);
 
 /*
  * The next request. -ETIMEDOUT; -ECANCELED; -EPROTO: a peer that does not speak this, or another version of
- * it, has been turned away (it is told why): call again. Every request is ended by gw_cm_accept or
+ * it, has been turned away (it is told why): call again; -EXDEV: so has one that came by another device;
+ * -ENODEV: the device has been removed; -EMFILE: no file descriptor for a connection, and who asks is turned away. Every request is ended by gw_cm_accept or
  * gw_cm_refuse.
  */
 GW_API int gw_cm_next(struct gw_listener *listener, int stop_fd, uint64_t deadline_ns,
@@ -105,7 +106,8 @@ GW_API const char *gw_cm_peer(const struct gw_request *request);
 /*
  * Connects the queue pair (fresh or reset; -EXDEV: not of the NIC that was asked) to who asked, and waits until the peer
  * has confirmed. mine may be NULL. Ends the request, also when it fails. -ETIMEDOUT, -ECANCELED; -ECONNRESET:
- * the peer is gone. After a failure the queue pair needs gw_qp_reset.
+ * the peer is gone; -ECONNREFUSED, -EPROTO: it does not confirm; -EHOSTUNREACH, -ENETUNREACH: the way there is lost;
+ * -ENODEV: the device has been removed; -EINVAL: an option is out of range, or it is a UD queue pair. After a failure the queue pair needs gw_qp_reset.
  */
 GW_API int gw_cm_accept(struct gw_request *request, struct gw_qp *qp, const struct gw_connect_opts *opts,
                         const struct gw_offer *mine, int stop_fd, uint64_t deadline_ns, struct gw_link **out);
@@ -116,9 +118,9 @@ GW_API void gw_cm_refuse(struct gw_request *request, const char *why);
 /*
  * Connects the queue pair to whoever listens at host and port; *theirs (may be NULL) is what that side
  * offers. Receives may be posted before. -ECONNREFUSED: nobody listens there, or it refuses: the line has its
- * reason; -EHOSTUNREACH, -ENETUNREACH: no way there; -ETIMEDOUT: no answer before the deadline; -EPROTO: what
+ * reason; -ECONNRESET: who listens gave up meanwhile; -EHOSTUNREACH, -ENETUNREACH: no way there; -ETIMEDOUT: no answer before the deadline; -EPROTO: what
  * answers does not speak this; -ENOENT: no such host; -EXDEV: the way there is not through the queue pair's
- * device; -ECANCELED. After a failure behind the peer's answer the queue pair needs gw_qp_reset: do it after
+ * device; -ENODEV: that has been removed; -EINVAL: an option is out of range, or it is a UD queue pair; -ECANCELED. After a failure behind the peer's answer the queue pair needs gw_qp_reset: do it after
  * any. Of the options both sides' smaller MTU holds.
  */
 GW_API int gw_cm_connect(struct gw_qp *qp, const char *host, uint16_t port,

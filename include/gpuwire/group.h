@@ -8,7 +8,7 @@
  * several warps or threads of a block at a time. Control is done by the group's first thread, and bytes are
  * copied by all.
  *
- * On a CPU thread outside a kernel the three are the same.
+ * On a CPU thread outside a kernel the three are the same. The functions here but the sync order no memory, unless they say so.
  */
 #ifndef GPUWIRE_GROUP_H
 #define GPUWIRE_GROUP_H
@@ -17,12 +17,13 @@
 
 enum gw_group { GW_THREAD = 0, GW_WARP = 1, GW_BLOCK = 2 };
 
-/* This thread's place in its group, and how many threads the group has. */
+/* This thread's place in its group. */
 GW_DEV uint32_t gw_group_rank(enum gw_group g)
 {
     return g == GW_BLOCK ? gw_thread_idx() : g == GW_WARP ? gw_lane() : 0;
 }
 
+/* How many threads the group has. */
 GW_DEV uint32_t gw_group_size(enum gw_group g)
 {
     return g == GW_BLOCK ? gw_block_dim() : g == GW_WARP ? gw_warp_size() : 1;

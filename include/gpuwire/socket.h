@@ -35,6 +35,9 @@
  * the same arguments. Any number of groups may use a socket: those that send take turns, and those that
  * receive. CPU threads of the process may call the _thread forms when the set was made for CPU threads.
  *
+ * Memory order: what the group's threads have written before it sends is in what is sent; when a call that receives has
+ * returned, what has come is visible to all threads of the group. Sizes are bytes.
+ *
  * Errors of every call: -EBADF: no such open socket, also when it is closed meanwhile; -EINVAL: a senseless
  * argument. Of those on a connection: -ENOTCONN; -ECONNRESET: the peer, the network or the NIC failed; -EPROTO:
  * the peer broke the protocol; -ETIMEDOUT: it was silent for too long (and: the deadline); -EPIPE: sending after this side's shutdown, or after the peer has closed; -ENETDOWN:
@@ -116,7 +119,7 @@ GW_API int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr
                              struct gw_sockets **out);
 
 /* Ends the helper and closes what is open, without a word to the peers. Only when no kernel uses the set. NULL
- * is allowed. */
+ * is allowed. Returns 0. */
 GW_API int gw_sockets_destroy(struct gw_sockets *set);
 
 /* Registers memory that peers of the set may be offered for direct access (gw_sock_iomap): as gw_mr_register, and as

@@ -41,7 +41,7 @@ int softnic_uninstall(void);
 
 /*
  * softnic_same_host - writes to text, at most size bytes, in one line how the NIC reaches peers on the same host
- * (copies between processes, shared memory, the wire) and why not in a better way. Host only.
+ * (copies between processes, shared memory, the wire) and why not in a better way. Host only, any thread.
  *
  * Returns 0, or -ENODEV while no device is open.
  */

@@ -20,7 +20,8 @@
  * Host functions return 0 or a negative errno value, with one line for people in gw_last_error()
  * (gpuwire/error.h). Create and destroy calls on one device are serialised inside; calls on different objects
  * may come from any thread. An object must outlive what was made from it: queue pairs before their CQs and
- * PD, everything before the device; destroying in the wrong order returns -EBUSY and destroys nothing.
+ * PD, everything before the device; destroying in the wrong order returns -EBUSY and destroys nothing. What makes something
+ * may return -ENOMEM, what touches a GPU's memory -EIO when CUDA fails, and an error of libibverbs' is passed on as it is.
  *
  * Times are nanoseconds on CLOCK_MONOTONIC, deadlines are absolute, sizes are bytes.
  */
@@ -53,10 +54,11 @@ struct gw_qp;
 /*
  * Opens a network device for kernels that run on `exec` (NULL: CPU threads).
  * name: a device's name as ibv_devices prints it, "softnic", or NULL to choose: what GPUWIRE_DEVICE names,
- * else a real mlx5 device with an active port, else the software NIC. One process opens the software NIC or
+ * else a ConnectX with an active port, else another RoCE or InfiniBand NIC with one, else the software NIC. One process opens the software NIC or
  * real devices, not both. On a GPU it waits for all kernels of the process that run there, as gw_device_close does: while one
  * is resident that is for ever. -ENODEV: none works; the error line says what was tried and why it failed. -ENOENT:
- * no device of that name.
+ * no device of that name. -EACCES: its file may not be opened. -ENETDOWN: its port is not active. -EINVAL: GPUWIRE_POST is
+ * no posting mode; -EOPNOTSUPP: it names one that is impossible there.
  */
 GW_API int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **out);
 
@@ -112,14 +114,14 @@ GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *
 
 /*
  * Tries whether the NIC reaches memory of the executor in this way, with a small piece of it: 0, or a negative errno
- * (-EOPNOTSUPP, mostly) and a line that says why not and what mends it. HOST stands for mapped host memory. As all that
+ * (-EOPNOTSUPP, mostly; -EINVAL: there is no such way) and a line that says why not and what mends it. HOST stands for mapped host memory. As all that
  * allocates: not while a resident kernel runs.
  */
 GW_API int gw_reach_try(struct gw_device *dev, enum gw_reach how);
 
 /*
  * Tries whether kernels can post to the device in this mode, with a small queue pair: 0, or a negative errno
- * (-EOPNOTSUPP, mostly) and a line that says why not. As all that allocates: not while a resident kernel runs.
+ * (-EOPNOTSUPP, mostly; -EINVAL: there is no such mode) and a line that says why not. As all that allocates: not while a resident kernel runs.
  */
 GW_API int gw_post_try(struct gw_device *dev, enum gw_post_mode mode);
 
@@ -237,7 +239,7 @@ struct gw_qp_attr {
  */
 GW_API int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *attr, struct gw_qp **out);
 
-/* Only when no kernel uses it or its CQs. NULL is allowed. */
+/* Only when no kernel uses it or its CQs. NULL is allowed. Returns 0. */
 GW_API int gw_qp_destroy(struct gw_qp *qp);
 
 /*
@@ -267,7 +269,7 @@ GW_API void gw_qp_endpoint(const struct gw_qp *qp, struct gw_endpoint *ep);
 
 /* Text form: gw:1:GID as 32 hex digits:QPN hex:PSN hex:MTU:LID. */
 GW_API void gw_endpoint_format(const struct gw_endpoint *ep, char text[GW_ENDPOINT_TEXT]);
-/* -EINVAL: not of that form, or a value out of range. */
+/* 0; -EPROTONOSUPPORT: of another version; -EINVAL: not of that form, or a value out of range. *ep is then unchanged. */
 GW_API int gw_endpoint_parse(const char *text, struct gw_endpoint *ep);
 
 /* Zero fields take the value in parentheses. */
@@ -297,8 +299,8 @@ GW_API int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer,
  */
 GW_API int gw_qp_activate(struct gw_qp *qp, uint32_t qkey);
 
-/* Moves the queue pair to the error state: everything posted completes flushed. For taking a connection down.
- */
+/* Moves the queue pair to the error state: everything posted completes flushed. For taking a connection down, also while
+ * kernels post. Any thread. 0, or as ibv_modify_qp: -EINVAL, say. */
 GW_API int gw_qp_abort(struct gw_qp *qp);
 
 enum gw_reset_flags {
@@ -310,7 +312,7 @@ enum gw_reset_flags {
  * when no thread posts to the queue pair during the call. Its completions that were not polled are dropped.
  * Without GW_RESET_QUIET the CQs' pollers may go on (a running loop): the call then waits until they have
  * passed the last completion of this queue pair, which they do as soon as they poll; -ETIMEDOUT: they did not
- * before the deadline, and the queue pair must not be used: call again.
+ * before the deadline, and the queue pair must not be used: call again. -EINVAL and others: as gw_qp_abort.
  */
 GW_API int gw_qp_reset(struct gw_qp *qp, uint32_t flags, uint64_t deadline_ns);
 
@@ -330,7 +332,7 @@ struct gw_ah {
  */
 GW_API int gw_ah_create(struct gw_pd *pd, const struct gw_endpoint *peer, const struct gw_connect_opts *opts,
                         struct gw_ah **out);
-/* When all requests that use it have completed. NULL is allowed. */
+/* When all requests that use it have completed. NULL is allowed. 0, or what the driver says. */
 GW_API int gw_ah_destroy(struct gw_ah *ah);
 
 /* The first error, as gw_fault_of (gpuwire/verbs_device.h) tells a kernel. 0: none. 1: *fault says which. Any thread, also while kernels run. */

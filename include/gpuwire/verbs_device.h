@@ -187,8 +187,8 @@ GW_FN int gw_get(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_
 /*
  * gw_put_imm or gw_put by a whole warp: each lane posts one request with its own arguments, all with one
  * reservation and one doorbell. Every thread of the warp must call it; those with on == 0 post nothing.
- * with_imm and GW_DEFER must be the same in all. All or none: the same value is returned to every lane, as
- * above, or -EMSGSIZE: more requests than the queue holds at all.
+ * with_imm and GW_DEFER must be the same in all. All or none: the same value is returned to every lane, as gw_put
+ * returns it, or -EMSGSIZE: more requests than the queue holds at all.
  */
 GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr,
                        uint32_t rkey, uint32_t len, int with_imm, uint32_t imm, uint32_t flags,

@@ -59,7 +59,7 @@ GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp);
  * Posts one operation and returns 0 and its ticket (ticket may be NULL), or
  *   -EAGAIN      the queue is full, also after a look at the CQ: try again. Nothing was posted;
  *   -EIO         the queue pair has failed, which is noticed when the queue seems full: until then posts return 0
- *                and their tickets fail;
+ *                and their tickets fail; -ENOTCONN: so is it noticed that it was reset;
  *   -EMSGSIZE    more requests than the queue holds at all;
  *   -EOPNOTSUPP  an atomic, and the device has none, or a datagram (gw_send_to_op) on a connected queue pair. (Anything
  *                else on one for datagrams is posted, and its ticket fails: IBV_WC_LOC_QP_OP_ERR.)
@@ -85,7 +85,8 @@ GW_FN int gw_tx_wait(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
 GW_DEV int gw_tx_wait_warp(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
 GW_DEV int gw_tx_wait_block(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
 
-/* Waits for everything that was posted through this view. In a warp or block: by thread 0 for all. */
+/* Waits for everything that was posted through this view, and returns as gw_tx_wait does: 0, -EIO or -ETIMEDOUT. In a warp
+ * or block: by thread 0 for all. */
 GW_FN int gw_tx_flush(struct gw_tx *tx, uint64_t deadline_ns);
 
 #endif
