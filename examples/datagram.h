@@ -95,4 +95,59 @@ GW_KERNEL(datagram, struct datagrams, d)
     *d->result = err;
 }
 
+/* Takes datagrams and counts their immediates, which are small and each another one: as bits. */
+GW_DEV int take_immediates(const struct end *e, uint32_t n, uint32_t *seen, uint64_t deadline)
+{
+    struct ibv_wc wc;
+
+    for (*seen = 0; n; n--) {
+        int len = next_datagram(e, &wc, deadline);
+
+        if (len < 0) return len;
+        *seen |= 1u << gw_wc_imm(&wc);
+    }
+    return 0;
+}
+
+/*
+ * A client's warp sends a datagram from each of its first lanes, with one reservation and one doorbell: gw_send_to_warp; then one
+ * thread sends one more, and two by tickets, which are good when the packet has left. The server counts.
+ */
+GW_KERNEL(datagram_warp, struct datagrams, d)
+{
+    const struct end *e = &d->end[1], *to = &d->end[0];
+    uint32_t lane = gw_lane(), lanes = gw_warp_size() < 8 ? gw_warp_size() : 8, i, seen;
+    uint64_t deadline = gw_clock_ns() + LIMIT, t = 0;
+    struct gw_tx tx;
+    struct ibv_wc wc;
+    int err = 0;
+
+    if (gw_warp_idx()) return;
+    for (i = 0; lane == 0 && i < lanes + 3 && !err; i++)
+        err = gw_recv(to->qp, to->addr + (i + 1) * 128, to->lkey, ROOM, 0);
+    e->word[lane] = lane;
+    gw_syncwarp(gw_warp_mask());
+    if (gw_any(gw_warp_all(), err)) return;
+    err = gw_send_to_warp(e->qp, lane < lanes, &d->route.ah, d->qpn[0], d->qkey, e->addr + 8 * lane, e->lkey,
+                          8, 1, lane, GW_SIGNALED, lane);
+    if (lane) return;
+    for (i = 0; i < lanes && !err; i++)
+        if (gw_wait_cq(e->send_cq, 1, &wc, deadline, NULL, -1) != 1) err = -ETIMEDOUT;
+    if (!err) err = gw_send_to_imm(e->qp, &d->route.ah, d->qpn[0], d->qkey, e->addr, e->lkey, 8, lanes, 0, 0);
+
+    if (!err) err = gw_tx_open(&tx, e->qp); /* from here on its send CQ is the library's */
+    if (!err)
+        err = gw_tx_post(&tx,
+                         gw_send_to_imm_op(&d->route.ah, d->qpn[0], d->qkey, e->addr, e->lkey, 8, lanes + 1),
+                         GW_DEFER, NULL);
+    if (!err)
+        err = gw_tx_post(&tx, gw_send_to_op(&d->route.ah, d->qpn[0], d->qkey, e->addr, e->lkey, 8), 0, &t);
+    if (!err) err = gw_tx_wait(&tx, t, deadline);
+
+    if (!err) err = take_immediates(to, lanes + 2, &seen, deadline);
+    if (!err && seen != (4u << lanes) - 1) err = -EBADMSG;
+    if (!err && (next_datagram(to, &wc, deadline) != 8 || wc.wc_flags & IBV_WC_WITH_IMM)) err = -EBADMSG;
+    *d->result = err;
+}
+
 #endif
