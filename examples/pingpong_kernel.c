@@ -19,6 +19,17 @@ static void must(int ok, const char *what)
     exit(1);
 }
 
+/* 1 … 65535, or the end of the program. */
+static uint16_t port_of(const char *said)
+{
+    char *end;
+    unsigned long port = strtoul(said, &end, 10);
+
+    if (*said >= '0' && *said <= '9' && !*end && port >= 1 && port <= 65535) return (uint16_t)port;
+    fprintf(stderr, "port %s: a number from 1 to 65535 is wanted\n", said);
+    exit(2);
+}
+
 static struct gw_link *meet(struct gw_device *dev, struct gw_qp *qp, uint16_t port, const char *host)
 {
     struct gw_listener *listener;
@@ -48,8 +59,10 @@ int main(int argc, char **argv)
     struct gw_mem mem;
     struct gw_mr *mr;
     struct gw_link *link;
+    uint16_t port;
 
     if (argc != 3 && argc != 4) return fprintf(stderr, "usage: %s cpu|gpu PORT [HOST]\n", argv[0]), 2;
+    port = port_of(argv[2]);
     must(!gw_exec_create(argv[1], NULL, &exec), "executor");
     must(!gw_device_open(NULL, exec, &dev) && !gw_pd_create(dev, &pd), "network device");
     must(!gw_cq_create(dev, &ca, &qa.send_cq) && !gw_cq_create(dev, &ca, &qa.recv_cq), "completion queue");
@@ -64,7 +77,7 @@ int main(int argc, char **argv)
     args.addr = mr->addr;
     args.lkey = mr->lkey;
     args.result = (int *)&args.word[2];
-    link = meet(dev, qp, (uint16_t)atoi(argv[2]), argc == 4 ? argv[3] : NULL);
+    link = meet(dev, qp, port, argc == 4 ? argv[3] : NULL);
 
     must(!gw_launch(exec, &pingpong, 1, 1, &args), "kernel");
     must(!gw_exec_sync(exec, gw_deadline(6 * LIMIT)), "kernel");
