@@ -86,7 +86,8 @@ static const char *const nic_names[] = {"doorbells",        "cq_arms",        "w
                                         "cnp_received"};
 static const char *const udp_names[] = {"tx_frames", "tx_bytes",    "tx_errors",  "tx_waits",
                                         "rx_frames", "rx_bytes",    "rx_checked", "rx_unwrapped",
-                                        "passed_on", "pass_failed", "rx_dropped", "refused"};
+                                        "passed_on", "pass_failed", "rx_dropped", "refused",
+                                        "memory_lost"};
 static const char *const fault_names[] = {"passed",  "lost", "doubled",   "overtaken",
                                           "damaged", "cut",  "overflowed"};
 static const char *const pcap_names[] = {"packets", "bytes", "missing", "stopped"};

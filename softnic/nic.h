@@ -72,7 +72,10 @@ struct sn_frame {
 };
 
 enum { SN_MAD_LEN = 256 };         /* bytes of a management datagram */
-enum { SN_FRAME_MAX = 4096 + 64 }; /* bytes of the longest frame the engine makes or takes */
+enum {
+    SN_FRAME_MAX = 4096 + 64, /* bytes of the longest frame the engine makes or takes */
+    SN_TX_FRAMES = 64,        /* made and not yet taken by the wire, or looped and not yet received */
+};
 
 struct sn_wire_ops {
     /* Takes up to n frames, in order, and returns how many (0 … n). The bytes are no longer used when it
@@ -153,6 +156,10 @@ struct sn_peer_ops {
     struct sn_peer *(*find)(void *ctx, const uint8_t gid[16], uint32_t qpn);
     /* Do frames to it travel in memory, where nothing can happen to them? Then they need no ICRC. */
     bool (*in_memory)(void *ctx, const uint8_t gid[16], uint32_t qpn);
+    /* Can a frame to it leave? Not while the memory by which it would is full, unless it stands still or has taken
+     * nothing for very long: then frames get lost. Said of a frame before it is made; as many as the NIC makes
+     * before it offers them to the wire find room then. */
+    bool (*room)(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now);
     /* Is it known to be able to copy from this NIC's memory? Then it may be sent offers. */
     bool (*pulls)(void *ctx, const uint8_t gid[16], uint32_t qpn);
     /* Has it not taken yet what it was sent? Then who sends has the time to copy. */

@@ -28,7 +28,6 @@
 #include "src/roce/segment.h"
 
 enum {
-    SN_TX_FRAMES = 64,  /* made and not yet taken by the wire, or looped and not yet received */
     SN_TX_COMPANY = 30, /* packets worth a system call while earlier ones are under way */
     SN_RX_BATCH = 32,   /* frames asked from the wire at once */
     /* Packets a QP may send before it is the next one's turn: of the longest, as many as leave as one
@@ -309,6 +308,7 @@ struct sn_qp {
     uint32_t mtu;
     struct sn_route peer; /* RC, UC */
     bool told;            /* peers on this host know that it takes requests */
+    bool parked;          /* whom it would send to has no room: it is in nic->parked */
 
     /* Send queue, WQEBB counters mod 2^16. */
     uint16_t sq_pi;   /* rung */
@@ -427,6 +427,7 @@ struct sn_nic {
 
     struct sn_qp **qps; /* by the lower 16 bits of their numbers */
     struct sn_link all_qps, run, errs;
+    struct sn_link parked; /* by run_link: those that have work, and wait for room at the other end */
     unsigned qp_count;
     struct sn_cq **cqs;
     unsigned cq_count, cq_hint;
@@ -623,6 +624,7 @@ bool sn_sreq_pieces(struct sn_qp *qp, const struct sn_sreq *s, uint32_t skip, ui
 /* transport/packet.c: frames to the QP's peer; sn_tx_begin_to and sn_tx_end_to: to anybody. */
 void sn_route_set(struct sn_nic *nic, struct sn_route *to, const uint8_t gid[16], uint32_t qpn);
 uint8_t *sn_tx_begin(struct sn_qp *qp); /* room for a frame, or NULL: later */
+uint8_t *sn_tx_begin_for(struct sn_qp *qp, const struct sn_route *to); /* the same for one that goes elsewhere */
 void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t payload_len);
 uint8_t *sn_tx_begin_to(struct sn_nic *nic, const struct sn_route *to);
 void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struct roce_hdr *h,

@@ -12,7 +12,7 @@ enum { BUDGET = 256, WINDOW_PACKETS = 64, WINDOW_BYTES = 128 << 10, AGAIN_LIMIT 
 /* Threads of a busy host are often not run for this long. */
 #define PROBE_NS 1000000u
 
-/* How soon to offer frames again that the wire had no room for. */
+/* How soon to offer frames again that the wire, or a peer, had no room for. */
 #define BLOCKED_NS 20000u
 
 /* ---- randomness ---------------------------------------------------------------------------------------- */
@@ -92,6 +92,7 @@ int sn_nic_create(const struct sn_nic_config *config, struct sn_nic **out)
     pthread_mutex_init(&nic->lock, NULL);
     sn_list_init(&nic->all_qps);
     sn_list_init(&nic->run);
+    sn_list_init(&nic->parked);
     sn_list_init(&nic->errs);
     sn_list_init(&nic->uars);
     err = alloc_parts(nic);
@@ -211,6 +212,19 @@ static enum sn_step step(struct sn_qp *qp)
     return did;
 }
 
+/* An earlier step of this turn may have woken it. */
+static void park(struct sn_qp *qp)
+{
+    sn_list_del(&qp->run_link);
+    sn_list_add(&qp->nic->parked, &qp->run_link);
+}
+
+/* Perhaps there is room now for what these wait to send: one look at each in every call. */
+static void try_parked(struct sn_nic *nic)
+{
+    while (!sn_list_empty(&nic->parked)) sn_qp_wake(sn_entry(nic->parked.next, struct sn_qp, run_link));
+}
+
 /* One turn of every queue pair that has work. false: nobody could do anything. */
 static bool run_qps(struct sn_nic *nic)
 {
@@ -234,9 +248,12 @@ static bool run_qps(struct sn_nic *nic)
             did = step(qp);
             if (did == SN_DID) nic->budget--;
             /* No room for frames: there will be when the wire, or this NIC itself, has taken some. */
-            if (did != SN_IDLE) any = true;
+            if (did != SN_IDLE && !qp->parked) any = true;
         }
-        if (did != SN_IDLE) sn_qp_wake(qp);
+        if (qp->parked)
+            park(qp);
+        else if (did != SN_IDLE)
+            sn_qp_wake(qp);
         sn_sq_rest(qp);
     }
     return sn_direct_flush(nic) || any;
@@ -296,11 +313,9 @@ static uint64_t next_time(struct sn_nic *nic)
         if (due < next) next = due;
     }
     if (nic->sweep_at && nic->sweep_at < next) next = nic->sweep_at;
-    if (nic->tx_blocked) {
-        if (nic->now + BLOCKED_NS < next) next = nic->now + BLOCKED_NS;
-    } else if (!sn_list_empty(&nic->run) || !nic->budget) {
-        next = nic->now;
-    }
+    if ((nic->tx_blocked || !sn_list_empty(&nic->parked)) && nic->now + BLOCKED_NS < next)
+        next = nic->now + BLOCKED_NS;
+    if (!nic->tx_blocked && (!sn_list_empty(&nic->run) || !nic->budget)) next = nic->now;
     return next < nic->now ? nic->now : next;
 }
 
@@ -310,6 +325,7 @@ static uint64_t progress(struct sn_nic *nic)
 
     nic->budget = nic->cfg.budget;
     nic->wire_dry = false;
+    try_parked(nic);
     sn_doorbells(nic);
     sn_watch_records(nic);
     sn_timers_expire(nic);
@@ -346,6 +362,7 @@ static uint64_t posted(struct sn_nic *nic)
     bool again = true, expected = nic->sweep_at != 0;
 
     nic->budget = nic->cfg.budget;
+    try_parked(nic);
     sn_doorbells(nic);
     /* Once more after a push: what nobody acknowledges is complete when it has left. And what goes to a queue
      * pair of this NIC is executed here too. */

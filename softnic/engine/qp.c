@@ -226,6 +226,8 @@ int sn_qp_query(struct sn_qp *qp, struct ibv_qp_attr *attr)
 
 void sn_qp_wake(struct sn_qp *qp)
 {
+    if (qp->parked) sn_list_del(&qp->run_link);
+    qp->parked = false;
     if (sn_list_empty(&qp->run_link)) sn_list_add(&qp->nic->run, &qp->run_link);
 }
 

@@ -7,15 +7,19 @@
 #include <unistd.h>
 
 #include "softnic/host/cma.h"
+#include "softnic/host/gate.h"
 #include "softnic/host/meet.h"
 #include "softnic/host/ring.h"
 #include "softnic/host/state.h"
 #include "softnic/host/table.h"
 #include "softnic/wire/slot.h"
+#include "src/roce/cm.h"
 #include "src/roce/hdr.h"
 
-/* A ring that stayed full for so long is nobody's who runs: frames for it get lost, and hold up no others. */
-#define FULL_NS 2000000u
+/* Of whom has taken nothing from a full ring for so long: when to look first whether it stands still, and when to
+ * give it up though it seems to run. */
+#define STILL_NS   10000000u
+#define GIVE_UP_NS 1000000000u
 
 uint64_t sn_host_now(void)
 {
@@ -128,6 +132,40 @@ static bool pulls(void *ctx, const uint8_t gid[16], uint32_t qpn)
     return false;
 }
 
+/*
+ * A peer may well not be let run for a long time, where others want the processors too: what is for it waits. One
+ * that was stopped, or is dead, may never take anything, and frames for it get lost, as on a wire, until it does.
+ */
+static bool given_up(struct sn_peer *p, uint64_t now)
+{
+    if (!p->full_since || p->head != p->full_head) {
+        p->full_since = now;
+        p->full_head = p->head;
+        p->look_after = STILL_NS;
+        p->given_up = false;
+    }
+    if (now - p->full_since > GIVE_UP_NS) return true;
+    if (!p->given_up && now - p->full_since > p->look_after) {
+        p->look_after *= 2;
+        p->given_up = sn_process_stands_still(p->pid);
+    }
+    return p->given_up;
+}
+
+/* Room for all that the NIC may have made before this and not yet offered. The peer's count is asked for only when
+ * what is known of it does not do: its place in memory is the peer's to write. */
+static bool room(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now)
+{
+    enum { ENOUGH = SN_SHARE_FRAMES - SN_TX_FRAMES };
+    struct sn_peer *p = met(ctx, gid, qpn);
+
+    if (!p || p->tail - p->head < ENOUGH) return true;
+    p->head = p->tail - sn_ring_used(p->channel, p->tail);
+    if (p->tail - p->head >= ENOUGH) return given_up(p, now);
+    p->full_since = 0;
+    return true;
+}
+
 static bool behind(void *ctx, const struct sn_peer *p)
 {
     (void)ctx;
@@ -147,6 +185,7 @@ const struct sn_peer_ops sn_host_peer_ops = {
     .quiesce = sn_access_quiesce,
     .find = find,
     .in_memory = in_memory,
+    .room = room,
     .pulls = pulls,
     .behind = behind,
     .enter = sn_access_enter,
@@ -158,22 +197,11 @@ const struct sn_peer_ops sn_host_peer_ops = {
 
 /* ---- frames -------------------------------------------------------------------------------------------- */
 
-static bool stuck(struct sn_peer *p)
-{
-    uint32_t head = p->tail - sn_ring_used(p->channel, p->tail);
-    uint64_t now = sn_host_now();
-
-    if (!p->full_since || head != p->full_head) {
-        p->full_since = now;
-        p->full_head = head;
-    }
-    return now - p->full_since > FULL_NS;
-}
-
 /* The byte of a frame that holds the slot of the queue pair that it is for. */
 static struct sn_peer *peer_of(struct sn_host *h, const struct sn_frame *f)
 {
     if (f->len < ROCE_MIN_PACKET || f->len > SN_FRAME_MAX) return NULL;
+    if (!f->data[5] && !f->data[6] && f->data[7] <= ROCE_GSI_QPN) return NULL; /* every process has those */
     return met(h, f->dst_gid, (uint32_t)f->data[5] << 16);
 }
 
@@ -187,8 +215,11 @@ int sn_host_send(struct sn_host *h, const struct sn_frame *f)
     struct sn_peer *p = peer_of(h, f);
 
     if (!p) return -ENOENT;
-    if (!sn_ring_put(p->channel, &p->tail, f->data, f->len, f->offer)) return stuck(p);
-    p->full_since = 0;
+    if (!sn_ring_put(p->channel, &p->tail, f->data, f->len, f->offer)) {
+        /* Its peer was given up, or has just gone from the wire to memory. Never to wait here: there are others. */
+        __atomic_store_n(&h->lost, h->lost + 1, __ATOMIC_RELAXED);
+        return 1;
+    }
     if (!p->sent) h->to_wake[h->to_wake_count++] = p;
     p->sent = true;
     return 1;
@@ -272,6 +303,11 @@ void sn_host_pause(struct sn_host *h, bool pause)
 unsigned sn_host_met(const struct sn_host *h)
 {
     return h->met;
+}
+
+uint64_t sn_host_lost(const struct sn_host *h)
+{
+    return __atomic_load_n(&h->lost, __ATOMIC_RELAXED);
 }
 
 unsigned sn_host_senders(const struct sn_host *h)

@@ -36,7 +36,8 @@ extern const struct sn_peer_ops sn_host_peer_ops;
 
 /* Inside. Is the frame for a peer that was met? Then sn_host_send takes it. */
 bool sn_host_reaches(struct sn_host *host, const struct sn_frame *frame);
-/* Inside. Frames to peers met. 1: taken; 0: no room, offer it again; -ENOENT: not such a peer's. */
+/* Inside. Frames to peers met. 1: taken, or lost, as there was no room, for which who makes frames asks beforehand
+ * (struct sn_peer_ops); -ENOENT: not such a peer's. */
 int sn_host_send(struct sn_host *host, const struct sn_frame *frame);
 /* Inside, after frames were sent: wakes those peers that sleep. */
 void sn_host_sent(struct sn_host *host);
@@ -48,6 +49,8 @@ int sn_host_recv(struct sn_host *host, struct sn_frame *frames, int max);
 void sn_host_pause(struct sn_host *host, bool pause);
 /* Inside: peers that have begun to send frames here, so far. */
 unsigned sn_host_met(const struct sn_host *host);
+/* Any thread: frames for peers that had no room, so far. */
+uint64_t sn_host_lost(const struct sn_host *host);
 /* Any thread: peers that send frames here. */
 unsigned sn_host_senders(const struct sn_host *host);
 

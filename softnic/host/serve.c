@@ -184,7 +184,7 @@ static void meet(struct sn_host *h, const struct sn_host_guard *g, struct sn_pee
 {
     int err;
 
-    p->tail = p->epoch = p->woken = 0;
+    p->tail = p->head = p->epoch = p->woken = 0;
     p->full_since = p->seen_alive = 0;
     p->fd = sn_meet_connect(p->gid, p->slot);
     err = p->fd < 0 ? p->fd : 0;

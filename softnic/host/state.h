@@ -36,8 +36,11 @@ struct sn_peer {
     uint32_t tail, epoch;
     uint32_t woken; /* its count of sleeps when it was woken last */
     bool sent;      /* frames since it was looked at whether it sleeps */
-    uint64_t seen_alive, full_since, retry_at;
+    uint64_t seen_alive, retry_at;
+    uint32_t head;                   /* what it had taken when that was looked at last */
+    uint64_t full_since, look_after; /* 0, or since when its ring is, with this head; when to look at it again */
     uint32_t full_head;
+    bool given_up;
 };
 
 /* A peer that sends to us, and uses our memory. */
@@ -71,7 +74,8 @@ struct sn_host {
     pthread_mutex_t senders_lock;
     struct sn_sender *sender[SN_HOST_SENDERS];
     unsigned senders, next_sender;
-    unsigned met; /* senders heard so far */
+    unsigned met;  /* senders heard so far */
+    uint64_t lost; /* atomic: frames for which peers had no room */
     uint64_t sender_numbers;
     uint8_t rx[SN_HOST_RX][SN_FRAME_MAX];
 

@@ -51,7 +51,7 @@ enum sn_step sn_ud_send(struct sn_qp *qp, struct sn_sreq *s)
     uint8_t *frame;
 
     sn_route_set(qp->nic, &to, gw_mlx5_wqe_av(w)->rgid, w->dqpn);
-    frame = sn_tx_begin_to(qp->nic, &to);
+    frame = sn_tx_begin_for(qp, &to);
     if (!frame) return SN_FULL;
     if (sn_gather(qp, s, 0, frame + roce_ops[h.opcode].hdr_len, w->length)) {
         s->error = GW_MLX5_SYND_LOCAL_PROT;

@@ -446,6 +446,7 @@ void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats)
         sn_eth_stats(wire->eth, stats);
     else
         sn_udp_stats(wire->udp, stats);
+    if (wire->host) stats->memory_lost = sn_host_lost(wire->host);
 }
 
 struct sn_pcap *sn_wire_pcap(const struct sn_wire *wire)

@@ -135,19 +135,81 @@ static void frames_outlive_their_sender(void **state)
     sn_host_close(b);
 }
 
-/* A peer that does not take its frames must not hold up others for ever: they are lost then, as on a wire. */
-static void a_full_ring_gives_way(void **state)
+/* ---- room ---- */
+
+enum { ENOUGH = SN_SHARE_FRAMES - SN_TX_FRAMES };
+static const uint64_t ms = 1000000, start = 12345;
+
+static bool room(struct sn_host *h, uint64_t now)
+{
+    return ops->room(h, gid, QPN_B, now);
+}
+
+/* Frames with numbers, until there is no room and the NIC has handed over what it may have made before. */
+static void fill_up(struct sn_host *h, uint64_t now)
+{
+    uint8_t fill = 0;
+
+    for (int i = 0; i < ENOUGH; i++) {
+        assert_true(room(h, now));
+        assert_true(send_frame(h, B, fill++, 64));
+    }
+    assert_false(room(h, now));
+    for (int i = 0; i < SN_TX_FRAMES; i++) assert_true(send_frame(h, B, fill++, 64));
+    assert_int_equal(sn_host_lost(h), 0);
+}
+
+static int take_all(struct sn_host *h, uint8_t first)
+{
+    struct sn_frame f[SN_HOST_RX];
+    int n, all = 0;
+
+    while ((n = sn_host_recv(h, f, SN_HOST_RX)) > 0)
+        for (int i = 0; i < n; i++, all++) assert_int_equal(f[i].data[63], (uint8_t)(first + all));
+    return all;
+}
+
+/* Others may have the processors for long: nothing is lost. */
+static void who_runs_is_waited_for(void **state)
 {
     struct sn_host *a = open_host(A, true), *b = open_host(B, true);
-    const struct timespec while_full = {.tv_nsec = 5000000};
-    int taken = 0;
+    struct sn_frame f[SN_HOST_RX];
 
     (void)state;
     meet(a, b);
-    while (send_frame(a, B, 1, 64)) assert_true(++taken <= SN_SHARE_FRAMES);
-    assert_int_equal(taken, SN_SHARE_FRAMES);
-    nanosleep(&while_full, NULL);
-    assert_true(send_frame(a, B, 1, 64));
+    fill_up(a, start);
+    for (uint64_t later = 0; later <= 990; later++) assert_false(room(a, start + later * ms));
+    hear_first(b);
+    assert_int_equal(sn_host_recv(b, f, 1), 1);
+    /* It has taken something: the time begins anew. */
+    assert_false(room(a, start + 995 * ms));
+    assert_false(room(a, start + 1900 * ms));
+    assert_int_equal(take_all(b, 1), SN_SHARE_FRAMES - 1);
+    assert_true(room(a, start + 1901 * ms));
+    assert_int_equal(sn_host_lost(a), 0);
+    sn_host_close(a);
+    sn_host_close(b);
+}
+
+/* But not for ever. */
+static void who_takes_nothing_is_given_up(void **state)
+{
+    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
+    struct sn_frame f[SN_HOST_RX];
+
+    (void)state;
+    meet(a, b);
+    fill_up(a, start);
+    assert_false(room(a, start + 999 * ms));
+    assert_true(room(a, start + 1001 * ms));
+    for (int i = 0; i < 3; i++) assert_true(send_frame(a, B, 99, 64));
+    assert_int_equal(sn_host_lost(a), 3);
+    assert_true(room(a, start + 1002 * ms));
+    hear_first(b);
+    assert_int_equal(sn_host_recv(b, f, 1), 1);
+    assert_false(room(a, start + 1003 * ms));
+    assert_int_equal(take_all(b, 1), SN_SHARE_FRAMES - 1);
+    assert_true(room(a, start + 1003 * ms));
     sn_host_close(a);
     sn_host_close(b);
 }
@@ -255,6 +317,58 @@ static void memory_is_reached_until_its_owner_dies(void **state)
     munmap(mem, LENGTH);
     close(ready[0]);
     close(ready[1]);
+}
+
+/* ---- one that stands still ---- */
+
+static void who_was_stopped_is_given_up_soon(void **state)
+{
+    struct sn_host *a;
+    int ready[2], status;
+    char byte;
+
+    (void)state;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = start_owner((uint8_t *)ready, sizeof(ready), ready);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    a = open_host(A, true);
+    find_owner(a);
+    fill_up(a, start);
+    assert_false(room(a, start + 11 * ms)); /* it runs, or sleeps */
+    kill(pid, SIGSTOP);
+    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
+    assert_true(WIFSTOPPED(status));
+    assert_false(room(a, start + 12 * ms)); /* it was looked at just now */
+    assert_true(room(a, start + 21 * ms));
+    assert_true(send_frame(a, B, 99, 64));
+    assert_int_equal(sn_host_lost(a), 1);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_true(room(a, start + 22 * ms));
+    serve(a, NULL);
+    assert_true(room(a, start + 23 * ms)); /* over the wire, then */
+    sn_host_close(a);
+    close(ready[0]);
+    close(ready[1]);
+}
+
+/* Every process has queue pair 1: its number is no slot's. */
+static void management_goes_over_the_wire(void **state)
+{
+    struct sn_host *a = open_host(A, true), *b = open_host(0, true);
+    uint8_t data[64] = {[7] = 1};
+    struct sn_frame f = {.len = sizeof(data), .data = data};
+
+    (void)state;
+    memcpy(f.dst_gid, gid, 16);
+    ops->in_memory(a, gid, 9);
+    serve(a, b);
+    assert_true(ops->in_memory(a, gid, 9));
+    assert_false(sn_host_reaches(a, &f));
+    data[7] = 9;
+    assert_true(sn_host_reaches(a, &f));
+    sn_host_close(a);
+    sn_host_close(b);
 }
 
 /* ---- taking back ---- */
@@ -439,10 +553,13 @@ int main(void)
         cmocka_unit_test(nobody_is_met_who_is_not_there),
         cmocka_unit_test(a_sleeper_is_woken_once),
         cmocka_unit_test(frames_outlive_their_sender),
-        cmocka_unit_test(a_full_ring_gives_way),
+        cmocka_unit_test(who_runs_is_waited_for),
+        cmocka_unit_test(who_takes_nothing_is_given_up),
         cmocka_unit_test(frames_only_when_so_configured),
         cmocka_unit_test(pausing_sends_everything_over_the_wire),
         cmocka_unit_test(memory_is_reached_until_its_owner_dies),
+        cmocka_unit_test(who_was_stopped_is_given_up_soon),
+        cmocka_unit_test(management_goes_over_the_wire),
         cmocka_unit_test(taking_back_waits_for_who_is_inside),
         cmocka_unit_test(who_says_nonsense_is_shown_the_door),
         cmocka_unit_test(an_empty_message_leaves_no_descriptor),

@@ -139,6 +139,7 @@ bool rig_start(struct rig *rig, const struct rig_params *params, uint64_t seed)
     if (rig->one_host) one_host(rig);
     rig->peers.no_offers = seed / 8 % 2; /* then long WRITEs with immediate data are placed */
     rig->peers.behind = seed / 32 % 4 == 3 ? 5000 : 0; /* now some are placed, now others offered */
+    rig->peers.full = seed / 128 % 4 == 1 ? 5000 : 0;
     net_reset(&rig->net, &params->net, rnd64(&rig->rnd), &rig->now);
     for (uint32_t i = 0; i < rig->nodes; i++) {
         struct rig_node *n = &rig->node[i];

@@ -93,6 +93,15 @@ static bool in_memory(void *ctx, const uint8_t gid[16], uint32_t qpn)
     return ((struct fake_peer *)ctx)->all->memory;
 }
 
+static bool room(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now)
+{
+    struct fake_peers *f = ((struct fake_peer *)ctx)->all;
+
+    (void)gid;
+    (void)now;
+    return qpn != f->full_qpn && !chance(f, f->full);
+}
+
 static bool pulls(void *ctx, const uint8_t gid[16], uint32_t qpn)
 {
     (void)gid;
@@ -207,5 +216,5 @@ static bool lends(void *ctx)
     return !((struct fake_peer *)ctx)->all->no_writes;
 }
 
-const struct sn_peer_ops fake_peer_ops = {region, queue, quiesce, find,  in_memory, pulls,
-                                          behind, enter, grant,   copy,  leave,     lends};
+const struct sn_peer_ops fake_peer_ops = {region, queue, quiesce, find, in_memory, room, pulls,
+                                          behind, enter, grant,   copy, leave,     lends};

@@ -30,8 +30,9 @@ struct fake_peers {
     struct fake_peer node[FAKE_NODES];
     struct rnd rnd;
     /* Per 10,000: peers that are not found, or cannot be entered; copies that stop early; copies refused; looks that find a
-     * peer behind. */
-    uint32_t absent, stops, refused, behind;
+     * peer behind, or without room for frames. */
+    uint32_t absent, stops, refused, behind, full;
+    uint32_t full_qpn; /* there is none for frames to this queue pair; 0: there is */
     bool memory;    /* frames travel in memory */
     bool no_offers; /* nobody is known to be able to fetch */
     bool no_writes; /* nobody may write to another */
