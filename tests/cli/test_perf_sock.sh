@@ -92,4 +92,20 @@ wait_listen "$port" "$server" || fail 'the server to be interrupted does not lis
 kill -INT "$server"
 wait "$server"
 [ $? = 130 ] || fail 'Ctrl-C at the server'
+# … and while it connects to one that does not answer: it stands still.
+"${gpuwire[@]}" perf sock bw --rdma --exec cpu -p "$port" >"$work/still.out" 2>&1 &
+server=$!
+pids+=("$server")
+wait_service "$net.1" "$port" "$server" || fail 'the server to be stopped does not listen'
+kill -STOP "$server"
+GPUWIRE_NIC=addr=$net.2 "${gpuwire[@]}" perf sock bw --rdma --exec cpu -p "$port" "$net.1" --csv >"$work/nobody.out" 2>&1 &
+client=$!
+pids+=("$client")
+sleep 1
+kill -INT "$client"
+wait "$client"
+[ $? = 130 ] || fail 'Ctrl-C while connecting'
+kill -CONT "$server"
+kill -INT "$server"
+wait "$server"
 echo 'mistakes and Ctrl-C: ok'

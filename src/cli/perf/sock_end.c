@@ -15,6 +15,7 @@ GW_KERNEL_DECLARE(sock_serve_kernel);
 GW_KERNEL_DECLARE(sock_ask_kernel);
 
 #define GPU_THREADS 256
+#define BYE_NS      5000000000u
 
 /* In host memory, where both see it. */
 struct shared {
@@ -93,13 +94,13 @@ static void end_close(struct end *e, const struct perf_opts *o)
     gw_exec_destroy(e->exec);
 }
 
-/* Until the kernel ends, which Ctrl-C, or the end of a loopback's other side, asks it to. */
-static int wait_for(struct end *e, const struct perf_opts *o)
+/* Until the kernel ends, which Ctrl-C, or the end of a loopback's other side, asks it to; but not to say goodbye. */
+static int wait_for(struct end *e, const struct perf_opts *o, bool goodbye)
 {
     int err;
 
     while ((err = gw_exec_sync(e->exec, gw_deadline(20000000))) == -ETIMEDOUT)
-        if (gw_interrupted() || has_come(o, PERF_OVER))
+        if ((gw_interrupted() && !goodbye) || has_come(o, PERF_OVER))
             gw_st_relaxed_u32(&shared_of(e)->stop, 1);
     return err;
 }
@@ -121,7 +122,7 @@ static int start_listening(struct end *e, const struct perf_opts *o)
     memcpy(&a.addr, &any, sizeof(any));
     shared_of(e)->len = sizeof(struct sockaddr_storage);
     err = gw_launch(e->exec, &sock_listen_kernel, 1, e->threads, &a);
-    if (!err) err = wait_for(e, o);
+    if (!err) err = wait_for(e, o, false);
     if (err) return err;
     if (shared_of(e)->result < 0)
         return gw_error_errno((int)shared_of(e)->result, "listening on port %llu",
@@ -156,7 +157,7 @@ int perf_sock_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t 
         a.stop = &there->stop;
         a.bytes = e.bytes.dev;
         err = gw_launch(e.exec, &sock_serve_kernel, (uint32_t)o->qps, e.threads, &a);
-        if (!err) err = wait_for(&e, o);
+        if (!err) err = wait_for(&e, o, false);
     } else {
         told(arg, 0);
     }
@@ -190,7 +191,7 @@ static int run(struct end *e, const struct perf_opts *o, struct sock_ask_args *a
 {
     int err = gw_launch(e->exec, &sock_ask_kernel, (uint32_t)blocks, e->threads, a);
 
-    if (!err) err = wait_for(e, o);
+    if (!err) err = wait_for(e, o, a->head.mode == SOCK_BYE);
     if (err) return err; /* and it has been said why */
     err = sum(e, blocks, row);
     row->cut_short = err == -ECANCELED;
@@ -199,8 +200,9 @@ static int run(struct end *e, const struct perf_opts *o, struct sock_ask_args *a
                : err;
 }
 
+/* *met: there is somebody. */
 static int measure(struct end *e, const struct perf_opts *o, struct sock_ask_args *a, uint64_t size,
-                   struct perf_printer *p)
+                   struct perf_printer *p, bool *met)
 {
     struct perf_row row = {.size = o->connects ? 0 : size, .sample = e->ns.host};
     int err;
@@ -210,7 +212,8 @@ static int measure(struct end *e, const struct perf_opts *o, struct sock_ask_arg
     a->head.count = o->connects ? 0 : o->iters;
     a->times = o->connects ? o->iters : 1;
     err = run(e, o, a, o->qps, &row);
-    if (err && err != -ECANCELED) return err;
+    *met |= row.ops > 0;
+    if (err && (err != -ECANCELED || !row.ops)) return err;
     row.samples = o->test == PERF_TEST_LAT && !o->connects ? row.ops / o->qps : 0;
     if (row.samples > a->samples) row.samples = a->samples;
     perf_print_row(p, &row);
@@ -218,13 +221,14 @@ static int measure(struct end *e, const struct perf_opts *o, struct sock_ask_arg
                              : err;
 }
 
-/* The server ends when it has heard of it. */
+/* The server ends when it has heard of it; one that does not answer is not waited for as long as usual. */
 static int say_bye(struct end *e, const struct perf_opts *o, struct sock_ask_args *a)
 {
     struct perf_row row = {0};
 
     a->head = (struct sock_head){.magic = SOCK_MAGIC, .mode = SOCK_BYE};
     a->times = 1;
+    a->patience_ns = BYE_NS;
     gw_st_relaxed_u32(&shared_of(e)->stop, 0);
     return run(e, o, a, 1, &row);
 }
@@ -248,15 +252,16 @@ static int measure_all(struct end *e, struct perf_opts *o, struct sock_ask_args 
 {
     struct perf_about about = {.exec = gw_exec_name(e->exec), .peer = o->host};
     struct perf_printer *p;
+    bool met = false;
     int err, bye;
 
     o->threads = e->threads; /* as printed */
     err = perf_print_open(o, &about, &p);
     if (err) return err;
     for (uint64_t size = o->all ? 2 : o->size; !err && size <= o->size; size *= 2)
-        err = measure(e, o, a, size, p);
+        err = measure(e, o, a, size, p, &met);
     perf_print_close(p);
-    if ((err && err != -ECANCELED && err != -EBADMSG) || has_come(o, PERF_OVER))
+    if (!met || (err && err != -ECANCELED && err != -EBADMSG) || has_come(o, PERF_OVER))
         return err; /* there may be nobody to tell */
     bye = say_bye(e, o, a);
     if (err == -EBADMSG) return gw_error(err, "bytes are wrong");

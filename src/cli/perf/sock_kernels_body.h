@@ -36,27 +36,81 @@ GW_DEV uint64_t count_wrong(const uint8_t *bytes, uint64_t at, uint64_t n)
     return mine;
 }
 
-/* All n bytes: 0, or an error; a stream that ends earlier is one. */
-GW_DEV int64_t get(struct gw_net *net, int s, void *to, uint64_t n, uint64_t patience_ns)
-{
-    int64_t got = gw_sock_recv(net, s, to, n, MSG_WAITALL, gw_clock_ns() + patience_ns);
-
-    if (got >= 0) got = (uint64_t)got == n ? 0 : -ECONNABORTED;
-    gw_syncthreads();
-    return got;
-}
-
-GW_DEV int64_t put(struct gw_net *net, int s, const void *from, uint64_t n, uint64_t patience_ns)
-{
-    int64_t sent = gw_sock_send(net, s, from, n, MSG_NOSIGNAL, gw_clock_ns() + patience_ns);
-
-    gw_syncthreads();
-    return sent < 0 ? sent : (uint64_t)sent == n ? 0 : -ETIMEDOUT;
-}
+/* A block's connection: how long it waits for its peer, in slices, between which it sees whether it is to stop. */
+struct conn {
+    struct gw_net *net;
+    int s;
+    uint64_t patience_ns;
+    const uint32_t *stop;
+};
 
 GW_DEV int stopping(const uint32_t *stop)
 {
     return gw_group_first(GW_BLOCK, gw_thread_idx() == 0 ? gw_ld_relaxed_u32(stop) : 0) != 0;
+}
+
+GW_DEV uint64_t slice(void)
+{
+    return gw_clock_ns() + SLICE_NS;
+}
+
+/* A slice has passed. 0: another one; or why not. The block's threads agree. */
+GW_DEV int64_t another(const struct conn *c, uint64_t since)
+{
+    int64_t err = gw_ld_relaxed_u32(c->stop)                ? -ECANCELED
+                  : gw_clock_ns() - since >= c->patience_ns ? -ETIMEDOUT
+                                                            : 0;
+
+    return (int64_t)gw_group_first(GW_BLOCK, (uint64_t)err);
+}
+
+/* All n bytes: 0, or an error; a stream that ends earlier is one. */
+GW_DEV int64_t get(const struct conn *c, void *to, uint64_t n)
+{
+    uint64_t done = 0, since = gw_clock_ns();
+    int64_t got, err = 0;
+
+    while (done < n && !err) {
+        got = gw_sock_recv(c->net, c->s, (uint8_t *)to + done, n - done, MSG_WAITALL, slice());
+        if (got > 0)
+            done += (uint64_t)got, since = gw_clock_ns();
+        else
+            err = got == 0 ? -ECONNABORTED : got != -ETIMEDOUT ? got : another(c, since);
+    }
+    gw_syncthreads();
+    return err;
+}
+
+GW_DEV int64_t put(const struct conn *c, const void *from, uint64_t n)
+{
+    uint64_t done = 0, since = gw_clock_ns();
+    int64_t sent, err = 0;
+
+    while (done < n && !err) {
+        sent = gw_sock_send(c->net, c->s, (const uint8_t *)from + done, n - done, MSG_NOSIGNAL, slice());
+        if (sent > 0)
+            done += (uint64_t)sent, since = gw_clock_ns();
+        else
+            err = sent != -ETIMEDOUT ? sent : another(c, since);
+    }
+    gw_syncthreads();
+    return err;
+}
+
+GW_DEV int64_t join(const struct conn *c, const struct sockaddr *addr, socklen_t len)
+{
+    GW_SHARED(struct pollfd, f);
+    uint64_t since = gw_clock_ns();
+    int64_t err;
+
+    if (gw_thread_idx() == 0) f->fd = c->s, f->events = 0;
+    do {
+        err = gw_sock_connect(c->net, c->s, addr, len, slice());
+        if (err != -ETIMEDOUT || gw_sock_poll(c->net, f, 1, 0))
+            return err; /* that was the connection's own end */
+        err = another(c, since);
+    } while (!err);
+    return err;
 }
 
 /* ---- the side that waits ------------------------------------------------------------------------------- */
@@ -73,16 +127,19 @@ GW_KERNEL(sock_listen_kernel, struct sock_listen_args, a)
 }
 
 /* Receives count messages, and says what came. */
-GW_DEV int64_t sink(const struct sock_serve_args *a, int s, const struct sock_head *h, uint8_t *bytes)
+GW_DEV int64_t sink(const struct conn *c, const struct sock_head *h, uint8_t *bytes)
 {
     GW_SHARED(struct sock_ack, ack);
-    uint64_t got = 0, all = h->size * h->count, wrong = 0, n;
-    int64_t part;
+    uint64_t got = 0, all = h->size * h->count, wrong = 0, since = gw_clock_ns(), n;
+    int64_t part, err;
 
     for (; got < all; got += (uint64_t)part) {
         n = all - got < SOCK_SPAN ? all - got : SOCK_SPAN;
-        part = gw_sock_recv(a->net, s, bytes, n, 0, gw_clock_ns() + a->patience_ns);
-        if (part <= 0) return part ? part : -ECONNABORTED;
+        part = gw_sock_recv(c->net, c->s, bytes, n, 0, slice());
+        if (part > 0) since = gw_clock_ns();
+        err = part > 0 ? 0 : part == 0 ? -ECONNABORTED : part != -ETIMEDOUT ? part : another(c, since);
+        if (err) return err;
+        if (part < 0) part = 0;
         if (h->verify) wrong += count_wrong(bytes, got, (uint64_t)part);
     }
     if (gw_thread_idx() == 0) {
@@ -90,17 +147,17 @@ GW_DEV int64_t sink(const struct sock_serve_args *a, int s, const struct sock_he
         ack->wrong = wrong;
     }
     gw_syncthreads();
-    return put(a->net, s, ack, sizeof(*ack), a->patience_ns);
+    return put(c, ack, sizeof(*ack));
 }
 
-GW_DEV int64_t reflect(const struct sock_serve_args *a, int s, const struct sock_head *h, uint8_t *bytes)
+GW_DEV int64_t reflect(const struct conn *c, const struct sock_head *h, uint8_t *bytes)
 {
     int64_t err = h->size > SOCK_SPAN ? -EMSGSIZE : 0;
     uint64_t i;
 
     for (i = 0; i < h->count && !err; i++) {
-        err = get(a->net, s, bytes, h->size, a->patience_ns);
-        if (!err) err = put(a->net, s, bytes, h->size, a->patience_ns);
+        err = get(c, bytes, h->size);
+        if (!err) err = put(c, bytes, h->size);
     }
     return err;
 }
@@ -109,20 +166,21 @@ GW_DEV int64_t reflect(const struct sock_serve_args *a, int s, const struct sock
 GW_DEV void serve(const struct sock_serve_args *a, int s, uint8_t *bytes)
 {
     GW_SHARED(struct sock_head, shared);
+    struct conn c = {a->net, s, a->patience_ns, a->stop};
     struct sock_head h;
 
-    if (get(a->net, s, shared, sizeof(*shared), a->patience_ns)) return;
+    if (get(&c, shared, sizeof(*shared))) return;
     h = *shared;
     gw_syncthreads();
     if (h.magic != SOCK_MAGIC || h.size > 1u << 30 || h.count > 1u << 31) return;
-    if (h.mode == SOCK_BYE) gw_st_relaxed_u32(a->stop, 1);
     if (h.mode == SOCK_CONNECT || h.mode == SOCK_BYE) h.count = 0;
     if (h.mode == SOCK_LAT)
-        (void)reflect(a, s, &h, bytes);
+        (void)reflect(&c, &h, bytes);
     else
-        (void)sink(a, s, &h, bytes);
+        (void)sink(&c, &h, bytes);
     /* The client closes first, so that the connection's last state is its. */
-    (void)gw_sock_recv(a->net, s, bytes, 1, 0, gw_clock_ns() + a->patience_ns);
+    (void)get(&c, bytes, 1);
+    if (h.mode == SOCK_BYE) gw_st_relaxed_u32(a->stop, 1);
 }
 
 GW_KERNEL(sock_serve_kernel, struct sock_serve_args, a)
@@ -141,7 +199,8 @@ GW_KERNEL(sock_serve_kernel, struct sock_serve_args, a)
 
 /* ---- the side that measures ---------------------------------------------------------------------------- */
 
-GW_DEV int64_t ping_pong(const struct sock_ask_args *a, int s, uint8_t *bytes, struct sock_out *o)
+GW_DEV int64_t ping_pong(const struct sock_ask_args *a, const struct conn *c, uint8_t *bytes,
+                         struct sock_out *o)
 {
     uint64_t i, before, size = a->head.size;
     int64_t err = 0;
@@ -150,8 +209,8 @@ GW_DEV int64_t ping_pong(const struct sock_ask_args *a, int s, uint8_t *bytes, s
         if (i % 64 == 63 && stopping(a->stop)) return -ECANCELED;
         if (a->head.verify) fill(bytes, i, size);
         before = gw_clock_ns();
-        err = put(a->net, s, bytes, size, a->patience_ns);
-        if (!err) err = get(a->net, s, bytes, size, a->patience_ns);
+        err = put(c, bytes, size);
+        if (!err) err = get(c, bytes, size);
         if (err) break;
         if (gw_thread_idx() == 0 && gw_block_idx() == 0)
             a->ns[i % a->samples] = (uint32_t)(gw_clock_ns() - before);
@@ -163,10 +222,11 @@ GW_DEV int64_t ping_pong(const struct sock_ask_args *a, int s, uint8_t *bytes, s
     return err;
 }
 
-GW_DEV int64_t take_ack(const struct sock_ask_args *a, int s, struct sock_out *o, uint64_t sent)
+GW_DEV int64_t take_ack(const struct sock_ask_args *a, const struct conn *c, struct sock_out *o,
+                        uint64_t sent)
 {
     GW_SHARED(struct sock_ack, ack);
-    int64_t err = get(a->net, s, ack, sizeof(*ack), a->patience_ns);
+    int64_t err = get(c, ack, sizeof(*ack));
 
     if (!err && ack->bytes != sent) err = -EBADMSG;
     if (!err && a->head.verify) {
@@ -177,7 +237,7 @@ GW_DEV int64_t take_ack(const struct sock_ask_args *a, int s, struct sock_out *o
     return err;
 }
 
-GW_DEV int64_t stream(const struct sock_ask_args *a, int s, uint8_t *bytes, struct sock_out *o)
+GW_DEV int64_t stream(const struct sock_ask_args *a, const struct conn *c, uint8_t *bytes, struct sock_out *o)
 {
     uint64_t i, size = a->head.size;
     int64_t err = 0;
@@ -185,10 +245,10 @@ GW_DEV int64_t stream(const struct sock_ask_args *a, int s, uint8_t *bytes, stru
     for (i = 0; i < a->head.count && !err; i++) {
         if (i % 64 == 63 && stopping(a->stop)) return -ECANCELED;
         if (a->head.verify) fill(bytes, i * size, size);
-        err = put(a->net, s, bytes, size, a->patience_ns);
+        err = put(c, bytes, size);
         o->ops += !err;
     }
-    return err ? err : take_ack(a, s, o, a->head.count * size);
+    return err ? err : take_ack(a, c, o, a->head.count * size);
 }
 
 /* One connection, from its beginning to its end. */
@@ -196,21 +256,21 @@ GW_DEV int64_t ask(const struct sock_ask_args *a, uint8_t *bytes, struct sock_ou
 {
     GW_SHARED(struct sock_head, head);
     int s = gw_sock_open(a->net, a->addr.ss_family, SOCK_STREAM, 0, gw_clock_ns() + a->patience_ns);
+    struct conn c = {a->net, s, a->patience_ns, a->stop};
     int64_t err = s, closed;
 
     if (s < 0) return err;
     if (gw_thread_idx() == 0) *head = a->head;
     gw_syncthreads();
-    err =
-        gw_sock_connect(a->net, s, (const struct sockaddr *)&a->addr, a->len, gw_clock_ns() + a->patience_ns);
-    if (!err) err = put(a->net, s, head, sizeof(*head), a->patience_ns);
+    err = join(&c, (const struct sockaddr *)&a->addr, a->len);
+    if (!err) err = put(&c, head, sizeof(*head));
     if (!err && a->head.mode < SOCK_CONNECT) o->start = gw_clock_ns();
     if (!err)
-        err = a->head.mode == SOCK_LAT  ? ping_pong(a, s, bytes, o)
-              : a->head.mode == SOCK_BW ? stream(a, s, bytes, o)
-                                        : take_ack(a, s, o, 0);
+        err = a->head.mode == SOCK_LAT  ? ping_pong(a, &c, bytes, o)
+              : a->head.mode == SOCK_BW ? stream(a, &c, bytes, o)
+                                        : take_ack(a, &c, o, 0);
     if (a->head.mode < SOCK_CONNECT) o->stop = gw_clock_ns();
-    closed = gw_sock_close(a->net, s, gw_clock_ns() + a->patience_ns);
+    closed = gw_sock_close(a->net, s, err == -ECANCELED ? slice() : gw_clock_ns() + a->patience_ns);
     if (!err && a->head.mode >= SOCK_CONNECT) o->ops++;
     return err ? err : closed;
 }
