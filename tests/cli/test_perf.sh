@@ -58,6 +58,9 @@ for op in put get; do
     perf bw -b -o $op -n 300 -q 2 -s 4k --loopback --csv -u 18 >"$work/both.out" 2>&1 || fail "both ways: exit $?"
     [ "$(column operations "$work/both.out")" = 1200 ] || fail "both ways: not 300 of each of 2 queue pairs of both sides"
 done
+# As fingers type it that are used to perftest.
+perf bw -F -R -z -N -i 1 -x 0 -d softnic -c RC --report_gbits -s 4096 -n 100 -q 2 -t 64 -Q 8 -l 4 -m 1024 -u 14 --loopback --csv >"$work/habits.out" 2>&1 ||
+    fail "perftest's options: exit $?"
 perf bw -b -D 1 --loopback --csv >"$work/both.out" 2>&1 || fail "both ways for a second: exit $?"
 
 # Never faster than asked: 200 operations of two posters at 1000 a second, the first of which begin at once.
@@ -155,5 +158,7 @@ wrong 1 'nobody listens' bw --exec cpu -p 18605 "$net.1"
 wrong 1 'cannot lie in GPU memory' bw --exec cpu --queues gpu --loopback
 wrong 1 'kernels run on the CPU' bw --exec cpu --buffers gpu --loopback
 wrong 1 'GID index' bw --exec cpu -x 77 --loopback
+wrong 1 'and no other' bw --exec cpu -i 2 --loopback
+wrong 2 'more posts for a doorbell' msgrate -l 200
 wrong 1 '4 GiB' bw --exec cpu -s 1g -q 100 --loopback
 nothing_left

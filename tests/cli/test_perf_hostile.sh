@@ -95,6 +95,16 @@ wait "$client"
 [ $? = 1 ] || fail "the serving side was stopped: the client's exit code"
 grep -q '^gpuwire perf bw: .*the peer does not answer\|^gpuwire perf bw: the other side' "$work/client.out" || fail "the serving side was stopped: the client says nothing"
 
+# A client that dies without a word, in the middle of a measurement: the side that serves hears of it.
+waits left "$GPUWIRE" perf bw --exec cpu -p $((++port))
+timeout -k 5 "$patience" "$GPUWIRE" perf bw -D 40 --exec cpu -p $port "$net.1" >"$work/left.client.out" 2>&1 &
+client=$!
+pids+=("$client")
+while_lives "$client" client_works || fail "the client that is to die does not get to work"
+kill -KILL "$(pgrep -P "$client" -x gpuwire)"
+wait "$waiting"
+[ $? = 1 ] && grep -q '^gpuwire perf bw: the other side is gone' "$work/left.out" || fail "the client died: the side that serves"
+
 # A hostile side that waits.
 at() { # CASE WORDS
     waits "at_$1" "$hostile" - $((++port)) "$1"

@@ -50,10 +50,11 @@ static const char usage[] =
     "  -d, --ib-dev NAME     an RDMA device, or softnic (default: GPUWIRE_DEVICE, else what gpuwire "
     "chooses)\n"
     "  -p, --port N          of rdma_cm (default: 18515)\n"
-    "  -m, --mtu BYTES       path MTU; -u, --qp-timeout N: 4.096 us * 2^N; -x, --gid-index N: refuse to use "
-    "another\n"
+    "  -m, --mtu BYTES       path MTU; -u, --qp-timeout N: 4.096 us * 2^N; -x, --gid-index N, -i, --ib-port "
+    "N: refuse to "
+    "use another\n"
     "      --csv, --json     instead of a table\n"
-    "  -F, -R                taken and without effect, for perftest's sake; -c RC too\n"
+    "  -F, -R, -N, -z, --report_gbits   taken and without effect, for perftest's sake; -c RC too\n"
     "  -h, --help            this text\n"
     "\n"
     "All but --exec, --gpu, --buffers, -d and -p the waiting side hears from the client. Exit code 0: "
@@ -79,18 +80,46 @@ enum {
 };
 
 static const struct option options[] = {
-    {"exec", 1, NULL, EXEC},         {"gpu", 1, NULL, GPU},       {"op", 1, NULL, 'o'},
-    {"size", 1, NULL, 's'},          {"all", 0, NULL, 'a'},       {"iters", 1, NULL, 'n'},
-    {"duration", 1, NULL, 'D'},      {"qp", 1, NULL, 'q'},        {"tx-depth", 1, NULL, 't'},
-    {"post_list", 1, NULL, 'l'},     {"cq-mod", 1, NULL, 'Q'},    {"blocks", 1, NULL, BLOCKS},
-    {"threads", 1, NULL, THREADS},   {"warps", 1, NULL, WARPS},   {"by", 1, NULL, BY},
-    {"shared", 0, NULL, SHARED},     {"rate", 1, NULL, RATE},     {"buffers", 1, NULL, BUFFERS},
-    {"queues", 1, NULL, QUEUES},     {"verify", 0, NULL, VERIFY}, {"ib-dev", 1, NULL, 'd'},
-    {"port", 1, NULL, 'p'},          {"mtu", 1, NULL, 'm'},       {"qp-timeout", 1, NULL, 'u'},
-    {"gid-index", 1, NULL, 'x'},     {"csv", 0, NULL, CSV},       {"json", 0, NULL, JSON},
-    {"loopback", 0, NULL, LOOPBACK}, {"CPU-freq", 0, NULL, 'F'},  {"rdma_cm", 0, NULL, 'R'},
-    {"connection", 1, NULL, 'c'},    {"help", 0, NULL, 'h'},      {"bidirectional", 0, NULL, 'b'},
-    {"inline_size", 1, NULL, 'I'},   {"events", 0, NULL, 'e'},    {0},
+    {"exec", 1, NULL, EXEC},
+    {"gpu", 1, NULL, GPU},
+    {"op", 1, NULL, 'o'},
+    {"size", 1, NULL, 's'},
+    {"all", 0, NULL, 'a'},
+    {"iters", 1, NULL, 'n'},
+    {"duration", 1, NULL, 'D'},
+    {"qp", 1, NULL, 'q'},
+    {"tx-depth", 1, NULL, 't'},
+    {"post_list", 1, NULL, 'l'},
+    {"cq-mod", 1, NULL, 'Q'},
+    {"blocks", 1, NULL, BLOCKS},
+    {"threads", 1, NULL, THREADS},
+    {"warps", 1, NULL, WARPS},
+    {"by", 1, NULL, BY},
+    {"shared", 0, NULL, SHARED},
+    {"rate", 1, NULL, RATE},
+    {"buffers", 1, NULL, BUFFERS},
+    {"queues", 1, NULL, QUEUES},
+    {"verify", 0, NULL, VERIFY},
+    {"ib-dev", 1, NULL, 'd'},
+    {"port", 1, NULL, 'p'},
+    {"mtu", 1, NULL, 'm'},
+    {"qp-timeout", 1, NULL, 'u'},
+    {"gid-index", 1, NULL, 'x'},
+    {"csv", 0, NULL, CSV},
+    {"json", 0, NULL, JSON},
+    {"loopback", 0, NULL, LOOPBACK},
+    {"CPU-freq", 0, NULL, 'F'},
+    {"rdma_cm", 0, NULL, 'R'},
+    {"report_gbits", 0, NULL, 'F'},
+    {"noPeak", 0, NULL, 'N'},
+    {"com_rdma_cm", 0, NULL, 'z'},
+    {"ib-port", 1, NULL, 'i'},
+    {"connection", 1, NULL, 'c'},
+    {"help", 0, NULL, 'h'},
+    {"bidirectional", 0, NULL, 'b'},
+    {"inline_size", 1, NULL, 'I'},
+    {"events", 0, NULL, 'e'},
+    {0},
 };
 
 const char *perf_command(const struct perf_opts *o)
@@ -180,6 +209,7 @@ static int read_number(struct perf_opts *o, int c, const char *said)
                    ? gw_usage_error(cmd, "-m %s: 256, 512, 1024, 2048 or 4096 is wanted", said)
                    : err;
     case 'x': err = gw_option_number(cmd, "-x", said, 0, 65535, &o->gid), o->gid++; return err;
+    case 'i': return gw_option_number(cmd, "-i", said, 1, 255, &o->ib_port);
     case GPU: return gw_option_number(cmd, "--gpu", said, 0, 255, &o->gpu);
     case BLOCKS: return gw_option_number(cmd, "--blocks", said, 1, 1024, &o->blocks);
     case THREADS: return gw_option_number(cmd, "--threads", said, 1, 1024, &o->threads);
@@ -204,6 +234,8 @@ static int take(struct perf_opts *o, int c, char **argv)
     case LOOPBACK: o->loopback = true; return 0;
     case 'd': o->device = optarg; return 0;
     case 'F':
+    case 'N':
+    case 'z':
     case 'R': return 0;
     case EXEC:
     case 'o':
@@ -256,6 +288,9 @@ static int check(struct perf_opts *o)
                                                             : 1);
 
     if (check_habits(o)) return GW_EXIT_USAGE;
+    if (o->batch > o->depth)
+        return gw_usage_error(cmd, "-l %llu: more posts for a doorbell than the queue holds (-t %llu)",
+                              (unsigned long long)o->batch, (unsigned long long)o->depth);
     if (o->seconds && o->iters) return gw_usage_error(cmd, "-n and -D: one of them");
     if (o->test == PERF_TEST_POST && (o->host || o->loopback))
         return gw_usage_error(cmd, "it measures posting alone and has no peer");
@@ -298,7 +333,7 @@ int perf_parse(int argc, char **argv, struct perf_opts *o)
     opterr = 0;
     argc--, argv++;
     while (!err &&
-           (c = getopt_long(argc, argv, ":s:an:D:q:t:l:Q:o:d:p:m:u:x:beI:FRc:h", options, NULL)) >= 0) {
+           (c = getopt_long(argc, argv, ":s:an:D:q:t:l:Q:o:d:p:m:u:x:i:beI:FNRzc:h", options, NULL)) >= 0) {
         if (c == 'h') {
             fputs(usage, stdout);
             return GW_EXIT_OK;

@@ -10,6 +10,7 @@
 #include "src/cli/perf/perf.h"
 
 #define ANSWER_S 30
+#define ASK_NS   UINT64_C(3000000000) /* who waits without a limit asks after the other side so often */
 #define RECEIVES 4
 
 struct perf_control {
@@ -90,10 +91,13 @@ struct gw_device *perf_control_device(struct perf_control *c)
     return c->dev;
 }
 
+/* On a machine that is busy the other side's NIC may be slow to answer. */
+static const struct gw_connect_opts patient = {.timeout = 17};
+
 int perf_control_connect(struct perf_control *c, const char *host, uint16_t port)
 {
     struct gw_offer theirs;
-    int err = gw_cm_connect(c->qp, host, port, NULL, &hello, c->deaf ? -1 : gw_interrupt_fd(),
+    int err = gw_cm_connect(c->qp, host, port, &patient, &hello, c->deaf ? -1 : gw_interrupt_fd(),
                             gw_deadline(ANSWER_S * UINT64_C(1000000000)), &theirs, &c->link);
 
     if (err) return err;
@@ -115,7 +119,7 @@ int perf_control_accept(struct perf_control *c, const char *command, struct gw_r
         return gw_error(-EPROTO, "something else than gpuwire perf of this version asked for a connection");
     }
     snprintf(who, sizeof(who), "%s", gw_cm_peer(r)); /* which ends with the request */
-    err = gw_cm_accept(r, c->qp, NULL, &hello, c->deaf ? -1 : gw_interrupt_fd(),
+    err = gw_cm_accept(r, c->qp, &patient, &hello, c->deaf ? -1 : gw_interrupt_fd(),
                        gw_deadline(ANSWER_S * UINT64_C(1000000000)), &c->link);
     if (err != -ECONNRESET && err != -ECONNREFUSED && err != -EHOSTUNREACH && err != -ETIMEDOUT) return err;
     fprintf(stderr, "gpuwire %s: the client at %s left before it was connected; waiting for the next\n",
@@ -154,9 +158,26 @@ static int take(struct perf_control *c, const struct ibv_wc *wc, struct perf_msg
     return post_receive(c, wc->wr_id);
 }
 
+/* A peer that was killed, or whose host is gone, says nothing. A write of no bytes is answered by its NIC, and fails where there is
+ * none any more. */
+static int ask_nic(struct perf_control *c, int stop_fd)
+{
+    struct gw_qp_handle *qp = gw_qp_handle(c->qp);
+    uint64_t box = (uint64_t)(uintptr_t)c->box;
+    struct ibv_wc wc;
+    int got;
+
+    if (gw_put(qp, box, c->mr->lkey, 0, 0, 0, GW_SIGNALED, 0))
+        return gw_error(-ECONNRESET, "the other side is gone");
+    got = gw_wait_cq(gw_cq_handle(c->send_cq), 1, &wc, gw_deadline(ANSWER_S * UINT64_C(1000000000)), NULL,
+                     stop_fd);
+    if (got < 0 || (got == 1 && !wc.status)) return got < 0 ? got : 0;
+    return gw_error(-ECONNRESET, "the other side is gone without a word");
+}
+
 int perf_control_receive(struct perf_control *c, uint64_t limit_ns, struct perf_msg *m)
 {
-    uint64_t end = limit_ns ? gw_deadline(limit_ns) : GW_NEVER;
+    uint64_t end = limit_ns ? gw_deadline(limit_ns) : GW_NEVER, ask = gw_deadline(ASK_NS);
     int stop_fd = limit_ns || c->deaf ? -1 : gw_interrupt_fd();
     struct ibv_wc wc;
 
@@ -172,6 +193,11 @@ int perf_control_receive(struct perf_control *c, uint64_t limit_ns, struct perf_
         /* What it said before it left comes first. */
         if (gone == 1 && gw_poll_cq(gw_cq_handle(c->recv_cq), 1, &wc) == 1) return take(c, &wc, m);
         if (gone) return gw_error(-ECONNRESET, "the other side has ended the connection");
+        if (limit_ns || gw_clock_ns() < ask) continue;
+        got = ask_nic(c, stop_fd);
+        if (got && gw_poll_cq(gw_cq_handle(c->recv_cq), 1, &wc) == 1 && !wc.status) return take(c, &wc, m);
+        if (got) return got;
+        ask = gw_deadline(ASK_NS);
     }
 }
 

@@ -45,7 +45,7 @@ struct perf_opts {
     uint32_t *stage; /* sockets, both sides in this process: enum perf_stage; else NULL */
     uint64_t buffer; /* bytes of each socket's buffers; 0: as they are by themselves */
     uint64_t inl;                                /* payload of up to so many bytes is in the request itself */
-    uint64_t port, gpu, mtu, timeout, gid, rate; /* gid: 1 + index, 0: not said; rate: operations a second */
+    uint64_t port, gpu, mtu, timeout, gid, ib_port, rate; /* gid: 1 + index, 0: not said; ib_port, too; rate: operations a second */
 };
 
 /* What one size has shown. */

@@ -85,6 +85,9 @@ static int make_exec(struct perf_side *s, const struct perf_opts *o)
         return gw_error(-EOPNOTSUPP,
                         "-x %llu: %s is used with GID index %u, its RoCE v2 address, and no other",
                         (unsigned long long)o->gid - 1, s->info.name, s->info.gid_index);
+    if (o->ib_port && o->ib_port != s->info.port)
+        return gw_error(-EOPNOTSUPP, "-i %llu: %s is used with port %u, and no other",
+                        (unsigned long long)o->ib_port, s->info.name, s->info.port);
     return gw_pd_create(s->dev, &s->pd);
 }
 
