@@ -331,58 +331,14 @@ static void test_busy_proxy_fails(void **state)
     }
 }
 
-/* Options of sockets of every kind, and names that they were not given: the host's own results. */
-static void test_as_the_host(void **state)
-{
-    static const int kinds[][2] = {{AF_INET, SOCK_STREAM},
-                                   {AF_INET6, SOCK_STREAM},
-                                   {AF_INET, SOCK_DGRAM},
-                                   {AF_UNIX, SOCK_STREAM},
-                                   {AF_UNIX, SOCK_DGRAM}};
-    static const int options[][2] = {
-        {SOL_SOCKET, SO_KEEPALIVE},   {SOL_SOCKET, SO_REUSEADDR}, {SOL_SOCKET, SO_TYPE},
-        {SOL_SOCKET, SO_DOMAIN},      {SOL_SOCKET, SO_PROTOCOL},  {SOL_SOCKET, SO_ACCEPTCONN},
-        {SOL_SOCKET, SO_ERROR},       {IPPROTO_TCP, TCP_NODELAY}, {IPPROTO_TCP, TCP_KEEPIDLE},
-        {IPPROTO_TCP, TCP_KEEPINTVL}, {IPPROTO_TCP, TCP_KEEPCNT}};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        int s = gw_sock_open_thread(net, kinds[i][0], kinds[i][1], 0, soon()),
-            fd = socket(kinds[i][0], kinds[i][1], 0);
-        struct sockaddr_storage mine, its;
-        socklen_t n = sizeof(mine), m = sizeof(its);
-
-        assert_int_equal(gw_sock_name_thread(net, s, (struct sockaddr *)&mine, &n), 0);
-        assert_int_equal(getsockname(fd, (struct sockaddr *)&its, &m), 0);
-        assert_int_equal(n, m);
-        assert_memory_equal(&mine, &its, n);
-        for (size_t j = 0; j < sizeof(options) / sizeof(options[0]); j++) {
-            int level = options[j][0], name = options[j][1], v = 1, w = 1, err;
-
-            for (int set_it = 0; set_it < 2; set_it++) {
-                if (set_it && setsockopt(fd, level, name, &v, sizeof(v)))
-                    assert_int_equal(gw_sock_setsockopt_thread(net, s, level, name, &v, sizeof(v)), -errno);
-                else if (set_it)
-                    assert_int_equal(gw_sock_setsockopt_thread(net, s, level, name, &v, sizeof(v)), 0);
-                n = m = sizeof(v);
-                err = getsockopt(fd, level, name, &w, &m) ? -EOPNOTSUPP : 0; /* some say -ENOPROTOOPT */
-                assert_int_equal(gw_sock_getsockopt_thread(net, s, level, name, &v, &n), err);
-                assert_true(n == m && v == w);
-                v = w = 1;
-            }
-        }
-        close(fd);
-        close_ours(s);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SET(test_ports),       WITH_SET(test_senseless),   WITH_SET(test_no_socket_free),
-        WITH_SET(test_backlog), WITH_SET(test_nonblocking), WITH_SET(test_unix),        cmocka_unit_test(test_many),
-        WITH_SET(test_idle),        WITH_SET(test_proxy_fails), cmocka_unit_test(test_busy_proxy_fails),
-        WITH_SET(test_as_the_host),
+        WITH_SET(test_ports),          WITH_SET(test_senseless),
+        WITH_SET(test_no_socket_free), WITH_SET(test_backlog),
+        WITH_SET(test_nonblocking),    WITH_SET(test_unix),
+        cmocka_unit_test(test_many),   WITH_SET(test_idle),
+        WITH_SET(test_proxy_fails),    cmocka_unit_test(test_busy_proxy_fails),
     };
 
     return proxy_tests("proxy", tests, sizeof(tests) / sizeof(tests[0]));

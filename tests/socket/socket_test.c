@@ -122,6 +122,37 @@ static void test_full(void **state)
     full_for(GW_THREAD);
 }
 
+/* This side reads no more: its calls see the end at once, and the peer knows nothing of it. */
+static void test_shut_for_reading(void **state)
+{
+    static const enum gw_group forms[] = {GW_BLOCK, GW_WARP, GW_THREAD};
+    struct gw_sockets_attr a = {.count = 4};
+    struct rig r;
+
+    (void)state;
+    rig_make(&r, &a);
+    for (uint32_t i = 0; i < 3; i++) {
+        enum gw_group g = forms[i];
+
+        join(&r, g);
+        bytes(&r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->limit_ns = 0;
+        add(&r, 0, SK_SHUTDOWN, g, 1, SHUT_RD);
+        bytes(&r, 0, SK_RECV_ONE, g, 1, 10, 0, 0);
+        bytes(&r, 0, SK_BORROW, g, 1, 0, 0, 0);
+        add(&r, 0, SK_POLL, g, 1, POLLIN | POLLOUT);
+        bytes(&r, 0, SK_SEND_ONE, g, 1, 50, 0, i);
+        bytes(&r, 0, SK_RECV_ONE, g, 2, 50, 0, i)->flags = MSG_WAITALL;
+        add(&r, 0, SK_SHUTDOWN, g, 1, SHUT_WR);
+        add(&r, 0, SK_POLL, g, 1, POLLIN);
+        bytes(&r, 0, SK_RECV_ONE, g, 2, 10, 0, 0);
+        bytes(&r, 0, SK_SEND_ONE, g, 1, 1, 0, 0);
+        run(&r);
+        EXPECT(&r, 0, -EAGAIN, 0, 0, 0, POLLIN | POLLOUT, 50, 50, 0, POLLIN | POLLHUP, 0, -EPIPE);
+        part(&r, g);
+    }
+    rig_free(&r);
+}
+
 /* Bytes where they lie: those that are not given back come again; a row ends where the buffer does. */
 static void test_borrowing(void **state)
 {
@@ -334,6 +365,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_both_ways),
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_full),
+        cmocka_unit_test(test_shut_for_reading),
         cmocka_unit_test(test_borrowing),
         cmocka_unit_test(test_opening),
         cmocka_unit_test(test_without_waiting),
@@ -345,6 +377,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tcp[] = {
         cmocka_unit_test_setup(test_both_ways, over_tcp),
         cmocka_unit_test_setup(test_flags, over_tcp),
+        cmocka_unit_test_setup(test_shut_for_reading, over_tcp),
         cmocka_unit_test_setup(test_borrowing, over_tcp),
         cmocka_unit_test_setup(test_close_under_a_receiver, over_tcp),
         cmocka_unit_test_setup(test_churn, over_tcp),

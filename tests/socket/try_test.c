@@ -163,6 +163,37 @@ static void test_no_choice(void **state)
     }
 }
 
+/* Who keeps what it has borrowed or reserved keeps the socket open; when it has returned it, the socket is as before. */
+static void test_close_while_kept(void **state)
+{
+    struct sockaddr_in at;
+    const void *in;
+    int s[2], l;
+    void *out;
+    char c;
+
+    (void)state;
+    for (int rdma = GW_RDMA_OFF; rdma <= GW_RDMA_ONLY; rdma++) {
+        l = listen_as(rdma, &at);
+        s[0] = open_as(rdma);
+        assert_int_equal(gw_sock_connect_thread(net, s[0], (struct sockaddr *)&at, sizeof(at), soon()), 0);
+        s[1] = gw_sock_accept_thread(net, l, NULL, NULL, soon());
+        assert_int_equal(send_ours(s[0], "ab", 2), 2);
+        assert_true(gw_sock_borrow_thread(net, s[1], &in, soon()) > 0);
+        assert_true(gw_sock_reserve_thread(net, s[0], &out, soon()) > 0);
+        assert_int_equal(gw_sock_close_thread(net, s[rdma == GW_RDMA_OFF], 0), -EBUSY); /* each takes 5 s */
+        assert_int_equal(gw_sock_give_back_thread(net, s[1], 1), 0);
+        *(char *)out = 'c';
+        assert_int_equal(gw_sock_commit_thread(net, s[0], 1, soon()), 0);
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(recv_ours(s[1], &c, 1), 1);
+            assert_int_equal(c, 'b' + i);
+        }
+        for (int i = 0; i < 2; i++) close_ours(s[i]);
+        close_ours(l);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +201,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_one_listener, begin_try, finish_set),
         cmocka_unit_test_setup_teardown(test_without_a_nic, begin_try, finish_set),
         cmocka_unit_test_setup_teardown(test_no_choice, begin_try, finish_set),
+        cmocka_unit_test_setup_teardown(test_close_while_kept, begin_try, finish_set),
     };
 
     take_nic();
