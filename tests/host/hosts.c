@@ -75,3 +75,54 @@ struct sn_peer *find_owner(struct sn_host *a)
     }
     return p;
 }
+
+void meet(struct sn_host *a, struct sn_host *b)
+{
+    assert_false(ops->in_memory(a, gid, QPN_B)); /* asks for it */
+    serve(a, b);
+    assert_true(ops->in_memory(a, gid, QPN_B));
+}
+
+bool send_frame(struct sn_host *h, unsigned slot, uint8_t fill, uint32_t len)
+{
+    uint8_t data[SN_FRAME_MAX];
+    struct sn_frame f = {.len = len, .data = data};
+
+    memset(data, fill, len);
+    data[5] = (uint8_t)slot;
+    memcpy(f.dst_gid, gid, 16);
+    assert_true(sn_host_reaches(h, &f));
+    int taken = sn_host_send(h, &f);
+    sn_host_sent(h);
+    return taken == 1;
+}
+
+void hear_first(struct sn_host *h)
+{
+    struct sn_frame f[SN_HOST_RX];
+    unsigned met = sn_host_met(h);
+
+    assert_int_equal(sn_host_recv(h, f, SN_HOST_RX), 0);
+    assert_int_equal(sn_host_met(h), met + 1);
+}
+
+pid_t start_owner(uint8_t *mem, size_t length, int ready[2])
+{
+    pid_t pid = fork();
+
+    if (pid) return pid;
+    struct sn_host *b = open_host(B, true);
+    const struct sn_peer_region r = {
+        .iova = 0x1000, .addr = (uintptr_t)mem, .length = length, .access = IBV_ACCESS_REMOTE_WRITE, .pd = 1};
+    const struct sn_peer_queue q = {QPN_A, IBV_ACCESS_REMOTE_WRITE, 1, gid};
+
+    ops->region(b, KEY, &r);
+    ops->queue(b, QPN_B, &q);
+    if (write(ready[1], "", 1) != 1) _exit(1);
+    for (;;) {
+        const struct timespec nap = {.tv_nsec = 200000};
+
+        sn_host_serve(b, &guard);
+        nanosleep(&nap, NULL);
+    }
+}

@@ -4,6 +4,7 @@
 #define TESTS_HOST_HOSTS_H
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "softnic/host/host.h"
 
@@ -20,5 +21,15 @@ struct sn_host *open_host(unsigned slot, bool copy);
 void serve(struct sn_host *a, struct sn_host *b);
 /* Waits until a has met the process that has QPN_B. */
 struct sn_peer *find_owner(struct sn_host *a);
+
+/* a meets b, which must not be known to it yet. */
+void meet(struct sn_host *a, struct sn_host *b);
+/* A frame of so many such bytes to whoever has the slot, who is met. Was it taken? */
+bool send_frame(struct sn_host *h, unsigned slot, uint8_t fill, uint32_t len);
+/* The first frames of a peer are noticed: those that it sent before over the wire have their chance. */
+void hear_first(struct sn_host *h);
+/* A child with a region of `mem` (shared with us, so that we see it; the kernel copies to it all the same)
+ * and a queue pair for us. It says when it is ready, and serves until it is killed. */
+pid_t start_owner(uint8_t *mem, size_t length, int ready[2]);
 
 #endif

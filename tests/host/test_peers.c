@@ -25,37 +25,6 @@
 #include "softnic/host/share.h"
 #include "tests/host/hosts.h"
 
-static void meet(struct sn_host *a, struct sn_host *b)
-{
-    assert_false(ops->in_memory(a, gid, QPN_B)); /* asks for it */
-    serve(a, b);
-    assert_true(ops->in_memory(a, gid, QPN_B));
-}
-
-static bool send_frame(struct sn_host *h, unsigned slot, uint8_t fill, uint32_t len)
-{
-    uint8_t data[SN_FRAME_MAX];
-    struct sn_frame f = {.len = len, .data = data};
-
-    memset(data, fill, len);
-    data[5] = (uint8_t)slot;
-    memcpy(f.dst_gid, gid, 16);
-    assert_true(sn_host_reaches(h, &f));
-    int taken = sn_host_send(h, &f);
-    sn_host_sent(h);
-    return taken == 1;
-}
-
-/* The first frames of a peer: those that it sent before over the wire have their chance. */
-static void hear_first(struct sn_host *h)
-{
-    struct sn_frame f[SN_HOST_RX];
-    unsigned met = sn_host_met(h);
-
-    assert_int_equal(sn_host_recv(h, f, SN_HOST_RX), 0);
-    assert_int_equal(sn_host_met(h), met + 1);
-}
-
 static void peers_meet_and_send_frames(void **state)
 {
     struct sn_host *a = open_host(A, true), *b = open_host(B, true);
@@ -135,85 +104,6 @@ static void frames_outlive_their_sender(void **state)
     sn_host_close(b);
 }
 
-/* ---- room ---- */
-
-enum { ENOUGH = SN_SHARE_FRAMES - SN_TX_FRAMES };
-static const uint64_t ms = 1000000, start = 12345;
-
-static bool room(struct sn_host *h, uint64_t now)
-{
-    return ops->room(h, gid, QPN_B, now);
-}
-
-/* Frames with numbers, until there is no room and the NIC has handed over what it may have made before. */
-static void fill_up(struct sn_host *h, uint64_t now)
-{
-    uint8_t fill = 0;
-
-    for (int i = 0; i < ENOUGH; i++) {
-        assert_true(room(h, now));
-        assert_true(send_frame(h, B, fill++, 64));
-    }
-    assert_false(room(h, now));
-    for (int i = 0; i < SN_TX_FRAMES; i++) assert_true(send_frame(h, B, fill++, 64));
-    assert_int_equal(sn_host_lost(h), 0);
-}
-
-static int take_all(struct sn_host *h, uint8_t first)
-{
-    struct sn_frame f[SN_HOST_RX];
-    int n, all = 0;
-
-    while ((n = sn_host_recv(h, f, SN_HOST_RX)) > 0)
-        for (int i = 0; i < n; i++, all++) assert_int_equal(f[i].data[63], (uint8_t)(first + all));
-    return all;
-}
-
-/* Others may have the processors for long: nothing is lost. */
-static void who_runs_is_waited_for(void **state)
-{
-    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
-    struct sn_frame f[SN_HOST_RX];
-
-    (void)state;
-    meet(a, b);
-    fill_up(a, start);
-    for (uint64_t later = 0; later <= 990; later++) assert_false(room(a, start + later * ms));
-    hear_first(b);
-    assert_int_equal(sn_host_recv(b, f, 1), 1);
-    /* It has taken something: the time begins anew. */
-    assert_false(room(a, start + 995 * ms));
-    assert_false(room(a, start + 1900 * ms));
-    assert_int_equal(take_all(b, 1), SN_SHARE_FRAMES - 1);
-    assert_true(room(a, start + 1901 * ms));
-    assert_int_equal(sn_host_lost(a), 0);
-    sn_host_close(a);
-    sn_host_close(b);
-}
-
-/* But not for ever. */
-static void who_takes_nothing_is_given_up(void **state)
-{
-    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
-    struct sn_frame f[SN_HOST_RX];
-
-    (void)state;
-    meet(a, b);
-    fill_up(a, start);
-    assert_false(room(a, start + 999 * ms));
-    assert_true(room(a, start + 1001 * ms));
-    for (int i = 0; i < 3; i++) assert_true(send_frame(a, B, 99, 64));
-    assert_int_equal(sn_host_lost(a), 3);
-    assert_true(room(a, start + 1002 * ms));
-    hear_first(b);
-    assert_int_equal(sn_host_recv(b, f, 1), 1);
-    assert_false(room(a, start + 1003 * ms));
-    assert_int_equal(take_all(b, 1), SN_SHARE_FRAMES - 1);
-    assert_true(room(a, start + 1003 * ms));
-    sn_host_close(a);
-    sn_host_close(b);
-}
-
 static void frames_only_when_so_configured(void **state)
 {
     struct sn_host *a = open_host(A, false), *b = open_host(B, true);
@@ -245,29 +135,6 @@ static void pausing_sends_everything_over_the_wire(void **state)
 }
 
 /* ---- memory of another process ---- */
-
-/* A child with a region of `mem` (shared with us, so that we see it; the kernel copies to it all the same)
- * and a queue pair for us. It serves until it is killed. */
-static pid_t start_owner(uint8_t *mem, size_t length, int ready[2])
-{
-    pid_t pid = fork();
-
-    if (pid) return pid;
-    struct sn_host *b = open_host(B, true);
-    const struct sn_peer_region r = {
-        .iova = 0x1000, .addr = (uintptr_t)mem, .length = length, .access = IBV_ACCESS_REMOTE_WRITE, .pd = 1};
-    const struct sn_peer_queue q = {QPN_A, IBV_ACCESS_REMOTE_WRITE, 1, gid};
-
-    ops->region(b, KEY, &r);
-    ops->queue(b, QPN_B, &q);
-    if (write(ready[1], "", 1) != 1) _exit(1);
-    for (;;) {
-        const struct timespec nap = {.tv_nsec = 200000};
-
-        sn_host_serve(b, &guard);
-        nanosleep(&nap, NULL);
-    }
-}
 
 static void memory_is_reached_until_its_owner_dies(void **state)
 {
@@ -315,39 +182,6 @@ static void memory_is_reached_until_its_owner_dies(void **state)
     assert_false(ops->in_memory(a, gid, QPN_B));
     sn_host_close(a);
     munmap(mem, LENGTH);
-    close(ready[0]);
-    close(ready[1]);
-}
-
-/* ---- one that stands still ---- */
-
-static void who_was_stopped_is_given_up_soon(void **state)
-{
-    struct sn_host *a;
-    int ready[2], status;
-    char byte;
-
-    (void)state;
-    assert_int_equal(pipe(ready), 0);
-    pid_t pid = start_owner((uint8_t *)ready, sizeof(ready), ready);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    a = open_host(A, true);
-    find_owner(a);
-    fill_up(a, start);
-    assert_false(room(a, start + 11 * ms)); /* it runs, or sleeps */
-    kill(pid, SIGSTOP);
-    assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
-    assert_true(WIFSTOPPED(status));
-    assert_false(room(a, start + 12 * ms)); /* it was looked at just now */
-    assert_true(room(a, start + 21 * ms));
-    assert_true(send_frame(a, B, 99, 64));
-    assert_int_equal(sn_host_lost(a), 1);
-    kill(pid, SIGKILL);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
-    assert_true(room(a, start + 22 * ms));
-    serve(a, NULL);
-    assert_true(room(a, start + 23 * ms)); /* over the wire, then */
-    sn_host_close(a);
     close(ready[0]);
     close(ready[1]);
 }
@@ -553,12 +387,9 @@ int main(void)
         cmocka_unit_test(nobody_is_met_who_is_not_there),
         cmocka_unit_test(a_sleeper_is_woken_once),
         cmocka_unit_test(frames_outlive_their_sender),
-        cmocka_unit_test(who_runs_is_waited_for),
-        cmocka_unit_test(who_takes_nothing_is_given_up),
         cmocka_unit_test(frames_only_when_so_configured),
         cmocka_unit_test(pausing_sends_everything_over_the_wire),
         cmocka_unit_test(memory_is_reached_until_its_owner_dies),
-        cmocka_unit_test(who_was_stopped_is_given_up_soon),
         cmocka_unit_test(management_goes_over_the_wire),
         cmocka_unit_test(taking_back_waits_for_who_is_inside),
         cmocka_unit_test(who_says_nonsense_is_shown_the_door),
