@@ -185,6 +185,7 @@ GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr 
     struct gw_sock_addr_ a;
 
     if (err) return err;
+    if (addr && !len) return -EINVAL; /* before somebody is accepted whose number nobody would know */
     if (gw_sock_is_dgram_(net, s)) return -EOPNOTSUPP;
     deadline_ns = gw_sock_until_(net, s, 0, deadline_ns);
     for (;;) {
@@ -202,8 +203,8 @@ GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr 
         if (late) return late;
     }
     gw_sock_new_(net, err, 1, 0);
-    late = gw_sock_tell_addr_(&a, addr, len);
-    return late ? late : err;
+    (void)gw_sock_tell_addr_(&a, addr, len);
+    return err;
 }
 
 GW_SLOW_FN int gw_sock_connect_thread(struct gw_net *net, int s, const struct sockaddr *addr, socklen_t len,

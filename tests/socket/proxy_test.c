@@ -81,6 +81,9 @@ static void test_no_socket_free(void **state)
     int l = listen_ours(&at, 4), fd = connect_host(&at), s[COUNT - 1], got;
 
     (void)state;
+    /* Nor is anybody lost to a call that cannot say who it is. */
+    assert_int_equal(gw_sock_accept_thread(net, l, (struct sockaddr *)&at, NULL, soon()), -EINVAL);
+    assert_int_equal(gw_sockets_open(set), 1);
     for (int i = 0; i < COUNT - 1; i++) s[i] = open_ours();
     assert_int_equal(gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon()), -EMFILE);
     assert_int_equal(gw_sock_accept_thread(net, l, NULL, NULL, soon()), -EMFILE);

@@ -9,6 +9,7 @@ one of these ends the search:
 
   the receiver's checks   no more bytes than were offered, no more writes than credit, no table entry over one in use
   the bytes lie in order  each write goes to where the receiver will read next
+  credit is kept          what the sender has, what its writes took and what it is not told of yet are the window
   nothing is lost         when all has arrived, been read and been told, the sender can send
 
 The sender's receive queue must take what is told without the sender's looking, while up to GW_STREAM_OWED_ - 1 receives
@@ -83,6 +84,8 @@ def explore(size, window, maps):
     while todo:
         state = todo.pop()
         unseen = max(unseen, len(state[7]))
+        if state[3] + len(state[6]) + sum(gain for gain, _ in state[7]) + state[11] != window:
+            raise Broken("credit is lost, or made of nothing")
         sent = list(sends(state, size, maps))
         rest = list(arrives(state, window)) + list(receives(state, size, window))
         if not rest and not [s for s in sent if s[5] != state[5]]:
