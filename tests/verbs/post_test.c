@@ -75,10 +75,12 @@ static void check_sends(const struct rig *r, const struct post_result *got, uint
     assert_int_equal(r->wqes, got->posted);
 }
 
-static struct post_result post(const struct shape *s)
+/* On a queue pair that has posted `first` WQEBBs before. */
+static struct post_result post_after(const struct shape *s, uint64_t first)
 {
     uint32_t dim = test_block_dim(exec, s->block), threads = s->grid * dim, each = s->each, sum = 0, i;
-    struct rig_opts o = {.wqebbs = s->wqebbs, .wqes = 16, .cqes = s->wqebbs, .tokens = threads * each};
+    struct rig_opts o = {
+        .wqebbs = s->wqebbs, .wqes = 16, .cqes = s->wqebbs, .tokens = threads * each, .first = first};
     struct post_args args;
     struct post_result got;
     struct rig r;
@@ -105,6 +107,11 @@ static struct post_result post(const struct shape *s)
     }
     rig_free(&r);
     return got;
+}
+
+static struct post_result post(const struct shape *s)
+{
+    return post_after(s, 0);
 }
 
 static void test_one_thread(void **state)
@@ -190,6 +197,21 @@ static void test_tickets_wrap(void **state)
     (void)state;
     post(&one);
     post(&many);
+}
+
+/* A queue pair that has posted for long: 32 bits of its counts wrap, and the 48 that slots keep; tickets never do. */
+static void test_tickets_of_a_long_life(void **state)
+{
+    static const uint64_t near[] = {UINT64_C(1) << 32, UINT64_C(1) << 48, UINT64_C(3) << 60};
+    static const struct shape shapes[] = {
+        {1, 1, TX_THREAD, 1, 0, 3000, 16}, {2, 1, TX_THREAD, 0, 0, 1500, 64},
+        {2, 1, TX_DEFER, 0, 0, 1500, 16},  {1, 32, TX_WARP, 0, 0, 100, 64},
+        {2, 1, POST_PUT, 0, 1, 1500, 64},  {1, 1, POST_LIST, 1, 1, 3000, 64},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+        for (size_t k = 0; k < 3; k++) post_after(&shapes[i], near[k] - 50);
 }
 
 /* What a post costs when the queue never fills: as many requests as it holds. */
@@ -280,10 +302,15 @@ static int close_exec(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_thread),   cmocka_unit_test(test_wrap),
-        cmocka_unit_test(test_many_threads), cmocka_unit_test(test_warps),
-        cmocka_unit_test(test_receive),      cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_tickets),      cmocka_unit_test(test_tickets_wrap),
+        cmocka_unit_test(test_one_thread),
+        cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_many_threads),
+        cmocka_unit_test(test_warps),
+        cmocka_unit_test(test_receive),
+        cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_tickets),
+        cmocka_unit_test(test_tickets_wrap),
+        cmocka_unit_test(test_tickets_of_a_long_life),
     };
 
     test_options(argc, argv);

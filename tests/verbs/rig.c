@@ -159,6 +159,10 @@ static void make_handles(struct rig *r)
     qp.rq_wqes = r->o.wqes;
     qp.interval = r->o.wqebbs > 2 ? r->o.wqebbs / 2 : 1;
     qp.send_cq = r->cqh;
+    qp.sq_resv = qp.sq_ci = qp.sq_ok = qp.sq_settled = r->o.first;
+    qp.rq_resv = qp.rq_ci = r->o.first;
+    qp.sq_word = gw_sq_idle_(r->o.first);
+    qp.rq_word = gw_rq_idle_(r->o.first);
     cq.size = sizeof(cq);
     cq.version = GW_VERBS_VERSION;
     cq.flags = r->o.cq_flags;
@@ -196,6 +200,8 @@ void rig_start(struct rig *r, struct gw_exec *exec, const struct rig_opts *o)
     for (i = 0; i < o->cqes; i++) r->cq[64 * i + 63] = 0xf0;
     r->seen = calloc(o->tokens + 1, 1);
     make_handles(r);
+    r->ci = r->rq_ci = (uint32_t)o->first;
+    r->dbrec[GW_MLX5_DBREC_SEND] = r->dbrec[GW_MLX5_DBREC_RECV] = gw_mlx5_dbrec_be((uint32_t)o->first);
     assert_int_equal(pthread_create(&r->thread, NULL, nic, r), 0);
 }
 
