@@ -215,7 +215,7 @@ GW_SLOW_FN void gw_sq_ask_(struct gw_qp_handle *qp)
 /* Says that what we have reserved is ready, for whoever rings; behind a release fence. */
 GW_HOT_FN void gw_sq_ready_to_(struct gw_sq_slot *slot, uint64_t first, uint32_t bbs, uint32_t n)
 {
-    gw_st_relaxed_u64_gpu(&slot->end, ((first + bbs) & GW_SLOT_END_) | (uint64_t)n << GW_SLOT_READY_);
+    gw_st_relaxed_u64_gpu(&slot->end, gw_sq_slot_word_(first + bbs) | (uint64_t)n << GW_SLOT_READY_);
 }
 
 /* The same, and has somebody ring. */

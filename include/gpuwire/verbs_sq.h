@@ -91,23 +91,30 @@ GW_HOT_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
 /* ---- slots --------------------------------------------------------------------------------------------- */
 
 /*
- * A slot's second word: the index after its WQE (48 bits), and above it how many WQEBBs are ready from here
- * on (0: not said). Only the slot of a reservation's first WQE ever says so, after its WQEs have been
+ * A slot's second word: the index after its WQE (47 bits), a bit that says that there is a word (a queue pair that has known
+ * tickets alone writes none, and its slots are zeros when 2^47 WQEBBs have been posted), and above them how many WQEBBs are
+ * ready from here on (0: not said). Only the slot of a reservation's first WQE ever says so, after its WQEs have been
  * released to the system. As each slot's index grows from round to round, an old word is never taken for a
  * new one.
  */
 #define GW_SLOT_READY_ 48
-#define GW_SLOT_END_   (((uint64_t)1 << GW_SLOT_READY_) - 1)
+#define GW_SLOT_SAID_  ((uint64_t)1 << (GW_SLOT_READY_ - 1))
+#define GW_SLOT_END_   (GW_SLOT_SAID_ - 1)
+
+GW_HOT_FN uint64_t gw_sq_slot_word_(uint64_t end)
+{
+    return (end & GW_SLOT_END_) | GW_SLOT_SAID_;
+}
 
 GW_HOT_FN void gw_sq_slot_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint64_t wr_id)
 {
-    gw_st_relaxed_2u64(&q->slot[first & (q->sq.wqebbs - 1)], wr_id, (first + bbs) & GW_SLOT_END_);
+    gw_st_relaxed_2u64(&q->slot[first & (q->sq.wqebbs - 1)], wr_id, gw_sq_slot_word_(first + bbs));
 }
 
 /* Does the word belong to the WQE that begins at `at`, and not to one of an earlier round? */
 GW_FN int gw_sq_slot_of_(uint64_t word, uint64_t at)
 {
-    return ((word - at - 1) & GW_SLOT_END_) < GW_MLX5_MAX_WQEBBS;
+    return word & GW_SLOT_SAID_ && ((word - at - 1) & GW_SLOT_END_) < GW_MLX5_MAX_WQEBBS;
 }
 
 /* How many WQEBBs the word says are ready from `at` on. */

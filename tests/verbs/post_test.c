@@ -199,10 +199,11 @@ static void test_tickets_wrap(void **state)
     post(&many);
 }
 
-/* A queue pair that has posted for long: 32 bits of its counts wrap, and the 48 that slots keep; tickets never do. */
+/* A queue pair that has posted for long: 32 bits of its counts wrap, and the 47 that slots keep; tickets never do. */
 static void test_tickets_of_a_long_life(void **state)
 {
-    static const uint64_t near[] = {UINT64_C(1) << 32, UINT64_C(1) << 48, UINT64_C(3) << 60};
+    static const uint64_t near[] = {UINT64_C(1) << 32, UINT64_C(1) << 47, UINT64_C(1) << 48,
+                                    UINT64_C(3) << 60};
     static const struct shape shapes[] = {
         {1, 1, TX_THREAD, 1, 0, 3000, 16}, {2, 1, TX_THREAD, 0, 0, 1500, 64},
         {2, 1, TX_DEFER, 0, 0, 1500, 16},  {1, 32, TX_WARP, 0, 0, 100, 64},
@@ -211,7 +212,7 @@ static void test_tickets_of_a_long_life(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
-        for (size_t k = 0; k < 3; k++) post_after(&shapes[i], near[k] - 50);
+        for (size_t k = 0; k < 4; k++) post_after(&shapes[i], near[k] - 50);
 }
 
 /* What a post costs when the queue never fills: as many requests as it holds. */
@@ -240,10 +241,11 @@ static void test_cost(void **state)
     }
 }
 
-static void receive(uint32_t grid, uint32_t block, uint32_t each, uint32_t one, uint32_t wqes)
+static void receive(uint32_t grid, uint32_t block, uint32_t each, uint32_t one, uint32_t wqes, uint64_t first)
 {
     uint32_t n = grid * test_block_dim(exec, block) * each, i, *imm;
-    struct rig_opts o = {.wqebbs = 16, .wqes = wqes, .cqes = wqes < 16 ? 16 : wqes, .receive = true};
+    struct rig_opts o = {
+        .wqebbs = 16, .wqes = wqes, .cqes = wqes < 16 ? 16 : wqes, .receive = true, .first = first};
     struct recv_args args;
     struct post_result got;
     struct gw_mem mem;
@@ -280,10 +282,12 @@ static void receive(uint32_t grid, uint32_t block, uint32_t each, uint32_t one, 
 static void test_receive(void **state)
 {
     (void)state;
-    receive(1, 1, 2000, 1, 16);
-    receive(1, 1, 2000, 0, 64);
-    receive(4, 32, 40, 0, 64);
-    receive(4, 32, 40, 0, 8);
+    receive(1, 1, 2000, 1, 16, 0);
+    receive(1, 1, 2000, 0, 64, 0);
+    receive(4, 32, 40, 0, 64, 0);
+    receive(4, 32, 40, 0, 8, 0);
+    receive(1, 1, 2000, 1, 16, (UINT64_C(1) << 32) - 50);
+    receive(2, 1, 1000, 0, 64, (UINT64_C(1) << 32) - 50);
 }
 
 static int open_exec(void **state)

@@ -101,7 +101,7 @@ static void take_receives(struct rig *r)
         if (gw_mlx5_rwqe_parse(&w, r->rq, r->o.wqes, 16, r->rq_ci) < 0)
             wrong(r, gw_mlx5_why_text(w.why), n, 0);
         wc.opcode = GW_MLX5_CQE_RESP_WR_IMM;
-        wc.imm_be = gw_be32(r->rq_ci);
+        wc.imm_be = gw_be32(r->rq_ci - (uint32_t)r->o.first);
         wc.byte_cnt = (uint32_t)w.length;
         complete(r, &wc);
         r->rq_ci++;
