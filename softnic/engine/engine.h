@@ -312,6 +312,7 @@ struct sn_qp {
 
     /* Send queue, WQEBB counters mod 2^16. */
     uint16_t sq_pi;   /* rung */
+    uint16_t sq_left; /* what its record said when it was reset: libmlx5 clears it only behind that */
     uint16_t sq_next; /* next to be read */
     uint16_t sq_ci;   /* oldest not complete */
     uint16_t rq_ci;   /* next receive WQE to be used */
@@ -512,6 +513,7 @@ bool sn_qp_flush_step(struct sn_qp *qp); /* in ERR: flushes one. false: nothing 
 
 /* sq.c */
 void sn_sq_look(struct sn_qp *qp);  /* after a ring: reads the record */
+void sn_sq_leave(struct sn_qp *qp); /* before it is reset */
 bool sn_sq_fetch(struct sn_qp *qp); /* reads the next WQE into the ring. false: there is none, or no room */
 bool sn_sq_complete(struct sn_qp *qp); /* completes what is acknowledged. false: the QP is no longer alive */
 void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome,

@@ -193,6 +193,7 @@ static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum 
     enum ibv_qp_state from = qp->state;
 
     if (to == IBV_QPS_RESET) {
+        sn_sq_leave(qp);
         sn_qp_forget(qp);
         return;
     }

@@ -18,6 +18,15 @@ static bool takes_rings(enum ibv_qp_state state)
     return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE || state == IBV_QPS_ERR;
 }
 
+void sn_sq_leave(struct sn_qp *qp)
+{
+    uint32_t word;
+
+    qp->sq_left = 0;
+    if (!qp->init.sq_wqebbs || sn_guard_load32(qp->init.dbrec + GW_MLX5_DBREC_SEND, &word)) return;
+    qp->sq_left = (uint16_t)gw_mlx5_dbrec_count(word);
+}
+
 void sn_sq_look(struct sn_qp *qp)
 {
     uint32_t word;
@@ -32,6 +41,7 @@ void sn_sq_look(struct sn_qp *qp)
     pi = (uint16_t)gw_mlx5_dbrec_count(word);
     if (pi == qp->sq_pi) return;
     if (!takes_rings(qp->state)) {
+        if (qp->state == IBV_QPS_RESET && pi == qp->sq_left) return;
         sn_report_qp(qp, "doorbell ignored: it is in %s, not yet in RTS", sn_qp_state_text(qp->state));
         return;
     }
