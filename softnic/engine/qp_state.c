@@ -169,6 +169,16 @@ static void copy_attrs(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, i
     if (mask & IBV_QP_QKEY) to->qkey = from->qkey;
 }
 
+/* Whoever its packets will be for is met now: those that it sends before that go over the wire, to sockets that may
+ * run full. */
+static void meet_peer(struct sn_qp *qp)
+{
+    const struct sn_nic_config *c = &qp->nic->cfg;
+
+    if (c->peers && qp->init.type != IBV_QPT_UD && !qp->peer.loop)
+        c->peers->in_memory(c->peers_ctx, qp->peer.gid, qp->peer.qpn);
+}
+
 static void to_rtr(struct sn_qp *qp)
 {
     /* A datagram may be as long as the port's MTU. */
@@ -176,6 +186,7 @@ static void to_rtr(struct sn_qp *qp)
     memset(&qp->resp, 0, sizeof(qp->resp));
     qp->resp.epsn = qp->attr.rq_psn;
     qp->resp.plain_psn = qp->resp.changed_psn = roce_psn_add(qp->resp.epsn, 0xffffff);
+    meet_peer(qp);
 }
 
 /* A queue pair counts as one that may be rung, or whose CQs may be armed, from RTR on. */

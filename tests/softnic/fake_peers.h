@@ -32,6 +32,7 @@ struct fake_peers {
     /* Per 10,000: peers that are not found, or cannot be entered; copies that stop early; copies refused; looks that find a
      * peer behind, or without room for frames. */
     uint32_t absent, stops, refused, behind, full;
+    uint32_t asked_qpn; /* the last whose frames were asked about */
     uint32_t full_qpn; /* there is none for frames to this queue pair; 0: there is */
     bool memory;    /* frames travel in memory */
     bool no_offers; /* nobody is known to be able to fetch */

@@ -124,6 +124,17 @@ static void unreliable_ones_lose_nothing(void **state)
     down();
 }
 
+/* And is met before anything is sent to it. */
+static void who_is_connected_to_is_asked_about(void **state)
+{
+    (void)state;
+    for (enum ibv_qp_type type = IBV_QPT_RC; type <= IBV_QPT_UC; type++) {
+        up(type);
+        assert_true(peers.asked_qpn == r.a.qp.sq.qpn || peers.asked_qpn == r.b.qp.sq.qpn);
+        down();
+    }
+}
+
 static void datagrams_wait_in_their_order(void **state)
 {
     struct gw_mlx5_sge s;
@@ -180,6 +191,7 @@ int main(void)
         cmocka_unit_test(it_is_looked_at_again),
         cmocka_unit_test(answers_wait_too),
         cmocka_unit_test(unreliable_ones_lose_nothing),
+        cmocka_unit_test(who_is_connected_to_is_asked_about),
         cmocka_unit_test(datagrams_wait_in_their_order),
         cmocka_unit_test(who_waits_can_be_ended),
     };
