@@ -7,7 +7,7 @@ import pathlib
 import re
 import sys
 
-VERBS = ["verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h"]
+VERBS = ["verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "verbs_set.h"]
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCES = {p.name: p.read_text() for p in sorted(HERE.glob("*.[ch]"))}
 LINES = {line.strip() for text in SOURCES.values() for line in text.splitlines()}

@@ -139,7 +139,8 @@ GW_API void gw_device_progress(struct gw_device *dev);
 
 /* A protection domain: keys made in one are useless to queue pairs of another. */
 GW_API int gw_pd_create(struct gw_device *dev, struct gw_pd **out);
-GW_API int gw_pd_destroy(struct gw_pd *pd); /* -EBUSY: queue pairs, regions or address handles are left in it */
+GW_API int
+gw_pd_destroy(struct gw_pd *pd); /* -EBUSY: queue pairs, regions or address handles are left in it */
 
 struct gw_mr {
     uint64_t addr; /* what goes into work requests, here and at the peer */
@@ -253,6 +254,21 @@ GW_API int gw_qp_recv_empty(struct gw_qp *qp, uint32_t n, uint64_t wr_id);
 GW_API struct gw_qp_handle *gw_qp_handle(const struct gw_qp *qp);
 /* Its number, as completions and the peer name it; it stays the same through resets. */
 GW_API uint32_t gw_qp_num(const struct gw_qp *qp);
+
+/* Queue pairs that kernels address by the rank of their peers: gpuwire/verbs_set.h. */
+struct gw_qp_set;
+/*
+ * A set of `each` queue pairs to each of `ranks` peers: qp[rank * each + i], NULL: none (one's own rank, say). They are made
+ * before and destroyed after it, and may be connected, reset and used by themselves as well. It allocates memory of the
+ * executor: before a resident kernel starts. Any thread. -EINVAL: no ranks or no queue pair for each, more than 2^20 in all, or one of
+ * another device; -ENOMEM.
+ */
+GW_API int gw_qp_set_create(struct gw_device *dev, struct gw_qp *const *qp, uint32_t ranks, uint32_t each,
+                            struct gw_qp_set **out);
+/* Only when no kernel uses it. NULL is allowed. Returns 0. */
+GW_API int gw_qp_set_destroy(struct gw_qp_set *set);
+/* The handle as the executor addresses it: pass it to kernels. Any thread. */
+GW_API const struct gw_qp_set_handle *gw_qp_set_handle(const struct gw_qp_set *set);
 
 /* How a peer reaches a queue pair. */
 struct gw_endpoint {

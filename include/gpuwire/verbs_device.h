@@ -247,6 +247,7 @@ GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)
     return gw_be32(wc->imm_data);
 }
 
+#include <gpuwire/verbs_set.h>
 #include <gpuwire/verbs_sq.h>
 #include <gpuwire/verbs_room.h>
 #include <gpuwire/verbs_ring.h>

@@ -642,6 +642,7 @@ static void test_limits(void **state)
 {
     struct gw_cq_attr ca = {.cqe = 16, .qps = 1};
     struct gw_qp_attr qa = {.max_send_wr = 64, .max_recv_wr = 64};
+    struct gw_qp_set *set;
     struct gw_pd *pd;
     struct gw_cq *cq;
     struct gw_qp *qp;
@@ -661,6 +662,10 @@ static void test_limits(void **state)
     qa.placement = GW_QUEUES_HOST;
     qa.max_send_wr = qa.max_recv_wr = 4;
     must(gw_qp_create(pd, &qa, &qp), "gw_qp_create");
+    assert_int_equal(gw_qp_set_create(dev, &qp, 0, 1, &set), -EINVAL);
+    assert_int_equal(gw_qp_set_create(dev, &qp, 1, 0, &set), -EINVAL);
+    assert_int_equal(gw_qp_set_create(dev, &qp, 1u << 16, 1u << 16, &set), -EINVAL);
+    assert_null(set);
     assert_int_equal(gw_pd_destroy(pd), -EBUSY);
     assert_int_equal(gw_cq_destroy(cq), -EBUSY);
     assert_int_equal(gw_device_close(dev), -EBUSY);

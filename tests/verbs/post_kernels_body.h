@@ -39,7 +39,8 @@ GW_DEV int again(const struct post_args *a, int err, uint32_t n, uint64_t deadli
  */
 GW_DEV void retreat(uint32_t round)
 {
-    uint64_t ns = round < 32 ? 0 : (round - 32) * (uint64_t)2000, until = gw_clock_ns() + (ns < 200000 ? ns : 200000);
+    uint64_t ns = round < 32 ? 0 : (round - 32) * (uint64_t)2000,
+             until = gw_clock_ns() + (ns < 200000 ? ns : 200000);
 
     do {
         gw_pause(round);
@@ -242,6 +243,9 @@ GW_KERNEL(tx_kernel, struct post_args, a)
         err = gw_tx_wait_warp(&tx, last, deadline);
     else if (!err)
         err = gw_tx_flush(&tx, deadline);
+    /* Who has waited well has waited for all. */
+    if (!err && gw_ld_relaxed_u64_gpu(&a->qp->sq_ok) < last)
+        gw_add_relaxed_u32_gpu(&a->result->out_of_order, 1);
     if (err == -ETIMEDOUT)
         gw_add_relaxed_u32_gpu(&a->result->timeouts, 1);
     else if (err)
