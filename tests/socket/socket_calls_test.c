@@ -2,16 +2,6 @@
 /* Sockets between kernels: vectors, room filled in place, and options. */
 #include "tests/socket/rig.h"
 
-static struct socket_step *opt(struct rig *r, enum socket_op op, enum gw_group form, uint32_t s, int level,
-                               int name, int value)
-{
-    struct socket_step *p = add(r, 0, op, form, s, name);
-
-    p->flags = level;
-    p->n = (uint64_t)value;
-    return p;
-}
-
 static void test_vectors(void **state)
 {
     static const enum gw_group forms[] = {GW_BLOCK, GW_WARP, GW_THREAD};
@@ -267,87 +257,6 @@ static void test_reuse_and_linger(void **state)
     rig_free(&r);
 }
 
-/* A socket that does not wait, and one whose calls wait less than their deadline says: whatever they wait for. */
-static void limits_of(enum gw_group g)
-{
-    struct gw_sockets_attr a = {.count = 4, .rbuf = 4096, .wbuf = 4096};
-    struct rig r;
-
-    rig_make(&r, &a);
-    join(&r, g);
-    opt(&r, SK_SETOPT, g, 1, GW_SOL_SOCKET, GW_SO_NONBLOCK, 1);
-    opt(&r, SK_SETOPT, g, 2, GW_SOL_SOCKET, GW_SO_NONBLOCK, 7);
-    opt(&r, SK_GETOPT, g, 2, GW_SOL_SOCKET, GW_SO_NONBLOCK, 0);
-    bytes(&r, 0, SK_RECV_ONE, g, 1, 10, 0, 0);
-    bytes(&r, 0, SK_READV, g, 1, 10, 1, 0);
-    bytes(&r, 0, SK_BORROW, g, 1, 0, 0, 0);
-    bytes(&r, 0, SK_SEND_ONE, g, 2, 300, 0, 1);
-    add(&r, 0, SK_POLL, g, 1, POLLIN); /* waits */
-    bytes(&r, 0, SK_RECV_ONE, g, 1, 300, 0, 1);
-    bytes(&r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->flags = MSG_WAITALL;
-    run(&r);
-    EXPECT(&r, 0, 0, 0, 1, -EAGAIN, -EAGAIN, -EAGAIN, 300, POLLIN, 300, -EAGAIN);
-    opt(&r, SK_SETOPT, g, 1, GW_SOL_SOCKET, GW_SO_NONBLOCK, 0);
-    opt(&r, SK_SETOPT, g, 2, GW_SOL_SOCKET, GW_SO_NONBLOCK, 0);
-    opt(&r, SK_SETOPT, g, 1, SOL_SOCKET, SO_RCVTIMEO, 19001);
-    opt(&r, SK_GETOPT, g, 1, SOL_SOCKET, SO_RCVTIMEO, 0);
-    opt(&r, SK_GETOPT, g, 1, SOL_SOCKET, SO_SNDTIMEO, 0);
-    opt(&r, SK_SETOPT, g, 2, SOL_SOCKET, SO_SNDTIMEO, 500000);
-    bytes(&r, 0, SK_RECV_ONE, g, 1, 10, 0, 0);
-    bytes(&r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->limit_ns = 0;
-    bytes(&r, 0, SK_SEND_ONE, g, 2, 10, 0, 2);
-    add(&r, 0, SK_POLL, g, 1, POLLIN);
-    bytes(&r, 0, SK_RECV_ONE, g, 1, 20, 0, 2)->flags = MSG_WAITALL;
-    for (uint32_t i = 0; i < 2 && carrier; i++) bytes(&r, 0, SK_SEND, g, 2, 100000, 50000, 0);
-    run(&r);
-    EXPECT(&r, 0, 0, 0, 0, 20000, 0, 0, -ETIMEDOUT, -EAGAIN, 10, POLLIN, 10);
-    if (carrier) assert_int_equal(r.result[0][12], -ETIMEDOUT); /* nobody reads, and there is nothing between */
-    part(&r, g);
-    rig_free(&r);
-}
-
-static void limits_of_setup(enum gw_group g)
-{
-    struct gw_sockets_attr a = {.count = 4, .rbuf = 4096, .wbuf = 4096};
-    struct rig r;
-
-    rig_make(&r, &a);
-    open_at(&r, 0, g, 0);
-    add(&r, 0, SK_BIND, g, 0, 0);
-    add(&r, 0, SK_LISTEN, g, 0, 4);
-    opt(&r, SK_SETOPT, g, 0, SOL_SOCKET, SO_RCVTIMEO, 20000);
-    add(&r, 0, SK_ACCEPT, g, 0, 1);
-    opt(&r, SK_SETOPT, g, 0, GW_SOL_SOCKET, GW_SO_NONBLOCK, 1);
-    add(&r, 0, SK_ACCEPT, g, 0, 1);
-    open_at(&r, 0, g, 2);
-    opt(&r, SK_SETOPT, g, 2, GW_SOL_SOCKET, GW_SO_NONBLOCK, 1);
-    add(&r, 0, SK_CONNECT, g, 2, 0);
-    add(&r, 0, SK_POLL, g, 0, POLLIN);
-    add(&r, 0, SK_ACCEPT, g, 0, 1);
-    opt(&r, SK_GETOPT, g, 1, GW_SOL_SOCKET, GW_SO_NONBLOCK, 0); /* not the listener's; but */
-    opt(&r, SK_GETOPT, g, 1, SOL_SOCKET, SO_RCVTIMEO, 0);
-    bytes(&r, 0, SK_RECV_ONE, g, 1, 10, 0, 0);
-    bytes(&r, 0, SK_RECV_ONE, g, 2, 10, 0, 0);
-    run(&r);
-    EXPECT(&r, 0, 0, 0, 0, 0, -ETIMEDOUT, 0, -EAGAIN, 0, 0, -EINPROGRESS, POLLIN, 0, 0, 20000, -ETIMEDOUT,
-           -EAGAIN);
-    part(&r, g);
-    rig_free(&r);
-}
-
-static void test_limits(void **state)
-{
-    static const enum gw_group forms[] = {GW_BLOCK, GW_WARP, GW_THREAD};
-    uint64_t start = gw_clock_ns();
-
-    (void)state;
-    for (uint32_t i = 0; i < 3; i++) {
-        limits_of(forms[i]);
-        limits_of_setup(forms[i]);
-    }
-    assert_true(gw_clock_ns() - start < LIMIT / 2); /* no call has waited for its own deadline */
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -356,11 +265,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_buffer_sizes),
         cmocka_unit_test(test_reuse_and_linger),
         cmocka_unit_test(test_direct_access),
-        cmocka_unit_test(test_limits),
         cmocka_unit_test(test_many_announcements),
         cmocka_unit_test_setup(test_vectors, over_tcp),
         cmocka_unit_test_setup(test_reserving, over_tcp),
-        cmocka_unit_test_setup(test_limits, over_tcp),
         cmocka_unit_test_setup(test_reuse_and_linger, over_tcp),
     };
 

@@ -50,109 +50,6 @@ static void test_both_ways(void **state)
     }
 }
 
-/* Every flag. With a deadline that is far off, MSG_DONTWAIT is what does not wait. */
-static void flags_of(struct rig *r, enum gw_group g)
-{
-    bytes(r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->flags = MSG_DONTWAIT;
-    bytes(r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->limit_ns = 20000000;
-    bytes(r, 0, SK_SEND_ONE, g, 2, 0, 0, 0);
-    bytes(r, 0, SK_SEND_ONE, g, 2, 100, 0, 5)->flags = MSG_NOSIGNAL;
-    add(r, 0, SK_POLL, g, 1, POLLIN);
-    bytes(r, 0, SK_RECV_ONE, g, 1, 40, 0, 5)->flags = MSG_PEEK;
-    bytes(r, 0, SK_RECV_ONE, g, 1, 200, 0, 5)->flags = MSG_PEEK | MSG_WAITALL;
-    bytes(r, 0, SK_RECV_ONE, g, 1, 40, 0, 5)->flags = MSG_DONTWAIT;
-    bytes(r, 0, SK_RECV_ONE, g, 1, 200, 0, 5)->at = 40;
-    bytes(r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->flags = MSG_OOB;
-    bytes(r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->flags = MSG_TRUNC;
-    bytes(r, 0, SK_SEND_ONE, g, 2, 10, 0, 0)->flags = MSG_OOB;
-    bytes(r, 0, SK_SEND_ONE, g, 2, 10, 0, 0)->flags = MSG_MORE;
-    bytes(r, 0, SK_RECV_ONE, g, 1, 0, 0, 0);
-    run(r);
-    EXPECT(r, 0, -EAGAIN, -ETIMEDOUT, 0, 100, POLLIN, 40, 100, 40, 60, -EOPNOTSUPP, -EOPNOTSUPP, -EOPNOTSUPP,
-           -EOPNOTSUPP, 0);
-    bytes(r, 0, SK_SEND, g, 2, 50000, 999, 6);
-    bytes(r, 1, SK_RECV_ONE, g, 1, 50000, 0, 6)->flags = MSG_WAITALL;
-    run(r);
-    EXPECT(r, 0, 50000);
-    EXPECT(r, 1, 50000);
-}
-
-static void test_flags(void **state)
-{
-    static const enum gw_group forms[] = {GW_WARP, GW_THREAD, GW_BLOCK};
-    struct gw_sockets_attr a = {.count = 4};
-    struct rig r;
-
-    (void)state;
-    rig_make(&r, &a);
-    for (uint32_t i = 0; i < 3; i++) {
-        join(&r, forms[i]);
-        flags_of(&r, forms[i]);
-        part(&r, forms[i]);
-    }
-    rig_free(&r);
-}
-
-/* Nobody receives: a sender that does not wait fills the peer's buffer and says how far it came. Of that the first half, of which
- * 50100 bytes have been read, has not been given back. */
-static void full_for(enum gw_group g)
-{
-    struct gw_sockets_attr a = {.count = 4};
-    struct rig r;
-
-    rig_make(&r, &a);
-    join(&r, g);
-    bytes(&r, 0, SK_SEND_ONE, g, 2, 50100, 0, 5);
-    bytes(&r, 0, SK_RECV_ONE, g, 1, 50100, 0, 5)->flags = MSG_WAITALL;
-    bytes(&r, 0, SK_SEND_ONE, g, 2, SK_BUFFER, 0, 0);
-    bytes(&r, 0, SK_SEND_ONE, g, 2, SK_BUFFER, 0, 0)->flags = MSG_DONTWAIT;
-    bytes(&r, 0, SK_SEND_ONE, g, 2, SK_BUFFER, 0, 0)->flags = MSG_DONTWAIT;
-    bytes(&r, 0, SK_SEND_ONE, g, 2, SK_BUFFER, 0, 0)->limit_ns = 20000000;
-    run(&r);
-    EXPECT(&r, 0, 50100, 50100, SK_BUFFER, (128 << 10) - 50100 - SK_BUFFER, -EAGAIN, -ETIMEDOUT);
-    part(&r, g);
-    rig_free(&r);
-}
-
-static void test_full(void **state)
-{
-    (void)state;
-    full_for(GW_BLOCK);
-    full_for(GW_WARP);
-    full_for(GW_THREAD);
-}
-
-/* This side reads no more: its calls see the end at once, and the peer knows nothing of it. */
-static void test_shut_for_reading(void **state)
-{
-    static const enum gw_group forms[] = {GW_BLOCK, GW_WARP, GW_THREAD};
-    struct gw_sockets_attr a = {.count = 4};
-    struct rig r;
-
-    (void)state;
-    rig_make(&r, &a);
-    for (uint32_t i = 0; i < 3; i++) {
-        enum gw_group g = forms[i];
-
-        join(&r, g);
-        bytes(&r, 0, SK_RECV_ONE, g, 1, 10, 0, 0)->limit_ns = 0;
-        add(&r, 0, SK_SHUTDOWN, g, 1, SHUT_RD);
-        bytes(&r, 0, SK_RECV_ONE, g, 1, 10, 0, 0);
-        bytes(&r, 0, SK_BORROW, g, 1, 0, 0, 0);
-        add(&r, 0, SK_POLL, g, 1, POLLIN | POLLOUT);
-        bytes(&r, 0, SK_SEND_ONE, g, 1, 50, 0, i);
-        bytes(&r, 0, SK_RECV_ONE, g, 2, 50, 0, i)->flags = MSG_WAITALL;
-        add(&r, 0, SK_SHUTDOWN, g, 1, SHUT_WR);
-        add(&r, 0, SK_POLL, g, 1, POLLIN);
-        bytes(&r, 0, SK_RECV_ONE, g, 2, 10, 0, 0);
-        bytes(&r, 0, SK_SEND_ONE, g, 1, 1, 0, 0);
-        run(&r);
-        EXPECT(&r, 0, -EAGAIN, 0, 0, 0, POLLIN | POLLOUT, 50, 50, 0, POLLIN | POLLHUP, 0, -EPIPE);
-        part(&r, g);
-    }
-    rig_free(&r);
-}
-
 /* Bytes where they lie: those that are not given back come again; a row ends where the buffer does. */
 static void test_borrowing(void **state)
 {
@@ -363,9 +260,6 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_ways),
-        cmocka_unit_test(test_flags),
-        cmocka_unit_test(test_full),
-        cmocka_unit_test(test_shut_for_reading),
         cmocka_unit_test(test_borrowing),
         cmocka_unit_test(test_opening),
         cmocka_unit_test(test_without_waiting),
@@ -376,8 +270,6 @@ int main(int argc, char **argv)
     };
     const struct CMUnitTest tcp[] = {
         cmocka_unit_test_setup(test_both_ways, over_tcp),
-        cmocka_unit_test_setup(test_flags, over_tcp),
-        cmocka_unit_test_setup(test_shut_for_reading, over_tcp),
         cmocka_unit_test_setup(test_borrowing, over_tcp),
         cmocka_unit_test_setup(test_close_under_a_receiver, over_tcp),
         cmocka_unit_test_setup(test_churn, over_tcp),
