@@ -47,5 +47,6 @@ GW_KERNEL(ranks, struct ranks, a)
     /* There is none to itself, to a rank that is none, or a third one. */
     if (!err && (gw_qp_to(me->set, mine, 0) || gw_qp_to(me->set, RANKS, 0) || gw_qp_to(me->set, !mine, 2)))
         err = -EEXIST;
+    if (!err && gw_qp_to(me->set, !mine, 0) == gw_qp_to(me->set, !mine, 1)) err = -EEXIST; /* two are two */
     a->result[mine] = err;
 }

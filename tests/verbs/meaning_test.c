@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "src/mlx5/wqe.h"
 #include "tests/verbs/rig.h"
 
 static struct gw_exec *exec;
@@ -150,6 +151,40 @@ static void test_full(void **state)
     end();
     assert_int_equal(r.wqes, 12);
     assert_int_equal(r.bbs, 24);
+}
+
+/* The NIC reads the three flags as they were asked for, whoever posts. */
+static void check_flags(uint32_t at, uint32_t flags)
+{
+    struct gw_mlx5_wqe w;
+
+    assert_int_equal(gw_mlx5_wqe_parse(&w, r.sq, 16, RIG_QPN, (uint16_t)at, 1, 63), 1);
+    assert_int_equal(w.signaled != 0, (flags & 1) != 0);
+    assert_int_equal(w.solicited != 0, (flags & 2) != 0);
+    assert_int_equal(w.fence != 0, (flags & 4) != 0);
+}
+
+static void test_flags(void **state)
+{
+    struct ibv_send_wr wr, *bad;
+    struct gw_tx tx;
+
+    (void)state;
+    for (uint32_t f = 0; f < 8; f++) {
+        uint32_t typed = (f & 1 ? GW_SIGNALED : 0) | (f & 2 ? GW_SOLICITED : 0) | (f & 4 ? GW_FENCED : 0);
+
+        start(16, 0);
+        rig_die(&r);
+        make(&wr, 1, 1, NULL);
+        wr.send_flags =
+            (f & 1 ? IBV_SEND_SIGNALED : 0) | (f & 2 ? IBV_SEND_SOLICITED : 0) | (f & 4 ? IBV_SEND_FENCE : 0);
+        assert_int_equal(gw_post_send(r.qp, &wr, &bad), 0);
+        assert_int_equal(gw_put(r.qp, 1, 1, 1, 1, 8, typed, 0), 0);
+        assert_int_equal(gw_tx_open(&tx, r.qp), 0);
+        assert_int_equal(gw_tx_post(&tx, gw_put_op(1, 1, 1, 1, 8), typed, NULL), 0);
+        for (uint32_t at = 0; at < 3; at++) check_flags(at, f);
+        end();
+    }
 }
 
 /* An unsignalled request's room comes back with the next signalled one's completion. */
@@ -468,6 +503,7 @@ int main(void)
         cmocka_unit_test(test_bad_request_in_list),
         cmocka_unit_test(test_bad_datagram_in_list),
         cmocka_unit_test(test_full),
+        cmocka_unit_test(test_flags),
         cmocka_unit_test(test_unsignalled),
         cmocka_unit_test(test_not_connected),
         cmocka_unit_test(test_error),
