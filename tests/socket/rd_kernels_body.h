@@ -3,6 +3,7 @@
 #include "tests/socket/rd_kernels.h"
 
 #define RD_ANSWER_NS 200000000u /* after which an answer is believed to be lost */
+#define RD_REPEATS   100000u
 
 struct rd_words {
     uint8_t out[RD_MOST], in[RD_MOST];
@@ -60,7 +61,7 @@ GW_DEV int rd_same(const struct rd_words *w, uint32_t n)
     return !differ;
 }
 
-/* One question, until it is answered: 0, or a negative errno. */
+/* One question, until it is answered: 0, or a negative errno. By UDP it may be refused until the server is there. */
 GW_DEV int rd_question(const struct rd_args *a, enum gw_group g, int s, struct rd_words *w, uint32_t n,
                        uint32_t *repeats)
 {
@@ -68,16 +69,16 @@ GW_DEV int rd_question(const struct rd_args *a, enum gw_group g, int s, struct r
     uint64_t end = gw_clock_ns() + a->limit_ns;
     int64_t got = SK_FORM(g, sendto, a->net, s, w->out, n, 0, to, to ? sizeof(a->addr) : 0, end);
 
-    while (got >= 0) {
+    while ((got >= 0 || got == -ECONNREFUSED) && *repeats < RD_REPEATS) {
         got = SK_FORM(g, recv, a->net, s, w->in, sizeof(w->in), 0, limit(RD_ANSWER_NS));
         if (got == n && w->in[2] == w->out[2] && w->in[0] == w->out[0])
             return w->out[0] == RD_OP_END || rd_same(w, n) ? 0 : -EBADMSG;
         if (got >= 0) continue; /* an answer that had been given up */
-        if (got != -ETIMEDOUT) break;
-        if (SK_FORM(g, sendto, a->net, s, w->out, n, 0, to, to ? sizeof(a->addr) : 0, end) == n) got = 0;
+        if (got != -ETIMEDOUT && got != -ECONNREFUSED) break;
+        got = SK_FORM(g, sendto, a->net, s, w->out, n, 0, to, to ? sizeof(a->addr) : 0, end);
         ++*repeats;
     }
-    return (int)got;
+    return got < 0 ? (int)got : -ETIMEDOUT;
 }
 
 GW_DEV void rd_ask(const struct rd_args *a, enum gw_group g)
