@@ -3,6 +3,7 @@
  * What a post alone costs on a CPU thread: our calls beside libmlx5's ibv_post_send, with no NIC at work.
  *
  *     post_bench [ROUNDS]    default 101
+ *     post_bench --threads N [ROUNDS]   so many (2 to 32) post to one queue pair at once
  *     post_bench --payload   against the payload that it announces: lines "cpu,BYTES,NANOSECONDS" and
  *                            "ibv,BYTES,NANOSECONDS", for bench/figures
  *
@@ -16,116 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/post_side.h"
+#include "bench/post_ways.h"
 
-#define BURST   256u /* requests */
-#define BBS     4u   /* WQEBBs of the longest of them, at most */
-#define LIST    32u
-#define MOST    (1u << 20)
-#define ROUNDS  101u
-#define INLINED 64u
+#define ROUNDS 101u
 
 static struct gw_device *dev;
 static struct gw_mem mem;
-
-/* ---- what is posted --------------------------------------------------------------------------------------- */
-
-struct work {
-    const char *name;
-    enum ibv_wr_opcode opcode;
-    uint32_t length, inlined, list; /* list: so many with one doorbell */
-    struct ibv_sge sge;
-    struct ibv_send_wr wr[LIST];
-};
-
-static void prepare(struct work *w)
-{
-    w->sge = (struct ibv_sge){(uint64_t)(uintptr_t)mem.host, w->length, 1};
-    for (uint32_t i = 0; i < w->list; i++) {
-        struct ibv_send_wr *wr = &w->wr[i];
-
-        memset(wr, 0, sizeof(*wr));
-        wr->wr_id = i;
-        wr->next = i + 1 < w->list ? wr + 1 : NULL;
-        wr->sg_list = &w->sge;
-        wr->num_sge = 1;
-        wr->opcode = w->opcode;
-        wr->send_flags = w->inlined ? IBV_SEND_INLINE : 0;
-        if (w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
-            wr->wr.atomic.remote_addr = w->sge.addr + MOST;
-            wr->wr.atomic.compare_add = i;
-            wr->wr.atomic.rkey = 1;
-        } else {
-            wr->wr.rdma.remote_addr = w->sge.addr + MOST;
-            wr->wr.rdma.rkey = 1;
-        }
-    }
-}
-
-/* ---- ways to post it: each posts BURST requests, and returns 0 or an errno value ------------------------- */
-
-typedef int way(struct side *s, struct work *w);
-
-static int by_ibv(struct side *s, struct work *w)
-{
-    struct ibv_send_wr *bad;
-    int err = 0;
-
-    for (uint32_t i = 0; i < BURST && !err; i += w->list) err = s->post_send(s->qp, w->wr, &bad);
-    return err;
-}
-
-static int by_gw_post_send(struct side *s, struct work *w)
-{
-    struct ibv_send_wr *bad;
-    int err = 0;
-
-    for (uint32_t i = 0; i < BURST && !err; i += w->list) err = gw_post_send(s->h, w->wr, &bad);
-    return err;
-}
-
-static int by_typed(struct side *s, struct work *w)
-{
-    const uint64_t from = w->sge.addr, to = from + MOST;
-    const uint32_t mask = w->list - 1, len = w->length;
-    int err = 0;
-    uint32_t i;
-
-    if (w->opcode == IBV_WR_SEND)
-        for (i = 0; i < BURST && !err; i++)
-            err = gw_send(s->h, from, 1, len, (i & mask) == mask ? 0 : GW_DEFER, i);
-    else
-        for (i = 0; i < BURST && !err; i++)
-            err = gw_put(s->h, from, 1, to, 1, len, (i & mask) == mask ? 0 : GW_DEFER, i);
-    return -err;
-}
-
-static int by_tickets(struct side *s, struct work *w)
-{
-    const uint64_t from = w->sge.addr, to = from + MOST;
-    const uint32_t mask = w->list - 1, len = w->length;
-    struct gw_tx tx;
-    int err = gw_tx_open(&tx, s->h);
-    uint32_t i;
-
-    if (w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-        for (i = 0; i < BURST && !err; i++)
-            err =
-                gw_tx_post(&tx, gw_fetch_add_op(from, 1, to, 1, i), (i & mask) == mask ? 0 : GW_DEFER, NULL);
-    else
-        for (i = 0; i < BURST && !err; i++)
-            err = gw_tx_post(&tx, gw_put_op(from, 1, to, 1, len), (i & mask) == mask ? 0 : GW_DEFER, NULL);
-    return -err;
-}
-
-static const struct {
-    const char *name;
-    way *way;
-} ways[] = {{"ibv_post_send", by_ibv},
-            {"typed", by_typed},
-            {"gw_tx_post", by_tickets},
-            {"gw_post_send", by_gw_post_send}};
-enum { IBV, TYPED, TICKETS, COMPATIBLE, WAYS };
 
 /* The typed calls have no inline payload; atomics have tickets, and the fast calls do not send. */
 static bool can(unsigned how, const struct work *w)
@@ -142,21 +39,6 @@ struct figure {
     double median, min;
 };
 
-/* *count: the WQEBBs that the record counts then. */
-static double burst(struct side *s, struct work *w, unsigned how, uint32_t *count)
-{
-    uint64_t start;
-    int err;
-
-    side_empty(s);
-    start = gw_clock_ns();
-    err = ways[how].way(s, w);
-    start = gw_clock_ns() - start;
-    bench_check(err ? gw_error(-err, "%s", strerror(err)) : 0, ways[how].name);
-    *count = gw_be32(s->h->dbrec[GW_MLX5_DBREC_SEND]);
-    return (double)start / BURST;
-}
-
 static void measure(struct side *s, struct work *w, uint32_t rounds, struct figure *f)
 {
     uint32_t count[WAYS];
@@ -168,7 +50,7 @@ static void measure(struct side *s, struct work *w, uint32_t rounds, struct figu
     for (uint32_t i = 0; i < rounds; i++)
         for (unsigned how = 0; how < WAYS; how++)
             if (can(how, w)) {
-                f[how].ns[i] = burst(s, w, how, &count[how]);
+                f[how].ns[i] = post_burst(s, w, how, &count[how]);
                 bench_check(count[how] == count[IBV] ? 0 : gw_error(-5, "not so many WQEBBs"),
                             ways[how].name);
             }
@@ -196,7 +78,7 @@ static void table(struct side *s, uint32_t rounds)
     for (uint32_t i = 0; i < sizeof(works) / sizeof(works[0]); i++) {
         struct figure f[WAYS];
 
-        prepare(&works[i]);
+        work_prepare(&works[i], mem.host);
         measure(s, &works[i], rounds, f);
         printf("%-27s %6.1f (%5.1f)", works[i].name, f[IBV].median, f[IBV].min);
         for (unsigned how = TYPED; how < WAYS; how++)
@@ -236,7 +118,7 @@ static void sweep(void)
 
     side_make(&s, dev, BURST * BBS, INLINED, true);
     for (; w.length <= MOST; w.length *= 2) {
-        prepare(&w);
+        work_prepare(&w, mem.host);
         measure(&s, &w, ROUNDS, f);
         printf("cpu,%u,%.1f\n", w.length, f[TICKETS].median);
         printf("ibv,%u,%.1f\n", w.length, f[IBV].median);
@@ -244,16 +126,25 @@ static void sweep(void)
     side_free(&s);
 }
 
+static uint32_t in_range(const char *text, uint32_t low, uint32_t high, uint32_t otherwise)
+{
+    long n = text ? atol(text) : 0;
+
+    return n >= (long)low && n <= (long)high ? (uint32_t)n : otherwise;
+}
+
 int main(int argc, char **argv)
 {
-    long rounds = argc > 1 ? atol(argv[1]) : ROUNDS;
 
     bench_check(gw_device_open(NULL, NULL, &dev), "network device");
     bench_check(gw_mem_alloc(gw_device_exec(dev), GW_MEM_HOST, 2 * MOST, &mem), "memory");
     if (argc > 1 && !strcmp(argv[1], "--payload"))
         sweep();
+    else if (argc > 2 && !strcmp(argv[1], "--threads"))
+        post_several(dev, mem.host, in_range(argv[2], 2, POST_THREADS, 2),
+                     in_range(argv[3], 1, 99999, ROUNDS));
     else
-        compare(rounds > 0 && rounds < 100000 ? (uint32_t)rounds : ROUNDS);
+        compare(in_range(argv[1], 1, 99999, ROUNDS));
     gw_mem_free(&mem);
     (void)gw_device_close(dev);
     return 0;

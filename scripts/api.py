@@ -23,7 +23,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADERS = ["error.h", "exec.h", "kernel.h", "sync.h", "sync_ldst.h", "sync_fence.h", "sync_rmw.h", "group.h", "loop.h", "host.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "verbs_set.h", "channel.h", "socket.h", "rsocket.h", "rsocket_dgram.h", "client.h", "model.h", "softnic.h"]
-INNER = ["fn.h", "gpunet_compat.h", "mlx5.h", "mlx5_cq.h", "mlx5_inline.h", "mlx5_mw.h", "mlx5_rq.h", "mlx5_sq.h", "verbs_cq.h", "verbs_post.h", "verbs_ring.h", "verbs_room.h", "verbs_rq.h", "verbs_sq.h", "verbs_tx_post.h", "verbs_tx_wait.h", "verbs_tx_write.h", "verbs_wr.h"]
+INNER = ["fn.h", "gpunet_compat.h", "mlx5.h", "mlx5_cq.h", "mlx5_inline.h", "mlx5_mw.h", "mlx5_rq.h", "mlx5_sq.h", "verbs_cq.h", "verbs_doorbell.h", "verbs_lock.h", "verbs_post.h", "verbs_ring.h", "verbs_room.h", "verbs_rq.h", "verbs_sq.h", "verbs_tx_post.h", "verbs_tx_room.h", "verbs_tx_wait.h", "verbs_tx_write.h", "verbs_wr.h"]
 BEGIN = re.compile(r"^(GW_API|GW_FN|GW_DEV|GW_SLOW_FN|int softnic_\w+)\b")
 NAME = re.compile(r"\b((?:gw|softnic)_\w+)\s*\(")
 HEAD = re.compile(r"\A/\* SPDX[^\n]*\n/\*(.*?)\*/", re.S)

@@ -211,6 +211,7 @@ GW_API int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *st
 enum gw_qp_flags {
     GW_QP_ONE_POSTER = 1, /* one thread at a time posts to it: posting takes no atomic operation */
     GW_QP_SIGNAL_ALL = 2, /* every work request completes with a CQE, as sq_sig_all */
+    GW_QP_LOCK_FREE = 4,  /* CPU threads wait for none that was stopped in the midst of a post (on a GPU none ever does) */
 };
 
 enum gw_qp_type {

@@ -12,6 +12,11 @@
  * number of threads may post at once, and on a CQ without GW_CQ_ONE_POLLER any number may poll. A queue pair
  * and its CQs belong to one executor: threads of one GPU, or CPU threads of one process.
  *
+ * CPU threads that post to one queue pair take turns, as in ibv_post_send: a call then waits for others that are in the
+ * midst of posting (not from within a signal handler that has interrupted one of them), for some seconds at most; if one
+ * is not run for so long, it returns as if the queue were full. With GW_QP_LOCK_FREE, and on a GPU, no call waits for
+ * another thread.
+ *
  * Memory order. Posting: what the calling thread wrote before the call is visible to the NIC before the request is, and so is
  * what other threads wrote if it happened before the call (a barrier suffices); rings carry no more than that. Polling: when a
  * call has returned a completion, everything that it announces is visible to the calling thread. Lengths are bytes, times
@@ -101,8 +106,9 @@ struct gw_qp_handle {
     /* Written by threads that post sends. */
     uint64_t sq_resv;    /* WQEBBs reserved so far */
     uint64_t sq_word;    /* WQEBBs rung for, and who has yet to ring for others: see verbs_ring.h */
-    uint64_t sq_settled; /* WQEBBs counted by a record that is known to have arrived */
-    uint8_t pad2[104];
+    uint64_t sq_settled; /* WQEBBs counted by a record that is known to have arrived; locked: all rung for */
+    uint32_t sq_lock;    /* verbs_lock.h */
+    uint8_t pad2[100];
 
     /* Written by threads that post receives. */
     uint64_t rq_resv; /* receives reserved so far */
@@ -167,8 +173,8 @@ enum gw_post_flags {
 /*
  * Each posts one request of one local stretch [laddr, laddr + len), and returns
  *   0           posted;
- *   -EAGAIN     the queue is full: poll the CQ and try again. Nothing was posted. (On a GPU, where several threads
- *               post: or would be with what others are asking for at this moment);
+ *   -EAGAIN     the queue is full: poll the CQ and try again. Nothing was posted. (Where several threads post, on a GPU:
+ *               or would be with what others are asking for at this moment; on CPU threads: or one of them is stuck);
  *   -ENOTCONN   not connected, -EIO: the queue pair has failed (gw_qp_fault on the host says how);
  *   -EOPNOTSUPP it is for datagrams (gw_send_to in verbs_ud.h).
  * len is at most 2^30; 0 makes a message without payload. laddr and raddr are addresses as the regions were
@@ -211,7 +217,8 @@ GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
 /*
  * Rings for everything that was posted with GW_DEFER before the call, which any thread may make. A deferred request
  * has to be followed by this, or by a post without GW_DEFER: what other threads have posted behind it may have to wait
- * for that, too.
+ * for that, too. (Where CPU threads take turns and one of them is stuck in the midst of posting, it gives up after some
+ * seconds: then that one's ring is for these requests, too.)
  */
 GW_FN void gw_ring(struct gw_qp_handle *qp);
 
@@ -249,6 +256,8 @@ GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)
 
 #include <gpuwire/verbs_set.h>
 #include <gpuwire/verbs_sq.h>
+#include <gpuwire/verbs_doorbell.h>
+#include <gpuwire/verbs_lock.h>
 #include <gpuwire/verbs_room.h>
 #include <gpuwire/verbs_ring.h>
 #include <gpuwire/verbs_post.h>
@@ -259,6 +268,7 @@ GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)
 #include <gpuwire/verbs_op.h>
 #include <gpuwire/verbs_tx.h>
 #include <gpuwire/verbs_tx_write.h>
+#include <gpuwire/verbs_tx_room.h>
 #include <gpuwire/verbs_tx_post.h>
 #include <gpuwire/verbs_tx_wait.h>
 

@@ -4,7 +4,8 @@
  * private.
  *
  * Two ways. gw_reserve_ compares and swaps, and refuses only where there is no room; gw_sq_reserve_ adds, which never
- * fails under contention, and takes back what was too much.
+ * fails under contention, and takes back what was too much. Where posters take turns neither is atomic: gw_sq_room_ and
+ * gw_tx_take_ then take the lock, and publishing gives it back.
  */
 #ifndef GPUWIRE_VERBS_ROOM_H
 #define GPUWIRE_VERBS_ROOM_H
@@ -121,9 +122,21 @@ GW_FN int gw_sq_add_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
 }
 #endif
 
+/* In turn: the lock is kept when it returns 0. */
+GW_HOT_FN int gw_sq_room_locked_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
+{
+    int err = gw_sq_lock_(q->qp);
+
+    if (err) return err;
+    err = gw_reserve_(&q->qp->sq_resv, &q->qp->sq_ci, q->sq.wqebbs, 1, n, first);
+    if (err) gw_sq_unlock_(q->qp);
+    return err;
+}
+
 /* Reserves n WQEBBs, as gw_reserve_ does. */
 GW_HOT_FN int gw_sq_room_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
 {
+    if (gw_sq_locked_(q->flags)) return gw_sq_room_locked_(q, n, first);
 #ifdef __CUDACC__
     if (!(q->flags & GW_ONE_USER_)) return gw_sq_add_(q, n, first);
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * verbs_sq.h: what posting knows of a send queue, and what it leaves there for who rings and who polls. How it is
- * reserved stands in verbs_room.h, how it is rung for in verbs_ring.h. Included by verbs_device.h; names that end in _
- * are private.
+ * reserved stands in verbs_room.h, how it is rung for in verbs_ring.h, and how CPU threads take turns instead of the
+ * one and the other in verbs_lock.h. Included by verbs_device.h; names that end in _ are private.
  *
  * The queue, its record and the register are the NIC's too; the handle and the slots are touched by the
  * executor's threads alone. Hence two scopes: what the NIC must see in order is ordered for the system, what
@@ -26,11 +26,13 @@
 enum {
     GW_ONE_USER_ = 1,
     GW_SIGNAL_ALL_ = 2,
+    GW_LOCK_FREE_ = 4,
     GW_NO_ATOMICS_ = 0x100,
     GW_NO_MASKED_ = 0x200,
     GW_DB_IO_ = 0x400, /* CPU threads ring a device's register, which may be mapped write-combining */
     GW_UD_ = 0x800,
     GW_AH_NUMBER_ = 0x1000, /* whoever reads the queue knows address handles by their numbers */
+    GW_LOCKED_ = 0x2000,    /* CPU threads post in turn: verbs_lock.h */
 };
 
 #ifdef __CUDACC__

@@ -63,8 +63,8 @@ GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp);
  *   -EMSGSIZE    more requests than the queue holds at all;
  *   -EOPNOTSUPP  an atomic, and the device has none, or a datagram (gw_send_to_op) on a connected queue pair. (Anything
  *                else on one for datagrams is posted, and its ticket fails: IBV_WC_LOC_QP_OP_ERR.)
- * flags: GW_DEFER, GW_FENCED, GW_SOLICITED; GW_SIGNALED for a request that is going to be waited for soon. Never
- * blocks. With GW_DEFER it is rung for by the next post without, by gw_tx_ring, or by a wait, one of which has to follow
+ * flags: GW_DEFER, GW_FENCED, GW_SOLICITED; GW_SIGNALED for a request that is going to be waited for soon. It
+ * waits for nothing but, among CPU threads, its turn (verbs_device.h). With GW_DEFER it is rung for by the next post without, by gw_tx_ring, or by a wait, one of which has to follow
  * (see gw_ring).
  */
 GW_FN int gw_tx_post(struct gw_tx *tx, struct gw_op op, uint32_t flags, uint64_t *ticket);

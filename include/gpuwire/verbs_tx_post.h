@@ -19,86 +19,6 @@ GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp)
     return gw_tx_usable_(qp);
 }
 
-GW_FN void gw_tx_ring(struct gw_tx *tx)
-{
-    if (tx->q.flags & GW_ONE_USER_ && tx->rung == tx->next) return;
-    gw_ring(tx->q.qp);
-    if (tx->q.flags & GW_ONE_USER_) tx->rung = tx->next;
-}
-
-/* Does the queue have no room up to `end`, as far as this view knows? (Others may have completed more than
- * this view knows to be reserved.) */
-GW_HOT_FN int gw_tx_full_(const struct gw_tx *tx, uint64_t end)
-{
-    return (int64_t)(end - tx->done) > (int64_t)tx->q.sq.wqebbs;
-}
-
-/* The queue seems full: is it? Looks at what others have retired, then at the CQ, until there is room up to
- * `end`. Returns how far the queue has completed. */
-GW_SLOW_FN uint64_t gw_tx_look_(struct gw_qp_handle *qp, struct gw_cq_handle *cq, uint64_t end)
-{
-    uint64_t done;
-
-    do {
-        done = gw_ld_acquire_u64_gpu(&qp->sq_ci); /* acquire: as in gw_sq_reserve_ */
-    } while ((int64_t)(end - done) > (int64_t)qp->sq.wqebbs && gw_cq_retire_(cq));
-    return done;
-}
-
-/* Is there room for n more, also after a look at the CQ? 0, or why not. */
-GW_HOT_FN int gw_tx_room_(struct gw_tx *tx, uint32_t n)
-{
-    int err;
-
-    if (!gw_tx_full_(tx, tx->next + n)) return 0;
-    tx->done = gw_tx_look_(tx->q.qp, tx->cq, tx->next + n);
-    if (!gw_tx_full_(tx, tx->next + n)) return 0;
-    /* The room may be waiting for a ring that was deferred. Of ours a ringer at work is told once: who tries in vain all
-     * the time must not keep it from leaving. */
-    if (tx->q.flags & GW_ONE_USER_) {
-        gw_tx_ring(tx);
-    } else {
-        gw_sq_ring_(tx->q.qp, tx->run != tx->last);
-        tx->run = tx->last;
-    }
-    if (n > tx->q.sq.wqebbs) return -EMSGSIZE;
-    err = gw_tx_usable_(tx->q.qp);
-    return err ? err : -EAGAIN;
-}
-
-/* With several posters: n are reserved at `at`, and there is room for them. */
-GW_HOT_FN void gw_tx_kept_(struct gw_tx *tx, uint64_t at, uint32_t n)
-{
-    if (at != tx->last) tx->run = at;
-    tx->next = at + n;
-}
-
-/* The same where there may be none. */
-GW_HOT_FN int gw_tx_keep_(struct gw_tx *tx, uint64_t at, uint32_t n)
-{
-    if (gw_sq_keep_(&tx->q, at, n, &tx->done)) {
-        /* Others have filled it. So as not to add and take back in vain all the time, believe that there is
-         * no room for so many until something completes. */
-        tx->next = tx->done + tx->q.sq.wqebbs - n + 1;
-        return -EAGAIN;
-    }
-    gw_tx_kept_(tx, at, n);
-    return 0;
-}
-
-/* Reserves where there was room for n a moment ago. */
-GW_HOT_FN int gw_tx_take_(struct gw_tx *tx, uint32_t n, uint64_t *first)
-{
-    if (tx->q.flags & GW_ONE_USER_) {
-        *first = tx->next;
-        tx->next += n;
-        return 0;
-    }
-    if (n > tx->q.sq.wqebbs) return -EAGAIN;
-    *first = gw_sq_take_(&tx->q, n);
-    return gw_tx_keep_(tx, *first, n);
-}
-
 /* With one owner: everything up to `end`. */
 GW_HOT_FN void gw_tx_publish_alone_(struct gw_tx *tx, uint64_t end, uint32_t flags)
 {
@@ -118,6 +38,10 @@ GW_HOT_FN void gw_tx_publish_shared_(struct gw_tx *tx, uint64_t first, uint32_t 
 {
     tx->last = first + n;
     if (flags & GW_SIGNALED) tx->marked = tx->last;
+    if (gw_sq_locked_(tx->q.flags)) {
+        gw_sq_publish_locked_(&tx->q, tx->last, flags);
+        return;
+    }
     /* If its slot will have to say that it is ready, whoever retires it takes the ticket from there, too. Whether
      * it will is not known yet. */
     gw_st_relaxed_u64_gpu(&tx->q.slot[first & (tx->q.sq.wqebbs - 1)].wr_id, first + bbs);
@@ -258,6 +182,7 @@ GW_DEV uint64_t gw_tx_reserve_warp_shared_(struct gw_tx *tx, const struct gw_op 
     uint64_t at = ~(uint64_t)0, done;
     int err = 0;
 
+    if (gw_sq_locked_(tx->q.flags)) return gw_tx_reserve_warp_(tx, op, n);
     if (gw_lane() == 0 && gw_tx_may_(tx, op) && n <= tx->q.sq.wqebbs && !gw_tx_full_(tx, tx->next + n))
         at = gw_sq_take_(&tx->q, n);
     done = gw_shfl_u64(gw_warp_all(), tx->done, 0);

@@ -145,18 +145,19 @@ GW_HOT_FN uint32_t gw_ibv_put_(const struct gw_sq_ *q, uint64_t at, const struct
 
 /* ---- lists --------------------------------------------------------------------------------------------- */
 
-/* With one owner each request is looked at once, written, and all are rung for together. 0 or a positive errno;
- * *wr becomes the first that was not posted. */
+/* With one owner, or under the lock, each request is looked at once, written, and all are rung for together. 0 or a
+ * positive errno; *wr becomes the first that was not posted. */
 GW_HOT_FN int gw_post_list_alone_(struct gw_qp_handle *qp, struct ibv_send_wr **wr)
 {
     struct gw_sq_ q = gw_sq_of_(qp);
     struct ibv_send_wr *w = *wr;
-    /* Acquire: as in gw_sq_reserve_. */
-    uint64_t first = gw_ld_relaxed_u64_gpu(&qp->sq_resv), at = first,
-             room = gw_ld_acquire_u64_gpu(&qp->sq_ci) + q.sq.wqebbs;
+    uint64_t first, at, room;
     struct gw_ibv_ r;
     int err = 0;
 
+    if (gw_sq_locked_(q.flags) && gw_sq_lock_(qp)) return ENOMEM;
+    first = at = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
+    room = gw_ld_acquire_u64_gpu(&qp->sq_ci) + q.sq.wqebbs; /* acquire: as in gw_sq_reserve_ */
     for (; w; w = w->next) {
         err = -gw_ibv_look_(qp, w, &r);
         if (!err && at + gw_mlx5_wqebbs(r.units) > room) err = ENOMEM;
@@ -164,9 +165,11 @@ GW_HOT_FN int gw_post_list_alone_(struct gw_qp_handle *qp, struct ibv_send_wr **
         at += gw_ibv_put_(&q, at, w, &r);
     }
     *wr = w;
-    if (at == first) return err;
-    gw_st_relaxed_u64_gpu(&qp->sq_resv, at);
-    gw_sq_ring_alone_(&q, at);
+    if (at != first) gw_st_relaxed_u64_gpu(&qp->sq_resv, at);
+    if (gw_sq_locked_(q.flags))
+        gw_sq_publish_locked_(&q, at, at == first ? GW_DEFER : 0);
+    else if (at != first)
+        gw_sq_ring_alone_(&q, at);
     return err;
 }
 
@@ -186,7 +189,7 @@ GW_HOT_FN int gw_post_single_(struct gw_qp_handle *qp, const struct ibv_send_wr 
     return 0;
 }
 
-/* With several posters what is posted with one reservation and one ring must be known before: up to so many. */
+/* With several at once what is posted with one reservation and one ring must be known before: up to so many. */
 #define GW_RUN_ 32
 
 /* Posts the n requests from *wr on, which take bbs WQEBBs, and moves *wr behind them: or none, and -EAGAIN. */
@@ -254,7 +257,7 @@ GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct i
     if (!wr) return 0;
     if (gw_ld_relaxed_u32_gpu(&qp->state) == GW_QP_NOT_CONNECTED)
         err = EINVAL;
-    else if (qp->flags & GW_ONE_USER_)
+    else if (qp->flags & GW_ONE_USER_ || gw_sq_locked_(qp->flags))
         err = gw_post_list_alone_(qp, &wr);
     else if (!wr->next)
         err = gw_post_single_(qp, wr);

@@ -12,7 +12,7 @@ static int check(const struct gw_qp_attr *a)
     if (!a->send_cq || !a->recv_cq) return gw_error(-EINVAL, "queue pair: it needs two completion queues");
     if (a->send_cq->dev != a->recv_cq->dev)
         return gw_error(-EINVAL, "queue pair: its completion queues are of two devices");
-    if (a->flags & ~(GW_QP_ONE_POSTER | GW_QP_SIGNAL_ALL))
+    if (a->flags & ~(GW_QP_ONE_POSTER | GW_QP_SIGNAL_ALL | GW_QP_LOCK_FREE))
         return gw_error(-EINVAL, "queue pair: flags %x", a->flags);
     if (a->type > GW_QP_UD) return gw_error(-EINVAL, "queue pair: there is no type %u", a->type);
     if (a->send_cq->ops != a->recv_cq->ops)
@@ -66,6 +66,8 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     if (gw_exec_kind(dev->exec) != GW_EXEC_CPU) {
         h->host = NULL;
         h->flags &= ~(uint32_t)GW_DB_IO_;
+    } else {
+        h->flags |= gw_sq_turns_(a->flags);
     }
     h->max_send_sge = cap->max_send_sge;
     h->max_recv_sge = cap->max_recv_sge;

@@ -452,6 +452,7 @@ static void taken_down(void **state)
     (void)state;
     whole(ABORTED, 0);
     whole(ABORTED, GW_QP_ONE_POSTER);
+    whole(ABORTED, GW_QP_LOCK_FREE);
 }
 
 static void link_down(void **state)

@@ -31,6 +31,7 @@ static const struct {
 } variant[] = {
     {GW_MEM_HOST, 0, "host memory"},
     {GW_MEM_DEVICE, GW_QP_ONE_POSTER, "executor's memory, one poster"},
+    {GW_MEM_HOST, GW_QP_LOCK_FREE, "host memory, lock-free"},
 };
 #define VARIANTS (sizeof(variant) / sizeof(variant[0]))
 

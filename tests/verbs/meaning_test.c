@@ -14,10 +14,16 @@
 
 static struct gw_exec *exec;
 static struct rig r;
+static uint32_t lock_free; /* GW_QP_LOCK_FREE: everything once more so */
 
 static void start(uint32_t wqebbs, uint32_t fail_at)
 {
-    struct rig_opts o = {.wqebbs = wqebbs, .wqes = 8, .cqes = wqebbs + 8, .tokens = 1000, .fail_at = fail_at};
+    struct rig_opts o = {.wqebbs = wqebbs,
+                         .wqes = 8,
+                         .cqes = wqebbs + 8,
+                         .tokens = 1000,
+                         .fail_at = fail_at,
+                         .qp_flags = lock_free};
 
     while (o.cqes & (o.cqes - 1)) o.cqes++;
     rig_start(&r, exec, &o);
@@ -267,6 +273,83 @@ static void test_error(void **state)
     end();
 }
 
+/* A thread that posts is stopped in the midst of it, where CPU threads take turns: the others wait for it, but not for ever,
+ * and nothing of what they could not post is left behind. */
+static void *waits_to_ring(void *arg)
+{
+    gw_ring(arg);
+    return NULL;
+}
+
+static void test_lock_held(void **state)
+{
+    uint64_t before = gw_clock_ns();
+    struct ibv_send_wr wr, *where = NULL;
+    pthread_t thread;
+    struct ibv_wc wc[3];
+
+    (void)state;
+    if (lock_free) skip();
+    start(8, 0);
+    make(&wr, 2, 1, NULL);
+    assert_int_equal(gw_put(r.qp, 1, 1, 0, 1, 8, GW_DEFER | GW_SIGNALED, 10), 0);
+    assert_int_equal(gw_sq_lock_(r.qp), 0);
+    assert_int_equal(pthread_create(&thread, NULL, waits_to_ring, r.qp), 0);
+    assert_int_equal(gw_put(r.qp, 1, 1, 1, 1, 8, GW_SIGNALED, 11), -EAGAIN);
+    pthread_join(thread, NULL);
+    assert_true(gw_clock_ns() - before >= GW_SQ_LOCK_NS_);
+    assert_true(gw_clock_ns() - before < 10 * (uint64_t)GW_SQ_LOCK_NS_);
+    assert_int_equal(gw_poll_cq(r.cqh, 3, wc), 0);
+    gw_sq_unlock_(r.qp);
+    assert_int_equal(gw_put(r.qp, 1, 1, 1, 1, 8, GW_SIGNALED, 11), 0);
+    assert_int_equal(gw_post_send(r.qp, &wr, &where), 0);
+    take(3, wc);
+    assert_int_equal(wc[0].wr_id, 10);
+    assert_int_equal(wc[1].wr_id, 11);
+    assert_int_equal(wc[2].wr_id, 2);
+    end();
+    assert_int_equal(r.wqes, 3);
+}
+
+/* The same; it goes on while others wait. */
+static void *goes_on(void *arg)
+{
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    gw_sq_unlock_(arg);
+    return NULL;
+}
+
+static void test_lock_given_back(void **state)
+{
+    struct gw_tx tx;
+    pthread_t thread;
+    uint64_t t = 0;
+
+    (void)state;
+    if (lock_free) skip();
+    start(8, 0);
+    assert_int_equal(gw_tx_open(&tx, r.qp), 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct gw_op op = gw_put_op(1, 1, i, 1, 8);
+        struct ibv_send_wr wr, *where;
+
+        make(&wr, i, 1, NULL);
+        wr.send_flags = 0;
+        assert_int_equal(gw_sq_lock_(r.qp), 0);
+        assert_int_equal(pthread_create(&thread, NULL, goes_on, r.qp), 0);
+        if (i == 0)
+            assert_int_equal(gw_tx_post(&tx, op, GW_DEFER, &t), 0);
+        else if (i == 1)
+            assert_int_equal(gw_put(r.qp, 1, 1, i, 1, 8, 0, 0), 0);
+        else
+            assert_int_equal(gw_post_send(r.qp, &wr, &where), 0);
+        pthread_join(thread, NULL);
+    }
+    assert_int_equal(gw_tx_wait(&tx, t, gw_clock_ns() + 60000000000u), 0);
+    end();
+    assert_int_equal(r.wqes, 3);
+}
+
 /* A second poster publishes between the first one's doorbell and its leaving: the first must ring for it too,
  * since the second has left the ringing to it. Played step by step, in one thread. */
 static void test_ring_for_late_comer(void **state)
@@ -276,6 +359,7 @@ static void test_ring_for_late_comer(void **state)
     uint64_t at[2], before, seen = 0;
 
     (void)state;
+    if (!lock_free) skip();
     start(8, 0);
     q = gw_sq_of_(r.qp);
     for (uint32_t i = 0; i < 2; i++) {
@@ -385,6 +469,7 @@ static void test_record_that_never_comes(void **state)
     uint64_t before = gw_clock_ns();
 
     (void)state;
+    if (!lock_free) skip();
     start(8, 0);
     rig_die(&r);
     r.qp->sq_resv = r.qp->sq_ci = 5;
@@ -465,6 +550,7 @@ static void test_room_is_found(void **state)
     uint32_t n, round, start_at;
 
     (void)state;
+    if (!lock_free) skip();
     for (round = 0; round < 2; round++) {
         struct taker t[3] = {{0}};
 
@@ -508,6 +594,8 @@ int main(void)
         cmocka_unit_test(test_not_connected),
         cmocka_unit_test(test_error),
         cmocka_unit_test(test_unknown_queue_pair),
+        cmocka_unit_test(test_lock_held),
+        cmocka_unit_test(test_lock_given_back),
         cmocka_unit_test(test_ring_for_late_comer),
         cmocka_unit_test(test_wait),
         cmocka_unit_test(test_poll_held),
@@ -517,5 +605,8 @@ int main(void)
         cmocka_unit_test(test_endpoint_text),
     };
 
-    return cmocka_run_group_tests(tests, open_exec, close_exec);
+    int failed = cmocka_run_group_tests(tests, open_exec, close_exec);
+
+    lock_free = GW_QP_LOCK_FREE;
+    return failed + cmocka_run_group_tests(tests, open_exec, close_exec);
 }

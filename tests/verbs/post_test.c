@@ -75,8 +75,8 @@ static void check_sends(const struct rig *r, const struct post_result *got, uint
     assert_int_equal(r->wqes, got->posted);
 }
 
-/* On a queue pair that has posted `first` WQEBBs before. */
-static struct post_result post_after(const struct shape *s, uint64_t first)
+/* On a queue pair that has posted `first` WQEBBs before. lock_free: on CPU threads, which else take turns. */
+static struct post_result post_so(const struct shape *s, uint64_t first, bool lock_free)
 {
     uint32_t dim = test_block_dim(exec, s->block), threads = s->grid * dim, each = s->each, sum = 0, i;
     struct rig_opts o = {
@@ -86,7 +86,7 @@ static struct post_result post_after(const struct shape *s, uint64_t first)
     struct rig r;
 
     o.shift = s->how >= TX_THREAD ? 3 : 0; /* atomics' addresses are multiples of 8 */
-    o.qp_flags = s->one ? GW_QP_ONE_POSTER : 0;
+    o.qp_flags = s->one ? GW_QP_ONE_POSTER : lock_free ? GW_QP_LOCK_FREE : 0;
     o.cq_flags = s->one ? GW_CQ_ONE_POLLER : 0;
     rig_start(&r, exec, &o);
     args.qp = r.qp;
@@ -109,9 +109,15 @@ static struct post_result post_after(const struct shape *s, uint64_t first)
     return got;
 }
 
-static struct post_result post(const struct shape *s)
+static void post_after(const struct shape *s, uint64_t first)
 {
-    return post_after(s, 0);
+    post_so(s, first, false);
+    if (!s->one && gw_exec_kind(exec) == GW_EXEC_CPU) post_so(s, first, true);
+}
+
+static void post(const struct shape *s)
+{
+    post_after(s, 0);
 }
 
 static void test_one_thread(void **state)
@@ -236,7 +242,7 @@ static void test_cost(void **state)
 
         /* On CPU threads blocks run one after another, and a warp's lanes take turns: it says nothing. */
         if (gw_exec_kind(exec) == GW_EXEC_CPU && c[i].s.grid * c[i].s.block > 1) continue;
-        got = post(&c[i].s);
+        got = post_so(&c[i].s, 0, false);
         printf("measured: %s: %.1f ns per request\n", c[i].what, (double)got.ns / got.posted);
     }
 }

@@ -142,6 +142,7 @@ static void make_handles(struct rig *r)
     qp.size = sizeof(qp);
     qp.version = GW_VERBS_VERSION;
     qp.flags = r->o.qp_flags;
+    if (gw_exec_kind(r->exec) == GW_EXEC_CPU) qp.flags |= gw_sq_turns_(r->o.qp_flags);
     qp.max_inline = 512;
     qp.sq.buf = q + (r->sq - (uint8_t *)r->queues.host);
     qp.sq.wqebbs = r->o.wqebbs;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a send queue is reserved, published and rung for (include/gpuwire/verbs_room.h, verbs_ring.h), for spin, which tries every
- * interleaving. sq_model.sh runs it. An inline has the name of the function that it stands for, and each comment at
+ * How a send queue is reserved, published and rung for (include/gpuwire/verbs_room.h, verbs_ring.h; LOCKED=1: verbs_lock.h), for
+ * spin, which tries every interleaving. sq_model.sh runs it. An inline has the name of the function that it stands for, and each comment at
  * the right margin the line of that function.
  *
  * Found, if it could happen: a WQE that the NIC never executes (lost), executes twice, before it is written, or takes
@@ -11,7 +11,7 @@
  *
  * Deaths (DIES=1). The first poster may stop for ever at any step of its way. Nothing then rings for what it has left behind,
  * and reservations that wait for it to take its own back wait; but whoever settles gets on, because that takes memory
- * alone.
+ * alone. (Where posters take turns the others wait for who died with the lock, in the code for so long only.)
  *
  * Lives. When all posters are done, the host resets the queue pair (gw_qp_reset), and they post once more. The NIC may not
  * have got to what was posted before, and rings may be under way.
@@ -23,6 +23,9 @@
  * the slots are sequentially consistent here, each
  * access by itself: missing acquire or release among posters, and loads that are reordered, are not covered; for
  * those there are ThreadSanitizer and the comments there.
+ *
+ * Turns (LOCKED=1). Nobody reads what others have stored but behind the lock, whose release is what makes a poster's stores
+ * visible then; all else about memory is as above.
  *
  * Programs (PROGRAM). What each post is like is taken from the environment instead of tried out here: so that everything
  * that several posts of each poster can be is tried in many small runs, where one would be too large.
@@ -56,6 +59,9 @@
 #ifndef EXACT
 #define EXACT 0 /* 1: reserves with gw_reserve_, as calls that name their requests do on CPU threads */
 #endif
+#ifndef LOCKED
+#define LOCKED 0 /* 1: posters take turns */
+#endif
 #ifndef Q
 #define Q 2 /* WQEBBs of the queue */
 #endif
@@ -73,6 +79,7 @@ bit again, hole;
 byte slot_at[Q], slot_ready[Q]; /* the slots' second word: of which index, how many are ready */
 byte slot_of[Q]; /* whose store of it may still be under way; NOTHING: it has arrived */
 byte settled; /* sq_settled */
+bit lock; /* sq_lock */
 
 /* Memory that the NIC reads. */
 byte wqe[Q];
@@ -427,6 +434,106 @@ inline gw_sq_ring_(sure) /* gw_ring: sure */
     fi
 }
 
+/* ---- verbs_lock.h ------------------------------------------------------------------------------------------- */
+
+inline gw_sq_lock_()
+{
+    atomic { !lock -> lock = 1 }                             /* gw_exch_acquire(sq_lock, 1), again and again */
+}
+
+inline gw_sq_unlock_()
+{
+    atomic {                                                 /* gw_st_release(sq_lock, 0) */
+#if BROKEN != 12
+        gw_fence_release();
+#endif
+        lock = 0
+    }
+}
+
+inline gw_sq_room_locked_(n) /* sets got, at; also gw_tx_take_locked_ */
+{
+    gw_sq_lock_();
+    at = resv;                                               /* at = gw_ld_relaxed(resv) */
+    seen = taken;                                            /* gw_ld_acquire(done) */
+    if
+    :: at + n > seen + Q -> gw_sq_unlock_(); got = 0
+    :: else -> resv = at + n; got = 1                        /* gw_st_relaxed(resv, at + n) */
+    fi
+}
+
+inline gw_sq_publish_locked_(next, later)
+{
+#if BROKEN == 14
+    gw_sq_unlock_();
+#endif
+    if
+    :: later
+    :: else ->
+        atomic {
+            gw_fence_release();
+            record_to[p] = (next) % (2 * Q)                  /* gw_dbrec_store_ */
+        };
+        gw_sq_register_(next)
+    fi;
+#if BROKEN != 14
+    gw_sq_unlock_()
+#endif
+}
+
+inline gw_sq_ring_locked_()
+{
+    upto = resv;                                             /* next = gw_ld_relaxed(sq_resv) */
+    if
+    :: settled == upto                                       /* gw_ld_relaxed(sq_settled) */
+    :: else ->
+#if BROKEN != 13
+        gw_sq_lock_();
+#endif
+        upto = resv;
+        if
+        :: settled == upto -> gw_sq_unlock_()
+        :: else -> gw_sq_publish_locked_(upto, 0)
+        fi
+    fi
+}
+
+/* ---- either way --------------------------------------------------------------------------------------------- */
+
+inline reserve(n)
+{
+#if LOCKED
+    gw_sq_room_locked_(n)
+#elif EXACT
+    gw_reserve_(n)
+#else
+    gw_sq_reserve_(n)
+#endif
+}
+
+inline write_and_publish(n)
+{
+#if LOCKED
+    atomic {                                                 /* writes the WQEs */
+        wqe_at[p] = at;
+        wqe_n[p] = n
+    };
+    gw_sq_publish_locked_(at + n, defer)
+#else
+    write_and_gw_sq_claim_(n);
+    gw_sq_publish_run_(n)
+#endif
+}
+
+inline ring(sure)
+{
+#if LOCKED
+    gw_sq_ring_locked_()
+#else
+    gw_sq_ring_(sure)
+#endif
+}
+
 /* ---- who takes part ----------------------------------------------------------------------------------------- */
 
 proctype poster(byte p)
@@ -456,27 +563,22 @@ proctype poster(byte p)
         };
         do
         :: true ->
-#if EXACT
-            gw_reserve_(n);
-#else
-            gw_sq_reserve_(n);
-#endif
+            reserve(n);
             if
             :: got -> break
-            :: else -> gw_sq_ring_(EXACT || run_at != last); /* full: the room may be waiting for a ring that was deferred */
+            :: else -> ring(EXACT || run_at != last); /* full: the room may be waiting for a ring that was deferred */
                 atomic { run_at = 0; last = 0; at = 0; upto = 0; from = 0; seen_r = 0; seen_a = 0; seen_d = 0; seen_h = 0; leave_h = 0; more = 0 };
                 taken != seen /* not again before something completes: see gw_tx_reserve_ */
             fi
         od;
-        write_and_gw_sq_claim_(n);
-        gw_sq_publish_run_(n);
+        write_and_publish(n);
         atomic { /* forgotten, so that states which differ by nothing else are one */
             n = 0; at = 0; from = 0; upto = 0; seen_r = 0; seen_a = 0; seen_d = 0;
             seen_h = 0; leave_h = 0; got = 0; defer = 0; claimed = 0; more = 0;
             ops++
         }
     :: else ->
-        gw_sq_ring_(1);
+        ring(1);
         atomic { ops = 0; seen = 0; own = 0; run_at = 0; last = 0; more = 0; upto = 0; from = 0; seen_r = 0; seen_a = 0; done++ };
         if
         :: mine < LIVES - 1 -> life > mine; mine++
@@ -526,6 +628,7 @@ inline fresh()
 {
     resv = START;
     settled = START;
+    lock = 0;
     rung = START % WRAP; asks = 0; again = 0; hole = 0;
     taken = START;
     record = START % (2 * Q)

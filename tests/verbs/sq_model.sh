@@ -61,6 +61,7 @@ if [ "${1:-}" = whole ]; then
     holds -DOPS=1 -DLIVES=2                    # a reset in between, and reservations of one or two
     holds -DOPS=2 -DLIVES=2 -DMOST=1 -DDEFER=0 # and two posts of the first one
     holds -DOPS=2 -DEXACT=1                    # reserved as CPU threads do
+    holds -DLOCKED=1 -DPOSTERS=3 -DOPS=2 -DMOST=1
     model=$models/rq.pml
     holds -DPOSTERS=3 -DOPS=2
 else
@@ -80,6 +81,12 @@ else
     found -DOPS=2 -DMOST=1 -DQ=4 -DBROKEN=10          # what others have reserved in between is taken for our own
     holds -DOPS=2 -DEXACT=1 -DDEFER=0                 # reserved as CPU threads do
     found -DOPS=2 -DEXACT=1 -DDEFER=0 -DBROKEN=8      # what is done is looked at before what is reserved
+    holds -DLOCKED=1 -DOPS=2                          # in turn
+    holds -DLOCKED=1 -DOPS=1 -DLIVES=2                # and a reset
+    found -DLOCKED=1 -DOPS=2 -DBROKEN=1               # no fence between WQEs and record
+    found -DLOCKED=1 -DOPS=2 -DBROKEN=12              # the lock is given back before what was stored
+    found -DLOCKED=1 -DOPS=2 -DBROKEN=13              # who rings for what was deferred does not take the lock
+    found -DLOCKED=1 -DOPS=2 -DBROKEN=14              # the lock is given back before the ring
     model=$models/rq.pml                              # receives
     holds -DPOSTERS=2 -DOPS=3
     found -DPOSTERS=2 -DBROKEN=1                      # no fence between receives and record

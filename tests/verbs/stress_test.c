@@ -23,7 +23,6 @@ GW_KERNEL_DECLARE(stress_kernel);
 #define LIMIT_NS 40000000000u
 #define GRID     7u /* block 0 takes in */
 
-
 static void must(int rc, const char *what)
 {
     if (rc) fail_msg("%s: %d, %s", what, rc, gw_last_error());
@@ -31,6 +30,7 @@ static void must(int rc, const char *what)
 
 struct shape {
     uint32_t structs, block, each, send_wr;
+    bool lock_free; /* on CPU threads, which else take turns */
 };
 
 struct run {
@@ -105,9 +105,9 @@ static void check(const struct run *r, const struct stress_result *got)
     uint8_t *counted = calloc(r->posted + 1, 1);
     uint32_t counts = 0;
 
-    printf("gpu: %s, %u blocks of %u, queue of %u: %u posted, %u taken, full %u times\n",
-           r->s->structs ? "structs" : "tickets", GRID - 1, r->dim, r->s->send_wr, got->posted, got->taken,
-           got->full);
+    printf("gpu: %s%s, %u blocks of %u, queue of %u: %u posted, %u taken, full %u times\n",
+           r->s->structs ? "structs" : "tickets", r->s->lock_free ? " without a lock" : "", GRID - 1, r->dim,
+           r->s->send_wr, got->posted, got->taken, got->full);
     assert_int_equal(got->late, 0);
     assert_int_equal(got->errors, 0);
     assert_int_equal(got->not_mine, 0);
@@ -156,7 +156,8 @@ static void launch(struct pair *p, struct run *r, struct stress_result *got, lon
 /* What a run needs; the bytes of each side's memory. */
 static size_t begin(struct run *r, struct pair *p, const struct shape *s)
 {
-    struct pair_opts o = {.send_wr = s->send_wr, .recv_wr = 64};
+    struct pair_opts o = {
+        .send_wr = s->send_wr, .recv_wr = 64, .qp_flags = s->lock_free ? GW_QP_LOCK_FREE : 0};
     size_t bytes;
 
     *r = (struct run){.s = s, .dim = test_block_dim(exec, s->block)};
@@ -199,16 +200,17 @@ static void stress(const struct shape *s)
  * again. Of the structs single threads only: the lanes of a warp would see the end at different places of its loop. */
 static void taken_down(void **state)
 {
-    static const struct shape shapes[] = {
-        {0, 1, ST_OPS * 3000, 64}, {1, 1, ST_OPS * 3000, 64}, {0, 32, ST_OPS * 300, 64}};
+    static const struct shape shapes[] = {{0, 1, ST_OPS * 3000, 64, false}, {1, 1, ST_OPS * 3000, 64, false},
+                                          {0, 32, ST_OPS * 300, 64, false}, {0, 1, ST_OPS * 3000, 64, true},
+                                          {1, 1, ST_OPS * 3000, 64, true},  {0, 32, ST_OPS * 300, 64, true}};
     struct stress_result got;
     struct pair p;
     struct run r;
 
     (void)state;
-    for (int i = 0; i < 6; i++) {
-        begin(&r, &p, &shapes[i % 3]);
-        launch(&p, &r, &got, 2000000 * (1 + i / 3));
+    for (int i = 0; i < 12; i++) {
+        begin(&r, &p, &shapes[i % 6]);
+        launch(&p, &r, &got, 2000000 * (1 + i / 6));
         printf("gpu: taken down: %u of %u posted, %u errors\n", got.posted, r.posted, got.errors);
         assert_int_equal(got.late, 0);
         assert_int_equal(got.not_mine, 0);
@@ -235,10 +237,12 @@ static void every_form(void **state)
     (void)state;
     for (uint32_t structs = 0; structs < 2; structs++)
         for (int b = 0; b < 3; b++) {
-            struct shape s = {structs, blocks[b], each_of(blocks[b]), queues[b == 2]};
+            struct shape s = {structs, blocks[b], each_of(blocks[b]), queues[b == 2], false};
 
             if (b && test_block_dim(exec, blocks[b]) == test_block_dim(exec, blocks[b - 1])) continue;
             stress(&s);
+            s.lock_free = true;
+            if (gw_exec_kind(exec) == GW_EXEC_CPU) stress(&s);
         }
 }
 
@@ -254,7 +258,7 @@ static void over_and_over(void **state)
     for (; gw_clock_ns() < end; n++) {
         uint32_t block = 1 + rnd_below(&r, 64);
         struct shape s = {rnd_below(&r, 2), block, each_of(block) * (1 + rnd_below(&r, 4)),
-                          128u << rnd_below(&r, 3)};
+                          128u << rnd_below(&r, 3), rnd_below(&r, 2)};
 
         stress(&s);
     }

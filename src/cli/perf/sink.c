@@ -133,6 +133,7 @@ static int make_handle(struct bench *b, uint32_t i)
 
     if (perf_posters(b->o) == b->qps && !b->o->shared)
         qp.flags = GW_QP_ONE_POSTER, cq.flags = GW_CQ_ONE_POLLER;
+    if (gw_exec_kind(b->exec) == GW_EXEC_CPU) qp.flags |= gw_sq_turns_(qp.flags);
     qp.sq = (struct gw_mlx5_sq){seen(b, q->sq), b->wqebbs, QPN(i)};
     qp.dbrec = seen(b, q->dbrec);
     qp.db = seen(b, q->dbrec + 32);
