@@ -145,12 +145,26 @@ GW_HOT_FN uint32_t gw_ibv_put_(const struct gw_sq_ *q, uint64_t at, const struct
 
 /* ---- lists --------------------------------------------------------------------------------------------- */
 
+/*
+ * Is a request like the one before it in everything that gw_ibv_look_ looks at? Most lists are of one kind, and to ask
+ * this takes half of what looking does.
+ */
+GW_HOT_FN int gw_ibv_like_(const struct gw_qp_handle *qp, const struct ibv_send_wr *w,
+                           const struct ibv_send_wr *before)
+{
+    uint32_t differs = (uint32_t)(w->opcode ^ before->opcode) | (uint32_t)(w->num_sge ^ before->num_sge) |
+                       ((w->send_flags ^ before->send_flags) & IBV_SEND_INLINE);
+
+    return !(differs | (uint32_t)(w->num_sge ^ 1)) && w->sg_list->length == before->sg_list->length &&
+           !(qp->flags & GW_UD_ && !w->wr.ud.ah);
+}
+
 /* With one owner, or under the lock, each request is looked at once, written, and all are rung for together. 0 or a
  * positive errno; *wr becomes the first that was not posted. */
 GW_HOT_FN int gw_post_list_alone_(struct gw_qp_handle *qp, struct ibv_send_wr **wr)
 {
     struct gw_sq_ q = gw_sq_of_(qp);
-    struct ibv_send_wr *w = *wr;
+    struct ibv_send_wr *w = *wr, *before = NULL;
     uint64_t first, at, room;
     struct gw_ibv_ r;
     int err = 0;
@@ -158,8 +172,8 @@ GW_HOT_FN int gw_post_list_alone_(struct gw_qp_handle *qp, struct ibv_send_wr **
     if (gw_sq_locked_(q.flags) && gw_sq_lock_(qp)) return ENOMEM;
     first = at = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
     room = gw_ld_acquire_u64_gpu(&qp->sq_ci) + q.sq.wqebbs; /* acquire: as in gw_sq_reserve_ */
-    for (; w; w = w->next) {
-        err = -gw_ibv_look_(qp, w, &r);
+    for (; w; before = w, w = w->next) {
+        if (!before || !gw_ibv_like_(qp, w, before)) err = -gw_ibv_look_(qp, w, &r);
         if (!err && at + gw_mlx5_wqebbs(r.units) > room) err = ENOMEM;
         if (err) break;
         at += gw_ibv_put_(&q, at, w, &r);
@@ -209,20 +223,6 @@ GW_HOT_FN int gw_post_run_(struct gw_qp_handle *qp, struct ibv_send_wr **wr, con
     return 0;
 }
 
-/*
- * Is a request like the one before it in everything that gw_ibv_look_ looks at? Most lists are of one kind, and to ask
- * this takes half of what looking does.
- */
-GW_HOT_FN int gw_ibv_like_(const struct gw_qp_handle *qp, const struct ibv_send_wr *w,
-                           const struct ibv_send_wr *before)
-{
-    uint32_t differs = (uint32_t)(w->opcode ^ before->opcode) | (uint32_t)(w->num_sge ^ before->num_sge) |
-                       ((w->send_flags ^ before->send_flags) & IBV_SEND_INLINE);
-
-    return !(differs | (uint32_t)(w->num_sge ^ 1)) && w->sg_list->length == before->sg_list->length &&
-           !(qp->flags & GW_UD_ && !w->wr.ud.ah);
-}
-
 /* As long a run as is sound; then it is posted, in pieces of one request when there is no room for all. As
  * gw_post_list_alone_. */
 GW_FN int gw_post_list_(struct gw_qp_handle *qp, struct ibv_send_wr **wr)
@@ -257,10 +257,10 @@ GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct i
     if (!wr) return 0;
     if (gw_ld_relaxed_u32_gpu(&qp->state) == GW_QP_NOT_CONNECTED)
         err = EINVAL;
-    else if (qp->flags & GW_ONE_USER_ || gw_sq_locked_(qp->flags))
-        err = gw_post_list_alone_(qp, &wr);
     else if (!wr->next)
         err = gw_post_single_(qp, wr);
+    else if (qp->flags & GW_ONE_USER_ || gw_sq_locked_(qp->flags))
+        err = gw_post_list_alone_(qp, &wr);
     else
         err = gw_post_list_(qp, &wr);
     if (err) *bad_wr = wr;
