@@ -156,7 +156,7 @@ struct sn_peer_ops {
     struct sn_peer *(*find)(void *ctx, const uint8_t gid[16], uint32_t qpn);
     /* Do frames to it travel in memory, where nothing can happen to them? Then they need no ICRC. */
     bool (*in_memory)(void *ctx, const uint8_t gid[16], uint32_t qpn);
-    /* Can a frame to it leave? Not while the memory by which it would is full, or about to be shared, unless it stands still or has taken
+    /* Can a frame to it leave? Not while the memory by which it would is full, unless it stands still or has taken
      * nothing for very long: then frames get lost. Said of a frame before it is made; as many as the NIC makes
      * before it offers them to the wire find room then. */
     bool (*room)(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now);

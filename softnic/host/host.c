@@ -152,16 +152,6 @@ static bool given_up(struct sn_peer *p, uint64_t now)
     return p->given_up;
 }
 
-/* A process of this host has taken the call and is about to answer: its sockets may hold less than what would be sent
- * until then. */
-static bool answers_soon(struct sn_host *h, const uint8_t gid[16], uint32_t qpn, uint64_t now)
-{
-    unsigned slot = qpn >> 16 & 0xff;
-    struct sn_peer *p = h->paused || is_self(h, gid, slot) ? NULL : sn_host_peer(h, gid, slot);
-
-    return p && p->state == SN_OUT_ASKED && !given_up(p, now);
-}
-
 /* Room for all that the NIC may have made before this and not yet offered. The peer's count is asked for only when
  * what is known of it does not do: its place in memory is the peer's to write. */
 static bool room(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now)
@@ -169,8 +159,7 @@ static bool room(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now)
     enum { ENOUGH = SN_SHARE_FRAMES - SN_TX_FRAMES };
     struct sn_peer *p = met(ctx, gid, qpn);
 
-    if (!p) return !answers_soon(ctx, gid, qpn, now);
-    if (p->tail - p->head < ENOUGH) return true;
+    if (!p || p->tail - p->head < ENOUGH) return true;
     p->head = p->tail - sn_ring_used(p->channel, p->tail);
     if (p->tail - p->head >= ENOUGH) return given_up(p, now);
     p->full_since = 0;

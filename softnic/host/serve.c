@@ -222,7 +222,6 @@ static bool hear_peer(struct sn_host *h, const struct sn_host_guard *g, struct s
     if (err) h->copy_error = err;
     p->copies = copies;
     p->inside = p->pid == getpid();
-    p->full_since = 0;
     __atomic_store_n(&p->channel->pulls, copies, __ATOMIC_RELAXED);
     p->state = SN_OUT_MET;
     g->unlock(g->nic);

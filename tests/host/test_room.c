@@ -122,30 +122,11 @@ static void who_was_stopped_is_given_up_soon(void **state)
     close(ready[1]);
 }
 
-/* What would go over the wire until it answers might be too much for its sockets. */
-static void who_is_asked_is_waited_for(void **state)
-{
-    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
-
-    (void)state;
-    assert_true(room(a, start)); /* nobody knows yet whether there is one */
-    sn_host_serve(a, &guard);
-    assert_false(room(a, start));
-    assert_false(room(a, start + 999 * ms));
-    assert_true(room(a, start + 1001 * ms));
-    serve(a, b);
-    assert_true(ops->in_memory(a, gid, QPN_B));
-    fill_up(a, start + 1002 * ms);
-    sn_host_close(a);
-    sn_host_close(b);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_runs_is_waited_for),
         cmocka_unit_test(who_takes_nothing_is_given_up),
-        cmocka_unit_test(who_is_asked_is_waited_for),
         cmocka_unit_test(who_was_stopped_is_given_up_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
