@@ -92,12 +92,13 @@ GW_DEV void stream(const struct side_args *a, int sends)
 {
     uint8_t *bytes = a->bytes + a->size * gw_block_idx();
     int64_t err = 0;
+    int only = a->conns <= gw_grid_dim() ? a->sock[gw_block_idx()] : -1;
     uint64_t i;
     uint32_t c;
 
     for (i = 0; i < a->count; i++)
         for (c = gw_block_idx(); c < a->conns && !err; c += gw_grid_dim())
-            err = pass(a, sends, a->sock[c], bytes, a->size);
+            err = pass(a, sends, only >= 0 ? only : a->sock[c], bytes, a->size);
     for (c = gw_block_idx(); c < a->conns && !err; c += gw_grid_dim())
         err = pass(a, !sends, a->sock[c], bytes, 1);
     leave(a, err);
@@ -115,9 +116,8 @@ GW_KERNEL(sink_kernel, struct side_args, a)
 
 /* ---- a stream whose bytes lie where the NIC puts and fetches them, on connection 0 ------------------------ */
 
-GW_DEV int64_t pass_in_place(const struct side_args *a, int sends)
+GW_DEV int64_t pass_in_place(const struct side_args *a, int sends, int s)
 {
-    int s = a->sock[0];
     uint64_t left = a->size;
     const void *there;
     void *room;
@@ -138,10 +138,11 @@ GW_DEV int64_t pass_in_place(const struct side_args *a, int sends)
 GW_DEV void stream_in_place(const struct side_args *a, int sends)
 {
     int64_t err = 0;
+    int s = a->sock[0];
     uint64_t i;
 
-    for (i = 0; i < a->count && !err; i++) err = pass_in_place(a, sends);
-    if (!err) err = pass(a, !sends, a->sock[0], a->bytes, 1);
+    for (i = 0; i < a->count && !err; i++) err = pass_in_place(a, sends, s);
+    if (!err) err = pass(a, !sends, s, a->bytes, 1);
     leave(a, err);
 }
 
@@ -160,11 +161,12 @@ GW_KERNEL(sink_in_place_kernel, struct side_args, a)
 GW_DEV void rally(const struct side_args *a, int begins)
 {
     int64_t err = 0;
+    int s = a->sock[0];
     uint64_t i;
 
     for (i = 0; i < a->count && !err; i++) {
-        err = pass(a, begins, a->sock[0], a->bytes, a->size);
-        if (!err) err = pass(a, !begins, a->sock[0], a->bytes, a->size);
+        err = pass(a, begins, s, a->bytes, a->size);
+        if (!err) err = pass(a, !begins, s, a->bytes, a->size);
     }
     leave(a, err);
 }

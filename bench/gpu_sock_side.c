@@ -60,8 +60,8 @@ void side_open(struct side *s, uint32_t conns, uint64_t size, int rdma)
     a.rbuf = a.wbuf = ring ? ring : ring_of(s, conns, size, rdma);
     s->threads = gw_exec_kind(s->exec) == GW_EXEC_GPU ? GPU_THREADS : 1;
     if (rdma) ip = nic_open(s);
-    check(gw_mem_alloc(s->exec, GW_MEM_HOST, sizeof(struct shared) + conns * sizeof(int32_t), &s->shared),
-          "memory");
+    check(gw_mem_alloc(s->exec, GW_MEM_HOST, sizeof(struct shared), &s->shared), "memory");
+    check(gw_mem_alloc(s->exec, GW_MEM_DEVICE, conns * sizeof(int32_t), &s->socks), "memory");
     check(gw_mem_alloc(s->exec, GW_MEM_DEVICE, size * BLOCKS, &s->bytes), "memory");
     check(gw_sockets_create(s->dev, &a, &s->set), "sockets");
     there = s->shared.dev;
@@ -73,7 +73,7 @@ void side_open(struct side *s, uint32_t conns, uint64_t size, int rdma)
                                  .bytes = s->bytes.dev,
                                  .patience_ns = LIMIT_NS,
                                  .listener = &there->listener,
-                                 .sock = there->sock,
+                                 .sock = s->socks.dev,
                                  .name = (struct sockaddr *)&there->name,
                                  .name_len = &there->len,
                                  .err = there->err};
@@ -87,6 +87,7 @@ void side_close(struct side *s)
     check(gw_sockets_destroy(s->set), "ending the sockets");
     gw_mem_free(&s->shared);
     gw_mem_free(&s->bytes);
+    gw_mem_free(&s->socks);
     if (s->dev) check(gw_device_close(s->dev), "closing the device");
     check(gw_exec_destroy(s->exec), "ending the executor");
 }

@@ -16,14 +16,13 @@ struct shared {
     socklen_t len;
     int32_t listener;
     int64_t err[BLOCKS];
-    int32_t sock[];
 };
 
 struct side {
     struct gw_exec *exec;
     struct gw_device *dev;
     struct gw_sockets *set;
-    struct gw_mem shared, bytes;
+    struct gw_mem shared, bytes, socks;
     uint32_t threads;
     struct side_args args;
 };

@@ -55,12 +55,13 @@ GW_SLOW_FN int gw_channel_look_(struct gw_channel *ch)
     uint32_t n, i;
     int failed = 0, err = 0;
 
-    if (!gw_flow_comes_(&ch->flow, &seen)) return 0;
+    gw_flow_at_(&ch->flow, &seen);
+    if (!gw_flow_there_(&seen)) return 0;
     if (!gw_turn_try_(&ch->flow.lock)) {
         gw_pause(64); /* another thread is at it, and may wait for this very core */
         return 1;
     }
-    n = gw_flow_take_(&ch->flow, &seen, msg, &failed);
+    n = gw_flow_take_(&ch->flow, &seen, &ch->flow.owed, msg, &failed);
     gw_flow_repost_(&ch->flow); /* at once: before the peer can be told of any room */
     for (i = 0; i < n && !err; i++) err = gw_channel_understand_(ch, msg[i].imm, msg[i].bytes);
     if (err || failed) gw_flow_fail_(&ch->flow, err ? err : failed);

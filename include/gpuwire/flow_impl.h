@@ -29,7 +29,13 @@ struct gw_flow_ {
     uint32_t brief;        /* CPU threads: the last wait that slept was over soon */
 };
 
-enum { GW_FLOW_TAKE_ = 8, GW_FLOW_NAP_NS_ = 10000000, GW_FLOW_SPIN_NS_ = 15000, GW_FLOW_BRIEF_NS_ = 100000 };
+/* So many messages at a time; on a GPU, whose stack is small, one, since there is rarely more than one. */
+#ifdef __CUDACC__
+enum { GW_FLOW_TAKE_ = 1 };
+#else
+enum { GW_FLOW_TAKE_ = 8 };
+#endif
+enum { GW_FLOW_NAP_NS_ = 10000000, GW_FLOW_SPIN_NS_ = 15000, GW_FLOW_BRIEF_NS_ = 100000 };
 
 /* What has arrived: an immediate, and how many bytes the write had. */
 struct gw_flow_msg_ {
@@ -49,20 +55,36 @@ GW_FN void gw_flow_fail_(struct gw_flow_ *l, int err)
     gw_cas_release_u32_gpu(&l->error, 0, (uint32_t)-err); /* release: as above */
 }
 
-/* What a look without the lock has seen of the next completion: its last 8 bytes, and its number. */
+/* A look without the lock: at which completion, and the last 8 bytes of that. */
 struct gw_flow_seen_ {
+    struct gw_cq_handle *cq;
+    struct gw_qp_handle *qp;
+    const struct gw_mlx5_cqe *entry;
     uint64_t tail;
-    uint32_t ci;
+    uint32_t ci, cqes, qpn;
 };
 
 #ifdef __CUDACC__
-/* Has anything arrived? Anybody, at any time: most looks find nothing, and take no lock for it. */
-GW_FN int gw_flow_comes_(const struct gw_flow_ *l, struct gw_flow_seen_ *seen)
+/*
+ * Where to look. What is not a matter of the completion itself should be asked for between this and gw_flow_there_: that
+ * has a microsecond or two to arrive, and what waits for another load takes another quarter of one.
+ */
+GW_FN void gw_flow_at_(const struct gw_flow_ *l, struct gw_flow_seen_ *seen)
 {
-    seen->ci = gw_ld_relaxed_u32_gpu(&l->cq->ci);
+    seen->cq = l->cq;
+    seen->qp = l->qp;
+    seen->ci = gw_ld_relaxed_u32_gpu(&seen->cq->ci);
+    seen->cqes = seen->cq->cqes;
+    seen->qpn = seen->qp->sq.qpn;
+    seen->entry = gw_cq_entry_(seen->cq, seen->ci);
+}
+
+/* Has anything arrived? Anybody, at any time: most looks find nothing, and take no lock for it. */
+GW_FN int gw_flow_there_(struct gw_flow_seen_ *seen)
+{
     /* Acquire: the owner byte, which is the last, before the entry's other bytes and the payload. */
-    seen->tail = gw_ld_acquire_u64(&gw_cq_entry_(l->cq, seen->ci)->wqe_opcode_qpn_be);
-    return gw_mlx5_cqe_ready((uint8_t)(seen->tail >> 56), seen->ci, l->cq->cqes);
+    seen->tail = gw_ld_acquire_u64(&seen->entry->wqe_opcode_qpn_be);
+    return gw_mlx5_cqe_ready((uint8_t)(seen->tail >> 56), seen->ci, seen->cqes);
 }
 
 /*
@@ -74,18 +96,21 @@ GW_FN int gw_flow_comes_(const struct gw_flow_ *l, struct gw_flow_seen_ *seen)
  */
 GW_FN int gw_flow_take_one_(struct gw_flow_ *l, struct gw_flow_seen_ *seen, struct gw_flow_msg_ *msg)
 {
-    struct gw_cq_handle *cq = l->cq;
-    struct gw_qp_handle *qp = l->qp;
-    uint64_t lo, hi;
+    uint32_t ci = gw_ld_relaxed_u32_gpu(&seen->cq->ci);
+    uint64_t rq_ci = gw_ld_relaxed_u64_gpu(&seen->qp->rq_ci), lo, hi;
 
-    if (gw_ld_relaxed_u32_gpu(&cq->ci) != seen->ci) (void)gw_flow_comes_(l, seen);
-    if (!gw_mlx5_cqe_ready((uint8_t)(seen->tail >> 56), seen->ci, cq->cqes)) return 0;
+    if (!gw_mlx5_cqe_ready((uint8_t)(seen->tail >> 56), seen->ci, seen->cqes)) return 0;
+    gw_ld_relaxed_2u64(&seen->entry->srqn_uidx_be, &lo, &hi);
+    if (ci != seen->ci) { /* somebody has taken it meanwhile */
+        gw_flow_at_(l, seen);
+        if (!gw_flow_there_(seen)) return 0;
+        gw_ld_relaxed_2u64(&seen->entry->srqn_uidx_be, &lo, &hi);
+    }
     if (seen->tail >> 60 != GW_MLX5_CQE_RESP_WR_IMM ||
-        (gw_be32((uint32_t)seen->tail) & 0xffffff) != qp->sq.qpn)
+        (gw_be32((uint32_t)seen->tail) & 0xffffff) != seen->qpn)
         return 0;
-    gw_ld_relaxed_2u64(&gw_cq_entry_(cq, seen->ci)->srqn_uidx_be, &lo, &hi);
-    gw_st_relaxed_u32_gpu(&cq->ci, seen->ci + 1);
-    gw_st_relaxed_u64_gpu(&qp->rq_ci, gw_ld_relaxed_u64_gpu(&qp->rq_ci) + 1);
+    gw_st_relaxed_u32_gpu(&seen->cq->ci, seen->ci + 1);
+    gw_st_relaxed_u64_gpu(&seen->qp->rq_ci, rq_ci + 1);
     msg->imm = gw_be32((uint32_t)(lo >> 32));
     msg->bytes = gw_be32((uint32_t)(hi >> 32));
     return 1;
@@ -98,9 +123,14 @@ GW_FN void gw_flow_record_(struct gw_flow_ *l)
 }
 #else
 /* On CPU threads gw_poll_cq does all that, and drives a NIC in the process besides. */
-GW_FN int gw_flow_comes_(const struct gw_flow_ *l, struct gw_flow_seen_ *seen)
+GW_FN void gw_flow_at_(const struct gw_flow_ *l, struct gw_flow_seen_ *seen)
 {
     (void)l;
+    (void)seen;
+}
+
+GW_FN int gw_flow_there_(struct gw_flow_seen_ *seen)
+{
     (void)seen;
     return 1;
 }
@@ -129,11 +159,11 @@ GW_FN void gw_flow_repost_(struct gw_flow_ *l)
 }
 
 /*
- * Takes up to GW_FLOW_TAKE_ messages that have arrived, on a GPU mostly one, and returns how many. *failed: what went
- * wrong behind them, for gw_flow_fail_ once they have been understood. gw_flow_repost_ is left to the caller. Under the
- * flow's lock.
+ * Takes up to GW_FLOW_TAKE_ messages that have arrived, and returns how many. *failed: what went
+ * wrong behind them, for gw_flow_fail_ once they have been understood. *owed, which the caller keeps in l->owed, grows by
+ * the receives that have completed; gw_flow_repost_ is left to the caller. Under the flow's lock.
  */
-GW_FN uint32_t gw_flow_take_(struct gw_flow_ *l, struct gw_flow_seen_ *seen,
+GW_FN uint32_t gw_flow_take_(struct gw_flow_ *l, struct gw_flow_seen_ *seen, uint32_t *owed,
                              struct gw_flow_msg_ msg[GW_FLOW_TAKE_], int *failed)
 {
     struct ibv_wc wc[GW_FLOW_TAKE_];
@@ -141,7 +171,7 @@ GW_FN uint32_t gw_flow_take_(struct gw_flow_ *l, struct gw_flow_seen_ *seen,
     int n, i;
 
     if (gw_flow_take_one_(l, seen, msg)) {
-        l->owed++;
+        *owed += 1;
         return 1;
     }
     n = gw_poll_cq(l->cq, GW_FLOW_TAKE_, wc);
@@ -156,12 +186,19 @@ GW_FN uint32_t gw_flow_take_(struct gw_flow_ *l, struct gw_flow_seen_ *seen,
             msg[got++].bytes = wc[i].byte_len;
         }
     }
-    l->owed += (uint32_t)n;
-    if (*failed) l->owed = 0; /* a queue pair that has failed only flushes them */
+    *owed = *failed ? 0 : *owed + (uint32_t)n; /* a queue pair that has failed only flushes them */
     return got;
 }
 
 /* ---- sending ------------------------------------------------------------------------------------------ */
+
+/* What a post through a view returned, as the flow's callers know it. */
+GW_FN int gw_flow_posted_(struct gw_flow_ *l, int err)
+{
+    if (err != -EIO) return err;
+    gw_flow_fail_(l, -ECONNRESET);
+    return -ECONNRESET;
+}
 
 /* Posts one operation. 0, -EAGAIN: the queue is full; -ECONNRESET: the queue pair has failed; -ENOTCONN. */
 GW_FN int gw_flow_post_(struct gw_flow_ *l, struct gw_op op, uint32_t flags, uint64_t *ticket)
@@ -170,11 +207,7 @@ GW_FN int gw_flow_post_(struct gw_flow_ *l, struct gw_op op, uint32_t flags, uin
     int err = gw_tx_open(&tx, l->qp);
 
     if (!err) err = gw_tx_post(&tx, op, flags, ticket);
-    if (err == -EIO) {
-        gw_flow_fail_(l, -ECONNRESET);
-        err = -ECONNRESET;
-    }
-    return err;
+    return gw_flow_posted_(l, err);
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------------ */

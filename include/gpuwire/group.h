@@ -55,6 +55,26 @@ GW_DEV uint64_t gw_group_first(enum gw_group g, uint64_t value)
     return value;
 }
 
+/* The same with two values: *also goes with it. */
+GW_DEV uint64_t gw_group_first_two(enum gw_group g, uint64_t value, uint64_t *also)
+{
+    if (g == GW_BLOCK) {
+        GW_SHARED(uint64_t, first);
+        GW_SHARED(uint64_t, second);
+
+        if (gw_thread_idx() == 0) *first = value, *second = *also;
+        gw_syncthreads();
+        value = *first;
+        *also = *second;
+        gw_syncthreads(); /* as above */
+    } else if (g == GW_WARP) {
+        value = gw_shfl_u64(gw_warp_mask(), value, 0);
+        *also = gw_shfl_u64(gw_warp_mask(), *also, 0);
+        gw_syncwarp(gw_warp_mask());
+    }
+    return value;
+}
+
 /* This thread's stretch of n bytes, whole lines but for the last one: CPU threads of a group share no line. */
 GW_FN uint64_t gw_stretch_(uint64_t n, uint32_t rank, uint32_t size, uint64_t *at)
 {
@@ -66,33 +86,41 @@ GW_FN uint64_t gw_stretch_(uint64_t n, uint32_t rank, uint32_t size, uint64_t *a
 
 #ifdef __CUDA_ARCH__
 /*
- * Units number rank, rank + size and so on of a copy of n. Sixteen, eight or four are read before the first is written, since
- * each read takes most of a microsecond. Plain accesses: either side may lie in what the block shares, or be one thread's own.
+ * Units number rank, rank + size and so on of a copy of n. Eight are read before the first is written, since each read takes
+ * most of a microsecond; those past the end are left out, so that the last ones take no round of their own each.
  */
-#define GW_COPY_ROW_(unit, row)                                                                              \
-    for (; i + (row - 1) * step < n; i += row * step) {                                                      \
-        unit v[row];                                                                                         \
-                                                                                                             \
-        _Pragma("unroll") for (k = 0; k < row; k++) v[k] = s[i + k * step];                                  \
-        _Pragma("unroll") for (k = 0; k < row; k++) d[i + k * step] = v[k];                                  \
-    }
-#define GW_COPY_UNITS_(name, unit)                                                                           \
+#define GW_COPY_UNITS_(name, unit, load, store)                                                              \
     GW_FN void name(uint8_t *to, const uint8_t *from, uint64_t n, uint32_t rank, uint32_t size)              \
     {                                                                                                        \
-        unit *d = (unit *)to;                                                                                \
+        unit *d = (unit *)to, v[8];                                                                          \
         const unit *s = (const unit *)from;                                                                  \
-        uint64_t i = rank, step = size;                                                                      \
-        int k;                                                                                               \
+        uint64_t i;                                                                                          \
+        uint32_t k;                                                                                          \
                                                                                                              \
-        GW_COPY_ROW_(unit, 16)                                                                               \
-        GW_COPY_ROW_(unit, 8)                                                                                \
-        GW_COPY_ROW_(unit, 4)                                                                                \
-        for (; i < n; i += step) d[i] = s[i];                                                                \
+        for (i = rank; i < n; i += 8 * (uint64_t)size) {                                                     \
+            _Pragma("unroll") for (k = 0; k < 8; k++) if (i + k * size < n) v[k] = load(&s[i + k * size]);   \
+            _Pragma("unroll") for (k = 0; k < 8; k++) if (i + k * size < n) store(&d[i + k * size], v[k]);   \
+        }                                                                                                    \
     }
-GW_COPY_UNITS_(gw_copy_16_, struct gw_u128)
-GW_COPY_UNITS_(gw_copy_4_, uint32_t)
-GW_COPY_UNITS_(gw_copy_1_, uint8_t)
-#undef GW_COPY_ROW_
+#define GW_COPY_LOAD_(p)     (*(p))
+#define GW_COPY_STORE_(p, v) (*(p) = (v))
+/* __isGlobal, which nvcc 13.0 fails to compile for pointers that were integers before. */
+GW_FN uint32_t gw_is_global_(const void *p)
+{
+    uint32_t is;
+
+    asm("{ .reg .pred p; isspacep.global p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(is) : "l"(p));
+    return is;
+}
+
+/* Plain accesses: either side may lie in what the block shares, or be one thread's own. */
+GW_COPY_UNITS_(gw_copy_16_, uint4, GW_COPY_LOAD_, GW_COPY_STORE_)
+GW_COPY_UNITS_(gw_copy_4_, uint32_t, GW_COPY_LOAD_, GW_COPY_STORE_)
+GW_COPY_UNITS_(gw_copy_1_, uint8_t, GW_COPY_LOAD_, GW_COPY_STORE_)
+/* Within global memory, where the instructions need not ask which memory they go to, and past the first-level cache. */
+GW_COPY_UNITS_(gw_copy_global_, uint4, __ldcg, __stcg)
+#undef GW_COPY_STORE_
+#undef GW_COPY_LOAD_
 #undef GW_COPY_UNITS_
 #endif
 
@@ -111,7 +139,9 @@ GW_FN void gw_copy_share(void *to, const void *from, uint64_t n, uint32_t rank, 
     if (head > n) head = n;
     body = (n - head) & ~(unit - 1);
     gw_copy_1_(d, s, head, rank, size);
-    if (unit == 16)
+    if (unit == 16 && gw_is_global_(to) && gw_is_global_(from))
+        gw_copy_global_(d + head, s + head, body / 16, rank, size);
+    else if (unit == 16)
         gw_copy_16_(d + head, s + head, body / 16, rank, size);
     else if (unit == 4)
         gw_copy_4_(d + head, s + head, body / 4, rank, size);

@@ -305,6 +305,8 @@ GW_DEV int64_t gw_sock_iowrite_thread(struct gw_net *net, int s, const void *byt
 
 #include <gpuwire/socket_state_impl.h>
 #include <gpuwire/stream_impl.h>
+#include <gpuwire/stream_send_impl.h>
+#include <gpuwire/stream_recv_impl.h>
 #include <gpuwire/pipe_impl.h>
 #include <gpuwire/socket_ask_impl.h>
 #include <gpuwire/rd_impl.h>
@@ -312,6 +314,7 @@ GW_DEV int64_t gw_sock_iowrite_thread(struct gw_net *net, int s, const void *byt
 #include <gpuwire/socket_setup_impl.h>
 #include <gpuwire/socket_options_impl.h>
 #include <gpuwire/socket_vec_impl.h>
+#include <gpuwire/stream_data_impl.h>
 #include <gpuwire/dgram_impl.h>
 #include <gpuwire/rd_data_impl.h>
 #include <gpuwire/socket_impl.h>

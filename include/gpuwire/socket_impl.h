@@ -61,9 +61,8 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
 
 /* Takes the turn if the socket has begun and the turn is free. What is looked at before counts only once it is ours; but what
  * is looked at one behind the other takes a GPU a third of a microsecond each. */
-GW_FN int gw_sock_turn_at_once_(const struct gw_net *net, int s, int sending)
+GW_FN int gw_sock_turn_at_once_(struct gw_sock_ *k, int sending)
 {
-    struct gw_sock_ *k = &net->sock[s];
     uint32_t *turn = sending ? &k->send_lock : &k->recv_lock;
     uint32_t begun = gw_ld_relaxed_u32_gpu(&k->begun), closing = gw_ld_relaxed_u32_gpu(&k->closing),
              taken = gw_ld_relaxed_u32_gpu(turn);
@@ -81,49 +80,44 @@ GW_SLOW_FN int gw_sock_turn_(struct gw_net *net, int s, int sending, uint64_t de
                : gw_turn_take_(sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock, deadline_ns);
 }
 
-/* The first thread's preparation for moving data: the turn, on a connected socket. 0: a stream; 1: it has the host's
- * datagrams; 2: datagrams over RDMA. *until: when its caller lets it wait no longer; when the socket does not either, then. */
+/* The first thread's preparation for moving data: the turn, on a connected socket. The kind that it is; or an error. *until:
+ * when its caller lets it wait no longer; when the socket does not either, then. */
 GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending, uint64_t *until)
 {
-    int known = MSG_DONTWAIT | MSG_NOSIGNAL | (sending ? 0 : MSG_PEEK | MSG_WAITALL), err, dgram;
-    uint32_t *turn, begun;
+    int known = MSG_DONTWAIT | MSG_NOSIGNAL | (sending ? 0 : MSG_PEEK | MSG_WAITALL), err = 0;
+    struct gw_sock_ *socks = net->sock; /* at a time */
+    uint32_t *turn, begun, kind, count = net->count;
 
     if (flags & ~(known | (sending ? 0 : MSG_TRUNC))) return -EOPNOTSUPP;
     if (gw_sock_usable_(net)) return -EINVAL;
-    if (s < 0 || (uint32_t)s >= net->count) return -EBADF;
-    if (!gw_sock_turn_at_once_(net, s, sending)) {
+    if (s < 0 || (uint32_t)s >= count) return -EBADF;
+    if (!gw_sock_turn_at_once_(&socks[s], sending)) {
         *until = gw_sock_until_(net, s, sending, *until);
         err = gw_sock_turn_(net, s, sending, *until);
         if (err) return err;
     }
-    turn = sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock;
-    begun = gw_ld_acquire_u32_gpu(&net->sock[s].begun);
+    turn = sending ? &socks[s].send_lock : &socks[s].recv_lock;
+    begun = gw_ld_acquire_u32_gpu(&socks[s].begun); /* acquire: what the kind needs has been set up */
+    kind = begun & ~(uint32_t)GW_SOCK_LIMITED_;
     if (begun & GW_SOCK_LIMITED_) *until = gw_sock_until_(net, s, sending, *until);
-    err = begun ? 0 : -EBADF; /* closed while we waited for our turn */
-    dgram = net->sock[s].kind == GW_SOCK_DGRAM_ ? 1 : net->sock[s].kind == GW_SOCK_RD_ ? 2 : 0;
-    if (!err && flags & MSG_TRUNC && !dgram) err = -EOPNOTSUPP;
-    if (err) gw_turn_leave_(turn);
-    return err ? err : dgram;
+    if (!begun)
+        err = -EBADF; /* closed while we waited for our turn */
+    else if (flags & MSG_TRUNC && kind != GW_SOCK_DGRAM_ && kind != GW_SOCK_RD_)
+        err = -EOPNOTSUPP;
+    if (!err) return (int)kind;
+    gw_turn_leave_(turn);
+    return err;
 }
 
 /* The same for what only streams can do. */
 GW_FN int gw_sock_enter_stream_(struct gw_net *net, int s, int sending, uint64_t *until)
 {
-    int err = gw_sock_enter_(net, s, 0, sending, until);
+    int kind = gw_sock_enter_(net, s, 0, sending, until);
 
-    if (err <= 0) return err;
+    if (kind < 0) return kind;
+    if (kind == GW_SOCK_STREAM_ || kind == GW_SOCK_PIPE_) return 0;
     gw_turn_leave_(sending ? &net->sock[s].send_lock : &net->sock[s].recv_lock);
     return -EOPNOTSUPP;
-}
-
-/* The group is about to copy n bytes. If they are many, its first thread looks meanwhile for what it would have to wait for
- * next, and does not copy. How many threads do not. */
-GW_DEV uint32_t gw_sock_ahead_(enum gw_group g, struct gw_net *net, int s, uint64_t n, int sending)
-{
-    uint32_t spare = net->sock[s].kind == GW_SOCK_STREAM_ ? gw_sock_spare_(g, n) : 0;
-
-    if (spare && gw_group_rank(g) == 0) gw_sock_look_(net, s, sending);
-    return spare;
 }
 
 GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
@@ -133,15 +127,17 @@ GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, 
     int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 1, &until)), err;
     uint32_t part;
 
-    if (may == 1) return gw_dgram_send_g_(g, net, s, v, to, len, until);
-    if (may == 2) return gw_rd_send_g_(g, net, s, v, to, len, until);
-    if (may) return may;
+    if (may < 0) return may;
+    if (may == GW_SOCK_STREAM_) return gw_stream_send_g_(g, net, s, v, until);
+    if (may == GW_SOCK_DGRAM_) return gw_dgram_send_g_(g, net, s, v, to, len, until);
+    if (may == GW_SOCK_RD_) return gw_rd_send_g_(g, net, s, v, to, len, until);
+    may = 0;
     if (!n) may = GW_SOCK_FIRST_(g, gw_sock_may_send_(net, s)); /* nothing goes, but an error is told */
     while (v.left) {
         may = GW_SOCK_FIRST_(g, gw_sock_room_(net, s, until));
         if (may < 0) break;
         part = gw_smaller_((uint64_t)may, v.left);
-        gw_sock_vec_copy_(g, &v, gw_sock_room_at_(net, s), part, 1, gw_sock_ahead_(g, net, s, part, 1));
+        gw_sock_vec_copy_(g, &v, gw_sock_room_at_(net, s), part, 1, 0);
         gw_group_sync(g); /* all parts before the post that sends them */
         err = GW_SOCK_FIRST_(g, gw_sock_put_(net, s, part, until));
         if (err) {
@@ -162,9 +158,12 @@ GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, 
     const uint8_t *at;
     uint32_t part;
 
-    if (may == 1) return gw_dgram_recv_g_(g, net, s, v, flags, from, len, until);
-    if (may == 2) return gw_rd_recv_g_(g, net, s, v, flags, from, len, until);
-    if (may) return may;
+    if (may < 0) return may;
+    if (may == GW_SOCK_DGRAM_) return gw_dgram_recv_g_(g, net, s, v, flags, from, len, until);
+    if (may == GW_SOCK_RD_) return gw_rd_recv_g_(g, net, s, v, flags, from, len, until);
+    if (from && gw_group_rank(g) == 0) *len = 0; /* a stream tells no address */
+    if (may == GW_SOCK_STREAM_) return gw_stream_recv_g_(g, net, s, v, flags, until);
+    may = 0;
     while (got < n) {
         peeked = flags & MSG_PEEK ? got : 0;
         /* Behind the first byte only those who want all wait for more. */
@@ -174,14 +173,13 @@ GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, 
             may = GW_SOCK_FIRST_(g, gw_sock_bytes_(net, s, peeked, n - got, until));
         if (may <= 0 || may == GW_STREAM_END_) break;
         at = gw_sock_bytes_at_(net, s, peeked, gw_smaller_((uint64_t)may, n - got), &part);
-        gw_sock_vec_copy_(g, &v, (uint8_t *)(uintptr_t)at, part, 0, gw_sock_ahead_(g, net, s, part, 0));
+        gw_sock_vec_copy_(g, &v, (uint8_t *)(uintptr_t)at, part, 0, 0);
         gw_group_sync(g); /* everybody has copied before the room is given back */
         if (gw_group_rank(g) == 0 && !(flags & MSG_PEEK)) (void)gw_sock_take_(net, s, part);
         got += part;
     }
     gw_group_sync(g); /* nobody reads the socket's counts any more */
     if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].recv_lock);
-    if (from && gw_group_rank(g) == 0) *len = 0; /* a stream tells no address */
     return got || !n || may == GW_STREAM_END_ ? (int64_t)got : may;
 }
 
@@ -294,13 +292,10 @@ GW_SLOW_DEV int64_t gw_sock_reserve_g_(enum gw_group g, struct gw_net *net, int 
 
 GW_FN int gw_sock_committed_(struct gw_net *net, int s, uint64_t n, uint64_t deadline_ns)
 {
-    int64_t may;
     int err;
 
     if (s < 0 || (uint32_t)s >= net->count) return -EBADF;
-    may = n ? gw_sock_may_send_(net, s) : 0; /* what there was room for, there still is */
-    err = may < 0 ? (int)may : n > (uint64_t)may ? -EINVAL : 0;
-    if (!err && n) err = gw_sock_put_(net, s, (uint32_t)n, deadline_ns);
+    err = n ? gw_sock_put_(net, s, n, deadline_ns) : 0;
     gw_turn_leave_(&net->sock[s].send_lock);
     return err;
 }

@@ -28,16 +28,22 @@ GW_FN struct gw_rd_end_ *gw_sock_rd_(struct gw_net *net, int s)
 GW_FN int64_t gw_sock_may_send_(struct gw_net *net, int s)
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+    struct gw_stream_out_ o;
 
-    return p ? gw_pipe_may_send_(p) : gw_stream_may_send_(&net->stream[s]);
+    if (p) return gw_pipe_may_send_(p);
+    gw_stream_out_(&net->stream[s], &net->sock[s], &o);
+    return gw_stream_may_send_(&o);
 }
 
 /* As above, but waits. */
 GW_FN int64_t gw_sock_room_(struct gw_net *net, int s, uint64_t deadline_ns)
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+    struct gw_stream_out_ o;
 
-    return p ? gw_pipe_room_(p, deadline_ns) : gw_stream_room_(&net->stream[s], NULL, deadline_ns);
+    if (p) return gw_pipe_room_(p, deadline_ns);
+    gw_stream_out_(&net->stream[s], &net->sock[s], &o);
+    return gw_stream_room_(&o, deadline_ns);
 }
 
 /* Where they are to be put. */
@@ -51,12 +57,18 @@ GW_FN uint8_t *gw_sock_room_at_(struct gw_net *net, int s)
     return st->wbuf + (st->wpos & (st->wbuf_size - 1));
 }
 
-/* Sends n bytes that have been put there. */
-GW_FN int gw_sock_put_(struct gw_net *net, int s, uint32_t n, uint64_t deadline_ns)
+/* Sends n bytes that have been put there. -EINVAL: more than there was room for. */
+GW_FN int gw_sock_put_(struct gw_net *net, int s, uint64_t n, uint64_t deadline_ns)
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+    struct gw_stream_out_ o;
+    int64_t may;
 
-    return p ? gw_pipe_put_(p, n) : gw_stream_put_all_(&net->stream[s], n, deadline_ns);
+    if (!p) gw_stream_out_(&net->stream[s], &net->sock[s], &o);
+    may = p ? gw_pipe_may_send_(p) : gw_stream_may_send_(&o); /* what there was room for, there still is */
+    if (may < 0) return (int)may;
+    if (n > (uint64_t)may) return -EINVAL;
+    return p ? gw_pipe_put_(p, (uint32_t)n) : gw_stream_put_all_(&o, (uint32_t)n, deadline_ns);
 }
 
 /* As shutdown(2). */
@@ -84,7 +96,7 @@ GW_FN int64_t gw_sock_may_recv_(struct gw_net *net, int s, uint64_t skip)
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
 
-    return p ? gw_pipe_may_recv_(p, skip) : gw_stream_may_recv_(&net->stream[s], skip);
+    return p ? gw_pipe_may_recv_(p, skip) : gw_stream_may_recv_(&net->stream[s], &net->sock[s], skip);
 }
 
 /* As above, but waits for `want` bytes, the end, or an error; and tells of fewer when that comes. */
@@ -93,7 +105,7 @@ GW_FN int64_t gw_sock_bytes_(struct gw_net *net, int s, uint64_t skip, uint64_t 
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
 
     return p ? gw_pipe_bytes_(p, skip, deadline_ns)
-             : gw_stream_bytes_(&net->stream[s], skip, want, deadline_ns);
+             : gw_stream_bytes_(&net->stream[s], &net->sock[s], skip, want, deadline_ns);
 }
 
 /* Where they lie, and how many of `n` of them in a row. */
@@ -116,13 +128,6 @@ GW_FN int gw_sock_take_(struct gw_net *net, int s, uint64_t n)
     return p ? gw_pipe_take_(p, n) : gw_stream_take_(&net->stream[s], n);
 }
 
-/* Whose turn it is, to send or to receive over a stream of ours: takes note of what has come meanwhile. */
-GW_FN void gw_sock_look_(struct gw_net *net, int s, int sending)
-{
-    if (sending) gw_stream_reap_(&net->stream[s]);
-    (void)gw_stream_look_(&net->stream[s]);
-}
-
 /* ---- anybody ------------------------------------------------------------------------------------------ */
 
 /* What poll tells. */
@@ -132,7 +137,7 @@ GW_FN int gw_sock_events_(struct gw_net *net, int s)
 
     if (gw_sock_rd_(net, s)) return gw_rd_events_(&net->sock[s], gw_sock_rd_(net, s));
     if (p && net->sock[s].kind == GW_SOCK_DGRAM_) return gw_pipe_dgram_events_(p);
-    return p ? gw_pipe_events_(p) : gw_stream_events_(&net->stream[s]);
+    return p ? gw_pipe_events_(p) : gw_stream_events_(&net->stream[s], &net->sock[s]);
 }
 
 /* What has failed, as an errno; 0: nothing. */
@@ -141,7 +146,7 @@ GW_FN int gw_sock_failure_(struct gw_net *net, int s)
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
 
     if (gw_sock_rd_(net, s)) return gw_ld_relaxed_u32_gpu(&gw_sock_rd_(net, s)->failed) ? ECONNRESET : 0;
-    return p ? gw_pipe_failure_(p) : gw_stream_failure_(&net->stream[s]);
+    return p ? gw_pipe_failure_(p) : gw_stream_failure_(&net->stream[s], &net->sock[s]);
 }
 
 /* The options that matter to kernels while it is connected: they may have changed. */

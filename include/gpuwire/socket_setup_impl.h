@@ -10,7 +10,9 @@
 
 GW_FN int gw_sock_usable_(const struct gw_net *net)
 {
-    return net->size == sizeof(*net) && net->version == GW_SOCK_VERSION ? 0 : -EINVAL;
+    uint32_t size = net->size, version = net->version; /* at a time */
+
+    return size == sizeof(*net) && version == GW_SOCK_VERSION ? 0 : -EINVAL;
 }
 
 GW_FN int gw_sock_find_(const struct gw_net *net, int s)
@@ -36,8 +38,8 @@ GW_FN void gw_sock_limits_(struct gw_net *net, int s)
 GW_FN uint32_t gw_sock_begun_(const struct gw_sock_ *k)
 {
     return gw_ld_relaxed_u64_gpu(&k->most_ns[0]) || gw_ld_relaxed_u64_gpu(&k->most_ns[1])
-               ? 1 | GW_SOCK_LIMITED_
-               : 1;
+               ? k->kind | GW_SOCK_LIMITED_
+               : k->kind;
 }
 
 /* Until when a call may wait that its caller lets wait until the deadline. Asked again, it says the same. */

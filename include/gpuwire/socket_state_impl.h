@@ -15,13 +15,13 @@ enum gw_sock_kind_ {
 };
 
 /* LIMITED: a part of `begun`: most_ns says something. So who is in a hurry reads one word. AT_ONCE: of most_ns: not at all. */
-enum { GW_SOCK_LIMITED_ = 2, GW_SOCK_AT_ONCE_ = 1 };
+enum { GW_SOCK_LIMITED_ = 8, GW_SOCK_AT_ONCE_ = 1 };
 
 /* What kernels alone know of a socket, whatever its kind. */
 struct gw_sock_ {
     uint32_t lock;      /* of the beginning */
-    uint32_t begun;     /* it is connected, and what its kind needs has been set up; see GW_SOCK_LIMITED_ */
-    uint32_t kind;      /* … which is this one */
+    uint32_t begun;     /* it is connected, and what its kind needs has been set up: its kind, and GW_SOCK_LIMITED_; or 0 */
+    uint32_t kind;      /* which it has, or will have */
     uint32_t told;      /* connect has reported */
     uint32_t closing;   /* no more calls, but the one that closes it */
     uint32_t send_lock; /* whose turn it is to send, */

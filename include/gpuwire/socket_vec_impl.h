@@ -38,7 +38,7 @@ GW_DEV uint32_t gw_sock_spare_(enum gw_group g, uint64_t n)
 }
 
 /* This thread's share of copying the next n bytes of the vector from a buffer, or to it; the first `spare` have none. */
-GW_DEV void gw_sock_vec_copy_(enum gw_group g, struct gw_sock_vec_ *v, uint8_t *buffer, uint64_t n, int out,
+GW_SLOW_DEV void gw_sock_vec_copy_(enum gw_group g, struct gw_sock_vec_ *v, uint8_t *buffer, uint64_t n, int out,
                               uint32_t spare)
 {
     uint32_t rank = gw_group_rank(g) - spare, size = gw_group_size(g) - spare, part;

@@ -13,6 +13,26 @@ GW_FN int gw_expired_(uint64_t deadline_ns)
     return deadline_ns ? -ETIMEDOUT : -EAGAIN;
 }
 
+/*
+ * Loads that are asked for together and acquire together: each by gw_ld_ahead_, and when what they say is believed
+ * gw_acquired_. A GPU waits once for all of them; loads that acquire would wait for each other. On CPU threads they do, for
+ * nothing, and ThreadSanitizer sees it.
+ */
+#ifdef __CUDACC__
+#define gw_ld_ahead_u32_ gw_ld_relaxed_u32_gpu
+#define gw_ld_ahead_u64_ gw_ld_relaxed_u64_gpu
+#else
+#define gw_ld_ahead_u32_ gw_ld_acquire_u32_gpu
+#define gw_ld_ahead_u64_ gw_ld_acquire_u64_gpu
+#endif
+
+GW_FN void gw_acquired_(void)
+{
+#ifdef __CUDACC__
+    gw_fence_gpu();
+#endif
+}
+
 GW_FN int gw_turn_try_(uint32_t *lock)
 {
     /* Acquire: what the last owner did comes before what we do. */

@@ -181,7 +181,6 @@ static int publish_stream(struct gw_sockets *set, const struct sock *k)
     size_t sges = GW_RS_TABLE * sizeof(struct gw_rs_sge);
     struct gw_stream_ st = {
         .flow = {.qp = gw_qp_handle(k->qp), .cq = gw_cq_handle(k->recv_cq), .lock = 1}, /* sealed */
-        .sock = (struct gw_sock_ *)(at + l.sock) + i,
         .send_cq = gw_cq_handle(k->send_cq),
         .rbuf = bytes,
         .wbuf = bytes + a->rbuf,
