@@ -60,7 +60,7 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
 /* ---- data --------------------------------------------------------------------------------------------- */
 
 /* Takes the turn if the socket has begun and the turn is free. What is looked at before counts only once it is ours; but what
- * is looked at one behind the other takes a GPU a third of a microsecond each. */
+ * is looked at one behind the other takes a GPU a quarter of a microsecond each. */
 GW_FN int gw_sock_turn_at_once_(struct gw_sock_ *k, int sending)
 {
     uint32_t *turn = sending ? &k->send_lock : &k->recv_lock;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stream_impl.h: a connected stream: the rsocket protocol (rsocket.h) run by the threads of a kernel. Here: what it
- * is made of, and what arrives; stream_send_impl.h: sending, and ends; stream_recv_impl.h: receiving.
+ * is made of, and what arrives; stream_send_impl.h: sending, and ends; stream_recv_impl.h: receiving; stream_data_impl.h: how a
+ * group does either.
  * Included by socket.h; names that end in _ are private.
  *
  * Three owners. What arrives belongs to whoever holds the flow's lock: bytes, credits, table entries, and what
