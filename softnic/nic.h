@@ -139,6 +139,12 @@ struct sn_copy {
     struct sn_reach by_here, by_there; /* by_there as it was granted */
 };
 
+/* A copy that may be under way still. */
+struct sn_copying {
+    struct sn_reach to; /* where it goes; no dma: it has ended, and what was copied is visible */
+    uint64_t mark;      /* for to.dma->ended and to.dma->await */
+};
+
 /*
  * Direct access to peers of the same host, from whoever knows processes. All but quiesce are called inside
  * the NIC's lock and must not wait for anybody. Nothing of it changes what a program sees: what cannot be
@@ -170,9 +176,9 @@ struct sn_peer_ops {
     /* May this be done? Then *addr is where va is, in the peer's memory or, if *by is not plain, for that. */
     bool (*grant)(void *ctx, struct sn_peer *peer, const struct sn_peer_access *access, uint64_t *addr,
                   struct sn_reach *by);
-    /* Returns the bytes copied, fewer than all if memory at one of the ends failed; or a negative errno. What
-     * was copied is visible. */
-    int64_t (*copy)(void *ctx, struct sn_peer *peer, const struct sn_copy *copy);
+    /* Returns the bytes copied, fewer than all if memory at one of the ends failed; or a negative errno. With under_way
+     * NULL what was copied is visible; else the copy may be under way still, before leave, if *under_way says so. */
+    int64_t (*copy)(void *ctx, struct sn_peer *peer, const struct sn_copy *copy, struct sn_copying *under_way);
     void (*leave)(void *ctx, struct sn_peer *peer);
     /* May peers copy to this NIC's memory? Then one may say that it has. */
     bool (*lends)(void *ctx);
@@ -335,6 +341,15 @@ struct sn_dma_ops {
     /* All writes are visible to the memory's user when it returns. Called before a completion or an
      * acknowledgement that vouches for them. NULL: writes are visible at once. */
     int (*flush)(void *ctx);
+    /*
+     * The same without waiting, or all of these NULL. start: all writes so far are on their way, and *mark names them;
+     * false: flush them. ended: await(mark) would not wait. await: they are visible, as by flush; 0 or a negative errno.
+     * What was started for regions of one line becomes visible in the order of the starts.
+     */
+    bool (*start)(void *ctx, uint64_t *mark);
+    bool (*ended)(void *ctx, uint64_t mark);
+    int (*await)(void *ctx, uint64_t mark);
+    const void *(*line)(void *ctx);
     /* As a write of what a read of the other region, with the same functions, would give. -EXDEV: not between
      * these two. NULL: never; and then peers reach the region by packets only. */
     int (*move)(void *ctx, uint64_t addr, void *from_ctx, uint64_t from, uint32_t len);

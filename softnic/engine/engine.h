@@ -4,8 +4,8 @@
  *
  * The parts, each a file with its functions declared below: doorbell.c takes rings; sq.c turns WQEBBs into
  * send requests; requester.c makes packets of them, ack.c takes the answers; responder.c takes requests
- * (its parts: responder.h), respond.c answers them; direct.c (with direct_batch.c and direct_tell.c), placed.c and
- * offer.c do without packets what peers on the same host allow, self.c tells them so of the NIC's own queue
+ * (its parts: responder.h), respond.c answers them; direct.c (with direct_batch.c, direct_end.c and direct_tell.c),
+ * placed.c and offer.c do without packets what peers on the same host allow, self.c tells them so of the NIC's own queue
  * pairs; unreliable.c and ud.c are what is different where nobody answers; rq.c, cq.c and cq_late.c are the
  * queues at the other end; packet.c is what all packets have in common.
  */
@@ -42,6 +42,7 @@ enum {
     SN_REPORTS = 4,                   /* lines about one object at most */
     SN_INLINE_ROOM = 64,              /* bytes that scatter-to-CQE can carry */
     SN_DIRECT_ITEMS = SN_PEER_PIECES, /* requests in one copy between processes */
+    SN_BATCHES_AHEAD = 3,             /* such copies under way at once, where they can be */
     SN_DIRECT_HERE = 512,             /* and pieces of this process's memory */
 };
 
@@ -157,7 +158,7 @@ struct sn_sreq {
     uint32_t psn, packets;   /* PSNs that it takes; none for a NOP */
     uint64_t request;        /* names it to DMA functions */
     uint8_t error;           /* enum gw_mlx5_syndrome: fails when everything before it is complete */
-    bool copying;            /* in the batch of direct accesses */
+    bool copying;            /* in a batch of direct accesses, gathered or under way */
     bool executed;           /* a UMR: its bind was made */
     bool by_packets;         /* direct access to its memory failed, or its offer was refused */
     bool offered;            /* some of it; or it was sent as placed */
@@ -191,7 +192,8 @@ struct sn_requester {
     uint32_t since_ackreq;
     uint32_t offer_skip, placed_skip; /* messages that are not offered, or placed, because one was refused */
     uint32_t other_end;  /* behind the newest request that changes bytes when it is executed: placed.c */
-    uint32_t batched, batched_placed; /* its requests in the batch of direct accesses; those to be placed */
+    /* Its requests in batches of direct accesses, and those of them to be placed; none of them stands before this one. */
+    uint32_t batched, batched_placed, batched_from;
     uint8_t retries, naks, rnr_retries;
     bool asked; /* went back to una_psn, because of an answer, already */
     bool rnr_wait;
@@ -398,20 +400,37 @@ struct sn_body {
     uint32_t length;
 };
 
-/* Direct accesses to one peer's memory that are made with one copy. Empty whenever the lock is free. */
-struct sn_direct {
-    struct sn_near near;
-    struct sn_peer *peer; /* NULL: empty */
-    bool write;
-    bool other_kind; /* what was to join it lies in memory that is reached in another way */
-    struct sn_reach by_here, by_there;
-    unsigned items, here_count, there_count;
-    uint32_t bytes;
+/* Requests that are made with one copy. */
+struct sn_batch {
     struct sn_direct_item {
         struct sn_qp *qp;
         uint32_t at; /* in qp->req.ring, free-running */
         uint32_t bytes;
+        bool placed;
     } item[SN_DIRECT_ITEMS];
+    unsigned items;
+    uint32_t bytes;
+    int64_t copied; /* once it is under way: so many bytes will be, or a negative errno */
+    struct sn_copying copy;
+};
+
+/*
+ * Direct accesses to one peer's memory, all in one direction: a batch that gathers, and those before it, which are under
+ * way and end one after the other. None of it is left whenever the lock is free.
+ */
+enum { SN_BATCHES = SN_BATCHES_AHEAD + 2 }; /* sn_direct_settle puts the open one on its way besides */
+struct sn_direct {
+    struct sn_near near;
+    struct sn_peer *peer; /* NULL: there are none */
+    bool write;
+    uint32_t first, open; /* free-running: the oldest under way; the one that gathers */
+    struct sn_batch batch[SN_BATCHES];
+    const void *line; /* of those under way: struct sn_dma_ops */
+    uint32_t joined;  /* free-running: requests */
+    /* Of the one that gathers. */
+    bool other_kind; /* what was to join it lies in memory that is reached in another way */
+    struct sn_reach by_here, by_there;
+    unsigned here_count, there_count;
     struct iovec here[SN_DIRECT_HERE], there[SN_DIRECT_ITEMS];
 };
 
@@ -651,7 +670,7 @@ void sn_timer_wake_at(struct sn_qp *qp, uint64_t at); /* besides; by the rate li
 void sn_timers_expire(struct sn_nic *nic);
 uint64_t sn_timer_next(const struct sn_nic *nic);
 
-/* What a step of a QP came to. */
+/* What a step of a QP came to. SN_FULL: frames, or copies, that are under way have to go first. */
 enum sn_step { SN_IDLE, SN_DID, SN_FULL };
 
 /* transport/requester.c, ack.c */
@@ -675,7 +694,17 @@ void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *pay
 /* transport/direct.c: WRITEs and READs executed by copies between processes of one host. */
 bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did); /* false: not this way */
 /* transport/direct_batch.c */
-bool sn_direct_flush(struct sn_nic *nic); /* makes the accesses gathered. false: there were none */
+/* What has ended is, and the next one is put on its way if there would soon be nothing. False: nothing has changed. */
+bool sn_direct_go(struct sn_nic *nic);
+/* All accesses are made, and have ended; not inside the end of one. false: there were none. */
+bool sn_direct_drain(struct sn_nic *nic);
+/* Nobody's bytes are being copied any more, or will be; what that means to requests comes later. */
+void sn_direct_settle(struct sn_nic *nic);
+/* Is this process inside that peer's memory already? */
+static inline bool sn_direct_is_inside(const struct sn_nic *nic, const struct sn_peer *peer)
+{
+    return nic->direct.peer == peer;
+}
 /* transport/direct_tell.c: who may do so here. */
 void sn_direct_tell_queue(struct sn_qp *qp); /* its state, or what it allows, has changed */
 void sn_direct_tell_region(struct sn_mr *mr, bool gone);

@@ -9,6 +9,12 @@
 
 enum { BUDGET = 256, WINDOW_PACKETS = 64, WINDOW_BYTES = 128 << 10, AGAIN_LIMIT = 4, ERRS_AT_ONCE = 32 };
 
+/*
+ * Looks for the end of a copy, of which the wire has every so many, before it is waited for, as nothing else will come; and
+ * times that something came meanwhile before timers, and whoever wants the lock, have their turn.
+ */
+enum { COPY_LOOKS = 1 << 12, WIRE_LOOKS = 64, COPY_ROUNDS = 64 };
+
 /* Threads of a busy host are often not run for this long. */
 #define PROBE_NS 1000000u
 
@@ -243,12 +249,15 @@ static bool run_qps(struct sn_nic *nic)
         enum sn_step did = SN_DID;
 
         sn_list_del(&qp->run_link);
-        /* What joins a batch of direct accesses does not count: the batch is bounded. */
-        for (int i = 0; (i < SN_QUANTUM || nic->direct.peer) && did == SN_DID && nic->budget; i++) {
+        for (int i = 0; i < SN_QUANTUM && did == SN_DID && nic->budget;) {
+            uint32_t joined = nic->direct.joined;
+
             did = step(qp);
             if (did == SN_DID) nic->budget--;
             /* No room for frames: there will be when the wire, or this NIC itself, has taken some. */
             if (did != SN_IDLE && !qp->parked) any = true;
+            /* What joins a batch of direct accesses does not count: these are bounded. */
+            i += nic->direct.joined == joined;
         }
         if (qp->parked)
             park(qp);
@@ -256,7 +265,7 @@ static bool run_qps(struct sn_nic *nic)
             sn_qp_wake(qp);
         sn_sq_rest(qp);
     }
-    return sn_direct_flush(nic) || any;
+    return sn_direct_go(nic) || any;
 }
 
 static uint32_t waiting_to_leave(const struct sn_nic *nic)
@@ -319,9 +328,36 @@ static uint64_t next_time(struct sn_nic *nic)
     return next < nic->now ? nic->now : next;
 }
 
+/*
+ * Copies are under way. Until one has ended there may be something else to do: rings, and now and then, since to ask the
+ * wire may be a system call, frames. True: there was; false: there are none under way.
+ */
+static bool attend(struct sn_nic *nic)
+{
+    uint64_t rings = nic->count.doorbells;
+
+    for (unsigned look = 1; nic->direct.peer && look < COPY_LOOKS; look++) {
+        if (sn_direct_go(nic)) {
+            /* What was placed is told of at once. */
+            take_turns(nic);
+            sn_tx_push(nic);
+            try_parked(nic);
+            if (nic->direct.peer) nic->wire_dry = false;
+            return true;
+        }
+        sn_doorbells(nic);
+        if (nic->count.doorbells != rings) return true;
+        if (look % WIRE_LOOKS) continue;
+        nic->wire_dry = false;
+        if (sn_rx(nic)) return true;
+    }
+    return sn_direct_drain(nic);
+}
+
 static uint64_t progress(struct sn_nic *nic)
 {
     bool again = true;
+    unsigned rounds = COPY_ROUNDS;
 
     nic->budget = nic->cfg.budget;
     nic->wire_dry = false;
@@ -336,7 +372,13 @@ static uint64_t progress(struct sn_nic *nic)
         if (take_turns(nic)) again = true;
         sn_tx_push(nic);
         if (nic->tx_blocked) break;
+        if (rounds && attend(nic)) {
+            rounds--;
+            again = true;
+        }
     }
+    /* Whoever waits for the lock is to find nothing under way. */
+    sn_direct_drain(nic);
     return next_time(nic);
 }
 
@@ -369,6 +411,7 @@ static uint64_t posted(struct sn_nic *nic)
     while (again && nic->budget) {
         again = sn_rx_looped(nic);
         if (run_qps(nic)) again = true;
+        if (sn_direct_drain(nic)) again = true;
         if (nic->tx_urgent || waiting_to_leave(nic) >= SN_TX_COMPANY) sn_tx_push(nic);
         if (nic->tx_blocked) break;
     }

@@ -259,6 +259,8 @@ void sn_qp_forget(struct sn_qp *qp)
 void sn_qp_error(struct sn_qp *qp)
 {
     if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET) return;
+    /* From the flush on the memory is the program's again. */
+    if (qp->req.batched) sn_direct_settle(qp->nic);
     sn_qp_set_state(qp, IBV_QPS_ERR);
     sn_direct_tell_queue(qp);
     sn_place_drop(qp);

@@ -340,6 +340,7 @@ void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome, uint8_t vendor)
     struct sn_requester *r = &qp->req;
     struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 
+    if (r->batched) sn_direct_settle(qp->nic);
     if (r->una != r->end && post_error(qp, s->index, s->wqe->opcode, syndrome, vendor) == 0) retire(qp);
     sn_qp_send_error(qp);
 }

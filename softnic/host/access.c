@@ -64,20 +64,21 @@ static int64_t copy_plain(const struct sn_peer *p, const struct sn_copy *c)
     return n == -EINVAL && sn_gate_is_shut(p->channel) ? -EFAULT : n;
 }
 
-static int64_t copy_with(const struct sn_peer *p, const struct sn_copy *c)
+static int64_t copy_with(const struct sn_peer *p, const struct sn_copy *c, struct sn_copying *under_way)
 {
     struct sn_copy by_parts = *c;
 
+    if (under_way) under_way->to.dma = NULL;
     if (!p->inside && !c->by_here.dma && !c->by_there.dma) return copy_plain(p, c);
     if (!sn_gate_pass(p->channel, p->epoch)) return -EFAULT;
     if (!p->inside && !c->by_there.dma) by_parts.by_there = sn_cma_reach(p->pid);
-    return sn_pieces_copy(&by_parts);
+    return sn_pieces_copy(&by_parts, under_way);
 }
 
-int64_t sn_access_copy(void *ctx, struct sn_peer *p, const struct sn_copy *c)
+int64_t sn_access_copy(void *ctx, struct sn_peer *p, const struct sn_copy *c, struct sn_copying *under_way)
 {
     struct sn_host *h = ctx;
-    int64_t n = copy_with(p, c);
+    int64_t n = copy_with(p, c, under_way);
 
     /* Memory that is not there, or was taken back, is one request's affair; anything else will not work the next time either. */
     if (n < 0 && n != -EFAULT) {

@@ -99,7 +99,7 @@ void sn_host_free_sender(struct sn_sender *sender);
 bool sn_access_enter(void *ctx, struct sn_peer *p, uint64_t now);
 bool sn_access_grant(void *ctx, struct sn_peer *p, const struct sn_peer_access *access, uint64_t *addr,
                      struct sn_reach *by);
-int64_t sn_access_copy(void *ctx, struct sn_peer *p, const struct sn_copy *c);
+int64_t sn_access_copy(void *ctx, struct sn_peer *p, const struct sn_copy *c, struct sn_copying *under_way);
 void sn_access_leave(void *ctx, struct sn_peer *p);
 void sn_access_quiesce(void *ctx);
 

@@ -100,6 +100,14 @@ void sn_cuda_order(struct sn_cuda_region *region);
  * not. */
 int sn_cuda_flush(struct sn_cuda_region *region);
 
+/* The same without waiting: what was written, and moved, to the region so far is on its way, and *mark names it. False: only
+ * sn_cuda_flush can tell when it is there, as an engine copies some of it, or some was not taken. */
+bool sn_cuda_start(struct sn_cuda_region *region, uint64_t *mark);
+/* Would sn_cuda_await not wait for the copy kernel? Takes no lock. */
+bool sn_cuda_ended(const struct sn_cuda_region *region, uint64_t mark);
+/* Waits until what was started is in its place. 0, or -EIO: it is not. */
+int sn_cuda_await(struct sn_cuda_region *region, uint64_t mark);
+
 /*
  * Reads len bytes at addr into dst, all earlier writes included. With request not 0, up to `ahead` bytes from
  * addr on (at least len, cut to the region and to a staging buffer) are fetched at once, and later reads with

@@ -94,7 +94,7 @@ static void launch(struct sn_cuda_device *dev, uint64_t now)
         pause_it(c, now);
         return;
     }
-    c->launch = number;
+    __atomic_store_n(&c->launch, number, __ATOMIC_RELAXED); /* sn_copier_ended looks at it without the lock */
     c->state = SN_COPIER_STARTING;
     dev->stats.launches++;
     if (dev->api->event_record(c->ended, c->stream)) dev->broken = true;
@@ -103,7 +103,13 @@ static void launch(struct sn_cuda_device *dev, uint64_t now)
 static bool gone(const struct sn_copier *c)
 {
     /* Acquire: what it did last was done before. */
-    return __atomic_load_n(&c->ring->gone, __ATOMIC_ACQUIRE) == c->launch;
+    return __atomic_load_n(&c->ring->gone, __ATOMIC_ACQUIRE) == __atomic_load_n(&c->launch, __ATOMIC_RELAXED);
+}
+
+/* Written with the lock held, and read by sn_copier_ended without it: release, what it counts was done before. */
+static void set_done(struct sn_copier *c, uint64_t done)
+{
+    __atomic_store_n(&c->done, done, __ATOMIC_RELEASE);
 }
 
 static void see_done(struct sn_copier *c)
@@ -111,7 +117,18 @@ static void see_done(struct sn_copier *c)
     uint64_t done = __atomic_load_n(&c->ring->done, __ATOMIC_ACQUIRE);
 
     /* What a kernel left behind, and engines did, is done as well. */
-    if ((int64_t)(done - c->done) > 0) c->done = done;
+    if ((int64_t)(done - c->done) > 0) set_done(c, done);
+}
+
+bool sn_copier_done(const struct sn_copier *c, uint64_t number)
+{
+    return (int64_t)(__atomic_load_n(&c->ring->done, __ATOMIC_ACQUIRE) - number) >= 0 ||
+           (int64_t)(__atomic_load_n(&c->done, __ATOMIC_ACQUIRE) - number) >= 0;
+}
+
+bool sn_copier_ended(const struct sn_copier *c, uint64_t number)
+{
+    return sn_copier_done(c, number) || gone(c);
 }
 
 static bool busy(struct sn_copier *c, uint64_t now)
@@ -256,7 +273,7 @@ static int redo(struct sn_cuda_device *dev)
         if (by_engine(dev, &c->ring->sent[n % SN_KERNEL_SLOTS])) dev->broken = true;
     if (!dev->broken && dev->api->event_record(c->redone, dev->in)) dev->broken = true;
     if (dev->broken || sn_cuda_wait_event(dev, c->redone)) return -EIO;
-    c->done = c->issued;
+    set_done(c, c->issued);
     return 0;
 }
 

@@ -9,7 +9,7 @@
  * kernels that fill the GPU: until it has said that it runs, copy engines do the work. Where it answers slowly,
  * because another process has the GPU in between, or the driver refuses to launch it, it is not used for a while.
  *
- * All of it with the device's lock held and its context current.
+ * All of it with the device's lock held and its context current, save sn_copier_done and sn_copier_ended.
  */
 #ifndef SN_MEM_CUDA_COPIER_H
 #define SN_MEM_CUDA_COPIER_H
@@ -38,8 +38,8 @@ struct sn_copier {
     struct sn_kernel_ring *ring;
     uint8_t *bounce; /* SN_CUDA_STAGE bytes */
     enum sn_copier_state state;
-    uint64_t launch;       /* number of the last launch */
-    uint64_t issued, done; /* numbers of commands; those between are under way */
+    uint64_t launch;       /* atomic: number of the last launch */
+    uint64_t issued, done; /* numbers of commands; those between are under way. done: atomic */
     uint64_t wanted_at;    /* when it was last asked for, and how often in a row */
     unsigned wanted;
     /* It was slow, or refused: not to be used until then; for how long the next time. How often it was. */
@@ -66,6 +66,11 @@ int sn_copier_copy_peer(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, 
 
 /* Waits until command `number`, as of copier.issued, and all before it are done and visible. 0 or -EIO. */
 int sn_copier_wait(struct sn_cuda_device *dev, uint64_t number);
+
+/* Without the lock, and without waiting: are they done and visible? And would sn_copier_wait return at once, or have engines do
+ * what a kernel left behind? */
+bool sn_copier_done(const struct sn_copier *c, uint64_t number);
+bool sn_copier_ended(const struct sn_copier *c, uint64_t number);
 
 /* For all copiers of the process: none is launched any more (GPUWIRE_NIC=gpucopy=engine), or they are again. */
 void sn_copier_allow(bool allow);

@@ -113,6 +113,8 @@ int sn_cuda_started(struct sn_cuda_device *dev, struct sn_cuda_writer *w);
 int sn_cuda_copy_peer(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_region *from,
                       uint64_t src, uint32_t len);
 
+/* What is gathered, of one region or of all (NULL), is put on its way in the order in which it came. */
+void sn_cuda_submit_all(struct sn_cuda_device *dev, const struct sn_cuda_region *region);
 /* What is gathered for the range is put on its way; and is waited for. */
 void sn_cuda_submit_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);
 void sn_cuda_finish_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);

@@ -22,6 +22,27 @@ static int dma_flush(void *ctx)
     return sn_cuda_flush(ctx);
 }
 
+static bool dma_start(void *ctx, uint64_t *mark)
+{
+    return sn_cuda_start(ctx, mark);
+}
+
+static bool dma_ended(void *ctx, uint64_t mark)
+{
+    return sn_cuda_ended(ctx, mark);
+}
+
+static int dma_await(void *ctx, uint64_t mark)
+{
+    return sn_cuda_await(ctx, mark);
+}
+
+/* One kernel for each device, which keeps the order. */
+static const void *dma_line(void *ctx)
+{
+    return ((const struct sn_cuda_region *)ctx)->dev;
+}
+
 static int dma_move(void *ctx, uint64_t addr, void *from_ctx, uint64_t from, uint32_t len)
 {
     return sn_cuda_move(ctx, addr, from_ctx, from, len);
@@ -39,6 +60,10 @@ const struct sn_dma_ops sn_cuda_dma = {
     .write = dma_write,
     .order = dma_order,
     .flush = dma_flush,
+    .start = dma_start,
+    .ended = dma_ended,
+    .await = dma_await,
+    .line = dma_line,
     .move = dma_move,
     .share = dma_share,
 };

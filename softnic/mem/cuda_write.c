@@ -153,8 +153,7 @@ static struct sn_cuda_writer *writer_for(struct sn_cuda_region *region, uint64_t
     return found;
 }
 
-/* What is gathered, of one region or of all (NULL), in the order in which it came. */
-static void submit_all(struct sn_cuda_device *dev, const struct sn_cuda_region *region)
+void sn_cuda_submit_all(struct sn_cuda_device *dev, const struct sn_cuda_region *region)
 {
     for (;;) {
         struct sn_cuda_writer *first = NULL;
@@ -217,7 +216,7 @@ int sn_cuda_write(struct sn_cuda_region *region, uint64_t addr, const void *src,
 void sn_cuda_order(struct sn_cuda_region *region)
 {
     if (sn_cuda_enter(region, region->addr, 0)) return;
-    submit_all(region->dev, NULL);
+    sn_cuda_submit_all(region->dev, NULL);
     sn_cuda_leave(region->dev);
 }
 
@@ -288,7 +287,7 @@ int sn_cuda_move(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_
 /* All of them are started before the first is waited for. */
 static void flush_region(struct sn_cuda_device *dev, struct sn_cuda_region *region)
 {
-    submit_all(dev, region);
+    sn_cuda_submit_all(dev, region);
     if (sn_copier_wait(dev, region->last)) region->error = -EIO;
     for (int i = 0; i < SN_CUDA_WRITERS; i++) {
         struct sn_cuda_writer *w = &dev->writers[i];

@@ -65,16 +65,18 @@ static int copy_part(const struct end *to, const struct end *from, size_t n, uin
     return 0;
 }
 
-int64_t sn_pieces_copy(const struct sn_copy *c)
+int64_t sn_pieces_copy(const struct sn_copy *c, struct sn_copying *under_way)
 {
     struct end here = {{c->here, c->n_here, 0, 0}, c->by_here},
                there = {{c->there, c->n_there, 0, 0}, c->by_there};
     struct end *from = c->write ? &here : &there, *to = c->write ? &there : &here;
     uint64_t request = from->by.dma ? next_request() : 0;
+    struct sn_copying copying = {to->by, 0};
     int64_t done = 0;
     size_t n, room;
     int err = 0;
 
+    if (under_way) under_way->to.dma = NULL;
     while (!err && (n = left(&from->at)) && (room = left(&to->at))) {
         if (n > room) n = room;
         /* The next piece may be another request's, which nobody is to see before this one's. */
@@ -84,6 +86,11 @@ int64_t sn_pieces_copy(const struct sn_copy *c)
         from->at.used += n;
         to->at.used += n;
         done += (int64_t)n;
+    }
+    if (!err && done && under_way && to->by.dma && to->by.dma->start &&
+        to->by.dma->start(to->by.ctx, &copying.mark)) {
+        *under_way = copying;
+        return done;
     }
     if (to->by.dma && to->by.dma->flush && to->by.dma->flush(to->by.ctx)) return -EFAULT;
     return err && !done ? -EFAULT : done;

@@ -34,6 +34,7 @@ int sn_mw_create(struct sn_pd *pd, enum ibv_mw_type type, struct sn_mr **out)
 static void unbind(struct sn_mr *mw)
 {
     if (!mw->base) return;
+    sn_direct_settle(mw->pd->nic);
     sn_place_forget_mr(mw->pd->nic, mw);
     sn_list_del(&mw->windows);
     sn_list_del(&mw->of_qp);

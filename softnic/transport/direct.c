@@ -7,7 +7,7 @@
  * Only a request before which nothing of its queue pair is under way may go like this: then all that was
  * posted earlier has been executed, as an RC queue pair promises, and it has ended well. Requests that follow
  * each other join one batch, also those of several queue pairs to one process: a copy keeps the order of its
- * pieces.
+ * pieces, and batches end one after the other, though some may be under way at once (direct_batch.c).
  *
  * Whatever is not plainly allowed goes by packets. So errors are found and told by the responder, at both
  * ends, in one way only.
@@ -17,9 +17,7 @@
 enum {
     CHUNK = 1 << 20,    /* bytes copied at once: nobody waits longer than that takes for the lock */
     CHUNK_BUDGET = 32,  /* a chunk counts as so many packets */
-    BATCHED_MAX = 8192, /* a longer request is copied without waiting for others */
-    /* A batch within a GPU is copied when it is so long: beginning and end cost as much as 100 KiB. */
-    BATCHED_GPU = 512 << 10,
+    BATCHED_MAX = 8192, /* a longer request in plain memory is copied without waiting for others */
     SMALL = 4096,
 };
 
@@ -40,7 +38,7 @@ static bool same_kind(struct sn_direct *d, struct sn_reach *by, unsigned n, stru
 {
     if (!n) *by = wanted;
     if (sn_same_reach(*by, wanted)) return true;
-    d->other_kind = d->items;
+    d->other_kind = sn_batch_has_items(d);
     return false;
 }
 
@@ -108,7 +106,7 @@ static bool gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
     if (!ok) {
         d->here_count = before;
         if (before) d->here[before - 1] = last;
-        if (!d->items) sn_direct_flush(qp->nic); /* nothing is left open */
+        sn_batch_rest(qp->nic); /* nothing is left open */
         return false;
     }
     if (len) add(d, d->there, &d->there_count, addr + s->copied, len);
@@ -136,7 +134,7 @@ static bool chunk(struct sn_qp *qp, struct sn_sreq *s)
 /* Is it better copied at once? */
 static bool enough(const struct sn_direct *d, uint32_t len)
 {
-    return d->by_here.dma && d->by_there.dma ? d->bytes >= BATCHED_GPU : len > BATCHED_MAX;
+    return d->by_here.dma && d->by_there.dma ? sn_batch_enough(d) : len > BATCHED_MAX;
 }
 
 static bool last_part(struct sn_qp *qp, struct sn_sreq *s)
@@ -147,14 +145,36 @@ static bool last_part(struct sn_qp *qp, struct sn_sreq *s)
     if (!gather(qp, s, len)) return false;
     sn_batch_join(qp, s, len);
     /* Answers in CQEs have one place per queue pair. */
-    if (enough(d, len) || inside_cqe(qp, s)) sn_direct_flush(qp->nic);
+    if (inside_cqe(qp, s))
+        sn_direct_drain(qp->nic);
+    else if (enough(d, len))
+        sn_batch_close(qp->nic);
     return true;
 }
 
-/* Are requests of this queue pair in the batch? Then all before them is done, or placed. */
+/* Are requests before the next one in a batch? Then all before them is done, or placed. */
 static bool in_batch(const struct sn_qp *qp)
 {
-    return qp->req.batched != 0;
+    return qp->req.batched && (int32_t)(qp->req.batched_from - qp->req.cur) < 0;
+}
+
+/* What is gathered, or under way, goes first; then this is looked at again. */
+static bool later(struct sn_nic *nic, enum sn_step *did)
+{
+    if (sn_batch_has_items(&nic->direct))
+        sn_batch_close(nic);
+    else
+        sn_direct_go(nic);
+    *did = nic->direct.peer ? SN_FULL : SN_DID;
+    return true;
+}
+
+/* What is gathered lies in memory that is reached in another way: it is put on its way before this one joins. */
+static bool make_way(struct sn_nic *nic, enum sn_step *did)
+{
+    sn_batch_close(nic);
+    *did = sn_batch_has_items(&nic->direct) ? SN_FULL : SN_DID;
+    return true;
 }
 
 /* Does it wait for answers to those before it? Packets may be as quick. */
@@ -188,13 +208,14 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     struct sn_peer *peer;
 
     if (!near.ops || !may_go(qp, s)) return false;
+    if (!sn_batch_room(qp->nic)) return later(qp->nic, did);
     peer = near.ops->find(near.ctx, qp->peer.gid, qp->attr.dest_qp_num);
     if (!peer) return false;
     *did = SN_DID;
-    /* What is in the batch goes first; then this is looked at again. */
-    if (d->peer && (!whole || !sn_batch_fits(d, peer, !is_read(s)))) return sn_direct_flush(qp->nic);
+    /* It has to wait for all others', so that they do not go on for ever before it. */
+    if (d->peer && (!whole || !sn_batch_fits(d, peer, !is_read(s)))) return sn_direct_drain(qp->nic);
     /* What was placed may have to be sent again, over what this writes. */
-    if (qp->req.batched_placed && !sn_placed_kind(s)) return sn_direct_flush(qp->nic);
+    if (qp->req.batched_placed && !sn_placed_kind(s)) return later(qp->nic, did);
     if (!is_next(qp, s)) {
         if (!waits(qp, s)) return false;
         *did = SN_IDLE; /* the answers to what is under way wake the queue pair */
@@ -203,7 +224,7 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     if (!sn_batch_open(qp->nic, near, peer, !is_read(s))) return false;
     d->other_kind = false;
     if (whole ? last_part(qp, s) : chunk(qp, s)) return true;
-    return d->other_kind && sn_direct_flush(qp->nic);
+    return d->other_kind && make_way(qp->nic, did);
 }
 
 bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
@@ -211,6 +232,5 @@ bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     if (try_step(qp, s, did)) return true;
     if (!in_batch(qp)) return false;
     /* Its packets must not overtake those in the batch. */
-    *did = SN_DID;
-    return sn_direct_flush(qp->nic);
+    return later(qp->nic, did);
 }

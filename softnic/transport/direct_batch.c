@@ -1,124 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The batch of direct accesses: requests to one process, of one queue pair or several, that are one copy. A request
- * joins it when all of its pieces are listed, and leaves it copied, or to be sent after all: it and what follows it
- * in its queue pair get the PSNs then that it did not take.
+ * The batches of direct accesses: requests to one process, of one queue pair or several, that are one copy. A request
+ * joins the one that gathers when all of its pieces are listed, and leaves it copied, or to be sent after all: direct_end.c.
+ *
+ * Where the memory lets (struct sn_dma_ops: start), a copy is not waited for: a few batches are under way while the
+ * next one gathers, frames are sent and received, and rings are seen. The one thing that requests see of it is that they
+ * end later: batches end in order, and until then a request of one is `copying`, which keeps its completion, its frame
+ * and all frames of what stands behind it. What ends a request otherwise, an error of its queue pair, settles the copies
+ * first: its memory is the program's again.
  */
 #include "softnic/transport/direct.h"
 
-/* ---- PSNs that are not taken --------------------------------------------------------------------------- */
+/*
+ * A batch within a GPU has enough when it is so long, or has so many requests. Its end is told once for all of it, so
+ * shorter ones end sooner, and longer ones cost less. The copy kernel takes 64 commands at a time.
+ */
+enum { GPU_BYTES = 256 << 10, GPU_ITEMS = 16 };
 
-/* Requests from `at` on, none of which was sent, get their PSNs anew. */
-static void renumber(struct sn_qp *qp, uint32_t at, uint32_t psn)
+/* ---- on their way -------------------------------------------------------------------------------------- */
+
+static struct sn_batch *gathering(struct sn_direct *d)
 {
-    struct sn_requester *r = &qp->req;
-
-    for (; at != r->end; at++) {
-        r->ring[at % SN_SQ_WINDOW].psn = psn;
-        psn = roce_psn_add(psn, r->ring[at % SN_SQ_WINDOW].packets);
-    }
-    r->tail_psn = psn;
+    return &d->batch[d->open % SN_BATCHES];
 }
 
-static void take_out(struct sn_qp *qp, struct sn_sreq *s)
+static unsigned under_way(const struct sn_direct *d)
 {
-    bool placed = sn_placed_kind(s);
-
-    s->copying = true;
-    qp->req.cur++;
-    qp->req.batched++;
-    qp->req.batched_placed += placed;
-    if (placed) return; /* it is sent all the same */
-    s->packets = 0;
-    renumber(qp, qp->req.cur, s->psn);
+    return d->open - d->first;
 }
 
-/* It, and what follows it, is to be sent after all. */
-static void put_back(struct sn_qp *qp, uint32_t at)
+static void await(struct sn_batch *b)
 {
-    struct sn_requester *r = &qp->req;
-    uint32_t psn = r->ring[at % SN_SQ_WINDOW].psn;
-
-    for (uint32_t i = at; i != r->cur; i++) {
-        struct sn_sreq *s = &r->ring[i % SN_SQ_WINDOW];
-
-        if (s->copying) s->packets = roce_packets(s->wqe->length, qp->mtu);
-        s->copying = false;
-    }
-    r->cur = at;
-    renumber(qp, at, psn);
+    if (!b->copy.to.dma) return;
+    /* As of one that stopped: nothing of it counts. */
+    if (b->copy.to.dma->await(b->copy.to.ctx, b->copy.mark)) b->copied = 0;
+    b->copy.to.dma = NULL;
 }
 
-/* ---- the batch ----------------------------------------------------------------------------------------- */
-
-void sn_batch_stopped(struct sn_qp *qp, struct sn_sreq *s)
+static void await_all(struct sn_direct *d)
 {
-    s->by_packets = true;
-    sn_count(&qp->nic->count.direct_refused, 1);
+    for (uint32_t i = d->first; i != d->open; i++) await(&d->batch[i % SN_BATCHES]);
 }
 
-static bool alive(const struct sn_qp *qp)
+static bool has_ended(const struct sn_batch *b)
 {
-    return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+    return !b->copy.to.dma || b->copy.to.dma->ended(b->copy.to.ctx, b->copy.mark);
 }
 
-static void copied_whole(struct sn_qp *qp, struct sn_sreq *s)
-{
-    s->copying = false;
-    if (sn_placed_kind(s)) {
-        s->placed = true;
-        return;
-    }
-    sn_count(&qp->nic->count.direct_requests, 1);
-    sn_sq_complete(qp);
-}
-
-/* What was placed is to be sent: the queue pair goes on there. */
-static void go_on(const struct sn_direct_item *it)
-{
-    struct sn_qp *qp = it->qp;
-    struct sn_requester *r = &qp->req;
-
-    if (alive(qp) && r->ring[it->at % SN_SQ_WINDOW].placed && (int32_t)(it->at - r->cur) < 0) r->cur = it->at;
-    if (alive(qp) && (r->cur != r->end || qp->sq_next != qp->sq_pi || qp->sqd_notify)) sn_qp_wake(qp);
-    r->batched = r->batched_placed = 0;
-}
-
-static void finish(struct sn_direct *d, int64_t copied)
-{
-    bool failed = false;
-
-    for (unsigned i = 0; i < d->items; i++) {
-        struct sn_direct_item *it = &d->item[i];
-        struct sn_qp *qp = it->qp;
-        struct sn_sreq *s = &qp->req.ring[it->at % SN_SQ_WINDOW];
-
-        copied -= it->bytes;
-        /* Its queue pair may have failed, or it was put back, with one before it. */
-        if (!alive(qp) || !s->copying) continue;
-        if (!failed && copied >= 0) {
-            copied_whole(qp, s);
-        } else {
-            if (!failed) sn_batch_stopped(qp, s);
-            failed = true;
-            put_back(qp, it->at);
-        }
-    }
-    for (unsigned i = 0; i < d->items; i++) go_on(&d->item[i]);
-    for (unsigned i = 0; i < d->items; i++) sn_sq_rest(d->item[i].qp);
-}
-
-static int64_t copy(struct sn_nic *nic)
+/* Copies what is listed. What is not of the line of those under way could come before them. */
+static int64_t copy(struct sn_nic *nic, struct sn_copying *end)
 {
     struct sn_direct *d = &nic->direct;
     const struct sn_copy c = {d->write,       d->here,    d->there,   d->here_count,
                               d->there_count, d->by_here, d->by_there};
-    int64_t copied = d->near.ops->copy(d->near.ctx, d->peer, &c);
+    struct sn_reach to = d->write ? d->by_there : d->by_here;
+    const void *line = to.dma && to.dma->line ? to.dma->line(to.ctx) : NULL;
+    int64_t copied;
 
+    if (!line || line != d->line) await_all(d);
+    d->line = line;
+    copied = d->near.ops->copy(d->near.ctx, d->peer, &c, end);
     sn_count(&nic->count.direct_copies, 1);
     if (copied > 0 && (d->by_here.dma || d->by_there.dma))
         sn_count(&nic->count.direct_gpu_bytes, (uint64_t)copied);
     return copied;
+}
+
+static void new_one(struct sn_direct *d)
+{
+    d->here_count = d->there_count = 0;
+    gathering(d)->items = 0;
+    gathering(d)->bytes = 0;
+}
+
+/* Puts the batch that gathers on its way. */
+static void issue(struct sn_nic *nic)
+{
+    struct sn_direct *d = &nic->direct;
+    struct sn_batch *b = gathering(d);
+
+    b->copied = 0;
+    b->copy.to.dma = NULL;
+    if (d->there_count) b->copied = copy(nic, &b->copy);
+    d->open++;
+    new_one(d);
+}
+
+void sn_direct_settle(struct sn_nic *nic)
+{
+    struct sn_direct *d = &nic->direct;
+
+    if (!d->peer) return;
+    if (sn_batch_has_items(d)) issue(nic);
+    await_all(d);
 }
 
 /* Nothing is under way in the peer's memory any more: it may take it away. */
@@ -128,39 +102,121 @@ static void leave(struct sn_nic *nic)
 
     d->near.ops->leave(d->near.ctx, d->peer);
     d->peer = NULL;
-    d->here_count = d->there_count = 0;
+    new_one(d);
     sn_activity(nic);
+}
+
+/* ---- and ended ----------------------------------------------------------------------------------------- */
+
+/* The oldest. */
+static void finish(struct sn_nic *nic)
+{
+    struct sn_direct *d = &nic->direct;
+    struct sn_batch *b = &d->batch[d->first % SN_BATCHES];
+
+    await(b);
+    if (b->copied > 0) sn_count(&nic->count.direct_bytes, (uint64_t)b->copied);
+    /* What is behind those that are put back, and is put back with them, must not be copied any more either. */
+    if (b->copied < b->bytes) sn_direct_settle(nic);
+    sn_batch_end(b);
+    d->first++;
+    sn_activity(nic);
+}
+
+static bool finish_those_ended(struct sn_nic *nic)
+{
+    struct sn_direct *d = &nic->direct;
+    bool any = false;
+
+    while (under_way(d) && has_ended(&d->batch[d->first % SN_BATCHES])) {
+        finish(nic);
+        any = true;
+    }
+    return any;
+}
+
+/* ---- what others ask for ------------------------------------------------------------------------------- */
+
+void sn_batch_rest(struct sn_nic *nic)
+{
+    struct sn_direct *d = &nic->direct;
+
+    if (d->peer && !under_way(d) && !sn_batch_has_items(d)) leave(nic);
+}
+
+bool sn_direct_go(struct sn_nic *nic)
+{
+    struct sn_direct *d = &nic->direct;
+    bool any;
+
+    if (!d->peer) return false;
+    any = finish_those_ended(nic);
+    /* One is to be there when the one before it ends; beyond that they had better gather. */
+    if (sn_batch_has_items(d) && under_way(d) < SN_BATCHES_AHEAD - 1) {
+        issue(nic);
+        finish_those_ended(nic);
+        any = true;
+    }
+    sn_batch_rest(nic);
+    return any;
+}
+
+bool sn_direct_drain(struct sn_nic *nic)
+{
+    struct sn_direct *d = &nic->direct;
+
+    if (!d->peer) return false;
+    if (sn_batch_has_items(d)) issue(nic);
+    while (under_way(d)) finish(nic);
+    sn_batch_rest(nic);
+    return true;
+}
+
+void sn_batch_close(struct sn_nic *nic)
+{
+    if (under_way(&nic->direct) < SN_BATCHES_AHEAD) issue(nic);
+    finish_those_ended(nic);
+    sn_batch_rest(nic);
 }
 
 int64_t sn_batch_copy_alone(struct sn_nic *nic)
 {
-    int64_t copied = copy(nic);
+    int64_t copied = copy(nic, NULL);
 
     leave(nic);
     return copied;
 }
 
-bool sn_direct_flush(struct sn_nic *nic)
+/* ---- gathering ----------------------------------------------------------------------------------------- */
+
+bool sn_batch_has_items(const struct sn_direct *d)
+{
+    return d->batch[d->open % SN_BATCHES].items != 0;
+}
+
+bool sn_batch_enough(const struct sn_direct *d)
+{
+    const struct sn_batch *b = &d->batch[d->open % SN_BATCHES];
+
+    if (d->here_count + GW_MLX5_MAX_DS > SN_DIRECT_HERE || b->items == SN_DIRECT_ITEMS) return true;
+    if (!b->items || !d->by_here.dma || !d->by_there.dma) return false;
+    return b->bytes >= GPU_BYTES || b->items >= GPU_ITEMS;
+}
+
+bool sn_batch_room(struct sn_nic *nic)
 {
     struct sn_direct *d = &nic->direct;
-    int64_t copied = 0;
 
-    if (!d->peer) return false;
-    if (d->there_count) {
-        copied = copy(nic);
-        if (copied > 0) sn_count(&nic->count.direct_bytes, (uint64_t)copied);
-    }
-    leave(nic);
-    finish(d, copied);
-    d->items = 0;
-    d->bytes = 0;
-    return true;
+    if (!d->peer) return true;
+    /* Settled, they are one more than may be under way, and wait to be ended. */
+    if (under_way(d) > SN_BATCHES_AHEAD) return false;
+    if (sn_batch_enough(d) && under_way(d) < SN_BATCHES_AHEAD) issue(nic);
+    return !sn_batch_enough(d);
 }
 
 bool sn_batch_fits(const struct sn_direct *d, const struct sn_peer *peer, bool write)
 {
-    return d->peer == peer && d->write == write && d->items < SN_DIRECT_ITEMS &&
-           d->here_count + GW_MLX5_MAX_DS <= SN_DIRECT_HERE;
+    return d->peer == peer && d->write == write;
 }
 
 bool sn_batch_open(struct sn_nic *nic, struct sn_near near, struct sn_peer *peer, bool write)
@@ -172,14 +228,31 @@ bool sn_batch_open(struct sn_nic *nic, struct sn_near near, struct sn_peer *peer
     d->near = near;
     d->peer = peer;
     d->write = write;
+    d->line = NULL;
     return true;
+}
+
+static void take_out(struct sn_qp *qp, struct sn_sreq *s)
+{
+    struct sn_requester *r = &qp->req;
+    bool placed = sn_placed_kind(s);
+
+    s->copying = true;
+    if (!r->batched) r->batched_from = r->cur;
+    r->cur++;
+    r->batched++;
+    r->batched_placed += placed;
+    if (placed) return; /* it is sent all the same */
+    s->packets = 0;
+    sn_batch_renumber(qp, r->cur, s->psn);
 }
 
 void sn_batch_join(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
 {
-    struct sn_direct *d = &qp->nic->direct;
+    struct sn_batch *b = gathering(&qp->nic->direct);
 
-    d->item[d->items++] = (struct sn_direct_item){qp, qp->req.cur, len};
-    d->bytes += len;
+    b->item[b->items++] = (struct sn_direct_item){qp, qp->req.cur, len, sn_placed_kind(s)};
+    b->bytes += len;
+    qp->nic->direct.joined++;
     take_out(qp, s);
 }

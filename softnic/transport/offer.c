@@ -175,11 +175,13 @@ bool sn_offer_pull(struct sn_qp *qp, const struct sn_offer *o, const struct sn_p
     struct sn_peer *peer = NULL;
     int64_t copied = -EPERM;
     uint32_t cost = o->length >> COST_SHIFT;
+    bool inside;
 
     if (near.ops && !nic->cfg.hostile) peer = near.ops->find(near.ctx, qp->peer.gid, qp->attr.dest_qp_num);
-    if (!peer || !near.ops->enter(near.ctx, peer, nic->now)) return false;
-    if (grant_all(qp, near, peer, o, there, &c.by_there)) copied = near.ops->copy(near.ctx, peer, &c);
-    near.ops->leave(near.ctx, peer);
+    inside = peer && sn_direct_is_inside(nic, peer);
+    if (!peer || (!inside && !near.ops->enter(near.ctx, peer, nic->now))) return false;
+    if (grant_all(qp, near, peer, o, there, &c.by_there)) copied = near.ops->copy(near.ctx, peer, &c, NULL);
+    if (!inside) near.ops->leave(near.ctx, peer);
     nic->budget -= cost < nic->budget ? cost : nic->budget;
     if (copied != o->length) return false;
     sn_count(&nic->count.offers_taken, 1);

@@ -93,7 +93,7 @@ static void take_back(struct sn_qp *qp, uint32_t from)
     for (; from != r->end; from++) {
         struct sn_sreq *s = &r->ring[from % SN_SQ_WINDOW];
 
-        if (!sn_placed_kind(s) || (!s->placed && !s->copied)) continue;
+        if (!sn_placed_kind(s) || (!s->placed && !s->copied && !s->copying)) continue;
         s->placed = false;
         s->by_packets = true;
         sn_placed_not_before(r, from);

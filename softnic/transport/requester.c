@@ -315,6 +315,8 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
 
     if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
     if (r->rnr_wait) return SN_IDLE;
+    /* Until they are copied what stands behind these has its turn. */
+    while (r->cur != r->end && r->ring[r->cur % SN_SQ_WINDOW].copying) r->cur++;
     if (r->cur == r->end && !sn_sq_fetch(qp)) {
         if (r->una == r->end) sn_requester_drained(qp);
         return SN_IDLE;

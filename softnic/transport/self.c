@@ -68,11 +68,11 @@ static bool lends(void *ctx)
     return true;
 }
 
-static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c)
+static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c, struct sn_copying *under_way)
 {
     (void)ctx;
     (void)peer;
-    return sn_pieces_copy(c);
+    return sn_pieces_copy(c, under_way);
 }
 
 static const struct sn_peer_ops self_ops = {.find = find,

@@ -164,13 +164,13 @@ static void memory_is_reached_until_its_owner_dies(void **state)
     assert_true(ops->enter(a, p, 1000));
     assert_true(ops->grant(a, p, &access, &addr, &copy.by_there));
     there.iov_base = (void *)(uintptr_t)addr;
-    assert_int_equal(ops->copy(a, p, &copy), sizeof(data));
+    assert_int_equal(ops->copy(a, p, &copy, NULL), sizeof(data));
     ops->leave(a, p);
     assert_int_equal(mem[99], 0);
     assert_memory_equal(mem + 100, data, sizeof(data));
     assert_int_equal(mem[600], 0);
     there.iov_base = NULL; /* not mapped there: one request's affair */
-    assert_int_equal(ops->copy(a, p, &copy), -EFAULT);
+    assert_int_equal(ops->copy(a, p, &copy, NULL), -EFAULT);
     assert_non_null(ops->find(a, gid, QPN_B));
 
     kill(pid, SIGKILL);

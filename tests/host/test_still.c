@@ -64,7 +64,7 @@ static void write_for_ever(struct sn_host *a, struct sn_peer *p)
 
             there.iov_base = (void *)(uintptr_t)addr;
             if (stop) raise(SIGSTOP);
-            int64_t n = ops->copy(a, p, &copy);
+            int64_t n = ops->copy(a, p, &copy, NULL);
             if (stop) __atomic_store_n(&common->result, n, __ATOMIC_RELEASE);
         }
         ops->leave(a, p);

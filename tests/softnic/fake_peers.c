@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include "softnic/mem/guard.h"
+#include "softnic/mem/pieces.h"
 
 static void must(bool ok, const char *what)
 {
@@ -30,6 +31,13 @@ void fake_peers_up(struct fake_peers *f, uint64_t seed)
 struct fake_peer *fake_peers_node(struct fake_peers *f, unsigned i)
 {
     return &f->node[i];
+}
+
+bool fake_peers_inside(const struct fake_peers *f)
+{
+    for (unsigned i = 0; i < FAKE_NODES; i++)
+        if (f->node[i].entered) return true;
+    return false;
 }
 
 /* ---- what is told -------------------------------------------------------------------------------------- */
@@ -62,7 +70,7 @@ static void quiesce(void *ctx)
 {
     struct fake_peer *n = ctx;
 
-    must(!n->all->entered, "an access is under way while the lock is free");
+    must(!fake_peers_inside(n->all), "an access is under way while the lock is free");
     n->all->quiesced++;
 }
 
@@ -99,6 +107,10 @@ static bool room(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now)
 
     (void)gid;
     (void)now;
+    if (f->counted && ctx == &f->node[0] && f->room_left-- == 0) {
+        f->room_left = 0;
+        return false;
+    }
     return qpn != f->full_qpn && !chance(f, f->full);
 }
 
@@ -119,24 +131,25 @@ static bool behind(void *ctx, const struct sn_peer *peer)
 
 static bool enter(void *ctx, struct sn_peer *peer, uint64_t now)
 {
-    struct fake_peers *f = ((struct fake_peer *)ctx)->all;
+    struct fake_peer *n = ctx;
 
     (void)now;
-    must(!f->entered, "entered twice");
-    if (chance(f, f->absent)) return false;
-    f->entered = (struct fake_peer *)peer;
-    f->grants = 0;
+    must(!n->entered, "entered twice");
+    if (chance(n->all, n->all->absent)) return false;
+    n->entered = (struct fake_peer *)peer;
+    n->grants = 0;
+    n->late = false;
     return true;
 }
 
 static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *a, uint64_t *addr,
                   struct sn_reach *by)
 {
-    struct fake_peer *p = (struct fake_peer *)peer;
-    struct fake_peers *f = ((struct fake_peer *)ctx)->all;
+    struct fake_peer *n = ctx, *p = (struct fake_peer *)peer;
+    struct fake_peers *f = n->all;
     const struct sn_peer_queue *q = find_queue(p, a->dst_qpn);
 
-    must(f->entered == p, "granted outside");
+    must(n->entered == p, "granted outside");
     *addr = 0;
     *by = (struct sn_reach){NULL, NULL};
     if (!q || q->dest_qpn != a->src_qpn || (q->access & a->access) != a->access) return false;
@@ -148,16 +161,17 @@ static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *
         if (p->region[i].key != a->rkey || r->pd != q->pd || (r->access & a->access) != a->access) continue;
         if (a->va < r->iova || a->length > r->length || a->va - r->iova > r->length - a->length) continue;
         *addr = r->addr + (a->va - r->iova);
-        must(f->grants < FAKE_GRANTS, "too many grants");
-        f->grant[f->grants].addr = *addr;
-        f->grant[f->grants++].length = a->length;
+        if (r->gpu) *by = f->reach(r->gpu);
+        must(n->grants < FAKE_GRANTS, "too many grants");
+        n->grant[n->grants].addr = *addr;
+        n->grant[n->grants++].length = a->length;
         return true;
     }
     return false;
 }
 
 /* Byte for byte: pieces that were joined are covered by several grants. */
-static void check_granted(const struct fake_peers *f, const struct iovec *v)
+static void check_granted(const struct fake_peer *f, const struct iovec *v)
 {
     uint64_t at = (uintptr_t)v->iov_base, end = at + v->iov_len;
 
@@ -172,7 +186,7 @@ static void check_granted(const struct fake_peers *f, const struct iovec *v)
     }
 }
 
-static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c)
+static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c, struct sn_copying *under_way)
 {
     const struct iovec *here = c->here, *there = c->there;
     unsigned n_here = c->n_here, n_there = c->n_there;
@@ -181,11 +195,13 @@ static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c)
     size_t h = 0, t = 0;
     unsigned i = 0, k = 0;
 
-    must(f->entered == (struct fake_peer *)peer, "copied outside");
-    must(!c->by_here.dma && !c->by_there.dma, "a copy of what is not plain memory");
-    for (unsigned j = 0; j < n_there; j++) check_granted(f, &there[j]);
+    must(((struct fake_peer *)ctx)->entered == (struct fake_peer *)peer, "copied outside");
+    if (under_way) under_way->to.dma = NULL;
+    for (unsigned j = 0; j < n_there; j++) check_granted(ctx, &there[j]);
     f->copies++;
     if (chance(f, f->refused)) return -1;
+    ((struct fake_peer *)ctx)->late |= under_way && f->under_way;
+    if (c->by_here.dma || c->by_there.dma) return sn_pieces_copy(c, under_way);
     while (i < n_here && k < n_there && done < limit) {
         size_t n = here[i].iov_len - h, room = there[k].iov_len - t;
         char *a = (char *)here[i].iov_base + h, *b = (char *)there[k].iov_base + t;
@@ -205,10 +221,11 @@ static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c)
 
 static void leave(void *ctx, struct sn_peer *peer)
 {
-    struct fake_peers *f = ((struct fake_peer *)ctx)->all;
+    struct fake_peer *n = ctx;
 
-    must(f->entered == (struct fake_peer *)peer, "left without having entered");
-    f->entered = NULL;
+    must(n->entered == (struct fake_peer *)peer, "left without having entered");
+    must(!n->late || !n->all->under_way(), "left while a copy is under way");
+    n->entered = NULL;
 }
 
 static bool lends(void *ctx)

@@ -2,7 +2,8 @@
 /*
  * fake_peers.h: direct access between NICs of one test, as if they were processes of one host: what each
  * tells is seen by the others at once, and copies are made in place. It breaks the test when an access is
- * made that nobody may make: outside enter and leave, or to what was not granted since.
+ * made that nobody may make: outside enter and leave, or to what was not granted since; and when a copy is
+ * under way once the peer was left.
  */
 #ifndef TESTS_SOFTNIC_FAKE_PEERS_H
 #define TESTS_SOFTNIC_FAKE_PEERS_H
@@ -12,10 +13,16 @@
 #include "softnic/nic.h"
 #include "tests/rnd.h"
 
-enum { FAKE_NODES = 4, FAKE_REGIONS = 64, FAKE_QUEUES = 64, FAKE_GRANTS = 256 };
+enum { FAKE_NODES = 4, FAKE_REGIONS = 64, FAKE_QUEUES = 64, FAKE_GRANTS = 1024 };
 
 struct fake_peer {
     struct fake_peers *all;
+    struct fake_peer *entered; /* whom it is inside of, and what it was granted there */
+    struct {
+        uint64_t addr, length;
+    } grant[FAKE_GRANTS];
+    unsigned grants;
+    bool late; /* it has made copies that may end late */
     struct {
         uint32_t key;
         struct sn_peer_region r;
@@ -34,14 +41,13 @@ struct fake_peers {
     uint32_t absent, stops, refused, behind, full;
     uint32_t asked_qpn; /* the last whose frames were asked about */
     uint32_t full_qpn; /* there is none for frames to this queue pair; 0: there is */
+    bool counted;      /* the first node's frames find room for so many: */
+    unsigned room_left;
     bool memory;    /* frames travel in memory */
     bool no_offers; /* nobody is known to be able to fetch */
     bool no_writes; /* nobody may write to another */
-    struct fake_peer *entered;
-    struct {
-        uint64_t addr, length;
-    } grant[FAKE_GRANTS];
-    unsigned grants;
+    struct sn_reach (*reach)(const struct sn_gpu_share *gpu); /* a GPU's memory that was told of */
+    bool (*under_way)(void);                                  /* is a copy? NULL: none ever is */
     unsigned copies, quiesced;
     uint64_t bytes;
 };
@@ -49,6 +55,7 @@ struct fake_peers {
 extern const struct sn_peer_ops fake_peer_ops; /* context: a node */
 
 void fake_peers_up(struct fake_peers *f, uint64_t seed);
+bool fake_peers_inside(const struct fake_peers *f); /* is anybody inside another's memory? */
 struct fake_peer *fake_peers_node(struct fake_peers *f, unsigned i);
 
 #endif

@@ -30,7 +30,7 @@ static inline void near_connected(const struct world_options *o)
 static inline void down(void)
 {
     rig_down(&r);
-    assert_null(peers.entered);
+    assert_false(fake_peers_inside(&peers));
     for (unsigned i = 0; i < FAKE_NODES; i++) {
         for (unsigned k = 0; k < FAKE_REGIONS; k++) assert_int_equal(peers.node[i].region[k].key, 0);
         for (unsigned k = 0; k < FAKE_QUEUES; k++) assert_int_equal(peers.node[i].queue[k].qpn, 0);

@@ -303,6 +303,88 @@ static void moves_keep_their_order(void **state)
     }
 }
 
+/* ---- without waiting ----------------------------------------------------------------------------------- */
+
+/* Between two kernels engines may have it. */
+static uint64_t started(void)
+{
+    uint64_t mark;
+
+    if (sn_cuda_start(&whole, &mark)) return mark;
+    flush();
+    return whole.last;
+}
+
+static void ends_are_seen(enum fake_kernel how)
+{
+    uint64_t marks[20];
+
+    begin(how);
+    for (int round = 0; round < 20; round++) {
+        for (uint32_t i = 0; i < 20; i++) {
+            wait_kernel();
+            move(100 * i, (1 << 20) + 3000 * i + 7 * (uint32_t)round, 2000);
+            marks[i] = started();
+        }
+        for (uint32_t i = 0; i < 20; i++) {
+            while (!sn_cuda_ended(&whole, marks[i])) sched_yield();
+            assert_int_equal(sn_cuda_await(&whole, marks[i]), 0);
+            /* All before it too; the next ones write from 100 bytes further on. */
+            assert_memory_equal(fake_gpu + 100 * i, model + 100 * i, 100);
+        }
+        flush();
+        assert_memory_equal(fake_gpu, model, FAKE_GPU_SIZE);
+    }
+}
+
+static void an_end_is_seen_without_waiting(void **state)
+{
+    (void)state;
+    ends_are_seen(FAKE_KERNEL_RUNS);
+}
+
+/* Who looks is told to wait, which is to have engines do it. */
+static void also_of_what_a_kernel_leaves_behind(void **state)
+{
+    (void)state;
+    ends_are_seen(FAKE_KERNEL_SHORT);
+}
+
+static void what_engines_copy_cannot_be_looked_at(void **state)
+{
+    uint64_t mark;
+
+    (void)state;
+    begin(FAKE_KERNEL_WAITS);
+    move(0, 1 << 20, 2000);
+    assert_false(sn_cuda_start(&whole, &mark));
+    flush();
+    assert_memory_equal(fake_gpu, model, FAKE_GPU_SIZE);
+    fake_cuda_reset();
+    sn_cuda_region_fini(&whole);
+    begin(FAKE_KERNEL_REFUSED);
+    assert_false(sn_cuda_start(&whole, &mark));
+}
+
+/* An earlier one has ended while a later one is under way; the kernel dies in that. */
+static void a_kernel_that_dies_is_an_error_to_who_waits(void **state)
+{
+    uint64_t mark;
+    int err = 0;
+
+    (void)state;
+    begin(FAKE_KERNEL_RUNS);
+    wait_kernel();
+    __atomic_store_n(&fake_dead, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < 1000 && !err; i++) {
+        forgive();
+        err = sn_cuda_move(&whole, base, &whole, base + 100, 50);
+        if (!err && sn_cuda_start(&whole, &mark)) err = sn_cuda_await(&whole, mark);
+    }
+    assert_int_equal(err, -EIO);
+    assert_false(sn_cuda_start(&whole, &mark));
+}
+
 static void nothing_is_under_way_once_a_region_is_gone(void **state)
 {
     struct sn_cuda_region r;
@@ -354,6 +436,10 @@ int main(void)
         T(a_launch_that_is_refused_is_told_of),
         T(writes_keep_their_order),
         T(moves_keep_their_order),
+        T(an_end_is_seen_without_waiting),
+        T(also_of_what_a_kernel_leaves_behind),
+        T(what_engines_copy_cannot_be_looked_at),
+        T(a_kernel_that_dies_is_an_error_to_who_waits),
         T(nothing_is_under_way_once_a_region_is_gone),
         T(a_dead_kernel_is_an_error_and_no_hang),
     };

@@ -125,7 +125,7 @@ static void apart_they_say_so(void **state)
                         .n_there = 1,
                         .by_here = {&sn_cuda_dma, &region[0]},
                         .by_there = {&sn_cuda_dma, &region[1]}};
-    assert_int_equal(sn_pieces_copy(&c), 50000);
+    assert_int_equal(sn_pieces_copy(&c, NULL), 50000);
     memcpy(model[0] + 100, model[1] + 7, 50000);
     flush_all();
     assert_int_equal(stats_of(&region[0]).peer_copies, 0);
