@@ -4,7 +4,7 @@
  * cuda_kernel.h for what it is told.
  *
  * Warp 0 looks for commands, up to four in one look, and puts them into shared memory; then the whole block executes
- * one after the other. It ends by its own clock, whatever the host does, so nobody ever waits for it long.
+ * one after the other. While long ones are copied the next look is on its way. It ends by its own clock, whatever the host does, so nobody ever waits for it long.
  */
 #include "softnic/mem/cuda_kernel.h"
 
@@ -48,8 +48,8 @@ _Static_assert(SN_KERNEL_THREADS == 256 && SN_KERNEL_HERE == 16777216, "threads,
 #define DECLARE                                                                                              \
     LINE(".shared .align 16 .b8 commands[256];") LINE(".shared .align 4 .b32 found;")                        \
     LINE(".reg .pred %p<8>, %q<8>, %first, %follower;")                                                      \
-    LINE(".reg .b32 %me, %n, %i, %at, %units, %how, %left, %r<16>, %a<8>, %b<8>, %c<8>, %d<8>;")            \
-    LINE(".reg .b64 %ring, %next, %launch, %idle, %life, %start, %last, %now, %dst, %src, %from, %to, %x<8>, %w<8>;")
+    LINE(".reg .b32 %me, %n, %i, %at, %units, %how, %left, %ahead, %r<16>, %a<8>, %b<8>, %c<8>, %d<8>;")            \
+    LINE(".reg .b64 %ring, %next, %launch, %idle, %life, %start, %last, %now, %dst, %src, %from, %to, %x<8>, %y<2>, %w<8>;")
 
 const char sn_kernel_text[] =
     ".version 6.4\n.target sm_70\n.address_size 64\n"
@@ -60,7 +60,7 @@ const char sn_kernel_text[] =
     LINE("ld.param.u64 %life, [plife];") LINE("mov.u32 %me, %tid.x;")
     LINE("setp.eq.u32 %first, %me, 0;") LINE("setp.ge.u32 %follower, %me, 32;")
     LINE("mov.u64 %start, %globaltimer;") LINE("mov.u64 %last, %start;")
-    LINE("@%first st.relaxed.sys.u64 [%ring+8200], %launch;")
+    LINE("@%first st.relaxed.sys.u64 [%ring+8200], %launch;") LINE("mov.u32 %ahead, 0;")
 
     /* Lane l reads word l % 16 of the l / 16th command awaited, and of the one two later. */
     "LOOK:\n" LINE("@%follower bra MEET;") LINE("bar.warp.sync 0xffffffff;")
@@ -69,8 +69,10 @@ const char sn_kernel_text[] =
     LINE("and.b32 %r5, %r3, 63;") LINE("and.b32 %r6, %r4, 63;")
     LINE("mad.lo.u32 %r5, %r5, 16, %r2;") LINE("mad.lo.u32 %r6, %r6, 16, %r2;")
     LINE("mad.wide.u32 %x0, %r5, 8, %ring;") LINE("mad.wide.u32 %x1, %r6, 8, %ring;")
-    LINE("ld.relaxed.sys.u64 %x2, [%x0];") LINE("ld.relaxed.sys.u64 %x3, [%x1];")
-    LINE("ld.relaxed.sys.u64 %x4, [%ring+8256];") LINE("mov.u64 %now, %globaltimer;")
+    LINE("setp.ne.u32 %p7, %ahead, 0;") LINE("mov.u32 %ahead, 0;")
+    LINE("@%p7 mov.u64 %x2, %y0;") LINE("@%p7 mov.u64 %x3, %y1;") LINE("@%p7 mov.u64 %x4, 0;")
+    LINE("@!%p7 ld.relaxed.sys.u64 %x2, [%x0];") LINE("@!%p7 ld.relaxed.sys.u64 %x3, [%x1];")
+    LINE("@!%p7 ld.relaxed.sys.u64 %x4, [%ring+8256];") LINE("mov.u64 %now, %globaltimer;")
     LINE("mov.b64 {%r7, %r8}, %x2;") LINE("mov.b64 {%r9, %r10}, %x3;")
     LINE("setp.eq.u32 %p1, %r8, %r3;") LINE("setp.eq.u32 %p2, %r10, %r4;")
     LINE("vote.sync.ballot.b32 %r11, %p1, 0xffffffff;") LINE("vote.sync.ballot.b32 %r12, %p2, 0xffffffff;")
@@ -107,6 +109,18 @@ const char sn_kernel_text[] =
     LINE("add.u32 %r13, %r1, 2;") LINE("setp.lt.and.u32 %p3, %r13, %n, %p3;")
     LINE("or.pred %p2, %p2, %p3;") LINE("vote.sync.any.pred %p2, %p2, 0xffffffff;")
     LINE("@%p2 fence.acq_rel.sys;")
+    /* While long ones are copied (word 4: 2,048 units or more) the look for those behind them is on its way. The end of
+     * short ones would wait for it. */
+    LINE("setp.eq.u32 %p1, %r2, 4;")
+    LINE("setp.gt.and.u32 %p2, %r7, 2047, %p1;") LINE("setp.lt.and.u32 %p2, %r1, %n, %p2;")
+    LINE("setp.gt.and.u32 %p3, %r9, 2047, %p1;")
+    LINE("add.u32 %r13, %r1, 2;") LINE("setp.lt.and.u32 %p3, %r13, %n, %p3;")
+    LINE("or.pred %p2, %p2, %p3;") LINE("vote.sync.any.pred %p2, %p2, 0xffffffff;") LINE("@!%p2 bra MEET;")
+    LINE("mov.u32 %ahead, 1;") LINE("add.u32 %r3, %r3, %n;") LINE("add.u32 %r4, %r4, %n;")
+    LINE("and.b32 %r5, %r3, 63;") LINE("and.b32 %r6, %r4, 63;")
+    LINE("mad.lo.u32 %r5, %r5, 16, %r2;") LINE("mad.lo.u32 %r6, %r6, 16, %r2;")
+    LINE("mad.wide.u32 %x0, %r5, 8, %ring;") LINE("mad.wide.u32 %x1, %r6, 8, %ring;")
+    LINE("ld.relaxed.sys.u64 %y0, [%x0];") LINE("ld.relaxed.sys.u64 %y1, [%x1];")
     "MEET:\n" LINE("bar.sync 0;") LINE("ld.shared.u32 %n, [found];")
     LINE("setp.eq.u32 %p1, %n, 0xffffffff;") LINE("@%p1 bra END;") LINE("mov.u32 %i, 0;")
 
