@@ -300,7 +300,7 @@ struct sn_qp {
     bool sqd_notify;
     bool ringable;
 
-    struct sn_link all_link, run_link, err_link, uar_link;
+    struct sn_link all_link, run_link, behind_link, err_link, uar_link;
     struct sn_link windows; /* of type 2, bound by it */
     uint32_t ringer;        /* 1 + place among those of its register; 0: it has no send queue */
     uint32_t heap_at;       /* 1 + place in nic->heap; 0: not there */
@@ -311,6 +311,7 @@ struct sn_qp {
     struct sn_route peer; /* RC, UC */
     bool told;            /* peers on this host know that it takes requests */
     bool parked;          /* whom it would send to has no room: it is in nic->parked */
+    bool behind;          /* found no room in a batch of direct accesses in its last turn: it is in nic->behind */
 
     /* Send queue, WQEBB counters mod 2^16. */
     uint16_t sq_pi;   /* rung */
@@ -448,6 +449,7 @@ struct sn_nic {
     struct sn_qp **qps; /* by the lower 16 bits of their numbers */
     struct sn_link all_qps, run, errs;
     struct sn_link parked; /* by run_link: those that have work, and wait for room at the other end */
+    struct sn_link behind; /* those for whose direct accesses there was no room: woken in their order, by batches that end */
     unsigned qp_count;
     struct sn_cq **cqs;
     unsigned cq_count, cq_hint;

@@ -99,6 +99,7 @@ int sn_nic_create(const struct sn_nic_config *config, struct sn_nic **out)
     sn_list_init(&nic->all_qps);
     sn_list_init(&nic->run);
     sn_list_init(&nic->parked);
+    sn_list_init(&nic->behind);
     sn_list_init(&nic->errs);
     sn_list_init(&nic->uars);
     err = alloc_parts(nic);
@@ -225,6 +226,15 @@ static void park(struct sn_qp *qp)
     sn_list_add(&qp->nic->parked, &qp->run_link);
 }
 
+/* Who still finds no room keeps its place. */
+static void queue_behind(struct sn_qp *qp)
+{
+    if (!qp->behind)
+        sn_list_del(&qp->behind_link);
+    else if (sn_list_empty(&qp->behind_link))
+        sn_list_add(&qp->nic->behind, &qp->behind_link);
+}
+
 /* Perhaps there is room now for what these wait to send: one look at each in every call. */
 static void try_parked(struct sn_nic *nic)
 {
@@ -249,20 +259,22 @@ static bool run_qps(struct sn_nic *nic)
         enum sn_step did = SN_DID;
 
         sn_list_del(&qp->run_link);
+        qp->behind = false;
         for (int i = 0; i < SN_QUANTUM && did == SN_DID && nic->budget;) {
             uint32_t joined = nic->direct.joined;
 
             did = step(qp);
             if (did == SN_DID) nic->budget--;
             /* No room for frames: there will be when the wire, or this NIC itself, has taken some. */
-            if (did != SN_IDLE && !qp->parked) any = true;
+            if (did != SN_IDLE && !qp->parked && !qp->behind) any = true;
             /* What joins a batch of direct accesses does not count: these are bounded. */
             i += nic->direct.joined == joined;
         }
         if (qp->parked)
             park(qp);
-        else if (did != SN_IDLE)
+        else if (did != SN_IDLE && !qp->behind)
             sn_qp_wake(qp);
+        queue_behind(qp);
         sn_sq_rest(qp);
     }
     return sn_direct_go(nic) || any;

@@ -142,6 +142,7 @@ static struct sn_qp *alloc_qp(struct sn_nic *nic, const struct sn_qp_init *init)
     sn_list_init(&qp->all_link);
     sn_list_init(&qp->windows);
     sn_list_init(&qp->run_link);
+    sn_list_init(&qp->behind_link);
     sn_list_init(&qp->err_link);
     sn_list_init(&qp->uar_link);
     return qp;
@@ -241,6 +242,7 @@ void sn_qp_forget(struct sn_qp *qp)
     sn_place_drop(qp);
     sn_timer_remove(qp);
     sn_list_del(&qp->run_link);
+    sn_list_del(&qp->behind_link);
     sn_list_del(&qp->err_link);
     sn_qp_set_state(qp, IBV_QPS_RESET);
     sn_direct_tell_queue(qp);

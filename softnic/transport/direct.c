@@ -158,23 +158,27 @@ static bool in_batch(const struct sn_qp *qp)
     return qp->req.batched && (int32_t)(qp->req.batched_from - qp->req.cur) < 0;
 }
 
-/* What is gathered, or under way, goes first; then this is looked at again. */
-static bool later(struct sn_nic *nic, enum sn_step *did)
+/* What is gathered, or under way, of the queue pair goes first: its end wakes it. */
+static bool behind_own(struct sn_qp *qp, enum sn_step *did)
 {
-    if (sn_batch_has_items(&nic->direct))
-        sn_batch_close(nic);
-    else
-        sn_direct_go(nic);
-    *did = nic->direct.peer ? SN_FULL : SN_DID;
+    if (sn_batch_has_items(&qp->nic->direct)) sn_batch_close(qp->nic);
+    *did = qp->req.batched ? SN_IDLE : SN_DID;
+    return true;
+}
+
+/* Some batch has to end: then it is woken, in turn. */
+static bool behind_others(struct sn_qp *qp, enum sn_step *did)
+{
+    qp->behind = true;
+    *did = SN_FULL;
     return true;
 }
 
 /* What is gathered lies in memory that is reached in another way: it is put on its way before this one joins. */
-static bool make_way(struct sn_nic *nic, enum sn_step *did)
+static bool make_way(struct sn_qp *qp, enum sn_step *did)
 {
-    sn_batch_close(nic);
-    *did = sn_batch_has_items(&nic->direct) ? SN_FULL : SN_DID;
-    return true;
+    sn_batch_close(qp->nic);
+    return !sn_batch_has_items(&qp->nic->direct) || behind_others(qp, did);
 }
 
 /* Does it wait for answers to those before it? Packets may be as quick. */
@@ -208,14 +212,14 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     struct sn_peer *peer;
 
     if (!near.ops || !may_go(qp, s)) return false;
-    if (!sn_batch_room(qp->nic)) return later(qp->nic, did);
+    *did = SN_DID;
+    if (!sn_batch_room(qp->nic)) return behind_others(qp, did);
     peer = near.ops->find(near.ctx, qp->peer.gid, qp->attr.dest_qp_num);
     if (!peer) return false;
-    *did = SN_DID;
     /* It has to wait for all others', so that they do not go on for ever before it. */
     if (d->peer && (!whole || !sn_batch_fits(d, peer, !is_read(s)))) return sn_direct_drain(qp->nic);
     /* What was placed may have to be sent again, over what this writes. */
-    if (qp->req.batched_placed && !sn_placed_kind(s)) return later(qp->nic, did);
+    if (qp->req.batched_placed && !sn_placed_kind(s)) return behind_own(qp, did);
     if (!is_next(qp, s)) {
         if (!waits(qp, s)) return false;
         *did = SN_IDLE; /* the answers to what is under way wake the queue pair */
@@ -224,7 +228,7 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     if (!sn_batch_open(qp->nic, near, peer, !is_read(s))) return false;
     d->other_kind = false;
     if (whole ? last_part(qp, s) : chunk(qp, s)) return true;
-    return d->other_kind && make_way(qp->nic, did);
+    return d->other_kind && make_way(qp, did);
 }
 
 bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
@@ -232,5 +236,5 @@ bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     if (try_step(qp, s, did)) return true;
     if (!in_batch(qp)) return false;
     /* Its packets must not overtake those in the batch. */
-    return later(qp->nic, did);
+    return behind_own(qp, did);
 }

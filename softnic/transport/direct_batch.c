@@ -95,6 +95,14 @@ void sn_direct_settle(struct sn_nic *nic)
     await_all(d);
 }
 
+/* The first of those for which there was no room has its turn again, and leaves the queue if it finds some. */
+static bool wake_one(struct sn_nic *nic)
+{
+    if (sn_list_empty(&nic->behind)) return false;
+    sn_qp_wake(sn_entry(nic->behind.next, struct sn_qp, behind_link));
+    return true;
+}
+
 /* Nothing is under way in the peer's memory any more: it may take it away. */
 static void leave(struct sn_nic *nic)
 {
@@ -114,6 +122,8 @@ static void finish(struct sn_nic *nic)
     struct sn_direct *d = &nic->direct;
     struct sn_batch *b = &d->batch[d->first % SN_BATCHES];
 
+    /* Before those whose requests these were, which would take its place. */
+    wake_one(nic);
     await(b);
     if (b->copied > 0) sn_count(&nic->count.direct_bytes, (uint64_t)b->copied);
     /* What is behind those that are put back, and is put back with them, must not be copied any more either. */
@@ -149,7 +159,7 @@ bool sn_direct_go(struct sn_nic *nic)
     struct sn_direct *d = &nic->direct;
     bool any;
 
-    if (!d->peer) return false;
+    if (!d->peer) return wake_one(nic);
     any = finish_those_ended(nic);
     /* One is to be there when the one before it ends; beyond that they had better gather. */
     if (sn_batch_has_items(d) && under_way(d) < SN_BATCHES_AHEAD - 1) {
@@ -157,6 +167,7 @@ bool sn_direct_go(struct sn_nic *nic)
         finish_those_ended(nic);
         any = true;
     }
+    if (under_way(d) < SN_BATCHES_AHEAD && wake_one(nic)) any = true;
     sn_batch_rest(nic);
     return any;
 }

@@ -6,7 +6,7 @@
 
 #include "tests/softnic/late_memory.h"
 
-enum { IMM = GW_MLX5_WRITE_IMM, WRITE = GW_MLX5_WRITE, SEND = GW_MLX5_SEND, SLOW = 200, REQUESTS = 128 };
+enum { IMM = GW_MLX5_WRITE_IMM, WRITE = GW_MLX5_WRITE, SEND = GW_MLX5_SEND, SLOW = 200, REQUESTS = 1024 };
 
 /* What an end has been told, at a look or later; and what it may be told when: its n'th completion once so many copies are
  * done. */
@@ -312,44 +312,102 @@ static void what_fails_is_sent(void **state)
     }
 }
 
-/* Two queue pairs of one NIC: one's requests fail, in batches with the other's. */
-static void others_go_on(void **state)
-{
+/* Another queue pair of a's NIC to one of b's, and what it has been told. */
+struct pair {
     struct end c, d;
     struct sn_mr *from, *to;
+    unsigned posted, told;
+};
+static struct pair other[2];
+
+static void pair_up(struct pair *p)
+{
+    memset(p, 0, sizeof(*p));
+    end_up(&r, &p->c, 0, IBV_QPT_RC);
+    end_up(&r, &p->d, 1, IBV_QPT_RC);
+    app_connect(&p->c.qp, &p->d.qp, &app_connect_default);
+    p->from = late_region(p->c.pd, 0);
+    p->to = late_region(p->d.pd, 1);
+}
+
+static void pair_down(struct pair *p)
+{
+    assert_int_equal(p->told, p->posted);
+    assert_int_equal(sn_mr_destroy(p->from), 0);
+    assert_int_equal(sn_mr_destroy(p->to), 0);
+    end_down(&p->c);
+    end_down(&p->d);
+}
+
+static void pair_post(struct pair *p, uint32_t at, uint32_t len)
+{
+    struct gw_mlx5_sge s = {at, len, sn_mr_key(p->from)};
+    struct gw_mlx5_wr wr = {
+        .opcode = WRITE, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &s, .raddr = at, .rkey = sn_mr_key(p->to)};
+
+    app_post(&p->c.qp, &wr);
+    p->posted++;
+}
+
+static void pair_listen(struct pair *p)
+{
     struct gw_mlx5_wc wc;
 
+    while (app_poll(&p->c.cq, &wc, NULL)) {
+        assert_false(gw_mlx5_wc_is_error(&wc));
+        p->told++;
+    }
+}
+
+/* One's requests fail, in batches with the other's. */
+static void others_go_on(void **state)
+{
     (void)state;
     up(10 * SLOW);
-    end_up(&r, &c, 0, IBV_QPT_RC);
-    end_up(&r, &d, 1, IBV_QPT_RC);
-    app_connect(&c.qp, &d.qp, &app_connect_default);
-    from = late_region(c.pd, 0);
-    to = late_region(d.pd, 1);
+    pair_up(&other[0]);
     late.at_look = break_it_at_look;
     more = 1;
     for (uint32_t i = 0; i < 24; i++) {
-        struct gw_mlx5_sge s = {i * 100, 100, sn_mr_key(from)};
-        struct gw_mlx5_wr wr = {.opcode = WRITE, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &s};
-
-        wr.raddr = 30000 + i * 100;
-        wr.rkey = sn_mr_key(to);
         post_late(WRITE, i * 100, 100, i * 100);
-        app_post(&c.qp, &wr);
+        pair_post(&other[0], 30000 + i * 100, 100);
     }
     world_run(&r.w, 0);
     run();
+    pair_listen(&other[0]);
     assert_int_equal(app_state(&r.a.qp), IBV_QPS_ERR);
-    for (int i = 0; i < 24; i++) {
-        assert_int_equal(app_poll(&c.cq, &wc, NULL), 1);
-        assert_false(gw_mlx5_wc_is_error(&wc));
-    }
-    assert_memory_equal(r.b.mem + 30000, r.a.mem, 2400);
-    assert_int_equal(sn_mr_destroy(from), 0);
-    assert_int_equal(sn_mr_destroy(to), 0);
-    end_down(&c);
-    end_down(&d);
+    assert_memory_equal(r.b.mem + 30000, r.a.mem + 30000, 2400);
+    pair_down(&other[0]);
     ends();
+}
+
+/* a and the first of the others always have more than there is room for, until the second one is done. */
+static void keep_posting_at_look(void)
+{
+    listen();
+    for (int i = 0; i < 2; i++) pair_listen(&other[i]);
+    if (other[1].posted && other[1].told == other[1].posted) more = 0;
+    while (more && a.posted - a.told < 60 && a.posted < REQUESTS) post_late(WRITE, 0, 100, 0);
+    while (more && other[0].posted - other[0].told < 60) pair_post(&other[0], 20000, 100);
+}
+
+static void who_finds_no_room_has_its_turn(void **state)
+{
+    (void)state;
+    up(5);
+    for (int i = 0; i < 2; i++) pair_up(&other[i]);
+    late.at_look = keep_posting_at_look;
+    more = 1;
+    post_late(WRITE, 0, 100, 0);
+    world_run(&r.w, 0);
+    for (uint32_t i = 0; i < 40; i++) pair_post(&other[1], 30000 + i * 100, 100);
+    world_settle(&r.w, 100 * MS);
+    assert_int_equal(more, 0);
+    assert_true(a.posted < REQUESTS);
+    copies = late.issued; /* of all of them */
+    run();
+    for (int i = 0; i < 2; i++) pair_listen(&other[i]);
+    for (int i = 0; i < 2; i++) pair_down(&other[i]);
+    all_told();
 }
 
 /* The first is refused while the second one is under way, whose copy ends before anything more was sent. */
@@ -444,6 +502,7 @@ int main(void)
         cmocka_unit_test(a_full_queue_is_no_end_of_it),
         cmocka_unit_test(what_fails_is_sent),
         cmocka_unit_test(others_go_on),
+        cmocka_unit_test(who_finds_no_room_has_its_turn),
         cmocka_unit_test(what_is_taken_back_meanwhile_is_sent),
         cmocka_unit_test(the_last_bytes_stay),
     };
