@@ -49,9 +49,9 @@ rconnects() {
     local run=("$bin/gpuwire" run -- "$bin/rsock_bench")
     both "${run[@]}" server 127.0.0.1 $port "$1" :: "${run[@]}" client 127.0.0.1 $port "$1"
 }
-many() { # CONNECTIONS
-    RBUF=65536 WBUF=65536 both "$bin/sock_bench" many server 127.0.0.1 $port 262144 1500 "$1" :: \
-        env RBUF=65536 WBUF=65536 "$bin/sock_bench" many client 127.0.0.1 $port 262144 1500 "$1"
+many() { # CONNECTIONS, with a set's own buffers; so many sends that each of them has one at least
+    local run=(env -u RBUF -u WBUF "$bin/sock_bench" many)
+    both "${run[@]}" server 127.0.0.1 $port 262144 6144 "$1" :: "${run[@]}" client 127.0.0.1 $port 262144 6144 "$1"
 }
 put() { both "$bin/sock_bench" put server 127.0.0.1 $port "$1" 2000 :: "$bin/sock_bench" put client 127.0.0.1 $port "$1" 2000; }
 
@@ -89,7 +89,7 @@ wanted() { # SAMPLE: does a row that is asked for need it?
 }
 
 echo "measured on: $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), load $(cut -d' ' -f1 /proc/loadavg)" \
-    "at the start; medians of $runs rounds; buffers of 512 KiB (64 KiB with 416 and 4096 connections and what they are compared with)"
+    "at the start; medians of $runs rounds; buffers of 512 KiB (128 KiB with 416 and 4096 connections and what they are compared with)"
 for ((round = 0; round < runs; round++)); do
     for sample in "${samples[@]}"; do
         read -r name command <<<"$sample"
