@@ -154,6 +154,13 @@ void sn_batch_rest(struct sn_nic *nic)
     if (d->peer && !under_way(d) && !sn_batch_has_items(d)) leave(nic);
 }
 
+/* Is there room for one more? Not if it had better wait: what was refused last was of another kind. */
+static bool wants_more(const struct sn_direct *d)
+{
+    if (under_way(d) < SN_BATCHES_AHEAD) return true;
+    return under_way(d) == SN_BATCHES_AHEAD && !sn_batch_enough(d) && !d->other_kind;
+}
+
 bool sn_direct_go(struct sn_nic *nic)
 {
     struct sn_direct *d = &nic->direct;
@@ -167,7 +174,7 @@ bool sn_direct_go(struct sn_nic *nic)
         finish_those_ended(nic);
         any = true;
     }
-    if (under_way(d) < SN_BATCHES_AHEAD && wake_one(nic)) any = true;
+    if (wants_more(d) && wake_one(nic)) any = true;
     sn_batch_rest(nic);
     return any;
 }

@@ -13,7 +13,7 @@
 #include "softnic/nic.h"
 #include "tests/rnd.h"
 
-enum { FAKE_NODES = 4, FAKE_REGIONS = 64, FAKE_QUEUES = 64, FAKE_GRANTS = 1024 };
+enum { FAKE_NODES = 4, FAKE_REGIONS = 256, FAKE_QUEUES = 128, FAKE_GRANTS = 1024 };
 
 struct fake_peer {
     struct fake_peers *all;

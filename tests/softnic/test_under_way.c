@@ -318,7 +318,8 @@ struct pair {
     struct sn_mr *from, *to;
     unsigned posted, told;
 };
-static struct pair other[2];
+enum { PAIRS = 90 };
+static struct pair other[PAIRS];
 
 static void pair_up(struct pair *p)
 {
@@ -408,6 +409,35 @@ static void who_finds_no_room_has_its_turn(void **state)
     for (int i = 0; i < 2; i++) pair_listen(&other[i]);
     for (int i = 0; i < 2; i++) pair_down(&other[i]);
     all_told();
+}
+
+static void post_again_at_look(void)
+{
+    for (unsigned i = 0; i < PAIRS; i++) {
+        pair_listen(&other[i]);
+        if (other[i].told == other[i].posted && other[i].posted < 4)
+            pair_post(&other[i], i * 500 + other[i].told * 100, 100);
+    }
+}
+
+/* Of many queue pairs, each with one request at a time: those that wait gather as those of one do. */
+static void the_requests_of_many_are_few_copies(void **state)
+{
+    (void)state;
+    up(SLOW);
+    for (unsigned i = 0; i < PAIRS; i++) pair_up(&other[i]);
+    late.at_look = post_again_at_look;
+    post_again_at_look();
+    for (unsigned i = 0; i < 20; i++) {
+        run();
+        post_again_at_look();
+    }
+    assert_true(counters(&r, 0).direct_requests >= 14 * counters(&r, 0).direct_copies); /* of 16 at most */
+    for (unsigned i = 0; i < PAIRS; i++) {
+        assert_memory_equal(r.b.mem + i * 500, r.a.mem + i * 500, 400);
+        pair_down(&other[i]);
+    }
+    ends();
 }
 
 /* The first is refused while the second one is under way, whose copy ends before anything more was sent. */
@@ -503,6 +533,7 @@ int main(void)
         cmocka_unit_test(what_fails_is_sent),
         cmocka_unit_test(others_go_on),
         cmocka_unit_test(who_finds_no_room_has_its_turn),
+        cmocka_unit_test(the_requests_of_many_are_few_copies),
         cmocka_unit_test(what_is_taken_back_meanwhile_is_sent),
         cmocka_unit_test(the_last_bytes_stay),
     };
