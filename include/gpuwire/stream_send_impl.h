@@ -168,11 +168,10 @@ GW_FN int gw_stream_post_(struct gw_stream_ *st, struct gw_tx tx, struct gw_op o
                           uint64_t *ticket)
 {
     /* Asked for now, and looked at when the post is under way: one to a queue pair that has failed does no harm. */
-    uint32_t state = gw_ld_relaxed_u32_gpu(&tx.q.qp->state);
-    int err = gw_tx_post(&tx, op, flags, ticket);
+    int broken = gw_tx_usable_(tx.q.qp), err = gw_tx_post(&tx, op, flags, ticket);
 
     gw_tx_copy_back_(&st->tx, &tx);
-    if (state == GW_QP_FAULTED) err = -EIO;
+    if (broken) err = broken;
     return gw_flow_posted_(&st->flow, err);
 }
 
