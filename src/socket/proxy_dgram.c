@@ -5,7 +5,7 @@
 
 #include "src/socket/proxy.h"
 
-#define STUCK 16 /* errors in a row, without a datagram between them, after which nothing more is received */
+#define STUCK 16 /* errors in a row, without a datagram between them that came or left, after which the socket has failed */
 
 /* One more error for the kernel, which tells each once. */
 static void say_error(struct gw_sockets *set, struct sock *k, uint32_t *word, int err)
@@ -72,8 +72,10 @@ void gw_dgram_received(struct gw_sockets *set, struct sock *k, int result)
         gw_st_release_u64(&k->ends->arrived, k->arrived); /* release: the record first */
         gw_pipe_tell(set, k);
     } else if (result != -EINTR && result != -EAGAIN) {
-        say_error(set, k, &k->ends->error, result);
-        k->stopped = ++k->stuck == STUCK;
+        if (++k->stuck == STUCK)
+            gw_pipe_fail(set, k, result);
+        else
+            say_error(set, k, &k->ends->error, result);
     }
     receive(set, k);
 }
@@ -112,6 +114,7 @@ void gw_dgram_sent(struct gw_sockets *set, struct sock *k, int result)
     k->sending = false;
     if (k->step != SOCK_CONNECTED) return;
     if (result != -EINTR && result != -EAGAIN) {
+        k->stuck = 0; /* each datagram that leaves may be refused */
         k->sent += k->leaving;
         gw_st_release_u64(&k->ends->sent, k->sent); /* release: the host's socket has read */
         if (!k->bound) gw_proxy_name(k);            /* it has one now */

@@ -162,6 +162,35 @@ static void test_bounded(void **state)
     close(fd);
 }
 
+/* Who asks again whenever it is refused, as a client does whose server is not there yet, is answered when it is. */
+static void test_refused_until_there(void **state)
+{
+    struct sockaddr_in at, from;
+    int s = open_dgram(AF_INET), refused = 0, asked = 0, fd = bind_host(&at);
+    socklen_t len = sizeof(from);
+    char c = 'x';
+
+    (void)state;
+    close(fd);
+    assert_int_equal(gw_sock_connect_thread(net, s, (struct sockaddr *)&at, sizeof(at), soon()), 0);
+    while (refused < 100) {
+        int64_t n = gw_sock_send_thread(net, s, &c, 1, 0, soon());
+
+        if (n == 1) n = gw_sock_recv_thread(net, s, &c, 1, 0, soon());
+        assert_int_equal(n, -ECONNREFUSED);
+        refused++;
+    }
+    fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+    while (gw_sock_send_thread(net, s, &c, 1, 0, soon()) != 1) assert_true(++asked < 10); /* the last refusal */
+    assert_int_equal(recvfrom(fd, &c, 1, 0, (struct sockaddr *)&from, &len), 1);
+    assert_int_equal(sendto(fd, "y", 1, 0, (struct sockaddr *)&from, len), 1);
+    assert_int_equal(gw_sock_recv_thread(net, s, &c, 1, 0, soon()), 1);
+    assert_int_equal(c, 'y');
+    close(fd);
+    close_ours(s);
+}
+
 static void test_unix(void **state)
 {
     struct sockaddr_un at[2] = {{.sun_family = AF_UNIX}, {.sun_family = AF_UNIX}}, from;
@@ -226,8 +255,10 @@ static void test_not_as_the_host(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SET(test_both_ways), WITH_SET(test_flags), WITH_SET(test_as_the_host),
-        WITH_SET(test_bounded),   WITH_SET(test_unix),  WITH_SET(test_not_as_the_host),
+        WITH_SET(test_both_ways), WITH_SET(test_flags),
+        WITH_SET(test_as_the_host), WITH_SET(test_bounded),
+        WITH_SET(test_refused_until_there), WITH_SET(test_unix),
+        WITH_SET(test_not_as_the_host),
     };
 
     return proxy_tests("datagrams", tests, sizeof(tests) / sizeof(tests[0]));
