@@ -59,7 +59,7 @@ GW_FN int gw_dgram_may_send_(struct gw_pipe_ *p, uint32_t size)
     if (size <= rest) return room >= size;
     if (room < rest) return 0;
     d->len = GW_DGRAM_SKIP_;
-    (void)gw_pipe_put_(p, rest);
+    gw_pipe_put_(p, rest);
     return room - rest >= size;
 }
 
@@ -106,7 +106,7 @@ GW_SLOW_DEV int64_t gw_dgram_send_g_(enum gw_group g, struct gw_net *net, int s,
     if (!err) {
         gw_sock_vec_copy_(g, &v, p->wbuf + (p->put & (p->wbuf_size - 1)) + sizeof(struct gw_dgram_), n, 1, 0);
         gw_group_sync(g); /* all parts before the record is told of */
-        if (gw_group_rank(g) == 0) (void)gw_pipe_put_(p, gw_dgram_size_((uint32_t)n));
+        if (gw_group_rank(g) == 0) gw_pipe_put_(p, gw_dgram_size_((uint32_t)n));
     }
     if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].send_lock);
     return err ? err : (int64_t)n;

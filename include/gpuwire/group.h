@@ -75,6 +75,28 @@ GW_DEV uint64_t gw_group_first_two(enum gw_group g, uint64_t value, uint64_t *al
     return value;
 }
 
+/* The same with three values. */
+GW_DEV void gw_group_first_three(enum gw_group g, uint64_t value[3])
+{
+    uint32_t i;
+
+    if (g == GW_BLOCK) {
+        GW_SHARED(uint64_t, first);
+        GW_SHARED(uint64_t, second);
+        GW_SHARED(uint64_t, third);
+
+        if (gw_thread_idx() == 0) *first = value[0], *second = value[1], *third = value[2];
+        gw_syncthreads();
+        value[0] = *first;
+        value[1] = *second;
+        value[2] = *third;
+        gw_syncthreads(); /* as above */
+    } else if (g == GW_WARP) {
+        for (i = 0; i < 3; i++) value[i] = gw_shfl_u64(gw_warp_mask(), value[i], 0);
+        gw_syncwarp(gw_warp_mask());
+    }
+}
+
 /* This thread's stretch of n bytes, whole lines but for the last one: CPU threads of a group share no line. */
 GW_FN uint64_t gw_stretch_(uint64_t n, uint32_t rank, uint32_t size, uint64_t *at)
 {
@@ -97,6 +119,10 @@ GW_FN uint64_t gw_stretch_(uint64_t n, uint32_t rank, uint32_t size, uint64_t *a
         uint64_t i;                                                                                          \
         uint32_t k;                                                                                          \
                                                                                                              \
+        if (n <= size) { /* as most short copies are: nothing to unroll */                                   \
+            if (rank < n) store(&d[rank], load(&s[rank]));                                                   \
+            return;                                                                                          \
+        }                                                                                                    \
         for (i = rank; i < n; i += 8 * (uint64_t)size) {                                                     \
             _Pragma("unroll") for (k = 0; k < 8; k++) if (i + k * size < n) v[k] = load(&s[i + k * size]);   \
             _Pragma("unroll") for (k = 0; k < 8; k++) if (i + k * size < n) store(&d[i + k * size], v[k]);   \

@@ -127,18 +127,18 @@ GW_FN int gw_pipe_pause_(struct gw_pipe_ *p, struct gw_pipe_wait_ *w, uint64_t d
 
 /* ---- sending ------------------------------------------------------------------------------------------ */
 
-/* How many bytes can be put now, in a row? 0: none yet; or an error. */
+/* How many bytes can be put now, in a row? 0: none yet; or an error. All is asked for before any of it is looked at: to a GPU it
+ * is across the bus. */
 GW_FN int64_t gw_pipe_may_send_(struct gw_pipe_ *p)
 {
-    uint32_t at = (uint32_t)p->put & (p->wbuf_size - 1);
-    int err = -(int)gw_ld_relaxed_u32(&p->ends->refused);
-    uint64_t room;
-
-    if (gw_ld_relaxed_u32_gpu(&p->sock->closing)) return -EBADF;
-    if (p->shut & GW_PIPE_SHUT_WR_) return -EPIPE;
-    if (err) return err;
+    uint32_t at = (uint32_t)p->put & (p->wbuf_size - 1), refused = gw_ld_relaxed_u32(&p->ends->refused),
+             closing = gw_ld_relaxed_u32_gpu(&p->sock->closing);
     /* Acquire: the host's socket has read before we overwrite. */
-    room = p->wbuf_size - (p->put - gw_ld_acquire_u64(&p->ends->sent));
+    uint64_t room = p->wbuf_size - (p->put - gw_ld_acquire_u64(&p->ends->sent));
+
+    if (closing) return -EBADF;
+    if (p->shut & GW_PIPE_SHUT_WR_) return -EPIPE;
+    if (refused) return -(int)refused;
     return gw_smaller_(gw_smaller_(room, p->wbuf_size - at), GW_PIPE_CHUNK_);
 }
 
@@ -156,12 +156,12 @@ GW_SLOW_FN int64_t gw_pipe_room_(struct gw_pipe_ *p, uint64_t deadline_ns)
     }
 }
 
-GW_FN int gw_pipe_put_(struct gw_pipe_ *p, uint32_t n)
+/* Sends n bytes that have been put there. */
+GW_FN void gw_pipe_put_(struct gw_pipe_ *p, uint32_t n)
 {
     gw_st_relaxed_u64_gpu(&p->put, p->put + n); /* single: who polls reads it */
     gw_st_release_u64(&p->ends->put, p->put);   /* release: the bytes first */
     gw_pipe_ring_(p);
-    return 0;
 }
 
 /* As shutdown(2). Whose turn it is to send. */
@@ -194,18 +194,31 @@ GW_FN int gw_pipe_goodbye_(struct gw_pipe_ *p, uint64_t deadline_ns)
 
 /* ---- receiving ---------------------------------------------------------------------------------------- */
 
-/* How many bytes are there behind the first `skip`? 0: none yet. GW_STREAM_END_; or an error. */
-GW_FN int64_t gw_pipe_may_recv_(struct gw_pipe_ *p, uint64_t skip)
+/* It is not so plain: there is nothing behind the first `skip` bytes, or there was not a moment ago. */
+GW_SLOW_FN int64_t gw_pipe_may_end_(struct gw_pipe_ *p, uint64_t skip)
 {
     /* Errors and the end are read first and told last: bytes that came before them are received. */
     int err = -(int)gw_ld_acquire_u32(&p->ends->error);
     uint32_t end = gw_ld_acquire_u32(&p->ends->ended) || gw_ld_relaxed_u32_gpu(&p->shut) & GW_PIPE_SHUT_RD_;
-    uint64_t have;
+    /* Acquire: the count before the bytes. */
+    uint64_t have = gw_ld_acquire_u64(&p->ends->arrived) - gw_ld_relaxed_u64_gpu(&p->taken) - skip;
 
-    if (gw_ld_relaxed_u32_gpu(&p->sock->closing)) return -EBADF;
-    have = gw_ld_acquire_u64(&p->ends->arrived); /* acquire: the count before the bytes */
-    have -= gw_ld_relaxed_u64_gpu(&p->taken) + skip;
     return have ? (int64_t)have : end ? GW_STREAM_END_ : err;
+}
+
+/* How many bytes are there behind the first `skip`? 0: none yet. GW_STREAM_END_; or an error. As in gw_pipe_may_send_ all is
+ * asked for at a time. */
+GW_FN int64_t gw_pipe_may_recv_(struct gw_pipe_ *p, uint64_t skip)
+{
+    uint32_t error = gw_ld_relaxed_u32(&p->ends->error), ended = gw_ld_relaxed_u32(&p->ends->ended),
+             shut = gw_ld_relaxed_u32_gpu(&p->shut) & GW_PIPE_SHUT_RD_,
+             closing = gw_ld_relaxed_u32_gpu(&p->sock->closing);
+    uint64_t taken = gw_ld_relaxed_u64_gpu(&p->taken);
+    uint64_t have = gw_ld_acquire_u64(&p->ends->arrived) - taken - skip; /* acquire: the count before the bytes */
+
+    if (closing) return -EBADF;
+    if (have) return (int64_t)have;
+    return error || ended || shut ? gw_pipe_may_end_(p, skip) : 0;
 }
 
 /* As above, but waits. Who wants more than the ring may hold takes these first. */

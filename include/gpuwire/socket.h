@@ -314,6 +314,7 @@ GW_DEV int64_t gw_sock_iowrite_thread(struct gw_net *net, int s, const void *byt
 #include <gpuwire/socket_setup_impl.h>
 #include <gpuwire/socket_options_impl.h>
 #include <gpuwire/socket_vec_impl.h>
+#include <gpuwire/pipe_data_impl.h>
 #include <gpuwire/stream_data_impl.h>
 #include <gpuwire/dgram_impl.h>
 #include <gpuwire/rd_data_impl.h>

@@ -59,16 +59,19 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
-/* Takes the turn if the socket has begun and the turn is free. What is looked at before counts only once it is ours; but what
- * is looked at one behind the other takes a GPU a quarter of a microsecond each. */
-GW_FN int gw_sock_turn_at_once_(struct gw_sock_ *k, int sending)
+/* Takes the turn if it is free and the socket has begun: what it is. 0: it is not so plain. What is looked at one behind the
+ * other takes a GPU a quarter of a microsecond each. */
+GW_FN uint32_t gw_sock_turn_at_once_(struct gw_sock_ *k, int sending)
 {
-    uint32_t *turn = sending ? &k->send_lock : &k->recv_lock;
-    uint32_t begun = gw_ld_relaxed_u32_gpu(&k->begun), closing = gw_ld_relaxed_u32_gpu(&k->closing),
-             taken = gw_ld_relaxed_u32_gpu(turn);
+    uint32_t *turn = sending ? &k->send_lock : &k->recv_lock, begun, closing;
 
     /* Acquire: what the last owner did comes before what we do. */
-    return begun && !closing && !taken && gw_cas_acquire_u32_gpu(turn, 0, 1) == 0;
+    if (gw_cas_acquire_u32_gpu(turn, 0, 1)) return 0;
+    closing = gw_ld_relaxed_u32_gpu(&k->closing);
+    begun = gw_ld_acquire_u32_gpu(&k->begun); /* acquire: what the kind needs has been set up */
+    if (begun && !closing) return begun;
+    gw_turn_leave_(turn);
+    return 0;
 }
 
 /* Waits for the turn, on a connected socket. */
@@ -91,17 +94,18 @@ GW_SLOW_FN int gw_sock_enter_(struct gw_net *net, int s, int flags, int sending,
     if (flags & ~(known | (sending ? 0 : MSG_TRUNC))) return -EOPNOTSUPP;
     if (gw_sock_usable_(net)) return -EINVAL;
     if (s < 0 || (uint32_t)s >= count) return -EBADF;
-    if (!gw_sock_turn_at_once_(&socks[s], sending)) {
+    begun = gw_sock_turn_at_once_(&socks[s], sending);
+    if (!begun) {
         *until = gw_sock_until_(net, s, sending, *until);
         err = gw_sock_turn_(net, s, sending, *until);
         if (err) return err;
+        begun = gw_ld_acquire_u32_gpu(&socks[s].begun); /* as above; 0: closed while we waited for our turn */
     }
     turn = sending ? &socks[s].send_lock : &socks[s].recv_lock;
-    begun = gw_ld_acquire_u32_gpu(&socks[s].begun); /* acquire: what the kind needs has been set up */
     kind = begun & ~(uint32_t)GW_SOCK_LIMITED_;
     if (begun & GW_SOCK_LIMITED_) *until = gw_sock_until_(net, s, sending, *until);
     if (!begun)
-        err = -EBADF; /* closed while we waited for our turn */
+        err = -EBADF;
     else if (flags & MSG_TRUNC && kind != GW_SOCK_DGRAM_ && kind != GW_SOCK_RD_)
         err = -EOPNOTSUPP;
     if (!err) return (int)kind;
@@ -120,67 +124,64 @@ GW_FN int gw_sock_enter_stream_(struct gw_net *net, int s, int sending, uint64_t
     return -EOPNOTSUPP;
 }
 
+/* The first thread's first steps: say[0]: the kind, or an error; and of a stream how much there is room for, and where. */
+GW_DEV void gw_sock_begin_send_(enum gw_group g, struct gw_net *net, int s, int flags, uint64_t n, uint64_t *until,
+                                struct gw_stream_out_ *o, uint64_t say[3])
+{
+    int kind = gw_sock_enter_(net, s, flags, 1, until);
+
+    say[0] = (uint64_t)(int64_t)kind;
+    if (kind == GW_SOCK_STREAM_)
+        say[1] = (uint64_t)gw_stream_first_room_(net, s, o, n, gw_stream_spare_(g, n), *until, &say[2]);
+    else if (kind == GW_SOCK_PIPE_)
+        say[1] = (uint64_t)gw_pipe_next_room_(&net->pipe[s], n, *until, &say[2]);
+}
+
 GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
                                     int flags, const struct sockaddr *to, socklen_t len, uint64_t deadline_ns)
 {
-    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, n = v.left;
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 1, &until)), err;
-    uint32_t part;
+    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, say[3] = {0, 0, 0};
+    struct gw_stream_out_ o;
+    int64_t kind;
 
-    if (may < 0) return may;
-    if (may == GW_SOCK_STREAM_) return gw_stream_send_g_(g, net, s, v, until);
-    if (may == GW_SOCK_DGRAM_) return gw_dgram_send_g_(g, net, s, v, to, len, until);
-    if (may == GW_SOCK_RD_) return gw_rd_send_g_(g, net, s, v, to, len, until);
-    may = 0;
-    if (!n) may = GW_SOCK_FIRST_(g, gw_sock_may_send_(net, s)); /* nothing goes, but an error is told */
-    while (v.left) {
-        may = GW_SOCK_FIRST_(g, gw_sock_room_(net, s, until));
-        if (may < 0) break;
-        part = gw_smaller_((uint64_t)may, v.left);
-        gw_sock_vec_copy_(g, &v, gw_sock_room_at_(net, s), part, 1, 0);
-        gw_group_sync(g); /* all parts before the post that sends them */
-        err = GW_SOCK_FIRST_(g, gw_sock_put_(net, s, part, until));
-        if (err) {
-            v.left += part;
-            may = err;
-            break;
-        }
-    }
-    if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].send_lock);
-    return n != v.left || may > 0 ? (int64_t)(n - v.left) : may;
+    if (gw_group_rank(g) == 0) gw_sock_begin_send_(g, net, s, flags, v.left, &until, &o, say);
+    gw_group_first_three(g, say);
+    kind = (int64_t)say[0];
+    if (kind < 0) return kind;
+    if (kind == GW_SOCK_STREAM_) return gw_stream_send_g_(g, net, s, v, &o, (int64_t)say[1], say[2], until);
+    if (kind == GW_SOCK_DGRAM_) return gw_dgram_send_g_(g, net, s, v, to, len, until);
+    if (kind == GW_SOCK_RD_) return gw_rd_send_g_(g, net, s, v, to, len, until);
+    return gw_pipe_send_g_(g, net, s, v, (int64_t)say[1], say[2], until);
+}
+
+/* As gw_sock_begin_send_: how much there is, and where. */
+GW_DEV void gw_sock_begin_recv_(struct gw_net *net, int s, int flags, uint64_t n, uint64_t *until, uint64_t say[3])
+{
+    int kind = gw_sock_enter_(net, s, flags, 0, until);
+
+    say[0] = (uint64_t)(int64_t)kind;
+    if (!n) return;
+    if (kind == GW_SOCK_STREAM_)
+        say[1] = (uint64_t)gw_stream_next_bytes_(&net->stream[s], &net->sock[s], 0, n, 1, *until, &say[2]);
+    else if (kind == GW_SOCK_PIPE_)
+        say[1] = (uint64_t)gw_pipe_next_bytes_(&net->pipe[s], 0, n, 1, *until, &say[2]);
 }
 
 GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
                                     int flags, struct sockaddr *from, socklen_t *len, uint64_t deadline_ns)
 {
-    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, n = v.left, got = 0, peeked;
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_(net, s, flags, 0, &until));
-    const uint8_t *at;
-    uint32_t part;
+    uint64_t until = flags & MSG_DONTWAIT ? 0 : deadline_ns, say[3] = {0, 0, 0};
+    int64_t kind;
 
-    if (may < 0) return may;
-    if (may == GW_SOCK_DGRAM_) return gw_dgram_recv_g_(g, net, s, v, flags, from, len, until);
-    if (may == GW_SOCK_RD_) return gw_rd_recv_g_(g, net, s, v, flags, from, len, until);
+    if (gw_group_rank(g) == 0) gw_sock_begin_recv_(net, s, flags, v.left, &until, say);
+    gw_group_first_three(g, say);
+    kind = (int64_t)say[0];
+    if (kind < 0) return kind;
+    if (kind == GW_SOCK_DGRAM_) return gw_dgram_recv_g_(g, net, s, v, flags, from, len, until);
+    if (kind == GW_SOCK_RD_) return gw_rd_recv_g_(g, net, s, v, flags, from, len, until);
     if (from && gw_group_rank(g) == 0) *len = 0; /* a stream tells no address */
-    if (may == GW_SOCK_STREAM_) return gw_stream_recv_g_(g, net, s, v, flags, until);
-    may = 0;
-    while (got < n) {
-        peeked = flags & MSG_PEEK ? got : 0;
-        /* Behind the first byte only those who want all wait for more. */
-        if (got && (peeked || !(flags & MSG_WAITALL)))
-            may = GW_SOCK_FIRST_(g, gw_sock_may_recv_(net, s, peeked));
-        else
-            may = GW_SOCK_FIRST_(g, gw_sock_bytes_(net, s, peeked, n - got, until));
-        if (may <= 0 || may == GW_STREAM_END_) break;
-        at = gw_sock_bytes_at_(net, s, peeked, gw_smaller_((uint64_t)may, n - got), &part);
-        gw_sock_vec_copy_(g, &v, (uint8_t *)(uintptr_t)at, part, 0, 0);
-        gw_group_sync(g); /* everybody has copied before the room is given back */
-        if (gw_group_rank(g) == 0 && !(flags & MSG_PEEK)) (void)gw_sock_take_(net, s, part);
-        got += part;
-    }
-    gw_group_sync(g); /* nobody reads the socket's counts any more */
-    if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].recv_lock);
-    return got || !n || may == GW_STREAM_END_ ? (int64_t)got : may;
+    if (kind == GW_SOCK_STREAM_) return gw_stream_recv_g_(g, net, s, v, flags, (int64_t)say[1], say[2], until);
+    return gw_pipe_recv_g_(g, net, s, v, flags, (int64_t)say[1], say[2], until);
 }
 
 /* The calls that send and receive, by what they are given. Vectors of no bytes at all are no news to anybody. */
@@ -240,70 +241,119 @@ GW_DEV int64_t gw_sock_recvfrom_g_(enum gw_group g, struct gw_net *net, int s, v
     return err ? err : gw_sock_recv_g_(g, net, s, v, flags, from, len, deadline_ns);
 }
 
-/* Where the next bytes lie, to whose turn it is. */
-GW_SLOW_DEV int64_t gw_sock_borrow_g_(enum gw_group g, struct gw_net *net, int s, const void **bytes,
-                                      uint64_t deadline_ns)
+/* Where the next bytes lie, to whose turn it is: the first thread's part. */
+GW_FN int64_t gw_sock_borrowed_(struct gw_net *net, int s, uint64_t *at, uint64_t deadline_ns)
 {
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_stream_(net, s, 0, &deadline_ns));
+    int64_t may = gw_sock_enter_stream_(net, s, 0, &deadline_ns);
     uint32_t row;
 
-    *bytes = NULL;
     if (may) return may;
-    may = GW_SOCK_FIRST_(g, gw_sock_bytes_(net, s, 0, 1, deadline_ns));
+    may = gw_sock_bytes_(net, s, 0, 1, deadline_ns);
     if (may <= 0 || may == GW_STREAM_END_) {
-        if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].recv_lock);
+        gw_turn_leave_(&net->sock[s].recv_lock);
         return may == GW_STREAM_END_ ? 0 : may;
     }
-    *bytes = gw_sock_bytes_at_(net, s, 0, (uint64_t)may, &row);
+    *at = (uintptr_t)gw_sock_bytes_at_(net, s, 0, (uint64_t)may, &row);
     return row;
 }
 
-GW_FN int gw_sock_given_back_(struct gw_net *net, int s, uint64_t n)
+GW_SLOW_DEV int64_t gw_sock_borrow_g_(enum gw_group g, struct gw_net *net, int s, const void **bytes,
+                                      uint64_t deadline_ns)
 {
+    uint64_t at = 0;
+    int64_t may = 0;
+
+    if (gw_group_rank(g) == 0) may = gw_sock_borrowed_(net, s, &at, deadline_ns);
+    may = (int64_t)gw_group_first_two(g, (uint64_t)may, &at);
+    *bytes = (const void *)(uintptr_t)at;
+    return may;
+}
+
+/* The first thread's part. More than 0: the third one is to free them; 2: and to look for more, of which there is little. */
+GW_FN int gw_sock_given_back_(struct gw_net *net, int s, uint64_t n, uint32_t third)
+{
+    struct gw_stream_ *st;
     int err;
 
     if (s < 0 || (uint32_t)s >= net->count) return -EBADF;
-    err = gw_sock_take_(net, s, n);
+    if (!third || gw_sock_pipe_(net, s)) {
+        err = gw_sock_take_(net, s, n);
+    } else {
+        st = &net->stream[s];
+        err = gw_stream_take_(st, n);
+        if (!err) {
+            err = 1 + (gw_stream_may_recv_(st, &net->sock[s], 0) < (int64_t)n);
+            gw_stream_behind_(st);
+        }
+    }
     gw_turn_leave_(&net->sock[s].recv_lock);
     return err;
 }
 
 GW_DEV int gw_sock_give_back_g_(enum gw_group g, struct gw_net *net, int s, uint64_t n)
 {
+    uint32_t third = gw_stream_third_(g);
+    int err;
+
     gw_group_sync(g); /* everybody has read before the room is given back */
-    return (int)GW_SOCK_FIRST_(g, gw_sock_given_back_(net, s, n));
+    err = (int)GW_SOCK_FIRST_(g, gw_sock_given_back_(net, s, n, third));
+    if (err > 0 && gw_group_rank(g) == third) gw_stream_free_behind_(&net->stream[s], n, err > 1);
+    return err < 0 ? err : 0;
 }
 
-/* Room for the next bytes, to whose turn it is. */
-GW_SLOW_DEV int64_t gw_sock_reserve_g_(enum gw_group g, struct gw_net *net, int s, void **bytes,
-                                       uint64_t deadline_ns)
+/* Room for the next bytes, to whose turn it is: the first thread's part. */
+GW_FN int64_t gw_sock_reserved_(struct gw_net *net, int s, uint64_t *at, uint64_t deadline_ns)
 {
-    int64_t may = GW_SOCK_FIRST_(g, gw_sock_enter_stream_(net, s, 1, &deadline_ns));
+    int64_t may = gw_sock_enter_stream_(net, s, 1, &deadline_ns);
 
-    *bytes = NULL;
     if (may) return may;
-    may = GW_SOCK_FIRST_(g, gw_sock_room_(net, s, deadline_ns));
+    may = gw_sock_room_(net, s, deadline_ns);
     if (may > 0)
-        *bytes = gw_sock_room_at_(net, s);
-    else if (gw_group_rank(g) == 0)
+        *at = (uintptr_t)gw_sock_room_at_(net, s);
+    else
         gw_turn_leave_(&net->sock[s].send_lock);
     return may;
 }
 
-GW_FN int gw_sock_committed_(struct gw_net *net, int s, uint64_t n, uint64_t deadline_ns)
+GW_SLOW_DEV int64_t gw_sock_reserve_g_(enum gw_group g, struct gw_net *net, int s, void **bytes,
+                                       uint64_t deadline_ns)
 {
-    int err;
+    uint64_t at = 0;
+    int64_t may = 0;
+
+    if (gw_group_rank(g) == 0) may = gw_sock_reserved_(net, s, &at, deadline_ns);
+    may = (int64_t)gw_group_first_two(g, (uint64_t)may, &at);
+    *bytes = (void *)(uintptr_t)at;
+    return may;
+}
+
+/* The first thread's part. As gw_stream_commit_, where there is a second one for the rest. */
+GW_FN int64_t gw_sock_committed_(struct gw_net *net, int s, uint64_t n, uint32_t second, uint64_t deadline_ns, uint64_t *at)
+{
+    int64_t err = 0;
 
     if (s < 0 || (uint32_t)s >= net->count) return -EBADF;
-    err = n ? gw_sock_put_(net, s, n, deadline_ns) : 0;
+    if (n)
+        err = second && !gw_sock_pipe_(net, s) ? gw_stream_commit_(net, s, n, deadline_ns, at)
+                                               : gw_sock_put_(net, s, n, deadline_ns);
     gw_turn_leave_(&net->sock[s].send_lock);
     return err;
 }
 
 GW_DEV int gw_sock_commit_g_(enum gw_group g, struct gw_net *net, int s, uint64_t n, uint64_t deadline_ns)
 {
+    uint32_t second = gw_stream_second_(g);
+    uint64_t at = 0;
+    int64_t done = 0;
+
     gw_group_sync(g); /* everybody has written before the post that sends it */
-    return (int)GW_SOCK_FIRST_(g, gw_sock_committed_(net, s, n, deadline_ns));
+    if (gw_group_rank(g) == 0) done = gw_sock_committed_(net, s, n, second, deadline_ns, &at);
+    done = (int64_t)gw_group_first_two(g, (uint64_t)done, &at);
+    if (done > 0 && gw_group_rank(g) == second)
+        gw_stream_show_(&net->stream[s], at, (uint32_t)done);
+    if (done > (GW_STREAM_LOOK_ >> 1) && gw_group_rank(g) == gw_stream_third_(g))
+        gw_stream_look_behind_(&net->stream[s], (done & GW_STREAM_LOOK_) != 0, (done & GW_STREAM_REAP_) != 0);
+    return done < 0 ? (int)done : 0;
 }
 
 #include <gpuwire/direct_impl.h>

@@ -68,7 +68,9 @@ GW_FN int gw_sock_put_(struct gw_net *net, int s, uint64_t n, uint64_t deadline_
     may = p ? gw_pipe_may_send_(p) : gw_stream_may_send_(&o); /* what there was room for, there still is */
     if (may < 0) return (int)may;
     if (n > (uint64_t)may) return -EINVAL;
-    return p ? gw_pipe_put_(p, (uint32_t)n) : gw_stream_put_all_(&o, (uint32_t)n, deadline_ns);
+    if (!p) return gw_stream_put_all_(&o, (uint32_t)n, deadline_ns);
+    gw_pipe_put_(p, (uint32_t)n);
+    return 0;
 }
 
 /* As shutdown(2). */
@@ -124,8 +126,10 @@ GW_FN const uint8_t *gw_sock_bytes_at_(struct gw_net *net, int s, uint64_t skip,
 GW_FN int gw_sock_take_(struct gw_net *net, int s, uint64_t n)
 {
     struct gw_pipe_ *p = gw_sock_pipe_(net, s);
+    int err = p ? gw_pipe_take_(p, n) : gw_stream_take_(&net->stream[s], n);
 
-    return p ? gw_pipe_take_(p, n) : gw_stream_take_(&net->stream[s], n);
+    if (!p && !err && n) gw_stream_free_(&net->stream[s], n);
+    return err;
 }
 
 /* ---- anybody ------------------------------------------------------------------------------------------ */
@@ -211,6 +215,7 @@ GW_FN void gw_sock_seal_(struct gw_net *net, int s)
      * makes them new. */
     (void)gw_turn_take_(gw_sock_rd_(net, s) ? &gw_sock_rd_(net, s)->lock : &net->stream[s].flow.lock,
                         UINT64_MAX);
+    if (!gw_sock_rd_(net, s)) gw_stream_quiesce_(&net->stream[s]);
 }
 
 /* It has been given out by the helper: undoes that. */

@@ -7,7 +7,8 @@
  *
  * Three owners. What arrives belongs to whoever holds the flow's lock: bytes, credits, table entries, and what
  * we tell the peer of our own buffer. Sending belongs to the sender whose turn it is, receiving to the
- * receiver. Each counts up in words that the others only read. Who has begun a turn asks for all that it needs at a
+ * receiver. Each counts up in words that the others only read. What anybody may do, others of a group do behind its turn:
+ * they show the NIC what was prepared, give room back and look. Who has begun a turn asks for all that it needs at a
  * time, before it looks at any of it: on a GPU what waits for another load takes another quarter of a microsecond.
  *
  * The receive queue has entries for all data writes that the peer has credit for, and GW_STREAM_SPARE_ more;
@@ -67,6 +68,9 @@ struct gw_stream_ {
     /* The receiver's. */
     uint32_t shut_rd;
     uint64_t taken; /* bytes */
+    /* Anybody's. */
+    uint64_t freed;  /* bytes that everybody has read: the peer may be told */
+    uint32_t behind; /* threads that are at work behind their group's turn */
 } __attribute__((aligned(64)));
 
 GW_FN uint32_t gw_smaller_(uint64_t a, uint64_t b)
@@ -112,7 +116,7 @@ GW_FN int gw_stream_map_entry_(struct gw_stream_ *st, uint32_t i)
 
 /* What stands under the flow's lock; who has not got it may know older values. */
 struct gw_stream_now_ {
-    uint64_t arrived, offered, taken;
+    uint64_t arrived, offered, freed;
     uint32_t msgs, told, writes, half, ended, closed, error, owed;
 };
 
@@ -120,7 +124,7 @@ GW_FN void gw_stream_now_(const struct gw_stream_ *st, struct gw_stream_now_ *no
 {
     now->arrived = gw_ld_relaxed_u64_gpu(&st->arrived);
     now->offered = gw_ld_relaxed_u64_gpu(&st->offered);
-    now->taken = gw_ld_relaxed_u64_gpu(&st->taken);
+    now->freed = gw_ld_relaxed_u64_gpu(&st->freed);
     now->msgs = gw_ld_relaxed_u32_gpu(&st->msgs);
     now->told = gw_ld_relaxed_u32_gpu(&st->told);
     now->ended = gw_ld_relaxed_u32_gpu(&st->ended);
@@ -170,17 +174,17 @@ GW_FN int gw_stream_understand_(struct gw_stream_ *st, struct gw_stream_now_ *no
     return err;
 }
 
-/* With `taken` bytes read, is there a half that the peer may fill again? */
-GW_FN int gw_stream_half_read_(const struct gw_stream_now_ *now, uint64_t taken)
+/* With `freed` bytes read, is there a half that the peer may fill again? */
+GW_FN int gw_stream_half_read_(const struct gw_stream_now_ *now, uint64_t freed)
 {
-    return taken + now->half >= now->offered;
+    return freed + now->half >= now->offered;
 }
 
 /* Is there anything to tell? */
 GW_FN int gw_stream_due_(const struct gw_stream_now_ *now)
 {
     return !now->closed &&
-           (gw_stream_half_read_(now, now->taken) || now->msgs - now->told >= now->writes / 2);
+           (gw_stream_half_read_(now, now->freed) || now->msgs - now->told >= now->writes / 2);
 }
 
 /*
@@ -196,7 +200,7 @@ GW_SLOW_FN void gw_stream_tell_(struct gw_stream_ *st)
 
     gw_stream_now_(st, &now);
     /* Acquire: our reads of the half come before the peer overwrites it. */
-    half = (uint32_t)gw_stream_half_read_(&now, gw_ld_acquire_u64_gpu(&st->taken));
+    half = (uint32_t)gw_stream_half_read_(&now, gw_ld_acquire_u64_gpu(&st->freed));
     imm = gw_rs_imm(GW_RS_CREDIT, (now.msgs + now.writes) & 0xffff);
     gw_flow_repost_(&st->flow);
     if (gw_flow_post_(&st->flow,
@@ -270,6 +274,36 @@ GW_SLOW_FN int gw_stream_look_(struct gw_stream_ *st)
     return came;
 }
 
+/* ---- behind a turn ------------------------------------------------------------------------------------ */
+
+/* Another thread of the group goes on with the stream when its turn is over. Whose turn it is says so before it ends. */
+GW_FN void gw_stream_behind_(struct gw_stream_ *st)
+{
+    (void)gw_add_relaxed_u32_gpu(&st->behind, 1); /* the turn's end releases it */
+}
+
+/* That thread is done. Release: with the queues, too, which soon may be another stream's. */
+GW_FN void gw_stream_caught_up_(struct gw_stream_ *st)
+{
+    (void)gw_add_release_u32_gpu(&st->behind, ~(uint32_t)0);
+}
+
+/* Nobody has a turn, or will: waits for all of these. None of them waits for a peer. */
+GW_FN void gw_stream_quiesce_(const struct gw_stream_ *st)
+{
+    uint32_t round = 0;
+
+    while (gw_ld_acquire_u32_gpu(&st->behind)) gw_pause(round++); /* acquire: as above */
+}
+
+/* Looks for what has come, and for what is complete. A thread that was counted. */
+GW_SLOW_FN void gw_stream_look_behind_(struct gw_stream_ *st, int come, int complete)
+{
+    if (come) (void)gw_stream_look_(st);
+    if (complete) gw_cq_retire_(st->send_cq);
+    gw_stream_caught_up_(st);
+}
+
 /* ---- the beginning ------------------------------------------------------------------------------------ */
 
 /* The queue pair is connected to a peer that offered this; of our buffers so many bytes are used. */
@@ -296,13 +330,14 @@ GW_FN void gw_stream_begin_(struct gw_stream_ *st, const struct gw_rs_conn *peer
     st->target[0] = peer->half;
     st->target[1].length = 0;
     st->credit = peer->credits;
-    st->arrived = st->taken = 0;
+    st->arrived = st->taken = st->freed = 0;
     st->offered = st->rbuf_size / 2;
     st->msgs = st->told = 0;
     st->entry = st->half = st->peer_entry = 1;
     st->ended = st->closed = st->shut_wr = st->shut_rd = 0;
     st->wpos = st->wdone = st->said = st->last = 0;
     st->unsaid = st->seq = st->at = st->marked = st->done = 0;
+    st->behind = 0;
     st->flow.error = st->flow.owed = 0;
     st->flow.asked = 0;
     gw_flow_record_(&st->flow);

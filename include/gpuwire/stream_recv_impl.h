@@ -62,23 +62,31 @@ GW_SLOW_FN void gw_stream_tell_half_(struct gw_stream_ *st)
     gw_turn_leave_(&st->flow.lock);
 }
 
-/* n bytes have been read; there were so many. */
-GW_FN void gw_stream_took_(struct gw_stream_ *st, uint64_t n)
+/* n bytes have been read by everybody, and taken: their room is the peer's. Any thread. */
+GW_SLOW_FN void gw_stream_free_(struct gw_stream_ *st, uint64_t n)
 {
     /* An older one is told yes in vain. */
-    uint64_t offered = gw_ld_relaxed_u64_gpu(&st->offered), taken = st->taken + n;
+    uint64_t offered = gw_ld_relaxed_u64_gpu(&st->offered), freed;
 
     /* Release: the group's reads come before the peer is told (gw_stream_tell_). */
-    gw_st_release_u64_gpu(&st->taken, taken);
+    freed = gw_add_release_u64_gpu(&st->freed, n) + n;
     /* Of writes whoever takes them tells: the receiver need only tell of a half. */
-    if (taken + st->rbuf_size / 2 >= offered) gw_stream_tell_half_(st);
+    if (freed + st->rbuf_size / 2 >= offered) gw_stream_tell_half_(st);
 }
 
-/* n bytes have been read. -EINVAL: there are not so many. */
-GW_SLOW_FN int gw_stream_take_(struct gw_stream_ *st, uint64_t n)
+/* The same by a thread that gw_stream_behind_ has counted; which then may look for more. */
+GW_FN void gw_stream_free_behind_(struct gw_stream_ *st, uint64_t n, int look)
+{
+    gw_stream_free_(st, n);
+    if (look) (void)gw_stream_look_(st);
+    gw_stream_caught_up_(st);
+}
+
+/* n bytes are taken, if there are so many; gw_stream_free_ has to follow. -EINVAL. */
+GW_FN int gw_stream_take_(struct gw_stream_ *st, uint64_t n)
 {
     if (n > gw_ld_relaxed_u64_gpu(&st->arrived) - st->taken) return -EINVAL;
-    if (n) gw_stream_took_(st, n);
+    st->taken += n;
     return 0;
 }
 

@@ -10,6 +10,7 @@
 struct gw_stream_out_ {
     struct gw_stream_ *st;
     const struct gw_sock_ *sock;
+    uint8_t *wbuf;
     uint64_t wpos, wdone, said;
     uint32_t seq, at, unsaid, marked, done, shut, wbuf_size, writes;
     uint32_t length, other,
@@ -19,12 +20,14 @@ struct gw_stream_out_ {
 /* All is loaded before the first is stored: a GPU's thread waits for what it stores. */
 GW_FN void gw_stream_out_(struct gw_stream_ *st, const struct gw_sock_ *sock, struct gw_stream_out_ *o)
 {
+    uint8_t *wbuf = st->wbuf;
     uint64_t wpos = st->wpos, wdone = st->wdone, said = st->said;
     uint32_t seq = st->seq, at = st->at, unsaid = st->unsaid, marked = st->marked, done = st->done,
              shut = st->shut_wr, wbuf_size = st->wbuf_size, writes = st->writes;
 
     o->st = st;
     o->sock = sock;
+    o->wbuf = wbuf;
     o->wpos = wpos;
     o->wdone = wdone;
     o->said = said;
@@ -135,20 +138,17 @@ GW_FN int64_t gw_stream_room_(struct gw_stream_out_ *o, uint64_t deadline_ns)
     return may ? may : gw_stream_await_room_(o, NULL, deadline_ns);
 }
 
-/* With n bytes about to be sent, will the next such sends need a look at what has come, or at what is complete? */
-GW_FN int gw_stream_short_(const struct gw_stream_out_ *o, uint32_t n)
+/* What the next sends will need: a look at what has come, and at what is complete. */
+#define GW_STREAM_LOOK_ ((int64_t)1 << 40)
+#define GW_STREAM_REAP_ ((int64_t)1 << 41)
+
+/* If n bytes are about to be sent, and more such. */
+GW_FN int64_t gw_stream_short_(const struct gw_stream_out_ *o, uint32_t n)
 {
     uint64_t soon = 4 * (uint64_t)n;
 
-    return o->length + (uint64_t)o->other < soon || o->credit < o->writes / 2 ||
-           o->wbuf_size - (o->wpos - o->wdone) < soon;
-}
-
-/* Looks at both, ahead of time. */
-GW_FN void gw_stream_look_ahead_(struct gw_stream_out_ *o)
-{
-    gw_stream_reap_(o);
-    (void)gw_stream_look_(o->st);
+    return (o->length + (uint64_t)o->other < soon || o->credit < o->writes / 2 ? GW_STREAM_LOOK_ : 0) |
+           (o->wbuf_size - (o->wpos - o->wdone) < soon ? GW_STREAM_REAP_ : 0);
 }
 
 /* ---- writes -------------------------------------------------------------------------------------------- */
@@ -193,6 +193,20 @@ GW_FN void gw_stream_posted_(struct gw_stream_out_ *o, uint32_t n, uint32_t flag
     st->unsaid = o->unsaid;
 }
 
+/* Of the peer's half n bytes more are used, and a credit. */
+GW_FN void gw_stream_used_(struct gw_stream_out_ *o, uint32_t n)
+{
+    struct gw_stream_ *st = o->st;
+
+    o->length -= n;
+    if (!o->length) {
+        st->at = o->at ^= 1;
+        o->length = o->other;
+        o->other = 0;
+    }
+    st->seq = ++o->seq;
+}
+
 /* Stores ahead of a post, which releases all that comes before it. On CPU threads the store does so itself: it is free
  * there, and ThreadSanitizer sees it. */
 GW_FN void gw_stream_st_posted_(uint32_t *p, uint32_t v)
@@ -224,14 +238,72 @@ GW_SLOW_FN int gw_stream_put_(struct gw_stream_out_ *o, uint32_t n)
         gw_st_release_u32_gpu(&t->length, o->length);
         return err;
     }
-    if (o->length == n) st->at = o->at ^= 1;
-    o->length -= n;
-    st->seq = ++o->seq;
+    gw_stream_used_(o, n);
     gw_stream_posted_(o, n, flags, ticket);
     return 0;
 }
 
+/*
+ * Prepares what sends the next n bytes of our buffer, which may still be on their way there: one WQE, or two where the half that
+ * is written to ends within them; gw_stream_show_ shows them to the NIC. What others post meanwhile, credits among it, waits for
+ * that no longer than a copy takes. How many, the first at *at; -EAGAIN: the send queue is full; -ECONNRESET, -ENOTCONN.
+ */
+GW_FN int gw_stream_prepare_(struct gw_stream_out_ *o, uint32_t n, uint64_t *at)
+{
+    struct gw_stream_ *st = o->st;
+    struct gw_tx tx = st->tx;
+    uint32_t part = gw_smaller_(n, o->length), parts = 1 + (part < n), flags, i;
+    struct gw_op op = gw_put_imm_op(0, st->lkey, 0, 0, 0, 0);
+    int err = gw_tx_usable_(tx.q.qp); /* asked before: what is reserved has to be shown */
+
+    if (!err) err = gw_tx_reserve_(&tx, &op, parts, at);
+    for (i = 0; i < parts && !err; i++, part = n - part) {
+        struct gw_rs_sge *t = &st->target[o->at];
+        uint64_t addr = t->addr, laddr = st->wbuf_addr + (o->wpos & (o->wbuf_size - 1));
+
+        op = gw_put_imm_op(laddr, st->lkey, addr, t->key, part, gw_rs_imm(GW_RS_DATA, part));
+        flags = gw_stream_flags_(o, part);
+        gw_tx_write_(&tx, *at + i, &op, flags);
+        tx.last = *at + i + 1;
+        if (flags & GW_SIGNALED) tx.marked = tx.last;
+        t->addr = addr + part;
+        gw_stream_st_posted_(&t->length, o->length - part);
+        gw_stream_used_(o, part);
+        gw_stream_posted_(o, part, flags, tx.last);
+    }
+    if (!err) {
+        gw_st_relaxed_u64_gpu(&tx.q.slot[*at & (tx.q.sq.wqebbs - 1)].wr_id, *at + 1); /* as gw_tx_publish_shared_ */
+        tx.run = tx.last;
+        gw_stream_behind_(st);
+    }
+    gw_tx_copy_back_(&st->tx, &tx); /* also what it has learnt of a full queue */
+    err = gw_flow_posted_(&st->flow, err);
+    return err ? err : (int)parts;
+}
+
 /* As above, but waits for room in the send queue. */
+GW_SLOW_FN int gw_stream_prepare_all_(struct gw_stream_out_ *o, uint32_t n, uint64_t *at, uint64_t deadline_ns)
+{
+    struct gw_flow_wait_ w = gw_flow_wait_();
+    int err, late;
+
+    while ((err = gw_stream_prepare_(o, n, at)) == -EAGAIN) {
+        late = gw_flow_pause_(&o->st->flow, &w, deadline_ns);
+        if (late) return late;
+    }
+    return err;
+}
+
+/* Shows the NIC what was prepared, when the bytes are there: by a thread that gw_stream_behind_ has counted. */
+GW_SLOW_FN void gw_stream_show_(struct gw_stream_ *st, uint64_t at, uint32_t parts)
+{
+    struct gw_sq_ q = gw_sq_of_(st->flow.qp);
+
+    gw_sq_publish_(&q, at, 1, parts, 0);
+    gw_stream_caught_up_(st);
+}
+
+/* As gw_stream_put_, but waits for room in the send queue. */
 GW_SLOW_FN int gw_stream_put_again_(struct gw_stream_out_ *o, uint32_t n, uint64_t deadline_ns)
 {
     struct gw_flow_wait_ w = gw_flow_wait_();

@@ -13,6 +13,8 @@ enum socket_op {
     SK_CONNECT,
     SK_SEND,     /* n bytes as seed and place give them, at most number at a time; the result is how many */
     SK_RECV,     /* the same; stops at the end. SK_WRONG: they are not as they must be */
+    SK_SEND_IN_PLACE, /* as SK_SEND and SK_RECV, without a copy */
+    SK_RECV_IN_PLACE,
     SK_SEND_ONE, /* one call of n bytes, with flags */
     SK_RECV_ONE, /* one call of n bytes, with flags; the bytes are checked */
     SK_BORROW,   /* the next bytes, checked, of which n are given back; the result is how many there were */
@@ -33,7 +35,7 @@ enum socket_op {
 #define SK_WRONG   (-1000)
 #define SK_STEPS   16
 #define SK_SOCKETS 64
-#define SK_BUFFER  70000 /* bytes of each block */
+#define SK_BUFFER  300032 /* bytes of each block */
 
 struct socket_step {
     uint32_t op, form; /* enum socket_op, enum gw_group */

@@ -63,6 +63,42 @@ GW_DEV int64_t recv_all(struct gw_net *net, enum gw_group g, int s, const struct
     return (int64_t)done;
 }
 
+GW_DEV int64_t send_in_place(struct gw_net *net, enum gw_group g, int s, const struct socket_step *p)
+{
+    uint64_t done = 0, n;
+    int64_t got, err;
+    void *room;
+
+    for (; done < p->n; done += n) {
+        got = SK_FORM(g, reserve, net, s, &room, limit(p->limit_ns));
+        if (got <= 0) return got ? got : SK_WRONG;
+        n = p->n - done < (uint32_t)p->number ? p->n - done : (uint32_t)p->number;
+        if (n > (uint64_t)got) n = (uint64_t)got;
+        fill(g, (uint8_t *)room, n, p->seed, p->at + done);
+        err = SK_FORM(g, commit, net, s, n, limit(p->limit_ns));
+        if (err) return err;
+    }
+    return (int64_t)done;
+}
+
+GW_DEV int64_t recv_in_place(struct gw_net *net, enum gw_group g, int s, const struct socket_step *p)
+{
+    uint64_t done = 0, n;
+    int64_t got, err;
+    const void *there;
+
+    for (; done < p->n; done += n) {
+        got = SK_FORM(g, borrow, net, s, &there, limit(p->limit_ns));
+        if (got < 0) return got;
+        if (got == 0) break;
+        n = (uint64_t)got < (uint32_t)p->number ? (uint64_t)got : (uint32_t)p->number;
+        err = right(g, (const uint8_t *)there, n, p->seed, p->at + done) ? 0 : SK_WRONG;
+        got = SK_FORM(g, give_back, net, s, n);
+        if (err || got) return err ? err : got;
+    }
+    return (int64_t)done;
+}
+
 GW_DEV int64_t one(struct gw_net *net, enum gw_group g, int s, const struct socket_step *p, uint8_t *buffer)
 {
     int64_t got;
@@ -208,6 +244,8 @@ GW_DEV int64_t socket_call(const struct socket_args *a, const struct socket_step
     case SK_CONNECT: return SK_FORM(g, connect, a->net, s, to, sizeof(p->addr), until);
     case SK_SEND: return send_all(a->net, g, s, p, buffer);
     case SK_RECV: return recv_all(a->net, g, s, p, buffer);
+    case SK_SEND_IN_PLACE: return send_in_place(a->net, g, s, p);
+    case SK_RECV_IN_PLACE: return recv_in_place(a->net, g, s, p);
     case SK_SEND_ONE:
     case SK_RECV_ONE: return one(a->net, g, s, p, buffer);
     case SK_BORROW: return borrow_one(a->net, g, s, p);

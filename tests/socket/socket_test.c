@@ -13,12 +13,16 @@ static void test_both_ways(void **state)
         enum gw_group form;
         uint64_t n;
         int32_t send, recv;
+        uint32_t lanes; /* on a GPU. With more than two warps a block goes on behind its turn */
     } v[] = {
-        {{.count = 4}, GW_BLOCK, 3000001, 65521, 70000},
-        {{.count = 4, .rbuf = 4096, .wbuf = 65536, .writes = 16}, GW_BLOCK, 300001, 5000, 777},
-        {{.count = 4, .rbuf = 65536, .wbuf = 4096, .mem = GW_MEM_HOST}, GW_WARP, 300001, 10007, 5000},
-        {{.count = 4, .writes = 16}, GW_THREAD, 30000, 7, 1000},
-        {{.count = 4, .mem = GW_MEM_DEVICE}, GW_THREAD, 1000003, 60000, 33333},
+        {{.count = 4}, GW_BLOCK, 3000001, 65521, 70000, 64},
+        /* Long sends, some of which end in the peer's other half, or behind the end of our buffer. */
+        {{.count = 4, .rbuf = 1 << 20, .wbuf = 1 << 20}, GW_BLOCK, 7000003, 300001, 250000, 256},
+        {{.count = 4, .rbuf = 1 << 20, .wbuf = 2 << 20}, GW_BLOCK, 7000003, 200000, 300000, 224},
+        {{.count = 4, .rbuf = 4096, .wbuf = 65536, .writes = 16}, GW_BLOCK, 300001, 5000, 777, 96},
+        {{.count = 4, .rbuf = 65536, .wbuf = 4096, .mem = GW_MEM_HOST}, GW_WARP, 300001, 10007, 5000, 64},
+        {{.count = 4, .writes = 16}, GW_THREAD, 30000, 7, 1000, 64},
+        {{.count = 4, .mem = GW_MEM_DEVICE}, GW_THREAD, 1000003, 60000, 33333, 64},
     };
     struct rig r;
 
@@ -26,6 +30,7 @@ static void test_both_ways(void **state)
     for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
         enum gw_group g = v[i].form;
 
+        lanes = test_block_dim(exec, v[i].lanes);
         rig_make(&r, &v[i].attr);
         join(&r, g);
         bytes(&r, 0, SK_SEND, g, 2, v[i].n, v[i].send, 1);
@@ -48,6 +53,44 @@ static void test_both_ways(void **state)
         part(&r, g);
         rig_free(&r);
     }
+    lanes = test_block_dim(exec, 64);
+}
+
+/* The same without copies; the sockets are closed at once. */
+static void test_in_place(void **state)
+{
+    static const struct {
+        struct gw_sockets_attr attr;
+        enum gw_group form;
+        uint64_t n;
+        int32_t send, recv;
+        uint32_t lanes;
+    } v[] = {
+        {{.count = 4, .rbuf = 1 << 20, .wbuf = 1 << 20}, GW_BLOCK, 7000003, 300001, 250000, 256},
+        {{.count = 4, .rbuf = 4096, .wbuf = 65536, .writes = 16}, GW_BLOCK, 300001, 5000, 777, 96},
+        {{.count = 4, .rbuf = 65536, .wbuf = 4096}, GW_WARP, 300001, 1007, 5000, 64},
+        {{.count = 4, .writes = 16}, GW_THREAD, 30000, 7, 1000, 64},
+    };
+    struct rig r;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+        enum gw_group g = v[i].form;
+
+        lanes = test_block_dim(exec, v[i].lanes);
+        rig_make(&r, &v[i].attr);
+        join(&r, g);
+        bytes(&r, 0, SK_SEND_IN_PLACE, g, 2, v[i].n, v[i].send, 1);
+        add(&r, 0, SK_CLOSE, g, 2, 0);
+        bytes(&r, 1, SK_RECV_IN_PLACE, g, 1, v[i].n + 5, v[i].recv, 1);
+        add(&r, 1, SK_CLOSE, g, 1, 0);
+        add(&r, 1, SK_CLOSE, g, 0, 0);
+        run(&r);
+        EXPECT(&r, 0, (int64_t)v[i].n, 0);
+        EXPECT(&r, 1, (int64_t)v[i].n, 0, 0);
+        rig_free(&r);
+    }
+    lanes = test_block_dim(exec, 64);
 }
 
 /* Bytes where they lie: those that are not given back come again; a row ends where the buffer does. */
@@ -260,6 +303,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both_ways),
+        cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_borrowing),
         cmocka_unit_test(test_opening),
         cmocka_unit_test(test_without_waiting),
@@ -270,6 +314,7 @@ int main(int argc, char **argv)
     };
     const struct CMUnitTest tcp[] = {
         cmocka_unit_test_setup(test_both_ways, over_tcp),
+        cmocka_unit_test_setup(test_in_place, over_tcp),
         cmocka_unit_test_setup(test_borrowing, over_tcp),
         cmocka_unit_test_setup(test_close_under_a_receiver, over_tcp),
         cmocka_unit_test_setup(test_churn, over_tcp),
