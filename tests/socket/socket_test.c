@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sockets between kernels, through the NIC and rdma_cm: data in every form, set-up and ends, and every error. */
+#include <pthread.h>
+
 #include "tests/socket/rig.h"
 
 /* ---- data ----------------------------------------------------------------------------------------------- */
@@ -257,6 +259,52 @@ static void test_close_under_a_receiver(void **state)
     rig_free(&r);
 }
 
+struct closer {
+    struct gw_net *net;
+    int s, closed;
+};
+
+static void *close_one(void *arg)
+{
+    struct closer *c = arg;
+    int err = gw_sock_close_thread(c->net, c->s, gw_deadline(10 * (uint64_t)SECOND));
+
+    __atomic_store_n(&c->closed, err ? err : 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+/* A thread that is at work behind its group's turn is waited for, since the queue pair is another's soon. (On a GPU the word that
+ * says so is out of this test's reach.) */
+static void test_close_under_who_is_behind(void **state)
+{
+    struct gw_sockets_attr a = {.count = 4};
+    struct closer c;
+    pthread_t id;
+    struct rig r;
+
+    (void)state;
+    if (gw_exec_kind(exec) == GW_EXEC_GPU) return;
+    rig_make(&r, &a);
+    join(&r, GW_BLOCK);
+    bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 1, 100, 0, 5); /* the connection begins with its first use */
+    bytes(&r, 0, SK_RECV_ONE, GW_BLOCK, 2, 100, 0, 5);
+    run(&r);
+    EXPECT(&r, 0, 100, 100);
+    c = (struct closer){.net = gw_sockets_net(r.set), .s = ((const int32_t *)r.sock.dev)[1]};
+    gw_stream_behind_(&c.net->stream[c.s]);
+    assert_int_equal(pthread_create(&id, NULL, close_one, &c), 0);
+    usleep(100000);
+    assert_int_equal(__atomic_load_n(&c.closed, __ATOMIC_ACQUIRE), 0);
+    gw_stream_caught_up_(&c.net->stream[c.s]);
+    pthread_join(id, NULL);
+    assert_int_equal(c.closed, 1);
+    add(&r, 0, SK_CLOSE, GW_BLOCK, 2, 0);
+    add(&r, 0, SK_CLOSE, GW_BLOCK, 0, 0);
+    run(&r);
+    EXPECT(&r, 0, 0, 0);
+    rig_free(&r);
+}
+
 /* Sockets are used again and again: nothing of an old connection is seen by the next one. */
 static void test_churn(void **state)
 {
@@ -309,6 +357,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_without_waiting),
         cmocka_unit_test(test_backlog),
         cmocka_unit_test(test_close_under_a_receiver),
+        cmocka_unit_test(test_close_under_who_is_behind),
         cmocka_unit_test(test_churn),
         cmocka_unit_test(test_refused),
     };
