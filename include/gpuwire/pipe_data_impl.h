@@ -16,8 +16,8 @@ GW_FN int64_t gw_pipe_next_room_(struct gw_pipe_ *p, uint64_t n, uint64_t deadli
 }
 
 /* Behind that, whose answers are `may` and `at`. */
-GW_SLOW_DEV int64_t gw_pipe_send_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v, int64_t may,
-                                    uint64_t at, uint64_t deadline_ns)
+GW_SLOW_DEV int64_t gw_pipe_send_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
+                                    int64_t may, uint64_t at, uint64_t deadline_ns)
 {
     struct gw_pipe_ *p = &net->pipe[s];
     uint64_t n = v.left;
@@ -36,7 +36,8 @@ GW_SLOW_DEV int64_t gw_pipe_send_g_(enum gw_group g, struct gw_net *net, int s, 
 }
 
 /* Up to n bytes behind the first `skip`: how many, in a row, at *at; 0: none; GW_STREAM_END_; or an error. The first thread. */
-GW_FN int64_t gw_pipe_next_bytes_(struct gw_pipe_ *p, uint64_t skip, uint64_t n, int waits, uint64_t deadline_ns, uint64_t *at)
+GW_FN int64_t gw_pipe_next_bytes_(struct gw_pipe_ *p, uint64_t skip, uint64_t n, int waits,
+                                  uint64_t deadline_ns, uint64_t *at)
 {
     uint32_t size = p->rbuf_size, off = (uint32_t)(p->taken + skip) & (size - 1);
     int64_t may = waits ? gw_pipe_bytes_(p, skip, deadline_ns) : gw_pipe_may_recv_(p, skip);
@@ -47,8 +48,8 @@ GW_FN int64_t gw_pipe_next_bytes_(struct gw_pipe_ *p, uint64_t skip, uint64_t n,
 }
 
 /* Behind the first of these, whose answers are `may` and `at`. */
-GW_SLOW_DEV int64_t gw_pipe_recv_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v, int flags,
-                                    int64_t may, uint64_t at, uint64_t deadline_ns)
+GW_SLOW_DEV int64_t gw_pipe_recv_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
+                                    int flags, int64_t may, uint64_t at, uint64_t deadline_ns)
 {
     struct gw_pipe_ *p = &net->pipe[s];
     uint64_t n = v.left, got = 0, peeks = flags & MSG_PEEK;
@@ -62,7 +63,8 @@ GW_SLOW_DEV int64_t gw_pipe_recv_g_(enum gw_group g, struct gw_net *net, int s, 
         if (got == n) break;
         /* Behind the first byte only those who want all wait for more. */
         if (first)
-            may = gw_pipe_next_bytes_(p, peeks ? got : 0, n - got, !peeks && flags & MSG_WAITALL, deadline_ns, &at);
+            may = gw_pipe_next_bytes_(p, peeks ? got : 0, n - got, !peeks && flags & MSG_WAITALL, deadline_ns,
+                                      &at);
         may = (int64_t)gw_group_first_two(g, (uint64_t)may, &at);
     }
     if (first) gw_turn_leave_(&net->sock[s].recv_lock);

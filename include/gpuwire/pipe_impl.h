@@ -214,7 +214,8 @@ GW_FN int64_t gw_pipe_may_recv_(struct gw_pipe_ *p, uint64_t skip)
              shut = gw_ld_relaxed_u32_gpu(&p->shut) & GW_PIPE_SHUT_RD_,
              closing = gw_ld_relaxed_u32_gpu(&p->sock->closing);
     uint64_t taken = gw_ld_relaxed_u64_gpu(&p->taken);
-    uint64_t have = gw_ld_acquire_u64(&p->ends->arrived) - taken - skip; /* acquire: the count before the bytes */
+    uint64_t have =
+        gw_ld_acquire_u64(&p->ends->arrived) - taken - skip; /* acquire: the count before the bytes */
 
     if (closing) return -EBADF;
     if (have) return (int64_t)have;

@@ -125,8 +125,8 @@ GW_FN int gw_sock_enter_stream_(struct gw_net *net, int s, int sending, uint64_t
 }
 
 /* The first thread's first steps: say[0]: the kind, or an error; and of a stream how much there is room for, and where. */
-GW_DEV void gw_sock_begin_send_(enum gw_group g, struct gw_net *net, int s, int flags, uint64_t n, uint64_t *until,
-                                struct gw_stream_out_ *o, uint64_t say[3])
+GW_DEV void gw_sock_begin_send_(enum gw_group g, struct gw_net *net, int s, int flags, uint64_t n,
+                                uint64_t *until, struct gw_stream_out_ *o, uint64_t say[3])
 {
     int kind = gw_sock_enter_(net, s, flags, 1, until);
 
@@ -155,7 +155,8 @@ GW_SLOW_DEV int64_t gw_sock_send_g_(enum gw_group g, struct gw_net *net, int s, 
 }
 
 /* As gw_sock_begin_send_: how much there is, and where. */
-GW_DEV void gw_sock_begin_recv_(struct gw_net *net, int s, int flags, uint64_t n, uint64_t *until, uint64_t say[3])
+GW_DEV void gw_sock_begin_recv_(struct gw_net *net, int s, int flags, uint64_t n, uint64_t *until,
+                                uint64_t say[3])
 {
     int kind = gw_sock_enter_(net, s, flags, 0, until);
 
@@ -180,7 +181,8 @@ GW_SLOW_DEV int64_t gw_sock_recv_g_(enum gw_group g, struct gw_net *net, int s, 
     if (kind == GW_SOCK_DGRAM_) return gw_dgram_recv_g_(g, net, s, v, flags, from, len, until);
     if (kind == GW_SOCK_RD_) return gw_rd_recv_g_(g, net, s, v, flags, from, len, until);
     if (from && gw_group_rank(g) == 0) *len = 0; /* a stream tells no address */
-    if (kind == GW_SOCK_STREAM_) return gw_stream_recv_g_(g, net, s, v, flags, (int64_t)say[1], say[2], until);
+    if (kind == GW_SOCK_STREAM_)
+        return gw_stream_recv_g_(g, net, s, v, flags, (int64_t)say[1], say[2], until);
     return gw_pipe_recv_g_(g, net, s, v, flags, (int64_t)say[1], say[2], until);
 }
 
@@ -328,7 +330,8 @@ GW_SLOW_DEV int64_t gw_sock_reserve_g_(enum gw_group g, struct gw_net *net, int 
 }
 
 /* The first thread's part. As gw_stream_commit_, where there is a second one for the rest. */
-GW_FN int64_t gw_sock_committed_(struct gw_net *net, int s, uint64_t n, uint32_t second, uint64_t deadline_ns, uint64_t *at)
+GW_FN int64_t gw_sock_committed_(struct gw_net *net, int s, uint64_t n, uint32_t second, uint64_t deadline_ns,
+                                 uint64_t *at)
 {
     int64_t err = 0;
 
@@ -349,8 +352,7 @@ GW_DEV int gw_sock_commit_g_(enum gw_group g, struct gw_net *net, int s, uint64_
     gw_group_sync(g); /* everybody has written before the post that sends it */
     if (gw_group_rank(g) == 0) done = gw_sock_committed_(net, s, n, second, deadline_ns, &at);
     done = (int64_t)gw_group_first_two(g, (uint64_t)done, &at);
-    if (done > 0 && gw_group_rank(g) == second)
-        gw_stream_show_(&net->stream[s], at, (uint32_t)done);
+    if (done > 0 && gw_group_rank(g) == second) gw_stream_show_(&net->stream[s], at, (uint32_t)done);
     if (done > (GW_STREAM_LOOK_ >> 1) && gw_group_rank(g) == gw_stream_third_(g))
         gw_stream_look_behind_(&net->stream[s], (done & GW_STREAM_LOOK_) != 0, (done & GW_STREAM_REAP_) != 0);
     return done < 0 ? (int)done : 0;

@@ -41,7 +41,8 @@ GW_DEV uint32_t gw_stream_third_(enum gw_group g)
 GW_DEV uint32_t gw_stream_spare_(enum gw_group g, uint64_t n)
 {
 #ifdef __CUDA_ARCH__
-    return g == GW_BLOCK && n >= GW_SOCK_AHEAD_ && gw_block_dim() >= 6 * gw_warp_size() ? 2 * gw_warp_size() : 0;
+    return g == GW_BLOCK && n >= GW_SOCK_AHEAD_ && gw_block_dim() >= 6 * gw_warp_size() ? 2 * gw_warp_size()
+                                                                                        : 0;
 #else
     (void)g, (void)n;
     return 0;
@@ -55,14 +56,15 @@ GW_FN uint32_t gw_stream_both_(const struct gw_stream_out_ *o, uint32_t may, uin
     uint32_t at = (uint32_t)o->wpos & (o->wbuf_size - 1), row;
 
     if (may != o->length || !o->other || o->credit < 2 || o->marked - o->done + 2 > o->writes) return may;
-    row = gw_smaller_(gw_smaller_(o->wbuf_size - (o->wpos - o->wdone), o->wbuf_size - at), gw_stream_chunk_(o));
+    row =
+        gw_smaller_(gw_smaller_(o->wbuf_size - (o->wpos - o->wdone), o->wbuf_size - at), gw_stream_chunk_(o));
     row = gw_smaller_(gw_smaller_(row, n), o->length + (uint64_t)o->other);
     return row >= GW_SOCK_AHEAD_ ? row : may;
 }
 
 /* Room for up to n bytes: how many, in one write or with `both` in two, and what to look for meanwhile; or an error. */
-GW_SLOW_FN int64_t gw_stream_next_room_(struct gw_stream_out_ *o, uint64_t n, uint32_t both, uint64_t deadline_ns,
-                                        uint64_t *at)
+GW_SLOW_FN int64_t gw_stream_next_room_(struct gw_stream_out_ *o, uint64_t n, uint32_t both,
+                                        uint64_t deadline_ns, uint64_t *at)
 {
     int64_t may = gw_stream_room_(o, deadline_ns);
 
@@ -78,7 +80,8 @@ GW_SLOW_FN int64_t gw_stream_next_room_(struct gw_stream_out_ *o, uint64_t n, ui
  * for the second warp's first thread, which shows it to the NIC: the next steps, and the next call's, take place meanwhile.
  */
 GW_DEV int64_t gw_stream_send_ahead_(enum gw_group g, struct gw_stream_out_ *o, struct gw_stream_ *st,
-                                     struct gw_sock_vec_ *v, uint64_t at, int64_t may, uint32_t spare, uint64_t deadline_ns)
+                                     struct gw_sock_vec_ *v, uint64_t at, int64_t may, uint32_t spare,
+                                     uint64_t deadline_ns)
 {
     uint32_t rank = gw_group_rank(g), second = rank == gw_stream_second_(g);
     int64_t parts = 0;
@@ -88,7 +91,8 @@ GW_DEV int64_t gw_stream_send_ahead_(enum gw_group g, struct gw_stream_out_ *o, 
     if (rank == 0 && may & GW_STREAM_REAP_) gw_stream_reap_(o);
     if (second && may & GW_STREAM_LOOK_) (void)gw_stream_look_(st);
     gw_sock_vec_copy_(g, v, (uint8_t *)(uintptr_t)at, (uint32_t)may, 1, spare);
-    parts = (int64_t)gw_group_first_two(g, (uint64_t)parts, &index); /* all bytes before the request is shown */
+    parts =
+        (int64_t)gw_group_first_two(g, (uint64_t)parts, &index); /* all bytes before the request is shown */
     if (parts > 0 && second) gw_stream_show_(st, index, (uint32_t)parts);
     return parts < 0 ? parts : 0;
 }
@@ -106,8 +110,8 @@ GW_DEV int64_t gw_stream_send_part_(enum gw_group g, struct gw_stream_out_ *o, s
 }
 
 /* The first thread's first step, when it has entered: what it knows of the stream, and room for the first of n bytes. */
-GW_FN int64_t gw_stream_first_room_(struct gw_net *net, int s, struct gw_stream_out_ *o, uint64_t n, uint32_t both,
-                                    uint64_t deadline_ns, uint64_t *at)
+GW_FN int64_t gw_stream_first_room_(struct gw_net *net, int s, struct gw_stream_out_ *o, uint64_t n,
+                                    uint32_t both, uint64_t deadline_ns, uint64_t *at)
 {
     gw_stream_out_(&net->stream[s], &net->sock[s], o);
     if (!n) return gw_stream_may_send_(o); /* nothing goes, but an error is told */
@@ -116,7 +120,8 @@ GW_FN int64_t gw_stream_first_room_(struct gw_net *net, int s, struct gw_stream_
 
 /* Behind that, whose answers are `may` and `at`. */
 GW_SLOW_DEV int64_t gw_stream_send_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
-                                      struct gw_stream_out_ *o, int64_t may, uint64_t at, uint64_t deadline_ns)
+                                      struct gw_stream_out_ *o, int64_t may, uint64_t at,
+                                      uint64_t deadline_ns)
 {
     uint64_t n = v.left;
     uint32_t first = gw_group_rank(g) == 0;
@@ -137,7 +142,8 @@ GW_SLOW_DEV int64_t gw_stream_send_g_(enum gw_group g, struct gw_net *net, int s
 }
 
 /* n bytes that lie where there was room go: prepared. How many requests, of index *at, and whether to look; or an error. */
-GW_SLOW_FN int64_t gw_stream_commit_(struct gw_net *net, int s, uint64_t n, uint64_t deadline_ns, uint64_t *at)
+GW_SLOW_FN int64_t gw_stream_commit_(struct gw_net *net, int s, uint64_t n, uint64_t deadline_ns,
+                                     uint64_t *at)
 {
     struct gw_stream_out_ o;
     int64_t may, ahead;
@@ -201,8 +207,8 @@ GW_SLOW_DEV int64_t gw_stream_recv_g_(enum gw_group g, struct gw_net *net, int s
         if (got == n) break;
         /* Behind the first byte only those who want all wait for more. */
         if (first)
-            may = gw_stream_next_bytes_(st, &net->sock[s], peeks ? got : 0, n - got, !peeks && flags & MSG_WAITALL,
-                                        deadline_ns, &at);
+            may = gw_stream_next_bytes_(st, &net->sock[s], peeks ? got : 0, n - got,
+                                        !peeks && flags & MSG_WAITALL, deadline_ns, &at);
         may = (int64_t)gw_group_first_two(g, (uint64_t)may, &at);
     }
     if (first) gw_turn_leave_(&net->sock[s].recv_lock);

@@ -272,7 +272,8 @@ GW_FN int gw_stream_prepare_(struct gw_stream_out_ *o, uint32_t n, uint64_t *at)
         gw_stream_posted_(o, part, flags, tx.last);
     }
     if (!err) {
-        gw_st_relaxed_u64_gpu(&tx.q.slot[*at & (tx.q.sq.wqebbs - 1)].wr_id, *at + 1); /* as gw_tx_publish_shared_ */
+        gw_st_relaxed_u64_gpu(&tx.q.slot[*at & (tx.q.sq.wqebbs - 1)].wr_id,
+                              *at + 1); /* as gw_tx_publish_shared_ */
         tx.run = tx.last;
         gw_stream_behind_(st);
     }
@@ -282,7 +283,8 @@ GW_FN int gw_stream_prepare_(struct gw_stream_out_ *o, uint32_t n, uint64_t *at)
 }
 
 /* As above, but waits for room in the send queue. */
-GW_SLOW_FN int gw_stream_prepare_all_(struct gw_stream_out_ *o, uint32_t n, uint64_t *at, uint64_t deadline_ns)
+GW_SLOW_FN int gw_stream_prepare_all_(struct gw_stream_out_ *o, uint32_t n, uint64_t *at,
+                                      uint64_t deadline_ns)
 {
     struct gw_flow_wait_ w = gw_flow_wait_();
     int err, late;

@@ -11,8 +11,8 @@ enum socket_op {
     SK_LISTEN, /* backlog number */
     SK_ACCEPT, /* number = a socket from s */
     SK_CONNECT,
-    SK_SEND,     /* n bytes as seed and place give them, at most number at a time; the result is how many */
-    SK_RECV,     /* the same; stops at the end. SK_WRONG: they are not as they must be */
+    SK_SEND, /* n bytes as seed and place give them, at most number at a time; the result is how many */
+    SK_RECV, /* the same; stops at the end. SK_WRONG: they are not as they must be */
     SK_SEND_IN_PLACE, /* as SK_SEND and SK_RECV, without a copy */
     SK_RECV_IN_PLACE,
     SK_SEND_ONE, /* one call of n bytes, with flags */
