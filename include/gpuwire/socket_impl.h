@@ -59,8 +59,8 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
-/* Takes the turn if it is free and the socket has begun: what it is. 0: it is not so plain. What is looked at one behind the
- * other takes a GPU a quarter of a microsecond each. */
+/* Takes the turn if it is free and the socket has begun: what it is. 0: it is not so plain, and the turn was ours for a moment at
+ * most. What is looked at one behind the other takes a GPU a quarter of a microsecond each. */
 GW_FN uint32_t gw_sock_turn_at_once_(struct gw_sock_ *k, int sending)
 {
     uint32_t *turn = sending ? &k->send_lock : &k->recv_lock, begun, closing;
@@ -353,7 +353,7 @@ GW_DEV int gw_sock_commit_g_(enum gw_group g, struct gw_net *net, int s, uint64_
     if (gw_group_rank(g) == 0) done = gw_sock_committed_(net, s, n, second, deadline_ns, &at);
     done = (int64_t)gw_group_first_two(g, (uint64_t)done, &at);
     if (done > 0 && gw_group_rank(g) == second) gw_stream_show_(&net->stream[s], at, (uint32_t)done);
-    if (done > (GW_STREAM_LOOK_ >> 1) && gw_group_rank(g) == gw_stream_third_(g))
+    if (done > 0 && done & (GW_STREAM_LOOK_ | GW_STREAM_REAP_) && gw_group_rank(g) == gw_stream_third_(g))
         gw_stream_look_behind_(&net->stream[s], (done & GW_STREAM_LOOK_) != 0, (done & GW_STREAM_REAP_) != 0);
     return done < 0 ? (int)done : 0;
 }

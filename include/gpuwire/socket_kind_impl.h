@@ -3,8 +3,8 @@
  * socket_kind_impl.h: the one place where sockets of different kinds part: each step that calls on data are made of,
  * for a socket that has begun. Included by socket.h; names that end in _ are private.
  *
- * The first thread of a group makes these steps, but for the two that say where bytes lie, which every thread
- * asks for itself: between them the group has met. Datagrams go and come whole, by two calls of their own
+ * The first thread of a group makes these steps. Sends and receives that copy have their own (stream_data_impl.h,
+ * pipe_data_impl.h); what is done in place, and all else, has these. Datagrams go and come whole, by two calls of their own
  * (dgram_impl.h), and have only the steps here that do not move bytes.
  */
 #ifndef GPUWIRE_SOCKET_KIND_IMPL_H

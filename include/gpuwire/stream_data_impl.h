@@ -49,8 +49,8 @@ GW_DEV uint32_t gw_stream_spare_(enum gw_group g, uint64_t n)
 #endif
 }
 
-/* There is room for `may` bytes in the peer's half that is written to. For up to n in both, to who can send two writes at a
- * time? As one send in some ends behind the end of a half, which else costs it two rounds. */
+/* There is room for `may` bytes in the peer's half that is written to: how much for n in both halves? For who can send two writes
+ * at a time, since a send that ends behind the end of a half else takes two rounds. */
 GW_FN uint32_t gw_stream_both_(const struct gw_stream_out_ *o, uint32_t may, uint64_t n)
 {
     uint32_t at = (uint32_t)o->wpos & (o->wbuf_size - 1), row;

@@ -68,7 +68,8 @@ GW_SLOW_FN void gw_stream_free_(struct gw_stream_ *st, uint64_t n)
     /* An older one is told yes in vain. */
     uint64_t offered = gw_ld_relaxed_u64_gpu(&st->offered), freed;
 
-    /* Release: the group's reads come before the peer is told (gw_stream_tell_). */
+    /* Release: the group's reads come before the peer is told (gw_stream_tell_), also those of groups that have added before,
+     * since each adds to what the one before it released. */
     freed = gw_add_release_u64_gpu(&st->freed, n) + n;
     /* Of writes whoever takes them tells: the receiver need only tell of a half. */
     if (freed + st->rbuf_size / 2 >= offered) gw_stream_tell_half_(st);

@@ -296,7 +296,8 @@ GW_SLOW_FN int gw_stream_prepare_all_(struct gw_stream_out_ *o, uint32_t n, uint
     return err;
 }
 
-/* Shows the NIC what was prepared, when the bytes are there: by a thread that gw_stream_behind_ has counted. */
+/* Shows the NIC what was prepared, when the group has met behind its bytes: the fence in it releases those, and the WQEs, as it
+ * does its own thread's. By a thread that gw_stream_behind_ has counted. */
 GW_SLOW_FN void gw_stream_show_(struct gw_stream_ *st, uint64_t at, uint32_t parts)
 {
     struct gw_sq_ q = gw_sq_of_(st->flow.qp);

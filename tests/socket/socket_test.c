@@ -6,17 +6,20 @@
 
 /* ---- data ----------------------------------------------------------------------------------------------- */
 
+/* n bytes, so many a call, through buffers of a set's. */
+struct transfer {
+    struct gw_sockets_attr attr;
+    enum gw_group form;
+    uint64_t n;
+    int32_t send, recv;
+    uint32_t lanes; /* on a GPU. With more than two warps a block goes on behind its turn */
+};
+
 /* Both directions at a time, through buffers of many sizes, in pieces that fit nothing; then the end of one
  * direction, while the other goes on. */
 static void test_both_ways(void **state)
 {
-    static const struct {
-        struct gw_sockets_attr attr;
-        enum gw_group form;
-        uint64_t n;
-        int32_t send, recv;
-        uint32_t lanes; /* on a GPU. With more than two warps a block goes on behind its turn */
-    } v[] = {
+    static const struct transfer v[] = {
         {{.count = 4}, GW_BLOCK, 3000001, 65521, 70000, 64},
         /* Long sends, some of which end in the peer's other half, or behind the end of our buffer. */
         {{.count = 4, .rbuf = 1 << 20, .wbuf = 1 << 20}, GW_BLOCK, 7000003, 300001, 250000, 256},
@@ -61,13 +64,7 @@ static void test_both_ways(void **state)
 /* The same without copies; the sockets are closed at once. */
 static void test_in_place(void **state)
 {
-    static const struct {
-        struct gw_sockets_attr attr;
-        enum gw_group form;
-        uint64_t n;
-        int32_t send, recv;
-        uint32_t lanes;
-    } v[] = {
+    static const struct transfer v[] = {
         {{.count = 4, .rbuf = 1 << 20, .wbuf = 1 << 20}, GW_BLOCK, 7000003, 300001, 250000, 256},
         {{.count = 4, .rbuf = 4096, .wbuf = 65536, .writes = 16}, GW_BLOCK, 300001, 5000, 777, 96},
         {{.count = 4, .rbuf = 65536, .wbuf = 4096}, GW_WARP, 300001, 1007, 5000, 64},
