@@ -1,46 +1,56 @@
 # A small front to CMake. ./demo.sh and ./check.sh install what is needed first; these targets assume it is there.
 BUILD ?= build
 CMAKE_FLAGS ?=
-PREFIX ?= /usr/local
+PREFIX ?=
+DESTDIR ?=
 ARGS ?=
+T ?=
 FUZZ_SECONDS ?= 60
+export DESTDIR
 export CCACHE_DIR ?= $(CURDIR)/.cache/ccache
+ctest = cd $(1) && ctest --output-on-failure --no-tests=error
 
-all: $(BUILD)/build.ninja
-	@cmake --build $(BUILD)
+all: $(BUILD)/build.ninja ## the libraries and the tool
+	@cmake --build $(BUILD) --target product
 
 $(BUILD)/build.ninja:
-	@cmake -S . -B $(BUILD) -G Ninja -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(CMAKE_FLAGS)
+	@cmake -S . -B $(BUILD) -G Ninja -DGW_TESTS=OFF $(if $(PREFIX),-DCMAKE_INSTALL_PREFIX=$(PREFIX)) $(CMAKE_FLAGS)
+
+tests: $(BUILD)/build.ninja ## everything: tests, benchmarks and examples, too
+	@grep -qx 'GW_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -S . -B $(BUILD) -DGW_TESTS=ON
+	@cmake --build $(BUILD)
 
 demo: all                 ## a real picture, enlarged by a worker process, and where the time went
 	@$(BUILD)/bin/gpuwire demo $(ARGS)
 
-check: all                ## every test but those of soak, the fuzzers for 10 s each, all in parallel where it pays
-	@cd $(BUILD) && ctest --output-on-failure --no-tests=error -LE long -j$$(nproc)
-	@scripts/fuzz.sh 10
+check: tests              ## every test but those of soak, then the fuzzers for 10 s each; the fuzzers run even when a test fails
+	@failed=0; ($(call ctest,$(BUILD)) -LE long -j$$(scripts/jobs.sh)) || failed=1; scripts/fuzz.sh 10 || failed=1; exit $$failed
 
-soak: all                 ## the tests that take minutes: mixed verbs traffic on an unkind network, 100,000 large requests to a server
-	@cd $(BUILD) && ctest --output-on-failure --no-tests=error -L long
+test: $(BUILD)/build.ninja ## make test T=NAME: builds what the test needs, and runs it (a regular expression names several)
+	@grep -qx 'GW_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -S . -B $(BUILD) -DGW_TESTS=ON
+	@scripts/one_test.py $(BUILD) '$(T)'
+
+soak: tests                ## the tests that take minutes: mixed verbs traffic on an unkind network, 100,000 large requests to a server
+	@$(call ctest,$(BUILD)) -L long
 
 check-asan:               ## every test but those of soak under AddressSanitizer and UndefinedBehaviorSanitizer (half an hour on two busy cores)
-	@$(MAKE) --no-print-directory all BUILD=build-asan CMAKE_FLAGS="-DGW_SANITIZE=address,undefined -DGW_CUDA=OFF"
-	@cd build-asan && ctest --output-on-failure --no-tests=error -LE long -j$$(nproc)
+	@$(MAKE) --no-print-directory tests BUILD=build-asan CMAKE_FLAGS="-DGW_SANITIZE=address,undefined -DGW_CUDA=OFF"
+	@$(call ctest,build-asan) -LE long -j$$(scripts/jobs.sh)
 
 check-tsan:               ## the same under ThreadSanitizer (an hour on two busy cores)
-	@$(MAKE) --no-print-directory all BUILD=build-tsan CMAKE_FLAGS="-DGW_SANITIZE=thread -DGW_CUDA=OFF"
-	@cd build-tsan && TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp \
-		ctest --output-on-failure --no-tests=error -LE long -j$$(nproc)
+	@$(MAKE) --no-print-directory tests BUILD=build-tsan CMAKE_FLAGS="-DGW_SANITIZE=thread -DGW_CUDA=OFF"
+	@export TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp; $(call ctest,build-tsan) -LE long -j$$(scripts/jobs.sh)
 
-check-interop: all        ## the software NIC against Linux' own soft-RoCE in a QEMU guest: as an Ethernet station, and over a tap (root)
+check-interop: tests      ## the software NIC against Linux' own soft-RoCE in a QEMU guest: as an Ethernet station, and over a tap (root)
 	@GPUWIRE=$(BUILD)/bin/gpuwire TRAFFIC=$(BUILD)/bin/traffic tests/interop/run.sh
 
 fuzz:                     ## every fuzz target for FUZZ_SECONDS each
 	@scripts/fuzz.sh $(FUZZ_SECONDS)
 
-bench: all                ## the CPU benchmarks, and the software NIC beside UCX and iperf3: ours, the peer's, the ratio
+bench: tests              ## the CPU benchmarks, and the software NIC beside UCX and iperf3: ours, the peer's, the ratio
 	@bench/run.sh $(BUILD)
 
-bundle: all               ## bundle/: programs, tests and their libraries, for machines where nothing can be installed
+bundle: tests             ## bundle/: programs, tests and their libraries, for machines where nothing can be installed
 	@scripts/bundle.sh $(BUILD) bundle
 
 gpu-check: $(if $(wildcard bundle/gpu-check.sh),,bundle) ## the tests that need an NVIDIA GPU, from the bundle (an unpacked one will do: no network, nothing installed)
@@ -49,11 +59,22 @@ gpu-check: $(if $(wildcard bundle/gpu-check.sh),,bundle) ## the tests that need 
 gpu-bench: $(if $(wildcard bundle/gpu-bench.sh),,bundle) ## the GPU benchmarks: tables beside the limits of the same run (bench/README.md)
 	@bundle/gpu-bench.sh
 
-docs:                     ## build/docs/api.md: the API reference, out of the public headers
-	@scripts/api.py $(BUILD)/docs/api.md
+deb:                      ## build/deb/*.deb: the tool, the libraries, and what programs are built with; lintian looks at them
+	@scripts/deb.sh $(BUILD)/deb
 
-install: all
-	@cmake --install $(BUILD)
+docs:                     ## build/docs/api.md and api.html: the API reference, out of the public headers
+	@scripts/api.py $(BUILD)/docs/api.md
+	@scripts/api_html.py $(BUILD)/docs/api.md $(BUILD)/docs/api.html
+
+install: all              ## into PREFIX (/usr/local unless configured otherwise), below DESTDIR if that is given; stripped
+	@scripts/install.sh $(BUILD) "$(PREFIX)"
+
+uninstall:                ## removes what `make install` with the same PREFIX and DESTDIR put there
+	@scripts/install.sh $(BUILD) "$(PREFIX)" remove
+
+hwcheck: $(BUILD)/build.ninja ## the test programs that `gpuwire hwcheck` runs; `make install` then installs them, too
+	@grep -qx 'GW_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -S . -B $(BUILD) -DGW_TESTS=ON
+	@cmake --build $(BUILD) --target hwcheck
 
 clean:
 	rm -rf build build-asan build-tsan build-fuzz bundle bundle.tar.gz
@@ -61,4 +82,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all demo check soak check-asan check-tsan check-interop fuzz bench bundle gpu-check gpu-bench docs install clean help
+.PHONY: all tests demo check test soak check-asan check-tsan check-interop fuzz bench bundle gpu-check gpu-bench deb docs install uninstall hwcheck clean help

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "softnic/host/ring.h"
+#include "softnic/local/ring.h"
 
 enum {
     RUNS = 7,
@@ -29,7 +29,7 @@ enum {
     DEADLINE_S = 10
 };
 
-typedef bool put_fn(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uint32_t len, bool offer);
+typedef bool put_fn(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uint32_t len, bool rndv);
 
 static double time_of(clockid_t clock)
 {
@@ -131,19 +131,19 @@ static void take_all(void *ch)
 {
     uint8_t *to = memory(SOURCE);
     uint32_t head = 0, at = 0;
-    bool offer;
+    bool rndv;
 
     for (;;)
-        if (sn_ring_take(ch, &head, to + at, &offer) > 0) at = (at + 4096) % (SOURCE - SN_FRAME_MAX);
+        if (sn_ring_take(ch, &head, to + at, &rndv) > 0) at = (at + 4096) % (SOURCE - SN_FRAME_MAX);
 }
 
-static bool put_plainly(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uint32_t len, bool offer)
+static bool put_plainly(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uint32_t len, bool rndv)
 {
     struct sn_share_frame *f = &ch->frame[*tail % SN_SHARE_FRAMES];
 
     if (sn_ring_used(ch, *tail) >= SN_SHARE_FRAMES) return false;
     f->len = len;
-    f->offer = offer;
+    f->rndv = rndv;
     memcpy(f->data, data, len);
     __atomic_store_n(&ch->tail, ++*tail, __ATOMIC_RELEASE); /* with the acquire in sn_ring_take */
     return true;

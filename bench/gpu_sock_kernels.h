@@ -19,8 +19,8 @@ struct side_args {
     uint64_t size, count; /* bytes of a send; sends on each connection */
     uint8_t *bytes;       /* size per block */
     uint64_t patience_ns;
-    int32_t *sock;        /* of each connection, in the kernels' memory */
-    int32_t *listener;    /* this and what follows: in memory of the host */
+    int32_t *sock;     /* of each connection, in the kernels' memory */
+    int32_t *listener; /* this and what follows: in memory of the host */
     struct sockaddr *name;
     socklen_t *name_len;
     int64_t *err; /* one per block */

@@ -24,7 +24,7 @@
 static struct gw_device *dev;
 static struct gw_mem mem;
 
-/* The typed calls have no inline payload; atomics have tickets, and the fast calls do not send. */
+/* Operations have no inline payload. Atomics are measured with tickets, sends without. */
 static bool can(unsigned how, const struct work *w)
 {
     if (w->inlined) return how == IBV || how == COMPATIBLE;
@@ -95,7 +95,7 @@ static void compare(uint32_t rounds)
 {
     printf("bench: a post alone, ns per request: median (minimum) of %u bursts of %u, and ratio to "
            "ibv_post_send "
-           "(aims: typed calls 0.8, gw_post_send 1.1)\n",
+           "(aims: gw_post_op 0.8, gw_post_send 1.1)\n",
            rounds, BURST);
     for (int one_thread = 1; one_thread >= 0; one_thread--) {
         struct side s = {0};

@@ -47,7 +47,7 @@ static int by_gw_post_send(struct side *s, struct work *w, uint32_t n)
     return err;
 }
 
-static int by_typed(struct side *s, struct work *w, uint32_t n)
+static int by_name(struct side *s, struct work *w, uint32_t n)
 {
     const uint64_t from = w->sge.addr, to = from + MOST;
     const uint32_t mask = w->list - 1, len = w->length;
@@ -59,7 +59,7 @@ static int by_typed(struct side *s, struct work *w, uint32_t n)
             err = gw_send(s->h, from, 1, len, (i & mask) == mask ? 0 : GW_DEFER, i);
     else
         for (i = 0; i < n && !err; i++)
-            err = gw_put(s->h, from, 1, to, 1, len, (i & mask) == mask ? 0 : GW_DEFER, i);
+            err = gw_post_op(s->h, gw_put_op(from, 1, to, 1, len), (i & mask) == mask ? 0 : GW_DEFER, i);
     return -err;
 }
 
@@ -82,7 +82,7 @@ static int by_tickets(struct side *s, struct work *w, uint32_t n)
 }
 
 const struct post_way ways[WAYS] = {{"ibv_post_send", by_ibv},
-                                    {"typed", by_typed},
+                                    {"gw_post_op", by_name},
                                     {"gw_tx_post", by_tickets},
                                     {"gw_post_send", by_gw_post_send}};
 

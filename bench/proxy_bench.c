@@ -102,8 +102,8 @@ static double post_one(struct queues *q)
     uint64_t start = gw_clock_ns();
     struct ibv_wc wc = {0};
 
-    check(gw_put(gw_qp_handle(q->qp[0]), q->mr->addr, q->mr->lkey, q->mr->addr + 64, q->mr->rkey, 8,
-                 GW_SIGNALED, 1),
+    check(gw_post_op(gw_qp_handle(q->qp[0]),
+                     gw_put_op(q->mr->addr, q->mr->lkey, q->mr->addr + 64, q->mr->rkey, 8), GW_SIGNALED, 1),
           "post");
     if (gw_wait_cq(gw_cq_handle(q->cq[0]), 1, &wc, gw_deadline(5000000000u), NULL, -1) != 1 || wc.status)
         check(gw_error(-5, "status %d", wc.status), "a write");
@@ -136,7 +136,8 @@ static void one_way(struct queues *q, uint32_t from)
     struct ibv_wc wc;
 
     check(gw_recv_empty(to, 1, 1), "receive");
-    check(gw_put_imm(gw_qp_handle(q->qp[from]), q->mr->addr, q->mr->lkey, q->mr->addr + 64, q->mr->rkey, 8, 0,
+    check(gw_post_op(gw_qp_handle(q->qp[from]),
+                     gw_put_imm_op(q->mr->addr, q->mr->lkey, q->mr->addr + 64, q->mr->rkey, 8, 0),
                      GW_SIGNALED, 1),
           "post");
     for (uint32_t i = 0; i < 2; i++)

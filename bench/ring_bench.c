@@ -153,7 +153,8 @@ int main(int argc, char **argv)
 
             for (int i = 0; i < RUNS; i++) best = (rate = run(rings[k], size / 2, huge)) > best ? rate : best;
             printf("bench: three copies, %4llu rings of %3llu KiB, %-5s pages %8.1f Gbit/s\n",
-                   (unsigned long long)rings[k], (unsigned long long)(size >> 10), huge ? "huge" : "small", best);
+                   (unsigned long long)rings[k], (unsigned long long)(size >> 10), huge ? "huge" : "small",
+                   best);
         }
     return 0;
 }

@@ -30,7 +30,7 @@ says=$(mktemp)
 worker=
 trap '[ -z "$worker" ] || kill "$worker" 2>/dev/null; rm -f "$says"' EXIT
 round_trip() { # REPOSITORY MODEL REQUESTS
-    "$bin/gpuwire" serve --models "$1" --model "$2" --exec cpu --host 127.0.0.1 --port 0 >"$says" &
+    "$bin/gpuwire" serve --models "$1" --model "$2" --exec cpu --port 0 >"$says" &
     worker=$!
     for _ in $(seq 100); do grep -q 'port' "$says" && break || sleep 0.1; done
     "$bin/gpuwire" load "$2" --server "127.0.0.1:$(sed -n 's/.*port \([0-9]*\).*/\1/p' "$says")" --slots 1 --requests "$3" --verify-echo

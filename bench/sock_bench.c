@@ -5,7 +5,7 @@
  *     sock_bench stream server|client ADDRESS PORT SIZE COUNT ITERATIONS   as rstream: prints Gbit/s and us a transfer
  *     sock_bench connect server|client ADDRESS PORT COUNT                  as rsock_bench: prints connections a second
  *     sock_bench many server|client ADDRESS PORT SIZE COUNT CONNECTIONS    COUNT sends in all: prints Gbit/s
- *     sock_bench put server|client ADDRESS PORT SIZE COUNT                 gw_put without a stream: prints Gbit/s
+ *     sock_bench put server|client ADDRESS PORT SIZE COUNT                 RDMA writes without a stream: prints Gbit/s
  *
  * RBUF, WBUF and WRITES in the environment are the set's attributes. With IN_PLACE=1 stream neither writes nor reads what
  * it moves, as put: it reserves and commits, borrows and gives back.

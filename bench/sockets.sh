@@ -3,9 +3,10 @@
 # Sockets for kernels, on CPU threads, beside rsockets (rstream of rdmacm-utils; rsock_bench) on the same software NIC, and
 # beside themselves. One line for each comparison: ours, the other, the ratio, what is aimed at; medians of RUNS rounds
 # (default 5), in each of which every program runs once. Buffers are 512 KiB, which is what rstream asks for.
-#     bench/sockets.sh [BUILD]        RUNS=5 ONLY="text of a row"
+#     bench/sockets.sh [BUILD]        RUNS=5 ONLY="text of a row" CSV=FILE MACHINE=NAME (see csv.sh)
 set -uo pipefail
 cd "$(dirname "$0")/.."
+. bench/csv.sh
 bin=${1:-build}/bin
 [[ $bin = /* ]] || bin=$PWD/$bin
 [ -x "$bin/sock_bench" ] || { echo "bench/sockets.sh: no build there: $bin/sock_bench is missing" >&2; exit 2; }
@@ -76,10 +77,10 @@ rows=(
     "conns     rs_conns  1/s    1   + connections, a byte there and back, one after the other : rsockets"
     "many416   many1     Gbit/s 0.9 + 416 connections, 256 KiB sends, all together : one connection"
     "many4096  many1     Gbit/s 0.9 + 4096 connections, 256 KiB sends, all together : one connection"
-    "bw64k     put64k    Gbit/s 0.9 + stream, 64 KiB : gw_put, 64 KiB"
-    "place64k  put64k    Gbit/s 0.9 + stream, 64 KiB, neither copied in nor out : gw_put, 64 KiB"
-    "bw256k    put256k   Gbit/s 0.9 + stream, 256 KiB : gw_put, 256 KiB"
-    "place256k put256k   Gbit/s 0.9 + stream, 256 KiB, neither copied in nor out : gw_put, 256 KiB"
+    "bw64k     put64k    Gbit/s 0.9 + stream, 64 KiB : WRITE, 64 KiB"
+    "place64k  put64k    Gbit/s 0.9 + stream, 64 KiB, neither copied in nor out : WRITE, 64 KiB"
+    "bw256k    put256k   Gbit/s 0.9 + stream, 256 KiB : WRITE, 256 KiB"
+    "place256k put256k   Gbit/s 0.9 + stream, 256 KiB, neither copied in nor out : WRITE, 256 KiB"
 )
 median() { [ -s "$work/$1" ] && sort -g "$work/$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 wanted() { # SAMPLE: does a row that is asked for need it?
@@ -105,5 +106,6 @@ for row in "${rows[@]}"; do
         won = better == "+" ? o / p >= aim : o / p <= aim
         printf "%10.3f %-7s %10.3f %8.2fx  %s  [aim %s %sx]%s\n", o, unit, p, o / p, text, better == "+" ? ">=" : "<=", aim, won ? "" : "  LOSES"
     }'
+    csv_row "$text" "$x" "$unit" "$better" "$y" "$aim" "RUNS=$runs bench/sockets.sh"
 done
 exit 0

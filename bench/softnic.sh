@@ -3,10 +3,11 @@
 # memory and over TCP, iperf3 over UDP. One line for each comparison: our figure, the peer's, the ratio, what was aimed
 # at; medians of RUNS rounds (default 5), in each of which every program runs once, so that whatever else the machine
 # does meanwhile meets all of them. Rows whose programs are not installed (perftest, ucx-utils, iperf3) are skipped.
-#     bench/softnic.sh [BUILD]        RUNS=5 SECONDS_EACH=2 ONLY="text of a row"
+#     bench/softnic.sh [BUILD]        RUNS=5 SECONDS_EACH=2 ONLY="text of a row" CSV=FILE MACHINE=NAME (see csv.sh)
 # In a bundle BUILD is "."; what only more than two CPUs show: ONLY=threads=4.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+. bench/csv.sh
 tool=${1:-build}/bin/gpuwire
 [[ $tool = /* ]] || tool=$PWD/$tool
 [ -x "$tool" ] || { echo "bench/softnic.sh: no build there: $tool is missing (make builds in build; or name the folder)" >&2; exit 2; }
@@ -147,10 +148,11 @@ median() { # SAMPLE: the middle one of its numbers, nothing if there is none
     [ -s "$work/$1" ] && sort -g "$work/$1" | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 print_row() { # OURS PEER UNIT AIM BETTER TEXT...
-    local ours peer
+    local ours peer value
     ours=$(median "$1") peer=$(median "$2")
     [ -n "$ours" ] || { echo "skipped: ${*:6}: no result of ours (perftest, from the package of that name)"; return; }
-    [ "$2" = - ] && peer=1
+    value=$peer
+    [ "$2" = - ] && peer=1 value=-
     [ -n "$peer" ] || { echo "skipped: ${*:6}: the peer gave no result (it comes with the packages ucx-utils and iperf3)"; return; }
     awk -v o="$ours" -v p="$peer" -v unit="$3" -v aim="$4" -v better="$5" -v alone="$2" -v text="${*:6}" 'BEGIN {
         r = o / p
@@ -159,6 +161,7 @@ print_row() { # OURS PEER UNIT AIM BETTER TEXT...
         else line = sprintf("%10.3f %-7s %10.3f %8.2fx", o, unit, p, r)
         printf "%-46s  %s%s\n", line, text, aim == "-" ? "" : sprintf("  [aim %s%s%s]%s", better == "+" ? ">= " : "<= ", aim, alone == "-" ? "" : "x", won ? "" : "  LOSES")
     }'
+    csv_row "${*:6}" "$ours" "$3" "$5" "$value" "$4" "RUNS=$runs SECONDS_EACH=$seconds bench/softnic.sh"
 }
 
 echo "measured on: $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r), load" \

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <gpuwire/socket.h>
+#include <gpuwire/verbs.h>
 
 #define PIECE  65536u
 #define BYTES  (512u << 20)

@@ -48,9 +48,10 @@ static double ours(uint32_t batch)
     for (uint32_t flying = 0; now - start < limit_ns || flying; now = gw_clock_ns()) {
         while (now - start < limit_ns && flying + batch <= WINDOW) {
             for (uint32_t i = 0; i < batch; i++)
-                bench_check(gw_put(gw_qp_handle(qp), mr->addr, mr->lkey, mr->addr + MOST, mr->rkey, BYTES,
-                                   i + 1 == batch ? GW_SIGNALED : GW_DEFER, 0),
-                            "gw_put");
+                bench_check(gw_post_op(gw_qp_handle(qp),
+                                       gw_put_op(mr->addr, mr->lkey, mr->addr + MOST, mr->rkey, BYTES),
+                                       i + 1 == batch ? GW_SIGNALED : GW_DEFER, 0),
+                            "gw_post_op");
             flying += batch;
         }
         int n = gw_poll_cq(gw_cq_handle(cq), WINDOW, wc);

@@ -3,6 +3,9 @@ include_directories(${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR})
 add_compile_options($<$<COMPILE_LANGUAGE:C>:-Wall> $<$<COMPILE_LANGUAGE:C>:-Wextra>
                     $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes> $<$<COMPILE_LANGUAGE:C>:-fvisibility=hidden>)
 add_compile_definitions(_GNU_SOURCE)
+if(GW_WERROR)
+  add_compile_options($<$<COMPILE_LANGUAGE:C>:-Werror>)
+endif()
 if(GW_SANITIZE)
   add_compile_options($<$<COMPILE_LANGUAGE:C>:-fsanitize=${GW_SANITIZE}>
                       $<$<COMPILE_LANGUAGE:C>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:C>:-fno-sanitize-recover=all>)
@@ -38,6 +41,22 @@ function(gw_test name)
   set_tests_properties(${name} PROPERTIES TIMEOUT ${GW_TIMEOUT} ENVIRONMENT "${A_ENV}" LABELS "${A_LABELS}")
 endfunction()
 
+# gw_own_rpath(TARGET): an installed target has in the build tree the library path that it will have. CMake would reserve
+# room for that path with colons, each of which makes the loader look in the current folder, whoever wrote there.
+function(gw_own_rpath target)
+  set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
+endfunction()
+
+# gw_busy(TEST…): these keep a processor busy, so that no more of them run at once than there are processors
+# (scripts/jobs.sh).
+function(gw_busy)
+  foreach(test IN LISTS ARGN)
+    if(TEST ${test})
+      set_tests_properties(${test} PROPERTIES PROCESSORS 2)
+    endif()
+  endforeach()
+endfunction()
+
 # gw_fuzzer(NAME SOURCES … LIBS …): a libFuzzer target; with GW_FUZZ only, and clang as the compiler.
 function(gw_fuzzer name)
   cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
@@ -48,4 +67,27 @@ function(gw_fuzzer name)
   target_link_libraries(${name} PRIVATE ${A_LIBS})
   target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
   target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+endfunction()
+
+# gw_sanitizer_runtimes(VAR): what programs that know nothing of sanitizers need in their environment to be run with
+# libraries that do: the runtime is put into them first. What the programs themselves leave unfreed is theirs.
+function(gw_sanitizer_runtimes var)
+  set(${var} "" PARENT_SCOPE)
+  if(NOT GW_SANITIZE)
+    return()
+  endif()
+  set(runtimes "")
+  foreach(name IN ITEMS asan ubsan tsan)
+    string(REPLACE "address" "asan" on "${GW_SANITIZE}")
+    string(REPLACE "undefined" "ubsan" on "${on}")
+    string(REPLACE "thread" "tsan" on "${on}")
+    if(on MATCHES "(^|,)${name}(,|$)")
+      execute_process(COMMAND ${CMAKE_C_COMPILER} -print-file-name=lib${name}.so OUTPUT_VARIABLE file OUTPUT_STRIP_TRAILING_WHITESPACE)
+      file(REAL_PATH "${file}" file)
+      list(APPEND runtimes "${file}")
+    endif()
+  endforeach()
+  list(JOIN runtimes ":" runtimes)
+  set(${var} "SANITIZER=${runtimes}" "ASAN_OPTIONS=detect_leaks=0"
+             "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp" PARENT_SCOPE)
 endfunction()

@@ -23,8 +23,8 @@ GW_KERNEL(atomics, struct ends, e)
     }
     /* If the second byte is 1, the lowest becomes 0xaa. */
     if (!err)
-        err = gw_tx_post(&tx, gw_masked_cmp_swap_op(old + 24, lkey, to, rkey, 0x100, 0xff00, 0xaa, 0xff), 0,
-                         NULL);
+        err = gw_tx_post(
+            &tx, gw_with_masks(gw_cmp_swap_op(old + 24, lkey, to, rkey, 0x100, 0xaa), 0xff00, 0xff), 0, NULL);
     if (!err) err = gw_tx_flush(&tx, deadline);
     *e->result = err;
 }

@@ -17,7 +17,7 @@ for doc in ("tutorial.md", "verbs.md"):
     for block in re.findall(r"^```c\n(.*?)^```", (HERE.parent / "docs" / doc).read_text(), re.S | re.M):
         wrong += [f"{doc}: in no example: {s}" for line in block.splitlines() if (s := line.strip()) and s != "..." and s not in LINES]
 
-shown, called = {"pingpong_ibv"}, set()
+shown, called = {"pingpong_ibv", "options"}, set()
 for calls, places in re.findall(r"^\| (`.*?) \| (.*) \|$", (HERE / "README.md").read_text(), re.M):
     names = re.findall(r"\]\((\w+)\.[ch]\)", places)
     text = "".join(SOURCES.get(f"{n}.{e}", "") for n in names for e in "hc")

@@ -52,7 +52,8 @@ GW_DEV int answer(const struct datagrams *d, uint64_t deadline)
     err = gw_grh_source(e->word, gid);
     if (err || !same_gid(gid, d->route.gid)) return -EHOSTUNREACH; /* it has but one route */
     *question *= 2;
-    err = gw_send_to(e->qp, &d->route.ah, wc.src_qp, d->qkey, e->addr + GW_GRH, e->lkey, 8, GW_SIGNALED, 0);
+    err = gw_post_op(e->qp, gw_send_to_op(&d->route.ah, wc.src_qp, d->qkey, e->addr + GW_GRH, e->lkey, 8),
+                     GW_SIGNALED, 0);
     if (err || gw_wait_cq(e->send_cq, 1, &wc, deadline, NULL, -1) != 1)
         return -EIO; /* the buffer is free again */
     return gw_recv(e->qp, e->addr, e->lkey, ROOM, 0);
@@ -110,7 +111,7 @@ GW_DEV int take_immediates(const struct end *e, uint32_t n, uint32_t *seen, uint
 }
 
 /*
- * A client's warp sends a datagram from each of its first lanes, with one reservation and one doorbell: gw_send_to_warp; then one
+ * A client's warp sends a datagram from each of its first lanes, with one reservation and one doorbell: gw_post_op_warp; then one
  * thread sends one more, and two by tickets, which are good when the packet has left. The server counts.
  */
 GW_KERNEL(datagram_warp, struct datagrams, d)
@@ -118,6 +119,7 @@ GW_KERNEL(datagram_warp, struct datagrams, d)
     const struct end *e = &d->end[1], *to = &d->end[0];
     uint32_t lane = gw_lane(), lanes = gw_warp_size() < 8 ? gw_warp_size() : 8, i, seen;
     uint64_t deadline = gw_clock_ns() + LIMIT, t = 0;
+    struct gw_op hello = gw_send_to_op(&d->route.ah, d->qpn[0], d->qkey, e->addr, e->lkey, 8), mine;
     struct gw_tx tx;
     struct ibv_wc wc;
     int err = 0;
@@ -128,20 +130,16 @@ GW_KERNEL(datagram_warp, struct datagrams, d)
     e->word[lane] = lane;
     gw_syncwarp(gw_warp_mask());
     if (gw_any(gw_warp_all(), err)) return;
-    err = gw_send_to_warp(e->qp, lane < lanes, &d->route.ah, d->qpn[0], d->qkey, e->addr + 8 * lane, e->lkey,
-                          8, 1, lane, GW_SIGNALED, lane);
+    mine = gw_send_to_op(&d->route.ah, d->qpn[0], d->qkey, e->addr + 8 * lane, e->lkey, 8);
+    err = gw_post_op_warp(e->qp, lane < lanes, gw_with_imm(mine, lane), GW_SIGNALED, lane);
     if (lane) return;
     for (i = 0; i < lanes && !err; i++)
         if (gw_wait_cq(e->send_cq, 1, &wc, deadline, NULL, -1) != 1) err = -ETIMEDOUT;
-    if (!err) err = gw_send_to_imm(e->qp, &d->route.ah, d->qpn[0], d->qkey, e->addr, e->lkey, 8, lanes, 0, 0);
+    if (!err) err = gw_post_op(e->qp, gw_with_imm(hello, lanes), 0, 0);
 
     if (!err) err = gw_tx_open(&tx, e->qp); /* from here on its send CQ is the library's */
-    if (!err)
-        err = gw_tx_post(&tx,
-                         gw_send_to_imm_op(&d->route.ah, d->qpn[0], d->qkey, e->addr, e->lkey, 8, lanes + 1),
-                         GW_DEFER, NULL);
-    if (!err)
-        err = gw_tx_post(&tx, gw_send_to_op(&d->route.ah, d->qpn[0], d->qkey, e->addr, e->lkey, 8), 0, &t);
+    if (!err) err = gw_tx_post(&tx, gw_with_imm(hello, lanes + 1), GW_DEFER, NULL);
+    if (!err) err = gw_tx_post(&tx, hello, 0, &t);
     if (!err) err = gw_tx_wait(&tx, t, deadline);
 
     if (!err) err = take_immediates(to, lanes + 2, &seen, deadline);

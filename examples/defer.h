@@ -16,7 +16,8 @@ GW_KERNEL(defer, struct ends, e)
         uint32_t flags = i == 15 ? GW_DEFER | GW_SIGNALED : GW_DEFER;
 
         e->b.word[i] = i + 1;
-        err = gw_put(e->b.qp, e->b.addr + 8 * i, e->b.lkey, e->a.addr + 8 * i, e->a.rkey, 8, flags, i);
+        err = gw_post_op(e->b.qp, gw_put_op(e->b.addr + 8 * i, e->b.lkey, e->a.addr + 8 * i, e->a.rkey, 8),
+                         flags, i);
     }
     gw_ring(e->b.qp);
     if (!err && gw_wait_cq(e->b.send_cq, 1, &wc, deadline, NULL, -1) != 1) err = -ETIMEDOUT;

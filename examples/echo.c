@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <gpuwire/verbs.h>
+
 #include "examples/echo.h"
 
 static void must(int ok, const char *what)

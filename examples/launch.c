@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "examples/launch.h"
-#include "tests/exec/options.h"
+#include "examples/options.h"
 
 static void must(int err, const char *what)
 {

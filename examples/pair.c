@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "examples/pair.h"
-#include "tests/exec/options.h"
+#include "examples/options.h"
 
 #include <gpuwire/verbs.h>
 

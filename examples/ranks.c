@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "examples/ranks.h"
-#include "tests/exec/options.h"
+#include "examples/options.h"
 
 #include <gpuwire/verbs.h>
 

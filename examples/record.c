@@ -56,7 +56,8 @@ int main(void)
     must(!gw_qp_connect(qp, &theirs.ep, NULL), "connecting");
 
     word[1] = 42;
-    must(!gw_put_imm(gw_qp_handle(qp), mr->addr + 8, mr->lkey, theirs.region.addr, theirs.region.rkey, 8, 0,
+    must(!gw_post_op(gw_qp_handle(qp),
+                     gw_put_imm_op(mr->addr + 8, mr->lkey, theirs.region.addr, theirs.region.rkey, 8, 0),
                      GW_SIGNALED, 1),
          "write");
     for (int seen = 0; seen < 2; seen++) { /* ours is done; the other's is here */

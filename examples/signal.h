@@ -25,7 +25,8 @@ GW_KERNEL(put_signal, struct ends, e)
     err = gw_tx_open(&tx, e->a.qp);
     if (!err)
         err = gw_tx_post(
-            &tx, gw_put_signal_op(e->a.addr, e->a.lkey, e->b.addr, e->b.rkey, 8, at, e->b.rkey, 1), 0, NULL);
+            &tx, gw_with_signal(gw_put_op(e->a.addr, e->a.lkey, e->b.addr, e->b.rkey, 8), at, e->b.rkey, 1),
+            0, NULL);
     if (!err) err = see(&e->b.word[BYTES / 8 - 1], 1, deadline);
     if (!err && e->b.word[0] != 42) err = -EBADMSG;
     if (!err) err = gw_tx_flush(&tx, deadline);

@@ -28,10 +28,11 @@ GW_KERNEL(together, struct ends, e)
         if (!err) err = gw_tx_wait_warp(&tx, t, deadline);
     }
 
-    /* Typed: gw_put_warp, on b's queue pair, whose CQ we poll (a's is the library's, since we use tickets there). */
+    /* By name: gw_post_op_warp, on b's queue pair, whose CQ we poll (a's is the library's, since we use tickets there). */
     if (in_first_warp && !err) {
-        err = gw_put_warp(e->b.qp, gw_lane() == 0, e->b.addr, e->b.lkey, e->a.addr + 1024, e->a.rkey, 8, 0, 0,
-                          GW_SIGNALED, 9);
+        struct gw_op put = gw_put_op(e->b.addr, e->b.lkey, e->a.addr + 1024, e->a.rkey, 8);
+
+        err = gw_post_op_warp(e->b.qp, gw_lane() == 0, put, GW_SIGNALED, 9);
         if (!err && gw_lane() == 0 && gw_wait_cq(e->b.send_cq, 1, &wc, deadline, NULL, -1) != 1)
             err = -ETIMEDOUT;
         if (!err && gw_lane() == 0 && (wc.status != IBV_WC_SUCCESS || wc.wr_id != 9)) err = -EIO;

@@ -8,13 +8,13 @@
 
 A header's first comment speaks for all its functions. Who may call a function: it or the function's comment names
 threads, and the warp or block for a function named so. What it returns, if an int: its comment gives values or refers to
-another function's ("as gw_put"), or the header's says what all its functions return. Units: a parameter that is a time or a
+another function's ("as gw_post_op"), or the header's says what all its functions return. Units: a parameter that is a time or a
 size needs nanoseconds, or bytes, to be spoken of. Memory order: what kernels call needs a word of visibility or order,
 unless the header's functions are pure.
 
 A comment counts for the declaration that follows it, and for those that follow that one with no empty line between.
 A definition of what was declared and described before it is not repeated. Names that end in _ are private. Every header is in
-HEADERS or in INNER, or ends in _impl.h.
+HEADERS or in INNER, or lies in detail/.
 """
 import itertools
 import pathlib
@@ -22,8 +22,8 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ["error.h", "exec.h", "kernel.h", "sync.h", "sync_ldst.h", "sync_fence.h", "sync_rmw.h", "group.h", "loop.h", "host.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "verbs_set.h", "channel.h", "socket.h", "rsocket.h", "rsocket_dgram.h", "client.h", "model.h", "softnic.h"]
-INNER = ["fn.h", "gpunet_compat.h", "mlx5.h", "mlx5_cq.h", "mlx5_inline.h", "mlx5_mw.h", "mlx5_rq.h", "mlx5_sq.h", "verbs_cq.h", "verbs_doorbell.h", "verbs_lock.h", "verbs_post.h", "verbs_ring.h", "verbs_room.h", "verbs_rq.h", "verbs_sq.h", "verbs_tx_post.h", "verbs_tx_room.h", "verbs_tx_wait.h", "verbs_tx_write.h", "verbs_wr.h"]
+HEADERS = ["error.h", "exec.h", "kernel.h", "sync.h", "group.h", "loop.h", "host.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "verbs_set.h", "channel.h", "socket.h", "rsocket.h", "rsocket_datagram.h", "client.h", "model.h", "softnic.h"]
+INNER = ["fn.h", "gpunet_compat.h", "mlx5.h"]
 BEGIN = re.compile(r"^(GW_API|GW_FN|GW_DEV|GW_SLOW_FN|int softnic_\w+)\b")
 NAME = re.compile(r"\b((?:gw|softnic)_\w+)\s*\(")
 HEAD = re.compile(r"\A/\* SPDX[^\n]*\n/\*(.*?)\*/", re.S)
@@ -32,7 +32,7 @@ RETURNS_ALL = re.compile(r"Results are POSIX'|([Ff]unctions|They) return 0 or a 
 UNITS = [(r"deadline|\w*_ns", r"nanosec|\bns\b|gw_clock_ns|gw_deadline|[Dd]eadlines are"), (r"size|len|length|bytes|errlen", r"[Bb]ytes|MODEL_ERR")]
 FAMILY = re.compile(r"^(\w+) +(gw_\w*\{[^(]+)\((.*)\)$", re.M)  # functions that macros define, as a comment declares them
 ORDER = re.compile(r"visible|[Mm]emory order|acquire|release|\border(s|ed)?\b")
-PURE = re.compile(r"pure functions")
+PURE = re.compile(r"pure[\s*]+functions")
 
 
 def words(comment):
@@ -91,7 +91,7 @@ def lacks(head, name, declaration, comment):
 
 def read():
     """{header: [(name, declaration, comment)]}, and a line for each description that lacks something."""
-    there = {p.name for p in (ROOT / "include/gpuwire").glob("*.h") if not p.name.endswith("_impl.h")}
+    there = {p.name for p in (ROOT / "include/gpuwire").glob("*.h")}
     book, bare = {}, [f"{name}: is it public? api.py does not know" for name in sorted(there ^ {*HEADERS, *INNER})]
     for header in HEADERS:
         said, text = {}, (ROOT / "include/gpuwire" / header).read_text()
@@ -104,12 +104,6 @@ def read():
     return book, bare
 
 
-def forms(name, entries):
-    """The other forms of a function whose thread form alone is declared: a macro makes them."""
-    stem = name.removesuffix("_thread")
-    return f" (and {stem}, {stem}_warp)" if stem != name and all(n != stem for n, _, _ in entries) else ""
-
-
 def write(book, out):
     text = ["# API reference", "", "Out of the comments in `include/gpuwire`, by `make docs`.", ""]
     for header, entries in book.items():
@@ -118,8 +112,7 @@ def write(book, out):
         text += [f"## gpuwire/{header}", ""]
         for comment, group in itertools.groupby(entries, key=lambda e: e[2]):
             group = list(group)
-            names = [name + forms(name, entries) for name, _, _ in group]
-            text += ["### " + ", ".join(names), "", "```c"]
+            text += ["### " + ", ".join(name for name, _, _ in group), "", "```c"]
             text += [declaration + ";" for _, declaration, _ in group]
             text += ["```", "", comment, ""]
     out.parent.mkdir(parents=True, exist_ok=True)

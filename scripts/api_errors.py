@@ -4,7 +4,7 @@
 
 What a function can return is looked for in its code and in that of the functions that it calls, of which too much is found
 rather than too little: a value that a caller swallows or turns into another one is in SWALLOWED, with the reason. What is said
-is the function's comment, that of functions to which it refers ("as gw_put", "what gw_send_to does"), and the header's first comment.
+is the function's comment, that of functions to which it refers ("as gw_post_op", "what gw_send does"), and the header's first comment.
 """
 import re
 import sys
@@ -13,7 +13,7 @@ sys.dont_write_bytecode = True
 import api  # noqa: E402
 
 HEADERS = ["verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "verbs.h", "connect.h"]
-CODE = ["include/gpuwire/*.h", "src/verbs/*.c"]
+CODE = ["include/gpuwire/**/*.h", "src/verbs/*.c"]
 ERRNO = re.compile(r"\bE[A-Z]{3,}[A-Z0-9]*\b")
 RETURNED = re.compile(r"(?<![=!]= )-E[A-Z]{3,}\b|\breturn\s+(?:bad \? )?E[A-Z]{3,}\b(?: : E[A-Z]+)?|\berr = E[A-Z]{3,}\b")
 BODY = re.compile(r"^(?:GW_\w+|static|int|void|struct|uint\w+|enum|bool)\b[^;{}=]*?\b(\w+)\s*\([^;{}]*\)\s*\{", re.M)

@@ -46,7 +46,7 @@ for f in "$out"/lib/*.so*; do [ -L "$f" ] || patchelf --set-rpath '$ORIGIN' "$f"
 cp -a models "$out/models"
 rm -rf "$out/models/train"
 [ ! -d tests/model/data ] || { mkdir -p "$out/tests/data" && cp -a tests/model/data "$out/tests/data/model"; }
-mkdir -p "$out/bench" && cp -a bench/softnic.sh bench/figures "$out/bench/"
+mkdir -p "$out/bench" && cp -a bench/softnic.sh bench/csv.sh bench/figures "$out/bench/"
 cp examples/pair.sh "$out/tests/example_pair.sh"
 mkdir -p "$out/tests/cli" "$out/tests/integration"
 cp tests/cli/test_cat_exec.sh tests/cli/cat_lib.sh "$out/tests/cli/"

@@ -13,7 +13,7 @@ if ! [[ $seconds =~ ^[1-9][0-9]*$ ]]; then
     exit 2
 fi
 if ! command -v clang >/dev/null; then
-    echo "gpuwire: fuzzing needs clang with its sanitizer runtimes; scripts/setup.sh installs both" >&2
+    echo "gpuwire: fuzzing needs clang with its sanitizer runtimes: scripts/setup.sh --tests installs both" >&2
     exit 1
 fi
 
@@ -21,7 +21,7 @@ log=$build/build.log
 mkdir -p "$build"
 # fuzzer-no-link: every module tells the fuzzer which of its branches an input reached.
 if ! { cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_C_FLAGS=-fsanitize=fuzzer-no-link \
-        -DGW_FUZZ=ON -DGW_CUDA=OFF -DGW_SANITIZE=address,undefined && cmake --build "$build" --target fuzzers; } >"$log" 2>&1; then
+        -DGW_FUZZ=ON -DGW_TESTS=OFF -DGW_TOOL=OFF -DGW_CUDA=OFF -DGW_SANITIZE=address,undefined && cmake --build "$build" --target fuzzers; } >"$log" 2>&1; then
     tail -n 30 "$log" >&2
     echo "gpuwire: the fuzz targets did not build; the whole log is in $log" >&2
     exit 1

@@ -1,21 +1,39 @@
 #!/usr/bin/env bash
-# Installs what building, testing and running gpuwire needs, on Debian 12 or Ubuntu 24.04. Does nothing when all of it is there.
-# Not here: what `make bench` compares the software NIC with (ucx-utils, iperf3: without them it skips those rows), and
-# what `make check-interop` boots (it installs that itself).
+# Installs what building gpuwire needs, on Debian 12 or 13 or Ubuntu 24.04; with --tests, what testing it needs as well;
+# with --ci, what .ci/run needs.
+# It installs nothing that is there already. Two things are left to others: what `make bench` compares the software NIC
+# with (ucx-utils and iperf3; without them it skips those rows), and what `make check-interop` boots (it installs that).
 set -euo pipefail
 
-packages=(
-    # to build
-    build-essential cmake ninja-build pkg-config ccache patchelf file
-    libibverbs-dev librdmacm-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
-    liburing-dev libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libisal-dev libcmocka-dev
-    # to test: the distribution's own verbs and rdma_cm programs, tshark to read captures, spin for models, the fuzzers' compiler, scripts
-    ibverbs-providers ibverbs-utils perftest rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached
-    libmemcached-tools redis-server redis-tools tshark spin jq clang llvm python3 curl procps iproute2
+build=(
+    build-essential cmake ninja-build pkg-config
+    libibverbs-dev librdmacm-dev ibverbs-providers liburing-dev libisal-dev
+    libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
+    libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev
 )
-# clang's sanitizer and fuzzer runtimes are a package of their own, named after clang's version; a fresh machine learns
-# it only from `apt-get update`.
+# The test library; the distribution's own verbs and rdma_cm programs, and servers and clients for sockets; tshark to
+# read captures; spin for models; clang for the fuzzers; scripts; and tools for the bundle.
+tests=(
+    libcmocka-dev ibverbs-utils perftest rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached
+    libmemcached-tools redis-server redis-tools tshark spin clang llvm jq python3 curl procps iproute2 ccache patchelf file
+)
+# What .ci/run looks at the sources with.
+ci=(clang-format clang-tidy)
+packages=("${build[@]}")
+case ${1:-} in
+'') ;;
+--tests) packages+=("${tests[@]}") ;;
+--ci) packages+=("${tests[@]}" "${ci[@]}") ;;
+*)
+    echo "usage: scripts/setup.sh [--tests|--ci]" >&2
+    exit 2
+    ;;
+esac
+
+# clang's sanitizer and fuzzer runtimes are a package of their own, named after clang's version. A fresh machine learns
+# that version only from `apt-get update`.
 clang_runtime() {
+    [[ " ${packages[*]} " = *" clang "* ]] || return 0
     apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\)$/libclang-rt-\1-dev/p' | head -n 1
 }
 
@@ -26,7 +44,7 @@ missing() { # the packages of the list that are not installed
 }
 
 if ! command -v apt-get >/dev/null; then
-    echo "gpuwire: setup needs Debian 12 or Ubuntu 24.04 (no apt-get here); README.md lists the libraries to install by hand" >&2
+    echo "gpuwire: setup needs Debian or Ubuntu (no apt-get here); README.md lists the libraries to install by hand" >&2
     exit 1
 fi
 mapfile -t want < <(missing)

@@ -3,46 +3,51 @@
  * channel.h: reliable messages of a fixed size between two endpoints, with flow control.
  *
  * An endpoint has a ring of receive slots and a ring of send slots, in GPU memory or in mapped host memory. A
- * message is one RDMA write with an immediate, from a send slot into the peer's next receive slot. Nobody
- * sends into a slot that the receiver has not given back: the immediate of every message, and now and then an
- * empty one, says how many messages its sender has taken so far (credits), so a channel needs no CPU, no
- * acknowledgement of its own, and never meets a peer that is not ready. Messages are neither lost, repeated
- * nor reordered; when the queue pair fails, the channel fails and says so.
+ * message is one RDMA write with an immediate, from a send slot into the peer's next receive slot. No sender
+ * writes into a slot that the receiver has not given back. The immediate of every message says how many
+ * messages its sender has taken so far (credits), and so does an empty message now and then. So a channel
+ * needs no CPU and no acknowledgement of its own, and never meets a peer that is not ready. Messages are
+ * neither lost, repeated nor reordered. When the queue pair fails, the channel fails and says so.
  *
- *   host                                                       kernel (any block)
- *     gw_channels_create(dev, &attr, &set);                      err = gw_channel_send(&ch[0], msg,
- * deadline); gw_channel_end(set, 0, &mine);                             err = gw_channel_recv(&ch[0], msg,
- * deadline); … exchange ends: gw_channel_end_format, _parse … gw_channel_connect(set, 0, &theirs); … ch =
- * gw_channels_handles(set) goes to the kernel …
+ *   host                                                kernel (any block)
+ *     gw_channels_create(dev, &attr, &set);               err = gw_channel_send(&ch[0], msg, deadline);
+ *     gw_channel_end(set, 0, &mine);                      err = gw_channel_recv(&ch[0], msg, deadline);
+ *     … exchange ends: gw_channel_end_format, _parse …
+ *     gw_channel_connect(set, 0, &theirs);
+ *     … ch = gw_channels_handles(set) goes to the kernel …
  *
  * Endpoints are made many at a time: a set has one protection domain, one piece of memory and one
- * registration. Each peer of the set is told the registration's key and could write into the slots of the
- * others; make a set for each group of peers that must not.
+ * registration. Each peer of the set learns the registration's key and could write into the slots of the
+ * others. Make one set for each group of peers that trust each other.
  *
- * Kernel calls come in block, _warp and _thread forms (group.h): every thread of the block or warp calls it, with the same
- * arguments, and gets the same value back. Any number of groups may use an endpoint, in both directions at a time; those that
- * send take turns, and those that receive. CPU threads of the process may call the _thread forms, when the set was made for CPU
- * threads. Host functions may be called from any thread, for one set by one at a time.
+ * Kernel calls come in block, _warp and _thread forms (group.h). Every thread of the block or warp calls it,
+ * with the same arguments, and gets the same result. Any number of groups may use an endpoint, in both
+ * directions at a time: senders take turns, and so do receivers. CPU threads of the process may call the
+ * _thread forms when the set was made for CPU threads. Any thread may call the host functions, for one set
+ * one at a time.
  *
- * Deadlines are nanoseconds on the executor's clock: gw_clock_ns() + what it may take. 0: do not wait, -EAGAIN
- * instead. No call waits past its deadline. Sizes are bytes.
+ * Deadlines are nanoseconds on the executor's clock: gw_clock_ns() + what the call may take. With 0 it does
+ * not wait: -EAGAIN. No call waits past its deadline. Sizes are bytes.
  *
  * Every kernel call returns 0 or
+ *
  *   -EAGAIN, -ETIMEDOUT  the deadline, see above; nothing happened;
  *   -ESHUTDOWN           receiving: the peer has finished, and everything it sent has been received;
  *   -EPIPE               sending: this side has finished;
  *   -ECONNRESET          the peer, the network or the NIC failed (gw_channel_fault on the host says how);
- *   -EPROTO              the peer broke the rules: more messages than slots, or credits for what was not
- * sent; -ENOTCONN            not connected. The last four stay. Messages that arrived before a failure are
- * received first.
+ *   -EPROTO              the peer broke the rules: more messages than slots, or credits for messages that
+ *                        were not sent;
+ *   -ENOTCONN            not connected.
  *
- * Memory order: what the sending group wrote before the call is in the message; when a receiving call has
- * returned 0 the whole message is visible to all threads of the group.
+ * The last four stay. Messages that arrived before a failure are received first.
+ *
+ * Memory order. What the sending group wrote before the call is in the message. When a receiving call has
+ * returned 0, the whole message is visible to all threads of the group.
  */
 #ifndef GPUWIRE_CHANNEL_H
 #define GPUWIRE_CHANNEL_H
 
-#include <gpuwire/flow_impl.h>
+#include <gpuwire/detail/socket/flow.h>
 #include <gpuwire/verbs.h>
 
 #define GW_CHANNEL_VERSION   1
@@ -72,7 +77,7 @@ struct gw_channel {
     uint32_t send_lock, sent, ended;
     /* Written by the receiver whose turn it is. */
     uint32_t recv_lock, taken;
-    uint32_t told; /* of `taken`, what the peer knows; by whoever tells more */
+    uint32_t granted; /* of `taken`, what the peer has credit for; written by the thread that grants more */
 } __attribute__((aligned(64)));
 
 /* ---- host --------------------------------------------------------------------------------------------- */
@@ -131,8 +136,8 @@ GW_API int gw_channel_end_parse(const char *text, struct gw_channel_end *end);
  */
 GW_API int gw_channel_connect(struct gw_channels *set, uint32_t i, const struct gw_channel_end *peer);
 
-/* Back to where it was after creation, with a new end (gw_channel_end). No kernel may use it meanwhile. 0; -EINVAL: no such
- * endpoint; -EIO, -ETIMEDOUT: the NIC does not take it back. */
+/* Back to where it was after creation, with a new end (gw_channel_end). No kernel may use it meanwhile. 0;
+ * -EINVAL: no such endpoint; -EIO, -ETIMEDOUT: the NIC does not take it back. */
 GW_API int gw_channel_reset(struct gw_channels *set, uint32_t i);
 
 /* As gw_qp_fault, of endpoint i's queue pair. */
@@ -155,11 +160,11 @@ GW_DEV int gw_channel_recv_warp(struct gw_channel *ch, void *msg, uint64_t deadl
 GW_DEV int gw_channel_recv_thread(struct gw_channel *ch, void *msg, uint64_t deadline_ns);
 
 /*
- * Without copies. reserve gives the next send slot, for the caller to fill; commit sends it. Between the two
- * no other group sends. borrow gives the next message where it lies; give_back returns the slot, and the
- * message must not be looked at afterwards. Between the two no other group receives. A slot is aligned to 64
- * bytes. commit and give_back follow a successful reserve or borrow by the same group, exactly once; commit
- * waits for nothing but its turn at the NIC, and gives up the slot also when it fails.
+ * Without copies. `reserve` sets *slot to the next send slot, for the caller to fill, and commit sends it.
+ * Between the two no other group sends. `borrow` sets *msg to the next message where it lies, and give_back
+ * returns the slot: afterwards the message must not be read. Between the two no other group receives. A slot
+ * is aligned to 64 bytes. The group whose reserve or borrow succeeded calls commit or give_back, exactly
+ * once. `commit` waits only for its turn at the NIC, and gives up the slot also when it fails.
  */
 GW_DEV int gw_channel_reserve(struct gw_channel *ch, void **slot, uint64_t deadline_ns);
 GW_DEV int gw_channel_reserve_warp(struct gw_channel *ch, void **slot, uint64_t deadline_ns);
@@ -180,6 +185,6 @@ GW_DEV int gw_channel_finish(struct gw_channel *ch, uint64_t deadline_ns);
 GW_DEV int gw_channel_finish_warp(struct gw_channel *ch, uint64_t deadline_ns);
 GW_DEV int gw_channel_finish_thread(struct gw_channel *ch, uint64_t deadline_ns);
 
-#include <gpuwire/channel_impl.h>
+#include <gpuwire/detail/socket/channel.h>
 
 #endif

@@ -3,8 +3,8 @@
  * same way.
  *
  * A client is used by one thread at a time; a program opens as many as it wants. All functions are for the
- * host. Functions return 0 or a negative errno, with the reason in gw_last_error() (<gpuwire/error.h>). Times are
- * nanoseconds, sizes bytes.
+ * host. Functions return 0 or a negative errno, with the reason in gw_last_error() (<gpuwire/error.h>). Times
+ * are nanoseconds, sizes bytes.
  *
  *     struct gw_client *c;
  *     struct gw_client_opts opts = {.server = "worker7:8000", .model = "superresolution"};
@@ -86,10 +86,12 @@ GW_API uint32_t gw_client_slots(const struct gw_client *c);
 /* The slot's input buffer: fill it, then submit. It must stay unchanged until the answer is there. */
 GW_API float *gw_client_slot_input(struct gw_client *c, uint32_t slot);
 
-/* Sends what is in the slot's input buffer. It waits, a second at most (-ETIMEDOUT), only when the network
- * has lost the acknowledgements of all the last requests. -EINVAL: no such slot. -EBUSY: the slot's last
- * request has not been answered. -EIO and others: the connection is broken, as gw_last_error() says; close
- * the client. */
+/* Sends what is in the slot's input buffer. It waits, a second at most (-ETIMEDOUT), only when the
+ * network has lost the acknowledgements of all the last requests. A worker ends sessions that nobody
+ * uses. So the first request after a long pause asks over HTTP for the session, and opens another one
+ * when it has ended. Errors are then as from gw_client_open. -EINVAL: no such slot. -EBUSY: the slot's
+ * last request has not been answered. -EIO and others: the connection is broken, as gw_last_error()
+ * says; close the client. */
 GW_API int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id);
 
 /* Waits for one answer, until `deadline_ns` on CLOCK_MONOTONIC. The thread sleeps while it waits. -ETIMEDOUT:

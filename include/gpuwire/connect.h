@@ -4,8 +4,8 @@
  *
  * Two ways, which lead to the same connected queue pair:
  *
- *   by a record: each side writes what the other needs into one printable line, the lines travel by whatever
- *   means there are (HTTP, ssh, a file), and each side connects with gw_qp_connect:
+ *   by a record: each side writes what the other needs into one printable line. The lines travel by any means
+ *   there are (HTTP, ssh, a file), and each side connects with gw_qp_connect:
  *
  *     gw_record_of(qp, mr, &mine);
  *     gw_record_format(&mine, text);                       // … send it, receive theirs …
@@ -20,10 +20,11 @@
  *     // the other
  *     gw_cm_connect(qp, "10.0.0.2", 18515, NULL, &mine, -1, gw_deadline(LIMIT), &theirs, &link);
  *
- * Functions return 0 or a negative errno with one line in gw_last_error(); any that makes something may return -ENOMEM. Deadlines are absolute times as
- * gw_deadline makes them. Where a stop_fd is taken, the wait ends with -ECANCELED once it is readable (it is
- * not read); -1: none. Nothing here touches the executor's memory but the queue pair's state, so all of it
- * may be called while kernels run. Calls on different objects may come from different threads.
+ * Functions return 0 or a negative errno with one line in gw_last_error(); any that makes something may
+ * return -ENOMEM. Deadlines are absolute times as gw_deadline makes them. Where a stop_fd is taken, the wait
+ * ends with -ECANCELED once it is readable (it is not read); -1: none. Nothing here touches the executor's
+ * memory but the queue pair's state, so all of it may be called while kernels run. Calls on different objects
+ * may come from different threads.
  */
 #ifndef GPUWIRE_CONNECT_H
 #define GPUWIRE_CONNECT_H
@@ -74,7 +75,7 @@ struct gw_link;     /* a connection: what rdma_cm knows about it, beside the que
 
 #define GW_CM_DATA 28 /* bytes */
 
-/* What each side tells the other while they connect. */
+/* Each side tells the other this while they connect. */
 struct gw_offer {
     struct gw_region region;  /* length 0: none */
     uint32_t data_len;        /* up to GW_CM_DATA */
@@ -83,8 +84,12 @@ struct gw_offer {
 
 /*
  * Listens. address: numeric IPv4 or IPv6, or a name; NULL: the device's own. port 0: any free one.
- * -ENOENT: no such host; -EADDRINUSE; -EADDRNOTAVAIL: no device has that address; -EXDEV: another device has it; -ENODEV: no rdma_cm
- * on this machine (`modprobe rdma_ucm`).
+ *
+ *   -ENOENT         no such host;
+ *   -EADDRINUSE     another program listens there;
+ *   -EADDRNOTAVAIL  no device has that address;
+ *   -EXDEV          another device has it;
+ *   -ENODEV         no rdma_cm on this machine (`modprobe rdma_ucm`).
  */
 GW_API int gw_cm_listen(struct gw_device *dev, const char *address, uint16_t port, struct gw_listener **out);
 GW_API uint16_t gw_cm_port(const struct gw_listener *listener);
@@ -92,10 +97,14 @@ GW_API uint16_t gw_cm_port(const struct gw_listener *listener);
 GW_API void gw_cm_unlisten(struct gw_listener *listener);
 
 /*
- * The next request. -ETIMEDOUT; -ECANCELED; -EPROTO: a peer that does not speak this, or another version of
- * it, has been turned away (it is told why): call again; -EXDEV: so has one that came by another device;
- * -ENODEV: the device has been removed; -EMFILE: no file descriptor for a connection, and who asks is turned away. Every request is ended by gw_cm_accept or
- * gw_cm_refuse.
+ * The next request, which gw_cm_accept or gw_cm_refuse must end.
+ *
+ *   -ETIMEDOUT, -ECANCELED  none came;
+ *   -EPROTO  a peer that does not speak this, or another version of it, was turned away and told why: call
+ *            again;
+ *   -EXDEV   the same of a peer that came by another device;
+ *   -EMFILE  the same, because there is no file descriptor for a connection;
+ *   -ENODEV  the device has been removed.
  */
 GW_API int gw_cm_next(struct gw_listener *listener, int stop_fd, uint64_t deadline_ns,
                       struct gw_request **out);
@@ -104,10 +113,17 @@ GW_API const struct gw_offer *gw_cm_offer(const struct gw_request *request);
 GW_API const char *gw_cm_peer(const struct gw_request *request);
 
 /*
- * Connects the queue pair (fresh or reset; -EXDEV: not of the NIC that was asked) to who asked, and waits until the peer
- * has confirmed. mine may be NULL. Ends the request, also when it fails. -ETIMEDOUT, -ECANCELED; -ECONNRESET:
- * the peer is gone; -ECONNREFUSED, -EPROTO: it does not confirm; -EHOSTUNREACH, -ENETUNREACH: the way there is lost;
- * -ENODEV: the device has been removed; -EINVAL: an option is out of range, or it is a UD queue pair. After a failure the queue pair needs gw_qp_reset.
+ * Connects the queue pair (fresh or reset) to the peer that asked, and waits until it has confirmed. mine may
+ * be NULL. Ends the request, also when it fails; after a failure the queue pair needs gw_qp_reset. (Seven
+ * arguments: no kernel calls it, and what is not wanted is NULL.)
+ *
+ *   -ETIMEDOUT, -ECANCELED        as above;
+ *   -EXDEV                        the peer asked another NIC than the queue pair's;
+ *   -ECONNRESET                   the peer is gone;
+ *   -ECONNREFUSED, -EPROTO        it does not confirm;
+ *   -EHOSTUNREACH, -ENETUNREACH   the way there is lost;
+ *   -ENODEV                       the device has been removed;
+ *   -EINVAL                       an option is out of range, or it is a UD queue pair.
  */
 GW_API int gw_cm_accept(struct gw_request *request, struct gw_qp *qp, const struct gw_connect_opts *opts,
                         const struct gw_offer *mine, int stop_fd, uint64_t deadline_ns, struct gw_link **out);
@@ -116,12 +132,20 @@ GW_API int gw_cm_accept(struct gw_request *request, struct gw_qp *qp, const stru
 GW_API void gw_cm_refuse(struct gw_request *request, const char *why);
 
 /*
- * Connects the queue pair to whoever listens at host and port; *theirs (may be NULL) is what that side
- * offers. Receives may be posted before. -ECONNREFUSED: nobody listens there, or it refuses: the line has its
- * reason; -ECONNRESET: who listens gave up meanwhile; -EHOSTUNREACH, -ENETUNREACH: no way there; -ETIMEDOUT: no answer before the deadline; -EPROTO: what
- * answers does not speak this; -ENOENT: no such host; -EXDEV: the way there is not through the queue pair's
- * device; -ENODEV: that has been removed; -EINVAL: an option is out of range, or it is a UD queue pair; -ECANCELED. After a failure behind the peer's answer the queue pair needs gw_qp_reset: do it after
- * any. Of the options both sides' smaller MTU holds.
+ * Connects the queue pair to the program that listens at host and port; *theirs (may be NULL) becomes that
+ * side's offer. Receives may be posted before. Both sides get the smaller MTU of their options. After a
+ * failure reset the queue pair (gw_qp_reset): it needs that if the peer has answered. (Nine arguments, for
+ * the same reason.)
+ *
+ *   -ECONNREFUSED                 nobody listens there, or the peer refuses: the line has its reason;
+ *   -ECONNRESET                   the peer gave up meanwhile;
+ *   -EHOSTUNREACH, -ENETUNREACH   no way there;
+ *   -ETIMEDOUT, -ECANCELED        no answer before the deadline, or before stop_fd;
+ *   -EPROTO                       the peer answers and does not speak this;
+ *   -ENOENT                       no such host;
+ *   -EXDEV                        the way there is not through the queue pair's device;
+ *   -ENODEV                       that has been removed;
+ *   -EINVAL                       an option is out of range, or it is a UD queue pair.
  */
 GW_API int gw_cm_connect(struct gw_qp *qp, const char *host, uint16_t port,
                          const struct gw_connect_opts *opts, const struct gw_offer *mine, int stop_fd,

@@ -2,12 +2,13 @@
 /*
  * fn.h: how a function that CPU and GPU share is marked, and the few primitives the formats need.
  *
- * Everything marked GW_FN is in the common subset of C11 and CUDA C++: it may be called by any host thread
- * and by any GPU thread, touches only what its arguments point to, and never blocks.
+ * Everything marked GW_FN is in the common subset of C11 and CUDA C++. Any host thread and any GPU thread may
+ * call it. It touches only what its arguments point to, and never blocks.
  */
 #ifndef GPUWIRE_FN_H
 #define GPUWIRE_FN_H
 
+#include <assert.h> /* static_assert, in C */
 #include <stdint.h>
 
 #ifdef __CUDACC__
@@ -16,17 +17,17 @@
 #define GW_FN static inline
 #endif
 
-/* As GW_FN, for what is rare: kept out of line, because a GPU thread waits for the code it runs through: a
- * loop must fit into the instruction cache. Give it scalars and handles: the address of a local would force
- * it into memory. */
+/* As GW_FN, for rare cases: kept out of line. A GPU thread waits for the code it runs through, so a loop must
+ * fit into the instruction cache. Give it scalars and handles: the address of a local would force it into
+ * memory. */
 #ifdef __CUDACC__
 #define GW_SLOW_FN static __attribute__((unused)) __noinline__ __host__ __device__
 #else
 #define GW_SLOW_FN static __attribute__((unused, noinline))
 #endif
 
-/* As GW_FN, for what stands on the way of every post: on a CPU always inlined, so that what the caller knows
- * (the operation, the flags) decides when it is compiled. */
+/* As GW_FN, for code that every post runs through. A CPU's compiler always inlines it, so that the operation
+ * and the flags, which the caller knows, are decided when it is compiled. */
 #ifdef __CUDACC__
 #define GW_HOT_FN GW_FN
 #else
@@ -81,10 +82,10 @@ enum { GW_UNALIGNED_STORES = 1 };
 #endif
 
 /*
- * Writes 16 bytes to dst (aligned to 16): on a GPU with a single st.v4 (to global memory); on a CPU with two
- * stores of 8 bytes, because what is written comes out of general registers, and to bring four words together
- * in a vector register takes longer than the second store. They are plain stores: they order nothing, and the
- * caller publishes afterwards.
+ * Writes 16 bytes to dst (aligned to 16). A GPU does it with a single st.v4 (to global memory). A CPU does it
+ * with two stores of 8 bytes: the bytes come out of general registers, and a second store is faster than
+ * bringing them together in a vector register. They are plain stores: they order nothing, and the caller
+ * publishes afterwards.
  */
 GW_FN void gw_store16(void *dst, struct gw_u128 v)
 {

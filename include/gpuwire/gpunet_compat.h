@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpunet_compat.h: GPUnet's calls, for kernels that were written for it: the same names, arguments and results, on
- * gpuwire's sockets (socket.h) and host calls (host.h). Programs that are new use those.
+ * gpunet_compat.h: GPUnet's calls, for kernels that were written for it: the same names, arguments and
+ * results, on gpuwire's sockets (socket.h) and host calls (host.h). Programs that are new use those.
  *
  *   host                                                       kernel
  *     gw_sockets_create(…, &set); gw_host_open(…, &server);      gpunet_use(a->gpunet);
@@ -10,21 +10,22 @@
  *     args.gpunet = mem.dev;                                     n = grecv(sock, buf, size);
  *     …  gw_mem_free(&mem);                                      gclose(sock);
  *
- * gpunet_use says which sockets and which server the kernels of the file (the translation unit) use; every thread of every block
- * calls it first. A program that launches __global__ functions by itself calls gpunet_start on the host instead, in the
- * .cu file that has them.
+ * gpunet_use says which sockets and which server the kernels of the file (the translation unit) use; every
+ * thread of every block calls it first. A program that launches __global__ functions by itself calls
+ * gpunet_start on the host instead, in the .cu file that has them.
  *
- * Calls are the block's: every thread calls them with the same arguments and gets the same result; those that are named
- * single_thread_… (and gputs_single, gprintf4_single) are one thread's. Results are counts, 0 at the end of a stream, and negative errno values as
- * socket.h gives them. Nothing waits for ever, as it did there: a call that has not ended after the limit given to
- * gpunet_open returns -ETIMEDOUT.
+ * Calls are the block's: every thread calls them with the same arguments and gets the same result; those that
+ * are named single_thread_… (and gputs_single, gprintf4_single) are one thread's. Results are counts, 0 at
+ * the end of a stream, and negative errno values as socket.h gives them. Nothing waits for ever, as it did
+ * there: a call that has not ended after the limit given to gpunet_open returns -ETIMEDOUT.
  *
- * What differs otherwise: gconnect and gbind, for UNIX sockets, return -EAFNOSUPPORT where the set has none; gpoll counts how many have something, and
- * takes a clock of its timeout for a nanosecond; a launched kernel gets a copy of its argument, and the products of the three dimensions.
+ * What differs otherwise: gconnect and gbind, for UNIX sockets, return -EAFNOSUPPORT where the set has none;
+ * gpoll counts how many have something, and takes a clock of its timeout for a nanosecond; a launched kernel
+ * gets a copy of its argument, and the products of the three dimensions.
  *
- * C. Where a kernel is compiled as C, for CPU threads, GPUNET_CUDA_WORDS makes CUDA's words mean something: __global__
- * and __device__ nothing, and __shared__ a thread's own variable, which is right for blocks of one thread alone, the CPU
- * executor's usual ones. Kernels that have more use GW_SHARED (kernel.h).
+ * C. Where a kernel is compiled as C, for CPU threads, GPUNET_CUDA_WORDS makes CUDA's words mean something:
+ * __global__ and __device__ nothing, and __shared__ a thread's own variable, which is right for blocks of one
+ * thread alone, the CPU executor's usual ones. Kernels that have more use GW_SHARED (kernel.h).
  */
 #ifndef GPUWIRE_GPUNET_COMPAT_H
 #define GPUWIRE_GPUNET_COMPAT_H
@@ -70,14 +71,14 @@ struct gpunet {
     struct gw_host *host; /* NULL: no launches, no printing, and on a GPU no time of day */
     uint64_t limit_ns;
     uint32_t sockets, reserved;
-    uint32_t nonblocking[]; /* [sockets] */
+    __extension__ uint32_t nonblocking[]; /* [sockets] */
 };
 
 /* ---- host ---------------------------------------------------------------------------------------------- */
 
 /*
- * Makes one, for a set of that many sockets, as mem->dev; gw_mem_free ends it. limit_ns: what a call may take, 0: 60 s.
- * host may be NULL. Any thread of the host. 0, or gw_mem_alloc's errors.
+ * Makes one, for a set of that many sockets, as mem->dev; gw_mem_free ends it. limit_ns: what a call may
+ * take, 0: 60 s. host may be NULL. Any thread of the host. 0, or gw_mem_alloc's errors.
  */
 static inline int gpunet_open(struct gw_exec *exec, struct gw_net *net, struct gw_host *host,
                               uint32_t sockets, uint64_t limit_ns, struct gw_mem *mem)
@@ -96,7 +97,8 @@ static inline int gpunet_open(struct gw_exec *exec, struct gw_net *net, struct g
 #ifdef __CUDACC__
 static __device__ struct gpunet *gpunet_here_;
 
-/* Says so to the kernels of this file, once for all that are launched after; a thread of the host. 0, -EIO (CUDA). */
+/* Says so to the kernels of this file, once for all that are launched after; a thread of the host. 0, -EIO
+ * (CUDA). */
 static inline int gpunet_start(struct gpunet *g)
 {
     return cudaMemcpyToSymbol(gpunet_here_, &g, sizeof(g)) == cudaSuccess ? 0 : -EIO;
@@ -362,8 +364,8 @@ GW_DEV int gpunet_poll_(struct gpollfd *fds, size_t nfds, int nclock_timeout)
     return n;
 }
 
-/* As poll(2), for up to GPUNET_POLL_MAX sockets, and says how many bytes can be moved. The timeout is in clocks, taken for ns; 0 or
- * less: the limit. */
+/* As poll(2), for up to GPUNET_POLL_MAX sockets, and says how many bytes can be moved. The timeout is in
+ * clocks, taken for ns; 0 or less: the limit. */
 GW_DEV int gpoll(struct gpollfd *fds, size_t nfds, int nclock_timeout)
 {
     return GPUNET_FIRST_(gpunet_poll_(fds, nfds, nclock_timeout));
@@ -404,7 +406,8 @@ GW_DEV int gpunet_launch_(const char *name, const int grid[3], const int block[3
     return gw_host_start(g->host, (uint32_t)k, (uint32_t)n, (uint32_t)m, arg, NULL, until);
 }
 
-/* Launches a kernel of the server's table by name and waits for its end; or does not wait. As gw_host_launch; -ENOENT. */
+/* Launches a kernel of the server's table by name and waits for its end; or does not wait. As gw_host_launch;
+ * -ENOENT. */
 GW_DEV int gsynclaunch(const char *func_name, int grid_dim[3], int block_dim[3], const void *arg)
 {
     return gpunet_launch_(func_name, grid_dim, block_dim, arg, 1);

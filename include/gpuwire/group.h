@@ -2,13 +2,14 @@
 /*
  * group.h: one thread, one warp or one block that makes a call together.
  *
- * Calls on channels and sockets come in three forms. The *block* form has the plain name: every thread of the
- * block calls it, at the same place, with the same arguments, and every thread gets the same result. The
- * _warp form is called by every thread of one warp, the _thread form by one thread; both may be called by
- * several warps or threads of a block at a time. Control is done by the group's first thread, and bytes are
- * copied by all.
+ * Calls on channels and sockets come in three forms. The *block* form has the plain name. Every thread of the
+ * block calls it, at the same place and with the same arguments, and gets the same result. Every thread of
+ * one warp calls the _warp form, and one thread the _thread form. Several warps or threads of a block may do
+ * so at a time. The group's first thread does the control work, and all its threads copy bytes.
  *
- * On a CPU thread outside a kernel the three are the same. The functions here but the sync order no memory, unless they say so.
+ * Every thread of the group calls the functions here, with the same g. On a CPU thread outside a kernel the
+ * three groups are the same: one thread. These functions order no memory unless their comments say so. Sizes
+ * are bytes.
  */
 #ifndef GPUWIRE_GROUP_H
 #define GPUWIRE_GROUP_H
@@ -17,191 +18,36 @@
 
 enum gw_group { GW_THREAD = 0, GW_WARP = 1, GW_BLOCK = 2 };
 
-/* This thread's place in its group. */
-GW_DEV uint32_t gw_group_rank(enum gw_group g)
-{
-    return g == GW_BLOCK ? gw_thread_idx() : g == GW_WARP ? gw_lane() : 0;
-}
+/* This thread's place in its group, from 0. */
+GW_DEV uint32_t gw_group_rank(enum gw_group g);
 
 /* How many threads the group has. */
-GW_DEV uint32_t gw_group_size(enum gw_group g)
-{
-    return g == GW_BLOCK ? gw_block_dim() : g == GW_WARP ? gw_warp_size() : 1;
-}
+GW_DEV uint32_t gw_group_size(enum gw_group g);
 
-/* Waits for the group's threads; what they did before is visible to all of them after. */
-GW_DEV void gw_group_sync(enum gw_group g)
-{
-    if (g == GW_BLOCK)
-        gw_syncthreads();
-    else if (g == GW_WARP)
-        gw_syncwarp(gw_warp_mask());
-}
+/* Waits for the group's threads. Afterwards each of them sees what the others did before. */
+GW_DEV void gw_group_sync(enum gw_group g);
 
-/* The first thread's value, and with it what that thread has done and seen before: a sync, too. */
-GW_DEV uint64_t gw_group_first(enum gw_group g, uint64_t value)
-{
-    if (g == GW_BLOCK) {
-        GW_SHARED(uint64_t, first);
+/* Returns the first thread's value to every thread. It is a sync, too: what the first thread did and saw
+ * before is visible to all. */
+GW_DEV uint64_t gw_group_first(enum gw_group g, uint64_t value);
 
-        if (gw_thread_idx() == 0) *first = value;
-        gw_syncthreads();
-        value = *first;
-        gw_syncthreads(); /* nobody enters again while others still read *first */
-    } else if (g == GW_WARP) {
-        value = gw_shfl_u64(gw_warp_mask(), value, 0);
-        gw_syncwarp(gw_warp_mask()); /* a shuffle orders no memory */
-    }
-    return value;
-}
+/* The same with two values: the first thread's *also goes to every thread's *also. */
+GW_DEV uint64_t gw_group_first_two(enum gw_group g, uint64_t value, uint64_t *also);
 
-/* The same with two values: *also goes with it. */
-GW_DEV uint64_t gw_group_first_two(enum gw_group g, uint64_t value, uint64_t *also)
-{
-    if (g == GW_BLOCK) {
-        GW_SHARED(uint64_t, first);
-        GW_SHARED(uint64_t, second);
-
-        if (gw_thread_idx() == 0) *first = value, *second = *also;
-        gw_syncthreads();
-        value = *first;
-        *also = *second;
-        gw_syncthreads(); /* as above */
-    } else if (g == GW_WARP) {
-        value = gw_shfl_u64(gw_warp_mask(), value, 0);
-        *also = gw_shfl_u64(gw_warp_mask(), *also, 0);
-        gw_syncwarp(gw_warp_mask());
-    }
-    return value;
-}
-
-/* The same with three values. */
-GW_DEV void gw_group_first_three(enum gw_group g, uint64_t value[3])
-{
-    uint32_t i;
-
-    if (g == GW_BLOCK) {
-        GW_SHARED(uint64_t, first);
-        GW_SHARED(uint64_t, second);
-        GW_SHARED(uint64_t, third);
-
-        if (gw_thread_idx() == 0) *first = value[0], *second = value[1], *third = value[2];
-        gw_syncthreads();
-        value[0] = *first;
-        value[1] = *second;
-        value[2] = *third;
-        gw_syncthreads(); /* as above */
-    } else if (g == GW_WARP) {
-        for (i = 0; i < 3; i++) value[i] = gw_shfl_u64(gw_warp_mask(), value[i], 0);
-        gw_syncwarp(gw_warp_mask());
-    }
-}
-
-/* This thread's stretch of n bytes, whole lines but for the last one: CPU threads of a group share no line. */
-GW_FN uint64_t gw_stretch_(uint64_t n, uint32_t rank, uint32_t size, uint64_t *at)
-{
-    uint64_t part = size == 1 ? n : ((n + size - 1) / size + 63) & ~(uint64_t)63;
-
-    *at = part * rank < n ? part * rank : n;
-    return n - *at < part ? n - *at : part;
-}
-
-#ifdef __CUDA_ARCH__
-/*
- * Units number rank, rank + size and so on of a copy of n. Eight are read before the first is written, since each read takes
- * most of a microsecond; those past the end are left out, so that the last ones take no round of their own each.
- */
-#define GW_COPY_UNITS_(name, unit, load, store)                                                              \
-    GW_FN void name(uint8_t *to, const uint8_t *from, uint64_t n, uint32_t rank, uint32_t size)              \
-    {                                                                                                        \
-        unit *d = (unit *)to, v[8];                                                                          \
-        const unit *s = (const unit *)from;                                                                  \
-        uint64_t i;                                                                                          \
-        uint32_t k;                                                                                          \
-                                                                                                             \
-        if (n <= size) { /* as most short copies are: nothing to unroll */                                   \
-            if (rank < n) store(&d[rank], load(&s[rank]));                                                   \
-            return;                                                                                          \
-        }                                                                                                    \
-        for (i = rank; i < n; i += 8 * (uint64_t)size) {                                                     \
-            _Pragma("unroll") for (k = 0; k < 8; k++) if (i + k * size < n) v[k] = load(&s[i + k * size]);   \
-            _Pragma("unroll") for (k = 0; k < 8; k++) if (i + k * size < n) store(&d[i + k * size], v[k]);   \
-        }                                                                                                    \
-    }
-#define GW_COPY_LOAD_(p)     (*(p))
-#define GW_COPY_STORE_(p, v) (*(p) = (v))
-/* __isGlobal, which nvcc 13.0 fails to compile for pointers that were integers before. */
-GW_FN uint32_t gw_is_global_(const void *p)
-{
-    uint32_t is;
-
-    asm("{ .reg .pred p; isspacep.global p, %1; selp.u32 %0, 1, 0, p; }" : "=r"(is) : "l"(p));
-    return is;
-}
-
-/* Plain accesses: either side may lie in what the block shares, or be one thread's own. */
-GW_COPY_UNITS_(gw_copy_16_, uint4, GW_COPY_LOAD_, GW_COPY_STORE_)
-GW_COPY_UNITS_(gw_copy_4_, uint32_t, GW_COPY_LOAD_, GW_COPY_STORE_)
-GW_COPY_UNITS_(gw_copy_1_, uint8_t, GW_COPY_LOAD_, GW_COPY_STORE_)
-/* Within global memory, where the instructions need not ask which memory they go to, and past the first-level cache. */
-GW_COPY_UNITS_(gw_copy_global_, uint4, __ldcg, __stcg)
-#undef GW_COPY_STORE_
-#undef GW_COPY_LOAD_
-#undef GW_COPY_UNITS_
-#endif
+/* The same with three values, which every thread gets in its own array. */
+GW_DEV void gw_group_first_three(enum gw_group g, uint64_t value[3]);
 
 /*
- * This thread's share of a copy of n bytes by `size` threads, of which it is number `rank`. On a GPU neighbouring
- * threads move neighbouring words, 16 or 4 bytes each when both addresses allow it; CPU threads a stretch each.
+ * This thread's share of a copy of n bytes by `size` threads, of which it is number `rank`. Any thread. On a
+ * GPU neighbouring threads move neighbouring words, 16 or 4 bytes each when both addresses allow it; each CPU
+ * thread moves a stretch of its own. It orders nothing: a sync must follow before others use the bytes.
  */
-GW_FN void gw_copy_share(void *to, const void *from, uint64_t n, uint32_t rank, uint32_t size)
-{
-    uint8_t *d = (uint8_t *)to;
-    const uint8_t *s = (const uint8_t *)from;
-#ifdef __CUDA_ARCH__
-    uint64_t apart = (uintptr_t)to ^ (uintptr_t)from, unit = apart & 3 ? 1 : apart & 15 ? 4 : 16;
-    uint64_t head = (0 - (uintptr_t)to) & (unit - 1), body;
+GW_FN void gw_copy_share(void *to, const void *from, uint64_t n, uint32_t rank, uint32_t size);
 
-    if (head > n) head = n;
-    body = (n - head) & ~(unit - 1);
-    gw_copy_1_(d, s, head, rank, size);
-    if (unit == 16 && gw_is_global_(to) && gw_is_global_(from))
-        gw_copy_global_(d + head, s + head, body / 16, rank, size);
-    else if (unit == 16)
-        gw_copy_16_(d + head, s + head, body / 16, rank, size);
-    else if (unit == 4)
-        gw_copy_4_(d + head, s + head, body / 4, rank, size);
-    else
-        gw_copy_1_(d + head, s + head, body, rank, size);
-    gw_copy_1_(d + head + body, s + head + body, n - head - body, rank, size);
-#else
-    uint64_t at, part = gw_stretch_(n, rank, size, &at);
+/* gw_copy_share to a place that another processor has read and will read next: a CPU thread copies past its
+ * caches where that is faster. Later stores of the thread are ordered behind it. */
+GW_FN void gw_copy_share_away(void *to, const void *from, uint64_t n, uint32_t rank, uint32_t size);
 
-    memcpy(d + at, s + at, part);
-#endif
-}
-
-#ifndef __CUDACC__
-#ifdef __cplusplus
-extern "C" {
-#endif
-/* Copies past the caches, where that is faster. What comes after is ordered behind it. */
-GW_API void gw_cpu_copy_away_(void *to, const void *from, uint64_t n);
-#ifdef __cplusplus
-}
-#endif
-#endif
-
-/* The same, to a place that another processor has read and will read next. */
-GW_FN void gw_copy_share_away(void *to, const void *from, uint64_t n, uint32_t rank, uint32_t size)
-{
-#ifdef __CUDACC__
-    gw_copy_share(to, from, n, rank, size);
-#else
-    uint64_t at, part = gw_stretch_(n, rank, size, &at);
-
-    gw_cpu_copy_away_((uint8_t *)to + at, (const uint8_t *)from + at, part);
-#endif
-}
+#include <gpuwire/detail/exec/group.h>
 
 #endif

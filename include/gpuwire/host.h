@@ -7,15 +7,16 @@
  *     gw_host_open(exec, &attr, &server);                    gw_printf(h, "%u of %u done\n", i, n);
  *     … h = gw_host_handle(server) goes to the kernel …      now = gw_time(h);
  *
- * How. Questions and lines of text lie in host memory that kernels see, and a thread of the host, named gw-host,
- * takes them from there. On CPU threads it sleeps until it is woken. Kernels on a GPU cannot wake a thread: there it
- * looks 20 µs after it has had something to do, and ever more rarely down to once in a millisecond.
+ * How it works. Questions and lines of text lie in host memory that kernels see. A thread of the host, named
+ * gw-host, takes them from there. For CPU threads it sleeps until they wake it. Kernels on a GPU cannot wake
+ * a thread. For them it looks 20 µs after it has had something to do, and ever more rarely, down to once in a
+ * millisecond.
  *
- * The forms are group.h's: every thread of the group must pass the same arguments. Deadlines are absolute, on the
- * executor's clock: gw_clock_ns() + what it may take; 0: do not wait.
+ * The forms are group.h's: every thread of the group must pass the same arguments. Deadlines are absolute, on
+ * the executor's clock: gw_clock_ns() + what it may take; 0: do not wait.
  *
- * Memory. What the group of a launch has written before is visible to the launched kernel, and what that has written to
- * the group that has waited for it.
+ * Memory order. The launched kernel sees what the group of a launch has written before. The group that has
+ * waited for the kernel sees what the kernel has written.
  */
 #ifndef GPUWIRE_HOST_H
 #define GPUWIRE_HOST_H
@@ -27,7 +28,7 @@
 
 #include <gpuwire/exec.h>
 #include <gpuwire/group.h>
-#include <gpuwire/turn_impl.h>
+#include <gpuwire/detail/exec/turn.h>
 
 #define GW_HOST_VERSION 1
 #define GW_HOST_KERNELS 256 /* in a table, at most */
@@ -51,28 +52,29 @@ struct gw_host_attr {
     uint32_t
         lines; /* that wait to be printed, 16 … 65536, rounded up to a power of two (1024); 512 bytes each */
     uint32_t reserved;
-    /* Where lines go: called by the server's thread, with text that is not ended by a 0. NULL: the standard output. A
-     * call that takes long delays launches, and lines are lost meanwhile. */
+    /* Where lines go: called by the server's thread, with text that is not ended by a 0. NULL: the standard
+     * output. A call that takes long delays launches, and lines are lost meanwhile. */
     void (*print)(void *ctx, const char *text, size_t size);
     void *ctx;
 };
 
 /*
- * Starts the server of an executor's kernels. Each of the at_once launches has an executor of its own, of the same kind:
- * on a GPU a stream. It allocates: before a loop starts. Any thread. -EINVAL, -ENOMEM, -EIO (CUDA), -ETIMEDOUT: the GPU
- * has not told its time within a second, since it is busy; -EAGAIN: no thread.
+ * Starts the server of an executor's kernels. Each of the at_once launches has an executor of its own, of the
+ * same kind: on a GPU a stream. It allocates: before a loop starts. Any thread. -EINVAL, -ENOMEM, -EIO
+ * (CUDA), -ETIMEDOUT: the GPU has not told its time within a second, since it is busy; -EAGAIN: no thread.
  */
 GW_API int gw_host_open(struct gw_exec *exec, const struct gw_host_attr *attr, struct gw_host_server **out);
 
-/* Prints what is left and ends the server; only when no kernel that runs on the executor uses it. Launches that are under
- * way are waited for, for a second: -EBUSY when they go on, and nothing is done. NULL is allowed. Any thread. */
+/* Prints what is left and ends the server; only when no kernel that runs on the executor uses it. Launches
+ * that are under way are waited for, for a second: -EBUSY when they go on, and nothing is done. NULL is
+ * allowed. Any thread. */
 GW_API int gw_host_close(struct gw_host_server *server);
 
 /* As the executor addresses it: pass it to kernels. Any thread. */
 GW_API struct gw_host *gw_host_handle(const struct gw_host_server *server);
 
-/* Waits until every line that was there when it was called is printed. Any thread. -ETIMEDOUT: a kernel has not finished
- * writing one, or printing takes too long; -EIO (CUDA). */
+/* Waits until every line that was there when it was called is printed. Any thread. -ETIMEDOUT: a kernel has
+ * not finished writing one, or printing takes too long; -EIO (CUDA). */
 GW_API int gw_host_flush(struct gw_host_server *server, uint64_t deadline_ns);
 
 struct gw_host_counts {
@@ -80,7 +82,7 @@ struct gw_host_counts {
     uint64_t printed, lost;    /* lines; lost: as far as it has been told */
 };
 
-/* What the server has done so far. Any thread. */
+/* Tells what the server has done so far. Any thread. */
 GW_API void gw_host_query(struct gw_host_server *server, struct gw_host_counts *counts);
 
 #ifdef __cplusplus
@@ -89,58 +91,77 @@ GW_API void gw_host_query(struct gw_host_server *server, struct gw_host_counts *
 
 /* ---- kernels: launches -------------------------------------------------------------------------------- */
 
-/* The place of the kernel of that name (its first 59 bytes) in the table; any thread. -ENOENT: there is none. */
+/* The place of the kernel of that name (its first 59 bytes) in the table; any thread. -ENOENT: there is none.
+ */
 GW_SLOW_FN int gw_host_find(const struct gw_host *h, const char *name);
 
 /*
- * Launches a kernel of the table, with grid blocks of block threads and a copy of *arg (as large as that kernel's
- * argument is), and waits for its end. The other launches of the server, the asking kernel included, run at the same time
- * where there is room: a launch whose blocks find no room on the GPU, because resident kernels fill it, begins when there
- * is some. Called by one thread; the block's and the warp's forms copy *arg together.
+ * Launches a kernel of the table, with grid blocks of block threads and a copy of *arg (as large as that
+ * kernel's argument is), and waits for its end. A block, a warp or a thread calls it; a block's or warp's
+ * threads copy *arg together. The other launches of the server run at the same time where there is room, and
+ * so does the asking kernel. A launch whose blocks find no room on the GPU, because resident kernels fill it,
+ * begins when there is some. 0, or
  *
- * 0; -EINVAL: no such kernel, or sizes; -ENOSYS: it has no GPU version; -EIO: it failed; -ENOMEM, -EAGAIN of the host;
- * -ETIMEDOUT: it goes on, and nobody will hear of its end. -EAGAIN (deadline 0) or -ETIMEDOUT, too, if the deadline has
- * passed before it was asked for. A kernel that waits for another waits until the deadline if at_once others do the same.
+ *   -EINVAL            no such kernel, or sizes that make no sense;
+ *   -ENOSYS            the kernel has no GPU version;
+ *   -EIO               it failed;
+ *   -ENOMEM, -EAGAIN   of the host;
+ *   -ETIMEDOUT         it goes on, and nobody will hear of its end;
+ *   -EAGAIN, -ETIMEDOUT  the deadline had passed before it was asked for (-EAGAIN: it was 0).
+ *
+ * A kernel that waits for another waits until the deadline if at_once others do the same.
  */
+GW_DEV int gw_host_launch(struct gw_host *h, uint32_t kernel, uint32_t grid, uint32_t block, const void *arg,
+                          uint64_t deadline_ns);
+GW_DEV int gw_host_launch_warp(struct gw_host *h, uint32_t kernel, uint32_t grid, uint32_t block,
+                               const void *arg, uint64_t deadline_ns);
 GW_DEV int gw_host_launch_thread(struct gw_host *h, uint32_t kernel, uint32_t grid, uint32_t block,
                                  const void *arg, uint64_t deadline_ns);
 
 /*
- * Asks for a launch and does not wait for it; the deadline is for a free slot, of which there are 32. *ticket, a variable of
- * each thread's own, is for gw_host_wait, which must follow; NULL: nobody wants to know how it ended (gw_host_query counts those that failed). Called
- * by one thread; the other forms as above. 0, -EINVAL; -EAGAIN, -ETIMEDOUT: no slot.
+ * Asks for a launch and does not wait for it. A block, a warp or a thread calls it, as gw_host_launch. The
+ * deadline is for a free slot, of which there are 32. *ticket, a variable of each thread's own, is for
+ * gw_host_wait, which must follow. With ticket NULL nobody learns how the launch ended (gw_host_query counts
+ * those that failed). 0; -EINVAL; -EAGAIN, -ETIMEDOUT: no slot was free. (Seven arguments: a launch's six and
+ * the ticket.)
  */
+GW_DEV int gw_host_start(struct gw_host *h, uint32_t kernel, uint32_t grid, uint32_t block, const void *arg,
+                         uint64_t *ticket, uint64_t deadline_ns);
+GW_DEV int gw_host_start_warp(struct gw_host *h, uint32_t kernel, uint32_t grid, uint32_t block,
+                              const void *arg, uint64_t *ticket, uint64_t deadline_ns);
 GW_DEV int gw_host_start_thread(struct gw_host *h, uint32_t kernel, uint32_t grid, uint32_t block,
                                 const void *arg, uint64_t *ticket, uint64_t deadline_ns);
 
-/* Waits for what was started, once: the ticket is worthless after any result but -EAGAIN and -ETIMEDOUT. Called by one
- * thread, of any block; the other forms for their groups. Results as gw_host_launch's; -EINVAL: no such ticket. */
+/* Waits for what was started, once: the ticket is worthless after any result but -EAGAIN and -ETIMEDOUT. A
+ * block, a warp or a thread calls it, not necessarily the group that started. Results as gw_host_launch's;
+ * -EINVAL: no such ticket. */
+GW_DEV int gw_host_wait(struct gw_host *h, uint64_t ticket, uint64_t deadline_ns);
+GW_DEV int gw_host_wait_warp(struct gw_host *h, uint64_t ticket, uint64_t deadline_ns);
 GW_DEV int gw_host_wait_thread(struct gw_host *h, uint64_t ticket, uint64_t deadline_ns);
-
-/* Each has a block form, without _thread, and a _warp form. */
 
 /* ---- kernels: time ------------------------------------------------------------------------------------ */
 
 /*
- * Nanoseconds since the epoch (1970, UTC); any thread. CPU: CLOCK_REALTIME. GPU: %globaltimer plus what the server has found
- * it to be behind: exact to a few µs, found anew every 10 s, after which a step of the host's clock is seen. One load from
- * host memory, about 1 µs. To measure with, take gw_clock_ns: this clock may go backwards.
+ * Nanoseconds since the epoch (1970, UTC); any thread. CPU: CLOCK_REALTIME. GPU: %globaltimer plus what the
+ * server has found it to be behind: exact to a few µs, found anew every 10 s, after which a step of the
+ * host's clock is seen. One load from host memory, about 1 µs. To measure with, take gw_clock_ns: this clock
+ * may go backwards.
  */
 GW_FN uint64_t gw_time(const struct gw_host *h);
 
 /* ---- kernels: printing -------------------------------------------------------------------------------- */
 
 /*
- * int gw_printf(struct gw_host *h, const char *format, …), a macro: printf for any thread, with up to 8 values. It never
- * waits: it writes format and values to the server's ring, and the server makes text of them. Each call's text is
- * printed in one piece; those of one thread in order.
+ * int gw_printf(struct gw_host *h, const char *format, …), a macro: printf for any thread, with up to 8
+ * values. It never waits: it writes format and values to the server's ring, and the server makes text of
+ * them. Each call's text is printed in one piece; those of one thread in order.
  *
- * Conversions are C's with flags, width and precision, but for * and n; length modifiers are not needed, since each value
- * brings its type along. Text (%s) is copied: format and texts have 400 bytes together, what is longer is cut, and the
- * line ends with "…". The format must be a constant for compilers to check it.
+ * Conversions are C's with flags, width and precision, but for * and n; length modifiers are not needed,
+ * since each value brings its type along. Text (%s) is copied: format and texts have 400 bytes together, what
+ * is longer is cut, and the line ends with "…". The format must be a constant for compilers to check it.
  *
- * 0; -ENOSPC: the ring is full and the line is lost. It is counted, and the next line that is printed, or the end, is
- * preceded by how many were.
+ * 0; -ENOSPC: the ring is full and the line is lost. It is counted, and the next line that is printed, or the
+ * end, is preceded by how many were.
  */
 #define gw_printf(h, ...)                                                                                    \
     ((void)sizeof(printf(__VA_ARGS__)),                                                                      \
@@ -151,7 +172,7 @@ GW_FN uint64_t gw_time(const struct gw_host *h);
 /* Prints a text as it is; otherwise as gw_printf. Any thread. 0, -ENOSPC. */
 GW_SLOW_FN int gw_puts(struct gw_host *h, const char *text);
 
-#include <gpuwire/host_impl.h>
-#include <gpuwire/print_impl.h>
+#include <gpuwire/detail/host/launch.h>
+#include <gpuwire/detail/host/print.h>
 
 #endif

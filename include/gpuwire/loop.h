@@ -18,8 +18,8 @@
  *
  * Times are nanoseconds; deadlines are on CLOCK_MONOTONIC, as gw_deadline makes them.
  *
- * A stage that waits must give up when gw_loop_stopping() says so, and the stages behind it must do nothing
- * then (or something harmless): a loop ends only after its last stage.
+ * A stage that waits must give up when gw_loop_stopping() says so. The stages behind it must then do nothing,
+ * or something harmless: a loop ends only after its last stage.
  */
 #ifndef GPUWIRE_LOOP_H
 #define GPUWIRE_LOOP_H
@@ -56,8 +56,8 @@ struct gw_loop_ctl {
     uint32_t reserved;
 } __attribute__((aligned(64)));
 
-/* Whether the loop is to end. Any thread of a stage. It is a load from host memory: about 1 µs on a GPU, so
- * that a polling kernel asks every 64th round or so (a stop is then seen within 0.1 ms). Relaxed: it orders
+/* Whether the loop is to end. Any thread of a stage. It is a load from host memory, about 1 µs on a GPU. So
+ * a polling kernel asks every 64th round or so, and sees a stop within 0.1 ms. Relaxed: it orders
  * nothing. */
 GW_FN int gw_loop_stopping(const struct gw_loop_ctl *ctl)
 {
@@ -68,8 +68,8 @@ GW_FN int gw_loop_stopping(const struct gw_loop_ctl *ctl)
  * one is kept. Any thread of a stage. */
 GW_FN void gw_loop_fail(struct gw_loop_ctl *ctl, int error)
 {
-    /* Whoever turns failed from 0 to 1 owns error; the end of the iteration, which reads it, comes after all
-     * stages. */
+    /* The thread that turns failed from 0 to 1 owns error; the end of the iteration, which reads it, comes
+     * after all stages. */
     if (gw_cas_relaxed_u32_gpu(&ctl->failed, 0, 1) == 0) ctl->error = error;
 }
 
@@ -87,9 +87,9 @@ struct gw_loop_stage {
     uint32_t grid, block;
     const void *arg; /* kernel->arg_size bytes, copied by gw_loop_add */
 
-    /* GPU: puts work into a stream that is being captured (a cudaStream_t): kernels, and copies and fills of
-     * GPU or pinned memory; no other kind of work can be launched from a GPU. CPU: does the work. Both return
-     * 0 or a negative errno. */
+    /* GPU: puts work into a stream that is being captured (a cudaStream_t). That may be kernels, and copies
+     * and fills of GPU or pinned memory; a GPU can launch no other kind of work. CPU: does the work. Both
+     * return 0 or a negative errno. */
     int (*enqueue)(void *ctx, void *stream);
     int (*run)(void *ctx);
     void *ctx;
@@ -111,11 +111,11 @@ GW_API struct gw_loop_ctl *gw_loop_ctl(struct gw_loop *loop);
 GW_API int gw_loop_add(struct gw_loop *loop, const struct gw_loop_stage *stage);
 
 /*
- * Does all of gw_loop_start but the start itself. Optional; needed where several loops share a GPU: prepare
- * them all, then start them, and destroy the first when the last has ended, since CUDA may wait for running
- * kernels when it allocates or frees. Errors: -EINVAL (no stage), -ENOTSUP (a stage holds work that cannot be
- * launched from a GPU: the text names stage and node), -ENOMEM, -EIO, -EAGAIN (no thread), and what an
- * enqueue callback returned.
+ * Does all of gw_loop_start but the start itself. Optional; needed where several loops share a GPU, because
+ * CUDA may wait for running kernels when it allocates or frees. Prepare them all, then start them, and
+ * destroy the first when the last has ended. Errors: -EINVAL (no stage), -ENOTSUP (a stage holds work that
+ * cannot be launched from a GPU: the text names stage and node), -ENOMEM, -EIO, -EAGAIN (no thread), and what
+ * an enqueue callback returned.
  */
 GW_API int gw_loop_prepare(struct gw_loop *loop);
 
@@ -138,14 +138,17 @@ struct gw_loop_end {
 
 /*
  * Sleeps until the loop has ended (stopped, or by its own error), without using the CPU. end may be NULL.
- * Returns 0 when it ended, -ETIMEDOUT at deadline_ns, -EINTR after a signal or gw_loop_wake (call it again,
- * or gw_loop_stop), -EINVAL when it was not started, -EIO (CUDA failed: a kernel made a wild access, say; the
- * loop is over).
+ * Returns 0 when it has ended, or
+ *
+ *   -ETIMEDOUT  at deadline_ns;
+ *   -EINTR      after a signal or gw_loop_wake: call it again, or gw_loop_stop;
+ *   -EINVAL     it was not started;
+ *   -EIO        CUDA failed (a kernel made a wild access, say): the loop is over.
  */
 GW_API int gw_loop_wait(struct gw_loop *loop, uint64_t deadline_ns, struct gw_loop_end *end);
 
-/* Returns a file descriptor that is readable once the loop has ended, or shortly after gw_loop_stop: for an owner that sleeps on several
- * things; it then calls gw_loop_wait. Owned by the loop. */
+/* Returns a file descriptor that is readable once the loop has ended, or shortly after gw_loop_stop: for an
+ * owner that sleeps on several things; it then calls gw_loop_wait. Owned by the loop. */
 GW_API int gw_loop_fd(const struct gw_loop *loop);
 
 /* Iterations so far. Any thread; never blocks. */

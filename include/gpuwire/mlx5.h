@@ -199,9 +199,9 @@ GW_FN uint32_t gw_mlx5_bf_offset(uint32_t k, uint32_t size, uint32_t half)
     return GW_MLX5_UAR_BF + k * size + (half ? size / 2 : 0);
 }
 
-#include <gpuwire/mlx5_sq.h>
-#include <gpuwire/mlx5_mw.h>
-#include <gpuwire/mlx5_rq.h>
-#include <gpuwire/mlx5_cq.h>
+#include <gpuwire/detail/mlx5/sq.h>
+#include <gpuwire/detail/mlx5/mw.h>
+#include <gpuwire/detail/mlx5/rq.h>
+#include <gpuwire/detail/mlx5/cq.h>
 
 #endif

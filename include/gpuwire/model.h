@@ -25,7 +25,7 @@
 extern "C" {
 #endif
 
-#define GW_MODEL_ABI      1   /* changes with any struct or meaning below */
+#define GW_MODEL_ABI      2   /* changes with any struct or meaning below */
 #define GW_MODEL_MAX_RANK 8   /* dimensions of a tensor */
 #define GW_MODEL_MAX_IO   16  /* inputs, and outputs, of a model */
 #define GW_MODEL_ALIGN    16  /* bytes; every input and output address given to a plan is a multiple of it */
@@ -60,6 +60,7 @@ struct gw_plan_options {
     /* GPU: where the plan's memory and kernels lie; it outlives the plan. NULL makes one for the plan. A CPU
      * executor with 128 lanes or more runs the same kernels, slowly: for tests. */
     struct gw_exec *exec;
+    uint64_t memory; /* bytes that the plan may take for weights and intermediate results; 0: 8 GiB */
 };
 
 /*
@@ -113,7 +114,7 @@ GW_API const char *gw_model_kind(const struct gw_model *model);
  * zeros, which loads every kernel: so it must be called, and the plan freed, while no resident kernel runs.
  *
  * Errors: -ENODEV (no such GPU, or built without CUDA); -ENOTSUP (an operator that this place lacks); -E2BIG
- * (intermediate results over 8 GiB); -EINVAL, -ENOMEM, -EIO.
+ * (more than options->memory); -EINVAL, -ENOMEM, -EIO.
  */
 GW_API int gw_plan_create(const struct gw_model *model, const struct gw_plan_options *options,
                           struct gw_plan **plan, char *err, size_t errlen);

@@ -13,11 +13,12 @@
  *   6 iomap    entry `number` of the table for direct access, which is in the message; it takes a credit, as data do
  *   7 control  0 disconnect: neither side sends any more; 1 keep-alive; 2 shutdown: the sender sends no more
  *
- * Direct access: behind its table a side may offer a second one, of so many entries as it says when it connects. The
- * peer writes there what of its memory may be written to, and at which offsets it is to be found: `length` bytes from
- * `offset` on lie at `addr`.
+ * Direct access: behind its table a side may offer a second one, of so many entries as it says when it
+ * connects. The peer writes there what of its memory may be written to, and at which offsets it is to be
+ * found: `length` bytes from `offset` on lie at `addr`.
  *
- * Everything that comes from a peer passes through the two parsers here. Any thread may call any of this; lengths are bytes.
+ * Everything that comes from a peer passes through the two parsers here. Any thread may call any of this;
+ * lengths are bytes.
  */
 #ifndef GPUWIRE_RSOCKET_H
 #define GPUWIRE_RSOCKET_H
@@ -152,8 +153,8 @@ GW_FN uint32_t gw_rs_unscale_(uint8_t b)
     return b <= 128 ? b : (b & 127u) << 8;
 }
 
-/* version 1, flags (1: big-endian, 2: knows of direct access), credits, 3 bytes, entries for direct access, table,
- * half. */
+/* version 1, flags (1: big-endian, 2: knows of direct access), credits, 3 bytes, entries for direct access,
+ * table, half. */
 GW_FN void gw_rs_conn_pack(const struct gw_rs_conn *c, uint8_t out[GW_RS_CONN_BYTES])
 {
     memset(out, 0, GW_RS_CONN_BYTES);

@@ -4,7 +4,7 @@
  * if it were a ConnectX. Link with libgpuwire-softnic, or load it at run time, or run a whole program on it
  * unchanged with `gpuwire run -- PROGRAM` (which preloads the library: it then installs itself).
  *
- * GPUWIRE_NIC configures it: a comma-separated list of key=value (docs/softnic.md).
+ * GPUWIRE_NIC configures it: a comma-separated list of key=value (docs/softnic-config.md).
  */
 #ifndef GPUWIRE_SOFTNIC_H
 #define GPUWIRE_SOFTNIC_H
@@ -19,7 +19,8 @@ extern "C" {
  * softnic_install - makes the software NIC this process's RDMA device.
  *
  * Points what libibverbs, libmlx5 and librdmacm call (open, ioctl, mmap and a few more) at the software NIC;
- * nobody else's calls are touched. From then on ibv_get_device_list() answers with the software NIC alone.
+ * nobody else's calls are touched, except those that set handlers of SIGSEGV and SIGBUS: the NIC needs its own in
+ * front (docs/softnic-verbs.md). From then on ibv_get_device_list() answers with the software NIC alone.
  * The NIC itself starts when a device is first opened. A second call does nothing.
  *
  * Call it before this process's first use of libibverbs: device paths that a program was handed earlier keep
@@ -40,8 +41,9 @@ int softnic_install(void);
 int softnic_uninstall(void);
 
 /*
- * softnic_same_host - writes to text, at most size bytes, in one line how the NIC reaches peers on the same host
- * (copies between processes, shared memory, the wire) and why not in a better way. Host only, any thread.
+ * softnic_same_host - writes to text, at most size bytes, in one line how the NIC reaches peers on the same
+ * host (copies between processes, shared memory, the wire) and why not in a better way. Host only, any
+ * thread.
  *
  * Returns 0, or -ENODEV while no device is open.
  */

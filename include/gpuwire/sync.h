@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sync.h: loads, stores, fences, atomics, the doorbell store, clock and pause, for memory that a CPU, a GPU
- * and a NIC share. Here are the last three; sync_ldst.h, sync_fence.h and sync_rmw.h have the others.
+ * and a NIC share.
  *
- * Everything here may be called by any host thread and by any GPU thread, in C, in CUDA device code and in
- * the host part of a .cu file. On the CPU these are C11 atomics (clean under ThreadSanitizer), on the GPU PTX
- * with the same meaning. For which of the two they are being compiled only these headers ask, fn.h and group.h.
+ * Any host thread and any GPU thread may call everything here: in C, in CUDA device code and in the host part
+ * of a .cu file. On the CPU these are C11 atomics (clean under ThreadSanitizer), on the GPU PTX with the same
+ * meaning. Only detail/exec, fn.h and this header ask which of the two they are compiled for.
  *
  * Names: gw_<operation>_<order>_<type>[_gpu]. Without a suffix the scope is the *system*: every CPU thread,
- * every GPU and every device that reads the memory coherently. With _gpu it is the threads of one GPU, which
- * is cheaper there (a fence costs 150-300 ns instead of 550) and the same on a CPU: for locks and counters
- * that only kernels of one GPU touch.
+ * every GPU and every device that reads the memory coherently. With _gpu it is the threads of one GPU: for
+ * locks and counters that only kernels of one GPU touch. That is cheaper on a GPU (a fence costs 150-300 ns
+ * instead of 550), and the same on a CPU.
  *
  * Orders, as in C11:
  *   relaxed   the access is single (not torn, not repeated, not invented) and orders nothing else;
@@ -19,8 +19,8 @@
  *   release   a store: no earlier load or store of this thread moves after it;
  *   acq_rel   a read-modify-write that is both.
  *
- * Addresses must be aligned to the size of the type, and on a GPU lie in global memory (its own, or the host's
- * as it maps it): what a block's threads share (GW_SHARED) is ordered by their barriers.
+ * Addresses must be aligned to the size of the type, and on a GPU lie in global memory (its own, or the
+ * host's as it maps it): what a block's threads share (GW_SHARED) is ordered by their barriers.
  */
 #ifndef GPUWIRE_SYNC_H
 #define GPUWIRE_SYNC_H
@@ -30,9 +30,68 @@
 #include <sched.h>
 
 #include <gpuwire/fn.h>
-#include <gpuwire/sync_fence.h>
-#include <gpuwire/sync_ldst.h>
-#include <gpuwire/sync_rmw.h>
+
+/* ---- loads and stores --------------------------------------------------------------------------------- */
+
+/*
+ * Single accesses of 1, 2, 4 or 8 bytes. A macro in detail/exec/ldst.h makes them, for both scopes:
+ *
+ * uintN_t gw_ld_{relaxed,acquire}_u{8,16,32,64}[_gpu](const void *p)
+ * void    gw_st_{relaxed,release}_u{8,16,32,64}[_gpu](void *p, uintN_t v)
+ */
+#include <gpuwire/detail/exec/ldst.h>
+
+/* Stores sixteen bytes, relaxed, system scope. p is aligned to 16. Each 8-byte half is single; the pair is
+ * not promised to be (it is one store instruction on a GPU, two on a CPU). For data that another agent may
+ * look at while it is being written; a builder that publishes afterwards can use gw_store16 of fn.h. */
+GW_FN void gw_st_relaxed_2u64(void *p, uint64_t lo, uint64_t hi);
+
+/* Loads what gw_st_relaxed_2u64 stores, relaxed: *lo from p, *hi from behind it. Each half is single, the
+ * pair is not. */
+GW_FN void gw_ld_relaxed_2u64(const void *p, uint64_t *lo, uint64_t *hi);
+
+/* ---- fences ------------------------------------------------------------------------------------------- */
+
+/*
+ * They order the calling thread's accesses for the whole system (every CPU thread, GPU and device), but for
+ * gw_fence_gpu.
+ */
+
+/* Earlier loads and stores stay before it, later stores after it: put it between data and the relaxed store
+ * that announces them. It holds back no later load. So it neither acquires what an earlier relaxed load saw
+ * (gw_fence_acq_rel), nor keeps a store before a load (gw_fence_sc); on sm_90 it is really that weak. */
+GW_FN void gw_fence_release(void);
+
+/* Earlier loads stay before it, later loads and stores after it: put it between the relaxed load that saw an
+ * announcement and the first use of the data. */
+GW_FN void gw_fence_acquire(void);
+
+/* Both of the above. */
+GW_FN void gw_fence_acq_rel(void);
+
+/* Both, and it also keeps earlier *stores* before later *loads*, which neither of the above does. For
+ * "announce that I sleep, then look once more", where the other side writes first and then looks at the
+ * announcement. */
+GW_FN void gw_fence_sc(void);
+
+/* Release and acquire among the threads of one GPU. */
+GW_FN void gw_fence_gpu(void);
+
+#include <gpuwire/detail/exec/fence.h>
+
+/* ---- atomic read-modify-write ------------------------------------------------------------------------- */
+
+/*
+ * A macro in detail/exec/rmw.h makes them, for both scopes. All return the value that was there before:
+ *
+ * uintN_t gw_{add,exch,or,and}_{relaxed,acquire,release,acq_rel}_u{32,64}[_gpu](void *p, uintN_t v) uintN_t
+ * gw_cas_{relaxed,acquire,release,acq_rel}_u{32,64}[_gpu](void *p, uintN_t expected, uintN_t desired)
+ *
+ * A CAS that finds another value stores nothing, and is an acquire at most. On a GPU, atomics on *host*
+ * memory work only where the system has PCIe atomics or a coherent link. So keep words that kernels count in
+ * in GPU memory.
+ */
+#include <gpuwire/detail/exec/rmw.h>
 
 /* ---- the doorbell ------------------------------------------------------------------------------------- */
 
@@ -81,7 +140,8 @@ GW_FN uint64_t gw_clock_ns(void)
 #endif
 }
 
-/* Nanoseconds since the epoch. ahead: how far they are ahead of the GPU's clock, which a CPU need not be told. */
+/* Nanoseconds since the epoch. ahead: how far they are ahead of the GPU's clock, which a CPU need not be
+ * told. */
 GW_FN uint64_t gw_clock_epoch_ns_(const uint64_t *ahead)
 {
 #ifdef __CUDA_ARCH__
@@ -94,10 +154,10 @@ GW_FN uint64_t gw_clock_epoch_ns_(const uint64_t *ahead)
 #endif
 }
 
-/* What a thread does between two looks at memory that another agent will change; round counts its looks from
- * 0. CPU: a processor pause for the first 64 rounds, then it gives the processor up (sched_yield), since the
- * agent may be a thread that waits for this very core. GPU: nothing for 16 rounds, then about 50 ns of sleep.
- * It never sleeps long: what waits for milliseconds belongs on a file descriptor (gw_wait_fds). */
+/* For a thread that waits, between two looks at memory that another agent will change; round counts its looks
+ * from 0. CPU: a processor pause for the first 64 rounds, then it gives the processor up (sched_yield), since
+ * the agent may be a thread that waits for this very core. GPU: nothing for 16 rounds, then about 50 ns of
+ * sleep. It never sleeps long: what waits for milliseconds belongs on a file descriptor (gw_wait_fds). */
 GW_FN void gw_pause(uint32_t round)
 {
 #ifdef __CUDA_ARCH__

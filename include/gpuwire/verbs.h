@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * verbs.h: the host side of gpuwire's verbs. What kernels call is in gpuwire/verbs_device.h.
+ * verbs.h: the host side of gpuwire's verbs. gpuwire/verbs_device.h has the calls of kernels.
  *
- * A program opens a device for one executor (a GPU or CPU threads), makes protection domains, completion
+ * A program opens a device for one executor (a GPU or CPU threads). It makes protection domains, completion
  * queues, queue pairs and memory regions, hands the *handles* (gw_qp_handle, gw_cq_handle) to its kernels,
  * and connects the queue pairs to peers. Kernels then post and poll by themselves. All memory that a kernel
- * touches is made and registered when the objects are created: create everything before a resident kernel (a
- * loop) starts. Afterwards only gw_qp_connect, gw_qp_abort, gw_qp_reset and gw_qp_fault may be called, and
- * these neither allocate nor register.
+ * touches is made and registered with these objects: create everything before a resident kernel (a loop)
+ * starts. Afterwards only gw_qp_connect, gw_qp_abort, gw_qp_reset and gw_qp_fault may be called, which
+ * neither allocate nor register.
  *
  *     gw_device_open(NULL, exec, &dev);
  *     gw_pd_create(dev, &pd);
  *     gw_cq_create(dev, &(struct gw_cq_attr){.cqe = 1024, .flags = GW_CQ_SLEEP}, &cq);
- *     gw_qp_create(pd, &(struct gw_qp_attr){.send_cq = cq, .recv_cq = cq, .max_send_wr = 64, .max_recv_wr = 64}, &qp);
+ *     struct gw_qp_attr attr = {.send_cq = cq, .recv_cq = cq, .max_send_wr = 64, .max_recv_wr = 64};
+ *     gw_qp_create(pd, &attr, &qp);
  *     gw_mr_register(pd, buffer, bytes, 0, &mr);
- *     gw_qp_endpoint(qp, &mine);            // … exchange endpoints, or let rdma_cm do both: gpuwire/connect.h …
- *     gw_qp_connect(qp, &theirs, NULL);     // … kernels use gw_qp_handle(qp), gw_cq_handle(cq), mr->lkey, mr->rkey …
+ *     gw_qp_endpoint(qp, &mine);         // … exchange endpoints, or let rdma_cm do both: gpuwire/connect.h …
+ *     gw_qp_connect(qp, &theirs, NULL);  // … kernels use gw_qp_handle(qp), gw_cq_handle(cq), mr->lkey, rkey …
  *
  * Host functions return 0 or a negative errno value, with one line for people in gw_last_error()
- * (gpuwire/error.h). Create and destroy calls on one device are serialised inside; calls on different objects
- * may come from any thread. An object must outlive what was made from it: queue pairs before their CQs and
- * PD, everything before the device; destroying in the wrong order returns -EBUSY and destroys nothing. What makes something
- * may return -ENOMEM, what touches a GPU's memory -EIO when CUDA fails, and an error of libibverbs' is passed on as it is.
+ * (gpuwire/error.h). Calls that make something may return -ENOMEM, those that touch a GPU's memory -EIO when
+ * CUDA fails. An error of libibverbs' is passed on as it is. Create and destroy calls on one device are
+ * serialised inside; calls on different objects may come from any thread. An object must outlive everything
+ * that was made from it: destroy queue pairs before their CQs and PD, and everything before the device. The
+ * wrong order returns -EBUSY and destroys nothing.
  *
  * Times are nanoseconds on CLOCK_MONOTONIC, deadlines are absolute, sizes are bytes.
  */
@@ -52,13 +54,18 @@ struct gw_qp;
 /* ---- devices ------------------------------------------------------------------------------------------- */
 
 /*
- * Opens a network device for kernels that run on `exec` (NULL: CPU threads).
- * name: a device's name as ibv_devices prints it, "softnic", or NULL to choose: what GPUWIRE_DEVICE names,
- * else a ConnectX with an active port, else another RoCE or InfiniBand NIC with one, else the software NIC. One process opens the software NIC or
- * real devices, not both. On a GPU it waits for all kernels of the process that run there, as gw_device_close does: while one
- * is resident that is for ever. -ENODEV: none works; the error line says what was tried and why it failed. -ENOENT:
- * no device of that name. -EACCES: its file may not be opened. -ENETDOWN: its port is not active. -EINVAL: GPUWIRE_POST is
- * no posting mode; -EOPNOTSUPP: it names one that is impossible there.
+ * Opens a network device for kernels that run on `exec` (NULL: CPU threads). name: a device's name as
+ * ibv_devices prints it, "softnic", or NULL to choose. Then the first of these is opened that there is: the
+ * device that GPUWIRE_DEVICE names, a ConnectX with an active port, another RoCE or InfiniBand NIC with one,
+ * the software NIC. One process opens the software NIC or real devices, not both. On a GPU the call waits for
+ * all kernels of the process that run there, as gw_device_close does: while one is resident, for ever.
+ *
+ *   -ENODEV      none works; the error line says what was tried and why it failed;
+ *   -ENOENT      no device of that name;
+ *   -EACCES      its file may not be opened;
+ *   -ENETDOWN    its port is not active;
+ *   -EINVAL      GPUWIRE_POST is no posting mode;
+ *   -EOPNOTSUPP  GPUWIRE_POST names a mode that is impossible there.
  */
 GW_API int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **out);
 
@@ -67,9 +74,9 @@ GW_API int gw_device_close(struct gw_device *dev);
 
 /*
  * How kernels' requests reach the NIC. Kernels do the same in all three and cannot tell them apart. AUTO is
- * what the environment variable GPUWIRE_POST says (direct, proxy-doorbell or proxy-post), else: direct on a
- * ConnectX whose doorbell page can be mapped, the doorbell proxy on another ConnectX, proxy-post on any other
- * NIC.
+ * the mode that the environment variable GPUWIRE_POST names (direct, proxy-doorbell or proxy-post). Without
+ * it, AUTO is direct on a ConnectX whose doorbell page can be mapped, the doorbell proxy on another ConnectX,
+ * and proxy-post on any other NIC.
  */
 enum gw_post_mode {
     GW_POST_AUTO = 0,
@@ -109,23 +116,25 @@ struct gw_device_info {
     char gpu_why[320];  /* when gpu_reach is NONE: why */
     char soft_why[160]; /* when the software NIC was chosen and not named: what is against the real ones */
 };
-/* What is known of the device since it was opened. Any thread. */
+/* Tells what gw_device_open found out about the device. Any thread. */
 GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *info);
 
 /*
- * Tries whether the NIC reaches memory of the executor in this way, with a small piece of it: 0, or a negative errno
- * (-EOPNOTSUPP, mostly; -EINVAL: there is no such way) and a line that says why not and what mends it. HOST stands for mapped host memory. As all that
- * allocates: not while a resident kernel runs.
+ * Tries, with a small piece of memory, whether the NIC reaches memory of the executor in this way. HOST
+ * stands for mapped host memory. 0, or a negative errno and a line that says why not and what mends it:
+ * -EOPNOTSUPP, mostly; -EINVAL: there is no such way. It allocates: not while a resident kernel runs.
  */
 GW_API int gw_reach_try(struct gw_device *dev, enum gw_reach how);
 
 /*
- * Tries whether kernels can post to the device in this mode, with a small queue pair: 0, or a negative errno
- * (-EOPNOTSUPP, mostly; -EINVAL: there is no such mode) and a line that says why not. As all that allocates: not while a resident kernel runs.
+ * Tries, with a small queue pair, whether kernels can post to the device in this mode. 0, or a negative errno
+ * and a line that says why not: -EOPNOTSUPP, mostly; -EINVAL: there is no such mode. It allocates: not while
+ * a resident kernel runs.
  */
 GW_API int gw_post_try(struct gw_device *dev, enum gw_post_mode mode);
 
-/* What lies underneath, for programs that mix in their own verbs calls. Lives as long as the device. */
+/* libibverbs' context and the executor, for programs that mix in their own calls. They live as long as the
+ * device. */
 GW_API struct ibv_context *gw_device_context(const struct gw_device *dev);
 GW_API struct gw_exec *gw_device_exec(const struct gw_device *dev);
 
@@ -162,14 +171,26 @@ enum gw_mr_access {
 
 /*
  * Registers [addr, addr + length). addr is host memory or an address in the GPU's own memory (cudaMalloc,
- * gw_mem of that kind). GPU memory goes as a dma-buf first and by its address (peer memory) then;
- * -EOPNOTSUPP: neither works, the line says why each failed and what would mend it; or it is managed memory
- * (cudaMallocManaged), which moves. -ENOMEM: more than this process may lock; -EINVAL: no bytes, or what the
- * NIC does not take. A part of a larger allocation may be registered, in several PDs. Any thread; as all that
- * allocates: not while a resident kernel runs.
+ * gw_mem of that kind). GPU memory goes as a dma-buf or by its address (peer memory); the device says which
+ * is tried first. A part of a larger allocation may be registered, in several PDs. Any thread; it allocates:
+ * not while a resident kernel runs.
+ *
+ *   -EOPNOTSUPP  neither way works (the line says why each failed and what would mend it), or it is managed
+ *                memory (cudaMallocManaged), which moves;
+ *   -ENOMEM      more than this process may lock;
+ *   -EINVAL      no bytes, or an access that the NIC does not take.
  */
 GW_API int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access, struct gw_mr **out);
 GW_API int gw_mr_free(struct gw_mr *mr); /* NULL is allowed */
+
+/*
+ * Gives the region new keys: mr->lkey and mr->rkey change, and the old keys open nothing once it returns.
+ * For memory that goes from one peer to the next. No request may use the region meanwhile. It calls
+ * libibverbs and not CUDA, so it may be called while a resident kernel runs. Any thread. For a moment the
+ * memory is registered twice, which counts twice against what the process may lock. On an error (-ENOMEM,
+ * or what the driver says) the old keys still hold.
+ */
+GW_API int gw_mr_rekey(struct gw_mr *mr);
 
 /* ---- completion queues --------------------------------------------------------------------------------- */
 
@@ -188,10 +209,11 @@ struct gw_cq_attr {
 };
 
 /*
- * A completion queue, shared by any number of queue pairs of any PD. It can never overrun: a queue pair whose
- * queues could fill it beyond its size is refused (-ENOSPC from gw_qp_create): each queue pair takes its send
- * queue's WQEBBs (at least max_send_wr, rounded up to a power of two) and its receive queue's entries from
- * `cqe`. -EINVAL: an attribute is out of range; -EOPNOTSUPP: not in this placement; -ENOMEM; else what the driver says.
+ * A completion queue, shared by any number of queue pairs of any PD. It can never overrun: gw_qp_create
+ * refuses a queue pair whose queues could fill it beyond its size (-ENOSPC). Each queue pair takes as many of
+ * the `cqe` entries as its send queue has WQEBBs (at least max_send_wr, rounded up to a power of two) and its
+ * receive queue entries. -EINVAL: an attribute is out of range; -EOPNOTSUPP: not in this placement; -ENOMEM;
+ * else the driver's error.
  */
 GW_API int gw_cq_create(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw_cq **out);
 GW_API int gw_cq_destroy(struct gw_cq *cq); /* -EBUSY: queue pairs use it */
@@ -200,9 +222,9 @@ GW_API int gw_cq_destroy(struct gw_cq *cq); /* -EBUSY: queue pairs use it */
 GW_API struct gw_cq_handle *gw_cq_handle(const struct gw_cq *cq);
 
 /*
- * Sleeps until the CQ is not empty (1), the deadline has passed (0), or *stop is non-zero or stop_fd readable
- * (-ECANCELED; stop may be NULL, stop_fd -1; stop_fd is not read). CPU executor only (-EOPNOTSUPP), and only
- * with GW_CQ_SLEEP (else it looks once).
+ * Sleeps until the CQ is not empty (1) or the deadline has passed (0). -ECANCELED: *stop is non-zero or
+ * stop_fd is readable; stop may be NULL, stop_fd -1, and stop_fd is not read. CPU executor only
+ * (-EOPNOTSUPP), and only with GW_CQ_SLEEP (else it looks once).
  */
 GW_API int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
 
@@ -211,7 +233,8 @@ GW_API int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *st
 enum gw_qp_flags {
     GW_QP_ONE_POSTER = 1, /* one thread at a time posts to it: posting takes no atomic operation */
     GW_QP_SIGNAL_ALL = 2, /* every work request completes with a CQE, as sq_sig_all */
-    GW_QP_LOCK_FREE = 4,  /* CPU threads wait for none that was stopped in the midst of a post (on a GPU none ever does) */
+    GW_QP_LOCK_FREE =
+        4, /* CPU threads wait for none that was stopped in the midst of a post (on a GPU none ever does) */
 };
 
 enum gw_qp_type {
@@ -234,10 +257,13 @@ struct gw_qp_attr {
 };
 
 /*
- * A queue pair, in state RESET. A UD queue pair's requests take two WQEBBs, or more, so its send queue has twice as many
- * as max_send_wr says, or more, and takes as many entries of its CQ. -ENOSPC: a CQ's entries are all spoken for.
- * -EINVAL: attributes out of range, or that do not go together; -EOPNOTSUPP: not in this posting mode or placement;
- * -ENOMEM; else what the driver says.
+ * A queue pair, in state RESET. A UD queue pair's requests take two WQEBBs, or more. So its send queue has
+ * twice as many as max_send_wr says, or more, and takes as many entries of its CQ.
+ *
+ *   -ENOSPC      a CQ has too few free entries;
+ *   -EINVAL      attributes are out of range, or do not go together;
+ *   -EOPNOTSUPP  not in this posting mode or placement;
+ *   -ENOMEM; else the driver's error.
  */
 GW_API int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *attr, struct gw_qp **out);
 
@@ -259,10 +285,10 @@ GW_API uint32_t gw_qp_num(const struct gw_qp *qp);
 /* Queue pairs that kernels address by the rank of their peers: gpuwire/verbs_set.h. */
 struct gw_qp_set;
 /*
- * A set of `each` queue pairs to each of `ranks` peers: qp[rank * each + i], NULL: none (one's own rank, say). They are made
- * before and destroyed after it, and may be connected, reset and used by themselves as well. It allocates memory of the
- * executor: before a resident kernel starts. Any thread. -EINVAL: no ranks or no queue pair for each, more than 2^20 in all, or one of
- * another device; -ENOMEM.
+ * A set of `each` queue pairs to each of `ranks` peers: qp[rank * each + i], NULL: none (one's own rank,
+ * say). They are made before and destroyed after it, and may be connected, reset and used by themselves as
+ * well. It allocates memory of the executor: before a resident kernel starts. Any thread. -EINVAL: no ranks
+ * or no queue pair for each, more than 2^20 in all, or one of another device; -ENOMEM.
  */
 GW_API int gw_qp_set_create(struct gw_device *dev, struct gw_qp *const *qp, uint32_t ranks, uint32_t each,
                             struct gw_qp_set **out);
@@ -286,7 +312,8 @@ GW_API void gw_qp_endpoint(const struct gw_qp *qp, struct gw_endpoint *ep);
 
 /* Text form: gw:1:GID as 32 hex digits:QPN hex:PSN hex:MTU:LID. */
 GW_API void gw_endpoint_format(const struct gw_endpoint *ep, char text[GW_ENDPOINT_TEXT]);
-/* 0; -EPROTONOSUPPORT: of another version; -EINVAL: not of that form, or a value out of range. *ep is then unchanged. */
+/* 0; -EPROTONOSUPPORT: of another version; -EINVAL: not of that form, or a value out of range. *ep is then
+ * unchanged. */
 GW_API int gw_endpoint_parse(const char *text, struct gw_endpoint *ep);
 
 /* Zero fields take the value in parentheses. */
@@ -304,20 +331,20 @@ struct gw_connect_opts {
 /*
  * RESET → INIT → RTR → RTS towards the peer (which may be the queue pair itself, or another one of this
  * process). Receives may be posted before. The host may call it while kernels run, but not while one posts
- * sends to this queue pair. -EINVAL: an option or the endpoint is out of range, or it is a UD queue pair; else
- * what the driver says.
+ * sends to this queue pair. -EINVAL: an option or the endpoint is out of range, or it is a UD queue pair.
+ * Else the driver's error.
  */
 GW_API int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer,
                          const struct gw_connect_opts *opts);
 
 /*
- * The same for a UD queue pair, which has no peer: from now on it sends, and receives what comes with this Q_Key.
- * After gw_qp_reset it is called again. -EINVAL: it is an RC queue pair.
+ * The same for a UD queue pair, which has no peer: from now on it sends, and receives what comes with this
+ * Q_Key. After gw_qp_reset it is called again. -EINVAL: it is an RC queue pair.
  */
 GW_API int gw_qp_activate(struct gw_qp *qp, uint32_t qkey);
 
-/* Moves the queue pair to the error state: everything posted completes flushed. For taking a connection down, also while
- * kernels post. Any thread. 0, or as ibv_modify_qp: -EINVAL, say. */
+/* Moves the queue pair to the error state: everything posted completes flushed. For taking a connection down,
+ * also while kernels post. Any thread. 0, or as ibv_modify_qp: -EINVAL, say. */
 GW_API int gw_qp_abort(struct gw_qp *qp);
 
 enum gw_reset_flags {
@@ -327,32 +354,34 @@ enum gw_reset_flags {
 /*
  * Back to RESET, empty, with a new PSN, ready for gw_qp_connect to another peer; its endpoint changes. Legal
  * when no thread posts to the queue pair during the call. Its completions that were not polled are dropped.
- * Without GW_RESET_QUIET the CQs' pollers may go on (a running loop): the call then waits until they have
- * passed the last completion of this queue pair, which they do as soon as they poll; -ETIMEDOUT: they did not
- * before the deadline, and the queue pair must not be used: call again. -EINVAL and others: as gw_qp_abort.
+ * Without GW_RESET_QUIET the CQs' pollers may go on (a running loop). The call then waits until they have
+ * passed the last completion of this queue pair, which they do as soon as they poll. -ETIMEDOUT: they did not
+ * before the deadline; the queue pair must not be used, call again. -EINVAL and others: as gw_qp_abort.
  */
 GW_API int gw_qp_reset(struct gw_qp *qp, uint32_t flags, uint64_t deadline_ns);
 
-/* ---- where datagrams go --------------------------------------------------------------------------------- */
+/* ---- where datagrams go -------------------------------------------------------------------------------- */
 
-/* An address handle. What kernels use is `handle`: copy it to where the executor reads it (into a kernel's argument, or
- * with gw_copy_in). */
+/* An address handle. Kernels use `handle`: copy it to where the executor reads it (into a kernel's argument,
+ * or with gw_copy_in). */
 struct gw_ah {
     struct gw_ah_handle handle;
 };
 
 /*
- * How datagrams of this PD's queue pairs reach the host that peer names: its gid and lid count, and opts' traffic class and
- * hop limit (opts may be NULL). The queue pair there is named by each request. It allocates no memory of the executor:
- * also while a resident kernel runs, though it may take milliseconds to find out who that is. Any thread.
- * -EHOSTUNREACH and others from libibverbs: nobody has that address; -EINVAL: a GID of zeros; -ENOMEM.
+ * How datagrams of this PD's queue pairs reach the host that peer names. Its gid and lid count, and opts'
+ * traffic class and hop limit (opts may be NULL); each request names the queue pair there. It allocates no
+ * memory of the executor: also while a resident kernel runs, though it may take milliseconds to find out who
+ * that is. Any thread. -EHOSTUNREACH and others from libibverbs: nobody has that address; -EINVAL: a GID of
+ * zeros; -ENOMEM.
  */
 GW_API int gw_ah_create(struct gw_pd *pd, const struct gw_endpoint *peer, const struct gw_connect_opts *opts,
                         struct gw_ah **out);
 /* When all requests that use it have completed. NULL is allowed. 0, or what the driver says. */
 GW_API int gw_ah_destroy(struct gw_ah *ah);
 
-/* The first error, as gw_fault_of (gpuwire/verbs_device.h) tells a kernel. 0: none. 1: *fault says which. Any thread, also while kernels run. */
+/* The first error, as gw_fault_of (gpuwire/verbs_device.h) tells a kernel. 0: none. 1: *fault says which. Any
+ * thread, also while kernels run. */
 GW_API int gw_qp_fault(struct gw_qp *qp, struct gw_fault *fault);
 /* One line: what happened, and what usually causes it. */
 GW_API void gw_fault_text(const struct gw_fault *fault, char *text, size_t size);

@@ -3,27 +3,29 @@
  * verbs_device.h: what kernels call: post, poll, wait. The same source runs in CUDA kernels and on CPU
  * threads.
  *
- * Three families. gw_post_send, gw_post_recv and gw_poll_cq take libibverbs' own structs and mean what the ibv_
- * functions mean. The typed calls (gw_put, gw_get, …) take plain arguments, build one WQEBB, and complete on a CQ that
- * the program polls. The fast calls (gw_tx_*, in verbs_tx.h) give tickets, and the library polls.
+ * There are two ways to post (docs/posting.md says which to use when). Operations (struct gw_op, verbs_op.h)
+ * are the fast one. A program posts them through a view of the queue pair (gw_tx_post, verbs_tx.h), gets
+ * tickets, and the library polls; or it posts them under names of its own (gw_post_op) and polls.
+ * gw_post_send, gw_post_recv and gw_poll_cq are the compatible way: they take libibverbs' own structs and
+ * mean what the ibv_ functions mean.
  *
- * Every function here is a *thread* form unless its name says _warp: one thread calls it and it acts for that
- * thread. None blocks, except gw_wait_cq, which has a deadline. On a queue pair without GW_QP_ONE_POSTER any
- * number of threads may post at once, and on a CQ without GW_CQ_ONE_POLLER any number may poll. A queue pair
- * and its CQs belong to one executor: threads of one GPU, or CPU threads of one process.
+ * One thread calls each function, and it acts for that thread, unless its name says _warp. None blocks,
+ * except gw_wait_cq, which has a deadline. On a queue pair without GW_QP_ONE_POSTER any number of threads may
+ * post at once, and on a CQ without GW_CQ_ONE_POLLER any number may poll. A queue pair and its CQs belong to
+ * one executor: threads of one GPU, or CPU threads of one process.
  *
- * CPU threads that post to one queue pair take turns, as in ibv_post_send: a call then waits for others that are in the
- * midst of posting (not from within a signal handler that has interrupted one of them), for some seconds at most; if one
- * is not run for so long, it returns as if the queue were full. With GW_QP_LOCK_FREE, and on a GPU, no call waits for
- * another thread.
+ * CPU threads that post to one queue pair take turns, as in ibv_post_send. A call then waits for the others
+ * that are posting, for some seconds at most. (Not from within a signal handler that has interrupted one of
+ * them.) If one of them does not run for so long, the call returns as if the queue were full. With
+ * GW_QP_LOCK_FREE, and on a GPU, no call waits for another thread.
  *
- * Memory order. Posting: what the calling thread wrote before the call is visible to the NIC before the request is, and so is
- * what other threads wrote if it happened before the call (a barrier suffices); rings carry no more than that. Polling: when a
- * call has returned a completion, everything that it announces is visible to the calling thread. Lengths are bytes, times
- * nanoseconds.
+ * Memory order. Posting: what the calling thread wrote before the call is visible to the NIC before the
+ * request is. So is what other threads wrote, if it happened before the call; a barrier suffices. Rings carry
+ * no more than that. Polling: when a call has returned a completion, everything that it announces is visible
+ * to the calling thread. Lengths are bytes, times nanoseconds.
  *
- * Handles are made by the host (gpuwire/verbs.h). Kernels treat them as opaque; the fields are here because
- * the functions are inline.
+ * The host makes the handles (gpuwire/verbs.h). To kernels they are opaque; their fields are here because the
+ * functions are inline.
  */
 #ifndef GPUWIRE_VERBS_DEVICE_H
 #define GPUWIRE_VERBS_DEVICE_H
@@ -45,11 +47,12 @@ struct gw_cq;
 struct gw_qp;
 struct gw_qp_handle;
 struct gw_ah_handle;
+struct gw_op;
 
 /* What a send WQE leaves behind for its completion; one per WQEBB, used at the WQE's first. */
 struct gw_sq_slot {
     uint64_t wr_id;
-    uint64_t end; /* index after the WQE's last WQEBB, and what verbs_sq.h adds to it */
+    uint64_t end; /* index after the WQE's last WQEBB, and what detail/verbs/sq.h adds to it */
 } __attribute__((aligned(16)));
 
 /* Finds a CQE's queue pair: open addressing by QPN, 0 is free. Changed by the host before kernels start. */
@@ -101,18 +104,19 @@ struct gw_qp_handle {
     uint32_t rq_wqes;  /* receives that may be posted at once */
     uint32_t interval; /* of ticketed requests so many WQEBBs apart are signalled; a power of two */
     struct gw_cq_handle *send_cq;
-    uint32_t *rq_said; /* verbs_rq.h */
+    uint32_t *rq_ready; /* detail/verbs/rq.h */
 
     /* Written by threads that post sends. */
     uint64_t sq_resv;    /* WQEBBs reserved so far */
-    uint64_t sq_word;    /* WQEBBs rung for, and who has yet to ring for others: see verbs_ring.h */
+    uint64_t sq_word;    /* WQEBBs rung for, and who has yet to ring for others: see detail/verbs/ring.h */
     uint64_t sq_settled; /* WQEBBs counted by a record that is known to have arrived; locked: all rung for */
-    uint32_t sq_lock;    /* verbs_lock.h */
+    uint32_t sq_lock;    /* detail/verbs/lock.h */
     uint8_t pad2[100];
 
     /* Written by threads that post receives. */
     uint64_t rq_resv; /* receives reserved so far */
-    uint64_t rq_word; /* receives that the record counts, and who has yet to write it: see verbs_rq.h */
+    uint64_t
+        rq_word; /* receives that the record counts, and who has yet to write it: see detail/verbs/rq.h */
     uint8_t pad3[48];
 
     /* Written by the pollers of its CQs. */
@@ -131,27 +135,32 @@ struct gw_qp_handle {
 static_assert(sizeof(struct gw_cq_handle) == GW_HANDLE_BYTES, "handle size");
 static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
 #else
-_Static_assert(sizeof(struct gw_cq_handle) == GW_HANDLE_BYTES, "handle size");
-_Static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
+static_assert(sizeof(struct gw_cq_handle) == GW_HANDLE_BYTES, "handle size");
+static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
 #endif
 
 /* ---- compatible calls ---------------------------------------------------------------------------------- */
 
 /*
- * Posts the list `wr`, as ibv_post_send: 0, or a positive errno value with *bad_wr the first request that was
- * not posted; those before it are posted. SEND, SEND_WITH_IMM, SEND_WITH_INV, RDMA_WRITE,
- * RDMA_WRITE_WITH_IMM, RDMA_READ and the two atomics; IBV_SEND_SIGNALED, FENCE, SOLICITED and INLINE. The
- * payload of an inline request is read before it returns. ENOMEM: the queue is full, or too many entries or
- * inline bytes. EINVAL: not connected, or a request that makes no sense, such as an opcode that there is none of.
- * EOPNOTSUPP: another opcode of libibverbs' (LOCAL_INV, BIND_MW, TSO, DRIVER1), or an atomic that the device does not have.
- * On a UD queue pair wr.ud says where to (wr.ud.ah: gw_ibv_ah, verbs_ud.h). As libmlx5 it posts an opcode there that is
- * not SEND or SEND_WITH_IMM, and the NIC fails it: IBV_WC_LOC_QP_OP_ERR; more payload than the port's MTU is
- * IBV_WC_LOC_LEN_ERR.
+ * Posts the list `wr`, as ibv_post_send: 0, or a positive errno value. Then *bad_wr is the first request that
+ * was not posted; those before it are posted. It takes SEND, SEND_WITH_IMM, SEND_WITH_INV, RDMA_WRITE,
+ * RDMA_WRITE_WITH_IMM, RDMA_READ and the two atomics; IBV_SEND_SIGNALED, FENCE, SOLICITED and INLINE. It
+ * reads the payload of an inline request before it returns.
+ *
+ *   ENOMEM      the queue is full, or too many entries or inline bytes;
+ *   EINVAL      not connected, or a request that makes no sense, such as an opcode that does not exist;
+ *   EOPNOTSUPP  another opcode of libibverbs' (LOCAL_INV, BIND_MW, TSO, DRIVER1), or an atomic that the
+ *               device does not have.
+ *
+ * On a UD queue pair wr.ud says where to (wr.ud.ah: gw_ibv_ah, verbs_ud.h). As libmlx5 it posts an opcode
+ * there that is not SEND or SEND_WITH_IMM, and the NIC fails it: IBV_WC_LOC_QP_OP_ERR. More payload than the
+ * port's MTU is IBV_WC_LOC_LEN_ERR.
  */
 GW_FN int gw_post_send(struct gw_qp_handle *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 
-/* As ibv_post_recv: 0, or a positive errno value with *bad_wr the first that was not posted. ENOMEM: the queue is full.
- * EINVAL: too many entries, or one of 2 GiB or more. Also before the queue pair is connected. */
+/* As ibv_post_recv: 0, or a positive errno value with *bad_wr the first that was not posted. ENOMEM: the
+ * queue is full. EINVAL: too many entries, or one of 2 GiB or more. Also before the queue pair is connected.
+ */
 GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
 /*
@@ -161,7 +170,7 @@ GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct i
  */
 GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc);
 
-/* ---- typed calls --------------------------------------------------------------------------------------- */
+/* ---- operations by name -------------------------------------------------------------------------------- */
 
 enum gw_post_flags {
     GW_SIGNALED = GW_MLX5_SIGNALED,   /* complete with a CQE on success too */
@@ -171,63 +180,60 @@ enum gw_post_flags {
 };
 
 /*
- * Each posts one request of one local stretch [laddr, laddr + len), and returns
- *   0           posted;
- *   -EAGAIN     the queue is full: poll the CQ and try again. Nothing was posted. (Where several threads post, on a GPU:
- *               or would be with what others are asking for at this moment; on CPU threads: or one of them is stuck);
- *   -ENOTCONN   not connected, -EIO: the queue pair has failed (gw_qp_fault on the host says how);
- *   -EOPNOTSUPP it is for datagrams (gw_send_to in verbs_ud.h).
- * len is at most 2^30; 0 makes a message without payload. laddr and raddr are addresses as the regions were
- * registered (gw_mr.addr + offset). The buffer must stay as it is until the completion of this or of a later
- * signalled request of the queue pair.
+ * Posts one operation (verbs_op.h). Its completion carries wr_id and comes on a CQ that the program polls.
+ * The buffer must stay as it is until the completion of this or of a later signalled request of the queue
+ * pair. An operation of two requests (gw_with_signal) completes with the second; if the first one fails, its
+ * completion carries the same wr_id. Returns
+ *
+ *   0            posted;
+ *   -EAGAIN      the queue is full: poll the CQ and try again. Nothing was posted. On a GPU where several
+ *                threads post it may also be that the others are asking for the room at this moment; on CPU
+ *                threads that take turns, that one of them is stuck;
+ *   -ENOTCONN    not connected;
+ *   -EIO         the queue pair has failed (gw_qp_fault on the host says how);
+ *   -EOPNOTSUPP  an atomic, and the device has none; a datagram (gw_send_to_op) on a connected queue pair; or
+ *                anything else on one for datagrams.
  */
-GW_FN int gw_put(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
-                 uint32_t len, uint32_t flags, uint64_t wr_id);
-/* With an immediate (host order), which takes a receive at the peer and completes there: the peer reads it
- * with gw_wc_imm. Returns as gw_put. */
-GW_FN int gw_put_imm(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
-                     uint32_t len, uint32_t imm, uint32_t flags, uint64_t wr_id);
-/* READ: from the peer into laddr. Returns as gw_put. */
-GW_FN int gw_get(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
-                 uint32_t len, uint32_t flags, uint64_t wr_id);
+GW_FN int gw_post_op(struct gw_qp_handle *qp, struct gw_op op, uint32_t flags, uint64_t wr_id);
+
 /*
- * gw_put_imm or gw_put by a whole warp: each lane posts one request with its own arguments, all with one
- * reservation and one doorbell. Every thread of the warp must call it; those with on == 0 post nothing.
- * with_imm and GW_DEFER must be the same in all. All or none: the same value is returned to every lane, as gw_put
- * returns it, or -EMSGSIZE: more requests than the queue holds at all.
+ * gw_post_op by a whole warp: each lane posts its own operation, all of one kind, with one reservation and
+ * one doorbell. Every thread of the warp must call it; those with on == 0 post nothing. GW_DEFER must be the
+ * same in all. All or none is posted, and every lane gets the same result: as gw_post_op, or -EMSGSIZE: more
+ * requests than the queue holds at all.
  */
-GW_DEV int gw_put_warp(struct gw_qp_handle *qp, int on, uint64_t laddr, uint32_t lkey, uint64_t raddr,
-                       uint32_t rkey, uint32_t len, int with_imm, uint32_t imm, uint32_t flags,
-                       uint64_t wr_id);
-/* Into the peer's next receive. Returns as gw_put. */
+GW_DEV int gw_post_op_warp(struct gw_qp_handle *qp, int on, struct gw_op op, uint32_t flags, uint64_t wr_id);
+
+/* Short for gw_post_op of gw_send_op(laddr, lkey, len). Returns as gw_post_op. */
 GW_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint32_t flags,
                   uint64_t wr_id);
 
 /*
- * Receives may be posted by any number of threads at once, which do not wait for each other: what one has posted is in
- * place for the NIC when those that were in the midst of it before have returned, too.
+ * Posts n receives without a buffer (for WRITE_WITH_IMM); their completions carry wr_id. 0; -EAGAIN: not n
+ * free, none was posted; -EMSGSIZE: more than the queue holds at all.
  *
- * Posts n receives without a buffer (for WRITE_WITH_IMM); their completions carry wr_id. 0; -EAGAIN: not n free, none was
- * posted; -EMSGSIZE: more than the queue holds at all.
+ * Any number of threads may post receives at once, and do not wait for each other. A receive is in place for
+ * the NIC when the threads that were posting before it have returned, too.
  */
 GW_FN int gw_recv_empty(struct gw_qp_handle *qp, uint32_t n, uint64_t wr_id);
 /* One receive into [laddr, laddr + len): 0; -EAGAIN: full; -EINVAL: 2 GiB or more. */
 GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32_t len, uint64_t wr_id);
 
 /*
- * Rings for everything that was posted with GW_DEFER before the call, which any thread may make. A deferred request
- * has to be followed by this, or by a post without GW_DEFER: what other threads have posted behind it may have to wait
- * for that, too. (Where CPU threads take turns and one of them is stuck in the midst of posting, it gives up after some
- * seconds: then that one's ring is for these requests, too.)
+ * Rings for everything that was posted with GW_DEFER before the call; any thread may call it. This, or a post
+ * without GW_DEFER, must follow a deferred request: what other threads have posted behind it may have to wait
+ * for that, too. (Where CPU threads take turns and one of them is stuck while it posts, the call gives up
+ * after some seconds; then that thread's ring is for these requests, too.)
  */
 GW_FN void gw_ring(struct gw_qp_handle *qp);
 
 /*
- * Polls until there is a completion (returns how many, at most n), the deadline has passed (0), or *stop
- * became non-zero or stop_fd readable (-ECANCELED; stop may be NULL, stop_fd -1). deadline_ns is on this
- * executor's clock: gw_clock_ns() + what it may take. CPU threads soon sleep, when the CQ was made with
- * GW_CQ_SLEEP; a *stop alone does not wake them, stop_fd does (in a loop's stage: &ctl->shared->stop,
- * ctl->wake_fd). The GPU spins and ignores stop_fd.
+ * Polls until there is a completion, and returns how many it took, at most n; 0: the deadline has passed;
+ * -ECANCELED: *stop became non-zero or stop_fd readable (stop may be NULL, stop_fd -1). deadline_ns is on
+ * this executor's clock: gw_clock_ns() + what it may take.
+ *
+ * CPU threads soon sleep, when the CQ was made with GW_CQ_SLEEP. A *stop alone does not wake them, stop_fd
+ * does (in a loop's stage: &ctl->shared->stop, ctl->wake_fd). The GPU spins and ignores stop_fd.
  */
 GW_FN int gw_wait_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc, uint64_t deadline_ns,
                      const uint32_t *stop, int stop_fd);
@@ -242,10 +248,8 @@ struct gw_fault {
     uint32_t pad;
     uint64_t wr_id; /* of a ticketed request its ticket; if of a put with signal the put failed, one less */
 };
-/*
- * Fills *fault and returns 1, or returns 0: no error. Any thread, at any time; acquire: who sees the error sees all of
- * it. The error stays until gw_qp_reset.
- */
+/* Fills *fault and returns 1, or returns 0: no error. Any thread, at any time; acquire: a thread that sees
+ * the error sees all of it. The error stays until gw_qp_reset. */
 GW_FN int gw_fault_of(const struct gw_qp_handle *qp, struct gw_fault *fault);
 
 /* A completion's immediate in host order. */
@@ -255,21 +259,23 @@ GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)
 }
 
 #include <gpuwire/verbs_set.h>
-#include <gpuwire/verbs_sq.h>
-#include <gpuwire/verbs_doorbell.h>
-#include <gpuwire/verbs_lock.h>
-#include <gpuwire/verbs_room.h>
-#include <gpuwire/verbs_ring.h>
-#include <gpuwire/verbs_post.h>
-#include <gpuwire/verbs_cq.h>
-#include <gpuwire/verbs_rq.h>
+#include <gpuwire/detail/verbs/sq.h>
+#include <gpuwire/detail/verbs/doorbell.h>
+#include <gpuwire/detail/verbs/lock.h>
+#include <gpuwire/detail/verbs/reserve.h>
+#include <gpuwire/detail/verbs/ring.h>
 #include <gpuwire/verbs_ud.h>
-#include <gpuwire/verbs_wr.h>
 #include <gpuwire/verbs_op.h>
+#include <gpuwire/detail/verbs/op.h>
+#include <gpuwire/detail/verbs/post.h>
+#include <gpuwire/detail/verbs/cq.h>
+#include <gpuwire/detail/verbs/rq.h>
+#include <gpuwire/detail/verbs/ud.h>
+#include <gpuwire/detail/verbs/wr.h>
 #include <gpuwire/verbs_tx.h>
-#include <gpuwire/verbs_tx_write.h>
-#include <gpuwire/verbs_tx_room.h>
-#include <gpuwire/verbs_tx_post.h>
-#include <gpuwire/verbs_tx_wait.h>
+#include <gpuwire/detail/verbs/tx_write.h>
+#include <gpuwire/detail/verbs/tx_reserve.h>
+#include <gpuwire/detail/verbs/tx_post.h>
+#include <gpuwire/detail/verbs/tx_wait.h>
 
 #endif

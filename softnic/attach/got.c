@@ -22,7 +22,7 @@
 #error "the import tables of this machine's libraries have another form"
 #endif
 
-#define MAX_PATCHED 512
+#define MAX_PATCHED 4096
 
 struct patched {
     void **slot;
@@ -45,6 +45,7 @@ struct image {
 
 struct request {
     const char *const *libs;
+    bool all_but; /* `libs` are those that are left alone */
     const struct sn_hook *hooks;
     size_t count;
     int changed;
@@ -129,7 +130,7 @@ static int patch_image(const struct image *im, struct request *rq)
     return 0;
 }
 
-static bool wanted(const char *path, const char *const *libs)
+static bool is_one_of(const char *path, const char *const *libs)
 {
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
@@ -144,18 +145,26 @@ static int visit_patch(struct dl_phdr_info *info, size_t size, void *arg)
     struct image im;
     (void)size;
 
-    if (!info->dlpi_name || !wanted(info->dlpi_name, rq->libs) || !read_image(info, &im)) return 0;
-    return patch_image(&im, rq);
+    if (!info->dlpi_name || is_one_of(info->dlpi_name, rq->libs) == rq->all_but) return 0;
+    return read_image(info, &im) ? patch_image(&im, rq) : 0;
+}
+
+static int patch(struct request *rq)
+{
+    pthread_mutex_lock(&lock);
+    int err = dl_iterate_phdr(visit_patch, rq);
+    pthread_mutex_unlock(&lock);
+    return err < 0 ? err : rq->changed;
 }
 
 int sn_got_patch(const char *const *libs, const struct sn_hook *hooks, size_t count)
 {
-    struct request rq = {.libs = libs, .hooks = hooks, .count = count};
+    return patch(&(struct request){.libs = libs, .hooks = hooks, .count = count});
+}
 
-    pthread_mutex_lock(&lock);
-    int err = dl_iterate_phdr(visit_patch, &rq);
-    pthread_mutex_unlock(&lock);
-    return err < 0 ? err : rq.changed;
+int sn_got_patch_all_but(const char *const *libs, const struct sn_hook *hooks, size_t count)
+{
+    return patch(&(struct request){.libs = libs, .all_but = true, .hooks = hooks, .count = count});
 }
 
 static int visit_restore(struct dl_phdr_info *info, size_t size, void *arg)

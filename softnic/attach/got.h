@@ -18,6 +18,9 @@ struct sn_hook {
  */
 int sn_got_patch(const char *const *libs, const struct sn_hook *hooks, size_t count);
 
+/* sn_got_patch_all_but - the same for the program and every loaded library except those. */
+int sn_got_patch_all_but(const char *const *libs, const struct sn_hook *hooks, size_t count);
+
 /* sn_got_restore - puts every slot back that still holds our replacement. Libraries unloaded since are
  * skipped. */
 void sn_got_restore(void);

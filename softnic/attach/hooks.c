@@ -18,8 +18,9 @@
 #include <linux/netlink.h>
 
 #include "softnic/attach/got.h"
-#include "softnic/attach/tree.h"
+#include "softnic/attach/signals.h"
 #include "softnic/cm/cm.h"
+#include "softnic/sysfs/tree.h"
 #include "softnic/uverbs/uverbs.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
@@ -62,7 +63,9 @@ static bool is_cdev(const char *path)
 static int open_cdev(const char *path, int flags)
 {
     sn_hooks_apply();
-    int nic = sn_tree_cdev(path, UV_MAX_NICS), fd = nic < 0 ? ucm_open(flags) : uv_open(flags, (unsigned)nic);
+    sn_signals_apply(); /* for libraries that were loaded since */
+    int nic = sn_tree_cdev(path, UV_MAX_NICS),
+        fd = nic < 0 ? ucm_open(flags, &uv_callbacks) : uv_open(flags, (unsigned)nic);
     if (fd >= 0) return fd;
     errno = -fd;
     return -1;

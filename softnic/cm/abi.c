@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "softnic/cm/service.h"
-#include "softnic/uverbs/usercopy.h"
+#include "softnic/mem/usercopy.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 

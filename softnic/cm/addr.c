@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "softnic/cm/core.h"
-#include "softnic/wire/addr.h"
+#include "softnic/config/addr.h"
 
 static const uint8_t zero[16];
 
@@ -149,7 +149,7 @@ static void set_source(struct cm_id *id)
 int cm_resolve_addr(struct cm_id *id, const struct cm_addr *src, const struct cm_addr *dst)
 {
     const struct cm_nic *nic;
-    int err;
+    int err, port;
 
     if (id->state == CM_IDLE && src->family) {
         if (src->port || !is_any(src)) {
@@ -163,10 +163,12 @@ int cm_resolve_addr(struct cm_id *id, const struct cm_addr *src, const struct cm
     nic = id->nic ? id->nic : nic_towards(id->cm, dst);
     if (!nic) return -ENETUNREACH;
     if (sn_gid_is_ipv4(target(id->cm, nic, dst)) != sn_gid_is_ipv4(nic->gid)) return -ENETUNREACH;
+    port = id->src.port ? id->src.port : cm_port_number(id->cm, id->ps);
+    if (port < 0) return port;
     id->nic = nic;
     id->dst = *dst;
     set_source(id);
-    if (!id->src.port) id->src.port = cm_port_number(id->cm, id->ps);
+    id->src.port = (uint16_t)port;
     id->state = CM_ADDR_RESOLVED;
     cm_tell(id, CM_EVENT_ADDR_RESOLVED, 0);
     return 0;

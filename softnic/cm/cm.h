@@ -14,13 +14,17 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "softnic/nic.h"
+#include "softnic/nic/nic.h"
+
+struct sn_process_callbacks;
 
 #define SN_RDMA_CM_PATH "/dev/infiniband/rdma_cm"
 
-/* Opens the device; `flags` as for open(). An fd that poll() shows readable while there are events, or a
- * negative errno. */
-int ucm_open(int flags);
+/*
+ * Opens the device; `flags` as for open(). An fd that poll() shows readable while there are events, or a
+ * negative errno. callbacks: of the NICs that it makes, if no queue pair has made them yet; the same in every call.
+ */
+int ucm_open(int flags, const struct sn_process_callbacks *callbacks);
 
 /* Whether ucm_open gave this out and it is still open. Any thread, no lock, cheap. */
 bool ucm_is_fd(int fd);
@@ -36,7 +40,8 @@ void ucm_close(int fd);
  * For struct sn_nic_config. A process may get messages that are another's, since processes share an address;
  * it passes them on to whom they concern, whether or not it uses rdma_cm itself.
  */
-bool ucm_on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], uint8_t mad[SN_MAD_LEN]);
+bool ucm_on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], int slot,
+                uint8_t mad[SN_MAD_LEN]);
 
 /* For struct sn_process_callbacks: no process takes what was sent to this address. */
 void ucm_on_refused(const uint8_t gid[16], const uint8_t *frame, size_t len);

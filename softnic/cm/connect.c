@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "softnic/cm/core.h"
-#include "softnic/wire/addr.h"
+#include "softnic/config/addr.h"
 
 enum { RATE_100_GBPS = 16, MAX_RETRY = 7, TRANSPORT_RC = 0, TRANSPORT_UC = 1 };
 
@@ -65,11 +65,12 @@ static void describe_path(const struct cm_id *id, struct roce_cm *m)
     m->ack_timeout = id->ack_timeout;
 }
 
-static void connect_begin(struct cm_id *id)
+static int connect_begin(struct cm_id *id)
 {
     uint8_t lifetime = id->has_lifetime ? id->lifetime : CM_LIFETIME;
+    int err = cm_id_begin(id);
 
-    cm_id_begin(id);
+    if (err) return err;
     cm_target(id, id->peer);
     id->active = true;
     id->service_id = roce_cm_service_id(id->ps, id->dst.port);
@@ -77,6 +78,7 @@ static void connect_begin(struct cm_id *id)
     id->traffic_class = id->tos;
     id->hop_limit = CM_HOP_LIMIT;
     id->ack_timeout = (uint8_t)(lifetime + 1);
+    return 0;
 }
 
 int cm_connect(struct cm_id *id, const struct rdma_ucm_connect *cmd)
@@ -86,7 +88,8 @@ int cm_connect(struct cm_id *id, const struct rdma_ucm_connect *cmd)
     int err;
 
     if (!p->valid || id->state != CM_ROUTE_RESOLVED) return -EINVAL;
-    connect_begin(id);
+    err = connect_begin(id);
+    if (err) return err;
     if (id->qp_type == IBV_QPT_UD) return cm_sidr_connect(id, p);
     add_cma_hdr(id, &m);
     err = add_private(&m, p);

@@ -9,8 +9,8 @@
  *   event.c    what programs are told                   addr.c     binding, resolving, querying addresses
  *   message.c  messages made and repeated               connect.c  what programs ask for
  *   input.c    messages received                        sidr.c     the datagram service's lookup
- *   attr.c     queue pair attributes and paths          timer.c    what is due
- *   option.c   what programs may set
+ *   origin.c   who may say what                         timer.c    what is due
+ *   attr.c     queue pair attributes and paths          option.c   what programs may set
  */
 #ifndef SOFTNIC_CM_CORE_H
 #define SOFTNIC_CM_CORE_H
@@ -21,15 +21,18 @@
 
 #include <rdma/rdma_user_cm.h>
 
-#include "softnic/config.h"
-#include "softnic/engine/list.h"
-#include "softnic/nic.h"
+#include "softnic/base/list.h"
+#include "softnic/config/config.h"
+#include "softnic/nic/nic.h"
 #include "src/roce/cm.h"
 
 enum {
     CM_MAX_IDS = 16384, /* of a process: a communication ID has 14 bits for it */
     CM_MAX_EVENTS = 65536,
     CM_MAX_BACKLOG = 1024, /* as Linux: requests that a listener has not been told of */
+    /* Of one address: requests that were taken and are neither refused nor a connection yet. Of one
+     * process of this host a quarter of that. */
+    CM_MAX_HALF_OPEN = CM_MAX_IDS / 4,
     CM_RETRIES = 15,       /* how often a message is repeated, as Linux says in its REQs */
     CM_RESPONSE_TIME = 20, /* 4.096 us * 2^20: within which an answer is promised, as Linux promises it */
     CM_SERVICE_TIME = 24,  /* how much longer it takes once a program has to decide */
@@ -121,6 +124,22 @@ struct cm_port {
     int claims[SN_MAX_NICS]; /* of the environment, by NIC; -1: none */
 };
 
+/* A message's sender. */
+struct cm_origin {
+    uint8_t gid[16];
+    int slot; /* of a process of this host; or one of these */
+};
+enum {
+    /* SN_NO_SLOT: the sender is on another host. CM_FROM_SELF: this process made it up, as nobody is
+     * there. */
+    CM_FROM_SELF = -2,
+};
+
+static inline bool cm_is_near(const struct cm_origin *from)
+{
+    return from->slot >= 0;
+}
+
 struct cm_id {
     struct cm *cm;
     struct cm_file *file; /* NULL: the program has let go, and the protocol is brought to its end */
@@ -140,8 +159,9 @@ struct cm_id {
 
     /* The connection. */
     uint8_t peer[16];
+    bool near; /* the peer is a process of this host; known with remote_id */
     uint32_t local_id, remote_id;
-    uint64_t tid;
+    uint64_t tid, end_tid; /* transaction IDs: of the messages that make it, and of those that end it */
     bool active;
     uint64_t service_id;
     uint32_t qpn, remote_qpn, qkey;
@@ -171,29 +191,35 @@ struct cm_env {
     void (*wake)(void *ctx); /* a deadline is due earlier than cm_tick said */
     /* The address that this host would talk to dgid from; false: it does not know. */
     bool (*source)(void *ctx, const uint8_t dgid[16], uint8_t gid[16]);
+    /* Fills `len` bytes that no stranger can guess: 0 or a negative errno. */
+    int (*random)(void *ctx, void *to, size_t len);
+    void (*warn)(void *ctx, const char *line); /* one line for a person: somebody may be up to something */
 };
 
 struct cm {
     pthread_mutex_t lock;
     struct cm_env env;
     struct cm_nic nics[SN_MAX_NICS];
-    unsigned nic_count;            /* 0: not up */
-    uint64_t rnd, next;            /* next: the earliest deadline, or earlier */
-    struct cm_id *ids[CM_MAX_IDS]; /* by handle - 1 */
+    unsigned nic_count;              /* 0: not up */
+    uint64_t next;                   /* the earliest deadline, or earlier */
+    struct cm_id *ids[CM_MAX_IDS];   /* by handle - 1 */
+    struct cm_id *conns[CM_MAX_IDS]; /* those that have a communication ID, by its lower bits */
     uint32_t first_free, high, kept;
-    uint32_t generation;
     struct sn_link ports;
+    uint64_t suspects, said_at; /* messages that nobody honest sends; when a line last said so, 0: never */
+    uint64_t strays_since;
+    uint32_t strays; /* messages about no connection, since then */
 };
 
 /* id.c */
-void cm_init(struct cm *cm, const struct cm_env *env, uint64_t seed);
-void cm_end(struct cm *cm); /* frees what is left; nothing is sent */
-uint32_t cm_random(struct cm *cm);
+void cm_init(struct cm *cm, const struct cm_env *env);
+void cm_end(struct cm *cm);                                   /* frees what is left; nothing is sent */
 struct cm_id *cm_id_new(struct cm *cm, struct cm_file *file); /* NULL: too many, or out of memory */
 void cm_id_free(struct cm_id *id);
 struct cm_id *cm_id_find(struct cm *cm, const struct cm_file *file, uint32_t handle);
 struct cm_id *cm_id_by_local(struct cm *cm, uint32_t local_id);
-void cm_id_begin(struct cm_id *id); /* gives it a communication ID, PSN and transaction ID */
+/* Gives it a communication ID, PSN and transaction IDs, all hard to guess. 0 or a negative errno. */
+int cm_id_begin(struct cm_id *id);
 int cm_create(struct cm *cm, struct cm_file *file, const struct rdma_ucm_create_id *cmd, uint32_t *handle);
 /* Ends what the program had with it. Returns the number of events it was told. */
 uint32_t cm_destroy(struct cm_id *id);
@@ -217,8 +243,9 @@ void cm_events_move(struct cm_id *id, struct cm_file *to);
 /* port.c */
 int cm_port_take(struct cm_id *id, uint16_t port); /* port 0: any that is free */
 void cm_port_give(struct cm_id *id);
-bool cm_port_listening(const struct cm_id *id);      /* does another id listen on the same one */
-uint16_t cm_port_number(struct cm *cm, uint16_t ps); /* one to connect from, which others may use too */
+bool cm_port_listening(const struct cm_id *id); /* does another id listen on the same one */
+/* One to connect from, which others may use too: a number, or a negative errno. */
+int cm_port_number(struct cm *cm, uint16_t ps);
 /* Does it hold this claim of the environment? */
 bool cm_port_claimed(const struct cm_port *port, int claim);
 /* Who listens for what came to this NIC. */
@@ -261,14 +288,27 @@ int cm_notify(struct cm_id *id, uint32_t event);
 int cm_sidr_connect(struct cm_id *id, const struct rdma_ucm_conn_param *p);
 int cm_sidr_accept(struct cm_id *id, const struct rdma_ucm_conn_param *p);
 void cm_sidr_answer(struct cm_id *id, uint32_t status, const struct rdma_ucm_conn_param *p);
-void cm_sidr_input(struct cm *cm, const struct cm_nic *nic, const uint8_t *from, const struct roce_cm *m);
+void cm_sidr_input(struct cm *cm, const struct cm_nic *nic, const struct cm_origin *from,
+                   const struct roce_cm *m);
 
 /* input.c */
 /* What came to one of our addresses; zeros if that is not known: then requests are none of ours. */
-void cm_input(struct cm *cm, const uint8_t at[16], const uint8_t from[16], const uint8_t mad[ROCE_MAD_LEN]);
-struct cm_id *cm_child(struct cm_id *listener, const struct cm_nic *nic, const uint8_t *from,
+void cm_input(struct cm *cm, const uint8_t at[16], const struct cm_origin *from,
+              const uint8_t mad[ROCE_MAD_LEN]);
+struct cm_id *cm_child(struct cm_id *listener, const struct cm_nic *nic, const struct cm_origin *from,
                        const struct roce_cm *m, const struct roce_cma_hdr *h);
 void cm_child_tell(struct cm_id *listener, struct cm_id *id, const struct roce_cm *m);
+
+/* origin.c: each refusal is counted, and said in a line now and then. */
+/* Does a REQ or SIDR_REQ name what is its sender's? If not it is dropped. */
+bool cm_request_is_its_own(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m);
+/* NULL: the message may be from the connection's peer. Else the text says what shows that it is not. */
+const char *cm_not_its_peers(const struct cm_id *id, const struct cm_origin *from, const struct roce_cm *m);
+/* Has its sender too many requests under way for one more? */
+bool cm_too_many(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m);
+/* A message that nobody honest would have sent; and one about no connection, as they may come late. */
+void cm_suspect(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m, const char *why);
+void cm_suspect_stray(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m);
 
 /* attr.c */
 int cm_qp_attr(struct cm_id *id, uint32_t state, struct ib_uverbs_qp_attr *attr);

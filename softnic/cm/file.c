@@ -11,7 +11,7 @@
 #include "softnic/cm/abi.h"
 #include "softnic/cm/cm.h"
 #include "softnic/cm/service.h"
-#include "softnic/uverbs/usercopy.h"
+#include "softnic/mem/usercopy.h"
 
 #define MAX_FD 65536u
 
@@ -32,7 +32,7 @@ bool ucm_is_fd(int fd)
     return fd >= 0 && (unsigned)fd < MAX_FD && __atomic_load_n(&is_ours[fd], __ATOMIC_RELAXED);
 }
 
-int ucm_open(int flags)
+int ucm_open(int flags, const struct sn_process_callbacks *callbacks)
 {
     struct open_file *f = calloc(1, sizeof(*f));
     int fds[2], own;
@@ -54,6 +54,7 @@ int ucm_open(int flags)
         return -EMFILE;
     }
     cm_service();
+    cm_service_use(callbacks);
     cm_file_init(&f->file, own, fds[1]);
     f->refs = 1;
     pthread_mutex_lock(&table_lock);

@@ -6,16 +6,15 @@
 
 #include "softnic/cm/core.h"
 
-enum { INDEX_BITS = 14, GENERATIONS = 1024 };
+enum { SLOT_SHIFT = 24 };
+_Static_assert((CM_MAX_IDS & (CM_MAX_IDS - 1)) == 0, "the lower bits of a communication ID are an index");
 
-void cm_init(struct cm *cm, const struct cm_env *env, uint64_t seed)
+void cm_init(struct cm *cm, const struct cm_env *env)
 {
     memset(cm, 0, sizeof(*cm));
     pthread_mutex_init(&cm->lock, NULL);
     cm->env = *env;
-    cm->rnd = seed;
     cm->next = SN_NEVER;
-    cm->generation = cm_random(cm);
     sn_list_init(&cm->ports);
 }
 
@@ -24,15 +23,6 @@ void cm_end(struct cm *cm)
     for (uint32_t i = 0; i < cm->high; i++)
         if (cm->ids[i]) cm_id_free(cm->ids[i]);
     pthread_mutex_destroy(&cm->lock);
-}
-
-uint32_t cm_random(struct cm *cm)
-{
-    uint64_t z = cm->rnd += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (uint32_t)(z ^ z >> 31);
 }
 
 struct cm_id *cm_id_new(struct cm *cm, struct cm_file *file)
@@ -54,11 +44,23 @@ struct cm_id *cm_id_new(struct cm *cm, struct cm_file *file)
     return id;
 }
 
+static struct cm_id **place_of(struct cm *cm, uint32_t local_id)
+{
+    return &cm->conns[local_id & (CM_MAX_IDS - 1)];
+}
+
+static void forget_local_id(struct cm_id *id)
+{
+    if (id->local_id) *place_of(id->cm, id->local_id) = NULL;
+    id->local_id = 0;
+}
+
 void cm_id_free(struct cm_id *id)
 {
     struct cm *cm = id->cm;
 
     cm_port_give(id);
+    forget_local_id(id);
     cm->kept -= id->kept;
     cm->ids[id->handle - 1] = NULL;
     if (id->handle - 1 < cm->first_free) cm->first_free = id->handle - 1;
@@ -75,24 +77,36 @@ struct cm_id *cm_id_find(struct cm *cm, const struct cm_file *file, uint32_t han
 }
 
 /*
- * A communication ID: slot, generation, index. The slot leads a message to this process; the generation
- * tells a late message about an earlier connection from one about this.
+ * A communication ID is the NIC's slot, which leads a message to this process, and 24 random bits. So nobody
+ * foresees it, and a late message about an earlier connection is hardly ever taken for one about this.
  */
-void cm_id_begin(struct cm_id *id)
+int cm_id_begin(struct cm_id *id)
 {
+    struct {
+        uint64_t tid, end_tid;
+        uint32_t local_id, psn;
+    } r;
     struct cm *cm = id->cm;
+    int err = cm->env.random(cm->env.ctx, &r, sizeof(r));
 
-    id->local_id =
-        (uint32_t)id->nic->slot << 24 | (cm->generation++ % GENERATIONS) << INDEX_BITS | (id->handle - 1);
-    id->psn = cm_random(cm) & 0xffffff;
-    id->tid = (uint64_t)cm_random(cm) << 32 | id->local_id;
+    if (err) return err;
+    forget_local_id(id);
+    r.local_id &= (1u << SLOT_SHIFT) - 1;
+    /* There are as many places as ids. A communication ID is not 0: that means none. */
+    while (*place_of(cm, r.local_id) || !r.local_id) r.local_id = (r.local_id + 1) & ((1u << SLOT_SHIFT) - 1);
+    id->local_id = (uint32_t)id->nic->slot << SLOT_SHIFT | r.local_id;
+    *place_of(cm, id->local_id) = id;
+    id->psn = r.psn & 0xffffff;
+    id->tid = r.tid;
+    id->end_tid = r.end_tid;
+    return 0;
 }
 
 struct cm_id *cm_id_by_local(struct cm *cm, uint32_t local_id)
 {
-    struct cm_id *id = cm->ids[local_id & (CM_MAX_IDS - 1)];
+    struct cm_id *id = *place_of(cm, local_id);
 
-    return id && id->local_id && id->local_id == local_id ? id : NULL;
+    return id && id->local_id == local_id ? id : NULL;
 }
 
 int cm_create(struct cm *cm, struct cm_file *file, const struct rdma_ucm_create_id *cmd, uint32_t *handle)

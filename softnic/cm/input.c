@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages received. A message about a connection counts only if it comes from the connection's peer, names
- * both communication IDs and fits the state; else it is dropped, or answered as if there were no connection.
+ * Messages received. A message about a connection counts only if it is the peer's, which origin.c decides,
+ * and fits the state. Else it is dropped, or answered as if there were no connection.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -42,21 +42,25 @@ static void addresses(struct cm_id *id, const struct roce_cma_hdr *h, uint16_t p
     id->dst.port = h->port;
 }
 
-struct cm_id *cm_child(struct cm_id *listener, const struct cm_nic *nic, const uint8_t *from,
+struct cm_id *cm_child(struct cm_id *listener, const struct cm_nic *nic, const struct cm_origin *from,
                        const struct roce_cm *m, const struct roce_cma_hdr *h)
 {
     struct cm_id *id = listener->backlog ? cm_id_new(listener->cm, listener->file) : NULL;
 
     if (!id) return NULL;
     id->nic = nic;
-    cm_id_begin(id);
+    if (cm_id_begin(id)) {
+        cm_id_free(id);
+        return NULL;
+    }
     id->ps = listener->ps;
     id->qp_type = listener->qp_type;
     id->tos = listener->tos;
     id->tid = m->tid;
     id->remote_id = m->local_id;
     id->service_id = m->service_id;
-    memcpy(id->peer, from, 16);
+    memcpy(id->peer, from->gid, 16);
+    id->near = cm_is_near(from);
     addresses(id, h, listener->src.port);
     id->traffic_class = listener->tos;
     id->hop_limit = CM_HOP_LIMIT;
@@ -95,14 +99,17 @@ static uint32_t objection(const struct cm_id *listener, const struct cm_nic *nic
     return 0;
 }
 
-static void request(struct cm *cm, const struct cm_nic *nic, const uint8_t *from, const struct roce_cm *m)
+static void request(struct cm *cm, const struct cm_nic *nic, const struct cm_origin *origin,
+                    const struct roce_cm *m)
 {
+    const uint8_t *from = origin->gid;
     struct cm_id *id = by_remote(cm, from, m->local_id), *listener;
     struct roce_cma_hdr h;
     uint32_t reason;
 
+    if (!cm_request_is_its_own(cm, origin, m)) return;
     if (id) {
-        repeated_request(id);
+        if (id->tid == m->tid && id->near == cm_is_near(origin)) repeated_request(id);
         return;
     }
     if (roce_cma_parse(m->private_data, &h)) {
@@ -115,7 +122,7 @@ static void request(struct cm *cm, const struct cm_nic *nic, const uint8_t *from
         cm_refuse(cm, nic, from, m, reason);
         return;
     }
-    id = cm_child(listener, nic, from, m, &h);
+    id = cm_too_many(cm, origin, m) ? NULL : cm_child(listener, nic, origin, m, &h);
     if (!id) {
         cm_refuse(cm, nic, from, m, ROCE_REJ_NO_RESOURCES);
         return;
@@ -175,14 +182,16 @@ static void reply(struct cm_id *id, const struct roce_cm *m)
     cm_event_post(e);
 }
 
-/* More time, for us to wait. */
+/* More time, for us to wait: not more than we would ask for. */
 static void wait_longer(struct cm_id *id, const struct roce_cm *m)
 {
+    uint32_t time = m->service_timeout < CM_SERVICE_TIME ? m->service_timeout : CM_SERVICE_TIME;
+
     if (id->state == CM_REQ_SENT && m->about == ROCE_ABOUT_REQ)
         id->remote_id = m->local_id;
     else if (id->state != CM_REP_SENT || m->about != ROCE_ABOUT_REP)
         return;
-    cm_deadline(id, cm_time_ns(m->service_timeout) + cm_time_ns(CM_RESPONSE_TIME));
+    cm_deadline(id, cm_time_ns(time) + cm_time_ns(CM_RESPONSE_TIME));
 }
 
 static void ready_to_use(struct cm_id *id, const struct roce_cm *m)
@@ -228,8 +237,7 @@ static void disconnect(struct cm_id *id, const struct roce_cm *m)
     case CM_TIMEWAIT: cm_say_again(id); return; /* our DREP got lost */
     default: return;
     }
-    if (m->qpn != id->qpn) return;
-    id->tid = m->tid;
+    id->end_tid = m->tid;
     e = cm_event_new(id, CM_EVENT_DISCONNECTED, 0);
     if (e) cm_event_conn(e, m, 0);
     cm_event_post(e);
@@ -267,15 +275,24 @@ static void stranger(struct cm *cm, const struct cm_nic *nic, const uint8_t *fro
     cm->env.send(cm->env.ctx, nic, from, mad);
 }
 
-static struct cm_id *find(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
+/* Which connection a message is about, and NULL if it is about none, or not its peer's. */
+static struct cm_id *find(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m)
 {
     struct cm_id *id = cm_id_by_local(cm, m->remote_id);
+    const char *wrong;
 
     /* Who gives up before the first answer does not know our ID. */
-    if (m->attr == ROCE_CM_REJ && !m->remote_id) id = by_remote(cm, from, m->local_id);
-    if (!id || memcmp(id->peer, from, 16)) return NULL;
-    /* Before the first answer we do not know the peer's; who has never heard of us rejects with none. */
-    if (id->remote_id && m->local_id && id->remote_id != m->local_id) return NULL;
+    if (m->attr == ROCE_CM_REJ && !m->remote_id) id = by_remote(cm, from->gid, m->local_id);
+    if (!id) {
+        cm_suspect_stray(cm, from, m);
+        return NULL;
+    }
+    wrong = cm_not_its_peers(id, from, m);
+    if (wrong) {
+        cm_suspect(cm, from, m, wrong);
+        return NULL;
+    }
+    if (!id->remote_id) id->near = cm_is_near(from);
     return id;
 }
 
@@ -293,7 +310,8 @@ static void dispatch(struct cm_id *id, const struct roce_cm *m)
     if (!id->file && !id->kept && (id->state == CM_ENDED || id->state == CM_TIMEWAIT)) cm_id_free(id);
 }
 
-void cm_input(struct cm *cm, const uint8_t at[16], const uint8_t from[16], const uint8_t mad[ROCE_MAD_LEN])
+void cm_input(struct cm *cm, const uint8_t at[16], const struct cm_origin *from,
+              const uint8_t mad[ROCE_MAD_LEN])
 {
     const struct cm_nic *nic = cm_nic_at(cm, at);
     struct roce_cm m;
@@ -315,5 +333,5 @@ void cm_input(struct cm *cm, const uint8_t at[16], const uint8_t from[16], const
     if (id)
         dispatch(id, &m);
     else if (nic)
-        stranger(cm, nic, from, &m);
+        stranger(cm, nic, from->gid, &m);
 }

@@ -28,7 +28,7 @@ static void send_to(struct cm *cm, const struct cm_nic *nic, const uint8_t *to, 
 
 static void address(const struct cm_id *id, struct roce_cm *m)
 {
-    m->tid = id->tid;
+    m->tid = m->attr == ROCE_CM_DREQ || m->attr == ROCE_CM_DREP ? id->end_tid : id->tid;
     m->local_id = id->local_id;
     m->remote_id = id->remote_id;
 }
@@ -75,7 +75,6 @@ void cm_send_dreq(struct cm_id *id)
 {
     struct roce_cm m = {.attr = ROCE_CM_DREQ, .qpn = id->remote_qpn};
 
-    id->tid = (uint64_t)cm_random(id->cm) << 32 | id->local_id;
     cm_ask(id, &m);
     id->state = CM_DREQ_SENT;
 }
@@ -88,11 +87,12 @@ void cm_send_drep(struct cm_id *id)
     cm_timewait(id);
 }
 
-/* Until packets of the connection that are still on their way are gone. */
+/* Until packets of the connection that are still on their way are gone. The peer has said how long that
+ * may take, and might say hours. */
 void cm_timewait(struct cm_id *id)
 {
     id->state = CM_TIMEWAIT;
-    cm_deadline(id, cm_time_ns(id->ack_timeout));
+    cm_deadline(id, cm_time_ns(id->ack_timeout < CM_SERVICE_TIME ? id->ack_timeout : CM_SERVICE_TIME));
 }
 
 void cm_refuse(struct cm *cm, const struct cm_nic *nic, const uint8_t *to, const struct roce_cm *m,

@@ -75,13 +75,17 @@ static int take(struct cm_id *id, uint16_t port)
     return 0;
 }
 
-uint16_t cm_port_number(struct cm *cm, uint16_t ps)
+int cm_port_number(struct cm *cm, uint16_t ps)
 {
-    uint16_t port = EPHEMERAL_FIRST;
+    int port = EPHEMERAL_FIRST;
+    uint32_t r;
 
     for (int i = 0; i < TRIES; i++) {
-        port = (uint16_t)(EPHEMERAL_FIRST + cm_random(cm) % EPHEMERAL_COUNT);
-        if (!find(cm, NULL, ps, port)) break;
+        int err = cm->env.random(cm->env.ctx, &r, sizeof(r));
+
+        if (err) return err;
+        port = (int)(EPHEMERAL_FIRST + r % EPHEMERAL_COUNT);
+        if (!find(cm, NULL, ps, (uint16_t)port)) break;
     }
     return port;
 }
@@ -91,7 +95,11 @@ int cm_port_take(struct cm_id *id, uint16_t port)
     int err = -EADDRINUSE;
 
     if (port) return take(id, port);
-    for (int i = 0; i < TRIES && err == -EADDRINUSE; i++) err = take(id, cm_port_number(id->cm, id->ps));
+    for (int i = 0; i < TRIES && err == -EADDRINUSE; i++) {
+        int number = cm_port_number(id->cm, id->ps);
+
+        err = number < 0 ? number : take(id, (uint16_t)number);
+    }
     return err;
 }
 

@@ -3,17 +3,19 @@
  * Who gets a message. One about a connection names the process in its communication ID, and the wire has
  * brought it to the right one. A request names a service: the process that listens has a datagram socket with
  * an abstract UNIX name made of the NIC's address and the service. Binding that name is the claim to the
- * service: it is exclusive, also between users, and the kernel frees it when the process dies. A request is
- * put into that socket by whichever process at the address happens to get it.
+ * service: it is exclusive, also between users, and the kernel frees it when the process dies. A request of
+ * another host is put into that socket by whichever process at the address happens to get it. A process of
+ * this host puts its own request there itself, so that no other one reads or changes it. letter.c decides
+ * which letters are believed.
  */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "softnic/base/name.h"
 #include "softnic/cm/cm.h"
 #include "softnic/cm/service.h"
-#include "softnic/name.h"
 #include "src/roce/hdr.h"
 
 static int mailbox = -1; /* atomic; the NIC's callbacks read it */
@@ -29,10 +31,12 @@ static struct sn_name name_of(const uint8_t *gid, uint64_t service_id)
 int cm_route_claim(const uint8_t gid[16], uint64_t service_id)
 {
     struct sn_name name = name_of(gid, service_id);
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err, on = 1;
 
     if (fd < 0) return -errno;
-    err = sn_name_bind(fd, &name);
+    /* First, or a letter could come without. */
+    err = setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) ? -errno : 0;
+    if (!err) err = sn_name_bind(fd, &name);
     if (!err) return fd;
     close(fd);
     return err;
@@ -61,10 +65,9 @@ static int sender_fd(void)
     return none;
 }
 
-/* To whoever has claimed the service. False: nobody. */
-static bool hand_over(const uint8_t *gid, uint64_t service_id, const struct cm_letter *letter)
+bool cm_route_request(const struct roce_cm *m, const struct cm_letter *letter)
 {
-    struct sn_name name = name_of(gid, service_id);
+    struct sn_name name = name_of(letter->at, m->service_id);
 
     if (sendto(sender_fd(), letter, sizeof(*letter), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name.un,
                name.len) >= 0)
@@ -101,19 +104,20 @@ static bool answer_as_stranger(const struct roce_cm *m, uint8_t *mad)
     return roce_cm_build(mad, &r) == 0;
 }
 
-bool ucm_on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], uint8_t mad[SN_MAD_LEN])
+bool ucm_on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], int slot, uint8_t mad[SN_MAD_LEN])
 {
     struct cm_letter letter;
     struct roce_cm m;
     int box;
 
     (void)user;
+    (void)slot;
     if (roce_cm_parse(mad, &m)) return false;
     memcpy(letter.at, dgid, 16);
-    memcpy(letter.from, sgid, 16);
+    memcpy(letter.from.gid, sgid, 16);
+    letter.from.slot = slot;
     memcpy(letter.mad, mad, ROCE_MAD_LEN);
-    if (m.attr == ROCE_CM_REQ || m.attr == ROCE_CM_SIDR_REQ)
-        return !hand_over(dgid, m.service_id, &letter) && answer_as_stranger(&m, mad);
+    if (cm_is_request(&m)) return !cm_route_request(&m, &letter) && answer_as_stranger(&m, mad);
     /* Acquire pairs with the release above. A full box loses the message, which will be repeated. */
     box = __atomic_load_n(&mailbox, __ATOMIC_ACQUIRE);
     if (box < 0) return answer_as_stranger(&m, mad);
@@ -136,6 +140,7 @@ void ucm_on_refused(const uint8_t gid[16], const uint8_t *frame, size_t len)
         return;
     if (roce_cm_parse(frame + at, &m) || !answer_as_stranger(&m, letter.mad)) return;
     memset(letter.at, 0, 16);
-    memcpy(letter.from, gid, 16);
+    memcpy(letter.from.gid, gid, 16);
+    letter.from.slot = CM_FROM_SELF;
     send(box, &letter, sizeof(letter), MSG_DONTWAIT | MSG_NOSIGNAL);
 }

@@ -9,16 +9,17 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "softnic/attach/tree.h"
-#include "softnic/process.h"
-#include "softnic/spawn.h"
-#include "softnic/uverbs/object.h"
-#include "softnic/wire/addr.h"
+#include "softnic/base/cred.h"
+#include "softnic/base/secret.h"
+#include "softnic/base/spawn.h"
+#include "softnic/config/addr.h"
+#include "softnic/runtime/process.h"
+#include "softnic/sysfs/tree.h"
+#include "softnic/wire/near.h"
 #include "src/roce/segment.h"
 
 enum { LETTERS_AT_ONCE = 64, WATCHED_AT_ONCE = 16, EXIT_MS = 300, STACK = 256 << 10 };
@@ -26,10 +27,16 @@ enum { LETTERS_AT_ONCE = 64, WATCHED_AT_ONCE = 16, EXIT_MS = 300, STACK = 256 <<
 static struct cm the_cm;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+static const struct sn_process_callbacks *callbacks; /* atomic; all who set it set the same */
+
 static struct {
     pthread_mutex_t lock; /* around going up; taken before the state machine's */
     bool up, stop;        /* stop: atomic */
     struct sn_nic *nics[SN_MAX_NICS];
+    uint32_t scope[SN_MAX_NICS]; /* of the NIC's address */
+    bool has_port[SN_MAX_NICS];  /* port 4791 is its user's: no other user's process gets what comes there */
+    bool on_wire_only[SN_MAX_NICS]; /* what it sends is to be seen, or disturbed, or goes its own way */
+    struct sn_near_cache near;
     int watch, wake_fd, mail[2];
     pthread_t thread;
 } service = {.lock = PTHREAD_MUTEX_INITIALIZER, .watch = -1, .wake_fd = -1, .mail = {-1, -1}};
@@ -46,10 +53,38 @@ static uint64_t now_ns(void *ctx)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* Is that an address of this host? Under the state machine's lock. */
+static bool is_here(const struct cm_nic *nic, const uint8_t gid[16])
+{
+    struct sn_addr addr = {.scope = service.scope[nic->index]};
+
+    memcpy(addr.gid, gid, 16);
+    return sn_near_is(&service.near, &addr);
+}
+
+/*
+ * A request to a service of this host goes straight to the process that has claimed it. Over the wire it
+ * would come to any process that listens to port 4791 there, perhaps another user's. False: it goes over the
+ * wire.
+ */
+static bool send_letter(const struct cm_nic *nic, const uint8_t dgid[16], const uint8_t mad[ROCE_MAD_LEN])
+{
+    struct cm_letter letter = {.from.slot = nic->slot};
+    struct roce_cm m;
+
+    if (roce_cm_parse(mad, &m) || !cm_is_request(&m)) return false;
+    if (service.on_wire_only[nic->index] || !is_here(nic, dgid)) return false;
+    memcpy(letter.at, dgid, 16);
+    memcpy(letter.from.gid, nic->gid, 16);
+    memcpy(letter.mad, mad, ROCE_MAD_LEN);
+    return cm_route_request(&m, &letter);
+}
+
 static void env_send(void *ctx, const struct cm_nic *nic, const uint8_t dgid[16],
                      const uint8_t mad[ROCE_MAD_LEN])
 {
     (void)ctx;
+    if (send_letter(nic, dgid, mad)) return;
     /* A wire that takes nothing now loses it, as any wire may. */
     sn_nic_mad_send(service.nics[nic->index], dgid, mad);
 }
@@ -94,6 +129,18 @@ static bool env_source(void *ctx, const uint8_t dgid[16], uint8_t gid[16])
     return true;
 }
 
+static void env_warn(void *ctx, const char *line)
+{
+    (void)ctx;
+    fprintf(stderr, "gpuwire: process %d: %s\n", (int)getpid(), line);
+}
+
+static int env_random(void *ctx, void *to, size_t len)
+{
+    (void)ctx;
+    return sn_secret(to, len);
+}
+
 static void init_once(void)
 {
     const struct cm_env env = {.send = env_send,
@@ -101,11 +148,16 @@ static void init_once(void)
                                .release = env_release,
                                .now = now_ns,
                                .wake = env_wake,
-                               .source = env_source};
-    uint64_t seed;
+                               .source = env_source,
+                               .random = env_random,
+                               .warn = env_warn};
 
-    if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) seed = now_ns(NULL) ^ (uint64_t)getpid() << 32;
-    cm_init(&the_cm, &env, seed);
+    cm_init(&the_cm, &env);
+}
+
+void cm_service_use(const struct sn_process_callbacks *use)
+{
+    __atomic_store_n(&callbacks, use, __ATOMIC_RELAXED);
 }
 
 struct cm *cm_service(void)
@@ -117,24 +169,60 @@ struct cm *cm_service(void)
 /* ---- the thread
  * ---------------------------------------------------------------------------------------------------- */
 
+/* A stranger's letter, or one of our own user's. Under the state machine's lock. */
+static void take_letter(struct cm_letter *letter, const struct ucred *who)
+{
+    const struct cm_nic *nic = cm_nic_at(&the_cm, letter->at);
+    struct roce_cm m;
+    struct cm_writer w;
+    const char *wrong;
+    char why[160];
+
+    if (!nic || roce_cm_parse(letter->mad, &m)) return;
+    w = (struct cm_writer){.ours = sn_cred_is_ours(who) || sn_cred_is_user(who, 0),
+                           .speaks_for_here = is_here(nic, letter->from.gid),
+                           .may_speak_for_others = !service.has_port[nic->index]};
+    wrong = cm_letter_refused(letter, &m, &w);
+    if (!wrong) {
+        cm_input(&the_cm, letter->at, &letter->from, letter->mad);
+        return;
+    }
+    snprintf(why, sizeof(why), "process %d of user %u passed it on, %s", (int)who->pid, (unsigned)who->uid,
+             wrong);
+    cm_suspect(&the_cm, &letter->from, &m, why);
+}
+
+/* To a claim. */
 static void read_letters(int fd)
+{
+    struct cm_letter letter;
+    struct ucred who;
+    int got = 1;
+
+    for (int i = 0; i < LETTERS_AT_ONCE && got >= 0; i++) {
+        got = cm_letter_read(fd, &letter, &who);
+        if (got > 0) take_letter(&letter, &who);
+    }
+}
+
+/* From this process itself: what came over the wire. */
+static void read_mailbox(void)
 {
     struct cm_letter letter;
 
     for (int i = 0; i < LETTERS_AT_ONCE; i++) {
-        ssize_t n = recv(fd, &letter, sizeof(letter), MSG_DONTWAIT);
+        ssize_t n = recv(service.mail[0], &letter, sizeof(letter), MSG_DONTWAIT);
 
         if (n < 0) return;
-        if (n == (ssize_t)sizeof(letter)) cm_input(&the_cm, letter.at, letter.from, letter.mad);
+        if (n == (ssize_t)sizeof(letter)) cm_input(&the_cm, letter.at, &letter.from, letter.mad);
     }
 }
 
 /* What was ready may have been given back since, and its number be another's by now, a program's say. */
-static bool is_mail(int fd)
+static bool is_claim(int fd)
 {
     struct sn_link *it, *tmp;
 
-    if (fd == service.mail[0]) return true;
     sn_list_each(it, tmp, &the_cm.ports)
     {
         if (cm_port_claimed(sn_entry(it, struct cm_port, link), fd)) return true;
@@ -162,7 +250,9 @@ static void *thread_main(void *arg)
 
         pthread_mutex_lock(&the_cm.lock);
         for (int i = 0; i < n; i++) {
-            if (is_mail(ready[i].data.fd))
+            if (ready[i].data.fd == service.mail[0])
+                read_mailbox();
+            else if (is_claim(ready[i].data.fd))
                 read_letters(ready[i].data.fd);
             else if (ready[i].data.fd == service.wake_fd && read(service.wake_fd, &count, sizeof(count)) < 0)
                 continue; /* somebody else's wish was taken with ours */
@@ -212,6 +302,9 @@ static void add_nic(struct cm_nic *nics, unsigned *count, unsigned index, const 
                                    .guid = sn_guid(gid, index),
                                    .index = index};
     memcpy(nics[(*count)++].gid, gid, 16);
+    service.scope[index] = info->config.addr.scope;
+    service.has_port[index] = info->has_port;
+    service.on_wire_only[index] = info->config.eth.on || info->config.pcap[0] || info->config.fault.given;
 }
 
 /* Takes all NICs of the process: a program may listen at all of their addresses. */
@@ -224,7 +317,7 @@ static int take_nics(unsigned *taken, struct cm_nic *nics, unsigned *count)
     for (unsigned i = 0; !err && i < (unsigned)n; i++) {
         struct sn_process_info info;
 
-        err = sn_process_nic_get(i, &uv_callbacks, &service.nics[i]);
+        err = sn_process_nic_get(i, __atomic_load_n(&callbacks, __ATOMIC_RELAXED), &service.nics[i]);
         if (err) break;
         ++*taken;
         err = sn_process_nic_info(i, &info);

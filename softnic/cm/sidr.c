@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "softnic/cm/core.h"
-#include "softnic/wire/addr.h"
+#include "softnic/config/addr.h"
 
 int cm_sidr_connect(struct cm_id *id, const struct rdma_ucm_conn_param *p)
 {
@@ -52,14 +52,17 @@ int cm_sidr_accept(struct cm_id *id, const struct rdma_ucm_conn_param *p)
     return 0;
 }
 
-static void request(struct cm *cm, const struct cm_nic *nic, const uint8_t *from, const struct roce_cm *m)
+static void request(struct cm *cm, const struct cm_nic *nic, const struct cm_origin *origin,
+                    const struct roce_cm *m)
 {
+    const uint8_t *from = origin->gid;
     struct roce_cm no = {
         .attr = ROCE_CM_SIDR_REP, .tid = m->tid, .local_id = m->local_id, .status = ROCE_SIDR_UNSUPPORTED};
     struct roce_cma_hdr h;
     uint8_t mad[ROCE_MAD_LEN];
     struct cm_id *listener = NULL, *id = NULL;
 
+    if (!cm_request_is_its_own(cm, origin, m)) return;
     for (uint32_t i = 0; i < cm->high; i++) {
         id = cm->ids[i];
         if (!id || id->active || !id->local_id || id->remote_id != m->local_id || memcmp(id->peer, from, 16))
@@ -69,7 +72,7 @@ static void request(struct cm *cm, const struct cm_nic *nic, const uint8_t *from
     }
     if (roce_cma_parse(m->private_data, &h) == 0) listener = cm_listener(cm, nic, m->service_id, &h);
     if (listener && listener->qp_type != IBV_QPT_UD) listener = NULL;
-    id = listener ? cm_child(listener, nic, from, m, &h) : NULL;
+    id = listener && !cm_too_many(cm, origin, m) ? cm_child(listener, nic, origin, m, &h) : NULL;
     if (!id) {
         no.service_id = m->service_id;
         roce_cm_build(mad, &no);
@@ -81,14 +84,32 @@ static void request(struct cm *cm, const struct cm_nic *nic, const uint8_t *from
     cm_child_tell(listener, id, m);
 }
 
-static void answer(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
+static const char *not_the_answer(const struct cm_id *id, const struct cm_origin *from,
+                                  const struct roce_cm *m)
+{
+    if (memcmp(id->peer, from->gid, 16)) return "it comes from another address than was asked";
+    if (m->tid != id->tid) return "it names another transaction";
+    if (m->service_id != id->service_id) return "it names another service";
+    if (cm_is_near(from) && m->status == ROCE_SIDR_OK && m->qpn >> 16 != (uint32_t)from->slot)
+        return "its queue pair is another process's";
+    return NULL;
+}
+
+static void answer(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m)
 {
     struct cm_id *id = cm_id_by_local(cm, m->local_id);
+    const char *wrong;
     bool ok = m->status == ROCE_SIDR_OK;
     struct rdma_ucm_ud_param *p;
     struct cm_event *e;
 
-    if (!id || id->state != CM_SIDR_SENT || memcmp(id->peer, from, 16)) return;
+    if (!id) cm_suspect_stray(cm, from, m);
+    if (!id || id->state != CM_SIDR_SENT) return;
+    wrong = not_the_answer(id, from, m);
+    if (wrong) {
+        cm_suspect(cm, from, m, wrong);
+        return;
+    }
     id->state = CM_ENDED;
     cm_deadline(id, SN_NEVER);
     id->remote_qpn = m->qpn;
@@ -104,7 +125,8 @@ static void answer(struct cm *cm, const uint8_t *from, const struct roce_cm *m)
     cm_event_post(e);
 }
 
-void cm_sidr_input(struct cm *cm, const struct cm_nic *nic, const uint8_t *from, const struct roce_cm *m)
+void cm_sidr_input(struct cm *cm, const struct cm_nic *nic, const struct cm_origin *from,
+                   const struct roce_cm *m)
 {
     if (m->attr == ROCE_CM_SIDR_REQ)
         request(cm, nic, from, m);

@@ -6,10 +6,6 @@
  * a ring all who share it are looked at, too, which is called a sweep. How far to go stands in the doorbell
  * records, and those are read for no other reason than a ring: a program that forgets to ring must not work.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 
@@ -23,122 +19,6 @@
 enum { FEW = 16, SWEEP_NS = 64 };
 
 enum { HALVES = SN_UAR_BF_COUNT * 2, HALF_WORDS = SN_UAR_BF_SIZE / 2 / 8 };
-
-/* ---- making and ending --------------------------------------------------------------------------------- */
-
-int sn_uar_create(struct sn_nic *nic, struct sn_uar **out)
-{
-    struct sn_uar *uar = calloc(1, sizeof(*uar));
-    int err = 0;
-
-    if (!uar) return -ENOMEM;
-    uar->page = mmap(NULL, SN_UAR_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (uar->page == MAP_FAILED) {
-        free(uar);
-        return -ENOMEM;
-    }
-    for (size_t i = 0; i < SN_UAR_SIZE / 8; i++) uar->page[i] = SN_NOT_RUNG;
-    uar->nic = nic;
-    sn_list_init(&uar->link);
-    sn_list_init(&uar->qps);
-    sn_list_init(&uar->cqs);
-    sn_list_init(&uar->news);
-    sn_nic_lock(nic);
-    if (nic->uar_count == SN_MAX_UAR) {
-        err = -ENOMEM;
-    } else {
-        nic->uar_count++;
-        nic->objects++;
-    }
-    sn_nic_unlock(nic);
-    if (err) {
-        munmap(uar->page, SN_UAR_SIZE);
-        free(uar);
-        return err;
-    }
-    *out = uar;
-    return 0;
-}
-
-int sn_uar_destroy(struct sn_uar *uar)
-{
-    struct sn_nic *nic = uar->nic;
-    bool busy;
-
-    sn_nic_lock(nic);
-    busy = !sn_list_empty(&uar->link);
-    if (!busy) {
-        nic->uar_count--;
-        nic->objects--;
-    }
-    sn_nic_unlock(nic);
-    if (busy) return -EBUSY;
-    for (unsigned i = 0; i < SN_UAR_BF_COUNT; i++) free(uar->registers[i].ringers);
-    munmap(uar->page, SN_UAR_SIZE);
-    free(uar);
-    return 0;
-}
-
-void *sn_uar_page(struct sn_uar *uar)
-{
-    return uar->page;
-}
-
-/* Only pages that somebody uses are looked at. */
-void sn_uar_attach(struct sn_uar *uar, struct sn_link *list, struct sn_link *user)
-{
-    if (sn_list_empty(&uar->link)) sn_list_add(&uar->nic->uars, &uar->link);
-    sn_list_add(list, user);
-}
-
-void sn_uar_detach(struct sn_uar *uar, struct sn_link *user)
-{
-    sn_list_del(user);
-    if (sn_list_empty(&uar->qps) && sn_list_empty(&uar->cqs)) sn_list_del(&uar->link);
-}
-
-/* ---- who rings what ------------------------------------------------------------------------------------ */
-
-static struct sn_register *register_of(struct sn_qp *qp)
-{
-    return &qp->init.uar->registers[qp->init.bfreg];
-}
-
-int sn_ringer_add(struct sn_qp *qp)
-{
-    struct sn_register *r;
-
-    if (!qp->init.sq_wqebbs) return 0;
-    r = register_of(qp);
-    if (r->count == r->room) {
-        uint32_t room = r->room ? r->room * 2 : 4;
-        struct sn_ringer *more = realloc(r->ringers, room * sizeof(*more));
-
-        if (!more) return -ENOMEM;
-        r->ringers = more;
-        r->room = room;
-    }
-    r->ringers[r->count] = (struct sn_ringer){qp->init.dbrec + GW_MLX5_DBREC_SEND, qp, qp->sq_pi};
-    qp->ringer = ++r->count;
-    return 0;
-}
-
-void sn_ringer_del(struct sn_qp *qp)
-{
-    struct sn_register *r;
-
-    if (!qp->ringer) return;
-    r = register_of(qp);
-    r->ringers[qp->ringer - 1] = r->ringers[--r->count];
-    r->ringers[qp->ringer - 1].qp->ringer = qp->ringer;
-    qp->ringer = 0;
-}
-
-void sn_ringer_at(struct sn_qp *qp, uint16_t pi)
-{
-    qp->sq_pi = pi;
-    if (qp->ringer) register_of(qp)->ringers[qp->ringer - 1].pi = pi;
-}
 
 /* ---- rings --------------------------------------------------------------------------------------------- */
 
@@ -266,7 +146,7 @@ void sn_sq_settle(struct sn_qp *qp)
 {
     if (!qp->init.uar) return;
     scan(qp->init.uar);
-    if (qp->ringer && register_of(qp)->rung) sn_sq_look(qp);
+    if (qp->ringer && sn_register_of(qp)->rung) sn_sq_look(qp);
 }
 
 /* ---- rings that are missing ---------------------------------------------------------------------------- */
@@ -284,8 +164,8 @@ int sn_record_ahead(struct sn_qp *qp)
 
 void sn_report_missing_ring(struct sn_qp *qp)
 {
-    if (qp->missing_told) return;
-    qp->missing_told = true;
+    if (qp->missing_reported) return;
+    qp->missing_reported = true;
     sn_report_qp(
         qp,
         "the send doorbell record moved from %u to %d, but the doorbell was not rung: nothing is executed",

@@ -21,17 +21,6 @@ enum { COPY_LOOKS = 1 << 12, WIRE_LOOKS = 64, COPY_ROUNDS = 64 };
 /* How soon to offer frames again that the wire, or a peer, had no room for. */
 #define BLOCKED_NS 20000u
 
-/* ---- randomness ---------------------------------------------------------------------------------------- */
-
-uint64_t sn_random(struct sn_nic *nic)
-{
-    uint64_t z = nic->rnd += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
 /* ---- making and ending --------------------------------------------------------------------------------- */
 
 static void set_defaults(struct sn_nic_config *c)
@@ -41,7 +30,7 @@ static void set_defaults(struct sn_nic_config *c)
     if (!c->window_bytes) c->window_bytes = WINDOW_BYTES;
     if (!c->budget) c->budget = BUDGET;
     if (!c->probe_ns) c->probe_ns = PROBE_NS;
-    c->offer_min = sn_offer_min(c->offer_min);
+    c->rndv_min = sn_rndv_min(c->rndv_min);
 }
 
 static int alloc_ring(struct sn_ring *ring)
@@ -95,11 +84,12 @@ int sn_nic_create(const struct sn_nic_config *config, struct sn_nic **out)
     nic->cfg = *config;
     set_defaults(&nic->cfg);
     nic->rnd = config->seed;
+    nic->settle = sn_direct_settle;
     pthread_mutex_init(&nic->lock, NULL);
     sn_list_init(&nic->all_qps);
     sn_list_init(&nic->run);
     sn_list_init(&nic->parked);
-    sn_list_init(&nic->behind);
+    sn_list_init(&nic->copy_waits);
     sn_list_init(&nic->errs);
     sn_list_init(&nic->uars);
     err = alloc_parts(nic);
@@ -123,84 +113,6 @@ int sn_nic_destroy(struct sn_nic *nic)
     return 0;
 }
 
-void sn_nic_lock(struct sn_nic *nic)
-{
-    pthread_mutex_lock(&nic->lock);
-}
-
-void sn_nic_unlock(struct sn_nic *nic)
-{
-    pthread_mutex_unlock(&nic->lock);
-}
-
-/* ---- numbers for other threads ------------------------------------------------------------------------- */
-
-unsigned sn_nic_ringable(const struct sn_nic *nic)
-{
-    return __atomic_load_n(&nic->ringable, __ATOMIC_RELAXED);
-}
-
-uint64_t sn_nic_activity(const struct sn_nic *nic)
-{
-    return __atomic_load_n(&nic->activity, __ATOMIC_RELAXED);
-}
-
-void sn_activity(struct sn_nic *nic)
-{
-    sn_count(&nic->activity, 1);
-}
-
-void sn_nic_counters(const struct sn_nic *nic, struct sn_counters *out)
-{
-    const uint64_t *from = (const uint64_t *)&nic->count;
-    uint64_t *to = (uint64_t *)out;
-
-    for (size_t i = 0; i < sizeof(*out) / sizeof(*to); i++)
-        to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
-}
-
-/* ---- protection domains -------------------------------------------------------------------------------- */
-
-int sn_pd_create(struct sn_nic *nic, struct sn_pd **out)
-{
-    struct sn_pd *pd = calloc(1, sizeof(*pd));
-    int err = 0;
-
-    if (!pd) return -ENOMEM;
-    pd->nic = nic;
-    sn_nic_lock(nic);
-    if (nic->pd_count == SN_MAX_PD) {
-        err = -ENOMEM;
-    } else {
-        nic->pd_count++;
-        pd->number = ++nic->pd_numbers;
-        nic->objects++;
-    }
-    sn_nic_unlock(nic);
-    if (err)
-        free(pd);
-    else
-        *out = pd;
-    return err;
-}
-
-int sn_pd_destroy(struct sn_pd *pd)
-{
-    struct sn_nic *nic = pd->nic;
-    bool busy;
-
-    sn_nic_lock(nic);
-    busy = pd->users != 0;
-    if (!busy) {
-        nic->pd_count--;
-        nic->objects--;
-    }
-    sn_nic_unlock(nic);
-    if (busy) return -EBUSY;
-    free(pd);
-    return 0;
-}
-
 /* ---- progress ------------------------------------------------------------------------------------------ */
 
 static enum sn_step step(struct sn_qp *qp)
@@ -208,6 +120,7 @@ static enum sn_step step(struct sn_qp *qp)
     enum sn_step did;
 
     if (qp->state == IBV_QPS_ERR) return sn_qp_flush_step(qp) ? SN_DID : SN_IDLE;
+    if (!sn_owner_stays(qp)) return SN_DID;
     if (!sn_qp_reliable(qp)) {
         did = sn_unreliable_step(qp);
     } else {
@@ -227,12 +140,12 @@ static void park(struct sn_qp *qp)
 }
 
 /* Who still finds no room keeps its place. */
-static void queue_behind(struct sn_qp *qp)
+static void queue_copy_waiter(struct sn_qp *qp)
 {
-    if (!qp->behind)
-        sn_list_del(&qp->behind_link);
-    else if (sn_list_empty(&qp->behind_link))
-        sn_list_add(&qp->nic->behind, &qp->behind_link);
+    if (!qp->copy_waits)
+        sn_list_del(&qp->copy_wait_link);
+    else if (sn_list_empty(&qp->copy_wait_link))
+        sn_list_add(&qp->nic->copy_waits, &qp->copy_wait_link);
 }
 
 /* Perhaps there is room now for what these wait to send: one look at each in every call. */
@@ -259,22 +172,22 @@ static bool run_qps(struct sn_nic *nic)
         enum sn_step did = SN_DID;
 
         sn_list_del(&qp->run_link);
-        qp->behind = false;
+        qp->copy_waits = false;
         for (int i = 0; i < SN_QUANTUM && did == SN_DID && nic->budget;) {
             uint32_t joined = nic->direct.joined;
 
             did = step(qp);
             if (did == SN_DID) nic->budget--;
             /* No room for frames: there will be when the wire, or this NIC itself, has taken some. */
-            if (did != SN_IDLE && !qp->parked && !qp->behind) any = true;
+            if (did != SN_IDLE && !qp->parked && !qp->copy_waits) any = true;
             /* What joins a batch of direct accesses does not count: these are bounded. */
             i += nic->direct.joined == joined;
         }
         if (qp->parked)
             park(qp);
-        else if (did != SN_IDLE && !qp->behind)
+        else if (did != SN_IDLE && !qp->copy_waits)
             sn_qp_wake(qp);
-        queue_behind(qp);
+        queue_copy_waiter(qp);
         sn_sq_rest(qp);
     }
     return sn_direct_go(nic) || any;

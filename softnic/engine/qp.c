@@ -70,11 +70,14 @@ static int check_init(const struct sn_qp_init *i)
 static int take_number(struct sn_nic *nic, struct sn_qp *qp)
 {
     uint32_t n;
+    int err;
 
     if (nic->qp_count == SN_MAX_QP) return -ENOMEM;
-    do n = 2 + sn_random_below(nic, 0xffff - 2);
-    while (nic->qps[n]);
-    qp->number = (uint32_t)nic->cfg.slot << 16 | n;
+    do {
+        err = sn_secret_below(nic, 0xffff - 2, &n);
+        if (err) return err;
+    } while (nic->qps[2 + n]);
+    qp->number = (uint32_t)nic->cfg.slot << 16 | (2 + n);
     return 0;
 }
 
@@ -142,7 +145,7 @@ static struct sn_qp *alloc_qp(struct sn_nic *nic, const struct sn_qp_init *init)
     sn_list_init(&qp->all_link);
     sn_list_init(&qp->windows);
     sn_list_init(&qp->run_link);
-    sn_list_init(&qp->behind_link);
+    sn_list_init(&qp->copy_wait_link);
     sn_list_init(&qp->err_link);
     sn_list_init(&qp->uar_link);
     return qp;
@@ -190,7 +193,7 @@ int sn_qp_destroy(struct sn_qp *qp)
     nic->objects--;
     hold_parts(&qp->init, (uint32_t)-1);
     sn_nic_unlock(nic);
-    sn_direct_quiesce(nic);
+    sn_publish_quiesce(nic);
     free(qp->line);
     free(qp);
     return 0;
@@ -199,13 +202,6 @@ int sn_qp_destroy(struct sn_qp *qp)
 uint32_t sn_qp_number(const struct sn_qp *qp)
 {
     return qp->number;
-}
-
-struct sn_qp *sn_qp_find(struct sn_nic *nic, uint32_t qpn)
-{
-    struct sn_qp *qp = nic->qps[qpn & 0xffff];
-
-    return qp && qp->number == qpn ? qp : NULL;
 }
 
 int sn_qp_query(struct sn_qp *qp, struct ibv_qp_attr *attr)
@@ -225,13 +221,6 @@ int sn_qp_query(struct sn_qp *qp, struct ibv_qp_attr *attr)
 
 /* ---- work and errors ----------------------------------------------------------------------------------- */
 
-void sn_qp_wake(struct sn_qp *qp)
-{
-    if (qp->parked) sn_list_del(&qp->run_link);
-    qp->parked = false;
-    if (sn_list_empty(&qp->run_link)) sn_list_add(&qp->nic->run, &qp->run_link);
-}
-
 /* Everything that the connection knew is gone, and so is every reference to it in the NIC but its number and
  * page. */
 void sn_qp_forget(struct sn_qp *qp)
@@ -242,61 +231,29 @@ void sn_qp_forget(struct sn_qp *qp)
     sn_place_drop(qp);
     sn_timer_remove(qp);
     sn_list_del(&qp->run_link);
-    sn_list_del(&qp->behind_link);
+    sn_list_del(&qp->copy_wait_link);
     sn_list_del(&qp->err_link);
     sn_qp_set_state(qp, IBV_QPS_RESET);
-    sn_direct_tell_queue(qp);
+    sn_publish_queue(qp);
     memset(&qp->attr, 0, sizeof(qp->attr));
+    qp->owner_look = SN_NEVER;
     memset(&qp->resp, 0, sizeof(qp->resp));
     qp->sq_next = qp->sq_ci = qp->rq_ci = 0;
     sn_ringer_at(qp, 0);
-    qp->rq_bad = qp->last_wqe_told = false;
+    qp->rq_bad = qp->last_wqe_reported = false;
     qp->sqd_notify = false;
     qp->syndrome = 0;
+    qp->guesses = 0;
     sn_requester_init(qp, 0);
     sn_sq_rest(qp);
     sn_rate_init(qp);
 }
 
-void sn_qp_error(struct sn_qp *qp)
-{
-    if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET) return;
-    /* From the flush on the memory is the program's again. */
-    if (qp->req.batched) sn_direct_settle(qp->nic);
-    sn_qp_set_state(qp, IBV_QPS_ERR);
-    sn_direct_tell_queue(qp);
-    sn_place_drop(qp);
-    sn_timer_remove(qp);
-    qp->req.deadline = qp->rate.wake_at = SN_NEVER;
-    qp->rate.tell = false;
-    qp->resp.ack_pending = qp->resp.nak_pending = false;
-    sn_list_del(&qp->err_link);
-    sn_list_add(&qp->nic->errs, &qp->err_link);
-    sn_qp_wake(qp);
-}
-
-void sn_qp_send_error(struct sn_qp *qp)
-{
-    if (sn_qp_reliable(qp))
-        sn_qp_error(qp);
-    else if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
-        sn_qp_set_state(qp, IBV_QPS_SQE);
-    sn_qp_wake(qp);
-}
-
-void sn_qp_fatal(struct sn_qp *qp)
-{
-    if (qp->state == IBV_QPS_ERR) return;
-    sn_qp_error(qp);
-    if (qp->nic->cfg.async_event)
-        qp->nic->cfg.async_event(qp->nic->cfg.user, IBV_EVENT_QP_FATAL, qp->init.user);
-}
-
 /* Whoever shares its receive queue may want to know when it is done with it. */
-static void tell_last_wqe(struct sn_qp *qp)
+static void report_last_wqe(struct sn_qp *qp)
 {
-    if (!qp->init.srq || qp->last_wqe_told) return;
-    qp->last_wqe_told = true;
+    if (!qp->init.srq || qp->last_wqe_reported) return;
+    qp->last_wqe_reported = true;
     if (qp->nic->cfg.async_event)
         qp->nic->cfg.async_event(qp->nic->cfg.user, IBV_EVENT_QP_LAST_WQE_REACHED, qp->init.user);
 }
@@ -304,6 +261,6 @@ static void tell_last_wqe(struct sn_qp *qp)
 bool sn_qp_flush_step(struct sn_qp *qp)
 {
     if (sn_sq_flush_one(qp) || sn_rq_flush_one(qp)) return true;
-    tell_last_wqe(qp);
+    report_last_wqe(qp);
     return false;
 }

@@ -189,16 +189,6 @@ static void to_rtr(struct sn_qp *qp)
     meet_peer(qp);
 }
 
-/* A queue pair counts as one that may be rung, or whose CQs may be armed, from RTR on. */
-void sn_qp_set_state(struct sn_qp *qp, enum ibv_qp_state state)
-{
-    bool ringable = state != IBV_QPS_RESET && state != IBV_QPS_INIT;
-
-    if (ringable != qp->ringable) __atomic_fetch_add(&qp->nic->ringable, ringable ? 1 : -1, __ATOMIC_RELAXED);
-    qp->ringable = ringable;
-    qp->state = state;
-}
-
 static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
 {
     enum ibv_qp_state from = qp->state;
@@ -209,8 +199,10 @@ static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum 
         return;
     }
     copy_attrs(&qp->attr, a, mask);
-    if (mask & IBV_QP_AV)
+    if (mask & IBV_QP_AV) {
         sn_route_set(qp->nic, &qp->peer, qp->attr.ah_attr.grh.dgid.raw, qp->attr.dest_qp_num);
+        sn_owner_note(qp);
+    }
     if (to == IBV_QPS_ERR) {
         if (from == IBV_QPS_RESET)
             sn_qp_set_state(qp, IBV_QPS_INIT); /* which goes on to ERR like any other */
@@ -222,7 +214,7 @@ static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum 
     if (from == IBV_QPS_SQE && !sn_unreliable_resume(qp)) return;
     if (to == IBV_QPS_SQD && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) qp->sqd_notify = a->en_sqd_async_notify;
     sn_qp_set_state(qp, to);
-    sn_direct_tell_queue(qp);
+    sn_publish_queue(qp);
     sn_qp_wake(qp);
 }
 
@@ -242,6 +234,6 @@ int sn_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask)
         enter(qp, attr, mask, to);
     }
     sn_nic_unlock(qp->nic);
-    if (!wrong && (to == IBV_QPS_RESET || to == IBV_QPS_ERR)) sn_direct_quiesce(qp->nic);
+    if (!wrong && (to == IBV_QPS_RESET || to == IBV_QPS_ERR)) sn_publish_quiesce(qp->nic);
     return wrong ? -EINVAL : 0;
 }

@@ -9,9 +9,12 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "softnic/mem/handlers.h"
+
 /* initial-exec: the handler reads this in threads that never touched it, where lazy allocation would not be
  * safe. */
 static __thread sigjmp_buf *volatile armed __attribute__((tls_model("initial-exec")));
+static __thread bool faults_come __attribute__((tls_model("initial-exec")));
 
 /* Keeps the compiler from moving an access out of its guard. */
 #define BARRIER __asm__ volatile("" ::: "memory")
@@ -22,6 +25,7 @@ static __thread sigjmp_buf *volatile armed __attribute__((tls_model("initial-exe
     do {                                                                                                     \
         sigjmp_buf here;                                                                                     \
                                                                                                              \
+        if (__builtin_expect(!faults_come, 0)) let_faults_come();                                            \
         if (sigsetjmp(here, 0)) return -EFAULT;                                                              \
         armed = &here;                                                                                       \
         BARRIER;                                                                                             \
@@ -31,69 +35,35 @@ static __thread sigjmp_buf *volatile armed __attribute__((tls_model("initial-exe
         return 0;                                                                                            \
     } while (0)
 
-static const int signals[] = {SIGSEGV, SIGBUS};
-enum { SIGNALS = 2 };
-static struct sigaction before[SIGNALS]; /* read by the handler: changed only while nobody else can install */
-static pthread_mutex_t install_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* What would have happened without us. For the default action: give the signal back to it and let the fault
- * repeat. */
-static void pass_on(int index, int sig, siginfo_t *info, void *ctx)
-{
-    struct sigaction old = before[index];
-
-    if (old.sa_flags & SA_SIGINFO) {
-        old.sa_sigaction(sig, info, ctx);
-    } else if (old.sa_handler == SIG_DFL || old.sa_handler == SIG_IGN) {
-        /* A fault cannot be ignored: the kernel ends the process too. A signal that was sent does not repeat
-         * itself. */
-        signal(sig, SIG_DFL);
-        if (info->si_code <= 0) raise(sig);
-    } else {
-        old.sa_handler(sig);
-    }
-}
-
-static void on_fault(int sig, siginfo_t *info, void *ctx)
+/* The handler's: an access of this thread that is under a guard ends here. */
+static void take(const ucontext_t *ctx)
 {
     sigjmp_buf *to = armed;
 
-    /* si_code > 0: the kernel says so, it is no kill(). */
-    if (to && info->si_code > 0) {
-        armed = NULL;
-        /* The jump leaves the mask as it is in here: everything is blocked where ThreadSanitizer's handler
-         * stands before this one, and a second fault would end the process. So back to what it was. */
-        pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)ctx)->uc_sigmask, NULL);
-        siglongjmp(*to, 1);
-    }
-    pass_on(sig == SIGSEGV ? 0 : 1, sig, info, ctx);
+    if (!to) return;
+    armed = NULL;
+    /* The jump leaves the mask as it is in here, where the program's handler has signals blocked, and a second fault
+     * would end the process. So back to what it was. */
+    pthread_sigmask(SIG_SETMASK, &ctx->uc_sigmask, NULL);
+    siglongjmp(*to, 1);
 }
 
-static int install(int index)
+/* The kernel ends a process whose thread has a fault's signal blocked. Programs block all signals in threads that are
+ * to handle none, and mean those that are sent. */
+static void let_faults_come(void)
 {
-    struct sigaction now, ours;
+    sigset_t faults;
 
-    if (sigaction(signals[index], NULL, &now)) return -errno;
-    if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_fault) return 0;
-    memset(&ours, 0, sizeof(ours));
-    ours.sa_sigaction = on_fault;
-    sigemptyset(&ours.sa_mask);
-    /* NODEFER: a handler of the program's, which a fault is passed on to, may jump out of itself.
-     * ONSTACK: the program's own handling of stack overflow keeps working. */
-    ours.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
-    before[index] = now;
-    return sigaction(signals[index], &ours, NULL) ? -errno : 0;
+    sigemptyset(&faults);
+    sigaddset(&faults, SIGSEGV);
+    sigaddset(&faults, SIGBUS);
+    pthread_sigmask(SIG_UNBLOCK, &faults, NULL);
+    faults_come = true;
 }
 
 int sn_guard_install(void)
 {
-    int err;
-
-    pthread_mutex_lock(&install_lock);
-    err = install(0);
-    if (!err) err = install(1);
-    pthread_mutex_unlock(&install_lock);
-    return err;
+    return sn_handlers_install(take);
 }
 
 /* The access itself is a call in each case: nothing that it changes lives in a register across the jump. */

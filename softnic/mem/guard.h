@@ -7,22 +7,23 @@
  * Asking the kernel before (mincore) races with unmapping and does not see protections; letting it copy
  * (process_vm_writev) costs a system call per packet and is forbidden in some containers. So accesses are
  * made under a guard: a handler for SIGSEGV and SIGBUS that, if the faulting thread is inside a guarded
- * access, makes that access return -EFAULT. It passes every other fault on to the handler that was there
- * before.
+ * access, makes that access return -EFAULT. Every other fault goes to the program's own handler (handlers.h).
+ * A thread's first access unblocks the two signals in that thread: the kernel ends a process whose thread has
+ * blocked them at a fault. A thread that blocks them later loses its guard.
  *
  * The guard belongs to the thread that makes the access, so any number of threads may be inside guards. It
  * cannot see that memory was unmapped and mapped again for something else: that needs an MR to be destroyed
  * first, as with a real NIC.
  */
-#ifndef SN_MEM_GUARD_H
-#define SN_MEM_GUARD_H
+#ifndef SOFTNIC_MEM_GUARD_H
+#define SOFTNIC_MEM_GUARD_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * Puts the handler in place, or back in place if somebody else's took over since (whose is then passed on
- * to). Cheap; called when objects are made. 0 or a negative errno.
+ * Puts the handler in place, or in front again if the program put its own there behind our back. Cheap; called when
+ * objects are made. 0 or a negative errno.
  */
 int sn_guard_install(void);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* DMA to and from the memory of this process. */
 #include "softnic/mem/guard.h"
-#include "softnic/nic.h"
+#include "softnic/nic/nic.h"
 
 static int host_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t ahead, uint64_t request)
 {

@@ -2,7 +2,7 @@
 /*
  * Direct access to peers on the same host: a WRITE without immediate data or a READ is executed by the
  * requester, by a copy between the two processes, instead of being sent. It takes no PSNs. The bytes of a WRITE
- * with immediate data go in the same way, ahead of a frame that says so: placed.c.
+ * with immediate data go in the same way, ahead of a frame that says so: eager_copy.c.
  *
  * Only a request before which nothing of its queue pair is under way may go like this: then all that was
  * posted earlier has been executed, as an RC queue pair promises, and it has ended well. Requests that follow
@@ -70,7 +70,7 @@ static bool granted(struct sn_qp *qp, const struct sn_sreq *s, uint64_t *addr)
 {
     struct sn_direct *d = &qp->nic->direct;
     struct sn_reach by;
-    const struct sn_near near = d->near;
+    const struct sn_peers near = d->near;
     const struct sn_peer_access a = {.src_qpn = qp->number,
                                      .dst_qpn = qp->attr.dest_qp_num,
                                      .rkey = s->wqe->rkey,
@@ -102,7 +102,7 @@ static bool gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
     } else if (ok) {
         ok = add_here(qp, s, s->copied, len);
     }
-    if (ok && sn_placed_kind(s)) ok = sn_placed_worth(qp, s, d->by_here.dma || d->by_there.dma);
+    if (ok && sn_eager_kind(s)) ok = sn_eager_worth(qp, s, d->by_here.dma || d->by_there.dma);
     if (!ok) {
         d->here_count = before;
         if (before) d->here[before - 1] = last;
@@ -155,21 +155,21 @@ static bool last_part(struct sn_qp *qp, struct sn_sreq *s)
 /* Are requests before the next one in a batch? Then all before them is done, or placed. */
 static bool in_batch(const struct sn_qp *qp)
 {
-    return qp->req.batched && (int32_t)(qp->req.batched_from - qp->req.cur) < 0;
+    return qp->req.early.batched && (int32_t)(qp->req.early.batched_from - qp->req.cur) < 0;
 }
 
 /* What is gathered, or under way, of the queue pair goes first: its end wakes it. */
 static bool behind_own(struct sn_qp *qp, enum sn_step *did)
 {
     if (sn_batch_has_items(&qp->nic->direct)) sn_batch_close(qp->nic);
-    *did = qp->req.batched ? SN_IDLE : SN_DID;
+    *did = qp->req.early.batched ? SN_IDLE : SN_DID;
     return true;
 }
 
 /* Some batch has to end: then it is woken, in turn. */
 static bool behind_others(struct sn_qp *qp, enum sn_step *did)
 {
-    qp->behind = true;
+    qp->copy_waits = true;
     *did = SN_FULL;
     return true;
 }
@@ -184,14 +184,14 @@ static bool make_way(struct sn_qp *qp, enum sn_step *did)
 /* Does it wait for answers to those before it? Packets may be as quick. */
 static bool waits(struct sn_qp *qp, const struct sn_sreq *s)
 {
-    return sn_placed_kind(s) ? sn_placed_waits(qp, s) : s->wqe->length > SMALL;
+    return sn_eager_kind(s) ? sn_eager_waits(qp, s) : s->wqe->length > SMALL;
 }
 
 /* May its bytes be copied now? */
 static bool is_next(const struct sn_qp *qp, const struct sn_sreq *s)
 {
     if (qp->req.una == qp->req.cur) return true;
-    return sn_placed_kind(s) ? sn_placed_may_follow(qp) : in_batch(qp);
+    return sn_eager_kind(s) ? sn_eager_may_follow(qp) : in_batch(qp);
 }
 
 static bool may_go(struct sn_qp *qp, struct sn_sreq *s)
@@ -201,12 +201,12 @@ static bool may_go(struct sn_qp *qp, struct sn_sreq *s)
     if (qp->nic->cfg.hostile || s->by_packets || qp->init.type != IBV_QPT_RC) return false;
     /* Part of it was sent: now it can only be sent again. */
     if (r->cur_packet || roce_psn_diff(s->psn, r->max_psn) < 0) return false;
-    return s->wqe->opcode == GW_MLX5_WRITE || is_read(s) || sn_placed_wanted(qp, s);
+    return s->wqe->opcode == GW_MLX5_WRITE || is_read(s) || sn_eager_wanted(qp, s);
 }
 
 static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
 {
-    struct sn_near near = sn_near_of(qp);
+    struct sn_peers near = sn_peers_of(qp);
     struct sn_direct *d = &qp->nic->direct;
     bool whole = s->wqe->length - s->copied <= CHUNK;
     struct sn_peer *peer;
@@ -219,7 +219,7 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     /* It has to wait for all others', so that they do not go on for ever before it. */
     if (d->peer && (!whole || !sn_batch_fits(d, peer, !is_read(s)))) return sn_direct_drain(qp->nic);
     /* What was placed may have to be sent again, over what this writes. */
-    if (qp->req.batched_placed && !sn_placed_kind(s)) return behind_own(qp, did);
+    if (qp->req.early.batched_eager && !sn_eager_kind(s)) return behind_own(qp, did);
     if (!is_next(qp, s)) {
         if (!waits(qp, s)) return false;
         *did = SN_IDLE; /* the answers to what is under way wake the queue pair */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* direct.h: the batches of direct accesses (direct_batch.c, direct_end.c), as direct.c fills them. */
-#ifndef SN_TRANSPORT_DIRECT_H
-#define SN_TRANSPORT_DIRECT_H
+#ifndef SOFTNIC_TRANSPORT_DIRECT_H
+#define SOFTNIC_TRANSPORT_DIRECT_H
 
-#include "softnic/engine/engine.h"
+#include "softnic/transport/transport.h"
 
 /* Is it better copied than gathered into further? */
 bool sn_batch_enough(const struct sn_direct *d);
@@ -12,7 +12,7 @@ bool sn_batch_room(struct sn_nic *nic);
 /* Are these accesses to this peer? */
 bool sn_batch_fits(const struct sn_direct *d, const struct sn_peer *peer, bool write);
 /* Opens the peer's memory, if that is not done. False: it cannot be entered now. */
-bool sn_batch_open(struct sn_nic *nic, struct sn_near near, struct sn_peer *peer, bool write);
+bool sn_batch_open(struct sn_nic *nic, struct sn_peers near, struct sn_peer *peer, bool write);
 /* Does the batch that gathers have requests? */
 bool sn_batch_has_items(const struct sn_direct *d);
 /* The queue pair's next request, the last `len` bytes of which are listed, is in the batch. */

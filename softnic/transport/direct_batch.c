@@ -98,8 +98,8 @@ void sn_direct_settle(struct sn_nic *nic)
 /* The first of those for which there was no room has its turn again, and leaves the queue if it finds some. */
 static bool wake_one(struct sn_nic *nic)
 {
-    if (sn_list_empty(&nic->behind)) return false;
-    sn_qp_wake(sn_entry(nic->behind.next, struct sn_qp, behind_link));
+    if (sn_list_empty(&nic->copy_waits)) return false;
+    sn_qp_wake(sn_entry(nic->copy_waits.next, struct sn_qp, copy_wait_link));
     return true;
 }
 
@@ -237,7 +237,7 @@ bool sn_batch_fits(const struct sn_direct *d, const struct sn_peer *peer, bool w
     return d->peer == peer && d->write == write;
 }
 
-bool sn_batch_open(struct sn_nic *nic, struct sn_near near, struct sn_peer *peer, bool write)
+bool sn_batch_open(struct sn_nic *nic, struct sn_peers near, struct sn_peer *peer, bool write)
 {
     struct sn_direct *d = &nic->direct;
 
@@ -253,14 +253,14 @@ bool sn_batch_open(struct sn_nic *nic, struct sn_near near, struct sn_peer *peer
 static void take_out(struct sn_qp *qp, struct sn_sreq *s)
 {
     struct sn_requester *r = &qp->req;
-    bool placed = sn_placed_kind(s);
+    bool eager = sn_eager_kind(s);
 
     s->copying = true;
-    if (!r->batched) r->batched_from = r->cur;
+    if (!r->early.batched) r->early.batched_from = r->cur;
     r->cur++;
-    r->batched++;
-    r->batched_placed += placed;
-    if (placed) return; /* it is sent all the same */
+    r->early.batched++;
+    r->early.batched_eager += eager;
+    if (eager) return; /* it is sent all the same */
     s->packets = 0;
     sn_batch_renumber(qp, r->cur, s->psn);
 }
@@ -269,7 +269,7 @@ void sn_batch_join(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
 {
     struct sn_batch *b = gathering(&qp->nic->direct);
 
-    b->item[b->items++] = (struct sn_direct_item){qp, qp->req.cur, len, sn_placed_kind(s)};
+    b->item[b->items++] = (struct sn_direct_item){qp, qp->req.cur, len, sn_eager_kind(s)};
     b->bytes += len;
     qp->nic->direct.joined++;
     take_out(qp, s);

@@ -55,8 +55,8 @@ static bool alive(const struct sn_qp *qp)
 static void copied_whole(struct sn_qp *qp, struct sn_sreq *s)
 {
     s->copying = false;
-    if (sn_placed_kind(s)) {
-        s->placed = !s->by_packets; /* what stands before it is sent as packets meanwhile: placed.c */
+    if (sn_eager_kind(s)) {
+        s->eager = !s->by_packets; /* what stands before it is sent as packets meanwhile: eager_copy.c */
         return;
     }
     sn_count(&qp->nic->count.direct_requests, 1);
@@ -70,7 +70,7 @@ static void go_on(const struct sn_direct_item *it)
     struct sn_requester *r = &qp->req;
 
     if (!alive(qp)) return;
-    if (it->placed && is_before(it->at, r->cur)) r->cur = it->at;
+    if (it->eager && is_before(it->at, r->cur)) r->cur = it->at;
     if (r->cur != r->end || qp->sq_next != qp->sq_pi || qp->sqd_notify) sn_qp_wake(qp);
 }
 
@@ -79,9 +79,9 @@ static bool taken_from(const struct sn_direct_item *it)
 {
     struct sn_requester *r = &it->qp->req;
 
-    r->batched--;
-    r->batched_placed -= it->placed;
-    r->batched_from = it->at + 1;
+    r->early.batched--;
+    r->early.batched_eager -= it->eager;
+    r->early.batched_from = it->at + 1;
     /* Its queue pair may have failed, or it was put back, with one before it. */
     return alive(it->qp) && r->ring[it->at % SN_SQ_WINDOW].copying;
 }

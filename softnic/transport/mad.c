@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "softnic/engine/engine.h"
+#include "softnic/transport/transport.h"
 
 enum { PKEY_BASE = 0x7fff };
 
@@ -59,5 +59,6 @@ void sn_mad_rx(struct sn_nic *nic, const struct sn_frame *f, const struct roce_h
         return;
     }
     /* An answer that finds no room is lost: whoever asked asks again. */
-    if (nic->cfg.mad(nic->cfg.user, f->dst_gid, f->src_gid, payload)) send_mad(nic, f->src_gid, payload);
+    if (nic->cfg.mad(nic->cfg.user, f->dst_gid, f->src_gid, sn_frame_slot(f), payload))
+        send_mad(nic, f->src_gid, payload);
 }

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "softnic/engine/engine.h"
+#include "softnic/transport/transport.h"
 
 enum { PKEY_BASE = 0x7fff };
 
@@ -26,6 +26,7 @@ void sn_route_set(struct sn_nic *nic, struct sn_route *to, const uint8_t gid[16]
     to->path = sn_path_between(c->gid, gid);
     to->path.sport = c->sport;
     to->icrc_len = 0;
+    to->gone = false;
     to->loop = !c->loop_on_wire && memcmp(gid, c->gid, 16) == 0 && qpn >> 16 == c->slot;
 }
 
@@ -92,7 +93,7 @@ void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struc
     at += h->pad;
     /* Nothing can happen to a frame that stays in memory; else it is covered up to here. */
     f->no_icrc = stays_in_memory(nic, to);
-    f->offer = false;
+    f->rndv = false;
     if (!f->no_icrc) roce_icrc_end(icrc_of(to, frame, at + ROCE_ICRC_LEN), frame + at);
     memcpy(f->src_gid, nic->cfg.gid, 16);
     memcpy(f->dst_gid, to->gid, 16);
@@ -102,6 +103,7 @@ void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struc
     f->ecn = nic->cfg.ecn ? ROCE_ECT : 0;
     f->len = at + ROCE_ICRC_LEN;
     f->data = frame;
+    if (to->gone) return;
     ring->tail++;
     sn_count(&nic->count.tx_packets, 1);
     sn_count(&nic->count.tx_bytes, f->len);
@@ -120,21 +122,17 @@ void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t pa
     sn_tx_count(qp, h, payload_len);
 }
 
-void sn_tx_mark_offer(struct sn_qp *qp)
+void sn_tx_mark_rndv(struct sn_qp *qp)
 {
     struct sn_ring *ring = qp->peer.loop ? &qp->nic->loop : &qp->nic->tx;
 
-    ring->frames[(ring->tail - 1) % SN_TX_FRAMES].offer = true;
+    if (qp->peer.gone) return; /* there is none */
+    ring->frames[(ring->tail - 1) % SN_TX_FRAMES].rndv = true;
 }
 
 uint32_t sn_tx_position(const struct sn_nic *nic, bool looped)
 {
     return looped ? nic->loop.tail : nic->tx.tail;
-}
-
-bool sn_tx_left(const struct sn_nic *nic, bool looped, uint32_t position)
-{
-    return (int32_t)((looped ? nic->loop.head : nic->tx.head) - position) >= 0;
 }
 
 /* What waits to leave, from the oldest on, in a row: what the wire sends as one message must stand together.
@@ -171,10 +169,15 @@ static bool takes(enum ibv_qp_state state, uint8_t opcode)
     return state == IBV_QPS_RTR && (roce_flags(opcode) & ROCE_F_REQUEST || opcode == ROCE_CNP);
 }
 
-/* Between the QP's two addresses. Datagrams may come from anywhere. */
-static bool address_ok(const struct sn_qp *qp, const struct sn_frame *f)
+/* Between the QP's two addresses and, on one host, from the peer's slot. Datagrams may come from
+ * anywhere, but the queue pair that they say they are from is of their sender's slot. */
+static bool address_ok(const struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h)
 {
-    if (qp->init.type != IBV_QPT_UD && memcmp(f->src_gid, qp->peer.gid, 16)) return false;
+    bool ud = qp->init.type == IBV_QPT_UD;
+    int slot = sn_frame_slot(f);
+
+    if (slot != SN_NO_SLOT && slot != (int)((ud ? h->sqpn : qp->peer.qpn) >> 16)) return false;
+    if (!ud && memcmp(f->src_gid, qp->peer.gid, 16)) return false;
     return memcmp(f->dst_gid, qp->nic->cfg.gid, 16) == 0;
 }
 
@@ -208,10 +211,12 @@ static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const s
         drop = &c->drop_pkey;
     else if (!takes(qp->state, h->opcode))
         drop = &c->drop_state;
-    else if (!address_ok(qp, f))
+    else if (!address_ok(qp, f, h))
         drop = &c->drop_address;
     else if (!inside && !f->no_icrc && !f->icrc_checked && !sn_frame_icrc_ok(f))
         drop = &c->drop_icrc;
+    else if (!inside && !sn_owner_sent(qp, f))
+        drop = &c->drop_address;
     if (!drop) return qp;
     sn_count(drop, 1);
     return NULL;
@@ -223,7 +228,7 @@ static void established(struct sn_qp *qp)
 
     if (qp->state != IBV_QPS_RTR || qp->resp.established) return;
     qp->resp.established = true;
-    sn_direct_tell_queue(qp);
+    sn_publish_queue(qp);
     if (nic->cfg.async_event) nic->cfg.async_event(nic->cfg.user, IBV_EVENT_COMM_EST, qp->init.user);
 }
 
@@ -232,17 +237,17 @@ static void receive_request(struct sn_qp *qp, const struct sn_frame *f, const st
                             const uint8_t *payload, uint32_t len)
 {
     struct sn_body body = {.bytes = payload, .length = len};
-    struct sn_offer offer;
+    struct sn_rndv rndv;
 
-    if (sn_placed_is(qp, f, h, len)) {
-        sn_placed_parse(payload, h, &body);
-    } else if (f->offer) {
-        body.offer = &offer;
-        if (!sn_offer_parse(&offer, payload, len)) {
+    if (sn_eager_is(qp, f, h, len)) {
+        sn_eager_parse(payload, h, &body);
+    } else if (f->rndv) {
+        body.rndv = &rndv;
+        if (!sn_rndv_parse(&rndv, payload, len)) {
             sn_count(&qp->nic->count.drop_malformed, 1);
             return;
         }
-        body.length = offer.length;
+        body.length = rndv.length;
     }
     sn_request_rx(qp, h, &body);
 }
@@ -275,7 +280,7 @@ static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool ins
     }
     qp = admit(nic, f, &h, inside);
     if (!qp) return;
-    if (f->offer && !may_be_offer(qp, h.opcode)) {
+    if (f->rndv && !may_be_offer(qp, h.opcode)) {
         sn_count(&nic->count.drop_opcode, 1);
         return;
     }

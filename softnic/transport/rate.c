@@ -11,7 +11,7 @@
  */
 #include <string.h>
 
-#include "softnic/engine/engine.h"
+#include "softnic/transport/transport.h"
 
 #define CNP_EVERY_NS 50000u  /* as often as one is sent, and as one counts */
 #define PERIOD_NS    55000u  /* of both clocks: how congested it was, and the way up */
@@ -36,14 +36,14 @@ void sn_rate_marked(struct sn_qp *qp)
 {
     struct sn_rate *r = &qp->rate;
 
-    if (r->told && qp->nic->now - r->told_at < CNP_EVERY_NS) return;
-    r->told = r->tell = true;
-    r->told_at = qp->nic->now;
+    if (r->notified && qp->nic->now - r->notified_at < CNP_EVERY_NS) return;
+    r->notified = r->notify = true;
+    r->notified_at = qp->nic->now;
     sn_qp_wake(qp);
 }
 
 /* A BTH whose backward notification bit is set, and 16 bytes of nothing. */
-enum sn_step sn_rate_tell(struct sn_qp *qp)
+enum sn_step sn_rate_notify(struct sn_qp *qp)
 {
     struct roce_hdr h = {.opcode = ROCE_CNP, .becn = true};
     uint8_t *frame = sn_tx_begin(qp);
@@ -51,7 +51,7 @@ enum sn_step sn_rate_tell(struct sn_qp *qp)
     if (!frame) return SN_FULL;
     memset(frame + roce_ops[ROCE_CNP].hdr_len, 0, SN_CNP_BYTES);
     sn_tx_end(qp, frame, &h, SN_CNP_BYTES);
-    qp->rate.tell = false;
+    qp->rate.notify = false;
     sn_count(&qp->nic->count.cnp_sent, 1);
     return SN_DID;
 }

@@ -5,6 +5,31 @@
  */
 #include "softnic/transport/responder.h"
 
+#include <arpa/inet.h>
+
+/* The eighth wrong key does not look like a mistake any more. An unreliable connection ends with the last
+ * of these. */
+enum { MISTAKES = 8, UC_GUESSES = 64 };
+#define SAY_AGAIN_NS UINT64_C(10000000000)
+
+void sn_resp_guessed(struct sn_qp *qp, bool certain)
+{
+    struct sn_nic *nic = qp->nic;
+    char peer[INET6_ADDRSTRLEN];
+
+    qp->guesses++;
+    sn_count(&nic->count.wrong_keys, 1);
+    if (!certain && nic->count.wrong_keys < MISTAKES) return;
+    if (nic->guess_reported_at && nic->now < nic->guess_reported_at + SAY_AGAIN_NS) return;
+    nic->guess_reported_at = nic->now;
+    inet_ntop(AF_INET6, qp->peer.gid, peer, sizeof(peer));
+    sn_warn(nic,
+            "peers named keys or addresses that they were not given, %llu times so far, the last one QP "
+            "0x%06x at %s, "
+            "connected to QP 0x%06x: perhaps it guesses keys",
+            (unsigned long long)nic->count.wrong_keys, qp->attr.dest_qp_num, peer, qp->number);
+}
+
 /* Says so once; what comes until then is dropped without a word. A NAK acknowledges all before it, too. */
 void sn_responder_nak(struct sn_qp *qp, uint8_t syndrome, uint32_t psn)
 {
@@ -25,7 +50,7 @@ void sn_responder_fatal(struct sn_qp *qp, enum roce_nak nak, uint32_t psn, enum 
     sn_responder_nak(qp, roce_aeth_nak(nak), psn);
     qp->resp.fatal = true;
     qp->resp.fatal_event = event;
-    sn_direct_tell_queue(qp);
+    sn_publish_queue(qp);
 }
 
 void sn_resp_invalid(struct sn_qp *qp, const struct roce_hdr *h, const char *what)
@@ -39,6 +64,28 @@ void sn_resp_invalid(struct sn_qp *qp, const struct roce_hdr *h, const char *wha
     sn_responder_fatal(qp, ROCE_NAK_INVALID_REQ, h->psn, IBV_EVENT_QP_REQ_ERR);
 }
 
+void sn_resp_not_repeated(struct sn_qp *qp, const struct roce_hdr *h, const char *what)
+{
+    sn_report_qp(qp, "its peer (QP 0x%06x) repeated %s of [0x%llx, +%u) with rkey 0x%x, %s",
+                 qp->attr.dest_qp_num, roce_ops[h->opcode].name, (unsigned long long)h->va, h->dlen, h->rkey,
+                 what);
+    sn_resp_guessed(qp, true);
+    sn_responder_fatal(qp, ROCE_NAK_REMOTE_ACCESS, h->psn, IBV_EVENT_QP_ACCESS_ERR);
+}
+
+/* Nobody answers, so the peer could go on trying. */
+static void drop_guess(struct sn_qp *qp)
+{
+    struct sn_nic *nic = qp->nic;
+
+    sn_uc_drop(qp, &nic->count.drop_refused);
+    if (qp->guesses < UC_GUESSES) return;
+    sn_report_qp(qp, "its peer (QP 0x%06x) named %u wrong keys: the connection ends", qp->attr.dest_qp_num,
+                 qp->guesses);
+    sn_qp_error(qp);
+    if (nic->cfg.async_event) nic->cfg.async_event(nic->cfg.user, IBV_EVENT_QP_ACCESS_ERR, qp->init.user);
+}
+
 static void access_violation(struct sn_qp *qp, const struct roce_hdr *h, uint32_t rkey, uint64_t va,
                              uint64_t len, uint32_t access)
 {
@@ -47,9 +94,10 @@ static void access_violation(struct sn_qp *qp, const struct roce_hdr *h, uint32_
     sn_report_qp(qp, "its peer (QP 0x%06x) sent %s of [0x%llx, +%llu) with rkey 0x%x: %s",
                  qp->attr.dest_qp_num, roce_ops[h->opcode].name, (unsigned long long)va,
                  (unsigned long long)len, rkey,
-                 sn_mr_why(qp->nic, sn_resp_pd(qp, h->xrcsrq), rkey, va, len, access, why));
+                 sn_mr_diagnose(qp->nic, sn_resp_pd(qp, h->xrcsrq), rkey, va, len, access, why));
+    sn_resp_guessed(qp, false);
     if (!sn_qp_reliable(qp))
-        sn_uc_drop(qp, &qp->nic->count.drop_refused);
+        drop_guess(qp);
     else
         sn_responder_fatal(qp, ROCE_NAK_REMOTE_ACCESS, h->psn, IBV_EVENT_QP_ACCESS_ERR);
 }

@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "softnic/engine/engine.h"
+#include "softnic/transport/transport.h"
 
 enum { MIN_WINDOW = 4, FIRST_WINDOW = 48, ACKREQ_PER_WINDOW = 4 };
 
@@ -200,8 +200,8 @@ static void sent(struct sn_qp *qp, struct sn_sreq *s, uint32_t n)
     struct sn_requester *r = &qp->req;
     uint32_t psn = psn_of_cur(r), end = roce_psn_add(psn, n);
 
-    if (psn == r->una_psn || s->placed) qp->nic->tx_urgent = true;
-    if (!sn_placed_like(s)) sn_placed_not_before(r, r->cur);
+    if (psn == r->una_psn || s->eager) qp->nic->tx_urgent = true;
+    if (!sn_eager_like(s)) sn_eager_not_before(r, r->cur);
     if (roce_psn_diff(end, r->max_psn) <= 0) {
         sn_count(&qp->nic->count.retransmits, 1);
         qp->count.retransmits++;
@@ -252,10 +252,10 @@ static enum sn_step send_placed(struct sn_qp *qp, struct sn_sreq *s)
 {
     uint8_t *frame;
 
-    if (!sn_placed_window_open(qp, s)) return SN_IDLE;
+    if (!sn_eager_window_open(qp, s)) return SN_IDLE;
     frame = sn_tx_begin(qp);
     if (!frame) return SN_FULL;
-    sn_placed_make(qp, s, frame);
+    sn_eager_make(qp, s, frame);
     sent(qp, s, s->packets);
     return SN_DID;
 }
@@ -263,19 +263,19 @@ static enum sn_step send_placed(struct sn_qp *qp, struct sn_sreq *s)
 static enum sn_step send_one(struct sn_qp *qp, struct sn_sreq *s)
 {
     struct sn_requester *r = &qp->req;
-    bool offer = sn_offer_wanted(qp, s);
+    bool rndv = sn_rndv_wanted(qp, s);
     uint32_t psn = psn_of_cur(r), n = 1;
     uint8_t *frame;
 
-    if (offer) n = sn_offer_packets(qp, s);
+    if (rndv) n = sn_rndv_packets(qp, s);
     if (is_read(s)) n = chunk_from(qp, s, r->cur_packet);
     if (roce_psn_diff(psn, r->max_psn) >= 0 && !allowed(qp, s))
         return never(qp, s) ? never_sent(qp, s) : SN_IDLE;
-    if (offer ? !sn_offer_window_open(qp, n) : !may_send(r, psn, n) || !sn_rate_open(qp)) return SN_IDLE;
+    if (rndv ? !sn_rndv_window_open(qp, n) : !may_send(r, psn, n) || !sn_rate_open(qp)) return SN_IDLE;
     frame = sn_tx_begin(qp);
     if (!frame) return SN_FULL;
-    if (offer && !sn_offer_make(qp, s, frame)) return SN_DID; /* the packets' turn */
-    if (offer) {
+    if (rndv && !sn_rndv_make(qp, s, frame)) return SN_DID; /* the packets' turn */
+    if (rndv) {
         sent(qp, s, n);
         return SN_DID;
     }
@@ -317,7 +317,7 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
     if (r->rnr_wait) return SN_IDLE;
     /* Until they are copied what stands behind these has its turn. */
     while (r->cur != r->end && r->ring[r->cur % SN_SQ_WINDOW].copying) r->cur++;
-    if (r->cur == r->end && !sn_sq_fetch(qp)) {
+    if (r->cur == r->end && !sn_sq_fetch(qp, NULL)) {
         if (r->una == r->end) sn_requester_drained(qp);
         return SN_IDLE;
     }
@@ -325,7 +325,7 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
     if (s->error) return stuck(qp, s);
     /* Once its first packet was made all others are packets too. */
     if (s->packets && !r->cur_packet && sn_direct_step(qp, s, &did)) return did;
-    if (s->placed && sn_placed_stands(qp)) return send_placed(qp, s);
+    if (s->eager && sn_eager_stands(qp)) return send_placed(qp, s);
     if (s->packets) return send_one(qp, s);
     /* Nothing to send. Its fence counts all the same. */
     if (!allowed(qp, s)) return SN_IDLE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The responder's receiving half: takes request packets in order of their PSN and executes them. What there
- * is to say is noted, and said by respond.c: READs and atomics in slots, a NAK, an acknowledgement. Here is
+ * is to say is noted, and said by responder_tx.c: READs and atomics in slots, a NAK, an acknowledgement. Here is
  * what every request packet goes through; responder.h names the rest.
  *
  * A packet that is refused changes nothing: the next PSN expected stays, so it is the same packet that is
@@ -44,9 +44,9 @@ static const char *wrong_length(const struct sn_qp *qp, uint32_t flags, const st
 {
     uint32_t len = body->length;
 
-    if (body->offer && (flags & (ROCE_F_FIRST | ROCE_F_MIDDLE)) && len % qp->mtu)
+    if (body->rndv && (flags & (ROCE_F_FIRST | ROCE_F_MIDDLE)) && len % qp->mtu)
         return "an offer of parts of packets";
-    if (body->offer || body->placed) return NULL;
+    if (body->rndv || body->eager) return NULL;
     if (len > qp->mtu) return "more payload than the path MTU";
     if ((flags & (ROCE_F_FIRST | ROCE_F_MIDDLE)) && len != qp->mtu) return "less payload than the path MTU";
     if ((flags & ROCE_F_LAST) && !len) return "a last packet without payload";

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A NIC's own queue pairs as peers of each other: what direct.c and offer.c ask of another process's table
+ * A NIC's own queue pairs as peers of each other: what direct.c and rendezvous.c ask of another process's table
  * and copy from its memory, looked up and copied here. Nothing can be taken back meanwhile: that needs the
  * lock.
  */
-#include "softnic/engine/engine.h"
 #include "softnic/mem/pieces.h"
+#include "softnic/transport/transport.h"
 
 static struct sn_peer *find(void *ctx, const uint8_t gid[16], uint32_t qpn)
 {
@@ -45,8 +45,8 @@ static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *
     (void)peer;
     *addr = 0;
     *by = sn_mr_reach(NULL);
-    if (!qp || !sn_direct_takes(qp) || !qp->peer.loop || qp->attr.dest_qp_num != a->src_qpn) return false;
-    if ((sn_direct_access(qp) & a->access) != a->access) return false;
+    if (!qp || !sn_qp_takes_direct(qp) || !qp->peer.loop || qp->attr.dest_qp_num != a->src_qpn) return false;
+    if ((sn_qp_direct_access(qp) & a->access) != a->access) return false;
     if (!a->length) return true;
     mr = sn_mr_remote(qp, qp->init.pd, a->rkey, a->va, a->length, a->access);
     if (!mr || !sn_mr_copies(mr)) return false;
@@ -77,17 +77,17 @@ static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c, st
 
 static const struct sn_peer_ops self_ops = {.find = find,
                                             .pulls = always,
-                                            .behind = never,
+                                            .lags = never,
                                             .enter = enter,
                                             .grant = grant,
                                             .copy = copy,
                                             .leave = leave,
                                             .lends = lends};
 
-struct sn_near sn_near_of(const struct sn_qp *qp)
+struct sn_peers sn_peers_of(const struct sn_qp *qp)
 {
     struct sn_nic *nic = qp->nic;
 
-    if (qp->peer.loop) return (struct sn_near){&self_ops, nic};
-    return (struct sn_near){nic->cfg.peers, nic->cfg.peers_ctx};
+    if (qp->peer.loop) return (struct sn_peers){&self_ops, nic};
+    return (struct sn_peers){nic->cfg.peers, nic->cfg.peers_ctx};
 }

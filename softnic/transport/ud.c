@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "softnic/engine/engine.h"
+#include "softnic/transport/transport.h"
 
 enum {
     GRH_BYTES = 40,

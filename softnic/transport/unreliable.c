@@ -8,7 +8,7 @@
  * is not the next one of the message under way ends that without a word; with the first packet of another
  * message, whatever its PSN, things go on. The receive WQE of a message that was given up serves the next.
  */
-#include "softnic/engine/engine.h"
+#include "softnic/transport/transport.h"
 
 /* ---- sending ------------------------------------------------------------------------------------------- */
 
@@ -60,7 +60,7 @@ enum sn_step sn_unreliable_step(struct sn_qp *qp)
     if (qp->state == IBV_QPS_SQE) return sn_sq_flush_one(qp) ? SN_DID : SN_IDLE;
     if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
     if (r->una != r->cur && complete(qp)) return SN_DID;
-    if (r->cur == r->end && !sn_sq_fetch(qp)) {
+    if (r->cur == r->end && !sn_sq_fetch(qp, qp->init.type == IBV_QPT_UD ? sn_ud_check : NULL)) {
         /* As when there is no room: what it waits for is that the wire takes frames. */
         if (r->una != r->end) return SN_FULL;
         sn_requester_drained(qp);

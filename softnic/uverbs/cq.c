@@ -7,8 +7,8 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "softnic/mem/usercopy.h"
 #include "softnic/uverbs/object.h"
-#include "softnic/uverbs/usercopy.h"
 #include "softnic/uverbs/uverbs.h"
 
 #define DBREC_BYTES 8

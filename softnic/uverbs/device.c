@@ -13,8 +13,8 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
-#include "softnic/attach/tree.h"
-#include "softnic/process.h"
+#include "softnic/runtime/process.h"
+#include "softnic/sysfs/tree.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
 

@@ -9,7 +9,7 @@
 #include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "softnic/cm/cm.h"
-#include "softnic/process.h"
+#include "softnic/runtime/process.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
 

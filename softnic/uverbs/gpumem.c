@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "softnic/mem/cuda.h"
+#include "softnic/cuda/cuda.h"
 #include "softnic/uverbs/object.h"
 
 void uv_dma_end(void *ctx)

@@ -8,9 +8,9 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include "softnic/mem/usercopy.h"
 #include "softnic/uverbs/attrs.h"
 #include "softnic/uverbs/object.h"
-#include "softnic/uverbs/usercopy.h"
 #include "softnic/uverbs/uverbs.h"
 
 #define EX(cmd) (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))

@@ -11,9 +11,9 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 
+#include "softnic/mem/usercopy.h"
 #include "softnic/uverbs/attrs.h"
 #include "softnic/uverbs/object.h"
-#include "softnic/uverbs/usercopy.h"
 
 #define PAGE 4096u
 

@@ -10,7 +10,7 @@
 
 #include <infiniband/verbs.h>
 
-#include "softnic/nic.h"
+#include "softnic/nic/nic.h"
 #include "softnic/uverbs/events.h"
 
 enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH, UV_SRQ, UV_MW, UV_XRCD };
@@ -233,7 +233,6 @@ extern unsigned uv_wrapped;
 
 /* Its NIC, for a file: taken into f->nic by GET_CONTEXT, given back when that fails. */
 int uv_take_nic(struct uv_file *f);
-extern const struct sn_process_callbacks uv_callbacks; /* of whoever takes the process's NIC */
 void uv_give_nic(struct uv_file *f);
 
 /* The NIC's callbacks (cq.c): events go to the channels and the async fds. */

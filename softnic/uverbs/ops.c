@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "softnic/process.h"
+#include "softnic/runtime/process.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
 

@@ -15,9 +15,9 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "softnic/process.h"
+#include "softnic/mem/usercopy.h"
+#include "softnic/runtime/process.h"
 #include "softnic/uverbs/object.h"
-#include "softnic/uverbs/usercopy.h"
 
 typedef int start_poll_fn(struct ibv_cq_ex *, struct ibv_poll_cq_attr *);
 typedef int complete_fn(struct ibv_qp_ex *);

@@ -7,9 +7,9 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
-#include "softnic/process.h"
+#include "softnic/mem/usercopy.h"
+#include "softnic/runtime/process.h"
 #include "softnic/uverbs/object.h"
-#include "softnic/uverbs/usercopy.h"
 
 #define DBREC_BYTES 8
 #define WQEBB       64

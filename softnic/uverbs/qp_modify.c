@@ -5,7 +5,7 @@
 
 #include <rdma/ib_user_verbs.h>
 
-#include "softnic/process.h"
+#include "softnic/runtime/process.h"
 #include "softnic/uverbs/object.h"
 
 static void read_path(const struct ib_uverbs_qp_dest *d, struct ibv_ah_attr *a)

@@ -6,8 +6,8 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include "softnic/mem/usercopy.h"
 #include "softnic/uverbs/object.h"
-#include "softnic/uverbs/usercopy.h"
 
 #define DBREC_BYTES 8
 #define SEGMENT     16
@@ -124,15 +124,11 @@ int uv_create_srq(const struct uv_cmd *c)
 int uv_create_xsrq(const struct uv_cmd *c)
 {
     const struct ib_uverbs_create_xsrq *q = c->in;
-    struct srq_request rq = {q->user_handle,
-                             q->pd_handle,
-                             q->max_wr,
-                             q->max_sge,
-                             q->srq_type == IBV_SRQT_XRC,
-                             q->xrcd_handle,
-                             q->cq_handle};
+    struct srq_request rq = {q->user_handle, q->pd_handle, q->max_wr, q->max_sge, q->srq_type == IBV_SRQT_XRC,
+                             q->xrcd_handle, q->cq_handle};
 
-    if (q->srq_type != IBV_SRQT_XRC && q->srq_type != IBV_SRQT_BASIC) return -EOPNOTSUPP; /* no tag matching */
+    if (q->srq_type != IBV_SRQT_XRC && q->srq_type != IBV_SRQT_BASIC)
+        return -EOPNOTSUPP; /* no tag matching */
     return create(c, &rq);
 }
 

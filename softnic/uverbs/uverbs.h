@@ -2,7 +2,7 @@
 /*
  * The kernel's uverbs interface, in this process: what opening, mapping and closing the character device do,
  * and its one ioctl. attach/ leads the libraries' calls here; the objects below are the ones of
- * softnic/nic.h.
+ * softnic/nic/nic.h.
  */
 #ifndef SOFTNIC_UVERBS_UVERBS_H
 #define SOFTNIC_UVERBS_UVERBS_H
@@ -13,6 +13,7 @@
 
 #include <infiniband/verbs.h>
 
+struct sn_process_callbacks;
 struct sn_tree_info;
 
 #define UV_MAX_NICS 16
@@ -41,6 +42,9 @@ int uv_mmap(int fd, void *hint, size_t length, int prot, int flags, uint64_t off
  * for an event fd events stop. Other fds are none of its business.
  */
 void uv_close(int fd);
+
+/* uv_callbacks - of the NICs of this process, whoever makes them. */
+extern const struct sn_process_callbacks uv_callbacks;
 
 /* uv_open_files - how many command fds are open. */
 int uv_open_files(void);

@@ -14,15 +14,15 @@
  *
  * One thread at a time (the engine's lock), save the functions marked "any thread".
  */
-#ifndef SN_WIRE_ETH_H
-#define SN_WIRE_ETH_H
+#ifndef SOFTNIC_WIRE_ETH_H
+#define SOFTNIC_WIRE_ETH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "softnic/nic.h"
-#include "softnic/wire/addr.h"
-#include "softnic/wire/eth_config.h"
+#include "softnic/config/addr.h"
+#include "softnic/config/eth_config.h"
+#include "softnic/nic/nic.h"
 #include "softnic/wire/udp.h"
 
 struct sn_eth;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "softnic/wire/addr.h"
+#include "softnic/config/addr.h"
 #include "softnic/wire/eth_nd.h"
 #include "src/roce/hdr.h"
 

@@ -4,14 +4,14 @@
  * (RFC 826) and neighbour discovery (RFC 4861). Pure functions, any thread; parsers take any bytes and never
  * read past len.
  */
-#ifndef SN_WIRE_ETH_FRAME_H
-#define SN_WIRE_ETH_FRAME_H
+#ifndef SOFTNIC_WIRE_ETH_FRAME_H
+#define SOFTNIC_WIRE_ETH_FRAME_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "softnic/nic.h"
+#include "softnic/nic/nic.h"
 
 enum {
     SN_ETH_HDR = 14,

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "softnic/name.h"
+#include "softnic/base/name.h"
 #include "softnic/wire/eth_frame.h"
 #include "src/roce/hdr.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* eth_link.h: a socket that sends and receives whole Ethernet frames. */
-#ifndef SN_WIRE_ETH_LINK_H
-#define SN_WIRE_ETH_LINK_H
+#ifndef SOFTNIC_WIRE_ETH_LINK_H
+#define SOFTNIC_WIRE_ETH_LINK_H
 
 #include "softnic/wire/eth.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* eth_nd.h: neighbour discovery, the part of eth_frame.h that IPv6 has to itself (RFC 4861). */
-#ifndef SN_WIRE_ETH_ND_H
-#define SN_WIRE_ETH_ND_H
+#ifndef SOFTNIC_WIRE_ETH_ND_H
+#define SOFTNIC_WIRE_ETH_ND_H
 
 #include "softnic/wire/eth_frame.h"
 

@@ -4,16 +4,17 @@
  * who is not used for longest is forgotten first. now: nanoseconds on a clock that never goes back. One
  * thread at a time.
  */
-#ifndef SN_WIRE_ETH_NEIGH_H
-#define SN_WIRE_ETH_NEIGH_H
+#ifndef SOFTNIC_WIRE_ETH_NEIGH_H
+#define SOFTNIC_WIRE_ETH_NEIGH_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 enum { SN_NEIGH_SETS = 64, SN_NEIGH_WAYS = 4 };
 
-#define SN_NEIGH_ASK_NS   250000000u   /* not asked for again within */
-#define SN_NEIGH_STALE_NS 30000000000u /* asked for again when used later than this after it was confirmed   \
+#define SN_NEIGH_ASK_NS 250000000u /* not asked for again within */
+#define SN_NEIGH_STALE_NS                                                                                    \
+    30000000000u /* asked for again when used later than this after it was confirmed   \
                                         */
 #define SN_NEIGH_DEAD_NS (2 * SN_NEIGH_STALE_NS) /* not believed any more */
 

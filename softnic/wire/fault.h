@@ -7,14 +7,14 @@
  * and behind the process's wire, or in a simulation on virtual time. The same seed, calls and times give the
  * same result. One thread at a time, save sn_fault_stats.
  */
-#ifndef SN_WIRE_FAULT_H
-#define SN_WIRE_FAULT_H
+#ifndef SOFTNIC_WIRE_FAULT_H
+#define SOFTNIC_WIRE_FAULT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "softnic/nic.h"
-#include "softnic/wire/faults.h"
+#include "softnic/config/faults.h"
+#include "softnic/nic/nic.h"
 
 enum {
     SN_FAULT_HELD = 2048, /* frames that can be under way; more are lost */

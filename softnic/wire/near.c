@@ -2,63 +2,71 @@
 #include "softnic/wire/near.h"
 
 #include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "softnic/name.h"
-#include "softnic/wire/slot.h"
-
-/* An answer costs three system calls; so often, for all peers that are known, they are next to nothing. */
+/* An answer costs four system calls; so often, for all peers that are known, they are next to nothing. */
 #define HOLDS_NS 100000000u
 #define DOUBT_NS 5000000u
 
-enum { THE_ADDRESS = SN_SLOTS }; /* what an answer is about, if not about a slot */
+struct question {
+    struct nlmsghdr head;
+    struct rtmsg route;
+    char attributes[RTA_SPACE(16) + RTA_SPACE(4)];
+};
 
-static struct sn_name name_of(const uint8_t gid[16], unsigned slot)
+static void add(struct question *q, unsigned short type, const void *data, unsigned short len)
 {
-    char text[33];
+    struct rtattr *a = (struct rtattr *)(void *)((char *)q + q->head.nlmsg_len);
 
-    return sn_name("%s/slot/%u", sn_name_of_gid(gid, text), slot);
+    a->rta_type = type;
+    a->rta_len = (unsigned short)RTA_LENGTH(len);
+    memcpy(RTA_DATA(a), data, len);
+    q->head.nlmsg_len += RTA_SPACE(len);
 }
 
-static int new_socket(void)
+/* 1: packets to it stay on this host; 0: they leave, or have no way; a negative errno: the system does not
+ * say. */
+static int ask_route(const struct sn_addr *addr)
 {
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool ipv4 = sn_gid_is_ipv4(addr->gid);
+    struct question q = {.head = {.nlmsg_len = NLMSG_LENGTH(sizeof(struct rtmsg)),
+                                  .nlmsg_type = RTM_GETROUTE,
+                                  .nlmsg_flags = NLM_F_REQUEST}};
+    union {
+        struct nlmsghdr head;
+        char bytes[2048];
+    } in;
+    const struct rtmsg *route = NLMSG_DATA(&in.head);
+    int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    ssize_t n = -1;
 
-    return fd < 0 ? -errno : fd;
+    if (fd < 0) return -errno;
+    q.route.rtm_family = ipv4 ? AF_INET : AF_INET6;
+    q.route.rtm_dst_len = ipv4 ? 32 : 128;
+    add(&q, RTA_DST, addr->gid + (ipv4 ? 12 : 0), ipv4 ? 4 : 16);
+    if (addr->scope) add(&q, RTA_OIF, &addr->scope, 4);
+    if (send(fd, &q, q.head.nlmsg_len, MSG_DONTWAIT) > 0) n = recv(fd, &in, sizeof(in), MSG_DONTWAIT);
+    close(fd);
+    if (n < (ssize_t)sizeof(in.head)) return -EIO;
+    if (in.head.nlmsg_type == NLMSG_ERROR) return 0;
+    if (in.head.nlmsg_type != RTM_NEWROUTE || n < (ssize_t)NLMSG_LENGTH(sizeof(*route))) return -EIO;
+    return route->rtm_type == RTN_LOCAL;
 }
 
-int sn_near_claim(const uint8_t gid[16], unsigned slot)
-{
-    struct sn_name name = name_of(gid, slot);
-    int fd = new_socket(), err = fd < 0 ? fd : sn_name_bind(fd, &name);
-
-    if (!err) return fd;
-    if (fd >= 0) close(fd);
-    return err;
-}
-
-/* Nothing is sent: that there is somebody to connect to is the answer. */
-static bool ask(const uint8_t gid[16], unsigned slot)
-{
-    struct sn_name name = name_of(gid, slot);
-    int fd = new_socket();
-    bool is = fd >= 0 && sn_name_connect(fd, &name) == 0;
-
-    if (fd >= 0) close(fd);
-    return is;
-}
-
-static bool is_here(const struct sn_addr *addr)
+/* Where there is no netlink. */
+static bool can_bind(const struct sn_addr *addr)
 {
     struct sockaddr_in6 sa;
     socklen_t len = sn_addr_to_sock(addr, 0, &sa);
     int fd = socket(sa.sin6_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool is = fd >= 0 && bind(fd, (struct sockaddr *)&sa, len) == 0;
+    bool can = fd >= 0 && bind(fd, (struct sockaddr *)&sa, len) == 0;
 
     if (fd >= 0) close(fd);
-    return is;
+    return can;
 }
 
 /* A clock of some milliseconds will do, and is the cheapest to read. */
@@ -70,37 +78,32 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec + 1;
 }
 
-/* The answer that was had, if it still holds, or the place for a new one, with what it is about filled in. */
-static struct sn_near_answer *answer(struct sn_near *near, const uint8_t gid[16], unsigned about,
-                                     uint64_t doubt_ns, bool *holds)
+bool sn_near_is_now(const struct sn_addr *addr)
 {
-    struct sn_near_answer *a =
-        &near->known[(about ^ (unsigned)gid[15] * 5 ^ (unsigned)gid[14] * 11) % SN_NEAR_KNOWN];
+    int is = ask_route(addr);
+
+    return is < 0 ? can_bind(addr) : is != 0;
+}
+
+/* Hosts of one network differ in a few bits of their addresses, and are not to compete for one place. */
+static struct sn_near_answer *place(struct sn_near_cache *near, const uint8_t gid[16])
+{
+    uint64_t half[2];
+
+    memcpy(half, gid, 16);
+    half[1] = (half[1] ^ half[0] * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+    return &near->known[half[1] >> (64 - SN_NEAR_BITS)];
+}
+
+bool sn_near_is(struct sn_near_cache *near, const struct sn_addr *addr)
+{
+    struct sn_near_answer *a = place(near, addr->gid);
     uint64_t now = now_ns();
 
-    *holds = a->asked_ns && a->about == about && !memcmp(a->gid, gid, 16) &&
-             now - a->asked_ns < (a->is ? HOLDS_NS : doubt_ns);
-    if (*holds) return a;
+    if (a->asked_ns && now - a->asked_ns < (a->is ? HOLDS_NS : DOUBT_NS) && !memcmp(a->gid, addr->gid, 16))
+        return a->is;
+    a->is = sn_near_is_now(addr);
     a->asked_ns = now;
-    a->about = about;
-    memcpy(a->gid, gid, 16);
-    return a;
-}
-
-bool sn_near_to(struct sn_near *near, const uint8_t gid[16], unsigned slot)
-{
-    bool holds;
-    struct sn_near_answer *a = answer(near, gid, slot, HOLDS_NS, &holds);
-
-    if (!holds) a->is = ask(gid, slot);
-    return a->is;
-}
-
-bool sn_near_from(struct sn_near *near, const struct sn_addr *from)
-{
-    bool holds;
-    struct sn_near_answer *a = answer(near, from->gid, THE_ADDRESS, DOUBT_NS, &holds);
-
-    if (!holds) a->is = is_here(from);
+    memcpy(a->gid, addr->gid, 16);
     return a->is;
 }

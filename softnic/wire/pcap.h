@@ -10,13 +10,13 @@
  * The sender and receiver of frames only copies them into a buffer; a thread of its own ("gw-pcap") writes
  * the file as they come. When that cannot follow, packets are missing from the capture, and counted.
  */
-#ifndef SN_WIRE_PCAP_H
-#define SN_WIRE_PCAP_H
+#ifndef SOFTNIC_WIRE_PCAP_H
+#define SOFTNIC_WIRE_PCAP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "softnic/nic.h"
+#include "softnic/nic/nic.h"
 
 struct sn_pcap;
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "softnic/wire/addr.h"
+#include "softnic/config/addr.h"
 #include "softnic/wire/pcap_state.h"
 
 enum { SECTION = 0x0a0d0d0a, INTERFACE = 1, PACKET = 6, LINKTYPE_RAW = 101 };

@@ -7,22 +7,54 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "softnic/spawn.h"
+#include "softnic/base/spawn.h"
 #include "softnic/wire/pcap_state.h"
 
-int sn_pcap_open_file(struct sn_pcap *c, char why[256])
+static int refuse(const struct sn_pcap *c, const char *because, char why[256])
+{
+    snprintf(why, 256, "pcap=%.128s: %s", c->name, because);
+    return -EPERM;
+}
+
+/*
+ * Opens the file that is there, or makes it. In /tmp anybody may have put something there: a link is not followed. For
+ * reading too: else opening a pipe would wait for its reader.
+ */
+static int open_name(const char *name)
+{
+    const int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW;
+    int fd = open(name, flags);
+
+    if (fd < 0 && errno == ENOENT) fd = open(name, flags | O_CREAT | O_EXCL, 0600);
+    return fd;
+}
+
+/* Nothing of it was changed yet. */
+static int check_owner(const struct sn_pcap *c, char why[256])
+{
+    struct stat st;
+
+    if (fstat(c->fd, &st)) return refuse(c, strerror(errno), why);
+    if (S_ISCHR(st.st_mode)) return 0; /* root alone makes those */
+    if (st.st_uid != geteuid())
+        return refuse(c, "it is there already and another user's; name another file, or remove it", why);
+    if (S_ISREG(st.st_mode) && st.st_nlink > 1)
+        return refuse(
+            c, "it has other names too (hard links), and what they name would be lost; name another file",
+            why);
+    return 0;
+}
+
+/* One process at a time writes to a file. */
+static int take_over(const struct sn_pcap *c, char why[256])
 {
     int err = 0;
 
-    /* For reading too: else opening a pipe would wait for its reader. */
-    c->fd = open(c->name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (c->fd < 0) {
-        err = -errno;
-        snprintf(why, 256, "pcap=%.128s: %s", c->name, strerror(errno));
-    } else if (flock(c->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+    if (flock(c->fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
         err = -EBUSY;
         snprintf(why, 256, "pcap=%.128s: another process captures to it; %%p in the name tells them apart",
                  c->name);
@@ -31,6 +63,21 @@ int sn_pcap_open_file(struct sn_pcap *c, char why[256])
         snprintf(why, 256, "pcap=%.128s: %s", c->name, strerror(errno));
     }
     return err;
+}
+
+int sn_pcap_open_file(struct sn_pcap *c, char why[256])
+{
+    int err;
+
+    c->fd = open_name(c->name);
+    if (c->fd < 0 && errno == ELOOP) return refuse(c, "it is a link; name the file that it leads to", why);
+    if (c->fd < 0) {
+        err = -errno;
+        snprintf(why, 256, "pcap=%.128s: %s", c->name, strerror(errno));
+        return err;
+    }
+    err = check_owner(c, why);
+    return err ? err : take_over(c, why);
 }
 
 /* Writes [from, to) of the ring. Returns how far it came; errno says why no further. */

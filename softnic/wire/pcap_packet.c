@@ -2,7 +2,7 @@
 /* The headers that a frame had, or would have had, on a network. */
 #include <string.h>
 
-#include "softnic/wire/addr.h"
+#include "softnic/config/addr.h"
 #include "softnic/wire/pcap.h"
 #include "src/roce/hdr.h"
 #include "src/roce/icrc.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pcap_state.h: what the parts of a capture share: pcap.c, its file (pcap_file.c) and the file's format (pcap_block.c). */
-#ifndef SN_WIRE_PCAP_STATE_H
-#define SN_WIRE_PCAP_STATE_H
+#ifndef SOFTNIC_WIRE_PCAP_STATE_H
+#define SOFTNIC_WIRE_PCAP_STATE_H
 
 #include <pthread.h>
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "softnic/wire/near.h"
+#include "softnic/wire/owner.h"
 #include "src/roce/hdr.h"
 
 /* Bursts of many flows end in one socket; what does not fit its buffer is lost and has to be sent again. */
@@ -75,14 +75,15 @@ static int bind_to(int fd, const struct sn_addr *addr, uint16_t port)
 
 static int explain(int err, const struct sn_addr *addr, char *why)
 {
-    char text[SN_ADDR_TEXT];
+    char text[SN_ADDR_TEXT], users[SN_OWNER_USERS];
 
     sn_addr_text(addr, text);
     if (err == -EADDRINUSE) {
-        snprintf(
-            why, 256,
-            "all 256 slots at %s are taken (UDP ports %d to %d); use another address: GPUWIRE_NIC=addr=IP",
-            text, SN_SLOT_PORT, SN_SLOT_PORT + SN_SLOTS - 1);
+        snprintf(why, 256,
+                 "all 256 slots at %s are taken (UDP ports %d to %d): %s; end some, or use another address: "
+                 "GPUWIRE_NIC=addr=IP",
+                 text, SN_SLOT_PORT, SN_SLOT_PORT + SN_SLOTS - 1,
+                 sn_owner_users(addr->gid, SN_SLOT_PORT, SN_SLOT_PORT + SN_SLOTS - 1, users));
     } else if (err == -EADDRNOTAVAIL) {
         snprintf(why, 256, "%s is no address of this host; give one that is: GPUWIRE_NIC=addr=IP", text);
     } else {
@@ -91,14 +92,53 @@ static int explain(int err, const struct sn_addr *addr, char *why)
     return err;
 }
 
-static int claim_any(int fd, const struct sn_addr *addr, unsigned start, struct sn_slot *slot)
+/* A socket that only keeps others from a port: at this address, or everywhere but for the same user. */
+static int hold_port(const struct sn_addr *addr, bool everywhere, uint16_t port)
 {
-    int err = -EADDRINUSE;
+    bool ipv4 = sn_gid_is_ipv4(addr->gid);
+    int on = 1, least = 0, err = 0, fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sn_addr any = {.gid = {0}};
 
-    for (unsigned i = 0; i < SN_SLOTS && err == -EADDRINUSE; i++) {
-        slot->slot = (start + i) % SN_SLOTS;
-        err = bind_to(fd, addr, (uint16_t)(SN_SLOT_PORT + slot->slot));
-    }
+    if (fd < 0) return -errno;
+    if (everywhere && ipv4) memcpy(any.gid, addr->gid, 12);       /* which makes it 0.0.0.0 */
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof(least)); /* the least that the system has */
+    if (!ipv4 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))) err = -errno;
+    if (!err && everywhere && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on))) err = -errno;
+    if (!err) err = bind_to(fd, everywhere ? &any : addr, port);
+    if (!err) return fd;
+    close(fd);
+    return err;
+}
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+}
+
+/* The claim first: of two processes of a user that want the same slot one goes on. */
+static int claim_one(const struct sn_addr *addr, unsigned number, struct sn_slot *slot)
+{
+    int err;
+
+    slot->slot = number;
+    slot->claim_fd = hold_port(addr, false, (uint16_t)(SN_CLAIM_PORT + number));
+    if (slot->claim_fd < 0) return slot->claim_fd;
+    slot->guard_fd = hold_port(addr, true, (uint16_t)(SN_SLOT_PORT + number));
+    err = slot->guard_fd < 0 ? slot->guard_fd : bind_to(slot->fd, addr, (uint16_t)(SN_SLOT_PORT + number));
+    if (!err) return 0;
+    close_fd(&slot->claim_fd);
+    close_fd(&slot->guard_fd);
+    return err;
+}
+
+static int claim_any(const struct sn_addr *addr, unsigned start, struct sn_slot *slot)
+{
+    int on = 1, err = -EADDRINUSE;
+
+    if (setsockopt(slot->fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on))) return -errno;
+    for (unsigned i = 0; i < SN_SLOTS && err == -EADDRINUSE; i++)
+        err = claim_one(addr, (start + i) % SN_SLOTS, slot);
     return err;
 }
 
@@ -123,16 +163,14 @@ int sn_slot_claim(const struct sn_addr *addr, unsigned start, struct sn_slot *sl
     int err;
 
     memset(slot, 0, sizeof(*slot));
-    slot->shared_fd = slot->claim_fd = -1;
+    slot->shared_fd = slot->claim_fd = slot->guard_fd = -1;
     slot->fd = new_socket(addr);
     if (slot->fd < 0) return explain(slot->fd, addr, why);
-    err = claim_any(slot->fd, addr, start, slot);
+    err = claim_any(addr, start, slot);
     if (err) {
         sn_slot_release(slot);
         return explain(err, addr, why);
     }
-    /* Without it peers at other addresses of this host send to port 4791, as those of other hosts do. */
-    slot->claim_fd = sn_near_claim(addr->gid, slot->slot);
     slot->shared_fd = join_shared(addr);
     if (slot->shared_fd < 0) {
         slot->shared_err = slot->shared_fd;
@@ -143,8 +181,9 @@ int sn_slot_claim(const struct sn_addr *addr, unsigned start, struct sn_slot *sl
 
 void sn_slot_release(struct sn_slot *slot)
 {
-    if (slot->fd >= 0) close(slot->fd);
-    if (slot->shared_fd >= 0) close(slot->shared_fd);
-    if (slot->claim_fd >= 0) close(slot->claim_fd);
-    slot->fd = slot->shared_fd = slot->claim_fd = -1;
+    close_fd(&slot->fd);
+    close_fd(&slot->shared_fd);
+    /* These last: until the slot's own socket is closed nobody else is to send from its port. */
+    close_fd(&slot->guard_fd);
+    close_fd(&slot->claim_fd);
 }

@@ -2,24 +2,35 @@
 /*
  * slot.h: a process's place at an address.
  *
- * Processes that share an address share its 256 slots. Slot s is UDP port 0xc000 + s at the address, and
- * binding that port is the claim: no two processes succeed, also of different users, and the kernel frees it
- * when the process dies, however it dies. A queue pair's number starts with its process's slot, so everybody
- * can tell from a number where to send. The socket is also the one that frames leave from, so a frame's
- * source port names its sender's slot.
+ * Processes that share an address share its 256 slots. Slot s is UDP port 0xc000 + s at the address. A queue
+ * pair's number starts with its process's slot, so everybody can tell from a number where to send. The socket
+ * is also the one that frames leave from, so a frame's source port names its sender's slot.
  *
- * NICs at other addresses of this host send there, too: near.h. Frames from other hosts arrive at port 4791. Every process at the address tries to have that too, by
+ * Three sockets hold a slot, and the kernel frees them when the process dies, however it dies:
+ *  - one at port 0xc000 + s of the address. It alone sends and receives.
+ *  - one at port 0xc100 + s of the address. It is never shared, so of a user's processes one has the slot.
+ *  - one at port 0xc000 + s of all addresses. The same user's slots at other addresses share it
+ *    (SO_REUSEPORT). It keeps other users from that port number at every address. Without it a socket at
+ *    another address could send from the slot's address: IP_PKTINFO sets the source address of a packet, and
+ *    the kernel asks only whether it is the host's.
+ *
+ * Frames from other hosts arrive at port 4791. Every process at the address tries to have that too, by
  * SO_REUSEPORT; the kernel gives each flow to one of them, which passes on what is another's.
  */
-#ifndef SN_WIRE_SLOT_H
-#define SN_WIRE_SLOT_H
+#ifndef SOFTNIC_WIRE_SLOT_H
+#define SOFTNIC_WIRE_SLOT_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "softnic/wire/addr.h"
+#include "softnic/config/addr.h"
+#include "softnic/nic/nic.h"
 
-enum { SN_SLOTS = 256, SN_SLOT_PORT = 0xc000 };
+/* Processes of one user meet by a random name of so many bytes, which the owner of a slot tells to whoever asks with a
+ * random nonce: wire/udp_hello.c, local/meet.c. */
+enum { SN_MEET_NAME = 16, SN_MEET_NONCE = 16 };
+
+enum { SN_SLOTS = 256, SN_CLAIM_PORT = SN_SLOT_PORT + SN_SLOTS };
 
 static inline bool sn_is_slot_port(uint16_t port)
 {
@@ -31,7 +42,8 @@ struct sn_slot {
     int fd;         /* bound to the slot's port: everything is sent from here */
     int shared_fd;  /* bound to port 4791; -1 when the process could not join */
     int shared_err; /* why not: a negative errno */
-    int claim_fd;   /* keeps the name that tells of the slot (near.h); -1: it could not be had */
+    int claim_fd;   /* the user's only one for this slot */
+    int guard_fd;   /* keeps other users from the slot's port at other addresses */
 };
 
 /*

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "src/roce/hdr.h"
 
 enum { ENOUGH_ROOM = 1 << 20 };
 
@@ -33,14 +36,37 @@ int sn_udp_fds(const struct sn_udp *udp, int fds[2])
     return udp->slot.shared_fd < 0 ? 1 : 2;
 }
 
-int sn_udp_claim_fd(const struct sn_udp *udp)
+void sn_udp_claim_fds(const struct sn_udp *udp, int fds[2])
 {
-    return udp->slot.claim_fd;
+    fds[0] = udp->slot.claim_fd;
+    fds[1] = udp->slot.guard_fd;
+}
+
+bool sn_udp_is_here(struct sn_udp *udp, const uint8_t gid[16])
+{
+    struct sn_addr addr = {.scope = udp->addr.scope};
+
+    memcpy(addr.gid, gid, 16);
+    return memcmp(gid, udp->addr.gid, 16) == 0 || sn_near_is(&udp->near, &addr);
+}
+
+struct sn_owner sn_udp_owner(struct sn_udp *udp, const uint8_t gid[16], unsigned slot)
+{
+    struct sn_addr at = {.scope = udp->addr.scope};
+
+    memcpy(at.gid, gid, 16);
+    if (!sn_udp_is_here(udp, gid)) return (struct sn_owner){.kind = SN_OWNER_UNKNOWN};
+    return sn_owners_ask(&udp->owners, &at, (uint16_t)(SN_SLOT_PORT + slot));
 }
 
 const char *sn_udp_note(const struct sn_udp *udp)
 {
     return udp->note;
+}
+
+bool sn_udp_note_matters(const struct sn_udp *udp)
+{
+    return udp->note_matters;
 }
 
 bool sn_udp_segments(const struct sn_udp *udp)
@@ -66,6 +92,28 @@ uint32_t sn_udp_room(const struct sn_udp *udp)
     return getsockopt(udp->slot.fd, SOL_SOCKET, SO_RCVBUF, &room, &len) ? 0 : (uint32_t)room / 2;
 }
 
+static bool is_loopback(const struct sn_addr *addr)
+{
+    static const uint8_t one[16] = {[15] = 1};
+
+    return sn_gid_is_ipv4(addr->gid) ? addr->gid[12] == 127 : !memcmp(addr->gid, one, 16);
+}
+
+/* Another user is at port 4791: nothing that this user did, and nothing to be silent about. */
+static void note_no_port(struct sn_udp *udp, const char *text)
+{
+    struct sn_owner who = sn_owners_ask(&udp->owners, &udp->addr, ROCE_UDP_PORT);
+    bool others = who.kind == SN_OWNER_PROCESS && who.uid != geteuid();
+    char user[32] = "another program";
+
+    if (others) snprintf(user, sizeof(user), "user %u", who.uid);
+    udp->note_matters = others && !is_loopback(&udp->addr);
+    snprintf(udp->note, sizeof(udp->note),
+             "UDP port 4791 at %s: %s (%s has it): what other hosts send reaches this process only if it is "
+             "passed on there, by a gpuwire process",
+             text, strerror(-udp->slot.shared_err), user);
+}
+
 static void set_note(struct sn_udp *udp)
 {
     char text[SN_ADDR_TEXT];
@@ -73,18 +121,19 @@ static void set_note(struct sn_udp *udp)
 
     sn_addr_text(&udp->addr, text);
     if (udp->slot.shared_fd < 0) {
+        note_no_port(udp, text);
+    } else if (udp->owners.by == SN_OWNERS_UNKNOWN) {
+        udp->note_matters = true;
         snprintf(
             udp->note, sizeof(udp->note),
-            "UDP port 4791 at %s: %s (another user or program has it): NICs at other addresses reach this "
-            "process only if a gpuwire process has that port",
-            text, strerror(-udp->slot.shared_err));
-        return;
+            "the system does not tell who has a UDP port (neither by udp_diag nor in /proc/net/udp): a "
+            "connection does not notice that another process has taken the port of a peer that has ended");
+    } else if (room < ENOUGH_ROOM) {
+        snprintf(udp->note, sizeof(udp->note),
+                 "the system allows a receive buffer of %u KiB; bursts lose less with more: sysctl "
+                 "net.core.rmem_max=4194304",
+                 room / 1024);
     }
-    if (room >= ENOUGH_ROOM) return;
-    snprintf(udp->note, sizeof(udp->note),
-             "the system allows a receive buffer of %u KiB; bursts lose less with more: sysctl "
-             "net.core.rmem_max=4194304",
-             room / 1024);
 }
 
 static struct sn_udp_in *new_batch(void)
@@ -142,6 +191,8 @@ int sn_udp_open(const struct sn_addr *addr, uint64_t seed, struct sn_udp **out, 
     /* Whether the peer's socket takes many frames at once does not matter: the kernel cuts them up for one
      * that does not. */
     udp->segment = setsockopt(udp->slot.fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) == 0;
+    sn_owners_open(&udp->owners, addr, sn_udp_port(udp));
+    sn_owners_open(&udp->senders, addr, sn_udp_port(udp));
     set_note(udp);
     for (int i = 0; i < SN_UDP_BATCH; i++) udp->out.msg[i].msg_hdr.msg_name = &udp->out.name[i];
     *out = udp;
@@ -170,6 +221,8 @@ void sn_udp_close(struct sn_udp *udp)
 {
     if (!udp) return;
     sn_slot_release(&udp->slot);
+    sn_owners_close(&udp->owners);
+    sn_owners_close(&udp->senders);
     free_udp(udp);
 }
 
@@ -184,7 +237,9 @@ static void tell_refused(struct sn_udp *udp, const struct sockaddr_in6 *to, cons
     uint16_t port;
 
     sn_udp_count(&udp->stats.refused, 1);
-    if (udp->refused && sn_addr_from_sock(to, gid, &port)) udp->refused(gid, frame, len);
+    if (!sn_addr_from_sock(to, gid, &port)) return;
+    sn_owners_forget(&udp->owners, gid, port);
+    if (udp->refused) udp->refused(gid, frame, len);
 }
 
 /* The system keeps what was sent with the error, as much of it as the other host quoted. */

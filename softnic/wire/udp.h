@@ -11,21 +11,21 @@
  * faster than one by one. Nothing of the kind leaves the host, because the ICRC covers the IPv4 IDs.
  *
  * A frame that came to port 4791 and is another process's is passed on to it, once, in a wrapper that names
- * where it came from; wrappers are accepted only from slot ports of the own address, so no other host can
- * pretend one.
+ * where it came from. Wrappers are accepted only from slot ports of the own address, and only from the user
+ * who has port 4791 there.
  *
  * One thread at a time (the engine's lock), save the functions marked "any thread". Other threads may receive
  * from the sockets, and check the ICRCs, while one is inside the engine: sn_udp_fetch. Frames are given out
  * in the order in which they were received, whoever did it.
  */
-#ifndef SN_WIRE_UDP_H
-#define SN_WIRE_UDP_H
+#ifndef SOFTNIC_WIRE_UDP_H
+#define SOFTNIC_WIRE_UDP_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "softnic/nic.h"
+#include "softnic/nic/nic.h"
 #include "softnic/wire/slot.h"
 
 enum {
@@ -45,7 +45,8 @@ struct sn_udp_stats {
     uint64_t pass_failed;  /* that could not be passed on */
     uint64_t rx_dropped;   /* neither a frame nor a wrapper for this process, too long, from a wrong port */
     uint64_t refused; /* nobody was at the port or host a frame went to (it may be told late or not at all) */
-    uint64_t memory_lost; /* not over the wire: a peer of this host took no frames from the memory shared with it */
+    uint64_t
+        memory_lost; /* not over the wire: a peer of this host took no frames from the memory shared with it */
 };
 
 struct sn_udp;
@@ -71,18 +72,36 @@ void sn_udp_mark(struct sn_udp *udp, uint8_t ecn);
 typedef void sn_udp_refused(const uint8_t gid[16], const uint8_t *frame, size_t len);
 void sn_udp_on_refused(struct sn_udp *udp, sn_udp_refused *refused);
 
+/*
+ * Between processes of this host: udp_hello.c. name: this process is met by it; NULL: it is not met. told is
+ * called within receives when a process of this host answers sn_udp_ask. Before the first receive.
+ */
+struct sn_udp_hello {
+    const uint8_t *name;
+    void (*told)(void *ctx, const uint8_t gid[16], unsigned slot, const uint8_t nonce[SN_MEET_NONCE],
+                 const uint8_t name[SN_MEET_NAME]);
+    void *ctx;
+};
+void sn_udp_on_hello(struct sn_udp *udp, const struct sn_udp_hello *hello);
+/* Any thread. False: it is no address of this host. The question may get lost. */
+bool sn_udp_ask(const struct sn_udp *udp, const uint8_t gid[16], unsigned slot,
+                const uint8_t nonce[SN_MEET_NONCE]);
+
 /* Any thread. */
 unsigned sn_udp_slot(const struct sn_udp *udp);
 uint16_t sn_udp_port(const struct sn_udp *udp); /* the source port of what it sends */
 const struct sn_addr *sn_udp_addr(const struct sn_udp *udp);
 /* Sockets to wait for with POLLIN: returns 1 or 2. */
 int sn_udp_fds(const struct sn_udp *udp, int fds[2]);
-/* Keeps the slot's name (near.h); -1: it has none. */
-int sn_udp_claim_fd(const struct sn_udp *udp);
+/* Those that keep others from the slot. */
+void sn_udp_claim_fds(const struct sn_udp *udp, int fds[2]);
 /* Bytes of frames that wait to be received at most. */
 uint32_t sn_udp_room(const struct sn_udp *udp);
 /* "" or one line on what does not work at this address. */
 const char *sn_udp_note(const struct sn_udp *udp);
+/* Is that to be said at once, without being asked? Another user is in the way, or cannot be told from this
+ * one. */
+bool sn_udp_note_matters(const struct sn_udp *udp);
 void sn_udp_stats(const struct sn_udp *udp, struct sn_udp_stats *stats);
 /* Do frames to processes of this host leave many to a message (segmentation offload)? As far as tried.
  */
@@ -96,6 +115,9 @@ int sn_udp_send(struct sn_udp *udp, const struct sn_frame *tx, int n);
  * what is another process's. Returns how many; *more says that there may be more waiting, also when it
  * returns 0. */
 int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more);
+
+/* Which process of this host has that slot. As struct sn_wire_ops. */
+struct sn_owner sn_udp_owner(struct sn_udp *udp, const uint8_t gid[16], unsigned slot);
 
 /* Does the next sn_udp_recv have something to do without asking the system? */
 bool sn_udp_holds_frames(const struct sn_udp *udp);

@@ -10,7 +10,7 @@
 #include <netinet/udp.h>
 #include <string.h>
 
-#include "softnic/frame.h"
+#include "softnic/nic/frame.h"
 #include "src/roce/hdr.h"
 
 enum { SHARED_VAIN = 256, SHARED_EVERY = 8 };
@@ -103,8 +103,8 @@ void sn_udp_cut_message(const struct sn_udp *udp, struct sn_udp_in *in, int mess
     memset(frame, 0, sizeof(*frame));
     memcpy(frame->dst_gid, udp->addr.gid, 16);
     read_control(msg, &frame->ecn, &cut->segment);
-    cut->good = !(msg->msg_flags & MSG_TRUNC) &&
-                sn_addr_from_sock(&in->name[message], frame->src_gid, &frame->sport);
+    cut->good =
+        !(msg->msg_flags & MSG_TRUNC) && sn_addr_from_sock(&in->name[message], frame->src_gid, &frame->sport);
 }
 
 bool sn_udp_cut_frame(const struct sn_udp_cut *cut, struct sn_udp_in *in, int message, uint32_t offset,

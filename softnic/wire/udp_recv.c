@@ -2,6 +2,7 @@
 #include "softnic/wire/udp_state.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "src/roce/hdr.h"
 
@@ -12,8 +13,7 @@ static const uint8_t wrapper_magic[4] = {SN_UDP_WRAPPED, 'g', 'w', 1};
  */
 enum { WRAP_ECN = 4, WRAP_PORT = 6, WRAP_SRC = 8, WRAP_DST = 24 };
 
-/* ---- wrappers
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- wrappers ------------------------------------------------------------------------------------------ */
 
 /* A message that passes a frame on to the process that has the slot. */
 static void wrap(struct sn_udp *udp, const struct sn_frame *frame, int slot)
@@ -44,25 +44,44 @@ static void pass_on(struct sn_udp *udp)
     sn_udp_count(&udp->stats.pass_failed, (uint64_t)(n - done) + lost);
 }
 
+/*
+ * Is the frame in a wrapper from that port to be believed? The user who has port 4791 gets the flows from
+ * other hosts and could change them anyhow, so that user's processes may pass them on. For an address of
+ * this host only our own user's processes, or root's, may speak.
+ */
+static bool may_pass_on(struct sn_udp *udp, uint16_t port, const struct sn_frame *frame)
+{
+    struct sn_owner who = sn_owners_ask(&udp->senders, &udp->addr, port), holder;
+
+    if (frame->near && !sn_is_slot_port(frame->sport)) return false;
+    if (who.kind == SN_OWNER_UNKNOWN)
+        return !frame->near; /* the system does not tell: no worse than before */
+    if (who.kind != SN_OWNER_PROCESS) return false;
+    if (frame->near) return who.uid == 0 || who.uid == geteuid();
+    holder = sn_owners_ask(&udp->senders, &udp->addr, ROCE_UDP_PORT);
+    return holder.kind == SN_OWNER_PROCESS && holder.uid == who.uid;
+}
+
 /* Takes the wrapper off. What arrives wrapped is never passed on again, so nothing can go round in circles.
  */
-static bool unwrap(const struct sn_udp *udp, struct sn_frame *frame)
+static bool unwrap(struct sn_udp *udp, struct sn_frame *frame)
 {
     const uint8_t *w = frame->data;
+    uint16_t from = frame->sport;
 
     if (frame->len < SN_UDP_WRAPPER + ROCE_MIN_PACKET) return false;
     if (memcmp(w + WRAP_DST, udp->addr.gid, 16) != 0) return false;
     frame->sport = (uint16_t)(w[WRAP_PORT] << 8 | w[WRAP_PORT + 1]);
     memcpy(frame->src_gid, w + WRAP_SRC, 16);
+    frame->near = sn_udp_is_here(udp, frame->src_gid);
     frame->ecn = w[WRAP_ECN] & 3;
     frame->has_ip_id = false;
     frame->data += SN_UDP_WRAPPER;
     frame->len -= SN_UDP_WRAPPER;
-    return true;
+    return may_pass_on(udp, from, frame);
 }
 
-/* ---- frames
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------------------------- */
 
 static bool is_ours(const struct sn_udp *udp, const struct sn_frame *frame)
 {
@@ -71,32 +90,33 @@ static bool is_ours(const struct sn_udp *udp, const struct sn_frame *frame)
     return slot < 0 || slot == (int)udp->slot.slot;
 }
 
-/* From another address of this host? */
-static bool from_here(struct sn_udp *udp, const struct sn_frame *frame)
-{
-    struct sn_addr from = {.scope = udp->addr.scope};
-
-    memcpy(from.gid, frame->src_gid, 16);
-    return sn_near_from(&udp->near, &from);
-}
-
 /*
- * A frame that came to the slot's port: from a NIC of this host, or passed on by a process at this address, in
- * a wrapper, which none elsewhere may make. Its ICRC was computed with IPv4 ID 0, whatever the kernel put
+ * A frame that came to the slot's port: from a NIC of this host, or passed on by a process at this address,
+ * in a wrapper, which none elsewhere may make. Its ICRC was computed with IPv4 ID 0, whatever the kernel put
  * there.
  */
 static bool take_direct(struct sn_udp *udp, struct sn_frame *frame)
 {
-    bool here = memcmp(frame->src_gid, udp->addr.gid, 16) == 0;
+    bool wrapped = memcmp(frame->data, wrapper_magic, sizeof(wrapper_magic)) == 0;
 
-    if (!sn_is_slot_port(frame->sport)) return false;
-    if (!here && !from_here(udp, frame)) return false;
-    frame->has_ip_id = true;
-    if (memcmp(frame->data, wrapper_magic, sizeof(wrapper_magic)) == 0) {
-        if (!here || !unwrap(udp, frame)) return false;
+    if (!sn_is_slot_port(frame->sport) || !sn_udp_is_here(udp, frame->src_gid)) return false;
+    frame->has_ip_id = frame->near = true;
+    if (wrapped) {
+        if (memcmp(frame->src_gid, udp->addr.gid, 16) != 0 || !unwrap(udp, frame)) return false;
+        if (!is_ours(udp, frame)) return false;
         sn_udp_count(&udp->stats.rx_unwrapped, 1);
     }
-    return is_ours(udp, frame);
+    return true;
+}
+
+/*
+ * A frame that came to port 4791. Another host may send from any port. On this one the kernel lets only a
+ * slot's owner send from its port. A frame from another port has a forged address.
+ */
+static bool take_shared(struct sn_udp *udp, struct sn_frame *frame)
+{
+    frame->near = sn_udp_is_here(udp, frame->src_gid);
+    return !frame->near || sn_is_slot_port(frame->sport);
 }
 
 /* ---- batches ------------------------------------------------------------------------------------------- */
@@ -193,24 +213,30 @@ static bool next_frame(const struct sn_udp *udp, struct sn_udp_in *in, struct sn
     return true;
 }
 
+/* False: it is dropped. */
+static bool take(struct sn_udp *udp, const struct sn_udp_in *in, struct sn_frame *frame, int *n)
+{
+    if (in->shared ? !take_shared(udp, frame) : !take_direct(udp, frame)) return false;
+    if (!in->shared && sn_udp_is_hello(frame)) {
+        sn_udp_take_hello(udp, frame);
+    } else if (is_ours(udp, frame)) {
+        sn_udp_count(&udp->stats.rx_frames, 1);
+        sn_udp_count(&udp->stats.rx_bytes, frame->len);
+        sn_udp_count(&udp->stats.rx_checked, frame->icrc_checked);
+        ++*n;
+    } else {
+        if (!in->shared) return false;
+        wrap(udp, frame, sn_udp_slot_of(frame->data, frame->len));
+    }
+    return true;
+}
+
 static void take_apart(struct sn_udp *udp, struct sn_udp_in *in, struct sn_frame *rx, int max, int *n)
 {
     bool good;
 
-    for (int looked = 0; looked < SN_UDP_BATCH && *n < max && next_frame(udp, in, &rx[*n], &good); looked++) {
-        struct sn_frame *frame = &rx[*n];
-
-        if (good && in->shared && !is_ours(udp, frame)) {
-            wrap(udp, frame, sn_udp_slot_of(frame->data, frame->len));
-        } else if (good && (in->shared || take_direct(udp, frame))) {
-            sn_udp_count(&udp->stats.rx_frames, 1);
-            sn_udp_count(&udp->stats.rx_bytes, frame->len);
-            sn_udp_count(&udp->stats.rx_checked, frame->icrc_checked);
-            ++*n;
-        } else {
-            sn_udp_count(&udp->stats.rx_dropped, 1);
-        }
-    }
+    for (int looked = 0; looked < SN_UDP_BATCH && *n < max && next_frame(udp, in, &rx[*n], &good); looked++)
+        if (!good || !take(udp, in, &rx[*n], n)) sn_udp_count(&udp->stats.rx_dropped, 1);
 }
 
 int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more)

@@ -97,7 +97,7 @@ static int near_slot(struct sn_udp *udp, const struct sn_frame *frame)
     slot = sn_udp_slot_of(frame->data, frame->len);
     /* Any process at the address will do: at the own one the nearest is this. */
     if (own) return slot < 0 ? (int)udp->slot.slot : slot;
-    return slot >= 0 && sn_near_to(&udp->near, frame->dst_gid, (unsigned)slot) ? slot : -1;
+    return slot >= 0 && sn_udp_is_here(udp, frame->dst_gid) ? slot : -1;
 }
 
 static bool goes_to(const struct sn_frame *f, const uint8_t gid[16], int slot)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* udp_state.h: what udp.c, udp_send.c, udp_fetch.c and udp_recv.c share. */
-#ifndef SN_WIRE_UDP_STATE_H
-#define SN_WIRE_UDP_STATE_H
+#ifndef SOFTNIC_WIRE_UDP_STATE_H
+#define SOFTNIC_WIRE_UDP_STATE_H
 
 #include <pthread.h>
 #include <sys/socket.h>
 
-#include "softnic/config.h"
+#include "softnic/config/config.h"
 #include "softnic/wire/near.h"
+#include "softnic/wire/owner.h"
 #include "softnic/wire/udp.h"
 #include "src/roce/cm.h"
 
@@ -60,14 +61,18 @@ struct sn_udp_in {
 struct sn_udp {
     struct sn_addr addr;
     struct sn_slot slot;
-    struct sn_near near;
+    struct sn_near_cache near;
+    struct sn_owners owners;  /* of peers' slots, */
+    struct sn_owners senders; /* and of others that send: however many, they do not make the former rarer */
     char note[256];
+    bool note_matters;
     bool segment;         /* many frames to a slot of this host go in one message */
     bool shared_first;    /* which socket's turn it is */
     unsigned shared_vain; /* times that nothing had come to port 4791, up to a limit */
     unsigned shared_turn;
     struct sn_udp_stats stats;
     sn_udp_refused *refused; /* may be NULL */
+    struct sn_udp_hello hello;
     struct sn_udp_out out;
     /*
      * Batches in the order in which they were received: written between tail and head + batches by whoever
@@ -103,6 +108,9 @@ static inline int sn_udp_slot_of(const uint8_t *frame, size_t len)
     return roce_cm_receiver_of_packet(frame, len, &id) ? (int)(id >> 24) : -1;
 }
 
+/* Is that an address of this host? */
+bool sn_udp_is_here(struct sn_udp *udp, const uint8_t gid[16]);
+
 /* A new message in out. Returns its index. The caller adds what it holds, with sn_udp_out_add. */
 int sn_udp_out_new(struct sn_udp_out *out, const struct sn_addr *to, uint16_t port);
 void sn_udp_out_add(struct sn_udp_out *out, int message, const void *data, size_t len);
@@ -124,7 +132,11 @@ void sn_udp_cut_message(const struct sn_udp *udp, struct sn_udp_in *in, int mess
 bool sn_udp_cut_frame(const struct sn_udp_cut *cut, struct sn_udp_in *in, int message, uint32_t offset,
                       struct sn_frame *frame);
 
-/* The first byte of a wrapper is no opcode of a frame. */
+/* udp_hello.c, of what came to the slot's port from a slot of this host. */
+bool sn_udp_is_hello(const struct sn_frame *frame);
+void sn_udp_take_hello(struct sn_udp *udp, const struct sn_frame *frame);
+
+/* The first byte of a wrapper, or hello, is no opcode of a frame. */
 enum { SN_UDP_WRAPPED = 0xff };
 
 /* Errors of earlier frames that hosts and ports reported are queued at the socket and fail the next call

@@ -67,7 +67,7 @@ static void become_worker(const struct demo *d, int output)
     signal(SIGPIPE, SIG_DFL);
     dup2(output, STDOUT_FILENO);
     execl("/proc/self/exe", "gpuwire", "serve", "--models", d->models, "--model", "superresolution", "--exec",
-          d->exec, "--host", "127.0.0.1", "--port", "0", (char *)NULL);
+          d->exec, "--port", "0", (char *)NULL);
     fprintf(stderr, "gpuwire demo: cannot start the worker: %s\n", strerror(errno));
     _exit(GW_EXIT_FAILURE);
 }

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "softnic/wire/faults.h"
+#include "softnic/config/faults.h"
 #include "src/cli/nic_ask.h"
 #include "src/cli/nic_print.h"
 #include "src/cli/options.h"

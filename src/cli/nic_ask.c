@@ -1,74 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/cli/nic_ask.h"
 
-#include <stddef.h>
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "softnic/control.h"
+#include "softnic/base/cred.h"
+#include "softnic/runtime/control.h"
+#include "src/cli/nic_talk.h"
 
-enum { ANSWER_SECONDS = 5, ANSWER_LIMIT = 256 << 20 };
+/* How long all sockets together may take that have no place for one more: anybody can make any number of those. */
+enum { FULL_MS = 3000 };
+
+/* One search. What is in the way is told once, however often it is met. */
+struct search {
+    const char *request;
+    pid_t pid;
+    json_t *answers, *full; /* the names of the full ones */
+    struct gw_nic_room room;
+    unsigned others; /* sockets with the process's number in their name that are not its own */
+    struct ucred other;
+    bool other_user;
+};
 
 /* ---- one NIC ------------------------------------------------------------------------------------------- */
 
-static int open_connection(const char *name, struct ucred *peer)
+/* Does the name say that it is that process's? */
+static bool says_pid(const char *name, pid_t pid)
 {
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    struct timeval limit = {.tv_sec = ANSWER_SECONDS};
-    socklen_t len = sizeof(*peer);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return pid && strtol(name + strlen(SN_CONTROL_PREFIX), NULL, 10) == pid;
+}
 
-    if (fd < 0) return -1;
-    memcpy(sa.sun_path + 1, name, strlen(name));
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-    if (connect(fd, (struct sockaddr *)&sa,
-                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name))) ||
-        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, peer, &len)) {
-        close(fd);
-        return -1;
+/* Anybody can take such a name: only answers of this user's processes are believed, or of the one asked for. */
+static bool trusted(struct search *s, const char *name, const struct ucred *peer)
+{
+    if (!s->pid) return sn_cred_is_ours(peer);
+    if (peer->pid == s->pid) {
+        if (geteuid() == 0 || sn_cred_is_ours(peer)) return true;
+        s->other_user = true;
+    } else if (says_pid(name, s->pid)) {
+        s->others++;
+    } else {
+        return false;
     }
-    return fd;
+    s->other = *peer;
+    return false;
 }
 
-/* Anybody can take such a name: only answers of this user's processes are believed, or of the one asked for.
- */
-static int trusted(const struct ucred *peer, pid_t pid)
+static void ask(struct search *s, const char *name, int wait_ms)
 {
-    if (pid) return peer->pid == pid && (peer->uid == geteuid() || geteuid() == 0);
-    return peer->uid == geteuid();
-}
-
-static size_t receive(void *buffer, size_t room, void *fd)
-{
-    ssize_t n = recv(*(int *)fd, buffer, room, 0);
-
-    return n < 0 ? (size_t)-1 : (size_t)n;
-}
-
-static json_t *ask(const char *name, const char *request, pid_t pid)
-{
-    char line[SN_CONTROL_REQUEST];
-    json_t *answer = NULL;
     struct ucred peer;
-    int fd = open_connection(name, &peer), n;
+    int fd = gw_nic_connect(name, wait_ms, &peer);
+    const char *wrong;
+    json_t *answer;
 
-    if (fd < 0) return NULL;
-    n = snprintf(line, sizeof(line), "%s\n", request);
-    if (trusted(&peer, pid) && n < (int)sizeof(line) && send(fd, line, (size_t)n, MSG_NOSIGNAL) == n)
-        answer = json_load_callback(receive, &fd, 0, NULL);
-    close(fd);
-    if (json_is_object(answer)) {
-        json_object_set_new(answer, "pid", json_integer(peer.pid)); /* which may have another one to itself */
-        return answer;
+    if (fd == -EAGAIN) json_array_append_new(s->full, json_string(name));
+    if (fd < 0) return;
+    if (!trusted(s, name, &peer)) {
+        close(fd);
+        return;
     }
-    json_decref(answer);
-    return NULL;
+    answer = gw_nic_talk(fd, s->request, &s->room, &wrong);
+    if (!answer) {
+        fprintf(stderr, "gpuwire nic: process %d %s: left out\n", (int)peer.pid, wrong);
+        return;
+    }
+    json_object_set_new(answer, "pid", json_integer(peer.pid)); /* which may have another one to itself */
+    json_array_append_new(s->answers, answer);
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------- */
@@ -113,23 +114,56 @@ static json_t *sorted(json_t *all)
     return out;
 }
 
+/* Those that had no place for one more. They may have one now, and each may take its share of the time. */
+static void ask_full(struct search *s)
+{
+    json_t *names = s->full, *name;
+    size_t n = json_array_size(names), i;
+
+    s->full = json_array();
+    json_array_foreach(names, i, name) ask(s, json_string_value(name), FULL_MS / (int)n + 1);
+    json_decref(names);
+}
+
+static void tell(const struct search *s)
+{
+    size_t full = json_array_size(s->full);
+
+    if (s->others)
+        fprintf(
+            stderr,
+            "gpuwire nic: %u sockets are named as process %d's and are not: one is of process %d of user %u; "
+            "they were not asked\n",
+            s->others, (int)s->pid, (int)s->other.pid, (unsigned)s->other.uid);
+    if (s->other_user)
+        fprintf(stderr, "gpuwire nic: process %d is user %u's: only that user and root may ask it\n",
+                (int)s->pid, (unsigned)s->other.uid);
+    if (full)
+        fprintf(stderr, "gpuwire nic: %zu sockets that are named as a NIC's let nobody in: left out\n", full);
+}
+
 json_t *gw_nic_ask(const char *request, pid_t pid)
 {
+    struct search s = {.request = request, .pid = pid, .room = GW_NIC_ROOM};
     FILE *f = fopen("/proc/net/unix", "re");
-    json_t *all = json_array(), *one;
     char line[512];
 
-    if (!f || !all) {
+    s.answers = json_array();
+    s.full = json_array();
+    if (!f || !s.answers || !s.full) {
         if (f) fclose(f);
-        json_decref(all);
+        json_decref(s.answers);
+        json_decref(s.full);
         return NULL;
     }
     while (fgets(line, sizeof(line), f)) {
         const char *name = nic_name(line);
 
-        one = name ? ask(name, request, pid) : NULL;
-        if (one) json_array_append_new(all, one);
+        if (name) ask(&s, name, 0);
     }
     fclose(f);
-    return sorted(all);
+    if (json_array_size(s.full)) ask_full(&s);
+    tell(&s);
+    json_decref(s.full);
+    return sorted(s.answers);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the software NICs that are in use on this machine, and asking them (softnic/control.h). */
+/* Finding the software NICs that are in use on this machine, and asking them (softnic/runtime/control.h). */
 #ifndef GW_CLI_NIC_ASK_H
 #define GW_CLI_NIC_ASK_H
 

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "softnic/attach/tree.h"
-#include "softnic/config.h"
+#include "softnic/config/config.h"
+#include "softnic/sysfs/tree.h"
 #include "src/cli/options.h"
 
 #define LIBRARY "libgpuwire-softnic.so"
@@ -36,14 +36,14 @@ static const char usage[] =
     "                        as in loss=1%,rx.delay=2ms,seed=7\n"
     "  -h, --help            this text\n"
     "\n"
-    "docs/softnic.md has all keys. In two terminals:\n"
+    "docs/softnic-config.md has all keys. In two terminals:\n"
     "  gpuwire run -- ibv_rc_pingpong -g 0\n"
     "  gpuwire run -- ibv_rc_pingpong -g 0 localhost\n";
 
 /* Beside the tool as installed or bundled, in a build tree, or wherever the loader looks. */
 static void find_library(char *path, size_t size)
 {
-    static const char *const places[] = {"../lib", "../lib/" GW_LIBRARY_ARCH, ".", "../../softnic"};
+    static const char *const places[] = {"../lib", ("../lib/" GW_LIBRARY_ARCH), ".", "../../softnic"};
     char self[PATH_MAX];
     const char *given = getenv("GPUWIRE_SOFTNIC_LIBRARY");
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);

@@ -2,12 +2,16 @@
 /* gpuwire serve: the inference server. */
 #include "src/cli/cli.h"
 
+#include <arpa/inet.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <gpuwire/error.h>
 
 #include "src/cli/options.h"
 #include "src/serve/server.h"
@@ -25,22 +29,43 @@ static const char usage[] =
     "  --exec WHERE     gpu, cpu or auto: the GPU when there is one (default auto)\n"
     "  --gpu N          which GPU, by its CUDA number (default 0)\n"
     "  --device NAME    RDMA device, or softnic (default: GPUWIRE_DEVICE, a real one, else softnic)\n"
-    "  --host ADDRESS   where HTTP listens, a numeric address (default: everywhere)\n"
+    "  --listen ADDRESS where HTTP listens, a numeric address; 0.0.0.0 and :: are all of the host's (default "
+    "127.0.0.1:\n"
+    "                   this host alone)\n"
     "  --port N         HTTP port, 0 for any free one (default 8000)\n"
-    "  --sessions N     clients of each model at once (default 16)\n"
-    "  --slots N        requests in flight of each client (default 8)\n"
+    "  --sessions N     sessions of each model at once (default 16)\n"
+    "  --sessions-per-client N\n"
+    "                   of them, what one host, or one user of this host, may have (default: all but a "
+    "quarter)\n"
+    "  --idle SECONDS   a session without requests for so long is closed, 0 for never (default 300); one "
+    "that never had\n"
+    "                   any after 10 s\n"
+    "  --slots N        requests in flight of each session (default 8)\n"
     "  --threads N      CPU threads that one inference uses on --exec cpu (default 1)\n"
+    "  --model-memory-limit MIB\n"
+    "                   what a model may take with the slots of its sessions (default 2048)\n"
     "  -h, --help       this text\n"
     "\n"
     "Prints one line when it is ready. SIGINT or SIGTERM ends it.\n";
 
-enum { MODELS = 256, MODEL, EXEC, GPU, DEVICE, HOST, PORT, SESSIONS, SLOTS, THREADS };
+enum { MODELS = 256, MODEL, EXEC, GPU, DEVICE, LISTEN, PORT, SESSIONS, EACH, IDLE, SLOTS, THREADS, MEMORY };
 
 static const struct option options[] = {
-    {"models", 1, NULL, MODELS},   {"model", 1, NULL, MODEL},       {"exec", 1, NULL, EXEC},
-    {"gpu", 1, NULL, GPU},         {"device", 1, NULL, DEVICE},     {"host", 1, NULL, HOST},
-    {"port", 1, NULL, PORT},       {"sessions", 1, NULL, SESSIONS}, {"slots", 1, NULL, SLOTS},
-    {"threads", 1, NULL, THREADS}, {"help", 0, NULL, 'h'},          {0},
+    {"models", 1, NULL, MODELS},
+    {"model", 1, NULL, MODEL},
+    {"exec", 1, NULL, EXEC},
+    {"gpu", 1, NULL, GPU},
+    {"device", 1, NULL, DEVICE},
+    {"listen", 1, NULL, LISTEN},
+    {"port", 1, NULL, PORT},
+    {"sessions", 1, NULL, SESSIONS},
+    {"slots", 1, NULL, SLOTS},
+    {"threads", 1, NULL, THREADS},
+    {"sessions-per-client", 1, NULL, EACH},
+    {"idle", 1, NULL, IDLE},
+    {"model-memory-limit", 1, NULL, MEMORY},
+    {"help", 0, NULL, 'h'},
+    {0},
 };
 
 /* -1: go on; else the exit code. */
@@ -56,7 +81,7 @@ static int parse(int argc, char **argv, struct gw_server_opts *o)
         case MODEL: o->only = optarg; break;
         case EXEC: o->exec = optarg; break;
         case DEVICE: o->device = optarg; break;
-        case HOST: o->http_host = optarg; break;
+        case LISTEN: o->http_host = optarg; break;
         case GPU:
             wrong = gw_option_number("serve", "--gpu", optarg, 0, 1023, &n);
             o->gpu = (uint32_t)n;
@@ -68,6 +93,18 @@ static int parse(int argc, char **argv, struct gw_server_opts *o)
         case SESSIONS:
             wrong = gw_option_number("serve", "--sessions", optarg, 1, 1024, &n);
             o->sessions = (uint32_t)n;
+            break;
+        case EACH:
+            wrong = gw_option_number("serve", "--sessions-per-client", optarg, 1, 1024, &n);
+            o->sessions_each = (uint32_t)n;
+            break;
+        case IDLE:
+            wrong = gw_option_number("serve", "--idle", optarg, 0, 1000000, &n);
+            o->idle_ns = n * 1000000000u;
+            break;
+        case MEMORY:
+            wrong = gw_option_number("serve", "--model-memory-limit", optarg, 1, 1u << 30, &n);
+            o->model_memory = n << 20;
             break;
         case SLOTS:
             wrong = gw_option_number("serve", "--slots", optarg, 1, GW_SERVE_MAX_SLOTS, &n);
@@ -89,12 +126,29 @@ static int parse(int argc, char **argv, struct gw_server_opts *o)
     return -1;
 }
 
+static int is_loopback(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
+    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+/* A model that is at work is not waited for: nothing but the end of the process ends it. */
+static void cut_short(int error)
+{
+    printf("stopped; %s\n", gw_last_error());
+    fflush(stdout);
+    _exit(error ? GW_EXIT_FAILURE : GW_EXIT_OK);
+}
+
 int gw_cli_serve(int argc, char **argv)
 {
     struct gw_server_opts opts = {.models = gw_default_models(),
                                   .exec = "auto",
                                   .http_port = 8000,
                                   .sessions = 16,
+                                  .idle_ns = 300000000000u,
                                   .slots = 8,
                                   .threads = 1};
     struct gw_server *server;
@@ -103,6 +157,12 @@ int gw_cli_serve(int argc, char **argv)
 
     gw_catch_signals();
     if (gw_server_start(&opts, &server)) return gw_failed("serve");
+    if (opts.http_host && !is_loopback(opts.http_host))
+        fprintf(stderr,
+                "gpuwire serve: listening on %s: whoever reaches it may use every model; nothing is "
+                "encrypted and nobody is "
+                "asked for a password\n",
+                opts.http_host);
     printf("serving %s; HTTP on port %u\n", gw_server_text(server), gw_server_port(server));
     fflush(stdout);
 
@@ -110,7 +170,7 @@ int gw_cli_serve(int argc, char **argv)
     int error = gw_server_run(server, &fd, 1);
     if (error) gw_failed("serve");
     uint64_t stop_ns = 0;
-    gw_server_stop(server, &stop_ns);
+    if (gw_server_stop(server, &stop_ns)) cut_short(error);
     printf("stopped; the slowest loop took %.2f ms to stop\n", (double)stop_ns / 1e6);
     return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
 }

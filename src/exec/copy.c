@@ -10,9 +10,9 @@
 enum { LINE = 64, LONG = 2048 };
 
 /*
- * The lines of such a place lie in the reader's cache. To get each from there before it is written costs more than
- * the copy: several times as much where the processors share no cache. Stores that go past the caches need not.
- * What is short is sooner read from a cache.
+ * The lines of such a place lie in the reader's cache. To get each from there before it is written costs more
+ * than the copy: several times as much where the processors share no cache. Stores that go past the caches
+ * need not. What is short is sooner read from a cache.
  */
 #ifdef __SSE2__
 void gw_cpu_copy_away_(void *to, const void *from, uint64_t n)

@@ -45,8 +45,8 @@ static int cpu_mem_alloc(struct gw_exec *exec, struct gw_mem *mem)
     (void)exec;
     if (posix_memalign(&mem->host, align, mem->size))
         return gw_error(-ENOMEM, "no memory: %zu bytes were asked for", mem->size);
-    /* Buffers of thousands of connections lie in here: looking up where their pages are takes as long as copying them.
-     * Advice alone: there may be none. */
+    /* Buffers of thousands of connections lie in here: looking up where their pages are takes as long as
+     * copying them. Advice alone: there may be none. */
     (void)madvise(mem->host, mem->size & ~(size_t)(GW_HUGE_PAGE - 1), MADV_HUGEPAGE);
     memset(mem->host, 0, mem->size);
     mem->dev = mem->host;

@@ -151,6 +151,8 @@ int gw_launch(struct gw_exec *exec, const struct gw_kernel *kernel, uint32_t gri
     if (!grid || grid > INT32_MAX || !block || block > 1024)
         return gw_error(-EINVAL, "kernel %s: %u blocks of %u threads (a block has 1 to 1024)", kernel->name,
                         grid, block);
+    if (exec->kind == GW_EXEC_CPU && !kernel->cpu)
+        return gw_error(-ENOSYS, "kernel %s has no CPU version: compile it as C, too", kernel->name);
     return exec->ops->launch(exec, kernel, grid, block, arg);
 }
 

@@ -98,8 +98,8 @@ static void ring(struct gw_helper *h)
 
 void gw_helper_wake(struct gw_helper *h)
 {
-    /* What was written comes before the look at `asleep`, as there `asleep` before the look at what was written:
-     * one of the two sees the other. */
+    /* What was written comes before the look at `asleep`, as there `asleep` before the look at what was
+     * written: one of the two sees the other. */
     gw_fence_sc();
     if (gw_ld_relaxed_u32(&h->asleep)) ring(h);
 }
@@ -122,7 +122,8 @@ static void wait_and_tell_how_long(struct gw_helper *h, uint64_t ns)
     h->brief = begin && gw_clock_ns() - begin < h->linger_ns;
 }
 
-/* Announces that it sleeps, looks once more, and sleeps for so long if there was nothing; whether there was. */
+/* Announces that it sleeps, looks once more, and sleeps for so long if there was nothing; whether there was.
+ */
 static bool sleep_for(struct gw_helper *h, uint64_t ns)
 {
     bool any;
@@ -135,7 +136,8 @@ static bool sleep_for(struct gw_helper *h, uint64_t ns)
     return any;
 }
 
-/* Looks, and lets others have the processor when there has been nothing for a while. How often that was so in a row. */
+/* Looks, and lets others have the processor when there has been nothing for a while. How often that was so in
+ * a row. */
 static uint32_t be_busy(struct gw_helper *h, uint32_t round)
 {
     if (h->look(h->arg)) return 0;

@@ -3,11 +3,10 @@
  * A helper: a thread of the CPU that does what kernels ask for through memory that both see, and how the two
  * wait for each other.
  *
- * The helper looks, and sleeps when there is nothing to do. CPU threads wake it. Kernels on a GPU cannot: there
- * it looks again 20 µs after it had something to do, and ever more rarely down to once in a millisecond
- * (gw_nap_ns).
- * Whoever waits for the helper takes the count of its news, looks at what it waits for, and sleeps until there
- * are more news than that; kernels on a GPU look again and again.
+ * The helper looks, and sleeps when there is nothing to do. CPU threads wake it. Kernels on a GPU cannot:
+ * there it looks again 20 µs after it had something to do, and ever more rarely down to once in a millisecond
+ * (gw_nap_ns). Whoever waits for the helper takes the count of its news, looks at what it waits for, and
+ * sleeps until there are more news than that; kernels on a GPU look again and again.
  */
 #ifndef GW_EXEC_HELPER_H
 #define GW_EXEC_HELPER_H
@@ -23,16 +22,16 @@ enum { GW_HELPER_FDS = 3 };
 
 struct gw_helper {
     bool (*look)(void *arg); /* does what there is to do; whether there was anything */
-    /* Waits in place of the helper, when it has more to wait for: until fd[0] or whatever else, for ns at most (0: not
-     * at all), and empties fd[0]. False: let the helper wait. NULL: it does always. */
+    /* Waits in place of the helper, when it has more to wait for: until fd[0] or whatever else, for ns at
+     * most (0: not at all), and empties fd[0]. False: let the helper wait. NULL: it does always. */
     bool (*wait)(void *arg, uint64_t ns);
     void (*enter)(void *arg); /* in its thread, before the first look; or NULL */
     void (*leave)(void *arg); /* … and after the last one */
     void *arg;
     bool polled, running;
-    bool busy;                 /* it never sleeps: a processor of its own, for the sake of latency */
-    uint64_t linger_ns;        /* it looks on for so long while its sleeps turn out to be shorter; 0: it does not */
-    bool brief;                /* the last one did */
+    bool busy;          /* it never sleeps: a processor of its own, for the sake of latency */
+    uint64_t linger_ns; /* it looks on for so long while its sleeps turn out to be shorter; 0: it does not */
+    bool brief;         /* the last one did */
     int fd[1 + GW_HELPER_FDS]; /* [0]: wakes it. The others too, and look empties them; -1: none */
     uint32_t stop, asleep;
     uint32_t news; /* a futex */
@@ -43,15 +42,16 @@ struct gw_helper {
 };
 
 /*
- * How long a thread sleeps that nobody wakes, and that has had nothing to do for so long: a sixteenth of it, so that
- * what comes after an idle time t is seen t/16 later at most; 20 µs at least, `most` at most.
+ * How long a thread sleeps that nobody wakes, and that has had nothing to do for so long: a sixteenth of it,
+ * so that what comes after an idle time t is seen t/16 later at most; 20 µs at least, `most` at most.
  */
 uint64_t gw_nap_ns(uint64_t idle_ns, uint64_t most_ns);
-/* The calling thread's sleeps end when they should: else they take up to 50 µs more, which is more than a nap. */
+/* The calling thread's sleeps end when they should: else they take up to 50 µs more, which is more than a
+ * nap. */
 void gw_nap_exactly(void);
 
-/* A count of news on which CPU threads of this process sleep, and how many do: one more; and waits until it is another than
- * `seen`, 1 s at most, and now and then for no reason. */
+/* A count of news on which CPU threads of this process sleep, and how many do: one more; and waits until it
+ * is another than `seen`, 1 s at most, and now and then for no reason. */
 void gw_news_tell(uint32_t *news, uint32_t *sleepers);
 void gw_news_wait(uint32_t *news, uint32_t *sleepers, uint32_t seen, uint64_t deadline_ns);
 
@@ -69,8 +69,8 @@ void gw_helper_tell(struct gw_helper *h);
 uint32_t gw_helper_news(const struct gw_helper *h);
 /* Until there are more news than that; 1 s at most, and now and then for no reason. */
 void gw_helper_wait(struct gw_helper *h, uint32_t news, uint64_t deadline_ns);
-/* The same, or until one of the descriptors fds[1] … fds[n - 1] has what it is asked for; fds[0] is filled in here. Of several
- * threads one may miss the news: whoever calls this looks again now and then. */
+/* The same, or until one of the descriptors fds[1] … fds[n - 1] has what it is asked for; fds[0] is filled in
+ * here. Of several threads one may miss the news: whoever calls this looks again now and then. */
 void gw_helper_poll(struct gw_helper *h, uint32_t news, struct pollfd *fds, uint32_t n, uint64_t deadline_ns);
 
 #endif

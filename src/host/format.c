@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Text out of a line that a kernel has written: its format, and values that say what they are. C's printf does the
- * work, one conversion at a time, and is only ever given a value of the type that the conversion wants. Whatever the line
- * holds, it is read within its bounds.
+ * Text out of a line that a kernel has written: its format, and values that say what they are. C's printf
+ * does the work, one conversion at a time, and is only ever given a value of the type that the conversion
+ * wants. Whatever the line holds, it is read within its bounds.
  */
 #include <inttypes.h>
 #include <stdarg.h>

@@ -82,10 +82,11 @@ struct gw_mlx5_piece {
 };
 
 /*
- * Parses the WQE at WQEBB index of the send queue of wqebbs WQEBBs at base, which belongs to qpn.
- * avail: WQEBBs from index to the producer index. ds_limit: 16-byte units the queue pair allows, at most 63.
- * Returns the WQEBBs it takes, or -EINVAL (malformed) or -EOPNOTSUPP (opcode) with out->why set; then
- * out->opcode, ds, index, qpn and flags are what the control segment says, as far as it was read.
+ * Parses the WQE at WQEBB index of the send queue of wqebbs WQEBBs at base, which belongs to qpn. avail:
+ * WQEBBs from index to the producer index. ds_limit: 16-byte units the queue pair allows, at most 63. Returns
+ * the WQEBBs it takes, or -EINVAL (malformed) or -EOPNOTSUPP (opcode) with out->why set; then out->opcode,
+ * ds, index, qpn and flags are what the control segment says, as far as it was read. (Seven arguments: where
+ * the queue lies, which entry, and its limits.)
  */
 int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
                       uint16_t index, uint32_t avail, uint32_t ds_limit);

@@ -38,7 +38,7 @@ static size_t lowest_gap(const struct gwm_span *s, struct gwm_span *const *place
     return at;
 }
 
-int gwm_arena_plan(struct gwm_span *span, size_t n, size_t *total)
+int gwm_arena_plan(struct gwm_span *span, size_t n, size_t most, size_t *total)
 {
     struct gwm_span **order = calloc(n + 1, sizeof(*order)), **placed = calloc(n + 1, sizeof(*placed));
     size_t count = 0, done = 0;
@@ -48,7 +48,7 @@ int gwm_arena_plan(struct gwm_span *span, size_t n, size_t *total)
     for (size_t i = 0; i < n && !rc; i++) {
         span[i].offset = 0;
         if (!span[i].bytes) continue;
-        if (span[i].bytes > GWM_ARENA_MAX) rc = -E2BIG;
+        if (span[i].bytes > most) rc = -E2BIG;
         order[count++] = &span[i];
     }
     if (!rc) qsort(order, count, sizeof(*order), larger_first);
@@ -59,7 +59,7 @@ int gwm_arena_plan(struct gwm_span *span, size_t n, size_t *total)
         for (; k && placed[k - 1]->offset > s->offset; k--) placed[k] = placed[k - 1];
         placed[k] = s;
         if (s->offset + padded(s) > *total) *total = s->offset + padded(s);
-        if (*total > GWM_ARENA_MAX) rc = -E2BIG; /* and so offsets never overflow */
+        if (*total > most) rc = -E2BIG; /* and so offsets never overflow */
     }
     free(order);
     free(placed);

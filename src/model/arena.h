@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #define GWM_ARENA_ALIGN 256
-#define GWM_ARENA_MAX   ((size_t)8 << 30) /* what no honest model needs */
+#define GWM_ARENA_MAX   ((size_t)8 << 30) /* what no honest model needs: where nobody sets a limit */
 
 struct gwm_span {
     size_t bytes;
@@ -16,8 +16,8 @@ struct gwm_span {
 
 /*
  * Places the spans that have bytes and sets *total to the size of the arena. Largest first, each at the
- * lowest free offset. -ENOMEM, or -E2BIG when the arena would be larger than GWM_ARENA_MAX.
+ * lowest free offset. -ENOMEM, or -E2BIG when the arena would be larger than `most`.
  */
-int gwm_arena_plan(struct gwm_span *span, size_t n, size_t *total);
+int gwm_arena_plan(struct gwm_span *span, size_t n, size_t most, size_t *total);
 
 #endif

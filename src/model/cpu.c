@@ -114,7 +114,7 @@ static int make_arena(struct gwm_cpu *p)
         p->buf[b].span = &p->span[b];
         p->span[b] = (struct gwm_span){used ? p->buf[b].bytes : 0, p->buf[b].first, p->buf[b].last, 0};
     }
-    rc = gwm_arena_plan(p->span, (size_t)p->nbuf, &p->arena_bytes);
+    rc = gwm_arena_plan(p->span, (size_t)p->nbuf, p->most - p->weight_bytes, &p->arena_bytes);
     if (rc) return rc;
     p->arena = (char *)aligned_alloc(GWM_ARENA_ALIGN, p->arena_bytes + GWM_ARENA_ALIGN);
     return p->arena ? 0 : -ENOMEM;
@@ -144,11 +144,11 @@ static int build(struct gwm_cpu *p, const struct gwm_msg *msg)
     for (uint32_t o = 0; o < g->noutput && !rc; o++) rc = gwm_dnnl_plain(p, g->value[g->output[o]].root);
     if (!rc) rc = make_arena(p);
     if (rc == -E2BIG)
-        return gwm_fail(msg, rc, "intermediate results take more than %zu GiB", GWM_ARENA_MAX >> 30);
+        return gwm_fail(msg, rc, "weights and intermediate results take more than %zu MiB", p->most >> 20);
     return rc ? rc : gwm_dnnl_bind(p);
 }
 
-int gwm_cpu_plan(const struct gwm_graph *g, uint32_t threads, struct gwm_cpu **plan,
+int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, struct gwm_cpu **plan,
                  const struct gwm_msg *msg)
 {
     struct gwm_cpu *p = (struct gwm_cpu *)calloc(1, sizeof(*p));
@@ -159,7 +159,8 @@ int gwm_cpu_plan(const struct gwm_graph *g, uint32_t threads, struct gwm_cpu **p
     p->g = g;
     p->plain = (bool *)calloc((size_t)g->nvalue + 1, sizeof(bool));
     p->args = (const float **)calloc(most, sizeof(*p->args));
-    find_threads(p, threads);
+    p->most = o->memory ? o->memory : GWM_ARENA_MAX;
+    find_threads(p, o->threads);
     int rc = p->plain && p->args ? build(p, msg) : -ENOMEM;
     if (rc)
         gwm_cpu_free(p);

@@ -35,7 +35,7 @@ struct gwm_cpu {
     const float **args; /* room for one node's inputs */
     struct gwm_span *span;
     char *arena;
-    size_t arena_bytes, weight_bytes;
+    size_t arena_bytes, weight_bytes, most; /* most: of both together */
     int threads;
     void (*set_threads)(int);
     struct gwm_dnnl *dnnl;

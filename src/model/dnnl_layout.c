@@ -88,9 +88,11 @@ int gwm_dnnl_in_layout(struct gwm_cpu *p, int root, const_md_t have, const_md_t 
     return rc ? rc : b;
 }
 
-/* Memory for constants that lives as long as the plan; the buffer's number. */
+/* Memory for constants that lives as long as the plan; the buffer's number. -E2BIG: more than the plan
+ * may have; oneDNN's layouts make small tensors many times as large. */
 static int fixed_buf(struct gwm_cpu *p, size_t bytes)
 {
+    if (bytes > p->most - p->weight_bytes) return -E2BIG;
     struct gwm_fixed *f = calloc(1, sizeof(*f));
     int b = f ? gwm_cpu_buf(p, bytes) : -ENOMEM;
 

@@ -67,6 +67,7 @@ int gwm_gpu_const(struct gwm_gpu *p, const void *data, size_t bytes)
 {
     struct gwm_gpu_buf b = {.mem = GWM_MEM_CONST};
 
+    if (p->nconst > p->most || bytes > p->most - p->nconst) return -E2BIG;
     return collect(p, data, bytes, &b.offset) ? -ENOMEM : new_buf(p, b);
 }
 
@@ -282,11 +283,13 @@ static int run_on_device(struct gwm_gpu *p)
 
 static int make_memory(struct gwm_gpu *p)
 {
-    int rc = gwm_arena_plan(p->span, (size_t)p->nspan, &p->arena_bytes);
+    size_t io = place_io(p), other = p->nconst + io;
+    int rc = other > p->most ? -E2BIG
+                             : gwm_arena_plan(p->span, (size_t)p->nspan, p->most - other, &p->arena_bytes);
 
     if (!rc) rc = gw_mem_alloc(p->exec, GW_MEM_DEVICE, p->nconst + GWM_ARENA_ALIGN, &p->const_mem);
     if (!rc) rc = gw_mem_alloc(p->exec, GW_MEM_DEVICE, p->arena_bytes + GWM_ARENA_ALIGN, &p->arena_mem);
-    if (!rc) rc = gw_mem_alloc(p->exec, GW_MEM_DEVICE, place_io(p) + GWM_ARENA_ALIGN, &p->io_mem);
+    if (!rc) rc = gw_mem_alloc(p->exec, GW_MEM_DEVICE, io + GWM_ARENA_ALIGN, &p->io_mem);
     if (!rc && p->nconst) rc = gw_copy_in(p->exec, p->const_mem.dev, p->consts, p->nconst);
     free(p->consts);
     p->consts = NULL;
@@ -312,10 +315,11 @@ static int build(struct gwm_gpu *p, const struct gwm_msg *msg)
                             g->node[i].type);
     }
     if (!rc) rc = copy_outputs(p, outside);
-    if (rc) return rc;
-    rc = make_memory(p);
+    if (rc && rc != -E2BIG) return rc;
+    if (!rc) rc = make_memory(p);
     if (rc == -E2BIG)
-        return gwm_fail(msg, rc, "intermediate results take more than %zu GiB", GWM_ARENA_MAX >> 30);
+        return gwm_fail(msg, rc, "weights, inputs, outputs and intermediate results take more than %zu MiB",
+                        p->most >> 20);
     if (rc) return gwm_fail(msg, rc, "%s", gw_last_error());
     fill_fixed_addresses(p);
     /* Loads every kernel now: a load while a resident kernel runs would wait for it. */
@@ -347,6 +351,7 @@ int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     if (!p) return -ENOMEM;
     p->g = g;
     p->gpu_io = o->flags & GW_PLAN_GPU_IO;
+    p->most = o->memory ? o->memory : GWM_ARENA_MAX;
     int rc = find_exec(p, o, msg);
     if (!rc) rc = build(p, msg);
     if (rc)

@@ -46,12 +46,13 @@ struct gwm_gpu {
     char *consts; /* while planning: what is to be copied to the device */
     size_t nconst, cap_const;
     struct gw_mem const_mem, arena_mem, io_mem; /* io: the inputs and outputs of gwm_gpu_run */
+    size_t most;                                /* bytes of device memory */
     size_t arena_bytes, in_at[GW_MODEL_MAX_IO], out_at[GW_MODEL_MAX_IO];
     int *uses, *maker; /* per root, as gwm_uses gives them */
     bool *done;        /* per node: another one's launch does its work too */
 };
 
-/* A buffer in the arena; or one of constants, which are copied. The number, or -ENOMEM. */
+/* A buffer in the arena; or one of constants, which are copied. The number, -ENOMEM or -E2BIG. */
 int gwm_gpu_scratch(struct gwm_gpu *p, size_t bytes);
 int gwm_gpu_const(struct gwm_gpu *p, const void *data, size_t bytes);
 

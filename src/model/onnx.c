@@ -56,7 +56,7 @@ static int make_plan(const void *model, const struct gw_plan_options *o, void **
     int rc = -ENOMEM;
 
     if (p && o->place == GW_PLACE_CPU)
-        rc = gwm_cpu_plan(g, o->threads, &p->cpu, &msg);
+        rc = gwm_cpu_plan(g, o, &p->cpu, &msg);
     else if (p && o->place == GW_PLACE_GPU)
         rc = gwm_gpu_plan(g, o, &p->gpu, &msg);
     else if (p)

@@ -8,8 +8,8 @@
 struct gwm_cpu;
 struct gwm_gpu;
 
-/* cpu.c: own loops and oneDNN (cpu_dnnl.c). threads 0 means 1. */
-int gwm_cpu_plan(const struct gwm_graph *g, uint32_t threads, struct gwm_cpu **plan,
+/* cpu.c: own loops and oneDNN (cpu_dnnl.c). */
+int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, struct gwm_cpu **plan,
                  const struct gwm_msg *msg);
 void gwm_cpu_free(struct gwm_cpu *p);
 void gwm_cpu_stats(const struct gwm_cpu *p, struct gw_plan_stats *s);

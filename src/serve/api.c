@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include <gpuwire/error.h>
 
@@ -100,11 +99,13 @@ static int parse_address(const json_t *value, uint64_t *out)
 
 static const char *parse_wish(const json_t *body, struct gw_session_wish *wish)
 {
-    json_int_t slots = json_integer_value(json_object_get(body, "slots"));
+    json_t *wanted = json_object_get(body, "slots");
+    json_int_t slots = json_integer_value(wanted);
     json_int_t stride = json_integer_value(json_object_get(body, "reply_stride"));
     json_t *rkey = json_object_get(body, "reply_rkey");
     const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
-    if (slots < 0 || slots > UINT32_MAX) return "slots: a number from 0 (as many as there are)";
+    if ((wanted && !json_is_integer(wanted)) || slots < 0 || slots > UINT32_MAX)
+        return "slots: a number from 0 (as many as there are)";
     if (!endpoint || gw_endpoint_parse(endpoint, &wish->endpoint)) return "endpoint: not of the form gw:1:…";
     if (parse_address(json_object_get(body, "reply_addr"), &wish->reply_addr))
         return "reply_addr: not a string \"0x…\"";
@@ -117,162 +118,96 @@ static const char *parse_wish(const json_t *body, struct gw_session_wish *wish)
     return NULL;
 }
 
-static struct gw_api_session *remember(struct gw_api *api, struct gw_worker *w, uint32_t index,
-                                       const void *connection)
-{
-    uint8_t random[16];
-    struct gw_api_session *s = calloc(1, sizeof(*s));
-    if (!s || getrandom(random, sizeof(random), 0) != sizeof(random)) {
-        free(s);
-        return NULL;
-    }
-    for (int i = 0; i < 16; i++) snprintf(s->id + 2 * i, 3, "%02x", random[i]);
-    s->connection = connection;
-    s->worker = w;
-    s->index = index;
-    s->next = api->open;
-    api->open = s;
-    return s;
-}
-
-static json_t *grant_json(const struct gw_api *api, const struct gw_api_session *s,
+static json_t *grant_json(const struct gw_api *api, const struct gw_worker *w, const char *id,
                           const struct gw_session_grant *g)
 {
     char endpoint[GW_ENDPOINT_TEXT], addr[24];
     gw_endpoint_format(&g->endpoint, endpoint);
     snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)g->request_addr);
-    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:s, s:o, s:o}", "id", s->id, "slots",
+    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:s, s:I, s:I, s:o, s:o}", "id", id, "slots",
                      (json_int_t)g->slots, "endpoint", endpoint, "request_addr", addr, "request_stride",
                      (json_int_t)g->request_stride, "request_rkey", (json_int_t)g->request_rkey, "clock",
-                     api->clock, "input", tensor(gw_model_input(gw_worker_model(s->worker), 0)), "output",
-                     tensor(gw_model_output(gw_worker_model(s->worker), 0)));
+                     api->clock, "unused_ms", (json_int_t)(api->sessions.unused_ns / 1000000), "idle_ms",
+                     (json_int_t)(api->sessions.idle_ns / 1000000), "input",
+                     tensor(gw_model_input(gw_worker_model(w), 0)), "output",
+                     tensor(gw_model_output(gw_worker_model(w), 0)));
 }
 
-static unsigned open_session(struct gw_api *api, const json_t *body, const void *connection, json_t **reply)
+static unsigned refuse_session(int error, json_t **reply)
+{
+    if (error == -EAGAIN) { /* some are being made ready for the next client: it may ask again soon */
+        *reply = json_pack("{s:s, s:b}", "error", gw_last_error(), "retry", 1);
+        return 503;
+    }
+    return fail(error == -EBUSY    ? 503
+                : error == -EDQUOT ? 429
+                : error == -EINVAL ? 400
+                                   : 500,
+                reply, gw_last_error());
+}
+
+/* A queue pair of this server's own as the peer would have it talk to itself. */
+static int is_ours(const struct gw_api *api, const struct gw_endpoint *ep)
+{
+    for (size_t i = 0; i < api->workers; i++)
+        if (gw_session_pool_has(gw_worker_sessions(api->worker[i]), ep)) return 1;
+    return 0;
+}
+
+static unsigned open_session(struct gw_api *api, const struct gw_http_request *r, json_t **reply)
 {
     struct gw_session_wish wish = {0};
     struct gw_session_grant grant;
-    const char *model = json_string_value(json_object_get(body, "model"));
+    char id[GW_SESSION_ID];
+    const char *model = json_string_value(json_object_get(r->body, "model"));
     if (!model) return fail(400, reply, "model: a model's name");
-    const char *wrong = parse_wish(body, &wish);
+    const char *wrong = parse_wish(r->body, &wish);
     if (wrong) return fail(400, reply, wrong);
+    if (is_ours(api, &wish.endpoint)) return fail(400, reply, "endpoint: it is one of this server's own");
     struct gw_worker *w = find_worker(api, model, strlen(model));
     if (!w) return fail(404, reply, "no such model here");
 
-    int error = gw_session_open(gw_worker_sessions(w), &wish, &grant);
-    if (error) return fail(error == -EBUSY ? 503 : error == -EINVAL ? 400 : 500, reply, gw_last_error());
-    struct gw_api_session *s = remember(api, w, grant.index, connection);
-    if (!s) {
-        gw_session_close(gw_worker_sessions(w), grant.index);
-        return fail(500, reply, "out of memory");
-    }
-    return done(201, reply, grant_json(api, s, &grant));
+    int error = gw_table_add(&api->sessions, w, &wish, r->connection, r->who, &grant, id);
+    return error ? refuse_session(error, reply) : done(201, reply, grant_json(api, w, id, &grant));
 }
 
-static void close_session(struct gw_api_session **link)
+static unsigned call_session(struct gw_api *api, const char *method, const char *id, json_t **reply)
 {
-    struct gw_api_session *s = *link;
-    gw_session_close(gw_worker_sessions(s->worker), s->index);
-    *link = s->next;
-    free(s);
-}
-
-static unsigned delete_session(struct gw_api *api, const char *id, json_t **reply)
-{
-    for (struct gw_api_session **link = &api->open; *link; link = &(*link)->next)
-        if (!strcmp((*link)->id, id)) {
-            close_session(link);
-            return done(200, reply, json_object());
-        }
-    return fail(404, reply, "no such session");
+    int renew = !strcmp(method, "PUT");
+    if (!renew && strcmp(method, "DELETE")) return fail(405, reply, "PUT and DELETE only");
+    int error = renew ? gw_table_renew(&api->sessions, id) : gw_table_close(&api->sessions, id);
+    if (error) return fail(error == -ENOENT ? 404 : 409, reply, gw_last_error());
+    return done(200, reply, json_object());
 }
 
 /* ---- the paths ---- */
 
-static unsigned route(struct gw_api *api, const char *method, const char *path, const json_t *body,
-                      const void *connection, json_t **reply)
+unsigned gw_api_call(void *ctx, const struct gw_http_request *r, json_t **reply)
 {
-    if (!strcmp(path, "/v2"))
+    struct gw_api *api = ctx;
+    if (!strcmp(r->path, "/v2"))
         return done(
             200, reply,
             json_pack("{s:s, s:s, s:[s]}", "name", "gpuwire", "version", GW_VERSION, "extensions", "rdma"));
-    if (!strcmp(path, "/v2/health/live") || !strcmp(path, "/v2/health/ready"))
+    if (!strcmp(r->path, "/v2/health/live") || !strcmp(r->path, "/v2/health/ready"))
         return done(200, reply, json_object());
-    if (!strncmp(path, "/v2/models/", 11)) return call_model(api, method, path + 11, reply);
-    if (!strcmp(path, "/v2/rdma/sessions")) {
-        if (strcmp(method, "POST")) return fail(405, reply, "POST only");
-        return open_session(api, body, connection, reply);
+    if (!strncmp(r->path, "/v2/models/", 11)) return call_model(api, r->method, r->path + 11, reply);
+    if (!strcmp(r->path, "/v2/rdma/sessions")) {
+        if (strcmp(r->method, "POST")) return fail(405, reply, "POST only");
+        return open_session(api, r, reply);
     }
-    if (!strncmp(path, "/v2/rdma/sessions/", 18)) {
-        if (strcmp(method, "DELETE")) return fail(405, reply, "DELETE only");
-        return delete_session(api, path + 18, reply);
-    }
+    if (!strncmp(r->path, "/v2/rdma/sessions/", 18)) return call_session(api, r->method, r->path + 18, reply);
     return fail(404, reply, "no such call; see docs/serving.md");
-}
-
-unsigned gw_api_call(void *ctx, const char *method, const char *path, const json_t *body,
-                     const void *connection, json_t **reply)
-{
-    struct gw_api *api = ctx;
-    pthread_mutex_lock(&api->lock);
-    unsigned status = route(api, method, path, body, connection, reply);
-    pthread_mutex_unlock(&api->lock);
-    return status;
 }
 
 void gw_api_connection_closed(void *ctx, const void *connection)
 {
     struct gw_api *api = ctx;
-    pthread_mutex_lock(&api->lock);
-    for (struct gw_api_session **link = &api->open; *link;)
-        if ((*link)->connection == connection)
-            close_session(link);
-        else
-            link = &(*link)->next;
-    pthread_mutex_unlock(&api->lock);
+    gw_table_close_all_of(&api->sessions, connection);
 }
 
-/* Closes the worker's sessions whose queue pair has failed, and says so. */
-static void close_failed(struct gw_api *api, const struct gw_worker *w)
+int gw_api_connection_stays(void *ctx, const void *connection)
 {
-    for (struct gw_api_session **link = &api->open; *link;) {
-        struct gw_api_session *s = *link;
-        struct gw_fault fault;
-        char why[160];
-        if (s->worker != w || !gw_session_failed(gw_worker_sessions(w), s->index, &fault)) {
-            link = &s->next;
-            continue;
-        }
-        gw_fault_text(&fault, why, sizeof(why));
-        fprintf(stderr, "gpuwire serve: session %.8s of model %s closed: %s\n", s->id, gw_worker_name(w),
-                why);
-        close_session(link);
-    }
-}
-
-void gw_api_tend(struct gw_api *api)
-{
-    if (pthread_mutex_trylock(&api->lock)) return; /* a session is being opened: next time */
-    for (size_t i = 0; i < api->workers; i++) {
-        struct gw_worker *w = api->worker[i];
-        struct gw_session_pool *pool = gw_worker_sessions(w);
-        uint64_t failures = gw_session_pool_failures(pool);
-        if (failures)
-            fprintf(stderr, "gpuwire serve: model %s could not answer %llu requests: %s\n", gw_worker_name(w),
-                    (unsigned long long)failures, strerror(-gw_worker_run_error(w)));
-        if (gw_session_pool_broken(pool)) close_failed(api, w);
-        gw_session_pool_tend(pool);
-    }
-    pthread_mutex_unlock(&api->lock);
-}
-
-void gw_api_free(struct gw_api *api)
-{
-    while (api->open) {
-        struct gw_api_session *next = api->open->next;
-        free(api->open);
-        api->open = next;
-    }
-    free(api->worker);
-    pthread_mutex_destroy(&api->lock);
+    struct gw_api *api = ctx;
+    return gw_table_holds(&api->sessions, connection);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
@@ -17,6 +18,9 @@
 #define DEFAULT_TIMEOUT_NS 10000000000u
 #define SEND_ROOM_NS       1000000000u
 #define SLOT_ALIGN         256u
+#define MAX_BYTES          ((uint64_t)4 << 30) /* of all slots: a server may name any sizes */
+#define RETRY_NS           2000000000u         /* so long a server may need to make a session ready */
+#define RETRY_PAUSE_NS     5000000
 
 struct slot {
     uint64_t sent; /* when it was submitted; 0: not in flight */
@@ -40,6 +44,13 @@ struct gw_client {
     uint32_t request_rkey;
     struct slot *slot;
     uint64_t submitted;
+    uint32_t in_flight;
+    /* The server ends a session that has no request for unused_ns, or no other request for idle_ns. 0:
+     * never. */
+    uint64_t unused_ns, idle_ns;
+    uint64_t used;     /* when it was opened, submitted to, answered or renewed */
+    int has_requested; /* since it was opened */
+    int (*give_up)(void);
     /* The worker's clock minus ours: 0 when it is the same, else from the answer that spent the least time on
      * the network so far. */
     int same_clock;
@@ -54,13 +65,23 @@ static uint64_t align_up(uint64_t v)
 
 /* ---- set-up ---- */
 
+static int session_call(struct gw_client *c, const char *method)
+{
+    char path[64];
+    json_t *reply = NULL;
+    snprintf(path, sizeof(path), "v2/rdma/sessions/%s", c->session);
+    int error = gw_http_call(c->http, method, path, NULL, &reply);
+    json_decref(reply);
+    return error;
+}
+
 static int parse_tensor(const json_t *t, struct gw_client_tensor *out)
 {
     const char *name = json_string_value(json_object_get(t, "name"));
     const char *type = json_string_value(json_object_get(t, "datatype"));
     const json_t *shape = json_object_get(t, "shape");
     if (!name || !type || strcmp(type, "FP32") || json_array_size(shape) > 8) return -EPROTO;
-    snprintf(out->name, sizeof(out->name), "%s", name);
+    gw_plain_text(out->name, sizeof(out->name), name);
     out->ndim = (uint32_t)json_array_size(shape);
     out->bytes = sizeof(float);
     for (uint32_t i = 0; i < out->ndim; i++) {
@@ -99,6 +120,11 @@ static int make_queues(struct gw_client *c, uint32_t slots)
 {
     c->in_stride = align_up(sizeof(struct gw_serve_request) + c->input.bytes);
     c->out_stride = align_up(sizeof(struct gw_serve_reply) + c->output.bytes);
+    if (slots * (c->in_stride + c->out_stride) > MAX_BYTES)
+        return gw_error(-EFBIG,
+                        "model %s: %u slots take %llu MiB, at most %llu may be taken; ask for fewer slots",
+                        c->model, slots, (unsigned long long)(slots * (c->in_stride + c->out_stride)) >> 20,
+                        (unsigned long long)MAX_BYTES >> 20);
     int error = gw_exec_create("cpu", NULL, &c->exec);
     if (!error) error = gw_device_open(NULL, c->exec, &c->dev);
     if (!error) error = gw_pd_create(c->dev, &c->pd);
@@ -125,6 +151,13 @@ static int is_our_clock(const char *theirs)
     return theirs && ours[0] && !strcmp(theirs, ours);
 }
 
+/* Milliseconds that the server names; what is none is never. */
+static uint64_t limit_of(const json_t *reply, const char *name)
+{
+    json_int_t ms = json_integer_value(json_object_get(reply, name));
+    return ms > 0 && ms < 1000000000000 ? (uint64_t)ms * 1000000 : 0;
+}
+
 static int take_grant(struct gw_client *c, const json_t *reply, uint32_t asked, struct gw_endpoint *peer)
 {
     const char *id = json_string_value(json_object_get(reply, "id"));
@@ -144,7 +177,25 @@ static int take_grant(struct gw_client *c, const json_t *reply, uint32_t asked, 
     c->slots = (uint32_t)slots;
     c->request_stride = (uint64_t)stride;
     c->request_rkey = (uint32_t)rkey;
+    c->unused_ns = limit_of(reply, "unused_ms");
+    c->idle_ns = limit_of(reply, "idle_ms");
+    c->used = gw_deadline(0);
+    c->has_requested = 0;
     return 0;
+}
+
+/* Sessions that clients have just left are not ready at once. */
+static int ask_for_session(struct gw_client *c, const json_t *wish, json_t **reply)
+{
+    const struct timespec pause = {.tv_nsec = RETRY_PAUSE_NS};
+    uint64_t end = gw_deadline(RETRY_NS);
+    int error;
+    while ((error = gw_http_call(c->http, "POST", "v2/rdma/sessions", wish, reply)) == -EAGAIN) {
+        if (gw_deadline(0) >= end) return -EBUSY;
+        if (c->give_up && c->give_up()) return gw_error(-EINTR, "interrupted");
+        nanosleep(&pause, NULL);
+    }
+    return error;
 }
 
 static int open_session(struct gw_client *c, uint32_t slots)
@@ -159,7 +210,7 @@ static int open_session(struct gw_client *c, uint32_t slots)
                              "endpoint", endpoint, "reply_addr", addr, "reply_stride",
                              (json_int_t)c->out_stride, "reply_rkey", (json_int_t)c->out_mr->rkey);
     if (!wish) return -ENOMEM;
-    int error = gw_http_call(c->http, "POST", "v2/rdma/sessions", wish, &reply);
+    int error = ask_for_session(c, wish, &reply);
     json_decref(wish);
     if (error) return error;
     error = take_grant(c, reply, slots, &peer);
@@ -179,6 +230,7 @@ int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out)
     struct gw_client *c = calloc(1, sizeof(*c));
     if (!c) return -ENOMEM;
     c->least_network = INT64_MAX;
+    c->give_up = opts->give_up;
     c->model = strdup(opts->model);
     c->slot = calloc(GW_SERVE_MAX_SLOTS, sizeof(*c->slot));
     int error = c->model && c->slot ? 0 : -ENOMEM;
@@ -198,13 +250,7 @@ int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out)
 void gw_client_close(struct gw_client *c)
 {
     if (!c) return;
-    if (c->session[0]) {
-        char path[64];
-        json_t *reply = NULL;
-        snprintf(path, sizeof(path), "v2/rdma/sessions/%s", c->session);
-        gw_http_call(c->http, "DELETE", path, NULL, &reply); /* a worker that is gone needs no telling */
-        json_decref(reply);
-    }
+    if (c->session[0]) session_call(c, "DELETE"); /* a worker that is gone needs no telling */
     gw_http_close(c->http);
     gw_qp_destroy(c->qp);
     gw_mr_free(c->in_mr);
@@ -249,6 +295,34 @@ float *gw_client_slot_input(struct gw_client *c, uint32_t slot)
     return slot < c->slots ? (float *)(request_of(c, slot) + 1) : NULL;
 }
 
+/* ---- a session that was idle ---- */
+
+/* A new session for the buffers that there are; nothing is in flight. */
+static int open_again(struct gw_client *c)
+{
+    session_call(c, "DELETE"); /* the server may have it still */
+    c->session[0] = 0;
+    int error = gw_qp_reset(c->qp, GW_RESET_QUIET, gw_deadline(RETRY_NS));
+    uint32_t had = c->slots;
+    if (!error) error = open_session(c, had);
+    if (!error && c->slots != had)
+        error = gw_error(-EPROTO, "the session has expired, and a new one has %u slots instead of %u",
+                         c->slots, had);
+    return error;
+}
+
+/* The server ends sessions that nobody uses. When half of that time has passed the client asks it to
+ * keep this one. It opens another session when this one has ended, or had no request yet. */
+static int keep_session(struct gw_client *c)
+{
+    uint64_t limit = c->has_requested ? c->idle_ns : c->unused_ns;
+    if (!limit || c->in_flight || gw_deadline(0) - c->used < limit / 2) return 0;
+    int error = session_call(c, "PUT");
+    if (error == -ENOENT || error == -EINVAL) return open_again(c);
+    if (!error) c->used = gw_deadline(0);
+    return error;
+}
+
 /* ---- requests ---- */
 
 static int broken(const struct gw_client *c, int error)
@@ -272,9 +346,11 @@ static int post(struct gw_client *c, uint32_t slot)
         while (gw_poll_cq(gw_cq_handle(c->send_cq), 1, &wc) > 0)
             if (wc.status != IBV_WC_SUCCESS) return broken(c, -EIO);
         int error =
-            gw_put_imm(gw_qp_handle(c->qp), c->in_mr->addr + slot * c->in_stride, c->in_mr->lkey,
-                       c->request_addr + slot * c->request_stride, c->request_rkey,
-                       (uint32_t)(sizeof(struct gw_serve_request) + c->input.bytes), slot, flags, slot);
+            gw_post_op(gw_qp_handle(c->qp),
+                       gw_put_imm_op(c->in_mr->addr + slot * c->in_stride, c->in_mr->lkey,
+                                     c->request_addr + slot * c->request_stride, c->request_rkey,
+                                     (uint32_t)(sizeof(struct gw_serve_request) + c->input.bytes), slot),
+                       flags, slot);
         if (error != -EAGAIN) return error ? broken(c, error) : 0;
         error = gw_cq_wait(c->send_cq, end, NULL, -1);
         if (error < 0) return broken(c, error);
@@ -288,6 +364,8 @@ int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id)
 {
     if (slot >= c->slots) return gw_error(-EINVAL, "slot %u: the session has %u", slot, c->slots);
     if (c->slot[slot].sent) return gw_error(-EBUSY, "slot %u: its last request has not been answered", slot);
+    int error = keep_session(c);
+    if (error) return error;
     struct gw_serve_request *q = request_of(c, slot);
     q->magic = GW_SERVE_MAGIC;
     q->version = GW_SERVE_VERSION;
@@ -296,10 +374,20 @@ int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id)
     q->bytes = c->input.bytes;
 
     c->slot[slot].id = id;
-    c->slot[slot].sent = gw_deadline(0);
-    int error = post(c, slot);
-    if (error) c->slot[slot].sent = 0;
+    c->slot[slot].sent = c->used = gw_deadline(0);
+    error = post(c, slot);
+    c->slot[slot].sent = error ? 0 : c->slot[slot].sent;
+    c->in_flight += !error;
+    c->has_requested = 1;
     return error;
+}
+
+/* From a to b. A server may write any numbers; sums of a few of these do not overflow. */
+static int64_t between(uint64_t a, uint64_t b)
+{
+    const int64_t most = INT64_MAX / 16;
+    int64_t d = (int64_t)(b - a);
+    return d > most ? most : d < -most ? -most : d;
 }
 
 /* Splits the time between submit and answer. Every difference of two stamps of one clock is exact; what lies
@@ -307,20 +395,20 @@ int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id)
 static void split(struct gw_client *c, const struct gw_serve_reply *r, uint64_t sent, uint64_t seen,
                   struct gw_client_times *t)
 {
-    int64_t inside = (int64_t)(r->posted - r->arrived), network = (int64_t)(seen - sent) - inside;
-    int64_t first = (int64_t)(r->arrived - sent), last = (int64_t)(seen - r->posted);
+    int64_t inside = between(r->arrived, r->posted), network = between(sent, seen) - inside;
+    int64_t first = between(sent, r->arrived), last = between(r->posted, seen);
     if (!c->same_clock && network < c->least_network) {
         c->least_network = network;
         c->clock_offset = (first - last) / 2;
     }
     /* What posting took is known of the answer before; it can have been no more than what is left here. */
-    int64_t out = last + c->clock_offset, post = (int64_t)r->last_post_ns;
+    int64_t out = last + c->clock_offset, post = between(0, r->last_post_ns);
     if (post > out) post = out > 0 ? out : 0;
     t->total = (int64_t)(seen - sent);
     t->net_in = first - c->clock_offset;
-    t->wait = (int64_t)(r->started - r->arrived);
-    t->model = (int64_t)(r->done - r->started);
-    t->post = (int64_t)(r->posted - r->done) + post;
+    t->wait = between(r->arrived, r->started);
+    t->model = between(r->started, r->done);
+    t->post = between(r->done, r->posted) + post;
     t->net_out = out - post;
 }
 
@@ -343,6 +431,8 @@ static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_c
     reply->output = reply->error ? NULL : (const float *)(r + 1);
     split(c, r, c->slot[slot].sent, seen, &reply->times);
     c->slot[slot].sent = 0;
+    c->in_flight--;
+    c->used = seen;
     return 0;
 }
 

@@ -100,15 +100,25 @@ static int connection_error(const struct gw_http *h, CURLcode rc)
     }
 }
 
+const char *gw_plain_text(char *to, size_t size, const char *from)
+{
+    snprintf(to, size, "%s", from);
+    for (char *c = to; *c; c++)
+        if (*c < ' ' || *c > '~') *c = '?';
+    return to;
+}
+
 static int status_error(const struct gw_http *h, long status, const json_t *answer)
 {
     const char *said = json_string_value(json_object_get(answer, "error"));
-    int error = status == 404                   ? -ENOENT
-                : status == 503                 ? -EBUSY
-                : status >= 400 && status < 500 ? -EINVAL
-                                                : -EREMOTEIO;
+    char plain[300];
+    int error = status == 404                                    ? -ENOENT
+                : json_is_true(json_object_get(answer, "retry")) ? -EAGAIN
+                : status == 503 || status == 429                 ? -EBUSY
+                : status >= 400 && status < 500                  ? -EINVAL
+                                                                 : -EREMOTEIO;
     return gw_error(error, "server %s refused with status %ld: %s", h->server, status,
-                    said ? said : "no reason given");
+                    said ? gw_plain_text(plain, sizeof(plain), said) : "no reason given");
 }
 
 /* One transfer, to its end. */

@@ -14,10 +14,15 @@ int gw_http_open(const char *server, uint64_t timeout_ns, int (*give_up)(void), 
 void gw_http_close(struct gw_http *h);
 
 /* Sends `body` (may be NULL) and parses the answer into *reply, which the caller frees with json_decref().
- * 0 when the server answered with 2xx. -ENOENT for 404, -EINVAL for another 4xx, -EBUSY for 503, -EREMOTEIO
- * for other statuses, -EPROTO when the answer is not JSON, -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EINTR
- * (give_up), -EIO when the connection failed. The reason, the server's own words where it gave any, is in
- * gw_last_error(). */
+ * 0: the server answered with 2xx.
+ * -ENOENT: 404. -EBUSY: 503 and 429. -EINVAL: another 4xx. -EREMOTEIO: another status.
+ * -EAGAIN: the server says that it will have room soon.
+ * -EPROTO: the answer is not JSON.
+ * -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EIO: the connection failed. -EINTR: give_up.
+ * gw_last_error() has the reason, in the server's own words where it gave any. */
 int gw_http_call(struct gw_http *h, const char *method, const char *path, const json_t *body, json_t **reply);
+
+/* Copies what a server has said, so that nothing of it steers a terminal. Returns `to`. */
+const char *gw_plain_text(char *to, size_t size, const char *from);
 
 #endif

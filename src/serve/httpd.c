@@ -2,23 +2,32 @@
 #include "src/serve/httpd.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <gpuwire/error.h>
 
-#define SILENT_S 60           /* so long a connection may say nothing that has made nothing here */
-#define MAX_BODY (256u << 10) /* no call of ours comes near; a longer body is refused, not kept */
+#include "src/serve/door.h"
+
+#define PATIENCE_NS 20000000000u
+#define MAX_BODY    (16u << 10) /* no call of ours comes near; a longer body is refused, not kept */
+#define MAX_DEPTH   16 /* of a body: jansson calls itself for each level, on the thread's small stack */
+#define STACK_BYTES (256u << 10) /* of a connection's thread */
+#define MOST        1024u        /* connections, however many descriptors there may be */
+#define RESERVE     128u         /* descriptors that the rest of the process may need */
 
 struct gw_httpd {
     struct MHD_Daemon *daemon;
     struct gw_httpd_handler handler;
+    struct gw_door door;
     uint16_t port;
 };
 
@@ -63,6 +72,42 @@ static void keep_body(struct call *call, const char *data, size_t bytes)
     call->bytes += bytes;
 }
 
+/* How many arrays and objects of a text that may be JSON lie in one another. */
+static int depth_of(const char *text, size_t bytes)
+{
+    int depth = 0, deepest = 0, in_string = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] == '"') in_string = !in_string;
+        if (in_string && text[i] == '\\') i++;
+        if (in_string) continue;
+        if (text[i] == '[' || text[i] == '{') depth++;
+        if (text[i] == ']' || text[i] == '}') depth--;
+        if (depth > deepest) deepest = depth;
+    }
+    return deepest;
+}
+
+/* The call's body, or NULL and why it is refused; an empty one is none. */
+static json_t *parse_body(const struct call *call, const char **why)
+{
+    json_error_t where;
+    *why = NULL;
+    if (!call->bytes) return NULL;
+    if (depth_of(call->body, call->bytes) > MAX_DEPTH) {
+        *why = "the body is nested too deeply";
+        return NULL;
+    }
+    json_t *body = json_loadb(call->body, call->bytes, JSON_REJECT_DUPLICATES, &where);
+    if (!body) *why = "the body is not JSON";
+    return body;
+}
+
+static struct gw_visitor *visitor_of(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
 /* libmicrohttpd calls this once per call with the headers, then with pieces of the body, then without. */
 static enum MHD_Result on_call(void *arg, struct MHD_Connection *c, const char *path, const char *method,
                                const char *version, const char *data, size_t *bytes, void **state)
@@ -81,25 +126,23 @@ static enum MHD_Result on_call(void *arg, struct MHD_Connection *c, const char *
     }
     if (call->refused) return refuse(c, call->refused, "the body is too long");
 
-    json_t *body = NULL, *reply = NULL;
-    if (call->bytes) {
-        json_error_t where;
-        body = json_loadb(call->body, call->bytes, JSON_REJECT_DUPLICATES, &where);
-        if (!body) return refuse(c, MHD_HTTP_BAD_REQUEST, "the body is not JSON");
-    }
-    unsigned status = h->handler.call(h->handler.ctx, method, path, body, c, &reply);
+    json_t *reply = NULL;
+    const char *why;
+    json_t *body = parse_body(call, &why);
+    if (why) return refuse(c, MHD_HTTP_BAD_REQUEST, why);
+    struct gw_visitor *v = visitor_of(c);
+    const struct gw_http_request request = {method, path, body, c, v ? v->who : "?"};
+    unsigned status = h->handler.call(h->handler.ctx, &request, &reply);
     json_decref(body);
-    /* From the first thing it has made on, the connection stands for that and may be silent for as long as it
-     * likes. */
-    if (status == MHD_HTTP_CREATED) MHD_set_connection_option(c, MHD_CONNECTION_OPTION_TIMEOUT, 0);
     return answer(c, status, reply);
 }
 
 static void on_call_done(void *arg, struct MHD_Connection *c, void **state,
                          enum MHD_RequestTerminationCode why)
 {
+    struct gw_httpd *h = arg;
     struct call *call = *state;
-    (void)arg, (void)c, (void)why;
+    if (why == MHD_REQUEST_TERMINATED_COMPLETED_OK) gw_door_served(&h->door, visitor_of(c));
     if (call) free(call->body);
     free(call);
     *state = NULL;
@@ -115,15 +158,27 @@ static void watch_peer(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
 }
 
+/* With no room left a connection is closed at once: in the queue it would wait without knowing for what. */
+static enum MHD_Result on_knock(void *arg, const struct sockaddr *address, socklen_t length)
+{
+    struct gw_httpd *h = arg;
+    (void)address, (void)length;
+    return gw_door_has_room(&h->door) ? MHD_YES : MHD_NO;
+}
+
 static void on_connection(void *arg, struct MHD_Connection *c, void **socket,
                           enum MHD_ConnectionNotificationCode what)
 {
     struct gw_httpd *h = arg;
-    (void)socket;
-    if (what == MHD_CONNECTION_NOTIFY_STARTED)
-        watch_peer(MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd);
-    else
+    if (what != MHD_CONNECTION_NOTIFY_STARTED) {
         h->handler.closed(h->handler.ctx, c);
+        gw_door_leave(&h->door, *socket);
+        return;
+    }
+    int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+    watch_peer(fd);
+    *socket = gw_door_enter(&h->door, fd, c);
+    if (!*socket) shutdown(fd, SHUT_RDWR);
 }
 
 /* We bind the socket ourselves: libmicrohttpd does not say why it could not. */
@@ -131,7 +186,8 @@ static int listen_at(const char *host, uint16_t port, uint16_t *bound)
 {
     struct sockaddr_in6 any6 = {
         .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
-    struct sockaddr_in any4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in any4 = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr *address = (struct sockaddr *)&any4;
     socklen_t length = sizeof(any4);
     if (host && inet_pton(AF_INET, host, &any4.sin_addr) != 1) {
@@ -140,7 +196,7 @@ static int listen_at(const char *host, uint16_t port, uint16_t *bound)
         address = (struct sockaddr *)&any6;
         length = sizeof(any6);
     }
-    const char *shown = host ? host : "0.0.0.0";
+    const char *shown = host ? host : "127.0.0.1";
     int on = 1, fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return gw_error(-errno, "HTTP socket: %s", strerror(errno));
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -160,24 +216,55 @@ static int listen_at(const char *host, uint16_t port, uint16_t *bound)
     return fd;
 }
 
-int gw_httpd_start(const char *host, uint16_t port, const struct gw_httpd_handler *handler,
+static uint32_t descriptors_in_use(void)
+{
+    uint32_t n = 0;
+    DIR *d = opendir("/proc/self/fd");
+    if (!d) return RESERVE;
+    while (readdir(d)) n++;
+    closedir(d);
+    return n;
+}
+
+/* Connections that leave the process a quarter of its descriptors, RESERVE at least. */
+static uint32_t places(void)
+{
+    struct rlimit limit = {.rlim_cur = 1024};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    uint64_t may = limit.rlim_cur > 8 * MOST ? 8 * MOST : limit.rlim_cur; /* RLIM_INFINITY is huge */
+    uint64_t keep = descriptors_in_use() + (may / 4 > RESERVE ? may / 4 : RESERVE);
+    if (may < keep + 8) return 8;
+    return may - keep < MOST ? (uint32_t)(may - keep) : MOST;
+}
+
+static struct MHD_Daemon *start(struct gw_httpd *h, int fd)
+{
+    return MHD_start_daemon(MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION, 0, on_knock, h,
+                            on_call, h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
+                            on_call_done, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(32 << 10),
+                            MHD_OPTION_CONNECTION_LIMIT, 2 * MOST, MHD_OPTION_THREAD_STACK_SIZE,
+                            (size_t)STACK_BYTES, MHD_OPTION_END);
+}
+
+int gw_httpd_start(const struct gw_httpd_opts *o, const struct gw_httpd_handler *handler,
                    struct gw_httpd **out)
 {
     struct gw_httpd *h = calloc(1, sizeof(*h));
     if (!h) return -ENOMEM;
     h->handler = *handler;
-    int fd = listen_at(host, port, &h->port);
+    int fd = listen_at(o->host, o->port, &h->port);
     if (fd < 0) {
         free(h);
         return fd;
     }
-    h->daemon =
-        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD, 0, NULL, NULL, on_call, h, MHD_OPTION_LISTEN_SOCKET,
-                         fd, MHD_OPTION_NOTIFY_COMPLETED, on_call_done, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-                         on_connection, h, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(64 << 10),
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)SILENT_S, MHD_OPTION_END);
+    uint32_t most = places(), each = o->most_each ? o->most_each : most / 4;
+    gw_door_open(&h->door, most, each < most - most / 4 ? each : most - most / 4,
+                 o->patience_ns ? o->patience_ns : PATIENCE_NS);
+    h->daemon = start(h, fd);
     if (!h->daemon) {
         close(fd);
+        gw_door_close(&h->door);
         free(h);
         return gw_error(-EIO, "HTTP server: libmicrohttpd could not start");
     }
@@ -190,9 +277,15 @@ uint16_t gw_httpd_port(const struct gw_httpd *h)
     return h->port;
 }
 
+void gw_httpd_tend(struct gw_httpd *h)
+{
+    gw_door_sweep(&h->door, h->handler.stays, h->handler.ctx);
+}
+
 void gw_httpd_stop(struct gw_httpd *h)
 {
     if (!h) return;
     MHD_stop_daemon(h->daemon); /* closes the listening socket and every connection, reporting each */
+    gw_door_close(&h->door);
     free(h);
 }

@@ -5,7 +5,7 @@
  *
  * The order of things in memory: a request's completion is polled with acquire semantics (gw_wait_cq), so
  * that header and tensor, which the NIC placed before it, are read after it. The model's kernels run between
- * the two stages, and the stage boundary orders their writes before the send; gw_put_imm then publishes them
+ * the two stages, and the stage boundary orders their writes before the send; its put then publishes them
  * to the NIC.
  */
 #ifndef GW_SERVE_KERNEL_H
@@ -48,6 +48,13 @@ GW_DEV void gw_serve_forget(const struct gw_serve_args *a, uint32_t i)
     w->tail = to;
 }
 
+/* Tells the host that the session is in use: it closes those that are not. */
+GW_DEV void gw_serve_active(const struct gw_serve_args *a, uint32_t i)
+{
+    gw_st_relaxed_u32(&a->notice[i].activity, ++a->session[i].activity); /* a number by itself */
+}
+
+/* The session's word has changed: it opens, or is to be let go of. */
 GW_DEV void gw_serve_act_on(const struct gw_serve_args *a, uint32_t i)
 {
     struct gw_serve_notice *n = &a->notice[i];
@@ -55,27 +62,56 @@ GW_DEV void gw_serve_act_on(const struct gw_serve_args *a, uint32_t i)
     uint32_t word = gw_ld_acquire_u32(&n->word); /* acquire: the fields below are read after it */
     if (word == s->word) return;
     s->word = word;
-    s->open = 0;
     gw_serve_forget(a, i);
-    if ((word & 3) == GW_SESSION_OPEN) {
+    s->open = (word & 3) == GW_SESSION_OPEN;
+    if (s->open) {
         s->slots = gw_ld_relaxed_u32(&n->slots);
         s->reply_rkey = gw_ld_relaxed_u32(&n->reply_rkey);
         s->reply_addr = gw_ld_relaxed_u64(&n->reply_addr);
         s->reply_stride = gw_ld_relaxed_u64(&n->reply_stride);
-        s->posted = s->acked = 0;
-        int error = gw_recv_empty(s->qp, s->slots, i);
-        s->open = error == 0;
-        n->error = error;
+        s->posted = s->acked = s->activity = 0;
     }
     gw_st_release_u32(&n->seen, word); /* release: the host acts when everything above is done */
 }
+
+GW_DEV void gw_serve_broken(const struct gw_serve_args *a, uint32_t i);
+
+/* Is there room in the session's send queue? A peer whose NIC acknowledges nothing must wait for it, and
+ * nobody else. */
+GW_DEV int gw_serve_has_room(const struct gw_serve_args *a, const struct gw_serve_session *s)
+{
+    return s->posted - s->acked < a->slots;
+}
+
+/* The host asks whether the session is alive. A write of no bytes finds out whether the peer's queue
+ * pair still is: its NIC acknowledges it, or the queue pair fails. A session that never had a request
+ * sends nothing: who opened it may have named somebody else's queue pair. */
+GW_DEV void gw_serve_hear(const struct gw_serve_args *a, uint32_t i)
+{
+    struct gw_serve_notice *n = &a->notice[i];
+    struct gw_serve_session *s = &a->session[i];
+    uint32_t ask = gw_ld_relaxed_u32(&n->ask);
+    if (ask == s->heard) return;
+    s->heard = ask;
+    if (s->open && s->activity && gw_serve_has_room(a, s) &&
+        gw_post_op(s->qp, gw_put_op(s->out_addr, s->out_lkey, s->reply_addr, s->reply_rkey, 0), GW_SIGNALED,
+                   (uint64_t)++s->posted << 32 | i))
+        gw_serve_broken(a, i);
+    gw_st_release_u32(&n->heard, ask); /* release: the activity so far is seen with it */
+}
+
+GW_DEV void gw_serve_drain(const struct gw_serve_args *a);
 
 GW_DEV void gw_serve_look(const struct gw_serve_args *a)
 {
     uint32_t changes = gw_ld_acquire_u32(&a->board->changes); /* acquire: a new count means new words */
     if (changes == a->work->changes) return;
     a->work->changes = changes;
-    for (uint32_t i = 0; i < a->sessions; i++) gw_serve_act_on(a, i);
+    gw_serve_drain(a); /* so that no session is taken for idle whose requests lie in the queue */
+    for (uint32_t i = 0; i < a->sessions; i++) {
+        gw_serve_act_on(a, i);
+        gw_serve_hear(a, i);
+    }
 }
 
 /* Its queue pair has failed: nothing more is done for it. The host finds out how from gw_qp_fault, and closes
@@ -96,7 +132,8 @@ GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc 
 {
     uint32_t i = (uint32_t)wc->wr_id;
     struct gw_serve_session *s = &a->session[i];
-    if (!s->open) return; /* what a session that was closed, or has failed, leaves behind */
+    if (!s->open) gw_serve_act_on(a, i); /* this may be the first request since the host opened it */
+    if (!s->open) return;                /* what a session that was closed, or has failed, leaves behind */
     if (wc->status != IBV_WC_SUCCESS) {
         gw_serve_broken(a, i);
         return;
@@ -111,6 +148,7 @@ GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc 
     r->slot = wc->wc_flags & IBV_WC_WITH_IMM ? gw_wc_imm(wc) : UINT32_MAX;
     r->bytes = wc->byte_len;
     r->when = now;
+    gw_serve_active(a, i);
 }
 
 /* Takes every completion that is there, so that each request's time of arrival is known, however long the
@@ -127,13 +165,6 @@ GW_DEV void gw_serve_drain(const struct gw_serve_args *a)
 
 /* ---- answers ---- */
 
-/* Is there room in the session's send queue? A peer whose NIC acknowledges nothing must wait for it, and
- * nobody else. */
-GW_DEV int gw_serve_has_room(const struct gw_serve_args *a, const struct gw_serve_session *s)
-{
-    return s->posted - s->acked < a->slots;
-}
-
 /* Sends the reply header in the slot, and `bytes` behind it, to the session's client. */
 GW_DEV void gw_serve_post(const struct gw_serve_args *a, uint32_t i, uint32_t slot, uint64_t bytes)
 {
@@ -143,11 +174,13 @@ GW_DEV void gw_serve_post(const struct gw_serve_args *a, uint32_t i, uint32_t sl
     uint32_t interval = a->slots > 1 ? a->slots / 2 : 1;
     uint32_t flags = ++s->posted % interval == 0 ? GW_SIGNALED : 0;
     uint64_t start = gw_clock_ns();
-    if (gw_put_imm(s->qp, s->out_addr + slot * a->out_stride, s->out_lkey,
-                   s->reply_addr + slot * s->reply_stride, s->reply_rkey,
-                   (uint32_t)(sizeof(struct gw_serve_reply) + bytes), slot, flags,
-                   (uint64_t)s->posted << 32 | i))
+    if (gw_post_op(s->qp,
+                   gw_put_imm_op(s->out_addr + slot * a->out_stride, s->out_lkey,
+                                 s->reply_addr + slot * s->reply_stride, s->reply_rkey,
+                                 (uint32_t)(sizeof(struct gw_serve_reply) + bytes), slot),
+                   flags, (uint64_t)s->posted << 32 | i))
         gw_serve_broken(a, i);
+    gw_serve_active(a, i);
     a->work->last_post_ns = gw_clock_ns() - start;
 }
 
@@ -200,6 +233,8 @@ GW_DEV int gw_serve_next(const struct gw_serve_args *a)
             gw_serve_refuse(a, &r);
             continue;
         }
+        /* One header, one request: an immediate that no header came with finds none. */
+        gw_st_relaxed_u32(&gw_serve_request_of(a, s, r.slot)->magic, 0);
         w->session = r.session;
         w->slot = r.slot;
         w->arrived = r.when;

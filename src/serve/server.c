@@ -2,7 +2,6 @@
 #include "src/serve/server.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +13,8 @@
 #include "src/serve/worker.h"
 
 #define HOUSEKEEPING_NS 200000000u
+#define SOON_NS         2000000u /* while sessions wait to be made ready for the next client; more each time */
+#define STOP_NS         700000000u /* for all loops; a second is promised for all there is to do */
 
 struct gw_server {
     struct gw_exec *exec;
@@ -35,7 +36,12 @@ static int select_models(struct gw_server *s, const struct gw_server_opts *o)
 
 static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
 {
-    struct gw_worker_opts opts = {s->exec, s->dev, o->sessions, o->slots, o->threads};
+    struct gw_worker_opts opts = {.exec = s->exec,
+                                  .dev = s->dev,
+                                  .sessions = o->sessions,
+                                  .slots = o->slots,
+                                  .threads = o->threads,
+                                  .memory = o->model_memory ? o->model_memory : GW_SERVER_MODEL_MEMORY};
     s->api.worker = calloc(s->models.count, sizeof(*s->api.worker));
     if (!s->api.worker) return -ENOMEM;
     for (size_t i = 0; i < s->models.count; i++) {
@@ -65,21 +71,38 @@ static int describe(struct gw_server *s)
     return fclose(f) ? -ENOMEM : 0;
 }
 
+static int make_table(struct gw_server *s, const struct gw_server_opts *o)
+{
+    uint32_t each = o->sessions_each ? o->sessions_each : o->sessions - o->sessions / 4;
+    uint64_t unused = o->idle_ns && o->idle_ns < GW_SERVER_UNUSED_NS ? o->idle_ns : GW_SERVER_UNUSED_NS;
+    return gw_table_init(&s->api.sessions, each, unused, o->idle_ns);
+}
+
+/* A client has a connection for each of its sessions, and some for questions. */
+static int open_door(struct gw_server *s, const struct gw_server_opts *o)
+{
+    uint64_t sessions = s->api.workers * (uint64_t)s->api.sessions.most_each;
+    struct gw_httpd_opts opts = {.host = o->http_host,
+                                 .port = o->http_port,
+                                 .most_each = sessions > 32 ? (uint32_t)sessions + 32 : 64};
+    struct gw_httpd_handler handler = {&s->api, gw_api_call, gw_api_connection_closed,
+                                       gw_api_connection_stays};
+    return gw_httpd_start(&opts, &handler, &s->httpd);
+}
+
 int gw_server_start(const struct gw_server_opts *o, struct gw_server **out)
 {
     struct gw_server *s = calloc(1, sizeof(*s));
     if (!s) return -ENOMEM;
-    pthread_mutex_init(&s->api.lock, NULL);
-    int error = select_models(s, o);
+    int error = make_table(s, o);
+    if (!error) error = select_models(s, o);
     struct gw_exec_opts exec_opts = {.device = o->gpu};
     if (!error) error = gw_exec_create(o->exec, &exec_opts, &s->exec);
     if (!error) error = gw_device_open(o->device, s->exec, &s->dev);
-    s->api.dev = s->dev;
     if (!error && gw_exec_kind(s->exec) == GW_EXEC_CPU) gw_clock_name(s->api.clock);
     if (!error) error = make_workers(s, o);
     if (!error) error = describe(s);
-    struct gw_httpd_handler handler = {&s->api, gw_api_call, gw_api_connection_closed};
-    if (!error) error = gw_httpd_start(o->http_host, o->http_port, &handler, &s->httpd);
+    if (!error) error = open_door(s, o);
     if (error)
         gw_server_stop(s, NULL);
     else
@@ -96,48 +119,79 @@ const char *gw_server_text(const struct gw_server *s)
     return s->text;
 }
 
+/* Returns when to come again. */
+static uint64_t keep_house(struct gw_server *s, uint64_t pause)
+{
+    gw_httpd_tend(s->httpd);
+    if (!gw_table_tend(&s->api.sessions, s->api.worker, s->api.workers)) return HOUSEKEEPING_NS;
+    /* A loop that is at work lets go of them when it is done: it is asked less and less often. */
+    if (pause >= HOUSEKEEPING_NS) return SOON_NS;
+    return 2 * pause < HOUSEKEEPING_NS ? 2 * pause : HOUSEKEEPING_NS - 1;
+}
+
 int gw_server_run(struct gw_server *s, const int *fds, uint32_t n)
 {
     int watched[62];
     uint32_t count = 0;
+    uint64_t pause = HOUSEKEEPING_NS;
     for (size_t i = 0; i < s->api.workers && count < 32; i++)
         watched[count++] = gw_worker_fd(s->api.worker[i]);
     uint64_t ours = (1ull << count) - 1;
-    for (uint32_t i = 0; i < n && count < 62; i++) watched[count++] = fds[i];
+    uint64_t theirs = 0;
+    for (uint32_t i = 0; i < n && count < 61; i++) {
+        theirs |= 1ull << count;
+        watched[count++] = fds[i];
+    }
+    watched[count++] = s->api.sessions.news_fd;
     for (;;) {
-        int64_t ready = gw_wait_fds(watched, count, gw_deadline(HOUSEKEEPING_NS));
+        int64_t ready = gw_wait_fds(watched, count, gw_deadline(pause));
         if (ready < 0 && ready != -EINTR) return (int)ready;
         if (ready > 0 && (uint64_t)ready & ours) {
             uint64_t ns;
             for (size_t i = 0; i < s->api.workers; i++) {
-                int error = (uint64_t)ready >> i & 1 ? gw_worker_stop(s->api.worker[i], &ns) : 0;
+                int error = (uint64_t)ready >> i & 1
+                                ? gw_worker_stop(s->api.worker[i], gw_deadline(STOP_NS), &ns)
+                                : 0;
                 if (error)
                     return gw_error_errno(error, "model %s: serving ended", gw_worker_name(s->api.worker[i]));
             }
         }
-        if (ready > 0 && (uint64_t)ready & ~ours) return 0;
-        gw_api_tend(&s->api);
+        if (ready > 0 && (uint64_t)ready & theirs) return 0;
+        pause = keep_house(s, ready > 0 ? HOUSEKEEPING_NS : pause);
     }
 }
 
-void gw_server_stop(struct gw_server *s, uint64_t *stop_ns)
+/* All at once. -EBUSY: one is still at work. */
+static int stop_workers(struct gw_server *s, uint64_t *longest)
 {
-    uint64_t longest = 0;
-    if (!s) return;
-    for (size_t i = 0; i < s->api.workers; i++) gw_session_pool_shut(gw_worker_sessions(s->api.worker[i]));
-    gw_httpd_stop(s->httpd); /* first: it closes the sessions while the loops still answer */
-    for (size_t i = 0; i < s->api.workers; i++) gw_worker_stop_soon(s->api.worker[i]); /* all at once */
+    uint64_t end = gw_deadline(STOP_NS);
+    int busy = 0;
+    for (size_t i = 0; i < s->api.workers; i++) gw_worker_stop_soon(s->api.worker[i]);
     for (size_t i = 0; i < s->api.workers; i++) {
         uint64_t ns = 0;
-        gw_worker_stop(s->api.worker[i], &ns);
-        if (ns > longest) longest = ns;
+        if (gw_worker_stop(s->api.worker[i], end, &ns) == -ETIMEDOUT)
+            busy = gw_error(-EBUSY, "model %s was at work on a request, which is lost",
+                            gw_worker_name(s->api.worker[i]));
+        if (ns > *longest) *longest = ns;
     }
+    return busy;
+}
+
+int gw_server_stop(struct gw_server *s, uint64_t *stop_ns)
+{
+    uint64_t longest = 0;
+    if (!s) return 0;
+    gw_httpd_stop(s->httpd); /* first: it closes the sessions, which tells their clients */
+    int busy = stop_workers(s, &longest);
     if (stop_ns) *stop_ns = longest;
+    if (busy) return busy;
     for (size_t i = 0; i < s->api.workers; i++) gw_worker_destroy(s->api.worker[i]);
-    gw_api_free(&s->api);
+    free(s->api.worker);
+    gw_table_free(&s->api.sessions);
     if (s->dev) gw_device_close(s->dev);
     gw_exec_destroy(s->exec);
     gw_repository_free(&s->models);
     free(s->text);
     free(s);
+    return 0;
 }

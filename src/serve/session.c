@@ -2,29 +2,32 @@
 #include "src/serve/session.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "src/serve/wire.h"
 
 #define SLOT_ALIGN 256u
-/* The loop looks for changes between requests: so long the slowest model may take. */
-#define TAKE_UP_NS 5000000000u
-#define RESET_NS   100000000u
-#define CLOSING_NS 500000000u
-#define NAP_NS     50000
+#define PAGE       4096u
+#define COPY       (64u << 10) /* bytes of a GPU's memory cleared at once */
+#define RESET_NS   2000000u    /* the housekeeper has other sessions to see to, and comes again */
 
-enum life { FREE, OPEN, CLOSING };
+enum life {
+    FREE,    /* empty, with new keys and its receives posted */
+    OPENING, /* a thread is connecting it */
+    OPEN,
+    CLOSING /* cut off; the loop may still be at work for it */
+};
 
 struct session {
     struct gw_pd *pd;
     struct gw_qp *qp;
     struct gw_mr *in, *out;
-    enum life life;
+    enum life life; /* under the pool's lock; CLOSING to FREE is the housekeeper's step */
     uint32_t generation;
 };
 
@@ -41,6 +44,7 @@ struct kernel_memory {
 
 struct gw_session_pool {
     struct gw_session_pool_opts opts;
+    pthread_mutex_t lock; /* held for a few instructions, never while anything is waited for */
     uint64_t in_stride, out_stride;
     uint32_t arrivals; /* places in their ring */
     struct gw_cq *cq;
@@ -49,14 +53,28 @@ struct gw_session_pool {
     struct gw_mem kernel;  /* struct kernel_memory, then a gw_serve_session per session, then the arrivals */
     struct session *session;
     struct heard heard;
-    uint32_t shut; /* gw_session_pool_shut was called; atomic */
-    int news_fd;   /* an eventfd: readable while a session opens. CPU only, else -1 */
-    int wake_fd;   /* an epoll: readable when the loop's wake_fd or news_fd is */
+    int news_fd; /* an eventfd: readable while the loop has a session to let go of. CPU only, else -1 */
+    int wake_fd; /* an epoll: readable when the loop's wake_fd or news_fd is */
 };
 
 static uint64_t align_up(uint64_t v)
 {
     return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
+}
+
+static uint64_t in_stride_of(const struct gw_session_pool_opts *o)
+{
+    return align_up(sizeof(struct gw_serve_request) + o->in_bytes);
+}
+
+static uint64_t out_stride_of(const struct gw_session_pool_opts *o)
+{
+    return align_up(sizeof(struct gw_serve_reply) + o->out_bytes);
+}
+
+uint64_t gw_session_pool_bytes(const struct gw_session_pool_opts *o)
+{
+    return (uint64_t)o->sessions * o->slots * (in_stride_of(o) + out_stride_of(o));
 }
 
 static uint32_t power_of_two(uint32_t at_least)
@@ -123,6 +141,7 @@ static int make_session(struct gw_session_pool *p, uint32_t i)
     if (!error)
         error = gw_mr_register(s->pd, (uint8_t *)p->out.dev + i * out_bytes, out_bytes, GW_MR_LOCAL_WRITE,
                                &s->out);
+    if (!error) error = gw_qp_recv_empty(s->qp, p->opts.slots, i);
     if (error) return error;
 
     struct gw_serve_session k = {
@@ -141,14 +160,17 @@ int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_se
     if (!p) return -ENOMEM;
     p->opts = *opts;
     p->news_fd = p->wake_fd = -1;
-    p->in_stride = align_up(sizeof(struct gw_serve_request) + opts->in_bytes);
-    p->out_stride = align_up(sizeof(struct gw_serve_reply) + opts->out_bytes);
+    pthread_mutex_init(&p->lock, NULL);
+    p->in_stride = in_stride_of(opts);
+    p->out_stride = out_stride_of(opts);
     p->arrivals = power_of_two(opts->sessions * opts->slots);
     p->session = calloc(opts->sessions, sizeof(*p->session));
     int error = p->session ? make_memory(p) : -ENOMEM;
     if (!error) {
-        /* Each session has two queues, and a queue takes a power of two of the CQ's entries. */
-        struct gw_cq_attr attr = {.cqe = opts->sessions * power_of_two(opts->slots) * 2,
+        /* Each session has two queues, and a queue takes a power of two of the CQ's entries, four at
+         * least. */
+        uint32_t entries = power_of_two(opts->slots);
+        struct gw_cq_attr attr = {.cqe = opts->sessions * (entries < 4 ? 4 : entries) * 2,
                                   .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP,
                                   .qps = opts->sessions};
         if (gw_exec_kind(opts->exec) == GW_EXEC_GPU) attr.flags = GW_CQ_ONE_POLLER;
@@ -179,6 +201,7 @@ int gw_session_pool_destroy(struct gw_session_pool *p)
     gw_mem_free(&p->kernel);
     if (p->news_fd >= 0) close(p->news_fd);
     if (p->wake_fd >= 0) close(p->wake_fd);
+    pthread_mutex_destroy(&p->lock);
     free(p->session);
     free(p);
     return 0;
@@ -224,11 +247,10 @@ int gw_session_pool_args(struct gw_session_pool *p, struct gw_loop_ctl *ctl, int
 
 static void tell(struct gw_session_pool *p, uint32_t i, enum gw_serve_state state)
 {
-    struct gw_serve_notice *n = notice(p, i);
     /* Release: the kernel that sees the word sees the fields; and the count after the word, so that a kernel
      * which sees the new count finds the new word. */
-    gw_st_release_u32(&n->word, ++p->session[i].generation << 2 | state);
-    gw_st_release_u32(&board(p)->changes, gw_ld_relaxed_u32(&board(p)->changes) + 1);
+    gw_st_release_u32(&notice(p, i)->word, ++p->session[i].generation << 2 | state);
+    gw_add_release_u32(&board(p)->changes, 1);
 }
 
 /* Acquire: what the kernel did before it answered is over. */
@@ -237,48 +259,63 @@ static int taken_up(const struct gw_session_pool *p, uint32_t i)
     return gw_ld_acquire_u32(&notice(p, i)->seen) == gw_ld_relaxed_u32(&notice(p, i)->word);
 }
 
-static int wait_taken_up(const struct gw_session_pool *p, uint32_t i)
+static enum life life_of(struct gw_session_pool *p, uint32_t i)
 {
-    struct timespec nap = {.tv_nsec = NAP_NS};
-    uint64_t end = gw_deadline(TAKE_UP_NS), count = 1;
-    int late = 0;
-    /* The loop sees the word when it is awake, so it is kept from sleeping until it has. Should either call
-     * on the eventfd fail: it wakes by itself now and then. */
-    if (p->news_fd >= 0 && write(p->news_fd, &count, sizeof(count)) < 0) count = 0;
-    while (!taken_up(p, i) && !gw_ld_relaxed_u32(&p->shut) && !(late = gw_deadline(0) > end))
-        nanosleep(&nap, NULL);
-    if (p->news_fd >= 0 && read(p->news_fd, &count, sizeof(count)) < 0) count = 0;
-    if (late) return gw_error(-ETIMEDOUT, "session: the serving loop does not answer");
-    if (!taken_up(p, i)) return gw_error(-ECANCELED, "session: the worker is ending");
-    return notice(p, i)->error;
+    pthread_mutex_lock(&p->lock);
+    enum life life = p->session[i].life;
+    pthread_mutex_unlock(&p->lock);
+    return life;
+}
+
+static void set_life(struct gw_session_pool *p, uint32_t i, enum life life)
+{
+    pthread_mutex_lock(&p->lock);
+    p->session[i].life = life;
+    pthread_mutex_unlock(&p->lock);
+}
+
+static uint32_t slots_for(const struct gw_session_pool *p, const struct gw_session_wish *w)
+{
+    return w->slots && w->slots < p->opts.slots ? w->slots : p->opts.slots;
 }
 
 static int check_wish(const struct gw_session_pool *p, const struct gw_session_wish *w)
 {
-    uint64_t need = sizeof(struct gw_serve_reply) + p->opts.out_bytes;
+    uint64_t need = sizeof(struct gw_serve_reply) + p->opts.out_bytes, all;
     if (w->reply_stride < need)
         return gw_error(-EINVAL, "reply_stride is %llu, an answer takes %llu bytes",
                         (unsigned long long)w->reply_stride, (unsigned long long)need);
-    uint64_t slots = w->slots ? w->slots : p->opts.slots;
-    if (w->reply_stride > UINT64_MAX / GW_SERVE_MAX_SLOTS ||
-        w->reply_addr > UINT64_MAX - slots * w->reply_stride)
+    if (__builtin_mul_overflow(w->reply_stride, (uint64_t)slots_for(p, w), &all) ||
+        w->reply_addr > UINT64_MAX - all)
         return gw_error(-EINVAL, "reply_addr and reply_stride go beyond the address space");
     return 0;
 }
 
-/* A free one, or -1. When some are about to be free, because their clients have just gone, it waits for them.
- */
-static int64_t find_free(struct gw_session_pool *p)
+/* A free one is OPENING from now on. -EBUSY: there is none. -EAGAIN: some will be free soon. */
+static int64_t take_free(struct gw_session_pool *p)
 {
-    struct timespec nap = {.tv_nsec = NAP_NS};
-    uint64_t end = gw_deadline(CLOSING_NS);
-    for (;;) {
-        uint32_t closing = gw_session_pool_tend(p);
-        for (uint32_t i = 0; i < p->opts.sessions; i++)
-            if (p->session[i].life == FREE) return i;
-        if (!closing || gw_ld_relaxed_u32(&p->shut) || gw_deadline(0) > end) return -1;
-        nanosleep(&nap, NULL);
+    int64_t found = -EBUSY;
+    pthread_mutex_lock(&p->lock);
+    for (uint32_t i = 0; found < 0 && i < p->opts.sessions; i++) {
+        if (p->session[i].life == FREE) {
+            p->session[i].life = OPENING;
+            found = i;
+        } else if (p->session[i].life == CLOSING) {
+            found = -EAGAIN;
+        }
     }
+    pthread_mutex_unlock(&p->lock);
+    return found;
+}
+
+static void cut_off(struct gw_session_pool *p, uint32_t i)
+{
+    const uint64_t one = 1;
+    gw_qp_abort(p->session[i].qp);
+    tell(p, i, GW_SESSION_CLOSING);
+    set_life(p, i, CLOSING);
+    /* Should the call fail: the loop wakes by itself now and then. */
+    if (p->news_fd >= 0 && write(p->news_fd, &one, sizeof(one)) < 0) return;
 }
 
 int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wish,
@@ -286,26 +323,26 @@ int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wis
 {
     int error = check_wish(p, wish);
     if (error) return error;
-    int64_t found = find_free(p);
+    int64_t found = take_free(p);
     if (found < 0)
-        return gw_error(-EBUSY, "all %u sessions are taken; start the worker with more --sessions",
+        return gw_error((int)found, "all %u sessions are taken; start the worker with more --sessions",
                         p->opts.sessions);
 
     uint32_t i = (uint32_t)found;
     struct session *s = &p->session[i];
     struct gw_serve_notice *n = notice(p, i);
-    n->slots = wish->slots && wish->slots < p->opts.slots ? wish->slots : p->opts.slots;
+    n->slots = slots_for(p, wish);
     n->reply_addr = wish->reply_addr;
     n->reply_stride = wish->reply_stride;
     n->reply_rkey = wish->reply_rkey;
-    s->life = OPEN;
+    n->activity = 0;
+    /* Before the connection: a request that it brings finds the session open. The loop need not have
+     * looked. */
     tell(p, i, GW_SESSION_OPEN);
-    /* The receives are posted before the peer can send: it learns where to only from our answer. */
-    error = wait_taken_up(p, i);
     gw_qp_endpoint(s->qp, &grant->endpoint);
-    if (!error) error = gw_qp_connect(s->qp, &wish->endpoint, NULL);
+    error = gw_qp_connect(s->qp, &wish->endpoint, NULL);
     if (error) {
-        gw_session_close(p, i);
+        cut_off(p, i);
         return error;
     }
     grant->index = i;
@@ -313,40 +350,105 @@ int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wis
     grant->request_addr = s->in->addr;
     grant->request_stride = p->in_stride;
     grant->request_rkey = s->in->rkey;
+    set_life(p, i, OPEN);
     return 0;
 }
 
 void gw_session_close(struct gw_session_pool *p, uint32_t i)
 {
-    if (p->session[i].life != OPEN) return;
-    gw_qp_abort(p->session[i].qp);
-    p->session[i].life = CLOSING;
-    tell(p, i, GW_SESSION_CLOSING);
+    if (life_of(p, i) == OPEN) cut_off(p, i);
+}
+
+/* ---- between two clients ---- */
+
+static uint8_t zeros[COPY]; /* never written */
+
+/* Memory that nobody has written is only read, so that it stays as small as it is. */
+static void clear_host(uint8_t *at, uint64_t bytes)
+{
+    for (uint64_t done = 0; done < bytes; done += PAGE) {
+        size_t n = bytes - done < PAGE ? bytes - done : PAGE;
+        if (memcmp(at + done, zeros, n)) memset(at + done, 0, n);
+    }
+}
+
+static int clear(struct gw_session_pool *p, const struct gw_mem *m, uint64_t from, uint64_t bytes)
+{
+    if (m->host) {
+        clear_host((uint8_t *)m->host + from, bytes);
+        return 0;
+    }
+    int error = 0;
+    for (uint64_t done = 0; !error && done < bytes; done += COPY) {
+        size_t n = bytes - done < COPY ? bytes - done : COPY;
+        error = gw_copy_in(p->opts.exec, (uint8_t *)m->dev + from + done, zeros, n);
+    }
+    return error;
+}
+
+/* Nothing of the last client is left for the next one: no connection, no key, no byte. The loop has let
+ * go of it. */
+static int make_anew(struct gw_session_pool *p, uint32_t i)
+{
+    struct session *s = &p->session[i];
+    uint64_t in_bytes = p->opts.slots * p->in_stride, out_bytes = p->opts.slots * p->out_stride;
+    int error = gw_qp_reset(s->qp, 0, gw_deadline(RESET_NS));
+    if (!error) error = gw_mr_rekey(s->in); /* before the clearing: nobody writes there behind it */
+    if (!error) error = clear(p, &p->in, i * in_bytes, in_bytes);
+    if (!error) error = clear(p, &p->out, i * out_bytes, out_bytes);
+    return error ? error : gw_qp_recv_empty(s->qp, p->opts.slots, i);
 }
 
 uint32_t gw_session_pool_tend(struct gw_session_pool *p)
 {
-    uint32_t left = 0;
+    uint32_t left = 0, waiting = 0;
+    uint64_t count;
     for (uint32_t i = 0; i < p->opts.sessions; i++) {
-        struct session *s = &p->session[i];
-        if (s->life != CLOSING) continue;
-        if (taken_up(p, i) && !gw_qp_reset(s->qp, 0, gw_deadline(RESET_NS)))
-            s->life = FREE;
+        if (life_of(p, i) != CLOSING) continue;
+        if (!taken_up(p, i))
+            waiting++;
+        else if (!make_anew(p, i))
+            set_life(p, i, FREE);
         else
             left++;
     }
-    return left;
+    /* The loop may sleep again. A session that was cut off since then wakes it a little later. */
+    if (!waiting && p->news_fd >= 0 && read(p->news_fd, &count, sizeof(count)) < 0) count = 0;
+    return left + waiting;
 }
 
-void gw_session_pool_shut(struct gw_session_pool *p)
+/* ---- what is known of them ---- */
+
+int gw_session_pool_has(const struct gw_session_pool *p, const struct gw_endpoint *ep)
 {
-    gw_st_relaxed_u32(&p->shut, 1); /* it stands alone */
+    struct gw_endpoint own;
+    for (uint32_t i = 0; i < p->opts.sessions; i++) {
+        gw_qp_endpoint(p->session[i].qp, &own);
+        if (own.qpn == ep->qpn && !memcmp(own.gid, ep->gid, sizeof(own.gid))) return 1;
+    }
+    return 0;
 }
 
-uint32_t gw_session_pool_open_count(const struct gw_session_pool *p)
+void gw_session_ask(struct gw_session_pool *p, uint32_t i)
+{
+    gw_add_release_u32(&notice(p, i)->ask, 1);
+    gw_add_release_u32(&board(p)->changes, 1); /* after the question: a kernel that sees the count finds it */
+}
+
+int gw_session_heard(struct gw_session_pool *p, uint32_t i, uint32_t *activity)
+{
+    /* Acquire: the activity is read after it. */
+    int heard = gw_ld_acquire_u32(&notice(p, i)->heard) == gw_ld_relaxed_u32(&notice(p, i)->ask);
+    *activity = gw_ld_relaxed_u32(&notice(p, i)->activity);
+    return heard;
+}
+
+uint32_t gw_session_pool_open_count(struct gw_session_pool *p)
 {
     uint32_t n = 0;
+    pthread_mutex_lock(&p->lock);
     for (uint32_t i = 0; i < p->opts.sessions; i++) n += p->session[i].life == OPEN;
+    pthread_mutex_unlock(&p->lock);
     return n;
 }
 
@@ -368,7 +470,7 @@ uint64_t gw_session_pool_failures(struct gw_session_pool *p)
 
 int gw_session_failed(struct gw_session_pool *p, uint32_t i, struct gw_fault *fault)
 {
-    return p->session[i].life == OPEN && gw_qp_fault(p->session[i].qp, fault) > 0;
+    return life_of(p, i) == OPEN && gw_qp_fault(p->session[i].qp, fault) > 0;
 }
 
 uint32_t gw_session_pool_size(const struct gw_session_pool *p)

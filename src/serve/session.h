@@ -33,6 +33,10 @@ struct gw_session_pool_opts {
     uint32_t gpu_memory;          /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
 };
 
+/* Bytes that the slots of all sessions take. Numbers within the tool's bounds and tensors below 2 GiB do
+ * not overflow. */
+uint64_t gw_session_pool_bytes(const struct gw_session_pool_opts *opts);
+
 /* Makes all of it. 0 or a negative errno with the reason in gw_last_error(). */
 int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_session_pool **out);
 /* Only when no loop uses it. */
@@ -42,21 +46,29 @@ int gw_session_pool_destroy(struct gw_session_pool *pool);
 int gw_session_pool_args(struct gw_session_pool *pool, struct gw_loop_ctl *ctl, int loop_fd,
                          struct gw_serve_args *args);
 
-/* Opens a session while the loop runs. -EBUSY: none is free. -EINVAL: the wish makes no sense. -ETIMEDOUT:
- * the loop did not take it up within 5 s. One thread at a time calls this and all below. */
+/* Opens a session while the loop runs, without waiting for the loop. -EBUSY: none is free. -EAGAIN: none
+ * is free yet; some are being made ready. -EINVAL: the wish makes no sense. Any thread; it takes as long
+ * as the NIC's driver takes to connect a queue pair. */
 int gw_session_open(struct gw_session_pool *pool, const struct gw_session_wish *wish,
                     struct gw_session_grant *grant);
-/* Closes it: cuts the peer off at once; the slots are free again when gw_session_pool_tend has seen the loop
- * let go. */
+/* Closes it: cuts the peer off at once; gw_session_pool_tend frees it. One thread closes a session. */
 void gw_session_close(struct gw_session_pool *pool, uint32_t index);
-/* Frees closed sessions that the loop has let go of. Returns how many are still closing. Never blocks for
- * long. */
+/* Makes closed sessions that the loop has let go of ready for the next client: its memory is zeroed, its
+ * keys are new. Returns how many are not ready yet. One thread calls it; it waits a few milliseconds at
+ * most for each. */
 uint32_t gw_session_pool_tend(struct gw_session_pool *pool);
 
-/* The worker is about to end: whoever waits for a session to open gives up (-ECANCELED). Any thread. */
-void gw_session_pool_shut(struct gw_session_pool *pool);
+/* Is the endpoint a queue pair of this pool? A session must not be connected to another one. */
+int gw_session_pool_has(const struct gw_session_pool *pool, const struct gw_endpoint *ep);
 
-uint32_t gw_session_pool_open_count(const struct gw_session_pool *pool);
+/* Is anybody there? The loop answers when it has taken all that had arrived, and has its NIC ask the
+ * peer's: a queue pair whose peer is gone fails within about a second. */
+void gw_session_ask(struct gw_session_pool *pool, uint32_t index);
+/* 1 when the loop has answered the last question. *activity changes with each request and answer; 0:
+ * there was none. */
+int gw_session_heard(struct gw_session_pool *pool, uint32_t index, uint32_t *activity);
+
+uint32_t gw_session_pool_open_count(struct gw_session_pool *pool);
 /* Has the loop met a failed queue pair since the last call? */
 int gw_session_pool_broken(struct gw_session_pool *pool);
 /* How many requests the model could not answer since the last call. */

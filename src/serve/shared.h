@@ -17,12 +17,13 @@
 
 enum gw_serve_state {
     GW_SESSION_FREE = 0,   /* the kernel does not touch it */
-    GW_SESSION_OPEN = 1,   /* the kernel posts its receives, then answers its requests */
+    GW_SESSION_OPEN = 1,   /* the kernel answers its requests; its receives were posted before */
     GW_SESSION_CLOSING = 2 /* the kernel lets go of it */
 };
 
-/* Host to kernel. The host fills the fields, then release-stores `word`, then bumps gw_serve_board.changes.
- */
+/* Host to kernel. The host fills the fields, then release-stores `word`, then bumps
+ * gw_serve_board.changes. An opened session needs no such bump: its first request makes the kernel look
+ * at the notice. */
 struct gw_serve_notice {
     uint32_t word; /* generation << 2 | enum gw_serve_state */
     uint32_t seen; /* kernel: the last word it has acted on, 0 at first */
@@ -30,8 +31,10 @@ struct gw_serve_notice {
     uint32_t reply_rkey;
     uint64_t reply_addr;
     uint64_t reply_stride;
-    int32_t error; /* kernel: why it could not open the session, 0 when it could */
-    uint32_t reserved[7];
+    uint32_t ask;      /* host: bumped to ask whether the session is alive */
+    uint32_t heard;    /* kernel: the last `ask` it has acted on, after taking what had arrived before */
+    uint32_t activity; /* kernel: requests that came and answers that left since the session was opened */
+    uint32_t reserved[5];
 };
 
 struct gw_serve_board {
@@ -52,8 +55,10 @@ struct gw_serve_session {
 
     uint32_t word; /* the notice's word that it has acted on */
     uint32_t open, slots, reply_rkey;
-    uint32_t posted; /* answers since it was opened: every so many are signalled */
-    uint32_t acked;  /* how many of them the peer's NIC has acknowledged, as far as completions have told */
+    uint32_t heard;    /* the notice's `ask` that it has acted on */
+    uint32_t activity; /* as in the notice */
+    uint32_t posted;   /* answers since it was opened: every so many are signalled */
+    uint32_t acked;    /* how many of them the peer's NIC has acknowledged, as far as completions have told */
     uint64_t reply_addr, reply_stride;
 };
 

@@ -10,8 +10,6 @@
 GW_KERNEL_DECLARE(gw_serve_wait);
 GW_KERNEL_DECLARE(gw_serve_send);
 
-#define STOP_NS 1000000000u
-
 struct gw_worker {
     char *name;
     unsigned version;
@@ -58,20 +56,15 @@ static int load(struct gw_worker *w, const struct gw_repository_entry *entry)
     if (gw_model_inputs(w->model) != 1 || gw_model_outputs(w->model) != 1)
         return gw_error(-ENOTSUP, "%s: %u inputs and %u outputs; models with one of each can be served",
                         entry->path, gw_model_inputs(w->model), gw_model_outputs(w->model));
-    struct gw_plan_options options = {
-        .place = gw_exec_kind(w->opts.exec) == GW_EXEC_GPU ? GW_PLACE_GPU : GW_PLACE_CPU,
-        .threads = w->opts.threads,
-        .device = gw_exec_device(w->opts.exec),
-        .flags = slots_in_gpu_memory(w) ? GW_PLAN_GPU_IO : 0,
-        .exec = w->opts.exec,
-    };
-    error = gw_plan_create(w->model, &options, &w->plan, why, sizeof(why));
-    return error ? gw_error(error, "%s: %s", entry->path, why) : 0;
+    if (gw_model_input(w->model, 0)->bytes > UINT32_MAX / 2 ||
+        gw_model_output(w->model, 0)->bytes > UINT32_MAX / 2)
+        return gw_error(-EFBIG, "%s: tensors over 2 GiB cannot be served", w->name);
+    return 0;
 }
 
-static int make_sessions(struct gw_worker *w)
+static struct gw_session_pool_opts session_opts(const struct gw_worker *w)
 {
-    struct gw_session_pool_opts opts = {
+    return (struct gw_session_pool_opts){
         .dev = w->opts.dev,
         .exec = w->opts.exec,
         .sessions = w->opts.sessions,
@@ -80,8 +73,39 @@ static int make_sessions(struct gw_worker *w)
         .out_bytes = gw_model_output(w->model, 0)->bytes,
         .gpu_memory = (uint32_t)slots_in_gpu_memory(w),
     };
-    if (opts.in_bytes > UINT32_MAX / 2 || opts.out_bytes > UINT32_MAX / 2)
-        return gw_error(-EFBIG, "%s: tensors over 2 GiB cannot be served", w->name);
+}
+
+/* A file of a few bytes can ask for any amount of memory, so slots and plan together have a limit. */
+static int make_plan(struct gw_worker *w)
+{
+    char why[GW_MODEL_ERR] = "";
+    struct gw_session_pool_opts sessions = session_opts(w);
+    uint64_t slots = gw_session_pool_bytes(&sessions), limit = w->opts.memory;
+    if (slots >= limit)
+        return gw_error(
+            -E2BIG,
+            "model %s: %u sessions of %u slots take %llu MiB, the limit is %llu; take fewer --sessions or "
+            "--slots, or raise --model-memory-limit",
+            w->name, sessions.sessions, sessions.slots, (unsigned long long)slots >> 20,
+            (unsigned long long)limit >> 20);
+    struct gw_plan_options options = {
+        .place = gw_exec_kind(w->opts.exec) == GW_EXEC_GPU ? GW_PLACE_GPU : GW_PLACE_CPU,
+        .threads = w->opts.threads,
+        .device = gw_exec_device(w->opts.exec),
+        .flags = slots_in_gpu_memory(w) ? GW_PLAN_GPU_IO : 0,
+        .exec = w->opts.exec,
+        .memory = limit - slots,
+    };
+    int error = gw_plan_create(w->model, &options, &w->plan, why, sizeof(why));
+    if (error == -E2BIG)
+        return gw_error(error, "model %s: %s beside its slots; raise --model-memory-limit (%llu MiB)",
+                        w->name, why, (unsigned long long)limit >> 20);
+    return error ? gw_error(error, "model %s: %s", w->name, why) : 0;
+}
+
+static int make_sessions(struct gw_worker *w)
+{
+    struct gw_session_pool_opts opts = session_opts(w);
     int error = gw_session_pool_create(&opts, &w->pool);
     if (error == -ENOMEM)
         return gw_error(error,
@@ -118,6 +142,7 @@ int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_wo
     w->version = entry->version;
     w->name = strdup(entry->name);
     int error = w->name ? load(w, entry) : -ENOMEM;
+    if (!error) error = make_plan(w);
     if (!error) error = make_sessions(w);
     if (!error) error = make_loop(w);
     if (error)
@@ -142,13 +167,12 @@ void gw_worker_stop_soon(struct gw_worker *w)
     gw_loop_stop(w->loop);
 }
 
-int gw_worker_stop(struct gw_worker *w, uint64_t *stop_ns)
+int gw_worker_stop(struct gw_worker *w, uint64_t deadline_ns, uint64_t *stop_ns)
 {
     struct gw_loop_end end = {0};
-    uint64_t deadline = gw_deadline(STOP_NS);
     int error;
     gw_loop_stop(w->loop);
-    while ((error = gw_loop_wait(w->loop, deadline, &end)) == -EINTR) continue;
+    while ((error = gw_loop_wait(w->loop, deadline_ns, &end)) == -EINTR) continue;
     *stop_ns = end.stop_ns;
     return error ? error : end.error;
 }

@@ -16,6 +16,7 @@ struct gw_worker_opts {
     struct gw_device *dev;
     uint32_t sessions, slots;
     uint32_t threads; /* CPU executor: that one inference uses */
+    uint64_t memory;  /* bytes that the model may take with its sessions' slots */
 };
 
 /* Loads the model, plans it, makes its sessions. 0 or a negative errno with the reason in gw_last_error(). */
@@ -26,8 +27,8 @@ int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_wo
 int gw_worker_start(struct gw_worker *w);
 /* Asks it to stop and returns at once; gw_worker_stop follows. */
 void gw_worker_stop_soon(struct gw_worker *w);
-/* Stops and waits, a second at most; *stop_ns is what it took. */
-int gw_worker_stop(struct gw_worker *w, uint64_t *stop_ns);
+/* Stops and waits; *stop_ns is what it took. -ETIMEDOUT: it is still at work on a request at the deadline. */
+int gw_worker_stop(struct gw_worker *w, uint64_t deadline_ns, uint64_t *stop_ns);
 int gw_worker_destroy(struct gw_worker *w);
 
 const char *gw_worker_name(const struct gw_worker *w);

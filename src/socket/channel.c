@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Channels: the host side. It makes endpoints and connects them; messages are the kernels' (channel_impl.h).
- */
+/* Channels: the host side. It makes endpoints and connects them; messages are the kernels'
+ * (detail/socket/channel.h). */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>

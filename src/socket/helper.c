@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "src/socket/proxy.h"
-#include "src/socket/rd.h"
+#include "src/socket/datagram.h"
 
 #define ANSWER_LATER INT_MIN /* it will be said when it is known */
 #define LINGER_NS    50000u  /* what falling asleep and being woken costs both sides, there and back */
@@ -17,14 +17,14 @@
 void gw_sock_publish(struct gw_sockets *set, struct sock *k, uint32_t state)
 {
     gw_st_release_u32(&k->info->state, state); /* release: the rest of *info first */
-    set->untold = true;
+    set->news_pending = true;
 }
 
 /* Once for all that a look has brought: who sleeps is not woken by the first half of what it waits for. */
 static void tell(struct gw_sockets *set)
 {
-    if (!set->untold) return;
-    set->untold = false;
+    if (!set->news_pending) return;
+    set->news_pending = false;
     gw_helper_tell(&set->helper);
 }
 
@@ -84,7 +84,7 @@ void gw_sock_release(struct gw_sockets *set, struct sock *k)
     gw_sock_cm_close(k);
     if (k->fd >= 0) close(k->fd);
     k->fd = -1;
-    gw_rd_close(set, k);
+    gw_datagram_close(set, k);
     gw_sock_publish(set, k, GW_SOCK_FREE_);
     /* A queue pair that cannot be made new is lost to the set, until it is destroyed. */
     k->step = gw_sock_renew(set, k) ? SOCK_BROKEN : SOCK_FREE;
@@ -161,15 +161,15 @@ static int open_sock(struct gw_sockets *set, int domain, int type)
     else if (domain == AF_UNIX)
         err = -EAFNOSUPPORT;
     else if (type != SOCK_STREAM)
-        err = gw_rd_open(set, k, domain);
+        err = gw_datagram_open(set, k, domain);
     if (err) {
         gw_sock_release(set, k);
         return err;
     }
-    k->step = k->rd ? SOCK_CONNECTED : SOCK_OPENED; /* as the host's datagrams */
-    if (type == SOCK_DGRAM && !k->rd) {
-        k->info->kind = GW_SOCK_DGRAM_;
-        gw_dgram_start(set, k);
+    k->step = k->datagram ? SOCK_CONNECTED : SOCK_OPENED; /* as the host's datagrams */
+    if (type == SOCK_DGRAM && !k->datagram) {
+        k->info->kind = GW_SOCK_HOST_DATAGRAM_;
+        gw_host_datagram_start(set, k);
     }
     gw_sock_publish(set, k, GW_SOCK_OPENED_);
     return (int)(k - set->sock);
@@ -200,7 +200,7 @@ void gw_sock_closed(struct gw_sockets *set, struct sock *k)
     k->closer = NULL;
     gw_sock_release(set, k);
     if (closer) say(closer, 0);
-    set->untold = true;
+    set->news_pending = true;
 }
 
 /* What carries sockets, and who sets them up: by enum gw_sock_rdma. */
@@ -225,9 +225,10 @@ static int answer(struct gw_sockets *set, struct gw_sock_ask_ *ask)
     if (!k || k->step == SOCK_FREE || k->step == SOCK_BROKEN || k->step == SOCK_ACCEPTING ||
         k->step == SOCK_READY || k->step == SOCK_CLOSING)
         return -EBADF;
-    if (k->rd && ask->op != GW_SOCK_OPTION_ && ask->op != GW_SOCK_CLOSE_) return gw_rd_answer(set, k, ask);
+    if (k->datagram && ask->op != GW_SOCK_OPTION_ && ask->op != GW_SOCK_CLOSE_)
+        return gw_datagram_answer(set, k, ask);
     by = k->info->opt[GW_SOCK_OPT_RDMA_];
-    open = k->step == SOCK_OPENED || k->info->kind == GW_SOCK_DGRAM_;
+    open = k->step == SOCK_OPENED || k->info->kind == GW_SOCK_HOST_DATAGRAM_;
     switch (ask->op) {
     case GW_SOCK_BIND_: return open ? carriers[by].bind(set, k, &ask->addr) : -EINVAL;
     case GW_SOCK_LISTEN_:
@@ -258,7 +259,7 @@ static uint32_t answer_all(struct gw_sockets *set)
         if (result != ANSWER_LATER) say(ask, result);
         n++;
     }
-    if (n) set->untold = true;
+    if (n) set->news_pending = true;
     return n;
 }
 
@@ -270,7 +271,7 @@ static bool look(void *arg)
     bool any = answer_all(set) != 0;
 
     tell(set);
-    if (set->rd) any = gw_rd_udp(set) || any;
+    if (set->datagrams) any = gw_datagram_udp(set) || any;
     if (set->proxy)
         any = gw_proxy_look(set) || any;
     else
@@ -279,7 +280,8 @@ static bool look(void *arg)
     return any;
 }
 
-/* Through the ring, which has more to wait for; without one, or when it has failed, the helper waits by itself. */
+/* Through the ring, which has more to wait for; without one, or when it has failed, the helper waits by
+ * itself. */
 static bool wait_by_ring(void *arg, uint64_t ns)
 {
     struct gw_sockets *set = arg;
@@ -319,9 +321,9 @@ int gw_sock_helper_start(struct gw_sockets *set)
     if (err) return gw_error_errno(err, "sockets");
     if (set->dev) err = open_channel(set);
     if (err) return err;
-    if (set->rd) err = gw_rd_watch(set);
+    if (set->datagrams) err = gw_datagram_watch(set);
     if (err) return err;
-    if (set->rd) set->helper.fd[2] = set->rd->epoll;
+    if (set->datagrams) set->helper.fd[2] = set->datagrams->epoll;
     set->helper.busy = set->attr.busy;
     if (set->proxy) {
         set->helper.linger_ns = set->helper.polled ? 0 : LINGER_NS;
@@ -335,7 +337,7 @@ int gw_sock_helper_start(struct gw_sockets *set)
 void gw_sock_helper_stop(struct gw_sockets *set)
 {
     gw_helper_stop(&set->helper);
-    gw_rd_unwatch(set);
+    gw_datagram_unwatch(set);
     for (uint32_t i = 0; set->sock && i < set->attr.count; i++) gw_sock_cm_close(&set->sock[i]);
     if (set->channel) rdma_destroy_event_channel(set->channel);
 }

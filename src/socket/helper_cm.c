@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "src/socket/proxy.h"
-#include "src/socket/rd.h"
+#include "src/socket/datagram.h"
 #include "src/verbs/cm.h"
 
 #define RESOLVE_MS 2000
@@ -276,7 +276,7 @@ static void step(struct gw_sockets *set, struct sock *k, const struct rdma_cm_ev
     int err = 0;
 
     if (!k) {
-        if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL) gw_rd_removed(set);
+        if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL) gw_datagram_removed(set);
         return;
     }
     switch (ev->event) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/socket/proxy.h"
-#include "src/socket/rd.h"
+#include "src/socket/datagram.h"
 
 #define COUNT_MAX  65536u
 #define BUFFER_MAX (256u << 20)
@@ -44,8 +44,8 @@ static int check(const struct gw_device *dev, struct gw_sockets_attr *a)
 
 /* Where the parts of the kernels' piece begin, and of the one that the helper shares with them. */
 struct layout {
-    size_t sock, stream, pipe, mark, map, rd, asking, kernels;
-    size_t info, ends, asked, groups, bells, rd_shared, shared;
+    size_t sock, stream, host_stream, mark, map, datagrams, asking, kernels;
+    size_t info, ends, asked, groups, bells, datagram_shared, shared;
 };
 
 static size_t lines(size_t bytes)
@@ -56,31 +56,32 @@ static size_t lines(size_t bytes)
 static struct layout layout(const struct gw_sockets *set)
 {
     const struct gw_sockets_attr *a = &set->attr;
-    size_t streams = set->dev ? a->count : 0, pipes = set->proxy ? a->count : 0,
-           rds = set->rd ? a->datagrams : 0;
+    size_t streams = set->dev ? a->count : 0, host_streams = set->proxy ? a->count : 0,
+           datagram_ends = set->datagrams ? a->datagrams : 0;
     struct layout l;
 
     l.sock = 256; /* behind struct gw_net */
     l.stream = l.sock + a->count * sizeof(struct gw_sock_);
-    l.pipe = l.stream + streams * sizeof(struct gw_stream_);
-    l.mark = l.pipe + pipes * sizeof(struct gw_pipe_);
+    l.host_stream = l.stream + streams * sizeof(struct gw_stream_);
+    l.mark = l.host_stream + host_streams * sizeof(struct gw_host_stream_);
     l.map = l.mark + lines(streams * a->writes * sizeof(struct gw_stream_mark_));
-    l.rd = lines(l.map + streams * a->maps * sizeof(struct gw_stream_map_));
-    l.asking = l.rd + rds * sizeof(struct gw_rd_end_);
+    l.datagrams = lines(l.map + streams * a->maps * sizeof(struct gw_stream_map_));
+    l.asking = l.datagrams + datagram_ends * sizeof(struct gw_datagram_end_);
     l.kernels = l.asking + GW_SOCK_ASKS_ * sizeof(uint32_t);
 
     l.info = GW_SOCK_ASKS_ * sizeof(struct gw_sock_ask_);
     l.ends = l.info + a->count * sizeof(struct gw_sock_info_);
-    l.asked = l.ends + pipes * sizeof(struct gw_pipe_ends_);
+    l.asked = l.ends + host_streams * sizeof(struct gw_host_stream_ends_);
     l.groups = l.asked + LINE;
-    l.bells = l.groups + lines((pipes + GW_BELL_GROUP_ - 1) / GW_BELL_GROUP_);
-    l.rd_shared = lines(l.bells + pipes);
-    l.rd_shared += l.rd_shared & LINE; /* to a multiple of two lines */
-    l.shared = l.rd_shared + rds * sizeof(struct gw_rd_shared_);
+    l.bells = l.groups + lines((host_streams + GW_BELL_GROUP_ - 1) / GW_BELL_GROUP_);
+    l.datagram_shared = lines(l.bells + host_streams);
+    l.datagram_shared += l.datagram_shared & LINE; /* to a multiple of two lines */
+    l.shared = l.datagram_shared + datagram_ends * sizeof(struct gw_datagram_shared_);
     return l;
 }
 
-/* A socket's tables: what the peer writes, sges and then maps as rsocket.h has them, and as much of our own for it. */
+/* A socket's tables: what the peer writes, sges and then maps as rsocket.h has them, and as much of our own
+ * for it. */
 static size_t table_size(const struct gw_sockets_attr *a)
 {
     return GW_RS_TABLE * sizeof(struct gw_rs_sge) + a->maps * sizeof(struct gw_rs_map);
@@ -91,19 +92,21 @@ static size_t per_socket(const struct gw_sockets_attr *a)
     return (size_t)a->rbuf + a->wbuf + lines(2 * table_size(a));
 }
 
-/* Buffers and tables, which the NIC writes. Kernels and the host's sockets share them where both can reach them. */
+/* Buffers and tables, which the NIC writes. Kernels and the host's sockets share them where both can reach
+ * them. */
 static int make_buffers(struct gw_sockets *set)
 {
     struct gw_sockets_attr *a = &set->attr;
     struct gw_device_info info = {.gpu_reach = GW_REACH_NONE};
-    size_t rds = 0;
+    size_t datagram_ends = 0;
     int err;
 
     if (set->dev) gw_device_query(set->dev, &info);
     if (!set->dev || (!a->mem && info.gpu_reach == GW_REACH_NONE)) a->mem = GW_MEM_HOST;
     if (!a->mem) a->mem = GW_MEM_DEVICE;
-    if (set->rd) rds = a->datagrams * gw_rd_buffers(set);
-    err = gw_mem_alloc(set->exec, (enum gw_mem_kind)a->mem, a->count * per_socket(a) + rds, &set->bytes);
+    if (set->datagrams) datagram_ends = a->datagrams * gw_datagram_buffers(set);
+    err = gw_mem_alloc(set->exec, (enum gw_mem_kind)a->mem, a->count * per_socket(a) + datagram_ends,
+                       &set->bytes);
     if (!err && set->proxy && !set->bytes.host)
         err = gw_mem_alloc(set->exec, GW_MEM_HOST, a->count * per_socket(a), &set->rings);
     if (err || !set->dev) return err;
@@ -137,8 +140,8 @@ static int publish_net(struct gw_sockets *set)
         .host = gw_exec_kind(set->exec) == GW_EXEC_CPU ? set : NULL,
         .sock = (struct gw_sock_ *)(at + l.sock),
         .stream = set->dev ? (struct gw_stream_ *)(at + l.stream) : NULL,
-        .pipe = set->proxy ? (struct gw_pipe_ *)(at + l.pipe) : NULL,
-        .rd = set->rd ? (struct gw_rd_end_ *)(at + l.rd) : NULL,
+        .host_stream = set->proxy ? (struct gw_host_stream_ *)(at + l.host_stream) : NULL,
+        .datagrams = set->datagrams ? (struct gw_datagram_end_ *)(at + l.datagrams) : NULL,
         .asking = (uint32_t *)(at + l.asking),
         .ask = (struct gw_sock_ask_ *)shared,
         .info = (struct gw_sock_info_ *)(shared + l.info),
@@ -209,8 +212,8 @@ static int publish_pipe(struct gw_sockets *set, struct sock *k)
     struct layout l = layout(set);
     size_t i = (size_t)(k - set->sock), off = offset(set, k);
     uint8_t *at = set->kernels.dev, *shared = set->shared.dev;
-    struct gw_pipe_ p = {
-        .ends = (struct gw_pipe_ends_ *)(shared + l.ends) + i,
+    struct gw_host_stream_ p = {
+        .ends = (struct gw_host_stream_ends_ *)(shared + l.ends) + i,
         .sock = (struct gw_sock_ *)(at + l.sock) + i,
         .host = gw_exec_kind(set->exec) == GW_EXEC_CPU ? set : NULL,
         .bell = shared + l.bells + i,
@@ -219,10 +222,10 @@ static int publish_pipe(struct gw_sockets *set, struct sock *k)
         .wbuf = (uint8_t *)rings->dev + off + set->attr.rbuf,
     };
 
-    k->ends = (struct gw_pipe_ends_ *)((uint8_t *)set->shared.host + l.ends) + i;
+    k->ends = (struct gw_host_stream_ends_ *)((uint8_t *)set->shared.host + l.ends) + i;
     k->rbuf = (uint8_t *)rings->host + off;
     k->wbuf = k->rbuf + set->attr.rbuf;
-    return gw_copy_in(set->exec, (struct gw_pipe_ *)(at + l.pipe) + i, &p, sizeof(p));
+    return gw_copy_in(set->exec, (struct gw_host_stream_ *)(at + l.host_stream) + i, &p, sizeof(p));
 }
 
 static int post_receives(struct gw_sockets *set, struct sock *k)
@@ -279,11 +282,11 @@ static int make_rds(struct gw_sockets *set)
 {
     struct layout l = layout(set);
 
-    if (!set->rd) return 0;
-    return gw_rd_make(set, (struct gw_rd_end_ *)((uint8_t *)set->kernels.dev + l.rd),
-                      (struct gw_rd_shared_ *)((uint8_t *)set->shared.dev + l.rd_shared),
-                      (struct gw_rd_shared_ *)((uint8_t *)set->shared.host + l.rd_shared),
-                      set->attr.count * per_socket(&set->attr));
+    if (!set->datagrams) return 0;
+    return gw_datagram_make(set, (struct gw_datagram_end_ *)((uint8_t *)set->kernels.dev + l.datagrams),
+                            (struct gw_datagram_shared_ *)((uint8_t *)set->shared.dev + l.datagram_shared),
+                            (struct gw_datagram_shared_ *)((uint8_t *)set->shared.host + l.datagram_shared),
+                            set->attr.count * per_socket(&set->attr));
 }
 
 /* ---- the set ------------------------------------------------------------------------------------------ */
@@ -304,7 +307,7 @@ int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr *attr,
     for (uint32_t i = 0; !err && i < set->attr.count; i++) set->sock[i].fd = -1;
     if (!err && set->attr.rdma != GW_RDMA_ONLY) err = gw_proxy_create(set);
     if (!err && dev) err = gw_pd_create(dev, &set->pd);
-    if (!err) err = gw_rd_create(set);
+    if (!err) err = gw_datagram_create(set);
     if (!err) err = make_memory(set);
     if (!err) err = publish_net(set);
     if (!err) err = make_rds(set);
@@ -329,7 +332,7 @@ int gw_sockets_destroy(struct gw_sockets *set)
         if (k->send_cq) gw_cq_destroy(k->send_cq);
         if (k->recv_cq) gw_cq_destroy(k->recv_cq);
     }
-    gw_rd_destroy(set);
+    gw_datagram_destroy(set);
     gw_mr_free(set->mr);
     if (set->pd) gw_pd_destroy(set->pd);
     gw_mem_free(&set->bytes);

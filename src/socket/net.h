@@ -21,8 +21,8 @@ enum sock_step {
     SOCK_ACCEPTING, /* the peer asked, and has been answered */
     SOCK_READY,     /* connected, and waits for accept */
     SOCK_CONNECTED,
-    SOCK_FAILED, /* to connect */
-    SOCK_BROKEN, /* its queue pair could not be made new */
+    SOCK_FAILED,  /* to connect */
+    SOCK_BROKEN,  /* its queue pair could not be made new */
     SOCK_CLOSING, /* the host's: until its requests have ended */
 };
 
@@ -40,27 +40,27 @@ struct sock {
 
     /* The host's own socket (proxy.h); fd -1: none. */
     int fd;
-    struct gw_pipe_ends_ *ends;
+    struct gw_host_stream_ends_ *ends;
     uint8_t *rbuf, *wbuf; /* as the CPU sees them */
     uint32_t rbuf_size, wbuf_size;
-    uint64_t arrived, sent; /* as in ends */
-    uint32_t requests;      /* of the ring, under way */
-    uint32_t shut;          /* what the host's socket has been told, of enum gw_pipe_shut_ */
+    uint64_t arrived, sent;          /* as in ends */
+    uint32_t requests;               /* of the ring, under way */
+    uint32_t shut;                   /* what the host's socket has been told, of enum gw_host_stream_shut_ */
     uint32_t ready_rdma, ready_host; /* listening: connections to accept; of the host's: is there any? */
     struct gw_sock_addr_ to;         /* connecting by whatever works: to whom */
     uint32_t attempt;                /* … which time */
     bool watched;                    /* … a request waits for the next one; not while some are there */
     bool receiving, sending;
-    bool more;                   /* the last receive left some */
-    bool stopped;                /* nothing more comes in */
-    /* Datagrams: the requests under way, how large the one that leaves is in its ring, what is skipped before the one that
-     * comes, and how many errors came in a row. */
+    bool more;    /* the last receive left some */
+    bool stopped; /* nothing more comes in */
+    /* Datagrams: the requests under way, how large the one that leaves is in its ring, what is skipped before
+     * the one that comes, and how many errors came in a row. */
     struct msghdr in, out;
     struct iovec in_iov, out_iov;
     uint32_t leaving, skip, stuck;
     struct gw_sock_ask_ *closer; /* CLOSING: who waits for it */
 
-    struct rd_end *rd; /* datagrams over RDMA (rd.h); else NULL */
+    struct datagram_end *datagram; /* datagrams over RDMA (datagram.h); else NULL */
 };
 
 struct gw_sockets {
@@ -78,10 +78,10 @@ struct gw_sockets {
     struct gw_exec *exec;
     struct rdma_event_channel *channel; /* NULL: the set has no device */
     struct gw_proxy *proxy;             /* NULL: it has no sockets of the host's own */
-    struct gw_rd *rd;                   /* NULL: it has no datagrams over RDMA */
-    uint8_t *groups, *bells;            /* of the proxy: see pipe_impl.h */
+    struct gw_datagrams *datagrams;     /* NULL: it has no datagrams over RDMA */
+    uint8_t *groups, *bells;            /* of the proxy: see detail/socket/host_stream.h */
     uint32_t *asked;
-    bool untold;             /* something was published since kernels were told last */
+    bool news_pending;       /* something was published since kernels were told last */
     struct gw_helper helper; /* its news: what kernels may wait for */
 };
 

@@ -15,7 +15,8 @@ static void put(struct sock *k, enum gw_sock_opt_ which, uint32_t value)
     gw_st_relaxed_u32(&k->info->opt[which], value);
 }
 
-/* What carries it, and how it finds out that a peer is gone: the host's TCP only when it is told to, after two hours. */
+/* What carries it, and how it finds out that a peer is gone: the host's TCP only when it is told to, after
+ * two hours. */
 static void put_rdma(const struct gw_sockets *set, struct sock *k, uint32_t rdma)
 {
     put(k, GW_SOCK_OPT_RDMA_, rdma);
@@ -107,7 +108,7 @@ static int set_rdma(struct gw_sockets *set, struct sock *k, int value)
     int err = 0;
 
     if (value < GW_RDMA_OFF || value > GW_RDMA_TRY) return -EINVAL;
-    if (k->rd) return value == GW_RDMA_ONLY ? 0 : -EOPNOTSUPP; /* it has no other way */
+    if (k->datagram) return value == GW_RDMA_ONLY ? 0 : -EOPNOTSUPP; /* it has no other way */
     if (value != GW_RDMA_OFF &&
         (!set->dev || domain == AF_UNIX || k->info->opt[GW_SOCK_OPT_TYPE_] != SOCK_STREAM))
         return -EOPNOTSUPP;
@@ -144,7 +145,8 @@ static int keep(struct gw_sockets *set, struct sock *k, int which, const struct 
     }
 }
 
-/* Those that the host's own sockets have, too; what concerns kernels and the proxy alone they are not told. */
+/* Those that the host's own sockets have, too; what concerns kernels and the proxy alone they are not told.
+ */
 static int set_host(const struct sock *k, int which, int v)
 {
     switch (which) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How CPU threads that poll many sockets sleep: on the helper's news, and on the completion queues of sockets over RDMA. */
+/* How CPU threads that poll many sockets sleep: on the helper's news, and on the completion queues of sockets
+ * over RDMA. */
 #include <poll.h>
 #include <string.h>
 
-#include "src/socket/rd.h"
+#include "src/socket/datagram.h"
 #include "src/verbs/impl.h"
 
 #define QUEUES_MAX 256u
@@ -14,14 +15,15 @@
 static uint32_t queues_of(struct gw_sockets *set, const struct pollfd *f, struct gw_cq *cq[2])
 {
     struct sock *k = f->fd >= 0 && (uint32_t)f->fd < set->attr.count ? &set->sock[f->fd] : NULL;
-    uint32_t kind, rd;
+    uint32_t kind, datagrams;
 
     if (!k || !set->dev) return 0;
     kind = gw_ld_relaxed_u32(&k->info->kind);
-    if (kind != GW_SOCK_STREAM_ && kind != GW_SOCK_RD_) return 0;
-    rd = gw_ld_relaxed_u32(&k->info->rd);
-    cq[0] = kind == GW_SOCK_RD_ ? set->rd->end[rd].recv_cq : k->recv_cq;
-    cq[1] = kind == GW_SOCK_RD_ ? set->rd->end[rd].send_cq : k->send_cq; /* acknowledgements make room */
+    if (kind != GW_SOCK_STREAM_ && kind != GW_SOCK_DATAGRAM_) return 0;
+    datagrams = gw_ld_relaxed_u32(&k->info->datagram);
+    cq[0] = kind == GW_SOCK_DATAGRAM_ ? set->datagrams->end[datagrams].recv_cq : k->recv_cq;
+    cq[1] = kind == GW_SOCK_DATAGRAM_ ? set->datagrams->end[datagrams].send_cq
+                                      : k->send_cq; /* acknowledgements make room */
     return f->events & POLLOUT && cq[1]->event_fd >= 0 ? 2 : 1;
 }
 

@@ -33,7 +33,7 @@ static void give_up(struct gw_sockets *set, int err)
         if (k->fd < 0) continue;
         k->requests = 0;
         if (k->step == SOCK_CONNECTED) {
-            gw_pipe_fail(set, k, -ENETDOWN);
+            gw_host_stream_fail(set, k, -ENETDOWN);
         } else if (k->step == SOCK_LISTENING || (k->step == SOCK_ASKED && !k->id)) {
             k->info->error = -ENETDOWN;
             gw_sock_publish(set, k, k->step == SOCK_ASKED ? GW_SOCK_FAILED_ : GW_SOCK_DOWN_);
@@ -111,11 +111,13 @@ static void ended(struct gw_sockets *set, const struct io_uring_cqe *cqe)
         return;
     case PROXY_LISTEN: gw_proxy_listening(set, k, cqe->res); break;
     case PROXY_CONNECT: gw_proxy_connected(set, k, cqe->res); break;
-    case PROXY_RECV: gw_pipe_received(set, k, cqe->res, cqe->flags & IORING_CQE_F_SOCK_NONEMPTY); break;
-    case PROXY_SEND: gw_pipe_sent(set, k, cqe->res); break;
-    case PROXY_RECVMSG: gw_dgram_received(set, k, cqe->res); break;
-    case PROXY_SENDMSG: gw_dgram_sent(set, k, cqe->res); break;
-    case PROXY_WATCH: gw_pipe_watched(set, k, cqe->res); break;
+    case PROXY_RECV:
+        gw_host_stream_received(set, k, cqe->res, cqe->flags & IORING_CQE_F_SOCK_NONEMPTY);
+        break;
+    case PROXY_SEND: gw_host_stream_sent(set, k, cqe->res); break;
+    case PROXY_RECVMSG: gw_host_datagram_received(set, k, cqe->res); break;
+    case PROXY_SENDMSG: gw_host_datagram_sent(set, k, cqe->res); break;
+    case PROXY_WATCH: gw_host_stream_watched(set, k, cqe->res); break;
     default: break;
     }
     if (k->step == SOCK_CLOSING && !k->requests) gw_sock_closed(set, k);
@@ -151,7 +153,7 @@ static bool answer_bells(struct gw_sockets *set)
             if (!gw_ld_relaxed_u8(&set->bells[i])) continue;
             gw_st_relaxed_u8(&set->bells[i], 0);
             gw_fence_sc(); /* as above, and what was written before the bell is seen */
-            gw_pipe_serve(set, &set->sock[i]);
+            gw_host_stream_serve(set, &set->sock[i]);
         }
         any = true;
     }
@@ -171,8 +173,8 @@ bool gw_proxy_look(struct gw_sockets *set)
     return answer_bells(set) || any;
 }
 
-/* Would a call that does not wait do anything? The kernel says whether it has completions to make; now and then it is
- * asked all the same, for that a ring which has failed says nothing. */
+/* Would a call that does not wait do anything? The kernel says whether it has completions to make; now and
+ * then it is asked all the same, for that a ring which has failed says nothing. */
 static bool due(struct gw_proxy *p)
 {
     const unsigned news = IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW;

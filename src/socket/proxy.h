@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proxy: the host's own sockets, for kernels. It is a part of the helper's thread, and all its requests go through
- * one io_uring: bytes move from the rings that kernels see straight into the host's sockets and back.
+ * The proxy: the host's own sockets, for kernels. It is a part of the helper's thread, and all its requests
+ * go through one io_uring: bytes move from the rings that kernels see straight into the host's sockets and
+ * back.
  *
- * A set has none when it was made for RDMA alone, or when the machine has no io_uring: set->proxy is NULL then.
+ * A set has none when it was made for RDMA alone, or when the machine has no io_uring: set->proxy is NULL
+ * then.
  */
 #ifndef GW_SOCKET_PROXY_H
 #define GW_SOCKET_PROXY_H
@@ -74,23 +76,23 @@ bool gw_try_fall_back(struct gw_sockets *set, struct sock *k);
 void gw_try_settle(struct sock *k);
 void gw_try_late(struct gw_sockets *set, struct sock *k, uint32_t attempt);
 
-/* proxy_pipe.c: bytes. */
-void gw_pipe_reset(struct sock *k); /* both rings are empty */
-void gw_pipe_start(struct gw_sockets *set, struct sock *k);
+/* proxy_stream.c: bytes. */
+void gw_host_stream_reset(struct sock *k); /* both rings are empty */
+void gw_host_stream_start(struct gw_sockets *set, struct sock *k);
 /* Wakes who waits: something of its ends has changed. */
-void gw_pipe_tell(struct gw_sockets *set, struct sock *k);
+void gw_host_stream_tell(struct gw_sockets *set, struct sock *k);
 /* Looks at what the kernel has put and taken. */
-void gw_pipe_serve(struct gw_sockets *set, struct sock *k);
-void gw_pipe_received(struct gw_sockets *set, struct sock *k, int result, bool more);
-void gw_pipe_sent(struct gw_sockets *set, struct sock *k, int result);
-void gw_pipe_watched(struct gw_sockets *set, struct sock *k, int result);
+void gw_host_stream_serve(struct gw_sockets *set, struct sock *k);
+void gw_host_stream_received(struct gw_sockets *set, struct sock *k, int result, bool more);
+void gw_host_stream_sent(struct gw_sockets *set, struct sock *k, int result);
+void gw_host_stream_watched(struct gw_sockets *set, struct sock *k, int result);
 /* No more bytes move: err says why. */
-void gw_pipe_fail(struct gw_sockets *set, struct sock *k, int err);
+void gw_host_stream_fail(struct gw_sockets *set, struct sock *k, int err);
 
-/* proxy_dgram.c: datagrams. */
-void gw_dgram_start(struct gw_sockets *set, struct sock *k);
-void gw_dgram_serve(struct gw_sockets *set, struct sock *k);
-void gw_dgram_received(struct gw_sockets *set, struct sock *k, int result);
-void gw_dgram_sent(struct gw_sockets *set, struct sock *k, int result);
+/* proxy_datagram.c: datagrams. */
+void gw_host_datagram_start(struct gw_sockets *set, struct sock *k);
+void gw_host_datagram_serve(struct gw_sockets *set, struct sock *k);
+void gw_host_datagram_received(struct gw_sockets *set, struct sock *k, int result);
+void gw_host_datagram_sent(struct gw_sockets *set, struct sock *k, int result);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets of the host's own: how they are opened, bound, connected, accepted and closed. Nothing here waits. */
+/* Sockets of the host's own: how they are opened, bound, connected, accepted and closed. Nothing here waits.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -113,8 +114,8 @@ int gw_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog)
 /* Its addresses are known. */
 static void connected(struct gw_sockets *set, struct sock *k)
 {
-    k->info->kind = GW_SOCK_PIPE_;
-    gw_pipe_start(set, k);
+    k->info->kind = GW_SOCK_HOST_STREAM_;
+    gw_host_stream_start(set, k);
     gw_sock_publish(set, k, GW_SOCK_CONNECTED_);
 }
 
@@ -180,7 +181,7 @@ int gw_proxy_connect(struct gw_sockets *set, struct sock *k, const struct gw_soc
     if (addr->len < sizeof(sa->sa_family) || addr->len > sizeof(addr->bytes)) return -EINVAL;
     if (sa->sa_family != k->info->opt[GW_SOCK_OPT_DOMAIN_])
         return k->info->opt[GW_SOCK_OPT_DOMAIN_] == AF_UNIX ? -EINVAL : -EAFNOSUPPORT;
-    if (k->info->kind == GW_SOCK_DGRAM_) return connect_dgram(set, k, addr);
+    if (k->info->kind == GW_SOCK_HOST_DATAGRAM_) return connect_dgram(set, k, addr);
     k->info->remote = *addr; /* until it is connected nobody reads that: it lies there for the request */
     k->step = SOCK_ASKED;
     io_uring_prep_connect(gw_proxy_sqe(set, k, PROXY_CONNECT), k->fd,
@@ -207,7 +208,8 @@ void gw_proxy_connected(struct gw_sockets *set, struct sock *k, int result)
 
 int gw_proxy_close(struct gw_sockets *set, struct sock *k)
 {
-    /* As Linux does it: bytes that nobody has read make the goodbye a reset, as lingering for no time does. */
+    /* As Linux does it: bytes that nobody has read make the goodbye a reset, as lingering for no time does.
+     */
     struct linger now = {.l_onoff = 1, .l_linger = 0};
     struct io_uring_sqe *sqe;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams of the Internet that use RDMA where both sides can, and the host's TCP else (GW_RDMA_TRY). A socket has both,
- * a descriptor and an id of rdma_cm's, until it is connected: it listens at one port of both, and connects by RDMA
- * first.
+ * Streams of the Internet that use RDMA where both sides can, and the host's TCP else (GW_RDMA_TRY). A socket
+ * has both, a descriptor and an id of rdma_cm's, until it is connected: it listens at one port of both, and
+ * connects by RDMA first.
  */
 #include <errno.h>
 #include <string.h>

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "src/verbs/impl.h"
@@ -94,6 +95,8 @@ static void *load_softnic(void)
     void *lib = NULL;
     Dl_info info;
 
+    /* Who starts a set-user-ID program chooses its environment and the name it is called by, not its code. */
+    if (getauxval(AT_SECURE)) return dlopen(SOFTNIC, RTLD_NOW | RTLD_GLOBAL);
     if (given && *given) return dlopen(given, RTLD_NOW | RTLD_GLOBAL);
     /* Of a program linked statically dladdr knows only what it was called by, which may be found by PATH
      * alone. */
@@ -221,13 +224,16 @@ static int choose_locked(const char *name, struct ibv_context **ctx, bool *soft,
     return open_soft(why, ctx);
 }
 
-int gw_choose(const char *name, struct ibv_context **ctx, bool *soft, char why[GW_CHOOSE_WHY])
+int gw_choose(const char *name, struct ibv_context **ctx, const struct gw_device_ops **ops,
+              char why[GW_CHOOSE_WHY])
 {
+    bool soft = false;
     int err;
 
     *why = 0;
     pthread_mutex_lock(&lock);
-    err = choose_locked(name, ctx, soft, why);
+    err = choose_locked(name, ctx, &soft, why);
     pthread_mutex_unlock(&lock);
+    *ops = soft ? &gw_softnic_ops : &gw_hardware_ops;
     return err;
 }

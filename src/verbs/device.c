@@ -66,7 +66,6 @@ static int query(struct gw_device *dev)
 
 static int set_up(struct gw_device *dev)
 {
-    struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
     struct ibv_td_init_attr td = {0};
     int err = query(dev);
 
@@ -77,21 +76,14 @@ static int set_up(struct gw_device *dev)
      * ones. */
     if (dev->mlx5) dev->td = ibv_alloc_td(dev->ctx, &td);
     err = gw_parent_domain(dev, dev->pd, &dev->parent);
-    if (err) return err;
-    dev->nudge = ibv_create_cq(dev->ctx, 1, NULL, NULL, 0);
-    if (!dev->nudge) return gw_error_errno(-errno, "%s: cannot make a completion queue", dev->info.name);
-    if (!dev->info.soft) return 0;
-    attr.send_cq = attr.recv_cq = dev->nudge;
-    dev->nudge_qp = ibv_create_qp(dev->pd, &attr);
-    return dev->nudge_qp ? 0 : gw_error_errno(-errno, "%s: cannot make a queue pair", dev->info.name);
+    return err ? err : dev->ops->open(dev);
 }
 
 static void tear_down(struct gw_device *dev)
 {
     gw_proxy_stop(dev);
     gw_uar_unmap_all(dev);
-    if (dev->nudge_qp) ibv_destroy_qp(dev->nudge_qp);
-    if (dev->nudge) ibv_destroy_cq(dev->nudge);
+    if (dev->ops) dev->ops->close(dev);
     if (dev->parent) ibv_dealloc_pd(dev->parent);
     if (dev->td) ibv_dealloc_td(dev->td);
     if (dev->pd) ibv_dealloc_pd(dev->pd);
@@ -107,7 +99,6 @@ static void tear_down(struct gw_device *dev)
 int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **out)
 {
     struct gw_device *dev = calloc(1, sizeof(*dev));
-    bool soft = false;
     int err = 0;
 
     *out = NULL;
@@ -118,9 +109,9 @@ int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **ou
         err = gw_exec_create("cpu", NULL, &dev->exec);
         dev->own_exec = !err;
     }
-    if (!err) err = gw_choose(name, &dev->ctx, &soft, dev->info.soft_why);
+    if (!err) err = gw_choose(name, &dev->ctx, &dev->ops, dev->info.soft_why);
     if (!err) {
-        dev->info.soft = soft;
+        dev->info.soft = dev->ops->soft;
         dev->mlx5 = mlx5dv_is_supported(dev->ctx->device);
         gw_arena_init(&dev->queues, dev->exec, GW_MEM_HOST, CHUNK);
         gw_arena_init(&dev->handles, dev->exec, GW_MEM_DEVICE, CHUNK);
@@ -162,11 +153,7 @@ struct gw_exec *gw_device_exec(const struct gw_device *dev)
 
 void gw_device_progress(struct gw_device *dev)
 {
-    struct ibv_wc wc;
-
-    /* A poll of a CQ that never has a completion. Not on hardware: it would only contend for that CQ's lock.
-     */
-    if (dev->info.soft) (void)ibv_poll_cq(dev->nudge, 1, &wc);
+    dev->ops->progress(dev);
 }
 
 int gw_pd_create(struct gw_device *dev, struct gw_pd **out)
@@ -201,7 +188,9 @@ int gw_pd_destroy(struct gw_pd *pd)
     pthread_mutex_lock(&dev->lock);
     if (pd->objects) {
         pthread_mutex_unlock(&dev->lock);
-        return gw_error(-EBUSY, "protection domain: %u queue pairs, regions and address handles are still in it", pd->objects);
+        return gw_error(-EBUSY,
+                        "protection domain: %u queue pairs, regions and address handles are still in it",
+                        pd->objects);
     }
     if (pd->parent) ibv_dealloc_pd(pd->parent);
     ibv_dealloc_pd(pd->pd);

@@ -15,7 +15,6 @@ struct gw_route {
 
 bool gw_doorbell_round(struct gw_proxy *p)
 {
-    struct ibv_send_wr *bad;
     bool any = false;
 
     for (uint32_t i = 0; i < p->count; i++) {
@@ -30,8 +29,7 @@ bool gw_doorbell_round(struct gw_proxy *p)
         gw_fence_sc(); /* out of the write-combining buffer, before the next one is written over it */
         any = true;
     }
-    /* A software NIC, whose register wakes nobody, does the work here and now: see gw_cpu_rang_. */
-    if (any && p->dev->nudge_qp) (void)ibv_post_send(p->dev->nudge_qp, NULL, &bad);
+    if (any) p->dev->ops->rang(p->dev);
     return any;
 }
 

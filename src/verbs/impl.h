@@ -12,6 +12,8 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
 
+#include "src/verbs/device_ops.h"
+
 /* ---- arena: memory that executor and NIC share, in few large pieces, so that each is registered once ------
  */
 
@@ -57,7 +59,7 @@ struct gw_uar {
 
 struct gw_proxy;
 
-#define GW_MAX_WQEBBS 32768 /* of a send queue: verbs_sq.h tells places in it apart by 16 bits */
+#define GW_MAX_WQEBBS 32768 /* of a send queue: detail/verbs/sq.h tells places in it apart by 16 bits */
 
 /* ---- objects
  * ----------------------------------------------------------------------------------------------- */
@@ -66,15 +68,16 @@ struct gw_queue_ops;
 
 struct gw_device {
     struct ibv_context *ctx;
+    const struct gw_device_ops *ops; /* what is different on other NICs */
     struct gw_exec *exec;
     bool own_exec;
-    bool mlx5;      /* its queues are in mlx5's format, and libmlx5 shows them */
-    bool mode_said; /* by GPUWIRE_POST: nothing else will do */
+    bool mlx5;        /* its queues are in mlx5's format, and libmlx5 shows them */
+    bool mode_forced; /* by GPUWIRE_POST: nothing else will do */
     struct ibv_device_attr attr;
     struct ibv_pd *pd, *parent; /* for the CQs */
     struct ibv_td *td;
-    struct ibv_cq *nudge;    /* never used: polling it lets a NIC inside the process run, */
-    struct ibv_qp *nudge_qp; /* and so does posting nothing to this one, which any thread may; or NULL */
+    struct ibv_cq *nudge;    /* of device_softnic.c, else NULL */
+    struct ibv_qp *nudge_qp; /* the same */
     struct gw_arena queues;  /* host memory: rings and records */
     struct gw_arena handles; /* the executor's own memory: what only its threads touch */
     pthread_mutex_t lock;    /* creation and destruction */
@@ -129,7 +132,7 @@ struct gw_qp {
     struct gw_mlx5_rq rq;
     uint32_t *dbrec;
     void *own;           /* the maker's */
-    struct ibv_qp *tell; /* CPU threads: what a ring is told through, NULL: the proxy */
+    struct ibv_qp *tell; /* CPU threads: gw_device_ops.ring_through; NULL: the proxy */
 
     struct gw_qp_handle *handle; /* where the executor sees it */
     struct gw_qp_handle fresh;   /* as it is written there at creation and by a reset */
@@ -172,13 +175,15 @@ void *gw_new(size_t size);
 /* ---- between the files
  * ------------------------------------------------------------------------------------- */
 
-/* choose.c: opens a device by the rules of gw_device_open. why: what was against a real one when none was named. */
+/* choose.c: opens a device by the rules of gw_device_open, and says which operations it has. why: what was
+ * against a real one when none was named. */
 #define GW_CHOOSE_WHY 160
-int gw_choose(const char *name, struct ibv_context **ctx, bool *soft, char why[GW_CHOOSE_WHY]);
+int gw_choose(const char *name, struct ibv_context **ctx, const struct gw_device_ops **ops,
+              char why[GW_CHOOSE_WHY]);
 bool gw_first_line(const char *path, char *line, size_t size);
 
-/* choose_why.c: the error line of a device that cannot be opened (err: errno), and of one that is not there (name NULL: of
- * none at all); a negative errno. */
+/* choose_why.c: the error line of a device that cannot be opened (err: errno), and of one that is not there
+ * (name NULL: of none at all); a negative errno. */
 int gw_cannot_open(const char *device, int err);
 int gw_no_device(const char *name, int err);
 
@@ -212,7 +217,7 @@ void gw_proxy_rang(struct gw_device *dev);
  * failure, too, when there is something to destroy. */
 int gw_channel_make(struct gw_device *dev, struct ibv_comp_channel **out);
 
-/* Before a CPU thread sleeps, once queues are armed: the NIC inside the process, whoever's cq this is, is on its own. */
+/* Before a CPU thread sleeps, once its queues are armed (gw_device_ops.leave). cq: any of them. */
 void gw_cq_leave(struct gw_cq *cq);
 
 /* cq.c: under dev->lock. */
@@ -231,10 +236,12 @@ enum ibv_mtu gw_mtu_code(uint32_t bytes);
 /* One word of the handle, while kernels may look at it. */
 int gw_qp_set_state(struct gw_qp *qp, uint32_t state);
 
-/* ah.c: the address handle of that number (gw_ah_handle.number), under the proxy's lock; NULL: none of this PD. */
+/* ah.c: the address handle of that number (gw_ah_handle.number), under the proxy's lock; NULL: none of this
+ * PD. */
 struct ibv_ah *gw_ah_of(const struct gw_pd *pd, uint32_t number);
 
-/* mr.c: the error line of host memory that cannot be registered (err: errno), and what mends it; a negative errno. */
+/* mr.c: the error line of host memory that cannot be registered (err: errno), and what mends it; a negative
+ * errno. */
 int gw_host_refused(const struct gw_device *dev, const void *addr, size_t length, int err);
 /* Can memory of the executor's own be registered? Fills info.gpu_reach and info.gpu_why. */
 void gw_mr_probe(struct gw_device *dev);

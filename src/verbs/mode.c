@@ -73,14 +73,14 @@ int gw_mode_choose(struct gw_device *dev)
                         "%s is no ConnectX: kernels cannot write its queues; GPUWIRE_POST=proxy-post (or "
                         "unset) is what it can do",
                         i->name);
-    dev->mode_said = asked != GW_POST_AUTO;
+    dev->mode_forced = asked != GW_POST_AUTO;
     i->post_mode = asked ? asked : dev->mlx5 ? GW_POST_DIRECT : GW_POST_PROXY_POST;
     if (asked)
         snprintf(i->post_why, sizeof(i->post_why), "GPUWIRE_POST=%s", names[asked]);
     else if (!dev->mlx5)
         snprintf(i->post_why, sizeof(i->post_why), "%s is no ConnectX", i->name);
     err = gw_post_try(dev, i->post_mode);
-    if (err != -EOPNOTSUPP || dev->mode_said || !dev->mlx5) return err;
+    if (err != -EOPNOTSUPP || dev->mode_forced || !dev->mlx5) return err;
     snprintf(i->post_why, sizeof(i->post_why), "%s", gw_last_error());
     i->post_mode = GW_POST_PROXY_DOORBELL;
     return gw_post_try(dev, i->post_mode);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory regions. Host memory is registered by its address. GPU memory goes as a dma-buf (any recent kernel
- * and driver) or by its address, which works where the kernel has peer memory (nvidia_peermem) or the NIC is
- * software; the software NIC is asked by address first, since it has no use for a dma-buf.
+ * and driver) or by its address, which works where the kernel has peer memory (nvidia_peermem) or the NIC
+ * copies by the GPU driver. The device says which way is tried first (gw_device_ops.ways).
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -18,6 +18,9 @@ struct region {
     struct gw_mr mr; /* first: what the caller holds */
     struct ibv_mr *ib;
     struct gw_pd *pd;
+    uint32_t access;
+    int dmabuf;      /* kept for gw_mr_rekey, since exporting another one is a CUDA call; -1: none */
+    uint64_t offset; /* of addr in it */
 };
 
 /* The two calls of the CUDA driver that are needed here. libcuda is never linked: it comes with the GPU. */
@@ -80,8 +83,8 @@ static uint32_t access_flags(const struct gw_device *dev, uint32_t access)
                                                    : GW_MR_ALL;
 }
 
-static struct ibv_mr *as_dmabuf(struct gw_pd *pd, void *addr, size_t length, uint32_t access, char *why,
-                                size_t size)
+static struct ibv_mr *as_dmabuf(struct region *r, struct gw_pd *pd, void *addr, size_t length,
+                                uint32_t access, char *why, size_t size)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)addr, from = at & ~(page - 1);
     size_t span = (at + length - from + page - 1) & ~(page - 1);
@@ -99,25 +102,17 @@ static struct ibv_mr *as_dmabuf(struct gw_pd *pd, void *addr, size_t length, uin
         return NULL;
     }
     mr = ibv_reg_dmabuf_mr(pd->pd, at - from, length, at, fd, (int)access);
-    if (!mr)
+    if (!mr) {
         snprintf(why, size, "%s",
                  errno == EOPNOTSUPP || errno == EPROTONOSUPPORT
                      ? "the NIC's kernel driver takes none: Linux 5.12 or newer"
                      : strerror(errno));
-    close(fd); /* the region holds its own reference */
+        close(fd);
+        return NULL;
+    }
+    r->dmabuf = fd;
+    r->offset = at - from;
     return mr;
-}
-
-/* Without peer memory the kernel takes a GPU's address for one of the process, where there is nothing. */
-static void say_address_failed(const struct gw_device *dev, int err, char *why, size_t size)
-{
-    if (dev->info.soft)
-        snprintf(why, size, "%s; the software NIC copies by the GPU driver and has said why not",
-                 strerror(err));
-    else if (err == EFAULT || err == EINVAL)
-        snprintf(why, size, "the kernel has no peer memory for GPUs: `modprobe nvidia_peermem`");
-    else
-        snprintf(why, size, "%s", strerror(err));
 }
 
 static struct ibv_mr *as_address(struct gw_pd *pd, void *addr, size_t length, uint32_t access, char *why,
@@ -125,34 +120,32 @@ static struct ibv_mr *as_address(struct gw_pd *pd, void *addr, size_t length, ui
 {
     struct ibv_mr *mr = ibv_reg_mr(pd->pd, addr, length, access);
 
-    if (!mr) say_address_failed(pd->dev, errno, why, size);
+    if (!mr) pd->dev->ops->address_refused(errno, why, size);
     return mr;
+}
+
+/* In posting mode proxy-post a CPU thread passes completions on. */
+static int refuse_late_data(const struct gw_device *dev)
+{
+    if (!dev->ops->data_may_be_late || dev->info.post_mode != GW_POST_PROXY_POST) return 0;
+    return gw_error(
+        -EOPNOTSUPP,
+        "%s: in posting mode proxy-post completions may overtake data in GPU memory: use mapped host memory",
+        dev->info.name);
 }
 
 static int register_gpu(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
 {
     char dmabuf[120] = "not tried", address[120] = "not tried";
-    bool soft = pd->dev->info.soft;
+    int err = refuse_late_data(pd->dev);
 
-    /* The NIC's data goes to the GPU by another way than the completion, which the CPU passes on: it may
-     * arrive later. */
-    if (!soft && pd->dev->info.post_mode == GW_POST_PROXY_POST)
-        return gw_error(
-            -EOPNOTSUPP,
-            "%s: in posting mode proxy-post completions may overtake data in GPU memory: use mapped host "
-            "memory",
-            pd->dev->info.name);
-    if (soft) r->ib = as_address(pd, addr, length, access, address, sizeof(address));
-    r->mr.reach = GW_REACH_DIRECT;
-    if (!r->ib) {
-        r->ib = as_dmabuf(pd, addr, length, access, dmabuf, sizeof(dmabuf));
-        r->mr.reach = GW_REACH_DMABUF;
+    for (int i = 0; !err && !r->ib && i < 2; i++) {
+        r->mr.reach = pd->dev->ops->ways[i];
+        r->ib = r->mr.reach == GW_REACH_DMABUF
+                    ? as_dmabuf(r, pd, addr, length, access, dmabuf, sizeof(dmabuf))
+                    : as_address(pd, addr, length, access, address, sizeof(address));
     }
-    if (!r->ib && !soft) {
-        r->ib = as_address(pd, addr, length, access, address, sizeof(address));
-        r->mr.reach = GW_REACH_DIRECT;
-    }
-    if (r->ib) return 0;
+    if (err || r->ib) return err;
     return gw_error(-EOPNOTSUPP, "%s cannot reach GPU memory: dma-buf: %s; by address: %s",
                     pd->dev->info.name, dmabuf, address);
 }
@@ -190,6 +183,8 @@ int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access,
     r = calloc(1, sizeof(*r));
     if (!r) return gw_error_errno(-ENOMEM, "memory region");
     access = access_flags(pd->dev, access);
+    r->dmabuf = -1;
+    r->access = access;
     pthread_mutex_lock(&pd->dev->lock);
     err = refuse_managed(pd->dev, addr, length);
     if (!err)
@@ -223,8 +218,38 @@ int gw_mr_free(struct gw_mr *mr)
     if (!err) pd->objects--;
     pthread_mutex_unlock(&pd->dev->lock);
     if (err) return gw_error_errno(-err, "%s: cannot free a memory region", pd->dev->info.name);
+    if (r->dmabuf >= 0) close(r->dmabuf);
     free(r);
     return 0;
+}
+
+/* Libibverbs alone, no call of CUDA's: the region's way to the memory is known. */
+static struct ibv_mr *again(const struct region *r)
+{
+    if (r->dmabuf >= 0)
+        return ibv_reg_dmabuf_mr(r->pd->pd, r->offset, r->mr.length, r->mr.addr, r->dmabuf, (int)r->access);
+    return ibv_reg_mr(r->pd->pd, (void *)(uintptr_t)r->mr.addr, r->mr.length, (int)r->access);
+}
+
+int gw_mr_rekey(struct gw_mr *mr)
+{
+    struct region *r = (struct region *)mr;
+    struct gw_device *dev = r->pd->dev;
+    struct ibv_mr *fresh;
+    int err = 0;
+
+    pthread_mutex_lock(&dev->lock);
+    /* The new one first: a driver gives the key of a region that has just gone to the next one. */
+    fresh = again(r);
+    if (!fresh) err = errno;
+    if (fresh && (err = ibv_dereg_mr(r->ib))) ibv_dereg_mr(fresh);
+    if (!err) {
+        r->ib = fresh;
+        r->mr.lkey = fresh->lkey;
+        r->mr.rkey = fresh->rkey;
+    }
+    pthread_mutex_unlock(&dev->lock);
+    return err ? gw_error_errno(-err, "%s: cannot register a memory region anew", dev->info.name) : 0;
 }
 
 /* One way to reach GPU memory, whatever register_gpu prefers. */
@@ -232,12 +257,12 @@ static int try_gpu(struct gw_device *dev, struct gw_pd *pd, const struct gw_mem 
                    struct region *r)
 {
     char why[120] = "";
+    int err = refuse_late_data(dev);
 
+    if (err) return err;
     pthread_once(&cu_once, cu_load);
-    if (!dev->info.soft && dev->info.post_mode == GW_POST_PROXY_POST)
-        return register_gpu(r, pd, mem->dev, mem->size, GW_MR_REMOTE_WRITE);
     r->ib = how == GW_REACH_DMABUF
-                ? as_dmabuf(pd, mem->dev, mem->size, GW_MR_REMOTE_WRITE, why, sizeof(why))
+                ? as_dmabuf(r, pd, mem->dev, mem->size, GW_MR_REMOTE_WRITE, why, sizeof(why))
                 : as_address(pd, mem->dev, mem->size, GW_MR_REMOTE_WRITE, why, sizeof(why));
     return r->ib ? 0 : gw_error(-EOPNOTSUPP, "%s", why);
 }
@@ -246,7 +271,7 @@ int gw_reach_try(struct gw_device *dev, enum gw_reach how)
 {
     struct gw_pd pd = {.dev = dev, .pd = dev->pd};
     bool host = how == GW_REACH_HOST;
-    struct region r = {0};
+    struct region r = {.dmabuf = -1};
     struct gw_mem mem;
     int err;
 
@@ -260,6 +285,7 @@ int gw_reach_try(struct gw_device *dev, enum gw_reach how)
     err = host ? register_host(&r, &pd, mem.host, mem.size, GW_MR_REMOTE_WRITE)
                : try_gpu(dev, &pd, &mem, how, &r);
     if (!err) ibv_dereg_mr(r.ib);
+    if (r.dmabuf >= 0) close(r.dmabuf);
     pthread_mutex_unlock(&dev->lock);
     gw_mem_free(&mem);
     return err;
@@ -268,7 +294,7 @@ int gw_reach_try(struct gw_device *dev, enum gw_reach how)
 void gw_mr_probe(struct gw_device *dev)
 {
     struct gw_pd pd = {.dev = dev, .pd = dev->pd};
-    struct region r = {0};
+    struct region r = {.dmabuf = -1};
     struct gw_mem mem;
 
     dev->info.gpu_reach = GW_REACH_HOST;
@@ -285,5 +311,6 @@ void gw_mr_probe(struct gw_device *dev)
         dev->info.gpu_reach = r.mr.reach;
         ibv_dereg_mr(r.ib);
     }
+    if (r.dmabuf >= 0) close(r.dmabuf);
     gw_mem_free(&mem);
 }

@@ -236,13 +236,12 @@ static int make_doorbell(struct gw_qp *qp, uint32_t mode, uint64_t *reg, uint64_
     return err;
 }
 
-/* CPU threads: who must hear of a ring, but for a device, which sees its register. */
+/* How a ring of CPU threads is heard: the proxy carries it, or the NIC is told, or the NIC sees its register.
+ */
 static void make_heard(struct gw_qp *qp, const struct gw_qp_attr *a, bool mailbox)
 {
-    struct gw_device *dev = qp->dev;
-
-    if (!mailbox && dev->info.soft) qp->tell = a->flags & GW_QP_ONE_POSTER ? qp->qp : dev->nudge_qp;
-    if (mailbox || dev->info.soft)
+    if (!mailbox) qp->tell = qp->dev->ops->ring_through(qp, a->flags & GW_QP_ONE_POSTER);
+    if (mailbox || qp->tell)
         qp->fresh.host = qp;
     else
         qp->fresh.flags |= GW_DB_IO_;
@@ -262,7 +261,7 @@ static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_c
     err = make_qp(qp, &attr, &reg);
     *cap = attr.cap;
     /* What the device does by itself may still be out of this one's reach; then the mailbox is next. */
-    if (!mode && (qp->dev->mode_said || qp->dev->info.post_mode == GW_POST_PROXY_DOORBELL))
+    if (!mode && (qp->dev->mode_forced || qp->dev->info.post_mode == GW_POST_PROXY_DOORBELL))
         mode = qp->dev->info.post_mode;
     if (!err) err = make_doorbell(qp, mode, reg, &n->mailbox);
     if (!err) make_heard(qp, a, n->mailbox != NULL);

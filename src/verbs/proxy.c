@@ -2,10 +2,10 @@
 /*
  * The proxy's thread: when it looks and when it sleeps.
  *
- * It looks at everything in turn. With nothing to do it sleeps ever longer, a sixteenth of the time it has been idle: what
- * a kernel writes after an idle time t is seen t/16 later at most. The longest sleep is 1 ms, or 256 times what one look
- * costs where that is more: idle, the thread takes 0.4 % of a core, or a little of what 1 ms allows. Completions of the NIC
- * wake it at once, and so do CPU threads that ring.
+ * It looks at everything in turn. With nothing to do it sleeps ever longer, a sixteenth of the time it has
+ * been idle: what a kernel writes after an idle time t is seen t/16 later at most. The longest sleep is 1 ms,
+ * or 256 times what one look costs where that is more: idle, the thread takes 0.4 % of a core, or a little of
+ * what 1 ms allows. Completions of the NIC wake it at once, and so do CPU threads that ring.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -36,7 +36,8 @@ static bool look(struct gw_proxy *p, bool quiet)
     return rung || posted;
 }
 
-/* A look, and when there was nothing a sleep of that length at most. True when there was something or somebody woke it. */
+/* A look, and when there was nothing a sleep of that length at most. True when there was something or
+ * somebody woke it. */
 static bool nap(struct gw_proxy *p, uint64_t ns)
 {
     int fds[2] = {p->wake_fd, -1};
@@ -158,8 +159,8 @@ void gw_proxy_rang(struct gw_device *dev)
 {
     struct gw_proxy *p = (struct gw_proxy *)(uintptr_t)gw_ld_acquire_u64(&dev->proxy);
 
-    /* The ring before this look at the announcement, as in nap the announcement before the look for rings: one
-     * of them is seen. */
+    /* The ring before this look at the announcement, as in nap the announcement before the look for rings:
+     * one of them is seen. */
     gw_fence_sc();
     if (p && gw_ld_relaxed_u32(&p->asleep)) wake(p);
 }

@@ -46,7 +46,7 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     qp->handle = handle.dev;
     err = gw_arena_alloc(&dev->handles, qp->sq.wqebbs * sizeof(*h->slot), 64, &qp->slots);
     if (!err && qp->rq.wqes)
-        err = gw_arena_alloc(&dev->handles, qp->rq.wqes * (sizeof(*h->rq_wr_id) + sizeof(*h->rq_said)), 64,
+        err = gw_arena_alloc(&dev->handles, qp->rq.wqes * (sizeof(*h->rq_wr_id) + sizeof(*h->rq_ready)), 64,
                              &qp->rq_slots);
     if (err) return gw_error_errno(err, "queue pair");
     h->size = sizeof(*h);
@@ -62,7 +62,7 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     h->dbrec = gw_arena_dev(&dev->queues, qp->dbrec);
     h->slot = qp->slots.dev;
     h->rq_wr_id = qp->rq_slots.dev;
-    h->rq_said = (uint32_t *)(h->rq_wr_id + qp->rq.wqes);
+    h->rq_ready = (uint32_t *)(h->rq_wr_id + qp->rq.wqes);
     if (gw_exec_kind(dev->exec) != GW_EXEC_CPU) {
         h->host = NULL;
         h->flags &= ~(uint32_t)GW_DB_IO_;
@@ -123,7 +123,10 @@ int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *a, struct gw_qp **ou
     qp->recv_cq = a->recv_cq;
     qp->ops = a->send_cq->ops;
     qp->type = a->type;
-    if (getrandom(&qp->psn, sizeof(qp->psn), 0) != sizeof(qp->psn)) qp->psn = (uint32_t)gw_clock_ns();
+    if (getrandom(&qp->psn, sizeof(qp->psn), 0) != sizeof(qp->psn)) {
+        free(qp);
+        return gw_error(-EIO, "queue pair: the system gives no random number (getrandom) for its first PSN");
+    }
     qp->psn &= 0xffffff;
     pthread_mutex_lock(&pd->dev->lock);
     err = gw_place(pd->dev, a->placement);

@@ -5,8 +5,8 @@
  * counts, posts them with ibv_post_send and ibv_post_recv to an ordinary queue pair of the same number, and
  * writes what ibv_poll_cq returns as CQEs. What the kernel sees is what a ConnectX would have done.
  *
- * repost.c makes and frees the queues, repost_round.c looks at them, repost_wr.c makes requests of WQEs, repost_send.c and
- * repost_recv.c post them, repost_wc.c carries completions. All under the proxy's lock.
+ * repost.c makes and frees the queues, repost_round.c looks at them, repost_wr.c makes requests of WQEs,
+ * repost_send.c and repost_recv.c post them, repost_wc.c carries completions. All under the proxy's lock.
  */
 #ifndef GW_VERBS_REPOST_H
 #define GW_VERBS_REPOST_H
@@ -58,13 +58,13 @@ void gw_repost_report(struct gw_repost_cq *c, const struct gw_repost_sent *s, en
 void gw_repost_to_error(struct gw_repost_qp *q);
 /* Polls a CQ until it is empty, or for so many completions. True when there was one. */
 bool gw_repost_poll(struct gw_repost_cq *c, uint32_t most);
-/* repost_wr.c: the WQE at `at`, as gw_mlx5_wqe_parse; and the request that it asks for, with what it leaves behind: 0 or
- * a negative errno. sge: room for GW_MLX5_MAX_DS. */
+/* repost_wr.c: the WQE at `at`, as gw_mlx5_wqe_parse; and the request that it asks for, with what it leaves
+ * behind: 0 or a negative errno. sge: room for GW_MLX5_MAX_DS. */
 int gw_repost_parse(const struct gw_repost_qp *q, struct gw_mlx5_wqe *w, uint32_t at);
 int gw_repost_translate(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w, struct ibv_send_wr *wr,
                         struct ibv_sge *sge);
-/* repost_send.c, repost_recv.c: post the sends that see_sends has seen, and the receives that are there. True when there
- * was one. */
+/* repost_send.c, repost_recv.c: post the sends that see_sends has seen, and the receives that are there. True
+ * when there was one. */
 bool gw_repost_sends(struct gw_repost_qp *q);
 bool gw_repost_receives(struct gw_repost_qp *q);
 

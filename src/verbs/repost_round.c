@@ -36,8 +36,7 @@ bool gw_repost_arm(struct gw_proxy *p)
         c->notified = !ibv_req_notify_cq(c->cq->cq, 0);
         news = true;
     }
-    /* A NIC in this process learns that it is on its own now. */
-    if (news && p->dev->info.soft) (void)ibv_req_notify_cq(p->dev->nudge, 0);
+    if (news) p->dev->ops->leave(p->dev);
     return news;
 }
 

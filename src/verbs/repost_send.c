@@ -12,7 +12,8 @@ static uint32_t to_post(const struct gw_repost_qp *q)
     return q->sq_upto - q->sq_next;
 }
 
-/* What is kept of the WQE at sq_next, which is not posted: as many WQEBBs as it says, if there are so many. */
+/* What is kept of the WQE at sq_next, which is not posted: as many WQEBBs as it says, if there are so many.
+ */
 static struct gw_repost_sent *unposted(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w)
 {
     struct gw_repost_sent *s = &q->sent[q->sq_next & (q->qp->sq.wqebbs - 1)];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU threads that wait for a completion queue: they help a NIC inside the process along, and sleep until it
- * has an event for them. */
+/* CPU threads that ring, and that wait for a completion queue: they help a NIC inside the process along, and
+ * sleep until the queue has an event for them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -24,11 +24,7 @@ static bool ready(const struct gw_cq *cq)
     return gw_cq_ready_(cq->handle, gw_ld_relaxed_u32_gpu(&cq->handle->ci));
 }
 
-/*
- * A software NIC does the work of a post on the posting thread: libibverbs' post asks it to, also when there is
- * nothing in the list. (A poll asks for more: whatever the NIC has to do, arriving packets included.) A queue
- * pair with one poster is asked itself, for libmlx5 takes no lock for it.
- */
+/* Either the NIC has to be told of the ring (gw_device_ops.ring_through), or the proxy thread. */
 void gw_cpu_rang_(struct gw_qp *qp)
 {
     struct ibv_send_wr *bad;
@@ -44,14 +40,9 @@ void gw_cpu_nudge_(struct gw_cq *cq)
     gw_device_progress(cq->dev);
 }
 
-/*
- * Polls the NIC inside the process once more, and tells it that it is on its own from now on: its thread
- * stays away from what application threads poll, for up to a millisecond. It knows who is about to sleep from
- * ibv_req_notify_cq, of any CQ.
- */
 void gw_cq_leave(struct gw_cq *cq)
 {
-    if (cq->dev->info.soft) (void)ibv_req_notify_cq(cq->dev->nudge, 0);
+    cq->dev->ops->leave(cq->dev);
 }
 
 /* One sleep: 1 when the CQ is not empty, 0 after any wake-up or the deadline, negative to give up. */

@@ -117,6 +117,10 @@ static void client(const char *how)
     struct perf_msg m = first();
     struct gw_offer theirs;
 
+    if (!strcmp(how, "thief")) { /* takes a queue pair that was meant for another */
+        more(1, 0);
+        return;
+    }
     if (!strcmp(how, "stranger")) hello.data_len = 3;
     if (!strcmp(how, "version")) hello.data[7]++;
     int err = gw_cm_connect(qp[0], host, port, NULL, &hello, -1, gw_deadline(LIMIT), &theirs, &links[0]);

@@ -37,8 +37,12 @@ if ! nvidia-smi -L >/dev/null 2>&1; then
 fi
 
 # ---- what only a GPU or a real NIC can lack, on machines that pretend: $1 is `gpuwire info` with a GPU made of host memory
-info=$1 build=${1%/*}/.. nic=${1%/*}/../lib/libgpuwire-softnic.so
 [ -z "${SANITIZER:-}" ] || { echo "no machines that pretend: what they preload would come before the sanitizer"; nothing_left; exit 0; }
+# They are copied: another user of this test may not be able to look into the build tree.
+build=$work/tree info=$work/tree/bin/fake_gpu_info nic=$work/tree/lib/libgpuwire-softnic.so
+chmod 711 "$work" && mkdir -p "$build/bin" "$build/lib"
+cp "$1" "$build/bin" && cp "${1%/*}/../lib/libgpuwire-softnic.so" "$build/lib" && cp -r "${1%/*}/../"{fake,fake_cuda,fake_cuda_514} "$build" ||
+    fail "copying what pretends"
 # on CODE WORDS… -- VARIABLES… ARGS…: as says, of that tool.
 on() {
     local GPUWIRE=$work/on
@@ -87,8 +91,8 @@ on 0 'rdma_cm: no: .*read and write for /dev/infiniband/rdma_cm' -- "${real[@]}"
     on 0 'host memory: no: .*may lock 64 KiB of memory; raise that (`ulimit -l unlimited`' -- "${real[@]}" PRETEND_REFUSE=locked
 ) || exit 1
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
-    # Somebody else, who may read nothing of the test's own scratch folder, has a folder to run in.
-    chmod 711 "$work" && mkdir -m 777 "$work/nobody"
+    # Another user, who may read nothing of the test's own scratch folder, has a folder to run in.
+    mkdir -m 777 "$work/nobody"
     user() { XDG_RUNTIME_DIR=$work/nobody setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
     (ulimit -l 64 && user env "${real[@]}" "$info" --exec cpu) >"$work/locked.out" 2>&1
     [ $? = 0 ] && grep -q 'locked memory: 64 KiB at most.*raise it' "$work/locked.out" || fail 'the limit of locked memory'

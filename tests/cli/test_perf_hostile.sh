@@ -51,6 +51,16 @@ timeout -k 5 "$patience" "$hostile" "$net.1" $port number >"$work/number.peer.ou
 grep -q 'refused: .*busy with another client' "$work/number.peer.out" || fail "number: not refused"
 ends number 1 'ended the connection'
 
+# A stranger at another address asks for a queue pair that the server has made for its client.
+waits robbed "$GPUWIRE" perf bw --exec cpu -p $((++port))
+timeout -k 5 "$patience" "$hostile" "$net.1" $port silent >"$work/robbed.peer.out" 2>&1 &
+pids+=($!)
+wait_for "$work/robbed.peer.out" answer $! || fail "robbed: no answer"
+GPUWIRE_NIC=addr=$net.2,verbose=0 timeout -k 5 "$patience" "$hostile" "$net.1" $port thief >"$work/thief.out" 2>&1
+grep -q 'refused: .*busy with another client' "$work/thief.out" || fail "a stranger gets the client's queue pair"
+kill -INT "$(pgrep -P "$waiting" -x gpuwire)"
+ends robbed 130 ''
+
 # Strangers are turned away, and whoever comes next is served.
 waits strangers "$GPUWIRE" perf bw --exec cpu -p $((++port))
 timeout -k 5 "$patience" "$hostile" "$net.1" $port stranger >"$work/stranger.out" 2>&1

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two connection managers with two NICs each, in one thread, on virtual time, joined by a network that may lose
- * messages. */
+/* Two connection managers with two NICs each, in one thread, on virtual time, joined by a network that may
+ * lose messages. */
 #ifndef TESTS_CM_NET_H
 #define TESTS_CM_NET_H
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,19 +27,24 @@ struct end {
     struct cm_file file;
     uint32_t claims;
     uint64_t sent;
+    struct rnd secrets;
+    bool no_random;
+    unsigned warnings;
+    char warning[320]; /* the last one */
 };
 
 struct flying {
     unsigned to;
     uint64_t at;
-    uint8_t to_gid[16], from[16], mad[ROCE_MAD_LEN];
+    uint8_t to_gid[16], mad[ROCE_MAD_LEN];
+    struct cm_origin from;
 };
 
 struct net {
     struct rnd rnd;
     uint64_t now;
-    uint32_t loss; /* per 10,000 */
-    bool cut;
+    uint32_t loss;      /* per 10,000 */
+    bool cut, one_host; /* one_host: the kernel says which slot a message comes from */
     struct end ends[NET_ENDS];
     struct flying queue[NET_QUEUE];
     uint32_t head, tail;
@@ -67,7 +73,8 @@ static void net_send(void *ctx, const struct cm_nic *nic, const uint8_t dgid[16]
     f->to = to;
     f->at = n->now + NET_DELAY;
     memcpy(f->to_gid, dgid, 16);
-    memcpy(f->from, nic->gid, 16);
+    memcpy(f->from.gid, nic->gid, 16);
+    f->from.slot = n->one_host ? nic->slot : SN_NO_SLOT;
     memcpy(f->mad, mad, ROCE_MAD_LEN);
     n->tail++;
 }
@@ -105,6 +112,24 @@ static bool net_source(void *ctx, const uint8_t dgid[16], uint8_t gid[16])
     return true;
 }
 
+/* As the rest of it, by its seed. */
+static int net_random(void *ctx, void *to, size_t len)
+{
+    struct end *e = ctx;
+
+    if (e->no_random) return -EIO;
+    rnd_bytes(&e->secrets, to, len);
+    return 0;
+}
+
+static void net_warn(void *ctx, const char *line)
+{
+    struct end *e = ctx;
+
+    e->warnings++;
+    snprintf(e->warning, sizeof(e->warning), "%s", line);
+}
+
 static void net_nics(struct end *e)
 {
     for (unsigned k = 0; k < 2; k++) {
@@ -127,11 +152,13 @@ static void net_up(struct net *n, uint64_t seed, uint32_t loss)
     n->loss = loss;
     for (unsigned i = 0; i < NET_ENDS; i++) {
         struct end *e = &n->ends[i];
-        const struct cm_env env = {e, net_send, net_claim, net_release, net_now, net_wake, net_source};
+        const struct cm_env env = {e,        net_send,   net_claim,  net_release, net_now,
+                                   net_wake, net_source, net_random, net_warn};
 
         e->net = n;
         e->index = i;
-        cm_init(&e->cm, &env, seed + i);
+        e->secrets.state = seed * 4 + i;
+        cm_init(&e->cm, &env);
         net_nics(e);
         cm_file_init(&e->file, -1, -1);
     }
@@ -165,7 +192,7 @@ static void net_run(struct net *n, uint64_t ns)
         if (next > n->now) n->now = next;
         while (n->head != n->tail && n->queue[n->head % NET_QUEUE].at <= n->now) {
             struct flying f = n->queue[n->head++ % NET_QUEUE];
-            cm_input(&n->ends[f.to].cm, f.to_gid, f.from, f.mad);
+            cm_input(&n->ends[f.to].cm, f.to_gid, &f.from, f.mad);
         }
     }
 }

@@ -17,12 +17,12 @@ static inline struct pair connect_pair(struct net *n)
     struct rdma_ucm_event_resp e;
 
     p.client = net_resolved(n, 1, 0, RDMA_PS_TCP, NET_PORT);
-    assert_int_equal(net_connect(p.client, 0x280001, "hello"), 0);
+    assert_int_equal(net_connect(p.client, 0x290001, "hello"), 0);
     e = net_event(n, 0, CM_EVENT_CONNECT_REQUEST);
     assert_int_equal(e.uid, 500);
     assert_int_equal(e.param.conn.private_data_len, 56);
     assert_memory_equal(e.param.conn.private_data, "hello", 6);
-    assert_int_equal(e.param.conn.qp_num, 0x280001);
+    assert_int_equal(e.param.conn.qp_num, 0x290001);
     /* What one end may begin is what the other has to answer. */
     assert_int_equal(e.param.conn.responder_resources, 5);
     assert_int_equal(e.param.conn.initiator_depth, 3);
@@ -30,7 +30,7 @@ static inline struct pair connect_pair(struct net *n)
     assert_int_equal(e.ece.attr_mod, 7);
     p.server = cm_id_find(&n->ends[0].cm, &n->ends[0].file, e.id);
     assert_non_null(p.server);
-    assert_int_equal(net_accept(p.server, 700, 0x290002, "welcome"), 0);
+    assert_int_equal(net_accept(p.server, 700, 0x280002, "welcome"), 0);
     e = net_event(n, 1, CM_EVENT_CONNECT_RESPONSE);
     assert_int_equal(e.uid, 600);
     assert_int_equal(e.param.conn.private_data_len, 196);

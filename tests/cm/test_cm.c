@@ -14,7 +14,7 @@ static void a_connection_from_beginning_to_end(void **state)
     p = connect_pair(&net);
     assert_int_equal(cm_qp_attr(p.client, IBV_QPS_RTR, &c), 0);
     assert_int_equal(cm_qp_attr(p.server, IBV_QPS_RTS, &s), 0);
-    assert_int_equal(c.dest_qp_num, 0x290002);
+    assert_int_equal(c.dest_qp_num, 0x280002);
     assert_int_equal(c.path_mtu, 5);
     /* A message's PSN is the one that its receiver begins to send with. */
     assert_int_equal(c.rq_psn, p.client->psn);
@@ -233,9 +233,9 @@ static void datagrams_find_their_queue_pair(void **state)
         e = net_event(&net, 0, CM_EVENT_CONNECT_REQUEST);
         assert_memory_equal(e.param.ud.private_data, "who", 4);
         server = cm_id_find(&net.ends[0].cm, &net.ends[0].file, e.id);
-        assert_int_equal(net_accept(server, 700, 0x290002, "me"), 0);
+        assert_int_equal(net_accept(server, 700, 0x280002, "me"), 0);
         e = net_event(&net, 1, CM_EVENT_ESTABLISHED);
-        assert_int_equal(e.param.ud.qp_num, 0x290002);
+        assert_int_equal(e.param.ud.qp_num, 0x280002);
         assert_int_equal(e.param.ud.qkey, CM_UDP_QKEY);
         assert_memory_equal(e.param.ud.private_data, "me", 3);
         assert_memory_equal(e.param.ud.ah_attr.grh.dgid, net.ends[0].cm.nics[0].gid, 16);
@@ -250,22 +250,24 @@ static void strangers_change_nothing(void **state)
 {
     struct rnd rnd = {5};
     struct pair p;
-    uint8_t stranger[16], mad[ROCE_MAD_LEN];
+    struct cm_origin stranger = {.slot = SN_NO_SLOT}, peer = stranger;
+    uint8_t mad[ROCE_MAD_LEN];
 
     (void)state;
     net_up(&net, 12, 0);
     p = connect_pair(&net);
-    net_gid(7, stranger);
+    net_gid(7, stranger.gid);
+    net_gid(1, peer.gid);
     for (int i = 0; i < 5000; i++) {
         struct roce_cm m = {.attr = (uint16_t)(ROCE_CM_MRA + i % 6), .qpn = p.server->qpn};
 
         m.local_id = i % 3 ? p.client->local_id : (uint32_t)rnd64(&rnd);
         m.remote_id = p.server->local_id;
         roce_cm_build(mad, &m);
-        cm_input(&net.ends[0].cm, net.ends[0].cm.nics[0].gid, stranger, mad);
+        cm_input(&net.ends[0].cm, net.ends[0].cm.nics[0].gid, &stranger, mad);
         m.local_id = p.client->local_id ^ 1;
         roce_cm_build(mad, &m);
-        cm_input(&net.ends[0].cm, net.ends[0].cm.nics[0].gid, net.ends[1].cm.nics[0].gid, mad);
+        cm_input(&net.ends[0].cm, net.ends[0].cm.nics[0].gid, &peer, mad);
         if (i % 50 == 0) net_run(&net, 1000000);
     }
     net_run(&net, 1000000000);
@@ -275,11 +277,13 @@ static void strangers_change_nothing(void **state)
     net_down(&net);
 }
 
-/* The request comes once more, after the program has refused it and let go: it is refused again, without it. */
+/* The request comes once more, after the program has refused it and let go: it is refused again, without
+ * it. */
 static void a_refusal_is_remembered(void **state)
 {
     const struct rdma_ucm_reject no = {.private_data_len = 3, .private_data = "no"};
     struct cm_id *client, *child;
+    struct cm_origin from = {.slot = SN_NO_SLOT};
     uint8_t req[ROCE_MAD_LEN];
     uint64_t sent;
 
@@ -295,7 +299,8 @@ static void a_refusal_is_remembered(void **state)
     assert_memory_equal(net_event(&net, 1, CM_EVENT_REJECTED).param.conn.private_data, "no", 3);
     for (int i = 0; i < 3; i++) {
         sent = net.ends[0].sent;
-        cm_input(&net.ends[0].cm, net.ends[0].cm.nics[0].gid, net.ends[1].cm.nics[0].gid, req);
+        net_gid(1, from.gid);
+        cm_input(&net.ends[0].cm, net.ends[0].cm.nics[0].gid, &from, req);
         net_run(&net, 1000000000);
         assert_int_equal(net.ends[0].sent, sent + 1);
         net_quiet(&net, 0);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "tests/exec/host_kernels.h"
-#include "tests/exec/options.h"
+#include "examples/options.h"
 
 #define SECOND UINT64_C(1000000000)
 #define LIMIT  (20 * SECOND)

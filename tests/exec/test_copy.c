@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "tests/exec/copy_kernels.h"
-#include "tests/exec/options.h"
+#include "examples/options.h"
 
 GW_KERNEL_DECLARE(copy_kernel);
 GW_KERNEL_DECLARE(copy_shared_kernel);

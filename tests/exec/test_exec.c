@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/exec/exec_kernels.h"
-#include "tests/exec/options.h"
+#include "examples/options.h"
 
 GW_KERNEL_DECLARE(whoami_kernel);
 GW_KERNEL_DECLARE(reverse_kernel);

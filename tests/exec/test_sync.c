@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/exec/options.h"
+#include "examples/options.h"
 #include "tests/exec/sync_kernels.h"
 
 GW_KERNEL_DECLARE(message_kernel);

@@ -14,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct cm cm;
 static struct cm_file file;
 static uint64_t now;
+static unsigned next_random;
 
 static void env_send(void *ctx, const struct cm_nic *nic, const uint8_t dgid[16],
                      const uint8_t mad[ROCE_MAD_LEN])
@@ -58,6 +59,19 @@ static bool env_source(void *ctx, const uint8_t dgid[16], uint8_t gid[16])
     return false;
 }
 
+static int env_random(void *ctx, void *to, size_t len)
+{
+    (void)ctx;
+    for (size_t i = 0; i < len; i++) ((uint8_t *)to)[i] = (uint8_t)(next_random++ * 37);
+    return 0;
+}
+
+static void env_warn(void *ctx, const char *line)
+{
+    (void)ctx;
+    if (!*line || strchr(line, '\n')) abort();
+}
+
 static const uint8_t nowhere[16], self[16] = {[10] = 0xff, 0xff, 10, 0, 0, 1},
                                   peer[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
 
@@ -72,13 +86,15 @@ static struct cm_id *make(uint16_t ps)
 
 static void up(void)
 {
-    const struct cm_env env = {NULL, env_send, env_claim, env_release, env_now, env_wake, env_source};
+    const struct cm_env env = {NULL,     env_send,   env_claim,  env_release, env_now,
+                               env_wake, env_source, env_random, env_warn};
     struct cm_addr addr = {.family = 2, .port = 7}, none = {0};
     struct rdma_ucm_connect cmd = {.conn_param = {.valid = 1}};
     struct cm_id *id;
 
     now = 1;
-    cm_init(&cm, &env, 1);
+    next_random = 0;
+    cm_init(&cm, &env);
     memcpy(cm.nics[0].gid, self, 16);
     cm.nics[0].mtu = 5;
     cm.nic_count = 1;
@@ -136,8 +152,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t n = size - 4 < 200 ? size - 4 : 200;
         const struct cm_id *id = cm.ids[which % (cm.high ? cm.high : 1)];
         uint32_t local = id ? id->local_id : 0, remote = id ? id->remote_id : 0;
+        struct cm_origin from = {.slot = data[1] & 128 ? (int)(data[1] & 3) : SN_NO_SLOT};
 
         mad[17] = (uint8_t)(ROCE_CM_REQ + data[2] % 10);
+        for (int i = 0; id && (how & 3) && i < 8; i++)
+            mad[8 + i] = (uint8_t)((mad[17] == ROCE_CM_DREP ? id->end_tid : id->tid) >> (56 - 8 * i));
         memcpy(mad + ROCE_MAD_HDR, data + 4, n);
         for (int i = 0; i < 4; i++) {
             if (how & 1) mad[ROCE_MAD_HDR + 4 + i] = (uint8_t)(local >> (24 - 8 * i));
@@ -154,7 +173,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             mad[ROCE_MAD_HDR + 50] = 0x30;
         }
         understand(mad);
-        cm_input(&cm, data[2] & 128 ? nowhere : self, how & 8 ? self : peer, mad);
+        memcpy(from.gid, how & 8 ? self : peer, 16);
+        cm_input(&cm, data[2] & 128 ? nowhere : self, &from, mad);
         program(data[3]);
         if (how & 16) now += UINT64_C(1) << (how >> 5) * 5;
         cm_tick(&cm);

@@ -36,10 +36,11 @@ static inline uint32_t take32(struct stream *s)
     return hi << 16 | take16(s);
 }
 
-static inline void require(bool ok)
-{
-    if (!ok) abort();
-}
+/* A macro: the trace of a finding shows the line. */
+#define require(ok)                                                                                          \
+    do {                                                                                                     \
+        if (!(ok)) __builtin_trap();                                                                         \
+    } while (0)
 
 /* A protection domain that holds one region: WINDOW_LEN bytes of the node's memory at WINDOW_OFF. */
 struct window {

@@ -11,6 +11,7 @@
 #include <rdma/rdma_user_cm.h>
 
 #include "softnic/cm/cm.h"
+#include "softnic/uverbs/uverbs.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -65,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     setenv("GPUWIRE_NIC", "addr=127.99.98.97", 1);
     for (int i = 0; i < 2; i++) {
-        fds[i] = ucm_open(O_RDWR | O_NONBLOCK | O_CLOEXEC);
+        fds[i] = ucm_open(O_RDWR | O_NONBLOCK | O_CLOEXEC, &uv_callbacks);
         if (fds[i] < 0) abort();
     }
     while (size > 4) {

@@ -4,7 +4,11 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -13,12 +17,17 @@
 uint8_t gid[16] = {[10] = 0xff, [11] = 0xff, [12] = 127};
 pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* The names of all, which children see as well. */
+static uint8_t (*names)[SN_MEET_NAME];
+
 /* Tests that run side by side must not meet. Before there are children, who are to have the same. */
 __attribute__((constructor)) static void make_gid(void)
 {
     gid[13] = (uint8_t)(getpid() >> 16);
     gid[14] = (uint8_t)(getpid() >> 8);
     gid[15] = (uint8_t)getpid();
+    names = mmap(NULL, 256 * SN_MEET_NAME, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (names == MAP_FAILED) abort();
 }
 
 static void lock(struct sn_nic *nic)
@@ -36,14 +45,40 @@ static void unlock(struct sn_nic *nic)
 const struct sn_host_guard guard = {lock, unlock, NULL};
 const struct sn_peer_ops *const ops = &sn_host_peer_ops;
 
+const uint8_t *name_of_slot(unsigned slot)
+{
+    return names[slot];
+}
+
+static bool silent;
+
+void silence(bool on)
+{
+    silent = on;
+}
+
+/* As whoever has the slot would answer, if there ever was one. */
+static bool ask(void *ctx, const uint8_t at[16], unsigned slot, const uint8_t nonce[SN_MEET_NONCE])
+{
+    if (memcmp(at, gid, 16)) return false;
+    if (silent) return true;
+    pthread_mutex_lock(&nic_lock);
+    sn_host_told(*(struct sn_host **)ctx, at, slot, nonce, names[slot]);
+    pthread_mutex_unlock(&nic_lock);
+    return true;
+}
+
 struct sn_host *open_host(unsigned slot, bool copy)
 {
-    struct sn_host_config c = {.slot = slot, .copy = copy};
+    static struct sn_host *opened[256];
+    struct sn_host_config c = {.slot = slot, .copy = copy, .ask = ask, .ask_ctx = &opened[slot]};
     struct sn_host *h = NULL;
     char why[256] = "";
 
     memcpy(c.gid, gid, 16);
     if (sn_host_open(&c, &h, why)) fail_msg("%s", why);
+    opened[slot] = h;
+    memcpy(names[slot], sn_host_name(h), SN_MEET_NAME);
     return h;
 }
 
@@ -111,6 +146,7 @@ pid_t start_owner(uint8_t *mem, size_t length, int ready[2])
     pid_t pid = fork();
 
     if (pid) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* also of a test that failed */
     struct sn_host *b = open_host(B, true);
     const struct sn_peer_region r = {
         .iova = 0x1000, .addr = (uintptr_t)mem, .length = length, .access = IBV_ACCESS_REMOTE_WRITE, .pd = 1};

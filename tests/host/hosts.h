@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-#include "softnic/host/host.h"
+#include "softnic/local/local.h"
 
 enum { A = 1, B = 2, QPN_A = A << 16 | 0x111, QPN_B = B << 16 | 0x222, KEY = 5 << 12 | 7 };
 
@@ -14,6 +14,11 @@ extern uint8_t gid[16];
 extern pthread_mutex_t nic_lock;
 extern const struct sn_host_guard guard;
 extern const struct sn_peer_ops *const ops;
+
+/* The meeting name of the last host that was opened with this slot. */
+const uint8_t *name_of_slot(unsigned slot);
+/* Questions for names get lost from now on, or no longer. */
+void silence(bool on);
 
 /* Fails the test if it does not work. */
 struct sn_host *open_host(unsigned slot, bool copy);

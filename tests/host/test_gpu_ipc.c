@@ -44,10 +44,10 @@ static int drive(int shared)
 
     TRY(!all_kinds()); /* begins with packets */
     if (shared) TRY(!wait_open());
-    before = side_counter("placed_sent");
+    before = side_counter("eager_sent");
     if (shared) TRY(!all_kinds());
     /* All but those between memories of the host. */
-    TRY(!shared || side_counter("placed_sent") - before >= 12);
+    TRY(!shared || side_counter("eager_sent") - before >= 12);
     before = side_counter("direct_gpu_bytes");
     TRY(!side_request(&s, PUT, GPU, GPU, 0, SIDE_BYTES, &wc) && wc.status == IBV_WC_SUCCESS);
     TRY(side_counter("direct_gpu_bytes") - before == (shared ? SIDE_BYTES : 0));
@@ -138,8 +138,8 @@ static int alone(void)
         for (int k = 0; k < KINDS; k++) TRY(!side_image(&s, k, got) && !memcmp(got, model[k], SIDE_BYTES));
     }
     TRY(side_counter("direct_requests") == 8 && side_counter("direct_gpu_bytes") == 9 * LEN);
-    TRY(side_counter("placed_taken") == 3 && side_counter("placed_refused") == 0);
-    TRY(side_counter("offers_refused") == 0 && side_counter("offered_bytes") == LEN);
+    TRY(side_counter("eager_taken") == 3 && side_counter("eager_refused") == 0);
+    TRY(side_counter("rndv_refused") == 0 && side_counter("rndv_bytes") == LEN);
     free(model[GPU]);
     free(model[HOST]);
     free(got);

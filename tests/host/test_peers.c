@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -21,8 +22,9 @@
 
 #include <cmocka.h>
 
-#include "softnic/host/meet.h"
-#include "softnic/host/share.h"
+#include "softnic/local/meet.h"
+#include "softnic/local/share.h"
+#include "softnic/local/state.h"
 #include "tests/host/hosts.h"
 
 static void peers_meet_and_send_frames(void **state)
@@ -186,6 +188,36 @@ static void memory_is_reached_until_its_owner_dies(void **state)
     close(ready[1]);
 }
 
+/* The number of a process that died is another's by now, while a child of the first holds its sockets: the child knows
+ * nothing of them, as it was made by the system call alone. */
+static void a_number_that_is_another_process_s_is_not_used(void **state)
+{
+    enum { LENGTH = 4096 };
+    uint8_t *mem = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct sn_host *a;
+    struct sn_peer *p;
+    int ready[2];
+    char byte;
+
+    (void)state;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = start_owner(mem, LENGTH, ready);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    a = open_host(A, true);
+    p = find_owner(a);
+    assert_true(ops->enter(a, p, 1000));
+    ops->leave(a, p);
+    p->pid = getpid(); /* the number leads to another process, and its sockets stay open */
+    assert_false(ops->enter(a, p, 1000 + 20000000));
+    assert_null(ops->find(a, gid, QPN_B));
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    sn_host_close(a);
+    munmap(mem, LENGTH);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 /* Every process has queue pair 1: its number is no slot's. */
 static void management_goes_over_the_wire(void **state)
 {
@@ -248,6 +280,44 @@ static void taking_back_waits_for_who_is_inside(void **state)
     sn_host_close(owner);
 }
 
+/* A process that is inside an access to `owner`'s memory for as long as it lives. */
+static pid_t start_user(int inside)
+{
+    pid_t pid = fork();
+
+    if (pid) return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    struct sn_host *a = open_host(A, true);
+    struct sn_peer *p = find_owner(a);
+
+    if (!ops->enter(a, p, sn_host_now()) || write(inside, "", 1) != 1) _exit(1);
+    for (;;) pause();
+}
+
+static void who_is_killed_inside_is_not_waited_for(void **state)
+{
+    int inside[2], status;
+    char byte;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(pipe2(inside, O_CLOEXEC | O_NONBLOCK), 0);
+    pid = start_user(inside[1]); /* before there is an owner, whose sockets it would have otherwise */
+    owner = open_host(B, true);
+    const struct sn_peer_queue q = {QPN_A, IBV_ACCESS_REMOTE_WRITE, 1, gid};
+    ops->queue(owner, QPN_B, &q);
+    while (read(inside[0], &byte, 1) != 1) {
+        assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+        sn_host_serve(owner, &guard);
+    }
+    kill(pid, SIGKILL);
+    ops->quiesce(owner);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    sn_host_close(owner);
+    close(inside[0]);
+    close(inside[1]);
+}
+
 /* ---- strangers ---- */
 
 static void who_says_nonsense_is_shown_the_door(void **state)
@@ -255,7 +325,7 @@ static void who_says_nonsense_is_shown_the_door(void **state)
     struct sn_host *b = open_host(B, true);
     struct sn_hello hello = {.magic = SN_HELLO_MAGIC, .version = SN_SHARE_VERSION + 1, .slot = A};
     void *at;
-    int fd = sn_meet_connect(gid, B), memory = sn_share_make(4096, false, &at);
+    int fd = sn_meet_connect(name_of_slot(B)), memory = sn_share_make(4096, false, &at);
 
     (void)state;
     assert_true(fd >= 0 && memory >= 0);
@@ -267,7 +337,7 @@ static void who_says_nonsense_is_shown_the_door(void **state)
     close(fd);
     for (uint32_t version = SN_SHARE_VERSION; version < SN_SHARE_VERSION + 2; version++) {
         hello.version = version; /* the right one, but with memory that is too small */
-        fd = sn_meet_connect(gid, B);
+        fd = sn_meet_connect(name_of_slot(B));
         assert_int_equal(sn_meet_say(fd, &hello, memory), 0);
         serve(b, NULL);
         assert_int_equal(sn_host_senders(b), 0);
@@ -295,7 +365,7 @@ static void an_empty_message_leaves_no_descriptor(void **state)
         char space[CMSG_SPACE(sizeof(int))];
     } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
     struct msghdr msg = {.msg_control = &control, .msg_controllen = sizeof(control)};
-    int before = open_fds(), fd = sn_meet_connect(gid, B);
+    int before = open_fds(), fd = sn_meet_connect(name_of_slot(B));
 
     (void)state;
     assert_true(fd >= 0);
@@ -331,6 +401,30 @@ static void those_who_are_not_there_make_room(void **state)
     sn_host_close(b);
 }
 
+/* Somebody answers a question that was not put to him: with no nonce, or another's. */
+static void an_answer_that_was_not_asked_for_changes_nothing(void **state)
+{
+    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
+    uint8_t nonce[SN_MEET_NONCE] = {0}, name[SN_MEET_NAME] = {7}, right[SN_MEET_NAME];
+
+    (void)state;
+    memcpy(right, name_of_slot(B), sizeof(right));
+    silence(true); /* nobody answers for now */
+    assert_false(ops->in_memory(a, gid, QPN_B));
+    serve(a, b);
+    sn_host_told(a, gid, B, nonce, name);
+    sn_host_told(a, gid, A, nonce, right);
+    serve(a, b);
+    assert_false(ops->in_memory(a, gid, QPN_B));
+    silence(false);
+    usleep(40000); /* until it asks again, as what it asked may have got lost */
+    assert_false(ops->in_memory(a, gid, QPN_B));
+    serve(a, b);
+    assert_true(ops->in_memory(a, gid, QPN_B));
+    sn_host_close(a);
+    sn_host_close(b);
+}
+
 static void a_child_closes_the_nics_descriptors_alone(void **state)
 {
     int status;
@@ -362,7 +456,7 @@ static void out_of_descriptors_it_sleeps_all_the_same(void **state)
 {
     struct sn_host *b = open_host(B, true);
     struct rlimit limit, none;
-    int fd = sn_meet_connect(gid, B);
+    int fd = sn_meet_connect(name_of_slot(B));
 
     (void)state;
     assert_true(fd >= 0);
@@ -390,11 +484,14 @@ int main(void)
         cmocka_unit_test(frames_only_when_so_configured),
         cmocka_unit_test(pausing_sends_everything_over_the_wire),
         cmocka_unit_test(memory_is_reached_until_its_owner_dies),
+        cmocka_unit_test(a_number_that_is_another_process_s_is_not_used),
         cmocka_unit_test(management_goes_over_the_wire),
         cmocka_unit_test(taking_back_waits_for_who_is_inside),
+        cmocka_unit_test(who_is_killed_inside_is_not_waited_for),
         cmocka_unit_test(who_says_nonsense_is_shown_the_door),
         cmocka_unit_test(an_empty_message_leaves_no_descriptor),
         cmocka_unit_test(those_who_are_not_there_make_room),
+        cmocka_unit_test(an_answer_that_was_not_asked_for_changes_nothing),
         cmocka_unit_test(a_child_closes_the_nics_descriptors_alone),
         cmocka_unit_test(out_of_descriptors_it_sleeps_all_the_same),
     };

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "softnic/host/share.h"
+#include "softnic/local/share.h"
 #include "tests/host/hosts.h"
 
 enum { ENOUGH = SN_SHARE_FRAMES - SN_TX_FRAMES };

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "softnic/host/meet.h"
-#include "softnic/host/ring.h"
-#include "softnic/host/table.h"
+#include "softnic/local/meet.h"
+#include "softnic/local/ring.h"
+#include "softnic/local/table.h"
 #include "tests/rnd.h"
 
 enum { READ = IBV_ACCESS_REMOTE_READ, WRITE = IBV_ACCESS_REMOTE_WRITE, KEY = 5 << 12 | 0x123 };
@@ -189,7 +189,7 @@ static void noise_in_a_table_does_no_harm(void **state)
 /* ---- rings ---- */
 
 static struct sn_channel channel;
-static bool offer;
+static bool rndv;
 
 static void frames_come_in_order(void **state)
 {
@@ -212,14 +212,14 @@ static void frames_come_in_order(void **state)
         assert_true(put - taken <= SN_SHARE_FRAMES);
         n = rnd_below(&rnd, 400);
         for (uint32_t i = 0; i < n && put != taken; i++, taken++) {
-            int len = sn_ring_take(&channel, &head, out, &offer);
+            int len = sn_ring_take(&channel, &head, out, &rndv);
 
             assert_int_equal(len, 16 + taken % (SN_FRAME_MAX - 15));
             for (int k = 0; k < len; k++) assert_int_equal(out[k], (uint8_t)(taken + 7 * k));
         }
         if (put == taken) {
             assert_true(sn_ring_empty(&channel, &head));
-            assert_int_equal(sn_ring_take(&channel, &head, out, &offer), 0);
+            assert_int_equal(sn_ring_take(&channel, &head, out, &rndv), 0);
         }
     }
 }
@@ -233,14 +233,14 @@ static void nonsense_from_the_other_side_is_noticed(void **state)
     memset(&channel, 0, sizeof(channel));
     assert_true(sn_ring_put(&channel, &tail, frame, 64, false));
     channel.tail = SN_SHARE_FRAMES + 1;
-    assert_int_equal(sn_ring_take(&channel, &head, frame, &offer), -EPROTO);
+    assert_int_equal(sn_ring_take(&channel, &head, frame, &rndv), -EPROTO);
     channel.tail = 1;
     channel.frame[0].len = SN_FRAME_MAX + 1;
-    assert_int_equal(sn_ring_take(&channel, &head, frame, &offer), -EPROTO);
+    assert_int_equal(sn_ring_take(&channel, &head, frame, &rndv), -EPROTO);
     channel.frame[0].len = 3;
-    assert_int_equal(sn_ring_take(&channel, &head, frame, &offer), -EPROTO);
+    assert_int_equal(sn_ring_take(&channel, &head, frame, &rndv), -EPROTO);
     channel.frame[0].len = UINT32_MAX;
-    assert_int_equal(sn_ring_take(&channel, &head, frame, &offer), -EPROTO);
+    assert_int_equal(sn_ring_take(&channel, &head, frame, &rndv), -EPROTO);
     channel.tail = 0;
     channel.head = 1; /* nothing is to be taken, and nobody is to be kept awake */
     assert_true(sn_ring_empty(&channel, &head));

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "softnic/host/gate.h"
+#include "softnic/local/gate.h"
 #include "tests/host/hosts.h"
 
 enum { LENGTH = 64 << 10, ROUNDS = 60 };

@@ -7,6 +7,7 @@ set -u
 gpuwire=("$GPUWIRE")
 [ -n "${SANITIZER:-}" ] && gpuwire=(env "LD_PRELOAD=$SANITIZER" "$GPUWIRE")
 export LC_ALL=C
+arguments=("$@") # the script's
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-test.XXXXXX")
 export XDG_RUNTIME_DIR="$work/run"
 mkdir -m 700 "$XDG_RUNTIME_DIR"
@@ -43,6 +44,25 @@ fail() {
 need() {
     local p
     for p in "$@"; do command -v "$p" >/dev/null || { echo "skipped: $p is not installed"; exit 77; }; done
+}
+
+# own_files PATH...: the script runs programs that open files of these fixed names. Where another user has left one, the
+# script starts over in a mount namespace, with a file of its own in that place. Where it may make none, it is skipped.
+own_files() {
+    local f space=(unshare -m)
+    [ "$(id -u)" = 0 ] || space=(unshare -rm)
+    for f in "$@"; do
+        [ -e "$f" ] && [ ! -O "$f" ] || continue
+        if [ -n "${IN_OWN_MOUNTS:-}" ]; then
+            : >"$work/${f##*/}" && mount --bind "$work/${f##*/}" "$f" || fail "cannot put another file in place of $f"
+        elif "${space[@]}" true 2>/dev/null; then
+            rm -rf "$work"
+            IN_OWN_MOUNTS=1 exec "${space[@]}" "$BASH" "$0" "${arguments[@]}"
+        else
+            echo "skipped: another user has left $f; remove it"
+            exit 77
+        fi
+    done
 }
 
 # A TCP port that nobody listens on, below the ephemeral range so that nobody is given it meanwhile.

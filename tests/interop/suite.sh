@@ -45,7 +45,7 @@ perf() { # NAME PROGRAM ARGS...: as softnic does 16 READs and atomics at a time,
 }
 # Every kind of request both ways at once, every byte checked, by the same program at both ends, at a rate that the guest
 # follows and the link's buffers hold. The guest fences nothing: a fenced request that is repeated may silence rxe for good
-# (docs/softnic.md says how).
+# (docs/softnic-design.md says how).
 traffic() { # NAME TYPES SECONDS GUEST_GID [MILLISECONDS of a round]
     local unkind=$more
     wanted "$1" || return 0

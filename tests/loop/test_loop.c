@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "tests/exec/options.h"
+#include "examples/options.h"
 #include "tests/loop/loop_kernels.h"
 
 #define MS 1000000u

@@ -45,7 +45,7 @@ static void test_arena_never_overlaps(void **state)
             s[i].last = s[i].first + (int)rnd_below(&r, 8);
             sum += s[i].bytes + GWM_ARENA_ALIGN;
         }
-        assert_int_equal(gwm_arena_plan(s, n, &total), 0);
+        assert_int_equal(gwm_arena_plan(s, n, GWM_ARENA_MAX, &total), 0);
         assert_true(total <= sum);
         for (size_t i = 0; i < n; i++) {
             assert_int_equal(s[i].offset % GWM_ARENA_ALIGN, 0);
@@ -63,7 +63,7 @@ static void test_arena_reuses(void **state)
 
     (void)state;
     for (int i = 0; i < 50; i++) s[i] = (struct gwm_span){1000, i, i + 1, 0};
-    assert_int_equal(gwm_arena_plan(s, 50, &total), 0);
+    assert_int_equal(gwm_arena_plan(s, 50, GWM_ARENA_MAX, &total), 0);
     assert_int_equal(total, 2 * 1024);
 }
 
@@ -73,10 +73,10 @@ static void test_arena_too_large(void **state)
     size_t total;
 
     (void)state;
-    assert_int_equal(gwm_arena_plan(one, 1, &total), -E2BIG);
+    assert_int_equal(gwm_arena_plan(one, 1, GWM_ARENA_MAX, &total), -E2BIG);
     for (int i = 0; i < 20; i++) s[i] = (struct gwm_span){(size_t)1 << 30, 0, 1, 0};
-    assert_int_equal(gwm_arena_plan(s, 8, &total), 0);
-    assert_int_equal(gwm_arena_plan(s, 20, &total), -E2BIG);
+    assert_int_equal(gwm_arena_plan(s, 8, GWM_ARENA_MAX, &total), 0);
+    assert_int_equal(gwm_arena_plan(s, 20, GWM_ARENA_MAX, &total), -E2BIG);
 }
 
 /* ---- fusion ---- */

@@ -10,7 +10,7 @@ serve() {
     local name=$1
     shift
     rm -f "$work/$name.out" # of a worker before
-    "$GPUWIRE" serve --host 127.0.0.1 --port 0 --exec cpu "$@" >"$work/$name.out" 2>&1 &
+    "$GPUWIRE" serve --port 0 --exec cpu "$@" >"$work/$name.out" 2>&1 &
     worker=$!
     pids+=("$worker")
     wait_for "$work/$name.out" 'HTTP on port' "$worker" || fail "$name: the worker is not ready"

@@ -18,9 +18,8 @@ enum { READY_S = 60, MAX_ARGS = 32 };
 
 static void become(const char *folder, const char *const options[], int output)
 {
-    const char *argv[MAX_ARGS] = {"gpuwire", "serve",  "--host", "127.0.0.1", "--port",
-                                  "0",       "--exec", "cpu",    "--models",  folder};
-    int n = 10;
+    const char *argv[MAX_ARGS] = {"gpuwire", "serve", "--port", "0", "--exec", "cpu", "--models", folder};
+    int n = 8;
     for (int i = 0; options && options[i] && n < MAX_ARGS - 1; i++) argv[n++] = options[i];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(output, STDOUT_FILENO);

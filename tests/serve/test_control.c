@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -15,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -82,21 +85,30 @@ static void repository_takes_the_highest_version(void **state)
 }
 
 struct seen {
-    atomic_int calls, closed;
+    atomic_int calls, closed, stays;
+    unsigned uid; /* the caller's, as the server knows it */
 };
 
-static unsigned on_call(void *ctx, const char *method, const char *path, const json_t *body,
-                        const void *connection, json_t **reply)
+static unsigned on_call(void *ctx, const struct gw_http_request *r, json_t **reply)
 {
     struct seen *seen = ctx;
-    assert_non_null(connection);
+    assert_non_null(r->connection);
     seen->calls++;
-    if (!strcmp(path, "/echo")) {
-        *reply = json_pack("{s:s, s:O}", "method", method, "body", body ? body : json_null());
+    seen->uid = (unsigned)-1;
+    sscanf(r->who, "user %u", &seen->uid);
+    if (!strcmp(r->path, "/echo")) {
+        *reply = json_pack("{s:s, s:O}", "method", r->method, "body", r->body ? r->body : json_null());
         return 200;
     }
-    *reply = json_pack("{s:s}", "error", "no such thing");
-    return !strcmp(path, "/busy") ? 503 : 404;
+    if (!strcmp(r->path, "/large")) {
+        char text[8001];
+        memset(text, 'y', 8000);
+        text[8000] = 0;
+        *reply = json_pack("{s:s}", "text", text);
+        return 200;
+    }
+    *reply = json_pack("{s:s}", "error", "no such thing\033[2J");
+    return !strcmp(r->path, "/busy") ? 503 : 404;
 }
 
 static void on_closed(void *ctx, const void *connection)
@@ -106,24 +118,35 @@ static void on_closed(void *ctx, const void *connection)
     seen->closed++;
 }
 
+static int on_stays(void *ctx, const void *connection)
+{
+    struct seen *seen = ctx;
+    (void)connection;
+    return seen->stays;
+}
+
 static void client_and_server_talk_json(void **state)
 {
     (void)state;
     struct seen seen = {0};
-    struct gw_httpd_handler handler = {&seen, on_call, on_closed};
+    struct gw_httpd_handler handler = {&seen, on_call, on_closed, on_stays};
+    struct gw_httpd_opts opts = {0};
     struct gw_httpd *server, *second;
     struct gw_http *client;
     char where[32];
     json_t *reply, *body = json_pack("{s:i}", "n", 7);
-    assert_int_equal(gw_httpd_start("127.0.0.1", 0, &handler, &server), 0);
+    assert_int_equal(gw_httpd_start(&opts, &handler, &server), 0);
     snprintf(where, sizeof(where), "127.0.0.1:%u", gw_httpd_port(server));
-    assert_int_equal(gw_httpd_start("127.0.0.1", gw_httpd_port(server), &handler, &second), -EADDRINUSE);
-    assert_int_equal(gw_httpd_start("localhost!", 0, &handler, &second), -EINVAL);
+    opts.port = gw_httpd_port(server);
+    assert_int_equal(gw_httpd_start(&opts, &handler, &second), -EADDRINUSE);
+    opts.host = "localhost!";
+    assert_int_equal(gw_httpd_start(&opts, &handler, &second), -EINVAL);
 
     assert_int_equal(gw_http_open(where, 60000000000u, NULL, &client), 0);
     assert_int_equal(gw_http_call(client, "POST", "echo", body, &reply), 0);
     assert_string_equal(json_string_value(json_object_get(reply, "method")), "POST");
     assert_int_equal(json_integer_value(json_object_get(json_object_get(reply, "body"), "n")), 7);
+    assert_int_equal(seen.uid, getuid());
     json_decref(reply);
     assert_int_equal(gw_http_call(client, "GET", "echo", NULL, &reply), 0);
     assert_string_equal(json_string_value(json_object_get(reply, "method")), "GET");
@@ -133,7 +156,7 @@ static void client_and_server_talk_json(void **state)
     json_decref(reply);
     assert_int_equal(gw_http_call(client, "GET", "busy", NULL, &reply), -EBUSY);
     assert_int_equal(gw_http_call(client, "GET", "nothing", NULL, &reply), -ENOENT);
-    assert_non_null(strstr(gw_last_error(), "no such thing"));
+    assert_non_null(strstr(gw_last_error(), "no such thing?[2J")); /* nothing of it steers a terminal */
     assert_int_equal(seen.closed, 0); /* five calls, one connection, still open */
     gw_http_close(client);
     for (int i = 0; i < 6000 && !seen.closed; i++) usleep(10000);
@@ -145,6 +168,156 @@ static void client_and_server_talk_json(void **state)
     assert_int_equal(gw_http_call(client, "GET", "echo", NULL, &reply), -ECONNREFUSED);
     gw_http_close(client);
     json_decref(body);
+}
+
+/* ---- callers that mean no good ---- */
+
+static int connect_to(const struct gw_httpd *server)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons(gw_httpd_port(server)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    return fd;
+}
+
+static int is_over(int fd)
+{
+    char bytes[4096];
+    ssize_t n;
+    while ((n = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT)) > 0) continue;
+    return n == 0 || (errno != EAGAIN && errno != EINTR);
+}
+
+/* Drips a byte of `text` at a time, for as long as the server lets it, and reads nothing. 1: it was cut
+ * off. */
+static int drip(struct gw_httpd *server, const char *text)
+{
+    int fd = connect_to(server), over = 0;
+    for (int i = 0; i < 2000 && !over; i++) {
+        if (send(fd, *text ? text++ : " ", 1, MSG_NOSIGNAL) < 0) over = 1;
+        usleep(10000);
+        gw_httpd_tend(server);
+        over |= is_over(fd);
+    }
+    close(fd);
+    return over;
+}
+
+/* Asks again and again and never takes an answer, until the server cannot send any more. 1: it was cut
+ * off. */
+static int take_nothing(struct gw_httpd *server)
+{
+    static const char call[] = "GET /large HTTP/1.1\r\nHost: x\r\n\r\n";
+    int fd = connect_to(server), over = 0, small = 4096;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+    for (int i = 0; i < 2000 && !over; i++) {
+        for (int k = 0; k < 100; k++)
+            if (send(fd, call, sizeof(call) - 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && errno != EAGAIN)
+                over = 1;
+        usleep(10000);
+        gw_httpd_tend(server);
+    }
+    close(fd);
+    return over;
+}
+
+static struct gw_httpd *patient_for(uint64_t ns, uint32_t each, struct seen *seen)
+{
+    struct gw_httpd_handler handler = {seen, on_call, on_closed, on_stays};
+    struct gw_httpd_opts opts = {.patience_ns = ns, .most_each = each};
+    struct gw_httpd *server;
+    assert_int_equal(gw_httpd_start(&opts, &handler, &server), 0);
+    return server;
+}
+
+static void slow_callers_are_cut_off(void **state)
+{
+    (void)state;
+    struct seen seen = {0};
+    struct gw_httpd *server = patient_for(300000000, 0, &seen);
+    assert_true(drip(server, "GET /echo HTTP/1.1\r\nX: "));
+    assert_true(drip(server, "POST /echo HTTP/1.1\r\nContent-Length: 9999\r\n\r\n"));
+    assert_true(drip(server, "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1000\r\n"));
+    assert_true(drip(server, "GET /echo HTTP/1.1\r\nHost: x\r\n\r\nGET /echo HTTP/1.1\r\nX:"));
+    assert_true(drip(server, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}DELETE "));
+    assert_true(take_nothing(server));
+    for (int i = 0; i < 6000 && seen.closed < 6; i++) usleep(10000);
+    assert_int_equal(seen.closed, 6);
+    gw_httpd_stop(server);
+}
+
+static void whoever_holds_something_may_be_silent(void **state)
+{
+    (void)state;
+    struct seen seen = {.stays = 1};
+    struct gw_httpd *server = patient_for(50000000, 0, &seen);
+    int fd = connect_to(server);
+    for (int i = 0; i < 20; i++, usleep(20000)) gw_httpd_tend(server);
+    assert_false(is_over(fd));
+    seen.stays = 0; /* it has ended */
+    for (int i = 0; i < 6000 && !is_over(fd); i++, usleep(10000)) gw_httpd_tend(server);
+    assert_true(is_over(fd));
+    close(fd);
+    gw_httpd_stop(server);
+}
+
+static void one_client_has_so_many_connections(void **state)
+{
+    (void)state;
+    struct seen seen = {0};
+    struct gw_httpd *server = patient_for(0, 5, &seen);
+    int fd[6];
+    for (int i = 0; i < 6; i++) fd[i] = connect_to(server);
+    for (int i = 0; i < 6000 && !is_over(fd[5]); i++) usleep(10000);
+    assert_true(is_over(fd[5]));
+    for (int i = 0; i < 5; i++) assert_false(is_over(fd[i]));
+    close(fd[0]);
+    for (int i = 0; i < 6000 && seen.closed < 2; i++) usleep(10000);
+    close(fd[5]);
+    fd[0] = connect_to(server);
+    usleep(50000);
+    assert_false(is_over(fd[0])); /* there is room again */
+    for (int i = 0; i < 5; i++) close(fd[i]);
+    gw_httpd_stop(server);
+}
+
+static void long_and_deep_bodies_are_refused(void **state)
+{
+    (void)state;
+    struct seen seen = {0};
+    struct gw_httpd *server = patient_for(0, 0, &seen);
+    struct gw_http *client;
+    char where[32], *text = malloc(100001);
+    json_t *reply = NULL, *body;
+    snprintf(where, sizeof(where), "127.0.0.1:%u", gw_httpd_port(server));
+    assert_int_equal(gw_http_open(where, 60000000000u, NULL, &client), 0);
+    memset(text, 'x', 100000);
+    text[100000] = 0;
+    body = json_pack("{s:s}", "n", text);
+    assert_int_equal(gw_http_call(client, "POST", "echo", body, &reply), -EINVAL);
+    assert_non_null(strstr(gw_last_error(), "too long"));
+    json_decref(body);
+    body = json_array();
+    for (int i = 0; i < 2000;
+         i++) { /* more levels than a thread's stack has room for; jansson's own limit is 2048 */
+        json_t *around = json_array();
+        json_array_append_new(around, body);
+        body = around;
+    }
+    assert_int_equal(gw_http_call(client, "POST", "echo", body, &reply), -EINVAL);
+    assert_non_null(strstr(gw_last_error(), "nested too deeply"));
+    json_decref(body);
+    assert_int_equal(seen.calls, 0);
+    body = json_pack("{s:s}", "n", "[[[[[[[[[[[[[[[[[[[[\"\\{{{{{{{{{{{{{{{{{{{{"); /* text, not levels */
+    assert_int_equal(gw_http_call(client, "POST", "echo", body, &reply), 0);
+    json_decref(reply);
+    json_decref(body);
+    gw_http_close(client);
+    free(text);
+    gw_httpd_stop(server);
 }
 
 struct burner {
@@ -187,6 +360,10 @@ int main(void)
         cmocka_unit_test(percentiles_are_nearest_ranks),
         cmocka_unit_test(repository_takes_the_highest_version),
         cmocka_unit_test(client_and_server_talk_json),
+        cmocka_unit_test(slow_callers_are_cut_off),
+        cmocka_unit_test(whoever_holds_something_may_be_silent),
+        cmocka_unit_test(one_client_has_so_many_connections),
+        cmocka_unit_test(long_and_deep_bodies_are_refused),
         cmocka_unit_test(nic_threads_are_counted_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,14 +66,14 @@ fi
 
 # ---- serve: addresses, devices
 serve first --models "$source_dir/tests/serve/models"
-expect 1 'Address already in use; choose another with --port' serve --host 127.0.0.1 --port "${server#*:}" --exec cpu --models "$source_dir/tests/serve/models"
-expect 1 'localhost: not a numeric' serve --host localhost --port 0 --exec cpu --models "$source_dir/tests/serve/models"
-expect 1 '192.0.2.7' serve --host 192.0.2.7 --port 0 --exec cpu --models "$source_dir/tests/serve/models"
+expect 1 'Address already in use; choose another with --port' serve --port "${server#*:}" --exec cpu --models "$source_dir/tests/serve/models"
+expect 1 'localhost: not a numeric' serve --listen localhost --port 0 --exec cpu --models "$source_dir/tests/serve/models"
+expect 1 '192.0.2.7' serve --listen 192.0.2.7 --port 0 --exec cpu --models "$source_dir/tests/serve/models"
 expect 1 'nosuch0' serve --device nosuch0 --port 0 --exec cpu --models "$source_dir/tests/serve/models"
 nvidia-smi -L >nvidia.txt 2>/dev/null || expect 1 'no GPU' serve --exec gpu --port 0 --models "$models"
 nvidia-smi -L >nvidia.txt 2>/dev/null || expect 1 'no GPU' demo --exec gpu
 if [ "$(id -u)" != 0 ] && [ "$(cat /proc/sys/net/ipv4/ip_unprivileged_port_start)" -gt 80 ]; then
-    expect 1 'ports below 1024 need privilege' serve --host 127.0.0.1 --port 80 --exec cpu --models "$models"
+    expect 1 'ports below 1024 need privilege' serve --port 80 --exec cpu --models "$models"
 fi
 
 # ---- clients

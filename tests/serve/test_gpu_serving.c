@@ -58,7 +58,10 @@ static void find_root(void)
     snprintf(root, sizeof(root), "%s/..", dirname(self));
 }
 
-static const char *models(void) { return access(path_of("models"), R_OK) ? path_of("../models") : path_of("models"); }
+static const char *models(void)
+{
+    return access(path_of("models"), R_OK) ? path_of("../models") : path_of("models");
+}
 
 static unsigned start_worker(const char *exec)
 {
@@ -72,8 +75,8 @@ static unsigned start_worker(const char *exec)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         dup2(out[1], STDOUT_FILENO);
         close(out[0]);
-        execl(program, program, "serve", "--models", repository, "--model", "superresolution", "--exec", exec, "--host",
-              "127.0.0.1", "--port", "0", (char *)NULL);
+        execl(program, program, "serve", "--models", repository, "--model", "superresolution", "--exec", exec,
+              "--port", "0", (char *)NULL);
         perror(program);
         _exit(1);
     }
@@ -95,7 +98,8 @@ static void expect(float *in[], float *out[], size_t *in_count, size_t *out_coun
     char why[GW_MODEL_ERR] = "", file[2 * PATH_MAX];
     struct rnd r = {.state = 7};
     snprintf(file, sizeof(file), "%s/superresolution/1/model.onnx", models());
-    if (gw_model_open(file, &model, why, sizeof(why)) || gw_plan_create(model, &options, &plan, why, sizeof(why))) {
+    if (gw_model_open(file, &model, why, sizeof(why)) ||
+        gw_plan_create(model, &options, &plan, why, sizeof(why))) {
         fprintf(stderr, "%s\n", why);
         quit("the CPU's plan");
     }
@@ -137,7 +141,8 @@ int main(int argc, char **argv)
     struct gw_client_cpu before, after;
     if (gw_client_open(&opts, &c)) quit("opening a session");
     if (gw_client_worker_cpu(c, &before)) quit("the worker's CPU time");
-    uint64_t start = gw_deadline(0), end = gw_deadline((uint64_t)(seconds * 1e9)), sent = 0, answered = 0, wrong = 0;
+    uint64_t start = gw_deadline(0), end = gw_deadline((uint64_t)(seconds * 1e9)), sent = 0, answered = 0,
+             wrong = 0;
     double worst = 0;
     for (uint32_t s = 0; s < SLOTS; s++, sent++) {
         memcpy(gw_client_slot_input(c, s), in[sent % PICTURES], in_count * sizeof(float));
@@ -146,7 +151,8 @@ int main(int argc, char **argv)
     while (answered < sent) {
         struct gw_client_reply reply;
         struct gw_tensor_diff diff;
-        if (gw_client_wait(c, gw_deadline(30000000000u), &reply) || reply.error) quit("waiting for an answer");
+        if (gw_client_wait(c, gw_deadline(30000000000u), &reply) || reply.error)
+            quit("waiting for an answer");
         gw_tensor_compare(reply.output, want[reply.id % PICTURES], out_count, TOLERANCE, &diff);
         answered++;
         wrong += diff.wrong != 0;
@@ -162,11 +168,12 @@ int main(int argc, char **argv)
     int status = 0;
     waitpid(worker, &status, 0);
 
-    double own = (double)(after.own_ns - before.own_ns) / ns, nic = (double)(after.nic_ns - before.nic_ns) / ns;
-    printf("measured: %.1f s, %llu answers, %llu wrong, worst difference %.1e of the largest value\n", ns / 1e9,
-           (unsigned long long)answered, (unsigned long long)wrong, worst);
-    printf("measured: CPU time of the worker: its own threads %.2f %% of a core, its software NIC %.1f %%\n", 100 * own,
-           100 * nic);
+    double own = (double)(after.own_ns - before.own_ns) / ns,
+           nic = (double)(after.nic_ns - before.nic_ns) / ns;
+    printf("measured: %.1f s, %llu answers, %llu wrong, worst difference %.1e of the largest value\n",
+           ns / 1e9, (unsigned long long)answered, (unsigned long long)wrong, worst);
+    printf("measured: CPU time of the worker: its own threads %.2f %% of a core, its software NIC %.1f %%\n",
+           100 * own, 100 * nic);
     int idle = strcmp(exec, "gpu") || own < OWN_LIMIT;
     if (!idle) printf("FAILED: the worker's own threads use more than %.0f %% of a core\n", 100 * OWN_LIMIT);
     if (status) printf("FAILED: the worker ended with status %d\n", status);

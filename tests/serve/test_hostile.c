@@ -19,14 +19,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
 
-#include "src/serve/http_client.h"
-#include "src/serve/wire.h"
-#include "tests/serve/process.h"
-
-#define WAIT_NS  60000000000u
-#define FLOATS   64 /* of the model echo */
-#define IN_BYTES (sizeof(struct gw_serve_request) + FLOATS * sizeof(float))
-#define SLOTS    4
+#include "tests/serve/foe.h"
 
 static struct worker_process worker;
 
@@ -73,7 +66,8 @@ static void *be_honest(void *arg)
 
 static int start(void **state)
 {
-    static const char *const options[] = {"--sessions", "4", "--slots", "4", NULL};
+    static const char *const options[] = {"--sessions", "4", "--sessions-per-client", "4", "--slots",
+                                          "4",          NULL};
     (void)state;
     if (worker_start(&worker, "tests/serve/models", options)) return -1;
     return pthread_create(&honest.thread, NULL, be_honest, NULL);
@@ -101,112 +95,6 @@ static void assert_harmless(void)
     assert_true(worker_alive(&worker));
 }
 
-/* ---- the hostile one: a session, and a queue pair of its own ---- */
-
-struct foe {
-    struct gw_http *http;
-    struct gw_exec *exec;
-    struct gw_device *dev;
-    struct gw_pd *pd;
-    struct gw_cq *cq;
-    struct gw_qp *qp;
-    struct gw_mr *mr;
-    uint8_t *memory; /* requests first, answers in the second half */
-    uint64_t request_addr, stride;
-    uint32_t rkey;
-};
-
-enum { HALF = 64 << 10, REPLY_STRIDE = 1024 };
-
-static json_t *wish(struct foe *f)
-{
-    struct gw_endpoint mine;
-    char endpoint[GW_ENDPOINT_TEXT], addr[32];
-    gw_qp_endpoint(f->qp, &mine);
-    gw_endpoint_format(&mine, endpoint);
-    snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)(f->mr->addr + HALF));
-    return json_pack("{s:s, s:i, s:s, s:s, s:i, s:I}", "model", "echo", "slots", SLOTS, "endpoint", endpoint,
-                     "reply_addr", addr, "reply_stride", REPLY_STRIDE, "reply_rkey", (json_int_t)f->mr->rkey);
-}
-
-static void foe_open(struct foe *f, uint32_t receives)
-{
-    struct gw_endpoint peer;
-    json_t *reply, *body;
-    memset(f, 0, sizeof(*f));
-    assert_int_equal(gw_exec_create("cpu", NULL, &f->exec), 0);
-    assert_int_equal(gw_device_open(NULL, f->exec, &f->dev), 0);
-    assert_int_equal(gw_pd_create(f->dev, &f->pd), 0);
-    struct gw_cq_attr cq = {.cqe = 1024, .flags = GW_CQ_SLEEP, .qps = 1};
-    assert_int_equal(gw_cq_create(f->dev, &cq, &f->cq), 0);
-    struct gw_qp_attr qp = {.send_cq = f->cq, .recv_cq = f->cq, .max_send_wr = 128, .max_recv_wr = 128};
-    assert_int_equal(gw_qp_create(f->pd, &qp, &f->qp), 0);
-    f->memory = aligned_alloc(4096, 2 * HALF);
-    memset(f->memory, 0, 2 * HALF);
-    assert_int_equal(gw_mr_register(f->pd, f->memory, 2 * HALF, 0, &f->mr), 0);
-
-    assert_int_equal(gw_http_open(worker.server, WAIT_NS, NULL, &f->http), 0);
-    body = wish(f);
-    assert_int_equal(gw_http_call(f->http, "POST", "v2/rdma/sessions", body, &reply), 0);
-    json_decref(body);
-    f->request_addr = strtoull(json_string_value(json_object_get(reply, "request_addr")), NULL, 16);
-    f->stride = (uint64_t)json_integer_value(json_object_get(reply, "request_stride"));
-    f->rkey = (uint32_t)json_integer_value(json_object_get(reply, "request_rkey"));
-    assert_int_equal(gw_endpoint_parse(json_string_value(json_object_get(reply, "endpoint")), &peer), 0);
-    json_decref(reply);
-    assert_int_equal(gw_qp_connect(f->qp, &peer, NULL), 0);
-    if (receives) assert_int_equal(gw_recv_empty(gw_qp_handle(f->qp), receives, 0), 0);
-}
-
-static void foe_close(struct foe *f)
-{
-    gw_http_close(f->http);
-    gw_qp_destroy(f->qp);
-    gw_mr_free(f->mr);
-    gw_cq_destroy(f->cq);
-    gw_pd_destroy(f->pd);
-    gw_device_close(f->dev);
-    gw_exec_destroy(f->exec);
-    free(f->memory);
-}
-
-/* A proper request in the foe's memory, for the test to spoil. */
-static struct gw_serve_request *request(struct foe *f, uint32_t slot)
-{
-    struct gw_serve_request *q = (struct gw_serve_request *)(f->memory + slot * 1024);
-    *q = (struct gw_serve_request){.magic = GW_SERVE_MAGIC,
-                                   .version = GW_SERVE_VERSION,
-                                   .slot = (uint16_t)slot,
-                                   .id = 77,
-                                   .bytes = FLOATS * sizeof(float)};
-    return q;
-}
-
-static const struct gw_serve_reply *reply_in(const struct foe *f, uint32_t slot)
-{
-    return (const struct gw_serve_reply *)(f->memory + HALF + slot * REPLY_STRIDE);
-}
-
-/* Writes the request in slot `slot` to `to`, as a request with this immediate. */
-static int put(struct foe *f, uint32_t slot, uint64_t to, uint32_t rkey, uint32_t bytes, uint32_t imm)
-{
-    return gw_put_imm(gw_qp_handle(f->qp), f->mr->addr + slot * 1024, f->mr->lkey, to, rkey, bytes, imm,
-                      GW_SIGNALED, 1);
-}
-
-/* The next completion of one kind: 1 an answer came, 0 a send completed. */
-static enum ibv_wc_status completion(struct foe *f, int receive)
-{
-    struct ibv_wc wc;
-    for (uint64_t end = gw_deadline(WAIT_NS); gw_deadline(0) < end;) {
-        if (gw_wait_cq(gw_cq_handle(f->cq), 1, &wc, end, NULL, -1) < 1) continue;
-        if (wc.status != IBV_WC_SUCCESS) return wc.status;
-        if (!(wc.opcode & IBV_WC_RECV) == !receive) return IBV_WC_SUCCESS;
-    }
-    fail_msg("no completion");
-    return IBV_WC_GENERAL_ERR;
-}
-
 /* The worker has given the session up: its count goes back to the honest client's one. */
 static void assert_session_gone(void)
 {
@@ -221,10 +109,10 @@ static void assert_session_gone(void)
 static void assert_remote_access_error(uint64_t offset, int of_rkey, uint32_t bytes)
 {
     struct foe f;
-    foe_open(&f, SLOTS);
-    request(&f, 0);
-    assert_int_equal(put(&f, 0, f.request_addr + offset, f.rkey + (uint32_t)of_rkey, bytes, 0), 0);
-    assert_int_equal(completion(&f, 0), IBV_WC_REM_ACCESS_ERR);
+    foe_open(&f, worker.server, SLOTS);
+    foe_request(&f, 0);
+    assert_int_equal(foe_put(&f, 0, f.request_addr + offset, f.rkey + (uint32_t)of_rkey, bytes, 0), 0);
+    assert_int_equal(foe_completion(&f, 0), IBV_WC_REM_ACCESS_ERR);
     assert_session_gone(); /* although the connection that opened it is still there */
     assert_harmless();
     foe_close(&f);
@@ -255,7 +143,7 @@ static void past_its_slots(void **state)
 {
     (void)state;
     struct foe f;
-    foe_open(&f, SLOTS);
+    foe_open(&f, worker.server, SLOTS);
     uint64_t stride = f.stride;
     foe_close(&f);
     assert_session_gone();
@@ -268,10 +156,12 @@ static void a_read(void **state)
 {
     (void)state;
     struct foe f;
-    foe_open(&f, SLOTS);
-    assert_int_equal(
-        gw_get(gw_qp_handle(f.qp), f.mr->addr, f.mr->lkey, f.request_addr, f.rkey, 64, GW_SIGNALED, 1), 0);
-    assert_int_equal(completion(&f, 0), IBV_WC_REM_ACCESS_ERR);
+    foe_open(&f, worker.server, SLOTS);
+    assert_int_equal(gw_post_op(gw_qp_handle(f.qp),
+                                gw_get_op(f.mr->addr, f.mr->lkey, f.request_addr, f.rkey, 64), GW_SIGNALED,
+                                1),
+                     0);
+    assert_int_equal(foe_completion(&f, 0), IBV_WC_REM_ACCESS_ERR);
     assert_session_gone();
     assert_harmless();
     foe_close(&f);
@@ -281,9 +171,9 @@ static void a_send_with_payload(void **state)
 {
     (void)state;
     struct foe f;
-    foe_open(&f, SLOTS);
+    foe_open(&f, worker.server, SLOTS);
     assert_int_equal(gw_send(gw_qp_handle(f.qp), f.mr->addr, f.mr->lkey, IN_BYTES, GW_SIGNALED, 1), 0);
-    assert_int_not_equal(completion(&f, 0), IBV_WC_SUCCESS); /* the worker's receives have no memory */
+    assert_int_not_equal(foe_completion(&f, 0), IBV_WC_SUCCESS); /* the worker's receives have no memory */
     assert_session_gone();
     assert_harmless();
     foe_close(&f);
@@ -294,21 +184,21 @@ static void assert_refused(struct foe *f, uint32_t bytes)
 {
     int64_t refused = worker_stat(&worker, "echo", "refused");
     memset(f->memory + HALF, 0, HALF);
-    assert_int_equal(put(f, 1, f->request_addr + f->stride, f->rkey, bytes, 1), 0);
-    assert_int_equal(completion(f, 1), IBV_WC_SUCCESS);
-    assert_int_equal(reply_in(f, 1)->magic, GW_SERVE_MAGIC);
-    assert_int_equal(reply_in(f, 1)->status, GW_SERVE_BAD_REQUEST);
+    assert_int_equal(foe_put(f, 1, f->request_addr + f->stride, f->rkey, bytes, 1), 0);
+    assert_int_equal(foe_completion(f, 1), IBV_WC_SUCCESS);
+    assert_int_equal(foe_reply(f, 1)->magic, GW_SERVE_MAGIC);
+    assert_int_equal(foe_reply(f, 1)->status, GW_SERVE_BAD_REQUEST);
     assert_int_equal(worker_stat(&worker, "echo", "refused"), refused + 1);
     assert_int_equal(gw_recv_empty(gw_qp_handle(f->qp), 1, 0), 0);
 }
 
 static void assert_answered(struct foe *f)
 {
-    request(f, 1);
-    assert_int_equal(put(f, 1, f->request_addr + f->stride, f->rkey, IN_BYTES, 1), 0);
-    assert_int_equal(completion(f, 1), IBV_WC_SUCCESS);
-    assert_int_equal(reply_in(f, 1)->status, GW_SERVE_OK);
-    assert_int_equal(reply_in(f, 1)->id, 77);
+    foe_request(f, 1);
+    assert_int_equal(foe_put(f, 1, f->request_addr + f->stride, f->rkey, IN_BYTES, 1), 0);
+    assert_int_equal(foe_completion(f, 1), IBV_WC_SUCCESS);
+    assert_int_equal(foe_reply(f, 1)->status, GW_SERVE_OK);
+    assert_int_equal(foe_reply(f, 1)->id, 77);
     assert_int_equal(gw_recv_empty(gw_qp_handle(f->qp), 1, 0), 0);
 }
 
@@ -316,19 +206,19 @@ static void spoilt_headers_and_lengths(void **state)
 {
     (void)state;
     struct foe f;
-    foe_open(&f, SLOTS);
+    foe_open(&f, worker.server, SLOTS);
     assert_answered(&f);
-    request(&f, 1)->magic = 0x12345678;
+    foe_request(&f, 1)->magic = 0x12345678;
     assert_refused(&f, IN_BYTES);
-    request(&f, 1)->version = 9;
+    foe_request(&f, 1)->version = 9;
     assert_refused(&f, IN_BYTES);
-    request(&f, 1)->slot = 2;
+    foe_request(&f, 1)->slot = 2;
     assert_refused(&f, IN_BYTES);
-    request(&f, 1)->bytes = UINT64_MAX;
+    foe_request(&f, 1)->bytes = UINT64_MAX;
     assert_refused(&f, IN_BYTES);
-    memset(request(&f, 1), 0xff, 64);
+    memset(foe_request(&f, 1), 0xff, 64);
     assert_refused(&f, IN_BYTES);
-    request(&f, 1);
+    foe_request(&f, 1);
     assert_refused(&f, IN_BYTES - 4);
     assert_refused(&f, IN_BYTES + 4); /* into the next slot, which is its own */
     assert_refused(&f, 64);
@@ -345,15 +235,15 @@ static void wrong_immediates_and_empty_sends(void **state)
 {
     (void)state;
     struct foe f;
-    foe_open(&f, SLOTS);
+    foe_open(&f, worker.server, SLOTS);
     int64_t refused = worker_stat(&worker, "echo", "refused");
-    request(&f, 1);
-    assert_int_equal(put(&f, 1, f.request_addr + f.stride, f.rkey, IN_BYTES, SLOTS), 0);
-    assert_int_equal(completion(&f, 0), IBV_WC_SUCCESS);
-    assert_int_equal(put(&f, 1, f.request_addr + f.stride, f.rkey, IN_BYTES, 0xffffffff), 0);
-    assert_int_equal(completion(&f, 0), IBV_WC_SUCCESS);
+    foe_request(&f, 1);
+    assert_int_equal(foe_put(&f, 1, f.request_addr + f.stride, f.rkey, IN_BYTES, SLOTS), 0);
+    assert_int_equal(foe_completion(&f, 0), IBV_WC_SUCCESS);
+    assert_int_equal(foe_put(&f, 1, f.request_addr + f.stride, f.rkey, IN_BYTES, 0xffffffff), 0);
+    assert_int_equal(foe_completion(&f, 0), IBV_WC_SUCCESS);
     assert_int_equal(gw_send(gw_qp_handle(f.qp), f.mr->addr, f.mr->lkey, 0, GW_SIGNALED, 1), 0);
-    assert_int_equal(completion(&f, 0), IBV_WC_SUCCESS);
+    assert_int_equal(foe_completion(&f, 0), IBV_WC_SUCCESS);
     for (int i = 0; i < 12000 && worker_stat(&worker, "echo", "refused") < refused + 2; i++) usleep(5000);
     assert_true(worker_stat(&worker, "echo", "refused") >= refused + 2);
     foe_close(&f);
@@ -367,10 +257,10 @@ static void a_flood(void **state)
 {
     (void)state;
     struct foe f;
-    foe_open(&f, 100);
-    request(&f, 0);
-    for (int i = 0; i < 100; i++) assert_int_equal(put(&f, 0, f.request_addr, f.rkey, IN_BYTES, 0), 0);
-    for (int i = 0; i < 100; i++) assert_int_equal(completion(&f, 1), IBV_WC_SUCCESS);
+    foe_open(&f, worker.server, 100);
+    foe_request(&f, 0);
+    for (int i = 0; i < 100; i++) assert_int_equal(foe_put(&f, 0, f.request_addr, f.rkey, IN_BYTES, 0), 0);
+    for (int i = 0; i < 100; i++) assert_int_equal(foe_completion(&f, 1), IBV_WC_SUCCESS);
     assert_harmless();
     foe_close(&f);
     assert_session_gone();
@@ -382,9 +272,9 @@ static void a_client_that_takes_no_answers(void **state)
 {
     (void)state;
     struct foe f;
-    foe_open(&f, 0);
-    request(&f, 0);
-    for (int i = 0; i < 50; i++) assert_int_equal(put(&f, 0, f.request_addr, f.rkey, IN_BYTES, 0), 0);
+    foe_open(&f, worker.server, 0);
+    foe_request(&f, 0);
+    for (int i = 0; i < 50; i++) assert_int_equal(foe_put(&f, 0, f.request_addr, f.rkey, IN_BYTES, 0), 0);
     honest.slowest_ns = 0;
     for (int i = 0; i < 5; i++) assert_harmless();
     assert_true(honest.slowest_ns < 10000000000u);
@@ -399,11 +289,11 @@ static void a_reply_address_that_is_not_there(void **state)
 {
     (void)state;
     struct foe f;
-    foe_open(&f, SLOTS);
+    foe_open(&f, worker.server, SLOTS);
     gw_mr_free(f.mr); /* the key that it gave away */
     assert_int_equal(gw_mr_register(f.pd, f.memory, HALF, 0, &f.mr), 0);
-    request(&f, 0);
-    assert_int_equal(put(&f, 0, f.request_addr, f.rkey, IN_BYTES, 0), 0);
+    foe_request(&f, 0);
+    assert_int_equal(foe_put(&f, 0, f.request_addr, f.rkey, IN_BYTES, 0), 0);
     assert_session_gone();
     assert_harmless();
     foe_close(&f);
@@ -416,8 +306,8 @@ static void sessions_nobody_uses(void **state)
     struct foe f[3];
     struct gw_http *http;
     json_t *reply, *body;
-    for (int i = 0; i < 3; i++) foe_open(&f[i], 0);
-    body = wish(&f[0]);
+    for (int i = 0; i < 3; i++) foe_open(&f[i], worker.server, 0);
+    body = foe_wish(&f[0]);
     assert_int_equal(gw_http_open(worker.server, WAIT_NS, NULL, &http), 0);
     assert_int_equal(gw_http_call(http, "POST", "v2/rdma/sessions", body, &reply), -EBUSY);
     json_decref(body);

@@ -17,6 +17,7 @@ void net_reset(struct net *net, const struct net_params *params, uint64_t seed, 
     net->rnd.state = seed | 1;
     net->now = now;
     net->seq = 0;
+    net->inject_offers = false;
     net->unused_count = NET_POOL;
     for (uint32_t i = 0; i < NET_POOL; i++) net->unused[i] = (uint16_t)(NET_POOL - 1 - i);
     memset(net->harm, 0, sizeof(net->harm));
@@ -288,6 +289,7 @@ void net_inject(struct net *net, uint32_t to, const uint8_t src_gid[16], const v
     memcpy(n->f.dst_gid, net->gid[to], 16);
     n->f.sport = 0xc001;
     n->f.has_ip_id = true;
+    n->f.rndv = net->inject_offers;
     if (fix) fix_icrc(&n->f);
     heap_push(&net->port[to], (struct net_due){*net->now, net->seq++, n});
 }

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "softnic/nic.h"
+#include "softnic/nic/nic.h"
 #include "tests/rnd.h"
 
 enum {
@@ -71,6 +71,7 @@ struct net {
     uint8_t harm[NET_HARM_KEYS];
     struct net_row row[NET_ROWS];
     uint32_t rows;
+    bool inject_offers; /* what net_inject makes are some */
     uint64_t sent, lost, doubled, reordered, corrupted, forged;
 };
 

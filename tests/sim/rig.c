@@ -82,7 +82,7 @@ static bool node_start(struct rig *rig, struct rig_node *n, const struct rig_par
                                    .window_packets = p->window_packets,
                                    .window_bytes = p->window_bytes,
                                    .budget = p->budget,
-                                   .offer_min = UINT32_C(1) << (seed + n->index) % 15,
+                                   .rndv_min = UINT32_C(1) << (seed + n->index) % 15,
                                    .wire = &net_wire_ops,
                                    .wire_ctx = &rig->net.port[n->index],
                                    .user = n,
@@ -137,8 +137,8 @@ bool rig_start(struct rig *rig, const struct rig_params *params, uint64_t seed)
     rig->nodes = params->nodes;
     rig->one_host = params->mixed && rnd_below(&rig->rnd, 2);
     if (rig->one_host) one_host(rig);
-    rig->peers.no_offers = seed / 8 % 2; /* then long WRITEs with immediate data are placed */
-    rig->peers.behind = seed / 32 % 4 == 3 ? 5000 : 0; /* now some are placed, now others offered */
+    rig->peers.no_offers = seed / 8 % 2;             /* then long WRITEs with immediate data are placed */
+    rig->peers.lags = seed / 32 % 4 == 3 ? 5000 : 0; /* now some are placed, now others offered */
     rig->peers.full = seed / 128 % 4 == 1 ? 5000 : 0;
     net_reset(&rig->net, &params->net, rnd64(&rig->rnd), &rig->now);
     for (uint32_t i = 0; i < rig->nodes; i++) {

@@ -334,7 +334,8 @@ static int rogue_put(struct rogue *r, uint32_t imm, uint32_t cut)
 {
     uint32_t len = imm >> 30 ? 0 : 64 - cut;
 
-    return gw_put_imm(gw_qp_handle(r->qp), r->mr->addr, r->mr->lkey, r->end.addr, r->end.rkey, len, imm,
+    return gw_post_op(gw_qp_handle(r->qp),
+                      gw_put_imm_op(r->mr->addr, r->mr->lkey, r->end.addr, r->end.rkey, len, imm),
                       GW_SIGNALED, 0);
 }
 

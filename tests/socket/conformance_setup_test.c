@@ -344,7 +344,7 @@ static void a_script(void)
 
 static void begin(void)
 {
-    is_rdma = addr.ss_family != 0 && net->pipe == NULL;
+    is_rdma = addr.ss_family != 0 && net->host_stream == NULL;
 }
 
 int main(int argc, char **argv)

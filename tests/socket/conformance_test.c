@@ -10,7 +10,7 @@
  */
 #include "tests/socket/conformance_rig.h"
 
-#define STEPS 60 /* of a script; every tenth of the first thousand has ten times as many */
+#define STEPS 60   /* of a script; every tenth of the first thousand has ten times as many */
 #define MOST  3000 /* bytes under way in a direction: both take as many at once */
 
 /* ---- a connection of each kind ---------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every state that two ends of a channel can reach, for windows of 1, 2 and 4 messages (include/gpuwire/channel_impl.h).
+"""Every state that two ends of a channel can reach, for windows of 1, 2 and 4 messages (include/gpuwire/detail/socket/channel.h).
 
 Checked in each: nobody is told of more than it has sent; no message comes without a slot; the writes that the receiver has
 not looked at fit into its receive queue, slots + 4; and where nothing is left to do, both sides may send again: no credit is lost.

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <gpuwire/socket.h>
+#include <gpuwire/verbs.h>
 
 #include "tests/rnd.h"
 #include "tests/socket/own_nic.h"

@@ -6,6 +6,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include <gpuwire/verbs.h>
+
 #include "tests/socket/own_nic.h"
 #include "tests/socket/proxy_rig.h"
 

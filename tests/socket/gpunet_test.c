@@ -13,7 +13,9 @@
 
 #include <cmocka.h>
 
-#include "tests/exec/options.h"
+#include <gpuwire/verbs.h>
+
+#include "examples/options.h"
 #include "tests/socket/gpunet_kernels.h"
 #include "tests/socket/gpunet_run.h"
 #include "tests/socket/own_nic.h"

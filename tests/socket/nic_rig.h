@@ -3,6 +3,8 @@
 #ifndef GW_TESTS_SOCKET_NIC_RIG_H
 #define GW_TESTS_SOCKET_NIC_RIG_H
 
+#include <gpuwire/verbs.h>
+
 #include "tests/socket/own_nic.h"
 #include "tests/socket/proxy_rig.h"
 

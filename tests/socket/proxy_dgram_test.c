@@ -182,7 +182,8 @@ static void test_refused_until_there(void **state)
     }
     fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
-    while (gw_sock_send_thread(net, s, &c, 1, 0, soon()) != 1) assert_true(++asked < 10); /* the last refusal */
+    while (gw_sock_send_thread(net, s, &c, 1, 0, soon()) != 1)
+        assert_true(++asked < 10); /* the last refusal */
     assert_int_equal(recvfrom(fd, &c, 1, 0, (struct sockaddr *)&from, &len), 1);
     assert_int_equal(sendto(fd, "y", 1, 0, (struct sockaddr *)&from, len), 1);
     assert_int_equal(gw_sock_recv_thread(net, s, &c, 1, 0, soon()), 1);
@@ -255,8 +256,8 @@ static void test_not_as_the_host(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_SET(test_both_ways), WITH_SET(test_flags),
-        WITH_SET(test_as_the_host), WITH_SET(test_bounded),
+        WITH_SET(test_both_ways),           WITH_SET(test_flags),
+        WITH_SET(test_as_the_host),         WITH_SET(test_bounded),
         WITH_SET(test_refused_until_there), WITH_SET(test_unix),
         WITH_SET(test_not_as_the_host),
     };

@@ -20,6 +20,7 @@
 #include <cmocka.h>
 
 #include <gpuwire/socket.h>
+#include <gpuwire/verbs.h>
 
 #define COUNT  8
 #define MS     1000000u

@@ -109,8 +109,7 @@ static void play_all(int pairs)
         pair[i].s = join(&pair[i].fd);
         assert_int_equal(pthread_create(&pair[i].theirs, NULL, echo, &pair[i]), 0);
     }
-    for (int i = 0; i < pairs; i++)
-        assert_int_equal(pthread_create(&pair[i].ours, NULL, play, &pair[i]), 0);
+    for (int i = 0; i < pairs; i++) assert_int_equal(pthread_create(&pair[i].ours, NULL, play, &pair[i]), 0);
     for (int i = 0; i < pairs; i++) {
         pthread_join(pair[i].ours, NULL);
         shutdown(pair[i].fd, SHUT_RDWR);

@@ -12,8 +12,8 @@
 
 static struct rdma_cm_event removal;
 static struct rdma_cm_id *bound_last, *asked_last; /* by the helper */
-static uint32_t due; /* the removal is to be told */
-static bool silent;  /* nothing comes of what is asked */
+static uint32_t due;                               /* the removal is to be told */
+static bool silent;                                /* nothing comes of what is asked */
 
 static void *real(const char *name)
 {
@@ -260,8 +260,8 @@ static void test_datagrams(void **state)
     char b[16];
 
     (void)state;
-    assert_int_equal(gw_sock_sendto_thread(net, s, "before", 6, 0, (struct sockaddr *)&to, sizeof(to), soon()),
-                     6);
+    assert_int_equal(
+        gw_sock_sendto_thread(net, s, "before", 6, 0, (struct sockaddr *)&to, sizeof(to), soon()), 6);
     assert_int_equal(await(t, POLLIN), POLLIN);
     assert_int_equal(pthread_create(&thread, NULL, wait_for_one, &w), 0);
     remove_device(bound_last);

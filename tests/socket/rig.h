@@ -84,8 +84,8 @@ static struct socket_step *bytes(struct rig *r, uint32_t block, enum socket_op o
 }
 
 /* An option of a level: sets it to the value, or reads it. */
-static inline struct socket_step *opt(struct rig *r, enum socket_op op, enum gw_group form, uint32_t s, int level,
-                               int name, int value)
+static inline struct socket_step *opt(struct rig *r, enum socket_op op, enum gw_group form, uint32_t s,
+                                      int level, int name, int value)
 {
     struct socket_step *p = add(r, 0, op, form, s, name);
 

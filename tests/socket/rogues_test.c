@@ -17,6 +17,7 @@
 #include <rdma/rdma_cma.h>
 
 #include <gpuwire/socket.h>
+#include <gpuwire/verbs.h>
 
 #include "tests/socket/own_nic.h"
 

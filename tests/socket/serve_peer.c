@@ -10,6 +10,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <gpuwire/verbs.h>
+
 #include "tests/socket/serve_kernels.h"
 
 GW_KERNEL_DECLARE(serve_kernel);

@@ -140,7 +140,8 @@ static void limits_of(enum gw_group g)
     for (uint32_t i = 0; i < 2 && carrier; i++) bytes(&r, 0, SK_SEND, g, 2, 100000, 50000, 0);
     run(&r);
     EXPECT(&r, 0, 0, 0, 0, 20000, 0, 0, -ETIMEDOUT, -EAGAIN, 10, POLLIN, 10);
-    if (carrier) assert_int_equal(r.result[0][12], -ETIMEDOUT); /* nobody reads, and there is nothing between */
+    if (carrier)
+        assert_int_equal(r.result[0][12], -ETIMEDOUT); /* nobody reads, and there is nothing between */
     part(&r, g);
     rig_free(&r);
 }

@@ -183,8 +183,10 @@ GW_DEV int64_t option(struct gw_net *net, enum gw_group g, int s, const struct s
     gw_group_sync(g);
     if (p->op == SK_SETOPT) return SK_FORM(g, setsockopt, net, s, p->flags, p->number, value, *len);
     err = SK_FORM(g, getsockopt, net, s, p->flags, p->number, value, len);
-    if (!err && timed) err = time->tv_sec * 1000000 + time->tv_usec;
-    else if (!err) err = value[p->number == SO_LINGER];
+    if (!err && timed)
+        err = time->tv_sec * 1000000 + time->tv_usec;
+    else if (!err)
+        err = value[p->number == SO_LINGER];
     gw_group_sync(g);
     return err;
 }

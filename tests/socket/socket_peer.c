@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/verbs.h>
+
 #include "tests/socket/rio_kernels.h"
 #include "tests/socket/socket_kernels.h"
 

@@ -288,7 +288,7 @@ static void test_close_under_who_is_behind(void **state)
     run(&r);
     EXPECT(&r, 0, 100, 100);
     c = (struct closer){.net = gw_sockets_net(r.set), .s = ((const int32_t *)r.sock.dev)[1]};
-    gw_stream_behind_(&c.net->stream[c.s]);
+    gw_stream_deferred_(&c.net->stream[c.s]);
     assert_int_equal(pthread_create(&id, NULL, close_one, &c), 0);
     usleep(100000);
     assert_int_equal(__atomic_load_n(&c.closed, __ATOMIC_ACQUIRE), 0);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Model of a stream's flow control (stream_impl.h): every state that one direction can reach.
+"""Model of a stream's flow control (detail/socket/stream.h): every state that one direction can reach.
 
 The sender writes 1 … n units into what it has of the peer's two halves, as far as credit goes, or announces direct
 access, which takes credit alone. Writes arrive in order, whenever they like. The receiver reads as much as it likes of what
@@ -12,7 +12,7 @@ one of these ends the search:
   credit is kept          what the sender has, what its writes took and what it is not told of yet are the window
   nothing is lost         when all has arrived, been read and been told, the sender can send
 
-The sender's receive queue must take what is told without the sender's looking, while up to GW_STREAM_OWED_ - 1 receives
+The sender's receive queue must take what is told without the sender's looking, while up to GW_STREAM_UNPOSTED_ - 1 receives
 that have completed are not posted again: the most of it that was ever unseen is printed, and may not exceed what that
 leaves of GW_STREAM_SPARE_. (Whatever they were completed by, so many are missing at most, and all other writes that can
 be under way are data, of which there are never more than there is credit for.)
@@ -20,7 +20,7 @@ be under way are data, of which there are never more than there is credit for.)
 import sys
 
 SPARE = 16  # GW_STREAM_SPARE_
-OWED = 8  # GW_STREAM_OWED_
+OWED = 8  # GW_STREAM_UNPOSTED_
 
 
 class Broken(Exception):

@@ -121,12 +121,12 @@ static bool pulls(void *ctx, const uint8_t gid[16], uint32_t qpn)
     return !((struct fake_peer *)ctx)->all->no_offers;
 }
 
-static bool behind(void *ctx, const struct sn_peer *peer)
+static bool lags(void *ctx, const struct sn_peer *peer)
 {
     struct fake_peers *f = ((struct fake_peer *)ctx)->all;
 
     (void)peer;
-    return chance(f, f->behind);
+    return chance(f, f->lags);
 }
 
 static bool enter(void *ctx, struct sn_peer *peer, uint64_t now)
@@ -234,4 +234,4 @@ static bool lends(void *ctx)
 }
 
 const struct sn_peer_ops fake_peer_ops = {region, queue, quiesce, find, in_memory, room, pulls,
-                                          behind, enter, grant,   copy, leave,     lends};
+                                          lags,   enter, grant,   copy, leave,     lends};

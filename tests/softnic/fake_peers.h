@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "softnic/nic.h"
+#include "softnic/nic/nic.h"
 #include "tests/rnd.h"
 
 enum { FAKE_NODES = 4, FAKE_REGIONS = 256, FAKE_QUEUES = 128, FAKE_GRANTS = 1024 };
@@ -38,14 +38,14 @@ struct fake_peers {
     struct rnd rnd;
     /* Per 10,000: peers that are not found, or cannot be entered; copies that stop early; copies refused; looks that find a
      * peer behind, or without room for frames. */
-    uint32_t absent, stops, refused, behind, full;
+    uint32_t absent, stops, refused, lags, full;
     uint32_t asked_qpn; /* the last whose frames were asked about */
-    uint32_t full_qpn; /* there is none for frames to this queue pair; 0: there is */
-    bool counted;      /* the first node's frames find room for so many: */
+    uint32_t full_qpn;  /* there is none for frames to this queue pair; 0: there is */
+    bool counted;       /* the first node's frames find room for so many: */
     unsigned room_left;
-    bool memory;    /* frames travel in memory */
-    bool no_offers; /* nobody is known to be able to fetch */
-    bool no_writes; /* nobody may write to another */
+    bool memory;                                              /* frames travel in memory */
+    bool no_offers;                                           /* nobody is known to be able to fetch */
+    bool no_writes;                                           /* nobody may write to another */
     struct sn_reach (*reach)(const struct sn_gpu_share *gpu); /* a GPU's memory that was told of */
     bool (*under_way)(void);                                  /* is a copy? NULL: none ever is */
     unsigned copies, quiesced;

@@ -75,7 +75,8 @@ static inline bool late_ended(void *ctx, uint64_t mark)
 {
     (void)ctx;
     if (late.at_look) late.at_look();
-    if (late.patience && ++late.looks % late.patience == 0 && late.done != late.issued) late_do(late.done + 1);
+    if (late.patience && ++late.looks % late.patience == 0 && late.done != late.issued)
+        late_do(late.done + 1);
     return (int64_t)(late.done - mark) >= 0;
 }
 
@@ -111,7 +112,8 @@ static inline uint8_t *late_bytes(void *ctx, uint64_t addr, uint32_t len)
     return at;
 }
 
-static inline int late_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t ahead, uint64_t request)
+static inline int late_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t ahead,
+                            uint64_t request)
 {
     (void)ahead;
     (void)request;

@@ -189,10 +189,11 @@ static inline struct sn_counters counters(struct rig *r, unsigned nic)
     return c;
 }
 
-/* A frame to b as if from a, right ICRC and all, but with any headers and payload. */
-static inline void forge_unseen(struct rig *r, struct roce_hdr *h, const void *payload, uint32_t len)
+/* A frame to b from that port of a's address, right ICRC and all, but with any headers and payload. */
+static inline void forge_from(struct rig *r, uint16_t sport, struct roce_hdr *h, const void *payload,
+                              uint32_t len)
 {
-    struct roce_path path = {.sport = 0xc000, .dport = ROCE_UDP_PORT, .frag_off = ROCE_IP_DF};
+    struct roce_path path = {.sport = sport, .dport = ROCE_UDP_PORT, .frag_off = ROCE_IP_DF};
     uint8_t frame[SN_FRAME_MAX];
     uint32_t at;
 
@@ -206,7 +207,13 @@ static inline void forge_unseen(struct rig *r, struct roce_hdr *h, const void *p
     memset(frame + at + len, 0, h->pad);
     at += len + h->pad + ROCE_ICRC_LEN;
     roce_icrc_end(roce_icrc(&path, frame, at), frame + at - ROCE_ICRC_LEN);
-    world_inject(&r->w, 1, NULL, 0xc000, frame, at);
+    world_inject(&r->w, 1, NULL, sport, frame, at);
+}
+
+/* As if from a. */
+static inline void forge_unseen(struct rig *r, struct roce_hdr *h, const void *payload, uint32_t len)
+{
+    forge_from(r, 0xc000, h, payload, len);
 }
 
 static inline void forge(struct rig *r, struct roce_hdr *h, const void *payload, uint32_t len)

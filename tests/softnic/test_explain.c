@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said about each mistake: which WQE, which memory, which rule, and what was there instead. */
-#include "softnic/see.h"
+#include "softnic/nic/introspect.h"
 #include "tests/softnic/fixture.h"
 
 static void request(uint8_t opcode, uint64_t raddr, uint32_t rkey, uint32_t len)
@@ -161,7 +161,7 @@ static void not_everything_is_said(void **state)
         assert_int_not_equal(sn_qp_modify(r.a.qp.qp, &attr, IBV_QP_STATE | IBV_QP_DEST_QPN), 0);
     }
     assert_in_range(r.w.reports, 1, 5);
-    assert_int_equal(sn_see_qps(r.w.nics[0].nic, &cursor, &v, 1, MS), 1);
+    assert_int_equal(sn_introspect_qps(r.w.nics[0].nic, &cursor, &v, 1, MS), 1);
     assert_non_null(strstr(v.line, "modify from RTS to RTR"));
 }
 

@@ -222,6 +222,87 @@ static void an_atomic_is_executed_once(void **state)
     assert_int_equal(counters(&r, 1).tx_packets, 3); /* the kept result each time */
 }
 
+/* A connection of its own for each try, as a wrong one ends it. */
+static void not_repeated(struct roce_hdr h, const char *words)
+{
+    forge(&r, &h, NULL, 0);
+    assert_int_equal(last_sent().opcode, ROCE_ACK);
+    assert_int_equal(last_sent().syndrome, roce_aeth_nak(ROCE_NAK_REMOTE_ACCESS));
+    assert_int_equal(app_state(&r.b.qp), IBV_QPS_ERR);
+    assert_int_equal(counters(&r, 1).wrong_keys, 1);
+    assert_int_equal(r.w.warnings, 1);
+    expect_report(&r, words);
+    expect_report(&r, "perhaps it guesses keys");
+    down(NULL);
+    up(NULL);
+}
+
+/* The attack: a READ that was granted is repeated with other keys and addresses, until one of them fits. */
+static void a_repeated_read_reads_nothing_else(void **state)
+{
+    uint64_t packets;
+
+    (void)state;
+    for (int what = 0; what < 6; what++) {
+        static const char *const words[] = {"with another key",    "for another address",
+                                            "for another address", "for more bytes",
+                                            "for another address", "another kind of request"};
+        struct roce_hdr h = head(ROCE_READ_REQ, 0), part;
+
+        h.dlen = 3000; /* three packets */
+        forge(&r, &h, NULL, 0);
+        for (int i = 0; i < 10; i++) world_run(&r.w, 1);
+        packets = counters(&r, 1).tx_packets;
+        part = h; /* what a peer may do: again, from the second packet on */
+        part.psn = psn_at(1);
+        part.va += 1024;
+        part.dlen -= 1024;
+        forge(&r, &part, NULL, 0);
+        for (int i = 0; i < 10; i++) world_run(&r.w, 1);
+        assert_int_equal(counters(&r, 1).tx_packets, packets + 2);
+        switch (what) {
+        case 0: part.rkey ^= 1; break;
+        case 1: part.va += 8; break;
+        case 2: part.va -= 1024; break;
+        case 3: part.dlen++; break;
+        case 4: part = h, part.psn = psn_at(1); break;
+        default: part = h, part.opcode = ROCE_FETCH_ADD; break;
+        }
+        not_repeated(part, words[what]);
+    }
+}
+
+static void a_repeated_atomic_names_the_same(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 2; what++) {
+        struct roce_hdr h = head(ROCE_FETCH_ADD, 0);
+
+        forge(&r, &h, NULL, 0);
+        if (what)
+            h.rkey ^= 0x1000;
+        else
+            h.va += 8;
+        not_repeated(h, what ? "with another key" : "for another address");
+    }
+}
+
+/* A packet that took its time on the way, and its region has gone: that is nobody's fault. */
+static void a_late_read_of_a_region_that_went(void **state)
+{
+    struct roce_hdr h = head(ROCE_READ_REQ, 0);
+
+    (void)state;
+    h.dlen = 100;
+    forge(&r, &h, NULL, 0);
+    sn_mr_destroy(r.b.mr);
+    r.b.mr = NULL;
+    forge(&r, &h, NULL, 0);
+    assert_int_equal(app_state(&r.b.qp), IBV_QPS_RTS);
+    assert_int_equal(counters(&r, 1).tx_packets, 1);
+    assert_int_equal(counters(&r, 1).wrong_keys, 0);
+}
+
 static void atomics_must_be_aligned(void **state)
 {
     struct roce_hdr h = head(ROCE_FETCH_ADD, 0);
@@ -451,6 +532,9 @@ int main(void)
         T(a_message_that_never_ends),
         T(as_many_reads_as_agreed),
         T(an_atomic_is_executed_once),
+        T(a_repeated_read_reads_nothing_else),
+        T(a_repeated_atomic_names_the_same),
+        T(a_late_read_of_a_region_that_went),
         T(atomics_must_be_aligned),
         T(strangers_change_nothing),
         T(one_acknowledgement_for_many),

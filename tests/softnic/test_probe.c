@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An overdue answer: the oldest packet goes alone, and what comes back tells whether anything was lost. */
-#include "softnic/see.h"
+#include "softnic/nic/introspect.h"
 #include "tests/softnic/fixture.h"
 
 enum { LENGTH = 60 << 10, PACKETS = 15, LATE_MS = 4 };
@@ -10,7 +10,7 @@ static struct sn_qp_view sender(void)
     struct sn_qp_view v;
     uint32_t cursor = 0;
 
-    assert_int_equal(sn_see_qps(r.w.nics[0].nic, &cursor, &v, 1, MS), 1);
+    assert_int_equal(sn_introspect_qps(r.w.nics[0].nic, &cursor, &v, 1, MS), 1);
     return v;
 }
 

@@ -56,7 +56,7 @@ static void a_long_message_is_an_offer(void **state)
     expect(&r.a, GW_MLX5_CQE_REQ);
     assert_int_equal(expect(&r.b, GW_MLX5_CQE_RESP_SEND).byte_cnt, LONG);
     assert_memory_equal(r.b.mem + 100, r.a.mem, LONG);
-    assert_int_equal(counters(&r, 0).offers_taken, 1);
+    assert_int_equal(counters(&r, 0).rndv_taken, 1);
     assert_int_equal(counters(&r, 0).tx_packets, 2); /* the offer and the acknowledgement */
     rig_down(&r);
 }
@@ -158,7 +158,7 @@ static void messages_in_other_memory_are_placed(void **state)
     }
     assert_int_equal(moves, 5);
     assert_int_equal(counters(&r, 0).direct_copies, 1);
-    assert_int_equal(counters(&r, 0).placed_taken, 5);
+    assert_int_equal(counters(&r, 0).eager_taken, 5);
     assert_int_equal(sn_mr_destroy(from), 0);
     assert_int_equal(sn_mr_destroy(to), 0);
     rig_down(&r);
@@ -181,7 +181,7 @@ static void packets_where_they_are_asked_for(void **state)
         assert_memory_equal(r.b.mem, r.a.mem, LONG);
         assert_memory_equal(r.b.mem + 30000, r.a.mem, 5000);
         assert_int_equal(counters(&r, 0).direct_requests, 0);
-        assert_int_equal(counters(&r, 0).offers_sent, 0);
+        assert_int_equal(counters(&r, 0).rndv_sent, 0);
         rig_down(&r);
     }
 }

@@ -2,6 +2,7 @@
 /* Unreliable connections: messages arrive whole or not at all, and nobody says a word about it. */
 #include <sys/mman.h>
 
+#include "softnic/nic/introspect.h"
 #include "tests/softnic/fixture.h"
 
 enum { MTU = 1024 };
@@ -245,6 +246,30 @@ static void rights_are_checked_without_a_word(void **state)
 }
 
 /* What is wrong with our own receive is told, to us alone. */
+/* Nobody answers, so without an end to it a peer could try millions of keys in a second. */
+static void a_peer_that_guesses_keys_is_cut_off(void **state)
+{
+    struct sn_qp_view view;
+    uint32_t cursor = 0;
+
+    (void)state;
+    for (uint32_t i = 1; i <= 64; i++) {
+        struct roce_hdr h = {
+            .opcode = ROCE_UC | ROCE_WRITE_ONLY, .psn = i, .va = (uintptr_t)r.b.mem, .dlen = 8};
+
+        assert_int_equal(app_state(&r.b.qp), IBV_QPS_RTS);
+        h.rkey = r.b.key ^ i;
+        forge(&r, &h, "guessing", 8);
+    }
+    assert_int_equal(app_state(&r.b.qp), IBV_QPS_ERR);
+    assert_int_equal(r.w.events[IBV_EVENT_QP_ACCESS_ERR], 1);
+    assert_int_equal(counters(&r, 1).wrong_keys, 64);
+    assert_int_equal(r.w.warnings, 1);
+    expect_report(&r, "perhaps it guesses keys");
+    assert_int_equal(sn_introspect_qps(r.w.nics[1].nic, &cursor, &view, 1, MS), 1);
+    assert_non_null(strstr(view.line, "named 64 wrong keys: the connection ends"));
+}
+
 static void a_receive_that_is_too_short_fails_here(void **state)
 {
     (void)state;
@@ -338,6 +363,7 @@ int main(void)
         T(a_write_that_is_not_whole_gives_no_immediate),
         T(without_a_receive_a_message_is_lost),
         T(rights_are_checked_without_a_word),
+        T(a_peer_that_guesses_keys_is_cut_off),
         T(a_receive_that_is_too_short_fails_here),
         T(memory_that_went_away_loses_one_message),
         T(other_services_are_not_taken),

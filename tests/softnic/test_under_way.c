@@ -118,12 +118,13 @@ static void completions_wait_for_their_copies(void **state)
     for (int imm = 0; imm < 2; imm++) {
         for (int p = 0; p < 4; p++) {
             up(patience[p]);
-            for (uint32_t i = 0; i < (imm ? 16 : 40); i++) post_late(imm ? IMM : WRITE, i * 500, 500, i * 500);
+            for (uint32_t i = 0; i < (imm ? 16 : 40); i++)
+                post_late(imm ? IMM : WRITE, i * 500, 500, i * 500);
             world_run(&r.w, 0);
             assert_int_equal(late.issued, late.done);
             run();
             assert_memory_equal(r.b.mem, r.a.mem, a.told * 500);
-            assert_int_equal(counters(&r, 0).placed_sent, imm ? 16 : 0);
+            assert_int_equal(counters(&r, 0).eager_sent, imm ? 16 : 0);
             if (patience[p] && patience[p] < SLOW) assert_int_equal(late.waits, 0);
             all_told();
         }
@@ -152,7 +153,7 @@ static void post_at_look(void)
 {
     run_at_look();
     begun_meanwhile |= late.issued > 1 && !late.done;
-    sent_meanwhile |= late_under_way() && counters(&r, 0).placed_sent;
+    sent_meanwhile |= late_under_way() && counters(&r, 0).eager_sent;
     if (!more || looks % 50) return;
     more--;
     post_late(more > 6 ? WRITE : IMM, more * 100, 100, more * 100);
@@ -219,14 +220,14 @@ static void offer_at_look(void)
 
     run_at_look();
     if (looks == 50) app_post(&r.b.qp, &wr);
-    sent_meanwhile |= late_under_way() && counters(&r, 0).offers_taken;
+    sent_meanwhile |= late_under_way() && counters(&r, 0).rndv_taken;
 }
 
 /* What the peer offers is fetched from the memory that copies are under way to. */
 static void offers_are_fetched_meanwhile(void **state)
 {
     (void)state;
-    up_as(&(struct world_options){.seed = 1, .offer_min = 1000}, SLOW);
+    up_as(&(struct world_options){.seed = 1, .rndv_min = 1000}, SLOW);
     late.at_look = offer_at_look;
     post_recv(&r.a, 30000, 20000);
     for (uint32_t i = 0; i < 20; i++) post_late(WRITE, i * 100, 100, 25000 + i * 100);
@@ -343,8 +344,12 @@ static void pair_down(struct pair *p)
 static void pair_post(struct pair *p, uint32_t at, uint32_t len)
 {
     struct gw_mlx5_sge s = {at, len, sn_mr_key(p->from)};
-    struct gw_mlx5_wr wr = {
-        .opcode = WRITE, .flags = GW_MLX5_SIGNALED, .num_sge = 1, .sge = &s, .raddr = at, .rkey = sn_mr_key(p->to)};
+    struct gw_mlx5_wr wr = {.opcode = WRITE,
+                            .flags = GW_MLX5_SIGNALED,
+                            .num_sge = 1,
+                            .sge = &s,
+                            .raddr = at,
+                            .rkey = sn_mr_key(p->to)};
 
     app_post(&p->c.qp, &wr);
     p->posted++;
@@ -446,7 +451,7 @@ static void refuse_at_look(void)
     run_at_look();
     if (looks == 50) post_late(IMM, 1000, 1000, 0);
     if (looks == 300) peers.no_writes = true;
-    peers.counted |= counters(&r, 0).placed_sent == 1;
+    peers.counted |= counters(&r, 0).eager_sent == 1;
     if (counters(&r, 0).naks_received) late_do(late.issued);
 }
 

@@ -133,7 +133,17 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
     return i;
 }
 
-static const struct sn_wire_ops wire_ops = {wire_send, wire_recv};
+static struct sn_owner wire_owner(void *ctx, const uint8_t gid[16], uint32_t qpn)
+{
+    struct world *w = ((struct world_nic *)ctx)->world;
+
+    (void)gid;
+    (void)qpn;
+    w->owner_looks++;
+    return w->owner;
+}
+
+static const struct sn_wire_ops wire_ops = {wire_send, wire_recv, wire_owner};
 
 static void put_into_inbox(struct world_nic *n, struct flight *f)
 {
@@ -180,7 +190,8 @@ void world_inject(struct world *w, unsigned i, const uint8_t *src_gid, uint16_t 
     memcpy(f->frame.dst_gid, w->nics[i].gid, 16);
     f->frame.sport = sport;
     f->frame.has_ip_id = true;
-    f->frame.offer = w->inject_offers;
+    f->frame.rndv = w->inject_offers;
+    f->frame.near = w->inject_near;
     f->frame.len = len;
     f->frame.data = f->data;
     memcpy(f->data, data, len);
@@ -204,11 +215,12 @@ static void on_async_event(void *user, enum ibv_event_type type, void *object_us
     w->event_user = object_user;
 }
 
-static bool on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], uint8_t mad[SN_MAD_LEN])
+static bool on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], int slot,
+                   uint8_t mad[SN_MAD_LEN])
 {
     struct world_nic *n = user;
 
-    if (memcmp(dgid, n->gid, 16)) abort();
+    if (memcmp(dgid, n->gid, 16) || slot != SN_NO_SLOT) abort();
     return n->world->mad && n->world->mad(n->index, sgid, mad);
 }
 
@@ -234,6 +246,12 @@ static void on_report(void *user, const char *line)
         printf("NIC %u at %llu ns: %s\n", n->index, (unsigned long long)n->world->now, line);
 }
 
+static void on_warn(void *user, const char *line)
+{
+    ((struct world_nic *)user)->world->warnings++;
+    on_report(user, line);
+}
+
 /* ---- up, down, running --------------------------------------------------------------------------------- */
 
 static void nic_up(struct world *w, unsigned i, const struct world_options *o)
@@ -243,6 +261,7 @@ static void nic_up(struct world *w, unsigned i, const struct world_options *o)
         .slot = (uint8_t)i,
         .sport = (uint16_t)(0xc000 + i),
         .seed = o->seed * 31 + i,
+        .secret = o->secret,
         .hostile = o->hostile,
         .ecn = !o->no_ecn,
         .loop_on_wire = o->loop_on_wire,
@@ -250,7 +269,7 @@ static void nic_up(struct world *w, unsigned i, const struct world_options *o)
         .window_packets = o->window_packets,
         .window_bytes = o->window_bytes,
         .budget = o->budget,
-        .offer_min = o->offer_min,
+        .rndv_min = o->rndv_min,
         .probe_ns = o->probe_ns,
         .wire = &wire_ops,
         .wire_ctx = n,
@@ -259,6 +278,7 @@ static void nic_up(struct world *w, unsigned i, const struct world_options *o)
         .async_event = on_async_event,
         .mad = on_mad,
         .report = on_report,
+        .warn = on_warn,
     };
 
     n->world = w;

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "softnic/nic.h"
+#include "softnic/nic/nic.h"
 #include "tests/rnd.h"
 
 enum { WORLD_NICS = 4, WORLD_INBOX = 4096 };
@@ -54,6 +54,10 @@ struct world {
     struct flight *unused;
     bool cut;           /* nothing arrives any more */
     bool inject_offers; /* what world_inject makes are some */
+    bool inject_near;   /* what world_inject makes comes from this host */
+    /* Who has the slots of all other NICs; unknown at first. */
+    struct sn_owner owner;
+    unsigned owner_looks;
 
     /* What callbacks saw. */
     void (*cq_event)(void *cq_user);
@@ -61,18 +65,19 @@ struct world {
                 uint8_t mad[SN_MAD_LEN]); /* as in struct sn_nic_config */
     unsigned events[32];                  /* by enum ibv_event_type */
     void *event_user;                     /* of the last */
-    unsigned reports;
-    char report[4096]; /* the last ones, each with a newline */
-    bool verbose;      /* reports go to stdout */
+    unsigned reports, warnings;           /* of the reports: such as everybody sees */
+    char report[4096];                    /* the last ones, each with a newline */
+    bool verbose;                         /* reports go to stdout */
 };
 
 struct world_options {
     uint64_t seed;
     struct fake_peers *peers; /* what they are to each other on one host, or NULL */
     bool hostile, same_address, loop_on_wire, no_ecn;
-    uint32_t window_packets, window_bytes, budget, max_mtu, offer_min;
+    uint32_t window_packets, window_bytes, budget, max_mtu, rndv_min;
     uint64_t probe_ns;
-    unsigned only; /* 1 + a NIC: of the others there are but the addresses */
+    int (*secret)(void *to, size_t len); /* as in struct sn_nic_config */
+    unsigned only;                       /* 1 + a NIC: of the others there are but the addresses */
 };
 
 void world_up(struct world *w, const struct world_options *o);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "softnic/uverbs/usercopy.h"
+#include "softnic/mem/usercopy.h"
 #include "tests/apart.h"
 
 #define PAGE 4096

@@ -61,7 +61,8 @@ static int put_and_wait(struct side *s, const struct gw_region *to, uint32_t len
 {
     struct ibv_wc wc;
 
-    TRY(!gw_put(gw_qp_handle(s->qp), s->mr->addr, s->mr->lkey, to->addr, to->rkey, len, GW_SIGNALED, 5));
+    TRY(!gw_post_op(gw_qp_handle(s->qp), gw_put_op(s->mr->addr, s->mr->lkey, to->addr, to->rkey, len),
+                    GW_SIGNALED, 5));
     TRY(gw_wait_cq(gw_cq_handle(s->cq), 1, &wc, gw_deadline(LIMIT), NULL, -1) == 1);
     TRY(wc.status == want && wc.wr_id == 5);
     return 0;

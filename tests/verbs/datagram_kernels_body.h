@@ -92,10 +92,13 @@ GW_DEV int crowd_send(const struct crowd_args *a, uint32_t t, uint32_t i)
     uint64_t addr = crowd_fill(a, t, i);
 
     if (a->warp)
-        return gw_send_to_warp(a->from, 1, &a->ah, a->qpn[to], a->qkey, addr, a->lkey, len, 1, t << 16 | i,
-                               GW_SIGNALED, i);
-    return gw_send_to_imm(a->from, &a->ah, a->qpn[to], a->qkey, addr, a->lkey, len, t << 16 | i, GW_SIGNALED,
-                          i);
+        return gw_post_op_warp(
+            a->from, 1,
+            gw_with_imm(gw_send_to_op(&a->ah, a->qpn[to], a->qkey, addr, a->lkey, len), t << 16 | i),
+            GW_SIGNALED, i);
+    return gw_post_op(
+        a->from, gw_with_imm(gw_send_to_op(&a->ah, a->qpn[to], a->qkey, addr, a->lkey, len), t << 16 | i),
+        GW_SIGNALED, i);
 }
 
 /* Posted by one thread, before any sends. */
@@ -158,8 +161,9 @@ GW_DEV int ticket_wait(const struct crowd_args *a, struct gw_tx *tx, uint64_t ti
 GW_DEV int ticket_send(const struct crowd_args *a, struct gw_tx *tx, uint32_t i, uint64_t deadline)
 {
     uint32_t t = gw_global_idx(), to = (t + i) % CROWD_TO, round = 0;
-    struct gw_op op = gw_send_to_imm_op(&a->ah, a->qpn[to], a->qkey, crowd_fill(a, t, i), a->lkey,
-                                        crowd_len(a, t, i), t << 16 | i);
+    struct gw_op op = gw_with_imm(
+        gw_send_to_op(&a->ah, a->qpn[to], a->qkey, crowd_fill(a, t, i), a->lkey, crowd_len(a, t, i)),
+        t << 16 | i);
     uint64_t ticket = 0;
     int err;
 

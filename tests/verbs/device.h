@@ -8,7 +8,7 @@
 
 #include <gpuwire/verbs.h>
 
-#include "tests/exec/options.h"
+#include "examples/options.h"
 
 static struct gw_exec *exec;
 static struct gw_device *dev;

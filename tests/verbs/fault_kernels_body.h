@@ -42,12 +42,13 @@ GW_DEV struct gw_op fault_op(const struct fault_args *a, struct fault_place p)
     switch (a->op) {
     case OP_PUT_IMM: return gw_put_imm_op(p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES, 1);
     case OP_SIGNAL:
-        return gw_put_signal_op(p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES, p.signal, p.signal_rkey, 1);
+        return gw_with_signal(gw_put_op(p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES), p.signal,
+                              p.signal_rkey, 1);
     case OP_GET: return gw_get_op(p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES);
     case OP_ADD: return gw_fetch_add_op(p.local, p.lkey, p.remote, p.rkey, 1);
     case OP_SWAP: return gw_cmp_swap_op(p.local, p.lkey, p.remote, p.rkey, 0, 1);
     case OP_MASKED_ADD: return gw_masked_fetch_add_op(p.local, p.lkey, p.remote, p.rkey, 1, 1);
-    case OP_MASKED_SWAP: return gw_masked_cmp_swap_op(p.local, p.lkey, p.remote, p.rkey, 0, 1, 1, 1);
+    case OP_MASKED_SWAP: return gw_with_masks(gw_cmp_swap_op(p.local, p.lkey, p.remote, p.rkey, 0, 1), 1, 1);
     default: return gw_put_op(p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES);
     }
 }
@@ -146,10 +147,15 @@ GW_DEV int fault_single(const struct fault_args *a, struct fault_place p, uint64
 {
     if (a->call == CALL_STRUCT) return fault_struct(a, p, wr_id);
     switch (a->op) {
-    case OP_PUT: return gw_put(a->qp, p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES, GW_SIGNALED, wr_id);
+    case OP_PUT:
+        return gw_post_op(a->qp, gw_put_op(p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES), GW_SIGNALED,
+                          wr_id);
     case OP_PUT_IMM:
-        return gw_put_imm(a->qp, p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES, 1, GW_SIGNALED, wr_id);
-    case OP_GET: return gw_get(a->qp, p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES, GW_SIGNALED, wr_id);
+        return gw_post_op(a->qp, gw_put_imm_op(p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES, 1),
+                          GW_SIGNALED, wr_id);
+    case OP_GET:
+        return gw_post_op(a->qp, gw_get_op(p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES), GW_SIGNALED,
+                          wr_id);
     default: return gw_send(a->qp, p.local, p.lkey, FAULT_BYTES, GW_SIGNALED, wr_id);
     }
 }
@@ -186,8 +192,11 @@ GW_DEV int fault_round(const struct fault_args *a, uint32_t n, uint64_t deadline
     if (a->form == FORM_THREAD)
         err = fault_single(a, p, me);
     else
-        err = gw_put_warp(a->qp, 1, p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES, a->op == OP_PUT_IMM, 1,
-                          GW_SIGNALED, me);
+        err = gw_post_op_warp(a->qp, 1,
+                              a->op == OP_PUT_IMM
+                                  ? gw_put_imm_op(p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES, 1)
+                                  : gw_put_op(p.local, p.lkey, p.remote, p.rkey, FAULT_BYTES),
+                              GW_SIGNALED, me);
     if (me == 0) {
         out->posted = err;
         /* Behind them another one, which may already be refused. */

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "softnic/control.h"
+#include "softnic/runtime/control.h"
 
 bool link_can(void)
 {

@@ -23,7 +23,6 @@ GW_KERNEL_DECLARE(share_kernel);
 GW_KERNEL_DECLARE(ping_kernel);
 GW_KERNEL_DECLARE(ticket_kernel);
 
-
 /* What every test that moves data is repeated with. */
 static const struct {
     uint32_t mem, qp_flags;

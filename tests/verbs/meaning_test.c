@@ -143,7 +143,7 @@ static void test_full(void **state)
     for (int k = 0; k < 12; k++) make(&wr[k], (uint64_t)k, 4, k < 11 ? &wr[k + 1] : NULL);
     assert_int_equal(gw_post_send(r.qp, wr, &where), ENOMEM);
     assert_ptr_equal(where, &wr[8]);
-    assert_int_equal(gw_put(r.qp, 1, 1, 20, 1, 8, 0, 0), -EAGAIN);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 20, 1, 8), 0, 0), -EAGAIN);
     take(8, wc);
     for (int k = 0; k < 8; k++) {
         assert_int_equal(wc[k].wr_id, k);
@@ -185,12 +185,84 @@ static void test_flags(void **state)
         wr.send_flags =
             (f & 1 ? IBV_SEND_SIGNALED : 0) | (f & 2 ? IBV_SEND_SOLICITED : 0) | (f & 4 ? IBV_SEND_FENCE : 0);
         assert_int_equal(gw_post_send(r.qp, &wr, &bad), 0);
-        assert_int_equal(gw_put(r.qp, 1, 1, 1, 1, 8, typed, 0), 0);
+        assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 1, 1, 8), typed, 0), 0);
         assert_int_equal(gw_tx_open(&tx, r.qp), 0);
         assert_int_equal(gw_tx_post(&tx, gw_put_op(1, 1, 1, 1, 8), typed, NULL), 0);
         for (uint32_t at = 0; at < 3; at++) check_flags(at, f);
         end();
     }
+}
+
+/* Compares the n WQEs at two places of the send queue, but for their places, and returns their WQEBBs. */
+static uint32_t same_wqes(uint64_t at, uint64_t other, uint32_t n, const char *name)
+{
+    uint32_t bbs = 0;
+
+    for (; n; n--) {
+        const uint8_t *a = r.qp->sq.buf + (at + bbs) * GW_MLX5_WQEBB,
+                      *b = r.qp->sq.buf + (other + bbs) * GW_MLX5_WQEBB;
+        uint32_t units = a[7] & 0x3f;
+
+        if (a[0] != b[0] || a[3] != b[3] || memcmp(a + 4, b + 4, units * 16 - 4))
+            fail_msg("%s: by name and by ticket it is not the same", name);
+        bbs += gw_mlx5_wqebbs(units);
+    }
+    return bbs;
+}
+
+/* Posts op by name and by ticket: the same WQEs, and their slots have the name. */
+static void check_op(const char *name, struct gw_op op, uint32_t wqes)
+{
+    uint64_t at = r.qp->sq_resv, t;
+    struct gw_tx tx;
+
+    assert_int_equal(gw_post_op(r.qp, op, GW_SIGNALED | GW_FENCED, 4711), 0);
+    assert_int_equal(gw_tx_open(&tx, r.qp), 0);
+    assert_int_equal(gw_tx_post(&tx, op, GW_SIGNALED | GW_FENCED, &t), 0);
+    assert_int_equal(t, at + 2 * op.bbs);
+    assert_int_equal(same_wqes(at, at + op.bbs, wqes, name), op.bbs);
+    assert_int_equal(r.qp->slot[at].wr_id, 4711);
+    assert_int_equal(r.qp->slot[at + op.bbs / wqes * (wqes - 1)].wr_id, 4711);
+    assert_int_equal(r.qp->slot[at + op.bbs / wqes * (wqes - 1)].end & GW_SLOT_END_, at + op.bbs);
+}
+
+static void test_each_operation(void **state)
+{
+    struct gw_op put = gw_put_op(1, 2, 3, 4, 5), swap = gw_cmp_swap_op(1, 2, 8, 4, 6, 7);
+    struct gw_ah_handle ah;
+    struct gw_op to = gw_send_to_op(&ah, 1, 2, 3, 4, 5), send = gw_send_op(1, 2, 3);
+    struct gw_tx tx;
+
+    (void)state;
+    memset(&ah, 0, sizeof(ah));
+    start(64, 0);
+    rig_die(&r);
+    check_op("put", put, 1);
+    check_op("put without payload", gw_put_op(1, 2, 3, 4, 0), 1);
+    check_op("put with immediate", gw_with_imm(put, 9), 1);
+    check_op("put with signal", gw_with_signal(put, 16, 4, 17), 2);
+    check_op("get", gw_get_op(1, 2, 3, 4, 5), 1);
+    check_op("send", send, 1);
+    check_op("send with immediate", gw_with_imm(send, 9), 1);
+    check_op("fetch and add", gw_fetch_add_op(1, 2, 8, 4, 6), 1);
+    check_op("compare and swap", swap, 1);
+    check_op("masked fetch and add", gw_masked_fetch_add_op(1, 2, 8, 4, 6, 7), 1);
+    check_op("masked compare and swap", gw_with_masks(swap, 10, 11), 1);
+    assert_int_equal(gw_post_op(r.qp, to, 0, 0), -EOPNOTSUPP);
+    r.qp->flags |= GW_NO_MASKED_;
+    assert_int_equal(gw_post_op(r.qp, gw_with_masks(swap, 10, 11), 0, 0), -EOPNOTSUPP);
+    r.qp->flags |= GW_NO_ATOMICS_;
+    assert_int_equal(gw_post_op(r.qp, swap, 0, 0), -EOPNOTSUPP);
+
+    r.qp->flags |= GW_UD_;
+    r.qp->state = GW_QP_READY_UD;
+    check_op("datagram", to, 1);
+    check_op("datagram without payload", gw_send_to_op(&ah, 1, 2, 3, 4, 0), 1);
+    check_op("datagram with immediate", gw_with_imm(to, 9), 1);
+    assert_int_equal(gw_post_op(r.qp, send, 0, 0), -EOPNOTSUPP);
+    assert_int_equal(gw_tx_open(&tx, r.qp), 0);
+    assert_int_equal(gw_tx_post(&tx, send, 0, NULL), -EOPNOTSUPP);
+    end();
 }
 
 /* An unsignalled request's room comes back with the next signalled one's completion. */
@@ -201,9 +273,9 @@ static void test_unsignalled(void **state)
     (void)state;
     start(8, 0);
     for (uint32_t i = 0; i < 800; i++) {
-        assert_int_equal(gw_put(r.qp, 1, 1, i, 1, 8, i % 8 == 7 ? GW_SIGNALED : 0, i), 0);
+        assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, i, 1, 8), i % 8 == 7 ? GW_SIGNALED : 0, i), 0);
         if (i % 8 != 7) continue;
-        assert_int_equal(gw_put(r.qp, 1, 1, i, 1, 8, 0, i), -EAGAIN);
+        assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, i, 1, 8), 0, i), -EAGAIN);
         take(1, &wc);
         assert_int_equal(wc.wr_id, i);
     }
@@ -223,10 +295,10 @@ static void test_not_connected(void **state)
     assert_int_equal(gw_tx_post(&tx, gw_send_to_op(&ah, 1, 2, 3, 4, 5), 0, NULL), -EOPNOTSUPP);
     r.qp->state = GW_QP_NOT_CONNECTED;
     assert_int_equal(gw_tx_open(&tx, r.qp), -ENOTCONN);
-    assert_int_equal(gw_put(r.qp, 1, 1, 1, 1, 8, 0, 0), -ENOTCONN);
-    assert_int_equal(gw_get(r.qp, 1, 1, 1, 1, 8, 0, 0), -ENOTCONN);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 1, 1, 8), 0, 0), -ENOTCONN);
+    assert_int_equal(gw_post_op(r.qp, gw_get_op(1, 1, 1, 1, 8), 0, 0), -ENOTCONN);
     assert_int_equal(gw_send(r.qp, 1, 1, 8, 0, 0), -ENOTCONN);
-    assert_int_equal(gw_put_warp(r.qp, 1, 1, 1, 1, 1, 8, 0, 0, 0, 0), -ENOTCONN);
+    assert_int_equal(gw_post_op_warp(r.qp, 1, gw_put_op(1, 1, 1, 1, 8), 0, 0), -ENOTCONN);
     make(&wr, 1, 1, NULL);
     assert_int_equal(gw_post_send(r.qp, &wr, &where), EINVAL);
     assert_ptr_equal(where, &wr);
@@ -246,7 +318,8 @@ static void test_error(void **state)
 
     (void)state;
     start(8, 3);
-    for (uint32_t i = 0; i < 5; i++) assert_int_equal(gw_put(r.qp, 1, 1, i, 1, 8, GW_DEFER, 100 + i), 0);
+    for (uint32_t i = 0; i < 5; i++)
+        assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, i, 1, 8), GW_DEFER, 100 + i), 0);
     gw_ring(r.qp);
     take(3, wc);
     assert_int_equal(wc[0].status, IBV_WC_REM_ACCESS_ERR);
@@ -260,7 +333,7 @@ static void test_error(void **state)
     assert_int_equal(r.qp->fault_wr_id, 102);
     assert_int_equal(r.qp->fault_index, 2);
     assert_int_equal(r.qp->fault_recv, 0);
-    assert_int_equal(gw_put(r.qp, 1, 1, 9, 1, 8, 0, 0), -EIO);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 9, 1, 8), 0, 0), -EIO);
     /* ibv_post_send goes on, and its requests complete flushed; all room comes back. */
     for (uint32_t i = 0; i < 20; i++) {
         make(&wr, 10 + i, 1, NULL);
@@ -292,16 +365,16 @@ static void test_lock_held(void **state)
     if (lock_free) skip();
     start(8, 0);
     make(&wr, 2, 1, NULL);
-    assert_int_equal(gw_put(r.qp, 1, 1, 0, 1, 8, GW_DEFER | GW_SIGNALED, 10), 0);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 0, 1, 8), GW_DEFER | GW_SIGNALED, 10), 0);
     assert_int_equal(gw_sq_lock_(r.qp), 0);
     assert_int_equal(pthread_create(&thread, NULL, waits_to_ring, r.qp), 0);
-    assert_int_equal(gw_put(r.qp, 1, 1, 1, 1, 8, GW_SIGNALED, 11), -EAGAIN);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 1, 1, 8), GW_SIGNALED, 11), -EAGAIN);
     pthread_join(thread, NULL);
     assert_true(gw_clock_ns() - before >= GW_SQ_LOCK_NS_);
     assert_true(gw_clock_ns() - before < 10 * (uint64_t)GW_SQ_LOCK_NS_);
     assert_int_equal(gw_poll_cq(r.cqh, 3, wc), 0);
     gw_sq_unlock_(r.qp);
-    assert_int_equal(gw_put(r.qp, 1, 1, 1, 1, 8, GW_SIGNALED, 11), 0);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 1, 1, 8), GW_SIGNALED, 11), 0);
     assert_int_equal(gw_post_send(r.qp, &wr, &where), 0);
     take(3, wc);
     assert_int_equal(wc[0].wr_id, 10);
@@ -340,7 +413,7 @@ static void test_lock_given_back(void **state)
         if (i == 0)
             assert_int_equal(gw_tx_post(&tx, op, GW_DEFER, &t), 0);
         else if (i == 1)
-            assert_int_equal(gw_put(r.qp, 1, 1, i, 1, 8, 0, 0), 0);
+            assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, i, 1, 8), 0, 0), 0);
         else
             assert_int_equal(gw_post_send(r.qp, &wr, &where), 0);
         pthread_join(thread, NULL);
@@ -348,6 +421,26 @@ static void test_lock_given_back(void **state)
     assert_int_equal(gw_tx_wait(&tx, t, gw_clock_ns() + 60000000000u), 0);
     end();
     assert_int_equal(r.wqes, 3);
+}
+
+/* A thread that polls is stopped in the midst of it: others find nothing meanwhile, and a wait ends when it should. */
+static void test_poller_stopped(void **state)
+{
+    uint64_t until;
+    struct ibv_wc wc[1];
+
+    (void)state;
+    start(8, 0);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 0, 1, 8), GW_SIGNALED, 10), 0);
+    assert_true(gw_cq_enter_(r.cqh));
+    until = gw_clock_ns() + 20000000;
+    assert_int_equal(gw_wait_cq(r.cqh, 1, wc, until, NULL, -1), 0);
+    assert_true(gw_clock_ns() >= until);
+    assert_int_equal(gw_poll_cq(r.cqh, 1, wc), 0);
+    gw_cq_leave_(r.cqh);
+    take(1, wc);
+    assert_int_equal(wc[0].wr_id, 10);
+    end();
 }
 
 /* A second poster publishes between the first one's doorbell and its leaving: the first must ring for it too,
@@ -386,12 +479,12 @@ static void test_unknown_queue_pair(void **state)
 
     (void)state;
     start(8, 0);
-    assert_int_equal(gw_put(r.qp, 1, 1, 0, 1, 8, GW_SIGNALED, 1), 0);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 0, 1, 8), GW_SIGNALED, 1), 0);
     while (!gw_cq_ready_(r.cqh, 0)) gw_pause(100);
     gw_st_relaxed_u32(&((struct gw_mlx5_cqe *)r.cq)->wqe_opcode_qpn_be, gw_be32(0x4712));
     assert_int_equal(gw_poll_cq(r.cqh, 4, wc), 0);
     assert_int_equal(r.cqh->dropped, 1);
-    assert_int_equal(gw_put(r.qp, 1, 1, 1, 1, 8, GW_SIGNALED, 2), 0);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 1, 1, 8), GW_SIGNALED, 2), 0);
     take(1, wc);
     assert_int_equal(wc[0].wr_id, 2);
     end();
@@ -409,7 +502,7 @@ static void test_wait(void **state)
     assert_true(gw_clock_ns() - before >= 5000000);
     stop = 1;
     assert_int_equal(gw_wait_cq(r.cqh, 1, &wc, UINT64_MAX, &stop, -1), -ECANCELED);
-    assert_int_equal(gw_put(r.qp, 1, 1, 0, 1, 8, GW_SIGNALED, 7), 0);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 0, 1, 8), GW_SIGNALED, 7), 0);
     stop = 0;
     assert_int_equal(gw_wait_cq(r.cqh, 1, &wc, before + 60000000000u, &stop, -1), 1);
     assert_int_equal(wc.wr_id, 7);
@@ -424,7 +517,7 @@ static void test_poll_held(void **state)
 
     (void)state;
     start(8, 0);
-    assert_int_equal(gw_put(r.qp, 1, 1, 0, 1, 8, GW_SIGNALED, 7), 0);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(1, 1, 0, 1, 8), GW_SIGNALED, 7), 0);
     while (!gw_cq_ready_(r.cqh, 0)) gw_pause(100);
     r.cqh->lock = 1;
     assert_int_equal(gw_poll_cq(r.cqh, 1, &wc), 0);
@@ -474,7 +567,7 @@ static void test_record_that_never_comes(void **state)
     rig_die(&r);
     r.qp->sq_resv = r.qp->sq_ci = 5;
     r.qp->sq_word = gw_sq_idle_(5);
-    assert_int_equal(gw_put(r.qp, 0x1000, 1, 1, 2, 8, GW_SIGNALED, 1), 0);
+    assert_int_equal(gw_post_op(r.qp, gw_put_op(0x1000, 1, 1, 2, 8), GW_SIGNALED, 1), 0);
     assert_true(gw_clock_ns() - before < 10 * (uint64_t)GW_SQ_SETTLE_NS_);
     assert_int_equal(r.dbrec[GW_MLX5_DBREC_SEND], gw_mlx5_dbrec_be(6));
     assert_int_equal(r.qp->sq_settled, 6);
@@ -590,6 +683,7 @@ int main(void)
         cmocka_unit_test(test_bad_datagram_in_list),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_each_operation),
         cmocka_unit_test(test_unsignalled),
         cmocka_unit_test(test_not_connected),
         cmocka_unit_test(test_error),
@@ -601,6 +695,7 @@ int main(void)
         cmocka_unit_test(test_poll_held),
         cmocka_unit_test(test_record_that_never_comes),
         cmocka_unit_test(test_receives_behind_a_stopped_thread),
+        cmocka_unit_test(test_poller_stopped),
         cmocka_unit_test(test_room_is_found),
         cmocka_unit_test(test_endpoint_text),
     };

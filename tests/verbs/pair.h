@@ -11,9 +11,9 @@
 struct pair_opts {
     uint32_t send_wr, recv_wr, sge, max_inline;
     uint32_t qp_flags, cq_flags, post_mode;
-    uint32_t mem; /* enum gw_mem_kind */
+    uint32_t mem;  /* enum gw_mem_kind */
     uint32_t type; /* enum gw_qp_type; UD: both have PAIR_QKEY, and `connect` does not count */
-    size_t half;  /* bytes per side */
+    size_t half;   /* bytes per side */
     struct gw_connect_opts connect;
     int unconnected;
 };

@@ -63,7 +63,7 @@ GW_DEV void post_singly(const struct post_args *a, uint64_t deadline)
         token = gw_global_idx() * a->each + i;
         round = 0;
         do {
-            err = gw_put(a->qp, 0x1000, 1, token, 2, 64, flags_of(a, i), token);
+            err = gw_post_op(a->qp, gw_put_op(0x1000, 1, token, 2, 64), flags_of(a, i), token);
             /* A full queue may wait for the ring that this or another thread has deferred. */
             if (err == -EAGAIN && a->how == POST_DEFER) gw_ring(a->qp);
             if (err == -EAGAIN) retreat(round++);
@@ -85,7 +85,10 @@ GW_DEV void post_by_warp(const struct post_args *a, uint64_t deadline)
         do {
             int more;
 
-            err = gw_put_warp(a->qp, (int)on, 0x1000, 1, token, 2, 64, i & 1, i, GW_SIGNALED, token);
+            err = gw_post_op_warp(a->qp, (int)on,
+                                  i & 1 ? gw_put_imm_op(0x1000, 1, token, 2, 64, i)
+                                        : gw_put_op(0x1000, 1, token, 2, 64),
+                                  GW_SIGNALED, token);
             more = gw_lane() == 0 && again(a, err, n, deadline);
             if (err == -EAGAIN) retreat(round++);
             err = gw_any(gw_warp_mask(), more);
@@ -180,7 +183,7 @@ GW_DEV struct gw_op tx_op(uint32_t i, uint64_t token)
     case 3: return gw_fetch_add_op(0x1000, 1, token, 2, i);
     case 4: return gw_cmp_swap_op(0x1000, 1, token, 2, i, i + 1);
     case 5: return gw_masked_fetch_add_op(0x1000, 1, token, 2, i, 1u << 31);
-    default: return gw_masked_cmp_swap_op(0x1000, 1, token, 2, i, 0xff, i + 1, 0xff00);
+    default: return gw_with_masks(gw_cmp_swap_op(0x1000, 1, token, 2, i, i + 1), 0xff, 0xff00);
     }
 }
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "tests/exec/options.h"
+#include "examples/options.h"
 #include "tests/verbs/post_kernels.h"
 #include "tests/verbs/rig.h"
 

@@ -154,7 +154,7 @@ static void make_handles(struct rig *r)
     qp.db = (uint64_t *)(q + 128);
     qp.slot = (struct gw_sq_slot *)(h + 2048);
     qp.rq_wr_id = (uint64_t *)(h + 2048 + 16 * (size_t)r->o.wqebbs);
-    qp.rq_said = (uint32_t *)(qp.rq_wr_id + r->o.wqes);
+    qp.rq_ready = (uint32_t *)(qp.rq_wr_id + r->o.wqes);
     qp.max_send_sge = 16;
     qp.max_recv_sge = 1;
     qp.rq_wqes = r->o.wqes;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How receives are published (include/gpuwire/verbs_rq.h), for spin, which tries every interleaving. sq_model.sh runs it;
+ * How receives are published (include/gpuwire/detail/verbs/rq.h), for spin, which tries every interleaving. sq_model.sh runs it;
  * sq.pml, the model of the send queue, says how such a model is to be read. How a queue is reserved is modelled there
  * (gw_reserve_), and is one step here.
  *

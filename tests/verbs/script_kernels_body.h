@@ -79,27 +79,21 @@ GW_DEV int wait_for(const struct script_args *a, const struct step *s)
 
 GW_DEV int take_step(const struct script_args *a, const struct step *s)
 {
+    uint64_t addr = s->sge[0].addr;
+    uint32_t lkey = s->sge[0].lkey, len = s->sge[0].length;
     struct gw_qp_handle *qp = a->qp[s->qp];
+    struct gw_op put = gw_put_op(addr, lkey, s->raddr, s->rkey, len);
+    struct gw_op to = gw_send_to_op(&s->ah, s->dqpn, s->qkey, addr, lkey, len);
     struct ibv_wc wc;
 
     switch (s->call) {
-    case STEP_PUT:
-        return gw_put(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->flags,
-                      s->wr_id);
-    case STEP_PUT_IMM:
-        return gw_put_imm(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->imm,
-                          s->flags, s->wr_id);
-    case STEP_GET:
-        return gw_get(qp, s->sge[0].addr, s->sge[0].lkey, s->raddr, s->rkey, s->sge[0].length, s->flags,
-                      s->wr_id);
-    case STEP_SEND: return gw_send(qp, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length, s->flags, s->wr_id);
-    case STEP_SEND_TO:
-        return gw_send_to(qp, &s->ah, s->dqpn, s->qkey, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length, s->flags,
-                          s->wr_id);
-    case STEP_SEND_TO_IMM:
-        return gw_send_to_imm(qp, &s->ah, s->dqpn, s->qkey, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length,
-                              s->imm, s->flags, s->wr_id);
-    case STEP_RECV: return gw_recv(qp, s->sge[0].addr, s->sge[0].lkey, s->sge[0].length, s->wr_id);
+    case STEP_PUT: return gw_post_op(qp, put, s->flags, s->wr_id);
+    case STEP_PUT_IMM: return gw_post_op(qp, gw_with_imm(put, s->imm), s->flags, s->wr_id);
+    case STEP_GET: return gw_post_op(qp, gw_get_op(addr, lkey, s->raddr, s->rkey, len), s->flags, s->wr_id);
+    case STEP_SEND: return gw_send(qp, addr, lkey, len, s->flags, s->wr_id);
+    case STEP_SEND_TO: return gw_post_op(qp, to, s->flags, s->wr_id);
+    case STEP_SEND_TO_IMM: return gw_post_op(qp, gw_with_imm(to, s->imm), s->flags, s->wr_id);
+    case STEP_RECV: return gw_recv(qp, addr, lkey, len, s->wr_id);
     case STEP_IBV_RECV: return post_recv(a, s);
     case STEP_RING: gw_ring(qp); return 0;
     case STEP_WAIT: return wait_for(a, s);
@@ -139,13 +133,14 @@ GW_KERNEL(share_kernel, struct share_args, a)
 {
     uint64_t deadline = gw_clock_ns() + a->limit_ns, off;
     uint32_t i, round = 0, want = gw_global_dim() * a->each;
+    struct gw_op put;
     int err;
 
     for (i = 0; i < a->each;) {
         off = ((uint64_t)gw_global_idx() * a->each + i) * a->len;
-        err = a->warp ? gw_put_warp(a->qp, 1, a->src + off, a->lkey, a->dst + off, a->rkey, a->len, 0, 0,
-                                    GW_SIGNALED, i)
-                      : gw_put(a->qp, a->src + off, a->lkey, a->dst + off, a->rkey, a->len, GW_SIGNALED, i);
+        put = gw_put_op(a->src + off, a->lkey, a->dst + off, a->rkey, a->len);
+        err =
+            a->warp ? gw_post_op_warp(a->qp, 1, put, GW_SIGNALED, i) : gw_post_op(a->qp, put, GW_SIGNALED, i);
         if (!err) {
             i++;
             continue;
@@ -177,8 +172,8 @@ GW_KERNEL(ticket_kernel, struct ticket_args, a)
     a->ret[0] = gw_tx_post(&tx, gw_put_op(a->src, a->lkey, a->dst, a->rkey, 200), GW_DEFER, &t[0]);
     a->ret[1] = gw_tx_wait(&tx, t[0], deadline); /* rings for what was deferred */
     a->ret[2] = gw_tx_post(&tx,
-                           gw_put_signal_op(a->src + 200, a->lkey, a->dst + 200, rkey, 300, a->dst + 504,
-                                            a->rkey, 0x1122334455667788u),
+                           gw_with_signal(gw_put_op(a->src + 200, a->lkey, a->dst + 200, rkey, 300),
+                                          a->dst + 504, a->rkey, 0x1122334455667788u),
                            0, &t[1]);
     a->ret[3] = gw_tx_post(&tx, gw_fetch_add_op(a->src + 1000, a->lkey, a->dst + 1000, a->rkey, 5), 0, &t[2]);
     a->ret[4] = gw_tx_post(&tx, gw_cmp_swap_op(a->src + 1008, a->lkey, a->dst + 1000, a->rkey, 1005, 9),
@@ -195,7 +190,8 @@ GW_KERNEL(ticket_kernel, struct ticket_args, a)
                             0, &t[5]);
     a->ret[11] = gw_tx_post(
         &tx,
-        gw_masked_cmp_swap_op(a->src + 1024, a->lkey, a->dst + 1000, a->rkey, 0x5501, 0xff, 0xabcd, 0xf0f0),
+        gw_with_masks(gw_cmp_swap_op(a->src + 1024, a->lkey, a->dst + 1000, a->rkey, 0x5501, 0xabcd), 0xff,
+                      0xf0f0),
         0, &t[6]);
     a->ret[12] = gw_tx_wait(&tx, t[6], deadline);
 }
@@ -206,7 +202,9 @@ GW_DEV int ping(const struct ping_args *a, uint32_t from, uint32_t i, uint64_t d
     struct ibv_wc wc;
     int err = gw_recv_empty(a->qp[!from], 1, i);
 
-    if (!err) err = gw_put_imm(a->qp[from], a->src, a->lkey, a->dst, a->rkey, a->len, i, GW_SIGNALED, i);
+    if (!err)
+        err = gw_post_op(a->qp[from], gw_put_imm_op(a->src, a->lkey, a->dst, a->rkey, a->len, i), GW_SIGNALED,
+                         i);
     if (err) return err;
     if (gw_wait_cq(a->cq[!from], 1, &wc, deadline, NULL, -1) != 1 || wc.status != IBV_WC_SUCCESS) return -EIO;
     if (gw_wc_imm(&wc) != i) return -EPROTO;

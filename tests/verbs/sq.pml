@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a send queue is reserved, published and rung for (include/gpuwire/verbs_room.h, verbs_ring.h; LOCKED=1: verbs_lock.h), for
+ * How a send queue is reserved, published and rung for (include/gpuwire/detail/verbs/reserve.h, detail/verbs/ring.h; LOCKED=1: detail/verbs/lock.h), for
  * spin, which tries every interleaving. sq_model.sh runs it. An inline has the name of the function that it stands for, and each comment at
  * the right margin the line of that function.
  *
@@ -154,7 +154,7 @@ inline release_slots() /* what an operation that releases does */
     from = 0
 }
 
-/* ---- verbs_room.h, verbs_ring.h --------------------------------------------------------------------------------------------- */
+/* ---- detail/verbs/reserve.h, detail/verbs/ring.h --------------------------------------------------------------------------------------------- */
 
 inline gw_sq_reserve_(n) /* sets got, at */
 {
@@ -434,7 +434,7 @@ inline gw_sq_ring_(sure) /* gw_ring: sure */
     fi
 }
 
-/* ---- verbs_lock.h ------------------------------------------------------------------------------------------- */
+/* ---- detail/verbs/lock.h ------------------------------------------------------------------------------------------- */
 
 inline gw_sq_lock_()
 {

@@ -42,8 +42,8 @@ GW_DEV struct gw_op stress_op(const struct stress_args *a, uint32_t i)
     case ST_SWAP: return gw_cmp_swap_op(fetched, a->lkey, to, a->rkey, ST_WAS(t), ST_VALUE(t));
     case ST_COUNT: return gw_fetch_add_op(fetched, a->lkey, a->there + 16 * (uint64_t)a->tokens, a->rkey, 1);
     default:
-        return gw_put_signal_op(from, a->lkey, to, a->rkey, 8, a->there + 8 * (a->tokens + t), a->rkey,
-                                ST_VALUE(t));
+        return gw_with_signal(gw_put_op(from, a->lkey, to, a->rkey, 8), a->there + 8 * (a->tokens + t),
+                              a->rkey, ST_VALUE(t));
     }
 }
 
@@ -153,7 +153,8 @@ GW_DEV void stress_wr(const struct stress_args *a, uint32_t i, struct ibv_send_w
     wr->wr.rdma.rkey = a->rkey;
 }
 
-/* By which call a thread posts its i-th request alone: those without a typed one as a list of one. */
+/* Posts a thread's i-th request alone: as an operation, or every other round of atomics, and what is a put with signal, as a
+ * list of one. */
 GW_DEV int stress_single(const struct stress_args *a, uint32_t i)
 {
     uint32_t flags = GW_SIGNALED | (gw_thread_idx() & 1 && i % 5 != 4 ? GW_DEFER : 0), what = i % ST_OPS;
@@ -162,13 +163,8 @@ GW_DEV int stress_single(const struct stress_args *a, uint32_t i)
     struct ibv_sge sge;
     int err;
 
-    if (what == ST_PUT)
-        return gw_put(a->qp, op.laddr, a->lkey, op.raddr, a->rkey, 8, flags, stress_token(a, i));
-    if (what == ST_GET)
-        return gw_get(a->qp, op.laddr, a->lkey, op.raddr, a->rkey, 8, flags, stress_token(a, i));
-    if (what == ST_PUT_IMM)
-        return gw_put_imm(a->qp, op.laddr, a->lkey, op.raddr, a->rkey, 8, (uint32_t)stress_token(a, i), flags,
-                          stress_token(a, i));
+    if (what == ST_PUT || what == ST_GET || what == ST_PUT_IMM || (what != ST_SIGNAL && i / ST_OPS % 2))
+        return gw_post_op(a->qp, op, flags, stress_token(a, i));
     stress_wr(a, i, &wr, &sge);
     err = gw_post_send(a->qp, &wr, &bad);
     return err == ENOMEM ? -EAGAIN : -err;
@@ -200,8 +196,7 @@ GW_DEV int stress_step(const struct stress_args *a, const struct stress_me *m, u
     *n = 1;
     if (m->form == 2) return stress_list(a, i, n);
     if (m->form == 1 && (i % ST_OPS == ST_PUT || i % ST_OPS == ST_PUT_IMM))
-        return gw_put_warp(a->qp, 1, op.laddr, a->lkey, op.raddr, a->rkey, 8, i % ST_OPS == ST_PUT_IMM,
-                           (uint32_t)stress_token(a, i), GW_SIGNALED, stress_token(a, i));
+        return gw_post_op_warp(a->qp, 1, op, GW_SIGNALED, stress_token(a, i));
     return stress_single(a, i);
 }
 

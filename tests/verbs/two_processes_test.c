@@ -110,7 +110,8 @@ static int exchange(struct side *s, int first)
         fill(want, len, i);
         if (first) {
             memcpy(s->mem, want, len);
-            TRY(!gw_put_imm(gw_qp_handle(s->qp), s->mr->addr, s->mr->lkey, s->peer_addr, s->peer_rkey, len, i,
+            TRY(!gw_post_op(gw_qp_handle(s->qp),
+                            gw_put_imm_op(s->mr->addr, s->mr->lkey, s->peer_addr, s->peer_rkey, len, i),
                             GW_SIGNALED, i));
         }
         TRY(!expect(s, IBV_WC_RECV_RDMA_WITH_IMM, &wc));
@@ -118,8 +119,10 @@ static int exchange(struct side *s, int first)
         TRY(!memcmp(first ? s->mem + BYTES : s->mem, want, len));
         TRY(!gw_recv_empty(gw_qp_handle(s->qp), 1, 0));
         if (!first)
-            TRY(!gw_put_imm(gw_qp_handle(s->qp), s->mr->addr, s->mr->lkey, s->peer_addr + BYTES, s->peer_rkey,
-                            len, i, GW_SIGNALED, i));
+            TRY(!gw_post_op(
+                gw_qp_handle(s->qp),
+                gw_put_imm_op(s->mr->addr, s->mr->lkey, s->peer_addr + BYTES, s->peer_rkey, len, i),
+                GW_SIGNALED, i));
     }
     free(want);
     return 0;
@@ -144,7 +147,8 @@ static int trespass(struct side *s)
     struct ibv_wc wc;
     struct gw_fault fault;
 
-    TRY(!gw_put(gw_qp_handle(s->qp), s->mr->addr, s->mr->lkey, s->peer_addr, s->peer_other_rkey, 64, 0, 77));
+    TRY(!gw_post_op(gw_qp_handle(s->qp),
+                    gw_put_op(s->mr->addr, s->mr->lkey, s->peer_addr, s->peer_other_rkey, 64), 0, 77));
     do TRY(gw_wait_cq(gw_cq_handle(s->cq), 1, &wc, gw_deadline(LIMIT), NULL, -1) == 1);
     while (wc.status == IBV_WC_SUCCESS);
     TRY(wc.status == IBV_WC_REM_ACCESS_ERR && wc.wr_id == 77);
@@ -161,8 +165,8 @@ static int survive(struct side *s, pid_t pid)
 
     TRY(!kill(pid, SIGKILL) && waitpid(pid, &status, 0) == pid);
     before = gw_clock_ns();
-    TRY(!gw_put(gw_qp_handle(s->qp), s->mr->addr, s->mr->lkey, s->peer_addr, s->peer_rkey, 64, GW_SIGNALED,
-                88));
+    TRY(!gw_post_op(gw_qp_handle(s->qp), gw_put_op(s->mr->addr, s->mr->lkey, s->peer_addr, s->peer_rkey, 64),
+                    GW_SIGNALED, 88));
     do TRY(gw_wait_cq(gw_cq_handle(s->cq), 1, &wc, gw_deadline(LIMIT), NULL, -1) == 1);
     while (wc.status == IBV_WC_SUCCESS);
     TRY(wc.status == IBV_WC_RETRY_EXC_ERR && wc.wr_id == 88);

@@ -71,7 +71,8 @@ static void wait_start(struct waiter *w, struct pair *p, int side, uint64_t limi
 
 static int put_imm(struct pair *p, uint32_t imm)
 {
-    return gw_put_imm(gw_qp_handle(p->qp[0]), p->base, p->mr->lkey, p->base + p->half, p->mr->rkey, 64, imm,
+    return gw_post_op(gw_qp_handle(p->qp[0]),
+                      gw_put_imm_op(p->base, p->mr->lkey, p->base + p->half, p->mr->rkey, 64, imm),
                       GW_SIGNALED, imm);
 }
 
@@ -232,11 +233,13 @@ static void reset_while_polled(uint32_t cq_flags)
     for (uint32_t round = 0; round < 40; round++) {
         for (uint32_t i = 0; i < 4; i++) {
             /* Queue pair 1 is counted exactly; queue pair 2's completions may be dropped by its reset. */
-            assert_int_equal(gw_put(gw_qp_handle(qp[1]), mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64,
-                                    GW_SIGNALED, 1),
+            assert_int_equal(gw_post_op(gw_qp_handle(qp[1]),
+                                        gw_put_op(mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64),
+                                        GW_SIGNALED, 1),
                              0);
-            assert_int_equal(gw_put(gw_qp_handle(qp[2]), mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64,
-                                    GW_SIGNALED, 2),
+            assert_int_equal(gw_post_op(gw_qp_handle(qp[2]),
+                                        gw_put_op(mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64),
+                                        GW_SIGNALED, 2),
                              0);
             sent++;
         }
@@ -248,8 +251,9 @@ static void reset_while_polled(uint32_t cq_flags)
         must(gw_qp_connect(qp[2], &ep, NULL), "gw_qp_connect");
         uint64_t before = gw_ld_relaxed_u64(&b.counted[2]);
         for (uint32_t i = 0; i < 16; i++)
-            assert_int_equal(gw_put(gw_qp_handle(qp[2]), mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64,
-                                    GW_SIGNALED, 2),
+            assert_int_equal(gw_post_op(gw_qp_handle(qp[2]),
+                                        gw_put_op(mr->addr, mr->lkey, mr->addr + 4096, mr->rkey, 64),
+                                        GW_SIGNALED, 2),
                              0);
         until(&b, 2, before + 16);
         assert_int_equal(gw_ld_relaxed_u64(&b.counted[2]), before + 16);
@@ -285,8 +289,10 @@ static void test_reset_nobody_polls(void **state)
 
     (void)state;
     pair_make(&p, dev, &o);
-    assert_int_equal(
-        gw_put(gw_qp_handle(p.qp[0]), p.base, p.mr->lkey, p.base + p.half, p.mr->rkey, 8, GW_SIGNALED, 1), 0);
+    assert_int_equal(gw_post_op(gw_qp_handle(p.qp[0]),
+                                gw_put_op(p.base, p.mr->lkey, p.base + p.half, p.mr->rkey, 8), GW_SIGNALED,
+                                1),
+                     0);
     while (!gw_cq_ready_(gw_cq_handle(p.cq[0]), 0)) gw_device_progress(dev);
     assert_int_equal(gw_qp_reset(p.qp[0], 0, gw_deadline(5 * MS)), -ETIMEDOUT);
     assert_non_null(strstr(gw_last_error(), "polled"));

@@ -3,7 +3,7 @@
 #ifndef TESTS_WIRE_FAKE_CHECKS_H
 #define TESTS_WIRE_FAKE_CHECKS_H
 
-#include "softnic/mem/cuda.h"
+#include "softnic/cuda/cuda.h"
 #include "tests/wire/fake_cuda.h"
 
 static inline struct sn_cuda_stats stats_of(const struct sn_cuda_region *region)

@@ -3,12 +3,12 @@
  * A CUDA driver made of host memory, for tests: "GPU memory" is an array, copies happen late (when their
  * event is looked at for the second time), in stream order, and staging is checked to be untouched meanwhile
  * by copying from it only then. One thread per context at a time. The copy kernel is a thread that does what it says
- * in softnic/mem/cuda_kernel.h, as soon as it is told. There are two GPUs, and the array is the first one's.
+ * in softnic/cuda/kernel.h, as soon as it is told. There are two GPUs, and the array is the first one's.
  */
 #ifndef TESTS_WIRE_FAKE_CUDA_H
 #define TESTS_WIRE_FAKE_CUDA_H
 
-#include "softnic/mem/cuda_api.h"
+#include "softnic/cuda/api.h"
 
 enum { FAKE_GPU_SIZE = 3 << 20, FAKE_GPUS = 2 };
 

@@ -254,7 +254,7 @@ EXPORT int cuMemGetHandleForAddressRange(void *handle, sn_cu_ptr p, size_t size,
 }
 #endif
 
-/* ---- what softnic/mem/cuda_api.c looks for, as fake_cuda.c has it ---- */
+/* ---- what softnic/cuda/api.c looks for, as fake_cuda.c has it ---- */
 
 EXPORT int cuPointerGetAttributes(unsigned n, int *a, void **data, sn_cu_ptr p)
 {

@@ -3,7 +3,7 @@
 #ifndef TESTS_WIRE_FAKE_KERNEL_H
 #define TESTS_WIRE_FAKE_KERNEL_H
 
-#include "softnic/mem/cuda_kernel.h"
+#include "softnic/cuda/kernel.h"
 #include "tests/wire/fake_cuda.h"
 
 /* gpu: on which; on: atomic, how many run in the stream, or wait to. 0, or the driver's error. */

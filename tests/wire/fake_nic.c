@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "softnic/see.h"
+#include "softnic/nic/introspect.h"
 
 struct fake_nic fake = {.next = SN_NEVER};
 
@@ -109,7 +109,7 @@ void sn_nic_unlock(struct sn_nic *nic)
     pthread_mutex_unlock(&inside);
 }
 
-int sn_see_lock(struct sn_nic *nic, uint64_t wait_ns)
+int sn_introspect_lock(struct sn_nic *nic, uint64_t wait_ns)
 {
     (void)nic;
     (void)wait_ns;
@@ -117,19 +117,19 @@ int sn_see_lock(struct sn_nic *nic, uint64_t wait_ns)
     return 0;
 }
 
-int sn_see_qps(struct sn_nic *nic, uint32_t *cursor, struct sn_qp_view *out, int max, uint64_t wait_ns)
+int sn_introspect_qps(struct sn_nic *nic, uint32_t *cursor, struct sn_qp_view *out, int max, uint64_t wait_ns)
 {
     (void)nic, (void)cursor, (void)out, (void)max, (void)wait_ns;
     return 0;
 }
 
-int sn_see_cqs(struct sn_nic *nic, uint32_t *cursor, struct sn_cq_view *out, int max, uint64_t wait_ns)
+int sn_introspect_cqs(struct sn_nic *nic, uint32_t *cursor, struct sn_cq_view *out, int max, uint64_t wait_ns)
 {
     (void)nic, (void)cursor, (void)out, (void)max, (void)wait_ns;
     return 0;
 }
 
-int sn_see_totals(struct sn_nic *nic, struct sn_totals *out, uint64_t wait_ns)
+int sn_introspect_totals(struct sn_nic *nic, struct sn_totals *out, uint64_t wait_ns)
 {
     (void)nic, (void)wait_ns;
     memset(out, 0, sizeof(*out));

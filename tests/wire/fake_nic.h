@@ -3,7 +3,7 @@
 #ifndef TESTS_WIRE_FAKE_NIC_H
 #define TESTS_WIRE_FAKE_NIC_H
 
-#include "softnic/nic.h"
+#include "softnic/nic/nic.h"
 
 struct fake_nic {
     unsigned ringable;

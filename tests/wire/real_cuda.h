@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "softnic/mem/cuda_api.h"
+#include "softnic/cuda/api.h"
 
 /* What the NIC does not need of the driver. */
 struct real_cuda {

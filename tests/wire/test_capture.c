@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "src/roce/cm.h"
 #include "src/roce/hdr.h"
 #include "src/roce/icrc.h"
 #include "tests/wire/peers.h"
@@ -76,6 +77,7 @@ static void send_and_look(struct sn_udp *from, const struct sn_addr *to, unsigne
                           int batch)
 {
     enum { N = 20, LEN = 4096 + 28 };
+    static const uint8_t anybody[3] = {0, 0, ROCE_GSI_QPN};
     static uint8_t data[N][LEN], ip[9000];
     struct sn_frame frames[N];
     struct roce_path path = path_between(from, to), seen;
@@ -85,6 +87,7 @@ static void send_and_look(struct sn_udp *from, const struct sn_addr *to, unsigne
         uint32_t n = i % 4 ? LEN : 32;
 
         make_frame(data[i], n, slot, 0, i);
+        if (port == ROCE_UDP_PORT) memcpy(data[i] + 5, anybody, 3);
         roce_icrc_end(roce_icrc(&path, data[i], n), data[i] + n - 4);
         frames[i] = frame_to(to, data[i], n);
     }
@@ -108,7 +111,7 @@ static void send_and_look(struct sn_udp *from, const struct sn_addr *to, unsigne
     }
 }
 
-/* Nobody is there: what would be another host's, and anybody's. */
+/* Frames to another host go to port 4791. So do frames to another address here that name no slot. */
 static void frames_to_other_hosts_are_roce_packets(void **state)
 {
     struct sn_udp *a = open_wire(HERE, 1);

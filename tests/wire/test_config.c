@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "softnic/config.h"
+#include "softnic/config/config.h"
 
 static struct sn_config config;
 static char why[SN_CONFIG_WHY];
@@ -37,11 +37,11 @@ static void every_key_is_read(void **state)
     char text[SN_ADDR_TEXT];
 
     (void)state;
-    assert_int_equal(
-        sn_config_parse("addr=127.0.0.9,poll=busy,cpu=3,hostile=1,seed=18446744073709551615,mtu=2048,gso=0,ecn=0,gpucopy=engine,"
-                        "loss=1%,dup=.5,reorder=0.25,corrupt=1,delay=20us",
-                        &config, why),
-        0);
+    assert_int_equal(sn_config_parse("addr=127.0.0.9,poll=busy,cpu=3,hostile=1,seed=18446744073709551615,mtu="
+                                     "2048,gso=0,ecn=0,gpucopy=engine,"
+                                     "loss=1%,dup=.5,reorder=0.25,corrupt=1,delay=20us",
+                                     &config, why),
+                     0);
     assert_true(config.has_addr);
     assert_string_equal(sn_addr_text(&config.addr, text), "127.0.0.9");
     assert_true(sn_gid_is_ipv4(config.addr.gid));
@@ -256,11 +256,15 @@ static void several_nics_are_told_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_said_means_defaults),      cmocka_unit_test(every_key_is_read),
+        cmocka_unit_test(nothing_said_means_defaults),
+        cmocka_unit_test(every_key_is_read),
         cmocka_unit_test(more_threads_are_for_sockets),
-        cmocka_unit_test(an_ethernet_wire_is_read),         cmocka_unit_test(mistakes_are_named),
-        cmocka_unit_test(long_text_is_cut_and_not_overrun), cmocka_unit_test(the_default_address_can_be_had),
-        cmocka_unit_test(the_mtu_is_the_interfaces),        cmocka_unit_test(socket_addresses_go_round),
+        cmocka_unit_test(an_ethernet_wire_is_read),
+        cmocka_unit_test(mistakes_are_named),
+        cmocka_unit_test(long_text_is_cut_and_not_overrun),
+        cmocka_unit_test(the_default_address_can_be_had),
+        cmocka_unit_test(the_mtu_is_the_interfaces),
+        cmocka_unit_test(socket_addresses_go_round),
         cmocka_unit_test(several_nics_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "softnic/mem/cuda_device.h"
+#include "softnic/cuda/device.h"
 #include "tests/wire/fake_checks.h"
 
 static struct sn_cuda_region whole;
@@ -216,11 +216,11 @@ static void where_no_kernel_can_be_loaded_engines_do_it_all(void **state)
     random_rounds(200);
     assert_int_equal(stats_of(&whole).launches, 0);
     while (sn_cuda_device(i) != whole.dev) i++;
-    assert_true(sn_cuda_see(i, &v));
+    assert_true(sn_cuda_introspect(i, &v));
     assert_non_null(strstr(v.copies, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND (221): install"));
     assert_int_equal(v.stats.copies_in, stats_of(&whole).copies_in);
     while (sn_cuda_device(i)) i++;
-    assert_false(sn_cuda_see(i, &v));
+    assert_false(sn_cuda_introspect(i, &v));
 }
 
 /* And is tried again when some time has gone by: what kept it from running may have gone, too. */
@@ -235,16 +235,16 @@ static void a_launch_that_is_refused_is_told_of(void **state)
     assert_true(stats_of(&whole).refused >= 1);
     assert_int_equal(stats_of(&whole).launches, 0);
     while (sn_cuda_device(i) != whole.dev) i++;
-    assert_true(sn_cuda_see(i, &v));
+    assert_true(sn_cuda_introspect(i, &v));
     assert_non_null(strstr(v.copies, "cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)"));
     fake_kernel = FAKE_KERNEL_RUNS;
     wait_kernel();
     assert_true(stats_of(&whole).launches >= 1);
     forgive();
-    assert_true(sn_cuda_see(i, &v));
+    assert_true(sn_cuda_introspect(i, &v));
     assert_non_null(strstr(v.copies, "a kernel where"));
     sn_copier_allow(false);
-    assert_true(sn_cuda_see(i, &v));
+    assert_true(sn_cuda_introspect(i, &v));
     assert_non_null(strstr(v.copies, "gpucopy=engine"));
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "softnic/mem/cuda.h"
+#include "softnic/cuda/cuda.h"
 #include "tests/wire/fake_checks.h"
 
 static struct sn_cuda_region whole;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softnic/mem/cuda.h"
+#include "softnic/cuda/cuda.h"
 #include "tests/wire/real_cuda.h"
 
 /*

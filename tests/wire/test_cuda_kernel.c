@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "softnic/mem/cuda.h"
-#include "softnic/mem/cuda_copier.h"
+#include "softnic/cuda/copier.h"
+#include "softnic/cuda/cuda.h"
 #include "tests/wire/real_cuda.h"
 
 /*

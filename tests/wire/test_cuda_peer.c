@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "softnic/mem/cuda_device.h"
+#include "softnic/cuda/device.h"
 #include "softnic/mem/pieces.h"
 #include "tests/wire/fake_checks.h"
 
@@ -130,7 +130,7 @@ static void apart_they_say_so(void **state)
     flush_all();
     assert_int_equal(stats_of(&region[0]).peer_copies, 0);
     while (sn_cuda_device(i) != region[0].dev) i++;
-    assert_true(sn_cuda_see(i, &v));
+    assert_true(sn_cuda_introspect(i, &v));
     assert_int_equal(v.gpu, 0);
 }
 

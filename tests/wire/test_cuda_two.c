@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "softnic/mem/cuda_device.h"
+#include "softnic/cuda/device.h"
 #include "tests/wire/real_cuda.h"
 
 enum { GPUS = 2, SIZE = 8 << 20, PATIENCE_S = 5 };
@@ -184,7 +184,7 @@ static void apart(void)
     struct sn_cuda_view v;
 
     check(sn_cuda_move(&g[0].r, g[0].mem, &g[1].r, g[1].mem, 8) == -EXDEV, "GPUs without peer access say so");
-    check(sn_cuda_see(0, &v) && strstr(v.peers, "through the host's memory"), "and it is told of");
+    check(sn_cuda_introspect(0, &v) && strstr(v.peers, "through the host's memory"), "and it is told of");
 }
 
 int main(void)

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "softnic/config.h"
+#include "softnic/config/config.h"
 #include "softnic/wire/eth.h"
 #include "softnic/wire/eth_frame.h"
 #include "src/roce/hdr.h"

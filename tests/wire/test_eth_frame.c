@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "softnic/wire/addr.h"
+#include "softnic/config/addr.h"
 #include "softnic/wire/eth_frame.h"
 #include "softnic/wire/eth_neigh.h"
 #include "src/roce/hdr.h"

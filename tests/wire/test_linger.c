@@ -6,8 +6,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "softnic/thread_state.h"
-#include "softnic/wire/wire.h"
+#include "softnic/port/port.h"
+#include "softnic/runtime/thread_state.h"
 #include "tests/wire/fake_nic.h"
 
 enum { SHORT = 10000, LONG = 1000000, VAIN_MAX = 100 };

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "softnic/wire/wire.h"
+#include "softnic/port/port.h"
 #include "src/roce/hdr.h"
 
 enum { LEN = 64, QUIET = 64, PATIENCE_MS = 10000 };
@@ -89,11 +89,14 @@ static void nothing_overtakes_on_the_way_into_memory(void **state)
 
     (void)state;
     send_to(a, b);
+    serve(a); /* asks for b's name */
+    wait_packet(b);
+    take(b, 1); /* and tells it */
+    wait_packet(a);
+    take(a, 0);
     serve(a); /* says hello */
     serve(b); /* answers */
     serve(b);
-    wait_packet(b);
-    take(b, 1);
     send_to(a, b); /* still a packet */
     wait_packet(b);
     serve(a); /* hears the answer */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "softnic/wire/addr.h"
+#include "softnic/config/addr.h"
 #include "softnic/wire/pcap.h"
 #include "src/roce/hdr.h"
 #include "src/roce/icrc.h"
@@ -210,12 +210,76 @@ static void what_cannot_be_written_is_said(void **state)
     sn_pcap_close(c);
 }
 
+/* In a folder where everybody may write, what a stranger has put there under the name. */
+static void what_a_stranger_planted_is_left_alone(void **state)
+{
+    enum { STRANGER = 65534 };
+    static const char kept[] = "not to be lost";
+    char target[160], bait[160], text[64] = "";
+    struct sn_pcap *c;
+    int fd;
+
+    (void)state;
+    snprintf(target, sizeof(target), "%s.target", name);
+    snprintf(bait, sizeof(bait), "%s.bait", name);
+    fd = open(target, O_RDWR | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, kept, sizeof(kept)), sizeof(kept));
+
+    assert_int_equal(symlink(target, bait), 0);
+    assert_int_equal(sn_pcap_open(bait, 0, gid, &c, why), -EPERM);
+    assert_non_null(strstr(why, "it is a link"));
+    unlink(bait);
+    assert_int_equal(symlink("/nonexistent-target", bait), 0);
+    assert_int_equal(sn_pcap_open(bait, 0, gid, &c, why), -EPERM);
+    unlink(bait);
+    assert_int_equal(link(target, bait), 0);
+    assert_int_equal(sn_pcap_open(bait, 0, gid, &c, why), -EPERM);
+    assert_non_null(strstr(why, "hard links"));
+    unlink(bait);
+    if (geteuid() == 0) {
+        assert_int_equal(mkfifo(bait, 0666), 0);
+        assert_int_equal(chown(bait, STRANGER, STRANGER), 0);
+        assert_int_equal(sn_pcap_open(bait, 0, gid, &c, why), -EPERM);
+        assert_non_null(strstr(why, "another user's"));
+        unlink(bait);
+        assert_int_equal(chown(target, STRANGER, STRANGER), 0);
+        assert_int_equal(sn_pcap_open(target, 0, gid, &c, why), -EPERM);
+        assert_non_null(strstr(why, "another user's"));
+    }
+    assert_int_equal(pread(fd, text, sizeof(text), 0), sizeof(kept));
+    assert_string_equal(text, kept);
+    close(fd);
+    unlink(target);
+}
+
+static void a_pipe_of_ones_own_will_do(void **state)
+{
+    char pipe_name[160], first[4];
+    struct sn_pcap *c;
+    int fd;
+
+    (void)state;
+    snprintf(pipe_name, sizeof(pipe_name), "%s.pipe", name);
+    assert_int_equal(mkfifo(pipe_name, 0600), 0);
+    assert_int_equal(sn_pcap_open(pipe_name, 0, gid, &c, why), 0);
+    fd = open(pipe_name, O_RDONLY);
+    assert_true(fd >= 0);
+    sn_pcap_flush(c, 5000);
+    assert_int_equal(read(fd, first, sizeof(first)), sizeof(first));
+    close(fd);
+    sn_pcap_close(c);
+    unlink(pipe_name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(packets_are_as_on_a_network),
         cmocka_unit_test(a_capture_stays_below_its_limit),
         cmocka_unit_test(names_are_the_processes_own),
+        cmocka_unit_test(what_a_stranger_planted_is_left_alone),
+        cmocka_unit_test(a_pipe_of_ones_own_will_do),
         cmocka_unit_test(what_cannot_be_written_is_said),
     };
     return cmocka_run_group_tests(tests, up, down);

@@ -18,8 +18,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "softnic/process.h"
-#include "softnic/thread.h"
+#include "softnic/runtime/process.h"
+#include "softnic/runtime/thread.h"
 #include "tests/wire/fake_nic.h"
 #include "tests/wire/peers.h"
 

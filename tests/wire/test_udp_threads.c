@@ -10,7 +10,7 @@
 #include <time.h>
 #include <cmocka.h>
 
-#include "softnic/frame.h"
+#include "softnic/nic/frame.h"
 #include "src/roce/hdr.h"
 #include "tests/wire/peers.h"
 

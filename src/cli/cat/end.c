@@ -7,6 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <gpuwire/verbs.h>
+
 #include "src/cli/cat/cat.h"
 #include "src/cli/options.h"
 

@@ -22,6 +22,7 @@ struct perf_control {
     struct gw_link *link;
     struct perf_msg *box; /* one to send, then those to receive into */
     bool deaf;
+    char peer[INET6_ADDRSTRLEN]; /* the accepted client's address */
 };
 
 #define GREETING "perf" /* and the version of the conversation, in its last byte */
@@ -111,22 +112,26 @@ int perf_control_connect(struct perf_control *c, const char *host, uint16_t port
 int perf_control_accept(struct perf_control *c, const char *command, struct gw_request *r)
 {
     const char *wrong = stranger(gw_cm_offer(r));
-    char who[64];
     int err;
 
     if (wrong) {
         gw_cm_refuse(r, wrong);
         return gw_error(-EPROTO, "something else than gpuwire perf of this version asked for a connection");
     }
-    snprintf(who, sizeof(who), "%s", gw_cm_peer(r)); /* which ends with the request */
+    snprintf(c->peer, sizeof(c->peer), "%s", gw_cm_peer(r)); /* which ends with the request */
     err = gw_cm_accept(r, c->qp, &patient, &hello, c->deaf ? -1 : gw_interrupt_fd(),
                        gw_deadline(ANSWER_S * UINT64_C(1000000000)), &c->link);
     if (err != -ECONNRESET && err != -ECONNREFUSED && err != -EHOSTUNREACH && err != -ETIMEDOUT) return err;
     fprintf(stderr, "gpuwire %s: the client at %s left before it was connected; waiting for the next\n",
-            command, who);
+            command, c->peer);
     err = gw_qp_reset(c->qp, GW_RESET_QUIET, 0);
     if (!err) err = post_receives(c);
     return err ? err : -EPROTO;
+}
+
+bool perf_control_is_peer(const struct perf_control *c, const struct gw_request *r)
+{
+    return !strcmp(c->peer, gw_cm_peer(r));
 }
 
 bool perf_control_gone(struct perf_control *c)
@@ -167,7 +172,7 @@ static int ask_nic(struct perf_control *c, int stop_fd)
     struct ibv_wc wc;
     int got;
 
-    if (gw_put(qp, box, c->mr->lkey, 0, 0, 0, GW_SIGNALED, 0))
+    if (gw_post_op(qp, gw_put_op(box, c->mr->lkey, 0, 0, 0), GW_SIGNALED, 0))
         return gw_error(-ECONNRESET, "the other side is gone");
     got = gw_wait_cq(gw_cq_handle(c->send_cq), 1, &wc, gw_deadline(ANSWER_S * UINT64_C(1000000000)), NULL,
                      stop_fd);

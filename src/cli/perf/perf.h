@@ -44,8 +44,9 @@ struct perf_opts {
     bool connects, busy;
     uint32_t *stage; /* sockets, both sides in this process: enum perf_stage; else NULL */
     uint64_t buffer; /* bytes of each socket's buffers; 0: as they are by themselves */
-    uint64_t inl;                                /* payload of up to so many bytes is in the request itself */
-    uint64_t port, gpu, mtu, timeout, gid, ib_port, rate; /* gid: 1 + index, 0: not said; ib_port, too; rate: operations a second */
+    uint64_t inl;    /* payload of up to so many bytes is in the request itself */
+    uint64_t port, gpu, mtu, timeout, gid, ib_port,
+        rate; /* gid: 1 + index, 0: not said; ib_port, too; rate: operations a second */
 };
 
 /* What one size has shown. */
@@ -187,6 +188,8 @@ int perf_control_connect(struct perf_control *c, const char *host, uint16_t port
 /* -EPROTO: a stranger, who was turned away, or a client that left before it was connected, which is said in a
  * line of `command`; whoever asks next may be accepted. Ends the request. */
 int perf_control_accept(struct perf_control *c, const char *command, struct gw_request *r);
+/* Does the request come from the accepted client's address? */
+bool perf_control_is_peer(const struct perf_control *c, const struct gw_request *r);
 /* Has the peer ended the connection? */
 bool perf_control_gone(struct perf_control *c);
 int perf_control_send(struct perf_control *c, struct perf_msg *m);

@@ -47,7 +47,8 @@ static int accept_qp(struct server *s, uint64_t deadline, uint32_t *got)
     if (err == -ETIMEDOUT) return gw_error(err, "the client does not connect its queue pairs");
     if (err) return err;
     memcpy(&i, gw_cm_offer(r)->data, sizeof(i));
-    if (gw_cm_offer(r)->data_len != sizeof(i) || i >= p->qps || s->side.link[i]) {
+    if (gw_cm_offer(r)->data_len != sizeof(i) || i >= p->qps || s->side.link[i] ||
+        !perf_control_is_peer(s->control, r)) {
         gw_cm_refuse(r, "busy with another client");
         return 0;
     }

@@ -1,0 +1,321 @@
+# bash completion for gpuwire: made by scripts/man.py from docs/man/commands.toml
+_gpuwire()
+{
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options words=
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W 'demo serve infer load info nic perf cat hwcheck run help --help --version' -- "$cur")
+        return
+    fi
+    [[ $command == perf && ${COMP_WORDS[2]} == sock ]] && ((COMP_CWORD > 2)) && command=perf-sock
+    if [[ $command == run ]]; then
+        local i
+        for ((i = 2; i < COMP_CWORD; i++)); do
+            case ${COMP_WORDS[i]} in
+                --nic | --fault) ((i++)) ;;
+                --) ((i++)) && break ;;
+                -*) ;;
+                *) break ;;
+            esac
+        done
+        if ((i < COMP_CWORD)) && declare -F _command_offset >/dev/null; then
+            _command_offset "$i"
+            return
+        fi
+    fi
+    case "$command $prev" in
+        'demo --exec')
+            mapfile -t COMPREPLY < <(compgen -W 'auto cpu gpu' -- "$cur")
+            return
+            ;;
+        'serve --models')
+            mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+            return
+            ;;
+        'serve --model')
+            return
+            ;;
+        'serve --exec')
+            mapfile -t COMPREPLY < <(compgen -W 'auto cpu gpu' -- "$cur")
+            return
+            ;;
+        'serve --gpu')
+            return
+            ;;
+        'serve --device')
+            mapfile -t COMPREPLY < <(compgen -W "softnic $(ls /sys/class/infiniband 2>/dev/null)" -- "$cur")
+            return
+            ;;
+        'serve --listen')
+            return
+            ;;
+        'serve --port')
+            return
+            ;;
+        'serve --sessions')
+            return
+            ;;
+        'serve --sessions-per-client')
+            return
+            ;;
+        'serve --idle')
+            return
+            ;;
+        'serve --slots')
+            return
+            ;;
+        'serve --threads')
+            return
+            ;;
+        'serve --model-memory-limit')
+            return
+            ;;
+        'infer --server')
+            return
+            ;;
+        'infer --slots')
+            return
+            ;;
+        'load --server')
+            return
+            ;;
+        'load --clients')
+            return
+            ;;
+        'load --requests')
+            return
+            ;;
+        'load --slots')
+            return
+            ;;
+        'info --device')
+            mapfile -t COMPREPLY < <(compgen -W "softnic $(ls /sys/class/infiniband 2>/dev/null)" -- "$cur")
+            return
+            ;;
+        'info --exec')
+            mapfile -t COMPREPLY < <(compgen -W 'auto cpu gpu' -- "$cur")
+            return
+            ;;
+        'nic --pid')
+            mapfile -t COMPREPLY < <(compgen -W "$(ps -u "$(id -u)" -o pid= 2>/dev/null)" -- "$cur")
+            return
+            ;;
+        'nic --qp')
+            return
+            ;;
+        'nic --watch')
+            return
+            ;;
+        'nic --fault')
+            mapfile -t COMPREPLY < <(compgen -W 'none loss= dup= reorder= corrupt= delay= jitter= rate= down= seed= tx. rx.' -- "${cur##*,}")
+            [[ $cur == *,* ]] && COMPREPLY=("${COMPREPLY[@]/#/${cur%,*},}")
+            compopt -o nospace 2>/dev/null
+            return
+            ;;
+        'perf --exec')
+            mapfile -t COMPREPLY < <(compgen -W 'auto cpu gpu' -- "$cur")
+            return
+            ;;
+        'perf --gpu')
+            return
+            ;;
+        'perf -o' | 'perf --op')
+            mapfile -t COMPREPLY < <(compgen -W 'put put_imm get send fetch_add cmp_swap' -- "$cur")
+            return
+            ;;
+        'perf -s' | 'perf --size')
+            return
+            ;;
+        'perf -n' | 'perf --iters')
+            return
+            ;;
+        'perf -D' | 'perf --duration')
+            return
+            ;;
+        'perf -q' | 'perf --qp')
+            return
+            ;;
+        'perf -t' | 'perf --tx-depth')
+            return
+            ;;
+        'perf -l' | 'perf --post_list')
+            return
+            ;;
+        'perf -Q' | 'perf --cq-mod')
+            return
+            ;;
+        'perf --blocks')
+            return
+            ;;
+        'perf --threads')
+            return
+            ;;
+        'perf --warps')
+            return
+            ;;
+        'perf --by')
+            mapfile -t COMPREPLY < <(compgen -W 'thread warp block' -- "$cur")
+            return
+            ;;
+        'perf --rate')
+            return
+            ;;
+        'perf -I' | 'perf --inline_size')
+            return
+            ;;
+        'perf --buffers')
+            mapfile -t COMPREPLY < <(compgen -W 'auto host mapped gpu' -- "$cur")
+            return
+            ;;
+        'perf --queues')
+            mapfile -t COMPREPLY < <(compgen -W 'host gpu' -- "$cur")
+            return
+            ;;
+        'perf -d' | 'perf --ib-dev')
+            mapfile -t COMPREPLY < <(compgen -W "softnic $(ls /sys/class/infiniband 2>/dev/null)" -- "$cur")
+            return
+            ;;
+        'perf -p' | 'perf --port')
+            return
+            ;;
+        'perf -m' | 'perf --mtu')
+            mapfile -t COMPREPLY < <(compgen -W '256 512 1024 2048 4096' -- "$cur")
+            return
+            ;;
+        'perf -u' | 'perf --qp-timeout')
+            return
+            ;;
+        'perf -x' | 'perf --gid-index')
+            return
+            ;;
+        'perf -i' | 'perf --ib-port')
+            return
+            ;;
+        'perf -c')
+            mapfile -t COMPREPLY < <(compgen -W 'RC' -- "$cur")
+            return
+            ;;
+        'perf-sock --exec')
+            mapfile -t COMPREPLY < <(compgen -W 'auto cpu gpu' -- "$cur")
+            return
+            ;;
+        'perf-sock --gpu')
+            return
+            ;;
+        'perf-sock -s' | 'perf-sock --size')
+            return
+            ;;
+        'perf-sock -n' | 'perf-sock --iters')
+            return
+            ;;
+        'perf-sock -q' | 'perf-sock --connections')
+            return
+            ;;
+        'perf-sock --threads')
+            return
+            ;;
+        'perf-sock -B' | 'perf-sock --buffer')
+            return
+            ;;
+        'perf-sock -d' | 'perf-sock --ib-dev')
+            mapfile -t COMPREPLY < <(compgen -W "softnic $(ls /sys/class/infiniband 2>/dev/null)" -- "$cur")
+            return
+            ;;
+        'perf-sock -p' | 'perf-sock --port')
+            return
+            ;;
+        'cat --exec')
+            mapfile -t COMPREPLY < <(compgen -W 'auto cpu gpu' -- "$cur")
+            return
+            ;;
+        'cat --gpu')
+            return
+            ;;
+        'cat -d' | 'cat --ib-dev')
+            mapfile -t COMPREPLY < <(compgen -W "softnic $(ls /sys/class/infiniband 2>/dev/null)" -- "$cur")
+            return
+            ;;
+        'cat -w' | 'cat --wait')
+            return
+            ;;
+        'hwcheck --address')
+            return
+            ;;
+        'hwcheck --ssh')
+            return
+            ;;
+        'hwcheck -d' | 'hwcheck --ib-dev')
+            mapfile -t COMPREPLY < <(compgen -W "softnic $(ls /sys/class/infiniband 2>/dev/null)" -- "$cur")
+            return
+            ;;
+        'hwcheck --remote-dev')
+            return
+            ;;
+        'hwcheck -p' | 'hwcheck --port')
+            return
+            ;;
+        'hwcheck --only')
+            mapfile -t COMPREPLY < <(compgen -W 'conformance figure' -- "$cur")
+            return
+            ;;
+        'run --nic')
+            mapfile -t COMPREPLY < <(compgen -W 'addr= mtu= local= poll= cpu= threads= gso= ecn= gpucopy= wire= if= bind= peer= mac= gw= pcap= pcap_max= verbose= hostile= seed=' -- "${cur##*,}")
+            [[ $cur == *,* ]] && COMPREPLY=("${COMPREPLY[@]/#/${cur%,*},}")
+            compopt -o nospace 2>/dev/null
+            return
+            ;;
+        'run --fault')
+            mapfile -t COMPREPLY < <(compgen -W 'none loss= dup= reorder= corrupt= delay= jitter= rate= down= seed= tx. rx.' -- "${cur##*,}")
+            [[ $cur == *,* ]] && COMPREPLY=("${COMPREPLY[@]/#/${cur%,*},}")
+            compopt -o nospace 2>/dev/null
+            return
+            ;;
+    esac
+    case $command in
+        demo)
+            options='--exec --picture --out -h --help'
+            ;;
+        serve)
+            options='--models --model --exec --gpu --device --listen --port --sessions --sessions-per-client --idle --slots --threads --model-memory-limit -h --help'
+            ;;
+        infer)
+            options='--server --image --out --input --output --slots --stats -h --help'
+            words='superresolution identity'
+            ;;
+        load)
+            options='--server --clients --requests --slots --verify-echo -h --help'
+            words='superresolution identity'
+            ;;
+        info)
+            options='--device --exec -h --help'
+            ;;
+        nic)
+            options='--pid --qp --json --watch --fault -h --help'
+            ;;
+        perf)
+            options='--loopback --exec --gpu -o --op -s --size -a --all -n --iters -D --duration -q --qp -t --tx-depth -l --post_list -Q --cq-mod --blocks --threads --warps --by --shared --rate -b --bidirectional -I --inline_size -e --events --buffers --queues --verify -d --ib-dev -p --port -m --mtu -u --qp-timeout -x --gid-index -i --ib-port --csv --json -F -R -N -z --report_gbits -c -h --help'
+            ((COMP_CWORD == 2)) && words='bw lat msgrate post sock'
+            ;;
+        perf-sock)
+            options='--loopback --tcp --rdma --exec --gpu -s --size -a --all -n --iters -q --connections --threads -B --buffer --busy --verify -d --ib-dev -p --port --csv --json -h --help'
+            ((COMP_CWORD == 3)) && words='lat bw connects'
+            ;;
+        cat)
+            options='-l --listen -U --unix --tcp --rdma --exec --gpu -d --ib-dev -w --wait -v --verbose -h --help'
+            ;;
+        hwcheck)
+            options='--address --ssh --remote -d --ib-dev --remote-dev -p --port -o --out --quick --only --facts -h --help'
+            ;;
+        run)
+            options='--nic --fault -h --help'
+            [[ $cur == -* ]] || mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+            ;;
+        help) words='demo serve infer load info nic perf cat hwcheck run' ;;
+    esac
+    if [[ $cur == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
+    elif [[ -n $words ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+    fi
+}
+complete -o default -F _gpuwire gpuwire

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lock.h: how CPU threads that share a send queue take turns. Included by verbs_device.h, behind sq.h; names
+ * that end in _ are private.
+ *
+ * A post reserves, writes and publishes under a lock, as with one owner: one atomic operation, at its
+ * beginning, when the stores of the last post have left the processor. Posting at once (ring.h) takes three,
+ * each of which waits for the stores before it. On a GPU nobody takes turns: hundreds of warps would wait
+ * where they can reserve side by side.
+ *
+ * What it costs: who is not run while it has the lock holds up the others, which give the processor up
+ * meanwhile. What they post would have to wait for its request in the other way, too; but they could go on.
+ * So a queue pair may be made for that (GW_QP_LOCK_FREE).
+ *
+ * Warps and blocks: the first thread has the lock while all of them write. All are in the call by then, so
+ * that none of them can be waiting for it elsewhere.
+ */
+#ifndef GPUWIRE_DETAIL_VERBS_LOCK_H
+#define GPUWIRE_DETAIL_VERBS_LOCK_H
+
+GW_HOT_FN int gw_sq_locked_(uint32_t qp_flags)
+{
+#ifdef __CUDA_ARCH__
+    (void)qp_flags; /* a GPU's handles never are */
+    return 0;
+#else
+    return (qp_flags & GW_LOCKED_) != 0;
+#endif
+}
+
+/* What is added to a handle's flags for CPU threads, where these of gw_qp_flags were asked for. */
+GW_FN uint32_t gw_sq_turns_(uint32_t asked)
+{
+    return asked & (GW_ONE_USER_ | GW_LOCK_FREE_) ? 0 : GW_LOCKED_;
+}
+
+/* After so long it is believed that whoever has the lock will not be run any more. */
+#define GW_SQ_LOCK_NS_ 4000000000u
+
+GW_SLOW_FN int gw_sq_lock_wait_(struct gw_qp_handle *qp)
+{
+    uint64_t deadline = 0;
+    uint32_t round = 0;
+
+    do {
+        gw_pause(round++);
+        if (round % 64 == 0) {
+            if (!deadline) deadline = gw_clock_ns() + GW_SQ_LOCK_NS_;
+            if (gw_clock_ns() >= deadline) return -EAGAIN;
+        }
+    } while (gw_ld_relaxed_u32_gpu(&qp->sq_lock) || gw_exch_acquire_u32_gpu(&qp->sq_lock, 1));
+    return 0;
+}
+
+/* 0: it is ours. -EAGAIN: another thread has been in the midst of a post for GW_SQ_LOCK_NS_. Acquire: what
+ * the last one did comes before what we do. */
+GW_HOT_FN int gw_sq_lock_(struct gw_qp_handle *qp)
+{
+    return gw_exch_acquire_u32_gpu(&qp->sq_lock, 1) ? gw_sq_lock_wait_(qp) : 0;
+}
+
+/* Release: what we did, WQEs and record among it, comes before what the next one does. */
+GW_HOT_FN void gw_sq_unlock_(struct gw_qp_handle *qp)
+{
+    gw_st_release_u32_gpu(&qp->sq_lock, 0);
+}
+
+/* Everything up to `next` is reserved and written. Gives the lock back that reserving took. */
+GW_HOT_FN void gw_sq_publish_locked_(const struct gw_sq_ *q, uint64_t next, uint32_t flags)
+{
+    if (flags & GW_DEFER) {
+        gw_sq_unlock_(q->qp);
+        return;
+    }
+    /* WQEs before the record: ours, and through the lock, which was acquired, what others have deferred. */
+    gw_fence_release();
+    gw_sq_doorbell_(q, next);
+    gw_st_relaxed_u64_gpu(&q->qp->sq_settled, next);
+    gw_sq_unlock_(q->qp);
+    if (q->host) gw_cpu_rang_(q->host);
+}
+
+GW_SLOW_FN void gw_sq_ring_locked_(struct gw_qp_handle *qp)
+{
+    struct gw_sq_ q = gw_sq_of_(qp);
+    uint64_t next = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
+
+    /* Both may be older than what others do now, but not than what we have deferred. */
+    if (gw_ld_relaxed_u64_gpu(&qp->sq_settled) == next || gw_sq_lock_(qp)) return;
+    next = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
+    if (gw_ld_relaxed_u64_gpu(&qp->sq_settled) == next)
+        gw_sq_unlock_(qp);
+    else
+        gw_sq_publish_locked_(&q, next, 0);
+}
+
+#endif

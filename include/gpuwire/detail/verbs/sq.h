@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sq.h: what posting knows of a send queue, and what it leaves there for who rings and who polls. How it is
+ * reserved stands in reserve.h, how it is rung for in ring.h, and how CPU threads take turns instead of the
+ * one and the other in lock.h. Included by verbs_device.h; names that end in _ are private.
+ *
+ * The queue, its record and the register are the NIC's too; the handle and the slots are touched by the
+ * executor's threads alone. Hence two scopes: what the NIC must see in order is ordered for the system, what
+ * only threads of the executor share is ordered for the GPU (_gpu: cheaper there, the same on a CPU).
+ *
+ * What a NIC that reads host memory needs, and no more:
+ *   1. a WQE before the count that covers it: the NIC reads the record whenever it has been rung, for
+ * whatever reason, and takes everything that the record counts;
+ *   2. the record before the ring for it: the NIC reads the record once per ring.
+ * Both are stores by one thread to host memory across the bus, which may arrive in any order, so each needs a
+ * release to the system: two for a submit, however many WQEs it has, and none for a WQE whose ring is
+ * deferred. Ring and leaving need none: a ring carries no data but wakes the NIC, which believes the record.
+ *
+ * Indices are 64-bit counts of WQEBBs that never wrap; the NIC sees their low 16 bits.
+ */
+#ifndef GPUWIRE_DETAIL_VERBS_SQ_H
+#define GPUWIRE_DETAIL_VERBS_SQ_H
+
+/* gw_qp_handle.flags, gw_cq_handle.flags: the values of gw_qp_flags and gw_cq_flags in verbs.h, and some
+ * more. */
+enum {
+    GW_ONE_USER_ = 1,
+    GW_SIGNAL_ALL_ = 2,
+    GW_LOCK_FREE_ = 4,
+    GW_NO_ATOMICS_ = 0x100,
+    GW_NO_MASKED_ = 0x200,
+    GW_DB_IO_ = 0x400, /* CPU threads ring a device's register, which may be mapped write-combining */
+    GW_UD_ = 0x800,
+    GW_AH_NUMBER_ = 0x1000, /* whoever reads the queue knows address handles by their numbers */
+    GW_LOCKED_ = 0x2000,    /* CPU threads post in turn: lock.h */
+};
+
+#ifdef __CUDACC__
+/* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. That
+ * the compiler knows it takes the CPU's steps out of the code. */
+#define GW_CPU_HOST_(handle) NULL
+GW_FN void gw_cpu_nudge_(struct gw_cq *cq)
+{
+    (void)cq;
+}
+GW_FN void gw_cpu_rang_(struct gw_qp *qp)
+{
+    (void)qp;
+}
+GW_FN int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd)
+{
+    (void)cq, (void)deadline_ns, (void)stop, (void)stop_fd;
+    return 0;
+}
+#else
+#define GW_CPU_HOST_(handle) ((handle)->host)
+#ifdef __cplusplus
+extern "C" {
+#endif
+GW_API void gw_cpu_nudge_(struct gw_cq *cq);
+GW_API void gw_cpu_rang_(struct gw_qp *qp);
+GW_API int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
+#ifdef __cplusplus
+}
+#endif
+#endif
+
+/* What posting reads of a handle, and never changes. In a local variable it stays in registers. */
+struct gw_sq_ {
+    struct gw_qp_handle *qp;
+    struct gw_mlx5_sq sq;
+    uint32_t *dbrec;
+    uint64_t *db;
+    struct gw_sq_slot *slot;
+    struct gw_qp *host;
+    uint32_t flags;
+};
+
+GW_HOT_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
+{
+    struct gw_sq_ q;
+
+    q.qp = qp;
+    q.sq = qp->sq;
+    q.dbrec = qp->dbrec;
+    q.db = qp->db;
+    q.slot = qp->slot;
+    q.host = GW_CPU_HOST_(qp);
+    q.flags = qp->flags;
+    return q;
+}
+
+/* ---- slots --------------------------------------------------------------------------------------------- */
+
+/*
+ * A slot's second word: the index after its WQE (47 bits), a bit that says that there is a word (a queue pair
+ * that has known tickets alone writes none, and its slots are zeros when 2^47 WQEBBs have been posted), and
+ * above them how many WQEBBs are ready from here on (0: not said). Only the slot of a reservation's first WQE
+ * ever says so, after its WQEs have been released to the system. As each slot's index grows from round to
+ * round, an old word is never taken for a new one.
+ */
+#define GW_SLOT_READY_ 48
+#define GW_SLOT_SET_   ((uint64_t)1 << (GW_SLOT_READY_ - 1))
+#define GW_SLOT_END_   (GW_SLOT_SET_ - 1)
+
+GW_HOT_FN uint64_t gw_sq_slot_word_(uint64_t end)
+{
+    return (end & GW_SLOT_END_) | GW_SLOT_SET_;
+}
+
+GW_HOT_FN void gw_sq_slot_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint64_t wr_id)
+{
+    gw_st_relaxed_2u64(&q->slot[first & (q->sq.wqebbs - 1)], wr_id, gw_sq_slot_word_(first + bbs));
+}
+
+/* Does the word belong to the WQE that begins at `at`, and not to one of an earlier round? */
+GW_FN int gw_sq_slot_of_(uint64_t word, uint64_t at)
+{
+    return word & GW_SLOT_SET_ && ((word - at - 1) & GW_SLOT_END_) < GW_MLX5_MAX_WQEBBS;
+}
+
+/* How many WQEBBs the word says are ready from `at` on. */
+GW_FN uint32_t gw_sq_ready_(uint64_t word, uint64_t at)
+{
+    return gw_sq_slot_of_(word, at) ? (uint32_t)(word >> GW_SLOT_READY_) : 0;
+}
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <gpuwire/softnic.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softnic/attach/got.h"
+#include "softnic/attach/hooks.h"
+#include "softnic/attach/signals.h"
+#include "softnic/cm/cm.h"
+#include "softnic/runtime/process.h"
+#include "softnic/sysfs/tree.h"
+#include "softnic/uverbs/uverbs.h"
+
+#define EXPORT  __attribute__((visibility("default")))
+#define LIBRARY "libgpuwire-softnic.so"
+
+/* libibverbs exports it to its providers; its header is not installed. */
+const char *ibv_get_sysfs_path(void);
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool installed, at_fork_set;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+    ucm_fork_prepare();
+    uv_fork_prepare();
+}
+
+static void after_fork_parent(void)
+{
+    uv_fork_parent();
+    ucm_fork_parent();
+    pthread_mutex_unlock(&lock);
+}
+
+static void after_fork_child(void)
+{
+    uv_fork_child();
+    ucm_fork_child();
+    sn_tree_forget();
+    pthread_mutex_unlock(&lock);
+}
+
+/*
+ * libibverbs reads SYSFS_PATH once and keeps it. Let it read ours now and put the variable back, so that
+ * neither the program nor its children see it.
+ */
+static const char *lend_sysfs_path(const char *path)
+{
+    const char *old = getenv("SYSFS_PATH");
+    char *kept = old ? strdup(old) : NULL;
+
+    setenv("SYSFS_PATH", path, 1);
+    const char *believed = ibv_get_sysfs_path();
+    if (kept)
+        setenv("SYSFS_PATH", kept, 1);
+    else
+        unsetenv("SYSFS_PATH");
+    free(kept);
+    return believed;
+}
+
+/*
+ * Our own calls go to libc itself. Another preloaded library may stand before it and take them for the
+ * program's: librspreload would make the NIC's sockets rsockets, which need the NIC.
+ */
+static void call_libc_directly(void)
+{
+    static const char *const names[] = {
+        "socket",     "bind",       "listen", "accept",   "connect", "recv",        "recvfrom",
+        "recvmsg",    "read",       "readv",  "send",     "sendto",  "sendmsg",     "write",
+        "writev",     "poll",       "select", "shutdown", "close",   "getpeername", "getsockname",
+        "setsockopt", "getsockopt", "fcntl",  "fcntl64",  "dup2",    "sendfile",    "fstat"};
+    static const char *const self[] = {LIBRARY, NULL};
+    struct sn_hook hooks[sizeof(names) / sizeof(names[0])];
+    void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
+    size_t n = 0;
+
+    for (size_t i = 0; libc && i < sizeof(names) / sizeof(names[0]); i++) {
+        void *function = dlsym(libc, names[i]);
+
+        if (function) hooks[n++] = (struct sn_hook){names[i], function};
+    }
+    sn_got_patch(self, hooks, n);
+    if (libc) dlclose(libc);
+}
+
+static int install_locked(void)
+{
+    const char *path = sn_tree_path();
+    if (!path) return -EACCES; /* which has said why */
+
+    call_libc_directly();
+    sn_hooks_set_root(lend_sysfs_path(path));
+    int changed = sn_hooks_apply();
+    if (changed < 0) {
+        fprintf(stderr,
+                "gpuwire: cannot attach the software NIC to libibverbs: its import table is not writable\n");
+        sn_got_restore();
+        return changed;
+    }
+    if (!changed) {
+        fprintf(stderr,
+                "gpuwire: cannot attach the software NIC: no libibverbs.so is loaded in this process\n");
+        return -ENOENT;
+    }
+    sn_signals_apply();
+    if (!at_fork_set) pthread_atfork(before_fork, after_fork_parent, after_fork_child);
+    at_fork_set = true;
+    installed = true;
+    return 0;
+}
+
+EXPORT int softnic_install(void)
+{
+    pthread_mutex_lock(&lock);
+    int err = installed ? 0 : install_locked();
+    pthread_mutex_unlock(&lock);
+    return err;
+}
+
+EXPORT int softnic_same_host(char *text, size_t size)
+{
+    struct sn_process_info info;
+    int err = sn_process_nic_info(0, &info);
+
+    if (!err) snprintf(text, size, "%s", info.local);
+    return err;
+}
+
+EXPORT int softnic_uninstall(void)
+{
+    int err = 0;
+
+    pthread_mutex_lock(&lock);
+    if (installed) {
+        if (uv_open_files()) {
+            err = -EBUSY;
+        } else {
+            sn_got_restore();
+            sn_tree_remove();
+            installed = false;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return err;
+}
+
+/* A preloaded library is one that the program does not know of: nobody will call softnic_install. */
+__attribute__((constructor)) static void install_when_preloaded(void)
+{
+    const char *list = getenv("LD_PRELOAD");
+    if (list && strstr(list, LIBRARY)) softnic_install();
+}
+
+__attribute__((destructor)) static void clean_up(void)
+{
+    sn_tree_remove();
+}

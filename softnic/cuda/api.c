@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softnic/cuda/api.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+/* The names carry the version of the ABI: without _v2 the driver gives the functions of CUDA 3. */
+static const struct {
+    const char *name;
+    size_t offset;
+    bool needed;
+} symbols[] = {
+#define SYM(field, name, needed)                                                                             \
+    {                                                                                                        \
+        name, offsetof(struct sn_cuda_api, field), needed                                                    \
+    }
+    SYM(pointer_get_attributes, "cuPointerGetAttributes", true),
+    SYM(primary_ctx_retain, "cuDevicePrimaryCtxRetain", true),
+    SYM(ctx_push, "cuCtxPushCurrent_v2", true),
+    SYM(ctx_pop, "cuCtxPopCurrent_v2", true),
+    SYM(ctx_get_id, "cuCtxGetId", false),
+    SYM(host_alloc, "cuMemHostAlloc", true),
+    SYM(host_free, "cuMemFreeHost", true),
+    SYM(stream_create, "cuStreamCreate", true),
+    SYM(stream_destroy, "cuStreamDestroy_v2", true),
+    SYM(event_create, "cuEventCreate", true),
+    SYM(event_destroy, "cuEventDestroy_v2", true),
+    SYM(event_record, "cuEventRecord", true),
+    SYM(event_query, "cuEventQuery", true),
+    SYM(copy_to_device, "cuMemcpyHtoDAsync_v2", true),
+    SYM(copy_to_host, "cuMemcpyDtoHAsync_v2", true),
+    SYM(error_name, "cuGetErrorName", true),
+    SYM(device_count, "cuDeviceGetCount", false),
+    SYM(device_get, "cuDeviceGet", false),
+    SYM(device_uuid, "cuDeviceGetUuid_v2", false),
+    SYM(primary_ctx_state, "cuDevicePrimaryCtxGetState", false),
+    SYM(ipc_get, "cuIpcGetMemHandle", false),
+    SYM(ipc_open, "cuIpcOpenMemHandle_v2", false),
+    SYM(ipc_close, "cuIpcCloseMemHandle", false),
+    SYM(can_access_peer, "cuDeviceCanAccessPeer", false),
+    SYM(enable_peer, "cuCtxEnablePeerAccess", false),
+    SYM(copy_peer, "cuMemcpyPeerAsync", false),
+    SYM(module_load, "cuModuleLoadData", false),
+    SYM(module_function, "cuModuleGetFunction", false),
+    SYM(function_load, "cuFuncLoad", false),
+    SYM(launch, "cuLaunchKernel", false),
+#undef SYM
+};
+
+static struct sn_cuda_api table;
+static bool table_filled;
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool fill_table(void)
+{
+    /* NOLOAD: loading the driver just to hear that there is no GPU would cost every program 100 ms. */
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+    if (!lib) return false;
+    for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        void *sym = dlsym(lib, symbols[i].name);
+
+        if (!sym && symbols[i].needed) {
+            dlclose(lib);
+            return false;
+        }
+        memcpy((char *)&table + symbols[i].offset, &sym, sizeof(sym));
+    }
+    return true; /* the handle is kept: the table points into the library */
+}
+
+const struct sn_cuda_api *sn_cuda_api_loaded(void)
+{
+    bool filled;
+
+    pthread_mutex_lock(&table_lock);
+    if (!table_filled) table_filled = fill_table();
+    filled = table_filled;
+    pthread_mutex_unlock(&table_lock);
+    return filled ? &table : NULL;
+}

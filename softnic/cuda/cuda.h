@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cuda.h: GPU memory as a target of the NIC's DMA, through the GPU's copy engines and, where many copies follow each
+ * other, a kernel that copies (cuda_copier.h).
+ *
+ * A *region* is a range of GPU memory that the NIC may reach: a memory region's, or part of one. All regions
+ * of a GPU context share its *device*: streams and pinned staging buffers, made when the first region is made
+ * and never while a copy is wanted, because allocating can wait behind a kernel that never ends; and kept
+ * until the process ends, because freeing can too.
+ *
+ * Writes are gathered: the payloads of successive packets that continue each other become one copy, which is
+ * started when its staging buffer is full, when something overlaps it, or by a flush. Reads run ahead inside
+ * one work request. Several gathers and read-aheads are open at once, so that messages which arrive
+ * interleaved combine all the same.
+ *
+ * Any thread may call; calls for one device take turns on its lock.
+ */
+#ifndef SOFTNIC_CUDA_CUDA_H
+#define SOFTNIC_CUDA_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "softnic/cuda/api.h"
+#include "softnic/nic/nic.h"
+
+enum {
+    SN_CUDA_STAGE = 256 * 1024, /* bytes of a staging buffer: the longest copy */
+    SN_CUDA_WRITERS = 8,        /* staging buffers for writes, filling or on their way */
+    SN_CUDA_READERS = 8,        /* and for reads */
+};
+
+struct sn_cuda_device;
+
+/* Where memory comes from decides how other GPUs reach it. */
+enum sn_cuda_origin {
+    SN_CUDA_ALLOCATED, /* cuMemAlloc: kernels of every GPU whose context was let in */
+    /* By another process's handle: the context that opened it, and engines. A kernel of another GPU faults there, though
+     * its context was let in (seen on an H200). */
+    SN_CUDA_OPENED,
+    SN_CUDA_MAPPED, /* cuMemMap, or a pool: it says itself who reaches it, so no other GPU is taken to */
+};
+
+struct sn_cuda_region {
+    struct sn_cuda_device *dev;
+    uint64_t addr, len;
+    enum sn_cuda_origin origin;
+    bool elsewhere; /* opened by dev's context, and another GPU's */
+    int error;      /* of a copy to this region, reported by the next flush */
+    uint64_t last;  /* the copy kernel's last command for it */
+    bool shared;
+    struct sn_gpu_share share; /* if shared: the allocation, for other processes */
+};
+
+/* A region as the NIC's DMA sees it; the context is the region. */
+extern const struct sn_dma_ops sn_cuda_dma;
+
+/*
+ * Is [addr, addr + len) memory of a GPU? Returns 1 and fills *region if so; 0 if it is host memory (pinned
+ * and mapped host memory too) or api is NULL; a negative errno with *why saying what the matter is:
+ * -EOPNOTSUPP managed memory, -EFAULT a range that is partly GPU memory or ends outside its allocation,
+ * -ENOMEM, -EIO (a driver call failed). why, SN_CUDA_WHY bytes, may be NULL. May allocate: not for the data
+ * path.
+ */
+enum { SN_CUDA_WHY = 160 };
+int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t len,
+                        struct sn_cuda_region *region, char *why);
+
+/* Finds out how other processes can open the region's memory. False, and region->shared is: they cannot (it was
+ * mapped by cuMemMap, or comes from a pool). May wait for the GPU: not for the data path. */
+bool sn_cuda_share(struct sn_cuda_region *region);
+
+/*
+ * Opens another process's allocation: *region is the whole of it, at its place here. In the context of a GPU that this
+ * process uses: its own one, or one that reaches it, whichever something is registered of. May wait for the GPU, as long as a kernel runs. 0,
+ * or with one line in why: -ENODEV (this process uses no such GPU), -ENOSYS, -EIO.
+ * sn_cuda_close, instead of sn_cuda_region_fini, when nobody uses it any more.
+ */
+int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
+                 struct sn_cuda_region *region, char *why);
+void sn_cuda_close(struct sn_cuda_region *region);
+
+/* Before a region's memory is freed or the struct goes: waits for its copies. Blocks no longer than a flush.
+ */
+void sn_cuda_region_fini(struct sn_cuda_region *region);
+
+/*
+ * Takes len bytes at src for addr. Returns 0, -EFAULT (outside the region) or -EIO (the copy engine does not
+ * take more). The bytes are in GPU memory after the next successful flush of the region. They may be there
+ * earlier, in any order, save that of two writes to the same byte the later one stays.
+ */
+int sn_cuda_write(struct sn_cuda_region *region, uint64_t addr, const void *src, uint32_t len);
+
+/* What is written to GPU memory after this call becomes visible to the GPU's kernels no earlier than what was
+ * written before. Waits for nothing. */
+void sn_cuda_order(struct sn_cuda_region *region);
+
+/* Waits until all writes to the region have been placed. 0, or -EIO if one of them since the last flush was
+ * not. */
+int sn_cuda_flush(struct sn_cuda_region *region);
+
+/* The same without waiting: what was written, and moved, to the region so far is on its way, and *mark names it. False: only
+ * sn_cuda_flush can tell when it is there, as an engine copies some of it, or some was not taken. */
+bool sn_cuda_start(struct sn_cuda_region *region, uint64_t *mark);
+/* Would sn_cuda_await not wait for the copy kernel? Takes no lock. */
+bool sn_cuda_ended(const struct sn_cuda_region *region, uint64_t mark);
+/* Waits until what was started is in its place. 0, or -EIO: it is not. */
+int sn_cuda_await(struct sn_cuda_region *region, uint64_t mark);
+
+/*
+ * Reads len bytes at addr into dst, all earlier writes included. With request not 0, up to `ahead` bytes from
+ * addr on (at least len, cut to the region and to a staging buffer) are fetched at once, and later reads with
+ * the same number may be answered from them; so the number must name one work request and none that existed
+ * before it. Returns 0, -EFAULT or -EIO.
+ */
+int sn_cuda_read(struct sn_cuda_region *region, uint64_t addr, void *dst, uint32_t len, uint64_t ahead,
+                 uint64_t request);
+
+/*
+ * As a write to `to` of len bytes at src of `from`, all earlier writes to these included; from may not be
+ * written meanwhile. By the copy kernel at once; where there is none, by two copy engine calls through staging: a
+ * copy inside a GPU that is left to the driver may be a kernel's, and that would wait for ever beside a resident
+ * one that fills the GPU. Between two GPUs that reach each other it is one copy, short ones the kernel's of the GPU
+ * copied to and others its engine's. -EXDEV: they belong to two GPU contexts, and neither way is there.
+ */
+int sn_cuda_move(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_region *from, uint64_t src,
+                 uint32_t len);
+
+/* What the devices did since the process began, for tests and statistics. */
+struct sn_cuda_stats {
+    uint64_t copies_in, bytes_in;         /* to the GPU */
+    uint64_t copies_out, bytes_out;       /* from the GPU */
+    uint64_t read_hits;                   /* reads answered from what was fetched ahead */
+    uint64_t kernel_copies, kernel_bytes; /* by the copy kernel, in any direction */
+    uint64_t launches, slow;              /* of that kernel, and times that it kept somebody waiting */
+    uint64_t refused;                     /* times that the driver did not launch it */
+    uint64_t peer_copies,
+        peer_bytes; /* from another GPU, or to one, in any way but through the host's memory */
+};
+void sn_cuda_region_stats(const struct sn_cuda_region *region, struct sn_cuda_stats *stats);
+
+/* A GPU that the process registered memory of, for `gpuwire nic` and `gpuwire info`. */
+enum { SN_CUDA_SAY = 400 };
+struct sn_cuda_view {
+    int gpu;                  /* its number */
+    char copies[SN_CUDA_SAY]; /* who copies; why not the kernel, and what would mend that */
+    char peers[SN_CUDA_SAY];  /* how memory comes from each other GPU; "": there is none */
+    struct sn_cuda_stats stats;
+};
+/* The i'th of them, from 0 on. False: there are not so many. Waits half a second at most; any thread. */
+bool sn_cuda_introspect(unsigned i, struct sn_cuda_view *view);
+
+#endif

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GPU memory of one process in another, by the driver's handles for it. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "softnic/cuda/device.h"
+
+static int refuse(char *why, int err, const char *text)
+{
+    snprintf(why, SN_CUDA_WHY, "%s", text);
+    return err;
+}
+
+static bool has_ipc(const struct sn_cuda_api *api)
+{
+    return api && api->device_count && api->device_get && api->device_uuid && api->primary_ctx_state &&
+           api->ipc_get && api->ipc_open && api->ipc_close;
+}
+
+/* ---- giving -------------------------------------------------------------------------------------------- */
+
+static bool find_allocation(const struct sn_cuda_region *region, struct sn_gpu_share *share, int *ordinal)
+{
+    int attributes[] = {SN_CU_ATTR_RANGE_START, SN_CU_ATTR_RANGE_SIZE, SN_CU_ATTR_DEVICE_ORDINAL};
+    sn_cu_ptr start = 0;
+    size_t size = 0;
+    void *data[] = {&start, &size, ordinal};
+
+    if (region->dev->api->pointer_get_attributes(3, attributes, data, region->addr)) return false;
+    share->base = start;
+    share->size = size;
+    return region->addr >= start && region->len <= size && region->addr - start <= size - region->len;
+}
+
+bool sn_cuda_share(struct sn_cuda_region *region)
+{
+    const struct sn_cuda_api *api = region->dev->api;
+    sn_cu_ctx popped;
+    sn_cu_device dev;
+    int ordinal = -1;
+
+    region->shared = false;
+    if (!has_ipc(api) || !find_allocation(region, &region->share, &ordinal)) return false;
+    if (api->ctx_push(region->dev->ctx)) return false;
+    region->shared = !api->device_get(&dev, ordinal) && !api->device_uuid(region->share.gpu, dev) &&
+                     !api->ipc_get((sn_cu_ipc *)region->share.handle, region->share.base);
+    api->ctx_pop(&popped);
+    return region->shared;
+}
+
+/* ---- taking -------------------------------------------------------------------------------------------- */
+
+/* A GPU's primary context, if the process uses it: none is made, since that takes hundreds of megabytes. */
+static bool primary_in_use(const struct sn_cuda_api *api, int gpu, bool *same, const uint8_t id[16],
+                           sn_cu_ctx *ctx)
+{
+    uint8_t own[16];
+    sn_cu_device dev;
+    unsigned flags;
+    int active = 0;
+
+    if (api->device_get(&dev, gpu) || api->device_uuid(own, dev)) return false;
+    *same = !memcmp(own, id, 16);
+    if (api->primary_ctx_state(dev, &flags, &active) || !active) return false;
+    /* Retained for good: a mapping may need it at any time. */
+    return !api->primary_ctx_retain(ctx, dev);
+}
+
+/* Is anything of the GPU registered here? Then that is what the peer's memory is copied from, or to. */
+static bool registered(int gpu)
+{
+    const struct sn_cuda_device *dev;
+
+    for (unsigned i = 0; (dev = sn_cuda_device(i)); i++)
+        if (dev->gpu == gpu && __atomic_load_n(&dev->regions, __ATOMIC_RELAXED)) return true;
+    return false;
+}
+
+static int no_gpu(char *why)
+{
+    return refuse(why, -ENODEV,
+                  "this process uses neither the peer's GPU nor one that reaches it (CUDA_VISIBLE_DEVICES, "
+                  "`nvidia-smi topo -p2p r`)");
+}
+
+/* In the context of a GPU, which is current. */
+static int open_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, const struct sn_gpu_share *share,
+                   struct sn_cuda_region *region, char *why)
+{
+    struct sn_gpu_share own;
+    sn_cu_ptr at = 0;
+    sn_cu_ipc handle;
+    int err, ordinal;
+
+    memcpy(&handle, share->handle, sizeof(handle));
+    if (api->ipc_open(&at, handle, SN_CU_IPC_LAZY_PEER_ACCESS))
+        return region->elsewhere ? no_gpu(why) : refuse(why, -EIO, "cuIpcOpenMemHandle failed");
+    err = sn_cuda_region_in(api, ctx, gpu, at, share->size, region, why);
+    if (!err && !find_allocation(region, &own, &ordinal)) {
+        /* What lies behind it may be anybody's. */
+        sn_cuda_region_fini(region);
+        err = refuse(why, -EIO, "the peer's memory is shorter than it says");
+    }
+    if (err) api->ipc_close(at);
+    region->origin = SN_CUDA_OPENED;
+    return err;
+}
+
+int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
+                 struct sn_cuda_region *region, char *why)
+{
+    sn_cu_ctx ctx, popped;
+    int n = 0, err = -ENODEV;
+
+    memset(region, 0, sizeof(*region));
+    if (!has_ipc(api))
+        return refuse(why, -ENOSYS, "this process has loaded no CUDA driver that shares memory");
+    if (api->device_count(&n)) n = 0;
+    no_gpu(why);
+    /* Among those of which something is registered, and then among the others: the GPU that it is of, then one that gets
+     * to it. */
+    for (int i = 0; i < 4 * n && err; i++) {
+        bool same;
+
+        if (registered(i % n) != (i < 2 * n)) continue;
+        if (!primary_in_use(api, i % n, &same, share->gpu, &ctx) || same != (i / n % 2 == 0)) continue;
+        if (api->ctx_push(ctx)) return refuse(why, -EIO, "cuCtxPushCurrent failed");
+        region->elsewhere = !same;
+        err = open_in(api, ctx, i % n, share, region, why);
+        api->ctx_pop(&popped);
+    }
+    return err;
+}
+
+void sn_cuda_close(struct sn_cuda_region *region)
+{
+    struct sn_cuda_device *dev = region->dev;
+    uint64_t at = region->addr;
+    sn_cu_ctx popped;
+
+    if (!dev) return;
+    sn_cuda_region_fini(region);
+    if (dev->api->ctx_push(dev->ctx)) return;
+    dev->api->ipc_close(at);
+    dev->api->ctx_pop(&popped);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softnic/local/gpu.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "softnic/base/spawn.h"
+#include "softnic/cuda/cuda.h"
+#include "softnic/local/table.h"
+
+enum { MAPS = 64 }; /* allocations open at once; those beyond are reached by packets */
+
+enum state {
+    UNUSED,
+    WANTED,
+    OPEN,
+    REFUSED, /* as long as its region is there: asking again would give the same answer */
+    LEAVING, /* nobody uses it any more; the thread closes it */
+};
+
+struct map {
+    enum state state;
+    const struct sn_peer *peer;
+    bool inside;
+    uint32_t key; /* a region in it */
+    struct sn_gpu_share share;
+    struct sn_cuda_region region; /* the thread's until it is OPEN */
+};
+
+/*
+ * The lock is held for moments, never around a call of the driver. From WANTED to OPEN or REFUSED, and from
+ * LEAVING to UNUSED, is the thread's; all other steps are made inside the NIC's lock, too: what is OPEN stays
+ * so while that is held, that is, for a whole access.
+ */
+struct sn_gpu {
+    pthread_mutex_t lock;
+    pthread_cond_t work;
+    bool started, ended;
+    struct map map[MAPS];
+    bool told; /* why something could not be opened */
+};
+
+/* ---- the thread ---------------------------------------------------------------------------------------- */
+
+static struct map *next_work(struct sn_gpu *g)
+{
+    for (;;) {
+        for (int i = 0; i < MAPS; i++) {
+            struct map *m = &g->map[i];
+
+            if (g->ended && m->state != UNUSED) m->state = LEAVING;
+            if (m->state == WANTED || m->state == LEAVING) return m;
+        }
+        if (g->ended) return NULL;
+        pthread_cond_wait(&g->work, &g->lock);
+    }
+}
+
+/* A peer that is another NIC of this process has memory that is open already. */
+static bool open_one(bool inside, const struct sn_gpu_share *share, struct sn_cuda_region *region, char *why)
+{
+    const struct sn_cuda_api *api = sn_cuda_api_loaded();
+
+    if (inside) return sn_cuda_region_init(api, share->base, share->size, region, why) == 1;
+    return !sn_cuda_open(api, share, region, why);
+}
+
+static void close_one(bool inside, struct sn_cuda_region *region)
+{
+    if (inside && region->dev)
+        sn_cuda_region_fini(region);
+    else
+        sn_cuda_close(region);
+}
+
+static void do_work(struct sn_gpu *g, struct map *m)
+{
+    enum state was = m->state;
+    struct map copy = *m;
+    char why[SN_CUDA_WHY] = "";
+    bool ok = false;
+
+    pthread_mutex_unlock(&g->lock);
+    if (was == WANTED)
+        ok = open_one(copy.inside, &copy.share, &copy.region, why);
+    else
+        close_one(copy.inside,
+                  &m->region); /* which nobody else looks at now; copies name it by its address */
+    pthread_mutex_lock(&g->lock);
+    if (was == WANTED) {
+        if (ok) m->region = copy.region;
+        if (!ok && !g->told)
+            fprintf(stderr, "gpuwire: NIC: a peer's GPU memory is reached by packets: %s\n", why);
+        g->told |= !ok;
+        if (m->state == WANTED) m->state = ok ? OPEN : REFUSED; /* else it is LEAVING by now */
+    } else {
+        memset(m, 0, sizeof(*m));
+    }
+}
+
+static void *work(void *arg)
+{
+    struct sn_gpu *g = arg;
+    struct map *m;
+
+    pthread_setname_np(pthread_self(), "gw-gpu");
+    pthread_mutex_lock(&g->lock);
+    while ((m = next_work(g))) do_work(g, m);
+    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_destroy(&g->lock);
+    pthread_cond_destroy(&g->work);
+    free(g);
+    return NULL;
+}
+
+/* Detached: nobody waits for it, since it may be waiting for the driver. */
+static bool start(struct sn_gpu *g)
+{
+    pthread_t id;
+
+    if (g->started) return true;
+    g->started = !sn_spawn(&id, 0, work, g);
+    if (g->started) pthread_detach(id);
+    return g->started;
+}
+
+/* ---- the NIC's side ------------------------------------------------------------------------------------ */
+
+struct sn_gpu *sn_gpu_new(void)
+{
+    struct sn_gpu *g = calloc(1, sizeof(*g));
+
+    if (!g) return NULL;
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_cond_init(&g->work, NULL);
+    return g;
+}
+
+void sn_gpu_end(struct sn_gpu *g)
+{
+    bool started;
+
+    if (!g) return;
+    pthread_mutex_lock(&g->lock);
+    started = g->started;
+    g->ended = true;
+    pthread_cond_signal(&g->work);
+    pthread_mutex_unlock(&g->lock); /* from here on it is the thread's */
+    if (started) return;
+    pthread_mutex_destroy(&g->lock);
+    pthread_cond_destroy(&g->work);
+    free(g);
+}
+
+static struct map *find_map(struct sn_gpu *g, const struct sn_peer *peer, const struct sn_gpu_share *share)
+{
+    struct map *unused = NULL;
+
+    for (int i = 0; i < MAPS; i++) {
+        struct map *m = &g->map[i];
+
+        if (m->state == UNUSED) unused = m;
+        if (m->state == UNUSED || m->state == LEAVING || m->peer != peer) continue;
+        if (!memcmp(&m->share, share, sizeof(*share))) return m;
+    }
+    return unused;
+}
+
+bool sn_gpu_find(struct sn_gpu *g, const struct sn_peer *peer, bool inside, uint32_t key,
+                 const struct sn_gpu_share *share, struct sn_reach *by, uint64_t *at)
+{
+    struct map *m;
+    bool open = false;
+
+    if (!g) return false;
+    pthread_mutex_lock(&g->lock);
+    m = find_map(g, peer, share);
+    if (m && m->state == UNUSED && start(g)) {
+        *m = (struct map){.state = WANTED, .peer = peer, .inside = inside, .share = *share};
+        pthread_cond_signal(&g->work);
+    }
+    if (m) {
+        m->key = key;
+        open = m->state == OPEN;
+        *by = (struct sn_reach){&sn_cuda_dma, &m->region};
+        *at = m->region.addr;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return open;
+}
+
+void sn_gpu_sweep(struct sn_gpu *g, const struct sn_peer *peer, const struct sn_table *table)
+{
+    if (!g) return;
+    pthread_mutex_lock(&g->lock);
+    for (int i = 0; i < MAPS; i++) {
+        struct map *m = &g->map[i];
+
+        if (m->state == UNUSED || m->state == LEAVING || m->peer != peer) continue;
+        if (table && sn_table_shares(table, m->key, &m->share)) continue;
+        m->state = LEAVING;
+        pthread_cond_signal(&g->work);
+    }
+    pthread_mutex_unlock(&g->lock);
+}

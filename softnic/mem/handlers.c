@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softnic/mem/handlers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+/* glibc's own name: nobody's replacement of sigaction() stands before it, ours included. */
+int __sigaction(int sig, const struct sigaction *action, struct sigaction *old);
+
+enum { WORDS = sizeof(struct sigaction) / sizeof(uint64_t) };
+_Static_assert(sizeof(struct sigaction) % sizeof(uint64_t) == 0, "it is copied word by word");
+
+/* One signal. The action that is in force is copy[version % 2]; a change writes the other one first. */
+static struct one {
+    int sig;
+    unsigned version;
+    uint64_t copy[2][WORDS];
+    /* The action before somebody took our place behind our back, and may chain to us. Under the lock. */
+    struct sigaction beneath;
+    bool taken;
+} table[2] = {{.sig = SIGSEGV}, {.sig = SIGBUS}};
+
+static const struct sigaction by_default; /* all zero: SIG_DFL */
+static sn_fault_taker *taker;
+static pid_t installed_by, locked_by; /* atomic; 0: nobody */
+
+/* The fault that this thread passes on to the program's handler: its context, and our frame. A handler that jumps out
+ * of itself leaves them behind. */
+static __thread struct {
+    const void *ctx, *frame;
+} passing __attribute__((tls_model("initial-exec")));
+
+/* ---- the program's action ------------------------------------------------------------------------------ */
+
+static struct one *find(int sig)
+{
+    return sig == SIGSEGV ? &table[0] : sig == SIGBUS ? &table[1] : NULL;
+}
+
+/* Takes no lock: it runs in signal handlers, and in a forked child whose parent's thread may have held the lock. */
+static struct sigaction in_force(const struct one *o)
+{
+    uint64_t words[WORDS];
+    struct sigaction action;
+    unsigned version;
+
+    do {
+        /* Acquire: the words are read after the version that published them. */
+        version = __atomic_load_n(&o->version, __ATOMIC_ACQUIRE);
+        for (int i = 0; i < WORDS; i++)
+            words[i] = __atomic_load_n(&o->copy[version % 2][i], __ATOMIC_RELAXED);
+        /* Keeps these loads before the second look: had one seen the next but one change, this would see it too. */
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    } while (__atomic_load_n(&o->version, __ATOMIC_RELAXED) != version);
+    memcpy(&action, words, sizeof(action));
+    return action;
+}
+
+static void publish(struct one *o, const struct sigaction *action)
+{
+    uint64_t words[WORDS], *to = o->copy[(o->version + 1) % 2];
+
+    memcpy(words, action, sizeof(words));
+    /* Keeps these stores behind the last version's: who sees one of them sees that its copy is the old one. */
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    for (int i = 0; i < WORDS; i++) __atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
+    /* Release: who sees the version sees the words. */
+    __atomic_store_n(&o->version, o->version + 1, __ATOMIC_RELEASE);
+}
+
+/* ---- the lock ------------------------------------------------------------------------------------------ */
+
+/*
+ * sigaction() may be called in a signal handler, so no signal may come while the lock is held. A forked child may find
+ * the lock held by a thread of its parent, which the child does not have: a holder of another process does not count.
+ */
+static void lock(sigset_t *before)
+{
+    pid_t me = getpid(), holder = 0;
+    sigset_t all;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, before);
+    /* Acquire: what the last holder wrote is seen. */
+    while (!__atomic_compare_exchange_n(&locked_by, &holder, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        if (holder != me) continue; /* the next exchange takes it from there */
+        holder = 0;
+        sched_yield();
+    }
+}
+
+static void unlock(const sigset_t *before)
+{
+    __atomic_store_n(&locked_by, 0, __ATOMIC_RELEASE);
+    pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
+/* A forked child has no NIC, and one by vfork() writes to its parent's memory: they change the system's table alone. */
+static bool in_charge(void)
+{
+    return __atomic_load_n(&installed_by, __ATOMIC_RELAXED) == getpid();
+}
+
+/* ---- the system's action ------------------------------------------------------------------------------- */
+
+static void on_fault(int sig, siginfo_t *info, void *ctx);
+
+static bool is_ours(const struct sigaction *a)
+{
+    return a->sa_sigaction == on_fault; /* whatever the flags: signal() returns the address alone */
+}
+
+static bool has_handler(const struct sigaction *a)
+{
+    return (a->sa_flags & SA_SIGINFO) || (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN);
+}
+
+/* Our handler, called with the mask and on the stack of the program's. */
+static int put_in_front(const struct one *o, const struct sigaction *action)
+{
+    struct sigaction ours;
+
+    memset(&ours, 0, sizeof(ours));
+    sigemptyset(&ours.sa_mask);
+    ours.sa_flags = SA_NODEFER | SA_ONSTACK | SA_RESTART;
+    if (has_handler(action)) {
+        ours.sa_mask = action->sa_mask;
+        ours.sa_flags = action->sa_flags & ~(int)SA_RESETHAND;
+    }
+    ours.sa_flags |= SA_SIGINFO;
+    ours.sa_sigaction = on_fault;
+    return __sigaction(o->sig, &ours, NULL);
+}
+
+/* Under the lock. If somebody took our place behind our back, he is the program's handler from now on. */
+static int keep_in_front(struct one *o)
+{
+    struct sigaction now;
+
+    if (__sigaction(o->sig, NULL, &now)) return -1;
+    if (is_ours(&now)) return 0;
+    o->beneath = in_force(o);
+    o->taken = true;
+    publish(o, &now);
+    return put_in_front(o, &now);
+}
+
+/* Under the lock. The program may give back what it once saw of ours: it means what was in force then. */
+static int change(struct one *o, const struct sigaction *action)
+{
+    struct sigaction next = *action;
+
+    if (is_ours(action)) next = o->taken ? o->beneath : in_force(o);
+    o->taken = false;
+    publish(o, &next);
+    return put_in_front(o, &next);
+}
+
+static int change_ours(struct one *o, const struct sigaction *action, struct sigaction *old)
+{
+    sigset_t before;
+    int err;
+
+    lock(&before);
+    err = keep_in_front(o);
+    *old = in_force(o);
+    if (!err && action) err = change(o, action);
+    unlock(&before);
+    return err;
+}
+
+static int change_system(const struct one *o, int sig, const struct sigaction *action, struct sigaction *old)
+{
+    int err = __sigaction(sig, action, old);
+
+    if (!err && o && old && is_ours(old)) *old = in_force(o); /* a forked child has our handler still */
+    return err;
+}
+
+int sn_handlers_action(int sig, const struct sigaction *action, struct sigaction *old)
+{
+    struct one *o = find(sig);
+    struct sigaction next, was;
+
+    if (!o || !in_charge()) return change_system(o, sig, action, old);
+    if (action) next = *action; /* faults here if it is nowhere, not under the lock */
+    if (change_ours(o, action ? &next : NULL, &was)) return -1;
+    if (old) *old = was;
+    return 0;
+}
+
+int sn_handlers_install(sn_fault_taker *take)
+{
+    sigset_t before;
+    int err;
+
+    lock(&before);
+    __atomic_store_n(&taker, take, __ATOMIC_RELAXED);
+    err = keep_in_front(&table[0]) || keep_in_front(&table[1]) ? -errno : 0;
+    if (!err) __atomic_store_n(&installed_by, getpid(), __ATOMIC_RELAXED);
+    unlock(&before);
+    return err;
+}
+
+/* ---- faults -------------------------------------------------------------------------------------------- */
+
+/* Was it raised by an access, which is made again when the handler returns? The others were sent, or tell of damaged
+ * memory that nobody has accessed yet. */
+static bool repeats(const siginfo_t *info)
+{
+    return info->si_code > 0 && !(info->si_signo == SIGBUS && info->si_code == BUS_MCEERR_AO);
+}
+
+/* As the kernel: no handler is called twice that is to be called once. */
+static struct sigaction take_action(struct one *o)
+{
+    struct sigaction action = in_force(o);
+    sigset_t before;
+
+    if (!has_handler(&action) || !(action.sa_flags & (int)SA_RESETHAND)) return action;
+    if (!in_charge()) {
+        __sigaction(o->sig, &by_default, NULL);
+        return action;
+    }
+    lock(&before);
+    action = in_force(o);
+    if (has_handler(&action) && (action.sa_flags & (int)SA_RESETHAND)) change(o, &by_default);
+    unlock(&before);
+    return action;
+}
+
+/* What was there before the handler that took our place. */
+static struct sigaction underneath(struct one *o)
+{
+    struct sigaction action;
+    sigset_t before;
+
+    lock(&before);
+    action = o->taken ? o->beneath : by_default;
+    unlock(&before);
+    return action;
+}
+
+/* For the default action: gives the signal back to the system and lets the fault repeat. */
+static void pass_on(const struct sigaction *action, int sig, siginfo_t *info, void *ctx)
+{
+    if (action->sa_flags & SA_SIGINFO) {
+        action->sa_sigaction(sig, info, ctx);
+    } else if (has_handler(action)) {
+        action->sa_handler(sig);
+    } else if (action->sa_handler == SIG_DFL || repeats(info)) {
+        __sigaction(sig, &by_default, NULL);
+        if (!repeats(info)) raise(sig);
+    }
+}
+
+/*
+ * Called by the kernel; or by a program's handler that took our place and chains to us. If we called that handler
+ * ourselves for this very fault, the chain has come full circle: then it ends with what was there before that handler.
+ */
+static void on_fault(int sig, siginfo_t *info, void *ctx)
+{
+    const void *frame = __builtin_frame_address(0), *outer_ctx = passing.ctx, *outer_frame = passing.frame;
+    /* Called through it, we are below it on the same stack. A frame that a jump left behind lies where this one is. */
+    bool circle = ctx == outer_ctx && (uintptr_t)frame < (uintptr_t)outer_frame;
+    struct one *o = find(sig);
+    struct sigaction action;
+    int kept = errno;
+
+    if (repeats(info)) __atomic_load_n(&taker, __ATOMIC_RELAXED)(ctx);
+    action = circle ? underneath(o) : take_action(o);
+    passing.ctx = ctx;
+    passing.frame = frame;
+    errno = kept;
+    pass_on(&action, sig, info, ctx);
+    passing.ctx = outer_ctx;
+    passing.frame = outer_frame;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What peers on the same host are told: which queue pairs take direct accesses, and to which regions. */
+#include "softnic/object/nic.h"
+
+bool sn_qp_takes_direct(const struct sn_qp *qp)
+{
+    if (qp->resp.fatal || (qp->init.type != IBV_QPT_RC && qp->init.type != IBV_QPT_XRC_SEND)) return false;
+    if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) return true;
+    /* In RTR the first packet is an event, which direct accesses would not make. */
+    return qp->state == IBV_QPS_RTR && qp->resp.established;
+}
+
+uint32_t sn_qp_direct_access(const struct sn_qp *qp)
+{
+    return qp->init.type == IBV_QPT_RC ? qp->attr.qp_access_flags : 0;
+}
+
+void sn_publish_queue(struct sn_qp *qp)
+{
+    const struct sn_nic_config *c = &qp->nic->cfg;
+    uint32_t pd = qp->init.pd ? qp->init.pd->number : 0; /* XRC_RECV has none, and takes none either */
+    struct sn_peer_queue q = {qp->attr.dest_qp_num, sn_qp_direct_access(qp), pd, qp->peer.gid};
+    bool takes = !qp->peer.loop && sn_qp_takes_direct(qp);
+
+    if (!c->peers || (!takes && !qp->published)) return;
+    qp->published = takes;
+    c->peers->queue(c->peers_ctx, qp->number, takes ? &q : NULL);
+}
+
+void sn_publish_quiesce(struct sn_nic *nic)
+{
+    if (nic->cfg.peers) nic->cfg.peers->quiesce(nic->cfg.peers_ctx);
+}

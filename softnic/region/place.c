@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Payload on its way into memory. As a NIC may, this leaves open when and in which order the bytes of a
+ * message become visible: they are once sn_place_flush has returned, which comes before every completion and
+ * acknowledgement that vouches for them, before the next message is done, and before a READ or atomic of the
+ * same connection.
+ *
+ * In hostile mode payload is cut into pieces of random length that are held back, all queue pairs' together,
+ * and written in random order, some early, the rest when flushed.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "softnic/region/region.h"
+
+/* ---- which regions have to be flushed ------------------------------------------------------------------ */
+
+static void note_error(struct sn_qp *qp, int err)
+{
+    if (err && !qp->place_error) qp->place_error = err;
+}
+
+static void flush_regions(struct sn_qp *qp)
+{
+    for (unsigned i = 0; i < qp->dirty_count; i++)
+        note_error(qp, qp->dirty[i]->init.dma->flush(qp->dirty[i]->init.dma_ctx));
+    qp->dirty_count = 0;
+}
+
+static void write_now(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const void *src, uint32_t len)
+{
+    note_error(qp, sn_mr_write(mr, va, src, len));
+    if (!mr->init.dma->flush) return;
+    for (unsigned i = 0; i < qp->dirty_count; i++)
+        if (qp->dirty[i] == mr) return;
+    if (qp->dirty_count == SN_DIRTY_MRS) flush_regions(qp);
+    qp->dirty[qp->dirty_count++] = mr;
+}
+
+/* ---- pieces held back ---------------------------------------------------------------------------------- */
+
+static void write_piece(struct sn_nic *nic, unsigned i)
+{
+    struct sn_piece_held *p = &nic->held[i];
+    /* Rights were checked when the piece came; what matters now is that the region still exists. */
+    struct sn_mr *mr = sn_mr_find(nic, p->pd, p->key, p->va, p->len);
+
+    if (mr)
+        write_now(p->qp, mr, p->va, nic->held_bytes + p->at, p->len);
+    else
+        note_error(p->qp, -EACCES);
+    p->qp->held--;
+    memmove(p, p + 1, (nic->held_count - i - 1) * sizeof(*p));
+    if (--nic->held_count == 0) nic->held_used = 0;
+}
+
+static void write_some(struct sn_nic *nic, struct sn_qp *qp)
+{
+    unsigned want = sn_random_below(nic, qp ? qp->held : nic->held_count), i;
+
+    for (i = 0; i < nic->held_count; i++) {
+        if (qp && nic->held[i].qp != qp) continue;
+        if (want-- == 0) break;
+    }
+    if (i < nic->held_count) write_piece(nic, i);
+}
+
+static void hold(struct sn_qp *qp, const struct sn_mr *mr, uint64_t va, const uint8_t *src, uint32_t len)
+{
+    struct sn_nic *nic = qp->nic;
+
+    while (nic->held_count && (nic->held_count == SN_PLACE_PIECES || nic->held_used + len > SN_PLACE_BYTES))
+        write_some(nic, NULL);
+    nic->held[nic->held_count++] = (struct sn_piece_held){qp, mr->pd, mr->key, va, len, nic->held_used};
+    memcpy(nic->held_bytes + nic->held_used, src, len);
+    nic->held_used += len;
+    qp->held++;
+}
+
+int sn_place(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const void *src, uint32_t len)
+{
+    const uint8_t *from = src;
+
+    if (!qp->nic->cfg.hostile) {
+        write_now(qp, mr, va, src, len);
+        return qp->place_error;
+    }
+    while (len) {
+        uint32_t n = 1 + sn_random_below(qp->nic, len < 512 ? len : 512);
+
+        hold(qp, mr, va, from, n);
+        va += n;
+        from += n;
+        len -= n;
+    }
+    return 0;
+}
+
+/* ---- the end of it ------------------------------------------------------------------------------------- */
+
+int sn_place_flush(struct sn_qp *qp)
+{
+    int err;
+
+    while (qp->held) write_some(qp->nic, qp);
+    flush_regions(qp);
+    err = qp->place_error;
+    qp->place_error = 0;
+    return err;
+}
+
+/* The connection is gone: what it held back does not become visible, which is as good as late. */
+void sn_place_drop(struct sn_qp *qp)
+{
+    struct sn_nic *nic = qp->nic;
+    unsigned kept = 0;
+
+    if (qp->held) {
+        for (unsigned i = 0; i < nic->held_count; i++)
+            if (nic->held[i].qp != qp) nic->held[kept++] = nic->held[i];
+        nic->held_count = kept;
+        if (!kept) nic->held_used = 0;
+        qp->held = 0;
+    }
+    flush_regions(qp);
+    qp->place_error = 0;
+}
+
+void sn_place_forget_mr(struct sn_nic *nic, struct sn_mr *mr)
+{
+    struct sn_link *it, *tmp;
+
+    for (unsigned i = 0; i < nic->held_count;) {
+        if (nic->held[i].key == mr->key)
+            write_piece(nic, i);
+        else
+            i++;
+    }
+    if (!mr->init.dma->flush) return;
+    sn_list_each(it, tmp, &nic->all_qps)
+    {
+        struct sn_qp *qp = sn_entry(it, struct sn_qp, all_link);
+
+        for (unsigned i = 0; i < qp->dirty_count; i++) {
+            if (qp->dirty[i] != mr) continue;
+            note_error(qp, mr->init.dma->flush(mr->init.dma_ctx));
+            qp->dirty[i] = qp->dirty[--qp->dirty_count];
+            break;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the threads of the application do for the NIC whenever they post, poll or are about to sleep. */
+#include <sched.h>
+
+#include "softnic/runtime/process_state.h"
+
+enum { VAIN_NS = 20000, VAIN_STEP_NS = 20000 };
+/*
+ * Posts that come within 0.3 to 0.5 µs of each other: faster than any answer. From the fourth on they wait
+ * until there are 32, or the thread polls, or the NIC's thread comes by; but not when it turned out that
+ * executing them takes long anyhow.
+ */
+enum { QUICK_TICKS = 1000, ROW_BEGINS = 4, ROW_DRIVES = 32, LONG_TICKS = 1 << 16 };
+
+/*
+ * A thread that polls in vain keeps a CPU from the peer it waits for, if that is on the same host and CPUs
+ * are few. So it gives the CPU up now and then; but not before a peer that runs would have answered: to be
+ * let in again may take many milliseconds where others want the CPU too.
+ */
+static void polled(bool in_vain, uint64_t now)
+{
+    static _Thread_local uint64_t yield_at; /* 0: not in vain until now */
+
+    if (!in_vain) {
+        yield_at = 0;
+    } else if (!yield_at) {
+        yield_at = now + VAIN_NS;
+    } else if (now >= yield_at) {
+        sched_yield();
+        yield_at = sn_process_now() + VAIN_STEP_NS;
+    }
+}
+
+/* Time in units of about a third of a nanosecond, as cheap as can be. */
+static uint64_t ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#else
+    return sn_process_now() * 3;
+#endif
+}
+
+/* More to do than one call does, and this caller may not come again. */
+static uint64_t leave(struct sn_thread *thread, uint64_t now, uint64_t next)
+{
+    if (next != SN_CONTENDED && next <= now && thread) sn_thread_work_left(thread);
+    return next;
+}
+
+uint64_t sn_process_nic_posted(struct sn_nic *nic)
+{
+    static _Thread_local struct {
+        uint64_t last;
+        unsigned row; /* posts in a row, one right behind the other */
+    } posts __attribute__((tls_model("initial-exec")));
+    struct sn_thread *thread = sn_process_forked() ? NULL : sn_process_thread_of(nic);
+    uint64_t start = ticks(), now, next;
+
+    if (!thread) return SN_NEVER;
+    posts.row = start - posts.last < QUICK_TICKS ? posts.row + 1 : 0;
+    posts.last = start;
+    if (posts.row >= ROW_BEGINS && posts.row % ROW_DRIVES) {
+        sn_thread_gathering(thread);
+        return SN_NEVER;
+    }
+    now = sn_process_now();
+    next = leave(thread, now, sn_nic_posted(nic, now));
+    posts.last = ticks();
+    if (posts.last - start > LONG_TICKS) posts.row = 0;
+    return next;
+}
+
+uint64_t sn_process_nic_drive(struct sn_nic *nic)
+{
+    struct sn_thread *thread;
+
+    if (sn_process_forked()) return SN_NEVER;
+    thread = sn_process_thread_of(nic);
+    if (thread) sn_thread_driven(thread);
+    uint64_t now = sn_process_now(), before = sn_nic_activity(nic), next;
+    if (thread && sn_thread_looks(thread, now)) {
+        polled(true, now);
+        return SN_CONTENDED;
+    }
+    next = sn_nic_progress(nic, now);
+    polled(before == sn_nic_activity(nic), now);
+    return leave(thread, now, next);
+}
+
+void sn_process_nic_kick(struct sn_nic *nic)
+{
+    struct sn_thread *thread = sn_process_forked() ? NULL : sn_process_thread_of(nic);
+
+    if (thread) sn_thread_kick(thread);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How one of the process's NICs comes and goes: settings, the wire, the NIC on it, its thread, its socket. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "softnic/base/secret.h"
+#include "softnic/cuda/copier.h"
+#include "softnic/runtime/process_state.h"
+
+enum { STOP_MS = 1000 }; /* it takes less than a millisecond, on a machine that is not overloaded */
+/* Bytes under way per queue pair; WINDOW_PACKET: what a small packet takes of a buffer, about. */
+enum { PEERS_AT_ONCE = 8, WINDOW_MIN = 128 << 10, WINDOW_MAX = 512 << 10, WINDOW_PACKET = 2048 };
+
+/* A set-user-ID program's environment is another user's, who could have it write a capture over any file. */
+static const char *settings(void)
+{
+    static bool told;
+    const char *given = secure_getenv("GPUWIRE_NIC");
+
+    if (!given && getenv("GPUWIRE_NIC") && !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED))
+        fprintf(
+            stderr,
+            "gpuwire: GPUWIRE_NIC is ignored: this program has more rights than the user who started it\n");
+    return given;
+}
+
+int sn_process_nics(char why[SN_CONFIG_WHY])
+{
+    return sn_config_count(settings(), why);
+}
+
+int sn_process_config(unsigned index, struct sn_config *config, char why[SN_CONFIG_WHY])
+{
+    int err = sn_config_nth(settings(), index, config, why);
+
+    if (err) return err;
+    if (!config->has_addr) sn_addr_default(&config->addr);
+    if (!config->mtu)
+        config->mtu = config->eth.on ? sn_eth_path_mtu(&config->eth) : sn_addr_path_mtu(&config->addr);
+    if (config->has_seed) return 0;
+    err = sn_secret(&config->seed, sizeof(config->seed));
+    if (err) snprintf(why, SN_CONFIG_WHY, "no random numbers: %s", strerror(-err));
+    return err;
+}
+
+static void report(void *user, const char *line)
+{
+    const struct sn_process_nic *p = user;
+    char text[SN_ADDR_TEXT];
+
+    fprintf(stderr, "gpuwire: NIC %s (process %d): %s\n", sn_addr_text(&p->config.addr, text), (int)getpid(),
+            line);
+}
+
+/*
+ * What a queue pair may have under way: a peer's buffer, taken to be like ours, should hold that of several
+ * at once, and what is more is lost. But a peer on another core takes its time to wake up, and more under way
+ * than it takes in one go costs nothing.
+ */
+static void set_window(const struct sn_process_nic *p, struct sn_nic_config *config)
+{
+    uint32_t bytes = sn_wire_room(p->wire) / PEERS_AT_ONCE;
+
+    if (bytes < WINDOW_MIN) bytes = WINDOW_MIN;
+    if (bytes > WINDOW_MAX) bytes = WINDOW_MAX;
+    config->window_bytes = bytes;
+    config->window_packets = bytes / WINDOW_PACKET;
+}
+
+static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks *cb, char *why)
+{
+    const struct sn_config *c = &p->config;
+    struct sn_nic_config config = {
+        .slot = (uint8_t)sn_wire_slot(p->wire),
+        .sport = sn_wire_port(p->wire),
+        .seed = c->seed,
+        .secret = sn_secret,
+        .hostile = c->hostile,
+        .ecn = !c->no_ecn,
+        .max_mtu = c->mtu,
+        /* What is to be seen or disturbed must be there: frames to the NIC itself take the wire too. */
+        .loop_on_wire = !c->eth.on && (c->pcap[0] || c->fault.given),
+        .wire = &sn_wire_ops,
+        .wire_ctx = p->wire,
+        .peers = sn_wire_host(p->wire) ? &sn_host_peer_ops : NULL,
+        .peers_ctx = sn_wire_host(p->wire),
+        .user = cb->user,
+        .cq_event = cb->cq_event,
+        .async_event = cb->async_event,
+        .mad = cb->mad,
+        .report = c->verbose ? report : NULL,
+        .warn = report,
+        .report_all = c->verbose > 1,
+        .report_user = p,
+    };
+    struct sn_nic *nic;
+    int err;
+
+    if (c->no_copy_kernel) sn_copier_allow(false);
+    memcpy(config.gid, c->addr.gid, 16);
+    set_window(p, &config);
+    err = sn_nic_create(&config, &nic);
+    if (!err) sn_process_set_nic(p, nic);
+    if (err) snprintf(why, 256, "cannot make a NIC: %s", strerror(-err));
+    return err;
+}
+
+static void start_control(struct sn_process_nic *p, struct sn_thread *thread)
+{
+    const char *given = settings();
+    const uint64_t now = sn_process_now();
+    struct sn_control_parts parts = {p->nic, p->wire, &p->config, thread, now, given ? given : ""};
+
+    p->control = NULL;
+    if (sn_control_start(&parts, &p->control))
+        fprintf(stderr, "gpuwire: no socket for `gpuwire nic`: it will not show this process\n");
+}
+
+static void stop_control(struct sn_process_nic *p)
+{
+    sn_control_stop(p->control);
+    p->control = NULL;
+}
+
+static void note_fds(struct sn_process_nic *p)
+{
+    int fds[SN_WIRE_FDS], n = sn_wire_fds(p->wire, fds), count = 0;
+
+    if (sn_wire_host(p->wire)) n--; /* it closes its own, which come and go */
+    for (int i = 0; i < n; i++) p->open_fds[count++] = fds[i];
+    count += sn_wire_claim_fds(p->wire, p->open_fds + count);
+    p->open_fds[count++] = sn_thread_fd(p->thread);
+    if (p->workers) p->open_fds[count++] = sn_workers_fd(p->workers);
+    if (sn_wire_pcap(p->wire)) {
+        sn_pcap_fds(sn_wire_pcap(p->wire), p->open_fds + count);
+        count += 2;
+    }
+    if (p->control) p->open_fds[count++] = sn_control_fd(p->control);
+    p->open_fd_count = count;
+}
+
+static int start_threads(struct sn_process_nic *p, struct sn_thread **thread, char *why)
+{
+    int err = sn_thread_start(p->nic, p->wire, p->config.poll, p->config.cpu, thread, why);
+
+    p->workers = NULL;
+    if (err || p->config.threads == 1) return err;
+    err = sn_workers_start(p->nic, p->wire, *thread, p->config.threads - 1, &p->workers, why);
+    if (err && sn_thread_stop(*thread, STOP_MS) == 0) sn_thread_free(*thread);
+    return err;
+}
+
+/* The workers first: they give the thread what is left. */
+static int stop_threads(struct sn_process_nic *p, struct sn_thread *thread, int wait_ms)
+{
+    int err = p->workers ? sn_workers_stop(p->workers, wait_ms) : 0;
+
+    if (!err && thread) err = sn_thread_stop(thread, wait_ms);
+    return err;
+}
+
+int sn_process_start(struct sn_process_nic *p, const struct sn_process_callbacks *cb, char *why)
+{
+    struct sn_thread *thread;
+    int err = sn_process_config((unsigned)(p - sn_process_table), &p->config, why);
+
+    if (!err) err = sn_wire_open(&p->config, &p->wire, why);
+    if (err) return err;
+    if (p->config.verbose && sn_wire_note_matters(p->wire)) report(p, sn_wire_note(p->wire));
+    sn_wire_on_refused(p->wire, cb->refused);
+    err = make_nic(p, cb, why);
+    if (!err) {
+        err = start_threads(p, &thread, why);
+        if (err) sn_nic_destroy(p->nic);
+    }
+    if (err) {
+        sn_process_set_nic(p, NULL);
+        sn_wire_close(p->wire);
+        return err;
+    }
+    sn_process_set_thread(p, thread);
+    start_control(p, thread);
+    note_fds(p);
+    return 0;
+}
+
+void sn_process_stop(struct sn_process_nic *p)
+{
+    struct sn_thread *thread = sn_process_thread(p);
+
+    p->open_fd_count = 0;
+    stop_control(p);
+    sn_process_set_thread(p, NULL);
+    /* A thread that did not end in time is inside the NIC: then the process rather leaks than crashes. */
+    if (stop_threads(p, thread, STOP_MS)) {
+        fprintf(stderr, "gpuwire: a thread of the NIC did not end within %d ms; its memory is left behind\n",
+                STOP_MS);
+        return;
+    }
+    if (p->workers) sn_workers_free(p->workers);
+    p->workers = NULL;
+    if (thread) sn_thread_free(thread);
+    if (sn_nic_destroy(p->nic)) {
+        fprintf(stderr, "gpuwire: the NIC still has queues or regions; its memory is left behind\n");
+        return;
+    }
+    sn_wire_close(p->wire);
+}
+
+static struct sn_thread *volatile left_at_exit[SN_MAX_NICS]; /* for leak checkers: still in use */
+
+void sn_process_end(struct sn_process_nic *p)
+{
+    struct sn_thread *thread = sn_process_thread(p);
+
+    sn_process_set_thread(p, NULL);
+    stop_control(p);
+    stop_threads(p, thread, SN_EXIT_MS);
+    if (p->users && sn_wire_pcap(p->wire)) sn_pcap_flush(sn_wire_pcap(p->wire), SN_EXIT_MS);
+    left_at_exit[p - sn_process_table] = thread; /* not freed: others may be about to use it */
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * process_state.h: what process.c, the NICs of a process and who uses them, process_make.c, how one comes and
+ * goes, and process_drive.c, what application threads do for it, share.
+ */
+#ifndef SOFTNIC_RUNTIME_PROCESS_STATE_H
+#define SOFTNIC_RUNTIME_PROCESS_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "softnic/port/port.h"
+#include "softnic/runtime/control.h"
+#include "softnic/runtime/process.h"
+#include "softnic/runtime/thread.h"
+#include "softnic/runtime/workers.h"
+
+enum { SN_OPEN_FDS = 12, SN_EXIT_MS = 300 }; /* how long the end of a process waits for one thing */
+
+struct sn_process_nic {
+    unsigned users;
+    bool made; /* or being made, or ended */
+    struct sn_config config;
+    struct sn_wire *wire;
+    /* What a forked child closes: its copies would keep the parent's slot taken after the parent's death. */
+    int open_fds[SN_OPEN_FDS], open_fd_count;
+    /* Read without the lock, by threads that hold a reference and so keep them alive. */
+    struct sn_nic *nic;
+    struct sn_thread *thread;
+    struct sn_workers *workers; /* NULL: GPUWIRE_NIC asks for one thread */
+    struct sn_control *control; /* NULL: nobody can look in */
+};
+
+/* process.c: the NICs, in the order of GPUWIRE_NIC; each is made by its first user. Under the process's lock
+ * but for nic and thread. */
+extern struct sn_process_nic sn_process_table[SN_MAX_NICS];
+extern int sn_process_in_child; /* this process is a forked child of one that had a NIC */
+
+static inline uint64_t sn_process_now(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static inline struct sn_thread *sn_process_thread(const struct sn_process_nic *p)
+{
+    /* Acquire pairs with the release in sn_process_set_thread: the struct is seen as it was made. */
+    return __atomic_load_n(&p->thread, __ATOMIC_ACQUIRE);
+}
+
+static inline void sn_process_set_thread(struct sn_process_nic *p, struct sn_thread *thread)
+{
+    __atomic_store_n(&p->thread, thread, __ATOMIC_RELEASE);
+}
+
+static inline void sn_process_set_nic(struct sn_process_nic *p, struct sn_nic *nic)
+{
+    __atomic_store_n(&p->nic, nic, __ATOMIC_RELAXED);
+}
+
+/* Whoever asks holds a reference, so the entry does not change. Nearly always it is the first. */
+static inline struct sn_process_nic *sn_process_entry(const struct sn_nic *nic)
+{
+    for (int i = 0; i < SN_MAX_NICS; i++)
+        if (__atomic_load_n(&sn_process_table[i].nic, __ATOMIC_RELAXED) == nic) return &sn_process_table[i];
+    return NULL;
+}
+
+/* The thread of that NIC. NULL: it has no entry, or no thread yet. */
+static inline struct sn_thread *sn_process_thread_of(const struct sn_nic *nic)
+{
+    const struct sn_process_nic *p = sn_process_entry(nic);
+
+    return p ? sn_process_thread(p) : NULL;
+}
+
+static inline bool sn_process_forked(void)
+{
+    return __atomic_load_n(&sn_process_in_child, __ATOMIC_RELAXED); /* set while the child had one thread */
+}
+
+/*
+ * process_make.c, under the process's lock. start: 0, or a negative errno with one line in why. stop: the
+ * last user is gone. end: the process ends, with the NIC in use; users may be about to call it.
+ */
+int sn_process_start(struct sn_process_nic *p, const struct sn_process_callbacks *cb, char *why);
+void sn_process_stop(struct sn_process_nic *p);
+void sn_process_end(struct sn_process_nic *p);
+
+#endif

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softnic/sysfs/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /tmp, or else /var/tmp; or there in a folder with an odd name,
+ * if another user took that one). Its file `lock` carries a record lock for
+ * as long as its process lives: the kernel drops it even when the process is killed, which a pid (they are
+ * reused, and differ between containers that share /tmp) cannot say. Trees without the lock are litter.
+ * Record locks are not inherited by fork, so a child never keeps its parent's tree alive.
+ */
+#define PATH_LIMIT      200 /* libibverbs keeps paths below it in 256 bytes */
+#define ABANDONED_AFTER 60  /* seconds: a tree still under its working name was cut off while being made */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static char home[PATH_LIMIT];      /* the gpuwire-UID folder */
+static char root[PATH_LIMIT + 24]; /* this process's tree */
+static int lock_fd = -1;
+static pid_t owner;
+
+uint64_t sn_guid(const uint8_t gid[16], unsigned index)
+{
+    uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
+    for (int i = 0; i < 16; i++) h = (h ^ gid[i]) * 0x100000001b3;
+    if (index) h = (h ^ index) * 0x100000001b3; /* several may share an address */
+    /* Locally administered, so that it collides with no real device's; told by the address, as a NIC is an
+     * address. */
+    return (uint64_t)0x0267 << 48 | h >> 16;
+}
+
+int sn_tree_cdev(const char *path, unsigned count)
+{
+    char own[64];
+
+    if (!path || strncmp(path, SN_CDEV_PATH, strlen(SN_CDEV_PATH))) return -1;
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(own, sizeof(own), SN_CDEV_PATH "%u", i);
+        if (!strcmp(path, own)) return (int)i;
+    }
+    return -1;
+}
+
+/* A folder of this user that nobody else can write to or plant links in. */
+static bool own_folder(const char *path)
+{
+    struct stat st;
+    if (mkdir(path, 0700) && errno != EEXIST) return false;
+    return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
+}
+
+static bool choose_home(void)
+{
+    const char *parents[] = {secure_getenv("XDG_RUNTIME_DIR"), "/tmp", "/var/tmp"};
+
+    for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
+        if (!parents[i] || parents[i][0] != '/') continue;
+        int n = snprintf(home, sizeof(home), "%s/gpuwire-%u", parents[i], (unsigned)geteuid());
+        if (n > 0 && (size_t)n < sizeof(home) && own_folder(home)) return true;
+    }
+    return false;
+}
+
+/* Another user may have taken those names. This one nobody foresees, and nobody else sweeps it. */
+static bool choose_odd_home(void)
+{
+    static const char *const parents[] = {"/tmp", "/var/tmp"};
+
+    for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
+        snprintf(home, sizeof(home), "%s/gpuwire-%u.XXXXXX", parents[i], (unsigned)geteuid());
+        if (!mkdtemp(home)) continue;
+        fprintf(stderr,
+                "gpuwire: %s/gpuwire-%u is not this user's own folder: using %s; XDG_RUNTIME_DIR names a "
+                "better place\n",
+                parents[i], (unsigned)geteuid(), home);
+        return true;
+    }
+    home[0] = 0;
+    return false;
+}
+
+static const char *tree_path_locked(void)
+{
+    if (root[0]) return root;
+    if (!home[0] && !choose_home() && !choose_odd_home()) {
+        fprintf(
+            stderr,
+            "gpuwire: cannot make a private folder gpuwire-%u in $XDG_RUNTIME_DIR, /tmp or /var/tmp: %s; set "
+            "XDG_RUNTIME_DIR to a folder of yours\n",
+            (unsigned)geteuid(), strerror(errno));
+        return NULL;
+    }
+    snprintf(root, sizeof(root), "%s/nic-%d", home, (int)getpid());
+    return root;
+}
+
+const char *sn_tree_path(void)
+{
+    pthread_mutex_lock(&lock);
+    const char *path = tree_path_locked();
+    pthread_mutex_unlock(&lock);
+    return path;
+}
+
+/* Removes everything below a folder of ours. Depth is bounded by what we build. */
+static void remove_below(int parent, const char *name, int depth)
+{
+    int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!d) {
+        if (fd >= 0) close(fd);
+        unlinkat(parent, name, 0);
+        return;
+    }
+    for (struct dirent *e; (e = readdir(d));) {
+        if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
+        if (unlinkat(fd, e->d_name, 0) && depth > 0) remove_below(fd, e->d_name, depth - 1);
+    }
+    closedir(d);
+    unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+static bool try_lock(int fd)
+{
+    struct flock f = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return !fcntl(fd, F_SETLK, &f);
+}
+
+/* Does nobody hold the lock of the tree `name`? `without`: what to say of one that has none. */
+static bool unlocked(int home_fd, const char *name, bool without)
+{
+    char path[300];
+
+    snprintf(path, sizeof(path), "%.255s/lock", name);
+    int fd = openat(home_fd, path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return errno == ENOENT && without;
+    bool dead = try_lock(fd);
+    close(fd);
+    return dead;
+}
+
+/* `nobody_makes`: no process is making a tree just now, in whatever PID namespace. */
+static bool abandoned(int home_fd, const char *name, bool nobody_makes)
+{
+    struct stat st;
+
+    if (!strncmp(name, "nic-", 4)) return unlocked(home_fd, name, true);
+    if (strncmp(name, "new-", 4)) return false;
+    if (nobody_makes) return unlocked(home_fd, name, true);
+    /* One that is being made has no lock for a moment, so then its age must tell. */
+    return !fstatat(home_fd, name, &st, AT_SYMLINK_NOFOLLOW) && time(NULL) - st.st_mtime > ABANDONED_AFTER;
+}
+
+static void sweep_locked(void)
+{
+    int fd = open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+    if (!d) {
+        if (fd >= 0) close(fd);
+        return;
+    }
+    const char *own = strrchr(root, '/');
+    bool nobody_makes = !flock(fd, LOCK_EX | LOCK_NB);
+    for (struct dirent *e; (e = readdir(d));) {
+        /* Opening and closing our own lock file would drop our own record lock: never look at it. */
+        if (lock_fd >= 0 && own && !strcmp(own + 1, e->d_name)) continue;
+        if (abandoned(fd, e->d_name, nobody_makes)) remove_below(fd, e->d_name, 12);
+    }
+    closedir(d);
+    rmdir(home); /* succeeds only when it is empty */
+}
+
+void sn_tree_sweep(void)
+{
+    pthread_mutex_lock(&lock);
+    if (home[0] || choose_home())
+        sweep_locked();
+    else
+        home[0] = 0;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Writes one file, making the folders on its way. */
+static int put(int top, const char *path, const char *text)
+{
+    char part[256];
+    size_t len = strlen(path);
+
+    if (len >= sizeof(part)) return -ENAMETOOLONG;
+    for (size_t i = 1; i < len; i++) {
+        if (path[i] != '/') continue;
+        memcpy(part, path, i);
+        part[i] = 0;
+        if (mkdirat(top, part, 0700) && errno != EEXIST) return -errno;
+    }
+    int fd = openat(top, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) return -errno;
+    ssize_t n = (ssize_t)strlen(text), written = write(fd, text, (size_t)n);
+    int err = written == n ? 0 : written < 0 ? -errno : -ENOSPC;
+    close(fd);
+    return err;
+}
+
+static int write_nic(int top, unsigned index, const struct sn_tree_info *info)
+{
+    char guid[24], gid[48], alias[96], ids[2][16], ndev[24], fw[32], cdev[16];
+    uint64_t g = sn_guid(info->gid, index);
+    char name[24], ib[48], uv[48], port[64];
+    struct stat null;
+
+    snprintf(guid, sizeof(guid), "%04x:%04x:%04x:%04x\n", (unsigned)(g >> 48) & 0xffff,
+             (unsigned)(g >> 32) & 0xffff, (unsigned)(g >> 16) & 0xffff, (unsigned)g & 0xffff);
+    for (int i = 0; i < 8; i++)
+        snprintf(gid + 5 * i, 6, "%02x%02x%c", info->gid[2 * i], info->gid[2 * i + 1], i < 7 ? ':' : '\n');
+    snprintf(alias, sizeof(alias), "pci:v%08Xd%08Xsv%08Xsd00000001bc02sc00i00\n", SN_PCI_VENDOR,
+             SN_PCI_DEVICE, SN_PCI_VENDOR);
+    snprintf(ids[0], sizeof(ids[0]), "0x%04x\n", SN_PCI_VENDOR);
+    snprintf(ids[1], sizeof(ids[1]), "0x%04x\n", SN_PCI_DEVICE);
+    snprintf(ndev, sizeof(ndev), "%s\n", info->ndev);
+    snprintf(fw, sizeof(fw), "%u.%u.%04u\n", SN_FW_MAJOR, SN_FW_MINOR, SN_FW_SUBMINOR);
+    if (stat("/dev/null", &null)) return -errno;
+    snprintf(cdev, sizeof(cdev), "%u:%u\n", major(null.st_rdev), minor(null.st_rdev));
+
+    snprintf(name, sizeof(name), "mlx5_%u\n", index);
+    snprintf(ib, sizeof(ib), "class/infiniband/mlx5_%u", index);
+    snprintf(uv, sizeof(uv), "class/infiniband_verbs/uverbs%u", index);
+    snprintf(port, sizeof(port), "%s/ports/1", ib);
+    const struct {
+        const char *folder, *name, *text;
+    } files[] = {
+        {uv, "ibdev", name},
+        {uv, "dev", cdev},
+        {uv, "abi_version", "1\n"},
+        {ib, "node_type", "1: CA\n"},
+        {ib, "node_guid", guid},
+        {ib, "sys_image_guid", guid},
+        {ib, "node_desc", "gpuwire software NIC\n"},
+        {ib, "fw_ver", fw},
+        {ib, "hca_type", "MT4129\n"},
+        {ib, "hw_rev", "0\n"},
+        {ib, "board_id", SN_BOARD_ID "\n"},
+        {ib, "device/modalias", alias},
+        {ib, "device/vendor", ids[0]},
+        {ib, "device/device", ids[1]},
+        {ib, "device/numa_node", "-1\n"},
+        {port, "gids/0", gid},
+        {port, "gid_attrs/types/0", "RoCE v2\n"},
+        {port, "gid_attrs/ndevs/0", ndev},
+        {port, "pkeys/0", "0xffff\n"},
+        {port, "state", "4: ACTIVE\n"},
+        {port, "phys_state", "5: LinkUp\n"},
+        {port, "link_layer", "Ethernet\n"},
+        {port, "rate", "100 Gb/sec (4X EDR)\n"},
+        {port, "lid", "0x0\n"},
+        {port, "sm_lid", "0x0\n"},
+        {port, "cap_mask", "0x04010000\n"},
+    };
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        if (!info->ndev[0] && files[i].text == ndev) continue;
+        char path[128];
+        snprintf(path, sizeof(path), "%s/%s", files[i].folder, files[i].name);
+        int err = put(top, path, files[i].text);
+        if (err) return err;
+    }
+    return 0;
+}
+
+static int write_tree(int top, const struct sn_tree_info *nics, unsigned n)
+{
+    int err = put(top, "class/infiniband_verbs/abi_version", "6\n");
+
+    if (!err) err = put(top, "class/misc/rdma_cm/abi_version", "4\n");
+
+    for (unsigned i = 0; i < n && !err; i++) err = write_nic(top, i, &nics[i]);
+    return err;
+}
+
+/* Everything is written under a working name and locked before the name becomes one that others look at. */
+static int make_tree(int home_fd, const struct sn_tree_info *nics, unsigned n)
+{
+    char working[32];
+    const char *final = strrchr(root, '/') + 1;
+
+    snprintf(working, sizeof(working), "new-%d", (int)getpid());
+    remove_below(home_fd, working, 12);
+    if (mkdirat(home_fd, working, 0700)) return -errno;
+    int top = openat(home_fd, working, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (top < 0) return -errno;
+    int fd = openat(top, "lock", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int err = fd < 0 ? -errno : !try_lock(fd) ? -errno : write_tree(top, nics, n);
+    close(top);
+    if (!err) {
+        remove_below(home_fd, final, 12); /* one of a dead process that had our pid */
+        if (renameat(home_fd, working, home_fd, final)) err = -errno;
+    }
+    if (err) {
+        if (fd >= 0) close(fd);
+        remove_below(home_fd, working, 12);
+        return err;
+    }
+    lock_fd = fd;
+    owner = getpid();
+    return 0;
+}
+
+int sn_tree_build(const struct sn_tree_info *nics, unsigned n)
+{
+    int err = 0;
+
+    pthread_mutex_lock(&lock);
+    if (lock_fd < 0) {
+        if (!tree_path_locked()) {
+            err = -EACCES;
+        } else {
+            /* Somebody's last sweep may have removed the empty folder meanwhile; make it again, twice at
+             * most. */
+            for (int attempt = 0; attempt < 3; attempt++) {
+                int fd = own_folder(home) ? open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+                /* Says to sweepers that somebody makes a tree. Not waited for: whoever sweeps just now and
+                 * takes ours for a dead process's lets us try again. */
+                if (fd >= 0) flock(fd, LOCK_SH | LOCK_NB);
+                err = fd < 0 ? -errno : make_tree(fd, nics, n);
+                if (fd >= 0) close(fd);
+                if (err != -ENOENT) break;
+            }
+            if (!err) sweep_locked();
+        }
+        if (err && root[0]) {
+            rmdir(home); /* succeeds only when it is empty */
+            fprintf(stderr,
+                    "gpuwire: cannot write %s: %s; set XDG_RUNTIME_DIR to a folder of yours with room\n",
+                    root, strerror(-err));
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return err;
+}
+
+void sn_tree_remove(void)
+{
+    pthread_mutex_lock(&lock);
+    if (lock_fd >= 0 && owner == getpid()) {
+        int fd = open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0) {
+            remove_below(fd, strrchr(root, '/') + 1, 12);
+            close(fd);
+        }
+        close(lock_fd);
+        lock_fd = -1;
+        sweep_locked(); /* peers that were killed meanwhile left theirs */
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void sn_tree_forget(void)
+{
+    /* The parent may have held the lock at the fork, with nobody left here to release it. */
+    pthread_mutex_init(&lock, NULL);
+    if (lock_fd >= 0) close(lock_fd);
+    lock_fd = -1;
+    root[0] = 0;
+}

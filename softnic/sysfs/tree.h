@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The small copy of sysfs that libibverbs finds the software NIC in. */
+#ifndef SOFTNIC_SYSFS_TREE_H
+#define SOFTNIC_SYSFS_TREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* NIC number n is mlx5_n, and its character device this followed by n. */
+#define SN_CDEV_PATH   "/dev/infiniband/uverbs"
+#define SN_VENDOR_ID   0x02c9u /* what mlx5 devices report as vendor: the OUI, not the PCI id */
+#define SN_PCI_VENDOR  0x15b3u
+#define SN_PCI_DEVICE  0x1021u /* ConnectX-7: the newest one that rdma-core 44 knows */
+#define SN_FW_MAJOR    28u
+#define SN_FW_MINOR    0u
+#define SN_FW_SUBMINOR 1u
+#define SN_BOARD_ID    "GPUWIRE_SOFT"
+
+/* What the tree says about a NIC. */
+struct sn_tree_info {
+    uint8_t gid[16]; /* the NIC's address, and its only GID */
+    char ndev[16];   /* the interface that has it, "" when unknown */
+};
+
+/* sn_tree_cdev - which NIC's character device a path names, -1: none's. `count`: how many NICs there are. */
+int sn_tree_cdev(const char *path, unsigned count);
+
+/*
+ * sn_tree_path - the folder that SYSFS_PATH names, fixed at the first call in a process: nothing is written
+ * yet. NULL with a line on stderr when there is no folder to put it in.
+ */
+const char *sn_tree_path(void);
+
+/* sn_tree_build - writes the tree, of n NICs, if it is not there, and removes those of dead processes. 0 or a
+ * negative errno. */
+int sn_tree_build(const struct sn_tree_info *nics, unsigned n);
+
+/* sn_tree_remove - takes this process's tree away, if this process (not a parent) made it. */
+void sn_tree_remove(void);
+
+/* sn_tree_forget - in a forked child: the tree belongs to the parent; a new one gets a new name. */
+void sn_tree_forget(void);
+
+/* sn_tree_sweep - removes the trees that dead processes left behind; what `gpuwire run` does at its end. */
+void sn_tree_sweep(void);
+
+/* sn_guid - the node GUID of NIC number `index` of a process, at an address, in host byte order. */
+uint64_t sn_guid(const uint8_t gid[16], unsigned index);
+
+#endif

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/serve/door.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <gpuwire/exec.h>
+
+#define CROWDED_FACTOR 10
+
+void gw_door_open(struct gw_door *d, uint32_t most, uint32_t most_each, uint64_t patience_ns)
+{
+    *d = (struct gw_door){.most = most, .most_each = most_each, .patience_ns = patience_ns};
+    pthread_mutex_init(&d->lock, NULL);
+}
+
+void gw_door_close(struct gw_door *d)
+{
+    pthread_mutex_destroy(&d->lock);
+}
+
+int gw_door_has_room(struct gw_door *d)
+{
+    pthread_mutex_lock(&d->lock);
+    int room = d->count < d->most;
+    pthread_mutex_unlock(&d->lock);
+    if (!room)
+        gw_say(&d->said, "%u connections are open: new ones are closed until some have ended", d->most);
+    return room;
+}
+
+static uint32_t count_of(const struct gw_door *d, const char *who)
+{
+    uint32_t n = 0;
+    for (const struct gw_visitor *v = d->first; v; v = v->next) n += !strcmp(v->who, who);
+    return n;
+}
+
+static int put(struct gw_door *d, struct gw_visitor *v)
+{
+    int fits;
+    pthread_mutex_lock(&d->lock);
+    fits = count_of(d, v->who) < d->most_each;
+    if (fits) {
+        v->next = d->first;
+        v->link = &d->first;
+        if (v->next) v->next->link = &v->next;
+        d->first = v;
+        d->count++;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return fits;
+}
+
+struct gw_visitor *gw_door_enter(struct gw_door *d, int fd, const void *connection)
+{
+    struct gw_visitor *v = calloc(1, sizeof(*v));
+    if (!v) return NULL;
+    v->fd = fd;
+    v->connection = connection;
+    v->since = gw_deadline(0);
+    gw_who(fd, v->who);
+    if (put(d, v)) return v;
+    gw_say(&d->said, "%s has %u connections open, as many as one client may: further ones are closed", v->who,
+           d->most_each);
+    free(v);
+    return NULL;
+}
+
+void gw_door_leave(struct gw_door *d, struct gw_visitor *v)
+{
+    if (!v) return;
+    pthread_mutex_lock(&d->lock);
+    *v->link = v->next;
+    if (v->next) v->next->link = v->link;
+    d->count--;
+    pthread_mutex_unlock(&d->lock);
+    free(v);
+}
+
+void gw_door_served(struct gw_door *d, struct gw_visitor *v)
+{
+    if (!v) return;
+    pthread_mutex_lock(&d->lock);
+    v->since = gw_deadline(0);
+    pthread_mutex_unlock(&d->lock);
+}
+
+uint32_t gw_door_sweep(struct gw_door *d, int (*stays)(void *ctx, const void *connection), void *ctx)
+{
+    uint64_t now = gw_deadline(0);
+    uint32_t cut = 0;
+    pthread_mutex_lock(&d->lock);
+    uint64_t patience = d->count > d->most - d->most / 4 ? d->patience_ns / CROWDED_FACTOR : d->patience_ns;
+    for (struct gw_visitor *v = d->first; v; v = v->next) {
+        if (now - v->since < patience || stays(ctx, v->connection)) continue;
+        /* Its thread finds the connection at its end. The lock keeps the descriptor from being another's
+         * by now. */
+        shutdown(v->fd, SHUT_RDWR);
+        v->since = now;
+        cut++;
+    }
+    pthread_mutex_unlock(&d->lock);
+    return cut;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The connections of the HTTP server: how many there may be, of each client and in all, and how long one
+ * may stay without having a call answered. It knows sockets, and no HTTP. Any thread may call all of it. */
+#ifndef GW_SERVE_DOOR_H
+#define GW_SERVE_DOOR_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "src/serve/limit.h"
+#include "src/serve/who.h"
+
+struct gw_visitor {
+    struct gw_visitor *next, **link;
+    const void *connection; /* the caller's name for it */
+    int fd;
+    uint64_t since; /* when it came, or its last call was answered */
+    char who[GW_WHO_TEXT];
+};
+
+struct gw_door {
+    pthread_mutex_t lock;
+    struct gw_visitor *first;
+    uint32_t count, most, most_each;
+    uint64_t patience_ns;
+    struct gw_say_limit said;
+};
+
+/* `most` connections in all, `most_each` of one client. */
+void gw_door_open(struct gw_door *d, uint32_t most, uint32_t most_each, uint64_t patience_ns);
+void gw_door_close(struct gw_door *d);
+
+/* Is there room for one more? */
+int gw_door_has_room(struct gw_door *d);
+/* A connection has come in. NULL when its client has too many already, or without memory: then it is to
+ * be cut. */
+struct gw_visitor *gw_door_enter(struct gw_door *d, int fd, const void *connection);
+/* It has gone; its descriptor is closed only afterwards. NULL is allowed. */
+void gw_door_leave(struct gw_door *d, struct gw_visitor *v);
+/* One of its calls was answered: it may stay that much longer. NULL is allowed. */
+void gw_door_served(struct gw_door *d, struct gw_visitor *v);
+/* Cuts the connections that have stayed too long, but for those that `stays` (which must not call back)
+ * vouches for. When three quarters of the places are taken, nobody may stay longer than a tenth of the
+ * time. Returns how many it cut. */
+uint32_t gw_door_sweep(struct gw_door *d, int (*stays)(void *ctx, const void *connection), void *ctx);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Real NICs: they make progress by themselves, and a store to their registers rings them. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/verbs/device_ops.h"
+
+static int open_nothing(struct gw_device *dev)
+{
+    (void)dev;
+    return 0;
+}
+
+static void nothing(struct gw_device *dev)
+{
+    (void)dev;
+}
+
+static struct ibv_qp *ring_through_nothing(const struct gw_qp *qp, bool alone)
+{
+    (void)qp, (void)alone;
+    return NULL;
+}
+
+/* Without peer memory the kernel takes a GPU's address for one of the process, where there is nothing. */
+static void address_refused(int err, char *why, size_t size)
+{
+    if (err == EFAULT || err == EINVAL)
+        snprintf(why, size, "the kernel has no peer memory for GPUs: `modprobe nvidia_peermem`");
+    else
+        snprintf(why, size, "%s", strerror(err));
+}
+
+const struct gw_device_ops gw_hardware_ops = {
+    .open = open_nothing,
+    .close = nothing,
+    .progress = nothing,
+    .rang = nothing,
+    .leave = nothing,
+    .ring_through = ring_through_nothing,
+    .ways = {GW_REACH_DMABUF, GW_REACH_DIRECT},
+    .data_may_be_late = true, /* it goes to the GPU, the completion to the CPU */
+    .address_refused = address_refused,
+};

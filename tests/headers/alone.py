@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each public header compiles alone, without a warning: alone.py c|c++|nvcc COMPILER
+
+The flags are those that pkg-config gives, and -Wall -Wextra -pedantic."""
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+language, compiler = sys.argv[1:]
+include = pathlib.Path(__file__).resolve().parents[2] / "include"
+warnings = ["-Wall", "-Wextra", "-pedantic"]
+ways = {
+    "c": ["-std=c11", "-fsyntax-only", "-x", "c", *warnings],
+    "c++": ["-std=c++17", "-fsyntax-only", "-x", "c++", *warnings],
+    "nvcc": ["-std=c++17", "-arch=compute_75", "-c", "-o", os.devnull, "-Xcompiler", ",".join(warnings)],
+}
+# What nvcc hands to the host's compiler begins each line with a directive of a style that -pedantic does not like.
+of_nvcc = "style of line directive is a GCC extension"
+complaint = re.compile(r"(: (warning|error): |\(\d+\): (warning|error|catastrophic))")
+
+
+def complaints(header, folder):
+    source = folder / f"{header.stem}{'.cu' if language == 'nvcc' else '.c'}"
+    source.write_text(f"#include <gpuwire/{header.name}>\n")
+    command = [compiler, *ways[language], "-D_DEFAULT_SOURCE", f"-I{include}", str(source)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    lines = [line for line in done.stderr.splitlines() if complaint.search(line) and of_nvcc not in line]
+    if done.returncode and not lines:
+        lines = [f"exit code {done.returncode}: {done.stderr[-500:]}"]
+    return [f"{header.name}: {line}" for line in lines]
+
+
+headers = sorted((include / "gpuwire").glob("*.h"))
+if language == "nvcc":  # two seconds for each; what other headers are made of is compiled with those
+    whole = re.compile(r"^#include <gpuwire/\w+\.h> /\* which includes this file", re.M)
+    headers = [header for header in headers if not whole.search(header.read_text())]
+with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+    wrong = [line for lines in pool.map(lambda h: complaints(h, pathlib.Path(folder)), headers) for line in lines]
+print("\n".join(wrong) or f"{len(headers)} headers, each alone: no warning")
+sys.exit(1 if wrong or not headers else 0)

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Every #include of this tree is one that layers.txt allows, and the parts stand in its order.
+
+    check.py            prints each line that is not, and why; exit code 1 if there is one
+    check.py --self     shows that it would find such lines
+"""
+import pathlib
+import re
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LOOKED_AT = ("include", "src", "softnic", "bench", "examples")
+INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
+ROW = re.compile(r"([\w/]+)(\*?):\s*(.*?)\s*->\s*(.*)")
+
+
+class Table:
+    def __init__(self, text):
+        self.place, self.allowed, self.wrong = {}, {}, []
+        for n, line in enumerate(text.splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            row = ROW.fullmatch(line.strip())
+            if not row:
+                self.wrong.append(f"layers.txt:{n}: not PART: FILES -> PARTS")
+                continue
+            part, free, files, parts = row[1], row[2], row[3].split(), row[4].split()
+            if not free:
+                self.wrong += [f"layers.txt:{n}: {part} may not include {p}, which stands below it" for p in parts if p not in self.allowed]
+            self.allowed[part] = {part, *parts}
+            self.place.update({f: part for f in files})
+        known = set(self.allowed)
+        self.wrong += [f"layers.txt: {part} may include {p}: no such part" for part, parts in self.allowed.items() for p in sorted(parts - known)]
+
+    def part(self, path):
+        """The part that a file belongs to; None: none."""
+        fits = [f for f in self.place if path == f or path.startswith(f if f.endswith("_") else f + "/")]
+        return self.place[max(fits, key=len)] if fits else None
+
+
+def included(path, name):
+    """A file of this tree that an #include names, seen from its root; None: it is the system's, or generated."""
+    for folder in ("", "include/", str(pathlib.PurePosixPath(path).parent) + "/"):
+        if (ROOT / folder / name).is_file():
+            return folder + name
+    return None
+
+
+def check(table, sources):
+    """A line for each #include that is not allowed. sources: pairs of a path and a text."""
+    for path, text in sources:
+        part = table.part(path)
+        if part is None:
+            yield f"{path}: belongs to no part of layers.txt"
+            continue
+        for n, line in enumerate(text.splitlines(), 1):
+            m = INCLUDE.match(line)
+            other = m and included(path, m[1])
+            if not other:
+                continue
+            to = table.part(other)
+            if to is None:
+                yield f"{path}:{n}: {m[1]} belongs to no part that may be included here"
+            elif to not in table.allowed[part]:
+                yield f"{path}:{n}: {part} may not include {to} ({m[1]})"
+
+
+def sources():
+    for folder in LOOKED_AT:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".c", ".h", ".cu"):
+                yield path.relative_to(ROOT).as_posix(), path.read_text(errors="replace")
+
+
+def self_test(table):
+    bad = {
+        "src/verbs/x.c": ('#include "src/socket/net.h"', "src/verbs/x.c:1: verbs may not include socket"),
+        "include/gpuwire/detail/exec/x.h": ("\n#include <gpuwire/verbs.h>", "include/gpuwire/detail/exec/x.h:2: exec may not include verbs"),
+        "src/exec/x.c": ('#include <gpuwire/softnic.h>', "src/exec/x.c:1: exec may not include softnic_h"),
+        "softnic/wire/x.c": ('#include "src/verbs/impl.h"', "softnic/wire/x.c:1: softnic/wire may not include verbs"),
+        "src/roce/x.c": ('#include "tests/rnd.h"', "src/roce/x.c:1: tests/rnd.h belongs to no part"),
+        "src/new/x.c": ("", "src/new/x.c: belongs to no part"),
+    }
+    found = list(check(table, [(path, text) for path, (text, _) in bad.items()]))
+    missed = [want for _, want in bad.values() if not any(f.startswith(want) for f in found)]
+    if not Table("a: x -> b\nb: y ->\n").wrong:
+        missed.append("a row that names a part below it")
+    if list(check(table, [("src/socket/x.c", '#include "src/verbs/impl.h"\n#include <gpuwire/kernel.h>\n#include <stdio.h>')])):
+        missed.append("what is allowed")
+    return [f"not found: {m}" for m in missed]
+
+
+def main():
+    table = Table((HERE / "layers.txt").read_text())
+    wrong = self_test(table) if sys.argv[1:] == ["--self"] else table.wrong + list(check(table, sources()))
+    print(*wrong, sep="\n", file=sys.stderr)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
