@@ -55,7 +55,9 @@ static int make_plan(const void *model, const struct gw_plan_options *o, void **
     struct plan *p = calloc(1, sizeof(*p));
     int rc = -ENOMEM;
 
-    if (p && o->place == GW_PLACE_CPU)
+    if (p && o->rows > 1)
+        rc = gwm_fail(&msg, -ENOTSUP, "%u rows: models from ONNX files run one sample at a time", o->rows);
+    else if (p && o->place == GW_PLACE_CPU)
         rc = gwm_cpu_plan(g, o, &p->cpu, &msg);
     else if (p && o->place == GW_PLACE_GPU)
         rc = gwm_gpu_plan(g, o, &p->gpu, &msg);
