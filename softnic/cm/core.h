@@ -135,7 +135,7 @@ enum {
     CM_FROM_SELF = -2,
 };
 
-static inline bool cm_is_near(const struct cm_origin *from)
+static inline bool cm_is_same_host(const struct cm_origin *from)
 {
     return from->slot >= 0;
 }
@@ -159,7 +159,7 @@ struct cm_id {
 
     /* The connection. */
     uint8_t peer[16];
-    bool near; /* the peer is a process of this host; known with remote_id */
+    bool same_host; /* the peer is a process of this host; known with remote_id */
     uint32_t local_id, remote_id;
     uint64_t tid, end_tid; /* transaction IDs: of the messages that make it, and of those that end it */
     bool active;

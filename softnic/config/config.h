@@ -48,7 +48,7 @@ enum { SN_MAX_NICS = 16, SN_MAX_THREADS = 16 };
 enum { SN_CONFIG_WHY = 512, SN_CONFIG_PCAP = 1024, SN_CONFIG_TEXT = 4096, SN_PCAP_MIN = 65536 };
 
 enum sn_poll { SN_POLL_ADAPTIVE, SN_POLL_BUSY };
-enum sn_local { SN_LOCAL_CMA, SN_LOCAL_RING, SN_LOCAL_OFF };
+enum sn_local_way { SN_LOCAL_CMA, SN_LOCAL_RING, SN_LOCAL_OFF };
 
 struct sn_config {
     bool has_addr; /* else addr is unset and the default address is to be used */
@@ -62,7 +62,7 @@ struct sn_config {
     uint64_t seed;
     uint32_t mtu; /* 0: what the interface carries */
     bool no_gso, no_ecn, no_copy_kernel;
-    enum sn_local local;
+    enum sn_local_way local;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */
     uint64_t pcap_max;         /* bytes; 0: no limit */

@@ -16,7 +16,7 @@ struct roce_path sn_path_between(const uint8_t src[16], const uint8_t dst[16]);
 /* The slot that sent the frame; SN_NO_SLOT: it came from another host, where the port may be any. */
 static inline int sn_frame_slot(const struct sn_frame *f)
 {
-    return f->near ? f->sport - SN_SLOT_PORT : SN_NO_SLOT;
+    return f->same_host ? f->sport - SN_SLOT_PORT : SN_NO_SLOT;
 }
 
 /* Is the ICRC of a frame that was received right? */

@@ -61,9 +61,9 @@ struct sn_frame {
     uint16_t sport; /* UDP source port, host order. Out: config.sport */
     uint16_t ip_id; /* in: IPv4 ID, if has_ip_id */
     bool has_ip_id; /* in: else the ICRC is accepted if it is right for any ID; 0 is tried first */
-    uint8_t ecn;  /* the two bits of the IP header. 3: congestion experienced. Out: 2 if config.ecn, else 0 */
-    bool near;    /* in: a process of this host sent it, from the slot whose port is `sport` at src_gid */
-    bool no_icrc; /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
+    uint8_t ecn; /* the two bits of the IP header. 3: congestion experienced. Out: 2 if config.ecn, else 0 */
+    bool same_host; /* in: a process of this host sent it, from the slot whose port is `sport` at src_gid */
+    bool no_icrc;   /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
     bool
         rndv; /* its payload lists pieces of the sender's memory, where the bytes are: see rendezvous.c; or is
                      empty, since they are in their place already: see eager_copy.c. A wire to other hosts takes

@@ -70,7 +70,7 @@ struct sn_batch {
  */
 enum { SN_BATCHES = SN_BATCHES_AHEAD + 2 }; /* sn_direct_settle puts the open one on its way besides */
 struct sn_direct {
-    struct sn_peers near;
+    struct sn_peers peers;
     struct sn_peer *peer; /* NULL: there are none */
     bool write;
     uint32_t first, open; /* free-running: the oldest under way; the one that gathers */

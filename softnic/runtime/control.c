@@ -58,7 +58,7 @@ static void change_faults(const struct sn_control_parts *p, const char *list, FI
         answer_error(f, "the NIC has been inside one call for a second: nothing was changed");
         return;
     }
-    err = sn_wire_set_faults(p->wire, &faults, has_seed ? &seed : NULL);
+    err = sn_port_set_faults(p->port, &faults, has_seed ? &seed : NULL);
     sn_nic_unlock(p->nic);
     if (err) {
         answer_error(f, strerror(-err));

@@ -22,7 +22,7 @@ struct sn_process_nic {
     unsigned users;
     bool made; /* or being made, or ended */
     struct sn_config config;
-    struct sn_wire *wire;
+    struct sn_port *port;
     /* What a forked child closes: its copies would keep the parent's slot taken after the parent's death. */
     int open_fds[SN_OPEN_FDS], open_fd_count;
     /* Read without the lock, by threads that hold a reference and so keep them alive. */

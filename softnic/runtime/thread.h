@@ -25,7 +25,7 @@
 #include "softnic/config/config.h"
 
 struct sn_nic;
-struct sn_wire;
+struct sn_port;
 struct sn_thread;
 
 #define SN_NAP_MIN_NS   20000u
@@ -34,7 +34,7 @@ struct sn_thread;
 enum { SN_NAP_DIVISOR = 16 };
 
 /* Starts it. cpu -1: anywhere. 0, or a negative errno with one line in why. */
-int sn_thread_start(struct sn_nic *nic, struct sn_wire *wire, enum sn_poll poll, int cpu,
+int sn_thread_start(struct sn_nic *nic, struct sn_port *port, enum sn_poll poll, int cpu,
                     struct sn_thread **thread, char why[256]);
 
 /* Ends it, and waits for its end no longer than wait_ms: 0, or -ETIMEDOUT, and it is still running. Not by

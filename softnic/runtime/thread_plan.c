@@ -76,7 +76,7 @@ static uint64_t nap(const struct sn_thread *t, uint64_t silence)
 static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
 {
     struct plan plan = {.sleep = WATCHING};
-    uint64_t due = sn_wire_next(t->wire);
+    uint64_t due = sn_port_next(t->port);
     bool distrust = t->distrust && !sn_thread_kicked(t) && t->distrust--;
     bool polls = somebody_polls(t, next == SN_CONTENDED);
 

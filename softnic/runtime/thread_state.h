@@ -21,7 +21,7 @@ enum sleep {
 
 struct sn_thread {
     struct sn_nic *nic;
-    struct sn_wire *wire;
+    struct sn_port *port;
     enum sn_poll poll;
     int cpu, kick_fd;
     bool few_cpus;

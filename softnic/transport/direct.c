@@ -70,7 +70,7 @@ static bool granted(struct sn_qp *qp, const struct sn_sreq *s, uint64_t *addr)
 {
     struct sn_direct *d = &qp->nic->direct;
     struct sn_reach by;
-    const struct sn_peers near = d->near;
+    const struct sn_peers peers = d->peers;
     const struct sn_peer_access a = {.src_qpn = qp->number,
                                      .dst_qpn = qp->attr.dest_qp_num,
                                      .rkey = s->wqe->rkey,
@@ -78,7 +78,7 @@ static bool granted(struct sn_qp *qp, const struct sn_sreq *s, uint64_t *addr)
                                      .va = s->wqe->raddr,
                                      .length = s->wqe->length};
 
-    if (s->wqe->length > SN_MAX_MSG || !near.ops->grant(near.ctx, d->peer, &a, addr, &by)) return false;
+    if (s->wqe->length > SN_MAX_MSG || !peers.ops->grant(peers.ctx, d->peer, &a, addr, &by)) return false;
     return !s->wqe->length || same_kind(d, &d->by_there, d->there_count, by);
 }
 
@@ -206,15 +206,15 @@ static bool may_go(struct sn_qp *qp, struct sn_sreq *s)
 
 static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
 {
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
     struct sn_direct *d = &qp->nic->direct;
     bool whole = s->wqe->length - s->copied <= CHUNK;
     struct sn_peer *peer;
 
-    if (!near.ops || !may_go(qp, s)) return false;
+    if (!peers.ops || !may_go(qp, s)) return false;
     *did = SN_DID;
     if (!sn_batch_room(qp->nic)) return behind_others(qp, did);
-    peer = near.ops->find(near.ctx, qp->peer.gid, qp->attr.dest_qp_num);
+    peer = peers.ops->find(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num);
     if (!peer) return false;
     /* It has to wait for all others', so that they do not go on for ever before it. */
     if (d->peer && (!whole || !sn_batch_fits(d, peer, !is_read(s)))) return sn_direct_drain(qp->nic);
@@ -225,7 +225,7 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
         *did = SN_IDLE; /* the answers to what is under way wake the queue pair */
         return true;
     }
-    if (!sn_batch_open(qp->nic, near, peer, !is_read(s))) return false;
+    if (!sn_batch_open(qp->nic, peers, peer, !is_read(s))) return false;
     d->other_kind = false;
     if (whole ? last_part(qp, s) : chunk(qp, s)) return true;
     return d->other_kind && make_way(qp, did);

@@ -12,7 +12,7 @@ bool sn_batch_room(struct sn_nic *nic);
 /* Are these accesses to this peer? */
 bool sn_batch_fits(const struct sn_direct *d, const struct sn_peer *peer, bool write);
 /* Opens the peer's memory, if that is not done. False: it cannot be entered now. */
-bool sn_batch_open(struct sn_nic *nic, struct sn_peers near, struct sn_peer *peer, bool write);
+bool sn_batch_open(struct sn_nic *nic, struct sn_peers peers, struct sn_peer *peer, bool write);
 /* Does the batch that gathers have requests? */
 bool sn_batch_has_items(const struct sn_direct *d);
 /* The queue pair's next request, the last `len` bytes of which are listed, is in the batch. */

@@ -59,7 +59,7 @@ static int64_t copy(struct sn_nic *nic, struct sn_copying *end)
 
     if (!line || line != d->line) await_all(d);
     d->line = line;
-    copied = d->near.ops->copy(d->near.ctx, d->peer, &c, end);
+    copied = d->peers.ops->copy(d->peers.ctx, d->peer, &c, end);
     sn_count(&nic->count.direct_copies, 1);
     if (copied > 0 && (d->by_here.dma || d->by_there.dma))
         sn_count(&nic->count.direct_gpu_bytes, (uint64_t)copied);
@@ -108,7 +108,7 @@ static void leave(struct sn_nic *nic)
 {
     struct sn_direct *d = &nic->direct;
 
-    d->near.ops->leave(d->near.ctx, d->peer);
+    d->peers.ops->leave(d->peers.ctx, d->peer);
     d->peer = NULL;
     new_one(d);
     sn_activity(nic);
@@ -237,13 +237,13 @@ bool sn_batch_fits(const struct sn_direct *d, const struct sn_peer *peer, bool w
     return d->peer == peer && d->write == write;
 }
 
-bool sn_batch_open(struct sn_nic *nic, struct sn_peers near, struct sn_peer *peer, bool write)
+bool sn_batch_open(struct sn_nic *nic, struct sn_peers peers, struct sn_peer *peer, bool write)
 {
     struct sn_direct *d = &nic->direct;
 
     if (d->peer) return true;
-    if (!near.ops->enter(near.ctx, peer, nic->now)) return false;
-    d->near = near;
+    if (!peers.ops->enter(peers.ctx, peer, nic->now)) return false;
+    d->peers = peers;
     d->peer = peer;
     d->write = write;
     d->line = NULL;

@@ -61,11 +61,11 @@ bool sn_eager_may_follow(const struct sn_qp *qp)
  * one of who sends. */
 bool sn_eager_worth(struct sn_qp *qp, const struct sn_sreq *s, bool dma)
 {
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
 
     return dma || (s->wqe->length >= qp->nic->cfg.rndv_min &&
-                   (!near.ops->pulls(near.ctx, qp->peer.gid, qp->attr.dest_qp_num) ||
-                    near.ops->lags(near.ctx, qp->nic->direct.peer)));
+                   (!peers.ops->pulls(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num) ||
+                    peers.ops->lags(peers.ctx, qp->nic->direct.peer)));
 }
 
 static bool note_dma(void *arg, const struct gw_mlx5_piece *p, const struct sn_mr *mr)
@@ -103,9 +103,9 @@ static void take_back(struct sn_qp *qp, uint32_t from)
 /* A peer that is not found any more is reached by the wire, if at all. */
 bool sn_eager_stands(struct sn_qp *qp)
 {
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
 
-    if (!qp->req.cur_packet && near.ops && near.ops->find(near.ctx, qp->peer.gid, qp->attr.dest_qp_num))
+    if (!qp->req.cur_packet && peers.ops && peers.ops->find(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num))
         return true;
     take_back(qp, qp->req.cur);
     return false;
@@ -179,9 +179,9 @@ void sn_eager_executed(struct sn_qp *qp, uint32_t psn, bool changed)
 /* Windows are lent to nobody, and what was another region's memory before may be where the bytes are. */
 bool sn_eager_believed(struct sn_qp *qp, const struct sn_mr *mr, const struct sn_body *body)
 {
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
 
-    if (qp->nic->cfg.hostile || !near.ops || !near.ops->lends(near.ctx) || !sn_qp_takes_direct(qp))
+    if (qp->nic->cfg.hostile || !peers.ops || !peers.ops->lends(peers.ctx) || !sn_qp_takes_direct(qp))
         return false;
     if (mr->window || mr->changed || !(qp->peer.loop ? sn_mr_copies(mr) : sn_mr_published(mr))) return false;
     if (roce_psn_diff(body->base, qp->resp.changed_psn) <= 0) return false;

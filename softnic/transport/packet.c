@@ -39,7 +39,7 @@ uint8_t *sn_tx_begin_to(struct sn_nic *nic, const struct sn_route *to)
 }
 
 /* Another process's, perhaps. The number of queue pair 1 does not say whose it is. */
-static bool may_be_near(const struct sn_route *to)
+static bool may_be_same_host(const struct sn_route *to)
 {
     return !to->loop && to->qpn != ROCE_GSI_QPN;
 }
@@ -48,7 +48,7 @@ static bool stays_in_memory(const struct sn_nic *nic, const struct sn_route *to)
 {
     const struct sn_nic_config *c = &nic->cfg;
 
-    if (!may_be_near(to)) return to->loop && to->qpn != ROCE_GSI_QPN;
+    if (!may_be_same_host(to)) return to->loop && to->qpn != ROCE_GSI_QPN;
     return c->peers && c->peers->in_memory(c->peers_ctx, to->gid, to->qpn);
 }
 
@@ -57,7 +57,8 @@ uint8_t *sn_tx_begin_for(struct sn_qp *qp, const struct sn_route *to)
     const struct sn_nic_config *c = &qp->nic->cfg;
 
     /* One whose peer takes nothing waits by itself: in the ring its frames would hold up all others'. */
-    qp->parked = c->peers && may_be_near(to) && !c->peers->room(c->peers_ctx, to->gid, to->qpn, qp->nic->now);
+    qp->parked =
+        c->peers && may_be_same_host(to) && !c->peers->room(c->peers_ctx, to->gid, to->qpn, qp->nic->now);
     return qp->parked ? NULL : sn_tx_begin_to(qp->nic, to);
 }
 

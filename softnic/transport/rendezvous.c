@@ -44,13 +44,13 @@ static bool is_offerable(uint8_t opcode)
 
 bool sn_rndv_wanted(struct sn_qp *qp, struct sn_sreq *s)
 {
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
 
     if (s->wqe->length < qp->nic->cfg.rndv_min || s->by_packets || !is_offerable(s->wqe->opcode))
         return false;
     /* A packet's payload may have begun where no offer does. */
     if (qp->req.cur_packet % (SN_RNDV_CHUNK / qp->mtu) || qp->nic->cfg.hostile) return false;
-    if (!near.ops || !near.ops->pulls(near.ctx, qp->peer.gid, qp->attr.dest_qp_num)) return false;
+    if (!peers.ops || !peers.ops->pulls(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num)) return false;
     if (!qp->req.early.rndv_skip) return true;
     qp->req.early.rndv_skip--;
     s->by_packets = true;
@@ -145,7 +145,7 @@ bool sn_rndv_parse(struct sn_rndv *o, const uint8_t *payload, uint32_t len)
 
 /* Where the pieces are in the peer's memory. False: one of them is not lent (any more), or they are not all
  * reached in one way. */
-static bool grant_all(struct sn_qp *qp, struct sn_peers near, struct sn_peer *peer, const struct sn_rndv *o,
+static bool grant_all(struct sn_qp *qp, struct sn_peers peers, struct sn_peer *peer, const struct sn_rndv *o,
                       struct iovec *there, struct sn_reach *by)
 {
     for (unsigned i = 0; i < o->n; i++) {
@@ -157,7 +157,7 @@ static bool grant_all(struct sn_qp *qp, struct sn_peers near, struct sn_peer *pe
         struct sn_reach this_by;
         uint64_t addr;
 
-        if (!near.ops->grant(near.ctx, peer, &a, &addr, &this_by)) return false;
+        if (!peers.ops->grant(peers.ctx, peer, &a, &addr, &this_by)) return false;
         if (i && !sn_same_reach(*by, this_by)) return false;
         *by = this_by;
         there[i] = (struct iovec){(void *)(uintptr_t)addr, o->piece[i].length};
@@ -168,7 +168,7 @@ static bool grant_all(struct sn_qp *qp, struct sn_peers near, struct sn_peer *pe
 bool sn_rndv_pull(struct sn_qp *qp, const struct sn_rndv *o, const struct sn_places *here)
 {
     struct sn_nic *nic = qp->nic;
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
     struct iovec there[SN_RNDV_PIECES];
     struct sn_copy c = {
         .here = here->piece, .n_here = here->n, .by_here = here->by, .there = there, .n_there = o->n};
@@ -177,11 +177,12 @@ bool sn_rndv_pull(struct sn_qp *qp, const struct sn_rndv *o, const struct sn_pla
     uint32_t cost = o->length >> COST_SHIFT;
     bool inside;
 
-    if (near.ops && !nic->cfg.hostile) peer = near.ops->find(near.ctx, qp->peer.gid, qp->attr.dest_qp_num);
+    if (peers.ops && !nic->cfg.hostile) peer = peers.ops->find(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num);
     inside = peer && sn_direct_is_inside(nic, peer);
-    if (!peer || (!inside && !near.ops->enter(near.ctx, peer, nic->now))) return false;
-    if (grant_all(qp, near, peer, o, there, &c.by_there)) copied = near.ops->copy(near.ctx, peer, &c, NULL);
-    if (!inside) near.ops->leave(near.ctx, peer);
+    if (!peer || (!inside && !peers.ops->enter(peers.ctx, peer, nic->now))) return false;
+    if (grant_all(qp, peers, peer, o, there, &c.by_there))
+        copied = peers.ops->copy(peers.ctx, peer, &c, NULL);
+    if (!inside) peers.ops->leave(peers.ctx, peer);
     nic->budget -= cost < nic->budget ? cost : nic->budget;
     if (copied != o->length) return false;
     sn_count(&nic->count.rndv_taken, 1);

@@ -117,7 +117,7 @@ static int set_rdma(struct gw_sockets *set, struct sock *k, int value)
     if (value == GW_RDMA_ONLY)
         gw_try_settle(k);
     else if (k->fd < 0)
-        err = gw_proxy_open(set, k, (int)domain, SOCK_STREAM);
+        err = gw_socket_proxy_open(set, k, (int)domain, SOCK_STREAM);
     if (!err) put_rdma(set, k, (uint32_t)value);
     return err;
 }

@@ -291,7 +291,7 @@ struct seen {
 static bool is_strangers(const struct cm_id *id)
 {
     if (!memcmp(id->peer, stranger_gid, 16)) return true;
-    return one_host && id->near && id->remote_id >> 24 == STRANGER_SLOT;
+    return one_host && id->same_host && id->remote_id >> 24 == STRANGER_SLOT;
 }
 
 static struct seen see(const struct cm_id *id)

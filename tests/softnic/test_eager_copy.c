@@ -4,13 +4,13 @@
 #include <sys/mman.h>
 
 #include "tests/apart.h"
-#include "tests/softnic/near.h"
+#include "tests/softnic/peers_rig.h"
 
 enum { LONG = 20000, FROM = 1000, IMM = GW_MLX5_WRITE_IMM };
 
 static void up(void)
 {
-    near_connected(&(struct world_options){.seed = 1, .rndv_min = FROM});
+    peers_rig_connected(&(struct world_options){.seed = 1, .rndv_min = FROM});
     peers.no_offers = true; /* else it would be offered */
 }
 

@@ -2,7 +2,7 @@
 /* Direct accesses whose copies end late: what is done meanwhile, and that nobody hears of one before it has ended. */
 #include <errno.h>
 
-#include "tests/softnic/near.h"
+#include "tests/softnic/peers_rig.h"
 
 #include "tests/softnic/late_memory.h"
 
@@ -46,7 +46,7 @@ static void listen(void)
 
 static void up_as(const struct world_options *o, unsigned patience)
 {
-    near_connected(o);
+    peers_rig_connected(o);
     a = (struct side){.e = &r.a};
     b = (struct side){.e = &r.b};
     copies = more = told_late = looks = 0;
