@@ -31,13 +31,13 @@
  *
  * Every kernel call returns 0 or
  *
- *   -EAGAIN, -ETIMEDOUT  the deadline, see above; nothing happened.
- *   -ESHUTDOWN           receiving: the peer has finished, and everything it sent has been received.
- *   -EPIPE               sending: this side has finished.
- *   -ECONNRESET          the peer, the network or the NIC failed (gw_channel_fault on the host says how);
- *   -EPROTO              the peer broke the rules: more messages than slots, or credits for messages that
- *                        were not sent.
- *   -ENOTCONN            not connected.
+ *   `-EAGAIN`, `-ETIMEDOUT`  the deadline, see above; nothing happened.
+ *   `-ESHUTDOWN`             receiving: the peer has finished, and everything it sent has been received.
+ *   `-EPIPE`                 sending: this side has finished.
+ *   `-ECONNRESET`            the peer, the network or the NIC failed (gw_channel_fault on the host says how);
+ *   `-EPROTO`                the peer broke the rules: more messages than slots, or credits for messages that
+ *                            were not sent.
+ *   `-ENOTCONN`              not connected.
  *
  * The last four stay. Messages that arrived before a failure are received first.
  *

@@ -102,12 +102,12 @@ GW_SLOW_FN int gw_host_find(const struct gw_host *h, const char *name);
  * so does the asking kernel. A launch whose blocks find no room on the GPU, because resident kernels fill it,
  * begins when there is some. 0, or
  *
- *   -EINVAL            no such kernel, or sizes that make no sense.
- *   -ENOSYS            the kernel has no GPU version.
- *   -EIO               it failed.
- *   -ENOMEM, -EAGAIN   of the host.
- *   -ETIMEDOUT         it goes on, and nobody will hear of its end.
- *   -EAGAIN, -ETIMEDOUT  the deadline had passed before it was asked for (-EAGAIN: it was 0).
+ *   `-EINVAL`                no such kernel, or sizes that make no sense.
+ *   `-ENOSYS`                the kernel has no GPU version.
+ *   `-EIO`                   it failed.
+ *   `-ENOMEM`, `-EAGAIN`     of the host.
+ *   `-ETIMEDOUT`             it goes on, and nobody will hear of its end.
+ *   `-EAGAIN`, `-ETIMEDOUT`  the deadline had passed before it was asked for (-EAGAIN: it was 0).
  *
  * A kernel that waits for another waits until the deadline if at_once others do the same.
  */

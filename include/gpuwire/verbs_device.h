@@ -186,13 +186,13 @@ enum gw_post_flags {
  * completion carries the same wr_id. Returns
  *
  *   0            posted.
- *   -EAGAIN      the queue is full: poll the CQ and try again. Nothing was posted. On a GPU where several
- *                threads post it may also be that the others are asking for the room at this moment; on CPU
- *                threads that take turns, that one of them is stuck.
- *   -ENOTCONN    not connected.
- *   -EIO         the queue pair has failed (gw_qp_fault on the host says how);
- *   -EOPNOTSUPP  an atomic, and the device has none; a datagram (gw_send_to_op) on a connected queue pair; or
- *                anything else on one for datagrams.
+ *   `-EAGAIN`      the queue is full: poll the CQ and try again. Nothing was posted. On a GPU where several
+ *                  threads post it may also be that the others are asking for the room at this moment; on CPU
+ *                  threads that take turns, that one of them is stuck.
+ *   `-ENOTCONN`    not connected.
+ *   `-EIO`         the queue pair has failed (gw_qp_fault on the host says how);
+ *   `-EOPNOTSUPP`  an atomic, and the device has none; a datagram (gw_send_to_op) on a connected queue pair;
+ *                  or anything else on one for datagrams.
  */
 GW_FN int gw_post_op(struct gw_qp_handle *qp, struct gw_op op, uint32_t flags, uint64_t wr_id);
 
