@@ -14,6 +14,7 @@
  *
  *     if (!err) err = gw_tx_post(&tx, gw_put_op(laddr, lkey, raddr, rkey, len), GW_DEFER, NULL);
  *     if (!err) err = gw_tx_post(&tx, gw_fetch_add_op(old, lkey, counter, rkey, 1), 0, &t);
+ *
  *     if (!err) err = gw_tx_wait(&tx, t, gw_clock_ns() + 1000000);
  *
  * Forms. Every thread of a warp calls the _warp form, each with its own operation; all operations are of one
@@ -30,8 +31,9 @@
  *
  * Lengths are bytes, times nanoseconds on the executor's clock (gw_clock_ns).
  *
- * Memory order: as gw_post_op's. When gw_tx_wait has returned 0, everything that the request has fetched is
- * visible to the calling thread (in the _warp and _block forms to all), and its local buffer may be reused.
+ * Memory order: as gw_post_op's. When gw_tx_wait has returned 0, the request's local buffer may be reused.
+ * Everything that the request has fetched is then visible to the calling thread, and in the _warp and _block
+ * forms to all.
  */
 #include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
 
