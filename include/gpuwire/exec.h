@@ -114,7 +114,8 @@ GW_API int gw_copy_out(struct gw_exec *exec, void *host, const void *dev, size_t
 /*
  * Starts a kernel with grid blocks of block threads (1 to 1024) and a copy of *arg, and returns at once.
  * Launches of an executor run one after another, in order. Errors: -EINVAL (sizes), -ENOSYS (the kernel has
- * no version for this executor), -ENOSPC (too many are waiting; CPU: 64), -EIO (CUDA; the text has its reason).
+ * no version for this executor), -ENOSPC (too many are waiting; CPU: 64), -EIO (CUDA; the text has its
+ * reason).
  */
 GW_API int gw_launch(struct gw_exec *exec, const struct gw_kernel *kernel, uint32_t grid, uint32_t block,
                      const void *arg);

@@ -15,7 +15,8 @@
  *     GW_KERNEL_DECLARE(add_one);
  *     gw_launch(exec, &add_one, 8, 128, &args);      // <gpuwire/exec.h>
  *
- * The kernel and its program may also share one .cu file. Such a kernel runs on a GPU alone: it has no CPU side.
+ * The kernel and its program may also share one .cu file. Such a kernel runs on a GPU alone: it has no CPU
+ * side.
  *
  * On the GPU executor a kernel is a CUDA kernel. On the CPU executor a block is a team of threads. It has as
  * many as the launch asks for, but not more than the executor's `lanes`, which are 1 unless asked otherwise.

@@ -9,7 +9,8 @@
  * the other by UD, to the address that the note came from. Before the payload of a UD message stands a
  * *head*: the sender's address.
  *
- *   note  Tag, 4 bytes of 0x55; version 4 or 6; op 0 (data) or 7 (no data); its length, 16 or 28; 0; queue pair; address.
+ *   note  Tag, 4 bytes of 0x55; version 4 or 6; op 0 (data) or 7 (no data); its length, 16 or 28; 0; queue
+ *         pair; address.
  *
  *   head  Version 4 or 6; its length, 8 or 24; port; for 6: flow label, here 0; address.
  *

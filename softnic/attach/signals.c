@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * These functions have the names of libc's. A library that is preloaded, or that the program is linked to, stands
- * before libc, and is called in its place. One that is loaded later has to patch import tables.
+ * These functions have the names of libc's. A library that is preloaded, or that the program is linked to,
+ * stands before libc, and is called in its place. One that is loaded later has to patch import tables.
  */
 #include "softnic/attach/signals.h"
 

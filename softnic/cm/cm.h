@@ -22,7 +22,8 @@ struct sn_process_callbacks;
 
 /*
  * Opens the device; `flags` as for open(). An fd that poll() shows readable while there are events, or a
- * negative errno. callbacks: of the NICs that it makes, if no queue pair has made them yet; the same in every call.
+ * negative errno. callbacks: of the NICs that it makes, if no queue pair has made them yet; the same in every
+ * call.
  */
 int ucm_open(int flags, const struct sn_process_callbacks *callbacks);
 

@@ -5,12 +5,10 @@
  *
  * Everything here is under cm->lock unless it says otherwise. Functions return 0 or a negative errno.
  *
- *   id.c       identifiers: made, found, ended          port.c     ports and who has them
- *   event.c    what programs are told                   addr.c     binding, resolving, querying addresses
- *   message.c  messages made and repeated               connect.c  what programs ask for
- *   input.c    messages received                        sidr.c     the datagram service's lookup
- *   origin.c   who may say what                         timer.c    what is due
- *   attr.c     queue pair attributes and paths          option.c   what programs may set
+ * Identifiers are made, found and ended in id.c; ports and their owners are in port.c. For programs there are
+ * event.c, connect.c, option.c, attr.c (queue pairs and paths), and addr.c, which binds, resolves and queries
+ * addresses. Messages are made and repeated in message.c, and received in input.c. The file origin.c decides
+ * which sender may say what, sidr.c is the datagram service's lookup, and timer.c does what is due.
  */
 #ifndef SOFTNIC_CM_CORE_H
 #define SOFTNIC_CM_CORE_H

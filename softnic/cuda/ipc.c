@@ -118,8 +118,8 @@ int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share
         return refuse(why, -ENOSYS, "this process has loaded no CUDA driver that shares memory");
     if (api->device_count(&n)) n = 0;
     no_gpu(why);
-    /* Among those of which something is registered, and then among the others: the GPU that it is of, then one that gets
-     * to it. */
+    /* Among those of which something is registered, and then among the others: the GPU that it is of, then
+     * one that gets to it. */
     for (int i = 0; i < 4 * n && err; i++) {
         bool same;
 

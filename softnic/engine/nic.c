@@ -10,8 +10,9 @@
 enum { BUDGET = 256, WINDOW_PACKETS = 64, WINDOW_BYTES = 128 << 10, AGAIN_LIMIT = 4, ERRS_AT_ONCE = 32 };
 
 /*
- * Looks for the end of a copy, of which the wire has every so many, before it is waited for, as nothing else will come; and
- * times that something came meanwhile before timers, and whoever wants the lock, have their turn.
+ * COPY_LOOKS: looks for the end of a copy before the NIC waits for it, as nothing else will come. Every
+ * WIRE_LOOKS of them it looks at the wire. COPY_ROUNDS: if something came so many times meanwhile, timers
+ * have their turn, and so have the threads that want the lock.
  */
 enum { COPY_LOOKS = 1 << 12, WIRE_LOOKS = 64, COPY_ROUNDS = 64 };
 
@@ -254,8 +255,8 @@ static uint64_t next_time(struct sn_nic *nic)
 }
 
 /*
- * Copies are under way. Until one has ended there may be something else to do: rings, and now and then, since to ask the
- * wire may be a system call, frames. True: there was; false: there are none under way.
+ * Copies are under way. Until one has ended there may be something else to do: rings, and now and then, since
+ * to ask the wire may be a system call, frames. True: there was; false: there are none under way.
  */
 static bool attend(struct sn_nic *nic)
 {

@@ -25,8 +25,8 @@ enum { SPINS = 1000 };
 /* ---- ours ---------------------------------------------------------------------------------------------- */
 
 /*
- * Its socket may be open in another process: a child that it made without telling libc. So its number, too, is asked: by
- * now it may be another process's, or the process may run another program.
+ * Its socket may be open in another process: a child that it made without telling libc. So its number, too,
+ * is asked: by now it may be another process's, or the process may run another program.
  */
 static bool is_there(const struct sn_peer *p)
 {
@@ -89,7 +89,8 @@ int64_t sn_access_copy(void *ctx, struct sn_peer *p, const struct sn_copy *c, st
     struct sn_local *h = ctx;
     int64_t n = copy_with(p, c, under_way);
 
-    /* Memory that is not there, or was taken back, is one request's affair; anything else will not work the next time either. */
+    /* Memory that is not there, or was taken back, is one request's affair; anything else will not work the
+     * next time either. */
     if (n < 0 && n != -EFAULT) {
         p->copies = false;
         __atomic_store_n(&p->channel->pulls, 0, __ATOMIC_RELAXED);

@@ -13,8 +13,9 @@
 
 /*
  * May this process read and write the memory of pid, and is it the one that has `nonce` at address
- * nonce_addr? 0; -EPERM, -ENOSYS, -ESRCH: the system refuses (another user's, Yama, a container's filter, a
- * process that may not be dumped; no such call; no such process); -EPROTO: another process.
+ * nonce_addr? Returns 0. Returns -EPERM where the system refuses: it is another user's, or may not be dumped,
+ * or Yama or a container's filter says so. Returns -ENOSYS if there is no such call, -ESRCH if there is no
+ * such process, and -EPROTO if it is another process.
  */
 int sn_cma_probe(pid_t pid, uint64_t nonce, uint64_t nonce_addr);
 

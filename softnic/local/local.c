@@ -16,8 +16,8 @@
 #include "src/roce/cm.h"
 #include "src/roce/hdr.h"
 
-/* Of whom has taken nothing from a full ring for so long: when to look first whether it stands still, and when to
- * give it up though it seems to run. */
+/* Of whom has taken nothing from a full ring for so long: when to look first whether it stands still, and
+ * when to give it up though it seems to run. */
 #define STILL_NS   10000000u
 #define GIVE_UP_NS 1000000000u
 
@@ -166,8 +166,9 @@ static bool pulls(void *ctx, const uint8_t gid[16], uint32_t qpn)
 }
 
 /*
- * A peer may well not be let run for a long time, where others want the processors too: what is for it waits. One
- * that was stopped, or is dead, may never take anything, and frames for it get lost, as on a wire, until it does.
+ * A peer may well not be let run for a long time, where others want the processors too: what is for it waits.
+ * One that was stopped, or is dead, may never take anything, and frames for it get lost, as on a wire, until
+ * it does.
  */
 static bool given_up(struct sn_peer *p, uint64_t now)
 {
@@ -185,8 +186,8 @@ static bool given_up(struct sn_peer *p, uint64_t now)
     return p->given_up;
 }
 
-/* Room for all that the NIC may have made before this and not yet offered. The peer's count is asked for only when
- * what is known of it does not do: its place in memory is the peer's to write. */
+/* Room for all that the NIC may have made before this and not yet offered. The peer's count is asked for only
+ * when what is known of it does not do: its place in memory is the peer's to write. */
 static bool room(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now)
 {
     enum { ENOUGH = SN_SHARE_FRAMES - SN_TX_FRAMES };
@@ -249,7 +250,8 @@ int sn_local_send(struct sn_local *h, const struct sn_frame *f)
 
     if (!p) return -ENOENT;
     if (!sn_ring_put(p->channel, &p->tail, f->data, f->len, f->rndv)) {
-        /* Its peer was given up, or has just gone from the wire to memory. Never to wait here: there are others. */
+        /* Its peer was given up, or has just gone from the wire to memory. Never to wait here: there are
+         * others. */
         __atomic_store_n(&h->lost, h->lost + 1, __ATOMIC_RELAXED);
         return 1;
     }
@@ -295,8 +297,8 @@ static void fill(const struct sn_local *h, const struct sn_sender *s, struct sn_
 static bool heard(struct sn_local *h, struct sn_sender *s)
 {
     if (s->heard || sn_ring_empty(s->channel, &s->head)) return s->heard;
-    /* Acquire, with the release in sn_ring_put: who looks at the sockets from now on finds there what the peer
-     * sent before. */
+    /* Acquire, with the release in sn_ring_put: who looks at the sockets from now on finds there what the
+     * peer sent before. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     s->heard = true;
     h->met++;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.h: what the parts of local/ share: local.c and access.c (the engine's side), serve.c (the thread's) and
- * make.c. */
+/* state.h: what the parts of local/ share: local.c and access.c (the engine's side), serve.c (the thread's)
+ * and make.c. */
 #ifndef SOFTNIC_LOCAL_STATE_H
 #define SOFTNIC_LOCAL_STATE_H
 
@@ -102,8 +102,8 @@ uint64_t sn_local_now(void);
 /* local.c, inside: the entry of a peer, made if need be; NULL: there are too many. */
 struct sn_peer *sn_local_peer(struct sn_local *local, const uint8_t gid[16], unsigned slot);
 
-/* serve.c, where the thread is told by epoll what has happened: the kind in the upper half of an event's data,
- * which one in the lower. watch: 0 or a negative errno. */
+/* serve.c, where the thread is told by epoll what has happened: the kind in the upper half of an event's
+ * data, which one in the lower. watch: 0 or a negative errno. */
 enum sn_local_event { SN_AT_LISTENER, SN_AT_EVENT, SN_AT_PEER, SN_AT_SENDER };
 int sn_local_watch(struct sn_local *local, int fd, enum sn_local_event kind, uint32_t which);
 void sn_local_close_fd(int *fd); /* and sets it to -1 */

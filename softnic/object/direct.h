@@ -65,8 +65,8 @@ struct sn_batch {
 };
 
 /*
- * Direct accesses to one peer's memory, all in one direction: a batch that gathers, and those before it, which are under
- * way and end one after the other. None of it is left whenever the lock is free.
+ * Direct accesses to one peer's memory, all in one direction: a batch that gathers, and those before it,
+ * which are under way and end one after the other. None of it is left whenever the lock is free.
  */
 enum { SN_BATCHES = SN_BATCHES_AHEAD + 2 }; /* sn_direct_settle puts the open one on its way besides */
 struct sn_direct {

@@ -99,7 +99,8 @@ uint64_t sn_timer_next(const struct sn_nic *nic);
 
 /* publish.c: what peers on the same host are told. */
 void sn_publish_queue(struct sn_qp *qp); /* its state, or what it allows, has changed */
-/* Does it take requests of its peer by direct access, or may it fetch what its peer offers? And which accesses? */
+/* Does it take requests of its peer by direct access, or may it fetch what its peer offers? And which
+ * accesses? */
 bool sn_qp_takes_direct(const struct sn_qp *qp);
 uint32_t sn_qp_direct_access(const struct sn_qp *qp);
 

@@ -15,8 +15,8 @@ struct sn_read {
 };
 
 /*
- * Of requests whose bytes go ahead of their packets, or without any: by direct accesses, a rendezvous or an eager copy
- * (softnic/transport/direct.c, rendezvous.c, eager_copy.c).
+ * Of requests whose bytes go ahead of their packets, or without any: by direct accesses, a rendezvous or an
+ * eager copy (softnic/transport/direct.c, rendezvous.c, eager_copy.c).
  */
 struct sn_early {
     uint32_t rndv_skip, eager_skip; /* messages that go as packets, because one of their kind was refused */

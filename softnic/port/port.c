@@ -197,8 +197,8 @@ static int receive_unkindly(struct sn_port *port, struct sn_frame *frames, int m
 
 /*
  * When a peer's first frames are found in memory, what it sent before lies in our sockets, and comes first:
- * unreliable connections take nothing that was overtaken. And peers that send through memory without a pause do
- * not keep others from being heard.
+ * unreliable connections take nothing that was overtaken. And peers that send through memory without a pause
+ * do not keep others from being heard.
  */
 static bool sockets_first(struct sn_port *port)
 {

@@ -52,16 +52,16 @@ void sn_place_drop(struct sn_qp *qp);
 void sn_place_forget_mr(struct sn_nic *nic, struct sn_mr *mr);
 
 /*
- * region/sgl.c: between a message and the pieces of a work request. 0, or -EACCES (a key, a bound or a right is
- * wrong), -EFAULT or -EIO (the memory failed), -EMSGSIZE (the pieces end before the message does). The cursor
- * is moved.
+ * region/sgl.c: between a message and the pieces of a work request. 0, or -EACCES (a key, a bound or a right
+ * is wrong), -EFAULT or -EIO (the memory failed), -EMSGSIZE (the pieces end before the message does). The
+ * cursor is moved.
  */
 void sn_cursor_reset(struct sn_cursor *c);
 int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst, uint32_t len);
 int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const uint8_t *src, uint32_t len);
 int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint32_t len);
-/* The same without the bytes: where they would go, at most SN_LIST_MAX pieces of memory that is reached in one
- * way. -EXDEV: it is not. */
+/* The same without the bytes: where they would go, at most SN_LIST_MAX pieces of memory that is reached in
+ * one way. -EXDEV: it is not. */
 enum { SN_LIST_MAX = 64 };
 struct sn_places {
     struct iovec piece[SN_LIST_MAX];

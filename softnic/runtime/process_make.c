@@ -56,9 +56,9 @@ static void report(void *user, const char *line)
 }
 
 /*
- * What a queue pair may have under way: a peer's buffer, taken to be like ours, should hold that of several
- * at once, and what is more is lost. But a peer on another core takes its time to wake up, and more under way
- * than it takes in one go costs nothing.
+ * The bytes that a queue pair may have under way. A peer's buffer, taken to be like ours, should hold those
+ * of several at once. More than it holds is lost. But a peer on another core takes its time to wake up, and
+ * more under way than it takes in one go costs nothing.
  */
 static void set_window(const struct sn_process_nic *p, struct sn_nic_config *config)
 {

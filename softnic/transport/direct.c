@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Direct access to peers on the same host: a WRITE without immediate data or a READ is executed by the
- * requester, by a copy between the two processes, instead of being sent. It takes no PSNs. The bytes of a WRITE
- * with immediate data go in the same way, ahead of a frame that says so: eager_copy.c.
+ * requester, by a copy between the two processes, instead of being sent. It takes no PSNs. The bytes of a
+ * WRITE with immediate data go in the same way, ahead of a frame that says so: eager_copy.c.
  *
  * Only a request before which nothing of its queue pair is under way may go like this: then all that was
  * posted earlier has been executed, as an RC queue pair promises, and it has ended well. Requests that follow
- * each other join one batch, also those of several queue pairs to one process: a copy keeps the order of its
- * pieces, and batches end one after the other, though some may be under way at once (direct_batch.c).
+ * each other join one batch, also those of several queue pairs to one process. A copy keeps the order of its
+ * pieces. Batches end one after the other, though some may be under way at once (direct_batch.c).
  *
  * Whatever is not plainly allowed goes by packets. So errors are found and told by the responder, at both
  * ends, in one way only.
@@ -21,8 +21,9 @@ enum {
     SMALL = 4096,
 };
 
-/* Pieces that continue each other are one: a program that writes a buffer bit by bit costs one piece. Not where memory
- * is a GPU's: what is in one piece comes in any order there, and requests come one after the other. */
+/* Pieces that continue each other are one: a program that writes a buffer bit by bit costs one piece. Not
+ * where memory is a GPU's: what is in one piece comes in any order there, and requests come one after the
+ * other. */
 static void add(const struct sn_direct *d, struct iovec *list, unsigned *n, uint64_t addr, uint64_t len)
 {
     struct iovec *last = *n && !d->by_here.dma && !d->by_there.dma ? &list[*n - 1] : NULL;
@@ -174,7 +175,8 @@ static bool behind_others(struct sn_qp *qp, enum sn_step *did)
     return true;
 }
 
-/* What is gathered lies in memory that is reached in another way: it is put on its way before this one joins. */
+/* What is gathered lies in memory that is reached in another way: it is put on its way before this one
+ * joins. */
 static bool make_way(struct sn_qp *qp, enum sn_step *did)
 {
     sn_batch_close(qp->nic);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How batches of direct accesses end: what that means to the requests in them. One is done, or what was placed is told
- * of; or, from the first on that was not copied, they are sent after all, with the PSNs that they did not take.
+ * How batches of direct accesses end: what that means to the requests in them. One is done, or what was
+ * placed is told of; or, from the first on that was not copied, they are sent after all, with the PSNs that
+ * they did not take.
  */
 #include "softnic/transport/direct.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages that the receiver fetches: a long SEND or WRITE to a peer on the same host leaves as packets whose
- * payload is not the bytes but where these lie, and the responder copies them from there to their place,
+ * Messages that the receiver fetches. A long SEND or WRITE to a peer on the same host leaves as packets.
+ * Their payload is not the bytes but where these lie. The responder copies them from there to their place,
  * once.
  *
  * An offer is the packet that a path MTU of SN_RNDV_CHUNK would give, and stands for as many packets, and

@@ -68,9 +68,9 @@ static bool window_open(const struct sn_requester *r, uint32_t psn, uint32_t n)
 }
 
 /*
- * A window that was full opens only when there is room for as many packets as are worth a system call and the
- * peer's being woken, as TCP avoids small segments (RFC 1122, 4.2.3.4): else the answer to each few packets
- * would let a few more out, for ever. The packet that filled it asked for an answer, so there will be room.
+ * A full window opens only when there is room for as many packets as are worth a system call and the peer's
+ * being woken. So TCP avoids small segments (RFC 1122, 4.2.3.4). Else the answer to each few packets would
+ * let a few more out, for ever. The packet that filled it asked for an answer, so there will be room.
  */
 static bool may_send(struct sn_requester *r, uint32_t psn, uint32_t n)
 {

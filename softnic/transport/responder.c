@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The responder's receiving half: takes request packets in order of their PSN and executes them. What there
- * is to say is noted, and said by responder_tx.c: READs and atomics in slots, a NAK, an acknowledgement. Here is
- * what every request packet goes through; responder.h names the rest.
+ * is to say is noted, and said by responder_tx.c: READs and atomics in slots, a NAK, an acknowledgement. Here
+ * is what every request packet goes through; responder.h names the rest.
  *
  * A packet that is refused changes nothing: the next PSN expected stays, so it is the same packet that is
  * tried again. UC, where nothing is said, goes the same way, but that what is refused is dropped:

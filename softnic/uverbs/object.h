@@ -226,7 +226,8 @@ void uv_dma_end(void *ctx);
 /*
  * uv_wrap_context - puts progress behind a libmlx5 context's post and poll (ops.c). uv_wrapped counts them.
  * Programs, and librdmacm, hand a context from thread to thread by means of their own: release when it was
- * wrapped, and acquire before it is used, let every thread see it, and libmlx5's entry points, as they were then.
+ * wrapped, and acquire before it is used, let every thread see it, and libmlx5's entry points, as they were
+ * then.
  */
 void uv_wrap_context(struct ibv_context *ctx);
 extern unsigned uv_wrapped;

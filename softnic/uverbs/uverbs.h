@@ -18,8 +18,8 @@ struct sn_tree_info;
 
 #define UV_MAX_NICS 16
 
-/* uv_tree_info - what GPUWIRE_NIC says of the devices' addresses: how many there are (up to UV_MAX_NICS), or a negative errno,
- * with a line on stderr. */
+/* uv_tree_info - what GPUWIRE_NIC says of the devices' addresses: how many there are (up to UV_MAX_NICS), or
+ * a negative errno, with a line on stderr. */
 int uv_tree_info(struct sn_tree_info *nics);
 
 /* uv_open - opens a device, by its number; `flags` as for open(). A file descriptor that only the calls below

@@ -28,9 +28,9 @@
 struct sn_eth;
 
 /*
- * Opens the wire. Returns 0 or a negative errno with one line in why: -EPERM no right to packet sockets,
- * -ENODEV no such interface, -EINVAL it is no Ethernet, -EADDRINUSE another process's NIC or the host has the
- * address. seed: of the slot bits in queue pair numbers.
+ * Opens the wire. Returns 0 or a negative errno with one line in why. With -EPERM there is no right to packet
+ * sockets, with -ENODEV no such interface, with -EINVAL it is no Ethernet. With -EADDRINUSE another process's
+ * NIC or the host has the address. The seed is for the slot bits in queue pair numbers.
  */
 int sn_eth_open(const struct sn_addr *addr, const struct sn_eth_config *config, uint64_t seed,
                 struct sn_eth **eth, char why[256]);

@@ -3,8 +3,8 @@
  * fault.h: an unkind network: frames are lost, doubled, overtaken, damaged and late, by seeded chance; the
  * link is slow, or down for a while.
  *
- * It stands between whoever has frames and any sink that takes them, in one direction, on any clock: before
- * and behind the process's wire, or in a simulation on virtual time. The same seed, calls and times give the
+ * It stands between a source of frames and a sink, in one direction, on any clock. There is one before and
+ * one behind the process's wire, or in a simulation on virtual time. The same seed, calls and times give the
  * same result. One thread at a time, save sn_fault_stats.
  */
 #ifndef SOFTNIC_WIRE_FAULT_H

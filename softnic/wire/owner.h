@@ -38,7 +38,8 @@ struct sn_owners {
     } known[SN_OWNERS_KNOWN];
 };
 
-/* at, port: where this process's UDP socket is bound. It sends from there, and tries on it which way works. */
+/* at, port: where this process's UDP socket is bound. It sends from there, and tries on it which way
+ * works. */
 void sn_owners_open(struct sn_owners *owners, const struct sn_addr *at, uint16_t port);
 void sn_owners_close(struct sn_owners *owners);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pcap_state.h: what the parts of a capture share: pcap.c, its file (pcap_file.c) and the file's format (pcap_block.c). */
+/* pcap_state.h: what the parts of a capture share: pcap.c, its file (pcap_file.c) and the file's format
+ * (pcap_block.c). */
 #ifndef SOFTNIC_WIRE_PCAP_STATE_H
 #define SOFTNIC_WIRE_PCAP_STATE_H
 

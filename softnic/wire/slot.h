@@ -29,8 +29,8 @@
 #include "softnic/config/addr.h"
 #include "softnic/nic/nic.h"
 
-/* Processes of one user meet by a random name of so many bytes, which the owner of a slot tells to whoever asks with a
- * random nonce: wire/udp_hello.c, local/meet.c. */
+/* Processes of one user meet by a random name of so many bytes. The owner of a slot tells it to a process
+ * that asks with a random nonce: wire/udp_hello.c, local/meet.c. */
 enum { SN_MEET_NAME = 16, SN_MEET_NONCE = 16 };
 
 enum { SN_SLOTS = 256, SN_CLAIM_PORT = SN_SLOT_PORT + SN_SLOTS };

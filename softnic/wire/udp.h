@@ -2,10 +2,10 @@
 /*
  * udp.h: RoCEv2 frames over the host's UDP sockets.
  *
- * A frame is a UDP payload: BTH … ICRC. One to an address of this host goes straight to the port of the slot
- * its queue pair's number names, so that no other process there can hold it up; any other goes to port 4791,
- * as on the wire. Each counts as sent to port 4791 for the ICRC, from the port of the sender's slot. See
- * slot.h and near.h for who receives what.
+ * A frame is a UDP payload: BTH … ICRC. A frame to an address of this host goes straight to the port of the
+ * slot that its queue pair's number names, so that no other process there can hold it up. Any other goes to
+ * port 4791, as on the wire. Each counts as sent to port 4791 for the ICRC, from the port of the sender's
+ * slot. See slot.h and near.h for who receives what.
  *
  * Frames of one length to one slot leave as one message that the kernel need not take apart: many times
  * faster than one by one. Nothing of the kind leaves the host, because the ICRC covers the IPv4 IDs.
@@ -121,15 +121,15 @@ struct sn_owner sn_udp_owner(struct sn_udp *udp, const uint8_t gid[16], unsigned
 
 /* Does the next sn_udp_recv have something to do without asking the system? */
 bool sn_udp_holds_frames(const struct sn_udp *udp);
-/* What the last sn_udp_recv that returned 0 found out: that nothing is left, in either socket; that another
- * thread is at them, or has frames in its hands, and will bring the engine to look; or neither. */
+/* The last sn_udp_recv that returned 0 found out one of these. Nothing is left, in either socket. Or another
+ * thread is at them, or has frames in its hands, and will bring the engine to look. Or neither. */
 enum sn_udp_left { SN_UDP_PERHAPS, SN_UDP_NOTHING, SN_UDP_ANOTHERS };
 enum sn_udp_left sn_udp_left(const struct sn_udp *udp);
 
 /*
  * Any thread, not inside the engine: receives what there is, checks it, and puts it where sn_udp_recv finds
- * it. 1: something was received, so the engine is to look; 0: there was nothing; -EAGAIN: no room until the
- * engine has looked.
+ * it. Returns 1 if something was received, so the engine is to look, and 0 if there was nothing. Returns
+ * -EAGAIN if there is no room until the engine has looked.
  */
 int sn_udp_fetch(struct sn_udp *udp);
 

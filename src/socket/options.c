@@ -15,8 +15,8 @@ static void put(struct sock *k, enum gw_sock_opt_ which, uint32_t value)
     gw_st_relaxed_u32(&k->info->opt[which], value);
 }
 
-/* What carries it, and how it finds out that a peer is gone: the host's TCP only when it is told to, after
- * two hours. */
+/* RDMA or TCP carries it, and finds out that a peer is gone. The host's TCP does so only when it is told to,
+ * after two hours. */
 static void put_rdma(const struct gw_sockets *set, struct sock *k, uint32_t rdma)
 {
     put(k, GW_SOCK_OPT_RDMA_, rdma);

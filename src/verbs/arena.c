@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A first-fit allocator over a few large pieces of executor memory. It is used when queue pairs and CQs are
- * made and destroyed only, so it is simple: each chunk has a sorted list of its used stretches, kept outside
- * the memory itself (which the CPU may not even see).
+ * A first-fit allocator over a few large pieces of executor memory. It is used only when queue pairs and CQs
+ * are made and destroyed, so it is simple. Each chunk has a sorted list of its used stretches. The list lies
+ * outside the memory itself, which the CPU may not even see.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The software NIC. It lives in this process and works when the process' threads call libibverbs: a post that
- * posts nothing makes it do the work of the posts before, and a poll makes it do all there is, arriving
- * packets included. So the library keeps a queue pair and a completion queue for such calls, which carry
- * nothing.
+ * The software NIC. It lives in this process and works when the process' threads call libibverbs. A post that
+ * posts nothing makes it do the work of the posts before. A poll makes it do all there is, arriving packets
+ * included. So the library keeps a queue pair and a completion queue for such calls, which carry nothing.
  */
 #include <errno.h>
 #include <stdio.h>

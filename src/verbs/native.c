@@ -121,8 +121,8 @@ static void cq_free(struct gw_cq *cq)
 }
 
 /*
- * Once is enough until the event has come. The CQ's ring is polled by us and not by libmlx5 (mlx5dv_init_obj
- * has told it so), so its arm sequence number and consumer index are ours too: ibv_req_notify_cq would arm
+ * Once is enough until the event has come. We poll the CQ's ring and not libmlx5 (mlx5dv_init_obj has told it
+ * so). So its arm sequence number and consumer index are ours too. The function ibv_req_notify_cq would arm
  * with libmlx5's, which never move.
  */
 static void cq_arm(struct gw_cq *cq)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A conversation with a hostile process of the same user, step by step: it connects, says hello or nonsense, writes
- * anything into the memory that is shared with it, and leaves, while this process takes frames, sends some, sleeps and asks
- * the hostile table what it may access. What comes out is checked: frames lie in their buffers, and access lies in a
- * region. No step may take longer than its own work.
+ * A conversation with a hostile process of the same user, step by step: it connects, says hello or nonsense,
+ * writes anything into the memory that is shared with it, and leaves, while this process takes frames, sends
+ * some, sleeps and asks the hostile table what it may access. What comes out is checked: frames lie in their
+ * buffers, and access lies in a region. No step may take longer than its own work.
  *
- * The hostile process is us, over its own descriptors. Its table names memory of ours, so nothing is copied here.
+ * The hostile process is us, over its own descriptors. Its table names memory of ours, so nothing is copied
+ * here.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -34,7 +35,8 @@ static const struct sn_peer_ops *const ops = &sn_local_peer_ops;
 static uint8_t gid[16] = {[10] = 0xff, [11] = 0xff, [12] = 127};
 static struct sn_local *victim;
 
-/* The hostile side: what it connected, and the victim's connection to it with the memory that came over it. */
+/* The hostile side: what it connected, and the victim's connection to it with the memory that came over
+ * it. */
 static struct {
     int fd;
     struct sn_channel *channel;

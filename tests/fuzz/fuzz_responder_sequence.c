@@ -2,7 +2,8 @@
 /*
  * A hostile peer is connected to a queue pair and sends sequences of requests: new ones, the same ones again,
  * or nearly. Their PSNs, keys, addresses and lengths are right or wrong. When the peer has ended the
- * connection it gets a new one. Meanwhile the program deregisters memory, registers other, and posts receives.
+ * connection it gets a new one. Meanwhile the program deregisters memory, registers other, and posts
+ * receives.
  *
  * The peer must write no byte, and read no byte, that it was not given at that time. In the end a connection
  * works.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom a process takes for its own user, in the initial user namespace and in others. Root alone can be two users. */
+/* Whom a process takes for its own user, in the initial user namespace and in others. Root alone can be two
+ * users. */
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>

@@ -205,7 +205,8 @@ static void test_tickets_wrap(void **state)
     post(&many);
 }
 
-/* A queue pair that has posted for long: 32 bits of its counts wrap, and the 47 that slots keep; tickets never do. */
+/* A queue pair that has posted for long: 32 bits of its counts wrap, and the 47 that slots keep; tickets
+ * never do. */
 static void test_tickets_of_a_long_life(void **state)
 {
     static const uint64_t near[] = {UINT64_C(1) << 32, UINT64_C(1) << 47, UINT64_C(1) << 48,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames to a peer of this host begin over UDP and go on through memory: they come in the order in which they were
- * sent. Two wires, served by the test when it likes. */
+/* Frames to a peer of this host begin over UDP and go on through memory: they come in the order in which they
+ * were sent. Two wires, served by the test when it likes. */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -217,7 +217,8 @@ static int count_receives(struct server *s, uint64_t *ops)
     return err;
 }
 
-/* That the client's operations are complete says nothing yet about when this side sees its own completions. */
+/* That the client's operations are complete says nothing yet about when this side sees its own
+ * completions. */
 static int wait_for_arrivals(struct server *s, uint64_t expected)
 {
     uint64_t end = gw_deadline(PERF_PATIENCE_NS), got = 0;

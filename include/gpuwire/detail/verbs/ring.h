@@ -15,11 +15,11 @@
  *   1      gw_ring was called since then
  *   0      a poster may have left with ready WQEs unrung behind a hole: the one that fills it rings
  *
- * The ringer alone moves 63…36. It takes the role by being the first to ask. It lays the role down with a CAS,
- * which fails if anybody has asked since it looked: then it looks again. Hence nobody waits for anybody else's
- * WQEs: a reservation whose predecessors are still being written is left to the one that writes them last. No
- * count overflows: between two looks at most a queue of reservations (2^15) asks, and gw_ring, which may be
- * called any number of times, sets a bit.
+ * The ringer alone moves 63…36. It takes the role by being the first to ask. It lays the role down with a
+ * CAS, which fails if anybody has asked since it looked: then it looks again. Hence nobody waits for anybody
+ * else's WQEs: a reservation whose predecessors are still being written is left to the one that writes them
+ * last. No count overflows: between two looks at most a queue of reservations (2^15) asks, and gw_ring, which
+ * may be called any number of times, sets a bit.
  *
  * A poster that defers asks nobody, for that is an atomic operation for each request. It says what is ready
  * in the slot alone, and looks whether it was a hole. That look may come too early, since nothing keeps our
@@ -184,8 +184,8 @@ GW_SLOW_FN void gw_sq_say_ready_(struct gw_qp_handle *qp, uint64_t first, uint32
 
 GW_HOT_FN void gw_sq_defer_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n)
 {
-    /* Release: our WQEs before our saying that they are ready. A thread that reads of it may ring, and the NIC
-     * read them at once. */
+    /* Release: our WQEs before our saying that they are ready. A thread that reads of it may ring, and the
+     * NIC read them at once. */
     gw_fence_release();
     gw_sq_ready_to_(&q->slot[first & (q->sq.wqebbs - 1)], first, bbs, n);
     if (gw_ld_relaxed_u64_gpu(&q->qp->sq_word) & GW_SQ_HOLE_) gw_sq_ask_(q->qp);

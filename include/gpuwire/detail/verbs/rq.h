@@ -24,9 +24,9 @@ GW_FN int gw_rq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint64_t *first)
  *   0      a poster may have left with ready receives behind a hole: the one that fills it asks
  *
  * The first to ask has the role. It lays the role down with a CAS, which fails if anybody has asked since it
- * looked: then it looks again. So nobody waits for anybody: receives whose predecessors are still being written are
- * left to the one that writes them last. (As for sends, ring.h, where there are rings in addition; the model
- * is tests/verbs/rq.pml.)
+ * looked: then it looks again. So nobody waits for anybody: receives whose predecessors are still being
+ * written are left to the one that writes them last. (As for sends, ring.h, where there are rings in
+ * addition; the model is tests/verbs/rq.pml.)
  *
  * rq_ready[i] tells the writer how many receives are ready from index i on, where a reservation begins there;
  * 0: not said. The writer clears what it has heard: before its record, hence before the index comes round
