@@ -40,7 +40,7 @@ static bool is_fault(int sig)
     return sig == SIGSEGV || sig == SIGBUS;
 }
 
-/* What the older calls make of a handler and flags. */
+/* The sigaction() that the older calls make of a handler and flags. */
 static sighandler_t set_handler(int sig, sighandler_t handler, int flags, bool itself_masked)
 {
     struct sigaction next, old;

@@ -28,7 +28,7 @@ bool sn_cred_is_ours(const struct ucred *peer);
 /* Can this process tell its own user from strangers at all? If not, sn_cred_is_ours is false for everyone. */
 bool sn_cred_has_own_user(void);
 
-/* What the process was that connected this UNIX socket, or that listens at its other end. 0 or a negative
+/* The process that connected this UNIX socket, or that listens at its other end. Returns 0 or a negative
  * errno. */
 int sn_cred_of_socket(int fd, struct ucred *peer);
 

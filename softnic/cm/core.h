@@ -246,7 +246,7 @@ bool cm_port_listening(const struct cm_id *id); /* does another id listen on the
 int cm_port_number(struct cm *cm, uint16_t ps);
 /* Does it hold this claim of the environment? */
 bool cm_port_claimed(const struct cm_port *port, int claim);
-/* Who listens for what came to this NIC. */
+/* The id that listens for a request that came to this NIC. */
 struct cm_id *cm_listener(struct cm *cm, const struct cm_nic *nic, uint64_t service_id,
                           const struct roce_cma_hdr *h);
 

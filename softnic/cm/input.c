@@ -281,7 +281,7 @@ static struct cm_id *find(struct cm *cm, const struct cm_origin *from, const str
     struct cm_id *id = cm_id_by_local(cm, m->remote_id);
     const char *wrong;
 
-    /* Who gives up before the first answer does not know our ID. */
+    /* A peer that gives up before the first answer does not know our ID. */
     if (m->attr == ROCE_CM_REJ && !m->remote_id) id = by_remote(cm, from->gid, m->local_id);
     if (!id) {
         cm_suspect_stray(cm, from, m);

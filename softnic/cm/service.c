@@ -218,7 +218,7 @@ static void read_mailbox(void)
     }
 }
 
-/* What was ready may have been given back since, and its number be another's by now, a program's say. */
+/* A ready fd may have been given back since. Its number may be another's by now, a program's say. */
 static bool is_claim(int fd)
 {
     struct sn_link *it, *tmp;

@@ -49,7 +49,7 @@ static inline bool sn_faults_any(const struct sn_faults *f)
 
 /* Sets one key. 0; -ENOENT: no such key; -EEXIST: it was given before; -EINVAL: not such a value. */
 int sn_faults_set(struct sn_faults *f, const char *key, const char *value);
-/* What a key accepts, in words; NULL: no such key. */
+/* The values that a key accepts, in words; NULL: no such key. */
 const char *sn_faults_takes(const char *key);
 /* "loss, dup, …": the names there are. */
 const char *sn_faults_keys(void);

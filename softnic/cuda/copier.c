@@ -117,7 +117,7 @@ static void see_done(struct sn_copier *c)
 {
     uint64_t done = __atomic_load_n(&c->ring->done, __ATOMIC_ACQUIRE);
 
-    /* What a kernel left behind, and engines did, is done as well. */
+    /* Copies that a kernel left behind, and engines did, are done as well. */
     if ((int64_t)(done - c->done) > 0) set_done(c, done);
 }
 

@@ -129,7 +129,7 @@ int sn_cuda_read(struct sn_cuda_region *region, uint64_t addr, void *dst, uint32
 int sn_cuda_move(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_region *from, uint64_t src,
                  uint32_t len);
 
-/* What the devices did since the process began, for tests and statistics. */
+/* Counts of the devices since the process began, for tests and statistics. */
 struct sn_cuda_stats {
     uint64_t copies_in, bytes_in;         /* to the GPU */
     uint64_t copies_out, bytes_out;       /* from the GPU */

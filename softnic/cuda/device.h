@@ -120,7 +120,7 @@ void sn_cuda_submit_all(struct sn_cuda_device *dev, const struct sn_cuda_region 
 void sn_cuda_submit_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);
 void sn_cuda_finish_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);
 
-/* What was fetched ahead of the range is not to be answered from any more. */
+/* Bytes of the range that were fetched ahead answer no more reads. */
 void sn_cuda_forget_reads(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);
 
 #endif

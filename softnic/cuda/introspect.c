@@ -8,7 +8,7 @@
 
 #define LOCK_NS 500000000
 
-/* What mends an error of the driver's, as far as that can be told. */
+/* The remedy for an error of the driver's, as far as that can be told. */
 static const char *remedy(sn_cu_result error)
 {
     switch (error) {

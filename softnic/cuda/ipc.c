@@ -98,7 +98,7 @@ static int open_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, const 
         return region->elsewhere ? no_gpu(why) : refuse(why, -EIO, "cuIpcOpenMemHandle failed");
     err = sn_cuda_region_in(api, ctx, gpu, at, share->size, region, why);
     if (!err && !find_allocation(region, &own, &ordinal)) {
-        /* What lies behind it may be anybody's. */
+        /* The memory behind it may be anybody's. */
         sn_cuda_region_fini(region);
         err = refuse(why, -EIO, "the peer's memory is shorter than it says");
     }

@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-/* What the text has as numbers. */
+/* Numbers of the text. */
 _Static_assert(sizeof(((struct sn_kernel_ring *)0)->slot) == 8192 && SN_KERNEL_SLOTS == 64, "slots");
 _Static_assert(offsetof(struct sn_kernel_ring, done) == 8192, "done");
 _Static_assert(offsetof(struct sn_kernel_ring, alive) == 8200, "alive");
@@ -34,8 +34,7 @@ _Static_assert(SN_KERNEL_THREADS == 256 && SN_KERNEL_HERE == 16777216, "threads,
     LINE("sub.s32 %left, %left, 2048;") LINE("setp.gt.s32 %p1, %left, 0;")                                   \
     LINE("@%p1 bra " name ";") LINE("bra COPIED;")
 
-/* Weak accesses, past the first-level cache: who reads or writes beside these is ordered by the fences
- * around. */
+/* Weak accesses, past the first-level cache. The fences around order other readers and writers. */
 #define LOAD16(k)                                                                                            \
     LINE("@%q" #k " ld.global.cg.v4.u32 {%a" #k ", %b" #k ", %c" #k ", %d" #k "}, [%from+4096*" #k "];")
 #define STORE16(k) LINE("@%q" #k " st.global.v4.u32 [%to+4096*" #k "], {%a" #k ", %b" #k ", %c" #k ", %d" #k "};")
@@ -79,7 +78,7 @@ const char sn_kernel_text[] =
     LINE("setp.eq.u32 %p1, %r8, %r3;") LINE("setp.eq.u32 %p2, %r10, %r4;")
     LINE("vote.sync.ballot.b32 %r11, %p1, 0xffffffff;") LINE("vote.sync.ballot.b32 %r12, %p2, 0xffffffff;")
 
-    /* Its time is over. What lies there is the host's again. */
+    /* Its time is over. The command's place is the host's again. */
     LINE("sub.u64 %x5, %now, %start;") LINE("setp.gt.u64 %p3, %x5, %life;") LINE("@%p3 bra LEAVE;")
 
     /* How many are there, one behind the other? */

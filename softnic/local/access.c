@@ -15,8 +15,7 @@
 /* A peer that was seen alive so long ago is asked again before its memory is touched: its number may be
  * another process's by then. */
 #define ALIVE_NS 10000000u
-/* When to look first whether who has to be waited for stands still, and when to say that somebody has to be
- * waited for. */
+/* When to look first whether an awaited peer stands still, and when to say that one has to be awaited. */
 #define STILL_NS    10000000u
 #define PATIENCE_NS 2000000000u
 
@@ -102,7 +101,7 @@ int64_t sn_access_copy(void *ctx, struct sn_peer *p, const struct sn_copy *c, st
 void sn_access_leave(void *ctx, struct sn_peer *p)
 {
     (void)ctx;
-    /* Release: whoever sees it knows that the copy has been made. */
+    /* Release: a thread that sees it knows that the copy has been made. */
     __atomic_store_n(&p->channel->epoch, ++p->epoch, __ATOMIC_RELEASE);
 }
 

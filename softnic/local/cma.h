@@ -22,7 +22,7 @@ int sn_cma_probe(pid_t pid, uint64_t nonce, uint64_t nonce_addr);
 /* Is it still that process? One look, for one that sn_cma_probe found. */
 bool sn_cma_has(pid_t pid, uint64_t nonce, uint64_t nonce_addr);
 
-/* What on this host keeps processes like this one from copying to each other's memory, one line; "": nothing
+/* The reason why processes like this one cannot copy to each other's memory on this host, one line; "": none
  * that can be told without a peer. */
 const char *sn_cma_hindrance(void);
 

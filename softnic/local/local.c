@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine asks, inside the NIC's lock: which peers it reaches; and frames both ways. */
+/* The engine's questions, inside the NIC's lock: which peers it reaches; and frames both ways. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -297,8 +297,8 @@ static void fill(const struct sn_local *h, const struct sn_sender *s, struct sn_
 static bool heard(struct sn_local *h, struct sn_sender *s)
 {
     if (s->heard || sn_ring_empty(s->channel, &s->head)) return s->heard;
-    /* Acquire, with the release in sn_ring_put: who looks at the sockets from now on finds there what the
-     * peer sent before. */
+    /* Acquire, with the release in sn_ring_put: a look at the sockets from now on finds the peer's earlier
+     * frames there. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     s->heard = true;
     h->met++;

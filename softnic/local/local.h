@@ -41,7 +41,7 @@ void sn_local_close(struct sn_local *local); /* the NIC is gone, or was never ma
 
 /* The name by which this process is met. */
 const uint8_t *sn_local_name(const struct sn_local *local);
-/* Inside. What somebody who has that slot says to such a question. A name of zeros: it shares no memory. */
+/* Inside. The answer of that slot's owner to such a question. A name of zeros: it shares no memory. */
 void sn_local_told(struct sn_local *local, const uint8_t gid[16], unsigned slot,
                    const uint8_t nonce[SN_MEET_NONCE], const uint8_t name[SN_MEET_NAME]);
 

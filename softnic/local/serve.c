@@ -26,7 +26,8 @@ int sn_local_watch(struct sn_local *h, int fd, enum sn_local_event kind, uint32_
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u64 = (uint64_t)kind << 32 | which};
 
-    /* Who cannot be accepted, since no descriptors are left, say, must not keep the thread from sleeping. */
+    /* A peer that cannot be accepted, since no descriptors are left, say, must not keep the thread from
+     * sleeping. */
     if (kind == SN_AT_LISTENER) e.events |= EPOLLET;
 
     return epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;

@@ -47,8 +47,8 @@ struct sn_table {
     struct {
         uint64_t magic;
         uint32_t version, slot;
-        /* The owner has this number at this place in its own memory: who reads it there by process number
-         * has the right process, and may read its memory. */
+        /* The owner has this number at this place in its own memory. A peer that reads it there by process
+         * number has the right process, and may read its memory. */
         uint64_t nonce, nonce_addr;
         uint32_t sleeps; /* odd: nobody looks at rings until a byte comes over the socket */
         uint32_t paused; /* not 0: everything is to come over the wire */

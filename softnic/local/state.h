@@ -14,7 +14,7 @@
 /* BEHIND: who has not taken so many frames. */
 enum { SN_LOCAL_PEERS = 512, SN_LOCAL_SENDERS = 256, SN_LOCAL_BEHIND = 2 };
 
-/* How long somebody who is not there is not looked for again. */
+/* For so long the thread does not look again for a peer that was not there. */
 #define SN_LOCAL_RETRY_NS 500000000u
 
 enum sn_out_state {

@@ -239,7 +239,7 @@ static struct sigaction take_action(struct one *o)
     return action;
 }
 
-/* What was there before the handler that took our place. */
+/* The handler before the one that took our place. */
 static struct sigaction underneath(struct one *o)
 {
     struct sigaction action;

@@ -2,10 +2,10 @@
 /*
  * handlers.h: the handler of SIGSEGV and SIGBUS that the NIC needs, in front of the program's own.
  *
- * The NIC's handler stays in place, and the program does not see it. What the program asks of sigaction() for
- * these two signals is remembered here. sigaction() reports the program's own handler. A fault that is not
- * the NIC's goes to the program's handler as the kernel would have called it: with its mask and stack, once
- * only with SA_RESETHAND. By default, a fault ends the process where it happened. If the program ignores the
+ * The NIC's handler stays in place, and the program does not see it. The program's own sigaction() for these
+ * two signals is remembered here. sigaction() reports the program's own handler. A fault that is not the
+ * NIC's goes to the program's handler as the kernel would have called it: with its mask and stack, once only
+ * with SA_RESETHAND. By default, a fault ends the process where it happened. If the program ignores the
  * signal, a sent one is ignored, and a fault ends the process, as the kernel has it.
  *
  * attach/signals.c leads the program's calls here. Some calls cannot be led: a program that makes the system

@@ -120,8 +120,8 @@ struct sn_gpu_share {
 };
 
 /*
- * What a NIC tells its peers on the same host, so that they can execute WRITEs and READs themselves instead
- * of sending packets. Peers see it the moment it is set; `pd` names a protection domain of this NIC.
+ * A NIC tells its peers on the same host these things, so that they can execute WRITEs and READs themselves
+ * instead of sending packets. Peers see it the moment it is set; `pd` names a protection domain of this NIC.
  */
 struct sn_peer_region {
     uint64_t iova, addr, length;
@@ -168,9 +168,9 @@ struct sn_copying {
 };
 
 /*
- * Direct access to peers of the same host, from whoever knows processes. All but quiesce are called inside
- * the NIC's lock and must not wait for anybody. Nothing of it changes what a program sees: what cannot be
- * done, or would be an error, goes by packets, and the responder says so.
+ * Direct access to peers of the same host, from the module that knows processes. All but quiesce are called
+ * inside the NIC's lock and must not wait for anybody. Nothing of it changes what a program sees: what cannot
+ * be done, or would be an error, goes by packets, and the responder says so.
  */
 struct sn_peer_ops {
     /* Region `key` is this from now on; NULL: it is gone. */
@@ -190,7 +190,7 @@ struct sn_peer_ops {
     bool (*room)(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now);
     /* Is it known to be able to copy from this NIC's memory? Then it may be sent offers. */
     bool (*pulls)(void *ctx, const uint8_t gid[16], uint32_t qpn);
-    /* Has it not taken yet what it was sent? Then who sends has the time to copy. */
+    /* Has it not taken yet what it was sent? Then the sender has the time to copy. */
     bool (*lags)(void *ctx, const struct sn_peer *peer);
     /* Accesses begin: until leave, nothing that was granted is taken back, unless this process stands still:
      * then copy fails. False: the peer is gone. */
@@ -377,8 +377,8 @@ struct sn_dma_ops {
     /*
      * The same without waiting, or all of these NULL. After `start` all writes so far are on their way, and
      * *mark names them; false: flush them. If `ended`, await(mark) would not wait. After `await` they are
-     * visible, as by flush. It returns 0 or a negative errno. What was started for regions of one line
-     * becomes visible in the order of the starts.
+     * visible, as by flush. It returns 0 or a negative errno. Writes that were started for regions of one
+     * line become visible in the order of the starts.
      */
     bool (*start)(void *ctx, uint64_t *mark);
     bool (*ended)(void *ctx, uint64_t mark);

@@ -121,7 +121,7 @@ static inline void sn_settle(struct sn_nic *nic)
 /* report.c: `reports` counts lines about an object; sn_report_due says whether one more may be said. */
 void sn_report(struct sn_nic *nic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool sn_report_due(const struct sn_nic *nic, unsigned *reports);
-/* What a person has to know without having asked. The caller limits how often. */
+/* News that a person has to know without having asked. The caller limits how often. */
 void sn_warn(struct sn_nic *nic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* uar.c */

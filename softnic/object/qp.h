@@ -61,7 +61,7 @@ struct sn_qp {
     int place_error;
     uint32_t guesses; /* keys and ranges that the peer named and was not given */
 
-    /* For whoever looks in (introspect.h). */
+    /* For people who look in (introspect.h). */
     struct sn_qp_counters count;
     uint8_t syndrome; /* of the first error completion */
     char *line;       /* the last report, SN_REPORT_LINE bytes; NULL: none */

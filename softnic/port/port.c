@@ -14,7 +14,7 @@
 
 enum { RX_ROOM = 64, DRY = 16, DRY_EVERY = 8, SOCKETS_TURN = 16 };
 
-/* What an unkind network hands to the engine. Its bytes stay until the next receive. */
+/* Frames that an unkind network hands to the engine. Its bytes stay until the next receive. */
 struct received {
     struct sn_frame *frames; /* the caller's */
     int n, max;
@@ -127,7 +127,7 @@ static void set_next(struct sn_port *port, uint64_t now)
     if (port->tx) next = sn_fault_next(port->tx);
     if (port->rx) next = earlier(next, sn_fault_next(port->rx));
     if (next <= now) next = now + AGAIN_NS;
-    /* Relaxed: a time to wake up at; whoever wakes looks again inside the lock. */
+    /* Relaxed: a time to wake up at. The woken thread looks again inside the lock. */
     __atomic_store_n(&port->next, next, __ATOMIC_RELAXED);
 }
 
@@ -137,7 +137,7 @@ static bool kind(const struct sn_fault *fault)
     return !fault || sn_fault_idle(fault);
 }
 
-/* Those for peers of this host through shared memory, the others as ever, all in their order. */
+/* Frames for peers of this host go through shared memory, the others as ever, all in their order. */
 static int send_local(struct sn_port *port, const struct sn_frame *frames, int n)
 {
     int i = 0, taken = 1;

@@ -55,8 +55,8 @@ void sn_port_local_text(const struct sn_port *port, char *text, size_t size);
 /* "" or one line on what does not work here. */
 const char *sn_port_note(const struct sn_port *port);
 bool sn_port_note_matters(const struct sn_port *port); /* as sn_udp_note_matters */
-/* What was found to work: frames in one message (segmentation offload), UDP port 4791. On Ethernet neither is
- * used. */
+/* Which of these were found to work: frames in one message (segmentation offload), UDP port 4791. On Ethernet
+ * neither is used. */
 bool sn_port_segments(const struct sn_port *port);
 bool sn_port_has_rocev2(const struct sn_port *port);
 void sn_port_stats(const struct sn_port *port, struct sn_udp_stats *stats);

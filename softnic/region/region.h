@@ -41,7 +41,7 @@ void sn_window_unbind_qp(struct sn_qp *qp);  /* those that it has bound for its 
 const char *sn_mr_diagnose(const struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va,
                            uint64_t len, uint32_t access, char why[SN_WHY]);
 void sn_mr_note_gone(struct sn_nic *nic, const struct sn_mr *mr);
-/* What a send request is, in words; and the oldest that is not complete. Return text. */
+/* A send request, in words; and the oldest that is not complete. Return text. */
 const char *sn_sreq_text(const struct sn_sreq *s, char text[SN_WHY]);
 const char *sn_oldest_text(const struct sn_qp *qp, char text[SN_WHY]);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NIC as JSON. Numbers that are names (queue pairs, PSNs) are numbers; whoever shows them picks the base.
- */
+/* The NIC as JSON. Numbers that are names (queue pairs, PSNs) are numbers; the program that shows them picks
+ * the base. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,7 +299,7 @@ void sn_control_show(const struct sn_control_parts *p, uint32_t qpn, FILE *f)
     identity(p, f);
     statistics(p, f);
     gpus(f);
-    /* What follows needs the lock. Whoever does not give it up in time will hardly do so for the next. */
+    /* The rest needs the lock. Whoever does not give it up in time will hardly do so for the next. */
     err = totals(p->nic, f);
     if (!err) err = faults(p, f);
     if (!err) err = qps(p->nic, qpn, f);

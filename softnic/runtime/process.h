@@ -31,8 +31,8 @@ struct sn_process_callbacks {
 int sn_process_nics(char why[SN_CONFIG_WHY]);
 
 /*
- * Takes a reference on one of the process's NICs, making it if need be; the callbacks are those of who makes
- * it. Returns 0 and *nic, or a negative errno after one line on stderr that says what is wrong: -EINVAL
+ * Takes a reference on one of the process's NICs, making it if need be. The callbacks are the first caller's.
+ * Returns 0 and *nic, or a negative errno after one line on stderr that says what is wrong: -EINVAL
  * GPUWIRE_NIC is malformed, -EADDRNOTAVAIL, -EADDRINUSE (all slots taken), -EPERM in a forked child, -ENOMEM,
  * others from the system. Any thread.
  */
@@ -71,7 +71,7 @@ void sn_process_nic_kick(struct sn_nic *nic);
  */
 int sn_process_config(unsigned index, struct sn_config *config, char why[SN_CONFIG_WHY]);
 
-/* What `gpuwire info` shows. */
+/* The facts that `gpuwire info` shows. */
 struct sn_process_info {
     struct sn_config config; /* address and MTU filled in */
     unsigned slot;

@@ -122,7 +122,7 @@ static void adaptive_loop(struct sn_thread *t)
         t->napped = false;
         meet_peers(t);
         sn_port_ask(SN_ASK_ALWAYS);
-        /* What others did they did without us. */
+        /* Others worked without us. */
         if (after != before) t->active_at = now;
         plan = sn_thread_plan(t, now, next);
         /* What this look brought may bring more in its wake; but never spin against one that polls, or runs
@@ -195,8 +195,8 @@ static void *thread_main(void *arg)
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
-/* Signals are the application's. Those that the processor raises stay: whoever guards an access needs them
- * delivered. */
+/* Signals are the application's. Signals that the processor raises stay: a thread that guards an access needs
+ * them delivered. */
 int sn_thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*main)(void *), void *arg)
 {
     sigset_t all, old;

@@ -3,9 +3,9 @@
  * workers.h: the threads "gw-nic-rx", where GPUWIRE_NIC asks for more than one (threads=N: N - 1 of them).
  *
  * The engine has one lock. Other threads can receive packets beside it and check their ICRCs, so these do.
- * The engine then takes the packets in the order in which they came. Whoever has checked a batch drives the
- * engine, or whoever is inside is brought to look again. They wait for packets, one for all of them, and cost
- * nothing while there are none.
+ * The engine then takes the packets in the order in which they came. The thread that has checked a batch
+ * drives the engine, or brings the thread inside to look again. They wait for packets, one for all of them,
+ * and cost nothing while there are none.
  */
 #ifndef SOFTNIC_RUNTIME_WORKERS_H
 #define SOFTNIC_RUNTIME_WORKERS_H

@@ -331,8 +331,8 @@ int sn_tree_build(const struct sn_tree_info *nics, unsigned n)
              * most. */
             for (int attempt = 0; attempt < 3; attempt++) {
                 int fd = own_folder(home) ? open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-                /* Says to sweepers that somebody makes a tree. Not waited for: whoever sweeps just now and
-                 * takes ours for a dead process's lets us try again. */
+                /* Says to sweepers that somebody makes a tree. It does not wait: if a process sweeps just now
+                 * and takes ours for a dead process's, we try again. */
                 if (fd >= 0) flock(fd, LOCK_SH | LOCK_NB);
                 err = fd < 0 ? -errno : make_tree(fd, nics, n);
                 if (fd >= 0) close(fd);

@@ -220,7 +220,7 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     if (!peer) return false;
     /* It has to wait for all others', so that they do not go on for ever before it. */
     if (d->peer && (!whole || !sn_batch_fits(d, peer, !is_read(s)))) return sn_direct_drain(qp->nic);
-    /* What was placed may have to be sent again, over what this writes. */
+    /* Placed bytes may have to be sent again, over the bytes of this write. */
     if (qp->req.early.batched_eager && !sn_eager_kind(s)) return behind_own(qp, did);
     if (!is_next(qp, s)) {
         if (!waits(qp, s)) return false;

@@ -7,8 +7,8 @@
  * Where the memory lets (struct sn_dma_ops: start), a copy is not waited for: a few batches are under way
  * while the next one gathers, frames are sent and received, and rings are seen. The one thing that requests
  * see of it is that they end later: batches end in order, and until then a request of one is `copying`, which
- * keeps its completion, its frame and all frames of what stands behind it. What ends a request otherwise, an
- * error of its queue pair, settles the copies first: its memory is the program's again.
+ * keeps its completion, its frame and all frames of what stands behind it. If an error of its queue pair ends
+ * a request otherwise, the copies are settled first: its memory is the program's again.
  */
 #include "softnic/transport/direct.h"
 

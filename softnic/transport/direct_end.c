@@ -64,7 +64,7 @@ static void copied_whole(struct sn_qp *qp, struct sn_sreq *s)
     sn_sq_complete(qp);
 }
 
-/* What was placed is to be sent: the queue pair goes on there. */
+/* Placed bytes are to be sent: the queue pair goes on there. */
 static void go_on(const struct sn_direct_item *it)
 {
     struct sn_qp *qp = it->qp;

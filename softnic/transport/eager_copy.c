@@ -7,13 +7,13 @@
  *
  * Bytes are copied once, before the first frame, never when it is repeated: the receiver may have its
  * completion by then, and the memory be its program's. A peer that does not believe it, or answers nothing,
- * gets the bytes, and if it had the message it takes them for a repeat. What was placed behind it goes as
- * packets too: else the older bytes could come last.
+ * gets the bytes, and if it had the message it takes them for a repeat. Bytes placed behind it go as packets
+ * too: else the older bytes could come last.
  *
  * A message may be placed while others are not acknowledged, if those are placed ones or have no bytes. So
  * behind a message that the receiver is not ready for memory may hold the next ones' bytes early, as it may
- * hold the first packets of one. What changes bytes when it is executed is waited for, or the message goes
- * behind it as packets.
+ * hold the first packets of one. A request that changes bytes when it is executed is awaited, or the message
+ * goes behind it as packets.
  *
  * The responder believes what comes through shared memory alone, and of memory alone that it has lent that
  * peer: who could have written there. And only while no other request has changed bytes since: a frame may be

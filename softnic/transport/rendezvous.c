@@ -101,12 +101,7 @@ bool sn_rndv_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
     s->by_packets = !sn_sreq_pieces(qp, s, seg.offset, seg.length, 0, list_piece, &l);
     if (s->by_packets) return false;
     memcpy(frame + roce_ops[h.opcode].hdr_len, piece, l.n * sizeof(*piece));
-    h.solicited = seg.last && w->solicited;
-    h.xrcsrq = w->srqn;
-    h.va = w->raddr;
-    h.rkey = w->rkey;
-    h.dlen = w->length;
-    h.imm_be = w->imm_be;
+    sn_requester_fill(&h, w, seg.last);
     sn_tx_end(qp, frame, &h, l.n * (uint32_t)sizeof(*piece));
     sn_tx_mark_rndv(qp);
     qp->req.since_ackreq = 0;

@@ -61,7 +61,7 @@ void sn_mad_rx(struct sn_nic *nic, const struct sn_frame *f, const struct roce_h
 /* transport/rto.c */
 void sn_timers_expire(struct sn_nic *nic);
 
-/* What a step of a QP came to. SN_FULL: frames, or copies, that are under way have to go first. */
+/* The result of a step of a QP. SN_FULL: frames, or copies, that are under way have to go first. */
 enum sn_step { SN_IDLE, SN_DID, SN_FULL };
 
 /* transport/requester.c, requester_rx.c */
@@ -71,6 +71,16 @@ enum sn_step sn_requester_step(struct sn_qp *qp);
 bool sn_requester_local(struct sn_qp *qp, struct sn_sreq *s);
 /* The next packet of a SEND or WRITE. 0, or the syndrome with which it fails when its time comes. */
 uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame);
+/* The fields that the header of a SEND's or WRITE's packet takes from the WQE. last: the message's last packet. */
+static inline void sn_requester_fill(struct roce_hdr *h, const struct gw_mlx5_wqe *w, bool last)
+{
+    h->solicited = last && w->solicited;
+    h->xrcsrq = w->srqn;
+    h->va = w->raddr;
+    h->rkey = w->rkey;
+    h->dlen = w->length;
+    h->imm_be = w->imm_be;
+}
 uint32_t sn_requester_psn(const struct sn_qp *qp);        /* of the next packet */
 enum roce_msg sn_requester_kind(uint8_t opcode);          /* of a SEND or WRITE */
 void sn_requester_drained(struct sn_qp *qp);              /* in SQD: says so, if it was asked for */

@@ -43,7 +43,7 @@ int uv_mmap(int fd, void *hint, size_t length, int prot, int flags, uint64_t off
  */
 void uv_close(int fd);
 
-/* uv_callbacks - of the NICs of this process, whoever makes them. */
+/* uv_callbacks - of the NICs of this process, for all modules that make them. */
 extern const struct sn_process_callbacks uv_callbacks;
 
 /* uv_open_files - how many command fds are open. */

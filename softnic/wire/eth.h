@@ -40,7 +40,7 @@ void sn_eth_close(struct sn_eth *eth);
 unsigned sn_eth_slot(const struct sn_eth *eth);
 uint16_t sn_eth_port(const struct sn_eth *eth);
 int sn_eth_fd(const struct sn_eth *eth);
-/* What holds the address at the interface; -1: nothing does but the socket itself. */
+/* The fd that holds the address at the interface; -1: the socket itself does. */
 int sn_eth_claim_fd(const struct sn_eth *eth);
 uint32_t sn_eth_room(const struct sn_eth *eth); /* bytes of frames that wait to be received at most */
 const uint8_t *sn_eth_mac(const struct sn_eth *eth);

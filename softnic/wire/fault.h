@@ -45,7 +45,7 @@ void sn_fault_free(struct sn_fault *fault); /* frames under way are lost; NULL i
 /* From now on as `params` say. Frames under way stay so; chance goes on where it was. */
 void sn_fault_set(struct sn_fault *fault, const struct sn_fault_params *params, uint64_t now);
 
-/* What happens by chance begins anew. */
+/* Chance begins anew. */
 void sn_fault_seed(struct sn_fault *fault, uint64_t seed);
 
 /* Sends one frame at time `now`. False when the sink takes none now: offer it again (its luck may be another

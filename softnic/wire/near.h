@@ -17,7 +17,7 @@
 
 enum { SN_NEAR_BITS = 10, SN_NEAR_KNOWN = 1 << SN_NEAR_BITS };
 
-/* What the last answers were; zeroed at first. One thread at a time. */
+/* The last answers; zeroed at first. One thread at a time. */
 struct sn_near_cache {
     struct sn_near_answer {
         uint8_t gid[16];

@@ -35,7 +35,7 @@ int sn_pcap_start_thread(struct sn_pcap *c);
 void sn_pcap_drain(
     struct sn_pcap *c); /* writes what the ring has; the file's thread, or before there is one */
 
-/* pcap_block.c. What a file begins with; returns its length. */
+/* pcap_block.c. The beginning of a file; returns its length. */
 enum { SN_PCAP_BEGINNING = 1024 };
 size_t sn_pcap_beginning(uint8_t out[SN_PCAP_BEGINNING], const uint8_t gid[16]);
 /* A packet of len bytes is a block: its head, the packet padded to four bytes, its tail. */

@@ -62,8 +62,7 @@ static bool may_pass_on(struct sn_udp *udp, uint16_t port, const struct sn_frame
     return holder.kind == SN_OWNER_PROCESS && holder.uid == who.uid;
 }
 
-/* Takes the wrapper off. What arrives wrapped is never passed on again, so nothing can go round in circles.
- */
+/* Takes the wrapper off. A wrapped frame is never passed on again, so nothing can go round in circles. */
 static bool unwrap(struct sn_udp *udp, struct sn_frame *frame)
 {
     const uint8_t *w = frame->data;
@@ -126,7 +125,7 @@ static struct sn_udp_in *batch(const struct sn_udp *udp, uint32_t at)
     return udp->in[at % udp->batches];
 }
 
-/* Acquire, with the release by whoever moved it: then the batch before it is seen, too. */
+/* Acquire, with the release by the thread that moved it: then the batch before it is seen, too. */
 static uint32_t tail_of(const struct sn_udp *udp)
 {
     return __atomic_load_n(&udp->tail, __ATOMIC_ACQUIRE);
@@ -253,8 +252,8 @@ int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more)
     in = next_batch(udp);
     if (in) take_apart(udp, in, rx, max, &n);
     pass_on(udp);
-    /* A batch that was not full emptied its socket. What is in the other, or comes now, wakes who waits for
-     * it. */
+    /* A batch that was not full emptied its socket. Packets in the other, or new ones, wake the thread that
+     * waits for them. */
     *more = sn_udp_holds_frames(udp) || (in && in->full);
     return n;
 }

@@ -34,7 +34,7 @@ struct sn_udp_out {
     _Alignas(struct cmsghdr) uint8_t control[SN_UDP_BATCH][CMSG_SPACE(sizeof(uint16_t))];
 };
 
-/* What all frames of a received message have in common. */
+/* The common fields of all frames of a received message. */
 struct sn_udp_cut {
     struct sn_frame frame; /* without data and length */
     uint32_t segment;      /* length of each but the last; 0: the message is one frame */
