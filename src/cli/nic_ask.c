@@ -116,7 +116,7 @@ static json_t *sorted(json_t *all)
     return out;
 }
 
-/* Those that had no place for one more. They may have one now, and each may take its share of the time. */
+/* NICs that had no place for one more. They may have one now, and each may take its share of the time. */
 static void ask_full(struct search *s)
 {
     json_t *names = s->full, *name;

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* What all answers together may still take. */
+/* Bytes that all answers together may still take. */
 struct gw_nic_room {
     size_t bytes, values;
 };

@@ -65,13 +65,13 @@ void gw_helper_stop(struct gw_helper *h);
 /* Any thread, after it has written what the helper is to see. */
 void gw_helper_wake(struct gw_helper *h);
 
-/* The helper, or whoever changed what others wait for, after the change. */
+/* The helper calls it, or a thread that changed something that others wait for, after the change. */
 void gw_helper_tell(struct gw_helper *h);
 uint32_t gw_helper_news(const struct gw_helper *h);
 /* Until there are more news than that; 1 s at most, and now and then for no reason. */
 void gw_helper_wait(struct gw_helper *h, uint32_t news, uint64_t deadline_ns);
 /* The same, or until one of the descriptors fds[1] … fds[n - 1] has what it is asked for; fds[0] is filled in
- * here. Of several threads one may miss the news: whoever calls this looks again now and then. */
+ * here. Of several threads one may miss the news: callers look again now and then. */
 void gw_helper_poll(struct gw_helper *h, uint32_t news, struct pollfd *fds, uint32_t n, uint64_t deadline_ns);
 
 #endif

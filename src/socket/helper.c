@@ -203,7 +203,7 @@ void gw_sock_closed(struct gw_sockets *set, struct sock *k)
     set->news_pending = true;
 }
 
-/* What carries sockets, and who sets them up: by enum gw_sock_rdma. */
+/* The ways to carry sockets, and to set them up: by enum gw_sock_rdma. */
 static const struct {
     int (*bind)(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
     int (*listen)(struct gw_sockets *set, struct sock *k, int backlog);

@@ -172,7 +172,7 @@ void gw_sock_offer(const struct gw_sockets *set, const struct sock *k, struct gw
     mine->maps = a->maps;
 }
 
-/* What of a stream never changes. */
+/* The fields of a stream that never change. */
 static int publish_stream(struct gw_sockets *set, const struct sock *k)
 {
     const struct gw_sockets_attr *a = &set->attr;

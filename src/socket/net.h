@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of a set of sockets share. */
+/* Shared by the files of a set of sockets. */
 #ifndef GW_SOCKET_NET_H
 #define GW_SOCKET_NET_H
 

@@ -101,7 +101,7 @@ static int set_timeout(struct sock *k, enum gw_sock_opt_ which, const struct gw_
     return 0;
 }
 
-/* What carries the socket: as long as nothing depends on it. */
+/* RDMA or TCP: it may change as long as nothing depends on it. */
 static int set_rdma(struct gw_sockets *set, struct sock *k, int value)
 {
     uint32_t domain = k->info->opt[GW_SOCK_OPT_DOMAIN_];
@@ -145,8 +145,7 @@ static int keep(struct gw_sockets *set, struct sock *k, int which, const struct 
     }
 }
 
-/* Those that the host's own sockets have, too; what concerns kernels and the proxy alone they are not told.
- */
+/* Options that the host's own sockets have, too. Options for kernels and the proxy alone do not go there. */
 static int set_host(const struct sock *k, int which, int v)
 {
     switch (which) {

@@ -14,7 +14,7 @@
 
 #include "src/socket/net.h"
 
-/* What a request is, in the low bits of its user_data; above them, which socket's. */
+/* The kind of a request, in the low bits of its user_data; above them, which socket's. */
 enum gw_socket_proxy_op {
     PROXY_WAKE,    /* the helper's eventfd */
     PROXY_CHANNEL, /* rdma_cm has news */
@@ -79,7 +79,7 @@ void gw_try_late(struct gw_sockets *set, struct sock *k, uint32_t attempt);
 /* proxy_stream.c: bytes. */
 void gw_host_stream_reset(struct sock *k); /* both rings are empty */
 void gw_host_stream_start(struct gw_sockets *set, struct sock *k);
-/* Wakes who waits: something of its ends has changed. */
+/* Wakes the threads that wait: something of its ends has changed. */
 void gw_host_stream_tell(struct gw_sockets *set, struct sock *k);
 /* Looks at what the kernel has put and taken. */
 void gw_host_stream_serve(struct gw_sockets *set, struct sock *k);

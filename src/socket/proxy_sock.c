@@ -100,7 +100,7 @@ int gw_socket_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog)
 {
     if (listen(k->fd, backlog)) return -errno;
     if (k->step == SOCK_LISTENING) return 0;
-    /* Accepting never waits, even when who was there is gone again. */
+    /* Accepting never waits, even when the client is gone again. */
     if (fcntl(k->fd, F_SETFL, O_NONBLOCK)) return -errno;
     keep_name(&k->info->local, k->fd, local_name);
     k->step = SOCK_LISTENING;

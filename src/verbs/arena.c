@@ -84,7 +84,7 @@ static struct gw_arena_chunk *grow(struct gw_arena *a, size_t size)
     return c;
 }
 
-/* Freed stretches are used again: whoever gets one must find zeros, as in a new chunk. */
+/* Freed stretches are used again: the next owner must find zeros, as in a new chunk. */
 int gw_arena_clear(struct gw_arena *a, const struct gw_piece *p)
 {
     void *zeros;

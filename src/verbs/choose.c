@@ -96,7 +96,8 @@ static void *load_softnic(void)
     void *lib = NULL;
     Dl_info info;
 
-    /* Who starts a set-user-ID program chooses its environment and the name it is called by, not its code. */
+    /* The user of a set-user-ID program chooses its environment and the name it is called by, not its
+     * code. */
     if (getauxval(AT_SECURE)) return dlopen(SOFTNIC, RTLD_NOW | RTLD_GLOBAL);
     if (given && *given) return dlopen(given, RTLD_NOW | RTLD_GLOBAL);
     /* Of a program linked statically dladdr knows only what it was called by, which may be found by PATH

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What travels in the private data of rdma_cm's messages. Big-endian, from a peer that may be anybody:
+ * The private data of rdma_cm's messages. Big-endian, from a peer that may be anybody:
  *
  *     0  'g' 'w'   2  version   3  kind: 1 an offer, 2 a refusal
  *

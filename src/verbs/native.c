@@ -260,7 +260,7 @@ static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_c
     wish(qp, a, &attr);
     err = make_qp(qp, &attr, &reg);
     *cap = attr.cap;
-    /* What the device does by itself may still be out of this one's reach; then the mailbox is next. */
+    /* The device's own way may still be out of this one's reach; then the mailbox is next. */
     if (!mode && (qp->dev->mode_forced || qp->dev->info.post_mode == GW_POST_PROXY_DOORBELL))
         mode = qp->dev->info.post_mode;
     if (!err) err = make_doorbell(qp, mode, reg, &n->mailbox);

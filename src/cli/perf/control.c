@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The conversation beside the measured traffic: messages on a queue pair of their own, which CPU threads use.
- * What arrives is a peer's word: perf_control_receive checks its form, the callers its numbers. */
+ * An arriving message is a peer's word: perf_control_receive checks its form, the callers its numbers. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

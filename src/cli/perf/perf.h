@@ -49,7 +49,7 @@ struct perf_opts {
         rate; /* gid: 1 + index, 0: not said; ib_port, too; rate: operations a second */
 };
 
-/* What one size has shown. */
+/* The result of one size. */
 struct perf_row {
     uint64_t size, ops, ns;  /* ns from the first post to the last completion */
     uint64_t checked, wrong; /* bytes; with --verify */
@@ -74,7 +74,7 @@ const char *perf_command(const struct perf_opts *o);
 
 /* ---- side.c: executor, device, queue pairs and memory of one side -------------------------------------- */
 
-/* What both sides must agree on. */
+/* Both sides must agree on these. */
 struct perf_shape {
     uint32_t test, op, qps, depth;
     uint32_t posters; /* of each queue pair */
