@@ -61,7 +61,7 @@ struct sn_udp_in {
 struct sn_udp {
     struct sn_addr addr;
     struct sn_slot slot;
-    struct sn_near_cache near;
+    struct sn_near_cache near_cache;
     struct sn_owners owners;  /* of peers' slots, */
     struct sn_owners senders; /* and of others that send: however many, they do not make the former rarer */
     char note[256];
