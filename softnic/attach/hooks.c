@@ -21,7 +21,7 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define REFUSED  (-10) /* libnl's NLE_OPNOTSUPP; its callers look at the sign only */
 
-/* Whoever opens a device checks that it is one. */
+/* A program that opens a device checks that it is one. */
 static int hook_fstat(int fd, struct stat *st)
 {
     return ucm_is_fd(fd) ? stat("/dev/null", st) : fstat(fd, st);
@@ -91,7 +91,7 @@ static void *hook_dlopen(const char *path, int flags)
 struct nl_sock;
 struct verbs_context_ops;
 
-/* What the libraries themselves would have reached; looked up before anything is diverted. */
+/* The functions that the libraries themselves would have reached; looked up before anything is diverted. */
 static struct {
     int (*nl_connect)(struct nl_sock *, int);
     void (*verbs_set_ops)(struct verbs_context *, const struct verbs_context_ops *);
