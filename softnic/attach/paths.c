@@ -44,7 +44,8 @@ static struct {
  * harm. */
 static void find_libc(void)
 {
-    if (__atomic_load_n(&libc.realpath, __ATOMIC_ACQUIRE)) return; /* acquire: the others were stored before it */
+    if (__atomic_load_n(&libc.realpath, __ATOMIC_ACQUIRE))
+        return; /* acquire: the others were stored before it */
     libc.openat = (int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, "openat");
     libc.opendir = (DIR * (*)(const char *)) dlsym(RTLD_NEXT, "opendir");
     libc.fopen = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
@@ -269,8 +270,7 @@ static char *hook_realpath_chk(const char *path, char *out, size_t size)
 
 /* By the linker's name alone: the headers declare some with other types, and some not at all. */
 #define NAMED(name, hook)                                                                                    \
-    extern __typeof__(hook) named_##name __asm__(#name)                                                      \
-        __attribute__((visibility("default"), alias(#hook)))
+    extern __typeof__(hook) named_##name __asm__(#name) __attribute__((visibility("default"), alias(#hook)))
 NAMED(open, hook_open);
 NAMED(open64, hook_open);
 NAMED(__open_2, hook_open_2);
@@ -302,23 +302,12 @@ NAMED(realpath, hook_realpath);
 NAMED(__realpath_chk, hook_realpath_chk);
 
 static const struct sn_hook hooks[] = {
-    {"open", hook_open},
-    {"open64", hook_open},
-    {"__open_2", hook_open_2},
-    {"__open64_2", hook_open_2},
-    {"openat", hook_openat},
-    {"openat64", hook_openat},
-    {"__openat_2", hook_openat_2},
-    {"__openat64_2", hook_openat_2},
-    {"opendir", hook_opendir},
-    {"fopen", hook_fopen},
-    {"fopen64", hook_fopen},
-    {"stat", hook_stat},
-    {"stat64", hook_stat},
-    {"__xstat", hook_xstat},
-    {"__xstat64", hook_xstat},
-    {"access", hook_access},
-    {"readlink", hook_readlink},
+    {"open", hook_open},           {"open64", hook_open},           {"__open_2", hook_open_2},
+    {"__open64_2", hook_open_2},   {"openat", hook_openat},         {"openat64", hook_openat},
+    {"__openat_2", hook_openat_2}, {"__openat64_2", hook_openat_2}, {"opendir", hook_opendir},
+    {"fopen", hook_fopen},         {"fopen64", hook_fopen},         {"stat", hook_stat},
+    {"stat64", hook_stat},         {"__xstat", hook_xstat},         {"__xstat64", hook_xstat},
+    {"access", hook_access},       {"readlink", hook_readlink},
 };
 
 void sn_paths_apply(const char *const *libs)
