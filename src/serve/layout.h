@@ -18,7 +18,8 @@
 /* The inputs, or the outputs, of a model. */
 struct gw_layout {
     uint32_t tensors;
-    uint32_t unbatched; /* how many of them are not batched: they are there once, however many rows there are */
+    uint32_t
+        unbatched; /* how many of them are not batched: they are there once, however many rows there are */
     struct gw_layout_tensor {
         uint64_t bytes; /* of one row; of the whole tensor when it is not batched */
         uint64_t batched;
@@ -64,7 +65,8 @@ GW_FN int gw_layout_add(struct gw_layout *l, uint64_t bytes, uint32_t batched, u
 }
 
 /* The layout of a model's inputs (output 0) or outputs (1); as gw_layout_add. */
-static inline int gw_layout_of_model(const struct gw_model *model, int output, uint32_t rows, struct gw_layout *l)
+static inline int gw_layout_of_model(const struct gw_model *model, int output, uint32_t rows,
+                                     struct gw_layout *l)
 {
     uint32_t n = output ? gw_model_outputs(model) : gw_model_inputs(model);
     int error = 0;
