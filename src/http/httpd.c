@@ -1,28 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/serve/httpd.h"
+#include "src/http/httpd.h"
 
-#include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <gpuwire/error.h>
 
 #include "src/serve/door.h"
+#include "src/serve/listen.h"
 
 #define PATIENCE_NS 20000000000u
 #define MAX_BODY    (16u << 10) /* no call of ours comes near; a longer body is refused, not kept */
 #define MAX_DEPTH   16 /* of a body: jansson calls itself for each level, on the thread's small stack */
 #define STACK_BYTES (256u << 10) /* of a connection's thread */
-#define MOST        1024u        /* connections, however many descriptors there may be */
-#define RESERVE     128u         /* descriptors that the rest of the process may need */
 
 struct gw_httpd {
     struct MHD_Daemon *daemon;
@@ -148,16 +142,6 @@ static void on_call_done(void *arg, struct MHD_Connection *c, void **state,
     *state = NULL;
 }
 
-/* A client's machine that vanishes closes nothing: keep-alive finds out within about half a minute. */
-static void watch_peer(int fd)
-{
-    int on = 1, idle = 10, interval = 5, count = 4;
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
-}
-
 /* With no room left a connection is closed at once: in the queue it would wait without knowing for what. */
 static enum MHD_Result on_knock(void *arg, const struct sockaddr *address, socklen_t length)
 {
@@ -176,65 +160,9 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **socket,
         return;
     }
     int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
-    watch_peer(fd);
+    gw_listen_watch(fd);
     *socket = gw_door_enter(&h->door, fd, c);
     if (!*socket) shutdown(fd, SHUT_RDWR);
-}
-
-/* We bind the socket ourselves: libmicrohttpd does not say why it could not. */
-static int listen_at(const char *host, uint16_t port, uint16_t *bound)
-{
-    struct sockaddr_in6 any6 = {
-        .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = IN6ADDR_ANY_INIT};
-    struct sockaddr_in any4 = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct sockaddr *address = (struct sockaddr *)&any4;
-    socklen_t length = sizeof(any4);
-    if (host && inet_pton(AF_INET, host, &any4.sin_addr) != 1) {
-        if (inet_pton(AF_INET6, host, &any6.sin6_addr) != 1)
-            return gw_error(-EINVAL, "HTTP address %s: not a numeric IPv4 or IPv6 address", host);
-        address = (struct sockaddr *)&any6;
-        length = sizeof(any6);
-    }
-    const char *shown = host ? host : "127.0.0.1";
-    int on = 1, fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return gw_error(-errno, "HTTP socket: %s", strerror(errno));
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-    if (bind(fd, address, length) || listen(fd, 1024)) {
-        int error = errno;
-        close(fd);
-        return gw_error(-error, "HTTP address %s port %u: %s%s", shown, port, strerror(error),
-                        error == EADDRINUSE ? "; choose another with --port"
-                        : error == EACCES   ? "; ports below 1024 need privilege"
-                                            : "");
-    }
-    if (getsockname(fd, address, &length)) {
-        close(fd);
-        return -errno;
-    }
-    *bound = ntohs(address->sa_family == AF_INET6 ? any6.sin6_port : any4.sin_port);
-    return fd;
-}
-
-static uint32_t descriptors_in_use(void)
-{
-    uint32_t n = 0;
-    DIR *d = opendir("/proc/self/fd");
-    if (!d) return RESERVE;
-    while (readdir(d)) n++;
-    closedir(d);
-    return n;
-}
-
-/* Connections that leave the process a quarter of its descriptors, RESERVE at least. */
-static uint32_t places(void)
-{
-    struct rlimit limit = {.rlim_cur = 1024};
-    getrlimit(RLIMIT_NOFILE, &limit);
-    uint64_t may = limit.rlim_cur > 8 * MOST ? 8 * MOST : limit.rlim_cur; /* RLIM_INFINITY is huge */
-    uint64_t keep = descriptors_in_use() + (may / 4 > RESERVE ? may / 4 : RESERVE);
-    if (may < keep + 8) return 8;
-    return may - keep < MOST ? (uint32_t)(may - keep) : MOST;
 }
 
 static struct MHD_Daemon *start(struct gw_httpd *h, int fd)
@@ -243,7 +171,7 @@ static struct MHD_Daemon *start(struct gw_httpd *h, int fd)
                             on_call, h, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
                             on_call_done, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)(32 << 10),
-                            MHD_OPTION_CONNECTION_LIMIT, 2 * MOST, MHD_OPTION_THREAD_STACK_SIZE,
+                            MHD_OPTION_CONNECTION_LIMIT, 2 * GW_LISTEN_MOST, MHD_OPTION_THREAD_STACK_SIZE,
                             (size_t)STACK_BYTES, MHD_OPTION_END);
 }
 
@@ -253,12 +181,12 @@ int gw_httpd_start(const struct gw_httpd_opts *o, const struct gw_httpd_handler 
     struct gw_httpd *h = calloc(1, sizeof(*h));
     if (!h) return -ENOMEM;
     h->handler = *handler;
-    int fd = listen_at(o->host, o->port, &h->port);
+    int fd = gw_listen_tcp("HTTP", "--port", o->host, o->port, &h->port);
     if (fd < 0) {
         free(h);
         return fd;
     }
-    uint32_t most = places(), each = o->most_each ? o->most_each : most / 4;
+    uint32_t most = gw_listen_places(1), each = o->most_each ? o->most_each : most / 4;
     gw_door_open(&h->door, most, each < most - most / 4 ? each : most - most / 4,
                  o->patience_ns ? o->patience_ns : PATIENCE_NS);
     h->daemon = start(h, fd);
