@@ -28,7 +28,8 @@ GW_DEV void gw_serve_sift_up(struct gw_serve_arrival *heap, uint32_t at, const s
 }
 
 /* Puts r where it belongs below or above place `at`, which is free, in a heap of n places. */
-GW_DEV void gw_serve_sift(struct gw_serve_arrival *heap, uint32_t n, uint32_t at, const struct gw_serve_arrival *r)
+GW_DEV void gw_serve_sift(struct gw_serve_arrival *heap, uint32_t n, uint32_t at,
+                          const struct gw_serve_arrival *r)
 {
     for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
         if (child + 1 < n && gw_serve_before(&heap[child + 1], &heap[child])) child++;

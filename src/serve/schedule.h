@@ -29,7 +29,8 @@ GW_DEV uint32_t gw_serve_variant_for(const struct gw_serve_args *a, uint64_t row
     return v;
 }
 
-GW_DEV int gw_serve_ends_late(const struct gw_serve_args *a, uint32_t variant, uint64_t deadline, uint64_t now)
+GW_DEV int gw_serve_ends_late(const struct gw_serve_args *a, uint32_t variant, uint64_t deadline,
+                              uint64_t now)
 {
     return deadline != UINT64_MAX && now + a->variant[variant].cost.p99_ns > deadline;
 }
@@ -52,7 +53,7 @@ GW_DEV int gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
     for (uint32_t i = 0; i < w->waiting; i++) { /* fewer than the largest batch has rows */
         const struct gw_serve_arrival *r = &a->arrival[i];
         uint64_t until = r->when + a->delay_ns;
-        if (!r->priority) return 1; /* to be refused */
+        if (!r->priority) return 1;                                   /* to be refused */
         uint64_t start = r->deadline > last ? r->deadline - last : 0; /* later it would be late */
         if (start < until) until = start;
         if (until < w->again) w->again = until;
@@ -64,10 +65,10 @@ GW_DEV int gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
 GW_DEV int gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint64_t now)
 {
     struct gw_serve_arrival *r = &a->arrival[at];
-    enum gw_serve_status status = a->work->closing               ? GW_SERVE_CLOSING
-                                  : !r->priority                 ? GW_SERVE_BAD_REQUEST
+    enum gw_serve_status status = a->work->closing              ? GW_SERVE_CLOSING
+                                  : !r->priority                ? GW_SERVE_BAD_REQUEST
                                   : gw_serve_is_late(a, r, now) ? GW_SERVE_LATE
-                                                                 : GW_SERVE_OK;
+                                                                : GW_SERVE_OK;
     if (status == GW_SERVE_OK) return 0;
     struct gw_serve_arrival refused = gw_serve_dequeue(a, at);
     if (gw_serve_receive(a, refused.session)) gw_serve_refuse(a, &refused, status);
@@ -97,7 +98,8 @@ GW_DEV int gw_serve_schedule(const struct gw_serve_args *a)
     w->items = w->rows = 0;
     if (!gw_serve_is_time(a, now)) return 0;
     while (w->waiting && w->rows < a->rows) {
-        uint32_t at = !w->items && w->total.executions % GW_SERVE_FAIR == GW_SERVE_FAIR - 1 ? gw_serve_oldest(a) : 0;
+        uint32_t at =
+            !w->items && w->total.executions % GW_SERVE_FAIR == GW_SERVE_FAIR - 1 ? gw_serve_oldest(a) : 0;
         struct gw_serve_arrival r = a->arrival[at];
         if (!gw_serve_has_room(a, &a->session[r.session])) {
             gw_serve_park(a, at);
