@@ -14,11 +14,15 @@
 
 #define HOUSEKEEPING_NS 200000000u
 #define SOON_NS         2000000u /* while sessions wait to be made ready for the next client; more each time */
-#define STOP_NS         700000000u /* for all loops; a second is promised for all there is to do */
+#define DRAIN_NS        200000000u /* for requests that came in by the doors */
+#define OWN_SESSIONS    2u         /* of each model, for the doors */
+#define STOP_NS         600000000u /* for all loops; a second is promised for all there is to do */
 
 struct gw_server {
     struct gw_exec *exec;
     struct gw_device *dev;
+    struct gw_exec *own_exec; /* the doors' side of their sessions: CPU threads */
+    struct gw_device *own_dev;
     struct gw_repository models;
     struct gw_api api; /* the workers and their open sessions */
     struct gw_httpd *httpd;
@@ -41,6 +45,8 @@ static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
                                   .sessions = o->sessions,
                                   .slots = o->slots,
                                   .threads = o->threads,
+                                  .own_sessions = OWN_SESSIONS,
+                                  .own_dev = s->own_dev,
                                   .memory = o->model_memory ? o->model_memory : GW_SERVER_MODEL_MEMORY};
     s->api.worker = calloc(s->models.count, sizeof(*s->api.worker));
     if (!s->api.worker) return -ENOMEM;
@@ -55,6 +61,15 @@ static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
         if (error) return error;
     }
     return 0;
+}
+
+/* The doors use the same NIC from CPU threads, wherever the models run. */
+static int make_own_device(struct gw_server *s)
+{
+    struct gw_device_info nic;
+    gw_device_query(s->dev, &nic);
+    int error = gw_exec_create("cpu", NULL, &s->own_exec);
+    return error ? error : gw_device_open(nic.soft ? "softnic" : nic.name, s->own_exec, &s->own_dev);
 }
 
 static int describe(struct gw_server *s)
@@ -99,6 +114,7 @@ int gw_server_start(const struct gw_server_opts *o, struct gw_server **out)
     struct gw_exec_opts exec_opts = {.device = o->gpu};
     if (!error) error = gw_exec_create(o->exec, &exec_opts, &s->exec);
     if (!error) error = gw_device_open(o->device, s->exec, &s->dev);
+    if (!error) error = make_own_device(s);
     if (!error && gw_exec_kind(s->exec) == GW_EXEC_CPU) gw_clock_name(s->api.clock);
     if (!error) error = make_workers(s, o);
     if (!error) error = describe(s);
@@ -181,6 +197,8 @@ int gw_server_stop(struct gw_server *s, uint64_t *stop_ns)
 {
     uint64_t longest = 0;
     if (!s) return 0;
+    uint64_t drained = gw_deadline(DRAIN_NS);
+    for (size_t i = 0; i < s->api.workers; i++) gw_calls_close(gw_worker_calls(s->api.worker[i]), drained);
     gw_httpd_stop(s->httpd); /* first: it closes the sessions, which tells their clients */
     int busy = stop_workers(s, &longest);
     if (stop_ns) *stop_ns = longest;
@@ -188,6 +206,8 @@ int gw_server_stop(struct gw_server *s, uint64_t *stop_ns)
     for (size_t i = 0; i < s->api.workers; i++) gw_worker_destroy(s->api.worker[i]);
     free(s->api.worker);
     gw_table_free(&s->api.sessions);
+    if (s->own_dev) gw_device_close(s->own_dev);
+    gw_exec_destroy(s->own_exec);
     if (s->dev) gw_device_close(s->dev);
     gw_exec_destroy(s->exec);
     gw_repository_free(&s->models);
