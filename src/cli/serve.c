@@ -14,6 +14,9 @@
 #include <gpuwire/error.h>
 
 #include "src/cli/options.h"
+#include "src/cli/serve_grpc.h"
+#include "src/http/http.h"
+#include "src/infer/infer.h"
 #include "src/serve/server.h"
 #include "src/serve/wire.h"
 
@@ -33,6 +36,9 @@ static const char usage[] =
     "127.0.0.1:\n"
     "                   this host alone)\n"
     "  --port N         HTTP port, 0 for any free one (default 8000)\n"
+    "  --grpc PORT      gRPC port, 0 for any free one; off: no gRPC (default 8001; with --port 0 any free one)\n"
+    "  --grpc-message-limit MIB\n"
+    "                   the largest message that clients may send by gRPC (default 64)\n"
     "  --sessions N     sessions of each model at once (default 16)\n"
     "  --sessions-per-client N\n"
     "                   of them, what one host, or one user of this host, may have (default: all but a "
@@ -48,7 +54,7 @@ static const char usage[] =
     "\n"
     "Prints one line when it is ready. SIGINT or SIGTERM ends it.\n";
 
-enum { MODELS = 256, MODEL, EXEC, GPU, DEVICE, LISTEN, PORT, SESSIONS, EACH, IDLE, SLOTS, THREADS, MEMORY };
+enum { MODELS = 256, MODEL, EXEC, GPU, DEVICE, LISTEN, PORT, SESSIONS, EACH, IDLE, SLOTS, THREADS, MEMORY, GRPC, GRPC_MESSAGE };
 
 static const struct option options[] = {
     {"models", 1, NULL, MODELS},
@@ -58,6 +64,8 @@ static const struct option options[] = {
     {"device", 1, NULL, DEVICE},
     {"listen", 1, NULL, LISTEN},
     {"port", 1, NULL, PORT},
+    {"grpc", 1, NULL, GRPC},
+    {"grpc-message-limit", 1, NULL, GRPC_MESSAGE},
     {"sessions", 1, NULL, SESSIONS},
     {"slots", 1, NULL, SLOTS},
     {"threads", 1, NULL, THREADS},
@@ -69,7 +77,8 @@ static const struct option options[] = {
 };
 
 /* -1: go on; else the exit code. */
-static int parse(int argc, char **argv, struct gw_server_opts *o)
+static int parse(int argc, char **argv, struct gw_server_opts *o, struct gw_http_opts *http,
+                 struct gw_cli_grpc *grpc)
 {
     int option, wrong = 0;
     uint64_t n = 0;
@@ -81,14 +90,19 @@ static int parse(int argc, char **argv, struct gw_server_opts *o)
         case MODEL: o->only = optarg; break;
         case EXEC: o->exec = optarg; break;
         case DEVICE: o->device = optarg; break;
-        case LISTEN: o->http_host = optarg; break;
+        case LISTEN: http->host = optarg; break;
         case GPU:
             wrong = gw_option_number("serve", "--gpu", optarg, 0, 1023, &n);
             o->gpu = (uint32_t)n;
             break;
         case PORT:
             wrong = gw_option_number("serve", "--port", optarg, 0, 65535, &n);
-            o->http_port = (uint16_t)n;
+            http->port = (uint16_t)n;
+            break;
+        case GRPC: wrong = gw_cli_grpc_port(optarg, grpc); break;
+        case GRPC_MESSAGE:
+            wrong = gw_option_number("serve", "--grpc-message-limit", optarg, 1, 2047, &n);
+            grpc->message_most = n << 20;
             break;
         case SESSIONS:
             wrong = gw_option_number("serve", "--sessions", optarg, 1, 1024, &n);
@@ -123,6 +137,8 @@ static int parse(int argc, char **argv, struct gw_server_opts *o)
     if (strcmp(o->exec, "gpu") && strcmp(o->exec, "cpu") && strcmp(o->exec, "auto"))
         return gw_usage_error("serve", "--exec %s: gpu, cpu or auto is wanted", o->exec);
     if (!o->models) return gw_usage_error("serve", "no models found beside the program; give --models");
+    grpc->host = http->host;
+    if (!grpc->asked) grpc->port = http->port ? GW_CLI_GRPC_PORT : 0;
     return -1;
 }
 
@@ -142,28 +158,55 @@ static void cut_short(int error)
     _exit(error ? GW_EXIT_FAILURE : GW_EXIT_OK);
 }
 
+struct doors {
+    struct gw_infer *infer;
+    struct gw_http *http;
+    uint16_t grpc_port; /* 0: there is none */
+};
+
+static int open_doors(struct gw_server *server, const struct gw_http_opts *http, const struct gw_cli_grpc *grpc,
+                      struct doors *d)
+{
+    struct gw_server_view view;
+    gw_server_view(server, &view);
+    struct gw_infer_opts infer = {.worker = view.worker, .workers = view.workers};
+    int error = gw_infer_create(&infer, &d->infer);
+    if (!error) error = gw_http_start(server, d->infer, http, &d->http);
+    return error ? error : gw_cli_grpc_open(server, d->infer, grpc, &d->grpc_port);
+}
+
 int gw_cli_serve(int argc, char **argv)
 {
     struct gw_server_opts opts = {.models = gw_default_models(),
                                   .exec = "auto",
-                                  .http_port = 8000,
                                   .sessions = 16,
                                   .idle_ns = 300000000000u,
                                   .slots = 8,
                                   .threads = 1};
+    struct gw_http_opts http_opts = {.port = 8000};
+    struct gw_cli_grpc grpc_opts = {0};
+    struct doors doors = {0};
     struct gw_server *server;
-    int done = parse(argc, argv, &opts);
+    int done = parse(argc, argv, &opts, &http_opts, &grpc_opts);
     if (done >= 0) return done;
 
     gw_catch_signals();
     if (gw_server_start(&opts, &server)) return gw_failed("serve");
-    if (opts.http_host && !is_loopback(opts.http_host))
+    if (open_doors(server, &http_opts, &grpc_opts, &doors)) {
+        done = gw_failed("serve");
+        gw_server_stop(server, NULL);
+        gw_infer_destroy(doors.infer);
+        return done;
+    }
+    if (http_opts.host && !is_loopback(http_opts.host))
         fprintf(stderr,
                 "gpuwire serve: listening on %s: whoever reaches it may use every model; nothing is "
                 "encrypted and nobody is "
                 "asked for a password\n",
-                opts.http_host);
-    printf("serving %s; HTTP on port %u\n", gw_server_text(server), gw_server_port(server));
+                http_opts.host);
+    printf("serving %s; HTTP on port %u", gw_server_text(server), gw_http_port(doors.http));
+    if (doors.grpc_port) printf("; gRPC on port %u", doors.grpc_port);
+    printf("\n");
     fflush(stdout);
 
     int fd = gw_interrupt_fd();
@@ -171,6 +214,7 @@ int gw_cli_serve(int argc, char **argv)
     if (error) gw_failed("serve");
     uint64_t stop_ns = 0;
     if (gw_server_stop(server, &stop_ns)) cut_short(error);
+    gw_infer_destroy(doors.infer);
     printf("stopped; the slowest loop took %.2f ms to stop\n", (double)stop_ns / 1e6);
     return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
 }

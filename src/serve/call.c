@@ -103,15 +103,6 @@ static const struct gw_serve_reply *reply_of(const struct slot *s)
     return (const struct gw_serve_reply *)((const uint8_t *)s->calls->out.host + at);
 }
 
-static uint64_t in_bytes(const struct gw_calls *c)
-{
-    return gw_model_input(c->opts.model, 0)->bytes;
-}
-static uint64_t out_bytes(const struct gw_calls *c)
-{
-    return gw_model_output(c->opts.model, 0)->bytes;
-}
-
 /* ---- a call that has ended ---- */
 
 /* With the lock held. Returns what is to be told when it is released. */
@@ -229,6 +220,8 @@ static int status_error(uint32_t status)
     switch (status) {
     case GW_SERVE_OK: return 0;
     case GW_SERVE_BAD_REQUEST: return -EINVAL;
+    case GW_SERVE_LATE: return -ETIME;
+    case GW_SERVE_CLOSING: return -ESHUTDOWN;
     default: return -EREMOTEIO;
     }
 }
@@ -345,8 +338,8 @@ int gw_calls_create(const struct gw_calls_opts *o, struct gw_calls **out)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&c->freed, &monotonic);
-    c->in_stride = align_up(sizeof(struct gw_serve_request) + in_bytes(c));
-    c->out_stride = align_up(sizeof(struct gw_serve_reply) + out_bytes(c));
+    c->in_stride = align_up(sizeof(struct gw_serve_request) + gw_layout_bytes(&o->in, o->rows));
+    c->out_stride = align_up(sizeof(struct gw_serve_reply) + gw_layout_bytes(&o->out, o->rows));
     c->lane = calloc(o->sessions, sizeof(*c->lane));
     c->slot = calloc(total(c), sizeof(*c->slot));
     for (uint32_t i = 0; c->lane && i < o->sessions; i++) pthread_mutex_init(&c->lane[i].post, NULL);
@@ -519,16 +512,17 @@ void gw_call_give(struct gw_call *call)
 
 void *gw_call_input(struct gw_call *call, uint32_t i, uint32_t rows, uint64_t *bytes)
 {
-    (void)i, (void)rows;
-    *bytes = in_bytes(slot_of(call)->calls);
-    return request_of(slot_of(call)) + 1;
+    const struct gw_layout *in = &slot_of(call)->calls->opts.in;
+    *bytes = gw_layout_tensor_bytes(in, i, rows);
+    return (uint8_t *)(request_of(slot_of(call)) + 1) + gw_layout_offset(in, i, rows);
 }
 
 const void *gw_call_output(const struct gw_call *call, uint32_t i, uint64_t *bytes)
 {
-    (void)i;
-    *bytes = out_bytes(slot_of(call)->calls);
-    return call->reply + 1;
+    const struct gw_layout *out = &slot_of(call)->calls->opts.out;
+    uint32_t rows = slot_of(call)->rows;
+    *bytes = gw_layout_tensor_bytes(out, i, rows);
+    return (const uint8_t *)(call->reply + 1) + gw_layout_offset(out, i, rows);
 }
 
 /* ---- asking ---- */
@@ -582,16 +576,20 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
     if (ask->rows < 1 || ask->rows > c->opts.rows)
         return gw_error(-EINVAL, "model %s takes 1 to %u samples at once, not %u", c->opts.name, c->opts.rows,
                         ask->rows);
+    uint64_t bytes = gw_layout_bytes(&c->opts.in, ask->rows);
     int error = begin(s, ask);
     if (error) return error;
     *request_of(s) = (struct gw_serve_request){.magic = GW_SERVE_MAGIC,
                                                .version = GW_SERVE_VERSION,
                                                .slot = (uint16_t)s->index,
                                                .id = s->id,
-                                               .bytes = in_bytes(c)};
+                                               .bytes = bytes,
+                                               .rows = ask->rows,
+                                               .priority = ask->priority,
+                                               .budget_ns = ask->budget_ns};
     call->submitted = gw_deadline(0);
     pthread_mutex_lock(&s->lane->post);
-    error = post(c, s, sizeof(struct gw_serve_request) + in_bytes(c));
+    error = post(c, s, sizeof(struct gw_serve_request) + bytes);
     pthread_mutex_unlock(&s->lane->post);
     if (!error) return 0;
     set_broken(c, s->lane);

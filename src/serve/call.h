@@ -12,8 +12,7 @@
 #ifndef GW_SERVE_CALL_H
 #define GW_SERVE_CALL_H
 
-#include <gpuwire/model.h>
-
+#include "src/serve/layout.h"
 #include "src/serve/session.h"
 #include "src/serve/wire.h"
 
@@ -30,12 +29,12 @@ struct gw_call {
 
 struct gw_calls_opts {
     const char *name; /* of the model, for messages */
-    const struct gw_model *model;
     struct gw_session_pool *pool;
     struct gw_device *dev; /* made for a CPU executor: it outlives the calls */
     uint32_t sessions;     /* of the pool's, which keeps that many for them; each has `slots` calls */
     uint32_t slots;
-    uint32_t rows; /* the most samples of one call */
+    uint32_t rows;            /* the most samples of one call */
+    struct gw_layout in, out; /* the tensors of a slot */
 };
 
 /* Makes buffers and queue pairs, and the thread that takes answers and sleeps otherwise. 0 or a negative errno

@@ -15,6 +15,8 @@ struct gw_worker {
     unsigned version;
     struct gw_worker_opts opts;
     struct gw_model *model;
+    uint32_t rows; /* of a request at most */
+    struct gw_layout in, out;
     struct gw_plan *plan;
     struct gw_session_pool *pool;
     struct gw_calls *calls;
@@ -54,13 +56,12 @@ static int load(struct gw_worker *w, const struct gw_repository_entry *entry)
     char why[GW_MODEL_ERR] = "";
     int error = gw_model_open(entry->path, &w->model, why, sizeof(why));
     if (error) return gw_error(error, "%s", why);
-    if (gw_model_inputs(w->model) != 1 || gw_model_outputs(w->model) != 1)
-        return gw_error(-ENOTSUP, "%s: %u inputs and %u outputs; models with one of each can be served",
-                        entry->path, gw_model_inputs(w->model), gw_model_outputs(w->model));
-    if (gw_model_input(w->model, 0)->bytes > UINT32_MAX / 2 ||
-        gw_model_output(w->model, 0)->bytes > UINT32_MAX / 2)
-        return gw_error(-EFBIG, "%s: tensors over 2 GiB cannot be served", w->name);
-    return 0;
+    w->rows = 1;
+    error = gw_layout_of_model(w->model, 0, w->rows, &w->in);
+    if (!error) error = gw_layout_of_model(w->model, 1, w->rows, &w->out);
+    return error ? gw_error(error, "%s: the tensors of a request take over 2 GiB, which cannot be served",
+                            w->name)
+                 : 0;
 }
 
 static struct gw_session_pool_opts session_opts(const struct gw_worker *w)
@@ -71,8 +72,9 @@ static struct gw_session_pool_opts session_opts(const struct gw_worker *w)
         .sessions = w->opts.sessions + w->opts.own_sessions,
         .slots = w->opts.slots,
         .kept = w->opts.own_sessions,
-        .in_bytes = gw_model_input(w->model, 0)->bytes,
-        .out_bytes = gw_model_output(w->model, 0)->bytes,
+        .rows = w->rows,
+        .in = w->in,
+        .out = w->out,
         .gpu_memory = (uint32_t)slots_in_gpu_memory(w),
     };
 }
@@ -88,7 +90,7 @@ static int make_plan(struct gw_worker *w)
             -E2BIG,
             "model %s: %u sessions of %u slots take %llu MiB, the limit is %llu; take fewer --sessions or "
             "--slots, or raise --model-memory-limit",
-            w->name, sessions.sessions, sessions.slots, (unsigned long long)slots >> 20,
+            w->name, w->opts.sessions, sessions.slots, (unsigned long long)slots >> 20,
             (unsigned long long)limit >> 20);
     struct gw_plan_options options = {
         .place = gw_exec_kind(w->opts.exec) == GW_EXEC_GPU ? GW_PLACE_GPU : GW_PLACE_CPU,
@@ -119,12 +121,13 @@ static int make_sessions(struct gw_worker *w)
 static int make_calls(struct gw_worker *w)
 {
     struct gw_calls_opts opts = {.name = w->name,
-                                 .model = w->model,
                                  .pool = w->pool,
                                  .dev = w->opts.own_dev,
                                  .sessions = w->opts.own_sessions,
                                  .slots = w->opts.slots,
-                                 .rows = 1};
+                                 .rows = w->rows,
+                                 .in = w->in,
+                                 .out = w->out};
     return w->opts.own_sessions ? gw_calls_create(&opts, &w->calls) : 0;
 }
 
@@ -213,6 +216,10 @@ const char *gw_worker_name(const struct gw_worker *w)
 uint32_t gw_worker_slots(const struct gw_worker *w)
 {
     return w->opts.slots;
+}
+uint32_t gw_worker_max_rows(const struct gw_worker *w)
+{
+    return w->rows;
 }
 unsigned gw_worker_version(const struct gw_worker *w)
 {

@@ -25,7 +25,7 @@
 #include <gpuwire/error.h>
 #include "src/serve/cputime.h"
 #include "src/serve/http_client.h"
-#include "src/serve/httpd.h"
+#include "src/http/httpd.h"
 #include "src/serve/percentile.h"
 #include "src/serve/repository.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON-over-HTTP server under the serving API: a thread of libmicrohttpd for each connection, all of
  * which sleep when nobody calls. So a call that takes its time delays no other connection's. */
-#ifndef GW_SERVE_HTTPD_H
-#define GW_SERVE_HTTPD_H
+#ifndef GW_HTTP_HTTPD_H
+#define GW_HTTP_HTTPD_H
 
 #include <jansson.h>
 #include <stdint.h>

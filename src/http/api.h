@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The serving API's calls (docs/serving.md): what each path answers. */
-#ifndef GW_SERVE_API_H
-#define GW_SERVE_API_H
+#ifndef GW_HTTP_API_H
+#define GW_HTTP_API_H
 
 #include <stddef.h>
 
-#include "src/serve/clock.h"
-#include "src/serve/httpd.h"
-#include "src/serve/table.h"
+#include "src/http/httpd.h"
+#include "src/infer/infer.h"
+#include "src/serve/server.h"
 
-/* Constant while calls come, but for the table, which has a lock of its own: so no call waits for another. */
+/* What they need of the server; constant while calls come, but for the table and the infer, which have locks of
+ * their own. So no call waits for another. */
 struct gw_api {
-    char clock[GW_CLOCK_TEXT]; /* that workers stamp answers with; "" when it is no process's (a GPU's) */
-    struct gw_worker **worker;
-    size_t workers;
-    struct gw_table sessions;
+    struct gw_server_view server;
+    struct gw_infer *infer;
 };
 
 /* The functions of a gw_httpd_handler; ctx is the gw_api. Any thread. */

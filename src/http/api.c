@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/serve/api.h"
+#include "src/http/api.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,9 +25,9 @@ static unsigned done(unsigned status, json_t **reply, json_t *body)
 
 static struct gw_worker *find_worker(const struct gw_api *api, const char *name, size_t length)
 {
-    for (size_t i = 0; i < api->workers; i++) {
-        const char *have = gw_worker_name(api->worker[i]);
-        if (strlen(have) == length && !memcmp(have, name, length)) return api->worker[i];
+    for (size_t i = 0; i < *api->server.workers; i++) {
+        const char *have = gw_worker_name(api->server.worker[i]);
+        if (strlen(have) == length && !memcmp(have, name, length)) return api->server.worker[i];
     }
     return NULL;
 }
@@ -38,17 +38,26 @@ static json_t *tensor(const struct gw_tensor_info *t)
 {
     json_t *shape = json_array();
     for (uint32_t i = 0; i < t->rank; i++) json_array_append_new(shape, json_integer((json_int_t)t->dims[i]));
-    return json_pack("{s:s, s:s, s:o}", "name", t->name, "datatype", "FP32", "shape", shape);
+    return json_pack("{s:s, s:s, s:o}", "name", t->name, "datatype", gw_dtype_name(t->dtype), "shape", shape);
+}
+
+static json_t *tensors(const struct gw_worker *w, int output)
+{
+    const struct gw_model *m = gw_worker_model(w);
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < (output ? gw_model_outputs(m) : gw_model_inputs(m)); i++)
+        json_array_append_new(list, tensor(output ? gw_model_output(m, i) : gw_model_input(m, i)));
+    return list;
 }
 
 static json_t *metadata(const struct gw_worker *w)
 {
     char version[16];
     snprintf(version, sizeof(version), "%u", gw_worker_version(w));
-    return json_pack("{s:s, s:[s], s:s, s:[o], s:[o], s:{s:I}}", "name", gw_worker_name(w), "versions",
-                     version, "platform", "onnx", "inputs", tensor(gw_model_input(gw_worker_model(w), 0)),
-                     "outputs", tensor(gw_model_output(gw_worker_model(w), 0)), "rdma", "slots",
-                     (json_int_t)gw_worker_slots(w));
+    return json_pack("{s:s, s:[s], s:s, s:o, s:o, s:{s:I, s:I}}", "name", gw_worker_name(w), "versions",
+                     version, "platform", gw_model_kind(gw_worker_model(w)), "inputs", tensors(w, 0),
+                     "outputs", tensors(w, 1), "rdma", "slots", (json_int_t)gw_worker_slots(w), "max_rows",
+                     (json_int_t)gw_worker_max_rows(w));
 }
 
 static json_t *stats(const struct gw_worker *w)
@@ -124,13 +133,13 @@ static json_t *grant_json(const struct gw_api *api, const struct gw_worker *w, c
     char endpoint[GW_ENDPOINT_TEXT], addr[24];
     gw_endpoint_format(&g->endpoint, endpoint);
     snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)g->request_addr);
-    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:s, s:I, s:I, s:o, s:o}", "id", id, "slots",
+    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:o, s:o}", "id", id, "slots",
                      (json_int_t)g->slots, "endpoint", endpoint, "request_addr", addr, "request_stride",
-                     (json_int_t)g->request_stride, "request_rkey", (json_int_t)g->request_rkey, "clock",
-                     api->clock, "unused_ms", (json_int_t)(api->sessions.unused_ns / 1000000), "idle_ms",
-                     (json_int_t)(api->sessions.idle_ns / 1000000), "input",
-                     tensor(gw_model_input(gw_worker_model(w), 0)), "output",
-                     tensor(gw_model_output(gw_worker_model(w), 0)));
+                     (json_int_t)g->request_stride, "request_rkey", (json_int_t)g->request_rkey, "max_rows",
+                     (json_int_t)gw_worker_max_rows(w), "clock", api->server.clock, "unused_ms",
+                     (json_int_t)(api->server.sessions->unused_ns / 1000000), "idle_ms",
+                     (json_int_t)(api->server.sessions->idle_ns / 1000000), "inputs", tensors(w, 0),
+                     "outputs", tensors(w, 1));
 }
 
 static unsigned refuse_session(int error, json_t **reply)
@@ -149,8 +158,8 @@ static unsigned refuse_session(int error, json_t **reply)
 /* A queue pair of this server's own as the peer would have it talk to itself. */
 static int is_ours(const struct gw_api *api, const struct gw_endpoint *ep)
 {
-    for (size_t i = 0; i < api->workers; i++)
-        if (gw_session_pool_has(gw_worker_sessions(api->worker[i]), ep)) return 1;
+    for (size_t i = 0; i < *api->server.workers; i++)
+        if (gw_session_pool_has(gw_worker_sessions(api->server.worker[i]), ep)) return 1;
     return 0;
 }
 
@@ -167,7 +176,7 @@ static unsigned open_session(struct gw_api *api, const struct gw_http_request *r
     struct gw_worker *w = find_worker(api, model, strlen(model));
     if (!w) return fail(404, reply, "no such model here");
 
-    int error = gw_table_add(&api->sessions, w, &wish, r->connection, r->who, &grant, id);
+    int error = gw_table_add(api->server.sessions, w, &wish, r->connection, r->who, &grant, id);
     return error ? refuse_session(error, reply) : done(201, reply, grant_json(api, w, id, &grant));
 }
 
@@ -175,7 +184,7 @@ static unsigned call_session(struct gw_api *api, const char *method, const char 
 {
     int renew = !strcmp(method, "PUT");
     if (!renew && strcmp(method, "DELETE")) return fail(405, reply, "PUT and DELETE only");
-    int error = renew ? gw_table_renew(&api->sessions, id) : gw_table_close(&api->sessions, id);
+    int error = renew ? gw_table_renew(api->server.sessions, id) : gw_table_close(api->server.sessions, id);
     if (error) return fail(error == -ENOENT ? 404 : 409, reply, gw_last_error());
     return done(200, reply, json_object());
 }
@@ -203,11 +212,11 @@ unsigned gw_api_call(void *ctx, const struct gw_http_request *r, json_t **reply)
 void gw_api_connection_closed(void *ctx, const void *connection)
 {
     struct gw_api *api = ctx;
-    gw_table_close_all_of(&api->sessions, connection);
+    gw_table_close_all_of(api->server.sessions, connection);
 }
 
 int gw_api_connection_stays(void *ctx, const void *connection)
 {
     struct gw_api *api = ctx;
-    return gw_table_holds(&api->sessions, connection);
+    return gw_table_holds(api->server.sessions, connection);
 }

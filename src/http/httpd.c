@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/serve/httpd.h"
+#include "src/http/httpd.h"
 
 #include <errno.h>
 #include <microhttpd.h>
