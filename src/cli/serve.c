@@ -36,7 +36,8 @@ static const char usage[] =
     "127.0.0.1:\n"
     "                   this host alone)\n"
     "  --port N         HTTP port, 0 for any free one (default 8000)\n"
-    "  --grpc PORT      gRPC port, 0 for any free one; off: no gRPC (default 8001; with --port 0 any free one)\n"
+    "  --grpc PORT      gRPC port, 0 for any free one; off: no gRPC (default 8001; with --port 0 any free "
+    "one)\n"
     "  --grpc-message-limit MIB\n"
     "                   the largest message that clients may send by gRPC (default 64)\n"
     "  --sessions N     sessions of each model at once (default 16)\n"
@@ -54,7 +55,23 @@ static const char usage[] =
     "\n"
     "Prints one line when it is ready. SIGINT or SIGTERM ends it.\n";
 
-enum { MODELS = 256, MODEL, EXEC, GPU, DEVICE, LISTEN, PORT, SESSIONS, EACH, IDLE, SLOTS, THREADS, MEMORY, GRPC, GRPC_MESSAGE };
+enum {
+    MODELS = 256,
+    MODEL,
+    EXEC,
+    GPU,
+    DEVICE,
+    LISTEN,
+    PORT,
+    SESSIONS,
+    EACH,
+    IDLE,
+    SLOTS,
+    THREADS,
+    MEMORY,
+    GRPC,
+    GRPC_MESSAGE
+};
 
 static const struct option options[] = {
     {"models", 1, NULL, MODELS},
@@ -164,8 +181,8 @@ struct doors {
     uint16_t grpc_port; /* 0: there is none */
 };
 
-static int open_doors(struct gw_server *server, const struct gw_http_opts *http, const struct gw_cli_grpc *grpc,
-                      struct doors *d)
+static int open_doors(struct gw_server *server, const struct gw_http_opts *http,
+                      const struct gw_cli_grpc *grpc, struct doors *d)
 {
     struct gw_server_view view;
     gw_server_view(server, &view);

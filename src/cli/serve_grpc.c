@@ -21,7 +21,8 @@ int gw_cli_grpc_port(const char *text, struct gw_cli_grpc *o)
     return wrong;
 }
 
-int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const struct gw_cli_grpc *o, uint16_t *port)
+int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const struct gw_cli_grpc *o,
+                     uint16_t *port)
 {
     *port = 0;
     if (o->asked && !strcmp(o->asked, "off")) return 0;

@@ -24,6 +24,7 @@ struct gw_cli_grpc {
 int gw_cli_grpc_port(const char *text, struct gw_cli_grpc *o);
 /* Opens the door unless it is off; *port is where, 0: nowhere. 0, or a negative errno with the reason in
  * gw_last_error(). */
-int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const struct gw_cli_grpc *o, uint16_t *port);
+int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const struct gw_cli_grpc *o,
+                     uint16_t *port);
 
 #endif

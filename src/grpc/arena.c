@@ -26,10 +26,9 @@ static void keep(void *arena, void *p)
 
 void gw_grpc_arena_open(struct gw_grpc_arena *a, size_t message_bytes)
 {
-    *a = (struct gw_grpc_arena){.allocator = {take, keep, a},
-                                .most = message_bytes < (SIZE_MAX - SLACK) / FACTOR
-                                            ? message_bytes * FACTOR + SLACK
-                                            : SIZE_MAX};
+    *a = (struct gw_grpc_arena){
+        .allocator = {take, keep, a},
+        .most = message_bytes < (SIZE_MAX - SLACK) / FACTOR ? message_bytes * FACTOR + SLACK : SIZE_MAX};
 }
 
 void gw_grpc_arena_close(struct gw_grpc_arena *a)

@@ -95,7 +95,8 @@ static message_t *unpack(const uint8_t *message, size_t bytes, struct gw_grpc_re
 /* ---- parameters ---- */
 
 /* A number, in whichever of the integer types it came. */
-static int number(const char *key, const Inference__InferParameter *v, uint64_t *out, struct gw_infer_error *error)
+static int number(const char *key, const Inference__InferParameter *v, uint64_t *out,
+                  struct gw_infer_error *error)
 {
     int64_t n = 0;
     if (v && v->parameter_choice_case == INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_UINT64_PARAM) {
@@ -107,10 +108,13 @@ static int number(const char *key, const Inference__InferParameter *v, uint64_t 
     else
         n = -1;
     *out = (uint64_t)n;
-    return n >= 0 ? 0 : gw_infer_fail(error, GW_INFER_INVALID, "parameter '%s': a whole number from 0 is wanted", key);
+    return n >= 0 ? 0
+                  : gw_infer_fail(error, GW_INFER_INVALID, "parameter '%s': a whole number from 0 is wanted",
+                                  key);
 }
 
-static int text(const char *key, const Inference__InferParameter *v, const char **out, struct gw_infer_error *error)
+static int text(const char *key, const Inference__InferParameter *v, const char **out,
+                struct gw_infer_error *error)
 {
     if (!v || v->parameter_choice_case != INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM)
         return gw_infer_fail(error, GW_INFER_INVALID, "parameter '%s': a string is wanted", key);
@@ -135,7 +139,9 @@ static int parameters(const message_t *m, struct gw_infer_request *q, struct gw_
     for (size_t i = 0; i < m->n_parameters; i++) {
         const char *key = m->parameters[i]->key;
         const Inference__InferParameter *v = m->parameters[i]->value;
-        uint64_t *to = !strcmp(key, "priority") ? &q->priority : !strcmp(key, "timeout") ? &q->timeout_us : NULL;
+        uint64_t *to = !strcmp(key, "priority")  ? &q->priority
+                       : !strcmp(key, "timeout") ? &q->timeout_us
+                                                 : NULL;
         if (to && number(key, v, to, error)) return -1;
     }
     return 0;
@@ -158,15 +164,16 @@ static int input(const input_t *in, struct gw_infer_tensor *t, struct gw_infer_e
 }
 
 /* Raw contents belong to the inputs in order, but for those in shared memory. */
-static int data_of(const message_t *m, const struct parts *p, struct gw_grpc_request *q, struct gw_infer_error *error)
+static int data_of(const message_t *m, const struct parts *p, struct gw_grpc_request *q,
+                   struct gw_infer_error *error)
 {
     uint32_t next = 0;
     for (uint32_t i = 0; i < q->infer.inputs; i++) {
         const input_t *in = m->inputs[i];
         if (p->raws && in->contents)
-            return gw_infer_fail(error, GW_INFER_INVALID,
-                                 "contents field must not be specified when using raw_input_contents for '%.100s'",
-                                 in->name);
+            return gw_infer_fail(
+                error, GW_INFER_INVALID,
+                "contents field must not be specified when using raw_input_contents for '%.100s'", in->name);
         if (q->infer.input[i].region) continue;
         if (p->raws && next < p->raws)
             q->raw[i] = p->raw[next++];
@@ -175,9 +182,10 @@ static int data_of(const message_t *m, const struct parts *p, struct gw_grpc_req
         else
             return gw_infer_fail(error, GW_INFER_INVALID, "input '%.100s' has no data", in->name);
     }
-    return next == p->raws ? 0
-                           : gw_infer_fail(error, GW_INFER_INVALID,
-                                           "raw_input_contents has %u entries, and %u inputs need one", p->raws, next);
+    return next == p->raws
+               ? 0
+               : gw_infer_fail(error, GW_INFER_INVALID,
+                               "raw_input_contents has %u entries, and %u inputs need one", p->raws, next);
 }
 
 static int translate(const message_t *m, const struct parts *p, struct gw_grpc_request *q,
@@ -202,7 +210,8 @@ static int translate(const message_t *m, const struct parts *p, struct gw_grpc_r
     return parameters(m, r, error) ? -1 : data_of(m, p, q, error);
 }
 
-int gw_grpc_decode(const uint8_t *message, size_t bytes, struct gw_grpc_request *q, struct gw_infer_error *error)
+int gw_grpc_decode(const uint8_t *message, size_t bytes, struct gw_grpc_request *q,
+                   struct gw_infer_error *error)
 {
     struct parts p;
     memset(q, 0, sizeof(*q));
@@ -227,7 +236,8 @@ struct elements {
 static struct elements elements_of(const Inference__InferTensorContents *c, uint32_t dtype)
 {
     switch (dtype) {
-    case GW_DTYPE_BOOL: return (struct elements){c->bool_contents, c->n_bool_contents, sizeof(protobuf_c_boolean)};
+    case GW_DTYPE_BOOL:
+        return (struct elements){c->bool_contents, c->n_bool_contents, sizeof(protobuf_c_boolean)};
     case GW_DTYPE_I8:
     case GW_DTYPE_I16:
     case GW_DTYPE_I32: return (struct elements){c->int_contents, c->n_int_contents, 4};
@@ -259,26 +269,28 @@ static int narrow(uint32_t dtype, const uint8_t *from, size_t width, uint8_t *to
     }
 }
 
-static int fill_typed(const struct gw_grpc_request *q, uint32_t i, uint32_t dtype, uint8_t *to, uint64_t bytes,
-                      struct gw_infer_error *error)
+static int fill_typed(const struct gw_grpc_request *q, uint32_t i, uint32_t dtype, uint8_t *to,
+                      uint64_t bytes, struct gw_infer_error *error)
 {
     const char *name = q->infer.input[i].name;
     struct elements e = elements_of(q->contents[i], dtype);
     size_t width = gw_dtype_bytes(dtype);
     if (!e.wide)
-        return gw_infer_fail(error, GW_INFER_INVALID, "input '%.100s' of type %s must come in raw_input_contents",
-                             name, gw_dtype_name(dtype));
+        return gw_infer_fail(error, GW_INFER_INVALID,
+                             "input '%.100s' of type %s must come in raw_input_contents", name,
+                             gw_dtype_name(dtype));
     if (e.count != bytes / width)
-        return gw_infer_fail(error, GW_INFER_INVALID, "input '%.100s' got unexpected element count %zu, expected %llu",
-                             name, e.count, (unsigned long long)(bytes / width));
+        return gw_infer_fail(error, GW_INFER_INVALID,
+                             "input '%.100s' got unexpected element count %zu, expected %llu", name, e.count,
+                             (unsigned long long)(bytes / width));
     if (e.wide == width) {
         if (bytes) memcpy(to, e.data, bytes);
         return 0;
     }
     for (size_t k = 0; k < e.count; k++)
         if (!narrow(dtype, (const uint8_t *)e.data + k * e.wide, width, to + k * width))
-            return gw_infer_fail(error, GW_INFER_INVALID, "input '%.100s': element %zu is out of %s's range", name, k,
-                                 gw_dtype_name(dtype));
+            return gw_infer_fail(error, GW_INFER_INVALID, "input '%.100s': element %zu is out of %s's range",
+                                 name, k, gw_dtype_name(dtype));
     return 0;
 }
 
@@ -287,7 +299,8 @@ int gw_grpc_fill(const struct gw_grpc_request *q, uint32_t i, uint32_t dtype, vo
 {
     if (q->contents[i]) return fill_typed(q, i, dtype, to, bytes, error);
     if (q->raw[i].bytes != bytes)
-        return gw_infer_fail(error, GW_INFER_INVALID, "input '%.100s' got unexpected byte size %zu, expected %llu",
+        return gw_infer_fail(error, GW_INFER_INVALID,
+                             "input '%.100s' got unexpected byte size %zu, expected %llu",
                              q->infer.input[i].name, q->raw[i].bytes, (unsigned long long)bytes);
     if (bytes) memcpy(to, q->raw[i].data, bytes);
     return 0;

@@ -26,7 +26,8 @@ struct gw_grpc_request {
 };
 
 /* 0, or -1 with *error. Either way gw_grpc_request_free follows. */
-int gw_grpc_decode(const uint8_t *message, size_t bytes, struct gw_grpc_request *q, struct gw_infer_error *error);
+int gw_grpc_decode(const uint8_t *message, size_t bytes, struct gw_grpc_request *q,
+                   struct gw_infer_error *error);
 void gw_grpc_request_free(struct gw_grpc_request *q);
 
 /* Writes input i's elements, `bytes` of type `dtype`, in the form that models take. 0, or -1 with *error. */

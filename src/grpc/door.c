@@ -197,6 +197,7 @@ static int make_server(struct gw_grpc *g)
         number(GRPC_ARG_MAX_CONCURRENT_STREAMS, STREAMS),
         number(GRPC_ARG_MAX_METADATA_SIZE, METADATA),
         number(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, PING_MS),
+        number(GRPC_ARG_ENABLE_CHANNELZ, 0),
         /* A few compressed bytes could become any number of bytes. */
         number(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE),
         {.type = GRPC_ARG_POINTER,

@@ -10,13 +10,14 @@
 
 struct gw_grpc;
 
-#define GW_GRPC_MESSAGE ((uint64_t)64 << 20) /* bytes that a message may have, unless somebody says otherwise */
+#define GW_GRPC_MESSAGE                                                                                      \
+    ((uint64_t)64 << 20) /* bytes that a message may have, unless somebody says otherwise */
 
 struct gw_grpc_opts {
-    const char *host;         /* numeric; NULL: 127.0.0.1 */
-    uint16_t port;            /* 0: any free one */
-    uint64_t message_most;    /* bytes; 0: GW_GRPC_MESSAGE */
-    const char *cert, *key;   /* PEM files for TLS; NULL: in the clear */
+    const char *host;       /* numeric; NULL: 127.0.0.1 */
+    uint16_t port;          /* 0: any free one */
+    uint64_t message_most;  /* bytes; 0: GW_GRPC_MESSAGE */
+    const char *cert, *key; /* PEM files for TLS; NULL: in the clear */
     /* May whoever sends this `authorization` (NULL: none) call? NULL: everybody may. */
     int (*allowed)(void *ctx, const char *authorization);
     void *ctx;

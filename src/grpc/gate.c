@@ -19,9 +19,9 @@
 #include "src/serve/door.h"
 #include "src/serve/listen.h"
 
-#define EACH_FDS  4 /* of one connection: gRPC's, ours, and two that join them under TLS */
-#define EVENTS    16
-#define STACK     (256u << 10)
+#define EACH_FDS 4 /* of one connection: gRPC's, ours, and two that join them under TLS */
+#define EVENTS   16
+#define STACK    (256u << 10)
 
 /* `watch` is a second descriptor of the same socket. It tells us that gRPC, or the client, has ended the
  * connection: gRPC shuts a socket down before it closes it. */
@@ -110,13 +110,18 @@ static void forget(struct gw_grpc_gate *g, struct connection *n)
     }
     pthread_mutex_unlock(&g->lock);
     gw_door_leave(&g->door, n->visitor);
-    if (n->watch >= 0) close(n->watch);
+    if (n->watch >= 0) {
+        /* Closing would not do: gRPC's descriptor keeps the socket, and epoll would go on telling of it. */
+        epoll_ctl(g->epoll_fd, EPOLL_CTL_DEL, n->watch, NULL);
+        close(n->watch);
+    }
     free(n);
 }
 
 static int watch(struct gw_grpc_gate *g, struct connection *n)
 {
-    struct epoll_event event = {.events = EPOLLET, .data.ptr = n}; /* nothing but its end, which is always told */
+    struct epoll_event event = {.events = EPOLLET,
+                                .data.ptr = n}; /* nothing but its end, which is always told */
     pthread_mutex_lock(&g->lock);
     int error = remember(g, n);
     pthread_mutex_unlock(&g->lock);
@@ -207,10 +212,10 @@ struct gw_grpc_client *gw_grpc_gate_begin(struct gw_grpc_gate *g, const char *pe
     pthread_mutex_lock(&g->lock);
     struct connection *n = named(g, peer);
     struct gw_grpc_client *c = n ? n->client : NULL;
-    *why = !c                                ? "the connection has ended"
-           : g->calls >= g->opts.calls       ? "the server has as many calls under way as it may: try again"
-           : c->calls >= g->opts.calls_each  ? "this client has as many calls under way as one may: try again"
-                                             : NULL;
+    *why = !c                               ? "the connection has ended"
+           : g->calls >= g->opts.calls      ? "the server has as many calls under way as it may: try again"
+           : c->calls >= g->opts.calls_each ? "this client has as many calls under way as one may: try again"
+                                            : NULL;
     if (*why) {
         c = NULL;
     } else {

@@ -62,8 +62,9 @@ static void health(void *service, struct gw_grpc_turn *turn)
 {
     struct gw_grpc_arena arena;
     Grpc__Health__V1__HealthCheckResponse r = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
-    const Grpc__Health__V1__HealthCheckRequest *q = (const Grpc__Health__V1__HealthCheckRequest *)gw_grpc_request(
-        turn, &grpc__health__v1__health_check_request__descriptor, &arena);
+    const Grpc__Health__V1__HealthCheckRequest *q =
+        (const Grpc__Health__V1__HealthCheckRequest *)gw_grpc_request(
+            turn, &grpc__health__v1__health_check_request__descriptor, &arena);
     if (q && *q->service && strcmp(q->service, "inference.GRPCInferenceService")) {
         gw_grpc_refuse(turn, GRPC_STATUS_NOT_FOUND, "no such service; \"\" is the whole server");
     } else if (q) {
@@ -90,6 +91,13 @@ const struct gw_grpc_method gw_grpc_methods[] = {
     {.path = SERVICE("ModelReady"), .run = model_ready},
     {.path = SERVICE("ServerMetadata"), .run = server_metadata},
     {.path = SERVICE("ModelMetadata"), .run = gw_grpc_model_metadata},
+    {.path = SERVICE("ModelConfig"), .run = gw_grpc_model_config},
+    {.path = SERVICE("SystemSharedMemoryStatus"), .run = gw_grpc_system_status},
+    {.path = SERVICE("SystemSharedMemoryRegister"), .run = gw_grpc_system_register},
+    {.path = SERVICE("SystemSharedMemoryUnregister"), .run = gw_grpc_system_unregister},
+    {.path = SERVICE("CudaSharedMemoryStatus"), .run = unsupported},
+    {.path = SERVICE("CudaSharedMemoryRegister"), .run = unsupported},
+    {.path = SERVICE("CudaSharedMemoryUnregister"), .run = unsupported},
     {.path = SERVICE("TraceSetting"), .run = unsupported},
     {.path = SERVICE("LogSettings"), .run = unsupported},
     {.path = "/grpc.health.v1.Health/Check", .open = 1, .run = health},

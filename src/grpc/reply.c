@@ -107,7 +107,8 @@ static void describe_region(struct head *h, size_t i, const struct gw_infer_tens
     h->tensor[i].n_parameters = 2;
 }
 
-static void describe(struct head *h, size_t i, const struct gw_infer_output *o, const struct gw_infer_request *asked)
+static void describe(struct head *h, size_t i, const struct gw_infer_output *o,
+                     const struct gw_infer_request *asked)
 {
     tensor_t *t = &h->tensor[i];
     inference__model_infer_response__infer_output_tensor__init(t);

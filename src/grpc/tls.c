@@ -179,12 +179,13 @@ int gw_grpc_tls_wrap(struct gw_grpc_tls *t, int fd)
 /* ---- all of them ---- */
 
 /* gRPC speaks HTTP/2 and nothing else. */
-static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
-                           unsigned in_len, void *arg)
+static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                           const unsigned char *in, unsigned in_len, void *arg)
 {
     static const unsigned char h2[] = {2, 'h', '2'};
     (void)ssl, (void)arg;
-    return SSL_select_next_proto((unsigned char **)out, out_len, h2, sizeof(h2), in, in_len) == OPENSSL_NPN_NEGOTIATED
+    return SSL_select_next_proto((unsigned char **)out, out_len, h2, sizeof(h2), in, in_len) ==
+                   OPENSSL_NPN_NEGOTIATED
                ? SSL_TLSEXT_ERR_OK
                : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
