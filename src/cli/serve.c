@@ -32,14 +32,13 @@ static const char usage[] =
     "  --exec WHERE     gpu, cpu or auto: the GPU when there is one (default auto)\n"
     "  --gpu N          which GPU, by its CUDA number (default 0)\n"
     "  --device NAME    RDMA device, or softnic (default: GPUWIRE_DEVICE, a real one, else softnic)\n"
-    "  --listen ADDRESS where HTTP listens, a numeric address; 0.0.0.0 and :: are all of the host's (default "
+    "  --listen ADDRESS where HTTP and gRPC listen, a numeric address; 0.0.0.0 and :: are all of the host's "
+    "(default "
     "127.0.0.1:\n"
     "                   this host alone)\n"
     "  --port N         HTTP port, 0 for any free one (default 8000)\n"
     "  --grpc PORT      gRPC port, 0 for any free one; off: no gRPC (default 8001; with --port 0 any free "
     "one)\n"
-    "  --grpc-message-limit MIB\n"
-    "                   the largest message that clients may send by gRPC (default 64)\n"
     "  --sessions N     sessions of each model at once (default 16)\n"
     "  --sessions-per-client N\n"
     "                   of them, what one host, or one user of this host, may have (default: all but a "
@@ -51,6 +50,13 @@ static const char usage[] =
     "  --threads N      CPU threads that one inference uses on --exec cpu (default 1)\n"
     "  --model-memory-limit MIB\n"
     "                   what a model may take with the slots of its sessions (default 2048)\n"
+    "  --max-body MIB   the longest body of an inference over HTTP, the longest message over gRPC (default "
+    "64)\n"
+    "  --tls-cert FILE  HTTP and gRPC are encrypted, with this certificate (PEM, with the chain behind it)\n"
+    "  --tls-key FILE   and its key\n"
+    "  --token-file FILE\n"
+    "                   every call must bring the token in this file: \"Authorization: Bearer TOKEN\"\n"
+    "  --open-health    but for v2/health and its like, which whoever reaches the server may ask\n"
     "  -h, --help       this text\n"
     "\n"
     "Prints one line when it is ready. SIGINT or SIGTERM ends it.\n";
@@ -70,7 +76,11 @@ enum {
     THREADS,
     MEMORY,
     GRPC,
-    GRPC_MESSAGE
+    BODY,
+    CERT,
+    KEY,
+    TOKEN,
+    HEALTH
 };
 
 static const struct option options[] = {
@@ -82,19 +92,23 @@ static const struct option options[] = {
     {"listen", 1, NULL, LISTEN},
     {"port", 1, NULL, PORT},
     {"grpc", 1, NULL, GRPC},
-    {"grpc-message-limit", 1, NULL, GRPC_MESSAGE},
     {"sessions", 1, NULL, SESSIONS},
     {"slots", 1, NULL, SLOTS},
     {"threads", 1, NULL, THREADS},
     {"sessions-per-client", 1, NULL, EACH},
     {"idle", 1, NULL, IDLE},
     {"model-memory-limit", 1, NULL, MEMORY},
+    {"max-body", 1, NULL, BODY},
+    {"tls-cert", 1, NULL, CERT},
+    {"tls-key", 1, NULL, KEY},
+    {"token-file", 1, NULL, TOKEN},
+    {"open-health", 0, NULL, HEALTH},
     {"help", 0, NULL, 'h'},
     {0},
 };
 
 /* -1: go on; else the exit code. */
-static int parse(int argc, char **argv, struct gw_server_opts *o, struct gw_http_opts *http,
+static int parse(int argc, char **argv, struct gw_server_opts *o, struct gw_http_door_opts *http,
                  struct gw_cli_grpc *grpc)
 {
     int option, wrong = 0;
@@ -117,10 +131,6 @@ static int parse(int argc, char **argv, struct gw_server_opts *o, struct gw_http
             http->port = (uint16_t)n;
             break;
         case GRPC: wrong = gw_cli_grpc_port(optarg, grpc); break;
-        case GRPC_MESSAGE:
-            wrong = gw_option_number("serve", "--grpc-message-limit", optarg, 1, 2047, &n);
-            grpc->message_most = n << 20;
-            break;
         case SESSIONS:
             wrong = gw_option_number("serve", "--sessions", optarg, 1, 1024, &n);
             o->sessions = (uint32_t)n;
@@ -137,6 +147,14 @@ static int parse(int argc, char **argv, struct gw_server_opts *o, struct gw_http
             wrong = gw_option_number("serve", "--model-memory-limit", optarg, 1, 1u << 30, &n);
             o->model_memory = n << 20;
             break;
+        case BODY:
+            wrong = gw_option_number("serve", "--max-body", optarg, 1, 2048, &n);
+            http->most_body = n << 20;
+            break;
+        case CERT: http->cert = optarg; break;
+        case KEY: http->key = optarg; break;
+        case TOKEN: http->token_file = optarg; break;
+        case HEALTH: http->open_health = 1; break;
         case SLOTS:
             wrong = gw_option_number("serve", "--slots", optarg, 1, GW_SERVE_MAX_SLOTS, &n);
             o->slots = (uint32_t)n;
@@ -154,7 +172,6 @@ static int parse(int argc, char **argv, struct gw_server_opts *o, struct gw_http
     if (strcmp(o->exec, "gpu") && strcmp(o->exec, "cpu") && strcmp(o->exec, "auto"))
         return gw_usage_error("serve", "--exec %s: gpu, cpu or auto is wanted", o->exec);
     if (!o->models) return gw_usage_error("serve", "no models found beside the program; give --models");
-    grpc->host = http->host;
     if (!grpc->asked) grpc->port = http->port ? GW_CLI_GRPC_PORT : 0;
     return -1;
 }
@@ -167,6 +184,17 @@ static int is_loopback(const char *host)
     return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+/* Other hosts may come in. */
+static void warn(const struct gw_http_door_opts *o)
+{
+    fprintf(stderr,
+            "gpuwire serve: listening on %s: %s, and %s; tensors that go by RDMA are never encrypted\n",
+            o->host,
+            o->token_file ? "whoever has the token may use every model"
+                          : "whoever reaches it may use every model (see --token-file)",
+            o->cert ? "HTTP is encrypted" : "HTTP is not encrypted (see --tls-cert)");
+}
+
 /* A model that is at work is not waited for: nothing but the end of the process ends it. */
 static void cut_short(int error)
 {
@@ -177,19 +205,19 @@ static void cut_short(int error)
 
 struct doors {
     struct gw_infer *infer;
-    struct gw_http *http;
+    struct gw_http_door *http;
     uint16_t grpc_port; /* 0: there is none */
 };
 
-static int open_doors(struct gw_server *server, const struct gw_http_opts *http,
+static int open_doors(struct gw_server *server, const struct gw_http_door_opts *http,
                       const struct gw_cli_grpc *grpc, struct doors *d)
 {
     struct gw_server_view view;
     gw_server_view(server, &view);
     struct gw_infer_opts infer = {.worker = view.worker, .workers = view.workers};
     int error = gw_infer_create(&infer, &d->infer);
-    if (!error) error = gw_http_start(server, d->infer, http, &d->http);
-    return error ? error : gw_cli_grpc_open(server, d->infer, grpc, &d->grpc_port);
+    if (!error) error = gw_http_door_start(server, d->infer, http, &d->http);
+    return error ? error : gw_cli_grpc_open(server, d->infer, http, grpc, &d->grpc_port);
 }
 
 int gw_cli_serve(int argc, char **argv)
@@ -200,7 +228,7 @@ int gw_cli_serve(int argc, char **argv)
                                   .idle_ns = 300000000000u,
                                   .slots = 8,
                                   .threads = 1};
-    struct gw_http_opts http_opts = {.port = 8000};
+    struct gw_http_door_opts http_opts = {.port = 8000};
     struct gw_cli_grpc grpc_opts = {0};
     struct doors doors = {0};
     struct gw_server *server;
@@ -215,13 +243,8 @@ int gw_cli_serve(int argc, char **argv)
         gw_infer_destroy(doors.infer);
         return done;
     }
-    if (http_opts.host && !is_loopback(http_opts.host))
-        fprintf(stderr,
-                "gpuwire serve: listening on %s: whoever reaches it may use every model; nothing is "
-                "encrypted and nobody is "
-                "asked for a password\n",
-                http_opts.host);
-    printf("serving %s; HTTP on port %u", gw_server_text(server), gw_http_port(doors.http));
+    if (http_opts.host && !is_loopback(http_opts.host)) warn(&http_opts);
+    printf("serving %s; HTTP on port %u", gw_server_text(server), gw_http_door_port(doors.http));
     if (doors.grpc_port) printf("; gRPC on port %u", doors.grpc_port);
     printf("\n");
     fflush(stdout);

@@ -21,25 +21,25 @@ int gw_cli_grpc_port(const char *text, struct gw_cli_grpc *o)
     return wrong;
 }
 
-int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const struct gw_cli_grpc *o,
-                     uint16_t *port)
+int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const struct gw_http_door_opts *http,
+                     const struct gw_cli_grpc *o, uint16_t *port)
 {
     *port = 0;
     if (o->asked && !strcmp(o->asked, "off")) return 0;
 #ifdef GW_HAVE_GRPC
     struct gw_grpc *door;
-    struct gw_grpc_opts opts = {.host = o->host,
+    struct gw_grpc_opts opts = {.host = http->host,
                                 .port = o->port,
-                                .message_most = o->message_most,
-                                .cert = o->cert,
-                                .key = o->key,
-                                .allowed = o->allowed,
-                                .ctx = o->ctx};
+                                .message_most = http->most_body,
+                                .cert = http->cert,
+                                .key = http->key,
+                                .token_file = http->token_file,
+                                .open_health = http->open_health};
     int error = gw_grpc_start(server, infer, &opts, &door);
     if (!error) *port = gw_grpc_port(door);
     return error;
 #else
-    (void)server, (void)infer;
+    (void)server, (void)infer, (void)http;
     if (!o->asked) return 0;
     return gw_error(-ENOTSUP, "--grpc: built without gRPC core; install libgrpc-dev and build again");
 #endif

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "src/http/http.h"
 #include "src/infer/infer.h"
 #include "src/serve/server.h"
 
@@ -12,19 +13,14 @@
 
 struct gw_cli_grpc {
     const char *asked; /* what --grpc says: a port, or "off"; NULL: nothing */
-    const char *host;
-    uint16_t port;         /* 0: any free one */
-    uint64_t message_most; /* bytes; 0: the door's own limit */
-    const char *cert, *key;
-    int (*allowed)(void *ctx, const char *authorization);
-    void *ctx;
+    uint16_t port;     /* 0: any free one */
 };
 
 /* Reads --grpc's value: 0, or an exit code after saying what was expected. */
 int gw_cli_grpc_port(const char *text, struct gw_cli_grpc *o);
-/* Opens the door unless it is off; *port is where, 0: nowhere. 0, or a negative errno with the reason in
- * gw_last_error(). */
-int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const struct gw_cli_grpc *o,
-                     uint16_t *port);
+/* Opens the door unless it is off, with the address, the limits and the secrets of the HTTP door. *port is where,
+ * 0: nowhere. 0, or a negative errno with the reason in gw_last_error(). */
+int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const struct gw_http_door_opts *http,
+                     const struct gw_cli_grpc *o, uint16_t *port);
 
 #endif

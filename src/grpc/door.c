@@ -7,6 +7,7 @@
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/log.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 #include "src/grpc/tls.h"
 
 #include "src/serve/limit.h"
+#include "src/serve/secret.h"
 
 #define PATIENCE_NS  20000000000ull
 #define IDLE_NS      300000000000ull
@@ -48,6 +50,7 @@ struct gw_grpc {
     struct gw_grpc_pool *pool;
     struct gw_grpc_calls *calls;
     struct gw_grpc_tls *tls;
+    char *token; /* NULL: none is asked for */
     uint64_t next_tick;
     pthread_t thread[THREADS];
     uint32_t threads;
@@ -99,18 +102,6 @@ static void admit(void *door, int fd)
     grpc_server_add_channel_from_fd(g->server, fd, g->clear);
 }
 
-static int anybody(void *ctx, const char *authorization)
-{
-    (void)ctx, (void)authorization;
-    return 1;
-}
-
-static int allowed(void *service, const char *authorization)
-{
-    struct gw_grpc *g = service; /* the service is the door's first member */
-    return g->opts.allowed(g->opts.ctx, authorization);
-}
-
 /* ---- the server's hooks ---- */
 
 static void tend(void *door)
@@ -150,6 +141,7 @@ static void destroy(struct gw_grpc *g)
     if (g->quota) grpc_resource_quota_unref(g->quota);
     pthread_cond_destroy(&g->news);
     pthread_mutex_destroy(&g->lock);
+    gw_secret_forget(g->token);
     free(g);
     grpc_shutdown_blocking();
 }
@@ -191,8 +183,9 @@ static uint64_t memory(const struct gw_grpc_opts *o)
 
 static int make_server(struct gw_grpc *g)
 {
+    uint64_t most = g->opts.message_most;
     grpc_arg arg[] = {
-        number(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)g->opts.message_most),
+        number(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, most < INT_MAX ? (int)most : INT_MAX),
         number(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
         number(GRPC_ARG_MAX_CONCURRENT_STREAMS, STREAMS),
         number(GRPC_ARG_MAX_METADATA_SIZE, METADATA),
@@ -218,6 +211,7 @@ static int make(struct gw_grpc *g)
     g->quota = grpc_resource_quota_create("gpuwire");
     grpc_resource_quota_resize(g->quota, (size_t)memory(&g->opts));
     int error = g->opts.cert ? gw_grpc_tls_create(g->opts.cert, g->opts.key, &g->tls) : 0;
+    if (!error && g->opts.token_file) error = gw_secret_read_token(g->opts.token_file, &g->token);
     struct gw_grpc_gate_opts gate = {.host = g->opts.host,
                                      .port = g->opts.port,
                                      .calls = CALLS,
@@ -236,7 +230,8 @@ static int make(struct gw_grpc *g)
                                        .pool = g->pool,
                                        .method = gw_grpc_methods,
                                        .ctx = &g->service,
-                                       .allowed = allowed,
+                                       .token = g->token,
+                                       .open_health = g->opts.open_health,
                                        .patience_ns = PATIENCE_NS,
                                        .idle_ns = IDLE_NS};
     return error ? error : gw_grpc_calls_create(&calls, &g->calls);
@@ -262,7 +257,6 @@ int gw_grpc_start(struct gw_server *server, struct gw_infer *infer, const struct
     g->opts = *o;
     g->service.infer = infer;
     if (!g->opts.message_most) g->opts.message_most = GW_GRPC_MESSAGE;
-    if (!g->opts.allowed) g->opts.allowed = anybody;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->news, NULL);
     gpr_set_log_function(log_line);

@@ -18,9 +18,8 @@ struct gw_grpc_opts {
     uint16_t port;          /* 0: any free one */
     uint64_t message_most;  /* bytes; 0: GW_GRPC_MESSAGE */
     const char *cert, *key; /* PEM files for TLS; NULL: in the clear */
-    /* May whoever sends this `authorization` (NULL: none) call? NULL: everybody may. */
-    int (*allowed)(void *ctx, const char *authorization);
-    void *ctx;
+    const char *token_file; /* holds a token that every call must bring; NULL: none */
+    int open_health;        /* 1: asking whether the server lives and is ready needs no token */
 };
 
 /* Listens, and adds itself to the server, which ends it. `infer` outlives the server. 0 or a negative errno with

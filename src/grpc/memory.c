@@ -14,7 +14,8 @@ typedef Inference__SystemSharedMemoryStatusResponse__RegionStatus status_t;
 static int copy_name(char *to, size_t size, const char *from, struct gw_infer_error *error)
 {
     if (strlen(from) >= size)
-        return gw_infer_fail(error, GW_INFER_INVALID, "a region's name and key have %zu bytes at most", size - 1);
+        return gw_infer_fail(error, GW_INFER_INVALID, "a region's name and key have %zu bytes at most",
+                             size - 1);
     memcpy(to, from, strlen(from) + 1);
     return 0;
 }
@@ -44,7 +45,8 @@ void gw_grpc_system_unregister(void *service, struct gw_grpc_turn *turn)
 {
     struct gw_grpc_service *s = service;
     struct gw_grpc_arena arena;
-    Inference__SystemSharedMemoryUnregisterResponse r = INFERENCE__SYSTEM_SHARED_MEMORY_UNREGISTER_RESPONSE__INIT;
+    Inference__SystemSharedMemoryUnregisterResponse r =
+        INFERENCE__SYSTEM_SHARED_MEMORY_UNREGISTER_RESPONSE__INIT;
     const Inference__SystemSharedMemoryUnregisterRequest *q =
         (const Inference__SystemSharedMemoryUnregisterRequest *)gw_grpc_request(
             turn, &inference__system_shared_memory_unregister_request__descriptor, &arena);
@@ -65,8 +67,8 @@ struct region {
 };
 
 /* Adds the i-th region to the list. 0: there is none, or no memory. */
-static int add(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char *name, struct gw_grpc_arena *arena,
-               entry_t **list, uint32_t i)
+static int add(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char *name,
+               struct gw_grpc_arena *arena, entry_t **list, uint32_t i)
 {
     struct gw_region_info info;
     if (!gw_region_status(gw_infer_regions(s->infer), gw_grpc_turn_who(turn), name, i, &info)) return 0;
@@ -97,10 +99,12 @@ void gw_grpc_system_status(void *service, struct gw_grpc_turn *turn)
         (const Inference__SystemSharedMemoryStatusRequest *)gw_grpc_request(
             turn, &inference__system_shared_memory_status_request__descriptor, &arena);
     if (q) {
-        while (r.n_regions < MOST && add(s, turn, q->name, &arena, list, (uint32_t)r.n_regions)) r.n_regions++;
+        while (r.n_regions < MOST && add(s, turn, q->name, &arena, list, (uint32_t)r.n_regions))
+            r.n_regions++;
         r.regions = list;
         if (*q->name && !r.n_regions) {
-            gw_infer_fail(&error, GW_INFER_NOT_FOUND, "Unable to find system shared memory region: '%.200s'", q->name);
+            gw_infer_fail(&error, GW_INFER_NOT_FOUND, "Unable to find system shared memory region: '%.200s'",
+                          q->name);
             gw_grpc_fail(turn, &error);
         } else {
             gw_grpc_reply(turn, &r.base);

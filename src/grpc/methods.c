@@ -48,7 +48,8 @@ static void model_ready(void *service, struct gw_grpc_turn *turn)
 
 static void server_metadata(void *service, struct gw_grpc_turn *turn)
 {
-    static const char *const extensions[] = {"model_configuration", "system_shared_memory", "rdma"};
+    static const char *const extensions[] = {"model_configuration", "model_repository", "statistics",
+                                             "system_shared_memory", "rdma"};
     Inference__ServerMetadataResponse r = INFERENCE__SERVER_METADATA_RESPONSE__INIT;
     (void)service;
     r.name = (char *)"gpuwire";
@@ -86,12 +87,16 @@ static void unsupported(void *service, struct gw_grpc_turn *turn)
 const struct gw_grpc_method gw_grpc_methods[] = {
     {.path = SERVICE("ModelInfer"), .waits = 1, .run = gw_grpc_model_infer},
     {.path = SERVICE("ModelStreamInfer"), .waits = 1, .stream = 1, .run = gw_grpc_model_infer},
-    {.path = SERVICE("ServerLive"), .open = 1, .run = server_live},
-    {.path = SERVICE("ServerReady"), .open = 1, .run = server_ready},
+    {.path = SERVICE("ServerLive"), .health = 1, .run = server_live},
+    {.path = SERVICE("ServerReady"), .health = 1, .run = server_ready},
     {.path = SERVICE("ModelReady"), .run = model_ready},
     {.path = SERVICE("ServerMetadata"), .run = server_metadata},
     {.path = SERVICE("ModelMetadata"), .run = gw_grpc_model_metadata},
     {.path = SERVICE("ModelConfig"), .run = gw_grpc_model_config},
+    {.path = SERVICE("ModelStatistics"), .run = gw_grpc_model_statistics},
+    {.path = SERVICE("RepositoryIndex"), .run = gw_grpc_repository_index},
+    {.path = SERVICE("RepositoryModelLoad"), .run = gw_grpc_repository_change},
+    {.path = SERVICE("RepositoryModelUnload"), .run = gw_grpc_repository_change},
     {.path = SERVICE("SystemSharedMemoryStatus"), .run = gw_grpc_system_status},
     {.path = SERVICE("SystemSharedMemoryRegister"), .run = gw_grpc_system_register},
     {.path = SERVICE("SystemSharedMemoryUnregister"), .run = gw_grpc_system_unregister},
@@ -100,6 +105,6 @@ const struct gw_grpc_method gw_grpc_methods[] = {
     {.path = SERVICE("CudaSharedMemoryUnregister"), .run = unsupported},
     {.path = SERVICE("TraceSetting"), .run = unsupported},
     {.path = SERVICE("LogSettings"), .run = unsupported},
-    {.path = "/grpc.health.v1.Health/Check", .open = 1, .run = health},
+    {.path = "/grpc.health.v1.Health/Check", .health = 1, .run = health},
     {0},
 };

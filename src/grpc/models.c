@@ -24,7 +24,7 @@ struct metadata {
     Inference__ModelMetadataResponse message;
     metadata_t tensor[2][GW_MODEL_MAX_IO], *tensors[2][GW_MODEL_MAX_IO];
     int64_t dims[2][GW_MODEL_MAX_IO][GW_MODEL_MAX_RANK];
-    char version[16], *versions[1], platform[64];
+    char version[16], *versions[1];
 };
 
 static size_t describe(struct metadata *d, const struct gw_worker *w, int output)
@@ -54,12 +54,11 @@ static void answer_metadata(struct gw_grpc_turn *turn, const struct gw_worker *w
     }
     inference__model_metadata_response__init(&d->message);
     snprintf(d->version, sizeof(d->version), "%u", gw_worker_version(w));
-    snprintf(d->platform, sizeof(d->platform), "gpuwire_%s", gw_model_kind(gw_worker_model(w)));
     d->versions[0] = d->version;
     d->message.name = (char *)gw_worker_name(w);
     d->message.versions = d->versions;
     d->message.n_versions = 1;
-    d->message.platform = d->platform;
+    d->message.platform = (char *)gw_model_kind(gw_worker_model(w));
     d->message.n_inputs = describe(d, w, 0);
     d->message.n_outputs = describe(d, w, 1);
     d->message.inputs = d->tensors[0];
@@ -154,7 +153,7 @@ static void configure(struct config *c, const struct gw_worker *w)
     c->policy.policy_choice_case = INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_SPECIFIC;
     c->policy.specific = &c->specific;
     c->config.name = (char *)gw_worker_name(w);
-    c->config.backend = (char *)"gpuwire";
+    c->config.platform = c->config.backend = (char *)gw_model_kind(gw_worker_model(w));
     c->config.version_policy = &c->policy;
     c->config.max_batch_size = (int32_t)gw_infer_max_batch(w);
     if (c->config.max_batch_size) {

@@ -55,13 +55,16 @@ static void choose_value(Inference__InferParameter *v)
 {
     inference__infer_parameter__init(v);
     switch (take() % 5) {
-    case 0: v->parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM;
+    case 0:
+        v->parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM;
         v->string_param = (char *)"region";
         break;
-    case 1: v->parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_INT64_PARAM;
+    case 1:
+        v->parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_INT64_PARAM;
         v->int64_param = (int8_t)take();
         break;
-    case 2: v->parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_UINT64_PARAM;
+    case 2:
+        v->parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_UINT64_PARAM;
         v->uint64_param = take();
         break;
     case 3: v->parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_BOOL_PARAM; break;
@@ -71,8 +74,8 @@ static void choose_value(Inference__InferParameter *v)
 
 static void choose_input(size_t i)
 {
-    static const char *const keys[] = {"shared_memory_region", "shared_memory_offset", "shared_memory_byte_size",
-                                       "classification", "binary_data"};
+    static const char *const keys[] = {"shared_memory_region", "shared_memory_offset",
+                                       "shared_memory_byte_size", "classification", "binary_data"};
     input_t *t = m.inputs[i] = &m.input[i];
     uint8_t what = take();
     inference__model_infer_request__infer_input_tensor__init(t);
@@ -144,14 +147,16 @@ static void check_fill(const struct gw_grpc_request *q, uint32_t i, uint32_t dty
     if (!failed && q->raw[i].data) require(q->raw[i].bytes == bytes && !memcmp(to, q->raw[i].data, bytes));
 }
 
-static void check_against(const struct gw_grpc_request *q, const message_t *whole, const uint8_t *message, size_t bytes)
+static void check_against(const struct gw_grpc_request *q, const message_t *whole, const uint8_t *message,
+                          size_t bytes)
 {
     uint32_t raws = 0;
     require(whole && whole->n_inputs == q->infer.inputs && whole->n_outputs == q->infer.outputs);
     require(!strcmp(whole->model_name, q->infer.model) && !strcmp(whole->id, q->id));
     for (uint32_t i = 0; i < q->infer.inputs; i++) {
         const struct gw_grpc_raw *r = &q->raw[i];
-        require(!strcmp(whole->inputs[i]->name, q->infer.input[i].name) && q->infer.input[i].rank <= GW_MODEL_MAX_RANK);
+        require(!strcmp(whole->inputs[i]->name, q->infer.input[i].name) &&
+                q->infer.input[i].rank <= GW_MODEL_MAX_RANK);
         require(!!r->data + !!q->contents[i] + !!q->infer.input[i].region == 1);
         if (!r->data) continue;
         require(r->data >= message && r->bytes <= bytes && r->data + r->bytes <= message + bytes);
@@ -193,7 +198,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(message, bytes, dtype, elements);
         free(message);
     } else {
-        uint8_t *message = malloc(end > in ? (size_t)(end - in) : 1); /* so that a step beyond it is noticed */
+        uint8_t *message =
+            malloc(end > in ? (size_t)(end - in) : 1); /* so that a step beyond it is noticed */
         require(message);
         if (end > in) memcpy(message, in, (size_t)(end - in));
         check(message, (size_t)(end - in), dtype, elements);

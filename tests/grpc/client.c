@@ -32,7 +32,8 @@ void client_close(struct client *c)
 {
     grpc_channel_destroy(c->channel);
     grpc_completion_queue_shutdown(c->cq);
-    while (grpc_completion_queue_pluck(c->cq, NULL, gpr_inf_future(GPR_CLOCK_REALTIME), NULL).type != GRPC_QUEUE_SHUTDOWN)
+    while (grpc_completion_queue_pluck(c->cq, NULL, gpr_inf_future(GPR_CLOCK_REALTIME), NULL).type !=
+           GRPC_QUEUE_SHUTDOWN)
         continue;
     grpc_completion_queue_destroy(c->cq);
     grpc_shutdown_blocking();
@@ -49,7 +50,8 @@ static grpc_call *make_call(struct client *c, const char *method, unsigned timeo
 {
     gpr_timespec until = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                                       gpr_time_from_millis(timeout_ms ? timeout_ms : 30000, GPR_TIMESPAN));
-    return grpc_channel_create_call(c->channel, NULL, 0, c->cq, grpc_slice_from_copied_string(method), NULL, until, NULL);
+    return grpc_channel_create_call(c->channel, NULL, 0, c->cq, grpc_slice_from_copied_string(method), NULL,
+                                    until, NULL);
 }
 
 static void take_message(struct answer *a, grpc_byte_buffer *buffer)
@@ -94,13 +96,16 @@ struct answer client_ask(struct client *c, const struct ask *q)
         {.op = GRPC_OP_SEND_INITIAL_METADATA,
          .data.send_initial_metadata = {.count = q->authorization != NULL,
                                         .metadata = sent,
-                                        .maybe_compression_level = {(uint8_t)q->gzip, GRPC_COMPRESS_LEVEL_HIGH}}},
+                                        .maybe_compression_level = {(uint8_t)q->gzip,
+                                                                    GRPC_COMPRESS_LEVEL_HIGH}}},
         {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = out},
         {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
         {.op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &first},
         {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &in},
         {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-         .data.recv_status_on_client = {.trailing_metadata = &last, .status = &status, .status_details = &why}},
+         .data.recv_status_on_client = {.trailing_metadata = &last,
+                                        .status = &status,
+                                        .status_details = &why}},
     };
     finish(c, call, op, sizeof(op) / sizeof(op[0]));
     take_message(&a, in);
@@ -145,8 +150,9 @@ struct answer stream_receive(struct stream *s)
     grpc_byte_buffer *in = NULL;
     grpc_metadata_array first;
     grpc_metadata_array_init(&first);
-    grpc_op op[] = {{.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &in},
-                    {.op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &first}};
+    grpc_op op[] = {
+        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &in},
+        {.op = GRPC_OP_RECV_INITIAL_METADATA, .data.recv_initial_metadata.recv_initial_metadata = &first}};
     finish(s->client, s->call, op, s->begun ? 1 : 2);
     s->begun = 1;
     grpc_metadata_array_destroy(&first);
@@ -167,9 +173,9 @@ int stream_close(struct stream *s)
     grpc_slice why;
     grpc_metadata_array last;
     grpc_metadata_array_init(&last);
-    grpc_op op = {
-        .op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-        .data.recv_status_on_client = {.trailing_metadata = &last, .status = &status, .status_details = &why}};
+    grpc_op op = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+                  .data.recv_status_on_client = {
+                      .trailing_metadata = &last, .status = &status, .status_details = &why}};
     finish(s->client, s->call, &op, 1);
     take_status(&a, status, why);
     grpc_metadata_array_destroy(&last);

@@ -203,7 +203,8 @@ static void test_refused(void **state)
     fill(&r, 0);
     use_fields(&r);
     r.message.n_raw_input_contents = 1;
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "must not be specified when using raw_input_contents");
+    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT,
+                  "must not be specified when using raw_input_contents");
     fill(&r, 0);
     use_fields(&r);
     r.contents.n_fp32_contents = N - 1;
@@ -234,8 +235,9 @@ static void test_broken_messages(void **state)
         answer_free(&a);
     }
     memset(bytes, 0xff, sizeof(bytes));
-    static const char *const methods[] = {SERVICE("ModelInfer"), SERVICE("ModelReady"), SERVICE("ModelConfig"),
-                                          SERVICE("SystemSharedMemoryRegister"), "/grpc.health.v1.Health/Check"};
+    static const char *const methods[] = {SERVICE("ModelInfer"), SERVICE("ModelReady"),
+                                          SERVICE("ModelConfig"), SERVICE("SystemSharedMemoryRegister"),
+                                          "/grpc.health.v1.Health/Check"};
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         struct ask q = {.method = methods[i], .bytes = bytes, .size = sizeof(bytes)};
         check_refused(client_ask(&client, &q), GRPC_STATUS_INVALID_ARGUMENT, "not a sound");
@@ -256,7 +258,8 @@ static void test_too_large(void **state)
 
 static void test_unknown_methods(void **state)
 {
-    static const char *const unknown[] = {SERVICE("Nothing"), "/", "/a/b", "//", "/inference.GRPCInferenceService"};
+    static const char *const unknown[] = {SERVICE("Nothing"), "/", "/a/b", "//",
+                                          "/inference.GRPCInferenceService"};
     (void)state;
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
         struct ask q = {.method = unknown[i]};
@@ -271,7 +274,8 @@ static void test_health(void **state)
     Grpc__Health__V1__HealthCheckRequest q = GRPC__HEALTH__V1__HEALTH_CHECK_REQUEST__INIT;
     (void)state;
     struct answer a = ask("/grpc.health.v1.Health/Check", &q.base);
-    Grpc__Health__V1__HealthCheckResponse *r = grpc__health__v1__health_check_response__unpack(NULL, a.size, a.bytes);
+    Grpc__Health__V1__HealthCheckResponse *r =
+        grpc__health__v1__health_check_response__unpack(NULL, a.size, a.bytes);
     assert_non_null(r);
     assert_int_equal(r->status, GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING);
     grpc__health__v1__health_check_response__free_unpacked(r, NULL);
@@ -326,7 +330,8 @@ static void test_stream(void **state)
     stream_end_of_input(&s);
     for (int i = 0; i < COUNT; i++) {
         struct answer a = stream_receive(&s);
-        Inference__ModelStreamInferResponse *m = inference__model_stream_infer_response__unpack(NULL, a.size, a.bytes);
+        Inference__ModelStreamInferResponse *m =
+            inference__model_stream_infer_response__unpack(NULL, a.size, a.bytes);
         assert_non_null(m);
         snprintf(id, sizeof(id), "%d", i);
         fill(&r, (float)i);
@@ -454,7 +459,8 @@ static void test_shared_memory(void **state)
     check_echo(&a, &r);
     set_text(&r, 1, "shared_memory_offset", NULL, 4000);
     check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "beyond");
-    Inference__SystemSharedMemoryUnregisterRequest gone = INFERENCE__SYSTEM_SHARED_MEMORY_UNREGISTER_REQUEST__INIT;
+    Inference__SystemSharedMemoryUnregisterRequest gone =
+        INFERENCE__SYSTEM_SHARED_MEMORY_UNREGISTER_REQUEST__INIT;
     a = ask(SERVICE("SystemSharedMemoryUnregister"), &gone.base);
     assert_int_equal(a.status, GRPC_STATUS_OK);
     answer_free(&a);
@@ -466,7 +472,7 @@ static void test_shared_memory(void **state)
 
 static int begin(void **state)
 {
-    static const char *const options[] = {"--grpc-message-limit", "4", NULL};
+    static const char *const options[] = {"--max-body", "4", NULL};
     (void)state;
     if (worker_start(&worker, "tests/serve/models", options)) return -1;
     client_open(&client, worker.grpc, NULL);
