@@ -134,6 +134,18 @@ static int place(const char *key, const Inference__InferParameter *v, struct gw_
     return 0;
 }
 
+/* A sequence's number, or its name; 0 and "" are none. */
+static int is_set(const Inference__InferParameter *v)
+{
+    if (!v) return 0;
+    switch (v->parameter_choice_case) {
+    case INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_INT64_PARAM: return v->int64_param != 0;
+    case INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_UINT64_PARAM: return v->uint64_param != 0;
+    case INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM: return *v->string_param != 0;
+    default: return 0;
+    }
+}
+
 static int parameters(const message_t *m, struct gw_infer_request *q, struct gw_infer_error *error)
 {
     for (size_t i = 0; i < m->n_parameters; i++) {
@@ -143,6 +155,9 @@ static int parameters(const message_t *m, struct gw_infer_request *q, struct gw_
                        : !strcmp(key, "timeout") ? &q->timeout_us
                                                  : NULL;
         if (to && number(key, v, to, error)) return -1;
+        if (!strcmp(key, "sequence_id") && is_set(v))
+            return gw_infer_fail(error, GW_INFER_UNSUPPORTED,
+                                 "sequence_id: models with sequences are not served here");
     }
     return 0;
 }
@@ -153,6 +168,9 @@ static int input(const input_t *in, struct gw_infer_tensor *t, struct gw_infer_e
 {
     t->name = in->name;
     t->datatype = in->datatype;
+    if (!strcmp(t->datatype, "BYTES"))
+        return gw_infer_fail(error, GW_INFER_UNSUPPORTED, "input '%.100s': models here take numbers, not BYTES",
+                             in->name);
     if (in->n_shape > GW_MODEL_MAX_RANK)
         return gw_infer_fail(error, GW_INFER_INVALID, "input '%.100s' has more than %d dimensions", in->name,
                              GW_MODEL_MAX_RANK);

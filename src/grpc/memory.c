@@ -112,3 +112,25 @@ void gw_grpc_system_status(void *service, struct gw_grpc_turn *turn)
     }
     gw_grpc_arena_close(&arena);
 }
+
+/* ---- memory of GPUs: none can be registered, so there is none ---- */
+
+void gw_grpc_cuda_status(void *service, struct gw_grpc_turn *turn)
+{
+    Inference__CudaSharedMemoryStatusResponse r = INFERENCE__CUDA_SHARED_MEMORY_STATUS_RESPONSE__INIT;
+    (void)service;
+    gw_grpc_reply(turn, &r.base);
+}
+
+void gw_grpc_cuda_register(void *service, struct gw_grpc_turn *turn)
+{
+    (void)service;
+    gw_grpc_refuse(turn, GRPC_STATUS_UNIMPLEMENTED, "CUDA shared memory is not supported: use system shared memory");
+}
+
+void gw_grpc_cuda_unregister(void *service, struct gw_grpc_turn *turn)
+{
+    Inference__CudaSharedMemoryUnregisterResponse r = INFERENCE__CUDA_SHARED_MEMORY_UNREGISTER_RESPONSE__INIT;
+    (void)service;
+    gw_grpc_reply(turn, &r.base);
+}

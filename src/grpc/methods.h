@@ -26,5 +26,8 @@ void gw_grpc_repository_change(void *service, struct gw_grpc_turn *turn);
 void gw_grpc_system_status(void *service, struct gw_grpc_turn *turn);
 void gw_grpc_system_register(void *service, struct gw_grpc_turn *turn);
 void gw_grpc_system_unregister(void *service, struct gw_grpc_turn *turn);
+void gw_grpc_cuda_status(void *service, struct gw_grpc_turn *turn);
+void gw_grpc_cuda_register(void *service, struct gw_grpc_turn *turn);
+void gw_grpc_cuda_unregister(void *service, struct gw_grpc_turn *turn);
 
 #endif
