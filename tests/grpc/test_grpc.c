@@ -489,6 +489,8 @@ static int end(void **state)
     fill(&r, 5);
     stream_open(&client, SERVICE("ModelStreamInfer"), &s);
     stream_send(&s, bytes, inference__model_infer_request__pack(&r.message, bytes));
+    struct answer a = stream_receive(&s);
+    answer_free(&a);
     int code = worker_stop(&worker), status = stream_close(&s);
     client_close(&client);
     return code || status == GRPC_STATUS_OK;
