@@ -30,13 +30,14 @@ struct gw_grpc_gate_opts {
     uint64_t idle_ns;                 /* a connection without calls may stay so long */
     struct gw_grpc_tls *tls;          /* NULL: no encryption. It outlives the gate. */
     void (*admit)(void *ctx, int fd); /* hands a connection to gRPC, which closes it */
-    void (*tick)(void *ctx);          /* each second while there are connections */
     void *ctx;
 };
 
 /* 0 or a negative errno with the reason in gw_last_error(). Nobody is let in before gw_grpc_gate_open. */
 int gw_grpc_gate_start(const struct gw_grpc_gate_opts *opts, struct gw_grpc_gate **out);
 int gw_grpc_gate_open(struct gw_grpc_gate *g);
+/* Closes connections that have stayed too long. It is called now and then, by one thread. */
+void gw_grpc_gate_tend(struct gw_grpc_gate *g);
 uint16_t gw_grpc_gate_port(const struct gw_grpc_gate *g);
 /* Lets nobody in any more. */
 void gw_grpc_gate_close(struct gw_grpc_gate *g);
