@@ -47,7 +47,8 @@ static const struct gw_tensor_info *info(const void *model, int output, uint32_t
 }
 
 /* A plan is its number of rows. */
-static int plan(const void *model, const struct gw_plan_options *options, void **out, char *err, size_t errlen)
+static int plan(const void *model, const struct gw_plan_options *options, void **out, char *err,
+                size_t errlen)
 {
     uint32_t *rows = malloc(sizeof(*rows));
     (void)model, (void)err, (void)errlen;
