@@ -60,6 +60,7 @@ static const char usage[] =
     "  --token-file FILE\n"
     "                   every call must bring the token in this file: \"Authorization: Bearer TOKEN\"\n"
     "  --open-health    but for v2/health and its like, which whoever reaches the server may ask\n"
+    "  --model-control  clients may load and unload models of the repository\n"
     "  -h, --help       this text\n"
     "\n"
     "Prints one line when it is ready. SIGINT or SIGTERM ends it.\n";
@@ -85,7 +86,8 @@ enum {
     CERT,
     KEY,
     TOKEN,
-    HEALTH
+    HEALTH,
+    CONTROL
 };
 
 static const struct option options[] = {
@@ -110,14 +112,25 @@ static const struct option options[] = {
     {"tls-key", 1, NULL, KEY},
     {"token-file", 1, NULL, TOKEN},
     {"open-health", 0, NULL, HEALTH},
+    {"model-control", 0, NULL, CONTROL},
     {"help", 0, NULL, 'h'},
     {0},
 };
 
+/* What the command line says. */
+struct all {
+    struct gw_server_opts server;
+    struct gw_http_door_opts http;
+    struct gw_cli_grpc grpc;
+    int control; /* clients may load and unload models */
+};
+
 /* -1: go on; else the exit code. */
-static int parse(int argc, char **argv, struct gw_server_opts *o, struct gw_http_door_opts *http,
-                 struct gw_cli_grpc *grpc)
+static int parse(int argc, char **argv, struct all *all)
 {
+    struct gw_server_opts *o = &all->server;
+    struct gw_http_door_opts *http = &all->http;
+    struct gw_cli_grpc *grpc = &all->grpc;
     int option, wrong = 0;
     uint64_t n = 0;
     optind = 1;
@@ -162,6 +175,7 @@ static int parse(int argc, char **argv, struct gw_server_opts *o, struct gw_http
         case KEY: http->key = optarg; break;
         case TOKEN: http->token_file = optarg; break;
         case HEALTH: http->open_health = 1; break;
+        case CONTROL: all->control = 1; break;
         case SLOTS:
             wrong = gw_option_number("serve", "--slots", optarg, 1, GW_SERVE_MAX_SLOTS, &n);
             o->slots = (uint32_t)n;
@@ -219,57 +233,76 @@ static void cut_short(int error)
 }
 
 struct doors {
+    struct gw_control *control; /* NULL: models neither come nor go */
     struct gw_infer *infer;
     struct gw_http_door *http;
     uint16_t grpc_port; /* 0: there is none */
 };
 
-static int open_doors(struct gw_server *server, const struct gw_http_door_opts *http,
-                      const struct gw_cli_grpc *grpc, struct doors *d)
+static int open_doors(struct gw_server *server, const struct all *all, struct doors *d)
 {
     struct gw_server_view view;
     gw_server_view(server, &view);
-    struct gw_infer_opts infer = {.worker = view.worker, .workers = view.workers, .lock = view.lock};
-    int error = gw_infer_create(&infer, &d->infer);
-    if (!error) error = gw_http_door_start(server, d->infer, http, &d->http);
-    return error ? error : gw_cli_grpc_open(server, d->infer, http, grpc, &d->grpc_port);
+    int error = all->control ? gw_control_create(server, all->server.models, &d->control) : 0;
+    struct gw_infer_opts infer = {
+        .worker = view.worker, .workers = view.workers, .control = d->control, .lock = view.lock};
+    if (!error) error = gw_infer_create(&infer, &d->infer);
+    if (!error) error = gw_http_door_start(server, d->infer, &all->http, &d->http);
+    return error ? error : gw_cli_grpc_open(server, d->infer, &all->http, &all->grpc, &d->grpc_port);
+}
+
+/* Until a signal comes, or a worker fails. */
+static int run(struct gw_server *server, struct gw_control *control)
+{
+    const int fds[] = {gw_interrupt_fd(), control ? gw_control_fd(control) : -1};
+    for (;;) {
+        int error = gw_server_run(server, fds, 2);
+        if (error || gw_wait_fds(fds, 1, 0) > 0) return error;
+        gw_control_do(control);
+    }
+}
+
+static int stop(struct gw_server *server, struct doors *d, uint64_t *stop_ns)
+{
+    gw_control_close(d->control);
+    int error = gw_server_stop(server, stop_ns);
+    if (error) return error; /* nothing was freed */
+    gw_infer_destroy(d->infer);
+    gw_control_destroy(d->control);
+    return 0;
 }
 
 int gw_cli_serve(int argc, char **argv)
 {
-    struct gw_server_opts opts = {.models = gw_default_models(),
-                                  .exec = "auto",
-                                  .sessions = 16,
-                                  .idle_ns = 300000000000u,
-                                  .slots = 8,
-                                  .threads = 1};
-    struct gw_http_door_opts http_opts = {.port = 8000};
-    struct gw_cli_grpc grpc_opts = {0};
+    struct all all = {.server = {.models = gw_default_models(),
+                                 .exec = "auto",
+                                 .sessions = 16,
+                                 .idle_ns = 300000000000u,
+                                 .slots = 8,
+                                 .threads = 1},
+                      .http = {.port = 8000}};
     struct doors doors = {0};
     struct gw_server *server;
-    int done = parse(argc, argv, &opts, &http_opts, &grpc_opts);
+    uint64_t stop_ns = 0;
+    int done = parse(argc, argv, &all);
     if (done >= 0) return done;
 
     gw_catch_signals();
-    if (gw_server_start(&opts, &server)) return gw_failed("serve");
-    if (open_doors(server, &http_opts, &grpc_opts, &doors)) {
+    if (gw_server_start(&all.server, &server)) return gw_failed("serve");
+    if (open_doors(server, &all, &doors)) {
         done = gw_failed("serve");
-        gw_server_stop(server, NULL);
-        gw_infer_destroy(doors.infer);
+        stop(server, &doors, &stop_ns);
         return done;
     }
-    if (http_opts.host && !is_loopback(http_opts.host)) warn(&http_opts);
+    if (all.http.host && !is_loopback(all.http.host)) warn(&all.http);
     printf("serving %s; HTTP on port %u", gw_server_text(server), gw_http_door_port(doors.http));
     if (doors.grpc_port) printf("; gRPC on port %u", doors.grpc_port);
     printf("\n");
     fflush(stdout);
 
-    int fd = gw_interrupt_fd();
-    int error = gw_server_run(server, &fd, 1);
+    int error = run(server, doors.control);
     if (error) gw_failed("serve");
-    uint64_t stop_ns = 0;
-    if (gw_server_stop(server, &stop_ns)) cut_short(error);
-    gw_infer_destroy(doors.infer);
+    if (stop(server, &doors, &stop_ns)) cut_short(error);
     printf("stopped; the slowest loop took %.2f ms to stop\n", (double)stop_ns / 1e6);
     return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
 }
