@@ -214,7 +214,7 @@ static int open_doors(struct gw_server *server, const struct gw_http_door_opts *
 {
     struct gw_server_view view;
     gw_server_view(server, &view);
-    struct gw_infer_opts infer = {.worker = view.worker, .workers = view.workers};
+    struct gw_infer_opts infer = {.worker = view.worker, .workers = view.workers, .lock = view.lock};
     int error = gw_infer_create(&infer, &d->infer);
     if (!error) error = gw_http_door_start(server, d->infer, http, &d->http);
     return error ? error : gw_cli_grpc_open(server, d->infer, http, grpc, &d->grpc_port);

@@ -18,7 +18,7 @@ int gw_infer_create(const struct gw_infer_opts *opts, struct gw_infer **out)
     struct gw_infer *f = calloc(1, sizeof(*f));
     if (!f) return -ENOMEM;
     f->opts = *opts;
-    f->regions = gw_regions_create(opts->any_region);
+    f->regions = gw_regions_create();
     if (!f->regions) {
         free(f);
         return -ENOMEM;
@@ -37,6 +37,16 @@ void gw_infer_destroy(struct gw_infer *f)
 struct gw_regions *gw_infer_regions(struct gw_infer *f)
 {
     return f->regions;
+}
+
+void gw_infer_enter(struct gw_infer *f)
+{
+    if (f->opts.lock) pthread_rwlock_rdlock(f->opts.lock);
+}
+
+void gw_infer_leave(struct gw_infer *f)
+{
+    if (f->opts.lock) pthread_rwlock_unlock(f->opts.lock);
 }
 
 struct gw_worker *gw_infer_model(struct gw_infer *f, size_t i)
