@@ -22,6 +22,7 @@
 #include "src/grpc/pool.h"
 #include "src/grpc/tls.h"
 
+#include "src/serve/http_client.h"
 #include "src/serve/limit.h"
 #include "src/serve/secret.h"
 
@@ -61,10 +62,12 @@ struct gw_grpc {
 
 static struct gw_say_limit said;
 
-/* gRPC's own messages; only what went wrong. Clients can provoke them. */
+/* gRPC's own messages; only what went wrong. Clients can provoke them, with bytes of theirs inside. */
 static void log_line(gpr_log_func_args *args)
 {
-    if (args->severity == GPR_LOG_SEVERITY_ERROR) gw_say(&said, "gRPC: %s", args->message);
+    char text[300];
+    if (args->severity != GPR_LOG_SEVERITY_ERROR) return;
+    gw_say(&said, "gRPC: %s", gw_plain_text(text, sizeof(text), args->message));
 }
 
 /* ---- gRPC's threads ---- */

@@ -35,7 +35,8 @@ static json_t *tensor(const char *name, double first)
 {
     json_t *data = json_array();
     for (int i = 0; i < 64; i++) json_array_append_new(data, json_real(first + i));
-    return json_pack("{s:s, s:s, s:[i,i], s:o}", "name", name, "datatype", "FP32", "shape", 1, 64, "data", data);
+    return json_pack("{s:s, s:s, s:[i,i], s:o}", "name", name, "datatype", "FP32", "shape", 1, 64, "data",
+                     data);
 }
 
 /* What the model says to one or two tensors; the answer's first and last number go to `got`. */
