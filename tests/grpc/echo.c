@@ -13,7 +13,9 @@ enum { N = 64 };
 static size_t pack(const float *x, uint8_t *bytes)
 {
     Inference__ModelInferRequest m = INFERENCE__MODEL_INFER_REQUEST__INIT;
-    Inference__ModelInferRequest__InferInputTensor t = INFERENCE__MODEL_INFER_REQUEST__INFER_INPUT_TENSOR__INIT, *ts = &t;
+    Inference__ModelInferRequest__InferInputTensor
+        t = INFERENCE__MODEL_INFER_REQUEST__INFER_INPUT_TENSOR__INIT,
+        *ts = &t;
     int64_t shape[] = {1, N};
     ProtobufCBinaryData raw = {N * sizeof(*x), (uint8_t *)x};
     t.name = (char *)"x";
@@ -48,8 +50,10 @@ int main(int argc, char **argv)
     int wrong = 0;
     for (int i = 0; i < atoi(argv[2]) && !wrong; i++) {
         for (int k = 0; k < N; k++) x[k] = (float)(i * N + k);
-        struct ask q = {
-            .method = "/inference.GRPCInferenceService/ModelInfer", .bytes = bytes, .size = pack(x, bytes), .timeout_ms = 5000};
+        struct ask q = {.method = "/inference.GRPCInferenceService/ModelInfer",
+                        .bytes = bytes,
+                        .size = pack(x, bytes),
+                        .timeout_ms = 5000};
         struct answer a = client_ask(&c, &q);
         wrong = !is_echo(&a, x);
         if (wrong) fprintf(stderr, "request %d: status %d, %s\n", i, a.status, a.why);

@@ -19,6 +19,7 @@ import sys
 import time
 
 port, what = int(sys.argv[1]), sys.argv[2]
+SIZE = 60 << 20
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
@@ -113,12 +114,71 @@ def held(make, many):
     select.select([sys.stdin], [], [])
 
 
-def upload(_):
-    s = begin()
-    size = 60 << 20
-    for call in range(100):
-        send(s, headers(1 + 2 * call) + frame(0, 0, 1 + 2 * call, b"\0" + struct.pack(">I", size) + b"x" * 16000))
-    return s
+class Upload:
+    """A connection whose calls send as much as the server's windows let them, but never the end."""
+
+    def __init__(self):
+        self.s = begin()
+        self.s.setblocking(False)
+        self.window, self.streams, self.input, self.output, self.next = 65535, {}, b"", b"", 1
+        for _ in range(20):
+            self.add()
+
+    def add(self):
+        self.output += headers(self.next) + frame(0, 0, self.next, b"\0" + struct.pack(">I", SIZE))
+        self.streams[self.next] = [65530, SIZE - 1]  # the window, and what it will send
+        self.window -= 5
+        self.next += 2
+
+    def hear(self):
+        self.input += self.s.recv(1 << 16)
+        while len(self.input) >= 9:
+            size, kind, flags, stream = int.from_bytes(self.input[:3], "big"), self.input[3], self.input[4], int.from_bytes(self.input[5:9], "big")
+            if len(self.input) < 9 + size:
+                return
+            payload, self.input = self.input[9:9 + size], self.input[9 + size:]
+            if kind == 8 and stream == 0:
+                self.window += int.from_bytes(payload, "big")
+            elif kind == 8 and stream in self.streams:
+                self.streams[stream][0] += int.from_bytes(payload, "big")
+            elif kind == 4 and not flags:
+                self.output += frame(4, 1, 0)
+            elif kind == 6 and not flags:
+                self.output += frame(6, 1, 0, payload)
+            elif kind in (1, 3) and self.streams.pop(stream, None) and (kind == 3 or flags & 1):
+                self.add()  # the server has ended it: once more
+
+    def push(self):
+        for stream, state in self.streams.items():
+            n = min(16000, self.window, state[0], state[1])
+            if n > 0 and len(self.output) < 1 << 18:
+                self.output += frame(0, 0, stream, bytes(n))
+                self.window -= n
+                state[0] -= n
+                state[1] -= n
+        if self.output:
+            self.output = self.output[self.s.send(self.output):]
+
+    def work(self):
+        for step in (self.hear, self.push):
+            try:
+                step()
+            except BlockingIOError:
+                pass
+
+
+def uploads():
+    every = [Upload() for _ in range(12)]
+    began, said = time.monotonic(), False
+    while not select.select([sys.stdin], [], [], 0.001)[0]:
+        for u in list(every):
+            try:
+                u.work()
+            except OSError:
+                every.remove(u)
+        if not said and (time.monotonic() - began > 6 or not every):
+            said = True
+            print("ready", len(every), flush=True)
 
 
 def reader(_):
@@ -138,6 +198,6 @@ if what == "garbage":
 elif what == "connections":
     held(lambda i: begin() if i % 2 else connect(), 1500)
 elif what == "uploads":
-    held(upload, 30)
+    uploads()
 else:
     held(reader, 30)

@@ -10,7 +10,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 export GPUWIRE_NIC=addr=127.0.0.1
 attack=$(readable "$here/grpc_attack.py")
 echo=$1
-MAY_GROW=$((1024 * 1024)) # KiB: 512 MiB of messages, and what gRPC keeps beside them
+MAY_GROW=$((640 * 1024)) # KiB: six messages of 64 MiB, and what gRPC keeps beside them
 
 "$GPUWIRE" serve --exec cpu --models "$here/../serve/models" --port 0 >"$work/worker.out" 2>&1 &
 worker=$!
