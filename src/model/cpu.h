@@ -32,7 +32,7 @@ struct gwm_cpu {
     struct gwm_step *step;
     int nbuf, cap_buf, nstep, cap_step;
     bool *plain;        /* per root: written in C order by now */
-    const float **args; /* room for one node's inputs */
+    const void **args;  /* room for one node's inputs */
     struct gwm_span *span;
     char *arena;
     size_t arena_bytes, weight_bytes, most; /* most: of both together */
