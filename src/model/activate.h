@@ -105,7 +105,7 @@ GW_FN int64_t gwm_binary1_i64(int32_t kind, int64_t a, int64_t b)
     case GWM_ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
     case GWM_SUB: return (int64_t)((uint64_t)a - (uint64_t)b);
     case GWM_MUL: return (int64_t)((uint64_t)a * (uint64_t)b);
-    case GWM_DIV: return b == 0 ? 0 : b == -1 ? (int64_t)-(uint64_t)a : a / b;
+    case GWM_DIV: return b == 0 ? 0 : b == -1 ? (int64_t) - (uint64_t)a : a / b;
     case GWM_POW:
         for (r = b < 0 ? 0 : 1, i = a; b > 0; b >>= 1, i = (int64_t)((uint64_t)i * (uint64_t)i))
             if (b & 1) r = (int64_t)((uint64_t)r * (uint64_t)i);
@@ -113,9 +113,7 @@ GW_FN int64_t gwm_binary1_i64(int32_t kind, int64_t a, int64_t b)
     case GWM_MIN: return a < b ? a : b;
     case GWM_MAX: return a > b ? a : b;
     case GWM_FMOD: return b == 0 || b == -1 ? 0 : a % b;
-    case GWM_MOD:
-        r = b == 0 || b == -1 ? 0 : a % b;
-        return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    case GWM_MOD: r = b == 0 || b == -1 ? 0 : a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r;
     case GWM_PRELU: return a < 0 ? (int64_t)((uint64_t)a * (uint64_t)b) : a;
     case GWM_EQUAL: return a == b;
     case GWM_LESS: return a < b;

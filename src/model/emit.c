@@ -35,8 +35,7 @@ static int64_t work(const struct gwm_graph *g, const struct gwm_node *n)
     for (uint32_t i = 0; i < n->nin; i++) sum += g->value[n->in[i]].count;
     switch (n->op) {
     case GWM_CONV:
-    case GWM_DECONV:
-        return sum + out * (n->conv.win.c / n->conv.group) * n->conv.win.kh * n->conv.win.kw;
+    case GWM_DECONV: return sum + out * (n->conv.win.c / n->conv.group) * n->conv.win.kh * n->conv.win.kw;
     case GWM_POOL: return sum + out * n->pool.win.kh * n->pool.win.kw;
     case GWM_GEMM: return sum + out * n->gemm.k;
     case GWM_INTERP: return sum + out * n->interp.taps;

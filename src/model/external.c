@@ -88,7 +88,8 @@ static int read_range(int fd, char *to, uint64_t offset, size_t len)
     return 0;
 }
 
-static int read_tensor(struct gwm_source *s, int fd, struct place *p, Onnx__TensorProto *t, const struct gwm_msg *msg)
+static int read_tensor(struct gwm_source *s, int fd, struct place *p, Onnx__TensorProto *t,
+                       const struct gwm_msg *msg)
 {
     struct stat st;
 
@@ -125,10 +126,11 @@ int gwm_external(struct gwm_source *s, int dir, const struct gwm_msg *msg)
         rc = read_place(msg, t, &p);
         int fd = rc ? -1 : open_below(dir, p.file);
         if (!rc && fd < 0)
-            rc = gwm_fail(msg, fd, "tensor '%.60s': external data '%.80s': %s", t->name ? t->name : "", p.file,
-                          fd == -EINVAL  ? "the path must stay in the model's folder"
-                          : fd == -ELOOP ? "the path goes through a link; put the file itself into the folder"
-                                         : strerror(-fd));
+            rc =
+                gwm_fail(msg, fd, "tensor '%.60s': external data '%.80s': %s", t->name ? t->name : "", p.file,
+                         fd == -EINVAL  ? "the path must stay in the model's folder"
+                         : fd == -ELOOP ? "the path goes through a link; put the file itself into the folder"
+                                        : strerror(-fd));
         if (!rc) rc = read_tensor(s, fd, &p, t, msg);
         if (fd >= 0) close(fd);
     }

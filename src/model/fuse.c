@@ -236,7 +236,8 @@ static void becomes(struct fuser *f, struct gwm_node *n, struct gwm_act act, int
 static struct gwm_node *erf_part(const struct fuser *f, int e, int *x)
 {
     struct gwm_node *plus = made_by(f, e, GWM_ACT_AFFINE);
-    struct gwm_node *erf = plus && near(plus->act.a, 1) && near(plus->act.b, 1) ? made_by(f, plus->in[0], GWM_ACT_ERF) : NULL;
+    struct gwm_node *erf =
+        plus && near(plus->act.a, 1) && near(plus->act.b, 1) ? made_by(f, plus->in[0], GWM_ACT_ERF) : NULL;
     struct gwm_node *by = erf && f->uses[erf->out] == 1 ? made_by(f, erf->in[0], GWM_ACT_AFFINE) : NULL;
 
     if (!by || !near(by->act.a, 0.70710678f) || by->act.b != 0) return NULL;
@@ -247,7 +248,8 @@ static struct gwm_node *erf_part(const struct fuser *f, int e, int *x)
 /* A product that is one function of one value: x sigmoid(x), x hardsigmoid(x), x (1 + erf(x/√2)). */
 static void spell(struct fuser *f, struct gwm_node *n)
 {
-    const struct gwm_act silu = {GWM_ACT_SILU, 1, 0}, hswish = {GWM_ACT_HSWISH, 0, 0}, gelu = {GWM_ACT_GELU, 0, 0};
+    const struct gwm_act silu = {GWM_ACT_SILU, 1, 0}, hswish = {GWM_ACT_HSWISH, 0, 0},
+                         gelu = {GWM_ACT_GELU, 0, 0};
 
     if (n->binary.kind != GWM_MUL || n->act.kind != GWM_ACT_NONE) return;
     for (uint32_t k = 0; k < 2; k++) {

@@ -76,8 +76,7 @@ int32_t gwm_count(const struct gwm_shape *s)
 
     for (uint32_t i = 0; i < s->rank; i++) {
         if (s->d[i] < 0) return -1;
-        if (s->d[i])
-            n *= s->d[i]; /* < 2^28 × 2^31 */
+        if (s->d[i]) n *= s->d[i]; /* < 2^28 × 2^31 */
         none = none || !s->d[i];
         if (n > GWM_MAX_COUNT) return -1; /* beside a 0 too: so every product of sides fits */
     }

@@ -209,7 +209,7 @@ enum gwm_op {
     GWM_NORM,
     GWM_GATHER,
     GWM_INTERP,
-    GWM_SELECT,  /* the condition is I64 */
+    GWM_SELECT, /* the condition is I64 */
     GWM_CUMSUM,
     GWM_CONVERT, /* from the input's dtype to the output's, with the values that type `to` can hold */
 };
@@ -243,7 +243,8 @@ struct gwm_node {
     int *in; /* values */
     int out;
     bool dead;
-    struct gwm_act act; /* applied last; CONV, DECONV, GEMM, BINARY, NORM and UNARY only, and never on I64 but for UNARY */
+    struct gwm_act
+        act; /* applied last; CONV, DECONV, GEMM, BINARY, NORM and UNARY only, and never on I64 but for UNARY */
     union {
         struct gwm_conv conv;
         struct gwm_pool pool;
@@ -347,7 +348,8 @@ int gwm_optimise(struct gwm_graph *g);
 
 /* ref.c, ref_*.c: plain loops for every node, used to fold constants and by the CPU back-end. */
 void gwm_ref_eval(const struct gwm_node *n, const struct gwm_graph *g, const void *const *in, void *out);
-void gwm_ref_move(const struct gwm_move *m, size_t width, const void *x, void *y); /* width: bytes of an element */
+void gwm_ref_move(const struct gwm_move *m, size_t width, const void *x,
+                  void *y); /* width: bytes of an element */
 void gwm_ref_softmax(const struct gwm_softmax *s, const float *x, float *y);
 void gwm_ref_reduce(const struct gwm_reduce *r, uint32_t dtype, const void *x, void *y);
 void gwm_ref_norm(const struct gwm_norm *s, const float *x, const float *scale, const float *bias, float *y);
@@ -361,7 +363,8 @@ void gwm_ref_interp(const struct gwm_interp *s, const float *x, float *y);
 void gwm_ref_convert(uint32_t from, uint32_t to, uint32_t into, const void *x, void *y, int32_t count);
 /* Steps an odometer over all but the last of `rank` dimensions and keeps an offset for each of n strided views; false
  * after the last row. */
-bool gwm_next_row(int32_t rank, const int32_t *dims, int32_t *at, const int32_t *const *stride, int32_t *offset, int n);
+bool gwm_next_row(int32_t rank, const int32_t *dims, int32_t *at, const int32_t *const *stride,
+                  int32_t *offset, int n);
 
 /* import.c. The graph keeps what it needs of the bytes. */
 int gwm_import(const void *bytes, size_t len, struct gwm_graph **graph, const struct gwm_msg *msg);
@@ -371,10 +374,11 @@ struct gwm_check {
     void (*each)(void *arg, const char *name, const char *type, const char *why);
     void *arg;
 };
-int gwm_import_file(const void *bytes, size_t len, int dir, const struct gwm_check *check, struct gwm_graph **graph,
-                    const struct gwm_msg *msg);
+int gwm_import_file(const void *bytes, size_t len, int dir, const struct gwm_check *check,
+                    struct gwm_graph **graph, const struct gwm_msg *msg);
 /* The same file with another size of the open batch dimension. */
-int gwm_import_rows(const struct gwm_graph *g, uint32_t rows, struct gwm_graph **graph, const struct gwm_msg *msg);
+int gwm_import_rows(const struct gwm_graph *g, uint32_t rows, struct gwm_graph **graph,
+                    const struct gwm_msg *msg);
 void gwm_source_free(struct gwm_source *s);
 
 /* model.c: a whole file in memory (free it), its size or an error; the folder that it lies in, a descriptor or -1. */

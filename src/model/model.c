@@ -34,8 +34,8 @@ static int explained(const struct gwm_msg *msg, int rc)
 }
 
 /* dir: the model's folder, or -1 when it may have none. */
-static int open_in(const void *bytes, size_t len, const char *file, int dir, struct gw_model **model, char *err,
-                   size_t errlen)
+static int open_in(const void *bytes, size_t len, const char *file, int dir, struct gw_model **model,
+                   char *err, size_t errlen)
 {
     const struct gwm_msg msg = {err, errlen, file};
     struct gw_model *m = calloc(1, sizeof(*m));

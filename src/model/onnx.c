@@ -21,7 +21,8 @@ static bool batches(struct gwm_graph *g, const struct gwm_graph *two)
         const struct gw_tensor_info *a = &g->info[1][i], *b = &two->info[1][i];
         bool rest = a->rank == b->rank;
         for (uint32_t d = 1; d < a->rank && rest; d++) rest = a->dims[d] == b->dims[d];
-        if (!rest || (a->rank && a->dims[0] != b->dims[0] && (a->dims[0] != 1 || b->dims[0] != 2))) return false;
+        if (!rest || (a->rank && a->dims[0] != b->dims[0] && (a->dims[0] != 1 || b->dims[0] != 2)))
+            return false;
         g->info[1][i].batched = a->rank && a->dims[0] != b->dims[0];
         any = any || g->info[1][i].batched;
     }
@@ -63,7 +64,8 @@ static int load(const void *bytes, size_t len, const char *file, void **model, c
     return load_from(bytes, len, -1, &msg, model);
 }
 
-static int load_in(const void *bytes, size_t len, const char *file, int dir, void **model, char *err, size_t errlen)
+static int load_in(const void *bytes, size_t len, const char *file, int dir, void **model, char *err,
+                   size_t errlen)
 {
     const struct gwm_msg msg = {err, errlen, file};
 

@@ -95,7 +95,8 @@ int gwm_emit_binary(struct gwm_import *im, enum gwm_binary kind, int a, int b, c
     int in[2] = {a, b};
 
     if (va->dtype != vb->dtype) return gwm_op_fail(im, -EBADMSG, "its inputs are of different types");
-    if (kind >= GWM_AND && va->dtype != GWM_I64) return gwm_op_fail(im, -EBADMSG, "its inputs are not of booleans");
+    if (kind >= GWM_AND && va->dtype != GWM_I64)
+        return gwm_op_fail(im, -EBADMSG, "its inputs are not of booleans");
     int rc = gwm_broadcast(&bc, &out, &va->shape, &vb->shape);
     if (rc == -EINVAL) return gwm_op_fail(im, -EBADMSG, "the shapes of its inputs do not fit");
     if (rc) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
@@ -110,12 +111,23 @@ static const struct {
     const char *op;
     enum gwm_binary kind;
 } kinds[] = {
-    {"Add", GWM_ADD},     {"Sub", GWM_SUB},          {"Mul", GWM_MUL},
-    {"Div", GWM_DIV},     {"PRelu", GWM_PRELU},      {"Equal", GWM_EQUAL},
-    {"Less", GWM_LESS},   {"LessOrEqual", GWM_LESS_EQUAL}, {"Greater", GWM_GREATER},
-    {"And", GWM_AND},     {"GreaterOrEqual", GWM_GREATER_EQUAL}, {"Or", GWM_OR},
-    {"Xor", GWM_XOR},     {"Min", GWM_MIN},          {"Max", GWM_MAX},
-    {"Sum", GWM_ADD},     {"Mean", GWM_ADD},
+    {"Add", GWM_ADD},
+    {"Sub", GWM_SUB},
+    {"Mul", GWM_MUL},
+    {"Div", GWM_DIV},
+    {"PRelu", GWM_PRELU},
+    {"Equal", GWM_EQUAL},
+    {"Less", GWM_LESS},
+    {"LessOrEqual", GWM_LESS_EQUAL},
+    {"Greater", GWM_GREATER},
+    {"And", GWM_AND},
+    {"GreaterOrEqual", GWM_GREATER_EQUAL},
+    {"Or", GWM_OR},
+    {"Xor", GWM_XOR},
+    {"Min", GWM_MIN},
+    {"Max", GWM_MAX},
+    {"Sum", GWM_ADD},
+    {"Mean", GWM_ADD},
 };
 
 static enum gwm_binary kind_of(const char *op)
@@ -200,8 +212,8 @@ static int modulo(struct gwm_import *im)
     int rc = gwm_attr_int(im, "fmod", &fmod);
 
     if (rc < 0) return rc;
-    return gwm_result(im, gwm_emit_binary(im, fmod ? GWM_FMOD : GWM_MOD, im->in[0], im->in[1],
-                                          im->node->output[0]));
+    return gwm_result(
+        im, gwm_emit_binary(im, fmod ? GWM_FMOD : GWM_MOD, im->in[0], im->in[1], im->node->output[0]));
 }
 
 /* ---- bounds ---- */
@@ -222,7 +234,8 @@ static int clip_bound(struct gwm_import *im, uint32_t input, const char *attr, f
 static int clip(struct gwm_import *im)
 {
     struct gwm_act act = {.kind = GWM_ACT_CLIP, .a = -FLT_MAX, .b = FLT_MAX};
-    int low = clip_bound(im, 1, "min", &act.a), high = low < 0 ? low : clip_bound(im, 2, "max", &act.b), v = im->in[0];
+    int low = clip_bound(im, 1, "min", &act.a), high = low < 0 ? low : clip_bound(im, 2, "max", &act.b),
+        v = im->in[0];
 
     if (high < 0) return high;
     if (!low && !high && gwm_in(im, 0)->dtype == GWM_F32)

@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* Picks positions along an axis of x; `index` is a value with `count` of them. The value, in that shape. */
-static int emit_gather(struct gwm_import *im, int x, int index, int axis, const struct gwm_shape *out, const char *name)
+static int emit_gather(struct gwm_import *im, int x, int index, int axis, const struct gwm_shape *out,
+                       const char *name)
 {
     const struct gwm_shape s = im->g->value[x].shape;
     struct gwm_gather q = {.outer = 1, .n = s.d[axis], .inner = 1, .count = im->g->value[index].count};
@@ -91,7 +92,8 @@ static int pad_mirrored(struct gwm_import *im, const char *mode, const int64_t *
         int64_t n = s.d[a], side = n + begin[a] + end[a];
         void *room;
         if (side == n) continue;
-        if (side > GWM_MAX_COUNT || !n) return gwm_op_fail(im, -ENOTSUP, "its result has too many elements, or none");
+        if (side > GWM_MAX_COUNT || !n)
+            return gwm_op_fail(im, -ENOTSUP, "its result has too many elements, or none");
         list.d[0] = s.d[a] = (int32_t)side;
         int index = gwm_const(im, GWM_I64, &list, NULL, &room);
         if (index < 0) return gwm_op_fail(im, index, "out of memory");
@@ -123,9 +125,7 @@ static int pad(struct gwm_import *im)
     float value = 0;
     int rc = gwm_attr_string(im, "mode", mode, sizeof(mode));
 
-    if (rc < 0 || (rc = pad_value(im, &value)) < 0 ||
-        (rc = read_pads(im, x.rank, begin, end)) < 0)
-        return rc;
+    if (rc < 0 || (rc = pad_value(im, &value)) < 0 || (rc = read_pads(im, x.rank, begin, end)) < 0) return rc;
     if (strcmp(mode, "constant")) return pad_mirrored(im, mode, begin, end);
     for (uint32_t i = 0; i < x.rank; i++) {
         int64_t side = x.d[i] + begin[i] + end[i];
@@ -155,7 +155,8 @@ static int trilu(struct gwm_import *im)
     if (x.rank < 2) return gwm_op_fail(im, -EBADMSG, "its input is no matrix");
     two.d[0] = x.d[x.rank - 2];
     two.d[1] = x.d[x.rank - 1];
-    int mask = gwm_const(im, GWM_I64, &two, NULL, &room), none = mask < 0 ? mask : gwm_const(im, gwm_in(im, 0)->dtype, &one, NULL, &zero);
+    int mask = gwm_const(im, GWM_I64, &two, NULL, &room),
+        none = mask < 0 ? mask : gwm_const(im, gwm_in(im, 0)->dtype, &one, NULL, &zero);
     if (none < 0) return gwm_op_fail(im, none, "out of memory");
     for (int64_t r = 0; r < two.d[0]; r++)
         for (int64_t c = 0; c < two.d[1]; c++)
@@ -164,7 +165,8 @@ static int trilu(struct gwm_import *im)
     int in[3] = {mask, im->in[0], none};
     struct gwm_select s;
     struct gwm_shape out;
-    if (gwm_select_shape(&s, &out, shapes)) return gwm_op_fail(im, -EBADMSG, "its input has too many elements");
+    if (gwm_select_shape(&s, &out, shapes))
+        return gwm_op_fail(im, -EBADMSG, "its input has too many elements");
     int n = gwm_emit_as(im, GWM_SELECT, in, 3, gwm_in(im, 0)->type, &out, im->node->output[0]);
     if (n < 0) return n;
     im->g->node[n].select = s;

@@ -149,7 +149,8 @@ static int concat(struct gwm_import *im)
 
 /* Where a slice begins, how far it goes and in which steps, along each axis. */
 struct slice {
-    int64_t start[GW_MODEL_MAX_RANK], end[GW_MODEL_MAX_RANK], axis[GW_MODEL_MAX_RANK], step[GW_MODEL_MAX_RANK];
+    int64_t start[GW_MODEL_MAX_RANK], end[GW_MODEL_MAX_RANK], axis[GW_MODEL_MAX_RANK],
+        step[GW_MODEL_MAX_RANK];
 };
 
 /* Lists are attributes in old files, inputs in new ones; the count, or an error. */
@@ -164,7 +165,8 @@ static int read_slice(struct gwm_import *im, struct slice *s)
     int n = slice_list(im, 1, "starts", s->start), e = n < 0 ? n : slice_list(im, 2, "ends", s->end);
     int a = e < 0 ? e : slice_list(im, 3, "axes", s->axis), t = -ENOENT;
 
-    if (n < 0 || e < 0) return n == -ENOENT || e == -ENOENT ? gwm_op_fail(im, -EBADMSG, "it has no bounds") : e;
+    if (n < 0 || e < 0)
+        return n == -ENOENT || e == -ENOENT ? gwm_op_fail(im, -EBADMSG, "it has no bounds") : e;
     if (im->opset >= 10) t = gwm_in_ints(im, 4, s->step, GW_MODEL_MAX_RANK);
     if ((a < 0 && a != -ENOENT) || (t < 0 && t != -ENOENT)) return a < 0 && a != -ENOENT ? a : t;
     for (int i = 0; i < n; i++) {
@@ -193,7 +195,8 @@ static int slice(struct gwm_import *im)
     for (int i = 0; i < n; i++) {
         int a = gwm_axis(im, s.axis[i], x.rank);
         if (a < 0) return a;
-        int64_t d = x.d[a], st = clamped(s.step[i], -GWM_MAX_COUNT, GWM_MAX_COUNT), b = s.start[i], e = s.end[i];
+        int64_t d = x.d[a], st = clamped(s.step[i], -GWM_MAX_COUNT, GWM_MAX_COUNT), b = s.start[i],
+                e = s.end[i];
         if (!st) return gwm_op_fail(im, -EBADMSG, "a step of 0");
         b = clamped(b < 0 ? b + d : b, st > 0 ? 0 : -1, st > 0 ? d : d - 1);
         e = clamped(e < 0 ? e + d : e, st > 0 ? 0 : -1, st > 0 ? d : d - 1);
@@ -226,7 +229,8 @@ static int split_sizes(struct gwm_import *im, int64_t side, int64_t *sizes, size
     int64_t each = (side + (int64_t)pieces - 1) / (int64_t)pieces;
     for (size_t i = 0; i < pieces; i++) {
         if (n < 0) sizes[i] = side - sum < each ? side - sum : each;
-        if (sizes[i] <= 0 || sizes[i] > side - sum) return gwm_op_fail(im, -EBADMSG, "a piece of %" PRId64, sizes[i]);
+        if (sizes[i] <= 0 || sizes[i] > side - sum)
+            return gwm_op_fail(im, -EBADMSG, "a piece of %" PRId64, sizes[i]);
         sum += sizes[i];
     }
     return sum == side ? 0 : gwm_op_fail(im, -EBADMSG, "the pieces are not the whole");
@@ -271,7 +275,8 @@ static int expand(struct gwm_import *im)
     if (n < 0) return n;
     to.rank = (uint32_t)n;
     for (int i = 0; i < n; i++) {
-        if (d[i] < 0 || d[i] > GWM_MAX_COUNT) return gwm_op_fail(im, -EBADMSG, "a dimension of %" PRId64, d[i]);
+        if (d[i] < 0 || d[i] > GWM_MAX_COUNT)
+            return gwm_op_fail(im, -EBADMSG, "a dimension of %" PRId64, d[i]);
         to.d[i] = (int32_t)d[i];
     }
     if (gwm_count(&to) < 0 || gwm_broadcast(&bc, &out, &x, &to))
@@ -303,7 +308,8 @@ static int tile(struct gwm_import *im)
         for (int k = 0; k < 2; k++) {
             int32_t side = k ? x.d[i] : (int32_t)times[i];
             if (side == 1) continue;
-            if (box.rank == GW_MODEL_MAX_RANK) return gwm_op_fail(im, -ENOTSUP, "repeats along so many dimensions");
+            if (box.rank == GW_MODEL_MAX_RANK)
+                return gwm_op_fail(im, -ENOTSUP, "repeats along so many dimensions");
             step[box.rank] = k;
             from.d[box.rank] = k ? side : 1;
             box.d[box.rank++] = side;

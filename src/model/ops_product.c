@@ -71,8 +71,8 @@ static int gemm(struct gwm_import *im)
 }
 
 /* The leading dimensions of both; strides in elements. */
-static int batches(struct gwm_import *im, struct gwm_gemm *p, const struct gwm_shape *a, const struct gwm_shape *b,
-                   struct gwm_shape *out)
+static int batches(struct gwm_import *im, struct gwm_gemm *p, const struct gwm_shape *a,
+                   const struct gwm_shape *b, struct gwm_shape *out)
 {
     struct gwm_shape la = *a, lb = *b;
     int64_t size_a = (int64_t)p->m * p->k, size_b = (int64_t)p->k * p->n;
@@ -80,7 +80,8 @@ static int batches(struct gwm_import *im, struct gwm_gemm *p, const struct gwm_s
     la.rank -= 2;
     lb.rank -= 2;
     int rc = gwm_broadcast(&p->batch, out, &la, &lb);
-    if (rc) return gwm_op_fail(im, rc == -EINVAL ? -EBADMSG : -ENOTSUP, "the shapes of its inputs do not fit");
+    if (rc)
+        return gwm_op_fail(im, rc == -EINVAL ? -EBADMSG : -ENOTSUP, "the shapes of its inputs do not fit");
     p->products = gwm_count(out);
     for (int32_t i = 0; i < p->batch.rank; i++) { /* each matrix is within its tensor, and so fits */
         p->batch.a[i] = (int32_t)(p->batch.a[i] * size_a);
@@ -97,7 +98,8 @@ static int matmul(struct gwm_import *im)
     struct gwm_gemm p = {0};
 
     single(&p);
-    if (gwm_in(im, 1)->dtype != GWM_F32) return gwm_op_fail(im, -ENOTSUP, "only products of floats are supported");
+    if (gwm_in(im, 1)->dtype != GWM_F32)
+        return gwm_op_fail(im, -ENOTSUP, "only products of floats are supported");
     if (row) a = (struct gwm_shape){.rank = 2, .d = {1, a.d[0]}};
     if (column) b = (struct gwm_shape){.rank = 2, .d = {b.d[0], 1}};
     if (a.rank < 2 || b.rank < 2) return gwm_op_fail(im, -EBADMSG, "its inputs are no matrices");
@@ -105,7 +107,8 @@ static int matmul(struct gwm_import *im)
     p.k = a.d[a.rank - 1];
     p.n = b.d[b.rank - 1];
     if (p.k != b.d[b.rank - 2])
-        return gwm_op_fail(im, -EBADMSG, "the matrices do not fit: %d columns, %d rows", p.k, b.d[b.rank - 2]);
+        return gwm_op_fail(im, -EBADMSG, "the matrices do not fit: %d columns, %d rows", p.k,
+                           b.d[b.rank - 2]);
     if (!p.k) return gwm_op_fail(im, -ENOTSUP, "matrices without elements");
     if (b.rank == 2) { /* all rows of a at once */
         out = a;

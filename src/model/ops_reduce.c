@@ -106,13 +106,17 @@ static int emit_norm(struct gwm_import *im, struct gwm_norm s)
 
 static int layer_norm(struct gwm_import *im)
 {
-    struct gwm_norm s = {
-        .outer = 1, .n = 1, .inner = 1, .epsilon = 1e-5f, .rms = !strcmp(im->node->op_type, "RMSNormalization")};
+    struct gwm_norm s = {.outer = 1,
+                         .n = 1,
+                         .inner = 1,
+                         .epsilon = 1e-5f,
+                         .rms = !strcmp(im->node->op_type, "RMSNormalization")};
     const struct gwm_shape *x = &gwm_in(im, 0)->shape;
     int64_t axis = -1;
     int rc = gwm_attr_int(im, "axis", &axis);
 
-    if (rc < 0 || (rc = gwm_attr_float(im, "epsilon", &s.epsilon)) < 0 || (rc = gwm_axis(im, axis, x->rank)) < 0)
+    if (rc < 0 || (rc = gwm_attr_float(im, "epsilon", &s.epsilon)) < 0 ||
+        (rc = gwm_axis(im, axis, x->rank)) < 0)
         return rc;
     for (int i = 0; i < (int)x->rank; i++) *(i < rc ? &s.outer : &s.n) *= x->d[i];
     s.channels = s.n;
@@ -131,9 +135,11 @@ static int group_norm(struct gwm_import *im)
     if (x->rank < 2) return gwm_op_fail(im, -EBADMSG, "its input has no channels");
     s.channels = x->d[1];
     if (instance) groups = s.channels;
-    if (groups < 1 || s.channels % groups) return gwm_op_fail(im, -EBADMSG, "the channels do not divide into groups");
+    if (groups < 1 || s.channels % groups)
+        return gwm_op_fail(im, -EBADMSG, "the channels do not divide into groups");
     if (!instance && im->opset < 21 && groups != s.channels)
-        return gwm_op_fail(im, -ENOTSUP, "before operator set 21 its scale is one per group; export with a newer one");
+        return gwm_op_fail(im, -ENOTSUP,
+                           "before operator set 21 its scale is one per group; export with a newer one");
     s.inner = 1;
     for (uint32_t i = 2; i < x->rank; i++) s.inner *= x->d[i];
     s.outer = x->d[0] * (int32_t)groups;
@@ -182,8 +188,8 @@ static int read_axes(struct gwm_import *im, uint32_t rank, uint32_t *mask)
 }
 
 /* Emits the reduction of axes that lie side by side, from the first one that `mask` has on; its value. */
-static int emit_reduce(struct gwm_import *im, struct gwm_reduce r, int x, uint32_t mask, const struct gwm_shape *out,
-                       const char *name)
+static int emit_reduce(struct gwm_import *im, struct gwm_reduce r, int x, uint32_t mask,
+                       const struct gwm_shape *out, const char *name)
 {
     const struct gwm_shape s = im->g->value[x].shape;
     bool arg = r.kind >= GWM_REDUCE_ARGMAX, inside = false;
@@ -255,7 +261,8 @@ static int reduce(struct gwm_import *im)
 
 static int arg(struct gwm_import *im)
 {
-    struct gwm_reduce r = {.kind = !strcmp(im->node->op_type, "ArgMax") ? GWM_REDUCE_ARGMAX : GWM_REDUCE_ARGMIN};
+    struct gwm_reduce r = {.kind =
+                               !strcmp(im->node->op_type, "ArgMax") ? GWM_REDUCE_ARGMAX : GWM_REDUCE_ARGMIN};
     int64_t keep = 1, axis = 0, last = 0;
     int rc = gwm_attr_int(im, "keepdims", &keep);
 
@@ -276,8 +283,8 @@ static int cumsum(struct gwm_import *im)
 
     if (rc < 0) return rc;
     if (rc != 1) return gwm_op_fail(im, -EBADMSG, "it has no axis");
-    if ((rc = gwm_attr_int(im, "exclusive", &exclusive)) < 0 || (rc = gwm_attr_int(im, "reverse", &reverse)) < 0 ||
-        (rc = gwm_axis(im, axis, shape.rank)) < 0)
+    if ((rc = gwm_attr_int(im, "exclusive", &exclusive)) < 0 ||
+        (rc = gwm_attr_int(im, "reverse", &reverse)) < 0 || (rc = gwm_axis(im, axis, shape.rank)) < 0)
         return rc;
     around(&shape, rc, &s.outer, &s.n, &s.inner);
     s.exclusive = exclusive != 0;

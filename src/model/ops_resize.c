@@ -23,7 +23,8 @@ static double position(const struct resize *r, int axis, int64_t i, int64_t in)
 {
     double s = r->scale[axis], out = (double)r->side[axis];
 
-    if (!strcmp(r->coordinates, "align_corners")) return out > 1 ? (double)i * ((double)in - 1) / (out - 1) : 0;
+    if (!strcmp(r->coordinates, "align_corners"))
+        return out > 1 ? (double)i * ((double)in - 1) / (out - 1) : 0;
     if (!strcmp(r->coordinates, "asymmetric")) return (double)i / s;
     if (!strcmp(r->coordinates, "pytorch_half_pixel") && out <= 1) return 0;
     double half = ((double)i + 0.5) / s - 0.5;
@@ -63,14 +64,19 @@ static void taps_at(const struct resize *r, double x, int64_t in, int32_t *index
         weight[t] = (float)w;
         sum += w;
     }
-    for (int t = 0; t < taps && r->exclude_outside && sum != 0; t++) weight[t] = (float)((double)weight[t] / sum);
+    for (int t = 0; t < taps && r->exclude_outside && sum != 0; t++)
+        weight[t] = (float)((double)weight[t] / sum);
 }
 
 static int resize_axis(struct gwm_import *im, const struct resize *r, int x, int axis)
 {
     struct gwm_shape s = im->g->value[x].shape;
-    struct gwm_interp q = {
-        .outer = 1, .n = s.d[axis], .inner = 1, .taps = r->method == NEAREST ? 1 : r->method == LINEAR ? 2 : 4};
+    struct gwm_interp q = {.outer = 1,
+                           .n = s.d[axis],
+                           .inner = 1,
+                           .taps = r->method == NEAREST  ? 1
+                                   : r->method == LINEAR ? 2
+                                                         : 4};
 
     q.count = (int32_t)r->side[axis];
     for (int i = 0; i < (int)s.rank; i++) {
@@ -103,7 +109,8 @@ static int read_method(struct gwm_import *im, struct resize *r)
     strcpy(r->coordinates, im->opset < 11 ? "asymmetric" : "half_pixel");
     strcpy(r->rounding, im->opset < 11 ? "floor" : "round_prefer_floor");
     if (rc < 0 ||
-        (rc = gwm_attr_string(im, "coordinate_transformation_mode", r->coordinates, sizeof(r->coordinates))) < 0 ||
+        (rc = gwm_attr_string(im, "coordinate_transformation_mode", r->coordinates, sizeof(r->coordinates))) <
+            0 ||
         (rc = gwm_attr_string(im, "nearest_mode", r->rounding, sizeof(r->rounding))) < 0 ||
         (rc = gwm_attr_float(im, "cubic_coeff_a", &r->cubic_a)) < 0 ||
         (rc = gwm_attr_int(im, "exclude_outside", &exclude)) < 0 ||
@@ -126,7 +133,8 @@ static int read_scales(struct gwm_import *im, uint32_t input, int n, double *out
     if (!p) return gwm_op_fail(im, -ENOTSUP, "its scales must be %d constant numbers", n);
     for (int i = 0; i < n; i++) {
         out[i] = (double)p[i];
-        if (!(p[i] > 0 && p[i] <= (float)GWM_MAX_SIDE)) return gwm_op_fail(im, -EBADMSG, "a scale of %g", out[i]);
+        if (!(p[i] > 0 && p[i] <= (float)GWM_MAX_SIDE))
+            return gwm_op_fail(im, -EBADMSG, "a scale of %g", out[i]);
     }
     return 0;
 }
@@ -150,8 +158,7 @@ static int read_sides(struct gwm_import *im, struct resize *r, const struct gwm_
         int a = gwm_axis(im, axes[i], x->rank);
         if (a < 0) return a;
         double side = by_size ? (double)sizes[i] : floor((double)x->d[a] * scales[i]);
-        if (!(side >= 1 && side <= GWM_MAX_COUNT))
-            return gwm_op_fail(im, -ENOTSUP, "a side of %g", side);
+        if (!(side >= 1 && side <= GWM_MAX_COUNT)) return gwm_op_fail(im, -ENOTSUP, "a side of %g", side);
         r->side[a] = (int64_t)side;
         r->scale[a] = by_size ? side / x->d[a] : scales[i];
     }
@@ -165,7 +172,8 @@ static int resize(struct gwm_import *im)
     char policy[16] = "stretch";
     int rc = read_method(im, &r), v = im->in[0];
 
-    if (rc < 0 || (rc = gwm_attr_string(im, "keep_aspect_ratio_policy", policy, sizeof(policy))) < 0) return rc;
+    if (rc < 0 || (rc = gwm_attr_string(im, "keep_aspect_ratio_policy", policy, sizeof(policy))) < 0)
+        return rc;
     if (strcmp(policy, "stretch")) return gwm_op_fail(im, -ENOTSUP, "policy '%s'", policy);
     if (!gwm_count(&x)) return gwm_op_fail(im, -ENOTSUP, "its input has no elements");
     for (uint32_t i = 0; i < x.rank; i++) {

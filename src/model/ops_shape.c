@@ -176,7 +176,8 @@ static int constant_of_shape(struct gwm_import *im)
     if (a && im->g->value[from].count != 1) return gwm_op_fail(im, -EBADMSG, "its value is not one number");
     s.rank = (uint32_t)n;
     for (int i = 0; i < n; i++) {
-        if (d[i] < 0 || d[i] > GWM_MAX_COUNT) return gwm_op_fail(im, -EBADMSG, "a dimension of %" PRId64, d[i]);
+        if (d[i] < 0 || d[i] > GWM_MAX_COUNT)
+            return gwm_op_fail(im, -EBADMSG, "a dimension of %" PRId64, d[i]);
         s.d[i] = (int32_t)d[i];
     }
     if (gwm_count(&s) < 0) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
@@ -200,7 +201,8 @@ static int range(struct gwm_import *im)
         v[i] = gwm_in(im, i);
         if (!v[i]->data || v[i]->count != 1 || v[i]->dtype != v[0]->dtype)
             return gwm_op_fail(im, -ENOTSUP, "its inputs must be constant numbers of one type");
-        n[i] = v[0]->dtype == GWM_F32 ? (double)*(const float *)v[i]->data : (double)*(const int64_t *)v[i]->data;
+        n[i] = v[0]->dtype == GWM_F32 ? (double)*(const float *)v[i]->data
+                                      : (double)*(const int64_t *)v[i]->data;
     }
     uint32_t dtype = v[0]->dtype, type = v[0]->type;
     count = n[2] != 0 ? ceil((n[1] - n[0]) / n[2]) : -1;

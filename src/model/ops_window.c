@@ -165,9 +165,11 @@ static int conv(struct gwm_import *im)
 }
 
 /* One axis of the result of a transposed convolution, and its padding there; or an error. */
-static int64_t wide_side(struct gwm_import *im, struct sides *s, int axis, int64_t in, int64_t extra, int64_t asked)
+static int64_t wide_side(struct gwm_import *im, struct sides *s, int axis, int64_t in, int64_t extra,
+                         int64_t asked)
 {
-    int64_t span = (s->kernel[axis] - 1) * s->dilation[axis] + 1, full = s->stride[axis] * (in - 1) + extra + span;
+    int64_t span = (s->kernel[axis] - 1) * s->dilation[axis] + 1,
+            full = s->stride[axis] * (in - 1) + extra + span;
 
     if (!strncmp(s->auto_pad, "SAME_", 5) && !asked) asked = in * s->stride[axis];
     if (asked) { /* the padding follows from the size */
@@ -183,7 +185,8 @@ static int64_t wide_side(struct gwm_import *im, struct sides *s, int axis, int64
     return out;
 }
 
-static int wide_window(struct gwm_import *im, struct sides *s, struct gwm_window *w, struct gwm_shape *out, int32_t oc)
+static int wide_window(struct gwm_import *im, struct sides *s, struct gwm_window *w, struct gwm_shape *out,
+                       int32_t oc)
 {
     const struct gwm_shape *in = &gwm_in(im, 0)->shape;
     int64_t extra[2] = {0, 0}, asked[2] = {0, 0}, h = in->rank == 4 ? in->d[2] : 1, wd = in->d[in->rank - 1];

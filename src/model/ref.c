@@ -7,9 +7,9 @@
 
 #include "src/model/activate.h"
 
-#define LOOP(expression)                                     \
-    do {                                                     \
-        for (int32_t i = 0; i < n; i++) y[i] = (expression); \
+#define LOOP(expression)                                                                                     \
+    do {                                                                                                     \
+        for (int32_t i = 0; i < n; i++) y[i] = (expression);                                                 \
     } while (0)
 
 /* The loops that a compiler can turn into vector instructions stand apart. */
@@ -93,8 +93,8 @@ static void binary(const struct gwm_node *node, const struct gwm_graph *g, const
 {
     const struct gwm_broadcast *bc = &node->binary.bc;
     const int32_t *const stride[] = {bc->a, bc->b};
-    int32_t at[GW_MODEL_MAX_RANK] = {0}, o[2] = {0}, last = bc->rank - 1, n = bc->dims[last], sa = bc->a[last],
-            sb = bc->b[last];
+    int32_t at[GW_MODEL_MAX_RANK] = {0}, o[2] = {0}, last = bc->rank - 1, n = bc->dims[last],
+            sa = bc->a[last], sb = bc->b[last];
     const float *fa = pa, *fb = pb;
     const int64_t *ia = pa, *ib = pb;
     float *fy = py;

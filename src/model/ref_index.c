@@ -123,7 +123,10 @@ static int64_t load_int(uint32_t type, const char *p)
 /* A float as an integer: what does not fit becomes the nearest that does, no number 0. */
 static int64_t whole(float f)
 {
-    return f != f ? 0 : f >= 9223372036854775808.f ? INT64_MAX : f < -9223372036854775808.f ? INT64_MIN : (int64_t)f;
+    return f != f                       ? 0
+           : f >= 9223372036854775808.f ? INT64_MAX
+           : f < -9223372036854775808.f ? INT64_MIN
+                                        : (int64_t)f;
 }
 
 void gwm_ref_convert(uint32_t from, uint32_t to, uint32_t into, const void *x, void *y, int32_t count)

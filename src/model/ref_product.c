@@ -36,7 +36,8 @@ static void plane(const struct gwm_window *w, bool back, const float *weight, co
     for (int32_t oy = 0; oy < w->oh; oy++) {
         for (int32_t ox = 0; ox < w->ow; ox++) {
             for (int32_t t = 0; t < w->kh * w->kw; t++) {
-                int32_t iy = oy * w->sh - w->top + t / w->kw * w->dh, ix = ox * w->sw - w->left + t % w->kw * w->dw;
+                int32_t iy = oy * w->sh - w->top + t / w->kw * w->dh,
+                        ix = ox * w->sw - w->left + t % w->kw * w->dw;
                 if (iy < 0 || iy >= w->h || ix < 0 || ix >= w->w) continue;
                 if (back)
                     y[iy * w->w + ix] += weight[t] * x[oy * w->ow + ox];
@@ -57,7 +58,8 @@ void gwm_ref_conv(const struct gwm_conv *c, const float *x, float *y)
 {
     const struct gwm_window *w = &c->win;
     int32_t per = w->c / c->group, each = c->oc / c->group;
-    size_t in = (size_t)w->h * (size_t)w->w, out = (size_t)w->oh * (size_t)w->ow, taps = (size_t)w->kh * (size_t)w->kw;
+    size_t in = (size_t)w->h * (size_t)w->w, out = (size_t)w->oh * (size_t)w->ow,
+           taps = (size_t)w->kh * (size_t)w->kw;
 
     for (int32_t n = 0; n < w->n; n++, x += (size_t)w->c * in, y += (size_t)c->oc * out) {
         start(c->bias, c->oc, out, y);
@@ -70,9 +72,11 @@ void gwm_ref_conv(const struct gwm_conv *c, const float *x, float *y)
 
 void gwm_ref_deconv(const struct gwm_conv *c, const float *x, float *y)
 {
-    struct gwm_window w = c->win; /* seen as the convolution that it transposes: from the output to the input */
+    struct gwm_window w =
+        c->win; /* seen as the convolution that it transposes: from the output to the input */
     int32_t per = w.c / c->group, each = c->oc / c->group;
-    size_t in = (size_t)w.h * (size_t)w.w, out = (size_t)w.oh * (size_t)w.ow, taps = (size_t)w.kh * (size_t)w.kw;
+    size_t in = (size_t)w.h * (size_t)w.w, out = (size_t)w.oh * (size_t)w.ow,
+           taps = (size_t)w.kh * (size_t)w.kw;
 
     w.h = c->win.oh, w.w = c->win.ow, w.oh = c->win.h, w.ow = c->win.w;
     for (int32_t n = 0; n < w.n; n++, x += (size_t)w.c * in, y += (size_t)c->oc * out) {

@@ -132,8 +132,9 @@ void gwm_ref_cumsum(const struct gwm_cumsum *s, uint32_t dtype, const void *x, v
             double sum = 0;
             uint64_t whole = 0;
             for (int32_t k = 0; k < s->n; k++) {
-                size_t at = ((size_t)o * (size_t)s->n + (size_t)(s->reverse ? s->n - 1 - k : k)) * (size_t)s->inner +
-                            (size_t)i;
+                size_t at =
+                    ((size_t)o * (size_t)s->n + (size_t)(s->reverse ? s->n - 1 - k : k)) * (size_t)s->inner +
+                    (size_t)i;
                 double before = sum;
                 uint64_t whole_before = whole;
                 if (dtype == GWM_F32) {
@@ -179,4 +180,3 @@ void gwm_ref_pool(const struct gwm_pool *p, const float *x, float *y)
         for (int32_t oy = 0; oy < w->oh; oy++)
             for (int32_t ox = 0; ox < w->ow; ox++) *y++ = pool_window(p, x, oy, ox);
 }
-

@@ -93,7 +93,8 @@ int gwm_import_file(const void *bytes, size_t len, int dir, const struct gwm_che
     if (!rc) rc = unpack(s, bytes, len, msg);
     if (!rc) rc = check_versions(s, msg);
     if (!rc && dir >= 0) rc = gwm_external(s, dir, msg);
-    if (!rc && !(s->file = strdup(msg->file ? msg->file : "model"))) rc = gwm_fail(msg, -ENOMEM, "out of memory");
+    if (!rc && !(s->file = strdup(msg->file ? msg->file : "model")))
+        rc = gwm_fail(msg, -ENOMEM, "out of memory");
     if (!rc) rc = make_graph(s, 1, check, graph, msg);
     if (rc)
         gwm_source_free(s);
@@ -107,7 +108,8 @@ int gwm_import(const void *bytes, size_t len, struct gwm_graph **graph, const st
     return gwm_import_file(bytes, len, -1, NULL, graph, msg);
 }
 
-int gwm_import_rows(const struct gwm_graph *g, uint32_t rows, struct gwm_graph **graph, const struct gwm_msg *msg)
+int gwm_import_rows(const struct gwm_graph *g, uint32_t rows, struct gwm_graph **graph,
+                    const struct gwm_msg *msg)
 {
     const struct gwm_msg here = {msg->text, msg->len, g->source->file};
 

@@ -9,23 +9,12 @@ static const struct {
     const char *name;
     uint32_t type; /* 0: we do not have it */
 } types[] = {
-    {"undefined", 0},
-    {"float32", GW_DTYPE_F32},
-    {"uint8", GW_DTYPE_U8},
-    {"int8", GW_DTYPE_I8},
-    {"uint16", GW_DTYPE_U16},
-    {"int16", GW_DTYPE_I16},
-    {"int32", GW_DTYPE_I32},
-    {"int64", GW_DTYPE_I64},
-    {"string", 0},
-    {"bool", GW_DTYPE_BOOL},
-    {"float16", GW_DTYPE_F16},
-    {"float64", GW_DTYPE_F64},
-    {"uint32", GW_DTYPE_U32},
-    {"uint64", GW_DTYPE_U64},
-    {"complex64", 0},
-    {"complex128", 0},
-    {"bfloat16", GW_DTYPE_BF16},
+    {"undefined", 0},         {"float32", GW_DTYPE_F32},   {"uint8", GW_DTYPE_U8},
+    {"int8", GW_DTYPE_I8},    {"uint16", GW_DTYPE_U16},    {"int16", GW_DTYPE_I16},
+    {"int32", GW_DTYPE_I32},  {"int64", GW_DTYPE_I64},     {"string", 0},
+    {"bool", GW_DTYPE_BOOL},  {"float16", GW_DTYPE_F16},   {"float64", GW_DTYPE_F64},
+    {"uint32", GW_DTYPE_U32}, {"uint64", GW_DTYPE_U64},    {"complex64", 0},
+    {"complex128", 0},        {"bfloat16", GW_DTYPE_BF16},
 };
 #define TYPES (int64_t)(sizeof(types) / sizeof(types[0]))
 
@@ -88,7 +77,8 @@ int gwm_tensor(struct gwm_import *im, const Onnx__TensorProto *t)
     uint32_t type = gwm_type(t->data_type);
     struct gwm_shape s;
 
-    if (!t->has_raw_data && (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL || t->n_external_data))
+    if (!t->has_raw_data &&
+        (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL || t->n_external_data))
         return fail(im, t, -ENOTSUP,
                     "its data is in another file (external data), which cannot be looked up from here");
     if (t->segment) return fail(im, t, -ENOTSUP, "stored in segments");

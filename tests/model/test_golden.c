@@ -71,8 +71,8 @@ static int check_info(struct setup *t, const struct sample *s, const struct gw_t
 
     if (info->dtype != want->dtype || info->rank != want->rank || info->bytes * rows != want->bytes) {
         snprintf(why, sizeof(why), "%s: %s, rank %u, %zu bytes; expected %s, rank %u, %zu bytes", info->name,
-                 gw_dtype_name(info->dtype), info->rank, (size_t)info->bytes * rows, gw_dtype_name(want->dtype),
-                 want->rank, want->bytes);
+                 gw_dtype_name(info->dtype), info->rank, (size_t)info->bytes * rows,
+                 gw_dtype_name(want->dtype), want->rank, want->bytes);
         return fail(t, s, "shape", why);
     }
     for (uint32_t i = 0; i < info->rank; i++)
