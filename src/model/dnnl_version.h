@@ -43,15 +43,6 @@ static inline void md_free(md_t md)
     if (md) dnnl_memory_desc_destroy(md);
 }
 
-static inline void md_dims(const_md_t md, dnnl_dims_t out)
-{
-    dnnl_dims_t *dims;
-    int rank = 0;
-
-    if (!dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &rank) && !dnnl_memory_desc_query(md, dnnl_query_dims, &dims))
-        memcpy(out, *dims, (size_t)rank * sizeof(**dims));
-}
-
 #else
 
 typedef dnnl_memory_desc_t *md_t;
@@ -91,11 +82,6 @@ static inline md_t md_copy(const_md_t from)
 static inline void md_free(md_t md)
 {
     free(md);
-}
-
-static inline void md_dims(const_md_t md, dnnl_dims_t out)
-{
-    memcpy(out, md->dims, sizeof(md->dims));
 }
 
 #endif
