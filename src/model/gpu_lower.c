@@ -15,88 +15,209 @@ static uint32_t blocks_for(int32_t count)
     return n < MAX_BLOCKS ? n : MAX_BLOCKS;
 }
 
-/* A kernel over the elements of an output, with inputs and output at these offsets of its arguments. */
-static int elementwise(struct gwm_gpu *p, const struct gwm_node *n, const struct gw_kernel *k,
-                       const void *args, int32_t count, const size_t *in_at, uint32_t nin, size_t out_at)
+int gwm_gpu_activate(struct gwm_gpu *p, const struct gwm_act *act, int buf, int32_t count)
 {
-    int rc = gwm_gpu_launch(p, k, blocks_for(count), THREADS, args);
+    struct gwm_unary_args a = {.act = *act, .count = count};
 
-    for (uint32_t i = 0; i < nin && !rc; i++) rc = gwm_gpu_fix(p, in_at[i], gwm_gpu_value(p, n->in[i]));
-    return rc ? rc : gwm_gpu_fix(p, out_at, gwm_gpu_value(p, n->out));
+    if (act->kind == GWM_ACT_NONE) return 0;
+    int rc = gwm_gpu_launch(p, &gwm_unary_kernel, blocks_for(count), THREADS, &a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), buf);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), buf);
 }
 
 static int unary(struct gwm_gpu *p, const struct gwm_node *n)
 {
     struct gwm_unary_args a = {.act = n->act, .count = p->g->value[n->out].count};
-    size_t in[] = {offsetof(struct gwm_unary_args, x)};
+    uint32_t form = gwm_gpu_out_form(p, n->out);
+    bool seen = p->g->value[n->in[0]].root != n->in[0]; /* through a view: in C order */
+    int x, y, rc;
 
-    return elementwise(p, n, &gwm_unary_kernel, &a, a.count, in, 1, offsetof(struct gwm_unary_args, y));
+    if (seen || !gwm_same_shape(&p->g->value[n->in[0]].shape, &p->g->value[n->out].shape)) form &= ~GWM_LAST;
+    x = gwm_gpu_in(p, n->in[0], form, false);
+    y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
+    if (y < 0) return y;
+    rc = gwm_gpu_launch(p, &gwm_unary_kernel, blocks_for(a.count), THREADS, &a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), x);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), y);
+}
+
+/* May an operand with that shape be read in the layout of a picture of shape y? */
+static bool fits_last(const struct gwm_gpu *p, int value, const struct gwm_shape *y)
+{
+    const struct gwm_value *v = &p->g->value[value];
+
+    return v->root == value && gwm_same_shape(&v->shape, y);
+}
+
+/* The strides of an operand in C order, for the dimensions N H W C of a picture. */
+static void strides_last(const struct gwm_shape *s, const int32_t dims[4], int32_t to[4])
+{
+    static const int32_t order[] = {0, 2, 3, 1};
+
+    for (int i = 0; i < 4; i++) {
+        int k = order[i] - 4 + (int)s->rank; /* shapes are aligned at their ends */
+        to[i] = k < 0 || s->d[k] == 1 ? 0 : 1;
+        for (uint32_t j = (uint32_t)(k < 0 ? 0 : k) + 1; to[i] && j < s->rank; j++) to[i] *= s->d[j];
+        if (dims[i] == 1) to[i] = 0;
+    }
+}
+
+/* Both operands for a picture with its channels last; the one that has not its shape stays in C order. */
+static int binary_last(struct gwm_gpu *p, const struct gwm_node *n, struct gwm_broadcast *bc, int in[2],
+                       uint32_t form)
+{
+    const struct gwm_shape *y = &p->g->value[n->out].shape;
+    const int32_t dims[] = {y->d[0], y->d[2], y->d[3], y->d[1]};
+    int32_t stride[2][4];
+
+    for (int k = 0; k < 2; k++) {
+        bool last = fits_last(p, n->in[k], y);
+        in[k] = gwm_gpu_in(p, n->in[k], last ? form : form & ~GWM_LAST, false);
+        if (in[k] < 0) return in[k];
+        if (last)
+            for (int i = 3, s = 1; i >= 0; s *= dims[i--]) stride[k][i] = dims[i] == 1 ? 0 : s;
+        else
+            strides_last(&p->g->value[n->in[k]].shape, dims, stride[k]);
+    }
+    gwm_broadcast_dims(bc, dims, stride[0], stride[1], 4);
+    return 0;
 }
 
 static int binary(struct gwm_gpu *p, const struct gwm_node *n)
 {
     struct gwm_binary_args a = {
         .bc = n->binary.bc, .act = n->act, .kind = n->binary.kind, .count = p->g->value[n->out].count};
-    size_t in[] = {offsetof(struct gwm_binary_args, a), offsetof(struct gwm_binary_args, b)};
+    uint32_t form = gwm_gpu_out_form(p, n->out);
+    int in[2], rc = 0, y;
 
-    return elementwise(p, n, &gwm_binary_kernel, &a, a.count, in, 2, offsetof(struct gwm_binary_args, y));
+    if (form & GWM_LAST) {
+        rc = binary_last(p, n, &a.bc, in, form);
+    } else {
+        in[0] = gwm_gpu_in(p, n->in[0], form, false);
+        in[1] = gwm_gpu_in(p, n->in[1], form, false);
+    }
+    y = rc ? rc : gwm_gpu_out(p, n->out, form, false);
+    if (y < 0) return y;
+    rc = gwm_gpu_launch(p, &gwm_binary_kernel, blocks_for(a.count), THREADS, &a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, a), in[0]);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, b), in[1]);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_binary_args, y), y);
+}
+
+/* The mean of whole planes: a block adds up each. */
+static int mean(struct gwm_gpu *p, const struct gwm_node *n, uint32_t form, int x, int y)
+{
+    const struct gwm_window *w = &n->pool.win;
+    struct gwm_mean_args a = {.c = w->c, .size = w->h * w->w, .last = (form & GWM_LAST) != 0};
+    int32_t groups = a.last ? (w->c + GWM_MEAN_LAST - 1) / GWM_MEAN_LAST : w->c;
+    int rc = gwm_gpu_launch(p, &gwm_mean_kernel, (uint32_t)(groups * w->n), a.last ? GWM_BLOCK_MAX : 128, &a);
+
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_mean_args, x), x);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_mean_args, y), y);
 }
 
 static int pool(struct gwm_gpu *p, const struct gwm_node *n)
 {
-    struct gwm_pool_args a = {.win = n->pool.win,
+    const struct gwm_window *w = &n->pool.win;
+    uint32_t to = gwm_gpu_out_form(p, n->out);
+    uint32_t form = gwm_gpu_wanted(p, p->g->value[n->in[0]].root);
+    struct gwm_pool_args a = {.win = *w,
                               .average = n->pool.average,
                               .count_pads = n->pool.count_pads,
                               .count = p->g->value[n->out].count};
-    size_t in[] = {offsetof(struct gwm_pool_args, x)};
+    bool whole = n->pool.average && w->kh == w->h && w->kw == w->w && w->oh * w->ow == 1 &&
+                 !(w->top | w->left | w->bottom | w->right) && w->dh * w->dw == 1;
+    int x, y, rc;
 
-    return elementwise(p, n, &gwm_pool_kernel, &a, a.count, in, 1, offsetof(struct gwm_pool_args, y));
-}
-
-static int gemm(struct gwm_gpu *p, const struct gwm_node *n)
-{
-    const struct gwm_gemm *q = &n->gemm;
-    struct gwm_gemm_args a = {.act = n->act,
-                              .m = q->m,
-                              .n = q->n,
-                              .k = q->k,
-                              .am = q->ta ? 1 : q->k,
-                              .ak = q->ta ? q->m : 1,
-                              .bk = q->tb ? 1 : q->n,
-                              .bn = q->tb ? q->k : 1};
-    int rc = gwm_gpu_launch(p, &gwm_gemm_kernel, (uint32_t)(q->m * q->n), 128, &a);
-
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, a), gwm_gpu_value(p, n->in[0]));
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, b), gwm_gpu_value(p, n->in[1]));
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, y), gwm_gpu_value(p, n->out));
-    if (!rc && q->bias)
-        rc =
-            gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, bias), gwm_gpu_const(p, q->bias, (size_t)q->n * 4));
-    return rc;
+    /* Both in the same layout; that of a result of one position makes no difference. */
+    if (w->oh * w->ow > 1) form = (form & GWM_HALF) | (to & GWM_LAST);
+    if (p->g->value[n->in[0]].root != n->in[0]) form &= ~GWM_LAST;
+    form = gwm_gpu_form(p, p->g->value[n->in[0]].root, form);
+    if (w->oh * w->ow > 1) to = (to & GWM_HALF) | (form & GWM_LAST);
+    a.last = (form & GWM_LAST) != 0;
+    x = gwm_gpu_in(p, n->in[0], form, false);
+    y = x < 0 ? x : gwm_gpu_out(p, n->out, to, false);
+    if (y < 0) return y;
+    if (whole) return mean(p, n, form, x, y);
+    rc = gwm_gpu_launch(p, &gwm_pool_kernel, blocks_for(a.count), THREADS, &a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_pool_args, x), x);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_pool_args, y), y);
 }
 
 static int softmax(struct gwm_gpu *p, const struct gwm_node *n)
 {
     struct gwm_softmax_args a = {.s = n->softmax};
-    int rc = gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner), 128, &a);
+    uint32_t form = gwm_gpu_out_form(p, n->out) & ~GWM_LAST;
+    int x = gwm_gpu_in(p, n->in[0], p->half ? GWM_HALF : 0, false);
+    int y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
 
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_softmax_args, x), gwm_gpu_value(p, n->in[0]));
-    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_softmax_args, y), gwm_gpu_value(p, n->out));
+    if (y < 0) return y;
+    int rc = gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner), 128, &a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, x), x);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, y), y);
+}
+
+static int move_one(struct gwm_gpu *p, const struct gwm_move *m, int32_t count, int x, int y)
+{
+    struct gwm_move_args a = {.move = *m, .count = count};
+    int rc = x < 0 ? x : gwm_gpu_launch(p, &gwm_move_kernel, blocks_for(a.count), THREADS, &a);
+
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_move_args, x), x);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_move_args, y), y);
 }
 
 static int move(struct gwm_gpu *p, const struct gwm_node *n)
 {
-    int rc = 0;
+    uint32_t half = p->half ? GWM_HALF : 0;
+    int y = gwm_gpu_out(p, n->out, gwm_gpu_out_form(p, n->out) & ~GWM_LAST, false), rc = 0;
 
+    if (y < 0) return y;
     if (n->op == GWM_PAD) {
         struct gwm_fill_args a = {.value = n->mv.pad_value, .count = p->g->value[n->out].count};
-        rc = elementwise(p, n, &gwm_fill_kernel, &a, a.count, NULL, 0, offsetof(struct gwm_fill_args, y));
+        rc = gwm_gpu_launch(p, &gwm_fill_kernel, blocks_for(a.count), THREADS, &a);
+        if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_fill_args, y), y);
     }
+    for (uint32_t i = 0; i < n->nin && !rc; i++)
+        rc =
+            move_one(p, &n->mv.move[i], p->g->value[n->in[i]].count, gwm_gpu_in(p, n->in[i], half, false), y);
+    return rc;
+}
+
+/* Pictures put together along their channels? */
+static bool joins_channels(const struct gwm_gpu *p, const struct gwm_node *n)
+{
+    const struct gwm_shape *y = &p->g->value[n->out].shape;
+    int32_t channels = 0;
+
+    for (uint32_t i = 0; i < n->nin; i++) {
+        const struct gwm_value *v = &p->g->value[n->in[i]];
+        const int32_t *d = v->shape.d;
+        if (v->shape.rank != 4 || v->root != n->in[i] || d[0] != y->d[0] || d[2] != y->d[2] ||
+            d[3] != y->d[3])
+            return false;
+        channels += d[1];
+    }
+    return channels == y->d[1];
+}
+
+static int concat(struct gwm_gpu *p, const struct gwm_node *n)
+{
+    const struct gwm_shape *s = &p->g->value[n->out].shape;
+    uint32_t form = gwm_gpu_out_form(p, n->out);
+    int32_t at = 0;
+    int rc = 0, y;
+
+    if (!(form & GWM_LAST) || !joins_channels(p, n)) return move(p, n);
+    y = gwm_gpu_out(p, n->out, form, false);
+    if (y < 0) return y;
     for (uint32_t i = 0; i < n->nin && !rc; i++) {
-        struct gwm_move_args a = {.move = n->mv.move[i], .count = p->g->value[n->in[i]].count};
-        rc = gwm_gpu_launch(p, &gwm_move_kernel, blocks_for(a.count), THREADS, &a);
-        if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_move_args, x), gwm_gpu_value(p, n->in[i]));
-        if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_move_args, y), gwm_gpu_value(p, n->out));
+        const struct gwm_value *v = &p->g->value[n->in[i]];
+        struct gwm_move m;
+        const struct gwm_shape box = {2, {v->count / v->shape.d[1], v->shape.d[1]}},
+                               all = {2, {box.d[0], s->d[1]}};
+        gwm_move_place(&m, &box, &all, (const int32_t[]){0, at});
+        rc = move_one(p, &m, v->count, gwm_gpu_in(p, n->in[i], form, false), y);
+        at += v->shape.d[1];
     }
     return rc;
 }
@@ -174,12 +295,12 @@ int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
     switch (n->op) {
     case GWM_CONV: return conv(p, n);
     case GWM_POOL: return pool(p, n);
-    case GWM_GEMM: return gemm(p, n);
+    case GWM_GEMM: return gwm_gpu_gemm(p, n);
     case GWM_UNARY: return unary(p, n);
     case GWM_BINARY: return binary(p, n);
     case GWM_SOFTMAX: return softmax(p, n);
+    case GWM_CONCAT: return concat(p, n);
     case GWM_MOVE:
-    case GWM_CONCAT:
     case GWM_PAD: return move(p, n);
     }
     return -ENOTSUP;

@@ -193,6 +193,8 @@ static inline size_t gwm_bytes(const struct gwm_value *v)
 void gwm_move_permute(struct gwm_move *m, const int32_t *dims, uint32_t rank, const int32_t *perm);
 void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struct gwm_shape *dst,
                     const int32_t *at);
+void gwm_broadcast_dims(struct gwm_broadcast *bc, const int32_t *dims, const int32_t *a, const int32_t *b,
+                        uint32_t rank);
 int gwm_broadcast(struct gwm_broadcast *bc, struct gwm_shape *out, const struct gwm_shape *a,
                   const struct gwm_shape *b);
 

@@ -5,8 +5,6 @@
 
 #include "src/model/kernels.h"
 
-#define GWM_BLOCK_MAX 256
-
 struct gwm_block_room {
     float v[GWM_BLOCK_MAX];
 };
@@ -29,10 +27,13 @@ GW_DEV float gwm_over_block(struct gwm_block_room *room, float v, int max)
     return v;
 }
 
-GW_DEV float gwm_pool_window(const struct gwm_pool_args *a, const float *x, int32_t oy, int32_t ox)
+GW_DEV float gwm_pool_window(const struct gwm_pool_args *a, const struct gwm_view *x, int32_t i)
 {
     const struct gwm_window *w = &a->win;
-    int32_t y0 = oy * w->sh - w->top, x0 = ox * w->sw - w->left, inside = 0, counted = 0, ky, kx, n;
+    int32_t c = a->last ? i % w->c : 0, p = a->last ? i / w->c : i, plane = p / w->ow / w->oh;
+    int32_t first = a->last ? plane * w->c * w->h * w->w + c : plane * w->h * w->w, col = a->last ? w->c : 1;
+    int32_t y0 = p / w->ow % w->oh * w->sh - w->top, x0 = p % w->ow * w->sw - w->left;
+    int32_t inside = 0, counted = 0, ky, kx, n;
     float max = -INFINITY, sum = 0;
 
     for (ky = 0; ky < w->kh; ky++) {
@@ -40,7 +41,7 @@ GW_DEV float gwm_pool_window(const struct gwm_pool_args *a, const float *x, int3
             int32_t iy = y0 + ky * w->dh, ix = x0 + kx * w->dw;
             counted += iy < w->h + w->bottom && ix < w->w + w->right;
             if (iy >= 0 && iy < w->h && ix >= 0 && ix < w->w) {
-                float v = x[iy * w->w + ix];
+                float v = gwm_get(x, first + (iy * w->w + ix) * col);
                 max = fmaxf(max, v);
                 sum += v;
                 inside++;
@@ -53,13 +54,34 @@ GW_DEV float gwm_pool_window(const struct gwm_pool_args *a, const float *x, int3
 
 GW_KERNEL(gwm_pool_kernel, struct gwm_pool_args, a)
 {
-    const struct gwm_window *w = &a->win;
-    const float *x = gwm_at(&a->x);
-    float *y = gwm_at(&a->y);
+    struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
     int32_t i, step = (int32_t)gw_global_dim();
 
-    for (i = (int32_t)gw_global_idx(); i < a->count; i += step)
-        y[i] = gwm_pool_window(a, x + i / w->ow / w->oh * w->h * w->w, i / w->ow % w->oh, i % w->ow);
+    for (i = (int32_t)gw_global_idx(); i < a->count; i += step) gwm_set(&y, i, gwm_pool_window(a, &x, i));
+}
+
+/* Neighbouring threads read neighbouring elements, in either layout. */
+GW_KERNEL(gwm_mean_kernel, struct gwm_mean_args, a)
+{
+    GW_SHARED(struct gwm_block_room, room);
+    struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
+    int32_t tid = (int32_t)gw_thread_idx(), lanes = a->last ? GWM_MEAN_LAST : 1, i;
+    int32_t groups = (a->c + lanes - 1) / lanes, n = (int32_t)gw_block_idx() / groups;
+    int32_t c = (int32_t)gw_block_idx() % groups * lanes + tid % lanes,
+            rows = (int32_t)gw_block_dim() / lanes;
+    int32_t first = a->last ? n * a->c * a->size + c : (n * a->c + c) * a->size, step = a->last ? a->c : 1;
+    float sum = 0;
+
+    if (c < a->c)
+        for (i = tid / lanes; i < a->size; i += rows) sum += gwm_get(&x, first + i * step);
+    room->v[tid] = sum;
+    gw_syncthreads();
+    for (i = 1; i < rows; i *= 2) {
+        int32_t row = tid / lanes;
+        if (row % (2 * i) == 0 && row + i < rows) room->v[tid] += room->v[tid + i * lanes];
+        gw_syncthreads();
+    }
+    if (tid < lanes && c < a->c) gwm_set(&y, n * a->c + c, room->v[tid] / (float)a->size);
 }
 
 GW_KERNEL(gwm_gemm_kernel, struct gwm_gemm_args, g)
@@ -67,30 +89,31 @@ GW_KERNEL(gwm_gemm_kernel, struct gwm_gemm_args, g)
     GW_SHARED(struct gwm_block_room, room);
     int32_t n = (int32_t)gw_block_idx() % g->n, m = (int32_t)gw_block_idx() / g->n, k,
             step = (int32_t)gw_block_dim();
-    const float *a = gwm_at(&g->a) + m * g->am, *b = gwm_at(&g->b) + n * g->bn;
+    struct gwm_view a = gwm_view(&g->a), b = gwm_view(&g->b), y = gwm_view(&g->y);
     float sum = 0;
 
-    for (k = (int32_t)gw_thread_idx(); k < g->k; k += step) sum += a[k * g->ak] * b[k * g->bk];
+    for (k = (int32_t)gw_thread_idx(); k < g->k; k += step)
+        sum += gwm_get(&a, m * g->am + k * g->ak) * gwm_get(&b, n * g->bn + k * g->bk);
     sum = gwm_over_block(room, sum, 0);
     if (gw_thread_idx() == 0)
-        gwm_at(&g->y)[m * g->n + n] = gwm_activate(&g->act, g->bias ? sum + g->bias[n] : sum);
+        gwm_set(&y, m * g->n + n, gwm_activate(&g->act, g->bias ? sum + g->bias[n] : sum));
 }
 
 GW_KERNEL(gwm_unary_kernel, struct gwm_unary_args, a)
 {
-    const float *x = gwm_at(&a->x);
-    float *y = gwm_at(&a->y);
+    struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
     int32_t i, step = (int32_t)gw_global_dim();
 
-    for (i = (int32_t)gw_global_idx(); i < a->count; i += step) y[i] = gwm_activate(&a->act, x[i]);
+    for (i = (int32_t)gw_global_idx(); i < a->count; i += step)
+        gwm_set(&y, i, gwm_activate(&a->act, gwm_get(&x, i)));
 }
 
 GW_KERNEL(gwm_fill_kernel, struct gwm_fill_args, a)
 {
-    float *y = gwm_at(&a->y);
+    struct gwm_view y = gwm_view(&a->y);
     int32_t i, step = (int32_t)gw_global_dim();
 
-    for (i = (int32_t)gw_global_idx(); i < a->count; i += step) y[i] = a->value;
+    for (i = (int32_t)gw_global_idx(); i < a->count; i += step) gwm_set(&y, i, a->value);
 }
 
 GW_DEV float gwm_binary1(int32_t kind, float a, float b)
@@ -100,37 +123,37 @@ GW_DEV float gwm_binary1(int32_t kind, float a, float b)
 
 GW_KERNEL(gwm_binary_kernel, struct gwm_binary_args, p)
 {
-    const float *a = gwm_at(&p->a), *b = gwm_at(&p->b);
-    float *y = gwm_at(&p->y);
+    struct gwm_view a = gwm_view(&p->a), b = gwm_view(&p->b), y = gwm_view(&p->y);
     int32_t i, d, step = (int32_t)gw_global_dim();
 
     for (i = (int32_t)gw_global_idx(); i < p->count; i += step) {
         int32_t left = i, oa = 0, ob = 0;
-        for (d = p->bc.rank - 1; d >= 0; d--) {
+        for (d = p->bc.rank - 1; d > 0; d--) {
             int32_t at = left % p->bc.dims[d];
             left /= p->bc.dims[d];
             oa += at * p->bc.a[d];
             ob += at * p->bc.b[d];
         }
-        y[i] = gwm_activate(&p->act, gwm_binary1(p->kind, a[oa], b[ob]));
+        oa += left * p->bc.a[0];
+        ob += left * p->bc.b[0];
+        gwm_set(&y, i, gwm_activate(&p->act, gwm_binary1(p->kind, gwm_get(&a, oa), gwm_get(&b, ob))));
     }
 }
 
 GW_KERNEL(gwm_move_kernel, struct gwm_move_args, p)
 {
-    const float *x = gwm_at(&p->x);
-    float *y = gwm_at(&p->y);
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
     int32_t i, d, step = (int32_t)gw_global_dim();
 
     for (i = (int32_t)gw_global_idx(); i < p->count; i += step) {
         int32_t left = i, from = 0, to = p->move.offset;
-        for (d = p->move.rank - 1; d >= 0; d--) {
+        for (d = p->move.rank - 1; d > 0; d--) {
             int32_t at = left % p->move.dims[d];
             left /= p->move.dims[d];
             from += at * p->move.from[d];
             to += at * p->move.to[d];
         }
-        y[to] = x[from];
+        gwm_set(&y, to + left * p->move.to[0], gwm_get(&x, from + left * p->move.from[0]));
     }
 }
 
@@ -140,14 +163,17 @@ GW_KERNEL(gwm_softmax_kernel, struct gwm_softmax_args, p)
     int32_t row = (int32_t)gw_block_idx(), first = row / p->s.inner * p->s.n * p->s.inner + row % p->s.inner,
             k;
     int32_t step = (int32_t)gw_block_dim(), tid = (int32_t)gw_thread_idx();
-    const float *x = gwm_at(&p->x) + first;
-    float *y = gwm_at(&p->y) + first, max = -INFINITY, sum = 0;
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
+    float max = -INFINITY, sum = 0;
 
-    for (k = tid; k < p->s.n; k += step) max = fmaxf(max, x[k * p->s.inner]);
+    for (k = tid; k < p->s.n; k += step) max = fmaxf(max, gwm_get(&x, first + k * p->s.inner));
     max = gwm_over_block(room, max, 1);
-    for (k = tid; k < p->s.n; k += step) sum += expf(x[k * p->s.inner] - max);
+    for (k = tid; k < p->s.n; k += step) sum += expf(gwm_get(&x, first + k * p->s.inner) - max);
     sum = gwm_over_block(room, sum, 0);
-    for (k = tid; k < p->s.n; k += step) y[k * p->s.inner] = expf(x[k * p->s.inner] - max) / sum;
+    for (k = tid; k < p->s.n; k += step) {
+        int32_t at = first + k * p->s.inner;
+        gwm_set(&y, at, expf(gwm_get(&x, at) - max) / sum);
+    }
 }
 
 #endif

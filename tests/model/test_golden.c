@@ -19,13 +19,17 @@
 #include "src/model/npy.h"
 #include "tests/model/pack.h"
 
-#define TOLERANCE 1e-4 /* of the tensor's largest magnitude */
+/* Of the tensor's largest magnitude: for fp32, and for plans that are told to round more. */
+#define TOLERANCE      1e-4
+#define TOLERANCE_TF32 3e-3
+#define TOLERANCE_F16  1e-2
 
 struct setup {
     const char *which, *only;
     struct gw_exec *exec;
     int failed, passed;
-    double worst;
+    uint32_t flags; /* of the plan at hand */
+    double worst, worst_rounded;
 };
 
 struct sample {
@@ -77,11 +81,15 @@ static int check_info(struct setup *t, const struct sample *s, const struct gw_t
 static int compare(struct setup *t, const struct sample *s, float *const got[], const char *what)
 {
     char why[160];
+    double tolerance = t->flags & GW_PLAN_F16    ? TOLERANCE_F16
+                       : t->flags & GW_PLAN_TF32 ? TOLERANCE_TF32
+                                                 : TOLERANCE,
+           *worst = t->flags & (GW_PLAN_F16 | GW_PLAN_TF32) ? &t->worst_rounded : &t->worst;
 
     for (uint32_t i = 0; i < s->nout; i++) {
         struct gw_tensor_diff d;
-        gw_tensor_compare(got[i], s->out[i].data, s->out[i].count, TOLERANCE, &d);
-        if (d.worst > t->worst) t->worst = d.worst;
+        gw_tensor_compare(got[i], s->out[i].data, s->out[i].count, tolerance, &d);
+        if (d.worst > *worst) *worst = d.worst;
         if (!d.wrong) continue;
         snprintf(why, sizeof(why),
                  "output %u: %zu of %zu differ, the worst by %.2g; [%zu] is %g, expected %g", i, d.wrong,
@@ -151,6 +159,7 @@ static int run_sample(struct setup *t, const struct sample *s, uint32_t flags)
     struct gw_plan *plan = NULL;
     int rc = 0;
 
+    t->flags = flags;
     if (gw_model_open_bytes(s->onnx, s->len, s->name, &m, err, sizeof(err))) return fail(t, s, "open", err);
     if (gw_model_inputs(m) != s->nin || gw_model_outputs(m) != s->nout)
         rc = fail(t, s, "open", "another number of inputs or outputs");
@@ -245,6 +254,18 @@ static void run_models(struct setup *t)
     free(s.in[0].data);
 }
 
+/* A sample in every kind of plan. A GPU's take several kernels for one node. */
+static void run_kinds(struct setup *t, const struct sample *s)
+{
+    static const uint32_t kinds[] = {GW_PLAN_GPU_IO, GW_PLAN_GPU_IO | GW_PLAN_F16, GW_PLAN_F16,
+                                     GW_PLAN_GPU_IO | GW_PLAN_TF32, GW_PLAN_OWN};
+    size_t n = !t->exec ? 0 : strcmp(t->which, "gpu") ? 2 : sizeof(kinds) / sizeof(kinds[0]);
+
+    int rc = run_sample(t, s, 0);
+    for (size_t i = 0; i < n && !rc; i++) rc = run_sample(t, s, kinds[i]);
+    t->flags = 0;
+}
+
 static int run_all(struct setup *t)
 {
     struct pack p;
@@ -253,8 +274,7 @@ static int run_all(struct setup *t)
     while (p.at < p.len) {
         static struct sample s;
         read_sample(&p, &s);
-        if (!t->only || strstr(s.name, t->only))
-            if (!run_sample(t, &s, 0) && t->exec) run_sample(t, &s, GW_PLAN_GPU_IO);
+        if (!t->only || strstr(s.name, t->only)) run_kinds(t, &s);
         free_sample(&s);
     }
     pack_close(&p);
@@ -263,6 +283,7 @@ static int run_all(struct setup *t)
     printf(
         "measured: %d runs of models right on %s, %d wrong; worst difference %.2g of the largest magnitude\n",
         t->passed, t->which, t->failed, t->worst);
+    if (t->worst_rounded > 0) printf("measured: worst difference in TF32 or fp16: %.2g\n", t->worst_rounded);
     return t->failed || !t->passed;
 }
 
