@@ -133,7 +133,7 @@ static void free_launch(struct gwm_launch *l)
 void gwm_gpu_back(struct gwm_gpu *p, int nlaunch, int nbuf)
 {
     while (p->nlaunch > nlaunch) free_launch(&p->launch[--p->nlaunch]);
-    for (int i = 0; i < p->g->nvalue * GWM_FORMS; i++)
+    for (int i = 0; i < p->g->nvalue * GWM_SLOTS; i++)
         if (p->as[i] >= nbuf) p->as[i] = -1;
     while (p->nbuf > nbuf) free(p->buf[--p->nbuf].own);
 }
@@ -283,7 +283,7 @@ static int lower(struct gwm_gpu *p, const struct gwm_msg *msg)
     p->uses = (int *)calloc(values, sizeof(int));
     p->maker = (int *)calloc(values, sizeof(int));
     p->done = (bool *)calloc((size_t)g->nnode + 1, sizeof(bool));
-    p->as = (int *)malloc(values * GWM_FORMS * sizeof(int));
+    p->as = (int *)malloc(values * GWM_SLOTS * sizeof(int));
     p->picture = (bool *)calloc(values, sizeof(bool));
     if (!p->uses || !p->maker || !p->done || !p->as || !p->picture) return -ENOMEM;
     gwm_uses(g, p->uses, p->maker);
@@ -409,10 +409,10 @@ int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     p->gpu_io = o->flags & GW_PLAN_GPU_IO;
     p->tf32 = o->flags & GW_PLAN_TF32;
     p->half = o->flags & GW_PLAN_F16;
-    p->last = p->half; /* where nothing is measured */
     p->most = o->memory ? o->memory : GWM_ARENA_MAX;
     int rc = find_exec(p, o, msg);
     if (!rc && gw_exec_kind(p->exec) == GW_EXEC_GPU && !(o->flags & GW_PLAN_OWN)) gwm_gpu_measure(p);
+    p->last = p->half && !p->timer; /* where it is not measured */
     if (!rc) rc = build_best(p, msg);
     if (!rc) rc = check_graph(p, msg);
     gwm_cache_close(p->cache);

@@ -21,6 +21,8 @@ enum gwm_mem { GWM_MEM_ARENA, GWM_MEM_CONST, GWM_MEM_IN, GWM_MEM_OUT };
 #define GWM_HALF  1u /* elements are fp16 */
 #define GWM_LAST  2u /* N H W C */
 #define GWM_FORMS 4
+#define GWM_FIXED 4 /* after the forms: a copy, at a fixed address, of what an input or output holds */
+#define GWM_SLOTS 5
 
 struct gwm_gpu_buf {
     enum gwm_mem mem;
@@ -79,7 +81,7 @@ struct gwm_gpu {
     size_t const_bytes, arena_bytes, in_at[GW_MODEL_MAX_IO], out_at[GW_MODEL_MAX_IO];
     int *uses, *maker; /* per root, as gwm_uses gives them */
     bool *done;        /* per node: another one's launch does its work too */
-    int *as;           /* per root and form: the buffer that holds it, or -1 */
+    int *as;           /* per root GWM_SLOTS: the buffer that holds it in that form, or -1 */
     bool *picture;     /* per root: N H W C may suit it */
     int out[GW_MODEL_MAX_IO];
     bool staged[GW_MODEL_MAX_IO]; /* outputs that are copied at the end */

@@ -24,7 +24,7 @@ struct gwm_cache {
     char folder[PATH_MAX], path[PATH_MAX], *machine;
     struct entry {
         char *what, *choice;
-    } *entry;
+    } * entry;
     size_t n;
     bool changed;
 };

@@ -12,12 +12,13 @@
 #define FUNCTIONS(f)                                                                                         \
     f(cudnnGetVersion) f(cudnnCreate) f(cudnnDestroy) f(cudnnSetStream) f(cudnnCreateTensorDescriptor)       \
         f(cudnnDestroyTensorDescriptor) f(cudnnSetTensor4dDescriptor) f(cudnnCreateFilterDescriptor)         \
-            f(cudnnDestroyFilterDescriptor) f(cudnnSetFilter4dDescriptor) f(cudnnCreateConvolutionDescriptor) \
-                f(cudnnDestroyConvolutionDescriptor) f(cudnnSetConvolution2dDescriptor)                      \
-                    f(cudnnSetConvolutionMathType) f(cudnnSetConvolutionGroupCount)                          \
-                        f(cudnnCreateActivationDescriptor) f(cudnnDestroyActivationDescriptor)               \
-                            f(cudnnSetActivationDescriptor) f(cudnnGetConvolutionForwardWorkspaceSize)       \
-                                f(cudnnConvolutionBiasActivationForward)
+            f(cudnnDestroyFilterDescriptor) f(cudnnSetFilter4dDescriptor)                                    \
+                f(cudnnCreateConvolutionDescriptor) f(cudnnDestroyConvolutionDescriptor)                     \
+                    f(cudnnSetConvolution2dDescriptor) f(cudnnSetConvolutionMathType)                        \
+                        f(cudnnSetConvolutionGroupCount) f(cudnnCreateActivationDescriptor)                  \
+                            f(cudnnDestroyActivationDescriptor) f(cudnnSetActivationDescriptor)              \
+                                f(cudnnGetConvolutionForwardWorkspaceSize)                                   \
+                                    f(cudnnConvolutionBiasActivationForward)
 
 struct gwm_cudnn {
 #define MEMBER(name) __typeof__(name) *name;
@@ -47,7 +48,7 @@ struct gwm_cudnn *gwm_cudnn_open(void)
 #define SYMBOL(name) {#name, offsetof(struct gwm_cudnn, name)},
         FUNCTIONS(SYMBOL)
 #undef SYMBOL
-        {0}};
+            {0}};
     struct gwm_cudnn *d = (struct gwm_cudnn *)calloc(1, sizeof(*d));
 
     if (d && gwm_lib_load("libcudnn.so." TEXT(CUDNN_MAJOR), symbols, d) &&
@@ -113,7 +114,8 @@ static int describe(struct conv_call *c, const struct gwm_conv *q, bool last, bo
         d->cudnnSetFilter4dDescriptor(c->w, type, form, q->oc, w->c / q->group, w->kh, w->kw) ||
         d->cudnnSetConvolution2dDescriptor(c->conv, w->top, w->left, w->sh, w->sw, w->dh, w->dw,
                                            CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT) ||
-        d->cudnnSetConvolutionMathType(c->conv, math) || d->cudnnSetConvolutionGroupCount(c->conv, q->group) ||
+        d->cudnnSetConvolutionMathType(c->conv, math) ||
+        d->cudnnSetConvolutionGroupCount(c->conv, q->group) ||
         d->cudnnGetConvolutionForwardWorkspaceSize(d->handle, c->x, c->w, c->conv, c->y, c->algo, &c->work) ||
         c->work > GWM_LIB_WORK)
         return -ENOTSUP;

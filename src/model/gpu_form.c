@@ -90,10 +90,11 @@ static bool outside(const struct gwm_gpu *p, int buf)
 
 int gwm_gpu_in(struct gwm_gpu *p, int value, uint32_t form, bool fixed)
 {
-    int root = p->g->value[value].root, from = -1, *as = &p->as[root * GWM_FORMS];
+    int root = p->g->value[value].root, from = -1, *as = &p->as[root * GWM_SLOTS];
+    uint32_t slot = form = gwm_gpu_form(p, root, form);
 
-    form = gwm_gpu_form(p, root, form);
-    if (as[form] >= 0 && !(fixed && outside(p, as[form]))) return as[form];
+    if (as[form] >= 0 && fixed && outside(p, as[form])) slot = GWM_FIXED;
+    if (as[slot] >= 0) return as[slot];
     if (p->g->value[root].data) return as[form] = constant(p, root, form);
     /* From the form that was there first: the narrower ones were made of it. */
     for (uint32_t f = 0; f < GWM_FORMS; f++)
@@ -101,7 +102,7 @@ int gwm_gpu_in(struct gwm_gpu *p, int value, uint32_t form, bool fixed)
     if (from < 0) return -EINVAL; /* nothing has made it: no graph of ours */
     int source = as[from], b = gwm_gpu_scratch(p, bytes_of(p, root, form), type_of(p, root, form));
     int rc = gwm_gpu_convert(p, root, source, (uint32_t)from, b, form);
-    return rc ? rc : (as[form] = b);
+    return rc ? rc : (as[slot] = b);
 }
 
 /* The output of the model that a root can be written to at once, or -1. */
@@ -124,7 +125,7 @@ int gwm_gpu_out(struct gwm_gpu *p, int value, uint32_t form, bool fixed)
     form = gwm_gpu_form(p, value, form);
     int b = o >= 0 && !form && !fixed ? p->out[o]
                                       : gwm_gpu_scratch(p, bytes_of(p, value, form), type_of(p, value, form));
-    return b < 0 ? b : (p->as[value * GWM_FORMS + (int)form] = b);
+    return b < 0 ? b : (p->as[value * GWM_SLOTS + (int)form] = b);
 }
 
 /* Would the kernels that read a root read it more than once, or far apart? */
@@ -151,9 +152,9 @@ int gwm_gpu_border(struct gwm_gpu *p)
 {
     const struct gwm_graph *g = p->g;
 
-    for (int i = 0; i < g->nvalue * GWM_FORMS; i++) p->as[i] = -1;
+    for (int i = 0; i < g->nvalue * GWM_SLOTS; i++) p->as[i] = -1;
     for (uint32_t i = 0; i < g->ninput; i++) {
-        int root = g->input[i], *as = &p->as[root * GWM_FORMS];
+        int root = g->input[i], *as = &p->as[root * GWM_SLOTS];
         *as = gwm_gpu_outside(p, GWM_MEM_IN, (int)i, type_of(p, root, 0));
         if (*as < 0) return *as;
         if (p->gpu_io || !p->uses[root] || !read_often(p, root)) continue;
@@ -176,7 +177,7 @@ int gwm_gpu_finish(struct gwm_gpu *p)
     int rc = 0;
 
     for (uint32_t i = 0; i < p->g->noutput && !rc; i++) {
-        int root = p->g->value[p->g->output[i]].root, *as = &p->as[root * GWM_FORMS], from = 0;
+        int root = p->g->value[p->g->output[i]].root, *as = &p->as[root * GWM_SLOTS], from = 0;
         if (as[0] == p->out[i]) continue;
         if (p->g->value[root].data && as[0] < 0) as[0] = constant(p, root, 0);
         while (from < GWM_FORMS && as[from] < 0) from++;

@@ -15,12 +15,18 @@ static uint32_t blocks_for(int32_t count)
     return n < MAX_BLOCKS ? n : MAX_BLOCKS;
 }
 
+/* Threads for kernels that take four elements at a time. */
+static int32_t up4(int32_t count)
+{
+    return (count - 1) / 4 + 1;
+}
+
 int gwm_gpu_activate(struct gwm_gpu *p, const struct gwm_act *act, int buf, int32_t count)
 {
     struct gwm_unary_args a = {.act = *act, .count = count};
 
     if (act->kind == GWM_ACT_NONE) return 0;
-    int rc = gwm_gpu_launch(p, &gwm_unary_kernel, blocks_for(count), THREADS, &a);
+    int rc = gwm_gpu_launch(p, &gwm_unary_kernel, blocks_for(up4(count)), THREADS, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), buf);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), buf);
 }
@@ -36,7 +42,7 @@ static int unary(struct gwm_gpu *p, const struct gwm_node *n)
     x = gwm_gpu_in(p, n->in[0], form, false);
     y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
     if (y < 0) return y;
-    rc = gwm_gpu_launch(p, &gwm_unary_kernel, blocks_for(a.count), THREADS, &a);
+    rc = gwm_gpu_launch(p, &gwm_unary_kernel, blocks_for(up4(a.count)), THREADS, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), x);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), y);
 }
@@ -83,6 +89,17 @@ static int binary_last(struct gwm_gpu *p, const struct gwm_node *n, struct gwm_b
     return 0;
 }
 
+/* Can four elements be read at once wherever the innermost dimension is walked along? */
+static bool by_fours(const struct gwm_broadcast *bc)
+{
+    int in = bc->rank - 1;
+
+    if (bc->dims[in] % 4 || bc->a[in] > 1 || bc->b[in] > 1) return false;
+    for (int i = 0; i < in; i++)
+        if ((bc->a[in] && bc->a[i] % 4) || (bc->b[in] && bc->b[i] % 4)) return false;
+    return true;
+}
+
 static int binary(struct gwm_gpu *p, const struct gwm_node *n)
 {
     struct gwm_binary_args a = {
@@ -98,7 +115,8 @@ static int binary(struct gwm_gpu *p, const struct gwm_node *n)
     }
     y = rc ? rc : gwm_gpu_out(p, n->out, form, false);
     if (y < 0) return y;
-    rc = gwm_gpu_launch(p, &gwm_binary_kernel, blocks_for(a.count), THREADS, &a);
+    rc = by_fours(&a.bc) ? gwm_gpu_launch(p, &gwm_binary4_kernel, blocks_for(a.count / 4), THREADS, &a)
+                         : gwm_gpu_launch(p, &gwm_binary_kernel, blocks_for(a.count), THREADS, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, a), in[0]);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, b), in[1]);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_binary_args, y), y);

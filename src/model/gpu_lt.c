@@ -54,7 +54,7 @@ struct gwm_lt *gwm_lt_open(void)
 #define SYMBOL(name) {#name, offsetof(struct gwm_lt, name)},
         FUNCTIONS(SYMBOL)
 #undef SYMBOL
-        {0}};
+            {0}};
     struct gwm_lt *t = (struct gwm_lt *)calloc(1, sizeof(*t));
 
     if (t && gwm_lib_load("libcublasLt.so." TEXT(CUBLAS_VER_MAJOR), symbols, t) &&
@@ -122,8 +122,8 @@ static int describe(struct lt_call *c, const struct product *q)
 {
     struct gwm_lt *t = c->t;
     cublasOperation_t ta = q->ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb = q->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t end = (cublasLtEpilogue_t)((q->bias ? CUBLASLT_EPILOGUE_BIAS : 0) |
-                                                  (q->relu ? CUBLASLT_EPILOGUE_RELU : 0));
+    cublasLtEpilogue_t end =
+        (cublasLtEpilogue_t)((q->bias ? CUBLASLT_EPILOGUE_BIAS : 0) | (q->relu ? CUBLASLT_EPILOGUE_RELU : 0));
     const void *aligned = (const void *)GWM_ARENA_ALIGN; /* as the bias will be */
     int rc;
 

@@ -29,7 +29,7 @@ static void go_back(struct gwm_gpu *p, const struct mark *m, const struct gwm_st
 {
     gwm_gpu_back(p, m->nlaunch, m->nbuf);
     /* The result may have gone to an output of the model, whose buffer was there before. */
-    for (int f = 0; f < GWM_FORMS; f++) p->as[to->out * GWM_FORMS + f] = -1;
+    for (int f = 0; f < GWM_SLOTS; f++) p->as[to->out * GWM_SLOTS + f] = -1;
 }
 
 static int attempt(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to,

@@ -57,7 +57,8 @@ void gwm_timer_machine(const struct gwm_timer *t, char *text, size_t size)
 
 static size_t bytes_of(const struct gwm_gpu *p, const struct gwm_gpu_buf *b)
 {
-    if (b->mem == GWM_MEM_IN || b->mem == GWM_MEM_OUT) return p->g->info[b->mem == GWM_MEM_OUT][b->index].bytes;
+    if (b->mem == GWM_MEM_IN || b->mem == GWM_MEM_OUT)
+        return p->g->info[b->mem == GWM_MEM_OUT][b->index].bytes;
     return b->bytes;
 }
 

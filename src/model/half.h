@@ -36,7 +36,7 @@ static inline uint16_t gwm_half_round(float f)
     memcpy(&bits, &f, sizeof(bits));
     sign = bits >> 16 & 0x8000;
     rest = bits & 0x7fffffff;
-    if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00); /* NaN */
+    if (rest > 0x7f800000) return (uint16_t)(sign | 0x7e00);  /* NaN */
     if (rest >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 and more round to infinity */
     if (rest >= 0x38800000) {                                 /* normal */
         rest += 0xfff + (rest >> 13 & 1);

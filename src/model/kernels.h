@@ -128,6 +128,7 @@ GW_KERNEL_DECLARE(gwm_gemm_kernel);
 GW_KERNEL_DECLARE(gwm_unary_kernel);
 GW_KERNEL_DECLARE(gwm_fill_kernel);
 GW_KERNEL_DECLARE(gwm_binary_kernel);
+GW_KERNEL_DECLARE(gwm_binary4_kernel);
 GW_KERNEL_DECLARE(gwm_move_kernel);
 GW_KERNEL_DECLARE(gwm_softmax_kernel);
 

@@ -102,9 +102,15 @@ GW_KERNEL(gwm_gemm_kernel, struct gwm_gemm_args, g)
 GW_KERNEL(gwm_unary_kernel, struct gwm_unary_args, a)
 {
     struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
-    int32_t i, step = (int32_t)gw_global_dim();
+    int32_t i, step = (int32_t)gw_global_dim(), fours = a->count / 4;
 
-    for (i = (int32_t)gw_global_idx(); i < a->count; i += step)
+    for (i = (int32_t)gw_global_idx(); i < fours; i += step) {
+        struct gwm_f4 v = gwm_get4(&x, 4 * i);
+        v.x = gwm_activate(&a->act, v.x), v.y = gwm_activate(&a->act, v.y);
+        v.z = gwm_activate(&a->act, v.z), v.w = gwm_activate(&a->act, v.w);
+        gwm_set4(&y, 4 * i, &v);
+    }
+    for (i = 4 * fours + (int32_t)gw_global_idx(); i < a->count; i += step)
         gwm_set(&y, i, gwm_activate(&a->act, gwm_get(&x, i)));
 }
 
@@ -119,6 +125,49 @@ GW_KERNEL(gwm_fill_kernel, struct gwm_fill_args, a)
 GW_DEV float gwm_binary1(int32_t kind, float a, float b)
 {
     return kind == GWM_ADD ? a + b : kind == GWM_SUB ? a - b : kind == GWM_MUL ? a * b : a / b;
+}
+
+/* Four elements whose operands lie together, or are one. */
+GW_DEV void gwm_binary4(const struct gwm_binary_args *p, const struct gwm_f4 *a, const struct gwm_f4 *b,
+                        const struct gwm_view *y, int32_t i)
+{
+    struct gwm_f4 v;
+
+    v.x = gwm_activate(&p->act, gwm_binary1(p->kind, a->x, b->x));
+    v.y = gwm_activate(&p->act, gwm_binary1(p->kind, a->y, b->y));
+    v.z = gwm_activate(&p->act, gwm_binary1(p->kind, a->z, b->z));
+    v.w = gwm_activate(&p->act, gwm_binary1(p->kind, a->w, b->w));
+    gwm_set4(y, i, &v);
+}
+
+GW_DEV struct gwm_f4 gwm_get4_or_one(const struct gwm_view *v, int32_t i, int32_t stride)
+{
+    struct gwm_f4 f;
+
+    if (stride) return gwm_get4(v, i);
+    f.x = f.y = f.z = f.w = gwm_get(v, i);
+    return f;
+}
+
+/* As below, where the innermost dimension and all other strides are multiples of 4. */
+GW_KERNEL(gwm_binary4_kernel, struct gwm_binary_args, p)
+{
+    struct gwm_view a = gwm_view(&p->a), b = gwm_view(&p->b), y = gwm_view(&p->y);
+    int32_t i, d, step = (int32_t)gw_global_dim(), in = p->bc.rank - 1;
+
+    for (i = (int32_t)gw_global_idx(); i < p->count / 4; i += step) {
+        int32_t left = 4 * i, oa = 0, ob = 0;
+        struct gwm_f4 va, vb;
+        for (d = in; d > 0; d--) {
+            int32_t at = left % p->bc.dims[d];
+            left /= p->bc.dims[d];
+            oa += at * p->bc.a[d];
+            ob += at * p->bc.b[d];
+        }
+        va = gwm_get4_or_one(&a, oa + left * p->bc.a[0], p->bc.a[in]);
+        vb = gwm_get4_or_one(&b, ob + left * p->bc.b[0], p->bc.b[in]);
+        gwm_binary4(p, &va, &vb, &y, 4 * i);
+    }
 }
 
 GW_KERNEL(gwm_binary_kernel, struct gwm_binary_args, p)
