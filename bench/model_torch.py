@@ -8,6 +8,7 @@ measures PyTorch's graph, then ours, each 20 launches in a row, many times. Prin
 torch.compile's graph.
 """
 import argparse
+import copy
 import os
 import re
 import statistics
@@ -123,15 +124,22 @@ def ours(program, path, kind, rows, feed, result):
     return float(found.group(1)), kernels.group(1), kernels.group(2), out.stderr.strip()
 
 
-def row(args, folder, name, batch, kind):
+def prepare(folder, name, batch):
+    """The model, its input, the file's path, and what it should give."""
     model, x = make(name, batch)
-    path, feed, result = (os.path.join(folder, f) for f in ("m.onnx", "in.bin", "out.bin"))
-    x.numpy().tofile(feed)
+    path = os.path.join(folder, f"{name}-{batch}.onnx")
     with torch.no_grad():
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         want = model.cuda()(x.cuda()).float().cpu()
     export(model, x, path)
-    graph, _ = peer(model, x, kind, args.compile)
+    return model, x, path, want
+
+
+def row(args, folder, name, batch, kind, prepared):
+    model, x, path, want = prepared
+    feed, result = (os.path.join(folder, f) for f in ("in.bin", "out.bin"))
+    x.numpy().tofile(feed)
+    graph, _ = peer(copy.deepcopy(model), x, kind, args.compile)
     theirs, mine = [], []
     for _ in range(args.rounds):
         theirs.append(measure(graph))
@@ -160,9 +168,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name in args.models.split(","):
             for batch in (int(b) for b in args.batches.split(",")):
+                prepared = None
                 for kind in args.kinds.split(","):
                     try:
-                        row(args, folder, name, batch, kind)
+                        prepared = prepared or prepare(folder, name, batch)
+                        row(args, folder, name, batch, kind, prepared)
                     except Exception as e:  # the next row may do
                         print(f"# {name} {batch} {kind}: {str(e).splitlines()[0] if str(e) else e!r}", flush=True)
 

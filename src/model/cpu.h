@@ -31,8 +31,8 @@ struct gwm_cpu {
     struct gwm_buf *buf;
     struct gwm_step *step;
     int nbuf, cap_buf, nstep, cap_step;
-    bool *plain;        /* per root: written in C order by now */
-    const float **args; /* room for one node's inputs */
+    bool *plain;       /* per root: written in C order by now */
+    const void **args; /* room for one node's inputs */
     struct gwm_span *span;
     char *arena;
     size_t arena_bytes, weight_bytes, most; /* most: of both together */

@@ -47,8 +47,8 @@ struct gwm_prim *gwm_prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, int *
 int gwm_prim_arg(struct gwm_cpu *p, struct gwm_prim *q, int arg, int buf, const_md_t md);
 /* Adds the step of a primitive and gives it its scratch memory. */
 int gwm_prim_step(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t pd);
-/* Our attributes: scratch memory is ours; an activation after the main operation. */
-int gwm_dnnl_attr(const struct gwm_act *act, dnnl_primitive_attr_t *attr);
+/* Our attributes: scratch memory is ours; after the main operation a factor and a function (or NULL: neither). */
+int gwm_dnnl_attr(float alpha, const struct gwm_act *act, dnnl_primitive_attr_t *attr);
 
 /* dnnl_layout.c. A root in that layout or, without one, in the layout that it was made in (NULL when that is C order). */
 const struct gwm_form *gwm_form_find(const struct gwm_cpu *p, int root, const_md_t md);
@@ -61,7 +61,7 @@ md_t gwm_dnnl_c_order(const struct gwm_cpu *p, int root);
 int gwm_dnnl_in_layout(struct gwm_cpu *p, int root, const_md_t have, const_md_t want);
 /* Brings constants from one layout into another, now; the buffer's number. */
 int gwm_fixed_in_layout(struct gwm_cpu *p, const float *data, const_md_t have, const_md_t want);
-/* A copy of a bias, so that its memory is aligned as the library likes it. */
-int gwm_fixed_bias(struct gwm_cpu *p, const float *bias, int32_t n);
+/* A copy of a bias times a factor, so that its memory is aligned as the library likes it. */
+int gwm_fixed_bias(struct gwm_cpu *p, const float *bias, int32_t n, float factor);
 
 #endif

@@ -14,7 +14,7 @@ static int reorder(struct gwm_cpu *p, int from, const_md_t from_md, int to, cons
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     struct gwm_prim *q;
-    int rc = gwm_dnnl_attr(NULL, &attr);
+    int rc = gwm_dnnl_attr(1, NULL, &attr);
 
     if (!rc) rc = gwm_dnnl_status(dnnl_reorder_primitive_desc_create(&pd, from_md, e, to_md, e, attr));
     if (!rc && (q = gwm_prim_new(p, pd, &rc)) && !(rc = gwm_prim_step(p, q, pd)) &&
@@ -132,10 +132,10 @@ int gwm_fixed_in_layout(struct gwm_cpu *p, const float *data, const_md_t have, c
     return s ? gwm_dnnl_status(s) : b;
 }
 
-int gwm_fixed_bias(struct gwm_cpu *p, const float *bias, int32_t n)
+int gwm_fixed_bias(struct gwm_cpu *p, const float *bias, int32_t n, float factor)
 {
     int b = fixed_buf(p, (size_t)n * sizeof(float));
 
-    if (b >= 0) memcpy(p->buf[b].fixed, bias, (size_t)n * sizeof(float));
+    for (int32_t i = 0; b >= 0 && i < n; i++) ((float *)p->buf[b].fixed)[i] = factor * bias[i];
     return b;
 }

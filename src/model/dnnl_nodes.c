@@ -11,6 +11,7 @@ struct job {
     md_t src, weight, bias; /* as they are */
     int weight_root;        /* when weights are no constant; else -1 */
     const float *weight_data, *bias_data;
+    float alpha; /* a factor of the products, not of the bias */
     int32_t nbias;
 };
 
@@ -26,7 +27,8 @@ static int add(struct gwm_cpu *p, const struct job *j)
     if (x >= 0 && weight)
         w = j->weight_root < 0 ? gwm_fixed_in_layout(p, j->weight_data, j->weight, weight)
                                : gwm_dnnl_in_layout(p, j->weight_root, j->weight, weight);
-    if (x >= 0 && w >= 0 && j->bias_data) b = gwm_fixed_bias(p, j->bias_data, j->nbias);
+    /* The library applies the factor to the bias too. */
+    if (x >= 0 && w >= 0 && j->bias_data) b = gwm_fixed_bias(p, j->bias_data, j->nbias, 1 / j->alpha);
     if (x < 0 || w < 0 || b < 0) return x < 0 ? x : w < 0 ? w : b;
     md_t plain = n->op == GWM_GEMM ? NULL : gwm_dnnl_c_order(p, n->out);
     int y = !plain || dnnl_memory_desc_equal(plain, dst) ? n->out : gwm_form_add(p, n->out, dst, true);
@@ -47,7 +49,7 @@ static int finish(struct gwm_cpu *p, struct job *j, struct shape_of *s,
                                         const_dnnl_primitive_attr_t))
 {
     dnnl_primitive_attr_t attr = NULL;
-    int rc = !j->src || !s->src || !s->dst ? -ENOMEM : gwm_dnnl_attr(&j->node->act, &attr);
+    int rc = !j->src || !s->src || !s->dst ? -ENOMEM : gwm_dnnl_attr(j->alpha, &j->node->act, &attr);
 
     /* Whatever it does not like about the shapes is an operator that it lacks. */
     if (!rc && make(&j->pd, p->dnnl->engine, s, attr)) rc = -ENOTSUP;
@@ -76,6 +78,11 @@ static void window_dims(struct shape_of *s, const struct gwm_window *w)
     s->right[1] = s->right[1] > w->right ? s->right[1] : w->right;
 }
 
+static md_t md_copy_or_null(const_md_t md)
+{
+    return md ? md_copy(md) : NULL;
+}
+
 static int add_conv(struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_conv *c = &n->conv;
@@ -92,6 +99,7 @@ static int add_conv(struct gwm_cpu *p, const struct gwm_node *n)
                     .weight = md_new(g ? many : one, g ? 5 : 4, g ? dnnl_goihw : dnnl_oihw),
                     .bias = md_new(b, 1, dnnl_a),
                     .weight_root = -1,
+                    .alpha = 1,
                     .weight_data = c->weight,
                     .bias_data = c->bias,
                     .nbias = c->oc};
@@ -117,8 +125,49 @@ static int add_pool(struct gwm_cpu *p, const struct gwm_node *n)
     s.pooling = !q->average     ? dnnl_pooling_max
                 : q->count_pads ? dnnl_pooling_avg_include_padding
                                 : dnnl_pooling_avg_exclude_padding;
-    struct job j = {.node = n, .src = md_new(x, 4, dnnl_nchw), .weight_root = -1};
+    struct job j = {.node = n, .src = md_new(x, 4, dnnl_nchw), .weight_root = -1, .alpha = 1};
     return finish(p, &j, &s, pool_pd);
+}
+
+/* Several products: matrices where the strides say. What is repeated along a dimension has 1 there. */
+static int add_products(struct gwm_cpu *p, const struct gwm_node *n)
+{
+    const struct gwm_gemm *q = &n->gemm;
+    const struct gwm_value *b = &p->g->value[p->g->value[n->in[1]].root];
+    int r = q->batch.rank;
+    dnnl_dims_t x = {0}, w = {0}, y = {0}, sx = {0}, sw = {0}, sy = {0}, one = {0}, dense = {0};
+    dnnl_dim_t size = (dnnl_dim_t)q->m * q->n;
+
+    for (int i = r - 1; i >= 0; i--) {
+        y[i] = q->batch.dims[i];
+        x[i] = q->batch.a[i] ? y[i] : 1;
+        w[i] = q->batch.b[i] ? y[i] : 1;
+        sx[i] = x[i] > 1 ? q->batch.a[i] : (dnnl_dim_t)q->m * q->k;
+        sw[i] = w[i] > 1 ? q->batch.b[i] : (dnnl_dim_t)q->k * q->n;
+        sy[i] = size;
+        size *= y[i];
+        one[i] = 1;
+        dense[i] = q->n;
+    }
+    x[r] = y[r] = q->m, x[r + 1] = w[r] = q->k, y[r + 1] = w[r + 1] = q->n;
+    sx[r] = q->ta ? 1 : q->k, sx[r + 1] = q->ta ? q->m : 1;
+    sw[r] = q->tb ? 1 : q->n, sw[r + 1] = q->tb ? q->k : 1;
+    sy[r] = q->n, sy[r + 1] = 1;
+    one[r] = 1, one[r + 1] = q->n, dense[r] = q->n, dense[r + 1] = 1;
+    struct job j = {.node = n,
+                    .src = md_strided(x, r + 2, sx),
+                    .weight = md_strided(w, r + 2, sw),
+                    .bias = md_strided(one, r + 2, dense),
+                    .weight_root = b->data ? -1 : p->g->value[n->in[1]].root,
+                    .weight_data = (const float *)b->data,
+                    .bias_data = q->bias,
+                    .alpha = q->alpha,
+                    .nbias = q->n};
+    struct shape_of s = {.src = md_copy_or_null(j.src),
+                         .weight = md_copy_or_null(j.weight),
+                         .dst = md_strided(y, r + 2, sy),
+                         .bias = q->bias ? j.bias : NULL};
+    return finish(p, &j, &s, matmul_pd);
 }
 
 static int add_gemm(struct gwm_cpu *p, const struct gwm_node *n)
@@ -136,6 +185,7 @@ static int add_gemm(struct gwm_cpu *p, const struct gwm_node *n)
                     .weight_root = b->data ? -1 : p->g->value[n->in[1]].root,
                     .weight_data = (const float *)b->data,
                     .bias_data = q->bias,
+                    .alpha = q->alpha,
                     .nbias = q->n};
 
     s.bias = q->bias ? j.bias : NULL;
@@ -147,7 +197,7 @@ int gwm_dnnl_add(struct gwm_cpu *p, const struct gwm_node *n)
     switch (n->op) {
     case GWM_CONV: return add_conv(p, n);
     case GWM_POOL: return add_pool(p, n);
-    case GWM_GEMM: return add_gemm(p, n);
+    case GWM_GEMM: return n->gemm.products > 1 ? add_products(p, n) : add_gemm(p, n);
     default: return -ENOTSUP;
     }
 }

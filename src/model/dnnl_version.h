@@ -21,6 +21,13 @@ static inline md_t md_new(const dnnl_dims_t dims, int rank, dnnl_format_tag_t ta
     return dnnl_memory_desc_create_with_tag(&md, rank, dims, dnnl_f32, tag) ? NULL : md;
 }
 
+static inline md_t md_strided(const dnnl_dims_t dims, int rank, const dnnl_dims_t strides)
+{
+    md_t md = NULL;
+
+    return dnnl_memory_desc_create_with_strides(&md, rank, dims, dnnl_f32, strides) ? NULL : md;
+}
+
 static inline md_t md_copy(const_md_t from)
 {
     md_t md = NULL;
@@ -43,6 +50,17 @@ static inline md_t md_new(const dnnl_dims_t dims, int rank, dnnl_format_tag_t ta
     md_t md = malloc(sizeof(*md));
 
     if (md && dnnl_memory_desc_init_by_tag(md, rank, dims, dnnl_f32, tag)) {
+        free(md);
+        return NULL;
+    }
+    return md;
+}
+
+static inline md_t md_strided(const dnnl_dims_t dims, int rank, const dnnl_dims_t strides)
+{
+    md_t md = malloc(sizeof(*md));
+
+    if (md && dnnl_memory_desc_init_by_strides(md, rank, dims, dnnl_f32, strides)) {
         free(md);
         return NULL;
     }
@@ -95,9 +113,20 @@ static inline dnnl_status_t gemm_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, 
                                                             s->bias, s->dst, attr);
 }
 
+static inline dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct shape_of *s,
+                                      const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_matmul_primitive_desc_create(pd, e, s->src, s->weight, s->bias, s->dst, attr);
+}
+
 static inline dnnl_status_t append_act(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float a, float b)
 {
     return dnnl_post_ops_append_eltwise(ops, alg, a, b);
+}
+
+static inline dnnl_status_t append_hswish(dnnl_post_ops_t ops)
+{
+    return append_act(ops, dnnl_eltwise_hardswish, 1.f / 6, 0.5f);
 }
 
 #else
@@ -131,9 +160,22 @@ static inline dnnl_status_t gemm_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, 
     return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
+static inline dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct shape_of *s,
+                                      const_dnnl_primitive_attr_t attr)
+{
+    dnnl_matmul_desc_t d;
+    dnnl_status_t rc = dnnl_matmul_desc_init(&d, s->src, s->weight, s->bias, s->dst);
+    return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+}
+
 static inline dnnl_status_t append_act(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float a, float b)
 {
     return dnnl_post_ops_append_eltwise(ops, 1.0f, alg, a, b);
+}
+
+static inline dnnl_status_t append_hswish(dnnl_post_ops_t ops)
+{
+    return append_act(ops, dnnl_eltwise_hardswish, 0, 0); /* it knows no other than ours */
 }
 
 #endif

@@ -138,6 +138,11 @@ void gwm_gpu_back(struct gwm_gpu *p, int nlaunch, int nbuf)
     while (p->nbuf > nbuf) free(p->buf[--p->nbuf].own);
 }
 
+static size_t tensor_bytes(const struct gwm_gpu *p, int value)
+{
+    return gwm_bytes(&p->g->value[value]);
+}
+
 /* Device memory for run's tensors, one after the other. */
 static size_t place_io(struct gwm_gpu *p)
 {
@@ -145,11 +150,11 @@ static size_t place_io(struct gwm_gpu *p)
 
     for (uint32_t i = 0; i < p->g->ninput; i++) {
         p->in_at[i] = at;
-        at += aligned(p->g->info[0][i].bytes);
+        at += aligned(tensor_bytes(p, p->g->input[i]));
     }
     for (uint32_t i = 0; i < p->g->noutput; i++) {
         p->out_at[i] = at;
-        at += aligned(p->g->info[1][i].bytes);
+        at += aligned(tensor_bytes(p, p->g->output[i]));
     }
     return at;
 }
@@ -445,10 +450,11 @@ int gwm_gpu_run(struct gwm_gpu *p, const void *const in[], void *const out[])
     int rc = 0;
 
     for (uint32_t i = 0; i < p->g->ninput && !rc; i++)
-        rc = gw_copy_in(p->exec, (char *)p->io_mem.dev + p->in_at[i], in[i], p->g->info[0][i].bytes);
+        rc = gw_copy_in(p->exec, (char *)p->io_mem.dev + p->in_at[i], in[i], tensor_bytes(p, p->g->input[i]));
     if (!rc) rc = run_on_device(p);
     for (uint32_t i = 0; i < p->g->noutput && !rc; i++)
-        rc = gw_copy_out(p->exec, out[i], (char *)p->io_mem.dev + p->out_at[i], p->g->info[1][i].bytes);
+        rc = gw_copy_out(p->exec, out[i], (char *)p->io_mem.dev + p->out_at[i],
+                         tensor_bytes(p, p->g->output[i]));
     return rc ? -EIO : 0;
 }
 

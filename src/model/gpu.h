@@ -149,8 +149,17 @@ int gwm_gpu_convert(struct gwm_gpu *p, int root, int from, uint32_t from_form, i
 int gwm_gpu_border(struct gwm_gpu *p);
 int gwm_gpu_finish(struct gwm_gpu *p);
 
-/* ---- gpu_lower.c ---- */
+/* ---- gpu_lower.c, gpu_move.c, gpu_index.c ---- */
 int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n);
+int gwm_gpu_move(struct gwm_gpu *p, const struct gwm_node *n);
+int gwm_gpu_concat(struct gwm_gpu *p, const struct gwm_node *n);
+int gwm_gpu_more(struct gwm_gpu *p, const struct gwm_node *n);
+
+/* A kernel that walks over `count` elements. */
+int gwm_gpu_over(struct gwm_gpu *p, const struct gw_kernel *kernel, int32_t count, const void *args);
+/* Between the orders N C H W and N H W C: which of the two a move's result has, or 0 for another move. */
+enum { GWM_TO_LAST = 1, GWM_TO_FIRST = 2 };
+int gwm_gpu_turns(const struct gwm_graph *g, const struct gwm_node *n);
 
 /* What a convolution or product does while it stores. */
 struct gwm_store {

@@ -29,13 +29,14 @@ void gwm_gpu_pictures(struct gwm_gpu *p)
         bool is = n->op == GWM_CONV || n->op == GWM_POOL;
         if (n->op == GWM_UNARY || n->op == GWM_BINARY || n->op == GWM_CONCAT)
             for (uint32_t k = 0; k < n->nin; k++) is |= p->picture[p->g->value[n->in[k]].root];
+        is |= gwm_gpu_turns(p->g, n) == GWM_TO_FIRST;
         p->picture[n->out] = is && p->g->value[n->out].shape.rank == 4;
     }
 }
 
 static uint32_t type_of(const struct gwm_gpu *p, int root, uint32_t form)
 {
-    if (p->g->value[root].dtype == GWM_I64) return GW_DTYPE_I64;
+    if (p->g->value[root].dtype != GWM_F32) return p->g->value[root].dtype;
     return form & GWM_HALF ? GW_DTYPE_F16 : GW_DTYPE_F32;
 }
 
@@ -49,16 +50,16 @@ int gwm_gpu_convert(struct gwm_gpu *p, int root, int from, uint32_t from_form, i
     static const int32_t last[] = {0, 2, 3, 1}, first[] = {0, 3, 1, 2};
     const int32_t *d = p->g->value[root].shape.d;
     struct gwm_move_args a = {.count = p->g->value[root].count};
-    uint32_t blocks = ((uint32_t)a.count + 255) / 256;
 
     if (from < 0 || to < 0) return from < 0 ? from : to;
+    if (!a.count) return 0;
     if ((from_form ^ to_form) & GWM_LAST) {
         const int32_t stored[] = {d[0], d[2], d[3], d[1]};
         gwm_move_permute(&a.move, to_form & GWM_LAST ? d : stored, 4, to_form & GWM_LAST ? last : first);
     } else {
         gwm_move_permute(&a.move, &a.count, 1, (const int32_t[]){0});
     }
-    int rc = gwm_gpu_launch(p, &gwm_move_kernel, blocks < 65535 ? blocks : 65535, 256, &a);
+    int rc = gwm_gpu_over(p, &gwm_move_kernel, a.count, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_move_args, x), from);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_move_args, y), to);
 }

@@ -5,14 +5,13 @@
 
 #include "src/model/gpu.h"
 
-#define THREADS    256
 #define MAX_BLOCKS 4096 /* kernels over elements walk on from there */
 
-static uint32_t blocks_for(int32_t count)
+int gwm_gpu_over(struct gwm_gpu *p, const struct gw_kernel *kernel, int32_t count, const void *args)
 {
-    uint32_t n = ((uint32_t)count + THREADS - 1) / THREADS;
+    uint32_t n = ((uint32_t)count + 255) / 256;
 
-    return n < MAX_BLOCKS ? n : MAX_BLOCKS;
+    return gwm_gpu_launch(p, kernel, n < MAX_BLOCKS ? n : MAX_BLOCKS, 256, args);
 }
 
 /* Threads for kernels that take four elements at a time. */
@@ -26,7 +25,7 @@ int gwm_gpu_activate(struct gwm_gpu *p, const struct gwm_act *act, int buf, int3
     struct gwm_unary_args a = {.act = *act, .count = count};
 
     if (act->kind == GWM_ACT_NONE) return 0;
-    int rc = gwm_gpu_launch(p, &gwm_unary_kernel, blocks_for(up4(count)), THREADS, &a);
+    int rc = gwm_gpu_over(p, &gwm_unary_kernel, up4(count), &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), buf);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), buf);
 }
@@ -36,13 +35,15 @@ static int unary(struct gwm_gpu *p, const struct gwm_node *n)
     struct gwm_unary_args a = {.act = n->act, .count = p->g->value[n->out].count};
     uint32_t form = gwm_gpu_out_form(p, n->out);
     bool seen = p->g->value[n->in[0]].root != n->in[0]; /* through a view: in C order */
+    const struct gw_kernel *kernel = &gwm_unary_kernel;
     int x, y, rc;
 
+    if (p->g->value[n->out].dtype != GWM_F32) kernel = &gwm_unary_int_kernel;
     if (seen || !gwm_same_shape(&p->g->value[n->in[0]].shape, &p->g->value[n->out].shape)) form &= ~GWM_LAST;
     x = gwm_gpu_in(p, n->in[0], form, false);
     y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
     if (y < 0) return y;
-    rc = gwm_gpu_launch(p, &gwm_unary_kernel, blocks_for(up4(a.count)), THREADS, &a);
+    rc = gwm_gpu_over(p, kernel, kernel == &gwm_unary_kernel ? up4(a.count) : a.count, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), x);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), y);
 }
@@ -107,6 +108,7 @@ static int binary(struct gwm_gpu *p, const struct gwm_node *n)
     uint32_t form = gwm_gpu_out_form(p, n->out);
     int in[2], rc = 0, y;
 
+    if (p->g->value[n->out].dtype != GWM_F32 && p->half) form = GWM_HALF; /* of what is compared */
     if (form & GWM_LAST) {
         rc = binary_last(p, n, &a.bc, in, form);
     } else {
@@ -115,8 +117,11 @@ static int binary(struct gwm_gpu *p, const struct gwm_node *n)
     }
     y = rc ? rc : gwm_gpu_out(p, n->out, form, false);
     if (y < 0) return y;
-    rc = by_fours(&a.bc) ? gwm_gpu_launch(p, &gwm_binary4_kernel, blocks_for(a.count / 4), THREADS, &a)
-                         : gwm_gpu_launch(p, &gwm_binary_kernel, blocks_for(a.count), THREADS, &a);
+    if (p->g->value[n->out].dtype != GWM_F32)
+        rc = gwm_gpu_over(p, &gwm_binary_int_kernel, a.count, &a);
+    else
+        rc = by_fours(&a.bc) ? gwm_gpu_over(p, &gwm_binary4_kernel, a.count / 4, &a)
+                             : gwm_gpu_over(p, &gwm_binary_kernel, a.count, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, a), in[0]);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, b), in[1]);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_binary_args, y), y);
@@ -157,7 +162,7 @@ static int pool(struct gwm_gpu *p, const struct gwm_node *n)
     y = x < 0 ? x : gwm_gpu_out(p, n->out, to, false);
     if (y < 0) return y;
     if (whole) return mean(p, n, form, x, y);
-    rc = gwm_gpu_launch(p, &gwm_pool_kernel, blocks_for(a.count), THREADS, &a);
+    rc = gwm_gpu_over(p, &gwm_pool_kernel, a.count, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_pool_args, x), x);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_pool_args, y), y);
 }
@@ -170,74 +175,10 @@ static int softmax(struct gwm_gpu *p, const struct gwm_node *n)
     int y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
 
     if (y < 0) return y;
-    int rc = gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner), 128, &a);
+    int rc = gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner),
+                            a.s.n > 512 ? 256 : 128, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, x), x);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, y), y);
-}
-
-static int move_one(struct gwm_gpu *p, const struct gwm_move *m, int32_t count, int x, int y)
-{
-    struct gwm_move_args a = {.move = *m, .count = count};
-    int rc = x < 0 ? x : gwm_gpu_launch(p, &gwm_move_kernel, blocks_for(a.count), THREADS, &a);
-
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_move_args, x), x);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_move_args, y), y);
-}
-
-static int move(struct gwm_gpu *p, const struct gwm_node *n)
-{
-    uint32_t half = p->half ? GWM_HALF : 0;
-    int y = gwm_gpu_out(p, n->out, gwm_gpu_out_form(p, n->out) & ~GWM_LAST, false), rc = 0;
-
-    if (y < 0) return y;
-    if (n->op == GWM_PAD) {
-        struct gwm_fill_args a = {.value = n->mv.pad_value, .count = p->g->value[n->out].count};
-        rc = gwm_gpu_launch(p, &gwm_fill_kernel, blocks_for(a.count), THREADS, &a);
-        if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_fill_args, y), y);
-    }
-    for (uint32_t i = 0; i < n->nin && !rc; i++)
-        rc =
-            move_one(p, &n->mv.move[i], p->g->value[n->in[i]].count, gwm_gpu_in(p, n->in[i], half, false), y);
-    return rc;
-}
-
-/* Pictures put together along their channels? */
-static bool joins_channels(const struct gwm_gpu *p, const struct gwm_node *n)
-{
-    const struct gwm_shape *y = &p->g->value[n->out].shape;
-    int32_t channels = 0;
-
-    for (uint32_t i = 0; i < n->nin; i++) {
-        const struct gwm_value *v = &p->g->value[n->in[i]];
-        const int32_t *d = v->shape.d;
-        if (v->shape.rank != 4 || v->root != n->in[i] || d[0] != y->d[0] || d[2] != y->d[2] ||
-            d[3] != y->d[3])
-            return false;
-        channels += d[1];
-    }
-    return channels == y->d[1];
-}
-
-static int concat(struct gwm_gpu *p, const struct gwm_node *n)
-{
-    const struct gwm_shape *s = &p->g->value[n->out].shape;
-    uint32_t form = gwm_gpu_out_form(p, n->out);
-    int32_t at = 0;
-    int rc = 0, y;
-
-    if (!(form & GWM_LAST) || !joins_channels(p, n)) return move(p, n);
-    y = gwm_gpu_out(p, n->out, form, false);
-    if (y < 0) return y;
-    for (uint32_t i = 0; i < n->nin && !rc; i++) {
-        const struct gwm_value *v = &p->g->value[n->in[i]];
-        struct gwm_move m;
-        const struct gwm_shape box = {2, {v->count / v->shape.d[1], v->shape.d[1]}},
-                               all = {2, {box.d[0], s->d[1]}};
-        gwm_move_place(&m, &box, &all, (const int32_t[]){0, at});
-        rc = move_one(p, &m, v->count, gwm_gpu_in(p, n->in[i], form, false), y);
-        at += v->shape.d[1];
-    }
-    return rc;
 }
 
 /* Is this move a depth-to-space of a picture of that shape? The block's side, or 1. */
@@ -310,6 +251,11 @@ static int conv(struct gwm_gpu *p, const struct gwm_node *n)
 
 int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
 {
+    /* Without elements there is nothing to do, but a place. */
+    if (!p->g->value[n->out].count) {
+        int y = gwm_gpu_out(p, n->out, 0, false);
+        return y < 0 ? y : 0;
+    }
     switch (n->op) {
     case GWM_CONV: return conv(p, n);
     case GWM_POOL: return pool(p, n);
@@ -317,9 +263,9 @@ int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
     case GWM_UNARY: return unary(p, n);
     case GWM_BINARY: return binary(p, n);
     case GWM_SOFTMAX: return softmax(p, n);
-    case GWM_CONCAT: return concat(p, n);
+    case GWM_CONCAT: return gwm_gpu_concat(p, n);
     case GWM_MOVE:
-    case GWM_PAD: return move(p, n);
+    case GWM_PAD: return gwm_gpu_move(p, n);
+    default: return gwm_gpu_more(p, n);
     }
-    return -ENOTSUP;
 }

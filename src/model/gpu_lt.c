@@ -35,6 +35,7 @@ struct product {
     int64_t a_step, b_step, y_step; /* elements from one matrix of a batch to the next */
     bool ta, tb;                    /* as cuBLASLt means it */
     bool bias, relu, sum, half, tf32;
+    float alpha;
 };
 
 struct lt_call {
@@ -45,7 +46,7 @@ struct lt_call {
     cublasLtMatmulAlgo_t algo;
     size_t work;
     bool bias;
-    float sum;
+    float alpha, sum;
 };
 
 struct gwm_lt *gwm_lt_open(void)
@@ -78,12 +79,11 @@ size_t gwm_lt_version(const struct gwm_lt *t)
 static int run(struct gwm_call *call, void *const addr[], void *stream)
 {
     struct lt_call *c = (struct lt_call *)call;
-    const float one = 1;
 
     if (c->bias && c->t->cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &addr[BIAS],
                                                         sizeof(addr[BIAS])))
         return -EIO;
-    return c->t->cublasLtMatmul(c->t->handle, c->op, &one, addr[A], c->a, addr[B], c->b, &c->sum,
+    return c->t->cublasLtMatmul(c->t->handle, c->op, &c->alpha, addr[A], c->a, addr[B], c->b, &c->sum,
                                 c->sum != 0 ? addr[ADD] : addr[Y], c->y, addr[Y], c->y, &c->algo, addr[WORK],
                                 c->work, (cudaStream_t)stream)
                ? -EIO
@@ -168,7 +168,8 @@ static struct lt_call *new_call(struct gwm_gpu *p, const struct product *q, int 
 
     *rc = -ENOMEM;
     if (!c) return NULL;
-    *c = (struct lt_call){.call = {run, drop}, .t = p->lib->lt, .bias = q->bias, .sum = q->sum};
+    *c = (struct lt_call){
+        .call = {run, drop}, .t = p->lib->lt, .bias = q->bias, .alpha = q->alpha, .sum = q->sum};
     *rc = describe(c, q);
     if (!*rc) *rc = choose(c, setting);
     if (!*rc) return c;
@@ -185,6 +186,7 @@ int gwm_lib_pointwise(struct gwm_gpu *p, const struct gwm_node *n, const struct 
                         .n = (int64_t)w->n * w->h * w->w,
                         .k = w->c,
                         .batch = 1,
+                        .alpha = 1,
                         .ta = true,
                         .bias = true,
                         .relu = to->act.kind == GWM_ACT_RELU,
@@ -226,7 +228,11 @@ int gwm_lib_gemm(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
     struct product m = {.m = q->n,
                         .n = q->m,
                         .k = q->k,
-                        .batch = 1,
+                        .batch = q->products,
+                        .a_step = q->batch.b[0],
+                        .b_step = q->batch.a[0],
+                        .y_step = (int64_t)q->m * q->n,
+                        .alpha = q->alpha,
                         .ta = q->tb,
                         .tb = q->ta,
                         .bias = q->bias != NULL,
@@ -235,7 +241,7 @@ int gwm_lib_gemm(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
                         .tf32 = p->tf32};
     int rc;
 
-    if (!p->lib || !p->lib->lt) return -ENOTSUP;
+    if (!p->lib || !p->lib->lt || (q->products > 1 && q->batch.rank > 1)) return -ENOTSUP;
     struct lt_call *c = new_call(p, &m, setting, &rc);
     if (!c) return rc;
     const int buf[] = {gwm_gpu_in(p, n->in[1], form, true),

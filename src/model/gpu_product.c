@@ -10,6 +10,8 @@ static int blocks(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_
 {
     const struct gwm_gemm *q = &n->gemm;
     struct gwm_gemm_args g = {.act = to->act,
+                              .batch = q->batch,
+                              .alpha = q->alpha,
                               .m = q->m,
                               .n = q->n,
                               .k = q->k,
@@ -23,8 +25,7 @@ static int blocks(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_
     int bias = q->bias ? gwm_gpu_static(p, q->bias, (size_t)q->n * sizeof(float), GW_DTYPE_F32) : 0;
 
     (void)setting;
-    if ((int64_t)q->m * q->n > INT32_MAX) return -ENOTSUP;
-    int rc = gwm_gpu_launch(p, &gwm_gemm_kernel, (uint32_t)(q->m * q->n), 128, &g);
+    int rc = gwm_gpu_launch(p, &gwm_gemm_kernel, (uint32_t)p->g->value[to->out].count, 128, &g);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, a), a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, b), b);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, y), y);
@@ -39,7 +40,8 @@ int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
     const struct gwm_store to = {.out = n->out, .add = -1, .act = n->act, .block = 1};
     char what[160];
 
-    snprintf(what, sizeof(what), "gemm %d %d %d %d %d %d to %d form %u %d%s", q->m, q->n, q->k, q->ta, q->tb,
-             q->bias != NULL, to.act.kind, gwm_gpu_out_form(p, n->out), p->half, p->tf32 ? " tf32" : "");
+    snprintf(what, sizeof(what), "gemm %d %d %d %d of %d %d %d %d to %d form %u %d%s", q->m, q->n, q->k,
+             q->ta, q->tb, q->products, q->batch.rank, q->bias != NULL, to.act.kind,
+             gwm_gpu_out_form(p, n->out), p->half, p->tf32 ? " tf32" : "");
     return gwm_gpu_pick(p, n, &to, what, ways);
 }

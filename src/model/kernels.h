@@ -82,6 +82,8 @@ struct gwm_gemm_args { /* one block per element of y */
     struct gwm_ref a, b, y;
     const float *bias; /* or NULL */
     struct gwm_act act;
+    struct gwm_broadcast batch;
+    float alpha;
     int32_t m, n, k, am, ak, bk, bn; /* strides of a and b along those axes */
 };
 
@@ -115,6 +117,47 @@ struct gwm_softmax_args { /* one block per row */
     struct gwm_softmax s;
 };
 
+struct gwm_norm_args { /* one block per run */
+    struct gwm_ref x, scale, bias, y;
+    struct gwm_norm s;
+    struct gwm_act act;
+};
+
+struct gwm_reduce_args {
+    struct gwm_ref x, y;
+    struct gwm_reduce r;
+};
+
+struct gwm_cumsum_args {
+    struct gwm_ref x, y;
+    struct gwm_cumsum s;
+};
+
+struct gwm_gather_args {
+    struct gwm_ref x, index, y;
+    struct gwm_gather s;
+    int32_t count;
+};
+
+struct gwm_interp_args {
+    struct gwm_ref x, y;
+    const int32_t *index;
+    const float *weight;
+    int32_t n, inner, to, taps, count;
+};
+
+struct gwm_select_args {
+    struct gwm_ref c, a, b, y;
+    struct gwm_select s;
+    int32_t count;
+};
+
+struct gwm_convert_args {
+    struct gwm_ref x, y;
+    uint32_t to; /* enum gw_dtype: the values, not the memory */
+    int32_t count;
+};
+
 GW_KERNEL_DECLARE(gwm_conv_64x128);
 GW_KERNEL_DECLARE(gwm_conv_32x128);
 GW_KERNEL_DECLARE(gwm_conv_16x128);
@@ -131,6 +174,17 @@ GW_KERNEL_DECLARE(gwm_binary_kernel);
 GW_KERNEL_DECLARE(gwm_binary4_kernel);
 GW_KERNEL_DECLARE(gwm_move_kernel);
 GW_KERNEL_DECLARE(gwm_softmax_kernel);
+GW_KERNEL_DECLARE(gwm_deconv_kernel);
+GW_KERNEL_DECLARE(gwm_norm_kernel);
+GW_KERNEL_DECLARE(gwm_reduce_kernel);
+GW_KERNEL_DECLARE(gwm_reduce_thread_kernel);
+GW_KERNEL_DECLARE(gwm_cumsum_kernel);
+GW_KERNEL_DECLARE(gwm_gather_kernel);
+GW_KERNEL_DECLARE(gwm_interp_kernel);
+GW_KERNEL_DECLARE(gwm_select_kernel);
+GW_KERNEL_DECLARE(gwm_binary_int_kernel);
+GW_KERNEL_DECLARE(gwm_unary_int_kernel);
+GW_KERNEL_DECLARE(gwm_convert_kernel);
 
 /* ---- for kernels ---- */
 

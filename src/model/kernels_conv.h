@@ -224,4 +224,40 @@ GW_KERNEL(gwm_conv_depthwise, struct gwm_direct_args, a)
     }
 }
 
+/* A transposed convolution, in C order: the windows that an output element lies in, each seen from there.
+ * Weights: c × oc/group × kh × kw. */
+GW_DEV float gwm_deconv_sum(const struct gwm_direct_args *a, const struct gwm_view *x,
+                            const struct gwm_spot *at)
+{
+    const struct gwm_window *w = &a->win;
+    int32_t each = a->oc / a->group, per = w->c / a->group, group = at->c / each, c, ky, kx;
+    float sum = 0;
+
+    for (c = group * per; c < (group + 1) * per; c++) {
+        const float *weight = a->weight + (size_t)(c * each + at->c % each) * (size_t)(w->kh * w->kw);
+        int32_t plane = (at->n * w->c + c) * w->h * w->w;
+        for (ky = 0; ky < w->kh; ky++) {
+            int32_t iy = at->row + w->top - ky * w->dh;
+            if (iy < 0 || iy % w->sh || iy / w->sh >= w->h) continue;
+            for (kx = 0; kx < w->kw; kx++) {
+                int32_t ix = at->col + w->left - kx * w->dw;
+                if (ix < 0 || ix % w->sw || ix / w->sw >= w->w) continue;
+                sum += weight[ky * w->kw + kx] * gwm_get(x, plane + iy / w->sh * w->w + ix / w->sw);
+            }
+        }
+    }
+    return sum;
+}
+
+GW_KERNEL(gwm_deconv_kernel, struct gwm_direct_args, a)
+{
+    int32_t i, step = (int32_t)gw_global_dim();
+    struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
+
+    for (i = (int32_t)gw_global_idx(); i < a->count; i += step) {
+        struct gwm_spot at = gwm_spot(0, i, a->oc, a->win.oh, a->win.ow);
+        gwm_set(&y, i, gwm_activate(&a->act, gwm_deconv_sum(a, &x, &at) + a->bias[at.c]));
+    }
+}
+
 #endif

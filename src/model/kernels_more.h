@@ -1,31 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other kernels: one thread per output element, or one block per sum. */
+/* What happens element by element: pools, functions, arithmetic, copies. */
 #ifndef GW_MODEL_KERNELS_MORE_H
 #define GW_MODEL_KERNELS_MORE_H
 
 #include "src/model/kernels.h"
-
-struct gwm_block_room {
-    float v[GWM_BLOCK_MAX];
-};
-
-/* Sum, or maximum, over all threads of a block (at most GWM_BLOCK_MAX of them); all get it. */
-GW_DEV float gwm_over_block(struct gwm_block_room *room, float v, int max)
-{
-    uint32_t step, tid = gw_thread_idx(), n = gw_block_dim();
-
-    room->v[tid] = v;
-    gw_syncthreads();
-    for (step = 1; step < n; step *= 2) {
-        if (tid % (2 * step) == 0 && tid + step < n)
-            room->v[tid] =
-                max ? fmaxf(room->v[tid], room->v[tid + step]) : room->v[tid] + room->v[tid + step];
-        gw_syncthreads();
-    }
-    v = room->v[0];
-    gw_syncthreads(); /* all have read it before the next call writes */
-    return v;
-}
 
 GW_DEV float gwm_pool_window(const struct gwm_pool_args *a, const struct gwm_view *x, int32_t i)
 {
@@ -60,45 +38,6 @@ GW_KERNEL(gwm_pool_kernel, struct gwm_pool_args, a)
     for (i = (int32_t)gw_global_idx(); i < a->count; i += step) gwm_set(&y, i, gwm_pool_window(a, &x, i));
 }
 
-/* Neighbouring threads read neighbouring elements, in either layout. */
-GW_KERNEL(gwm_mean_kernel, struct gwm_mean_args, a)
-{
-    GW_SHARED(struct gwm_block_room, room);
-    struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
-    int32_t tid = (int32_t)gw_thread_idx(), lanes = a->last ? GWM_MEAN_LAST : 1, i;
-    int32_t groups = (a->c + lanes - 1) / lanes, n = (int32_t)gw_block_idx() / groups;
-    int32_t c = (int32_t)gw_block_idx() % groups * lanes + tid % lanes,
-            rows = (int32_t)gw_block_dim() / lanes;
-    int32_t first = a->last ? n * a->c * a->size + c : (n * a->c + c) * a->size, step = a->last ? a->c : 1;
-    float sum = 0;
-
-    if (c < a->c)
-        for (i = tid / lanes; i < a->size; i += rows) sum += gwm_get(&x, first + i * step);
-    room->v[tid] = sum;
-    gw_syncthreads();
-    for (i = 1; i < rows; i *= 2) {
-        int32_t row = tid / lanes;
-        if (row % (2 * i) == 0 && row + i < rows) room->v[tid] += room->v[tid + i * lanes];
-        gw_syncthreads();
-    }
-    if (tid < lanes && c < a->c) gwm_set(&y, n * a->c + c, room->v[tid] / (float)a->size);
-}
-
-GW_KERNEL(gwm_gemm_kernel, struct gwm_gemm_args, g)
-{
-    GW_SHARED(struct gwm_block_room, room);
-    int32_t n = (int32_t)gw_block_idx() % g->n, m = (int32_t)gw_block_idx() / g->n, k,
-            step = (int32_t)gw_block_dim();
-    struct gwm_view a = gwm_view(&g->a), b = gwm_view(&g->b), y = gwm_view(&g->y);
-    float sum = 0;
-
-    for (k = (int32_t)gw_thread_idx(); k < g->k; k += step)
-        sum += gwm_get(&a, m * g->am + k * g->ak) * gwm_get(&b, n * g->bn + k * g->bk);
-    sum = gwm_over_block(room, sum, 0);
-    if (gw_thread_idx() == 0)
-        gwm_set(&y, m * g->n + n, gwm_activate(&g->act, g->bias ? sum + g->bias[n] : sum));
-}
-
 GW_KERNEL(gwm_unary_kernel, struct gwm_unary_args, a)
 {
     struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
@@ -119,12 +58,12 @@ GW_KERNEL(gwm_fill_kernel, struct gwm_fill_args, a)
     struct gwm_view y = gwm_view(&a->y);
     int32_t i, step = (int32_t)gw_global_dim();
 
-    for (i = (int32_t)gw_global_idx(); i < a->count; i += step) gwm_set(&y, i, a->value);
-}
-
-GW_DEV float gwm_binary1(int32_t kind, float a, float b)
-{
-    return kind == GWM_ADD ? a + b : kind == GWM_SUB ? a - b : kind == GWM_MUL ? a * b : a / b;
+    for (i = (int32_t)gw_global_idx(); i < a->count; i += step) {
+        if (y.type == GW_DTYPE_I64)
+            ((int64_t *)y.p)[i] = (int64_t)a->value;
+        else
+            gwm_set(&y, i, a->value);
+    }
 }
 
 /* Four elements whose operands lie together, or are one. */
@@ -189,39 +128,40 @@ GW_KERNEL(gwm_binary_kernel, struct gwm_binary_args, p)
     }
 }
 
+/* One element: numbers that plans compute with may change their type on the way. */
+GW_DEV void gwm_copy1(const struct gwm_view *x, int32_t from, const struct gwm_view *y, int32_t to)
+{
+    if (x->type <= GW_DTYPE_F16 && y->type <= GW_DTYPE_F16) {
+        gwm_set(y, to, gwm_get(x, from));
+        return;
+    }
+    switch (x->type) { /* the same on both sides */
+    case GW_DTYPE_I64:
+    case GW_DTYPE_U64:
+    case GW_DTYPE_F64: ((uint64_t *)y->p)[to] = ((const uint64_t *)x->p)[from]; break;
+    case GW_DTYPE_I32:
+    case GW_DTYPE_U32: ((uint32_t *)y->p)[to] = ((const uint32_t *)x->p)[from]; break;
+    case GW_DTYPE_BF16:
+    case GW_DTYPE_I16:
+    case GW_DTYPE_U16: ((uint16_t *)y->p)[to] = ((const uint16_t *)x->p)[from]; break;
+    default: ((uint8_t *)y->p)[to] = ((const uint8_t *)x->p)[from]; break;
+    }
+}
+
 GW_KERNEL(gwm_move_kernel, struct gwm_move_args, p)
 {
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
     int32_t i, d, step = (int32_t)gw_global_dim();
 
     for (i = (int32_t)gw_global_idx(); i < p->count; i += step) {
-        int32_t left = i, from = 0, to = p->move.offset;
+        int32_t left = i, from = p->move.start, to = p->move.offset;
         for (d = p->move.rank - 1; d > 0; d--) {
             int32_t at = left % p->move.dims[d];
             left /= p->move.dims[d];
             from += at * p->move.from[d];
             to += at * p->move.to[d];
         }
-        gwm_set(&y, to + left * p->move.to[0], gwm_get(&x, from + left * p->move.from[0]));
-    }
-}
-
-GW_KERNEL(gwm_softmax_kernel, struct gwm_softmax_args, p)
-{
-    GW_SHARED(struct gwm_block_room, room);
-    int32_t row = (int32_t)gw_block_idx(), first = row / p->s.inner * p->s.n * p->s.inner + row % p->s.inner,
-            k;
-    int32_t step = (int32_t)gw_block_dim(), tid = (int32_t)gw_thread_idx();
-    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
-    float max = -INFINITY, sum = 0;
-
-    for (k = tid; k < p->s.n; k += step) max = fmaxf(max, gwm_get(&x, first + k * p->s.inner));
-    max = gwm_over_block(room, max, 1);
-    for (k = tid; k < p->s.n; k += step) sum += expf(gwm_get(&x, first + k * p->s.inner) - max);
-    sum = gwm_over_block(room, sum, 0);
-    for (k = tid; k < p->s.n; k += step) {
-        int32_t at = first + k * p->s.inner;
-        gwm_set(&y, at, expf(gwm_get(&x, at) - max) / sum);
+        gwm_copy1(&x, from + left * p->move.from[0], &y, to + left * p->move.to[0]);
     }
 }
 
