@@ -288,14 +288,16 @@ static int lower(struct gwm_gpu *p, const struct gwm_msg *msg)
     p->uses = (int *)calloc(values, sizeof(int));
     p->maker = (int *)calloc(values, sizeof(int));
     p->done = (bool *)calloc((size_t)g->nnode + 1, sizeof(bool));
+    p->put_off = (bool *)calloc((size_t)g->nnode + 1, sizeof(bool));
     p->as = (int *)malloc(values * GWM_SLOTS * sizeof(int));
     p->picture = (bool *)calloc(values, sizeof(bool));
-    if (!p->uses || !p->maker || !p->done || !p->as || !p->picture) return -ENOMEM;
+    if (!p->uses || !p->maker || !p->done || !p->put_off || !p->as || !p->picture) return -ENOMEM;
     gwm_uses(g, p->uses, p->maker);
     gwm_gpu_pictures(p);
     int rc = gwm_gpu_border(p);
     for (int i = 0; i < g->nnode && !rc; i++) {
-        rc = p->done[i] ? 0 : gwm_gpu_node(p, &g->node[i]);
+        p->put_off[i] = !p->done[i] && gwm_gpu_put_off(p, &g->node[i]);
+        rc = p->done[i] || p->put_off[i] ? 0 : gwm_gpu_node(p, &g->node[i]);
         if (rc == -ENOTSUP)
             return gwm_fail(msg, rc,
                             "node '%.60s' (%.30s): the GPU has no kernel for it, or not for its size",
@@ -350,6 +352,7 @@ static void free_build(struct gwm_gpu *p)
     free(p->uses);
     free(p->maker);
     free(p->done);
+    free(p->put_off);
     free(p->as);
     free(p->picture);
 }

@@ -81,6 +81,7 @@ struct gwm_gpu {
     size_t const_bytes, arena_bytes, in_at[GW_MODEL_MAX_IO], out_at[GW_MODEL_MAX_IO];
     int *uses, *maker; /* per root, as gwm_uses gives them */
     bool *done;        /* per node: another one's launch does its work too */
+    bool *put_off;     /* per node: its result is made when somebody wants it */
     int *as;           /* per root GWM_SLOTS: the buffer that holds it in that form, or -1 */
     bool *picture;     /* per root: N H W C may suit it */
     int out[GW_MODEL_MAX_IO];
@@ -166,9 +167,33 @@ struct gwm_store {
     int out; /* the value that is written */
     int add; /* a value added before the activation, or -1 */
     struct gwm_act act;
-    int32_t block;    /* depth-to-space by this much; 1 is none */
-    bool block_first; /* as in struct gwm_conv_args */
+    int32_t block;                     /* depth-to-space by this much; 1 is none */
+    bool block_first;                  /* as in struct gwm_conv_args */
+    const struct gwm_product *product; /* products only */
 };
+
+/* ---- gpu_strided.c ---- */
+
+/* Matrices in a root's C order: so many, of so many rows and columns; with strides, and a factor. */
+struct gwm_strided {
+    int root;
+    int32_t n[3], stride[3], start;
+    float scale;
+};
+
+/* What a product reads and writes, and where. */
+struct gwm_product {
+    struct gwm_strided a, b, y;
+};
+
+/* Is it a node whose result others may read where it comes from? */
+bool gwm_gpu_put_off(const struct gwm_gpu *p, const struct gwm_node *n);
+/* Follows matrices back through such nodes as far as cuBLASLt can. */
+void gwm_gpu_trace(const struct gwm_gpu *p, struct gwm_strided *s);
+/* Follows a result forward through a move of `count` elements; false when it cannot be written there. */
+bool gwm_gpu_trace_out(const struct gwm_node *move, int32_t count, struct gwm_strided *y);
+/* The one node that reads a root, if there is only one; or -1. */
+int gwm_gpu_sole_reader(const struct gwm_gpu *p, int root, int after);
 
 /* An activation over a buffer, in its place. */
 int gwm_gpu_activate(struct gwm_gpu *p, const struct gwm_act *act, int buf, int32_t count);

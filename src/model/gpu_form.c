@@ -97,6 +97,13 @@ int gwm_gpu_in(struct gwm_gpu *p, int value, uint32_t form, bool fixed)
     if (as[form] >= 0 && fixed && outside(p, as[form])) slot = GWM_FIXED;
     if (as[slot] >= 0) return as[slot];
     if (p->g->value[root].data) return as[form] = constant(p, root, form);
+    int m = p->maker[root];
+    bool made = false;
+    for (uint32_t f = 0; f < GWM_FORMS; f++) made = made || as[f] >= 0;
+    if (!made && m >= 0 && p->put_off[m]) {
+        int rc = gwm_gpu_node(p, &p->g->node[m]);
+        return rc ? rc : gwm_gpu_in(p, value, form, fixed);
+    }
     /* From the form that was there first: the narrower ones were made of it. */
     for (uint32_t f = 0; f < GWM_FORMS; f++)
         if (as[f] >= 0 && (from < 0 || as[f] < as[from])) from = (int)f;

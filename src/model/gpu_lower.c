@@ -36,11 +36,15 @@ static int unary(struct gwm_gpu *p, const struct gwm_node *n)
     uint32_t form = gwm_gpu_out_form(p, n->out);
     bool seen = p->g->value[n->in[0]].root != n->in[0]; /* through a view: in C order */
     const struct gw_kernel *kernel = &gwm_unary_kernel;
-    int x, y, rc;
+    int x, y, rc, m = p->maker[n->out];
 
     if (p->g->value[n->out].dtype != GWM_F32) kernel = &gwm_unary_int_kernel;
     if (seen || !gwm_same_shape(&p->g->value[n->in[0]].shape, &p->g->value[n->out].shape)) form &= ~GWM_LAST;
     x = gwm_gpu_in(p, n->in[0], form, false);
+    if (x >= 0 && n->act.kind == GWM_ACT_NONE && m >= 0 && p->put_off[m]) { /* nothing to do */
+        p->as[n->out * GWM_SLOTS + (int)gwm_gpu_form(p, n->out, form)] = x;
+        return 0;
+    }
     y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
     if (y < 0) return y;
     rc = gwm_gpu_over(p, kernel, kernel == &gwm_unary_kernel ? up4(a.count) : a.count, &a);
@@ -200,8 +204,7 @@ static int32_t as_block(const struct gwm_move *m, const struct gwm_shape *x, boo
     return 1;
 }
 
-/* The one node that reads a root, if there is only one. */
-static int sole_reader(const struct gwm_gpu *p, int root, int after)
+int gwm_gpu_sole_reader(const struct gwm_gpu *p, int root, int after)
 {
     const struct gwm_graph *g = p->g;
 
@@ -230,14 +233,14 @@ static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root,
 static int conv(struct gwm_gpu *p, const struct gwm_node *n)
 {
     const struct gwm_graph *g = p->g;
-    int at = (int)(n - g->node), q = sole_reader(p, n->out, at);
+    int at = (int)(n - g->node), q = gwm_gpu_sole_reader(p, n->out, at);
     struct gwm_store to = {.out = n->out, .add = -1, .act = n->act, .block = 1};
 
     if (q >= 0 && n->act.kind == GWM_ACT_NONE && (to.add = sum_with(p, &g->node[q], n->out, at)) >= 0) {
         p->done[q] = true;
         to.out = g->node[q].out;
         to.act = g->node[q].act;
-        q = sole_reader(p, to.out, q);
+        q = gwm_gpu_sole_reader(p, to.out, q);
     }
     if (q >= 0 && g->node[q].op == GWM_MOVE) {
         to.block = as_block(&g->node[q].mv.move[0], &g->value[n->out].shape, &to.block_first);

@@ -33,6 +33,8 @@ enum { A, B, BIAS, Y, ADD, WORK };
 struct product {
     int64_t m, n, k, batch;
     int64_t a_step, b_step, y_step; /* elements from one matrix of a batch to the next */
+    int64_t lda, ldb, ldy;          /* and from one column to the next */
+    size_t a_start, b_start;        /* bytes */
     bool ta, tb;                    /* as cuBLASLt means it */
     bool bias, relu, sum, half, tf32;
     float alpha;
@@ -44,7 +46,7 @@ struct lt_call {
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t a, b, y;
     cublasLtMatmulAlgo_t algo;
-    size_t work;
+    size_t work, a_start, b_start;
     bool bias;
     float alpha, sum;
 };
@@ -83,7 +85,8 @@ static int run(struct gwm_call *call, void *const addr[], void *stream)
     if (c->bias && c->t->cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &addr[BIAS],
                                                         sizeof(addr[BIAS])))
         return -EIO;
-    return c->t->cublasLtMatmul(c->t->handle, c->op, &c->alpha, addr[A], c->a, addr[B], c->b, &c->sum,
+    return c->t->cublasLtMatmul(c->t->handle, c->op, &c->alpha, (char *)addr[A] + c->a_start, c->a,
+                                (char *)addr[B] + c->b_start, c->b, &c->sum,
                                 c->sum != 0 ? addr[ADD] : addr[Y], c->y, addr[Y], c->y, &c->algo, addr[WORK],
                                 c->work, (cudaStream_t)stream)
                ? -EIO
@@ -101,13 +104,13 @@ static void drop(struct gwm_call *call)
     free(c);
 }
 
-static int layout(struct lt_call *c, cublasLtMatrixLayout_t *to, const struct product *q, int64_t rows,
-                  int64_t columns, int64_t step)
+static int layout(struct lt_call *c, cublasLtMatrixLayout_t *to, const struct product *q,
+                  const int64_t size[2], int64_t ld, int64_t step)
 {
     int32_t batch = (int32_t)q->batch;
 
-    if (c->t->cublasLtMatrixLayoutCreate(to, q->half ? CUDA_R_16F : CUDA_R_32F, (uint64_t)rows,
-                                         (uint64_t)columns, rows))
+    if (c->t->cublasLtMatrixLayoutCreate(to, q->half ? CUDA_R_16F : CUDA_R_32F, (uint64_t)size[0],
+                                         (uint64_t)size[1], ld))
         return -ENOTSUP;
     if (batch == 1) return 0;
     return c->t->cublasLtMatrixLayoutSetAttribute(*to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
@@ -136,9 +139,11 @@ static int describe(struct lt_call *c, const struct product *q)
         (q->bias && t->cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &aligned,
                                                       sizeof(aligned))))
         return -ENOTSUP;
-    rc = layout(c, &c->a, q, q->ta ? q->k : q->m, q->ta ? q->m : q->k, q->a_step);
-    if (!rc) rc = layout(c, &c->b, q, q->tb ? q->n : q->k, q->tb ? q->k : q->n, q->b_step);
-    return rc ? rc : layout(c, &c->y, q, q->m, q->n, q->y_step);
+    const int64_t a[2] = {q->ta ? q->k : q->m, q->ta ? q->m : q->k},
+                  b[2] = {q->tb ? q->n : q->k, q->tb ? q->k : q->n};
+    rc = layout(c, &c->a, q, a, q->lda, q->a_step);
+    if (!rc) rc = layout(c, &c->b, q, b, q->ldb, q->b_step);
+    return rc ? rc : layout(c, &c->y, q, (const int64_t[]){q->m, q->n}, q->ldy, q->y_step);
 }
 
 /* The algorithm of that number in cuBLASLt's own order. */
@@ -147,11 +152,16 @@ static int choose(struct lt_call *c, int setting)
     cublasLtMatmulHeuristicResult_t found[GWM_LIB_SETTINGS];
     cublasLtMatmulPreference_t pref = NULL;
     size_t most = GWM_LIB_WORK;
+    uint32_t a = c->a_start ? 16 : GWM_ARENA_ALIGN, b = c->b_start ? 16 : GWM_ARENA_ALIGN; /* bytes */
     int n = 0;
 
     if (c->t->cublasLtMatmulPreferenceCreate(&pref)) return -ENOTSUP;
     if (c->t->cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most,
                                                    sizeof(most)) ||
+        c->t->cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &a,
+                                                   sizeof(a)) ||
+        c->t->cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b,
+                                                   sizeof(b)) ||
         c->t->cublasLtMatmulAlgoGetHeuristic(c->t->handle, c->op, c->a, c->b, c->y, c->y, pref,
                                              GWM_LIB_SETTINGS, found, &n))
         n = 0;
@@ -168,8 +178,13 @@ static struct lt_call *new_call(struct gwm_gpu *p, const struct product *q, int 
 
     *rc = -ENOMEM;
     if (!c) return NULL;
-    *c = (struct lt_call){
-        .call = {run, drop}, .t = p->lib->lt, .bias = q->bias, .alpha = q->alpha, .sum = q->sum};
+    *c = (struct lt_call){.call = {run, drop},
+                          .t = p->lib->lt,
+                          .bias = q->bias,
+                          .alpha = q->alpha,
+                          .sum = q->sum,
+                          .a_start = q->a_start,
+                          .b_start = q->b_start};
     *rc = describe(c, q);
     if (!*rc) *rc = choose(c, setting);
     if (!*rc) return c;
@@ -187,6 +202,9 @@ int gwm_lib_pointwise(struct gwm_gpu *p, const struct gwm_node *n, const struct 
                         .k = w->c,
                         .batch = 1,
                         .alpha = 1,
+                        .lda = w->c,
+                        .ldb = w->c,
+                        .ldy = q->oc,
                         .ta = true,
                         .bias = true,
                         .relu = to->act.kind == GWM_ACT_RELU,
@@ -221,34 +239,52 @@ static int row(struct gwm_gpu *p, const float *x, int32_t n, bool half)
     return gwm_gpu_take(p, h, (size_t)n * sizeof(*h), GW_DTYPE_F16);
 }
 
+/* How far apart rows, or columns where those elements lie together, are; at least what cuBLASLt wants to see. */
+static int64_t leading(const struct gwm_strided *s, bool *turned)
+{
+    *turned = s->n[2] > 1 && s->stride[2] != 1;
+    int64_t ld = s->stride[*turned ? 2 : 1], least = s->n[*turned ? 1 : 2];
+    return ld > least ? ld : least;
+}
+
 int gwm_lib_gemm(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
 {
     const struct gwm_gemm *q = &n->gemm;
+    const struct gwm_strided *a = &to->product->b, *b = &to->product->a, *y = &to->product->y;
     uint32_t form = p->half ? GWM_HALF : 0;
+    size_t width = p->half ? 2 : 4;
+    bool ta, tb, ty;
     struct product m = {.m = q->n,
                         .n = q->m,
                         .k = q->k,
                         .batch = q->products,
-                        .a_step = q->batch.b[0],
-                        .b_step = q->batch.a[0],
-                        .y_step = (int64_t)q->m * q->n,
-                        .alpha = q->alpha,
-                        .ta = q->tb,
-                        .tb = q->ta,
+                        .a_step = a->stride[0],
+                        .b_step = b->stride[0],
+                        .y_step = y->stride[0],
+                        .lda = leading(a, &ta),
+                        .ldb = leading(b, &tb),
+                        .ldy = leading(y, &ty),
+                        .a_start = (size_t)a->start * width,
+                        .b_start = (size_t)b->start * width,
+                        .alpha = q->alpha * a->scale * b->scale,
                         .bias = q->bias != NULL,
                         .relu = to->act.kind == GWM_ACT_RELU,
+                        .sum = to->add >= 0,
                         .half = p->half,
                         .tf32 = p->tf32};
     int rc;
 
-    if (!p->lib || !p->lib->lt || (q->products > 1 && q->batch.rank > 1)) return -ENOTSUP;
+    m.ta = q->tb != ta;
+    m.tb = q->ta != tb;
+    if (!p->lib || !p->lib->lt || (q->products > 1 && q->batch.rank > 1) || m.a_start % 16 || m.b_start % 16)
+        return -ENOTSUP;
     struct lt_call *c = new_call(p, &m, setting, &rc);
     if (!c) return rc;
-    const int buf[] = {gwm_gpu_in(p, n->in[1], form, true),
-                       gwm_gpu_in(p, n->in[0], form, true),
+    const int buf[] = {gwm_gpu_in(p, a->root, form, true),
+                       gwm_gpu_in(p, b->root, form, true),
                        q->bias ? row(p, q->bias, q->n, p->half) : GWM_NO_BUF,
                        gwm_gpu_out(p, to->out, form, true),
-                       GWM_NO_BUF,
+                       to->add < 0 ? GWM_NO_BUF : gwm_gpu_in(p, to->add, form, true),
                        gwm_gpu_scratch(p, c->work + 1, GW_DTYPE_U8)};
     rc = gwm_lib_call(p, &c->call, buf);
     return rc || m.relu ? rc : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);

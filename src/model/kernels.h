@@ -78,11 +78,12 @@ struct gwm_mean_args { /* of whole planes: a block per GWM_MEAN_LAST channels, o
 #define GWM_MEAN_LAST 8
 #define GWM_BLOCK_MAX 512 /* threads of kernels that add up over a block */
 
-struct gwm_gemm_args { /* one block per element of y */
-    struct gwm_ref a, b, y;
-    const float *bias; /* or NULL */
+struct gwm_gemm_args {           /* one block per element of y */
+    struct gwm_ref a, b, y, add; /* add may be NULL; laid out as y */
+    const float *bias;           /* or NULL */
     struct gwm_act act;
     struct gwm_broadcast batch;
+    int32_t a_start, b_start, y_step, ym; /* y: from one product, and one row, to the next */
     float alpha;
     int32_t m, n, k, am, ak, bk, bn; /* strides of a and b along those axes */
 };

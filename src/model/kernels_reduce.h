@@ -74,8 +74,9 @@ GW_KERNEL(gwm_gemm_kernel, struct gwm_gemm_args, g)
 {
     GW_SHARED(struct gwm_block_room, room);
     int32_t n = (int32_t)gw_block_idx() % g->n, row = (int32_t)gw_block_idx() / g->n, m = row % g->m;
-    int32_t left = row / g->m, oa = m * g->am, ob = n * g->bn, d, k, step = (int32_t)gw_block_dim();
-    struct gwm_view a = gwm_view(&g->a), b = gwm_view(&g->b), y = gwm_view(&g->y);
+    int32_t left = row / g->m, oy = left * g->y_step + m * g->ym + n, oa = g->a_start + m * g->am,
+            ob = g->b_start + n * g->bn, d, k, step = (int32_t)gw_block_dim();
+    struct gwm_view a = gwm_view(&g->a), b = gwm_view(&g->b), y = gwm_view(&g->y), add = gwm_view(&g->add);
     float sum = 0;
 
     for (d = g->batch.rank - 1; d >= 0; d--) {
@@ -87,8 +88,10 @@ GW_KERNEL(gwm_gemm_kernel, struct gwm_gemm_args, g)
     for (k = (int32_t)gw_thread_idx(); k < g->k; k += step)
         sum += gwm_get(&a, oa + k * g->ak) * gwm_get(&b, ob + k * g->bk);
     sum = g->alpha * gwm_over_block(room, sum, GWM_REDUCE_SUM);
-    if (gw_thread_idx() == 0)
-        gwm_set(&y, row * g->n + n, gwm_activate(&g->act, g->bias ? sum + g->bias[n] : sum));
+    if (gw_thread_idx() != 0) return;
+    if (g->bias) sum += g->bias[n];
+    if (add.p) sum += gwm_get(&add, oy);
+    gwm_set(&y, oy, gwm_activate(&g->act, sum));
 }
 
 GW_KERNEL(gwm_softmax_kernel, struct gwm_softmax_args, p)
