@@ -2,12 +2,19 @@
 /*
  * How long one run of a model takes.
  *
+<<<<<<< HEAD
  *     model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--rows N] [--runs N] [--tf32 | --f16] [--own]
  *                 [--feed FILE] [--result FILE]
  *
  * CPU: a call of gw_plan_run. GPU: a captured graph of the model's kernels, launched 20 times in a row, divided;
  * and one call of gw_plan_run, which copies in and out and waits. A feed holds the inputs one after the other,
  * as they lie in memory; a result gets the outputs so. bench/model_torch.py runs it beside PyTorch.
+=======
+ *     model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--runs N] [--out FILE]
+ *
+ * CPU: a call of gw_plan_run. GPU: the kernels alone, in batches of 20 on one stream, divided; and one call
+ * of gw_plan_run, which copies in and out and waits. FILE gets the outputs, one after the other.
+>>>>>>> w-onnx
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,8 +34,13 @@
 #define SYNC_NS 30000000000u
 
 struct bench {
+<<<<<<< HEAD
     const char *path, *which, *feed, *result;
     uint32_t threads, runs, rows, flags;
+=======
+    const char *path, *which, *out_path;
+    uint32_t threads, runs;
+>>>>>>> w-onnx
     struct gw_exec *exec;
     struct gw_model *model;
     struct gw_plan *plan;
@@ -70,6 +82,7 @@ static int parse(struct bench *b, int argc, char **argv)
             b->threads = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--runs") && i + 1 < argc)
             b->runs = (uint32_t)strtoul(argv[++i], NULL, 10);
+<<<<<<< HEAD
         else if (!strcmp(argv[i], "--rows") && i + 1 < argc)
             b->rows = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--feed") && i + 1 < argc)
@@ -82,6 +95,10 @@ static int parse(struct bench *b, int argc, char **argv)
             b->flags |= GW_PLAN_F16;
         else if (!strcmp(argv[i], "--own"))
             b->flags |= GW_PLAN_OWN;
+=======
+        else if (!strcmp(argv[i], "--out") && i + 1 < argc)
+            b->out_path = argv[++i];
+>>>>>>> w-onnx
         else if (argv[i][0] != '-' && !b->path)
             b->path = argv[i];
         else
@@ -109,6 +126,7 @@ static int make_plan(struct bench *b)
     return 0;
 }
 
+<<<<<<< HEAD
 static const struct gw_tensor_info *tensor(const struct bench *b, uint32_t k, uint32_t i)
 {
     return k ? gw_model_output(b->model, i) : gw_model_input(b->model, i);
@@ -135,6 +153,32 @@ static void fill(const struct gw_tensor_info *t, void *at, size_t bytes)
     }
 }
 
+=======
+/* A ramp; of integers, 0 and 1 in turn, which is a token, an index or a mask. */
+static void fill(const struct gw_tensor_info *t, void *to)
+{
+    size_t width = gw_dtype_bytes(t->dtype);
+
+    memset(to, 0, t->bytes);
+    for (size_t e = 0; e < t->bytes / width; e++) {
+        float f = (float)(e % 255) / 255;
+        char one = e % 2;
+        memcpy((char *)to + e * width, t->dtype == GW_DTYPE_F32 ? (void *)&f : &one,
+               t->dtype == GW_DTYPE_F32 ? 4 : 1);
+    }
+}
+
+static int write_outputs(const struct bench *b)
+{
+    FILE *f = fopen(b->out_path, "wb");
+
+    if (!f) return fail(b->out_path, strerror(errno));
+    for (uint32_t i = 0; i < gw_model_outputs(b->model); i++)
+        fwrite(b->out[i], 1, gw_model_output(b->model, i)->bytes, f);
+    return fclose(f) ? fail(b->out_path, strerror(errno)) : 0;
+}
+
+>>>>>>> w-onnx
 static int make_tensors(struct bench *b)
 {
     FILE *feed = b->feed ? fopen(b->feed, "rb") : NULL;
@@ -147,12 +191,21 @@ static int make_tensors(struct bench *b)
             void **to = k ? &b->out[i] : &b->in[i];
             struct gw_mem *mem = &b->mem[k * GW_MODEL_MAX_IO + i];
             *to = aligned_alloc(64, (bytes + 63) / 64 * 64);
+<<<<<<< HEAD
             if (!*to || (b->exec && gw_mem_alloc(b->exec, GW_MEM_DEVICE, bytes, mem)))
                 rc = fail(b->path, "out of memory");
             if (!rc) fill(tensor(b, k, i), *to, bytes);
             if (!rc && !k && feed && fread(*to, 1, bytes, feed) != bytes) rc = fail(b->feed, "too short");
             if (!rc && b->exec && gw_copy_in(b->exec, mem->dev, *to, bytes))
                 rc = fail(b->path, gw_last_error());
+=======
+            if (!*to ||
+                (b->exec && gw_mem_alloc(b->exec, GW_MEM_DEVICE, bytes, &b->mem[k * GW_MODEL_MAX_IO + i])))
+                return fail(b->path, "out of memory");
+            fill(k ? gw_model_output(b->model, i) : gw_model_input(b->model, i), *to);
+            if (b->exec && gw_copy_in(b->exec, b->mem[k * GW_MODEL_MAX_IO + i].dev, *to, bytes))
+                return fail(b->path, gw_last_error());
+>>>>>>> w-onnx
         }
     }
     if (feed) fclose(feed);
@@ -229,8 +282,13 @@ int main(int argc, char **argv)
     struct bench b;
 
     if (parse(&b, argc, argv)) {
+<<<<<<< HEAD
         fprintf(stderr, "usage: model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--rows N] [--runs N] "
                         "[--tf32 | --f16] [--own] [--feed FILE] [--result FILE]\n");
+=======
+        fprintf(stderr,
+                "usage: model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--runs N] [--out FILE]\n");
+>>>>>>> w-onnx
         return 2;
     }
     double start = now_us();
@@ -248,8 +306,12 @@ int main(int argc, char **argv)
 #ifdef GW_HAVE_CUDA
     if (!rc && b.exec) rc = capture(&b);
     if (!rc && b.exec) rc = measure(&b, "gpu, kernels", run_kernels, BATCH);
+<<<<<<< HEAD
     if (b.graph) cudaGraphExecDestroy(b.graph);
 #endif
+=======
+    if (!rc && b.out_path) rc = write_outputs(&b);
+>>>>>>> w-onnx
     for (int i = 0; i < GW_MODEL_MAX_IO; i++) {
         free(b.in[i]);
         free(b.out[i]);
