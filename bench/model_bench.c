@@ -2,19 +2,12 @@
 /*
  * How long one run of a model takes.
  *
-<<<<<<< HEAD
  *     model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--rows N] [--runs N] [--tf32 | --f16] [--own]
- *                 [--feed FILE] [--result FILE]
+ *                 [--feed FILE] [--out FILE]
  *
  * CPU: a call of gw_plan_run. GPU: a captured graph of the model's kernels, launched 20 times in a row, divided;
  * and one call of gw_plan_run, which copies in and out and waits. A feed holds the inputs one after the other,
- * as they lie in memory; a result gets the outputs so. bench/model_torch.py runs it beside PyTorch.
-=======
- *     model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--runs N] [--out FILE]
- *
- * CPU: a call of gw_plan_run. GPU: the kernels alone, in batches of 20 on one stream, divided; and one call
- * of gw_plan_run, which copies in and out and waits. FILE gets the outputs, one after the other.
->>>>>>> w-onnx
+ * as they lie in memory; --out gets the outputs so. bench/model_torch.py runs it beside PyTorch.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,13 +27,8 @@
 #define SYNC_NS 30000000000u
 
 struct bench {
-<<<<<<< HEAD
-    const char *path, *which, *feed, *result;
+    const char *path, *which, *feed, *out_path;
     uint32_t threads, runs, rows, flags;
-=======
-    const char *path, *which, *out_path;
-    uint32_t threads, runs;
->>>>>>> w-onnx
     struct gw_exec *exec;
     struct gw_model *model;
     struct gw_plan *plan;
@@ -82,23 +70,18 @@ static int parse(struct bench *b, int argc, char **argv)
             b->threads = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--runs") && i + 1 < argc)
             b->runs = (uint32_t)strtoul(argv[++i], NULL, 10);
-<<<<<<< HEAD
         else if (!strcmp(argv[i], "--rows") && i + 1 < argc)
             b->rows = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--feed") && i + 1 < argc)
             b->feed = argv[++i];
-        else if (!strcmp(argv[i], "--result") && i + 1 < argc)
-            b->result = argv[++i];
+        else if (!strcmp(argv[i], "--out") && i + 1 < argc)
+            b->out_path = argv[++i];
         else if (!strcmp(argv[i], "--tf32"))
             b->flags |= GW_PLAN_TF32;
         else if (!strcmp(argv[i], "--f16"))
             b->flags |= GW_PLAN_F16;
         else if (!strcmp(argv[i], "--own"))
             b->flags |= GW_PLAN_OWN;
-=======
-        else if (!strcmp(argv[i], "--out") && i + 1 < argc)
-            b->out_path = argv[++i];
->>>>>>> w-onnx
         else if (argv[i][0] != '-' && !b->path)
             b->path = argv[i];
         else
@@ -126,7 +109,6 @@ static int make_plan(struct bench *b)
     return 0;
 }
 
-<<<<<<< HEAD
 static const struct gw_tensor_info *tensor(const struct bench *b, uint32_t k, uint32_t i)
 {
     return k ? gw_model_output(b->model, i) : gw_model_input(b->model, i);
@@ -139,28 +121,13 @@ static size_t bytes_of(const struct bench *b, uint32_t k, uint32_t i)
     return t->bytes * (t->batched ? b->rows : 1);
 }
 
-/* Floats between 0 and 1, and ones where integers are expected (an index must exist). */
-static void fill(const struct gw_tensor_info *t, void *at, size_t bytes)
-{
-    size_t each = gw_dtype_bytes(t->dtype);
-
-    memset(at, 0, bytes);
-    for (size_t e = 0; e < bytes / each; e++) {
-        if (t->dtype == GW_DTYPE_F32)
-            ((float *)at)[e] = (float)(e % 255) / 255;
-        else if (t->dtype != GW_DTYPE_F16 && t->dtype != GW_DTYPE_BF16 && t->dtype != GW_DTYPE_F64)
-            ((char *)at)[e * each] = 1;
-    }
-}
-
-=======
 /* A ramp; of integers, 0 and 1 in turn, which is a token, an index or a mask. */
-static void fill(const struct gw_tensor_info *t, void *to)
+static void fill(const struct gw_tensor_info *t, void *to, size_t bytes)
 {
     size_t width = gw_dtype_bytes(t->dtype);
 
-    memset(to, 0, t->bytes);
-    for (size_t e = 0; e < t->bytes / width; e++) {
+    memset(to, 0, bytes);
+    for (size_t e = 0; e < bytes / width; e++) {
         float f = (float)(e % 255) / 255;
         char one = e % 2;
         memcpy((char *)to + e * width, t->dtype == GW_DTYPE_F32 ? (void *)&f : &one,
@@ -168,17 +135,6 @@ static void fill(const struct gw_tensor_info *t, void *to)
     }
 }
 
-static int write_outputs(const struct bench *b)
-{
-    FILE *f = fopen(b->out_path, "wb");
-
-    if (!f) return fail(b->out_path, strerror(errno));
-    for (uint32_t i = 0; i < gw_model_outputs(b->model); i++)
-        fwrite(b->out[i], 1, gw_model_output(b->model, i)->bytes, f);
-    return fclose(f) ? fail(b->out_path, strerror(errno)) : 0;
-}
-
->>>>>>> w-onnx
 static int make_tensors(struct bench *b)
 {
     FILE *feed = b->feed ? fopen(b->feed, "rb") : NULL;
@@ -191,21 +147,12 @@ static int make_tensors(struct bench *b)
             void **to = k ? &b->out[i] : &b->in[i];
             struct gw_mem *mem = &b->mem[k * GW_MODEL_MAX_IO + i];
             *to = aligned_alloc(64, (bytes + 63) / 64 * 64);
-<<<<<<< HEAD
             if (!*to || (b->exec && gw_mem_alloc(b->exec, GW_MEM_DEVICE, bytes, mem)))
                 rc = fail(b->path, "out of memory");
             if (!rc) fill(tensor(b, k, i), *to, bytes);
             if (!rc && !k && feed && fread(*to, 1, bytes, feed) != bytes) rc = fail(b->feed, "too short");
             if (!rc && b->exec && gw_copy_in(b->exec, mem->dev, *to, bytes))
                 rc = fail(b->path, gw_last_error());
-=======
-            if (!*to ||
-                (b->exec && gw_mem_alloc(b->exec, GW_MEM_DEVICE, bytes, &b->mem[k * GW_MODEL_MAX_IO + i])))
-                return fail(b->path, "out of memory");
-            fill(k ? gw_model_output(b->model, i) : gw_model_input(b->model, i), *to);
-            if (b->exec && gw_copy_in(b->exec, b->mem[k * GW_MODEL_MAX_IO + i].dev, *to, bytes))
-                return fail(b->path, gw_last_error());
->>>>>>> w-onnx
         }
     }
     if (feed) fclose(feed);
@@ -214,13 +161,13 @@ static int make_tensors(struct bench *b)
 
 static int write_result(struct bench *b)
 {
-    FILE *f = fopen(b->result, "wb");
+    FILE *f = fopen(b->out_path, "wb");
     int bad = !f;
 
     for (uint32_t i = 0; i < gw_model_outputs(b->model) && !bad; i++)
         bad = fwrite(b->out[i], 1, bytes_of(b, 1, i), f) != bytes_of(b, 1, i);
     if (f && fclose(f)) bad = 1;
-    return bad ? fail(b->result, "cannot be written") : 0;
+    return bad ? fail(b->out_path, "cannot be written") : 0;
 }
 
 static int run(struct bench *b)
@@ -282,13 +229,8 @@ int main(int argc, char **argv)
     struct bench b;
 
     if (parse(&b, argc, argv)) {
-<<<<<<< HEAD
         fprintf(stderr, "usage: model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--rows N] [--runs N] "
-                        "[--tf32 | --f16] [--own] [--feed FILE] [--result FILE]\n");
-=======
-        fprintf(stderr,
-                "usage: model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--runs N] [--out FILE]\n");
->>>>>>> w-onnx
+                        "[--tf32 | --f16] [--own] [--feed FILE] [--out FILE]\n");
         return 2;
     }
     double start = now_us();
@@ -302,16 +244,12 @@ int main(int argc, char **argv)
                planned / 1e6);
         rc = measure(&b, b.exec ? "gpu, with copies" : "cpu", run, 1);
     }
-    if (!rc && b.result) rc = write_result(&b);
+    if (!rc && b.out_path) rc = write_result(&b);
 #ifdef GW_HAVE_CUDA
     if (!rc && b.exec) rc = capture(&b);
     if (!rc && b.exec) rc = measure(&b, "gpu, kernels", run_kernels, BATCH);
-<<<<<<< HEAD
     if (b.graph) cudaGraphExecDestroy(b.graph);
 #endif
-=======
-    if (!rc && b.out_path) rc = write_outputs(&b);
->>>>>>> w-onnx
     for (int i = 0; i < GW_MODEL_MAX_IO; i++) {
         free(b.in[i]);
         free(b.out[i]);
