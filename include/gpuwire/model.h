@@ -94,6 +94,21 @@ struct gw_plan_options {
 #define GW_PLAN_GPU_IO 1u
 
 /*
+ * GPU: how exact. Without either, sums and products are fp32's. GW_PLAN_TF32: products may round their factors
+ * to 10 bits of mantissa, as PyTorch's allow_tf32 does. GW_PLAN_F16: weights and intermediate results are fp16,
+ * sums fp32; the model's inputs and outputs keep their types.
+ */
+#define GW_PLAN_TF32 2u
+#define GW_PLAN_F16  4u
+
+/*
+ * GPU: own kernels only. Without it a plan also tries cuBLASLt and cuDNN, where the machine has them, and takes
+ * for each node what was fastest. It keeps what it measured in $GPUWIRE_PLAN_CACHE ("off": nowhere; not set:
+ * gpuwire/plans in $XDG_CACHE_HOME or ~/.cache).
+ */
+#define GW_PLAN_OWN 8u
+
+/*
  * Addresses that kernels read when they run, so that a captured graph serves a different slot each time.
  * It lies where the GPU can read it; whoever writes it does so before the model's first kernel starts, by an
  * earlier kernel of the same stream or graph (which the kernel boundary orders) or before the launch.
@@ -140,6 +155,7 @@ GW_API const char *gw_model_kind(const struct gw_model *model);
 /*
  * Makes a plan. With GW_PLACE_GPU it uploads the weights, allocates the arena and runs the model once on
  * zeros, which loads every kernel: so it must be called, and the plan freed, while no resident kernel runs.
+ * It also measures which kernels are fastest (GW_PLAN_OWN), which takes seconds the first time.
  *
  * Errors: -ENODEV (no such GPU, or built without CUDA); -ENOTSUP (an operator that this place lacks); -E2BIG
  * (more than options->memory); -EINVAL, -ENOMEM, -EIO.
@@ -165,9 +181,9 @@ GW_API void gw_plan_stats(const struct gw_plan *plan, struct gw_plan_stats *stat
 GW_API int gw_plan_run(struct gw_plan *plan, const void *const in[], void *const out[]);
 
 /*
- * GPU plans: puts the model's kernels into `stream` (a cudaStream_t), which may be capturing. Kernels only:
- * no copies, no host functions, no allocation, so that a graph captured from it can be launched from the
- * device. The addresses are ones the GPU can use and are fixed by the call; with the indirect form they are
+ * GPU plans: puts the model's kernels into `stream` (a cudaStream_t), which may be capturing. Kernels, and
+ * where a library has them settings of memory, only: no host functions, no allocation, so that a graph captured
+ * from it can be launched from the device. The addresses are ones the GPU can use and are fixed by the call; with the indirect form they are
  * read from *io each time the kernels run. The plan must outlive every graph that holds its kernels, and two
  * runs of it must not overlap in time.
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions: which kernel, which tiles, and the tables it reads. */
+/* Convolutions: the ways to do one; of own kernels which tiles, and the tables they read. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,9 +43,7 @@ static int pack_weights(struct gwm_gpu *p, const struct gwm_conv *c, const struc
             for (size_t k = 0; k < (size_t)taps; k++)
                 w[(g * (size_t)a->taps + k) * (size_t)a->mpad + o] =
                     c->weight[(g * m + o) * (size_t)taps + k];
-    int b = gwm_gpu_const(p, w, bytes);
-    free(w);
-    return b;
+    return gwm_gpu_take(p, w, bytes, GW_DTYPE_F32);
 }
 
 static int pack_taps(struct gwm_gpu *p, const struct gwm_conv *c, int32_t padded, int32_t taps)
@@ -60,36 +59,93 @@ static int pack_taps(struct gwm_gpu *p, const struct gwm_conv *c, int32_t padded
         else
             t[k].row = GWM_NO_TAP;
     }
-    int b = gwm_gpu_const(p, t, (size_t)padded * sizeof(*t));
-    free(t);
-    return b;
+    return gwm_gpu_take(p, t, (size_t)padded * sizeof(*t), GW_DTYPE_I32);
 }
 
-static int pack_bias(struct gwm_gpu *p, const struct gwm_conv *c)
+int gwm_conv_bias(struct gwm_gpu *p, const struct gwm_conv *c, bool half)
 {
-    float *b = (float *)calloc((size_t)c->oc, sizeof(*b));
+    size_t bytes = (size_t)c->oc * (half ? 2 : 4);
+    void *b = calloc(1, bytes);
 
-    if (!b) return -ENOMEM;
-    if (c->bias) memcpy(b, c->bias, (size_t)c->oc * sizeof(*b));
-    int n = gwm_gpu_const(p, b, (size_t)c->oc * sizeof(*b));
-    free(b);
-    return n;
+    for (int32_t i = 0; b && c->bias && i < c->oc; i++) {
+        if (half)
+            ((uint16_t *)b)[i] = gwm_half_round(c->bias[i]);
+        else
+            ((float *)b)[i] = c->bias[i];
+    }
+    return gwm_gpu_take(p, b, bytes, half ? GW_DTYPE_F16 : GW_DTYPE_F32);
 }
 
-static int direct(struct gwm_gpu *p, const struct gwm_node *n)
+int gwm_conv_weights(struct gwm_gpu *p, const struct gwm_conv *c, bool last, bool half)
+{
+    size_t per = (size_t)(c->win.c / c->group), taps = (size_t)c->win.kh * (size_t)c->win.kw,
+           count = (size_t)c->oc * per * taps, bytes = count * (half ? 2 : 4);
+
+    if (!half && (!last || taps == 1)) return gwm_gpu_static(p, c->weight, bytes, GW_DTYPE_F32);
+    void *w = malloc(bytes);
+    for (size_t i = 0; w && i < count; i++) {
+        size_t from = last ? i / per / taps * per * taps + i % per * taps + i / per % taps : i;
+        if (half)
+            ((uint16_t *)w)[i] = gwm_half_round(c->weight[from]);
+        else
+            ((float *)w)[i] = c->weight[from];
+    }
+    return gwm_gpu_take(p, w, bytes, half ? GW_DTYPE_F16 : GW_DTYPE_F32);
+}
+
+/* The form in which a way that can do any reads its input and its addend, and writes. */
+static uint32_t any_form(const struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to)
+{
+    bool view = p->g->value[n->in[0]].root != n->in[0];
+    uint32_t out = gwm_gpu_out_form(p, to->out);
+
+    return view ? out & ~GWM_LAST : out;
+}
+
+/* A thread per output element (of depthwise: per four), in any form. */
+static int any(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to,
+               const struct gw_kernel *k, int weight)
 {
     const struct gwm_conv *c = &n->conv;
     struct gwm_direct_args a = {
-        .act = n->act, .win = c->win, .oc = c->oc, .group = c->group, .count = p->g->value[n->out].count};
-    size_t weights = (size_t)c->oc * (size_t)(c->win.c / c->group) * (size_t)c->win.kh * (size_t)c->win.kw;
-    int rc = gwm_gpu_launch(p, &gwm_conv_direct, (uint32_t)up(a.count, 256), 256, &a);
+        .act = to->act, .win = c->win, .oc = c->oc, .group = c->group, .count = p->g->value[to->out].count};
+    uint32_t form = any_form(p, n, to), in = p->half ? GWM_HALF : 0;
+    int threads = k == &gwm_conv_depthwise ? a.count / 4 : a.count;
+    int x = gwm_gpu_in(p, n->in[0], (form & GWM_LAST) | in, false);
+    int add = to->add < 0 ? 0 : gwm_gpu_in(p, to->add, form, false);
+    int bias = gwm_conv_bias(p, c, false), y = gwm_gpu_out(p, to->out, form, false);
 
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, x), gwm_gpu_value(p, n->in[0]));
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, y), gwm_gpu_value(p, n->out));
-    if (!rc)
-        rc = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, weight),
-                         gwm_gpu_const(p, c->weight, weights * 4));
-    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_direct_args, bias), pack_bias(p, c));
+    a.last = (form & GWM_LAST) != 0;
+    int rc = gwm_gpu_launch(p, k, (uint32_t)up(threads, 256), 256, &a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, x), x);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, y), y);
+    if (!rc && to->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, add), add);
+    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, weight), weight);
+    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_direct_args, bias), bias);
+}
+
+/* Would a picture of one position be N H W C? Its form says no: there both layouts are the same. */
+static int direct(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+{
+    (void)setting;
+    if (to->block > 1 || (gwm_gpu_form(p, to->out, GWM_LAST) != gwm_gpu_form(p, n->in[0], GWM_LAST) &&
+                          (any_form(p, n, to) & GWM_LAST)))
+        return -ENOTSUP;
+    return any(p, n, to, &gwm_conv_direct, gwm_conv_weights(p, &n->conv, false, false));
+}
+
+static int depthwise(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+{
+    const struct gwm_conv *c = &n->conv;
+    size_t channels = (size_t)c->oc, taps = (size_t)c->win.kh * (size_t)c->win.kw;
+
+    (void)setting;
+    if (to->block > 1 || c->group != c->oc || c->win.c != c->oc || c->oc % 4 ||
+        !(any_form(p, n, to) & gwm_gpu_form(p, n->in[0], GWM_LAST)))
+        return -ENOTSUP;
+    float *w = (float *)malloc(channels * taps * sizeof(*w));
+    for (size_t i = 0; w && i < channels * taps; i++) w[i] = c->weight[i % channels * taps + i / channels];
+    return any(p, n, to, &gwm_conv_depthwise, gwm_gpu_take(p, w, channels * taps * sizeof(*w), GW_DTYPE_F32));
 }
 
 /* Cuts the sum over taps when there are too few tiles to fill the GPU. */
@@ -105,29 +161,49 @@ static void split(struct gwm_conv_args *a, int64_t blocks)
     a->splits = up(a->taps, a->taps_per_split);
 }
 
+/* What a tiled convolution reads and writes besides tables. */
+struct tiled {
+    int x, add, y, bias, partial; /* buffers; add and partial may be -1 */
+};
+
 /* The sum of the pieces: a second launch. */
-static int finish(struct gwm_gpu *p, const struct gwm_conv_args *a, int32_t count, const struct gwm_store *to,
-                  int bias, int partial)
+static int finish(struct gwm_gpu *p, const struct gwm_conv_args *a, int32_t count, const struct tiled *t)
 {
     struct gwm_finish_args f = {.conv = *a, .count = count};
     int rc = gwm_gpu_launch(p, &gwm_conv_finish, (uint32_t)up(count, 256), 256, &f);
 
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.y), gwm_gpu_value(p, to->out));
-    if (!rc && to->add >= 0)
-        rc = gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.add), gwm_gpu_value(p, to->add));
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.bias), bias);
-    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.partial), partial);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_finish_args, conv.y), t->y);
+    if (!rc && t->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_finish_args, conv.add), t->add);
+    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.bias), t->bias);
+    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.partial), t->partial);
 }
 
-int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to)
+static int launch_tiles(struct gwm_gpu *p, const struct gwm_conv *c, const struct gwm_conv_args *a,
+                        const struct gw_kernel *k, const struct tiled *t)
+{
+    int32_t taps = c->win.c / c->group * c->win.kh * c->win.kw;
+    int64_t blocks = (int64_t)a->tiles_m * a->tiles_n * c->group * c->win.n * a->splits;
+    int32_t count = c->win.n * c->oc * c->win.oh * c->win.ow;
+
+    if (blocks > INT32_MAX) return -ENOTSUP;
+    int rc = gwm_gpu_launch(p, k, (uint32_t)blocks, GWM_CONV_THREADS, a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_conv_args, x), t->x);
+    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, weight), pack_weights(p, c, a, taps));
+    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, tap), pack_taps(p, c, a->taps, taps));
+    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, bias), t->bias);
+    if (!rc && a->splits > 1) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, partial), t->partial);
+    if (rc || a->splits > 1) return rc ? rc : finish(p, a, count, t);
+    if (t->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_conv_args, add), t->add);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_conv_args, y), t->y);
+}
+
+/* In fp32 and C order; the result is converted to what the plan wants. */
+static int tiles(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
 {
     const struct gwm_conv *c = &n->conv;
     const struct gwm_window *w = &c->win;
     int32_t m = c->oc / c->group, positions = w->oh * w->ow, taps = w->c / c->group * w->kh * w->kw;
-    int partial = -1;
-
-    if (m < 4 && to->out == n->out) return direct(p, n);
-    struct tile t = pick_tile(m, positions);
+    struct tile k = pick_tile(m, positions);
     struct gwm_conv_args a = {.act = to->act,
                               .n = w->n,
                               .c = w->c,
@@ -138,30 +214,63 @@ int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
                               .oc = c->oc,
                               .group = c->group,
                               .taps = up(taps, GWM_CONV_STEP) * GWM_CONV_STEP,
-                              .mpad = up(m, t.m) * t.m,
+                              .mpad = up(m, k.m) * k.m,
                               .sh = w->sh,
                               .sw = w->sw,
                               .top = w->top,
                               .left = w->left,
-                              .tiles_m = up(m, t.m),
-                              .tiles_n = up(positions, t.n),
-
+                              .tiles_m = up(m, k.m),
+                              .tiles_n = up(positions, k.n),
                               .block = to->block,
                               .block_first = to->block_first};
-    int64_t blocks = (int64_t)a.tiles_m * a.tiles_n * c->group * w->n;
-    split(&a, blocks);
-    if (blocks * a.splits > INT32_MAX) return -ENOTSUP;
-    int32_t count = p->g->value[n->out].count;
-    int bias = pack_bias(p, c);
-    if (a.splits > 1 && (partial = gwm_gpu_scratch(p, (size_t)count * (size_t)a.splits * sizeof(float))) < 0)
-        return partial;
-    int rc = gwm_gpu_launch(p, t.kernel, (uint32_t)(blocks * a.splits), GWM_CONV_THREADS, &a);
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, x), gwm_gpu_value(p, n->in[0]));
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, weight), pack_weights(p, c, &a, taps));
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, tap), pack_taps(p, c, a.taps, taps));
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, bias), bias);
-    if (!rc && a.splits > 1) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, partial), partial);
-    if (rc || a.splits > 1) return rc ? rc : finish(p, &a, count, to, bias, partial);
-    if (to->add >= 0) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, add), gwm_gpu_value(p, to->add));
-    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_conv_args, y), gwm_gpu_value(p, to->out));
+    struct tiled t = {.x = gwm_gpu_in(p, n->in[0], 0, false), .add = -1, .partial = -1};
+    uint32_t form = gwm_gpu_out_form(p, to->out);
+    size_t bytes = (size_t)p->g->value[to->out].count * sizeof(float);
+
+    (void)setting;
+    split(&a, (int64_t)a.tiles_m * a.tiles_n * c->group * w->n);
+    if (a.splits > 1 && (t.partial = gwm_gpu_scratch(p, bytes * (size_t)a.splits, GW_DTYPE_F32)) < 0)
+        return t.partial;
+    if (to->add >= 0 && (t.add = gwm_gpu_in(p, to->add, 0, false)) < 0) return t.add;
+    t.bias = gwm_conv_bias(p, c, false);
+    t.y = form ? gwm_gpu_scratch(p, bytes, GW_DTYPE_F32) : gwm_gpu_out(p, to->out, 0, false);
+    int rc = launch_tiles(p, c, &a, k.kernel, &t);
+    if (rc || !form) return rc;
+    return gwm_gpu_convert(p, to->out, t.y, 0, gwm_gpu_out(p, to->out, form, false), form);
+}
+
+/* All that the time of a convolution depends on. */
+static void describe(const struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to,
+                     char *what, size_t size)
+{
+    const struct gwm_conv *c = &n->conv;
+    const struct gwm_window *w = &c->win;
+    uint32_t form = gwm_gpu_out_form(p, to->out) | gwm_gpu_wanted(p, p->g->value[n->in[0]].root) << 2;
+
+    snprintf(what, size,
+             "conv %d %d %d %d %d %d %d k %d %d s %d %d d %d %d p %d %d %d %d to %d %d %d form %u%s", w->n,
+             w->c, w->h, w->w, c->oc, c->group, w->oh * w->ow, w->kh, w->kw, w->sh, w->sw, w->dh, w->dw,
+             w->top, w->left, w->bottom, w->right, to->act.kind, to->add >= 0, to->block, form,
+             p->tf32 ? " tf32" : "");
+}
+
+int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to)
+{
+    static const struct gwm_way many[] = {{"tiles", 1, tiles},
+                                          {"depthwise", 1, depthwise},
+                                          {"direct", 1, direct},
+                                          {"cudnn", GWM_LIB_SETTINGS, gwm_lib_cudnn},
+                                          {"pointwise", GWM_LIB_SETTINGS, gwm_lib_pointwise},
+                                          {0}},
+                                few[] = {{"depthwise", 1, depthwise},
+                                         {"direct", 1, direct},
+                                         {"tiles", 1, tiles},
+                                         {"cudnn", GWM_LIB_SETTINGS, gwm_lib_cudnn},
+                                         {0}};
+    const struct gwm_conv *c = &n->conv;
+    char what[256];
+
+    describe(p, n, to, what, sizeof(what));
+    /* Tiles hold channels of one group: with few of them they are mostly empty. */
+    return gwm_gpu_pick(p, n, to, what, c->oc / c->group < 4 ? few : many);
 }

@@ -5,102 +5,185 @@
 
 #include "src/model/gpu.h"
 
-#define THREADS    256
 #define MAX_BLOCKS 4096 /* kernels over elements walk on from there */
 
-static uint32_t blocks_for(int32_t count)
+int gwm_gpu_over(struct gwm_gpu *p, const struct gw_kernel *kernel, int32_t count, const void *args)
 {
-    uint32_t n = ((uint32_t)count + THREADS - 1) / THREADS;
+    uint32_t n = ((uint32_t)count + 255) / 256;
 
-    return n < MAX_BLOCKS ? n : MAX_BLOCKS;
+    return gwm_gpu_launch(p, kernel, n < MAX_BLOCKS ? n : MAX_BLOCKS, 256, args);
 }
 
-/* A kernel over the elements of an output, with inputs and output at these offsets of its arguments. */
-static int elementwise(struct gwm_gpu *p, const struct gwm_node *n, const struct gw_kernel *k,
-                       const void *args, int32_t count, const size_t *in_at, uint32_t nin, size_t out_at)
+/* Threads for kernels that take four elements at a time. */
+static int32_t up4(int32_t count)
 {
-    int rc = gwm_gpu_launch(p, k, blocks_for(count), THREADS, args);
+    return (count - 1) / 4 + 1;
+}
 
-    for (uint32_t i = 0; i < nin && !rc; i++) rc = gwm_gpu_fix(p, in_at[i], gwm_gpu_value(p, n->in[i]));
-    return rc ? rc : gwm_gpu_fix(p, out_at, gwm_gpu_value(p, n->out));
+int gwm_gpu_activate(struct gwm_gpu *p, const struct gwm_act *act, int buf, int32_t count)
+{
+    struct gwm_unary_args a = {.act = *act, .count = count};
+
+    if (act->kind == GWM_ACT_NONE) return 0;
+    int rc = gwm_gpu_over(p, &gwm_unary_kernel, up4(count), &a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), buf);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), buf);
 }
 
 static int unary(struct gwm_gpu *p, const struct gwm_node *n)
 {
     struct gwm_unary_args a = {.act = n->act, .count = p->g->value[n->out].count};
-    size_t in[] = {offsetof(struct gwm_unary_args, x)};
+    uint32_t form = gwm_gpu_out_form(p, n->out);
+    bool seen = p->g->value[n->in[0]].root != n->in[0]; /* through a view: in C order */
+    const struct gw_kernel *kernel = &gwm_unary_kernel;
+    int x, y, rc, m = p->maker[n->out];
 
-    return elementwise(p, n, &gwm_unary_kernel, &a, a.count, in, 1, offsetof(struct gwm_unary_args, y));
+    if (p->g->value[n->out].dtype != GWM_F32) kernel = &gwm_unary_int_kernel;
+    if (seen || !gwm_same_shape(&p->g->value[n->in[0]].shape, &p->g->value[n->out].shape)) form &= ~GWM_LAST;
+    x = gwm_gpu_in(p, n->in[0], form, false);
+    if (x >= 0 && n->act.kind == GWM_ACT_NONE && m >= 0 && p->put_off[m]) { /* nothing to do */
+        p->as[n->out * GWM_SLOTS + (int)gwm_gpu_form(p, n->out, form)] = x;
+        return 0;
+    }
+    y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
+    if (y < 0) return y;
+    rc = gwm_gpu_over(p, kernel, kernel == &gwm_unary_kernel ? up4(a.count) : a.count, &a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), x);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), y);
+}
+
+/* May an operand with that shape be read in the layout of a picture of shape y? */
+static bool fits_last(const struct gwm_gpu *p, int value, const struct gwm_shape *y)
+{
+    const struct gwm_value *v = &p->g->value[value];
+
+    return v->root == value && gwm_same_shape(&v->shape, y);
+}
+
+/* The strides of an operand in C order, for the dimensions N H W C of a picture. */
+static void strides_last(const struct gwm_shape *s, const int32_t dims[4], int32_t to[4])
+{
+    static const int32_t order[] = {0, 2, 3, 1};
+
+    for (int i = 0; i < 4; i++) {
+        int k = order[i] - 4 + (int)s->rank; /* shapes are aligned at their ends */
+        to[i] = k < 0 || s->d[k] == 1 ? 0 : 1;
+        for (uint32_t j = (uint32_t)(k < 0 ? 0 : k) + 1; to[i] && j < s->rank; j++) to[i] *= s->d[j];
+        if (dims[i] == 1) to[i] = 0;
+    }
+}
+
+/* Both operands for a picture with its channels last; the one that has not its shape stays in C order. */
+static int binary_last(struct gwm_gpu *p, const struct gwm_node *n, struct gwm_broadcast *bc, int in[2],
+                       uint32_t form)
+{
+    const struct gwm_shape *y = &p->g->value[n->out].shape;
+    const int32_t dims[] = {y->d[0], y->d[2], y->d[3], y->d[1]};
+    int32_t stride[2][4];
+
+    for (int k = 0; k < 2; k++) {
+        bool last = fits_last(p, n->in[k], y);
+        in[k] = gwm_gpu_in(p, n->in[k], last ? form : form & ~GWM_LAST, false);
+        if (in[k] < 0) return in[k];
+        if (last)
+            for (int i = 3, s = 1; i >= 0; s *= dims[i--]) stride[k][i] = dims[i] == 1 ? 0 : s;
+        else
+            strides_last(&p->g->value[n->in[k]].shape, dims, stride[k]);
+    }
+    gwm_broadcast_dims(bc, dims, stride[0], stride[1], 4);
+    return 0;
+}
+
+/* Can four elements be read at once wherever the innermost dimension is walked along? */
+static bool by_fours(const struct gwm_broadcast *bc)
+{
+    int in = bc->rank - 1;
+
+    if (bc->dims[in] % 4 || bc->a[in] > 1 || bc->b[in] > 1) return false;
+    for (int i = 0; i < in; i++)
+        if ((bc->a[in] && bc->a[i] % 4) || (bc->b[in] && bc->b[i] % 4)) return false;
+    return true;
 }
 
 static int binary(struct gwm_gpu *p, const struct gwm_node *n)
 {
     struct gwm_binary_args a = {
         .bc = n->binary.bc, .act = n->act, .kind = n->binary.kind, .count = p->g->value[n->out].count};
-    size_t in[] = {offsetof(struct gwm_binary_args, a), offsetof(struct gwm_binary_args, b)};
+    uint32_t form = gwm_gpu_out_form(p, n->out);
+    int in[2], rc = 0, y;
 
-    return elementwise(p, n, &gwm_binary_kernel, &a, a.count, in, 2, offsetof(struct gwm_binary_args, y));
+    if (p->g->value[n->out].dtype != GWM_F32 && p->half) form = GWM_HALF; /* of what is compared */
+    if (form & GWM_LAST) {
+        rc = binary_last(p, n, &a.bc, in, form);
+    } else {
+        in[0] = gwm_gpu_in(p, n->in[0], form, false);
+        in[1] = gwm_gpu_in(p, n->in[1], form, false);
+    }
+    y = rc ? rc : gwm_gpu_out(p, n->out, form, false);
+    if (y < 0) return y;
+    if (p->g->value[n->out].dtype != GWM_F32)
+        rc = gwm_gpu_over(p, &gwm_binary_int_kernel, a.count, &a);
+    else
+        rc = by_fours(&a.bc) ? gwm_gpu_over(p, &gwm_binary4_kernel, a.count / 4, &a)
+                             : gwm_gpu_over(p, &gwm_binary_kernel, a.count, &a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, a), in[0]);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, b), in[1]);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_binary_args, y), y);
+}
+
+/* The mean of whole planes: a block adds up each. */
+static int mean(struct gwm_gpu *p, const struct gwm_node *n, uint32_t form, int x, int y)
+{
+    const struct gwm_window *w = &n->pool.win;
+    struct gwm_mean_args a = {.c = w->c, .size = w->h * w->w, .last = (form & GWM_LAST) != 0};
+    int32_t groups = a.last ? (w->c + GWM_MEAN_LAST - 1) / GWM_MEAN_LAST : w->c;
+    int rc = gwm_gpu_launch(p, &gwm_mean_kernel, (uint32_t)(groups * w->n), a.last ? GWM_BLOCK_MAX : 128, &a);
+
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_mean_args, x), x);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_mean_args, y), y);
 }
 
 static int pool(struct gwm_gpu *p, const struct gwm_node *n)
 {
-    struct gwm_pool_args a = {.win = n->pool.win,
+    const struct gwm_window *w = &n->pool.win;
+    uint32_t to = gwm_gpu_out_form(p, n->out);
+    uint32_t form = gwm_gpu_wanted(p, p->g->value[n->in[0]].root);
+    struct gwm_pool_args a = {.win = *w,
                               .average = n->pool.average,
                               .count_pads = n->pool.count_pads,
                               .count = p->g->value[n->out].count};
-    size_t in[] = {offsetof(struct gwm_pool_args, x)};
+    bool whole = n->pool.average && w->kh == w->h && w->kw == w->w && w->oh * w->ow == 1 &&
+                 !(w->top | w->left | w->bottom | w->right) && w->dh * w->dw == 1;
+    int x, y, rc;
 
-    return elementwise(p, n, &gwm_pool_kernel, &a, a.count, in, 1, offsetof(struct gwm_pool_args, y));
-}
-
-static int gemm(struct gwm_gpu *p, const struct gwm_node *n)
-{
-    const struct gwm_gemm *q = &n->gemm;
-    struct gwm_gemm_args a = {.act = n->act,
-                              .alpha = q->alpha,
-                              .m = q->m,
-                              .n = q->n,
-                              .k = q->k,
-                              .am = q->ta ? 1 : q->k,
-                              .ak = q->ta ? q->m : 1,
-                              .bk = q->tb ? 1 : q->n,
-                              .bn = q->tb ? q->k : 1};
-    int rc = gwm_gpu_launch(p, &gwm_gemm_kernel, (uint32_t)(q->m * q->n), 128, &a);
-
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, a), gwm_gpu_value(p, n->in[0]));
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, b), gwm_gpu_value(p, n->in[1]));
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, y), gwm_gpu_value(p, n->out));
-    if (!rc && q->bias)
-        rc =
-            gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, bias), gwm_gpu_const(p, q->bias, (size_t)q->n * 4));
-    return rc;
+    /* Both in the same layout; that of a result of one position makes no difference. */
+    if (w->oh * w->ow > 1) form = (form & GWM_HALF) | (to & GWM_LAST);
+    if (p->g->value[n->in[0]].root != n->in[0]) form &= ~GWM_LAST;
+    form = gwm_gpu_form(p, p->g->value[n->in[0]].root, form);
+    if (w->oh * w->ow > 1) to = (to & GWM_HALF) | (form & GWM_LAST);
+    a.last = (form & GWM_LAST) != 0;
+    x = gwm_gpu_in(p, n->in[0], form, false);
+    y = x < 0 ? x : gwm_gpu_out(p, n->out, to, false);
+    if (y < 0) return y;
+    if (whole) return mean(p, n, form, x, y);
+    rc = gwm_gpu_over(p, &gwm_pool_kernel, a.count, &a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_pool_args, x), x);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_pool_args, y), y);
 }
 
 static int softmax(struct gwm_gpu *p, const struct gwm_node *n)
 {
     struct gwm_softmax_args a = {.s = n->softmax};
-    int rc = gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner), 128, &a);
+    uint32_t form = gwm_gpu_out_form(p, n->out) & ~GWM_LAST;
+    int x = gwm_gpu_in(p, n->in[0], p->half ? GWM_HALF : 0, false);
+    int y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
 
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_softmax_args, x), gwm_gpu_value(p, n->in[0]));
-    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_softmax_args, y), gwm_gpu_value(p, n->out));
-}
-
-static int move(struct gwm_gpu *p, const struct gwm_node *n)
-{
-    int rc = 0;
-
-    if (n->op == GWM_PAD) {
-        struct gwm_fill_args a = {.value = n->mv.pad_value, .count = p->g->value[n->out].count};
-        rc = elementwise(p, n, &gwm_fill_kernel, &a, a.count, NULL, 0, offsetof(struct gwm_fill_args, y));
-    }
-    for (uint32_t i = 0; i < n->nin && !rc; i++) {
-        struct gwm_move_args a = {.move = n->mv.move[i], .count = 1};
-        for (int32_t d = 0; d < a.move.rank; d++) a.count *= a.move.dims[d];
-        rc = gwm_gpu_launch(p, &gwm_move_kernel, blocks_for(a.count), THREADS, &a);
-        if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_move_args, x), gwm_gpu_value(p, n->in[i]));
-        if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_move_args, y), gwm_gpu_value(p, n->out));
-    }
-    return rc;
+    if (y < 0) return y;
+    bool rows = a.s.inner == 1 && a.s.n <= GWM_ROW_MAX;
+    int rc = rows ? gwm_gpu_launch(p, &gwm_softmax_row_kernel, (uint32_t)(a.s.outer - 1) / 4 + 1, 128, &a)
+                  : gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner), 128, &a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, x), x);
+    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, y), y);
 }
 
 /* Is this move a depth-to-space of a picture of that shape? The block's side, or 1. */
@@ -122,8 +205,7 @@ static int32_t as_block(const struct gwm_move *m, const struct gwm_shape *x, boo
     return 1;
 }
 
-/* The one node that reads a root, if there is only one. */
-static int sole_reader(const struct gwm_gpu *p, int root, int after)
+int gwm_gpu_sole_reader(const struct gwm_gpu *p, int root, int after)
 {
     const struct gwm_graph *g = p->g;
 
@@ -152,14 +234,14 @@ static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root,
 static int conv(struct gwm_gpu *p, const struct gwm_node *n)
 {
     const struct gwm_graph *g = p->g;
-    int at = (int)(n - g->node), q = sole_reader(p, n->out, at);
+    int at = (int)(n - g->node), q = gwm_gpu_sole_reader(p, n->out, at);
     struct gwm_store to = {.out = n->out, .add = -1, .act = n->act, .block = 1};
 
     if (q >= 0 && n->act.kind == GWM_ACT_NONE && (to.add = sum_with(p, &g->node[q], n->out, at)) >= 0) {
         p->done[q] = true;
         to.out = g->node[q].out;
         to.act = g->node[q].act;
-        q = sole_reader(p, to.out, q);
+        q = gwm_gpu_sole_reader(p, to.out, q);
     }
     if (q >= 0 && g->node[q].op == GWM_MOVE) {
         to.block = as_block(&g->node[q].mv.move[0], &g->value[n->out].shape, &to.block_first);
@@ -171,28 +253,23 @@ static int conv(struct gwm_gpu *p, const struct gwm_node *n)
     return gwm_gpu_conv(p, n, &to);
 }
 
-/* The kernels know floats, and products of single matrices. */
-static bool lacks(const struct gwm_gpu *p, const struct gwm_node *n)
-{
-    bool ints = p->g->value[n->out].dtype != GWM_F32;
-
-    for (uint32_t i = 0; i < n->nin; i++) ints = ints || p->g->value[n->in[i]].dtype != GWM_F32;
-    return ints || (n->op == GWM_GEMM && n->gemm.products > 1) || (n->op == GWM_SOFTMAX && n->softmax.log);
-}
-
 int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
 {
-    if (lacks(p, n)) return -ENOTSUP;
+    /* Without elements there is nothing to do, but a place. */
+    if (!p->g->value[n->out].count) {
+        int y = gwm_gpu_out(p, n->out, 0, false);
+        return y < 0 ? y : 0;
+    }
     switch (n->op) {
     case GWM_CONV: return conv(p, n);
     case GWM_POOL: return pool(p, n);
-    case GWM_GEMM: return gemm(p, n);
+    case GWM_GEMM: return gwm_gpu_gemm(p, n);
     case GWM_UNARY: return unary(p, n);
     case GWM_BINARY: return binary(p, n);
     case GWM_SOFTMAX: return softmax(p, n);
+    case GWM_CONCAT: return gwm_gpu_concat(p, n);
     case GWM_MOVE:
-    case GWM_CONCAT:
-    case GWM_PAD: return move(p, n);
-    default: return -ENOTSUP;
+    case GWM_PAD: return gwm_gpu_move(p, n);
+    default: return gwm_gpu_more(p, n);
     }
 }

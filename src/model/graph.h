@@ -336,6 +336,8 @@ static inline size_t gwm_bytes(const struct gwm_value *v)
 void gwm_move_permute(struct gwm_move *m, const int32_t *dims, uint32_t rank, const int32_t *perm);
 void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struct gwm_shape *dst,
                     const int32_t *at);
+void gwm_broadcast_dims(struct gwm_broadcast *bc, const int32_t *dims, const int32_t *a, const int32_t *b,
+                        uint32_t rank);
 /* Every step[i]-th element of each dimension, from at[i] on, into a dense box. A step of 0 repeats. */
 void gwm_move_slice(struct gwm_move *m, const struct gwm_shape *src, const struct gwm_shape *box,
                     const int32_t *at, const int32_t *step);

@@ -5,13 +5,17 @@
 #define GW_MODEL_KERNELS_H
 
 #include <gpuwire/kernel.h>
+#include <gpuwire/model.h>
 
 #include "src/model/activate.h"
 #include "src/model/graph.h"
+#include "src/model/half.h"
 
 struct gwm_ref {
-    float *at;
-    float *const *slot; /* not NULL: the address lies there */
+    void *at;
+    void *const *slot; /* not NULL: the address lies there */
+    uint32_t type;     /* enum gw_dtype of the elements */
+    uint32_t pad;
 };
 
 /* ---- convolution as a matrix product: weights (channels × taps) times pixels (taps × positions) ---- */
@@ -28,7 +32,7 @@ struct gwm_tap {
 #define GWM_NO_TAP (1 << 30)
 
 struct gwm_conv_args {
-    struct gwm_ref x, y;
+    struct gwm_ref x, y;       /* fp32 in C order, as is add */
     struct gwm_ref add;        /* added before the activation; laid out as y without its blocks */
     const float *weight;       /* groups × taps × mpad: a tap's weights for all channels lie together */
     const float *bias;         /* oc */
@@ -44,13 +48,15 @@ struct gwm_conv_args {
     int32_t block_first;            /* channel = (row in block, column, plane) and not (plane, row, column) */
 };
 
-/* Few output channels per group (depthwise): one thread per output element, weights as in the file. */
+/* One thread per output element, any layout and element type. */
 struct gwm_direct_args {
-    struct gwm_ref x, y;
-    const float *weight, *bias;
+    struct gwm_ref x, y, add; /* add may be NULL; laid out as y */
+    const float *weight;      /* as in the file; of the depthwise kernel: taps × channels */
+    const float *bias;        /* oc */
     struct gwm_act act;
     struct gwm_window win;
     int32_t oc, group, count;
+    int32_t last; /* channels lie together: N H W C */
 };
 
 struct gwm_finish_args { /* adds up the pieces of a convolution */
@@ -62,12 +68,24 @@ struct gwm_pool_args {
     struct gwm_ref x, y;
     struct gwm_window win;
     int32_t average, count_pads, count;
+    int32_t last; /* as above */
 };
 
-struct gwm_gemm_args { /* one block per element of y */
-    struct gwm_ref a, b, y;
-    const float *bias; /* or NULL */
+struct gwm_mean_args { /* of whole planes: a block per GWM_MEAN_LAST channels, or per channel */
+    struct gwm_ref x, y;
+    int32_t c, size, last; /* size of a plane */
+};
+#define GWM_MEAN_LAST 8
+#define GWM_ROW_MAX   512
+#define GWM_NORM_MAX  32
+#define GWM_BLOCK_MAX 512 /* threads of kernels that add up over a block */
+
+struct gwm_gemm_args {           /* one block per element of y */
+    struct gwm_ref a, b, y, add; /* add may be NULL; laid out as y */
+    const float *bias;           /* or NULL */
     struct gwm_act act;
+    struct gwm_broadcast batch;
+    int32_t a_start, b_start, y_step, ym; /* y: from one product, and one row, to the next */
     float alpha;
     int32_t m, n, k, am, ak, bk, bn; /* strides of a and b along those axes */
 };
@@ -102,19 +120,76 @@ struct gwm_softmax_args { /* one block per row */
     struct gwm_softmax s;
 };
 
+struct gwm_norm_args { /* one block per run */
+    struct gwm_ref x, scale, bias, y;
+    struct gwm_norm s;
+    struct gwm_act act;
+};
+
+struct gwm_reduce_args {
+    struct gwm_ref x, y;
+    struct gwm_reduce r;
+};
+
+struct gwm_cumsum_args {
+    struct gwm_ref x, y;
+    struct gwm_cumsum s;
+};
+
+struct gwm_gather_args {
+    struct gwm_ref x, index, y;
+    struct gwm_gather s;
+    int32_t count;
+};
+
+struct gwm_interp_args {
+    struct gwm_ref x, y;
+    const int32_t *index;
+    const float *weight;
+    int32_t n, inner, to, taps, count;
+};
+
+struct gwm_select_args {
+    struct gwm_ref c, a, b, y;
+    struct gwm_select s;
+    int32_t count;
+};
+
+struct gwm_convert_args {
+    struct gwm_ref x, y;
+    uint32_t to; /* enum gw_dtype: the values, not the memory */
+    int32_t count;
+};
+
 GW_KERNEL_DECLARE(gwm_conv_64x128);
 GW_KERNEL_DECLARE(gwm_conv_32x128);
 GW_KERNEL_DECLARE(gwm_conv_16x128);
 GW_KERNEL_DECLARE(gwm_conv_64x32);
 GW_KERNEL_DECLARE(gwm_conv_finish);
 GW_KERNEL_DECLARE(gwm_conv_direct);
+GW_KERNEL_DECLARE(gwm_conv_depthwise);
 GW_KERNEL_DECLARE(gwm_pool_kernel);
+GW_KERNEL_DECLARE(gwm_mean_kernel);
 GW_KERNEL_DECLARE(gwm_gemm_kernel);
 GW_KERNEL_DECLARE(gwm_unary_kernel);
 GW_KERNEL_DECLARE(gwm_fill_kernel);
 GW_KERNEL_DECLARE(gwm_binary_kernel);
+GW_KERNEL_DECLARE(gwm_binary4_kernel);
 GW_KERNEL_DECLARE(gwm_move_kernel);
 GW_KERNEL_DECLARE(gwm_softmax_kernel);
+GW_KERNEL_DECLARE(gwm_softmax_row_kernel);
+GW_KERNEL_DECLARE(gwm_deconv_kernel);
+GW_KERNEL_DECLARE(gwm_norm_kernel);
+GW_KERNEL_DECLARE(gwm_norm_row_kernel);
+GW_KERNEL_DECLARE(gwm_reduce_kernel);
+GW_KERNEL_DECLARE(gwm_reduce_thread_kernel);
+GW_KERNEL_DECLARE(gwm_cumsum_kernel);
+GW_KERNEL_DECLARE(gwm_gather_kernel);
+GW_KERNEL_DECLARE(gwm_interp_kernel);
+GW_KERNEL_DECLARE(gwm_select_kernel);
+GW_KERNEL_DECLARE(gwm_binary_int_kernel);
+GW_KERNEL_DECLARE(gwm_unary_int_kernel);
+GW_KERNEL_DECLARE(gwm_convert_kernel);
 
 /* ---- for kernels ---- */
 
@@ -125,9 +200,77 @@ GW_KERNEL_DECLARE(gwm_softmax_kernel);
 #endif
 
 /* Not through the read-only cache: an earlier kernel of the same graph may have written the slot. */
-GW_DEV float *gwm_at(const struct gwm_ref *r)
+GW_DEV void *gwm_address(const struct gwm_ref *r)
 {
     return r->slot ? *r->slot : r->at;
+}
+
+/* Of a tensor that is fp32. */
+GW_DEV float *gwm_at(const struct gwm_ref *r)
+{
+    return (float *)gwm_address(r);
+}
+
+/* A tensor of any element type, while a kernel runs. */
+struct gwm_view {
+    void *p;
+    uint32_t type;
+};
+
+GW_DEV struct gwm_view gwm_view(const struct gwm_ref *r)
+{
+    struct gwm_view v;
+
+    v.p = gwm_address(r);
+    v.type = r->type;
+    return v;
+}
+
+GW_DEV float gwm_get(const struct gwm_view *v, int32_t i)
+{
+    return v->type == GW_DTYPE_F32 ? ((const float *)v->p)[i] : gwm_half_get(((const uint16_t *)v->p)[i]);
+}
+
+GW_DEV void gwm_set(const struct gwm_view *v, int32_t i, float x)
+{
+    if (v->type == GW_DTYPE_F32)
+        ((float *)v->p)[i] = x;
+    else
+        ((uint16_t *)v->p)[i] = gwm_half_put(x);
+}
+
+struct gwm_f4 {
+    float x, y, z, w;
+} __attribute__((aligned(16)));
+
+struct gwm_h4 {
+    uint16_t x, y, z, w;
+} __attribute__((aligned(8)));
+
+/* Four at once; i is a multiple of 4. */
+GW_DEV struct gwm_f4 gwm_get4(const struct gwm_view *v, int32_t i)
+{
+    struct gwm_f4 f;
+
+    if (v->type == GW_DTYPE_F32) {
+        f = ((const struct gwm_f4 *)v->p)[i / 4];
+    } else {
+        struct gwm_h4 h = ((const struct gwm_h4 *)v->p)[i / 4];
+        f.x = gwm_half_get(h.x), f.y = gwm_half_get(h.y), f.z = gwm_half_get(h.z), f.w = gwm_half_get(h.w);
+    }
+    return f;
+}
+
+GW_DEV void gwm_set4(const struct gwm_view *v, int32_t i, const struct gwm_f4 *f)
+{
+    if (v->type == GW_DTYPE_F32) {
+        ((struct gwm_f4 *)v->p)[i / 4] = *f;
+    } else {
+        struct gwm_h4 h;
+        h.x = gwm_half_put(f->x), h.y = gwm_half_put(f->y), h.z = gwm_half_put(f->z),
+        h.w = gwm_half_put(f->w);
+        ((struct gwm_h4 *)v->p)[i / 4] = h;
+    }
 }
 
 #endif

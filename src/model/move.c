@@ -82,6 +82,18 @@ void gwm_move_slice(struct gwm_move *m, const struct gwm_shape *src, const struc
     m->rank = merge((int32_t)box->rank, m->dims, m->from, m->to);
 }
 
+void gwm_broadcast_dims(struct gwm_broadcast *bc, const int32_t *dims, const int32_t *a, const int32_t *b,
+                        uint32_t rank)
+{
+    size_t bytes = rank * sizeof(*dims);
+
+    memset(bc, 0, sizeof(*bc));
+    memcpy(bc->dims, dims, bytes);
+    memcpy(bc->a, a, bytes);
+    memcpy(bc->b, b, bytes);
+    bc->rank = merge((int32_t)rank, bc->dims, bc->a, bc->b);
+}
+
 int gwm_broadcast(struct gwm_broadcast *bc, struct gwm_shape *out, const struct gwm_shape *a,
                   const struct gwm_shape *b)
 {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/model/graph.h"
+#include "src/model/half.h"
 
 void gwm_ref_gather(const struct gwm_gather *s, size_t width, const void *x, const int64_t *index, void *y)
 {
@@ -38,33 +39,6 @@ void gwm_ref_interp(const struct gwm_interp *s, const float *x, float *y)
 
 /* ---- types ---- */
 
-static float from_half(uint16_t h)
-{
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff, bits;
-    float f;
-
-    if (e == 0) return (sign ? -1.f : 1.f) * ldexpf((float)m, -24);
-    bits = sign | (e == 31 ? 0x7f800000u : (e + 112) << 23) | m << 13;
-    memcpy(&f, &bits, 4);
-    return f;
-}
-
-/* To nearest, halves to even; too large becomes infinite. */
-static uint16_t to_half(float f)
-{
-    uint32_t bits, sign, e;
-
-    memcpy(&bits, &f, 4);
-    sign = bits >> 16 & 0x8000;
-    bits &= 0x7fffffff;
-    if (bits > 0x7f800000) return (uint16_t)(sign | 0x7e00);
-    if (bits >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
-    if (bits < 0x38800000) /* below 2^-14: a multiple of 2^-24 */
-        return (uint16_t)(sign | (uint32_t)rintf(ldexpf(fabsf(f), 24)));
-    e = bits + 0xfff + (bits >> 13 & 1) - ((uint32_t)112 << 23);
-    return (uint16_t)(sign | e >> 13);
-}
-
 static uint16_t to_bf16(float f)
 {
     uint32_t bits;
@@ -82,7 +56,7 @@ static float load_float(uint32_t type, const char *p)
     float f;
 
     switch (type) {
-    case GW_DTYPE_F16: memcpy(&h, p, 2); return from_half(h);
+    case GW_DTYPE_F16: memcpy(&h, p, 2); return gwm_half_soft(h);
     case GW_DTYPE_BF16:
         memcpy(&h, p, 2);
         bits = (uint32_t)h << 16;
@@ -99,7 +73,7 @@ static void store_float(uint32_t type, float f, char *p)
     uint16_t h;
 
     switch (type) {
-    case GW_DTYPE_F16: h = to_half(f), memcpy(p, &h, 2); break;
+    case GW_DTYPE_F16: h = gwm_half_round(f), memcpy(p, &h, 2); break;
     case GW_DTYPE_BF16: h = to_bf16(f), memcpy(p, &h, 2); break;
     case GW_DTYPE_F64: memcpy(p, &d, 8); break;
     default: memcpy(p, &f, 4); break;

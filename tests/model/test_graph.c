@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan captured into a CUDA graph: kernels only, fit for launch by the device, and every launch serves the
+ * A plan captured into a CUDA graph: kernels and settings of memory only, fit for launch by the device, and every launch serves the
  * addresses that stand in the block just then. Exit code 77 without a GPU.
  */
 #include <stdio.h>
@@ -60,7 +60,8 @@ static void capture(struct graph *t)
     check(!cudaGraphGetNodes(t->graph, node, &n), "nodes");
     for (size_t i = 0; i < n; i++) {
         enum cudaGraphNodeType type;
-        check(!cudaGraphNodeGetType(node[i], &type) && type == cudaGraphNodeTypeKernel,
+        check(!cudaGraphNodeGetType(node[i], &type) &&
+                  (type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemset),
               "a node that is no kernel");
     }
     check(!cudaGraphInstantiate(&t->launch, t->graph, cudaGraphInstantiateFlagDeviceLaunch),

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix products: what goes into one launch, and the ways to do it. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "src/model/gpu.h"
+
+/* Adds up over a block for each element: for few rows. */
+static int blocks(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+{
+    const struct gwm_gemm *q = &n->gemm;
+    const struct gwm_strided *sa = &to->product->a, *sb = &to->product->b, *sy = &to->product->y;
+    struct gwm_gemm_args g = {.act = to->act,
+                              .batch = q->batch,
+                              .alpha = q->alpha * sa->scale * sb->scale,
+                              .m = q->m,
+                              .n = q->n,
+                              .k = q->k,
+                              .am = sa->stride[q->ta ? 2 : 1],
+                              .ak = sa->stride[q->ta ? 1 : 2],
+                              .bk = sb->stride[q->tb ? 2 : 1],
+                              .bn = sb->stride[q->tb ? 1 : 2],
+                              .a_start = sa->start,
+                              .b_start = sb->start,
+                              .y_step = sy->stride[0],
+                              .ym = sy->stride[1]};
+    uint32_t half = p->half ? GWM_HALF : 0;
+    int a = gwm_gpu_in(p, sa->root, half, false), b = gwm_gpu_in(p, sb->root, half, false);
+    int add = to->add < 0 ? 0 : gwm_gpu_in(p, to->add, half, false);
+    int y = gwm_gpu_out(p, to->out, gwm_gpu_out_form(p, to->out) & ~GWM_LAST, false);
+    int bias = q->bias ? gwm_gpu_static(p, q->bias, (size_t)q->n * sizeof(float), GW_DTYPE_F32) : 0;
+
+    (void)setting;
+    if (g.batch.rank == 1) {
+        g.batch.a[0] = sa->stride[0];
+        g.batch.b[0] = sb->stride[0];
+    }
+    int rc = gwm_gpu_launch(p, &gwm_gemm_kernel, (uint32_t)p->g->value[to->out].count, 128, &g);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, a), a);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, b), b);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, y), y);
+    if (!rc && to->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, add), add);
+    return rc || !q->bias ? rc : gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, bias), bias);
+}
+
+/* Where the operands come from, if they are a row of matrices. */
+static struct gwm_product operands(const struct gwm_gpu *p, const struct gwm_node *n)
+{
+    const struct gwm_gemm *q = &n->gemm;
+    int32_t am = q->ta ? q->k : q->m, an = q->ta ? q->m : q->k, bm = q->tb ? q->n : q->k,
+            bn = q->tb ? q->k : q->n;
+    struct gwm_product r = {
+        .a = {p->g->value[n->in[0]].root, {q->products, am, an}, {q->batch.a[0], an, 1}, 0, 1},
+        .b = {p->g->value[n->in[1]].root, {q->products, bm, bn}, {q->batch.b[0], bn, 1}, 0, 1},
+        .y = {n->out, {q->products, q->m, q->n}, {q->m * q->n, q->n, 1}, 0, 1}};
+
+    if (q->batch.rank > 1) return r;
+    gwm_gpu_trace(p, &r.a);
+    gwm_gpu_trace(p, &r.b);
+    return r;
+}
+
+/* A sum, element by element, with what is there already when node `at` runs; its other operand, or -1. */
+static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root, int at)
+{
+    const struct gwm_graph *g = p->g;
+    const struct gwm_broadcast *bc = &q->binary.bc;
+
+    if (q->op != GWM_BINARY || q->binary.kind != GWM_ADD || bc->rank != 1 || bc->a[0] != 1 || bc->b[0] != 1 ||
+        g->value[q->out].dtype != GWM_F32)
+        return -1;
+    int other = g->value[g->value[q->in[0]].root == root ? q->in[1] : q->in[0]].root;
+    return other != root && p->maker[other] < at ? other : -1;
+}
+
+int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
+{
+    static const struct gwm_way ways[] = {
+        {"blocks", 1, blocks}, {"gemm", GWM_LIB_SETTINGS, gwm_lib_gemm}, {0}};
+    const struct gwm_gemm *q = &n->gemm;
+    struct gwm_product r = operands(p, n);
+    struct gwm_store to = {.out = n->out, .add = -1, .act = n->act, .block = 1, .product = &r};
+    int at = (int)(n - p->g->node), next = gwm_gpu_sole_reader(p, n->out, at);
+    char what[256];
+
+    if (next >= 0 && q->batch.rank == 1 &&
+        gwm_gpu_trace_out(&p->g->node[next], p->g->value[n->out].count, &r.y)) {
+        to.out = r.y.root;
+    } else if (next >= 0 && n->act.kind == GWM_ACT_NONE &&
+               (to.add = sum_with(p, &p->g->node[next], n->out, at)) >= 0) {
+        to.out = p->g->node[next].out;
+        to.act = p->g->node[next].act;
+    }
+    if (to.out != n->out) p->done[next] = true;
+    snprintf(what, sizeof(what),
+             "gemm %d %d %d %d of %d %d a %d %d %d b %d %d %d y %d %d with %d %d %d form %u %d%s", q->m, q->n,
+             q->k, q->ta * 2 + q->tb, q->products, q->batch.rank, r.a.stride[0], r.a.stride[1], r.a.stride[2],
+             r.b.stride[0], r.b.stride[1], r.b.stride[2], r.y.stride[0], r.y.stride[1], q->bias != NULL,
+             to.act.kind, to.add >= 0, gwm_gpu_out_form(p, to.out), p->half, p->tf32 ? " tf32" : "");
+    return gwm_gpu_pick(p, n, &to, what, ways);
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that add up over many elements: a block, or a thread, for each result. */
+#ifndef GW_MODEL_KERNELS_REDUCE_H
+#define GW_MODEL_KERNELS_REDUCE_H
+
+#include "src/model/kernels.h"
+
+struct gwm_block_room {
+    float v[GWM_BLOCK_MAX];
+};
+
+/* Two partial results of a reduction. */
+GW_DEV float gwm_join(int32_t kind, float a, float b)
+{
+    return kind == GWM_REDUCE_MAX    ? fmaxf(a, b)
+           : kind == GWM_REDUCE_MIN  ? fminf(a, b)
+           : kind == GWM_REDUCE_PROD ? a * b
+                                     : a + b;
+}
+
+GW_DEV float gwm_shfl(float v, uint32_t lane)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &v, sizeof(bits));
+    bits = gw_shfl_u32(gw_warp_all(), bits, lane);
+    memcpy(&v, &bits, sizeof(v));
+    return v;
+}
+
+/* Sum, product, maximum or minimum over all threads of a block (at most GWM_BLOCK_MAX of them); all get it. */
+GW_DEV float gwm_over_block(struct gwm_block_room *room, float v, int32_t kind)
+{
+    uint32_t lane = gw_lane(), size = gw_warp_size(), warps = (gw_block_dim() + 31) / 32, step, i;
+
+    for (step = 16; step > 0; step /= 2) {
+        uint32_t from = lane + step < size ? lane + step : lane;
+        float other = gwm_shfl(v, from);
+        if (from != lane) v = gwm_join(kind, v, other);
+    }
+    if (lane == 0) room->v[gw_thread_idx() / 32] = v;
+    gw_syncthreads();
+    v = room->v[0];
+    for (i = 1; i < warps; i++) v = gwm_join(kind, v, room->v[i]);
+    gw_syncthreads(); /* all have read it before the next call writes */
+    return v;
+}
+
+/* Neighbouring threads read neighbouring elements, in either layout. */
+GW_KERNEL(gwm_mean_kernel, struct gwm_mean_args, a)
+{
+    GW_SHARED(struct gwm_block_room, room);
+    struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
+    int32_t tid = (int32_t)gw_thread_idx(), lanes = a->last ? GWM_MEAN_LAST : 1, i;
+    int32_t groups = (a->c + lanes - 1) / lanes, n = (int32_t)gw_block_idx() / groups;
+    int32_t c = (int32_t)gw_block_idx() % groups * lanes + tid % lanes,
+            rows = (int32_t)gw_block_dim() / lanes;
+    int32_t first = a->last ? n * a->c * a->size + c : (n * a->c + c) * a->size, step = a->last ? a->c : 1;
+    float sum = 0;
+
+    if (c < a->c)
+        for (i = tid / lanes; i < a->size; i += rows) sum += gwm_get(&x, first + i * step);
+    room->v[tid] = sum;
+    gw_syncthreads();
+    for (i = 1; i < rows; i *= 2) {
+        int32_t row = tid / lanes;
+        if (row % (2 * i) == 0 && row + i < rows) room->v[tid] += room->v[tid + i * lanes];
+        gw_syncthreads();
+    }
+    if (tid < lanes && c < a->c) gwm_set(&y, n * a->c + c, room->v[tid] / (float)a->size);
+}
+
+GW_KERNEL(gwm_gemm_kernel, struct gwm_gemm_args, g)
+{
+    GW_SHARED(struct gwm_block_room, room);
+    int32_t n = (int32_t)gw_block_idx() % g->n, row = (int32_t)gw_block_idx() / g->n, m = row % g->m;
+    int32_t left = row / g->m, oy = left * g->y_step + m * g->ym + n, oa = g->a_start + m * g->am,
+            ob = g->b_start + n * g->bn, d, k, step = (int32_t)gw_block_dim();
+    struct gwm_view a = gwm_view(&g->a), b = gwm_view(&g->b), y = gwm_view(&g->y), add = gwm_view(&g->add);
+    float sum = 0;
+
+    for (d = g->batch.rank - 1; d >= 0; d--) {
+        int32_t at = left % g->batch.dims[d];
+        left /= g->batch.dims[d];
+        oa += at * g->batch.a[d];
+        ob += at * g->batch.b[d];
+    }
+    for (k = (int32_t)gw_thread_idx(); k < g->k; k += step)
+        sum += gwm_get(&a, oa + k * g->ak) * gwm_get(&b, ob + k * g->bk);
+    sum = g->alpha * gwm_over_block(room, sum, GWM_REDUCE_SUM);
+    if (gw_thread_idx() != 0) return;
+    if (g->bias) sum += g->bias[n];
+    if (add.p) sum += gwm_get(&add, oy);
+    gwm_set(&y, oy, gwm_activate(&g->act, sum));
+}
+
+GW_KERNEL(gwm_softmax_kernel, struct gwm_softmax_args, p)
+{
+    GW_SHARED(struct gwm_block_room, room);
+    int32_t row = (int32_t)gw_block_idx(), first = row / p->s.inner * p->s.n * p->s.inner + row % p->s.inner,
+            k;
+    int32_t step = (int32_t)gw_block_dim(), tid = (int32_t)gw_thread_idx();
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
+    float max = -INFINITY, sum = 0;
+
+    for (k = tid; k < p->s.n; k += step) max = fmaxf(max, gwm_get(&x, first + k * p->s.inner));
+    max = gwm_over_block(room, max, GWM_REDUCE_MAX);
+    for (k = tid; k < p->s.n; k += step) sum += expf(gwm_get(&x, first + k * p->s.inner) - max);
+    sum = gwm_over_block(room, sum, GWM_REDUCE_SUM);
+    for (k = tid; k < p->s.n; k += step) {
+        int32_t at = first + k * p->s.inner;
+        float v = gwm_get(&x, at) - max;
+        gwm_set(&y, at, p->s.log ? v - logf(sum) : expf(v) / sum);
+    }
+}
+
+GW_DEV float gwm_over_warp(float v, int32_t kind)
+{
+    uint32_t lane = gw_lane(), size = gw_warp_size(), step;
+
+    for (step = 16; step > 0; step /= 2) {
+        uint32_t from = lane + step < size ? lane + step : lane;
+        float other = gwm_shfl(v, from);
+        if (from != lane) v = gwm_join(kind, v, other);
+    }
+    return gwm_shfl(v, 0);
+}
+
+/* Rows whose elements lie together, at most GWM_ROW_MAX of them: a warp for each, which reads it once. */
+GW_KERNEL(gwm_softmax_row_kernel, struct gwm_softmax_args, p)
+{
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
+    int32_t lane = (int32_t)gw_lane(), size = (int32_t)gw_warp_size(), n = p->s.n, i;
+    int32_t warps = (int32_t)(gw_block_dim() + 31) / 32,
+            row = (int32_t)(gw_block_idx() * (uint32_t)warps + gw_warp_idx());
+    int32_t step = (int32_t)gw_grid_dim() * warps;
+
+    for (; row < p->s.outer; row += step) { /* the same for all threads of a warp */
+        float v[GWM_ROW_MAX / 32], max = -INFINITY, sum = 0;
+        GWM_UNROLL
+        for (i = 0; i < GWM_ROW_MAX / 32; i++) {
+            v[i] = lane + i * size < n ? gwm_get(&x, row * n + lane + i * size) : -INFINITY;
+            max = fmaxf(max, v[i]);
+        }
+        max = gwm_over_warp(max, GWM_REDUCE_MAX);
+        GWM_UNROLL
+        for (i = 0; i < GWM_ROW_MAX / 32; i++) {
+            v[i] -= max;
+            sum += lane + i * size < n ? expf(v[i]) : 0;
+        }
+        sum = gwm_over_warp(sum, GWM_REDUCE_SUM);
+        GWM_UNROLL
+        for (i = 0; i < GWM_ROW_MAX / 32; i++)
+            if (lane + i * size < n)
+                gwm_set(&y, row * n + lane + i * size, p->s.log ? v[i] - logf(sum) : expf(v[i]) / sum);
+    }
+}
+
+/* As below, with a scale and a bias for each of n elements, n a multiple of 4 and at most GWM_NORM_MAX of them for
+ * each thread: a run is read once. */
+GW_KERNEL(gwm_norm_row_kernel, struct gwm_norm_args, p)
+{
+    GW_SHARED(struct gwm_block_room, room);
+    int32_t fours = p->s.n / 4, first = (int32_t)gw_block_idx() * p->s.n, i;
+    int32_t step = (int32_t)gw_block_dim(), tid = (int32_t)gw_thread_idx();
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y), scale = gwm_view(&p->scale),
+                    bias = gwm_view(&p->bias);
+    struct gwm_f4 v[GWM_NORM_MAX / 4];
+    float mean = 0, squares = 0, by;
+
+    GWM_UNROLL
+    for (i = 0; i < GWM_NORM_MAX / 4; i++) {
+        if (tid + i * step < fours) {
+            v[i] = gwm_get4(&x, first + 4 * (tid + i * step));
+            mean += v[i].x + v[i].y + (v[i].z + v[i].w);
+        }
+    }
+    mean = p->s.rms ? 0 : gwm_over_block(room, mean, GWM_REDUCE_SUM) / (float)p->s.n;
+    GWM_UNROLL
+    for (i = 0; i < GWM_NORM_MAX / 4; i++) {
+        if (tid + i * step < fours) {
+            v[i].x -= mean, v[i].y -= mean, v[i].z -= mean, v[i].w -= mean;
+            squares += v[i].x * v[i].x + v[i].y * v[i].y + (v[i].z * v[i].z + v[i].w * v[i].w);
+        }
+    }
+    by = 1 / sqrtf(gwm_over_block(room, squares, GWM_REDUCE_SUM) / (float)p->s.n + p->s.epsilon);
+    GWM_UNROLL
+    for (i = 0; i < GWM_NORM_MAX / 4; i++) {
+        int32_t at = 4 * (tid + i * step);
+        struct gwm_f4 s, b;
+        if (at >= p->s.n) continue;
+        s = gwm_get4(&scale, at), b = gwm_get4(&bias, at);
+        s.x = gwm_activate(&p->act, v[i].x * by * s.x + b.x),
+        s.y = gwm_activate(&p->act, v[i].y * by * s.y + b.y);
+        s.z = gwm_activate(&p->act, v[i].z * by * s.z + b.z),
+        s.w = gwm_activate(&p->act, v[i].w * by * s.w + b.w);
+        gwm_set4(&y, first + at, &s);
+    }
+}
+
+/* A block per run of elements. Two passes, so that what cancels in the variance has no large mean in it. */
+GW_KERNEL(gwm_norm_kernel, struct gwm_norm_args, p)
+{
+    GW_SHARED(struct gwm_block_room, room);
+    const struct gwm_norm *s = &p->s;
+    int32_t first = (int32_t)gw_block_idx() * s->n, i, step = (int32_t)gw_block_dim(),
+            tid = (int32_t)gw_thread_idx();
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y), scale = gwm_view(&p->scale),
+                    bias = gwm_view(&p->bias);
+    float mean = 0, squares = 0, by;
+
+    if (!s->rms) {
+        for (i = tid; i < s->n; i += step) mean += gwm_get(&x, first + i);
+        mean = gwm_over_block(room, mean, GWM_REDUCE_SUM) / (float)s->n;
+    }
+    for (i = tid; i < s->n; i += step) {
+        float v = gwm_get(&x, first + i) - mean;
+        squares += v * v;
+    }
+    by = 1 / sqrtf(gwm_over_block(room, squares, GWM_REDUCE_SUM) / (float)s->n + s->epsilon);
+    for (i = tid; i < s->n; i += step) {
+        int32_t c = (first + i) / s->inner % s->channels;
+        float v = (gwm_get(&x, first + i) - mean) * by * gwm_get(&scale, c) + gwm_get(&bias, c);
+        gwm_set(&y, first + i, gwm_activate(&p->act, v));
+    }
+}
+
+/* One element's part of a reduction; the first pass of a logarithm of a sum of powers looks for the largest. */
+GW_DEV float gwm_part(int32_t kind, float sum, float v)
+{
+    switch (kind) {
+    case GWM_REDUCE_L1: return sum + fabsf(v);
+    case GWM_REDUCE_L2:
+    case GWM_REDUCE_SUM_SQUARE: return sum + v * v;
+    default: return gwm_join(kind, sum, v);
+    }
+}
+
+GW_DEV int32_t gwm_join_kind(int32_t kind)
+{
+    return kind == GWM_REDUCE_MAX || kind == GWM_REDUCE_MIN || kind == GWM_REDUCE_PROD ? kind
+                                                                                       : GWM_REDUCE_SUM;
+}
+
+GW_DEV float gwm_reduce_start(int32_t kind)
+{
+    return kind == GWM_REDUCE_MAX    ? -INFINITY
+           : kind == GWM_REDUCE_MIN  ? INFINITY
+           : kind == GWM_REDUCE_PROD ? 1.f
+                                     : 0.f;
+}
+
+/* Over the elements of one result; `from` and `step` say which of them are this thread's. NULL: all are. */
+GW_DEV float gwm_reduce_one(const struct gwm_reduce *r, const struct gwm_view *x, int32_t first, int32_t from,
+                            int32_t step, struct gwm_block_room *room)
+{
+    int32_t kind = (int32_t)r->kind, k;
+    float most = 0, sum;
+
+    if (kind == GWM_REDUCE_LOG_SUM_EXP) {
+        most = -INFINITY;
+        for (k = from; k < r->n; k += step) most = fmaxf(most, gwm_get(x, first + k * r->inner));
+        if (room) most = gwm_over_block(room, most, GWM_REDUCE_MAX);
+        sum = 0;
+        for (k = from; k < r->n; k += step) sum += expf(gwm_get(x, first + k * r->inner) - most);
+    } else {
+        sum = gwm_reduce_start(kind);
+        for (k = from; k < r->n; k += step) sum = gwm_part(kind, sum, gwm_get(x, first + k * r->inner));
+    }
+    if (room) sum = gwm_over_block(room, sum, gwm_join_kind(kind));
+    return kind == GWM_REDUCE_MEAN          ? sum / (float)r->n
+           : kind == GWM_REDUCE_L2          ? sqrtf(sum)
+           : kind == GWM_REDUCE_LOG_SUM_EXP ? logf(sum) + most
+                                            : sum;
+}
+
+/* A block for each result. */
+GW_KERNEL(gwm_reduce_kernel, struct gwm_reduce_args, p)
+{
+    GW_SHARED(struct gwm_block_room, room);
+    int32_t i = (int32_t)gw_block_idx(), first = i / p->r.inner * p->r.n * p->r.inner + i % p->r.inner;
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
+    float v = gwm_reduce_one(&p->r, &x, first, (int32_t)gw_thread_idx(), (int32_t)gw_block_dim(), room);
+
+    if (gw_thread_idx() == 0) gwm_set(&y, i, v);
+}
+
+GW_DEV int64_t gwm_reduce_ints(const struct gwm_reduce *r, const int64_t *x)
+{
+    uint64_t sum = r->kind == GWM_REDUCE_PROD; /* wraps around */
+    int64_t most = x[0];
+    int32_t k;
+
+    for (k = 0; k < r->n; k++) {
+        int64_t v = x[k * r->inner];
+        switch (r->kind) {
+        case GWM_REDUCE_MAX: most = v > most ? v : most; break;
+        case GWM_REDUCE_MIN: most = v < most ? v : most; break;
+        case GWM_REDUCE_PROD: sum *= (uint64_t)v; break;
+        case GWM_REDUCE_L1: sum += v < 0 ? 0 - (uint64_t)v : (uint64_t)v; break;
+        case GWM_REDUCE_SUM_SQUARE: sum += (uint64_t)v * (uint64_t)v; break;
+        default: sum += (uint64_t)v; break;
+        }
+    }
+    if (r->kind == GWM_REDUCE_MAX || r->kind == GWM_REDUCE_MIN) return most;
+    return r->kind == GWM_REDUCE_MEAN ? (int64_t)sum / r->n : (int64_t)sum;
+}
+
+/* Which element is the largest, or the smallest: of equal ones the first, or the last. */
+GW_DEV int64_t gwm_arg_best(const struct gwm_reduce *r, const struct gwm_view *x, int32_t first)
+{
+    int32_t k, at = 0, best = first;
+
+    for (k = 1; k < r->n; k++) {
+        int32_t i = first + k * r->inner;
+        int less, greater;
+        if (x->type == GW_DTYPE_I64) {
+            const int64_t *v = (const int64_t *)x->p;
+            less = v[i]<v[best], greater = v[i]> v[best];
+        } else {
+            float a = gwm_get(x, i), b = gwm_get(x, best);
+            less = a<b, greater = a> b;
+        }
+        if ((r->kind == GWM_REDUCE_ARGMAX ? greater : less) || (r->last && !less && !greater)) {
+            best = i;
+            at = k;
+        }
+    }
+    return at;
+}
+
+/* A thread for each result. */
+GW_KERNEL(gwm_reduce_thread_kernel, struct gwm_reduce_args, p)
+{
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
+    int32_t i, step = (int32_t)gw_global_dim(), count = p->r.outer * p->r.inner;
+
+    for (i = (int32_t)gw_global_idx(); i < count; i += step) {
+        int32_t first = i / p->r.inner * p->r.n * p->r.inner + i % p->r.inner;
+        if (p->r.kind >= GWM_REDUCE_ARGMAX)
+            ((int64_t *)y.p)[i] = gwm_arg_best(&p->r, &x, first);
+        else if (x.type == GW_DTYPE_I64)
+            ((int64_t *)y.p)[i] = gwm_reduce_ints(&p->r, (const int64_t *)x.p + first);
+        else
+            gwm_set(&y, i, gwm_reduce_one(&p->r, &x, first, 0, 1, 0));
+    }
+}
+
+GW_KERNEL(gwm_cumsum_kernel, struct gwm_cumsum_args, p)
+{
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
+    int32_t i, k, step = (int32_t)gw_global_dim(), count = p->s.outer * p->s.inner;
+
+    for (i = (int32_t)gw_global_idx(); i < count; i += step) {
+        float sum = 0, before;
+        uint64_t whole = 0, whole_before;
+        for (k = 0; k < p->s.n; k++) {
+            int32_t at =
+                (i / p->s.inner * p->s.n + (p->s.reverse ? p->s.n - 1 - k : k)) * p->s.inner + i % p->s.inner;
+            before = sum, whole_before = whole;
+            if (x.type == GW_DTYPE_I64) {
+                whole += ((const uint64_t *)x.p)[at];
+                ((uint64_t *)y.p)[at] = p->s.exclusive ? whole_before : whole;
+            } else {
+                sum += gwm_get(&x, at);
+                gwm_set(&y, at, p->s.exclusive ? before : sum);
+            }
+        }
+    }
+}
+
+#endif
