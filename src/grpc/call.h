@@ -36,6 +36,8 @@ struct gw_grpc_calls_opts {
     void *ctx;                           /* of the methods */
     const char *token;                   /* that calls must bring; NULL: none */
     int open_health;                     /* 1: but not of methods about the server's health */
+    uint32_t messages;                   /* of unary calls that may be on their way in at once */
+    uint32_t streams;                    /* that there may be */
     uint64_t patience_ns;                /* for a client to send its message, or to take the answer */
     uint64_t idle_ns;                    /* a stream may be silent so long */
 };

@@ -169,8 +169,8 @@ static int input(const input_t *in, struct gw_infer_tensor *t, struct gw_infer_e
     t->name = in->name;
     t->datatype = in->datatype;
     if (!strcmp(t->datatype, "BYTES"))
-        return gw_infer_fail(error, GW_INFER_UNSUPPORTED, "input '%.100s': models here take numbers, not BYTES",
-                             in->name);
+        return gw_infer_fail(error, GW_INFER_UNSUPPORTED,
+                             "input '%.100s': models here take numbers, not BYTES", in->name);
     if (in->n_shape > GW_MODEL_MAX_RANK)
         return gw_infer_fail(error, GW_INFER_INVALID, "input '%.100s' has more than %d dimensions", in->name,
                              GW_MODEL_MAX_RANK);

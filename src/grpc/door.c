@@ -22,27 +22,30 @@
 #include "src/grpc/pool.h"
 #include "src/grpc/tls.h"
 
+#include "src/serve/http_client.h"
 #include "src/serve/limit.h"
 #include "src/serve/secret.h"
 
-#define PATIENCE_NS  20000000000ull
-#define IDLE_NS      300000000000ull
-#define TICK_NS      1000000000ull
-#define GOODBYE_NS   50000000ull  /* for clients to take the last answers */
-#define END_NS       200000000ull /* for gRPC to end all calls */
-#define THREADS      2            /* that gRPC works on */
-#define WORKERS      64           /* calls that may wait for models at once */
-#define CALLS        1024u        /* under way at once */
-#define CALLS_EACH   256u         /* of them, of one client */
-#define STREAMS      100          /* calls of one connection */
-#define METADATA     (16 << 10)   /* bytes of a call's headers */
-#define PING_MS      10000        /* clients may ask so often whether we live */
-#define MEMORY_LEAST ((uint64_t)512 << 20)
+#define PATIENCE_NS   20000000000ull
+#define IDLE_NS       300000000000ull
+#define TICK_NS       1000000000ull
+#define GOODBYE_NS    50000000ull  /* for clients to take the last answers */
+#define END_NS        200000000ull /* for gRPC to end all calls */
+#define THREADS       2            /* that gRPC works on */
+#define WORKERS       64           /* calls that may wait for models at once */
+#define CALLS         1024u        /* under way at once */
+#define CALLS_EACH    256u         /* of them, of one client */
+#define STREAMS       100          /* calls of one connection */
+#define METADATA      (16 << 10)   /* bytes of a call's headers */
+#define PING_MS       10000        /* clients may ask so often whether we live */
+#define OPEN_STREAMS  64           /* in all: each may have a message on its way in */
+#define MESSAGES      4 /* unary calls' that may be on their way in at once, however long they are */
+#define MESSAGES_MOST 64
+#define MEMORY        ((uint64_t)512 << 20) /* for more of them, as far as it goes */
 
 struct gw_grpc {
     struct gw_grpc_service service;
     struct gw_grpc_opts opts;
-    grpc_resource_quota *quota;
     grpc_server_credentials *clear;
     grpc_server *server;
     grpc_completion_queue *cq;
@@ -61,10 +64,12 @@ struct gw_grpc {
 
 static struct gw_say_limit said;
 
-/* gRPC's own messages; only what went wrong. Clients can provoke them. */
+/* gRPC's own messages; only what went wrong. Clients can provoke them, with bytes of theirs inside. */
 static void log_line(gpr_log_func_args *args)
 {
-    if (args->severity == GPR_LOG_SEVERITY_ERROR) gw_say(&said, "gRPC: %s", args->message);
+    char text[300];
+    if (args->severity != GPR_LOG_SEVERITY_ERROR) return;
+    gw_say(&said, "gRPC: %s", gw_plain_text(text, sizeof(text), args->message));
 }
 
 /* ---- gRPC's threads ---- */
@@ -138,7 +143,6 @@ static void destroy(struct gw_grpc *g)
     gw_grpc_tls_free(g->tls);
     if (g->cq) grpc_completion_queue_destroy(g->cq);
     if (g->clear) grpc_server_credentials_release(g->clear);
-    if (g->quota) grpc_resource_quota_unref(g->quota);
     pthread_cond_destroy(&g->news);
     pthread_mutex_destroy(&g->lock);
     gw_secret_forget(g->token);
@@ -175,10 +179,11 @@ static grpc_arg number(const char *key, int value)
     return (grpc_arg){.type = GRPC_ARG_INTEGER, .key = (char *)key, .value.integer = value};
 }
 
-/* Memory for messages that come in: gRPC reads no further while it is used up, and then cancels calls. */
-static uint64_t memory(const struct gw_grpc_opts *o)
+/* So many messages of unary calls may be on their way in. */
+static uint32_t messages(const struct gw_grpc_opts *o)
 {
-    return 4 * o->message_most > MEMORY_LEAST ? 4 * o->message_most : MEMORY_LEAST;
+    uint64_t n = MEMORY / o->message_most;
+    return n < MESSAGES ? MESSAGES : n < MESSAGES_MOST ? (uint32_t)n : MESSAGES_MOST;
 }
 
 static int make_server(struct gw_grpc *g)
@@ -193,9 +198,6 @@ static int make_server(struct gw_grpc *g)
         number(GRPC_ARG_ENABLE_CHANNELZ, 0),
         /* A few compressed bytes could become any number of bytes. */
         number(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE),
-        {.type = GRPC_ARG_POINTER,
-         .key = (char *)GRPC_ARG_RESOURCE_QUOTA,
-         .value.pointer = {g->quota, grpc_resource_quota_arg_vtable()}},
     };
     grpc_channel_args args = {sizeof(arg) / sizeof(arg[0]), arg};
     g->server = grpc_server_create(&args, NULL);
@@ -208,8 +210,6 @@ static int make_server(struct gw_grpc *g)
 
 static int make(struct gw_grpc *g)
 {
-    g->quota = grpc_resource_quota_create("gpuwire");
-    grpc_resource_quota_resize(g->quota, (size_t)memory(&g->opts));
     int error = g->opts.cert ? gw_grpc_tls_create(g->opts.cert, g->opts.key, &g->tls) : 0;
     if (!error && g->opts.token_file) error = gw_secret_read_token(g->opts.token_file, &g->token);
     struct gw_grpc_gate_opts gate = {.host = g->opts.host,
@@ -232,6 +232,8 @@ static int make(struct gw_grpc *g)
                                        .ctx = &g->service,
                                        .token = g->token,
                                        .open_health = g->opts.open_health,
+                                       .messages = messages(&g->opts),
+                                       .streams = OPEN_STREAMS,
                                        .patience_ns = PATIENCE_NS,
                                        .idle_ns = IDLE_NS};
     return error ? error : gw_grpc_calls_create(&calls, &g->calls);

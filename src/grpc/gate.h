@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "src/grpc/admission.h"
 #include "src/serve/who.h"
 
 struct gw_grpc_gate;
@@ -16,9 +17,10 @@ struct gw_grpc_tls;
 /* One client, as src/serve/who.h tells clients apart. It lives while it has connections or calls. */
 struct gw_grpc_client {
     struct gw_grpc_client *next;
-    uint32_t users;   /* its connections and calls; the gate's */
-    uint32_t calls;   /* under way */
-    uint32_t running; /* jobs that threads work on; the pool's */
+    uint32_t users;             /* its connections and calls; the gate's */
+    uint32_t calls;             /* under way */
+    uint32_t running;           /* jobs that threads work on; the pool's */
+    struct gw_grpc_share share; /* what it has of all that there is; see admission.h */
     char who[GW_WHO_TEXT];
 };
 

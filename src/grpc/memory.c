@@ -125,7 +125,8 @@ void gw_grpc_cuda_status(void *service, struct gw_grpc_turn *turn)
 void gw_grpc_cuda_register(void *service, struct gw_grpc_turn *turn)
 {
     (void)service;
-    gw_grpc_refuse(turn, GRPC_STATUS_UNIMPLEMENTED, "CUDA shared memory is not supported: use system shared memory");
+    gw_grpc_refuse(turn, GRPC_STATUS_UNIMPLEMENTED,
+                   "CUDA shared memory is not supported: use system shared memory");
 }
 
 void gw_grpc_cuda_unregister(void *service, struct gw_grpc_turn *turn)

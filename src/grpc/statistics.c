@@ -36,7 +36,8 @@ static void add_batches(struct statistics *s, const struct gw_infer_stats *n)
         size_t at = s->message.n_batch_stats++;
         inference__infer_batch_statistics__init(&s->batch[at]);
         s->batch[at].batch_size = n->batch[i].rows;
-        s->batch[at].compute_infer = duration(&s->batch_infer[at], n->batch[i].executions, n->batch[i].infer_ns);
+        s->batch[at].compute_infer =
+            duration(&s->batch_infer[at], n->batch[i].executions, n->batch[i].infer_ns);
         s->batches[at] = &s->batch[at];
     }
     s->message.batch_stats = s->batches;

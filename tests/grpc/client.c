@@ -50,8 +50,10 @@ static grpc_call *make_call(struct client *c, const char *method, unsigned timeo
 {
     gpr_timespec until = gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                                       gpr_time_from_millis(timeout_ms ? timeout_ms : 30000, GPR_TIMESPAN));
-    return grpc_channel_create_call(c->channel, NULL, 0, c->cq, grpc_slice_from_copied_string(method), NULL,
-                                    until, NULL);
+    grpc_slice path = grpc_slice_from_copied_string(method);
+    grpc_call *call = grpc_channel_create_call(c->channel, NULL, 0, c->cq, path, NULL, until, NULL);
+    grpc_slice_unref(path);
+    return call;
 }
 
 static void take_message(struct answer *a, grpc_byte_buffer *buffer)
