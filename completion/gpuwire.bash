@@ -70,6 +70,12 @@ _gpuwire()
         'serve --threads')
             return
             ;;
+        'serve --max-batch')
+            return
+            ;;
+        'serve --batch-delay')
+            return
+            ;;
         'serve --model-memory-limit')
             return
             ;;
@@ -294,7 +300,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control -h --help'
+            options='--models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control -h --help'
             ;;
         infer)
             options='--server --image --out --input --output --slots --stats -h --help'

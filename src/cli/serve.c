@@ -47,6 +47,9 @@ static const char usage[] =
     "that never had\n"
     "                   any after 10 s\n"
     "  --slots N        requests in flight of each session (default 8)\n"
+    "  --max-batch N    requests share runs of the models that allow it, up to so many samples together "
+    "(default 1)\n"
+    "  --batch-delay US a request waits so long for others to share its run, in microseconds (default 0)\n"
     "  --threads N      CPU threads that one inference uses on --exec cpu (default 1)\n"
     "  --model-memory-limit MIB\n"
     "                   what a model may take with the slots of its sessions (default 2048)\n"
@@ -76,6 +79,8 @@ enum {
     IDLE,
     SLOTS,
     THREADS,
+    BATCH,
+    DELAY,
     MEMORY,
     GRPC,
     BODY,
@@ -99,6 +104,8 @@ static const struct option options[] = {
     {"sessions", 1, NULL, SESSIONS},
     {"slots", 1, NULL, SLOTS},
     {"threads", 1, NULL, THREADS},
+    {"max-batch", 1, NULL, BATCH},
+    {"batch-delay", 1, NULL, DELAY},
     {"sessions-per-client", 1, NULL, EACH},
     {"idle", 1, NULL, IDLE},
     {"model-memory-limit", 1, NULL, MEMORY},
@@ -179,6 +186,14 @@ static int parse(int argc, char **argv, struct all *all)
         case SLOTS:
             wrong = gw_option_number("serve", "--slots", optarg, 1, GW_SERVE_MAX_SLOTS, &n);
             o->slots = (uint32_t)n;
+            break;
+        case BATCH:
+            wrong = gw_option_number("serve", "--max-batch", optarg, 1, GW_SERVING_MAX_ROWS, &n);
+            o->max_batch = (uint32_t)n;
+            break;
+        case DELAY:
+            wrong = gw_option_number("serve", "--batch-delay", optarg, 0, 10000000, &n);
+            o->batch_delay_ns = n * 1000;
             break;
         case THREADS:
             wrong = gw_option_number("serve", "--threads", optarg, 1, 1024, &n);

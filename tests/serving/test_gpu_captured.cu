@@ -122,14 +122,15 @@ static json_t *request(uint32_t rows, double first)
 {
     json_t *data = json_array();
     for (uint32_t i = 0; i < rows * COLUMNS; i++) json_array_append_new(data, json_real(first + i));
-    return json_pack("{s:[{s:s, s:s, s:[i,i], s:o}]}", "inputs", "name", "x", "datatype", "FP32", "shape", (int)rows,
-                     COLUMNS, "data", data);
+    return json_pack("{s:[{s:s, s:s, s:[i,i], s:o}]}", "inputs", "name", "x", "datatype", "FP32", "shape",
+                     (int)rows, COLUMNS, "data", data);
 }
 
 static bool is_right(const json_t *reply, uint32_t rows, double first)
 {
     const json_t *out = json_object_get(reply, "outputs");
-    const json_t *y = json_object_get(json_array_get(out, 0), "data"), *z = json_object_get(json_array_get(out, 1), "data");
+    const json_t *y = json_object_get(json_array_get(out, 0), "data"),
+                 *z = json_object_get(json_array_get(out, 1), "data");
     if (json_array_size(y) != rows * COLUMNS || json_array_size(z) != rows) return false;
     for (uint32_t i = 0; i < rows * COLUMNS; i++)
         if (json_number_value(json_array_get(y, i)) != 2 * (first + i) + 1) return false;
@@ -173,15 +174,16 @@ static void report(const char *name)
 {
     struct gw_serving_stats s;
     require(!gw_serving_query(serving, name, &s));
-    printf("%s: %llu requests of %llu rows in %llu runs; queue %.1f us, together %.1f us, model %.1f us, answer %.1f us\n",
-           name, (unsigned long long)s.successes, (unsigned long long)s.inferences, (unsigned long long)s.executions,
-           (double)s.queue_ns / 1e3 / (double)(s.successes + !s.successes),
+    printf("%s: %llu requests of %llu rows in %llu runs; queue %.1f us, together %.1f us, model %.1f us, "
+           "answer %.1f us\n",
+           name, (unsigned long long)s.successes, (unsigned long long)s.inferences,
+           (unsigned long long)s.executions, (double)s.queue_ns / 1e3 / (double)(s.successes + !s.successes),
            (double)s.compute_input_ns / 1e3 / (double)(s.successes + !s.successes),
            (double)s.compute_infer_ns / 1e3 / (double)(s.successes + !s.successes),
            (double)s.compute_output_ns / 1e3 / (double)(s.successes + !s.successes));
     for (uint32_t i = 0; i < s.batches; i++)
-        printf("  batch %u: %llu runs, p99 %.1f us\n", s.batch[i].rows, (unsigned long long)s.batch[i].executions,
-               (double)s.batch[i].p99_ns / 1e3);
+        printf("  batch %u: %llu runs, p99 %.1f us\n", s.batch[i].rows,
+               (unsigned long long)s.batch[i].executions, (double)s.batch[i].p99_ns / 1e3);
     fflush(stdout);
     require(s.failures + s.refused + s.late == 0);
 }
