@@ -91,6 +91,9 @@ _gpuwire()
         'serve --token-file')
             return
             ;;
+        'serve --metrics-port')
+            return
+            ;;
         'infer --server')
             return
             ;;
@@ -301,7 +304,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --model-control -h --help'
+            options='--models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control -h --help'
             ;;
         infer)
             options='--server --image --out --input --output --slots --stats -h --help'

@@ -110,6 +110,11 @@ unsigned gw_api_call(void *ctx, const struct gw_http_request *r, json_t **reply)
     return status;
 }
 
+unsigned gw_api_call_metrics(void *ctx, const struct gw_http_request *r, json_t **reply)
+{
+    return strcmp(r->path, "/metrics") ? gw_http_nothing(reply) : gw_api_call(ctx, r, reply);
+}
+
 void gw_api_connection_closed(void *ctx, const void *connection)
 {
     struct gw_api *api = ctx;

@@ -15,17 +15,20 @@
 struct gw_http_door {
     struct gw_api api;
     struct gw_httpd *httpd;
+    struct gw_httpd *metrics; /* NULL: it has no port of its own */
 };
 
 static void tend(void *door)
 {
     struct gw_http_door *h = door;
     gw_httpd_tend(h->httpd);
+    if (h->metrics) gw_httpd_tend(h->metrics);
 }
 
 static void stop(void *door)
 {
     struct gw_http_door *h = door;
+    gw_httpd_stop(h->metrics);
     gw_httpd_stop(h->httpd);
     free(h);
 }
@@ -75,6 +78,11 @@ static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
                                  .token = secrets.token,
                                  .open_health = o->open_health};
     if (!error) error = gw_httpd_start(&opts, &handler, &h->httpd);
+    handler.call = gw_api_call_metrics;
+    handler.open = NULL;
+    opts.option = "--metrics-port";
+    opts.port = o->metrics_port;
+    if (!error && o->metrics_port) error = gw_httpd_start(&opts, &handler, &h->metrics);
     gw_secret_forget(secrets.cert);
     gw_secret_forget(secrets.key);
     gw_secret_forget(secrets.token);
@@ -93,8 +101,7 @@ int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const s
     struct gw_server_door door = {h, tend, stop};
     if (!error) error = gw_server_add_door(server, &door);
     if (error) {
-        gw_httpd_stop(h->httpd);
-        free(h);
+        stop(h);
         return error;
     }
     *out = h;

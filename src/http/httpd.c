@@ -364,7 +364,7 @@ int gw_httpd_start(const struct gw_httpd_opts *o, const struct gw_httpd_handler 
         free(h);
         return -ENOMEM;
     }
-    int fd = gw_listen_tcp("HTTP", "--port", o->host, o->port, &h->port);
+    int fd = gw_listen_tcp("HTTP", o->option ? o->option : "--port", o->host, o->port, &h->port);
     if (fd < 0) {
         free_httpd(h);
         return fd;

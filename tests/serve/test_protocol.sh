@@ -6,7 +6,8 @@
 need curl python3
 
 models=$source_dir/tests/serve/models
-serve protocol --models "$models" --max-body 1
+metrics=$(python3 -c "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])")
+serve protocol --models "$models" --max-body 1 --metrics-port $metrics
 url=http://$server/v2
 
 # ask STATUS PATTERN PATH CURL-ARGS...: the call has this status, and an answer that holds the pattern.
@@ -120,6 +121,8 @@ ask 400 Content-Encoding /models/echo/infer -H 'Content-Encoding: gzip' --data-b
 ask 415 Content-Encoding /models/echo/infer -H 'Content-Encoding: br' --data-binary "@$work/both.body"
 
 # ---- counts
+curl -s "http://127.0.0.1:$metrics/metrics" | grep -q nv_inference_count || fail 'no metrics on their own port'
+curl -s "http://127.0.0.1:$metrics/v2" | grep -q 'no such call' || fail 'more than metrics on their port'
 metric() { curl -s "http://$server/metrics" | sed -n "s/^$1{model=\"echo\",version=\"1\"} //p"; }
 [ "$(metric nv_inference_request_success)" = 9 ] || fail "requests were not counted: $(metric nv_inference_request_success)"
 [ "$(metric gpuwire_door_slots_taken)" = 0 ] || fail 'slots are still taken'
