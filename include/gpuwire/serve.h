@@ -99,8 +99,9 @@ struct gw_serving_tensor {
     uint64_t dims[GW_MODEL_MAX_RANK];
 };
 
-/* What was captured for one batch size: a graph that reads its inputs at fixed addresses of the GPU's memory and leaves
- * its outputs at others. Each tensor has `rows` rows, one behind the other, and begins at a multiple of 16 bytes. */
+/* A graph that a program has captured for one batch size. It reads its inputs at fixed addresses of the GPU's memory and
+ * leaves its outputs at others. Each tensor has `rows` rows, one behind the other, and begins at a multiple of 16
+ * bytes. */
 struct gw_serving_graph {
     uint32_t rows; /* 0: the tensors have no batch's dimension; then there is this graph alone */
     uint32_t reserved;

@@ -2,14 +2,15 @@
 /*
  * Which requests the model gets next, together. One thread, of the loop's first stage.
  *
- * - Requests are taken in the queue's order, as long as they fit into the largest batch; the smallest batch size that
- *   holds them is run. Each sixteenth batch begins with the request that came first, whatever its priority and deadline:
- *   so with n requests before it, a request waits for 16 (n + 1) batches at most.
- * - While they do not fill the largest batch, they wait for others, `delay_ns` from the first one's arrival at most, and no
- *   longer than the deadlines allow.
- * - A request is late when the 99th percentile of its batch size's run times, from now, lies behind its deadline. It is
- *   told so at once. Each sixteenth that only the estimate makes late is run nevertheless, so that an estimate which is
- *   too high does not stay.
+ * - It takes requests in the queue's order, as long as they fit into the largest batch. It runs the smallest batch size
+ *   that holds them.
+ * - Each sixteenth batch begins with the request that came first, whatever its priority and deadline. So a request with
+ *   n requests before it waits for 16 (n + 1) batches at most.
+ * - While requests do not fill the largest batch, they wait for others: `delay_ns` from the first one's arrival at most,
+ *   and no longer than the deadlines allow.
+ * - A request is late when now plus the 99th percentile of its batch size's run times lies behind its deadline. It is
+ *   told so at once. Each sixteenth that only the estimate makes late is run nevertheless. So an estimate that is too
+ *   high does not stay.
  * - A request does not join a batch when that would make one of its requests late.
  */
 #ifndef GW_SERVE_SCHEDULE_H

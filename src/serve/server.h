@@ -58,8 +58,8 @@ struct gw_server_view {
     struct gw_worker *const *worker; /* the models, and how many there are */
     const size_t *workers;
     struct gw_table *sessions;
-    /* Read-locked while a door looks at `worker`, and until it has no pointer out of it any more, but for that of a model
-     * that it has taken a call of: such a model stays until the call is given back. */
+    /* A door read-locks it while it looks at `worker`, and until it has no pointer out of it any more. A model of which
+     * the door has taken a call stays until the call is given back. */
     pthread_rwlock_t *lock;
 };
 void gw_server_view(struct gw_server *s, struct gw_server_view *view);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public server: a gw_server with its HTTP door, and a thread that keeps its house. Models come and go on that
- * thread, between two rounds: whoever adds one hands it a job, and sleeps. */
+/* The public server: a gw_server with its HTTP door, and a thread that keeps its house. That thread
+ * also adds and removes models, between two rounds: a caller hands it a job, and sleeps. */
 #include <gpuwire/serve.h>
 
 #include <errno.h>
