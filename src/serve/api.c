@@ -38,17 +38,26 @@ static json_t *tensor(const struct gw_tensor_info *t)
 {
     json_t *shape = json_array();
     for (uint32_t i = 0; i < t->rank; i++) json_array_append_new(shape, json_integer((json_int_t)t->dims[i]));
-    return json_pack("{s:s, s:s, s:o}", "name", t->name, "datatype", "FP32", "shape", shape);
+    return json_pack("{s:s, s:s, s:o}", "name", t->name, "datatype", gw_dtype_name(t->dtype), "shape", shape);
+}
+
+static json_t *tensors(const struct gw_worker *w, int output)
+{
+    const struct gw_model *m = gw_worker_model(w);
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < (output ? gw_model_outputs(m) : gw_model_inputs(m)); i++)
+        json_array_append_new(list, tensor(output ? gw_model_output(m, i) : gw_model_input(m, i)));
+    return list;
 }
 
 static json_t *metadata(const struct gw_worker *w)
 {
     char version[16];
     snprintf(version, sizeof(version), "%u", gw_worker_version(w));
-    return json_pack("{s:s, s:[s], s:s, s:[o], s:[o], s:{s:I}}", "name", gw_worker_name(w), "versions",
-                     version, "platform", "onnx", "inputs", tensor(gw_model_input(gw_worker_model(w), 0)),
-                     "outputs", tensor(gw_model_output(gw_worker_model(w), 0)), "rdma", "slots",
-                     (json_int_t)gw_worker_slots(w));
+    return json_pack("{s:s, s:[s], s:s, s:o, s:o, s:{s:I, s:I}}", "name", gw_worker_name(w), "versions",
+                     version, "platform", gw_model_kind(gw_worker_model(w)), "inputs", tensors(w, 0),
+                     "outputs", tensors(w, 1), "rdma", "slots", (json_int_t)gw_worker_slots(w), "max_rows",
+                     (json_int_t)gw_worker_max_rows(w));
 }
 
 static json_t *stats(const struct gw_worker *w)
@@ -124,13 +133,13 @@ static json_t *grant_json(const struct gw_api *api, const struct gw_worker *w, c
     char endpoint[GW_ENDPOINT_TEXT], addr[24];
     gw_endpoint_format(&g->endpoint, endpoint);
     snprintf(addr, sizeof(addr), "0x%llx", (unsigned long long)g->request_addr);
-    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:s, s:I, s:I, s:o, s:o}", "id", id, "slots",
+    return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:o, s:o}", "id", id, "slots",
                      (json_int_t)g->slots, "endpoint", endpoint, "request_addr", addr, "request_stride",
-                     (json_int_t)g->request_stride, "request_rkey", (json_int_t)g->request_rkey, "clock",
-                     api->clock, "unused_ms", (json_int_t)(api->sessions.unused_ns / 1000000), "idle_ms",
-                     (json_int_t)(api->sessions.idle_ns / 1000000), "input",
-                     tensor(gw_model_input(gw_worker_model(w), 0)), "output",
-                     tensor(gw_model_output(gw_worker_model(w), 0)));
+                     (json_int_t)g->request_stride, "request_rkey", (json_int_t)g->request_rkey, "max_rows",
+                     (json_int_t)gw_worker_max_rows(w), "clock", api->clock, "unused_ms",
+                     (json_int_t)(api->sessions.unused_ns / 1000000), "idle_ms",
+                     (json_int_t)(api->sessions.idle_ns / 1000000), "inputs", tensors(w, 0), "outputs",
+                     tensors(w, 1));
 }
 
 static unsigned refuse_session(int error, json_t **reply)

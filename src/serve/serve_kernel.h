@@ -197,21 +197,36 @@ GW_DEV void gw_serve_refuse(const struct gw_serve_args *a, const struct gw_serve
     reply->bytes = 0;
     reply->arrived = r->when;
     reply->started = reply->done = reply->posted = gw_clock_ns();
-    reply->last_post_ns = a->work->last_post_ns;
+    reply->last_post_ns = (uint32_t)a->work->last_post_ns;
+    reply->batch = 0;
     gw_serve_post(a, r->session, r->slot, 0);
 }
 
 /* Is it a request, in the slot that its immediate names? Each field is read once: the client can still write
  * there. */
-GW_DEV int gw_serve_acceptable(const struct gw_serve_args *a, const struct gw_serve_arrival *r, uint64_t *id)
+GW_DEV int gw_serve_acceptable(const struct gw_serve_args *a, const struct gw_serve_arrival *r)
 {
     const struct gw_serve_session *s = &a->session[r->session];
-    if (r->slot >= s->slots || r->bytes != sizeof(struct gw_serve_request) + a->in_bytes) return 0;
+    struct gw_serve_work *w = a->work;
+    if (r->slot >= s->slots || r->bytes < sizeof(struct gw_serve_request)) return 0;
     const struct gw_serve_request *q = gw_serve_request_of(a, s, r->slot);
-    *id = gw_ld_relaxed_u64(&q->id);
+    uint64_t bytes = r->bytes - sizeof(struct gw_serve_request);
+    w->id = gw_ld_relaxed_u64(&q->id);
+    w->rows = gw_ld_relaxed_u32(&q->rows);
     return gw_ld_relaxed_u32(&q->magic) == GW_SERVE_MAGIC &&
            gw_ld_relaxed_u16(&q->version) == GW_SERVE_VERSION && gw_ld_relaxed_u16(&q->slot) == r->slot &&
-           gw_ld_relaxed_u64(&q->bytes) == a->in_bytes;
+           w->rows && w->rows <= a->rows && bytes == gw_layout_bytes(&a->in, w->rows) &&
+           gw_ld_relaxed_u64(&q->bytes) == bytes;
+}
+
+/* The model reads and writes the slot's tensors where they lie. */
+GW_DEV void gw_serve_aim(const struct gw_serve_args *a, const struct gw_serve_session *s, uint32_t slot)
+{
+    const uint8_t *in = (const uint8_t *)(gw_serve_request_of(a, s, slot) + 1);
+    uint8_t *out = (uint8_t *)(gw_serve_reply_of(a, s, slot) + 1);
+    uint64_t rows = a->work->rows;
+    for (uint32_t i = 0; i < a->in.tensors; i++) a->io->in[i] = in + gw_layout_offset(&a->in, i, rows);
+    for (uint32_t i = 0; i < a->out.tensors; i++) a->io->out[i] = out + gw_layout_offset(&a->out, i, rows);
 }
 
 /* Looks through the arrivals for a request to serve: 1, and it is in *work; 0: there is none. */
@@ -229,7 +244,7 @@ GW_DEV int gw_serve_next(const struct gw_serve_args *a)
             gw_serve_broken(a, r.session);
             continue;
         }
-        if (!gw_serve_acceptable(a, &r, &w->id)) {
+        if (!gw_serve_acceptable(a, &r)) {
             gw_serve_refuse(a, &r);
             continue;
         }
@@ -238,8 +253,7 @@ GW_DEV int gw_serve_next(const struct gw_serve_args *a)
         w->session = r.session;
         w->slot = r.slot;
         w->arrived = r.when;
-        a->io->in[0] = gw_serve_request_of(a, s, r.slot) + 1;
-        a->io->out[0] = gw_serve_reply_of(a, s, r.slot) + 1;
+        gw_serve_aim(a, s, r.slot);
         return 1;
     }
     return 0;
@@ -279,12 +293,13 @@ GW_KERNEL(gw_serve_send, struct gw_serve_args, a)
     reply->version = GW_SERVE_VERSION;
     reply->status = w->failed ? GW_SERVE_FAILED : GW_SERVE_OK;
     reply->id = w->id;
-    reply->bytes = w->failed ? 0 : a->out_bytes;
+    reply->bytes = w->failed ? 0 : gw_layout_bytes(&a->out, w->rows);
     reply->arrived = w->arrived;
     reply->started = w->started;
     reply->done = w->done;
     reply->posted = gw_clock_ns();
-    reply->last_post_ns = a->work->last_post_ns;
+    reply->last_post_ns = (uint32_t)a->work->last_post_ns;
+    reply->batch = w->rows;
     gw_serve_post(a, w->session, w->slot, reply->bytes);
     if (w->failed) gw_st_relaxed_u64(&a->board->failed, ++w->failures);
     gw_st_relaxed_u64(&a->board->answered, ++w->answered);

@@ -64,12 +64,12 @@ static uint64_t align_up(uint64_t v)
 
 static uint64_t in_stride_of(const struct gw_session_pool_opts *o)
 {
-    return align_up(sizeof(struct gw_serve_request) + o->in_bytes);
+    return align_up(sizeof(struct gw_serve_request) + gw_layout_bytes(&o->in, o->rows));
 }
 
 static uint64_t out_stride_of(const struct gw_session_pool_opts *o)
 {
-    return align_up(sizeof(struct gw_serve_reply) + o->out_bytes);
+    return align_up(sizeof(struct gw_serve_reply) + gw_layout_bytes(&o->out, o->rows));
 }
 
 uint64_t gw_session_pool_bytes(const struct gw_session_pool_opts *o)
@@ -114,8 +114,13 @@ static int make_memory(struct gw_session_pool *p)
     if (error) return error;
     /* A loop that is stopped before its first request runs the model once more: on slot 0, whatever is in it.
      */
-    struct kernel_memory first = {.io = {.in = {(uint8_t *)p->in.dev + sizeof(struct gw_serve_request)},
-                                         .out = {(uint8_t *)p->out.dev + sizeof(struct gw_serve_reply)}}};
+    struct kernel_memory first = {0};
+    for (uint32_t i = 0; i < o->in.tensors; i++)
+        first.io.in[i] =
+            (uint8_t *)p->in.dev + sizeof(struct gw_serve_request) + gw_layout_offset(&o->in, i, 1);
+    for (uint32_t i = 0; i < o->out.tensors; i++)
+        first.io.out[i] =
+            (uint8_t *)p->out.dev + sizeof(struct gw_serve_reply) + gw_layout_offset(&o->out, i, 1);
     return gw_copy_in(o->exec, p->kernel.dev, &first, sizeof(first));
 }
 
@@ -233,8 +238,9 @@ int gw_session_pool_args(struct gw_session_pool *p, struct gw_loop_ctl *ctl, int
     args->arrival = (struct gw_serve_arrival *)(args->session + p->opts.sessions);
     args->work = &((struct kernel_memory *)p->kernel.dev)->work;
     args->io = &((struct kernel_memory *)p->kernel.dev)->io;
-    args->in_bytes = p->opts.in_bytes;
-    args->out_bytes = p->opts.out_bytes;
+    args->in = p->opts.in;
+    args->out = p->opts.out;
+    args->rows = p->opts.rows;
     args->in_stride = p->in_stride;
     args->out_stride = p->out_stride;
     args->sessions = p->opts.sessions;
@@ -281,7 +287,7 @@ static uint32_t slots_for(const struct gw_session_pool *p, const struct gw_sessi
 
 static int check_wish(const struct gw_session_pool *p, const struct gw_session_wish *w)
 {
-    uint64_t need = sizeof(struct gw_serve_reply) + p->opts.out_bytes, all;
+    uint64_t need = sizeof(struct gw_serve_reply) + gw_layout_bytes(&p->opts.out, p->opts.rows), all;
     if (w->reply_stride < need)
         return gw_error(-EINVAL, "reply_stride is %llu, an answer takes %llu bytes",
                         (unsigned long long)w->reply_stride, (unsigned long long)need);

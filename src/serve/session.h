@@ -29,11 +29,12 @@ struct gw_session_pool_opts {
     struct gw_device *dev;
     struct gw_exec *exec;
     uint32_t sessions, slots;
-    uint64_t in_bytes, out_bytes; /* of the tensors */
-    uint32_t gpu_memory;          /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
+    uint32_t rows;            /* of a request at most */
+    struct gw_layout in, out; /* the tensors of a slot */
+    uint32_t gpu_memory;      /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
 };
 
-/* Bytes that the slots of all sessions take. Numbers within the tool's bounds and tensors below 2 GiB do
+/* Bytes that the slots of all sessions take. Numbers within the tool's bounds and slots below 2 GiB do
  * not overflow. */
 uint64_t gw_session_pool_bytes(const struct gw_session_pool_opts *opts);
 

@@ -15,6 +15,8 @@
 #include <gpuwire/model.h>
 #include <gpuwire/verbs_device.h>
 
+#include "src/serve/layout.h"
+
 enum gw_serve_state {
     GW_SESSION_FREE = 0,   /* the kernel does not touch it */
     GW_SESSION_OPEN = 1,   /* the kernel answers its requests; its receives were posted before */
@@ -74,6 +76,7 @@ struct gw_serve_work {
     uint32_t valid; /* 0: the loop is stopping, the stages behind do nothing of note */
     uint32_t session, slot;
     int32_t failed; /* the model's error, CPU only */
+    uint32_t rows, reserved;
     uint64_t id, arrived, started, done;
     uint32_t changes;    /* gw_serve_board.changes as last acted on */
     uint32_t head, tail; /* of the arrivals: counts, modulo the ring's size */
@@ -92,8 +95,10 @@ struct gw_serve_args {
     struct gw_serve_arrival
         *arrival; /* a ring that holds sessions * slots: no more receives are ever posted */
     struct gw_plan_io *io;
-    uint64_t in_bytes, out_bytes, in_stride, out_stride;
+    struct gw_layout in, out; /* the tensors of a slot */
+    uint64_t in_stride, out_stride;
     uint32_t sessions;
+    uint32_t rows;         /* of a request at most */
     uint32_t slots;        /* each session has at most; its send queue holds so many answers */
     int32_t wake_fd;       /* CPU: readable when the loop is to end or a session opens; GPU: -1 */
     uint32_t arrival_mask; /* the ring's size, a power of two, less 1 */

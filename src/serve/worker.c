@@ -15,6 +15,8 @@ struct gw_worker {
     unsigned version;
     struct gw_worker_opts opts;
     struct gw_model *model;
+    uint32_t rows; /* of a request at most */
+    struct gw_layout in, out;
     struct gw_plan *plan;
     struct gw_session_pool *pool;
     struct gw_loop *loop;
@@ -53,13 +55,12 @@ static int load(struct gw_worker *w, const struct gw_repository_entry *entry)
     char why[GW_MODEL_ERR] = "";
     int error = gw_model_open(entry->path, &w->model, why, sizeof(why));
     if (error) return gw_error(error, "%s", why);
-    if (gw_model_inputs(w->model) != 1 || gw_model_outputs(w->model) != 1)
-        return gw_error(-ENOTSUP, "%s: %u inputs and %u outputs; models with one of each can be served",
-                        entry->path, gw_model_inputs(w->model), gw_model_outputs(w->model));
-    if (gw_model_input(w->model, 0)->bytes > UINT32_MAX / 2 ||
-        gw_model_output(w->model, 0)->bytes > UINT32_MAX / 2)
-        return gw_error(-EFBIG, "%s: tensors over 2 GiB cannot be served", w->name);
-    return 0;
+    w->rows = 1;
+    error = gw_layout_of_model(w->model, 0, w->rows, &w->in);
+    if (!error) error = gw_layout_of_model(w->model, 1, w->rows, &w->out);
+    return error ? gw_error(error, "%s: the tensors of a request take over 2 GiB, which cannot be served",
+                            w->name)
+                 : 0;
 }
 
 static struct gw_session_pool_opts session_opts(const struct gw_worker *w)
@@ -69,8 +70,9 @@ static struct gw_session_pool_opts session_opts(const struct gw_worker *w)
         .exec = w->opts.exec,
         .sessions = w->opts.sessions,
         .slots = w->opts.slots,
-        .in_bytes = gw_model_input(w->model, 0)->bytes,
-        .out_bytes = gw_model_output(w->model, 0)->bytes,
+        .rows = w->rows,
+        .in = w->in,
+        .out = w->out,
         .gpu_memory = (uint32_t)slots_in_gpu_memory(w),
     };
 }
@@ -197,6 +199,10 @@ const char *gw_worker_name(const struct gw_worker *w)
 uint32_t gw_worker_slots(const struct gw_worker *w)
 {
     return w->opts.slots;
+}
+uint32_t gw_worker_max_rows(const struct gw_worker *w)
+{
+    return w->rows;
 }
 unsigned gw_worker_version(const struct gw_worker *w)
 {

@@ -32,7 +32,8 @@ int gw_worker_stop(struct gw_worker *w, uint64_t deadline_ns, uint64_t *stop_ns)
 int gw_worker_destroy(struct gw_worker *w);
 
 const char *gw_worker_name(const struct gw_worker *w);
-uint32_t gw_worker_slots(const struct gw_worker *w); /* that a session has at most */
+uint32_t gw_worker_slots(const struct gw_worker *w);    /* that a session has at most */
+uint32_t gw_worker_max_rows(const struct gw_worker *w); /* that a request has at most */
 unsigned gw_worker_version(const struct gw_worker *w);
 const struct gw_model *gw_worker_model(const struct gw_worker *w);
 struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w);

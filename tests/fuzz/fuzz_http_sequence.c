@@ -37,6 +37,11 @@ uint32_t gw_worker_slots(const struct gw_worker *w)
     (void)w;
     return WORLD_SLOTS;
 }
+uint32_t gw_worker_max_rows(const struct gw_worker *w)
+{
+    (void)w;
+    return 1;
+}
 unsigned gw_worker_version(const struct gw_worker *w)
 {
     (void)w;
@@ -56,6 +61,26 @@ int gw_worker_run_error(const struct gw_worker *w)
 {
     (void)w;
     return 0;
+}
+uint32_t gw_model_inputs(const struct gw_model *m)
+{
+    (void)m;
+    return 1;
+}
+uint32_t gw_model_outputs(const struct gw_model *m)
+{
+    (void)m;
+    return 1;
+}
+const char *gw_model_kind(const struct gw_model *m)
+{
+    (void)m;
+    return "copy";
+}
+const char *gw_dtype_name(uint32_t dtype)
+{
+    (void)dtype;
+    return "FP32";
 }
 const struct gw_tensor_info *gw_model_input(const struct gw_model *m, uint32_t i)
 {
@@ -203,7 +228,7 @@ static void use_one(void)
 {
     uint32_t i = take8(&f.in) % IDS;
     struct world_message m = {
-        .header = {.magic = GW_SERVE_MAGIC, .version = GW_SERVE_VERSION, .bytes = WORLD_BYTES},
+        .header = {.magic = GW_SERVE_MAGIC, .version = GW_SERVE_VERSION, .bytes = WORLD_BYTES, .rows = 1},
         .addr = world_address(f.session[i]),
         .rkey = world_key(f.session[i]) + (take8(&f.in) == 77),
         .bytes = sizeof(struct gw_serve_request) + WORLD_BYTES,

@@ -260,11 +260,9 @@ struct gw_session_pool *world_begin(struct stream *faults)
 {
     memset(&w, 0, sizeof(w));
     require(!gw_exec_create("cpu", NULL, &w.exec));
-    struct gw_session_pool_opts opts = {.exec = w.exec,
-                                        .sessions = WORLD_SESSIONS,
-                                        .slots = WORLD_SLOTS,
-                                        .in_bytes = WORLD_BYTES,
-                                        .out_bytes = WORLD_BYTES};
+    struct gw_session_pool_opts opts = {
+        .exec = w.exec, .sessions = WORLD_SESSIONS, .slots = WORLD_SLOTS, .rows = 1};
+    require(!gw_layout_add(&opts.in, WORLD_BYTES, 0, 1) && !gw_layout_add(&opts.out, WORLD_BYTES, 0, 1));
     require(!gw_session_pool_create(&opts, &w.pool));
     require(!gw_session_pool_args(w.pool, &w.ctl, -1, &w.args));
     w.faults = faults;
