@@ -229,7 +229,7 @@ static void echo(struct gw_client *c, uint64_t id)
     assert_int_equal(gw_client_wait(c, gw_deadline(WAIT_NS), &r), 0);
     assert_int_equal(r.error, 0);
     assert_int_equal(r.id, id);
-    assert_true(r.output[FLOATS - 1] == (float)id);
+    assert_true(((const float *)r.out[0].data)[FLOATS - 1] == (float)id);
 }
 
 /* An honest client that pauses gets its answers all the same, whether its session was ended meanwhile or
