@@ -14,6 +14,8 @@
 #include <gpuwire/error.h>
 
 #include "src/cli/options.h"
+#include "src/http/http.h"
+#include "src/infer/infer.h"
 #include "src/serve/server.h"
 #include "src/serve/wire.h"
 
@@ -69,7 +71,7 @@ static const struct option options[] = {
 };
 
 /* -1: go on; else the exit code. */
-static int parse(int argc, char **argv, struct gw_server_opts *o)
+static int parse(int argc, char **argv, struct gw_server_opts *o, struct gw_http_opts *http)
 {
     int option, wrong = 0;
     uint64_t n = 0;
@@ -81,14 +83,14 @@ static int parse(int argc, char **argv, struct gw_server_opts *o)
         case MODEL: o->only = optarg; break;
         case EXEC: o->exec = optarg; break;
         case DEVICE: o->device = optarg; break;
-        case LISTEN: o->http_host = optarg; break;
+        case LISTEN: http->host = optarg; break;
         case GPU:
             wrong = gw_option_number("serve", "--gpu", optarg, 0, 1023, &n);
             o->gpu = (uint32_t)n;
             break;
         case PORT:
             wrong = gw_option_number("serve", "--port", optarg, 0, 65535, &n);
-            o->http_port = (uint16_t)n;
+            http->port = (uint16_t)n;
             break;
         case SESSIONS:
             wrong = gw_option_number("serve", "--sessions", optarg, 1, 1024, &n);
@@ -142,28 +144,49 @@ static void cut_short(int error)
     _exit(error ? GW_EXIT_FAILURE : GW_EXIT_OK);
 }
 
+struct doors {
+    struct gw_infer *infer;
+    struct gw_http *http;
+};
+
+static int open_doors(struct gw_server *server, const struct gw_http_opts *http, struct doors *d)
+{
+    struct gw_server_view view;
+    gw_server_view(server, &view);
+    struct gw_infer_opts infer = {.worker = view.worker, .workers = view.workers};
+    int error = gw_infer_create(&infer, &d->infer);
+    return error ? error : gw_http_start(server, d->infer, http, &d->http);
+}
+
 int gw_cli_serve(int argc, char **argv)
 {
     struct gw_server_opts opts = {.models = gw_default_models(),
                                   .exec = "auto",
-                                  .http_port = 8000,
                                   .sessions = 16,
                                   .idle_ns = 300000000000u,
                                   .slots = 8,
                                   .threads = 1};
+    struct gw_http_opts http_opts = {.port = 8000};
+    struct doors doors = {0};
     struct gw_server *server;
-    int done = parse(argc, argv, &opts);
+    int done = parse(argc, argv, &opts, &http_opts);
     if (done >= 0) return done;
 
     gw_catch_signals();
     if (gw_server_start(&opts, &server)) return gw_failed("serve");
-    if (opts.http_host && !is_loopback(opts.http_host))
+    if (open_doors(server, &http_opts, &doors)) {
+        done = gw_failed("serve");
+        gw_server_stop(server, NULL);
+        gw_infer_destroy(doors.infer);
+        return done;
+    }
+    if (http_opts.host && !is_loopback(http_opts.host))
         fprintf(stderr,
                 "gpuwire serve: listening on %s: whoever reaches it may use every model; nothing is "
                 "encrypted and nobody is "
                 "asked for a password\n",
-                opts.http_host);
-    printf("serving %s; HTTP on port %u\n", gw_server_text(server), gw_server_port(server));
+                http_opts.host);
+    printf("serving %s; HTTP on port %u\n", gw_server_text(server), gw_http_port(doors.http));
     fflush(stdout);
 
     int fd = gw_interrupt_fd();
@@ -171,6 +194,7 @@ int gw_cli_serve(int argc, char **argv)
     if (error) gw_failed("serve");
     uint64_t stop_ns = 0;
     if (gw_server_stop(server, &stop_ns)) cut_short(error);
+    gw_infer_destroy(doors.infer);
     printf("stopped; the slowest loop took %.2f ms to stop\n", (double)stop_ns / 1e6);
     return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
 }

@@ -19,6 +19,7 @@ struct gw_worker {
     struct gw_layout in, out;
     struct gw_plan *plan;
     struct gw_session_pool *pool;
+    struct gw_calls *calls;
     struct gw_loop *loop;
     struct gw_serve_args args;
     int run_error; /* what the last failed run of the model ended with; atomic */
@@ -68,8 +69,9 @@ static struct gw_session_pool_opts session_opts(const struct gw_worker *w)
     return (struct gw_session_pool_opts){
         .dev = w->opts.dev,
         .exec = w->opts.exec,
-        .sessions = w->opts.sessions,
+        .sessions = w->opts.sessions + w->opts.own_sessions,
         .slots = w->opts.slots,
+        .kept = w->opts.own_sessions,
         .rows = w->rows,
         .in = w->in,
         .out = w->out,
@@ -88,7 +90,7 @@ static int make_plan(struct gw_worker *w)
             -E2BIG,
             "model %s: %u sessions of %u slots take %llu MiB, the limit is %llu; take fewer --sessions or "
             "--slots, or raise --model-memory-limit",
-            w->name, sessions.sessions, sessions.slots, (unsigned long long)slots >> 20,
+            w->name, w->opts.sessions, sessions.slots, (unsigned long long)slots >> 20,
             (unsigned long long)limit >> 20);
     struct gw_plan_options options = {
         .place = gw_exec_kind(w->opts.exec) == GW_EXEC_GPU ? GW_PLACE_GPU : GW_PLACE_CPU,
@@ -114,6 +116,19 @@ static int make_sessions(struct gw_worker *w)
                         "model %s: no memory for %u sessions of %u slots; take fewer --sessions or --slots",
                         w->name, opts.sessions, opts.slots);
     return error;
+}
+
+static int make_calls(struct gw_worker *w)
+{
+    struct gw_calls_opts opts = {.name = w->name,
+                                 .pool = w->pool,
+                                 .dev = w->opts.own_dev,
+                                 .sessions = w->opts.own_sessions,
+                                 .slots = w->opts.slots,
+                                 .rows = w->rows,
+                                 .in = w->in,
+                                 .out = w->out};
+    return w->opts.own_sessions ? gw_calls_create(&opts, &w->calls) : 0;
 }
 
 static int make_loop(struct gw_worker *w)
@@ -146,6 +161,7 @@ int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_wo
     int error = w->name ? load(w, entry) : -ENOMEM;
     if (!error) error = make_plan(w);
     if (!error) error = make_sessions(w);
+    if (!error) error = make_calls(w);
     if (!error) error = make_loop(w);
     if (error)
         gw_worker_destroy(w);
@@ -184,6 +200,7 @@ int gw_worker_destroy(struct gw_worker *w)
     if (!w) return 0;
     int error = w->loop ? gw_loop_destroy(w->loop) : 0;
     if (error) return error; /* it still runs: nothing it uses may go */
+    gw_calls_destroy(w->calls);
     gw_session_pool_destroy(w->pool);
     if (w->plan) gw_plan_free(w->plan);
     gw_model_close(w->model);
@@ -215,6 +232,10 @@ const struct gw_model *gw_worker_model(const struct gw_worker *w)
 struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w)
 {
     return w->pool;
+}
+struct gw_calls *gw_worker_calls(const struct gw_worker *w)
+{
+    return w->calls;
 }
 int gw_worker_fd(const struct gw_worker *w)
 {
