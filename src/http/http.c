@@ -13,20 +13,20 @@
 
 #define FILE_BYTES (256u << 10) /* of a certificate, a key or a token */
 
-struct gw_http {
+struct gw_http_door {
     struct gw_api api;
     struct gw_httpd *httpd;
 };
 
 static void tend(void *door)
 {
-    struct gw_http *h = door;
+    struct gw_http_door *h = door;
     gw_httpd_tend(h->httpd);
 }
 
 static void stop(void *door)
 {
-    struct gw_http *h = door;
+    struct gw_http_door *h = door;
     gw_httpd_stop(h->httpd);
     free(h);
 }
@@ -58,7 +58,8 @@ static int read_file(const char *option, const char *path, char **out)
     return error;
 }
 
-int gw_http_read_token(const char *path, char **token)
+/* One line. */
+static int read_token(const char *path, char **token)
 {
     int error = read_file("--token-file", path, token);
     if (error) return error;
@@ -73,30 +74,31 @@ int gw_http_read_token(const char *path, char **token)
 }
 
 /* The texts that the daemon needs, and only while it starts. */
-struct tls {
-    char *cert, *key;
+struct secrets {
+    char *cert, *key, *token;
 };
 
-static int read_tls(const struct gw_http_opts *o, struct tls *tls)
+static int read_secrets(const struct gw_http_door_opts *o, struct secrets *s)
 {
+    int error = 0;
     if (!o->cert != !o->key) return gw_error(-EINVAL, "--tls-cert and --tls-key go together");
-    if (!o->cert) return 0;
-    int error = read_file("--tls-cert", o->cert, &tls->cert);
-    return error ? error : read_file("--tls-key", o->key, &tls->key);
+    if (o->cert) error = read_file("--tls-cert", o->cert, &s->cert);
+    if (!error && o->key) error = read_file("--tls-key", o->key, &s->key);
+    if (!error && o->token_file) error = read_token(o->token_file, &s->token);
+    return error;
 }
 
-static void free_tls(struct tls *tls)
+static void forget(char *secret)
 {
-    if (tls->key) explicit_bzero(tls->key, strlen(tls->key));
-    free(tls->key);
-    free(tls->cert);
+    if (secret) explicit_bzero(secret, strlen(secret));
+    free(secret);
 }
 
 /* ---- starting ---- */
 
-static int listen_for(struct gw_http *h, const struct gw_http_opts *o)
+static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
 {
-    struct tls tls = {0};
+    struct secrets secrets = {0};
     struct gw_httpd_handler handler = {.ctx = &h->api,
                                        .call = gw_api_call,
                                        .closed = gw_api_connection_closed,
@@ -105,24 +107,26 @@ static int listen_for(struct gw_http *h, const struct gw_http_opts *o)
                                        .piece = gw_api_piece,
                                        .finish = gw_api_finish,
                                        .drop = gw_api_drop};
-    int error = read_tls(o, &tls);
+    int error = read_secrets(o, &secrets);
     struct gw_httpd_opts opts = {.host = o->host,
                                  .port = o->port,
                                  .most_each = most_each(&h->api),
                                  .most_body = h->api.most_body,
-                                 .cert = tls.cert,
-                                 .key = tls.key,
-                                 .token = o->token,
+                                 .cert = secrets.cert,
+                                 .key = secrets.key,
+                                 .token = secrets.token,
                                  .open_health = o->open_health};
     if (!error) error = gw_httpd_start(&opts, &handler, &h->httpd);
-    free_tls(&tls);
+    free(secrets.cert);
+    forget(secrets.key);
+    forget(secrets.token);
     return error;
 }
 
-int gw_http_start(struct gw_server *server, struct gw_infer *infer, const struct gw_http_opts *o,
-                  struct gw_http **out)
+int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const struct gw_http_door_opts *o,
+                       struct gw_http_door **out)
 {
-    struct gw_http *h = calloc(1, sizeof(*h));
+    struct gw_http_door *h = calloc(1, sizeof(*h));
     if (!h) return -ENOMEM;
     gw_server_view(server, &h->api.server);
     h->api.infer = infer;
@@ -139,7 +143,7 @@ int gw_http_start(struct gw_server *server, struct gw_infer *infer, const struct
     return 0;
 }
 
-uint16_t gw_http_port(const struct gw_http *h)
+uint16_t gw_http_door_port(const struct gw_http_door *h)
 {
     return gw_httpd_port(h->httpd);
 }
