@@ -154,9 +154,9 @@ static void levels_are_what_was_written(void **state)
     assert_string_equal(levels("100:500:150", 0), "100 250 400");
     assert_string_equal(levels("0.1:0.3:0.1", 0), "0.1 0.2 0.3");
     assert_string_equal(levels("100:200:1.25x", 0), "100 125 156.25 195.312");
-    static const char *const bad[] = {"",     "0",      "-1",     "1:",     "1:2:", "4:2",    "1:2:0",   "1:4:1x",
-                                      "1:4x", "1:4:2x8", "1.5",   "x",      ":",    "1:1e9",  "1:4:0.5", "nan",
-                                      " 1",   "1 ",     "1:5000", "0x10",   "1e3",  "inf"};
+    static const char *const bad[] = {
+        "",  "0", "-1",    "1:",      "1:2:", "4:2", "1:2:0", "1:4:1x", "1:4x", "1:4:2x8", "1.5",
+        "x", ":", "1:1e9", "1:4:0.5", "nan",  " 1",  "1 ",    "1:5000", "0x10", "1e3",     "inf"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         if (strcmp(levels(bad[i], 1), "wrong")) fail_msg("'%s' is %s", bad[i], levels(bad[i], 1));
 }

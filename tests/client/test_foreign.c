@@ -177,7 +177,8 @@ static void tensors_are_sent_from_where_they_lie(void **state)
     for (uint64_t id = 1; id < 4; id++) {
         fill(x, n, 4, id);
         if (id == 2) assert_int_equal(gw_client_register(c, x, sizeof(x)), 0);
-        assert_int_equal(gw_client_submit_from(c, 0, &(struct gw_client_request){.id = id, .rows = 4}, in), 0);
+        assert_int_equal(gw_client_submit_from(c, 0, &(struct gw_client_request){.id = id, .rows = 4}, in),
+                         0);
         wait_for(c, &r);
         check_mirror(&r);
     }

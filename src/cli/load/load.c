@@ -150,6 +150,7 @@ static int run_levels(struct gw_load *l, int *bad)
         int error = gw_load_run_level(l, value, v);
         if (v->latency->part[GW_TOTAL].count || v->late || v->failed) gw_report_level(l, v);
         *bad |= error || !is_good(l, v);
+        if (gw_interrupted()) fprintf(stderr, "gpuwire load: interrupted\n");
         if (error) break; /* the reason was said */
     } while (gw_sweep_next(&l->o.sweep, value) > 0);
     gw_report_end(l);
