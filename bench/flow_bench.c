@@ -117,8 +117,10 @@ static int bench_lookups(const struct flow_table *peer, int rounds)
         }
     }
     double most = median(limit, rounds);
-    row("lookups, 8 M flows, bursts of 32 (M/s)", median(rate[0][0], rounds), median(rate[1][0], rounds), most);
-    row("lookups, 8 M flows, bursts of 64 (M/s)", median(rate[0][1], rounds), median(rate[1][1], rounds), most);
+    row("lookups, 8 M flows, bursts of 32 (M/s)", median(rate[0][0], rounds), median(rate[1][0], rounds),
+        most);
+    row("lookups, 8 M flows, bursts of 64 (M/s)", median(rate[0][1], rounds), median(rate[1][1], rounds),
+        most);
     printf("%-44s %9.1f\n", "bytes of a flow, 8 M flows",
            (double)flow_ours.bytes() / (double)flow_ours.count());
     flow_ours.close();

@@ -46,8 +46,8 @@ static int advise(const struct rte_memseg_list *list, void *arg)
 
 static int open_table(uint64_t flows)
 {
-    char *argv[] = {"flow_bench", "--no-huge", "--no-shconf", "-l", "0", "-m", "2048", "--no-pci",
-                    "--log-level", "4", NULL};
+    char *argv[] = {"flow_bench", "--no-huge", "--no-shconf", "-l", "0", "-m",
+                    "2048",       "--no-pci",  "--log-level", "4",  NULL};
     if (!p.ready && rte_eal_init(10, argv) < 0) return -EIO;
     if (!p.ready) rte_memseg_list_walk(advise, NULL);
     p.ready = 1;

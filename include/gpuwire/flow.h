@@ -29,22 +29,23 @@
 extern "C" {
 #endif
 
-#define GW_FLOW_WORKERS  16384u     /* workers are numbered from 0 to one less */
-#define GW_FLOW_STATES   16u        /* states are numbered from 0 to one less; what they mean is the caller's */
-#define GW_FLOW_NONE     UINT32_MAX /* a slot's number that stands for none */
-#define GW_FLOW_KEY_MAX  40u        /* bytes */
-#define GW_FLOW_MAX      ((uint64_t)1 << 31) /* flows of one table */
+#define GW_FLOW_WORKERS 16384u /* workers are numbered from 0 to one less */
+#define GW_FLOW_STATES  16u    /* states are numbered from 0 to one less; what they mean is the caller's */
+#define GW_FLOW_NONE    UINT32_MAX          /* a slot's number that stands for none */
+#define GW_FLOW_KEY_MAX 40u                 /* bytes */
+#define GW_FLOW_MAX     ((uint64_t)1 << 31) /* flows of one table */
 
 struct gw_flow_table;
 
 struct gw_flow_attr {
-    uint64_t flows;     /* the table holds at least so many; it takes 17.1 bytes for each (and 54 with long keys) */
+    uint64_t
+        flows; /* the table holds at least so many; it takes 17.1 bytes for each (and 54 with long keys) */
     uint32_t key_bytes; /* 8, or from 9 to GW_FLOW_KEY_MAX: then each key is also kept beside the table */
     uint32_t flags;     /* GW_FLOW_ */
     /* How long a flow lives after its last packet, by state. 0: such flows never end by themselves. */
     uint64_t timeout_ns[GW_FLOW_STATES];
     uint32_t evictable; /* bit s: when the table is full, a flow in state s may make room for a new one */
-    uint64_t seed[4];   /* of the hash; all 0: from getrandom, as it should be wherever strangers choose keys */
+    uint64_t seed[4]; /* of the hash; all 0: from getrandom, as it should be wherever strangers choose keys */
 };
 
 /* Take 2 MiB pages where the system has some set aside; without, or where it has none, the kernel is asked
@@ -81,7 +82,7 @@ GW_API uint64_t gw_flow_tick_ns(const struct gw_flow_table *table);
  * bursts of 32 and more are several times as fast as single keys.
  */
 GW_API size_t gw_flow_lookup_bulk(struct gw_flow_table *table, const void *keys, size_t n,
-                                       struct gw_flow *found);
+                                  struct gw_flow *found);
 
 /*
  * Adds a flow, whose last packet is now. `at`, which may be NULL, becomes its place.
@@ -96,7 +97,7 @@ GW_API size_t gw_flow_lookup_bulk(struct gw_flow_table *table, const void *keys,
  * evicted. Among the others the one whose last packet is longest ago goes first.
  */
 GW_API int gw_flow_insert(struct gw_flow_table *table, const void *key, uint32_t worker, uint32_t state,
-                               struct gw_flow *at);
+                          struct gw_flow *at);
 
 /* Changes the state, or the worker, of the flow at `slot`, which a call has just named. -EINVAL: no flow is
  * there, or no such worker or state. */
@@ -122,7 +123,7 @@ GW_API size_t gw_flow_expire(struct gw_flow_table *table, size_t buckets);
  * visited twice, or not at all.
  */
 GW_API int gw_flow_scan(struct gw_flow_table *table, uint64_t *cursor, size_t buckets,
-                             void (*visit)(void *ctx, const void *key, const struct gw_flow *flow), void *ctx);
+                        void (*visit)(void *ctx, const void *key, const struct gw_flow *flow), void *ctx);
 
 /* Flows in the table: of all workers, and of one. A flow whose time is over counts until it is freed. */
 GW_API uint64_t gw_flow_count(const struct gw_flow_table *table);

@@ -19,7 +19,7 @@ void gw_flow_free_slot(struct gw_flow_table *t, uint64_t bucket, unsigned way)
     struct bucket *b = &t->bucket[bucket];
     uint64_t first = first_bucket(t, place_of(t, key_at(t, bucket, way)).hash);
     if (first != bucket) spill(t, first, -1);
-    b->used &= (uint8_t)~(1u << way);
+    b->used &= (uint8_t) ~(1u << way);
     t->of_worker[worker_of(b->value[way])]--;
     t->flows--;
 }
@@ -66,7 +66,7 @@ static void move(struct gw_flow_table *t, uint64_t from, unsigned way, uint64_t 
     b->key[to_way] = a->key[way];
     b->value[to_way] = a->value[way];
     b->used |= (uint8_t)(1u << to_way);
-    a->used &= (uint8_t)~(1u << way);
+    a->used &= (uint8_t) ~(1u << way);
     spill(t, first, first == from ? 1 : -1);
 }
 
@@ -134,8 +134,8 @@ static unsigned evict(struct gw_flow_table *t, const uint64_t two[2], uint64_t *
 
 /* ---- the calls ---- */
 
-static void fill(struct gw_flow_table *t, uint64_t bucket, unsigned way, const struct place *p, const void *key,
-                 uint32_t value)
+static void fill(struct gw_flow_table *t, uint64_t bucket, unsigned way, const struct place *p,
+                 const void *key, uint32_t value)
 {
     struct bucket *b = &t->bucket[bucket];
     uint64_t first = first_bucket(t, p->hash);

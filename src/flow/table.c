@@ -9,7 +9,7 @@
 
 #define HUGE_PAGE   ((size_t)2 << 20)
 #define LEAST_TICK  1000000u /* ns */
-#define BUCKET_LOAD 3.75     /* flows of a bucket when the table is as full as was asked for: 3/4 of its ways */
+#define BUCKET_LOAD 3.75 /* flows of a bucket when the table is as full as was asked for: 3/4 of its ways */
 
 /* Zeroed, on pages as large as can be had. */
 static void *map(size_t bytes, uint32_t flags)
@@ -93,8 +93,9 @@ static int take_memory(struct gw_flow_table *t, const struct gw_flow_attr *attr)
 int gw_flow_create(const struct gw_flow_attr *attr, struct gw_flow_table **out)
 {
     *out = NULL;
-    if (!attr->flows || attr->flows > GW_FLOW_MAX || attr->key_bytes < 8 || attr->key_bytes > GW_FLOW_KEY_MAX ||
-        attr->flags & ~GW_FLOW_HUGE_PAGES || attr->evictable >> GW_FLOW_STATES)
+    if (!attr->flows || attr->flows > GW_FLOW_MAX || attr->key_bytes < 8 ||
+        attr->key_bytes > GW_FLOW_KEY_MAX || attr->flags & ~GW_FLOW_HUGE_PAGES ||
+        attr->evictable >> GW_FLOW_STATES)
         return -EINVAL;
     struct gw_flow_table *t = calloc(1, sizeof(*t));
     if (!t) return -ENOMEM;

@@ -20,8 +20,9 @@
 #define SPILL_FULL 255u /* then nobody knows how many: it stays so, and costs lookups a line */
 #define EPOCH_BITS 14
 #define EPOCH_MASK ((1u << EPOCH_BITS) - 1)
-#define MOST_TICKS 8000u /* of a time-out: what is left of the epoch's range is for flows that nobody has freed yet */
-#define KEY_WORDS  (GW_FLOW_KEY_MAX / 8)
+#define MOST_TICKS                                                                                           \
+    8000u /* of a time-out: what is left of the epoch's range is for flows that nobody has freed yet */
+#define KEY_WORDS (GW_FLOW_KEY_MAX / 8)
 
 struct bucket {
     uint64_t key[WAYS];   /* of 8 bytes: the key; longer: a second hash of it */

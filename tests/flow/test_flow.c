@@ -89,7 +89,8 @@ static void the_sweep_keeps_up(void **state)
     struct gw_flow_table *t = make(10000, 8);
     uint64_t now = 1000 * SECOND;
     (void)state;
-    for (uint64_t key = 0; key < 10000; key++) assert_int_equal(gw_flow_insert(t, &key, 1, HALF_OPEN, NULL), 0);
+    for (uint64_t key = 0; key < 10000; key++)
+        assert_int_equal(gw_flow_insert(t, &key, 1, HALF_OPEN, NULL), 0);
     for (int i = 0; i < 11000; i++) {
         gw_flow_clock(t, now += SECOND / 1000);
         gw_flow_expire(t, 0);
@@ -142,7 +143,8 @@ static void all_ways_to_compare_agree(void **state)
         static uint64_t keys[2000];
         static struct gw_flow found[2000];
         for (uint64_t i = 0; i < 2000; i++) keys[i] = i;
-        for (uint64_t i = 0; i < 2000; i += 2) assert_int_equal(gw_flow_insert(t, &keys[i], 1, OPEN, NULL), 0);
+        for (uint64_t i = 0; i < 2000; i += 2)
+            assert_int_equal(gw_flow_insert(t, &keys[i], 1, OPEN, NULL), 0);
         assert_int_equal(gw_flow_lookup_bulk(t, keys, 2000, found), 1000);
         for (uint64_t i = 0; i < 2000; i++) assert_int_equal(found[i].slot == GW_FLOW_NONE, i % 2);
         gw_flow_destroy(t);

@@ -119,7 +119,7 @@ static void insert(void)
     check(e, &at);
 }
 
-static void delete(void)
+static void delete (void)
 {
     uint8_t key[GW_FLOW_KEY_MAX];
     uint32_t id = random_below(f.keys);
