@@ -14,7 +14,7 @@ struct gw_server {
     struct gw_device *own_dev;
     struct gw_repository models;
     struct gw_worker_opts each; /* how every model is served, but for its batch sizes */
-    pthread_rwlock_t lock;      /* of the next two, for whoever does not run on the thread that changes them */
+    pthread_rwlock_t lock; /* of the next two, for whoever does not run on the thread that changes them */
     struct gw_worker *worker[GW_SERVER_MODELS];
     size_t workers;
     struct gw_worker *leaving[GW_SERVER_MODELS]; /* that could not be freed when they were removed */

@@ -81,7 +81,8 @@ static void *keep_house(void *arg)
     int quit = 0;
     while (!quit) {
         /* A server that has failed only waits for its end; its house is not kept. */
-        int error = s->failed ? (int)gw_wait_fds(&s->job_fd, 1, GW_NEVER) : gw_server_run(s->server, &s->job_fd, 1);
+        int error =
+            s->failed ? (int)gw_wait_fds(&s->job_fd, 1, GW_NEVER) : gw_server_run(s->server, &s->job_fd, 1);
         drain(s->job_fd);
         pthread_mutex_lock(&s->lock);
         if (error < 0 && !s->failed) note_failure(s, error);
@@ -92,7 +93,8 @@ static void *keep_house(void *arg)
     return NULL;
 }
 
-static int hand_over(struct gw_serving *s, int (*run)(struct gw_server *server, const void *arg), const void *arg)
+static int hand_over(struct gw_serving *s, int (*run)(struct gw_server *server, const void *arg),
+                     const void *arg)
 {
     struct job job = {.run = run, .arg = arg};
     pthread_mutex_lock(&s->turn);
@@ -123,7 +125,9 @@ static struct gw_server_opts server_opts(const struct gw_serving_opts *o)
         .sessions = o->sessions ? o->sessions : 16,
         .sessions_each = o->sessions_each,
         .slots = o->slots ? o->slots : 8,
-        .idle_ns = !o->idle_ns ? 300000000000u : o->idle_ns == UINT64_MAX ? 0 : o->idle_ns,
+        .idle_ns = !o->idle_ns                ? 300000000000u
+                   : o->idle_ns == UINT64_MAX ? 0
+                                              : o->idle_ns,
         .model_memory = o->model_memory,
         .threads = o->threads ? o->threads : 1,
         .gpu = o->gpu,
@@ -145,7 +149,8 @@ static int begin(struct gw_serving *s, const struct gw_serving_opts *o)
     struct gw_server_opts opts = server_opts(o);
     s->job_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = s->job_fd < 0 || s->news_fd < 0 ? gw_error_errno(-errno, "serving: cannot make an eventfd") : 0;
+    int error =
+        s->job_fd < 0 || s->news_fd < 0 ? gw_error_errno(-errno, "serving: cannot make an eventfd") : 0;
     if (!error) error = gw_server_start(&opts, &s->server);
     if (!error) error = open_door(s, o);
     if (!error) {
@@ -191,7 +196,8 @@ static int check_name(const char *name)
     for (size_t i = 0; i < n && i < 201; i++)
         if ((unsigned char)name[i] <= ' ' || strchr("/?#%\"\\\x7f", name[i])) n = 0;
     if (n && n <= 200 && name[0] != '.') return 0;
-    return gw_error(-EINVAL, "serving: a model's name has 1 to 200 bytes, none of them a space or one of /?#%%\"\\");
+    return gw_error(-EINVAL,
+                    "serving: a model's name has 1 to 200 bytes, none of them a space or one of /?#%%\"\\");
 }
 
 static int make_model(const struct gw_serving_model *m, struct gw_server_model *out)
@@ -235,7 +241,8 @@ int gw_serving_add_graphs(struct gw_serving *s, const struct gw_serving_model *m
     int error = make_model(model, &m);
     if (error) return error;
     if (!gw_serving_on_gpu(s))
-        return gw_error(-ENOTSUP, "model %s: captured graphs run on a GPU, and this server runs on CPU threads", m.name);
+        return gw_error(
+            -ENOTSUP, "model %s: captured graphs run on a GPU, and this server runs on CPU threads", m.name);
     m.captured = captured;
     return hand_over(s, add_job, &m);
 }

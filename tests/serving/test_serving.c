@@ -14,7 +14,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/serve.h>
 
-#include "src/serve/http_client.h"
+#include "tests/serve/ask.h"
 
 #define WAIT_NS 60000000000u
 #define ECHO    GW_TEST_MODELS "/echo/1/model.onnx"
@@ -27,7 +27,7 @@ static struct gw_http *client(void)
     struct gw_http *h;
     char server[32];
     snprintf(server, sizeof(server), "127.0.0.1:%u", gw_serving_port(serving));
-    assert_int_equal(gw_http_open(server, WAIT_NS, NULL, &h), 0);
+    assert_int_equal(ask_open(server, &h), 0);
     return h;
 }
 
@@ -35,7 +35,8 @@ static json_t *tensor(const char *name, double first)
 {
     json_t *data = json_array();
     for (int i = 0; i < 64; i++) json_array_append_new(data, json_real(first + i));
-    return json_pack("{s:s, s:s, s:[i,i], s:o}", "name", name, "datatype", "FP32", "shape", 1, 64, "data", data);
+    return json_pack("{s:s, s:s, s:[i,i], s:o}", "name", name, "datatype", "FP32", "shape", 1, 64, "data",
+                     data);
 }
 
 /* What the model says to one or two tensors; the answer's first and last number go to `got`. */
