@@ -2,10 +2,10 @@
 /*
  * How long one run of a model takes.
  *
- *     model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--runs N]
+ *     model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--runs N] [--out FILE]
  *
  * CPU: a call of gw_plan_run. GPU: the kernels alone, in batches of 20 on one stream, divided; and one call
- * of gw_plan_run, which copies in and out and waits.
+ * of gw_plan_run, which copies in and out and waits. FILE gets the outputs, one after the other.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@
 #define SYNC_NS 30000000000u
 
 struct bench {
-    const char *path, *which;
+    const char *path, *which, *out_path;
     uint32_t threads, runs;
     struct gw_exec *exec;
     struct gw_model *model;
@@ -61,6 +61,8 @@ static int parse(struct bench *b, int argc, char **argv)
             b->threads = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--runs") && i + 1 < argc)
             b->runs = (uint32_t)strtoul(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--out") && i + 1 < argc)
+            b->out_path = argv[++i];
         else if (argv[i][0] != '-' && !b->path)
             b->path = argv[i];
         else
@@ -88,6 +90,30 @@ static int make_plan(struct bench *b)
     return 0;
 }
 
+/* A ramp; of integers, 0 and 1 in turn, which is a token, an index or a mask. */
+static void fill(const struct gw_tensor_info *t, void *to)
+{
+    size_t width = gw_dtype_bytes(t->dtype);
+
+    memset(to, 0, t->bytes);
+    for (size_t e = 0; e < t->bytes / width; e++) {
+        float f = (float)(e % 255) / 255;
+        char one = e % 2;
+        memcpy((char *)to + e * width, t->dtype == GW_DTYPE_F32 ? (void *)&f : &one,
+               t->dtype == GW_DTYPE_F32 ? 4 : 1);
+    }
+}
+
+static int write_outputs(const struct bench *b)
+{
+    FILE *f = fopen(b->out_path, "wb");
+
+    if (!f) return fail(b->out_path, strerror(errno));
+    for (uint32_t i = 0; i < gw_model_outputs(b->model); i++)
+        fwrite(b->out[i], 1, gw_model_output(b->model, i)->bytes, f);
+    return fclose(f) ? fail(b->out_path, strerror(errno)) : 0;
+}
+
 static int make_tensors(struct bench *b)
 {
     for (uint32_t k = 0; k < 2; k++) {
@@ -99,7 +125,7 @@ static int make_tensors(struct bench *b)
             if (!*to ||
                 (b->exec && gw_mem_alloc(b->exec, GW_MEM_DEVICE, bytes, &b->mem[k * GW_MODEL_MAX_IO + i])))
                 return fail(b->path, "out of memory");
-            for (size_t e = 0; e < bytes / 4; e++) ((float *)*to)[e] = (float)(e % 255) / 255;
+            fill(k ? gw_model_output(b->model, i) : gw_model_input(b->model, i), *to);
             if (b->exec && gw_copy_in(b->exec, b->mem[k * GW_MODEL_MAX_IO + i].dev, *to, bytes))
                 return fail(b->path, gw_last_error());
         }
@@ -152,7 +178,8 @@ int main(int argc, char **argv)
     struct bench b;
 
     if (parse(&b, argc, argv)) {
-        fprintf(stderr, "usage: model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--runs N]\n");
+        fprintf(stderr,
+                "usage: model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--runs N] [--out FILE]\n");
         return 2;
     }
     int rc = make_plan(&b);
@@ -164,6 +191,7 @@ int main(int argc, char **argv)
         rc = measure(&b, b.exec ? "gpu, with copies" : "cpu", run, 1);
     }
     if (!rc && b.exec) rc = measure(&b, "gpu, kernels", run_kernels, BATCH);
+    if (!rc && b.out_path) rc = write_outputs(&b);
     for (int i = 0; i < GW_MODEL_MAX_IO; i++) {
         free(b.in[i]);
         free(b.out[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* activate.h: activation functions of one number, the same in kernels and where constants are folded. */
+/* activate.h: functions of one number, and of two: the same in kernels and where constants are folded. */
 #ifndef GW_MODEL_ACTIVATE_H
 #define GW_MODEL_ACTIVATE_H
 
@@ -9,15 +9,120 @@
 
 #include "src/model/graph.h"
 
+GW_FN float gwm_elu(float a, float x)
+{
+    return x > 0 ? x : a * expm1f(x);
+}
+
+/* log(1 + e^x), without overflow. */
+GW_FN float gwm_softplus(float x)
+{
+    return x > 20 ? x : log1pf(expf(x));
+}
+
+GW_FN float gwm_activate_rare(const struct gwm_act *act, float x)
+{
+    switch (act->kind) {
+    case GWM_ACT_ERF: return erff(x);
+    case GWM_ACT_EXP: return expf(x);
+    case GWM_ACT_LOG: return logf(x);
+    case GWM_ACT_SQRT: return sqrtf(x);
+    case GWM_ACT_RECIPROCAL: return 1 / x;
+    case GWM_ACT_POW: return act->a == 2 ? x * x : powf(x, act->a);
+    case GWM_ACT_ABS: return fabsf(x);
+    case GWM_ACT_NEG: return -x;
+    case GWM_ACT_SIGN: return x > 0 ? 1.f : x < 0 ? -1.f : x;
+    case GWM_ACT_FLOOR: return floorf(x);
+    case GWM_ACT_CEIL: return ceilf(x);
+    case GWM_ACT_ROUND: return rintf(x);
+    case GWM_ACT_SIN: return sinf(x);
+    case GWM_ACT_COS: return cosf(x);
+    case GWM_ACT_ELU: return gwm_elu(act->a, x);
+    case GWM_ACT_SELU: return act->b * gwm_elu(act->a, x);
+    case GWM_ACT_CELU: return x > 0 ? x : act->a * expm1f(x / act->a);
+    case GWM_ACT_SOFTPLUS: return gwm_softplus(x);
+    case GWM_ACT_SOFTSIGN: return x / (1 + fabsf(x));
+    case GWM_ACT_MISH: return x * tanhf(gwm_softplus(x));
+    default: return x;
+    }
+}
+
 GW_FN float gwm_activate(const struct gwm_act *act, float x)
 {
     switch (act->kind) {
+    case GWM_ACT_NONE: return x;
     case GWM_ACT_RELU: return x > 0 ? x : 0;
     case GWM_ACT_LEAKY: return x > 0 ? x : act->a * x;
     case GWM_ACT_CLIP: return fminf(fmaxf(x, act->a), act->b);
     case GWM_ACT_SIGMOID: return 1 / (1 + expf(-x));
     case GWM_ACT_TANH: return tanhf(x);
-    default: return x;
+    case GWM_ACT_AFFINE: return act->a * x + act->b;
+    case GWM_ACT_HSIGMOID: return fminf(fmaxf(act->a * x + act->b, 0), 1);
+    case GWM_ACT_HSWISH: return x * fminf(fmaxf(x / 6 + 0.5f, 0), 1);
+    case GWM_ACT_SILU: return x / (1 + expf(-act->a * x));
+    case GWM_ACT_GELU: return 0.5f * x * (1 + erff(x * 0.70710678f));
+    case GWM_ACT_GELU_TANH: return 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+    default: return gwm_activate_rare(act, x);
+    }
+}
+
+/* The kinds whose result is a number; the others compare, see gwm_compare1. */
+GW_FN float gwm_binary1(int32_t kind, float a, float b)
+{
+    float m;
+
+    switch (kind) {
+    case GWM_ADD: return a + b;
+    case GWM_SUB: return a - b;
+    case GWM_MUL: return a * b;
+    case GWM_DIV: return a / b;
+    case GWM_POW: return powf(a, b);
+    case GWM_MIN: return fminf(a, b);
+    case GWM_MAX: return fmaxf(a, b);
+    case GWM_PRELU: return a < 0 ? a * b : a;
+    case GWM_FMOD: return fmodf(a, b);
+    default: m = fmodf(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+    }
+}
+
+GW_FN int64_t gwm_compare1(int32_t kind, float a, float b)
+{
+    switch (kind) {
+    case GWM_EQUAL: return a == b;
+    case GWM_LESS: return a < b;
+    case GWM_LESS_EQUAL: return a <= b;
+    case GWM_GREATER: return a > b;
+    default: return a >= b;
+    }
+}
+
+/* Two integers: all kinds. Sums and products wrap around; a division by 0 gives 0. */
+GW_FN int64_t gwm_binary1_i64(int32_t kind, int64_t a, int64_t b)
+{
+    int64_t r, i;
+
+    switch (kind) {
+    case GWM_ADD: return (int64_t)((uint64_t)a + (uint64_t)b);
+    case GWM_SUB: return (int64_t)((uint64_t)a - (uint64_t)b);
+    case GWM_MUL: return (int64_t)((uint64_t)a * (uint64_t)b);
+    case GWM_DIV: return b == 0 ? 0 : b == -1 ? (int64_t) - (uint64_t)a : a / b;
+    case GWM_POW:
+        for (r = b < 0 ? 0 : 1, i = a; b > 0; b >>= 1, i = (int64_t)((uint64_t)i * (uint64_t)i))
+            if (b & 1) r = (int64_t)((uint64_t)r * (uint64_t)i);
+        return r;
+    case GWM_MIN: return a < b ? a : b;
+    case GWM_MAX: return a > b ? a : b;
+    case GWM_FMOD: return b == 0 || b == -1 ? 0 : a % b;
+    case GWM_MOD: r = b == 0 || b == -1 ? 0 : a % b; return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+    case GWM_PRELU: return a < 0 ? (int64_t)((uint64_t)a * (uint64_t)b) : a;
+    case GWM_EQUAL: return a == b;
+    case GWM_LESS: return a < b;
+    case GWM_LESS_EQUAL: return a <= b;
+    case GWM_GREATER: return a > b;
+    case GWM_GREATER_EQUAL: return a >= b;
+    case GWM_AND: return a && b;
+    case GWM_OR: return a || b;
+    default: return !a != !b;
     }
 }
 

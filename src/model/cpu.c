@@ -96,11 +96,9 @@ static int add_own(struct gwm_cpu *p, const struct gwm_node *n)
 
 static int add_node(struct gwm_cpu *p, const struct gwm_node *n)
 {
-    bool library = n->op == GWM_CONV || n->op == GWM_POOL || n->op == GWM_GEMM;
-    int rc = library ? gwm_dnnl_add(p, n) : -ENOTSUP;
+    int rc = p->done[n - p->g->node] ? 0 : gwm_dnnl_add(p, n);
 
-    if (rc == -ENOTSUP && (!library || n->op == GWM_POOL)) return add_own(p, n);
-    return rc;
+    return rc == -ENOTSUP ? add_own(p, n) : rc;
 }
 
 static int make_arena(struct gwm_cpu *p)
@@ -135,12 +133,7 @@ static int build(struct gwm_cpu *p, const struct gwm_msg *msg)
     int rc = value_buffers(p);
 
     if (!rc) rc = gwm_dnnl_new(p);
-    for (int i = 0; i < g->nnode && !rc; i++) {
-        const struct gwm_node *n = &g->node[i];
-        rc = add_node(p, n);
-        if (rc == -ENOTSUP)
-            return gwm_fail(msg, rc, "node '%.60s' (%.30s): oneDNN refuses it", n->name, n->type);
-    }
+    for (int i = 0; i < g->nnode && !rc; i++) rc = add_node(p, &g->node[i]);
     for (uint32_t o = 0; o < g->noutput && !rc; o++) rc = gwm_dnnl_plain(p, g->value[g->output[o]].root);
     if (!rc) rc = make_arena(p);
     if (rc == -E2BIG)
@@ -158,10 +151,15 @@ int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     for (int i = 0; i < g->nnode; i++) most = g->node[i].nin > most ? g->node[i].nin : most;
     p->g = g;
     p->plain = (bool *)calloc((size_t)g->nvalue + 1, sizeof(bool));
-    p->args = (const float **)calloc(most, sizeof(*p->args));
+    p->done = (bool *)calloc((size_t)g->nnode + 1, sizeof(bool));
+    p->uses = (int *)calloc((size_t)g->nvalue + 1, sizeof(int));
+    p->maker = (int *)calloc((size_t)g->nvalue + 1, sizeof(int));
+    p->args = (const void **)calloc(most, sizeof(*p->args));
     p->most = o->memory ? o->memory : GWM_ARENA_MAX;
     find_threads(p, o->threads);
-    int rc = p->plain && p->args ? build(p, msg) : -ENOMEM;
+    int rc = p->plain && p->args && p->done && p->uses && p->maker ? 0 : -ENOMEM;
+    if (!rc) gwm_uses(g, p->uses, p->maker);
+    if (!rc) rc = build(p, msg);
     if (rc)
         gwm_cpu_free(p);
     else
@@ -178,6 +176,9 @@ void gwm_cpu_free(struct gwm_cpu *p)
     free(p->buf);
     free(p->step);
     free(p->plain);
+    free(p->done);
+    free(p->uses);
+    free(p->maker);
     free(p->args);
     free(p);
 }
@@ -189,14 +190,8 @@ void gwm_cpu_stats(const struct gwm_cpu *p, struct gw_plan_stats *s)
 
 static void run_own(struct gwm_cpu *p, const struct gwm_node *n)
 {
-    float *out = (float *)gwm_cpu_at(p, n->out);
-
-    for (uint32_t i = 0; i < n->nin; i++)
-        p->args[i] = (const float *)gwm_cpu_at(p, p->g->value[n->in[i]].root);
-    if (n->op == GWM_POOL)
-        gwm_ref_pool(&n->pool, p->args[0], out);
-    else
-        gwm_ref_eval(n, p->g, p->args, out);
+    for (uint32_t i = 0; i < n->nin; i++) p->args[i] = gwm_cpu_at(p, p->g->value[n->in[i]].root);
+    gwm_ref_eval(n, p->g, p->args, gwm_cpu_at(p, n->out));
 }
 
 int gwm_cpu_run(struct gwm_cpu *p, const void *const in[], void *const out[])

@@ -94,32 +94,63 @@ int gwm_prim_step(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t p
     return b < 0 ? b : gwm_prim_arg(p, q, DNNL_ARG_SCRATCHPAD, b, scratch);
 }
 
-int gwm_dnnl_attr(const struct gwm_act *act, dnnl_primitive_attr_t *attr)
+int gwm_dnnl_alg(const struct gwm_act *act, dnnl_alg_kind_t *alg, float *a, float *b)
+{
+    *a = act->a;
+    *b = act->b;
+    switch (act->kind) {
+    case GWM_ACT_RELU:
+        *alg = dnnl_eltwise_relu;
+        *a = 0; /* the slope below 0 */
+        break;
+    case GWM_ACT_LEAKY: *alg = dnnl_eltwise_relu; break;
+    case GWM_ACT_CLIP: *alg = dnnl_eltwise_clip; break;
+    case GWM_ACT_SIGMOID: *alg = dnnl_eltwise_logistic; break;
+    case GWM_ACT_TANH: *alg = dnnl_eltwise_tanh; break;
+    case GWM_ACT_AFFINE: *alg = dnnl_eltwise_linear; break;
+    case GWM_ACT_SILU: *alg = dnnl_eltwise_swish; break;
+    case GWM_ACT_GELU: *alg = dnnl_eltwise_gelu_erf; break;
+    case GWM_ACT_GELU_TANH: *alg = dnnl_eltwise_gelu_tanh; break;
+    case GWM_ACT_EXP: *alg = dnnl_eltwise_exp; break;
+    case GWM_ACT_HSWISH:
+        *alg = dnnl_eltwise_hardswish;
+        *a = hardswish_a;
+        *b = hardswish_b;
+        break;
+    default: return -ENOTSUP;
+    }
+    return 0;
+}
+
+/* One of our functions behind a primitive; -ENOTSUP when the library has none. */
+static int append(dnnl_post_ops_t ops, const struct gwm_act *act)
+{
+    dnnl_alg_kind_t alg;
+    float a, b;
+
+    if (act->kind == GWM_ACT_NONE) return 0;
+    if (act->kind == GWM_ACT_HSIGMOID) {
+        dnnl_status_t s = append_act(ops, dnnl_eltwise_linear, act->a, act->b);
+        return gwm_dnnl_status(s ? s : append_act(ops, dnnl_eltwise_clip, 0, 1));
+    }
+    int rc = gwm_dnnl_alg(act, &alg, &a, &b);
+    return rc ? rc : gwm_dnnl_status(append_act(ops, alg, a, b));
+}
+
+int gwm_dnnl_attr(float alpha, bool sum, const struct gwm_act *act, dnnl_primitive_attr_t *attr)
 {
     dnnl_post_ops_t ops = NULL;
-    dnnl_alg_kind_t alg = dnnl_eltwise_relu;
-    float a = 0, b = 0;
     dnnl_status_t s = dnnl_primitive_attr_create(attr);
 
-    if (s || (s = dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user)) || !act ||
-        act->kind == GWM_ACT_NONE)
+    if (s || (s = dnnl_primitive_attr_set_scratchpad_mode(*attr, dnnl_scratchpad_mode_user)) || !act)
         return gwm_dnnl_status(s);
-    switch (act->kind) {
-    case GWM_ACT_LEAKY: a = act->a; break;
-    case GWM_ACT_CLIP:
-        alg = dnnl_eltwise_clip;
-        a = act->a;
-        b = act->b;
-        break;
-    case GWM_ACT_SIGMOID: alg = dnnl_eltwise_logistic; break;
-    case GWM_ACT_TANH: alg = dnnl_eltwise_tanh; break;
-    default: break;
-    }
     s = dnnl_post_ops_create(&ops);
-    if (!s) s = append_act(ops, alg, a, b);
-    if (!s) s = dnnl_primitive_attr_set_post_ops(*attr, ops);
+    if (!s && alpha != 1) s = append_act(ops, dnnl_eltwise_linear, alpha, 0);
+    if (!s && sum) s = append_sum(ops);
+    int rc = s ? gwm_dnnl_status(s) : append(ops, act);
+    if (!rc) rc = gwm_dnnl_status(dnnl_primitive_attr_set_post_ops(*attr, ops));
     if (ops) dnnl_post_ops_destroy(ops);
-    return gwm_dnnl_status(s);
+    return rc;
 }
 
 int gwm_dnnl_bind(struct gwm_cpu *p)

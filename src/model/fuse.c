@@ -25,6 +25,7 @@ static void drop_unused(struct fuser *f)
         struct gwm_node *n = &g->node[i];
         if (n->dead || f->uses[g->value[n->out].root]) continue;
         n->dead = true;
+        f->maker[g->value[n->out].root] = -1;
         for (uint32_t k = 0; k < n->nin; k++) f->uses[g->value[n->in[k]].root]--;
     }
 }
@@ -55,7 +56,7 @@ static void absorb(struct fuser *f, int m, struct gwm_node *n)
  * (0, 1) or -1. */
 static int per_position(const struct gwm_value *c, uint32_t rank, uint32_t axis, int32_t size)
 {
-    if (!c->data || c->dtype != GWM_F32) return -1;
+    if (!c->data || c->dtype != GWM_F32 || !c->count) return -1;
     if (c->count == 1) return 0;
     if (c->count != size || c->shape.rank > rank || c->shape.rank + axis < rank) return -1;
     return c->shape.d[c->shape.rank + axis - rank] == size ? 1 : -1;
@@ -112,6 +113,7 @@ static void fuse_binary(struct fuser *f, struct gwm_node *n)
     enum gwm_binary kind = n->binary.kind;
     bool commutes = kind == GWM_ADD || kind == GWM_MUL;
 
+    if (kind > GWM_DIV) return;
     for (uint32_t k = 0; k < (commutes ? 2 : 1); k++) {
         int m = sole_maker(f, n->in[k]), stride;
         struct gwm_value *c = &f->g->value[n->in[!k]];
@@ -134,19 +136,147 @@ static void fuse_binary(struct fuser *f, struct gwm_node *n)
     }
 }
 
+/* a x + b behind a convolution or a product, which can have it in their own numbers. */
+static bool fuse_affine(struct fuser *f, int m, struct gwm_node *n)
+{
+    struct gwm_node *p = &f->g->node[m];
+    float a = n->act.a, b = n->act.b;
+
+    if (p->op == GWM_CONV && own_conv(f, m)) {
+        conv_affine(&p->conv, GWM_MUL, &a, 0);
+        conv_affine(&p->conv, GWM_ADD, &b, 0);
+        return true;
+    }
+    if (p->op != GWM_GEMM) return false;
+    if (p->gemm.bias || b != 0) {
+        float *bias = gwm_alloc(f->g, (size_t)p->gemm.n * sizeof(*bias));
+        if (!bias) return false;
+        for (int32_t i = 0; i < p->gemm.n; i++) bias[i] = a * (p->gemm.bias ? p->gemm.bias[i] : 0) + b;
+        p->gemm.bias = bias;
+    }
+    p->gemm.alpha *= a;
+    return true;
+}
+
+/* The functions that back-ends compute while they store a result. */
+static bool fuses(const struct gwm_act *act)
+{
+    return act->kind > GWM_ACT_NONE && act->kind <= GWM_ACT_GELU_TANH;
+}
+
+/* a x + b after c x + d. */
+static bool join_affine(struct gwm_act *first, const struct gwm_act *then)
+{
+    if (first->kind != GWM_ACT_AFFINE || then->kind != GWM_ACT_AFFINE) return false;
+    *first = (struct gwm_act){GWM_ACT_AFFINE, then->a * first->a, then->a * first->b + then->b};
+    return true;
+}
+
 static void fuse_act(struct fuser *f, struct gwm_node *n)
 {
-    int m = n->act.kind == GWM_ACT_NONE ? -1 : sole_maker(f, n->in[0]), to = m;
+    int m = fuses(&n->act) ? sole_maker(f, n->in[0]) : -1, to = m;
 
+    if (f->g->value[n->out].dtype != GWM_F32) return;
     /* Through a transpose: it does not matter which comes first. */
     if (m >= 0 && f->g->node[m].op == GWM_MOVE) to = sole_maker(f, f->g->node[m].in[0]);
-    if (to < 0 || f->g->node[to].act.kind != GWM_ACT_NONE) return;
-    enum gwm_op op = f->g->node[to].op;
-    if (op != GWM_CONV && op != GWM_GEMM && op != GWM_BINARY) return;
-    if (op == GWM_CONV && to == m && !same_result(f, m, n))
+    if (to < 0 || f->g->value[f->g->node[to].out].dtype != GWM_F32) return;
+    struct gwm_node *p = &f->g->node[to];
+    if (p->op == GWM_UNARY && p->act.kind == GWM_ACT_AFFINE && join_affine(&p->act, &n->act)) {
+        if (p->act.a == 1 && p->act.b == 0) p->act.kind = GWM_ACT_NONE;
+        absorb(f, m, n);
+        return;
+    }
+    if (p->act.kind != GWM_ACT_NONE) return;
+    if (p->op == GWM_CONV && to == m && !same_result(f, m, n))
         return; /* a reshape lies between, and a convolution's result keeps its shape */
-    f->g->node[to].act = n->act;
+    if (n->act.kind != GWM_ACT_AFFINE || !fuse_affine(f, to, n)) {
+        if (p->op != GWM_CONV && p->op != GWM_GEMM && p->op != GWM_BINARY && p->op != GWM_DECONV) return;
+        if (p->op == GWM_DECONV && !same_result(f, to, n)) return;
+        p->act = n->act;
+    }
     absorb(f, m, n);
+}
+
+/* A copy that nobody needs: the node before it writes where it would. */
+static void drop_copy(struct fuser *f, struct gwm_node *n)
+{
+    int m = n->act.kind == GWM_ACT_NONE ? sole_maker(f, n->in[0]) : -1;
+
+    if (m >= 0 && same_result(f, m, n)) absorb(f, m, n);
+}
+
+/* ---- functions that files spell out ---- */
+
+/* The function node that makes a value, if it is that one; or NULL. */
+static struct gwm_node *made_by(const struct fuser *f, int value, enum gwm_act_kind kind)
+{
+    int m = f->maker[f->g->value[value].root];
+
+    if (m < 0 || f->g->value[value].root != value) return NULL;
+    struct gwm_node *n = &f->g->node[m];
+    return n->op == GWM_UNARY && n->act.kind == (int32_t)kind ? n : NULL;
+}
+
+static bool near(float a, float b)
+{
+    return a > b - 1e-5f && a < b + 1e-5f;
+}
+
+static void becomes(struct fuser *f, struct gwm_node *n, struct gwm_act act, int in)
+{
+    for (uint32_t k = 0; k < n->nin; k++) f->uses[f->g->value[n->in[k]].root]--;
+    f->uses[f->g->value[in].root]++;
+    n->op = GWM_UNARY;
+    n->act = act;
+    n->in[0] = in;
+    n->nin = 1;
+}
+
+/* Is value `e` 1 + erf(x / √2)? Then the node of erf, and x. */
+static struct gwm_node *erf_part(const struct fuser *f, int e, int *x)
+{
+    struct gwm_node *plus = made_by(f, e, GWM_ACT_AFFINE);
+    struct gwm_node *erf =
+        plus && near(plus->act.a, 1) && near(plus->act.b, 1) ? made_by(f, plus->in[0], GWM_ACT_ERF) : NULL;
+    struct gwm_node *by = erf && f->uses[erf->out] == 1 ? made_by(f, erf->in[0], GWM_ACT_AFFINE) : NULL;
+
+    if (!by || !near(by->act.a, 0.70710678f) || by->act.b != 0) return NULL;
+    *x = by->in[0];
+    return erf;
+}
+
+/* A product that is one function of one value: x sigmoid(x), x hardsigmoid(x), x (1 + erf(x/√2)). */
+static void spell(struct fuser *f, struct gwm_node *n)
+{
+    const struct gwm_act silu = {GWM_ACT_SILU, 1, 0}, hswish = {GWM_ACT_HSWISH, 0, 0},
+                         gelu = {GWM_ACT_GELU, 0, 0};
+
+    if (n->binary.kind != GWM_MUL || n->act.kind != GWM_ACT_NONE) return;
+    for (uint32_t k = 0; k < 2; k++) {
+        int x = n->in[k], e = n->in[!k], from = -1;
+        const struct gwm_node *s = made_by(f, e, GWM_ACT_SIGMOID), *h = made_by(f, e, GWM_ACT_HSIGMOID);
+        const struct gwm_node *half = made_by(f, x, GWM_ACT_AFFINE);
+        struct gwm_node *erf = erf_part(f, e, &from);
+        if (s && s->in[0] == x) {
+            becomes(f, n, silu, x);
+        } else if (h && h->in[0] == x && near(h->act.a, 1.f / 6) && near(h->act.b, 0.5f)) {
+            becomes(f, n, hswish, x);
+        } else if (erf && half && half->in[0] == from && near(half->act.a, 0.5f) && half->act.b == 0) {
+            becomes(f, n, gelu, from);
+        } else if (erf && from == x) { /* twice it: the half comes later, or has come before */
+            becomes(f, erf, gelu, x);
+            becomes(f, n, (struct gwm_act){GWM_ACT_AFFINE, 2, 0}, erf->out);
+        } else {
+            continue;
+        }
+        return;
+    }
+}
+
+static void each_binary(struct fuser *f, void (*call)(struct fuser *, struct gwm_node *))
+{
+    for (int i = 0; i < f->g->nnode; i++)
+        if (!f->g->node[i].dead && f->g->node[i].op == GWM_BINARY) call(f, &f->g->node[i]);
 }
 
 int gwm_optimise(struct gwm_graph *g)
@@ -160,13 +290,13 @@ int gwm_optimise(struct gwm_graph *g)
     if (f.uses && f.maker && f.own) {
         gwm_uses(g, f.uses, f.maker);
         drop_unused(&f);
+        each_binary(&f, spell);
+        drop_unused(&f);
         for (int i = 0; i < g->nnode; i++) {
             struct gwm_node *n = &g->node[i];
-            if (n->dead) continue;
-            if (n->op == GWM_BINARY)
-                fuse_binary(&f, n);
-            else if (n->op == GWM_UNARY)
-                fuse_act(&f, n);
+            if (!n->dead && n->op == GWM_BINARY && g->value[n->out].dtype == GWM_F32) fuse_binary(&f, n);
+            if (!n->dead && n->op == GWM_UNARY) fuse_act(&f, n);
+            if (!n->dead && n->op == GWM_UNARY) drop_copy(&f, n);
         }
         for (int i = 0; i < g->nnode; i++)
             if (!g->node[i].dead) g->node[live++] = g->node[i];

@@ -57,6 +57,7 @@ static int gemm(struct gwm_gpu *p, const struct gwm_node *n)
 {
     const struct gwm_gemm *q = &n->gemm;
     struct gwm_gemm_args a = {.act = n->act,
+                              .alpha = q->alpha,
                               .m = q->m,
                               .n = q->n,
                               .k = q->k,
@@ -93,7 +94,8 @@ static int move(struct gwm_gpu *p, const struct gwm_node *n)
         rc = elementwise(p, n, &gwm_fill_kernel, &a, a.count, NULL, 0, offsetof(struct gwm_fill_args, y));
     }
     for (uint32_t i = 0; i < n->nin && !rc; i++) {
-        struct gwm_move_args a = {.move = n->mv.move[i], .count = p->g->value[n->in[i]].count};
+        struct gwm_move_args a = {.move = n->mv.move[i], .count = 1};
+        for (int32_t d = 0; d < a.move.rank; d++) a.count *= a.move.dims[d];
         rc = gwm_gpu_launch(p, &gwm_move_kernel, blocks_for(a.count), THREADS, &a);
         if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_move_args, x), gwm_gpu_value(p, n->in[i]));
         if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_move_args, y), gwm_gpu_value(p, n->out));
@@ -169,8 +171,18 @@ static int conv(struct gwm_gpu *p, const struct gwm_node *n)
     return gwm_gpu_conv(p, n, &to);
 }
 
+/* The kernels know floats, and products of single matrices. */
+static bool lacks(const struct gwm_gpu *p, const struct gwm_node *n)
+{
+    bool ints = p->g->value[n->out].dtype != GWM_F32;
+
+    for (uint32_t i = 0; i < n->nin; i++) ints = ints || p->g->value[n->in[i]].dtype != GWM_F32;
+    return ints || (n->op == GWM_GEMM && n->gemm.products > 1) || (n->op == GWM_SOFTMAX && n->softmax.log);
+}
+
 int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
 {
+    if (lacks(p, n)) return -ENOTSUP;
     switch (n->op) {
     case GWM_CONV: return conv(p, n);
     case GWM_POOL: return pool(p, n);
@@ -181,6 +193,6 @@ int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
     case GWM_MOVE:
     case GWM_CONCAT:
     case GWM_PAD: return move(p, n);
+    default: return -ENOTSUP;
     }
-    return -ENOTSUP;
 }

@@ -44,6 +44,7 @@ void gwm_graph_free(struct gwm_graph *g)
         next = b->next;
         free(b);
     }
+    gwm_source_free(g->source);
     free(g->value);
     free(g->node);
     free(g);
@@ -71,13 +72,15 @@ char *gwm_strdup(struct gwm_graph *g, const char *s)
 int32_t gwm_count(const struct gwm_shape *s)
 {
     int64_t n = 1;
+    bool none = false;
 
     for (uint32_t i = 0; i < s->rank; i++) {
         if (s->d[i] < 0) return -1;
-        n *= s->d[i]; /* < 2^28 × 2^31 */
-        if (n > GWM_MAX_COUNT) return -1;
+        if (s->d[i]) n *= s->d[i]; /* < 2^28 × 2^31 */
+        none = none || !s->d[i];
+        if (n > GWM_MAX_COUNT) return -1; /* beside a 0 too: so every product of sides fits */
     }
-    return (int32_t)n;
+    return none ? 0 : (int32_t)n;
 }
 
 bool gwm_same_shape(const struct gwm_shape *a, const struct gwm_shape *b)
@@ -95,7 +98,7 @@ static void *grow(void *array, int n, int *cap, size_t size)
     return p;
 }
 
-int gwm_value_new(struct gwm_graph *g, const char *name, enum gwm_dtype dtype, const struct gwm_shape *shape)
+int gwm_value_new(struct gwm_graph *g, const char *name, uint32_t dtype, const struct gwm_shape *shape)
 {
     int32_t count = gwm_count(shape);
     void *p =
@@ -107,6 +110,7 @@ int gwm_value_new(struct gwm_graph *g, const char *name, enum gwm_dtype dtype, c
     if (count < 0) return -EOVERFLOW;
     g->value[g->nvalue] = (struct gwm_value){.name = copy,
                                              .dtype = dtype,
+                                             .type = dtype,
                                              .shape = *shape,
                                              .count = count,
                                              .root = g->nvalue,
@@ -119,7 +123,9 @@ int gwm_view_new(struct gwm_graph *g, const char *name, int of, const struct gwm
 {
     int v = gwm_value_new(g, name, g->value[of].dtype, shape);
 
-    if (v >= 0) g->value[v].root = g->value[of].root;
+    if (v < 0) return v;
+    g->value[v].root = g->value[of].root;
+    g->value[v].type = g->value[of].type;
     return v;
 }
 

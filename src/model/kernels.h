@@ -68,6 +68,7 @@ struct gwm_gemm_args { /* one block per element of y */
     struct gwm_ref a, b, y;
     const float *bias; /* or NULL */
     struct gwm_act act;
+    float alpha;
     int32_t m, n, k, am, ak, bk, bn; /* strides of a and b along those axes */
 };
 

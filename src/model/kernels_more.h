@@ -71,7 +71,7 @@ GW_KERNEL(gwm_gemm_kernel, struct gwm_gemm_args, g)
     float sum = 0;
 
     for (k = (int32_t)gw_thread_idx(); k < g->k; k += step) sum += a[k * g->ak] * b[k * g->bk];
-    sum = gwm_over_block(room, sum, 0);
+    sum = g->alpha * gwm_over_block(room, sum, 0);
     if (gw_thread_idx() == 0)
         gwm_at(&g->y)[m * g->n + n] = gwm_activate(&g->act, g->bias ? sum + g->bias[n] : sum);
 }
@@ -91,11 +91,6 @@ GW_KERNEL(gwm_fill_kernel, struct gwm_fill_args, a)
     int32_t i, step = (int32_t)gw_global_dim();
 
     for (i = (int32_t)gw_global_idx(); i < a->count; i += step) y[i] = a->value;
-}
-
-GW_DEV float gwm_binary1(int32_t kind, float a, float b)
-{
-    return kind == GWM_ADD ? a + b : kind == GWM_SUB ? a - b : kind == GWM_MUL ? a * b : a / b;
 }
 
 GW_KERNEL(gwm_binary_kernel, struct gwm_binary_args, p)
@@ -123,7 +118,7 @@ GW_KERNEL(gwm_move_kernel, struct gwm_move_args, p)
     int32_t i, d, step = (int32_t)gw_global_dim();
 
     for (i = (int32_t)gw_global_idx(); i < p->count; i += step) {
-        int32_t left = i, from = 0, to = p->move.offset;
+        int32_t left = i, from = p->move.start, to = p->move.offset;
         for (d = p->move.rank - 1; d >= 0; d--) {
             int32_t at = left % p->move.dims[d];
             left /= p->move.dims[d];

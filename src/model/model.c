@@ -33,8 +33,9 @@ static int explained(const struct gwm_msg *msg, int rc)
     return rc;
 }
 
-int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model, char *err,
-                        size_t errlen)
+/* dir: the model's folder, or -1 when it may have none. */
+static int open_in(const void *bytes, size_t len, const char *file, int dir, struct gw_model **model,
+                   char *err, size_t errlen)
 {
     const struct gwm_msg msg = {err, errlen, file};
     struct gw_model *m = calloc(1, sizeof(*m));
@@ -45,13 +46,20 @@ int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct 
     if (!rc && len > MAX_FILE) rc = gwm_fail(&msg, -EFBIG, "larger than 1 GiB");
     if (!rc) {
         m->be = gw_model_onnx();
-        rc = m->be->load(bytes, len, file, &m->impl, err, errlen);
+        rc = dir >= 0 && m->be->load_in ? m->be->load_in(bytes, len, file, dir, &m->impl, err, errlen)
+                                        : m->be->load(bytes, len, file, &m->impl, err, errlen);
     }
     if (rc)
         free(m);
     else
         *model = m;
     return explained(&msg, rc);
+}
+
+int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model, char *err,
+                        size_t errlen)
+{
+    return open_in(bytes, len, file, -1, model, err, errlen);
 }
 
 /* The whole file in memory; its size, or an error. */
@@ -80,18 +88,37 @@ static ssize_t read_file(int fd, const struct gwm_msg *msg, void **bytes)
     return (ssize_t)have;
 }
 
+int gwm_open_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    int dir = folder ? open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY) : -1;
+
+    free(folder);
+    return dir;
+}
+
+ssize_t gwm_read_file(const char *path, const struct gwm_msg *msg, void **bytes)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+
+    if (fd < 0) return gwm_fail(msg, -errno, "%s", strerror(errno));
+    ssize_t len = read_file(fd, msg, bytes);
+    close(fd);
+    return len;
+}
+
 int gw_model_open(const char *path, struct gw_model **model, char *err, size_t errlen)
 {
     const struct gwm_msg msg = {err, errlen, path};
     void *bytes = NULL;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t len = gwm_read_file(path, &msg, &bytes);
 
     *model = NULL;
-    if (fd < 0) return gwm_fail(&msg, -errno, "%s", strerror(errno));
-    ssize_t len = read_file(fd, &msg, &bytes);
-    close(fd);
     if (len < 0) return (int)len;
-    int rc = gw_model_open_bytes(bytes, (size_t)len, path, model, err, errlen);
+    int dir = gwm_open_folder(path);
+    int rc = open_in(bytes, (size_t)len, path, dir, model, err, errlen);
+    if (dir >= 0) close(dir);
     free(bytes);
     return rc;
 }

@@ -65,7 +65,21 @@ void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struc
         m->dims[i] = box->d[i];
         m->offset += at[i] * m->to[i];
     }
-    m->rank = merge(box->rank, m->dims, m->from, m->to);
+    m->rank = merge((int32_t)box->rank, m->dims, m->from, m->to);
+}
+
+void gwm_move_slice(struct gwm_move *m, const struct gwm_shape *src, const struct gwm_shape *box,
+                    const int32_t *at, const int32_t *step)
+{
+    memset(m, 0, sizeof(*m));
+    dense_strides(src->d, src->rank, m->from);
+    dense_strides(box->d, box->rank, m->to);
+    for (uint32_t i = 0; i < box->rank; i++) {
+        m->dims[i] = box->d[i];
+        m->start += at[i] * m->from[i];
+        m->from[i] *= step[i];
+    }
+    m->rank = merge((int32_t)box->rank, m->dims, m->from, m->to);
 }
 
 int gwm_broadcast(struct gwm_broadcast *bc, struct gwm_shape *out, const struct gwm_shape *a,
@@ -90,5 +104,28 @@ int gwm_broadcast(struct gwm_broadcast *bc, struct gwm_shape *out, const struct 
     out->rank = rank;
     if (gwm_count(out) < 0) return -EOVERFLOW;
     bc->rank = merge((int32_t)rank, bc->dims, bc->a, bc->b);
+    return 0;
+}
+
+int gwm_select_shape(struct gwm_select *s, struct gwm_shape *out, const struct gwm_shape *const in[3])
+{
+    struct gwm_shape two, first = *in[0];
+    struct gwm_broadcast bc;
+    int rc = gwm_broadcast(&bc, &two, in[1], in[2]);
+
+    if (!rc) rc = gwm_broadcast(&bc, out, &first, &two);
+    if (rc) return rc;
+    memset(s, 0, sizeof(*s));
+    s->rank = out->rank ? (int32_t)out->rank : 1;
+    if (!out->rank) s->dims[0] = 1;
+    for (int k = 0; k < 3; k++) {
+        int32_t stride[GW_MODEL_MAX_RANK];
+        uint32_t skip = out->rank - in[k]->rank;
+        dense_strides(in[k]->d, in[k]->rank, stride);
+        for (uint32_t i = 0; i < out->rank; i++) {
+            s->dims[i] = out->d[i];
+            s->stride[k][i] = i < skip || in[k]->d[i - skip] == 1 ? 0 : stride[i - skip];
+        }
+    }
     return 0;
 }

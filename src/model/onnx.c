@@ -7,18 +7,69 @@
 
 /* A plan of either place. */
 struct plan {
+    struct gwm_graph *rows; /* the graph for several rows; NULL: the model's own is used */
     struct gwm_cpu *cpu;
     struct gwm_gpu *gpu;
 };
 
+/* Does the second graph, of two rows, have the first one's tensors with two samples, or the same ones? */
+static bool batches(struct gwm_graph *g, const struct gwm_graph *two)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < g->noutput; i++) {
+        const struct gw_tensor_info *a = &g->info[1][i], *b = &two->info[1][i];
+        bool rest = a->rank == b->rank;
+        for (uint32_t d = 1; d < a->rank && rest; d++) rest = a->dims[d] == b->dims[d];
+        if (!rest || (a->rank && a->dims[0] != b->dims[0] && (a->dims[0] != 1 || b->dims[0] != 2)))
+            return false;
+        g->info[1][i].batched = a->rank && a->dims[0] != b->dims[0];
+        any = any || g->info[1][i].batched;
+    }
+    return any;
+}
+
+/* Says which tensors hold several samples. A model whose batch dimension is open may still be made for one alone:
+ * then none do. */
+static void find_batched(struct gwm_graph *g)
+{
+    struct gwm_msg quiet = {0};
+    struct gwm_graph *two;
+    bool open = false, yes = false;
+
+    for (uint32_t i = 0; i < g->ninput; i++) open = open || g->info[0][i].batched;
+    if (!open) return;
+    if (!gwm_import_rows(g, 2, &two, &quiet)) {
+        yes = batches(g, two);
+        gwm_graph_free(two);
+    }
+    for (uint32_t i = 0; i < g->ninput && !yes; i++) g->info[0][i].batched = 0;
+    for (uint32_t i = 0; i < g->noutput && !yes; i++) g->info[1][i].batched = 0;
+}
+
+static int load_from(const void *bytes, size_t len, int dir, const struct gwm_msg *msg, void **model)
+{
+    struct gwm_graph *g;
+    int rc = gwm_import_file(bytes, len, dir, NULL, &g, msg);
+
+    if (!rc) find_batched(g);
+    *model = g;
+    return rc;
+}
+
 static int load(const void *bytes, size_t len, const char *file, void **model, char *err, size_t errlen)
 {
     const struct gwm_msg msg = {err, errlen, file};
-    struct gwm_graph *g;
-    int rc = gwm_import(bytes, len, &g, &msg);
 
-    *model = g;
-    return rc;
+    return load_from(bytes, len, -1, &msg, model);
+}
+
+static int load_in(const void *bytes, size_t len, const char *file, int dir, void **model, char *err,
+                   size_t errlen)
+{
+    const struct gwm_msg msg = {err, errlen, file};
+
+    return load_from(bytes, len, dir, &msg, model);
 }
 
 static void unload(void *model)
@@ -44,6 +95,7 @@ static void plan_free(void *plan)
 
     gwm_cpu_free(p->cpu);
     gwm_gpu_free(p->gpu);
+    gwm_graph_free(p->rows); /* the plan pointed into it */
     free(p);
 }
 
@@ -53,20 +105,26 @@ static int make_plan(const void *model, const struct gw_plan_options *o, void **
     const struct gwm_graph *g = (const struct gwm_graph *)model;
     const struct gwm_msg msg = {err, errlen, "plan"};
     struct plan *p = calloc(1, sizeof(*p));
-    int rc = -ENOMEM;
+    int rc = p ? 0 : -ENOMEM;
 
-    if (p && o->rows > 1)
-        rc = gwm_fail(&msg, -ENOTSUP, "%u rows: models from ONNX files run one sample at a time", o->rows);
-    else if (p && o->place == GW_PLACE_CPU)
+    if (!rc && o->rows > 1) {
+        if (!g->noutput || !g->info[0][0].batched)
+            rc = gwm_fail(&msg, -ENOTSUP, "%u rows: the model's batch dimension is fixed", o->rows);
+        else
+            rc = gwm_import_rows(g, o->rows, &p->rows, &msg);
+        if (!rc) g = p->rows;
+    }
+    if (!rc && o->place == GW_PLACE_CPU)
         rc = gwm_cpu_plan(g, o, &p->cpu, &msg);
-    else if (p && o->place == GW_PLACE_GPU)
+    else if (!rc && o->place == GW_PLACE_GPU)
         rc = gwm_gpu_plan(g, o, &p->gpu, &msg);
-    else if (p)
+    else if (!rc)
         rc = gwm_fail(&msg, -EINVAL, "no such place: %u", o->place);
-    if (rc)
+    if (rc && p) {
+        gwm_graph_free(p->rows);
         free(p);
-    else
-        *plan = p;
+    }
+    if (!rc) *plan = p;
     return rc;
 }
 
@@ -107,6 +165,7 @@ const struct gw_model_backend *gw_model_onnx(void)
         .abi = GW_MODEL_ABI,
         .name = "onnx",
         .load = load,
+        .load_in = load_in,
         .unload = unload,
         .count = count,
         .info = info,

@@ -164,6 +164,97 @@ static int conv(struct gwm_import *im)
     return gwm_result(im, gwm_settle(im, n));
 }
 
+/* One axis of the result of a transposed convolution, and its padding there; or an error. */
+static int64_t wide_side(struct gwm_import *im, struct sides *s, int axis, int64_t in, int64_t extra,
+                         int64_t asked)
+{
+    int64_t span = (s->kernel[axis] - 1) * s->dilation[axis] + 1,
+            full = s->stride[axis] * (in - 1) + extra + span;
+
+    if (!strncmp(s->auto_pad, "SAME_", 5) && !asked) asked = in * s->stride[axis];
+    if (asked) { /* the padding follows from the size */
+        int64_t total = full - asked, half = total / 2;
+        bool upper = !strcmp(s->auto_pad, "SAME_UPPER");
+        if (total < 0) total = half = 0;
+        s->begin[axis] = upper ? half : total - half;
+        s->end[axis] = total - s->begin[axis];
+    }
+    int64_t out = full - s->begin[axis] - s->end[axis];
+    if (out <= 0 || out > GWM_MAX_COUNT || span > GWM_MAX_SIDE)
+        return gwm_op_fail(im, -ENOTSUP, "a side of %" PRId64, out);
+    return out;
+}
+
+static int wide_window(struct gwm_import *im, struct sides *s, struct gwm_window *w, struct gwm_shape *out,
+                       int32_t oc)
+{
+    const struct gwm_shape *in = &gwm_in(im, 0)->shape;
+    int64_t extra[2] = {0, 0}, asked[2] = {0, 0}, h = in->rank == 4 ? in->d[2] : 1, wd = in->d[in->rank - 1];
+    int rc = read_side(im, "output_padding", s->axes, 0, extra);
+
+    if (rc >= 0) rc = read_side(im, "output_shape", s->axes, 1, asked);
+    if (rc < 0) return rc;
+    int64_t oh = wide_side(im, s, 0, h, extra[0], asked[0]);
+    int64_t ow = oh < 0 ? oh : wide_side(im, s, 1, wd, extra[1], asked[1]);
+    if (ow < 0) return (int)ow;
+    *w = (struct gwm_window){.n = in->d[0],
+                             .c = in->d[1],
+                             .h = (int32_t)h,
+                             .w = (int32_t)wd,
+                             .oh = (int32_t)oh,
+                             .ow = (int32_t)ow,
+                             .kh = (int32_t)s->kernel[0],
+                             .kw = (int32_t)s->kernel[1],
+                             .sh = (int32_t)s->stride[0],
+                             .sw = (int32_t)s->stride[1],
+                             .dh = (int32_t)s->dilation[0],
+                             .dw = (int32_t)s->dilation[1],
+                             .top = (int32_t)s->begin[0],
+                             .left = (int32_t)s->begin[1],
+                             .bottom = (int32_t)s->end[0],
+                             .right = (int32_t)s->end[1]};
+    *out = *in;
+    out->d[1] = oc;
+    if (in->rank == 4) out->d[2] = w->oh;
+    out->d[in->rank - 1] = w->ow;
+    return gwm_count(out) < 0 ? gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements") : 0;
+}
+
+static int conv_transpose(struct gwm_import *im)
+{
+    const struct gwm_value *x = gwm_in(im, 0), *wt = gwm_in(im, 1), *b = gwm_in(im, 2);
+    struct gwm_conv c = {.group = 1};
+    struct gwm_shape out;
+    struct sides s;
+    int64_t group = 1;
+    int rc = read_sides(im, &s, false);
+
+    if (rc < 0 || (rc = gwm_attr_int(im, "group", &group)) < 0) return rc;
+    if (!wt->data || wt->dtype != GWM_F32 || (b && (!b->data || b->dtype != GWM_F32)))
+        return gwm_op_fail(im, -ENOTSUP, "weights and bias must be constants");
+    if (wt->shape.rank != x->shape.rank || group < 1 || group > x->shape.d[1] || x->shape.d[1] % group ||
+        wt->shape.d[0] != x->shape.d[1] || !wt->count || wt->shape.d[1] > GWM_MAX_COUNT / group)
+        return gwm_op_fail(im, -EBADMSG, "its weights do not fit %d input channels in %" PRId64 " groups",
+                           x->shape.d[1], group);
+    c.oc = wt->shape.d[1] * (int32_t)group;
+    if (b && b->count != c.oc)
+        return gwm_op_fail(im, -EBADMSG, "a bias of %d for %d channels", b->count, c.oc);
+    for (uint32_t i = 0; i < s.axes; i++) {
+        int64_t *k = &s.kernel[2 - s.axes + i], side = wt->shape.d[2 + i];
+        if ((gwm_attr(im, "kernel_shape") && *k != side) || side > GWM_MAX_SIDE)
+            return gwm_op_fail(im, -EBADMSG, "kernel_shape does not agree with the weights");
+        *k = side;
+    }
+    c.group = (int32_t)group;
+    c.weight = (const float *)wt->data;
+    c.bias = b ? (const float *)b->data : NULL;
+    if ((rc = wide_window(im, &s, &c.win, &out, c.oc)) < 0) return rc;
+    int n = gwm_emit(im, GWM_DECONV, im->in, 1, &out, im->node->output[0]);
+    if (n < 0) return n;
+    im->g->node[n].conv = c;
+    return gwm_result(im, gwm_settle(im, n));
+}
+
 static int emit_pool(struct gwm_import *im, struct sides *s, struct gwm_pool p)
 {
     struct gwm_shape out;
@@ -206,6 +297,8 @@ static int global_pool(struct gwm_import *im)
 
 const struct gwm_operator gwm_ops_window[] = {
     {"Conv", 2, 3, false, "auto_pad dilations group kernel_shape pads strides ", conv},
+    {"ConvTranspose", 2, 3, false,
+     "auto_pad dilations group kernel_shape output_padding output_shape pads strides ", conv_transpose},
     {"MaxPool", 1, 1, false, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides ", pool},
     {"AveragePool", 1, 1, false, "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides ",
      pool},

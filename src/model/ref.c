@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain loops for everything that is not worth a library: they fold constants and serve the CPU back-end. */
+/* Plain loops for what happens element by element; they fold constants and serve the CPU back-end. */
 #include "src/model/graph.h"
 
 #include <math.h>
@@ -7,140 +7,194 @@
 
 #include "src/model/activate.h"
 
-void gwm_ref_unary(const struct gwm_act *act, const float *x, float *y, int32_t n)
+#define LOOP(expression)                                                                                     \
+    do {                                                                                                     \
+        for (int32_t i = 0; i < n; i++) y[i] = (expression);                                                 \
+    } while (0)
+
+/* The loops that a compiler can turn into vector instructions stand apart. */
+static void unary_floats(const struct gwm_act *act, const float *x, float *y, int32_t n)
 {
-    if (act->kind == GWM_ACT_NONE) {
-        memcpy(y, x, (size_t)n * sizeof(*y));
-        return;
+    const struct gwm_act f = *act; /* so that it is known not to lie in y */
+
+    switch (f.kind) {
+    case GWM_ACT_RELU: LOOP(x[i] > 0 ? x[i] : 0); break;
+    case GWM_ACT_LEAKY: LOOP(x[i] > 0 ? x[i] : f.a * x[i]); break;
+    case GWM_ACT_AFFINE: LOOP(f.a * x[i] + f.b); break;
+    case GWM_ACT_ABS: LOOP(fabsf(x[i])); break;
+    case GWM_ACT_NEG: LOOP(-x[i]); break;
+    case GWM_ACT_SQRT: LOOP(sqrtf(x[i])); break;
+    case GWM_ACT_RECIPROCAL: LOOP(1 / x[i]); break;
+    default: LOOP(gwm_activate(&f, x[i])); break;
     }
-    for (int32_t i = 0; i < n; i++) y[i] = gwm_activate(act, x[i]);
 }
 
-/* Steps an odometer over all but the last dimension and keeps two offsets; false after the last row. */
-static bool next_row(int32_t rank, const int32_t *dims, int32_t *at, const int32_t *sa, const int32_t *sb,
-                     int32_t *a, int32_t *b)
+static void unary_ints(int32_t kind, const int64_t *x, int64_t *y, int32_t n)
+{
+    switch (kind) {
+    case GWM_ACT_RELU: LOOP(x[i] > 0 ? x[i] : 0); break;
+    case GWM_ACT_ABS: LOOP(x[i] < 0 ? (int64_t) - (uint64_t)x[i] : x[i]); break;
+    case GWM_ACT_NEG: LOOP((int64_t) - (uint64_t)x[i]); break;
+    case GWM_ACT_SIGN: LOOP((x[i] > 0) - (x[i] < 0)); break;
+    case GWM_ACT_NOT: LOOP(!x[i]); break;
+    default: LOOP(x[i]); break;
+    }
+}
+
+static void unary(const struct gwm_act *act, uint32_t dtype, const void *x, void *y, int32_t n)
+{
+    if (act->kind == GWM_ACT_NONE)
+        memmove(y, x, (size_t)n * gw_dtype_bytes(dtype));
+    else if (dtype == GWM_F32)
+        unary_floats(act, x, y, n);
+    else
+        unary_ints(act->kind, x, y, n);
+}
+
+bool gwm_next_row(int32_t rank, const int32_t *dims, int32_t *at, const int32_t *const *stride,
+                  int32_t *offset, int n)
 {
     for (int32_t i = rank - 2; i >= 0; i--) {
-        *a += sa[i];
-        *b += sb[i];
-        if (++at[i] < dims[i]) return true;
-        *a -= sa[i] * dims[i];
-        *b -= sb[i] * dims[i];
+        at[i]++;
+        for (int v = 0; v < n; v++) offset[v] += stride[v][i];
+        if (at[i] < dims[i]) return true;
+        for (int v = 0; v < n; v++) offset[v] -= stride[v][i] * dims[i];
         at[i] = 0;
     }
     return false;
 }
 
-static void binary_row(enum gwm_binary kind, const float *a, int32_t sa, const float *b, int32_t sb, float *y,
-                       int32_t n)
+static void float_row(enum gwm_binary kind, const float *a, int32_t sa, const float *b, int32_t sb, float *y,
+                      int32_t n)
 {
     switch (kind) {
-    case GWM_ADD:
-        for (int32_t i = 0; i < n; i++) y[i] = a[i * sa] + b[i * sb];
-        break;
-    case GWM_SUB:
-        for (int32_t i = 0; i < n; i++) y[i] = a[i * sa] - b[i * sb];
-        break;
-    case GWM_MUL:
-        for (int32_t i = 0; i < n; i++) y[i] = a[i * sa] * b[i * sb];
-        break;
-    case GWM_DIV:
-        for (int32_t i = 0; i < n; i++) y[i] = a[i * sa] / b[i * sb];
-        break;
+    case GWM_ADD: LOOP(a[i * sa] + b[i * sb]); break;
+    case GWM_SUB: LOOP(a[i * sa] - b[i * sb]); break;
+    case GWM_MUL: LOOP(a[i * sa] * b[i * sb]); break;
+    case GWM_DIV: LOOP(a[i * sa] / b[i * sb]); break;
+    default: LOOP(gwm_binary1(kind, a[i * sa], b[i * sb])); break;
     }
 }
 
-void gwm_ref_binary(const struct gwm_node *node, const float *a, const float *b, float *y)
+static void compare_row(enum gwm_binary kind, const float *a, int32_t sa, const float *b, int32_t sb,
+                        int64_t *y, int32_t n)
 {
-    const struct gwm_broadcast *bc = &node->binary.bc;
-    int32_t at[GW_MODEL_MAX_RANK] = {0}, oa = 0, ob = 0, last = bc->rank - 1, n = bc->dims[last];
-
-    do {
-        binary_row(node->binary.kind, a + oa, bc->a[last], b + ob, bc->b[last], y, n);
-        if (node->act.kind != GWM_ACT_NONE) gwm_ref_unary(&node->act, y, y, n);
-        y += n;
-    } while (next_row(bc->rank, bc->dims, at, bc->a, bc->b, &oa, &ob));
+    LOOP(gwm_compare1(kind, a[i * sa], b[i * sb]));
 }
 
-void gwm_ref_move(const struct gwm_move *m, const float *x, float *y)
+static void int_row(enum gwm_binary kind, const int64_t *a, int32_t sa, const int64_t *b, int32_t sb,
+                    int64_t *y, int32_t n)
 {
-    int32_t at[GW_MODEL_MAX_RANK] = {0}, from = 0, to = m->offset, last = m->rank - 1, n = m->dims[last];
+    LOOP(gwm_binary1_i64(kind, a[i * sa], b[i * sb]));
+}
+
+static void binary(const struct gwm_node *node, const struct gwm_graph *g, const void *pa, const void *pb,
+                   void *py)
+{
+    const struct gwm_broadcast *bc = &node->binary.bc;
+    const int32_t *const stride[] = {bc->a, bc->b};
+    int32_t at[GW_MODEL_MAX_RANK] = {0}, o[2] = {0}, last = bc->rank - 1, n = bc->dims[last],
+            sa = bc->a[last], sb = bc->b[last];
+    const float *fa = pa, *fb = pb;
+    const int64_t *ia = pa, *ib = pb;
+    float *fy = py;
+    int64_t *iy = py;
+
+    do {
+        if (g->value[node->in[0]].dtype != GWM_F32) {
+            int_row(node->binary.kind, ia + o[0], sa, ib + o[1], sb, iy, n);
+        } else if (g->value[node->out].dtype != GWM_F32) {
+            compare_row(node->binary.kind, fa + o[0], sa, fb + o[1], sb, iy, n);
+        } else {
+            float_row(node->binary.kind, fa + o[0], sa, fb + o[1], sb, fy, n);
+            if (node->act.kind != GWM_ACT_NONE) unary_floats(&node->act, fy, fy, n);
+        }
+        fy += n;
+        iy += n;
+    } while (gwm_next_row(bc->rank, bc->dims, at, stride, o, 2));
+}
+
+static void choose(const struct gwm_select *s, uint32_t dtype, const void *const *in, void *out)
+{
+    const int32_t *const stride[] = {s->stride[0], s->stride[1], s->stride[2]};
+    int32_t at[GW_MODEL_MAX_RANK] = {0}, o[3] = {0}, last = s->rank - 1, n = s->dims[last];
+    int32_t sc = stride[0][last], sa = stride[1][last], sb = stride[2][last];
+    size_t done = 0;
+
+    do {
+        const int64_t *c = (const int64_t *)in[0] + o[0];
+        if (dtype == GWM_F32) {
+            const float *a = (const float *)in[1] + o[1], *b = (const float *)in[2] + o[2];
+            float *y = (float *)out + done;
+            LOOP(c[i * sc] ? a[i * sa] : b[i * sb]);
+        } else {
+            const int64_t *a = (const int64_t *)in[1] + o[1], *b = (const int64_t *)in[2] + o[2];
+            int64_t *y = (int64_t *)out + done;
+            LOOP(c[i * sc] ? a[i * sa] : b[i * sb]);
+        }
+        done += (size_t)n;
+    } while (gwm_next_row(s->rank, s->dims, at, stride, o, 3));
+}
+
+void gwm_ref_move(const struct gwm_move *m, size_t width, const void *px, void *py)
+{
+    const int32_t *const stride[] = {m->from, m->to};
+    int32_t at[GW_MODEL_MAX_RANK] = {0}, o[2] = {m->start, m->offset}, last = m->rank - 1, n = m->dims[last];
     int32_t sf = m->from[last], st = m->to[last];
 
     do {
-        if (sf == 1 && st == 1)
-            memcpy(y + to, x + from, (size_t)n * sizeof(*y));
+        if (sf == 1 && st == 1) {
+            memcpy((char *)py + (size_t)o[1] * width, (const char *)px + (size_t)o[0] * width,
+                   (size_t)n * width);
+        } else if (width == 4) {
+            const uint32_t *x = (const uint32_t *)px + o[0];
+            uint32_t *y = (uint32_t *)py + o[1];
+            for (int32_t i = 0; i < n; i++) y[i * st] = x[i * sf];
+        } else {
+            const uint64_t *x = (const uint64_t *)px + o[0];
+            uint64_t *y = (uint64_t *)py + o[1];
+            for (int32_t i = 0; i < n; i++) y[i * st] = x[i * sf];
+        }
+    } while (gwm_next_row(m->rank, m->dims, at, stride, o, 2));
+}
+
+static void fill(uint32_t dtype, float value, void *y, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (dtype == GWM_F32)
+            ((float *)y)[i] = value;
         else
-            for (int32_t i = 0; i < n; i++) y[to + i * st] = x[from + i * sf];
-    } while (next_row(m->rank, m->dims, at, m->from, m->to, &from, &to));
-}
-
-void gwm_ref_softmax(const struct gwm_softmax *s, const float *x, float *y)
-{
-    for (int32_t o = 0; o < s->outer; o++) {
-        for (int32_t i = 0; i < s->inner; i++) {
-            const float *px = x + o * s->n * s->inner + i;
-            float *py = y + o * s->n * s->inner + i, max = px[0], sum = 0;
-            for (int32_t k = 1; k < s->n; k++) max = fmaxf(max, px[k * s->inner]);
-            for (int32_t k = 0; k < s->n; k++) {
-                float e = expf(px[k * s->inner] - max);
-                py[k * s->inner] = e;
-                sum += e;
-            }
-            for (int32_t k = 0; k < s->n; k++) py[k * s->inner] /= sum;
-        }
+            ((int64_t *)y)[i] = (int64_t)value;
     }
 }
 
-/* One window of one plane. */
-static float pool_window(const struct gwm_pool *p, const float *x, int32_t oy, int32_t ox)
+void gwm_ref_eval(const struct gwm_node *n, const struct gwm_graph *g, const void *const *in, void *out)
 {
-    const struct gwm_window *w = &p->win;
-    int32_t y0 = oy * w->sh - w->top, x0 = ox * w->sw - w->left, inside = 0, counted = 0;
-    float max = -INFINITY, sum = 0;
+    const struct gwm_value *x = &g->value[n->in[0]], *y = &g->value[n->out];
+    size_t width = gw_dtype_bytes(y->dtype);
 
-    for (int32_t ky = 0; ky < w->kh; ky++) {
-        for (int32_t kx = 0; kx < w->kw; kx++) {
-            int32_t iy = y0 + ky * w->dh, ix = x0 + kx * w->dw;
-            /* Rounding up can push a window past the padding; what lies there does not count. */
-            counted += iy < w->h + w->bottom && ix < w->w + w->right;
-            if (iy < 0 || iy >= w->h || ix < 0 || ix >= w->w) continue;
-            float v = x[iy * w->w + ix];
-            max = fmaxf(max, v);
-            sum += v;
-            inside++;
-        }
-    }
-    if (!p->average) return max;
-    int32_t n = p->count_pads ? counted : inside;
-    return n ? sum / (float)n : 0;
-}
-
-void gwm_ref_pool(const struct gwm_pool *p, const float *x, float *y)
-{
-    const struct gwm_window *w = &p->win;
-
-    for (int32_t c = 0; c < w->n * w->c; c++, x += w->h * w->w)
-        for (int32_t oy = 0; oy < w->oh; oy++)
-            for (int32_t ox = 0; ox < w->ow; ox++) *y++ = pool_window(p, x, oy, ox);
-}
-
-bool gwm_ref_eval(const struct gwm_node *n, const struct gwm_graph *g, const float *const *in, float *out)
-{
-    int32_t count = g->value[n->out].count;
-
+    if (!y->count) return;
     switch (n->op) {
-    case GWM_UNARY: gwm_ref_unary(&n->act, in[0], out, count); return true;
-    case GWM_BINARY: gwm_ref_binary(n, in[0], in[1], out); return true;
-    case GWM_SOFTMAX: gwm_ref_softmax(&n->softmax, in[0], out); return true;
-    case GWM_PAD:
-        for (int32_t i = 0; i < count; i++) out[i] = n->mv.pad_value;
-        gwm_ref_move(&n->mv.move[0], in[0], out);
-        return true;
+    case GWM_UNARY: unary(&n->act, y->dtype, in[0], out, y->count); return;
+    case GWM_BINARY: binary(n, g, in[0], in[1], out); return;
+    case GWM_SELECT: choose(&n->select, y->dtype, in, out); return;
+    case GWM_SOFTMAX: gwm_ref_softmax(&n->softmax, in[0], out); return;
+    case GWM_REDUCE: gwm_ref_reduce(&n->reduce, x->dtype, in[0], out); return;
+    case GWM_CUMSUM: gwm_ref_cumsum(&n->cumsum, x->dtype, in[0], out); return;
+    case GWM_GATHER: gwm_ref_gather(&n->gather, width, in[0], in[1], out); return;
+    case GWM_INTERP: gwm_ref_interp(&n->interp, in[0], out); return;
+    case GWM_CONVERT: gwm_ref_convert(x->dtype, n->convert.to, y->dtype, in[0], out, y->count); return;
+    case GWM_POOL: gwm_ref_pool(&n->pool, in[0], out); return;
+    case GWM_NORM: gwm_ref_norm(&n->norm, in[0], in[1], in[2], out); break;
+    case GWM_CONV: gwm_ref_conv(&n->conv, in[0], out); break;
+    case GWM_DECONV: gwm_ref_deconv(&n->conv, in[0], out); break;
+    case GWM_GEMM: gwm_ref_gemm(&n->gemm, in[0], in[1], out); break;
+    case GWM_PAD: fill(y->dtype, n->mv.pad_value, out, y->count); /* fall through */
     case GWM_MOVE:
     case GWM_CONCAT:
-        for (uint32_t i = 0; i < n->nin; i++) gwm_ref_move(&n->mv.move[i], in[i], out);
-        return true;
-    default: return false;
+        for (uint32_t i = 0; i < n->nin; i++)
+            if (g->value[n->in[i]].count) gwm_ref_move(&n->mv.move[i], width, in[i], out);
+        return;
     }
+    if (n->act.kind != GWM_ACT_NONE) unary_floats(&n->act, out, out, y->count);
 }

@@ -5,12 +5,27 @@
 #include <errno.h>
 #include <string.h>
 
-const char *gwm_type_name(int32_t type)
+static const struct {
+    const char *name;
+    uint32_t type; /* 0: we do not have it */
+} types[] = {
+    {"undefined", 0},         {"float32", GW_DTYPE_F32},   {"uint8", GW_DTYPE_U8},
+    {"int8", GW_DTYPE_I8},    {"uint16", GW_DTYPE_U16},    {"int16", GW_DTYPE_I16},
+    {"int32", GW_DTYPE_I32},  {"int64", GW_DTYPE_I64},     {"string", 0},
+    {"bool", GW_DTYPE_BOOL},  {"float16", GW_DTYPE_F16},   {"float64", GW_DTYPE_F64},
+    {"uint32", GW_DTYPE_U32}, {"uint64", GW_DTYPE_U64},    {"complex64", 0},
+    {"complex128", 0},        {"bfloat16", GW_DTYPE_BF16},
+};
+#define TYPES (int64_t)(sizeof(types) / sizeof(types[0]))
+
+uint32_t gwm_type(int64_t type)
 {
-    static const char *const names[] = {
-        "undefined", "float32", "uint8",   "int8",   "uint16", "int16",     "int32",      "int64",   "string",
-        "bool",      "float16", "float64", "uint32", "uint64", "complex64", "complex128", "bfloat16"};
-    return type >= 0 && (size_t)type < sizeof(names) / sizeof(names[0]) ? names[type] : "an unknown type";
+    return type >= 0 && type < TYPES ? types[type].type : 0;
+}
+
+const char *gwm_type_name(int64_t type)
+{
+    return type >= 0 && type < TYPES ? types[type].name : "an unknown type";
 }
 
 static int fail(const struct gwm_import *im, const Onnx__TensorProto *t, int code, const char *what)
@@ -28,73 +43,65 @@ static int tensor_shape(const struct gwm_import *im, const Onnx__TensorProto *t,
             return fail(im, t, -EBADMSG, "a dimension is negative or too large");
         s->d[i] = (int32_t)t->dims[i];
     }
-    if (gwm_count(s) == 0 && t->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
-        return fail(im, t, -ENOTSUP, "it has no elements");
     return gwm_count(s) < 0 ? fail(im, t, -ENOTSUP, "more than 2^28 elements") : 0;
 }
 
-/* The elements lie in raw_data, or in the list for their type; -EBADMSG when their number is another. */
-static int floats(const Onnx__TensorProto *t, int32_t count, float *out)
+/* Where `count` elements of a type lie as they are in memory, in raw_data or in the list for their type; NULL when they
+ * do not, or when their number is another. */
+static const void *as_they_are(const Onnx__TensorProto *t, uint32_t type, size_t count)
 {
-    size_t n = (size_t)count;
-
-    if (t->has_raw_data) {
-        if (t->raw_data.len != n * 4) return -EBADMSG;
-        if (n) memcpy(out, t->raw_data.data, n * 4);
-        return 0;
-    }
-    if (t->n_float_data != n) return -EBADMSG;
-    if (n) memcpy(out, t->float_data, n * 4);
-    return 0;
+    if (t->has_raw_data) return t->raw_data.len == count * gw_dtype_bytes(type) ? t->raw_data.data : NULL;
+    if (type == GW_DTYPE_F32 && t->n_float_data == count) return t->float_data;
+    if (type == GW_DTYPE_F64 && t->n_double_data == count) return t->double_data;
+    if (type == GW_DTYPE_I64 && t->n_int64_data == count) return t->int64_data;
+    if (type == GW_DTYPE_U64 && t->n_uint64_data == count) return t->uint64_data;
+    return NULL;
 }
 
-static int integers(const Onnx__TensorProto *t, int32_t count, int64_t *out)
+/* The other types lie in lists of wider numbers: their low bytes count. */
+static void *narrowed(struct gwm_import *im, const Onnx__TensorProto *t, uint32_t type, size_t count)
 {
-    size_t n = (size_t)count;
-    size_t width = t->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT64   ? 8
-                   : t->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__INT32 ? 4
-                                                                          : 1;
+    size_t width = gw_dtype_bytes(type);
+    bool wide = type == GW_DTYPE_U32;
+    char *p = width < 8 && type != GW_DTYPE_F32 && (wide ? t->n_uint64_data : t->n_int32_data) == count
+                  ? gwm_alloc(im->g, count * width)
+                  : NULL;
 
-    if (t->has_raw_data ? t->raw_data.len != n * width
-                        : (width == 8 ? t->n_int64_data : t->n_int32_data) != n)
-        return -EBADMSG;
-    for (size_t i = 0; i < n; i++) {
-        int32_t v32;
-        if (!t->has_raw_data) {
-            out[i] = width == 8 ? t->int64_data[i] : t->int32_data[i];
-        } else if (width == 8) {
-            memcpy(&out[i], t->raw_data.data + i * 8, 8);
-        } else if (width == 4) {
-            memcpy(&v32, t->raw_data.data + i * 4, 4);
-            out[i] = v32;
-        } else {
-            out[i] = t->raw_data.data[i] != 0;
-        }
-    }
-    return 0;
+    for (size_t i = 0; p && i < count; i++)
+        memcpy(p + i * width, wide ? (void *)&t->uint64_data[i] : (void *)&t->int32_data[i], width);
+    return p;
 }
 
 int gwm_tensor(struct gwm_import *im, const Onnx__TensorProto *t)
 {
+    uint32_t type = gwm_type(t->data_type);
     struct gwm_shape s;
-    bool is_float = t->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-    void *room;
 
-    if (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL || t->n_external_data)
+    if (!t->has_raw_data &&
+        (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL || t->n_external_data))
         return fail(im, t, -ENOTSUP,
-                    "its data is in another file (external data); save the model as a single file");
+                    "its data is in another file (external data), which cannot be looked up from here");
     if (t->segment) return fail(im, t, -ENOTSUP, "stored in segments");
-    if (!is_float && t->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__INT64 &&
-        t->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__INT32 &&
-        t->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__BOOL)
-        return gwm_fail(im->msg, -ENOTSUP, "tensor '%.60s' has type %s; only float32 models are supported",
+    if (!type)
+        return gwm_fail(im->msg, -ENOTSUP, "tensor '%.60s' has type %s, which is not supported",
                         t->name ? t->name : "", gwm_type_name(t->data_type));
     int rc = tensor_shape(im, t, &s);
     if (rc) return rc;
-    int v = gwm_const(im, is_float ? GWM_F32 : GWM_I64, &s, NULL, &room);
+    int v = gwm_value_new(im->g, "", gwm_computed(type), &s);
     if (v < 0) return fail(im, t, v, "out of memory");
-    int32_t count = im->g->value[v].count;
-    rc = is_float ? floats(t, count, room) : integers(t, count, room);
-    if (rc) return fail(im, t, rc, "the data does not fill the shape exactly (a damaged file?)");
+    struct gwm_value *val = &im->g->value[v];
+    size_t count = (size_t)val->count;
+    val->type = type;
+    const void *from = count ? as_they_are(t, type, count) : gwm_alloc(im->g, 0);
+    if (!from && !t->has_raw_data) from = narrowed(im, t, type, count);
+    if (!from) return fail(im, t, -EBADMSG, "the data does not fill the shape exactly (a damaged file?)");
+    if (val->dtype == type || !count) {
+        val->data = from; /* in the file's message, which lives longer than the graph */
+        return v;
+    }
+    void *room = gwm_alloc(im->g, gwm_bytes(val));
+    if (!room) return fail(im, t, -ENOMEM, "out of memory");
+    gwm_ref_convert(type, val->dtype, val->dtype, from, room, val->count);
+    val->data = room;
     return v;
 }

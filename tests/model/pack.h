@@ -17,9 +17,9 @@ struct pack {
 };
 
 struct pack_tensor {
-    uint32_t rank, dims[8];
-    size_t count;
-    float *data; /* aligned; pack_free_tensor */
+    uint32_t dtype, rank, dims[8];
+    size_t count, bytes;
+    void *data; /* aligned; to be freed */
 };
 
 /* A file of the tests' data or of the model repository: beside the program in a bundle, else in the source
@@ -93,14 +93,16 @@ static inline void pack_text(struct pack *p, char *out, size_t size)
 
 static inline void pack_tensor(struct pack *p, struct pack_tensor *t)
 {
+    t->dtype = pack_u32(p);
     t->rank = pack_u32(p);
     t->count = 1;
     for (uint32_t i = 0; i < t->rank; i++) {
         t->dims[i] = pack_u32(p);
         t->count *= t->dims[i];
     }
-    t->data = aligned_alloc(64, (t->count * 4 + 64) / 64 * 64);
-    memcpy(t->data, pack_bytes(p, t->count * 4), t->count * 4);
+    t->bytes = t->count * gw_dtype_bytes(t->dtype);
+    t->data = aligned_alloc(64, (t->bytes + 64) / 64 * 64);
+    memcpy(t->data, pack_bytes(p, t->bytes), t->bytes);
 }
 
 /* Past a golden model's inputs and outputs. */
