@@ -24,8 +24,11 @@ static int start(void **state)
 {
     (void)state;
     struct gw_serving_opts opts = {.size = sizeof(opts), .exec = "cpu", .sessions = 4, .slots = SLOTS};
-    struct gw_serving_model m = {
-        .size = sizeof(m), .name = "mirror", .batches = 3, .batch_sizes = {1, 4, MOST}, .max_delay_ns = 1000000};
+    struct gw_serving_model m = {.size = sizeof(m),
+                                 .name = "mirror",
+                                 .batches = 3,
+                                 .batch_sizes = {1, 4, MOST},
+                                 .max_delay_ns = 1000000};
     int error = gw_serving_start(&opts, &serving);
     if (!error) error = gw_serving_add_file(serving, &m, MIRROR);
     if (error) print_message("%s\n", gw_last_error());
