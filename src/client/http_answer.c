@@ -60,6 +60,7 @@ static int grow(uint8_t **buffer, size_t *room, size_t wanted)
 
 int gw_answer_take(struct gw_answer *a, const void *data, size_t bytes, uint64_t expected)
 {
+    if (!bytes) return 0;
     if (bytes > a->limit - a->bytes) return -1;
     if (!a->bytes) a->shift = a->json < a->limit ? up(a->json) - a->json : 0;
     uint64_t whole = a->bytes + bytes;
@@ -218,11 +219,11 @@ static int read_outputs(struct reading *r, const json_t *head, uint32_t rows)
 void gw_answer_read(struct gw_client *c, struct gw_answer *a, long status, uint32_t rows,
                     struct gw_client_reply *reply)
 {
-    const uint8_t *body = a->buffer + a->shift;
-    uint64_t text = a->json == UINT64_MAX ? a->bytes : a->json;
+    const uint8_t *body = a->bytes ? a->buffer + a->shift : (const uint8_t *)"";
+    uint64_t text = a->json == UINT64_MAX ? a->bytes : a->json > a->bytes ? 0 : a->json;
     struct reading r = {.c = c, .a = a, .reply = reply, .at = body + text, .end = body + a->bytes};
     json_error_t where;
-    json_t *head = text <= a->bytes && text ? json_loadb((const char *)body, text, 0, &where) : NULL;
+    json_t *head = text ? json_loadb((const char *)body, text, 0, &where) : NULL;
     memset(reply->out, 0, sizeof(reply->out));
     if (status < 200 || status > 299)
         reply->error = refused(a, head, status);
