@@ -189,7 +189,7 @@ static int read_output(struct reading *r, const json_t *output, uint32_t rows)
 /* All tensors that the answer promises, one beside the other: a place that does not move while they are read. */
 static int reserve(struct reading *r, const json_t *outputs, uint32_t rows)
 {
-    size_t need = 0;
+    size_t need = GW_SERVE_ALIGN; /* also a tensor without elements lies somewhere */
     for (size_t k = 0; k < json_array_size(outputs); k++) {
         const json_t *output = json_array_get(outputs, k);
         int i = find_output(r->c, output);

@@ -35,70 +35,77 @@ static void look_at(const struct gw_client *c, const struct gw_client_reply *r, 
     }
 }
 
-/* Words of the protocol, so that bytes become JSON that means something. */
-static const char *const words[] = {
-    "{\"outputs\":[",
-    "{\"inputs\":[",
-    "{\"name\":\"y\"",
-    "{\"name\":\"m\"",
-    ",\"datatype\":\"FP32\"",
-    ",\"datatype\":\"INT64\"",
-    ",\"shape\":[1,4]",
-    ",\"shape\":[2,4]",
-    ",\"shape\":[2,3]",
-    ",\"shape\":[-1,4]",
-    ",\"shape\":[2,99999999999]",
-    ",\"parameters\":{\"binary_data_size\":16}",
-    ",\"parameters\":{\"binary_data_size\":48}",
-    ",\"parameters\":{\"binary_data_size\":32}",
-    ",\"data\":[1,2,3,4]",
-    ",\"data\":[[1,2],[3,4,5,6]]",
-    "}",
-    "},",
-    "]}",
-    "],",
-    "\"outputs\":[",
-    "]",
-    ",\"rdma\":{\"slots\":8,\"max_rows\":4}",
-    "{\"model_stats\":[{\"batch_stats\":[{\"batch_size\":1}]",
-    "{\"error\":\"no\"}",
-};
-#define WORDS (sizeof(words) / sizeof(words[0]))
-#define TEXT  4096
+/* The bytes choose what each part of the JSON says; 0 is what is right. */
+static const char *const names[] = {"y", "m", "x", ""};
+static const char *const types[] = {"FP32", "INT64", "BYTES", "BF16"};
+static const char *const shapes[] = {"[1,4]",  "[2,3]",   "[2,4]",           "[3,4]",
+                                     "[-1,4]", "[-1,-1]", "[2,-1]",          "[0]",
+                                     "[2,0]",  "7",       "[2,99999999999]", "[1,1,1,1,1,1,1,1,1]"};
+static const char *const payloads[] = {"\"parameters\":{\"binary_data_size\":16}",
+                                       "\"parameters\":{\"binary_data_size\":48}",
+                                       "\"parameters\":{\"binary_data_size\":32}",
+                                       "\"parameters\":{\"binary_data_size\":-1}",
+                                       "\"data\":[1,2,3,4.5]",
+                                       "\"data\":[[1,2,3],[4,5,6]]",
+                                       "\"data\":[true,null]"};
+#define PICK(list, n) (list)[(n) % (sizeof(list) / sizeof((list)[0]))]
+#define TEXT          8192
 
-/* Writes what the bytes stand for, up to the byte 0xff, and returns how many bytes it took. */
-static size_t expand(const uint8_t *data, size_t size, char *text, size_t *length)
+struct bytes {
+    const uint8_t *at;
+    size_t left;
+};
+
+static uint8_t next(struct bytes *b)
 {
-    size_t i = 0;
-    *length = 0;
-    for (; i < size && data[i] != 0xff; i++) {
-        const char one[2] = {(char)data[i], 0}, *word = data[i] < WORDS ? words[data[i]] : one;
-        size_t n = data[i] < WORDS ? strlen(word) : 1;
-        if (n > TEXT - *length) break;
-        memcpy(text + *length, word, n);
-        *length += n;
-    }
-    return i < size ? i + 1 : i;
+    if (!b->left) return 0;
+    b->left--;
+    return *b->at++;
 }
 
-/* JSON, then a tensor's bytes; the header says how long the JSON is, or something else. */
-static void answer(const uint8_t *data, size_t size)
+static size_t tensors(struct bytes *b, char *to, const char *list)
 {
-    static char text[2 * TEXT], header[64];
+    uint32_t count = 1 + next(b) % 3;
+    size_t n = (size_t)sprintf(to, "\"%s\":[", list);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *name = PICK(names, i + next(b)), *type = PICK(types, i + next(b));
+        const char *shape = PICK(shapes, i + next(b)), *payload = PICK(payloads, i + next(b));
+        n += (size_t)sprintf(to + n, "%s{\"name\":\"%s\",\"datatype\":\"%s\",\"shape\":%s,%s}", i ? "," : "",
+                             name, type, shape, payload);
+    }
+    return n + (size_t)sprintf(to + n, "]");
+}
+
+/* Some bytes become others. */
+static void damage(struct bytes *b, char *text, size_t length)
+{
+    for (uint32_t i = next(b) % 4; i > 0 && length; i--) {
+        size_t at = (size_t)(next(b) << 8 | next(b)) % length;
+        text[at] = (char)next(b);
+    }
+}
+
+/* JSON, then the tensors' bytes; the header says how long the JSON is, or something else. */
+static void answer(struct bytes *b)
+{
+    static char text[TEXT];
+    char header[64];
     struct gw_client *c = calloc(1, sizeof(*c));
     struct gw_answer a = {.limit = 4096};
     struct gw_client_reply r = {0};
-    uint32_t kind = size ? data[0] : 0, rows = 1 + kind % 3;
-    size_t length, at = size ? 1 + expand(data + 1, size - 1, text, &length) : (length = 0);
-    size_t rest = size - at < TEXT ? size - at : TEXT;
     if (!c) return;
+    uint32_t rows = 1 + next(b) % 3, lie = next(b);
+    size_t length = (size_t)sprintf(text, "{");
+    length += tensors(b, text + length, "outputs");
+    length += (size_t)sprintf(text + length, "}");
+    damage(b, text, length);
+    size_t rest = b->left < 512 ? b->left : 512, half = length / 2;
+    if (rest) memcpy(text + length, b->at, rest);
     make_model(c);
-    if (rest) memcpy(text + length, data + at, rest);
     gw_answer_begin(&a);
     int n = snprintf(header, sizeof(header), "inference-header-content-length: %zu\r\n",
-                     kind & 64 ? kind : length);
-    if (kind & 128) gw_answer_header(&a, header, (size_t)n);
-    size_t half = length / 2;
+                     lie & 4 ? lie * lie : length);
+    if (!(lie & 1)) gw_answer_header(&a, header, (size_t)n);
     if (!gw_answer_take(&a, text, half, length + rest) &&
         !gw_answer_take(&a, text + half, length + rest - half, 0)) {
         gw_answer_read(c, &a, 200, rows, &r);
@@ -110,16 +117,23 @@ static void answer(const uint8_t *data, size_t size)
     free(c);
 }
 
-static void description(const uint8_t *data, size_t size)
+static void description(struct bytes *b)
 {
     static char text[TEXT];
     struct gw_client_shape shape = {.rank = 2, .dims = {1, 7}};
     struct gw_client_opts opts = {.model = "m", .shapes = &shape, .shape_count = 1};
     struct gw_client_model m;
     struct gw_client_stats s;
-    size_t length;
-    expand(data, size, text, &length);
-    json_t *json = json_loadb(text, length, 0, NULL);
+    size_t n = (size_t)sprintf(text,
+                               "{\"rdma\":{\"slots\":%d,\"max_rows\":%d},\"model_stats\":[{\"batch_stats\":["
+                               "{\"batch_size\":%u,\"compute_infer\":{\"count\":3}}]}],",
+                               (int8_t)next(b), (int8_t)next(b), next(b));
+    n += tensors(b, text + n, "inputs");
+    n += (size_t)sprintf(text + n, ",");
+    n += tensors(b, text + n, "outputs");
+    n += (size_t)sprintf(text + n, "}");
+    damage(b, text, n);
+    json_t *json = json_loadb(text, n, 0, NULL);
     if (!json) return;
     if (!gw_describe_model(json, &opts, &m)) {
         for (uint32_t i = 0; i < m.inputs; i++)
@@ -132,7 +146,7 @@ static void description(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (!size) return 0;
-    (data[0] & 1 ? description : answer)(data + 1, size - 1);
+    struct bytes b = {data, size};
+    (next(&b) & 1 ? description : answer)(&b);
     return 0;
 }
