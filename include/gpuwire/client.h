@@ -84,9 +84,9 @@ struct gw_client_request {
 };
 
 /* Where a request's time went, in nanoseconds. On one machine client and worker (on CPU threads) read the
- * same clock. Else the clocks' difference is estimated from the exchange itself, from the request with the
- * least time on the network so far, as NTP does; until the first answers are in, net_in and net_out are
- * halves of what the network took in all. A worker that runs the model sees no arrivals meanwhile: what then
+ * same clock. Else the client estimates the clocks' difference from the exchange itself, as NTP does: from the request
+ * with the least time on the network so far. Until the first answers are in, net_in and net_out are halves of
+ * what the network took in all. A worker that runs the model sees no arrivals meanwhile: what then
  * waits in its NIC counts as net_in. Over HTTP only `total` is known; the others are 0. */
 struct gw_client_times {
     int64_t total;  /* submit to answer, on the client's clock */
@@ -110,13 +110,13 @@ struct gw_client_reply {
     uint64_t id;
     uint32_t slot;
     /* 0, or why this request has no answer, as `why` says:
-     *   -EINVAL      the server refused the request;
-     *   -EREMOTEIO   the model failed;
-     *   -ETIME       the answer would have come after the deadline;
-     *   -ESHUTDOWN   the model is being stopped or replaced: ask again later, or elsewhere;
-     *   -EBUSY       the server has too much to do (HTTP);
-     *   -EACCES      the server wants another token (HTTP);
-     *   -ECONNRESET  the server has gone (HTTP; the next submit connects again);
+     *   -EINVAL      the server refused the request.
+     *   -EREMOTEIO   the model failed.
+     *   -ETIME       the answer would have come after the deadline.
+     *   -ESHUTDOWN   the model is being stopped or replaced: ask again later, or elsewhere.
+     *   -EBUSY       the server has too much to do (HTTP).
+     *   -EACCES      the server wants another token (HTTP).
+     *   -ECONNRESET  the server has gone (HTTP; the next submit connects again).
      *   -EPROTO      the answer is not one of the protocol, or not this model's (HTTP). */
     int error;
     const char *why;  /* one line, "" on success; lives as long as the tensors */
@@ -128,14 +128,14 @@ struct gw_client_reply {
 };
 
 /* Opens a client: asks what the model takes and gives and, over RDMA, opens a session at the worker.
- *   -ENOENT        no such model there;
- *   -EBUSY         all its sessions are taken;
- *   -EACCES        the server wants another token;
- *   -EINVAL        bad arguments, or an input whose shape must be given (`shapes`);
- *   -ENOTSUP       a URL that this library has no door for; a type of elements that it does not know (BYTES);
- *   -EFBIG         slots, rows and tensors take more than 4 GiB;
- *   -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EIO   no server there;
- *   -EPROTO        its answers make no sense;
+ *   -ENOENT        no such model there.
+ *   -EBUSY         all its sessions are taken.
+ *   -EACCES        the server wants another token.
+ *   -EINVAL        bad arguments, or an input whose shape must be given (`shapes`).
+ *   -ENOTSUP       a URL that this library has no door for; a type of elements that it does not know (BYTES).
+ *   -EFBIG         slots, rows and tensors take more than 4 GiB.
+ *   -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EIO   no server there.
+ *   -EPROTO        its answers make no sense.
  *   -EINTR         give_up said so. */
 GW_API int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out);
 /* Ends the session; what is in flight is lost. NULL is allowed. */
@@ -174,7 +174,7 @@ GW_API int gw_client_submit_from(struct gw_client *c, uint32_t slot, const struc
 
 /* Makes memory known, so that gw_client_submit_from sends from it: host memory or, over RDMA, a GPU's own (of
  * the CUDA driver that the process has loaded). Do it once for each buffer: it takes microseconds to
- * milliseconds. 64 regions at most. -EINVAL: no bytes, or it overlaps another region. -ENOSPC: too many.
+ * milliseconds. There may be 64 regions. -EINVAL: no bytes, or it overlaps another region. -ENOSPC: too many.
  * -ENOMEM: more than this process may lock. -EOPNOTSUPP: the NIC cannot reach that memory. */
 GW_API int gw_client_register(struct gw_client *c, const void *addr, size_t bytes);
 /* Forgets the region that begins at addr; -ENOENT: there is none. -EBUSY: a request is in flight. */

@@ -54,9 +54,8 @@ static void gather(const struct gw_client *c, uint32_t slot, uint32_t rows, cons
     }
 }
 
-/* The send queue holds twice as many requests as there are slots, and an answer is nearly always preceded by
- * its request's acknowledgement: so there is nearly always room, and else there is when acknowledgements have
- * come. */
+/* The send queue holds twice as many requests as there are slots, and an answer mostly comes after its request's
+ * acknowledgement. So there nearly always is room. Else there is when acknowledgements have come. */
 static int post(struct gw_client *c, uint32_t slot, struct pieces *p)
 {
     struct gw_client_session *s = c->own;
