@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <gpuwire/dtype.h>
 #include <gpuwire/error.h>
 
 #ifdef __cplusplus
@@ -30,30 +31,6 @@ extern "C" {
 #define GW_MODEL_MAX_IO   16  /* inputs, and outputs, of a model */
 #define GW_MODEL_ALIGN    16  /* bytes; every input and output address given to a plan is a multiple of it */
 #define GW_MODEL_ERR      320 /* bytes of an error line */
-
-/* Element types: numbers are little-endian, floats are IEEE 754's. */
-enum gw_dtype {
-    GW_DTYPE_F32 = 1,
-    GW_DTYPE_F16 = 2,
-    GW_DTYPE_BF16 = 3, /* the upper half of an F32 */
-    GW_DTYPE_F64 = 4,
-    GW_DTYPE_BOOL = 5, /* one byte, 0 or 1 */
-    GW_DTYPE_U8 = 6,
-    GW_DTYPE_I8 = 7,
-    GW_DTYPE_U16 = 8,
-    GW_DTYPE_I16 = 9,
-    GW_DTYPE_U32 = 10,
-    GW_DTYPE_I32 = 11,
-    GW_DTYPE_U64 = 12,
-    GW_DTYPE_I64 = 13,
-};
-
-/* Bytes of one element; 0: there is no such type. */
-GW_API size_t gw_dtype_bytes(uint32_t dtype);
-/* The Open Inference Protocol's name ("FP32", "INT64"); "?": there is no such type. */
-GW_API const char *gw_dtype_name(uint32_t dtype);
-/* The type of that name; 0: there is none. */
-GW_API uint32_t gw_dtype_parse(const char *name);
 
 enum gw_place {
     GW_PLACE_CPU = 0,

@@ -174,7 +174,7 @@ enum gw_mr_access {
 
 /*
  * Registers [addr, addr + length). addr is host memory or an address in the GPU's own memory (cudaMalloc,
- * gw_mem of that kind). GPU memory goes as a dma-buf or by its address (peer memory); the device says which
+ * gw_mem of that kind); with a CPU executor, too, where the process has loaded the CUDA driver. GPU memory goes as a dma-buf or by its address (peer memory); the device says which
  * is tried first. A part of a larger allocation may be registered, in several PDs. Any thread; it allocates:
  * not while a resident kernel runs.
  *

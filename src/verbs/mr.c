@@ -57,16 +57,25 @@ static unsigned int cu_ask(const void *addr, int attribute)
     return value;
 }
 
+/* A program whose kernels run on CPU threads may have GPU memory of its own, PyTorch's say. Then it has loaded the
+ * driver, and that is not done here for those that have not. */
+static bool has_gpus(const struct gw_device *dev)
+{
+    if (gw_exec_kind(dev->exec) == GW_EXEC_GPU) return true;
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (lib) dlclose(lib);
+    return lib != NULL;
+}
+
 static bool in_gpu(const struct gw_device *dev, const void *addr)
 {
-    return gw_exec_kind(dev->exec) == GW_EXEC_GPU &&
-           cu_ask(addr, CU_MEMORYTYPE_ATTRIBUTE) == CU_MEMORYTYPE_DEVICE;
+    return has_gpus(dev) && cu_ask(addr, CU_MEMORYTYPE_ATTRIBUTE) == CU_MEMORYTYPE_DEVICE;
 }
 
 /* Its pages go to and fro between host and GPU, and the NIC would keep on writing where they have been. */
 static int refuse_managed(const struct gw_device *dev, const char *addr, size_t length)
 {
-    if (gw_exec_kind(dev->exec) != GW_EXEC_GPU) return 0;
+    if (!has_gpus(dev)) return 0;
     if (!cu_ask(addr, CU_IS_MANAGED_ATTRIBUTE) && !cu_ask(addr + length - 1, CU_IS_MANAGED_ATTRIBUTE))
         return 0;
     return gw_error(

@@ -62,6 +62,32 @@ static void ways(void **state)
     reached("opaque", GW_REACH_DMABUF);
 }
 
+/* A device for CPU threads, in a process that uses a GPU all the same. */
+static void for_cpu_threads(void **state)
+{
+    struct gw_exec *cpu;
+    struct gw_device *dev;
+    struct gw_pd *pd;
+    struct gw_mr *mr;
+    struct one o;
+
+    (void)state;
+    make(&o, "opaque");
+    assert_int_equal(gw_exec_create("cpu", NULL, &cpu), 0);
+    assert_int_equal(gw_device_open("softnic", cpu, &dev), 0);
+    assert_int_equal(gw_pd_create(dev, &pd), 0);
+    if (gw_mr_register(pd, o.mem.dev, o.mem.size, 0, &mr)) fail_msg("%s", gw_last_error());
+    assert_int_equal(mr->reach, GW_REACH_DMABUF);
+    assert_int_equal(gw_mr_free(mr), 0);
+    assert_int_equal(gw_mr_register(pd, &o, sizeof(o), 0, &mr), 0);
+    assert_int_equal(mr->reach, GW_REACH_HOST);
+    assert_int_equal(gw_mr_free(mr), 0);
+    assert_int_equal(gw_pd_destroy(pd), 0);
+    assert_int_equal(gw_device_close(dev), 0);
+    assert_int_equal(gw_exec_destroy(cpu), 0);
+    done(&o);
+}
+
 /* What register says of all that is wrong. */
 static void refused(struct one *o, void *at, size_t n, const char *const *words)
 {
@@ -125,8 +151,8 @@ static int close_exec(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ways), cmocka_unit_test(no_way),
-                                       cmocka_unit_test(managed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ways), cmocka_unit_test(for_cpu_threads),
+                                       cmocka_unit_test(no_way), cmocka_unit_test(managed)};
 
     setenv("GPUWIRE_NIC", "addr=127.0.0.1", 0);
     return cmocka_run_group_tests(tests, open_exec, close_exec);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Element types: sizes, and the names that the Open Inference Protocol gives them. */
-#include <gpuwire/model.h>
+#include <gpuwire/dtype.h>
 
 #include <string.h>
 
