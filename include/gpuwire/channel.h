@@ -31,12 +31,12 @@
  *
  * Every kernel call returns 0 or
  *
- *   -EAGAIN, -ETIMEDOUT  the deadline, see above; nothing happened;
- *   -ESHUTDOWN           receiving: the peer has finished, and everything it sent has been received;
- *   -EPIPE               sending: this side has finished;
+ *   -EAGAIN, -ETIMEDOUT  the deadline, see above; nothing happened.
+ *   -ESHUTDOWN           receiving: the peer has finished, and everything it sent has been received.
+ *   -EPIPE               sending: this side has finished.
  *   -ECONNRESET          the peer, the network or the NIC failed (gw_channel_fault on the host says how);
  *   -EPROTO              the peer broke the rules: more messages than slots, or credits for messages that
- *                        were not sent;
+ *                        were not sent.
  *   -ENOTCONN            not connected.
  *
  * The last four stay. Messages that arrived before a failure are received first.
@@ -136,7 +136,7 @@ GW_API int gw_channel_end_parse(const char *text, struct gw_channel_end *end);
  */
 GW_API int gw_channel_connect(struct gw_channels *set, uint32_t i, const struct gw_channel_end *peer);
 
-/* Back to where it was after creation, with a new end (gw_channel_end). No kernel may use it meanwhile. 0;
+/* Back to where it was after creation, with a new end (gw_channel_end). No kernel may use it meanwhile. 0.
  * -EINVAL: no such endpoint; -EIO, -ETIMEDOUT: the NIC does not take it back. */
 GW_API int gw_channel_reset(struct gw_channels *set, uint32_t i);
 

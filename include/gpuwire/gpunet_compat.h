@@ -406,7 +406,7 @@ GW_DEV int gpunet_launch_(const char *name, const int grid[3], const int block[3
     return gw_host_start(g->host, (uint32_t)k, (uint32_t)n, (uint32_t)m, arg, NULL, until);
 }
 
-/* Launches a kernel of the server's table by name and waits for its end; or does not wait. As gw_host_launch;
+/* Launches a kernel of the server's table by name and waits for its end; or does not wait. As gw_host_launch.
  * -ENOENT. */
 GW_DEV int gsynclaunch(const char *func_name, int grid_dim[3], int block_dim[3], const void *arg)
 {

@@ -102,11 +102,11 @@ GW_SLOW_FN int gw_host_find(const struct gw_host *h, const char *name);
  * so does the asking kernel. A launch whose blocks find no room on the GPU, because resident kernels fill it,
  * begins when there is some. 0, or
  *
- *   -EINVAL            no such kernel, or sizes that make no sense;
- *   -ENOSYS            the kernel has no GPU version;
- *   -EIO               it failed;
- *   -ENOMEM, -EAGAIN   of the host;
- *   -ETIMEDOUT         it goes on, and nobody will hear of its end;
+ *   -EINVAL            no such kernel, or sizes that make no sense.
+ *   -ENOSYS            the kernel has no GPU version.
+ *   -EIO               it failed.
+ *   -ENOMEM, -EAGAIN   of the host.
+ *   -ETIMEDOUT         it goes on, and nobody will hear of its end.
  *   -EAGAIN, -ETIMEDOUT  the deadline had passed before it was asked for (-EAGAIN: it was 0).
  *
  * A kernel that waits for another waits until the deadline if at_once others do the same.
@@ -133,7 +133,7 @@ GW_DEV int gw_host_start_thread(struct gw_host *h, uint32_t kernel, uint32_t gri
                                 const void *arg, uint64_t *ticket, uint64_t deadline_ns);
 
 /* Waits for what was started, once: the ticket is worthless after any result but -EAGAIN and -ETIMEDOUT. A
- * block, a warp or a thread calls it, not necessarily the group that started. Results as gw_host_launch's;
+ * block, a warp or a thread calls it, not necessarily the group that started. Results as gw_host_launch's.
  * -EINVAL: no such ticket. */
 GW_DEV int gw_host_wait(struct gw_host *h, uint64_t ticket, uint64_t deadline_ns);
 GW_DEV int gw_host_wait_warp(struct gw_host *h, uint64_t ticket, uint64_t deadline_ns);

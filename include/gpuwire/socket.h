@@ -46,16 +46,16 @@
  *
  * Errors of every call:
  *
- *   -EBADF       no such open socket, or another thread closes it meanwhile;
+ *   -EBADF       no such open socket, or another thread closes it meanwhile.
  *   -EINVAL      an argument makes no sense.
  *
  * Errors of calls on a connection:
  *
- *   -ENOTCONN    not connected;
- *   -ECONNRESET  the peer, the network or the NIC failed;
- *   -EPROTO      the peer broke the protocol;
- *   -ETIMEDOUT   the peer was silent for too long, or the deadline passed;
- *   -EPIPE       sending after this side's shutdown, or after the peer has closed;
+ *   -ENOTCONN    not connected.
+ *   -ECONNRESET  the peer, the network or the NIC failed.
+ *   -EPROTO      the peer broke the protocol.
+ *   -ETIMEDOUT   the peer was silent for too long, or the deadline passed.
+ *   -EPIPE       sending after this side's shutdown, or after the peer has closed.
  *   -ENETDOWN    the proxy has failed.
  *
  * Bytes that arrived before a failure are received first.
@@ -137,9 +137,9 @@ struct gw_sockets_attr {
  * Makes a set on a device and starts its helper. Without a device (NULL) its sockets are the host's, and
  * GW_SO_RDMA stays off. It allocates and registers memory: call it before a loop starts. 0, or
  *
- *   -EINVAL      an attribute is out of range;
- *   -ENODEV      this machine has no rdma_cm;
- *   -EOPNOTSUPP  the NIC does not reach memory of that kind, or the host's sockets have no io_uring;
+ *   -EINVAL      an attribute is out of range.
+ *   -ENODEV      this machine has no rdma_cm.
+ *   -EOPNOTSUPP  the NIC does not reach memory of that kind, or the host's sockets have no io_uring.
  *   -ENOMEM.
  */
 GW_API int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr *attr,
@@ -170,11 +170,11 @@ GW_API uint32_t gw_sockets_open(struct gw_sockets *set);
  * A new socket, as socket(2): its number, from 0. `domain`: AF_INET, AF_INET6 or AF_UNIX. `type`: SOCK_STREAM
  * or SOCK_DGRAM. `protocol`: 0, IPPROTO_TCP or IPPROTO_UDP.
  *
- *   -EMFILE           all sockets of the set are open, or the process has no more descriptors;
+ *   -EMFILE           all sockets of the set are open, or the process has no more descriptors.
  *   -EAFNOSUPPORT     another domain. In a set for RDMA alone: AF_UNIX, or datagrams of another family
- *                     than the device's address;
- *   -ESOCKTNOSUPPORT  datagrams, in a set for RDMA alone that was made without them;
- *   -EPROTONOSUPPORT  another protocol;
+ *                     than the device's address.
+ *   -ESOCKTNOSUPPORT  datagrams, in a set for RDMA alone that was made without them.
+ *   -EPROTONOSUPPORT  another protocol.
  *   -ENETDOWN         the proxy has failed; of datagrams over RDMA: the device was removed.
  */
 GW_DEV int gw_sock_open(struct gw_net *net, int domain, int type, int protocol, uint64_t deadline_ns);
@@ -215,12 +215,12 @@ GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr 
  * As connect(2). With deadline 0 it begins and returns -EINPROGRESS: poll for POLLOUT, then call it again for
  * the result, which is 0 once. For datagrams it sets the peer, at once; a later call may set another one.
  *
- *   -EISCONN                    connected already;
- *   -EALREADY                   deadline 0, and it has begun before;
- *   -ECONNREFUSED               nobody listens there;
- *   -ENETUNREACH, -EHOSTUNREACH no way there;
- *   -ETIMEDOUT                  it goes on, as after -EINPROGRESS;
- *   -ECONNABORTED               it has failed, and an earlier call said so: close the socket;
+ *   -EISCONN                    connected already.
+ *   -EALREADY                   deadline 0, and it has begun before.
+ *   -ECONNREFUSED               nobody listens there.
+ *   -ENETUNREACH, -EHOSTUNREACH no way there.
+ *   -ETIMEDOUT                  it goes on, as after -EINPROGRESS.
+ *   -ECONNABORTED               it has failed, and an earlier call said so: close the socket.
  *   -EOPNOTSUPP                 the socket listens.
  */
 GW_DEV int gw_sock_connect(struct gw_net *net, int s, const struct sockaddr *addr, socklen_t len,
@@ -240,7 +240,7 @@ GW_SLOW_FN int gw_sock_shutdown_thread(struct gw_net *net, int s, int how, uint6
  * Closes. It waits until the peer's NIC, or the host's socket, has everything that was sent. Whatever it
  * returns, the number is free again, but for two errors:
  *
- *   -EBADF      not open; of several that close a socket one does, and the others get this;
+ *   -EBADF      not open; of several that close a socket one does, and the others get this.
  *   -EBUSY      a group keeps what it has borrowed or reserved: the socket stays open.
  *
  * -ETIMEDOUT: at the deadline something was still missing there, and is lost. Others that wait on the socket

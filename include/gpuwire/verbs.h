@@ -60,11 +60,11 @@ struct gw_qp;
  * the software NIC. One process opens the software NIC or real devices, not both. On a GPU the call waits for
  * all kernels of the process that run there, as gw_device_close does: while one is resident, for ever.
  *
- *   -ENODEV      none works; the error line says what was tried and why it failed;
- *   -ENOENT      no device of that name;
- *   -EACCES      its file may not be opened;
- *   -ENETDOWN    its port is not active;
- *   -EINVAL      GPUWIRE_POST is no posting mode;
+ *   -ENODEV      none works; the error line says what was tried and why it failed.
+ *   -ENOENT      no device of that name.
+ *   -EACCES      its file may not be opened.
+ *   -ENETDOWN    its port is not active.
+ *   -EINVAL      GPUWIRE_POST is no posting mode.
  *   -EOPNOTSUPP  GPUWIRE_POST names a mode that is impossible there.
  */
 GW_API int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **out);
@@ -176,8 +176,8 @@ enum gw_mr_access {
  * not while a resident kernel runs.
  *
  *   -EOPNOTSUPP  neither way works (the line says why each failed and what would mend it), or it is managed
- *                memory (cudaMallocManaged), which moves;
- *   -ENOMEM      more than this process may lock;
+ *                memory (cudaMallocManaged), which moves.
+ *   -ENOMEM      more than this process may lock.
  *   -EINVAL      no bytes, or an access that the NIC does not take.
  */
 GW_API int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access, struct gw_mr **out);
@@ -260,9 +260,9 @@ struct gw_qp_attr {
  * A queue pair, in state RESET. A UD queue pair's requests take two WQEBBs, or more. So its send queue has
  * twice as many as max_send_wr says, or more, and takes as many entries of its CQ.
  *
- *   -ENOSPC      a CQ has too few free entries;
- *   -EINVAL      attributes are out of range, or do not go together;
- *   -EOPNOTSUPP  not in this posting mode or placement;
+ *   -ENOSPC      a CQ has too few free entries.
+ *   -EINVAL      attributes are out of range, or do not go together.
+ *   -EOPNOTSUPP  not in this posting mode or placement.
  *   -ENOMEM; else the driver's error.
  */
 GW_API int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *attr, struct gw_qp **out);

@@ -147,8 +147,8 @@ static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
  * RDMA_WRITE_WITH_IMM, RDMA_READ and the two atomics; IBV_SEND_SIGNALED, FENCE, SOLICITED and INLINE. It
  * reads the payload of an inline request before it returns.
  *
- *   ENOMEM      the queue is full, or too many entries or inline bytes;
- *   EINVAL      not connected, or a request that makes no sense, such as an opcode that does not exist;
+ *   ENOMEM      the queue is full, or too many entries or inline bytes.
+ *   EINVAL      not connected, or a request that makes no sense, such as an opcode that does not exist.
  *   EOPNOTSUPP  another opcode of libibverbs' (LOCAL_INV, BIND_MW, TSO, DRIVER1), or an atomic that the
  *               device does not have.
  *
@@ -185,11 +185,11 @@ enum gw_post_flags {
  * pair. An operation of two requests (gw_with_signal) completes with the second; if the first one fails, its
  * completion carries the same wr_id. Returns
  *
- *   0            posted;
+ *   0            posted.
  *   -EAGAIN      the queue is full: poll the CQ and try again. Nothing was posted. On a GPU where several
  *                threads post it may also be that the others are asking for the room at this moment; on CPU
- *                threads that take turns, that one of them is stuck;
- *   -ENOTCONN    not connected;
+ *                threads that take turns, that one of them is stuck.
+ *   -ENOTCONN    not connected.
  *   -EIO         the queue pair has failed (gw_qp_fault on the host says how);
  *   -EOPNOTSUPP  an atomic, and the device has none; a datagram (gw_send_to_op) on a connected queue pair; or
  *                anything else on one for datagrams.
@@ -228,7 +228,7 @@ GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
 GW_FN void gw_ring(struct gw_qp_handle *qp);
 
 /*
- * Polls until there is a completion, and returns how many it took, at most n; 0: the deadline has passed;
+ * Polls until there is a completion, and returns how many it took, at most n; 0: the deadline has passed.
  * -ECANCELED: *stop became non-zero or stop_fd readable (stop may be NULL, stop_fd -1). deadline_ns is on
  * this executor's clock: gw_clock_ns() + what it may take.
  *

@@ -60,7 +60,7 @@ GW_FN struct gw_op gw_cmp_swap_op(uint64_t laddr, uint32_t lkey, uint64_t raddr,
                                   uint64_t compare, uint64_t swap);
 
 /*
- * Adds field by field: each bit set in field_boundary is the highest of a field, and no carry leaves a field;
+ * Adds field by field: each bit set in field_boundary is the highest of a field, and no carry leaves a field.
  * 0 is gw_fetch_add_op.
  *
  * Masked atomics are ConnectX's own. In posting mode proxy-post they are refused (-EOPNOTSUPP), and an older

@@ -53,7 +53,7 @@ struct gw_tx {
 };
 
 /*
- * Opens a view, of a connected queue pair or of one for datagrams. One thread. 0; -ENOTCONN: not connected;
+ * Opens a view, of a connected queue pair or of one for datagrams. One thread. 0; -ENOTCONN: not connected.
  * -EIO: the queue pair has failed; -EINVAL: the handle is of another version of this header. A view holds
  * nothing and needs no closing. After gw_qp_reset open a new one.
  */
@@ -62,11 +62,11 @@ GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp);
 /*
  * Posts one operation and returns 0 and its ticket (ticket may be NULL), or
  *
- *   -EAGAIN      the queue is full, also after a look at the CQ: try again. Nothing was posted;
+ *   -EAGAIN      the queue is full, also after a look at the CQ: try again. Nothing was posted.
  *   -EIO         the queue pair has failed. A post notices that when the queue seems full: until then posts
- *                return 0 and their tickets fail;
- *   -ENOTCONN    it was reset; noticed at the same time;
- *   -EMSGSIZE    more requests than the queue holds at all;
+ *                return 0 and their tickets fail.
+ *   -ENOTCONN    it was reset; noticed at the same time.
+ *   -EMSGSIZE    more requests than the queue holds at all.
  *   -EOPNOTSUPP  an atomic, and the device has none; gw_send_to_op on a connected queue pair; or gw_send_op
  *                on one for datagrams. (All else on one for datagrams is posted, and its ticket fails:
  *                IBV_WC_LOC_QP_OP_ERR.)
@@ -87,7 +87,7 @@ GW_FN void gw_tx_ring(struct gw_tx *tx);
  * thread's. 0, or
  *
  *   -EIO         it was not executed, or not wholly (gw_qp_fault on the host says why);
- *   -ETIMEDOUT   the deadline has passed;
+ *   -ETIMEDOUT   the deadline has passed.
  *   -EINVAL      no such ticket.
  *
  * deadline_ns: gw_clock_ns() + what it may take; in the past: one look. A wait for a request that is not

@@ -249,7 +249,7 @@ GW_SLOW_FN int gw_stream_put_(struct gw_stream_out_ *o, uint32_t n)
 /*
  * Prepares what sends the next n bytes of our buffer, which may still be on their way there: one WQE, or two
  * where the half that is written to ends within them; gw_stream_show_ shows them to the NIC. What others post
- * meanwhile, credits among it, waits for that no longer than a copy takes. How many, the first at *at;
+ * meanwhile, credits among it, waits for that no longer than a copy takes. How many, the first at *at.
  * -EAGAIN: the send queue is full; -ECONNRESET, -ENOTCONN.
  */
 GW_FN int gw_stream_prepare_(struct gw_stream_out_ *o, uint32_t n, uint64_t *at)
