@@ -37,7 +37,7 @@ class Future:
         self._out = out
         self._value: Any = None
         self._error: Optional[errors.Error] = None
-        self._done = False
+        self._sent = self._done = False
         self.times: Optional[Times] = None
         """Where the time went, once the answer is there."""
         self.batch = 0
@@ -98,8 +98,9 @@ class Client:
                  shapes: Optional[Mapping[str, Sequence[int]]] = None):
         self._lib = abi.library()
         self._lock = threading.Lock()
-        self._give_up = False
-        self._asked = abi.GIVE_UP(lambda: int(self._give_up))
+        # A list's length, and no function of Python's: a signal's handler would run in that, and its exception be lost.
+        self._give_up: List[bool] = []
+        self._asked = abi.GIVE_UP(self._give_up.__len__)
         opts = abi.Opts(server=url.encode(), model=model.encode(), slots=slots, rows=rows,
                         timeout_ns=int(timeout * 1e9), give_up=self._asked)
         opts.version, opts.token, opts.ca_file = (v.encode() if v else None for v in (version, token, ca_file))
@@ -126,7 +127,7 @@ class Client:
         self._regions = Regions(self._lib, handle)
 
     def _stop_asking(self) -> None:
-        self._give_up = True
+        self._give_up.append(True)
 
     def _infos(self, kind: str) -> Tuple[tensors.TensorInfo, ...]:
         count = getattr(self._lib, f"gw_client_{kind}s")(self._handle)
@@ -169,28 +170,36 @@ class Client:
             future = Future(self, sources, self._outs(out))
             while not self._free:
                 self._take(None)
-            slot = self._free[-1]
-            request = abi.Request(id=slot, rows=rows, priority=priority,
-                                  budget_ns=int(deadline * 1e9) if deadline is not None else 0)
-            self._submit(slot, request, sources)
-            self._free.pop()
+            slot = self._free.pop()
             self._in_flight[slot] = future
+            try:
+                request = abi.Request(id=slot, rows=rows, priority=priority,
+                                      budget_ns=int(deadline * 1e9) if deadline is not None else 0)
+                self._submit(slot, request, future)
+            finally:  # Ctrl-C may come at any point
+                if not future._sent:
+                    del self._in_flight[slot]
+                    self._free.append(slot)
             return future
 
-    def _submit(self, slot: int, request: abi.Request, sources: List[tensors.Source]) -> None:
+    def _submit(self, slot: int, request: abi.Request, future: Future) -> None:
         lib, handle = self._lib, self._handle
-        pointers = self._regions.addresses(sources) if self.door == "rdma" else None
+        pointers = self._regions.addresses(future._sources) if self.door == "rdma" else None
         if pointers is None:
-            for i, source in enumerate(sources):
+            for i, source in enumerate(future._sources):
                 source.write(lib.gw_client_slot_input(handle, slot, i, request.rows))
 
-            def send() -> int:
-                return lib.gw_client_submit(handle, slot, ctypes.byref(request))
+        def send() -> None:
+            if pointers is None:
+                check(lib.gw_client_submit(handle, slot, ctypes.byref(request)))
+            else:
+                check(lib.gw_client_submit_from(handle, slot, ctypes.byref(request), pointers))
+            future._sent = True
+
+        if time.monotonic() - self._used > _IDLE_S:
+            interruptible(send, self._stop_asking)
         else:
-            def send() -> int:
-                return lib.gw_client_submit_from(handle, slot, ctypes.byref(request), pointers)
-        idle = time.monotonic() - self._used > _IDLE_S
-        check(interruptible(send, self._stop_asking) if idle else send())
+            send()
         self._used = time.monotonic()
 
     def _in_order(self, inputs: Inputs) -> List[Any]:

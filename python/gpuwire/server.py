@@ -54,9 +54,6 @@ class Server:
     def __init__(self, host: str = "127.0.0.1", port: int = 8000, *, exec: str = "auto", gpu: int = 0,
                  device: Optional[str] = None, threads: int = 1, sessions: int = 0, slots: int = 0,
                  model_memory: int = 0):
-        # CUDA loads a kernel when it is first launched, and that waits behind the server's kernel for ever.
-        if os.environ.setdefault("CUDA_MODULE_LOADING", "EAGER") != "EAGER":
-            raise errors.Invalid("CUDA_MODULE_LOADING: a server wants EAGER; set it, or leave it unset")
         self._lib = abi.library()
         opts = abi.Opts(size=ctypes.sizeof(abi.Opts), port=port, host=host.encode(), exec=exec.encode(), gpu=gpu,
                         device=device.encode() if device else None, threads=threads, sessions=sessions, slots=slots,
@@ -190,7 +187,7 @@ class Server:
             found = abi.Stats()
             check(self._lib.gw_serving_query(self._handle, name.encode(), ctypes.byref(found)))
         counts: Dict[str, Any] = {}
-        for field, kind in abi.Stats._fields_[:11]:
+        for field, _ in abi.Stats._fields_[:11]:
             value = getattr(found, field)
             counts.update({field[:-3] + "_s": value / 1e9} if field.endswith("_ns") else {field: value})
         counts["batches"] = {b.rows: {"executions": b.executions, "p99_s": b.p99_ns / 1e9}

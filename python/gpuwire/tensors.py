@@ -81,6 +81,13 @@ class Source:
     def address(self) -> int:
         raise NotImplementedError
 
+    def region(self) -> Tuple[int, int, Any]:
+        """The memory that the tensor is a part of: address, bytes, and what keeps it."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Waits for the kernels that write the tensor: the NIC does not know of streams."""
+
     def write(self, to: int) -> None:
         """Copies the bytes to an address of the host."""
         ctypes.memmove(to, self.address(), self.nbytes)
@@ -102,12 +109,10 @@ class _Torch(Source):
         return self.tensor.data_ptr()
 
     def region(self) -> Tuple[int, int, Any]:
-        """The memory that the tensor is a part of: address, bytes, and what keeps it."""
         storage = self.tensor.untyped_storage()
         return storage.data_ptr(), storage.nbytes(), storage
 
     def synchronize(self) -> None:
-        """Waits for the kernels that write the tensor: the NIC does not know of streams."""
         sys.modules["torch"].cuda.current_stream(self.device).synchronize()
 
     def write(self, to: int) -> None:
@@ -200,7 +205,7 @@ def _from_dlpack(x: Any, want: Dtype, name: str) -> Source:
 
 def answer(address: int, nbytes: int, dtype: Dtype, shape: Tuple[int, ...], like: Source, out: Any, name: str) -> Any:
     """A tensor of the answer: into `out` if that is given, else a new one of the input's kind."""
-    memory = (ctypes.c_char * nbytes).from_address(address) if nbytes else b""
+    memory: Any = (ctypes.c_char * nbytes).from_address(address) if nbytes else b""
     if out is not None:
         _check_out(out, dtype, shape, name)
         if is_torch(out):
