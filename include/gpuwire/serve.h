@@ -88,7 +88,8 @@ GW_API int gw_serving_on_gpu(const struct gw_serving *serving);
  * Errors: -EEXIST (there is one of that name; say `replace`), -EINVAL (a name or batch size), those of gw_model_open
  * and gw_plan_create, and -ENOTSUP when its work cannot be launched from a GPU: the text names the graph's node.
  */
-GW_API int gw_serving_add_file(struct gw_serving *serving, const struct gw_serving_model *model, const char *path);
+GW_API int gw_serving_add_file(struct gw_serving *serving, const struct gw_serving_model *model,
+                               const char *path);
 
 /* One input or output of a model that was captured. */
 struct gw_serving_tensor {

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,12 +170,12 @@ static int compare(const struct pictures *p)
 
 static int serve_picture(const struct demo *d, struct gw_client *c, struct pictures *p)
 {
-    struct gw_latency latency = {0};
+    struct gw_latency *latency = gw_latency_new();
     struct gw_client_cpu before, after;
     char why[GW_IMAGE_ERR] = "";
-    int error = gw_client_worker_cpu(c, &before);
+    int error = latency ? gw_client_worker_cpu(c, &before) : gw_error_errno(-ENOMEM, "demo");
     uint64_t start = gw_deadline(0);
-    if (!error) error = gw_enlarge_by(c, &p->small, REQUESTS, &p->larger, &latency);
+    if (!error) error = gw_enlarge_by(c, &p->small, REQUESTS, &p->larger, latency);
     uint64_t ns = gw_deadline(0) - start;
     if (!error) error = gw_client_worker_cpu(c, &after);
     if (!error) {
@@ -183,9 +184,9 @@ static int serve_picture(const struct demo *d, struct gw_client *c, struct pictu
     }
     if (!error) error = compare(p);
     if (!error) {
-        printf("\n%zu requests, %.1f a second\n", latency.total.count,
-               (double)latency.total.count * 1e9 / (double)ns);
-        gw_latency_print(&latency, stdout);
+        printf("\n%" PRIu64 " requests, %.1f a second\n", latency->part[GW_TOTAL].count,
+               (double)latency->part[GW_TOTAL].count * 1e9 / (double)ns);
+        gw_latency_print(latency, stdout);
         printf("\nCPU time of the worker: %.1f ms its own threads (%.2f %% of a core), %.1f ms its software "
                "NIC\n",
                (double)(after.own_ns - before.own_ns) / 1e6,
@@ -193,7 +194,7 @@ static int serve_picture(const struct demo *d, struct gw_client *c, struct pictu
                (double)(after.nic_ns - before.nic_ns) / 1e6);
         printf("wrote %s (%ux%u)\n", d->out, p->larger.width, p->larger.height);
     }
-    gw_latency_free(&latency);
+    free(latency);
     return error;
 }
 

@@ -11,14 +11,17 @@
 /* The sides of a model that takes one luma tile and answers with a larger one. */
 static int tile_sides(const struct gw_client *c, uint32_t *side, uint32_t *scale)
 {
-    const struct gw_client_tensor *in = gw_client_input(c), *out = gw_client_output(c);
-    int square = in->ndim == 4 && out->ndim == 4 && in->dim[0] == 1 && in->dim[1] == 1 && out->dim[0] == 1 &&
-                 out->dim[1] == 1 && in->dim[2] == in->dim[3] && out->dim[2] == out->dim[3];
-    if (!square || out->dim[2] % in->dim[2] || out->dim[2] / in->dim[2] > 16)
+    const struct gw_client_tensor *in = gw_client_input(c, 0), *out = gw_client_output(c, 0);
+    int one = gw_client_inputs(c) == 1 && gw_client_outputs(c) == 1 && in->dtype == GW_DTYPE_F32 &&
+              out->dtype == GW_DTYPE_F32;
+    int square = one && in->rank == 4 && out->rank == 4 && in->dims[0] == 1 && in->dims[1] == 1 &&
+                 out->dims[0] == 1 && out->dims[1] == 1 && in->dims[2] == in->dims[3] &&
+                 out->dims[2] == out->dims[3];
+    if (!square || out->dims[2] % in->dims[2] || out->dims[2] / in->dims[2] > 16)
         return gw_error(-EINVAL,
                         "this model does not enlarge pictures: it is not 1x1xNxN to 1x1xkNxkN; use --input");
-    *side = (uint32_t)in->dim[2];
-    *scale = (uint32_t)(out->dim[2] / in->dim[2]);
+    *side = (uint32_t)in->dims[2];
+    *scale = (uint32_t)(out->dims[2] / in->dims[2]);
     return 0;
 }
 
@@ -29,9 +32,7 @@ int gw_next_answer(struct gw_client *c, struct gw_client_reply *reply)
         int error = gw_client_wait(c, gw_deadline(100000000), reply);
         if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
         if (error == -ETIMEDOUT && gw_deadline(0) < end) continue;
-        if (!error && reply->error)
-            return gw_error(reply->error, "the worker could not answer request %llu",
-                            (unsigned long long)reply->id);
+        if (!error && reply->error) return gw_error(reply->error, "%s", reply->why);
         return error;
     }
 }
@@ -46,15 +47,16 @@ static int run_tiles(struct gw_client *c, struct gw_enlarge *job, uint64_t total
     gw_progress_begin(&bar, "tiles", total);
     while (!error && answered < total) {
         if (sent < total && sent - answered < slots) {
-            gw_enlarge_tile(job, (uint32_t)(sent % job->tiles.count), gw_client_slot_input(c, slot));
-            error = gw_client_submit(c, slot, sent++);
+            gw_enlarge_tile(job, (uint32_t)(sent % job->tiles.count), gw_client_slot_input(c, slot, 0, 1));
+            struct gw_client_request request = {.id = sent++};
+            error = gw_client_submit(c, slot, &request);
             slot = (slot + 1) % slots;
             continue;
         }
         error = gw_next_answer(c, &reply);
         if (error) break;
-        gw_enlarge_answer(job, (uint32_t)(reply.id % job->tiles.count), reply.output);
-        error = gw_latency_add(latency, &reply.times);
+        gw_enlarge_answer(job, (uint32_t)(reply.id % job->tiles.count), reply.out[0].data);
+        gw_latency_add(latency, &reply.times);
         slot = reply.slot; /* the one that is free now */
         gw_progress_at(&bar, ++answered);
     }

@@ -1,154 +1,228 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpuwire infer: one model, one picture or tensor. */
+/* gpuwire infer: one request to any model; or a picture, tile by tile. */
 #include "src/cli/cli.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <gpuwire/client.h>
 #include <gpuwire/error.h>
-#include <gpuwire/model.h>
 
+#include "src/cli/door.h"
 #include "src/cli/enlarge.h"
 #include "src/cli/options.h"
-#include "src/model/npy.h"
+#include "src/cli/tensors.h"
 
 static const char usage[] =
-    "usage: gpuwire infer MODEL --image IN.png --out OUT.png [OPTION...]\n"
-    "       gpuwire infer MODEL --input X.npy --output Y.npy [OPTION...]\n"
+    "usage: gpuwire infer MODEL [--input NAME=IN.npy]... [--output NAME=OUT.npy]... [OPTION...]\n"
+    "       gpuwire infer MODEL --image IN.png --out OUT.png [OPTION...]\n"
     "\n"
-    "Asks a `gpuwire serve` for one inference; the tensors travel by RDMA.\n"
+    "Asks a server for one inference: over RDMA a `gpuwire serve`, over HTTP any server of the Open "
+    "Inference "
+    "Protocol.\n"
+    "Without --output it prints the answer as JSON. A model with one input, or one output, needs no NAME=.\n"
     "\n"
     "With --image, MODEL enlarges pictures: one luma tile in, an enlarged one out (superresolution does). "
     "The picture is\n"
     "split into tiles that overlap, many are kept in flight, and the answers are joined without seams.\n"
     "\n"
-    "  --server HOST:PORT  where `gpuwire serve` listens (default 127.0.0.1:8000)\n"
-    "  --image, --out      a PNG picture, and where the larger one goes\n"
-    "  --input, --output   a float32 tensor as numpy saves it, and where the answer goes\n"
-    "  --slots N           requests in flight (default: as many as the server gives)\n"
-    "  --stats             say where the time went\n"
-    "  -h, --help          this text\n"
+    "  --server URL         where the server listens: HOST:PORT or rdma:// (RDMA), http://, https:// "
+    "(default\n"
+    "                       127.0.0.1:8000)\n"
+    "  --token-file FILE    a file with the server's bearer token\n"
+    "  --ca-file FILE       who may sign the server's certificate (PEM; default: the system's)\n"
+    "  --model-version V    of the model (default: the server's choice)\n"
+    "  --input NAME=IN.npy  an input as numpy saves it, with as many samples as you like\n"
+    "  --output NAME=OUT.npy  where an output goes\n"
+    "  --priority N         1 is served first (default: the model's)\n"
+    "  --deadline MS        milliseconds after which the answer is worth nothing: the server then refuses\n"
+    "  --image, --out       a PNG picture, and where the larger one goes\n"
+    "  --slots N            tiles in flight (default: as many as the server gives)\n"
+    "  --stats              say where the time went\n"
+    "  -h, --help           this text\n"
     "\n"
     "Exit code 0: answered; 1: not; 2: wrong usage; 130: ended by Ctrl-C.\n";
 
-enum { SERVER = 256, IMAGE, OUT, INPUT, OUTPUT, SLOTS, STATS };
+enum { IMAGE = GW_DOOR_OPTIONS_END, OUT, INPUT, OUTPUT, SLOTS, STATS, PRIORITY, DEADLINE };
 
 static const struct option options[] = {
-    {"server", 1, NULL, SERVER}, {"image", 1, NULL, IMAGE},   {"out", 1, NULL, OUT},
-    {"input", 1, NULL, INPUT},   {"output", 1, NULL, OUTPUT}, {"slots", 1, NULL, SLOTS},
-    {"stats", 0, NULL, STATS},   {"help", 0, NULL, 'h'},      {0},
+    GW_DOOR_OPTIONS,
+    {"image", 1, NULL, IMAGE},
+    {"out", 1, NULL, OUT},
+    {"input", 1, NULL, INPUT},
+    {"output", 1, NULL, OUTPUT},
+    {"slots", 1, NULL, SLOTS},
+    {"stats", 0, NULL, STATS},
+    {"priority", 1, NULL, PRIORITY},
+    {"deadline", 1, NULL, DEADLINE},
+    {"help", 0, NULL, 'h'},
+    {0},
 };
 
 struct job {
+    struct gw_door_options door;
     struct gw_client_opts client;
-    const char *image, *out, *input, *output;
+    struct gw_client_request request;
+    const char *image, *out;
+    struct gw_files input, output;
     int stats;
 };
+
+static int parse_number(int option, struct job *j)
+{
+    uint64_t n = 0;
+    int wrong = 0;
+    switch (option) {
+    case SLOTS: wrong = gw_option_number("infer", "--slots", optarg, 1, 256, &n); break;
+    case PRIORITY: wrong = gw_option_number("infer", "--priority", optarg, 1, UINT32_MAX, &n); break;
+    default: wrong = gw_option_number("infer", "--deadline", optarg, 1, 86400000, &n);
+    }
+    if (wrong) return wrong;
+    if (option == SLOTS) j->client.slots = (uint32_t)n;
+    if (option == PRIORITY) j->request.priority = (uint32_t)n;
+    if (option == DEADLINE) j->request.budget_ns = n * 1000000;
+    return 0;
+}
+
+static int check(const struct job *j)
+{
+    if ((j->image != NULL) == (j->input.count != 0))
+        return gw_usage_error("infer", "give --image or --input");
+    if (j->image && !j->out) return gw_usage_error("infer", "--image wants --out");
+    if (j->image && j->output.count)
+        return gw_usage_error("infer", "--image goes with --out, not with --output");
+    if (!j->image && j->out)
+        return gw_usage_error("infer", "--out goes with --image; --output is for tensors");
+    return -1;
+}
 
 static int parse(int argc, char **argv, struct job *j)
 {
     int option, wrong = 0;
-    uint64_t n;
     optind = 1;
     opterr = 0;
     while (!wrong && (option = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
         switch (option) {
-        case SERVER: j->client.server = optarg; break;
         case IMAGE: j->image = optarg; break;
         case OUT: j->out = optarg; break;
-        case INPUT: j->input = optarg; break;
-        case OUTPUT: j->output = optarg; break;
+        case INPUT: wrong = gw_files_add("infer", "--input", &j->input, optarg); break;
+        case OUTPUT: wrong = gw_files_add("infer", "--output", &j->output, optarg); break;
         case STATS: j->stats = 1; break;
         case SLOTS:
-            wrong = gw_option_number("infer", "--slots", optarg, 1, 256, &n);
-            if (!wrong) j->client.slots = (uint32_t)n;
-            break;
+        case PRIORITY:
+        case DEADLINE: wrong = parse_number(option, j); break;
         case 'h': fputs(usage, stdout); return GW_EXIT_OK;
-        default: return gw_option_wrong("infer", argv, option);
+        default:
+            if (!gw_door_option(&j->door, option, optarg)) return gw_option_wrong("infer", argv, option);
         }
     }
     if (wrong) return wrong;
     if (optind >= argc) return gw_usage_error("infer", "which model?");
     j->client.model = argv[optind++];
     if (optind < argc) return gw_usage_error("infer", "%s: not an option", argv[optind]);
-    if ((j->image != NULL) == (j->input != NULL)) return gw_usage_error("infer", "give --image or --input");
-    if (j->image && !j->out) return gw_usage_error("infer", "--image wants --out");
-    if (j->input && !j->output) return gw_usage_error("infer", "--input wants --output");
-    return -1;
+    return check(j);
 }
 
-/* The client's description of a tensor in the model's terms, for checking and writing arrays. */
-static struct gw_tensor_info info_of(const struct gw_client_tensor *t)
+/* ---- tensors ---- */
+
+static void print_times(const struct gw_client_times *t)
 {
-    struct gw_tensor_info info = {.name = t->name, .dtype = GW_DTYPE_F32, .rank = t->ndim, .bytes = t->bytes};
-    for (uint32_t i = 0; i < t->ndim; i++) info.dims[i] = (uint64_t)t->dim[i];
-    return info;
+    fprintf(stderr, "%.3f ms", (double)t->total / 1e6);
+    if (t->model)
+        fprintf(stderr, ": network in %.3f, wait %.3f, model %.3f, post %.3f, network out %.3f",
+                (double)t->net_in / 1e6, (double)t->wait / 1e6, (double)t->model / 1e6, (double)t->post / 1e6,
+                (double)t->net_out / 1e6);
+    fputc('\n', stderr);
 }
 
-static int infer_tensor(struct gw_client *c, const struct job *j)
+static int infer_tensors(struct gw_client *c, struct job *j, struct gw_arrays *in)
 {
-    char why[GW_MODEL_ERR] = "";
-    struct gw_npy x;
-    struct gw_tensor_info in = info_of(gw_client_input(c)), out = info_of(gw_client_output(c));
-    int error = gw_npy_read(j->input, &x, why, sizeof(why));
-    if (error) return gw_error(error, "%s", why);
-    error = gw_npy_fits(&x, &in, why, sizeof(why));
-    if (error)
-        gw_error(error, "%s: %s", j->input, why);
-    else {
-        struct gw_client_reply reply;
-        memcpy(gw_client_slot_input(c, 0), x.data, in.bytes);
-        error = gw_client_submit(c, 0, 1);
-        if (!error) error = gw_next_answer(c, &reply);
-        if (!error) {
-            error = gw_npy_write(j->output, out.dims, out.rank, reply.output, why, sizeof(why));
-            if (error) gw_error(error, "%s", why);
-        }
+    struct gw_client_reply reply;
+    j->request.id = 1;
+    int error = gw_arrays_fit(in, c, &j->request.rows);
+    if (!error) error = gw_files_fit(&j->output, c);
+    if (error) return error;
+    gw_arrays_copy(in, c, 0, j->request.rows);
+    error = gw_client_submit(c, 0, &j->request);
+    if (!error) error = gw_next_answer(c, &reply);
+    if (error) return error;
+    if (j->stats) print_times(&reply.times);
+    return j->output.count ? gw_reply_save(c, &reply, &j->output) : gw_reply_print(c, &reply);
+}
+
+/* Room for as many samples as the inputs have, and no more. */
+static int tensors(struct job *j)
+{
+    struct gw_arrays in = {0};
+    struct gw_client *client = NULL;
+    int error = gw_arrays_read(&in, &j->input);
+    if (!error) {
+        j->client.slots = 1;
+        j->client.shapes = in.shape;
+        j->client.shape_count = in.count;
+        error = gw_client_open(&j->client, &client);
     }
-    gw_npy_free(&x);
-    return error;
+    if (!error) error = infer_tensors(client, j, &in);
+    if (error) gw_failed("infer");
+    gw_client_close(client);
+    gw_arrays_free(&in);
+    return gw_exit_code(error);
 }
+
+/* ---- pictures ---- */
 
 static int infer_image(struct gw_client *c, const struct job *j)
 {
-    struct gw_latency latency = {0};
+    struct gw_latency *latency = gw_latency_new();
     struct gw_image in = {0}, out = {0};
     char why[GW_IMAGE_ERR] = "";
-    int error = gw_png_read(j->image, &in, why, sizeof(why));
-    if (error) return gw_error(error, "%s", why);
-    error = gw_enlarge_by(c, &in, 1, &out, &latency);
+    int error = latency ? gw_png_read(j->image, &in, why, sizeof(why)) : -ENOMEM;
+    if (error) {
+        free(latency);
+        return gw_error(error, "%s", latency ? why : "out of memory");
+    }
+    error = gw_enlarge_by(c, &in, 1, &out, latency);
     if (!error) {
         error = gw_png_write(j->out, &out, why, sizeof(why));
         if (error) gw_error(error, "%s", why);
     }
     if (!error) {
-        printf("%s: %ux%u to %ux%u, %zu tiles\n", j->out, in.width, in.height, out.width, out.height,
-               latency.total.count);
-        if (j->stats) gw_latency_print(&latency, stdout);
+        printf("%s: %ux%u to %ux%u, %" PRIu64 " tiles\n", j->out, in.width, in.height, out.width, out.height,
+               latency->part[GW_TOTAL].count);
+        if (j->stats) gw_latency_print(latency, stdout);
     }
     gw_image_free(&in);
     gw_image_free(&out);
-    gw_latency_free(&latency);
+    free(latency);
     return error;
+}
+
+static int image(struct job *j)
+{
+    struct gw_client *client = NULL;
+    j->client.rows = 1;
+    int error = gw_client_open(&j->client, &client);
+    if (!error) error = infer_image(client, j);
+    if (error) gw_failed("infer");
+    gw_client_close(client);
+    return gw_exit_code(error);
 }
 
 int gw_cli_infer(int argc, char **argv)
 {
-    struct job j = {.client = {.server = "127.0.0.1:8000", .give_up = gw_interrupted}};
-    struct gw_client *client = NULL;
+    struct job j = {.client = {.give_up = gw_interrupted}};
     int done = parse(argc, argv, &j);
     if (done >= 0) return done;
 
-    if (j.image ? gw_option_writable("--out", j.out) : gw_option_writable("--output", j.output))
-        return gw_failed("infer");
+    int error = gw_door_options_use(&j.door, &j.client);
+    if (!error && j.image) error = gw_option_writable("--out", j.out);
+    for (uint32_t i = 0; !error && i < j.output.count; i++)
+        error = gw_option_writable("--output", j.output.file[i].path);
+    if (error) return gw_failed("infer");
     gw_catch_signals();
-    int error = gw_client_open(&j.client, &client);
-    if (!error) error = j.image ? infer_image(client, &j) : infer_tensor(client, &j);
-    if (error) gw_failed("infer");
-    gw_client_close(client);
-    return gw_exit_code(error);
+    return j.image ? image(&j) : tensors(&j);
 }

@@ -1,39 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/cli/latency.h"
 
-int gw_latency_add(struct gw_latency *l, const struct gw_client_times *t)
+#include <stdlib.h>
+
+static const char *const names[GW_LATENCY_PARTS] = {"network in", "wait",        "model",
+                                                    "post",       "network out", "total"};
+
+struct gw_latency *gw_latency_new(void)
 {
-    int error = gw_samples_add(&l->total, t->total);
-    if (!error) error = gw_samples_add(&l->net_in, t->net_in);
-    if (!error) error = gw_samples_add(&l->wait, t->wait);
-    if (!error) error = gw_samples_add(&l->model, t->model);
-    if (!error) error = gw_samples_add(&l->post, t->post);
-    if (!error) error = gw_samples_add(&l->net_out, t->net_out);
-    return error;
+    return calloc(1, sizeof(struct gw_latency));
 }
 
-static void row(FILE *f, const char *name, struct gw_samples *s)
+void gw_latency_add(struct gw_latency *l, const struct gw_client_times *t)
 {
-    static const double percent[] = {50, 90, 99, 100};
-    gw_samples_sort(s);
-    fprintf(f, "  %-12s", name);
-    for (int i = 0; i < 4; i++) fprintf(f, " %10.3f", (double)gw_samples_percentile(s, percent[i]) / 1e6);
-    fputc('\n', f);
+    gw_histogram_add(&l->part[GW_NET_IN], t->net_in);
+    gw_histogram_add(&l->part[GW_WAIT], t->wait);
+    gw_histogram_add(&l->part[GW_MODEL], t->model);
+    gw_histogram_add(&l->part[GW_POST], t->post);
+    gw_histogram_add(&l->part[GW_NET_OUT], t->net_out);
+    gw_histogram_add(&l->part[GW_TOTAL], t->total);
 }
 
-void gw_latency_print(struct gw_latency *l, FILE *f)
+void gw_latency_merge(struct gw_latency *to, const struct gw_latency *from)
 {
-    fprintf(f, "  %-12s %10s %10s %10s %10s\n", "latency, ms", "p50", "p90", "p99", "max");
-    row(f, "network in", &l->net_in);
-    row(f, "wait", &l->wait);
-    row(f, "model", &l->model);
-    row(f, "post", &l->post);
-    row(f, "network out", &l->net_out);
-    row(f, "total", &l->total);
+    for (uint32_t i = 0; i < GW_LATENCY_PARTS; i++) gw_histogram_merge(&to->part[i], &from->part[i]);
 }
 
-void gw_latency_free(struct gw_latency *l)
+void gw_latency_print(const struct gw_latency *l, FILE *f)
 {
-    struct gw_samples *all[] = {&l->total, &l->net_in, &l->wait, &l->model, &l->post, &l->net_out};
-    for (int i = 0; i < 6; i++) gw_samples_free(all[i]);
+    static const double percent[] = {50, 90, 95, 99, 99.9, 100};
+    fprintf(f, "  %-12s %10s %10s %10s %10s %10s %10s\n", "latency, ms", "p50", "p90", "p95", "p99", "p99.9",
+            "max");
+    for (uint32_t i = 0; i < GW_LATENCY_PARTS; i++) {
+        const struct gw_histogram *h = &l->part[i];
+        if (!h->most && i != GW_TOTAL) continue;
+        fprintf(f, "  %-12s", names[i]);
+        for (int k = 0; k < 6; k++)
+            fprintf(f, " %10.3f", (double)gw_histogram_percentile(h, percent[k]) / 1e6);
+        fputc('\n', f);
+    }
 }

@@ -28,6 +28,33 @@ static const char *after_key(const char *header, const char *key)
     return p;
 }
 
+static const struct {
+    const char *name;
+    uint32_t dtype;
+} types[] = {
+    {"<f4", GW_DTYPE_F32}, {"<f2", GW_DTYPE_F16},  {"<V2", GW_DTYPE_BF16}, {"|V2", GW_DTYPE_BF16},
+    {"<f8", GW_DTYPE_F64}, {"|b1", GW_DTYPE_BOOL}, {"|u1", GW_DTYPE_U8},   {"|i1", GW_DTYPE_I8},
+    {"<u2", GW_DTYPE_U16}, {"<i2", GW_DTYPE_I16},  {"<u4", GW_DTYPE_U32},  {"<i4", GW_DTYPE_I32},
+    {"<u8", GW_DTYPE_U64}, {"<i8", GW_DTYPE_I64},
+};
+#define TYPES (sizeof(types) / sizeof(types[0]))
+
+/* 0: none that a model takes. */
+static uint32_t parse_type(const char *descr)
+{
+    for (size_t i = 0; i < TYPES; i++)
+        if (*descr == '\'' && !strncmp(descr + 1, types[i].name, 3) && descr[4] == '\'')
+            return types[i].dtype;
+    return 0;
+}
+
+static const char *type_name(uint32_t dtype)
+{
+    for (size_t i = 0; i < TYPES; i++)
+        if (types[i].dtype == dtype) return types[i].name;
+    return NULL;
+}
+
 static int parse_shape(const char *p, struct gw_npy *npy)
 {
     uint64_t count = 1;
@@ -41,7 +68,7 @@ static int parse_shape(const char *p, struct gw_npy *npy)
         if (*p < '0' || *p > '9') return -EBADMSG;
         if (npy->rank == GW_MODEL_MAX_RANK) return -ENOTSUP;
         uint64_t d = strtoull(p, &end, 10);
-        if (d > MAX_BYTES || (count *= d) > MAX_BYTES / 4) return -EFBIG;
+        if (d > MAX_BYTES || (count *= d) > MAX_BYTES / gw_dtype_bytes(npy->dtype)) return -EFBIG;
         npy->dims[npy->rank++] = d;
         p = end;
     }
@@ -68,8 +95,11 @@ static int read_header(FILE *f, struct gw_npy *npy, const struct gwm_msg *msg)
     header[len] = '\0';
     const char *descr = after_key(header, "'descr'"), *order = after_key(header, "'fortran_order'");
     if (!descr || !order) return gwm_fail(msg, -EBADMSG, "not a .npy file: its header makes no sense");
-    if (strncmp(descr, "'<f4'", 5))
-        return gwm_fail(msg, -ENOTSUP, "its elements are not little-endian float32; use array.astype('<f4')");
+    npy->dtype = parse_type(descr);
+    if (!npy->dtype)
+        return gwm_fail(
+            msg, -ENOTSUP,
+            "its elements are not little-endian numbers that models take; use array.astype('<f4')");
     if (strncmp(order, "False", 5))
         return gwm_fail(msg, -ENOTSUP, "it is in Fortran order; use numpy.ascontiguousarray");
     int rc = parse_shape(after_key(header, "'shape'"), npy);
@@ -85,7 +115,7 @@ int gw_npy_read(const char *path, struct gw_npy *npy, char *err, size_t errlen)
     if (!f) return gwm_fail(&msg, -errno, "%s", strerror(errno));
     int rc = read_header(f, npy, &msg);
     if (!rc) {
-        size_t bytes = npy->count * sizeof(float);
+        size_t bytes = npy->count * gw_dtype_bytes(npy->dtype);
         npy->data = aligned_alloc(64, (bytes + 64) / 64 * 64);
         if (!npy->data)
             rc = gwm_fail(&msg, -ENOMEM, "out of memory");
@@ -104,20 +134,19 @@ void gw_npy_free(struct gw_npy *npy)
     memset(npy, 0, sizeof(*npy));
 }
 
-int gw_npy_write(const char *path, const uint64_t *dims, uint32_t rank, const float *data, char *err,
-                 size_t errlen)
+int gw_npy_write(const char *path, const struct gw_npy *npy, char *err, size_t errlen)
 {
     const struct gwm_msg msg = {err, errlen, path};
     char header[512] = "\x93NUMPY\x01";
-    size_t count = 1;
+    const char *type = type_name(npy->dtype);
+    size_t bytes = npy->count * gw_dtype_bytes(npy->dtype);
     int n = 10;
 
-    if (rank > GW_MODEL_MAX_RANK) return gwm_fail(&msg, -EINVAL, "more than 8 dimensions");
-    n += snprintf(header + n, 128, "{'descr': '<f4', 'fortran_order': False, 'shape': (");
-    for (uint32_t i = 0; i < rank; i++) {
-        count *= dims[i];
-        n += snprintf(header + n, 32, "%" PRIu64 "%s", dims[i], rank == 1 || i + 1 < rank ? "," : "");
-    }
+    if (npy->rank > GW_MODEL_MAX_RANK || !type) return gwm_fail(&msg, -EINVAL, "numpy has no such array");
+    n += snprintf(header + n, 128, "{'descr': '%s', 'fortran_order': False, 'shape': (", type);
+    for (uint32_t i = 0; i < npy->rank; i++)
+        n += snprintf(header + n, 32, "%" PRIu64 "%s", npy->dims[i],
+                      npy->rank == 1 || i + 1 < npy->rank ? "," : "");
     n += snprintf(header + n, 8, "), }");
     while ((n + 1) % 64) header[n++] = ' ';
     header[n++] = '\n';
@@ -127,7 +156,7 @@ int gw_npy_write(const char *path, const uint64_t *dims, uint32_t rank, const fl
     if (!f) return gwm_fail(&msg, -errno, "%s", strerror(errno));
     struct stat st;
     bool regular = !fstat(fileno(f), &st) && S_ISREG(st.st_mode); /* a device is not ours to remove */
-    bool ok = fwrite(header, 1, (size_t)n, f) == (size_t)n && fwrite(data, sizeof(float), count, f) == count;
+    bool ok = fwrite(header, 1, (size_t)n, f) == (size_t)n && fwrite(npy->data, 1, bytes, f) == bytes;
     int code = ok ? 0 : -errno;
     if (fclose(f) && ok) code = -errno;
     if (!code) return 0;
@@ -149,6 +178,9 @@ int gw_npy_fits(const struct gw_npy *npy, const struct gw_tensor_info *info, cha
     const struct gwm_msg msg = {err, errlen, info->name};
     char got[96], want[96];
 
+    if (npy->dtype != info->dtype)
+        return gwm_fail(&msg, -EINVAL, "the model wants elements of type %s, the array has %s",
+                        gw_dtype_name(info->dtype), gw_dtype_name(npy->dtype));
     if (npy->rank == info->rank && !memcmp(npy->dims, info->dims, npy->rank * sizeof(npy->dims[0]))) return 0;
     shape_text(got, sizeof(got), npy->dims, npy->rank);
     shape_text(want, sizeof(want), info->dims, info->rank);

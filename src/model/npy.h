@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors in numpy's .npy files: little-endian float32, C order. And what tells two tensors apart. */
+/* Tensors in numpy's .npy files: little-endian, C order. And what tells two tensors apart. */
 #ifndef GW_MODEL_NPY_H
 #define GW_MODEL_NPY_H
 
@@ -9,10 +9,11 @@
 #include <gpuwire/model.h>
 
 struct gw_npy {
+    uint32_t dtype; /* enum gw_dtype. numpy has no BF16: two bytes without a type ("V2") are one */
     uint32_t rank;
     uint64_t dims[GW_MODEL_MAX_RANK];
-    size_t count;
-    float *data; /* aligned to 64 bytes; gw_npy_free */
+    size_t count; /* elements */
+    void *data;   /* aligned to 64 bytes; gw_npy_free */
 };
 
 /*
@@ -24,8 +25,7 @@ void gw_npy_free(struct gw_npy *npy);
 
 /* Writes a file, replacing it. A negative errno value, and a line, when that fails; no partial file is left.
  */
-int gw_npy_write(const char *path, const uint64_t *dims, uint32_t rank, const float *data, char *err,
-                 size_t errlen);
+int gw_npy_write(const char *path, const struct gw_npy *npy, char *err, size_t errlen);
 
 /* 0 when the array may be fed to that input or is that output; else -EINVAL and a line with both shapes. */
 int gw_npy_fits(const struct gw_npy *npy, const struct gw_tensor_info *info, char *err, size_t errlen);

@@ -85,7 +85,8 @@ static int compare(struct setup *t, const struct sample *s, float *const got[], 
         if (!d.wrong) continue;
         snprintf(why, sizeof(why),
                  "output %u: %zu of %zu differ, the worst by %.2g; [%zu] is %g, expected %g", i, d.wrong,
-                 s->out[i].count, d.worst, d.first, got[i][d.first], s->out[i].data[d.first]);
+                 s->out[i].count, d.worst, d.first, got[i][d.first],
+                 ((const float *)s->out[i].data)[d.first]);
         return fail(t, s, what, why);
     }
     return 0;

@@ -83,7 +83,7 @@ static void serve(struct graph *t, int slot, const struct gw_npy *want, float *y
     for (int row = 0; row < 168; row++) {
         struct gw_tensor_diff d;
         for (int i = 0; i < 168; i++) known[i] = y[row * 4 * OUT_SIDE + i * 4];
-        gw_tensor_compare(known, want->data + row * 168, 168, 1e-4, &d);
+        gw_tensor_compare(known, (const float *)want->data + row * 168, 168, 1e-4, &d);
         if (d.wrong) printf("FAILED slot %d: row %d differs by %.2g\n", slot, row, d.worst);
         if (d.wrong) exit(1);
     }

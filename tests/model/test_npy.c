@@ -44,19 +44,23 @@ static void test_round_trip(void **state)
 {
     const uint64_t dims[][4] = {{2, 3, 4, 5}, {120}, {0}, {1, 120}};
     const uint32_t rank[] = {4, 1, 0, 2};
-    float data[120];
+    const uint32_t type[] = {GW_DTYPE_F32, GW_DTYPE_I64, GW_DTYPE_BF16, GW_DTYPE_BOOL};
+    double data[120];
     struct gw_npy npy;
 
     (void)state;
-    for (int i = 0; i < 120; i++) data[i] = (float)i * 0.25f - 7;
+    for (int i = 0; i < 120; i++) data[i] = i * 0.25 - 7;
     for (int k = 0; k < 4; k++) {
         size_t count = rank[k] ? 120 : 1;
-        assert_int_equal(gw_npy_write(path, dims[k], rank[k], data, NULL, 0), 0);
+        struct gw_npy out = {.dtype = type[k], .rank = rank[k], .count = count, .data = data};
+        memcpy(out.dims, dims[k], sizeof(dims[k]));
+        assert_int_equal(gw_npy_write(path, &out, NULL, 0), 0);
         assert_int_equal(gw_npy_read(path, &npy, NULL, 0), 0);
+        assert_int_equal(npy.dtype, type[k]);
         assert_int_equal(npy.rank, rank[k]);
         assert_int_equal(npy.count, count);
         assert_memory_equal(npy.dims, dims[k], rank[k] * 8);
-        assert_memory_equal(npy.data, data, count * 4);
+        assert_memory_equal(npy.data, data, count * gw_dtype_bytes(type[k]));
         assert_int_equal((uintptr_t)npy.data % 64, 0);
         gw_npy_free(&npy);
     }
@@ -75,7 +79,8 @@ static void test_numpy_file(void **state)
     assert_int_equal(gw_npy_read(path, &npy, NULL, 0), 0);
     assert_int_equal(npy.rank, 2);
     assert_int_equal(npy.count, 2);
-    assert_true(npy.data[1] == 1.5f);
+    assert_int_equal(npy.dtype, GW_DTYPE_F32);
+    assert_true(((float *)npy.data)[1] == 1.5f);
     gw_npy_free(&npy);
 }
 
@@ -86,8 +91,12 @@ static void test_refused(void **state)
     FILE *f;
 
     (void)state;
-    put("{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }\n", 4);
-    refused(-ENOTSUP, "not little-endian float32");
+    put("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }\n", 4);
+    refused(-ENOTSUP, "not little-endian numbers");
+    put("{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }\n", 4);
+    refused(-ENOTSUP, "not little-endian numbers");
+    put("{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }\n", 3);
+    refused(-EBADMSG, "truncated");
     put("{'descr': '<f4', 'fortran_order': True, 'shape': (2,), }\n", 2);
     refused(-ENOTSUP, "Fortran order");
     put("{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }\n", 2);
@@ -111,9 +120,9 @@ static void test_refused(void **state)
     fclose(f);
     refused(-EBADMSG, "not a .npy file");
     assert_int_equal(gw_npy_read("/nonexistent.npy", &npy, err, sizeof(err)), -ENOENT);
-    assert_int_equal(gw_npy_write("/nonexistent/x.npy", (uint64_t[]){1}, 1, (float[]){1}, err, sizeof(err)),
-                     -ENOENT);
-    assert_int_equal(gw_npy_write("/dev/full", (uint64_t[]){1}, 1, (float[]){1}, err, sizeof(err)), -ENOSPC);
+    npy = (struct gw_npy){.dtype = GW_DTYPE_F32, .rank = 1, .dims = {1}, .count = 1, .data = (float[]){1}};
+    assert_int_equal(gw_npy_write("/nonexistent/x.npy", &npy, err, sizeof(err)), -ENOENT);
+    assert_int_equal(gw_npy_write("/dev/full", &npy, err, sizeof(err)), -ENOSPC);
     assert_string_equal(err, "/dev/full: No space left on device");
 }
 
@@ -121,7 +130,7 @@ static void test_fits(void **state)
 {
     struct gw_tensor_info info = {
         .name = "input", .dtype = GW_DTYPE_F32, .rank = 2, .dims = {3, 4}, .bytes = 48};
-    struct gw_npy npy = {.rank = 2, .dims = {3, 4}, .count = 12};
+    struct gw_npy npy = {.dtype = GW_DTYPE_F32, .rank = 2, .dims = {3, 4}, .count = 12};
     char err[GW_MODEL_ERR];
 
     (void)state;
@@ -129,6 +138,9 @@ static void test_fits(void **state)
     npy.dims[1] = 5;
     assert_int_equal(gw_npy_fits(&npy, &info, err, sizeof(err)), -EINVAL);
     assert_string_equal(err, "input: the model wants 3x4, the array is 3x5");
+    npy.dtype = GW_DTYPE_I32;
+    assert_int_equal(gw_npy_fits(&npy, &info, err, sizeof(err)), -EINVAL);
+    assert_string_equal(err, "input: the model wants elements of type FP32, the array has INT32");
 }
 
 static void test_compare(void **state)

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tests/serve/foe.h"
+#include "tests/serve/ask.h"
 
 json_t *foe_wish(struct foe *f)
 {
@@ -38,7 +39,7 @@ void foe_open(struct foe *f, const char *server, uint32_t receives)
     memset(f->memory, 0, 2 * HALF);
     assert_int_equal(gw_mr_register(f->pd, f->memory, 2 * HALF, 0, &f->mr), 0);
 
-    assert_int_equal(gw_http_open(server, WAIT_NS, NULL, &f->http), 0);
+    assert_int_equal(ask_open(server, &f->http), 0);
     body = foe_wish(f);
     assert_int_equal(gw_http_call(f->http, "POST", "v2/rdma/sessions", body, &reply), 0);
     json_decref(body);

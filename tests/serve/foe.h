@@ -9,7 +9,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
 
-#include "src/serve/http_client.h"
+#include "src/client/http_client.h"
 #include "src/serve/wire.h"
 #include "tests/serve/process.h"
 

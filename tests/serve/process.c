@@ -12,7 +12,7 @@
 
 #include <gpuwire/exec.h>
 
-#include "src/serve/http_client.h"
+#include "tests/serve/ask.h"
 
 enum { READY_S = 60, MAX_ARGS = 32 };
 
@@ -83,7 +83,7 @@ int64_t worker_stat(const struct worker_process *w, const char *model, const cha
     char path[128];
     json_t *reply;
     int64_t value = -1;
-    if (gw_http_open(w->server, 60000000000u, NULL, &http)) return -1;
+    if (ask_open(w->server, &http)) return -1;
     snprintf(path, sizeof(path), "v2/models/%s/stats", model);
     if (!gw_http_call(http, "GET", path, NULL, &reply)) {
         json_t *number = json_object_get(reply, name);

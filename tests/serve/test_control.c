@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control path without RDMA: HTTP server against HTTP client, percentiles, the model repository, CPU
+/* The control path without RDMA: HTTP server against HTTP client, the model repository, CPU
  * times. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,25 +24,9 @@
 
 #include <gpuwire/error.h>
 #include "src/serve/cputime.h"
-#include "src/serve/http_client.h"
 #include "src/serve/httpd.h"
-#include "src/serve/percentile.h"
 #include "src/serve/repository.h"
-
-static void percentiles_are_nearest_ranks(void **state)
-{
-    (void)state;
-    struct gw_samples s = {0};
-    assert_int_equal(gw_samples_percentile(&s, 50), 0);
-    for (int i = 100; i >= 1; i--) assert_int_equal(gw_samples_add(&s, i), 0);
-    gw_samples_sort(&s);
-    assert_int_equal(gw_samples_percentile(&s, 50), 50);
-    assert_int_equal(gw_samples_percentile(&s, 99), 99);
-    assert_int_equal(gw_samples_percentile(&s, 99.9), 100);
-    assert_int_equal(gw_samples_percentile(&s, 100), 100);
-    assert_int_equal(gw_samples_percentile(&s, 0), 1);
-    gw_samples_free(&s);
-}
+#include "tests/serve/ask.h"
 
 static void touch(const char *dir, const char *path)
 {
@@ -142,7 +126,7 @@ static void client_and_server_talk_json(void **state)
     opts.host = "localhost!";
     assert_int_equal(gw_httpd_start(&opts, &handler, &second), -EINVAL);
 
-    assert_int_equal(gw_http_open(where, 60000000000u, NULL, &client), 0);
+    assert_int_equal(ask_open(where, &client), 0);
     assert_int_equal(gw_http_call(client, "POST", "echo", body, &reply), 0);
     assert_string_equal(json_string_value(json_object_get(reply, "method")), "POST");
     assert_int_equal(json_integer_value(json_object_get(json_object_get(reply, "body"), "n")), 7);
@@ -164,7 +148,7 @@ static void client_and_server_talk_json(void **state)
     assert_int_equal(seen.calls, 5);
 
     gw_httpd_stop(server);
-    assert_int_equal(gw_http_open(where, 60000000000u, NULL, &client), 0);
+    assert_int_equal(ask_open(where, &client), 0);
     assert_int_equal(gw_http_call(client, "GET", "echo", NULL, &reply), -ECONNREFUSED);
     gw_http_close(client);
     json_decref(body);
@@ -293,7 +277,7 @@ static void long_and_deep_bodies_are_refused(void **state)
     char where[32], *text = malloc(100001);
     json_t *reply = NULL, *body;
     snprintf(where, sizeof(where), "127.0.0.1:%u", gw_httpd_port(server));
-    assert_int_equal(gw_http_open(where, 60000000000u, NULL, &client), 0);
+    assert_int_equal(ask_open(where, &client), 0);
     memset(text, 'x', 100000);
     text[100000] = 0;
     body = json_pack("{s:s}", "n", text);
@@ -357,7 +341,6 @@ static void nic_threads_are_counted_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(percentiles_are_nearest_ranks),
         cmocka_unit_test(repository_takes_the_highest_version),
         cmocka_unit_test(client_and_server_talk_json),
         cmocka_unit_test(slow_callers_are_cut_off),

@@ -40,9 +40,23 @@ expect 2 'which model' load
 expect 2 'give --image or --input' infer superresolution
 expect 2 'give --image or --input' infer superresolution --image a --out b --input c --output d
 expect 2 '--image wants --out' infer superresolution --image a
-expect 2 '--input wants --output' infer superresolution --input a
+expect 2 '--image goes with --out, not' infer superresolution --image a --out b --output c
+expect 2 '--out goes with --image' infer superresolution --input a --out b
+expect 2 '--input =a: NAME=FILE' infer superresolution --input =a
+expect 2 '--deadline 0: a number' infer superresolution --input a --deadline 0
 expect 2 '--slots 0: a number' infer superresolution --slots 0
 expect 2 '--clients 0: a number' load identity --clients 0
+expect 2 '--concurrency 0: FROM' load identity --concurrency 0
+expect 2 '--concurrency 4:2: FROM' load identity --concurrency 4:2
+expect 2 '--concurrency 1:8:1x: FROM' load identity --concurrency 1:8:1x
+expect 2 '--concurrency 1.5: FROM' load identity --concurrency 1.5
+expect 2 '--rate 1:1000000:1: FROM' load identity --rate 1:1000000:1
+expect 2 '--rate 10:: FROM' load identity --rate 10:
+expect 2 'do not go together' load identity --rate 10 --concurrency 2
+expect 2 'poisson or constant' load identity --rate 10 --arrivals often
+expect 2 '--window x: a number' load identity --window x
+expect 2 '--windows 2: a number' load identity --windows 2
+expect 2 'it does not go with --input' load identity --verify-echo --input a
 expect 2 '--requests  7: a number' load identity --requests ' 7'
 expect 2 '--exec tpu' demo --exec tpu
 
@@ -76,11 +90,21 @@ if [ "$(id -u)" != 0 ] && [ "$(cat /proc/sys/net/ipv4/ip_unprivileged_port_start
 fi
 
 # ---- clients
-expect 1 'is `gpuwire serve` running there' infer superresolution --server 127.0.0.1:1 --input x --output y
+expect 1 'is `gpuwire serve` running there' infer superresolution --server 127.0.0.1:1 --input "$models/superresolution/golden_input.npy" --output y
+expect 1 'is `gpuwire serve` running there' infer superresolution --server http://127.0.0.1:1 --input "$models/superresolution/golden_input.npy"
 expect 1 'is `gpuwire serve` running there' load identity --server 127.0.0.1:1 --clients 4
-expect 1 'serves no model nothing' infer nothing --server "$server" --input x --output y
+expect 1 'serves no model nothing' infer nothing --server "$server" --input "$models/superresolution/golden_input.npy" --output y
 expect 1 'serves no model nothing' load nothing --server "$server" --clients 3
 expect 1 'not a model' load '../x' --server "$server"
+expect 1 'https:// is wanted in front' load echo --server "ftp://$server"
+expect 1 'not HOST or HOST:PORT' load echo --server "$server/x"
+expect 1 'nothing.token' load echo --server "$server" --token-file nothing.token
+: >empty.token; expect 1 'empty.token: it has no token' load echo --server "$server" --token-file empty.token
+expect 1 'x.csv cannot be written (--csv' load echo --server "$server" --csv /nonexistent/x.csv
+expect 1 'nothing.npy' load echo --server "$server" --input nothing.npy
+expect 1 'the model has no input nobody' infer echo --server "$server" --input "nobody=$models/superresolution/golden_input.npy"
+expect 1 'also wants input' infer sum --server "$server" --input "a=$models/superresolution/golden_input.npy"
+
 expect 1 'does not enlarge pictures' infer echo --server "$server" --image "$models/superresolution/pictures/coffee.png" --out y.png
 stop_worker
 

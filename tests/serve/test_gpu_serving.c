@@ -145,21 +145,21 @@ int main(int argc, char **argv)
              wrong = 0;
     double worst = 0;
     for (uint32_t s = 0; s < SLOTS; s++, sent++) {
-        memcpy(gw_client_slot_input(c, s), in[sent % PICTURES], in_count * sizeof(float));
-        if (gw_client_submit(c, s, sent)) quit("submitting");
+        memcpy(gw_client_slot_input(c, s, 0, 1), in[sent % PICTURES], in_count * sizeof(float));
+        if (gw_client_submit(c, s, &(struct gw_client_request){.id = sent})) quit("submitting");
     }
     while (answered < sent) {
         struct gw_client_reply reply;
         struct gw_tensor_diff diff;
         if (gw_client_wait(c, gw_deadline(30000000000u), &reply) || reply.error)
             quit("waiting for an answer");
-        gw_tensor_compare(reply.output, want[reply.id % PICTURES], out_count, TOLERANCE, &diff);
+        gw_tensor_compare(reply.out[0].data, want[reply.id % PICTURES], out_count, TOLERANCE, &diff);
         answered++;
         wrong += diff.wrong != 0;
         if (diff.worst > worst) worst = diff.worst;
         if (gw_deadline(0) >= end) continue;
-        memcpy(gw_client_slot_input(c, reply.slot), in[sent % PICTURES], in_count * sizeof(float));
-        if (gw_client_submit(c, reply.slot, sent++)) quit("submitting");
+        memcpy(gw_client_slot_input(c, reply.slot, 0, 1), in[sent % PICTURES], in_count * sizeof(float));
+        if (gw_client_submit(c, reply.slot, &(struct gw_client_request){.id = sent++})) quit("submitting");
     }
     double ns = (double)(gw_deadline(0) - start);
     if (gw_client_worker_cpu(c, &after)) quit("the worker's CPU time");

@@ -19,6 +19,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
 
+#include "tests/serve/ask.h"
 #include "tests/serve/foe.h"
 
 static struct worker_process worker;
@@ -38,11 +39,11 @@ static int one_echo(struct gw_client *c, uint64_t id)
     struct gw_client_reply r;
     float want[FLOATS];
     for (int i = 0; i < FLOATS; i++) want[i] = (float)(id * 31 + (uint64_t)i);
-    memcpy(gw_client_slot_input(c, 0), want, sizeof(want));
-    int error = gw_client_submit(c, 0, id);
+    memcpy(gw_client_slot_input(c, 0, 0, 1), want, sizeof(want));
+    int error = gw_client_submit(c, 0, &(struct gw_client_request){.id = id});
     if (!error) error = gw_client_wait(c, gw_deadline(WAIT_NS), &r);
     if (error) return error;
-    if (r.error || r.id != id || memcmp(r.output, want, sizeof(want)))
+    if (r.error || r.id != id || memcmp(r.out[0].data, want, sizeof(want)))
         return gw_error(-EBADMSG, "a wrong answer");
     if ((uint64_t)r.times.total > honest.slowest_ns) honest.slowest_ns = (uint64_t)r.times.total;
     return 0;
@@ -308,7 +309,7 @@ static void sessions_nobody_uses(void **state)
     json_t *reply, *body;
     for (int i = 0; i < 3; i++) foe_open(&f[i], worker.server, 0);
     body = foe_wish(&f[0]);
-    assert_int_equal(gw_http_open(worker.server, WAIT_NS, NULL, &http), 0);
+    assert_int_equal(ask_open(worker.server, &http), 0);
     assert_int_equal(gw_http_call(http, "POST", "v2/rdma/sessions", body, &reply), -EBUSY);
     json_decref(body);
     gw_http_close(http);

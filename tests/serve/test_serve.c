@@ -20,7 +20,7 @@
 #include <gpuwire/model.h>
 
 #include "src/model/npy.h"
-#include "src/serve/http_client.h"
+#include "tests/serve/ask.h"
 #include "tests/serve/process.h"
 
 #define TILE    (224 * 224)
@@ -66,22 +66,22 @@ static void identity_gives_back_every_bit(void **state)
     struct gw_client *c = open_client("identity", 0);
     float *want = malloc(TILE * sizeof(float));
     assert_int_equal(gw_client_slots(c), 3);
-    assert_int_equal(gw_client_input(c)->ndim, 4);
-    assert_int_equal(gw_client_input(c)->bytes, TILE * sizeof(float));
+    assert_int_equal(gw_client_input(c, 0)->rank, 4);
+    assert_int_equal(gw_client_input(c, 0)->bytes, TILE * sizeof(float));
     for (uint32_t i = 0; i < 3; i++) {
-        fill(gw_client_slot_input(c, i), TILE, 100 + i);
-        assert_int_equal(gw_client_submit(c, i, 1000 + i), 0);
-        assert_int_equal(gw_client_submit(c, i, 1), -EBUSY);
+        fill(gw_client_slot_input(c, i, 0, 1), TILE, 100 + i);
+        assert_int_equal(gw_client_submit(c, i, &(struct gw_client_request){.id = 1000 + i}), 0);
+        assert_int_equal(gw_client_submit(c, i, &(struct gw_client_request){.id = 1}), -EBUSY);
     }
-    assert_int_equal(gw_client_submit(c, 3, 1), -EINVAL);
-    assert_null(gw_client_slot_input(c, 3));
+    assert_int_equal(gw_client_submit(c, 3, &(struct gw_client_request){.id = 1}), -EINVAL);
+    assert_null(gw_client_slot_input(c, 3, 0, 1));
     for (uint32_t i = 0; i < 3; i++) {
         struct gw_client_reply r;
         assert_int_equal(gw_client_wait(c, gw_deadline(WAIT_NS), &r), 0);
         assert_int_equal(r.error, 0);
         assert_int_equal(r.id, 1000 + r.slot);
         fill(want, TILE, 100 + r.slot);
-        assert_memory_equal(r.output, want, TILE * sizeof(float));
+        assert_memory_equal(r.out[0].data, want, TILE * sizeof(float));
         /* The parts make up the whole, and on one machine, where both read one clock, each is a time. */
         const struct gw_client_times *t = &r.times;
         assert_true(t->total > 0);
@@ -109,13 +109,14 @@ static void superresolution_matches_the_golden_answer(void **state)
     assert_int_equal(golden.count, 168 * 168);
 
     struct gw_client *c = open_client("superresolution", 1);
-    memcpy(gw_client_slot_input(c, 0), in.data, TILE * sizeof(float));
-    assert_int_equal(gw_client_submit(c, 0, 7), 0);
+    memcpy(gw_client_slot_input(c, 0, 0, 1), in.data, TILE * sizeof(float));
+    assert_int_equal(gw_client_submit(c, 0, &(struct gw_client_request){.id = 7}), 0);
     assert_int_equal(gw_client_wait(c, gw_deadline(WAIT_NS), &r), 0);
     assert_int_equal(r.error, 0);
     float *some = malloc(golden.count * sizeof(float));
     for (size_t y = 0; y < 168; y++)
-        for (size_t x = 0; x < 168; x++) some[y * 168 + x] = r.output[4 * y * 672 + 4 * x];
+        for (size_t x = 0; x < 168; x++)
+            some[y * 168 + x] = ((const float *)r.out[0].data)[4 * y * 672 + 4 * x];
     struct gw_tensor_diff diff;
     gw_tensor_compare(some, golden.data, golden.count, 1e-4, &diff);
     print_message("largest difference to the golden answer: %.2g\n", diff.worst);
@@ -141,8 +142,8 @@ static void answers_equal_the_model_run_here(void **state)
 
     struct gw_client *c = open_client("superresolution", 3);
     for (uint32_t i = 0; i < 3; i++) {
-        fill(gw_client_slot_input(c, i), TILE, 7 + i);
-        assert_int_equal(gw_client_submit(c, i, i), 0);
+        fill(gw_client_slot_input(c, i, 0, 1), TILE, 7 + i);
+        assert_int_equal(gw_client_submit(c, i, &(struct gw_client_request){.id = i}), 0);
     }
     for (uint32_t i = 0; i < 3; i++) {
         struct gw_client_reply r;
@@ -153,7 +154,7 @@ static void answers_equal_the_model_run_here(void **state)
         const void *ins[] = {in};
         void *outs[] = {out};
         assert_int_equal(gw_plan_run(plan, ins, outs), 0);
-        gw_tensor_compare(r.output, out, LARGE, 1e-6, &diff);
+        gw_tensor_compare(r.out[0].data, out, LARGE, 1e-6, &diff);
         assert_int_equal(diff.wrong, 0);
     }
     gw_client_close(c);
@@ -190,16 +191,16 @@ static void sessions_can_be_opened_again_and_again(void **state)
         struct gw_client *c = open_client("identity", 0);
         struct gw_client_reply r;
         for (uint32_t k = 0; k < gw_client_slots(c); k++) {
-            fill(gw_client_slot_input(c, k), TILE, i);
-            assert_int_equal(gw_client_submit(c, k, i), 0);
+            fill(gw_client_slot_input(c, k, 0, 1), TILE, i);
+            assert_int_equal(gw_client_submit(c, k, &(struct gw_client_request){.id = i}), 0);
         }
         assert_int_equal(gw_client_wait(c, gw_deadline(WAIT_NS), &r), 0);
         assert_int_equal(r.id, i);
         gw_client_close(c); /* with two requests still under way */
     }
-    fill(gw_client_slot_input(other, 0), TILE, 5);
+    fill(gw_client_slot_input(other, 0, 0, 1), TILE, 5);
     struct gw_client_reply r;
-    assert_int_equal(gw_client_submit(other, 0, 5), 0);
+    assert_int_equal(gw_client_submit(other, 0, &(struct gw_client_request){.id = 5}), 0);
     assert_int_equal(gw_client_wait(other, gw_deadline(WAIT_NS), &r), 0);
     assert_int_equal(r.id, 5);
     gw_client_close(other);
@@ -238,7 +239,7 @@ static void the_api_answers_and_refuses(void **state)
         "\"reply_addr\":\"0x7000\",\"reply_stride\":300000,\"reply_rkey\":1,\"slots\":-4}",
     };
     struct gw_http *h;
-    assert_int_equal(gw_http_open(worker.server, WAIT_NS, NULL, &h), 0);
+    assert_int_equal(ask_open(worker.server, &h), 0);
     http(h, "GET", "v2", NULL, 0);
     http(h, "GET", "v2/health/live", NULL, 0);
     http(h, "GET", "v2/health/ready", NULL, 0);

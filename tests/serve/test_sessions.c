@@ -222,13 +222,14 @@ static void a_session_without_requests_ends(void **state)
 static void echo(struct gw_client *c, uint64_t id)
 {
     struct gw_client_reply r;
-    for (int i = 0; i < FLOATS; i++) gw_client_slot_input(c, 0)[i] = (float)id;
-    int error = gw_client_submit(c, 0, id);
+    float *x = gw_client_slot_input(c, 0, 0, 1);
+    for (int i = 0; i < FLOATS; i++) x[i] = (float)id;
+    int error = gw_client_submit(c, 0, &(struct gw_client_request){.id = id});
     if (error) fail_msg("request %u: %s", (unsigned)id, gw_last_error());
     assert_int_equal(gw_client_wait(c, gw_deadline(WAIT_NS), &r), 0);
     assert_int_equal(r.error, 0);
     assert_int_equal(r.id, id);
-    assert_true(r.output[FLOATS - 1] == (float)id);
+    assert_true(((const float *)r.out[0].data)[FLOATS - 1] == (float)id);
 }
 
 /* An honest client that pauses gets its answers all the same, whether its session was ended meanwhile or

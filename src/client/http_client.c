@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/serve/http_client.h"
+#include "src/client/http_client.h"
 
-#include <curl/curl.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,8 @@
 struct gw_http {
     CURLM *multi; /* easy calls could not be ended from outside for a second */
     CURL *curl;
-    int (*give_up)(void);
-    char *server;
+    struct gw_http_opts opts;
+    char *base;
     char *answer;
     size_t answer_bytes;
     char why[CURL_ERROR_SIZE];
@@ -37,34 +36,48 @@ static size_t keep_answer(char *data, size_t size, size_t count, void *arg)
     return bytes;
 }
 
-static int has_port(const char *server)
+void gw_http_prepare(CURL *curl, const struct gw_http_opts *opts, char *why)
 {
-    const char *bracket = strrchr(server, ']');
-    return strchr(bracket ? bracket : server, ':') != NULL;
+    why[0] = 0;
+    curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
+    /* RDMA passes no proxy, so the control path must not either; and a proxy would see the token. */
+    curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    if (opts->ca_file) curl_easy_setopt(curl, CURLOPT_CAINFO, opts->ca_file);
 }
 
-int gw_http_open(const char *server, uint64_t timeout_ns, int (*give_up)(void), struct gw_http **out)
+int gw_http_authorize(struct curl_slist **headers, const char *token)
 {
+    char *line;
+    if (!token) return 0;
+    if (asprintf(&line, "Authorization: Bearer %s", token) < 0) return -ENOMEM;
+    struct curl_slist *more = curl_slist_append(*headers, line);
+    free(line);
+    if (!more) return -ENOMEM;
+    *headers = more;
+    return 0;
+}
+
+int gw_http_open(const struct gw_http_opts *opts, struct gw_http **out)
+{
+    if (opts->token)
+        for (const char *t = opts->token; *t; t++)
+            if (*t <= ' ' || *t > '~')
+                return gw_error(-EINVAL, "the token has a character that is not printable ASCII");
     struct gw_http *h = calloc(1, sizeof(*h));
     if (!h) return -ENOMEM;
-    if (asprintf(&h->server, "http://%s%s/", server, has_port(server) ? "" : ":8000") < 0) {
-        free(h);
-        return -ENOMEM;
-    }
-    h->give_up = give_up;
+    h->opts = *opts;
+    h->base = strdup(opts->base);
     h->multi = curl_multi_init();
     h->curl = curl_easy_init();
-    if (!h->curl || !h->multi) {
+    if (!h->curl || !h->multi || !h->base) {
         gw_http_close(h);
         return -ENOMEM;
     }
-    curl_easy_setopt(h->curl, CURLOPT_ERRORBUFFER, h->why);
-    curl_easy_setopt(h->curl, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(h->curl, CURLOPT_TCP_KEEPALIVE, 1L);
-    curl_easy_setopt(h->curl, CURLOPT_PROXY,
-                     ""); /* RDMA passes no proxy, so the control path must not either */
-    curl_easy_setopt(h->curl, CURLOPT_PROTOCOLS_STR, "http");
-    curl_easy_setopt(h->curl, CURLOPT_TIMEOUT_MS, (long)(timeout_ns / 1000000));
+    gw_http_prepare(h->curl, opts, h->why);
+    curl_easy_setopt(h->curl, CURLOPT_TIMEOUT_MS, (long)(opts->timeout_ns / 1000000));
     curl_easy_setopt(h->curl, CURLOPT_WRITEFUNCTION, keep_answer);
     curl_easy_setopt(h->curl, CURLOPT_WRITEDATA, h);
     *out = h;
@@ -76,27 +89,34 @@ void gw_http_close(struct gw_http *h)
     if (!h) return;
     if (h->curl) curl_easy_cleanup(h->curl);
     if (h->multi) curl_multi_cleanup(h->multi); /* closes the connection */
-    free(h->server);
+    free(h->base);
     free(h->answer);
     free(h);
 }
 
-static int connection_error(const struct gw_http *h, CURLcode rc)
+int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const char *why)
 {
-    const char *why = h->why[0] ? h->why : curl_easy_strerror(rc);
     long number = 0;
+    if (!why[0]) why = curl_easy_strerror(rc);
     switch (rc) {
     case CURLE_COULDNT_RESOLVE_HOST:
-        return gw_error(-EHOSTUNREACH, "server %s: %s; check the name", h->server, why);
+        return gw_error(-EHOSTUNREACH, "server %s: %s; check the name", base, why);
     case CURLE_COULDNT_CONNECT:
-        curl_easy_getinfo(h->curl, CURLINFO_OS_ERRNO, &number);
+        curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &number);
         if (number)
             why = strerror((int)number); /* curl's own text says how long it took, each time another */
-        return gw_error(-ECONNREFUSED, "server %s: %s; is `gpuwire serve` running there?", h->server, why);
+        return gw_error(-ECONNREFUSED, "server %s: %s; is `gpuwire serve` running there?", base, why);
     case CURLE_ABORTED_BY_CALLBACK: return gw_error(-EINTR, "interrupted");
-    case CURLE_OPERATION_TIMEDOUT: return gw_error(-ETIMEDOUT, "server %s: %s", h->server, why);
-    case CURLE_URL_MALFORMAT: return gw_error(-EINVAL, "server %s: not HOST or HOST:PORT", h->server);
-    default: return gw_error(-EIO, "server %s: %s", h->server, why);
+    case CURLE_OPERATION_TIMEDOUT: return gw_error(-ETIMEDOUT, "server %s: %s", base, why);
+    case CURLE_URL_MALFORMAT: return gw_error(-EINVAL, "server %s: not HOST or HOST:PORT", base);
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+        return gw_error(-EACCES, "server %s: its certificate is not trusted: %s", base, why);
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_GOT_NOTHING: return gw_error(-ECONNRESET, "server %s has gone: %s", base, why);
+    default: return gw_error(-EIO, "server %s: %s", base, why);
     }
 }
 
@@ -113,11 +133,12 @@ static int status_error(const struct gw_http *h, long status, const json_t *answ
     const char *said = json_string_value(json_object_get(answer, "error"));
     char plain[300];
     int error = status == 404                                    ? -ENOENT
+                : status == 401 || status == 403                 ? -EACCES
                 : json_is_true(json_object_get(answer, "retry")) ? -EAGAIN
                 : status == 503 || status == 429                 ? -EBUSY
                 : status >= 400 && status < 500                  ? -EINVAL
                                                                  : -EREMOTEIO;
-    return gw_error(error, "server %s refused with status %ld: %s", h->server, status,
+    return gw_error(error, "server %s refused with status %ld: %s", h->base, status,
                     said ? gw_plain_text(plain, sizeof(plain), said) : "no reason given");
 }
 
@@ -127,7 +148,7 @@ static CURLcode perform(struct gw_http *h)
     CURLcode rc = CURLE_ABORTED_BY_CALLBACK;
     int running = 1, left;
     if (curl_multi_add_handle(h->multi, h->curl)) return CURLE_OUT_OF_MEMORY;
-    while (running && !(h->give_up && h->give_up())) {
+    while (running && !(h->opts.give_up && h->opts.give_up())) {
         if (curl_multi_perform(h->multi, &running)) return CURLE_OUT_OF_MEMORY;
         if (running) curl_multi_poll(h->multi, NULL, 0, LOOK_MS, NULL);
     }
@@ -142,7 +163,7 @@ int gw_http_call(struct gw_http *h, const char *method, const char *path, const 
     *reply = NULL;
     char *url = NULL, *text = NULL;
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
-    if (!headers || asprintf(&url, "%s%s", h->server, path) < 0 ||
+    if (!headers || gw_http_authorize(&headers, h->opts.token) || asprintf(&url, "%s%s", h->base, path) < 0 ||
         (body && !(text = json_dumps(body, JSON_COMPACT)))) {
         curl_slist_free_all(headers);
         free(url);
@@ -161,7 +182,7 @@ int gw_http_call(struct gw_http *h, const char *method, const char *path, const 
     curl_slist_free_all(headers);
     free(url);
     free(text);
-    if (rc != CURLE_OK) return connection_error(h, rc);
+    if (rc != CURLE_OK) return gw_http_connection_error(h->curl, rc, h->base, h->why);
 
     long status = 0;
     curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
@@ -171,7 +192,7 @@ int gw_http_call(struct gw_http *h, const char *method, const char *path, const 
     if (status < 200 || status > 299)
         error = status_error(h, status, answer);
     else if (!answer)
-        error = gw_error(-EPROTO, "server %s: the answer to %s %s is not JSON", h->server, method, path);
+        error = gw_error(-EPROTO, "server %s: the answer to %s %s is not JSON", h->base, method, path);
     if (error)
         json_decref(answer);
     else

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/cli/door.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+int gw_door_option(struct gw_door_options *d, int option, const char *value)
+{
+    switch (option) {
+    case GW_DOOR_SERVER: d->server = value; return 1;
+    case GW_DOOR_TOKEN_FILE: d->token_file = value; return 1;
+    case GW_DOOR_CA_FILE: d->ca_file = value; return 1;
+    case GW_DOOR_VERSION: d->version = value; return 1;
+    default: return 0;
+    }
+}
+
+/* The first line of the file. */
+static int read_token(struct gw_door_options *d)
+{
+    FILE *f = fopen(d->token_file, "re");
+    if (!f) return gw_error_errno(-errno, "%s", d->token_file);
+    int there = fgets(d->token, sizeof(d->token), f) != NULL;
+    int whole = there && (strchr(d->token, '\n') || fgetc(f) == EOF);
+    fclose(f);
+    d->token[strcspn(d->token, "\r\n")] = 0;
+    if (!there || !whole || !d->token[0])
+        return gw_error(-EINVAL, "%s: it has no token of 1 to %zu characters in its first line", d->token_file,
+                        sizeof(d->token) - 2);
+    return 0;
+}
+
+int gw_door_options_use(struct gw_door_options *d, struct gw_client_opts *opts)
+{
+    int error = d->token_file ? read_token(d) : 0;
+    opts->server = d->server ? d->server : "127.0.0.1:8000";
+    opts->token = d->token_file ? d->token : NULL;
+    opts->ca_file = d->ca_file;
+    opts->version = d->version;
+    return error;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/cli/load/load.h"
+#include "src/cli/options.h"
+
+static const char usage[] =
+    "usage: gpuwire load MODEL [OPTION...]\n"
+    "       gpuwire load MODEL --concurrency FROM[:TO[:STEP|:2x]] [OPTION...]\n"
+    "       gpuwire load MODEL --rate FROM[:TO[:STEP|:2x]] [OPTION...]\n"
+    "\n"
+    "Loads a server, over RDMA or HTTP, and reports rate and latencies. Plain, it sends --requests as fast as the\n"
+    "server answers. --concurrency keeps so many in flight; --rate sends so many a second, answered or not, and\n"
+    "counts a latency from when the request was to be sent. Both try one level after the other; a level ends when\n"
+    "three windows agree.\n"
+    "\n"
+    "  --server URL        where the server listens: HOST:PORT or rdma:// (RDMA), http://, https:// (default\n"
+    "                      127.0.0.1:8000)\n"
+    "  --token-file FILE   a file with the server's bearer token\n"
+    "  --ca-file FILE      who may sign the server's certificate (PEM; default: the system's)\n"
+    "  --model-version V   of the model (default: the server's choice)\n"
+    "  --clients N         sessions, or groups of connections, a thread each (default 1, or as many as it takes)\n"
+    "  --slots N           requests that a client keeps in flight (default: as many as the server gives)\n"
+    "  --requests N        of each level, all clients together (default 1000; with levels: until it is steady)\n"
+    "  --concurrency RANGE requests in flight: 1:16:2x tries 1, 2, 4, 8 and 16\n"
+    "  --rate RANGE        requests a second: 100:500:100 tries 100, 200, 300, 400 and 500\n"
+    "  --arrivals HOW      of --rate: poisson (default) or constant\n"
+    "  --seed N            of the arrivals (default 1)\n"
+    "  --window SECONDS    how long a window is (default 1)\n"
+    "  --windows N         at most, at a level (default 10)\n"
+    "  --stability PERCENT rate and mean latency of three windows lie so near their means (default 10)\n"
+    "  --warmup SECONDS    before the first window (default 0.5)\n"
+    "  --rows N            samples in each request (default 1)\n"
+    "  --priority N        1 is served first (default: the model's)\n"
+    "  --deadline MS       milliseconds after which an answer is worth nothing: the server refuses late ones\n"
+    "  --input NAME=IN.npy an input as numpy saves it (default: random numbers)\n"
+    "  --verify-echo       other numbers in each request, and every answer must be its request (model identity)\n"
+    "  --csv FILE, --json FILE, --plot FILE.svg   where the results go, too (a plot takes gnuplot)\n"
+    "  -h, --help          this text\n"
+    "\n"
+    "Exit code 0: all answered, and rightly; 1: not; 2: wrong usage; 130: ended by Ctrl-C.\n";
+
+enum {
+    CLIENTS = GW_DOOR_OPTIONS_END, SLOTS, REQUESTS, CONCURRENCY, RATE, ARRIVALS, SEED, WINDOW, WINDOWS, STABILITY,
+    WARMUP, ROWS, PRIORITY, DEADLINE, INPUT, VERIFY, CSV, JSON, PLOT,
+};
+
+static const struct option options[] = {
+    GW_DOOR_OPTIONS,
+    {"clients", 1, NULL, CLIENTS},
+    {"slots", 1, NULL, SLOTS},
+    {"requests", 1, NULL, REQUESTS},
+    {"concurrency", 1, NULL, CONCURRENCY},
+    {"rate", 1, NULL, RATE},
+    {"arrivals", 1, NULL, ARRIVALS},
+    {"seed", 1, NULL, SEED},
+    {"window", 1, NULL, WINDOW},
+    {"windows", 1, NULL, WINDOWS},
+    {"stability", 1, NULL, STABILITY},
+    {"warmup", 1, NULL, WARMUP},
+    {"rows", 1, NULL, ROWS},
+    {"priority", 1, NULL, PRIORITY},
+    {"deadline", 1, NULL, DEADLINE},
+    {"input", 1, NULL, INPUT},
+    {"verify-echo", 0, NULL, VERIFY},
+    {"csv", 1, NULL, CSV},
+    {"json", 1, NULL, JSON},
+    {"plot", 1, NULL, PLOT},
+    {"help", 0, NULL, 'h'},
+    {0},
+};
+
+static const struct whole {
+    int option;
+    const char *name;
+    uint64_t least, most;
+} wholes[] = {
+    {CLIENTS, "--clients", 1, GW_LOAD_CLIENTS},  {SLOTS, "--slots", 1, GW_CLIENT_MAX_SLOTS},
+    {REQUESTS, "--requests", 1, UINT64_C(1) << 40}, {SEED, "--seed", 0, UINT64_MAX},
+    {WINDOWS, "--windows", GW_WINDOWS, 1000},    {ROWS, "--rows", 1, 65536},
+    {PRIORITY, "--priority", 1, UINT32_MAX},     {DEADLINE, "--deadline", 1, 86400000},
+};
+
+static void take_whole(struct gw_load_options *o, int option, uint64_t n)
+{
+    switch (option) {
+    case CLIENTS: o->clients = n; break;
+    case SLOTS: o->client.slots = (uint32_t)n; break;
+    case REQUESTS: o->requests = n; break;
+    case SEED: o->seed = n; break;
+    case WINDOWS: o->max_windows = n; break;
+    case ROWS: o->request.rows = (uint32_t)n; break;
+    case PRIORITY: o->request.priority = (uint32_t)n; break;
+    default: o->request.budget_ns = n * 1000000;
+    }
+}
+
+static int parse_real(const char *name, const char *text, double least, double most, double *out)
+{
+    char *end;
+    double v = strtod(text, &end);
+    if (text[0] < '0' || text[0] > '9' || *end || !(v >= least && v <= most))
+        return gw_usage_error("load", "%s %s: a number from %g to %g is wanted", name, text, least, most);
+    *out = v;
+    return 0;
+}
+
+static int parse_sweep(struct gw_load_options *o, enum gw_load_mode mode, const char *text)
+{
+    int rate = mode == GW_LOAD_RATE;
+    if (o->mode != GW_LOAD_REQUESTS && o->mode != mode)
+        return gw_usage_error("load", "--concurrency and --rate do not go together");
+    o->mode = mode;
+    if (!gw_sweep_parse(text, rate ? 0.01 : 1, rate ? 1e7 : GW_LOAD_CLIENTS * GW_CLIENT_MAX_SLOTS, !rate, &o->sweep))
+        return 0;
+    return gw_usage_error("load", "%s %s: FROM, FROM:TO, FROM:TO:STEP or FROM:TO:2x is wanted, up to %d levels",
+                          rate ? "--rate" : "--concurrency", text, GW_SWEEP_LEVELS);
+}
+
+static int take_option(struct gw_load_options *o, int option)
+{
+    switch (option) {
+    case CONCURRENCY: return parse_sweep(o, GW_LOAD_CONCURRENCY, optarg);
+    case RATE: return parse_sweep(o, GW_LOAD_RATE, optarg);
+    case ARRIVALS:
+        o->constant = !strcmp(optarg, "constant");
+        if (o->constant || !strcmp(optarg, "poisson")) return 0;
+        return gw_usage_error("load", "--arrivals %s: poisson or constant is wanted", optarg);
+    case WINDOW: return parse_real("--window", optarg, 0.01, 3600, &o->window_s);
+    case STABILITY: return parse_real("--stability", optarg, 0.1, 100, &o->stability);
+    case WARMUP: return parse_real("--warmup", optarg, 0, 3600, &o->warmup_s);
+    case INPUT: return gw_files_add("load", "--input", &o->input, optarg);
+    case VERIFY: o->verify = 1; return 0;
+    case CSV: o->csv = optarg; return 0;
+    case JSON: o->json = optarg; return 0;
+    case PLOT: o->plot = optarg; return 0;
+    default: return -1;
+    }
+}
+
+static int one_option(char **argv, struct gw_load_options *o, int option)
+{
+    uint64_t n;
+    for (size_t i = 0; i < sizeof(wholes) / sizeof(wholes[0]); i++) {
+        if (wholes[i].option != option) continue;
+        int wrong = gw_option_number("load", wholes[i].name, optarg, wholes[i].least, wholes[i].most, &n);
+        if (!wrong) take_whole(o, option, n);
+        return wrong;
+    }
+    if (gw_door_option(&o->door, option, optarg)) return 0;
+    int wrong = take_option(o, option);
+    return wrong < 0 ? gw_option_wrong("load", argv, option) : wrong;
+}
+
+int gw_load_parse(int argc, char **argv, struct gw_load_options *o)
+{
+    int option, wrong = 0;
+    optind = 1;
+    opterr = 0;
+    while (!wrong && (option = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return GW_EXIT_OK;
+        }
+        wrong = one_option(argv, o, option);
+    }
+    if (wrong) return wrong;
+    if (optind >= argc) return gw_usage_error("load", "which model?");
+    o->client.model = argv[optind++];
+    if (optind < argc) return gw_usage_error("load", "%s: not an option", argv[optind]);
+    if (o->verify && o->input.count)
+        return gw_usage_error("load", "--verify-echo makes its own numbers: it does not go with --input");
+    if (o->mode == GW_LOAD_REQUESTS && !o->requests) o->requests = 1000;
+    return -1;
+}

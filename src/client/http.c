@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests over HTTP: one transfer for each slot, each on a connection that is kept. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <curl/curl.h>
+
+#include <gpuwire/exec.h>
+
+#include "src/client/http_answer.h"
+#include "src/client/http_json.h"
+#include "src/client/impl.h"
+
+#define SLOTS       16
+#define LOOK_MS     100u
+#define JSON_LIMIT  (1u << 20) /* of an answer, beside its tensors */
+#define TEXT_FACTOR 32u        /* a number as text takes no more for each byte of it */
+#define ANY_LIMIT   (1u << 30) /* of an answer whose size nobody knows before */
+#define CURL_BUFFER (256 << 10)
+
+struct transfer {
+    CURL *curl;
+    struct gw_client *c;
+    uint32_t slot;
+    char why[CURL_ERROR_SIZE];
+    /* What the head of the request says; it is kept while requests are alike. */
+    uint32_t rows, priority;
+    uint64_t budget_ns;
+    char *head;
+    size_t head_bytes;
+    struct curl_slist *headers;
+    const uint8_t *from[GW_CLIENT_MAX_IO]; /* the tensors of the request in flight */
+    uint64_t sent, bytes;                  /* of its body */
+    uint64_t seen;                         /* when the whole answer was there; 0: it is not */
+    CURLcode rc;
+    struct gw_answer answer;
+};
+
+struct door {
+    CURLM *multi;
+    char *url;
+    struct transfer transfer[];
+};
+
+/* ---- what curl calls ---- */
+
+/* The part of the body that begins at t->sent: in the head, or in one of the tensors. */
+static size_t part_of(const struct transfer *t, const uint8_t **at)
+{
+    const struct gw_client *c = t->c;
+    uint64_t before = t->head_bytes;
+    if (t->sent < before) {
+        *at = (const uint8_t *)t->head + t->sent;
+        return before - t->sent;
+    }
+    for (uint32_t i = 0; i < c->model.inputs; i++) {
+        uint64_t bytes = gw_layout_tensor_bytes(&c->in_layout, i, t->rows);
+        if (t->sent - before < bytes) {
+            *at = t->from[i] + (t->sent - before);
+            return bytes - (t->sent - before);
+        }
+        before += bytes;
+    }
+    return 0;
+}
+
+static size_t give(char *to, size_t size, size_t count, void *arg)
+{
+    struct transfer *t = arg;
+    const uint8_t *at = NULL;
+    size_t room = size * count, given = 0, n;
+    while (given < room && (n = part_of(t, &at)) > 0) {
+        if (n > room - given) n = room - given;
+        memcpy(to + given, at, n);
+        given += n;
+        t->sent += n;
+    }
+    return given;
+}
+
+/* A kept connection that the server had closed: curl sends the body again, over another one. */
+static int seek_to(void *arg, curl_off_t offset, int origin)
+{
+    struct transfer *t = arg;
+    if (origin != SEEK_SET || offset < 0 || (uint64_t)offset > t->bytes) return CURL_SEEKFUNC_FAIL;
+    t->sent = (uint64_t)offset;
+    return CURL_SEEKFUNC_OK;
+}
+
+static size_t take_header(char *line, size_t size, size_t count, void *arg)
+{
+    struct transfer *t = arg;
+    gw_answer_header(&t->answer, line, size * count);
+    return size * count;
+}
+
+static size_t take_body(char *data, size_t size, size_t count, void *arg)
+{
+    struct transfer *t = arg;
+    curl_off_t length = -1;
+    curl_easy_getinfo(t->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+    return gw_answer_take(&t->answer, data, size * count, length > 0 ? (uint64_t)length : 0) ? 0 : size * count;
+}
+
+/* ---- opening ---- */
+
+static size_t answer_limit(const struct gw_client *c)
+{
+    uint64_t limit = JSON_LIMIT;
+    for (uint32_t i = 0; i < c->model.outputs; i++) {
+        const struct gw_client_tensor *t = &c->model.output[i];
+        if (!t->bytes) return ANY_LIMIT;
+        limit += TEXT_FACTOR * t->bytes * (t->batched ? c->rows : 1);
+    }
+    return limit;
+}
+
+static int prepare(struct gw_client *c, struct transfer *t, uint32_t slot, const char *url)
+{
+    t->c = c;
+    t->slot = slot;
+    t->answer.limit = answer_limit(c);
+    t->curl = curl_easy_init();
+    if (!t->curl) return -ENOMEM;
+    gw_http_prepare(t->curl, &c->http_opts, t->why);
+    curl_easy_setopt(t->curl, CURLOPT_URL, url);
+    curl_easy_setopt(t->curl, CURLOPT_POST, 1L);
+    curl_easy_setopt(t->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)(c->http_opts.timeout_ns / 1000000));
+    curl_easy_setopt(t->curl, CURLOPT_UPLOAD_BUFFERSIZE, (long)CURL_BUFFER);
+    curl_easy_setopt(t->curl, CURLOPT_BUFFERSIZE, (long)CURL_BUFFER);
+    curl_easy_setopt(t->curl, CURLOPT_READFUNCTION, give);
+    curl_easy_setopt(t->curl, CURLOPT_READDATA, t);
+    curl_easy_setopt(t->curl, CURLOPT_SEEKFUNCTION, seek_to);
+    curl_easy_setopt(t->curl, CURLOPT_SEEKDATA, t);
+    curl_easy_setopt(t->curl, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(t->curl, CURLOPT_HEADERDATA, t);
+    curl_easy_setopt(t->curl, CURLOPT_WRITEFUNCTION, take_body);
+    curl_easy_setopt(t->curl, CURLOPT_WRITEDATA, t);
+    curl_easy_setopt(t->curl, CURLOPT_PRIVATE, t);
+    return 0;
+}
+
+static int open_door(struct gw_client *c)
+{
+    c->in_stride = gw_client_align(sizeof(struct gw_serve_request) + gw_layout_bytes(&c->in_layout, c->rows));
+    int error = gw_client_fit_slots(c, SLOTS, c->in_stride);
+    if (error) return error;
+    struct door *d = c->own = calloc(1, sizeof(*d) + c->slots * sizeof(d->transfer[0]));
+    c->in = aligned_alloc(GW_CLIENT_ALIGN, c->slots * c->in_stride);
+    if (!d || !c->in || asprintf(&d->url, "%s%s/infer", c->url.base, c->path) < 0)
+        return gw_error_errno(-ENOMEM, "client");
+    d->multi = curl_multi_init();
+    if (!d->multi) return gw_error_errno(-ENOMEM, "client");
+    curl_multi_setopt(d->multi, CURLMOPT_MAXCONNECTS, (long)c->slots);
+    for (uint32_t i = 0; !error && i < c->slots; i++) error = prepare(c, &d->transfer[i], i, d->url);
+    return error ? gw_error_errno(error, "client") : 0;
+}
+
+static void close_door(struct gw_client *c)
+{
+    struct door *d = c->own;
+    for (uint32_t i = 0; d && i < c->slots; i++) {
+        struct transfer *t = &d->transfer[i];
+        if (t->curl && d->multi) curl_multi_remove_handle(d->multi, t->curl);
+        if (t->curl) curl_easy_cleanup(t->curl);
+        curl_slist_free_all(t->headers);
+        free(t->head);
+        gw_answer_free(&t->answer);
+    }
+    if (d && d->multi) curl_multi_cleanup(d->multi);
+    if (d) free(d->url);
+    free(d);
+    free(c->in);
+    c->own = NULL;
+}
+
+/* ---- requests ---- */
+
+static int append(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *more = curl_slist_append(*list, line);
+    if (!more) return -ENOMEM;
+    *list = more;
+    return 0;
+}
+
+static int write_head(struct transfer *t, const struct gw_client_request *r)
+{
+    char length[64];
+    if (t->head && t->rows == r->rows && t->priority == r->priority && t->budget_ns == r->budget_ns) return 0;
+    free(t->head);
+    curl_slist_free_all(t->headers);
+    t->headers = NULL;
+    t->head = gw_json_request(t->c, r);
+    if (!t->head) return -ENOMEM;
+    t->rows = r->rows;
+    t->priority = r->priority;
+    t->budget_ns = r->budget_ns;
+    t->bytes = t->head_bytes = strlen(t->head);
+    for (uint32_t i = 0; i < t->c->model.inputs; i++)
+        t->bytes += gw_layout_tensor_bytes(&t->c->in_layout, i, r->rows);
+    snprintf(length, sizeof(length), "Inference-Header-Content-Length: %zu", t->head_bytes);
+    int error = append(&t->headers, length);
+    if (!error) error = append(&t->headers, "Content-Type: application/octet-stream");
+    if (!error) error = append(&t->headers, "Expect:"); /* else long bodies wait for a round trip first */
+    if (!error) error = gw_http_authorize(&t->headers, t->c->token);
+    curl_easy_setopt(t->curl, CURLOPT_HTTPHEADER, t->headers);
+    curl_easy_setopt(t->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->bytes);
+    if (!error) return 0;
+    free(t->head); /* it is made again next time */
+    t->head = NULL;
+    return error;
+}
+
+/* Lets curl do what can be done now, and notes whose answers are there. */
+static int advance(struct gw_client *c)
+{
+    struct door *d = c->own;
+    int running, left;
+    if (curl_multi_perform(d->multi, &running)) return gw_error(-EIO, "server %s: curl cannot go on", c->url.base);
+    for (CURLMsg *m; (m = curl_multi_info_read(d->multi, &left));) {
+        char *own = NULL;
+        CURLcode rc = m->data.result;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &own);
+        struct transfer *t = (struct transfer *)own;
+        if (m->msg != CURLMSG_DONE) continue;
+        t->rc = rc;
+        t->seen = gw_deadline(0);
+        curl_multi_remove_handle(d->multi, t->curl);
+    }
+    return 0;
+}
+
+static int submit(struct gw_client *c, uint32_t slot, const struct gw_client_request *r,
+                  const struct gw_client_from *from)
+{
+    struct door *d = c->own;
+    struct transfer *t = &d->transfer[slot];
+    int error = write_head(t, r);
+    if (error) return gw_error_errno(error, "client");
+    memcpy(t->from, from->at, sizeof(t->from));
+    t->sent = t->seen = 0;
+    t->why[0] = 0;
+    gw_answer_begin(&t->answer);
+    if (curl_multi_add_handle(d->multi, t->curl)) return gw_error(-ENOMEM, "server %s: curl takes no request", c->url.base);
+    return advance(c);
+}
+
+/* ---- answers ---- */
+
+static void take_answer(struct gw_client *c, struct transfer *t, struct gw_client_reply *reply)
+{
+    const struct gw_client_slot *s = &c->slot[t->slot];
+    long status = 0;
+    memset(reply, 0, sizeof(*reply));
+    reply->slot = t->slot;
+    reply->id = s->id;
+    reply->rows = s->rows;
+    reply->times.total = (int64_t)(t->seen - s->sent);
+    if (t->rc == CURLE_OK) {
+        curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &status);
+        gw_answer_read(c, &t->answer, status, s->rows, reply);
+        return;
+    }
+    int error = t->rc == CURLE_WRITE_ERROR
+                    ? gw_error(-EPROTO, "server %s: the answer is too long", c->url.base)
+                    : gw_http_connection_error(t->curl, t->rc, c->url.base, t->why);
+    reply->error = error == -ECONNREFUSED || error == -EIO ? -ECONNRESET : error;
+    snprintf(t->answer.why, sizeof(t->answer.why), "%s", gw_last_error());
+    reply->why = t->answer.why;
+}
+
+static struct transfer *first_seen(struct gw_client *c)
+{
+    struct door *d = c->own;
+    struct transfer *first = NULL;
+    for (uint32_t i = 0; i < c->slots; i++) {
+        struct transfer *t = &d->transfer[i];
+        if (c->slot[i].sent && t->seen && (!first || t->seen < first->seen)) first = t;
+    }
+    return first;
+}
+
+static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
+{
+    struct door *d = c->own;
+    for (;;) {
+        struct transfer *t;
+        int error = advance(c);
+        if (error) return error;
+        if ((t = first_seen(c))) {
+            take_answer(c, t, reply);
+            return 0;
+        }
+        uint64_t now = gw_deadline(0);
+        if (now >= deadline_ns) return gw_error(-ETIMEDOUT, "the server has not answered in time");
+        uint64_t ms = (deadline_ns - now + 999999) / 1000000;
+        curl_multi_poll(d->multi, NULL, 0, (int)(ms < LOOK_MS ? ms : LOOK_MS), NULL);
+    }
+}
+
+const struct gw_client_door gw_client_http = {
+    .name = "http",
+    .open = open_door,
+    .close = close_door,
+    .submit = submit,
+    .wait = wait_answer,
+};

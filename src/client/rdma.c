@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Requests and answers over RDMA: one write each way (src/serve/wire.h). */
+#include "src/client/rdma.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <gpuwire/exec.h>
+
+#include "src/serve/wire.h"
+
+#define SEND_ROOM_NS 1000000000u
+#define MOST_PIECES  (2 * GW_CLIENT_MAX_IO)
+
+/* ---- requests ---- */
+
+/* The pieces of a message, in order; neighbours in memory become one. */
+struct pieces {
+    struct ibv_sge sge[MOST_PIECES];
+    uint32_t n;
+};
+
+static void append(struct pieces *p, uint64_t addr, uint64_t bytes, uint32_t lkey)
+{
+    struct ibv_sge *last = p->n ? &p->sge[p->n - 1] : NULL;
+    if (!bytes) return;
+    if (last && last->lkey == lkey && last->addr + last->length == addr)
+        last->length += (uint32_t)bytes;
+    else
+        p->sge[p->n++] = (struct ibv_sge){.addr = addr, .length = (uint32_t)bytes, .lkey = lkey};
+}
+
+/* Header, tensors from where they lie, and between them what the slot has at the same place. */
+static void gather(const struct gw_client *c, uint32_t slot, uint32_t rows, const struct gw_client_from *from,
+                   struct pieces *p)
+{
+    const struct gw_client_session *s = c->own;
+    uint64_t at = s->in_mr->addr + slot * c->in_stride, end = 0;
+    p->n = 0;
+    append(p, at, sizeof(struct gw_serve_request), s->in_mr->lkey);
+    at += sizeof(struct gw_serve_request);
+    for (uint32_t i = 0; i < c->model.inputs; i++) {
+        uint64_t begin = gw_layout_offset(&c->in_layout, i, rows);
+        uint64_t bytes = gw_layout_tensor_bytes(&c->in_layout, i, rows);
+        append(p, at + end, begin - end, s->in_mr->lkey);
+        if (from->region[i] < 0) {
+            append(p, at + begin, bytes, s->in_mr->lkey);
+        } else {
+            const struct gw_client_region *r = &c->region[from->region[i]];
+            const struct gw_mr *mr = r->key;
+            append(p, mr->addr + (uint64_t)(from->at[i] - r->addr), bytes, mr->lkey);
+        }
+        end = begin + bytes;
+    }
+}
+
+/* The send queue holds twice as many requests as there are slots, and an answer is nearly always preceded by
+ * its request's acknowledgement: so there is nearly always room, and else there is when acknowledgements have
+ * come. */
+static int post(struct gw_client *c, uint32_t slot, struct pieces *p)
+{
+    struct gw_client_session *s = c->own;
+    uint64_t end = gw_deadline(SEND_ROOM_NS);
+    struct ibv_wc wc;
+    struct ibv_send_wr *bad, wr = {.wr_id = slot,
+                                   .sg_list = p->sge,
+                                   .num_sge = (int)p->n,
+                                   .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+                                   .send_flags = ++s->submitted % c->slots == 0 ? IBV_SEND_SIGNALED : 0,
+                                   .imm_data = htobe32(slot),
+                                   .wr.rdma = {.remote_addr = s->request_addr + slot * s->request_stride,
+                                               .rkey = s->request_rkey}};
+    for (;;) {
+        while (gw_poll_cq(gw_cq_handle(s->send_cq), 1, &wc) > 0)
+            if (wc.status != IBV_WC_SUCCESS) return gw_session_broken(c, -EIO);
+        int error = -gw_post_send(gw_qp_handle(s->qp), &wr, &bad);
+        if (!error) return 0;
+        if (error != -ENOMEM) return gw_session_broken(c, error);
+        error = gw_cq_wait(s->send_cq, end, NULL, -1);
+        if (error < 0) return gw_session_broken(c, error);
+        if (!error && gw_deadline(0) >= end)
+            return gw_error(-ETIMEDOUT, "the worker's NIC has acknowledged none of the last %u requests",
+                            2 * c->slots);
+    }
+}
+
+static int submit(struct gw_client *c, uint32_t slot, const struct gw_client_request *r,
+                  const struct gw_client_from *from)
+{
+    struct gw_client_session *s = c->own;
+    struct pieces p;
+    int error = gw_session_keep(c);
+    if (error) return error;
+    gather(c, slot, r->rows, from, &p);
+    if (p.n > s->pieces)
+        return gw_error(-ENOTSUP, "a request of %u pieces, and at most %u can be sent: use the slot's inputs", p.n,
+                        s->pieces);
+    *(struct gw_serve_request *)gw_client_slot_at(c, slot) =
+        (struct gw_serve_request){.magic = GW_SERVE_MAGIC,
+                                  .version = GW_SERVE_VERSION,
+                                  .slot = (uint16_t)slot,
+                                  .id = r->id,
+                                  .bytes = gw_layout_bytes(&c->in_layout, r->rows),
+                                  .rows = r->rows,
+                                  .priority = r->priority,
+                                  .budget_ns = r->budget_ns};
+    c->slot[slot].sent = s->used = gw_deadline(0); /* keeping the session may have taken long */
+    s->has_requested = 1;
+    return post(c, slot, &p);
+}
+
+/* ---- answers ---- */
+
+/* From a to b. A server may write any numbers; sums of a few of these do not overflow. */
+static int64_t between(uint64_t a, uint64_t b)
+{
+    const int64_t most = INT64_MAX / 16;
+    int64_t d = (int64_t)(b - a);
+    return d > most ? most : d < -most ? -most : d;
+}
+
+/* Splits the time between submit and answer. Every difference of two stamps of one clock is exact; what lies
+ * between the two clocks is the network, and its two directions are told apart by the clocks' offset. */
+static void split(struct gw_client_session *s, const struct gw_serve_reply *r, uint64_t sent, uint64_t seen,
+                  struct gw_client_times *t)
+{
+    int64_t inside = between(r->arrived, r->posted), network = between(sent, seen) - inside;
+    int64_t first = between(sent, r->arrived), last = between(r->posted, seen);
+    if (!s->same_clock && network < s->least_network) {
+        s->least_network = network;
+        s->clock_offset = (first - last) / 2;
+    }
+    /* What posting took is known of the answer before; it can have been no more than what is left here. */
+    int64_t out = last + s->clock_offset, post = between(0, r->last_post_ns);
+    if (post > out) post = out > 0 ? out : 0;
+    t->total = (int64_t)(seen - sent);
+    t->net_in = first - s->clock_offset;
+    t->wait = between(r->arrived, r->started);
+    t->model = between(r->started, r->done);
+    t->post = between(r->done, r->posted) + post;
+    t->net_out = out - post;
+}
+
+static int error_of(uint32_t status, const char **why)
+{
+    *why = "";
+    switch (status) {
+    case GW_SERVE_OK: return 0;
+    case GW_SERVE_BAD_REQUEST: *why = "the server refused the request: it is not what the session agreed on"; return -EINVAL;
+    case GW_SERVE_LATE: *why = "refused: the answer would have come after its deadline"; return -ETIME;
+    case GW_SERVE_CLOSING: *why = "the model is being stopped or replaced"; return -ESHUTDOWN;
+    default: *why = "the model failed; the server's log says why"; return -EREMOTEIO;
+    }
+}
+
+static void take_outputs(const struct gw_client *c, uint32_t rows, const uint8_t *data, struct gw_client_reply *reply)
+{
+    const struct gw_client_session *s = c->own;
+    reply->outputs = c->model.outputs;
+    for (uint32_t i = 0; i < reply->outputs; i++)
+        gw_client_output_fill(&c->model.output[i], rows, data + gw_layout_offset(&s->out_layout, i, rows),
+                              &reply->out[i]);
+}
+
+static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_client_reply *reply)
+{
+    struct gw_client_session *s = c->own;
+    uint64_t seen = gw_deadline(0);
+    uint32_t slot = gw_wc_imm(wc);
+    if (!(wc->wc_flags & IBV_WC_WITH_IMM) || slot >= c->slots || !c->slot[slot].sent)
+        return gw_error(-EPROTO, "the worker answered in slot %u, where nothing was asked", slot);
+    const uint8_t *at = (const uint8_t *)s->out.host + slot * s->out_stride;
+    const struct gw_serve_reply *r = (const struct gw_serve_reply *)at;
+    uint32_t rows = c->slot[slot].rows;
+    uint64_t bytes = gw_layout_bytes(&s->out_layout, rows);
+    if (gw_recv_empty(gw_qp_handle(s->qp), 1, 0)) return gw_session_broken(c, -EIO);
+    if (r->magic != GW_SERVE_MAGIC || r->version != GW_SERVE_VERSION || r->id != c->slot[slot].id)
+        return gw_error(-EPROTO, "the worker's answer in slot %u is not one that gpuwire gives", slot);
+    memset(reply, 0, sizeof(*reply));
+    reply->slot = slot;
+    reply->id = r->id;
+    reply->rows = rows;
+    reply->batch = r->batch;
+    reply->error = error_of(r->status, &reply->why);
+    if (!reply->error && (r->bytes != bytes || wc->byte_len != sizeof(*r) + bytes))
+        return gw_error(-EPROTO, "the worker's answer in slot %u has the wrong length", slot);
+    if (!reply->error) take_outputs(c, rows, at + sizeof(*r), reply);
+    split(s, r, c->slot[slot].sent, seen, &reply->times);
+    s->used = seen;
+    return 0;
+}
+
+static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
+{
+    struct gw_client_session *s = c->own;
+    struct ibv_wc wc;
+    for (;;) {
+        int n = gw_wait_cq(gw_cq_handle(s->recv_cq), 1, &wc, deadline_ns, NULL, -1);
+        if (n < 0) return gw_session_broken(c, n);
+        if (n == 0 && gw_deadline(0) >= deadline_ns)
+            return gw_error(-ETIMEDOUT, "the worker has not answered in time");
+        if (n == 0) continue;
+        if (wc.status != IBV_WC_SUCCESS) return gw_session_broken(c, -EIO);
+        return take_answer(c, &wc, reply);
+    }
+}
+
+/* ---- memory that tensors are sent from ---- */
+
+static int add_region(struct gw_client *c, struct gw_client_region *r)
+{
+    struct gw_client_session *s = c->own;
+    struct gw_mr *mr;
+    int error = gw_mr_register(s->pd, (void *)r->addr, r->bytes, GW_MR_LOCAL_WRITE, &mr);
+    if (!error) r->key = mr;
+    return error;
+}
+
+static void drop_region(struct gw_client *c, struct gw_client_region *r)
+{
+    (void)c;
+    gw_mr_free(r->key);
+}
+
+const struct gw_client_door gw_client_rdma = {
+    .name = "rdma",
+    .open = gw_session_begin,
+    .close = gw_session_end,
+    .submit = submit,
+    .wait = wait_answer,
+    .add_region = add_region,
+    .drop_region = drop_region,
+};

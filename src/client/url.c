@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/client/url.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/error.h>
+
+static const struct scheme {
+    const char *name, *http, *port;
+    enum gw_url_door door;
+} schemes[] = {
+    {"rdma://", "http", ":8000", GW_URL_RDMA},
+    {"rdmas://", "https", ":8000", GW_URL_RDMA},
+    {"http://", "http", ":8000", GW_URL_HTTP},
+    {"https://", "https", ":443", GW_URL_HTTP},
+};
+#define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
+
+static const struct scheme *scheme_of(const char *server)
+{
+    if (!strstr(server, "://")) return &schemes[0];
+    for (size_t i = 0; i < SCHEMES; i++)
+        if (!strncmp(server, schemes[i].name, strlen(schemes[i].name))) return &schemes[i];
+    return NULL;
+}
+
+/* HOST, HOST:PORT, [IPV6] or [IPV6]:PORT in `length` bytes? */
+static int is_host(const char *host, size_t length, int *has_port)
+{
+    const char *end = host + length, *name_end = host;
+    if (*host == '[') {
+        name_end = memchr(host, ']', length);
+        if (!name_end) return 0;
+        name_end++;
+    } else {
+        while (name_end < end && *name_end != ':') name_end++;
+    }
+    *has_port = name_end < end;
+    if (name_end == host || (*has_port && (*name_end != ':' || name_end + 1 == end))) return 0;
+    for (const char *p = name_end + 1; p < end; p++)
+        if (*p < '0' || *p > '9') return 0;
+    for (const char *p = host; p < end; p++)
+        if (*p <= ' ' || strchr("@?#%\\\"", *p)) return 0;
+    return 1;
+}
+
+int gw_url_parse(const char *server, struct gw_url *url)
+{
+    const struct scheme *s = scheme_of(server);
+    memset(url, 0, sizeof(*url));
+    if (!s)
+        return gw_error(-ENOTSUP, "server %s: rdma://, rdmas://, http:// or https:// is wanted in front", server);
+    const char *host = strstr(server, "://") ? server + strlen(s->name) : server;
+    size_t length = strcspn(host, "/");
+    const char *prefix = host + length;
+    while (*prefix == '/') prefix++;
+    int has_port;
+    if (!is_host(host, length, &has_port) || strpbrk(prefix, " ?#") || (s->door == GW_URL_RDMA && *prefix))
+        return gw_error(-EINVAL, "server %s: not HOST or HOST:PORT", server);
+    const char *slash = *prefix && prefix[strlen(prefix) - 1] != '/' ? "/" : "";
+    url->door = s->door;
+    if (asprintf(&url->base, "%s://%.*s%s/%s%s", s->http, (int)length, host, has_port ? "" : s->port, prefix,
+                 slash) < 0) {
+        url->base = NULL;
+        return gw_error_errno(-ENOMEM, "server %s", server);
+    }
+    return 0;
+}
+
+void gw_url_free(struct gw_url *url)
+{
+    free(url->base);
+    url->base = NULL;
+}
