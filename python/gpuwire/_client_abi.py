@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """<gpuwire/client.h> for ctypes: the same structs, in the same order."""
 import ctypes as c
-from typing import Any, List
+from typing import Any, ClassVar
 
 from ._library import declare, load
 
@@ -51,7 +51,7 @@ class Reply(c.Structure):
 
 
 class Stats(c.Structure):
-    _fields_: List[Any] = [(name, c.c_uint64) for name in ("success", "fail", "inferences", "executions", "success_ns", "queue_ns",
+    _fields_: ClassVar[Any] = [(name, c.c_uint64) for name in ("success", "fail", "inferences", "executions", "success_ns", "queue_ns",
                                                 "input_ns", "infer_ns", "output_ns")] + [
         ("batches", c.c_uint32), ("batch", c.c_uint32 * 32), ("batch_count", c.c_uint64 * 32),
     ]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """<gpuwire/serve.h> for ctypes: the same structs, in the same order."""
 import ctypes as c
-from typing import Any, List
+from typing import Any, ClassVar
 
 from ._library import declare, load
 
@@ -49,7 +49,7 @@ class Batch(c.Structure):
 
 
 class Stats(c.Structure):
-    _fields_: List[Any] = [(name, c.c_uint64) for name in (
+    _fields_: ClassVar[Any] = [(name, c.c_uint64) for name in (
         "successes", "failures", "refused", "late", "inferences", "executions", "waiting", "queue_ns", "compute_input_ns",
         "compute_infer_ns", "compute_output_ns")] + [
         ("batches", c.c_uint32), ("reserved", c.c_uint32), ("batch", Batch * MAX_BATCHES),
