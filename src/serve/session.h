@@ -29,12 +29,16 @@ struct gw_session_pool_opts {
     struct gw_device *dev;
     struct gw_exec *exec;
     uint32_t sessions, slots;
-    uint32_t rows;            /* of a request at most */
     struct gw_layout in, out; /* the tensors of a slot */
-    uint32_t gpu_memory;      /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
+    /* The batch sizes, ascending; a request has no more rows than the last. A variant without fixed addresses gets room
+     * here to put requests together. */
+    struct gw_serve_variant variant[GW_SERVE_VARIANTS];
+    uint32_t variants;
+    uint64_t delay_ns;   /* a request may wait so long for others to share its batch */
+    uint32_t gpu_memory; /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
 };
 
-/* Bytes that the slots of all sessions take. Numbers within the tool's bounds and slots below 2 GiB do
+/* Bytes that the slots of all sessions take, with the room to put requests together. Numbers within the tool's bounds and slots below 2 GiB do
  * not overflow. */
 uint64_t gw_session_pool_bytes(const struct gw_session_pool_opts *opts);
 
@@ -78,5 +82,11 @@ uint64_t gw_session_pool_failures(struct gw_session_pool *pool);
 int gw_session_failed(struct gw_session_pool *pool, uint32_t index, struct gw_fault *fault);
 uint32_t gw_session_pool_size(const struct gw_session_pool *pool);
 void gw_session_pool_totals(const struct gw_session_pool *pool, uint64_t *answered, uint64_t *refused);
+/* What the loop has counted, as it is now. Waits for nothing; any thread. */
+void gw_session_pool_counters(const struct gw_session_pool *pool, struct gw_serve_counters *total,
+                              struct gw_serve_variant_counters variant[GW_SERVE_VARIANTS]);
+
+/* From now on the loop answers every request with GW_SERVE_CLOSING; what is in work is still served. */
+void gw_session_pool_closing(struct gw_session_pool *pool);
 
 #endif

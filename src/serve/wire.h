@@ -47,7 +47,7 @@ struct gw_serve_request {
 /* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. `arrived` is when
  * the request's completion became visible to the worker, `started` when the model got it, `done` when the
  * model had finished, `posted` just before the reply's work request was written. What writing it and ringing
- * the doorbell takes cannot be in the header that it sends, so the header has what that took for the worker's
+ * the doorbell takes cannot be in the header that it sends, so the header has what that took for the session's
  * previous answer. */
 struct gw_serve_reply {
     uint32_t magic;

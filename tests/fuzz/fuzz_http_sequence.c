@@ -24,8 +24,11 @@ enum { CONNECTIONS = 5, CLIENTS = 3, IDS = 8, MOST_EACH = 2 };
  * -------------------------------------------------------------------------------- */
 
 static struct gw_session_pool *pool;
-static const struct gw_tensor_info tensor_info = {
-    .name = "x", .dtype = GW_DTYPE_F32, .rank = 1, .dims = {WORLD_FLOATS}, .bytes = WORLD_BYTES};
+static const struct gw_tensor_info tensor_info = {.name = "x",
+                                                  .dtype = GW_DTYPE_F32,
+                                                  .rank = 1,
+                                                  .dims = {WORLD_FLOATS},
+                                                  .bytes = WORLD_FLOATS * sizeof(float)};
 
 const char *gw_worker_name(const struct gw_worker *w)
 {
@@ -228,10 +231,10 @@ static void use_one(void)
 {
     uint32_t i = take8(&f.in) % IDS;
     struct world_message m = {
-        .header = {.magic = GW_SERVE_MAGIC, .version = GW_SERVE_VERSION, .bytes = WORLD_BYTES, .rows = 1},
+        .header = {.magic = GW_SERVE_MAGIC, .version = GW_SERVE_VERSION, .bytes = world_bytes(1), .rows = 1},
         .addr = world_address(f.session[i]),
         .rkey = world_key(f.session[i]) + (take8(&f.in) == 77),
-        .bytes = sizeof(struct gw_serve_request) + WORLD_BYTES,
+        .bytes = (uint32_t)(sizeof(struct gw_serve_request) + world_bytes(1)),
         .with_imm = true};
     world_send(f.client[i], f.session[i], &m);
 }
