@@ -80,11 +80,12 @@ def stage_libraries(build, lib):
 
 def patch(file, name, names):
     run("strip", "--strip-unneeded", str(file))
-    command = ["patchelf", "--set-rpath", "$ORIGIN", "--set-soname", own_name(name)]
+    # One change at a time: patchelf loses some of several.
     for need in run("patchelf", "--print-needed", str(file)).split():
         if need in names and own_name(need) != need:
-            command += ["--replace-needed", need, own_name(need)]
-    run(*command, str(file))
+            run("patchelf", "--replace-needed", need, own_name(need), str(file))
+    run("patchelf", "--set-soname", own_name(name), str(file))
+    run("patchelf", "--set-rpath", "$ORIGIN", str(file))
 
 
 def stage_licences(names, folder):
