@@ -30,6 +30,7 @@ pkg_check_modules(ISAL QUIET IMPORTED_TARGET libisal)
 
 if(GW_SERVE)
   gw_library(MICROHTTPD libmicrohttpd libmicrohttpd-dev GW_SERVE)
+  gw_library(ZLIB zlib zlib1g-dev GW_SERVE)
   gw_library(CURL libcurl libcurl4-openssl-dev GW_SERVE)
   gw_library(PNG libpng libpng-dev GW_SERVE)
   gw_library(PROTOBUF_C libprotobuf-c libprotobuf-c-dev GW_SERVE)

@@ -70,6 +70,18 @@ _gpuwire()
         'serve --model-memory-limit')
             return
             ;;
+        'serve --max-body')
+            return
+            ;;
+        'serve --tls-cert')
+            return
+            ;;
+        'serve --tls-key')
+            return
+            ;;
+        'serve --token-file')
+            return
+            ;;
         'infer --server')
             return
             ;;
@@ -276,7 +288,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--models --model --exec --gpu --device --listen --port --sessions --sessions-per-client --idle --slots --threads --model-memory-limit -h --help'
+            options='--models --model --exec --gpu --device --listen --port --sessions --sessions-per-client --idle --slots --threads --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health -h --help'
             ;;
         infer)
             options='--server --image --out --input --output --slots --stats -h --help'

@@ -9,7 +9,7 @@ build=(
     build-essential cmake ninja-build pkg-config
     libibverbs-dev librdmacm-dev ibverbs-providers liburing-dev libisal-dev
     libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
-    libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev
+    libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev zlib1g-dev
 )
 # The test library; the distribution's own verbs and rdma_cm programs, and servers and clients for sockets; tshark to
 # read captures; spin for models; clang for the fuzzers; Python for scripts and its package's tests; and tools for the

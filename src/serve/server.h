@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inference server: a model repository, one worker per model, and the HTTP calls that set sessions up. */
+/* The inference server: a model repository, and one worker per model. Clients come in by doors (HTTP, gRPC), which
+ * whoever starts the server adds to it. */
 #ifndef GW_SERVE_SERVER_H
 #define GW_SERVE_SERVER_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include "src/serve/clock.h"
+#include "src/serve/table.h"
 
 struct gw_server;
 
@@ -15,8 +20,6 @@ struct gw_server_opts {
     const char *only;       /* NULL: every model in it; else this one */
     const char *exec;       /* "cpu", "gpu", "auto" */
     const char *device;     /* an RDMA device's name, "softnic", or NULL to choose */
-    const char *http_host;  /* numeric; NULL: 127.0.0.1 */
-    uint16_t http_port;     /* 0: any free one */
     uint32_t sessions;      /* of each model at once */
     uint32_t sessions_each; /* of them, what one client may have; 0: all but a quarter */
     uint32_t slots;         /* of each session */
@@ -27,11 +30,29 @@ struct gw_server_opts {
     uint32_t gpu;     /* which, by its CUDA number */
 };
 
-/* Starts everything; the server then answers until gw_server_stop. 0 or a negative errno, see
- * gw_last_error(). */
+/* Starts the models, which then answer until gw_server_stop. 0 or a negative errno, see gw_last_error(). */
 int gw_server_start(const struct gw_server_opts *opts, struct gw_server **out);
 
-uint16_t gw_server_port(const struct gw_server *s);
+/* A way in. The server calls `tend` now and then, on the thread of gw_server_run (NULL: never), and `stop` once,
+ * before the models stop: it ends the door and frees it. */
+struct gw_server_door {
+    void *door;
+    void (*tend)(void *door);
+    void (*stop)(void *door);
+};
+#define GW_SERVER_DOORS 4
+/* Before gw_server_run. -ENOSPC: there are GW_SERVER_DOORS, and nothing was added. */
+int gw_server_add_door(struct gw_server *s, const struct gw_server_door *door);
+
+/* What doors know of the server; all of it lives until their `stop`. */
+struct gw_server_view {
+    const char *clock; /* that workers stamp answers with; "" when it is no process's (a GPU's) */
+    struct gw_worker *const *worker; /* the models, and how many there are */
+    const size_t *workers;
+    struct gw_table *sessions;
+};
+void gw_server_view(struct gw_server *s, struct gw_server_view *view);
+
 /* For people: "superresolution/1, identity/1 on cpu over mlx5_0 (softnic)". Lives as long as the server. */
 const char *gw_server_text(const struct gw_server *s);
 

@@ -28,6 +28,7 @@ struct session {
     struct gw_qp *qp;
     struct gw_mr *in, *out;
     enum life life; /* under the pool's lock; CLOSING to FREE is the housekeeper's step */
+    uint32_t own;   /* of the server's own; until it is free again */
     uint32_t generation;
 };
 
@@ -351,21 +352,35 @@ static int check_wish(const struct gw_session_pool *p, const struct gw_session_w
     return 0;
 }
 
-/* A free one is OPENING from now on. -EBUSY: there is none. -EAGAIN: some will be free soon. */
-static int64_t take_free(struct gw_session_pool *p)
+/* With the lock held: how many of the same kind there are, and whether one of them is about to be free. */
+static uint32_t count_kind(const struct gw_session_pool *p, uint32_t own, int *closing)
 {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->opts.sessions; i++) {
+        const struct session *s = &p->session[i];
+        if (s->life == FREE || s->own != own) continue;
+        n++;
+        *closing |= s->life == CLOSING;
+    }
+    return n;
+}
+
+/* A free one is OPENING from now on. -EBUSY: there is none. -EAGAIN: some will be free soon. */
+static int64_t take_free(struct gw_session_pool *p, uint32_t own)
+{
+    int closing = 0;
     int64_t found = -EBUSY;
     pthread_mutex_lock(&p->lock);
-    for (uint32_t i = 0; found < 0 && i < p->opts.sessions; i++) {
-        if (p->session[i].life == FREE) {
-            p->session[i].life = OPENING;
-            found = i;
-        } else if (p->session[i].life == CLOSING) {
-            found = -EAGAIN;
-        }
+    uint32_t most = own ? p->opts.kept : p->opts.sessions - p->opts.kept;
+    int room = count_kind(p, own, &closing) < most;
+    for (uint32_t i = 0; room && found < 0 && i < p->opts.sessions; i++)
+        if (p->session[i].life == FREE) found = i;
+    if (found >= 0) {
+        p->session[found].life = OPENING;
+        p->session[found].own = own;
     }
     pthread_mutex_unlock(&p->lock);
-    return found;
+    return found < 0 && closing ? -EAGAIN : found;
 }
 
 /* The loop has something to look at. Should the call fail: it wakes by itself now and then. */
@@ -388,10 +403,10 @@ int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wis
 {
     int error = check_wish(p, wish);
     if (error) return error;
-    int64_t found = take_free(p);
+    int64_t found = take_free(p, wish->own);
     if (found < 0)
         return gw_error((int)found, "all %u sessions are taken; start the worker with more --sessions",
-                        p->opts.sessions);
+                        p->opts.sessions - p->opts.kept);
 
     uint32_t i = (uint32_t)found;
     struct session *s = &p->session[i];
@@ -540,7 +555,7 @@ int gw_session_failed(struct gw_session_pool *p, uint32_t i, struct gw_fault *fa
 
 uint32_t gw_session_pool_size(const struct gw_session_pool *p)
 {
-    return p->opts.sessions;
+    return p->opts.sessions - p->opts.kept;
 }
 
 void gw_session_pool_totals(const struct gw_session_pool *p, uint64_t *answered, uint64_t *refused)

@@ -14,6 +14,7 @@ struct gw_session_wish {
     struct gw_endpoint endpoint;
     uint64_t reply_addr, reply_stride;
     uint32_t reply_rkey;
+    uint32_t own; /* 1: one of those kept for the server itself */
 };
 
 struct gw_session_grant {
@@ -29,6 +30,7 @@ struct gw_session_pool_opts {
     struct gw_device *dev;
     struct gw_exec *exec;
     uint32_t sessions, slots;
+    uint32_t kept;            /* of the sessions, for wishes that are `own`: clients never get them */
     struct gw_layout in, out; /* the tensors of a slot */
     /* The batch sizes, ascending; a request has no more rows than the last. A variant without fixed addresses gets room
      * here to put requests together. */
@@ -80,6 +82,7 @@ int gw_session_pool_broken(struct gw_session_pool *pool);
 uint64_t gw_session_pool_failures(struct gw_session_pool *pool);
 /* 1 when session `index` is open and its queue pair has failed; *fault says how. */
 int gw_session_failed(struct gw_session_pool *pool, uint32_t index, struct gw_fault *fault);
+/* How many sessions clients can have. */
 uint32_t gw_session_pool_size(const struct gw_session_pool *pool);
 void gw_session_pool_totals(const struct gw_session_pool *pool, uint64_t *answered, uint64_t *refused);
 /* What the loop has counted, as it is now. Waits for nothing; any thread. */

@@ -34,6 +34,7 @@ struct gw_worker {
     struct batch batch[GW_SERVE_VARIANTS];
     uint32_t variants;
     struct gw_session_pool *pool;
+    struct gw_calls *calls;
     struct gw_loop *loop;
     struct gw_serve_args args;
     int started;
@@ -114,8 +115,9 @@ static struct gw_session_pool_opts session_opts(const struct gw_worker *w)
     struct gw_session_pool_opts opts = {
         .dev = w->opts.dev,
         .exec = w->opts.exec,
-        .sessions = w->opts.sessions,
+        .sessions = w->opts.sessions + w->opts.own_sessions,
         .slots = w->opts.slots,
+        .kept = w->opts.own_sessions,
         .in = w->in,
         .out = w->out,
         .variants = w->variants,
@@ -155,12 +157,12 @@ static int make_plans(struct gw_worker *w)
     for (uint32_t i = 0; !error && i < w->variants; i++) {
         struct gw_plan_stats stats;
         if (taken >= limit)
-            return gw_error(-E2BIG,
-                            "model %s: %u sessions of %u slots take %llu MiB, the limit is %llu; take fewer "
-                            "--sessions or "
-                            "--slots, or raise --model-memory-limit",
-                            w->name, sessions.sessions, sessions.slots, (unsigned long long)taken >> 20,
-                            (unsigned long long)limit >> 20);
+            return gw_error(
+                -E2BIG,
+                "model %s: %u sessions of %u slots with the doors' own take %llu MiB, the limit is %llu; "
+                "take fewer --sessions or --slots, or raise --model-memory-limit",
+                w->name, w->opts.sessions, sessions.slots, (unsigned long long)taken >> 20,
+                (unsigned long long)limit >> 20);
         error = make_plan(w, i, limit - taken);
         if (error) return error;
         gw_plan_stats(w->batch[i].plan, &stats);
@@ -178,6 +180,19 @@ static int make_sessions(struct gw_worker *w)
                         "model %s: no memory for %u sessions of %u slots; take fewer --sessions or --slots",
                         w->name, opts.sessions, opts.slots);
     return error;
+}
+
+static int make_calls(struct gw_worker *w)
+{
+    struct gw_calls_opts opts = {.name = w->name,
+                                 .pool = w->pool,
+                                 .dev = w->opts.own_dev,
+                                 .sessions = w->opts.own_sessions,
+                                 .slots = w->opts.slots,
+                                 .rows = gw_worker_max_rows(w),
+                                 .in = w->in,
+                                 .out = w->out};
+    return w->opts.own_sessions ? gw_calls_create(&opts, &w->calls) : 0;
 }
 
 /* ---- the loop ---- */
@@ -246,6 +261,7 @@ int gw_worker_create_from(const struct gw_worker_source *source, const struct gw
     if (!error) error = place_batches(w, source);
     if (!error) error = make_plans(w);
     if (!error) error = make_sessions(w);
+    if (!error) error = make_calls(w);
     if (!error) error = make_loop(w);
     if (error)
         gw_worker_destroy(w);
@@ -300,6 +316,7 @@ int gw_worker_destroy(struct gw_worker *w)
     if (!w) return 0;
     int error = w->loop ? gw_loop_destroy(w->loop) : 0;
     if (error) return error; /* it still runs: nothing it uses may go */
+    gw_calls_destroy(w->calls);
     gw_session_pool_destroy(w->pool);
     for (uint32_t i = 0; i < w->variants; i++)
         if (w->batch[i].plan) gw_plan_free(w->batch[i].plan);
@@ -337,6 +354,10 @@ const struct gw_model *gw_worker_model(const struct gw_worker *w)
 struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w)
 {
     return w->pool;
+}
+struct gw_calls *gw_worker_calls(const struct gw_worker *w)
+{
+    return w->calls;
 }
 int gw_worker_fd(const struct gw_worker *w)
 {

@@ -6,6 +6,7 @@
 #include <gpuwire/model.h>
 #include <gpuwire/verbs.h>
 
+#include "src/serve/call.h"
 #include "src/serve/repository.h"
 #include "src/serve/session.h"
 
@@ -17,6 +18,10 @@ struct gw_worker_opts {
     uint32_t sessions, slots;
     uint32_t threads; /* CPU executor: that one inference uses */
     uint64_t memory;  /* bytes that the model may take with its sessions' slots */
+    /* For the doors: sessions beside the clients', and a device for a CPU executor that they are used from; it
+     * outlives the worker. */
+    uint32_t own_sessions;
+    struct gw_device *own_dev;
     /* The batch sizes that there are plans for, ascending, where the model's tensors are batched; else, and when none are
      * named, one request is run at a time. */
     uint32_t batch[GW_SERVE_VARIANTS], batches;
@@ -54,6 +59,8 @@ uint32_t gw_worker_max_rows(const struct gw_worker *w); /* that a request has at
 unsigned gw_worker_version(const struct gw_worker *w);
 const struct gw_model *gw_worker_model(const struct gw_worker *w);
 struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w);
+/* Inferences asked for from inside the process; NULL: it has no sessions for them. */
+struct gw_calls *gw_worker_calls(const struct gw_worker *w);
 /* What the last run of the model that failed ended with, on the CPU executor; 0: none has. Any thread. */
 int gw_worker_run_error(const struct gw_worker *w);
 /* The batch sizes; how many. */

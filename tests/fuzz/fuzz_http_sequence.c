@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/serve/api.h"
+#include "src/http/api.h"
 #include "src/serve/cputime.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -115,7 +115,9 @@ void gw_say(struct gw_say_limit *limit, const char *format, ...)
 
 static struct {
     struct gw_api api;
+    struct gw_table table;
     struct gw_worker *worker[1];
+    size_t workers;
     struct stream in;
     char place[CONNECTIONS]; /* their addresses name the connections */
     char id[IDS][GW_SESSION_ID];
@@ -130,7 +132,7 @@ static const char *who_of(uint32_t connection)
 
 static void check_counts(void)
 {
-    struct gw_table *t = &f.api.sessions;
+    struct gw_table *t = &f.table;
     require(table_count(t, NULL, NULL) == gw_session_pool_open_count(pool));
     for (uint32_t c = 0; c < CLIENTS; c++) require(table_count(t, NULL, who_of(c)) <= MOST_EACH);
 }
@@ -241,7 +243,7 @@ static void use_one(void)
 
 static void tend(void)
 {
-    gw_table_tend(&f.api.sessions, f.worker, 1);
+    gw_table_tend(&f.table, f.worker, 1);
 }
 
 static void step(void *unused)
@@ -282,7 +284,7 @@ static void wait_for_all(void)
         table_advance(IDLE_NS);
         tend();
     }
-    require(table_count(&f.api.sessions, NULL, NULL) == 0);
+    require(table_count(&f.table, NULL, NULL) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -291,10 +293,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     f.in = (struct stream){data, size};
     bool in_time = take8(&f.in) & 1;
     pool = world_begin(&f.in);
-    require(!gw_table_init(&f.api.sessions, MOST_EACH, UNUSED_NS, IDLE_NS));
+    require(!gw_table_init(&f.table, MOST_EACH, UNUSED_NS, IDLE_NS));
     f.worker[0] = (struct gw_worker *)&f; /* there is one, and nobody looks inside */
-    f.api.worker = f.worker;
-    f.api.workers = 1;
+    f.workers = 1;
+    f.api.server = (struct gw_server_view){"", f.worker, &f.workers, &f.table};
     while (f.in.left) {
         step(NULL);
         if (take8(&f.in) & 1) world_turn(step, NULL);
@@ -306,7 +308,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         tend();
     }
     require(gw_session_pool_open_count(pool) == 0 && gw_session_pool_tend(pool) == 0);
-    gw_table_free(&f.api.sessions);
+    gw_table_free(&f.table);
     world_end();
     return 0;
 }
