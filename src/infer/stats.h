@@ -7,8 +7,6 @@
 
 #include "src/serve/worker.h"
 
-#define GW_INFER_BATCHES 16
-
 /* They may be some requests apart from each other. */
 struct gw_infer_stats {
     uint64_t successes, failures, refused, late; /* requests, by how they were answered */
@@ -21,7 +19,7 @@ struct gw_infer_stats {
     struct {
         uint32_t rows;
         uint64_t executions, infer_ns;
-    } batch[GW_INFER_BATCHES];
+    } batch[GW_SERVE_VARIANTS];
     uint32_t sessions, sessions_open; /* that clients can have, and have */
     uint32_t calls, calls_taken;      /* places for requests that come by the doors */
 };
