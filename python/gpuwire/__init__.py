@@ -6,8 +6,8 @@ or CPU threads. docs/python.md shows how.
 """
 from .client import Client, Future, Times
 from .errors import (Busy, Closing, Disconnected, Error, Invalid, Late, ModelFailed, NotFound, Timeout, Unsupported)
-#from .server import Server, serve
+from .server import Server, serve
 from .tensors import TensorInfo
 
-__all__ = ["Busy", "Client", "Closing", "Disconnected", "Error", "Future", "Invalid", "Late", "ModelFailed", "NotFound",
-           "TensorInfo", "Timeout", "Times", "Unsupported"]
+__all__ = ["Busy", "Client", "Closing", "Disconnected", "Error", "Future", "Invalid", "Late", "ModelFailed", "NotFound", "Server",
+           "TensorInfo", "Timeout", "Times", "Unsupported", "serve"]

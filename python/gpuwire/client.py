@@ -106,7 +106,11 @@ class Client:
         opts.version, opts.token, opts.ca_file = (v.encode() if v else None for v in (version, token, ca_file))
         opts.shapes, opts.shape_count = _shapes(shapes or {})
         handle = ctypes.c_void_p()
-        interruptible(lambda: check(self._lib.gw_client_open(ctypes.byref(opts), ctypes.byref(handle))), self._stop_asking)
+        try:
+            interruptible(lambda: check(self._lib.gw_client_open(ctypes.byref(opts), ctypes.byref(handle))), self._stop_asking)
+        except BaseException:  # Ctrl-C, and it is open all the same
+            self._lib.gw_client_close(handle)
+            raise
         self._handle = handle
         # The callback lives as long as the C object that calls it.
         self._closer = weakref.finalize(self, _close, self._lib.gw_client_close, handle, self._asked)

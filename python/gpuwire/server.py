@@ -24,7 +24,8 @@ class _Added(NamedTuple):
     """How a module is served, to serve another one the same way."""
     example_inputs: Any
     options: Dict[str, Any]
-    captured: Captured  # its graphs' memory must stay
+    module: Any  # its weights must stay
+    captured: Captured  # and its graphs' memory
 
 
 class Server:
@@ -59,7 +60,11 @@ class Server:
                         device=device.encode() if device else None, threads=threads, sessions=sessions, slots=slots,
                         model_memory=model_memory)
         handle = ctypes.c_void_p()
-        interruptible(lambda: check(self._lib.gw_serving_start(ctypes.byref(opts), ctypes.byref(handle))))
+        try:
+            interruptible(lambda: check(self._lib.gw_serving_start(ctypes.byref(opts), ctypes.byref(handle))))
+        except BaseException:  # Ctrl-C, and it has started all the same
+            self._lib.gw_serving_stop(handle)
+            raise
         self._handle = handle
         self._gpu = gpu
         self._lock = threading.RLock()  # of what changes the models
@@ -67,6 +72,7 @@ class Server:
         self._changed = threading.Condition()
         self._closing = self._woken = False
         self._modules: Dict[str, _Added] = {}
+        self._leaving: List[_Added] = []  # that could not be freed when they were replaced
         self._closer = weakref.finalize(self, self._lib.gw_serving_stop, handle)
         self.host = host
         self.port: int = self._lib.gw_serving_port(handle)
@@ -95,8 +101,8 @@ class Server:
             name: what clients ask for.
             version: that clients see.
             batch_sizes: the module is captured once for each. The server puts requests together up to the largest one,
-                which is also what one request may bring. None: the module counts no samples; it is captured as the
-                examples are, and clients see one more dimension of 1 in front.
+                which is also what one request may bring. None: the module counts no samples, and is captured with
+                the shapes of the examples alone.
             max_delay: seconds that a request may wait for others to share its batch with.
             input_names, output_names: what clients call the tensors. By default the module's argument names; the keys
                 of what it returns, or `output`, or `output0`, `output1` and so on.
@@ -134,15 +140,17 @@ class Server:
             if captured.device != self._gpu:
                 raise errors.Invalid(f"model {name}: it lies on cuda:{captured.device}, the server uses cuda:{self._gpu}")
             described, kept = _describe(captured, name)
-            interruptible(lambda: check(self._lib.gw_serving_add_graphs(self._handle, ctypes.byref(how),
-                                                                        ctypes.byref(described))))
+
+            def add() -> None:
+                result = self._lib.gw_serving_add_graphs(self._handle, ctypes.byref(how), ctypes.byref(described))
+                if result == -errno.EBUSY and name in self._modules:
+                    self._leaving.append(self._modules[name])  # it is still at work
+                if result in (0, -errno.EBUSY):
+                    self._modules[name] = _Added(example_inputs, options, module, captured)
+                check(result)
+
+            interruptible(add)
             del kept
-            # The old one's memory goes when nothing runs that could wait behind its release.
-            old = self._modules.pop(name, None)
-            self._modules[name] = _Added(example_inputs, options, captured)
-            if old is not None:
-                with self.paused():
-                    del old
 
     def add_file(self, path: Union[str, "os.PathLike[str]"], *, name: Optional[str] = None, version: int = 1,
                  batch_sizes: Sequence[int] = (), max_delay: float = 0.0, replace: bool = False) -> str:
@@ -164,7 +172,7 @@ class Server:
             how = self._model(name, version, batch_sizes, max_delay, replace)
             interruptible(lambda: check(self._lib.gw_serving_add_file(self._handle, ctypes.byref(how),
                                                                       os.fsencode(file))))
-            self._forget(name)
+            self._modules.pop(name, None)
         return name
 
     def stop(self, name: str) -> None:
@@ -172,17 +180,11 @@ class Server:
         closing. NotFound: there is none of that name. Busy: it is still at work after 10 seconds."""
         with self._use():
             interruptible(lambda: check(self._lib.gw_serving_remove(self._handle, name.encode())))
-            self._forget(name)
-
-    def _forget(self, name: str) -> None:
-        old = self._modules.pop(name, None)
-        if old is not None:
-            with self.paused():
-                del old
+            self._modules.pop(name, None)
 
     def stats(self, name: str) -> Dict[str, Any]:
         """What a model has done since it was added: requests by how they were answered, samples, runs, and where the time
-        went (sums over requests, in seconds). `batches` holds the runs and the p99 in seconds of each batch size."""
+        went (sums over requests, in seconds). `batches` holds the runs of each batch size, their mean and their p99."""
         with self._use(shared=True):
             found = abi.Stats()
             check(self._lib.gw_serving_query(self._handle, name.encode(), ctypes.byref(found)))
@@ -190,8 +192,8 @@ class Server:
         for field, _ in abi.Stats._fields_[:11]:
             value = getattr(found, field)
             counts.update({field[:-3] + "_s": value / 1e9} if field.endswith("_ns") else {field: value})
-        counts["batches"] = {b.rows: {"executions": b.executions, "p99_s": b.p99_ns / 1e9}
-                             for b in found.batch[:found.batches]}
+        counts["batches"] = {b.rows: {"executions": b.executions, "mean_s": b.compute_infer_ns / max(b.executions, 1) / 1e9,
+                                      "p99_s": b.p99_ns / 1e9} for b in found.batch[:found.batches]}
         return counts
 
     def _model(self, name: str, version: int, batch_sizes: Sequence[int], max_delay: float, replace: bool) -> abi.Model:
@@ -273,11 +275,15 @@ class Server:
                 self._lib.gw_serving_wake(self._handle)
                 with self._changed:
                     self._changed.wait_for(lambda: not self._users)
-                check(interruptible(lambda: self._lib.gw_serving_stop(self._handle)))
-                self._closer.detach()
-                self._modules.clear()
+                interruptible(self._end)
             finally:
                 self._closing = False
+
+    def _end(self) -> None:
+        check(self._lib.gw_serving_stop(self._handle))
+        self._closer.detach()
+        self._modules.clear()
+        self._leaving.clear()
 
     def __enter__(self) -> "Server":
         return self
@@ -300,7 +306,7 @@ def _describe(captured: Captured, name: str) -> Tuple[abi.Captured, Any]:
         raise errors.Invalid(f"model {name}: {abi.MAX_IO} inputs and outputs each are possible, at most")
     graphs = (abi.Graph * len(captured.variants))()
     for to, variant in zip(graphs, captured.variants):
-        to.rows, to.graph = variant.rows, variant.graph
+        to.rows, to.graph = variant.rows if captured.inputs[0].batched else 0, variant.graph
         to.inputs[:len(variant.inputs)] = variant.inputs
         to.outputs[:len(variant.outputs)] = variant.outputs
     inputs, outputs = _tensors(captured.inputs, name), _tensors(captured.outputs, name)
