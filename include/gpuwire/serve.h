@@ -102,7 +102,8 @@ struct gw_serving_tensor {
 /* What was captured for one batch size: a graph that reads its inputs at fixed addresses of the GPU's memory and leaves
  * its outputs at others. Each tensor has `rows` rows, one behind the other, and begins at a multiple of 16 bytes. */
 struct gw_serving_graph {
-    uint32_t rows, reserved;
+    uint32_t rows; /* 0: the tensors have no batch's dimension; then there is this graph alone */
+    uint32_t reserved;
     void *graph; /* a cudaGraph_t */
     void *in[GW_MODEL_MAX_IO];
     void *out[GW_MODEL_MAX_IO];
@@ -128,7 +129,7 @@ GW_API int gw_serving_add_graphs(struct gw_serving *serving, const struct gw_ser
 
 /* Stops serving a model and frees what it took. Requests that are in work are answered; those that wait, or come, are
  * told that it is closing. Other models go on; on a GPU they pause for a moment. Any thread. 0; -ENOENT: there is none
- * of that name; -EBUSY: it is still at work after 10 s, and goes on being stopped. */
+ * of that name; -EBUSY: a model is still at work after 10 s; call again. */
 GW_API int gw_serving_remove(struct gw_serving *serving, const char *name);
 
 /* What a model has done since it was added. */

@@ -202,7 +202,7 @@ static int open_doors(struct gw_server *server, const struct gw_http_door_opts *
 {
     struct gw_server_view view;
     gw_server_view(server, &view);
-    struct gw_infer_opts infer = {.worker = view.worker, .workers = view.workers};
+    struct gw_infer_opts infer = {.worker = view.worker, .workers = view.workers, .lock = view.lock};
     int error = gw_infer_create(&infer, &d->infer);
     return error ? error : gw_http_door_start(server, d->infer, http, &d->http);
 }

@@ -254,7 +254,8 @@ static void begin(struct call *c)
     if (!c->method)
         end_with(c, GRPC_STATUS_UNIMPLEMENTED, "the server has no such method");
     else if (!allowed(c))
-        end_with(c, GRPC_STATUS_UNAUTHENTICATED, "a bearer token is wanted: metadata `authorization: Bearer TOKEN`");
+        end_with(c, GRPC_STATUS_UNAUTHENTICATED,
+                 "a bearer token is wanted: metadata `authorization: Bearer TOKEN`");
     else if (!(c->client = gw_grpc_gate_begin(c->calls->opts.gate, c->peer, &why)))
         end_with(c, GRPC_STATUS_RESOURCE_EXHAUSTED, why);
     if (c->why)
@@ -392,7 +393,8 @@ uint64_t gw_grpc_turn_budget(const struct gw_grpc_turn *t)
     if (!gpr_time_cmp(end, gpr_inf_future(end.clock_type))) return UINT64_MAX;
     gpr_timespec left = gpr_time_sub(end, gpr_now(end.clock_type));
     if (left.tv_sec < 0) return 0;
-    return left.tv_sec > 1000000000 ? UINT64_MAX : (uint64_t)left.tv_sec * 1000000000u + (uint64_t)left.tv_nsec;
+    return left.tv_sec > 1000000000 ? UINT64_MAX
+                                    : (uint64_t)left.tv_sec * 1000000000u + (uint64_t)left.tv_nsec;
 }
 
 int gw_grpc_turn_cancelled(struct gw_grpc_turn *t)

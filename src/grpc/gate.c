@@ -19,10 +19,10 @@
 #include "src/serve/door.h"
 #include "src/serve/listen.h"
 
-#define TICK_MS   1000
-#define EACH_FDS  4 /* of one connection: gRPC's, ours, and two that join them under TLS */
-#define EVENTS    16
-#define STACK     (256u << 10)
+#define TICK_MS  1000
+#define EACH_FDS 4 /* of one connection: gRPC's, ours, and two that join them under TLS */
+#define EVENTS   16
+#define STACK    (256u << 10)
 
 /* `watch` is a second descriptor of the same socket. It tells us that gRPC, or the client, has ended the
  * connection: gRPC shuts a socket down before it closes it. */
@@ -117,7 +117,8 @@ static void forget(struct gw_grpc_gate *g, struct connection *n)
 
 static int watch(struct gw_grpc_gate *g, struct connection *n)
 {
-    struct epoll_event event = {.events = EPOLLET, .data.ptr = n}; /* nothing but its end, which is always told */
+    struct epoll_event event = {.events = EPOLLET,
+                                .data.ptr = n}; /* nothing but its end, which is always told */
     pthread_mutex_lock(&g->lock);
     int error = remember(g, n);
     pthread_mutex_unlock(&g->lock);
@@ -214,10 +215,10 @@ struct gw_grpc_client *gw_grpc_gate_begin(struct gw_grpc_gate *g, const char *pe
     pthread_mutex_lock(&g->lock);
     struct connection *n = named(g, peer);
     struct gw_grpc_client *c = n ? n->client : NULL;
-    *why = !c                                ? "the connection has ended"
-           : g->calls >= g->opts.calls       ? "the server has as many calls under way as it may: try again"
-           : c->calls >= g->opts.calls_each  ? "this client has as many calls under way as one may: try again"
-                                             : NULL;
+    *why = !c                               ? "the connection has ended"
+           : g->calls >= g->opts.calls      ? "the server has as many calls under way as it may: try again"
+           : c->calls >= g->opts.calls_each ? "this client has as many calls under way as one may: try again"
+                                            : NULL;
     if (*why) {
         c = NULL;
     } else {

@@ -16,19 +16,19 @@ struct gw_grpc_tls;
 /* One client, as src/serve/who.h tells clients apart. It lives while it has connections or calls. */
 struct gw_grpc_client {
     struct gw_grpc_client *next;
-    uint32_t users;         /* its connections and calls; the gate's */
-    uint32_t calls;         /* under way */
-    uint32_t running;       /* jobs that threads work on; the pool's */
+    uint32_t users;   /* its connections and calls; the gate's */
+    uint32_t calls;   /* under way */
+    uint32_t running; /* jobs that threads work on; the pool's */
     char who[GW_WHO_TEXT];
 };
 
 struct gw_grpc_gate_opts {
-    const char *host;           /* numeric; NULL: 127.0.0.1 */
-    uint16_t port;              /* 0: any free one */
-    uint32_t calls, calls_each; /* that may be under way in all, and for one client */
-    uint64_t patience_ns;       /* for the first call, or the handshake */
-    uint64_t idle_ns;           /* a connection without calls may stay so long */
-    struct gw_grpc_tls *tls;    /* NULL: no encryption. It outlives the gate. */
+    const char *host;                 /* numeric; NULL: 127.0.0.1 */
+    uint16_t port;                    /* 0: any free one */
+    uint32_t calls, calls_each;       /* that may be under way in all, and for one client */
+    uint64_t patience_ns;             /* for the first call, or the handshake */
+    uint64_t idle_ns;                 /* a connection without calls may stay so long */
+    struct gw_grpc_tls *tls;          /* NULL: no encryption. It outlives the gate. */
     void (*admit)(void *ctx, int fd); /* hands a connection to gRPC, which closes it */
     void (*tick)(void *ctx);          /* each second while there are connections */
     void *ctx;

@@ -69,7 +69,7 @@ static unsigned not_here(struct gw_api *api, const struct gw_http_request *r, co
     return gw_http_fail(501, reply, "trace and log settings cannot be changed over HTTP");
 }
 
-unsigned gw_api_call(void *ctx, const struct gw_http_request *r, json_t **reply)
+static unsigned call(struct gw_api *api, const struct gw_http_request *r, json_t **reply)
 {
     /* A path belongs to the first that it is, or begins with and goes on behind with a slash. */
     static const struct {
@@ -87,13 +87,23 @@ unsigned gw_api_call(void *ctx, const struct gw_http_request *r, json_t **reply)
         {"/v2/logging", not_here},
         {"/metrics", gw_http_metrics},
     };
-    if (!strcmp(r->path, "/v2") || !strcmp(r->path, "/v2/")) return server_metadata(ctx, r, "", reply);
+    if (!strcmp(r->path, "/v2") || !strcmp(r->path, "/v2/")) return server_metadata(api, r, "", reply);
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         const char *rest = r->path + strlen(calls[i].path);
         if (!strncmp(r->path, calls[i].path, strlen(calls[i].path)) && (!*rest || *rest == '/'))
-            return calls[i].call(ctx, r, rest, reply);
+            return calls[i].call(api, r, rest, reply);
     }
     return gw_http_nothing(reply);
+}
+
+/* The models that it finds stay meanwhile. */
+unsigned gw_api_call(void *ctx, const struct gw_http_request *r, json_t **reply)
+{
+    struct gw_api *api = ctx;
+    gw_infer_enter(api->infer);
+    unsigned status = call(api, r, reply);
+    gw_infer_leave(api->infer);
+    return status;
 }
 
 void gw_api_connection_closed(void *ctx, const void *connection)

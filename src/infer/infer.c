@@ -39,6 +39,16 @@ struct gw_regions *gw_infer_regions(struct gw_infer *f)
     return f->regions;
 }
 
+void gw_infer_enter(struct gw_infer *f)
+{
+    if (f->opts.lock) pthread_rwlock_rdlock(f->opts.lock);
+}
+
+void gw_infer_leave(struct gw_infer *f)
+{
+    if (f->opts.lock) pthread_rwlock_unlock(f->opts.lock);
+}
+
 struct gw_worker *gw_infer_model(struct gw_infer *f, size_t i)
 {
     return i < *f->opts.workers ? f->opts.worker[i] : NULL;

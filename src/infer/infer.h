@@ -17,6 +17,8 @@
 #ifndef GW_INFER_INFER_H
 #define GW_INFER_INFER_H
 
+#include <pthread.h>
+
 #include <gpuwire/model.h>
 
 #include "src/infer/error.h"
@@ -31,13 +33,19 @@ struct gw_infer;
 struct gw_infer_opts {
     struct gw_worker *const *worker; /* it and they outlive the gw_infer */
     const size_t *workers;
-    int any_region; /* 1: hosts and users that are not known may use shared memory, too */
+    pthread_rwlock_t *lock; /* the gw_server_view's; NULL: models neither come nor go */
+    int any_region;         /* 1: hosts and users that are not known may use shared memory, too */
 };
 int gw_infer_create(const struct gw_infer_opts *opts, struct gw_infer **out);
 /* When no run is left. NULL is allowed. */
 void gw_infer_destroy(struct gw_infer *infer);
 
 /* ---- models ---- */
+
+/* Between these two a model that gw_infer_find or gw_infer_model has given stays. gw_infer_begin and its run need
+ * neither. */
+void gw_infer_enter(struct gw_infer *infer);
+void gw_infer_leave(struct gw_infer *infer);
 
 /* The model of that name; version NULL or "": whichever is served. GW_INFER_NOT_FOUND: there is none. */
 int gw_infer_find(struct gw_infer *infer, const char *model, const char *version, struct gw_worker **out,

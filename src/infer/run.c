@@ -204,8 +204,11 @@ static int begin(struct gw_infer *f, const struct gw_infer_request *q, int may_w
                       : 0;
     snprintf(r->who, sizeof(r->who), "%s", q->who);
     uint64_t wait = !may_wait ? 0 : r->deadline ? r->deadline : gw_deadline(PATIENCE_NS);
-    if (gw_infer_find(f, q->model, q->version, &r->worker, error) || check_inputs(r, q, error) ||
-        check_outputs(r, q, error) || take_call(r, wait, error) || fetch(r, error)) {
+    gw_infer_enter(f); /* until it has a call */
+    int wrong = gw_infer_find(f, q->model, q->version, &r->worker, error) || check_inputs(r, q, error) ||
+                check_outputs(r, q, error) || take_call(r, wait, error);
+    gw_infer_leave(f);
+    if (wrong || fetch(r, error)) {
         gw_infer_end(r);
         return -1;
     }

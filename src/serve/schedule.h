@@ -65,7 +65,7 @@ GW_DEV int gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
 GW_DEV int gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint64_t now)
 {
     struct gw_serve_arrival *r = &a->arrival[at];
-    enum gw_serve_status status = a->work->closing              ? GW_SERVE_CLOSING
+    enum gw_serve_status status = r->closing                    ? GW_SERVE_CLOSING
                                   : !r->priority                ? GW_SERVE_BAD_REQUEST
                                   : gw_serve_is_late(a, r, now) ? GW_SERVE_LATE
                                                                 : GW_SERVE_OK;

@@ -132,6 +132,7 @@ GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc 
     r.when = now;
     r.deadline = UINT64_MAX;
     r.order = a->work->arrived++;
+    r.closing = a->work->closing;
     if (!gw_serve_read(a, &r, wc->byte_len)) r.priority = 0;
     gw_serve_enqueue(a, &r);
     gw_serve_active(a, i);

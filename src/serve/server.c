@@ -8,7 +8,7 @@
 
 #include <gpuwire/exec.h>
 
-#include "src/serve/worker.h"
+#include "src/serve/server_impl.h"
 
 #define HOUSEKEEPING_NS 200000000u
 #define SOON_NS         2000000u /* while sessions wait to be made ready for the next client; more each time */
@@ -16,23 +16,9 @@
 #define OWN_SESSIONS    2u         /* of each model, for the doors */
 #define STOP_NS         600000000u /* for all loops; a second is promised for all there is to do */
 
-struct gw_server {
-    struct gw_exec *exec;
-    struct gw_device *dev;
-    struct gw_exec *own_exec; /* the doors' side of their sessions: CPU threads */
-    struct gw_device *own_dev;
-    struct gw_repository models;
-    struct gw_worker **worker;
-    size_t workers;
-    struct gw_table sessions;  /* that clients have open */
-    char clock[GW_CLOCK_TEXT]; /* that workers stamp answers with; "" when it is no process's (a GPU's) */
-    struct gw_server_door door[GW_SERVER_DOORS];
-    uint32_t doors;
-    char *text;
-};
-
 static int select_models(struct gw_server *s, const struct gw_server_opts *o)
 {
+    if (!o->models) return 0;
     int error = gw_repository_scan(o->models, &s->models);
     if (error || !o->only) return error;
     for (size_t i = 0; i < s->models.count; i++)
@@ -40,20 +26,34 @@ static int select_models(struct gw_server *s, const struct gw_server_opts *o)
     return gw_error(-ENOENT, "model repository %s: no model %s in it", o->models, o->only);
 }
 
+static struct gw_worker_opts worker_opts(const struct gw_server *s, const struct gw_server_opts *o)
+{
+    return (struct gw_worker_opts){.exec = s->exec,
+                                   .dev = s->dev,
+                                   .sessions = o->sessions,
+                                   .slots = o->slots,
+                                   .threads = o->threads,
+                                   .own_sessions = OWN_SESSIONS,
+                                   .own_dev = s->own_dev,
+                                   .memory = o->model_memory ? o->model_memory : GW_SERVER_MODEL_MEMORY};
+}
+
+/* 1, 2, 4 and so on, and the most itself. */
+static void batch_sizes(const struct gw_server_opts *o, struct gw_worker_opts *w)
+{
+    for (uint32_t rows = 1; rows < o->max_batch; rows *= 2) w->batch[w->batches++] = rows;
+    if (o->max_batch) w->batch[w->batches++] = o->max_batch;
+    w->delay_ns = o->batch_delay_ns;
+}
+
 static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
 {
-    struct gw_worker_opts opts = {.exec = s->exec,
-                                  .dev = s->dev,
-                                  .sessions = o->sessions,
-                                  .slots = o->slots,
-                                  .threads = o->threads,
-                                  .own_sessions = OWN_SESSIONS,
-                                  .own_dev = s->own_dev,
-                                  .memory = o->model_memory ? o->model_memory : GW_SERVER_MODEL_MEMORY};
-    s->worker = calloc(s->models.count, sizeof(*s->worker));
-    if (!s->worker) return -ENOMEM;
+    struct gw_worker_opts opts = s->each;
+    batch_sizes(o, &opts);
     for (size_t i = 0; i < s->models.count; i++) {
         if (o->only && strcmp(s->models.entry[i].name, o->only)) continue;
+        if (s->workers == GW_SERVER_MODELS)
+            return gw_error(-ENOSPC, "model repository %s: more than %d models", o->models, GW_SERVER_MODELS);
         int error = gw_worker_create(&s->models.entry[i], &opts, &s->worker[s->workers]);
         if (error) return error;
         s->workers++;
@@ -94,10 +94,21 @@ static int make_table(struct gw_server *s, const struct gw_server_opts *o)
     return gw_table_init(&s->sessions, each, unused, o->idle_ns);
 }
 
+/* Whoever changes the list goes before those who look at it all the time. */
+static void make_lock(struct gw_server *s)
+{
+    pthread_rwlockattr_t attr;
+    pthread_rwlockattr_init(&attr);
+    pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&s->lock, &attr);
+    pthread_rwlockattr_destroy(&attr);
+}
+
 int gw_server_start(const struct gw_server_opts *o, struct gw_server **out)
 {
     struct gw_server *s = calloc(1, sizeof(*s));
     if (!s) return -ENOMEM;
+    make_lock(s);
     int error = make_table(s, o);
     if (!error) error = select_models(s, o);
     struct gw_exec_opts exec_opts = {.device = o->gpu};
@@ -105,6 +116,7 @@ int gw_server_start(const struct gw_server_opts *o, struct gw_server **out)
     if (!error) error = gw_device_open(o->device, s->exec, &s->dev);
     if (!error) error = make_own_device(s);
     if (!error && gw_exec_kind(s->exec) == GW_EXEC_CPU) gw_clock_name(s->clock);
+    s->each = worker_opts(s, o);
     if (!error) error = make_workers(s, o);
     if (!error) error = describe(s);
     if (error)
@@ -124,7 +136,12 @@ int gw_server_add_door(struct gw_server *s, const struct gw_server_door *door)
 
 void gw_server_view(struct gw_server *s, struct gw_server_view *view)
 {
-    *view = (struct gw_server_view){s->clock, s->worker, &s->workers, &s->sessions};
+    *view = (struct gw_server_view){s->clock, s->worker, &s->workers, &s->sessions, &s->lock};
+}
+
+int gw_server_on_gpu(const struct gw_server *s)
+{
+    return gw_exec_kind(s->exec) == GW_EXEC_GPU;
 }
 
 const char *gw_server_text(const struct gw_server *s)
@@ -178,6 +195,7 @@ static int stop_workers(struct gw_server *s, uint64_t *longest)
 {
     uint64_t end = gw_deadline(STOP_NS);
     int busy = 0;
+    while (s->leavings) s->worker[s->workers++] = s->leaving[--s->leavings];
     for (size_t i = 0; i < s->workers; i++) gw_worker_stop_soon(s->worker[i]);
     for (size_t i = 0; i < s->workers; i++) {
         uint64_t ns = 0;
@@ -201,7 +219,7 @@ int gw_server_stop(struct gw_server *s, uint64_t *stop_ns)
     if (stop_ns) *stop_ns = longest;
     if (busy) return busy;
     for (size_t i = 0; i < s->workers; i++) gw_worker_destroy(s->worker[i]);
-    free(s->worker);
+    pthread_rwlock_destroy(&s->lock);
     gw_table_free(&s->sessions);
     if (s->own_dev) gw_device_close(s->own_dev);
     gw_exec_destroy(s->own_exec);

@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <pthread.h>
+
+#include <gpuwire/serve.h>
+
 #include "src/serve/clock.h"
 #include "src/serve/table.h"
 
@@ -16,7 +20,7 @@ struct gw_server;
 #define GW_SERVER_UNUSED_NS    10000000000u /* a session without any request is closed, unless idle_ns is less */
 
 struct gw_server_opts {
-    const char *models;     /* the repository's folder */
+    const char *models;     /* the repository's folder; NULL: no models at first */
     const char *only;       /* NULL: every model in it; else this one */
     const char *exec;       /* "cpu", "gpu", "auto" */
     const char *device;     /* an RDMA device's name, "softnic", or NULL to choose */
@@ -28,6 +32,10 @@ struct gw_server_opts {
         model_memory; /* bytes that a model may take with its sessions' slots; 0: GW_SERVER_MODEL_MEMORY */
     uint32_t threads; /* CPU executor: that one inference uses */
     uint32_t gpu;     /* which, by its CUDA number */
+    /* Requests share runs of the models that allow it: up to so many samples together, 0 or 1: none; and each waits so
+     * long for others. */
+    uint32_t max_batch;
+    uint64_t batch_delay_ns;
 };
 
 /* Starts the models, which then answer until gw_server_stop. 0 or a negative errno, see gw_last_error(). */
@@ -50,8 +58,36 @@ struct gw_server_view {
     struct gw_worker *const *worker; /* the models, and how many there are */
     const size_t *workers;
     struct gw_table *sessions;
+    /* Read-locked while a door looks at `worker`, and until it has no pointer out of it any more, but for that of a model
+     * that it has taken a call of: such a model stays until the call is given back. */
+    pthread_rwlock_t *lock;
 };
 void gw_server_view(struct gw_server *s, struct gw_server_view *view);
+
+/* ---- models that come and go ---- */
+
+struct gw_server_model {
+    const char *name;
+    unsigned version;
+    const char *path;                           /* a file, or NULL: */
+    const struct gw_serving_captured *captured; /* graphs, which give the batch sizes, too */
+    uint32_t batch[GW_SERVE_VARIANTS], batches;
+    uint64_t delay_ns;
+    int replace; /* it may take the place of the model of that name, which then ends as gw_server_remove says */
+};
+
+/* Adds a model and serves it. On a GPU the others pause meanwhile: their requests wait. On the thread of gw_server_run,
+ * which must have returned. -EEXIST: there is one of that name; -ENOSPC: there are GW_SERVER_MODELS; and as
+ * gw_worker_create, gw_captured_open. */
+int gw_server_add(struct gw_server *s, const struct gw_server_model *model);
+#define GW_SERVER_MODELS 64
+
+/* Serves what waits for the model, answers what comes with GW_SERVE_CLOSING, and frees it. On the thread of
+ * gw_server_run, as above. -ENOENT; -EBUSY: a model is still at work after 10 s, and nothing was freed. */
+int gw_server_remove(struct gw_server *s, const char *name);
+
+/* 1: on a GPU; 0: on CPU threads. */
+int gw_server_on_gpu(const struct gw_server *s);
 
 /* For people: "superresolution/1, identity/1 on cpu over mlx5_0 (softnic)". Lives as long as the server. */
 const char *gw_server_text(const struct gw_server *s);

@@ -89,7 +89,7 @@ void gw_session_pool_totals(const struct gw_session_pool *pool, uint64_t *answer
 void gw_session_pool_counters(const struct gw_session_pool *pool, struct gw_serve_counters *total,
                               struct gw_serve_variant_counters variant[GW_SERVE_VARIANTS]);
 
-/* From now on the loop answers every request with GW_SERVE_CLOSING; what is in work is still served. */
+/* From now on the loop answers every request that comes with GW_SERVE_CLOSING; those that wait are still served. */
 void gw_session_pool_closing(struct gw_session_pool *pool);
 
 #endif

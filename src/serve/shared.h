@@ -102,6 +102,8 @@ struct gw_serve_arrival {
     uint64_t id;
     uint32_t session, slot, rows;
     uint32_t priority; /* 1 is served first; 0: it is none that can be served, and is refused */
+    uint32_t closing;  /* 1: it came when the model was being stopped */
+    uint32_t reserved;
 };
 
 /* A request that is in work. */

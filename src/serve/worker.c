@@ -241,7 +241,7 @@ static int place_batches(struct gw_worker *w, const struct gw_worker_source *sou
 {
     int error = 0;
     for (uint32_t i = 0; !error && source->place && i < w->variants; i++)
-        error = source->place(w->model, &w->variant[i]);
+        error = source->place(source->ctx, &w->variant[i]);
     return error;
 }
 

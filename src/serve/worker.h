@@ -34,7 +34,8 @@ struct gw_worker_source {
     unsigned version;
     struct gw_model *model; /* the worker's from now on, also when it cannot be made */
     /* NULL, or sets the addresses that the model always works at with so many rows, and v->fixed. */
-    int (*place)(const struct gw_model *model, struct gw_serve_variant *v);
+    int (*place)(void *ctx, struct gw_serve_variant *v);
+    void *ctx;
 };
 
 /* Loads the model, plans it, makes its sessions. 0 or a negative errno with the reason in gw_last_error(). */
@@ -45,7 +46,7 @@ int gw_worker_create_from(const struct gw_worker_source *source, const struct gw
                           struct gw_worker **out);
 /* Starts answering, also after gw_worker_stop. On a GPU no worker may be created or destroyed while one answers. */
 int gw_worker_start(struct gw_worker *w);
-/* Answers all further requests with GW_SERVE_CLOSING. */
+/* Answers all further requests with GW_SERVE_CLOSING, and those that wait as ever. */
 void gw_worker_close(struct gw_worker *w);
 /* Asks it to stop and returns at once; gw_worker_stop follows. */
 void gw_worker_stop_soon(struct gw_worker *w);
