@@ -72,7 +72,6 @@ class Server:
         self._changed = threading.Condition()
         self._closing = self._woken = False
         self._modules: Dict[str, _Added] = {}
-        self._leaving: List[_Added] = []  # that could not be freed when they were replaced
         self._closer = weakref.finalize(self, self._lib.gw_serving_stop, handle)
         self.host = host
         self.port: int = self._lib.gw_serving_port(handle)
@@ -142,12 +141,8 @@ class Server:
             described, kept = _describe(captured, name)
 
             def add() -> None:
-                result = self._lib.gw_serving_add_graphs(self._handle, ctypes.byref(how), ctypes.byref(described))
-                if result == -errno.EBUSY and name in self._modules:
-                    self._leaving.append(self._modules[name])  # it is still at work
-                if result in (0, -errno.EBUSY):
-                    self._modules[name] = _Added(example_inputs, options, module, captured)
-                check(result)
+                check(self._lib.gw_serving_add_graphs(self._handle, ctypes.byref(how), ctypes.byref(described)))
+                self._modules[name] = _Added(example_inputs, options, module, captured)
 
             interruptible(add)
             del kept
@@ -208,13 +203,15 @@ class Server:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """A `with` block during which no model runs, and requests wait. CUDA allocates, frees and loads nothing beside the
-        server's kernel. So a program that does such work while it serves, does it here."""
-        check(self._lib.gw_serving_pause(self._handle))
-        try:
-            yield
-        finally:
-            check(self._lib.gw_serving_resume(self._handle))
+        """A `with` block during which no model runs on the GPU, and requests wait. CUDA allocates, frees and loads nothing
+        beside the server's kernel. So a program that does such work while it serves, does it here. Models come and go
+        outside of it: add, reload and stop pause by themselves."""
+        with self._use():
+            check(self._lib.gw_serving_pause(self._handle))
+            try:
+                yield
+            finally:
+                check(self._lib.gw_serving_resume(self._handle))
 
     @contextlib.contextmanager
     def _use(self, shared: bool = False) -> Iterator[None]:
@@ -283,7 +280,6 @@ class Server:
         check(self._lib.gw_serving_stop(self._handle))
         self._closer.detach()
         self._modules.clear()
-        self._leaving.clear()
 
     def __enter__(self) -> "Server":
         return self

@@ -17,7 +17,8 @@ static int stop_one(struct gw_worker *w)
 {
     uint64_t ns;
     int error = gw_worker_stop(w, gw_deadline(PATIENCE_NS), &ns);
-    return error == -ETIMEDOUT ? gw_error(-EBUSY, "model %s is still at work on a request", gw_worker_name(w)) : error;
+    return error == -ETIMEDOUT ? gw_error(-EBUSY, "model %s is still at work on a request", gw_worker_name(w))
+                               : error;
 }
 
 /* Goes on with the first n models. */
@@ -40,8 +41,19 @@ static int pause_all(struct gw_server *s)
         n += !error;
     }
     if (!error) return 0;
-    for (size_t i = 0; i < s->workers; i++) gw_worker_start(s->worker[i]); /* that which is at work cannot, and ends */
+    for (size_t i = 0; i < s->workers; i++)
+        gw_worker_start(s->worker[i]); /* that which is at work cannot, and ends */
     return error;
+}
+
+int gw_server_pause(struct gw_server *s)
+{
+    return pause_all(s);
+}
+
+int gw_server_resume(struct gw_server *s)
+{
+    return resume(s, s->workers);
 }
 
 /* ---- the list ---- */
@@ -70,7 +82,8 @@ static void set_place(struct gw_server *s, size_t i, struct gw_worker *w)
 
 /* ---- adding ---- */
 
-static int make_captured(const struct gw_server_model *m, const struct gw_worker_opts *opts, struct gw_worker **out)
+static int make_captured(const struct gw_server_model *m, const struct gw_worker_opts *opts,
+                         struct gw_worker **out)
 {
     struct gw_worker_source source = {
         .name = m->name, .version = m->version, .place = gw_captured_place, .ctx = (void *)m->captured};
@@ -88,12 +101,14 @@ static int make_worker(const struct gw_server *s, const struct gw_server_model *
     for (uint32_t i = 0; i < opts.batches; i++)
         opts.batch[i] = m->captured && m->captured->graph ? m->captured->graph[i].rows : m->batch[i];
     if (m->captured) return make_captured(m, &opts, out);
-    struct gw_repository_entry file = {.name = (char *)m->name, .version = m->version, .path = (char *)m->path};
+    struct gw_repository_entry file = {
+        .name = (char *)m->name, .version = m->version, .path = (char *)m->path};
     int error = gw_worker_create(&file, &opts, out);
     if (error || !m->batches || gw_worker_max_rows(*out) == m->batch[m->batches - 1]) return error;
     gw_worker_destroy(*out);
     *out = NULL;
-    return gw_error(-EINVAL, "model %s: not all of its tensors have an open first dimension, so it takes no batches",
+    return gw_error(-EINVAL,
+                    "model %s: not all of its tensors have an open first dimension, so it takes no batches",
                     m->name);
 }
 
@@ -106,7 +121,8 @@ int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
     struct gw_worker *w = NULL, *old = at < had ? s->worker[at] : NULL;
     if (old && !m->replace)
         return gw_error(-EEXIST, "model %s: there is one of that name; ask for it to be replaced", m->name);
-    if (s->workers + s->leavings + 1 > GW_SERVER_MODELS) return gw_error(-ENOSPC, "there are %d models already", GW_SERVER_MODELS);
+    if (s->workers + s->leavings + 1 > GW_SERVER_MODELS)
+        return gw_error(-ENOSPC, "there are %d models already", GW_SERVER_MODELS);
     int error = bury(s);
     if (!error || error == -EBUSY) error = pause_all(s);
     if (error) return error;
@@ -188,7 +204,8 @@ static int is_leaving(const struct gw_server *s, const char *name)
 int gw_server_remove(struct gw_server *s, const char *name)
 {
     size_t at = find(s, name);
-    if (at == s->workers) return is_leaving(s, name) ? bury(s) : gw_error(-ENOENT, "no model %s is served", name);
+    if (at == s->workers)
+        return is_leaving(s, name) ? bury(s) : gw_error(-ENOENT, "no model %s is served", name);
     struct gw_worker *w = s->worker[at];
     set_place(s, at, NULL);
     return retire(s, w);

@@ -86,6 +86,11 @@ int gw_server_add(struct gw_server *s, const struct gw_server_model *model);
  * gw_server_run, as above. -ENOENT; -EBUSY: a model is still at work after 10 s, and nothing was freed. */
 int gw_server_remove(struct gw_server *s, const char *name);
 
+/* Stops the models that run on a GPU, until gw_server_resume: their requests wait. Meanwhile none of the calls above. On
+ * the thread of gw_server_run, as above. gw_server_pause: -EBUSY, as above, and nothing is paused. */
+int gw_server_pause(struct gw_server *s);
+int gw_server_resume(struct gw_server *s);
+
 /* 1: on a GPU; 0: on CPU threads. */
 int gw_server_on_gpu(const struct gw_server *s);
 

@@ -19,8 +19,9 @@
 
 #define WHY 512 /* bytes of a reason */
 
+struct gw_serving;
 struct job {
-    int (*run)(struct gw_server *server, const void *arg);
+    int (*run)(struct gw_serving *s, const void *arg);
     const void *arg;
     int result;
     char why[WHY];
@@ -37,7 +38,8 @@ struct gw_serving {
     pthread_cond_t done;
     struct job *job; /* to be done; NULL: none */
     int quit;
-    int failed; /* why the server has failed; 0: it has not */
+    uint32_t paused; /* the thread's: so many calls of gw_serving_pause */
+    int failed;      /* why the server has failed; 0: it has not */
     char why[WHY];
     int job_fd, news_fd; /* eventfds: the thread's, and gw_serving_wait's */
 };
@@ -61,7 +63,7 @@ static void do_job(struct gw_serving *s)
 {
     struct job *job = s->job;
     pthread_mutex_unlock(&s->lock);
-    job->result = job->run(s->server, job->arg);
+    job->result = job->run(s, job->arg);
     if (job->result) snprintf(job->why, sizeof(job->why), "%s", gw_last_error());
     pthread_mutex_lock(&s->lock);
     s->job = NULL;
@@ -80,8 +82,10 @@ static void *keep_house(void *arg)
     struct gw_serving *s = arg;
     int quit = 0;
     while (!quit) {
-        /* A server that has failed only waits for its end; its house is not kept. */
-        int error = s->failed ? (int)gw_wait_fds(&s->job_fd, 1, GW_NEVER) : gw_server_run(s->server, &s->job_fd, 1);
+        /* A server that has failed only waits for its end; its house is not kept. Nor is that of one that is paused,
+         * whose loops all seem to have ended. */
+        int error = s->failed || s->paused ? (int)gw_wait_fds(&s->job_fd, 1, GW_NEVER)
+                                           : gw_server_run(s->server, &s->job_fd, 1);
         drain(s->job_fd);
         pthread_mutex_lock(&s->lock);
         if (error < 0 && !s->failed) note_failure(s, error);
@@ -92,7 +96,7 @@ static void *keep_house(void *arg)
     return NULL;
 }
 
-static int hand_over(struct gw_serving *s, int (*run)(struct gw_server *server, const void *arg), const void *arg)
+static int hand_over(struct gw_serving *s, int (*run)(struct gw_serving *s, const void *arg), const void *arg)
 {
     struct job job = {.run = run, .arg = arg};
     pthread_mutex_lock(&s->turn);
@@ -123,7 +127,9 @@ static struct gw_server_opts server_opts(const struct gw_serving_opts *o)
         .sessions = o->sessions ? o->sessions : 16,
         .sessions_each = o->sessions_each,
         .slots = o->slots ? o->slots : 8,
-        .idle_ns = !o->idle_ns ? 300000000000u : o->idle_ns == UINT64_MAX ? 0 : o->idle_ns,
+        .idle_ns = !o->idle_ns                ? 300000000000u
+                   : o->idle_ns == UINT64_MAX ? 0
+                                              : o->idle_ns,
         .model_memory = o->model_memory,
         .threads = o->threads ? o->threads : 1,
         .gpu = o->gpu,
@@ -145,7 +151,8 @@ static int begin(struct gw_serving *s, const struct gw_serving_opts *o)
     struct gw_server_opts opts = server_opts(o);
     s->job_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error = s->job_fd < 0 || s->news_fd < 0 ? gw_error_errno(-errno, "serving: cannot make an eventfd") : 0;
+    int error =
+        s->job_fd < 0 || s->news_fd < 0 ? gw_error_errno(-errno, "serving: cannot make an eventfd") : 0;
     if (!error) error = gw_server_start(&opts, &s->server);
     if (!error) error = open_door(s, o);
     if (!error) {
@@ -191,7 +198,8 @@ static int check_name(const char *name)
     for (size_t i = 0; i < n && i < 201; i++)
         if ((unsigned char)name[i] <= ' ' || strchr("/?#%\"\\\x7f", name[i])) n = 0;
     if (n && n <= 200 && name[0] != '.') return 0;
-    return gw_error(-EINVAL, "serving: a model's name has 1 to 200 bytes, none of them a space or one of /?#%%\"\\");
+    return gw_error(-EINVAL,
+                    "serving: a model's name has 1 to 200 bytes, none of them a space or one of /?#%%\"\\");
 }
 
 static int make_model(const struct gw_serving_model *m, struct gw_server_model *out)
@@ -210,14 +218,34 @@ static int make_model(const struct gw_serving_model *m, struct gw_server_model *
     return 0;
 }
 
-static int add_job(struct gw_server *server, const void *arg)
+static int busy(void)
 {
-    return gw_server_add(server, arg);
+    return gw_error(-EBUSY, "serving: the server is paused; models come and go when it has been resumed");
 }
 
-static int remove_job(struct gw_server *server, const void *arg)
+static int add_job(struct gw_serving *s, const void *arg)
 {
-    return gw_server_remove(server, arg);
+    return s->paused ? busy() : gw_server_add(s->server, arg);
+}
+
+static int remove_job(struct gw_serving *s, const void *arg)
+{
+    return s->paused ? busy() : gw_server_remove(s->server, arg);
+}
+
+static int pause_job(struct gw_serving *s, const void *arg)
+{
+    (void)arg;
+    int error = s->paused ? 0 : gw_server_pause(s->server);
+    s->paused += !error;
+    return error;
+}
+
+static int resume_job(struct gw_serving *s, const void *arg)
+{
+    (void)arg;
+    if (!s->paused) return gw_error(-EINVAL, "serving: the server is not paused");
+    return --s->paused ? 0 : gw_server_resume(s->server);
 }
 
 int gw_serving_add_file(struct gw_serving *s, const struct gw_serving_model *model, const char *path)
@@ -235,7 +263,8 @@ int gw_serving_add_graphs(struct gw_serving *s, const struct gw_serving_model *m
     int error = make_model(model, &m);
     if (error) return error;
     if (!gw_serving_on_gpu(s))
-        return gw_error(-ENOTSUP, "model %s: captured graphs run on a GPU, and this server runs on CPU threads", m.name);
+        return gw_error(
+            -ENOTSUP, "model %s: captured graphs run on a GPU, and this server runs on CPU threads", m.name);
     m.captured = captured;
     return hand_over(s, add_job, &m);
 }
@@ -243,6 +272,16 @@ int gw_serving_add_graphs(struct gw_serving *s, const struct gw_serving_model *m
 int gw_serving_remove(struct gw_serving *s, const char *name)
 {
     return hand_over(s, remove_job, name);
+}
+
+int gw_serving_pause(struct gw_serving *s)
+{
+    return hand_over(s, pause_job, NULL);
+}
+
+int gw_serving_resume(struct gw_serving *s)
+{
+    return hand_over(s, resume_job, NULL);
 }
 
 static void fill(struct gw_worker *w, struct gw_serving_stats *out)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The wheel, made of the build, in a fresh virtual environment without a network: it finds its libraries inside, and asks. Then the same with RDMA's libraries of the wheel alone. $1: the build, $2: the sources.
+# The wheel, made of the build, in a fresh virtual environment without a network: it finds its libraries inside, and asks
+# and serves. Then the same with RDMA's libraries of the wheel alone. $1: the build, $2: the sources.
 . "$(dirname "$0")/../serve/lib.sh" || exit 1
 build=$1 source=$2
 python=${PYTHON:-python3}
@@ -28,7 +29,11 @@ import gpuwire
 data = bytes(range(256)) * 784  # what `identity` takes: 1x1x224x224 floats
 with gpuwire.Client(sys.argv[1], "identity") as client:
     assert bytes(memoryview(client.infer(data)).cast("B")) == data
-
+if len(sys.argv) > 2:
+    with gpuwire.Server(port=0, exec="cpu") as server:
+        server.add_file(sys.argv[2], name="again")
+        with gpuwire.Client(server.url, "again") as client:
+            assert bytes(memoryview(client.infer(data)).cast("B")) == data
 maps = open("/proc/self/maps").read()
 print("verbs:", sorted({line.split()[-1] for line in maps.splitlines() if "libmlx5" in line or "libibverbs.so" in line}))
 PYTHON
@@ -37,7 +42,7 @@ ask() { # in a folder that has nothing of the sources
     cat "$work/ask.out"
 }
 ask "http://$server"
-ask "$server"
+ask "$server" "$source/models/identity/1/model.onnx"
 GPUWIRE_VERBS=own ask "$server"
 grep '^verbs:' "$work/ask.out" | grep -o "'[^']*'" | grep -v "gpuwire/lib/verbs/" && fail "two copies of RDMA's libraries"
 stop_worker
