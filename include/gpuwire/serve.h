@@ -85,7 +85,7 @@ GW_API int gw_serving_on_gpu(const struct gw_serving *serving);
  * On a GPU, models that are being served pause meanwhile, since CUDA allocates nothing beside a resident kernel: their
  * requests wait and are then answered.
  *
- * Errors: -EEXIST (there is one of that name; say `replace`), -EBUSY (the server is paused), -EINVAL (a name or batch size), those of gw_model_open
+ * Errors: -EEXIST (there is one of that name; say `replace`), -EINVAL (a name or batch size), those of gw_model_open
  * and gw_plan_create, and -ENOTSUP when its work cannot be launched from a GPU: the text names the graph's node.
  */
 GW_API int gw_serving_add_file(struct gw_serving *serving, const struct gw_serving_model *model,
@@ -127,22 +127,18 @@ struct gw_serving_captured {
 GW_API int gw_serving_add_graphs(struct gw_serving *serving, const struct gw_serving_model *model,
                                  const struct gw_serving_captured *captured);
 
+/* Pauses all models: their requests wait. On a GPU, CUDA allocates and frees nothing, and may load no kernel, while a
+ * model is served. So a program that captures another one pauses first; it then adds the model, which ends the pause.
+ * On CPU threads nothing happens. Any thread. 0; -EBUSY: a model is still at work after 10 s, and there is no pause. */
+GW_API int gw_serving_pause(struct gw_serving *serving);
+
+/* Ends the pause, as gw_serving_add_file, gw_serving_add_graphs and gw_serving_remove do. Any thread. 0; -EIO. */
+GW_API int gw_serving_resume(struct gw_serving *serving);
+
 /* Stops serving a model and frees what it took. Requests that are in work are answered; those that wait, or come, are
  * told that it is closing. Other models go on; on a GPU they pause for a moment. Any thread. 0; -ENOENT: there is none
- * of that name; -EBUSY: a model is still at work after 10 s, or the server is paused; call again. */
+ * of that name; -EBUSY: a model is still at work after 10 s; call again. */
 GW_API int gw_serving_remove(struct gw_serving *serving, const char *name);
-
-/*
- * Between these two no model runs on the GPU, and requests wait. CUDA allocates and frees nothing, and loads no kernel,
- * beside a resident kernel: so a program that does such work while it serves, as capturing another graph, does it here.
- * Pauses count: the models go on when there were as many calls of gw_serving_resume. On CPU threads models run on. No
- * model comes or goes meanwhile. Any thread.
- *
- * Errors of gw_serving_pause: -EBUSY (a model is still at work on a request after 10 s; nothing is paused), -EIO. Of
- * gw_serving_resume: -EINVAL (there is no pause), -EIO (a model cannot go on; gw_serving_wait then tells, too).
- */
-GW_API int gw_serving_pause(struct gw_serving *serving);
-GW_API int gw_serving_resume(struct gw_serving *serving);
 
 /* What a model has done since it was added. */
 struct gw_serving_stats {

@@ -68,6 +68,7 @@ class Server:
         self._handle = handle
         self._gpu = gpu
         self._lock = threading.RLock()  # of what changes the models
+        self._pauses = 0
         self._users = 0  # calls that are under way
         self._changed = threading.Condition()
         self._closing = self._woken = False
@@ -132,6 +133,7 @@ class Server:
             if not self.on_gpu:
                 raise errors.Unsupported(f"model {name}: this server runs on CPU threads, and modules are served as CUDA "
                                          "graphs; export it with torch.onnx.export and serve the file with add_file")
+            self._change()
             how = self._model(name, options["version"], (), options["max_delay"], replace)
             with self.paused():
                 captured = capture(module, example_inputs, options["batch_sizes"], name, options["input_names"],
@@ -164,6 +166,7 @@ class Server:
         file = pathlib.Path(path)
         name = name or file.stem
         with self._use():
+            self._change()
             how = self._model(name, version, batch_sizes, max_delay, replace)
             interruptible(lambda: check(self._lib.gw_serving_add_file(self._handle, ctypes.byref(how),
                                                                       os.fsencode(file))))
@@ -174,6 +177,7 @@ class Server:
         """Stops serving a model and frees what it took. Requests in work are answered; others are told that the model is
         closing. NotFound: there is none of that name. Busy: it is still at work after 10 seconds."""
         with self._use():
+            self._change()
             interruptible(lambda: check(self._lib.gw_serving_remove(self._handle, name.encode())))
             self._modules.pop(name, None)
 
@@ -207,11 +211,19 @@ class Server:
         beside the server's kernel. So a program that does such work while it serves, does it here. Models come and go
         outside of it: add, reload and stop pause by themselves."""
         with self._use():
-            check(self._lib.gw_serving_pause(self._handle))
+            if not self._pauses:
+                check(self._lib.gw_serving_pause(self._handle))
+            self._pauses += 1
             try:
                 yield
             finally:
-                check(self._lib.gw_serving_resume(self._handle))
+                self._pauses -= 1
+                if not self._pauses:
+                    check(self._lib.gw_serving_resume(self._handle))
+
+    def _change(self) -> None:
+        if self._pauses:
+            raise errors.Busy("the server is paused; models come and go outside of the `with` block", errno.EBUSY)
 
     @contextlib.contextmanager
     def _use(self, shared: bool = False) -> Iterator[None]:

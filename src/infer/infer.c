@@ -18,7 +18,7 @@ int gw_infer_create(const struct gw_infer_opts *opts, struct gw_infer **out)
     struct gw_infer *f = calloc(1, sizeof(*f));
     if (!f) return -ENOMEM;
     f->opts = *opts;
-    f->regions = gw_regions_create(opts->any_region);
+    f->regions = gw_regions_create();
     if (!f->regions) {
         free(f);
         return -ENOMEM;

@@ -34,7 +34,6 @@ struct gw_infer_opts {
     struct gw_worker *const *worker; /* it and they outlive the gw_infer */
     const size_t *workers;
     pthread_rwlock_t *lock; /* the gw_server_view's; NULL: models neither come nor go */
-    int any_region;         /* 1: hosts and users that are not known may use shared memory, too */
 };
 int gw_infer_create(const struct gw_infer_opts *opts, struct gw_infer **out);
 /* When no run is left. NULL is allowed. */

@@ -26,14 +26,12 @@ struct region {
 struct gw_regions {
     pthread_mutex_t lock;
     struct region *first;
-    int any;
 };
 
-struct gw_regions *gw_regions_create(int any)
+struct gw_regions *gw_regions_create(void)
 {
     struct gw_regions *r = calloc(1, sizeof(*r));
     if (!r) return NULL;
-    r->any = any;
     pthread_mutex_init(&r->lock, NULL);
     return r;
 }
@@ -58,24 +56,23 @@ void gw_regions_destroy(struct gw_regions *r)
 /* ---- registering ---- */
 
 /* May this client have the server open that object? */
-static int may_use(const struct gw_regions *r, const char *who, const struct stat *st)
+static int may_use(const char *who, const struct stat *st)
 {
     unsigned uid;
     int open_to_all = (st->st_mode & (S_IROTH | S_IWOTH)) == (S_IROTH | S_IWOTH);
     if (!S_ISREG(st->st_mode)) return 0;
     if (sscanf(who, "user %u", &uid) == 1) return uid == 0 || st->st_uid == uid || open_to_all;
-    return r->any && open_to_all;
+    return 0;
 }
 
-static int open_object(const struct gw_regions *r, const char *who, const struct gw_region_info *info,
-                       struct gw_infer_error *error)
+static int open_object(const char *who, const struct gw_region_info *info, struct gw_infer_error *error)
 {
     struct stat st;
     if (info->key[0] != '/' || !info->key[1] || strchr(info->key + 1, '/'))
         return gw_infer_fail(error, GW_INFER_INVALID,
                              "shared memory key '%s': a name of the form /NAME is wanted", info->key);
     int fd = shm_open(info->key, O_RDWR | O_NONBLOCK, 0); /* a FIFO of that name must not keep us */
-    if (fd < 0 || fstat(fd, &st) || !may_use(r, who, &st)) {
+    if (fd < 0 || fstat(fd, &st) || !may_use(who, &st)) {
         if (fd >= 0) close(fd);
         /* Whether an object of somebody else's exists is not told. */
         return gw_infer_fail(
@@ -124,7 +121,7 @@ int gw_region_register(struct gw_regions *r, const char *who, const struct gw_re
 {
     if (!info->name[0] || !info->bytes)
         return gw_infer_fail(error, GW_INFER_INVALID, "a shared memory region has a name and a byte_size");
-    int fd = open_object(r, who, info, error);
+    int fd = open_object(who, info, error);
     if (fd < 0) return -1;
     struct region *g = calloc(1, sizeof(*g));
     if (!g) {

@@ -17,8 +17,7 @@
 
 struct gw_regions;
 
-/* any: clients that are no known user of this host may register objects that everybody may use. */
-struct gw_regions *gw_regions_create(int any);
+struct gw_regions *gw_regions_create(void);    /* NULL: out of memory */
 void gw_regions_destroy(struct gw_regions *r); /* NULL is allowed */
 
 struct gw_region_info {

@@ -29,11 +29,12 @@ static int check_name(const char *model, const char *name, uint32_t i)
 }
 
 /* `batched`: a batch's dimension comes before the row's own. */
-static int take_tensor(const char *model, const struct gw_serving_tensor *t, uint32_t batched, struct gw_tensor_info *out)
+static int take_tensor(const char *model, const struct gw_serving_tensor *t, uint32_t batched,
+                       struct gw_tensor_info *out)
 {
     if (!gw_dtype_bytes(t->dtype) || t->rank > GW_MODEL_MAX_RANK - batched)
-        return gw_error(-EINVAL, "model %s: tensor %s has no such type, or over %u dimensions", model, t->name,
-                        GW_MODEL_MAX_RANK - batched);
+        return gw_error(-EINVAL, "model %s: tensor %s has no such type, or over %u dimensions", model,
+                        t->name, GW_MODEL_MAX_RANK - batched);
     *out = (struct gw_tensor_info){.dtype = t->dtype, .rank = t->rank + batched, .batched = batched};
     out->bytes = gw_dtype_bytes(t->dtype);
     out->dims[0] = 1;
@@ -47,7 +48,8 @@ static int take_tensor(const char *model, const struct gw_serving_tensor *t, uin
     return out->name ? 0 : -ENOMEM;
 }
 
-static int take_tensors(const char *model, const struct gw_serving_captured *c, int output, struct captured *m)
+static int take_tensors(const char *model, const struct gw_serving_captured *c, int output,
+                        struct captured *m)
 {
     uint32_t n = output ? c->outputs : c->inputs, batched = c->graph[0].rows > 0;
     const struct gw_serving_tensor *t = output ? c->output : c->input;
@@ -73,14 +75,13 @@ static int check_graph(const char *model, const struct gw_serving_captured *c, u
     const struct gw_serving_graph *g = &c->graph[k];
     int fits = k ? g->rows > c->graph[k - 1].rows && c->graph[0].rows : 1;
     if (!g->graph || !fits || g->rows > GW_SERVING_MAX_ROWS)
-        return gw_error(-EINVAL, "model %s: graphs are wanted for ascending numbers of rows, %d at most", model,
-                        GW_SERVING_MAX_ROWS);
-    for (uint32_t i = 0; i < c->inputs; i++)
-        fits &= is_address(g->in[i]);
-    for (uint32_t i = 0; i < c->outputs; i++)
-        fits &= is_address(g->out[i]);
+        return gw_error(-EINVAL, "model %s: graphs are wanted for ascending numbers of rows, %d at most",
+                        model, GW_SERVING_MAX_ROWS);
+    for (uint32_t i = 0; i < c->inputs; i++) fits &= is_address(g->in[i]);
+    for (uint32_t i = 0; i < c->outputs; i++) fits &= is_address(g->out[i]);
     return fits ? 0
-                : gw_error(-EINVAL, "model %s: a tensor's address in the graph of %u rows is no multiple of %d", model,
+                : gw_error(-EINVAL,
+                           "model %s: a tensor's address in the graph of %u rows is no multiple of %d", model,
                            g->rows, GW_MODEL_ALIGN);
 }
 
@@ -117,7 +118,8 @@ static const struct gw_tensor_info *info(const void *model, int output, uint32_t
     return &((const struct captured *)model)->info[output][i];
 }
 
-static int make_plan(const void *model, const struct gw_plan_options *options, void **plan, char *err, size_t errlen)
+static int make_plan(const void *model, const struct gw_plan_options *options, void **plan, char *err,
+                     size_t errlen)
 {
     const struct captured *m = model;
     uint32_t rows = options->rows ? options->rows : 1;
@@ -166,8 +168,9 @@ static int load(const void *bytes, size_t len, const char *file, void **model, c
     return -ENOTSUP;
 }
 
-static const struct gw_model_backend backend = {GW_MODEL_ABI, "cudagraph", load,  unload, count,   info,
-                                                make_plan,    free,        stats, run,    enqueue, enqueue_indirect};
+static const struct gw_model_backend backend = {GW_MODEL_ABI, "cudagraph", load,      unload,
+                                                count,        info,        make_plan, free,
+                                                stats,        run,         enqueue,   enqueue_indirect};
 
 int gw_captured_open(const char *name, const struct gw_serving_captured *c, struct gw_model **model)
 {

@@ -9,7 +9,8 @@ static int failed(cudaError_t error, const char *what)
 {
     if (error == cudaSuccess) return 0;
     cudaGetLastError(); /* it is reported here, and by no later call */
-    return gw_error(error == cudaErrorMemoryAllocation ? -ENOMEM : -EIO, "%s: %s", what, cudaGetErrorString(error));
+    return gw_error(error == cudaErrorMemoryAllocation ? -ENOMEM : -EIO, "%s: %s", what,
+                    cudaGetErrorString(error));
 }
 
 extern "C" int gw_captured_clone(void *graph, void **copy)
@@ -54,5 +55,6 @@ static cudaError_t put(cudaStream_t stream, cudaGraph_t child)
 
 extern "C" int gw_captured_put(void *stream, void *graph)
 {
-    return failed(put((cudaStream_t)stream, (cudaGraph_t)graph), "cannot put a captured graph into the loop's");
+    return failed(put((cudaStream_t)stream, (cudaGraph_t)graph),
+                  "cannot put a captured graph into the loop's");
 }

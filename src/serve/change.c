@@ -25,7 +25,8 @@ static int stop_one(struct gw_worker *w)
 static int resume(struct gw_server *s, size_t n)
 {
     int error = 0;
-    for (size_t i = 0; !error && i < n && gw_server_on_gpu(s); i++) error = gw_worker_start(s->worker[i]);
+    for (size_t i = 0; !error && i < n && s->paused; i++) error = gw_worker_start(s->worker[i]);
+    s->paused = 0;
     return error;
 }
 
@@ -34,12 +35,13 @@ static int pause_all(struct gw_server *s)
 {
     int error = 0;
     size_t n = 0;
-    if (!gw_server_on_gpu(s)) return 0;
+    if (!gw_server_on_gpu(s) || s->paused) return 0;
     for (size_t i = 0; i < s->workers; i++) gw_worker_stop_soon(s->worker[i]);
     while (!error && n < s->workers) {
         error = stop_one(s->worker[n]);
         n += !error;
     }
+    s->paused = !error;
     if (!error) return 0;
     for (size_t i = 0; i < s->workers; i++)
         gw_worker_start(s->worker[i]); /* that which is at work cannot, and ends */
@@ -115,7 +117,7 @@ static int make_worker(const struct gw_server *s, const struct gw_server_model *
 static int retire(struct gw_server *s, struct gw_worker *w);
 static int bury(struct gw_server *s);
 
-int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
+static int add(struct gw_server *s, const struct gw_server_model *m)
 {
     size_t at = find(s, m->name), had = s->workers;
     struct gw_worker *w = NULL, *old = at < had ? s->worker[at] : NULL;
@@ -137,6 +139,14 @@ int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
     if (!old) return 0;
     error = retire(s, old);
     return error == -EBUSY ? 0 : error; /* it is freed when another model comes or goes */
+}
+
+/* Also when there is an error the pause is over. */
+int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
+{
+    int error = add(s, m);
+    if (s->paused) resume(s, s->workers);
+    return error;
 }
 
 /* ---- removing ---- */
@@ -204,6 +214,7 @@ static int is_leaving(const struct gw_server *s, const char *name)
 int gw_server_remove(struct gw_server *s, const char *name)
 {
     size_t at = find(s, name);
+    if (s->paused) resume(s, s->workers); /* what waits for it is served first */
     if (at == s->workers)
         return is_leaving(s, name) ? bury(s) : gw_error(-ENOENT, "no model %s is served", name);
     struct gw_worker *w = s->worker[at];

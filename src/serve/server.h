@@ -86,8 +86,9 @@ int gw_server_add(struct gw_server *s, const struct gw_server_model *model);
  * gw_server_run, as above. -ENOENT; -EBUSY: a model is still at work after 10 s, and nothing was freed. */
 int gw_server_remove(struct gw_server *s, const char *name);
 
-/* Stops the models that run on a GPU, until gw_server_resume: their requests wait. Meanwhile none of the calls above. On
- * the thread of gw_server_run, as above. gw_server_pause: -EBUSY, as above, and nothing is paused. */
+/* Pauses all models, so that a program may use CUDA as it likes; nothing happens on CPU threads. Requests wait.
+ * gw_server_add and gw_server_remove end the pause, as gw_server_resume does. On the thread of gw_server_run, as above.
+ * -EBUSY: a model is still at work after 10 s, and there is no pause. */
 int gw_server_pause(struct gw_server *s);
 int gw_server_resume(struct gw_server *s);
 

@@ -19,9 +19,8 @@
 
 #define WHY 512 /* bytes of a reason */
 
-struct gw_serving;
 struct job {
-    int (*run)(struct gw_serving *s, const void *arg);
+    int (*run)(struct gw_server *server, const void *arg);
     const void *arg;
     int result;
     char why[WHY];
@@ -38,8 +37,7 @@ struct gw_serving {
     pthread_cond_t done;
     struct job *job; /* to be done; NULL: none */
     int quit;
-    uint32_t paused; /* the thread's: so many calls of gw_serving_pause */
-    int failed;      /* why the server has failed; 0: it has not */
+    int failed; /* why the server has failed; 0: it has not */
     char why[WHY];
     int job_fd, news_fd; /* eventfds: the thread's, and gw_serving_wait's */
 };
@@ -63,7 +61,7 @@ static void do_job(struct gw_serving *s)
 {
     struct job *job = s->job;
     pthread_mutex_unlock(&s->lock);
-    job->result = job->run(s, job->arg);
+    job->result = job->run(s->server, job->arg);
     if (job->result) snprintf(job->why, sizeof(job->why), "%s", gw_last_error());
     pthread_mutex_lock(&s->lock);
     s->job = NULL;
@@ -82,10 +80,9 @@ static void *keep_house(void *arg)
     struct gw_serving *s = arg;
     int quit = 0;
     while (!quit) {
-        /* A server that has failed only waits for its end; its house is not kept. Nor is that of one that is paused,
-         * whose loops all seem to have ended. */
-        int error = s->failed || s->paused ? (int)gw_wait_fds(&s->job_fd, 1, GW_NEVER)
-                                           : gw_server_run(s->server, &s->job_fd, 1);
+        /* A server that has failed only waits for its end; its house is not kept. */
+        int error =
+            s->failed ? (int)gw_wait_fds(&s->job_fd, 1, GW_NEVER) : gw_server_run(s->server, &s->job_fd, 1);
         drain(s->job_fd);
         pthread_mutex_lock(&s->lock);
         if (error < 0 && !s->failed) note_failure(s, error);
@@ -96,7 +93,8 @@ static void *keep_house(void *arg)
     return NULL;
 }
 
-static int hand_over(struct gw_serving *s, int (*run)(struct gw_serving *s, const void *arg), const void *arg)
+static int hand_over(struct gw_serving *s, int (*run)(struct gw_server *server, const void *arg),
+                     const void *arg)
 {
     struct job job = {.run = run, .arg = arg};
     pthread_mutex_lock(&s->turn);
@@ -218,34 +216,14 @@ static int make_model(const struct gw_serving_model *m, struct gw_server_model *
     return 0;
 }
 
-static int busy(void)
+static int add_job(struct gw_server *server, const void *arg)
 {
-    return gw_error(-EBUSY, "serving: the server is paused; models come and go when it has been resumed");
+    return gw_server_add(server, arg);
 }
 
-static int add_job(struct gw_serving *s, const void *arg)
+static int remove_job(struct gw_server *server, const void *arg)
 {
-    return s->paused ? busy() : gw_server_add(s->server, arg);
-}
-
-static int remove_job(struct gw_serving *s, const void *arg)
-{
-    return s->paused ? busy() : gw_server_remove(s->server, arg);
-}
-
-static int pause_job(struct gw_serving *s, const void *arg)
-{
-    (void)arg;
-    int error = s->paused ? 0 : gw_server_pause(s->server);
-    s->paused += !error;
-    return error;
-}
-
-static int resume_job(struct gw_serving *s, const void *arg)
-{
-    (void)arg;
-    if (!s->paused) return gw_error(-EINVAL, "serving: the server is not paused");
-    return --s->paused ? 0 : gw_server_resume(s->server);
+    return gw_server_remove(server, arg);
 }
 
 int gw_serving_add_file(struct gw_serving *s, const struct gw_serving_model *model, const char *path)
@@ -269,9 +247,16 @@ int gw_serving_add_graphs(struct gw_serving *s, const struct gw_serving_model *m
     return hand_over(s, add_job, &m);
 }
 
-int gw_serving_remove(struct gw_serving *s, const char *name)
+static int pause_job(struct gw_server *server, const void *unused)
 {
-    return hand_over(s, remove_job, name);
+    (void)unused;
+    return gw_server_pause(server);
+}
+
+static int resume_job(struct gw_server *server, const void *unused)
+{
+    (void)unused;
+    return gw_server_resume(server);
 }
 
 int gw_serving_pause(struct gw_serving *s)
@@ -282,6 +267,11 @@ int gw_serving_pause(struct gw_serving *s)
 int gw_serving_resume(struct gw_serving *s)
 {
     return hand_over(s, resume_job, NULL);
+}
+
+int gw_serving_remove(struct gw_serving *s, const char *name)
+{
+    return hand_over(s, remove_job, name);
 }
 
 static void fill(struct gw_worker *w, struct gw_serving_stats *out)

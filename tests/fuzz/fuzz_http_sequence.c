@@ -80,11 +80,6 @@ const char *gw_model_kind(const struct gw_model *m)
     (void)m;
     return "copy";
 }
-const char *gw_dtype_name(uint32_t dtype)
-{
-    (void)dtype;
-    return "FP32";
-}
 const struct gw_tensor_info *gw_model_input(const struct gw_model *m, uint32_t i)
 {
     (void)m, (void)i;
@@ -214,10 +209,14 @@ static void ask_anything(uint32_t connection)
                                          "/v2/health/live",
                                          "/v2/rdma/sessions/",
                                          "/v2/rdma/sessions",
+                                         "/v2/repository/",
+                                         "/v2/systemsharedmemory/",
+                                         "/v2/cudasharedmemory/region/",
                                          "/"};
     char path[128], body[200];
     size_t n = take8(&f.in) % 24, m = take8(&f.in) % sizeof(body);
-    size_t at = (size_t)snprintf(path, sizeof(path), "%s", starts[take8(&f.in) % 8]);
+    size_t at = (size_t)snprintf(path, sizeof(path), "%s",
+                                 starts[take8(&f.in) % (sizeof(starts) / sizeof(starts[0]))]);
     const char *method = methods[take8(&f.in) % 5];
     for (size_t i = 0; i < n; i++) path[at + i] = (char)take8(&f.in);
     path[at + n] = 0;
@@ -296,6 +295,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(!gw_table_init(&f.table, MOST_EACH, UNUSED_NS, IDLE_NS));
     f.worker[0] = (struct gw_worker *)&f; /* there is one, and nobody looks inside */
     f.workers = 1;
+    struct gw_infer_opts infer = {.worker = f.worker, .workers = &f.workers};
+    require(!gw_infer_create(&infer, &f.api.infer));
     f.api.server = (struct gw_server_view){"", f.worker, &f.workers, &f.table};
     while (f.in.left) {
         step(NULL);
@@ -308,6 +309,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         tend();
     }
     require(gw_session_pool_open_count(pool) == 0 && gw_session_pool_tend(pool) == 0);
+    gw_infer_destroy(f.api.infer);
     gw_table_free(&f.table);
     world_end();
     return 0;

@@ -35,7 +35,8 @@ static json_t *tensor(const char *name, double first)
 {
     json_t *data = json_array();
     for (int i = 0; i < 64; i++) json_array_append_new(data, json_real(first + i));
-    return json_pack("{s:s, s:s, s:[i,i], s:o}", "name", name, "datatype", "FP32", "shape", 1, 64, "data", data);
+    return json_pack("{s:s, s:s, s:[i,i], s:o}", "name", name, "datatype", "FP32", "shape", 1, 64, "data",
+                     data);
 }
 
 /* What the model says to one or two tensors; the answer's first and last number go to `got`. */
@@ -117,6 +118,9 @@ static void models_come_and_go(void **state)
     assert_int_equal(ask(h, "sum", two, 6, got), 0);
     assert_int_equal(add("echo", ECHO, 0), 0);
     check_echo(h, "echo", 9);
+    assert_int_equal(gw_serving_pause(serving), 0);
+    assert_int_equal(gw_serving_resume(serving), 0);
+    check_echo(h, "echo", 10);
     gw_http_close(h);
 }
 
