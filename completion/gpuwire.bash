@@ -85,19 +85,65 @@ _gpuwire()
         'infer --server')
             return
             ;;
+        'infer --model-version')
+            return
+            ;;
+        'infer --priority')
+            return
+            ;;
+        'infer --deadline')
+            return
+            ;;
         'infer --slots')
             return
             ;;
         'load --server')
             return
             ;;
+        'load --model-version')
+            return
+            ;;
         'load --clients')
+            return
+            ;;
+        'load --slots')
             return
             ;;
         'load --requests')
             return
             ;;
-        'load --slots')
+        'load --concurrency')
+            return
+            ;;
+        'load --rate')
+            return
+            ;;
+        'load --arrivals')
+            mapfile -t COMPREPLY < <(compgen -W 'poisson constant' -- "$cur")
+            return
+            ;;
+        'load --seed')
+            return
+            ;;
+        'load --window')
+            return
+            ;;
+        'load --windows')
+            return
+            ;;
+        'load --stability')
+            return
+            ;;
+        'load --warmup')
+            return
+            ;;
+        'load --rows')
+            return
+            ;;
+        'load --priority')
+            return
+            ;;
+        'load --deadline')
             return
             ;;
         'info --device')
@@ -291,11 +337,11 @@ _gpuwire()
             options='--models --model --exec --gpu --device --listen --port --sessions --sessions-per-client --idle --slots --threads --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health -h --help'
             ;;
         infer)
-            options='--server --image --out --input --output --slots --stats -h --help'
+            options='--server --token-file --ca-file --model-version --input --output --priority --deadline --image --out --slots --stats -h --help'
             words='superresolution identity'
             ;;
         load)
-            options='--server --clients --requests --slots --verify-echo -h --help'
+            options='--server --token-file --ca-file --model-version --clients --slots --requests --concurrency --rate --arrivals --seed --window --windows --stability --warmup --rows --priority --deadline --input --verify-echo --csv --json --plot -h --help'
             words='superresolution identity'
             ;;
         info)

@@ -29,11 +29,11 @@ enum gw_dtype {
     GW_DTYPE_I64 = 13,
 };
 
-/* Bytes of one element; 0: there is no such type. Any thread, as all calls here. */
+/* Bytes of one element; 0: there is no such type. Any thread. */
 GW_API size_t gw_dtype_bytes(uint32_t dtype);
-/* The Open Inference Protocol's name ("FP32", "INT64"); "?": there is no such type. */
+/* The Open Inference Protocol's name ("FP32", "INT64"); "?": there is no such type. Any thread. */
 GW_API const char *gw_dtype_name(uint32_t dtype);
-/* The type of that name; 0: there is none. */
+/* The type of that name; 0: there is none. Any thread. */
 GW_API uint32_t gw_dtype_parse(const char *name);
 
 #ifdef __cplusplus

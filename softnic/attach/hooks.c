@@ -59,7 +59,7 @@ static bool is_cdev(const char *path)
     return path && (sn_tree_cdev(path, UV_MAX_NICS) >= 0 || !strcmp(path, SN_RDMA_CM_PATH));
 }
 
-/* libmlx5 was loaded by now, whoever did it: its calls must be ours before it makes the first one. */
+/* By now libmlx5 is loaded. Its calls must be ours before it makes the first one. */
 static int open_cdev(const char *path, int flags)
 {
     sn_hooks_apply();
@@ -130,14 +130,14 @@ static int hook_stat(const char *path, struct stat *st)
     return stat(is_cdev(path) ? "/dev/null" : redirect(path, buf, sizeof(buf)), st);
 }
 
-/* What libraries built against a glibc before 2.33 call. */
+/* Libraries built against a glibc before 2.33 call these. */
 static int hook_xstat(int version, const char *path, struct stat *st)
 {
     (void)version;
     return hook_stat(path, st);
 }
 
-/* Whoever opens a device checks that it is one. */
+/* Programs that open a device check that it is one. */
 static int hook_fstat(int fd, struct stat *st)
 {
     return ucm_is_fd(fd) ? stat("/dev/null", st) : fstat(fd, st);
@@ -213,7 +213,7 @@ static void *hook_dlopen(const char *path, int flags)
 struct nl_sock;
 struct verbs_context_ops;
 
-/* What the libraries themselves would have reached; looked up before anything is diverted. */
+/* The functions that the libraries themselves would have reached; looked up before anything is diverted. */
 static struct {
     int (*nl_connect)(struct nl_sock *, int);
     void (*verbs_set_ops)(struct verbs_context *, const struct verbs_context_ops *);

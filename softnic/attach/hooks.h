@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libibverbs, libmlx5 and librdmacm call in place of libc once the software NIC is attached. */
+/* Once the software NIC is attached, libibverbs, libmlx5 and librdmacm call these in place of libc. */
 #ifndef SOFTNIC_ATTACH_HOOKS_H
 #define SOFTNIC_ATTACH_HOOKS_H
 

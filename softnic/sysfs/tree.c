@@ -17,11 +17,11 @@
 #include <unistd.h>
 
 /*
- * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /tmp, or else /var/tmp; or there in a folder with an odd name,
- * if another user took that one). Its file `lock` carries a record lock for
- * as long as its process lives: the kernel drops it even when the process is killed, which a pid (they are
- * reused, and differ between containers that share /tmp) cannot say. Trees without the lock are litter.
- * Record locks are not inherited by fork, so a child never keeps its parent's tree alive.
+ * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /tmp, or else /var/tmp; or there in a folder with
+ * an odd name, if another user took that one). Its file `lock` carries a record lock for as long as its
+ * process lives: the kernel drops it even when the process is killed, which a pid (they are reused, and
+ * differ between containers that share /tmp) cannot say. Trees without the lock are litter. Record locks are
+ * not inherited by fork, so a child never keeps its parent's tree alive.
  */
 #define PATH_LIMIT      200 /* libibverbs keeps paths below it in 256 bytes */
 #define ABANDONED_AFTER 60  /* seconds: a tree still under its working name was cut off while being made */
@@ -331,8 +331,8 @@ int sn_tree_build(const struct sn_tree_info *nics, unsigned n)
              * most. */
             for (int attempt = 0; attempt < 3; attempt++) {
                 int fd = own_folder(home) ? open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-                /* Says to sweepers that somebody makes a tree. Not waited for: whoever sweeps just now and
-                 * takes ours for a dead process's lets us try again. */
+                /* Says to sweepers that somebody makes a tree. It does not wait: if a process sweeps just now
+                 * and takes ours for a dead process's, we try again. */
                 if (fd >= 0) flock(fd, LOCK_SH | LOCK_NB);
                 err = fd < 0 ? -errno : make_tree(fd, nics, n);
                 if (fd >= 0) close(fd);

@@ -16,7 +16,7 @@
 #define SN_FW_SUBMINOR 1u
 #define SN_BOARD_ID    "GPUWIRE_SOFT"
 
-/* What the tree says about a NIC. */
+/* The facts of the tree about a NIC. */
 struct sn_tree_info {
     uint8_t gid[16]; /* the NIC's address, and its only GID */
     char ndev[16];   /* the interface that has it, "" when unknown */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Datagrams: a message is one packet, and each request says where it goes (InfiniBand architecture volume 1,
- * 9.8.3). What keeps strangers out is the Q_Key alone. A receive gets 40 bytes in front of the payload, from
- * which ibv_init_ah_from_wc learns where it came from: the IPv6 header, or 20 bytes of nothing and the IPv4
- * header.
+ * 9.8.3). The Q_Key alone keeps strangers out. A receive gets 40 bytes in front of the payload, from which
+ * ibv_init_ah_from_wc learns where it came from: the IPv6 header, or 20 bytes of nothing and the IPv4 header.
  */
 #include <errno.h>
 #include <string.h>

@@ -26,8 +26,8 @@ static int read_token(struct gw_door_options *d)
     fclose(f);
     d->token[strcspn(d->token, "\r\n")] = 0;
     if (!there || !whole || !d->token[0])
-        return gw_error(-EINVAL, "%s: it has no token of 1 to %zu characters in its first line", d->token_file,
-                        sizeof(d->token) - 2);
+        return gw_error(-EINVAL, "%s: it has no token of 1 to %zu characters in its first line",
+                        d->token_file, sizeof(d->token) - 2);
     return 0;
 }
 

@@ -7,9 +7,12 @@
 
 enum { GW_DOOR_SERVER = 256, GW_DOOR_TOKEN_FILE, GW_DOOR_CA_FILE, GW_DOOR_VERSION, GW_DOOR_OPTIONS_END };
 
-#define GW_DOOR_OPTIONS                                                                                              \
-    {"server", 1, NULL, GW_DOOR_SERVER}, {"token-file", 1, NULL, GW_DOOR_TOKEN_FILE},                                \
-        {"ca-file", 1, NULL, GW_DOOR_CA_FILE}, {"model-version", 1, NULL, GW_DOOR_VERSION}
+#define GW_DOOR_OPTIONS                                                                                      \
+    {"server", 1, NULL, GW_DOOR_SERVER}, {"token-file", 1, NULL, GW_DOOR_TOKEN_FILE},                        \
+        {"ca-file", 1, NULL, GW_DOOR_CA_FILE},                                                               \
+    {                                                                                                        \
+        "model-version", 1, NULL, GW_DOOR_VERSION                                                            \
+    }
 
 struct gw_door_options {
     const char *server, *token_file, *ca_file, *version;

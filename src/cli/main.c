@@ -16,8 +16,8 @@ static const struct {
 #ifdef GW_HAVE_SERVE
     {"demo", "a real picture through a worker process, and where the time went", gw_cli_demo},
     {"serve", "serve models to clients that write their inputs by RDMA", gw_cli_serve},
-    {"infer", "ask a server for one inference: a picture or a tensor", gw_cli_infer},
-    {"load", "load a server with many clients and report latencies", gw_cli_load},
+    {"infer", "ask a server for one inference: a picture or tensors", gw_cli_infer},
+    {"load", "load a server at levels of concurrency or rate, and report latencies", gw_cli_load},
 #endif
     {"info", "what works on this machine, what does not, and why", gw_cli_info},
     {"nic", "see into the software NICs that are in use, live", gw_cli_nic},
@@ -42,7 +42,7 @@ static void print_usage(FILE *f)
             "\n`gpuwire COMMAND --help` says more about each, `gpuwire --version` which version this is.\n");
 }
 
-/* What was said has arrived, or the exit code tells: nobody takes half a table for a whole one. */
+/* The output has arrived, or the exit code tells: nobody takes half a table for a whole one. */
 static int said(int code)
 {
     errno = 0;

@@ -66,22 +66,24 @@ static int find(const struct gw_client *c, const struct gw_files *f, uint32_t k,
     }
     const char *first = output ? gw_client_output(c, 0)->name : gw_client_input(c, 0)->name;
     if (f->file[k].unnamed)
-        gw_error(-EINVAL, "%s: which %s is it for? The model has %u: give --%s NAME=FILE", f->file[k].path, what, n,
-                 what);
+        gw_error(-EINVAL, "%s: which %s is it for? The model has %u: give --%s NAME=FILE", f->file[k].path,
+                 what, n, what);
     else
-        gw_error(-EINVAL, "%s: the model has no %s %s (its first is %s)", f->file[k].path, what, f->file[k].name,
-                 first);
+        gw_error(-EINVAL, "%s: the model has no %s %s (its first is %s)", f->file[k].path, what,
+                 f->file[k].name, first);
     return -1;
 }
 
-static int fit_one(const struct gw_npy *npy, const char *path, const struct gw_client_tensor *t, uint32_t *rows)
+static int fit_one(const struct gw_npy *npy, const char *path, const struct gw_client_tensor *t,
+                   uint32_t *rows)
 {
     char why[GW_MODEL_ERR] = "";
     struct gw_tensor_info info = {.name = t->name, .dtype = t->dtype, .rank = t->rank};
     for (uint32_t i = 0; i < t->rank; i++) info.dims[i] = (uint64_t)t->dims[i];
     if (t->batched && npy->rank == t->rank) {
         if (!npy->dims[0] || npy->dims[0] > UINT32_MAX || (*rows && npy->dims[0] != *rows))
-            return gw_error(-EINVAL, "%s: it has %" PRIu64 " samples, and all inputs must have as many, 1 or more",
+            return gw_error(-EINVAL,
+                            "%s: it has %" PRIu64 " samples, and all inputs must have as many, 1 or more",
                             path, npy->dims[0]);
         info.dims[0] = *rows = (uint32_t)npy->dims[0];
     }
@@ -141,7 +143,8 @@ int gw_reply_save(const struct gw_client *c, const struct gw_client_reply *r, co
     char why[GW_MODEL_ERR] = "";
     for (uint32_t k = 0; k < f->count; k++) {
         const struct gw_client_output *o = &r->out[find(c, f, k, 1)];
-        struct gw_npy npy = {.dtype = o->dtype, .rank = o->rank, .count = elements(o), .data = (void *)o->data};
+        struct gw_npy npy = {
+            .dtype = o->dtype, .rank = o->rank, .count = elements(o), .data = (void *)o->data};
         for (uint32_t i = 0; i < o->rank; i++) npy.dims[i] = (uint64_t)o->dims[i];
         int error = gw_npy_write(f->file[k].path, &npy, why, sizeof(why));
         if (error) return gw_error(error, "%s", why);
@@ -203,7 +206,8 @@ int gw_reply_print(const struct gw_client *c, const struct gw_client_reply *r)
         char *text = json_dumps(name, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
         json_decref(name);
         if (!text) return gw_error_errno(-ENOMEM, "printing the answer");
-        printf("%s{\"name\": %s, \"datatype\": \"%s\", \"shape\": [", i ? ", " : "", text, gw_dtype_name(o->dtype));
+        printf("%s{\"name\": %s, \"datatype\": \"%s\", \"shape\": [", i ? ", " : "", text,
+               gw_dtype_name(o->dtype));
         free(text);
         for (uint32_t k = 0; k < o->rank; k++) printf("%s%" PRId64, k ? ", " : "", o->dims[k]);
         printf("], \"data\": [");

@@ -73,7 +73,8 @@ static int choose_rows(struct gw_client *c)
     int error = 0;
     for (uint32_t i = 0; !error && i < c->model.inputs; i++)
         error = gw_layout_add(&c->in_layout, c->model.input[i].bytes, c->model.input[i].batched, c->rows);
-    return error ? gw_error(error, "model %s: a request with %u samples takes more than 2 GiB; ask for fewer rows",
+    return error ? gw_error(error,
+                            "model %s: a request with %u samples takes more than 2 GiB; ask for fewer rows",
                             c->name, c->rows)
                  : 0;
 }
@@ -93,12 +94,14 @@ static int ask_model(struct gw_client *c, const struct gw_client_opts *opts)
 int gw_client_fit_slots(struct gw_client *c, uint32_t wish, uint64_t each)
 {
     uint32_t slots = c->slots ? c->slots : wish;
-    if (!c->slots && slots * each > CHOSEN_BYTES) slots = each > CHOSEN_BYTES ? 1 : (uint32_t)(CHOSEN_BYTES / each);
+    if (!c->slots && slots * each > CHOSEN_BYTES)
+        slots = each > CHOSEN_BYTES ? 1 : (uint32_t)(CHOSEN_BYTES / each);
     if (slots * each > GW_CLIENT_MAX_BYTES)
-        return gw_error(-EFBIG,
-                        "model %s: %u slots take %llu MiB, at most %llu may be taken; ask for fewer slots or rows",
-                        c->name, slots, (unsigned long long)(slots * each >> 20),
-                        (unsigned long long)(GW_CLIENT_MAX_BYTES >> 20));
+        return gw_error(
+            -EFBIG,
+            "model %s: %u slots take %llu MiB, at most %llu may be taken; ask for fewer slots or rows",
+            c->name, slots, (unsigned long long)(slots * each >> 20),
+            (unsigned long long)(GW_CLIENT_MAX_BYTES >> 20));
     c->slots = slots;
     return 0;
 }
@@ -176,7 +179,8 @@ const char *gw_client_door(const struct gw_client *c)
 
 static uint8_t *input_at(const struct gw_client *c, uint32_t slot, uint32_t i, uint32_t rows)
 {
-    return gw_client_slot_at(c, slot) + sizeof(struct gw_serve_request) + gw_layout_offset(&c->in_layout, i, rows);
+    return gw_client_slot_at(c, slot) + sizeof(struct gw_serve_request) +
+           gw_layout_offset(&c->in_layout, i, rows);
 }
 
 void *gw_client_slot_input(struct gw_client *c, uint32_t slot, uint32_t i, uint32_t rows)
@@ -217,7 +221,8 @@ int gw_client_register(struct gw_client *c, const void *addr, size_t bytes)
         if (from < c->region[i].addr + c->region[i].bytes && c->region[i].addr < from + bytes)
             return gw_error(-EINVAL, "client: the memory at %p overlaps a region that is registered", addr);
     if (c->regions == GW_CLIENT_REGIONS)
-        return gw_error(-ENOSPC, "client: %d regions are registered, as many as there may be", GW_CLIENT_REGIONS);
+        return gw_error(-ENOSPC, "client: %d regions are registered, as many as there may be",
+                        GW_CLIENT_REGIONS);
     int error = c->door->add_region ? c->door->add_region(c, &r) : 0;
     if (!error) c->region[c->regions++] = r;
     return error;

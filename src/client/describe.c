@@ -42,7 +42,9 @@ static int close_dims(struct gw_client_tensor *t, const struct gw_client_shape *
         fits = s->dims[i] > 0 && (t->dims[i] == -1 || t->dims[i] == s->dims[i]);
         t->dims[i] = s->dims[i];
     }
-    return fits ? 0 : gw_error(-EINVAL, "input %s: the shape given for it is not one that the model takes", t->name);
+    return fits ? 0
+                : gw_error(-EINVAL, "input %s: the shape given for it is not one that the model takes",
+                           t->name);
 }
 
 static int is_open(const struct gw_client_tensor *t)
@@ -58,10 +60,10 @@ static int count_bytes(struct gw_client_tensor *t, int output)
     for (uint32_t i = 0; i < t->rank; i++) {
         if (t->dims[i] == -1) {
             t->bytes = 0;
-            return output ? 0
-                          : gw_error(-EINVAL,
-                                     "input %s: the model leaves its dimension %u open; give its shape", t->name,
-                                     i);
+            return output
+                       ? 0
+                       : gw_error(-EINVAL, "input %s: the model leaves its dimension %u open; give its shape",
+                                  t->name, i);
         }
         if (__builtin_mul_overflow(t->bytes, (uint64_t)t->dims[i], &t->bytes) || t->bytes > UINT32_MAX / 2)
             return gw_error(-EPROTO, "tensor %s: more than 2 GiB", t->name);
@@ -76,11 +78,13 @@ static int read_tensor(const json_t *answer, const struct gw_client_opts *opts, 
     const char *type = json_string_value(json_object_get(answer, "datatype"));
     char plain[32];
     if (!name || !*name || strlen(name) >= sizeof(t->name) || !type)
-        return gw_error(-EPROTO, "model %s: the server describes a tensor without a name or type", opts->model);
+        return gw_error(-EPROTO, "model %s: the server describes a tensor without a name or type",
+                        opts->model);
     strcpy(t->name, name);
     t->dtype = gw_dtype_parse(type);
     if (!t->dtype)
-        return gw_error(-ENOTSUP, "model %s: tensor %s has elements of type %s, which this client cannot send",
+        return gw_error(-ENOTSUP,
+                        "model %s: tensor %s has elements of type %s, which this client cannot send",
                         opts->model, t->name, gw_plain_text(plain, sizeof(plain), type));
     int error = read_dims(json_object_get(answer, "shape"), t);
     if (error) return error;

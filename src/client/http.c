@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 
 #include <curl/curl.h>
 
@@ -35,6 +36,7 @@ struct transfer {
     uint64_t sent, bytes;                  /* of its body */
     uint64_t seen;                         /* when the whole answer was there; 0: it is not */
     CURLcode rc;
+    int again; /* it is under way for the second time */
     struct gw_answer answer;
 };
 
@@ -101,7 +103,8 @@ static size_t take_body(char *data, size_t size, size_t count, void *arg)
     struct transfer *t = arg;
     curl_off_t length = -1;
     curl_easy_getinfo(t->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
-    return gw_answer_take(&t->answer, data, size * count, length > 0 ? (uint64_t)length : 0) ? 0 : size * count;
+    return gw_answer_take(&t->answer, data, size * count, length > 0 ? (uint64_t)length : 0) ? 0
+                                                                                             : size * count;
 }
 
 /* ---- opening ---- */
@@ -214,21 +217,49 @@ static int write_head(struct transfer *t, const struct gw_client_request *r)
     return error;
 }
 
+static int start(struct gw_client *c, struct transfer *t, int again)
+{
+    struct door *d = c->own;
+    t->sent = t->seen = 0;
+    t->why[0] = 0;
+    t->again = again;
+    gw_answer_begin(&t->answer);
+    curl_easy_setopt(t->curl, CURLOPT_FRESH_CONNECT, (long)again);
+    if (!curl_multi_add_handle(d->multi, t->curl)) return 0;
+    return gw_error(-ENOMEM, "server %s: curl takes no request", c->url.base);
+}
+
+/* A server may close a kept connection just when a request goes there. That request is sent once more, over a new
+ * one. */
+static int was_stale(const struct transfer *t)
+{
+    long connects = 1;
+    curl_easy_getinfo(t->curl, CURLINFO_NUM_CONNECTS, &connects);
+    return (t->rc == CURLE_SEND_ERROR || t->rc == CURLE_RECV_ERROR || t->rc == CURLE_GOT_NOTHING) &&
+           !connects && !t->again && !t->answer.bytes;
+}
+
+static void finish(struct gw_client *c, struct transfer *t, CURLcode rc)
+{
+    struct door *d = c->own;
+    t->rc = rc;
+    int stale = was_stale(t);
+    curl_multi_remove_handle(d->multi, t->curl);
+    if (!stale || start(c, t, 1)) t->seen = gw_deadline(0);
+}
+
 /* Lets curl do what can be done now, and notes whose answers are there. */
 static int advance(struct gw_client *c)
 {
     struct door *d = c->own;
     int running, left;
-    if (curl_multi_perform(d->multi, &running)) return gw_error(-EIO, "server %s: curl cannot go on", c->url.base);
+    if (curl_multi_perform(d->multi, &running))
+        return gw_error(-EIO, "server %s: curl cannot go on", c->url.base);
     for (CURLMsg *m; (m = curl_multi_info_read(d->multi, &left));) {
         char *own = NULL;
-        CURLcode rc = m->data.result;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &own);
-        struct transfer *t = (struct transfer *)own;
         if (m->msg != CURLMSG_DONE) continue;
-        t->rc = rc;
-        t->seen = gw_deadline(0);
-        curl_multi_remove_handle(d->multi, t->curl);
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &own);
+        finish(c, (struct transfer *)own, m->data.result);
     }
     return 0;
 }
@@ -241,11 +272,8 @@ static int submit(struct gw_client *c, uint32_t slot, const struct gw_client_req
     int error = write_head(t, r);
     if (error) return gw_error_errno(error, "client");
     memcpy(t->from, from->at, sizeof(t->from));
-    t->sent = t->seen = 0;
-    t->why[0] = 0;
-    gw_answer_begin(&t->answer);
-    if (curl_multi_add_handle(d->multi, t->curl)) return gw_error(-ENOMEM, "server %s: curl takes no request", c->url.base);
-    return advance(c);
+    error = start(c, t, 0);
+    return error ? error : advance(c);
 }
 
 /* ---- answers ---- */
@@ -283,6 +311,24 @@ static struct transfer *first_seen(struct gw_client *c)
     return first;
 }
 
+/* Curl counts in milliseconds; who sends requests at their times needs less. */
+static void sleep_until_news(CURLM *multi, uint64_t ns)
+{
+    fd_set readable, writable, broken;
+    struct timespec left = {.tv_nsec = (long)ns};
+    int most = -1;
+    if (ns >= 1000000) {
+        uint64_t ms = ns / 1000000;
+        curl_multi_poll(multi, NULL, 0, (int)(ms < LOOK_MS ? ms : LOOK_MS), NULL);
+        return;
+    }
+    FD_ZERO(&readable);
+    FD_ZERO(&writable);
+    FD_ZERO(&broken);
+    if (curl_multi_fdset(multi, &readable, &writable, &broken, &most)) most = -1;
+    pselect(most + 1, &readable, &writable, &broken, &left, NULL);
+}
+
 static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
 {
     struct door *d = c->own;
@@ -296,8 +342,7 @@ static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_clie
         }
         uint64_t now = gw_deadline(0);
         if (now >= deadline_ns) return gw_error(-ETIMEDOUT, "the server has not answered in time");
-        uint64_t ms = (deadline_ns - now + 999999) / 1000000;
-        curl_multi_poll(d->multi, NULL, 0, (int)(ms < LOOK_MS ? ms : LOOK_MS), NULL);
+        sleep_until_news(d->multi, deadline_ns - now);
     }
 }
 

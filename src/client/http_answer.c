@@ -77,10 +77,11 @@ struct reading {
     struct gw_answer *a;
     struct gw_client_reply *reply;
     const uint8_t *at, *end; /* what is left of the binary part */
-    size_t apart; /* bytes of a->apart in use */
+    size_t apart;            /* bytes of a->apart in use */
 };
 
-static int wrong(struct gw_answer *a, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static int wrong(struct gw_answer *a, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static int wrong(struct gw_answer *a, int error, const char *format, ...)
 {
     va_list args;
@@ -132,7 +133,8 @@ static int read_shape(const json_t *shape, const struct gw_client_tensor *t, uin
     for (uint32_t i = 0; i < t->rank; i++) {
         json_int_t dim = json_integer_value(json_array_get(shape, i));
         int64_t want = i == 0 && t->batched ? (int64_t)rows : t->dims[i];
-        if (dim < 0 || (want != -1 && dim != want) || __builtin_mul_overflow(out->bytes, (uint64_t)dim, &out->bytes))
+        if (dim < 0 || (want != -1 && dim != want) ||
+            __builtin_mul_overflow(out->bytes, (uint64_t)dim, &out->bytes))
             return -EPROTO;
         out->dims[i] = dim;
     }
@@ -170,7 +172,8 @@ static int read_output(struct reading *r, const json_t *output, uint32_t rows)
     const char *type = json_string_value(json_object_get(output, "datatype"));
     const json_t *size = json_object_get(json_object_get(output, "parameters"), "binary_data_size");
     if (out->data) return wrong(r->a, -EPROTO, "output %s comes twice", t->name);
-    if (!type || gw_dtype_parse(type) != t->dtype || read_shape(json_object_get(output, "shape"), t, rows, out))
+    if (!type || gw_dtype_parse(type) != t->dtype ||
+        read_shape(json_object_get(output, "shape"), t, rows, out))
         return wrong(r->a, -EPROTO, "output %s has not the type or shape that the model has", t->name);
     /* What is kept apart takes no more than was sent: a number as text has a digit and a comma at least. */
     size_t room = r->apart + up(out->bytes);
@@ -190,7 +193,8 @@ static int reserve(struct reading *r, const json_t *outputs, uint32_t rows)
         const json_t *output = json_array_get(outputs, k);
         int i = find_output(r->c, output);
         struct gw_client_output out;
-        if (i < 0 || read_shape(json_object_get(output, "shape"), &r->c->model.output[i], rows, &out)) continue;
+        if (i < 0 || read_shape(json_object_get(output, "shape"), &r->c->model.output[i], rows, &out))
+            continue;
         if (out.bytes > 8 * r->a->bytes || need > GW_CLIENT_MAX_BYTES) continue; /* refused when it is read */
         need += up(out.bytes);
     }

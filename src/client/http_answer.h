@@ -8,8 +8,8 @@
 struct gw_answer {
     uint8_t *buffer; /* kept from answer to answer */
     size_t room, bytes;
-    size_t shift; /* where the body begins: so that what follows its JSON does so at a multiple of 64 */
-    size_t limit; /* of a body: a server that sends more gives no answer of this model */
+    size_t shift;   /* where the body begins: so that what follows its JSON does so at a multiple of 64 */
+    size_t limit;   /* of a body: a server that sends more gives no answer of this model */
     uint64_t json;  /* bytes; UINT64_MAX: all of the body */
     uint8_t *apart; /* tensors that came as text, or where they are not aligned */
     size_t apart_room;

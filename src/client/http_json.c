@@ -9,8 +9,8 @@ static json_t *input_json(const struct gw_client_tensor *t, uint64_t bytes, uint
     json_t *shape = json_array();
     for (uint32_t i = 0; i < t->rank; i++)
         json_array_append_new(shape, json_integer(i == 0 && t->batched ? (json_int_t)rows : t->dims[i]));
-    return json_pack("{s:s, s:s, s:o, s:{s:I}}", "name", t->name, "datatype", gw_dtype_name(t->dtype), "shape",
-                     shape, "parameters", "binary_data_size", (json_int_t)bytes);
+    return json_pack("{s:s, s:s, s:o, s:{s:I}}", "name", t->name, "datatype", gw_dtype_name(t->dtype),
+                     "shape", shape, "parameters", "binary_data_size", (json_int_t)bytes);
 }
 
 char *gw_json_request(const struct gw_client *c, const struct gw_client_request *r)
@@ -31,11 +31,11 @@ char *gw_json_request(const struct gw_client *c, const struct gw_client_request 
 
 /* ---- numbers ---- */
 
-#define PUT(type, value)                                                                                              \
-    do {                                                                                                              \
-        type v_ = (type)(value);                                                                                      \
-        memcpy(to, &v_, sizeof(v_));                                                                                  \
-        return 0;                                                                                                     \
+#define PUT(type, value)                                                                                     \
+    do {                                                                                                     \
+        type v_ = (type)(value);                                                                             \
+        memcpy(to, &v_, sizeof(v_));                                                                         \
+        return 0;                                                                                            \
     } while (0)
 
 static int put_real(const json_t *value, uint32_t dtype, uint8_t *to)
@@ -73,12 +73,13 @@ static int put(const json_t *value, struct sink *s)
 {
     int error = 0;
     if (json_is_array(value)) { /* its depth was bounded when the text was read */
-        for (size_t i = 0; !error && i < json_array_size(value); i++) error = put(json_array_get(value, i), s);
+        for (size_t i = 0; !error && i < json_array_size(value); i++)
+            error = put(json_array_get(value, i), s);
         return error;
     }
     if (!s->left) return -EPROTO;
     error = s->dtype == GW_DTYPE_F32 || s->dtype == GW_DTYPE_F64 ? put_real(value, s->dtype, s->to)
-                                                                   : put_whole(value, s->dtype, s->to);
+                                                                 : put_whole(value, s->dtype, s->to);
     s->to += gw_dtype_bytes(s->dtype);
     s->left--;
     return error;

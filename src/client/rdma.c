@@ -93,8 +93,8 @@ static int submit(struct gw_client *c, uint32_t slot, const struct gw_client_req
     if (error) return error;
     gather(c, slot, r->rows, from, &p);
     if (p.n > s->pieces)
-        return gw_error(-ENOTSUP, "a request of %u pieces, and at most %u can be sent: use the slot's inputs", p.n,
-                        s->pieces);
+        return gw_error(-ENOTSUP, "a request of %u pieces, and at most %u can be sent: use the slot's inputs",
+                        p.n, s->pieces);
     *(struct gw_serve_request *)gw_client_slot_at(c, slot) =
         (struct gw_serve_request){.magic = GW_SERVE_MAGIC,
                                   .version = GW_SERVE_VERSION,
@@ -146,14 +146,17 @@ static int error_of(uint32_t status, const char **why)
     *why = "";
     switch (status) {
     case GW_SERVE_OK: return 0;
-    case GW_SERVE_BAD_REQUEST: *why = "the server refused the request: it is not what the session agreed on"; return -EINVAL;
+    case GW_SERVE_BAD_REQUEST:
+        *why = "the server refused the request: it is not what the session agreed on";
+        return -EINVAL;
     case GW_SERVE_LATE: *why = "refused: the answer would have come after its deadline"; return -ETIME;
     case GW_SERVE_CLOSING: *why = "the model is being stopped or replaced"; return -ESHUTDOWN;
     default: *why = "the model failed; the server's log says why"; return -EREMOTEIO;
     }
 }
 
-static void take_outputs(const struct gw_client *c, uint32_t rows, const uint8_t *data, struct gw_client_reply *reply)
+static void take_outputs(const struct gw_client *c, uint32_t rows, const uint8_t *data,
+                         struct gw_client_reply *reply)
 {
     const struct gw_client_session *s = c->own;
     reply->outputs = c->model.outputs;

@@ -137,7 +137,8 @@ static int make_layouts(struct gw_client *c, uint32_t *slots)
     s->out_stride = gw_client_align(sizeof(struct gw_serve_reply) + gw_layout_bytes(&s->out_layout, most));
     s->pieces = count_pieces(&c->in_layout);
     *slots = c->model.rdma_slots < GW_SERVE_MAX_SLOTS ? c->model.rdma_slots : GW_SERVE_MAX_SLOTS;
-    if (!*slots) return gw_error(-ENOTSUP, "model %s: this server gives no RDMA sessions; use http://", c->name);
+    if (!*slots)
+        return gw_error(-ENOTSUP, "model %s: this server gives no RDMA sessions; use http://", c->name);
     error = gw_client_fit_slots(c, *slots, c->in_stride + s->out_stride);
     if (!error && c->slots < *slots) *slots = c->slots; /* no memory for more than there will be */
     return error;
@@ -257,6 +258,6 @@ int gw_session_broken(struct gw_client *c, int error)
     if (gw_qp_fault(s->qp, &fault) <= 0) return gw_error_errno(error, "connection to the worker");
     gw_fault_text(&fault, why, sizeof(why));
     if (!server_is_there(c)) return gw_error(-ECONNRESET, "the server %s has gone", c->url.base);
-    return gw_error(-EIO, "the server %s has ended the session, or the network has cut it off: %s", c->url.base,
-                    why);
+    return gw_error(-EIO, "the server %s has ended the session, or the network has cut it off: %s",
+                    c->url.base, why);
 }

@@ -52,7 +52,8 @@ int gw_url_parse(const char *server, struct gw_url *url)
     const struct scheme *s = scheme_of(server);
     memset(url, 0, sizeof(*url));
     if (!s)
-        return gw_error(-ENOTSUP, "server %s: rdma://, rdmas://, http:// or https:// is wanted in front", server);
+        return gw_error(-ENOTSUP, "server %s: rdma://, rdmas://, http:// or https:// is wanted in front",
+                        server);
     const char *host = strstr(server, "://") ? server + strlen(s->name) : server;
     size_t length = strcspn(host, "/");
     const char *prefix = host + length;

@@ -10,34 +10,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "src/serve/session.h"
 #include "src/serve/wire.h"
+#include "tests/fuzz/stream.h"
 
 enum { WORLD_SESSIONS = 3, WORLD_SLOTS = 3, WORLD_ROWS = 4, WORLD_FLOATS = 12, WORLD_MORE_FLOATS = 5 };
-
-/* The fuzzer's bytes; zeros when they are used up. */
-struct stream {
-    const uint8_t *p;
-    size_t left;
-};
-static inline uint8_t take8(struct stream *s)
-{
-    if (!s->left) return 0;
-    s->left--;
-    return *s->p++;
-}
-static inline uint32_t take32(struct stream *s)
-{
-    uint32_t v = take8(s);
-    for (int i = 0; i < 3; i++) v = v << 8 | take8(s);
-    return v;
-}
-/* What must hold. Says where it did not, since the sanitizers' report names no line of an inlined call. */
-#define require(ok)                                                                                          \
-    ((ok) ? (void)0 : (fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #ok), abort()))
 
 /* Begins anew: no session is open. `faults` decides which of the NIC's calls fail; NULL: none. */
 struct gw_session_pool *world_begin(struct stream *faults);

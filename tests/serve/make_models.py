@@ -25,6 +25,10 @@ write(here / "models/echo/1/model.onnx", [helper.make_node("Identity", ["x"], ["
 # Two inputs.
 write(here / "models/sum/1/model.onnx", [helper.make_node("Add", ["a", "b"], ["y"])],
       [("a", [1, 64]), ("b", [1, 64])], [("y", [1, 64])])
+# Two inputs and two outputs, whose bytes are no multiple of what tensors begin at.
+write(here / "models/pair/1/model.onnx",
+      [helper.make_node("Identity", ["a"], ["p"]), helper.make_node("Identity", ["b"], ["q"])],
+      [("a", [1, 3]), ("b", [1, 21])], [("p", [1, 3]), ("q", [1, 21])])
 # A sound file that cannot be served.
 write(here / "bad_models/operator/1/model.onnx", [helper.make_node("NoSuchOperator", ["x"], ["y"], name="odd")],
       [("x", [1, 64])], [("y", [1, 64])], check=False)

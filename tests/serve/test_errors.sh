@@ -103,7 +103,11 @@ expect 1 'nothing.token' load echo --server "$server" --token-file nothing.token
 expect 1 'x.csv cannot be written (--csv' load echo --server "$server" --csv /nonexistent/x.csv
 expect 1 'nothing.npy' load echo --server "$server" --input nothing.npy
 expect 1 'the model has no input nobody' infer echo --server "$server" --input "nobody=$models/superresolution/golden_input.npy"
-expect 1 'also wants input' infer sum --server "$server" --input "a=$models/superresolution/golden_input.npy"
+python3 -c 'import struct, sys; sys.stdout.buffer.write(b"\x93NUMPY\x01\x00v\x00" + b"{\x27descr\x27: \x27<f4\x27, \x27fortran_order\x27: False, \x27shape\x27: (1, 64), }".ljust(117) + b"\n" + bytes(256))' >row.npy
+expect 1 'also wants input b' infer sum --server "$server" --input a=row.npy
+expect 1 'input a is given twice' infer sum --server "$server" --input a=row.npy --input a=row.npy
+expect 1 'which input is it for' infer sum --server "$server" --input row.npy
+expect 1 'no output nobody' infer echo --server "$server" --input row.npy --output nobody=y.npy
 
 expect 1 'does not enlarge pictures' infer echo --server "$server" --image "$models/superresolution/pictures/coffee.png" --out y.png
 stop_worker

@@ -43,7 +43,7 @@ python3 -c "import socket, time; s = socket.create_server(('127.0.0.1', $port));
 silent=$!
 pids+=("$silent")
 wait_listen "$port" "$silent" || fail 'the silent server does not listen'
-for command in "infer superresolution --input x --output y" "load identity --clients 2"; do
+for command in "infer superresolution --input $source_dir/models/superresolution/golden_input.npy --output y" "load identity --clients 2"; do
     # shellcheck disable=SC2086
     "$GPUWIRE" $command --server "127.0.0.1:$port" >waiting.out 2>&1 &
     waiting=$!

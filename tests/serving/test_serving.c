@@ -14,7 +14,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/serve.h>
 
-#include "src/serve/http_client.h"
+#include "tests/serve/ask.h"
 
 #define WAIT_NS 60000000000u
 #define ECHO    GW_TEST_MODELS "/echo/1/model.onnx"
@@ -27,7 +27,7 @@ static struct gw_http *client(void)
     struct gw_http *h;
     char server[32];
     snprintf(server, sizeof(server), "127.0.0.1:%u", gw_serving_port(serving));
-    assert_int_equal(gw_http_open(server, WAIT_NS, NULL, &h), 0);
+    assert_int_equal(ask_open(server, &h), 0);
     return h;
 }
 

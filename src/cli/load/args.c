@@ -12,19 +12,25 @@ static const char usage[] =
     "       gpuwire load MODEL --concurrency FROM[:TO[:STEP|:2x]] [OPTION...]\n"
     "       gpuwire load MODEL --rate FROM[:TO[:STEP|:2x]] [OPTION...]\n"
     "\n"
-    "Loads a server, over RDMA or HTTP, and reports rate and latencies. Plain, it sends --requests as fast as the\n"
-    "server answers. --concurrency keeps so many in flight; --rate sends so many a second, answered or not, and\n"
-    "counts a latency from when the request was to be sent. Both try one level after the other; a level ends when\n"
+    "Loads a server, over RDMA or HTTP, and reports rate and latencies. Plain, it sends --requests as fast "
+    "as the\n"
+    "server answers. --concurrency keeps so many in flight; --rate sends so many a second, answered or not, "
+    "and\n"
+    "counts a latency from when the request was to be sent. Both try one level after the other; a level ends "
+    "when\n"
     "three windows agree.\n"
     "\n"
-    "  --server URL        where the server listens: HOST:PORT or rdma:// (RDMA), http://, https:// (default\n"
+    "  --server URL        where the server listens: HOST:PORT or rdma:// (RDMA), http://, https:// "
+    "(default\n"
     "                      127.0.0.1:8000)\n"
     "  --token-file FILE   a file with the server's bearer token\n"
     "  --ca-file FILE      who may sign the server's certificate (PEM; default: the system's)\n"
     "  --model-version V   of the model (default: the server's choice)\n"
-    "  --clients N         sessions, or groups of connections, a thread each (default 1, or as many as it takes)\n"
+    "  --clients N         sessions, or groups of connections, a thread each (default 1, or as many as it "
+    "takes)\n"
     "  --slots N           requests that a client keeps in flight (default: as many as the server gives)\n"
-    "  --requests N        of each level, all clients together (default 1000; with levels: until it is steady)\n"
+    "  --requests N        of each level, all clients together (default 1000; with levels: until it is "
+    "steady)\n"
     "  --concurrency RANGE requests in flight: 1:16:2x tries 1, 2, 4, 8 and 16\n"
     "  --rate RANGE        requests a second: 100:500:100 tries 100, 200, 300, 400 and 500\n"
     "  --arrivals HOW      of --rate: poisson (default) or constant\n"
@@ -35,17 +41,36 @@ static const char usage[] =
     "  --warmup SECONDS    before the first window (default 0.5)\n"
     "  --rows N            samples in each request (default 1)\n"
     "  --priority N        1 is served first (default: the model's)\n"
-    "  --deadline MS       milliseconds after which an answer is worth nothing: the server refuses late ones\n"
+    "  --deadline MS       milliseconds after which an answer is worth nothing: the server refuses late "
+    "ones\n"
     "  --input NAME=IN.npy an input as numpy saves it (default: random numbers)\n"
-    "  --verify-echo       other numbers in each request, and every answer must be its request (model identity)\n"
+    "  --verify-echo       other numbers in each request, and every answer must be its request (model "
+    "identity)\n"
     "  --csv FILE, --json FILE, --plot FILE.svg   where the results go, too (a plot takes gnuplot)\n"
     "  -h, --help          this text\n"
     "\n"
     "Exit code 0: all answered, and rightly; 1: not; 2: wrong usage; 130: ended by Ctrl-C.\n";
 
 enum {
-    CLIENTS = GW_DOOR_OPTIONS_END, SLOTS, REQUESTS, CONCURRENCY, RATE, ARRIVALS, SEED, WINDOW, WINDOWS, STABILITY,
-    WARMUP, ROWS, PRIORITY, DEADLINE, INPUT, VERIFY, CSV, JSON, PLOT,
+    CLIENTS = GW_DOOR_OPTIONS_END,
+    SLOTS,
+    REQUESTS,
+    CONCURRENCY,
+    RATE,
+    ARRIVALS,
+    SEED,
+    WINDOW,
+    WINDOWS,
+    STABILITY,
+    WARMUP,
+    ROWS,
+    PRIORITY,
+    DEADLINE,
+    INPUT,
+    VERIFY,
+    CSV,
+    JSON,
+    PLOT,
 };
 
 static const struct option options[] = {
@@ -78,10 +103,10 @@ static const struct whole {
     const char *name;
     uint64_t least, most;
 } wholes[] = {
-    {CLIENTS, "--clients", 1, GW_LOAD_CLIENTS},  {SLOTS, "--slots", 1, GW_CLIENT_MAX_SLOTS},
+    {CLIENTS, "--clients", 1, GW_LOAD_CLIENTS},     {SLOTS, "--slots", 1, GW_CLIENT_MAX_SLOTS},
     {REQUESTS, "--requests", 1, UINT64_C(1) << 40}, {SEED, "--seed", 0, UINT64_MAX},
-    {WINDOWS, "--windows", GW_WINDOWS, 1000},    {ROWS, "--rows", 1, 65536},
-    {PRIORITY, "--priority", 1, UINT32_MAX},     {DEADLINE, "--deadline", 1, 86400000},
+    {WINDOWS, "--windows", GW_WINDOWS, 1000},       {ROWS, "--rows", 1, 65536},
+    {PRIORITY, "--priority", 1, UINT32_MAX},        {DEADLINE, "--deadline", 1, 86400000},
 };
 
 static void take_whole(struct gw_load_options *o, int option, uint64_t n)
@@ -114,9 +139,11 @@ static int parse_sweep(struct gw_load_options *o, enum gw_load_mode mode, const 
     if (o->mode != GW_LOAD_REQUESTS && o->mode != mode)
         return gw_usage_error("load", "--concurrency and --rate do not go together");
     o->mode = mode;
-    if (!gw_sweep_parse(text, rate ? 0.01 : 1, rate ? 1e7 : GW_LOAD_CLIENTS * GW_CLIENT_MAX_SLOTS, !rate, &o->sweep))
+    if (!gw_sweep_parse(text, rate ? 0.01 : 1, rate ? 1e7 : GW_LOAD_CLIENTS * GW_CLIENT_MAX_SLOTS, !rate,
+                        &o->sweep))
         return 0;
-    return gw_usage_error("load", "%s %s: FROM, FROM:TO, FROM:TO:STEP or FROM:TO:2x is wanted, up to %d levels",
+    return gw_usage_error("load",
+                          "%s %s: FROM, FROM:TO, FROM:TO:STEP or FROM:TO:2x is wanted, up to %d levels",
                           rate ? "--rate" : "--concurrency", text, GW_SWEEP_LEVELS);
 }
 

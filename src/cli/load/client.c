@@ -23,8 +23,8 @@ static void fill(const struct gw_load_client *me, uint32_t slot, uint64_t id)
 {
     for (uint32_t i = 0; i < gw_client_inputs(me->c); i++) {
         const struct gw_client_tensor *t = gw_client_input(me->c, i);
-        gw_data_fill(t->dtype, gw_client_slot_input(me->c, slot, i, me->load->rows), elements(t, me->load->rows), id,
-                     i);
+        gw_data_fill(t->dtype, gw_client_slot_input(me->c, slot, i, me->load->rows),
+                     elements(t, me->load->rows), id, i);
     }
 }
 
@@ -102,10 +102,12 @@ static int closed_loop(struct gw_load_client *me)
     uint32_t in_flight = 0;
     int got = 0, sent = 1;
     uint64_t patience = gw_deadline(ANSWER_NS);
-    for (uint32_t slot = 0; slot < me->in_flight_most && (sent = send_next(me, slot, 0)) > 0; slot++) in_flight++;
+    for (uint32_t slot = 0; slot < me->in_flight_most && (sent = send_next(me, slot, 0)) > 0; slot++)
+        in_flight++;
     while (sent >= 0 && got >= 0 && in_flight) {
         got = take(me, UINT64_MAX, &r);
-        if (got == 0 && gw_deadline(0) >= patience) return gw_error(-ETIMEDOUT, "the server has not answered in time");
+        if (got == 0 && gw_deadline(0) >= patience)
+            return gw_error(-ETIMEDOUT, "the server has not answered in time");
         if (got <= 0) continue;
         patience = gw_deadline(ANSWER_NS);
         sent = send_next(me, r.slot, 0);

@@ -13,14 +13,14 @@ static uint64_t begin(uint64_t id, uint32_t part)
 }
 
 /* One loop for each size, so that a request of many numbers is made fast. */
-#define FILL(type, value)                                                                                            \
-    do {                                                                                                             \
-        type *x = to;                                                                                                \
-        for (uint64_t i = 0; i < count; i++) {                                                                       \
-            state = state * 6364136223846793005u + 1442695040888963407u;                                             \
-            uint32_t r = (uint32_t)(state >> 40);                                                                    \
-            x[i] = (type)(value);                                                                                    \
-        }                                                                                                            \
+#define FILL(type, value)                                                                                    \
+    do {                                                                                                     \
+        type *x = to;                                                                                        \
+        for (uint64_t i = 0; i < count; i++) {                                                               \
+            state = state * 6364136223846793005u + 1442695040888963407u;                                     \
+            uint32_t r = (uint32_t)(state >> 40);                                                            \
+            x[i] = (type)(value);                                                                            \
+        }                                                                                                    \
     } while (0)
 
 static uint64_t fill(uint32_t dtype, void *to, uint64_t count, uint64_t state)

@@ -13,7 +13,7 @@
 static const struct {
     const char *name;
     double percent;
-} percents[] = {{"p50_us", 50},   {"p90_us", 90},     {"p95_us", 95},
+} percents[] = {{"p50_us", 50}, {"p90_us", 90},     {"p95_us", 95},
                 {"p99_us", 99}, {"p99.9_us", 99.9}, {"max_us", 100}};
 #define PERCENTS 6
 static const char *const parts[] = {"net_in_us", "wait_us", "model_us", "post_us", "net_out_us", "mean_us"};
@@ -28,10 +28,11 @@ static json_t *level_json(const struct gw_load *l, const struct gw_level *v)
 {
     const struct gw_histogram *total = &v->latency->part[GW_TOTAL];
     double rate = v->seconds > 0 ? (double)total->count / v->seconds : 0;
-    json_t *o = json_pack("{s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f}", "level", v->value, "requests_per_s", rate,
-                          "samples_per_s", rate * l->rows, "answered", (json_int_t)total->count, "late",
-                          (json_int_t)v->late, "failed", (json_int_t)v->failed, "wrong", (json_int_t)v->wrong,
-                          "seconds", v->seconds, "behind_ms", v->behind_ms);
+    json_t *o =
+        json_pack("{s:f, s:f, s:f, s:I, s:I, s:I, s:I, s:f, s:f}", "level", v->value, "requests_per_s", rate,
+                  "samples_per_s", rate * l->rows, "answered", (json_int_t)total->count, "late",
+                  (json_int_t)v->late, "failed", (json_int_t)v->failed, "wrong", (json_int_t)v->wrong,
+                  "seconds", v->seconds, "behind_ms", v->behind_ms);
     json_object_set_new(o, "steady", v->stable < 0 ? json_null() : json_boolean(v->stable));
     for (int i = 0; i < PERCENTS; i++)
         json_object_set_new(o, percents[i].name,
@@ -78,9 +79,9 @@ int gw_export_json(const struct gw_load *l, const char *path)
         json_array_append_new(levels, o);
     }
     json_t *all = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:o}", "model", l->o.client.model, "server",
-                            l->o.client.server, "door", gw_client_door(l->client[0].c), "mode", mode_name(l), "rows",
-                            (json_int_t)l->rows, "clients", (json_int_t)l->clients, "seed", (json_int_t)l->o.seed,
-                            "levels", levels);
+                            l->o.client.server, "door", gw_client_door(l->client[0].c), "mode", mode_name(l),
+                            "rows", (json_int_t)l->rows, "clients", (json_int_t)l->clients, "seed",
+                            (json_int_t)l->o.seed, "levels", levels);
     FILE *f = fopen(path, "we");
     if (!f || !all) {
         int error = f ? -ENOMEM : -errno;
@@ -104,11 +105,12 @@ int gw_export_csv(const struct gw_load *l, const char *path)
         const char *key;
         if (!i) {
             fprintf(f, "mode");
-            json_object_foreach (o, key, value) fprintf(f, ",%s", key);
+            json_object_foreach(o, key, value) fprintf(f, ",%s", key);
             fputc('\n', f);
         }
         fprintf(f, "%s", mode_name(l));
-        json_object_foreach (o, key, value) {
+        json_object_foreach(o, key, value)
+        {
             if (json_is_boolean(value) || json_is_null(value))
                 fprintf(f, ",%s", json_is_null(value) ? "" : json_is_true(value) ? "1" : "0");
             else

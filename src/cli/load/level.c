@@ -77,7 +77,8 @@ static uint64_t start_clients(struct gw_load *l, double value)
     atomic_store(&l->answered, 0);
     atomic_store(&l->stop, 0);
     atomic_store(&l->running, (int)l->clients);
-    while (n < l->clients && !pthread_create(&l->client[n].thread, NULL, gw_load_run_client, &l->client[n])) n++;
+    while (n < l->clients && !pthread_create(&l->client[n].thread, NULL, gw_load_run_client, &l->client[n]))
+        n++;
     atomic_fetch_sub(&l->running, (int)(l->clients - n));
     return n;
 }
@@ -174,7 +175,8 @@ static int tell_errors(const struct gw_load *l, uint64_t started)
 {
     const struct gw_load_client *client = l->client;
     int error = started < l->clients ? -EAGAIN : 0;
-    if (error) fprintf(stderr, "gpuwire load: cannot start a thread for client %llu\n", (unsigned long long)started);
+    if (error)
+        fprintf(stderr, "gpuwire load: cannot start a thread for client %llu\n", (unsigned long long)started);
     for (uint64_t i = 0; i < started; i++) {
         uint64_t same = 0, first = 0;
         if (client[i].error) error = client[i].error;

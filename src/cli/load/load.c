@@ -24,8 +24,8 @@ static int open_one(struct gw_load *l, uint64_t i)
     me->tally = &l->tally[i % GW_LOAD_TALLIES];
     int error = gw_client_open(&l->o.client, &me->c);
     if (error && i)
-        return gw_error(error, "client %llu of %llu: %s", (unsigned long long)i + 1, (unsigned long long)l->clients,
-                        gw_last_error());
+        return gw_error(error, "client %llu of %llu: %s", (unsigned long long)i + 1,
+                        (unsigned long long)l->clients, gw_last_error());
     return error;
 }
 
@@ -38,7 +38,9 @@ static int check_echo(const struct gw_load *l)
         const struct gw_client_tensor *in = gw_client_input(c, i), *out = gw_client_output(c, i);
         same = in->bytes == out->bytes && in->dtype == out->dtype && in->batched == out->batched;
     }
-    return same ? 0 : gw_error(-EINVAL, "--verify-echo: model %s does not answer with its input", l->o.client.model);
+    return same ? 0
+                : gw_error(-EINVAL, "--verify-echo: model %s does not answer with its input",
+                           l->o.client.model);
 }
 
 /* How many clients the highest level needs, now that one says how many slots each has. */
@@ -47,10 +49,11 @@ static int count_clients(struct gw_load *l)
     uint64_t slots = gw_client_slots(l->client[0].c), wanted = (uint64_t)l->o.sweep.to;
     if (l->o.mode != GW_LOAD_CONCURRENCY || wanted <= slots * l->clients) return 0;
     if (l->o.clients || l->o.client.slots < slots)
-        return gw_error(-EINVAL,
-                        "--concurrency %llu: %llu clients with %llu requests in flight each are too few; give more "
-                        "--clients",
-                        (unsigned long long)wanted, (unsigned long long)l->clients, (unsigned long long)slots);
+        return gw_error(
+            -EINVAL,
+            "--concurrency %llu: %llu clients with %llu requests in flight each are too few; give more "
+            "--clients",
+            (unsigned long long)wanted, (unsigned long long)l->clients, (unsigned long long)slots);
     l->clients = (wanted + slots - 1) / slots;
     if (l->clients > GW_LOAD_CLIENTS)
         return gw_error(-EINVAL, "--concurrency %llu: it takes %llu clients, and there may be %d",
@@ -147,6 +150,7 @@ static int run_levels(struct gw_load *l, int *bad)
         int error = gw_load_run_level(l, value, v);
         if (v->latency->part[GW_TOTAL].count || v->late || v->failed) gw_report_level(l, v);
         *bad |= error || !is_good(l, v);
+        if (gw_interrupted()) fprintf(stderr, "gpuwire load: interrupted\n");
         if (error) break; /* the reason was said */
     } while (gw_sweep_next(&l->o.sweep, value) > 0);
     gw_report_end(l);

@@ -15,7 +15,7 @@
 #include "src/cli/tensors.h"
 
 #define GW_LOAD_CLIENTS 1024
-#define GW_LOAD_TALLIES 16  /* clients share these, so that many clients need no more memory */
+#define GW_LOAD_TALLIES 16   /* clients share these, so that many clients need no more memory */
 #define GW_LOAD_BATCHES 1025 /* sizes of batches that are told apart; the last stands for all larger ones */
 
 enum gw_load_mode {
@@ -67,9 +67,9 @@ struct gw_level {
     uint64_t late, failed, wrong;
     struct gw_latency *latency;
     uint64_t batch[GW_LOAD_BATCHES];
-    int stable;        /* 1, or 0: the windows did not agree; -1: nobody looked */
-    double behind_ms;  /* mode GW_LOAD_RATE: so much later than intended the last request was sent */
-    int has_server;    /* the next are the server's own sums, warm-up included */
+    int stable;       /* 1, or 0: the windows did not agree; -1: nobody looked */
+    double behind_ms; /* mode GW_LOAD_RATE: so much later than intended the last request was sent */
+    int has_server;   /* the next are the server's own sums, warm-up included */
     struct gw_client_stats server;
 };
 
@@ -81,10 +81,10 @@ struct gw_load {
     uint64_t clients;
     struct gw_tally tally[GW_LOAD_TALLIES];
     /* The level that runs. */
-    uint64_t limit;                  /* requests; 0: until stopped */
-    atomic_ullong next, answered;    /* ids given out, answers of any kind */
-    atomic_ullong last;              /* when the last answer came */
-    atomic_int stop, running;        /* send nothing more; threads that have not ended */
+    uint64_t limit;               /* requests; 0: until stopped */
+    atomic_ullong next, answered; /* ids given out, answers of any kind */
+    atomic_ullong last;           /* when the last answer came */
+    atomic_int stop, running;     /* send nothing more; threads that have not ended */
     struct gw_level *level;
     uint32_t levels;
 };

@@ -39,7 +39,8 @@ static void write_script(FILE *f, const struct gw_load *l)
         const struct gw_histogram *total = &v->latency->part[GW_TOTAL];
         if (!total->count || v->seconds <= 0) continue;
         fprintf(f, "%g %g", v->value, (double)total->count / v->seconds);
-        for (int k = 0; k < PERCENTS; k++) fprintf(f, " %g", (double)gw_histogram_percentile(total, percents[k]) / 1e6);
+        for (int k = 0; k < PERCENTS; k++)
+            fprintf(f, " %g", (double)gw_histogram_percentile(total, percents[k]) / 1e6);
         fputc('\n', f);
     }
     fprintf(f, "END\nplot");

@@ -28,7 +28,8 @@ void gw_report_begin(const struct gw_load *l)
 static void print_row(const struct gw_load *l, const struct gw_level *v)
 {
     printf("%11g %12.1f", v->value, v->seconds > 0 ? (double)total(v)->count / v->seconds : 0);
-    for (int i = 0; i < PERCENTS; i++) printf(" %9.3f", (double)gw_histogram_percentile(total(v), percents[i]) / 1e6);
+    for (int i = 0; i < PERCENTS; i++)
+        printf(" %9.3f", (double)gw_histogram_percentile(total(v), percents[i]) / 1e6);
     printf(" %9" PRIu64 " %9" PRIu64, v->late, v->failed);
     if (v->stable == 0) printf("  not steady");
     if (v->behind_ms > 100) printf("  %.0f ms behind the rate: the server cannot keep up", v->behind_ms);
@@ -61,15 +62,16 @@ static void print_batches(const struct gw_level *v)
     int any = 0;
     for (uint32_t i = 2; i < GW_LOAD_BATCHES; i++) any |= v->batch[i] != 0;
     for (uint32_t i = 1; any && i < GW_LOAD_BATCHES; i++)
-        if (v->batch[i]) printf("%s %u: %" PRIu64, any++ == 1 ? "requests by batch size:" : ",", i, v->batch[i]);
+        if (v->batch[i])
+            printf("%s %u: %" PRIu64, any++ == 1 ? "requests by batch size:" : ",", i, v->batch[i]);
     if (any) printf("\n");
 }
 
 static void print_server(const struct gw_client_stats *s)
 {
     double n = (double)(s->success ? s->success : 1);
-    printf("the server's means, ms: queue %.3f, input %.3f, model %.3f, output %.3f; %" PRIu64 " samples in %" PRIu64
-           " runs\n",
+    printf("the server's means, ms: queue %.3f, input %.3f, model %.3f, output %.3f; %" PRIu64
+           " samples in %" PRIu64 " runs\n",
            (double)s->queue_ns / n / 1e6, (double)s->input_ns / n / 1e6, (double)s->infer_ns / n / 1e6,
            (double)s->output_ns / n / 1e6, s->inferences, s->executions);
 }

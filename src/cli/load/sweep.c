@@ -10,8 +10,10 @@
 static int number(const char **text, double least, double most, int whole, double *out)
 {
     char *end;
-    if (**text < '0' || **text > '9' || strspn(*text, "0123456789.") != strcspn(*text, ":x")) return -EINVAL;
+    size_t length = strspn(*text, "0123456789.");
+    if (**text < '0' || **text > '9') return -EINVAL;
     *out = strtod(*text, &end);
+    if (end != *text + length) return -EINVAL; /* strtod knows more numbers: 0x10, 1e3 */
     if (!(*out >= least && *out <= most) || (whole && *out != floor(*out))) return -EINVAL;
     *text = end;
     return 0;
@@ -21,7 +23,8 @@ static int parse_step(const char **text, double most, int whole, struct gw_sweep
 {
     const char *x = strchr(*text, 'x');
     s->multiply = x != NULL;
-    if (number(text, s->multiply ? 1.01 : whole ? 1 : 1e-3, most, whole && !s->multiply, &s->step)) return -EINVAL;
+    if (number(text, s->multiply ? 1.01 : whole ? 1 : 1e-3, most, whole && !s->multiply, &s->step))
+        return -EINVAL;
     *text += s->multiply;
     return 0;
 }

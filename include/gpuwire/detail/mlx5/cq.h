@@ -78,8 +78,8 @@ struct gw_mlx5_wc {
 
 /*
  * Is the entry that consumer index ci points at (in a ring of cqe_cnt, a power of two) the hardware's or
- * ours? op_own is its last byte, read once. When this says yes, an acquire barrier must stand before the rest
- * is read: it forbids reads of the other 63 bytes to be satisfied before the owner bit was seen.
+ * ours? Its last byte is op_own, read once. When this says yes, an acquire barrier must stand before the rest
+ * is read. It forbids reads of the other 63 bytes to be satisfied before the owner bit was seen.
  */
 GW_FN int gw_mlx5_cqe_ready(uint32_t op_own, uint32_t ci, uint32_t cqe_cnt)
 {
@@ -127,8 +127,8 @@ GW_FN int gw_mlx5_cqe_parse(const struct gw_mlx5_cqe *cqe, struct gw_mlx5_wc *wc
 }
 
 /*
- * Fills bytes 0 … 62 and returns the last one, which the caller stores with release order once the payload is
- * visible: that forbids a poller to see the owner bit before the bytes it stands for.
+ * Fills bytes 0 … 62 and returns the last one. The caller stores that one with release order, once the
+ * payload is visible. Release forbids a poller to see the owner bit before the bytes it stands for.
  */
 GW_FN uint8_t gw_mlx5_cqe_build(struct gw_mlx5_cqe *cqe, const struct gw_mlx5_wc *wc, uint32_t pi,
                                 uint32_t cqe_cnt)

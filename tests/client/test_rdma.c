@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The client's RDMA door against a worker process: several tensors, memory of the caller's own, and a server that goes
+ * away. What else sessions do is tested in tests/serve. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include <gpuwire/client.h>
+#include <gpuwire/exec.h>
+
+#include "tests/serve/process.h"
+
+#define WAIT_NS 60000000000u
+enum { A = 3, B = 21 };
+
+static struct worker_process worker;
+
+static int start(void **state)
+{
+    (void)state;
+    return worker_start(&worker, "tests/serve/models", NULL);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    return worker_stop(&worker);
+}
+
+static struct gw_client *open_at(const char *url, const char *model, uint32_t slots)
+{
+    struct gw_client_opts opts = {.server = url, .model = model, .slots = slots};
+    struct gw_client *c = NULL;
+    int error = gw_client_open(&opts, &c);
+    if (error) fail_msg("opening %s: %d %s", model, error, gw_last_error());
+    return c;
+}
+
+static void fill(float *x, int count, uint64_t id)
+{
+    for (int i = 0; i < count; i++) x[i] = (float)id * 100 + (float)i;
+}
+
+static void check_pair(struct gw_client *c, uint64_t id)
+{
+    struct gw_client_reply r;
+    float a[A], b[B];
+    int error = gw_client_wait(c, gw_deadline(WAIT_NS), &r);
+    if (error) fail_msg("wait: %s", gw_last_error());
+    if (r.error) fail_msg("request %u: %s", (unsigned)id, r.why);
+    fill(a, A, id);
+    fill(b, B, id + 1000);
+    assert_int_equal(r.id, id);
+    assert_int_equal(r.rows, 1);
+    assert_int_equal(r.outputs, 2);
+    assert_int_equal(r.out[0].bytes, sizeof(a));
+    assert_memory_equal(r.out[0].data, a, sizeof(a));
+    assert_int_equal(r.out[1].bytes, sizeof(b));
+    assert_int_equal(r.out[1].dims[1], B);
+    assert_memory_equal(r.out[1].data, b, sizeof(b));
+    assert_int_equal((uintptr_t)r.out[1].data % 64, 0);
+}
+
+/* From the slot, and from memory that is registered, in part or not at all; over both doors. */
+static void pairs(const char *scheme)
+{
+    char url[64];
+    snprintf(url, sizeof(url), "%s%s", scheme, worker.server);
+    struct gw_client *c = open_at(url, "pair", 1);
+    static float memory[256];
+    float *a = memory + 1, *b = memory + 101; /* not aligned to anything but themselves */
+    const void *in[] = {a, b};
+    for (uint64_t id = 0; id < 4; id++) {
+        fill(gw_client_slot_input(c, 0, 0, 1), A, id);
+        fill(gw_client_slot_input(c, 0, 1, 1), B, id + 1000);
+        assert_int_equal(gw_client_submit(c, 0, &(struct gw_client_request){.id = id}), 0);
+        check_pair(c, id);
+    }
+    for (uint64_t id = 10; id < 14; id++) {
+        if (id == 11) assert_int_equal(gw_client_register(c, b, B * sizeof(float)), 0);
+        if (id == 12) assert_int_equal(gw_client_register(c, memory, 100 * sizeof(float)), 0);
+        if (id == 13) assert_int_equal(gw_client_unregister(c, b), 0);
+        fill(a, A, id);
+        fill(b, B, id + 1000);
+        int error = gw_client_submit_from(c, 0, &(struct gw_client_request){.id = id}, in);
+        if (error) fail_msg("request %u: %s", (unsigned)id, gw_last_error());
+        assert_int_equal(gw_client_unregister(c, memory), id < 12 ? -ENOENT : -EBUSY);
+        check_pair(c, id);
+    }
+    assert_int_equal(gw_client_register(c, memory + 50, 400), -EINVAL); /* it overlaps */
+    assert_int_equal(gw_client_register(c, NULL, 4), -EINVAL);
+    assert_int_equal(gw_client_register(c, memory + 200, 0), -EINVAL);
+    assert_int_equal(gw_client_unregister(c, memory), 0);
+    assert_int_equal(gw_client_unregister(c, memory), -ENOENT);
+    gw_client_close(c);
+}
+
+static void pairs_over_rdma(void **state)
+{
+    (void)state;
+    pairs("rdma://");
+}
+
+static void pairs_over_http(void **state)
+{
+    (void)state;
+    pairs("http://");
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+    (void)state;
+    struct gw_client *c = open_at(worker.server, "sum", 2), *none = NULL;
+    assert_string_equal(gw_client_door(c), "rdma");
+    assert_int_equal(gw_client_inputs(c), 2);
+    assert_int_equal(gw_client_rows(c), 1);
+    assert_null(gw_client_slot_input(c, 0, 0, 2));
+    assert_int_equal(gw_client_submit(c, 0, &(struct gw_client_request){.rows = 2}), -EINVAL);
+    struct gw_client_opts opts = {.server = worker.server, .model = "sum", .rows = 2};
+    assert_int_equal(gw_client_open(&opts, &none), -EINVAL);
+    opts.rows = 1;
+    opts.version = "1";
+    assert_int_equal(gw_client_open(&opts, &none), 0);
+    gw_client_close(none);
+    opts.version = "2";
+    assert_int_equal(gw_client_open(&opts, &none), -ENOENT);
+    for (uint32_t i = 0; i < 65; i++) {
+        static float many[65 * 4];
+        assert_int_equal(gw_client_register(c, many + 4 * i, 16), i < 64 ? 0 : -ENOSPC);
+    }
+    gw_client_close(c);
+}
+
+/* In words, and not as the syndrome of a queue pair. */
+static void a_server_that_goes_is_named(void **state)
+{
+    (void)state;
+    struct worker_process other;
+    struct gw_client_reply r;
+    char url[64];
+    assert_int_equal(worker_start(&other, "tests/serve/models", NULL), 0);
+    struct gw_client *c = open_at(other.server, "echo", 1);
+    snprintf(url, sizeof(url), "http://%s", other.server);
+    struct gw_client *h = open_at(url, "echo", 1);
+    kill(other.pid, SIGKILL);
+    waitpid(other.pid, NULL, 0);
+    int error = gw_client_submit(c, 0, &(struct gw_client_request){.id = 1});
+    if (!error) error = gw_client_wait(c, gw_deadline(WAIT_NS), &r);
+    assert_int_equal(error, -ECONNRESET);
+    assert_non_null(strstr(gw_last_error(), "has gone"));
+    assert_int_equal(gw_client_submit(h, 0, &(struct gw_client_request){.id = 1}), 0);
+    assert_int_equal(gw_client_wait(h, gw_deadline(WAIT_NS), &r), 0);
+    assert_int_equal(r.error, -ECONNRESET);
+    gw_client_close(c);
+    gw_client_close(h);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pairs_over_rdma),
+        cmocka_unit_test(pairs_over_http),
+        cmocka_unit_test(what_does_not_fit_is_refused),
+        cmocka_unit_test(a_server_that_goes_is_named),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
