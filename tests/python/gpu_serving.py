@@ -59,7 +59,7 @@ def text_net():
     try:
         from transformers import BertConfig, BertModel
         config = BertConfig(hidden_size=256, num_hidden_layers=4, num_attention_heads=4, intermediate_size=1024, vocab_size=1000,
-                            attn_implementation="eager")  # the others look at the mask on the host
+                            attn_implementation="sdpa")  # "eager" copies from the host as it runs
         return BertModel(config)
     except ImportError:
         return Encoder()
