@@ -62,6 +62,9 @@ gpu-bench: $(if $(wildcard bundle/gpu-bench.sh),,bundle) ## the GPU benchmarks: 
 deb:                      ## build/deb/*.deb: the tool, the libraries, and what programs are built with; lintian looks at them
 	@scripts/deb.sh $(BUILD)/deb
 
+wheel: all                ## build/wheel/*.whl: the Python package with the libraries inside; pip installs it
+	@scripts/wheel.py $(BUILD)
+
 docs:                     ## build/docs/api.md and api.html: the API reference, out of the public headers
 	@scripts/api.py $(BUILD)/docs/api.md
 	@scripts/api_html.py $(BUILD)/docs/api.md $(BUILD)/docs/api.html
@@ -82,4 +85,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all tests demo check test soak check-asan check-tsan check-interop fuzz bench bundle gpu-check gpu-bench deb docs install uninstall hwcheck clean help
+.PHONY: all tests demo check test soak check-asan check-tsan check-interop fuzz bench bundle gpu-check gpu-bench deb wheel docs install uninstall hwcheck clean help

@@ -51,6 +51,9 @@ cp examples/pair.sh "$out/tests/example_pair.sh"
 mkdir -p "$out/tests/cli" "$out/tests/integration"
 cp tests/cli/test_cat_exec.sh tests/cli/cat_lib.sh "$out/tests/cli/"
 cp tests/integration/lib.sh "$out/tests/integration/"
+# The Python package, and its test on a GPU.
+scripts/wheel.py "$build" "$out/python" >/dev/null
+mkdir -p "$out/tests/python" && cp tests/python/gpu_serving.py "$out/tests/python/"
 cp scripts/gpu-check.sh scripts/gpu-bench.sh tests/gpu-tests.txt "$out/"
 # The same to carry about: mostly one library's code for many processors, which packs well.
 tar -C "$(dirname "$out")" -czf "$out.tar.gz" "$(basename "$out")"

@@ -50,6 +50,13 @@ if [ -n "$sanitizer" ]; then
 else
     echo "skipped compute-sanitizer: it is not on this machine (it comes with CUDA's toolkit)"
 fi
+# Modules served from Python, where there is PyTorch. An unpacked wheel is as good as an installed one.
+if python3 -c 'import torch, numpy' 2>/dev/null; then
+    python3 -m zipfile -e python/*.whl "$logs/package"
+    check 300 "python tests/python/gpu_serving.py" env "PYTHONPATH=$logs/package" python3 tests/python/gpu_serving.py
+else
+    echo "skipped python: PyTorch and numpy are not installed for python3"
+fi
 check 60 "gpuwire info" bin/gpuwire info
 for args in "post --by warp --verify" "bw -o put -n 500 --verify --loopback" "bw -o send -n 500 --verify --loopback" \
     "bw -o put_imm -n 500 --verify --loopback --buffers mapped" "msgrate --by block -o get --verify -n 2000 --loopback" \

@@ -196,7 +196,8 @@ GW_DEV uint64_t gw_shfl_u64(uint32_t mask, uint64_t v, uint32_t src)
     type *const p = (type *)gw_cpu_shared(&p##_key, sizeof(type))
 
 /* The calling thread's place. Outside a kernel: the only thread of the only block. The executor sets it for
- * its threads. */
+ * its threads. The linker chooses how it is reached. A program that loads the library when it runs has no room
+ * for the fastest way, which would want all of the library's variables of this kind, and CUDA's, in one place. */
 struct gw_cpu_block;
 struct gw_cpu_thread {
     uint32_t thread_idx, block_dim, block_idx, grid_dim;
@@ -206,7 +207,7 @@ struct gw_cpu_thread {
 #ifdef __cplusplus
 extern "C" {
 #endif
-extern GW_API __thread struct gw_cpu_thread gw_cpu_self __attribute__((tls_model("initial-exec")));
+extern GW_API __thread struct gw_cpu_thread gw_cpu_self;
 
 enum gw_cpu_warp_op { GW_CPU_SYNC, GW_CPU_BALLOT, GW_CPU_SHFL };
 /* On CPU threads GW_SHARED, gw_syncthreads and the warp functions are made of these. Call those instead.

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server: serves PyTorch modules from a GPU, and ONNX files from a GPU or CPU threads."""
+import contextlib
+import ctypes
+import errno
+import os
+import pathlib
+import sys
+import threading
+import time
+import weakref
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _serve_abi as abi
+from . import errors, tensors
+from ._library import check, interruptible
+from .capture import Captured, capture
+
+_LOOK_NS = 1_000_000_000  # a signal that comes just before a wait begins is seen a second later at most
+BATCH_SIZES = (1, 2, 4, 8)
+
+
+class _Added(NamedTuple):
+    """How a module is served, to serve another one the same way."""
+    example_inputs: Any
+    options: Dict[str, Any]
+    module: Any  # its weights must stay
+    captured: Captured  # and its graphs' memory
+
+
+class Server:
+    """A server in this process. Clients reach its models over RDMA and HTTP.
+
+    The server answers while Python sleeps: once a model is added, no request takes the interpreter's lock. Any thread
+    may call every method. Calls that add, reload or stop models wait for each other.
+
+        with gpuwire.Server(port=8000) as server:
+            server.add(module, example, name="resnet50")
+            server.run()
+
+    Args:
+        host: the numeric address that HTTP listens on. 0.0.0.0 and :: let other hosts in.
+        port: of HTTP; 0 is any free one. See `port` and `url` afterwards.
+        exec: "gpu", "cpu", or "auto": the GPU when there is one.
+        gpu: which, by CUDA's number.
+        device: an RDMA device, or "softnic". None: a real one, else softnic.
+        threads: that one run of a model uses on CPU threads.
+        sessions: of each model at once; 0: 16.
+        slots: requests in flight of each session; 0: 8.
+        model_memory: bytes that a model may take with its sessions' slots; 0: 2 GiB.
+    Raises:
+        Unsupported: there is no such GPU or RDMA device. Error: the port is taken, or something else failed.
+    """
+
+    def __init__(self, host: str = "127.0.0.1", port: int = 8000, *, exec: str = "auto", gpu: int = 0,
+                 device: Optional[str] = None, threads: int = 1, sessions: int = 0, slots: int = 0,
+                 model_memory: int = 0):
+        self._lib = abi.library()
+        opts = abi.Opts(size=ctypes.sizeof(abi.Opts), port=port, host=host.encode(), exec=exec.encode(), gpu=gpu,
+                        device=device.encode() if device else None, threads=threads, sessions=sessions, slots=slots,
+                        model_memory=model_memory)
+        handle = ctypes.c_void_p()
+        try:
+            interruptible(lambda: check(self._lib.gw_serving_start(ctypes.byref(opts), ctypes.byref(handle))))
+        except BaseException:  # Ctrl-C, and it has started all the same
+            self._lib.gw_serving_stop(handle)
+            raise
+        self._handle = handle
+        self._gpu = gpu
+        self._lock = threading.RLock()  # of what changes the models
+        self._pauses = 0
+        self._users = 0  # calls that are under way
+        self._changed = threading.Condition()
+        self._closing = self._woken = False
+        self._modules: Dict[str, _Added] = {}
+        self._closer = weakref.finalize(self, self._lib.gw_serving_stop, handle)
+        self.host = host
+        self.port: int = self._lib.gw_serving_port(handle)
+        """The port that HTTP listens on."""
+        self.on_gpu = bool(self._lib.gw_serving_on_gpu(handle))
+        """Do models run on a GPU?"""
+
+    @property
+    def url(self) -> str:
+        """Where clients of this host find the server: what gpuwire.Client takes."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+        return f"rdma://[{host}]:{self.port}" if ":" in host else f"rdma://{host}:{self.port}"
+
+    # ---- models
+
+    def add(self, module: Any, example_inputs: Any, *, name: str, version: int = 1,
+            batch_sizes: Optional[Sequence[int]] = BATCH_SIZES, max_delay: float = 0.0,
+            input_names: Optional[Sequence[str]] = None, output_names: Optional[Sequence[str]] = None) -> None:
+        """Captures a PyTorch module as CUDA graphs and serves it. Other models pause meanwhile, and lose no request.
+
+        Args:
+            module: a torch.nn.Module on the server's GPU, or another callable of tensors. It is put into eval mode. Its
+                weights must stay where they are while it is served; a change of their values is seen by requests.
+            example_inputs: a tensor, a sequence of tensors in the order of the module's arguments, or a mapping of
+                argument names to tensors. Only their types and shapes matter. The first dimension counts samples.
+            name: what clients ask for.
+            version: that clients see.
+            batch_sizes: the module is captured once for each. The server puts requests together up to the largest one,
+                which is also what one request may bring. None: the module counts no samples, and is captured with
+                the shapes of the examples alone.
+            max_delay: seconds that a request may wait for others to share its batch with.
+            input_names, output_names: what clients call the tensors. By default the module's argument names; the keys
+                of what it returns, or `output`, or `output0`, `output1` and so on.
+        Raises:
+            Unsupported: there is no GPU, the module cannot be captured, or the GPU cannot launch one of its nodes by
+                itself: the line names the node and its kernel.
+            Invalid: an example, a name or a batch size does not fit. Error: there is a model of that name.
+        """
+        options = {"version": version, "batch_sizes": batch_sizes, "max_delay": max_delay, "input_names": input_names,
+                   "output_names": output_names}
+        self._add_module(name, module, example_inputs, options, replace=False)
+
+    def reload(self, name: str, module: Any, example_inputs: Any = None) -> None:
+        """Serves another module in place of one that add was called for, the same way. The old one answers until the new
+        one does. Without example_inputs those of add are used again.
+
+        Raises: as add; NotFound: no module of that name is being served.
+        """
+        with self._use():
+            old = self._modules.get(name)
+            if old is None:
+                raise errors.NotFound(f"model {name}: no module of that name is being served; call add", errno.ENOENT)
+            examples = old.example_inputs if example_inputs is None else example_inputs
+            self._add_module(name, module, examples, old.options, replace=True)
+
+    def _add_module(self, name: str, module: Any, example_inputs: Any, options: Dict[str, Any], replace: bool) -> None:
+        with self._use():
+            if not self.on_gpu:
+                raise errors.Unsupported(f"model {name}: this server runs on CPU threads, and modules are served as CUDA "
+                                         "graphs; export it with torch.onnx.export and serve the file with add_file")
+            self._change()
+            how = self._model(name, options["version"], (), options["max_delay"], replace)
+            with self.paused():
+                captured = capture(module, example_inputs, options["batch_sizes"], name, options["input_names"],
+                                   options["output_names"])
+            if captured.device != self._gpu:
+                raise errors.Invalid(f"model {name}: it lies on cuda:{captured.device}, the server uses cuda:{self._gpu}")
+            described, kept = _describe(captured, name)
+
+            def add() -> None:
+                check(self._lib.gw_serving_add_graphs(self._handle, ctypes.byref(how), ctypes.byref(described)))
+                self._modules[name] = _Added(example_inputs, options, module, captured)
+
+            interruptible(add)
+            del kept
+
+    def add_file(self, path: Union[str, "os.PathLike[str]"], *, name: Optional[str] = None, version: int = 1,
+                 batch_sizes: Sequence[int] = (), max_delay: float = 0.0, replace: bool = False) -> str:
+        """Serves an ONNX file, on a GPU or CPU threads. Returns the model's name.
+
+        Args:
+            path: of the file.
+            name: what clients ask for. By default the file's name without `.onnx`.
+            version, max_delay: as for add.
+            batch_sizes: how many samples a run may take, for a file whose batch dimension is open.
+            replace: it takes the place of the model of that name, which answers until then.
+        Raises:
+            NotFound: no such file. Unsupported: it holds something that gpuwire lacks; the line names the node.
+            Invalid, Error: as for add.
+        """
+        file = pathlib.Path(path)
+        name = name or file.stem
+        with self._use():
+            self._change()
+            how = self._model(name, version, batch_sizes, max_delay, replace)
+            interruptible(lambda: check(self._lib.gw_serving_add_file(self._handle, ctypes.byref(how),
+                                                                      os.fsencode(file))))
+            self._modules.pop(name, None)
+        return name
+
+    def stop(self, name: str) -> None:
+        """Stops serving a model and frees what it took. Requests in work are answered; others are told that the model is
+        closing. NotFound: there is none of that name. Busy: it is still at work after 10 seconds."""
+        with self._use():
+            self._change()
+            interruptible(lambda: check(self._lib.gw_serving_remove(self._handle, name.encode())))
+            self._modules.pop(name, None)
+
+    def stats(self, name: str) -> Dict[str, Any]:
+        """What a model has done since it was added: requests by how they were answered, samples, runs, and where the time
+        went (sums over requests, in seconds). `batches` holds the runs of each batch size, their mean and their p99."""
+        with self._use(shared=True):
+            found = abi.Stats()
+            check(self._lib.gw_serving_query(self._handle, name.encode(), ctypes.byref(found)))
+        counts: Dict[str, Any] = {}
+        for field, _ in abi.Stats._fields_[:11]:
+            value = getattr(found, field)
+            counts.update({field[:-3] + "_s": value / 1e9} if field.endswith("_ns") else {field: value})
+        counts["batches"] = {b.rows: {"executions": b.executions, "mean_s": b.compute_infer_ns / max(b.executions, 1) / 1e9,
+                                      "p99_s": b.p99_ns / 1e9} for b in found.batch[:found.batches]}
+        return counts
+
+    def _model(self, name: str, version: int, batch_sizes: Sequence[int], max_delay: float, replace: bool) -> abi.Model:
+        sizes = sorted(set(batch_sizes))
+        if len(sizes) > abi.MAX_BATCHES or (sizes and not 1 <= sizes[0] <= sizes[-1] <= abi.MAX_ROWS):
+            raise errors.Invalid(f"model {name}: batch sizes {sizes}; give {abi.MAX_BATCHES} at most, each from 1 to "
+                                 f"{abi.MAX_ROWS}")
+        how = abi.Model(size=ctypes.sizeof(abi.Model), version=version, name=name.encode(), replace=int(replace),
+                        batches=len(sizes), max_delay_ns=int(max_delay * 1e9))
+        how.batch_sizes[:len(sizes)] = sizes
+        return how
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """A `with` block during which no model runs on the GPU, and requests wait. CUDA allocates, frees and loads nothing
+        beside the server's kernel. So a program that does such work while it serves, does it here. Models come and go
+        outside of it: add, reload and stop pause by themselves."""
+        with self._use():
+            if not self._pauses:
+                check(self._lib.gw_serving_pause(self._handle))
+            self._pauses += 1
+            try:
+                yield
+            finally:
+                self._pauses -= 1
+                if not self._pauses:
+                    check(self._lib.gw_serving_resume(self._handle))
+
+    def _change(self) -> None:
+        if self._pauses:
+            raise errors.Busy("the server is paused; models come and go outside of the `with` block", errno.EBUSY)
+
+    @contextlib.contextmanager
+    def _use(self, shared: bool = False) -> Iterator[None]:
+        with contextlib.nullcontext() if shared else self._lock:
+            with self._changed:
+                if self._closing or not self._closer.alive:
+                    raise errors.Error("the server is closed")
+                self._users += 1
+            try:
+                yield
+            finally:
+                with self._changed:
+                    self._users -= 1
+                    self._changed.notify_all()
+
+    # ---- its life
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Sleeps until the time is over, for ever with None. Ctrl-C ends it as KeyboardInterrupt. Raises what made the
+        server fail. Returns False when the time is over, and True when wake was called."""
+        deadline = None if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
+        with self._use(shared=True):
+            while not self._woken and not self._closing:
+                now = time.monotonic_ns()
+                if deadline is not None and now >= deadline:
+                    return False
+                until = now + _LOOK_NS if deadline is None else min(now + _LOOK_NS, deadline)
+                result = self._lib.gw_serving_wait(self._handle, until)
+                if result not in (-errno.EINTR, -errno.ETIMEDOUT):
+                    check(result)
+            self._woken = False
+        return True
+
+    def wake(self) -> None:
+        """Ends a wait or run, which another thread is in or will call next."""
+        with self._use(shared=True):
+            self._woken = True
+            self._lib.gw_serving_wake(self._handle)
+
+    def run(self) -> None:
+        """Prints where the server is, sleeps until Ctrl-C or wake, and closes it."""
+        print(f"gpuwire: serving on {self.url}, until Ctrl-C", file=sys.stderr, flush=True)
+        try:
+            self.wait()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Stops all models and ends the server. A second call does nothing. Busy: a model is still at work on a request;
+        nothing was freed, and only the end of the process ends it."""
+        with self._lock:
+            if not self._closer.alive:
+                return
+            self._closing = True
+            try:
+                self._lib.gw_serving_wake(self._handle)
+                with self._changed:
+                    self._changed.wait_for(lambda: not self._users)
+                interruptible(self._end)
+            finally:
+                self._closing = False
+
+    def _end(self) -> None:
+        check(self._lib.gw_serving_stop(self._handle))
+        self._closer.detach()
+        self._modules.clear()
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *why: Any) -> None:
+        self.close()
+
+
+def serve(module: Any, example_inputs: Any, *, name: str, batch_sizes: Optional[Sequence[int]] = BATCH_SIZES,
+          host: str = "127.0.0.1", port: int = 8000, **options: Any) -> None:
+    """Serves one PyTorch module until Ctrl-C: a Server, add and run. `options` are those of Server.add."""
+    with Server(host, port, exec="gpu") as server:
+        server.add(module, example_inputs, name=name, batch_sizes=batch_sizes, **options)
+        server.run()
+
+
+def _describe(captured: Captured, name: str) -> Tuple[abi.Captured, Any]:
+    """The C library's description of the graphs, and what it points into."""
+    if max(len(captured.inputs), len(captured.outputs)) > abi.MAX_IO:
+        raise errors.Invalid(f"model {name}: {abi.MAX_IO} inputs and outputs each are possible, at most")
+    graphs = (abi.Graph * len(captured.variants))()
+    for to, variant in zip(graphs, captured.variants):
+        to.rows, to.graph = variant.rows if captured.inputs[0].batched else 0, variant.graph
+        to.inputs[:len(variant.inputs)] = variant.inputs
+        to.outputs[:len(variant.outputs)] = variant.outputs
+    inputs, outputs = _tensors(captured.inputs, name), _tensors(captured.outputs, name)
+    described = abi.Captured(inputs=len(inputs), outputs=len(outputs), graphs=len(graphs), input=inputs, output=outputs,
+                             graph=graphs)
+    return described, (graphs, inputs, outputs)
+
+
+def _tensors(infos: List[tensors.TensorInfo], name: str) -> Any:
+    made = (abi.Tensor * len(infos))()
+    for to, info in zip(made, infos):
+        dims = info.shape[1:] if info.batched else info.shape  # of one sample
+        if len(dims) >= abi.MAX_RANK:
+            raise errors.Invalid(f"model {name}: tensor {info.name} has {len(info.shape)} dimensions, at most "
+                                 f"{abi.MAX_RANK} are possible")
+        to.name = info.name.encode()
+        to.dtype = next(d.number for d in tensors.DTYPES if d.name == info.dtype)
+        to.rank = len(dims)
+        to.dims[:len(dims)] = list(dims)
+    return made

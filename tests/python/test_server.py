@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The server inside a program: ONNX files on CPU threads. What needs a GPU is in gpu_serving.py."""
+import array
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import gpuwire
+from serving import PATIENCE, SOURCE, needs_torch, torch
+
+MODELS = SOURCE / "tests/serve/models"
+ECHO, SUM = MODELS / "echo/1/model.onnx", MODELS / "sum/1/model.onnx"
+ROW = array.array("f", range(64)).tobytes()
+
+
+def asked(server, model, *inputs, door="rdma"):
+    with gpuwire.Client(server.url.replace("rdma", door), model) as client:
+        return bytes(memoryview(client.infer(list(inputs), timeout=PATIENCE)).cast("B"))
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        self.server = gpuwire.Server(port=0, exec="cpu")
+        self.addCleanup(self.server.close)
+
+    def test_two_models(self):
+        self.assertFalse(self.server.on_gpu)
+        self.assertGreater(self.server.port, 0)
+        self.assertEqual(self.server.add_file(ECHO, name="echo"), "echo")
+        self.server.add_file(str(SUM), name="sum")
+        for door in ("rdma", "http"):
+            self.assertEqual(asked(self.server, "echo", ROW, door=door), ROW)
+            self.assertEqual(asked(self.server, "sum", ROW, bytes(256), door=door), ROW)
+        stats = self.server.stats("echo")
+        self.assertEqual((stats["successes"], stats["failures"]), (2, 0))
+        self.assertGreater(stats["compute_infer_s"], 0)
+
+    def test_the_file_names_the_model(self):
+        self.assertEqual(self.server.add_file(ECHO), "model")
+
+    def test_refusals(self):
+        self.server.add_file(ECHO, name="echo")
+        with self.assertRaisesRegex(gpuwire.Error, "echo"):
+            self.server.add_file(ECHO, name="echo")
+        with self.assertRaises(gpuwire.NotFound):
+            self.server.add_file(MODELS / "nothing.onnx")
+        with self.assertRaises(gpuwire.NotFound):
+            self.server.stop("nothing")
+        with self.assertRaises(gpuwire.NotFound):
+            self.server.stats("nothing")
+        with self.assertRaisesRegex(gpuwire.Unsupported, "odd.*NoSuchOperator"):
+            self.server.add_file(SOURCE / "tests/serve/bad_models/operator/1/model.onnx")
+        with self.assertRaisesRegex(gpuwire.Invalid, "batch sizes"):
+            self.server.add_file(ECHO, name="more", batch_sizes=(0, 1))
+        self.assertEqual(asked(self.server, "echo", ROW), ROW)
+
+    def test_stop_and_reload_while_another_serves(self):
+        """Its client sees nothing of it: no wrong answer, no lost one."""
+        self.server.add_file(ECHO, name="stays")
+        ended, failed = threading.Event(), []
+
+        def ask():
+            try:
+                with gpuwire.Client(self.server.url, "stays") as client:
+                    while not ended.is_set():
+                        if bytes(memoryview(client.infer(ROW, timeout=PATIENCE)).cast("B")) != ROW:
+                            failed.append("a wrong answer")
+            except gpuwire.Error as error:
+                failed.append(error)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        try:
+            for _ in range(5):
+                self.server.add_file(ECHO, name="goes")
+                self.assertEqual(asked(self.server, "goes", ROW), ROW)
+                self.server.add_file(SUM, name="goes", replace=True)
+                self.assertEqual(asked(self.server, "goes", ROW, bytes(256)), ROW)
+                self.server.stop("goes")
+                with self.assertRaises(gpuwire.NotFound):
+                    asked(self.server, "goes", ROW)
+        finally:
+            ended.set()
+            thread.join()
+        self.assertEqual(failed, [])
+
+    def test_paused(self):
+        """Nothing comes or goes in a pause; on CPU threads models run on; everything goes on afterwards."""
+        self.server.add_file(ECHO, name="echo")
+        with self.server.paused(), self.server.paused():
+            self.assertEqual(asked(self.server, "echo", ROW), ROW)
+            for change in (lambda: self.server.add_file(ECHO, name="more"), lambda: self.server.stop("echo")):
+                with self.assertRaisesRegex(gpuwire.Busy, "paused"):
+                    change()
+        self.server.add_file(ECHO, name="more")
+        self.assertEqual(asked(self.server, "more", ROW), ROW)
+
+    def test_wait_and_wake(self):
+        self.assertFalse(self.server.wait(0.05))
+        threading.Timer(0.2, self.server.wake).start()
+        self.assertTrue(self.server.wait(PATIENCE))
+
+    def test_closing_wakes_who_waits(self):
+        thread = threading.Thread(target=self.server.wait)
+        thread.start()
+        time.sleep(0.1)
+        self.server.close()
+        thread.join(PATIENCE)
+        self.assertFalse(thread.is_alive())
+        self.server.close()
+        with self.assertRaisesRegex(gpuwire.Error, "closed"):
+            self.server.add_file(ECHO)
+
+
+class Modules(unittest.TestCase):
+    def test_without_a_gpu(self):
+        """A module cannot be served on CPU threads, and the error says what can."""
+        with gpuwire.Server(port=0, exec="cpu") as server:
+            with self.assertRaisesRegex(gpuwire.Unsupported, "torch.onnx.export.*add_file"):
+                server.add(lambda x: x, None, name="module")
+
+    @needs_torch
+    def test_capture_without_a_gpu(self):
+        if torch.cuda.is_available():
+            self.skipTest("this machine has a GPU")
+        from gpuwire.capture import capture
+        with self.assertRaisesRegex(gpuwire.Unsupported, "no GPU"):
+            capture(torch.nn.Linear(2, 2), torch.zeros(1, 2), (1,), "linear")
+
+
+class Process(unittest.TestCase):
+    def test_interrupt(self):
+        """run() ends by Ctrl-C within moments, and without a traceback; Python sleeps until then."""
+        program = ("import gpuwire, sys, time\n"
+                   "with gpuwire.Server(port=0, exec='cpu') as server:\n"
+                   f"    server.add_file({str(ECHO)!r}, name='echo')\n"
+                   "    print(server.url, flush=True)\n"
+                   "    server.run()\n"
+                   "print('closed')\n")
+        process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        url = process.stdout.readline().strip()
+        with gpuwire.Client(url, "echo") as client:
+            self.assertEqual(bytes(memoryview(client.infer(ROW, timeout=PATIENCE)).cast("B")), ROW)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+        self.assertEqual((process.returncode, out), (0, "closed\n"), err)
+        self.assertNotIn("Traceback", err)
+
+
+if __name__ == "__main__":
+    unittest.main()
