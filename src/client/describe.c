@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/client/http_client.h"
+#include "src/serve/plain.h"
 
 /* ---- tensors ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/client/http_client.h"
+#include "src/serve/plain.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -118,14 +119,6 @@ int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const ch
     case CURLE_GOT_NOTHING: return gw_error(-ECONNRESET, "server %s has gone: %s", base, why);
     default: return gw_error(-EIO, "server %s: %s", base, why);
     }
-}
-
-const char *gw_plain_text(char *to, size_t size, const char *from)
-{
-    snprintf(to, size, "%s", from);
-    for (char *c = to; *c; c++)
-        if (*c < ' ' || *c > '~') *c = '?';
-    return to;
 }
 
 static int status_error(const struct gw_http *h, long status, const json_t *answer)

@@ -22,7 +22,7 @@
 #include "src/grpc/pool.h"
 #include "src/grpc/tls.h"
 
-#include "src/serve/http_client.h"
+#include "src/serve/plain.h"
 #include "src/serve/limit.h"
 #include "src/serve/secret.h"
 
