@@ -107,8 +107,8 @@ struct gw_model;
 struct gw_plan;
 
 /*
- * Opens a model file and checks all of it. Dimensions that the file leaves open: the first one of an input
- * (the batch) is taken as 1, others are refused.
+ * Opens a model file and checks all of it. Weights may lie in other files of its folder. Dimensions that the file
+ * leaves open: the first one of an input is the batch, others are refused.
  *
  * Errors: -ENOENT, -EACCES, -EIO (the file cannot be read); -EFBIG (larger than 1 GiB); -EBADMSG (no model,
  * or truncated); -ENOTSUP (sound, but it asks for something we lack: the line names node and operator);
@@ -196,7 +196,7 @@ struct gw_model_backend {
     int (*enqueue_indirect)(void *plan, void *stream, const struct gw_plan_io *io);
 };
 
-/* The importer of this library: ONNX files, fp32. */
+/* The importer of this library: ONNX files. */
 GW_API const struct gw_model_backend *gw_model_onnx(void);
 
 #ifdef __cplusplus

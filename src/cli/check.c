@@ -16,16 +16,17 @@
 #include "src/cli/options.h"
 #include "src/model/graph.h"
 
-static const char usage[] =
-    "usage: gpuwire check FILE... [--exec cpu|gpu] [--batch N]\n"
-    "\n"
-    "Reads ONNX models and says whether they can be served: inputs and outputs, and what memory a plan takes. Of a model\n"
-    "that cannot run it lists every node that fails, with the reason. Exit code 0: all can run, 1: one cannot, 2: wrong\n"
-    "usage.\n"
-    "\n"
-    "  --exec cpu|gpu        where the model is to run; default: cpu\n"
-    "  --batch N             samples that one run takes; default: 1\n"
-    "  -h, --help            this text\n";
+static const char usage[] = "usage: gpuwire check FILE... [--exec cpu|gpu] [--batch N]\n"
+                            "\n"
+                            "Reads ONNX models and says whether they can be served: inputs and outputs, and "
+                            "what memory a plan takes. Of a model\n"
+                            "that cannot run it lists every node that fails, with the reason. Exit code 0: "
+                            "all can run, 1: one cannot, 2: wrong\n"
+                            "usage.\n"
+                            "\n"
+                            "  --exec cpu|gpu        where the model is to run; default: cpu\n"
+                            "  --batch N             samples that one run takes; default: 1\n"
+                            "  -h, --help            this text\n";
 
 struct check {
     struct gw_plan_options plan;
@@ -38,7 +39,8 @@ static void print_failed(void *arg, const char *name, const char *type, const ch
 
     c->failed++;
     printf("  cannot run: '");
-    for (const char *p = name; *p; p++) putchar(*p >= 0x20 && *p < 0x7f ? *p : '?'); /* the file's: not trusted */
+    for (const char *p = name; *p; p++)
+        putchar(*p >= 0x20 && *p < 0x7f ? *p : '?'); /* the file's: not trusted */
     printf("' (");
     for (const char *p = type; *p; p++) putchar(*p >= 0x20 && *p < 0x7f ? *p : '?');
     printf("): %s\n", why);
@@ -72,8 +74,9 @@ static int plan(struct check *c, const char *path, const struct gw_model *m)
         return GW_EXIT_FAILURE;
     }
     gw_plan_stats(p, &s);
-    printf("  memory  %.1f MB of weights, %.1f MB of intermediate results; %u %s\n", (double)s.weight_bytes / 1e6,
-           (double)s.arena_bytes / 1e6, s.steps, c->plan.place == GW_PLACE_GPU ? "kernels" : "steps");
+    printf("  memory  %.1f MB of weights, %.1f MB of intermediate results; %u %s\n",
+           (double)s.weight_bytes / 1e6, (double)s.arena_bytes / 1e6, s.steps,
+           c->plan.place == GW_PLACE_GPU ? "kernels" : "steps");
     printf("%s: runs on the %s\n", path, c->plan.place == GW_PLACE_GPU ? "GPU" : "CPU");
     gw_plan_free(p);
     return GW_EXIT_OK;

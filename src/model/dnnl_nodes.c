@@ -123,8 +123,8 @@ static int sum_after(const struct gwm_cpu *p, const struct gwm_node *n, int *oth
     if (q < 0 || g->node[q].op != GWM_BINARY || g->node[q].binary.kind != GWM_ADD) return -1;
     *other = g->value[g->node[q].in[0]].root == n->out ? g->node[q].in[1] : g->node[q].in[0];
     const struct gwm_value *v = &g->value[*other];
-    if (!gwm_same_shape(&v->shape, &g->value[n->out].shape) || v->root != *other || v->root == n->out || v->data ||
-        !gwm_same_shape(&v->shape, &g->value[g->node[q].out].shape))
+    if (!gwm_same_shape(&v->shape, &g->value[n->out].shape) || v->root != *other || v->root == n->out ||
+        v->data || !gwm_same_shape(&v->shape, &g->value[g->node[q].out].shape))
         return -1;
     bool overwritten = v->input < 0 && g->value[n->in[0]].root != v->root && !read_after(p, v->root, q);
     return overwritten && p->maker[v->root] < at ? q : -1;
