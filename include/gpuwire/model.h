@@ -185,10 +185,6 @@ struct gw_model_backend {
     uint32_t abi; /* GW_MODEL_ABI */
     const char *name;
     int (*load)(const void *bytes, size_t len, const char *file, void **model, char *err, size_t errlen);
-    /* The same for a model that may have weights in other files of the folder `dir`, an open descriptor. NULL: load
-     * is all there is. */
-    int (*load_in)(const void *bytes, size_t len, const char *file, int dir, void **model, char *err,
-                   size_t errlen);
     void (*unload)(void *model);
     uint32_t (*count)(const void *model, int output);
     const struct gw_tensor_info *(*info)(const void *model, int output, uint32_t i);
@@ -199,6 +195,10 @@ struct gw_model_backend {
     int (*run)(void *plan, const void *const in[], void *const out[]);
     int (*enqueue)(void *plan, void *stream, const void *const in[], void *const out[]);
     int (*enqueue_indirect)(void *plan, void *stream, const struct gw_plan_io *io);
+    /* As load, for a model that may have weights in other files of the folder `dir`, an open descriptor. NULL: load
+     * is all there is. */
+    int (*load_in)(const void *bytes, size_t len, const char *file, int dir, void **model, char *err,
+                   size_t errlen);
 };
 
 /* The importer of this library: ONNX files. */

@@ -61,8 +61,8 @@ static int make_folder(void **state)
 
 static int remove_folder(void **state)
 {
-    static const char *const names[] = {"sub/weights.bin", "sub", "linked", "link.bin", "short.bin", "pipe",
-                                        "model.onnx"};
+    static const char *const names[] = {"sub/weights.bin", "sub",  "linked",    "link.bin",
+                                        "short.bin",       "pipe", "model.onnx"};
     char path[256];
 
     (void)state;
@@ -117,7 +117,8 @@ static void test_external(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_external, make_folder, remove_folder)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_external, make_folder, remove_folder)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
