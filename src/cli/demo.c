@@ -60,12 +60,17 @@ struct demo {
 
 /* ---- the worker process ---- */
 
-static void become_worker(const struct demo *d, int output)
+/* `mask` is the signal mask to be the worker's: until then it gets no signal. */
+static void become_worker(const struct demo *d, int output, const sigset_t *mask)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* however this process ends, the worker does too */
     setpgid(0, 0); /* the terminal's Ctrl-C is for the client, which then ends the worker in order */
     if (getppid() != d->client) _exit(GW_EXIT_FAILURE); /* it ended before the line above */
     signal(SIGPIPE, SIG_DFL);
+    /* This process' handlers would keep a signal that the program started below never hears of. */
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
     dup2(output, STDOUT_FILENO);
     execl("/proc/self/exe", "gpuwire", "serve", "--models", d->models, "--model", "superresolution", "--exec",
           d->exec, "--port", "0", (char *)NULL);
@@ -105,14 +110,18 @@ static int start_worker(struct demo *d)
 {
     int pipes[2];
     if (pipe(pipes)) return gw_error(-errno, "pipe: %s", strerror(errno));
+    sigset_t all, mask;
     fflush(stdout);
     d->client = getpid();
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &mask);
     d->worker = fork();
-    if (d->worker < 0) return gw_error(-errno, "cannot start a process: %s", strerror(errno));
     if (!d->worker) {
         close(pipes[0]);
-        become_worker(d, pipes[1]);
+        become_worker(d, pipes[1], &mask);
     }
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (d->worker < 0) return gw_error(-errno, "cannot start a process: %s", strerror(errno));
     close(pipes[1]);
     d->says = fdopen(pipes[0], "r");
     return d->says ? worker_ready(d) : -ENOMEM;
