@@ -52,6 +52,9 @@ _gpuwire()
         'serve --port')
             return
             ;;
+        'serve --grpc')
+            return
+            ;;
         'serve --sessions')
             return
             ;;
@@ -86,6 +89,9 @@ _gpuwire()
             return
             ;;
         'serve --token-file')
+            return
+            ;;
+        'serve --metrics-port')
             return
             ;;
         'infer --server')
@@ -294,7 +300,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--models --model --exec --gpu --device --listen --port --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health -h --help'
+            options='--models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control -h --help'
             ;;
         infer)
             options='--server --image --out --input --output --slots --stats -h --help'

@@ -95,7 +95,10 @@ static int make_captured(const struct gw_server_model *m, const struct gw_worker
 
 static int make_worker(const struct gw_server *s, const struct gw_server_model *m, struct gw_worker **out)
 {
-    struct gw_worker_opts opts = s->each;
+    struct gw_worker_opts opts = m->as_at_start ? s->first : s->each;
+    struct gw_repository_entry file = {
+        .name = (char *)m->name, .version = m->version, .path = (char *)m->path};
+    if (m->as_at_start) return gw_worker_create(&file, &opts, out);
     opts.delay_ns = m->delay_ns;
     opts.batches = m->captured ? m->captured->graphs : m->batches;
     if (opts.batches > GW_SERVE_VARIANTS)
@@ -103,8 +106,6 @@ static int make_worker(const struct gw_server *s, const struct gw_server_model *
     for (uint32_t i = 0; i < opts.batches; i++)
         opts.batch[i] = m->captured && m->captured->graph ? m->captured->graph[i].rows : m->batch[i];
     if (m->captured) return make_captured(m, &opts, out);
-    struct gw_repository_entry file = {
-        .name = (char *)m->name, .version = m->version, .path = (char *)m->path};
     int error = gw_worker_create(&file, &opts, out);
     if (error || !m->batches || gw_worker_max_rows(*out) == m->batch[m->batches - 1]) return error;
     gw_worker_destroy(*out);

@@ -50,6 +50,7 @@ static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
 {
     struct gw_worker_opts opts = s->each;
     batch_sizes(o, &opts);
+    s->first = opts;
     for (size_t i = 0; i < s->models.count; i++) {
         if (o->only && strcmp(s->models.entry[i].name, o->only)) continue;
         if (s->workers == GW_SERVER_MODELS)

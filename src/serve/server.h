@@ -73,6 +73,7 @@ struct gw_server_model {
     const struct gw_serving_captured *captured; /* graphs, which give the batch sizes, too */
     uint32_t batch[GW_SERVE_VARIANTS], batches;
     uint64_t delay_ns;
+    int as_at_start; /* a file's batch sizes and delay are those that the server's own models have */
     int replace; /* it may take the place of the model of that name, which then ends as gw_server_remove says */
 };
 

@@ -13,7 +13,8 @@ struct gw_server {
     struct gw_exec *own_exec; /* the doors' side of their sessions: CPU threads */
     struct gw_device *own_dev;
     struct gw_repository models;
-    struct gw_worker_opts each; /* how every model is served, but for its batch sizes */
+    struct gw_worker_opts each;  /* how every model is served, but for its batch sizes */
+    struct gw_worker_opts first; /* the same with the batch sizes of models that were there at the start */
     pthread_rwlock_t lock; /* of the next two, for whoever does not run on the thread that changes them */
     struct gw_worker *worker[GW_SERVER_MODELS];
     size_t workers;
