@@ -9,7 +9,7 @@ command -v nginx >/dev/null || { echo "skipped: nginx is not installed"; exit 0;
 work=$(mktemp -d)
 pids=()
 trap 'kill "${pids[@]}" 2>/dev/null; wait; rm -rf "$work"' EXIT
-port=$((20000 + RANDOM % 20000))
+port=$(python3 -c "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])")
 
 # nginx has no echo of its own. Here `mirror` has the whole body read, the error page of a missing file then answers it.
 cat >"$work/nginx.conf" <<END

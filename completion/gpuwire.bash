@@ -52,6 +52,9 @@ _gpuwire()
         'serve --port')
             return
             ;;
+        'serve --grpc')
+            return
+            ;;
         'serve --sessions')
             return
             ;;
@@ -67,6 +70,12 @@ _gpuwire()
         'serve --threads')
             return
             ;;
+        'serve --max-batch')
+            return
+            ;;
+        'serve --batch-delay')
+            return
+            ;;
         'serve --model-memory-limit')
             return
             ;;
@@ -80,6 +89,9 @@ _gpuwire()
             return
             ;;
         'serve --token-file')
+            return
+            ;;
+        'serve --metrics-port')
             return
             ;;
         'infer --server')
@@ -338,7 +350,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--models --model --exec --gpu --device --listen --port --sessions --sessions-per-client --idle --slots --threads --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health -h --help'
+            options='--models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control -h --help'
             ;;
         infer)
             options='--server --token-file --ca-file --model-version --input --output --priority --deadline --image --out --slots --stats -h --help'

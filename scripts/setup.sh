@@ -10,6 +10,7 @@ build=(
     libibverbs-dev librdmacm-dev ibverbs-providers liburing-dev libisal-dev
     libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
     libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev zlib1g-dev
+    libgrpc-dev libssl-dev
 )
 # The test library; the distribution's own verbs and rdma_cm programs, and servers and clients for sockets; tshark to
 # read captures; spin for models; clang for the fuzzers; scripts; and tools for the bundle.

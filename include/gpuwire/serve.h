@@ -127,6 +127,14 @@ struct gw_serving_captured {
 GW_API int gw_serving_add_graphs(struct gw_serving *serving, const struct gw_serving_model *model,
                                  const struct gw_serving_captured *captured);
 
+/* Pauses all models: their requests wait. On a GPU, CUDA allocates and frees nothing, and may load no kernel, while a
+ * model is served. So a program that captures another one pauses first; it then adds the model, which ends the pause.
+ * On CPU threads nothing happens. Any thread. 0; -EBUSY: a model is still at work after 10 s, and there is no pause. */
+GW_API int gw_serving_pause(struct gw_serving *serving);
+
+/* Ends the pause, as gw_serving_add_file, gw_serving_add_graphs and gw_serving_remove do. Any thread. 0; -EIO. */
+GW_API int gw_serving_resume(struct gw_serving *serving);
+
 /* Stops serving a model and frees what it took. Requests that are in work are answered; those that wait, or come, are
  * told that it is closing. Other models go on; on a GPU they pause for a moment. Any thread. 0; -ENOENT: there is none
  * of that name; -EBUSY: a model is still at work after 10 s; call again. */

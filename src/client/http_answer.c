@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "src/client/http_json.h"
+#include "src/serve/plain.h"
 
 #define LENGTH_HEADER "Inference-Header-Content-Length:"
 

@@ -8,6 +8,8 @@
 
 #include <gpuwire/error.h>
 
+#include "src/serve/plain.h"
+
 #define MAX_ANSWER (1u << 20) /* a server that sends more is not one of ours */
 
 #define LOOK_MS 100 /* how often give_up is asked */
@@ -118,14 +120,6 @@ int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const ch
     case CURLE_GOT_NOTHING: return gw_error(-ECONNRESET, "server %s has gone: %s", base, why);
     default: return gw_error(-EIO, "server %s: %s", base, why);
     }
-}
-
-const char *gw_plain_text(char *to, size_t size, const char *from)
-{
-    snprintf(to, size, "%s", from);
-    for (char *c = to; *c; c++)
-        if (*c < ' ' || *c > '~') *c = '?';
-    return to;
 }
 
 static int status_error(const struct gw_http *h, long status, const json_t *answer)

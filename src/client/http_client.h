@@ -38,7 +38,4 @@ int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const ch
  * gw_last_error() has the reason, in the server's own words where it gave any. */
 int gw_http_call(struct gw_http *h, const char *method, const char *path, const json_t *body, json_t **reply);
 
-/* Copies what a server has said, so that nothing of it steers a terminal. Returns `to`. */
-const char *gw_plain_text(char *to, size_t size, const char *from);
-
 #endif

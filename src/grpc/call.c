@@ -10,6 +10,8 @@
 
 #include <gpuwire/exec.h>
 
+#include "src/serve/secret.h"
+
 #define ASKED 32 /* new calls that gRPC may hand us before we have asked for more */
 
 enum answered { NOT_YET, ANSWERED, REFUSED };
@@ -32,6 +34,7 @@ struct event {
 };
 
 struct call {
+    struct gw_grpc_waiter waiter; /* first, so that one is the other */
     struct call *next, **link;
     struct gw_grpc_calls *calls;
     grpc_call *call;
@@ -47,7 +50,7 @@ struct call {
     struct gw_grpc_turn **last;
     uint32_t turns;
     grpc_byte_buffer *in, *out; /* the messages that are being received and sent */
-    int receiving, sending, begun, half_closed, over, cancelled;
+    int receiving, sending, begun, half_closed, over, cancelled, is_stream;
     grpc_status_code status;
     char *why;
     uint64_t since; /* it has been the client's turn since then */
@@ -57,6 +60,7 @@ struct gw_grpc_calls {
     struct gw_grpc_calls_opts opts;
     pthread_mutex_t lock; /* of the list */
     struct call *first;
+    struct gw_grpc_admission admission;
 };
 
 static void on_asked(struct call *c, int ok);
@@ -79,6 +83,7 @@ static void free_call(struct call *c)
     *c->link = c->next;
     if (c->next) c->next->link = c->link;
     pthread_mutex_unlock(&all->lock);
+    if (c->is_stream) gw_grpc_admission_stream_left(&all->admission, &c->client->share);
     if (c->client) gw_grpc_gate_end(all->opts.gate, c->client, c->peer);
     if (c->call) grpc_call_unref(c->call);
     grpc_call_details_destroy(&c->details);
@@ -137,10 +142,19 @@ static int start(struct call *c, const grpc_op *op, size_t n, struct event *e)
 static void receive(struct call *c)
 {
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &c->in};
-    if (c->receiving || c->half_closed || c->over) return;
-    if (c->turns >= (c->method->stream ? GW_GRPC_WINDOW : 1)) return;
+    if (c->receiving || c->half_closed || c->over || c->turns >= GW_GRPC_WINDOW) return;
     c->receiving = !start(c, &op, 1, &c->received);
     c->since = gw_deadline(0);
+}
+
+/* The one message of a unary call: at once, or when there is a place for it. */
+static void receive_admitted(struct call *c)
+{
+    c->waiter.share = &c->client->share;
+    c->refs++;
+    if (!gw_grpc_admission_message(&c->calls->admission, &c->waiter)) return;
+    c->refs--;
+    receive(c);
 }
 
 /* The answer that is due, if any, and the status when it was the last. */
@@ -226,15 +240,15 @@ static const struct gw_grpc_method *find(const struct gw_grpc_calls *all, grpc_s
 static int allowed(const struct call *c)
 {
     const struct gw_grpc_calls_opts *o = &c->calls->opts;
-    if (c->method->open) return 1;
+    if (!o->token || (c->method->health && o->open_health)) return 1;
     for (size_t i = 0; i < c->metadata.count; i++) {
         if (grpc_slice_str_cmp(c->metadata.metadata[i].key, "authorization")) continue;
         char *value = grpc_slice_to_c_string(c->metadata.metadata[i].value);
-        int yes = o->allowed(o->ctx, value);
+        int yes = gw_secret_allows(o->token, value);
         gpr_free(value);
         return yes;
     }
-    return o->allowed(o->ctx, NULL);
+    return 0;
 }
 
 static void end_with(struct call *c, grpc_status_code status, const char *why)
@@ -258,10 +272,15 @@ static void begin(struct call *c)
                  "a bearer token is wanted: metadata `authorization: Bearer TOKEN`");
     else if (!(c->client = gw_grpc_gate_begin(c->calls->opts.gate, c->peer, &why)))
         end_with(c, GRPC_STATUS_RESOURCE_EXHAUSTED, why);
+    else if (c->method->stream &&
+             !(c->is_stream = gw_grpc_admission_stream(&c->calls->admission, &c->client->share)))
+        end_with(c, GRPC_STATUS_RESOURCE_EXHAUSTED, "there are as many streams as there may be: try again");
     if (c->why)
         send(c, NULL, 1);
-    else
+    else if (c->is_stream)
         receive(c);
+    else
+        receive_admitted(c);
 }
 
 static void on_asked(struct call *c, int ok)
@@ -337,6 +356,22 @@ static struct gw_grpc_turn *new_turn(struct call *c)
     return t;
 }
 
+/* A unary call needs its place no more: whoever waits receives next. */
+static void pass_place_on(struct call *c)
+{
+    struct gw_grpc_admission *a = &c->calls->admission;
+    struct gw_grpc_waiter *w = gw_grpc_admission_left(a, &c->client->share);
+    while (w) {
+        struct call *next = (struct call *)w;
+        pthread_mutex_lock(&next->lock);
+        receive(next);
+        int started = next->receiving;
+        pthread_mutex_unlock(&next->lock);
+        w = started ? NULL : gw_grpc_admission_left(a, &next->client->share); /* it has ended meanwhile */
+        drop(next);
+    }
+}
+
 static void on_received(struct call *c, int ok)
 {
     struct gw_grpc_turn *t = NULL;
@@ -348,10 +383,11 @@ static void on_received(struct call *c, int ok)
             end_with(c, GRPC_STATUS_INTERNAL, "the call has no message");
     } else if (!c->over) {
         t = new_turn(c);
-        receive(c);
+        if (c->is_stream) receive(c);
     }
     pump(c);
     pthread_mutex_unlock(&c->lock);
+    if (!c->is_stream) pass_place_on(c);
     if (t && !c->method->waits) {
         run_job(&t->job);
         leave_job(&t->job);
@@ -448,6 +484,7 @@ int gw_grpc_calls_create(const struct gw_grpc_calls_opts *opts, struct gw_grpc_c
     if (!all) return -ENOMEM;
     all->opts = *opts;
     pthread_mutex_init(&all->lock, NULL);
+    gw_grpc_admission_open(&all->admission, opts->messages, opts->streams);
     *out = all;
     return 0;
 }
@@ -484,6 +521,7 @@ void gw_grpc_calls_tick(struct gw_grpc_calls *all)
 void gw_grpc_calls_free(struct gw_grpc_calls *all)
 {
     if (!all) return;
+    gw_grpc_admission_close(&all->admission);
     pthread_mutex_destroy(&all->lock);
     free(all);
 }

@@ -21,8 +21,8 @@ struct gw_grpc_calls;
 struct gw_grpc_method {
     const char *path; /* "/package.Service/Method" */
     int stream;
-    int waits; /* it may take its time, so a thread of its own runs it */
-    int open;  /* nobody is asked for a token */
+    int waits;  /* it may take its time, so a thread of its own runs it */
+    int health; /* it tells whether the server is well */
     /* Answers or refuses the turn, at once or later. */
     void (*run)(void *ctx, struct gw_grpc_turn *turn);
 };
@@ -33,11 +33,13 @@ struct gw_grpc_calls_opts {
     struct gw_grpc_gate *gate;
     struct gw_grpc_pool *pool;
     const struct gw_grpc_method *method; /* ends with one that has no path */
-    void *ctx;                           /* of the methods and of allowed() */
-    /* May whoever sends this `authorization` (NULL: none) call? */
-    int (*allowed)(void *ctx, const char *authorization);
-    uint64_t patience_ns; /* for a client to send its message, or to take the answer */
-    uint64_t idle_ns;     /* a stream may be silent so long */
+    void *ctx;                           /* of the methods */
+    const char *token;                   /* that calls must bring; NULL: none */
+    int open_health;                     /* 1: but not of methods about the server's health */
+    uint32_t messages;                   /* of unary calls that may be on their way in at once */
+    uint32_t streams;                    /* that there may be */
+    uint64_t patience_ns;                /* for a client to send its message, or to take the answer */
+    uint64_t idle_ns;                    /* a stream may be silent so long */
 };
 
 int gw_grpc_calls_create(const struct gw_grpc_calls_opts *opts, struct gw_grpc_calls **out);

@@ -19,7 +19,6 @@
 #include "src/serve/door.h"
 #include "src/serve/listen.h"
 
-#define TICK_MS  1000
 #define EACH_FDS 4 /* of one connection: gRPC's, ours, and two that join them under TLS */
 #define EVENTS   16
 #define STACK    (256u << 10)
@@ -44,7 +43,7 @@ struct gw_grpc_gate {
     size_t fds;
     struct gw_grpc_client *clients;
     uint32_t connections, calls;
-    int listen_fd, stop_fd, epoll_fd, deaf; /* deaf: no descriptor was left for the next connection */
+    int listen_fd, stop_fd, epoll_fd;
     uint16_t port;
     int started;
     pthread_t thread;
@@ -111,7 +110,11 @@ static void forget(struct gw_grpc_gate *g, struct connection *n)
     }
     pthread_mutex_unlock(&g->lock);
     gw_door_leave(&g->door, n->visitor);
-    if (n->watch >= 0) close(n->watch);
+    if (n->watch >= 0) {
+        /* Closing would not do: gRPC's descriptor keeps the socket, and epoll would go on telling of it. */
+        epoll_ctl(g->epoll_fd, EPOLL_CTL_DEL, n->watch, NULL);
+        close(n->watch);
+    }
     free(n);
 }
 
@@ -151,7 +154,6 @@ static void let_in(struct gw_grpc_gate *g, int fd)
 static void hear(struct gw_grpc_gate *g, int on)
 {
     struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.ptr = &g->listen_fd};
-    g->deaf = !on;
     epoll_ctl(g->epoll_fd, EPOLL_CTL_MOD, g->listen_fd, &event);
 }
 
@@ -159,7 +161,7 @@ static void accept_all(struct gw_grpc_gate *g)
 {
     int fd;
     while ((fd = accept4(g->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) let_in(g, fd);
-    /* Without descriptors or memory: those who wait stay in the queue until the next tick. */
+    /* Without descriptors or memory: those who wait stay in the queue until gw_grpc_gate_tend. */
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) hear(g, 0);
 }
 
@@ -173,20 +175,18 @@ static int stays(void *ctx, const void *connection)
     return yes;
 }
 
-static void tick(struct gw_grpc_gate *g)
+void gw_grpc_gate_tend(struct gw_grpc_gate *g)
 {
     gw_door_sweep(&g->door, stays, g);
-    g->opts.tick(g->opts.ctx);
-    if (g->deaf) hear(g, 1);
+    hear(g, 1);
 }
 
 static void *keep_gate(void *arg)
 {
     struct gw_grpc_gate *g = arg;
     struct epoll_event event[EVENTS];
-    uint64_t next = gw_deadline(0);
     for (;;) {
-        int n = epoll_wait(g->epoll_fd, event, EVENTS, g->first || g->deaf ? TICK_MS : -1);
+        int n = epoll_wait(g->epoll_fd, event, EVENTS, -1);
         for (int i = 0; i < n; i++) {
             if (event[i].data.ptr == &g->stop_fd) return NULL;
             if (event[i].data.ptr == &g->listen_fd)
@@ -194,9 +194,6 @@ static void *keep_gate(void *arg)
             else if (event[i].events & EPOLLHUP)
                 forget(g, event[i].data.ptr);
         }
-        if (gw_deadline(0) < next) continue;
-        tick(g);
-        next = gw_deadline(TICK_MS * 1000000ull);
     }
 }
 

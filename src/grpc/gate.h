@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "src/grpc/admission.h"
 #include "src/serve/who.h"
 
 struct gw_grpc_gate;
@@ -16,9 +17,10 @@ struct gw_grpc_tls;
 /* One client, as src/serve/who.h tells clients apart. It lives while it has connections or calls. */
 struct gw_grpc_client {
     struct gw_grpc_client *next;
-    uint32_t users;   /* its connections and calls; the gate's */
-    uint32_t calls;   /* under way */
-    uint32_t running; /* jobs that threads work on; the pool's */
+    uint32_t users;             /* its connections and calls; the gate's */
+    uint32_t calls;             /* under way */
+    uint32_t running;           /* jobs that threads work on; the pool's */
+    struct gw_grpc_share share; /* what it has of all that there is; see admission.h */
     char who[GW_WHO_TEXT];
 };
 
@@ -30,13 +32,14 @@ struct gw_grpc_gate_opts {
     uint64_t idle_ns;                 /* a connection without calls may stay so long */
     struct gw_grpc_tls *tls;          /* NULL: no encryption. It outlives the gate. */
     void (*admit)(void *ctx, int fd); /* hands a connection to gRPC, which closes it */
-    void (*tick)(void *ctx);          /* each second while there are connections */
     void *ctx;
 };
 
 /* 0 or a negative errno with the reason in gw_last_error(). Nobody is let in before gw_grpc_gate_open. */
 int gw_grpc_gate_start(const struct gw_grpc_gate_opts *opts, struct gw_grpc_gate **out);
 int gw_grpc_gate_open(struct gw_grpc_gate *g);
+/* Closes connections that have stayed too long. It is called now and then, by one thread. */
+void gw_grpc_gate_tend(struct gw_grpc_gate *g);
 uint16_t gw_grpc_gate_port(const struct gw_grpc_gate *g);
 /* Lets nobody in any more. */
 void gw_grpc_gate_close(struct gw_grpc_gate *g);

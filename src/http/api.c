@@ -100,10 +100,19 @@ static unsigned call(struct gw_api *api, const struct gw_http_request *r, json_t
 unsigned gw_api_call(void *ctx, const struct gw_http_request *r, json_t **reply)
 {
     struct gw_api *api = ctx;
+    static const char control[] = "/v2/repository/models";
+    /* This one waits for models to go. */
+    if (!strncmp(r->path, control, sizeof(control) - 1) && r->path[sizeof(control) - 1] == '/')
+        return gw_http_control(api, r, r->path + sizeof(control) - 1, reply);
     gw_infer_enter(api->infer);
     unsigned status = call(api, r, reply);
     gw_infer_leave(api->infer);
     return status;
+}
+
+unsigned gw_api_call_metrics(void *ctx, const struct gw_http_request *r, json_t **reply)
+{
+    return strcmp(r->path, "/metrics") ? gw_http_nothing(reply) : gw_api_call(ctx, r, reply);
 }
 
 void gw_api_connection_closed(void *ctx, const void *connection)

@@ -20,6 +20,8 @@ struct gw_api {
 
 /* The functions of a gw_httpd_handler; ctx is the gw_api. Any thread. */
 unsigned gw_api_call(void *ctx, const struct gw_http_request *request, json_t **reply);
+/* The same for a port that has nothing but `metrics`. */
+unsigned gw_api_call_metrics(void *ctx, const struct gw_http_request *request, json_t **reply);
 void gw_api_connection_closed(void *ctx, const void *connection);
 int gw_api_connection_stays(void *ctx, const void *connection);
 

@@ -22,6 +22,8 @@ unsigned gw_http_models(struct gw_api *api, const struct gw_http_request *r, con
                         json_t **reply);
 unsigned gw_http_model_index(struct gw_api *api, const struct gw_http_request *r, const char *rest,
                              json_t **reply);
+unsigned gw_http_control(struct gw_api *api, const struct gw_http_request *r, const char *rest,
+                         json_t **reply);
 unsigned gw_http_sessions(struct gw_api *api, const struct gw_http_request *r, const char *rest,
                           json_t **reply);
 unsigned gw_http_regions(struct gw_api *api, const struct gw_http_request *r, const char *rest,

@@ -10,23 +10,25 @@
 
 #include "src/http/api.h"
 #include "src/http/httpd.h"
-
-#define FILE_BYTES (256u << 10) /* of a certificate, a key or a token */
+#include "src/serve/secret.h"
 
 struct gw_http_door {
     struct gw_api api;
     struct gw_httpd *httpd;
+    struct gw_httpd *metrics; /* NULL: it has no port of its own */
 };
 
 static void tend(void *door)
 {
     struct gw_http_door *h = door;
     gw_httpd_tend(h->httpd);
+    if (h->metrics) gw_httpd_tend(h->metrics);
 }
 
 static void stop(void *door)
 {
     struct gw_http_door *h = door;
+    gw_httpd_stop(h->metrics);
     gw_httpd_stop(h->httpd);
     free(h);
 }
@@ -38,41 +40,6 @@ static uint32_t most_each(const struct gw_api *api)
     return sessions > 32 ? (uint32_t)sessions + 32 : 64;
 }
 
-/* ---- files ---- */
-
-static int read_file(const char *option, const char *path, char **out)
-{
-    FILE *f = fopen(path, "re");
-    char *text = calloc(1, FILE_BYTES + 1);
-    size_t n = f && text ? fread(text, 1, FILE_BYTES + 1, f) : 0;
-    int error = !text ? -ENOMEM : !f || ferror(f) ? -errno : 0;
-    if (f) fclose(f);
-    if (!error && n > FILE_BYTES)
-        error = gw_error(-EFBIG, "%s %s: larger than %u KiB", option, path, FILE_BYTES >> 10);
-    else if (error)
-        gw_error_errno(error, "%s %s", option, path);
-    if (error)
-        free(text);
-    else
-        *out = text;
-    return error;
-}
-
-/* One line. */
-static int read_token(const char *path, char **token)
-{
-    int error = read_file("--token-file", path, token);
-    if (error) return error;
-    size_t n = strcspn(*token, "\r\n");
-    int more = (*token)[n + strspn(*token + n, "\r\n")] != 0;
-    (*token)[n] = 0;
-    if (n >= 16 && !more && strlen(*token) == n) return 0;
-    free(*token);
-    *token = NULL;
-    return gw_error(-EINVAL, "--token-file %s: one line with a token of at least 16 characters is wanted",
-                    path);
-}
-
 /* The texts that the daemon needs, and only while it starts. */
 struct secrets {
     char *cert, *key, *token;
@@ -82,16 +49,10 @@ static int read_secrets(const struct gw_http_door_opts *o, struct secrets *s)
 {
     int error = 0;
     if (!o->cert != !o->key) return gw_error(-EINVAL, "--tls-cert and --tls-key go together");
-    if (o->cert) error = read_file("--tls-cert", o->cert, &s->cert);
-    if (!error && o->key) error = read_file("--tls-key", o->key, &s->key);
-    if (!error && o->token_file) error = read_token(o->token_file, &s->token);
+    if (o->cert) error = gw_secret_read("--tls-cert", o->cert, &s->cert);
+    if (!error && o->key) error = gw_secret_read("--tls-key", o->key, &s->key);
+    if (!error && o->token_file) error = gw_secret_read_token(o->token_file, &s->token);
     return error;
-}
-
-static void forget(char *secret)
-{
-    if (secret) explicit_bzero(secret, strlen(secret));
-    free(secret);
 }
 
 /* ---- starting ---- */
@@ -117,9 +78,14 @@ static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
                                  .token = secrets.token,
                                  .open_health = o->open_health};
     if (!error) error = gw_httpd_start(&opts, &handler, &h->httpd);
-    free(secrets.cert);
-    forget(secrets.key);
-    forget(secrets.token);
+    handler.call = gw_api_call_metrics;
+    handler.open = NULL;
+    opts.option = "--metrics-port";
+    opts.port = o->metrics_port;
+    if (!error && o->metrics_port) error = gw_httpd_start(&opts, &handler, &h->metrics);
+    gw_secret_forget(secrets.cert);
+    gw_secret_forget(secrets.key);
+    gw_secret_forget(secrets.token);
     return error;
 }
 
@@ -135,8 +101,7 @@ int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const s
     struct gw_server_door door = {h, tend, stop};
     if (!error) error = gw_server_add_door(server, &door);
     if (error) {
-        gw_httpd_stop(h->httpd);
-        free(h);
+        stop(h);
         return error;
     }
     *out = h;

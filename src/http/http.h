@@ -17,6 +17,7 @@ struct gw_http_door_opts {
     const char *cert, *key; /* files: TLS; NULL: none */
     const char *token_file; /* holds a token that every call must bring; NULL: none */
     int open_health;        /* 1: v2/health needs no token */
+    uint16_t metrics_port;  /* `metrics` is answered there, too, and nothing else; 0: nowhere else */
 };
 
 /* Listens, and adds itself to the server, which ends it. `infer` outlives the server. 0 or a negative errno with

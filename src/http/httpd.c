@@ -15,6 +15,7 @@
 #include "src/http/inflate.h"
 #include "src/serve/door.h"
 #include "src/serve/listen.h"
+#include "src/serve/secret.h"
 
 #define PATIENCE_NS 20000000000u
 #define MAX_BODY    (16u << 10) /* no call of ours comes near; a longer body is refused, not kept */
@@ -232,22 +233,10 @@ const char *gw_http_header(const struct gw_http_request *r, const char *name)
     return header_of((struct MHD_Connection *)r->connection, name);
 }
 
-/* Looks at every byte, wherever the first wrong one is. */
-static int is_token(const char *token, const char *given)
-{
-    size_t length = strlen(token);
-    unsigned different = 0;
-    if (strlen(given) != length) return 0;
-    for (size_t i = 0; i < length; i++) different |= (unsigned)(token[i] ^ given[i]);
-    return !different;
-}
-
 static int may_call(const struct gw_httpd *h, struct MHD_Connection *c, const char *path)
 {
-    const char *given;
-    if (!h->token || (h->open_health && !strncmp(path, "/v2/health/", 11))) return 1;
-    given = header_of(c, "Authorization");
-    return given && !strncasecmp(given, "Bearer ", 7) && is_token(h->token, given + 7);
+    if (h->open_health && !strncmp(path, "/v2/health/", 11)) return 1;
+    return gw_secret_allows(h->token, header_of(c, "Authorization"));
 }
 
 /* The headers are there. */
@@ -375,7 +364,7 @@ int gw_httpd_start(const struct gw_httpd_opts *o, const struct gw_httpd_handler 
         free(h);
         return -ENOMEM;
     }
-    int fd = gw_listen_tcp("HTTP", "--port", o->host, o->port, &h->port);
+    int fd = gw_listen_tcp("HTTP", o->option ? o->option : "--port", o->host, o->port, &h->port);
     if (fd < 0) {
         free_httpd(h);
         return fd;

@@ -65,6 +65,7 @@ struct gw_httpd_handler {
 };
 
 struct gw_httpd_opts {
+    const char *option;     /* that chooses the port, for messages; NULL: --port */
     const char *host;       /* a numeric address; NULL: 127.0.0.1 */
     uint16_t port;          /* 0: any free one */
     uint32_t most_each;     /* connections that one client may have; 0: a quarter of all there may be */

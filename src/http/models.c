@@ -172,13 +172,27 @@ static json_t *list_models(struct gw_api *api)
 unsigned gw_http_model_index(struct gw_api *api, const struct gw_http_request *r, const char *rest,
                              json_t **reply)
 {
-    size_t n = strlen(rest);
     if (strcmp(r->method, "POST")) return gw_http_fail(405, reply, "POST only");
     if (!strcmp(rest, "/index")) return gw_http_done(200, reply, list_models(api));
-    if (!strncmp(rest, "/models/", 8) &&
-        ((n > 5 && !strcmp(rest + n - 5, "/load")) || (n > 7 && !strcmp(rest + n - 7, "/unload"))))
-        return gw_http_fail(
-            503, reply,
-            "explicit model load / unload is not allowed: models are loaded when the server starts");
     return gw_http_nothing(reply);
+}
+
+/* POST v2/repository/models/M/load and unload. */
+unsigned gw_http_control(struct gw_api *api, const struct gw_http_request *r, const char *rest,
+                         json_t **reply)
+{
+    char name[GW_INFER_NAME];
+    struct gw_infer_error error;
+    size_t n = strcspn(rest + 1, "/");
+    const char *what = *rest ? rest + 1 + n : "";
+    int load = !strcmp(what, "/load");
+    if (!*rest || n >= sizeof(name) || (!load && strcmp(what, "/unload"))) return gw_http_nothing(reply);
+    if (strcmp(r->method, "POST")) return gw_http_fail(405, reply, "POST only");
+    memcpy(name, rest + 1, n);
+    name[n] = 0;
+    gw_http_busy(r->connection, 1); /* models take their time to come and go */
+    int wrong = gw_control_ask(gw_infer_control(api->infer), load ? GW_CONTROL_LOAD : GW_CONTROL_UNLOAD, name,
+                               &error);
+    gw_http_busy(r->connection, 0);
+    return wrong ? gw_http_fail_infer(&error, reply) : gw_http_done(200, reply, json_object());
 }

@@ -39,6 +39,11 @@ struct gw_regions *gw_infer_regions(struct gw_infer *f)
     return f->regions;
 }
 
+struct gw_control *gw_infer_control(struct gw_infer *f)
+{
+    return f->opts.control;
+}
+
 void gw_infer_enter(struct gw_infer *f)
 {
     if (f->opts.lock) pthread_rwlock_rdlock(f->opts.lock);

@@ -21,6 +21,7 @@
 
 #include <gpuwire/model.h>
 
+#include "src/infer/control.h"
 #include "src/infer/error.h"
 #include "src/infer/region.h"
 #include "src/serve/worker.h"
@@ -33,7 +34,8 @@ struct gw_infer;
 struct gw_infer_opts {
     struct gw_worker *const *worker; /* it and they outlive the gw_infer */
     const size_t *workers;
-    pthread_rwlock_t *lock; /* the gw_server_view's; NULL: models neither come nor go */
+    struct gw_control *control; /* that loads and unloads models; NULL: they are fixed */
+    pthread_rwlock_t *lock;     /* the gw_server_view's; NULL: models neither come nor go */
 };
 int gw_infer_create(const struct gw_infer_opts *opts, struct gw_infer **out);
 /* When no run is left. NULL is allowed. */
@@ -57,6 +59,8 @@ uint32_t gw_infer_max_batch(const struct gw_worker *w);
  * Returns the rank. */
 uint32_t gw_infer_shape(const struct gw_worker *w, const struct gw_tensor_info *t,
                         int64_t dims[GW_MODEL_MAX_RANK]);
+/* What loads and unloads models, for gw_control_ask; NULL: nothing does. */
+struct gw_control *gw_infer_control(struct gw_infer *infer);
 /* Shared memory that clients have registered. */
 struct gw_regions *gw_infer_regions(struct gw_infer *infer);
 

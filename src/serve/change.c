@@ -25,7 +25,8 @@ static int stop_one(struct gw_worker *w)
 static int resume(struct gw_server *s, size_t n)
 {
     int error = 0;
-    for (size_t i = 0; !error && i < n && gw_server_on_gpu(s); i++) error = gw_worker_start(s->worker[i]);
+    for (size_t i = 0; !error && i < n && s->paused; i++) error = gw_worker_start(s->worker[i]);
+    s->paused = 0;
     return error;
 }
 
@@ -34,16 +35,27 @@ static int pause_all(struct gw_server *s)
 {
     int error = 0;
     size_t n = 0;
-    if (!gw_server_on_gpu(s)) return 0;
+    if (!gw_server_on_gpu(s) || s->paused) return 0;
     for (size_t i = 0; i < s->workers; i++) gw_worker_stop_soon(s->worker[i]);
     while (!error && n < s->workers) {
         error = stop_one(s->worker[n]);
         n += !error;
     }
+    s->paused = !error;
     if (!error) return 0;
     for (size_t i = 0; i < s->workers; i++)
         gw_worker_start(s->worker[i]); /* that which is at work cannot, and ends */
     return error;
+}
+
+int gw_server_pause(struct gw_server *s)
+{
+    return pause_all(s);
+}
+
+int gw_server_resume(struct gw_server *s)
+{
+    return resume(s, s->workers);
 }
 
 /* ---- the list ---- */
@@ -83,7 +95,10 @@ static int make_captured(const struct gw_server_model *m, const struct gw_worker
 
 static int make_worker(const struct gw_server *s, const struct gw_server_model *m, struct gw_worker **out)
 {
-    struct gw_worker_opts opts = s->each;
+    struct gw_worker_opts opts = m->as_at_start ? s->first : s->each;
+    struct gw_repository_entry file = {
+        .name = (char *)m->name, .version = m->version, .path = (char *)m->path};
+    if (m->as_at_start) return gw_worker_create(&file, &opts, out);
     opts.delay_ns = m->delay_ns;
     opts.batches = m->captured ? m->captured->graphs : m->batches;
     if (opts.batches > GW_SERVE_VARIANTS)
@@ -91,8 +106,6 @@ static int make_worker(const struct gw_server *s, const struct gw_server_model *
     for (uint32_t i = 0; i < opts.batches; i++)
         opts.batch[i] = m->captured && m->captured->graph ? m->captured->graph[i].rows : m->batch[i];
     if (m->captured) return make_captured(m, &opts, out);
-    struct gw_repository_entry file = {
-        .name = (char *)m->name, .version = m->version, .path = (char *)m->path};
     int error = gw_worker_create(&file, &opts, out);
     if (error || !m->batches || gw_worker_max_rows(*out) == m->batch[m->batches - 1]) return error;
     gw_worker_destroy(*out);
@@ -105,7 +118,7 @@ static int make_worker(const struct gw_server *s, const struct gw_server_model *
 static int retire(struct gw_server *s, struct gw_worker *w);
 static int bury(struct gw_server *s);
 
-int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
+static int add(struct gw_server *s, const struct gw_server_model *m)
 {
     size_t at = find(s, m->name), had = s->workers;
     struct gw_worker *w = NULL, *old = at < had ? s->worker[at] : NULL;
@@ -127,6 +140,14 @@ int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
     if (!old) return 0;
     error = retire(s, old);
     return error == -EBUSY ? 0 : error; /* it is freed when another model comes or goes */
+}
+
+/* Also when there is an error the pause is over. */
+int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
+{
+    int error = add(s, m);
+    if (s->paused) resume(s, s->workers);
+    return error;
 }
 
 /* ---- removing ---- */
@@ -194,6 +215,7 @@ static int is_leaving(const struct gw_server *s, const char *name)
 int gw_server_remove(struct gw_server *s, const char *name)
 {
     size_t at = find(s, name);
+    if (s->paused) resume(s, s->workers); /* what waits for it is served first */
     if (at == s->workers)
         return is_leaving(s, name) ? bury(s) : gw_error(-ENOENT, "no model %s is served", name);
     struct gw_worker *w = s->worker[at];

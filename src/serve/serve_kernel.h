@@ -278,38 +278,53 @@ GW_DEV void gw_serve_answer(const struct gw_serve_args *a, struct gw_serve_item 
                                  w->failed ? 0 : gw_layout_bytes(&a->out, item->rows)) != 0;
 }
 
-/* Counts what the batch has done. */
+/* Counts what the batch has done, before its clients hear of it. */
 GW_DEV void gw_serve_account(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
     struct gw_serve_counters *t = &w->total;
-    uint64_t end = gw_clock_ns();
-    for (uint32_t i = 0; i < w->items; i++) t->queue_ns += w->failed ? 0 : w->started - a->item[i].arrived;
     t->executions++;
+    t->waiting = w->waiting + w->parked;
+    w->variant_total[w->variant].executions++;
+    w->variant_total[w->variant].infer_ns += w->done - w->ready;
     if (w->failed) {
         t->failures += w->items;
         return;
     }
+    for (uint32_t i = 0; i < w->items; i++) t->queue_ns += w->started - a->item[i].arrived;
     t->successes += w->items;
     t->inferences += w->rows;
     t->input_ns += w->items * (w->ready - w->started);
     t->infer_ns += w->items * (w->done - w->ready);
-    t->output_ns += w->items * (end - w->done);
-    gw_serve_cost_add(&a->variant[w->variant].cost, end - w->started);
 }
 
 /* Each word by itself; no other depends on it. */
 GW_DEV void gw_serve_publish(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
-    struct gw_serve_variant_counters *v = &a->board->variant[w->variant];
+    const struct gw_serve_variant_counters *v = &w->variant_total[w->variant];
+    struct gw_serve_board *b = a->board;
     const uint64_t *from = (const uint64_t *)&w->total;
-    uint64_t *to = (uint64_t *)&a->board->total;
-    w->total.waiting = w->waiting + w->parked;
+    uint64_t *to = (uint64_t *)&b->total;
     for (uint32_t i = 0; i < sizeof(w->total) / sizeof(*from); i++) gw_st_relaxed_u64(&to[i], from[i]);
-    gw_st_relaxed_u64(&v->executions, ++w->variant_total[w->variant].executions);
-    gw_st_relaxed_u64(&v->infer_ns, w->variant_total[w->variant].infer_ns += w->done - w->ready);
-    gw_st_relaxed_u64(&v->p99_ns, a->variant[w->variant].cost.p99_ns);
+    gw_st_relaxed_u64(&b->variant[w->variant].executions, v->executions);
+    gw_st_relaxed_u64(&b->variant[w->variant].infer_ns, v->infer_ns);
+}
+
+/* What is known only when the answers are posted. */
+GW_DEV void gw_serve_conclude(const struct gw_serve_args *a)
+{
+    struct gw_serve_work *w = a->work;
+    uint64_t end = gw_clock_ns();
+    for (uint32_t i = 0; i < w->items; i++) {
+        a->session[a->item[i].session].in_work = 0;
+        if (a->item[i].failed && a->session[a->item[i].session].open) gw_serve_broken(a, a->item[i].session);
+    }
+    if (w->failed) return;
+    w->total.output_ns += w->items * (end - w->done);
+    gw_serve_cost_add(&a->variant[w->variant].cost, end - w->started);
+    gw_st_relaxed_u64(&a->board->total.output_ns, w->total.output_ns);
+    gw_st_relaxed_u64(&a->board->variant[w->variant].p99_ns, a->variant[w->variant].cost.p99_ns);
 }
 
 /* One block. A session's answers are one thread's. */
@@ -317,18 +332,16 @@ GW_KERNEL(gw_serve_send, struct gw_serve_args, a)
 {
     struct gw_serve_work *w = a->work;
     if (!w->items) return;
-    if (gw_thread_idx() == 0 && !w->done) w->done = gw_clock_ns();
+    if (gw_thread_idx() == 0) {
+        if (!w->done) w->done = gw_clock_ns();
+        gw_serve_account(a);
+        gw_serve_publish(a);
+    }
     gw_syncthreads();
     for (uint32_t i = 0; i < w->items; i++)
         if (a->item[i].session % gw_block_dim() == gw_thread_idx()) gw_serve_answer(a, &a->item[i]);
     gw_syncthreads();
-    if (gw_thread_idx() != 0) return;
-    for (uint32_t i = 0; i < w->items; i++) {
-        a->session[a->item[i].session].in_work = 0;
-        if (a->item[i].failed && a->session[a->item[i].session].open) gw_serve_broken(a, a->item[i].session);
-    }
-    gw_serve_account(a);
-    gw_serve_publish(a);
+    if (gw_thread_idx() == 0) gw_serve_conclude(a);
 }
 
 #endif

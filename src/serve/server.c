@@ -50,6 +50,7 @@ static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
 {
     struct gw_worker_opts opts = s->each;
     batch_sizes(o, &opts);
+    s->first = opts;
     for (size_t i = 0; i < s->models.count; i++) {
         if (o->only && strcmp(s->models.entry[i].name, o->only)) continue;
         if (s->workers == GW_SERVER_MODELS)
@@ -165,7 +166,8 @@ int gw_server_run(struct gw_server *s, const int *fds, uint32_t n)
     int watched[62];
     uint32_t count = 0;
     uint64_t pause = HOUSEKEEPING_NS;
-    for (size_t i = 0; i < s->workers && count < 32; i++) watched[count++] = gw_worker_fd(s->worker[i]);
+    for (size_t i = 0; i < s->workers && count < 32 && !s->paused; i++)
+        watched[count++] = gw_worker_fd(s->worker[i]);
     uint64_t ours = (1ull << count) - 1;
     uint64_t theirs = 0;
     for (uint32_t i = 0; i < n && count < 61; i++) {

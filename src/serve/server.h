@@ -73,6 +73,7 @@ struct gw_server_model {
     const struct gw_serving_captured *captured; /* graphs, which give the batch sizes, too */
     uint32_t batch[GW_SERVE_VARIANTS], batches;
     uint64_t delay_ns;
+    int as_at_start; /* a file's batch sizes and delay are those that the server's own models have */
     int replace; /* it may take the place of the model of that name, which then ends as gw_server_remove says */
 };
 
@@ -85,6 +86,12 @@ int gw_server_add(struct gw_server *s, const struct gw_server_model *model);
 /* Serves what waits for the model, answers what comes with GW_SERVE_CLOSING, and frees it. On the thread of
  * gw_server_run, as above. -ENOENT; -EBUSY: a model is still at work after 10 s, and nothing was freed. */
 int gw_server_remove(struct gw_server *s, const char *name);
+
+/* Pauses all models, so that a program may use CUDA as it likes; nothing happens on CPU threads. Requests wait.
+ * gw_server_add and gw_server_remove end the pause, as gw_server_resume does. On the thread of gw_server_run, as above.
+ * -EBUSY: a model is still at work after 10 s, and there is no pause. */
+int gw_server_pause(struct gw_server *s);
+int gw_server_resume(struct gw_server *s);
 
 /* 1: on a GPU; 0: on CPU threads. */
 int gw_server_on_gpu(const struct gw_server *s);

@@ -247,6 +247,28 @@ int gw_serving_add_graphs(struct gw_serving *s, const struct gw_serving_model *m
     return hand_over(s, add_job, &m);
 }
 
+static int pause_job(struct gw_server *server, const void *unused)
+{
+    (void)unused;
+    return gw_server_pause(server);
+}
+
+static int resume_job(struct gw_server *server, const void *unused)
+{
+    (void)unused;
+    return gw_server_resume(server);
+}
+
+int gw_serving_pause(struct gw_serving *s)
+{
+    return hand_over(s, pause_job, NULL);
+}
+
+int gw_serving_resume(struct gw_serving *s)
+{
+    return hand_over(s, resume_job, NULL);
+}
+
 int gw_serving_remove(struct gw_serving *s, const char *name)
 {
     return hand_over(s, remove_job, name);

@@ -297,7 +297,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     f.workers = 1;
     struct gw_infer_opts infer = {.worker = f.worker, .workers = &f.workers};
     require(!gw_infer_create(&infer, &f.api.infer));
-    f.api.server = (struct gw_server_view){"", f.worker, &f.workers, &f.table};
+    f.api.server =
+        (struct gw_server_view){.clock = "", .worker = f.worker, .workers = &f.workers, .sessions = &f.table};
     while (f.in.left) {
         step(NULL);
         if (take8(&f.in) & 1) world_turn(step, NULL);

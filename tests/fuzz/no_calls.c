@@ -3,6 +3,7 @@
 #include "src/serve/call.h"
 
 #include "src/http/httpd.h"
+#include "src/infer/control.h"
 #include "src/serve/worker.h"
 #include "tests/fuzz/serve_world.h"
 
@@ -29,6 +30,14 @@ void gw_http_busy(const void *connection, int busy)
 json_t *gw_http_error(const char *why)
 {
     return json_pack("{s:s}", "error", *why ? "text" : "");
+}
+
+int gw_control_ask(struct gw_control *c, enum gw_control_what what, const char *model,
+                   struct gw_infer_error *error)
+{
+    (void)what, (void)model;
+    require(!c);
+    return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "not here");
 }
 
 /* Nobody has a call, so nobody comes here. */

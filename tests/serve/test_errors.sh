@@ -30,6 +30,7 @@ expect 2 '-z: no such option' cat -vz
 expect 2 '--port 65536: a number from 0 to 65535' serve --port 65536
 expect 2 '--port eighty: a number' serve --port eighty
 expect 2 '--port -1: a number' serve --port -1
+expect 2 '--grpc on: a number' serve --grpc on
 expect 2 '--sessions 0: a number' serve --sessions 0
 expect 2 '--slots 1000: a number' serve --slots 1000
 expect 2 '--threads x: a number' serve --threads x

@@ -6,7 +6,8 @@
 need curl python3
 
 models=$source_dir/tests/serve/models
-serve protocol --models "$models" --max-body 1
+metrics=$(python3 -c "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])")
+serve protocol --models "$models" --max-body 1 --metrics-port $metrics
 url=http://$server/v2
 
 # ask STATUS PATTERN PATH CURL-ARGS...: the call has this status, and an answer that holds the pattern.
@@ -120,9 +121,42 @@ ask 400 Content-Encoding /models/echo/infer -H 'Content-Encoding: gzip' --data-b
 ask 415 Content-Encoding /models/echo/infer -H 'Content-Encoding: br' --data-binary "@$work/both.body"
 
 # ---- counts
+curl -s "http://127.0.0.1:$metrics/metrics" | grep -q nv_inference_count || fail 'no metrics on their own port'
+curl -s "http://127.0.0.1:$metrics/v2" | grep -q 'no such call' || fail 'more than metrics on their port'
 metric() { curl -s "http://$server/metrics" | sed -n "s/^$1{model=\"echo\",version=\"1\"} //p"; }
 [ "$(metric nv_inference_request_success)" = 9 ] || fail "requests were not counted: $(metric nv_inference_request_success)"
 [ "$(metric gpuwire_door_slots_taken)" = 0 ] || fail 'slots are still taken'
+stop_worker
+
+# ---- models that come and go: no request of one that is replaced is lost
+mkdir -p "$work/models"
+cp -r "$models/echo" "$work/models/echo"
+serve control --models "$work/models" --model-control
+url=http://$server/v2
+for ((i = 0; i < 200; i++)); do
+    curl -s --max-time "$patience" -o /dev/null -w '%{http_code}\n' -d "$(input 1 "[$flat]")" "$url/models/echo/infer"
+done >"$work/meanwhile" &
+meanwhile=$!
+pids+=("$meanwhile")
+for version in 2 3 4; do
+    cp -r "$models/echo/1" "$work/models/echo/$version"
+    ask 200 '' /repository/models/echo/load -d '{}'
+    ask 200 "\"model_version\":\"$version\"" "/models/echo/versions/$version/infer" -d "$(input 1 "[$flat]")"
+done
+ask 404 'version 1 is not found' /models/echo/versions/1/ready
+wait "$meanwhile"
+[ "$(sort -u "$work/meanwhile")" = 200 ] || fail "requests were lost while the model was replaced: $(sort "$work/meanwhile" | uniq -c)"
+cp -r "$models/sum" "$work/models/late"
+ask 404 unknown /models/late
+ask 200 '' /repository/models/late/load -X POST
+ask 200 '"name":"late"' /models/late
+ask 200 '' /repository/models/late/unload -X POST
+ask 404 unknown /models/late
+ask 404 'no model late' /repository/models/late/unload -X POST
+ask 400 'no such model' /repository/models/none/load -X POST
+: >"$work/models/late/1/model.onnx"
+ask 500 'model.onnx' /repository/models/late/load -X POST
+ask 200 '"data":\[-3' /models/echo/infer -d "$(input 1 "[$flat]")"
 stop_worker
 
 # ---- tokens and TLS

@@ -63,6 +63,14 @@ pending = [client.async_infer("echo", [tensor(x)]) for _ in range(32)]
 for one in pending:
     same(one.get_result())
 
+y = np.arange(64, dtype=np.float32).reshape(1, 64)
+for binary_a in (True, False):
+    for binary_b in (True, False):
+        for order in (1, -1):  # inputs are named: any order will do
+            result = client.infer("sum", [tensor(x, binary_a, "a"), tensor(y, binary_b, "b")][::order])
+            assert np.array_equal(result.as_numpy("y"), x + y)
+refused(400, client.infer, "sum", [tensor(x, name="a")])
+
 # ---- what cannot be
 refused(404, client.infer, "none", [tensor(x)])
 refused(404, client.infer, "echo", [tensor(x)], model_version="9")

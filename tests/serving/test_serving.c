@@ -118,6 +118,9 @@ static void models_come_and_go(void **state)
     assert_int_equal(ask(h, "sum", two, 6, got), 0);
     assert_int_equal(add("echo", ECHO, 0), 0);
     check_echo(h, "echo", 9);
+    assert_int_equal(gw_serving_pause(serving), 0);
+    assert_int_equal(gw_serving_resume(serving), 0);
+    check_echo(h, "echo", 10);
     gw_http_close(h);
 }
 
