@@ -60,6 +60,7 @@ static const char usage[] =
     "  --token-file FILE\n"
     "                   every call must bring the token in this file: \"Authorization: Bearer TOKEN\"\n"
     "  --open-health    but for v2/health and its like, which whoever reaches the server may ask\n"
+    "  --metrics-port N metrics are answered on this port, too, and nothing else is\n"
     "  --model-control  clients may load and unload models of the repository\n"
     "  -h, --help       this text\n"
     "\n"
@@ -87,22 +88,36 @@ enum {
     KEY,
     TOKEN,
     HEALTH,
+    METRICS,
     CONTROL
 };
 
 static const struct option options[] = {
-    {"models", 1, NULL, MODELS},      {"model", 1, NULL, MODEL},
-    {"exec", 1, NULL, EXEC},          {"gpu", 1, NULL, GPU},
-    {"device", 1, NULL, DEVICE},      {"listen", 1, NULL, LISTEN},
-    {"port", 1, NULL, PORT},          {"grpc", 1, NULL, GRPC},
-    {"sessions", 1, NULL, SESSIONS},  {"slots", 1, NULL, SLOTS},
-    {"threads", 1, NULL, THREADS},    {"max-batch", 1, NULL, BATCH},
-    {"batch-delay", 1, NULL, DELAY},  {"sessions-per-client", 1, NULL, EACH},
-    {"idle", 1, NULL, IDLE},          {"model-memory-limit", 1, NULL, MEMORY},
-    {"max-body", 1, NULL, BODY},      {"tls-cert", 1, NULL, CERT},
-    {"tls-key", 1, NULL, KEY},        {"token-file", 1, NULL, TOKEN},
-    {"open-health", 0, NULL, HEALTH}, {"model-control", 0, NULL, CONTROL},
-    {"help", 0, NULL, 'h'},           {0},
+    {"models", 1, NULL, MODELS},
+    {"model", 1, NULL, MODEL},
+    {"exec", 1, NULL, EXEC},
+    {"gpu", 1, NULL, GPU},
+    {"device", 1, NULL, DEVICE},
+    {"listen", 1, NULL, LISTEN},
+    {"port", 1, NULL, PORT},
+    {"grpc", 1, NULL, GRPC},
+    {"sessions", 1, NULL, SESSIONS},
+    {"slots", 1, NULL, SLOTS},
+    {"threads", 1, NULL, THREADS},
+    {"max-batch", 1, NULL, BATCH},
+    {"batch-delay", 1, NULL, DELAY},
+    {"sessions-per-client", 1, NULL, EACH},
+    {"idle", 1, NULL, IDLE},
+    {"model-memory-limit", 1, NULL, MEMORY},
+    {"max-body", 1, NULL, BODY},
+    {"tls-cert", 1, NULL, CERT},
+    {"tls-key", 1, NULL, KEY},
+    {"token-file", 1, NULL, TOKEN},
+    {"open-health", 0, NULL, HEALTH},
+    {"model-control", 0, NULL, CONTROL},
+    {"metrics-port", 1, NULL, METRICS},
+    {"help", 0, NULL, 'h'},
+    {0},
 };
 
 /* What the command line says. */
@@ -164,6 +179,10 @@ static int parse(int argc, char **argv, struct all *all)
         case TOKEN: http->token_file = optarg; break;
         case HEALTH: http->open_health = 1; break;
         case CONTROL: all->control = 1; break;
+        case METRICS:
+            wrong = gw_option_number("serve", "--metrics-port", optarg, 1, 65535, &n);
+            http->metrics_port = (uint16_t)n;
+            break;
         case SLOTS:
             wrong = gw_option_number("serve", "--slots", optarg, 1, GW_SERVE_MAX_SLOTS, &n);
             o->slots = (uint32_t)n;
