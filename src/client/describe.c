@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/client/http_client.h"
 #include "src/serve/plain.h"
 
 /* ---- tensors ---- */

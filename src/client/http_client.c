@@ -9,6 +9,8 @@
 
 #include <gpuwire/error.h>
 
+#include "src/serve/plain.h"
+
 #define MAX_ANSWER (1u << 20) /* a server that sends more is not one of ours */
 
 #define LOOK_MS 100 /* how often give_up is asked */

@@ -4,13 +4,17 @@
 #define TESTS_SERVE_ASK_H
 
 #include <stdio.h>
+#include <string.h>
 
 #include "src/client/http_client.h"
 
 static inline int ask_open(const char *server, struct gw_http **out)
 {
     char base[128];
-    struct gw_http_opts opts = {.base = base, .timeout_ns = 60000000000u};
+    struct gw_http_opts opts;
+    memset(&opts, 0, sizeof(opts));
+    opts.base = base;
+    opts.timeout_ns = 60000000000u;
     snprintf(base, sizeof(base), "http://%s/", server);
     return gw_http_open(&opts, out);
 }

@@ -20,7 +20,7 @@
 #include <gpuwire/serve.h>
 
 extern "C" {
-#include "src/serve/http_client.h"
+#include "tests/serve/ask.h"
 }
 
 #define COLUMNS 96
@@ -144,7 +144,7 @@ static struct gw_http *client(void)
     struct gw_http *h;
     char server[32];
     snprintf(server, sizeof(server), "127.0.0.1:%u", gw_serving_port(serving));
-    require(!gw_http_open(server, 30000000000u, NULL, &h));
+    require(!ask_open(server, &h));
     return h;
 }
 
