@@ -15,8 +15,9 @@ build=(
 # The test library; the distribution's own verbs and rdma_cm programs, and servers and clients for sockets; tshark to
 # read captures; spin for models; clang for the fuzzers; scripts; and tools for the bundle.
 tests=(
-    libcmocka-dev ibverbs-utils perftest rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached
-    libmemcached-tools redis-server redis-tools tshark spin clang llvm jq python3 python3-venv openssl curl procps iproute2 ccache patchelf file
+    libcmocka-dev ibverbs-utils perftest ucx-utils rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached
+    libmemcached-tools redis-server redis-tools tshark spin clang llvm jq python3 python3-venv openssl curl procps iproute2 ccache
+    patchelf file
 )
 # What .ci/run looks at the sources with.
 ci=(clang-format clang-tidy)

@@ -9,8 +9,4 @@
  */
 int sn_hooks_apply(void);
 
-/* sn_hooks_set_root - the folder that libibverbs takes for /sys: ours, or the real one when we came too late.
- */
-void sn_hooks_set_root(const char *root);
-
 #endif

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -220,7 +221,7 @@ static int write_nic(int top, unsigned index, const struct sn_tree_info *info)
 {
     char guid[24], gid[48], alias[96], ids[2][16], ndev[24], fw[32], cdev[16];
     uint64_t g = sn_guid(info->gid, index);
-    char name[24], ib[48], uv[48], port[64];
+    char name[24], ib[48], uv[48], port[64], file[24], net[48], ifindex[16];
     struct stat null;
 
     snprintf(guid, sizeof(guid), "%04x:%04x:%04x:%04x\n", (unsigned)(g >> 48) & 0xffff,
@@ -240,6 +241,9 @@ static int write_nic(int top, unsigned index, const struct sn_tree_info *info)
     snprintf(ib, sizeof(ib), "class/infiniband/mlx5_%u", index);
     snprintf(uv, sizeof(uv), "class/infiniband_verbs/uverbs%u", index);
     snprintf(port, sizeof(port), "%s/ports/1", ib);
+    snprintf(file, sizeof(file), "uverbs%u", index);
+    snprintf(net, sizeof(net), "device/net/%s/ifindex", info->ndev);
+    snprintf(ifindex, sizeof(ifindex), "%u\n", info->ndev[0] ? if_nametoindex(info->ndev) : 0);
     const struct {
         const char *folder, *name, *text;
     } files[] = {
@@ -258,6 +262,13 @@ static int write_nic(int top, unsigned index, const struct sn_tree_info *info)
         {ib, "device/vendor", ids[0]},
         {ib, "device/device", ids[1]},
         {ib, "device/numa_node", "-1\n"},
+        {ib, "device/class", "0x020000\n"},
+        {ib, "device/max_link_speed", "32.0 GT/s PCIe\n"},
+        {ib, "device/max_link_width", "16\n"},
+        {ib, "device/current_link_speed", "32.0 GT/s PCIe\n"},
+        {ib, "device/current_link_width", "16\n"},
+        {ib, net, ifindex},
+        {&SN_DEV_FOLDER[1], file, ""}, /* listed there; whoever opens it gets the device */
         {port, "gids/0", gid},
         {port, "gid_attrs/types/0", "RoCE v2\n"},
         {port, "gid_attrs/ndevs/0", ndev},
@@ -271,7 +282,7 @@ static int write_nic(int top, unsigned index, const struct sn_tree_info *info)
         {port, "cap_mask", "0x04010000\n"},
     };
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        if (!info->ndev[0] && files[i].text == ndev) continue;
+        if (!info->ndev[0] && (files[i].text == ndev || files[i].name == net)) continue;
         char path[128];
         snprintf(path, sizeof(path), "%s/%s", files[i].folder, files[i].name);
         int err = put(top, path, files[i].text);
