@@ -356,7 +356,7 @@ static struct gw_grpc_turn *new_turn(struct call *c)
     return t;
 }
 
-/* A unary call needs its place no more: whoever waits receives next. */
+/* A unary call gives its place up, and another call receives its message. */
 static void pass_place_on(struct call *c)
 {
     struct gw_grpc_admission *a = &c->calls->admission;
@@ -494,7 +494,7 @@ void gw_grpc_calls_open(struct gw_grpc_calls *all)
     for (int i = 0; i < ASKED; i++) ask_for_another(all);
 }
 
-/* Is it the client who has kept us waiting, and for too long? */
+/* Why the call is to be cancelled: its client has kept us waiting for too long. NULL: it has not. */
 static const char *overdue(struct call *c, uint64_t now)
 {
     const struct gw_grpc_calls_opts *o = &c->calls->opts;

@@ -49,7 +49,7 @@ void gw_grpc_calls_open(struct gw_grpc_calls *c);
 void gw_grpc_calls_tick(struct gw_grpc_calls *c);
 /* When the completion queue is empty. NULL is allowed. */
 void gw_grpc_calls_free(struct gw_grpc_calls *c);
-/* What the completion queue's threads do with a tag. */
+/* The threads of the completion queue call it with each tag. */
 void gw_grpc_event(void *tag, int ok);
 
 /* The turn's message, in one piece; the turn keeps it. NULL: no memory. */
@@ -60,7 +60,7 @@ void gw_grpc_turn_forget(struct gw_grpc_turn *turn);
 uint64_t gw_grpc_turn_budget(const struct gw_grpc_turn *turn);
 /* The caller has gone: nobody reads the answer. */
 int gw_grpc_turn_cancelled(struct gw_grpc_turn *turn);
-/* Who calls, as src/serve/who.h says it. */
+/* The client, as src/serve/who.h tells clients apart. */
 const char *gw_grpc_turn_who(const struct gw_grpc_turn *turn);
 int gw_grpc_turn_streams(const struct gw_grpc_turn *turn);
 

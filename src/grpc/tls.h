@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS for the gRPC door. gRPC core takes only connections in the clear from us (see gate.h), so a thread of
- * each connection decrypts and encrypts, and gRPC has the other end of a socket pair. */
+/* TLS for the gRPC door. gRPC core takes only connections in the clear from us (see gate.h). So a thread of each
+ * connection decrypts and encrypts. gRPC has the other end of a socket pair. */
 #ifndef GW_GRPC_TLS_H
 #define GW_GRPC_TLS_H
 

@@ -15,8 +15,8 @@ int gw_listen_tcp(const char *what, const char *option, const char *host, uint16
 /* A client's machine that vanishes closes nothing: keep-alive finds out within about half a minute. */
 void gw_listen_watch(int fd);
 
-/* How many connections a door may have, each of which takes `each` descriptors: the process keeps a quarter
- * of all it may have, and more than a few in any case. */
+/* How many connections a door may have. Each takes `each` descriptors. The process keeps a quarter of all its
+ * descriptors for itself, and some in any case. */
 uint32_t gw_listen_places(uint32_t each);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ModelInferRequest as a client may send it: any bytes, or a message put together from the input. What must
- * hold: the decoder agrees with protobuf-c on the whole message, tensors stay inside it, and elements are taken
- * only when there are as many as the model wants.
+ * A ModelInferRequest as a client may send it: any bytes, or a message put together from the input. Three
+ * things must hold. The decoder agrees with protobuf-c on the whole message. Tensors stay inside the message.
+ * The decoder takes as many elements as the model wants, or none.
  */
 #include <stdint.h>
 #include <stdio.h>
