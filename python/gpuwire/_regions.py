@@ -18,10 +18,10 @@ class _Region(NamedTuple):
 
 
 class Regions:
-    def __init__(self, lib: ctypes.CDLL, handle: ctypes.c_void_p):
+    def __init__(self, lib: ctypes.CDLL, handle: ctypes.c_void_p, reaches_gpus: bool):
         self._lib, self._handle = lib, handle
         self._known: "collections.OrderedDict[int, _Region]" = collections.OrderedDict()
-        self._reaches_gpus = True
+        self._reaches_gpus = reaches_gpus
 
     def addresses(self, sources: List[tensors.Source]) -> Optional[Any]:
         """Where the tensors are to be sent from; None: from the slot, into which all are copied."""
