@@ -3,11 +3,11 @@
  * How long one run of a model takes.
  *
  *     model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--rows N] [--runs N] [--tf32 | --f16] [--own]
- *                 [--feed FILE] [--result FILE]
+ *                 [--feed FILE] [--out FILE]
  *
  * CPU: a call of gw_plan_run. GPU: a captured graph of the model's kernels, launched 20 times in a row, divided;
  * and one call of gw_plan_run, which copies in and out and waits. A feed holds the inputs one after the other,
- * as they lie in memory; a result gets the outputs so. bench/model_torch.py runs it beside PyTorch.
+ * as they lie in memory; --out gets the outputs so. bench/model_torch.py runs it beside PyTorch.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@
 #define SYNC_NS 30000000000u
 
 struct bench {
-    const char *path, *which, *feed, *result;
+    const char *path, *which, *feed, *out_path;
     uint32_t threads, runs, rows, flags;
     struct gw_exec *exec;
     struct gw_model *model;
@@ -74,8 +74,8 @@ static int parse(struct bench *b, int argc, char **argv)
             b->rows = (uint32_t)strtoul(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--feed") && i + 1 < argc)
             b->feed = argv[++i];
-        else if (!strcmp(argv[i], "--result") && i + 1 < argc)
-            b->result = argv[++i];
+        else if (!strcmp(argv[i], "--out") && i + 1 < argc)
+            b->out_path = argv[++i];
         else if (!strcmp(argv[i], "--tf32"))
             b->flags |= GW_PLAN_TF32;
         else if (!strcmp(argv[i], "--f16"))
@@ -121,17 +121,17 @@ static size_t bytes_of(const struct bench *b, uint32_t k, uint32_t i)
     return t->bytes * (t->batched ? b->rows : 1);
 }
 
-/* Floats between 0 and 1, and ones where integers are expected (an index must exist). */
-static void fill(const struct gw_tensor_info *t, void *at, size_t bytes)
+/* A ramp; of integers, 0 and 1 in turn, which is a token, an index or a mask. */
+static void fill(const struct gw_tensor_info *t, void *to, size_t bytes)
 {
-    size_t each = gw_dtype_bytes(t->dtype);
+    size_t width = gw_dtype_bytes(t->dtype);
 
-    memset(at, 0, bytes);
-    for (size_t e = 0; e < bytes / each; e++) {
-        if (t->dtype == GW_DTYPE_F32)
-            ((float *)at)[e] = (float)(e % 255) / 255;
-        else if (t->dtype != GW_DTYPE_F16 && t->dtype != GW_DTYPE_BF16 && t->dtype != GW_DTYPE_F64)
-            ((char *)at)[e * each] = 1;
+    memset(to, 0, bytes);
+    for (size_t e = 0; e < bytes / width; e++) {
+        float f = (float)(e % 255) / 255;
+        char one = e % 2;
+        memcpy((char *)to + e * width, t->dtype == GW_DTYPE_F32 ? (void *)&f : &one,
+               t->dtype == GW_DTYPE_F32 ? 4 : 1);
     }
 }
 
@@ -161,13 +161,13 @@ static int make_tensors(struct bench *b)
 
 static int write_result(struct bench *b)
 {
-    FILE *f = fopen(b->result, "wb");
+    FILE *f = fopen(b->out_path, "wb");
     int bad = !f;
 
     for (uint32_t i = 0; i < gw_model_outputs(b->model) && !bad; i++)
         bad = fwrite(b->out[i], 1, bytes_of(b, 1, i), f) != bytes_of(b, 1, i);
     if (f && fclose(f)) bad = 1;
-    return bad ? fail(b->result, "cannot be written") : 0;
+    return bad ? fail(b->out_path, "cannot be written") : 0;
 }
 
 static int run(struct bench *b)
@@ -230,7 +230,7 @@ int main(int argc, char **argv)
 
     if (parse(&b, argc, argv)) {
         fprintf(stderr, "usage: model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--rows N] [--runs N] "
-                        "[--tf32 | --f16] [--own] [--feed FILE] [--result FILE]\n");
+                        "[--tf32 | --f16] [--own] [--feed FILE] [--out FILE]\n");
         return 2;
     }
     double start = now_us();
@@ -244,7 +244,7 @@ int main(int argc, char **argv)
                planned / 1e6);
         rc = measure(&b, b.exec ? "gpu, with copies" : "cpu", run, 1);
     }
-    if (!rc && b.result) rc = write_result(&b);
+    if (!rc && b.out_path) rc = write_result(&b);
 #ifdef GW_HAVE_CUDA
     if (!rc && b.exec) rc = capture(&b);
     if (!rc && b.exec) rc = measure(&b, "gpu, kernels", run_kernels, BATCH);

@@ -115,7 +115,7 @@ def measure(graph, runs=100):
 
 def ours(program, path, kind, rows, feed, result):
     flags = {"fp32": [], "tf32": ["--tf32"], "f16": ["--f16"]}[kind]
-    out = subprocess.run([program, path, "--exec", "gpu", "--runs", "100", "--feed", feed, "--result", result,
+    out = subprocess.run([program, path, "--exec", "gpu", "--runs", "100", "--feed", feed, "--out", result,
                           "--rows", str(rows)] + flags, capture_output=True, text=True, timeout=200)
     found = re.search(r"gpu, kernels: p50 ([0-9.]+) us", out.stdout)
     if not found:

@@ -4,7 +4,7 @@ _gpuwire()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options words=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'demo serve infer load info nic perf cat hwcheck run help --help --version' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'demo serve infer load check info nic perf cat hwcheck run help --help --version' -- "$cur")
         return
     fi
     [[ $command == perf && ${COMP_WORDS[2]} == sock ]] && ((COMP_CWORD > 2)) && command=perf-sock
@@ -86,6 +86,10 @@ _gpuwire()
             return
             ;;
         'load --slots')
+            return
+            ;;
+        'check --exec')
+            mapfile -t COMPREPLY < <(compgen -W 'cpu gpu' -- "$cur")
             return
             ;;
         'info --device')
@@ -286,6 +290,9 @@ _gpuwire()
             options='--server --clients --requests --slots --verify-echo -h --help'
             words='superresolution identity'
             ;;
+        check)
+            options='--exec --batch -h --help'
+            ;;
         info)
             options='--device --exec -h --help'
             ;;
@@ -310,7 +317,7 @@ _gpuwire()
             options='--nic --fault -h --help'
             [[ $cur == -* ]] || mapfile -t COMPREPLY < <(compgen -c -- "$cur")
             ;;
-        help) words='demo serve infer load info nic perf cat hwcheck run' ;;
+        help) words='demo serve infer load check info nic perf cat hwcheck run' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

@@ -7,6 +7,7 @@
 int gw_cli_fail(const char *command, const char *what, int err);
 
 int gw_cli_cat(int argc, char **argv);
+int gw_cli_check(int argc, char **argv);
 int gw_cli_demo(int argc, char **argv);
 int gw_cli_hwcheck(int argc, char **argv);
 int gw_cli_info(int argc, char **argv);

@@ -18,6 +18,7 @@ static const struct {
     {"serve", "serve models to clients that write their inputs by RDMA", gw_cli_serve},
     {"infer", "ask a server for one inference: a picture or a tensor", gw_cli_infer},
     {"load", "load a server with many clients and report latencies", gw_cli_load},
+    {"check", "can a model run here, and if not, which of its nodes cannot", gw_cli_check},
 #endif
     {"info", "what works on this machine, what does not, and why", gw_cli_info},
     {"nic", "see into the software NICs that are in use, live", gw_cli_nic},

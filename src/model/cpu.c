@@ -96,8 +96,7 @@ static int add_own(struct gwm_cpu *p, const struct gwm_node *n)
 
 static int add_node(struct gwm_cpu *p, const struct gwm_node *n)
 {
-    bool library = n->op == GWM_CONV || n->op == GWM_POOL || n->op == GWM_GEMM;
-    int rc = library ? gwm_dnnl_add(p, n) : -ENOTSUP;
+    int rc = p->done[n - p->g->node] ? 0 : gwm_dnnl_add(p, n);
 
     return rc == -ENOTSUP ? add_own(p, n) : rc;
 }
@@ -152,10 +151,15 @@ int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     for (int i = 0; i < g->nnode; i++) most = g->node[i].nin > most ? g->node[i].nin : most;
     p->g = g;
     p->plain = (bool *)calloc((size_t)g->nvalue + 1, sizeof(bool));
+    p->done = (bool *)calloc((size_t)g->nnode + 1, sizeof(bool));
+    p->uses = (int *)calloc((size_t)g->nvalue + 1, sizeof(int));
+    p->maker = (int *)calloc((size_t)g->nvalue + 1, sizeof(int));
     p->args = (const void **)calloc(most, sizeof(*p->args));
     p->most = o->memory ? o->memory : GWM_ARENA_MAX;
     find_threads(p, o->threads);
-    int rc = p->plain && p->args ? build(p, msg) : -ENOMEM;
+    int rc = p->plain && p->args && p->done && p->uses && p->maker ? 0 : -ENOMEM;
+    if (!rc) gwm_uses(g, p->uses, p->maker);
+    if (!rc) rc = build(p, msg);
     if (rc)
         gwm_cpu_free(p);
     else
@@ -172,6 +176,9 @@ void gwm_cpu_free(struct gwm_cpu *p)
     free(p->buf);
     free(p->step);
     free(p->plain);
+    free(p->done);
+    free(p->uses);
+    free(p->maker);
     free(p->args);
     free(p);
 }

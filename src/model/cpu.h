@@ -32,6 +32,8 @@ struct gwm_cpu {
     struct gwm_step *step;
     int nbuf, cap_buf, nstep, cap_step;
     bool *plain;       /* per root: written in C order by now */
+    bool *done;        /* per node: another one\'s step does its work too */
+    int *uses, *maker; /* per root, as gwm_uses gives them */
     const void **args; /* room for one node's inputs */
     struct gwm_span *span;
     char *arena;

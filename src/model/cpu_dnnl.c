@@ -94,33 +94,50 @@ int gwm_prim_step(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t p
     return b < 0 ? b : gwm_prim_arg(p, q, DNNL_ARG_SCRATCHPAD, b, scratch);
 }
 
-/* One of our functions as the library's; -ENOTSUP when it has none. */
-static int append(dnnl_post_ops_t ops, const struct gwm_act *act)
+int gwm_dnnl_alg(const struct gwm_act *act, dnnl_alg_kind_t *alg, float *a, float *b)
 {
-    float a = act->a, b = act->b;
-
+    *a = act->a;
+    *b = act->b;
     switch (act->kind) {
-    case GWM_ACT_NONE: return 0;
-    case GWM_ACT_RELU: return gwm_dnnl_status(append_act(ops, dnnl_eltwise_relu, 0, 0));
-    case GWM_ACT_LEAKY: return gwm_dnnl_status(append_act(ops, dnnl_eltwise_relu, a, 0));
-    case GWM_ACT_CLIP: return gwm_dnnl_status(append_act(ops, dnnl_eltwise_clip, a, b));
-    case GWM_ACT_SIGMOID: return gwm_dnnl_status(append_act(ops, dnnl_eltwise_logistic, 0, 0));
-    case GWM_ACT_TANH: return gwm_dnnl_status(append_act(ops, dnnl_eltwise_tanh, 0, 0));
-    case GWM_ACT_AFFINE: return gwm_dnnl_status(append_act(ops, dnnl_eltwise_linear, a, b));
-    case GWM_ACT_SILU: return gwm_dnnl_status(append_act(ops, dnnl_eltwise_swish, a, 0));
-    case GWM_ACT_GELU: return gwm_dnnl_status(append_act(ops, dnnl_eltwise_gelu_erf, 0, 0));
-    case GWM_ACT_GELU_TANH: return gwm_dnnl_status(append_act(ops, dnnl_eltwise_gelu_tanh, 0, 0));
-    case GWM_ACT_EXP: return gwm_dnnl_status(append_act(ops, dnnl_eltwise_exp, 0, 0));
-    case GWM_ACT_HSWISH: return gwm_dnnl_status(append_hswish(ops));
-    case GWM_ACT_HSIGMOID: {
-        dnnl_status_t s = append_act(ops, dnnl_eltwise_linear, a, b);
-        return gwm_dnnl_status(s ? s : append_act(ops, dnnl_eltwise_clip, 0, 1));
-    }
+    case GWM_ACT_RELU:
+        *alg = dnnl_eltwise_relu;
+        *a = 0; /* the slope below 0 */
+        break;
+    case GWM_ACT_LEAKY: *alg = dnnl_eltwise_relu; break;
+    case GWM_ACT_CLIP: *alg = dnnl_eltwise_clip; break;
+    case GWM_ACT_SIGMOID: *alg = dnnl_eltwise_logistic; break;
+    case GWM_ACT_TANH: *alg = dnnl_eltwise_tanh; break;
+    case GWM_ACT_AFFINE: *alg = dnnl_eltwise_linear; break;
+    case GWM_ACT_SILU: *alg = dnnl_eltwise_swish; break;
+    case GWM_ACT_GELU: *alg = dnnl_eltwise_gelu_erf; break;
+    case GWM_ACT_GELU_TANH: *alg = dnnl_eltwise_gelu_tanh; break;
+    case GWM_ACT_EXP: *alg = dnnl_eltwise_exp; break;
+    case GWM_ACT_HSWISH:
+        *alg = dnnl_eltwise_hardswish;
+        *a = hardswish_a;
+        *b = hardswish_b;
+        break;
     default: return -ENOTSUP;
     }
+    return 0;
 }
 
-int gwm_dnnl_attr(float alpha, const struct gwm_act *act, dnnl_primitive_attr_t *attr)
+/* One of our functions behind a primitive; -ENOTSUP when the library has none. */
+static int append(dnnl_post_ops_t ops, const struct gwm_act *act)
+{
+    dnnl_alg_kind_t alg;
+    float a, b;
+
+    if (act->kind == GWM_ACT_NONE) return 0;
+    if (act->kind == GWM_ACT_HSIGMOID) {
+        dnnl_status_t s = append_act(ops, dnnl_eltwise_linear, act->a, act->b);
+        return gwm_dnnl_status(s ? s : append_act(ops, dnnl_eltwise_clip, 0, 1));
+    }
+    int rc = gwm_dnnl_alg(act, &alg, &a, &b);
+    return rc ? rc : gwm_dnnl_status(append_act(ops, alg, a, b));
+}
+
+int gwm_dnnl_attr(float alpha, bool sum, const struct gwm_act *act, dnnl_primitive_attr_t *attr)
 {
     dnnl_post_ops_t ops = NULL;
     dnnl_status_t s = dnnl_primitive_attr_create(attr);
@@ -129,6 +146,7 @@ int gwm_dnnl_attr(float alpha, const struct gwm_act *act, dnnl_primitive_attr_t 
         return gwm_dnnl_status(s);
     s = dnnl_post_ops_create(&ops);
     if (!s && alpha != 1) s = append_act(ops, dnnl_eltwise_linear, alpha, 0);
+    if (!s && sum) s = append_sum(ops);
     int rc = s ? gwm_dnnl_status(s) : append(ops, act);
     if (!rc) rc = gwm_dnnl_status(dnnl_primitive_attr_set_post_ops(*attr, ops));
     if (ops) dnnl_post_ops_destroy(ops);

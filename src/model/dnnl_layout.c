@@ -7,14 +7,13 @@
 
 #include "src/model/dnnl.h"
 
-/* Adds a step that copies a buffer from one layout to another. */
-static int reorder(struct gwm_cpu *p, int from, const_md_t from_md, int to, const_md_t to_md)
+int gwm_dnnl_reorder(struct gwm_cpu *p, int from, const_md_t from_md, int to, const_md_t to_md)
 {
     dnnl_engine_t e = p->dnnl->engine;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     struct gwm_prim *q;
-    int rc = gwm_dnnl_attr(1, NULL, &attr);
+    int rc = gwm_dnnl_attr(1, false, NULL, &attr);
 
     if (!rc) rc = gwm_dnnl_status(dnnl_reorder_primitive_desc_create(&pd, from_md, e, to_md, e, attr));
     if (!rc && (q = gwm_prim_new(p, pd, &rc)) && !(rc = gwm_prim_step(p, q, pd)) &&
@@ -32,21 +31,32 @@ const struct gwm_form *gwm_form_find(const struct gwm_cpu *p, int root, const_md
     return NULL;
 }
 
-int gwm_form_add(struct gwm_cpu *p, int root, const_md_t md, bool made)
+static int form_in(struct gwm_cpu *p, int root, const_md_t md, bool made, int buf)
 {
     struct gwm_form *f = calloc(1, sizeof(*f));
-    int b = f ? gwm_cpu_buf(p, dnnl_memory_desc_get_size(md)) : -ENOMEM;
 
-    if (b < 0 || !(f->md = md_copy(md))) {
+    if (!f || !(f->md = md_copy(md))) {
         free(f);
         return -ENOMEM;
     }
     f->root = root;
-    f->buf = b;
+    f->buf = buf;
     f->made = made;
     f->next = p->dnnl->forms;
     p->dnnl->forms = f;
-    return b;
+    return buf;
+}
+
+int gwm_form_add(struct gwm_cpu *p, int root, const_md_t md, bool made)
+{
+    int b = gwm_cpu_buf(p, dnnl_memory_desc_get_size(md));
+
+    return b < 0 ? b : form_in(p, root, md, made, b);
+}
+
+int gwm_form_share(struct gwm_cpu *p, int root, const_md_t md, int buf)
+{
+    return form_in(p, root, md, true, buf);
 }
 
 md_t gwm_dnnl_c_order(const struct gwm_cpu *p, int root)
@@ -70,7 +80,7 @@ int gwm_dnnl_plain(struct gwm_cpu *p, int root)
 
     if (!f) return 0;
     md_t md = gwm_dnnl_c_order(p, root);
-    int rc = md ? reorder(p, f->buf, f->md, root, md) : -EIO;
+    int rc = md ? gwm_dnnl_reorder(p, f->buf, f->md, root, md) : -EIO;
     md_free(md);
     p->plain[root] = !rc;
     return rc;
@@ -84,7 +94,7 @@ int gwm_dnnl_in_layout(struct gwm_cpu *p, int root, const_md_t have, const_md_t 
     int rc = gwm_dnnl_plain(p, root);
     if (rc || dnnl_memory_desc_equal(have, want)) return rc ? rc : root;
     int b = gwm_form_add(p, root, want, false);
-    if (b >= 0) rc = reorder(p, root, have, b, want);
+    if (b >= 0) rc = gwm_dnnl_reorder(p, root, have, b, want);
     return rc ? rc : b;
 }
 

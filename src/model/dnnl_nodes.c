@@ -13,46 +13,72 @@ struct job {
     const float *weight_data, *bias_data;
     float alpha; /* a factor of the products, not of the bias */
     int32_t nbias;
+    /* A sum that follows and goes into the same step: with that root (-1: none), into `out`; then the function. */
+    int add_root, out;
+    const struct gwm_act *act;
 };
 
-/* Adds the primitive of j->pd with its arguments in the layouts it asks for. */
+/* Weights and bias in the layouts that the primitive of j->pd asks for: their buffers; 0 or an error. */
+static int find_weights(struct gwm_cpu *p, const struct job *j, const_md_t want, int *weight, int *bias)
+{
+    *weight = *bias = 0;
+    if (want)
+        *weight = j->weight_root < 0 ? gwm_fixed_in_layout(p, j->weight_data, j->weight, want)
+                                     : gwm_dnnl_in_layout(p, j->weight_root, j->weight, want);
+    /* The library applies the factor to the bias too. */
+    if (*weight >= 0 && j->bias_data) *bias = gwm_fixed_bias(p, j->bias_data, j->nbias, 1 / j->alpha);
+    return *weight < 0 ? *weight : *bias < 0 ? *bias : 0;
+}
+
+/* Where the result goes: a buffer. A sum is taken in place, where the other operand is, which nobody needs afterwards. */
+static int find_result(struct gwm_cpu *p, const struct job *j, const_md_t dst)
+{
+    md_t plain = j->node->op == GWM_GEMM ? NULL : gwm_dnnl_c_order(p, j->out);
+    bool same = !plain || dnnl_memory_desc_equal(plain, dst);
+    int y = j->out;
+
+    if (j->add_root >= 0) {
+        y = same ? -ENOTSUP : gwm_dnnl_in_layout(p, j->add_root, plain, dst);
+        if (y >= 0) y = gwm_form_share(p, j->out, dst, y);
+    } else if (!same) {
+        y = gwm_form_add(p, j->out, dst, true);
+    }
+    md_free(plain);
+    if (y >= 0) p->plain[j->out] = same;
+    return y;
+}
+
+/* Adds the primitive of j->pd with its arguments. */
 static int add(struct gwm_cpu *p, const struct job *j)
 {
-    const struct gwm_node *n = j->node;
     const_md_t src = dnnl_primitive_desc_query_md(j->pd, dnnl_query_src_md, 0);
     const_md_t dst = dnnl_primitive_desc_query_md(j->pd, dnnl_query_dst_md, 0);
     const_md_t weight = j->weight ? dnnl_primitive_desc_query_md(j->pd, dnnl_query_weights_md, 0) : NULL;
-    int rc, w = 0, b = 0, x = gwm_dnnl_in_layout(p, p->g->value[n->in[0]].root, j->src, src);
+    int w, b, rc, y = find_result(p, j, dst);
+    int x = y < 0 ? y : gwm_dnnl_in_layout(p, p->g->value[j->node->in[0]].root, j->src, src);
 
-    if (x >= 0 && weight)
-        w = j->weight_root < 0 ? gwm_fixed_in_layout(p, j->weight_data, j->weight, weight)
-                               : gwm_dnnl_in_layout(p, j->weight_root, j->weight, weight);
-    /* The library applies the factor to the bias too. */
-    if (x >= 0 && w >= 0 && j->bias_data) b = gwm_fixed_bias(p, j->bias_data, j->nbias, 1 / j->alpha);
-    if (x < 0 || w < 0 || b < 0) return x < 0 ? x : w < 0 ? w : b;
-    md_t plain = n->op == GWM_GEMM ? NULL : gwm_dnnl_c_order(p, n->out);
-    int y = !plain || dnnl_memory_desc_equal(plain, dst) ? n->out : gwm_form_add(p, n->out, dst, true);
-    md_free(plain);
-    struct gwm_prim *q = y < 0 ? NULL : gwm_prim_new(p, j->pd, &rc);
-    if (!q) return y < 0 ? y : rc;
-    p->plain[n->out] = y == n->out;
-    rc = gwm_prim_step(p, q, j->pd);
+    if (x < 0 || (rc = find_weights(p, j, weight, &w, &b)) < 0) return x < 0 ? x : rc;
+    struct gwm_prim *q = gwm_prim_new(p, j->pd, &rc);
+    if (q) rc = gwm_prim_step(p, q, j->pd);
     if (!rc) rc = gwm_prim_arg(p, q, DNNL_ARG_SRC, x, src);
     if (!rc && weight) rc = gwm_prim_arg(p, q, DNNL_ARG_WEIGHTS, w, weight);
     if (!rc && j->bias_data) rc = gwm_prim_arg(p, q, DNNL_ARG_BIAS, b, j->bias);
     return rc ? rc : gwm_prim_arg(p, q, DNNL_ARG_DST, y, dst);
 }
 
-/* Makes the primitive descriptor with our attributes, adds it, and frees what both needed. */
-static int finish(struct gwm_cpu *p, struct job *j, struct shape_of *s,
-                  dnnl_status_t (*make)(dnnl_primitive_desc_t *, dnnl_engine_t, const struct shape_of *,
-                                        const_dnnl_primitive_attr_t))
+typedef dnnl_status_t make_pd(dnnl_primitive_desc_t *, dnnl_engine_t, const struct shape_of *,
+                              const_dnnl_primitive_attr_t);
+
+/* Makes the primitive descriptor with our attributes, adds it, and frees what both needed. Whatever the library does not
+ * like about the shapes is an operator that it lacks. */
+static int finish(struct gwm_cpu *p, struct job *j, struct shape_of *s, make_pd *make)
 {
     dnnl_primitive_attr_t attr = NULL;
-    int rc = !j->src || !s->src || !s->dst ? -ENOMEM : gwm_dnnl_attr(j->alpha, &j->node->act, &attr);
+    bool sum = j->add_root >= 0;
+    int rc = !j->src || !s->src || !s->dst ? -ENOMEM : gwm_dnnl_attr(j->alpha, sum, j->act, &attr);
 
-    /* Whatever it does not like about the shapes is an operator that it lacks. */
     if (!rc && make(&j->pd, p->dnnl->engine, s, attr)) rc = -ENOTSUP;
+    if (!rc && sum && gwm_dnnl_plain_loop(j->pd)) rc = -ENOTSUP;
     if (!rc) rc = add(p, j);
     if (j->pd) dnnl_primitive_desc_destroy(j->pd);
     if (attr) dnnl_primitive_attr_destroy(attr);
@@ -63,6 +89,45 @@ static int finish(struct gwm_cpu *p, struct job *j, struct shape_of *s,
     md_free(s->weight);
     md_free(s->dst);
     return rc;
+}
+
+/* Does anything after node `at` read a root? */
+static bool read_after(const struct gwm_cpu *p, int root, int at)
+{
+    const struct gwm_graph *g = p->g;
+    int seen = 0;
+
+    for (int i = 0; i <= at; i++)
+        for (uint32_t k = 0; k < g->node[i].nin; k++) seen += g->value[g->node[i].in[k]].root == root;
+    return seen < p->uses[root];
+}
+
+/* The one node that reads a root, when there is only one; or -1. */
+static int sole_reader(const struct gwm_cpu *p, int root, int after)
+{
+    const struct gwm_graph *g = p->g;
+
+    if (p->uses[root] != 1) return -1;
+    for (int i = after + 1; i < g->nnode; i++)
+        for (uint32_t k = 0; k < g->node[i].nin; k++)
+            if (g->value[g->node[i].in[k]].root == root) return i;
+    return -1;
+}
+
+/* Is a convolution's result only added to a tensor of its shape, which is there already? The sum's node, or -1. */
+static int sum_after(const struct gwm_cpu *p, const struct gwm_node *n, int *other)
+{
+    const struct gwm_graph *g = p->g;
+    int at = (int)(n - g->node), q = n->act.kind == GWM_ACT_NONE ? sole_reader(p, n->out, at) : -1;
+
+    if (q < 0 || g->node[q].op != GWM_BINARY || g->node[q].binary.kind != GWM_ADD) return -1;
+    *other = g->value[g->node[q].in[0]].root == n->out ? g->node[q].in[1] : g->node[q].in[0];
+    const struct gwm_value *v = &g->value[*other];
+    if (!gwm_same_shape(&v->shape, &g->value[n->out].shape) || v->root != *other || v->root == n->out ||
+        v->data || !gwm_same_shape(&v->shape, &g->value[g->node[q].out].shape))
+        return -1;
+    bool overwritten = v->input < 0 && g->value[n->in[0]].root != v->root && !read_after(p, v->root, q);
+    return overwritten && p->maker[v->root] < at ? q : -1;
 }
 
 static void window_dims(struct shape_of *s, const struct gwm_window *w)
@@ -83,7 +148,8 @@ static md_t md_copy_or_null(const_md_t md)
     return md ? md_copy(md) : NULL;
 }
 
-static int add_conv(struct gwm_cpu *p, const struct gwm_node *n)
+/* With the sum that node `q` is, or (-1) alone. */
+static int conv_with(struct gwm_cpu *p, const struct gwm_node *n, int q, int other)
 {
     const struct gwm_conv *c = &n->conv;
     const struct gwm_window *w = &c->win;
@@ -100,6 +166,9 @@ static int add_conv(struct gwm_cpu *p, const struct gwm_node *n)
                     .bias = md_new(b, 1, dnnl_a),
                     .weight_root = -1,
                     .alpha = 1,
+                    .add_root = q < 0 ? -1 : other,
+                    .out = q < 0 ? n->out : p->g->node[q].out,
+                    .act = q < 0 ? &n->act : &p->g->node[q].act,
                     .weight_data = c->weight,
                     .bias_data = c->bias,
                     .nbias = c->oc};
@@ -107,6 +176,15 @@ static int add_conv(struct gwm_cpu *p, const struct gwm_node *n)
     window_dims(&s, w);
     s.bias = c->bias ? j.bias : NULL;
     return finish(p, &j, &s, conv_pd);
+}
+
+static int add_conv(struct gwm_cpu *p, const struct gwm_node *n)
+{
+    int other = -1, q = sum_after(p, n, &other), rc = q < 0 ? -ENOTSUP : conv_with(p, n, q, other);
+
+    if (rc == -ENOTSUP) return conv_with(p, n, -1, -1);
+    p->done[q] = !rc;
+    return rc;
 }
 
 static int add_pool(struct gwm_cpu *p, const struct gwm_node *n)
@@ -125,7 +203,13 @@ static int add_pool(struct gwm_cpu *p, const struct gwm_node *n)
     s.pooling = !q->average     ? dnnl_pooling_max
                 : q->count_pads ? dnnl_pooling_avg_include_padding
                                 : dnnl_pooling_avg_exclude_padding;
-    struct job j = {.node = n, .src = md_new(x, 4, dnnl_nchw), .weight_root = -1, .alpha = 1};
+    struct job j = {.node = n,
+                    .src = md_new(x, 4, dnnl_nchw),
+                    .weight_root = -1,
+                    .alpha = 1,
+                    .add_root = -1,
+                    .out = n->out,
+                    .act = &n->act};
     return finish(p, &j, &s, pool_pd);
 }
 
@@ -162,6 +246,9 @@ static int add_products(struct gwm_cpu *p, const struct gwm_node *n)
                     .weight_data = (const float *)b->data,
                     .bias_data = q->bias,
                     .alpha = q->alpha,
+                    .add_root = -1,
+                    .out = n->out,
+                    .act = &n->act,
                     .nbias = q->n};
     struct shape_of s = {.src = md_copy_or_null(j.src),
                          .weight = md_copy_or_null(j.weight),
@@ -186,6 +273,9 @@ static int add_gemm(struct gwm_cpu *p, const struct gwm_node *n)
                     .weight_data = (const float *)b->data,
                     .bias_data = q->bias,
                     .alpha = q->alpha,
+                    .add_root = -1,
+                    .out = n->out,
+                    .act = &n->act,
                     .nbias = q->n};
 
     s.bias = q->bias ? j.bias : NULL;
@@ -198,6 +288,6 @@ int gwm_dnnl_add(struct gwm_cpu *p, const struct gwm_node *n)
     case GWM_CONV: return add_conv(p, n);
     case GWM_POOL: return add_pool(p, n);
     case GWM_GEMM: return n->gemm.products > 1 ? add_products(p, n) : add_gemm(p, n);
-    default: return -ENOTSUP;
+    default: return gwm_dnnl_simple(p, n);
     }
 }
