@@ -179,8 +179,9 @@ static int softmax(struct gwm_gpu *p, const struct gwm_node *n)
     int y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
 
     if (y < 0) return y;
-    int rc = gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner),
-                            a.s.n > 512 ? 256 : 128, &a);
+    bool rows = a.s.inner == 1 && a.s.n <= GWM_ROW_MAX;
+    int rc = rows ? gwm_gpu_launch(p, &gwm_softmax_row_kernel, (uint32_t)(a.s.outer - 1) / 4 + 1, 128, &a)
+                  : gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner), 128, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, x), x);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, y), y);
 }

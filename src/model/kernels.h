@@ -76,6 +76,8 @@ struct gwm_mean_args { /* of whole planes: a block per GWM_MEAN_LAST channels, o
     int32_t c, size, last; /* size of a plane */
 };
 #define GWM_MEAN_LAST 8
+#define GWM_ROW_MAX   512
+#define GWM_NORM_MAX  32
 #define GWM_BLOCK_MAX 512 /* threads of kernels that add up over a block */
 
 struct gwm_gemm_args {           /* one block per element of y */
@@ -175,8 +177,10 @@ GW_KERNEL_DECLARE(gwm_binary_kernel);
 GW_KERNEL_DECLARE(gwm_binary4_kernel);
 GW_KERNEL_DECLARE(gwm_move_kernel);
 GW_KERNEL_DECLARE(gwm_softmax_kernel);
+GW_KERNEL_DECLARE(gwm_softmax_row_kernel);
 GW_KERNEL_DECLARE(gwm_deconv_kernel);
 GW_KERNEL_DECLARE(gwm_norm_kernel);
+GW_KERNEL_DECLARE(gwm_norm_row_kernel);
 GW_KERNEL_DECLARE(gwm_reduce_kernel);
 GW_KERNEL_DECLARE(gwm_reduce_thread_kernel);
 GW_KERNEL_DECLARE(gwm_cumsum_kernel);

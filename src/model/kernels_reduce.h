@@ -114,6 +114,90 @@ GW_KERNEL(gwm_softmax_kernel, struct gwm_softmax_args, p)
     }
 }
 
+GW_DEV float gwm_over_warp(float v, int32_t kind)
+{
+    uint32_t lane = gw_lane(), size = gw_warp_size(), step;
+
+    for (step = 16; step > 0; step /= 2) {
+        uint32_t from = lane + step < size ? lane + step : lane;
+        float other = gwm_shfl(v, from);
+        if (from != lane) v = gwm_join(kind, v, other);
+    }
+    return gwm_shfl(v, 0);
+}
+
+/* Rows whose elements lie together, at most GWM_ROW_MAX of them: a warp for each, which reads it once. */
+GW_KERNEL(gwm_softmax_row_kernel, struct gwm_softmax_args, p)
+{
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
+    int32_t lane = (int32_t)gw_lane(), size = (int32_t)gw_warp_size(), n = p->s.n, i;
+    int32_t warps = (int32_t)(gw_block_dim() + 31) / 32,
+            row = (int32_t)(gw_block_idx() * (uint32_t)warps + gw_warp_idx());
+    int32_t step = (int32_t)gw_grid_dim() * warps;
+
+    for (; row < p->s.outer; row += step) { /* the same for all threads of a warp */
+        float v[GWM_ROW_MAX / 32], max = -INFINITY, sum = 0;
+        GWM_UNROLL
+        for (i = 0; i < GWM_ROW_MAX / 32; i++) {
+            v[i] = lane + i * size < n ? gwm_get(&x, row * n + lane + i * size) : -INFINITY;
+            max = fmaxf(max, v[i]);
+        }
+        max = gwm_over_warp(max, GWM_REDUCE_MAX);
+        GWM_UNROLL
+        for (i = 0; i < GWM_ROW_MAX / 32; i++) {
+            v[i] -= max;
+            sum += lane + i * size < n ? expf(v[i]) : 0;
+        }
+        sum = gwm_over_warp(sum, GWM_REDUCE_SUM);
+        GWM_UNROLL
+        for (i = 0; i < GWM_ROW_MAX / 32; i++)
+            if (lane + i * size < n)
+                gwm_set(&y, row * n + lane + i * size, p->s.log ? v[i] - logf(sum) : expf(v[i]) / sum);
+    }
+}
+
+/* As below, with a scale and a bias for each of n elements, n a multiple of 4 and at most GWM_NORM_MAX of them for
+ * each thread: a run is read once. */
+GW_KERNEL(gwm_norm_row_kernel, struct gwm_norm_args, p)
+{
+    GW_SHARED(struct gwm_block_room, room);
+    int32_t fours = p->s.n / 4, first = (int32_t)gw_block_idx() * p->s.n, i;
+    int32_t step = (int32_t)gw_block_dim(), tid = (int32_t)gw_thread_idx();
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y), scale = gwm_view(&p->scale),
+                    bias = gwm_view(&p->bias);
+    struct gwm_f4 v[GWM_NORM_MAX / 4];
+    float mean = 0, squares = 0, by;
+
+    GWM_UNROLL
+    for (i = 0; i < GWM_NORM_MAX / 4; i++) {
+        if (tid + i * step < fours) {
+            v[i] = gwm_get4(&x, first + 4 * (tid + i * step));
+            mean += v[i].x + v[i].y + (v[i].z + v[i].w);
+        }
+    }
+    mean = p->s.rms ? 0 : gwm_over_block(room, mean, GWM_REDUCE_SUM) / (float)p->s.n;
+    GWM_UNROLL
+    for (i = 0; i < GWM_NORM_MAX / 4; i++) {
+        if (tid + i * step < fours) {
+            v[i].x -= mean, v[i].y -= mean, v[i].z -= mean, v[i].w -= mean;
+            squares += v[i].x * v[i].x + v[i].y * v[i].y + (v[i].z * v[i].z + v[i].w * v[i].w);
+        }
+    }
+    by = 1 / sqrtf(gwm_over_block(room, squares, GWM_REDUCE_SUM) / (float)p->s.n + p->s.epsilon);
+    GWM_UNROLL
+    for (i = 0; i < GWM_NORM_MAX / 4; i++) {
+        int32_t at = 4 * (tid + i * step);
+        struct gwm_f4 s, b;
+        if (at >= p->s.n) continue;
+        s = gwm_get4(&scale, at), b = gwm_get4(&bias, at);
+        s.x = gwm_activate(&p->act, v[i].x * by * s.x + b.x),
+        s.y = gwm_activate(&p->act, v[i].y * by * s.y + b.y);
+        s.z = gwm_activate(&p->act, v[i].z * by * s.z + b.z),
+        s.w = gwm_activate(&p->act, v[i].w * by * s.w + b.w);
+        gwm_set4(&y, first + at, &s);
+    }
+}
+
 /* A block per run of elements. Two passes, so that what cancels in the variance has no large mean in it. */
 GW_KERNEL(gwm_norm_kernel, struct gwm_norm_args, p)
 {
