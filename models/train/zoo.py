@@ -71,6 +71,8 @@ def export(name, path):
         if isinstance(m, torch.nn.BatchNorm2d):
             torch.nn.init.uniform_(m.running_mean, -0.1, 0.1)
             torch.nn.init.uniform_(m.running_var, 0.5, 1.5)
+        if isinstance(m, torch.nn.Linear) and not m.weight.any():  # a head that begins as 0 would hide everything
+            torch.nn.init.normal_(m.weight)
     names = [f"x{i}" for i in range(len(args))]
     torch.onnx.export(net, args, str(path), opset_version=17, dynamo=False, input_names=names,
                       dynamic_axes={n: {0: "batch"} for n in names})

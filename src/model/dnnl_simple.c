@@ -41,8 +41,7 @@ bool gwm_dnnl_plain_loop(const_dnnl_primitive_desc_t pd)
 {
     const char *name = NULL;
 
-    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) || !name ||
-           strstr(name, "ref");
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) || !name || strstr(name, "ref");
 }
 
 /* Takes the status and the descriptor that came with it; 0, or an error, after which there is no descriptor. */
@@ -111,37 +110,34 @@ static int binary_alg(enum gwm_binary kind, dnnl_alg_kind_t *alg)
     }
 }
 
-/* f: the layout of the first operand `a`, which the result has too. `have`: b in C order. */
-static int binary_in(struct gwm_cpu *p, const struct gwm_node *n, const struct gwm_form *f, int b,
-                     const_md_t have)
+/* f: the layout of the first operand, which the result has too, and the second one if `same`; else that one is as `have`
+ * says. */
+static int binary_in(struct gwm_cpu *p, const struct gwm_node *n, const struct gwm_form *f, int b, const_md_t have,
+                     bool same)
 {
     const struct gwm_value *vb = &p->g->value[p->g->value[b].root];
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
-    dnnl_dims_t dims;
     dnnl_alg_kind_t alg;
     int x = f->buf, w = -1, y = -1, rc = binary_alg(n->binary.kind, &alg);
-    md_t md = md_copy(f->md), any = NULL; /* a copy: new layouts may be added below */
+    md_t md = md_copy(f->md); /* layouts may be added below */
+    const_md_t want = same ? md : have;
 
-    md_dims(have, dims);
-    if (!rc && (!md || !(any = md_new(dims, 4, dnnl_format_tag_any)))) rc = -ENOMEM;
+    if (!rc && !md) rc = -ENOMEM;
     if (!rc) rc = gwm_dnnl_attr(1, false, &n->act, &attr);
-    if (!rc) rc = usable(binary_pd(&pd, p->dnnl->engine, alg, md, any, md, attr), &pd);
+    if (!rc) rc = usable(binary_pd(&pd, p->dnnl->engine, alg, md, want, md, attr), &pd);
     if (!rc) {
-        const_md_t want = dnnl_primitive_desc_query_md(pd, dnnl_query_src_md, 1);
         w = vb->data ? gwm_fixed_in_layout(p, (const float *)vb->data, have, want)
                      : gwm_dnnl_in_layout(p, p->g->value[b].root, have, want);
         if (w >= 0) y = gwm_form_add(p, n->out, md, true);
         rc = w < 0 ? w : y < 0 ? y : 0;
         if (rc) dnnl_primitive_desc_destroy(pd);
-        const struct part parts[] = {
-            {DNNL_ARG_SRC_0, x, md}, {DNNL_ARG_SRC_1, w, want}, {DNNL_ARG_DST, y, md}};
+        const struct part parts[] = {{DNNL_ARG_SRC_0, x, md}, {DNNL_ARG_SRC_1, w, want}, {DNNL_ARG_DST, y, md}};
         if (!rc) rc = add_primitive(p, pd, parts, 3);
         if (!rc) p->plain[n->out] = false;
     }
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(md);
-    md_free(any);
     return rc;
 }
 
@@ -155,7 +151,7 @@ static int binary(struct gwm_cpu *p, const struct gwm_node *n)
         const struct gwm_form *f = form_of(p, n->in[k]);
         if (!f || !gwm_same_shape(&p->g->value[n->in[k]].shape, out)) continue;
         md_t have = repeated(&p->g->value[n->in[!k]].shape, out);
-        if (have) rc = binary_in(p, n, f, n->in[!k], have);
+        if (have) rc = binary_in(p, n, f, n->in[!k], have, gwm_same_shape(&p->g->value[n->in[!k]].shape, out));
         md_free(have);
     }
     return rc;
@@ -276,8 +272,7 @@ static int move(struct gwm_cpu *p, const struct gwm_node *n)
         if (m->from[i] <= 0) return -ENOTSUP;
     }
     /* What only copies rows is as fast in our own loop. */
-    if (m->start || m->offset || m->from[m->rank - 1] == 1 || count != p->g->value[n->in[0]].count)
-        return -ENOTSUP;
+    if (m->start || m->offset || m->from[m->rank - 1] == 1 || count != p->g->value[n->in[0]].count) return -ENOTSUP;
     md_t a = md_strided(d, m->rank, from), b = md_strided(d, m->rank, to);
     int x = a && b ? c_order_in(p, n->in[0]) : -ENOMEM;
     int rc = x < 0 ? x : gwm_dnnl_reorder(p, x, a, n->out, b);

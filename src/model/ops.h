@@ -45,7 +45,7 @@ struct gwm_operator {
 
 /* Ended by a NULL name. */
 extern const struct gwm_operator gwm_ops_window[], gwm_ops_elementwise[], gwm_ops_product[], gwm_ops_reduce[],
-    gwm_ops_shape[], gwm_ops_move[], gwm_ops_index[], gwm_ops_resize[];
+    gwm_ops_shape[], gwm_ops_move[], gwm_ops_index[], gwm_ops_resize[], gwm_ops_scatter[];
 
 /* "FILE: node 'NAME' (TYPE): …" */
 int gwm_op_fail(const struct gwm_import *im, int code, const char *fmt, ...)

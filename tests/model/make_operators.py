@@ -155,6 +155,12 @@ def parts():
     op("gather int32 index", "Gather", [f32(7, 4), ints(3, low=0, high=7, kind=np.int32)])
     for mode in ("reflect", "edge", "wrap"):
         op(f"pad {mode}", "Pad", [f32(1, 2, 4, 5)], {"p": i64(0, 0, 2, 1, 0, 0, 3, 2)}, opset=19, mode=mode)
+    op("gather elements", "GatherElements", [f32(3, 5), ints(3, 2, low=-5, high=5)], axis=1)
+    op("gather elements int64", "GatherElements", [ints(3, 5, 2), ints(2, 4, 2, low=-3, high=3)], axis=0)
+    op("gather nd", "GatherND", [f32(3, 4, 5)], {"i": np.array([[0, 1], [2, -1]], np.int64)})
+    op("scatter nd", "ScatterND", [f32(4, 3)], {"i": np.array([[1], [3]], np.int64), "u": f32(2, 3)})
+    op("scatter nd elements", "ScatterND", [ints(4, 3)], {"i": np.array([[1, 2], [0, 0]], np.int64), "u": ints(2)})
+    op("scatter elements", "ScatterElements", [f32(4, 3)], {"i": np.array([[1, 0, 2], [0, 2, -1]], np.int64), "u": f32(2, 3)})
     op("space to depth", "SpaceToDepth", [f32(1, 2, 6, 4)], blocksize=2)
     op("concat int64", "Concat", [ints(2, 3), ints(2, 1)], axis=1)
     op("transpose int64", "Transpose", [ints(2, 3, 4)], perm=[2, 0, 1])
