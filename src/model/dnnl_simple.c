@@ -41,7 +41,8 @@ bool gwm_dnnl_plain_loop(const_dnnl_primitive_desc_t pd)
 {
     const char *name = NULL;
 
-    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) || !name || strstr(name, "ref");
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) || !name ||
+           strstr(name, "ref");
 }
 
 /* Takes the status and the descriptor that came with it; 0, or an error, after which there is no descriptor. */
@@ -112,8 +113,8 @@ static int binary_alg(enum gwm_binary kind, dnnl_alg_kind_t *alg)
 
 /* f: the layout of the first operand, which the result has too, and the second one if `same`; else that one is as `have`
  * says. */
-static int binary_in(struct gwm_cpu *p, const struct gwm_node *n, const struct gwm_form *f, int b, const_md_t have,
-                     bool same)
+static int binary_in(struct gwm_cpu *p, const struct gwm_node *n, const struct gwm_form *f, int b,
+                     const_md_t have, bool same)
 {
     const struct gwm_value *vb = &p->g->value[p->g->value[b].root];
     dnnl_primitive_attr_t attr = NULL;
@@ -132,7 +133,8 @@ static int binary_in(struct gwm_cpu *p, const struct gwm_node *n, const struct g
         if (w >= 0) y = gwm_form_add(p, n->out, md, true);
         rc = w < 0 ? w : y < 0 ? y : 0;
         if (rc) dnnl_primitive_desc_destroy(pd);
-        const struct part parts[] = {{DNNL_ARG_SRC_0, x, md}, {DNNL_ARG_SRC_1, w, want}, {DNNL_ARG_DST, y, md}};
+        const struct part parts[] = {
+            {DNNL_ARG_SRC_0, x, md}, {DNNL_ARG_SRC_1, w, want}, {DNNL_ARG_DST, y, md}};
         if (!rc) rc = add_primitive(p, pd, parts, 3);
         if (!rc) p->plain[n->out] = false;
     }
@@ -151,7 +153,8 @@ static int binary(struct gwm_cpu *p, const struct gwm_node *n)
         const struct gwm_form *f = form_of(p, n->in[k]);
         if (!f || !gwm_same_shape(&p->g->value[n->in[k]].shape, out)) continue;
         md_t have = repeated(&p->g->value[n->in[!k]].shape, out);
-        if (have) rc = binary_in(p, n, f, n->in[!k], have, gwm_same_shape(&p->g->value[n->in[!k]].shape, out));
+        if (have)
+            rc = binary_in(p, n, f, n->in[!k], have, gwm_same_shape(&p->g->value[n->in[!k]].shape, out));
         md_free(have);
     }
     return rc;
@@ -272,7 +275,8 @@ static int move(struct gwm_cpu *p, const struct gwm_node *n)
         if (m->from[i] <= 0) return -ENOTSUP;
     }
     /* What only copies rows is as fast in our own loop. */
-    if (m->start || m->offset || m->from[m->rank - 1] == 1 || count != p->g->value[n->in[0]].count) return -ENOTSUP;
+    if (m->start || m->offset || m->from[m->rank - 1] == 1 || count != p->g->value[n->in[0]].count)
+        return -ENOTSUP;
     md_t a = md_strided(d, m->rank, from), b = md_strided(d, m->rank, to);
     int x = a && b ? c_order_in(p, n->in[0]) : -ENOMEM;
     int rc = x < 0 ? x : gwm_dnnl_reorder(p, x, a, n->out, b);

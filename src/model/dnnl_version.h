@@ -129,34 +129,35 @@ static inline dnnl_status_t append_sum(dnnl_post_ops_t ops)
     return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
 }
 
-static inline dnnl_status_t eltwise_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, dnnl_alg_kind_t alg, const_md_t md,
-                                       float a, float b, const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t eltwise_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, dnnl_alg_kind_t alg,
+                                       const_md_t md, float a, float b, const_dnnl_primitive_attr_t attr)
 {
     return dnnl_eltwise_forward_primitive_desc_create(pd, e, dnnl_forward_inference, alg, md, md, a, b, attr);
 }
 
-static inline dnnl_status_t binary_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, dnnl_alg_kind_t alg, const_md_t a,
-                                      const_md_t b, const_md_t dst, const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t binary_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, dnnl_alg_kind_t alg,
+                                      const_md_t a, const_md_t b, const_md_t dst,
+                                      const_dnnl_primitive_attr_t attr)
 {
     return dnnl_binary_primitive_desc_create(pd, e, alg, a, b, dst, attr);
 }
 
-static inline dnnl_status_t softmax_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, bool log, const_md_t md, int axis,
-                                       const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t softmax_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, bool log, const_md_t md,
+                                       int axis, const_dnnl_primitive_attr_t attr)
 {
-    return dnnl_softmax_forward_primitive_desc_create(pd, e, dnnl_forward_inference,
-                                                      log ? dnnl_softmax_log : dnnl_softmax_accurate, md, md, axis, attr);
+    return dnnl_softmax_forward_primitive_desc_create(
+        pd, e, dnnl_forward_inference, log ? dnnl_softmax_log : dnnl_softmax_accurate, md, md, axis, attr);
 }
 
 static inline dnnl_status_t norm_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const_md_t md, float epsilon,
                                     const_dnnl_primitive_attr_t attr)
 {
-    return dnnl_layer_normalization_forward_primitive_desc_create(pd, e, dnnl_forward_inference, md, md, NULL, epsilon,
-                                                                  dnnl_use_scale | dnnl_use_shift, attr);
+    return dnnl_layer_normalization_forward_primitive_desc_create(
+        pd, e, dnnl_forward_inference, md, md, NULL, epsilon, dnnl_use_scale | dnnl_use_shift, attr);
 }
 
-static inline dnnl_status_t concat_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const_md_t dst, int n, int axis,
-                                      const const_md_t *src, const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t concat_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const_md_t dst, int n,
+                                      int axis, const const_md_t *src, const_dnnl_primitive_attr_t attr)
 {
     return dnnl_concat_primitive_desc_create(pd, e, dst, n, axis, src, attr);
 }
@@ -210,24 +211,25 @@ static inline dnnl_status_t append_sum(dnnl_post_ops_t ops)
     return dnnl_post_ops_append_sum(ops, 1);
 }
 
-static inline dnnl_status_t eltwise_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, dnnl_alg_kind_t alg, const_md_t md,
-                                       float a, float b, const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t eltwise_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, dnnl_alg_kind_t alg,
+                                       const_md_t md, float a, float b, const_dnnl_primitive_attr_t attr)
 {
     dnnl_eltwise_desc_t d;
     dnnl_status_t rc = dnnl_eltwise_forward_desc_init(&d, dnnl_forward_inference, alg, md, a, b);
     return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
-static inline dnnl_status_t binary_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, dnnl_alg_kind_t alg, const_md_t a,
-                                      const_md_t b, const_md_t dst, const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t binary_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, dnnl_alg_kind_t alg,
+                                      const_md_t a, const_md_t b, const_md_t dst,
+                                      const_dnnl_primitive_attr_t attr)
 {
     dnnl_binary_desc_t d;
     dnnl_status_t rc = dnnl_binary_desc_init(&d, alg, a, b, dst);
     return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
-static inline dnnl_status_t softmax_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, bool log, const_md_t md, int axis,
-                                       const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t softmax_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, bool log, const_md_t md,
+                                       int axis, const_dnnl_primitive_attr_t attr)
 {
     dnnl_softmax_v2_desc_t d;
     dnnl_status_t rc = dnnl_softmax_v2_forward_desc_init(
@@ -239,13 +241,13 @@ static inline dnnl_status_t norm_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, 
                                     const_dnnl_primitive_attr_t attr)
 {
     dnnl_layer_normalization_desc_t d;
-    dnnl_status_t rc = dnnl_layer_normalization_forward_desc_init(&d, dnnl_forward_inference, md, NULL, epsilon,
-                                                                  dnnl_use_scale | dnnl_use_shift);
+    dnnl_status_t rc = dnnl_layer_normalization_forward_desc_init(&d, dnnl_forward_inference, md, NULL,
+                                                                  epsilon, dnnl_use_scale | dnnl_use_shift);
     return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
-static inline dnnl_status_t concat_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const_md_t dst, int n, int axis,
-                                      const const_md_t *src, const_dnnl_primitive_attr_t attr)
+static inline dnnl_status_t concat_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const_md_t dst, int n,
+                                      int axis, const const_md_t *src, const_dnnl_primitive_attr_t attr)
 {
     dnnl_memory_desc_t *all = calloc((size_t)n, sizeof(*all)); /* it wants them side by side */
     dnnl_status_t rc = all ? dnnl_success : dnnl_out_of_memory;

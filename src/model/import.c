@@ -61,7 +61,7 @@ static const struct gwm_operator *find_operator(const char *type)
 {
     const struct gwm_operator *const tables[] = {gwm_ops_window, gwm_ops_elementwise, gwm_ops_product,
                                                  gwm_ops_reduce, gwm_ops_shape,       gwm_ops_move,
-                                                 gwm_ops_index,  gwm_ops_resize, gwm_ops_scatter};
+                                                 gwm_ops_index,  gwm_ops_resize,      gwm_ops_scatter};
 
     for (size_t t = 0; t < sizeof(tables) / sizeof(tables[0]); t++)
         for (const struct gwm_operator *op = tables[t]; op->name; op++)

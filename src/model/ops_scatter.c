@@ -83,7 +83,8 @@ static int gather_elements(struct gwm_import *im)
     for (int i = 0; i < (int)x.rank && fits; i++) fits = i == rc || s.d[i] <= x.d[i];
     if (!fits) return gwm_op_fail(im, -EBADMSG, "its indices do not fit the input");
     int places = list_of(im, gwm_count(&s), &base), zero = number(im, 0), side = number(im, x.d[rc]),
-        step = number(im, stride_of(&x, rc)), least = number(im, -(int64_t)x.d[rc]), most = number(im, (int64_t)x.d[rc] - 1);
+        step = number(im, stride_of(&x, rc)), least = number(im, -(int64_t)x.d[rc]),
+        most = number(im, (int64_t)x.d[rc] - 1);
     if (places < 0 || zero < 0 || side < 0 || step < 0 || least < 0 || most < 0) return -ENOMEM;
     for (int32_t i = 0; i < gwm_count(&s); i++) base[i] = place_without(&s, &x, rc, i);
     /* Nothing outside the axis, whatever a client sends. */
@@ -100,7 +101,8 @@ static int gather_elements(struct gwm_import *im)
 }
 
 /* Reads the constant tuples of GatherND and ScatterND: where each one's part of x begins. The parts have *run elements. */
-static int tuples(struct gwm_import *im, const struct gwm_shape *x, int64_t *out, int32_t count, int32_t depth)
+static int tuples(struct gwm_import *im, const struct gwm_shape *x, int64_t *out, int32_t count,
+                  int32_t depth)
 {
     const int64_t *index = (const int64_t *)gwm_in(im, 1)->data;
 
@@ -108,7 +110,8 @@ static int tuples(struct gwm_import *im, const struct gwm_shape *x, int64_t *out
         out[i] = 0;
         for (int32_t k = 0; k < depth; k++) {
             int64_t at = index[(size_t)i * (size_t)depth + (size_t)k];
-            if (at < -(int64_t)x->d[k] || at >= x->d[k]) return gwm_op_fail(im, -EBADMSG, "an index is outside the input");
+            if (at < -(int64_t)x->d[k] || at >= x->d[k])
+                return gwm_op_fail(im, -EBADMSG, "an index is outside the input");
             out[i] += (at < 0 ? at + x->d[k] : at) * stride_of(x, k);
         }
     }
@@ -121,13 +124,15 @@ static int read_tuples(struct gwm_import *im, int32_t *depth, int32_t *count, in
     const struct gwm_value *x = gwm_in(im, 0), *index = gwm_in(im, 1);
     const struct gwm_shape *s = &index->shape;
 
-    if (index->dtype != GWM_I64 || !s->rank || s->d[s->rank - 1] > (int32_t)x->shape.rank || !s->d[s->rank - 1])
+    if (index->dtype != GWM_I64 || !s->rank || s->d[s->rank - 1] > (int32_t)x->shape.rank ||
+        !s->d[s->rank - 1])
         return gwm_op_fail(im, -EBADMSG, "its indices do not fit the input");
     if (!index->data) return gwm_op_fail(im, -ENOTSUP, "its indices must be constants");
     *depth = s->d[s->rank - 1];
     *count = index->count / *depth;
     *run = stride_of(&x->shape, *depth - 1);
-    if ((int64_t)*count * *run > GWM_MAX_COUNT) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
+    if ((int64_t)*count * *run > GWM_MAX_COUNT)
+        return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
     return 0;
 }
 
@@ -141,7 +146,8 @@ static int gather_nd(struct gwm_import *im)
 
     if (rc < 0 || (rc = read_tuples(im, &depth, &count, &run)) < 0) return rc;
     if (batch) return gwm_op_fail(im, -ENOTSUP, "batch_dims other than 0");
-    if (s.rank - 1 + x.rank - (uint32_t)depth > GW_MODEL_MAX_RANK) return gwm_op_fail(im, -ENOTSUP, "more than 8 dimensions");
+    if (s.rank - 1 + x.rank - (uint32_t)depth > GW_MODEL_MAX_RANK)
+        return gwm_op_fail(im, -ENOTSUP, "more than 8 dimensions");
     for (out.rank = s.rank - 1; depth + (int32_t)(out.rank - (s.rank - 1)) < (int32_t)x.rank; out.rank++)
         out.d[out.rank] = x.d[depth + (int32_t)(out.rank - (s.rank - 1))];
     int begins = list_of(im, count, &first), places = begins < 0 ? begins : list_of(im, count * run, &at);
@@ -158,7 +164,8 @@ static int write_at(struct gwm_import *im, const int64_t *at, int32_t count)
     int32_t n = x->count;
     int64_t *from;
 
-    if (x->dtype != y->dtype || y->count != count) return gwm_op_fail(im, -EBADMSG, "what it writes does not fit its indices");
+    if (x->dtype != y->dtype || y->count != count)
+        return gwm_op_fail(im, -EBADMSG, "what it writes does not fit its indices");
     if (gwm_count(&both) < 0) return gwm_op_fail(im, -ENOTSUP, "more than 2^28 elements");
     int places = list_of(im, n, &from), in[2] = {flat(im, im->in[0]), flat(im, im->in[2])};
     struct gwm_move *m = gwm_alloc(im->g, 2 * sizeof(*m));
@@ -167,7 +174,8 @@ static int write_at(struct gwm_import *im, const int64_t *at, int32_t count)
     for (int32_t i = 0; i < count; i++) from[at[i]] = n + i; /* of several that meet the last one stays */
     int node = gwm_emit(im, GWM_CONCAT, in, 2, &both, "");
     if (node < 0) return node;
-    for (int k = 0; k < 2; k++) gwm_move_place(&m[k], &im->g->value[in[k]].shape, &both, (int32_t[]){k ? n : 0});
+    for (int k = 0; k < 2; k++)
+        gwm_move_place(&m[k], &im->g->value[in[k]].shape, &both, (int32_t[]){k ? n : 0});
     im->g->node[node].mv.move = m;
     int list = gwm_settle(im, node);
     return list < 0 ? list : pick(im, list, places, &shape);
@@ -202,8 +210,10 @@ static int scatter_elements(struct gwm_import *im)
     int64_t axis = 0, *at;
     int rc = no_reduction(im);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "axis", &axis)) < 0 || (rc = gwm_axis(im, axis, x.rank)) < 0) return rc;
-    if (index->dtype != GWM_I64 || !index->data) return gwm_op_fail(im, -ENOTSUP, "its indices must be constants");
+    if (rc < 0 || (rc = gwm_attr_int(im, "axis", &axis)) < 0 || (rc = gwm_axis(im, axis, x.rank)) < 0)
+        return rc;
+    if (index->dtype != GWM_I64 || !index->data)
+        return gwm_op_fail(im, -ENOTSUP, "its indices must be constants");
     bool fits = s.rank == x.rank;
     for (int i = 0; i < (int)x.rank && fits; i++) fits = s.d[i] <= x.d[i] || i == rc;
     for (int32_t i = 0; i < index->count && fits; i++) {
@@ -216,7 +226,8 @@ static int scatter_elements(struct gwm_import *im)
     int places = list_of(im, count, &at);
     if (places < 0) return places;
     for (int32_t i = 0; i < count; i++)
-        at[i] = place_without(&s, &x, rc, i) + (list[i] < 0 ? list[i] + x.d[rc] : list[i]) * stride_of(&x, rc);
+        at[i] =
+            place_without(&s, &x, rc, i) + (list[i] < 0 ? list[i] + x.d[rc] : list[i]) * stride_of(&x, rc);
     return write_at(im, at, count);
 }
 

@@ -108,8 +108,12 @@ static void test_two_writers(void **state)
 
 static void test_damaged(void **state)
 {
-    static const char *const bad[] = {"", "\n\n\n", MACHINE "\nconv tiles 0\n", "another\nconv\ttiles 0\n",
-                                      MACHINE, "\t\t\t\n" MACHINE "\nconv\ttiles 0\n"};
+    static const char *const bad[] = {"",
+                                      "\n\n\n",
+                                      MACHINE "\nconv tiles 0\n",
+                                      "another\nconv\ttiles 0\n",
+                                      MACHINE,
+                                      "\t\t\t\n" MACHINE "\nconv\ttiles 0\n"};
     char *large = calloc(1, 2 << 20);
 
     (void)state;
