@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What two processes of this host can move at best, beside which the software NIC's ways between them are to be
- * seen: process_vm_writev by itself, 1 MiB or less at a time, between ordinary and between huge pages; and
- * frames of 4 KiB through a ring in shared memory, put in as the NIC does and by memcpy. Best of 7 or 20 runs each,
- * since whatever else runs only makes them slower.
+ * What two processes of this host can move at best, beside which the software NIC's ways between them are to
+ * be seen: process_vm_writev by itself, 1 MiB or less at a time, between ordinary and between huge pages; and
+ * frames of 4 KiB through a ring in shared memory, put in as the NIC does and by memcpy. Best of 7 or 20 runs
+ * each, since whatever else runs only makes them slower.
  */
 #include <signal.h>
 #include <stdio.h>

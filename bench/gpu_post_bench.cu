@@ -7,8 +7,9 @@
  *     gpu_post_bench [--device N] [--sinks N] [--short] [--rows TEXT] [--payload]
  *         0: every WQE was accounted for; 1: not, or no GPU
  *
- * Prints one table; the last column says which rows miss their target. --rows: only those with TEXT in their name. --payload: instead, what one post
- * costs against the payload it announces, as lines "gpu,BYTES,NANOSECONDS".
+ * Prints one table; the last column says which rows miss their target. --rows: only those with TEXT in their
+ * name. --payload: instead, what one post costs against the payload it announces, as lines
+ * "gpu,BYTES,NANOSECONDS".
  */
 #include <algorithm>
 #include <atomic>

@@ -11,11 +11,11 @@
  *     tcp_latency  64 bytes there and back between a CPU thread's TCP socket and a kernel : and an epoll echo
  *     tcp_stream   64 KiB sends by a kernel over TCP to a CPU thread : by a CPU thread
  *
- * Buffers of 4 MiB for one connection's 256 KiB sends, of 1 MiB for many's (64 KiB on CPU threads) and over TCP, of 64 KiB
- * for 64 bytes, or as --ring says.
+ * Buffers of 4 MiB for one connection's 256 KiB sends, of 1 MiB for many's (64 KiB on CPU threads) and over
+ * TCP, of 64 KiB for 64 bytes, or as --ring says.
  *
- * One line: ours, the other, the ratio and what is aimed at; medians of 5 rounds in turn. Exit code 0; 1: something
- * failed; 77: no such executor, or memory that the NIC does not reach.
+ * One line: ours, the other, the ratio and what is aimed at; medians of 5 rounds in turn. Exit code 0; 1:
+ * something failed; 77: no such executor, or memory that the NIC does not reach.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of gpu_sock_bench. Connections have numbers, which the side that connects sends first, so that both
- * sides know them; block b of B has those that are b modulo B. */
+/* The kernels of gpu_sock_bench. Connections have numbers, which the side that connects sends first, so that
+ * both sides know them; block b of B has those that are b modulo B. */
 #ifndef GPUWIRE_BENCH_GPU_SOCK_KERNELS_H
 #define GPUWIRE_BENCH_GPU_SOCK_KERNELS_H
 
 #include <gpuwire/socket.h>
 
-/* What a connection begins with. Of a cache line's size, so that what follows lies in the rings as it does here. */
+/* What a connection begins with. Of a cache line's size, so that what follows lies in the rings as it does
+ * here. */
 struct hello {
     uint32_t number, reserved[15];
 };

@@ -24,7 +24,8 @@ void check(int rc, const char *what)
     exit(1);
 }
 
-/* Each side has a NIC of its own, if there are two, of the addresses 127.0.0.1 and 127.0.0.2. What it is reached by. */
+/* Each side has a NIC of its own, if there are two, of the addresses 127.0.0.1 and 127.0.0.2. What it is
+ * reached by. */
 static const char *nic_open(struct side *s)
 {
     static int other;
@@ -35,7 +36,8 @@ static const char *nic_open(struct side *s)
     return second ? "127.0.0.2" : "127.0.0.1";
 }
 
-/* A ring is to hold what is under way: a stream alone needs megabytes, or the peer's word that there is room comes too late. */
+/* A ring is to hold what is under way: a stream alone needs megabytes, or the peer's word that there is room
+ * comes too late. */
 static uint32_t ring_of(const struct side *s, uint32_t conns, uint64_t size, int rdma)
 {
     if (!rdma) return 1 << 20;

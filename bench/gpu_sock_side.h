@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpu_sock_side.h: what the rows of gpu_sock_bench share: a side with its kernels and sockets, puts without streams, and
- * the line that tells of both. What fails ends the program. */
+/* gpu_sock_side.h: what the rows of gpu_sock_bench share: a side with its kernels and sockets, puts without
+ * streams, and the line that tells of both. What fails ends the program. */
 #ifndef GPUWIRE_BENCH_GPU_SOCK_SIDE_H
 #define GPUWIRE_BENCH_GPU_SOCK_SIDE_H
 

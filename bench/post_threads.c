@@ -30,7 +30,8 @@ static void *posts(void *arg)
     return NULL;
 }
 
-/* As post_burst, by so many threads; from the first one's begin to the last one's end, for a request of all. */
+/* As post_burst, by so many threads; from the first one's begin to the last one's end, for a request of
+ * all. */
 static double burst_of(struct side *s, const struct work *w, void *from, unsigned how, uint32_t threads,
                        uint32_t *count)
 {

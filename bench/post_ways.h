@@ -31,7 +31,8 @@ extern const struct post_way {
     way *way;
 } ways[WAYS];
 
-/* One burst into an emptied queue, nanoseconds for a request. *count: the WQEBBs that the record counts then. */
+/* One burst into an emptied queue, nanoseconds for a request. *count: the WQEBBs that the record counts
+ * then. */
 double post_burst(struct side *s, struct work *w, unsigned how, uint32_t *count);
 
 /* The same by so many threads (2 to POST_THREADS) at once, and by each call, as a table. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the thread that posts for kernels (gw-proxy) costs while nothing is posted, how late it sees what is posted
- * then, and what a round trip takes in each posting mode when, as from a GPU, nobody tells the NIC or the proxy of a
- * post: over the software NIC or whatever GPUWIRE_DEVICE names. usage: proxy_bench [SECONDS], of each row; default 2
+ * What the thread that posts for kernels (gw-proxy) costs while nothing is posted, how late it sees what is
+ * posted then, and what a round trip takes in each posting mode when, as from a GPU, nobody tells the NIC or
+ * the proxy of a post: over the software NIC or whatever GPUWIRE_DEVICE names. usage: proxy_bench [SECONDS],
+ * of each row; default 2
  */
 #include <dirent.h>
 #include <stdio.h>

@@ -40,5 +40,7 @@ round_trip() { # REPOSITORY MODEL REQUESTS
 }
 round_trip tests/serve/models echo 20000
 round_trip models identity 5000
+part "the HTTP door beside nginx"
+bench/http_door.sh "${1:-build}"
 part "the software NIC beside UCX and iperf3"
 bench/softnic.sh "${1:-build}"

@@ -7,8 +7,8 @@
  *     sock_bench many server|client ADDRESS PORT SIZE COUNT CONNECTIONS    COUNT sends in all: prints Gbit/s
  *     sock_bench put server|client ADDRESS PORT SIZE COUNT                 RDMA writes without a stream: prints Gbit/s
  *
- * RBUF, WBUF and WRITES in the environment are the set's attributes. With IN_PLACE=1 stream neither writes nor reads what
- * it moves, as put: it reserves and commits, borrows and gives back.
+ * RBUF, WBUF and WRITES in the environment are the set's attributes. With IN_PLACE=1 stream neither writes
+ * nor reads what it moves, as put: it reserves and commits, borrows and gives back.
  */
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp_bench [ROUNDS [TEXT]]: a CPU thread that uses kernels' calls over TCP, through the proxy, beside one that uses the host's
- * own sockets; the peer is a process with plain blocking sockets, the same for both. Medians of ROUNDS (5), of the rows
- * whose names have TEXT in them.
+ * tcp_bench [ROUNDS [TEXT]]: a CPU thread that uses kernels' calls over TCP, through the proxy, beside one
+ * that uses the host's own sockets; the peer is a process with plain blocking sockets, the same for both.
+ * Medians of ROUNDS (5), of the rows whose names have TEXT in them.
  */
 #include <arpa/inet.h>
 #include <errno.h>

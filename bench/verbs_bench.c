@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What gpuwire's posting and polling cost on a CPU thread beside libibverbs' own, over the same NIC: small RDMA
- * writes from a queue pair to itself, posted and completed, with one doorbell per request and one per sixteen.
- * Both in turn, several times; medians and minima. (What a post alone costs: post_bench.)
+ * What gpuwire's posting and polling cost on a CPU thread beside libibverbs' own, over the same NIC: small
+ * RDMA writes from a queue pair to itself, posted and completed, with one doorbell per request and one per
+ * sixteen. Both in turn, several times; medians and minima. (What a post alone costs: post_bench.)
  *
  *     verbs_bench [SECONDS]   each of the two numbers of requests per doorbell takes so long; default 2
  *     verbs_bench --stream    throughput of libibverbs' writes against their size: lines

@@ -2,10 +2,10 @@
 /*
  * What the software NIC's UDP wire carries between two processes of this host: frames per second, one way,
  * with and without what no protocol can do without, a CRC over each and a copy of its payload at both ends;
- * and the round trip of one small frame. The receiver answers every 30th frame, and up to four such groups are
- * under way, which is what a queue pair sends at once and what its window holds: so the sender stops only
+ * and the round trip of one small frame. The receiver answers every 30th frame, and up to four such groups
+ * are under way, which is what a queue pair sends at once and what its window holds: so the sender stops only
  * where the receiver is slower. What the engine reaches over this wire is to be seen beside that. Medians of
- * 7 runs of 0.3 s. usage: wire_bench [ADDRESS]     (default 127.0.0.1)
+ * 7 runs of 0.3 s. usage: wire_bench [ADDRESS] (default 127.0.0.1)
  */
 #include <errno.h>
 #include <poll.h>

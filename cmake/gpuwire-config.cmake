@@ -1,6 +1,6 @@
-# find_package(gpuwire [COMPONENTS gpuwire model client softnic]): a target gpuwire::COMPONENT for each part that is
+# find_package(gpuwire [COMPONENTS gpuwire model client serve softnic]): a target gpuwire::COMPONENT for each part that is
 # installed. libgpuwire itself is gpuwire::gpuwire. Without COMPONENTS, all that are there.
-foreach(gpuwire_part IN ITEMS gpuwire model client softnic) # gpuwire first: model and client use it
+foreach(gpuwire_part IN ITEMS gpuwire model client serve softnic) # gpuwire first: model and client use it
   if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/gpuwire-${gpuwire_part}.cmake)
     include(${CMAKE_CURRENT_LIST_DIR}/gpuwire-${gpuwire_part}.cmake)
     set(gpuwire_${gpuwire_part}_FOUND TRUE)

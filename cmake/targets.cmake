@@ -29,15 +29,24 @@ if(GW_SANITIZE)
   math(EXPR GW_PATIENCE "4 * ${GW_PATIENCE}")
 endif()
 
-# gw_test(NAME SOURCES … LIBS … [ENV k=v …] [LABELS …]): a cmocka program run by ctest.
+# gw_test(NAME SOURCES … LIBS … [ENV k=v …] [LABELS …] [OWN_NET]): a cmocka program run by ctest. With OWN_NET it runs in a
+# network of its own. Where it may make none, it runs alone.
 function(gw_test name)
-  cmake_parse_arguments(A "" "" "SOURCES;LIBS;ENV;LABELS" ${ARGN})
+  cmake_parse_arguments(A "OWN_NET" "" "SOURCES;LIBS;ENV;LABELS" ${ARGN})
   if(NOT CMOCKA_FOUND)
     return()
   endif()
   add_executable(${name} ${A_SOURCES})
   target_link_libraries(${name} PRIVATE ${A_LIBS} PkgConfig::CMOCKA Threads::Threads)
-  add_test(NAME ${name} COMMAND ${name})
+  if(A_OWN_NET)
+    add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/own_net.sh $<TARGET_FILE:${name}>)
+    execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tests/own_net.sh --check RESULT_VARIABLE refused OUTPUT_QUIET ERROR_QUIET)
+    if(refused)
+      set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+    endif()
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${GW_TIMEOUT} ENVIRONMENT "${A_ENV}" LABELS "${A_LABELS}")
 endfunction()
 

@@ -52,6 +52,9 @@ _gpuwire()
         'serve --port')
             return
             ;;
+        'serve --grpc')
+            return
+            ;;
         'serve --sessions')
             return
             ;;
@@ -67,7 +70,25 @@ _gpuwire()
         'serve --threads')
             return
             ;;
+        'serve --max-batch')
+            return
+            ;;
+        'serve --batch-delay')
+            return
+            ;;
         'serve --model-memory-limit')
+            return
+            ;;
+        'serve --max-body')
+            return
+            ;;
+        'serve --tls-cert')
+            return
+            ;;
+        'serve --tls-key')
+            return
+            ;;
+        'serve --token-file')
             return
             ;;
         'infer --server')
@@ -280,7 +301,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--models --model --exec --gpu --device --listen --port --sessions --sessions-per-client --idle --slots --threads --model-memory-limit -h --help'
+            options='--models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --model-control -h --help'
             ;;
         infer)
             options='--server --image --out --input --output --slots --stats -h --help'

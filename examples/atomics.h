@@ -15,7 +15,8 @@ GW_KERNEL(atomics, struct ends, e)
     if (!err) err = gw_tx_post(&tx, gw_cmp_swap_op(old + 8, lkey, to, rkey, 105, 0x1ff), 0, NULL);
     if (!err) err = gw_tx_flush(&tx, deadline);
 
-    /* ConnectX's own. Two fields: the lower byte, whose sum is not carried into what is above it, and the rest. */
+    /* ConnectX's own. Two fields: the lower byte, whose sum is not carried into what is above it, and the
+     * rest. */
     if (!err) err = gw_tx_post(&tx, gw_masked_fetch_add_op(old + 16, lkey, to, rkey, 2, 0x80), 0, NULL);
     if (err == -EOPNOTSUPP) { /* posting mode proxy-post: no NIC's verbs have them */
         *e->result = 1;

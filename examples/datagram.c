@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gw_send_to_op, gw_with_imm and the others of verbs_ud.h; gw_qp_activate, gw_ah_create, gw_ah_destroy: datagrams, which need
- * no connection. */
+/* gw_send_to_op, gw_with_imm and the others of verbs_ud.h; gw_qp_activate, gw_ah_create, gw_ah_destroy:
+ * datagrams, which need no connection. */
 #include <stdio.h>
 #include <stdlib.h>
 

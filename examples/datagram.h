@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel of datagram.c: a server and two clients, which no connection joins. One thread plays all of them. The server
- * answers who asked: the number of the asking queue pair is in the completion, its host in front of the message.
+ * The kernel of datagram.c: a server and two clients, which no connection joins. One thread plays all of
+ * them. The server answers who asked: the number of the asking queue pair is in the completion, its host in
+ * front of the message.
  */
 #ifndef GW_EXAMPLES_DATAGRAM_H
 #define GW_EXAMPLES_DATAGRAM_H
@@ -111,8 +112,9 @@ GW_DEV int take_immediates(const struct end *e, uint32_t n, uint32_t *seen, uint
 }
 
 /*
- * A client's warp sends a datagram from each of its first lanes, with one reservation and one doorbell: gw_post_op_warp; then one
- * thread sends one more, and two by tickets, which are good when the packet has left. The server counts.
+ * A client's warp sends a datagram from each of its first lanes, with one reservation and one doorbell:
+ * gw_post_op_warp; then one thread sends one more, and two by tickets, which are good when the packet has
+ * left. The server counts.
  */
 GW_KERNEL(datagram_warp, struct datagrams, d)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gw_version, gw_device_query, gw_device_exec, gw_device_context, gw_reach_try, gw_post_try: what a device is and can do, which
- * `gpuwire info` tells, too.
+ * gw_version, gw_device_query, gw_device_exec, gw_device_context, gw_reach_try, gw_post_try: what a device is
+ * and can do, which `gpuwire info` tells, too.
  */
 #include <stdio.h>
 #include <stdlib.h>

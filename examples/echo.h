@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of echo.c: echo_cpu.c's two sides, with gpuwire's calls in place of the C library's. Every thread of the block
- * makes every call. */
+/* The kernels of echo.c: echo_cpu.c's two sides, with gpuwire's calls in place of the C library's. Every
+ * thread of the block makes every call. */
 #include <gpuwire/host.h>
 #include <gpuwire/socket.h>
 

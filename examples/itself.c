@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gw_endpoint_format, gw_endpoint_parse, gw_mr_rekey, gw_cq_wait, gw_device_progress, gw_qp_abort: a CPU thread alone,
- * without a kernel, gives its memory new keys and writes through a queue pair that is connected to itself. It sleeps until
- * there is a completion, and takes the queue pair down.
+ * gw_endpoint_format, gw_endpoint_parse, gw_mr_rekey, gw_cq_wait, gw_device_progress, gw_qp_abort: a CPU
+ * thread alone, without a kernel, gives its memory new keys and writes through a queue pair that is connected
+ * to itself. It sleeps until there is a completion, and takes the queue pair down.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gw_host_open, gw_host_launch, gw_host_start, gw_host_wait, gw_printf, gw_time: what kernels ask of the host. */
+/* gw_host_open, gw_host_launch, gw_host_start, gw_host_wait, gw_printf, gw_time: what kernels ask of the
+ * host. */
 #include <stdlib.h>
 
 #include "examples/launch.h"

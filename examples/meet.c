@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gw_cm_port, gw_cm_peer, gw_cm_offer, gw_cm_refuse, gw_cm_ended: who is let in. A thread asks twice to be connected: the first
- * time without the word that the listening side wants to hear, and is turned away with a reason; then with it. Each side then
- * knows where the other's memory is, and hears of the connection's end. (The calls that every program needs, without these, are
- * in pingpong_kernel.c.)
+ * gw_cm_port, gw_cm_peer, gw_cm_offer, gw_cm_refuse, gw_cm_ended: who is let in. A thread asks twice to be
+ * connected: the first time without the word that the listening side wants to hear, and is turned away with a
+ * reason; then with it. Each side then knows where the other's memory is, and hears of the connection's end.
+ * (The calls that every program needs, without these, are in pingpong_kernel.c.)
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel and its host program in one file, compiled by nvcc alone. The kernel writes through a queue pair that is
- * connected to itself. It runs on a GPU; a kernel that is to run on CPU threads as well takes a C file, too (put_get.c).
+ * A kernel and its host program in one file, compiled by nvcc alone. The kernel writes through a queue pair
+ * that is connected to itself. It runs on a GPU; a kernel that is to run on CPU threads as well takes a C
+ * file, too (put_get.c).
  */
 #include <stdio.h>
 #include <stdlib.h>

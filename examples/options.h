@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of examples, and of tests, that run on either executor: --exec cpu|gpu, --lanes N (CPU), --post MODE (verbs: the
- * posting mode, as GPUWIRE_POST), --test PATTERN (test_verbs_post: those tests alone). Exit code 77: there is no GPU. */
+/* The options of examples, and of tests, that run on either executor: --exec cpu|gpu, --lanes N (CPU), --post
+ * MODE (verbs: the posting mode, as GPUWIRE_POST), --test PATTERN (test_verbs_post: those tests alone). Exit
+ * code 77: there is no GPU. */
 #ifndef GW_EXAMPLES_OPTIONS_H
 #define GW_EXAMPLES_OPTIONS_H
 

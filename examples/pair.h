@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The set-up that the examples share: two connected queue pairs, a and b, of one program, each with a send and a receive
- * CQ and BYTES bytes of memory that the CPU, the kernel and the NIC see. As in life a and b may as well lie in two programs
- * on two hosts: record.c and pingpong_kernel.c connect them so.
+ * The set-up that the examples share: two connected queue pairs, a and b, of one program, each with a send
+ * and a receive CQ and BYTES bytes of memory that the CPU, the kernel and the NIC see. As in life a and b may
+ * as well lie in two programs on two hosts: record.c and pingpong_kernel.c connect them so.
  *
  * Options of every example: --exec cpu|gpu, --lanes N (threads in a block of the CPU executor).
  */
@@ -39,7 +39,8 @@ uint64_t *pair_memory(struct pair *p, int side);
 struct gw_qp *pair_qp(struct pair *p, int side);
 /* Runs one block of the kernel, waits for it and returns its result. Its argument is a struct ends. */
 int pair_run(struct pair *p, const struct gw_kernel *kernel, uint32_t threads);
-/* Frees everything, says what was seen and returns the program's exit code: ok is whether it was as it must be. */
+/* Frees everything, says what was seen and returns the program's exit code: ok is whether it was as it must
+ * be. */
 int pair_close(struct pair *p, int ok);
 
 #endif

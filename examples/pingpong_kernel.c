@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ping-pong of pingpong_ibv.c, played by a kernel; the two programs meet by address and port (gw_cm_listen, gw_cm_next,
- * gw_cm_accept, gw_cm_connect, gw_cm_close). Where docs/tutorial.md ends.
+ * The ping-pong of pingpong_ibv.c, played by a kernel; the two programs meet by address and port
+ * (gw_cm_listen, gw_cm_next, gw_cm_accept, gw_cm_connect, gw_cm_close). Where docs/tutorial.md ends.
  *
  *     pingpong_kernel cpu|gpu PORT [HOST]
  */

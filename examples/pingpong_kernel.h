@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of pingpong_kernel.c: pingpong_ibv.c's functions, with gpuwire's calls in place of libibverbs'. */
+/* The kernel of pingpong_kernel.c: pingpong_ibv.c's functions, with gpuwire's calls in place of
+ * libibverbs'. */
 #include <gpuwire/verbs_device.h>
 
 #define ROUNDS 1000
@@ -35,7 +36,8 @@ GW_KERNEL(pingpong, struct pingpong_args, a)
     int err;
 
     if (gw_global_idx()) return; /* one thread plays */
-    /* A message that is there before this receive is repeated by its sender's NIC until it fits (rnr_retry). */
+    /* A message that is there before this receive is repeated by its sender's NIC until it fits
+     * (rnr_retry). */
     err = gw_recv(a->qp, a->addr, a->lkey, 8, 0);
     for (i = 0; i < ROUNDS && !err; i++) {
         if (a->client) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of put_get.c: writes to the peer's memory and reads it back, without the peer's doing anything. */
+/* The kernel of put_get.c: writes to the peer's memory and reads it back, without the peer's doing
+ * anything. */
 #include "examples/pair.h"
 
 GW_KERNEL(put_get, struct ends, e)
@@ -12,8 +13,8 @@ GW_KERNEL(put_get, struct ends, e)
 
     if (gw_global_idx()) return;
     e->a.word[0] = 42;
-    /* Requests of a queue pair are executed in order: the READ sees what the WRITE wrote. One completion, of the last one,
-     * is enough to know that both are done. */
+    /* Requests of a queue pair are executed in order: the READ sees what the WRITE wrote. One completion, of
+     * the last one, is enough to know that both are done. */
     err = gw_post_op(e->a.qp, put, 0, 1);
     if (!err) err = gw_post_op(e->a.qp, get, GW_SIGNALED, 2);
     if (!err && gw_wait_cq(e->a.send_cq, 1, &wc, deadline, NULL, -1) != 1) err = -ETIMEDOUT;

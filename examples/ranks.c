@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gw_qp_set_create, gw_qp_set_handle, gw_qp_to: queue pairs by the rank of the peer. Four ranks, which as programs would be one
- * each and exchange their records; here they are blocks of one kernel.
+ * gw_qp_set_create, gw_qp_set_handle, gw_qp_to: queue pairs by the rank of the peer. Four ranks, which as
+ * programs would be one each and exchange their records; here they are blocks of one kernel.
  */
 #include <stdio.h>
 #include <stdlib.h>

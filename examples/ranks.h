@@ -4,7 +4,8 @@
 
 enum { RANKS = 4 };
 
-/* What one rank knows: a set of queue pairs, two to each rank, and where in each rank's memory its place is. */
+/* What one rank knows: a set of queue pairs, two to each rank, and where in each rank's memory its place
+ * is. */
 struct rank {
     const struct gw_qp_set_handle *set;
     uint64_t *word; /* [r]: what rank r says; [RANKS]: what this one does */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gw_tx_post_block, gw_tx_wait_block, gw_tx_post_warp, gw_tx_wait_warp, gw_post_op_warp: many threads, one doorbell. */
+/* gw_tx_post_block, gw_tx_wait_block, gw_tx_post_warp, gw_tx_wait_warp, gw_post_op_warp: many threads, one
+ * doorbell. */
 #include <stdio.h>
 
 #include "examples/together.h"

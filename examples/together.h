@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel of together.c: every thread of a warp or of a block posts a request of its own; one doorbell for all. */
+/* The kernel of together.c: every thread of a warp or of a block posts a request of its own; one doorbell for
+ * all. */
 #include "examples/pair.h"
 
 GW_KERNEL(together, struct ends, e)
@@ -28,7 +29,8 @@ GW_KERNEL(together, struct ends, e)
         if (!err) err = gw_tx_wait_warp(&tx, t, deadline);
     }
 
-    /* By name: gw_post_op_warp, on b's queue pair, whose CQ we poll (a's is the library's, since we use tickets there). */
+    /* By name: gw_post_op_warp, on b's queue pair, whose CQ we poll (a's is the library's, since we use
+     * tickets there). */
     if (in_first_warp && !err) {
         struct gw_op put = gw_put_op(e->b.addr, e->b.lkey, e->a.addr + 1024, e->a.rkey, 8);
 

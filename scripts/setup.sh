@@ -9,13 +9,15 @@ build=(
     build-essential cmake ninja-build pkg-config
     libibverbs-dev librdmacm-dev ibverbs-providers liburing-dev libisal-dev
     libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
-    libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev
+    libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev zlib1g-dev
+    libgrpc-dev libssl-dev
 )
 # The test library; the distribution's own verbs and rdma_cm programs, and servers and clients for sockets; tshark to
 # read captures; spin for models; clang for the fuzzers; scripts; and tools for the bundle.
 tests=(
-    libcmocka-dev ibverbs-utils perftest rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached
-    libmemcached-tools redis-server redis-tools tshark spin clang llvm jq python3 curl procps iproute2 ccache patchelf file
+    libcmocka-dev ibverbs-utils perftest ucx-utils rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached
+    libmemcached-tools redis-server redis-tools tshark spin clang llvm jq python3 python3-venv openssl curl procps iproute2 ccache
+    patchelf file
 )
 # What .ci/run looks at the sources with.
 ci=(clang-format clang-tidy)
@@ -47,8 +49,23 @@ if ! command -v apt-get >/dev/null; then
     echo "gpuwire: setup needs Debian or Ubuntu (no apt-get here); README.md lists the libraries to install by hand" >&2
     exit 1
 fi
+# NVIDIA's own client for the Open Inference Protocol comes from PyPI, and lies outside the tree. The tests that use it
+# are skipped when it is not there.
+home=~
+client=${XDG_CACHE_HOME:-$home/.cache}/gpuwire/tritonclient
+triton_client() {
+    [[ " ${packages[*]} " = *" python3-venv "* ]] || return 0
+    "$client/bin/python" -c 'import tritonclient.http, tritonclient.grpc' 2>/dev/null && return 0
+    echo "gpuwire: installing tritonclient into $client"
+    { python3 -m venv "$client" && "$client/bin/pip" -q install 'tritonclient[http,grpc]==2.*'; } ||
+        echo "gpuwire: tritonclient is not to be had: its tests will be skipped" >&2
+}
+
 mapfile -t want < <(missing)
-[ "${#want[@]}" -eq 0 ] && exit 0
+if [ "${#want[@]}" -eq 0 ]; then
+    triton_client
+    exit 0
+fi
 
 sudo=()
 if [ "$(id -u)" -ne 0 ]; then
@@ -68,3 +85,4 @@ for server in memcached nginx redis-server; do
         "${sudo[@]}" systemctl disable -q --now "$server"
     fi
 done
+triton_client

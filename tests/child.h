@@ -11,7 +11,8 @@
 
 #include <gpuwire/exec.h>
 
-/* For functions that both run, and that return 0 or the line on which they failed: a child must not use cmocka. */
+/* For functions that both run, and that return 0 or the line on which they failed: a child must not use
+ * cmocka. */
 #define TRY(cond)                                                                                            \
     do {                                                                                                     \
         if (!(cond)) {                                                                                       \
@@ -22,8 +23,8 @@
     } while (0)
 
 /*
- * As fork, with a socket between the two, each one's end in *fd. The child is killed when its parent ends. Before
- * anything is opened: neither a NIC nor CUDA survives a fork.
+ * As fork, with a socket between the two, each one's end in *fd. The child is killed when its parent ends.
+ * Before anything is opened: neither a NIC nor CUDA survives a fork.
  */
 static inline pid_t child_fork(int *fd)
 {

@@ -9,12 +9,18 @@
  * needs no CPU and no acknowledgement of its own, and never meets a peer that is not ready. Messages are
  * neither lost, repeated nor reordered. When the queue pair fails, the channel fails and says so.
  *
- *   host                                                kernel (any block)
- *     gw_channels_create(dev, &attr, &set);               err = gw_channel_send(&ch[0], msg, deadline);
- *     gw_channel_end(set, 0, &mine);                      err = gw_channel_recv(&ch[0], msg, deadline);
- *     … exchange ends: gw_channel_end_format, _parse …
+ * On the host:
+ *
+ *     gw_channels_create(dev, &attr, &set);
+ *     gw_channel_end(set, 0, &mine);
+ *     … exchange ends: gw_channel_end_format, gw_channel_end_parse …
  *     gw_channel_connect(set, 0, &theirs);
  *     … ch = gw_channels_handles(set) goes to the kernel …
+ *
+ * In the kernel, any block:
+ *
+ *     err = gw_channel_send(&ch[0], msg, deadline);
+ *     err = gw_channel_recv(&ch[0], msg, deadline);
  *
  * Endpoints are made many at a time: a set has one protection domain, one piece of memory and one
  * registration. Each peer of the set learns the registration's key and could write into the slots of the
@@ -31,17 +37,17 @@
  *
  * Every kernel call returns 0 or
  *
- *   -EAGAIN, -ETIMEDOUT  the deadline, see above; nothing happened;
- *   -ESHUTDOWN           receiving: the peer has finished, and everything it sent has been received;
- *   -EPIPE               sending: this side has finished;
- *   -ECONNRESET          the peer, the network or the NIC failed (gw_channel_fault on the host says how);
- *   -EPROTO              the peer broke the rules: more messages than slots, or credits for messages that
- *                        were not sent;
- *   -ENOTCONN            not connected.
+ *   `-EAGAIN`, `-ETIMEDOUT`  the deadline, see above; nothing happened.
+ *   `-ESHUTDOWN`             receiving: the peer has finished, and everything it sent has been received.
+ *   `-EPIPE`                 sending: this side has finished.
+ *   `-ECONNRESET`            the peer, the network or the NIC failed: gw_channel_fault on the host says how.
+ *   `-EPROTO`                the peer broke the rules: more messages than slots, or credits for messages that
+ *                            were not sent.
+ *   `-ENOTCONN`              not connected.
  *
  * The last four stay. Messages that arrived before a failure are received first.
  *
- * Memory order. What the sending group wrote before the call is in the message. When a receiving call has
+ * Memory order. A message holds all that the sending group wrote before the call. When a receiving call has
  * returned 0, the whole message is visible to all threads of the group.
  */
 #ifndef GPUWIRE_CHANNEL_H
@@ -99,9 +105,9 @@ struct gw_channel_attr {
 };
 
 /*
- * Makes endpoints, in a protection domain of their own. -EINVAL: an attribute is out of range; -EOPNOTSUPP:
- * the NIC does not reach memory of that kind, the line says why; -ENOMEM. It allocates and registers: before
- * a loop starts.
+ * Makes endpoints, in a protection domain of their own. It returns -EINVAL for an attribute that is out of
+ * range, and -ENOMEM. It returns -EOPNOTSUPP, with a line, where the NIC does not reach memory of that kind.
+ * It allocates and registers, so call it before a loop starts.
  */
 GW_API int gw_channels_create(struct gw_device *dev, const struct gw_channel_attr *attr,
                               struct gw_channels **out);
@@ -112,7 +118,7 @@ GW_API int gw_channels_destroy(struct gw_channels *set);
 /* The endpoints as the executor addresses them: an array, for kernels. */
 GW_API struct gw_channel *gw_channels_handles(const struct gw_channels *set);
 
-/* What the peer must know of an endpoint. */
+/* All that the peer must know of an endpoint. */
 struct gw_channel_end {
     struct gw_endpoint qp;
     uint64_t addr; /* of the receive slots */
@@ -136,7 +142,7 @@ GW_API int gw_channel_end_parse(const char *text, struct gw_channel_end *end);
  */
 GW_API int gw_channel_connect(struct gw_channels *set, uint32_t i, const struct gw_channel_end *peer);
 
-/* Back to where it was after creation, with a new end (gw_channel_end). No kernel may use it meanwhile. 0;
+/* Back to where it was after creation, with a new end (gw_channel_end). No kernel may use it meanwhile. 0.
  * -EINVAL: no such endpoint; -EIO, -ETIMEDOUT: the NIC does not take it back. */
 GW_API int gw_channel_reset(struct gw_channels *set, uint32_t i);
 

@@ -85,11 +85,11 @@ struct gw_offer {
 /*
  * Listens. address: numeric IPv4 or IPv6, or a name; NULL: the device's own. port 0: any free one.
  *
- *   -ENOENT         no such host;
- *   -EADDRINUSE     another program listens there;
- *   -EADDRNOTAVAIL  no device has that address;
- *   -EXDEV          another device has it;
- *   -ENODEV         no rdma_cm on this machine (`modprobe rdma_ucm`).
+ *   `-ENOENT`         no such host.
+ *   `-EADDRINUSE`     another program listens there.
+ *   `-EADDRNOTAVAIL`  no device has that address.
+ *   `-EXDEV`          another device has it.
+ *   `-ENODEV`         no rdma_cm on this machine (`modprobe rdma_ucm`).
  */
 GW_API int gw_cm_listen(struct gw_device *dev, const char *address, uint16_t port, struct gw_listener **out);
 GW_API uint16_t gw_cm_port(const struct gw_listener *listener);
@@ -99,12 +99,12 @@ GW_API void gw_cm_unlisten(struct gw_listener *listener);
 /*
  * The next request, which gw_cm_accept or gw_cm_refuse must end.
  *
- *   -ETIMEDOUT, -ECANCELED  none came;
- *   -EPROTO  a peer that does not speak this, or another version of it, was turned away and told why: call
- *            again;
- *   -EXDEV   the same of a peer that came by another device;
- *   -EMFILE  the same, because there is no file descriptor for a connection;
- *   -ENODEV  the device has been removed.
+ *   `-ETIMEDOUT`, `-ECANCELED`  none came.
+ *   `-EPROTO`                   a peer that does not speak this, or another version of it, was turned away
+ *                               and told why: call again.
+ *   `-EXDEV`                    the same of a peer that came by another device.
+ *   `-EMFILE`                   the same, because there is no file descriptor for a connection.
+ *   `-ENODEV`                   the device has been removed.
  */
 GW_API int gw_cm_next(struct gw_listener *listener, int stop_fd, uint64_t deadline_ns,
                       struct gw_request **out);
@@ -117,13 +117,13 @@ GW_API const char *gw_cm_peer(const struct gw_request *request);
  * be NULL. Ends the request, also when it fails; after a failure the queue pair needs gw_qp_reset. (Seven
  * arguments: no kernel calls it, and what is not wanted is NULL.)
  *
- *   -ETIMEDOUT, -ECANCELED        as above;
- *   -EXDEV                        the peer asked another NIC than the queue pair's;
- *   -ECONNRESET                   the peer is gone;
- *   -ECONNREFUSED, -EPROTO        it does not confirm;
- *   -EHOSTUNREACH, -ENETUNREACH   the way there is lost;
- *   -ENODEV                       the device has been removed;
- *   -EINVAL                       an option is out of range, or it is a UD queue pair.
+ *   `-ETIMEDOUT`, `-ECANCELED`       as above.
+ *   `-EXDEV`                         the peer asked another NIC than the queue pair's.
+ *   `-ECONNRESET`                    the peer is gone.
+ *   `-ECONNREFUSED`, `-EPROTO`       it does not confirm.
+ *   `-EHOSTUNREACH`, `-ENETUNREACH`  the way there is lost.
+ *   `-ENODEV`                        the device has been removed.
+ *   `-EINVAL`                        an option is out of range, or it is a UD queue pair.
  */
 GW_API int gw_cm_accept(struct gw_request *request, struct gw_qp *qp, const struct gw_connect_opts *opts,
                         const struct gw_offer *mine, int stop_fd, uint64_t deadline_ns, struct gw_link **out);
@@ -137,15 +137,15 @@ GW_API void gw_cm_refuse(struct gw_request *request, const char *why);
  * failure reset the queue pair (gw_qp_reset): it needs that if the peer has answered. (Nine arguments, for
  * the same reason.)
  *
- *   -ECONNREFUSED                 nobody listens there, or the peer refuses: the line has its reason;
- *   -ECONNRESET                   the peer gave up meanwhile;
- *   -EHOSTUNREACH, -ENETUNREACH   no way there;
- *   -ETIMEDOUT, -ECANCELED        no answer before the deadline, or before stop_fd;
- *   -EPROTO                       the peer answers and does not speak this;
- *   -ENOENT                       no such host;
- *   -EXDEV                        the way there is not through the queue pair's device;
- *   -ENODEV                       that has been removed;
- *   -EINVAL                       an option is out of range, or it is a UD queue pair.
+ *   `-ECONNREFUSED`                  nobody listens there, or the peer refuses: the line has its reason.
+ *   `-ECONNRESET`                    the peer gave up meanwhile.
+ *   `-EHOSTUNREACH`, `-ENETUNREACH`  no way there.
+ *   `-ETIMEDOUT`, `-ECANCELED`       no answer before the deadline, or before stop_fd.
+ *   `-EPROTO`                        the peer answers and does not speak this.
+ *   `-ENOENT`                        no such host.
+ *   `-EXDEV`                         the way there is not through the queue pair's device.
+ *   `-ENODEV`                        that has been removed.
+ *   `-EINVAL`                        an option is out of range, or it is a UD queue pair.
  */
 GW_API int gw_cm_connect(struct gw_qp *qp, const char *host, uint16_t port,
                          const struct gw_connect_opts *opts, const struct gw_offer *mine, int stop_fd,

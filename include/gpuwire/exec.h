@@ -103,9 +103,9 @@ GW_API int gw_mem_register(struct gw_exec *exec, void *start, size_t size, uint3
 GW_API void gw_mem_unregister(struct gw_mem *mem);
 
 /* Copies between host memory and memory of the executor (addresses as its kernels see them) and waits for the
- * copy. For set-up and tests. It does not wait for kernels, and works while a loop runs: a word of 4 or 8
- * bytes that a kernel stores to meanwhile (gw_st_relaxed_u32, _u64) is copied whole if everything is aligned
- * to it. 0; -EINVAL (CUDA does not know the addresses), -EIO. */
+ * copy. For set-up and tests. It does not wait for kernels, and works while a loop runs. A kernel may
+ * meanwhile store a word of 4 or 8 bytes (gw_st_relaxed_u32, _u64): it is copied whole if everything is
+ * aligned to it. Returns 0, -EIO, or -EINVAL if CUDA does not know the addresses. */
 GW_API int gw_copy_in(struct gw_exec *exec, void *dev, const void *host, size_t size);
 GW_API int gw_copy_out(struct gw_exec *exec, void *host, const void *dev, size_t size);
 
@@ -114,7 +114,8 @@ GW_API int gw_copy_out(struct gw_exec *exec, void *host, const void *dev, size_t
 /*
  * Starts a kernel with grid blocks of block threads (1 to 1024) and a copy of *arg, and returns at once.
  * Launches of an executor run one after another, in order. Errors: -EINVAL (sizes), -ENOSYS (the kernel has
- * no version for this executor), -ENOSPC (too many are waiting; CPU: 64), -EIO (CUDA; the text has its reason).
+ * no version for this executor), -ENOSPC (too many are waiting; CPU: 64), -EIO (CUDA; the text has its
+ * reason).
  */
 GW_API int gw_launch(struct gw_exec *exec, const struct gw_kernel *kernel, uint32_t grid, uint32_t block,
                      const void *arg);

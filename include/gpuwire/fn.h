@@ -83,8 +83,8 @@ enum { GW_UNALIGNED_STORES = 1 };
 
 /*
  * Writes 16 bytes to dst (aligned to 16). A GPU does it with a single st.v4 (to global memory). A CPU does it
- * with two stores of 8 bytes: the bytes come out of general registers, and a second store is faster than
- * bringing them together in a vector register. They are plain stores: they order nothing, and the caller
+ * with two stores of 8 bytes. The bytes come out of general registers, and bringing them together in a vector
+ * register would be slower than a second store. They are plain stores: they order nothing, and the caller
  * publishes afterwards.
  */
 GW_FN void gw_store16(void *dst, struct gw_u128 v)

@@ -3,12 +3,22 @@
  * gpunet_compat.h: GPUnet's calls, for kernels that were written for it: the same names, arguments and
  * results, on gpuwire's sockets (socket.h) and host calls (host.h). Programs that are new use those.
  *
- *   host                                                       kernel
- *     gw_sockets_create(…, &set); gw_host_open(…, &server);      gpunet_use(a->gpunet);
- *     gpunet_open(exec, gw_sockets_net(set),                     sock = gconnect_in(&a->addr);
- *                 gw_host_handle(server), 64, 0, &mem);          n = gsend(sock, buf, size);
- *     args.gpunet = mem.dev;                                     n = grecv(sock, buf, size);
- *     …  gw_mem_free(&mem);                                      gclose(sock);
+ * On the host:
+ *
+ *     gw_sockets_create(…, &set);
+ *     gw_host_open(…, &server);
+ *     gpunet_open(exec, gw_sockets_net(set), gw_host_handle(server), 64, 0, &mem);
+ *     args.gpunet = mem.dev;
+ *     … launch the kernel …
+ *     gw_mem_free(&mem);
+ *
+ * In the kernel:
+ *
+ *     gpunet_use(a->gpunet);
+ *     sock = gconnect_in(&a->addr);
+ *     n = gsend(sock, buf, size);
+ *     n = grecv(sock, buf, size);
+ *     gclose(sock);
  *
  * gpunet_use says which sockets and which server the kernels of the file (the translation unit) use; every
  * thread of every block calls it first. A program that launches __global__ functions by itself calls
@@ -19,13 +29,13 @@
  * the end of a stream, and negative errno values as socket.h gives them. Nothing waits for ever, as it did
  * there: a call that has not ended after the limit given to gpunet_open returns -ETIMEDOUT.
  *
- * What differs otherwise: gconnect and gbind, for UNIX sockets, return -EAFNOSUPPORT where the set has none;
- * gpoll counts how many have something, and takes a clock of its timeout for a nanosecond; a launched kernel
- * gets a copy of its argument, and the products of the three dimensions.
+ * There are other differences. The calls gconnect and gbind, for UNIX sockets, return -EAFNOSUPPORT where the
+ * set has none. `gpoll` counts how many sockets have something, and takes a clock of its timeout for a
+ * nanosecond. A launched kernel gets a copy of its argument, and the products of the three dimensions.
  *
- * C. Where a kernel is compiled as C, for CPU threads, GPUNET_CUDA_WORDS makes CUDA's words mean something:
- * __global__ and __device__ nothing, and __shared__ a thread's own variable, which is right for blocks of one
- * thread alone, the CPU executor's usual ones. Kernels that have more use GW_SHARED (kernel.h).
+ * C. A kernel may be compiled as C, for CPU threads. With GPUNET_CUDA_WORDS, C knows CUDA's words: __global__
+ * and __device__ mean nothing, and __shared__ makes a thread's own variable. That is right for blocks of one
+ * thread alone, the CPU executor's usual ones. Kernels with larger blocks use GW_SHARED (kernel.h).
  */
 #ifndef GPUWIRE_GPUNET_COMPAT_H
 #define GPUWIRE_GPUNET_COMPAT_H
@@ -57,7 +67,7 @@ typedef enum GAIOP { GAIO_ACCEPT, GAIO_RECEIVE } GAIOP;
 
 #define GPUNET_POLL_MAX 64 /* sockets of one gpoll */
 
-/* What one thread of the block does, between two meetings of all. */
+/* One thread of the block does this, between two meetings of all. */
 #define BEGIN_SINGLE_THREAD_PART                                                                             \
     gw_syncthreads();                                                                                        \
     if (gw_thread_idx() == 0) {
@@ -140,7 +150,7 @@ GW_DEV int gpunet_new_(struct gpunet *g, int sock)
     return sock;
 }
 
-/* What the block's first thread gets, to all. */
+/* Gives to all threads the result of the block's first. */
 #define GPUNET_FIRST_(call)                                                                                  \
     (gw_group_sync(GW_BLOCK), (int)gw_group_first(GW_BLOCK, gw_thread_idx() ? 0 : (uint64_t)(int64_t)(call)))
 
@@ -406,7 +416,7 @@ GW_DEV int gpunet_launch_(const char *name, const int grid[3], const int block[3
     return gw_host_start(g->host, (uint32_t)k, (uint32_t)n, (uint32_t)m, arg, NULL, until);
 }
 
-/* Launches a kernel of the server's table by name and waits for its end; or does not wait. As gw_host_launch;
+/* Launches a kernel of the server's table by name and waits for its end; or does not wait. As gw_host_launch.
  * -ENOENT. */
 GW_DEV int gsynclaunch(const char *func_name, int grid_dim[3], int block_dim[3], const void *arg)
 {

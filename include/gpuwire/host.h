@@ -2,10 +2,18 @@
 /*
  * host.h: what kernels ask of the host: to launch other kernels, what time it is, and to print.
  *
- *   host                                                   kernel
- *     attr.kernels = kernels; attr.count = 2;                err = gw_host_launch(h, 1, grid, block, &args, deadline);
- *     gw_host_open(exec, &attr, &server);                    gw_printf(h, "%u of %u done\n", i, n);
- *     … h = gw_host_handle(server) goes to the kernel …      now = gw_time(h);
+ * On the host:
+ *
+ *     attr.kernels = kernels;
+ *     attr.count = 2;
+ *     gw_host_open(exec, &attr, &server);
+ *     … h = gw_host_handle(server) goes to the kernel …
+ *
+ * In the kernel:
+ *
+ *     err = gw_host_launch(h, 1, grid, block, &args, deadline);
+ *     gw_printf(h, "%u of %u done\n", i, n);
+ *     now = gw_time(h);
  *
  * How it works. Questions and lines of text lie in host memory that kernels see. A thread of the host, named
  * gw-host, takes them from there. For CPU threads it sleeps until they wake it. Kernels on a GPU cannot wake
@@ -96,18 +104,18 @@ GW_API void gw_host_query(struct gw_host_server *server, struct gw_host_counts *
 GW_SLOW_FN int gw_host_find(const struct gw_host *h, const char *name);
 
 /*
- * Launches a kernel of the table, with grid blocks of block threads and a copy of *arg (as large as that
- * kernel's argument is), and waits for its end. A block, a warp or a thread calls it; a block's or warp's
- * threads copy *arg together. The other launches of the server run at the same time where there is room, and
- * so does the asking kernel. A launch whose blocks find no room on the GPU, because resident kernels fill it,
- * begins when there is some. 0, or
+ * Launches a kernel of the table, and waits for its end. It gets `grid` blocks of `block` threads, and a copy
+ * of *arg, which is as large as that kernel's argument. A block, a warp or a thread calls it; a block's or
+ * warp's threads copy *arg together. The other launches of the server run at the same time where there is
+ * room, and so does the asking kernel. A launch whose blocks find no room on the GPU, because resident
+ * kernels fill it, begins when there is some. 0, or
  *
- *   -EINVAL            no such kernel, or sizes that make no sense;
- *   -ENOSYS            the kernel has no GPU version;
- *   -EIO               it failed;
- *   -ENOMEM, -EAGAIN   of the host;
- *   -ETIMEDOUT         it goes on, and nobody will hear of its end;
- *   -EAGAIN, -ETIMEDOUT  the deadline had passed before it was asked for (-EAGAIN: it was 0).
+ *   `-EINVAL`                no such kernel, or sizes that make no sense.
+ *   `-ENOSYS`                the kernel has no GPU version.
+ *   `-EIO`                   it failed.
+ *   `-ENOMEM`, `-EAGAIN`     of the host.
+ *   `-ETIMEDOUT`             it goes on, and nobody will hear of its end.
+ *   `-EAGAIN`, `-ETIMEDOUT`  the deadline had passed before it was asked for (-EAGAIN: it was 0).
  *
  * A kernel that waits for another waits until the deadline if at_once others do the same.
  */
@@ -133,7 +141,7 @@ GW_DEV int gw_host_start_thread(struct gw_host *h, uint32_t kernel, uint32_t gri
                                 const void *arg, uint64_t *ticket, uint64_t deadline_ns);
 
 /* Waits for what was started, once: the ticket is worthless after any result but -EAGAIN and -ETIMEDOUT. A
- * block, a warp or a thread calls it, not necessarily the group that started. Results as gw_host_launch's;
+ * block, a warp or a thread calls it, not necessarily the group that started. Results as gw_host_launch's.
  * -EINVAL: no such ticket. */
 GW_DEV int gw_host_wait(struct gw_host *h, uint64_t ticket, uint64_t deadline_ns);
 GW_DEV int gw_host_wait_warp(struct gw_host *h, uint64_t ticket, uint64_t deadline_ns);
@@ -142,10 +150,10 @@ GW_DEV int gw_host_wait_thread(struct gw_host *h, uint64_t ticket, uint64_t dead
 /* ---- kernels: time ------------------------------------------------------------------------------------ */
 
 /*
- * Nanoseconds since the epoch (1970, UTC); any thread. CPU: CLOCK_REALTIME. GPU: %globaltimer plus what the
- * server has found it to be behind: exact to a few µs, found anew every 10 s, after which a step of the
- * host's clock is seen. One load from host memory, about 1 µs. To measure with, take gw_clock_ns: this clock
- * may go backwards.
+ * Nanoseconds since the epoch (1970, UTC); any thread. CPU: CLOCK_REALTIME. On a GPU this is %globaltimer
+ * plus its distance from the host's clock, as the server has found it. The distance is exact to a few µs. The
+ * server finds it anew every 10 s, and only then is a step of the host's clock seen. One load from host
+ * memory, about 1 µs. To measure with, take gw_clock_ns: this clock may go backwards.
  */
 GW_FN uint64_t gw_time(const struct gw_host *h);
 

@@ -15,19 +15,20 @@
  *     GW_KERNEL_DECLARE(add_one);
  *     gw_launch(exec, &add_one, 8, 128, &args);      // <gpuwire/exec.h>
  *
- * The kernel and its program may also share one .cu file. Such a kernel runs on a GPU alone: it has no CPU side.
+ * The kernel and its program may also share one .cu file. Such a kernel runs on a GPU alone: it has no CPU
+ * side.
  *
- * On the GPU executor a kernel is a CUDA kernel. On the CPU executor a block is a team of threads: as many as
- * the launch asks for, but not more than the executor's `lanes` (1 unless asked otherwise); a warp is 32 of
- * them, or fewer when there are fewer. A kernel must therefore take its sizes from gw_block_dim() and
- * gw_warp_size(), never from the numbers that it was launched with.
+ * On the GPU executor a kernel is a CUDA kernel. On the CPU executor a block is a team of threads. It has as
+ * many as the launch asks for, but not more than the executor's `lanes`, which are 1 unless asked otherwise.
+ * A warp is 32 of them, or fewer when there are fewer. A kernel must therefore take its sizes from
+ * gw_block_dim() and gw_warp_size(), never from the numbers that it was launched with.
  *
  * The same functions may be called outside a kernel, on any CPU thread: it is then a block of one thread. But
  * for gw_syncthreads and gw_syncwarp they order no memory.
  *
- * Differences between C and CUDA C++ to keep in mind: cast void pointers; designated initialisers in order;
- * no VLAs, no compound literals; a function that only kernels call is GW_DEV, one that host code calls too is
- * GW_FN.
+ * C and CUDA C++ differ, so keep to what both have. Cast void pointers. Write designated initialisers in
+ * order. Use no VLAs and no compound literals. A function that only kernels call is GW_DEV; one that host
+ * code calls too is GW_FN.
  */
 #ifndef GPUWIRE_KERNEL_H
 #define GPUWIRE_KERNEL_H
@@ -40,8 +41,8 @@
 #include <gpuwire/fn.h>
 #include <gpuwire/sync.h>
 
-/* A kernel as the host sees it, on both executors. gpu is NULL when the program was built without nvcc, and cpu when
- * only a .cu file defines the kernel. */
+/* A kernel as the host sees it, on both executors. Its `gpu` is NULL when the program was built without nvcc,
+ * and `cpu` is NULL when only a .cu file defines the kernel. */
 struct gw_kernel {
     const char *name;
     size_t arg_size;
@@ -68,7 +69,8 @@ struct gw_kernel {
 /*
  * GW_KERNEL(name, type, arg) { body }: defines the kernel `name`, which takes one struct; in the body arg is
  * a `const type *`. The struct is copied at launch (on a GPU it lies in constant memory: reading it is
- * cheap). nvcc defines the kernel's struct gw_kernel weakly: a C file of the same kernel replaces it.
+ * cheap). In what nvcc compiles, the kernel's struct gw_kernel is weak: a C file of the same kernel replaces
+ * it.
  */
 #define GW_KERNEL(name, type, arg)                                                                           \
     static __device__ void name##_body(const type *arg);                                                     \
@@ -133,8 +135,8 @@ GW_DEV void gw_syncwarp(uint32_t mask)
     __syncwarp(mask);
 }
 
-/* Bit i says that lane i's pred is not 0. As the warp functions that follow: called by every thread of the
- * warp that mask names; it returns when all have called it, and orders no memory (gw_syncwarp does). */
+/* Bit i says that lane i's pred is not 0. As the warp functions that follow, every thread of the warp that
+ * mask names calls it. It returns when all have called it, and orders no memory (gw_syncwarp does). */
 GW_DEV uint32_t gw_ballot(uint32_t mask, int pred)
 {
     return __ballot_sync(mask, pred);
@@ -193,7 +195,7 @@ GW_DEV uint64_t gw_shfl_u64(uint32_t mask, uint64_t v, uint32_t src)
     static const char p##_key = 0;                                                                           \
     type *const p = (type *)gw_cpu_shared(&p##_key, sizeof(type))
 
-/* Who the calling thread is. Outside a kernel: the only thread of the only block. The executor sets it for
+/* The calling thread's place. Outside a kernel: the only thread of the only block. The executor sets it for
  * its threads. */
 struct gw_cpu_block;
 struct gw_cpu_thread {
@@ -207,8 +209,8 @@ extern "C" {
 extern GW_API __thread struct gw_cpu_thread gw_cpu_self __attribute__((tls_model("initial-exec")));
 
 enum gw_cpu_warp_op { GW_CPU_SYNC, GW_CPU_BALLOT, GW_CPU_SHFL };
-/* What GW_SHARED, gw_syncthreads and the warp functions are made of on CPU threads; call those. size is
- * bytes. */
+/* On CPU threads GW_SHARED, gw_syncthreads and the warp functions are made of these. Call those instead.
+ * Sizes are bytes. */
 GW_API void *gw_cpu_shared(const void *key, size_t size);
 GW_API void gw_cpu_syncthreads(void);
 GW_API uint64_t gw_cpu_warp(enum gw_cpu_warp_op op, uint32_t mask, uint64_t v, uint32_t src);

@@ -4,7 +4,7 @@
  *
  * Pure functions and layouts: builders for send and receive work-queue entries (WQEs), completion entries
  * (CQEs), and the values of doorbell records and registers. The same source runs on the host and in kernels.
- * Nothing here orders memory or rings anything: builders use plain stores, and who posts publishes
+ * Nothing here orders memory or rings anything. Builders use plain stores, and the poster publishes
  * (gpuwire/verbs.h).
  *
  * Source of every layout: rdma-core's public providers/mlx5/mlx5dv.h; of every rule:
@@ -72,8 +72,8 @@ struct gw_mlx5_sge {
 } __attribute__((may_alias));
 
 /*
- * Where a datagram goes: the address vector of a UD WQE (mlx5_wqe_av), as it stands there. libmlx5 makes one
- * for each address handle (mlx5dv_init_obj, MLX5DV_OBJ_AH); key and number are each request's own.
+ * Where a datagram goes: the address vector of a UD WQE (mlx5_wqe_av), as it stands there. One comes with
+ * each of libmlx5's address handles (mlx5dv_init_obj, MLX5DV_OBJ_AH). Key and number are each request's own.
  */
 struct gw_mlx5_av {
     uint32_t qkey_be; /* bit 31: the queue pair's own Q_Key is meant */
@@ -179,14 +179,14 @@ GW_FN uint32_t gw_mlx5_cq_arm_be(uint32_t sn, int solicited_only, uint32_t ci)
     return gw_be32((sn & 3) << 28 | (solicited_only ? 1u << 24 : 0) | (ci & 0xffffff));
 }
 
-/* What the CQ register takes: the arm word, then the CQ's number, as one 8-byte big-endian store. */
+/* The CQ register takes the arm word, then the CQ's number, as one 8-byte big-endian store. */
 GW_FN uint64_t gw_mlx5_cq_db_be(uint32_t arm_be, uint32_t cqn)
 {
     return (uint64_t)gw_be32(cqn & 0xffffff) << 32 | arm_be;
 }
 
-/* What a send doorbell register takes when the WQE's own first 8 bytes are not at hand: next index and queue
- * pair. */
+/* A send doorbell register takes next index and queue pair. This is for when the WQE's own first 8 bytes are
+ * not at hand. */
 GW_FN uint64_t gw_mlx5_sq_db_be(uint32_t next_idx, uint32_t qpn)
 {
     return (uint64_t)gw_be32(qpn << 8) << 32 | gw_be32((next_idx & 0xffff) << 8);

@@ -135,6 +135,11 @@ GW_API int gw_model_open(const char *path, struct gw_model **model, char *err, s
 GW_API int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model,
                                char *err, size_t errlen);
 
+/* Makes a model of a back-end's own object, which gw_model_close then unloads. Any thread. The table outlives the
+ * model. 0; -ENOMEM, and the object stays the caller's. */
+struct gw_model_backend;
+GW_API int gw_model_wrap(const struct gw_model_backend *backend, void *object, struct gw_model **model);
+
 /* Frees a model; its plans must be gone. NULL is allowed. */
 GW_API void gw_model_close(struct gw_model *model);
 

@@ -4,18 +4,19 @@
  *
  * Each side offers, in rdma_cm's private data while they connect, a receive buffer of two halves, of which it
  * names the first, and a table of two entries. A stream is a series of RDMA writes with an immediate into the
- * peer's halves, in turn. When a half has been read, its owner writes the half's address, key and length into
- * the next entry of the *peer's* table, beginning with entry 1: the peer may fill it again. The three upper
- * bits of an immediate say what the write is, the others are a number.
+ * peer's halves, in turn. When the owner of a half has read it, the peer may fill it again. So the owner
+ * writes the half's address, key and length into the next entry of the *peer's* table, beginning with entry
+ * 1. The three upper bits of an immediate say what the write is, the others are a number.
  *
- *   0 data     bytes of this write
- *   4 credit   how many data writes the peer may have sent in all, mod 2^16; alone, or with a table entry
- *   6 iomap    entry `number` of the table for direct access, which is in the message; it takes a credit, as data do
- *   7 control  0 disconnect: neither side sends any more; 1 keep-alive; 2 shutdown: the sender sends no more
+ *   0 data     Bytes of this write.
+ *   4 credit   How many data writes the peer may have sent in all, mod 2^16. Alone, or with a table entry.
+ *   6 iomap    Entry `number` of the table for direct access, which is in the message. It takes a credit, as data do.
+ *   7 control  The number 0 is a disconnect: neither side sends any more. With 1 it is a keep-alive. With 2
+ *              it is a shutdown: the sender sends no more.
  *
  * Direct access: behind its table a side may offer a second one, of so many entries as it says when it
- * connects. The peer writes there what of its memory may be written to, and at which offsets it is to be
- * found: `length` bytes from `offset` on lie at `addr`.
+ * connects. The peer writes there which of its memory may be written to, and its offset: `length` bytes from
+ * `offset` on lie at `addr`.
  *
  * Everything that comes from a peer passes through the two parsers here. Any thread may call any of this;
  * lengths are bytes.
@@ -55,7 +56,7 @@ GW_FN uint32_t gw_rs_imm(enum gw_rs_op op, uint32_t number)
     return (uint32_t)op << 29 | (number & GW_RS_NUMBER_MAX);
 }
 
-/* What a write says. */
+/* The meaning of a write. */
 enum gw_rs_kind {
     GW_RS_BYTES,        /* number of them; at least 1 */
     GW_RS_CREDITS,      /* number: the count, mod 2^16 */
@@ -97,7 +98,7 @@ GW_FN int gw_rs_parse(uint32_t imm, uint32_t bytes, struct gw_rs_msg *msg)
 
 #define GW_RS_CONN_BYTES 40u
 
-/* What each side tells the other while they connect. Host order. */
+/* Each side tells the other this while they connect. Host order. */
 struct gw_rs_conn {
     struct gw_rs_sge half;  /* the first half of the receive buffer */
     struct gw_rs_sge table; /* its length counts entries */

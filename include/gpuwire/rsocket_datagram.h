@@ -3,14 +3,16 @@
  * rsocket_datagram.h: the format of rsocket's datagrams, version 1, as librdmacm's rsockets speak it: pure
  * functions, no state.
  *
- * Each datagram socket has a UD queue pair and, at the same address and port, a UDP socket. What goes to a
- * peer whose queue pair is not known yet goes by UDP, behind a *note* that names the sender's queue pair. The
- * peer answers a note that brings data with one that brings none, and either side sends by UD what it has for
- * the other from then on, to the address that the note came from. Before the payload of a UD message stands a
+ * Each datagram socket has a UD queue pair and, at the same address and port, a UDP socket. As long as a
+ * peer's queue pair is not known, datagrams for it go by UDP, behind a *note* that names the sender's queue
+ * pair. The peer answers a note that brings data with one that brings none. From then on either side sends to
+ * the other by UD, to the address that the note came from. Before the payload of a UD message stands a
  * *head*: the sender's address.
  *
- *   note  tag, 4 bytes of 0x55; version 4 or 6; op 0 (data) or 7 (no data); its length, 16 or 28; 0; queue pair; address
- *   head  version 4 or 6; its length, 8 or 24; port; for 6: flow label, here 0; address
+ *   note  Tag, 4 bytes of 0x55; version 4 or 6; op 0 (data) or 7 (no data); its length, 16 or 28; 0; queue
+ *         pair; address.
+ *
+ *   head  Version 4 or 6; its length, 8 or 24; port; for 6: flow label, here 0; address.
  *
  * Numbers are big-endian. Everything that comes from a peer passes through the two parsers here. Any thread
  * may call any of this; lengths are bytes.
@@ -31,8 +33,8 @@ enum {
     GW_DATAGRAM_QKEY = 0x01234567, /* rdma_cm's, of RDMA_PS_UDP */
 };
 
-/* An address and port, in a form that can be compared: version and, from bit 16 on, port as in memory; IPv4's
- * four bytes lie in the lower half of w[1]. */
+/* An address and port, in a form that can be compared. The first word has the version and, from bit 16 on,
+ * the port as in memory. IPv4's four bytes lie in the lower half of w[1]. */
 struct gw_datagram_addr {
     uint64_t w[3];
 };

@@ -7,12 +7,19 @@
  * that uses rsockets: librdmacm's calls, or an ordinary sockets program under its preload library. No peer
  * can tell that a kernel answers.
  *
- *   host                                                 kernel
- *     gw_sockets_create(dev, &attr, &set);                 s = gw_sock_open(net, AF_INET, SOCK_STREAM, 0, d);
- *     … net = gw_sockets_net(set) goes to the kernel …     err = gw_sock_connect(net, s, addr, len, d);
- *                                                          n = gw_sock_send(net, s, bytes, n, 0, d);
- *                                                          n = gw_sock_recv(net, s, bytes, n, 0, d);
- *                                                          err = gw_sock_close(net, s, d);
+ * On the host:
+ *
+ *     gw_sockets_create(dev, &attr, &set);
+ *     … net = gw_sockets_net(set) goes to the kernel …
+ *
+ * In the kernel:
+ *
+ *     s = gw_sock_open(net, AF_INET, SOCK_STREAM, 0, d);
+ *     err = gw_sock_connect(net, s, addr, len, d);
+ *
+ *     n = gw_sock_send(net, s, bytes, n, 0, d);
+ *     n = gw_sock_recv(net, s, bytes, n, 0, d);
+ *     err = gw_sock_close(net, s, d);
  *
  * How it works. gw_sockets_create makes all sockets of a set: queue pairs, and buffers in one piece of memory
  * under one registration. That memory is the GPU's, or host memory that the GPU maps. Over RDMA data moves
@@ -41,22 +48,22 @@
  * the peer: -EAGAIN (-EINPROGRESS from connect). The calls that ask the helper (open, bind, listen, accept,
  * connect, close) always wait for its answer, for GW_SOCK_HELPER_NS at most: -ETIMEDOUT then.
  *
- * Memory order. What the group's threads wrote before they send is in what is sent. When a receiving call has
- * returned, what came is visible to all threads of the group.
+ * Memory order. What is sent holds all that the group's threads wrote before they send. When a receiving call
+ * has returned, what came is visible to all threads of the group.
  *
  * Errors of every call:
  *
- *   -EBADF       no such open socket, or another thread closes it meanwhile;
- *   -EINVAL      an argument makes no sense.
+ *   `-EBADF`   no such open socket, or another thread closes it meanwhile.
+ *   `-EINVAL`  an argument makes no sense.
  *
  * Errors of calls on a connection:
  *
- *   -ENOTCONN    not connected;
- *   -ECONNRESET  the peer, the network or the NIC failed;
- *   -EPROTO      the peer broke the protocol;
- *   -ETIMEDOUT   the peer was silent for too long, or the deadline passed;
- *   -EPIPE       sending after this side's shutdown, or after the peer has closed;
- *   -ENETDOWN    the proxy has failed.
+ *   `-ENOTCONN`    not connected.
+ *   `-ECONNRESET`  the peer, the network or the NIC failed.
+ *   `-EPROTO`      the peer broke the protocol.
+ *   `-ETIMEDOUT`   the peer was silent for too long, or the deadline passed.
+ *   `-EPIPE`       sending after this side's shutdown, or after the peer has closed.
+ *   `-ENETDOWN`    the proxy has failed.
  *
  * Bytes that arrived before a failure are received first.
  *
@@ -87,10 +94,10 @@ struct gw_mr;
 struct gw_net; /* a set of sockets, as kernels see it; opaque */
 
 /*
- * What carries a stream of the Internet. GW_SO_RDMA is an option of each socket (level GW_SOL_SOCKET, an
- * int), set before the socket is bound or connected; gw_sockets_attr.rdma gives it to new sockets. A set made
- * for GW_RDMA_ONLY has no proxy: all its sockets use RDMA. In every other set datagrams go by UDP, because a
- * plain UDP program could not read what rsockets send to a peer for the first time.
+ * RDMA or TCP carries a stream of the Internet. GW_SO_RDMA is an option of each socket (level GW_SOL_SOCKET,
+ * an int), set before the socket is bound or connected; gw_sockets_attr.rdma gives it to new sockets. A set
+ * made for GW_RDMA_ONLY has no proxy: all its sockets use RDMA. In every other set datagrams go by UDP,
+ * because a plain UDP program could not read what rsockets send to a peer for the first time.
  */
 #define GW_SOL_SOCKET  0x6777
 #define GW_SO_RDMA     1
@@ -120,8 +127,8 @@ struct gw_sockets_attr {
     uint32_t rbuf, wbuf;
     uint32_t writes; /* data writes under way, in each direction, 16 … 4096 (64) */
     uint32_t maps;   /* entries for direct access, of a socket and of its peer: 0 … 128 */
-    /* Of a set for GW_RDMA_ONLY on RoCE: so many sockets at a time may be SOCK_DGRAM, which then speak
-     * rsocket's datagrams; rbuf and wbuf are their room, too (0: none). */
+    /* For a set for GW_RDMA_ONLY on RoCE. So many sockets at a time may be SOCK_DGRAM (0: none). They speak
+     * rsocket's datagrams, and rbuf and wbuf are their room, too. */
     uint32_t datagrams;
     uint32_t mem;       /* enum gw_mem_kind; 0: the executor's own memory if the NIC reaches it, else host */
     uint32_t post_mode; /* enum gw_post_mode */
@@ -137,9 +144,9 @@ struct gw_sockets_attr {
  * Makes a set on a device and starts its helper. Without a device (NULL) its sockets are the host's, and
  * GW_SO_RDMA stays off. It allocates and registers memory: call it before a loop starts. 0, or
  *
- *   -EINVAL      an attribute is out of range;
- *   -ENODEV      this machine has no rdma_cm;
- *   -EOPNOTSUPP  the NIC does not reach memory of that kind, or the host's sockets have no io_uring;
+ *   `-EINVAL`      an attribute is out of range.
+ *   `-ENODEV`      this machine has no rdma_cm.
+ *   `-EOPNOTSUPP`  the NIC does not reach memory of that kind, or the host's sockets have no io_uring.
  *   -ENOMEM.
  */
 GW_API int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr *attr,
@@ -170,12 +177,12 @@ GW_API uint32_t gw_sockets_open(struct gw_sockets *set);
  * A new socket, as socket(2): its number, from 0. `domain`: AF_INET, AF_INET6 or AF_UNIX. `type`: SOCK_STREAM
  * or SOCK_DGRAM. `protocol`: 0, IPPROTO_TCP or IPPROTO_UDP.
  *
- *   -EMFILE           all sockets of the set are open, or the process has no more descriptors;
- *   -EAFNOSUPPORT     another domain. In a set for RDMA alone: AF_UNIX, or datagrams of another family
- *                     than the device's address;
- *   -ESOCKTNOSUPPORT  datagrams, in a set for RDMA alone that was made without them;
- *   -EPROTONOSUPPORT  another protocol;
- *   -ENETDOWN         the proxy has failed; of datagrams over RDMA: the device was removed.
+ *   `-EMFILE`           all sockets of the set are open, or the process has no more descriptors.
+ *   `-EAFNOSUPPORT`     another domain. In a set for RDMA alone: AF_UNIX, or datagrams of another family than
+ *                       the device's address.
+ *   `-ESOCKTNOSUPPORT`  datagrams, in a set for RDMA alone that was made without them.
+ *   `-EPROTONOSUPPORT`  another protocol.
+ *   `-ENETDOWN`         the proxy has failed; of datagrams over RDMA: the device was removed.
  */
 GW_DEV int gw_sock_open(struct gw_net *net, int domain, int type, int protocol, uint64_t deadline_ns);
 GW_DEV int gw_sock_open_warp(struct gw_net *net, int domain, int type, int protocol, uint64_t deadline_ns);
@@ -200,9 +207,9 @@ GW_DEV int gw_sock_listen_warp(struct gw_net *net, int s, int backlog, uint64_t 
 GW_SLOW_FN int gw_sock_listen_thread(struct gw_net *net, int s, int backlog, uint64_t deadline_ns);
 
 /*
- * As accept(2): the number of a connected socket. *addr (may be NULL) becomes the peer's address; *len is its
- * room before and its size after. -EINVAL: not listening. -EMFILE: no socket is free; connections that wait
- * to be accepted go on waiting.
+ * As accept(2): returns the number of a connected socket. The peer's address goes to *addr, which may be
+ * NULL; *len is its room before and its size after. It returns -EINVAL if the socket does not listen, and
+ * -EMFILE if no socket is free. Connections that wait to be accepted go on waiting.
  */
 GW_DEV int gw_sock_accept(struct gw_net *net, int s, struct sockaddr *addr, socklen_t *len,
                           uint64_t deadline_ns);
@@ -215,13 +222,13 @@ GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr 
  * As connect(2). With deadline 0 it begins and returns -EINPROGRESS: poll for POLLOUT, then call it again for
  * the result, which is 0 once. For datagrams it sets the peer, at once; a later call may set another one.
  *
- *   -EISCONN                    connected already;
- *   -EALREADY                   deadline 0, and it has begun before;
- *   -ECONNREFUSED               nobody listens there;
- *   -ENETUNREACH, -EHOSTUNREACH no way there;
- *   -ETIMEDOUT                  it goes on, as after -EINPROGRESS;
- *   -ECONNABORTED               it has failed, and an earlier call said so: close the socket;
- *   -EOPNOTSUPP                 the socket listens.
+ *   `-EISCONN`                       connected already.
+ *   `-EALREADY`                      deadline 0, and it has begun before.
+ *   `-ECONNREFUSED`                  nobody listens there.
+ *   `-ENETUNREACH`, `-EHOSTUNREACH`  no way there.
+ *   `-ETIMEDOUT`                     it goes on, as after -EINPROGRESS.
+ *   `-ECONNABORTED`                  it has failed, and an earlier call said so: close the socket.
+ *   `-EOPNOTSUPP`                    the socket listens.
  */
 GW_DEV int gw_sock_connect(struct gw_net *net, int s, const struct sockaddr *addr, socklen_t len,
                            uint64_t deadline_ns);
@@ -240,8 +247,8 @@ GW_SLOW_FN int gw_sock_shutdown_thread(struct gw_net *net, int s, int how, uint6
  * Closes. It waits until the peer's NIC, or the host's socket, has everything that was sent. Whatever it
  * returns, the number is free again, but for two errors:
  *
- *   -EBADF      not open; of several that close a socket one does, and the others get this;
- *   -EBUSY      a group keeps what it has borrowed or reserved: the socket stays open.
+ *   `-EBADF`  not open; of several that close a socket one does, and the others get this.
+ *   `-EBUSY`  a group keeps what it has borrowed or reserved: the socket stays open.
  *
  * -ETIMEDOUT: at the deadline something was still missing there, and is lost. Others that wait on the socket
  * get -EBADF.
@@ -262,30 +269,36 @@ GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *a
  * As getsockopt(2) and setsockopt(2). `getsockopt` never waits; setsockopt asks the helper, and waits for
  * GW_SOCK_HELPER_NS at most. Sockets that a listening socket accepts inherit what is set on it at that time.
  *
- *   SOL_SOCKET
- *     SO_RCVBUF, SO_SNDBUF       bytes of its buffers: rounded up to a power of two, 4 KiB at least and
- *                                the set's rbuf and wbuf at most; -EISCONN: once it connects
- *     SO_REUSEADDR               rdma_cm's: before bind
- *     SO_KEEPALIVE               does a call that waits, or finds nothing, ask the peer's NIC whether it is
- *                                there?
- *     SO_LINGER                  how long close waits at most, if its deadline is later; on and 0 seconds:
- *                                close drops what is under way, and the peer gets -ECONNRESET
- *     SO_RCVTIMEO, SO_SNDTIMEO   struct timeval, 0: none. How long a call that receives or accepts (that
- *                                sends or connects) waits at most, if its deadline is later: -ETIMEDOUT.
- *                                Rounded up to milliseconds. -EDOM: not a time. `close`, shutdown, commit
- *                                and poll go by their deadline alone
- *     SO_ERROR                   why connecting, or the stream, has failed; it is told once
- *     SO_TYPE, SO_DOMAIN, SO_PROTOCOL, SO_ACCEPTCONN
- *   GW_SOL_SOCKET
- *     GW_SO_RDMA                 see above; -EISCONN: once it is bound or connects; -EOPNOTSUPP: a set
- *                                without a device or for RDMA alone, a UNIX socket, or datagrams: what
- *                                carries those the set says
- *     GW_SO_NONBLOCK             the same calls act as with deadline 0. Accepted sockets do not inherit it
- *   IPPROTO_TCP
- *     TCP_NODELAY                kept; nothing is ever delayed
- *     TCP_KEEPIDLE               seconds between questions, 1 … 32767
- *     TCP_KEEPINTVL, TCP_KEEPCNT 1 … 32767 seconds, 1 … 127: their product is how long a question may go
- *                                unanswered (-ETIMEDOUT), if the NIC does not give up before (-ECONNRESET)
+ * SOL_SOCKET:
+ *
+ *   `SO_RCVBUF`, `SO_SNDBUF`       Bytes of its buffers, rounded up to a power of two. They have 4 KiB at least,
+ *                                  and the set's rbuf and wbuf at most. Fails with -EISCONN once it connects.
+ *   `SO_REUSEADDR`                 The option of rdma_cm: before bind.
+ *   `SO_KEEPALIVE`                 Does a call that waits, or finds nothing, ask the peer's NIC whether it is
+ *                                  there?
+ *   `SO_LINGER`                    How long close waits at most, if its deadline is later. With 0 seconds close
+ *                                  drops what is under way, and the peer gets -ECONNRESET.
+ *   `SO_RCVTIMEO`, `SO_SNDTIMEO`   A struct timeval; 0: none. How long a call that receives or accepts (that
+ *                                  sends or connects) waits at most, if its deadline is later: -ETIMEDOUT.
+ *                                  Rounded up to milliseconds. Fails with -EDOM if it is not a time. The calls
+ *                                  close, shutdown, commit and poll go by their deadline alone.
+ *   `SO_ERROR`                     Why connecting, or the stream, has failed. It is told once.
+ *   `SO_TYPE`, `SO_DOMAIN`, `SO_PROTOCOL`, `SO_ACCEPTCONN`
+ *
+ * GW_SOL_SOCKET:
+ *
+ *   `GW_SO_RDMA`                   See above. Fails with -EISCONN once it is bound or connects. Fails with
+ *                                  -EOPNOTSUPP in a set without a device or for RDMA alone, and for a UNIX
+ *                                  socket. The same for datagrams: the set says what carries those.
+ *   `GW_SO_NONBLOCK`               The same calls act as with deadline 0. Accepted sockets do not inherit it.
+ *
+ * IPPROTO_TCP:
+ *
+ *   `TCP_NODELAY`                  Kept; nothing is ever delayed.
+ *   `TCP_KEEPIDLE`                 Seconds between questions, 1 … 32767.
+ *   `TCP_KEEPINTVL`, `TCP_KEEPCNT` Seconds, 1 … 32767, and how many, 1 … 127. Their product is how long a
+ *                                  question may go unanswered (-ETIMEDOUT), if the NIC does not give up before
+ *                                  (-ECONNRESET).
  *
  * -ENOPROTOOPT: no such option, or not one that can be set. -EINVAL: the value, or its length.
  */
@@ -333,10 +346,10 @@ GW_DEV int64_t gw_sock_recv_thread(struct gw_net *net, int s, void *bytes, uint6
  *
  * On datagrams (which send and recv take, too) each call moves one. Bytes that find no room are lost; with
  * MSG_TRUNC the result is the datagram's whole length. The longest to send has 65507 bytes, or half of the
- * set's wbuf less 128. What comes and is longer than half of rbuf less 128 is cut. Over RDMA the longest has
- * 2040 bytes (IPv6: 2024), or the port's MTU less 8 (24). -EMSGSIZE: longer. -EDESTADDRREQ, -ENOTCONN: no
- * address, and not connected. A later call returns an error of the network (-ECONNREFUSED and others) once.
- * `borrow` and reserve: -EOPNOTSUPP.
+ * set's wbuf less 128. A datagram that comes and is longer than half of rbuf less 128 is cut. Over RDMA the
+ * longest has 2040 bytes (IPv6: 2024), or the port's MTU less 8 (24). -EMSGSIZE: longer. -EDESTADDRREQ,
+ * -ENOTCONN: no address, and not connected. A later call returns an error of the network (-ECONNREFUSED and
+ * others) once. `borrow` and reserve: -EOPNOTSUPP.
  *
  * On a stream, as with Linux' TCP, sendto ignores the address, and recvfrom tells none: *len becomes 0.
  * -EINVAL: an address longer than any; from without len.
@@ -409,8 +422,9 @@ GW_DEV int gw_sock_commit_thread(struct gw_net *net, int s, uint64_t n, uint64_t
  * `iomap` offers the peer n bytes of ours, at the offsets from `offset` on. `addr` and rkey name memory that
  * gw_sockets_map has registered. `iounmap` takes the offer back; what the peer wrote before it knew still
  * arrives. Both wait for the peer's credit, as send does, and take one of its entries and credits.
- * `librdmacm` never gives these credits back (it has a few hundred); gpuwire does. -ENOMEM: the peer offers
- * no entry, or none is free. -EINVAL: no bytes, or too many; of iounmap: nothing of that kind was offered.
+ * `librdmacm` never gives these credits back (it has a few hundred); gpuwire does. They return -ENOMEM if the
+ * peer offers no entry, or none is free. They return -EINVAL for no bytes or too many, and iounmap also if
+ * nothing of that kind was offered.
  *
  * iowrite writes n bytes where the peer has offered memory, and returns how many it wrote: fewer where that
  * memory ends. When it returns, the bytes may be overwritten here. They arrive before anything that is sent

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The software NIC: an RDMA device, mlx5_0, that this process's own libibverbs and libmlx5 find and drive as
- * if it were a ConnectX. Link with libgpuwire-softnic, or load it at run time, or run a whole program on it
- * unchanged with `gpuwire run -- PROGRAM` (which preloads the library: it then installs itself).
+ * if it were a ConnectX. Link with libgpuwire-softnic, or load it at run time. Or run a whole program on it
+ * unchanged: `gpuwire run -- PROGRAM` preloads the library, which then installs itself.
  *
  * GPUWIRE_NIC configures it: a comma-separated list of key=value (docs/softnic-config.md).
  */
@@ -18,17 +18,19 @@ extern "C" {
 /*
  * softnic_install - makes the software NIC this process's RDMA device.
  *
- * Points what libibverbs, libmlx5 and librdmacm call (open, ioctl, mmap and a few more) at the software NIC;
- * nobody else's calls are touched, except those that set handlers of SIGSEGV and SIGBUS: the NIC needs its own in
- * front (docs/softnic-verbs.md). From then on ibv_get_device_list() answers with the software NIC alone.
- * The NIC itself starts when a device is first opened. A second call does nothing.
+ * Makes libibverbs, libmlx5 and librdmacm call the software NIC, where they would call open, ioctl, mmap and
+ * a few more. It leaves the calls of all other libraries alone, except those that set handlers of SIGSEGV and
+ * SIGBUS. The NIC needs its own handlers in front (docs/softnic-verbs.md). From then on ibv_get_device_list()
+ * answers with the software NIC alone. The NIC itself starts when a device is first opened. A second call
+ * does nothing.
  *
  * Call it before this process's first use of libibverbs: device paths that a program was handed earlier keep
  * naming the real /sys. It sets and restores SYSFS_PATH, so no other thread may use the environment
  * meanwhile. Host only.
  *
- * Returns 0; -ENOENT when libibverbs is not loaded in a form that can be patched; -EACCES when an import
- * table or the folder for the device's files cannot be written. Failures print one line on stderr.
+ * Returns 0. Returns -ENOENT when libibverbs is not loaded in a form that can be patched. Returns -EACCES
+ * when an import table or the folder for the device's files cannot be written. Failures print one line on
+ * stderr.
  */
 int softnic_install(void);
 
@@ -41,9 +43,9 @@ int softnic_install(void);
 int softnic_uninstall(void);
 
 /*
- * softnic_same_host - writes to text, at most size bytes, in one line how the NIC reaches peers on the same
- * host (copies between processes, shared memory, the wire) and why not in a better way. Host only, any
- * thread.
+ * softnic_same_host - writes one line to text, at most size bytes. The line says how the NIC reaches peers on
+ * the same host: by copies between processes, by shared memory, or over the wire. It also says why not in a
+ * better way. Host only, any thread.
  *
  * Returns 0, or -ENODEV while no device is open.
  */

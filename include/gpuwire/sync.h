@@ -13,14 +13,14 @@
  * instead of 550), and the same on a CPU.
  *
  * Orders, as in C11:
- *   relaxed   the access is single (not torn, not repeated, not invented) and orders nothing else;
- *   acquire   a load: no later load or store of this thread moves before it; what was written before the
- *             release that it reads from is visible after it;
- *   release   a store: no earlier load or store of this thread moves after it;
- *   acq_rel   a read-modify-write that is both.
+ *   relaxed   The access is single (not torn, not repeated, not invented) and orders nothing else.
+ *   acquire   A load. No later load or store of this thread moves before it. All that was written before the
+ *             release that it reads from is visible after it.
+ *   release   A store. No earlier load or store of this thread moves after it.
+ *   acq_rel   A read-modify-write that is both.
  *
- * Addresses must be aligned to the size of the type, and on a GPU lie in global memory (its own, or the
- * host's as it maps it): what a block's threads share (GW_SHARED) is ordered by their barriers.
+ * Addresses must be aligned to the size of the type. On a GPU they must lie in global memory: its own, or the
+ * host's as it maps it. For memory that a block's threads share (GW_SHARED), their barriers are the order.
  */
 #ifndef GPUWIRE_SYNC_H
 #define GPUWIRE_SYNC_H
@@ -96,8 +96,8 @@ GW_FN void gw_fence_gpu(void);
 /* ---- the doorbell ------------------------------------------------------------------------------------- */
 
 /* Writes a device register (a doorbell) with one 8-byte store that is neither merged nor repeated. It orders
- * nothing on a GPU: put gw_fence_release between the doorbell record and this. On a CPU it is also a release,
- * which costs nothing on x86 and lets ThreadSanitizer see the edge to a software NIC; a write-combining
+ * nothing on a GPU: put gw_fence_release between the doorbell record and this. On a CPU it is also a release.
+ * That costs nothing on x86, and lets ThreadSanitizer see the edge to a software NIC. A write-combining
  * mapping still needs gw_mmio_flush, an uncached one does not. */
 GW_FN void gw_mmio_st64(void *reg, uint64_t v)
 {
@@ -155,7 +155,7 @@ GW_FN uint64_t gw_clock_epoch_ns_(const uint64_t *ahead)
 }
 
 /* For a thread that waits, between two looks at memory that another agent will change; round counts its looks
- * from 0. CPU: a processor pause for the first 64 rounds, then it gives the processor up (sched_yield), since
+ * from 0. CPU: a processor pause for the first 64 rounds. Then it gives the processor up (sched_yield), since
  * the agent may be a thread that waits for this very core. GPU: nothing for 16 rounds, then about 50 ns of
  * sleep. It never sleeps long: what waits for milliseconds belongs on a file descriptor (gw_wait_fds). */
 GW_FN void gw_pause(uint32_t round)

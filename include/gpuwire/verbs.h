@@ -12,9 +12,11 @@
  *     gw_device_open(NULL, exec, &dev);
  *     gw_pd_create(dev, &pd);
  *     gw_cq_create(dev, &(struct gw_cq_attr){.cqe = 1024, .flags = GW_CQ_SLEEP}, &cq);
+ *     gw_mr_register(pd, buffer, bytes, 0, &mr);
+ *
  *     struct gw_qp_attr attr = {.send_cq = cq, .recv_cq = cq, .max_send_wr = 64, .max_recv_wr = 64};
  *     gw_qp_create(pd, &attr, &qp);
- *     gw_mr_register(pd, buffer, bytes, 0, &mr);
+ *
  *     gw_qp_endpoint(qp, &mine);         // … exchange endpoints, or let rdma_cm do both: gpuwire/connect.h …
  *     gw_qp_connect(qp, &theirs, NULL);  // … kernels use gw_qp_handle(qp), gw_cq_handle(cq), mr->lkey, rkey …
  *
@@ -55,17 +57,17 @@ struct gw_qp;
 
 /*
  * Opens a network device for kernels that run on `exec` (NULL: CPU threads). name: a device's name as
- * ibv_devices prints it, "softnic", or NULL to choose. Then the first of these is opened that there is: the
- * device that GPUWIRE_DEVICE names, a ConnectX with an active port, another RoCE or InfiniBand NIC with one,
- * the software NIC. One process opens the software NIC or real devices, not both. On a GPU the call waits for
- * all kernels of the process that run there, as gw_device_close does: while one is resident, for ever.
+ * ibv_devices prints it, "softnic", or NULL to choose. Then it opens the device that GPUWIRE_DEVICE names.
+ * Else it opens a ConnectX with an active port, else another RoCE or InfiniBand NIC with one, else the
+ * software NIC. One process opens the software NIC or real devices, not both. On a GPU the call waits for all
+ * kernels of the process that run there, as gw_device_close does: while one is resident, for ever.
  *
- *   -ENODEV      none works; the error line says what was tried and why it failed;
- *   -ENOENT      no device of that name;
- *   -EACCES      its file may not be opened;
- *   -ENETDOWN    its port is not active;
- *   -EINVAL      GPUWIRE_POST is no posting mode;
- *   -EOPNOTSUPP  GPUWIRE_POST names a mode that is impossible there.
+ *   `-ENODEV`      none works; the error line says what was tried and why it failed.
+ *   `-ENOENT`      no device of that name.
+ *   `-EACCES`      its file may not be opened.
+ *   `-ENETDOWN`    its port is not active.
+ *   `-EINVAL`      GPUWIRE_POST is no posting mode.
+ *   `-EOPNOTSUPP`  GPUWIRE_POST names a mode that is impossible there.
  */
 GW_API int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **out);
 
@@ -121,15 +123,16 @@ GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *
 
 /*
  * Tries, with a small piece of memory, whether the NIC reaches memory of the executor in this way. HOST
- * stands for mapped host memory. 0, or a negative errno and a line that says why not and what mends it:
- * -EOPNOTSUPP, mostly; -EINVAL: there is no such way. It allocates: not while a resident kernel runs.
+ * stands for mapped host memory. Returns 0, or a negative errno and a line that says why not and what mends
+ * it. The errno is mostly -EOPNOTSUPP; with -EINVAL there is no such way. It allocates: not while a resident
+ * kernel runs.
  */
 GW_API int gw_reach_try(struct gw_device *dev, enum gw_reach how);
 
 /*
- * Tries, with a small queue pair, whether kernels can post to the device in this mode. 0, or a negative errno
- * and a line that says why not: -EOPNOTSUPP, mostly; -EINVAL: there is no such mode. It allocates: not while
- * a resident kernel runs.
+ * Tries, with a small queue pair, whether kernels can post to the device in this mode. Returns 0, or a
+ * negative errno and a line that says why not. The errno is mostly -EOPNOTSUPP; with -EINVAL there is no such
+ * mode. It allocates: not while a resident kernel runs.
  */
 GW_API int gw_post_try(struct gw_device *dev, enum gw_post_mode mode);
 
@@ -175,10 +178,10 @@ enum gw_mr_access {
  * is tried first. A part of a larger allocation may be registered, in several PDs. Any thread; it allocates:
  * not while a resident kernel runs.
  *
- *   -EOPNOTSUPP  neither way works (the line says why each failed and what would mend it), or it is managed
- *                memory (cudaMallocManaged), which moves;
- *   -ENOMEM      more than this process may lock;
- *   -EINVAL      no bytes, or an access that the NIC does not take.
+ *   `-EOPNOTSUPP`  neither way works (the line says why each failed and what would mend it), or it is managed
+ *                  memory (cudaMallocManaged), which moves.
+ *   `-ENOMEM`      more than this process may lock.
+ *   `-EINVAL`      no bytes, or an access that the NIC does not take.
  */
 GW_API int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access, struct gw_mr **out);
 GW_API int gw_mr_free(struct gw_mr *mr); /* NULL is allowed */
@@ -210,10 +213,10 @@ struct gw_cq_attr {
 
 /*
  * A completion queue, shared by any number of queue pairs of any PD. It can never overrun: gw_qp_create
- * refuses a queue pair whose queues could fill it beyond its size (-ENOSPC). Each queue pair takes as many of
- * the `cqe` entries as its send queue has WQEBBs (at least max_send_wr, rounded up to a power of two) and its
- * receive queue entries. -EINVAL: an attribute is out of range; -EOPNOTSUPP: not in this placement; -ENOMEM;
- * else the driver's error.
+ * refuses a queue pair whose queues could fill it beyond its size (-ENOSPC). Each queue pair takes some of
+ * the `cqe` entries: as many as its send queue has WQEBBs and its receive queue has entries. The WQEBBs are
+ * at least max_send_wr, rounded up to a power of two. Returns -EINVAL if an attribute is out of range,
+ * -EOPNOTSUPP where the placement does not allow it, -ENOMEM, or the driver's error.
  */
 GW_API int gw_cq_create(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw_cq **out);
 GW_API int gw_cq_destroy(struct gw_cq *cq); /* -EBUSY: queue pairs use it */
@@ -222,8 +225,8 @@ GW_API int gw_cq_destroy(struct gw_cq *cq); /* -EBUSY: queue pairs use it */
 GW_API struct gw_cq_handle *gw_cq_handle(const struct gw_cq *cq);
 
 /*
- * Sleeps until the CQ is not empty (1) or the deadline has passed (0). -ECANCELED: *stop is non-zero or
- * stop_fd is readable; stop may be NULL, stop_fd -1, and stop_fd is not read. CPU executor only
+ * Sleeps until the CQ is not empty (1) or the deadline has passed (0). Returns -ECANCELED when *stop is
+ * non-zero or stop_fd is readable. The pointer may be NULL, and stop_fd -1; it is not read. CPU executor only
  * (-EOPNOTSUPP), and only with GW_CQ_SLEEP (else it looks once).
  */
 GW_API int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
@@ -260,9 +263,9 @@ struct gw_qp_attr {
  * A queue pair, in state RESET. A UD queue pair's requests take two WQEBBs, or more. So its send queue has
  * twice as many as max_send_wr says, or more, and takes as many entries of its CQ.
  *
- *   -ENOSPC      a CQ has too few free entries;
- *   -EINVAL      attributes are out of range, or do not go together;
- *   -EOPNOTSUPP  not in this posting mode or placement;
+ *   `-ENOSPC`      a CQ has too few free entries.
+ *   `-EINVAL`      attributes are out of range, or do not go together.
+ *   `-EOPNOTSUPP`  not in this posting mode or placement.
  *   -ENOMEM; else the driver's error.
  */
 GW_API int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *attr, struct gw_qp **out);
@@ -331,8 +334,8 @@ struct gw_connect_opts {
 /*
  * RESET → INIT → RTR → RTS towards the peer (which may be the queue pair itself, or another one of this
  * process). Receives may be posted before. The host may call it while kernels run, but not while one posts
- * sends to this queue pair. -EINVAL: an option or the endpoint is out of range, or it is a UD queue pair.
- * Else the driver's error.
+ * sends to this queue pair. Returns -EINVAL if an option or the endpoint is out of range, or for a UD queue
+ * pair. Else the driver's error.
  */
 GW_API int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer,
                          const struct gw_connect_opts *opts);
@@ -355,8 +358,9 @@ enum gw_reset_flags {
  * Back to RESET, empty, with a new PSN, ready for gw_qp_connect to another peer; its endpoint changes. Legal
  * when no thread posts to the queue pair during the call. Its completions that were not polled are dropped.
  * Without GW_RESET_QUIET the CQs' pollers may go on (a running loop). The call then waits until they have
- * passed the last completion of this queue pair, which they do as soon as they poll. -ETIMEDOUT: they did not
- * before the deadline; the queue pair must not be used, call again. -EINVAL and others: as gw_qp_abort.
+ * passed the last completion of this queue pair, which they do as soon as they poll. Returns -ETIMEDOUT if
+ * they did not before the deadline. The queue pair must not be used then: call again. Returns -EINVAL and
+ * others as gw_qp_abort.
  */
 GW_API int gw_qp_reset(struct gw_qp *qp, uint32_t flags, uint64_t deadline_ns);
 

@@ -4,10 +4,10 @@
  * threads.
  *
  * There are two ways to post (docs/posting.md says which to use when). Operations (struct gw_op, verbs_op.h)
- * are the fast one. A program posts them through a view of the queue pair (gw_tx_post, verbs_tx.h), gets
- * tickets, and the library polls; or it posts them under names of its own (gw_post_op) and polls.
- * gw_post_send, gw_post_recv and gw_poll_cq are the compatible way: they take libibverbs' own structs and
- * mean what the ibv_ functions mean.
+ * are the fast one. A program may post them through a view of the queue pair (gw_tx_post, verbs_tx.h): it
+ * gets tickets, and the library polls. Or it posts them under names of its own (gw_post_op) and polls. The
+ * compatible way is gw_post_send, gw_post_recv and gw_poll_cq. They take libibverbs' own structs and mean
+ * what the ibv_ functions mean.
  *
  * One thread calls each function, and it acts for that thread, unless its name says _warp. None blocks,
  * except gw_wait_cq, which has a deadline. On a queue pair without GW_QP_ONE_POSTER any number of threads may
@@ -15,8 +15,8 @@
  * one executor: threads of one GPU, or CPU threads of one process.
  *
  * CPU threads that post to one queue pair take turns, as in ibv_post_send. A call then waits for the others
- * that are posting, for some seconds at most. (Not from within a signal handler that has interrupted one of
- * them.) If one of them does not run for so long, the call returns as if the queue were full. With
+ * that are posting, for some seconds at most. Do not call from within a signal handler that has interrupted
+ * one of them. If one of them does not run for so long, the call returns as if the queue were full. With
  * GW_QP_LOCK_FREE, and on a GPU, no call waits for another thread.
  *
  * Memory order. Posting: what the calling thread wrote before the call is visible to the NIC before the
@@ -49,7 +49,8 @@ struct gw_qp_handle;
 struct gw_ah_handle;
 struct gw_op;
 
-/* What a send WQE leaves behind for its completion; one per WQEBB, used at the WQE's first. */
+/* A send WQE leaves this behind for its completion. There is one for each WQEBB, and the WQE's first is
+ * used. */
 struct gw_sq_slot {
     uint64_t wr_id;
     uint64_t end; /* index after the WQE's last WQEBB, and what detail/verbs/sq.h adds to it */
@@ -147,8 +148,8 @@ static_assert(sizeof(struct gw_qp_handle) == GW_HANDLE_BYTES, "handle size");
  * RDMA_WRITE_WITH_IMM, RDMA_READ and the two atomics; IBV_SEND_SIGNALED, FENCE, SOLICITED and INLINE. It
  * reads the payload of an inline request before it returns.
  *
- *   ENOMEM      the queue is full, or too many entries or inline bytes;
- *   EINVAL      not connected, or a request that makes no sense, such as an opcode that does not exist;
+ *   ENOMEM      the queue is full, or too many entries or inline bytes.
+ *   EINVAL      not connected, or a request that makes no sense, such as an opcode that does not exist.
  *   EOPNOTSUPP  another opcode of libibverbs' (LOCAL_INV, BIND_MW, TSO, DRIVER1), or an atomic that the
  *               device does not have.
  *
@@ -166,7 +167,7 @@ GW_FN int gw_post_recv(struct gw_qp_handle *qp, struct ibv_recv_wr *wr, struct i
 /*
  * As ibv_poll_cq: takes up to n completions and returns how many, 0 when there is none *or another thread is
  * polling*. After it has returned, everything that the completions announce is visible to the calling thread.
- * pkey_index, slid, sl and dlid_path_bits are 0. src_qp is the sender's number, of a datagram.
+ * It sets pkey_index, slid, sl and dlid_path_bits to 0. For a datagram, src_qp is the sender's number.
  */
 GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc);
 
@@ -185,14 +186,14 @@ enum gw_post_flags {
  * pair. An operation of two requests (gw_with_signal) completes with the second; if the first one fails, its
  * completion carries the same wr_id. Returns
  *
- *   0            posted;
- *   -EAGAIN      the queue is full: poll the CQ and try again. Nothing was posted. On a GPU where several
- *                threads post it may also be that the others are asking for the room at this moment; on CPU
- *                threads that take turns, that one of them is stuck;
- *   -ENOTCONN    not connected;
- *   -EIO         the queue pair has failed (gw_qp_fault on the host says how);
- *   -EOPNOTSUPP  an atomic, and the device has none; a datagram (gw_send_to_op) on a connected queue pair; or
- *                anything else on one for datagrams.
+ *   0            posted.
+ *   `-EAGAIN`      the queue is full: poll the CQ and try again. Nothing was posted. There are
+ *                  two more reasons. On a GPU where several threads post, the others may be asking for the
+ *                  room at this moment. Of CPU threads that take turns, one may be stuck.
+ *   `-ENOTCONN`    not connected.
+ *   `-EIO`         the queue pair has failed: gw_qp_fault on the host says how.
+ *   `-EOPNOTSUPP`  an atomic, and the device has none; a datagram (gw_send_to_op) on a connected queue pair;
+ *                  or anything else on one for datagrams.
  */
 GW_FN int gw_post_op(struct gw_qp_handle *qp, struct gw_op op, uint32_t flags, uint64_t wr_id);
 
@@ -222,15 +223,15 @@ GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
 /*
  * Rings for everything that was posted with GW_DEFER before the call; any thread may call it. This, or a post
  * without GW_DEFER, must follow a deferred request: what other threads have posted behind it may have to wait
- * for that, too. (Where CPU threads take turns and one of them is stuck while it posts, the call gives up
- * after some seconds; then that thread's ring is for these requests, too.)
+ * for that, too. Where CPU threads take turns, one of them may be stuck while it posts. Then the call gives
+ * up after some seconds, and that thread's ring is for these requests, too.
  */
 GW_FN void gw_ring(struct gw_qp_handle *qp);
 
 /*
- * Polls until there is a completion, and returns how many it took, at most n; 0: the deadline has passed;
- * -ECANCELED: *stop became non-zero or stop_fd readable (stop may be NULL, stop_fd -1). deadline_ns is on
- * this executor's clock: gw_clock_ns() + what it may take.
+ * Polls until there is a completion, and returns how many it took, at most n. Returns 0 when the deadline has
+ * passed, and -ECANCELED when *stop became non-zero or stop_fd readable (stop may be NULL, stop_fd -1). The
+ * deadline is on this executor's clock: gw_clock_ns() + what it may take.
  *
  * CPU threads soon sleep, when the CQ was made with GW_CQ_SLEEP. A *stop alone does not wake them, stop_fd
  * does (in a loop's stage: &ctl->shared->stop, ctl->wake_fd). The GPU spins and ignores stop_fd.

@@ -2,12 +2,12 @@
 /*
  * verbs_op.h: operations: what a kernel asks of the NIC. Included by verbs_device.h.
  *
- * These are pure functions for any thread: they make an operation and post nothing. gw_post_op
- * (verbs_device.h) posts it under a name of the caller's, gw_tx_post (verbs_tx.h) through a view, with a
- * ticket.
+ * These are pure functions for any thread: they make an operation and post nothing. To post it, call
+ * gw_post_op (verbs_device.h), under a name of the caller's, or gw_tx_post (verbs_tx.h), through a view and
+ * with a ticket.
  *
- * Local memory is [laddr, laddr + len) under lkey, the peer's [raddr, raddr + len) under rkey: addresses as
- * the regions were registered (gw_mr.addr + offset). len is at most 2^30 bytes; 0: no payload.
+ * Local memory is [laddr, laddr + len) under lkey, the peer's is [raddr, raddr + len) under rkey. Addresses
+ * are as the regions were registered (gw_mr.addr + offset). A length is at most 2^30 bytes; 0: no payload.
  */
 #include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
 
@@ -42,10 +42,10 @@ GW_FN struct gw_op gw_get_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint
 GW_FN struct gw_op gw_send_op(uint64_t laddr, uint32_t lkey, uint32_t len);
 
 /*
- * SEND of a datagram, on a UD queue pair (verbs_ud.h): into the next receive of queue pair qpn at *ah, which
- * is read when the operation is posted. qkey is the receiver's; with GW_MLX5_QKEY_OF_QP set the sender's own
- * goes instead (the InfiniBand rule for privileged keys). In a warp or block either all operations have
- * payload or none has, if they are posted through views.
+ * SEND of a datagram, on a UD queue pair (verbs_ud.h). It goes into the next receive of queue pair qpn at
+ * *ah, which is read when the operation is posted. The key is the receiver's. With GW_MLX5_QKEY_OF_QP set in
+ * qkey, the sender's own goes instead (the InfiniBand rule for privileged keys). In a warp or block either
+ * all operations have payload or none has, if they are posted through views.
  */
 GW_FN struct gw_op gw_send_to_op(const struct gw_ah_handle *ah, uint32_t qpn, uint32_t qkey, uint64_t laddr,
                                  uint32_t lkey, uint32_t len);
@@ -60,7 +60,7 @@ GW_FN struct gw_op gw_cmp_swap_op(uint64_t laddr, uint32_t lkey, uint64_t raddr,
                                   uint64_t compare, uint64_t swap);
 
 /*
- * Adds field by field: each bit set in field_boundary is the highest of a field, and no carry leaves a field;
+ * Adds field by field: each bit set in field_boundary is the highest of a field, and no carry leaves a field.
  * 0 is gw_fetch_add_op.
  *
  * Masked atomics are ConnectX's own. In posting mode proxy-post they are refused (-EOPNOTSUPP), and an older

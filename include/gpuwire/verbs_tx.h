@@ -14,6 +14,7 @@
  *
  *     if (!err) err = gw_tx_post(&tx, gw_put_op(laddr, lkey, raddr, rkey, len), GW_DEFER, NULL);
  *     if (!err) err = gw_tx_post(&tx, gw_fetch_add_op(old, lkey, counter, rkey, 1), 0, &t);
+ *
  *     if (!err) err = gw_tx_wait(&tx, t, gw_clock_ns() + 1000000);
  *
  * Forms. Every thread of a warp calls the _warp form, each with its own operation; all operations are of one
@@ -30,8 +31,9 @@
  *
  * Lengths are bytes, times nanoseconds on the executor's clock (gw_clock_ns).
  *
- * Memory order: as gw_post_op's. When gw_tx_wait has returned 0, everything that the request has fetched is
- * visible to the calling thread (in the _warp and _block forms to all), and its local buffer may be reused.
+ * Memory order: as gw_post_op's. When gw_tx_wait has returned 0, the request's local buffer may be reused.
+ * Everything that the request has fetched is then visible to the calling thread, and in the _warp and _block
+ * forms to all.
  */
 #include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
 
@@ -53,7 +55,7 @@ struct gw_tx {
 };
 
 /*
- * Opens a view, of a connected queue pair or of one for datagrams. One thread. 0; -ENOTCONN: not connected;
+ * Opens a view, of a connected queue pair or of one for datagrams. One thread. 0; -ENOTCONN: not connected.
  * -EIO: the queue pair has failed; -EINVAL: the handle is of another version of this header. A view holds
  * nothing and needs no closing. After gw_qp_reset open a new one.
  */
@@ -62,14 +64,14 @@ GW_FN int gw_tx_open(struct gw_tx *tx, struct gw_qp_handle *qp);
 /*
  * Posts one operation and returns 0 and its ticket (ticket may be NULL), or
  *
- *   -EAGAIN      the queue is full, also after a look at the CQ: try again. Nothing was posted;
- *   -EIO         the queue pair has failed. A post notices that when the queue seems full: until then posts
- *                return 0 and their tickets fail;
- *   -ENOTCONN    it was reset; noticed at the same time;
- *   -EMSGSIZE    more requests than the queue holds at all;
- *   -EOPNOTSUPP  an atomic, and the device has none; gw_send_to_op on a connected queue pair; or gw_send_op
- *                on one for datagrams. (All else on one for datagrams is posted, and its ticket fails:
- *                IBV_WC_LOC_QP_OP_ERR.)
+ *   `-EAGAIN`      the queue is full, also after a look at the CQ: try again. Nothing was posted.
+ *   `-EIO`         the queue pair has failed. A post notices that when the queue seems full: until then posts
+ *                  return 0 and their tickets fail.
+ *   `-ENOTCONN`    it was reset; noticed at the same time.
+ *   `-EMSGSIZE`    more requests than the queue holds at all.
+ *   `-EOPNOTSUPP`  an atomic, and the device has none; gw_send_to_op on a connected queue pair; or gw_send_op
+ *                  on one for datagrams. (All else on one for datagrams is posted, and its ticket fails:
+ *                  IBV_WC_LOC_QP_OP_ERR.)
  *
  * flags: GW_DEFER, GW_FENCED, GW_SOLICITED; GW_SIGNALED for a request that a thread will wait for soon. It
  * waits for nothing but, among CPU threads, its turn (verbs_device.h). One of three must follow a post with
@@ -86,9 +88,9 @@ GW_FN void gw_tx_ring(struct gw_tx *tx);
  * Waits until the request with this ticket, and all before it, are complete. The ticket may be another
  * thread's. 0, or
  *
- *   -EIO         it was not executed, or not wholly (gw_qp_fault on the host says why);
- *   -ETIMEDOUT   the deadline has passed;
- *   -EINVAL      no such ticket.
+ *   `-EIO`        it was not executed, or not wholly (gw_qp_fault on the host says why);
+ *   `-ETIMEDOUT`  the deadline has passed.
+ *   `-EINVAL`     no such ticket.
  *
  * deadline_ns: gw_clock_ns() + what it may take; in the past: one look. A wait for a request that is not
  * signalled posts an empty one behind it. _warp, _block: all wait for the highest of the threads' tickets.

@@ -2,11 +2,11 @@
 /*
  * verbs_ud.h: datagrams. Included by verbs_device.h.
  *
- * A UD queue pair (GW_QP_UD) has no peer: gw_qp_activate gives it a Q_Key, and each request says where it
- * goes: to which host (an address handle, which the CPU makes: gw_ah_create), to which queue pair there, and
- * with which Q_Key. A message is one packet: at most the port's MTU (gw_device_info.mtu), else the request
- * completes with IBV_WC_LOC_LEN_ERR. Nobody acknowledges. A request completes when the packet has left. The
- * receiver drops a packet without a word if no receive is posted for it, or if its Q_Key is not the
+ * A UD queue pair (GW_QP_UD) has no peer. The function gw_qp_activate gives it a Q_Key. Each request says to
+ * which host it goes, to which queue pair there, and with which Q_Key. A host is an address handle, which the
+ * CPU makes: gw_ah_create. A message is one packet: at most the port's MTU (gw_device_info.mtu), else the
+ * request completes with IBV_WC_LOC_LEN_ERR. Nobody acknowledges. A request completes when the packet has
+ * left. The receiver drops a packet without a word if no receive is posted for it, or if its Q_Key is not the
  * receiver's.
  *
  * A receive needs GW_GRH bytes more than the message: what the network said of the packet lies in front of
@@ -45,10 +45,10 @@ GW_FN struct ibv_ah *gw_ibv_ah(const struct gw_ah_handle *ah);
 
 /*
  * The GID of the host that sent a datagram, out of the GW_GRH bytes at `grh` that lie in front of the
- * message. 0, or -EPROTO: that is neither an InfiniBand or IPv6 header nor, in its last 20 bytes, an IPv4
- * header. The sender wrote it: it is as true as the network is. (ibv_init_ah_from_wc looks at the same bytes:
- * RoCEv2 annex, A17.4.5.2.) Any thread that took the completion, which acquires what the NIC wrote; it only
- * reads *grh, and writes gid.
+ * message. Returns 0. Returns -EPROTO if that is neither an InfiniBand or IPv6 header nor, in its last 20
+ * bytes, an IPv4 header. The sender wrote it: it is as true as the network is. (ibv_init_ah_from_wc looks at
+ * the same bytes: RoCEv2 annex, A17.4.5.2.) Any thread that took the completion, which acquires what the NIC
+ * wrote; it only reads *grh, and writes gid.
  */
 GW_FN int gw_grh_source(const void *grh, uint8_t gid[16]);
 

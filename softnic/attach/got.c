@@ -33,7 +33,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct patched patched[MAX_PATCHED];
 static size_t patched_count;
 
-/* What a PT_DYNAMIC section says, as addresses that can be read. */
+/* The contents of a PT_DYNAMIC section, as addresses that can be read. */
 struct image {
     uintptr_t base;
     const Elf64_Sym *symbols;

@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "softnic/attach/hooks.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,126 +14,14 @@
 #include <linux/netlink.h>
 
 #include "softnic/attach/got.h"
-#include "softnic/attach/signals.h"
+#include "softnic/attach/paths.h"
 #include "softnic/cm/cm.h"
-#include "softnic/sysfs/tree.h"
 #include "softnic/uverbs/uverbs.h"
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define REFUSED  (-10) /* libnl's NLE_OPNOTSUPP; its callers look at the sign only */
 
-static char believed_root[256];
-
-void sn_hooks_set_root(const char *root)
-{
-    snprintf(believed_root, sizeof(believed_root), "%s", root);
-}
-
-/*
- * A path below the class folders that libibverbs looks for devices in leads to our tree, which is written
- * when it is first looked at. Usually the path is already ours (SYSFS_PATH); after a late install or a fork
- * it is rewritten.
- */
-static const char *redirect(const char *path, char *buf, size_t size)
-{
-    static const char class[] = "/class/infiniband", misc[] = "/class/misc/rdma_cm";
-    size_t n = strlen(believed_root);
-
-    if (!path || !n || strncmp(path, believed_root, n)) return path;
-    if (strncmp(path + n, class, sizeof(class) - 1) && strncmp(path + n, misc, sizeof(misc) - 1)) return path;
-    struct sn_tree_info nics[UV_MAX_NICS];
-    int count = uv_tree_info(nics);
-    if (count < 0 || sn_tree_build(nics, (unsigned)count)) return path;
-    const char *own = sn_tree_path();
-    if (!own || !strcmp(own, believed_root)) return path;
-    int len = snprintf(buf, size, "%s%s", own, path + n);
-    return len > 0 && (size_t)len < size ? buf : path;
-}
-
-static bool is_cdev(const char *path)
-{
-    return path && (sn_tree_cdev(path, UV_MAX_NICS) >= 0 || !strcmp(path, SN_RDMA_CM_PATH));
-}
-
-/* libmlx5 was loaded by now, whoever did it: its calls must be ours before it makes the first one. */
-static int open_cdev(const char *path, int flags)
-{
-    sn_hooks_apply();
-    sn_signals_apply(); /* for libraries that were loaded since */
-    int nic = sn_tree_cdev(path, UV_MAX_NICS),
-        fd = nic < 0 ? ucm_open(flags, &uv_callbacks) : uv_open(flags, (unsigned)nic);
-    if (fd >= 0) return fd;
-    errno = -fd;
-    return -1;
-}
-
-static int open_at(int dir, const char *path, int flags, mode_t mode)
-{
-    char buf[512];
-
-    if (is_cdev(path)) return open_cdev(path, flags);
-    return openat(dir, redirect(path, buf, sizeof(buf)), flags, mode);
-}
-
-static mode_t mode_of(int flags, va_list ap)
-{
-    return flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(ap, mode_t) : 0;
-}
-
-static int hook_open(const char *path, int flags, ...)
-{
-    va_list ap;
-    va_start(ap, flags);
-    mode_t mode = mode_of(flags, ap);
-    va_end(ap);
-    return open_at(AT_FDCWD, path, flags, mode);
-}
-
-static int hook_openat(int dir, const char *path, int flags, ...)
-{
-    va_list ap;
-    va_start(ap, flags);
-    mode_t mode = mode_of(flags, ap);
-    va_end(ap);
-    return open_at(dir, path, flags, mode);
-}
-
-static int hook_open_2(const char *path, int flags)
-{
-    return open_at(AT_FDCWD, path, flags, 0);
-}
-
-static int hook_openat_2(int dir, const char *path, int flags)
-{
-    return open_at(dir, path, flags, 0);
-}
-
-static DIR *hook_opendir(const char *path)
-{
-    char buf[512];
-    return opendir(redirect(path, buf, sizeof(buf)));
-}
-
-static FILE *hook_fopen(const char *path, const char *mode)
-{
-    char buf[512];
-    return fopen(redirect(path, buf, sizeof(buf)), mode);
-}
-
-static int hook_stat(const char *path, struct stat *st)
-{
-    char buf[512];
-    return stat(is_cdev(path) ? "/dev/null" : redirect(path, buf, sizeof(buf)), st);
-}
-
-/* What libraries built against a glibc before 2.33 call. */
-static int hook_xstat(int version, const char *path, struct stat *st)
-{
-    (void)version;
-    return hook_stat(path, st);
-}
-
-/* Whoever opens a device checks that it is one. */
+/* A program that opens a device checks that it is one. */
 static int hook_fstat(int fd, struct stat *st)
 {
     return ucm_is_fd(fd) ? stat("/dev/null", st) : fstat(fd, st);
@@ -147,12 +31,6 @@ static int hook_fxstat(int version, int fd, struct stat *st)
 {
     (void)version;
     return hook_fstat(fd, st);
-}
-
-static int hook_access(const char *path, int mode)
-{
-    char buf[512];
-    return access(is_cdev(path) ? "/dev/null" : redirect(path, buf, sizeof(buf)), mode);
 }
 
 static int hook_ioctl(int fd, unsigned long request, ...)
@@ -213,7 +91,7 @@ static void *hook_dlopen(const char *path, int flags)
 struct nl_sock;
 struct verbs_context_ops;
 
-/* What the libraries themselves would have reached; looked up before anything is diverted. */
+/* The functions that the libraries themselves would have reached; looked up before anything is diverted. */
 static struct {
     int (*nl_connect)(struct nl_sock *, int);
     void (*verbs_set_ops)(struct verbs_context *, const struct verbs_context_ops *);
@@ -249,33 +127,10 @@ static const char *const all_libs[] = {"libibverbs.so", "libmlx5", "librdmacm.so
 static const char *const mlx5_libs[] = {"libmlx5", NULL};
 
 static const struct sn_hook libc_hooks[] = {
-    {"open", hook_open},
-    {"open64", hook_open},
-    {"__open_2", hook_open_2},
-    {"__open64_2", hook_open_2},
-    {"openat", hook_openat},
-    {"openat64", hook_openat},
-    {"__openat_2", hook_openat_2},
-    {"__openat64_2", hook_openat_2},
-    {"opendir", hook_opendir},
-    {"fopen", hook_fopen},
-    {"fopen64", hook_fopen},
-    {"stat", hook_stat},
-    {"stat64", hook_stat},
-    {"__xstat", hook_xstat},
-    {"__xstat64", hook_xstat},
-    {"fstat", hook_fstat},
-    {"fstat64", hook_fstat},
-    {"__fxstat", hook_fxstat},
-    {"__fxstat64", hook_fxstat},
-    {"access", hook_access},
-    {"ioctl", hook_ioctl},
-    {"write", hook_write},
-    {"mmap", hook_mmap},
-    {"mmap64", hook_mmap},
-    {"close", hook_close},
-    {"dlopen", hook_dlopen},
-    {"nl_connect", hook_nl_connect},
+    {"fstat", hook_fstat},       {"fstat64", hook_fstat},         {"__fxstat", hook_fxstat},
+    {"__fxstat64", hook_fxstat}, {"ioctl", hook_ioctl},           {"write", hook_write},
+    {"mmap", hook_mmap},         {"mmap64", hook_mmap},           {"close", hook_close},
+    {"dlopen", hook_dlopen},     {"nl_connect", hook_nl_connect},
 };
 
 static const struct sn_hook mlx5_hooks[] = {{"verbs_set_ops", hook_verbs_set_ops}};
@@ -285,5 +140,6 @@ int sn_hooks_apply(void)
     if (!original.verbs_set_ops && !find_originals()) return 0;
     int a = sn_got_patch(all_libs, libc_hooks, COUNT(libc_hooks));
     int b = a < 0 ? 0 : sn_got_patch(mlx5_libs, mlx5_hooks, COUNT(mlx5_hooks));
+    if (a >= 0 && b >= 0) sn_paths_apply(all_libs);
     return a < 0 ? a : b < 0 ? b : a + b;
 }

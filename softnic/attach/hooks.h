@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libibverbs, libmlx5 and librdmacm call in place of libc once the software NIC is attached. */
+/* Once the software NIC is attached, libibverbs, libmlx5 and librdmacm call these in place of libc. */
 #ifndef SOFTNIC_ATTACH_HOOKS_H
 #define SOFTNIC_ATTACH_HOOKS_H
 
@@ -8,9 +8,5 @@
  * loaded. Returns the number of calls that are diverted now and were not before, or a negative errno.
  */
 int sn_hooks_apply(void);
-
-/* sn_hooks_set_root - the folder that libibverbs takes for /sys: ours, or the real one when we came too late.
- */
-void sn_hooks_set_root(const char *root);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "softnic/attach/got.h"
 #include "softnic/attach/hooks.h"
+#include "softnic/attach/paths.h"
 #include "softnic/attach/signals.h"
 #include "softnic/cm/cm.h"
 #include "softnic/runtime/process.h"
@@ -74,10 +75,12 @@ static const char *lend_sysfs_path(const char *path)
 static void call_libc_directly(void)
 {
     static const char *const names[] = {
-        "socket",     "bind",       "listen", "accept",   "connect", "recv",        "recvfrom",
-        "recvmsg",    "read",       "readv",  "send",     "sendto",  "sendmsg",     "write",
-        "writev",     "poll",       "select", "shutdown", "close",   "getpeername", "getsockname",
-        "setsockopt", "getsockopt", "fcntl",  "fcntl64",  "dup2",    "sendfile",    "fstat"};
+        "socket",     "bind",       "listen",  "accept",   "connect", "recv",        "recvfrom",
+        "recvmsg",    "read",       "readv",   "send",     "sendto",  "sendmsg",     "write",
+        "writev",     "poll",       "select",  "shutdown", "close",   "getpeername", "getsockname",
+        "setsockopt", "getsockopt", "fcntl",   "fcntl64",  "dup2",    "sendfile",    "fstat",
+        "open",       "openat",     "opendir", "fopen",    "stat",    "lstat",       "fstatat",
+        "access",     "readlink",   "realpath"};
     static const char *const self[] = {LIBRARY, NULL};
     struct sn_hook hooks[sizeof(names) / sizeof(names[0])];
     void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
@@ -98,17 +101,19 @@ static int install_locked(void)
     if (!path) return -EACCES; /* which has said why */
 
     call_libc_directly();
-    sn_hooks_set_root(lend_sysfs_path(path));
+    sn_paths_set_root(lend_sysfs_path(path));
     int changed = sn_hooks_apply();
     if (changed < 0) {
         fprintf(stderr,
                 "gpuwire: cannot attach the software NIC to libibverbs: its import table is not writable\n");
+        sn_paths_hide();
         sn_got_restore();
         return changed;
     }
     if (!changed) {
         fprintf(stderr,
                 "gpuwire: cannot attach the software NIC: no libibverbs.so is loaded in this process\n");
+        sn_paths_hide();
         return -ENOENT;
     }
     sn_signals_apply();
@@ -144,6 +149,7 @@ EXPORT int softnic_uninstall(void)
         if (uv_open_files()) {
             err = -EBUSY;
         } else {
+            sn_paths_hide();
             sn_got_restore();
             sn_tree_remove();
             installed = false;

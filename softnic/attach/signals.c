@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * These functions have the names of libc's. A library that is preloaded, or that the program is linked to, stands
- * before libc, and is called in its place. One that is loaded later has to patch import tables.
+ * These functions have the names of libc's. A library that is preloaded, or that the program is linked to,
+ * stands before libc, and is called in its place. One that is loaded later has to patch import tables.
  */
 #include "softnic/attach/signals.h"
 
@@ -40,7 +40,7 @@ static bool is_fault(int sig)
     return sig == SIGSEGV || sig == SIGBUS;
 }
 
-/* What the older calls make of a handler and flags. */
+/* The sigaction() that the older calls make of a handler and flags. */
 static sighandler_t set_handler(int sig, sighandler_t handler, int flags, bool itself_masked)
 {
     struct sigaction next, old;

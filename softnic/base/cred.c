@@ -20,8 +20,8 @@ static uid_t overflow_uid(void)
 }
 
 /*
- * One line that maps every number to itself: the initial user namespace, or one that is as good. A map that cannot be
- * read counts as a partial one.
+ * One line that maps every number to itself: the initial user namespace, or one that is as good. A map that
+ * cannot be read counts as a partial one.
  */
 static bool every_user_has_a_number(void)
 {

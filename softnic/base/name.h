@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * name.h: names by which processes of a host find and keep off each other: abstract ones of UNIX sockets. One
- * process of a network name space can have a name, whoever its user is, and the kernel frees it when that
- * process dies, however it dies. Any thread.
+ * process of a network name space can have a name, of any user. The kernel frees it when that process dies,
+ * however it dies. Any thread.
  */
 #ifndef SOFTNIC_BASE_NAME_H
 #define SOFTNIC_BASE_NAME_H

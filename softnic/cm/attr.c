@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the handshake came to, as attributes for the queue pair, paths and addresses. */
+/* The results of the handshake, as attributes for the queue pair, paths and addresses. */
 #include <endian.h>
 #include <errno.h>
 #include <string.h>

@@ -22,7 +22,8 @@ struct sn_process_callbacks;
 
 /*
  * Opens the device; `flags` as for open(). An fd that poll() shows readable while there are events, or a
- * negative errno. callbacks: of the NICs that it makes, if no queue pair has made them yet; the same in every call.
+ * negative errno. callbacks: of the NICs that it makes, if no queue pair has made them yet; the same in every
+ * call.
  */
 int ucm_open(int flags, const struct sn_process_callbacks *callbacks);
 
@@ -32,8 +33,8 @@ bool ucm_is_fd(int fd);
 /* One command, as write() takes it: `bytes`, or a negative errno. Only GET_EVENT waits, unless O_NONBLOCK. */
 ssize_t ucm_write(int fd, const void *buf, size_t bytes);
 
-/* To be called before an fd is closed. What was made through one of ours ends: connections are disconnected.
- * Other fds are none of its business. */
+/* To be called before an fd is closed. Everything made through one of ours ends: connections are
+ * disconnected. Other fds are none of its business. */
 void ucm_close(int fd);
 
 /*

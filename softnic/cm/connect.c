@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs ask for: to listen, connect, accept, reject, disconnect. */
+/* The requests of programs: to listen, connect, accept, reject, disconnect. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>

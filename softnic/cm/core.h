@@ -5,12 +5,10 @@
  *
  * Everything here is under cm->lock unless it says otherwise. Functions return 0 or a negative errno.
  *
- *   id.c       identifiers: made, found, ended          port.c     ports and who has them
- *   event.c    what programs are told                   addr.c     binding, resolving, querying addresses
- *   message.c  messages made and repeated               connect.c  what programs ask for
- *   input.c    messages received                        sidr.c     the datagram service's lookup
- *   origin.c   who may say what                         timer.c    what is due
- *   attr.c     queue pair attributes and paths          option.c   what programs may set
+ * Identifiers are made, found and ended in id.c; ports and their owners are in port.c. For programs there are
+ * event.c, connect.c, option.c, attr.c (queue pairs and paths), and addr.c, which binds, resolves and queries
+ * addresses. Messages are made and repeated in message.c, and received in input.c. The file origin.c decides
+ * which sender may say what, sidr.c is the datagram service's lookup, and timer.c does what is due.
  */
 #ifndef SOFTNIC_CM_CORE_H
 #define SOFTNIC_CM_CORE_H
@@ -135,7 +133,7 @@ enum {
     CM_FROM_SELF = -2,
 };
 
-static inline bool cm_is_near(const struct cm_origin *from)
+static inline bool cm_is_same_host(const struct cm_origin *from)
 {
     return from->slot >= 0;
 }
@@ -159,7 +157,7 @@ struct cm_id {
 
     /* The connection. */
     uint8_t peer[16];
-    bool near; /* the peer is a process of this host; known with remote_id */
+    bool same_host; /* the peer is a process of this host; known with remote_id */
     uint32_t local_id, remote_id;
     uint64_t tid, end_tid; /* transaction IDs: of the messages that make it, and of those that end it */
     bool active;
@@ -248,7 +246,7 @@ bool cm_port_listening(const struct cm_id *id); /* does another id listen on the
 int cm_port_number(struct cm *cm, uint16_t ps);
 /* Does it hold this claim of the environment? */
 bool cm_port_claimed(const struct cm_port *port, int claim);
-/* Who listens for what came to this NIC. */
+/* The id that listens for a request that came to this NIC. */
 struct cm_id *cm_listener(struct cm *cm, const struct cm_nic *nic, uint64_t service_id,
                           const struct roce_cma_hdr *h);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What programs are told, in order, by GET_EVENT. A byte lies in the file's socket while something is to be
- * told, so that the program can wait for it in poll().
+ * The events that programs get, in order, by GET_EVENT. A byte lies in the file's socket while something is
+ * to be told, so that the program can wait for it in poll().
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ void cm_event_conn(struct cm_event *e, const struct roce_cm *m, uint32_t skip)
     p = &e->resp.param.conn;
     p->private_data_len = (uint8_t)(m->private_len - skip);
     memcpy(p->private_data, m->private_data + skip, m->private_len - skip);
-    /* What the peer may begin is what we have to answer, and the other way round. */
+    /* We have to answer as many as the peer may begin, and the other way round. */
     p->responder_resources = (uint8_t)m->initiator_depth;
     p->initiator_depth = (uint8_t)m->responder_resources;
     p->flow_control = (uint8_t)m->flow_control;

@@ -28,7 +28,7 @@ static unsigned generation;
 
 bool ucm_is_fd(int fd)
 {
-    /* Relaxed: whoever uses an fd got it, in an ordered way, from whoever opened it. */
+    /* Relaxed: the user of an fd got it, in an ordered way, from the thread that opened it. */
     return fd >= 0 && (unsigned)fd < MAX_FD && __atomic_load_n(&is_ours[fd], __ATOMIC_RELAXED);
 }
 
@@ -79,7 +79,7 @@ static struct open_file *get(int fd)
 
 static void put(struct open_file *f)
 {
-    /* Acquire-release: whoever frees it sees all that others did to it before they let go. */
+    /* Acquire-release: the thread that frees it sees all that others did to it before they let go. */
     if (__atomic_sub_fetch(&f->refs, 1, __ATOMIC_ACQ_REL)) return;
     close(f->file.fd);
     close(f->file.token);

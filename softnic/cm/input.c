@@ -60,7 +60,7 @@ struct cm_id *cm_child(struct cm_id *listener, const struct cm_nic *nic, const s
     id->remote_id = m->local_id;
     id->service_id = m->service_id;
     memcpy(id->peer, from->gid, 16);
-    id->near = cm_is_near(from);
+    id->same_host = cm_is_same_host(from);
     addresses(id, h, listener->src.port);
     id->traffic_class = listener->tos;
     id->hop_limit = CM_HOP_LIMIT;
@@ -109,7 +109,7 @@ static void request(struct cm *cm, const struct cm_nic *nic, const struct cm_ori
 
     if (!cm_request_is_its_own(cm, origin, m)) return;
     if (id) {
-        if (id->tid == m->tid && id->near == cm_is_near(origin)) repeated_request(id);
+        if (id->tid == m->tid && id->same_host == cm_is_same_host(origin)) repeated_request(id);
         return;
     }
     if (roce_cma_parse(m->private_data, &h)) {
@@ -281,7 +281,7 @@ static struct cm_id *find(struct cm *cm, const struct cm_origin *from, const str
     struct cm_id *id = cm_id_by_local(cm, m->remote_id);
     const char *wrong;
 
-    /* Who gives up before the first answer does not know our ID. */
+    /* A peer that gives up before the first answer does not know our ID. */
     if (m->attr == ROCE_CM_REJ && !m->remote_id) id = by_remote(cm, from->gid, m->local_id);
     if (!id) {
         cm_suspect_stray(cm, from, m);
@@ -292,7 +292,7 @@ static struct cm_id *find(struct cm *cm, const struct cm_origin *from, const str
         cm_suspect(cm, from, m, wrong);
         return NULL;
     }
-    if (!id->remote_id) id->near = cm_is_near(from);
+    if (!id->remote_id) id->same_host = cm_is_same_host(from);
     return id;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs may set about an id. */
+/* The options of an id that programs may set. */
 #include <errno.h>
 #include <string.h>
 

@@ -33,7 +33,7 @@ static void say(struct cm *cm, const struct cm_origin *from, const struct roce_c
     if (cm->said_at && now < cm->said_at + SAY_AGAIN_NS) return;
     cm->said_at = now;
     inet_ntop(AF_INET6, from->gid, gid, sizeof(gid));
-    if (cm_is_near(from)) snprintf(slot, sizeof(slot), ", slot %d", from->slot);
+    if (cm_is_same_host(from)) snprintf(slot, sizeof(slot), ", slot %d", from->slot);
     snprintf(line, sizeof(line), "rdma_cm refused a %s from %s%s: %s (%llu such messages so far)",
              name_of(m->attr), gid, slot, why, (unsigned long long)cm->suspects);
     cm->env.warn(cm->env.ctx, line);
@@ -61,7 +61,7 @@ void cm_suspect_stray(struct cm *cm, const struct cm_origin *from, const struct 
 
 static bool of_slot(const struct cm_origin *from, uint32_t number, unsigned shift)
 {
-    return !cm_is_near(from) || number >> shift == (uint32_t)from->slot;
+    return !cm_is_same_host(from) || number >> shift == (uint32_t)from->slot;
 }
 
 bool cm_request_is_its_own(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m)
@@ -70,7 +70,7 @@ bool cm_request_is_its_own(struct cm *cm, const struct cm_origin *from, const st
 
     if (!m->local_id)
         wrong = "it names no communication ID";
-    else if (!cm_is_near(from) && cm_nic_at(cm, from->gid))
+    else if (!cm_is_same_host(from) && cm_nic_at(cm, from->gid))
         wrong = "it has this host's address, and no process of this host sent it";
     else if (!of_slot(from, m->local_id, ID_SLOT_SHIFT))
         wrong = "its communication ID is another process's";
@@ -84,7 +84,7 @@ static const char *wrong_place(const struct cm_id *id, const struct cm_origin *f
 {
     if (memcmp(id->peer, from->gid, 16)) return "it comes from another address than the connection's peer";
     if (from->slot == CM_FROM_SELF) return NULL;
-    if (id->remote_id && id->near != cm_is_near(from))
+    if (id->remote_id && id->same_host != cm_is_same_host(from))
         return "it comes from another host than the connection's peer";
     if (m->local_id && !of_slot(from, m->local_id, ID_SLOT_SHIFT))
         return "it comes from another process than the connection's peer";
@@ -131,7 +131,8 @@ bool cm_too_many(struct cm *cm, const struct cm_origin *from, const struct roce_
 
         if (!id || !half_open(id) || memcmp(id->peer, from->gid, 16)) continue;
         address++;
-        process += cm_is_near(from) && id->near && id->remote_id >> ID_SLOT_SHIFT == (uint32_t)from->slot;
+        process +=
+            cm_is_same_host(from) && id->same_host && id->remote_id >> ID_SLOT_SHIFT == (uint32_t)from->slot;
     }
     if (address < CM_MAX_HALF_OPEN && process < CM_MAX_HALF_OPEN / 4) return false;
     cm_suspect(cm, from, m, "it does not bring to an end what it began before");

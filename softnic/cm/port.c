@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports: which ids have them, and who listens. Between processes the environment decides. */
+/* Ports: which ids have them, and which listen. Between processes the environment decides. */
 #include <errno.h>
 #include <stdlib.h>
 

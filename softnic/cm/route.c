@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who gets a message. One about a connection names the process in its communication ID, and the wire has
- * brought it to the right one. A request names a service: the process that listens has a datagram socket with
- * an abstract UNIX name made of the NIC's address and the service. Binding that name is the claim to the
+ * The receiver of a message. One about a connection names the process in its communication ID, and the wire
+ * has brought it to the right one. A request names a service: the process that listens has a datagram socket
+ * with an abstract UNIX name made of the NIC's address and the service. Binding that name is the claim to the
  * service: it is exclusive, also between users, and the kernel frees it when the process dies. A request of
  * another host is put into that socket by whichever process at the address happens to get it. A process of
  * this host puts its own request there itself, so that no other one reads or changes it. letter.c decides
@@ -44,7 +44,7 @@ int cm_route_claim(const uint8_t gid[16], uint64_t service_id)
 
 void cm_route_mailbox(int fd)
 {
-    /* Release: who reads it sees the socket's other end in use. */
+    /* Release: its reader sees the socket's other end in use. */
     __atomic_store_n(&mailbox, fd, __ATOMIC_RELEASE);
 }
 

@@ -36,7 +36,7 @@ static struct {
     uint32_t scope[SN_MAX_NICS]; /* of the NIC's address */
     bool has_port[SN_MAX_NICS];  /* port 4791 is its user's: no other user's process gets what comes there */
     bool on_wire_only[SN_MAX_NICS]; /* what it sends is to be seen, or disturbed, or goes its own way */
-    struct sn_near_cache near;
+    struct sn_near_cache near_cache;
     int watch, wake_fd, mail[2];
     pthread_t thread;
 } service = {.lock = PTHREAD_MUTEX_INITIALIZER, .watch = -1, .wake_fd = -1, .mail = {-1, -1}};
@@ -59,7 +59,7 @@ static bool is_here(const struct cm_nic *nic, const uint8_t gid[16])
     struct sn_addr addr = {.scope = service.scope[nic->index]};
 
     memcpy(addr.gid, gid, 16);
-    return sn_near_is(&service.near, &addr);
+    return sn_near_is(&service.near_cache, &addr);
 }
 
 /*
@@ -218,7 +218,7 @@ static void read_mailbox(void)
     }
 }
 
-/* What was ready may have been given back since, and its number be another's by now, a program's say. */
+/* A ready fd may have been given back since. Its number may be another's by now, a program's say. */
 static bool is_claim(int fd)
 {
     struct sn_link *it, *tmp;

@@ -90,7 +90,7 @@ static const char *not_the_answer(const struct cm_id *id, const struct cm_origin
     if (memcmp(id->peer, from->gid, 16)) return "it comes from another address than was asked";
     if (m->tid != id->tid) return "it names another transaction";
     if (m->service_id != id->service_id) return "it names another service";
-    if (cm_is_near(from) && m->status == ROCE_SIDR_OK && m->qpn >> 16 != (uint32_t)from->slot)
+    if (cm_is_same_host(from) && m->status == ROCE_SIDR_OK && m->qpn >> 16 != (uint32_t)from->slot)
         return "its queue pair is another process's";
     return NULL;
 }

@@ -103,7 +103,7 @@ static bool set_local(struct sn_config *c, const char *v)
 
     for (int i = 0; i < 3; i++) {
         if (strcmp(v, names[i]) != 0) continue;
-        c->local = (enum sn_local)i;
+        c->local = (enum sn_local_way)i;
         return true;
     }
     return false;

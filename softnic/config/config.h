@@ -6,32 +6,33 @@
  *
  * A semicolon begins the next NIC: each has its own settings, and nothing of another's.
  *
- *     addr=IP             address of the NIC, IPv4 or IPv6 (fe80::1%eth0 for a link-local one); default: the
- *                         host's primary address, 127.0.0.1 if it has none. Processes with the same address
- *                         share it.
- *     poll=adaptive|busy  how the NIC's own thread waits; default adaptive
- *     cpu=N               pins that thread to a CPU; default: not pinned
- *     threads=N           so many threads receive packets, 1 … 16: the one above, and others that check what they
- *                         receive before it; default 1
- *     hostile=0|1         placement as unkind as a NIC is allowed to be; default 0
- *     seed=N              of everything random; default: from the system
- *     mtu=N               largest path MTU offered: 256, 512, 1024, 2048, 4096; default: what the interface
- *                         carries
- *     local=cma|ring|off  how peers on the same host are reached at best: cma, by copies between the processes'
- *                         memory, and through shared memory where that is refused (default); ring, through
- *                         shared memory; off, over the wire like others
- *     gso=0|1             whether frames to one process of this host leave many to a message; default 1
- *     ecn=0|1             whether packets may be marked where a network is congested, and the rate of a queue
- *                         pair goes down when they were; default 1
- *     gpucopy=kernel|engine  whether copies of GPU memory that follow each other closely are made by a kernel of the
- *                         NIC's, which takes a part of one of the GPU's processors meanwhile (default), or all of them
- *                         by copy engines; engine counts for all NICs of the process
- *     pcap=FILE           everything that goes over the wire is written there; %p becomes the process's number
- *     pcap_max=SIZE       the capture ends when its file would become longer
- *     verbose=0|1|2       0: nothing is said about wrong programs and peers; 1 (default): a few lines about
- *                         each object; 2: all of them
- *     wire=udp|eth        UDP sockets (default), or whole Ethernet frames: config/eth_config.h has the keys
- *     loss=P … tx.loss=P … rx.loss=P …   an unkind network: config/faults.h
+ *     `addr=IP`           The address of the NIC, IPv4 or IPv6 (fe80::1%eth0 for a link-local one). The default
+ *                         is the host's primary address, or 127.0.0.1 if it has none. Processes with the same
+ *                         address share it.
+ *     `poll=adaptive|busy`  How the NIC's own thread waits. The default is adaptive.
+ *     `cpu=N`             Pins that thread to a CPU. By default it is not pinned.
+ *     `threads=N`         So many threads receive packets, 1 … 16: the one above, and others that check what
+ *                         they receive before it. The default is 1.
+ *     `hostile=0|1`       Placement as unkind as a NIC is allowed to be. The default is 0.
+ *     `seed=N`            Of everything random. The default is from the system.
+ *     `mtu=N`             The largest path MTU offered: 256, 512, 1024, 2048, 4096. The default is what the
+ *                         interface carries.
+ *     `local=cma|ring|off`  How peers on the same host are reached at best. With cma (the default): by copies
+ *                         between the processes' memory, and through shared memory where that is refused. With
+ *                         ring: through shared memory. With off: over the wire like others.
+ *     `gso=0|1`           Whether frames to one process of this host leave many to a message. The default is 1.
+ *     `ecn=0|1`           Whether packets may be marked where a network is congested, and the rate of a queue
+ *                         pair goes down when they were. The default is 1.
+ *     `gpucopy=kernel|engine`  How copies of GPU memory that follow each other closely are made. With kernel (the
+ *                         default) a kernel of the NIC's makes them, which takes a part of one of the GPU's
+ *                         processors meanwhile. With engine copy engines make all. That counts for all NICs of
+ *                         the process.
+ *     `pcap=FILE`         Everything that goes over the wire is written there. `%p` becomes the process's number.
+ *     `pcap_max=SIZE`     The capture ends when its file would become longer.
+ *     `verbose=0|1|2`     With 0 nothing is said about wrong programs and peers. With 1 (the default) a few lines
+ *                         about each object, with 2 all of them.
+ *     `wire=udp|eth`      UDP sockets (the default), or whole Ethernet frames: config/eth_config.h has the keys.
+ *     `loss=P` … `tx.loss=P` … `rx.loss=P` …   An unkind network: config/faults.h.
  */
 #ifndef SOFTNIC_CONFIG_CONFIG_H
 #define SOFTNIC_CONFIG_CONFIG_H
@@ -48,7 +49,7 @@ enum { SN_MAX_NICS = 16, SN_MAX_THREADS = 16 };
 enum { SN_CONFIG_WHY = 512, SN_CONFIG_PCAP = 1024, SN_CONFIG_TEXT = 4096, SN_PCAP_MIN = 65536 };
 
 enum sn_poll { SN_POLL_ADAPTIVE, SN_POLL_BUSY };
-enum sn_local { SN_LOCAL_CMA, SN_LOCAL_RING, SN_LOCAL_OFF };
+enum sn_local_way { SN_LOCAL_CMA, SN_LOCAL_RING, SN_LOCAL_OFF };
 
 struct sn_config {
     bool has_addr; /* else addr is unset and the default address is to be used */
@@ -62,7 +63,7 @@ struct sn_config {
     uint64_t seed;
     uint32_t mtu; /* 0: what the interface carries */
     bool no_gso, no_ecn, no_copy_kernel;
-    enum sn_local local;
+    enum sn_local_way local;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */
     uint64_t pcap_max;         /* bytes; 0: no limit */

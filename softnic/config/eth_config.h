@@ -2,11 +2,12 @@
 /*
  * eth_config.h: what GPUWIRE_NIC says about a NIC that is a station of its own on an Ethernet link (eth.h).
  *
- *     wire=eth                          whole Ethernet frames; addr= is then the NIC's alone, and may name
- * the subnet: addr=192.0.2.7/24 if=NAME                           the interface, by packet sockets; or
- *     bind=IP:PORT,peer=IP:PORT         UDP datagrams that hold a frame each
- *     mac=xx:xx:xx:xx:xx:xx             default: the interface's; with datagrams one made from the address
- *     gw=IP                             the gateway to other subnets
+ *     `wire=eth`                   Whole Ethernet frames. `addr=` is then the NIC's alone, and may name the
+ *                                  subnet: addr=192.0.2.7/24.
+ *     `if=NAME`                    The interface, by packet sockets. Or:
+ *     `bind=IP:PORT,peer=IP:PORT`  UDP datagrams that hold a frame each.
+ *     `mac=xx:xx:xx:xx:xx:xx`      The default is the interface's. With datagrams it is made from the address.
+ *     `gw=IP`                      The gateway to other subnets.
  */
 #ifndef SOFTNIC_CONFIG_ETH_CONFIG_H
 #define SOFTNIC_CONFIG_ETH_CONFIG_H

@@ -2,10 +2,10 @@
 /*
  * faults.h: how unkind the network is to be, as text and as numbers. What does it is fault.h.
  *
- *     loss=P dup=P reorder=P corrupt=P   probabilities from 0 to 1, or 0% to 100%, per frame
- *     delay=T jitter=T                   every frame is later by T, and by up to so much more, at random
- *     rate=N                             bits a second that the link carries (k, M, G), a frame as on
- * Ethernet down=FROM[+LENGTH][/FROM+LENGTH…]  the link is down from then on, so long or for ever
+ *     `loss=P` `dup=P` `reorder=P` `corrupt=P`  Probabilities from 0 to 1, or 0% to 100%, per frame.
+ *     `delay=T` `jitter=T`  Every frame is later by T, and by up to so much more, at random.
+ *     `rate=N`              Bits a second that the link carries (k, M, G), a frame as on Ethernet.
+ *     `down=FROM[+LENGTH][/FROM+LENGTH…]`  The link is down from then on, so long or for ever.
  *
  * With tx. or rx. before it a key is about one direction. Without, it is about what is sent; down is about
  * both. Times of `down` count from when it was set: the NIC's start, or now for a change of a live one.
@@ -49,7 +49,7 @@ static inline bool sn_faults_any(const struct sn_faults *f)
 
 /* Sets one key. 0; -ENOENT: no such key; -EEXIST: it was given before; -EINVAL: not such a value. */
 int sn_faults_set(struct sn_faults *f, const char *key, const char *value);
-/* What a key accepts, in words; NULL: no such key. */
+/* The values that a key accepts, in words; NULL: no such key. */
 const char *sn_faults_takes(const char *key);
 /* "loss, dup, …": the names there are. */
 const char *sn_faults_keys(void);

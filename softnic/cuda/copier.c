@@ -106,7 +106,8 @@ static bool gone(const struct sn_copier *c)
     return __atomic_load_n(&c->ring->gone, __ATOMIC_ACQUIRE) == __atomic_load_n(&c->launch, __ATOMIC_RELAXED);
 }
 
-/* Written with the lock held, and read by sn_copier_ended without it: release, what it counts was done before. */
+/* Written with the lock held, and read by sn_copier_ended without it: release, what it counts was done
+ * before. */
 static void set_done(struct sn_copier *c, uint64_t done)
 {
     __atomic_store_n(&c->done, done, __ATOMIC_RELEASE);
@@ -116,7 +117,7 @@ static void see_done(struct sn_copier *c)
 {
     uint64_t done = __atomic_load_n(&c->ring->done, __ATOMIC_ACQUIRE);
 
-    /* What a kernel left behind, and engines did, is done as well. */
+    /* Copies that a kernel left behind, and engines did, are done as well. */
     if ((int64_t)(done - c->done) > 0) set_done(c, done);
 }
 
@@ -160,8 +161,8 @@ bool sn_copier_ready(struct sn_cuda_device *dev)
 
 /* ---- giving commands ----------------------------------------------------------------------------------- */
 
-/* The widest unit that both addresses allow; of short copies also one that they are whole words of, since such a word
- * may be a flag, which is not to be seen half written. */
+/* The widest unit that both addresses allow; of short copies also one that they are whole words of, since
+ * such a word may be a flag, which is not to be seen half written. */
 static uint32_t unit_of(uint64_t dst, uint64_t src, uint32_t len)
 {
     uint64_t same = dst ^ src;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_copier.h: copies made by a kernel that stays on the GPU while there are some. A copy engine's takes 6 µs to
- * start and to be seen to end, and several calls of the driver; one by this kernel 3 µs, and no call.
+ * cuda_copier.h: copies made by a kernel that stays on the GPU while there are some. A copy engine's takes 6
+ * µs to start and to be seen to end, and several calls of the driver; one by this kernel 3 µs, and no call.
  *
- * The kernel takes a place on one of the GPU's processors, so it is launched only when copies follow each other
- * closely, ends when there were none for a moment, and in any case after a few milliseconds: a kernel of the
- * program that waits for the place gets it then. Nothing waits for it to begin, since that may be never, beside
- * kernels that fill the GPU: until it has said that it runs, copy engines do the work. Where it answers slowly,
- * because another process has the GPU in between, or the driver refuses to launch it, it is not used for a while.
+ * The kernel takes a place on one of the GPU's processors, so it is launched only when copies follow each
+ * other closely. It ends when there were none for a moment, and in any case after a few milliseconds. A
+ * kernel of the program that waits for the place gets it then. Nothing waits for it to begin, since that may
+ * be never, beside kernels that fill the GPU: until it has said that it runs, copy engines do the work. Where
+ * it answers slowly, because another process has the GPU in between, or the driver refuses to launch it, it
+ * is not used for a while.
  *
  * All of it with the device's lock held and its context current, save sn_copier_done and sn_copier_ended.
  */
@@ -55,9 +56,9 @@ bool sn_copier_ready(struct sn_cuda_device *dev);
 
 /*
  * After it was ready. Copies len bytes, after all that was issued before; what both ends reach. how:
- * SN_KERNEL_FROM_HOST or SN_KERNEL_TO_HOST if one of them is pinned memory, or SN_KERNEL_HERE: src is any memory,
- * at most SN_KERNEL_BYTES, and no longer needed. Returns 0, or -EIO: the device is broken. Waits only while
- * SN_KERNEL_SLOTS commands are under way.
+ * SN_KERNEL_FROM_HOST or SN_KERNEL_TO_HOST if one of them is pinned memory, or SN_KERNEL_HERE: src is any
+ * memory, at most SN_KERNEL_BYTES, and no longer needed. Returns 0, or -EIO: the device is broken. Waits only
+ * while SN_KERNEL_SLOTS commands are under way.
  */
 int sn_copier_copy(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_t len, uint32_t how);
 
@@ -67,12 +68,13 @@ int sn_copier_copy_peer(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, 
 /* Waits until command `number`, as of copier.issued, and all before it are done and visible. 0 or -EIO. */
 int sn_copier_wait(struct sn_cuda_device *dev, uint64_t number);
 
-/* Without the lock, and without waiting: are they done and visible? And would sn_copier_wait return at once, or have engines do
- * what a kernel left behind? */
+/* Without the lock, and without waiting: are they done and visible? And would sn_copier_wait return at once,
+ * or have engines do what a kernel left behind? */
 bool sn_copier_done(const struct sn_copier *c, uint64_t number);
 bool sn_copier_ended(const struct sn_copier *c, uint64_t number);
 
-/* For all copiers of the process: none is launched any more (GPUWIRE_NIC=gpucopy=engine), or they are again. */
+/* For all copiers of the process: none is launched any more (GPUWIRE_NIC=gpucopy=engine), or they are
+ * again. */
 void sn_copier_allow(bool allow);
 bool sn_copier_allowed(void);
 

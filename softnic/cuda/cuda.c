@@ -119,8 +119,8 @@ static void meet_others(struct sn_cuda_device *dev)
             sn_cuda_meet(dev, devices[i]);
 }
 
-/* The device of a context, with one region more; a context that was destroyed and whose address another one has now is
- * told by its id. */
+/* The device of a context, with one region more; a context that was destroyed and whose address another one
+ * has now is told by its id. */
 static int get_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, struct sn_cuda_device **dev,
                       char *why)
 {

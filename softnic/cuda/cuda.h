@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda.h: GPU memory as a target of the NIC's DMA, through the GPU's copy engines and, where many copies follow each
- * other, a kernel that copies (cuda_copier.h).
+ * cuda.h: GPU memory as a target of the NIC's DMA, through the GPU's copy engines and, where many copies
+ * follow each other, a kernel that copies (cuda_copier.h).
  *
  * A *region* is a range of GPU memory that the NIC may reach: a memory region's, or part of one. All regions
- * of a GPU context share its *device*: streams and pinned staging buffers, made when the first region is made
- * and never while a copy is wanted, because allocating can wait behind a kernel that never ends; and kept
- * until the process ends, because freeing can too.
+ * of a GPU context share its *device*: streams and pinned staging buffers. They are made when the first
+ * region is made and never while a copy is wanted, because allocating can wait behind a kernel that never
+ * ends. They are kept until the process ends, because freeing can wait too.
  *
  * Writes are gathered: the payloads of successive packets that continue each other become one copy, which is
  * started when its staging buffer is full, when something overlaps it, or by a flush. Reads run ahead inside
@@ -36,8 +36,8 @@ struct sn_cuda_device;
 /* Where memory comes from decides how other GPUs reach it. */
 enum sn_cuda_origin {
     SN_CUDA_ALLOCATED, /* cuMemAlloc: kernels of every GPU whose context was let in */
-    /* By another process's handle: the context that opened it, and engines. A kernel of another GPU faults there, though
-     * its context was let in (seen on an H200). */
+    /* By another process's handle: the context that opened it, and engines. A kernel of another GPU faults
+     * there, though its context was let in (seen on an H200). */
     SN_CUDA_OPENED,
     SN_CUDA_MAPPED, /* cuMemMap, or a pool: it says itself who reaches it, so no other GPU is taken to */
 };
@@ -57,25 +57,25 @@ struct sn_cuda_region {
 extern const struct sn_dma_ops sn_cuda_dma;
 
 /*
- * Is [addr, addr + len) memory of a GPU? Returns 1 and fills *region if so; 0 if it is host memory (pinned
- * and mapped host memory too) or api is NULL; a negative errno with *why saying what the matter is:
- * -EOPNOTSUPP managed memory, -EFAULT a range that is partly GPU memory or ends outside its allocation,
- * -ENOMEM, -EIO (a driver call failed). why, SN_CUDA_WHY bytes, may be NULL. May allocate: not for the data
- * path.
+ * Is [addr, addr + len) memory of a GPU? Returns 1 and fills *region if so. Returns 0 if it is host memory
+ * (pinned and mapped host memory too) or api is NULL. Otherwise it returns a negative errno, and a line in
+ * why. With -EOPNOTSUPP it is managed memory. With -EFAULT the range is partly GPU memory or ends outside its
+ * allocation. With -EIO a driver call failed. Also -ENOMEM. The text `why` has SN_CUDA_WHY bytes, and may be
+ * NULL. May allocate: not for the data path.
  */
 enum { SN_CUDA_WHY = 160 };
 int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t len,
                         struct sn_cuda_region *region, char *why);
 
-/* Finds out how other processes can open the region's memory. False, and region->shared is: they cannot (it was
- * mapped by cuMemMap, or comes from a pool). May wait for the GPU: not for the data path. */
+/* Finds out how other processes can open the region's memory. False, and region->shared is: they cannot (it
+ * was mapped by cuMemMap, or comes from a pool). May wait for the GPU: not for the data path. */
 bool sn_cuda_share(struct sn_cuda_region *region);
 
 /*
- * Opens another process's allocation: *region is the whole of it, at its place here. In the context of a GPU that this
- * process uses: its own one, or one that reaches it, whichever something is registered of. May wait for the GPU, as long as a kernel runs. 0,
- * or with one line in why: -ENODEV (this process uses no such GPU), -ENOSYS, -EIO.
- * sn_cuda_close, instead of sn_cuda_region_fini, when nobody uses it any more.
+ * Opens another process's allocation: *region is the whole of it, at its place here. In the context of a GPU
+ * that this process uses: its own one, or one that reaches it, whichever something is registered of. May wait
+ * for the GPU, as long as a kernel runs. 0, or with one line in why: -ENODEV (this process uses no such GPU),
+ * -ENOSYS, -EIO. sn_cuda_close, instead of sn_cuda_region_fini, when nobody uses it any more.
  */
 int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
                  struct sn_cuda_region *region, char *why);
@@ -100,8 +100,9 @@ void sn_cuda_order(struct sn_cuda_region *region);
  * not. */
 int sn_cuda_flush(struct sn_cuda_region *region);
 
-/* The same without waiting: what was written, and moved, to the region so far is on its way, and *mark names it. False: only
- * sn_cuda_flush can tell when it is there, as an engine copies some of it, or some was not taken. */
+/* The same without waiting: what was written, and moved, to the region so far is on its way, and *mark names
+ * it. False: only sn_cuda_flush can tell when it is there, as an engine copies some of it, or some was not
+ * taken. */
 bool sn_cuda_start(struct sn_cuda_region *region, uint64_t *mark);
 /* Would sn_cuda_await not wait for the copy kernel? Takes no lock. */
 bool sn_cuda_ended(const struct sn_cuda_region *region, uint64_t mark);
@@ -110,8 +111,8 @@ int sn_cuda_await(struct sn_cuda_region *region, uint64_t mark);
 
 /*
  * Reads len bytes at addr into dst, all earlier writes included. With request not 0, up to `ahead` bytes from
- * addr on (at least len, cut to the region and to a staging buffer) are fetched at once, and later reads with
- * the same number may be answered from them; so the number must name one work request and none that existed
+ * addr on (at least len, cut to the region and to a staging buffer) are fetched at once. Later reads with the
+ * same number may be answered from them. So the number must name one work request and none that existed
  * before it. Returns 0, -EFAULT or -EIO.
  */
 int sn_cuda_read(struct sn_cuda_region *region, uint64_t addr, void *dst, uint32_t len, uint64_t ahead,
@@ -119,15 +120,16 @@ int sn_cuda_read(struct sn_cuda_region *region, uint64_t addr, void *dst, uint32
 
 /*
  * As a write to `to` of len bytes at src of `from`, all earlier writes to these included; from may not be
- * written meanwhile. By the copy kernel at once; where there is none, by two copy engine calls through staging: a
- * copy inside a GPU that is left to the driver may be a kernel's, and that would wait for ever beside a resident
- * one that fills the GPU. Between two GPUs that reach each other it is one copy, short ones the kernel's of the GPU
- * copied to and others its engine's. -EXDEV: they belong to two GPU contexts, and neither way is there.
+ * written meanwhile. By the copy kernel at once. Where there is none, by two copy engine calls through
+ * staging. A copy inside a GPU that is left to the driver may be a kernel's. That would wait for ever beside
+ * a resident one that fills the GPU. Between two GPUs that reach each other it is one copy, short ones the
+ * kernel's of the GPU copied to and others its engine's. -EXDEV: they belong to two GPU contexts, and neither
+ * way is there.
  */
 int sn_cuda_move(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_region *from, uint64_t src,
                  uint32_t len);
 
-/* What the devices did since the process began, for tests and statistics. */
+/* Counts of the devices since the process began, for tests and statistics. */
 struct sn_cuda_stats {
     uint64_t copies_in, bytes_in;         /* to the GPU */
     uint64_t copies_out, bytes_out;       /* from the GPU */

@@ -11,8 +11,8 @@
 /* A copy of 256 KiB takes 20 µs. One that has not ended after this never will: the GPU is lost. */
 #define SN_CUDA_DEADLINE_NS 10000000000ull
 
-/* A copy from or to the host's memory up to so long is the kernel's, if there is one; engines carry longer ones
- * faster. */
+/* A copy from or to the host's memory up to so long is the kernel's, if there is one; engines carry longer
+ * ones faster. */
 enum { SN_CUDA_BY_KERNEL = 32768 };
 /* The same of a copy from another GPU's, or to one. */
 enum { SN_CUDA_PEER_BY_KERNEL = 131072 };
@@ -98,14 +98,15 @@ void sn_cuda_leave(struct sn_cuda_device *dev);
 int sn_cuda_wait_event(struct sn_cuda_device *dev, sn_cu_event event);
 
 /*
- * Kernel and engines take turns: what one of them copies is not ordered with what the other does. May the kernel
- * copy now? Else engines are to, after sn_cuda_engines.
+ * Kernel and engines take turns: what one of them copies is not ordered with what the other does. May the
+ * kernel copy now? Else engines are to, after sn_cuda_engines.
  */
 bool sn_cuda_kernel_ready(struct sn_cuda_device *dev);
 /* Waits for the kernel's copies. 0 or -EIO. */
 int sn_cuda_engines(struct sn_cuda_device *dev);
 
-/* A staging buffer that nothing uses, as for a copy of len bytes to addr; and starts, or has started, its engine's. */
+/* A staging buffer that nothing uses, as for a copy of len bytes to addr; and starts, or has started, its
+ * engine's. */
 struct sn_cuda_writer *sn_cuda_begin(struct sn_cuda_region *region, uint64_t addr, uint32_t len);
 int sn_cuda_started(struct sn_cuda_device *dev, struct sn_cuda_writer *w);
 
@@ -119,7 +120,7 @@ void sn_cuda_submit_all(struct sn_cuda_device *dev, const struct sn_cuda_region 
 void sn_cuda_submit_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);
 void sn_cuda_finish_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);
 
-/* What was fetched ahead of the range is not to be answered from any more. */
+/* Bytes of the range that were fetched ahead answer no more reads. */
 void sn_cuda_forget_reads(struct sn_cuda_device *dev, uint64_t addr, uint64_t len);
 
 #endif

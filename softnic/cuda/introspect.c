@@ -8,7 +8,7 @@
 
 #define LOCK_NS 500000000
 
-/* What mends an error of the driver's, as far as that can be told. */
+/* The remedy for an error of the driver's, as far as that can be told. */
 static const char *remedy(sn_cu_result error)
 {
     switch (error) {
@@ -94,7 +94,7 @@ static void numbers(uint64_t set, char text[SN_CUDA_WHY])
 static void say_peers(const struct sn_cuda_device *dev, char text[SN_CUDA_SAY])
 {
     const struct sn_cuda_api *api = dev->api;
-    uint64_t near = 0, far = 0;
+    uint64_t direct = 0, staged = 0;
     char list[SN_CUDA_WHY];
     sn_cu_device own, other;
     int n = 0, can, at = 0;
@@ -106,14 +106,15 @@ static void say_peers(const struct sn_cuda_device *dev, char text[SN_CUDA_SAY])
         if (i == dev->gpu || api->device_get(&other, i)) continue;
         can = 0;
         if (api->can_access_peer(&can, own, other)) can = 0;
-        *(can && !__atomic_load_n(&dev->peer_error, __ATOMIC_RELAXED) ? &near : &far) |= UINT64_C(1) << i;
+        *(can && !__atomic_load_n(&dev->peer_error, __ATOMIC_RELAXED) ? &direct : &staged) |= UINT64_C(1)
+                                                                                              << i;
     }
-    numbers(near, list);
-    if (near) at = snprintf(text, SN_CUDA_SAY, "straight from GPU %s", list);
-    numbers(far, list);
-    if (far)
+    numbers(direct, list);
+    if (direct) at = snprintf(text, SN_CUDA_SAY, "straight from GPU %s", list);
+    numbers(staged, list);
+    if (staged)
         snprintf(text + at, SN_CUDA_SAY - (size_t)at,
-                 "%sthrough the host's memory, which is slower, from GPU %s: %s", near ? "; " : "", list,
+                 "%sthrough the host's memory, which is slower, from GPU %s: %s", direct ? "; " : "", list,
                  no_way(dev));
 }
 

@@ -98,7 +98,7 @@ static int open_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, const 
         return region->elsewhere ? no_gpu(why) : refuse(why, -EIO, "cuIpcOpenMemHandle failed");
     err = sn_cuda_region_in(api, ctx, gpu, at, share->size, region, why);
     if (!err && !find_allocation(region, &own, &ordinal)) {
-        /* What lies behind it may be anybody's. */
+        /* The memory behind it may be anybody's. */
         sn_cuda_region_fini(region);
         err = refuse(why, -EIO, "the peer's memory is shorter than it says");
     }
@@ -118,8 +118,8 @@ int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share
         return refuse(why, -ENOSYS, "this process has loaded no CUDA driver that shares memory");
     if (api->device_count(&n)) n = 0;
     no_gpu(why);
-    /* Among those of which something is registered, and then among the others: the GPU that it is of, then one that gets
-     * to it. */
+    /* Among those of which something is registered, and then among the others: the GPU that it is of, then
+     * one that gets to it. */
     for (int i = 0; i < 4 * n && err; i++) {
         bool same;
 

@@ -3,14 +3,15 @@
  * The copy kernel, as text that the driver compiles: so the library is built without CUDA's compiler. See
  * cuda_kernel.h for what it is told.
  *
- * Warp 0 looks for commands, up to four in one look, and puts them into shared memory; then the whole block executes
- * one after the other. While long ones are copied the next look is on its way. It ends by its own clock, whatever the host does, so nobody ever waits for it long.
+ * Warp 0 looks for commands, up to four in one look, and puts them into shared memory; then the whole block
+ * executes one after the other. While long ones are copied the next look is on its way. It ends by its own
+ * clock, whatever the host does, so nobody ever waits for it long.
  */
 #include "softnic/cuda/kernel.h"
 
 #include <stddef.h>
 
-/* What the text has as numbers. */
+/* Numbers of the text. */
 _Static_assert(sizeof(((struct sn_kernel_ring *)0)->slot) == 8192 && SN_KERNEL_SLOTS == 64, "slots");
 _Static_assert(offsetof(struct sn_kernel_ring, done) == 8192, "done");
 _Static_assert(offsetof(struct sn_kernel_ring, alive) == 8200, "alive");
@@ -24,8 +25,8 @@ _Static_assert(SN_KERNEL_THREADS == 256 && SN_KERNEL_HERE == 16777216, "threads,
 #define LINE(s) " " s "\n"
 #define EIGHT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
-/* Eight units per thread are under way at once, since each takes most of a microsecond; those past the end are left
- * out. k * 256 units lie between two of a thread's. */
+/* Eight units per thread are under way at once, since each takes most of a microsecond; those past the end
+ * are left out. k * 256 units lie between two of a thread's. */
 #define HAS(k) LINE("setp.gt.s32 %q" #k ", %left, 256*" #k ";")
 #define LOOP(name, unit, load, store)                                                                        \
     name ":\n" EIGHT(HAS) load store                                                                         \
@@ -33,7 +34,7 @@ _Static_assert(SN_KERNEL_THREADS == 256 && SN_KERNEL_HERE == 16777216, "threads,
     LINE("sub.s32 %left, %left, 2048;") LINE("setp.gt.s32 %p1, %left, 0;")                                   \
     LINE("@%p1 bra " name ";") LINE("bra COPIED;")
 
-/* Weak accesses, past the first-level cache: who reads or writes beside these is ordered by the fences around. */
+/* Weak accesses, past the first-level cache. The fences around order other readers and writers. */
 #define LOAD16(k)                                                                                            \
     LINE("@%q" #k " ld.global.cg.v4.u32 {%a" #k ", %b" #k ", %c" #k ", %d" #k "}, [%from+4096*" #k "];")
 #define STORE16(k) LINE("@%q" #k " st.global.v4.u32 [%to+4096*" #k "], {%a" #k ", %b" #k ", %c" #k ", %d" #k "};")
@@ -77,7 +78,7 @@ const char sn_kernel_text[] =
     LINE("setp.eq.u32 %p1, %r8, %r3;") LINE("setp.eq.u32 %p2, %r10, %r4;")
     LINE("vote.sync.ballot.b32 %r11, %p1, 0xffffffff;") LINE("vote.sync.ballot.b32 %r12, %p2, 0xffffffff;")
 
-    /* Its time is over. What lies there is the host's again. */
+    /* Its time is over. The command's place is the host's again. */
     LINE("sub.u64 %x5, %now, %start;") LINE("setp.gt.u64 %p3, %x5, %life;") LINE("@%p3 bra LEAVE;")
 
     /* How many are there, one behind the other? */
@@ -100,8 +101,9 @@ const char sn_kernel_text[] =
     LINE("mad.lo.u32 %r13, %me, 4, %r14;")
     LINE("st.shared.u32 [%r13], %r7;") LINE("st.shared.u32 [%r13+128], %r9;")
     LINE("@%first st.shared.u32 [found], %n;")
-    /* Acquire: what is copied is read after the commands were, and not from what a cache kept. Half a microsecond that
-     * commands which bring their bytes along do not need: is there another, by its word 5? */
+    /* Acquire: what is copied is read after the commands were, and not from what a cache kept. Half a
+     * microsecond that commands which bring their bytes along do not need: is there another, by its word
+     * 5? */
     LINE("setp.eq.u32 %p1, %r2, 5;")
     LINE("and.b32 %r13, %r7, 16777216;") LINE("setp.eq.and.u32 %p2, %r13, 0, %p1;")
     LINE("setp.lt.and.u32 %p2, %r1, %n, %p2;")
@@ -109,8 +111,8 @@ const char sn_kernel_text[] =
     LINE("add.u32 %r13, %r1, 2;") LINE("setp.lt.and.u32 %p3, %r13, %n, %p3;")
     LINE("or.pred %p2, %p2, %p3;") LINE("vote.sync.any.pred %p2, %p2, 0xffffffff;")
     LINE("@%p2 fence.acq_rel.sys;")
-    /* While long ones are copied (word 4: 2,048 units or more) the look for those behind them is on its way. The end of
-     * short ones would wait for it. */
+    /* While long ones are copied (word 4: 2,048 units or more) the look for those behind them is on its way.
+     * The end of short ones would wait for it. */
     LINE("setp.eq.u32 %p1, %r2, 4;")
     LINE("setp.gt.and.u32 %p2, %r7, 2047, %p1;") LINE("setp.lt.and.u32 %p2, %r1, %n, %p2;")
     LINE("setp.gt.and.u32 %p3, %r9, 2047, %p1;")
@@ -152,7 +154,8 @@ const char sn_kernel_text[] =
     LOOP("UNIT8", 8, EIGHT(LOAD8), EIGHT(STORE8))
     LOOP("UNIT16", 16, EIGHT(LOAD16), EIGHT(STORE16))
 
-    /* All of it is stored: the barrier, and one thread's fence, which counts for what the barrier made it see. */
+    /* All of it is stored: the barrier, and one thread's fence, which counts for what the barrier made it
+     * see. */
     "COPIED:\n" LINE("bar.warp.sync 0xffffffff;") LINE("bar.sync 0;") LINE("add.u32 %i, %i, 1;") LINE("setp.lt.u32 %p3, %i, %n;")
     LINE("@!%p3 bra LAST;")
     /* A kernel of this GPU that sees what the next command brings is to see this one's. */

@@ -3,10 +3,10 @@
  * cuda_kernel.h: what the NIC and its copy kernel say to each other. The kernel (cuda_kernel.c) is one block,
  * resident while there is work; the host's side of it is cuda_copier.c.
  *
- * Commands have numbers, from 1 on; number n stands in slot n % SN_KERNEL_SLOTS. A slot is 16 words of 8 bytes;
- * each word holds 4 bytes of the command in its lower half and the lower half of the command's number in its
- * upper one. Words are read and written whole, so a slot whose words all name the command awaited has been read
- * right, by one trip over the bus and with no order among its words.
+ * Commands have numbers, from 1 on; number n stands in slot n % SN_KERNEL_SLOTS. A slot is 16 words of 8
+ * bytes; each word holds 4 bytes of the command in its lower half and the lower half of the command's number
+ * in its upper one. Words are read and written whole, so a slot whose words all name the command awaited has
+ * been read right, by one trip over the bus and with no order among its words.
  */
 #ifndef SOFTNIC_CUDA_KERNEL_H
 #define SOFTNIC_CUDA_KERNEL_H
@@ -19,8 +19,8 @@ enum {
     SN_KERNEL_BYTES = 40, /* that a command may bring along */
     SN_KERNEL_THREADS = 256,
 
-    /* How to copy: units of 1, 4, 8 or 16 bytes (its logarithm), so many bytes before them, and behind them. The
-     * addresses have the units' alignment after the first bytes. */
+    /* How to copy: units of 1, 4, 8 or 16 bytes (its logarithm), so many bytes before them, and behind them.
+     * The addresses have the units' alignment after the first bytes. */
     SN_KERNEL_HEAD_SHIFT = 8,
     SN_KERNEL_TAIL_SHIFT = 16,
     SN_KERNEL_HERE = 1 << 24,      /* the bytes are in the command; src is not looked at */
@@ -39,8 +39,8 @@ struct sn_kernel_command {
 /* Pinned memory, at one address for both. */
 struct sn_kernel_ring {
     uint64_t slot[SN_KERNEL_SLOTS][SN_KERNEL_WORDS];
-    /* The kernel's. done: all commands up to this number are executed, and visible to everybody. alive, gone: the
-     * launch that takes commands; that takes none any more, and then done is final. */
+    /* The kernel's. done: all commands up to this number are executed, and visible to everybody. alive, gone:
+     * the launch that takes commands; that takes none any more, and then done is final. */
     _Alignas(64) uint64_t done;
     uint64_t alive, gone;
     /* The host's: the launch that is to end. */
@@ -50,9 +50,9 @@ struct sn_kernel_ring {
 };
 
 /*
- * PTX text of the kernel "gw_copy", launched with one block of SN_KERNEL_THREADS. Its parameters, 8 bytes each: the
- * ring, the number of the first command, the number of the launch, and for how long, in nanoseconds, it stays
- * without a command, and at all.
+ * PTX text of the kernel "gw_copy", launched with one block of SN_KERNEL_THREADS. Its parameters, 8 bytes
+ * each: the ring, the number of the first command, the number of the launch, and for how long, in
+ * nanoseconds, it stays without a command, and at all.
  */
 extern const char sn_kernel_text[];
 

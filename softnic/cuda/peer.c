@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between GPUs that reach each other's memory. The GPU copied to makes them: what its kernel or its engine has
- * read is placed where its own writes are, in their order. */
+/* Copies between GPUs that reach each other's memory. The GPU copied to makes them: what its kernel or its
+ * engine has read is placed where its own writes are, in their order. */
 #include <errno.h>
 
 #include "softnic/cuda/device.h"

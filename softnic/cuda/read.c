@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading, and reading ahead. Everything static here runs with the device's lock held and its context current. */
+/* Reading, and reading ahead. Everything static here runs with the device's lock held and its context
+ * current. */
 #include "softnic/cuda/device.h"
 
 #include <errno.h>

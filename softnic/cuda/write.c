@@ -60,8 +60,8 @@ static int start_engine(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
     return sn_cuda_started(dev, w);
 }
 
-/* Starts the copy of a filling buffer. The kernel, and the stream, keep copies in order, so that later ones win
- * where they overlap. */
+/* Starts the copy of a filling buffer. The kernel, and the stream, keep copies in order, so that later ones
+ * win where they overlap. */
 static void submit(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
 {
     int err = -EIO;

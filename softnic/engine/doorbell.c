@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Doorbell pages. They are ordinary memory that programs and GPU kernels store to, so nothing announces a
- * ring: pages are looked at. A ring is taken out by exchange, so that each is seen once; what it says is only
- * whom to look at, because two queue pairs may share a register and the later ring hides the earlier: so after
- * a ring all who share it are looked at, too, which is called a sweep. How far to go stands in the doorbell
- * records, and those are read for no other reason than a ring: a program that forgets to ring must not work.
+ * ring: pages are looked at. A ring is taken out by exchange, so that each is seen once. It says only which
+ * queue to look at. Two queue pairs may share a register, and the later ring hides the earlier. So after a
+ * ring the engine looks at all that share it, too, which is called a sweep. How far to go stands in the
+ * doorbell records, and those are read for no other reason than a ring: a program that forgets to ring must
+ * not work.
  */
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
@@ -13,8 +14,8 @@
 #define WATCH_NS 1000000000u
 
 /*
- * With no more than FEW to a register each ring sweeps it. Else whom the ring names is looked at, and the others
- * so often that sweeps, of a few nanoseconds for each, take a small part of the time.
+ * With no more than FEW to a register each ring sweeps it. Else whom the ring names is looked at, and the
+ * others so often that sweeps, of a few nanoseconds for each, take a small part of the time.
  */
 enum { FEW = 16, SWEEP_NS = 64 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine.h: the top of the engine: doorbells, the life of queue pairs, and the order in which one call does its work.
- * Everything here is under the NIC's lock.
+ * engine.h: the top of the engine: doorbells, the life of queue pairs, and the order in which one call does
+ * its work. Everything here is under the NIC's lock.
  */
 #ifndef SOFTNIC_ENGINE_ENGINE_H
 #define SOFTNIC_ENGINE_ENGINE_H

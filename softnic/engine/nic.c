@@ -10,8 +10,9 @@
 enum { BUDGET = 256, WINDOW_PACKETS = 64, WINDOW_BYTES = 128 << 10, AGAIN_LIMIT = 4, ERRS_AT_ONCE = 32 };
 
 /*
- * Looks for the end of a copy, of which the wire has every so many, before it is waited for, as nothing else will come; and
- * times that something came meanwhile before timers, and whoever wants the lock, have their turn.
+ * COPY_LOOKS: looks for the end of a copy before the NIC waits for it, as nothing else will come. Every
+ * WIRE_LOOKS of them it looks at the wire. COPY_ROUNDS: if something came so many times meanwhile, timers
+ * have their turn, and so have the threads that want the lock.
  */
 enum { COPY_LOOKS = 1 << 12, WIRE_LOOKS = 64, COPY_ROUNDS = 64 };
 
@@ -139,7 +140,7 @@ static void park(struct sn_qp *qp)
     sn_list_add(&qp->nic->parked, &qp->run_link);
 }
 
-/* Who still finds no room keeps its place. */
+/* A queue pair that still finds no room keeps its place. */
 static void queue_copy_waiter(struct sn_qp *qp)
 {
     if (!qp->copy_waits)
@@ -160,7 +161,7 @@ static bool run_qps(struct sn_nic *nic)
     struct sn_link turn, *it;
     bool any = false;
 
-    /* Those that are woken meanwhile wait for the next turn. */
+    /* Queue pairs that wake meanwhile wait for the next turn. */
     sn_list_init(&turn);
     while (!sn_list_empty(&nic->run)) {
         it = nic->run.next;
@@ -180,7 +181,7 @@ static bool run_qps(struct sn_nic *nic)
             if (did == SN_DID) nic->budget--;
             /* No room for frames: there will be when the wire, or this NIC itself, has taken some. */
             if (did != SN_IDLE && !qp->parked && !qp->copy_waits) any = true;
-            /* What joins a batch of direct accesses does not count: these are bounded. */
+            /* Requests that join a batch of direct accesses do not count: these are bounded. */
             i += nic->direct.joined == joined;
         }
         if (qp->parked)
@@ -221,7 +222,7 @@ static bool receive(struct sn_nic *nic)
 }
 
 /* Receive queues have no doorbell: those of queue pairs in ERR are looked at, so that what is posted comes
- * back. A few at a time, in turn: there may be thousands, and whoever polls waits for this. */
+ * back. A few at a time, in turn: there may be thousands, and the polling thread waits for this. */
 static void look_at_errs(struct sn_nic *nic)
 {
     const struct sn_link *last = nic->errs.prev;
@@ -254,8 +255,8 @@ static uint64_t next_time(struct sn_nic *nic)
 }
 
 /*
- * Copies are under way. Until one has ended there may be something else to do: rings, and now and then, since to ask the
- * wire may be a system call, frames. True: there was; false: there are none under way.
+ * Copies are under way. Until one has ended there may be something else to do: rings, and now and then, since
+ * to ask the wire may be a system call, frames. True: there was; false: there are none under way.
  */
 static bool attend(struct sn_nic *nic)
 {
@@ -263,7 +264,7 @@ static bool attend(struct sn_nic *nic)
 
     for (unsigned look = 1; nic->direct.peer && look < COPY_LOOKS; look++) {
         if (sn_direct_go(nic)) {
-            /* What was placed is told of at once. */
+            /* The peer hears at once of placed bytes. */
             take_turns(nic);
             sn_tx_push(nic);
             try_parked(nic);
@@ -302,7 +303,7 @@ static uint64_t progress(struct sn_nic *nic)
             again = true;
         }
     }
-    /* Whoever waits for the lock is to find nothing under way. */
+    /* The next holder of the lock is to find nothing under way. */
     sn_direct_drain(nic);
     return next_time(nic);
 }
@@ -340,7 +341,7 @@ static uint64_t posted(struct sn_nic *nic)
         if (nic->tx_urgent || waiting_to_leave(nic) >= SN_TX_COMPANY) sn_tx_push(nic);
         if (nic->tx_blocked) break;
     }
-    /* Rings that others hid are left to whoever comes next: that should be soon. Once told, it knows when. */
+    /* Rings that others hid are left to the next thread: it should come soon. Once told, it knows when. */
     return nic->sweep_at && !expected ? nic->now : next_time(nic);
 }
 

@@ -249,7 +249,7 @@ void sn_qp_forget(struct sn_qp *qp)
     sn_rate_init(qp);
 }
 
-/* Whoever shares its receive queue may want to know when it is done with it. */
+/* Others that share its receive queue may want to know when it is done with it. */
 static void report_last_wqe(struct sn_qp *qp)
 {
     if (!qp->init.srq || qp->last_wqe_reported) return;

@@ -169,7 +169,7 @@ static void copy_attrs(struct ibv_qp_attr *to, const struct ibv_qp_attr *from, i
     if (mask & IBV_QP_QKEY) to->qkey = from->qkey;
 }
 
-/* Whoever its packets will be for is met now: those that it sends before that go over the wire, to sockets that may
+/* The peer that its packets will be for is met now. Packets before that go over the wire, to sockets that may
  * run full. */
 static void meet_peer(struct sn_qp *qp)
 {

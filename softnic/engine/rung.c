@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a ring means to a send queue: its doorbell record says how far to go. */
+/* The meaning of a ring for a send queue: its doorbell record says how far to go. */
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 

@@ -15,8 +15,7 @@
 /* A peer that was seen alive so long ago is asked again before its memory is touched: its number may be
  * another process's by then. */
 #define ALIVE_NS 10000000u
-/* When to look first whether who has to be waited for stands still, and when to say that somebody has to be
- * waited for. */
+/* When to look first whether an awaited peer stands still, and when to say that one has to be awaited. */
 #define STILL_NS    10000000u
 #define PATIENCE_NS 2000000000u
 
@@ -25,8 +24,8 @@ enum { SPINS = 1000 };
 /* ---- ours ---------------------------------------------------------------------------------------------- */
 
 /*
- * Its socket may be open in another process: a child that it made without telling libc. So its number, too, is asked: by
- * now it may be another process's, or the process may run another program.
+ * Its socket may be open in another process: a child that it made without telling libc. So its number, too,
+ * is asked: by now it may be another process's, or the process may run another program.
  */
 static bool is_there(const struct sn_peer *p)
 {
@@ -51,7 +50,7 @@ bool sn_access_enter(void *ctx, struct sn_peer *p, uint64_t now)
 bool sn_access_grant(void *ctx, struct sn_peer *p, const struct sn_peer_access *access, uint64_t *addr,
                      struct sn_reach *by)
 {
-    struct sn_host *h = ctx;
+    struct sn_local *h = ctx;
     struct sn_gpu_share gpu;
     uint64_t at;
 
@@ -86,10 +85,11 @@ static int64_t copy_with(const struct sn_peer *p, const struct sn_copy *c, struc
 
 int64_t sn_access_copy(void *ctx, struct sn_peer *p, const struct sn_copy *c, struct sn_copying *under_way)
 {
-    struct sn_host *h = ctx;
+    struct sn_local *h = ctx;
     int64_t n = copy_with(p, c, under_way);
 
-    /* Memory that is not there, or was taken back, is one request's affair; anything else will not work the next time either. */
+    /* Memory that is not there, or was taken back, is one request's affair; anything else will not work the
+     * next time either. */
     if (n < 0 && n != -EFAULT) {
         p->copies = false;
         __atomic_store_n(&p->channel->pulls, 0, __ATOMIC_RELAXED);
@@ -101,14 +101,14 @@ int64_t sn_access_copy(void *ctx, struct sn_peer *p, const struct sn_copy *c, st
 void sn_access_leave(void *ctx, struct sn_peer *p)
 {
     (void)ctx;
-    /* Release: whoever sees it knows that the copy has been made. */
+    /* Release: a thread that sees it knows that the copy has been made. */
     __atomic_store_n(&p->channel->epoch, ++p->epoch, __ATOMIC_RELEASE);
 }
 
 /* ---- theirs -------------------------------------------------------------------------------------------- */
 
 /* Is this sender still in the access that it was in? Stores of the caller come before: see quiesce. */
-static bool still_in(struct sn_host *h, uint64_t number, uint32_t epoch, pid_t *pid)
+static bool still_in(struct sn_local *h, uint64_t number, uint32_t epoch, pid_t *pid)
 {
     bool in = false;
 
@@ -127,7 +127,7 @@ static bool still_in(struct sn_host *h, uint64_t number, uint32_t epoch, pid_t *
 }
 
 /* Takes the access back, if that can be done. Not twice. */
-static bool shut(struct sn_host *h, uint64_t number, uint32_t epoch)
+static bool shut(struct sn_local *h, uint64_t number, uint32_t epoch)
 {
     bool done = false;
 
@@ -138,7 +138,7 @@ static bool shut(struct sn_host *h, uint64_t number, uint32_t epoch)
     return done;
 }
 
-static void note_over(struct sn_host *h, uint64_t number, uint32_t epoch)
+static void note_over(struct sn_local *h, uint64_t number, uint32_t epoch)
 {
     pthread_mutex_lock(&h->senders_lock);
     for (unsigned i = 0; i < h->senders; i++)
@@ -158,10 +158,10 @@ static void tell(pid_t pid)
  * Memory is given back only when nobody writes to it any more. Of a process that stands still, for how long
  * nobody knows, the access is taken back; one that runs, or is inside a system call, gets on.
  */
-static void wait_for(struct sn_host *h, uint64_t number, uint32_t epoch)
+static void wait_for(struct sn_local *h, uint64_t number, uint32_t epoch)
 {
     const struct timespec nap = {.tv_nsec = 100000};
-    uint64_t since = sn_host_now(), waited, look = STILL_NS;
+    uint64_t since = sn_local_now(), waited, look = STILL_NS;
     bool told = false;
     pid_t pid = 0;
 
@@ -170,7 +170,7 @@ static void wait_for(struct sn_host *h, uint64_t number, uint32_t epoch)
             sched_yield();
         else
             nanosleep(&nap, NULL);
-        waited = sn_host_now() - since;
+        waited = sn_local_now() - since;
         if (waited > look) {
             look = 2 * waited < waited + PATIENCE_NS ? 2 * waited : waited + PATIENCE_NS;
             /* In this order: what a thread does that is seen stopped comes after the access was shut. */
@@ -186,9 +186,9 @@ static void wait_for(struct sn_host *h, uint64_t number, uint32_t epoch)
 
 void sn_access_quiesce(void *ctx)
 {
-    struct sn_host *h = ctx;
-    uint64_t number[SN_HOST_SENDERS];
-    uint32_t epoch[SN_HOST_SENDERS];
+    struct sn_local *h = ctx;
+    uint64_t number[SN_LOCAL_SENDERS];
+    uint32_t epoch[SN_LOCAL_SENDERS];
     unsigned n = 0;
 
     /*

@@ -13,15 +13,16 @@
 
 /*
  * May this process read and write the memory of pid, and is it the one that has `nonce` at address
- * nonce_addr? 0; -EPERM, -ENOSYS, -ESRCH: the system refuses (another user's, Yama, a container's filter, a
- * process that may not be dumped; no such call; no such process); -EPROTO: another process.
+ * nonce_addr? Returns 0. Returns -EPERM where the system refuses: it is another user's, or may not be dumped,
+ * or Yama or a container's filter says so. Returns -ENOSYS if there is no such call, -ESRCH if there is no
+ * such process, and -EPROTO if it is another process.
  */
 int sn_cma_probe(pid_t pid, uint64_t nonce, uint64_t nonce_addr);
 
 /* Is it still that process? One look, for one that sn_cma_probe found. */
 bool sn_cma_has(pid_t pid, uint64_t nonce, uint64_t nonce_addr);
 
-/* What on this host keeps processes like this one from copying to each other's memory, one line; "": nothing
+/* The reason why processes like this one cannot copy to each other's memory on this host, one line; "": none
  * that can be told without a peer. */
 const char *sn_cma_hindrance(void);
 

@@ -13,8 +13,8 @@
 static bool taken_back(const struct sn_channel *ch, uint32_t epoch)
 {
     /*
-     * Sequentially consistent, with the fence in sn_gate_shut: either this sees that the access was taken
-     * back, or what was stored before is overwritten, or seen, by who takes it back.
+     * Sequentially consistent, with the fence in sn_gate_shut. Either this sees that the access was taken
+     * back. Or the thread that takes it back sees, or overwrites, the earlier stores.
      */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     return __atomic_load_n(&ch->revoked, __ATOMIC_RELAXED) == epoch;

@@ -2,13 +2,13 @@
 /*
  * gate.h: the one way from a process's engine to a copy in another's memory, which that one can shut.
  *
- * Who gives memory back waits until no peer is in an access to it (the channel's epoch is even). A peer that
- * was stopped inside an access, by a debugger or a shell, say, would keep it waiting for as long as it stands
- * still, and goes on with the copy afterwards. So the pieces of the owner's memory that a copy is to reach
- * lie in the channel, where the system call reads them: the owner puts a length there with which the whole
- * call fails (EINVAL: iovec(3) lengths are signed, and are all looked at before anything is copied). That a
- * thread was seen stopped afterwards means that it is not inside the call, so whatever it does next in that
- * access is refused, and its request goes by packets.
+ * A process that gives memory back waits until no peer is in an access to it (the channel's epoch is even). A
+ * peer that was stopped inside an access, by a debugger or a shell, say, would keep it waiting for as long as
+ * it stands still, and goes on with the copy afterwards. So the pieces of the owner's memory that a copy is
+ * to reach lie in the channel, where the system call reads them. The owner puts a length there with which the
+ * whole call fails. (EINVAL: iovec(3) lengths are signed, and the kernel looks at all of them before it
+ * copies anything.) That a thread was seen stopped afterwards means that it is not inside the call, so
+ * whatever it does next in that access is refused, and its request goes by packets.
  *
  * Copies by other means, copy engines and those within one process, cannot be taken back: they are told of.
  */
@@ -31,7 +31,8 @@ bool sn_gate_pass(struct sn_channel *ch, uint32_t epoch);
 /* The taker: takes the access back. False: it may be a copy that cannot be. */
 bool sn_gate_shut(struct sn_channel *ch, uint32_t epoch);
 
-/* Has each thread of the process been seen stopped? May read some files. False also if they cannot be read. */
+/* Has each thread of the process been seen stopped? May read some files. False also if they cannot be
+ * read. */
 bool sn_process_stands_still(pid_t pid);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine asks, inside the NIC's lock: who is near; and frames both ways. */
+/* The engine's questions, inside the NIC's lock: which peers it reaches; and frames both ways. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,12 +16,12 @@
 #include "src/roce/cm.h"
 #include "src/roce/hdr.h"
 
-/* Of whom has taken nothing from a full ring for so long: when to look first whether it stands still, and when to
- * give it up though it seems to run. */
+/* Of whom has taken nothing from a full ring for so long: when to look first whether it stands still, and
+ * when to give it up though it seems to run. */
 #define STILL_NS   10000000u
 #define GIVE_UP_NS 1000000000u
 
-uint64_t sn_host_now(void)
+uint64_t sn_local_now(void)
 {
     struct timespec ts;
 
@@ -33,7 +33,7 @@ uint64_t sn_host_now(void)
 
 static void region(void *ctx, uint32_t key, const struct sn_peer_region *r)
 {
-    struct sn_host *h = ctx;
+    struct sn_local *h = ctx;
 
     if (!h->cfg.copy) return;
     bool open = !r && sn_table_on_gpu(h->table, key);
@@ -44,27 +44,27 @@ static void region(void *ctx, uint32_t key, const struct sn_peer_region *r)
 
 static void queue(void *ctx, uint32_t qpn, const struct sn_peer_queue *q)
 {
-    struct sn_host *h = ctx;
+    struct sn_local *h = ctx;
 
     if (h->cfg.copy) sn_table_queue(h->table, qpn, q);
     /* It will be answered, and perhaps asked: meet the other end already. */
-    if (q) sn_host_peer_ops.in_memory(ctx, q->dest_gid, q->dest_qpn);
+    if (q) sn_local_peer_ops.in_memory(ctx, q->dest_gid, q->dest_qpn);
 }
 
-/* ---- who is near --------------------------------------------------------------------------------------- */
+/* ---- peers of this host ---------------------------------------------------------------------------------- */
 
-static bool is_self(const struct sn_host *h, const uint8_t gid[16], unsigned slot)
+static bool is_self(const struct sn_local *h, const uint8_t gid[16], unsigned slot)
 {
     return slot == h->cfg.slot && !memcmp(gid, h->cfg.gid, 16);
 }
 
-struct sn_peer *sn_host_peer(struct sn_host *h, const uint8_t gid[16], unsigned slot)
+struct sn_peer *sn_local_peer(struct sn_local *h, const uint8_t gid[16], unsigned slot)
 {
     unsigned at = slot ^ gid[15] << 1 ^ gid[14] << 4;
     struct sn_peer *place = NULL;
 
-    for (unsigned i = 0; i < SN_HOST_PEERS; i++) {
-        struct sn_peer *p = &h->peer[(at + i) % SN_HOST_PEERS];
+    for (unsigned i = 0; i < SN_LOCAL_PEERS; i++) {
+        struct sn_peer *p = &h->peer[(at + i) % SN_LOCAL_PEERS];
         bool idle = p->state == SN_OUT_NEW, unused = idle && !p->retry_at;
 
         if (!unused && p->slot == slot && !memcmp(p->gid, gid, 16)) return p;
@@ -72,14 +72,14 @@ struct sn_peer *sn_host_peer(struct sn_host *h, const uint8_t gid[16], unsigned 
         if (unused) break;
     }
     /* Once none is unused, one that was not there, or is no more, gives up its place. */
-    if (!place || (place->retry_at && sn_host_now() < place->retry_at)) return NULL;
+    if (!place || (place->retry_at && sn_local_now() < place->retry_at)) return NULL;
     place->retry_at = 0;
     place->slot = slot;
     memcpy(place->gid, gid, 16);
     return place;
 }
 
-static void want(struct sn_host *h, struct sn_peer *p)
+static void want(struct sn_local *h, struct sn_peer *p)
 {
     uint64_t one = 1;
 
@@ -92,29 +92,29 @@ static void want(struct sn_host *h, struct sn_peer *p)
 /* The question for its name, or the answer, may have got lost. */
 static bool is_due(const struct sn_peer *p)
 {
-    if (p->state == SN_OUT_NEW) return sn_host_now() >= p->retry_at;
-    return p->state == SN_OUT_NAMELESS && sn_host_now() >= p->ask_at;
+    if (p->state == SN_OUT_NEW) return sn_local_now() >= p->retry_at;
+    return p->state == SN_OUT_NAMELESS && sn_local_now() >= p->ask_at;
 }
 
-const uint8_t *sn_host_name(const struct sn_host *h)
+const uint8_t *sn_local_name(const struct sn_local *h)
 {
     return h->name;
 }
 
-void sn_host_told(struct sn_host *h, const uint8_t gid[16], unsigned slot, const uint8_t nonce[SN_MEET_NONCE],
-                  const uint8_t name[SN_MEET_NAME])
+void sn_local_told(struct sn_local *h, const uint8_t gid[16], unsigned slot,
+                   const uint8_t nonce[SN_MEET_NONCE], const uint8_t name[SN_MEET_NAME])
 {
     static const uint8_t none[SN_MEET_NAME];
     struct sn_peer *p = NULL;
 
-    for (unsigned i = 0; i < SN_HOST_PEERS && !p; i++) {
+    for (unsigned i = 0; i < SN_LOCAL_PEERS && !p; i++) {
         struct sn_peer *at = &h->peer[i];
 
         if (at->state == SN_OUT_NAMELESS && at->slot == slot && !memcmp(at->gid, gid, 16)) p = at;
     }
     if (!p || memcmp(p->question, nonce, SN_MEET_NONCE)) return;
     if (!memcmp(name, none, SN_MEET_NAME)) {
-        p->retry_at = sn_host_now() + SN_HOST_RETRY_NS;
+        p->retry_at = sn_local_now() + SN_LOCAL_RETRY_NS;
         p->state = SN_OUT_NEW;
         return;
     }
@@ -124,13 +124,13 @@ void sn_host_told(struct sn_host *h, const uint8_t gid[16], unsigned slot, const
 }
 
 /* The peer, once it was met. */
-static struct sn_peer *met(struct sn_host *h, const uint8_t gid[16], uint32_t qpn)
+static struct sn_peer *met(struct sn_local *h, const uint8_t gid[16], uint32_t qpn)
 {
     unsigned slot = qpn >> 16 & 0xff;
     struct sn_peer *p;
 
     if (h->paused || is_self(h, gid, slot)) return NULL;
-    p = sn_host_peer(h, gid, slot);
+    p = sn_local_peer(h, gid, slot);
     if (!p) return NULL;
     if (p->state == SN_OUT_MET) return __atomic_load_n(&p->table->head.paused, __ATOMIC_RELAXED) ? NULL : p;
     if (is_due(p)) want(h, p);
@@ -151,7 +151,7 @@ static bool in_memory(void *ctx, const uint8_t gid[16], uint32_t qpn)
 
 static bool pulls(void *ctx, const uint8_t gid[16], uint32_t qpn)
 {
-    struct sn_host *h = ctx;
+    struct sn_local *h = ctx;
     unsigned slot = qpn >> 16 & 0xff;
 
     /* Without copies there is no table by which it could be allowed. */
@@ -166,8 +166,9 @@ static bool pulls(void *ctx, const uint8_t gid[16], uint32_t qpn)
 }
 
 /*
- * A peer may well not be let run for a long time, where others want the processors too: what is for it waits. One
- * that was stopped, or is dead, may never take anything, and frames for it get lost, as on a wire, until it does.
+ * A peer may well not be let run for a long time, where others want the processors too: what is for it waits.
+ * One that was stopped, or is dead, may never take anything, and frames for it get lost, as on a wire, until
+ * it does.
  */
 static bool given_up(struct sn_peer *p, uint64_t now)
 {
@@ -185,8 +186,8 @@ static bool given_up(struct sn_peer *p, uint64_t now)
     return p->given_up;
 }
 
-/* Room for all that the NIC may have made before this and not yet offered. The peer's count is asked for only when
- * what is known of it does not do: its place in memory is the peer's to write. */
+/* Room for all that the NIC may have made before this and not yet offered. The peer's count is asked for only
+ * when what is known of it does not do: its place in memory is the peer's to write. */
 static bool room(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now)
 {
     enum { ENOUGH = SN_SHARE_FRAMES - SN_TX_FRAMES };
@@ -202,17 +203,17 @@ static bool room(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now)
 static bool lags(void *ctx, const struct sn_peer *p)
 {
     (void)ctx;
-    return sn_ring_used(p->channel, p->tail) >= SN_HOST_BEHIND;
+    return sn_ring_used(p->channel, p->tail) >= SN_LOCAL_BEHIND;
 }
 
 static bool lends(void *ctx)
 {
-    const struct sn_host *h = ctx;
+    const struct sn_local *h = ctx;
 
     return h->cfg.copy;
 }
 
-const struct sn_peer_ops sn_host_peer_ops = {
+const struct sn_peer_ops sn_local_peer_ops = {
     .region = region,
     .queue = queue,
     .quiesce = sn_access_quiesce,
@@ -231,25 +232,26 @@ const struct sn_peer_ops sn_host_peer_ops = {
 /* ---- frames -------------------------------------------------------------------------------------------- */
 
 /* The byte of a frame that holds the slot of the queue pair that it is for. */
-static struct sn_peer *peer_of(struct sn_host *h, const struct sn_frame *f)
+static struct sn_peer *peer_of(struct sn_local *h, const struct sn_frame *f)
 {
     if (f->len < ROCE_MIN_PACKET || f->len > SN_FRAME_MAX) return NULL;
     if (!f->data[5] && !f->data[6] && f->data[7] <= ROCE_GSI_QPN) return NULL; /* every process has those */
     return met(h, f->dst_gid, (uint32_t)f->data[5] << 16);
 }
 
-bool sn_host_reaches(struct sn_host *h, const struct sn_frame *f)
+bool sn_local_reaches(struct sn_local *h, const struct sn_frame *f)
 {
     return peer_of(h, f) != NULL;
 }
 
-int sn_host_send(struct sn_host *h, const struct sn_frame *f)
+int sn_local_send(struct sn_local *h, const struct sn_frame *f)
 {
     struct sn_peer *p = peer_of(h, f);
 
     if (!p) return -ENOENT;
     if (!sn_ring_put(p->channel, &p->tail, f->data, f->len, f->rndv)) {
-        /* Its peer was given up, or has just gone from the wire to memory. Never to wait here: there are others. */
+        /* Its peer was given up, or has just gone from the wire to memory. Never to wait here: there are
+         * others. */
         __atomic_store_n(&h->lost, h->lost + 1, __ATOMIC_RELAXED);
         return 1;
     }
@@ -258,10 +260,10 @@ int sn_host_send(struct sn_host *h, const struct sn_frame *f)
     return 1;
 }
 
-void sn_host_sent(struct sn_host *h)
+void sn_local_sent(struct sn_local *h)
 {
     if (!h->to_wake_count) return;
-    /* Sequentially consistent, with sn_host_doze: either the sleeper sees the frames or we see that it
+    /* Sequentially consistent, with sn_local_doze: either the sleeper sees the frames or we see that it
      * sleeps. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     while (h->to_wake_count) {
@@ -277,14 +279,14 @@ void sn_host_sent(struct sn_host *h)
     }
 }
 
-static void fill(const struct sn_host *h, const struct sn_sender *s, struct sn_frame *f, uint8_t *data,
+static void fill(const struct sn_local *h, const struct sn_sender *s, struct sn_frame *f, uint8_t *data,
                  int len, bool rndv)
 {
     memset(f, 0, sizeof(*f));
     memcpy(f->src_gid, s->gid, 16);
     memcpy(f->dst_gid, h->cfg.gid, 16);
     f->sport = (uint16_t)(SN_SLOT_PORT + s->slot);
-    f->has_ip_id = f->near = true;
+    f->has_ip_id = f->same_host = true;
     f->no_icrc = true;
     f->rndv = rndv;
     f->len = (uint32_t)len;
@@ -292,22 +294,22 @@ static void fill(const struct sn_host *h, const struct sn_sender *s, struct sn_f
 }
 
 /* Has it sent frames before? */
-static bool heard(struct sn_host *h, struct sn_sender *s)
+static bool heard(struct sn_local *h, struct sn_sender *s)
 {
     if (s->heard || sn_ring_empty(s->channel, &s->head)) return s->heard;
-    /* Acquire, with the release in sn_ring_put: who looks at the sockets from now on finds there what the peer
-     * sent before. */
+    /* Acquire, with the release in sn_ring_put: a look at the sockets from now on finds the peer's earlier
+     * frames there. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     s->heard = true;
     h->met++;
     return false;
 }
 
-int sn_host_recv(struct sn_host *h, struct sn_frame *frames, int max)
+int sn_local_recv(struct sn_local *h, struct sn_frame *frames, int max)
 {
     int n = 0;
 
-    if (max > SN_HOST_RX) max = SN_HOST_RX;
+    if (max > SN_LOCAL_RX) max = SN_LOCAL_RX;
     for (unsigned i = 0; i < h->senders && n < max; i++) {
         /* Another one's turn to be first each time: none can keep the others from being heard. */
         struct sn_sender *s = h->sender[(h->next_sender + i) % h->senders];
@@ -327,32 +329,32 @@ int sn_host_recv(struct sn_host *h, struct sn_frame *frames, int max)
     return n;
 }
 
-void sn_host_pause(struct sn_host *h, bool pause)
+void sn_local_pause(struct sn_local *h, bool pause)
 {
     h->paused = pause;
     __atomic_store_n(&h->table->head.paused, pause, __ATOMIC_RELAXED);
 }
 
-unsigned sn_host_met(const struct sn_host *h)
+unsigned sn_local_met(const struct sn_local *h)
 {
     return h->met;
 }
 
-uint64_t sn_host_lost(const struct sn_host *h)
+uint64_t sn_local_lost(const struct sn_local *h)
 {
     return __atomic_load_n(&h->lost, __ATOMIC_RELAXED);
 }
 
-unsigned sn_host_senders(const struct sn_host *h)
+unsigned sn_local_senders(const struct sn_local *h)
 {
     return __atomic_load_n(&h->senders, __ATOMIC_RELAXED);
 }
 
 /* Not on the data path: it may read a file. */
-void sn_host_info(struct sn_host *h, struct sn_host_info *info)
+void sn_local_info(struct sn_local *h, struct sn_local_info *info)
 {
     memset(info, 0, sizeof(*info));
-    for (unsigned i = 0; i < SN_HOST_PEERS; i++) {
+    for (unsigned i = 0; i < SN_LOCAL_PEERS; i++) {
         if (h->peer[i].state != SN_OUT_MET) continue;
         if (h->peer[i].copies)
             info->copying++;

@@ -14,7 +14,7 @@
 #include "softnic/local/meet.h"
 #include "softnic/local/state.h"
 
-static int open_parts(struct sn_host *h)
+static int open_parts(struct sn_local *h)
 {
     int err;
 
@@ -33,13 +33,13 @@ static int open_parts(struct sn_host *h)
     if (h->epoll < 0 || h->event < 0) return -errno;
     h->listener = sn_meet_listen(h->name);
     if (h->listener < 0) return h->listener;
-    err = sn_host_watch(h, h->listener, SN_AT_LISTENER, 0);
-    return err ? err : sn_host_watch(h, h->event, SN_AT_EVENT, 0);
+    err = sn_local_watch(h, h->listener, SN_AT_LISTENER, 0);
+    return err ? err : sn_local_watch(h, h->event, SN_AT_EVENT, 0);
 }
 
-int sn_host_open(const struct sn_host_config *config, struct sn_host **out, char why[256])
+int sn_local_open(const struct sn_local_config *config, struct sn_local **out, char why[256])
 {
-    struct sn_host *h;
+    struct sn_local *h;
     int err;
 
     if (!sn_cred_has_own_user()) {
@@ -53,7 +53,7 @@ int sn_host_open(const struct sn_host_config *config, struct sn_host **out, char
     if (!err) {
         h->cfg = *config;
         h->table_fd = h->listener = h->epoll = h->event = -1;
-        for (unsigned i = 0; i < SN_HOST_PEERS; i++) h->peer[i].fd = -1;
+        for (unsigned i = 0; i < SN_LOCAL_PEERS; i++) h->peer[i].fd = -1;
         pthread_mutex_init(&h->senders_lock, NULL);
         h->gpu = sn_gpu_new();
         if (getrandom(&h->nonce, sizeof(h->nonce), 0) != sizeof(h->nonce)) err = -EAGAIN;
@@ -64,26 +64,26 @@ int sn_host_open(const struct sn_host_config *config, struct sn_host **out, char
         return 0;
     }
     snprintf(why, 256, "shared memory with processes of this host: %s", strerror(-err));
-    sn_host_close(h);
+    sn_local_close(h);
     return err;
 }
 
-void sn_host_close(struct sn_host *h)
+void sn_local_close(struct sn_local *h)
 {
     if (!h) return;
     sn_gpu_end(h->gpu);
-    sn_host_close_fd(&h->listener);
-    sn_host_close_fd(&h->epoll);
-    sn_host_close_fd(&h->event);
-    sn_host_close_fd(&h->table_fd);
-    for (unsigned i = 0; i < SN_HOST_PEERS; i++) {
+    sn_local_close_fd(&h->listener);
+    sn_local_close_fd(&h->epoll);
+    sn_local_close_fd(&h->event);
+    sn_local_close_fd(&h->table_fd);
+    for (unsigned i = 0; i < SN_LOCAL_PEERS; i++) {
         struct sn_peer *p = &h->peer[i];
 
-        sn_host_close_fd(&p->fd);
+        sn_local_close_fd(&p->fd);
         if (p->channel) munmap(p->channel, sizeof(*p->channel));
         if (p->table) munmap((void *)p->table, sizeof(*p->table));
     }
-    for (unsigned i = 0; i < h->senders; i++) sn_host_free_sender(h->sender[i]);
+    for (unsigned i = 0; i < h->senders; i++) sn_local_free_sender(h->sender[i]);
     if (h->table) munmap(h->table, sizeof(*h->table));
     pthread_mutex_destroy(&h->senders_lock);
     free(h);

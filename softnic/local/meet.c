@@ -186,7 +186,7 @@ int sn_share_map(int fd, size_t size, bool write, void **at)
     int seals = fcntl(fd, F_GET_SEALS);
     off_t end = lseek(fd, 0, SEEK_END);
 
-    /* What cannot shrink cannot end in SIGBUS. */
+    /* A file that cannot shrink cannot end in SIGBUS. */
     if (seals < 0 || !(seals & F_SEAL_SHRINK) || end != (off_t)size) return -EPROTO;
     *at = mmap(NULL, size, write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
     return *at == MAP_FAILED ? -errno : 0;

@@ -22,17 +22,18 @@
 
 enum { EVENTS = 16, ASKS = 6, ACCEPT_AT_ONCE = 32 };
 
-int sn_host_watch(struct sn_host *h, int fd, enum sn_host_event kind, uint32_t which)
+int sn_local_watch(struct sn_local *h, int fd, enum sn_local_event kind, uint32_t which)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.u64 = (uint64_t)kind << 32 | which};
 
-    /* Who cannot be accepted, since no descriptors are left, say, must not keep the thread from sleeping. */
+    /* A peer that cannot be accepted, since no descriptors are left, say, must not keep the thread from
+     * sleeping. */
     if (kind == SN_AT_LISTENER) e.events |= EPOLLET;
 
     return epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
 }
 
-void sn_host_close_fd(int *fd)
+void sn_local_close_fd(int *fd)
 {
     int was = *fd;
 
@@ -47,14 +48,14 @@ static bool is_broken(const struct sn_sender *s)
 
 /* ---- those that send to us ----------------------------------------------------------------------------- */
 
-void sn_host_free_sender(struct sn_sender *s)
+void sn_local_free_sender(struct sn_sender *s)
 {
     if (s->channel) munmap(s->channel, sizeof(*s->channel));
-    sn_host_close_fd(&s->fd);
+    sn_local_close_fd(&s->fd);
     free(s);
 }
 
-static void drop_sender(struct sn_host *h, const struct sn_host_guard *g, struct sn_sender *s)
+static void drop_sender(struct sn_local *h, const struct sn_local_guard *g, struct sn_sender *s)
 {
     unsigned i = 0;
 
@@ -65,14 +66,14 @@ static void drop_sender(struct sn_host *h, const struct sn_host_guard *g, struct
     __atomic_store_n(&h->senders, h->senders - 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&h->senders_lock);
     g->unlock(g->nic);
-    sn_host_free_sender(s);
+    sn_local_free_sender(s);
 }
 
-static void add_sender(struct sn_host *h, const struct sn_host_guard *g, int fd, pid_t pid)
+static void add_sender(struct sn_local *h, const struct sn_local_guard *g, int fd, pid_t pid)
 {
-    struct sn_sender *s = h->senders < SN_HOST_SENDERS ? calloc(1, sizeof(*s)) : NULL;
+    struct sn_sender *s = h->senders < SN_LOCAL_SENDERS ? calloc(1, sizeof(*s)) : NULL;
 
-    if (!s || sn_host_watch(h, fd, SN_AT_SENDER, (uint32_t)(h->sender_numbers + 1))) {
+    if (!s || sn_local_watch(h, fd, SN_AT_SENDER, (uint32_t)(h->sender_numbers + 1))) {
         free(s);
         close(fd);
         return;
@@ -89,9 +90,9 @@ static void add_sender(struct sn_host *h, const struct sn_host_guard *g, int fd,
 }
 
 /* Another user's process, or one whose user is not known here. */
-static void refuse(struct sn_host *h, int fd)
+static void refuse(struct sn_local *h, int fd)
 {
-    uint64_t now = sn_host_now();
+    uint64_t now = sn_local_now();
     struct ucred cred;
     socklen_t len = sizeof(cred);
 
@@ -107,7 +108,7 @@ static void refuse(struct sn_host *h, int fd)
 }
 
 /* Not all of them at once: others could keep the thread here. */
-static void accept_some(struct sn_host *h, const struct sn_host_guard *g)
+static void accept_some(struct sn_local *h, const struct sn_local_guard *g)
 {
     pid_t pid;
     int fd = 0;
@@ -123,7 +124,7 @@ static void accept_some(struct sn_host *h, const struct sn_host_guard *g)
 }
 
 /* Its hello. False: it is none, and the sender goes. */
-static bool hear_sender(struct sn_host *h, const struct sn_host_guard *g, struct sn_sender *s)
+static bool hear_sender(struct sn_local *h, const struct sn_local_guard *g, struct sn_sender *s)
 {
     struct sn_hello hello,
         answer = {.magic = SN_HELLO_MAGIC, .version = SN_SHARE_VERSION, .slot = h->cfg.slot};
@@ -150,7 +151,7 @@ static bool hear_sender(struct sn_host *h, const struct sn_host_guard *g, struct
     return true;
 }
 
-static void at_sender(struct sn_host *h, const struct sn_host_guard *g, uint32_t number)
+static void at_sender(struct sn_local *h, const struct sn_local_guard *g, uint32_t number)
 {
     for (unsigned i = 0; i < h->senders; i++) {
         struct sn_sender *s = h->sender[i];
@@ -170,7 +171,8 @@ static void at_sender(struct sn_host *h, const struct sn_host_guard *g, uint32_t
 /* ---- those that we send to ----------------------------------------------------------------------------- */
 
 /* From now on it goes over the wire. */
-static void drop_peer(struct sn_host *h, const struct sn_host_guard *g, struct sn_peer *p, uint64_t retry_at)
+static void drop_peer(struct sn_local *h, const struct sn_local_guard *g, struct sn_peer *p,
+                      uint64_t retry_at)
 {
     struct sn_channel *channel = p->channel;
     const struct sn_table *table = p->table;
@@ -185,12 +187,12 @@ static void drop_peer(struct sn_host *h, const struct sn_host_guard *g, struct s
     p->table = NULL;
     p->copies = false;
     g->unlock(g->nic);
-    sn_host_close_fd(&p->fd);
+    sn_local_close_fd(&p->fd);
     if (channel) munmap(channel, sizeof(*channel));
     if (table) munmap((void *)table, sizeof(*table));
 }
 
-static int say_hello(struct sn_host *h, struct sn_peer *p)
+static int say_hello(struct sn_local *h, struct sn_peer *p)
 {
     struct sn_hello hello = {.magic = SN_HELLO_MAGIC, .version = SN_SHARE_VERSION, .slot = h->cfg.slot};
     struct sn_channel *ch;
@@ -208,25 +210,25 @@ static int say_hello(struct sn_host *h, struct sn_peer *p)
 }
 
 /* For the name by which it is met. */
-static void ask_name(struct sn_host *h, const struct sn_host_guard *g, struct sn_peer *p)
+static void ask_name(struct sn_local *h, const struct sn_local_guard *g, struct sn_peer *p)
 {
     uint8_t nonce[SN_MEET_NONCE];
     bool again = p->asked != 0;
 
     if (p->asked == ASKS || (!again && getrandom(nonce, sizeof(nonce), 0) != sizeof(nonce))) {
-        drop_peer(h, g, p, sn_host_now() + SN_HOST_RETRY_NS);
+        drop_peer(h, g, p, sn_local_now() + SN_LOCAL_RETRY_NS);
         return;
     }
     g->lock(g->nic);
     if (!again) memcpy(p->question, nonce, sizeof(nonce));
-    p->ask_at = sn_host_now() + ((uint64_t)ASK_AGAIN_NS << p->asked++);
+    p->ask_at = sn_local_now() + ((uint64_t)ASK_AGAIN_NS << p->asked++);
     p->state = SN_OUT_NAMELESS;
     g->unlock(g->nic);
     if (!h->cfg.ask(h->cfg.ask_ctx, p->gid, p->slot, p->question))
-        drop_peer(h, g, p, sn_host_now() + SN_HOST_RETRY_NS);
+        drop_peer(h, g, p, sn_local_now() + SN_LOCAL_RETRY_NS);
 }
 
-static void meet(struct sn_host *h, const struct sn_host_guard *g, struct sn_peer *p)
+static void meet(struct sn_local *h, const struct sn_local_guard *g, struct sn_peer *p)
 {
     int err;
 
@@ -241,9 +243,9 @@ static void meet(struct sn_host *h, const struct sn_host_guard *g, struct sn_pee
     err = p->fd < 0 ? p->fd : 0;
     if (!err && !sn_meet_is_ours(p->fd, &p->pid)) err = -EPERM;
     if (!err) err = say_hello(h, p);
-    if (!err) err = sn_host_watch(h, p->fd, SN_AT_PEER, (uint32_t)(p - h->peer));
+    if (!err) err = sn_local_watch(h, p->fd, SN_AT_PEER, (uint32_t)(p - h->peer));
     if (err) {
-        drop_peer(h, g, p, sn_host_now() + SN_HOST_RETRY_NS);
+        drop_peer(h, g, p, sn_local_now() + SN_LOCAL_RETRY_NS);
         return;
     }
     g->lock(g->nic);
@@ -252,7 +254,7 @@ static void meet(struct sn_host *h, const struct sn_host_guard *g, struct sn_pee
 }
 
 /* Its answer: the table. */
-static bool hear_peer(struct sn_host *h, const struct sn_host_guard *g, struct sn_peer *p)
+static bool hear_peer(struct sn_local *h, const struct sn_local_guard *g, struct sn_peer *p)
 {
     struct sn_table *t;
     struct sn_hello hello;
@@ -282,7 +284,7 @@ static bool hear_peer(struct sn_host *h, const struct sn_host_guard *g, struct s
 }
 
 /* It says nothing but that it is time to look at its table. */
-static bool heed_peer(struct sn_host *h, const struct sn_host_guard *g, struct sn_peer *p)
+static bool heed_peer(struct sn_local *h, const struct sn_local_guard *g, struct sn_peer *p)
 {
     if (!sn_meet_drain(p->fd)) return false;
     g->lock(g->nic);
@@ -291,35 +293,35 @@ static bool heed_peer(struct sn_host *h, const struct sn_host_guard *g, struct s
     return true;
 }
 
-static void at_peer(struct sn_host *h, const struct sn_host_guard *g, uint32_t which)
+static void at_peer(struct sn_local *h, const struct sn_local_guard *g, uint32_t which)
 {
-    struct sn_peer *p = &h->peer[which % SN_HOST_PEERS];
+    struct sn_peer *p = &h->peer[which % SN_LOCAL_PEERS];
     bool ok = true;
 
     if (p->state == SN_OUT_ASKED)
         ok = hear_peer(h, g, p);
     else if (p->state == SN_OUT_MET)
         ok = heed_peer(h, g, p);
-    if (!ok) drop_peer(h, g, p, sn_host_now() + SN_HOST_RETRY_NS);
+    if (!ok) drop_peer(h, g, p, sn_local_now() + SN_LOCAL_RETRY_NS);
 }
 
-static void meet_wanted(struct sn_host *h, const struct sn_host_guard *g)
+static void meet_wanted(struct sn_local *h, const struct sn_local_guard *g)
 {
     /* Acquire, with the release in want(). */
     if (!__atomic_exchange_n(&h->wanted, 0, __ATOMIC_ACQUIRE)) return;
-    for (unsigned i = 0; i < SN_HOST_PEERS; i++)
+    for (unsigned i = 0; i < SN_LOCAL_PEERS; i++)
         if (__atomic_load_n(&h->peer[i].state, __ATOMIC_RELAXED) == SN_OUT_WANTED) meet(h, g, &h->peer[i]);
 }
 
 /* ---- the thread's -------------------------------------------------------------------------------------- */
 
-int sn_host_fd(const struct sn_host *h)
+int sn_local_fd(const struct sn_local *h)
 {
     return h->epoll;
 }
 
 /* Frames that a process sent before its end are still to be received, as they would be from a socket. */
-static void drop_gone(struct sn_host *h, const struct sn_host_guard *g)
+static void drop_gone(struct sn_local *h, const struct sn_local_guard *g)
 {
     for (unsigned i = 0; i < h->senders;) {
         struct sn_sender *s = h->sender[i];
@@ -331,7 +333,7 @@ static void drop_gone(struct sn_host *h, const struct sn_host_guard *g)
     }
 }
 
-void sn_host_serve(struct sn_host *h, const struct sn_host_guard *g)
+void sn_local_serve(struct sn_local *h, const struct sn_local_guard *g)
 {
     struct epoll_event events[EVENTS];
     int n = epoll_wait(h->epoll, events, EVENTS, 0);
@@ -340,7 +342,7 @@ void sn_host_serve(struct sn_host *h, const struct sn_host_guard *g)
     for (int i = 0; i < n; i++) {
         uint32_t which = (uint32_t)events[i].data.u64;
 
-        switch ((enum sn_host_event)(events[i].data.u64 >> 32)) {
+        switch ((enum sn_local_event)(events[i].data.u64 >> 32)) {
         case SN_AT_LISTENER: h->unaccepted = true; break;
         case SN_AT_EVENT:
             if (read(h->event, &count, sizeof(count)) < 0)
@@ -355,11 +357,11 @@ void sn_host_serve(struct sn_host *h, const struct sn_host_guard *g)
     drop_gone(h, g);
 }
 
-bool sn_host_doze(struct sn_host *h)
+bool sn_local_doze(struct sn_local *h)
 {
     uint32_t *sleeps = &h->table->head.sleeps;
 
-    /* Sequentially consistent, with sn_host_sent: either we see a sender's frames or it sees that we sleep.
+    /* Sequentially consistent, with sn_local_sent: either we see a sender's frames or it sees that we sleep.
      */
     __atomic_store_n(sleeps, *sleeps | 1, __ATOMIC_SEQ_CST);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -371,19 +373,19 @@ bool sn_host_doze(struct sn_host *h)
     return !h->more_waiting && !__atomic_load_n(&h->wanted, __ATOMIC_RELAXED);
 }
 
-void sn_host_wake(struct sn_host *h)
+void sn_local_wake(struct sn_local *h)
 {
     uint32_t *sleeps = &h->table->head.sleeps;
 
     if (*sleeps & 1) __atomic_store_n(sleeps, *sleeps + 1, __ATOMIC_RELAXED);
 }
 
-void sn_host_forked(struct sn_host *h)
+void sn_local_forked(struct sn_local *h)
 {
-    sn_host_close_fd(&h->listener);
-    sn_host_close_fd(&h->epoll);
-    sn_host_close_fd(&h->event);
-    sn_host_close_fd(&h->table_fd);
-    for (unsigned i = 0; i < SN_HOST_PEERS; i++) sn_host_close_fd(&h->peer[i].fd);
-    for (unsigned i = 0; i < h->senders; i++) sn_host_close_fd(&h->sender[i]->fd);
+    sn_local_close_fd(&h->listener);
+    sn_local_close_fd(&h->epoll);
+    sn_local_close_fd(&h->event);
+    sn_local_close_fd(&h->table_fd);
+    for (unsigned i = 0; i < SN_LOCAL_PEERS; i++) sn_local_close_fd(&h->peer[i].fd);
+    for (unsigned i = 0; i < h->senders; i++) sn_local_close_fd(&h->sender[i]->fd);
 }

@@ -3,8 +3,9 @@
  * share.h: what processes of one host that speak to each other have in common memory.
  *
  * Each process has a *table*, which it writes and its peers read: what its NIC's memory regions and queue
- * pairs are. For each peer that it sends to it makes a *channel*, which the two of them share: a ring of
- * frames to the peer, a word that says whether it is using the peer's memory right now, and of which pieces.
+ * pairs are. For each peer that it sends to it makes a *channel*, which the two of them share. A channel has
+ * a ring of frames to the peer. It also says whether the process is using the peer's memory right now, and
+ * which pieces of it.
  *
  * All of it is in the other's hands: what is read here is copied out once, checked, and then believed only as
  * far as the other could do the same harm by other means.
@@ -46,8 +47,8 @@ struct sn_table {
     struct {
         uint64_t magic;
         uint32_t version, slot;
-        /* The owner has this number at this place in its own memory: who reads it there by process number
-         * has the right process, and may read its memory. */
+        /* The owner has this number at this place in its own memory. A peer that reads it there by process
+         * number has the right process, and may read its memory. */
         uint64_t nonce, nonce_addr;
         uint32_t sleeps; /* odd: nobody looks at rings until a byte comes over the socket */
         uint32_t paused; /* not 0: everything is to come over the wire */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* state.h: what the parts of host/ share: host.c and access.c (the engine's side), serve.c (the thread's) and
- * make.c. */
+/* state.h: what the parts of local/ share: local.c and access.c (the engine's side), serve.c (the thread's)
+ * and make.c. */
 #ifndef SOFTNIC_LOCAL_STATE_H
 #define SOFTNIC_LOCAL_STATE_H
 
@@ -12,10 +12,10 @@
 #include "softnic/local/share.h"
 
 /* BEHIND: who has not taken so many frames. */
-enum { SN_HOST_PEERS = 512, SN_HOST_SENDERS = 256, SN_HOST_BEHIND = 2 };
+enum { SN_LOCAL_PEERS = 512, SN_LOCAL_SENDERS = 256, SN_LOCAL_BEHIND = 2 };
 
-/* How long somebody who is not there is not looked for again. */
-#define SN_HOST_RETRY_NS 500000000u
+/* For so long the thread does not look again for a peer that was not there. */
+#define SN_LOCAL_RETRY_NS 500000000u
 
 enum sn_out_state {
     SN_OUT_NEW,      /* never asked for */
@@ -69,8 +69,8 @@ struct sn_sender {
     bool gone;       /* it died, or left; what it sent before still counts */
 };
 
-struct sn_host {
-    struct sn_host_config cfg;
+struct sn_local {
+    struct sn_local_config cfg;
     struct sn_table *table;
     int table_fd, listener, epoll, event; /* event: something is wanted */
     uint64_t nonce;
@@ -80,34 +80,34 @@ struct sn_host {
     bool more_waiting;    /* somebody does: not all are accepted at once */
     uint64_t notified_at; /* when it was said last that another user connects */
     unsigned wanted;      /* atomic: peers that are to be met */
-    struct sn_peer peer[SN_HOST_PEERS];
-    struct sn_peer *to_wake[SN_HOST_PEERS];
+    struct sn_peer peer[SN_LOCAL_PEERS];
+    struct sn_peer *to_wake[SN_LOCAL_PEERS];
     unsigned to_wake_count;
 
     /* Changed inside the NIC's lock with `senders_lock` held: either suffices for reading. */
     pthread_mutex_t senders_lock;
-    struct sn_sender *sender[SN_HOST_SENDERS];
+    struct sn_sender *sender[SN_LOCAL_SENDERS];
     unsigned senders, next_sender;
     unsigned met;  /* senders heard so far */
     uint64_t lost; /* atomic: frames for which peers had no room */
     uint64_t sender_numbers;
-    uint8_t rx[SN_HOST_RX][SN_FRAME_MAX];
+    uint8_t rx[SN_LOCAL_RX][SN_FRAME_MAX];
 
     struct sn_gpu *gpu;
     int copy_error; /* of the last peer that cannot be copied to */
 };
 
-uint64_t sn_host_now(void);
+uint64_t sn_local_now(void);
 
-/* host.c, inside: the entry of a peer, made if need be; NULL: there are too many. */
-struct sn_peer *sn_host_peer(struct sn_host *host, const uint8_t gid[16], unsigned slot);
+/* local.c, inside: the entry of a peer, made if need be; NULL: there are too many. */
+struct sn_peer *sn_local_peer(struct sn_local *local, const uint8_t gid[16], unsigned slot);
 
-/* serve.c, where the thread is told by epoll what has happened: the kind in the upper half of an event's data,
- * which one in the lower. watch: 0 or a negative errno. */
-enum sn_host_event { SN_AT_LISTENER, SN_AT_EVENT, SN_AT_PEER, SN_AT_SENDER };
-int sn_host_watch(struct sn_host *host, int fd, enum sn_host_event kind, uint32_t which);
-void sn_host_close_fd(int *fd); /* and sets it to -1 */
-void sn_host_free_sender(struct sn_sender *sender);
+/* serve.c, where the thread is told by epoll what has happened: the kind in the upper half of an event's
+ * data, which one in the lower. watch: 0 or a negative errno. */
+enum sn_local_event { SN_AT_LISTENER, SN_AT_EVENT, SN_AT_PEER, SN_AT_SENDER };
+int sn_local_watch(struct sn_local *local, int fd, enum sn_local_event kind, uint32_t which);
+void sn_local_close_fd(int *fd); /* and sets it to -1 */
+void sn_local_free_sender(struct sn_sender *sender);
 
 /* access.c: of struct sn_peer_ops. */
 bool sn_access_enter(void *ctx, struct sn_peer *p, uint64_t now);

@@ -35,7 +35,7 @@ static void begin(uint32_t *seq)
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
-/* Release: whoever sees the even number sees the entry. */
+/* Release: a reader that sees the even number sees the entry. */
 static void end(uint32_t *seq)
 {
     __atomic_store_n(seq, *seq + 1, __ATOMIC_RELEASE);

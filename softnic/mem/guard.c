@@ -19,8 +19,8 @@ static __thread bool faults_come __attribute__((tls_model("initial-exec")));
 /* Keeps the compiler from moving an access out of its guard. */
 #define BARRIER __asm__ volatile("" ::: "memory")
 
-/* The body of a function that makes one access: it returns 0, or -EFAULT when there is no memory. A macro, because the
- * frame that sigsetjmp was called in must be there when the handler jumps. */
+/* The body of a function that makes one access: it returns 0, or -EFAULT when there is no memory. A macro,
+ * because the frame that sigsetjmp was called in must be there when the handler jumps. */
 #define GUARDED(access)                                                                                      \
     do {                                                                                                     \
         sigjmp_buf here;                                                                                     \
@@ -42,14 +42,14 @@ static void take(const ucontext_t *ctx)
 
     if (!to) return;
     armed = NULL;
-    /* The jump leaves the mask as it is in here, where the program's handler has signals blocked, and a second fault
-     * would end the process. So back to what it was. */
+    /* The jump leaves the mask as it is in here, where the program's handler has signals blocked, and a
+     * second fault would end the process. So back to what it was. */
     pthread_sigmask(SIG_SETMASK, &ctx->uc_sigmask, NULL);
     siglongjmp(*to, 1);
 }
 
-/* The kernel ends a process whose thread has a fault's signal blocked. Programs block all signals in threads that are
- * to handle none, and mean those that are sent. */
+/* The kernel ends a process whose thread has a fault's signal blocked. Programs block all signals in threads
+ * that are to handle none, and mean those that are sent. */
 static void let_faults_come(void)
 {
     sigset_t faults;

@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 /*
- * Puts the handler in place, or in front again if the program put its own there behind our back. Cheap; called when
- * objects are made. 0 or a negative errno.
+ * Puts the handler in place, or in front again if the program put its own there behind our back. Cheap;
+ * called when objects are made. 0 or a negative errno.
  */
 int sn_guard_install(void);
 

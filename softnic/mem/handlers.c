@@ -29,8 +29,8 @@ static const struct sigaction by_default; /* all zero: SIG_DFL */
 static sn_fault_taker *taker;
 static pid_t installed_by, locked_by; /* atomic; 0: nobody */
 
-/* The fault that this thread passes on to the program's handler: its context, and our frame. A handler that jumps out
- * of itself leaves them behind. */
+/* The fault that this thread passes on to the program's handler: its context, and our frame. A handler that
+ * jumps out of itself leaves them behind. */
 static __thread struct {
     const void *ctx, *frame;
 } passing __attribute__((tls_model("initial-exec")));
@@ -42,7 +42,8 @@ static struct one *find(int sig)
     return sig == SIGSEGV ? &table[0] : sig == SIGBUS ? &table[1] : NULL;
 }
 
-/* Takes no lock: it runs in signal handlers, and in a forked child whose parent's thread may have held the lock. */
+/* Takes no lock: it runs in signal handlers, and in a forked child whose parent's thread may have held the
+ * lock. */
 static struct sigaction in_force(const struct one *o)
 {
     uint64_t words[WORDS];
@@ -54,7 +55,8 @@ static struct sigaction in_force(const struct one *o)
         version = __atomic_load_n(&o->version, __ATOMIC_ACQUIRE);
         for (int i = 0; i < WORDS; i++)
             words[i] = __atomic_load_n(&o->copy[version % 2][i], __ATOMIC_RELAXED);
-        /* Keeps these loads before the second look: had one seen the next but one change, this would see it too. */
+        /* Keeps these loads before the second look: had one seen the next but one change, this would see it
+         * too. */
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
     } while (__atomic_load_n(&o->version, __ATOMIC_RELAXED) != version);
     memcpy(&action, words, sizeof(action));
@@ -66,7 +68,8 @@ static void publish(struct one *o, const struct sigaction *action)
     uint64_t words[WORDS], *to = o->copy[(o->version + 1) % 2];
 
     memcpy(words, action, sizeof(words));
-    /* Keeps these stores behind the last version's: who sees one of them sees that its copy is the old one. */
+    /* Keeps these stores behind the last version's: who sees one of them sees that its copy is the old
+     * one. */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     for (int i = 0; i < WORDS; i++) __atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
     /* Release: who sees the version sees the words. */
@@ -76,8 +79,9 @@ static void publish(struct one *o, const struct sigaction *action)
 /* ---- the lock ------------------------------------------------------------------------------------------ */
 
 /*
- * sigaction() may be called in a signal handler, so no signal may come while the lock is held. A forked child may find
- * the lock held by a thread of its parent, which the child does not have: a holder of another process does not count.
+ * sigaction() may be called in a signal handler, so no signal may come while the lock is held. A forked child
+ * may find the lock held by a thread of its parent, which the child does not have: a holder of another
+ * process does not count.
  */
 static void lock(sigset_t *before)
 {
@@ -100,7 +104,8 @@ static void unlock(const sigset_t *before)
     pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
-/* A forked child has no NIC, and one by vfork() writes to its parent's memory: they change the system's table alone. */
+/* A forked child has no NIC, and one by vfork() writes to its parent's memory: they change the system's table
+ * alone. */
 static bool in_charge(void)
 {
     return __atomic_load_n(&installed_by, __ATOMIC_RELAXED) == getpid();
@@ -209,8 +214,8 @@ int sn_handlers_install(sn_fault_taker *take)
 
 /* ---- faults -------------------------------------------------------------------------------------------- */
 
-/* Was it raised by an access, which is made again when the handler returns? The others were sent, or tell of damaged
- * memory that nobody has accessed yet. */
+/* Was it raised by an access, which is made again when the handler returns? The others were sent, or tell of
+ * damaged memory that nobody has accessed yet. */
 static bool repeats(const siginfo_t *info)
 {
     return info->si_code > 0 && !(info->si_signo == SIGBUS && info->si_code == BUS_MCEERR_AO);
@@ -234,7 +239,7 @@ static struct sigaction take_action(struct one *o)
     return action;
 }
 
-/* What was there before the handler that took our place. */
+/* The handler before the one that took our place. */
 static struct sigaction underneath(struct one *o)
 {
     struct sigaction action;
@@ -260,13 +265,15 @@ static void pass_on(const struct sigaction *action, int sig, siginfo_t *info, vo
 }
 
 /*
- * Called by the kernel; or by a program's handler that took our place and chains to us. If we called that handler
- * ourselves for this very fault, the chain has come full circle: then it ends with what was there before that handler.
+ * Called by the kernel; or by a program's handler that took our place and chains to us. If we called that
+ * handler ourselves for this very fault, the chain has come full circle: then it ends with what was there
+ * before that handler.
  */
 static void on_fault(int sig, siginfo_t *info, void *ctx)
 {
     const void *frame = __builtin_frame_address(0), *outer_ctx = passing.ctx, *outer_frame = passing.frame;
-    /* Called through it, we are below it on the same stack. A frame that a jump left behind lies where this one is. */
+    /* Called through it, we are below it on the same stack. A frame that a jump left behind lies where this
+     * one is. */
     bool circle = ctx == outer_ctx && (uintptr_t)frame < (uintptr_t)outer_frame;
     struct one *o = find(sig);
     struct sigaction action;

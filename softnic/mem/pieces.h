@@ -9,8 +9,8 @@
 
 #include "softnic/nic/nic.h"
 
-/* As the copy of struct sn_peer_ops, plain memory being this process's; -EFAULT if it stopped at the first. Of
- * a piece that failed in the middle nothing counts as copied. */
+/* As the copy of struct sn_peer_ops, plain memory being this process's; -EFAULT if it stopped at the first.
+ * Of a piece that failed in the middle nothing counts as copied. */
 int64_t sn_pieces_copy(const struct sn_copy *c, struct sn_copying *under_way);
 
 #endif

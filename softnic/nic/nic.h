@@ -61,9 +61,9 @@ struct sn_frame {
     uint16_t sport; /* UDP source port, host order. Out: config.sport */
     uint16_t ip_id; /* in: IPv4 ID, if has_ip_id */
     bool has_ip_id; /* in: else the ICRC is accepted if it is right for any ID; 0 is tried first */
-    uint8_t ecn;  /* the two bits of the IP header. 3: congestion experienced. Out: 2 if config.ecn, else 0 */
-    bool near;    /* in: a process of this host sent it, from the slot whose port is `sport` at src_gid */
-    bool no_icrc; /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
+    uint8_t ecn; /* the two bits of the IP header. 3: congestion experienced. Out: 2 if config.ecn, else 0 */
+    bool same_host; /* in: a process of this host sent it, from the slot whose port is `sport` at src_gid */
+    bool no_icrc;   /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
     bool
         rndv; /* its payload lists pieces of the sender's memory, where the bytes are: see rendezvous.c; or is
                      empty, since they are in their place already: see eager_copy.c. A wire to other hosts takes
@@ -120,8 +120,8 @@ struct sn_gpu_share {
 };
 
 /*
- * What a NIC tells its peers on the same host, so that they can execute WRITEs and READs themselves instead
- * of sending packets. Peers see it the moment it is set; `pd` names a protection domain of this NIC.
+ * A NIC tells its peers on the same host these things, so that they can execute WRITEs and READs themselves
+ * instead of sending packets. Peers see it the moment it is set; `pd` names a protection domain of this NIC.
  */
 struct sn_peer_region {
     uint64_t iova, addr, length;
@@ -168,9 +168,9 @@ struct sn_copying {
 };
 
 /*
- * Direct access to peers of the same host, from whoever knows processes. All but quiesce are called inside
- * the NIC's lock and must not wait for anybody. Nothing of it changes what a program sees: what cannot be
- * done, or would be an error, goes by packets, and the responder says so.
+ * Direct access to peers of the same host, from the module that knows processes. All but quiesce are called
+ * inside the NIC's lock and must not wait for anybody. Nothing of it changes what a program sees: what cannot
+ * be done, or would be an error, goes by packets, and the responder says so.
  */
 struct sn_peer_ops {
     /* Region `key` is this from now on; NULL: it is gone. */
@@ -184,13 +184,13 @@ struct sn_peer_ops {
     struct sn_peer *(*find)(void *ctx, const uint8_t gid[16], uint32_t qpn);
     /* Do frames to it travel in memory, where nothing can happen to them? Then they need no ICRC. */
     bool (*in_memory)(void *ctx, const uint8_t gid[16], uint32_t qpn);
-    /* Can a frame to it leave? Not while the memory by which it would is full, unless it stands still or has taken
-     * nothing for very long: then frames get lost. Said of a frame before it is made; as many as the NIC makes
-     * before it offers them to the wire find room then. */
+    /* Can a frame to it leave? Not while the memory by which it would is full, unless it stands still or has
+     * taken nothing for very long: then frames get lost. Said of a frame before it is made; as many as the
+     * NIC makes before it offers them to the wire find room then. */
     bool (*room)(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now);
     /* Is it known to be able to copy from this NIC's memory? Then it may be sent offers. */
     bool (*pulls)(void *ctx, const uint8_t gid[16], uint32_t qpn);
-    /* Has it not taken yet what it was sent? Then who sends has the time to copy. */
+    /* Has it not taken yet what it was sent? Then the sender has the time to copy. */
     bool (*lags)(void *ctx, const struct sn_peer *peer);
     /* Accesses begin: until leave, nothing that was granted is taken back, unless this process stands still:
      * then copy fails. False: the peer is gone. */
@@ -198,8 +198,9 @@ struct sn_peer_ops {
     /* May this be done? Then *addr is where va is, in the peer's memory or, if *by is not plain, for that. */
     bool (*grant)(void *ctx, struct sn_peer *peer, const struct sn_peer_access *access, uint64_t *addr,
                   struct sn_reach *by);
-    /* Returns the bytes copied, fewer than all if memory at one of the ends failed; or a negative errno. With under_way
-     * NULL what was copied is visible; else the copy may be under way still, before leave, if *under_way says so. */
+    /* Returns the bytes copied, fewer than all if memory at one of the ends failed; or a negative errno. With
+     * under_way NULL what was copied is visible; else the copy may be under way still, before leave, if
+     * *under_way says so. */
     int64_t (*copy)(void *ctx, struct sn_peer *peer, const struct sn_copy *copy,
                     struct sn_copying *under_way);
     void (*leave)(void *ctx, struct sn_peer *peer);
@@ -215,8 +216,8 @@ struct sn_nic_config {
     uint8_t slot;    /* bits 16 … 23 of all its QP numbers */
     uint16_t sport;  /* UDP source port of its frames */
     uint64_t seed;   /* of what is only to vary, and may be foreseen */
-    /* Fills `len` bytes that no stranger can guess, for numbers and keys; 0, or a negative errno, with which what
-     * was to be made fails. NULL: they come from the seed, and can be replayed. */
+    /* Fills `len` bytes that no stranger can guess, for numbers and keys; 0, or a negative errno, with which
+     * what was to be made fails. NULL: they come from the seed, and can be replayed. */
     int (*secret)(void *to, size_t len);
     bool hostile;      /* placement and completions as late and as unordered as a NIC is allowed to be */
     bool ecn;          /* packets say that they may be marked; marks and notifications have consequences */
@@ -230,8 +231,8 @@ struct sn_nic_config {
      * earlier than this; 0: default (1 ms). The program's own timeout counts all the same, and alone counts
      * as a retry. */
     uint64_t probe_ns;
-    /* SENDs and WRITEs from this length on are offered to peers that copy; if these cannot, the bytes of WRITEs
-     * with immediate data are placed. 0: default. */
+    /* SENDs and WRITEs from this length on are offered to peers that copy; if these cannot, the bytes of
+     * WRITEs with immediate data are placed. 0: default. */
     uint32_t rndv_min;
     /* Packets received and packets made in one sn_nic_progress() call at most. 0: default (256). */
     uint32_t budget;
@@ -283,9 +284,9 @@ uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now);
 /*
  * The same by a thread that has just posted, and will soon post again or call sn_nic_progress: takes
  * doorbells and makes packets, but leaves receiving and timers to others. A packet that follows others of its
- * queue pair that are not acknowledged yet waits for company, as small segments of TCP do (RFC 896): until
- * there are enough for one system call, or until the next sn_nic_progress, which the acknowledgement brings
- * about if nothing else does.
+ * queue pair that are not acknowledged yet waits for company, as small segments of TCP do (RFC 896). It waits
+ * until there are enough for one system call, or until the next sn_nic_progress. The acknowledgement brings
+ * that about if nothing else does.
  */
 uint64_t sn_nic_posted(struct sn_nic *nic, uint64_t now);
 
@@ -361,9 +362,9 @@ int sn_pd_destroy(struct sn_pd *pd); /* -EBUSY while an MR, SRQ or QP uses it */
  * work request. Called inside the NIC's lock.
  */
 struct sn_dma_ops {
-    /* Copies len bytes at addr to dst, all earlier writes included. request != 0 names one work request and
-     * none before it: up to `ahead` (>= len) bytes from addr on may be fetched now and later reads of that
-     * request be answered from them. */
+    /* Copies len bytes at addr to dst, all earlier writes included. If `request` is not 0, it names one work
+     * request and none before it. Then up to `ahead` (>= len) bytes from addr on may be fetched now, to
+     * answer later reads of that request. */
     int (*read)(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t ahead, uint64_t request);
     /* Copies len bytes from src to addr. They may become visible as late as the next flush, in any order; of
      * two writes to one byte the later one stays. */
@@ -374,9 +375,10 @@ struct sn_dma_ops {
      * acknowledgement that vouches for them. NULL: writes are visible at once. */
     int (*flush)(void *ctx);
     /*
-     * The same without waiting, or all of these NULL. start: all writes so far are on their way, and *mark names them;
-     * false: flush them. ended: await(mark) would not wait. await: they are visible, as by flush; 0 or a negative errno.
-     * What was started for regions of one line becomes visible in the order of the starts.
+     * The same without waiting, or all of these NULL. After `start` all writes so far are on their way, and
+     * *mark names them; false: flush them. If `ended`, await(mark) would not wait. After `await` they are
+     * visible, as by flush. It returns 0 or a negative errno. Writes that were started for regions of one
+     * line become visible in the order of the starts.
      */
     bool (*start)(void *ctx, uint64_t *mark);
     bool (*ended)(void *ctx, uint64_t mark);
@@ -416,14 +418,13 @@ uint32_t sn_mr_key(const struct sn_mr *mr); /* lkey and rkey; never 0, never 0x1
 /*
  * A memory window: a key that grants nothing until a work request of a QP of its domain binds it to a part of
  * a region that was registered with IBV_ACCESS_MW_BIND. Its key's lower byte changes with every bind. It is
- * no lkey. What of type 2 is bound (type 2B: for the peer of that QP alone) is taken back by a work request,
- * or by a SEND with invalidate of that peer, before it is bound again; type 1 is bound anew. Destroyed with
- * sn_mr_destroy, before or after its region: without that it grants nothing. -ENOMEM.
+ * no lkey. A bound window of type 2 (type 2B: for the peer of that QP alone) is taken back before it is bound
+ * again: by a work request, or by a SEND with invalidate of that peer. Type 1 is bound anew. Destroyed with
+ * sn_mr_destroy, before or after its region. Without a region it grants nothing. -ENOMEM.
  */
 int sn_mw_create(struct sn_pd *pd, enum ibv_mw_type type, struct sn_mr **mw);
 
-/* ---- completion queues
- * --------------------------------------------------------------------------------------------- */
+/* ---- completion queues --------------------------------------------------------------------------------- */
 
 struct sn_cq_init {
     void *buf;          /* cqe_count entries, each with op_own = 0xf0 to begin with (the creator does that) */
@@ -442,9 +443,9 @@ int sn_cq_destroy(struct sn_cq *cq); /* -EBUSY while a QP uses it. No cq_event f
 /*
  * Goes on in another buffer (as described by sn_cq_init): writes an entry of opcode 5 where the next
  * completion would be, in the old one, which nothing touches after it returns. The owner then moves what is
- * unpolled over, each entry to the next higher index, and consumes that one. -EINVAL: sizes, or less room
- * than there are unpolled entries; -EBUSY: the old one is full; -EOPNOTSUPP: with ignore_overrun; -EIO: the
- * CQ is dead; -EFAULT.
+ * unpolled over, each entry to the next higher index, and consumes that one. Returns -EINVAL for wrong sizes,
+ * or less room than there are unpolled entries. Returns -EBUSY if the old one is full, -EOPNOTSUPP with
+ * ignore_overrun, -EIO if the CQ is dead, and -EFAULT.
  */
 int sn_cq_resize(struct sn_cq *cq, void *buf, uint32_t cqe_count);
 uint32_t sn_cq_number(const struct sn_cq *cq);

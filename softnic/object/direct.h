@@ -21,7 +21,7 @@ struct sn_peers {
     void *ctx;
 };
 
-/* What an offer's payload is a list of, in the byte order of the one host: pieces of the sender's memory as
+/* An offer's payload is a list of these, in the byte order of the one host: pieces of the sender's memory as
  * its own work request names them. Not of length 0. */
 enum { SN_RNDV_PIECES = 32, SN_RNDV_CHUNK = 256 << 10 };
 _Static_assert((int)SN_RNDV_PIECES <= (int)SN_PEER_PIECES, "they are copied at once");
@@ -41,7 +41,7 @@ enum {
     SN_RNDV_SKIP = 64,                  /* so many go as packets once one of that kind was refused */
 };
 
-/* What a request packet carries: bytes, the offer of so many, or nothing, as so many are in their place. */
+/* A request packet carries bytes, the offer of so many, or nothing, as so many are in their place. */
 struct sn_body {
     const uint8_t *bytes;
     const struct sn_rndv *rndv; /* or NULL */
@@ -65,12 +65,12 @@ struct sn_batch {
 };
 
 /*
- * Direct accesses to one peer's memory, all in one direction: a batch that gathers, and those before it, which are under
- * way and end one after the other. None of it is left whenever the lock is free.
+ * Direct accesses to one peer's memory, all in one direction: a batch that gathers, and those before it,
+ * which are under way and end one after the other. None of it is left whenever the lock is free.
  */
 enum { SN_BATCHES = SN_BATCHES_AHEAD + 2 }; /* sn_direct_settle puts the open one on its way besides */
 struct sn_direct {
-    struct sn_peers near;
+    struct sn_peers peers;
     struct sn_peer *peer; /* NULL: there are none */
     bool write;
     uint32_t first, open; /* free-running: the oldest under way; the one that gathers */

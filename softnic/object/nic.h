@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nic.h: the NIC's own state, and what every part of the engine may ask of it. Everything here is under the NIC's
- * lock unless it says otherwise.
+ * nic.h: the NIC's own state, and what every part of the engine may ask of it. Everything here is under the
+ * NIC's lock unless it says otherwise.
  */
 #ifndef SOFTNIC_OBJECT_NIC_H
 #define SOFTNIC_OBJECT_NIC_H
@@ -111,7 +111,8 @@ static inline uint32_t sn_random_below(struct sn_nic *nic, uint32_t n)
 int sn_secret_below(struct sn_nic *nic, uint32_t n, uint32_t *out);
 void sn_activity(struct sn_nic *nic);
 
-/* Accesses to other processes' memory that are under way have ended when it returns, and what is gathered is copied. */
+/* Accesses to other processes' memory that are under way have ended when it returns, and what is gathered is
+ * copied. */
 static inline void sn_settle(struct sn_nic *nic)
 {
     nic->settle(nic);
@@ -120,7 +121,7 @@ static inline void sn_settle(struct sn_nic *nic)
 /* report.c: `reports` counts lines about an object; sn_report_due says whether one more may be said. */
 void sn_report(struct sn_nic *nic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool sn_report_due(const struct sn_nic *nic, unsigned *reports);
-/* What a person has to know without having asked. The caller limits how often. */
+/* News that a person has to know without having asked. The caller limits how often. */
 void sn_warn(struct sn_nic *nic, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* uar.c */
@@ -140,7 +141,8 @@ static inline bool sn_tx_left(const struct sn_nic *nic, bool looped, uint32_t po
     return (int32_t)((looped ? nic->loop.head : nic->tx.head) - position) >= 0;
 }
 
-/* publish.c: what was taken back from peers on this host is used by none when it returns. Not inside the lock. */
+/* publish.c: what was taken back from peers on this host is used by none when it returns. Not inside the
+ * lock. */
 void sn_publish_quiesce(struct sn_nic *nic);
 
 #endif

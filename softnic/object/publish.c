@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What peers on the same host are told: which queue pairs take direct accesses, and to which regions. */
+/* Peers on the same host learn here which queue pairs take direct accesses, and to which regions. */
 #include "softnic/object/nic.h"
 
 bool sn_qp_takes_direct(const struct sn_qp *qp)

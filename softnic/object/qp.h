@@ -61,7 +61,7 @@ struct sn_qp {
     int place_error;
     uint32_t guesses; /* keys and ranges that the peer named and was not given */
 
-    /* For whoever looks in (introspect.h). */
+    /* For people who look in (introspect.h). */
     struct sn_qp_counters count;
     uint8_t syndrome; /* of the first error completion */
     char *line;       /* the last report, SN_REPORT_LINE bytes; NULL: none */
@@ -99,7 +99,8 @@ uint64_t sn_timer_next(const struct sn_nic *nic);
 
 /* publish.c: what peers on the same host are told. */
 void sn_publish_queue(struct sn_qp *qp); /* its state, or what it allows, has changed */
-/* Does it take requests of its peer by direct access, or may it fetch what its peer offers? And which accesses? */
+/* Does it take requests of its peer by direct access, or may it fetch what its peer offers? And which
+ * accesses? */
 bool sn_qp_takes_direct(const struct sn_qp *qp);
 uint32_t sn_qp_direct_access(const struct sn_qp *qp);
 

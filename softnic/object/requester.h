@@ -15,8 +15,8 @@ struct sn_read {
 };
 
 /*
- * Of requests whose bytes go ahead of their packets, or without any: by direct accesses, a rendezvous or an eager copy
- * (softnic/transport/direct.c, rendezvous.c, eager_copy.c).
+ * Of requests whose bytes go ahead of their packets, or without any: by direct accesses, a rendezvous or an
+ * eager copy (softnic/transport/direct.c, rendezvous.c, eager_copy.c).
  */
 struct sn_early {
     uint32_t rndv_skip, eager_skip; /* messages that go as packets, because one of their kind was refused */
@@ -59,7 +59,8 @@ struct sn_requester {
     uint8_t scatter[SN_INLINE_ROOM];
 };
 
-/* What a send queue needs while requests of it are under way. Idle ones have none: there may be thousands. */
+/* The state of a send queue while requests of it are under way. Idle ones have none: there may be
+ * thousands. */
 struct sn_sq_room {
     struct sn_sreq ring[SN_SQ_WINDOW];
     uint8_t arena[SN_SQ_ARENA] __attribute__((aligned(64)));

@@ -12,7 +12,8 @@
 /* Nobody rang: doorbells have a ds of at most 63, and no QP has number 0xffffff. */
 #define SN_NOT_RUNG UINT64_MAX
 
-/* Who rings a register, with what a look at its record needs: there may be thousands to a register. */
+/* The queues that ring a register, with all that a look at the record needs. There may be thousands to a
+ * register. */
 struct sn_ringer {
     const uint32_t *record;
     struct sn_qp *qp;

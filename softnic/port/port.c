@@ -14,31 +14,31 @@
 
 enum { RX_ROOM = 64, DRY = 16, DRY_EVERY = 8, SOCKETS_TURN = 16 };
 
-/* What an unkind network hands to the engine. Its bytes stay until the next receive. */
+/* Frames that an unkind network hands to the engine. Its bytes stay until the next receive. */
 struct received {
     struct sn_frame *frames; /* the caller's */
     int n, max;
     uint8_t data[RX_ROOM][SN_FAULT_FRAME];
 };
 
-struct sn_wire {
+struct sn_port {
     struct sn_udp *udp; /* one of the two */
     struct sn_eth *eth;
-    struct sn_host *host; /* NULL: nothing goes through shared memory */
-    unsigned dry;         /* times that the sockets had nothing, in a row */
+    struct sn_local *local; /* NULL: nothing goes through shared memory */
+    unsigned dry;           /* times that the sockets had nothing, in a row */
     unsigned met, turn;
     bool catch_up;            /* until the sockets are empty they come first */
     struct sn_pcap *pcap;     /* NULL: no capture */
     struct sn_fault *tx, *rx; /* NULL: a kind network */
     struct received *received;
-    char why_no_host[256];
+    char why_no_local[256];
     struct sn_faults faults;
     uint64_t seed;
     uint64_t
         next; /* when the fault layers have something due; written inside the engine's lock, read outside */
 };
 
-static _Thread_local enum sn_wire_ask ask;
+static _Thread_local enum sn_port_ask ask;
 
 static uint64_t now_ns(void)
 {
@@ -50,12 +50,12 @@ static uint64_t now_ns(void)
 
 /* ---- the sockets, and the capture at them -------------------------------------------------------------- */
 
-static int socket_send(struct sn_wire *wire, const struct sn_frame *frames, int n)
+static int socket_send(struct sn_port *port, const struct sn_frame *frames, int n)
 {
-    return wire->eth ? sn_eth_send(wire->eth, frames, n) : sn_udp_send(wire->udp, frames, n);
+    return port->eth ? sn_eth_send(port->eth, frames, n) : sn_udp_send(port->udp, frames, n);
 }
 
-static int lower_send(struct sn_wire *wire, const struct sn_frame *frames, int n)
+static int lower_send(struct sn_port *port, const struct sn_frame *frames, int n)
 {
     uint64_t time;
     int taken = 0;
@@ -64,10 +64,10 @@ static int lower_send(struct sn_wire *wire, const struct sn_frame *frames, int n
     if (frames[0].rndv) return 1;
     while (taken < n && !frames[taken].rndv) taken++;
     n = taken;
-    if (!wire->pcap) return socket_send(wire, frames, n);
+    if (!port->pcap) return socket_send(port, frames, n);
     time = sn_pcap_now(); /* before the answers' */
-    taken = socket_send(wire, frames, n);
-    sn_pcap_frames(wire->pcap, frames, taken, true, time);
+    taken = socket_send(port, frames, n);
+    sn_pcap_frames(port->pcap, frames, taken, true, time);
     return taken;
 }
 
@@ -76,23 +76,24 @@ static int lower_send(struct sn_wire *wire, const struct sn_frame *frames, int n
  * memory, would notice their frames later for it: so when the sockets have had nothing for a while it asks
  * them only now and then.
  */
-static bool spare_the_sockets(struct sn_wire *wire)
+static bool spare_the_sockets(struct sn_port *port)
 {
     if (ask == SN_ASK_NEVER) return true;
-    if (ask == SN_ASK_ALWAYS || !wire->host || !sn_host_senders(wire->host) || wire->dry < DRY) return false;
-    return wire->dry++ % DRY_EVERY != 0;
+    if (ask == SN_ASK_ALWAYS || !port->local || !sn_local_senders(port->local) || port->dry < DRY)
+        return false;
+    return port->dry++ % DRY_EVERY != 0;
 }
 
-static int lower_recv(struct sn_wire *wire, struct sn_frame *frames, int max, bool *more)
+static int lower_recv(struct sn_port *port, struct sn_frame *frames, int max, bool *more)
 {
     int n;
 
     *more = false;
-    if (!wire->catch_up && (wire->eth || !sn_udp_holds_frames(wire->udp)) && spare_the_sockets(wire))
+    if (!port->catch_up && (port->eth || !sn_udp_holds_frames(port->udp)) && spare_the_sockets(port))
         return 0;
-    n = wire->eth ? sn_eth_recv(wire->eth, frames, max, more) : sn_udp_recv(wire->udp, frames, max, more);
-    wire->dry = n || *more ? 0 : wire->dry + 1;
-    if (wire->pcap) sn_pcap_frames(wire->pcap, frames, n, false, sn_pcap_now());
+    n = port->eth ? sn_eth_recv(port->eth, frames, max, more) : sn_udp_recv(port->udp, frames, max, more);
+    port->dry = n || *more ? 0 : port->dry + 1;
+    if (port->pcap) sn_pcap_frames(port->pcap, frames, n, false, sn_pcap_now());
     return n;
 }
 
@@ -105,7 +106,7 @@ static bool send_one(void *ctx, const struct sn_frame *frame)
 
 static bool receive_one(void *ctx, const struct sn_frame *frame)
 {
-    struct received *r = ((struct sn_wire *)ctx)->received;
+    struct received *r = ((struct sn_port *)ctx)->received;
 
     if (r->n == r->max) return false;
     r->frames[r->n] = *frame;
@@ -119,15 +120,15 @@ static uint64_t earlier(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static void set_next(struct sn_wire *wire, uint64_t now)
+static void set_next(struct sn_port *port, uint64_t now)
 {
     uint64_t next = SN_NEVER;
 
-    if (wire->tx) next = sn_fault_next(wire->tx);
-    if (wire->rx) next = earlier(next, sn_fault_next(wire->rx));
+    if (port->tx) next = sn_fault_next(port->tx);
+    if (port->rx) next = earlier(next, sn_fault_next(port->rx));
     if (next <= now) next = now + AGAIN_NS;
-    /* Relaxed: a time to wake up at; whoever wakes looks again inside the lock. */
-    __atomic_store_n(&wire->next, next, __ATOMIC_RELAXED);
+    /* Relaxed: a time to wake up at. The woken thread looks again inside the lock. */
+    __atomic_store_n(&port->next, next, __ATOMIC_RELAXED);
 }
 
 /* Frames then go past it, in batches. */
@@ -136,8 +137,8 @@ static bool kind(const struct sn_fault *fault)
     return !fault || sn_fault_idle(fault);
 }
 
-/* Those for peers of this host through shared memory, the others as ever, all in their order. */
-static int send_near(struct sn_wire *wire, const struct sn_frame *frames, int n)
+/* Frames for peers of this host go through shared memory, the others as ever, all in their order. */
+static int send_local(struct sn_port *port, const struct sn_frame *frames, int n)
 {
     int i = 0, taken = 1;
 
@@ -145,124 +146,124 @@ static int send_near(struct sn_wire *wire, const struct sn_frame *frames, int n)
         int others = 1;
 
         /* Its answer alone says which way a frame goes: a peer may ask for the wire at any moment. */
-        taken = sn_host_send(wire->host, &frames[i]);
+        taken = sn_local_send(port->local, &frames[i]);
         if (taken < 0) {
-            while (i + others < n && !sn_host_reaches(wire->host, &frames[i + others])) others++;
-            taken = lower_send(wire, frames + i, others);
+            while (i + others < n && !sn_local_reaches(port->local, &frames[i + others])) others++;
+            taken = lower_send(port, frames + i, others);
         }
         i += taken;
         if (taken < others) break;
     }
-    sn_host_sent(wire->host);
+    sn_local_sent(port->local);
     return i;
 }
 
 static int wire_send(void *ctx, const struct sn_frame *frames, int n)
 {
-    struct sn_wire *wire = ctx;
+    struct sn_port *port = ctx;
     int i;
 
-    if (wire->host && kind(wire->tx)) return send_near(wire, frames, n);
-    if (kind(wire->tx)) return lower_send(wire, frames, n);
+    if (port->local && kind(port->tx)) return send_local(port, frames, n);
+    if (kind(port->tx)) return lower_send(port, frames, n);
     uint64_t now = now_ns();
     for (i = 0; i < n; i++) {
-        if (!sn_fault_send(wire->tx, now, &frames[i])) break;
+        if (!sn_fault_send(port->tx, now, &frames[i])) break;
     }
-    set_next(wire, now);
+    set_next(port, now);
     return i;
 }
 
 /* What is due comes first. Of the sockets' frames no more are taken than there is room for if each comes
  * twice. */
-static int receive_unkindly(struct sn_wire *wire, struct sn_frame *frames, int max, bool *more, uint64_t now)
+static int receive_unkindly(struct sn_port *port, struct sn_frame *frames, int max, bool *more, uint64_t now)
 {
-    struct received *r = wire->received;
+    struct received *r = port->received;
     struct sn_frame in[RX_ROOM / 2];
     int room, n = 0;
 
     r->frames = frames;
     r->n = 0;
     r->max = max < RX_ROOM ? max : RX_ROOM;
-    sn_fault_run(wire->rx, now);
+    sn_fault_run(port->rx, now);
     room = (r->max - r->n) / 2;
     *more = room == 0;
-    if (room) n = lower_recv(wire, in, room, more);
+    if (room) n = lower_recv(port, in, room, more);
     for (int i = 0; i < n; i++) {
         in[i].icrc_checked = false; /* it may not stay as it is */
-        sn_fault_send(wire->rx, now, &in[i]);
+        sn_fault_send(port->rx, now, &in[i]);
     }
     return r->n;
 }
 
 /*
  * When a peer's first frames are found in memory, what it sent before lies in our sockets, and comes first:
- * unreliable connections take nothing that was overtaken. And peers that send through memory without a pause do
- * not keep others from being heard.
+ * unreliable connections take nothing that was overtaken. And peers that send through memory without a pause
+ * do not keep others from being heard.
  */
-static bool sockets_first(struct sn_wire *wire)
+static bool sockets_first(struct sn_port *port)
 {
-    unsigned met = sn_host_met(wire->host);
+    unsigned met = sn_local_met(port->local);
 
-    if (met != wire->met) wire->catch_up = true;
-    wire->met = met;
-    return kind(wire->tx) && kind(wire->rx) && (wire->catch_up || ++wire->turn % SOCKETS_TURN == 0);
+    if (met != port->met) port->catch_up = true;
+    port->met = met;
+    return kind(port->tx) && kind(port->rx) && (port->catch_up || ++port->turn % SOCKETS_TURN == 0);
 }
 
 /* The sockets had no frames. Is that all? If another thread is at them it brings us back. */
-static bool caught_up(struct sn_wire *wire, bool *more)
+static bool caught_up(struct sn_port *port, bool *more)
 {
-    enum sn_udp_left left = sn_udp_left(wire->udp);
+    enum sn_udp_left left = sn_udp_left(port->udp);
 
-    wire->catch_up = left != SN_UDP_NOTHING;
+    port->catch_up = left != SN_UDP_NOTHING;
     *more = left == SN_UDP_PERHAPS;
-    return !wire->catch_up;
+    return !port->catch_up;
 }
 
 static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
 {
-    struct sn_wire *wire = ctx;
+    struct sn_port *port = ctx;
     uint64_t now;
     int n;
 
-    if (wire->host) {
-        if (sockets_first(wire)) {
-            n = lower_recv(wire, frames, max, more);
-            if (!n && wire->catch_up && !caught_up(wire, more)) return 0;
+    if (port->local) {
+        if (sockets_first(port)) {
+            n = lower_recv(port, frames, max, more);
+            if (!n && port->catch_up && !caught_up(port, more)) return 0;
             *more = true;
             if (n) return n;
         }
-        n = sn_host_recv(wire->host, frames, max);
+        n = sn_local_recv(port->local, frames, max);
         *more = true;
-        if (n || sn_host_met(wire->host) != wire->met) return n;
+        if (n || sn_local_met(port->local) != port->met) return n;
     }
-    if (kind(wire->tx) && kind(wire->rx)) return lower_recv(wire, frames, max, more);
+    if (kind(port->tx) && kind(port->rx)) return lower_recv(port, frames, max, more);
     now = now_ns();
-    if (wire->tx) sn_fault_run(wire->tx, now);
-    n = !kind(wire->rx) ? receive_unkindly(wire, frames, max, more, now)
-                        : lower_recv(wire, frames, max, more);
-    set_next(wire, now);
+    if (port->tx) sn_fault_run(port->tx, now);
+    n = !kind(port->rx) ? receive_unkindly(port, frames, max, more, now)
+                        : lower_recv(port, frames, max, more);
+    set_next(port, now);
     return n;
 }
 
 /* A station on an Ethernet link has its address to itself: there is no slot that another could take. */
 static struct sn_owner wire_owner(void *ctx, const uint8_t gid[16], uint32_t qpn)
 {
-    struct sn_wire *wire = ctx;
+    struct sn_port *port = ctx;
 
-    if (wire->eth) return (struct sn_owner){.kind = SN_OWNER_UNKNOWN};
-    return sn_udp_owner(wire->udp, gid, qpn >> 16);
+    if (port->eth) return (struct sn_owner){.kind = SN_OWNER_UNKNOWN};
+    return sn_udp_owner(port->udp, gid, qpn >> 16);
 }
 
-const struct sn_wire_ops sn_wire_ops = {.send = wire_send, .recv = wire_recv, .owner = wire_owner};
+const struct sn_wire_ops sn_port_wire_ops = {.send = wire_send, .recv = wire_recv, .owner = wire_owner};
 
-static int set_one(struct sn_wire *wire, struct sn_fault **fault, const struct sn_fault_params *params,
+static int set_one(struct sn_port *port, struct sn_fault **fault, const struct sn_fault_params *params,
                    const uint64_t *seed, sn_fault_sink *sink)
 {
     uint64_t now = now_ns();
 
     if (!*fault && sn_fault_any(params)) {
         /* Not the same chances both ways: what happens to a request would happen to its answer. */
-        *fault = sn_fault_new(params, sink == receive_one ? ~wire->seed : wire->seed, now, sink, wire);
+        *fault = sn_fault_new(params, sink == receive_one ? ~port->seed : port->seed, now, sink, port);
         if (!*fault) return -ENOMEM;
     } else if (*fault) {
         sn_fault_set(*fault, params, now);
@@ -271,179 +272,179 @@ static int set_one(struct sn_wire *wire, struct sn_fault **fault, const struct s
     return 0;
 }
 
-int sn_wire_set_faults(struct sn_wire *wire, const struct sn_faults *faults, const uint64_t *seed)
+int sn_port_set_faults(struct sn_port *port, const struct sn_faults *faults, const uint64_t *seed)
 {
     int err;
 
-    if (seed) wire->seed = *seed;
-    if (!wire->received && sn_fault_any(&faults->rx)) wire->received = calloc(1, sizeof(*wire->received));
-    if (!wire->received && sn_fault_any(&faults->rx)) return -ENOMEM;
-    err = set_one(wire, &wire->tx, &faults->tx, seed, send_one);
-    if (!err) err = set_one(wire, &wire->rx, &faults->rx, seed, receive_one);
-    if (!err) wire->faults = *faults;
+    if (seed) port->seed = *seed;
+    if (!port->received && sn_fault_any(&faults->rx)) port->received = calloc(1, sizeof(*port->received));
+    if (!port->received && sn_fault_any(&faults->rx)) return -ENOMEM;
+    err = set_one(port, &port->tx, &faults->tx, seed, send_one);
+    if (!err) err = set_one(port, &port->rx, &faults->rx, seed, receive_one);
+    if (!err) port->faults = *faults;
     /* What is to be disturbed must go where it can be. */
-    if (!err && wire->host) sn_host_pause(wire->host, sn_faults_any(faults));
+    if (!err && port->local) sn_local_pause(port->local, sn_faults_any(faults));
     return err;
 }
 
-void sn_wire_faults(const struct sn_wire *wire, struct sn_wire_faults *out)
+void sn_port_faults(const struct sn_port *port, struct sn_port_faults *out)
 {
     memset(out, 0, sizeof(*out));
-    out->set = wire->faults;
-    if (wire->tx) sn_fault_stats(wire->tx, &out->tx);
-    if (wire->rx) sn_fault_stats(wire->rx, &out->rx);
+    out->set = port->faults;
+    if (port->tx) sn_fault_stats(port->tx, &out->tx);
+    if (port->rx) sn_fault_stats(port->rx, &out->rx);
 }
 
 /* ---- making and ending --------------------------------------------------------------------------------- */
 
 static bool ask_name(void *ctx, const uint8_t gid[16], unsigned slot, const uint8_t nonce[SN_MEET_NONCE])
 {
-    const struct sn_wire *wire = ctx;
+    const struct sn_port *port = ctx;
 
-    return sn_udp_ask(wire->udp, gid, slot, nonce);
+    return sn_udp_ask(port->udp, gid, slot, nonce);
 }
 
 static void told_name(void *ctx, const uint8_t gid[16], unsigned slot, const uint8_t nonce[SN_MEET_NONCE],
                       const uint8_t name[SN_MEET_NAME])
 {
-    const struct sn_wire *wire = ctx;
+    const struct sn_port *port = ctx;
 
-    sn_host_told(wire->host, gid, slot, nonce, name);
+    sn_local_told(port->local, gid, slot, nonce, name);
 }
 
 /* Without it everything goes over the sockets. Frames that are to be captured or disturbed do anyhow. */
-static void open_host(struct sn_wire *wire, const struct sn_config *config)
+static void open_local(struct sn_port *port, const struct sn_config *config)
 {
-    struct sn_host_config c = {
-        .slot = sn_wire_slot(wire), .copy = config->local == SN_LOCAL_CMA, .ask = ask_name, .ask_ctx = wire};
+    struct sn_local_config c = {
+        .slot = sn_port_slot(port), .copy = config->local == SN_LOCAL_CMA, .ask = ask_name, .ask_ctx = port};
 
     memcpy(c.gid, config->addr.gid, 16);
     if (config->local == SN_LOCAL_OFF)
-        snprintf(wire->why_no_host, sizeof(wire->why_no_host), "GPUWIRE_NIC says local=off");
-    else if (wire->eth)
-        snprintf(wire->why_no_host, sizeof(wire->why_no_host), "everything goes over raw Ethernet");
+        snprintf(port->why_no_local, sizeof(port->why_no_local), "GPUWIRE_NIC says local=off");
+    else if (port->eth)
+        snprintf(port->why_no_local, sizeof(port->why_no_local), "everything goes over raw Ethernet");
     else if (config->pcap[0] || sn_faults_any(&config->fault))
-        snprintf(wire->why_no_host, sizeof(wire->why_no_host), "packets are captured or disturbed");
+        snprintf(port->why_no_local, sizeof(port->why_no_local), "packets are captured or disturbed");
     else
-        sn_host_open(&c, &wire->host, wire->why_no_host);
-    if (wire->host)
-        sn_udp_on_hello(wire->udp, &(struct sn_udp_hello){sn_host_name(wire->host), told_name, wire});
+        sn_local_open(&c, &port->local, port->why_no_local);
+    if (port->local)
+        sn_udp_on_hello(port->udp, &(struct sn_udp_hello){sn_local_name(port->local), told_name, port});
 }
 
-int sn_wire_open(const struct sn_config *config, struct sn_wire **out, char why[256])
+int sn_port_open(const struct sn_config *config, struct sn_port **out, char why[256])
 {
-    struct sn_wire *wire = calloc(1, sizeof(*wire));
-    int err = wire ? 0 : -ENOMEM;
+    struct sn_port *port = calloc(1, sizeof(*port));
+    int err = port ? 0 : -ENOMEM;
 
     if (!err) {
-        wire->next = SN_NEVER;
-        wire->seed = config->seed;
-        err = sn_wire_set_faults(wire, &config->fault, NULL);
+        port->next = SN_NEVER;
+        port->seed = config->seed;
+        err = sn_port_set_faults(port, &config->fault, NULL);
     }
     if (err)
         snprintf(why, 256, "out of memory");
     else if (config->eth.on)
-        err = sn_eth_open(&config->addr, &config->eth, config->seed, &wire->eth, why);
+        err = sn_eth_open(&config->addr, &config->eth, config->seed, &port->eth, why);
     else
-        err = sn_udp_open(&config->addr, config->seed, &wire->udp, why);
-    if (!err && wire->udp && sn_udp_threads(wire->udp, config->threads)) {
+        err = sn_udp_open(&config->addr, config->seed, &port->udp, why);
+    if (!err && port->udp && sn_udp_threads(port->udp, config->threads)) {
         snprintf(why, 256, "out of memory");
         err = -ENOMEM;
     }
     if (!err && config->pcap[0])
-        err = sn_pcap_open(config->pcap, config->pcap_max, config->addr.gid, &wire->pcap, why);
+        err = sn_pcap_open(config->pcap, config->pcap_max, config->addr.gid, &port->pcap, why);
     if (err) {
-        sn_wire_close(wire);
+        sn_port_close(port);
         return err;
     }
-    if (!config->no_ecn && wire->udp) sn_udp_mark(wire->udp, ROCE_ECT);
-    open_host(wire, config);
-    if (config->no_gso && wire->udp) sn_udp_no_segments(wire->udp);
-    *out = wire;
+    if (!config->no_ecn && port->udp) sn_udp_mark(port->udp, ROCE_ECT);
+    open_local(port, config);
+    if (config->no_gso && port->udp) sn_udp_no_segments(port->udp);
+    *out = port;
     return 0;
 }
 
-void sn_wire_on_refused(struct sn_wire *wire, sn_udp_refused *refused)
+void sn_port_on_refused(struct sn_port *port, sn_udp_refused *refused)
 {
-    if (wire->udp) sn_udp_on_refused(wire->udp, refused);
+    if (port->udp) sn_udp_on_refused(port->udp, refused);
 }
 
-void sn_wire_close(struct sn_wire *wire)
+void sn_port_close(struct sn_port *port)
 {
-    if (!wire) return;
-    sn_fault_free(wire->tx);
-    sn_fault_free(wire->rx);
-    free(wire->received);
-    sn_pcap_close(wire->pcap);
-    sn_host_close(wire->host);
-    sn_udp_close(wire->udp);
-    sn_eth_close(wire->eth);
-    free(wire);
+    if (!port) return;
+    sn_fault_free(port->tx);
+    sn_fault_free(port->rx);
+    free(port->received);
+    sn_pcap_close(port->pcap);
+    sn_local_close(port->local);
+    sn_udp_close(port->udp);
+    sn_eth_close(port->eth);
+    free(port);
 }
 
-int sn_wire_fetch(struct sn_wire *wire)
+int sn_port_fetch(struct sn_port *port)
 {
-    return sn_udp_fetch(wire->udp);
+    return sn_udp_fetch(port->udp);
 }
 
-unsigned sn_wire_slot(const struct sn_wire *wire)
+unsigned sn_port_slot(const struct sn_port *port)
 {
-    return wire->eth ? sn_eth_slot(wire->eth) : sn_udp_slot(wire->udp);
+    return port->eth ? sn_eth_slot(port->eth) : sn_udp_slot(port->udp);
 }
 
-uint16_t sn_wire_port(const struct sn_wire *wire)
+uint16_t sn_port_udp_port(const struct sn_port *port)
 {
-    return wire->eth ? sn_eth_port(wire->eth) : sn_udp_port(wire->udp);
+    return port->eth ? sn_eth_port(port->eth) : sn_udp_port(port->udp);
 }
 
-int sn_wire_sockets(const struct sn_wire *wire, int fds[SN_WIRE_FDS])
+int sn_port_sockets(const struct sn_port *port, int fds[SN_PORT_FDS])
 {
-    if (!wire->eth) return sn_udp_fds(wire->udp, fds);
-    fds[0] = sn_eth_fd(wire->eth);
+    if (!port->eth) return sn_udp_fds(port->udp, fds);
+    fds[0] = sn_eth_fd(port->eth);
     return 1;
 }
 
-int sn_wire_fds(const struct sn_wire *wire, int fds[SN_WIRE_FDS])
+int sn_port_fds(const struct sn_port *port, int fds[SN_PORT_FDS])
 {
-    int n = sn_wire_sockets(wire, fds);
+    int n = sn_port_sockets(port, fds);
 
-    if (wire->host) fds[n++] = sn_host_fd(wire->host);
+    if (port->local) fds[n++] = sn_local_fd(port->local);
     return n;
 }
 
-int sn_wire_claim_fds(const struct sn_wire *wire, int fds[SN_WIRE_CLAIMS])
+int sn_port_claim_fds(const struct sn_port *port, int fds[SN_PORT_CLAIMS])
 {
-    if (wire->eth)
-        fds[0] = sn_eth_claim_fd(wire->eth);
+    if (port->eth)
+        fds[0] = sn_eth_claim_fd(port->eth);
     else
-        sn_udp_claim_fds(wire->udp, fds);
-    return wire->eth ? fds[0] >= 0 : SN_WIRE_CLAIMS;
+        sn_udp_claim_fds(port->udp, fds);
+    return port->eth ? fds[0] >= 0 : SN_PORT_CLAIMS;
 }
 
-struct sn_host *sn_wire_host(const struct sn_wire *wire)
+struct sn_local *sn_port_local(const struct sn_port *port)
 {
-    return wire->host;
+    return port->local;
 }
 
-const char *sn_wire_why_no_host(const struct sn_wire *wire)
+const char *sn_port_why_no_local(const struct sn_port *port)
 {
-    return wire->why_no_host;
+    return port->why_no_local;
 }
 
-uint32_t sn_wire_room(const struct sn_wire *wire)
+uint32_t sn_port_room(const struct sn_port *port)
 {
-    return wire->eth ? sn_eth_room(wire->eth) : sn_udp_room(wire->udp);
+    return port->eth ? sn_eth_room(port->eth) : sn_udp_room(port->udp);
 }
 
-void sn_wire_local_text(const struct sn_wire *wire, char *text, size_t size)
+void sn_port_local_text(const struct sn_port *port, char *text, size_t size)
 {
-    struct sn_host_info i;
+    struct sn_local_info i;
 
-    if (!wire->host) {
-        snprintf(text, size, "over the wire like others: %s", wire->why_no_host);
+    if (!port->local) {
+        snprintf(text, size, "over the wire like others: %s", port->why_no_local);
         return;
     }
-    sn_host_info(wire->host, &i);
+    sn_local_info(port->local, &i);
     if (i.copy && !i.why[0])
         snprintf(text, size,
                  "by copies between processes (cma; a GPU's memory, where this process uses that GPU or one "
@@ -454,48 +455,48 @@ void sn_wire_local_text(const struct sn_wire *wire, char *text, size_t size)
                  i.copy ? i.why : "GPUWIRE_NIC says local=ring");
 }
 
-const char *sn_wire_note(const struct sn_wire *wire)
+const char *sn_port_note(const struct sn_port *port)
 {
-    return wire->eth ? "" : sn_udp_note(wire->udp);
+    return port->eth ? "" : sn_udp_note(port->udp);
 }
 
-bool sn_wire_note_matters(const struct sn_wire *wire)
+bool sn_port_note_matters(const struct sn_port *port)
 {
-    return wire->udp && sn_udp_note_matters(wire->udp);
+    return port->udp && sn_udp_note_matters(port->udp);
 }
 
-bool sn_wire_segments(const struct sn_wire *wire)
+bool sn_port_segments(const struct sn_port *port)
 {
-    return wire->udp && sn_udp_segments(wire->udp);
+    return port->udp && sn_udp_segments(port->udp);
 }
 
-bool sn_wire_has_port(const struct sn_wire *wire)
+bool sn_port_has_rocev2(const struct sn_port *port)
 {
     int fds[2];
 
-    return wire->udp && sn_udp_fds(wire->udp, fds) == 2;
+    return port->udp && sn_udp_fds(port->udp, fds) == 2;
 }
 
-void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats)
+void sn_port_stats(const struct sn_port *port, struct sn_udp_stats *stats)
 {
-    if (wire->eth)
-        sn_eth_stats(wire->eth, stats);
+    if (port->eth)
+        sn_eth_stats(port->eth, stats);
     else
-        sn_udp_stats(wire->udp, stats);
-    if (wire->host) stats->memory_lost = sn_host_lost(wire->host);
+        sn_udp_stats(port->udp, stats);
+    if (port->local) stats->memory_lost = sn_local_lost(port->local);
 }
 
-struct sn_pcap *sn_wire_pcap(const struct sn_wire *wire)
+struct sn_pcap *sn_port_pcap(const struct sn_port *port)
 {
-    return wire->pcap;
+    return port->pcap;
 }
 
-uint64_t sn_wire_next(const struct sn_wire *wire)
+uint64_t sn_port_next(const struct sn_port *port)
 {
-    return __atomic_load_n(&wire->next, __ATOMIC_RELAXED);
+    return __atomic_load_n(&port->next, __ATOMIC_RELAXED);
 }
 
-void sn_wire_ask(enum sn_wire_ask how)
+void sn_port_ask(enum sn_port_ask how)
 {
     ask = how;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wire.h: what a process's NIC is connected to: UDP sockets, or an Ethernet link. If GPUWIRE_NIC, or somebody
+ * port.h: what a process's NIC is connected to: UDP sockets, or an Ethernet link. If GPUWIRE_NIC, or somebody
  * later, asks for it, there is a capture at the sockets, and an unkind network between those and the engine,
  * in each direction.
  */
@@ -19,65 +19,65 @@
 #include "softnic/wire/pcap.h"
 #include "softnic/wire/udp.h"
 
-struct sn_wire;
+struct sn_port;
 
-/* For struct sn_nic_config, with the wire as context. Called inside the engine's lock. */
-extern const struct sn_wire_ops sn_wire_ops;
+/* For struct sn_nic_config, with the port as context. Called inside the engine's lock. */
+extern const struct sn_wire_ops sn_port_wire_ops;
 
 /*
  * Opens the wire that config asks for. config has its defaults filled in: address, seed (of the faults, and
  * of where to look for a free slot). 0, or a negative errno with one line in why.
  */
-int sn_wire_open(const struct sn_config *config, struct sn_wire **wire, char why[256]);
-void sn_wire_close(struct sn_wire *wire);
+int sn_port_open(const struct sn_config *config, struct sn_port **port, char why[256]);
+void sn_port_close(struct sn_port *port);
 /* See sn_udp_on_refused; nothing on a wire where nobody says so. */
-void sn_wire_on_refused(struct sn_wire *wire, sn_udp_refused *refused);
+void sn_port_on_refused(struct sn_port *port, sn_udp_refused *refused);
 
 /* Any thread: */
-int sn_wire_fetch(struct sn_wire *wire); /* sn_udp_fetch, where config says that there are threads for it */
-unsigned sn_wire_slot(const struct sn_wire *wire); /* bits 16 … 23 of the NIC's queue pair numbers */
-uint16_t sn_wire_port(const struct sn_wire *wire); /* UDP source port of what it sends */
+int sn_port_fetch(struct sn_port *port); /* sn_udp_fetch, where config says that there are threads for it */
+unsigned sn_port_slot(const struct sn_port *port);     /* bits 16 … 23 of the NIC's queue pair numbers */
+uint16_t sn_port_udp_port(const struct sn_port *port); /* UDP source port of what it sends */
 /* Bytes of frames that wait to be received at most: those of all peers together. */
-uint32_t sn_wire_room(const struct sn_wire *wire);
+uint32_t sn_port_room(const struct sn_port *port);
 /* What to wait for with POLLIN: returns how many. */
-enum { SN_WIRE_FDS = 3 };
-int sn_wire_fds(const struct sn_wire *wire, int fds[SN_WIRE_FDS]);
+enum { SN_PORT_FDS = 3 };
+int sn_port_fds(const struct sn_port *port, int fds[SN_PORT_FDS]);
 /* Of these the sockets that packets come to. */
-int sn_wire_sockets(const struct sn_wire *wire, int fds[SN_WIRE_FDS]);
+int sn_port_sockets(const struct sn_port *port, int fds[SN_PORT_FDS]);
 /* More that a forked child is to close, lest it keep the parent's address or slot taken. Returns how many. */
-enum { SN_WIRE_CLAIMS = 2 };
-int sn_wire_claim_fds(const struct sn_wire *wire, int fds[SN_WIRE_CLAIMS]);
+enum { SN_PORT_CLAIMS = 2 };
+int sn_port_claim_fds(const struct sn_port *port, int fds[SN_PORT_CLAIMS]);
 /* Peers of this host; NULL: none are looked for, and why not. */
-struct sn_host *sn_wire_host(const struct sn_wire *wire);
-const char *sn_wire_why_no_host(const struct sn_wire *wire);
+struct sn_local *sn_port_local(const struct sn_port *port);
+const char *sn_port_why_no_local(const struct sn_port *port);
 /* How they are reached, one line. Inside the engine's lock; may read a file. */
-void sn_wire_local_text(const struct sn_wire *wire, char *text, size_t size);
+void sn_port_local_text(const struct sn_port *port, char *text, size_t size);
 /* "" or one line on what does not work here. */
-const char *sn_wire_note(const struct sn_wire *wire);
-bool sn_wire_note_matters(const struct sn_wire *wire); /* as sn_udp_note_matters */
-/* What was found to work: frames in one message (segmentation offload), UDP port 4791. On Ethernet neither is
- * used. */
-bool sn_wire_segments(const struct sn_wire *wire);
-bool sn_wire_has_port(const struct sn_wire *wire);
-void sn_wire_stats(const struct sn_wire *wire, struct sn_udp_stats *stats);
+const char *sn_port_note(const struct sn_port *port);
+bool sn_port_note_matters(const struct sn_port *port); /* as sn_udp_note_matters */
+/* Which of these were found to work: frames in one message (segmentation offload), UDP port 4791. On Ethernet
+ * neither is used. */
+bool sn_port_segments(const struct sn_port *port);
+bool sn_port_has_rocev2(const struct sn_port *port);
+void sn_port_stats(const struct sn_port *port, struct sn_udp_stats *stats);
 /* When delayed frames are due, on CLOCK_MONOTONIC; SN_NEVER if there are none. */
-uint64_t sn_wire_next(const struct sn_wire *wire);
+uint64_t sn_port_next(const struct sn_port *port);
 /* NULL: there is no capture. */
-struct sn_pcap *sn_wire_pcap(const struct sn_wire *wire);
+struct sn_pcap *sn_port_pcap(const struct sn_port *port);
 
 /* How often receives by the calling thread ask the system: seldom, when shared memory is the more likely to
  * bring something (what threads begin with); never, since nothing waits or others see to it; every time. */
-enum sn_wire_ask { SN_ASK_SELDOM, SN_ASK_NEVER, SN_ASK_ALWAYS };
-void sn_wire_ask(enum sn_wire_ask ask);
+enum sn_port_ask { SN_ASK_SELDOM, SN_ASK_NEVER, SN_ASK_ALWAYS };
+void sn_port_ask(enum sn_port_ask ask);
 
 /* Inside the engine's lock: from now on the network is as `faults` say; what happens by chance begins anew
  * with *seed, or goes on if that is NULL. 0 or -ENOMEM, and not all is changed. */
-int sn_wire_set_faults(struct sn_wire *wire, const struct sn_faults *faults, const uint64_t *seed);
+int sn_port_set_faults(struct sn_port *port, const struct sn_faults *faults, const uint64_t *seed);
 /* Inside the engine's lock: how the network is, and what it did so far. */
-struct sn_wire_faults {
+struct sn_port_faults {
     struct sn_faults set;
     struct sn_fault_stats tx, rx;
 };
-void sn_wire_faults(const struct sn_wire *wire, struct sn_wire_faults *out);
+void sn_port_faults(const struct sn_port *port, struct sn_port_faults *out);
 
 #endif

@@ -205,9 +205,9 @@ static int put_entry(const struct sn_cq *cq, const struct entry *e, uint8_t last
 }
 
 /*
- * All CQs of a page are armed through one register, so a ring may have hidden others. Those with news, which
- * may have to fire now, are looked at at once; the others when their next completion comes. What has been
- * polled is no news, until then.
+ * All CQs of a page are armed through one register, so a ring may have hidden others. CQs with news may have
+ * to fire now, so they are looked at at once. The others have their turn when their next completion comes.
+ * Polled entries are no news, until then.
  */
 void sn_cq_armed(struct sn_uar *uar, struct sn_cq *cq)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* queue.h: the queues that a program shares with the NIC: send, receive, shared receive and completion queues. */
+/* queue.h: the queues that a program shares with the NIC: send, receive, shared receive and completion
+ * queues. */
 #ifndef SOFTNIC_QUEUE_QUEUE_H
 #define SOFTNIC_QUEUE_QUEUE_H
 
@@ -14,7 +15,8 @@ void sn_qp_fatal(struct sn_qp *qp);      /* to ERR, and an event says so */
 /* sq.c */
 /* What else is wrong with a request, or NULL; s->error then says what its completion will. */
 typedef const char *sn_wqe_check(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_wqe *w);
-/* Reads the next WQE into the ring. false: there is none, or no room. check: what its service forbids; may be NULL. */
+/* Reads the next WQE into the ring. false: there is none, or no room. check: what its service forbids; may be
+ * NULL. */
 bool sn_sq_fetch(struct sn_qp *qp, sn_wqe_check *check);
 bool sn_sq_complete(struct sn_qp *qp); /* completes what is acknowledged. false: the QP is no longer alive */
 void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome,

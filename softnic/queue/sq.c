@@ -75,7 +75,7 @@ static struct gw_mlx5_wqe *arena_place(const struct sn_requester *r, uint32_t *w
     return (struct gw_mlx5_wqe *)(r->arena + at);
 }
 
-/* What was read there takes no more than it needs. */
+/* The copied entry takes no more than it needs. */
 static uint32_t arena_take(struct sn_requester *r, const struct gw_mlx5_wqe *w, uint32_t waste)
 {
     uint32_t size = ((uint32_t)gw_mlx5_wqe_size(w) + 15) & ~15u;
@@ -146,7 +146,7 @@ static bool receives(const struct gw_mlx5_wqe *w)
     return w->opcode == GW_MLX5_READ || gw_mlx5_is_atomic(w->opcode);
 }
 
-/* What the parser cannot know. */
+/* Checks that the parser cannot make. */
 static void check_wqe(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_wqe *w, sn_wqe_check *check)
 {
     const char *wrong = NULL;
@@ -273,8 +273,8 @@ bool sn_sq_complete(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;
 
-    /* What stands at cur has not been sent whole: not even an acknowledgement from the future completes it.
-     */
+    /* The request at cur has not been sent whole: not even an acknowledgement from the future completes
+     * it. */
     while (r->una != r->cur) {
         struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 

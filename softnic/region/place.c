@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Payload on its way into memory. As a NIC may, this leaves open when and in which order the bytes of a
- * message become visible: they are once sn_place_flush has returned, which comes before every completion and
- * acknowledgement that vouches for them, before the next message is done, and before a READ or atomic of the
- * same connection.
+ * message become visible. They are visible once sn_place_flush has returned. That comes before every
+ * completion and acknowledgement that vouches for them. It also comes before the next message is done, and
+ * before a READ or atomic of the same connection.
  *
  * In hostile mode payload is cut into pieces of random length that are held back, all queue pairs' together,
  * and written in random order, some early, the rest when flushed.

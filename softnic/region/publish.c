@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What peers on the same host are told of memory regions. */
+/* Peers on the same host learn of memory regions here. */
 #include "softnic/region/region.h"
 
 void sn_publish_region(struct sn_mr *mr, bool gone)

@@ -41,7 +41,7 @@ void sn_window_unbind_qp(struct sn_qp *qp);  /* those that it has bound for its 
 const char *sn_mr_diagnose(const struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va,
                            uint64_t len, uint32_t access, char why[SN_WHY]);
 void sn_mr_note_gone(struct sn_nic *nic, const struct sn_mr *mr);
-/* What a send request is, in words; and the oldest that is not complete. Return text. */
+/* A send request, in words; and the oldest that is not complete. Return text. */
 const char *sn_sreq_text(const struct sn_sreq *s, char text[SN_WHY]);
 const char *sn_oldest_text(const struct sn_qp *qp, char text[SN_WHY]);
 
@@ -52,16 +52,16 @@ void sn_place_drop(struct sn_qp *qp);
 void sn_place_forget_mr(struct sn_nic *nic, struct sn_mr *mr);
 
 /*
- * region/sgl.c: between a message and the pieces of a work request. 0, or -EACCES (a key, a bound or a right is
- * wrong), -EFAULT or -EIO (the memory failed), -EMSGSIZE (the pieces end before the message does). The cursor
- * is moved.
+ * region/sgl.c: between a message and the pieces of a work request. 0, or -EACCES (a key, a bound or a right
+ * is wrong), -EFAULT or -EIO (the memory failed), -EMSGSIZE (the pieces end before the message does). The
+ * cursor is moved.
  */
 void sn_cursor_reset(struct sn_cursor *c);
 int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst, uint32_t len);
 int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const uint8_t *src, uint32_t len);
 int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint32_t len);
-/* The same without the bytes: where they would go, at most SN_LIST_MAX pieces of memory that is reached in one
- * way. -EXDEV: it is not. */
+/* The same without the bytes: where they would go, at most SN_LIST_MAX pieces of memory that is reached in
+ * one way. -EXDEV: it is not. */
 enum { SN_LIST_MAX = 64 };
 struct sn_places {
     struct iovec piece[SN_LIST_MAX];

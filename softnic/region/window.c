@@ -30,7 +30,7 @@ int sn_mw_create(struct sn_pd *pd, enum ibv_mw_type type, struct sn_mr **out)
     return err;
 }
 
-/* What came through it is in memory before it goes. */
+/* Bytes that came through it are in memory before it goes. */
 static void unbind(struct sn_mr *mw)
 {
     if (!mw->base) return;
@@ -53,7 +53,8 @@ void sn_window_unbind_all(struct sn_mr *mr)
     sn_list_each(it, tmp, &mr->windows) unbind(sn_entry(it, struct sn_mr, windows));
 }
 
-/* Else it would be its peer's who gets that number next, and nobody could invalidate it. */
+/* Else it would belong to the peer of the queue pair that gets that number next, and nobody could invalidate
+ * it. */
 void sn_window_unbind_qp(struct sn_qp *qp)
 {
     struct sn_link *it, *tmp;

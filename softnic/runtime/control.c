@@ -19,7 +19,8 @@
 #include "softnic/base/spawn.h"
 #include "softnic/nic/introspect.h"
 
-/* CLIENT_SECONDS: for somebody who neither asks nor reads; SERVED_SECONDS: for one who does so byte by byte. */
+/* CLIENT_SECONDS: for somebody who neither asks nor reads; SERVED_SECONDS: for one who does so byte by
+ * byte. */
 enum { STACK = 256 << 10, BACKLOG = 8, CLIENT_SECONDS = 1, SERVED_SECONDS = 5 };
 /* After a stranger was refused: strangers who connect without end take next to no processor time. */
 #define REFUSED_NS 1000000
@@ -58,7 +59,7 @@ static void change_faults(const struct sn_control_parts *p, const char *list, FI
         answer_error(f, "the NIC has been inside one call for a second: nothing was changed");
         return;
     }
-    err = sn_wire_set_faults(p->wire, &faults, has_seed ? &seed : NULL);
+    err = sn_port_set_faults(p->port, &faults, has_seed ? &seed : NULL);
     sn_nic_unlock(p->nic);
     if (err) {
         answer_error(f, strerror(-err));

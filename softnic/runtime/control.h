@@ -30,7 +30,7 @@ enum { SN_CONTROL_REQUEST = SN_FAULTS_TEXT + 16 };
 /* What it is about; all of it must outlive the control. */
 struct sn_control_parts {
     struct sn_nic *nic;
-    struct sn_wire *wire;
+    struct sn_port *port;
     const struct sn_config *config;
     struct sn_thread *thread;
     uint64_t started;     /* CLOCK_MONOTONIC, ns */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NIC as JSON. Numbers that are names (queue pairs, PSNs) are numbers; whoever shows them picks the base.
- */
+/* The NIC as JSON. Numbers that are names (queue pairs, PSNs) are numbers; the program that shows them picks
+ * the base. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,12 +135,12 @@ static void identity(const struct sn_control_parts *p, FILE *f)
     number(f, "pid", (uint64_t)getpid());
     program(f);
     member(f, "address", sn_addr_text(&p->config->addr, text));
-    number(f, "slot", sn_wire_slot(p->wire));
-    number(f, "udp_port", sn_wire_port(p->wire));
+    number(f, "slot", sn_port_slot(p->port));
+    number(f, "udp_port", sn_port_udp_port(p->port));
     number(f, "mtu", p->config->mtu);
     member(f, "wire_kind", p->config->eth.on ? "Ethernet" : "UDP");
-    truth(f, "port_4791", sn_wire_has_port(p->wire));
-    truth(f, "segmentation", sn_wire_segments(p->wire));
+    truth(f, "port_4791", sn_port_has_rocev2(p->port));
+    truth(f, "segmentation", sn_port_segments(p->port));
     member(f, "crc", roce_crc32_impl());
     member(f, "poll", p->config->poll == SN_POLL_BUSY ? "busy" : "adaptive");
     number(f, "threads", p->config->threads);
@@ -149,7 +149,7 @@ static void identity(const struct sn_control_parts *p, FILE *f)
              (unsigned long long)p->config->seed); /* too large a number for some */
     member(f, "seed", seed);
     member(f, "settings", p->settings);
-    member(f, "note", sn_wire_note(p->wire));
+    member(f, "note", sn_port_note(p->port));
     number(f, "uptime_ms",
            ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - p->started) / 1000000u);
 }
@@ -161,12 +161,12 @@ static void statistics(const struct sn_control_parts *p, FILE *f)
     struct sn_pcap_stats pcap;
 
     sn_nic_counters(p->nic, &nic);
-    sn_wire_stats(p->wire, &udp);
+    sn_port_stats(p->port, &udp);
     counters(f, "counters", &nic, nic_names, COUNT(nic_names));
     counters(f, "wire", &udp, udp_names, COUNT(udp_names));
-    if (!sn_wire_pcap(p->wire)) return;
-    sn_pcap_stats(sn_wire_pcap(p->wire), &pcap);
-    member(f, "capture_file", sn_pcap_name(sn_wire_pcap(p->wire)));
+    if (!sn_port_pcap(p->port)) return;
+    sn_pcap_stats(sn_port_pcap(p->port), &pcap);
+    member(f, "capture_file", sn_pcap_name(sn_port_pcap(p->port)));
     counters(f, "capture", &pcap, pcap_names, COUNT(pcap_names));
 }
 
@@ -188,11 +188,11 @@ static void gpus(FILE *f)
 
 static int faults(const struct sn_control_parts *p, FILE *f)
 {
-    struct sn_wire_faults now;
+    struct sn_port_faults now;
     char text[SN_FAULTS_TEXT];
 
     if (sn_introspect_lock(p->nic, LOCK_NS)) return -ETIMEDOUT;
-    sn_wire_faults(p->wire, &now);
+    sn_port_faults(p->port, &now);
     sn_nic_unlock(p->nic);
     member(f, "faults", sn_faults_text(&now.set, text));
     counters(f, "faults_tx", &now.tx, fault_names, COUNT(fault_names));
@@ -299,7 +299,7 @@ void sn_control_show(const struct sn_control_parts *p, uint32_t qpn, FILE *f)
     identity(p, f);
     statistics(p, f);
     gpus(f);
-    /* What follows needs the lock. Whoever does not give it up in time will hardly do so for the next. */
+    /* The rest needs the lock. Whoever does not give it up in time will hardly do so for the next. */
     err = totals(p->nic, f);
     if (!err) err = faults(p, f);
     if (!err) err = qps(p->nic, qpn, f);

@@ -26,7 +26,7 @@ static void after_fork(void)
         sn_process_in_child = 1;
         if (!p->open_fd_count) continue;
         while (p->open_fd_count) close(p->open_fds[--p->open_fd_count]);
-        if (sn_wire_host(p->wire)) sn_host_forked(sn_wire_host(p->wire));
+        if (sn_port_local(p->port)) sn_local_forked(sn_port_local(p->port));
     }
 }
 
@@ -72,7 +72,7 @@ void sn_process_nic_put(struct sn_nic *nic)
     if (p && p->users && !--p->users) {
         sn_process_stop(p);
         sn_process_set_nic(p, NULL);
-        p->wire = NULL;
+        p->port = NULL;
         p->made = false;
     }
     pthread_mutex_unlock(&process_lock);
@@ -87,13 +87,13 @@ int sn_process_nic_info(unsigned index, struct sn_process_info *info)
     pthread_mutex_lock(&process_lock);
     if (p->users) {
         info->config = p->config;
-        info->slot = sn_wire_slot(p->wire);
-        info->has_port = sn_wire_has_port(p->wire);
-        snprintf(info->note, sizeof(info->note), "%s", sn_wire_note(p->wire));
+        info->slot = sn_port_slot(p->port);
+        info->has_port = sn_port_has_rocev2(p->port);
+        snprintf(info->note, sizeof(info->note), "%s", sn_port_note(p->port));
         sn_nic_lock(p->nic);
-        sn_wire_local_text(p->wire, info->local, sizeof(info->local));
+        sn_port_local_text(p->port, info->local, sizeof(info->local));
         sn_nic_unlock(p->nic);
-        sn_wire_stats(p->wire, &info->wire);
+        sn_port_stats(p->port, &info->wire);
         sn_nic_counters(p->nic, &info->nic);
         err = 0;
     }

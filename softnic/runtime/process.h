@@ -31,8 +31,8 @@ struct sn_process_callbacks {
 int sn_process_nics(char why[SN_CONFIG_WHY]);
 
 /*
- * Takes a reference on one of the process's NICs, making it if need be; the callbacks are those of who makes
- * it. Returns 0 and *nic, or a negative errno after one line on stderr that says what is wrong: -EINVAL
+ * Takes a reference on one of the process's NICs, making it if need be. The callbacks are the first caller's.
+ * Returns 0 and *nic, or a negative errno after one line on stderr that says what is wrong: -EINVAL
  * GPUWIRE_NIC is malformed, -EADDRNOTAVAIL, -EADDRINUSE (all slots taken), -EPERM in a forked child, -ENOMEM,
  * others from the system. Any thread.
  */
@@ -44,9 +44,9 @@ void sn_process_nic_put(struct sn_nic *nic);
 
 /*
  * Lets the calling thread do what it has just posted (sn_nic_posted); it does not count as one that polls.
- * But of posts that follow each other within half a microsecond the fourth and later ones wait for up to 32
- * to be done together; a poll does it too, and where neither comes the NIC's thread does within SN_GATHER_NS,
- * as far as it is let run. Returns as sn_process_nic_drive, SN_NEVER if the post waits.
+ * But posts that follow each other within half a microsecond wait, from the fourth on, for up to 32 to be
+ * done together. A poll does it too. Where neither comes the NIC's thread does it within SN_GATHER_NS, as far
+ * as it is let run. Returns as sn_process_nic_drive, SN_NEVER if the post waits.
  */
 uint64_t sn_process_nic_posted(struct sn_nic *nic);
 
@@ -58,9 +58,9 @@ uint64_t sn_process_nic_posted(struct sn_nic *nic);
 uint64_t sn_process_nic_drive(struct sn_nic *nic);
 
 /*
- * Tells the NIC's thread that it is alone: to be called before an application thread sleeps until an event
- * (after it armed a completion queue), and after a change that the NIC's thread cannot see by itself: a queue
- * pair can be rung from now on. Wakes it if it sleeps without a limit or stays away; else two atomic
+ * Tells the NIC's thread that it is alone. Call it before an application thread sleeps until an event, after
+ * it armed a completion queue. Call it also after a change that the NIC's thread cannot see by itself: a
+ * queue pair can be rung from now on. Wakes it if it sleeps without a limit or stays away; else two atomic
  * accesses. Never blocks. Any thread that holds a reference.
  */
 void sn_process_nic_kick(struct sn_nic *nic);
@@ -71,7 +71,7 @@ void sn_process_nic_kick(struct sn_nic *nic);
  */
 int sn_process_config(unsigned index, struct sn_config *config, char why[SN_CONFIG_WHY]);
 
-/* What `gpuwire info` shows. */
+/* The facts that `gpuwire info` shows. */
 struct sn_process_info {
     struct sn_config config; /* address and MTU filled in */
     unsigned slot;

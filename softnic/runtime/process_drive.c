@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the threads of the application do for the NIC whenever they post, poll or are about to sleep. */
+/* The work of application threads for the NIC whenever they post, poll or are about to sleep. */
 #include <sched.h>
 
 #include "softnic/runtime/process_state.h"
@@ -31,7 +31,7 @@ static void polled(bool in_vain, uint64_t now)
     }
 }
 
-/* Time in units of about a third of a nanosecond, as cheap as can be. */
+/* Time in units of about a third of a nanosecond, in the cheapest way. */
 static uint64_t ticks(void)
 {
 #if defined(__x86_64__)

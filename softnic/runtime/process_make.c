@@ -56,13 +56,13 @@ static void report(void *user, const char *line)
 }
 
 /*
- * What a queue pair may have under way: a peer's buffer, taken to be like ours, should hold that of several
- * at once, and what is more is lost. But a peer on another core takes its time to wake up, and more under way
- * than it takes in one go costs nothing.
+ * The bytes that a queue pair may have under way. A peer's buffer, taken to be like ours, should hold those
+ * of several at once. More than it holds is lost. But a peer on another core takes its time to wake up, and
+ * more under way than it takes in one go costs nothing.
  */
 static void set_window(const struct sn_process_nic *p, struct sn_nic_config *config)
 {
-    uint32_t bytes = sn_wire_room(p->wire) / PEERS_AT_ONCE;
+    uint32_t bytes = sn_port_room(p->port) / PEERS_AT_ONCE;
 
     if (bytes < WINDOW_MIN) bytes = WINDOW_MIN;
     if (bytes > WINDOW_MAX) bytes = WINDOW_MAX;
@@ -74,8 +74,8 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
 {
     const struct sn_config *c = &p->config;
     struct sn_nic_config config = {
-        .slot = (uint8_t)sn_wire_slot(p->wire),
-        .sport = sn_wire_port(p->wire),
+        .slot = (uint8_t)sn_port_slot(p->port),
+        .sport = sn_port_udp_port(p->port),
         .seed = c->seed,
         .secret = sn_secret,
         .hostile = c->hostile,
@@ -83,10 +83,10 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
         .max_mtu = c->mtu,
         /* What is to be seen or disturbed must be there: frames to the NIC itself take the wire too. */
         .loop_on_wire = !c->eth.on && (c->pcap[0] || c->fault.given),
-        .wire = &sn_wire_ops,
-        .wire_ctx = p->wire,
-        .peers = sn_wire_host(p->wire) ? &sn_host_peer_ops : NULL,
-        .peers_ctx = sn_wire_host(p->wire),
+        .wire = &sn_port_wire_ops,
+        .wire_ctx = p->port,
+        .peers = sn_port_local(p->port) ? &sn_local_peer_ops : NULL,
+        .peers_ctx = sn_port_local(p->port),
         .user = cb->user,
         .cq_event = cb->cq_event,
         .async_event = cb->async_event,
@@ -112,7 +112,7 @@ static void start_control(struct sn_process_nic *p, struct sn_thread *thread)
 {
     const char *given = settings();
     const uint64_t now = sn_process_now();
-    struct sn_control_parts parts = {p->nic, p->wire, &p->config, thread, now, given ? given : ""};
+    struct sn_control_parts parts = {p->nic, p->port, &p->config, thread, now, given ? given : ""};
 
     p->control = NULL;
     if (sn_control_start(&parts, &p->control))
@@ -127,15 +127,15 @@ static void stop_control(struct sn_process_nic *p)
 
 static void note_fds(struct sn_process_nic *p)
 {
-    int fds[SN_WIRE_FDS], n = sn_wire_fds(p->wire, fds), count = 0;
+    int fds[SN_PORT_FDS], n = sn_port_fds(p->port, fds), count = 0;
 
-    if (sn_wire_host(p->wire)) n--; /* it closes its own, which come and go */
+    if (sn_port_local(p->port)) n--; /* it closes its own, which come and go */
     for (int i = 0; i < n; i++) p->open_fds[count++] = fds[i];
-    count += sn_wire_claim_fds(p->wire, p->open_fds + count);
+    count += sn_port_claim_fds(p->port, p->open_fds + count);
     p->open_fds[count++] = sn_thread_fd(p->thread);
     if (p->workers) p->open_fds[count++] = sn_workers_fd(p->workers);
-    if (sn_wire_pcap(p->wire)) {
-        sn_pcap_fds(sn_wire_pcap(p->wire), p->open_fds + count);
+    if (sn_port_pcap(p->port)) {
+        sn_pcap_fds(sn_port_pcap(p->port), p->open_fds + count);
         count += 2;
     }
     if (p->control) p->open_fds[count++] = sn_control_fd(p->control);
@@ -144,11 +144,11 @@ static void note_fds(struct sn_process_nic *p)
 
 static int start_threads(struct sn_process_nic *p, struct sn_thread **thread, char *why)
 {
-    int err = sn_thread_start(p->nic, p->wire, p->config.poll, p->config.cpu, thread, why);
+    int err = sn_thread_start(p->nic, p->port, p->config.poll, p->config.cpu, thread, why);
 
     p->workers = NULL;
     if (err || p->config.threads == 1) return err;
-    err = sn_workers_start(p->nic, p->wire, *thread, p->config.threads - 1, &p->workers, why);
+    err = sn_workers_start(p->nic, p->port, *thread, p->config.threads - 1, &p->workers, why);
     if (err && sn_thread_stop(*thread, STOP_MS) == 0) sn_thread_free(*thread);
     return err;
 }
@@ -167,10 +167,10 @@ int sn_process_start(struct sn_process_nic *p, const struct sn_process_callbacks
     struct sn_thread *thread;
     int err = sn_process_config((unsigned)(p - sn_process_table), &p->config, why);
 
-    if (!err) err = sn_wire_open(&p->config, &p->wire, why);
+    if (!err) err = sn_port_open(&p->config, &p->port, why);
     if (err) return err;
-    if (p->config.verbose && sn_wire_note_matters(p->wire)) report(p, sn_wire_note(p->wire));
-    sn_wire_on_refused(p->wire, cb->refused);
+    if (p->config.verbose && sn_port_note_matters(p->port)) report(p, sn_port_note(p->port));
+    sn_port_on_refused(p->port, cb->refused);
     err = make_nic(p, cb, why);
     if (!err) {
         err = start_threads(p, &thread, why);
@@ -178,7 +178,7 @@ int sn_process_start(struct sn_process_nic *p, const struct sn_process_callbacks
     }
     if (err) {
         sn_process_set_nic(p, NULL);
-        sn_wire_close(p->wire);
+        sn_port_close(p->port);
         return err;
     }
     sn_process_set_thread(p, thread);
@@ -207,7 +207,7 @@ void sn_process_stop(struct sn_process_nic *p)
         fprintf(stderr, "gpuwire: the NIC still has queues or regions; its memory is left behind\n");
         return;
     }
-    sn_wire_close(p->wire);
+    sn_port_close(p->port);
 }
 
 static struct sn_thread *volatile left_at_exit[SN_MAX_NICS]; /* for leak checkers: still in use */
@@ -219,6 +219,6 @@ void sn_process_end(struct sn_process_nic *p)
     sn_process_set_thread(p, NULL);
     stop_control(p);
     stop_threads(p, thread, SN_EXIT_MS);
-    if (p->users && sn_wire_pcap(p->wire)) sn_pcap_flush(sn_wire_pcap(p->wire), SN_EXIT_MS);
+    if (p->users && sn_port_pcap(p->port)) sn_pcap_flush(sn_port_pcap(p->port), SN_EXIT_MS);
     left_at_exit[p - sn_process_table] = thread; /* not freed: others may be about to use it */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process_state.h: what process.c, the NICs of a process and who uses them, process_make.c, how one comes and
- * goes, and process_drive.c, what application threads do for it, share.
+ * process_state.h: the state that three files share. The NICs of a process and their users are in process.c.
+ * A NIC comes and goes in process_make.c. Application threads work for it in process_drive.c.
  */
 #ifndef SOFTNIC_RUNTIME_PROCESS_STATE_H
 #define SOFTNIC_RUNTIME_PROCESS_STATE_H
@@ -22,8 +22,8 @@ struct sn_process_nic {
     unsigned users;
     bool made; /* or being made, or ended */
     struct sn_config config;
-    struct sn_wire *wire;
-    /* What a forked child closes: its copies would keep the parent's slot taken after the parent's death. */
+    struct sn_port *port;
+    /* A forked child closes these: its copies would keep the parent's slot taken after the parent's death. */
     int open_fds[SN_OPEN_FDS], open_fd_count;
     /* Read without the lock, by threads that hold a reference and so keep them alive. */
     struct sn_nic *nic;
@@ -61,7 +61,7 @@ static inline void sn_process_set_nic(struct sn_process_nic *p, struct sn_nic *n
     __atomic_store_n(&p->nic, nic, __ATOMIC_RELAXED);
 }
 
-/* Whoever asks holds a reference, so the entry does not change. Nearly always it is the first. */
+/* The caller holds a reference, so the entry does not change. Nearly always it is the first. */
 static inline struct sn_process_nic *sn_process_entry(const struct sn_nic *nic)
 {
     for (int i = 0; i < SN_MAX_NICS; i++)

@@ -50,13 +50,13 @@ static void drain_kick(struct sn_thread *t)
 static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
 {
     struct timespec limit = {(time_t)(plan->ns / 1000000000u), (long)(plan->ns % 1000000000u)};
-    struct sn_host *host = sn_wire_host(t->wire);
-    struct pollfd p[1 + SN_WIRE_FDS] = {{.fd = t->kick_fd, .events = POLLIN}};
-    int fds[SN_WIRE_FDS], n = 0;
+    struct sn_local *local = sn_port_local(t->port);
+    struct pollfd p[1 + SN_PORT_FDS] = {{.fd = t->kick_fd, .events = POLLIN}};
+    int fds[SN_PORT_FDS], n = 0;
     bool hears = plan->sleep != AWAY && !plan->deaf;
 
     if (hears) {
-        n = sn_wire_fds(t->wire, fds);
+        n = sn_port_fds(t->port, fds);
         for (int i = 0; i < n; i++) p[1 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
     }
     /*
@@ -68,7 +68,7 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
     __atomic_store_n(&t->sleep, plan->sleep, __ATOMIC_SEQ_CST);
     bool kicked = __atomic_load_n(&t->kicks, __ATOMIC_SEQ_CST) != t->kicks_seen;
     if (plan->ns > SN_GATHER_NS) kicked |= __atomic_load_n(&t->gathering, __ATOMIC_SEQ_CST);
-    if (!kicked && host && hears) kicked = !sn_host_doze(host);
+    if (!kicked && local && hears) kicked = !sn_local_doze(local);
     sn_thread_looked(t, 0);
     if (!kicked && !__atomic_load_n(&t->stop, __ATOMIC_SEQ_CST)) {
         uint64_t since = sn_now_ns();
@@ -82,10 +82,10 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
         t->overslept = ready == 0 && plan->ns >= LONG_NAP_NS;
         hears = hears && plan->sleep == WATCHING;
         t->napped = ready == 0 && plan->ns <= SHORT_NAP_NS && hears;
-        if (ready == 0 && hears) sn_wire_ask(SN_ASK_NEVER);
+        if (ready == 0 && hears) sn_port_ask(SN_ASK_NEVER);
     }
     __atomic_store_n(&t->sleep, AWAKE, __ATOMIC_RELAXED);
-    if (host) sn_host_wake(host);
+    if (local) sn_local_wake(local);
 }
 
 /* ---- the loop
@@ -93,10 +93,10 @@ static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
 
 static void meet_peers(struct sn_thread *t)
 {
-    const struct sn_host_guard guard = {sn_nic_lock, sn_nic_unlock, t->nic};
-    struct sn_host *host = sn_wire_host(t->wire);
+    const struct sn_local_guard guard = {sn_nic_lock, sn_nic_unlock, t->nic};
+    struct sn_local *local = sn_port_local(t->port);
 
-    if (host) sn_host_serve(host, &guard);
+    if (local) sn_local_serve(local, &guard);
 }
 
 static void adaptive_loop(struct sn_thread *t)
@@ -121,8 +121,8 @@ static void adaptive_loop(struct sn_thread *t)
         if (t->napped && after != before) sn_thread_woken(t, 0);
         t->napped = false;
         meet_peers(t);
-        sn_wire_ask(SN_ASK_ALWAYS);
-        /* What others did they did without us. */
+        sn_port_ask(SN_ASK_ALWAYS);
+        /* Others worked without us. */
         if (after != before) t->active_at = now;
         plan = sn_thread_plan(t, now, next);
         /* What this look brought may bring more in its wake; but never spin against one that polls, or runs
@@ -195,8 +195,8 @@ static void *thread_main(void *arg)
 
 /* ---- life ---------------------------------------------------------------------------------------------- */
 
-/* Signals are the application's. Those that the processor raises stay: whoever guards an access needs them
- * delivered. */
+/* Signals are the application's. Signals that the processor raises stay: a thread that guards an access needs
+ * them delivered. */
 int sn_thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*main)(void *), void *arg)
 {
     sigset_t all, old;
@@ -236,7 +236,7 @@ static int create_on_cpu(struct sn_thread *t, char *why)
     return err;
 }
 
-int sn_thread_start(struct sn_nic *nic, struct sn_wire *wire, enum sn_poll poll, int cpu,
+int sn_thread_start(struct sn_nic *nic, struct sn_port *port, enum sn_poll poll, int cpu,
                     struct sn_thread **thread, char why[256])
 {
     struct sn_thread *t = calloc(1, sizeof(*t));
@@ -248,7 +248,7 @@ int sn_thread_start(struct sn_nic *nic, struct sn_wire *wire, enum sn_poll poll,
         return err;
     }
     t->nic = nic;
-    t->wire = wire;
+    t->port = port;
     t->poll = poll;
     t->cpu = cpu;
     t->distrust_next = SN_DISTRUST_MIN;

@@ -3,21 +3,22 @@
  * thread.h: the thread "gw-nic" that drives a NIC when nobody else does.
  *
  * Doorbells are stores to memory and wake nobody, so somebody has to look. The thread looks, and sleeps in
- * between, the longer the longer nothing happened: a sixteenth of that, between 20 µs and 8 ms, or 32 ms until
- * a first post was found that no library call had announced. So a post after t of silence is seen after t/16 at
- * most. Packets end its sleep at once. While nothing can be rung it sleeps until a packet, a timer or a kick.
- * (In a virtual machine a wake-up by a timer alone may cost 17 to 60 µs of a core: 125 a second took 0.4 to
- * 0.8 % of one.)
+ * between, the longer the longer nothing happened: a sixteenth of that, between 20 µs and 8 ms, or 32 ms
+ * until a first post was found that no library call had announced. So a post after t of silence is seen after
+ * t/16 at most. Packets end its sleep at once. While nothing can be rung it sleeps until a packet, a timer or
+ * a kick. (In a virtual machine a wake-up by a timer alone may cost 17 to 60 µs of a core: 125 a second took
+ * 0.4 to 0.8 % of one.)
  *
- * Where packets, or a kernel's posts, come one behind the other it looks on for up to 50 µs before it sleeps, giving
- * the CPU to whoever wants it: to sleep and to be woken cost more, and the peer, or the kernel, waits meanwhile.
+ * Where packets, or a kernel's posts, come one behind the other it looks on for up to 50 µs before it sleeps,
+ * and gives the CPU to other threads meanwhile. Sleeping and being woken cost more, and the peer, or the
+ * kernel, would wait for that.
  *
  * An application thread that polls drives the NIC itself. Then this one stays away: it sleeps without
  * watching the sockets, until the other stops polling or says (by a kick) that it goes to sleep. When it
  * finds on its return that packets lay there and nobody cared, it stays for a while, and longer each time.
  *
- * In busy mode it never sleeps, and threads that poll leave the NIC to it. With two CPUs or fewer to run on it yields after each look, so that the
- * thread that it works for can run.
+ * In busy mode it never sleeps, and threads that poll leave the NIC to it. With two CPUs or fewer to run on
+ * it yields after each look, so that the thread that it works for can run.
  */
 #ifndef SOFTNIC_RUNTIME_THREAD_H
 #define SOFTNIC_RUNTIME_THREAD_H
@@ -25,7 +26,7 @@
 #include "softnic/config/config.h"
 
 struct sn_nic;
-struct sn_wire;
+struct sn_port;
 struct sn_thread;
 
 #define SN_NAP_MIN_NS   20000u
@@ -34,7 +35,7 @@ struct sn_thread;
 enum { SN_NAP_DIVISOR = 16 };
 
 /* Starts it. cpu -1: anywhere. 0, or a negative errno with one line in why. */
-int sn_thread_start(struct sn_nic *nic, struct sn_wire *wire, enum sn_poll poll, int cpu,
+int sn_thread_start(struct sn_nic *nic, struct sn_port *port, enum sn_poll poll, int cpu,
                     struct sn_thread **thread, char why[256]);
 
 /* Ends it, and waits for its end no longer than wait_ms: 0, or -ETIMEDOUT, and it is still running. Not by
@@ -47,8 +48,8 @@ void sn_thread_free(struct sn_thread *thread);
 /* An application thread drives the NIC now. Called often: two relaxed accesses. */
 void sn_thread_driven(struct sn_thread *thread);
 
-/* Is it looking for packets all the time just now? Then an application thread need not: two that take turns at
- * it get each other's memory out of the caches. */
+/* Is it looking for packets all the time just now? Then an application thread need not: two that take turns
+ * at it get each other's memory out of the caches. */
 bool sn_thread_looks(const struct sn_thread *thread, uint64_t now);
 
 /* An application thread has posted, and not driven the NIC: it looks within SN_GATHER_NS. */

@@ -12,8 +12,8 @@
 enum { POLLING_CALLS = 8 };
 /* It stays one for so many looks, since it may have lost its CPU for a moment. */
 enum { POLLING_CREDIT = 2 };
-/* Who was found to poll and yet left packets waiting is not relied on for so many looks, every time for twice
- * as many. */
+/* An application that polled and yet left packets waiting is not relied on for so many looks, every time for
+ * twice as many. */
 #define BESIDE_NS 200000u
 /* And when packets have come for such a one, which is inside: they wait no longer should it leave without a
  * look. */
@@ -76,7 +76,7 @@ static uint64_t nap(const struct sn_thread *t, uint64_t silence)
 static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
 {
     struct plan plan = {.sleep = WATCHING};
-    uint64_t due = sn_wire_next(t->wire);
+    uint64_t due = sn_port_next(t->port);
     bool distrust = t->distrust && !sn_thread_kicked(t) && t->distrust--;
     bool polls = somebody_polls(t, next == SN_CONTENDED);
 
@@ -131,7 +131,7 @@ bool sn_thread_linger(struct sn_thread *t)
     if (!t->linger) return false;
     while (now < until && !__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
         if (sn_thread_kicked(t)) return true;
-        /* To whoever else the CPU is of use to. */
+        /* To other threads that can use the CPU. */
         sched_yield();
         now = sn_now_ns();
         sn_thread_looked(t, now);

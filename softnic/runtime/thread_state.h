@@ -21,7 +21,7 @@ enum sleep {
 
 struct sn_thread {
     struct sn_nic *nic;
-    struct sn_wire *wire;
+    struct sn_port *port;
     enum sn_poll poll;
     int cpu, kick_fd;
     bool few_cpus;
@@ -78,8 +78,8 @@ static inline void sn_thread_looked(struct sn_thread *t, uint64_t at)
 /* Packets ended a sleep after so long; 0: work was found at the end of a short one. */
 void sn_thread_woken(struct sn_thread *t, uint64_t ns);
 /*
- * Before a sleep: where work has been coming, one piece behind the other, to look on for a moment costs less than
- * to sleep and to be woken, for us and for the peer that would wake us. True: something came.
+ * Before a sleep: where work has been coming, one piece behind the other, to look on for a moment costs less
+ * than to sleep and to be woken, for us and for the peer that would wake us. True: something came.
  */
 bool sn_thread_linger(struct sn_thread *t);
 /* After a look, once. next: what sn_nic_progress said. */

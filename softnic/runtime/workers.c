@@ -21,7 +21,7 @@ enum { GIVE_UP_MS = 1000 };
 
 struct sn_workers {
     struct sn_nic *nic;
-    struct sn_wire *wire;
+    struct sn_port *port;
     struct sn_thread *thread;
     int stop_fd;
     int stop;              /* atomic */
@@ -38,8 +38,8 @@ static bool stopping(const struct sn_workers *w)
 /* The eventfd is never read: from the stop on it wakes everybody. */
 static void wait_for_packets(struct sn_workers *w)
 {
-    struct pollfd p[1 + SN_WIRE_FDS] = {{.fd = w->stop_fd, .events = POLLIN}};
-    int fds[SN_WIRE_FDS], n = sn_wire_sockets(w->wire, fds);
+    struct pollfd p[1 + SN_PORT_FDS] = {{.fd = w->stop_fd, .events = POLLIN}};
+    int fds[SN_PORT_FDS], n = sn_port_sockets(w->port, fds);
 
     for (int i = 0; i < n; i++) p[1 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
     pthread_mutex_lock(&w->watch);
@@ -61,10 +61,10 @@ static void *worker_main(void *arg)
     int got;
 
     prctl(PR_SET_NAME, "gw-nic-rx");
-    sn_wire_ask(SN_ASK_NEVER); /* inside the engine: the sockets are asked outside of it */
+    sn_port_ask(SN_ASK_NEVER); /* inside the engine: the sockets are asked outside of it */
     while (!stopping(w)) {
         wait_for_packets(w);
-        while (!stopping(w) && (got = sn_wire_fetch(w->wire))) {
+        while (!stopping(w) && (got = sn_port_fetch(w->port))) {
             drive(w);
             if (got < 0) nanosleep(&pause, NULL);
         }
@@ -72,7 +72,7 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-int sn_workers_start(struct sn_nic *nic, struct sn_wire *wire, struct sn_thread *thread, unsigned count,
+int sn_workers_start(struct sn_nic *nic, struct sn_port *port, struct sn_thread *thread, unsigned count,
                      struct sn_workers **workers, char why[256])
 {
     struct sn_workers *w = calloc(1, sizeof(*w));
@@ -80,7 +80,7 @@ int sn_workers_start(struct sn_nic *nic, struct sn_wire *wire, struct sn_thread 
 
     if (!err) {
         w->nic = nic;
-        w->wire = wire;
+        w->port = port;
         w->thread = thread;
         pthread_mutex_init(&w->watch, NULL);
         w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

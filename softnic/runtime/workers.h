@@ -2,22 +2,22 @@
 /*
  * workers.h: the threads "gw-nic-rx", where GPUWIRE_NIC asks for more than one (threads=N: N - 1 of them).
  *
- * The engine has one lock. What can be done beside it is to receive packets and to check their ICRCs, so that
- * is what they do; the engine then takes them in the order in which they came. Whoever has checked a batch
- * drives the engine, or whoever is inside is brought to look again. They wait for packets, one for all of
- * them, and cost nothing while there are none.
+ * The engine has one lock. Other threads can receive packets beside it and check their ICRCs, so these do.
+ * The engine then takes the packets in the order in which they came. The thread that has checked a batch
+ * drives the engine, or brings the thread inside to look again. They wait for packets, one for all of them,
+ * and cost nothing while there are none.
  */
 #ifndef SOFTNIC_RUNTIME_WORKERS_H
 #define SOFTNIC_RUNTIME_WORKERS_H
 
 struct sn_nic;
-struct sn_wire;
+struct sn_port;
 struct sn_thread;
 struct sn_workers;
 
 /* Starts so many, 0 … SN_MAX_THREADS - 1. thread: the NIC's own, which gets what work is left. 0, or a
  * negative errno with one line in why, and none is running. */
-int sn_workers_start(struct sn_nic *nic, struct sn_wire *wire, struct sn_thread *thread, unsigned count,
+int sn_workers_start(struct sn_nic *nic, struct sn_port *port, struct sn_thread *thread, unsigned count,
                      struct sn_workers **workers, char why[256]);
 
 /* As sn_thread_stop and sn_thread_free. */

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -17,11 +18,11 @@
 #include <unistd.h>
 
 /*
- * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /tmp, or else /var/tmp; or there in a folder with an odd name,
- * if another user took that one). Its file `lock` carries a record lock for
- * as long as its process lives: the kernel drops it even when the process is killed, which a pid (they are
- * reused, and differ between containers that share /tmp) cannot say. Trees without the lock are litter.
- * Record locks are not inherited by fork, so a child never keeps its parent's tree alive.
+ * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /tmp, or else /var/tmp; or there in a folder with
+ * an odd name, if another user took that one). Its file `lock` carries a record lock for as long as its
+ * process lives: the kernel drops it even when the process is killed, which a pid (they are reused, and
+ * differ between containers that share /tmp) cannot say. Trees without the lock are litter. Record locks are
+ * not inherited by fork, so a child never keeps its parent's tree alive.
  */
 #define PATH_LIMIT      200 /* libibverbs keeps paths below it in 256 bytes */
 #define ABANDONED_AFTER 60  /* seconds: a tree still under its working name was cut off while being made */
@@ -220,7 +221,7 @@ static int write_nic(int top, unsigned index, const struct sn_tree_info *info)
 {
     char guid[24], gid[48], alias[96], ids[2][16], ndev[24], fw[32], cdev[16];
     uint64_t g = sn_guid(info->gid, index);
-    char name[24], ib[48], uv[48], port[64];
+    char name[24], ib[48], uv[48], port[64], file[24], net[48], ifindex[16];
     struct stat null;
 
     snprintf(guid, sizeof(guid), "%04x:%04x:%04x:%04x\n", (unsigned)(g >> 48) & 0xffff,
@@ -240,6 +241,9 @@ static int write_nic(int top, unsigned index, const struct sn_tree_info *info)
     snprintf(ib, sizeof(ib), "class/infiniband/mlx5_%u", index);
     snprintf(uv, sizeof(uv), "class/infiniband_verbs/uverbs%u", index);
     snprintf(port, sizeof(port), "%s/ports/1", ib);
+    snprintf(file, sizeof(file), "uverbs%u", index);
+    snprintf(net, sizeof(net), "device/net/%s/ifindex", info->ndev);
+    snprintf(ifindex, sizeof(ifindex), "%u\n", info->ndev[0] ? if_nametoindex(info->ndev) : 0);
     const struct {
         const char *folder, *name, *text;
     } files[] = {
@@ -258,6 +262,13 @@ static int write_nic(int top, unsigned index, const struct sn_tree_info *info)
         {ib, "device/vendor", ids[0]},
         {ib, "device/device", ids[1]},
         {ib, "device/numa_node", "-1\n"},
+        {ib, "device/class", "0x020000\n"},
+        {ib, "device/max_link_speed", "32.0 GT/s PCIe\n"},
+        {ib, "device/max_link_width", "16\n"},
+        {ib, "device/current_link_speed", "32.0 GT/s PCIe\n"},
+        {ib, "device/current_link_width", "16\n"},
+        {ib, net, ifindex},
+        {&SN_DEV_FOLDER[1], file, ""}, /* listed there; whoever opens it gets the device */
         {port, "gids/0", gid},
         {port, "gid_attrs/types/0", "RoCE v2\n"},
         {port, "gid_attrs/ndevs/0", ndev},
@@ -271,7 +282,7 @@ static int write_nic(int top, unsigned index, const struct sn_tree_info *info)
         {port, "cap_mask", "0x04010000\n"},
     };
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        if (!info->ndev[0] && files[i].text == ndev) continue;
+        if (!info->ndev[0] && (files[i].text == ndev || files[i].name == net)) continue;
         char path[128];
         snprintf(path, sizeof(path), "%s/%s", files[i].folder, files[i].name);
         int err = put(top, path, files[i].text);
@@ -331,8 +342,8 @@ int sn_tree_build(const struct sn_tree_info *nics, unsigned n)
              * most. */
             for (int attempt = 0; attempt < 3; attempt++) {
                 int fd = own_folder(home) ? open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-                /* Says to sweepers that somebody makes a tree. Not waited for: whoever sweeps just now and
-                 * takes ours for a dead process's lets us try again. */
+                /* Says to sweepers that somebody makes a tree. It does not wait: if a process sweeps just now
+                 * and takes ours for a dead process's, we try again. */
                 if (fd >= 0) flock(fd, LOCK_SH | LOCK_NB);
                 err = fd < 0 ? -errno : make_tree(fd, nics, n);
                 if (fd >= 0) close(fd);

@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 /* NIC number n is mlx5_n, and its character device this followed by n. */
-#define SN_CDEV_PATH   "/dev/infiniband/uverbs"
+#define SN_DEV_FOLDER  "/dev/infiniband"
+#define SN_CDEV_PATH   SN_DEV_FOLDER "/uverbs"
 #define SN_VENDOR_ID   0x02c9u /* what mlx5 devices report as vendor: the OUI, not the PCI id */
 #define SN_PCI_VENDOR  0x15b3u
 #define SN_PCI_DEVICE  0x1021u /* ConnectX-7: the newest one that rdma-core 44 knows */
@@ -16,7 +17,7 @@
 #define SN_FW_SUBMINOR 1u
 #define SN_BOARD_ID    "GPUWIRE_SOFT"
 
-/* What the tree says about a NIC. */
+/* The facts of the tree about a NIC. */
 struct sn_tree_info {
     uint8_t gid[16]; /* the NIC's address, and its only GID */
     char ndev[16];   /* the interface that has it, "" when unknown */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Direct access to peers on the same host: a WRITE without immediate data or a READ is executed by the
- * requester, by a copy between the two processes, instead of being sent. It takes no PSNs. The bytes of a WRITE
- * with immediate data go in the same way, ahead of a frame that says so: eager_copy.c.
+ * requester, by a copy between the two processes, instead of being sent. It takes no PSNs. The bytes of a
+ * WRITE with immediate data go in the same way, ahead of a frame that says so: eager_copy.c.
  *
  * Only a request before which nothing of its queue pair is under way may go like this: then all that was
  * posted earlier has been executed, as an RC queue pair promises, and it has ended well. Requests that follow
- * each other join one batch, also those of several queue pairs to one process: a copy keeps the order of its
- * pieces, and batches end one after the other, though some may be under way at once (direct_batch.c).
+ * each other join one batch, also those of several queue pairs to one process. A copy keeps the order of its
+ * pieces. Batches end one after the other, though some may be under way at once (direct_batch.c).
  *
  * Whatever is not plainly allowed goes by packets. So errors are found and told by the responder, at both
  * ends, in one way only.
@@ -21,8 +21,9 @@ enum {
     SMALL = 4096,
 };
 
-/* Pieces that continue each other are one: a program that writes a buffer bit by bit costs one piece. Not where memory
- * is a GPU's: what is in one piece comes in any order there, and requests come one after the other. */
+/* Pieces that continue each other are one: a program that writes a buffer bit by bit costs one piece. Not
+ * where memory is a GPU's: what is in one piece comes in any order there, and requests come one after the
+ * other. */
 static void add(const struct sn_direct *d, struct iovec *list, unsigned *n, uint64_t addr, uint64_t len)
 {
     struct iovec *last = *n && !d->by_here.dma && !d->by_there.dma ? &list[*n - 1] : NULL;
@@ -70,7 +71,7 @@ static bool granted(struct sn_qp *qp, const struct sn_sreq *s, uint64_t *addr)
 {
     struct sn_direct *d = &qp->nic->direct;
     struct sn_reach by;
-    const struct sn_peers near = d->near;
+    const struct sn_peers peers = d->peers;
     const struct sn_peer_access a = {.src_qpn = qp->number,
                                      .dst_qpn = qp->attr.dest_qp_num,
                                      .rkey = s->wqe->rkey,
@@ -78,7 +79,7 @@ static bool granted(struct sn_qp *qp, const struct sn_sreq *s, uint64_t *addr)
                                      .va = s->wqe->raddr,
                                      .length = s->wqe->length};
 
-    if (s->wqe->length > SN_MAX_MSG || !near.ops->grant(near.ctx, d->peer, &a, addr, &by)) return false;
+    if (s->wqe->length > SN_MAX_MSG || !peers.ops->grant(peers.ctx, d->peer, &a, addr, &by)) return false;
     return !s->wqe->length || same_kind(d, &d->by_there, d->there_count, by);
 }
 
@@ -174,7 +175,8 @@ static bool behind_others(struct sn_qp *qp, enum sn_step *did)
     return true;
 }
 
-/* What is gathered lies in memory that is reached in another way: it is put on its way before this one joins. */
+/* What is gathered lies in memory that is reached in another way: it is put on its way before this one
+ * joins. */
 static bool make_way(struct sn_qp *qp, enum sn_step *did)
 {
     sn_batch_close(qp->nic);
@@ -206,26 +208,26 @@ static bool may_go(struct sn_qp *qp, struct sn_sreq *s)
 
 static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
 {
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
     struct sn_direct *d = &qp->nic->direct;
     bool whole = s->wqe->length - s->copied <= CHUNK;
     struct sn_peer *peer;
 
-    if (!near.ops || !may_go(qp, s)) return false;
+    if (!peers.ops || !may_go(qp, s)) return false;
     *did = SN_DID;
     if (!sn_batch_room(qp->nic)) return behind_others(qp, did);
-    peer = near.ops->find(near.ctx, qp->peer.gid, qp->attr.dest_qp_num);
+    peer = peers.ops->find(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num);
     if (!peer) return false;
     /* It has to wait for all others', so that they do not go on for ever before it. */
     if (d->peer && (!whole || !sn_batch_fits(d, peer, !is_read(s)))) return sn_direct_drain(qp->nic);
-    /* What was placed may have to be sent again, over what this writes. */
+    /* Placed bytes may have to be sent again, over the bytes of this write. */
     if (qp->req.early.batched_eager && !sn_eager_kind(s)) return behind_own(qp, did);
     if (!is_next(qp, s)) {
         if (!waits(qp, s)) return false;
         *did = SN_IDLE; /* the answers to what is under way wake the queue pair */
         return true;
     }
-    if (!sn_batch_open(qp->nic, near, peer, !is_read(s))) return false;
+    if (!sn_batch_open(qp->nic, peers, peer, !is_read(s))) return false;
     d->other_kind = false;
     if (whole ? last_part(qp, s) : chunk(qp, s)) return true;
     return d->other_kind && make_way(qp, did);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The batches of direct accesses: requests to one process, of one queue pair or several, that are one copy. A request
- * joins the one that gathers when all of its pieces are listed, and leaves it copied, or to be sent after all: direct_end.c.
+ * The batches of direct accesses: requests to one process, of one queue pair or several, that are one copy. A
+ * request joins the one that gathers when all of its pieces are listed, and leaves it copied, or to be sent
+ * after all: direct_end.c.
  *
- * Where the memory lets (struct sn_dma_ops: start), a copy is not waited for: a few batches are under way while the
- * next one gathers, frames are sent and received, and rings are seen. The one thing that requests see of it is that they
- * end later: batches end in order, and until then a request of one is `copying`, which keeps its completion, its frame
- * and all frames of what stands behind it. What ends a request otherwise, an error of its queue pair, settles the copies
- * first: its memory is the program's again.
+ * Where the memory lets (struct sn_dma_ops: start), a copy is not waited for: a few batches are under way
+ * while the next one gathers, frames are sent and received, and rings are seen. The one thing that requests
+ * see of it is that they end later: batches end in order, and until then a request of one is `copying`, which
+ * keeps its completion, its frame and all frames of what stands behind it. If an error of its queue pair ends
+ * a request otherwise, the copies are settled first: its memory is the program's again.
  */
 #include "softnic/transport/direct.h"
 
 /*
- * A batch within a GPU has enough when it is so long, or has so many requests. Its end is told once for all of it, so
- * shorter ones end sooner, and longer ones cost less. The copy kernel takes 64 commands at a time.
+ * A batch within a GPU has enough when it is so long, or has so many requests. Its end is told once for all
+ * of it, so shorter ones end sooner, and longer ones cost less. The copy kernel takes 64 commands at a time.
  */
 enum { GPU_BYTES = 256 << 10, GPU_ITEMS = 16 };
 
@@ -59,7 +60,7 @@ static int64_t copy(struct sn_nic *nic, struct sn_copying *end)
 
     if (!line || line != d->line) await_all(d);
     d->line = line;
-    copied = d->near.ops->copy(d->near.ctx, d->peer, &c, end);
+    copied = d->peers.ops->copy(d->peers.ctx, d->peer, &c, end);
     sn_count(&nic->count.direct_copies, 1);
     if (copied > 0 && (d->by_here.dma || d->by_there.dma))
         sn_count(&nic->count.direct_gpu_bytes, (uint64_t)copied);
@@ -95,7 +96,8 @@ void sn_direct_settle(struct sn_nic *nic)
     await_all(d);
 }
 
-/* The first of those for which there was no room has its turn again, and leaves the queue if it finds some. */
+/* The first of those for which there was no room has its turn again, and leaves the queue if it finds
+ * some. */
 static bool wake_one(struct sn_nic *nic)
 {
     if (sn_list_empty(&nic->copy_waits)) return false;
@@ -108,7 +110,7 @@ static void leave(struct sn_nic *nic)
 {
     struct sn_direct *d = &nic->direct;
 
-    d->near.ops->leave(d->near.ctx, d->peer);
+    d->peers.ops->leave(d->peers.ctx, d->peer);
     d->peer = NULL;
     new_one(d);
     sn_activity(nic);
@@ -126,7 +128,8 @@ static void finish(struct sn_nic *nic)
     wake_one(nic);
     await(b);
     if (b->copied > 0) sn_count(&nic->count.direct_bytes, (uint64_t)b->copied);
-    /* What is behind those that are put back, and is put back with them, must not be copied any more either. */
+    /* What is behind those that are put back, and is put back with them, must not be copied any more
+     * either. */
     if (b->copied < b->bytes) sn_direct_settle(nic);
     sn_batch_end(b);
     d->first++;
@@ -237,13 +240,13 @@ bool sn_batch_fits(const struct sn_direct *d, const struct sn_peer *peer, bool w
     return d->peer == peer && d->write == write;
 }
 
-bool sn_batch_open(struct sn_nic *nic, struct sn_peers near, struct sn_peer *peer, bool write)
+bool sn_batch_open(struct sn_nic *nic, struct sn_peers peers, struct sn_peer *peer, bool write)
 {
     struct sn_direct *d = &nic->direct;
 
     if (d->peer) return true;
-    if (!near.ops->enter(near.ctx, peer, nic->now)) return false;
-    d->near = near;
+    if (!peers.ops->enter(peers.ctx, peer, nic->now)) return false;
+    d->peers = peers;
     d->peer = peer;
     d->write = write;
     d->line = NULL;

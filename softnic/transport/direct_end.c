@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How batches of direct accesses end: what that means to the requests in them. One is done, or what was placed is told
- * of; or, from the first on that was not copied, they are sent after all, with the PSNs that they did not take.
+ * How batches of direct accesses end: what that means to the requests in them. One is done, or what was
+ * placed is told of; or, from the first on that was not copied, they are sent after all, with the PSNs that
+ * they did not take.
  */
 #include "softnic/transport/direct.h"
 
@@ -63,7 +64,7 @@ static void copied_whole(struct sn_qp *qp, struct sn_sreq *s)
     sn_sq_complete(qp);
 }
 
-/* What was placed is to be sent: the queue pair goes on there. */
+/* Placed bytes are to be sent: the queue pair goes on there. */
 static void go_on(const struct sn_direct_item *it)
 {
     struct sn_qp *qp = it->qp;

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placed messages: a WRITE with immediate data to a peer on the same host whose bytes the requester has copied
- * to their place before it sends it, as direct.c does it, with the same rights asked for. What it then sends is
- * one frame that carries none and stands for as many packets, and PSNs, as they would take. So order, the
- * receive that it consumes, rights, acknowledgement, RNR, repeats and errors are those of packets.
+ * Placed messages: a WRITE with immediate data to a peer on the same host whose bytes the requester has
+ * copied to their place before it sends it, as direct.c does it, with the same rights asked for. What it then
+ * sends is one frame that carries none and stands for as many packets, and PSNs, as they would take. So
+ * order, the receive that it consumes, rights, acknowledgement, RNR, repeats and errors are those of packets.
  *
- * Bytes are copied once, before the first frame, never when it is repeated: the receiver may have its completion
- * by then, and the memory be its program's. A peer that does not believe it, or answers nothing, gets the bytes,
- * and if it had the message it takes them for a repeat. What was placed behind it goes as packets too: else the
- * older bytes could come last.
+ * Bytes are copied once, before the first frame, never when it is repeated: the receiver may have its
+ * completion by then, and the memory be its program's. A peer that does not believe it, or answers nothing,
+ * gets the bytes, and if it had the message it takes them for a repeat. Bytes placed behind it go as packets
+ * too: else the older bytes could come last.
  *
- * A message may be placed while others are not acknowledged, if those are placed ones or have no bytes. So behind a
- * message that the receiver is not ready for memory may hold the next ones' bytes early, as it may hold the first
- * packets of one. What changes bytes when it is executed is waited for, or the message goes behind it as packets.
+ * A message may be placed while others are not acknowledged, if those are placed ones or have no bytes. So
+ * behind a message that the receiver is not ready for memory may hold the next ones' bytes early, as it may
+ * hold the first packets of one. A request that changes bytes when it is executed is awaited, or the message
+ * goes behind it as packets.
  *
- * The responder believes what comes through shared memory alone, and of memory alone that it has lent that peer:
- * who could have written there. And only while no other request has changed bytes since: a frame may be late, and
- * those before it have come as packets meanwhile. So a frame carries the PSN, its base, from which on all requests
- * before it were placed, or had no bytes, when its bytes were.
+ * The responder believes what comes through shared memory alone, and of memory alone that it has lent that
+ * peer: who could have written there. And only while no other request has changed bytes since: a frame may be
+ * late, and those before it have come as packets meanwhile. So a frame carries the PSN, its base, from which
+ * on all requests before it were placed, or had no bytes, when its bytes were.
  */
 #include <string.h>
 
@@ -56,16 +57,16 @@ bool sn_eager_may_follow(const struct sn_qp *qp)
     return (int32_t)(qp->req.early.other_end - qp->req.una) <= 0;
 }
 
-/* Packets to and from a GPU's memory are dear. In plain memory bytes arrive as soon with a short message, and a long one's are
- * better fetched, into the cache of who reads them, unless that one is behind: whoever receives from many does two copies, to
- * one of who sends. */
+/* Packets to and from a GPU's memory are dear. In plain memory bytes arrive as soon with a short message. The
+ * bytes of a long one are better fetched, into the cache of their reader, unless the reader is behind. A
+ * process that receives from many does two copies, to one of each sender. */
 bool sn_eager_worth(struct sn_qp *qp, const struct sn_sreq *s, bool dma)
 {
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
 
     return dma || (s->wqe->length >= qp->nic->cfg.rndv_min &&
-                   (!near.ops->pulls(near.ctx, qp->peer.gid, qp->attr.dest_qp_num) ||
-                    near.ops->lags(near.ctx, qp->nic->direct.peer)));
+                   (!peers.ops->pulls(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num) ||
+                    peers.ops->lags(peers.ctx, qp->nic->direct.peer)));
 }
 
 static bool note_dma(void *arg, const struct gw_mlx5_piece *p, const struct sn_mr *mr)
@@ -103,9 +104,9 @@ static void take_back(struct sn_qp *qp, uint32_t from)
 /* A peer that is not found any more is reached by the wire, if at all. */
 bool sn_eager_stands(struct sn_qp *qp)
 {
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
 
-    if (!qp->req.cur_packet && near.ops && near.ops->find(near.ctx, qp->peer.gid, qp->attr.dest_qp_num))
+    if (!qp->req.cur_packet && peers.ops && peers.ops->find(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num))
         return true;
     take_back(qp, qp->req.cur);
     return false;
@@ -179,9 +180,9 @@ void sn_eager_executed(struct sn_qp *qp, uint32_t psn, bool changed)
 /* Windows are lent to nobody, and what was another region's memory before may be where the bytes are. */
 bool sn_eager_believed(struct sn_qp *qp, const struct sn_mr *mr, const struct sn_body *body)
 {
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
 
-    if (qp->nic->cfg.hostile || !near.ops || !near.ops->lends(near.ctx) || !sn_qp_takes_direct(qp))
+    if (qp->nic->cfg.hostile || !peers.ops || !peers.ops->lends(peers.ctx) || !sn_qp_takes_direct(qp))
         return false;
     if (mr->window || mr->changed || !(qp->peer.loop ? sn_mr_copies(mr) : sn_mr_published(mr))) return false;
     if (roce_psn_diff(body->base, qp->resp.changed_psn) <= 0) return false;

@@ -58,7 +58,7 @@ void sn_mad_rx(struct sn_nic *nic, const struct sn_frame *f, const struct roce_h
         sn_count(drop, 1);
         return;
     }
-    /* An answer that finds no room is lost: whoever asked asks again. */
+    /* An answer that finds no room is lost: the peer asks again. */
     if (nic->cfg.mad(nic->cfg.user, f->dst_gid, f->src_gid, sn_frame_slot(f), payload))
         send_mad(nic, f->src_gid, payload);
 }

@@ -60,7 +60,7 @@ bool sn_owner_look(struct sn_qp *qp)
         fail(qp, now);
         return false;
     }
-    /* Gone: it is not there to answer, and retries will find that out. Nothing is sent to whoever comes. */
+    /* Gone: it is not there to answer, and retries will find that out. The next owner gets nothing. */
     if (!qp->peer.gone) qp->gone_at = qp->nic->now;
     qp->peer.gone = true;
     qp->owner_look = 0;

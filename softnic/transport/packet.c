@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Packets, out and in: frames are built in place in a ring, from which the wire takes them; those for a queue
- * pair of the same NIC go through a ring of their own and never see the wire. What comes in is checked before
- * anything is believed.
+ * pair of the same NIC go through a ring of their own and never see the wire. A packet that comes in is
+ * checked before anything is believed.
  */
 #include <string.h>
 
@@ -39,7 +39,7 @@ uint8_t *sn_tx_begin_to(struct sn_nic *nic, const struct sn_route *to)
 }
 
 /* Another process's, perhaps. The number of queue pair 1 does not say whose it is. */
-static bool may_be_near(const struct sn_route *to)
+static bool may_be_same_host(const struct sn_route *to)
 {
     return !to->loop && to->qpn != ROCE_GSI_QPN;
 }
@@ -48,7 +48,7 @@ static bool stays_in_memory(const struct sn_nic *nic, const struct sn_route *to)
 {
     const struct sn_nic_config *c = &nic->cfg;
 
-    if (!may_be_near(to)) return to->loop && to->qpn != ROCE_GSI_QPN;
+    if (!may_be_same_host(to)) return to->loop && to->qpn != ROCE_GSI_QPN;
     return c->peers && c->peers->in_memory(c->peers_ctx, to->gid, to->qpn);
 }
 
@@ -57,7 +57,8 @@ uint8_t *sn_tx_begin_for(struct sn_qp *qp, const struct sn_route *to)
     const struct sn_nic_config *c = &qp->nic->cfg;
 
     /* One whose peer takes nothing waits by itself: in the ring its frames would hold up all others'. */
-    qp->parked = c->peers && may_be_near(to) && !c->peers->room(c->peers_ctx, to->gid, to->qpn, qp->nic->now);
+    qp->parked =
+        c->peers && may_be_same_host(to) && !c->peers->room(c->peers_ctx, to->gid, to->qpn, qp->nic->now);
     return qp->parked ? NULL : sn_tx_begin_to(qp->nic, to);
 }
 
@@ -135,8 +136,8 @@ uint32_t sn_tx_position(const struct sn_nic *nic, bool looped)
     return looped ? nic->loop.tail : nic->tx.tail;
 }
 
-/* What waits to leave, from the oldest on, in a row: what the wire sends as one message must stand together.
- */
+/* Frames that wait to leave, from the oldest on, in a row: those that the wire sends as one message must
+ * stand together. */
 static const struct sn_frame *in_a_row(const struct sn_ring *ring, uint32_t n, struct sn_frame *room)
 {
     uint32_t at = ring->head % SN_TX_FRAMES, first = SN_TX_FRAMES - at;
@@ -195,7 +196,8 @@ static bool has_opcode(const struct sn_qp *qp, uint8_t opcode)
     return roce_service(opcode) == qp->service && has_side(qp, roce_flags(opcode));
 }
 
-/* Who the packet is for, or NULL: it is dropped, and counted with those that failed in the same way. */
+/* The queue pair that the packet is for. NULL: it is dropped, and counted with those that failed in the same
+ * way. */
 static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const struct roce_hdr *h,
                            bool inside)
 {
@@ -303,7 +305,7 @@ static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool ins
         sn_answer_rx(qp, &h, f->data + at, len);
 }
 
-/* What was looped when this began: answers to it are for the next round. */
+/* Only packets looped before this began: answers to them are for the next round. */
 bool sn_rx_looped(struct sn_nic *nic)
 {
     struct sn_ring *ring = &nic->loop;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Congestion control as DCQCN does it (Zhu et al., SIGCOMM 2015). Who receives a packet that a switch has
- * marked tells its sender so, by a congestion notification packet (InfiniBand annex A17, 17.9.3), and not
- * more often than every 50 µs for one queue pair. The sender cuts its rate, by the more the more such packets
- * came lately; then, as long as none comes, it goes half the way back to where it was, five times, and from
- * there on it feels its way up.
+ * Congestion control as DCQCN does it (Zhu et al., SIGCOMM 2015). The receiver of a packet that a switch has
+ * marked tells its sender, by a congestion notification packet (InfiniBand annex A17, 17.9.3). It does so
+ * every 50 µs at most for one queue pair. The sender cuts its rate, by the more the more such packets came
+ * lately. As long as none comes then, it goes half the way back to where it was, five times. From there on it
+ * feels its way up.
  *
  * There is no limit until the first notification, and none again when the rate has grown past what any wire
  * carries. Nothing here runs by itself: what time has changed is reckoned up when a packet wants to leave.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages that the receiver fetches: a long SEND or WRITE to a peer on the same host leaves as packets whose
- * payload is not the bytes but where these lie, and the responder copies them from there to their place,
+ * Messages that the receiver fetches. A long SEND or WRITE to a peer on the same host leaves as packets.
+ * Their payload is not the bytes but where these lie. The responder copies them from there to their place,
  * once.
  *
  * An offer is the packet that a path MTU of SN_RNDV_CHUNK would give, and stands for as many packets, and
@@ -44,13 +44,13 @@ static bool is_offerable(uint8_t opcode)
 
 bool sn_rndv_wanted(struct sn_qp *qp, struct sn_sreq *s)
 {
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
 
     if (s->wqe->length < qp->nic->cfg.rndv_min || s->by_packets || !is_offerable(s->wqe->opcode))
         return false;
     /* A packet's payload may have begun where no offer does. */
     if (qp->req.cur_packet % (SN_RNDV_CHUNK / qp->mtu) || qp->nic->cfg.hostile) return false;
-    if (!near.ops || !near.ops->pulls(near.ctx, qp->peer.gid, qp->attr.dest_qp_num)) return false;
+    if (!peers.ops || !peers.ops->pulls(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num)) return false;
     if (!qp->req.early.rndv_skip) return true;
     qp->req.early.rndv_skip--;
     s->by_packets = true;
@@ -101,12 +101,7 @@ bool sn_rndv_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
     s->by_packets = !sn_sreq_pieces(qp, s, seg.offset, seg.length, 0, list_piece, &l);
     if (s->by_packets) return false;
     memcpy(frame + roce_ops[h.opcode].hdr_len, piece, l.n * sizeof(*piece));
-    h.solicited = seg.last && w->solicited;
-    h.xrcsrq = w->srqn;
-    h.va = w->raddr;
-    h.rkey = w->rkey;
-    h.dlen = w->length;
-    h.imm_be = w->imm_be;
+    sn_requester_fill(&h, w, seg.last);
     sn_tx_end(qp, frame, &h, l.n * (uint32_t)sizeof(*piece));
     sn_tx_mark_rndv(qp);
     qp->req.since_ackreq = 0;
@@ -145,7 +140,7 @@ bool sn_rndv_parse(struct sn_rndv *o, const uint8_t *payload, uint32_t len)
 
 /* Where the pieces are in the peer's memory. False: one of them is not lent (any more), or they are not all
  * reached in one way. */
-static bool grant_all(struct sn_qp *qp, struct sn_peers near, struct sn_peer *peer, const struct sn_rndv *o,
+static bool grant_all(struct sn_qp *qp, struct sn_peers peers, struct sn_peer *peer, const struct sn_rndv *o,
                       struct iovec *there, struct sn_reach *by)
 {
     for (unsigned i = 0; i < o->n; i++) {
@@ -157,7 +152,7 @@ static bool grant_all(struct sn_qp *qp, struct sn_peers near, struct sn_peer *pe
         struct sn_reach this_by;
         uint64_t addr;
 
-        if (!near.ops->grant(near.ctx, peer, &a, &addr, &this_by)) return false;
+        if (!peers.ops->grant(peers.ctx, peer, &a, &addr, &this_by)) return false;
         if (i && !sn_same_reach(*by, this_by)) return false;
         *by = this_by;
         there[i] = (struct iovec){(void *)(uintptr_t)addr, o->piece[i].length};
@@ -168,7 +163,7 @@ static bool grant_all(struct sn_qp *qp, struct sn_peers near, struct sn_peer *pe
 bool sn_rndv_pull(struct sn_qp *qp, const struct sn_rndv *o, const struct sn_places *here)
 {
     struct sn_nic *nic = qp->nic;
-    struct sn_peers near = sn_peers_of(qp);
+    struct sn_peers peers = sn_peers_of(qp);
     struct iovec there[SN_RNDV_PIECES];
     struct sn_copy c = {
         .here = here->piece, .n_here = here->n, .by_here = here->by, .there = there, .n_there = o->n};
@@ -177,11 +172,12 @@ bool sn_rndv_pull(struct sn_qp *qp, const struct sn_rndv *o, const struct sn_pla
     uint32_t cost = o->length >> COST_SHIFT;
     bool inside;
 
-    if (near.ops && !nic->cfg.hostile) peer = near.ops->find(near.ctx, qp->peer.gid, qp->attr.dest_qp_num);
+    if (peers.ops && !nic->cfg.hostile) peer = peers.ops->find(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num);
     inside = peer && sn_direct_is_inside(nic, peer);
-    if (!peer || (!inside && !near.ops->enter(near.ctx, peer, nic->now))) return false;
-    if (grant_all(qp, near, peer, o, there, &c.by_there)) copied = near.ops->copy(near.ctx, peer, &c, NULL);
-    if (!inside) near.ops->leave(near.ctx, peer);
+    if (!peer || (!inside && !peers.ops->enter(peers.ctx, peer, nic->now))) return false;
+    if (grant_all(qp, peers, peer, o, there, &c.by_there))
+        copied = peers.ops->copy(peers.ctx, peer, &c, NULL);
+    if (!inside) peers.ops->leave(peers.ctx, peer);
     nic->budget -= cost < nic->budget ? cost : nic->budget;
     if (copied != o->length) return false;
     sn_count(&nic->count.rndv_taken, 1);

@@ -68,9 +68,9 @@ static bool window_open(const struct sn_requester *r, uint32_t psn, uint32_t n)
 }
 
 /*
- * A window that was full opens only when there is room for as many packets as are worth a system call and the
- * peer's being woken, as TCP avoids small segments (RFC 1122, 4.2.3.4): else the answer to each few packets
- * would let a few more out, for ever. The packet that filled it asked for an answer, so there will be room.
+ * A full window opens only when there is room for as many packets as are worth a system call and the peer's
+ * being woken. So TCP avoids small segments (RFC 1122, 4.2.3.4). Else the answer to each few packets would
+ * let a few more out, for ever. The packet that filled it asked for an answer, so there will be room.
  */
 static bool may_send(struct sn_requester *r, uint32_t psn, uint32_t n)
 {
@@ -83,7 +83,7 @@ static bool may_send(struct sn_requester *r, uint32_t psn, uint32_t n)
     return !r->window_full;
 }
 
-/* What only matters the first time a packet is made: repeats have been allowed before. */
+/* These only matter the first time a packet is made: repeats have been allowed before. */
 static bool allowed(const struct sn_qp *qp, const struct sn_sreq *s)
 {
     const struct sn_requester *r = &qp->req;
@@ -142,12 +142,7 @@ uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *f
 
     if (err) return GW_MLX5_SYND_LOCAL_PROT;
     h.ackreq = sn_qp_reliable(qp) && ack_wanted(qp, seg.last);
-    h.solicited = seg.last && w->solicited;
-    h.xrcsrq = w->srqn;
-    h.va = w->raddr;
-    h.rkey = w->rkey;
-    h.dlen = w->length;
-    h.imm_be = w->imm_be;
+    sn_requester_fill(&h, w, seg.last);
     sn_tx_end(qp, frame, &h, seg.length);
     return 0;
 }

@@ -55,8 +55,8 @@ static void skip_acknowledged(struct sn_requester *r)
 }
 
 /*
- * As TCP does it (RFC 5681): at first the window doubles with each round trip, since peers on good networks
- * take all that it may be; from the first loss on it opens by one packet for each window that was filled
+ * As TCP does it (RFC 5681). At first the window doubles with each round trip, since peers on good networks
+ * take all that it may be. From the first loss on it opens by one packet for each window that was filled
  * without loss. A peer that is slow, with a queue before it, so never gets more than it answers in time.
  */
 static void grow_window(struct sn_requester *r, uint32_t packets)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The responder's receiving half: takes request packets in order of their PSN and executes them. What there
- * is to say is noted, and said by responder_tx.c: READs and atomics in slots, a NAK, an acknowledgement. Here is
+ * The responder's receiving half: takes request packets in order of their PSN and executes them. Answers are
+ * noted here, and responder_tx.c sends them: READs and atomics in slots, a NAK, an acknowledgement. Here is
  * what every request packet goes through; responder.h names the rest.
  *
  * A packet that is refused changes nothing: the next PSN expected stays, so it is the same packet that is
@@ -10,7 +10,7 @@
  */
 #include "softnic/transport/responder.h"
 
-/* What has been seen before: its answer or acknowledgement was lost. */
+/* A packet seen before: its answer or acknowledgement was lost. */
 static void duplicate(struct sn_qp *qp, const struct roce_hdr *h)
 {
     struct sn_responder *r = &qp->resp;

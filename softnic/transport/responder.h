@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * responder.h: what the files of the responder's receiving half share. responder.c looks whether a request
- * packet may be executed, responder_write.c executes SENDs and WRITEs, responder_read.c READs and atomics, refuse.c says why
- * one is refused. All of it under the NIC's lock.
+ * packet may be executed, responder_write.c executes SENDs and WRITEs, responder_read.c READs and atomics,
+ * refuse.c says why one is refused. All of it under the NIC's lock.
  */
 #ifndef SOFTNIC_TRANSPORT_RESPONDER_H
 #define SOFTNIC_TRANSPORT_RESPONDER_H
@@ -21,8 +21,8 @@ void sn_resp_memory_failed(struct sn_qp *qp, uint32_t psn);
 /* Our own receive WQE is at fault: its owner learns what, the peer only that. */
 void sn_resp_receive_failed(struct sn_qp *qp, const struct roce_hdr *h, uint8_t syndrome, enum roce_nak nak);
 
-/* What it offers cannot be fetched, or is not believed to be in its place; counted there. As if it had been lost: the
- * requester sends the bytes instead. */
+/* What it offers cannot be fetched, or is not believed to be in its place; counted there. As if it had been
+ * lost: the requester sends the bytes instead. */
 void sn_resp_no_bytes(struct sn_qp *qp, const struct roce_hdr *h, uint64_t *counter);
 
 /* The region by which the packet may access len > 0 bytes at va. NULL: refused. */

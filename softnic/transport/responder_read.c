@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * READs and atomics at the responder: each is noted in a slot, from which responder_tx.c answers it, and answers
- * it again when the peer asks again.
+ * READs and atomics at the responder: each is noted in a slot, from which responder_tx.c answers it, and
+ * answers it again when the peer asks again.
  */
 #include <string.h>
 

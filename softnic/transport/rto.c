@@ -78,9 +78,9 @@ static void timed_out(struct sn_qp *qp)
 }
 
 /*
- * Programs set timeouts for networks and with a margin: tens of milliseconds. What was lost at the end of a
- * burst, where no later packet tells of it, is repeated long before that, without counting as a repeat: that
- * is only what happens when the program's own time is over.
+ * Programs set timeouts for networks and with a margin: tens of milliseconds. No later packet tells of a loss
+ * at the end of a burst. The engine repeats such packets long before that, and does not count it as a repeat.
+ * It counts only when the program's own time is over.
  *
  * But the peer may just not have been let run. So the oldest packet goes alone, and the answer tells, as with
  * TCP (F-RTO, RFC 5682): see sn_requester_probed.

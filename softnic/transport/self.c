@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A NIC's own queue pairs as peers of each other: what direct.c and rendezvous.c ask of another process's table
- * and copy from its memory, looked up and copied here. Nothing can be taken back meanwhile: that needs the
- * lock.
+ * A NIC's own queue pairs as peers of each other: what direct.c and rendezvous.c ask of another process's
+ * table and copy from its memory, looked up and copied here. Nothing can be taken back meanwhile: that needs
+ * the lock.
  */
 #include "softnic/mem/pieces.h"
 #include "softnic/transport/transport.h"

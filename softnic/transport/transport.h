@@ -2,10 +2,10 @@
 /*
  * transport.h: what the parts of the transport offer each other and the engine.
  *
- * requester.c makes packets of send requests, and requester_rx.c takes the answers. responder.c takes requests
- * (responder.h lists its parts), and responder_tx.c answers them. unreliable.c and ud.c serve UC and UD, where
- * no peer answers. direct.c, eager_copy.c and rendezvous.c spare packets between peers of one host. packet.c
- * is what all packets have in common.
+ * requester.c makes packets of send requests, and requester_rx.c takes the answers. Requests come to
+ * responder.c (responder.h lists its parts), and responder_tx.c answers them. UC and UD, where no peer
+ * answers, have unreliable.c and ud.c. Between peers of one host, direct.c, eager_copy.c and rendezvous.c
+ * spare packets. All packets have packet.c in common.
  */
 #ifndef SOFTNIC_TRANSPORT_TRANSPORT_H
 #define SOFTNIC_TRANSPORT_TRANSPORT_H
@@ -61,7 +61,7 @@ void sn_mad_rx(struct sn_nic *nic, const struct sn_frame *f, const struct roce_h
 /* transport/rto.c */
 void sn_timers_expire(struct sn_nic *nic);
 
-/* What a step of a QP came to. SN_FULL: frames, or copies, that are under way have to go first. */
+/* The result of a step of a QP. SN_FULL: frames, or copies, that are under way have to go first. */
 enum sn_step { SN_IDLE, SN_DID, SN_FULL };
 
 /* transport/requester.c, requester_rx.c */
@@ -71,6 +71,16 @@ enum sn_step sn_requester_step(struct sn_qp *qp);
 bool sn_requester_local(struct sn_qp *qp, struct sn_sreq *s);
 /* The next packet of a SEND or WRITE. 0, or the syndrome with which it fails when its time comes. */
 uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame);
+/* The fields that the header of a SEND's or WRITE's packet takes from the WQE. last: the message's last packet. */
+static inline void sn_requester_fill(struct roce_hdr *h, const struct gw_mlx5_wqe *w, bool last)
+{
+    h->solicited = last && w->solicited;
+    h->xrcsrq = w->srqn;
+    h->va = w->raddr;
+    h->rkey = w->rkey;
+    h->dlen = w->length;
+    h->imm_be = w->imm_be;
+}
 uint32_t sn_requester_psn(const struct sn_qp *qp);        /* of the next packet */
 enum roce_msg sn_requester_kind(uint8_t opcode);          /* of a SEND or WRITE */
 void sn_requester_drained(struct sn_qp *qp);              /* in SQD: says so, if it was asked for */
@@ -85,7 +95,8 @@ void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *pay
 /* transport/direct.c: WRITEs and READs executed by copies between processes of one host. */
 bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did); /* false: not this way */
 /* transport/direct_batch.c */
-/* What has ended is, and the next one is put on its way if there would soon be nothing. False: nothing has changed. */
+/* What has ended is, and the next one is put on its way if there would soon be nothing. False: nothing has
+ * changed. */
 bool sn_direct_go(struct sn_nic *nic);
 /* All accesses are made, and have ended; not inside the end of one. false: there were none. */
 bool sn_direct_drain(struct sn_nic *nic);
@@ -114,7 +125,8 @@ bool sn_eager_worth(struct sn_qp *qp, const struct sn_sreq *s, bool dma);
 bool sn_eager_stands(struct sn_qp *qp);
 bool sn_eager_window_open(const struct sn_qp *qp, const struct sn_sreq *s);
 void sn_eager_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame);
-/* From the oldest request on all that was placed goes by packets: its peer does not believe it, or says nothing. */
+/* From the oldest request on all that was placed goes by packets: its peer does not believe it, or says
+ * nothing. */
 void sn_eager_unanswered(struct sn_qp *qp, bool refused);
 /* The responder: the peer says that the bytes are there. Can that be so? */
 bool sn_eager_is(const struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h, uint32_t len);

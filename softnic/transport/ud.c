@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Datagrams: a message is one packet, and each request says where it goes (InfiniBand architecture volume 1,
- * 9.8.3). What keeps strangers out is the Q_Key alone. A receive gets 40 bytes in front of the payload, from
- * which ibv_init_ah_from_wc learns where it came from: the IPv6 header, or 20 bytes of nothing and the IPv4
- * header.
+ * 9.8.3). The Q_Key alone keeps strangers out. A receive gets 40 bytes in front of the payload, from which
+ * ibv_init_ah_from_wc learns where it came from: the IPv6 header, or 20 bytes of nothing and the IPv4 header.
  */
 #include <errno.h>
 #include <string.h>
@@ -82,13 +81,18 @@ static uint16_t ip_checksum(const uint8_t *header)
     return (uint16_t)~sum;
 }
 
+static bool is_ipv4(const struct sn_frame *f)
+{
+    return sn_gid_is_ipv4(f->src_gid) && sn_gid_is_ipv4(f->dst_gid);
+}
+
 /* The IP header that the frame came with, as far as the wire tells. */
 static void make_grh(const struct sn_frame *f, uint8_t grh[GRH_BYTES])
 {
     uint8_t *ip = grh + GRH_BYTES - IPV4_BYTES;
 
     memset(grh, 0, GRH_BYTES);
-    if (!sn_gid_is_ipv4(f->src_gid) || !sn_gid_is_ipv4(f->dst_gid)) {
+    if (!is_ipv4(f)) {
         grh[0] = 6 << 4;
         grh[1] = (uint8_t)(f->ecn << 4);
         put16(grh + 4, UDP_BYTES + f->len);
@@ -134,7 +138,7 @@ static void receive_failed(struct sn_qp *qp, int err)
     sn_qp_error(qp);
 }
 
-static void complete(struct sn_qp *qp, const struct roce_hdr *h, uint32_t len)
+static void complete(struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h, uint32_t len)
 {
     struct gw_mlx5_wc wc;
 
@@ -144,6 +148,7 @@ static void complete(struct sn_qp *qp, const struct roce_hdr *h, uint32_t len)
     wc.imm_be = h->imm_be;
     wc.solicited = h->solicited;
     wc.grh = 1;
+    wc.sl = is_ipv4(f) ? GW_MLX5_ROCE_V2_IPV4 : GW_MLX5_ROCE_V2_IPV6;
     wc.src_qp = h->sqpn;
     sn_rq_complete(qp, &wc, NULL, 0);
 }
@@ -168,5 +173,5 @@ void sn_ud_rx(struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr 
     if (err)
         receive_failed(qp, err);
     else
-        complete(qp, h, len);
+        complete(qp, f, h, len);
 }

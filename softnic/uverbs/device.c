@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the device says of itself, and what opening it gives: GET_CONTEXT, QUERY_DEVICE, QUERY_PORT. */
+/* The device's description of itself, and the results of opening it: GET_CONTEXT, QUERY_DEVICE,
+ * QUERY_PORT. */
 #include <endian.h>
 #include <errno.h>
 #include <ifaddrs.h>

@@ -77,7 +77,7 @@ void uv_stream_put(struct uv_stream *s)
 {
     if (!s) return;
     pthread_mutex_lock(&list_lock); /* so that a flush never meets a stream that is being freed */
-    /* Acquire-release: whoever frees it sees all that others did to it before they let go. */
+    /* Acquire-release: the thread that frees it sees all that others did to it before they let go. */
     bool last = !__atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL);
     for (struct uv_stream **p = &list; last && *p; p = &(*p)->next) {
         if (*p != s) continue;

@@ -33,7 +33,7 @@ static int open_files, highest_fd;
 
 bool uv_is_command_fd(int fd)
 {
-    /* Relaxed: whoever uses an fd got it, in an ordered way, from whoever opened it. */
+    /* Relaxed: the user of an fd got it, in an ordered way, from the thread that opened it. */
     return fd >= 0 && (unsigned)fd < MAX_FD && __atomic_load_n(&is_command[fd], __ATOMIC_RELAXED);
 }
 
@@ -81,7 +81,7 @@ static struct uv_file *file_get(int fd)
 
 static void file_put(struct uv_file *f)
 {
-    /* Acquire-release: whoever frees it sees all that others did to it before they let go. */
+    /* Acquire-release: the thread that frees it sees all that others did to it before they let go. */
     if (__atomic_sub_fetch(&f->refs, 1, __ATOMIC_ACQ_REL)) return;
     pthread_mutex_destroy(&f->lock);
     free(f->objects);
@@ -182,7 +182,7 @@ static void destroy_all(struct uv_file *f)
             if (f->objects[i] && f->objects[i]->type == order[t]) uv_destroy(f, f->objects[i]);
 }
 
-/* What a child inherited is its parent's, and its locks may be held by threads that are not here: leave it
+/* The parent owns all that a child inherited, and threads that are not here may hold its locks: leave it
  * alone. */
 static bool inherited(const struct uv_file *f)
 {
@@ -214,7 +214,7 @@ int uv_take_nic(struct uv_file *f)
     return err;
 }
 
-/* The fd may be another file's by now: whoever closes it has taken it out of the tables. */
+/* The fd may be another file's by now: the closing thread has taken it out of the tables. */
 static void give_nic(struct sn_nic *nic)
 {
     if (nic) sn_process_nic_put(nic);

@@ -49,8 +49,8 @@ static bool is_multicast(const uint8_t gid[16])
 }
 
 /*
- * What libmlx5 wants of the kernel is the peer's Ethernet address. Packets here carry no Ethernet header of
- * our making, so it gets one that says whose it would be.
+ * The library libmlx5 wants the peer's Ethernet address of the kernel. Packets here carry no Ethernet header
+ * of our making, so it gets one that says whose it would be.
  */
 int uv_create_ah(const struct uv_cmd *c)
 {

@@ -15,8 +15,8 @@
 
 enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH, UV_SRQ, UV_MW, UV_XRCD };
 
-/* What every handle stands for. `users` counts objects made on top of this one; it cannot go before they do.
- */
+/* Every handle stands for one of these. `users` counts objects made on top of this one; it cannot go before
+ * they do. */
 struct uv_object {
     enum uv_type type;
     uint32_t handle;
@@ -149,7 +149,7 @@ void *uv_new(struct uv_file *f, enum uv_type type, size_t size);
 void *uv_find(struct uv_file *f, enum uv_type type, uint32_t handle);
 void uv_free(struct uv_file *f, struct uv_object *o);
 
-/* uv_destroy - takes the object and what the NIC knows of it away; -EBUSY while others use it. */
+/* uv_destroy - takes the object away, also from the NIC; -EBUSY while others use it. */
 int uv_destroy(struct uv_file *f, struct uv_object *o);
 
 /*
@@ -226,7 +226,8 @@ void uv_dma_end(void *ctx);
 /*
  * uv_wrap_context - puts progress behind a libmlx5 context's post and poll (ops.c). uv_wrapped counts them.
  * Programs, and librdmacm, hand a context from thread to thread by means of their own: release when it was
- * wrapped, and acquire before it is used, let every thread see it, and libmlx5's entry points, as they were then.
+ * wrapped, and acquire before it is used, let every thread see it, and libmlx5's entry points, as they were
+ * then.
  */
 void uv_wrap_context(struct ibv_context *ctx);
 extern unsigned uv_wrapped;

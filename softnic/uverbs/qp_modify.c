@@ -23,7 +23,8 @@ static void read_path(const struct ib_uverbs_qp_dest *d, struct ibv_ah_attr *a)
     a->port_num = d->port_num;
 }
 
-/* Programs give both sides of an XRC connection the attributes of both; the kernel passes over the other's. */
+/* Programs give both sides of an XRC connection the attributes of both; the kernel passes over the
+ * other's. */
 static uint32_t own_attributes(const struct uv_qp *qp, uint32_t mask)
 {
     if (qp->xrcd) return mask & ~(uint32_t)(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);

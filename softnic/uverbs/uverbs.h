@@ -18,8 +18,8 @@ struct sn_tree_info;
 
 #define UV_MAX_NICS 16
 
-/* uv_tree_info - what GPUWIRE_NIC says of the devices' addresses: how many there are (up to UV_MAX_NICS), or a negative errno,
- * with a line on stderr. */
+/* uv_tree_info - what GPUWIRE_NIC says of the devices' addresses: how many there are (up to UV_MAX_NICS), or
+ * a negative errno, with a line on stderr. */
 int uv_tree_info(struct sn_tree_info *nics);
 
 /* uv_open - opens a device, by its number; `flags` as for open(). A file descriptor that only the calls below
@@ -43,7 +43,7 @@ int uv_mmap(int fd, void *hint, size_t length, int prot, int flags, uint64_t off
  */
 void uv_close(int fd);
 
-/* uv_callbacks - of the NICs of this process, whoever makes them. */
+/* uv_callbacks - of the NICs of this process, for all modules that make them. */
 extern const struct sn_process_callbacks uv_callbacks;
 
 /* uv_open_files - how many command fds are open. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * XRC domains. A program names one by a file that it has open: whoever names the same file, through any
- * context of this process, gets the same domain. (A kernel shares them between processes too; here each process
- * is a NIC of its own.)
+ * XRC domains. A program names one by a file that it has open. Another that names the same file, through any
+ * context of this process, gets the same domain. (A kernel shares them between processes too; here each
+ * process is a NIC of its own.)
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -188,7 +188,7 @@ int sn_eth_send(struct sn_eth *eth, const struct sn_frame *tx, int n)
 
 /* ---- receiving ----------------------------------------------------------------------------------------- */
 
-/* What a station has to answer or may learn from. Who asks for us will be sent to soon. */
+/* The messages that a station has to answer or may learn from. We shall soon send to one that asks for us. */
 static void station_message(struct sn_eth *eth, enum sn_eth_kind kind, const struct sn_station *peer)
 {
     static const uint8_t nobody[16];
@@ -266,7 +266,7 @@ int sn_eth_open(const struct sn_addr *addr, const struct sn_eth_config *config, 
     memcpy(eth->self.gid, addr->gid, 16);
     memcpy(eth->self.mac, eth->link.mac, 6);
     prepare_messages(eth);
-    /* Whoever knows another MAC address for ours, from an earlier process, learns the new one. */
+    /* Stations that know another MAC address for ours, from an earlier process, learn the new one. */
     send_message(eth, message, sn_neigh_announce(message, &eth->self));
     *out = eth;
     return 0;

@@ -28,9 +28,9 @@
 struct sn_eth;
 
 /*
- * Opens the wire. Returns 0 or a negative errno with one line in why: -EPERM no right to packet sockets,
- * -ENODEV no such interface, -EINVAL it is no Ethernet, -EADDRINUSE another process's NIC or the host has the
- * address. seed: of the slot bits in queue pair numbers.
+ * Opens the wire. Returns 0 or a negative errno with one line in why. With -EPERM there is no right to packet
+ * sockets, with -ENODEV no such interface, with -EINVAL it is no Ethernet. With -EADDRINUSE another process's
+ * NIC or the host has the address. The seed is for the slot bits in queue pair numbers.
  */
 int sn_eth_open(const struct sn_addr *addr, const struct sn_eth_config *config, uint64_t seed,
                 struct sn_eth **eth, char why[256]);
@@ -40,7 +40,7 @@ void sn_eth_close(struct sn_eth *eth);
 unsigned sn_eth_slot(const struct sn_eth *eth);
 uint16_t sn_eth_port(const struct sn_eth *eth);
 int sn_eth_fd(const struct sn_eth *eth);
-/* What holds the address at the interface; -1: nothing does but the socket itself. */
+/* The fd that holds the address at the interface; -1: the socket itself does. */
 int sn_eth_claim_fd(const struct sn_eth *eth);
 uint32_t sn_eth_room(const struct sn_eth *eth); /* bytes of frames that wait to be received at most */
 const uint8_t *sn_eth_mac(const struct sn_eth *eth);

@@ -23,7 +23,7 @@ enum {
     SN_NEIGH_MESSAGE = SN_ETH_HDR + SN_IPV6_HDR + 32, /* room for an ARP or neighbour discovery message */
 };
 
-/* A station: who sends, or who is meant. */
+/* A station: the sender, or the target. */
 struct sn_station {
     uint8_t gid[16], mac[6];
 };
@@ -44,8 +44,8 @@ enum sn_eth_kind {
     SN_ETH_CONFLICT, /* peer claims our address */
 };
 
-/* What arrived, seen from station `self`. peer: who sent it; for RoCE frames its address is frame->src_gid.
- */
+/* A message that arrived, seen from station `self`. Its sender is `peer`; for RoCE frames its address is
+ * frame->src_gid. */
 enum sn_eth_kind sn_eth_parse(uint8_t *p, size_t len, const struct sn_station *self, struct sn_frame *frame,
                               struct sn_station *peer);
 

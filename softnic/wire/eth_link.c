@@ -100,8 +100,8 @@ static int interface_mac(int fd, const char *name, uint8_t mac[6], char *why)
 }
 
 /*
- * What the kernel need not copy to us. Only to save work: everything that passes is looked at again. Frames
- * with a VLAN tag, which the kernel has taken off, are another network's.
+ * A filter for frames that the kernel need not copy to us. Only to save work: everything that passes is
+ * looked at again. Frames with a VLAN tag, which the kernel has taken off, are another network's.
  */
 static int set_filter(int fd, const struct sn_addr *addr)
 {

@@ -76,7 +76,7 @@ uint32_t sn_nd_answer(uint8_t *p, const struct sn_station *self, const struct sn
 {
     static const uint8_t nobody[16];
 
-    /* Who asks without an address of its own wants to know whether this one is taken. */
+    /* A station that asks without an address of its own wants to know whether this one is taken. */
     if (memcmp(peer->gid, nobody, 16) == 0) return sn_nd_announce(p, self);
     return message(p, peer->mac, peer->gid, self, ADVERTISEMENT, FLAG_SOLICITED | FLAG_OVERRIDE, self->gid);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * eth_neigh.h: which MAC address stations have, as far as known. No I/O; bounded memory, whatever arrives:
- * who is not used for longest is forgotten first. now: nanoseconds on a clock that never goes back. One
+ * eth_neigh.h: which MAC address stations have, as far as known. No I/O; bounded memory, whatever arrives. It
+ * forgets the longest unused neighbour first. Times are nanoseconds on a clock that never goes back. One
  * thread at a time.
  */
 #ifndef SOFTNIC_WIRE_ETH_NEIGH_H

@@ -3,8 +3,8 @@
  * fault.h: an unkind network: frames are lost, doubled, overtaken, damaged and late, by seeded chance; the
  * link is slow, or down for a while.
  *
- * It stands between whoever has frames and any sink that takes them, in one direction, on any clock: before
- * and behind the process's wire, or in a simulation on virtual time. The same seed, calls and times give the
+ * It stands between a source of frames and a sink, in one direction, on any clock. There is one before and
+ * one behind the process's wire, or in a simulation on virtual time. The same seed, calls and times give the
  * same result. One thread at a time, save sn_fault_stats.
  */
 #ifndef SOFTNIC_WIRE_FAULT_H
@@ -45,7 +45,7 @@ void sn_fault_free(struct sn_fault *fault); /* frames under way are lost; NULL i
 /* From now on as `params` say. Frames under way stay so; chance goes on where it was. */
 void sn_fault_set(struct sn_fault *fault, const struct sn_fault_params *params, uint64_t now);
 
-/* What happens by chance begins anew. */
+/* Chance begins anew. */
 void sn_fault_seed(struct sn_fault *fault, uint64_t seed);
 
 /* Sends one frame at time `now`. False when the sink takes none now: offer it again (its luck may be another

@@ -86,18 +86,18 @@ bool sn_near_is_now(const struct sn_addr *addr)
 }
 
 /* Hosts of one network differ in a few bits of their addresses, and are not to compete for one place. */
-static struct sn_near_answer *place(struct sn_near_cache *near, const uint8_t gid[16])
+static struct sn_near_answer *place(struct sn_near_cache *cache, const uint8_t gid[16])
 {
     uint64_t half[2];
 
     memcpy(half, gid, 16);
     half[1] = (half[1] ^ half[0] * 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
-    return &near->known[half[1] >> (64 - SN_NEAR_BITS)];
+    return &cache->known[half[1] >> (64 - SN_NEAR_BITS)];
 }
 
-bool sn_near_is(struct sn_near_cache *near, const struct sn_addr *addr)
+bool sn_near_is(struct sn_near_cache *cache, const struct sn_addr *addr)
 {
-    struct sn_near_answer *a = place(near, addr->gid);
+    struct sn_near_answer *a = place(cache, addr->gid);
     uint64_t now = now_ns();
 
     if (a->asked_ns && now - a->asked_ns < (a->is ? HOLDS_NS : DOUBT_NS) && !memcmp(a->gid, addr->gid, 16))

@@ -17,7 +17,7 @@
 
 enum { SN_NEAR_BITS = 10, SN_NEAR_KNOWN = 1 << SN_NEAR_BITS };
 
-/* What the last answers were; zeroed at first. One thread at a time. */
+/* The last answers; zeroed at first. One thread at a time. */
 struct sn_near_cache {
     struct sn_near_answer {
         uint8_t gid[16];
@@ -28,7 +28,7 @@ struct sn_near_cache {
 
 /* Is that an address of this host? An answer holds for a tenth of a second; that it is not, which may be
  * about to change, for some milliseconds. */
-bool sn_near_is(struct sn_near_cache *near, const struct sn_addr *addr);
+bool sn_near_is(struct sn_near_cache *cache, const struct sn_addr *addr);
 /* The same, asked now. Any thread. */
 bool sn_near_is_now(const struct sn_addr *addr);
 

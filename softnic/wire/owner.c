@@ -27,7 +27,8 @@ static uint64_t now_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* A socket at all addresses that is this user's keeps others from a slot's port (slot.c); nothing reads it. */
+/* A socket at all addresses that is this user's keeps others from a slot's port (slot.c); nothing reads
+ * it. */
 static bool is_own_guard(bool everywhere, uint32_t uid)
 {
     return everywhere && uid == geteuid();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * owner.h: who has a UDP port of this host.
+ * owner.h: the owner of a UDP port of this host.
  *
  * The kernel tells any process the user of a UDP socket, and a number that no other socket has until the next
  * boot. It is asked by netlink (udp_diag), which takes some microseconds; where the system has no udp_diag,
@@ -38,11 +38,12 @@ struct sn_owners {
     } known[SN_OWNERS_KNOWN];
 };
 
-/* at, port: where this process's UDP socket is bound. It sends from there, and tries on it which way works. */
+/* at, port: where this process's UDP socket is bound. It sends from there, and tries on it which way
+ * works. */
 void sn_owners_open(struct sn_owners *owners, const struct sn_addr *at, uint16_t port);
 void sn_owners_close(struct sn_owners *owners);
 
-/* Who receives what is sent to that port from this host. `at` is an address of this host. */
+/* The receiver of datagrams that go to that port from this host. `at` is an address of this host. */
 struct sn_owner sn_owners_ask(struct sn_owners *owners, const struct sn_addr *at, uint16_t port);
 /* What is known of that port may be old. */
 void sn_owners_forget(struct sn_owners *owners, const uint8_t gid[16], uint16_t port);

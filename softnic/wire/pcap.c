@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A capture's ring, from who sends and receives frames to the file's thread; its beginning and its end. */
+/* A capture's ring, from the threads that send and receive frames to the file's thread; its beginning and its
+ * end. */
 #include "softnic/wire/pcap.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
  * ietf-opsawg-pcapng), packets from their IP headers on, nanoseconds, each marked as going out or coming in.
  *
  * A packet is written as it counts for the ICRC: to UDP port 4791, with "don't fragment" set and the IPv4 ID
- * with which its ICRC is right. What the sockets do not tell (TTL, flow label) is filled in; the ICRC does
- * not cover it.
+ * with which its ICRC is right. Fields that the sockets do not tell (TTL, flow label) are filled in; the ICRC
+ * does not cover them.
  *
  * The sender and receiver of frames only copies them into a buffer; a thread of its own ("gw-pcap") writes
  * the file as they come. When that cannot follow, packets are missing from the capture, and counted.

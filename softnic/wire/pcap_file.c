@@ -21,8 +21,8 @@ static int refuse(const struct sn_pcap *c, const char *because, char why[256])
 }
 
 /*
- * Opens the file that is there, or makes it. In /tmp anybody may have put something there: a link is not followed. For
- * reading too: else opening a pipe would wait for its reader.
+ * Opens the file that is there, or makes it. In /tmp anybody may have put something there: a link is not
+ * followed. For reading too: else opening a pipe would wait for its reader.
  */
 static int open_name(const char *name)
 {

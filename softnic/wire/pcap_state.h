@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pcap_state.h: what the parts of a capture share: pcap.c, its file (pcap_file.c) and the file's format (pcap_block.c). */
+/* pcap_state.h: what the parts of a capture share: pcap.c, its file (pcap_file.c) and the file's format
+ * (pcap_block.c). */
 #ifndef SOFTNIC_WIRE_PCAP_STATE_H
 #define SOFTNIC_WIRE_PCAP_STATE_H
 
@@ -34,7 +35,7 @@ int sn_pcap_start_thread(struct sn_pcap *c);
 void sn_pcap_drain(
     struct sn_pcap *c); /* writes what the ring has; the file's thread, or before there is one */
 
-/* pcap_block.c. What a file begins with; returns its length. */
+/* pcap_block.c. The beginning of a file; returns its length. */
 enum { SN_PCAP_BEGINNING = 1024 };
 size_t sn_pcap_beginning(uint8_t out[SN_PCAP_BEGINNING], const uint8_t gid[16]);
 /* A packet of len bytes is a block: its head, the packet padded to four bytes, its tail. */

@@ -47,7 +47,7 @@ bool sn_udp_is_here(struct sn_udp *udp, const uint8_t gid[16])
     struct sn_addr addr = {.scope = udp->addr.scope};
 
     memcpy(addr.gid, gid, 16);
-    return memcmp(gid, udp->addr.gid, 16) == 0 || sn_near_is(&udp->near, &addr);
+    return memcmp(gid, udp->addr.gid, 16) == 0 || sn_near_is(&udp->near_cache, &addr);
 }
 
 struct sn_owner sn_udp_owner(struct sn_udp *udp, const uint8_t gid[16], unsigned slot)

@@ -2,10 +2,10 @@
 /*
  * udp.h: RoCEv2 frames over the host's UDP sockets.
  *
- * A frame is a UDP payload: BTH … ICRC. One to an address of this host goes straight to the port of the slot
- * its queue pair's number names, so that no other process there can hold it up; any other goes to port 4791,
- * as on the wire. Each counts as sent to port 4791 for the ICRC, from the port of the sender's slot. See
- * slot.h and near.h for who receives what.
+ * A frame is a UDP payload: BTH … ICRC. A frame to an address of this host goes straight to the port of the
+ * slot that its queue pair's number names, so that no other process there can hold it up. Any other goes to
+ * port 4791, as on the wire. Each counts as sent to port 4791 for the ICRC, from the port of the sender's
+ * slot. See slot.h and near.h for the receivers of each frame.
  *
  * Frames of one length to one slot leave as one message that the kernel need not take apart: many times
  * faster than one by one. Nothing of the kind leaves the host, because the ICRC covers the IPv4 IDs.
@@ -16,7 +16,7 @@
  *
  * One thread at a time (the engine's lock), save the functions marked "any thread". Other threads may receive
  * from the sockets, and check the ICRCs, while one is inside the engine: sn_udp_fetch. Frames are given out
- * in the order in which they were received, whoever did it.
+ * in the order in which the threads received them.
  */
 #ifndef SOFTNIC_WIRE_UDP_H
 #define SOFTNIC_WIRE_UDP_H
@@ -62,12 +62,12 @@ void sn_udp_no_segments(struct sn_udp *udp);
 /* So many threads will receive, 1 … SN_MAX_THREADS; before any does. 0 or -ENOMEM. */
 int sn_udp_threads(struct sn_udp *udp, unsigned threads);
 
-/* What the IP headers of frames sent from now on say about congestion marks: sn_frame.ecn. */
+/* The congestion marks in the IP headers of frames sent from now on: sn_frame.ecn. */
 void sn_udp_mark(struct sn_udp *udp, uint8_t ecn);
 
 /*
- * Who wants to know that nobody has the port that a frame went to (the host there said so): the address, and
- * the beginning of the frame. Called within sends and receives. Before the first of them.
+ * Called when nobody has the port that a frame went to (the host there said so), with the address, and the
+ * beginning of the frame. Called within sends and receives. Before the first of them.
  */
 typedef void sn_udp_refused(const uint8_t gid[16], const uint8_t *frame, size_t len);
 void sn_udp_on_refused(struct sn_udp *udp, sn_udp_refused *refused);
@@ -93,7 +93,7 @@ uint16_t sn_udp_port(const struct sn_udp *udp); /* the source port of what it se
 const struct sn_addr *sn_udp_addr(const struct sn_udp *udp);
 /* Sockets to wait for with POLLIN: returns 1 or 2. */
 int sn_udp_fds(const struct sn_udp *udp, int fds[2]);
-/* Those that keep others from the slot. */
+/* The sockets that keep others from the slot. */
 void sn_udp_claim_fds(const struct sn_udp *udp, int fds[2]);
 /* Bytes of frames that wait to be received at most. */
 uint32_t sn_udp_room(const struct sn_udp *udp);
@@ -121,15 +121,15 @@ struct sn_owner sn_udp_owner(struct sn_udp *udp, const uint8_t gid[16], unsigned
 
 /* Does the next sn_udp_recv have something to do without asking the system? */
 bool sn_udp_holds_frames(const struct sn_udp *udp);
-/* What the last sn_udp_recv that returned 0 found out: that nothing is left, in either socket; that another
- * thread is at them, or has frames in its hands, and will bring the engine to look; or neither. */
+/* The last sn_udp_recv that returned 0 found out one of these. Nothing is left, in either socket. Or another
+ * thread is at them, or has frames in its hands, and will bring the engine to look. Or neither. */
 enum sn_udp_left { SN_UDP_PERHAPS, SN_UDP_NOTHING, SN_UDP_ANOTHERS };
 enum sn_udp_left sn_udp_left(const struct sn_udp *udp);
 
 /*
  * Any thread, not inside the engine: receives what there is, checks it, and puts it where sn_udp_recv finds
- * it. 1: something was received, so the engine is to look; 0: there was nothing; -EAGAIN: no room until the
- * engine has looked.
+ * it. Returns 1 if something was received, so the engine is to look, and 0 if there was nothing. Returns
+ * -EAGAIN if there is no room until the engine has looked.
  */
 int sn_udp_fetch(struct sn_udp *udp);
 

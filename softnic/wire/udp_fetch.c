@@ -17,7 +17,7 @@ enum { SHARED_VAIN = 256, SHARED_EVERY = 8 };
 
 /* ---- messages ------------------------------------------------------------------------------------------ */
 
-/* Long ones fill the caches of whoever receives them: where others can take the next they are few. */
+/* Long ones fill the caches of the receiving thread: where others can take the next they are few. */
 static unsigned batch_size(const struct sn_udp *udp)
 {
     return udp->batches > 1 && udp->long_messages ? SN_UDP_LONG_MESSAGES : SN_UDP_MESSAGES;
@@ -45,8 +45,8 @@ static int receive_messages(struct sn_udp *udp, struct sn_udp_in *in, int fd, bo
 
 /*
  * Is it to be asked this time? Where all peers are at this address nothing ever comes to port 4791, and
- * asking is a system call: after many in vain only every eighth time. Who waits for the sockets is told of
- * both.
+ * asking is a system call: after many in vain only every eighth time. A thread that waits for the sockets
+ * waits for both.
  */
 static bool ask_shared(struct sn_udp *udp)
 {
@@ -75,7 +75,7 @@ bool sn_udp_fill(struct sn_udp *udp, struct sn_udp_in *in, bool in_engine)
     return !in->messages && (sockets == 2 || udp->slot.shared_fd < 0);
 }
 
-/* What the kernel tells about a message: congestion marks (IPv4: a byte, IPv6: an int) and the length of its
+/* The kernel's facts about a message: congestion marks (IPv4: a byte, IPv6: an int) and the length of its
  * frames, 0 if it is one. */
 static void read_control(struct msghdr *msg, uint8_t *ecn, uint32_t *segment)
 {

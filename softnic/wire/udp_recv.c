@@ -53,17 +53,16 @@ static bool may_pass_on(struct sn_udp *udp, uint16_t port, const struct sn_frame
 {
     struct sn_owner who = sn_owners_ask(&udp->senders, &udp->addr, port), holder;
 
-    if (frame->near && !sn_is_slot_port(frame->sport)) return false;
+    if (frame->same_host && !sn_is_slot_port(frame->sport)) return false;
     if (who.kind == SN_OWNER_UNKNOWN)
-        return !frame->near; /* the system does not tell: no worse than before */
+        return !frame->same_host; /* the system does not tell: no worse than before */
     if (who.kind != SN_OWNER_PROCESS) return false;
-    if (frame->near) return who.uid == 0 || who.uid == geteuid();
+    if (frame->same_host) return who.uid == 0 || who.uid == geteuid();
     holder = sn_owners_ask(&udp->senders, &udp->addr, ROCE_UDP_PORT);
     return holder.kind == SN_OWNER_PROCESS && holder.uid == who.uid;
 }
 
-/* Takes the wrapper off. What arrives wrapped is never passed on again, so nothing can go round in circles.
- */
+/* Takes the wrapper off. A wrapped frame is never passed on again, so nothing can go round in circles. */
 static bool unwrap(struct sn_udp *udp, struct sn_frame *frame)
 {
     const uint8_t *w = frame->data;
@@ -73,7 +72,7 @@ static bool unwrap(struct sn_udp *udp, struct sn_frame *frame)
     if (memcmp(w + WRAP_DST, udp->addr.gid, 16) != 0) return false;
     frame->sport = (uint16_t)(w[WRAP_PORT] << 8 | w[WRAP_PORT + 1]);
     memcpy(frame->src_gid, w + WRAP_SRC, 16);
-    frame->near = sn_udp_is_here(udp, frame->src_gid);
+    frame->same_host = sn_udp_is_here(udp, frame->src_gid);
     frame->ecn = w[WRAP_ECN] & 3;
     frame->has_ip_id = false;
     frame->data += SN_UDP_WRAPPER;
@@ -100,7 +99,7 @@ static bool take_direct(struct sn_udp *udp, struct sn_frame *frame)
     bool wrapped = memcmp(frame->data, wrapper_magic, sizeof(wrapper_magic)) == 0;
 
     if (!sn_is_slot_port(frame->sport) || !sn_udp_is_here(udp, frame->src_gid)) return false;
-    frame->has_ip_id = frame->near = true;
+    frame->has_ip_id = frame->same_host = true;
     if (wrapped) {
         if (memcmp(frame->src_gid, udp->addr.gid, 16) != 0 || !unwrap(udp, frame)) return false;
         if (!is_ours(udp, frame)) return false;
@@ -115,8 +114,8 @@ static bool take_direct(struct sn_udp *udp, struct sn_frame *frame)
  */
 static bool take_shared(struct sn_udp *udp, struct sn_frame *frame)
 {
-    frame->near = sn_udp_is_here(udp, frame->src_gid);
-    return !frame->near || sn_is_slot_port(frame->sport);
+    frame->same_host = sn_udp_is_here(udp, frame->src_gid);
+    return !frame->same_host || sn_is_slot_port(frame->sport);
 }
 
 /* ---- batches ------------------------------------------------------------------------------------------- */
@@ -126,7 +125,7 @@ static struct sn_udp_in *batch(const struct sn_udp *udp, uint32_t at)
     return udp->in[at % udp->batches];
 }
 
-/* Acquire, with the release by whoever moved it: then the batch before it is seen, too. */
+/* Acquire, with the release by the thread that moved it: then the batch before it is seen, too. */
 static uint32_t tail_of(const struct sn_udp *udp)
 {
     return __atomic_load_n(&udp->tail, __ATOMIC_ACQUIRE);
@@ -253,8 +252,8 @@ int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more)
     in = next_batch(udp);
     if (in) take_apart(udp, in, rx, max, &n);
     pass_on(udp);
-    /* A batch that was not full emptied its socket. What is in the other, or comes now, wakes who waits for
-     * it. */
+    /* A batch that was not full emptied its socket. Packets in the other, or new ones, wake the thread that
+     * waits for them. */
     *more = sn_udp_holds_frames(udp) || (in && in->full);
     return n;
 }

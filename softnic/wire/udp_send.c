@@ -88,7 +88,7 @@ int sn_udp_out_send(struct sn_udp *udp, uint64_t *lost, bool *full)
 }
 
 /* The slot of this host whose port the frame goes to; -1: it goes to port 4791. */
-static int near_slot(struct sn_udp *udp, const struct sn_frame *frame)
+static int same_host_slot(struct sn_udp *udp, const struct sn_frame *frame)
 {
     bool own = memcmp(frame->dst_gid, udp->addr.gid, 16) == 0;
     int slot;
@@ -129,7 +129,7 @@ static int run_length(const struct sn_udp *udp, const struct sn_frame *frames, i
 static int add_frames(struct sn_udp *udp, const struct sn_frame *frames, int n)
 {
     struct sn_addr to = {.scope = udp->addr.scope};
-    int slot = near_slot(udp, &frames[0]), count = slot < 0 ? 1 : run_length(udp, frames, n), message;
+    int slot = same_host_slot(udp, &frames[0]), count = slot < 0 ? 1 : run_length(udp, frames, n), message;
 
     memcpy(to.gid, frames[0].dst_gid, 16);
     message = sn_udp_out_new(&udp->out, &to, slot < 0 ? ROCE_UDP_PORT : (uint16_t)(SN_SLOT_PORT + slot));

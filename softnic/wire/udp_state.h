@@ -34,7 +34,7 @@ struct sn_udp_out {
     _Alignas(struct cmsghdr) uint8_t control[SN_UDP_BATCH][CMSG_SPACE(sizeof(uint16_t))];
 };
 
-/* What all frames of a received message have in common. */
+/* The common fields of all frames of a received message. */
 struct sn_udp_cut {
     struct sn_frame frame; /* without data and length */
     uint32_t segment;      /* length of each but the last; 0: the message is one frame */
@@ -61,7 +61,7 @@ struct sn_udp_in {
 struct sn_udp {
     struct sn_addr addr;
     struct sn_slot slot;
-    struct sn_near_cache near;
+    struct sn_near_cache near_cache;
     struct sn_owners owners;  /* of peers' slots, */
     struct sn_owners senders; /* and of others that send: however many, they do not make the former rarer */
     char note[256];
@@ -75,8 +75,8 @@ struct sn_udp {
     struct sn_udp_hello hello;
     struct sn_udp_out out;
     /*
-     * Batches in the order in which they were received: written between tail and head + batches by whoever
-     * holds fetch_lock, read between head and tail inside the engine's lock.
+     * Batches in the order in which they were received. The holder of fetch_lock writes between tail and head
+     * + batches. They are read between head and tail, inside the engine's lock.
      */
     struct sn_udp_in *in[SN_UDP_BATCHES];
     unsigned batches;
@@ -97,8 +97,8 @@ static inline void sn_udp_count(uint64_t *counter, uint64_t n)
 
 /*
  * The slot that the frame's queue pair number names. Numbers 0 and 1 are every process's management queue
- * pairs: a connection's messages name the process by the communication ID that it chose (softnic/cm); -1:
- * whoever gets it finds out whose it is.
+ * pairs. A connection's messages name the process by the communication ID that it chose (softnic/cm). With -1
+ * the process that gets it finds out whose it is.
  */
 static inline int sn_udp_slot_of(const uint8_t *frame, size_t len)
 {
@@ -122,8 +122,8 @@ void sn_udp_out_add(struct sn_udp_out *out, int message, const void *data, size_
  */
 int sn_udp_out_send(struct sn_udp *udp, uint64_t *lost, bool *full);
 
-/* Fills in a batch that nobody else sees, inside fetch_lock; in_engine: also inside the engine's lock. True: all
- * sockets were asked, and there was nothing. */
+/* Fills in a batch that nobody else sees, inside fetch_lock; in_engine: also inside the engine's lock. True:
+ * all sockets were asked, and there was nothing. */
 bool sn_udp_fill(struct sn_udp *udp, struct sn_udp_in *in, bool in_engine);
 
 /* Once for each message, then for each of its frames: the one at `offset`. False if it cannot be one, but its

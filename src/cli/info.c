@@ -66,7 +66,7 @@ static void print_real(const char *why)
         printf("%s%s\n", *why ? ", not used: " : "", why);
 }
 
-/* What a program may lock is what it may register; the software NIC locks nothing. */
+/* A program may register as much as it may lock; the software NIC locks nothing. */
 static void print_locked(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -94,7 +94,7 @@ static void print_same_host(void)
     if (ask && !ask(text, sizeof(text))) printf("same host    peers are reached %s\n", text);
 }
 
-/* Those of this process, which is the one that kernels run on. */
+/* The GPUs of this process, which is the one that kernels run on. */
 static void print_gpus(const json_t *nic)
 {
     const json_t *gpu;
@@ -110,7 +110,7 @@ static void print_gpus(const json_t *nic)
     }
 }
 
-/* What the NIC of this very process found and uses: it is asked as `gpuwire nic` would. */
+/* The NIC of this very process says what it found and uses: it is asked as `gpuwire nic` would. */
 static void print_soft(void)
 {
     json_t *all = gw_nic_ask("show", getpid()), *nic = json_array_get(all, 0);

@@ -43,7 +43,7 @@ static void print_usage(FILE *f)
             "\n`gpuwire COMMAND --help` says more about each, `gpuwire --version` which version this is.\n");
 }
 
-/* What was said has arrived, or the exit code tells: nobody takes half a table for a whole one. */
+/* The output has arrived, or the exit code tells: nobody takes half a table for a whole one. */
 static int said(int code)
 {
     errno = 0;

@@ -12,7 +12,8 @@
 #include "softnic/runtime/control.h"
 #include "src/cli/nic_talk.h"
 
-/* How long all sockets together may take that have no place for one more: anybody can make any number of those. */
+/* How long all sockets together may take that have no place for one more: anybody can make any number of
+ * those. */
 enum { FULL_MS = 3000 };
 
 /* One search. What is in the way is told once, however often it is met. */
@@ -34,7 +35,8 @@ static bool says_pid(const char *name, pid_t pid)
     return pid && strtol(name + strlen(SN_CONTROL_PREFIX), NULL, 10) == pid;
 }
 
-/* Anybody can take such a name: only answers of this user's processes are believed, or of the one asked for. */
+/* Anybody can take such a name: only answers of this user's processes are believed, or of the one asked
+ * for. */
 static bool trusted(struct search *s, const char *name, const struct ucred *peer)
 {
     if (!s->pid) return sn_cred_is_ours(peer);
@@ -114,7 +116,7 @@ static json_t *sorted(json_t *all)
     return out;
 }
 
-/* Those that had no place for one more. They may have one now, and each may take its share of the time. */
+/* NICs that had no place for one more. They may have one now, and each may take its share of the time. */
 static void ask_full(struct search *s)
 {
     json_t *names = s->full, *name;

@@ -7,8 +7,8 @@
 #include <sys/types.h>
 
 /*
- * The answers of all NICs of this user to a request, as an array; "pid" in each is as this process sees it.
- * pid: that process's NIC alone, whoever's it is as long as it answers; 0: all. NULL: no memory, or the
+ * The answers of all NICs of this user to a request, as an array. The "pid" in each is as this process sees
+ * it. With pid not 0: that process's NIC alone, also another user's if it answers. NULL: no memory, or the
  * system does not say which sockets there are.
  */
 json_t *gw_nic_ask(const char *request, pid_t pid);

@@ -13,7 +13,7 @@ static unsigned long long number(const json_t *o, const char *name)
     return (unsigned long long)json_integer_value(json_object_get(o, name));
 }
 
-/* What another process says may be anything: nothing of it steers the terminal. */
+/* Another process may say anything: nothing of it steers the terminal. */
 static const char *text(const json_t *o, const char *name)
 {
     static char buf[4][1200];

@@ -14,14 +14,14 @@ int gw_option_number(const char *command, const char *option, const char *text, 
 int gw_option_wrong(const char *command, char **argv, int option);
 /* Says what is wrong with the call and how to learn more; returns GW_EXIT_USAGE. */
 int gw_usage_error(const char *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Before work begins whose end it is: can a file be written there? None is left behind, and none changed. 0, or a negative
- * errno with a line that names the option. */
+/* Before work begins whose end it is: can a file be written there? None is left behind, and none changed. 0,
+ * or a negative errno with a line that names the option. */
 int gw_option_writable(const char *option, const char *path);
 /* Says what failed, in gw_last_error()'s words; returns GW_EXIT_FAILURE. */
 int gw_failed(const char *command);
 
-/* Counts SIGINT, SIGTERM and, unless nohup has it ignored, SIGHUP instead of dying of them, so that a program can clean up;
- * a second one ends it at once. */
+/* Counts SIGINT, SIGTERM and, unless nohup has it ignored, SIGHUP instead of dying of them, so that a program
+ * can clean up; a second one ends it at once. */
 void gw_catch_signals(void);
 int gw_interrupted(void);
 /* How a command ends that a signal may have cut short. */

@@ -118,7 +118,8 @@ static int set_environment(const char *nic, const char *faults)
     return 0;
 }
 
-/* The signals that end or steer a program. Those that stop and continue a job keep working on both of us. */
+/* The signals that end or steer a program. Signals that stop and continue a job keep working on both of
+ * us. */
 static void steering(sigset_t *set)
 {
     static const int list[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGCHLD};
@@ -151,7 +152,8 @@ static int wait_for(pid_t child, const sigset_t *set)
         if (got == child) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         if (got < 0 && errno != EINTR) return 1;
         if (sigwaitinfo(set, &info) < 0 || info.si_signo == SIGCHLD) continue;
-        /* What the terminal sends reaches the whole foreground group: a second copy would be one too many. */
+        /* A signal of the terminal reaches the whole foreground group: a second copy would be one too
+         * many. */
         if (info.si_code != SI_KERNEL) kill(child, info.si_signo);
     }
 }

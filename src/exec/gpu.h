@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the .cu files of exec/ and loop/ share. */
+/* Shared by the .cu files of exec/ and loop/. */
 #ifndef GW_EXEC_GPU_H
 #define GW_EXEC_GPU_H
 

@@ -98,8 +98,8 @@ static void ring(struct gw_helper *h)
 
 void gw_helper_wake(struct gw_helper *h)
 {
-    /* What was written comes before the look at `asleep`, as there `asleep` before the look at what was
-     * written: one of the two sees the other. */
+    /* Our writes come before the look at `asleep`, and there `asleep` comes before the look at our writes. So
+     * one of the two sees the other. */
     gw_fence_sc();
     if (gw_ld_relaxed_u32(&h->asleep)) ring(h);
 }

@@ -5,8 +5,8 @@
  *
  * The helper looks, and sleeps when there is nothing to do. CPU threads wake it. Kernels on a GPU cannot:
  * there it looks again 20 µs after it had something to do, and ever more rarely down to once in a millisecond
- * (gw_nap_ns). Whoever waits for the helper takes the count of its news, looks at what it waits for, and
- * sleeps until there are more news than that; kernels on a GPU look again and again.
+ * (gw_nap_ns). A thread that waits for the helper takes the count of its news, and looks. Then it sleeps
+ * until there are more news than that. Kernels on a GPU look again and again.
  */
 #ifndef GW_EXEC_HELPER_H
 #define GW_EXEC_HELPER_H
@@ -42,16 +42,17 @@ struct gw_helper {
 };
 
 /*
- * How long a thread sleeps that nobody wakes, and that has had nothing to do for so long: a sixteenth of it,
- * so that what comes after an idle time t is seen t/16 later at most; 20 µs at least, `most` at most.
+ * How long a thread sleeps that nobody wakes, and that has had nothing to do for so long. It is a sixteenth
+ * of that, so that it sees an event after an idle time t at most t/16 later. It is 20 µs at least, and `most`
+ * at most.
  */
 uint64_t gw_nap_ns(uint64_t idle_ns, uint64_t most_ns);
 /* The calling thread's sleeps end when they should: else they take up to 50 µs more, which is more than a
  * nap. */
 void gw_nap_exactly(void);
 
-/* A count of news on which CPU threads of this process sleep, and how many do: one more; and waits until it
- * is another than `seen`, 1 s at most, and now and then for no reason. */
+/* A count of news on which CPU threads of this process sleep, and how many do. The first adds one. The second
+ * waits until the count is another than `seen`, for 1 s at most. It may return for no reason. */
 void gw_news_tell(uint32_t *news, uint32_t *sleepers);
 void gw_news_wait(uint32_t *news, uint32_t *sleepers, uint32_t seen, uint64_t deadline_ns);
 
@@ -64,13 +65,13 @@ void gw_helper_stop(struct gw_helper *h);
 /* Any thread, after it has written what the helper is to see. */
 void gw_helper_wake(struct gw_helper *h);
 
-/* The helper, or whoever changed what others wait for, after the change. */
+/* The helper calls it, or a thread that changed something that others wait for, after the change. */
 void gw_helper_tell(struct gw_helper *h);
 uint32_t gw_helper_news(const struct gw_helper *h);
 /* Until there are more news than that; 1 s at most, and now and then for no reason. */
 void gw_helper_wait(struct gw_helper *h, uint32_t news, uint64_t deadline_ns);
 /* The same, or until one of the descriptors fds[1] … fds[n - 1] has what it is asked for; fds[0] is filled in
- * here. Of several threads one may miss the news: whoever calls this looks again now and then. */
+ * here. Of several threads one may miss the news: callers look again now and then. */
 void gw_helper_poll(struct gw_helper *h, uint32_t news, struct pollfd *fds, uint32_t n, uint64_t deadline_ns);
 
 #endif

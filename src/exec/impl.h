@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of exec/ and loop/ share. */
+/* Shared by the files of exec/ and loop/. */
 #ifndef GW_EXEC_IMPL_H
 #define GW_EXEC_IMPL_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* What an executor can do. Arguments have been checked by exec.c. */
+/* The operations of an executor. Arguments have been checked by exec.c. */
 struct gw_exec_ops {
     int (*destroy)(struct gw_exec *exec); /* -EBUSY while a launch runs */
     int (*mem_alloc)(struct gw_exec *exec, struct gw_mem *mem);

@@ -87,7 +87,7 @@ static int make_memory(struct gw_host_server *s)
     return 0;
 }
 
-/* What kernels are given: the handle and, behind it, the table. */
+/* Kernels get the handle and, behind it, the table. */
 static int publish(struct gw_host_server *s)
 {
     struct layout l = layout(&s->attr);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of a server of kernels share. */
+/* Shared by the files of a server of kernels. */
 #ifndef GW_HOST_SERVER_H
 #define GW_HOST_SERVER_H
 

@@ -51,14 +51,14 @@ int gw_png_encode(const struct gw_image *image, uint8_t **bytes, size_t *len);
 int gw_image_crop(const struct gw_image *in, uint32_t x, uint32_t y, uint32_t width, uint32_t height,
                   struct gw_image *out);
 
-/* Resizes by bicubic interpolation, antialiased where it shrinks: byte for byte what Pillow's
- * Image.resize(…, BICUBIC) makes of each channel by itself, when it resizes rows before columns (as it does
- * when the sides keep their ratio). */
+/* Resizes by bicubic interpolation, antialiased where it shrinks. The bytes are those that Pillow's
+ * Image.resize(…, BICUBIC) makes of each channel by itself. That holds when it resizes rows before columns,
+ * as it does when the sides keep their ratio. */
 int gw_image_resize(const struct gw_image *in, uint32_t width, uint32_t height, struct gw_image *out);
 
-/* PSNR in dB of the luma of two pictures of one size, without a border of `border` pixels (they may differ in
- * channels; alpha is ignored); INFINITY when equal. -EINVAL: sizes differ, or nothing is left inside the
- * border. */
+/* PSNR in dB of the luma of two pictures of one size, without a border of `border` pixels. They may differ in
+ * channels; alpha is ignored. It is INFINITY when they are equal. Returns -EINVAL if the sizes differ, or
+ * nothing is left inside the border. */
 int gw_image_psnr(const struct gw_image *a, const struct gw_image *b, uint32_t border, double *db);
 
 #endif

@@ -2,8 +2,8 @@
 /* Bicubic resizing, separable: first along the rows, then along the columns, each output taking its few taps.
  *
  * Both forms use Pillow's taps (a = -0.5; antialiased where it shrinks; cut off and normalised at the edges).
- * The one for pictures computes as Pillow does for 8 bits, in fixed point with the lines rounded in between,
- * so that its bytes are the same; the one for planes is in floats. */
+ * The one for pictures computes as Pillow does for 8 bits, in fixed point with the lines rounded in between.
+ * So its bytes are the same. The one for planes is in floats. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

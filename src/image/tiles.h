@@ -3,7 +3,7 @@
  *
  * Neighbouring tiles overlap, and of each result only the core, `overlap` pixels away from the tile's edges,
  * is used. A network that sees no farther than `overlap` pixels makes of the cores exactly what it would have
- * made of the whole plane at once: joining leaves no seam, not in the last bit. Beyond the plane's edges a
+ * made of the whole plane at once. So joining leaves no seam, not in the last bit. Beyond the plane's edges a
  * tile repeats the nearest pixel of the plane.
  *
  * Cores do not overlap each other, so tiles may be placed in any order and by several threads at once. */

@@ -15,10 +15,16 @@ extern "C" {
 
 struct gw_loop_ops {
     int (*prepare)(struct gw_loop *loop); /* leaves nothing behind when it fails */
-    int (*start)(struct gw_loop *loop);   /* of a prepared one */
+    int (*start)(struct gw_loop *loop);   /* of a prepared one; again when it has ended */
+    void (*join)(struct gw_loop *loop); /* what start began is over: nothing of it is under way afterwards */
     int (*ended)(
         struct gw_loop *loop); /* 0: it runs, 1: it ended, or why it broke (a negative errno, with a text) */
     void (*destroy)(struct gw_loop *loop); /* what prepare and start made */
+};
+
+/* What a loop on a GPU may launch next: cudaGraphExec_t; NULL where there is no such variant. */
+struct gw_loop_graphs {
+    void *exec[GW_LOOP_VARIANTS + 1];
 };
 
 struct gw_loop {
@@ -27,6 +33,7 @@ struct gw_loop {
     char name[32];
     struct gw_loop_stage *stage; /* name and arg are copies */
     uint32_t nstages;
+    uint32_t variants; /* the highest that a stage belongs to */
     struct gw_mem shared_mem, ctl_mem;
     struct gw_loop_shared *shared; /* where the host sees it */
     int wake_fd;                   /* readable for ever once the loop is to end: what CPU stages sleep on */
@@ -39,9 +46,13 @@ struct gw_loop {
 
     struct gw_cpu_pool *pool; /* CPU */
     pthread_t thread;
+    int thread_runs; /* it is to be joined */
 
-    void *graph_exec, *stream; /* GPU */
-    uint32_t announced;        /* CUDA made its last call into this struct; atomic */
+    struct gw_loop_graphs
+        graphs;               /* GPU: [0] has the common stages, [n] variant n's and then the common ones */
+    struct gw_mem graphs_mem; /* GPU: the same for the kernel that launches them */
+    void *stream;
+    uint32_t announced; /* CUDA made its last call into this struct; atomic */
 };
 
 /* The loop is over: notes when, and wakes the owner. Any thread. */
@@ -50,8 +61,9 @@ void gw_loop_note_end(struct gw_loop *loop);
 extern const struct gw_loop_ops gw_loop_cpu_ops;
 extern const struct gw_loop_ops gw_loop_gpu_ops; /* in loop_gpu.cu, or in loop_gpu_none.c without nvcc */
 
-/* loop_tail.cu: puts the kernel that ends an iteration into a stream; returns a cudaError_t. */
-int gw_loop_tail_launch(struct gw_loop_ctl *ctl, void *stream);
+/* loop_tail.cu: puts the kernel that ends an iteration into a stream; `graphs` is in GPU memory. Returns a
+ * cudaError_t. */
+int gw_loop_tail_launch(struct gw_loop_ctl *ctl, const struct gw_loop_graphs *graphs, void *stream);
 
 #ifdef __cplusplus
 }

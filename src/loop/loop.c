@@ -16,20 +16,28 @@
 
 /* ---- making one ---------------------------------------------------------------------------------------- */
 
-static int make_ctl(struct gw_loop *l)
+/* As it is before the first iteration. */
+static int write_ctl(struct gw_loop *l)
 {
     struct gw_loop_ctl ctl;
-    int rc = gw_mem_alloc(l->exec, GW_MEM_HOST, sizeof(struct gw_loop_shared), &l->shared_mem);
 
-    if (!rc) rc = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(ctl), &l->ctl_mem);
-    if (rc) return rc;
-    l->shared = l->shared_mem.host;
     memset(&ctl, 0, sizeof(ctl));
     ctl.size = sizeof(ctl);
     ctl.version = GW_LOOP_CTL_VERSION;
     ctl.shared = l->shared_mem.dev;
     ctl.wake_fd = gw_exec_kind(l->exec) == GW_EXEC_CPU ? l->wake_fd : -1;
+    ctl.iterations = l->shared->iterations;
     return gw_copy_in(l->exec, l->ctl_mem.dev, &ctl, sizeof(ctl));
+}
+
+static int make_ctl(struct gw_loop *l)
+{
+    int rc = gw_mem_alloc(l->exec, GW_MEM_HOST, sizeof(struct gw_loop_shared), &l->shared_mem);
+
+    if (!rc) rc = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(struct gw_loop_ctl), &l->ctl_mem);
+    if (rc) return rc;
+    l->shared = l->shared_mem.host;
+    return write_ctl(l);
 }
 
 static void free_loop(struct gw_loop *l)
@@ -83,6 +91,9 @@ static int check_stage(const struct gw_loop *l, const struct gw_loop_stage *s, c
     int gpu = gw_exec_kind(l->exec) == GW_EXEC_GPU;
 
     if (l->prepared) return gw_error(-EBUSY, "%s: it is prepared already; stages are added before", l->name);
+    if (s->variant > GW_LOOP_VARIANTS)
+        return gw_error(-EINVAL, "%s: stage %s: variant %u (a loop has %d)", l->name, name, s->variant,
+                        GW_LOOP_VARIANTS);
     if (!s->kernel && !(gpu ? s->enqueue != NULL : s->run != NULL))
         return gw_error(-EINVAL, "%s: stage %s has neither a kernel nor %s", l->name, name,
                         gpu ? "an enqueue callback, which the GPU needs"
@@ -124,6 +135,7 @@ int gw_loop_add(struct gw_loop *l, const struct gw_loop_stage *stage)
         return gw_error(-ENOMEM, "%s: no memory for stage %s", l->name, name);
     }
     l->nstages++;
+    if (s->variant > l->variants) l->variants = s->variant;
     return 0;
 }
 
@@ -146,6 +158,35 @@ int gw_loop_start(struct gw_loop *l)
     rc = gw_loop_prepare(l);
     if (!rc) rc = l->ops->start(l);
     if (!rc) l->started = 1;
+    return rc;
+}
+
+static void empty(int fd)
+{
+    uint64_t drained;
+    int saved = errno;
+
+    if (read(fd, &drained, sizeof(drained)) < 0) errno = saved; /* it was empty */
+}
+
+int gw_loop_restart(struct gw_loop *l)
+{
+    int rc;
+
+    if (!l->started) return gw_error(-EINVAL, "%s: it was not started", l->name);
+    rc = l->ops->ended(l);
+    if (rc < 0) return rc;
+    if (!rc) return gw_error(-EBUSY, "%s: it still runs", l->name);
+    l->ops->join(l);
+    empty(l->wake_fd);
+    empty(l->owner_fd);
+    l->stop_ns = l->ended_ns = 0;
+    l->why[0] = 0;
+    l->shared->stop = l->shared->ended = 0;
+    l->shared->error = 0;
+    rc = write_ctl(l);
+    if (!rc) rc = l->ops->start(l);
+    if (rc) l->shared->ended = 1; /* it has ended, as before */
     return rc;
 }
 

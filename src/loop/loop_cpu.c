@@ -12,18 +12,32 @@ static int run_stage(struct gw_loop *l, const struct gw_loop_stage *s)
     return s->run(s->ctx);
 }
 
-/* All stages, also behind one that failed: a GPU cannot leave out the rest of a graph either. */
-static void run_stages(struct gw_loop *l, struct gw_loop_ctl *ctl)
+/* All stages of a variant, also behind one that failed: a GPU cannot leave out the rest of a graph either. Returns how
+ * many there were. */
+static uint32_t run_stages(struct gw_loop *l, struct gw_loop_ctl *ctl, uint32_t variant)
 {
-    uint32_t i;
+    uint32_t i, n = 0;
 
     for (i = 0; i < l->nstages; i++) {
+        if (l->stage[i].variant != variant) continue;
+        n++;
         int rc = run_stage(l, &l->stage[i]);
 
         if (rc >= 0) continue;
         if (!l->why[0]) snprintf(l->why, sizeof(l->why), "stage %s: %s", l->stage[i].name, gw_last_error());
         gw_loop_fail(ctl, rc);
     }
+    return n;
+}
+
+static void run_picked(struct gw_loop *l, struct gw_loop_ctl *ctl)
+{
+    uint32_t variant = ctl->picked;
+
+    ctl->picked = 0;
+    if (!variant || run_stages(l, ctl, variant)) return;
+    snprintf(l->why, sizeof(l->why), "a stage picked variant %u, which has no stages", variant);
+    gw_loop_fail(ctl, -EINVAL);
 }
 
 static void *loop_main(void *arg)
@@ -32,7 +46,8 @@ static void *loop_main(void *arg)
     struct gw_loop_ctl *ctl = l->ctl_mem.dev;
 
     do {
-        run_stages(l, ctl);
+        run_stages(l, ctl, 0);
+        run_picked(l, ctl);
         ctl->iterations++;
         gw_st_relaxed_u64(&l->shared->iterations, ctl->iterations);
     } while (!gw_loop_stopping(ctl));
@@ -57,7 +72,10 @@ static int cpu_prepare(struct gw_loop *l)
 
 static int cpu_start(struct gw_loop *l)
 {
-    return gw_cpu_thread_start(&l->thread, "gw-loop", l->exec->cpu_pin, loop_main, l);
+    int rc = gw_cpu_thread_start(&l->thread, "gw-loop", l->exec->cpu_pin, loop_main, l);
+
+    l->thread_runs = !rc;
+    return rc;
 }
 
 static int cpu_ended(struct gw_loop *l)
@@ -65,10 +83,16 @@ static int cpu_ended(struct gw_loop *l)
     return gw_ld_acquire_u32(&l->shared->ended) != 0; /* before error and why are read */
 }
 
+static void cpu_join(struct gw_loop *l)
+{
+    if (l->thread_runs) pthread_join(l->thread, NULL);
+    l->thread_runs = 0;
+}
+
 static void cpu_destroy(struct gw_loop *l)
 {
-    if (l->started) pthread_join(l->thread, NULL);
+    cpu_join(l);
     gw_cpu_pool_destroy(l->pool);
 }
 
-const struct gw_loop_ops gw_loop_cpu_ops = {cpu_prepare, cpu_start, cpu_ended, cpu_destroy};
+const struct gw_loop_ops gw_loop_cpu_ops = {cpu_prepare, cpu_start, cpu_join, cpu_ended, cpu_destroy};

@@ -14,6 +14,9 @@
 #include "src/exec/gpu.h"
 #include "src/loop/impl.h"
 
+#define GW_LOOP_NAME 200 /* bytes of a kernel's name in a message */
+#define GW_LOOP_WHY  360
+
 /* ---- capture ------------------------------------------------------------------------------------------- */
 
 static int enqueue_stage(struct gw_loop *l, const struct gw_loop_stage *s, cudaStream_t stream)
@@ -28,18 +31,33 @@ static int enqueue_stage(struct gw_loop *l, const struct gw_loop_stage *s, cudaS
     return rc < 0 ? rc : 0;
 }
 
-static int enqueue_stages(struct gw_loop *l, uint32_t first, uint32_t n, cudaStream_t stream)
+static int enqueue_stages(struct gw_loop *l, uint32_t variant, cudaStream_t stream)
 {
     uint32_t i;
     int rc = 0;
 
-    for (i = first; !rc && i < first + n; i++) rc = enqueue_stage(l, &l->stage[i], stream);
+    for (i = 0; !rc && i < l->nstages; i++)
+        if (l->stage[i].variant == variant) rc = enqueue_stage(l, &l->stage[i], stream);
     return rc;
 }
 
-/* Captures n stages from `first` on and the tail. Thread-local mode: other threads go on using CUDA
- * meanwhile. */
-static int capture(struct gw_loop *l, uint32_t first, uint32_t n, cudaGraph_t *graph)
+/* What a graph holds before its tail: one stage, or a variant and the common stages. */
+struct content {
+    const struct gw_loop_stage *only; /* NULL: the variant */
+    uint32_t variant;
+};
+
+static int enqueue_content(struct gw_loop *l, const struct content *c, cudaStream_t stream)
+{
+    int rc = 0;
+
+    if (c->only) return enqueue_stage(l, c->only, stream);
+    if (c->variant) rc = enqueue_stages(l, c->variant, stream);
+    return rc ? rc : enqueue_stages(l, 0, stream);
+}
+
+/* Captures the content and the tail. Thread-local mode: other threads go on using CUDA meanwhile. */
+static int capture(struct gw_loop *l, const struct content *content, cudaGraph_t *graph)
 {
     cudaStream_t stream = (cudaStream_t)l->stream;
     cudaError_t error;
@@ -48,10 +66,12 @@ static int capture(struct gw_loop *l, uint32_t first, uint32_t n, cudaGraph_t *g
     *graph = NULL;
     error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
     if (error != cudaSuccess) return gw_gpu_error(error, "%s: cannot capture", l->name);
-    rc = enqueue_stages(l, first, n, stream);
+    rc = enqueue_content(l, content, stream);
     if (!rc)
-        rc = gw_gpu_error((cudaError_t)gw_loop_tail_launch((struct gw_loop_ctl *)l->ctl_mem.dev, stream),
-                          "%s: cannot capture the kernel that launches the graph again", l->name);
+        rc =
+            gw_gpu_error((cudaError_t)gw_loop_tail_launch((struct gw_loop_ctl *)l->ctl_mem.dev,
+                                                          (struct gw_loop_graphs *)l->graphs_mem.dev, stream),
+                         "%s: cannot capture the kernel that launches the graph again", l->name);
     error = cudaStreamEndCapture(stream, graph); /* also after a failure, to leave the stream usable */
     if (!rc)
         rc = gw_gpu_error(error, "%s: a stage used the stream in a way that cannot be captured", l->name);
@@ -91,10 +111,26 @@ static const char *result_name(enum cudaGraphInstantiateResult result)
     }
 }
 
+/* " NAME" of a kernel node's kernel, as the compiler calls it; "" for other nodes. */
+static const char *kernel_name(cudaGraphNode_t node, enum cudaGraphNodeType type, char text[GW_LOOP_NAME])
+{
+    struct cudaKernelNodeParams params;
+    const char *name = NULL;
+
+    text[0] = 0;
+    if (type != cudaGraphNodeTypeKernel || cudaGraphKernelNodeGetParams(node, &params) != cudaSuccess ||
+        cudaFuncGetName(&name, params.func) != cudaSuccess || !name)
+        cudaGetLastError();
+    else
+        snprintf(text, GW_LOOP_NAME, " %s", name);
+    return text;
+}
+
 static cudaError_t instantiate(cudaGraph_t graph, cudaGraphExec_t *exec, char *why, size_t size)
 {
     struct cudaGraphInstantiateParams_st params;
     enum cudaGraphNodeType type;
+    char name[GW_LOOP_NAME];
     cudaError_t error;
 
     memset(&params, 0, sizeof(params));
@@ -104,7 +140,8 @@ static cudaError_t instantiate(cudaGraph_t graph, cudaGraphExec_t *exec, char *w
     cudaGetLastError();
     snprintf(why, size, "%s", result_name(params.result_out));
     if (params.errNode_out && cudaGraphNodeGetType(params.errNode_out, &type) == cudaSuccess)
-        snprintf(why, size, "%s: %s", type_name(type), result_name(params.result_out));
+        snprintf(why, size, "%s%s: %s", type_name(type), kernel_name(params.errNode_out, type, name),
+                 result_name(params.result_out));
     return error;
 }
 
@@ -113,13 +150,15 @@ static const char *culprit(struct gw_loop *l)
 {
     cudaGraphExec_t exec;
     cudaGraph_t graph;
-    char why[160];
+    char why[GW_LOOP_WHY];
     uint32_t i;
 
     for (i = 0; i < l->nstages; i++) {
         cudaError_t error;
 
-        if (capture(l, i, 1, &graph)) return l->stage[i].name;
+        struct content one = {&l->stage[i], 0};
+
+        if (capture(l, &one, &graph)) return l->stage[i].name;
         error = instantiate(graph, &exec, why, sizeof(why));
         cudaGraphDestroy(graph);
         if (error != cudaSuccess) return l->stage[i].name;
@@ -128,12 +167,13 @@ static const char *culprit(struct gw_loop *l)
     return "(all together)";
 }
 
-static int build(struct gw_loop *l, cudaGraphExec_t *exec)
+static int build(struct gw_loop *l, uint32_t variant, cudaGraphExec_t *exec)
 {
+    struct content content = {NULL, variant};
     cudaError_t error;
     cudaGraph_t graph;
-    char why[160];
-    int rc = capture(l, 0, l->nstages, &graph);
+    char why[GW_LOOP_WHY];
+    int rc = capture(l, &content, &graph);
 
     if (rc) return rc;
     error = instantiate(graph, exec, why, sizeof(why));
@@ -160,25 +200,54 @@ static void CUDART_CB announce(cudaStream_t stream, cudaError_t status, void *ar
 
 static void release(struct gw_loop *l)
 {
-    if (l->graph_exec) cudaGraphExecDestroy((cudaGraphExec_t)l->graph_exec);
+    uint32_t i;
+
+    for (i = 0; i <= l->variants; i++)
+        if (l->graphs.exec[i]) cudaGraphExecDestroy((cudaGraphExec_t)l->graphs.exec[i]);
+    memset(&l->graphs, 0, sizeof(l->graphs));
     if (l->stream) cudaStreamDestroy((cudaStream_t)l->stream);
-    l->graph_exec = NULL;
     l->stream = NULL;
+    gw_mem_free(&l->graphs_mem);
     cudaGetLastError();
 }
 
-static int upload(struct gw_loop *l)
+static int upload(struct gw_loop *l, uint32_t variant)
 {
     cudaStream_t stream = (cudaStream_t)l->stream;
-    cudaError_t error = cudaGraphUpload((cudaGraphExec_t)l->graph_exec, stream);
+    cudaError_t error = cudaGraphUpload((cudaGraphExec_t)l->graphs.exec[variant], stream);
 
     if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
     return gw_gpu_error(error, "%s: cannot upload the graph to GPU %u", l->name, l->exec->device);
 }
 
+static int has_stages(const struct gw_loop *l, uint32_t variant)
+{
+    uint32_t i;
+
+    for (i = 0; i < l->nstages; i++)
+        if (l->stage[i].variant == variant) return 1;
+    return 0;
+}
+
+/* A graph for each variant that there is, and one for the common stages. */
+static int build_all(struct gw_loop *l)
+{
+    cudaGraphExec_t exec;
+    uint32_t v;
+    int rc = 0;
+
+    for (v = 0; !rc && v <= l->variants; v++) {
+        if (v && !has_stages(l, v)) continue;
+        rc = build(l, v, &exec);
+        if (rc) break;
+        l->graphs.exec[v] = exec;
+        rc = upload(l, v);
+    }
+    return rc ? rc : gw_copy_in(l->exec, l->graphs_mem.dev, &l->graphs, sizeof(l->graphs));
+}
+
 static int gpu_prepare(struct gw_loop *l)
 {
-    cudaGraphExec_t exec = NULL;
     cudaStream_t stream = NULL;
     int rc = gw_gpu_use(l->exec);
 
@@ -187,9 +256,8 @@ static int gpu_prepare(struct gw_loop *l)
                       "%s: cannot make a stream on GPU %u", l->name, l->exec->device);
     if (rc) return rc;
     l->stream = stream;
-    rc = build(l, &exec);
-    l->graph_exec = exec;
-    if (!rc) rc = upload(l);
+    rc = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(l->graphs), &l->graphs_mem);
+    if (!rc) rc = build_all(l);
     if (rc) release(l);
     return rc;
 }
@@ -200,7 +268,7 @@ static int gpu_start(struct gw_loop *l)
     int rc = gw_gpu_use(l->exec);
 
     if (!rc)
-        rc = gw_gpu_error(cudaGraphLaunch((cudaGraphExec_t)l->graph_exec, stream),
+        rc = gw_gpu_error(cudaGraphLaunch((cudaGraphExec_t)l->graphs.exec[0], stream),
                           "%s: cannot launch the graph on GPU %u", l->name, l->exec->device);
     if (rc) return rc;
     /* Without it the owner still finds the end, by looking twice a second. */
@@ -227,17 +295,23 @@ static int gpu_ended(struct gw_loop *l)
     return gw_gpu_error(error, "%s: a kernel of the loop failed on GPU %u", l->name, l->exec->device);
 }
 
-static void gpu_destroy(struct gw_loop *l)
+static void gpu_join(struct gw_loop *l)
 {
     uint64_t give_up = gw_deadline(1000000000u);
     uint32_t round;
 
     gw_gpu_use(l->exec);
-    if (l->started) cudaStreamSynchronize((cudaStream_t)l->stream);
+    cudaStreamSynchronize((cudaStream_t)l->stream);
     /* After a failure the callback may come late, or never; the struct it is given must outlive it. */
-    for (round = 0; l->started && !gw_ld_acquire_u32(&l->announced) && gw_clock_ns() < give_up; round++)
-        gw_pause(round);
+    for (round = 0; !gw_ld_acquire_u32(&l->announced) && gw_clock_ns() < give_up; round++) gw_pause(round);
+    l->announced = 0;
+}
+
+static void gpu_destroy(struct gw_loop *l)
+{
+    gw_gpu_use(l->exec);
+    if (l->started) gpu_join(l);
     release(l);
 }
 
-const struct gw_loop_ops gw_loop_gpu_ops = {gpu_prepare, gpu_start, gpu_ended, gpu_destroy};
+const struct gw_loop_ops gw_loop_gpu_ops = {gpu_prepare, gpu_start, gpu_join, gpu_ended, gpu_destroy};

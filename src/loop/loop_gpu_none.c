@@ -10,6 +10,11 @@ static int gpu_absent(struct gw_loop *l)
     return gw_error(-ENODEV, "%s: this build has no GPU executor", l->name);
 }
 
+static void gpu_join(struct gw_loop *l)
+{
+    (void)l;
+}
+
 static int gpu_ended(struct gw_loop *l)
 {
     (void)l;
@@ -21,4 +26,4 @@ static void gpu_destroy(struct gw_loop *l)
     (void)l;
 }
 
-const struct gw_loop_ops gw_loop_gpu_ops = {gpu_absent, gpu_absent, gpu_ended, gpu_destroy};
+const struct gw_loop_ops gw_loop_gpu_ops = {gpu_absent, gpu_absent, gpu_join, gpu_ended, gpu_destroy};

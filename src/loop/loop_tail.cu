@@ -27,29 +27,42 @@ static __device__ void end(struct gw_loop_ctl *ctl)
     gw_st_release_u32(&ctl->shared->ended, 1); /* after error and iterations, for the host */
 }
 
-static __global__ void tail_kernel(struct gw_loop_ctl *ctl)
+/* The graph of the variant that was picked, or that of the common stages; NULL: there is no such variant. */
+static __device__ cudaGraphExec_t next_graph(struct gw_loop_ctl *ctl, const struct gw_loop_graphs *graphs)
 {
-    cudaError_t error;
+    uint32_t variant = ctl->picked;
+
+    ctl->picked = 0;
+    return variant <= GW_LOOP_VARIANTS ? (cudaGraphExec_t)graphs->exec[variant] : NULL;
+}
+
+static __global__ void tail_kernel(struct gw_loop_ctl *ctl, const struct gw_loop_graphs *graphs)
+{
+    cudaGraphExec_t next;
     int stop;
 
     ctl->iterations++;
-    stop = to_stop(ctl, gw_clock_ns());
     gw_st_relaxed_u64(&ctl->shared->iterations, ctl->iterations);
-    if (stop) {
+    stop = to_stop(ctl, gw_clock_ns());
+    if (ctl->ending || (stop && !ctl->picked)) {
         end(ctl);
         return;
     }
+    /* What was picked still runs; behind it, in its graph, are the common stages, which pick nothing more. */
+    ctl->ending = (uint32_t)stop;
+    next = next_graph(ctl, graphs);
+    if (!next) gw_loop_fail(ctl, -EINVAL);
     /* Starts when this graph, and so this kernel, is over; the next iteration sees all of this one's writes.
      */
-    error = cudaGraphLaunch(cudaGetCurrentGraphExec(), cudaStreamGraphTailLaunch);
-    if (error != cudaSuccess) {
+    else if (cudaGraphLaunch(next, cudaStreamGraphTailLaunch) != cudaSuccess)
         gw_loop_fail(ctl, -EIO);
-        end(ctl);
-    }
+    else
+        return;
+    end(ctl);
 }
 
-int gw_loop_tail_launch(struct gw_loop_ctl *ctl, void *stream)
+int gw_loop_tail_launch(struct gw_loop_ctl *ctl, const struct gw_loop_graphs *graphs, void *stream)
 {
-    tail_kernel<<<1, 1, 0, (cudaStream_t)stream>>>(ctl);
+    tail_kernel<<<1, 1, 0, (cudaStream_t)stream>>>(ctl, graphs);
     return (int)cudaGetLastError();
 }

@@ -194,9 +194,9 @@ static enum gw_mlx5_why parse_fixed(struct gw_mlx5_wqe *w, enum form form)
 }
 
 /*
- * The segment at *unit of an entry of `end` units: its piece, and *unit moved behind it. false at the end, or
- * when an inline segment does not fit (then *unit stays below end). An inline segment of no bytes gives a
- * piece of length 0.
+ * The segment at *unit of an entry of `end` units: its piece, and *unit moved behind it. Returns false at the
+ * end, or when an inline segment does not fit. In the second case *unit stays below end. An inline segment of
+ * no bytes gives a piece of length 0.
  */
 static bool next_segment(const uint8_t *raw, uint32_t end, uint32_t *unit, struct gw_mlx5_piece *piece)
 {

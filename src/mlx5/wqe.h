@@ -3,7 +3,7 @@
  * wqe.h: reads work-queue entries that somebody else wrote, as a NIC does.
  *
  * Queue memory belongs to the program that posts, which may be wrong or hostile and may change it at any
- * time: the parsers copy an entry out once, reading each byte once, and look at nothing but the copy
+ * time. So the parsers copy an entry out once, reading each byte once. They look at nothing but the copy
  * afterwards. Pure functions, any thread; the caller has ordered its reads after the doorbell record's
  * (acquire).
  */
@@ -82,11 +82,11 @@ struct gw_mlx5_piece {
 };
 
 /*
- * Parses the WQE at WQEBB index of the send queue of wqebbs WQEBBs at base, which belongs to qpn. avail:
- * WQEBBs from index to the producer index. ds_limit: 16-byte units the queue pair allows, at most 63. Returns
- * the WQEBBs it takes, or -EINVAL (malformed) or -EOPNOTSUPP (opcode) with out->why set; then out->opcode,
- * ds, index, qpn and flags are what the control segment says, as far as it was read. (Seven arguments: where
- * the queue lies, which entry, and its limits.)
+ * Parses the WQE at WQEBB index of the send queue of wqebbs WQEBBs at base, which belongs to qpn. There are
+ * `avail` WQEBBs from index to the producer index. The queue pair allows ds_limit 16-byte units, at most 63.
+ * Returns the WQEBBs it takes, or -EINVAL (malformed) or -EOPNOTSUPP (opcode) with out->why set; then
+ * out->opcode, ds, index, qpn and flags are what the control segment says, as far as it was read. (Seven
+ * arguments: where the queue lies, which entry, and its limits.)
  */
 int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
                       uint16_t index, uint32_t avail, uint32_t ds_limit);
@@ -100,8 +100,8 @@ int gw_mlx5_wqe_parse_ud(struct gw_mlx5_wqe *out, const void *base, uint32_t wqe
 int gw_mlx5_wqe_parse_xrc(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
                           uint16_t index, uint32_t avail, uint32_t ds_limit);
 
-/* What a parsed UMR entry asks for. 0, or -EINVAL: something else than gw_mlx5_put_bind writes; no entry like
- * that passes the parsers above. */
+/* The request of a parsed UMR entry. Returns 0, or -EINVAL if gw_mlx5_put_bind does not write such an entry.
+ * No such entry passes the parsers above. */
 int gw_mlx5_wqe_bind(const struct gw_mlx5_wqe *wqe, struct gw_mlx5_bind *bind);
 
 /* Parses the index-th receive WQE of the queue. Returns the number of pieces, or -EINVAL with out->why set.

@@ -123,6 +123,17 @@ int gw_model_open(const char *path, struct gw_model **model, char *err, size_t e
     return rc;
 }
 
+int gw_model_wrap(const struct gw_model_backend *backend, void *object, struct gw_model **model)
+{
+    struct gw_model *m = calloc(1, sizeof(*m));
+
+    *model = m;
+    if (!m) return -ENOMEM;
+    m->be = backend;
+    m->impl = object;
+    return 0;
+}
+
 void gw_model_close(struct gw_model *m)
 {
     if (!m) return;

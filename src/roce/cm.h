@@ -52,7 +52,7 @@ enum roce_cm_reason {
     ROCE_REJ_CONSUMER = 28,
 };
 
-/* What a REJ or MRA is about. */
+/* The subject of a REJ or MRA. */
 enum roce_cm_about { ROCE_ABOUT_REQ, ROCE_ABOUT_REP, ROCE_ABOUT_OTHER };
 
 enum roce_sidr_status { ROCE_SIDR_OK, ROCE_SIDR_UNSUPPORTED, ROCE_SIDR_REJECT, ROCE_SIDR_NO_QP };
@@ -119,7 +119,7 @@ static inline uint64_t roce_cm_service_id(uint16_t port_space, uint16_t port)
 
 enum { ROCE_CMA_HDR = 36 };
 
-/* What private data of REQ and SIDR_REQ starts with: who connects to whom, in terms of IP. */
+/* The beginning of REQ's and SIDR_REQ's private data: both ends of the connection, in terms of IP. */
 struct roce_cma_hdr {
     bool ipv6;
     uint16_t port;            /* the sender's */

@@ -81,7 +81,7 @@ enum roce_opcode {
     ROCE_MASKED_FETCH_ADD = ROCE_OWN | ROCE_FETCH_ADD,
 };
 
-/* What an opcode implies. */
+/* The properties of an opcode. */
 enum roce_op_flags {
     ROCE_F_VALID = 1 << 0, /* a known opcode */
     ROCE_F_FIRST = 1 << 1,

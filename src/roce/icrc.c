@@ -65,8 +65,9 @@ uint32_t roce_crc32_portable(uint32_t crc, const void *data, size_t len)
 #ifdef __x86_64__
 /*
  * ISA-L's wide code returns without vzeroupper. The first SSE instruction after it, anywhere in the program,
- * then waits for the upper halves of all registers to be put aside: 160 ns on an Ice Lake or later, three
- * times what the CRC of 4 KiB takes. Only CPUs that have those halves know the instruction.
+ * then waits until the processor has put aside the upper halves of all registers. That takes 160 ns on an Ice
+ * Lake or later, three times as long as the CRC of 4 KiB. Only CPUs that have those halves know the
+ * instruction.
  */
 static bool has_avx;
 
@@ -198,10 +199,10 @@ bool roce_icrc_match_ipv4_any_id(const struct roce_path *path, const uint8_t *p,
     if (path->ipv6 || len < ROCE_MIN_PACKET) return false;
     zero.ip_id = 0;
     /*
-     * CRC is linear: the carried value differs from the one for ID 0 by what the ID's two bytes alone leave
-     * in the register after the 22 - 8 + 8 bytes of headers and the payload behind them. Two bytes enter a
-     * register's low half, so taken back over themselves too, the difference must be a 16-bit number, and
-     * that is the ID.
+     * CRC is linear. So the carried value differs from the one for ID 0 only by the part of the ID's two
+     * bytes. That is the register after these alone, the 22 - 8 + 8 bytes of headers, and the payload behind
+     * them. Two bytes enter a register's low half, so taken back over themselves too, the difference must be
+     * a 16-bit number, and that is the ID.
      */
     id = roce_crc_rewind(roce_icrc(&zero, p, len) ^ roce_icrc_carried(p, len),
                          2 + 14 + 8 + len - ROCE_ICRC_LEN);

@@ -2,12 +2,12 @@
 /*
  * icrc.h: the invariant CRC at the end of every RoCEv2 packet.
  *
- * It is the CRC-32 of zlib and Ethernet over: 8 bytes ff; the IP header with the fields that routers change
- * set to ones (IPv4: ToS, TTL, checksum; IPv6: traffic class, flow label, hop limit); the UDP header with its
- * checksum set to ones; the BTH with its byte 4 set to ones; everything else up to the ICRC. It is appended
- * low byte first. (InfiniBand annex A17.) The IPv4 ID and the DF flag are covered, which matters to senders
- * that use UDP sockets. Pure functions, any thread. IP addresses and ports are given as on the wire (_be) or
- * in host order (no suffix).
+ * It is the CRC-32 of zlib and Ethernet. It begins with 8 bytes ff. Then comes the IP header, with the fields
+ * that routers change set to ones. In IPv4 these are ToS, TTL and checksum, in IPv6 traffic class, flow label
+ * and hop limit. Then come the UDP header with its checksum set to ones, the BTH with its byte 4 set to ones,
+ * and everything else up to the ICRC. It is appended low byte first. (InfiniBand annex A17.) The IPv4 ID and
+ * the DF flag are covered, which matters to senders that use UDP sockets. Pure functions, any thread. IP
+ * addresses and ports are given as on the wire (_be) or in host order (no suffix).
  */
 #ifndef GW_SRC_ROCE_ICRC_H
 #define GW_SRC_ROCE_ICRC_H
@@ -42,9 +42,9 @@ uint32_t roce_crc_rewind(uint32_t reg, size_t n);
 /* ---- ICRC --------------------------------------------------------------------------------------------- */
 
 /*
- * Incremental form, for payload that is not contiguous: begin with the path, the length of the UDP payload
- * including pad and ICRC, and the headers (at least the 12 bytes of the BTH); add the rest piece by piece;
- * end.
+ * Incremental form, for payload that is not contiguous. Begin with the path, the length of the UDP payload
+ * including pad and ICRC, and the headers (at least the 12 bytes of the BTH). Add the rest piece by piece.
+ * Then end it.
  */
 uint32_t roce_icrc_begin(const struct roce_path *path, uint32_t udp_payload_len, const uint8_t *hdr,
                          size_t hdr_len);

@@ -29,7 +29,7 @@ static inline unsigned roce_mtu_enum(uint32_t bytes)
     return e;
 }
 
-/* What fits into a network device's MTU: 80 bytes are set aside for all headers, as Linux rxe does (1500:
+/* The path MTU that fits into a network device's MTU. All headers have 80 bytes, as with Linux' rxe (1500:
  * 1024). */
 static inline unsigned roce_mtu_enum_of_netdev(uint32_t netdev_mtu)
 {

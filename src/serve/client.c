@@ -372,6 +372,7 @@ int gw_client_submit(struct gw_client *c, uint32_t slot, uint64_t id)
     q->slot = (uint16_t)slot;
     q->id = id;
     q->bytes = c->input.bytes;
+    q->rows = 1;
 
     c->slot[slot].id = id;
     c->slot[slot].sent = c->used = gw_deadline(0);
@@ -412,6 +413,17 @@ static void split(struct gw_client *c, const struct gw_serve_reply *r, uint64_t 
     t->net_out = out - post;
 }
 
+static int error_of(uint32_t status)
+{
+    switch (status) {
+    case GW_SERVE_OK: return 0;
+    case GW_SERVE_BAD_REQUEST: return -EINVAL;
+    case GW_SERVE_LATE: return -ETIME;
+    case GW_SERVE_CLOSING: return -ESHUTDOWN;
+    default: return -EREMOTEIO;
+    }
+}
+
 static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_client_reply *reply)
 {
     uint64_t seen = gw_deadline(0);
@@ -425,7 +437,7 @@ static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_c
     memset(reply, 0, sizeof(*reply));
     reply->slot = slot;
     reply->id = r->id;
-    reply->error = r->status == GW_SERVE_OK ? 0 : r->status == GW_SERVE_BAD_REQUEST ? -EINVAL : -EREMOTEIO;
+    reply->error = error_of(r->status);
     if (!reply->error && (r->bytes != c->output.bytes || wc->byte_len != sizeof(*r) + c->output.bytes))
         return gw_error(-EPROTO, "the worker's answer in slot %u has the wrong length", slot);
     reply->output = reply->error ? NULL : (const float *)(r + 1);

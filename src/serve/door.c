@@ -87,6 +87,11 @@ void gw_door_served(struct gw_door *d, struct gw_visitor *v)
     pthread_mutex_unlock(&d->lock);
 }
 
+void gw_door_busy(struct gw_visitor *v, int busy)
+{
+    __atomic_store_n(&v->busy, busy, __ATOMIC_RELAXED); /* it stands alone */
+}
+
 uint32_t gw_door_sweep(struct gw_door *d, int (*stays)(void *ctx, const void *connection), void *ctx)
 {
     uint64_t now = gw_deadline(0);
@@ -94,6 +99,7 @@ uint32_t gw_door_sweep(struct gw_door *d, int (*stays)(void *ctx, const void *co
     pthread_mutex_lock(&d->lock);
     uint64_t patience = d->count > d->most - d->most / 4 ? d->patience_ns / CROWDED_FACTOR : d->patience_ns;
     for (struct gw_visitor *v = d->first; v; v = v->next) {
+        if (__atomic_load_n(&v->busy, __ATOMIC_RELAXED)) v->since = now; /* it stands alone */
         if (now - v->since < patience || stays(ctx, v->connection)) continue;
         /* Its thread finds the connection at its end. The lock keeps the descriptor from being another's
          * by now. */

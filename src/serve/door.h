@@ -15,6 +15,7 @@ struct gw_visitor {
     const void *connection; /* the caller's name for it */
     int fd;
     uint64_t since; /* when it came, or its last call was answered */
+    int busy;       /* atomic */
     char who[GW_WHO_TEXT];
 };
 
@@ -39,6 +40,8 @@ struct gw_visitor *gw_door_enter(struct gw_door *d, int fd, const void *connecti
 void gw_door_leave(struct gw_door *d, struct gw_visitor *v);
 /* One of its calls was answered: it may stay that much longer. NULL is allowed. */
 void gw_door_served(struct gw_door *d, struct gw_visitor *v);
+/* Its call is being worked on: the time that passes is not the client's. Without any lock. */
+void gw_door_busy(struct gw_visitor *v, int busy);
 /* Cuts the connections that have stayed too long, but for those that `stays` (which must not call back)
  * vouches for. When three quarters of the places are taken, nobody may stay longer than a tenth of the
  * time. Returns how many it cut. */

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inference server: a model repository, one worker per model, and the HTTP calls that set sessions up. */
+/* The inference server: a model repository, and one worker per model. Clients come in by doors (HTTP, gRPC), which
+ * whoever starts the server adds to it. */
 #ifndef GW_SERVE_SERVER_H
 #define GW_SERVE_SERVER_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include <pthread.h>
+
+#include <gpuwire/serve.h>
+
+#include "src/serve/clock.h"
+#include "src/serve/table.h"
 
 struct gw_server;
 
@@ -11,12 +20,10 @@ struct gw_server;
 #define GW_SERVER_UNUSED_NS    10000000000u /* a session without any request is closed, unless idle_ns is less */
 
 struct gw_server_opts {
-    const char *models;     /* the repository's folder */
+    const char *models;     /* the repository's folder; NULL: no models at first */
     const char *only;       /* NULL: every model in it; else this one */
     const char *exec;       /* "cpu", "gpu", "auto" */
     const char *device;     /* an RDMA device's name, "softnic", or NULL to choose */
-    const char *http_host;  /* numeric; NULL: 127.0.0.1 */
-    uint16_t http_port;     /* 0: any free one */
     uint32_t sessions;      /* of each model at once */
     uint32_t sessions_each; /* of them, what one client may have; 0: all but a quarter */
     uint32_t slots;         /* of each session */
@@ -25,13 +32,70 @@ struct gw_server_opts {
         model_memory; /* bytes that a model may take with its sessions' slots; 0: GW_SERVER_MODEL_MEMORY */
     uint32_t threads; /* CPU executor: that one inference uses */
     uint32_t gpu;     /* which, by its CUDA number */
+    /* Requests share runs of the models that allow it: up to so many samples together, 0 or 1: none; and each waits so
+     * long for others. */
+    uint32_t max_batch;
+    uint64_t batch_delay_ns;
 };
 
-/* Starts everything; the server then answers until gw_server_stop. 0 or a negative errno, see
- * gw_last_error(). */
+/* Starts the models, which then answer until gw_server_stop. 0 or a negative errno, see gw_last_error(). */
 int gw_server_start(const struct gw_server_opts *opts, struct gw_server **out);
 
-uint16_t gw_server_port(const struct gw_server *s);
+/* A way in. The server calls `tend` now and then, on the thread of gw_server_run (NULL: never), and `stop` once,
+ * before the models stop: it ends the door and frees it. */
+struct gw_server_door {
+    void *door;
+    void (*tend)(void *door);
+    void (*stop)(void *door);
+};
+#define GW_SERVER_DOORS 4
+/* Before gw_server_run. -ENOSPC: there are GW_SERVER_DOORS, and nothing was added. */
+int gw_server_add_door(struct gw_server *s, const struct gw_server_door *door);
+
+/* What doors know of the server; all of it lives until their `stop`. */
+struct gw_server_view {
+    const char *clock; /* that workers stamp answers with; "" when it is no process's (a GPU's) */
+    struct gw_worker *const *worker; /* the models, and how many there are */
+    const size_t *workers;
+    struct gw_table *sessions;
+    /* Read-locked while a door looks at `worker`, and until it has no pointer out of it any more, but for that of a model
+     * that it has taken a call of: such a model stays until the call is given back. */
+    pthread_rwlock_t *lock;
+};
+void gw_server_view(struct gw_server *s, struct gw_server_view *view);
+
+/* ---- models that come and go ---- */
+
+struct gw_server_model {
+    const char *name;
+    unsigned version;
+    const char *path;                           /* a file, or NULL: */
+    const struct gw_serving_captured *captured; /* graphs, which give the batch sizes, too */
+    uint32_t batch[GW_SERVE_VARIANTS], batches;
+    uint64_t delay_ns;
+    int as_at_start; /* a file's batch sizes and delay are those that the server's own models have */
+    int replace; /* it may take the place of the model of that name, which then ends as gw_server_remove says */
+};
+
+/* Adds a model and serves it. On a GPU the others pause meanwhile: their requests wait. On the thread of gw_server_run,
+ * which must have returned. -EEXIST: there is one of that name; -ENOSPC: there are GW_SERVER_MODELS; and as
+ * gw_worker_create, gw_captured_open. */
+int gw_server_add(struct gw_server *s, const struct gw_server_model *model);
+#define GW_SERVER_MODELS 64
+
+/* Serves what waits for the model, answers what comes with GW_SERVE_CLOSING, and frees it. On the thread of
+ * gw_server_run, as above. -ENOENT; -EBUSY: a model is still at work after 10 s, and nothing was freed. */
+int gw_server_remove(struct gw_server *s, const char *name);
+
+/* Pauses all models, so that a program may use CUDA as it likes; nothing happens on CPU threads. Requests wait.
+ * gw_server_add and gw_server_remove end the pause, as gw_server_resume does. On the thread of gw_server_run, as above.
+ * -EBUSY: a model is still at work after 10 s, and there is no pause. */
+int gw_server_pause(struct gw_server *s);
+int gw_server_resume(struct gw_server *s);
+
+/* 1: on a GPU; 0: on CPU threads. */
+int gw_server_on_gpu(const struct gw_server *s);
+
 /* For people: "superresolution/1, identity/1 on cpu over mlx5_0 (softnic)". Lives as long as the server. */
 const char *gw_server_text(const struct gw_server *s);
 

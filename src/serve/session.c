@@ -28,6 +28,7 @@ struct session {
     struct gw_qp *qp;
     struct gw_mr *in, *out;
     enum life life; /* under the pool's lock; CLOSING to FREE is the housekeeper's step */
+    uint32_t own;   /* of the server's own; until it is free again */
     uint32_t generation;
 };
 
@@ -37,20 +38,20 @@ struct heard {
     uint64_t failed;
 };
 
-struct kernel_memory {
-    struct gw_plan_io io;
-    struct gw_serve_work work;
+/* What lies in the kernels' own memory, one behind the other: offsets, and bytes in all. */
+struct places {
+    uint64_t io, work, session, arrival, item, variant, bytes;
 };
 
 struct gw_session_pool {
     struct gw_session_pool_opts opts;
     pthread_mutex_t lock; /* held for a few instructions, never while anything is waited for */
     uint64_t in_stride, out_stride;
-    uint32_t arrivals; /* places in their ring */
     struct gw_cq *cq;
     struct gw_mem in, out; /* slots of all sessions */
     struct gw_mem notices; /* gw_serve_board, then a gw_serve_notice per session */
-    struct gw_mem kernel;  /* struct kernel_memory, then a gw_serve_session per session, then the arrivals */
+    struct gw_mem kernel;  /* as `places` says */
+    struct gw_mem batch;   /* where requests are put together: the inputs, then the outputs */
     struct session *session;
     struct heard heard;
     int news_fd; /* an eventfd: readable while the loop has a session to let go of. CPU only, else -1 */
@@ -62,19 +63,55 @@ static uint64_t align_up(uint64_t v)
     return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
 }
 
+/* That a request has at most. */
+static uint32_t rows_of(const struct gw_session_pool_opts *o)
+{
+    return o->variant[o->variants - 1].rows;
+}
+
 static uint64_t in_stride_of(const struct gw_session_pool_opts *o)
 {
-    return align_up(sizeof(struct gw_serve_request) + o->in_bytes);
+    return align_up(sizeof(struct gw_serve_request) + gw_layout_bytes(&o->in, rows_of(o)));
 }
 
 static uint64_t out_stride_of(const struct gw_session_pool_opts *o)
 {
-    return align_up(sizeof(struct gw_serve_reply) + o->out_bytes);
+    return align_up(sizeof(struct gw_serve_reply) + gw_layout_bytes(&o->out, rows_of(o)));
+}
+
+/* A batch of one row is one request, which needs no room of its own; nor do fixed addresses. */
+static int needs_room(const struct gw_serve_variant *v)
+{
+    return v->rows > 1 && !v->fixed;
+}
+
+static uint64_t batch_bytes(const struct gw_session_pool_opts *o)
+{
+    uint64_t need = 0;
+    for (uint32_t i = 0; i < o->variants; i++) need += (uint64_t)needs_room(&o->variant[i]);
+    return need ? in_stride_of(o) + out_stride_of(o) : 0;
 }
 
 uint64_t gw_session_pool_bytes(const struct gw_session_pool_opts *o)
 {
-    return (uint64_t)o->sessions * o->slots * (in_stride_of(o) + out_stride_of(o));
+    return (uint64_t)o->sessions * o->slots * (in_stride_of(o) + out_stride_of(o)) + batch_bytes(o);
+}
+
+static struct places places_of(const struct gw_session_pool_opts *o)
+{
+    struct places at = {0};
+    at.work = align_up(sizeof(struct gw_plan_io));
+    at.session = at.work + align_up(sizeof(struct gw_serve_work));
+    at.arrival = at.session + align_up(o->sessions * sizeof(struct gw_serve_session));
+    at.item = at.arrival + align_up((uint64_t)o->sessions * o->slots * sizeof(struct gw_serve_arrival));
+    at.variant = at.item + align_up(rows_of(o) * sizeof(struct gw_serve_item));
+    at.bytes = at.variant + align_up(o->variants * sizeof(struct gw_serve_variant));
+    return at;
+}
+
+static void *kernel_place(const struct gw_session_pool *p, uint64_t at)
+{
+    return (uint8_t *)p->kernel.dev + at;
 }
 
 static uint32_t power_of_two(uint32_t at_least)
@@ -95,6 +132,23 @@ static struct gw_serve_notice *notice(const struct gw_session_pool *p, uint32_t 
 
 /* ---- making the pool ---- */
 
+/* Where each batch size puts its requests together: they share the room, since they run one at a time. */
+static int place_batches(struct gw_session_pool *p)
+{
+    const struct gw_session_pool_opts *o = &p->opts;
+    struct gw_serve_variant v[GW_SERVE_VARIANTS];
+    uint8_t *in = p->batch.dev, *out = in + p->in_stride;
+    memcpy(v, o->variant, sizeof(v));
+    for (uint32_t k = 0; k < o->variants; k++) {
+        if (!needs_room(&v[k])) continue;
+        for (uint32_t i = 0; i < o->in.tensors; i++)
+            v[k].in[i] = in + gw_layout_offset(&o->in, i, rows_of(o));
+        for (uint32_t i = 0; i < o->out.tensors; i++)
+            v[k].out[i] = out + gw_layout_offset(&o->out, i, rows_of(o));
+    }
+    return gw_copy_in(o->exec, kernel_place(p, places_of(o).variant), v, o->variants * sizeof(*v));
+}
+
 static int make_memory(struct gw_session_pool *p)
 {
     const struct gw_session_pool_opts *o = &p->opts;
@@ -106,22 +160,24 @@ static int make_memory(struct gw_session_pool *p)
         error = gw_mem_alloc(o->exec, GW_MEM_HOST,
                              sizeof(struct gw_serve_board) + o->sessions * sizeof(struct gw_serve_notice),
                              &p->notices);
-    if (!error)
-        error = gw_mem_alloc(o->exec, GW_MEM_DEVICE,
-                             sizeof(struct kernel_memory) + o->sessions * sizeof(struct gw_serve_session) +
-                                 p->arrivals * sizeof(struct gw_serve_arrival),
-                             &p->kernel);
+    if (!error) error = gw_mem_alloc(o->exec, GW_MEM_DEVICE, places_of(o).bytes, &p->kernel);
+    if (!error && batch_bytes(o)) error = gw_mem_alloc(o->exec, GW_MEM_DEVICE, batch_bytes(o), &p->batch);
+    if (!error) error = place_batches(p);
     if (error) return error;
     /* A loop that is stopped before its first request runs the model once more: on slot 0, whatever is in it.
      */
-    struct kernel_memory first = {.io = {.in = {(uint8_t *)p->in.dev + sizeof(struct gw_serve_request)},
-                                         .out = {(uint8_t *)p->out.dev + sizeof(struct gw_serve_reply)}}};
-    return gw_copy_in(o->exec, p->kernel.dev, &first, sizeof(first));
+    struct gw_plan_io first = {0};
+    for (uint32_t i = 0; i < o->in.tensors; i++)
+        first.in[i] = (uint8_t *)p->in.dev + sizeof(struct gw_serve_request) + gw_layout_offset(&o->in, i, 1);
+    for (uint32_t i = 0; i < o->out.tensors; i++)
+        first.out[i] =
+            (uint8_t *)p->out.dev + sizeof(struct gw_serve_reply) + gw_layout_offset(&o->out, i, 1);
+    return gw_copy_in(o->exec, kernel_place(p, 0), &first, sizeof(first));
 }
 
 static struct gw_serve_session *kernel_sessions(const struct gw_session_pool *p)
 {
-    return (struct gw_serve_session *)((struct kernel_memory *)p->kernel.dev + 1);
+    return kernel_place(p, places_of(&p->opts).session);
 }
 
 static int make_session(struct gw_session_pool *p, uint32_t i)
@@ -163,7 +219,6 @@ int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_se
     pthread_mutex_init(&p->lock, NULL);
     p->in_stride = in_stride_of(opts);
     p->out_stride = out_stride_of(opts);
-    p->arrivals = power_of_two(opts->sessions * opts->slots);
     p->session = calloc(opts->sessions, sizeof(*p->session));
     int error = p->session ? make_memory(p) : -ENOMEM;
     if (!error) {
@@ -199,6 +254,7 @@ int gw_session_pool_destroy(struct gw_session_pool *p)
     gw_mem_free(&p->out);
     gw_mem_free(&p->notices);
     gw_mem_free(&p->kernel);
+    gw_mem_free(&p->batch);
     if (p->news_fd >= 0) close(p->news_fd);
     if (p->wake_fd >= 0) close(p->wake_fd);
     pthread_mutex_destroy(&p->lock);
@@ -222,6 +278,7 @@ static int make_wake_fd(struct gw_session_pool *p, int loop_fd)
 int gw_session_pool_args(struct gw_session_pool *p, struct gw_loop_ctl *ctl, int loop_fd,
                          struct gw_serve_args *args)
 {
+    struct places at = places_of(&p->opts);
     int error = loop_fd >= 0 ? make_wake_fd(p, loop_fd) : 0;
     if (error) return error;
     args->ctl = ctl;
@@ -230,16 +287,20 @@ int gw_session_pool_args(struct gw_session_pool *p, struct gw_loop_ctl *ctl, int
     args->board = p->notices.dev;
     args->notice = (struct gw_serve_notice *)((struct gw_serve_board *)p->notices.dev + 1);
     args->session = kernel_sessions(p);
-    args->arrival = (struct gw_serve_arrival *)(args->session + p->opts.sessions);
-    args->work = &((struct kernel_memory *)p->kernel.dev)->work;
-    args->io = &((struct kernel_memory *)p->kernel.dev)->io;
-    args->in_bytes = p->opts.in_bytes;
-    args->out_bytes = p->opts.out_bytes;
+    args->arrival = kernel_place(p, at.arrival);
+    args->item = kernel_place(p, at.item);
+    args->variant = kernel_place(p, at.variant);
+    args->work = kernel_place(p, at.work);
+    args->io = kernel_place(p, at.io);
+    args->in = p->opts.in;
+    args->out = p->opts.out;
+    args->rows = rows_of(&p->opts);
+    args->variants = p->opts.variants;
+    args->delay_ns = p->opts.delay_ns;
     args->in_stride = p->in_stride;
     args->out_stride = p->out_stride;
     args->sessions = p->opts.sessions;
     args->slots = p->opts.slots;
-    args->arrival_mask = p->arrivals - 1;
     return 0;
 }
 
@@ -281,7 +342,7 @@ static uint32_t slots_for(const struct gw_session_pool *p, const struct gw_sessi
 
 static int check_wish(const struct gw_session_pool *p, const struct gw_session_wish *w)
 {
-    uint64_t need = sizeof(struct gw_serve_reply) + p->opts.out_bytes, all;
+    uint64_t need = sizeof(struct gw_serve_reply) + gw_layout_bytes(&p->opts.out, rows_of(&p->opts)), all;
     if (w->reply_stride < need)
         return gw_error(-EINVAL, "reply_stride is %llu, an answer takes %llu bytes",
                         (unsigned long long)w->reply_stride, (unsigned long long)need);
@@ -291,31 +352,50 @@ static int check_wish(const struct gw_session_pool *p, const struct gw_session_w
     return 0;
 }
 
-/* A free one is OPENING from now on. -EBUSY: there is none. -EAGAIN: some will be free soon. */
-static int64_t take_free(struct gw_session_pool *p)
+/* With the lock held: how many of the same kind there are, and whether one of them is about to be free. */
+static uint32_t count_kind(const struct gw_session_pool *p, uint32_t own, int *closing)
 {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->opts.sessions; i++) {
+        const struct session *s = &p->session[i];
+        if (s->life == FREE || s->own != own) continue;
+        n++;
+        *closing |= s->life == CLOSING;
+    }
+    return n;
+}
+
+/* A free one is OPENING from now on. -EBUSY: there is none. -EAGAIN: some will be free soon. */
+static int64_t take_free(struct gw_session_pool *p, uint32_t own)
+{
+    int closing = 0;
     int64_t found = -EBUSY;
     pthread_mutex_lock(&p->lock);
-    for (uint32_t i = 0; found < 0 && i < p->opts.sessions; i++) {
-        if (p->session[i].life == FREE) {
-            p->session[i].life = OPENING;
-            found = i;
-        } else if (p->session[i].life == CLOSING) {
-            found = -EAGAIN;
-        }
+    uint32_t most = own ? p->opts.kept : p->opts.sessions - p->opts.kept;
+    int room = count_kind(p, own, &closing) < most;
+    for (uint32_t i = 0; room && found < 0 && i < p->opts.sessions; i++)
+        if (p->session[i].life == FREE) found = i;
+    if (found >= 0) {
+        p->session[found].life = OPENING;
+        p->session[found].own = own;
     }
     pthread_mutex_unlock(&p->lock);
-    return found;
+    return found < 0 && closing ? -EAGAIN : found;
+}
+
+/* The loop has something to look at. Should the call fail: it wakes by itself now and then. */
+static void wake(struct gw_session_pool *p)
+{
+    const uint64_t one = 1;
+    if (p->news_fd >= 0 && write(p->news_fd, &one, sizeof(one)) < 0) return;
 }
 
 static void cut_off(struct gw_session_pool *p, uint32_t i)
 {
-    const uint64_t one = 1;
     gw_qp_abort(p->session[i].qp);
     tell(p, i, GW_SESSION_CLOSING);
     set_life(p, i, CLOSING);
-    /* Should the call fail: the loop wakes by itself now and then. */
-    if (p->news_fd >= 0 && write(p->news_fd, &one, sizeof(one)) < 0) return;
+    wake(p);
 }
 
 int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wish,
@@ -323,10 +403,10 @@ int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wis
 {
     int error = check_wish(p, wish);
     if (error) return error;
-    int64_t found = take_free(p);
+    int64_t found = take_free(p, wish->own);
     if (found < 0)
         return gw_error((int)found, "all %u sessions are taken; start the worker with more --sessions",
-                        p->opts.sessions);
+                        p->opts.sessions - p->opts.kept);
 
     uint32_t i = (uint32_t)found;
     struct session *s = &p->session[i];
@@ -463,7 +543,7 @@ int gw_session_pool_broken(struct gw_session_pool *p)
 
 uint64_t gw_session_pool_failures(struct gw_session_pool *p)
 {
-    uint64_t failed = gw_ld_relaxed_u64(&board(p)->failed), news = failed - p->heard.failed;
+    uint64_t failed = gw_ld_relaxed_u64(&board(p)->total.failures), news = failed - p->heard.failed;
     p->heard.failed = failed;
     return news;
 }
@@ -475,11 +555,34 @@ int gw_session_failed(struct gw_session_pool *p, uint32_t i, struct gw_fault *fa
 
 uint32_t gw_session_pool_size(const struct gw_session_pool *p)
 {
-    return p->opts.sessions;
+    return p->opts.sessions - p->opts.kept;
 }
 
 void gw_session_pool_totals(const struct gw_session_pool *p, uint64_t *answered, uint64_t *refused)
 {
-    *answered = gw_ld_relaxed_u64(&board(p)->answered);
-    *refused = gw_ld_relaxed_u64(&board(p)->refused);
+    const struct gw_serve_counters *t = &board(p)->total;
+    *answered = gw_ld_relaxed_u64(&t->successes) + gw_ld_relaxed_u64(&t->failures);
+    *refused = gw_ld_relaxed_u64(&t->refused);
+}
+
+/* Words that the loop stores whole. */
+static void read_words(void *to, const void *from, size_t bytes)
+{
+    uint64_t *out = to;
+    const uint64_t *in = from;
+    for (size_t i = 0; i < bytes / sizeof(*in); i++) out[i] = gw_ld_relaxed_u64(&in[i]);
+}
+
+void gw_session_pool_counters(const struct gw_session_pool *p, struct gw_serve_counters *total,
+                              struct gw_serve_variant_counters variant[GW_SERVE_VARIANTS])
+{
+    read_words(total, &board(p)->total, sizeof(*total));
+    read_words(variant, board(p)->variant, sizeof(board(p)->variant));
+}
+
+void gw_session_pool_closing(struct gw_session_pool *p)
+{
+    gw_st_relaxed_u32(&board(p)->closing, 1);
+    gw_add_release_u32(&board(p)->changes, 1); /* after it: a kernel that sees the count finds it */
+    wake(p);
 }

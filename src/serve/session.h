@@ -14,6 +14,7 @@ struct gw_session_wish {
     struct gw_endpoint endpoint;
     uint64_t reply_addr, reply_stride;
     uint32_t reply_rkey;
+    uint32_t own; /* 1: one of those kept for the server itself */
 };
 
 struct gw_session_grant {
@@ -29,11 +30,17 @@ struct gw_session_pool_opts {
     struct gw_device *dev;
     struct gw_exec *exec;
     uint32_t sessions, slots;
-    uint64_t in_bytes, out_bytes; /* of the tensors */
-    uint32_t gpu_memory;          /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
+    uint32_t kept;            /* of the sessions, for wishes that are `own`: clients never get them */
+    struct gw_layout in, out; /* the tensors of a slot */
+    /* The batch sizes, ascending; a request has no more rows than the last. A variant without fixed addresses gets room
+     * here to put requests together. */
+    struct gw_serve_variant variant[GW_SERVE_VARIANTS];
+    uint32_t variants;
+    uint64_t delay_ns;   /* a request may wait so long for others to share its batch */
+    uint32_t gpu_memory; /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
 };
 
-/* Bytes that the slots of all sessions take. Numbers within the tool's bounds and tensors below 2 GiB do
+/* Bytes that the slots of all sessions take, with the room to put requests together. Numbers within the tool's bounds and slots below 2 GiB do
  * not overflow. */
 uint64_t gw_session_pool_bytes(const struct gw_session_pool_opts *opts);
 
@@ -75,7 +82,14 @@ int gw_session_pool_broken(struct gw_session_pool *pool);
 uint64_t gw_session_pool_failures(struct gw_session_pool *pool);
 /* 1 when session `index` is open and its queue pair has failed; *fault says how. */
 int gw_session_failed(struct gw_session_pool *pool, uint32_t index, struct gw_fault *fault);
+/* How many sessions clients can have. */
 uint32_t gw_session_pool_size(const struct gw_session_pool *pool);
 void gw_session_pool_totals(const struct gw_session_pool *pool, uint64_t *answered, uint64_t *refused);
+/* What the loop has counted, as it is now. Waits for nothing; any thread. */
+void gw_session_pool_counters(const struct gw_session_pool *pool, struct gw_serve_counters *total,
+                              struct gw_serve_variant_counters variant[GW_SERVE_VARIANTS]);
+
+/* From now on the loop answers every request that comes with GW_SERVE_CLOSING; those that wait are still served. */
+void gw_session_pool_closing(struct gw_session_pool *pool);
 
 #endif

@@ -80,6 +80,11 @@ static int is_of(struct gw_table_session *s, const void *arg)
     return s->connection == arg;
 }
 
+static int serves(struct gw_table_session *s, const void *arg)
+{
+    return s->worker == arg;
+}
+
 static struct gw_table_session *new_session(struct gw_worker *w, const void *connection, const char *who)
 {
     uint8_t random[16];
@@ -176,6 +181,12 @@ void gw_table_close_all_of(struct gw_table *t, const void *connection)
 {
     struct gw_table_session *s;
     while ((s = take(t, is_of, connection))) end(t, s);
+}
+
+void gw_table_close_model(struct gw_table *t, const struct gw_worker *w)
+{
+    struct gw_table_session *s;
+    while ((s = take(t, serves, w))) end(t, s);
 }
 
 int gw_table_holds(struct gw_table *t, const void *connection)

@@ -44,6 +44,7 @@ int gw_table_renew(struct gw_table *t, const char *id);
 /* -ENOENT: there is none. */
 int gw_table_close(struct gw_table *t, const char *id);
 void gw_table_close_all_of(struct gw_table *t, const void *connection);
+void gw_table_close_model(struct gw_table *t, const struct gw_worker *w);
 /* Does the connection hold a session? */
 int gw_table_holds(struct gw_table *t, const void *connection);
 

@@ -17,38 +17,47 @@
 #include <stdint.h>
 
 #define GW_SERVE_MAGIC     0x53525747u /* "GWRS" */
-#define GW_SERVE_VERSION   1
+#define GW_SERVE_VERSION   2
 #define GW_SERVE_MAX_SLOTS 256
+#define GW_SERVE_ALIGN     64u /* bytes; each tensor of a slot begins at a multiple, counted from the header */
 
 /* Outcome of one request, in the reply header. */
 enum gw_serve_status {
     GW_SERVE_OK = 0,
     GW_SERVE_BAD_REQUEST = 1, /* header or length is not what the session agreed on */
     GW_SERVE_FAILED = 2,      /* the model failed; the worker says why in its log */
+    GW_SERVE_LATE = 3,        /* its answer would have come after its deadline: refused at once */
+    GW_SERVE_CLOSING = 4,     /* the model is being stopped or replaced: ask again elsewhere, or later */
 };
 
+/* Behind the header come the input tensors, in the model's order. Each holds `rows` samples and begins at
+ * the next multiple of GW_SERVE_ALIGN. The answer's tensors lie likewise. */
 struct gw_serve_request {
     uint32_t magic;
     uint16_t version;
-    uint16_t slot;  /* repeats the immediate: a write that landed in another slot is refused */
-    uint64_t id;    /* the client's own; comes back in the reply */
-    uint64_t bytes; /* of the input tensor that follows */
-    uint8_t reserved[40];
+    uint16_t slot;      /* repeats the immediate: a write that landed in another slot is refused */
+    uint64_t id;        /* the client's own; comes back in the reply */
+    uint64_t bytes;     /* of all that follows the header */
+    uint32_t rows;      /* samples: 1 up to the session's most; a model without open batch has 1 */
+    uint32_t priority;  /* 1 is served first; 0: the model's default */
+    uint64_t budget_ns; /* an answer later than this after arrival is worth nothing; 0: no deadline */
+    uint8_t reserved[24];
 };
 
 /* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. `arrived` is when
  * the request's completion became visible to the worker, `started` when the model got it, `done` when the
  * model had finished, `posted` just before the reply's work request was written. What writing it and ringing
- * the doorbell takes cannot be in the header that it sends, so the header has what that took for the worker's
+ * the doorbell takes cannot be in the header that it sends, so the header has what that took for the session's
  * previous answer. */
 struct gw_serve_reply {
     uint32_t magic;
     uint16_t version;
     uint16_t status; /* enum gw_serve_status */
     uint64_t id;
-    uint64_t bytes; /* of the output tensor that follows; 0 unless status is GW_SERVE_OK */
+    uint64_t bytes; /* of the output tensors that follow; 0 unless status is GW_SERVE_OK */
     uint64_t arrived, started, done, posted;
-    uint64_t last_post_ns;
+    uint32_t last_post_ns; /* 4.2 s at most */
+    uint32_t batch;        /* samples that the model ran together, this request's among them */
 };
 
 static_assert(sizeof(struct gw_serve_request) == 64, "the request header is one cache line");

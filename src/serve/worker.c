@@ -6,38 +6,63 @@
 #include <string.h>
 
 #include <gpuwire/loop.h>
+#include <gpuwire/serve.h>
 
 GW_KERNEL_DECLARE(gw_serve_wait);
 GW_KERNEL_DECLARE(gw_serve_send);
+
+GW_KERNEL_DECLARE(gw_serve_gather);
+GW_KERNEL_DECLARE(gw_serve_scatter);
+
+/* Blocks and threads that put requests together on a GPU: enough to keep its bus busy. */
+#define COPY_BLOCKS  64
+#define COPY_THREADS 256
+
+/* A batch size. */
+struct batch {
+    struct gw_worker *worker;
+    struct gw_plan *plan;
+};
 
 struct gw_worker {
     char *name;
     unsigned version;
     struct gw_worker_opts opts;
     struct gw_model *model;
-    struct gw_plan *plan;
+    struct gw_layout in, out;
+    struct gw_serve_variant variant[GW_SERVE_VARIANTS];
+    struct batch batch[GW_SERVE_VARIANTS];
+    uint32_t variants;
     struct gw_session_pool *pool;
+    struct gw_calls *calls;
     struct gw_loop *loop;
     struct gw_serve_args args;
+    int started;
     int run_error; /* what the last failed run of the model ended with; atomic */
 };
 
 /* The model's stage on CPU threads. */
 static int run_model(void *ctx)
 {
-    struct gw_worker *w = ctx;
-    if (!w->args.work->valid) return 0;
-    int error = gw_plan_run(w->plan, w->args.io->in, w->args.io->out);
+    struct batch *b = ctx;
+    struct gw_worker *w = b->worker;
+    if (!w->args.work->items) return 0;
+    int error = gw_plan_run(b->plan, w->args.io->in, w->args.io->out);
     if (error) __atomic_store_n(&w->run_error, error, __ATOMIC_RELAXED); /* it stands alone */
     w->args.work->failed = error;
-    return 0; /* that request's client is told; the loop goes on */
+    return 0; /* the clients of those requests are told; the loop goes on */
 }
 
-/* The model's stage on a GPU: its kernels find the slot's addresses in *io, which the first stage writes. */
+/* The model's stage on a GPU: its kernels find the tensors' addresses in *io, which the first stage writes. */
 static int enqueue_model(void *ctx, void *stream)
 {
-    struct gw_worker *w = ctx;
-    return gw_plan_enqueue_indirect(w->plan, stream, w->args.io);
+    struct batch *b = ctx;
+    return gw_plan_enqueue_indirect(b->plan, stream, b->worker->args.io);
+}
+
+static int on_gpu(const struct gw_worker *w)
+{
+    return gw_exec_kind(w->opts.exec) == GW_EXEC_GPU;
 }
 
 /* In host memory that the GPU sees where the NIC cannot reach the GPU's own. */
@@ -48,59 +73,102 @@ static int slots_in_gpu_memory(const struct gw_worker *w)
     return nic.gpu_reach == GW_REACH_DIRECT || nic.gpu_reach == GW_REACH_DMABUF;
 }
 
-static int load(struct gw_worker *w, const struct gw_repository_entry *entry)
+/* ---- batch sizes ---- */
+
+static int is_batched(const struct gw_worker *w)
 {
-    char why[GW_MODEL_ERR] = "";
-    int error = gw_model_open(entry->path, &w->model, why, sizeof(why));
-    if (error) return gw_error(error, "%s", why);
-    if (gw_model_inputs(w->model) != 1 || gw_model_outputs(w->model) != 1)
-        return gw_error(-ENOTSUP, "%s: %u inputs and %u outputs; models with one of each can be served",
-                        entry->path, gw_model_inputs(w->model), gw_model_outputs(w->model));
-    if (gw_model_input(w->model, 0)->bytes > UINT32_MAX / 2 ||
-        gw_model_output(w->model, 0)->bytes > UINT32_MAX / 2)
-        return gw_error(-EFBIG, "%s: tensors over 2 GiB cannot be served", w->name);
-    return 0;
+    return w->in.tensors && w->out.tensors && !w->in.unbatched && !w->out.unbatched;
 }
+
+static int lay_out(struct gw_worker *w, uint32_t rows)
+{
+    int error = gw_layout_of_model(w->model, 0, rows, &w->in);
+    if (!error) error = gw_layout_of_model(w->model, 1, rows, &w->out);
+    return error ? gw_error(error, "model %s: the tensors of %u rows take over 2 GiB, which cannot be served",
+                            w->name, rows)
+                 : 0;
+}
+
+static int choose_batches(struct gw_worker *w)
+{
+    const struct gw_worker_opts *o = &w->opts;
+    int error = lay_out(w, 1);
+    if (error) return error;
+    w->variants = 1;
+    w->variant[0].rows = 1;
+    if (!o->batches || !is_batched(w)) return 0;
+    for (uint32_t i = 0; i < o->batches; i++) {
+        if (i == GW_SERVE_VARIANTS || o->batch[i] > GW_SERVING_MAX_ROWS ||
+            o->batch[i] <= (i ? o->batch[i - 1] : 0))
+            return gw_error(-EINVAL, "model %s: batch sizes are up to %d ascending numbers from 1 to %d",
+                            w->name, GW_SERVE_VARIANTS, GW_SERVING_MAX_ROWS);
+        w->variant[i].rows = o->batch[i];
+    }
+    w->variants = o->batches;
+    return lay_out(w, o->batch[o->batches - 1]);
+}
+
+/* ---- plans and sessions ---- */
 
 static struct gw_session_pool_opts session_opts(const struct gw_worker *w)
 {
-    return (struct gw_session_pool_opts){
+    struct gw_session_pool_opts opts = {
         .dev = w->opts.dev,
         .exec = w->opts.exec,
-        .sessions = w->opts.sessions,
+        .sessions = w->opts.sessions + w->opts.own_sessions,
         .slots = w->opts.slots,
-        .in_bytes = gw_model_input(w->model, 0)->bytes,
-        .out_bytes = gw_model_output(w->model, 0)->bytes,
+        .kept = w->opts.own_sessions,
+        .in = w->in,
+        .out = w->out,
+        .variants = w->variants,
+        .delay_ns = w->opts.delay_ns,
         .gpu_memory = (uint32_t)slots_in_gpu_memory(w),
     };
+    memcpy(opts.variant, w->variant, sizeof(opts.variant));
+    return opts;
 }
 
-/* A file of a few bytes can ask for any amount of memory, so slots and plan together have a limit. */
-static int make_plan(struct gw_worker *w)
+static int make_plan(struct gw_worker *w, uint32_t i, uint64_t memory)
 {
     char why[GW_MODEL_ERR] = "";
-    struct gw_session_pool_opts sessions = session_opts(w);
-    uint64_t slots = gw_session_pool_bytes(&sessions), limit = w->opts.memory;
-    if (slots >= limit)
-        return gw_error(
-            -E2BIG,
-            "model %s: %u sessions of %u slots take %llu MiB, the limit is %llu; take fewer --sessions or "
-            "--slots, or raise --model-memory-limit",
-            w->name, sessions.sessions, sessions.slots, (unsigned long long)slots >> 20,
-            (unsigned long long)limit >> 20);
     struct gw_plan_options options = {
-        .place = gw_exec_kind(w->opts.exec) == GW_EXEC_GPU ? GW_PLACE_GPU : GW_PLACE_CPU,
+        .place = on_gpu(w) ? GW_PLACE_GPU : GW_PLACE_CPU,
         .threads = w->opts.threads,
         .device = gw_exec_device(w->opts.exec),
         .flags = slots_in_gpu_memory(w) ? GW_PLAN_GPU_IO : 0,
         .exec = w->opts.exec,
-        .memory = limit - slots,
+        .memory = memory,
+        .rows = w->variant[i].rows,
     };
-    int error = gw_plan_create(w->model, &options, &w->plan, why, sizeof(why));
+    w->batch[i].worker = w;
+    int error = gw_plan_create(w->model, &options, &w->batch[i].plan, why, sizeof(why));
     if (error == -E2BIG)
         return gw_error(error, "model %s: %s beside its slots; raise --model-memory-limit (%llu MiB)",
-                        w->name, why, (unsigned long long)limit >> 20);
+                        w->name, why, (unsigned long long)w->opts.memory >> 20);
     return error ? gw_error(error, "model %s: %s", w->name, why) : 0;
+}
+
+/* A file of a few bytes can ask for any amount of memory, so slots and plans together have a limit. */
+static int make_plans(struct gw_worker *w)
+{
+    struct gw_session_pool_opts sessions = session_opts(w);
+    uint64_t taken = gw_session_pool_bytes(&sessions), limit = w->opts.memory;
+    int error = 0;
+    for (uint32_t i = 0; !error && i < w->variants; i++) {
+        struct gw_plan_stats stats;
+        if (taken >= limit)
+            return gw_error(
+                -E2BIG,
+                "model %s: %u sessions of %u slots with the doors' own take %llu MiB, the limit is %llu; "
+                "take fewer --sessions or --slots, or raise --model-memory-limit",
+                w->name, w->opts.sessions, sessions.slots, (unsigned long long)taken >> 20,
+                (unsigned long long)limit >> 20);
+        error = make_plan(w, i, limit - taken);
+        if (error) return error;
+        gw_plan_stats(w->batch[i].plan, &stats);
+        taken += stats.weight_bytes + stats.arena_bytes;
+    }
+    return error;
 }
 
 static int make_sessions(struct gw_worker *w)
@@ -114,36 +182,86 @@ static int make_sessions(struct gw_worker *w)
     return error;
 }
 
+static int make_calls(struct gw_worker *w)
+{
+    struct gw_calls_opts opts = {.name = w->name,
+                                 .pool = w->pool,
+                                 .dev = w->opts.own_dev,
+                                 .sessions = w->opts.own_sessions,
+                                 .slots = w->opts.slots,
+                                 .rows = gw_worker_max_rows(w),
+                                 .in = w->in,
+                                 .out = w->out};
+    return w->opts.own_sessions ? gw_calls_create(&opts, &w->calls) : 0;
+}
+
+/* ---- the loop ---- */
+
+/* The stages behind the wait for one batch size: they are a variant of the loop when there are several. */
+static int add_batch(struct gw_worker *w, uint32_t i)
+{
+    const struct gw_serve_variant *v = &w->variant[i];
+    uint32_t variant = w->variants > 1 ? i + 1 : 0, lanes = gw_exec_lanes(w->opts.exec);
+    struct gw_loop_stage copy = {.grid = on_gpu(w) ? COPY_BLOCKS : 1,
+                                 .block = lanes < COPY_THREADS ? lanes : COPY_THREADS,
+                                 .arg = &w->args,
+                                 .variant = variant};
+    struct gw_loop_stage gather = copy, scatter = copy;
+    gather.kernel = &gw_serve_gather;
+    scatter.kernel = &gw_serve_scatter;
+    struct gw_loop_stage model = {
+        .name = "model", .enqueue = enqueue_model, .run = run_model, .ctx = &w->batch[i], .variant = variant};
+    struct gw_loop_stage send = {
+        .kernel = &gw_serve_send, .grid = 1, .block = 1, .arg = &w->args, .variant = variant};
+    int copies = v->rows > 1 || v->fixed, error = 0;
+    if (copies) send.block = 32; /* a thread for each session whose answers it posts */
+    if (copies) error = gw_loop_add(w->loop, &gather);
+    if (!error) error = gw_loop_add(w->loop, &model);
+    if (!error && copies) error = gw_loop_add(w->loop, &scatter);
+    if (!error) error = gw_loop_add(w->loop, &send);
+    return error;
+}
+
 static int make_loop(struct gw_worker *w)
 {
     struct gw_loop_opts opts = {.name = w->name};
     int error = gw_loop_create(w->opts.exec, &opts, &w->loop);
     if (error) return error;
     struct gw_loop_ctl *ctl = gw_loop_ctl(w->loop);
-    int loop_fd =
-        gw_exec_kind(w->opts.exec) == GW_EXEC_CPU ? ctl->wake_fd : -1; /* on a GPU, ctl is in its memory */
+    int loop_fd = on_gpu(w) ? -1 : ctl->wake_fd; /* on a GPU, ctl is in its memory */
     error = gw_session_pool_args(w->pool, ctl, loop_fd, &w->args);
     if (error) return error;
     struct gw_loop_stage wait = {.kernel = &gw_serve_wait, .grid = 1, .block = 1, .arg = &w->args};
-    struct gw_loop_stage model = {.name = "model", .enqueue = enqueue_model, .run = run_model, .ctx = w};
-    struct gw_loop_stage send = {.kernel = &gw_serve_send, .grid = 1, .block = 1, .arg = &w->args};
     error = gw_loop_add(w->loop, &wait);
-    if (!error) error = gw_loop_add(w->loop, &model);
-    if (!error) error = gw_loop_add(w->loop, &send);
+    for (uint32_t i = 0; !error && i < w->variants; i++) error = add_batch(w, i);
+    return error ? error : gw_loop_prepare(w->loop);
+}
+
+static int place_batches(struct gw_worker *w, const struct gw_worker_source *source)
+{
+    int error = 0;
+    for (uint32_t i = 0; !error && source->place && i < w->variants; i++)
+        error = source->place(source->ctx, &w->variant[i]);
     return error;
 }
 
-int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_worker_opts *opts,
-                     struct gw_worker **out)
+int gw_worker_create_from(const struct gw_worker_source *source, const struct gw_worker_opts *opts,
+                          struct gw_worker **out)
 {
     struct gw_worker *w = calloc(1, sizeof(*w));
-    if (!w) return -ENOMEM;
+    if (!w) {
+        gw_model_close(source->model);
+        return -ENOMEM;
+    }
     w->opts = *opts;
-    w->version = entry->version;
-    w->name = strdup(entry->name);
-    int error = w->name ? load(w, entry) : -ENOMEM;
-    if (!error) error = make_plan(w);
+    w->version = source->version;
+    w->model = source->model;
+    w->name = strdup(source->name);
+    int error = w->name ? choose_batches(w) : -ENOMEM;
+    if (!error) error = place_batches(w, source);
+    if (!error) error = make_plans(w);
     if (!error) error = make_sessions(w);
+    if (!error) error = make_calls(w);
     if (!error) error = make_loop(w);
     if (error)
         gw_worker_destroy(w);
@@ -152,9 +270,25 @@ int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_wo
     return error;
 }
 
+int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_worker_opts *opts,
+                     struct gw_worker **out)
+{
+    char why[GW_MODEL_ERR] = "";
+    struct gw_worker_source source = {.name = entry->name, .version = entry->version};
+    int error = gw_model_open(entry->path, &source.model, why, sizeof(why));
+    return error ? gw_error(error, "%s", why) : gw_worker_create_from(&source, opts, out);
+}
+
 int gw_worker_start(struct gw_worker *w)
 {
-    return gw_loop_start(w->loop);
+    int error = w->started ? gw_loop_restart(w->loop) : gw_loop_start(w->loop);
+    w->started |= !error;
+    return error;
+}
+
+void gw_worker_close(struct gw_worker *w)
+{
+    gw_session_pool_closing(w->pool);
 }
 
 int gw_worker_run_error(const struct gw_worker *w)
@@ -182,8 +316,10 @@ int gw_worker_destroy(struct gw_worker *w)
     if (!w) return 0;
     int error = w->loop ? gw_loop_destroy(w->loop) : 0;
     if (error) return error; /* it still runs: nothing it uses may go */
+    gw_calls_destroy(w->calls);
     gw_session_pool_destroy(w->pool);
-    if (w->plan) gw_plan_free(w->plan);
+    for (uint32_t i = 0; i < w->variants; i++)
+        if (w->batch[i].plan) gw_plan_free(w->batch[i].plan);
     gw_model_close(w->model);
     free(w->name);
     free(w);
@@ -198,6 +334,15 @@ uint32_t gw_worker_slots(const struct gw_worker *w)
 {
     return w->opts.slots;
 }
+uint32_t gw_worker_max_rows(const struct gw_worker *w)
+{
+    return w->variant[w->variants - 1].rows;
+}
+uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS])
+{
+    for (uint32_t i = 0; i < w->variants; i++) rows[i] = w->variant[i].rows;
+    return w->variants;
+}
 unsigned gw_worker_version(const struct gw_worker *w)
 {
     return w->version;
@@ -209,6 +354,10 @@ const struct gw_model *gw_worker_model(const struct gw_worker *w)
 struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w)
 {
     return w->pool;
+}
+struct gw_calls *gw_worker_calls(const struct gw_worker *w)
+{
+    return w->calls;
 }
 int gw_worker_fd(const struct gw_worker *w)
 {

@@ -6,6 +6,7 @@
 #include <gpuwire/model.h>
 #include <gpuwire/verbs.h>
 
+#include "src/serve/call.h"
 #include "src/serve/repository.h"
 #include "src/serve/session.h"
 
@@ -17,14 +18,36 @@ struct gw_worker_opts {
     uint32_t sessions, slots;
     uint32_t threads; /* CPU executor: that one inference uses */
     uint64_t memory;  /* bytes that the model may take with its sessions' slots */
+    /* For the doors: sessions beside the clients', and a device for a CPU executor that they are used from; it
+     * outlives the worker. */
+    uint32_t own_sessions;
+    struct gw_device *own_dev;
+    /* The batch sizes that there are plans for, ascending, where the model's tensors are batched; else, and when none are
+     * named, one request is run at a time. */
+    uint32_t batch[GW_SERVE_VARIANTS], batches;
+    uint64_t delay_ns; /* a request may wait so long for others to share its batch */
+};
+
+/* What a worker serves. */
+struct gw_worker_source {
+    const char *name;
+    unsigned version;
+    struct gw_model *model; /* the worker's from now on, also when it cannot be made */
+    /* NULL, or sets the addresses that the model always works at with so many rows, and v->fixed. */
+    int (*place)(void *ctx, struct gw_serve_variant *v);
+    void *ctx;
 };
 
 /* Loads the model, plans it, makes its sessions. 0 or a negative errno with the reason in gw_last_error(). */
 int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_worker_opts *opts,
                      struct gw_worker **out);
-/* Starts answering. Nothing may be created on a GPU afterwards, so all workers are created before the first
- * starts. */
+/* The same with a model that is open. */
+int gw_worker_create_from(const struct gw_worker_source *source, const struct gw_worker_opts *opts,
+                          struct gw_worker **out);
+/* Starts answering, also after gw_worker_stop. On a GPU no worker may be created or destroyed while one answers. */
 int gw_worker_start(struct gw_worker *w);
+/* Answers all further requests with GW_SERVE_CLOSING, and those that wait as ever. */
+void gw_worker_close(struct gw_worker *w);
 /* Asks it to stop and returns at once; gw_worker_stop follows. */
 void gw_worker_stop_soon(struct gw_worker *w);
 /* Stops and waits; *stop_ns is what it took. -ETIMEDOUT: it is still at work on a request at the deadline. */
@@ -32,12 +55,17 @@ int gw_worker_stop(struct gw_worker *w, uint64_t deadline_ns, uint64_t *stop_ns)
 int gw_worker_destroy(struct gw_worker *w);
 
 const char *gw_worker_name(const struct gw_worker *w);
-uint32_t gw_worker_slots(const struct gw_worker *w); /* that a session has at most */
+uint32_t gw_worker_slots(const struct gw_worker *w);    /* that a session has at most */
+uint32_t gw_worker_max_rows(const struct gw_worker *w); /* that a request has at most */
 unsigned gw_worker_version(const struct gw_worker *w);
 const struct gw_model *gw_worker_model(const struct gw_worker *w);
 struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w);
+/* Inferences asked for from inside the process; NULL: it has no sessions for them. */
+struct gw_calls *gw_worker_calls(const struct gw_worker *w);
 /* What the last run of the model that failed ended with, on the CPU executor; 0: none has. Any thread. */
 int gw_worker_run_error(const struct gw_worker *w);
+/* The batch sizes; how many. */
+uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS]);
 /* Readable when the loop has ended by itself, which only an error does. */
 int gw_worker_fd(const struct gw_worker *w);
 

@@ -142,7 +142,8 @@ void gw_datagram_destroy(struct gw_sockets *set)
 
 /* ---- the device's removal ----------------------------------------------------------------------------- */
 
-/* Datagrams need no rdma_cm. But it tells of a device's removal whoever has an id at one of its addresses. */
+/* Datagrams need no rdma_cm. But it tells of a device's removal to programs that have an id at one of its
+ * addresses. */
 int gw_datagram_watch(struct gw_sockets *set)
 {
     struct gw_datagrams *datagrams = set->datagrams;
@@ -161,7 +162,7 @@ void gw_datagram_unwatch(struct gw_sockets *set)
     if (set->datagrams) set->datagrams->id = NULL;
 }
 
-/* What has arrived stays; then kernels see that their receives are flushed. */
+/* Arrived datagrams stay; then kernels see that their receives are flushed. */
 void gw_datagram_removed(struct gw_sockets *set)
 {
     gw_datagram_unwatch(set);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Datagram sockets over RDMA, on the host's side. A set has so many *ends* as were asked for, made once; a
- * socket gets one while it is open. What kernels do with it is in gpuwire/detail/socket/datagram.h.
+ * socket gets one while it is open. The kernels' part is in gpuwire/detail/socket/datagram.h.
  */
 #ifndef GW_SOCKET_RD_H
 #define GW_SOCKET_RD_H

@@ -2,9 +2,9 @@
 /*
  * The ways to the hosts that a set's datagram sockets send to: an address handle for each, for so many hosts
  * at most. The one that nothing has come from for longest makes room for another. Its peers lose their places
- * in the sockets' tables, and are asked by UDP again; but a kernel may have read such a place just now, and
- * with a proxy that posts a handle is named by its number: so handles are kept for a while after nobody can
- * find them any more.
+ * in the sockets' tables, and are asked by UDP again. But a kernel may have read such a place just now, and
+ * to a proxy that posts, a handle is a number. So handles are kept for a while after nobody can find them any
+ * more.
  */
 #include <string.h>
 

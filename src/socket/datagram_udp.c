@@ -21,7 +21,7 @@ static void drop(struct datagram_end *e)
 
 /* ---- where peers are ---------------------------------------------------------------------------------- */
 
-/* The peer's place, one that is nobody's, or that of a peer who has been there for long. */
+/* The peer's place, a free one, or that of a peer that has been there for long. */
 static struct gw_datagram_peer_ *place_of(struct datagram_end *e, const struct gw_datagram_addr *a)
 {
     uint32_t at = gw_datagram_hash_(a);
@@ -72,7 +72,7 @@ static int send_note(const struct sock *k, const struct sockaddr_storage *to, ui
     return sendmsg(k->datagram->fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* Bytes that came: a note, and perhaps a payload. Who sent data is told where we are, so that the next goes
+/* Bytes that came: a note, and perhaps a payload. A sender of data hears where we are, so that the next goes
  * by RDMA. */
 static bool take(struct gw_sockets *set, struct datagram_end *e, const uint8_t *bytes, uint32_t n,
                  const struct sockaddr_storage *sa, socklen_t len)

@@ -157,7 +157,7 @@ static int open_sock(struct gw_sockets *set, int domain, int type)
     gw_sock_options_begin(set, k, domain, type);
     k->info->local = gw_sock_any((uint32_t)domain);
     if (k->info->opt[GW_SOCK_OPT_RDMA_] != GW_RDMA_ONLY)
-        err = gw_proxy_open(set, k, domain, type);
+        err = gw_socket_proxy_open(set, k, domain, type);
     else if (domain == AF_UNIX)
         err = -EAFNOSUPPORT;
     else if (type != SOCK_STREAM)
@@ -179,7 +179,7 @@ static int close_sock(struct gw_sockets *set, struct sock *k, struct gw_sock_ask
 {
     gw_sock_close_waiting(set, k);
     gw_sock_cm_close(k); /* nobody else comes by RDMA while the other half closes */
-    if (k->fd >= 0 && gw_proxy_close(set, k)) {
+    if (k->fd >= 0 && gw_socket_proxy_close(set, k)) {
         k->closer = ask;
         return ANSWER_LATER;
     }
@@ -203,14 +203,15 @@ void gw_sock_closed(struct gw_sockets *set, struct sock *k)
     set->news_pending = true;
 }
 
-/* What carries sockets, and who sets them up: by enum gw_sock_rdma. */
+/* The ways to carry sockets, and to set them up: by enum gw_sock_rdma. */
 static const struct {
     int (*bind)(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
     int (*listen)(struct gw_sockets *set, struct sock *k, int backlog);
     int (*accept)(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer);
     int (*connect)(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
 } carriers[] = {
-    [GW_RDMA_OFF] = {gw_proxy_bind, gw_proxy_listen, gw_proxy_accept, gw_proxy_connect},
+    [GW_RDMA_OFF] = {gw_socket_proxy_bind, gw_socket_proxy_listen, gw_socket_proxy_accept,
+                     gw_socket_proxy_connect},
     [GW_RDMA_ONLY] = {gw_sock_cm_bind, gw_sock_cm_listen, gw_sock_take_ready, gw_sock_cm_connect},
     [GW_RDMA_TRY] = {gw_try_bind, gw_try_listen, gw_try_accept, gw_try_connect},
 };
@@ -273,7 +274,7 @@ static bool look(void *arg)
     tell(set);
     if (set->datagrams) any = gw_datagram_udp(set) || any;
     if (set->proxy)
-        any = gw_proxy_look(set) || any;
+        any = gw_socket_proxy_look(set) || any;
     else
         gw_sock_cm_events(set);
     tell(set);
@@ -286,19 +287,19 @@ static bool wait_by_ring(void *arg, uint64_t ns)
 {
     struct gw_sockets *set = arg;
 
-    if (gw_proxy_error(set)) return false;
-    gw_proxy_wait(set, ns);
+    if (gw_socket_proxy_error(set)) return false;
+    gw_socket_proxy_wait(set, ns);
     return true;
 }
 
 static void enter(void *arg)
 {
-    gw_proxy_enter(arg);
+    gw_socket_proxy_enter(arg);
 }
 
 static void leave(void *arg)
 {
-    gw_proxy_leave(arg);
+    gw_socket_proxy_leave(arg);
 }
 
 static int open_channel(struct gw_sockets *set)

@@ -242,7 +242,7 @@ static void gone(struct gw_sockets *set, struct sock *k, const struct rdma_cm_ev
     case SOCK_READY:
     case SOCK_CONNECTED:
         rdma_disconnect(k->id);
-        /* What has arrived stays; then the kernel sees that its receives are flushed. */
+        /* Arrived bytes stay; then the kernel sees that its receives are flushed. */
         gw_qp_abort(k->qp);
         break;
     default: break;

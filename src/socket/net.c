@@ -172,7 +172,7 @@ void gw_sock_offer(const struct gw_sockets *set, const struct sock *k, struct gw
     mine->maps = a->maps;
 }
 
-/* What of a stream never changes. */
+/* The fields of a stream that never change. */
 static int publish_stream(struct gw_sockets *set, const struct sock *k)
 {
     const struct gw_sockets_attr *a = &set->attr;
@@ -305,7 +305,7 @@ int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr *attr,
     if (!err) set->sock = calloc(set->attr.count, sizeof(*set->sock));
     if (!err && !set->sock) err = gw_error_errno(-ENOMEM, "sockets");
     for (uint32_t i = 0; !err && i < set->attr.count; i++) set->sock[i].fd = -1;
-    if (!err && set->attr.rdma != GW_RDMA_ONLY) err = gw_proxy_create(set);
+    if (!err && set->attr.rdma != GW_RDMA_ONLY) err = gw_socket_proxy_create(set);
     if (!err && dev) err = gw_pd_create(dev, &set->pd);
     if (!err) err = gw_datagram_create(set);
     if (!err) err = make_memory(set);
@@ -324,7 +324,7 @@ int gw_sockets_destroy(struct gw_sockets *set)
 {
     if (!set) return 0;
     gw_sock_helper_stop(set);
-    gw_proxy_destroy(set);
+    gw_socket_proxy_destroy(set);
     for (uint32_t i = 0; set->sock && i < set->attr.count; i++) {
         struct sock *k = &set->sock[i];
 

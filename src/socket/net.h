@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of a set of sockets share. */
+/* Shared by the files of a set of sockets. */
 #ifndef GW_SOCKET_NET_H
 #define GW_SOCKET_NET_H
 
@@ -77,7 +77,7 @@ struct gw_sockets {
 
     struct gw_exec *exec;
     struct rdma_event_channel *channel; /* NULL: the set has no device */
-    struct gw_proxy *proxy;             /* NULL: it has no sockets of the host's own */
+    struct gw_socket_proxy *proxy;      /* NULL: it has no sockets of the host's own */
     struct gw_datagrams *datagrams;     /* NULL: it has no datagrams over RDMA */
     uint8_t *groups, *bells;            /* of the proxy: see detail/socket/host_stream.h */
     uint32_t *asked;

@@ -15,8 +15,8 @@ static void put(struct sock *k, enum gw_sock_opt_ which, uint32_t value)
     gw_st_relaxed_u32(&k->info->opt[which], value);
 }
 
-/* What carries it, and how it finds out that a peer is gone: the host's TCP only when it is told to, after
- * two hours. */
+/* RDMA or TCP carries it, and finds out that a peer is gone. The host's TCP does so only when it is told to,
+ * after two hours. */
 static void put_rdma(const struct gw_sockets *set, struct sock *k, uint32_t rdma)
 {
     put(k, GW_SOCK_OPT_RDMA_, rdma);
@@ -101,7 +101,7 @@ static int set_timeout(struct sock *k, enum gw_sock_opt_ which, const struct gw_
     return 0;
 }
 
-/* What carries the socket: as long as nothing depends on it. */
+/* RDMA or TCP: it may change as long as nothing depends on it. */
 static int set_rdma(struct gw_sockets *set, struct sock *k, int value)
 {
     uint32_t domain = k->info->opt[GW_SOCK_OPT_DOMAIN_];
@@ -117,7 +117,7 @@ static int set_rdma(struct gw_sockets *set, struct sock *k, int value)
     if (value == GW_RDMA_ONLY)
         gw_try_settle(k);
     else if (k->fd < 0)
-        err = gw_proxy_open(set, k, (int)domain, SOCK_STREAM);
+        err = gw_socket_proxy_open(set, k, (int)domain, SOCK_STREAM);
     if (!err) put_rdma(set, k, (uint32_t)value);
     return err;
 }
@@ -145,8 +145,7 @@ static int keep(struct gw_sockets *set, struct sock *k, int which, const struct 
     }
 }
 
-/* Those that the host's own sockets have, too; what concerns kernels and the proxy alone they are not told.
- */
+/* Options that the host's own sockets have, too. Options for kernels and the proxy alone do not go there. */
 static int set_host(const struct sock *k, int which, int v)
 {
     switch (which) {

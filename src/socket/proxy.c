@@ -44,7 +44,7 @@ static void give_up(struct gw_sockets *set, int err)
     }
 }
 
-int gw_proxy_error(const struct gw_sockets *set)
+int gw_socket_proxy_error(const struct gw_sockets *set)
 {
     return !set->proxy ? -EOPNOTSUPP : set->proxy->error ? -ENETDOWN : 0;
 }
@@ -55,9 +55,9 @@ static bool passing(int rc)
     return rc >= 0 || rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY;
 }
 
-struct io_uring_sqe *gw_proxy_sqe(struct gw_sockets *set, struct sock *k, enum gw_proxy_op op)
+struct io_uring_sqe *gw_socket_proxy_sqe(struct gw_sockets *set, struct sock *k, enum gw_socket_proxy_op op)
 {
-    struct gw_proxy *p = set->proxy;
+    struct gw_socket_proxy *p = set->proxy;
     struct io_uring_sqe *sqe = p->error ? NULL : io_uring_get_sqe(&p->ring);
 
     if (!sqe && !p->error) {
@@ -76,7 +76,7 @@ struct io_uring_sqe *gw_proxy_sqe(struct gw_sockets *set, struct sock *k, enum g
 
 static void watch_wake(struct gw_sockets *set)
 {
-    struct io_uring_sqe *sqe = gw_proxy_sqe(set, NULL, PROXY_WAKE);
+    struct io_uring_sqe *sqe = gw_socket_proxy_sqe(set, NULL, PROXY_WAKE);
 
     io_uring_prep_read(sqe, set->helper.fd[0], &set->proxy->woken, sizeof(set->proxy->woken), 0);
 }
@@ -86,7 +86,7 @@ static void watch_channel(struct gw_sockets *set)
     struct io_uring_sqe *sqe;
 
     if (!set->channel) return;
-    sqe = gw_proxy_sqe(set, NULL, PROXY_CHANNEL);
+    sqe = gw_socket_proxy_sqe(set, NULL, PROXY_CHANNEL);
     io_uring_prep_poll_multishot(sqe, set->channel->fd, POLLIN);
 }
 
@@ -95,7 +95,7 @@ static void watch_channel(struct gw_sockets *set)
 static void ended(struct gw_sockets *set, const struct io_uring_cqe *cqe)
 {
     uint32_t i = (uint32_t)cqe->user_data >> OP_BITS;
-    enum gw_proxy_op op = cqe->user_data & ((1 << OP_BITS) - 1);
+    enum gw_socket_proxy_op op = cqe->user_data & ((1 << OP_BITS) - 1);
     struct sock *k = i < set->attr.count ? &set->sock[i] : NULL;
 
     if (op == PROXY_TRY) {
@@ -109,8 +109,8 @@ static void ended(struct gw_sockets *set, const struct io_uring_cqe *cqe)
         gw_sock_cm_events(set);
         if (!(cqe->flags & IORING_CQE_F_MORE)) watch_channel(set);
         return;
-    case PROXY_LISTEN: gw_proxy_listening(set, k, cqe->res); break;
-    case PROXY_CONNECT: gw_proxy_connected(set, k, cqe->res); break;
+    case PROXY_LISTEN: gw_socket_proxy_listening(set, k, cqe->res); break;
+    case PROXY_CONNECT: gw_socket_proxy_connected(set, k, cqe->res); break;
     case PROXY_RECV:
         gw_host_stream_received(set, k, cqe->res, cqe->flags & IORING_CQE_F_SOCK_NONEMPTY);
         break;
@@ -162,20 +162,20 @@ static bool answer_bells(struct gw_sockets *set)
 
 /* ---- the thread --------------------------------------------------------------------------------------- */
 
-bool gw_proxy_look(struct gw_sockets *set)
+bool gw_socket_proxy_look(struct gw_sockets *set)
 {
-    struct gw_proxy *p = set->proxy;
+    struct gw_socket_proxy *p = set->proxy;
     uint32_t pending = p->error ? 0 : io_uring_sq_ready(&p->ring);
     bool any;
 
-    if (pending > PENDING_MAX || (pending && p->looks++ >= LOOKS_MAX)) gw_proxy_wait(set, 0);
+    if (pending > PENDING_MAX || (pending && p->looks++ >= LOOKS_MAX)) gw_socket_proxy_wait(set, 0);
     any = reap(set);
     return answer_bells(set) || any;
 }
 
 /* Would a call that does not wait do anything? The kernel says whether it has completions to make; now and
  * then it is asked all the same, for that a ring which has failed says nothing. */
-static bool due(struct gw_proxy *p)
+static bool due(struct gw_socket_proxy *p)
 {
     const unsigned news = IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW;
 
@@ -183,11 +183,11 @@ static bool due(struct gw_proxy *p)
            ++p->idle % ASK_EVERY == 0;
 }
 
-void gw_proxy_wait(struct gw_sockets *set, uint64_t ns)
+void gw_socket_proxy_wait(struct gw_sockets *set, uint64_t ns)
 {
     struct __kernel_timespec t = {.tv_sec = (int64_t)(ns / 1000000000u),
                                   .tv_nsec = (int64_t)(ns % 1000000000u)};
-    struct gw_proxy *p = set->proxy;
+    struct gw_socket_proxy *p = set->proxy;
     struct io_uring_cqe *cqe;
     int rc;
 
@@ -201,7 +201,7 @@ void gw_proxy_wait(struct gw_sockets *set, uint64_t ns)
     if (!passing(rc)) give_up(set, rc);
 }
 
-void gw_proxy_enter(struct gw_sockets *set)
+void gw_socket_proxy_enter(struct gw_sockets *set)
 {
     /* This thread submits from now on, and no other. liburing 2.3 forgets to export its function for that. */
     if (syscall(__NR_io_uring_register, set->proxy->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) <
@@ -213,7 +213,7 @@ void gw_proxy_enter(struct gw_sockets *set)
     watch_channel(set);
 }
 
-void gw_proxy_leave(struct gw_sockets *set)
+void gw_socket_proxy_leave(struct gw_sockets *set)
 {
     uint64_t until = gw_deadline(LEAVE_NS);
     uint32_t left = 0;
@@ -221,26 +221,26 @@ void gw_proxy_leave(struct gw_sockets *set)
     for (uint32_t i = 0; i < set->attr.count; i++) {
         struct sock *k = &set->sock[i];
 
-        if (k->fd >= 0 && k->step != SOCK_CLOSING && !gw_proxy_close(set, k)) gw_sock_release(set, k);
+        if (k->fd >= 0 && k->step != SOCK_CLOSING && !gw_socket_proxy_close(set, k)) gw_sock_release(set, k);
     }
     do {
         for (uint32_t i = left = 0; i < set->attr.count; i++) left += set->sock[i].requests;
         if (!left || set->proxy->error) return;
-        gw_proxy_wait(set, 1000000u);
+        gw_socket_proxy_wait(set, 1000000u);
         reap(set);
     } while (gw_clock_ns() < until);
 }
 
 /* ---- making it ---------------------------------------------------------------------------------------- */
 
-int gw_proxy_create(struct gw_sockets *set)
+int gw_socket_proxy_create(struct gw_sockets *set)
 {
     /* Newer kernels run completions in our own thread and nowhere else; older ones know less. */
     static const unsigned flags[] = {IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
                                          IORING_SETUP_TASKRUN_FLAG,
                                      IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG, 0};
     struct io_uring_params params;
-    struct gw_proxy *p = calloc(1, sizeof(*p));
+    struct gw_socket_proxy *p = calloc(1, sizeof(*p));
     uint32_t cq = 2 * ENTRIES;
     int rc = -EINVAL;
 
@@ -264,7 +264,7 @@ int gw_proxy_create(struct gw_sockets *set)
     return 0;
 }
 
-void gw_proxy_destroy(struct gw_sockets *set)
+void gw_socket_proxy_destroy(struct gw_sockets *set)
 {
     if (!set->proxy) return;
     if (!set->proxy->error) io_uring_queue_exit(&set->proxy->ring);

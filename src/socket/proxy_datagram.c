@@ -56,7 +56,7 @@ static void receive(struct gw_sockets *set, struct sock *k)
                             .msg_iov = &k->in_iov,
                             .msg_iovlen = 1};
     k->receiving = true;
-    io_uring_prep_recvmsg(gw_proxy_sqe(set, k, PROXY_RECVMSG), k->fd, &k->in, 0);
+    io_uring_prep_recvmsg(gw_socket_proxy_sqe(set, k, PROXY_RECVMSG), k->fd, &k->in, 0);
 }
 
 void gw_host_datagram_received(struct gw_sockets *set, struct sock *k, int result)
@@ -107,7 +107,7 @@ static void send_next(struct gw_sockets *set, struct sock *k)
                              .msg_iov = &k->out_iov,
                              .msg_iovlen = 1};
     k->sending = true;
-    io_uring_prep_sendmsg(gw_proxy_sqe(set, k, PROXY_SENDMSG), k->fd, &k->out, MSG_NOSIGNAL);
+    io_uring_prep_sendmsg(gw_socket_proxy_sqe(set, k, PROXY_SENDMSG), k->fd, &k->out, MSG_NOSIGNAL);
 }
 
 void gw_host_datagram_sent(struct gw_sockets *set, struct sock *k, int result)
@@ -118,7 +118,7 @@ void gw_host_datagram_sent(struct gw_sockets *set, struct sock *k, int result)
         k->stuck = 0; /* each datagram that leaves may be refused */
         k->sent += k->leaving;
         gw_st_release_u64(&k->ends->sent, k->sent); /* release: the host's socket has read */
-        if (!k->bound) gw_proxy_name(k);            /* it has one now */
+        if (!k->bound) gw_socket_proxy_name(k);     /* it has one now */
         k->bound = true;
         gw_host_stream_tell(set, k);
     }

@@ -38,23 +38,23 @@ static int peer_name(int fd, struct sockaddr *sa, socklen_t *len)
 
 /* ---- opening ------------------------------------------------------------------------------------------ */
 
-void gw_proxy_name(struct sock *k)
+void gw_socket_proxy_name(struct sock *k)
 {
     keep_name(&k->info->local, k->fd, local_name);
 }
 
-int gw_proxy_open(struct gw_sockets *set, struct sock *k, int domain, int type)
+int gw_socket_proxy_open(struct gw_sockets *set, struct sock *k, int domain, int type)
 {
-    int err = gw_proxy_error(set);
+    int err = gw_socket_proxy_error(set);
 
     if (err) return err;
     k->fd = socket(domain, type | SOCK_CLOEXEC, 0);
     if (k->fd < 0) return -errno;
-    gw_proxy_name(k);
+    gw_socket_proxy_name(k);
     return 0;
 }
 
-int gw_proxy_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
+int gw_socket_proxy_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
 {
     (void)set;
     if (addr->len > sizeof(addr->bytes)) return -EINVAL;
@@ -78,7 +78,7 @@ static void watch_listener(struct gw_sockets *set, struct sock *l)
 {
     if (l->watched || l->ready_host) return;
     l->watched = true;
-    io_uring_prep_poll_add(gw_proxy_sqe(set, l, PROXY_LISTEN), l->fd, POLLIN);
+    io_uring_prep_poll_add(gw_socket_proxy_sqe(set, l, PROXY_LISTEN), l->fd, POLLIN);
 }
 
 static void say_ready(struct gw_sockets *set, struct sock *l)
@@ -88,7 +88,7 @@ static void say_ready(struct gw_sockets *set, struct sock *l)
     gw_sock_say_ready(set, l);
 }
 
-void gw_proxy_listening(struct gw_sockets *set, struct sock *l, int result)
+void gw_socket_proxy_listening(struct gw_sockets *set, struct sock *l, int result)
 {
     l->watched = false;
     if (l->step != SOCK_LISTENING || result < 0) return;
@@ -96,11 +96,11 @@ void gw_proxy_listening(struct gw_sockets *set, struct sock *l, int result)
     gw_sock_say_ready(set, l);
 }
 
-int gw_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog)
+int gw_socket_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog)
 {
     if (listen(k->fd, backlog)) return -errno;
     if (k->step == SOCK_LISTENING) return 0;
-    /* Accepting never waits, even when who was there is gone again. */
+    /* Accepting never waits, even when the client is gone again. */
     if (fcntl(k->fd, F_SETFL, O_NONBLOCK)) return -errno;
     keep_name(&k->info->local, k->fd, local_name);
     k->step = SOCK_LISTENING;
@@ -130,7 +130,7 @@ static bool is_one(const struct gw_sock_addr_ *a)
     return sa.sa_family == AF_UNIX || (sa.sa_family == AF_INET && in.sin_addr.s_addr != INADDR_ANY);
 }
 
-int gw_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer)
+int gw_socket_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer)
 {
     struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(sa);
@@ -172,10 +172,10 @@ static int connect_dgram(struct gw_sockets *set, struct sock *k, const struct gw
     return 0;
 }
 
-int gw_proxy_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
+int gw_socket_proxy_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
 {
     const struct sockaddr *sa = (const struct sockaddr *)addr->bytes;
-    int err = gw_proxy_error(set);
+    int err = gw_socket_proxy_error(set);
 
     if (err) return err;
     if (addr->len < sizeof(sa->sa_family) || addr->len > sizeof(addr->bytes)) return -EINVAL;
@@ -184,13 +184,13 @@ int gw_proxy_connect(struct gw_sockets *set, struct sock *k, const struct gw_soc
     if (k->info->kind == GW_SOCK_HOST_DATAGRAM_) return connect_dgram(set, k, addr);
     k->info->remote = *addr; /* until it is connected nobody reads that: it lies there for the request */
     k->step = SOCK_ASKED;
-    io_uring_prep_connect(gw_proxy_sqe(set, k, PROXY_CONNECT), k->fd,
+    io_uring_prep_connect(gw_socket_proxy_sqe(set, k, PROXY_CONNECT), k->fd,
                           (const struct sockaddr *)k->info->remote.bytes, addr->len);
     gw_sock_publish(set, k, GW_SOCK_CONNECTING_);
     return 0;
 }
 
-void gw_proxy_connected(struct gw_sockets *set, struct sock *k, int result)
+void gw_socket_proxy_connected(struct gw_sockets *set, struct sock *k, int result)
 {
     if (k->step != SOCK_ASKED) return;
     if (!result) {
@@ -206,7 +206,7 @@ void gw_proxy_connected(struct gw_sockets *set, struct sock *k, int result)
 
 /* ---- closing ------------------------------------------------------------------------------------------ */
 
-int gw_proxy_close(struct gw_sockets *set, struct sock *k)
+int gw_socket_proxy_close(struct gw_sockets *set, struct sock *k)
 {
     /* As Linux does it: bytes that nobody has read make the goodbye a reset, as lingering for no time does.
      */
@@ -218,7 +218,7 @@ int gw_proxy_close(struct gw_sockets *set, struct sock *k)
         setsockopt(k->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
     k->step = SOCK_CLOSING;
     if (!k->requests) return 0;
-    sqe = gw_proxy_sqe(set, k, PROXY_CANCEL);
+    sqe = gw_socket_proxy_sqe(set, k, PROXY_CANCEL);
     io_uring_prep_cancel_fd(sqe, k->fd, IORING_ASYNC_CANCEL_ALL);
     return k->requests != 0;
 }

@@ -78,13 +78,13 @@ static void receive(struct gw_sockets *set, struct sock *k)
         return;
     }
     k->receiving = true;
-    sqe = gw_proxy_sqe(set, k, PROXY_RECV);
+    sqe = gw_socket_proxy_sqe(set, k, PROXY_RECV);
     io_uring_prep_recv(sqe, k->fd, k->rbuf + at, gw_smaller_(room, k->rbuf_size - at), 0);
     /* Unless more was there than fitted, it is not tried first: nothing has come yet, most likely. */
     if (!k->more) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
 }
 
-/* The end of what comes in. What is sent may fail later, and nobody would hear of it without a send. */
+/* The end of what comes in. Sent bytes may fail later, and nobody would hear of it without a send. */
 static void end(struct gw_sockets *set, struct sock *k)
 {
     int err = (int)gw_ld_relaxed_u32(&k->ends->refused);
@@ -98,7 +98,7 @@ static void end(struct gw_sockets *set, struct sock *k)
     gw_host_stream_tell(set, k);
     /* For POLLERR and POLLHUP; it tells of POLLRDHUP, too, once and again, and there is no way not to ask for
      * that. */
-    io_uring_prep_poll_multishot(gw_proxy_sqe(set, k, PROXY_WATCH), k->fd, 0);
+    io_uring_prep_poll_multishot(gw_socket_proxy_sqe(set, k, PROXY_WATCH), k->fd, 0);
 }
 
 void gw_host_stream_received(struct gw_sockets *set, struct sock *k, int result, bool more)
@@ -148,7 +148,7 @@ static void send_more(struct gw_sockets *set, struct sock *k)
     if (due && gw_ld_relaxed_u32(&k->ends->refused)) return;
     if (due) {
         k->sending = true;
-        io_uring_prep_send(gw_proxy_sqe(set, k, PROXY_SEND), k->fd, k->wbuf + at, row,
+        io_uring_prep_send(gw_socket_proxy_sqe(set, k, PROXY_SEND), k->fd, k->wbuf + at, row,
                            MSG_NOSIGNAL | (row < due ? MSG_MORE : 0));
     } else if (shut & ~k->shut & GW_HOST_STREAM_SHUT_WR_) {
         k->shut |= GW_HOST_STREAM_SHUT_WR_;

@@ -31,10 +31,10 @@ int gw_try_bind(struct gw_sockets *set, struct sock *k, const struct gw_sock_add
         if (err == -EADDRINUSE || err == -EINVAL || err == -EAFNOSUPPORT) return err;
         if (err) {
             gw_sock_cm_close(k);
-            return gw_proxy_bind(set, k, addr);
+            return gw_socket_proxy_bind(set, k, addr);
         }
         k->bound = false;
-        err = gw_proxy_bind(set, k, &k->info->local);
+        err = gw_socket_proxy_bind(set, k, &k->info->local);
         if (!err) return 0;
         gw_sock_cm_close(k);
         if (port_of(addr)) return err;
@@ -49,14 +49,14 @@ int gw_try_listen(struct gw_sockets *set, struct sock *k, int backlog)
 
     if (!k->bound) err = gw_try_bind(set, k, &any);
     if (!err) err = gw_sock_cm_listen_too(k, backlog);
-    return err ? err : gw_proxy_listen(set, k, backlog);
+    return err ? err : gw_socket_proxy_listen(set, k, backlog);
 }
 
 int gw_try_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer)
 {
     int s = gw_sock_take_ready(set, l, peer);
 
-    return s == -EAGAIN ? gw_proxy_accept(set, l, peer) : s;
+    return s == -EAGAIN ? gw_socket_proxy_accept(set, l, peer) : s;
 }
 
 int gw_try_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
@@ -65,17 +65,17 @@ int gw_try_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_
 
     if (gw_sock_cm_connect(set, k, addr)) {
         gw_sock_cm_close(k);
-        return gw_proxy_connect(set, k, addr);
+        return gw_socket_proxy_connect(set, k, addr);
     }
     k->to = *addr;
     k->attempt++;
-    io_uring_prep_timeout(gw_proxy_sqe(set, k, PROXY_TRY), &patience, 0, 0);
+    io_uring_prep_timeout(gw_socket_proxy_sqe(set, k, PROXY_TRY), &patience, 0, 0);
     return 0;
 }
 
 bool gw_try_fall_back(struct gw_sockets *set, struct sock *k)
 {
-    return k->fd >= 0 && !gw_proxy_connect(set, k, &k->to);
+    return k->fd >= 0 && !gw_socket_proxy_connect(set, k, &k->to);
 }
 
 void gw_try_late(struct gw_sockets *set, struct sock *k, uint32_t attempt)

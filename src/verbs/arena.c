@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A first-fit allocator over a few large pieces of executor memory. It is used when queue pairs and CQs are
- * made and destroyed only, so it is simple: each chunk has a sorted list of its used stretches, kept outside
- * the memory itself (which the CPU may not even see).
+ * A first-fit allocator over a few large pieces of executor memory. It is used only when queue pairs and CQs
+ * are made and destroyed, so it is simple. Each chunk has a sorted list of its used stretches. The list lies
+ * outside the memory itself, which the CPU may not even see.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static struct gw_arena_chunk *grow(struct gw_arena *a, size_t size)
     return c;
 }
 
-/* Freed stretches are used again: whoever gets one must find zeros, as in a new chunk. */
+/* Freed stretches are used again: the next owner must find zeros, as in a new chunk. */
 int gw_arena_clear(struct gw_arena *a, const struct gw_piece *p)
 {
     void *zeros;

@@ -43,8 +43,8 @@ static bool port_active(const char *name)
     return gw_first_line(path, line, sizeof(line)) && strstr(line, "ACTIVE");
 }
 
-/* How good the device is for us: 2 a ConnectX, 1 another NIC, 0 none (rxe and siw, which lie on no bus, are
- * used when they are named). why tells what is against it. */
+/* How good the device is for us: 2 a ConnectX, 1 another NIC, 0 none. (Programs get rxe and siw, which lie on
+ * no bus, when they name them.) The line in why tells what is against it. */
 static int rank(const char *name, char *why, size_t why_size)
 {
     char path[PATH_MAX], vendor[64], type[64];
@@ -86,16 +86,18 @@ static void *try_open(const char *path)
     return access(path, R_OK) ? NULL : dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 }
 
-/* Beside the library or program that this code lies in, in lib/ next to it, or wherever the loader looks. */
+/* Beside the library or program that this code lies in, in lib/ next to it (Debian: in a folder of that for
+ * the processor), or wherever the loader looks. */
 static void *load_softnic(void)
 {
-    static const char *const places[] = {"", "/../lib"};
+    static const char *const places[] = {"", "/../lib", ("/../lib/" GW_LIBRARY_ARCH)};
     const char *given = getenv("GPUWIRE_SOFTNIC_LIBRARY");
     char self[PATH_MAX], path[PATH_MAX + 64];
     void *lib = NULL;
     Dl_info info;
 
-    /* Who starts a set-user-ID program chooses its environment and the name it is called by, not its code. */
+    /* The user of a set-user-ID program chooses its environment and the name it is called by, not its
+     * code. */
     if (getauxval(AT_SECURE)) return dlopen(SOFTNIC, RTLD_NOW | RTLD_GLOBAL);
     if (given && *given) return dlopen(given, RTLD_NOW | RTLD_GLOBAL);
     /* Of a program linked statically dladdr knows only what it was called by, which may be found by PATH

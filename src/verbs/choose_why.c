@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a NIC of this machine cannot be opened. libibverbs does not tell: it looks for the device's file in
- * several places, and what is in errno afterwards is of the last one. */
+/* Why a NIC of this machine cannot be opened. The call of libibverbs does not tell. It looks for the device's
+ * file in several places, and errno is that of the last one. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

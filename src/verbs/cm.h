@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the connection manager share. */
+/* Shared by the files of the connection manager. */
 #ifndef GW_VERBS_CM_H
 #define GW_VERBS_CM_H
 
@@ -43,7 +43,7 @@ int gw_cm_event(struct rdma_event_channel *ch, int stop_fd, uint64_t deadline_ns
 /* Does the id lie on the device? else -EXDEV. */
 int gw_cm_same_device(const struct gw_device *dev, const struct rdma_cm_id *id);
 void gw_cm_address(const struct sockaddr *sa, char *text, size_t size);
-/* What an event that ends an attempt means, as an error with its line; `who` is the peer. */
+/* The meaning of an event that ends an attempt, as an error with its line; `who` is the peer. */
 int gw_cm_failure(const struct rdma_cm_event *ev, const char *who);
 /* RESET → INIT → RTR → RTS as rdma_cm says. */
 int gw_cm_bring_up(struct gw_qp *qp, struct rdma_cm_id *id, const struct gw_connect_opts *o,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What travels in the private data of rdma_cm's messages. Big-endian, from a peer that may be anybody:
+ * The private data of rdma_cm's messages. Big-endian, from a peer that may be anybody:
  *
  *     0  'g' 'w'   2  version   3  kind: 1 an offer, 2 a refusal
+ *
  *     an offer:    4  address   12  length   20  rkey   24  path MTU / 256   25  bytes of data   28  data
+ *
  *     a refusal:   4  text, ended by a zero or by the end
  */
 #include <errno.h>

@@ -97,7 +97,7 @@ uint16_t gw_cm_port(const struct gw_listener *l)
     return ntohs(rdma_get_src_port(l->id));
 }
 
-/* What came meanwhile are ids of their own. */
+/* Requests that came meanwhile are ids of their own. */
 static void turn_away_all(struct gw_listener *l)
 {
     struct rdma_cm_event *ev;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drops the completions of a queue pair that went back to RESET from a CQ: the NIC writes no more of them,
- * but those that nobody has polled yet would be taken for completions of the queue pair's next life.
+ * Drops the completions of a queue pair that went back to RESET from a CQ. The NIC writes no more of them.
+ * But those that nobody has polled yet would pass for completions of the queue pair's next life.
  *
  * When nobody polls (or the poller's lock can be taken) they are squeezed out of the ring. Otherwise the
- * poller cannot be stopped: they are made out to belong to no queue pair, which the poller drops; and since
- * it may have read one just before, the caller waits until its consumer index has passed them.
+ * poller cannot be stopped. They are made out to belong to no queue pair, and the poller drops such entries.
+ * Since it may have read one just before, the caller waits until its consumer index has passed them.
  */
 #include <errno.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static int squeeze(struct gw_cq *cq, uint32_t qpn)
             freed++;
         } else if (freed) {
             /* Pollers look at the owner byte before they take the lock, so it is stored last and in one
-             * piece; its owner bit is that of the lap its new place is in. */
+             * piece. Its owner bit is that of the lap that its new place is in. */
             memcpy(to, from, offsetof(struct gw_mlx5_cqe, op_own));
             gw_st_release_u8(&to->op_own, (uint8_t)((from->op_own & ~1) | owner));
         }

@@ -33,9 +33,9 @@ struct gw_device_ops {
     /* A CPU thread has armed its queues and will sleep now: the NIC goes on without it. Any thread. */
     void (*leave)(struct gw_device *dev);
     /*
-     * What tells the NIC of a ring when a CPU thread has written qp's doorbell: an empty ibv_post_send to the
-     * queue pair that this returns. NULL: the doorbell is I/O memory and tells the NIC by itself. alone: one
-     * thread at a time posts to qp.
+     * When a CPU thread has written qp's doorbell, an empty ibv_post_send tells the NIC of the ring. It goes
+     * to the queue pair that this returns. NULL: the doorbell is I/O memory and tells the NIC by itself.
+     * alone: one thread at a time posts to qp.
      */
     struct ibv_qp *(*ring_through)(const struct gw_qp *qp, bool alone);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The software NIC. It lives in this process and works when the process' threads call libibverbs: a post that
- * posts nothing makes it do the work of the posts before, and a poll makes it do all there is, arriving
- * packets included. So the library keeps a queue pair and a completion queue for such calls, which carry
- * nothing.
+ * The software NIC. It lives in this process and works when the process' threads call libibverbs. A post that
+ * posts nothing makes it do the work of the posts before. A poll makes it do all there is, arriving packets
+ * included. So the library keeps a queue pair and a completion queue for such calls, which carry nothing.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -44,8 +43,8 @@ static void rang(struct gw_device *dev)
 
 /*
  * Polls the NIC once more, and tells it that it is on its own from now on: its thread stays away from what
- * application threads poll, for up to a millisecond. It learns who is about to sleep from ibv_req_notify_cq,
- * of any CQ.
+ * application threads poll, for up to a millisecond. From ibv_req_notify_cq, of any CQ, it learns that a
+ * thread is about to sleep.
  */
 static void leave(struct gw_device *dev)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The doorbell proxy: where the NIC's doorbell page cannot be mapped into a GPU, kernels write what they
- * would have written there into a mailbox in host memory, and the proxy thread carries it to the register.
- * The queues, the records and the device API are the same as without it.
+ * The doorbell proxy, for a NIC whose doorbell page cannot be mapped into a GPU. Kernels write their rings
+ * into a mailbox in host memory instead, and the proxy thread carries them to the register. The queues, the
+ * records and the device API are the same as without it.
  */
 #include <errno.h>
 #include <stdlib.h>

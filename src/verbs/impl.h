@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of verbs/ share. */
+/* Shared by the files of verbs/. */
 #ifndef GW_VERBS_IMPL_H
 #define GW_VERBS_IMPL_H
 
@@ -103,7 +103,7 @@ struct gw_pd {
     uint32_t objects;
 };
 
-/* What its maker fills in stands first; rings and records are where the CPU sees them. */
+/* Its maker fills in the first fields; rings and records are where the CPU sees them. */
 struct gw_cq {
     struct gw_device *dev;
     const struct gw_queue_ops *ops;
@@ -192,7 +192,7 @@ int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **p
 
 /* mode.c: decides info.post_mode, by GPUWIRE_POST, the device, and what is possible. */
 int gw_mode_choose(struct gw_device *dev);
-/* Who makes the queues of that posting mode (enum gw_post_mode). */
+/* The maker of queues of that posting mode (enum gw_post_mode). */
 const struct gw_queue_ops *gw_mode_queues(const struct gw_device *dev, uint32_t mode);
 const char *gw_mode_name(uint32_t mode);
 /* 0 when the device's queues can lie there (enum gw_placement). */

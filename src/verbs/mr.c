@@ -47,7 +47,7 @@ static void cu_load(void)
     cu.handle = (cu_handle_fn)dlsym(lib, "cuMemGetHandleForAddressRange");
 }
 
-/* What CUDA says of an address; 0: nothing, it is none of its own. */
+/* CUDA's word about an address; 0: none, it is none of its own. */
 static unsigned int cu_ask(const void *addr, int attribute)
 {
     unsigned int value = 0;

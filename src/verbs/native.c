@@ -121,8 +121,8 @@ static void cq_free(struct gw_cq *cq)
 }
 
 /*
- * Once is enough until the event has come. The CQ's ring is polled by us and not by libmlx5 (mlx5dv_init_obj
- * has told it so), so its arm sequence number and consumer index are ours too: ibv_req_notify_cq would arm
+ * Once is enough until the event has come. We poll the CQ's ring and not libmlx5 (mlx5dv_init_obj has told it
+ * so). So its arm sequence number and consumer index are ours too. The function ibv_req_notify_cq would arm
  * with libmlx5's, which never move.
  */
 static void cq_arm(struct gw_cq *cq)
@@ -260,7 +260,7 @@ static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_c
     wish(qp, a, &attr);
     err = make_qp(qp, &attr, &reg);
     *cap = attr.cap;
-    /* What the device does by itself may still be out of this one's reach; then the mailbox is next. */
+    /* The device's own way may still be out of this one's reach; then the mailbox is next. */
     if (!mode && (qp->dev->mode_forced || qp->dev->info.post_mode == GW_POST_PROXY_DOORBELL))
         mode = qp->dev->info.post_mode;
     if (!err) err = make_doorbell(qp, mode, reg, &n->mailbox);

@@ -4,8 +4,8 @@
  *
  * It looks at everything in turn. With nothing to do it sleeps ever longer, a sixteenth of the time it has
  * been idle: what a kernel writes after an idle time t is seen t/16 later at most. The longest sleep is 1 ms,
- * or 256 times what one look costs where that is more: idle, the thread takes 0.4 % of a core, or a little of
- * what 1 ms allows. Completions of the NIC wake it at once, and so do CPU threads that ring.
+ * or 256 times the cost of one look where that is more. Idle, the thread takes 0.4 % of a core, or a little
+ * of what 1 ms allows. Completions of the NIC wake it at once, and so do CPU threads that ring.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -271,7 +271,7 @@ static int qp_modify(struct gw_qp *qp, struct ibv_qp_attr *attr, int mask)
     err = -ibv_modify_qp(qp->qp, attr, mask);
     if (!err) q->state = attr->qp_state;
     if (!err && q->state == IBV_QPS_RESET) start_again(q);
-    /* What was posted before the connection is there before the peer can send. */
+    /* Receives posted before the connection are there before the peer can send. */
     if (!err && q->state == IBV_QPS_INIT) gw_repost_receives(q);
     pthread_mutex_unlock(&p->lock);
     return err;

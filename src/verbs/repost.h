@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * repost.h: proxy-post, for NICs whose queues kernels cannot write. A kernel's queues are in memory alone, in
- * mlx5's format. The proxy thread plays the NIC towards them: it reads the WQEs that the doorbell record
- * counts, posts them with ibv_post_send and ibv_post_recv to an ordinary queue pair of the same number, and
- * writes what ibv_poll_cq returns as CQEs. What the kernel sees is what a ConnectX would have done.
+ * mlx5's format. The proxy thread plays the NIC towards them. It reads the WQEs that the doorbell record
+ * counts. It posts them with ibv_post_send and ibv_post_recv to an ordinary queue pair of the same number. It
+ * writes the results of ibv_poll_cq as CQEs. The kernel sees the same as from a ConnectX.
  *
  * repost.c makes and frees the queues, repost_round.c looks at them, repost_wr.c makes requests of WQEs,
  * repost_send.c and repost_recv.c post them, repost_wc.c carries completions. All under the proxy's lock.
@@ -14,7 +14,7 @@
 #include "src/mlx5/wqe.h"
 #include "src/verbs/proxy.h"
 
-/* What a posted request leaves behind for its completion, whose wr_id is its address. */
+/* A posted request leaves this behind for its completion, whose wr_id is its address. */
 struct gw_repost_sent {
     struct gw_repost_qp *q;
     uint32_t index, wqebbs; /* first WQEBB (or receive); how many */

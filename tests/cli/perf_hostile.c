@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A peer of `gpuwire perf` that means no good: perf_hostile HOST PORT CASE plays the client, perf_hostile - PORT CASE the side
- * that waits. It says on standard output what became of it, and ends in seconds whatever the other end does.
+ * A peer of `gpuwire perf` that means no good: perf_hostile HOST PORT CASE plays the client, perf_hostile -
+ * PORT CASE the side that waits. It says on standard output what became of it, and ends in seconds whatever
+ * the other end does.
  */
 #include <errno.h>
 #include <stdio.h>

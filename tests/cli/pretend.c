@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded: a machine on which things do not work. PRETEND_REAL=LIBRARY: the software NIC, which the program then takes
- * for a ConnectX. PRETEND_REFUSE=word,…: no_rdma_cm: there is no /dev/infiniband/rdma_cm; cm_permission: it may not be
- * opened; locked: no more memory may be locked.
+ * Preloaded: a machine on which things do not work. PRETEND_REAL=LIBRARY: the software NIC, which the program
+ * then takes for a ConnectX. PRETEND_REFUSE=word,…: no_rdma_cm: there is no /dev/infiniband/rdma_cm;
+ * cm_permission: it may not be opened; locked: no more memory may be locked.
  */
 #include <dlfcn.h>
 #include <errno.h>

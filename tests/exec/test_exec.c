@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "tests/exec/exec_kernels.h"
-#include "examples/options.h"
+#include "tests/exec/with_exec.h"
 
 GW_KERNEL_DECLARE(whoami_kernel);
 GW_KERNEL_DECLARE(reverse_kernel);
@@ -23,8 +23,6 @@ GW_KERNEL_DECLARE(parts_kernel);
 GW_KERNEL_DECLARE(wait_kernel);
 GW_KERNEL_DECLARE(bell_kernel);
 GW_KERNEL_DECLARE(mixed_kernel);
-
-static struct gw_exec *exec;
 
 /* The shapes that every kernel runs in; blocks that are no multiple of a warp, and more of them than run at
  * once. */
@@ -343,20 +341,6 @@ static void test_wait_fds(void **state)
     assert_int_equal(gw_wait_fds(both, 2, 0), -EBADF);
     assert_int_equal(gw_wait_fds(both, 63, 0), -EINVAL);
     assert_true(gw_deadline(GW_NEVER) == GW_NEVER);
-}
-
-static int open_exec(void **state)
-{
-    (void)state;
-    exec = test_exec();
-    printf("gpu: executor %s, %u blocks at once\n", gw_exec_name(exec), gw_exec_resident_blocks(exec));
-    return 0;
-}
-
-static int close_exec(void **state)
-{
-    (void)state;
-    return gw_exec_destroy(exec);
 }
 
 int main(int argc, char **argv)

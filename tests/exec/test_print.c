@@ -36,7 +36,8 @@ static struct gw_host_server *printing(uint32_t lines, unsigned delay_us)
     return serve(&a);
 }
 
-/* Every line that was taken is printed, whole, and each thread's in order; those that were not are counted. */
+/* Every line that was taken is printed, whole, and each thread's in order; those that were not are
+ * counted. */
 static void check_lines(uint32_t blocks, uint32_t threads, uint32_t each, uint64_t refused)
 {
     uint32_t *next = calloc(blocks * threads, sizeof(*next));

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "examples/options.h"
+#include "tests/exec/with_exec.h"
 #include "tests/exec/sync_kernels.h"
 
 GW_KERNEL_DECLARE(message_kernel);
@@ -20,7 +20,6 @@ GW_KERNEL_DECLARE(count_kernel);
 
 static const char *const announce_name[ANNOUNCES] = {"u64",      "u32",     "u16",        "u8", "fences",
                                                      "doorbell", "u32_gpu", "gpu fences", "rmw"};
-static struct gw_exec *exec;
 
 static void must(int rc, const char *what)
 {
@@ -163,20 +162,6 @@ static void test_pairs(void **state)
     assert_true(memory[0] == 0x1122334455667788u && memory[1] == 0x99aabbccddeeff00u);
     gw_ld_relaxed_2u64(memory, &lo, &hi);
     assert_true(lo == memory[0] && hi == memory[1]);
-}
-
-static int open_exec(void **state)
-{
-    (void)state;
-    exec = test_exec();
-    printf("gpu: executor %s\n", gw_exec_name(exec));
-    return 0;
-}
-
-static int close_exec(void **state)
-{
-    (void)state;
-    return gw_exec_destroy(exec);
 }
 
 int main(int argc, char **argv)

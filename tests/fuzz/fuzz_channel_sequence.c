@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A conversation with a hostile process of the same user, step by step: it connects, says hello or nonsense, writes
- * anything into the memory that is shared with it, and leaves, while this process takes frames, sends some, sleeps and asks
- * the hostile table what it may access. What comes out is checked: frames lie in their buffers, and access lies in a
- * region. No step may take longer than its own work.
+ * A conversation with a hostile process of the same user, step by step: it connects, says hello or nonsense,
+ * writes anything into the memory that is shared with it, and leaves, while this process takes frames, sends
+ * some, sleeps and asks the hostile table what it may access. What comes out is checked: frames lie in their
+ * buffers, and access lies in a region. No step may take longer than its own work.
  *
- * The hostile process is us, over its own descriptors. Its table names memory of ours, so nothing is copied here.
+ * The hostile process is us, over its own descriptors. Its table names memory of ours, so nothing is copied
+ * here.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -30,11 +31,12 @@ enum {
     KEY = 5 << 12
 };
 
-static const struct sn_peer_ops *const ops = &sn_host_peer_ops;
+static const struct sn_peer_ops *const ops = &sn_local_peer_ops;
 static uint8_t gid[16] = {[10] = 0xff, [11] = 0xff, [12] = 127};
-static struct sn_host *victim;
+static struct sn_local *victim;
 
-/* The hostile side: what it connected, and the victim's connection to it with the memory that came over it. */
+/* The hostile side: what it connected, and the victim's connection to it with the memory that came over
+ * it. */
 static struct {
     int fd;
     struct sn_channel *channel;
@@ -86,7 +88,7 @@ static void hang_up(unsigned i)
 static void call(unsigned i)
 {
     hang_up(i);
-    caller[i].fd = sn_meet_connect(sn_host_name(victim));
+    caller[i].fd = sn_meet_connect(sn_local_name(victim));
 }
 
 /* With memory of the right size or another, sealed or not, that says the right things or others. */
@@ -203,12 +205,12 @@ static void no_lock(struct sn_nic *nic)
 {
     (void)nic;
 }
-static const struct sn_host_guard guard = {no_lock, no_lock, NULL};
+static const struct sn_local_guard guard = {no_lock, no_lock, NULL};
 
 static void take_frames(void)
 {
-    struct sn_frame f[SN_HOST_RX];
-    int n = sn_host_recv(victim, f, SN_HOST_RX);
+    struct sn_frame f[SN_LOCAL_RX];
+    int n = sn_local_recv(victim, f, SN_LOCAL_RX);
 
     for (int i = 0; i < n; i++) {
         uint8_t *rx = &victim->rx[0][0];
@@ -216,7 +218,7 @@ static void take_frames(void)
         if (f[i].data < rx || f[i].data + f[i].len > rx + sizeof(victim->rx)) abort();
         if (f[i].len < 1 || f[i].len > SN_FRAME_MAX) abort();
     }
-    if (n < 0 || n > SN_HOST_RX) abort();
+    if (n < 0 || n > SN_LOCAL_RX) abort();
 }
 
 static void send_frames(struct input *in)
@@ -225,9 +227,9 @@ static void send_frames(struct input *in)
     struct sn_frame f = {.len = 64 + value(in) % (SN_FRAME_MAX - 64), .data = data};
 
     memcpy(f.dst_gid, gid, 16);
-    for (int n = byte(in); n >= 0; n--) sn_host_send(victim, &f);
-    sn_host_sent(victim);
-    ops->room(victim, gid, QPN, sn_host_now());
+    for (int n = byte(in); n >= 0; n--) sn_local_send(victim, &f);
+    sn_local_sent(victim);
+    ops->room(victim, gid, QPN, sn_local_now());
 }
 
 static void access_peer(struct input *in)
@@ -244,7 +246,7 @@ static void access_peer(struct input *in)
     struct sn_reach by;
     uint64_t addr;
 
-    if (!p || !ops->enter(victim, p, sn_host_now())) return;
+    if (!p || !ops->enter(victim, p, sn_local_now())) return;
     if (ops->grant(victim, p, &a, &addr, &by) && a.length)
         if (r->key != KEY || addr < r->addr || addr + a.length > r->addr + r->length) abort();
     sn_gate_lay(p->channel, p->epoch, there, 2);
@@ -273,11 +275,11 @@ static void step(struct input *in)
     case 11: send_frames(in); break;
     case 12: access_peer(in); break;
     case 13:
-        sn_host_doze(victim);
-        sn_host_wake(victim);
+        sn_local_doze(victim);
+        sn_local_wake(victim);
         break;
     case 14: ops->quiesce(victim); break;
-    default: sn_host_serve(victim, &guard); break;
+    default: sn_local_serve(victim, &guard); break;
     }
 }
 
@@ -290,10 +292,10 @@ static void begin(void)
     say_hello(&none, 0);
     ops->in_memory(victim, gid, QPN);
     for (int i = 0; i < 3; i++) {
-        sn_host_serve(victim, &guard);
+        sn_local_serve(victim, &guard);
         answer(&none);
     }
-    sn_host_serve(victim, &guard);
+    sn_local_serve(victim, &guard);
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -313,28 +315,28 @@ static bool ask(void *ctx, const uint8_t at[16], unsigned slot, const uint8_t no
 {
     (void)ctx;
     if (slot != HOSTILE) return false;
-    sn_host_told(victim, at, slot, nonce, hostile_name);
+    sn_local_told(victim, at, slot, nonce, hostile_name);
     return true;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct sn_host_config config = {.slot = VICTIM, .copy = true, .ask = ask};
+    struct sn_local_config config = {.slot = VICTIM, .copy = true, .ask = ask};
     struct input in = {data, data + size};
     char why[256];
 
     memcpy(config.gid, gid, 16);
     table_fd = sn_share_make(sizeof(*table), true, (void **)&table);
     listener = sn_meet_listen(hostile_name);
-    if (table_fd < 0 || listener < 0 || sn_host_open(&config, &victim, why)) abort();
+    if (table_fd < 0 || listener < 0 || sn_local_open(&config, &victim, why)) abort();
     mend_table();
     begin();
     while (in.at < in.end) step(&in);
     for (unsigned i = 0; i < CALLERS; i++) hang_up(i);
     forget_victim();
     close(listener);
-    for (int i = 0; i < 3; i++) sn_host_serve(victim, &guard);
-    sn_host_close(victim);
+    for (int i = 0; i < 3; i++) sn_local_serve(victim, &guard);
+    sn_local_close(victim);
     munmap(table, sizeof(*table));
     close(table_fd);
     return 0;

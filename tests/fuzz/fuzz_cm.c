@@ -4,17 +4,12 @@
  * connected. The first byte of each round says where it comes from and how well it fits: which IDs are put
  * right. What parses must come out of the builder as it was understood.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "softnic/cm/core.h"
+#include "tests/fuzz/cm_env.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct cm cm;
 static struct cm_file file;
-static uint64_t now;
-static unsigned next_random;
 
 static void env_send(void *ctx, const struct cm_nic *nic, const uint8_t dgid[16],
                      const uint8_t mad[ROCE_MAD_LEN])
@@ -23,91 +18,32 @@ static void env_send(void *ctx, const struct cm_nic *nic, const uint8_t dgid[16]
 
     (void)ctx;
     (void)dgid;
-    if (!nic) abort();
-    if (roce_cm_parse(mad, &m)) abort(); /* whatever is sent is a message */
-}
-
-static int env_claim(void *ctx, const struct cm_nic *nic, uint16_t ps, uint16_t port)
-{
-    (void)ctx;
-    (void)nic;
-    return ps ^ port;
-}
-
-static void env_release(void *ctx, int claim)
-{
-    (void)ctx;
-    (void)claim;
-}
-
-static uint64_t env_now(void *ctx)
-{
-    (void)ctx;
-    return now;
-}
-
-static void env_wake(void *ctx)
-{
-    (void)ctx;
-}
-
-static bool env_source(void *ctx, const uint8_t dgid[16], uint8_t gid[16])
-{
-    (void)ctx;
-    (void)dgid;
-    (void)gid;
-    return false;
-}
-
-static int env_random(void *ctx, void *to, size_t len)
-{
-    (void)ctx;
-    for (size_t i = 0; i < len; i++) ((uint8_t *)to)[i] = (uint8_t)(next_random++ * 37);
-    return 0;
-}
-
-static void env_warn(void *ctx, const char *line)
-{
-    (void)ctx;
-    if (!*line || strchr(line, '\n')) abort();
+    require(nic && !roce_cm_parse(mad, &m)); /* whatever is sent is a message */
 }
 
 static const uint8_t nowhere[16], self[16] = {[10] = 0xff, 0xff, 10, 0, 0, 1},
                                   peer[16] = {[10] = 0xff, 0xff, 10, 0, 0, 2};
 
-static struct cm_id *make(uint16_t ps)
-{
-    const struct rdma_ucm_create_id cmd = {.ps = ps, .uid = 1};
-    uint32_t handle = 0;
-
-    if (cm_create(&cm, &file, &cmd, &handle)) abort();
-    return cm_id_find(&cm, &file, handle);
-}
-
 static void up(void)
 {
-    const struct cm_env env = {NULL,     env_send,   env_claim,  env_release, env_now,
-                               env_wake, env_source, env_random, env_warn};
+    struct cm_nic nic = {.mtu = 5};
     struct cm_addr addr = {.family = 2, .port = 7}, none = {0};
     struct rdma_ucm_connect cmd = {.conn_param = {.valid = 1}};
     struct cm_id *id;
 
     now = 1;
     next_random = 0;
-    cm_init(&cm, &env);
-    memcpy(cm.nics[0].gid, self, 16);
-    cm.nics[0].mtu = 5;
-    cm.nic_count = 1;
-    cm_file_init(&file, -1, -1);
+    memcpy(nic.gid, self, 16);
+    env_up(&cm, &file, NULL, env_send, &nic);
     memcpy(addr.gid, self, 16);
     for (int i = 0; i < 2; i++) {
-        id = make(i ? RDMA_PS_UDP : RDMA_PS_TCP);
-        if (cm_bind(id, &addr) || cm_listen(id, 3)) abort();
+        id = env_id(&cm, &file, i ? RDMA_PS_UDP : RDMA_PS_TCP);
+        require(!cm_bind(id, &addr) && !cm_listen(id, 3));
     }
     memcpy(addr.gid, peer, 16);
     for (int i = 0; i < 3; i++) {
-        id = make(i == 2 ? RDMA_PS_UDP : RDMA_PS_TCP);
-        if (cm_resolve_addr(id, &none, &addr) || cm_resolve_route(id) || cm_connect(id, &cmd)) abort();
+        id = env_id(&cm, &file, i == 2 ? RDMA_PS_UDP : RDMA_PS_TCP);
+        require(!cm_resolve_addr(id, &none, &addr) && !cm_resolve_route(id) && !cm_connect(id, &cmd));
     }
 }
 
@@ -140,7 +76,7 @@ static void understand(const uint8_t *mad)
     uint8_t built[ROCE_MAD_LEN];
 
     if (roce_cm_parse(mad, &m)) return;
-    if (roce_cm_build(built, &m) || roce_cm_parse(built, &again) || memcmp(&m, &again, sizeof(m))) abort();
+    require(!roce_cm_build(built, &m) && !roce_cm_parse(built, &again) && !memcmp(&m, &again, sizeof(m)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -8,20 +8,12 @@
  * The stranger's messages must change no connection but its own. A connection must lead to a queue pair that
  * the peer's program made. In the end nothing must be left.
  */
-#include <stdlib.h>
-#include <string.h>
-
-#include "softnic/cm/core.h"
+#include "tests/fuzz/cm_env.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { ENDS = 2, FLYING = 32, MADE = 256, STEPS = 400, PORT = 7, STRANGER_SLOT = 77 };
 #define SECOND UINT64_C(1000000000)
-
-struct stream {
-    const uint8_t *p;
-    size_t left;
-};
 
 struct flying {
     unsigned to;
@@ -43,23 +35,8 @@ struct end {
 static struct end ends[ENDS];
 static struct flying flying[FLYING];
 static unsigned flights;
-static uint64_t now;
-static uint32_t next_random;
 static bool one_host;
 static const uint8_t stranger_gid[16] = {[10] = 0xff, 0xff, 10, 0, 0, 9};
-
-/* A macro: the trace shows the line. */
-#define require(ok)                                                                                          \
-    do {                                                                                                     \
-        if (!(ok)) __builtin_trap();                                                                         \
-    } while (0)
-
-static uint8_t take(struct stream *s)
-{
-    if (!s->left) return 0;
-    s->left--;
-    return *s->p++;
-}
 
 /* ---- what the two live in ------------------------------------------------------------------------------ */
 
@@ -97,66 +74,16 @@ static void env_send(void *ctx, const struct cm_nic *nic, const uint8_t dgid[16]
     memcpy(f->mad, mad, ROCE_MAD_LEN);
 }
 
-static int env_claim(void *ctx, const struct cm_nic *nic, uint16_t ps, uint16_t port)
-{
-    (void)ctx;
-    (void)nic;
-    return ps ^ port;
-}
-
-static void env_release(void *ctx, int claim)
-{
-    (void)ctx;
-    (void)claim;
-}
-
-static uint64_t env_now(void *ctx)
-{
-    (void)ctx;
-    return now;
-}
-
-static void env_wake(void *ctx)
-{
-    (void)ctx;
-}
-
-static bool env_source(void *ctx, const uint8_t dgid[16], uint8_t gid[16])
-{
-    (void)ctx;
-    (void)dgid;
-    (void)gid;
-    return false;
-}
-
-static int env_random(void *ctx, void *to, size_t len)
-{
-    (void)ctx;
-    for (size_t i = 0; i < len; i++) ((uint8_t *)to)[i] = (uint8_t)((next_random++ * 2654435761u) >> 13);
-    return 0;
-}
-
-static void env_warn(void *ctx, const char *line)
-{
-    (void)ctx;
-    require(*line && !strchr(line, '\n'));
-}
-
 static void up(void)
 {
     for (unsigned i = 0; i < ENDS; i++) {
         struct end *e = &ends[i];
-        const struct cm_env env = {e,        env_send,   env_claim,  env_release, env_now,
-                                   env_wake, env_source, env_random, env_warn};
+        struct cm_nic nic = {.mtu = 5, .slot = (uint8_t)(40 + i)};
 
-        cm_init(&e->cm, &env);
-        gid_of(i, e->cm.nics[0].gid);
-        e->cm.nics[0].mtu = 5;
-        e->cm.nics[0].slot = (uint8_t)(40 + i);
-        e->cm.nic_count = 1;
+        gid_of(i, nic.gid);
         e->index = i;
         e->made_count = 0;
-        cm_file_init(&e->file, -1, -1);
+        env_up(&e->cm, &e->file, e, env_send, &nic);
     }
 }
 
@@ -174,18 +101,9 @@ static void note_made(struct end *e, const struct cm_id *id)
     e->made[e->made_count++].qpn = id->qpn;
 }
 
-static struct cm_id *new_id(struct end *e, uint16_t ps)
-{
-    const struct rdma_ucm_create_id cmd = {.ps = ps, .uid = 1};
-    uint32_t handle = 0;
-
-    require(!cm_create(&e->cm, &e->file, &cmd, &handle));
-    return cm_id_find(&e->cm, &e->file, handle);
-}
-
 static void listen_at(struct end *e, uint16_t ps)
 {
-    struct cm_id *id = new_id(e, ps);
+    struct cm_id *id = env_id(&e->cm, &e->file, ps);
     struct cm_addr addr = {.family = 2, .port = PORT};
 
     memcpy(addr.gid, e->cm.nics[0].gid, 16);
@@ -196,7 +114,7 @@ static void connect_from(struct end *e, uint16_t ps)
 {
     struct rdma_ucm_connect cmd = {.conn_param = {.valid = 1, .qp_num = new_qpn(e), .retry_count = 3}};
     struct cm_addr addr = {.family = 2, .port = PORT}, none = {0};
-    struct cm_id *id = new_id(e, ps);
+    struct cm_id *id = env_id(&e->cm, &e->file, ps);
 
     gid_of(1 - e->index, addr.gid);
     if (cm_resolve_addr(id, &none, &addr) || cm_resolve_route(id) || cm_connect(id, &cmd))
@@ -226,8 +144,8 @@ static void program(struct end *e, struct stream *s)
 {
     const struct rdma_ucm_reject no = {.private_data_len = 3};
     struct rdma_ucm_event_resp event;
-    uint8_t what = take(s);
-    struct cm_id *id = some_id(e, take(s));
+    uint8_t what = take8(s);
+    struct cm_id *id = some_id(e, take8(s));
 
     switch (what % 12) {
     case 0: listen_at(e, RDMA_PS_TCP); return;
@@ -291,7 +209,7 @@ struct seen {
 static bool is_strangers(const struct cm_id *id)
 {
     if (!memcmp(id->peer, stranger_gid, 16)) return true;
-    return one_host && id->near && id->remote_id >> 24 == STRANGER_SLOT;
+    return one_host && id->same_host && id->remote_id >> 24 == STRANGER_SLOT;
 }
 
 static struct seen see(const struct cm_id *id)
@@ -366,8 +284,8 @@ static void request_as_itself(struct roce_cm *m, const struct end *e, const stru
 
 static void stranger(struct end *e, struct stream *s)
 {
-    uint16_t attr = (uint16_t)(ROCE_CM_REQ + take(s) % 9);
-    uint8_t how = take(s), which = take(s);
+    uint16_t attr = (uint16_t)(ROCE_CM_REQ + take8(s) % 9);
+    uint8_t how = take8(s), which = take8(s);
     const struct cm_id *id = e->cm.ids[e->cm.high ? which % e->cm.high : 0];
     struct cm_origin from = {.slot = one_host ? STRANGER_SLOT : SN_NO_SLOT};
     struct seen seen[64];
@@ -383,7 +301,7 @@ static void stranger(struct end *e, struct stream *s)
     memcpy(from.gid, one_host ? id->peer : stranger_gid, 16);
     if (how & 1 && !one_host) { /* in the peer's name */
         memcpy(from.gid, id->peer, 16);
-        one_wrong(&m, id, take(s), 1u + take(s));
+        one_wrong(&m, id, take8(s), 1u + take8(s));
     }
     /* ID 0 in a REJ is no other process's, so there the transaction must be wrong. */
     if (one_host && !m.local_id) m.tid ^= 1;
@@ -438,20 +356,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     now = 1;
     flights = 0;
     next_random = 1;
-    one_host = take(&s) & 1;
+    one_host = take8(&s) & 1;
     up();
     for (int step = 0; s.left && step < STEPS; step++) {
-        uint8_t what = take(&s);
+        uint8_t what = take8(&s);
         struct end *e = &ends[what >> 7];
 
         switch (what & 7) {
         case 0:
         case 1: program(e, &s); break;
-        case 2: deliver(take(&s), what & 64); break;
+        case 2: deliver(take8(&s), what & 64); break;
         case 3: calm(); break;
         case 4:
         case 5: stranger(e, &s); break;
-        case 6: tick(UINT64_C(1) << (20 + take(&s) % 17)); break;
+        case 6: tick(UINT64_C(1) << (20 + take8(&s) % 17)); break;
         default:
             if (flights) flights--; /* lost */
             break;

@@ -1,46 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_engine.h: input as a stream of numbers, and a small region between canaries, for the targets that fuzz
- * a whole NIC. */
+/* fuzz_engine.h: a small region between canaries, for the targets that fuzz a whole NIC. */
 #ifndef TESTS_FUZZ_FUZZ_ENGINE_H
 #define TESTS_FUZZ_FUZZ_ENGINE_H
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "tests/fuzz/stream.h"
 #include "tests/sim/rig.h"
 
 enum { WINDOW_OFF = 4096, WINDOW_LEN = 8192, CANARY = 0x5a };
-
-/* The fuzzer's bytes; zeros when they are used up. */
-struct stream {
-    const uint8_t *p;
-    size_t left;
-};
-
-static inline uint8_t take8(struct stream *s)
-{
-    if (!s->left) return 0;
-    s->left--;
-    return *s->p++;
-}
-static inline uint16_t take16(struct stream *s)
-{
-    uint16_t hi = take8(s);
-
-    return (uint16_t)(hi << 8 | take8(s));
-}
-static inline uint32_t take32(struct stream *s)
-{
-    uint32_t hi = take16(s);
-
-    return hi << 16 | take16(s);
-}
-
-/* A macro: the trace of a finding shows the line. */
-#define require(ok)                                                                                          \
-    do {                                                                                                     \
-        if (!(ok)) __builtin_trap();                                                                         \
-    } while (0)
 
 /* A protection domain that holds one region: WINDOW_LEN bytes of the node's memory at WINDOW_OFF. */
 struct window {

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/serve/api.h"
+#include "src/http/api.h"
 #include "src/serve/cputime.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -24,8 +24,11 @@ enum { CONNECTIONS = 5, CLIENTS = 3, IDS = 8, MOST_EACH = 2 };
  * -------------------------------------------------------------------------------- */
 
 static struct gw_session_pool *pool;
-static const struct gw_tensor_info tensor_info = {
-    .name = "x", .dtype = GW_DTYPE_F32, .rank = 1, .dims = {WORLD_FLOATS}, .bytes = WORLD_BYTES};
+static const struct gw_tensor_info tensor_info = {.name = "x",
+                                                  .dtype = GW_DTYPE_F32,
+                                                  .rank = 1,
+                                                  .dims = {WORLD_FLOATS},
+                                                  .bytes = WORLD_FLOATS * sizeof(float)};
 
 const char *gw_worker_name(const struct gw_worker *w)
 {
@@ -36,6 +39,11 @@ uint32_t gw_worker_slots(const struct gw_worker *w)
 {
     (void)w;
     return WORLD_SLOTS;
+}
+uint32_t gw_worker_max_rows(const struct gw_worker *w)
+{
+    (void)w;
+    return 1;
 }
 unsigned gw_worker_version(const struct gw_worker *w)
 {
@@ -56,6 +64,21 @@ int gw_worker_run_error(const struct gw_worker *w)
 {
     (void)w;
     return 0;
+}
+uint32_t gw_model_inputs(const struct gw_model *m)
+{
+    (void)m;
+    return 1;
+}
+uint32_t gw_model_outputs(const struct gw_model *m)
+{
+    (void)m;
+    return 1;
+}
+const char *gw_model_kind(const struct gw_model *m)
+{
+    (void)m;
+    return "copy";
 }
 const struct gw_tensor_info *gw_model_input(const struct gw_model *m, uint32_t i)
 {
@@ -87,7 +110,9 @@ void gw_say(struct gw_say_limit *limit, const char *format, ...)
 
 static struct {
     struct gw_api api;
+    struct gw_table table;
     struct gw_worker *worker[1];
+    size_t workers;
     struct stream in;
     char place[CONNECTIONS]; /* their addresses name the connections */
     char id[IDS][GW_SESSION_ID];
@@ -102,7 +127,7 @@ static const char *who_of(uint32_t connection)
 
 static void check_counts(void)
 {
-    struct gw_table *t = &f.api.sessions;
+    struct gw_table *t = &f.table;
     require(table_count(t, NULL, NULL) == gw_session_pool_open_count(pool));
     for (uint32_t c = 0; c < CLIENTS; c++) require(table_count(t, NULL, who_of(c)) <= MOST_EACH);
 }
@@ -184,10 +209,14 @@ static void ask_anything(uint32_t connection)
                                          "/v2/health/live",
                                          "/v2/rdma/sessions/",
                                          "/v2/rdma/sessions",
+                                         "/v2/repository/",
+                                         "/v2/systemsharedmemory/",
+                                         "/v2/cudasharedmemory/region/",
                                          "/"};
     char path[128], body[200];
     size_t n = take8(&f.in) % 24, m = take8(&f.in) % sizeof(body);
-    size_t at = (size_t)snprintf(path, sizeof(path), "%s", starts[take8(&f.in) % 8]);
+    size_t at = (size_t)snprintf(path, sizeof(path), "%s",
+                                 starts[take8(&f.in) % (sizeof(starts) / sizeof(starts[0]))]);
     const char *method = methods[take8(&f.in) % 5];
     for (size_t i = 0; i < n; i++) path[at + i] = (char)take8(&f.in);
     path[at + n] = 0;
@@ -203,17 +232,17 @@ static void use_one(void)
 {
     uint32_t i = take8(&f.in) % IDS;
     struct world_message m = {
-        .header = {.magic = GW_SERVE_MAGIC, .version = GW_SERVE_VERSION, .bytes = WORLD_BYTES},
+        .header = {.magic = GW_SERVE_MAGIC, .version = GW_SERVE_VERSION, .bytes = world_bytes(1), .rows = 1},
         .addr = world_address(f.session[i]),
         .rkey = world_key(f.session[i]) + (take8(&f.in) == 77),
-        .bytes = sizeof(struct gw_serve_request) + WORLD_BYTES,
+        .bytes = (uint32_t)(sizeof(struct gw_serve_request) + world_bytes(1)),
         .with_imm = true};
     world_send(f.client[i], f.session[i], &m);
 }
 
 static void tend(void)
 {
-    gw_table_tend(&f.api.sessions, f.worker, 1);
+    gw_table_tend(&f.table, f.worker, 1);
 }
 
 static void step(void *unused)
@@ -254,7 +283,7 @@ static void wait_for_all(void)
         table_advance(IDLE_NS);
         tend();
     }
-    require(table_count(&f.api.sessions, NULL, NULL) == 0);
+    require(table_count(&f.table, NULL, NULL) == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -263,10 +292,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     f.in = (struct stream){data, size};
     bool in_time = take8(&f.in) & 1;
     pool = world_begin(&f.in);
-    require(!gw_table_init(&f.api.sessions, MOST_EACH, UNUSED_NS, IDLE_NS));
+    require(!gw_table_init(&f.table, MOST_EACH, UNUSED_NS, IDLE_NS));
     f.worker[0] = (struct gw_worker *)&f; /* there is one, and nobody looks inside */
-    f.api.worker = f.worker;
-    f.api.workers = 1;
+    f.workers = 1;
+    struct gw_infer_opts infer = {.worker = f.worker, .workers = &f.workers};
+    require(!gw_infer_create(&infer, &f.api.infer));
+    f.api.server = (struct gw_server_view){"", f.worker, &f.workers, &f.table};
     while (f.in.left) {
         step(NULL);
         if (take8(&f.in) & 1) world_turn(step, NULL);
@@ -278,7 +309,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         tend();
     }
     require(gw_session_pool_open_count(pool) == 0 && gw_session_pool_tend(pool) == 0);
-    gw_table_free(&f.api.sessions);
+    gw_infer_destroy(f.api.infer);
+    gw_table_free(&f.table);
     world_end();
     return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a hostile peer's conversation with `gpuwire perf`: what passes the checks must leave nothing to go wrong with
- * buffers, slots and queues, and its text must be plain.
+ * Any bytes as a hostile peer's conversation with `gpuwire perf`: what passes the checks must leave nothing
+ * to go wrong with buffers, slots and queues, and its text must be plain.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +58,8 @@ static void nearer(struct perf_msg *m)
     m->count %= 1u << 20;
 }
 
-/* The first byte says how long the message is; the rest is one, with the magic number put right most of the time. */
+/* The first byte says how long the message is; the rest is one, with the magic number put right most of the
+ * time. */
 static bool next(const uint8_t **data, size_t *size, struct perf_msg *m)
 {
     struct perf_msg raw;

@@ -7,13 +7,11 @@
  * byte changes but those of the buffers that outstanding READs and atomics name. In the end a connection
  * works.
  */
-#include "src/roce/hdr.h"
 #include "src/roce/segment.h"
-#include "tests/fuzz/fuzz_engine.h"
+#include "tests/fuzz/fuzz_peer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { SQ = 32, CQ = 256, PEER = 1, PEER_QPN = 0x550001, MTU = 256, STEPS = 96 };
 enum {
     ROOM = 640,
     ASKED = 16,
@@ -22,10 +20,6 @@ enum {
     PSNS = 8192,
     SAID = STEPS * 4
 };
-
-static struct rig rig;
-static uint8_t cq_mem[CQ * 64] __attribute__((aligned(128)));
-static uint8_t sq_mem[SQ * 64] __attribute__((aligned(64)));
 
 /* A request: whether it waits for data, and its first PSN and their number, counted from the connection's
  * first. */
@@ -55,11 +49,6 @@ struct bed {
 };
 
 static struct bed b;
-
-static uint8_t *mem(uint32_t at)
-{
-    return rig.node[0].mem + at;
-}
 
 static uint32_t buffer_of(uint32_t number)
 {
@@ -184,7 +173,6 @@ static void connects(void)
 
 static void set_up(uint8_t how)
 {
-    struct rig_params p = {.nodes = 1, .hostile = how & 1, .net = {.has_ip_id = true}};
     struct rig_cq_params cp = {.count = CQ, .size = 64};
     struct rig_qp_params qp = {
         .sq_wqebbs = SQ, .rq_stride = 64, .scatter_req = how & 2 ? 32 : 0, .sq_sig_all = how & 2};
@@ -192,9 +180,7 @@ static void set_up(uint8_t how)
         .length = ASKED * ROOM, .iova = iova(FIRST_AT), .access = IBV_ACCESS_LOCAL_WRITE};
 
     memset(&b, 0, sizeof(b));
-    require(rig_start(&rig, &p, 1));
-    memset(mem(0), CANARY, MEM);
-    memset(b.shadow, CANARY, MEM);
+    peer_begin(how & 1, b.shadow, CANARY, MEM);
     require(!sn_pd_create(rig.node[0].nic, &b.pd));
     init.addr = (uintptr_t)mem(FIRST_AT);
     require(!sn_mr_create(b.pd, &init, &b.mr));
@@ -206,40 +192,15 @@ static void set_up(uint8_t how)
 
 /* ---- the peer ------------------------------------------------------------------------------------------ */
 
-/* The requests are not looked at, but they must be packets. */
-static void hears(void)
-{
-    struct sn_frame frames[16];
-    struct roce_hdr h;
-    uint32_t len;
-    bool more = true;
-
-    while (more) {
-        int n = net_wire_ops.recv(&rig.net.port[PEER], frames, 16, &more);
-
-        for (int i = 0; i < n; i++) require(roce_parse(frames[i].data, frames[i].len, &h, &len) > 0);
-        more = more && n;
-    }
-}
-
 /* psn: counted from the connection's first. */
 static void says(struct roce_hdr *h, uint32_t psn, uint32_t len, uint8_t fill)
 {
     bool data = (h->opcode & ~ROCE_SERVICE_MASK) != ROCE_ACK;
-    uint8_t packet[SN_FRAME_MAX];
-    uint32_t n;
 
     if (b.on_their_way == SAID) return;
     b.said[b.on_their_way++] = (struct said){psn, data, data || roce_aeth_is_ack(h->syndrome)};
     h->psn = (link_of.sq_psn + psn) & 0xffffff;
-    h->dqpn = b.qp.qpn;
-    h->pkey = ROCE_DEFAULT_PKEY;
-    h->migreq = true;
-    h->pad = roce_pad(len);
-    n = roce_pack(packet, h);
-    if (!n) return;
-    memset(packet + n, fill, len + h->pad);
-    net_inject(&rig.net, 0, rig.net.gid[PEER], packet, n + len + h->pad + ROCE_ICRC_LEN, true);
+    peer_sends(b.qp.qpn, h, len, fill);
 }
 
 /* Right for the oldest request, or for some packet near it. */
@@ -302,8 +263,7 @@ static void tear_down(void)
     rig_qp_close(&b.qp);
     rig_cq_close(&b.cq);
     require(!sn_mr_destroy(b.mr) && !sn_pd_destroy(b.pd));
-    rig_stop(&rig);
-    require(!rig.failed);
+    peer_end();
 }
 
 static void step(struct stream *s)
@@ -330,10 +290,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int i = 0; s.left && i < STEPS; i++) {
         step(&s);
         if (take8(&s) & 1) runs(3000);
-        hears();
+        peer_hears(NULL);
     }
     still_works();
-    hears();
+    peer_hears(NULL);
     tear_down();
     return 0;
 }

@@ -2,18 +2,18 @@
 /*
  * A hostile peer is connected to a queue pair and sends sequences of requests: new ones, the same ones again,
  * or nearly. Their PSNs, keys, addresses and lengths are right or wrong. When the peer has ended the
- * connection it gets a new one. Meanwhile the program deregisters memory, registers other, and posts receives.
+ * connection it gets a new one. Meanwhile the program deregisters memory, registers other, and posts
+ * receives.
  *
  * The peer must write no byte, and read no byte, that it was not given at that time. In the end a connection
  * works.
  */
 #include "softnic/engine/engine.h"
-#include "src/roce/hdr.h"
-#include "tests/fuzz/fuzz_engine.h"
+#include "tests/fuzz/fuzz_peer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { SQ = 32, RQ = 16, CQ = 256, PEER = 1, PEER_QPN = 0x550001, MTU = 256, STEPS = 96, LOG = 16 };
+enum { RQ = 16, LOG = 16 };
 enum { MEM = 8192, SECRET = 0xa5, RECV_AT = 7168, RECV_LEN = 1024, WINDOW_AT = 6144, WINDOW_SIZE = 256 };
 enum {
     READS = IBV_ACCESS_REMOTE_READ,
@@ -21,9 +21,6 @@ enum {
     ATOMICS = IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_LOCAL_WRITE
 };
 
-static struct rig rig;
-static uint8_t cq_mem[CQ * 64] __attribute__((aligned(128)));
-static uint8_t sq_mem[SQ * 64] __attribute__((aligned(64)));
 static uint8_t rq_mem[RQ * 64] __attribute__((aligned(64)));
 
 /* A part of the memory, and what the peer may do there. */
@@ -58,11 +55,6 @@ struct bed {
 };
 
 static struct bed b;
-
-static uint8_t *mem(uint32_t at)
-{
-    return rig.node[0].mem + at;
-}
 
 /* ---- what the peer was given --------------------------------------------------------------------------- */
 
@@ -192,7 +184,6 @@ static enum ibv_qp_state state_of(struct ibv_qp_attr *a)
 
 static void set_up(uint8_t how)
 {
-    struct rig_params p = {.nodes = 1, .hostile = how & 1, .net = {.has_ip_id = true}};
     struct rig_cq_params cp = {.count = CQ, .size = 64};
     struct rig_qp_params qp = {.sq_wqebbs = SQ, .rq_wqes = RQ, .rq_stride = 64};
     struct sn_mr_init receives = {
@@ -200,9 +191,7 @@ static void set_up(uint8_t how)
     struct sn_mr_init base = {.length = WINDOW_SIZE, .iova = iova(WINDOW_AT)};
 
     memset(&b, 0, sizeof(b));
-    require(rig_start(&rig, &p, 1));
-    memset(mem(0), SECRET, MEM);
-    memset(b.shadow, SECRET, MEM);
+    peer_begin(how & 1, b.shadow, SECRET, MEM);
     memset(mem(WINDOW_AT), 0x44, WINDOW_SIZE);
     require(!sn_pd_create(rig.node[0].nic, &b.pd) && !sn_pd_create(rig.node[0].nic, &b.foreign));
     for (unsigned i = 0; i < GRANTS; i++) {
@@ -238,26 +227,10 @@ static void program(struct stream *s)
 /* ---- the peer ------------------------------------------------------------------------------------------ */
 
 /* A READ's answer holds no secret byte, and an atomic's no secret word. */
-static void hears(void)
+static void no_secret(const struct roce_hdr *h, const uint8_t *payload, uint32_t len)
 {
-    struct sn_frame frames[16];
-    struct roce_hdr h;
-    uint32_t len;
-    bool more = true;
-
-    while (more) {
-        int n = net_wire_ops.recv(&rig.net.port[PEER], frames, 16, &more);
-
-        for (int i = 0; i < n; i++) {
-            int at = roce_parse(frames[i].data, frames[i].len, &h, &len);
-
-            require(at > 0);
-            if ((h.opcode & ~ROCE_SERVICE_MASK) == ROCE_ATOMIC_ACK)
-                require(h.orig != UINT64_C(0xa5a5a5a5a5a5a5a5));
-            for (uint32_t k = 0; k < len; k++) require(frames[i].data[at + (int)k] != SECRET);
-        }
-        more = more && n;
-    }
+    if ((h->opcode & ~ROCE_SERVICE_MASK) == ROCE_ATOMIC_ACK) require(h->orig != UINT64_C(0xa5a5a5a5a5a5a5a5));
+    for (uint32_t k = 0; k < len; k++) require(payload[k] != SECRET);
 }
 
 /* Mostly what it was given, often beside that, sometimes anything. */
@@ -292,18 +265,7 @@ static uint32_t payload_of(struct stream *s, const struct roce_hdr *h)
 
 static void sends(struct roce_hdr *h, uint32_t len, uint8_t fill)
 {
-    uint8_t packet[SN_FRAME_MAX];
-    uint32_t n;
-
-    h->dqpn = b.qp.qpn;
-    h->pkey = ROCE_DEFAULT_PKEY;
-    h->migreq = true;
-    h->pad = roce_pad(len);
-    n = roce_pack(packet, h);
-    if (!n) return;
-    memset(packet + n, fill == SECRET ? 0 : fill, len + h->pad);
-    net_inject(&rig.net, 0, rig.net.gid[PEER], packet, n + len + h->pad + ROCE_ICRC_LEN, true);
-    b.log[b.logged++ % LOG] = *h;
+    if (peer_sends(b.qp.qpn, h, len, fill == SECRET ? 0 : fill)) b.log[b.logged++ % LOG] = *h;
 }
 
 static void new_request(struct stream *s, uint32_t epsn)
@@ -393,7 +355,7 @@ static void still_works(void)
     give(g, 0x77);
     require(rig_qp_state(&b.qp, IBV_QPS_RESET));
     runs(2000000);
-    hears();
+    peer_hears(no_secret);
     connects();
     h.rkey = g->key;
     h.va = iova(g->at);
@@ -402,7 +364,7 @@ static void still_works(void)
     runs(1000000);
     sn_nic_counters(rig.node[0].nic, &after);
     require(after.tx_packets == before.tx_packets + 1);
-    hears();
+    peer_hears(no_secret);
 }
 
 static void tear_down(void)
@@ -412,8 +374,7 @@ static void tear_down(void)
     require(!sn_mr_destroy(b.window) && !sn_mr_destroy(b.base) && !sn_mr_destroy(b.receives));
     for (unsigned i = 0; i < GRANTS; i++) take_back(&b.grant[i]);
     require(!sn_pd_destroy(b.pd) && !sn_pd_destroy(b.foreign));
-    rig_stop(&rig);
-    require(!rig.failed);
+    peer_end();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -427,7 +388,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         else
             peer(&s);
         runs(take8(&s) & 1 ? 3000 : 300000);
-        hears();
+        peer_hears(no_secret);
         check_memory();
     }
     still_works();

@@ -52,22 +52,25 @@ static void close_one(struct client *c)
 
 static void send_one(struct client *c, uint32_t id)
 {
-    const uint64_t stride = 256;
-    uint32_t how = take8(&f.in), slot = take8(&f.in) % 5;
+    uint32_t how = take8(&f.in), slot = take8(&f.in) % 5, more = take8(&f.in), rows = 1 + more % WORLD_ROWS;
     struct world_message m = {.header = {.magic = GW_SERVE_MAGIC,
                                          .version = GW_SERVE_VERSION,
                                          .slot = (uint16_t)(how & 1 ? slot : take8(&f.in) % 5),
                                          .id = take8(&f.in),
-                                         .bytes = WORLD_BYTES},
-                              .addr = world_address(c->session) + slot * stride,
+                                         .bytes = world_bytes(rows),
+                                         .rows = rows,
+                                         .priority = more >> 2 & 15,
+                                         .budget_ns = more & 64 ? 1u << (take8(&f.in) & 31) : 0},
+                              .addr = world_address(c->session) + slot * world_stride(),
                               .rkey = how & 2 ? c->key : world_key(c->session),
-                              .bytes = sizeof(struct gw_serve_request) + WORLD_BYTES,
+                              .bytes = (uint32_t)(sizeof(struct gw_serve_request) + world_bytes(rows)),
                               .imm = how & 4 ? slot : take8(&f.in) % 5,
                               .with_imm = how & 8};
     if (how & 16) m.addr += 4 * (uint64_t)take8(&f.in);
     if (how & 32) m.bytes = 4u * take8(&f.in);
     if (how & 64) m.imm = take32(&f.in);
     if (how & 128) m.header.bytes = take32(&f.in) & 0xffffff;
+    if (more & 128) m.header.rows = take8(&f.in) % 7;
     world_send(id, c->session, &m);
 }
 
@@ -78,7 +81,8 @@ static void step(void *unused)
     struct client *c = &f.client[take8(&f.in) % CLIENTS];
     uint32_t activity;
     (void)unused;
-    switch (what % 8) {
+    world_pass(1u << (what >> 4));
+    switch (what % 9) {
     case 0: open_one(c); break;
     case 1: close_one(c); break;
     case 2: gw_session_pool_tend(f.pool); break;
@@ -88,6 +92,7 @@ static void step(void *unused)
         gw_session_heard(f.pool, c->session, &activity);
         break;
     case 5: send_one(c, c->id ? c->id : f.generations); break; /* perhaps as the latest client there */
+    case 6: world_model(take8(&f.in) * 100u, take8(&f.in) * 1000u, take8(&f.in) == 1); break;
     default: send_one(c, c->id); break;
     }
     require(gw_session_pool_open_count(f.pool) == f.open);
@@ -105,6 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* When all have gone, all sessions come back. */
     for (int i = 0; i < CLIENTS; i++) close_one(&f.client[i]);
     for (int i = 0; i < 8; i++) {
+        world_pass(1000000);
         world_turn(NULL, NULL);
         gw_session_pool_tend(f.pool);
     }

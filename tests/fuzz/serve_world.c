@@ -50,7 +50,18 @@ static struct {
     uint32_t cqes;
     struct gw_session_wish wish[WORLD_SESSIONS];
     struct gw_session_grant grant[WORLD_SESSIONS];
+    uint64_t clock, model_ns;
+    int model_fails;
+    void (*heard)(uint32_t session, const struct gw_serve_reply *reply, uint32_t imm);
 } w;
+
+static struct gw_layout layout_of_world(void)
+{
+    struct gw_layout l = {0};
+    require(!gw_layout_add(&l, WORLD_FLOATS * sizeof(float), 1, WORLD_ROWS));
+    require(!gw_layout_add(&l, WORLD_MORE_FLOATS * sizeof(float), 1, WORLD_ROWS));
+    return l;
+}
 
 static bool fails(void)
 {
@@ -233,7 +244,8 @@ static void check_answer(const struct gw_qp *qp, const struct gw_op *op)
     require(imm < w.grant[qp->index].slots && op->rkey == wish->reply_rkey);
     require(op->raddr == wish->reply_addr + imm * wish->reply_stride && op->len <= wish->reply_stride);
     for (uint32_t i = 0; i < (op->len - sizeof(struct gw_serve_reply)) / 4; i++)
-        require((word[i] & 0xff000000u) != TAG || word[i] == (TAG | qp->client));
+        require((word[i] & 0xff000000u) != TAG || (word[i] & 0xffff) == qp->client);
+    if (w.heard) w.heard(qp->index, (const struct gw_serve_reply *)(uintptr_t)op->laddr, imm);
 }
 
 static int fake_post_op(struct gw_qp_handle *h, struct gw_op op, uint32_t flags, uint64_t wr_id)
@@ -247,6 +259,12 @@ static int fake_post_op(struct gw_qp_handle *h, struct gw_op op, uint32_t flags,
     return sent(qp, flags, wr_id);
 }
 
+static uint64_t fake_clock(void)
+{
+    return w.clock += 10;
+}
+
+#define gw_clock_ns           fake_clock
 #define gw_poll_cq            fake_poll
 #define gw_recv_empty         fake_recv
 #define gw_post_op            fake_post_op
@@ -259,12 +277,15 @@ static int fake_post_op(struct gw_qp_handle *h, struct gw_op op, uint32_t flags,
 struct gw_session_pool *world_begin(struct stream *faults)
 {
     memset(&w, 0, sizeof(w));
+    w.clock = 1000000000;
     require(!gw_exec_create("cpu", NULL, &w.exec));
     struct gw_session_pool_opts opts = {.exec = w.exec,
                                         .sessions = WORLD_SESSIONS,
                                         .slots = WORLD_SLOTS,
-                                        .in_bytes = WORLD_BYTES,
-                                        .out_bytes = WORLD_BYTES};
+                                        .in = layout_of_world(),
+                                        .out = layout_of_world(),
+                                        .variant = {{.rows = 1}, {.rows = 2}, {.rows = WORLD_ROWS}},
+                                        .variants = 3};
     require(!gw_session_pool_create(&opts, &w.pool));
     require(!gw_session_pool_args(w.pool, &w.ctl, -1, &w.args));
     w.faults = faults;
@@ -313,7 +334,7 @@ uint32_t world_key(uint32_t session)
 static void write_message(uint32_t client, const struct world_message *m)
 {
     uint8_t bytes[4096];
-    const uint32_t tag = TAG | client;
+    const uint32_t tag = TAG | (uint32_t)m->seed << 16 | client;
     for (uint32_t i = 0; i + 4 <= sizeof(bytes); i += 4) memcpy(bytes + i, &tag, 4);
     memcpy(bytes, &m->header, sizeof(m->header));
     memcpy((void *)(uintptr_t)m->addr, bytes, m->bytes);
@@ -354,24 +375,100 @@ void world_acknowledge(uint32_t session)
     qp->sends = 0;
 }
 
-/* The model copies its input. It must be given a slot of the session whose request it was. */
+/* Does the address lie in the slot of the request? */
+static bool in_slot(const struct gw_mr *mr, uint64_t stride, const struct gw_serve_item *item, const void *p)
+{
+    uint64_t at = (uintptr_t)p - mr->addr;
+    return at / stride == item->slot && at % stride >= sizeof(struct gw_serve_request);
+}
+
+/* The model copies its inputs. It must be given the slot of the only request, or none. */
 static void run_model(void)
 {
     const struct gw_serve_work *work = w.args.work;
-    uint64_t in = (uint64_t)(uintptr_t)w.args.io->in[0], out = (uint64_t)(uintptr_t)w.args.io->out[0];
-    require(work->session < WORLD_SESSIONS && work->slot < WORLD_SLOTS);
-    require(in ==
-            w.in[work->session].mr.addr + work->slot * w.args.in_stride + sizeof(struct gw_serve_request));
-    require(out ==
-            w.out[work->session].mr.addr + work->slot * w.args.out_stride + sizeof(struct gw_serve_reply));
-    memcpy(w.args.io->out[0], w.args.io->in[0], WORLD_BYTES);
+    const struct gw_serve_item *item = w.args.item;
+    uint32_t rows = w.args.variant[work->variant].rows;
+    require(work->items && work->items <= work->rows && work->rows <= rows && rows <= WORLD_ROWS);
+    require(!work->direct || work->items == 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        const void *in = w.args.io->in[i];
+        void *out = w.args.io->out[i];
+        require(work->direct == in_slot(&w.in[item->session].mr, w.args.in_stride, item, in));
+        require(work->direct == in_slot(&w.out[item->session].mr, w.args.out_stride, item, out));
+        memcpy(out, in, gw_layout_tensor_bytes(&w.args.in, i, rows));
+    }
+    w.clock += w.model_ns;
+    w.args.work->failed = w.model_fails;
+}
+
+/* The batch's requests lie one behind the other, and the batch size is no larger than need be. */
+static void check_batch(void)
+{
+    const struct gw_serve_work *work = w.args.work;
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < work->items; i++) {
+        const struct gw_serve_item *item = &w.args.item[i];
+        require(item->session < WORLD_SESSIONS && item->slot < WORLD_SLOTS && item->rows && item->at == rows);
+        rows += item->rows;
+    }
+    require(rows == work->rows && w.ctl.picked == work->variant + 1);
+    require(!work->variant || w.args.variant[work->variant - 1].rows < rows);
 }
 
 void world_turn(void (*meanwhile)(void *ctx), void *ctx)
 {
+    w.ctl.picked = 0;
     gw_serve_wait.cpu(&w.args);
-    if (!w.args.work->valid) return;
+    require(w.args.work->waiting + w.args.work->parked <= WORLD_SESSIONS * WORLD_SLOTS);
+    require((w.ctl.picked != 0) == (w.args.work->items != 0));
+    if (!w.ctl.picked) return;
+    check_batch();
+    gw_serve_gather.cpu(&w.args);
     run_model();
     if (meanwhile) meanwhile(ctx);
+    gw_serve_scatter.cpu(&w.args);
     gw_serve_send.cpu(&w.args);
+}
+
+/* ---- what tests and fuzzers turn ---- */
+
+uint64_t world_bytes(uint32_t rows)
+{
+    struct gw_layout l = layout_of_world();
+    return gw_layout_bytes(&l, rows);
+}
+uint64_t world_stride(void)
+{
+    return w.args.in_stride;
+}
+void world_pass(uint64_t ns)
+{
+    w.clock += ns;
+}
+uint64_t world_now(void)
+{
+    return w.clock;
+}
+void world_model(uint64_t delay_ns, uint64_t takes_ns, int fails)
+{
+    w.args.delay_ns = delay_ns;
+    w.model_ns = takes_ns;
+    w.model_fails = fails;
+}
+void world_listen(void (*heard)(uint32_t session, const struct gw_serve_reply *reply, uint32_t imm))
+{
+    w.heard = heard;
+}
+
+bool world_is_echo(const struct gw_serve_reply *reply, uint32_t rows, uint32_t client, uint8_t seed)
+{
+    struct gw_layout l = layout_of_world();
+    const uint32_t tag = TAG | (uint32_t)seed << 16 | client;
+    if (reply->bytes != gw_layout_bytes(&l, rows)) return false;
+    for (uint32_t i = 0; i < l.tensors; i++) {
+        const uint8_t *p = (const uint8_t *)(reply + 1) + gw_layout_offset(&l, i, rows);
+        for (uint64_t k = 0; k < gw_layout_tensor_bytes(&l, i, rows); k += 4)
+            if (memcmp(p + k, &tag, 4)) return false;
+    }
+    return true;
 }

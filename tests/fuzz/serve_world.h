@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The serving module's session pool and kernels on a NIC that is a few arrays, for fuzzers that keep state.
+ * The serving module's session pool and kernels on a NIC that is a few arrays and a clock of its own, for fuzzers that
+ * keep state and for tests of the scheduler. The model has two inputs and two outputs, takes up to four rows, and copies.
  * Each grant of a session makes a new client. A client's payload consists of its own tag alone, so a word
  * of one client is recognised wherever it turns up.
  */
@@ -9,35 +10,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "src/serve/session.h"
 #include "src/serve/wire.h"
+#include "tests/fuzz/stream.h"
 
-enum { WORLD_SESSIONS = 3, WORLD_SLOTS = 3, WORLD_FLOATS = 12 };
-#define WORLD_BYTES (WORLD_FLOATS * sizeof(float))
-
-/* The fuzzer's bytes; zeros when they are used up. */
-struct stream {
-    const uint8_t *p;
-    size_t left;
-};
-static inline uint8_t take8(struct stream *s)
-{
-    if (!s->left) return 0;
-    s->left--;
-    return *s->p++;
-}
-static inline uint32_t take32(struct stream *s)
-{
-    uint32_t v = take8(s);
-    for (int i = 0; i < 3; i++) v = v << 8 | take8(s);
-    return v;
-}
-/* What must hold. Says where it did not, since the sanitizers' report names no line of an inlined call. */
-#define require(ok)                                                                                          \
-    ((ok) ? (void)0 : (fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #ok), abort()))
+enum { WORLD_SESSIONS = 3, WORLD_SLOTS = 3, WORLD_ROWS = 4, WORLD_FLOATS = 12, WORLD_MORE_FLOATS = 5 };
 
 /* Begins anew: no session is open. `faults` decides which of the NIC's calls fail; NULL: none. */
 struct gw_session_pool *world_begin(struct stream *faults);
@@ -55,7 +33,11 @@ struct world_message {
     uint64_t addr;
     uint32_t rkey, bytes, imm;
     bool with_imm;
+    uint8_t seed; /* tells requests of one client apart */
 };
+/* Of the tensors of so many rows; from one slot for requests to the next. */
+uint64_t world_bytes(uint32_t rows);
+uint64_t world_stride(void);
 void world_send(uint32_t client, uint32_t session, const struct world_message *m);
 /* The session's address and key as its client knows them. */
 uint64_t world_address(uint32_t session);
@@ -63,6 +45,15 @@ uint32_t world_key(uint32_t session);
 
 /* The client's NIC acknowledges what the session has sent. */
 void world_acknowledge(uint32_t session);
+/* Time passes. */
+void world_pass(uint64_t ns);
+uint64_t world_now(void);
+/* How long requests may wait for others; how long the model takes, and what it fails with. All 0 at first. */
+void world_model(uint64_t delay_ns, uint64_t takes_ns, int fails);
+/* Is called with each answer that reaches a client; NULL: nobody. */
+void world_listen(void (*heard)(uint32_t session, const struct gw_serve_reply *reply, uint32_t imm));
+/* Is every word of the answer's tensors the client's with that seed? */
+bool world_is_echo(const struct gw_serve_reply *reply, uint32_t rows, uint32_t client, uint8_t seed);
 /* One iteration of the loop. `meanwhile` runs while the model does. */
 void world_turn(void (*meanwhile)(void *ctx), void *ctx);
 

@@ -11,8 +11,11 @@ import sys
 
 include = pathlib.Path(__file__).resolve().parents[2] / "include/gpuwire"
 texts = {str(h.relative_to(include)): re.sub(r"/\*.*?\*/", "", h.read_text(), flags=re.S) for h in include.rglob("*.h")}
-# What the software NIC has in place of libc's functions, which libc's headers declare (softnic/attach/signals.h).
-of_libc = {"sigaction", "signal", "ssignal", "sysv_signal", "__sysv_signal", "bsd_signal", "sigset", "sigignore"}
+# What the software NIC has in place of libc's functions, which libc's headers declare (softnic/attach/signals.h, paths.h).
+of_libc = {"sigaction", "signal", "ssignal", "sysv_signal", "__sysv_signal", "bsd_signal", "sigset", "sigignore",
+           "open", "open64", "__open_2", "__open64_2", "openat", "openat64", "__openat_2", "__openat64_2", "opendir", "fopen", "fopen64",
+           "fstatat", "fstatat64", "stat", "stat64", "lstat", "lstat64", "__xstat", "__xstat64", "__lxstat", "__lxstat64",
+           "access", "faccessat", "euidaccess", "eaccess", "readlink", "readlinkat", "realpath", "__realpath_chk"}
 parts = dict(part.split(":") for part in sys.argv[2:])
 owned = {header: lib for lib, headers in parts.items() for header in headers.split(",") if header}
 rest = next(lib for lib, headers in parts.items() if not headers)

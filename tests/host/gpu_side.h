@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_side.h: one end of a connection, with memory of a GPU and of the host, and what a test does with two of them, in
- * one process or two: one drives, and tells the other what it is to put into its memory and to look for there. With a
- * GPU's driver, or with the fake one that the build links it to (libcuda.so.1 is whichever is there).
+ * gpu_side.h: one end of a connection, with memory of a GPU and of the host, and what a test does with two of
+ * them, in one process or two: one drives, and tells the other what it is to put into its memory and to look
+ * for there. With a GPU's driver, or with the fake one that the build links it to (libcuda.so.1 is whichever
+ * is there).
  */
 #ifndef TESTS_HOST_GPU_SIDE_H
 #define TESTS_HOST_GPU_SIDE_H
@@ -74,7 +75,8 @@ int side_wait(struct side *s, uint64_t number, struct ibv_wc *wc);
 int side_request(struct side *s, enum mode mode, enum kind here, enum kind there, uint32_t at, uint32_t len,
                  struct ibv_wc *wc);
 enum { SIDE_ADD = 77, SIDE_SWAP = 4711 }; /* of atomics: what is added, and what is swapped in */
-/* A request between memory that is filled before and looked at afterwards, every byte of it, on both sides. */
+/* A request between memory that is filled before and looked at afterwards, every byte of it, on both
+ * sides. */
 int side_one(struct side *s, enum mode mode, enum kind here, enum kind there, uint32_t at, uint32_t len);
 /* The median time of a request, with its completion. */
 int side_measure(struct side *s, enum mode mode, uint32_t len, double *us);

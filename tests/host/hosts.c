@@ -42,8 +42,8 @@ static void unlock(struct sn_nic *nic)
     pthread_mutex_unlock(&nic_lock);
 }
 
-const struct sn_host_guard guard = {lock, unlock, NULL};
-const struct sn_peer_ops *const ops = &sn_host_peer_ops;
+const struct sn_local_guard guard = {lock, unlock, NULL};
+const struct sn_peer_ops *const ops = &sn_local_peer_ops;
 
 const uint8_t *name_of_slot(unsigned slot)
 {
@@ -63,34 +63,34 @@ static bool ask(void *ctx, const uint8_t at[16], unsigned slot, const uint8_t no
     if (memcmp(at, gid, 16)) return false;
     if (silent) return true;
     pthread_mutex_lock(&nic_lock);
-    sn_host_told(*(struct sn_host **)ctx, at, slot, nonce, names[slot]);
+    sn_local_told(*(struct sn_local **)ctx, at, slot, nonce, names[slot]);
     pthread_mutex_unlock(&nic_lock);
     return true;
 }
 
-struct sn_host *open_host(unsigned slot, bool copy)
+struct sn_local *open_host(unsigned slot, bool copy)
 {
-    static struct sn_host *opened[256];
-    struct sn_host_config c = {.slot = slot, .copy = copy, .ask = ask, .ask_ctx = &opened[slot]};
-    struct sn_host *h = NULL;
+    static struct sn_local *opened[256];
+    struct sn_local_config c = {.slot = slot, .copy = copy, .ask = ask, .ask_ctx = &opened[slot]};
+    struct sn_local *h = NULL;
     char why[256] = "";
 
     memcpy(c.gid, gid, 16);
-    if (sn_host_open(&c, &h, why)) fail_msg("%s", why);
+    if (sn_local_open(&c, &h, why)) fail_msg("%s", why);
     opened[slot] = h;
-    memcpy(names[slot], sn_host_name(h), SN_MEET_NAME);
+    memcpy(names[slot], sn_local_name(h), SN_MEET_NAME);
     return h;
 }
 
-void serve(struct sn_host *a, struct sn_host *b)
+void serve(struct sn_local *a, struct sn_local *b)
 {
     for (int i = 0; i < 6; i++) {
-        if (a) sn_host_serve(a, &guard);
-        if (b) sn_host_serve(b, &guard);
+        if (a) sn_local_serve(a, &guard);
+        if (b) sn_local_serve(b, &guard);
     }
 }
 
-struct sn_peer *find_owner(struct sn_host *a)
+struct sn_peer *find_owner(struct sn_local *a)
 {
     const struct timespec nap = {.tv_nsec = 1000000};
     struct sn_peer *p = NULL;
@@ -99,26 +99,26 @@ struct sn_peer *find_owner(struct sn_host *a)
         pthread_mutex_lock(&nic_lock);
         p = ops->find(a, gid, QPN_B);
         pthread_mutex_unlock(&nic_lock);
-        sn_host_serve(a, &guard);
+        sn_local_serve(a, &guard);
         nanosleep(&nap, NULL);
     }
     if (!p) {
-        struct sn_host_info info;
+        struct sn_local_info info;
 
-        sn_host_info(a, &info);
+        sn_local_info(a, &info);
         fail_msg("not met: %s", info.why);
     }
     return p;
 }
 
-void meet(struct sn_host *a, struct sn_host *b)
+void meet(struct sn_local *a, struct sn_local *b)
 {
     assert_false(ops->in_memory(a, gid, QPN_B)); /* asks for it */
     serve(a, b);
     assert_true(ops->in_memory(a, gid, QPN_B));
 }
 
-bool send_frame(struct sn_host *h, unsigned slot, uint8_t fill, uint32_t len)
+bool send_frame(struct sn_local *h, unsigned slot, uint8_t fill, uint32_t len)
 {
     uint8_t data[SN_FRAME_MAX];
     struct sn_frame f = {.len = len, .data = data};
@@ -126,19 +126,19 @@ bool send_frame(struct sn_host *h, unsigned slot, uint8_t fill, uint32_t len)
     memset(data, fill, len);
     data[5] = (uint8_t)slot;
     memcpy(f.dst_gid, gid, 16);
-    assert_true(sn_host_reaches(h, &f));
-    int taken = sn_host_send(h, &f);
-    sn_host_sent(h);
+    assert_true(sn_local_reaches(h, &f));
+    int taken = sn_local_send(h, &f);
+    sn_local_sent(h);
     return taken == 1;
 }
 
-void hear_first(struct sn_host *h)
+void hear_first(struct sn_local *h)
 {
-    struct sn_frame f[SN_HOST_RX];
-    unsigned met = sn_host_met(h);
+    struct sn_frame f[SN_LOCAL_RX];
+    unsigned met = sn_local_met(h);
 
-    assert_int_equal(sn_host_recv(h, f, SN_HOST_RX), 0);
-    assert_int_equal(sn_host_met(h), met + 1);
+    assert_int_equal(sn_local_recv(h, f, SN_LOCAL_RX), 0);
+    assert_int_equal(sn_local_met(h), met + 1);
 }
 
 pid_t start_owner(uint8_t *mem, size_t length, int ready[2])
@@ -147,7 +147,7 @@ pid_t start_owner(uint8_t *mem, size_t length, int ready[2])
 
     if (pid) return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* also of a test that failed */
-    struct sn_host *b = open_host(B, true);
+    struct sn_local *b = open_host(B, true);
     const struct sn_peer_region r = {
         .iova = 0x1000, .addr = (uintptr_t)mem, .length = length, .access = IBV_ACCESS_REMOTE_WRITE, .pd = 1};
     const struct sn_peer_queue q = {QPN_A, IBV_ACCESS_REMOTE_WRITE, 1, gid};
@@ -158,7 +158,7 @@ pid_t start_owner(uint8_t *mem, size_t length, int ready[2])
     for (;;) {
         const struct timespec nap = {.tv_nsec = 200000};
 
-        sn_host_serve(b, &guard);
+        sn_local_serve(b, &guard);
         nanosleep(&nap, NULL);
     }
 }

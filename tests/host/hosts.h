@@ -12,7 +12,7 @@ enum { A = 1, B = 2, QPN_A = A << 16 | 0x111, QPN_B = B << 16 | 0x222, KEY = 5 <
 
 extern uint8_t gid[16];
 extern pthread_mutex_t nic_lock;
-extern const struct sn_host_guard guard;
+extern const struct sn_local_guard guard;
 extern const struct sn_peer_ops *const ops;
 
 /* The meeting name of the last host that was opened with this slot. */
@@ -21,18 +21,18 @@ const uint8_t *name_of_slot(unsigned slot);
 void silence(bool on);
 
 /* Fails the test if it does not work. */
-struct sn_host *open_host(unsigned slot, bool copy);
+struct sn_local *open_host(unsigned slot, bool copy);
 /* Often enough for them to meet; each may be NULL. */
-void serve(struct sn_host *a, struct sn_host *b);
+void serve(struct sn_local *a, struct sn_local *b);
 /* Waits until a has met the process that has QPN_B. */
-struct sn_peer *find_owner(struct sn_host *a);
+struct sn_peer *find_owner(struct sn_local *a);
 
 /* a meets b, which must not be known to it yet. */
-void meet(struct sn_host *a, struct sn_host *b);
+void meet(struct sn_local *a, struct sn_local *b);
 /* A frame of so many such bytes to whoever has the slot, who is met. Was it taken? */
-bool send_frame(struct sn_host *h, unsigned slot, uint8_t fill, uint32_t len);
+bool send_frame(struct sn_local *h, unsigned slot, uint8_t fill, uint32_t len);
 /* The first frames of a peer are noticed: those that it sent before over the wire have their chance. */
-void hear_first(struct sn_host *h);
+void hear_first(struct sn_local *h);
 /* A child with a region of `mem` (shared with us, so that we see it; the kernel copies to it all the same)
  * and a queue pair for us. It says when it is ready, and serves until it is killed. */
 pid_t start_owner(uint8_t *mem, size_t length, int ready[2]);

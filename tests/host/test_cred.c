@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom a process takes for its own user, in the initial user namespace and in others. Root alone can be two users. */
+/* Whom a process takes for its own user, in the initial user namespace and in others. Root alone can be two
+ * users. */
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -86,12 +87,12 @@ static bool takes_for_root(int fd)
 
 static bool shares_memory(int fd)
 {
-    struct sn_host_config config = {.gid = {[10] = 0xff, [11] = 0xff, 127, 9, 9, 9}, .slot = 9};
-    struct sn_host *host;
+    struct sn_local_config config = {.gid = {[10] = 0xff, [11] = 0xff, 127, 9, 9, 9}, .slot = 9};
+    struct sn_local *local;
     char why[256] = "";
 
     (void)fd;
-    if (sn_host_open(&config, &host, why) == 0) return true;
+    if (sn_local_open(&config, &local, why) == 0) return true;
     return !strstr(why, "uid map");
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU memory of two processes, each with a NIC: WRITEs and READs between all kinds of memory, driven from either
- * side, every byte looked at; they are copies, not packets, where both see the GPU; regions that go and a
- * process that is killed in the midst.
- * test_gpu_ipc [same|other|alone|bench]; other: of the fake GPUs each side sees one of its own
+ * GPU memory of two processes, each with a NIC: WRITEs and READs between all kinds of memory, driven from
+ * either side, every byte looked at; they are copies, not packets, where both see the GPU; regions that go
+ * and a process that is killed in the midst. test_gpu_ipc [same|other|alone|bench]; other: of the fake GPUs
+ * each side sees one of its own
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two GPUs: WRITE, READ, SEND and atomics from memory of one to memory of the other, every byte looked at on both
- * sides, and what they cost. Exit code 77: there are not two GPUs.
+ * Two GPUs: WRITE, READ, SEND and atomics from memory of one to memory of the other, every byte looked at on
+ * both sides, and what they cost. Exit code 77: there are not two GPUs.
  *
  *     test_gpu_two one     in one process, with one NIC
  *     test_gpu_two nics    in one process, with two NICs
@@ -54,7 +54,8 @@ static int bytes(struct side *s)
     return 0;
 }
 
-/* What was there comes here, and the new value stands there. All around it, on both sides, nothing has changed. */
+/* What was there comes here, and the new value stands there. All around it, on both sides, nothing has
+ * changed. */
 static int atomic(struct side *s, enum mode mode, uint32_t at)
 {
     uint8_t *here = malloc(SIDE_BYTES), *before = malloc(SIDE_BYTES);
@@ -69,7 +70,8 @@ static int atomic(struct side *s, enum mode mode, uint32_t at)
     TRY(!side_image(s, GPU, here) && !memcmp(here + at, &old, 8));
     memcpy(here + at, before + at, 8);
     TRY(!memcmp(here, before, SIDE_BYTES));
-    /* What stands there is fetched by a READ, and put back, so that the rest can be compared with what was filled in. */
+    /* What stands there is fetched by a READ, and put back, so that the rest can be compared with what was
+     * filled in. */
     TRY(!side_request(s, GET, GPU, GPU, at, 8, &wc) && wc.status == IBV_WC_SUCCESS &&
         !side_image(s, GPU, here));
     memcpy(&now, here + at, sizeof(now));

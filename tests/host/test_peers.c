@@ -29,31 +29,31 @@
 
 static void peers_meet_and_send_frames(void **state)
 {
-    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
-    struct sn_frame f[SN_HOST_RX];
-    struct sn_host_info info;
+    struct sn_local *a = open_host(A, true), *b = open_host(B, true);
+    struct sn_frame f[SN_LOCAL_RX];
+    struct sn_local_info info;
 
     (void)state;
     meet(a, b);
     assert_true(send_frame(a, B, 0x55, 100));
     assert_true(send_frame(a, B, 0x66, SN_FRAME_MAX));
     hear_first(b);
-    assert_int_equal(sn_host_recv(b, f, SN_HOST_RX), 2);
+    assert_int_equal(sn_local_recv(b, f, SN_LOCAL_RX), 2);
     assert_int_equal(f[0].len, 100);
     assert_int_equal(f[0].data[99], 0x55);
     assert_true(f[0].no_icrc);
     assert_int_equal(f[0].sport, 0xc000 + A);
     assert_memory_equal(f[0].src_gid, gid, 16);
     assert_int_equal(f[1].len, SN_FRAME_MAX);
-    sn_host_info(a, &info);
+    sn_local_info(a, &info);
     assert_int_equal(info.copying, 1);
-    sn_host_close(a);
-    sn_host_close(b);
+    sn_local_close(a);
+    sn_local_close(b);
 }
 
 static void nobody_is_met_who_is_not_there(void **state)
 {
-    struct sn_host *a = open_host(A, true);
+    struct sn_local *a = open_host(A, true);
 
     (void)state;
     assert_false(ops->in_memory(a, gid, QPN_B));
@@ -61,79 +61,79 @@ static void nobody_is_met_who_is_not_there(void **state)
     assert_false(ops->in_memory(a, gid, QPN_B));
     assert_false(ops->in_memory(a, gid, QPN_A)); /* itself neither */
     assert_null(ops->find(a, gid, QPN_A));
-    sn_host_close(a);
+    sn_local_close(a);
 }
 
 static void a_sleeper_is_woken_once(void **state)
 {
-    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
-    struct sn_frame f[SN_HOST_RX];
+    struct sn_local *a = open_host(A, true), *b = open_host(B, true);
+    struct sn_frame f[SN_LOCAL_RX];
 
     (void)state;
     meet(a, b);
-    assert_true(sn_host_doze(b));
-    sn_host_wake(b);
+    assert_true(sn_local_doze(b));
+    sn_local_wake(b);
     send_frame(a, B, 1, 64); /* awake: it will see for itself */
-    assert_false(sn_host_doze(b));
-    sn_host_wake(b);
+    assert_false(sn_local_doze(b));
+    sn_local_wake(b);
     hear_first(b);
-    assert_int_equal(sn_host_recv(b, f, SN_HOST_RX), 1);
-    assert_true(sn_host_doze(b));
+    assert_int_equal(sn_local_recv(b, f, SN_LOCAL_RX), 1);
+    assert_true(sn_local_doze(b));
     for (int i = 0; i < 5; i++) send_frame(a, B, 1, 64);
-    sn_host_wake(b);
-    assert_int_equal(sn_host_recv(b, f, 3), 3);
-    assert_int_equal(sn_host_recv(b, f, SN_HOST_RX), 2);
-    sn_host_close(a);
-    sn_host_close(b);
+    sn_local_wake(b);
+    assert_int_equal(sn_local_recv(b, f, 3), 3);
+    assert_int_equal(sn_local_recv(b, f, SN_LOCAL_RX), 2);
+    sn_local_close(a);
+    sn_local_close(b);
 }
 
 static void frames_outlive_their_sender(void **state)
 {
-    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
-    struct sn_frame f[SN_HOST_RX];
+    struct sn_local *a = open_host(A, true), *b = open_host(B, true);
+    struct sn_frame f[SN_LOCAL_RX];
 
     (void)state;
     meet(a, b);
     send_frame(a, B, 9, 64);
-    sn_host_close(a);
+    sn_local_close(a);
     serve(b, NULL);
-    assert_int_equal(sn_host_senders(b), 1);
+    assert_int_equal(sn_local_senders(b), 1);
     hear_first(b);
-    assert_int_equal(sn_host_recv(b, f, SN_HOST_RX), 1);
+    assert_int_equal(sn_local_recv(b, f, SN_LOCAL_RX), 1);
     assert_int_equal(f[0].data[63], 9);
     serve(b, NULL);
-    assert_int_equal(sn_host_senders(b), 0);
-    sn_host_close(b);
+    assert_int_equal(sn_local_senders(b), 0);
+    sn_local_close(b);
 }
 
 static void frames_only_when_so_configured(void **state)
 {
-    struct sn_host *a = open_host(A, false), *b = open_host(B, true);
+    struct sn_local *a = open_host(A, false), *b = open_host(B, true);
 
     (void)state;
     meet(a, b);
     assert_null(ops->find(a, gid, QPN_B));
-    sn_host_close(a);
-    sn_host_close(b);
+    sn_local_close(a);
+    sn_local_close(b);
 }
 
 static void pausing_sends_everything_over_the_wire(void **state)
 {
-    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
+    struct sn_local *a = open_host(A, true), *b = open_host(B, true);
 
     (void)state;
     meet(a, b);
-    sn_host_pause(a, true);
+    sn_local_pause(a, true);
     assert_false(ops->in_memory(a, gid, QPN_B));
     assert_null(ops->find(a, gid, QPN_B));
-    sn_host_pause(a, false);
+    sn_local_pause(a, false);
     assert_non_null(ops->find(a, gid, QPN_B));
-    sn_host_pause(b, true); /* the other's wish counts, too */
+    sn_local_pause(b, true); /* the other's wish counts, too */
     assert_false(ops->in_memory(a, gid, QPN_B));
-    sn_host_pause(b, false);
+    sn_local_pause(b, false);
     assert_true(ops->in_memory(a, gid, QPN_B));
-    sn_host_close(a);
-    sn_host_close(b);
+    sn_local_close(a);
+    sn_local_close(b);
 }
 
 /* ---- memory of another process ---- */
@@ -150,7 +150,7 @@ static void memory_is_reached_until_its_owner_dies(void **state)
                                     .length = sizeof(data)};
     struct iovec here = {data, sizeof(data)}, there = {NULL, sizeof(data)};
     struct sn_copy copy = {.write = true, .here = &here, .there = &there, .n_here = 1, .n_there = 1};
-    struct sn_host *a;
+    struct sn_local *a;
     struct sn_peer *p;
     uint64_t addr;
     int ready[2];
@@ -182,19 +182,19 @@ static void memory_is_reached_until_its_owner_dies(void **state)
     assert_null(ops->find(a, gid, QPN_B));
     serve(a, NULL);
     assert_false(ops->in_memory(a, gid, QPN_B));
-    sn_host_close(a);
+    sn_local_close(a);
     munmap(mem, LENGTH);
     close(ready[0]);
     close(ready[1]);
 }
 
-/* The number of a process that died is another's by now, while a child of the first holds its sockets: the child knows
- * nothing of them, as it was made by the system call alone. */
+/* The number of a process that died is another's by now, while a child of the first holds its sockets: the
+ * child knows nothing of them, as it was made by the system call alone. */
 static void a_number_that_is_another_process_s_is_not_used(void **state)
 {
     enum { LENGTH = 4096 };
     uint8_t *mem = mmap(NULL, LENGTH, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct sn_host *a;
+    struct sn_local *a;
     struct sn_peer *p;
     int ready[2];
     char byte;
@@ -212,7 +212,7 @@ static void a_number_that_is_another_process_s_is_not_used(void **state)
     assert_null(ops->find(a, gid, QPN_B));
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    sn_host_close(a);
+    sn_local_close(a);
     munmap(mem, LENGTH);
     close(ready[0]);
     close(ready[1]);
@@ -221,7 +221,7 @@ static void a_number_that_is_another_process_s_is_not_used(void **state)
 /* Every process has queue pair 1: its number is no slot's. */
 static void management_goes_over_the_wire(void **state)
 {
-    struct sn_host *a = open_host(A, true), *b = open_host(0, true);
+    struct sn_local *a = open_host(A, true), *b = open_host(0, true);
     uint8_t data[64] = {[7] = 1};
     struct sn_frame f = {.len = sizeof(data), .data = data};
 
@@ -230,16 +230,16 @@ static void management_goes_over_the_wire(void **state)
     ops->in_memory(a, gid, 9);
     serve(a, b);
     assert_true(ops->in_memory(a, gid, 9));
-    assert_false(sn_host_reaches(a, &f));
+    assert_false(sn_local_reaches(a, &f));
     data[7] = 9;
-    assert_true(sn_host_reaches(a, &f));
-    sn_host_close(a);
-    sn_host_close(b);
+    assert_true(sn_local_reaches(a, &f));
+    sn_local_close(a);
+    sn_local_close(b);
 }
 
 /* ---- taking back ---- */
 
-static struct sn_host *user, *owner;
+static struct sn_local *user, *owner;
 static struct sn_peer *used;
 static int left; /* the user is out: atomic */
 
@@ -273,11 +273,11 @@ static void taking_back_waits_for_who_is_inside(void **state)
     pthread_join(thread, NULL);
     /* One that died inside is not waited for, though it had waked us before. */
     assert_true(ops->enter(user, used, 1000));
-    assert_true(sn_host_doze(owner));
+    assert_true(sn_local_doze(owner));
     send_frame(user, B, 1, 64);
-    sn_host_close(user);
+    sn_local_close(user);
     ops->quiesce(owner);
-    sn_host_close(owner);
+    sn_local_close(owner);
 }
 
 /* A process that is inside an access to `owner`'s memory for as long as it lives. */
@@ -287,10 +287,10 @@ static pid_t start_user(int inside)
 
     if (pid) return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    struct sn_host *a = open_host(A, true);
+    struct sn_local *a = open_host(A, true);
     struct sn_peer *p = find_owner(a);
 
-    if (!ops->enter(a, p, sn_host_now()) || write(inside, "", 1) != 1) _exit(1);
+    if (!ops->enter(a, p, sn_local_now()) || write(inside, "", 1) != 1) _exit(1);
     for (;;) pause();
 }
 
@@ -308,12 +308,12 @@ static void who_is_killed_inside_is_not_waited_for(void **state)
     ops->queue(owner, QPN_B, &q);
     while (read(inside[0], &byte, 1) != 1) {
         assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
-        sn_host_serve(owner, &guard);
+        sn_local_serve(owner, &guard);
     }
     kill(pid, SIGKILL);
     ops->quiesce(owner);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
-    sn_host_close(owner);
+    sn_local_close(owner);
     close(inside[0]);
     close(inside[1]);
 }
@@ -322,7 +322,7 @@ static void who_is_killed_inside_is_not_waited_for(void **state)
 
 static void who_says_nonsense_is_shown_the_door(void **state)
 {
-    struct sn_host *b = open_host(B, true);
+    struct sn_local *b = open_host(B, true);
     struct sn_hello hello = {.magic = SN_HELLO_MAGIC, .version = SN_SHARE_VERSION + 1, .slot = A};
     void *at;
     int fd = sn_meet_connect(name_of_slot(B)), memory = sn_share_make(4096, false, &at);
@@ -330,22 +330,22 @@ static void who_says_nonsense_is_shown_the_door(void **state)
     (void)state;
     assert_true(fd >= 0 && memory >= 0);
     serve(b, NULL);
-    assert_int_equal(sn_host_senders(b), 1);
+    assert_int_equal(sn_local_senders(b), 1);
     assert_int_equal(write(fd, "GET / HTTP/1.0\r\n", 16), 16);
     serve(b, NULL);
-    assert_int_equal(sn_host_senders(b), 0);
+    assert_int_equal(sn_local_senders(b), 0);
     close(fd);
     for (uint32_t version = SN_SHARE_VERSION; version < SN_SHARE_VERSION + 2; version++) {
         hello.version = version; /* the right one, but with memory that is too small */
         fd = sn_meet_connect(name_of_slot(B));
         assert_int_equal(sn_meet_say(fd, &hello, memory), 0);
         serve(b, NULL);
-        assert_int_equal(sn_host_senders(b), 0);
+        assert_int_equal(sn_local_senders(b), 0);
         close(fd);
     }
     munmap(at, 4096);
     close(memory);
-    sn_host_close(b);
+    sn_local_close(b);
 }
 
 /* The fds that this process has. */
@@ -359,7 +359,7 @@ static int open_fds(void)
 
 static void an_empty_message_leaves_no_descriptor(void **state)
 {
-    struct sn_host *b = open_host(B, true);
+    struct sn_local *b = open_host(B, true);
     union {
         struct cmsghdr header;
         char space[CMSG_SPACE(sizeof(int))];
@@ -372,10 +372,10 @@ static void an_empty_message_leaves_no_descriptor(void **state)
     memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
     assert_int_equal(sendmsg(fd, &msg, 0), 0);
     serve(b, NULL);
-    assert_int_equal(sn_host_senders(b), 0);
+    assert_int_equal(sn_local_senders(b), 0);
     close(fd);
     assert_int_equal(open_fds(), before);
-    sn_host_close(b);
+    sn_local_close(b);
 }
 
 /* ---- many, and too few ---- */
@@ -383,7 +383,7 @@ static void an_empty_message_leaves_no_descriptor(void **state)
 static void those_who_are_not_there_make_room(void **state)
 {
     const struct timespec later = {.tv_nsec = 700000000};
-    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
+    struct sn_local *a = open_host(A, true), *b = open_host(B, true);
     uint8_t other[16];
 
     (void)state;
@@ -397,14 +397,14 @@ static void those_who_are_not_there_make_room(void **state)
     serve(a, NULL);
     nanosleep(&later, NULL);
     meet(a, b);
-    sn_host_close(a);
-    sn_host_close(b);
+    sn_local_close(a);
+    sn_local_close(b);
 }
 
 /* Somebody answers a question that was not put to him: with no nonce, or another's. */
 static void an_answer_that_was_not_asked_for_changes_nothing(void **state)
 {
-    struct sn_host *a = open_host(A, true), *b = open_host(B, true);
+    struct sn_local *a = open_host(A, true), *b = open_host(B, true);
     uint8_t nonce[SN_MEET_NONCE] = {0}, name[SN_MEET_NAME] = {7}, right[SN_MEET_NAME];
 
     (void)state;
@@ -412,8 +412,8 @@ static void an_answer_that_was_not_asked_for_changes_nothing(void **state)
     silence(true); /* nobody answers for now */
     assert_false(ops->in_memory(a, gid, QPN_B));
     serve(a, b);
-    sn_host_told(a, gid, B, nonce, name);
-    sn_host_told(a, gid, A, nonce, right);
+    sn_local_told(a, gid, B, nonce, name);
+    sn_local_told(a, gid, A, nonce, right);
     serve(a, b);
     assert_false(ops->in_memory(a, gid, QPN_B));
     silence(false);
@@ -421,8 +421,8 @@ static void an_answer_that_was_not_asked_for_changes_nothing(void **state)
     assert_false(ops->in_memory(a, gid, QPN_B));
     serve(a, b);
     assert_true(ops->in_memory(a, gid, QPN_B));
-    sn_host_close(a);
-    sn_host_close(b);
+    sn_local_close(a);
+    sn_local_close(b);
 }
 
 static void a_child_closes_the_nics_descriptors_alone(void **state)
@@ -435,10 +435,10 @@ static void a_child_closes_the_nics_descriptors_alone(void **state)
     if (!pid) {
         int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
         int before = open_fds();
-        struct sn_host *a = open_host(A, true);
+        struct sn_local *a = open_host(A, true);
 
         ops->in_memory(a, gid, QPN_B); /* wanted, and not met yet */
-        sn_host_forked(a);
+        sn_local_forked(a);
         _exit(in < 0 || fcntl(0, F_GETFD) < 0 || open_fds() != before);
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -454,7 +454,7 @@ static bool readable(int fd)
 
 static void out_of_descriptors_it_sleeps_all_the_same(void **state)
 {
-    struct sn_host *b = open_host(B, true);
+    struct sn_local *b = open_host(B, true);
     struct rlimit limit, none;
     int fd = sn_meet_connect(name_of_slot(B));
 
@@ -466,12 +466,12 @@ static void out_of_descriptors_it_sleeps_all_the_same(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     serve(b, NULL);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    assert_int_equal(sn_host_senders(b), 0);
-    assert_false(readable(sn_host_fd(b)));
+    assert_int_equal(sn_local_senders(b), 0);
+    assert_false(readable(sn_local_fd(b)));
     serve(b, NULL); /* there are some again */
-    assert_int_equal(sn_host_senders(b), 1);
+    assert_int_equal(sn_local_senders(b), 1);
     close(fd);
-    sn_host_close(b);
+    sn_local_close(b);
 }
 
 int main(void)

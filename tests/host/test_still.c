@@ -43,7 +43,7 @@ static void nap_ms(unsigned ms)
 }
 
 /* One access after the other, each of which asks anew. */
-static void write_for_ever(struct sn_host *a, struct sn_peer *p)
+static void write_for_ever(struct sn_local *a, struct sn_peer *p)
 {
     static uint8_t data[LENGTH];
     const struct sn_peer_access access = {.src_qpn = QPN_A,
@@ -80,12 +80,12 @@ static pid_t start_writer(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1); /* it ended before that */
     while (!load(&common->go)) nap_ms(1);
-    struct sn_host *a = open_host(A, true);
+    struct sn_local *a = open_host(A, true);
     write_for_ever(a, find_owner(a));
     _exit(0);
 }
 
-static struct sn_host *owner;
+static struct sn_local *owner;
 
 static void give(bool give)
 {
@@ -107,7 +107,7 @@ static void wait_rounds(uint32_t n)
 
     for (int i = 0; load(&common->round) - from < n; i++) {
         assert_true(i < 60000);
-        sn_host_serve(owner, &guard);
+        sn_local_serve(owner, &guard);
         nap_ms(1);
     }
 }
@@ -131,7 +131,7 @@ static void clean_up(pid_t pid)
 {
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    sn_host_close(owner);
+    sn_local_close(owner);
     munmap(common, sizeof(*common));
 }
 

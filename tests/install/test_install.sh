@@ -28,7 +28,7 @@ cd "$work/own" || exit 1
 PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name gpuwire.pc)")
 libraries=$(dirname "$(find "$work/prefix" -name libgpuwire.so)")
 export PKG_CONFIG_PATH GPUWIRE_DEVICE=softnic GPUWIRE_NIC=addr=$net.1
-for part in gpuwire gpuwire-softnic gpuwire-model gpuwire-client; do
+for part in gpuwire gpuwire-softnic gpuwire-model gpuwire-client gpuwire-serve gpuwire-flow; do
     [ -e "$libraries/lib$part.so" ] || continue
     echo "#include <gpuwire/$(case $part in gpuwire) echo verbs ;; *) echo "${part#gpuwire-}" ;; esac).h>
 int main(void) { return 0; }" >part.c
@@ -48,7 +48,7 @@ done
 cat >CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.25)
 project(own LANGUAGES C)
-find_package(gpuwire 0.1 REQUIRED COMPONENTS gpuwire softnic)
+find_package(gpuwire 0.2 REQUIRED COMPONENTS gpuwire softnic)
 include_directories(.)
 foreach(program IN ITEMS ${programs[*]} ${pairs[*]})
   add_executable(\${program} examples/\${program}.c)
@@ -69,5 +69,13 @@ grep -q 'without its part nonsense' "$work/wrong.out" || fail "not which compone
 for program in pc/itself pc/put_get by-cmake/itself by-cmake/put_get by-cmake/itself_softnic; do
     LD_LIBRARY_PATH=$libraries timeout -k 5 "$patience" "./$program" >"$work/run.out" 2>&1 || fail "$program: exit code $?"
 done
-timeout -k 5 "$patience" "$work/prefix/bin/gpuwire" info --exec cpu >"$work/info.out" 2>&1 || fail "the installed tool"
+info() { timeout -k 5 "$patience" "$work/prefix/bin/gpuwire" info --exec cpu >"$work/info.out" 2>&1; }
+info || fail "the installed tool"
+
+# As Debian's packages are laid out: the libraries in a folder for the processor.
+arch=$(cc -print-multiarch)
+if [ -n "$arch" ] && [ "$libraries" = "$work/prefix/lib" ]; then
+    mkdir "$libraries/$arch" && mv "$libraries"/*.so* "$libraries/$arch" || fail "cannot move the libraries"
+    info || fail "the tool does not find the NIC in lib/$arch"
+fi
 nothing_left

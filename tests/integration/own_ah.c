@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded under librdmacm's datagram rsockets: they make address handles to themselves without a GRH, which InfiniBand
- * allows and RoCE does not, so that libmlx5 refuses them and no datagram rsocket works over Ethernet. Such a handle gets the
- * port's own GID here, which is what it means. The rest of librdmacm is as it is.
+ * Preloaded under librdmacm's datagram rsockets: they make address handles to themselves without a GRH, which
+ * InfiniBand allows and RoCE does not, so that libmlx5 refuses them and no datagram rsocket works over
+ * Ethernet. Such a handle gets the port's own GID here, which is what it means. The rest of librdmacm is as
+ * it is.
  */
 #include <dlfcn.h>
 

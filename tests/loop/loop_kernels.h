@@ -28,5 +28,7 @@ GW_KERNEL_DECLARE(loop_answer_kernel);
 GW_KERNEL_DECLARE(loop_deaf_kernel);
 GW_KERNEL_DECLARE(loop_empty_kernel);
 GW_KERNEL_DECLARE(loop_wild_kernel);
+GW_KERNEL_DECLARE(loop_pick_kernel);
+GW_KERNEL_DECLARE(loop_variant_kernel);
 
 #endif

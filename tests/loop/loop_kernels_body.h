@@ -71,3 +71,25 @@ GW_KERNEL(loop_wild_kernel, struct loop_args, a)
 {
     if (gw_global_idx() == 0) *(volatile uint32_t *)(uintptr_t)(a->limit + 64) = 1;
 }
+
+/* Picks no variant, then 1, 2 and so on up to limit, and none again; counts its picks in page->seen[0]. */
+GW_KERNEL(loop_pick_kernel, struct loop_args, a)
+{
+    struct loop_page *p = a->page;
+    uint32_t variant = (uint32_t)(p->middle % (a->limit + 1));
+
+    if (gw_global_idx() != 0 || gw_loop_ending(a->ctl)) return;
+    p->middle++;
+    if (!variant) return;
+    gw_st_relaxed_u64(&p->seen[0], p->seen[0] + 1);
+    gw_loop_pick(a->ctl, variant);
+    p->answer = variant; /* the variant's stages see it */
+}
+
+/* A stage of variant `limit`: counts its runs in page->seen[limit]; ends the loop when it was not the one picked. */
+GW_KERNEL(loop_variant_kernel, struct loop_args, a)
+{
+    if (gw_global_idx() != 0) return;
+    gw_st_relaxed_u64(&a->page->seen[a->limit], a->page->seen[a->limit] + 1);
+    if (a->page->answer != a->limit) gw_loop_fail(a->ctl, -EBADE);
+}

@@ -330,6 +330,90 @@ static void test_beside(void **state)
     must(gw_loop_destroy(two), "gw_loop_destroy");
 }
 
+/* ---- variants ---- */
+
+enum { VARIANTS = 3 };
+
+static struct gw_loop *variant_loop(uint64_t picks)
+{
+    struct gw_loop *loop = new_loop();
+    struct loop_args mine = args;
+    uint32_t i;
+
+    args.limit = picks;
+    for (i = VARIANTS; i > 0; i--) { /* in any order; each has two stages */
+        struct gw_loop_stage stage = {
+            .kernel = &loop_variant_kernel, .grid = 1, .block = 32, .arg = &mine, .variant = i};
+
+        mine.limit = i;
+        must(gw_loop_add(loop, &stage), "gw_loop_add");
+        must(gw_loop_add(loop, &stage), "gw_loop_add");
+    }
+    add(loop, &loop_pick_kernel, 1, 32);
+    return loop;
+}
+
+static void run_until_picked(struct gw_loop *loop, uint64_t picks, struct gw_loop_end *end)
+{
+    uint64_t give_up = soon();
+
+    while (gw_ld_relaxed_u64(&page->seen[0]) < picks && gw_clock_ns() < give_up) nap(MS / 10);
+    gw_loop_stop(loop);
+    must(gw_loop_wait(loop, soon(), end), "gw_loop_wait");
+    assert_int_equal(end->error, 0);
+}
+
+/* Each variant runs when it was picked, once, also when the loop is stopped behind the pick. */
+static void check_picks(void)
+{
+    uint64_t least = page->seen[0] / VARIANTS;
+    uint32_t i;
+
+    assert_int_equal(page->seen[1] + page->seen[2] + page->seen[3], 2 * page->seen[0]);
+    for (i = 1; i <= VARIANTS; i++) assert_in_range(page->seen[i], 2 * least, 2 * least + 2);
+}
+
+static void test_variants(void **state)
+{
+    struct gw_loop *loop = variant_loop(VARIANTS);
+    struct gw_loop_end end;
+    uint64_t before;
+    uint32_t round;
+
+    (void)state;
+    assert_int_equal(gw_loop_restart(loop), -EINVAL);
+    must(gw_loop_start(loop), "gw_loop_start");
+    assert_int_equal(gw_loop_restart(loop), -EBUSY);
+    run_until_picked(loop, 100, &end);
+    check_picks();
+    for (round = 2; round < 6; round++) {
+        before = end.iterations;
+        must(gw_loop_restart(loop), "gw_loop_restart");
+        assert_int_equal(gw_loop_wait(loop, gw_deadline(MS), NULL), -ETIMEDOUT);
+        run_until_picked(loop, round * 100, &end);
+        assert_true(end.iterations > before && page->seen[0] >= round * 100);
+        check_picks();
+    }
+    must(gw_loop_destroy(loop), "gw_loop_destroy");
+}
+
+/* A pick that there is no variant for ends the loop. */
+static void test_no_such_variant(void **state)
+{
+    struct gw_loop_stage stage = {.kernel = &loop_empty_kernel, .grid = 1, .block = 1, .arg = &args};
+    struct gw_loop *loop = variant_loop(VARIANTS + 1);
+    struct gw_loop_end end;
+
+    (void)state;
+    stage.variant = GW_LOOP_VARIANTS + 1;
+    assert_int_equal(gw_loop_add(loop, &stage), -EINVAL);
+    must(gw_loop_start(loop), "gw_loop_start");
+    must(gw_loop_wait(loop, soon(), &end), "gw_loop_wait");
+    assert_int_equal(end.error, -EINVAL);
+    assert_int_equal(page->seen[0], VARIANTS + 1);
+    must(gw_loop_destroy(loop), "gw_loop_destroy");
+}
+
 /* Prepared and never started. */
 static void test_unused(void **state)
 {
@@ -421,12 +505,19 @@ static int teardown(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_iterations),   cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_stop_latency), cmocka_unit_test(test_idle_cost),
-        cmocka_unit_test(test_end_wakes),    cmocka_unit_test(test_signal),
-        cmocka_unit_test(test_wake),         cmocka_unit_test(test_deaf),
-        cmocka_unit_test(test_beside),       cmocka_unit_test(test_unused),
+        cmocka_unit_test(test_iterations),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_stop_latency),
+        cmocka_unit_test(test_idle_cost),
+        cmocka_unit_test(test_end_wakes),
+        cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_wake),
+        cmocka_unit_test(test_deaf),
+        cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_unused),
         cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_no_such_variant),
     };
     const struct CMUnitTest wild[] = {cmocka_unit_test(test_wild)};
 

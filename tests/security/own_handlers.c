@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * own_handlers HOW [LIBRARY]: a program sets handlers of its own after it has opened the device, and a peer (another
- * queue pair of it) reaches memory that is gone meanwhile. That fails as a request, and is no signal. A fault of the
- * program's own reaches its own handler. HOW: sigaction, signal, sysv_signal, sigset, chain (as run-time systems do),
- * ignore (a sent SIGSEGV is ignored). LIBRARY: loads the software NIC at run time; otherwise it is preloaded.
+ * own_handlers HOW [LIBRARY]: a program sets handlers of its own after it has opened the device, and a peer
+ * (another queue pair of it) reaches memory that is gone meanwhile. That fails as a request, and is no
+ * signal. A fault of the program's own reaches its own handler. HOW: sigaction, signal, sysv_signal, sigset,
+ * chain (as run-time systems do), ignore (a sent SIGSEGV is ignored). LIBRARY: loads the software NIC at run
+ * time; otherwise it is preloaded.
  */
 #include <dlfcn.h>
 #include <setjmp.h>

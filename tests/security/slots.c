@@ -202,7 +202,7 @@ static void from_who_has_port_4791_it_is_for_other_hosts_only(void **state)
     assert_false(is_believed(&s, fd, PEER, &rx));
     assert_false(is_believed(&s, fd, HERE, &rx));
     assert_true(is_believed(&s, fd, FAR, &rx));
-    assert_false(rx.near);
+    assert_false(rx.same_host);
     clear(&s);
     stranger_end(pid, fd, true);
 }
@@ -345,18 +345,18 @@ static void no_lock(struct sn_nic *nic)
     (void)nic;
 }
 
-static const struct sn_host_guard guard = {no_lock, no_lock, NULL};
+static const struct sn_local_guard guard = {no_lock, no_lock, NULL};
 
-static struct sn_wire *open_whole_wire(void)
+static struct sn_port *open_whole_wire(void)
 {
     struct sn_config config;
-    struct sn_wire *wire = NULL;
+    struct sn_port *port = NULL;
     char why[SN_CONFIG_WHY];
 
     assert_int_equal(sn_config_nth("addr=" HERE, 0, &config, why), 0);
-    assert_int_equal(sn_wire_open(&config, &wire, why), 0);
-    assert_non_null(sn_wire_host(wire));
-    return wire;
+    assert_int_equal(sn_port_open(&config, &port, why), 0);
+    assert_non_null(sn_port_local(port));
+    return port;
 }
 
 /* Names that could be foreseen: user, address and slot. */
@@ -376,18 +376,18 @@ static int bind_meeting_names(int fd, const void *arg)
     return read(fd, &byte, 1) != 0;
 }
 
-static void pump(struct sn_wire *wire)
+static void pump(struct sn_port *port)
 {
     struct sn_frame f[4];
     bool more;
 
-    sn_wire_ops.recv(wire, f, 4, &more);
-    sn_host_serve(sn_wire_host(wire), &guard);
+    sn_port_wire_ops.recv(port, f, 4, &more);
+    sn_local_serve(sn_port_local(port), &guard);
 }
 
 static void names_do_not_part_processes(void **state)
 {
-    struct sn_wire *a, *b;
+    struct sn_port *a, *b;
     struct sn_addr here;
     uint32_t qpn;
     bool met = false;
@@ -400,16 +400,16 @@ static void names_do_not_part_processes(void **state)
     assert_int_equal(sn_addr_parse(HERE, &here), 0);
     a = open_whole_wire();
     b = open_whole_wire();
-    qpn = (uint32_t)sn_wire_slot(b) << 16 | 5;
+    qpn = (uint32_t)sn_port_slot(b) << 16 | 5;
     for (int i = 0; i < 100 && !met; i++) {
-        met = sn_host_peer_ops.in_memory(sn_wire_host(a), here.gid, qpn);
+        met = sn_local_peer_ops.in_memory(sn_port_local(a), here.gid, qpn);
         pump(a);
         pump(b);
         usleep(1000);
     }
     assert_true(met);
-    sn_wire_close(a);
-    sn_wire_close(b);
+    sn_port_close(a);
+    sn_port_close(b);
     stranger_end(pid, fd, true);
 }
 
@@ -449,8 +449,8 @@ static int crowd(int fd, const void *arg)
 
 static void a_crowd_at_the_door_holds_up_nobody(void **state)
 {
-    struct sn_wire *wire = open_whole_wire();
-    struct sn_host *host = sn_wire_host(wire);
+    struct sn_port *port = open_whole_wire();
+    struct sn_local *local = sn_port_local(port);
     uint8_t gone = 1;
     int fd;
     pid_t pid = stranger_start(crowd, NULL, &fd);
@@ -458,20 +458,20 @@ static void a_crowd_at_the_door_holds_up_nobody(void **state)
     (void)state;
     assert_int_equal(read(fd, &gone, 1), 1);
     assert_int_equal(gone, 0);
-    sn_host_serve(host, &guard);
+    sn_local_serve(local, &guard);
     assert_int_equal(write(fd, "", 1), 1);
     assert_int_equal(read(fd, &gone, 1), 1);
     assert_in_range(gone, 1, CROWD / 2); /* the others have to wait */
-    assert_false(sn_host_doze(host));    /* and are not forgotten */
-    sn_host_wake(host);
-    for (int i = 0; i < CROWD; i++) sn_host_serve(host, &guard);
+    assert_false(sn_local_doze(local));  /* and are not forgotten */
+    sn_local_wake(local);
+    for (int i = 0; i < CROWD; i++) sn_local_serve(local, &guard);
     assert_int_equal(write(fd, "", 1), 1);
     assert_int_equal(read(fd, &gone, 1), 1);
     assert_int_equal(gone, CROWD);
-    assert_true(sn_host_doze(host));
-    assert_int_equal(sn_host_senders(host), 0);
+    assert_true(sn_local_doze(local));
+    assert_int_equal(sn_local_senders(local), 0);
     stranger_end(pid, fd, true);
-    sn_wire_close(wire);
+    sn_port_close(port);
 }
 
 /* Another user asks for the name by which a process is met. */
@@ -490,17 +490,17 @@ static int ask_for_name(int fd, const void *arg)
 
 static void the_name_is_not_told_to_others(void **state)
 {
-    struct sn_wire *wire = open_whole_wire();
-    uint16_t port = sn_wire_port(wire);
+    struct sn_port *port = open_whole_wire();
+    uint16_t udp_port = sn_port_udp_port(port);
     char byte;
     int fd;
-    pid_t pid = stranger_start(ask_for_name, &port, &fd);
+    pid_t pid = stranger_start(ask_for_name, &udp_port, &fd);
 
     (void)state;
     assert_int_equal(read(fd, &byte, 1), 1);
-    for (int i = 0; i < 10; i++) pump(wire);
+    for (int i = 0; i < 10; i++) pump(port);
     assert_int_equal(stranger_end(pid, fd, false), 0);
-    sn_wire_close(wire);
+    sn_port_close(port);
 }
 
 /* ---- ports --------------------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ refused() { # KIND WORDS ARGS...
     [ "$rc" = 1 ] || fail "$kind: exit code $rc: $(cat "$work/out" "$work/err")"
     grep -q "$words" "$work/err" && [ "$(wc -l <"$work/err")" = 1 ] || fail "$kind: $(cat "$work/err")"
 }
-refused slots 'take 131072 MiB, the limit is 2048; .*--model-memory-limit'
+refused slots 'with the doors. own take 147456 MiB, the limit is 2048; .*--model-memory-limit'
 refused arena 'take more than 20[0-9]* MiB.*--model-memory-limit'
 refused weights 'take more than .* MiB.*--model-memory-limit' --model-memory-limit 64
 echo ok

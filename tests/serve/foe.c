@@ -71,7 +71,8 @@ struct gw_serve_request *foe_request(struct foe *f, uint32_t slot)
                                    .version = GW_SERVE_VERSION,
                                    .slot = (uint16_t)slot,
                                    .id = 77,
-                                   .bytes = FLOATS * sizeof(float)};
+                                   .bytes = FLOATS * sizeof(float),
+                                   .rows = 1};
     return q;
 }
 

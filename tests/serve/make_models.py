@@ -22,8 +22,9 @@ def write(path, nodes, inputs, outputs, check=True):
 
 # Requests so small that the way there and back is all that is measured.
 write(here / "models/echo/1/model.onnx", [helper.make_node("Identity", ["x"], ["y"])], [("x", [1, 64])], [("y", [1, 64])])
-# Sound files that cannot be served.
+# Two inputs.
+write(here / "models/sum/1/model.onnx", [helper.make_node("Add", ["a", "b"], ["y"])],
+      [("a", [1, 64]), ("b", [1, 64])], [("y", [1, 64])])
+# A sound file that cannot be served.
 write(here / "bad_models/operator/1/model.onnx", [helper.make_node("NoSuchOperator", ["x"], ["y"], name="odd")],
       [("x", [1, 64])], [("y", [1, 64])], check=False)
-write(here / "bad_models/inputs/1/model.onnx", [helper.make_node("Add", ["a", "b"], ["y"])],
-      [("a", [1, 64]), ("b", [1, 64])], [("y", [1, 64])])

@@ -30,7 +30,7 @@ static void become(const char *folder, const char *const options[], int output)
 
 int worker_start(struct worker_process *w, const char *models, const char *const options[])
 {
-    const char *source = getenv("GPUWIRE_SOURCE"), *port;
+    const char *source = getenv("GPUWIRE_SOURCE"), *port, *grpc;
     char folder[512], line[512];
     int pipes[2];
     if (!getenv("GPUWIRE") || !source || pipe2(pipes, O_CLOEXEC)) {
@@ -53,6 +53,9 @@ int worker_start(struct worker_process *w, const char *models, const char *const
         return -1;
     }
     snprintf(w->server, sizeof(w->server), "127.0.0.1:%u", (unsigned)strtoul(port + 5, NULL, 10));
+    w->grpc[0] = 0;
+    grpc = strstr(line, "gRPC on port ");
+    if (grpc) snprintf(w->grpc, sizeof(w->grpc), "127.0.0.1:%u", (unsigned)strtoul(grpc + 13, NULL, 10));
     return 0;
 }
 

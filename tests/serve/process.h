@@ -10,6 +10,7 @@ struct worker_process {
     pid_t pid;
     int says;        /* the reading end of its standard output */
     char server[32]; /* HOST:PORT */
+    char grpc[32];   /* the same of its gRPC door; "": it has none */
 };
 
 /* Starts it with the repository `models` (below $GPUWIRE_SOURCE) and these options (NULL at the end), and

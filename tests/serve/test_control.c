@@ -25,7 +25,7 @@
 #include <gpuwire/error.h>
 #include "src/serve/cputime.h"
 #include "src/serve/http_client.h"
-#include "src/serve/httpd.h"
+#include "src/http/httpd.h"
 #include "src/serve/percentile.h"
 #include "src/serve/repository.h"
 
@@ -129,7 +129,7 @@ static void client_and_server_talk_json(void **state)
 {
     (void)state;
     struct seen seen = {0};
-    struct gw_httpd_handler handler = {&seen, on_call, on_closed, on_stays};
+    struct gw_httpd_handler handler = {.ctx = &seen, .call = on_call, .closed = on_closed, .stays = on_stays};
     struct gw_httpd_opts opts = {0};
     struct gw_httpd *server, *second;
     struct gw_http *client;
@@ -226,7 +226,7 @@ static int take_nothing(struct gw_httpd *server)
 
 static struct gw_httpd *patient_for(uint64_t ns, uint32_t each, struct seen *seen)
 {
-    struct gw_httpd_handler handler = {seen, on_call, on_closed, on_stays};
+    struct gw_httpd_handler handler = {.ctx = seen, .call = on_call, .closed = on_closed, .stays = on_stays};
     struct gw_httpd_opts opts = {.patience_ns = ns, .most_each = each};
     struct gw_httpd *server;
     assert_int_equal(gw_httpd_start(&opts, &handler, &server), 0);

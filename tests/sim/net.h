@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * net.h: a network on virtual time between simulated NICs. By seeded chance it delays, loses, doubles,
- * reorders and damages frames, and adds forged ones. What gets stuck is the NICs' fault, for a connection with
- * seven retries always gets through: no request is harmed more than NET_HARM times, repetitions of it included,
- * and of the answers to a queue pair no more than NET_HARM in a row. (To bound what befalls each answer is not
- * enough: one acknowledgement stands for several requests, so that each repetition may get a new one.)
+ * reorders and damages frames, and adds forged ones. What gets stuck is the NICs' fault, for a connection
+ * with seven retries always gets through: no request is harmed more than NET_HARM times, repetitions of it
+ * included, and of the answers to a queue pair no more than NET_HARM in a row. (To bound what befalls each
+ * answer is not enough: one acknowledgement stands for several requests, so that each repetition may get a
+ * new one.)
  */
 #ifndef TESTS_SIM_NET_H
 #define TESTS_SIM_NET_H

@@ -224,8 +224,9 @@ static void seven_retries(struct rig_link *link)
 }
 
 /*
- * A network that harms whatever it may, and each request posted while the one before it is being repeated: all
- * get through with seven retries. Simulations that end in "retry counter exceeded" are thus the engine's fault.
+ * A network that harms whatever it may, and each request posted while the one before it is being repeated:
+ * all get through with seven retries. Simulations that end in "retry counter exceeded" are thus the engine's
+ * fault.
  */
 static void worst_network(void **state)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How connections are made, named and ended: some hundred calls of a random script on a handful of the host's TCP sockets
- * and on as many of ours. Every result must be the same, and so must what poll, getsockname and getpeername tell.
+ * How connections are made, named and ended: some hundred calls of a random script on a handful of the host's
+ * TCP sockets and on as many of ours. Every result must be the same, and so must what poll, getsockname and
+ * getpeername tell.
  *
  *     test_socket_conformance_setup [rdma|rdma6|tcp [SEED [SCRIPTS]]]
  *
- * Where the two are meant to differ (docs/sockets.md) the script stays away: a socket whose connect has failed is closed; one
- * whose peer is gone receives and is closed; a listening socket is closed when nobody waits; SHUT_RD is not called.
+ * Where the two are meant to differ (docs/sockets.md) the script stays away: a socket whose connect has
+ * failed is closed; one whose peer is gone receives and is closed; a listening socket is closed when nobody
+ * waits; SHUT_RD is not called.
  */
 #include "tests/socket/conformance_rig.h"
 

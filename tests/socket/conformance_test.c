@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same calls on a pair of the host's TCP or UNIX sockets and on a pair of ours, chosen by a seed: every result must
- * be the same, bytes and error numbers. Where POSIX leaves a choice that the two make differently (how much a full
- * connection takes, what a reset socket says the second time) the script stays away from it.
+ * The same calls on a pair of the host's TCP or UNIX sockets and on a pair of ours, chosen by a seed: every
+ * result must be the same, bytes and error numbers. Where POSIX leaves a choice that the two make differently
+ * (how much a full connection takes, what a reset socket says the second time) the script stays away from it.
  *
  *     test_socket_conformance [rdma|rdma6|rdma-doorbell|rdma-post|tcp|unix [SEED [SCRIPTS]]]
  *
@@ -152,8 +152,8 @@ static void a_poll(struct pair *p, struct rnd *r, int end)
 }
 
 /*
- * Sets and reads a socket's option. Sizes of buffers are nobody's business but the owner's, and the first values of
- * keep-alive differ, so these are read only when they have been set.
+ * Sets and reads a socket's option. Sizes of buffers are nobody's business but the owner's, and the first
+ * values of keep-alive differ, so these are read only when they have been set.
  */
 static void an_option(struct rnd *r, int tcp, int ours)
 {

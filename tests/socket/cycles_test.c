@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections made, used and ended in every way, over and over on the same few sockets, over RDMA, TCP and whichever of
- * them works; and the sets of sockets themselves, made anew every few hundred connections: nothing may be left of them.
+ * Connections made, used and ended in every way, over and over on the same few sockets, over RDMA, TCP and
+ * whichever of them works; and the sets of sockets themselves, made anew every few hundred connections:
+ * nothing may be left of them.
  *
  *     test_socket_cycles [CYCLES]
  */
@@ -226,8 +227,9 @@ static void print_use(const char *when, const struct use *u)
     fflush(stdout);
 }
 
-/* What the NIC has not taken back yet of a connection, and what allocators keep for the next time, is allowed for. An
- * allocation that every cycle leaves behind is seen in `make check`; one in fifty cycles, in `make soak`. */
+/* What the NIC has not taken back yet of a connection, and what allocators keep for the next time, is allowed
+ * for. An allocation that every cycle leaves behind is seen in `make check`; one in fifty cycles, in `make
+ * soak`. */
 static void compare(const struct use *before, const struct use *after)
 {
     if (after->heap > before->heap + 49152)

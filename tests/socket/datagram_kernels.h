@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that exchange datagrams over RDMA: one echoes, as udpong's server, the other asks, as its client. */
+/* Kernels that exchange datagrams over RDMA: one echoes, as udpong's server, the other asks, as its
+ * client. */
 #ifndef GW_TESTS_RD_KERNELS_H
 #define GW_TESTS_RD_KERNELS_H
 

@@ -22,8 +22,8 @@ GW_DEV void datagram_keep(const struct datagram_args *a, int s, int64_t err, uin
     o->dropped = gw_datagram_(a->net, s)->dropped;
 }
 
-/* Sends back what comes, until an end that nobody asks for again, or until nothing has come for long: what udpong takes for
- * an answer, and was one to something else, makes it forget to say the end. */
+/* Sends back what comes, until an end that nobody asks for again, or until nothing has come for long: what
+ * udpong takes for an answer, and was one to something else, makes it forget to say the end. */
 GW_DEV void datagram_serve(const struct datagram_args *a, enum gw_group g)
 {
     GW_SHARED(struct datagram_words, w);
@@ -61,7 +61,8 @@ GW_DEV int datagram_same(const struct datagram_words *w, uint32_t n)
     return !differ;
 }
 
-/* One question, until it is answered: 0, or a negative errno. By UDP it may be refused until the server is there. */
+/* One question, until it is answered: 0, or a negative errno. By UDP it may be refused until the server is
+ * there. */
 GW_DEV int datagram_question(const struct datagram_args *a, enum gw_group g, int s, struct datagram_words *w,
                              uint32_t n, uint32_t *repeats)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Datagram sockets over RDMA: kernels that are each other's peers (by UDP, too), every call from a CPU thread, and peers that a test plays
- * by hand, well-behaved and not.
+ * Datagram sockets over RDMA: kernels that are each other's peers (by UDP, too), every call from a CPU
+ * thread, and peers that a test plays by hand, well-behaved and not.
  *
- * test_socket_datagram serve|ask ADDRESS PORT COUNT [block|warp|thread [LANES]]: a kernel as the other end of librdmacm's udpong -T e.
+ * test_socket_datagram serve|ask ADDRESS PORT COUNT [block|warp|thread [LANES]]: a kernel as the other end of
+ * librdmacm's udpong -T e.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -375,7 +376,8 @@ static int hear_from(int s, const struct sockaddr_in *at, uint32_t host)
     return gw_datagram_find_(gw_datagram_(net, s)->shared, &addr, &qpn, ah);
 }
 
-/* More hosts than a set keeps ways to: the last ones have one, too, and one that was forgotten gets one again. */
+/* More hosts than a set keeps ways to: the last ones have one, too, and one that was forgotten gets one
+ * again. */
 static void test_many_hosts(void **state)
 {
     struct sockaddr_in at;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers in processes of their own, each with a NIC at an address of its own, and sockets of a set that talk to them. */
+/* Peers in processes of their own, each with a NIC at an address of its own, and sockets of a set that talk
+ * to them. */
 #ifndef GW_TESTS_SOCKET_FAULTS_PEERS_H
 #define GW_TESTS_SOCKET_FAULTS_PEERS_H
 

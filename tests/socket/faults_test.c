@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What fails outside of a process: a peer that stands still, the link, the helper's thread. A negative errno for the
- * sockets that are concerned, in time, and nothing for the others of the same set.
+ * What fails outside of a process: a peer that stands still, the link, the helper's thread. A negative errno
+ * for the sockets that are concerned, in time, and nothing for the others of the same set.
  */
 #include <dirent.h>
 #include <pthread.h>
@@ -160,8 +160,8 @@ static void test_unreachable(void **state)
     int64_t err;
 
     (void)state;
-    /* Nobody's address on this host; and one that no host has (RFC 5737). Its deadline may come first: then it goes on, and
-     * may be closed. */
+    /* Nobody's address on this host; and one that no host has (RFC 5737). Its deadline may come first: then
+     * it goes on, and may be closed. */
     assert_int_equal(connect_to(s, &nowhere, soon()), -ECONNREFUSED);
     close_ours(s);
     s = open_rdma();
@@ -246,7 +246,8 @@ static pid_t thread_named(const char *name)
     return found;
 }
 
-/* Holds one thread of this process, until the pipe is closed: a child that traces it. -1: not allowed here. */
+/* Holds one thread of this process, until the pipe is closed: a child that traces it. -1: not allowed
+ * here. */
 static pid_t hold(pid_t thread, int *release)
 {
     int p[2], said[2], status;
@@ -281,7 +282,8 @@ static void *ask(void *arg)
     return NULL;
 }
 
-/* More threads ask than can at a time. Each gives up, and what they asked for is taken back once the helper goes on. */
+/* More threads ask than can at a time. Each gives up, and what they asked for is taken back once the helper
+ * goes on. */
 static void test_helper_stands_still(void **state)
 {
     int s = meet(BYSTANDER), release, got[GW_SOCK_ASKS_ + 6];

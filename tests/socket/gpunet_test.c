@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPUnet's calls. By itself: kernels that are each other's peers, and every call. With `client ADDRESS PORT` or `server
- * ADDRESS PORT` first: a kernel whose peer is another program. With `tcp` before all that, over TCP; else over RDMA.
+ * GPUnet's calls. By itself: kernels that are each other's peers, and every call. With `client ADDRESS PORT`
+ * or `server ADDRESS PORT` first: a kernel whose peer is another program. With `tcp` before all that, over
+ * TCP; else over RDMA.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client as it was written for GPUnet, in CUDA's words, compiled by nvcc and as C. Included by gpunet_words.c and .cu. */
+/* A client as it was written for GPUnet, in CUDA's words, compiled by nvcc and as C. Included by
+ * gpunet_words.c and .cu. */
 #define GPUNET_CUDA_WORDS
 #include <gpuwire/gpunet_compat.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options that say how long a call may wait, on a datagram socket that nobody sends to. The includer has `net`. */
+/* Options that say how long a call may wait, on a datagram socket that nobody sends to. The includer has
+ * `net`. */
 #ifndef GW_TESTS_SOCKET_LIMITS_H
 #define GW_TESTS_SOCKET_LIMITS_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each test with a set of its own, on a software NIC at an address of the process' own: RDMA and the host's sockets. */
+/* Each test with a set of its own, on a software NIC at an address of the process' own: RDMA and the host's
+ * sockets. */
 #ifndef GW_TESTS_SOCKET_NIC_RIG_H
 #define GW_TESTS_SOCKET_NIC_RIG_H
 

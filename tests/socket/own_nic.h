@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A software NIC at an address that no other test of this host has at the time: all of 127.0.0.0/8 is this host's. */
+/* A software NIC at an address that no other test of this host has at the time: all of 127.0.0.0/8 is this
+ * host's. */
 #ifndef GW_TESTS_SOCKET_OWN_NIC_H
 #define GW_TESTS_SOCKET_OWN_NIC_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU threads that poll sleep while nothing happens, and are woken by what they wait for, over RDMA and TCP alike. */
+/* CPU threads that poll sleep while nothing happens, and are woken by what they wait for, over RDMA and TCP
+ * alike. */
 #include <pthread.h>
 #include <sys/resource.h>
 

@@ -41,7 +41,8 @@ static int64_t send_to(int s, const void *p, size_t n, const struct sockaddr_in 
     return gw_sock_sendto_thread(net, s, p, n, 0, (const struct sockaddr *)to, sizeof(*to), soon());
 }
 
-/* Each way, datagrams of many sizes keep their bounds, bytes and addresses; more of them than the rings hold. */
+/* Each way, datagrams of many sizes keep their bounds, bytes and addresses; more of them than the rings
+ * hold. */
 static void test_both_ways(void **state)
 {
     static uint8_t b[2000], want[2000];
@@ -162,7 +163,8 @@ static void test_bounded(void **state)
     close(fd);
 }
 
-/* Who asks again whenever it is refused, as a client does whose server is not there yet, is answered when it is. */
+/* Who asks again whenever it is refused, as a client does whose server is not there yet, is answered when it
+ * is. */
 static void test_refused_until_there(void **state)
 {
     struct sockaddr_in at, from;

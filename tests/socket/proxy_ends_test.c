@@ -82,7 +82,8 @@ static void test_silent(void **state)
     close(fd);
 }
 
-/* Nobody reads at the other end: sending stops, closing gives up at its deadline, and what is missing is lost. */
+/* Nobody reads at the other end: sending stops, closing gives up at its deadline, and what is missing is
+ * lost. */
 static void test_nobody_reads(void **state)
 {
     static uint8_t much[1 << 20];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options of sockets of the host's: what ours say is what the host's own say, and what is set the host's own have. */
+/* Options of sockets of the host's: what ours say is what the host's own say, and what is set the host's own
+ * have. */
 #include "tests/socket/proxy_rig.h"
 
 /* Options of sockets of every kind, and names that they were not given: the host's own results. */

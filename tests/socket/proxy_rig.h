@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests of sockets of the host's own: CPU threads that use the kernels' calls, and peers that use the host's. */
+/* Tests of sockets of the host's own: CPU threads that use the kernels' calls, and peers that use the
+ * host's. */
 #ifndef GW_TESTS_SOCKET_PROXY_RIG_H
 #define GW_TESTS_SOCKET_PROXY_RIG_H
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams of the host's whose network falls silent: a network of this test's own, which is taken down under them. */
+/* Streams of the host's whose network falls silent: a network of this test's own, which is taken down under
+ * them. */
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams of the host's: ports that both share, many connections, a proxy that fails, and what idleness costs. */
+/* Streams of the host's: ports that both share, many connections, a proxy that fails, and what idleness
+ * costs. */
 #include <dirent.h>
 #include <fcntl.h>
 
@@ -96,7 +97,8 @@ static void test_no_socket_free(void **state)
     close(fd);
 }
 
-/* The backlog is the host's own, which lets one more in than it is told; who comes then waits until somebody was accepted. */
+/* The backlog is the host's own, which lets one more in than it is told; who comes then waits until somebody
+ * was accepted. */
 static void test_backlog(void **state)
 {
     struct pollfd f[5];

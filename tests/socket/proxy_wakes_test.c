@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * No wake-up is lost between kernels and the proxy: test_socket_proxy_wakes [ROUNDS]. Each thread pauses for a random time
- * before it does the next thing, so that it comes while the proxy is about to sleep, asleep, or awake; a call whose
- * ring was not heard ends at its deadline, with an error. `taskset -c 0` beside other work is the hard case. And one ring
- * comes where chance seldom brings it: between the helper's last look in vain and the announcement of its sleep.
+ * No wake-up is lost between kernels and the proxy: test_socket_proxy_wakes [ROUNDS]. Each thread pauses for
+ * a random time before it does the next thing, so that it comes while the proxy is about to sleep, asleep, or
+ * awake; a call whose ring was not heard ends at its deadline, with an error. `taskset -c 0` beside other
+ * work is the hard case. And one ring comes where chance seldom brings it: between the helper's last look in
+ * vain and the announcement of its sleep.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -32,7 +33,8 @@ static uint32_t draw(uint64_t *seed, uint32_t below)
     return (uint32_t)(*seed >> 33) % below;
 }
 
-/* Not at all, by looking at the clock, or asleep: up to about twice as long as the proxy needs to fall asleep. */
+/* Not at all, by looking at the clock, or asleep: up to about twice as long as the proxy needs to fall
+ * asleep. */
 static void dawdle(uint64_t *seed)
 {
     uint32_t how = draw(seed, 4);
@@ -166,8 +168,8 @@ static void ring_between(void)
         gw_st_release_u32(&between.sent, 1);
 }
 
-/* The helper takes the time behind its last look in vain, before it announces that it sleeps. For it the time leaps, so that
- * it does not look on before, however short its sleeps are. */
+/* The helper takes the time behind its last look in vain, before it announces that it sleeps. For it the time
+ * leaps, so that it does not look on before, however short its sleeps are. */
 int clock_gettime(clockid_t id, struct timespec *t)
 {
     static int (*real)(clockid_t, struct timespec *);

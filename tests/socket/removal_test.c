@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The RDMA device is removed: each of its sockets gets an error, and the host's own go on. No device goes here: the
- * program stands before librdmacm, and tells of it by an event of its own.
+ * The RDMA device is removed: each of its sockets gets an error, and the host's own go on. No device goes
+ * here: the program stands before librdmacm, and tells of it by an event of its own.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -250,7 +250,8 @@ static void *wait_for_one(void *arg)
     return NULL;
 }
 
-/* Each is told, also one that somebody waits on, behind what had arrived; no new ones are made; and they are closed like others. */
+/* Each is told, also one that somebody waits on, behind what had arrived; no new ones are made; and they are
+ * closed like others. */
 static void test_datagrams(void **state)
 {
     struct sockaddr_in to, other;

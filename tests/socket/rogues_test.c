@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers of a stream that break rsocket's rules, played with librdmacm and libibverbs: a negative errno for their own
- * socket, and nothing for the others: after each, a good connection, there from the beginning, still works.
+ * Peers of a stream that break rsocket's rules, played with librdmacm and libibverbs: a negative errno for
+ * their own socket, and nothing for the others: after each, a good connection, there from the beginning,
+ * still works.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -214,7 +215,8 @@ static void test_handshakes(void **state)
     assert_int_equal(gw_sockets_open(set), 3); /* none is left of them */
 }
 
-/* A connection that waits to be accepted has a socket already. It is nobody's: calls on its number leave it alone. */
+/* A connection that waits to be accepted has a socket already. It is nobody's: calls on its number leave it
+ * alone. */
 static void test_not_accepted(void **state)
 {
     uint8_t data[GW_RS_CONN_BYTES];
@@ -307,8 +309,8 @@ static void test_more_than_offered(void **state)
 }
 
 /*
- * More writes at once than there is credit for, and than the receive queue holds, while nobody looks: the rogue's own
- * NIC is told to wait, and once our side looks everything comes, for there is room for the bytes.
+ * More writes at once than there is credit for, and than the receive queue holds, while nobody looks: the
+ * rogue's own NIC is told to wait, and once our side looks everything comes, for there is room for the bytes.
  */
 static void test_credit_ignored(void **state)
 {
@@ -390,7 +392,8 @@ static void test_bad_key(void **state)
     ends(&r, s, -ECONNRESET);
 }
 
-/* Requests that streams have no use for: a send, a read of our memory, a write to where nothing was offered. */
+/* Requests that streams have no use for: a send, a read of our memory, a write to where nothing was
+ * offered. */
 static void test_other_requests(void **state)
 {
     struct rogue r;
@@ -411,8 +414,8 @@ static void test_other_requests(void **state)
 }
 
 /*
- * It posts no receives: its NIC says to come again later, for ever, and our own goes on trying. The question whether it is
- * there waits behind that, and what the socket's options allow for it ends the wait.
+ * It posts no receives: its NIC says to come again later, for ever, and our own goes on trying. The question
+ * whether it is there waits behind that, and what the socket's options allow for it ends the wait.
  */
 static void test_no_receives(void **state)
 {

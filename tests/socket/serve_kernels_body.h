@@ -49,7 +49,8 @@ GW_DEV int say_text(const struct serve_args *a, int s, const char *text)
     return say_bytes(a, s, text, text_len(text));
 }
 
-/* Each of these takes the first request of n bytes: how many bytes it has; 0: it has not all come; or an error. */
+/* Each of these takes the first request of n bytes: how many bytes it has; 0: it has not all come; or an
+ * error. */
 
 /* ---- HTTP ---------------------------------------------------------------------------------------------- */
 

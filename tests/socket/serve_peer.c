@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_socket_serve WHAT PORT|PATH [N [BLOCKS]]: a kernel that serves programs of the host until standard input ends, or
- * asks one N times. It says how many requests were answered.
+ * test_socket_serve WHAT PORT|PATH [N [BLOCKS]]: a kernel that serves programs of the host until standard
+ * input ends, or asks one N times. It says how many requests were answered.
  */
 #include <arpa/inet.h>
 #include <stdio.h>

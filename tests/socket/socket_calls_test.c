@@ -84,8 +84,8 @@ static void test_reserving(void **state)
     rig_free(&r);
 }
 
-/* Sizes are rounded and bounded; accepted sockets have their listener's; what is sent without being received shows
- * that they are real. */
+/* Sizes are rounded and bounded; accepted sockets have their listener's; what is sent without being received
+ * shows that they are real. */
 static void test_buffer_sizes(void **state)
 {
     struct gw_sockets_attr a = {.count = 4, .rbuf = 65536, .wbuf = 32768};
@@ -150,8 +150,8 @@ static struct socket_step *map(struct rig *r, enum socket_op op, uint32_t s, con
     return p;
 }
 
-/* Two windows of one end, which the other one writes to at their offsets; what was sent before comes before; a window
- * that was taken back is not written to any more. */
+/* Two windows of one end, which the other one writes to at their offsets; what was sent before comes before;
+ * a window that was taken back is not written to any more. */
 static void test_direct_access(void **state)
 {
     struct gw_sockets_attr a = {.count = 4, .maps = 2, .rbuf = 8192, .wbuf = 8192};
@@ -225,8 +225,8 @@ static void test_many_announcements(void **state)
     rig_free(&r);
 }
 
-/* A port that a socket was bound to is free for the next one when both say so. A socket closed with no time to linger
- * takes back what it has sent. */
+/* A port that a socket was bound to is free for the next one when both say so. A socket closed with no time
+ * to linger takes back what it has sent. */
 static void test_reuse_and_linger(void **state)
 {
     struct gw_sockets_attr a = {.count = 4};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets between kernels: what a call does that is told by its flags, by shutdown, or by options of how long it may wait. */
+/* Sockets between kernels: what a call does that is told by its flags, by shutdown, or by options of how long
+ * it may wait. */
 #include "tests/socket/rig.h"
 
 /* Every flag. With a deadline that is far off, MSG_DONTWAIT is what does not wait. */
@@ -45,8 +46,8 @@ static void test_flags(void **state)
     rig_free(&r);
 }
 
-/* Nobody receives: a sender that does not wait fills the peer's buffer and says how far it came. Of that the first half, of which
- * 50100 bytes have been read, has not been given back. */
+/* Nobody receives: a sender that does not wait fills the peer's buffer and says how far it came. Of that the
+ * first half, of which 50100 bytes have been read, has not been given back. */
 static void full_for(enum gw_group g)
 {
     enum { MUCH = 70000 };
@@ -106,7 +107,8 @@ static void test_shut_for_reading(void **state)
     rig_free(&r);
 }
 
-/* A socket that does not wait, and one whose calls wait less than their deadline says: whatever they wait for. */
+/* A socket that does not wait, and one whose calls wait less than their deadline says: whatever they wait
+ * for. */
 static void limits_of(enum gw_group g)
 {
     struct gw_sockets_attr a = {.count = 4, .rbuf = 4096, .wbuf = 4096};

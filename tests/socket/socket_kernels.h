@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that use sockets: one whose blocks each follow a script of calls, and one that speaks as rstream does. */
+/* Kernels that use sockets: one whose blocks each follow a script of calls, and one that speaks as rstream
+ * does. */
 #ifndef GW_TESTS_SOCKET_SOCKET_KERNELS_H
 #define GW_TESTS_SOCKET_SOCKET_KERNELS_H
 
@@ -59,7 +60,8 @@ struct socket_args {
     uint8_t *buffer;
 };
 
-/* What rstream -T v does with a connection: `count` blocks of `size` bytes in one direction, then back, and again. */
+/* What rstream -T v does with a connection: `count` blocks of `size` bytes in one direction, then back, and
+ * again. */
 struct rstream_args {
     struct gw_net *net;
     struct sockaddr_in addr; /* of the server */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_socket_peer server|client|rio-server|rio-client ADDRESS PORT SIZE ITERATIONS COUNT [block|warp|thread [LANES
- * [BUFFER]]]: a kernel that is the other end of librdmacm's rstream, or of riostream. Exit code 0: all that was said has
- * been said and heard.
+ * test_socket_peer server|client|rio-server|rio-client ADDRESS PORT SIZE ITERATIONS COUNT [block|warp|thread
+ * [LANES [BUFFER]]]: a kernel that is the other end of librdmacm's rstream, or of riostream. Exit code 0: all
+ * that was said has been said and heard.
  */
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sockets between kernels, through the NIC and rdma_cm: data in every form, set-up and ends, and every error. */
+/* Sockets between kernels, through the NIC and rdma_cm: data in every form, set-up and ends, and every
+ * error. */
 #include <pthread.h>
 
 #include "tests/socket/rig.h"
@@ -270,8 +271,8 @@ static void *close_one(void *arg)
     return NULL;
 }
 
-/* A thread that is at work behind its group's turn is waited for, since the queue pair is another's soon. (On a GPU the word that
- * says so is out of this test's reach.) */
+/* A thread that is at work behind its group's turn is waited for, since the queue pair is another's soon. (On
+ * a GPU the word that says so is out of this test's reach.) */
 static void test_close_under_who_is_behind(void **state)
 {
     struct gw_sockets_attr a = {.count = 4};

@@ -36,8 +36,8 @@ struct fake_peer {
 struct fake_peers {
     struct fake_peer node[FAKE_NODES];
     struct rnd rnd;
-    /* Per 10,000: peers that are not found, or cannot be entered; copies that stop early; copies refused; looks that find a
-     * peer behind, or without room for frames. */
+    /* Per 10,000: peers that are not found, or cannot be entered; copies that stop early; copies refused;
+     * looks that find a peer behind, or without room for frames. */
     uint32_t absent, stops, refused, lags, full;
     uint32_t asked_qpn; /* the last whose frames were asked about */
     uint32_t full_qpn;  /* there is none for frames to this queue pair; 0: there is */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* other_memory.h: an end's memory once more, as a GPU's would be: at addresses from 0, which are no memory of this process,
- * and reached by functions alone. */
+/* other_memory.h: an end's memory once more, as a GPU's would be: at addresses from 0, which are no memory of
+ * this process, and reached by functions alone. */
 #ifndef TESTS_SOFTNIC_OTHER_MEMORY_H
 #define TESTS_SOFTNIC_OTHER_MEMORY_H
 

@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 #include "tests/apart.h"
-#include "tests/softnic/near.h"
+#include "tests/softnic/peers_rig.h"
 
 static uint64_t packets(void)
 {
@@ -21,7 +21,7 @@ static void writes_and_reads_take_no_packets(void **state)
     uint8_t was[5000];
 
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     post(&r, GW_MLX5_WRITE, 0, 5000, 100);
     world_run(&r.w, 0); /* done when the doorbell was taken: nobody else had to run */
     expect(&r.a, GW_MLX5_CQE_REQ);
@@ -43,7 +43,7 @@ static void writes_and_reads_take_no_packets(void **state)
 static void requests_in_a_row_are_one_copy(void **state)
 {
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     for (uint32_t i = 0; i < 20; i++) post(&r, GW_MLX5_WRITE, i * 64, 64, (19 - i) * 64);
     world_run(&r.w, 0);
     for (uint32_t i = 0; i < 20; i++) {
@@ -58,7 +58,7 @@ static void requests_in_a_row_are_one_copy(void **state)
 static void a_later_write_to_one_place_stays(void **state)
 {
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     for (uint32_t i = 0; i < 30; i++) post(&r, GW_MLX5_WRITE, i * 100, 100, i % 3 * 50);
     world_run(&r.w, 0);
     for (uint32_t i = 0; i < 30; i++) expect(&r.a, GW_MLX5_CQE_REQ);
@@ -75,7 +75,7 @@ static void long_ones_go_in_chunks(void **state)
     uint8_t *mem[2];
 
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     for (int i = 0; i < 2; i++) {
         mem[i] = malloc(LONG);
         rnd_bytes(&(struct rnd){(uint64_t)i + 1}, mem[i], LONG);
@@ -100,7 +100,7 @@ static void what_was_posted_earlier_comes_first(void **state)
     uint8_t was[10000];
 
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     memcpy(was, r.b.mem + 40000, 10000);
     post_recv(&r.b, 0, 64);
     post(&r, GW_MLX5_SEND, 0, 64, 0);
@@ -122,7 +122,7 @@ static void a_message_does_not_overtake_its_data(void **state)
 {
     (void)state;
     for (int imm = 0; imm < 2; imm++) {
-        near_connected(NULL);
+        peers_rig_connected(NULL);
         post_recv(&r.b, 0, 64);
         for (uint32_t i = 0; i < 4; i++) post(&r, GW_MLX5_WRITE, 1000 * i, 1000, 1000 + 1000 * i);
         post(&r, imm ? GW_MLX5_WRITE_IMM : GW_MLX5_SEND, 0, 64, 0);
@@ -168,15 +168,15 @@ static void what_is_not_allowed_fails_as_by_packets(void **state)
     uint64_t mem;
 
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     mem = (uintptr_t)r.b.mem;
     refused(GW_MLX5_WRITE, r.b.key + 1, mem, GW_MLX5_SYND_REM_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
     down();
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     mem = (uintptr_t)r.b.mem;
     refused(GW_MLX5_WRITE, r.b.key, mem + RIG_MEM - 63, GW_MLX5_SYND_REM_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
     down();
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     mem = (uintptr_t)r.b.mem;
     refused(GW_MLX5_READ, r.b.key, mem - 1, GW_MLX5_SYND_REM_ACCESS, IBV_EVENT_QP_ACCESS_ERR);
     down();
@@ -189,7 +189,7 @@ static void other_domains_regions_are_not_for_it(void **state)
     struct sn_mr *mr;
 
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     init.addr = init.iova = (uintptr_t)r.b.mem;
     assert_int_equal(sn_pd_create(r.w.nics[1].nic, &pd), 0);
     assert_int_equal(sn_mr_create(pd, &init, &mr), 0);
@@ -202,7 +202,7 @@ static void other_domains_regions_are_not_for_it(void **state)
 static void our_own_mistakes_are_ours(void **state)
 {
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     post_to(GW_MLX5_WRITE, r.b.key, (uintptr_t)r.b.mem, r.a.key + 1);
     run();
     expect_error(&r.a, GW_MLX5_CQE_REQ_ERR, GW_MLX5_SYND_LOCAL_PROT);
@@ -215,7 +215,7 @@ static void a_queue_pair_that_denies_it_gets_nothing(void **state)
     struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ};
 
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     assert_int_equal(sn_qp_modify(r.b.qp.qp, &attr, IBV_QP_ACCESS_FLAGS), 0);
     post(&r, GW_MLX5_READ, 0, 64, 0);
     world_run(&r.w, 0);
@@ -230,7 +230,7 @@ static void a_queue_pair_that_denies_it_gets_nothing(void **state)
 static void a_region_that_went_is_gone(void **state)
 {
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     post(&r, GW_MLX5_WRITE, 0, 64, 0);
     world_run(&r.w, 0);
     expect(&r.a, GW_MLX5_CQE_REQ);
@@ -251,7 +251,7 @@ static void memory_that_went_fails_one_request(void **state)
     struct sn_mr *mr;
 
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     mr = end_region(&r.b, page, 4096);
     assert_int_equal(munmap(page, 4096), 0);
     for (uint32_t i = 0; i < 5; i++) {
@@ -273,7 +273,7 @@ static void memory_that_went_fails_one_request(void **state)
 static void what_the_system_refuses_goes_by_packets(void **state)
 {
     (void)state;
-    near_connected(NULL);
+    peers_rig_connected(NULL);
     peers.refused = 10000;
     for (uint32_t i = 0; i < 10; i++) post(&r, GW_MLX5_WRITE, i * 3000, 3000, i * 3000);
     run();
@@ -287,7 +287,7 @@ static void what_the_system_refuses_goes_by_packets(void **state)
 static void a_peer_that_does_not_take_requests_is_not_touched(void **state)
 {
     (void)state;
-    near_up(NULL);
+    peers_rig_up(NULL);
     struct app_connect c = app_connect_default;
     c.retry_cnt = 0;
     c.timeout = 1;
@@ -308,7 +308,7 @@ static void the_first_request_makes_an_event(void **state)
     struct app_connect there = app_connect_default;
 
     (void)state;
-    near_up(NULL);
+    peers_rig_up(NULL);
     there.psn_here = app_connect_default.psn_there;
     there.psn_there = app_connect_default.psn_here;
     assert_int_equal(app_to_init(&r.b.qp), 0);
@@ -334,7 +334,7 @@ static void nothing_is_lost_or_done_twice(void **state)
         struct world_options o = {.seed = seed};
         uint32_t sends = 0;
 
-        near_connected(&o);
+        peers_rig_connected(&o);
         peers.rnd.state = seed;
         peers.absent = 2000;
         peers.stops = 1500;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WRITEs with immediate data whose bytes the requester copies ahead: what is done so, and that all else is as with
- * packets. */
+/* WRITEs with immediate data whose bytes the requester copies ahead: what is done so, and that all else is as
+ * with packets. */
 #include <sys/mman.h>
 
 #include "tests/apart.h"
-#include "tests/softnic/near.h"
+#include "tests/softnic/peers_rig.h"
 
 enum { LONG = 20000, FROM = 1000, IMM = GW_MLX5_WRITE_IMM };
 
 static void up(void)
 {
-    near_connected(&(struct world_options){.seed = 1, .rndv_min = FROM});
+    peers_rig_connected(&(struct world_options){.seed = 1, .rndv_min = FROM});
     peers.no_offers = true; /* else it would be offered */
 }
 
@@ -43,7 +43,8 @@ static void the_bytes_go_ahead(void **state)
     down();
 }
 
-/* Of plain memory they do when the peer has more to fetch than it has got done: so now one is offered, now one placed, in order. */
+/* Of plain memory they do when the peer has more to fetch than it has got done: so now one is offered, now
+ * one placed, in order. */
 static void they_go_ahead_of_who_is_behind(void **state)
 {
     (void)state;
@@ -170,7 +171,8 @@ static void order_with_other_requests(void **state)
     down();
 }
 
-/* Bytes are copied once, however often the frame is sent: from the completion on the memory is the receiver's. */
+/* Bytes are copied once, however often the frame is sent: from the completion on the memory is the
+ * receiver's. */
 static void repeats_copy_nothing(void **state)
 {
     (void)state;
@@ -204,7 +206,8 @@ static void repeats_copy_nothing(void **state)
     }
 }
 
-/* Each over the one before it: whatever is lost, refused or stopped, the last one's bytes are there at the end. */
+/* Each over the one before it: whatever is lost, refused or stopped, the last one's bytes are there at the
+ * end. */
 static void the_last_bytes_stay(void **state)
 {
     (void)state;
@@ -349,8 +352,9 @@ static void forge_placed(struct roce_hdr *h, uint32_t base)
     forge(&r, h, &base_be, sizeof(base_be));
 }
 
-/* Frames overtake each other where one way to a peer ends and another begins: what was sent before as placed comes behind
- * older bytes, which were sent again as packets, and would be a completion without its own bytes. */
+/* Frames overtake each other where one way to a peer ends and another begins: what was sent before as placed
+ * comes behind older bytes, which were sent again as packets, and would be a completion without its own
+ * bytes. */
 static void who_comes_late_is_not_believed(void **state)
 {
     uint32_t psn = app_connect_default.psn_here;
@@ -416,7 +420,8 @@ static void forged_ones(void **state)
     }
 }
 
-/* A lie harms nobody but who believes its liar: the completion comes, and bytes that the liar could have written. */
+/* A lie harms nobody but who believes its liar: the completion comes, and bytes that the liar could have
+ * written. */
 static void a_lie_is_a_write_of_what_is_there(void **state)
 {
     struct roce_hdr h = {.opcode = ROCE_WRITE_ONLY_IMM, .psn = app_connect_default.psn_here, .ackreq = true};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's handlers of SIGSEGV and SIGBUS behind the NIC's. Every test is a process of its own, as it may end so. */
+/* The program's handlers of SIGSEGV and SIGBUS behind the NIC's. Every test is a process of its own, as it
+ * may end so. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -136,10 +136,10 @@ static void forge_write(unsigned slot, uint8_t byte, uint32_t at)
                          .rkey = r.b.key,
                          .dlen = 1};
 
-    r.w.inject_near = true;
+    r.w.inject_same_host = true;
     forge_from(&r, (uint16_t)(SN_SLOT_PORT + slot), &h, &byte, 1);
     world_run(&r.w, 1);
-    r.w.inject_near = false;
+    r.w.inject_same_host = false;
 }
 
 static void what_a_later_owner_sends_is_dropped(void **state)

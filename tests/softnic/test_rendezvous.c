@@ -3,14 +3,14 @@
 #include <sys/mman.h>
 
 #include "tests/apart.h"
-#include "tests/softnic/near.h"
+#include "tests/softnic/peers_rig.h"
 #include "tests/softnic/other_memory.h"
 
 enum { LONG = 20000, FROM = 1000 };
 
 static void up(void)
 {
-    near_connected(&(struct world_options){.seed = 1, .rndv_min = FROM});
+    peers_rig_connected(&(struct world_options){.seed = 1, .rndv_min = FROM});
 }
 
 static void run(void)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many queue pairs that ring one register, where the later ring hides the earlier: none is lost, and none is late. */
+/* Many queue pairs that ring one register, where the later ring hides the earlier: none is lost, and none is
+ * late. */
 #include <sys/mman.h>
 
 #include "tests/softnic/fixture.h"
@@ -84,7 +85,8 @@ static void named_first_hidden_soon(void **state)
     assert_int_equal(arrived(2), MANY);
 }
 
-/* A thread that posts may not come again: who takes over is told to look, once, and knows from then on when. */
+/* A thread that posts may not come again: who takes over is told to look, once, and knows from then on
+ * when. */
 static void who_posts_leaves_word(void **state)
 {
     (void)state;

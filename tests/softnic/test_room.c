@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers of one host whose memory for frames is full: what is for them waits, and nothing else does. */
-#include "tests/softnic/near.h"
+#include "tests/softnic/peers_rig.h"
 
 static void up(enum ibv_qp_type type)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Direct accesses whose copies end late: what is done meanwhile, and that nobody hears of one before it has ended. */
+/* Direct accesses whose copies end late: what is done meanwhile, and that nobody hears of one before it has
+ * ended. */
 #include <errno.h>
 
-#include "tests/softnic/near.h"
+#include "tests/softnic/peers_rig.h"
 
 #include "tests/softnic/late_memory.h"
 
 enum { IMM = GW_MLX5_WRITE_IMM, WRITE = GW_MLX5_WRITE, SEND = GW_MLX5_SEND, SLOW = 200, REQUESTS = 1024 };
 
-/* What an end has been told, at a look or later; and what it may be told when: its n'th completion once so many copies are
- * done. */
+/* What an end has been told, at a look or later; and what it may be told when: its n'th completion once so
+ * many copies are done. */
 struct side {
     struct end *e;
     unsigned posted, told, errors;
@@ -46,7 +47,7 @@ static void listen(void)
 
 static void up_as(const struct world_options *o, unsigned patience)
 {
-    near_connected(o);
+    peers_rig_connected(o);
     a = (struct side){.e = &r.a};
     b = (struct side){.e = &r.b};
     copies = more = told_late = looks = 0;
@@ -192,7 +193,8 @@ static void messages_do_not_overtake(void **state)
     }
 }
 
-/* Nothing is under way when the NIC can be left, however soon that is, nor when a thread that posts is done. */
+/* Nothing is under way when the NIC can be left, however soon that is, nor when a thread that posts is
+ * done. */
 static void none_is_when_the_lock_is_free(void **state)
 {
     (void)state;
@@ -239,8 +241,8 @@ static void offers_are_fetched_meanwhile(void **state)
 
 /* ---- errors -------------------------------------------------------------------------------------------- */
 
-/* b asks for what it may not have: its packet is an error at a, whose own requests come back; but not while anybody
- * copies from their memory. */
+/* b asks for what it may not have: its packet is an error at a, whose own requests come back; but not while
+ * anybody copies from their memory. */
 static void break_it_at_look(void)
 {
     struct gw_mlx5_sge s = sge_of(&r.b, 0, 64);
@@ -455,8 +457,8 @@ static void refuse_at_look(void)
     if (counters(&r, 0).naks_received) late_do(late.issued);
 }
 
-/* One over the other: the first one's bytes, that go again, as packets, would be the last. The second must not be told of
- * as if its own were, though it would be believed once the first is acknowledged. */
+/* One over the other: the first one's bytes, that go again, as packets, would be the last. The second must
+ * not be told of as if its own were, though it would be believed once the first is acknowledged. */
 static void what_is_taken_back_meanwhile_is_sent(void **state)
 {
     (void)state;
@@ -483,8 +485,8 @@ static void doubt_at_look(void)
     if (looks % 35 == 0 && rnd_below(&peers.rnd, 10) == 0) peers.no_writes = !peers.no_writes;
 }
 
-/* Placed and told of; not believed while those behind it are under way: all of them go as packets, or the first one's
- * bytes would come last. */
+/* Placed and told of; not believed while those behind it are under way: all of them go as packets, or the
+ * first one's bytes would come last. */
 static void the_last_bytes_stay(void **state)
 {
     (void)state;

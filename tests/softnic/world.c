@@ -191,7 +191,7 @@ void world_inject(struct world *w, unsigned i, const uint8_t *src_gid, uint16_t 
     f->frame.sport = sport;
     f->frame.has_ip_id = true;
     f->frame.rndv = w->inject_offers;
-    f->frame.near = w->inject_near;
+    f->frame.same_host = w->inject_same_host;
     f->frame.len = len;
     f->frame.data = f->data;
     memcpy(f->data, data, len);

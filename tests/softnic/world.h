@@ -52,9 +52,9 @@ struct world {
     struct flight **heap;
     uint32_t flights, room;
     struct flight *unused;
-    bool cut;           /* nothing arrives any more */
-    bool inject_offers; /* what world_inject makes are some */
-    bool inject_near;   /* what world_inject makes comes from this host */
+    bool cut;              /* nothing arrives any more */
+    bool inject_offers;    /* what world_inject makes are some */
+    bool inject_same_host; /* what world_inject makes comes from this host */
     /* Who has the slots of all other NICs; unknown at first. */
     struct sn_owner owner;
     unsigned owner_looks;

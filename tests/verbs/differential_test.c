@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gw_post_send, gw_post_recv and gw_poll_cq, called by a kernel, against ibv_post_send, ibv_post_recv and ibv_poll_cq: the
- * same random lists of requests through a queue pair of each must return the same, complete the same and leave the same
- * bytes behind; and both take as many requests as they were asked to have room for, and refuse what is too much in the same
- * way. With the argument "ud" the lists are of datagrams.
+ * gw_post_send, gw_post_recv and gw_poll_cq, called by a kernel, against ibv_post_send, ibv_post_recv and
+ * ibv_poll_cq: the same random lists of requests through a queue pair of each must return the same, complete
+ * the same and leave the same bytes behind; and both take as many requests as they were asked to have room
+ * for, and refuse what is too much in the same way. With the argument "ud" the lists are of datagrams.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -99,8 +99,9 @@ static void by_host(struct batch *b, int times, const struct goal *g, struct out
 }
 
 /*
- * Posts a list and collects all its completions. One with an error in it ends when its last request has completed,
- * flushed or not; the peer is then taken down, so that every receive completes as well, whatever became of it.
+ * Posts a list and collects all its completions. One with an error in it ends when its last request has
+ * completed, flushed or not; the peer is then taken down, so that every receive completes as well, whatever
+ * became of it.
  */
 static void run(bool gw, const struct batch *b, uint32_t who, struct outcome *out)
 {
@@ -224,7 +225,8 @@ static void test_random_lists(void **state)
 
 /* ---- a full queue ---------------------------------------------------------------------------------------- */
 
-/* Both have room for as many as they were asked to have; the first that finds none is named, and all before it complete. */
+/* Both have room for as many as they were asked to have; the first that finds none is named, and all before
+ * it complete. */
 static int fill(bool gw, struct batch *b)
 {
     static struct outcome theirs_out;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes wrong with each operation: a wrong key, a peer that is gone, a peer without a receive, a request that the
- * NIC does not take, a connection taken down while it is posted to. Each ends in an error before its deadline, host and
- * kernel read the same first error, and afterwards the queue pairs are connected anew and work.
+ * What goes wrong with each operation: a wrong key, a peer that is gone, a peer without a receive, a request
+ * that the NIC does not take, a connection taken down while it is posted to. Each ends in an error before its
+ * deadline, host and kernel read the same first error, and afterwards the queue pairs are connected anew and
+ * work.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -145,7 +146,8 @@ static void no_receive(void **state)
     pair_free(&p);
 }
 
-/* A request that libibverbs has no name for, smuggled past the check: it fails in its turn, behind what is before it. */
+/* A request that libibverbs has no name for, smuggled past the check: it fails in its turn, behind what is
+ * before it. */
 static void request_that_cannot_be_posted(void **state)
 {
     struct gw_device_info info;

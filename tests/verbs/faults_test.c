@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that can go wrong, with every operation by every call and form: each ends in an error before its deadline
- * (tickets before the first that failed are good, all from it on are not), host and kernel read the same first error with
- * the request that it is of, and after a reset the queue pairs are connected anew and work.
+ * Everything that can go wrong, with every operation by every call and form: each ends in an error before its
+ * deadline (tickets before the first that failed are good, all from it on are not), host and kernel read the
+ * same first error with the request that it is of, and after a reset the queue pairs are connected anew and
+ * work.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -218,7 +219,8 @@ static void well(struct scene *s)
     s->fault = fault;
 }
 
-/* Until the kernel is in the midst of it; or has ended, for on a busy machine the short timeouts pass by themselves. */
+/* Until the kernel is in the midst of it; or has ended, for on a busy machine the short timeouts pass by
+ * themselves. */
 static void under_way(struct scene *s)
 {
     const struct timespec nap = {.tv_nsec = 200000};
@@ -525,7 +527,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(nic_gone),
     };
 
-    /* A fault key, so that what the process sends to itself goes over the link, which can go down; whatever NIC is asked for. */
+    /* A fault key, so that what the process sends to itself goes over the link, which can go down; whatever
+     * NIC is asked for. */
     setenv("GPUWIRE_NIC", "addr=127.0.0.1,hostile=1,loss=0", 1);
     test_exec_opts.lanes = 4;
     test_options(argc, argv);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How GPU memory is registered, with a GPU and a CUDA driver made of host memory (tests/exec/fake_gpu.c): which way is
- * taken, what is said when none works, and that managed memory is refused.
+ * How GPU memory is registered, with a GPU and a CUDA driver made of host memory (tests/exec/fake_gpu.c):
+ * which way is taken, what is said when none works, and that managed memory is refused.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SEND with invalidation: kernels open no memory windows, but take those of their peers back. The peer is libibverbs' own queue
- * pair, with a window that a kernel may write to until it says that it is done; and the other way round a kernel is told which
- * of its host's windows the peer has taken back.
+ * SEND with invalidation: kernels open no memory windows, but take those of their peers back. The peer is
+ * libibverbs' own queue pair, with a window that a kernel may write to until it says that it is done; and the
+ * other way round a kernel is told which of its host's windows the peer has taken back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -179,8 +179,8 @@ static void kernel_takes_the_peers_window_back(void **state)
     pair_free(&p);
 }
 
-/* The window is made behind the library's back, by libibverbs on the very queue pair: kernels send nothing through it. A posting
- * proxy would take the completion for one of its own. */
+/* The window is made behind the library's back, by libibverbs on the very queue pair: kernels send nothing
+ * through it. A posting proxy would take the completion for one of its own. */
 static void kernel_hears_of_its_window(void **state)
 {
     struct pair_opts o = {.unconnected = 1};

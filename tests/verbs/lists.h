@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random lists of work requests: every opcode, scattered, inline and empty ones, wrong ones and such that are refused. */
+/* Random lists of work requests: every opcode, scattered, inline and empty ones, wrong ones and such that are
+ * refused. */
 #ifndef GW_TESTS_VERBS_LISTS_H
 #define GW_TESTS_VERBS_LISTS_H
 
@@ -22,7 +23,8 @@ struct place {
     struct ibv_ah *ah; /* datagrams: where they go; else NULL */
     uint32_t qpn;
 };
-/* Writes the list to *to, which whoever posts it sees at `seen`, with addresses and keys in place of offsets. */
+/* Writes the list to *to, which whoever posts it sees at `seen`, with addresses and keys in place of
+ * offsets. */
 void lists_place(struct batch *to, struct batch *seen, const struct batch *from, const struct place *p);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of work requests as data, and what becomes of them: posted by a kernel with gw_post_send and its like, and by the
- * host with libibverbs. */
+/* Lists of work requests as data, and what becomes of them: posted by a kernel with gw_post_send and its
+ * like, and by the host with libibverbs. */
 #ifndef GW_TESTS_LISTS_KERNELS_H
 #define GW_TESTS_LISTS_KERNELS_H
 
@@ -40,7 +40,8 @@ struct goal {
     uint64_t last;
 };
 
-/* Has the sender all that it waits for? Of a list with an error in it that is its last request's completion, flushed or not. */
+/* Has the sender all that it waits for? Of a list with an error in it that is its last request's completion,
+ * flushed or not. */
 GW_FN int lists_sent(const struct outcome *o, const struct goal *g)
 {
     return g->until_last ? o->n[0] && o->wc[0][o->n[0] - 1].wr_id == g->last : o->n[0] >= g->sends;

@@ -163,8 +163,9 @@ static void test_operations(void **state)
 }
 
 /*
- * A region whose addresses are not those of its memory: the NIC translates them, the CPU cannot. So GPU memory is to
- * whoever carries requests and completions on a CPU. Short messages, which a NIC may put into their completions.
+ * A region whose addresses are not those of its memory: the NIC translates them, the CPU cannot. So GPU
+ * memory is to whoever carries requests and completions on a CPU. Short messages, which a NIC may put into
+ * their completions.
  */
 static void test_memory_that_only_the_nic_reaches(void **state)
 {

@@ -346,8 +346,8 @@ static void test_error(void **state)
     end();
 }
 
-/* A thread that posts is stopped in the midst of it, where CPU threads take turns: the others wait for it, but not for ever,
- * and nothing of what they could not post is left behind. */
+/* A thread that posts is stopped in the midst of it, where CPU threads take turns: the others wait for it,
+ * but not for ever, and nothing of what they could not post is left behind. */
 static void *waits_to_ring(void *arg)
 {
     gw_ring(arg);
@@ -423,7 +423,8 @@ static void test_lock_given_back(void **state)
     assert_int_equal(r.wqes, 3);
 }
 
-/* A thread that polls is stopped in the midst of it: others find nothing meanwhile, and a wait ends when it should. */
+/* A thread that polls is stopped in the midst of it: others find nothing meanwhile, and a wait ends when it
+ * should. */
 static void test_poller_stopped(void **state)
 {
     uint64_t until;
@@ -555,8 +556,8 @@ static void test_endpoint_text(void **state)
         assert_int_equal(gw_endpoint_parse(bad[i], &got), -EINVAL);
 }
 
-/* The last ringer's record, which never comes: as after a reset under threads that post. A post does not wait for ever, and
- * neither does a reservation whose predecessors are gone. */
+/* The last ringer's record, which never comes: as after a reset under threads that post. A post does not wait
+ * for ever, and neither does a reservation whose predecessors are gone. */
 static void test_record_that_never_comes(void **state)
 {
     uint64_t before = gw_clock_ns();
@@ -582,8 +583,8 @@ static uint32_t receives_counted(void)
     return gw_mlx5_dbrec_count(gw_ld_relaxed_u32(&r.dbrec[GW_MLX5_DBREC_RECV]));
 }
 
-/* A thread stops for long in the midst of posting receives, before and after it has asked for the record. The others do
- * not wait for it, nor does the NIC see theirs before its own; and when it goes on, it sees all. */
+/* A thread stops for long in the midst of posting receives, before and after it has asked for the record. The
+ * others do not wait for it, nor does the NIC see theirs before its own; and when it goes on, it sees all. */
 static void test_receives_behind_a_stopped_thread(void **state)
 {
     uint64_t at = 0, claim;
@@ -608,7 +609,8 @@ static void test_receives_behind_a_stopped_thread(void **state)
     end();
 }
 
-/* Threads that reserve in one queue of four, so many each, and complete them at once; what does not fit they try again. */
+/* Threads that reserve in one queue of four, so many each, and complete them at once; what does not fit they
+ * try again. */
 struct taker {
     pthread_t thread;
     bool sends;
@@ -637,7 +639,8 @@ static void *takes(void *arg)
     return NULL;
 }
 
-/* Of three that want 3, 2 and 1 of four entries the last always finds room: only one of the others can have found any. */
+/* Of three that want 3, 2 and 1 of four entries the last always finds room: only one of the others can have
+ * found any. */
 static void test_room_is_found(void **state)
 {
     uint32_t n, round, start_at;

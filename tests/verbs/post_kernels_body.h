@@ -33,9 +33,9 @@ GW_DEV int again(const struct post_args *a, int err, uint32_t n, uint64_t deadli
 }
 
 /*
- * Before the next try, after `round` in vain: longer and longer. Lanes of a warp that have parted take turns, and each that
- * only looks whether there is room takes time from the one that polls, and makes some. Where a look takes a hundred
- * microseconds, as under compute-sanitizer, that one would hardly ever have its turn.
+ * Before the next try, after `round` in vain: longer and longer. Lanes of a warp that have parted take turns,
+ * and each that only looks whether there is room takes time from the one that polls, and makes some. Where a
+ * look takes a hundred microseconds, as under compute-sanitizer, that one would hardly ever have its turn.
  */
 GW_DEV void retreat(uint32_t round)
 {

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "examples/options.h"
+#include "tests/exec/with_exec.h"
 #include "tests/verbs/post_kernels.h"
 #include "tests/verbs/rig.h"
 
@@ -17,8 +17,6 @@ GW_KERNEL_DECLARE(recv_kernel);
 GW_KERNEL_DECLARE(tx_kernel);
 
 #define LIMIT_NS 60000000000u
-
-static struct gw_exec *exec;
 
 static void must(int rc, const char *what)
 {
@@ -205,7 +203,8 @@ static void test_tickets_wrap(void **state)
     post(&many);
 }
 
-/* A queue pair that has posted for long: 32 bits of its counts wrap, and the 47 that slots keep; tickets never do. */
+/* A queue pair that has posted for long: 32 bits of its counts wrap, and the 47 that slots keep; tickets
+ * never do. */
 static void test_tickets_of_a_long_life(void **state)
 {
     static const uint64_t near[] = {UINT64_C(1) << 32, UINT64_C(1) << 47, UINT64_C(1) << 48,
@@ -294,19 +293,6 @@ static void test_receive(void **state)
     receive(4, 32, 40, 0, 8, 0);
     receive(1, 1, 2000, 1, 16, (UINT64_C(1) << 32) - 50);
     receive(2, 1, 1000, 0, 64, (UINT64_C(1) << 32) - 50);
-}
-
-static int open_exec(void **state)
-{
-    (void)state;
-    exec = test_exec();
-    return 0;
-}
-
-static int close_exec(void **state)
-{
-    (void)state;
-    return gw_exec_destroy(exec);
 }
 
 int main(int argc, char **argv)

@@ -8,8 +8,8 @@
 /* What a thread's i-th request is. A put is followed by an add to what it has written. */
 enum stress_op { ST_PUT, ST_ADD, ST_PUT_IMM, ST_GET, ST_SWAP, ST_COUNT, ST_SIGNAL, ST_OPS };
 
-/* Memory, in words of 8 bytes. The poster's: what it sends, then what it fetches, one for each token; the other side's: one
- * for each token, one for each signal, and the counter. */
+/* Memory, in words of 8 bytes. The poster's: what it sends, then what it fetches, one for each token; the
+ * other side's: one for each token, one for each signal, and the counter. */
 #define ST_VALUE(token) (0x5700000000000000u + (token))
 #define ST_WAS(token)   (0x1100000000000000u + (token)) /* there before */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Included by stress_kernels.c for the CPU and by stress_kernels.cu for the GPU. Block 0 takes in; of the others every
- * third posts by threads, by warps, and by all of its threads: all on one queue pair. */
+/* Included by stress_kernels.c for the CPU and by stress_kernels.cu for the GPU. Block 0 takes in; of the
+ * others every third posts by threads, by warps, and by all of its threads: all on one queue pair. */
 #include "tests/verbs/stress_kernels.h"
 
 struct stress_me {
@@ -153,8 +153,8 @@ GW_DEV void stress_wr(const struct stress_args *a, uint32_t i, struct ibv_send_w
     wr->wr.rdma.rkey = a->rkey;
 }
 
-/* Posts a thread's i-th request alone: as an operation, or every other round of atomics, and what is a put with signal, as a
- * list of one. */
+/* Posts a thread's i-th request alone: as an operation, or every other round of atomics, and what is a put
+ * with signal, as a list of one. */
 GW_DEV int stress_single(const struct stress_args *a, uint32_t i)
 {
     uint32_t flags = GW_SIGNALED | (gw_thread_idx() & 1 && i % 5 != 4 ? GW_DEFER : 0), what = i % ST_OPS;
@@ -206,7 +206,8 @@ GW_DEV void stress_structs(const struct stress_args *a, uint64_t deadline)
     uint32_t i = 0, n, round = 0;
     int err = 0;
 
-    /* The lanes of a warp post alone and together by turns: each is through with a request before its next one. */
+    /* The lanes of a warp post alone and together by turns: each is through with a request before its next
+     * one. */
     while (i < a->each && !err) {
         err = stress_step(a, &m, i, &n);
         if (err && m.form != 2) n = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks, warps and threads share a queue pair, with every form of posting and every operation at once, through a NIC; and
- * every request is accounted for once: by what it has left in memory, what it has fetched, its completion, and what the
- * peer was told. A put is followed by an add to the same word, so that one that is executed again later is seen.
- * STRESS_SECONDS: over and over for so long, with other shapes each time.
+ * Blocks, warps and threads share a queue pair, with every form of posting and every operation at once,
+ * through a NIC; and every request is accounted for once: by what it has left in memory, what it has fetched,
+ * its completion, and what the peer was told. A put is followed by an add to the same word, so that one that
+ * is executed again later is seen. STRESS_SECONDS: over and over for so long, with other shapes each time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -196,8 +196,9 @@ static void stress(const struct shape *s)
     end(&r, &p);
 }
 
-/* Taken down while all forms post: every thread ends with an error, none waits for ever, and the queue pairs can be used
- * again. Of the structs single threads only: the lanes of a warp would see the end at different places of its loop. */
+/* Taken down while all forms post: every thread ends with an error, none waits for ever, and the queue pairs
+ * can be used again. Of the structs single threads only: the lanes of a warp would see the end at different
+ * places of its loop. */
 static void taken_down(void **state)
 {
     static const struct shape shapes[] = {{0, 1, ST_OPS * 3000, 64, false}, {1, 1, ST_OPS * 3000, 64, false},

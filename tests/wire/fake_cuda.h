@@ -2,8 +2,9 @@
 /*
  * A CUDA driver made of host memory, for tests: "GPU memory" is an array, copies happen late (when their
  * event is looked at for the second time), in stream order, and staging is checked to be untouched meanwhile
- * by copying from it only then. One thread per context at a time. The copy kernel is a thread that does what it says
- * in softnic/cuda/kernel.h, as soon as it is told. There are two GPUs, and the array is the first one's.
+ * by copying from it only then. One thread per context at a time. The copy kernel is a thread that does what
+ * it says in softnic/cuda/kernel.h, as soon as it is told. There are two GPUs, and the array is the first
+ * one's.
  */
 #ifndef TESTS_WIRE_FAKE_CUDA_H
 #define TESTS_WIRE_FAKE_CUDA_H
@@ -38,8 +39,8 @@ extern uint64_t fake_log[FAKE_LOG];
 extern unsigned fake_logged;
 
 void fake_cuda_reset(void);
-/* More of it, besides the array, of one GPU; opened: another process's. Its context is the current one, that of the
- * GPU if there is none. Not 0: there is too much. */
+/* More of it, besides the array, of one GPU; opened: another process's. Its context is the current one, that
+ * of the GPU if there is none. Not 0: there is too much. */
 int fake_cuda_add_memory(void *at, size_t size, int gpu, int opened);
 void fake_cuda_remove_memory(void *at);
 const struct sn_cuda_api *fake_cuda_api(void);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_cuda.h's driver as a library, libcuda.so.1, for programs that know nothing of it: a GPU whose memory is
- * this process's, in files that other processes of the test can map, by their IPC handles. As with the real
- * driver a process cannot open its own. FAKE_GPU names the GPU: processes with different ones see different
- * GPUs. FAKE_CUDA=word,…: opaque: its memory can be touched by its own copies alone, and the software NIC is not told
- * what it is, as a kernel without peer memory; managed: all of it is; no_dmabuf: none can be had of it; copy_kernel: it
- * runs the software NIC's copy kernel; no_launch: it loads it and launches none; two: there are two GPUs; peers: they
- * reach each other.
+ * fake_cuda.h's driver as a library, libcuda.so.1, for programs that know nothing of it: a GPU whose memory
+ * is this process's, in files that other processes of the test can map, by their IPC handles. As with the
+ * real driver a process cannot open its own. FAKE_GPU names the GPU: processes with different ones see
+ * different GPUs. FAKE_CUDA=word,…: opaque: its memory can be touched by its own copies alone, and the
+ * software NIC is not told what it is, as a kernel without peer memory; managed: all of it is; no_dmabuf:
+ * none can be had of it; copy_kernel: it runs the software NIC's copy kernel; no_launch: it loads it and
+ * launches none; two: there are two GPUs; peers: they reach each other.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Its clock is slow: a machine that is not quiet keeps a thread waiting longer than the copier does a kernel. */
+/* Its clock is slow: a machine that is not quiet keeps a thread waiting longer than the copier does a
+ * kernel. */
 enum { SLOWER = 1000 };
 /* Longer than the copier takes to find that it is being kept waiting. */
 #define SLOW_NS 5000000

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The copy kernel's host side, with a thread for the kernel: bytes, order, and kernels that never begin, are slow,
- * leave work behind or die. */
+/* The copy kernel's host side, with a thread for the kernel: bytes, order, and kernels that never begin, are
+ * slow, leave work behind or die. */
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy kernel on a real GPU: bytes, the order in which another kernel sees them, that nobody waits for it for
- * long, and what becomes of copies when it cannot run or the GPU is lost. Prints what copies cost with and without it.
- * Exit code 0: all passed; 1: not; 77: there is no GPU.
+ * The copy kernel on a real GPU: bytes, the order in which another kernel sees them, that nobody waits for it
+ * for long, and what becomes of copies when it cannot run or the GPU is lost. Prints what copies cost with
+ * and without it. Exit code 0: all passed; 1: not; 77: there is no GPU.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,8 @@
 #include "tests/wire/real_cuda.h"
 
 /*
- * watch: one thread. Waits until *flag changes (acquire); 0xffffffff ends it. Else it counts those of `count` words, 4
+ * watch: one thread. Waits until *flag changes (acquire); 0xffffffff ends it. Else it counts those of `count`
+ * words, 4
  * * stride bytes apart, that are not the flag's value, and stores flag << 32 | that to *out.
  * fault: an access to nowhere.
  */

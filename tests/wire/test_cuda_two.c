@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The NIC's copies between two real GPUs: bytes, of every alignment, and that they are made beside kernels that fill both
- * of them. Prints what they cost, by a kernel and by an engine. Exit code 0: all passed; 1: not; 77: there are not two
- * GPUs.
+ * The NIC's copies between two real GPUs: bytes, of every alignment, and that they are made beside kernels
+ * that fill both of them. Prints what they cost, by a kernel and by an engine. Exit code 0: all passed; 1:
+ * not; 77: there are not two GPUs.
  */
 #include <errno.h>
 #include <stdio.h>

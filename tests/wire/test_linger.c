@@ -104,7 +104,7 @@ static void naps_are_short_only_where_posts_come_unannounced(void **state)
     (void)state;
     memset(&config, 0, sizeof(config));
     assert_int_equal(sn_config_parse("addr=127.51.52.53,local=off", &config, why), 0);
-    assert_int_equal(sn_wire_open(&config, &t.wire, why), 0);
+    assert_int_equal(sn_port_open(&config, &t.port, why), 0);
     fake.ringable = 1;
     t.active_at = 1;
     assert_int_equal(sn_thread_plan(&t, 1 + 160 * SHORT, SN_NEVER).ns, 10 * SHORT);
@@ -113,7 +113,7 @@ static void naps_are_short_only_where_posts_come_unannounced(void **state)
     assert_int_equal(sn_thread_plan(&t, UINT64_MAX / 2, SN_NEVER).ns, SN_NAP_MAX_NS);
     fake.ringable = 0;
     assert_int_equal(sn_thread_plan(&t, UINT64_MAX / 2, SN_NEVER).sleep, UNLIMITED);
-    sn_wire_close(t.wire);
+    sn_port_close(t.port);
 }
 
 /* Packets that wait for the one inside do not wake who cannot take them. */
@@ -126,7 +126,7 @@ static void beside_one_inside_it_sleeps_for_a_moment(void **state)
     (void)state;
     memset(&config, 0, sizeof(config));
     assert_int_equal(sn_config_parse("addr=127.51.52.54,local=off", &config, why), 0);
-    assert_int_equal(sn_wire_open(&config, &t.wire, why), 0);
+    assert_int_equal(sn_port_open(&config, &t.port, why), 0);
     fake.ringable = 1;
     /* One that counts as polling takes what comes. */
     plan = sn_thread_plan(&t, SHORT, SN_CONTENDED);
@@ -153,7 +153,7 @@ static void beside_one_inside_it_sleeps_for_a_moment(void **state)
     plan = sn_thread_plan(&t, SHORT, SN_CONTENDED);
     assert_int_equal(plan.sleep, WATCHING);
     assert_false(plan.deaf);
-    sn_wire_close(t.wire);
+    sn_port_close(t.port);
 }
 
 int main(void)

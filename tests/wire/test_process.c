@@ -272,8 +272,8 @@ static void doorbells_are_seen_in_time(void **state)
     }
 }
 
-/* Polls for 200 ms and has success. Returns the looks of the NIC's thread meanwhile, per 1000 of ours. UINT_MAX:
- * it had no CPU to poll with, and the NIC's thread was right to help. */
+/* Polls for 200 ms and has success. Returns the looks of the NIC's thread meanwhile, per 1000 of ours.
+ * UINT_MAX: it had no CPU to poll with, and the NIC's thread was right to help. */
 static unsigned poll_a_while(void)
 {
     uint64_t end = fake_now() + 30000000, cpu;

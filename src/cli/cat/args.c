@@ -66,7 +66,7 @@ static int take(struct cat_opts *o, int c, char **argv)
     }
 }
 
-/* What stands behind the options. */
+/* The words behind the options. */
 static int take_rest(struct cat_opts *o, int n, char **rest)
 {
     uint64_t port;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpuwire cat: netcat whose end is a kernel. One thread moves standard input to the peer, the other what the peer says
- * to standard output; the bytes' way over the socket is the kernel's.
+ * gpuwire cat: netcat whose end is a kernel. One thread moves standard input to the peer, the other what the
+ * peer says to standard output; the bytes' way over the socket is the kernel's.
  */
 #include <errno.h>
 #include <limits.h>
@@ -99,8 +99,8 @@ static int write_all(struct cat *c, uint64_t n)
     ssize_t done;
 
     while (n) {
-        /* Who reads our output may take its time, and Ctrl-C is heard meanwhile: into a pipe that can be written to
-         * PIPE_BUF bytes fit. */
+        /* The reader of our output may take its time, and Ctrl-C works meanwhile: a pipe that can be written
+         * to has room for PIPE_BUF bytes. */
         if (poll(p, 3, -1) < 0 && errno != EINTR) return gw_error_errno(-errno, "standard output");
         if (stopped(c)) return -ECANCELED;
         if (!p[0].revents) continue;

@@ -27,7 +27,8 @@ int cat_parse(int argc, char **argv, struct cat_opts *o);
 
 /* ---- end.c: the socket, as a kernel uses it ------------------------------------------------------------ */
 
-/* Calls that are made one after another; each of the two directions has its own, so that both move at a time. */
+/* Calls that are made one after another; each of the two directions has its own, so that both move at a
+ * time. */
 struct cat_lane {
     struct gw_exec *exec;
     struct gw_mem mem; /* bytes, then the result and a name; host memory */

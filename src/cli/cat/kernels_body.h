@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Included by kernels.c for the CPU and by kernels.cu for the GPU. All threads of the one block make the call. */
+/* Included by kernels.c for the CPU and by kernels.cu for the GPU. All threads of the one block make the
+ * call. */
 #include "src/cli/cat/kernels.h"
 
 GW_DEV int64_t cat_call(const struct cat_args *a, uint64_t deadline)

@@ -148,7 +148,8 @@ static const char *run_program(const struct hwcheck *h, const struct item *it, c
         return "it is not installed with gpuwire; a bundle or a build tree has it";
     if (strcmp(exec, "cpu") && !strcmp(it->args, "test_verbs_wait"))
         return "it runs on the CPU alone, and did";
-    /* On the device that the other checks use: by themselves the programs take the software NIC. Empty: as gpuwire chooses. */
+    /* On the device that the other checks use: by themselves the programs take the software NIC. Empty: as
+     * gpuwire chooses. */
     const char *named = h->dev ? h->dev : getenv("GPUWIRE_DEVICE");
     snprintf(device, sizeof(device), "GPUWIRE_DEVICE=%s", named ? named : "");
     const char *argv[] = {"env", device, path, strcmp(exec, "cpu") ? "--exec" : NULL, exec, NULL};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a machine is, from what it says of itself to anybody. No addresses, GUIDs, serial numbers or names. */
+/* Facts about a machine, from files and commands that any user may read and run. No addresses, GUIDs, serial
+ * numbers or names. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <libgen.h>

@@ -79,7 +79,7 @@ static const struct item items[] = {
 
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
-/* What the other machine is; also whether it can be reached at all. */
+/* Facts about the other machine; also whether it can be reached at all. */
 static json_t *ask_there(const struct hwcheck *h)
 {
     char line[PATH_MAX + 32];

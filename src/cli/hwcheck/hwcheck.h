@@ -23,7 +23,8 @@ struct child {
 int child_start(struct child *c, const char *const *argv);
 /* Until its standard error holds the text (1), it has ended (0), or the deadline has passed (0). */
 int child_says(struct child *c, const char *text, uint64_t deadline_ns);
-/* Its exit code, 128 + a signal's number; ended by us at the deadline, by its input's end first: 124. Ctrl-C is passed on. */
+/* Its exit code, 128 + a signal's number; ended by us at the deadline, by its input's end first: 124. Ctrl-C
+ * is passed on. */
 int child_finish(struct child *c, uint64_t deadline_ns);
 void child_free(struct child *c);
 
@@ -46,8 +47,8 @@ struct hwcheck {
     json_t *results;
 };
 
-/* Where a check runs: between both hosts, here alone (on a GPU alone: 32 CPU threads that go in step measure the
- * scheduler), or as a test program beside this one. */
+/* Where a check runs: between both hosts, here alone (on a GPU alone: 32 CPU threads that go in step measure
+ * the scheduler), or as a test program beside this one. */
 enum { BETWEEN, HERE, GPU_HERE, PROGRAM };
 
 struct item {

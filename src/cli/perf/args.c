@@ -260,7 +260,7 @@ static void set_defaults(struct perf_opts *o)
     if (!o->threads) o->threads = o->by == PERF_BY_THREAD ? 1 : 32;
 }
 
-/* What of perftest's goes with some measurements alone. */
+/* Options of perftest's that go with some measurements alone. */
 static int check_habits(const struct perf_opts *o)
 {
     const char *cmd = perf_command(o);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one end may ask of the other, and where operations lie: pure functions. All numbers of a message pass through here
- * before they are used. */
+/* Checks of one end's requests to the other, and the places of operations: pure functions. All numbers of a
+ * message pass through here before they are used. */
 #include <string.h>
 
 #include "src/cli/perf/perf.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The conversation beside the measured traffic: messages on a queue pair of their own, which CPU threads use.
- * What arrives is a peer's word: perf_control_receive checks its form, the callers its numbers. */
+ * An arriving message is a peer's word: perf_control_receive checks its form, the callers its numbers. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,8 +163,8 @@ static int take(struct perf_control *c, const struct ibv_wc *wc, struct perf_msg
     return post_receive(c, wc->wr_id);
 }
 
-/* A peer that was killed, or whose host is gone, says nothing. A write of no bytes is answered by its NIC, and fails where there is
- * none any more. */
+/* A peer that was killed, or whose host is gone, says nothing. A write of no bytes is answered by its NIC,
+ * and fails where there is none any more. */
 static int ask_nic(struct perf_control *c, int stop_fd)
 {
     struct gw_qp_handle *qp = gw_qp_handle(c->qp);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What buffers hold, so that every byte that arrives can be told from every other. Both sides run this. */
+/* The contents of buffers, so that every byte that arrives can be told from every other. Both sides run
+ * this. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

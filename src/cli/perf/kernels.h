@@ -7,10 +7,11 @@
 
 enum perf_op { PERF_PUT, PERF_PUT_IMM, PERF_GET, PERF_SEND, PERF_FETCH_ADD, PERF_CMP_SWAP, PERF_OPS };
 
-/* Who posts together: one reservation and one doorbell for all of them. Such a group is a *poster*. */
+/* The threads that post together: one reservation and one doorbell for all of them. Such a group is a
+ * *poster*. */
 enum perf_by { PERF_BY_THREAD, PERF_BY_WARP, PERF_BY_BLOCK };
 
-/* What a poster did. */
+/* The result of a poster. */
 struct perf_out {
     uint64_t start, stop; /* by the executor's clock */
     uint64_t ops;

@@ -111,7 +111,7 @@ static int loopback(const struct perf_opts *o)
     (void)!write(s.stop_fd, &one, sizeof(one));
     pthread_join(thread, NULL);
     close(s.stop_fd);
-    /* What the other side says is the cause where ours only noticed that it has gone. */
+    /* The other side's words are the cause where ours only noticed that it has gone. */
     if (s.err && s.err != -ECANCELED && (!err || err == -ECONNRESET || err == -ECANCELED))
         return gw_error(s.err, "%s", s.why);
     return err;

@@ -49,7 +49,7 @@ struct perf_opts {
         rate; /* gid: 1 + index, 0: not said; ib_port, too; rate: operations a second */
 };
 
-/* What one size has shown. */
+/* The result of one size. */
 struct perf_row {
     uint64_t size, ops, ns;  /* ns from the first post to the last completion */
     uint64_t checked, wrong; /* bytes; with --verify */
@@ -62,7 +62,8 @@ extern const char *const perf_test_name[PERF_TESTS], *const perf_op_name[PERF_OP
 
 /* args.c: -1: go on, else the exit code. */
 int perf_parse(int argc, char **argv, struct perf_opts *o);
-/* One of a list of words: its place; and a size, as in 64k. 0, or GW_EXIT_USAGE after saying what was expected. */
+/* One of a list of words: its place; and a size, as in 64k. 0, or GW_EXIT_USAGE after saying what was
+ * expected. */
 int perf_option_word(const char *command, const char *option, const char *said, const char *const *list,
                      int n, int *out);
 int perf_option_size(const char *command, const char *said, uint64_t *out);
@@ -73,7 +74,7 @@ const char *perf_command(const struct perf_opts *o);
 
 /* ---- side.c: executor, device, queue pairs and memory of one side -------------------------------------- */
 
-/* What both sides must agree on. */
+/* Both sides must agree on these. */
 struct perf_shape {
     uint32_t test, op, qps, depth;
     uint32_t posters; /* of each queue pair */
@@ -154,7 +155,8 @@ struct perf_msg;
 const char *perf_shape_wrong(const struct perf_shape *p);
 const char *perf_step_wrong(const struct perf_shape *p, const struct perf_msg *m);
 const char *perf_stop_wrong(const struct perf_shape *p, const struct perf_msg *m);
-/* The buffer's bytes for each queue pair, and the slots for operations of so many bytes in them; base and key are 0. */
+/* The buffer's bytes for each queue pair, and the slots for operations of so many bytes in them; base and key
+ * are 0. */
 uint64_t perf_span(const struct perf_shape *p);
 struct perf_place perf_place_of(uint64_t span, uint64_t size);
 /* Takes what has arrived; false: it is no message. Its text is plain then. */
@@ -185,8 +187,8 @@ struct perf_control;
 int perf_control_open(const char *device, bool deaf, struct perf_control **out);
 struct gw_device *perf_control_device(struct perf_control *c);
 int perf_control_connect(struct perf_control *c, const char *host, uint16_t port);
-/* -EPROTO: a stranger, who was turned away, or a client that left before it was connected, which is said in a
- * line of `command`; whoever asks next may be accepted. Ends the request. */
+/* Returns -EPROTO, with a line of `command`, for a stranger, which was turned away, or a client that left
+ * before it was connected. The next client may be accepted then. Ends the request. */
 int perf_control_accept(struct perf_control *c, const char *command, struct gw_request *r);
 /* Does the request come from the accepted client's address? */
 bool perf_control_is_peer(const struct perf_control *c, const struct gw_request *r);
@@ -201,7 +203,8 @@ void perf_control_close(struct perf_control *c);
 
 /* ---- the two ends, posting alone, and what is printed -------------------------------------------------- */
 
-/* Serves one client. told (may be NULL) is called once it listens. stop_fd: readable when no client will come any more. */
+/* Serves one client. told (may be NULL) is called once it listens. stop_fd: readable when no client will come
+ * any more. */
 int perf_serve(const struct perf_opts *o, int stop_fd, void (*told)(void *arg, uint16_t port), void *arg);
 int perf_client(const struct perf_opts *o);
 int perf_sink_run(const struct perf_opts *o);

@@ -29,7 +29,7 @@ static bool takes_receives(const struct server *s)
     return s->side.shape.op == PERF_SEND || s->side.shape.op == PERF_PUT_IMM;
 }
 
-/* One connection for each queue pair, which says the pair's number; whoever else asks is turned away. */
+/* One connection for each queue pair, which says the pair's number; all other clients are turned away. */
 static int accept_qp(struct server *s, uint64_t deadline, uint32_t *got)
 {
     struct gw_offer mine = {.region = {s->side.mr->addr, s->side.mr->length, s->side.mr->rkey}};
@@ -217,7 +217,8 @@ static int count_receives(struct server *s, uint64_t *ops)
     return err;
 }
 
-/* That the client's operations are complete says nothing yet about when this side sees its own completions. */
+/* That the client's operations are complete says nothing yet about when this side sees its own
+ * completions. */
 static int wait_for_arrivals(struct server *s, uint64_t expected)
 {
     uint64_t end = gw_deadline(PERF_PATIENCE_NS), got = 0;

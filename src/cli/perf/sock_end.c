@@ -80,8 +80,8 @@ static bool has_come(const struct perf_opts *o, uint32_t stages)
     return o->stage && gw_ld_relaxed_u32(o->stage) & stages;
 }
 
-/* In a loopback the other side is told first. On a GPU what frees memory waits for all kernels of the process, and the
- * other side's may wait for this one. */
+/* In a loopback the other side is told first. On a GPU what frees memory waits for all kernels of the
+ * process, and the other side's may wait for this one. */
 static void end_close(struct end *e, const struct perf_opts *o)
 {
     tell(o, PERF_OVER);
@@ -94,7 +94,8 @@ static void end_close(struct end *e, const struct perf_opts *o)
     gw_exec_destroy(e->exec);
 }
 
-/* Until the kernel ends, which Ctrl-C, or the end of a loopback's other side, asks it to; but not to say goodbye. */
+/* Until the kernel ends, which Ctrl-C, or the end of a loopback's other side, asks it to; but not to say
+ * goodbye. */
 static int wait_for(struct end *e, const struct perf_opts *o, bool goodbye)
 {
     int err;
@@ -130,8 +131,8 @@ static int start_listening(struct end *e, const struct perf_opts *o)
     return 0;
 }
 
-/* In a loopback, until the other side has made its objects: on a GPU that may wait for a kernel, and the one that serves
- * ends when it has been asked to. */
+/* In a loopback, until the other side has made its objects: on a GPU that may wait for a kernel, and the one
+ * that serves ends when it has been asked to. */
 static void wait_for_other(const struct perf_opts *o)
 {
     int fd = gw_interrupt_fd();

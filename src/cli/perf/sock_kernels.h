@@ -15,7 +15,7 @@ enum sock_mode {
     SOCK_BYE,     /* the same, and the server ends */
 };
 
-/* What a connection begins with. Both sides are little-endian. */
+/* The beginning of a connection. Both sides are little-endian. */
 struct sock_head {
     uint32_t magic, mode;
     uint64_t size, count;

@@ -36,7 +36,8 @@ GW_DEV uint64_t count_wrong(const uint8_t *bytes, uint64_t at, uint64_t n)
     return mine;
 }
 
-/* A block's connection: how long it waits for its peer, in slices, between which it sees whether it is to stop. */
+/* A block's connection: how long it waits for its peer, in slices, between which it sees whether it is to
+ * stop. */
 struct conn {
     struct gw_net *net;
     int s;

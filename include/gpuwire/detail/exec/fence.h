@@ -16,8 +16,8 @@
 #endif
 #if !defined(__CUDACC__) && defined(GW_TSAN_)
 /* ThreadSanitizer does not know fences. In its builds a fence is a read-modify-write of one word that all
- * fences share: it creates every edge that the fence creates on hardware (and more, so a missing fence may go
- * unseen there). */
+ * fences share. It creates every edge that the fence creates on hardware. It creates more, too, so a missing
+ * fence may go unseen there. */
 extern uint32_t gw_tsan_fence_word;
 __attribute__((weak)) uint32_t gw_tsan_fence_word;
 #define GW_CPU_FENCE_(order) ((void)__atomic_fetch_add(&gw_tsan_fence_word, 0, __ATOMIC_SEQ_CST))

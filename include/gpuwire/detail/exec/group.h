@@ -91,7 +91,7 @@ GW_FN uint64_t gw_stretch_(uint64_t n, uint32_t rank, uint32_t size, uint64_t *a
 #ifdef __CUDA_ARCH__
 /*
  * Units number rank, rank + size and so on of a copy of n. Eight are read before the first is written, since
- * each read takes most of a microsecond; those past the end are left out, so that the last ones take no round
+ * each read takes most of a microsecond. Those past the end are left out, so that the last ones take no round
  * of their own each.
  */
 #define GW_COPY_UNITS_(name, unit, load, store)                                                              \
@@ -165,7 +165,7 @@ GW_FN void gw_copy_share(void *to, const void *from, uint64_t n, uint32_t rank, 
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Copies past the caches, where that is faster. What comes after is ordered behind it. */
+/* Copies past the caches, where that is faster. Later stores are ordered behind it. */
 GW_API void gw_cpu_copy_away_(void *to, const void *from, uint64_t n);
 #ifdef __cplusplus
 }

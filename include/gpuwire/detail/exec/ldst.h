@@ -7,8 +7,8 @@
 
 #include <gpuwire/fn.h>
 
-/* The address within global memory: the instructions that need not ask first which memory they go to are
- * faster, and an atomic's answer need not be waited for until it is used. */
+/* The address within global memory. Instructions that need not ask first which memory they go to are faster.
+ * And nothing waits for an atomic's answer until it is used. */
 #ifdef __CUDA_ARCH__
 #define GW_GLOBAL_(p) __cvta_generic_to_global(p)
 #endif

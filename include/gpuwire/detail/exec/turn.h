@@ -8,7 +8,7 @@
 
 #include <gpuwire/sync.h>
 
-/* What a wait that has run out returns: a deadline of 0 asks not to wait at all. */
+/* The result of a wait that has run out: a deadline of 0 asks not to wait at all. */
 GW_FN int gw_expired_(uint64_t deadline_ns)
 {
     return deadline_ns ? -ETIMEDOUT : -EAGAIN;

@@ -2,9 +2,9 @@
 /*
  * launch.h: how kernels ask for launches. Included by host.h; names that end in _ are private.
  *
- * A question is a slot in host memory. Who takes it (a word of the kernels' own) writes the question and then
- * its state; the server writes the result and then the state. A slot that nobody waits for is taken over by
- * the next one who finds that it has ended.
+ * A question is a slot in host memory. A kernel takes it (a word of the kernels' own), and writes the
+ * question and then its state. The server writes the result and then the state. If nobody waits for a slot,
+ * the next kernel that finds it ended takes it over.
  *
  * More than six arguments: what a call has worked out travels as arguments, since a struct whose address is
  * passed would be forced into memory on a GPU.
@@ -28,7 +28,7 @@ struct gw_host_kernel_ {
     char name[GW_HOST_NAME_]; /* with the 0 at its end */
 };
 
-/* What the server writes and kernels read. */
+/* The server writes this and kernels read it. */
 struct gw_host_page_ {
     uint64_t ahead;                                 /* of the GPU's clock; modulo 2^64 */
     uint64_t printed __attribute__((aligned(128))); /* lines taken from the ring */

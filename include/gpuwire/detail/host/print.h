@@ -3,7 +3,7 @@
  * print.h: how kernels print. Included by host.h; names that end in _ are private.
  *
  * The ring lies in host memory. A thread takes the next line if there is one (a word of the kernels' own),
- * fills it, and says so in its `seq`; the server prints lines in the order in which they were taken.
+ * fills it, and says so in its `seq`. The server prints lines in the order in which threads took them.
  */
 #ifndef GPUWIRE_DETAIL_HOST_PRINT_H
 #define GPUWIRE_DETAIL_HOST_PRINT_H
@@ -74,7 +74,7 @@ GW_PRINT_VALUE_(gw_print_uint_, unsigned long long, GW_PRINT_UINT_, x)
 GW_PRINT_VALUE_(gw_print_real_, double, GW_PRINT_REAL_, gw_print_bits_(x))
 GW_PRINT_VALUE_(gw_print_string_, const char *, GW_PRINT_STRING_, (uint64_t)(uintptr_t)x)
 GW_PRINT_VALUE_(gw_print_address_, const void *, GW_PRINT_ADDRESS_, (uint64_t)(uintptr_t)x)
-/* What C promotes to int is printed as one. */
+/* A value that C promotes to int is printed as one. */
 #define gw_print_value_of_(x)                                                                                \
     _Generic((x), unsigned: gw_print_uint_, unsigned long: gw_print_uint_, unsigned long long: gw_print_uint_, \
         float: gw_print_real_, double: gw_print_real_, char *: gw_print_string_,                             \

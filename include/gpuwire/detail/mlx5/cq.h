@@ -44,7 +44,7 @@ struct gw_mlx5_cqe {
     uint8_t ml_path;
     uint8_t rsvd18[4];
     uint16_t slid_be;
-    uint32_t flags_rqpn_be; /* bits 29:28 GRH present, 27:24 SL, 23:0 source QP */
+    uint32_t flags_rqpn_be; /* bits 29:28 GRH present, 27:24 SL or enum gw_mlx5_roce_packet, 23:0 source QP */
     uint8_t rsvd28[4];
     uint32_t srqn_uidx_be;
     uint32_t imm_be; /* immediate, or the key invalidated */
@@ -57,6 +57,14 @@ struct gw_mlx5_cqe {
     uint8_t op_own; /* opcode<<4 | scatter<<2 | solicited<<1 | owner */
 } __attribute__((aligned(64), may_alias));
 
+/* What a RoCE NIC says of a datagram's headers where an InfiniBand one has the service level. UCX looks for the
+ * receiver's address in the 40 bytes before the message by it. Source: UCX's src/uct/ib/ud/base/ud_iface.h. */
+enum gw_mlx5_roce_packet {
+    GW_MLX5_ROCE_V1 = 0,
+    GW_MLX5_ROCE_V2_IPV6 = 8 | 1, /* 8: it has a UDP header */
+    GW_MLX5_ROCE_V2_IPV4 = 8 | 2,
+};
+
 /* A completion, decoded. */
 struct gw_mlx5_wc {
     uint8_t opcode;     /* enum gw_mlx5_cqe_opcode */
@@ -66,6 +74,7 @@ struct gw_mlx5_wc {
     uint8_t solicited;
     uint8_t scatter; /* 0, GW_MLX5_CQE_SCATTER_32 or _64 */
     uint8_t grh;
+    uint8_t sl;           /* of a datagram, on RoCE: enum gw_mlx5_roce_packet */
     uint16_t wqe_counter; /* requester: first WQEBB of the WQE; it retires everything before it. Receiver:
                              WQE's number */
     uint32_t qpn;
@@ -78,8 +87,8 @@ struct gw_mlx5_wc {
 
 /*
  * Is the entry that consumer index ci points at (in a ring of cqe_cnt, a power of two) the hardware's or
- * ours? op_own is its last byte, read once. When this says yes, an acquire barrier must stand before the rest
- * is read: it forbids reads of the other 63 bytes to be satisfied before the owner bit was seen.
+ * ours? Its last byte is op_own, read once. When this says yes, an acquire barrier must stand before the rest
+ * is read. It forbids reads of the other 63 bytes to be satisfied before the owner bit was seen.
  */
 GW_FN int gw_mlx5_cqe_ready(uint32_t op_own, uint32_t ci, uint32_t cqe_cnt)
 {
@@ -115,6 +124,7 @@ GW_FN int gw_mlx5_cqe_parse(const struct gw_mlx5_cqe *cqe, struct gw_mlx5_wc *wc
     wc->imm_be = cqe->imm_be;
     wc->src_qp = rqpn & 0xffffff;
     wc->grh = (rqpn >> 28 & 3) != 0;
+    wc->sl = rqpn >> 24 & 15;
     wc->syndrome = wc->vendor = 0;
     wc->timestamp = 0;
     if (gw_mlx5_wc_is_error(wc)) {
@@ -127,8 +137,8 @@ GW_FN int gw_mlx5_cqe_parse(const struct gw_mlx5_cqe *cqe, struct gw_mlx5_wc *wc
 }
 
 /*
- * Fills bytes 0 … 62 and returns the last one, which the caller stores with release order once the payload is
- * visible: that forbids a poller to see the owner bit before the bytes it stands for.
+ * Fills bytes 0 … 62 and returns the last one. The caller stores that one with release order, once the
+ * payload is visible. Release forbids a poller to see the owner bit before the bytes it stands for.
  */
 GW_FN uint8_t gw_mlx5_cqe_build(struct gw_mlx5_cqe *cqe, const struct gw_mlx5_wc *wc, uint32_t pi,
                                 uint32_t cqe_cnt)
@@ -138,7 +148,8 @@ GW_FN uint8_t gw_mlx5_cqe_build(struct gw_mlx5_cqe *cqe, const struct gw_mlx5_wc
 
     for (i = wc->scatter == GW_MLX5_CQE_SCATTER_32 ? 32 : 0; i < 63; i++) bytes[i] = 0;
     if (wc->scatter != GW_MLX5_CQE_SCATTER_32)
-        cqe->flags_rqpn_be = gw_be32((wc->src_qp & 0xffffff) | (wc->grh ? 1u << 28 : 0));
+        cqe->flags_rqpn_be =
+            gw_be32((wc->src_qp & 0xffffff) | (uint32_t)(wc->sl & 15) << 24 | (wc->grh ? 1u << 28 : 0));
     cqe->srqn_uidx_be = gw_be32(wc->uidx & 0xffffff);
     cqe->imm_be = wc->imm_be;
     cqe->byte_cnt_be = gw_be32(wc->byte_cnt);

@@ -5,7 +5,7 @@
 #ifndef GPUWIRE_DETAIL_MLX5_MW_H
 #define GPUWIRE_DETAIL_MLX5_MW_H
 
-/* What a window grants: bits of a key's access flags. */
+/* The rights that a window grants: bits of a key's access flags. */
 enum gw_mlx5_mkey_access {
     GW_MLX5_MKEY_LOCAL_WRITE = 1 << 3,
     GW_MLX5_MKEY_REMOTE_READ = 1 << 4,
@@ -29,7 +29,7 @@ enum {
     GW_MLX5_MKEY_FREE = 1 << 6,
 };
 
-/* What IBV_WR_BIND_MW and IBV_WR_LOCAL_INV ask for, in the form in which libmlx5 writes it. */
+/* The request of IBV_WR_BIND_MW or IBV_WR_LOCAL_INV, in the form in which libmlx5 writes it. */
 struct gw_mlx5_bind {
     uint32_t mkey;   /* the window's key until now */
     uint8_t tag;     /* the lower byte of its key from now on */

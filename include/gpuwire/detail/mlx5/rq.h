@@ -13,8 +13,9 @@ struct gw_mlx5_rq {
 };
 
 /*
- * Writes the idx-th receive WQE. Zero-length entries are skipped; a list shorter than max_sge (the queue's,
- * at most stride / 16) is ended. 0, or -EINVAL: more than max_sge entries, or one of 2^31 bytes or more.
+ * Writes the idx-th receive WQE. Zero-length entries are skipped. A list shorter than max_sge (the queue's,
+ * at most stride / 16) is ended. Returns 0, or -EINVAL for more than max_sge entries, or one of 2^31 bytes or
+ * more.
  */
 GW_FN int gw_mlx5_put_recv(const struct gw_mlx5_rq *rq, uint32_t idx, const struct gw_mlx5_sge *sge,
                            uint32_t num_sge, uint32_t max_sge)
@@ -44,8 +45,8 @@ GW_FN struct gw_u128 gw_mlx5_srq_next(uint32_t next_idx)
 
 /*
  * Writes entry idx of a shared receive queue (memory as of a receive queue), but for its link. As libmlx5
- * does it writes zero-length entries too, which hardware reads as 2^31 bytes. max_sge: the queue's, at most
- * stride / 16 - 1. 0, or -EINVAL as gw_mlx5_put_recv.
+ * does it writes zero-length entries too, which hardware reads as 2^31 bytes. The queue's max_sge is at most
+ * stride / 16 - 1. Returns 0, or -EINVAL as gw_mlx5_put_recv.
  */
 GW_FN int gw_mlx5_put_srq_recv(const struct gw_mlx5_rq *rq, uint32_t idx, const struct gw_mlx5_sge *sge,
                                uint32_t num_sge, uint32_t max_sge)

@@ -38,9 +38,9 @@ GW_FN void gw_mlx5_put_nth_(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t 
 }
 
 /*
- * The three lean builders: at most one data segment, one WQEBB, no loop. idx is the WQE's first WQEBB (any
- * 32-bit counter; only its low bits count). len 0 makes a message without payload. They return the WQEBBs
- * used: 1.
+ * The three lean builders: at most one data segment, one WQEBB, no loop. The WQE's first WQEBB is idx (any
+ * 32-bit counter; only its low bits count). With len 0 it is a message without payload. They return the
+ * WQEBBs used: 1.
  */
 GW_HOT_FN uint32_t gw_mlx5_put_send(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t opcode,
                                     uint32_t flags, uint32_t imm_be, uint64_t addr, uint32_t len,
@@ -64,8 +64,8 @@ GW_HOT_FN uint32_t gw_mlx5_put_rdma(const struct gw_mlx5_sq *sq, uint32_t idx, u
 
 /*
  * ATOMIC_CS, ATOMIC_FA or MASKED_FA; the 8 bytes that were there before arrive at addr. FA ignores compare.
- * MASKED_FA adds field by field: each bit set in `compare` is the highest of a field, and nothing is carried
- * out of it; the topmost field needs no mark.
+ * MASKED_FA adds field by field. Each bit set in `compare` is the highest of a field, and nothing is carried
+ * out of it. The topmost field needs no mark.
  */
 GW_HOT_FN uint32_t gw_mlx5_put_atomic(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t opcode,
                                       uint32_t flags, uint64_t raddr, uint32_t rkey, uint64_t swap_or_add,
@@ -80,7 +80,7 @@ GW_HOT_FN uint32_t gw_mlx5_put_atomic(const struct gw_mlx5_sq *sq, uint32_t idx,
 
 /*
  * MASKED_CS: if what is there equals compare in the bits of compare_mask, the bits of swap_mask become those
- * of swap. What was there before arrives at addr. Two WQEBBs.
+ * of swap. The old value arrives at addr. Two WQEBBs.
  */
 GW_FN uint32_t gw_mlx5_put_masked_cs(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t flags,
                                      uint64_t raddr, uint32_t rkey, uint64_t swap, uint64_t compare,
@@ -162,9 +162,10 @@ GW_FN int gw_mlx5_units_behind_(uint32_t units, const struct gw_mlx5_wr *wr)
 }
 
 /*
- * How many 16-byte units the request needs (its ds), so that the caller can reserve before it writes.
- * -EOPNOTSUPP: unknown opcode. -EINVAL: inline payload on READ or an atomic; an atomic without exactly one
- * entry of at least 8 bytes; an entry of 2^31 bytes or more. -EMSGSIZE: does not fit into 63 units.
+ * How many 16-byte units the request needs (its ds), so that the caller can reserve before it writes. It
+ * returns -EOPNOTSUPP for an unknown opcode, and -EMSGSIZE if 63 units do not hold it. It returns -EINVAL for
+ * inline payload on READ or an atomic, and for an entry of 2^31 bytes or more. The same for an atomic without
+ * exactly one entry of at least 8 bytes.
  */
 GW_FN int gw_mlx5_wr_units(const struct gw_mlx5_wr *wr)
 {
@@ -263,8 +264,9 @@ GW_FN int gw_mlx5_put_xrc(const struct gw_mlx5_sq *sq, uint32_t idx, const struc
 }
 
 /*
- * The address vector of a UD WQE from unit u on, for QP dqpn with this Q_Key; the rest is as av has it. mark
- * goes into a word that the hardware does not look at and that must be 0 for it. Returns the unit behind it.
+ * The address vector of a UD WQE from unit u on, for QP dqpn with this Q_Key. The rest is as av has it. The
+ * hardware does not look at the word that gets `mark`, and for hardware that must be 0. Returns the unit
+ * behind it.
  */
 GW_HOT_FN uint32_t gw_mlx5_put_av(const struct gw_mlx5_sq *sq, uint32_t u,
                                   const struct gw_u128 av[GW_MLX5_AV_UNITS], uint32_t mark, uint32_t dqpn,

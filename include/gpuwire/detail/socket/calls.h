@@ -31,7 +31,7 @@ GW_FN void gw_sock_poll_pause_(struct gw_net *net, const struct pollfd *fds, uin
     if (!net->host || *round < GW_SOCK_LOOKS_) {
         gw_pause((*round)++);
     } else if (*round == GW_SOCK_LOOKS_) {
-        /* What comes from now on wakes it; what came before the next look finds. */
+        /* News from now on wakes it. The next look finds older news. */
         gw_cpu_sock_arm_(net->host, fds, n);
         *round += 1;
     } else {
@@ -64,9 +64,9 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
 
 /* ---- data --------------------------------------------------------------------------------------------- */
 
-/* Takes the turn if it is free and the socket has begun: what it is. 0: it is not so plain, and the turn was
- * ours for a moment at most. What is looked at one behind the other takes a GPU a quarter of a microsecond
- * each. */
+/* Takes the turn if it is free and the socket has begun, and returns its kind. Returns 0 if it is not so
+ * plain. The turn was ours for a moment at most then. What is looked at one behind the other takes a GPU a
+ * quarter of a microsecond each. */
 GW_FN uint32_t gw_sock_turn_at_once_(struct gw_sock_ *k, int sending)
 {
     uint32_t *turn = sending ? &k->send_lock : &k->recv_lock, begun, closing;
@@ -433,7 +433,7 @@ GW_SOCK_PLAIN_(_thread)
 
 /* ---- the other forms of what one thread does for its group -------------------------------------------- */
 
-/* What the others of the group have done before, such as sending by themselves, comes before. */
+/* Earlier work of the group's other threads, such as sending by themselves, comes before. */
 #define GW_SOCK_FORMS_(name, params, ...)                                                                    \
     GW_DEV int gw_sock_##name params                                                                         \
     {                                                                                                        \

@@ -6,7 +6,7 @@
  * For each side, messages that are under way, or in slots that were not given back, are at most `window`.
  *
  * The receive queue holds slots + GW_CHANNEL_SPARE_ entries and is refilled whenever completions are taken.
- * Besides messages only these take an entry: a finish, once; and empty credits, of which at most two are ever
+ * Besides messages only these take an entry: a finish, once; and empty credits. At most two of those are ever
  * unseen, because each tells of half a window or more of messages that we have sent since the one before.
  */
 #ifndef GPUWIRE_DETAIL_SOCKET_CHANNEL_H
@@ -30,7 +30,7 @@ GW_FN int gw_channel_understand_(struct gw_channel *ch, uint32_t imm, uint32_t b
     /* Acquire: as the slots' next use. The sender counts before it posts, and the peer answers afterwards. */
     uint32_t open = gw_ld_acquire_u32_gpu(&ch->sent) - ch->credited;
 
-    /* Who has finished goes on receiving, and tells of it. */
+    /* A side that has finished goes on receiving, and sends credits for it. */
     if (kind > GW_CHANNEL_FINISH_ || (ch->finished && kind != GW_CHANNEL_CREDIT_)) return -EPROTO;
     if (bytes != (kind == GW_CHANNEL_MESSAGE_ ? ch->bytes : 0)) return -EPROTO;
     /* Credits that two threads of the peer tell may overtake each other: an older one says nothing new. */
@@ -225,7 +225,7 @@ GW_SLOW_FN void gw_channel_end_recv_(struct gw_channel *ch)
 
 /* ---- the forms ---------------------------------------------------------------------------------------- */
 
-/* What the group's first thread gets, to all. */
+/* Gives the result of the group's first thread to all. */
 #define GW_CHANNEL_FIRST_(g, call)                                                                           \
     ((int)(uint32_t)gw_group_first(g, gw_group_rank(g) == 0 ? (uint32_t)(call) : 0))
 

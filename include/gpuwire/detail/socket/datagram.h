@@ -4,9 +4,10 @@
  * Included by socket.h; names that end in _ are private.
  *
  * An *end* is a UD queue pair with its receives and send buffers, one for each such socket. Kernels post and
- * poll themselves; who looks at the completion queues keeps the next datagram for whose turn it is to
- * receive. Where a peer is the helper finds out (src/socket/datagram_udp.c) and says in a table in host
- * memory, which it alone writes: a datagram to somebody who is not there yet goes to the helper, and by UDP.
+ * poll themselves. A thread that looks at the completion queues keeps the next datagram for the receiver
+ * whose turn it is. The helper finds out the place of a peer (src/socket/datagram_udp.c), and writes it to a
+ * table in host memory. No other writes there. A datagram for a peer that is not in the table yet goes to the
+ * helper, and by UDP.
  */
 #ifndef GPUWIRE_DETAIL_SOCKET_DATAGRAM_H
 #define GPUWIRE_DETAIL_SOCKET_DATAGRAM_H
@@ -27,7 +28,7 @@ struct gw_datagram_peer_ {
     uint64_t pad[3];
 } __attribute__((aligned(128)));
 
-/* What the helper and kernels tell each other of an end, in host memory. */
+/* The helper and kernels tell each other of an end here, in host memory. */
 struct gw_datagram_shared_ {
     struct gw_datagram_peer_ peer[GW_DATAGRAM_PEERS_];
     uint32_t dropped;                                              /* by the helper */
@@ -235,8 +236,8 @@ GW_SLOW_FN int gw_datagram_goodbye_(struct gw_datagram_end_ *e, uint64_t deadlin
     return err ? -ETIMEDOUT : 0;
 }
 
-/* It is connected, by the call of one thread. What others had sent and nobody has looked at is dropped then.
- */
+/* It is connected, by the call of one thread. Datagrams of other senders that no thread has looked at are
+ * dropped then. */
 GW_FN void gw_datagram_join_(struct gw_datagram_end_ *e, const struct gw_sock_addr_ *a)
 {
     (void)gw_turn_take_(&e->lock, UINT64_MAX); /* held for a moment */

@@ -4,8 +4,8 @@
  * that end in _ are private.
  *
  * The peer's announcements are taken as they arrive, under the flow's lock (stream.h). Ours go out in the
- * sender's turn, and so do writes, which lie in the stream's own buffer meanwhile, take neither credit nor
- * room of the peer's buffers, and are told to nobody.
+ * sender's turn, and so do writes. Those lie in the stream's own buffer meanwhile. They take neither credit
+ * nor room of the peer's buffers, and the peer is not told.
  */
 #ifndef GPUWIRE_DETAIL_SOCKET_DIRECT_H
 #define GPUWIRE_DETAIL_SOCKET_DIRECT_H

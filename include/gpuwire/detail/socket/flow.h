@@ -4,9 +4,9 @@
  * an immediate, and threads that take turns at it. Included by channel.h and socket.h; names that end in _
  * are private.
  *
- * The receive CQ is taken by whoever waits for something, a receiver for data or a sender for credits: the
- * flow's lock makes the takers follow one another, so that immediates are understood in the order in which
- * they came. The send CQ is the fast calls' (verbs_tx.h) and is shared by all flows of a set.
+ * Receivers that wait for data and senders that wait for credits both take from the receive CQ. The flow's
+ * lock makes the takers follow one another, so that immediates are understood in the order in which they
+ * came. The send CQ is the fast calls' (verbs_tx.h) and is shared by all flows of a set.
  */
 #ifndef GPUWIRE_DETAIL_SOCKET_FLOW_H
 #define GPUWIRE_DETAIL_SOCKET_FLOW_H
@@ -37,7 +37,7 @@ enum { GW_FLOW_TAKE_ = 8 };
 #endif
 enum { GW_FLOW_NAP_NS_ = 10000000, GW_FLOW_SPIN_NS_ = 15000, GW_FLOW_BRIEF_NS_ = 100000 };
 
-/* What has arrived: an immediate, and how many bytes the write had. */
+/* An arrived message: an immediate, and how many bytes the write had. */
 struct gw_flow_msg_ {
     uint32_t imm, bytes;
 };
@@ -66,9 +66,8 @@ struct gw_flow_seen_ {
 
 #ifdef __CUDACC__
 /*
- * Where to look. What is not a matter of the completion itself should be asked for between this and
- * gw_flow_there_: that has a microsecond or two to arrive, and what waits for another load takes another
- * quarter of one.
+ * Where to look. Ask for everything else between this and gw_flow_there_. It then has a microsecond or two to
+ * arrive. A load that waits for another takes another quarter of a microsecond.
  */
 GW_FN void gw_flow_at_(const struct gw_flow_ *l, struct gw_flow_seen_ *seen)
 {
@@ -90,10 +89,10 @@ GW_FN int gw_flow_there_(struct gw_flow_seen_ *seen)
 
 /*
  * Takes a completion of the usual kind, a good one of a write with an immediate. 0: it is of another kind, or
- * not there. What lies in the host's memory is a microsecond or two away, so no more of the entry is read
- * than is needed: the tail, which was seen before, and the 16 bytes that say what has come. Under the flow's
- * lock, which orders these reads before whoever posts the receive again, and so before the NIC writes there
- * anew. The CQ's record waits for that, too: gw_flow_record_.
+ * not there. The host's memory is a microsecond or two away, so no more of the entry is read than is needed:
+ * the tail, which was seen before, and the 16 bytes that name the message. Under the flow's lock. It orders
+ * these reads before the thread that posts the receive again, and so before the NIC writes there anew. The
+ * CQ's record waits for that, too: gw_flow_record_.
  */
 GW_FN int gw_flow_take_one_(struct gw_flow_ *l, struct gw_flow_seen_ *seen, struct gw_flow_msg_ *msg)
 {
@@ -160,9 +159,10 @@ GW_FN void gw_flow_repost_(struct gw_flow_ *l)
 }
 
 /*
- * Takes up to GW_FLOW_TAKE_ messages that have arrived, and returns how many. *failed: what went wrong behind
- * them, for gw_flow_fail_ once they have been understood. *unposted, which the caller keeps in l->unposted,
- * grows by the receives that have completed; gw_flow_repost_ is left to the caller. Under the flow's lock.
+ * Takes up to GW_FLOW_TAKE_ messages that have arrived, and returns how many. It sets *failed to the error
+ * behind them, for gw_flow_fail_ once they have been understood. The receives that have completed are added
+ * to *unposted, which the caller keeps in l->unposted. The call of gw_flow_repost_ is left to the caller.
+ * Under the flow's lock.
  */
 GW_FN uint32_t gw_flow_take_(struct gw_flow_ *l, struct gw_flow_seen_ *seen, uint32_t *unposted,
                              struct gw_flow_msg_ msg[GW_FLOW_TAKE_], int *failed)
@@ -193,7 +193,7 @@ GW_FN uint32_t gw_flow_take_(struct gw_flow_ *l, struct gw_flow_seen_ *seen, uin
 
 /* ---- sending ------------------------------------------------------------------------------------------ */
 
-/* What a post through a view returned, as the flow's callers know it. */
+/* The result of a post through a view, as the flow's callers know it. */
 GW_FN int gw_flow_posted_(struct gw_flow_ *l, int err)
 {
     if (err != -EIO) return err;
@@ -263,9 +263,9 @@ GW_FN uint64_t gw_flow_tend_(struct gw_flow_ *l, uint64_t now)
 }
 
 /*
- * Between two looks. 0: look again; else the deadline has passed. Every keepalive_ns it asks the peer's NIC:
- * if that is gone the queue pair fails, and its requests are flushed, which the next look sees. cq: where
- * what is waited for will complete.
+ * Between two looks. 0: look again; else the deadline has passed. Every keepalive_ns it asks the peer's NIC.
+ * If that is gone the queue pair fails, and its requests are flushed, which the next look sees. The awaited
+ * request will complete in cq.
  */
 GW_FN int gw_flow_pause_on_(struct gw_flow_ *l, struct gw_flow_wait_ *w, struct gw_cq_handle *cq,
                             uint64_t deadline_ns)

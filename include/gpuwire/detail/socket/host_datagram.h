@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_datagram.h: datagram sockets of the host's, UDP or UNIX, as kernels see them: a host stream
- * (host_stream.h) whose rings hold records, a header with an address and the bytes behind it. A record lies
+ * host_datagram.h: datagram sockets of the host's, UDP or UNIX, as kernels see them. Each is a host stream
+ * (host_stream.h) whose rings hold records: a header with an address, and the bytes behind it. A record lies
  * in a row; where the ring ends before one does, the rest is skipped. Included by socket.h; names that end in
  * _ are private.
  *
- * Errors of the network come later than the call that caused them, as with the host's sockets, and are told
- * once: a word of errno and, above it, how many there have been.
+ * Errors of the network come later than the call that caused them, as with the host's sockets, and a call
+ * returns each once. A word holds the errno and, above it, how many there have been.
  */
 #ifndef GPUWIRE_DETAIL_SOCKET_HOST_DATAGRAM_H
 #define GPUWIRE_DETAIL_SOCKET_HOST_DATAGRAM_H

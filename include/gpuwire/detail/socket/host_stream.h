@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * host_stream.h: a connected stream socket of the host's, TCP or UNIX, as kernels see it: two rings in host
- * memory that both sides see, and how far each side has come. The proxy (src/socket/proxy.c) moves bytes
- * between the rings and the host's socket. Included by socket.h; names that end in _ are private.
+ * host_stream.h: a connected stream socket of the host's, TCP or UNIX, as kernels see it. It has two rings in
+ * host memory that both sides see, and counts of how far each side has come. The proxy (src/socket/proxy.c)
+ * moves bytes between the rings and the host's socket. Included by socket.h; names that end in _ are private.
  *
- * Every word has one writer, so nothing here needs an atomic across the bus. A kernel tells the proxy that
- * there is something to do by a bell: a byte of the socket's own and one of its group of 64, which only the
- * proxy clears, the group's first.
+ * Every word has one writer, so nothing here needs an atomic across the bus. A kernel tells the proxy by a
+ * bell that there is something to do. A bell is a byte of the socket's own and one of its group of 64. Only
+ * the proxy clears them, the group's first.
  */
 #ifndef GPUWIRE_DETAIL_SOCKET_HOST_STREAM_H
 #define GPUWIRE_DETAIL_SOCKET_HOST_STREAM_H
@@ -15,7 +15,7 @@ enum { GW_BELL_GROUP_ = 64, GW_HOST_STREAM_CHUNK_ = 65536 };
 
 enum gw_host_stream_shut_ { GW_HOST_STREAM_SHUT_RD_ = 1, GW_HOST_STREAM_SHUT_WR_ = 2 };
 
-/* What a kernel and the proxy tell each other of one socket. */
+/* A kernel and the proxy tell each other of one socket here. */
 struct gw_host_stream_ends_ {
     /* The proxy's. */
     uint64_t arrived; /* bytes put into rbuf */
@@ -225,7 +225,7 @@ GW_FN int64_t gw_host_stream_may_recv_(struct gw_host_stream_ *p, uint64_t skip)
     return error || ended || shut ? gw_host_stream_may_end_(p, skip) : 0;
 }
 
-/* As above, but waits. Who wants more than the ring may hold takes these first. */
+/* As above, but waits. A caller that wants more than the ring may hold takes these first. */
 GW_SLOW_FN int64_t gw_host_stream_bytes_(struct gw_host_stream_ *p, uint64_t skip, uint64_t deadline_ns)
 {
     struct gw_host_stream_wait_ w = gw_host_stream_wait_();
@@ -256,7 +256,7 @@ GW_SLOW_FN int gw_host_stream_take_(struct gw_host_stream_ *p, uint64_t n)
 
 /* ---- anybody ------------------------------------------------------------------------------------------ */
 
-/* What has failed, as an errno; 0: nothing. */
+/* The failure, as an errno; 0: none. */
 GW_FN int gw_host_stream_failure_(struct gw_host_stream_ *p)
 {
     uint32_t err = gw_ld_relaxed_u32(&p->ends->error) & 0xffff;

@@ -4,7 +4,7 @@
 #ifndef GPUWIRE_DETAIL_SOCKET_IOVEC_H
 #define GPUWIRE_DETAIL_SOCKET_IOVEC_H
 
-/* What the group's first thread gets, to all. */
+/* Gives the result of the group's first thread to all. */
 #define GW_SOCK_FIRST_(g, call)                                                                              \
     ((int64_t)gw_group_first(g, gw_group_rank(g) == 0 ? (uint64_t)(int64_t)(call) : 0))
 

@@ -148,7 +148,7 @@ GW_FN int gw_sock_events_(struct gw_net *net, int s)
     return p ? gw_host_stream_events_(p) : gw_stream_events_(&net->stream[s], &net->sock[s]);
 }
 
-/* What has failed, as an errno; 0: nothing. */
+/* The failure, as an errno; 0: none. */
 GW_FN int gw_sock_failure_(struct gw_net *net, int s)
 {
     struct gw_host_stream_ *p = gw_sock_host_stream_(net, s);
@@ -185,7 +185,7 @@ GW_FN void gw_sock_tend_(struct gw_net *net, int s, uint64_t now)
         return; /* the host's socket sees to that; or nobody can */
     l = &net->stream[s].flow;
     if (!gw_ld_relaxed_u64_gpu(&l->keepalive_ns) || now < gw_ld_relaxed_u64_gpu(&l->ask_ns)) return;
-    /* Whoever closes it keeps the lock. */
+    /* The closing thread keeps the lock. */
     if (!gw_turn_try_(&l->lock)) return;
     (void)gw_flow_tend_(l, now);
     gw_turn_leave_(&l->lock);
@@ -206,19 +206,19 @@ GW_FN void gw_sock_begin_(struct gw_net *net, int s)
     gw_sock_options_(net, s);
 }
 
-/* It is closing: whoever waits is to see that soon. */
+/* It is closing: the threads that wait are to see that soon. */
 GW_FN void gw_sock_startle_(struct gw_net *net, int s)
 {
     if (net->host && gw_sock_host_stream_(net, s)) gw_cpu_host_stream_wake_(net->host_stream[s].ends);
 }
 
-/* It is being closed, and nobody has a turn: keeps out whoever looks without one, until it is opened again.
- */
+/* It is being closed, and nobody has a turn. Keeps out threads that look without one, until it is opened
+ * again. */
 GW_FN void gw_sock_seal_(struct gw_net *net, int s)
 {
     if (gw_sock_host_stream_(net, s)) return; /* whose counts anybody may look at */
-    /* Who polls holds the flow's lock for moments. It stays with us, so that nobody touches the queues while
-     * the helper makes them new. */
+    /* Threads that poll hold the flow's lock for moments. It stays with us, so that nobody touches the queues
+     * while the helper makes them new. */
     (void)gw_turn_take_(
         gw_sock_datagram_(net, s) ? &gw_sock_datagram_(net, s)->lock : &net->stream[s].flow.lock, UINT64_MAX);
     if (!gw_sock_datagram_(net, s)) gw_stream_quiesce_(&net->stream[s]);

@@ -3,10 +3,10 @@
  * request.h: what kernels and the helper tell each other of sockets, and how a kernel asks. Included by
  * socket.h; names that end in _ are private.
  *
- * Three places. struct gw_sock_ and what belongs to its kind are the kernels' own. struct gw_sock_info_ is
- * what the helper says of a socket, in host memory: it writes, kernels read. struct gw_sock_ask_ is a slot
- * through which a kernel asks the helper: who takes it (a word of the kernels' own) writes the question and
- * then its state, the helper the answer and then its state.
+ * There are three places. The struct gw_sock_ and the state of its kind are the kernels' own. The helper
+ * describes a socket in struct gw_sock_info_, in host memory: it writes, kernels read. A kernel asks the
+ * helper through a slot, struct gw_sock_ask_. It takes the slot (a word of the kernels' own), and writes the
+ * question and then its state. The helper writes the answer and then its state.
  */
 #ifndef GPUWIRE_DETAIL_SOCKET_REQUEST_H
 #define GPUWIRE_DETAIL_SOCKET_REQUEST_H
@@ -40,7 +40,8 @@ struct gw_sock_addr_ {
     uint8_t bytes[112]; /* a struct sockaddr_in, sockaddr_in6 or sockaddr_un */
 };
 
-/* What options say of a socket: kernels read, the helper writes. Accepted sockets have their listener's. */
+/* The options of a socket: kernels read them, the helper writes them. Accepted sockets have their
+ * listener's. */
 enum gw_sock_opt_ {
     GW_SOCK_OPT_DOMAIN_,
     GW_SOCK_OPT_TYPE_,
@@ -78,7 +79,7 @@ enum {
     GW_SOCK_LATER_ = 3 /* to be answered */
 };
 
-/* Who has a slot. */
+/* The owner of a slot. */
 enum gw_sock_asking_ {
     GW_SOCK_NOBODY_ = 0,
     GW_SOCK_SOMEBODY_ = 1,
@@ -131,7 +132,7 @@ GW_FN void gw_cpu_sock_nap_(struct gw_sockets *set, const struct pollfd *fds, ui
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* What the helper has changed so far, as a count; and sleeping until there is more, or the deadline. */
+/* How many changes the helper has made so far; and sleeping until there are more, or the deadline. */
 GW_API uint32_t gw_cpu_sock_news_(struct gw_sockets *set);
 GW_API void gw_cpu_sock_sleep_(struct gw_sockets *set, uint32_t news, uint64_t deadline_ns);
 /* Polling: asks for events of these sockets; and sleeps until one comes, or there is more, or the deadline.
@@ -168,8 +169,8 @@ GW_FN void gw_sock_asked_(struct gw_net *net, struct gw_sock_ask_ *ask)
     if (net->host) gw_cpu_sock_wake_(net->host);
 }
 
-/* A slot that was left, and was answered since: takes it. What was opened or accepted for nobody is closed
- * first: then it is left once more, and 0. */
+/* A slot that was left, and was answered since: takes it. If it was opened or accepted for nobody, the socket
+ * is closed first. Then the slot is left once more, and the result is 0. */
 GW_FN int gw_sock_take_left_(struct gw_net *net, uint32_t i)
 {
     struct gw_sock_ask_ *ask = &net->ask[i];

@@ -34,7 +34,7 @@ GW_FN void gw_sock_limits_(struct gw_net *net, int s)
     }
 }
 
-/* What `begun` says of a socket that has. */
+/* The value of `begun` for a socket that has. */
 GW_FN uint32_t gw_sock_begun_(const struct gw_sock_ *k)
 {
     return gw_ld_relaxed_u64_gpu(&k->most_ns[0]) || gw_ld_relaxed_u64_gpu(&k->most_ns[1])
@@ -283,8 +283,8 @@ GW_SLOW_FN int gw_sock_shutdown_thread(struct gw_net *net, int s, int how, uint6
     return err;
 }
 
-/* Both turns, from those who see `closing` at their next look and leave; who has borrowed bytes does not
- * look. */
+/* Takes both turns. Their holders see `closing` at their next look, and leave. A group that has borrowed
+ * bytes does not look. */
 GW_FN int gw_sock_turns_(struct gw_sock_ *k, uint64_t deadline_ns)
 {
     uint64_t until = gw_clock_ns() + GW_SOCK_HELPER_NS;

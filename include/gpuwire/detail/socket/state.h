@@ -6,7 +6,7 @@
 #ifndef GPUWIRE_DETAIL_SOCKET_STATE_H
 #define GPUWIRE_DETAIL_SOCKET_STATE_H
 
-/* What carries a socket's bytes. The calls on data choose by it, in kind.h alone. */
+/* A socket's bytes take one of these ways. The calls on data choose by it, in kind.h alone. */
 enum gw_sock_kind_ {
     GW_SOCK_STREAM_ = 1,  /* a stream over RDMA: stream.h */
     GW_SOCK_HOST_STREAM_, /* a stream of the host's, TCP or UNIX, through the proxy: host_stream.h */
@@ -14,11 +14,11 @@ enum gw_sock_kind_ {
     GW_SOCK_DATAGRAM_, /* datagrams over RDMA: datagram.h. It, too. */
 };
 
-/* LIMITED: a part of `begun`: most_ns says something. So who is in a hurry reads one word. AT_ONCE: of
+/* LIMITED: a part of `begun`: most_ns says something. So a call in a hurry reads one word. AT_ONCE: of
  * most_ns: not at all. */
 enum { GW_SOCK_LIMITED_ = 8, GW_SOCK_AT_ONCE_ = 1 };
 
-/* What kernels alone know of a socket, whatever its kind. */
+/* The kernels' own state of a socket, whatever its kind. */
 struct gw_sock_ {
     uint32_t lock; /* of the beginning */
     uint32_t

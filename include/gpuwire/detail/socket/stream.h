@@ -4,15 +4,15 @@
  * it is made of, and what arrives; stream_send.h: sending, and ends; stream_recv.h: receiving;
  * stream_group.h: how a group does either. Included by socket.h; names that end in _ are private.
  *
- * Three owners. What arrives belongs to whoever holds the flow's lock: bytes, credits, table entries, and
- * what we tell the peer of our own buffer. Sending belongs to the sender whose turn it is, receiving to the
- * receiver. Each counts up in words that the others only read. What anybody may do, others of a group do
- * behind its turn: they show the NIC what was prepared, give room back and look. Who has begun a turn asks
- * for all that it needs at a time, before it looks at any of it: on a GPU what waits for another load takes
- * another quarter of a microsecond.
+ * Three owners. The holder of the flow's lock owns all that arrives: bytes, credits and table entries. It
+ * also tells the peer of our own buffer. Sending belongs to the sender whose turn it is, receiving to the
+ * receiver. Each counts up in words that the others only read. Some work needs no turn, and other threads of
+ * a group do it behind the group's turn: they show prepared requests to the NIC, give room back and look. A
+ * thread that has begun a turn asks for all that it needs at a time, before it looks at any of it. On a GPU a
+ * load that waits for another takes another quarter of a microsecond.
  *
- * The receive queue has entries for all data writes that the peer has credit for, and GW_STREAM_SPARE_ more;
- * should the peer's other writes ever be more, its NIC is told to try again.
+ * The receive queue has entries for all data writes that the peer has credit for, and GW_STREAM_SPARE_ more.
+ * Should the peer's other writes ever be more, our NIC tells its NIC to try again.
  */
 #ifndef GPUWIRE_DETAIL_SOCKET_STREAM_H
 #define GPUWIRE_DETAIL_SOCKET_STREAM_H
@@ -114,7 +114,7 @@ GW_FN int gw_stream_map_entry_(struct gw_stream_ *st, uint32_t i)
     return 0;
 }
 
-/* What stands under the flow's lock; who has not got it may know older values. */
+/* The state under the flow's lock. A thread without the lock may know older values. */
 struct gw_stream_now_ {
     uint64_t arrived, offered, freed;
     uint32_t msgs, granted, writes, half, ended, closed, error, unposted;
@@ -146,7 +146,7 @@ GW_FN int gw_stream_count_(struct gw_stream_ *st, struct gw_stream_now_ *now, ui
     return 0;
 }
 
-/* What else may come is rare. */
+/* All other messages are rare. */
 GW_SLOW_FN int gw_stream_hear_(struct gw_stream_ *st, const struct gw_rs_msg *m)
 {
     int err = 0;
@@ -251,7 +251,7 @@ GW_FN int gw_stream_idle_(const struct gw_stream_ *st, struct gw_flow_seen_ *see
 
 /*
  * Takes what has arrived, and tells. 0: there is nothing more. Receives are posted again when there is
- * nothing else to do, before the peer is told of any room, and when GW_STREAM_UNPOSTED_ have completed: with
+ * nothing else to do, before the peer is told of any room, and when GW_STREAM_UNPOSTED_ have completed. With
  * fewer missing there is still room for all that the peer may send (tests/socket/stream_model.py).
  */
 GW_SLOW_FN int gw_stream_look_(struct gw_stream_ *st)
@@ -343,7 +343,7 @@ GW_FN void gw_stream_begin_(struct gw_stream_ *st, const struct gw_rs_conn *peer
     st->flow.error = st->flow.unposted = 0;
     st->flow.asked = 0;
     gw_flow_record_(&st->flow);
-    /* A view that cannot be opened any more posts, and is told so. */
+    /* A view that cannot be opened any more still posts, and its posts fail. */
     (void)gw_tx_open(&st->tx, st->flow.qp);
 }
 

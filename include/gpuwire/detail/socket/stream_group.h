@@ -3,10 +3,10 @@
  * stream_group.h: how a group sends and receives over a stream of ours; it has entered. Included by socket.h,
  * behind iovec.h; names that end in _ are private.
  *
- * The first thread says to all at once how many bytes, and where. What need not be done before the call's end
- * others do behind it, while the first one goes on: the second one shows the NIC what is to be sent, the
- * third one gives room back and looks for what will be needed next. On a GPU these are first threads of
- * warps; CPU threads gain nothing by it.
+ * The first thread says to all at once how many bytes, and where. Some work may end after the call. Other
+ * threads do it, while the first one goes on. The second one shows the NIC what is to be sent. The third one
+ * gives room back and looks for what will be needed next. On a GPU these are first threads of warps; CPU
+ * threads gain nothing by it.
  */
 #ifndef GPUWIRE_DETAIL_SOCKET_STREAM_GROUP_H
 #define GPUWIRE_DETAIL_SOCKET_STREAM_GROUP_H
@@ -36,9 +36,9 @@ GW_DEV uint32_t gw_stream_third_(enum gw_group g)
 }
 
 /*
- * A send of n bytes: how many threads, from the first on, are left out of the copy, since they have other
- * things to do meanwhile. 0: none; for a short send that costs more than it spares, and CPU threads would
- * hold the queue pair's lock while they copy. Four warps copy as fast as eight.
+ * For a send of n bytes: how many threads, from the first on, have other things to do meanwhile and take no
+ * part in the copy. It is 0 for a short send, where that would cost more than it spares. It is 0 for CPU
+ * threads, which would hold the queue pair's lock while they copy. Four warps copy as fast as eight.
  */
 GW_DEV uint32_t gw_stream_spare_(enum gw_group g, uint64_t n)
 {

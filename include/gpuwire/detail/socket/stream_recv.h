@@ -33,8 +33,8 @@ GW_FN int64_t gw_stream_may_recv_(const struct gw_stream_ *st, const struct gw_s
     return (int64_t)have;
 }
 
-/* As above, but waits for the first byte. What has come meanwhile is counted unless `want` bytes are there.
- */
+/* As above, but waits for the first byte. Bytes that have come meanwhile are counted unless `want` bytes are
+ * there. */
 GW_SLOW_FN int64_t gw_stream_bytes_(struct gw_stream_ *st, const struct gw_sock_ *sock, uint64_t skip,
                                     uint64_t want, uint64_t deadline_ns)
 {
@@ -69,10 +69,10 @@ GW_SLOW_FN void gw_stream_free_(struct gw_stream_ *st, uint64_t n)
     /* An older one is told yes in vain. */
     uint64_t offered = gw_ld_relaxed_u64_gpu(&st->offered), freed;
 
-    /* Release: the group's reads come before the peer is told (gw_stream_tell_), also those of groups that
+    /* Release: the group's reads come before the peer is told (gw_stream_tell_). So do those of groups that
      * have added before, since each adds to what the one before it released. */
     freed = gw_add_release_u64_gpu(&st->freed, n) + n;
-    /* Of writes whoever takes them tells: the receiver need only tell of a half. */
+    /* The thread that takes writes tells the peer of them. The receiver need only tell of a half. */
     if (freed + st->rbuf_size / 2 >= offered) gw_stream_tell_half_(st);
 }
 
@@ -92,14 +92,14 @@ GW_FN int gw_stream_take_(struct gw_stream_ *st, uint64_t n)
     return 0;
 }
 
-/* What has failed, as an errno. */
+/* The failure, as an errno. */
 GW_FN int gw_stream_failure_(struct gw_stream_ *st, const struct gw_sock_ *sock)
 {
     while (!gw_ld_relaxed_u32_gpu(&sock->closing) && gw_stream_look_(st)) continue;
     return -gw_flow_error_(&st->flow);
 }
 
-/* What poll tells of it. */
+/* The events that poll tells of it. */
 GW_FN int gw_stream_events_(struct gw_stream_ *st, struct gw_sock_ *sock)
 {
     struct gw_stream_out_ o;

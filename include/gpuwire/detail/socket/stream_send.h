@@ -72,7 +72,7 @@ GW_FN int gw_stream_open_(const struct gw_stream_out_ *o)
     return o->shut || gw_ld_relaxed_u32_gpu(&o->st->closed) ? -EPIPE : err;
 }
 
-/* As much as one write takes at most. A CPU thread's bytes are still in its cache when they leave; on a GPU
+/* As much as one write takes at most. A CPU thread's bytes are still in its cache when they leave. On a GPU
  * each message costs both sides ten microseconds and more, so there are four to a buffer. */
 GW_FN uint32_t gw_stream_chunk_(const struct gw_stream_out_ *o)
 {
@@ -139,7 +139,7 @@ GW_FN int64_t gw_stream_room_(struct gw_stream_out_ *o, uint64_t deadline_ns)
     return may ? may : gw_stream_await_room_(o, NULL, deadline_ns);
 }
 
-/* What the next sends will need: a look at what has come, and at what is complete. */
+/* The next sends will need a look at what has come, and at what is complete. */
 #define GW_STREAM_LOOK_ ((int64_t)1 << 40)
 #define GW_STREAM_REAP_ ((int64_t)1 << 41)
 
@@ -155,9 +155,9 @@ GW_FN int64_t gw_stream_short_(const struct gw_stream_out_ *o, uint32_t n)
 /* ---- writes -------------------------------------------------------------------------------------------- */
 
 /*
- * Is the write of the next n bytes to say when it is complete? To take note of that costs a GPU some
- * microseconds, so as few do as suffice: less than a quarter of our buffer is under way without a word, so
- * that who waits for room waits for one that says so.
+ * Is the write of the next n bytes to say when it is complete? Taking note of that costs a GPU some
+ * microseconds, so as few say so as suffice. Less than a quarter of our buffer is under way without such a
+ * write. So a sender that needs room always has one to wait for.
  */
 GW_FN uint32_t gw_stream_flags_(const struct gw_stream_out_ *o, uint32_t n)
 {
@@ -247,10 +247,10 @@ GW_SLOW_FN int gw_stream_put_(struct gw_stream_out_ *o, uint32_t n)
 }
 
 /*
- * Prepares what sends the next n bytes of our buffer, which may still be on their way there: one WQE, or two
- * where the half that is written to ends within them; gw_stream_show_ shows them to the NIC. What others post
- * meanwhile, credits among it, waits for that no longer than a copy takes. How many, the first at *at;
- * -EAGAIN: the send queue is full; -ECONNRESET, -ENOTCONN.
+ * Prepares the send of the next n bytes of our buffer, which may still be on their way there. It takes one
+ * WQE, or two where the half that is written to ends within them. A call of gw_stream_show_ shows them to the
+ * NIC. Posts of others meanwhile, credits among them, wait for that no longer than a copy takes. Returns how
+ * many, the first at *at. Returns -EAGAIN if the send queue is full, -ECONNRESET or -ENOTCONN.
  */
 GW_FN int gw_stream_prepare_(struct gw_stream_out_ *o, uint32_t n, uint64_t *at)
 {
@@ -300,7 +300,7 @@ GW_SLOW_FN int gw_stream_prepare_all_(struct gw_stream_out_ *o, uint32_t n, uint
     return err;
 }
 
-/* Shows the NIC what was prepared, when the group has met behind its bytes: the fence in it releases those,
+/* Shows the NIC what was prepared, when the group has met behind its bytes. The fence in it releases those
  * and the WQEs, as it does its own thread's. By a thread that gw_stream_deferred_ has counted. */
 GW_SLOW_FN void gw_stream_show_(struct gw_stream_ *st, uint64_t at, uint32_t parts)
 {

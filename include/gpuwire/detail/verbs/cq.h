@@ -138,7 +138,7 @@ GW_FN uint64_t gw_sq_retire_(struct gw_qp_handle *qp, uint32_t counter, enum gw_
         wr_id = ci;
     }
     /* Release: our reads of the slot and of the entry come before the poster that sees the room overwrites
-     * them; and the data that the entry announces before the waiter that sees its ticket. */
+     * them. And the data that the entry announces comes before the waiter that sees its ticket. */
 #ifdef __CUDACC__
     gw_fence_gpu();
 #endif
@@ -239,9 +239,9 @@ GW_FN int gw_cq_consume_(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
 
 #ifdef __CUDACC__
 /*
- * Takes one entry and tells nobody. A good completion of a send is told by the last 8 bytes of its entry
- * alone, owner byte and all: one load across the bus, which takes a GPU a microsecond, instead of one for the
- * owner and one for the rest. (What wrote the entry wrote these before the owner, or with it.)
+ * Takes one entry and tells nobody. The last 8 bytes of an entry, owner byte and all, suffice to know a good
+ * completion of a send. That is one load across the bus, instead of one for the owner and one for the rest. A
+ * load takes a GPU a microsecond. (What wrote the entry wrote these before the owner, or with it.)
  */
 GW_FN int gw_cq_retire_one_(struct gw_cq_handle *cq)
 {

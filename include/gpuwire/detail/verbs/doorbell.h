@@ -22,9 +22,9 @@ GW_HOT_FN void gw_sq_register_(const struct gw_sq_ *q, uint64_t next)
 {
     /* Record before register: a NIC that was rung reads the record once, and must not find the old count
      * there. Two stores of ours: a release is enough. On x86 it is none but for the compiler, which must not
-     * swap them: the processor makes stores to ordinary memory visible in the order of the program, and
-     * neither a record nor the register of a NIC inside the process is anything else. Only a register that is
-     * mapped write-combining may be written before a record, and stay in its buffer for long. */
+     * swap them. The processor makes stores to ordinary memory visible in the order of the program. A record
+     * is ordinary memory, and so is the register of a NIC inside the process. Only a register that is mapped
+     * write-combining may be written before a record, and stay in its buffer for long. */
     gw_fence_release();
     if (q->flags & GW_DB_IO_) gw_mmio_flush();
     gw_mmio_st64(q->db, gw_mlx5_sq_db_be((uint32_t)next, q->sq.qpn));
@@ -41,8 +41,8 @@ GW_HOT_FN void gw_sq_doorbell_(const struct gw_sq_ *q, uint64_t next)
 /* With one owner: nothing to agree on. */
 GW_HOT_FN void gw_sq_ring_alone_(const struct gw_sq_ *q, uint64_t next)
 {
-    /* WQEs before the record. A release is enough: they are our own stores, or happened before our call (a
-     * barrier), and of other posters, whose records we would have to acquire, there are none. */
+    /* WQEs before the record. A release is enough. They are our own stores, or happened before our call (a
+     * barrier). There are no other posters, whose records we would have to acquire. */
     gw_fence_release();
     gw_sq_doorbell_(q, next);
     if (q->host) gw_cpu_rang_(q->host);

@@ -145,8 +145,8 @@ GW_HOT_FN int gw_op_may_(uint32_t qp_flags, const struct gw_op *op)
 {
     uint32_t masked = (op->opcode & 0xfe) == GW_MLX5_MASKED_CS ? GW_NO_MASKED_ : 0; /* both of them */
 
-    /* What else does not go with its queue pair the NIC refuses: not to ask for it makes the others faster.
-     */
+    /* The NIC refuses all else that does not go with its queue pair. That we do not ask here makes the good
+     * ones faster. */
     if (gw_op_is_send_(op)) return gw_op_is_datagram_(op) == ((qp_flags & GW_UD_) != 0);
     return !gw_mlx5_is_atomic(op->opcode) || !(qp_flags & (GW_NO_ATOMICS_ | masked));
 }

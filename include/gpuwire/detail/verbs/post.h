@@ -72,7 +72,7 @@ GW_HOT_FN int gw_send(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, ui
 
 /* ---- by a warp ----------------------------------------------------------------------------------------- */
 
-/* What the lanes of a warp post together: each its own request, with one reservation and one doorbell. */
+/* A post by the lanes of a warp together: each its own request, with one reservation and one doorbell. */
 struct gw_warp_post_ {
     struct gw_sq_ q;
     uint64_t first, mine; /* the indices of the first request and of this lane's */
@@ -80,9 +80,9 @@ struct gw_warp_post_ {
 };
 
 /*
- * Reserves for the lanes that are on; a bit of `longer` stands for a lane whose request takes two WQEBBs and
- * not one. usable: what the first lane was told of the queue pair. 1: the lanes that are on write theirs; 0:
- * nobody is on; or a negative errno, and nothing is posted.
+ * Reserves for the lanes that are on. A bit of `longer` stands for a lane whose request takes two WQEBBs and
+ * not one. The first lane's look at the queue pair is `usable`. Returns 1 if the lanes that are on write
+ * theirs, and 0 if nobody is on. With a negative errno nothing is posted.
  */
 GW_DEV int gw_warp_begin_(struct gw_warp_post_ *w, struct gw_qp_handle *qp, int on, uint32_t longer,
                           int usable)

@@ -11,8 +11,8 @@
 #define GPUWIRE_DETAIL_VERBS_RESERVE_H
 
 /*
- * Reserves n entries of a queue of `size`, of which *resv were reserved and *done completed so far, and
- * returns 0 and the first one's index, or -EAGAIN: at a moment during the call n were not free. It waits for
+ * Reserves n entries of a queue of `size`, of which *resv were reserved and *done completed so far. Returns 0
+ * and the first one's index. Returns -EAGAIN if at a moment during the call n were not free. It waits for
  * nobody: it begins anew only when another thread has reserved meanwhile.
  */
 GW_HOT_FN int gw_reserve_(uint64_t *resv, const uint64_t *done, uint32_t size, uint32_t one_user, uint32_t n,
@@ -45,11 +45,11 @@ GW_HOT_FN int gw_reserve_(uint64_t *resv, const uint64_t *done, uint32_t size, u
 /* ---- by adding: sends that get tickets, and all of a GPU's ---------------------------------------------- */
 
 /*
- * Takes back the reservation of n WQEBBs at `at`, unless there is room for it meanwhile, and returns the
- * count of completed WQEBBs by which it did or did not. It works from the top down only. A thread below waits
- * for those above it, all of which are taking theirs back too, or for room: if one above has found room
- * since, there is room for this one. (Less reserved than that: somebody has reset the queue pair, which is
- * forbidden while threads post; but it must not hang them.)
+ * Takes back the reservation of n WQEBBs at `at`, unless there is room for it meanwhile. Returns the count of
+ * completed WQEBBs by which it did or did not. It works from the top down only. A thread below waits for
+ * room, or for those above it, all of which are taking theirs back too. If one above has found room since,
+ * there is room for this one. (Less reserved than that: somebody has reset the queue pair, which is forbidden
+ * while threads post; but it must not hang them.)
  */
 GW_SLOW_FN uint64_t gw_sq_take_back_(struct gw_qp_handle *qp, uint64_t at, uint32_t n)
 {
@@ -65,10 +65,10 @@ GW_SLOW_FN uint64_t gw_sq_take_back_(struct gw_qp_handle *qp, uint64_t at, uint3
 }
 
 /*
- * Reserves n WQEBBs and returns 0 and the first one's index, or -EAGAIN. Never waits for completions. *seen
- * is a count of completed WQEBBs that the caller has seen (with acquire order); it is read again only when
- * the queue looks full by it. With several users: add first and look then, because an addition never fails
- * under contention as compare-and-swap does; who finds that there was no room takes the addition back.
+ * Reserves n WQEBBs and returns 0 and the first one's index, or -EAGAIN. Never waits for completions. The
+ * caller has seen *seen completed WQEBBs (with acquire order); the count is read again only when the queue
+ * looks full by it. With several users it adds first and looks then, because an addition never fails under
+ * contention as compare-and-swap does. If there was no room it takes the addition back.
  */
 GW_HOT_FN uint64_t gw_sq_take_(const struct gw_sq_ *q, uint32_t n)
 {
@@ -105,9 +105,9 @@ GW_SLOW_FN int gw_sq_full_(struct gw_qp_handle *qp, uint32_t n)
 }
 
 /*
- * Where hundreds of blocks post to one queue, a compare-and-swap would fail most of the time, so a GPU adds
- * (gw_sq_reserve_), and looks before whether that may be in vain. -EAGAIN then also means: there is no room
- * for this and for what others try to reserve at this moment, and perhaps take back.
+ * Where hundreds of blocks post to one queue, a compare-and-swap would fail most of the time. So a GPU adds
+ * (gw_sq_reserve_), and looks before whether that may be in vain. Then -EAGAIN has a second meaning: there is
+ * no room for this together with what others try to reserve at this moment, and perhaps take back.
  */
 GW_FN int gw_sq_add_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)
 {

@@ -9,17 +9,19 @@
 
 /*
  * One word says how far the queue has been rung for and who rings, so that both change at once:
+ *
  *   63…36  WQEBBs rung for (mod 2^28)
  *   35…17  rings asked for since the ringer has last looked; not 0: a ringer is at work
  *   1      gw_ring was called since then
- *   0      somebody may have left with ready WQEs unrung behind a hole: who fills it rings
- * The ringer alone moves 63…36. It takes the role by being the first to ask, and lays it down with a CAS that
- * fails if anybody has asked since it looked: then it looks again. Hence nobody waits for anybody else's
- * WQEs: a reservation whose predecessors are still being written is left to the one that writes them last. No
- * count overflows: between two looks at most a queue of reservations (2^15) asks, and gw_ring, which may be
- * called any number of times, sets a bit.
+ *   0      a poster may have left with ready WQEs unrung behind a hole: the one that fills it rings
  *
- * Who posts and defers asks nobody, for that is an atomic operation for each request. It says what is ready
+ * The ringer alone moves 63…36. It takes the role by being the first to ask. It lays the role down with a
+ * CAS, which fails if anybody has asked since it looked: then it looks again. Hence nobody waits for anybody
+ * else's WQEs: a reservation whose predecessors are still being written is left to the one that writes them
+ * last. No count overflows: between two looks at most a queue of reservations (2^15) asks, and gw_ring, which
+ * may be called any number of times, sets a bit.
+ *
+ * A poster that defers asks nobody, for that is an atomic operation for each request. It says what is ready
  * in the slot alone, and looks whether it was a hole. That look may come too early, since nothing keeps our
  * store before our load; then what others had behind is rung for together with what was deferred.
  */
@@ -36,12 +38,12 @@ GW_FN uint64_t gw_sq_idle_(uint64_t rung)
 }
 
 /*
- * The role may have been laid down by a thread whose record, which counts `rung`, is still under way
- * (gw_sq_ring_claimed_), and two threads' stores to one word arrive in any order. So who has taken the role
- * makes sure that this one has arrived, before it stores a record itself. It was told so in sq_settled if the
- * other has come through its fence. If not the record itself is looked at, across the bus: it was stored
- * before the role was laid down, so this waits for memory, and not for the other thread to be run. A fence
- * that acquires stands between this and our record.
+ * A thread may have laid down the role while its record, which counts `rung`, is still under way
+ * (gw_sq_ring_claimed_). Two threads' stores to one word arrive in any order. So the next ringer makes sure
+ * that this one has arrived, before it stores a record itself. It was told so in sq_settled if the other has
+ * come through its fence. If not, it looks at the record itself, across the bus. The record was stored before
+ * the role was laid down. So this waits for memory, and not for the other thread to be run. A fence that
+ * acquires stands between this and our record.
  */
 GW_FN int gw_sq_settled_(uint64_t settled, uint64_t rung)
 {
@@ -49,11 +51,11 @@ GW_FN int gw_sq_settled_(uint64_t settled, uint64_t rung)
 }
 
 /*
- * It ends by itself, whatever has become of the other thread: its store of the record was issued before its
- * CAS laid the role down, stores that were issued arrive, and nobody overwrites the record meanwhile, for
- * that takes the role, which is ours. (sq.pml has it so: the wait takes no step of another poster; see its
- * DIES.) Who resets the queue pair while threads post, which is forbidden, clears record and handle under us;
- * hence the deadline, after which we go on as if it had arrived.
+ * It ends by itself, whatever has become of the other thread. That thread issued its store of the record
+ * before its CAS laid the role down, and issued stores arrive. Nobody overwrites the record meanwhile, for
+ * that takes the role, which is ours. (In sq.pml, too, the wait takes no step of another poster; see its
+ * DIES.) A program that resets the queue pair while threads post, which is forbidden, clears record and
+ * handle under us. Hence the deadline, after which we go on as if it had arrived.
  */
 #define GW_SQ_SETTLE_NS_ 1000000000u
 
@@ -101,8 +103,8 @@ GW_FN uint64_t gw_sq_leave_(const struct gw_sq_ *q, uint64_t end)
     return gw_sq_idle_(end) | (gw_ld_relaxed_u64_gpu(&q->qp->sq_resv) != end ? GW_SQ_HOLE_ : 0);
 }
 
-/* The ringer goes on: others have asked since it has last looked, at which time everything up to `end` was
- * rung for; seen: the state as it is now. */
+/* The ringer goes on, for others have asked since it has last looked. At that time everything up to `end` was
+ * rung for. The state is now `seen`. */
 GW_SLOW_FN void gw_sq_ring_more_(struct gw_qp_handle *qp, uint64_t seen, uint64_t end)
 {
     struct gw_sq_ q = gw_sq_of_(qp);
@@ -167,7 +169,7 @@ GW_SLOW_FN void gw_sq_ask_(struct gw_qp_handle *qp)
     gw_sq_ring_more_(qp, word + GW_SQ_ASK_, rung);
 }
 
-/* Says that what we have reserved is ready, for whoever rings; behind a release fence. */
+/* Says to the ringer that what we have reserved is ready. Behind a release fence. */
 GW_HOT_FN void gw_sq_ready_to_(struct gw_sq_slot *slot, uint64_t first, uint32_t bbs, uint32_t n)
 {
     gw_st_relaxed_u64_gpu(&slot->end, gw_sq_slot_word_(first + bbs) | (uint64_t)n << GW_SLOT_READY_);
@@ -182,8 +184,8 @@ GW_SLOW_FN void gw_sq_say_ready_(struct gw_qp_handle *qp, uint64_t first, uint32
 
 GW_HOT_FN void gw_sq_defer_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs, uint32_t n)
 {
-    /* Release: our WQEs before our saying that they are ready: whoever reads of it may ring, and the NIC read
-     * them at once. */
+    /* Release: our WQEs before our saying that they are ready. A thread that reads of it may ring, and the
+     * NIC read them at once. */
     gw_fence_release();
     gw_sq_ready_to_(&q->slot[first & (q->sq.wqebbs - 1)], first, bbs, n);
     if (gw_ld_relaxed_u64_gpu(&q->qp->sq_word) & GW_SQ_HOLE_) gw_sq_ask_(q->qp);
@@ -203,9 +205,9 @@ GW_HOT_FN uint64_t gw_sq_claim_(const struct gw_sq_ *q, uint64_t run)
 
 /*
  * Publishes the n WQEBBs from first on, of which `bbs` are the first WQE's, and rings unless told to defer.
- * run: where this thread's own WQEs begin of which the last is in front of first, all ready and deferred;
- * first: there are none. ours: where this very thread has rung last, it rang for everything up to here.
- * Returns whether it has rung. (Seven arguments: it is inlined.)
+ * This thread's own WQEs from `run` to first are all ready and deferred; with run == first there are none.
+ * When this very thread rang last, it rang for everything up to `ours`. Returns whether it has rung. (Seven
+ * arguments: it is inlined.)
  */
 GW_HOT_FN int gw_sq_publish_run_(const struct gw_sq_ *q, uint64_t run, uint64_t first, uint32_t bbs,
                                  uint32_t n, uint32_t flags, uint64_t ours)
@@ -216,9 +218,8 @@ GW_HOT_FN int gw_sq_publish_run_(const struct gw_sq_ *q, uint64_t run, uint64_t 
         gw_sq_defer_(q, first, bbs, n);
         return 0;
     }
-    /* In front of the fence, so that on a GPU the answer comes while the WQEs travel: and it must be asked by
-     * the same lanes that wait for the fence, in one stretch of code, or the compiler has it waited for where
-     * paths meet. */
+    /* In front of the fence, so that on a GPU the answer comes while the WQEs travel. The lanes that wait for
+     * the fence must ask, in one stretch of code. Else the compiler makes them wait where paths meet. */
     claim = gw_sq_claim_(q, run);
     /* Release: our WQEs before our publishing them, as when deferred. Acquire, when claimed: the last
      * ringer's record comes before ours; if that was ours too, it does so anyway. */

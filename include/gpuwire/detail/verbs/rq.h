@@ -18,13 +18,15 @@ GW_FN int gw_rq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint64_t *first)
 
 /*
  * One word says how far the record counts and who writes it, so that both change at once:
+ *
  *   63…32  receives counted (mod 2^32)
  *   31…1   how often its writer was asked since it has last looked; not 0: there is one
- *   0      somebody may have left with ready receives behind a hole: who fills it asks
- * Who asks first has the role, and lays it down with a CAS that fails if anybody has asked since it looked:
- * then it looks again. So nobody waits for anybody: receives whose predecessors are still being written are
- * left to the one that writes them last. (As for sends, ring.h, where there are rings in addition; the model
- * is tests/verbs/rq.pml.)
+ *   0      a poster may have left with ready receives behind a hole: the one that fills it asks
+ *
+ * The first to ask has the role. It lays the role down with a CAS, which fails if anybody has asked since it
+ * looked: then it looks again. So nobody waits for anybody: receives whose predecessors are still being
+ * written are left to the one that writes them last. (As for sends, ring.h, where there are rings in
+ * addition; the model is tests/verbs/rq.pml.)
  *
  * rq_ready[i] tells the writer how many receives are ready from index i on, where a reservation begins there;
  * 0: not said. The writer clears what it has heard: before its record, hence before the index comes round
@@ -113,7 +115,7 @@ GW_FN void gw_rq_publish_(struct gw_qp_handle *qp, uint64_t first, uint32_t n, u
         gw_dbrec_store_(qp->dbrec, GW_MLX5_DBREC_RECV, (uint32_t)first + n);
         return;
     }
-    /* Release: as above, whoever writes the record. Acquire, when claimed: the last writer's comes before
+    /* Release: as above, for the writer of the record. Acquire, when claimed: the last writer's comes before
      * ours. */
     gw_fence_acq_rel();
     if (claim != gw_rq_idle_(first)) {

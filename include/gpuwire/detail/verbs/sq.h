@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sq.h: what posting knows of a send queue, and what it leaves there for who rings and who polls. How it is
- * reserved stands in reserve.h, how it is rung for in ring.h, and how CPU threads take turns instead of the
- * one and the other in lock.h. Included by verbs_device.h; names that end in _ are private.
+ * sq.h: what posting knows of a send queue, and what it leaves there for the ringer and the poller. How it is
+ * reserved stands in reserve.h, and how it is rung for in ring.h. CPU threads may take turns instead: lock.h.
+ * Included by verbs_device.h; names that end in _ are private.
  *
  * The queue, its record and the register are the NIC's too; the handle and the slots are touched by the
- * executor's threads alone. Hence two scopes: what the NIC must see in order is ordered for the system, what
- * only threads of the executor share is ordered for the GPU (_gpu: cheaper there, the same on a CPU).
+ * executor's threads alone. Hence two scopes. Stores that the NIC must see in order are ordered for the
+ * system. Words that only threads of the executor share are ordered for the GPU (_gpu: cheaper there, the
+ * same on a CPU).
  *
- * What a NIC that reads host memory needs, and no more:
- *   1. a WQE before the count that covers it: the NIC reads the record whenever it has been rung, for
- * whatever reason, and takes everything that the record counts;
- *   2. the record before the ring for it: the NIC reads the record once per ring.
- * Both are stores by one thread to host memory across the bus, which may arrive in any order, so each needs a
- * release to the system: two for a submit, however many WQEs it has, and none for a WQE whose ring is
- * deferred. Ring and leaving need none: a ring carries no data but wakes the NIC, which believes the record.
+ * A NIC that reads host memory needs this order, and no more:
+ *
+ *   1. A WQE before the count that covers it. The NIC reads the record whenever it has been rung, for whatever
+ *      reason, and takes everything that the record counts.
+ *   2. The record before the ring for it. The NIC reads the record once per ring.
+ *
+ * Both are stores by one thread to host memory across the bus, which may arrive in any order. So each needs a
+ * release to the system: two for a submit, however many WQEs it has. A WQE whose ring is deferred needs none.
+ * Ring and leaving need none: a ring carries no data but wakes the NIC, which believes the record.
  *
  * Indices are 64-bit counts of WQEBBs that never wrap; the NIC sees their low 16 bits.
  */
@@ -36,8 +39,8 @@ enum {
 };
 
 #ifdef __CUDACC__
-/* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. That
- * the compiler knows it takes the CPU's steps out of the code. */
+/* A GPU never drives a NIC that lives in the process and cannot sleep: its handles have no host side. The
+ * compiler knows that, and takes the CPU's steps out of the code. */
 #define GW_CPU_HOST_(handle) NULL
 GW_FN void gw_cpu_nudge_(struct gw_cq *cq)
 {
@@ -65,7 +68,8 @@ GW_API int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t 
 #endif
 #endif
 
-/* What posting reads of a handle, and never changes. In a local variable it stays in registers. */
+/* The fields of a handle that posting reads, and never changes. In a local variable they stay in
+ * registers. */
 struct gw_sq_ {
     struct gw_qp_handle *qp;
     struct gw_mlx5_sq sq;
@@ -93,11 +97,11 @@ GW_HOT_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
 /* ---- slots --------------------------------------------------------------------------------------------- */
 
 /*
- * A slot's second word: the index after its WQE (47 bits), a bit that says that there is a word (a queue pair
- * that has known tickets alone writes none, and its slots are zeros when 2^47 WQEBBs have been posted), and
- * above them how many WQEBBs are ready from here on (0: not said). Only the slot of a reservation's first WQE
- * ever says so, after its WQEs have been released to the system. As each slot's index grows from round to
- * round, an old word is never taken for a new one.
+ * A slot's second word has the index after its WQE (47 bits), and a bit that says that there is a word. Above
+ * them it has how many WQEBBs are ready from here on (0: not said). The bit is needed because a queue pair
+ * that has known tickets alone writes no word. Its slots are zeros when 2^47 WQEBBs have been posted. Only
+ * the slot of a reservation's first WQE ever says so, after its WQEs have been released to the system. As
+ * each slot's index grows from round to round, an old word is never taken for a new one.
  */
 #define GW_SLOT_READY_ 48
 #define GW_SLOT_SET_   ((uint64_t)1 << (GW_SLOT_READY_ - 1))

@@ -43,8 +43,8 @@ GW_HOT_FN void gw_tx_publish_shared_(struct gw_tx *tx, uint64_t first, uint32_t 
         gw_sq_publish_locked_(&tx->q, tx->last, flags);
         return;
     }
-    /* If its slot will have to say that it is ready, whoever retires it takes the ticket from there, too.
-     * Whether it will is not known yet. */
+    /* If its slot will have to say that it is ready, the thread that retires it takes the ticket from there,
+     * too. Whether it will is not known yet. */
     gw_st_relaxed_u64_gpu(&tx->q.slot[first & (tx->q.sq.wqebbs - 1)].wr_id, first + bbs);
     if (gw_sq_publish_run_(&tx->q, tx->run, first, bbs, n, flags, tx->rung)) tx->rung = tx->last;
     if (!(flags & GW_DEFER)) tx->run = tx->last;
@@ -93,8 +93,8 @@ GW_FN void gw_tx_mark_(struct gw_tx *tx, uint64_t ticket)
     gw_tx_copy_back_(tx, &copy);
 }
 
-/* If it is for more than there are from one signalled request to the next, the room may be held by requests
- * that are not: then a signalled one goes behind them. */
+/* It may be for more than there are from one signalled request to the next. Then requests that are not
+ * signalled may hold the room, and a signalled one goes behind them. */
 GW_SLOW_FN int gw_tx_make_room_copy_(struct gw_tx *tx, uint32_t n)
 {
     int err = gw_tx_room_(tx, n);
@@ -175,8 +175,8 @@ GW_DEV uint64_t gw_tx_reserve_warp_alone_(struct gw_tx *tx, const struct gw_op *
 }
 
 /*
- * The same with several posters: the first lane adds, and what follows from the answer all lanes work out
- * alike, each for its own view; so there is no stretch of code for one lane alone in front of the WQEs.
+ * The same with several posters. The first lane adds. All lanes work out alike what follows from the answer,
+ * each for its own view. So there is no stretch of code for one lane alone in front of the WQEs.
  */
 GW_DEV uint64_t gw_tx_reserve_warp_shared_(struct gw_tx *tx, const struct gw_op *op, uint32_t n)
 {

@@ -14,8 +14,8 @@ GW_HOT_FN uint32_t gw_tx_flags_(const struct gw_tx *tx, uint64_t at, uint32_t fl
     return gw_ctrl_flags_(tx->q.flags, flags | (((uint32_t)at & mask) == mask ? GW_SIGNALED : 0));
 }
 
-/* The interval of datagrams' queue pairs is 1, so that no wait has to post an empty request: of those that
- * libibverbs has, which a posting proxy would need, none goes without a destination. */
+/* The interval of datagrams' queue pairs is 1, so that no wait has to post an empty request. A posting proxy
+ * would need one that libibverbs has, and none of those goes without a destination. */
 GW_HOT_FN void gw_tx_write_(const struct gw_tx *tx, uint64_t at, const struct gw_op *op, uint32_t flags)
 {
     uint32_t head = gw_tx_flags_(tx, at, flags & GW_FENCED), tail = gw_tx_flags_(tx, at + op->bbs - 1, flags);

@@ -17,7 +17,7 @@ GW_FN int gw_grh_source(const void *grh, uint8_t gid[16])
     for (i = 0; i < 20; i += 2) sum += (uint32_t)ip[i] << 8 | ip[i + 1];
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
-    /* What lies before an IPv4 header is undefined, and may look like IPv6's: its checksum decides then. */
+    /* The bytes before an IPv4 header are undefined, and may look like IPv6's: its checksum decides then. */
     if (ip[0] == 0x45 && (!six || sum == 0xffff)) {
         for (i = 0; i < 10; i++) gid[i] = 0;
         gid[10] = gid[11] = 0xff;

@@ -80,7 +80,7 @@ GW_HOT_FN int gw_ibv_look_(const struct gw_qp_handle *qp, const struct ibv_send_
     uint64_t bytes = 0;
 
     *r = gw_ibv_(wr->opcode);
-    /* What may be wrong is asked in as few questions as there are, and sorted out by gw_ibv_why_. */
+    /* All that may be wrong is asked in as few questions as possible, and gw_ibv_why_ sorts it out. */
     if (r->opcode == GW_MLX5_NOP || num > qp->max_send_sge) return gw_ibv_why_(qp, wr);
     for (i = 0; i < num; i++) {
         n += wr->sg_list[i].length != 0;
@@ -98,7 +98,7 @@ GW_HOT_FN int gw_ibv_look_(const struct gw_qp_handle *qp, const struct ibv_send_
     return 0;
 }
 
-/* What follows the control segment; atomics move 8 bytes whatever their entry says. */
+/* The part behind the control segment. Atomics move 8 bytes whatever their entry says. */
 GW_HOT_FN void gw_ibv_put_rest_(const struct gw_sq_ *q, uint32_t idx, const struct ibv_send_wr *wr,
                                 const struct gw_ibv_ *r)
 {
@@ -160,7 +160,7 @@ GW_HOT_FN int gw_ibv_like_(const struct gw_qp_handle *qp, const struct ibv_send_
 }
 
 /* With one owner, or under the lock, each request is looked at once, written, and all are rung for together.
- * 0 or a positive errno; *wr becomes the first that was not posted. */
+ * Returns 0 or a positive errno, and *wr becomes the first that was not posted. */
 GW_HOT_FN int gw_post_list_alone_(struct gw_qp_handle *qp, struct ibv_send_wr **wr)
 {
     struct gw_sq_ q = gw_sq_of_(qp);

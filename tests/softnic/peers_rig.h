@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* near.h: the rig on two NICs that are peers of one host, for tests of what they do without packets. */
-#ifndef TESTS_SOFTNIC_NEAR_H
-#define TESTS_SOFTNIC_NEAR_H
+/* peers_rig.h: the rig on two NICs that are peers of one host, for tests of what they do without packets. */
+#ifndef TESTS_SOFTNIC_PEERS_RIG_H
+#define TESTS_SOFTNIC_PEERS_RIG_H
 
 #include "tests/softnic/fake_peers.h"
 #include "tests/softnic/rig.h"
@@ -10,7 +10,7 @@ static struct fake_peers peers;
 static struct rig r;
 
 /* Not connected yet. o: what else is different, or NULL. */
-static inline void near_up(const struct world_options *o)
+static inline void peers_rig_up(const struct world_options *o)
 {
     struct world_options with = o ? *o : (struct world_options){.seed = 1};
 
@@ -19,9 +19,9 @@ static inline void near_up(const struct world_options *o)
     rig_up(&r, &with);
 }
 
-static inline void near_connected(const struct world_options *o)
+static inline void peers_rig_connected(const struct world_options *o)
 {
-    near_up(o);
+    peers_rig_up(o);
     rig_connect(&r);
     rig_fill(&r);
 }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/cli/serve_grpc.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <gpuwire/error.h>
+
+#include "src/cli/options.h"
+#ifdef GW_HAVE_GRPC
+#include "src/grpc/door.h"
+#endif
+
+int gw_cli_grpc_port(const char *text, struct gw_cli_grpc *o)
+{
+    uint64_t n = 0;
+    o->asked = text;
+    if (!strcmp(text, "off")) return 0;
+    int wrong = gw_option_number("serve", "--grpc", text, 0, 65535, &n);
+    o->port = (uint16_t)n;
+    return wrong;
+}
+
+int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const struct gw_http_door_opts *http,
+                     const struct gw_cli_grpc *o, uint16_t *port)
+{
+    *port = 0;
+    if (o->asked && !strcmp(o->asked, "off")) return 0;
+#ifdef GW_HAVE_GRPC
+    struct gw_grpc *door;
+    struct gw_grpc_opts opts = {.host = http->host,
+                                .port = o->port,
+                                .message_most = http->most_body,
+                                .cert = http->cert,
+                                .key = http->key,
+                                .token_file = http->token_file,
+                                .open_health = http->open_health};
+    int error = gw_grpc_start(server, infer, &opts, &door);
+    if (!error) *port = gw_grpc_port(door);
+    return error;
+#else
+    (void)server, (void)infer, (void)http;
+    if (!o->asked) return 0;
+    return gw_error(-ENOTSUP, "--grpc: built without gRPC core; install libgrpc-dev and build again");
+#endif
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Time: flows whose time is over, and the sweep that frees them. */
+#include "src/flow/table.h"
+
+static size_t sweep(struct gw_flow_table *t, size_t buckets)
+{
+    size_t freed = 0;
+    for (; buckets; buckets--) {
+        struct bucket *b = &t->bucket[t->at];
+        for (unsigned w = 0; w < WAYS; w++)
+            if (b->used >> w & 1 && is_over(t, b->value[w])) {
+                gw_flow_free_slot(t, t->at, w);
+                freed++;
+            }
+        if (++t->at < t->buckets) continue;
+        t->at = 0;
+        t->safe_tick = t->round_tick;
+        t->round_tick = t->tick;
+    }
+    return freed;
+}
+
+static void sweep_all(struct gw_flow_table *t)
+{
+    t->at = 0;
+    t->round_tick = t->tick;
+    sweep(t, t->buckets);
+}
+
+/*
+ * A flow's epoch wraps around. A flow that the sweep has not visited for the epoch's whole range would look
+ * young again. So the clock never runs ahead of the sweep by as much: it sweeps by itself where nobody else
+ * did. After two such sweeps no flow with a time-out is left, however far the clock jumps.
+ */
+void gw_flow_clock(struct gw_flow_table *t, uint64_t now_ns)
+{
+    uint64_t tick = now_ns / t->tick_ns;
+    if (now_ns <= t->now_ns) return;
+    t->now_ns = now_ns;
+    if (!t->flows) { /* nothing to sweep */
+        t->at = 0;
+        t->safe_tick = t->round_tick = tick;
+        t->swept_ns = now_ns;
+    }
+    for (int i = 0; tick - t->safe_tick > MOST_TICKS && i < 3; i++) {
+        uint64_t step = t->safe_tick + MOST_TICKS;
+        if (step > t->tick) t->tick = step;
+        sweep_all(t);
+        t->safe_tick = t->tick;
+    }
+    if (tick - t->safe_tick > MOST_TICKS) t->safe_tick = t->round_tick = tick;
+    t->tick = tick;
+}
+
+uint64_t gw_flow_tick_ns(const struct gw_flow_table *t)
+{
+    return t->tick_ns;
+}
+
+size_t gw_flow_expire(struct gw_flow_table *t, size_t buckets)
+{
+    if (!buckets) {
+        uint64_t round_ns = t->round_ticks * t->tick_ns, since = t->now_ns - t->swept_ns;
+        if (since > round_ns) since = round_ns;
+        buckets = (size_t)((unsigned __int128)t->buckets * since / round_ns);
+        if (!buckets) return 0; /* the time is not lost: swept_ns stays */
+    }
+    t->swept_ns = t->now_ns;
+    return sweep(t, buckets < t->buckets ? buckets : t->buckets);
+}
+
+int gw_flow_scan(struct gw_flow_table *t, uint64_t *cursor, size_t buckets,
+                 void (*visit)(void *ctx, const void *key, const struct gw_flow *flow), void *ctx)
+{
+    for (; buckets && *cursor < t->buckets; buckets--, ++*cursor) {
+        const struct bucket *b = &t->bucket[*cursor];
+        for (unsigned w = 0; w < WAYS; w++) {
+            if (!(b->used >> w & 1) || is_over(t, b->value[w])) continue;
+            struct gw_flow flow = {slot_of(*cursor, w), (uint16_t)worker_of(b->value[w]),
+                                   (uint8_t)state_of(b->value[w]), 0};
+            visit(ctx, key_at(t, *cursor, w), &flow);
+        }
+    }
+    return *cursor < t->buckets;
+}

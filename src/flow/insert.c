@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flows that come, change and go. */
+#include <errno.h>
+
+#include "src/flow/table.h"
+
+#define NODES 128 /* buckets that making room looks at, at most */
+
+/* ---- counts ---- */
+
+static void spill(struct gw_flow_table *t, uint64_t first, int by)
+{
+    uint8_t *n = &t->bucket[first].spilled;
+    if (*n != SPILL_FULL) *n = (uint8_t)(*n + by);
+}
+
+void gw_flow_free_slot(struct gw_flow_table *t, uint64_t bucket, unsigned way)
+{
+    struct bucket *b = &t->bucket[bucket];
+    uint64_t first = first_bucket(t, place_of(t, key_at(t, bucket, way)).hash);
+    if (first != bucket) spill(t, first, -1);
+    b->used &= (uint8_t) ~(1u << way);
+    t->of_worker[worker_of(b->value[way])]--;
+    t->flows--;
+}
+
+/* ---- finding ---- */
+
+/* The way of a bucket that holds the key, living or over; WAYS: none. */
+static unsigned find(const struct gw_flow_table *t, uint64_t bucket, const struct place *p, const void *key)
+{
+    const struct bucket *b = &t->bucket[bucket];
+    for (unsigned w = 0; w < WAYS; w++)
+        if (b->used >> w & 1 && b->key[w] == p->tag &&
+            (!t->long_keys || !memcmp(long_key(t, slot_of(bucket, w)), key, t->key_bytes)))
+            return w;
+    return WAYS;
+}
+
+/* A free way; WAYS: none. Flows whose time is over make room. */
+static unsigned free_way(struct gw_flow_table *t, uint64_t bucket)
+{
+    struct bucket *b = &t->bucket[bucket];
+    for (unsigned w = 0; w < WAYS; w++) {
+        if (b->used >> w & 1 && is_over(t, b->value[w])) gw_flow_free_slot(t, bucket, w);
+        if (!(b->used >> w & 1)) return w;
+    }
+    return WAYS;
+}
+
+/* ---- making room ---- */
+
+/* A bucket that a flow could move to, out of way `way` of node `from`'s bucket. */
+struct node {
+    uint64_t bucket;
+    int from;
+    unsigned way;
+};
+
+static void move(struct gw_flow_table *t, uint64_t from, unsigned way, uint64_t to, unsigned to_way)
+{
+    struct bucket *a = &t->bucket[from], *b = &t->bucket[to];
+    uint64_t first = first_bucket(t, place_of(t, key_at(t, from, way)).hash);
+    if (t->long_keys)
+        memcpy(long_key(t, slot_of(to, to_way)), long_key(t, slot_of(from, way)), GW_FLOW_KEY_MAX);
+    b->key[to_way] = a->key[way];
+    b->value[to_way] = a->value[way];
+    b->used |= (uint8_t)(1u << to_way);
+    a->used &= (uint8_t) ~(1u << way);
+    spill(t, first, first == from ? 1 : -1);
+}
+
+/* Moves flows along a path, the last one first, into the free way at its end. Returns the way of the path's
+ * first bucket that has become free. */
+static unsigned shift(struct gw_flow_table *t, const struct node *node, int end, unsigned way)
+{
+    while (node[end].from >= 0) {
+        const struct node *n = &node[end];
+        move(t, node[n->from].bucket, n->way, n->bucket, way);
+        way = n->way;
+        end = n->from;
+    }
+    return way;
+}
+
+static uint64_t other_bucket(const struct gw_flow_table *t, uint64_t bucket, unsigned way)
+{
+    uint64_t hash = place_of(t, key_at(t, bucket, way)).hash, first = first_bucket(t, hash);
+    return first != bucket ? first : second_bucket(t, hash);
+}
+
+/* Looks for the shortest row of flows that can each move to its other bucket. Returns the free way in
+ * *bucket, which is one of the two; WAYS: there is no such row near them. */
+static unsigned make_room(struct gw_flow_table *t, const uint64_t two[2], uint64_t *bucket)
+{
+    struct node node[NODES] = {{two[0], -1, 0}, {two[1], -1, 0}};
+    for (int at = 0, count = 2; at < count; at++) {
+        for (unsigned w = 0; w < WAYS && count < NODES; w++) {
+            node[count] = (struct node){other_bucket(t, node[at].bucket, w), at, w};
+            /* A row that came back to where it has been would move one flow twice. */
+            int again = 0;
+            for (int up = at; up >= 0; up = node[up].from) again |= node[up].bucket == node[count].bucket;
+            if (again) continue;
+            unsigned way = free_way(t, node[count].bucket);
+            if (way == WAYS) {
+                count++;
+                continue;
+            }
+            int root = at;
+            while (node[root].from >= 0) root = node[root].from;
+            *bucket = node[root].bucket;
+            return shift(t, node, count, way);
+        }
+    }
+    return WAYS;
+}
+
+/* Of the flows in both buckets that may be evicted, the one whose last packet is longest ago. */
+static unsigned evict(struct gw_flow_table *t, const uint64_t two[2], uint64_t *bucket)
+{
+    unsigned way = WAYS;
+    uint32_t oldest = 0;
+    for (int i = 0; i < 2; i++)
+        for (unsigned w = 0; w < WAYS; w++) {
+            uint32_t value = t->bucket[two[i]].value[w], age = age_of(t, value);
+            if (!(t->evictable >> state_of(value) & 1) || (way != WAYS && age <= oldest)) continue;
+            oldest = age;
+            *bucket = two[i];
+            way = w;
+        }
+    if (way != WAYS) gw_flow_free_slot(t, *bucket, way);
+    return way;
+}
+
+/* ---- the calls ---- */
+
+static void fill(struct gw_flow_table *t, uint64_t bucket, unsigned way, const struct place *p,
+                 const void *key, uint32_t value)
+{
+    struct bucket *b = &t->bucket[bucket];
+    uint64_t first = first_bucket(t, p->hash);
+    b->key[way] = p->tag;
+    b->value[way] = value;
+    b->used |= (uint8_t)(1u << way);
+    if (t->long_keys) {
+        uint8_t *to = long_key(t, slot_of(bucket, way));
+        memset(to, 0, GW_FLOW_KEY_MAX);
+        memcpy(to, key, t->key_bytes);
+    }
+    if (first != bucket) spill(t, first, 1);
+    t->of_worker[worker_of(value)]++;
+    t->flows++;
+}
+
+static void name(const struct gw_flow_table *t, uint64_t bucket, unsigned way, struct gw_flow *at)
+{
+    uint32_t value = t->bucket[bucket].value[way];
+    if (at)
+        *at = (struct gw_flow){slot_of(bucket, way), (uint16_t)worker_of(value), (uint8_t)state_of(value), 0};
+}
+
+int gw_flow_insert(struct gw_flow_table *t, const void *key, uint32_t worker, uint32_t state,
+                   struct gw_flow *at)
+{
+    if (worker >= GW_FLOW_WORKERS || state >= GW_FLOW_STATES) return -EINVAL;
+    struct place p = place_of(t, key);
+    const uint64_t two[2] = {first_bucket(t, p.hash), second_bucket(t, p.hash)};
+    unsigned way = WAYS;
+    for (int i = 0; i < 2; i++) {
+        unsigned w = find(t, two[i], &p, key);
+        if (w == WAYS) continue;
+        if (is_over(t, t->bucket[two[i]].value[w])) {
+            gw_flow_free_slot(t, two[i], w);
+            continue;
+        }
+        name(t, two[i], w, at);
+        return -EEXIST;
+    }
+    uint64_t bucket = two[0];
+    int evicted = 0;
+    if ((way = free_way(t, bucket)) == WAYS) way = free_way(t, bucket = two[1]);
+    if (way == WAYS) way = make_room(t, two, &bucket);
+    if (way == WAYS) {
+        way = evict(t, two, &bucket);
+        evicted = 1;
+    }
+    if (way == WAYS) return -ENOSPC;
+    fill(t, bucket, way, &p, key, value_of(worker, state, t->tick));
+    name(t, bucket, way, at);
+    return evicted;
+}
+
+/* The value of a slot that holds a flow; NULL: it holds none. */
+static uint32_t *value_at(struct gw_flow_table *t, uint32_t slot)
+{
+    uint64_t bucket = slot / WAYS;
+    if (bucket >= t->buckets || !(t->bucket[bucket].used >> slot % WAYS & 1)) return NULL;
+    return &t->bucket[bucket].value[slot % WAYS];
+}
+
+int gw_flow_set_state(struct gw_flow_table *t, uint32_t slot, uint32_t state)
+{
+    uint32_t *value = value_at(t, slot);
+    if (!value || state >= GW_FLOW_STATES) return -EINVAL;
+    *value = value_of(worker_of(*value), state, *value);
+    return 0;
+}
+
+int gw_flow_set_worker(struct gw_flow_table *t, uint32_t slot, uint32_t worker)
+{
+    uint32_t *value = value_at(t, slot);
+    if (!value || worker >= GW_FLOW_WORKERS) return -EINVAL;
+    t->of_worker[worker_of(*value)]--;
+    t->of_worker[worker]++;
+    *value = value_of(worker, state_of(*value), *value);
+    return 0;
+}
+
+int gw_flow_delete(struct gw_flow_table *t, const void *key)
+{
+    struct place p = place_of(t, key);
+    const uint64_t two[2] = {first_bucket(t, p.hash), second_bucket(t, p.hash)};
+    for (int i = 0; i < 2; i++) {
+        unsigned way = find(t, two[i], &p, key);
+        if (way == WAYS) continue;
+        int over = is_over(t, t->bucket[two[i]].value[way]);
+        gw_flow_free_slot(t, two[i], way);
+        return over ? -ENOENT : 0;
+    }
+    return -ENOENT;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lookup of a burst, compiled once for each way to compare keys. Before it is included, LOOKUP names the
+ * function, TARGET its processor's attribute, and MATCH(bucket, tag) gives the ways whose key is the tag.
+ *
+ * A dependent read of memory takes some hundred nanoseconds, and a core has a few dozen reads under way at
+ * once. So the line of key i + AHEAD is asked for when key i is looked at.
+ */
+#define AHEAD 48u
+#define BURST 256u /* keys whose second line may be outstanding */
+
+TARGET static inline void probe(struct gw_flow_table *t, struct bucket *b, unsigned ways, const void *key,
+                                struct gw_flow *found)
+{
+    found->slot = GW_FLOW_NONE;
+    ways &= b->used;
+    while (ways) {
+        unsigned way = (unsigned)__builtin_ctz(ways);
+        uint32_t value = b->value[way], slot = slot_of((uint64_t)(b - t->bucket), way);
+        ways &= ways - 1;
+        if (t->long_keys && memcmp(long_key(t, slot), key, t->key_bytes)) continue;
+        if (is_over(t, value)) continue;
+        uint32_t seen = (value & ~EPOCH_MASK) | (uint32_t)(t->tick & EPOCH_MASK);
+        if (seen != value) b->value[way] = seen; /* a line that nothing changes in stays clean */
+        *found = (struct gw_flow){slot, (uint16_t)worker_of(value), (uint8_t)state_of(value), 0};
+        return;
+    }
+}
+
+TARGET static size_t burst(struct gw_flow_table *t, const uint8_t *keys, size_t n, struct gw_flow *found)
+{
+    struct place place[BURST];
+    uint32_t second[BURST];
+    size_t hits = 0, seconds = 0;
+    for (size_t i = 0; i < n + AHEAD; i++) {
+        if (i < n) {
+            place[i] = place_of(t, keys + i * t->key_bytes);
+            __builtin_prefetch(&t->bucket[first_bucket(t, place[i].hash)], 1);
+        }
+        if (i < AHEAD) continue;
+        size_t k = i - AHEAD;
+        struct bucket *b = &t->bucket[first_bucket(t, place[k].hash)];
+        unsigned ways = MATCH(b, place[k].tag);
+        probe(t, b, ways, keys + k * t->key_bytes, &found[k]);
+        hits += found[k].slot != GW_FLOW_NONE;
+        if (found[k].slot != GW_FLOW_NONE || !b->spilled) continue;
+        __builtin_prefetch(&t->bucket[second_bucket(t, place[k].hash)], 1);
+        second[seconds++] = (uint32_t)k;
+    }
+    for (size_t i = 0; i < seconds; i++) {
+        size_t k = second[i];
+        struct bucket *b = &t->bucket[second_bucket(t, place[k].hash)];
+        unsigned ways = MATCH(b, place[k].tag);
+        probe(t, b, ways, keys + k * t->key_bytes, &found[k]);
+        hits += found[k].slot != GW_FLOW_NONE;
+    }
+    return hits;
+}
+
+TARGET size_t LOOKUP(struct gw_flow_table *t, const void *keys, size_t n, struct gw_flow *found)
+{
+    const uint8_t *key = keys;
+    size_t hits = 0;
+    for (size_t done = 0; done < n; done += BURST)
+        hits += burst(t, key + done * t->key_bytes, n - done < BURST ? n - done : BURST, found + done);
+    return hits;
+}

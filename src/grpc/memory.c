@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* System shared memory: registering, forgetting, listing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "inference.pb-c.h"
+#include "src/grpc/methods.h"
+#include "src/grpc/reply.h"
+
+typedef Inference__SystemSharedMemoryStatusResponse__RegionsEntry entry_t;
+typedef Inference__SystemSharedMemoryStatusResponse__RegionStatus status_t;
+
+static int copy_name(char *to, size_t size, const char *from, struct gw_infer_error *error)
+{
+    if (strlen(from) >= size)
+        return gw_infer_fail(error, GW_INFER_INVALID, "a region's name and key have %zu bytes at most",
+                             size - 1);
+    memcpy(to, from, strlen(from) + 1);
+    return 0;
+}
+
+void gw_grpc_system_register(void *service, struct gw_grpc_turn *turn)
+{
+    struct gw_grpc_service *s = service;
+    struct gw_grpc_arena arena;
+    struct gw_infer_error error;
+    Inference__SystemSharedMemoryRegisterResponse r = INFERENCE__SYSTEM_SHARED_MEMORY_REGISTER_RESPONSE__INIT;
+    const Inference__SystemSharedMemoryRegisterRequest *q =
+        (const Inference__SystemSharedMemoryRegisterRequest *)gw_grpc_request(
+            turn, &inference__system_shared_memory_register_request__descriptor, &arena);
+    if (q) {
+        struct gw_region_info info = {.offset = q->offset, .bytes = q->byte_size};
+        if (copy_name(info.name, sizeof(info.name), q->name, &error) ||
+            copy_name(info.key, sizeof(info.key), q->key, &error) ||
+            gw_region_register(gw_infer_regions(s->infer), gw_grpc_turn_who(turn), &info, &error))
+            gw_grpc_fail(turn, &error);
+        else
+            gw_grpc_reply(turn, &r.base);
+    }
+    gw_grpc_arena_close(&arena);
+}
+
+void gw_grpc_system_unregister(void *service, struct gw_grpc_turn *turn)
+{
+    struct gw_grpc_service *s = service;
+    struct gw_grpc_arena arena;
+    Inference__SystemSharedMemoryUnregisterResponse r =
+        INFERENCE__SYSTEM_SHARED_MEMORY_UNREGISTER_RESPONSE__INIT;
+    const Inference__SystemSharedMemoryUnregisterRequest *q =
+        (const Inference__SystemSharedMemoryUnregisterRequest *)gw_grpc_request(
+            turn, &inference__system_shared_memory_unregister_request__descriptor, &arena);
+    if (q) {
+        gw_region_unregister(gw_infer_regions(s->infer), gw_grpc_turn_who(turn), q->name);
+        gw_grpc_reply(turn, &r.base);
+    }
+    gw_grpc_arena_close(&arena);
+}
+
+/* ---- the list ---- */
+
+/* One region, and what names it in the list. */
+struct region {
+    struct gw_region_info info;
+    status_t status;
+    entry_t entry;
+};
+
+/* Adds the i-th region to the list. 0: there is none, or no memory. */
+static int add(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char *name,
+               struct gw_grpc_arena *arena, entry_t **list, uint32_t i)
+{
+    struct gw_region_info info;
+    if (!gw_region_status(gw_infer_regions(s->infer), gw_grpc_turn_who(turn), name, i, &info)) return 0;
+    struct region *r = gw_grpc_arena_take(arena, sizeof(*r));
+    if (!r) return 0;
+    r->info = info;
+    inference__system_shared_memory_status_response__region_status__init(&r->status);
+    inference__system_shared_memory_status_response__regions_entry__init(&r->entry);
+    r->status.name = r->entry.key = r->info.name;
+    r->status.key = r->info.key;
+    r->status.offset = info.offset;
+    r->status.byte_size = info.bytes;
+    r->entry.value = &r->status;
+    list[i] = &r->entry;
+    return 1;
+}
+
+#define MOST 256 /* regions that are listed: more cannot be registered */
+
+void gw_grpc_system_status(void *service, struct gw_grpc_turn *turn)
+{
+    struct gw_grpc_service *s = service;
+    struct gw_grpc_arena arena;
+    struct gw_infer_error error;
+    entry_t *list[MOST];
+    Inference__SystemSharedMemoryStatusResponse r = INFERENCE__SYSTEM_SHARED_MEMORY_STATUS_RESPONSE__INIT;
+    const Inference__SystemSharedMemoryStatusRequest *q =
+        (const Inference__SystemSharedMemoryStatusRequest *)gw_grpc_request(
+            turn, &inference__system_shared_memory_status_request__descriptor, &arena);
+    if (q) {
+        while (r.n_regions < MOST && add(s, turn, q->name, &arena, list, (uint32_t)r.n_regions))
+            r.n_regions++;
+        r.regions = list;
+        if (*q->name && !r.n_regions) {
+            gw_infer_fail(&error, GW_INFER_NOT_FOUND, "Unable to find system shared memory region: '%.200s'",
+                          q->name);
+            gw_grpc_fail(turn, &error);
+        } else {
+            gw_grpc_reply(turn, &r.base);
+        }
+    }
+    gw_grpc_arena_close(&arena);
+}
+
+/* ---- memory of GPUs: none can be registered, so there is none ---- */
+
+void gw_grpc_cuda_status(void *service, struct gw_grpc_turn *turn)
+{
+    Inference__CudaSharedMemoryStatusResponse r = INFERENCE__CUDA_SHARED_MEMORY_STATUS_RESPONSE__INIT;
+    (void)service;
+    gw_grpc_reply(turn, &r.base);
+}
+
+void gw_grpc_cuda_register(void *service, struct gw_grpc_turn *turn)
+{
+    (void)service;
+    gw_grpc_refuse(turn, GRPC_STATUS_UNIMPLEMENTED,
+                   "CUDA shared memory is not supported: use system shared memory");
+}
+
+void gw_grpc_cuda_unregister(void *service, struct gw_grpc_turn *turn)
+{
+    Inference__CudaSharedMemoryUnregisterResponse r = INFERENCE__CUDA_SHARED_MEMORY_UNREGISTER_RESPONSE__INIT;
+    (void)service;
+    gw_grpc_reply(turn, &r.base);
+}

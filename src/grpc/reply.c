@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/grpc/reply.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/slice.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "inference.pb-c.h"
+
+#define RAW_OUTPUT_CONTENTS 6 /* fields' numbers */
+#define INFER_RESPONSE      2
+#define PREFIX_MOST         11 /* a tag of one byte and a length of ten at most */
+
+typedef Inference__ModelInferResponse response_t;
+typedef Inference__ModelInferResponse__InferOutputTensor tensor_t;
+
+static size_t put_prefix(uint8_t *to, unsigned field, uint64_t length)
+{
+    size_t n = 0;
+    to[n++] = (uint8_t)(field << 3 | 2);
+    for (; length >= 0x80; length >>= 7) to[n++] = (uint8_t)(length | 0x80);
+    to[n++] = (uint8_t)length;
+    return n;
+}
+
+static grpc_slice packed(const ProtobufCMessage *m)
+{
+    grpc_slice s = grpc_slice_malloc(protobuf_c_message_get_packed_size(m));
+    protobuf_c_message_pack(m, GRPC_SLICE_START_PTR(s));
+    return s;
+}
+
+static grpc_slice prefix(unsigned field, uint64_t length)
+{
+    uint8_t bytes[PREFIX_MOST];
+    size_t n = put_prefix(bytes, field, length);
+    return grpc_slice_from_copied_buffer((const char *)bytes, n);
+}
+
+static grpc_byte_buffer *buffer_of(grpc_slice *slice, size_t n)
+{
+    grpc_byte_buffer *b = grpc_raw_byte_buffer_create(slice, n);
+    for (size_t i = 0; i < n; i++) grpc_slice_unref(slice[i]);
+    return b;
+}
+
+void gw_grpc_reply(struct gw_grpc_turn *turn, const ProtobufCMessage *message)
+{
+    grpc_slice slice = packed(message);
+    gw_grpc_answer(turn, buffer_of(&slice, 1));
+}
+
+void gw_grpc_fail(struct gw_grpc_turn *turn, const struct gw_infer_error *error)
+{
+    gw_grpc_refuse(turn, gw_infer_grpc_status(error->code), error->text);
+}
+
+const ProtobufCMessage *gw_grpc_request(struct gw_grpc_turn *turn, const ProtobufCMessageDescriptor *type,
+                                        struct gw_grpc_arena *arena)
+{
+    char why[96];
+    size_t bytes = 0;
+    const uint8_t *message = gw_grpc_turn_message(turn, &bytes);
+    gw_grpc_arena_open(arena, bytes);
+    const ProtobufCMessage *m =
+        message ? protobuf_c_message_unpack(type, &arena->allocator, bytes, message) : NULL;
+    if (!m) {
+        snprintf(why, sizeof(why), "the message is not a sound %s", type->short_name);
+        gw_grpc_refuse(turn, GRPC_STATUS_INVALID_ARGUMENT, why);
+    }
+    return m;
+}
+
+/* ---- answers to inferences ---- */
+
+/* All that an answer is made of but the tensors' elements. */
+struct head {
+    response_t message;
+    tensor_t tensor[GW_MODEL_MAX_IO], *tensors[GW_MODEL_MAX_IO];
+    int64_t dims[GW_MODEL_MAX_IO][GW_MODEL_MAX_RANK];
+    /* Of tensors in shared memory, and of the whole. */
+    Inference__InferParameter region[GW_MODEL_MAX_IO], size[GW_MODEL_MAX_IO], final;
+    Inference__ModelInferResponse__InferOutputTensor__ParametersEntry entry[GW_MODEL_MAX_IO][2],
+        *entries[GW_MODEL_MAX_IO][2];
+    Inference__ModelInferResponse__ParametersEntry last, *lasts;
+    char version[16];
+};
+
+static void describe_region(struct head *h, size_t i, const struct gw_infer_tensor *asked)
+{
+    inference__infer_parameter__init(&h->region[i]);
+    inference__infer_parameter__init(&h->size[i]);
+    h->region[i].parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM;
+    h->region[i].string_param = (char *)asked->region;
+    h->size[i].parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_INT64_PARAM;
+    h->size[i].int64_param = (int64_t)asked->region_bytes;
+    for (int k = 0; k < 2; k++) {
+        inference__model_infer_response__infer_output_tensor__parameters_entry__init(&h->entry[i][k]);
+        h->entries[i][k] = &h->entry[i][k];
+    }
+    h->entry[i][0].key = (char *)"shared_memory_region";
+    h->entry[i][0].value = &h->region[i];
+    h->entry[i][1].key = (char *)"shared_memory_byte_size";
+    h->entry[i][1].value = &h->size[i];
+    h->tensor[i].parameters = h->entries[i];
+    h->tensor[i].n_parameters = 2;
+}
+
+static void describe(struct head *h, size_t i, const struct gw_infer_output *o,
+                     const struct gw_infer_request *asked)
+{
+    tensor_t *t = &h->tensor[i];
+    inference__model_infer_response__infer_output_tensor__init(t);
+    t->name = (char *)o->info->name;
+    t->datatype = (char *)gw_dtype_name(o->info->dtype);
+    memcpy(h->dims[i], o->dims, o->rank * sizeof(o->dims[0]));
+    t->shape = h->dims[i];
+    t->n_shape = o->rank;
+    if (!o->data && asked->outputs) describe_region(h, i, &asked->output[o->asked]);
+    h->tensors[i] = t;
+}
+
+/* A stream's client cannot know otherwise that its request has no further answers. */
+static void say_final(struct head *h)
+{
+    inference__infer_parameter__init(&h->final);
+    inference__model_infer_response__parameters_entry__init(&h->last);
+    h->final.parameter_choice_case = INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_BOOL_PARAM;
+    h->final.bool_param = 1;
+    h->last.key = (char *)"triton_final_response";
+    h->last.value = &h->final;
+    h->lasts = &h->last;
+    h->message.parameters = &h->lasts;
+    h->message.n_parameters = 1;
+}
+
+static void fill_head(struct head *h, const struct gw_infer_run *run, const struct gw_infer_request *asked,
+                      const char *id)
+{
+    const struct gw_worker *w = gw_infer_worker(run);
+    const struct gw_infer_output *o;
+    inference__model_infer_response__init(&h->message);
+    snprintf(h->version, sizeof(h->version), "%u", gw_worker_version(w));
+    h->message.model_name = (char *)gw_worker_name(w);
+    h->message.model_version = h->version;
+    h->message.id = (char *)id;
+    h->message.outputs = h->tensors;
+    for (uint32_t i = 0; (o = gw_infer_output(run, i)) != NULL; i++) {
+        describe(h, i, o, asked);
+        h->message.n_outputs++;
+    }
+}
+
+static size_t length_of(const grpc_slice *slice, size_t n)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < n; i++) bytes += GRPC_SLICE_LENGTH(slice[i]);
+    return bytes;
+}
+
+/* The elements are copied: a client that takes its time must not keep the slot. */
+grpc_byte_buffer *gw_grpc_infer_response(const struct gw_infer_run *run, const struct gw_infer_request *asked,
+                                         const char *id, int streams)
+{
+    struct head h;
+    grpc_slice slice[2 + 2 * GW_MODEL_MAX_IO];
+    const struct gw_infer_output *o;
+    size_t n = 1; /* the first is for what a stream's answer begins with */
+    fill_head(&h, run, asked, id);
+    if (streams) say_final(&h);
+    slice[n++] = packed(&h.message.base);
+    for (uint32_t i = 0; (o = gw_infer_output(run, i)) != NULL; i++) {
+        slice[n++] = prefix(RAW_OUTPUT_CONTENTS, o->data ? o->bytes : 0);
+        if (o->data) slice[n++] = grpc_slice_from_copied_buffer(o->data, o->bytes);
+    }
+    if (!streams) return buffer_of(slice + 1, n - 1);
+    slice[0] = prefix(INFER_RESPONSE, length_of(slice + 1, n - 1));
+    return buffer_of(slice, n);
+}
+
+grpc_byte_buffer *gw_grpc_stream_error(const char *id, const char *why)
+{
+    Inference__ModelStreamInferResponse m = INFERENCE__MODEL_STREAM_INFER_RESPONSE__INIT;
+    response_t r = INFERENCE__MODEL_INFER_RESPONSE__INIT;
+    r.id = (char *)id;
+    m.error_message = (char *)why;
+    m.infer_response = &r;
+    grpc_slice slice = packed(&m.base);
+    return buffer_of(&slice, 1);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ModelStatistics, and the repository: which models there are, and what they have done. */
+#include <stdio.h>
+
+#include "inference.pb-c.h"
+#include "src/grpc/methods.h"
+#include "src/grpc/reply.h"
+#include "src/infer/stats.h"
+
+typedef Inference__RepositoryIndexResponse__ModelIndex index_t;
+
+/* ---- statistics ---- */
+
+/* One model's, with all that they point to. */
+struct statistics {
+    Inference__ModelStatistics message;
+    Inference__InferStatistics parts;
+    Inference__StatisticDuration success, fail, queue, input, infer, output;
+    Inference__InferBatchStatistics batch[GW_SERVE_VARIANTS], *batches[GW_SERVE_VARIANTS];
+    Inference__StatisticDuration batch_infer[GW_SERVE_VARIANTS];
+    char version[16];
+};
+
+static Inference__StatisticDuration *duration(Inference__StatisticDuration *d, uint64_t count, uint64_t ns)
+{
+    inference__statistic_duration__init(d);
+    d->count = count;
+    d->ns = ns;
+    return d;
+}
+
+static void add_batches(struct statistics *s, const struct gw_infer_stats *n)
+{
+    for (uint32_t i = 0; i < n->batches; i++) {
+        if (!n->batch[i].executions) continue;
+        size_t at = s->message.n_batch_stats++;
+        inference__infer_batch_statistics__init(&s->batch[at]);
+        s->batch[at].batch_size = n->batch[i].rows;
+        s->batch[at].compute_infer =
+            duration(&s->batch_infer[at], n->batch[i].executions, n->batch[i].infer_ns);
+        s->batches[at] = &s->batch[at];
+    }
+    s->message.batch_stats = s->batches;
+}
+
+static Inference__ModelStatistics *describe(struct statistics *s, const struct gw_worker *w)
+{
+    struct gw_infer_stats n;
+    gw_infer_stats(w, &n);
+    uint64_t all_ns = n.queue_ns + n.input_ns + n.infer_ns + n.output_ns;
+    inference__model_statistics__init(&s->message);
+    inference__infer_statistics__init(&s->parts);
+    snprintf(s->version, sizeof(s->version), "%u", gw_worker_version(w));
+    s->parts.success = duration(&s->success, n.successes, all_ns);
+    s->parts.fail = duration(&s->fail, n.failures + n.refused + n.late, 0);
+    s->parts.queue = duration(&s->queue, n.successes, n.queue_ns);
+    s->parts.compute_input = duration(&s->input, n.successes, n.input_ns);
+    s->parts.compute_infer = duration(&s->infer, n.successes, n.infer_ns);
+    s->parts.compute_output = duration(&s->output, n.successes, n.output_ns);
+    s->message.name = (char *)gw_worker_name(w);
+    s->message.version = s->version;
+    s->message.inference_count = n.inferences;
+    s->message.execution_count = n.executions;
+    s->message.inference_stats = &s->parts;
+    add_batches(s, &n);
+    return &s->message;
+}
+
+static size_t count_models(struct gw_grpc_service *s)
+{
+    size_t n = 0;
+    while (gw_infer_model(s->infer, n)) n++;
+    return n;
+}
+
+/* Of one model, or of all. NULL: no memory. */
+static Inference__ModelStatistics **collect(struct gw_grpc_service *s, struct gw_grpc_arena *arena,
+                                            const struct gw_worker *only, size_t *count)
+{
+    *count = only ? 1 : count_models(s);
+    Inference__ModelStatistics **list = gw_grpc_arena_take(arena, (*count + 1) * sizeof(*list));
+    for (size_t i = 0; list && i < *count; i++) {
+        struct statistics *one = gw_grpc_arena_take(arena, sizeof(*one));
+        if (!one) return NULL;
+        list[i] = describe(one, only ? only : gw_infer_model(s->infer, i));
+    }
+    return list;
+}
+
+void gw_grpc_model_statistics(void *service, struct gw_grpc_turn *turn)
+{
+    struct gw_grpc_service *s = service;
+    struct gw_grpc_arena arena;
+    struct gw_infer_error error;
+    struct gw_worker *only = NULL;
+    Inference__ModelStatisticsResponse r = INFERENCE__MODEL_STATISTICS_RESPONSE__INIT;
+    const Inference__ModelStatisticsRequest *q = (const Inference__ModelStatisticsRequest *)gw_grpc_request(
+        turn, &inference__model_statistics_request__descriptor, &arena);
+    if (q && *q->name && gw_infer_find(s->infer, q->name, q->version, &only, &error)) {
+        gw_grpc_fail(turn, &error);
+    } else if (q) {
+        r.model_stats = collect(s, &arena, only, &r.n_model_stats);
+        if (r.model_stats)
+            gw_grpc_reply(turn, &r.base);
+        else
+            gw_grpc_answer(turn, NULL);
+    }
+    gw_grpc_arena_close(&arena);
+}
+
+/* ---- the repository ---- */
+
+struct listed {
+    index_t index;
+    char version[16];
+};
+
+static index_t **list_models(struct gw_grpc_service *s, struct gw_grpc_arena *arena, size_t count)
+{
+    index_t **list = gw_grpc_arena_take(arena, (count + 1) * sizeof(*list));
+    for (size_t i = 0; list && i < count; i++) {
+        const struct gw_worker *w = gw_infer_model(s->infer, i);
+        struct listed *one = gw_grpc_arena_take(arena, sizeof(*one));
+        if (!one) return NULL;
+        inference__repository_index_response__model_index__init(&one->index);
+        snprintf(one->version, sizeof(one->version), "%u", gw_worker_version(w));
+        one->index.name = (char *)gw_worker_name(w);
+        one->index.version = one->version;
+        one->index.state = (char *)"READY";
+        list[i] = &one->index;
+    }
+    return list;
+}
+
+void gw_grpc_repository_index(void *service, struct gw_grpc_turn *turn)
+{
+    struct gw_grpc_service *s = service;
+    struct gw_grpc_arena arena;
+    Inference__RepositoryIndexResponse r = INFERENCE__REPOSITORY_INDEX_RESPONSE__INIT;
+    if (gw_grpc_request(turn, &inference__repository_index_request__descriptor, &arena)) {
+        r.n_models = count_models(s);
+        r.models = list_models(s, &arena, r.n_models);
+        if (r.models)
+            gw_grpc_reply(turn, &r.base);
+        else
+            gw_grpc_answer(turn, NULL);
+    }
+    gw_grpc_arena_close(&arena);
+}
+
+void gw_grpc_repository_change(void *service, struct gw_grpc_turn *turn)
+{
+    (void)service;
+    gw_grpc_refuse(turn, GRPC_STATUS_UNAVAILABLE,
+                   "explicit model load / unload is not allowed: models are loaded when the server starts");
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST v2/models/M[/versions/V]/infer: JSON, or JSON with tensors behind it (the binary tensor data extension). The
+ * body goes from the connection into the slot as it comes, and the answer leaves from the slot. */
+#ifndef GW_HTTP_INFER_H
+#define GW_HTTP_INFER_H
+
+#include "src/http/httpd.h"
+#include "src/infer/infer.h"
+
+struct gw_http_infer;
+
+struct gw_http_infer_opts {
+    struct gw_infer *infer;
+    uint64_t most;    /* bytes of one body's JSON */
+    uint64_t *held;   /* bytes of all that are being received; atomic */
+    uint64_t at_once; /* the most of these */
+};
+
+/* Is it such a call's path? */
+int gw_http_is_infer(const char *path);
+/* Begins one. NULL: out of memory. */
+struct gw_http_infer *gw_http_infer_open(const struct gw_http_infer_opts *opts,
+                                         const struct gw_http_request *r);
+/* The body's next piece. */
+void gw_http_infer_piece(struct gw_http_infer *c, const char *data, size_t bytes);
+/* The body is there: runs the inference. */
+void gw_http_infer_finish(struct gw_http_infer *c, struct gw_http_answer *answer);
+void gw_http_infer_free(struct gw_http_infer *c);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* v2/systemsharedmemory and v2/cudasharedmemory: memory that clients share with the server. */
+#include <stdio.h>
+#include <string.h>
+
+#include "src/http/calls.h"
+
+/* Splits "[/region/NAME]/WHAT". Returns WHAT, or NULL; no name: "". */
+static const char *split(const char *rest, char name[GW_INFER_NAME])
+{
+    name[0] = 0;
+    if (!strncmp(rest, "/region/", 8)) {
+        size_t n = strcspn(rest + 8, "/");
+        if (!n || n >= GW_INFER_NAME) return NULL;
+        memcpy(name, rest + 8, n);
+        name[n] = 0;
+        rest += 8 + n;
+    }
+    return *rest == '/' ? rest + 1 : NULL;
+}
+
+static unsigned status(struct gw_api *api, const struct gw_http_request *r, const char *name, json_t **reply)
+{
+    struct gw_regions *regions = gw_infer_regions(api->infer);
+    struct gw_region_info info;
+    json_t *all = json_array();
+    for (uint32_t i = 0; gw_region_status(regions, r->who, name, i, &info); i++)
+        json_array_append_new(all,
+                              json_pack("{s:s, s:s, s:I, s:I}", "name", info.name, "key", info.key, "offset",
+                                        (json_int_t)info.offset, "byte_size", (json_int_t)info.bytes));
+    if (*name && !json_array_size(all)) {
+        json_decref(all);
+        return gw_http_fail(404, reply, "Unable to find that shared memory region: it is not registered");
+    }
+    return gw_http_done(200, reply, all);
+}
+
+static unsigned register_one(struct gw_api *api, const struct gw_http_request *r, const char *name,
+                             json_t **reply)
+{
+    struct gw_region_info info = {0};
+    struct gw_infer_error error;
+    const char *key = json_string_value(json_object_get(r->body, "key"));
+    json_int_t bytes = json_integer_value(json_object_get(r->body, "byte_size"));
+    json_int_t offset = json_integer_value(json_object_get(r->body, "offset"));
+    if (!*name || !key || strlen(key) >= sizeof(info.key) || bytes <= 0 || offset < 0)
+        return gw_http_fail(400, reply, "key and byte_size are wanted, and offset if it is not 0");
+    snprintf(info.name, sizeof(info.name), "%s", name);
+    snprintf(info.key, sizeof(info.key), "%s", key);
+    info.bytes = (uint64_t)bytes;
+    info.offset = (uint64_t)offset;
+    if (gw_region_register(gw_infer_regions(api->infer), r->who, &info, &error))
+        return gw_http_fail_infer(&error, reply);
+    return gw_http_done(200, reply, json_object());
+}
+
+unsigned gw_http_regions(struct gw_api *api, const struct gw_http_request *r, const char *rest,
+                         json_t **reply)
+{
+    char name[GW_INFER_NAME];
+    const char *what = split(rest, name);
+    if (!what) return gw_http_nothing(reply);
+    if (!strcmp(what, "status")) return status(api, r, name, reply);
+    if (strcmp(r->method, "POST")) return gw_http_fail(405, reply, "POST only");
+    if (!strcmp(what, "register")) return register_one(api, r, name, reply);
+    if (strcmp(what, "unregister")) return gw_http_nothing(reply);
+    gw_region_unregister(gw_infer_regions(api->infer), r->who, name);
+    return gw_http_done(200, reply, json_object());
+}
+
+/* None can be registered, so there is none. */
+unsigned gw_http_cuda_regions(struct gw_api *api, const struct gw_http_request *r, const char *rest,
+                              json_t **reply)
+{
+    char name[GW_INFER_NAME];
+    const char *what = split(rest, name);
+    (void)api, (void)r;
+    if (!what) return gw_http_nothing(reply);
+    if (!strcmp(what, "status") && !*name) return gw_http_done(200, reply, json_array());
+    if (!strcmp(what, "status"))
+        return gw_http_fail(404, reply, "that shared memory region is not registered");
+    if (!strcmp(what, "unregister")) return gw_http_done(200, reply, json_object());
+    return gw_http_fail(501, reply,
+                        "CUDA shared memory is not supported here: use RDMA, or system shared memory");
+}

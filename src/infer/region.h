@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared memory that clients register under a name, so that messages name it instead of carrying tensors.
+ *
+ * System shared memory is a POSIX object of this host (shm_open). A client names it, and the server opens it with
+ * its own rights: so only a user of this host may register one, and only one that is that user's own or that
+ * everybody may read and write. Only that user's requests may name the region afterwards.
+ *
+ * The server reads and writes it as a file. A mapping would end the server when its owner makes the object
+ * smaller.
+ */
+#ifndef GW_INFER_REGION_H
+#define GW_INFER_REGION_H
+
+#include <stdint.h>
+
+#include "src/infer/error.h"
+
+struct gw_regions;
+
+struct gw_regions *gw_regions_create(void);    /* NULL: out of memory */
+void gw_regions_destroy(struct gw_regions *r); /* NULL is allowed */
+
+struct gw_region_info {
+    char name[256], key[256];
+    uint64_t offset, bytes;
+};
+
+/* Registers bytes [offset, offset + bytes) of the object `key` ("/NAME") as `name`, for the client `who`. 0 or -1
+ * with *error. */
+int gw_region_register(struct gw_regions *r, const char *who, const struct gw_region_info *info,
+                       struct gw_infer_error *error);
+/* Forgets the region of that name, or all ("") of this client's. A name that is not registered is no error. */
+void gw_region_unregister(struct gw_regions *r, const char *who, const char *name);
+/* The client's i-th region, by name when `name` is not "". 0: there is none. */
+int gw_region_status(struct gw_regions *r, const char *who, const char *name, uint32_t i,
+                     struct gw_region_info *info);
+
+/* Copies `bytes` at `offset` of a region out or in. 0 or -1 with *error. */
+int gw_region_read(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
+                   void *to, struct gw_infer_error *error);
+int gw_region_write(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
+                    const void *from, struct gw_infer_error *error);
+/* Does the region exist, and has it these bytes? */
+int gw_region_check(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
+                    struct gw_infer_error *error);
+
+#endif

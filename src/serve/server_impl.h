@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A server, as its files share it. */
+#ifndef GW_SERVE_SERVER_IMPL_H
+#define GW_SERVE_SERVER_IMPL_H
+
+#include "src/serve/repository.h"
+#include "src/serve/server.h"
+#include "src/serve/worker.h"
+
+struct gw_server {
+    struct gw_exec *exec;
+    struct gw_device *dev;
+    struct gw_exec *own_exec; /* the doors' side of their sessions: CPU threads */
+    struct gw_device *own_dev;
+    struct gw_repository models;
+    struct gw_worker_opts each;  /* how every model is served, but for its batch sizes */
+    struct gw_worker_opts first; /* the same with the batch sizes of models that were there at the start */
+    pthread_rwlock_t lock; /* of the next two, for whoever does not run on the thread that changes them */
+    struct gw_worker *worker[GW_SERVER_MODELS];
+    size_t workers;
+    struct gw_worker *leaving[GW_SERVER_MODELS]; /* that could not be freed when they were removed */
+    size_t leavings;
+    int paused;                /* no model's loop runs: a GPU's memory is being allocated or freed */
+    struct gw_table sessions;  /* that clients have open */
+    char clock[GW_CLOCK_TEXT]; /* that workers stamp answers with; "" when it is no process's (a GPU's) */
+    struct gw_server_door door[GW_SERVER_DOORS];
+    uint32_t doors;
+    char *text;
+};
+
+#endif

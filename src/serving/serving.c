@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public server: a gw_server with its HTTP door, and a thread that keeps its house. Models come and go on that
+ * thread, between two rounds: whoever adds one hands it a job, and sleeps. */
+#include <gpuwire/serve.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <gpuwire/exec.h>
+
+#include "src/http/http.h"
+#include "src/infer/infer.h"
+#include "src/serve/server.h"
+
+#define WHY 512 /* bytes of a reason */
+
+struct job {
+    int (*run)(struct gw_server *server, const void *arg);
+    const void *arg;
+    int result;
+    char why[WHY];
+};
+
+struct gw_serving {
+    struct gw_server *server;
+    struct gw_infer *infer;
+    struct gw_http_door *http;
+    pthread_t thread;
+    int runs;             /* the thread is to be joined */
+    pthread_mutex_t turn; /* of whoever hands over a job */
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t done;
+    struct job *job; /* to be done; NULL: none */
+    int quit;
+    int failed; /* why the server has failed; 0: it has not */
+    char why[WHY];
+    int job_fd, news_fd; /* eventfds: the thread's, and gw_serving_wait's */
+};
+
+static void poke(int fd)
+{
+    const uint64_t one = 1;
+    int saved = errno;
+    if (write(fd, &one, sizeof(one)) < 0) errno = saved; /* full: it is readable already */
+}
+
+static int drain(int fd)
+{
+    uint64_t count;
+    return read(fd, &count, sizeof(count)) == sizeof(count);
+}
+
+/* ---- the thread ---- */
+
+static void do_job(struct gw_serving *s)
+{
+    struct job *job = s->job;
+    pthread_mutex_unlock(&s->lock);
+    job->result = job->run(s->server, job->arg);
+    if (job->result) snprintf(job->why, sizeof(job->why), "%s", gw_last_error());
+    pthread_mutex_lock(&s->lock);
+    s->job = NULL;
+    pthread_cond_broadcast(&s->done);
+}
+
+static void note_failure(struct gw_serving *s, int error)
+{
+    s->failed = error;
+    snprintf(s->why, sizeof(s->why), "%s", gw_last_error());
+    poke(s->news_fd);
+}
+
+static void *keep_house(void *arg)
+{
+    struct gw_serving *s = arg;
+    int quit = 0;
+    while (!quit) {
+        /* A server that has failed only waits for its end; its house is not kept. */
+        int error =
+            s->failed ? (int)gw_wait_fds(&s->job_fd, 1, GW_NEVER) : gw_server_run(s->server, &s->job_fd, 1);
+        drain(s->job_fd);
+        pthread_mutex_lock(&s->lock);
+        if (error < 0 && !s->failed) note_failure(s, error);
+        if (s->job) do_job(s);
+        quit = s->quit;
+        pthread_mutex_unlock(&s->lock);
+    }
+    return NULL;
+}
+
+static int hand_over(struct gw_serving *s, int (*run)(struct gw_server *server, const void *arg),
+                     const void *arg)
+{
+    struct job job = {.run = run, .arg = arg};
+    pthread_mutex_lock(&s->turn);
+    pthread_mutex_lock(&s->lock);
+    s->job = &job;
+    poke(s->job_fd);
+    while (s->job) pthread_cond_wait(&s->done, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&s->turn);
+    return job.result ? gw_error(job.result, "%s", job.why) : 0;
+}
+
+/* ---- starting ---- */
+
+static int check_opts(const struct gw_serving_opts *o)
+{
+    if (o->size != sizeof(*o)) return gw_error(-EINVAL, "serving: opts.size is not that of this library");
+    if (o->port > 65535 || o->sessions > 1024 || o->slots > 256 || o->threads > 1024)
+        return gw_error(-EINVAL, "serving: a port is at most 65535, sessions and threads 1024, slots 256");
+    return 0;
+}
+
+static struct gw_server_opts server_opts(const struct gw_serving_opts *o)
+{
+    return (struct gw_server_opts){
+        .exec = o->exec ? o->exec : "auto",
+        .device = o->device,
+        .sessions = o->sessions ? o->sessions : 16,
+        .sessions_each = o->sessions_each,
+        .slots = o->slots ? o->slots : 8,
+        .idle_ns = !o->idle_ns                ? 300000000000u
+                   : o->idle_ns == UINT64_MAX ? 0
+                                              : o->idle_ns,
+        .model_memory = o->model_memory,
+        .threads = o->threads ? o->threads : 1,
+        .gpu = o->gpu,
+    };
+}
+
+static int open_door(struct gw_serving *s, const struct gw_serving_opts *o)
+{
+    struct gw_server_view view;
+    gw_server_view(s->server, &view);
+    struct gw_infer_opts infer = {.worker = view.worker, .workers = view.workers, .lock = view.lock};
+    struct gw_http_door_opts http = {.host = o->host, .port = (uint16_t)o->port};
+    int error = gw_infer_create(&infer, &s->infer);
+    return error ? error : gw_http_door_start(s->server, s->infer, &http, &s->http);
+}
+
+static int begin(struct gw_serving *s, const struct gw_serving_opts *o)
+{
+    struct gw_server_opts opts = server_opts(o);
+    s->job_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int error =
+        s->job_fd < 0 || s->news_fd < 0 ? gw_error_errno(-errno, "serving: cannot make an eventfd") : 0;
+    if (!error) error = gw_server_start(&opts, &s->server);
+    if (!error) error = open_door(s, o);
+    if (!error) {
+        error = -pthread_create(&s->thread, NULL, keep_house, s);
+        s->runs = !error;
+    }
+    return error;
+}
+
+int gw_serving_start(const struct gw_serving_opts *opts, struct gw_serving **out)
+{
+    int error = check_opts(opts);
+    if (error) return error;
+    struct gw_serving *s = calloc(1, sizeof(*s));
+    if (!s) return gw_error(-ENOMEM, "serving: no memory");
+    pthread_mutex_init(&s->turn, NULL);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->done, NULL);
+    error = begin(s, opts);
+    if (error)
+        gw_serving_stop(s);
+    else
+        *out = s;
+    return error;
+}
+
+uint16_t gw_serving_port(const struct gw_serving *s)
+{
+    return gw_http_door_port(s->http);
+}
+
+int gw_serving_on_gpu(const struct gw_serving *s)
+{
+    return gw_server_on_gpu(s->server);
+}
+
+/* ---- models ---- */
+
+/* As an address and a file may have it. */
+static int check_name(const char *name)
+{
+    size_t n = name ? strnlen(name, 201) : 0;
+    for (size_t i = 0; i < n && i < 201; i++)
+        if ((unsigned char)name[i] <= ' ' || strchr("/?#%\"\\\x7f", name[i])) n = 0;
+    if (n && n <= 200 && name[0] != '.') return 0;
+    return gw_error(-EINVAL,
+                    "serving: a model's name has 1 to 200 bytes, none of them a space or one of /?#%%\"\\");
+}
+
+static int make_model(const struct gw_serving_model *m, struct gw_server_model *out)
+{
+    if (m->size != sizeof(*m)) return gw_error(-EINVAL, "serving: model.size is not that of this library");
+    int error = check_name(m->name);
+    if (error) return error;
+    if (m->batches > GW_SERVING_MAX_BATCHES)
+        return gw_error(-EINVAL, "model %s: at most %d batch sizes", m->name, GW_SERVING_MAX_BATCHES);
+    *out = (struct gw_server_model){.name = m->name,
+                                    .version = m->version ? m->version : 1,
+                                    .batches = m->batches,
+                                    .delay_ns = m->max_delay_ns,
+                                    .replace = m->replace != 0};
+    memcpy(out->batch, m->batch_sizes, sizeof(out->batch));
+    return 0;
+}
+
+static int add_job(struct gw_server *server, const void *arg)
+{
+    return gw_server_add(server, arg);
+}
+
+static int remove_job(struct gw_server *server, const void *arg)
+{
+    return gw_server_remove(server, arg);
+}
+
+int gw_serving_add_file(struct gw_serving *s, const struct gw_serving_model *model, const char *path)
+{
+    struct gw_server_model m;
+    int error = make_model(model, &m);
+    m.path = path;
+    return error ? error : hand_over(s, add_job, &m);
+}
+
+int gw_serving_add_graphs(struct gw_serving *s, const struct gw_serving_model *model,
+                          const struct gw_serving_captured *captured)
+{
+    struct gw_server_model m;
+    int error = make_model(model, &m);
+    if (error) return error;
+    if (!gw_serving_on_gpu(s))
+        return gw_error(
+            -ENOTSUP, "model %s: captured graphs run on a GPU, and this server runs on CPU threads", m.name);
+    m.captured = captured;
+    return hand_over(s, add_job, &m);
+}
+
+static int pause_job(struct gw_server *server, const void *unused)
+{
+    (void)unused;
+    return gw_server_pause(server);
+}
+
+static int resume_job(struct gw_server *server, const void *unused)
+{
+    (void)unused;
+    return gw_server_resume(server);
+}
+
+int gw_serving_pause(struct gw_serving *s)
+{
+    return hand_over(s, pause_job, NULL);
+}
+
+int gw_serving_resume(struct gw_serving *s)
+{
+    return hand_over(s, resume_job, NULL);
+}
+
+int gw_serving_remove(struct gw_serving *s, const char *name)
+{
+    return hand_over(s, remove_job, name);
+}
+
+static void fill(struct gw_worker *w, struct gw_serving_stats *out)
+{
+    struct gw_serve_variant_counters v[GW_SERVE_VARIANTS];
+    struct gw_serve_counters t;
+    uint32_t rows[GW_SERVE_VARIANTS];
+    gw_session_pool_counters(gw_worker_sessions(w), &t, v);
+    *out = (struct gw_serving_stats){.successes = t.successes,
+                                     .failures = t.failures,
+                                     .refused = t.refused + t.closing,
+                                     .late = t.late,
+                                     .inferences = t.inferences,
+                                     .executions = t.executions,
+                                     .waiting = t.waiting,
+                                     .queue_ns = t.queue_ns,
+                                     .compute_input_ns = t.input_ns,
+                                     .compute_infer_ns = t.infer_ns,
+                                     .compute_output_ns = t.output_ns,
+                                     .batches = gw_worker_batches(w, rows)};
+    for (uint32_t i = 0; i < out->batches; i++) {
+        out->batch[i].rows = rows[i];
+        out->batch[i].executions = v[i].executions;
+        out->batch[i].compute_infer_ns = v[i].infer_ns;
+        out->batch[i].p99_ns = v[i].p99_ns;
+    }
+}
+
+int gw_serving_query(struct gw_serving *s, const char *name, struct gw_serving_stats *stats)
+{
+    struct gw_worker *w = NULL;
+    gw_infer_enter(s->infer);
+    for (size_t i = 0; (w = gw_infer_model(s->infer, i)) && strcmp(gw_worker_name(w), name);) i++;
+    if (w) fill(w, stats);
+    gw_infer_leave(s->infer);
+    return w ? 0 : gw_error(-ENOENT, "no model %s is served", name);
+}
+
+/* ---- waiting, and the end ---- */
+
+int gw_serving_wait(struct gw_serving *s, uint64_t deadline_ns)
+{
+    char why[WHY];
+    int64_t ready = gw_wait_fds(&s->news_fd, 1, deadline_ns);
+    pthread_mutex_lock(&s->lock);
+    int failed = s->failed;
+    memcpy(why, s->why, sizeof(why));
+    pthread_mutex_unlock(&s->lock);
+    if (failed) return gw_error(failed, "%s", why);
+    if (ready < 0) return (int)ready;
+    if (ready && drain(s->news_fd)) return -EINTR;
+    return ready ? -EINTR : gw_error(-ETIMEDOUT, "the server still runs at the deadline");
+}
+
+void gw_serving_wake(struct gw_serving *s)
+{
+    poke(s->news_fd);
+}
+
+static void end_thread(struct gw_serving *s)
+{
+    if (!s->runs) return;
+    pthread_mutex_lock(&s->lock);
+    s->quit = 1;
+    pthread_mutex_unlock(&s->lock);
+    poke(s->job_fd);
+    pthread_join(s->thread, NULL);
+    s->runs = 0;
+}
+
+int gw_serving_stop(struct gw_serving *s)
+{
+    if (!s) return 0;
+    end_thread(s);
+    int error = gw_server_stop(s->server, NULL);
+    if (error) return error;
+    gw_infer_destroy(s->infer);
+    if (s->job_fd >= 0) close(s->job_fd);
+    if (s->news_fd >= 0) close(s->news_fd);
+    pthread_cond_destroy(&s->done);
+    pthread_mutex_destroy(&s->lock);
+    pthread_mutex_destroy(&s->turn);
+    free(s);
+    return 0;
+}

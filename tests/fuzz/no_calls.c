@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For fuzzers of what stands above src/serve/call.h: a worker that takes requests over RDMA only. */
+#include "src/serve/call.h"
+
+#include "src/http/httpd.h"
+#include "src/infer/control.h"
+#include "src/serve/worker.h"
+#include "tests/fuzz/serve_world.h"
+
+struct gw_calls *gw_worker_calls(const struct gw_worker *w)
+{
+    (void)w;
+    return NULL;
+}
+uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS])
+{
+    (void)w;
+    rows[0] = 1;
+    return 1;
+}
+const char *gw_http_header(const struct gw_http_request *r, const char *name)
+{
+    (void)r, (void)name;
+    return NULL;
+}
+void gw_http_busy(const void *connection, int busy)
+{
+    (void)connection, (void)busy;
+}
+json_t *gw_http_error(const char *why)
+{
+    return json_pack("{s:s}", "error", *why ? "text" : "");
+}
+
+int gw_control_ask(struct gw_control *c, enum gw_control_what what, const char *model, struct gw_infer_error *error)
+{
+    (void)what, (void)model;
+    require(!c);
+    return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "not here");
+}
+
+/* Nobody has a call, so nobody comes here. */
+uint32_t gw_calls_rows(const struct gw_calls *c)
+{
+    require(!c);
+    return 0;
+}
+uint32_t gw_calls_size(const struct gw_calls *c)
+{
+    require(!c);
+    return 0;
+}
+uint32_t gw_calls_taken(struct gw_calls *c)
+{
+    require(!c);
+    return 0;
+}
+int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, struct gw_call **out)
+{
+    (void)who, (void)deadline_ns, (void)out;
+    require(!c);
+    return -1;
+}
+void gw_call_give(struct gw_call *call)
+{
+    require(!call);
+}
+void *gw_call_input(struct gw_call *call, uint32_t i, uint32_t rows, uint64_t *bytes)
+{
+    (void)i, (void)rows, (void)bytes;
+    require(!call);
+    return NULL;
+}
+const void *gw_call_output(const struct gw_call *call, uint32_t i, uint64_t *bytes)
+{
+    (void)i, (void)bytes;
+    require(!call);
+    return NULL;
+}
+int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
+{
+    (void)ask;
+    require(!call);
+    return -1;
+}
+int gw_call_wait(struct gw_call *call, uint64_t deadline_ns)
+{
+    (void)deadline_ns;
+    require(!call);
+    return -1;
+}

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# test_serve_grpc.sh ECHO: another user of the host at the gRPC door of `gpuwire serve`: frames that are none, more connections
+# than there may be, messages that never end, and answers that nobody reads. The others are served meanwhile.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+in_own_net "$0" "$@"
+python=/usr/bin/python3 # another user's: there may be others, in folders that only their owner reads
+[ -x "$python" ] || { echo "skipped: there is no $python"; exit 77; }
+here=$(cd "$(dirname "$0")" && pwd)
+export GPUWIRE_NIC=addr=127.0.0.1
+attack=$(readable "$here/grpc_attack.py")
+echo=$1
+MAY_GROW=$((640 * 1024)) # KiB: six messages of 64 MiB, and what gRPC keeps beside them
+
+"$GPUWIRE" serve --exec cpu --models "$here/../serve/models" --port 0 >"$work/worker.out" 2>&1 &
+worker=$!
+pids+=("$worker")
+wait_for "$work/worker.out" 'gRPC on port' "$worker" || fail 'the worker is not ready'
+port=$(sed -n 's/.*gRPC on port \([0-9]*\).*/\1/p' "$work/worker.out")
+rss() { sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$worker/status"; }
+served() {
+    timeout "$patience" "$echo" "127.0.0.1:$port" 200 >"$work/echo.out" 2>&1 || fail "$1: others are not served: $(cat "$work/echo.out")"
+    kill -0 "$worker" || fail "$1: the worker has ended: $(tail -n 5 "$work/worker.out")"
+}
+
+# Only this host reaches it.
+[ "$(ss -Hltn "sport = :$port" | awk '{print $4}')" = "127.0.0.1:$port" ] || fail "it listens elsewhere: $(ss -Hltn)"
+served 'at first'
+at_first=$(rss)
+
+# attacks WHAT: the stranger does it; others are served while he holds on, and afterwards. $got: how much he got.
+attacks() {
+    rm -f "$work/attack.out" "$work/hold"
+    mkfifo "$work/hold"
+    as_stranger "$python" "$attack" "$port" "$@" <"$work/hold" >"$work/attack.out" 2>"$work/attack.err" &
+    local attacker=$! grown
+    pids+=("$attacker")
+    exec 9>"$work/hold"
+    wait_for "$work/attack.out" ready "$attacker" || fail "the attack $*: $(cat "$work/attack.err")"
+    got=$(sed -n 's/ready //p' "$work/attack.out")
+    served "$1"
+    grown=$(($(rss) - at_first))
+    echo "$1: he got $got; the worker has $grown KiB more than at first"
+    [ "$grown" -lt "$MAY_GROW" ] || fail "$1: the worker has grown by $grown KiB"
+    exec 9>&-
+    wait "$attacker"
+    served "after $1"
+}
+
+attacks garbage
+attacks connections
+[ "$got" -le 64 ] || fail "one client has $got connections"
+grep -q "user $STRANGER has 64 connections open, as many as one client may" "$work/worker.out" || fail 'nothing is said of the connections'
+attacks uploads
+attacks readers
+[ "$(wc -l <"$work/worker.out")" -lt 60 ] || fail "a stranger fills the log: $(wc -l <"$work/worker.out") lines"
+kill -TERM "$worker"
+wait "$worker" || fail "the worker ended with $?"
+echo ok

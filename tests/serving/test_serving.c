@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* <gpuwire/serve.h>: models come, are replaced and go while clients ask, and no request is lost. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <gpuwire/exec.h>
+#include <gpuwire/serve.h>
+
+#include "src/serve/http_client.h"
+
+#define WAIT_NS 60000000000u
+#define ECHO    GW_TEST_MODELS "/echo/1/model.onnx"
+#define SUM     GW_TEST_MODELS "/sum/1/model.onnx"
+
+static struct gw_serving *serving;
+
+static struct gw_http *client(void)
+{
+    struct gw_http *h;
+    char server[32];
+    snprintf(server, sizeof(server), "127.0.0.1:%u", gw_serving_port(serving));
+    assert_int_equal(gw_http_open(server, WAIT_NS, NULL, &h), 0);
+    return h;
+}
+
+static json_t *tensor(const char *name, double first)
+{
+    json_t *data = json_array();
+    for (int i = 0; i < 64; i++) json_array_append_new(data, json_real(first + i));
+    return json_pack("{s:s, s:s, s:[i,i], s:o}", "name", name, "datatype", "FP32", "shape", 1, 64, "data",
+                     data);
+}
+
+/* What the model says to one or two tensors; the answer's first and last number go to `got`. */
+static int ask(struct gw_http *h, const char *model, const char *const names[], double first, double got[2])
+{
+    char path[64];
+    json_t *inputs = json_array(), *reply = NULL;
+    for (int i = 0; i < 2 && names[i]; i++) json_array_append_new(inputs, tensor(names[i], first));
+    json_t *body = json_pack("{s:o}", "inputs", inputs);
+    snprintf(path, sizeof(path), "v2/models/%s/infer", model);
+    int error = gw_http_call(h, "POST", path, body, &reply);
+    const json_t *data = json_object_get(json_array_get(json_object_get(reply, "outputs"), 0), "data");
+    got[0] = json_number_value(json_array_get(data, 0));
+    got[1] = json_number_value(json_array_get(data, 63));
+    json_decref(body);
+    json_decref(reply);
+    return error;
+}
+
+static const char *const one[] = {"x", NULL}, *const two[] = {"a", "b"};
+
+static void check_echo(struct gw_http *h, const char *model, double first)
+{
+    double got[2];
+    int error = ask(h, model, one, first, got);
+    if (error) fail_msg("%s: %d, %s", model, error, gw_last_error());
+    assert_true(got[0] == first && got[1] == first + 63);
+}
+
+static int add(const char *name, const char *path, uint32_t replace)
+{
+    struct gw_serving_model m = {.size = sizeof(m), .name = name, .replace = replace};
+    return gw_serving_add_file(serving, &m, path);
+}
+
+static int start(void **state)
+{
+    struct gw_serving_opts opts = {.size = sizeof(opts), .exec = "cpu", .sessions = 4, .slots = 4};
+    (void)state;
+    int error = gw_serving_start(&opts, &serving);
+    if (error) print_message("%s\n", gw_last_error());
+    return error;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    return gw_serving_stop(serving);
+}
+
+/* ---- tests ---- */
+
+static void models_come_and_go(void **state)
+{
+    struct gw_serving_stats stats;
+    double got[2];
+    (void)state;
+    struct gw_http *h = client();
+    assert_int_equal(gw_serving_on_gpu(serving), 0);
+    assert_int_equal(ask(h, "echo", one, 1, got), -ENOENT);
+    assert_int_equal(add("echo", ECHO, 0), 0);
+    check_echo(h, "echo", 7);
+    assert_int_equal(add("sum", SUM, 0), 0);
+    assert_int_equal(ask(h, "sum", two, 5, got), 0);
+    assert_true(got[0] == 10 && got[1] == 136);
+    check_echo(h, "echo", 8);
+    assert_int_equal(gw_serving_query(serving, "echo", &stats), 0);
+    assert_int_equal(stats.successes, 2);
+    assert_int_equal(stats.inferences, 2);
+    assert_int_equal(stats.executions, 2);
+    assert_int_equal(stats.waiting, 0);
+    assert_int_equal(stats.batches, 1);
+    assert_int_equal(stats.batch[0].rows, 1);
+    assert_int_equal(stats.batch[0].executions, 2);
+    assert_true(stats.compute_infer_ns && stats.queue_ns && stats.batch[0].p99_ns);
+    assert_int_equal(gw_serving_remove(serving, "echo"), 0);
+    assert_int_equal(ask(h, "echo", one, 1, got), -ENOENT);
+    assert_int_equal(gw_serving_query(serving, "echo", &stats), -ENOENT);
+    assert_int_equal(ask(h, "sum", two, 6, got), 0);
+    assert_int_equal(add("echo", ECHO, 0), 0);
+    check_echo(h, "echo", 9);
+    assert_int_equal(gw_serving_pause(serving), 0);
+    assert_int_equal(gw_serving_resume(serving), 0);
+    check_echo(h, "echo", 10);
+    gw_http_close(h);
+}
+
+static void what_is_wrong_is_said(void **state)
+{
+    struct gw_serving_model m = {.size = sizeof(m), .name = "echo"};
+    struct gw_serving_captured none = {0};
+    (void)state;
+    assert_int_equal(add("echo", ECHO, 0), 0);
+    assert_int_equal(add("echo", ECHO, 0), -EEXIST);
+    assert_non_null(strstr(gw_last_error(), "echo"));
+    assert_int_equal(add("more", "/nonexistent", 0), -ENOENT);
+    assert_non_null(strstr(gw_last_error(), "/nonexistent"));
+    assert_int_equal(add("a/b", ECHO, 0), -EINVAL);
+    assert_int_equal(add("", ECHO, 0), -EINVAL);
+    assert_int_equal(add(NULL, ECHO, 0), -EINVAL);
+    assert_int_equal(gw_serving_remove(serving, "more"), -ENOENT);
+    m.name = "more";
+    assert_int_equal(gw_serving_add_graphs(serving, &m, &none), -ENOTSUP);
+    m.batches = 2;
+    m.batch_sizes[0] = 1;
+    m.batch_sizes[1] = 4;
+    assert_int_equal(gw_serving_add_file(serving, &m, ECHO), -EINVAL); /* its batch is fixed */
+    m.batches = 17;
+    assert_int_equal(gw_serving_add_file(serving, &m, ECHO), -EINVAL);
+    m.size--;
+    assert_int_equal(gw_serving_add_file(serving, &m, ECHO), -EINVAL);
+    struct gw_http *h = client();
+    check_echo(h, "echo", 1); /* what failed has done no harm */
+    gw_http_close(h);
+    struct gw_serving *other;
+    struct gw_serving_opts opts = {.size = 1};
+    assert_int_equal(gw_serving_start(&opts, &other), -EINVAL);
+    opts = (struct gw_serving_opts){.size = sizeof(opts), .exec = "cpu", .port = gw_serving_port(serving)};
+    assert_int_equal(gw_serving_start(&opts, &other), -EADDRINUSE);
+    assert_int_equal(gw_serving_stop(NULL), 0);
+}
+
+static struct {
+    uint32_t stop, answered[3];
+} asking;
+
+static void *ask_on(void *arg)
+{
+    uint32_t *answered = arg;
+    struct gw_http *h = client();
+    for (double i = 0; !__atomic_load_n(&asking.stop, __ATOMIC_RELAXED); i++) {
+        check_echo(h, "echo", i);
+        __atomic_add_fetch(answered, 1, __ATOMIC_RELAXED);
+    }
+    gw_http_close(h);
+    return NULL;
+}
+
+static void wait_for_answers(uint32_t more)
+{
+    for (int i = 0; i < 3; i++) {
+        uint32_t had = __atomic_load_n(&asking.answered[i], __ATOMIC_RELAXED);
+        uint64_t end = gw_deadline(WAIT_NS);
+        while (__atomic_load_n(&asking.answered[i], __ATOMIC_RELAXED) < had + more && gw_deadline(0) < end)
+            gw_wait_fds(NULL, 0, gw_deadline(1000000));
+    }
+}
+
+/* Clients ask all the time, while their model is replaced and others come and go: each request is answered. */
+static void replaced_under_load(void **state)
+{
+    pthread_t thread[3];
+    struct gw_serving_stats stats;
+    (void)state;
+    memset(&asking, 0, sizeof(asking));
+    assert_int_equal(add("echo", ECHO, 1), 0);
+    for (int i = 0; i < 3; i++) pthread_create(&thread[i], NULL, ask_on, &asking.answered[i]);
+    for (int i = 0; i < 5; i++) {
+        wait_for_answers(5);
+        assert_int_equal(add("echo", ECHO, 1), 0);
+        assert_int_equal(add("sum", SUM, 0), 0);
+        assert_int_equal(gw_serving_remove(serving, "sum"), 0);
+    }
+    wait_for_answers(5);
+    __atomic_store_n(&asking.stop, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
+    assert_int_equal(gw_serving_query(serving, "echo", &stats), 0);
+    assert_in_range(stats.successes, 15, UINT32_MAX); /* those since the last replacement */
+    assert_int_equal(stats.failures + stats.refused + stats.late, 0);
+}
+
+static void *wake_later(void *unused)
+{
+    (void)unused;
+    gw_wait_fds(NULL, 0, gw_deadline(20000000));
+    gw_serving_wake(serving);
+    return NULL;
+}
+
+static void the_owner_sleeps(void **state)
+{
+    pthread_t thread;
+    (void)state;
+    assert_int_equal(gw_serving_wait(serving, gw_deadline(1000000)), -ETIMEDOUT);
+    pthread_create(&thread, NULL, wake_later, NULL);
+    assert_int_equal(gw_serving_wait(serving, GW_NEVER), -EINTR);
+    pthread_join(thread, NULL);
+    assert_int_equal(gw_serving_wait(serving, gw_deadline(1000000)), -ETIMEDOUT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(models_come_and_go, start, stop),
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_said, start, stop),
+        cmocka_unit_test_setup_teardown(replaced_under_load, start, stop),
+        cmocka_unit_test_setup_teardown(the_owner_sleeps, start, stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
