@@ -32,7 +32,8 @@ json_t *gw_http_error(const char *why)
     return json_pack("{s:s}", "error", *why ? "text" : "");
 }
 
-int gw_control_ask(struct gw_control *c, enum gw_control_what what, const char *model, struct gw_infer_error *error)
+int gw_control_ask(struct gw_control *c, enum gw_control_what what, const char *model,
+                   struct gw_infer_error *error)
 {
     (void)what, (void)model;
     require(!c);

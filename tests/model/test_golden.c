@@ -337,6 +337,7 @@ int main(int argc, char **argv)
     struct gw_exec_opts lanes = {.lanes = 128, .blocks = 1};
     char why[256];
 
+    setenv("GPUWIRE_PLAN_CACHE", "off", 0); /* a test leaves nothing behind */
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--exec") && i + 1 < argc)
             t.which = argv[++i];
