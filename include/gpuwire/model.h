@@ -122,8 +122,8 @@ struct gw_model;
 struct gw_plan;
 
 /*
- * Opens a model file and checks all of it. Dimensions that the file leaves open: the first one of an input
- * (the batch) is taken as 1, others are refused.
+ * Opens a model file and checks all of it. Weights may lie in other files of its folder. Dimensions that the file
+ * leaves open: the first one of an input is the batch, others are refused.
  *
  * Errors: -ENOENT, -EACCES, -EIO (the file cannot be read); -EFBIG (larger than 1 GiB); -EBADMSG (no model,
  * or truncated); -ENOTSUP (sound, but it asks for something we lack: the line names node and operator);
@@ -201,10 +201,6 @@ struct gw_model_backend {
     uint32_t abi; /* GW_MODEL_ABI */
     const char *name;
     int (*load)(const void *bytes, size_t len, const char *file, void **model, char *err, size_t errlen);
-    /* The same for a model that may have weights in other files of the folder `dir`, an open descriptor. NULL: load
-     * is all there is. */
-    int (*load_in)(const void *bytes, size_t len, const char *file, int dir, void **model, char *err,
-                   size_t errlen);
     void (*unload)(void *model);
     uint32_t (*count)(const void *model, int output);
     const struct gw_tensor_info *(*info)(const void *model, int output, uint32_t i);
@@ -215,9 +211,13 @@ struct gw_model_backend {
     int (*run)(void *plan, const void *const in[], void *const out[]);
     int (*enqueue)(void *plan, void *stream, const void *const in[], void *const out[]);
     int (*enqueue_indirect)(void *plan, void *stream, const struct gw_plan_io *io);
+    /* As load, for a model that may have weights in other files of the folder `dir`, an open descriptor. NULL: load
+     * is all there is. */
+    int (*load_in)(const void *bytes, size_t len, const char *file, int dir, void **model, char *err,
+                   size_t errlen);
 };
 
-/* The importer of this library: ONNX files, fp32. */
+/* The importer of this library: ONNX files. */
 GW_API const struct gw_model_backend *gw_model_onnx(void);
 
 #ifdef __cplusplus

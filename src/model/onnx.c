@@ -165,7 +165,6 @@ const struct gw_model_backend *gw_model_onnx(void)
         .abi = GW_MODEL_ABI,
         .name = "onnx",
         .load = load,
-        .load_in = load_in,
         .unload = unload,
         .count = count,
         .info = info,
@@ -175,6 +174,7 @@ const struct gw_model_backend *gw_model_onnx(void)
         .run = run,
         .enqueue = enqueue,
         .enqueue_indirect = enqueue_indirect,
+        .load_in = load_in,
     };
     return &backend;
 }

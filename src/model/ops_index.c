@@ -87,7 +87,7 @@ static int pad_mirrored(struct gwm_import *im, const char *mode, const int64_t *
 
     if (strcmp(mode, "reflect") && strcmp(mode, "edge") && strcmp(mode, "wrap"))
         return gwm_op_fail(im, -ENOTSUP, "mode '%s'", mode);
-    for (uint32_t a = 0; a < im->g->value[v].shape.rank && v >= 0; a++) {
+    for (uint32_t a = 0; v >= 0 && a < im->g->value[v].shape.rank; a++) {
         struct gwm_shape s = im->g->value[v].shape, list = {.rank = 1};
         int64_t n = s.d[a], side = n + begin[a] + end[a];
         void *room;

@@ -168,9 +168,20 @@ static int load(const void *bytes, size_t len, const char *file, void **model, c
     return -ENOTSUP;
 }
 
-static const struct gw_model_backend backend = {GW_MODEL_ABI, "cudagraph", load,      unload,
-                                                count,        info,        make_plan, free,
-                                                stats,        run,         enqueue,   enqueue_indirect};
+static const struct gw_model_backend backend = {
+    .abi = GW_MODEL_ABI,
+    .name = "cudagraph",
+    .load = load,
+    .unload = unload,
+    .count = count,
+    .info = info,
+    .plan = make_plan,
+    .plan_free = free,
+    .stats = stats,
+    .run = run,
+    .enqueue = enqueue,
+    .enqueue_indirect = enqueue_indirect,
+};
 
 int gw_captured_open(const char *name, const struct gw_serving_captured *c, struct gw_model **model)
 {

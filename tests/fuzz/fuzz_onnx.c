@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned int seed);
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
-#define MAX_SEEDS 256
+#define MAX_SEEDS 512
 #define MAX_WORK  4000000 /* multiplications and copies of one run */
 
 static struct {
@@ -38,22 +38,30 @@ static void skip_tensors(struct pack *p)
     }
 }
 
+static void add_seeds(struct pack *p, const char *file)
+{
+    char name[128];
+
+    if (pack_open(p, file)) abort();
+    while (p->at < p->len && nseeds < MAX_SEEDS) {
+        pack_text(p, name, sizeof(name));
+        seeds[nseeds].onnx = pack_blob(p, &seeds[nseeds].len);
+        skip_tensors(p);
+        skip_tensors(p);
+        nseeds++;
+    }
+}
+
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    static struct pack p;
+    static struct pack plain, more;
     struct gw_exec_opts lanes = {.lanes = 128, .blocks = 1};
-    char name[128];
 
     (void)argc;
     (void)argv;
-    if (gw_exec_create("cpu", &lanes, &exec) || pack_open(&p, "goldens.bin")) abort();
-    while (p.at < p.len && nseeds < MAX_SEEDS) {
-        pack_text(&p, name, sizeof(name));
-        seeds[nseeds].onnx = pack_blob(&p, &seeds[nseeds].len);
-        skip_tensors(&p);
-        skip_tensors(&p);
-        nseeds++;
-    }
+    if (gw_exec_create("cpu", &lanes, &exec)) abort();
+    add_seeds(&plain, "goldens.bin");
+    add_seeds(&more, "operators.bin");
     return 0;
 }
 
@@ -86,13 +94,15 @@ static uint64_t work(const struct gwm_graph *g)
     for (int v = 0; v < g->nvalue; v++) sum += (uint64_t)g->value[v].count;
     for (int i = 0; i < g->nnode && sum <= MAX_WORK; i++) {
         const struct gwm_node *n = &g->node[i];
-        const struct gwm_window *w = n->op == GWM_CONV ? &n->conv.win : &n->pool.win;
+        bool conv = n->op == GWM_CONV || n->op == GWM_DECONV;
+        const struct gwm_window *w = conv ? &n->conv.win : &n->pool.win;
         uint64_t each = 1;
-        if (n->op == GWM_CONV || n->op == GWM_POOL)
-            each = (uint64_t)w->kh * (uint64_t)w->kw *
-                   (n->op == GWM_CONV ? (uint64_t)(w->c / n->conv.group) : 1);
+        if (conv || n->op == GWM_POOL)
+            each = (uint64_t)w->kh * (uint64_t)w->kw * (conv ? (uint64_t)(w->c / n->conv.group) : 1);
         else if (n->op == GWM_GEMM)
             each = (uint64_t)n->gemm.k;
+        else if (n->op == GWM_INTERP)
+            each = (uint64_t)n->interp.taps;
         sum += (uint64_t)g->value[n->out].count * each;
     }
     return sum;
@@ -109,15 +119,17 @@ static bool small(const uint8_t *data, size_t size)
     return yes;
 }
 
-static void run_cpu(struct gw_model *m)
+static void run_cpu(struct gw_model *m, uint32_t rows)
 {
+    struct gw_plan_options cpu = {.rows = rows};
     void *mem[2][GW_MODEL_MAX_IO] = {{0}};
     struct gw_plan *plan;
 
-    if (gw_plan_create(m, NULL, &plan, NULL, 0)) return;
+    if (gw_plan_create(m, &cpu, &plan, NULL, 0)) return;
     for (uint32_t k = 0; k < 2; k++)
         for (uint32_t i = 0; i < (k ? gw_model_outputs(m) : gw_model_inputs(m)); i++) {
-            size_t bytes = (k ? gw_model_output(m, i) : gw_model_input(m, i))->bytes;
+            const struct gw_tensor_info *t = k ? gw_model_output(m, i) : gw_model_input(m, i);
+            size_t bytes = t->bytes * (t->batched ? rows : 1);
             mem[k][i] = aligned_alloc(64, (bytes + 63) / 64 * 64);
             memset(mem[k][i], 0x3e, bytes);
         }
@@ -142,7 +154,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     if (small(data, size)) {
-        run_cpu(m);
+        run_cpu(m, 1);
+        run_cpu(m, 3);
         if (!gw_plan_create(m, &gpu, &plan, err, sizeof(err))) gw_plan_free(plan);
     }
     gw_model_close(m);

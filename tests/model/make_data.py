@@ -10,6 +10,8 @@ A pack is a list of records; all numbers are little-endian u32, strings and blob
     goldens: name, model, count of inputs, tensors, count of outputs, tensors    (tensor: type, rank, dimensions, data)
     operators: the same; make_operators.py has these
     refused: name, model, words
+    external: the same, with weights in another file that test_external.c makes
+two_failures.onnx is for `gpuwire check`.
 """
 import pathlib
 import struct
@@ -335,6 +337,43 @@ def bad():
     refuse("no graph", onnx.ModelProto(ir_version=8).SerializeToString(), "not an ONNX model, or truncated")
 
 
+def external_models():
+    """y = x + w, with w in another file: name, model, words of the refusal (none: it runs)."""
+    records = []
+
+    def external(name, words, **keys):
+        m = model([node("Add", ["x", "w"], ["y"])], {"x": [4]}, ["y"], {"w": f32(4)})
+        t = m.graph.initializer[0]
+        t.ClearField("raw_data")
+        t.data_location = TensorProto.EXTERNAL
+        for key, value in keys.items():
+            t.external_data.add(key=key, value=value)
+        records.append((name, m.SerializeToString(), words))
+
+    external("below", "", location="sub/weights.bin", offset="16", length="16")
+    external("no length", "", location="short.bin")
+    external("above", "must stay in the model's folder", location="../weights.bin")
+    external("absolute", "must stay in the model's folder", location="/etc/passwd")
+    external("above from below", "must stay in the model's folder", location="sub/../../x")
+    external("a link", "goes through a link", location="link.bin", length="16")
+    external("a linked folder", "tensor 'w': external data 'linked/weights.bin'", location="linked/weights.bin", length="16")
+    external("no such file", "No such file", location="other.bin")
+    external("a pipe", "not a regular file", location="pipe")
+    external("a folder", "not a regular file", location="sub")
+    external("past the end", "the file ends before the tensor does", location="sub/weights.bin", offset="250", length="16")
+    external("offset past the end", "the file ends before", location="sub/weights.bin", offset="18446744073709551615", length="16")
+    external("another size", "does not fill the shape", location="sub/weights.bin", length="12")
+    external("no number", "location, offset or length", location="sub/weights.bin", offset="-16", length="16")
+    external("no place", "location, offset or length", length="16")
+    return records
+
+
+def two_failures():
+    """A model in which two nodes of three fail, and what comes after one of them does not count."""
+    return model([node("Einsum", ["x"], ["a"], name="first", equation="i->i"), node("Relu", ["a"], ["b"]),
+                  node("Det", ["b"], ["c"], name="second"), node("Relu", ["x"], ["y"])], {"x": [4]}, ["y", "c"])
+
+
 def text(s):
     s = s.encode() if isinstance(s, str) else s
     return struct.pack("<I", len(s)) + s
@@ -370,6 +409,10 @@ def main():
     with open(HERE / "refused.bin", "wb") as f:
         for name, blob, words in refused:
             f.write(text(name) + text(blob) + text(words))
+    with open(HERE / "external.bin", "wb") as f:
+        for record in external_models():
+            f.write(b"".join(map(text, record)))
+    (HERE / "two_failures.onnx").write_bytes(two_failures().SerializeToString())
     count = len(goldens)
     goldens.clear()
     import make_operators  # it uses what is above

@@ -88,15 +88,13 @@ static void test_truncated(void **state)
 }
 
 /* Single bytes changed at random: accepted or refused, never a crash, always with words. */
-static void test_damaged(void **state)
+static void damage(const char *file)
 {
     char name[128], err[GW_MODEL_ERR];
     struct rnd r = {11};
     struct pack p;
 
-    (void)state;
-    printf("seed 11\n");
-    assert_int_equal(pack_open(&p, "goldens.bin"), 0);
+    assert_int_equal(pack_open(&p, file), 0);
     while (p.at < p.len) {
         size_t len;
         pack_text(&p, name, sizeof(name));
@@ -112,6 +110,14 @@ static void test_damaged(void **state)
         free(copy);
     }
     pack_close(&p);
+}
+
+static void test_damaged(void **state)
+{
+    (void)state;
+    printf("seed 11\n");
+    damage("goldens.bin");
+    damage("operators.bin");
 }
 
 /* Writes field `id` with `len` bytes, which lie at `p`, in front of them; the new start. */
