@@ -62,7 +62,7 @@ assert meta["inputs"] == [{"name": "x", "datatype": "FP32", "shape": ["1", "64"]
 config = client.get_model_config("echo", headers=headers).config
 assert config.input[0].name == "x" and list(config.output[0].dims) == [1, 64] and config.max_batch_size == 0, config
 index = client.get_model_repository_index(headers=headers).models
-assert {m.name: m.state for m in index} == {"echo": "READY", "sum": "READY"}
+assert {m.name: m.state for m in index} == {"echo": "READY", "pair": "READY", "sum": "READY"}
 refused("NOT_FOUND", client.get_model_metadata, "none", headers=headers)
 refused("NOT_FOUND", client.get_model_config, "echo", "9", headers=headers)
 refused("UNAVAILABLE", client.load_model, "echo", headers=headers)
@@ -147,5 +147,5 @@ client.unregister_cuda_shared_memory(headers=headers)
 # ---- what was counted
 stats = client.get_inference_statistics("echo", headers=headers).model_stats[0]
 assert stats.inference_count >= 115 and stats.inference_stats.success.count >= 115, stats
-assert {m.name for m in client.get_inference_statistics(headers=headers).model_stats} == {"echo", "sum"}
+assert {m.name for m in client.get_inference_statistics(headers=headers).model_stats} == {"echo", "pair", "sum"}
 client.close()

@@ -104,6 +104,8 @@ static int compare(struct setup *t, const struct sample *s, void *const got[], c
         bool whole = out->dtype >= GW_DTYPE_BOOL;
         float *a = floats(out, got[i]), *b = floats(out, out->data);
         struct gw_tensor_diff d;
+        /* One number is all there is to measure against, and it may be what is left of a large sum. */
+        if (rounds && out->count == 1) tolerance = 10 * TOLERANCE_F16;
         gw_tensor_compare(a, b, out->count, out->dtype == GW_DTYPE_F16 && tolerance < HALF ? HALF : tolerance,
                           &d);
         if (whole && rounds)
@@ -337,6 +339,7 @@ int main(int argc, char **argv)
     struct gw_exec_opts lanes = {.lanes = 128, .blocks = 1};
     char why[256];
 
+    setenv("GPUWIRE_PLAN_CACHE", "off", 0); /* a test leaves nothing behind */
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--exec") && i + 1 < argc)
             t.which = argv[++i];

@@ -118,5 +118,5 @@ client.unregister_cuda_shared_memory()
 # ---- what was counted
 stats = client.get_inference_statistics("echo")["model_stats"][0]
 assert stats["inference_count"] >= 43 and stats["inference_stats"]["success"]["count"] >= 43, stats
-assert {m["name"] for m in client.get_inference_statistics()["model_stats"]} == {"echo", "sum"}
+assert {m["name"] for m in client.get_inference_statistics()["model_stats"]} == {"echo", "pair", "sum"}
 client.close()
