@@ -40,7 +40,9 @@ static void model_ready(void *service, struct gw_grpc_turn *turn)
     const Inference__ModelReadyRequest *q = (const Inference__ModelReadyRequest *)gw_grpc_request(
         turn, &inference__model_ready_request__descriptor, &arena);
     if (q) {
+        gw_infer_enter(s->infer);
         r.ready = ready(s) && !gw_infer_find(s->infer, q->name, q->version, &w, &error);
+        gw_infer_leave(s->infer);
         gw_grpc_reply(turn, &r.base);
     }
     gw_grpc_arena_close(&arena);
@@ -95,8 +97,8 @@ const struct gw_grpc_method gw_grpc_methods[] = {
     {.path = SERVICE("ModelConfig"), .run = gw_grpc_model_config},
     {.path = SERVICE("ModelStatistics"), .run = gw_grpc_model_statistics},
     {.path = SERVICE("RepositoryIndex"), .run = gw_grpc_repository_index},
-    {.path = SERVICE("RepositoryModelLoad"), .run = gw_grpc_repository_change},
-    {.path = SERVICE("RepositoryModelUnload"), .run = gw_grpc_repository_change},
+    {.path = SERVICE("RepositoryModelLoad"), .waits = 1, .run = gw_grpc_repository_load},
+    {.path = SERVICE("RepositoryModelUnload"), .waits = 1, .run = gw_grpc_repository_unload},
     {.path = SERVICE("SystemSharedMemoryStatus"), .run = gw_grpc_system_status},
     {.path = SERVICE("SystemSharedMemoryRegister"), .run = gw_grpc_system_register},
     {.path = SERVICE("SystemSharedMemoryUnregister"), .run = gw_grpc_system_unregister},

@@ -72,8 +72,11 @@ void gw_grpc_model_metadata(void *service, struct gw_grpc_turn *turn)
     struct gw_grpc_arena arena;
     const Inference__ModelMetadataRequest *q = (const Inference__ModelMetadataRequest *)gw_grpc_request(
         turn, &inference__model_metadata_request__descriptor, &arena);
+    struct gw_infer *infer = ((struct gw_grpc_service *)service)->infer;
+    gw_infer_enter(infer); /* the model stays until it is described */
     struct gw_worker *w = q ? find(service, turn, q->name, q->version) : NULL;
     if (w) answer_metadata(turn, w);
+    gw_infer_leave(infer);
     gw_grpc_arena_close(&arena);
 }
 
@@ -169,6 +172,8 @@ void gw_grpc_model_config(void *service, struct gw_grpc_turn *turn)
     struct gw_grpc_arena arena;
     const Inference__ModelConfigRequest *q = (const Inference__ModelConfigRequest *)gw_grpc_request(
         turn, &inference__model_config_request__descriptor, &arena);
+    struct gw_infer *infer = ((struct gw_grpc_service *)service)->infer;
+    gw_infer_enter(infer); /* as above */
     struct gw_worker *w = q ? find(service, turn, q->name, q->version) : NULL;
     struct config *c = w ? calloc(1, sizeof(*c)) : NULL;
     if (c) {
@@ -177,6 +182,7 @@ void gw_grpc_model_config(void *service, struct gw_grpc_turn *turn)
     } else if (w) {
         gw_grpc_answer(turn, NULL);
     }
+    gw_infer_leave(infer);
     free(c);
     gw_grpc_arena_close(&arena);
 }

@@ -96,6 +96,7 @@ void gw_grpc_model_statistics(void *service, struct gw_grpc_turn *turn)
     Inference__ModelStatisticsResponse r = INFERENCE__MODEL_STATISTICS_RESPONSE__INIT;
     const Inference__ModelStatisticsRequest *q = (const Inference__ModelStatisticsRequest *)gw_grpc_request(
         turn, &inference__model_statistics_request__descriptor, &arena);
+    gw_infer_enter(s->infer); /* the models stay until the answer is encoded */
     if (q && *q->name && gw_infer_find(s->infer, q->name, q->version, &only, &error)) {
         gw_grpc_fail(turn, &error);
     } else if (q) {
@@ -105,6 +106,7 @@ void gw_grpc_model_statistics(void *service, struct gw_grpc_turn *turn)
         else
             gw_grpc_answer(turn, NULL);
     }
+    gw_infer_leave(s->infer);
     gw_grpc_arena_close(&arena);
 }
 
@@ -138,19 +140,51 @@ void gw_grpc_repository_index(void *service, struct gw_grpc_turn *turn)
     struct gw_grpc_arena arena;
     Inference__RepositoryIndexResponse r = INFERENCE__REPOSITORY_INDEX_RESPONSE__INIT;
     if (gw_grpc_request(turn, &inference__repository_index_request__descriptor, &arena)) {
+        gw_infer_enter(s->infer); /* as above */
         r.n_models = count_models(s);
         r.models = list_models(s, &arena, r.n_models);
         if (r.models)
             gw_grpc_reply(turn, &r.base);
         else
             gw_grpc_answer(turn, NULL);
+        gw_infer_leave(s->infer);
     }
     gw_grpc_arena_close(&arena);
 }
 
-void gw_grpc_repository_change(void *service, struct gw_grpc_turn *turn)
+/* Both wait until it is done: requests that wait for the model are answered first. */
+static void change(struct gw_grpc_service *s, struct gw_grpc_turn *turn, enum gw_control_what what,
+                   const char *model, const ProtobufCMessage *done)
 {
-    (void)service;
-    gw_grpc_refuse(turn, GRPC_STATUS_UNAVAILABLE,
-                   "explicit model load / unload is not allowed: models are loaded when the server starts");
+    struct gw_infer_error error;
+    if (gw_control_ask(gw_infer_control(s->infer), what, model, &error))
+        gw_grpc_fail(turn, &error);
+    else
+        gw_grpc_reply(turn, done);
+}
+
+void gw_grpc_repository_load(void *service, struct gw_grpc_turn *turn)
+{
+    struct gw_grpc_arena arena;
+    Inference__RepositoryModelLoadResponse r = INFERENCE__REPOSITORY_MODEL_LOAD_RESPONSE__INIT;
+    const Inference__RepositoryModelLoadRequest *q =
+        (const Inference__RepositoryModelLoadRequest *)gw_grpc_request(
+            turn, &inference__repository_model_load_request__descriptor, &arena);
+    if (q && q->n_parameters)
+        gw_grpc_refuse(turn, GRPC_STATUS_UNIMPLEMENTED,
+                       "a model is loaded as the repository has it: no parameters");
+    else if (q)
+        change(service, turn, GW_CONTROL_LOAD, q->model_name, &r.base);
+    gw_grpc_arena_close(&arena);
+}
+
+void gw_grpc_repository_unload(void *service, struct gw_grpc_turn *turn)
+{
+    struct gw_grpc_arena arena;
+    Inference__RepositoryModelUnloadResponse r = INFERENCE__REPOSITORY_MODEL_UNLOAD_RESPONSE__INIT;
+    const Inference__RepositoryModelUnloadRequest *q =
+        (const Inference__RepositoryModelUnloadRequest *)gw_grpc_request(
+            turn, &inference__repository_model_unload_request__descriptor, &arena);
+    if (q) change(service, turn, GW_CONTROL_UNLOAD, q->model_name, &r.base);
+    gw_grpc_arena_close(&arena);
 }

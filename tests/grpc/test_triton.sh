@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# NVIDIA's tritonclient, as it comes from PyPI, uses a server over gRPC: in the clear, and with TLS and a token.
+# NVIDIA's tritonclient, as it comes from PyPI, uses a server over gRPC: in the clear, with models that come
+# and go, and with TLS and a token.
 # scripts/setup.sh --tests installs it.
 here=$(cd "${0%/*}" && pwd)
 . "$here/../serve/lib.sh"
@@ -11,6 +12,10 @@ grpc_port() { sed -n 's/.*gRPC on port \([0-9]*\).*/\1/p' "$work/$1.out"; }
 
 serve clear --models "$source_dir/tests/serve/models"
 client "127.0.0.1:$(grpc_port clear)"
+stop_worker
+
+serve control --models "$source_dir/tests/serve/models" --model-control
+client "127.0.0.1:$(grpc_port control)" --control
 stop_worker
 
 if command -v openssl >/dev/null; then

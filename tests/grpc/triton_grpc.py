@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""triton_grpc.py HOST:PORT [--ca FILE] [--token TOKEN]: uses a server of tests/serve/models through tritonclient.grpc, as it
+"""triton_grpc.py HOST:PORT [--ca FILE] [--token TOKEN] [--control]: uses a server of tests/serve/models through tritonclient.grpc, as it
 comes from PyPI."""
 import argparse
 import queue
@@ -15,6 +15,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("server")
 parser.add_argument("--ca")
 parser.add_argument("--token")
+parser.add_argument("--control", action="store_true", help="models may be loaded and unloaded")
 args = parser.parse_args()
 server = args.server
 headers = {"authorization": f"Bearer {args.token}"} if args.token else None
@@ -65,8 +66,9 @@ index = client.get_model_repository_index(headers=headers).models
 assert {m.name: m.state for m in index} == {"echo": "READY", "pair": "READY", "sum": "READY"}
 refused("NOT_FOUND", client.get_model_metadata, "none", headers=headers)
 refused("NOT_FOUND", client.get_model_config, "echo", "9", headers=headers)
-refused("UNAVAILABLE", client.load_model, "echo", headers=headers)
-refused("UNAVAILABLE", client.unload_model, "echo", headers=headers)
+if not args.control:
+    refused("UNAVAILABLE", client.load_model, "echo", headers=headers)
+    refused("UNAVAILABLE", client.unload_model, "echo", headers=headers)
 refused("UNIMPLEMENTED", client.get_trace_settings, headers=headers)
 refused("UNIMPLEMENTED", client.get_log_settings, headers=headers)
 
@@ -149,3 +151,24 @@ stats = client.get_inference_statistics("echo", headers=headers).model_stats[0]
 assert stats.inference_count >= 115 and stats.inference_stats.success.count >= 115, stats
 assert {m.name for m in client.get_inference_statistics(headers=headers).model_stats} == {"echo", "pair", "sum"}
 client.close()
+
+# ---- models that come and go, while another one is used
+if args.control:
+    client = grpc.InferenceServerClient(server)
+    answers = queue.Queue()
+    for i in range(40):
+        client.async_infer("echo", [tensor(x)], lambda result, error: answers.put((result, error)))
+        if i % 8 == 0:
+            client.unload_model("sum")
+            assert not client.is_model_ready("sum")
+            client.load_model("sum")
+            assert client.is_model_ready("sum")
+    for _ in range(40):
+        result, error = answers.get(timeout=60)
+        assert not error, error
+        same(result)
+    client.load_model("echo")
+    same(infer("echo", [tensor(x)]))
+    refused("NOT_FOUND", client.unload_model, "none")
+    refused("UNIMPLEMENTED", client.load_model, "sum", config="{}")
+    client.close()
