@@ -80,6 +80,12 @@ bool sn_cuda_share(struct sn_cuda_region *region);
 int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
                  struct sn_cuda_region *region, char *why);
 void sn_cuda_close(struct sn_cuda_region *region);
+/*
+ * May it be closed now? The driver closes memory only when no kernel runs, and meanwhile lets no other call
+ * through: beside a kernel that waits for the network the NIC's own copies would stop for good. While the process has
+ * memory of its own registered there, such a kernel may run.
+ */
+bool sn_cuda_may_close(const struct sn_cuda_region *region);
 
 /* Before a region's memory is freed or the struct goes: waits for its copies. Blocks no longer than a flush.
  */

@@ -52,6 +52,7 @@ struct sn_cuda_device {
     int gpu;                   /* its number */
     unsigned index;            /* among the devices */
     unsigned regions;          /* atomic: how many there are */
+    unsigned opened;           /* atomic: those among them that are other processes' memory */
     uint64_t met;            /* devices, by index: those that it was to reach; with the lock of all of them */
     uint64_t reaches;        /* atomic: those whose memory its kernel and its engines reach */
     sn_cu_result peer_error; /* atomic: why one could not be let in */

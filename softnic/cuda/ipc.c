@@ -102,7 +102,10 @@ static int open_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, const 
         sn_cuda_region_fini(region);
         err = refuse(why, -EIO, "the peer's memory is shorter than it says");
     }
-    if (err) api->ipc_close(at);
+    if (err)
+        api->ipc_close(at);
+    else
+        __atomic_fetch_add(&region->dev->opened, 1, __ATOMIC_RELAXED);
     region->origin = SN_CUDA_OPENED;
     return err;
 }
@@ -141,7 +144,16 @@ void sn_cuda_close(struct sn_cuda_region *region)
 
     if (!dev) return;
     sn_cuda_region_fini(region);
+    __atomic_fetch_sub(&dev->opened, 1, __ATOMIC_RELAXED);
     if (dev->api->ctx_push(dev->ctx)) return;
     dev->api->ipc_close(at);
     dev->api->ctx_pop(&popped);
+}
+
+bool sn_cuda_may_close(const struct sn_cuda_region *region)
+{
+    const struct sn_cuda_device *dev = region->dev;
+
+    return !dev || __atomic_load_n(&dev->regions, __ATOMIC_RELAXED) <=
+                       __atomic_load_n(&dev->opened, __ATOMIC_RELAXED);
 }

@@ -5,19 +5,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "softnic/base/spawn.h"
 #include "softnic/cuda/cuda.h"
 #include "softnic/local/table.h"
 
-enum { MAPS = 64 }; /* allocations open at once; those beyond are reached by packets */
+enum { MAPS = 64 };   /* allocations open at once; those beyond are reached by packets */
+enum { AGAIN_S = 1 }; /* between two looks at what may not be closed yet */
 
 enum state {
     UNUSED,
     WANTED,
     OPEN,
     REFUSED, /* as long as its region is there: asking again would give the same answer */
-    LEAVING, /* nobody uses it any more; the thread closes it */
+    LEAVING, /* nobody uses it any more; the thread closes it as soon as that may be */
 };
 
 struct map {
@@ -44,17 +46,35 @@ struct sn_gpu {
 
 /* ---- the thread ---------------------------------------------------------------------------------------- */
 
+static void wait_for_work(struct sn_gpu *g, bool some_must_stay)
+{
+    struct timespec again;
+
+    if (!some_must_stay) {
+        pthread_cond_wait(&g->work, &g->lock);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &again);
+    again.tv_sec += AGAIN_S;
+    pthread_cond_timedwait(&g->work, &g->lock, &again);
+}
+
 static struct map *next_work(struct sn_gpu *g)
 {
     for (;;) {
+        bool some_must_stay = false;
+
         for (int i = 0; i < MAPS; i++) {
             struct map *m = &g->map[i];
 
             if (g->ended && m->state != UNUSED) m->state = LEAVING;
-            if (m->state == WANTED || m->state == LEAVING) return m;
+            if (m->state == WANTED) return m;
+            if (m->state != LEAVING) continue;
+            if (g->ended || m->inside || sn_cuda_may_close(&m->region)) return m;
+            some_must_stay = true;
         }
         if (g->ended) return NULL;
-        pthread_cond_wait(&g->work, &g->lock);
+        wait_for_work(g, some_must_stay);
     }
 }
 

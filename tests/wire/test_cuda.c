@@ -281,7 +281,15 @@ static void shared_memory_is_opened_no_further_than_it_reaches(void **state)
     assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), 0);
     assert_int_equal(opens, 1);
     assert_int_equal(sn_cuda_move(&theirs, base + 100, &mine, base + 4096, 100), 0);
+    /* A kernel that uses the process's own memory may run, for which closing would wait. */
+    assert_false(sn_cuda_may_close(&theirs));
+    struct sn_gpu_share share = mine.share;
+    sn_cuda_region_fini(&mine);
+    assert_true(sn_cuda_may_close(&theirs));
     sn_cuda_close(&theirs);
+    assert_int_equal(opens, 0);
+    assert_int_equal(sn_cuda_region_init(&api, base + 4096, 4096, &mine, NULL), 1);
+    mine.share = share;
     assert_int_equal(opens, 0);
 
     /* Behind it is other memory of the GPU. */
