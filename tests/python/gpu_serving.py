@@ -116,7 +116,7 @@ def ask(url, model, path, seconds):
 def ask_with_tensors(url, model, path):
     inputs, expected = load(path)
     tensors = {k: torch.from_numpy(v).cuda() for k, v in inputs.items()}
-    with gpuwire.Client(url, model) as client:
+    with gpuwire.Client(url, model, gpu_direct=True) as client:
         for first in range(8):
             answer = client.infer({k: v[first:first + 1] for k, v in tensors.items()}, timeout=LIMIT)
             one = answer if torch.is_tensor(answer) else next(iter(answer.values()))
