@@ -28,6 +28,9 @@ _gpuwire()
             mapfile -t COMPREPLY < <(compgen -W 'auto cpu gpu' -- "$cur")
             return
             ;;
+        'serve --config')
+            return
+            ;;
         'serve --models')
             mapfile -t COMPREPLY < <(compgen -d -- "$cur")
             return
@@ -350,7 +353,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control -h --help'
+            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control -h --help'
             ;;
         infer)
             options='--server --token-file --ca-file --model-version --input --output --priority --deadline --image --out --slots --stats -h --help'

@@ -11,12 +11,12 @@
 #include "src/grpc/door.h"
 #endif
 
-int gw_cli_grpc_port(const char *text, struct gw_cli_grpc *o)
+int gw_cli_grpc_port(const char *name, const char *text, struct gw_cli_grpc *o)
 {
     uint64_t n = 0;
     o->asked = text;
     if (!strcmp(text, "off")) return 0;
-    int wrong = gw_option_number("serve", "--grpc", text, 0, 65535, &n);
+    int wrong = gw_option_number("serve", name, text, 0, 65535, &n);
     o->port = (uint16_t)n;
     return wrong;
 }

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/cli/serve_args.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/cli/options.h"
+#include "src/cli/serve_config.h"
+#include "src/serve/wire.h"
+
+static const char usage[] =
+    "usage: gpuwire serve [OPTION...]\n"
+    "\n"
+    "Serves the models of a repository (DIR/NAME/VERSION/model.onnx). Clients set a session up over HTTP, "
+    "then write\n"
+    "their inputs straight into this process's memory by RDMA and get the answers written back.\n"
+    "\n"
+    "  --config FILE    reads options from this file, one NAME = VALUE a line; the command line wins\n"
+    "  --models DIR     the repository (default: the models that come with gpuwire)\n"
+    "  --model NAME     serve this one only\n"
+    "  --exec WHERE     gpu, cpu or auto: the GPU when there is one (default auto)\n"
+    "  --gpu N          which GPU, by its CUDA number (default 0)\n"
+    "  --device NAME    RDMA device, or softnic (default: GPUWIRE_DEVICE, a real one, else softnic)\n"
+    "  --listen ADDRESS where HTTP and gRPC listen, a numeric address; 0.0.0.0 and :: are all of the host's "
+    "(default "
+    "127.0.0.1:\n"
+    "                   this host alone)\n"
+    "  --port N         HTTP port, 0 for any free one (default 8000)\n"
+    "  --grpc PORT      gRPC port, 0 for any free one; off: no gRPC (default 8001; with --port 0 any free "
+    "one)\n"
+    "  --sessions N     sessions of each model at once (default 16)\n"
+    "  --sessions-per-client N\n"
+    "                   of them, what one host, or one user of this host, may have (default: all but a "
+    "quarter)\n"
+    "  --idle SECONDS   a session without requests for so long is closed, 0 for never (default 300); one "
+    "that never had\n"
+    "                   any after 10 s\n"
+    "  --slots N        requests in flight of each session (default 8)\n"
+    "  --max-batch N    requests share runs of the models that allow it, up to so many samples together "
+    "(default 1)\n"
+    "  --batch-delay US a request waits so long for others to share its run, in microseconds (default 0)\n"
+    "  --threads N      CPU threads that one inference uses on --exec cpu (default 1)\n"
+    "  --model-memory-limit MIB\n"
+    "                   what a model may take with the slots of its sessions (default 2048)\n"
+    "  --max-body MIB   the longest body of an inference over HTTP, the longest message over gRPC (default "
+    "64)\n"
+    "  --tls-cert FILE  HTTP and gRPC are encrypted, with this certificate (PEM, with the chain behind it)\n"
+    "  --tls-key FILE   and its key\n"
+    "  --token-file FILE\n"
+    "                   every call must bring the token in this file: \"Authorization: Bearer TOKEN\"\n"
+    "  --open-health    but for v2/health and its like, which whoever reaches the server may ask\n"
+    "  --metrics-port N metrics are answered on this port, too, and nothing else is\n"
+    "  --model-control  clients may load and unload models of the repository\n"
+    "  -h, --help       this text\n"
+    "\n"
+    "Prints one line when it is ready. SIGINT or SIGTERM ends it.\n";
+
+enum {
+    MODELS = 256,
+    MODEL,
+    EXEC,
+    GPU,
+    DEVICE,
+    LISTEN,
+    PORT,
+    SESSIONS,
+    EACH,
+    IDLE,
+    SLOTS,
+    THREADS,
+    BATCH,
+    DELAY,
+    MEMORY,
+    GRPC,
+    BODY,
+    CERT,
+    KEY,
+    TOKEN,
+    HEALTH,
+    METRICS,
+    CONTROL,
+    CONFIG
+};
+
+static const struct option options[] = {
+    {"models", 1, NULL, MODELS},
+    {"model", 1, NULL, MODEL},
+    {"exec", 1, NULL, EXEC},
+    {"gpu", 1, NULL, GPU},
+    {"device", 1, NULL, DEVICE},
+    {"listen", 1, NULL, LISTEN},
+    {"port", 1, NULL, PORT},
+    {"grpc", 1, NULL, GRPC},
+    {"sessions", 1, NULL, SESSIONS},
+    {"slots", 1, NULL, SLOTS},
+    {"threads", 1, NULL, THREADS},
+    {"max-batch", 1, NULL, BATCH},
+    {"batch-delay", 1, NULL, DELAY},
+    {"sessions-per-client", 1, NULL, EACH},
+    {"idle", 1, NULL, IDLE},
+    {"model-memory-limit", 1, NULL, MEMORY},
+    {"max-body", 1, NULL, BODY},
+    {"tls-cert", 1, NULL, CERT},
+    {"tls-key", 1, NULL, KEY},
+    {"token-file", 1, NULL, TOKEN},
+    {"open-health", 0, NULL, HEALTH},
+    {"model-control", 0, NULL, CONTROL},
+    {"metrics-port", 1, NULL, METRICS},
+    {"config", 1, NULL, CONFIG},
+    {"help", 0, NULL, 'h'},
+    {0},
+};
+
+/* Option `id` has this value. Mistakes call it `name`. 0, or GW_EXIT_USAGE. */
+static int set(struct gw_cli_serving *all, int id, const char *name, const char *value)
+{
+    struct gw_server_opts *o = &all->server;
+    struct gw_http_door_opts *http = &all->http;
+    int wrong = 0;
+    uint64_t n = 0;
+    switch (id) {
+    case MODELS: o->models = value; break;
+    case MODEL: o->only = value; break;
+    case EXEC:
+        if (strcmp(value, "gpu") && strcmp(value, "cpu") && strcmp(value, "auto"))
+            return gw_usage_error("serve", "%s %s: gpu, cpu or auto is wanted", name, value);
+        o->exec = value;
+        break;
+    case DEVICE: o->device = value; break;
+    case LISTEN: http->host = value; break;
+    case GPU:
+        wrong = gw_option_number("serve", name, value, 0, 1023, &n);
+        o->gpu = (uint32_t)n;
+        break;
+    case PORT:
+        wrong = gw_option_number("serve", name, value, 0, 65535, &n);
+        http->port = (uint16_t)n;
+        break;
+    case GRPC: wrong = gw_cli_grpc_port(name, value, &all->grpc); break;
+    case SESSIONS:
+        wrong = gw_option_number("serve", name, value, 1, 1024, &n);
+        o->sessions = (uint32_t)n;
+        break;
+    case EACH:
+        wrong = gw_option_number("serve", name, value, 1, 1024, &n);
+        o->sessions_each = (uint32_t)n;
+        break;
+    case IDLE:
+        wrong = gw_option_number("serve", name, value, 0, 1000000, &n);
+        o->idle_ns = n * 1000000000u;
+        break;
+    case MEMORY:
+        wrong = gw_option_number("serve", name, value, 1, 1u << 30, &n);
+        o->model_memory = n << 20;
+        break;
+    case BODY:
+        wrong = gw_option_number("serve", name, value, 1, 2048, &n);
+        http->most_body = n << 20;
+        break;
+    case CERT: http->cert = value; break;
+    case KEY: http->key = value; break;
+    case TOKEN: http->token_file = value; break;
+    case HEALTH: http->open_health = 1; break;
+    case CONTROL: all->control = 1; break;
+    case METRICS:
+        wrong = gw_option_number("serve", name, value, 1, 65535, &n);
+        http->metrics_port = (uint16_t)n;
+        break;
+    case SLOTS:
+        wrong = gw_option_number("serve", name, value, 1, GW_SERVE_MAX_SLOTS, &n);
+        o->slots = (uint32_t)n;
+        break;
+    case BATCH:
+        wrong = gw_option_number("serve", name, value, 1, GW_SERVING_MAX_ROWS, &n);
+        o->max_batch = (uint32_t)n;
+        break;
+    case DELAY:
+        wrong = gw_option_number("serve", name, value, 0, 10000000, &n);
+        o->batch_delay_ns = n * 1000;
+        break;
+    case THREADS:
+        wrong = gw_option_number("serve", name, value, 1, 1024, &n);
+        o->threads = (uint32_t)n;
+        break;
+    }
+    return wrong;
+}
+
+/* A line of the file. A flag, which has no value on the command line, is yes or no here. */
+static int set_line(void *args, const struct gw_setting *s)
+{
+    struct gw_cli_serving *all = args;
+    const struct option *o = options;
+    while (o->name && strcmp(o->name, s->name)) o++;
+    if (!o->name || o->val == CONFIG || o->val == 'h')
+        return gw_usage_error("serve", "%s: no such setting", s->said);
+    uint64_t bit = 1ull << (o->val - MODELS);
+    if (all->in_file & bit) return gw_usage_error("serve", "%s: it is set twice; remove one", s->said);
+    all->in_file |= bit;
+    if (o->has_arg) return set(all, o->val, s->said, s->value);
+    if (!strcmp(s->value, "yes")) return set(all, o->val, s->said, NULL);
+    return strcmp(s->value, "no") ? gw_usage_error("serve", "%s %s: yes or no is wanted", s->said, s->value)
+                                  : 0;
+}
+
+/* Of the command line: the name of the file, and whether it is well formed. -1: go on; else the exit code. */
+static int scan(int argc, char **argv, const char **config)
+{
+    int option;
+    optind = 1;
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
+        if (option == 'h') {
+            fputs(usage, stdout);
+            return GW_EXIT_OK;
+        }
+        if (option == '?' || option == ':') return gw_option_wrong("serve", argv, option);
+        if (option == CONFIG) *config = optarg;
+    }
+    return optind < argc ? gw_usage_error("serve", "%s: not an option", argv[optind]) : -1;
+}
+
+int gw_cli_serve_args(int argc, char **argv, struct gw_cli_serving *all)
+{
+    const char *config = NULL;
+    char name[64];
+    int option, which = 0, wrong = scan(argc, argv, &config);
+    if (wrong >= 0) return wrong;
+    wrong = config ? gw_config_read("serve", config, set_line, all) : 0;
+    optind = 1; /* again: what the command line says comes after the file, and so wins */
+    while (!wrong && (option = getopt_long(argc, argv, ":h", options, &which)) >= 0) {
+        snprintf(name, sizeof(name), "--%s", options[which].name);
+        wrong = set(all, option, name, optarg);
+    }
+    if (wrong) return wrong;
+    if (!all->server.models)
+        return gw_usage_error("serve", "no models found beside the program; give --models");
+    if (!all->grpc.asked) all->grpc.port = all->http.port ? GW_CLI_GRPC_PORT : 0;
+    return -1;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `gpuwire serve` is asked to do: its command line, and the file of --config. */
+#ifndef GW_CLI_SERVE_ARGS_H
+#define GW_CLI_SERVE_ARGS_H
+
+#include <stdint.h>
+
+#include "src/cli/serve_grpc.h"
+#include "src/http/http.h"
+#include "src/serve/server.h"
+
+struct gw_cli_serving {
+    struct gw_server_opts server;
+    struct gw_http_door_opts http;
+    struct gw_cli_grpc grpc;
+    int control;      /* clients may load and unload models */
+    uint64_t in_file; /* a bit for each option that the file has set */
+};
+
+/* Changes the defaults in `all` to what the file and the command line say. -1: go on; else the exit code. */
+int gw_cli_serve_args(int argc, char **argv, struct gw_cli_serving *all);
+
+#endif
