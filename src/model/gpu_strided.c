@@ -141,12 +141,12 @@ void gwm_gpu_trace(const struct gwm_gpu *p, struct gwm_strided *s)
 
 bool gwm_gpu_trace_out(const struct gwm_node *move, int32_t count, struct gwm_strided *y)
 {
-    const struct gwm_move *v = &move->mv.move[0];
     struct gwm_strided s = *y;
 
-    if (move->op != GWM_MOVE || !dense(v, count) || v->start ||
-        !all_through(&(struct map){v->rank, v->dims, v->from, v->to}, &s) || !regular(&s) ||
-        (s.n[2] > 1 && s.stride[2] != 1))
+    if (move->op != GWM_MOVE) return false;
+    const struct gwm_move *v = &move->mv.move[0];
+    if (!dense(v, count) || v->start || !all_through(&(struct map){v->rank, v->dims, v->from, v->to}, &s) ||
+        !regular(&s) || (s.n[2] > 1 && s.stride[2] != 1))
         return false;
     s.root = move->out;
     *y = s;

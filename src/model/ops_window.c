@@ -142,7 +142,8 @@ static int conv(struct gwm_import *im)
         return gwm_op_fail(im, -EBADMSG, "weights of %u dimensions for an input of %u", wt->shape.rank,
                            x->shape.rank);
     c.oc = wt->shape.d[0];
-    if (group < 1 || c.oc % group || x->shape.d[1] % group || wt->shape.d[1] != x->shape.d[1] / group)
+    if (!wt->count || group < 1 || c.oc % group || x->shape.d[1] % group ||
+        wt->shape.d[1] != x->shape.d[1] / group)
         return gwm_op_fail(im, -EBADMSG, "weights %d x %d do not fit %d input channels in %" PRId64 " groups",
                            c.oc, wt->shape.d[1], x->shape.d[1], group);
     if (b && b->count != c.oc)
