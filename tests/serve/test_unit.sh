@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The systemd unit is one that systemd takes; and the server starts with the example's settings, as they are and with every line used.
+# The systemd unit is one that systemd takes. The server starts with the example of settings as it is, and with its lines put to use
+# (but the one with a fixed port).
 . "$(dirname "$0")/lib.sh" || exit 1
 need curl
 cd "$work" || exit 1
