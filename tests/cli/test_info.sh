@@ -27,6 +27,20 @@ GPUWIRE_NIC=adr=1 says 1 'adr' '^NIC .*none' -- --exec cpu
 GPUWIRE_DEVICE=mlx5_77 says 1 'no RDMA device called mlx5_77' '^hardware' -- --exec cpu
 says 1 'no RDMA device called mlx5_77' -- --exec cpu --device mlx5_77
 GPUWIRE_SOFTNIC_LIBRARY=$work/none.so says 1 "$work/none.so" -- --exec cpu
+# A network namespace as it is made, where nobody has taken the loopback interface up.
+space=
+for how in 'unshare -n' 'unshare -rn'; do $how true 2>/dev/null && space=$how && break; done
+if [ -n "$space" ]; then
+    printf '#!/bin/bash\nexec %s "%s" "$@"\n' "$space" "$GPUWIRE" >"$work/lo_down" && chmod +x "$work/lo_down"
+    (
+        GPUWIRE=$work/lo_down
+        says 1 'gpuwire info: lo is down in this network namespace.*`ip link set lo up`' 'note: lo is down' \
+            "^gpuwire: .*lo is down in this network namespace, and packets to $net.1 get lost" -- --exec cpu
+        ! grep -q 'works' "$work/info.out" || fail "lo is down, and something works"
+    ) || exit 1
+else
+    echo "no network namespaces here: lo was not down"
+fi
 says 2 '--exec tpu: gpu, cpu or auto is wanted' -- --exec tpu
 says 2 '--devise: no such option' -- --devise softnic
 says 2 '--device: it wants a value' -- --device

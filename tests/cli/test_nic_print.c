@@ -14,10 +14,10 @@
 
 static json_t *nic(unsigned long long requests, unsigned long long copied, unsigned long long fetched)
 {
-    json_t *o = json_pack("{s:i, s:s, s:{s:i, s:i, s:I, s:I, s:I, s:I}}", "pid", 7, "program", "a", "counters",
-                          "tx_packets", 0, "rx_packets", 0, "direct_requests", (json_int_t)requests,
-                          "direct_bytes", (json_int_t)copied, "rndv_taken", (json_int_t)(fetched / 1000000),
-                          "rndv_bytes", (json_int_t)fetched);
+    json_t *o = json_pack("{s:i, s:s, s:{s:i, s:i, s:I, s:I, s:I, s:I}}", "pid", 7, "program", "a",
+                          "counters", "tx_packets", 0, "rx_packets", 0, "direct_requests",
+                          (json_int_t)requests, "direct_bytes", (json_int_t)copied, "rndv_taken",
+                          (json_int_t)(fetched / 1000000), "rndv_bytes", (json_int_t)fetched);
 
     assert_non_null(o);
     return o;
