@@ -27,8 +27,10 @@ static int release(void **state)
 static void post(struct ibv_qp *qp)
 {
     struct ibv_sge s = {.addr = (uintptr_t)r.buf, .length = 8, .lkey = r.mr->lkey};
-    struct ibv_send_wr wr = {
-        .sg_list = &s, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED},
+    struct ibv_send_wr wr = {.sg_list = &s,
+                             .num_sge = 1,
+                             .opcode = IBV_WR_SEND,
+                             .send_flags = IBV_SEND_SIGNALED},
                        *bad;
 
     (void)ibv_post_send(qp, &wr, &bad); /* versions of libmlx5 differ in whether they refuse it */
