@@ -217,3 +217,22 @@ bool sn_addr_is_local(const struct sn_addr *addr)
 
     return best_interface(addr, &mtu) == 2;
 }
+
+bool sn_addr_is_loopback(const struct sn_addr *addr)
+{
+    static const uint8_t one[16] = {[15] = 1};
+
+    return sn_gid_is_ipv4(addr->gid) ? addr->gid[12] == 127 : !memcmp(addr->gid, one, 16);
+}
+
+bool sn_lo_is_down(void)
+{
+    struct ifreq req = {.ifr_name = "lo"};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool down;
+
+    if (fd < 0) return false;
+    down = ioctl(fd, SIOCGIFFLAGS, &req) == 0 && !(req.ifr_flags & IFF_UP);
+    close(fd);
+    return down;
+}

@@ -55,6 +55,12 @@ uint32_t sn_path_mtu(int mtu);
 /* Has an interface of this host this very address? */
 bool sn_addr_is_local(const struct sn_addr *addr);
 
+/* An address of the loopback interface: 127.0.0.0/8 or ::1. */
+bool sn_addr_is_loopback(const struct sn_addr *addr);
+/* Is this network namespace's loopback interface down? Then packets to 127.0.0.0/8 get lost. False where that
+ * cannot be found out. */
+bool sn_lo_is_down(void);
+
 /* To and from socket addresses. The first returns the length; the second false for another family. */
 socklen_t sn_addr_to_sock(const struct sn_addr *addr, uint16_t port, struct sockaddr_in6 *sa);
 bool sn_addr_from_sock(const struct sockaddr_in6 *sa, uint8_t gid[16], uint16_t *port);

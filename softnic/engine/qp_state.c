@@ -96,7 +96,7 @@ static bool find(int type, enum ibv_qp_state from, enum ibv_qp_state to, struct 
 
 static const char *check_av(const struct ibv_ah_attr *av)
 {
-    if (!av->is_global) return "the address vector has no global route";
+    if (!av->is_global) return "the address vector has no global route, and RoCE needs a GID: try -g 0";
     if (av->port_num != 1) return "the address vector's port is not 1";
     if (av->grh.sgid_index != 0) return "the GID index is not 0";
     return NULL;

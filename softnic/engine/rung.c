@@ -8,6 +8,24 @@ static bool takes_rings(enum ibv_qp_state state)
     return state == IBV_QPS_RTS || state == IBV_QPS_SQD || state == IBV_QPS_SQE || state == IBV_QPS_ERR;
 }
 
+static void report_early(struct sn_qp *qp)
+{
+    if (qp->early_reported) return;
+    qp->early_reported = true;
+    sn_report_qp(qp, "a post does nothing: it is in %s, not yet in RTS: ibv_modify_qp it to RTS, then post",
+                 sn_qp_state_text(qp->state));
+}
+
+void sn_qp_post_refused(struct sn_nic *nic, uint32_t number)
+{
+    struct sn_qp *qp;
+
+    sn_nic_lock(nic);
+    qp = sn_qp_find(nic, number);
+    if (qp && !takes_rings(qp->state)) report_early(qp);
+    sn_nic_unlock(nic);
+}
+
 void sn_sq_leave(struct sn_qp *qp)
 {
     uint32_t word;
@@ -32,7 +50,7 @@ void sn_sq_look(struct sn_qp *qp)
     if (pi == qp->sq_pi) return;
     if (!takes_rings(qp->state)) {
         if (qp->state == IBV_QPS_RESET && pi == qp->sq_left) return;
-        sn_report_qp(qp, "doorbell ignored: it is in %s, not yet in RTS", sn_qp_state_text(qp->state));
+        report_early(qp);
         return;
     }
     if ((uint16_t)(pi - qp->sq_ci) > qp->init.sq_wqebbs) {

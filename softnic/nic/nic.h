@@ -543,6 +543,10 @@ uint32_t sn_qp_number(const struct sn_qp *qp);
  */
 int sn_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask);
 
+/* The program's library refused a post to the queue pair of that number, and did not ring. Where its state is
+ * the reason, one line says so, once for each queue pair. Takes the NIC's lock. */
+void sn_qp_post_refused(struct sn_nic *nic, uint32_t number);
+
 /* All attributes but cap, which the caller knows. */
 int sn_qp_query(struct sn_qp *qp, struct ibv_qp_attr *attr);
 

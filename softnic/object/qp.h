@@ -47,7 +47,7 @@ struct sn_qp {
     uint16_t sq_ci;   /* oldest not complete */
     uint16_t rq_ci;   /* next receive WQE to be used */
     bool rq_bad;      /* the record runs past the queue: reported */
-    bool missing_reported;
+    bool missing_reported, early_reported;
     bool last_wqe_reported; /* in ERR: that it takes no more from its shared receive queue */
     int ahead_before;       /* sn_record_ahead when the records were last watched */
 

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "softnic/base/errno_text.h"
 #include "softnic/nic/nic.h"
 #include "softnic/port/port.h"
 #include "softnic/runtime/thread_state.h"
@@ -256,7 +257,7 @@ int sn_thread_start(struct sn_nic *nic, struct sn_port *port, enum sn_poll poll,
     t->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (t->kick_fd < 0) {
         err = -errno;
-        snprintf(why, 256, "cannot make an eventfd: %s", strerror(errno));
+        snprintf(why, 256, "cannot make an eventfd: %s", sn_errno_text(errno));
     } else {
         err = create_on_cpu(t, why);
         if (err) close(t->kick_fd);

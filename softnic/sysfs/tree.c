@@ -353,9 +353,9 @@ int sn_tree_build(const struct sn_tree_info *nics, unsigned n)
         }
         if (err && root[0]) {
             rmdir(home); /* succeeds only when it is empty */
-            fprintf(stderr,
-                    "gpuwire: cannot write %s: %s; set XDG_RUNTIME_DIR to a folder of yours with room\n",
-                    root, strerror(-err));
+            fprintf(stderr, "gpuwire: cannot write %s: %s; %s\n", root, strerror(-err),
+                    err == -EMFILE ? "raise this process's limit (`ulimit -n`)"
+                                   : "set XDG_RUNTIME_DIR to a folder of yours with room");
         }
     }
     pthread_mutex_unlock(&lock);

@@ -35,6 +35,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
         return EIO;
     }
     int err = real.post_send(qp, wr, bad);
+    if (err) sn_qp_post_refused(nic, qp->qp_num);
     sn_process_nic_posted(nic);
     return err;
 }

@@ -68,6 +68,7 @@ static int complete_by(complete_fn *real, struct ibv_qp_ex *qp)
         return EIO;
     }
     int err = real(qp);
+    if (err) sn_qp_post_refused(nic, qp->qp_base.qp_num);
     sn_process_nic_posted(nic);
     return err;
 }

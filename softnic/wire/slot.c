@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "softnic/base/errno_text.h"
 #include "softnic/wire/owner.h"
 #include "src/roce/hdr.h"
 
@@ -87,7 +88,7 @@ static int explain(int err, const struct sn_addr *addr, char *why)
     } else if (err == -EADDRNOTAVAIL) {
         snprintf(why, 256, "%s is no address of this host; give one that is: GPUWIRE_NIC=addr=IP", text);
     } else {
-        snprintf(why, 256, "cannot use UDP at %s: %s", text, strerror(-err));
+        snprintf(why, 256, "cannot use UDP at %s: %s", text, sn_errno_text(-err));
     }
     return err;
 }

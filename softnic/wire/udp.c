@@ -92,13 +92,6 @@ uint32_t sn_udp_room(const struct sn_udp *udp)
     return getsockopt(udp->slot.fd, SOL_SOCKET, SO_RCVBUF, &room, &len) ? 0 : (uint32_t)room / 2;
 }
 
-static bool is_loopback(const struct sn_addr *addr)
-{
-    static const uint8_t one[16] = {[15] = 1};
-
-    return sn_gid_is_ipv4(addr->gid) ? addr->gid[12] == 127 : !memcmp(addr->gid, one, 16);
-}
-
 /* Another user is at port 4791: nothing that this user did, and nothing to be silent about. */
 static void note_no_port(struct sn_udp *udp, const char *text)
 {
@@ -107,7 +100,7 @@ static void note_no_port(struct sn_udp *udp, const char *text)
     char user[32] = "another program";
 
     if (others) snprintf(user, sizeof(user), "user %u", who.uid);
-    udp->note_matters = others && !is_loopback(&udp->addr);
+    udp->note_matters = others && !sn_addr_is_loopback(&udp->addr);
     snprintf(udp->note, sizeof(udp->note),
              "UDP port 4791 at %s: %s (%s has it): what other hosts send reaches this process only if it is "
              "passed on there, by a gpuwire process",
@@ -120,7 +113,12 @@ static void set_note(struct sn_udp *udp)
     uint32_t room = sn_udp_room(udp);
 
     sn_addr_text(&udp->addr, text);
-    if (udp->slot.shared_fd < 0) {
+    if (sn_addr_is_loopback(&udp->addr) && sn_lo_is_down()) {
+        udp->note_matters = true;
+        snprintf(udp->note, sizeof(udp->note),
+                 "lo is down in this network namespace, and packets to %s get lost: `ip link set lo up`",
+                 text);
+    } else if (udp->slot.shared_fd < 0) {
         note_no_port(udp, text);
     } else if (udp->owners.by == SN_OWNERS_UNKNOWN) {
         udp->note_matters = true;

@@ -100,7 +100,7 @@ uint32_t sn_udp_room(const struct sn_udp *udp);
 /* "" or one line on what does not work at this address. */
 const char *sn_udp_note(const struct sn_udp *udp);
 /* Is that to be said at once, without being asked? Another user is in the way, or cannot be told from this
- * one. */
+ * one, or nothing gets through. */
 bool sn_udp_note_matters(const struct sn_udp *udp);
 void sn_udp_stats(const struct sn_udp *udp, struct sn_udp_stats *stats);
 /* Do frames to processes of this host leave many to a message (segmentation offload)? As far as tried.

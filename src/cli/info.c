@@ -19,6 +19,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
 
+#include "softnic/config/addr.h"
 #include "src/cli/nic_ask.h"
 #include "src/cli/options.h"
 
@@ -206,11 +207,28 @@ static void print_connections(struct gw_device *dev)
     gw_cm_unlisten(l);
 }
 
+/* Each way below works within this process even then, and none to another. */
+static bool cut_off(const struct gw_device_info *i)
+{
+    struct sn_addr addr = {.scope = 0};
+
+    memcpy(addr.gid, i->gid, sizeof(addr.gid));
+    return i->soft && sn_addr_is_loopback(&addr) && sn_lo_is_down();
+}
+
+static void print_ways(struct gw_device *dev, const struct gw_device_info *i)
+{
+    print_modes(dev, i);
+    print_memory(dev, i);
+    print_connections(dev);
+}
+
 static int report(const char *device, const char *which)
 {
     struct gw_device_info info;
     struct gw_device *dev;
     struct gw_exec *exec;
+    bool cut;
 
     if (gw_exec_create(which, NULL, &exec)) {
         fprintf(stderr, "gpuwire info: %s\n", gw_last_error());
@@ -227,12 +245,15 @@ static int report(const char *device, const char *which)
     }
     gw_device_query(dev, &info);
     print_nic(&info);
-    print_modes(dev, &info);
-    print_memory(dev, &info);
-    print_connections(dev);
+    cut = cut_off(&info);
+    if (!cut) print_ways(dev, &info);
+    fflush(stdout);
+    if (cut)
+        fprintf(stderr, "gpuwire info: lo is down in this network namespace, and no peer is reached: `ip "
+                        "link set lo up`\n");
     gw_device_close(dev);
     gw_exec_destroy(exec);
-    return 0;
+    return cut;
 }
 
 int gw_cli_info(int argc, char **argv)

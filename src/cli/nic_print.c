@@ -40,17 +40,21 @@ static const char *bytes(unsigned long long n, char buf[32])
 
 /* ---- a NIC --------------------------------------------------------------------------------------------- */
 
-static void print_traffic(const char *what, const json_t *now, const json_t *before, double seconds,
-                          const char *packets, const char *size)
+/* One way for bytes to go: the counters' names, and what the first of them counts. */
+struct way {
+    const char *what, *units, *count, *size;
+};
+
+static void print_traffic(const struct way *w, const json_t *now, const json_t *before, double seconds)
 {
     char buf[32];
 
-    printf("  %-9s %llu packets, %s", what, number(now, packets), bytes(number(now, size), buf));
+    printf("  %-9s %llu %s, %s", w->what, number(now, w->count), w->units, bytes(number(now, w->size), buf));
     if (before && seconds > 0) {
-        double p = (double)(number(now, packets) - number(before, packets)) / seconds;
-        double b = (double)(number(now, size) - number(before, size)) / seconds;
+        double n = (double)(number(now, w->count) - number(before, w->count)) / seconds;
+        double b = (double)(number(now, w->size) - number(before, w->size)) / seconds;
 
-        printf(" (%.0f packets/s, %.3f Gbit/s)", p, b * 8e-9);
+        printf(" (%.0f %s/s, %.3f Gbit/s)", n, w->units, b * 8e-9);
     }
     printf("\n");
 }
@@ -95,7 +99,14 @@ static void print_line(const char *what, const char *said)
     if (*said) printf("  %-9s %s\n", what, said);
 }
 
-static const char *const shown[] = {"tx_packets", "tx_bytes", "rx_packets", "rx_bytes", NULL};
+/* What peers on this host get without packets is no part of the first two. */
+static const struct way ways[] = {{"sent", "packets", "tx_packets", "tx_bytes"},
+                                  {"received", "packets", "rx_packets", "rx_bytes"},
+                                  {"one-copy", "requests", "direct_requests", "direct_bytes"},
+                                  {"fetched", "messages", "rndv_taken", "rndv_bytes"}};
+enum { PACKET_WAYS = 2, WAYS = 4 };
+static const char *const shown[] = {"tx_packets",   "tx_bytes",   "rx_packets", "rx_bytes", "direct_requests",
+                                    "direct_bytes", "rndv_taken", "rndv_bytes", NULL};
 static const char *const shown_wire[] = {"tx_frames", "tx_bytes", "rx_frames", "rx_bytes", NULL};
 static const char *const none[] = {NULL};
 
@@ -121,8 +132,9 @@ static void print_statistics(const json_t *nic, const json_t *before, double sec
 {
     const json_t *c = json_object_get(nic, "counters"), *b = json_object_get(before, "counters");
 
-    print_traffic("sent", c, b, seconds, "tx_packets", "tx_bytes");
-    print_traffic("received", c, b, seconds, "rx_packets", "rx_bytes");
+    for (int i = 0; i < WAYS; i++)
+        if (i < PACKET_WAYS || number(c, ways[i].count) || number(c, ways[i].size))
+            print_traffic(&ways[i], c, b, seconds);
     print_counters("counted", c, b, seconds, shown);
     print_counters("wire", json_object_get(nic, "wire"), json_object_get(before, "wire"), seconds,
                    shown_wire);

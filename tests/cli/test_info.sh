@@ -27,6 +27,31 @@ GPUWIRE_NIC=adr=1 says 1 'adr' '^NIC .*none' -- --exec cpu
 GPUWIRE_DEVICE=mlx5_77 says 1 'no RDMA device called mlx5_77' '^hardware' -- --exec cpu
 says 1 'no RDMA device called mlx5_77' -- --exec cpu --device mlx5_77
 GPUWIRE_SOFTNIC_LIBRARY=$work/none.so says 1 "$work/none.so" -- --exec cpu
+# A network namespace as it is made, where nobody has taken the loopback interface up.
+space=
+for how in 'unshare -n' 'unshare -rn'; do $how true 2>/dev/null && space=$how && break; done
+if [ -n "$space" ]; then
+    printf '#!/bin/bash\nexec %s "%s" "$@"\n' "$space" "$GPUWIRE" >"$work/lo_down" && chmod +x "$work/lo_down"
+    (
+        GPUWIRE=$work/lo_down
+        says 1 'gpuwire info: lo is down in this network namespace.*`ip link set lo up`' 'note: lo is down' \
+            "^gpuwire: .*lo is down in this network namespace, and packets to $net.1 get lost" -- --exec cpu
+        ! grep -q 'works' "$work/info.out" || fail "lo is down, and something works"
+    ) || exit 1
+else
+    echo "no network namespaces here: lo was not down"
+fi
+# Too few file descriptors, wherever they end: the remedy is named, and no other. Those that the test was given are closed
+# first. A sanitizer needs some of its own.
+for few in 6 7 8; do
+    [ -z "${SANITIZER:-}" ] || break
+    (
+        for fd in {3..200}; do eval "exec $fd>&-"; done
+        ulimit -n "$few"
+        says 1 '^gpuwire: .*file.*`ulimit -n`' -- --exec cpu
+        ! grep -q 'XDG_RUNTIME_DIR' "$work/info.out" || fail "$few file descriptors: a folder is blamed"
+    ) || exit 1
+done
 says 2 '--exec tpu: gpu, cpu or auto is wanted' -- --exec tpu
 says 2 '--devise: no such option' -- --devise softnic
 says 2 '--device: it wants a value' -- --device

@@ -148,6 +148,26 @@ static void no_receive_is_posted(void **state)
     expect_report(&r, "no receive posted: gave up after 2 repeats");
 }
 
+/* As programs do that were written for InfiniBand, and whose option for a GID index was left out. */
+static void an_address_without_a_gid(void **state)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+    const int path = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+
+    (void)state;
+    assert_int_equal(sn_qp_modify(r.a.qp.qp, &attr, IBV_QP_STATE), 0);
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_INIT, .port_num = 1};
+    assert_int_equal(
+        sn_qp_modify(r.a.qp.qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+        0);
+    attr = (struct ibv_qp_attr){
+        .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .ah_attr = {.dlid = 1, .port_num = 1}};
+    assert_int_equal(sn_qp_modify(r.a.qp.qp, &attr,
+                                  IBV_QP_STATE | path | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+                     -EINVAL);
+    expect_report(&r, "no global route, and RoCE needs a GID: try -g 0");
+}
+
 /* Lines are few for each queue pair, but the last stays to be looked at. */
 static void not_everything_is_said(void **state)
 {
@@ -176,6 +196,7 @@ int main(void)
         TEST(another_protection_domain),   TEST(our_own_memory),
         TEST(a_receive_that_is_too_short), TEST(nobody_answers),
         TEST(no_receive_is_posted),        TEST(not_everything_is_said),
+        TEST(an_address_without_a_gid),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
