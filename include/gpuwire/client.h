@@ -110,14 +110,14 @@ struct gw_client_reply {
     uint64_t id;
     uint32_t slot;
     /* 0, or why this request has no answer, as `why` says:
-     *   -EINVAL      the server refused the request.
-     *   -EREMOTEIO   the model failed.
-     *   -ETIME       the answer would have come after the deadline.
-     *   -ESHUTDOWN   the model is being stopped or replaced: ask again later, or elsewhere.
-     *   -EBUSY       the server has too much to do (HTTP).
-     *   -EACCES      the server wants another token (HTTP).
-     *   -ECONNRESET  the server has gone (HTTP; the next submit connects again).
-     *   -EPROTO      the answer is not one of the protocol, or not this model's (HTTP). */
+     *   `-EINVAL`      The server refused the request.
+     *   `-EREMOTEIO`   The model failed.
+     *   `-ETIME`       The answer would have come after the deadline.
+     *   `-ESHUTDOWN`   The model is being stopped or replaced: ask again later, or elsewhere.
+     *   `-EBUSY`       The server has too much to do (HTTP).
+     *   `-EACCES`      The server wants another token (HTTP).
+     *   `-ECONNRESET`  The server has gone (HTTP; the next submit connects again).
+     *   `-EPROTO`      The answer is not one of the protocol, or not this model's (HTTP). */
     int error;
     const char *why;  /* one line, "" on success; lives as long as the tensors */
     uint32_t rows;    /* of the request */
@@ -128,15 +128,15 @@ struct gw_client_reply {
 };
 
 /* Opens a client: asks what the model takes and gives and, over RDMA, opens a session at the worker.
- *   -ENOENT        no such model there.
- *   -EBUSY         all its sessions are taken.
- *   -EACCES        the server wants another token.
- *   -EINVAL        bad arguments, or an input whose shape must be given (`shapes`).
- *   -ENOTSUP       a URL that this library has no door for; a type of elements that it does not know (BYTES).
- *   -EFBIG         slots, rows and tensors take more than 4 GiB.
- *   -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EIO   no server there.
- *   -EPROTO        its answers make no sense.
- *   -EINTR         give_up said so. */
+ *   `-ENOENT`        No such model there.
+ *   `-EBUSY`         All its sessions are taken.
+ *   `-EACCES`        The server wants another token.
+ *   `-EINVAL`        Bad arguments, or an input whose shape must be given (`shapes`).
+ *   `-ENOTSUP`       A URL that this library has no door for; a type of elements that it does not know (BYTES).
+ *   `-EFBIG`         Slots, rows and tensors take more than 4 GiB.
+ *   `-ECONNREFUSED`, `-EHOSTUNREACH`, `-ETIMEDOUT`, `-EIO`   No server there.
+ *   `-EPROTO`        Its answers make no sense.
+ *   `-EINTR`         Give_up said so. */
 GW_API int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out);
 /* Ends the session; what is in flight is lost. NULL is allowed. */
 GW_API void gw_client_close(struct gw_client *c);

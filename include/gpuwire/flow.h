@@ -89,9 +89,9 @@ GW_API size_t gw_flow_lookup_bulk(struct gw_flow_table *table, const void *keys,
  *
  * Returns 0, or 1 when it took the place of an evictable flow, or a negative errno:
  *
- *   -EEXIST  There is one already, which `at` now names. Nothing changed.
- *   -ENOSPC  The table is full, and no flow near the new one's places is evictable.
- *   -EINVAL  No such worker or state.
+ *   `-EEXIST`  There is one already, which `at` now names. Nothing changed.
+ *   `-ENOSPC`  The table is full, and no flow near the new one's places is evictable.
+ *   `-EINVAL`  No such worker or state.
  *
  * A table that is full of half-open connections stays useful. A flow in a state outside `evictable` is never
  * evicted. Among the others the one whose last packet is longest ago goes first.

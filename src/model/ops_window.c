@@ -95,14 +95,12 @@ static int64_t out_side(struct gwm_import *im, struct sides *s, int axis, int64_
     return out;
 }
 
-static int make_window(struct gwm_import *im, struct sides *s, struct gwm_window *w, struct gwm_shape *out,
-                       int32_t oc)
+/* The window that slides over the input `in` and gives oh x ow, and the shape of the result. */
+static void set_window(const struct sides *s, const struct gwm_shape *in, int64_t oh, int64_t ow,
+                       struct gwm_window *w, struct gwm_shape *out)
 {
-    const struct gwm_shape *in = &gwm_in(im, 0)->shape;
     int64_t h = in->rank == 4 ? in->d[2] : 1, wd = in->d[in->rank - 1];
-    int64_t oh = out_side(im, s, 0, h), ow = oh < 0 ? oh : out_side(im, s, 1, wd);
 
-    if (ow < 0) return (int)ow;
     *w = (struct gwm_window){.n = in->d[0],
                              .c = in->d[1],
                              .h = (int32_t)h,
@@ -120,9 +118,20 @@ static int make_window(struct gwm_import *im, struct sides *s, struct gwm_window
                              .bottom = (int32_t)s->end[0],
                              .right = (int32_t)s->end[1]};
     *out = *in;
-    out->d[1] = oc;
     if (in->rank == 4) out->d[2] = w->oh;
     out->d[in->rank - 1] = w->ow;
+}
+
+static int make_window(struct gwm_import *im, struct sides *s, struct gwm_window *w, struct gwm_shape *out,
+                       int32_t oc)
+{
+    const struct gwm_shape *in = &gwm_in(im, 0)->shape;
+    int64_t h = in->rank == 4 ? in->d[2] : 1, wd = in->d[in->rank - 1];
+    int64_t oh = out_side(im, s, 0, h), ow = oh < 0 ? oh : out_side(im, s, 1, wd);
+
+    if (ow < 0) return (int)ow;
+    set_window(s, in, oh, ow, w, out);
+    out->d[1] = oc;
     return 0;
 }
 
@@ -198,26 +207,8 @@ static int wide_window(struct gwm_import *im, struct sides *s, struct gwm_window
     int64_t oh = wide_side(im, s, 0, h, extra[0], asked[0]);
     int64_t ow = oh < 0 ? oh : wide_side(im, s, 1, wd, extra[1], asked[1]);
     if (ow < 0) return (int)ow;
-    *w = (struct gwm_window){.n = in->d[0],
-                             .c = in->d[1],
-                             .h = (int32_t)h,
-                             .w = (int32_t)wd,
-                             .oh = (int32_t)oh,
-                             .ow = (int32_t)ow,
-                             .kh = (int32_t)s->kernel[0],
-                             .kw = (int32_t)s->kernel[1],
-                             .sh = (int32_t)s->stride[0],
-                             .sw = (int32_t)s->stride[1],
-                             .dh = (int32_t)s->dilation[0],
-                             .dw = (int32_t)s->dilation[1],
-                             .top = (int32_t)s->begin[0],
-                             .left = (int32_t)s->begin[1],
-                             .bottom = (int32_t)s->end[0],
-                             .right = (int32_t)s->end[1]};
-    *out = *in;
+    set_window(s, in, oh, ow, w, out);
     out->d[1] = oc;
-    if (in->rank == 4) out->d[2] = w->oh;
-    out->d[in->rank - 1] = w->ow;
     return gwm_count(out) < 0 ? gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements") : 0;
 }
 
