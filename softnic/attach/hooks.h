@@ -9,4 +9,7 @@
  */
 int sn_hooks_apply(void);
 
+/* sn_hooks_apply_at - the same for whatever has the code at that address: a copy of one of them, under any name. */
+void sn_hooks_apply_at(const void *address);
+
 #endif
