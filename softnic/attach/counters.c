@@ -35,11 +35,18 @@ static void put(const char *folder, const char *name, uint64_t value)
 
 static void put_port(const char *folder, const struct sn_counters *n, const struct sn_udp_stats *wire)
 {
-    static const char *const never[] = {
-        "VL15_dropped",          "excessive_buffer_overrun_errors", "link_downed",
-        "link_error_recovery",   "local_link_integrity_errors",     "multicast_rcv_packets",
-        "multicast_xmit_packets", "port_rcv_constraint_errors",     "port_rcv_remote_physical_errors",
-        "port_rcv_switch_relay_errors", "port_xmit_constraint_errors", "symbol_error"};
+    static const char *const never[] = {"VL15_dropped",
+                                        "excessive_buffer_overrun_errors",
+                                        "link_downed",
+                                        "link_error_recovery",
+                                        "local_link_integrity_errors",
+                                        "multicast_rcv_packets",
+                                        "multicast_xmit_packets",
+                                        "port_rcv_constraint_errors",
+                                        "port_rcv_remote_physical_errors",
+                                        "port_rcv_switch_relay_errors",
+                                        "port_xmit_constraint_errors",
+                                        "symbol_error"};
     const struct {
         const char *name;
         uint64_t value;

@@ -45,8 +45,8 @@ struct image {
 
 struct request {
     const char *const *libs;
-    bool all_but;  /* `libs` are those that are left alone */
-    uintptr_t at;  /* not 0: only what has this address */
+    bool all_but; /* `libs` are those that are left alone */
+    uintptr_t at; /* not 0: only what has this address */
     const struct sn_hook *hooks;
     size_t count;
     int changed;

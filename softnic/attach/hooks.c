@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -105,7 +106,8 @@ static void name_two_copies(const void *caller, void *provider)
     if (!set_ops || !dladdr(set_ops, &serves) || !dladdr(caller, &asks)) return;
     if (asks.dli_fbase == serves.dli_fbase || __atomic_exchange_n(&said, 1, __ATOMIC_RELAXED)) return;
     fprintf(stderr,
-            "gpuwire: %s finds no device: it is the process's second libibverbs, and libmlx5 serves the first, %s; "
+            "gpuwire: %s finds no device: it is the process's second libibverbs, and libmlx5 serves the "
+            "first, %s; "
             "have the program load one of them only\n",
             asks.dli_fname, serves.dli_fname);
 }
@@ -138,8 +140,8 @@ static void hook_verbs_set_ops(struct verbs_context *vctx, const struct verbs_co
 {
     /* By name, not by linking: it has another version in every release. */
     void (*own)(struct verbs_context *, const struct verbs_context_ops *) =
-        (void (*)(struct verbs_context *, const struct verbs_context_ops *))meant_by(__builtin_return_address(0),
-                                                                                     "verbs_set_ops");
+        (void (*)(struct verbs_context *, const struct verbs_context_ops *))meant_by(
+            __builtin_return_address(0), "verbs_set_ops");
     if (own) own(vctx, ops);
     uv_context_ready(&vctx->context);
 }
@@ -167,4 +169,29 @@ int sn_hooks_apply(void)
 void sn_hooks_apply_at(const void *address)
 {
     sn_got_patch_at(address, libc_hooks, COUNT(libc_hooks));
+}
+
+static bool is_verbs(const char *path)
+{
+    const char *base = strrchr(path, '/');
+
+    base = base ? base + 1 : path;
+    for (const char *const *lib = all_libs; *lib; lib++)
+        if (!strncmp(base, *lib, strlen(*lib))) return true;
+    return false;
+}
+
+void sn_hooks_name_apart(const char *path, void *handle)
+{
+    struct link_map *map = NULL;
+    const char *found = is_verbs(path) ? path : NULL;
+
+    if (handle && !dlinfo(handle, RTLD_DI_LINKMAP, &map))
+        for (; map && !found; map = map->l_next)
+            if (is_verbs(map->l_name)) found = map->l_name;
+    if (found)
+        fprintf(stderr,
+                "gpuwire: %s is loaded into a link namespace of its own (dlmopen), where the software NIC is not; load "
+                "it with dlopen\n",
+                found);
 }

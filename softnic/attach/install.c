@@ -72,12 +72,12 @@ static const char *lend_sysfs_path(const char *path, const char *(*get_sysfs_pat
 static void call_libc_directly(void)
 {
     static const char *const names[] = {
-        "socket",     "bind",       "listen",  "accept",   "connect", "recv",        "recvfrom",
-        "recvmsg",    "read",       "readv",   "send",     "sendto",  "sendmsg",     "write",
-        "writev",     "poll",       "select",  "shutdown", "close",   "getpeername", "getsockname",
-        "setsockopt", "getsockopt", "fcntl",   "fcntl64",  "dup2",    "sendfile",    "fstat",
-        "open",       "openat",     "opendir", "fopen",    "stat",    "lstat",       "fstatat",
-        "access",     "readlink",   "realpath", "glob", "scandir"};
+        "socket",     "bind",       "listen",   "accept",   "connect", "recv",        "recvfrom",
+        "recvmsg",    "read",       "readv",    "send",     "sendto",  "sendmsg",     "write",
+        "writev",     "poll",       "select",   "shutdown", "close",   "getpeername", "getsockname",
+        "setsockopt", "getsockopt", "fcntl",    "fcntl64",  "dup2",    "sendfile",    "fstat",
+        "open",       "openat",     "opendir",  "fopen",    "stat",    "lstat",       "fstatat",
+        "access",     "readlink",   "realpath", "glob",     "scandir"};
     static const char *const self[] = {SN_LIBRARY, NULL};
     struct sn_hook hooks[sizeof(names) / sizeof(names[0])];
     void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
@@ -134,10 +134,18 @@ static int install_locked(void)
     return 0;
 }
 
+/* For libraries that were loaded since. */
+static int later_locked(void)
+{
+    int changed = sn_hooks_apply();
+    sn_signals_apply();
+    return changed < 0 ? changed : 0;
+}
+
 EXPORT int softnic_install(void)
 {
     pthread_mutex_lock(&lock);
-    int err = installed ? 0 : install_locked();
+    int err = installed ? later_locked() : install_locked();
     pthread_mutex_unlock(&lock);
     return err;
 }

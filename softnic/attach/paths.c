@@ -25,6 +25,7 @@
 #include <linux/netlink.h>
 
 #include "softnic/attach/got.h"
+#include "softnic/attach/hooks.h"
 #include "softnic/attach/view.h"
 
 /* ---- libc's own ---- */
@@ -48,6 +49,7 @@ static struct {
     ssize_t (*getxattr)(const char *, const char *, void *, size_t);
     ssize_t (*lgetxattr)(const char *, const char *, void *, size_t);
     int (*socket)(int, int, int);
+    void *(*dlmopen)(Lmid_t, const char *, int);
     char *(*realpath)(const char *, char *);
 } libc;
 
@@ -78,6 +80,7 @@ static void find_libc(void)
     find(&libc.getxattr, "getxattr");
     find(&libc.lgetxattr, "lgetxattr");
     find(&libc.socket, "socket");
+    find(&libc.dlmopen, "dlmopen");
     __atomic_store_n(&libc.realpath, (char *(*)(const char *, char *))dlsym(RTLD_NEXT, "realpath"),
                      __ATOMIC_RELEASE);
 }
@@ -325,6 +328,21 @@ static int hook_socket(int family, int type, int protocol)
     return -1;
 }
 
+/*
+ * A library in a link namespace of its own has a libc of its own, and does not see us. Where the file is named by its
+ * path it makes no difference who calls dlmopen; a bare name may be found only on the caller's behalf, as the last thing.
+ */
+static void *hook_dlmopen(Lmid_t space, const char *path, int flags)
+{
+    find_libc();
+    bool apart = path && space != LM_ID_BASE && sn_view_shown();
+    if (apart && !strchr(path, '/')) sn_hooks_name_apart(path, NULL);
+    if (!apart || !strchr(path, '/')) return libc.dlmopen(space, path, flags);
+    void *handle = libc.dlmopen(space, path, flags);
+    if (handle) sn_hooks_name_apart(path, handle);
+    return handle;
+}
+
 /* ---- under their names ---- */
 
 /* By the linker's name alone: the headers declare some with other types, and some not at all. */
@@ -366,6 +384,7 @@ NAMED(freopen64, hook_freopen);
 NAMED(getxattr, hook_getxattr);
 NAMED(lgetxattr, hook_lgetxattr);
 NAMED(socket, hook_socket);
+NAMED(dlmopen, hook_dlmopen);
 NAMED(access, hook_access);
 NAMED(faccessat, hook_faccessat);
 NAMED(euidaccess, hook_euidaccess);

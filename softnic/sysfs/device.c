@@ -112,9 +112,8 @@ int sn_tree_cdev(const char *path, unsigned count)
 
 bool sn_tree_owns(const char *path)
 {
-    static const char *const starts[] = {
-        "/class/infiniband", "/class/misc/rdma_cm", "/" ROOT, "/class/pci_bus/" DOMAIN ":",
-        "/bus/pci/devices/" DOMAIN ":"};
+    static const char *const starts[] = {"/class/infiniband", "/class/misc/rdma_cm", "/" ROOT,
+                                         "/class/pci_bus/" DOMAIN ":", "/bus/pci/devices/" DOMAIN ":"};
 
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
         if (!strncmp(path, starts[i], strlen(starts[i]))) return true;
@@ -151,10 +150,8 @@ static void put_near(struct folder *f, const char *ndev, const char *name, const
 
 static int write_bridge(int top, unsigned index)
 {
-    static const struct text texts[] = {{"vendor", "0x1022\n"},
-                                        {"device", "0x1483\n"},
-                                        {"class", "0x060400\n"},
-                                        {"numa_node", "-1\n"}};
+    static const struct text texts[] = {
+        {"vendor", "0x1022\n"}, {"device", "0x1483\n"}, {"class", "0x060400\n"}, {"numa_node", "-1\n"}};
     struct folder f = folder_at(top, ROOT "/" DOMAIN ":00:%02x.0", index);
 
     PUT_ALL(&f, texts);
@@ -277,7 +274,8 @@ static int cdev_numbers(char text[24])
 static int write_uverbs(int top, const char *device, unsigned index)
 {
     struct folder f = folder_at(top, "%s/infiniband_verbs/uverbs%u", device, index),
-                  list = folder_at(top, "class/infiniband_verbs"), dev = folder_at(top, "%s", &SN_DEV_FOLDER[1]);
+                  list = folder_at(top, "class/infiniband_verbs"),
+                  dev = folder_at(top, "%s", &SN_DEV_FOLDER[1]);
     char numbers[24], name[16];
     int err = cdev_numbers(numbers);
 
