@@ -191,7 +191,8 @@ void sn_hooks_name_apart(const char *path, void *handle)
             if (is_verbs(map->l_name)) found = map->l_name;
     if (found)
         fprintf(stderr,
-                "gpuwire: %s is loaded into a link namespace of its own (dlmopen), where the software NIC is not; load "
+                "gpuwire: %s is loaded into a link namespace of its own (dlmopen), where the software NIC is "
+                "not; load "
                 "it with dlopen\n",
                 found);
 }

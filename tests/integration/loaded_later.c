@@ -50,7 +50,8 @@ static struct ibv_context *open_first(void *lib)
 
 static void connect_to_itself(void *lib, struct ibv_context *ctx, struct ibv_qp *qp)
 {
-    struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
+    struct ibv_qp_attr a = {
+        .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
     __typeof__(&ibv_modify_qp) modify = FROM(lib, ibv_modify_qp);
 
     if (modify(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) fail("INIT");
@@ -73,8 +74,11 @@ static void send_to_itself(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *
 {
     struct ibv_sge from = {(uintptr_t)text, 64, mr->lkey}, to = {(uintptr_t)text + 64, 64, mr->lkey};
     struct ibv_recv_wr recv = {.sg_list = &to, .num_sge = 1}, *bad_recv;
-    struct ibv_send_wr send = {.sg_list = &from, .num_sge = 1, .opcode = IBV_WR_SEND,
-                               .send_flags = IBV_SEND_SIGNALED}, *bad_send;
+    struct ibv_send_wr send = {.sg_list = &from,
+                               .num_sge = 1,
+                               .opcode = IBV_WR_SEND,
+                               .send_flags = IBV_SEND_SIGNALED},
+                       *bad_send;
     struct ibv_wc wc;
 
     if (ibv_post_recv(qp, &recv, &bad_recv) || ibv_post_send(qp, &send, &bad_send)) fail("posting");

@@ -59,9 +59,12 @@ static void check_lists(const char *interface)
 
     check(lists("/sys/class/infiniband", "mlx5_0"), "opendir of /sys/class/infiniband");
     check(lists("/sys/class/infiniband_verbs", "uverbs0"), "opendir of /sys/class/infiniband_verbs");
-    check(lists("/dev/infiniband", "uverbs0") && lists("/dev/infiniband", "rdma_cm"), "opendir of /dev/infiniband");
+    check(lists("/dev/infiniband", "uverbs0") && lists("/dev/infiniband", "rdma_cm"),
+          "opendir of /dev/infiniband");
     check(lists(IB "/device/net", interface), "opendir of the device's net");
-    check(scandir("/sys/class/infiniband", &names, NULL, alphasort) == 3 && !strcmp(names[2]->d_name, "mlx5_0"), "scandir");
+    check(scandir("/sys/class/infiniband", &names, NULL, alphasort) == 3 &&
+              !strcmp(names[2]->d_name, "mlx5_0"),
+          "scandir");
     check(!glob("/sys/class/infiniband/*/ports/*/state", 0, NULL, &found) && found.gl_pathc == 1 &&
               !strcmp(found.gl_pathv[0], IB "/ports/1/state"),
           "glob");
@@ -119,7 +122,8 @@ static void check_calls(void)
     check(!access(CDEV, R_OK | W_OK) && !access("/dev/infiniband/rdma_cm", R_OK | W_OK), "access");
     check(!faccessat(AT_FDCWD, IB "/node_guid", R_OK, AT_EACCESS), "faccessat");
     check(access(IB "/nothing", F_OK) && errno == ENOENT, "a file that is not there");
-    int dir = open("/sys/class/infiniband", O_RDONLY | O_DIRECTORY), file = openat(dir, "mlx5_0/node_type", O_RDONLY);
+    int dir = open("/sys/class/infiniband", O_RDONLY | O_DIRECTORY),
+        file = openat(dir, "mlx5_0/node_type", O_RDONLY);
     check(file >= 0 && read(file, text, 1) == 1 && text[0] == '1', "openat below an open folder");
     check(!fstatat(dir, "mlx5_0", &st, 0) && S_ISDIR(st.st_mode), "fstatat below an open folder");
     close(file);
