@@ -50,7 +50,8 @@ static bool is_static(int fd, const Elf64_Ehdr *header)
     ssize_t n = pread(fd, segments, count * sizeof(segments[0]), (off_t)header->e_phoff);
     bool pie = false;
 
-    if (header->e_phentsize != sizeof(segments[0]) || n != (ssize_t)(count * sizeof(segments[0]))) return false;
+    if (header->e_phentsize != sizeof(segments[0]) || n != (ssize_t)(count * sizeof(segments[0])))
+        return false;
     for (size_t i = 0; i < count; i++) {
         if (segments[i].p_type == PT_INTERP) return false;
         if (segments[i].p_type == PT_DYNAMIC) pie = is_pie(fd, &segments[i]);
@@ -90,9 +91,11 @@ static const char *judge(int fd)
 
     if (is_privileged(fd))
         return "runs with more rights than its caller, so the system loads nothing of its caller's into it";
-    if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) || memcmp(header.e_ident, ELFMAG, SELFMAG))
+    if (pread(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header) ||
+        memcmp(header.e_ident, ELFMAG, SELFMAG))
         return NULL;
-    if (header.e_ident[EI_CLASS] == ELFCLASS32) return "is a program of 32 bits, which cannot load the software NIC";
+    if (header.e_ident[EI_CLASS] == ELFCLASS32)
+        return "is a program of 32 bits, which cannot load the software NIC";
     return is_static(fd, &header) ? "is statically linked, and loads no libraries" : NULL;
 }
 
