@@ -86,7 +86,7 @@ static int hook_close(int fd)
 
 /* ---- functions that libibverbs has from others, or gives to them: its copies need their own ---- */
 
-/* What that name means to the library in which `caller` is. */
+/* Finds what that name means to the library in which `caller` is. */
 static void *meant_by(const void *caller, const char *name)
 {
     Dl_info info;

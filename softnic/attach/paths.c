@@ -329,8 +329,8 @@ static int hook_socket(int family, int type, int protocol)
 }
 
 /*
- * A library in a link namespace of its own has a libc of its own, and does not see us. Where the file is named by its
- * path it makes no difference who calls dlmopen; a bare name may be found only on the caller's behalf, as the last thing.
+ * A library in a link namespace of its own has a libc of its own, and does not see us. The loader may look for a bare
+ * name on behalf of dlmopen's caller, so that call comes last here. A path means the same to all callers.
  */
 static void *hook_dlmopen(Lmid_t space, const char *path, int flags)
 {

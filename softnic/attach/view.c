@@ -33,7 +33,7 @@ bool sn_view_shown(void)
     return __atomic_load_n(&shown, __ATOMIC_ACQUIRE);
 }
 
-/* What follows `root` in the path, where the NIC is shown; NULL: it is the system's. */
+/* Returns what follows `root` in a path that shows the NIC, and NULL for the system's own paths. */
 static const char *below(const char *path, const char *root)
 {
     size_t n = strlen(root);

@@ -7,7 +7,7 @@
 
 enum { SN_VIEW_BYTES = 512 };
 
-/* What a path names: something of the system's, a file or folder of the NIC's, or a device that only open() knows. */
+/* A path names something of the system's, a file or folder of the NIC's, or a device that only open() knows. */
 enum sn_seen { SN_SEEN_OTHER, SN_SEEN_TREE, SN_SEEN_DEVICE };
 
 /* sn_view_show - the NIC shows itself from now on, below /sys and below `root`: what libibverbs takes for /sys. */
@@ -23,7 +23,7 @@ bool sn_view_shown(void);
  * libraries that were loaded since. Any thread; `path` may be NULL. */
 enum sn_seen sn_view_look(const char **path, char buf[SN_VIEW_BYTES]);
 
-/* sn_view_name - gives a path that leads into the tree the name under which programs know it. In place: it gets shorter. */
+/* sn_view_name - puts the name that programs know in place of a path into the tree. The new name is shorter. */
 void sn_view_name(char *path);
 
 /* sn_view_device - opens what sn_view_look called a device: an fd or a negative errno. `caller`: an address in the library

@@ -40,8 +40,8 @@ int sn_tree_build(const struct sn_tree_info *nics, unsigned n);
 /* sn_tree_owns - is a path, below /sys or wherever SYSFS_PATH leads to, shown by the tree, and not by the kernel? */
 bool sn_tree_owns(const char *path);
 
-/* sn_tree_put - gives a file of the tree another text; `path`: below the tree. Whoever has it open keeps the old one. 0
- * or a negative errno: there is no tree, or no such folder in it. */
+/* sn_tree_put - gives a file of the tree another text; `path`: below the tree. Readers that have it open keep the old
+ * text. Returns 0, or a negative errno: -ENOENT if this process has no tree, or the tree has no such folder. */
 int sn_tree_put(const char *path, const char *text);
 
 /* sn_tree_remove - takes this process's tree away, if this process (not a parent) made it. */

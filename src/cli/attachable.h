@@ -3,8 +3,8 @@
 #ifndef GW_CLI_ATTACHABLE_H
 #define GW_CLI_ATTACHABLE_H
 
-/* gw_cli_warn_unattachable - one line on stderr if `program`, as execvp would find it, cannot have the software NIC: it is
- * statically linked, set-user-ID or the like, or of 32 bits. A script is judged by its interpreter. */
+/* gw_cli_warn_unattachable - prints one line on stderr if `program`, as execvp finds it, cannot have the software NIC. Such
+ * a program is statically linked, of 32 bits, or set-user-ID and the like. A script's interpreter is judged for it. */
 void gw_cli_warn_unattachable(const char *program);
 
 #endif

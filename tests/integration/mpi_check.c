@@ -22,7 +22,7 @@ static void fail(const char *what, size_t bytes)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* What rank `from` sends to rank `to` in message `n`: no two are alike. */
+/* Makes the bytes that rank `from` sends to rank `to` in message `n`. No two messages are alike. */
 static void fill(uint8_t *buf, size_t bytes, int from, int to, uint32_t n)
 {
     uint32_t x = 2654435761u * (n * 64 + (uint32_t)from * 8 + (uint32_t)to + 1);
@@ -55,8 +55,8 @@ static void pingpong(void)
         for (int i = 0; i < 8; i++, n++) {
             int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks;
             fill(out, bytes, rank, to, n);
-            MPI_Sendrecv(out, (int)bytes, MPI_BYTE, to, (int)n, in, (int)bytes, MPI_BYTE, from, (int)n, MPI_COMM_WORLD,
-                         MPI_STATUS_IGNORE);
+            MPI_Sendrecv(out, (int)bytes, MPI_BYTE, to, (int)n, in, (int)bytes, MPI_BYTE, from, (int)n,
+                         MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             if (!is_filled(in, scratch, bytes, from, rank, n)) fail("a message", bytes);
         }
     }
@@ -186,7 +186,8 @@ static void bandwidth(size_t bytes, int count)
                 MPI_Irecv(at, (int)bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &requests[w]);
         }
         MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
-        MPI_Sendrecv(NULL, 0, MPI_BYTE, !rank, 1, NULL, 0, MPI_BYTE, !rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(NULL, 0, MPI_BYTE, !rank, 1, NULL, 0, MPI_BYTE, !rank, 1, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
     }
     if (!rank) printf("%.3f\n", (double)bytes * (count / WINDOW * WINDOW) * 8 / (MPI_Wtime() - start) / 1e9);
     free(buf);
