@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What open() costs, of files that are not the software NIC's. Prints the nanoseconds of one call: a tenth of the
- * rounds is faster. Run it alone, and by `gpuwire run`: bench/softnic.sh does.
+ * What open() costs, of files that are not the software NIC's. Prints the nanoseconds of one call: a tenth
+ * of the rounds is faster. Run it alone, and by `gpuwire run`: bench/softnic.sh does.
  *     open_bench [PATH]
  */
 #include <fcntl.h>

@@ -28,9 +28,9 @@ extern "C" {
  * naming the real /sys. It sets and restores SYSFS_PATH, so no other thread may use the environment
  * meanwhile. Host only.
  *
- * Returns 0. Returns -ENOENT when the process has no libibverbs.so.1, or one that cannot be patched. Returns -EACCES
- * when an import table or the folder for the device's files cannot be written. Failures print one line on
- * stderr.
+ * Returns 0. Returns -ENOENT when the process has no libibverbs.so.1, or one that cannot be patched.
+ * Returns -EACCES when an import table or the folder for the device's files cannot be written. Failures
+ * print one line on stderr.
  */
 int softnic_install(void);
 

@@ -12,7 +12,8 @@
 
 #define FOLDER_BYTES 160
 
-/* The port's folder in a path that leads to it or into it, and the NIC's number; false: the path leads elsewhere. */
+/* The port's folder in a path that leads to it or into it, and the NIC's number; false: the path leads
+ * elsewhere. */
 static bool find_port(const char *path, char folder[FOLDER_BYTES], unsigned *index)
 {
     const char *name = strstr(path, "/mlx5_"), *port = name ? strstr(name, "/ports/1") : NULL;

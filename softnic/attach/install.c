@@ -93,8 +93,9 @@ static void call_libc_directly(void)
 }
 
 /*
- * The folder that libibverbs takes for /sys. Where we stand before libc, that may be any. Elsewhere only the verbs
- * libraries' calls are ours, so libibverbs is told another one; it is loaded now, unless the program has.
+ * The folder that libibverbs takes for /sys. Where we stand before libc, that may be any. Elsewhere only
+ * the verbs libraries' calls are ours, so libibverbs is told another one; it is loaded now, unless the
+ * program has.
  */
 static const char *choose_root(const char *path)
 {

@@ -60,8 +60,8 @@ static void find(void *function, const char *name)
     memcpy(function, &found, sizeof(found));
 }
 
-/* Constructors of other libraries may open files before ours has run. Several threads that find the same are no
- * harm. */
+/* Constructors of other libraries may open files before ours has run. Several threads that find the same
+ * are no harm. */
 static void find_libc(void)
 {
     if (__atomic_load_n(&libc.realpath, __ATOMIC_ACQUIRE))
@@ -318,7 +318,8 @@ static ssize_t hook_lgetxattr(const char *path, const char *name, void *value, s
     return libc.lgetxattr(stand_in(path, buf), name, value, size);
 }
 
-/* The kernel tells of its RDMA devices in a protocol of its own, too. Without it, all libraries read sysfs. */
+/* The kernel tells of its RDMA devices in a protocol of its own, too. Without it, all libraries read sysfs.
+ * */
 static int hook_socket(int family, int type, int protocol)
 {
     find_libc();
@@ -329,8 +330,9 @@ static int hook_socket(int family, int type, int protocol)
 }
 
 /*
- * A library in a link namespace of its own has a libc of its own, and does not see us. The loader may look for a bare
- * name on behalf of dlmopen's caller, so that call comes last here. A path means the same to all callers.
+ * A library in a link namespace of its own has a libc of its own, and does not see us. The loader may look
+ * for a bare name on behalf of dlmopen's caller, so that call comes last here. A path means the same to all
+ * callers.
  */
 static void *hook_dlmopen(Lmid_t space, const char *path, int flags)
 {

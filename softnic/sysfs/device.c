@@ -14,8 +14,9 @@
 #include "softnic/sysfs/tree.h"
 
 /*
- * No firmware gives out this PCI domain, so the addresses are nobody else's. Programs take NICs whose addresses differ
- * in the last digits for functions of one card. So each has a bus of its own, behind a bridge of its own.
+ * No firmware gives out this PCI domain, so the addresses are nobody else's. Programs take NICs whose
+ * addresses differ in the last digits for functions of one card. So each has a bus of its own, behind a
+ * bridge of its own.
  */
 #define DOMAIN "6777"
 #define ROOT   "devices/pci" DOMAIN ":00"
@@ -130,7 +131,8 @@ static const struct text link_texts[] = {{"max_link_speed", LINK_SPEED},
                                          {"current_link_speed", LINK_SPEED},
                                          {"current_link_width", LINK_WIDTH}};
 
-/* Copies what the kernel says of the interface's own device. A loopback interface has none; NULL: then there is no file. */
+/* Copies what the kernel says of the interface's own device. A loopback interface has none; NULL: then
+ * there is no file. */
 static void put_near(struct folder *f, const char *ndev, const char *name, const char *otherwise)
 {
     char path[64], text[TEXT_BYTES];

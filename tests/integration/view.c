@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looks at the NIC through calls of libc that take a path, as some library might, and prints what a ConnectX does not
- * have so. view INTERFACE
+ * Looks at the NIC through calls of libc that take a path, as some library might, and prints what a
+ * ConnectX does not have so. view INTERFACE
  */
 #include <dirent.h>
 #include <errno.h>
