@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The software NIC under unmodified perftest beside other ways between two processes of one host: UCX over shared
-# memory and over TCP, iperf3 over UDP. One line for each comparison: our figure, the peer's, the ratio, what was aimed
+# The software NIC under unmodified perftest, UCX and Open MPI beside other ways between two processes of one host: UCX over
+# shared memory and over TCP, Open MPI over TCP, iperf3 over UDP; and what its library costs open(). One line for each comparison: our figure, the peer's, the ratio, what was aimed
 # at; medians of RUNS rounds (default 5), in each of which every program runs once, so that whatever else the machine
-# does meanwhile meets all of them. Rows whose programs are not installed (perftest, ucx-utils, iperf3) are skipped.
+# does meanwhile meets all of them. Rows whose programs are not installed (perftest, ucx-utils, iperf3, openmpi-bin with
+# libopenmpi-dev) are skipped.
 #     bench/softnic.sh [BUILD]        RUNS=5 SECONDS_EACH=2 ONLY="text of a row" CSV=FILE MACHINE=NAME (see csv.sh)
 # In a bundle BUILD is "."; what only more than two CPUs show: ONLY=threads=4.
 set -uo pipefail
@@ -44,12 +45,29 @@ perftest() { # COLUMN NIC PROGRAM ARGS...
     both "$tool" run -- "$@" -F -x 0 -p $port :: "$tool" run -- "$@" -F -x 0 -p $port 127.0.0.1
     awk -v c="$column" 'seen { print $c; exit } /#bytes/ { seen = 1 }' "$work/client"
 }
+over=() # what runs UCX: nothing, or us
 ucx() { # COLUMN TRANSPORTS TEST SIZE MESSAGES
     port=$((port + 1))
     export UCX_TLS=$2,self
-    both ucx_perftest -p $port :: ucx_perftest 127.0.0.1 -p $port -t "$3" -s "$4" -n "$5" -w 1000 -f
+    both "${over[@]}" ucx_perftest -p $port :: "${over[@]}" ucx_perftest 127.0.0.1 -p $port -t "$3" -s "$4" -n "$5" -w 1000 -f
     awk -v c="$1" '/^ *[0-9.]+ +[0-9.]+ / { v = $c } END { if (v) print v }' "$work/client"
 }
+ucx_rc() { # COLUMN TEST SIZE MESSAGES
+    export GPUWIRE_NIC=addr=127.0.0.1,mtu=4096
+    over=("$tool" run --)
+    ucx "$1" rc_verbs,ud_verbs "${@:2}"
+    over=()
+}
+mpi() { # tcp|ours latency|bandwidth BYTES COUNT
+    local how=(mpirun --mca pml ob1 --mca btl tcp,self --mca btl_tcp_if_include lo)
+    [ -x "$work/mpi_check" ] || return
+    export GPUWIRE_NIC=addr=127.0.0.1,mtu=4096 UCX_TLS=rc_verbs,ud_verbs,self
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm_rsh_agent=false
+    [ "$1" = ours ] && how=("$tool" run -- mpirun --mca pml ucx)
+    timeout -k 2 $((seconds + 60)) "${how[@]}" --oversubscribe -n 2 "$work/mpi_check" "${@:2}" 2>/dev/null |
+        sed -n '/^[0-9.]*$/p' | tail -n 1
+}
+opens() { "$@" "${tool%/*}/open_bench"; } # [COMMAND...]: nanoseconds
 iperf() {
     port=$((port + 1))
     both iperf3 -s -1 -p $port :: iperf3 -c 127.0.0.1 -p $port -u -l 4096 -b 0 -w 2M -t "$seconds" -J
@@ -110,6 +128,14 @@ samples=(
     "ucx_lat_tcp    ucx 3 tcp tag_lat 8 50000"
     "ucx_lat_posix  ucx 3 posix tag_lat 8 300000"
     "ucx_rate       ucx_rate"
+    "ucx_rc_bw      ucx_rc_bw"
+    "ucx_rc_lat     ucx_rc 3 tag_lat 8 100000"
+    "mpi_lat        mpi ours latency 8 20000"
+    "mpi_lat_tcp    mpi tcp latency 8 20000"
+    "mpi_bw         mpi ours bandwidth 1048576 6400"
+    "mpi_bw_tcp     mpi tcp bandwidth 1048576 3200"
+    "open_with      opens $tool run --"
+    "open_plain     opens"
     "iperf          iperf"
     "idle           idle mtu=4096$wire"
 )
@@ -117,6 +143,7 @@ perftest_gbits() { perftest 4 "$1" ib_write_bw -m 4096 -s 65536 -q 8 -D "$second
 # perftest has no events with WRITE; a SEND of as many bytes takes as many packets.
 events() { perftest 4 "$1" ib_send_bw -m 4096 -s 65536 -n 60000 -e | gbits; }
 ucx_bw() { ucx 6 posix,cma tag_bw 1048576 10000 | gbits; }
+ucx_rc_bw() { ucx_rc 6 tag_bw 1048576 10000 | gbits; }
 ucx_rate() { ucx 8 tcp tag_bw 64 400000 | millions; }
 
 # OURS PEER UNIT AIM BETTER TEXT: the rows of the table. BETTER: + more is better, - less is.
@@ -133,6 +160,11 @@ rows=(
     "wire_rate   ucx_rate      Mmsg/s  1   + UDP wire, ib_write_bw 64 B, 8 QPs : UCX tag_bw 64 B, tcp"
     "wire_threads wire_spin    Gbit/s  -   + UDP wire, ib_write_bw 64 KiB, offload, threads=4 : threads=1"
     "wire_qps_threads wire_qps Gbit/s  -   + UDP wire, ib_write_bw 64 KiB, 8 QPs, offload, threads=4 : threads=1"
+    "ucx_rc_bw   ucx_bw        Gbit/s  0.8 + same host, UCX tag_bw 1 MiB, rc_verbs : UCX tag_bw, posix and cma"
+    "ucx_rc_lat  ucx_lat_tcp   us      0.6 - same host, UCX tag_lat 8 B, rc_verbs : UCX tag_lat, tcp"
+    "mpi_lat     mpi_lat_tcp   us      1   - same host, Open MPI 8 B, UCX with rc_verbs : Open MPI, tcp"
+    "mpi_bw      mpi_bw_tcp    Gbit/s  1   + same host, Open MPI 1 MiB, UCX with rc_verbs : Open MPI, tcp"
+    "open_with   open_plain    ns      1.05 - open of a file, by gpuwire run : alone"
     "idle_cpu    -             %       0.5 - idle, 8 QPs connected : per cent of a CPU"
     "idle_rss    -             MiB     32  - idle, 8 QPs connected : resident memory"
 )
@@ -150,10 +182,10 @@ median() { # SAMPLE: the middle one of its numbers, nothing if there is none
 print_row() { # OURS PEER UNIT AIM BETTER TEXT...
     local ours peer value
     ours=$(median "$1") peer=$(median "$2")
-    [ -n "$ours" ] || { echo "skipped: ${*:6}: no result of ours (perftest, from the package of that name)"; return; }
+    [ -n "$ours" ] || { echo "skipped: ${*:6}: no result of ours (it needs the packages perftest, ucx-utils, openmpi-bin and libopenmpi-dev)"; return; }
     value=$peer
     [ "$2" = - ] && peer=1 value=-
-    [ -n "$peer" ] || { echo "skipped: ${*:6}: the peer gave no result (it comes with the packages ucx-utils and iperf3)"; return; }
+    [ -n "$peer" ] || { echo "skipped: ${*:6}: the peer gave no result (it comes with the packages ucx-utils, iperf3, openmpi-bin and libopenmpi-dev)"; return; }
     awk -v o="$ours" -v p="$peer" -v unit="$3" -v aim="$4" -v better="$5" -v alone="$2" -v text="${*:6}" 'BEGIN {
         r = o / p
         won = aim == "-" || (better == "+" ? r >= aim : r <= aim)
@@ -164,10 +196,12 @@ print_row() { # OURS PEER UNIT AIM BETTER TEXT...
     csv_row "${*:6}" "$ours" "$3" "$5" "$value" "$4" "RUNS=$runs SECONDS_EACH=$seconds bench/softnic.sh"
 }
 
+command -v mpicc >/dev/null && mpicc -O2 -o "$work/mpi_check" tests/integration/mpi_check.c 2>"$work/mpicc"
 echo "measured on: $(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r), load" \
     "$(cut -d' ' -f1 /proc/loadavg) at the start; receive buffers up to $(($(sysctl -n net.core.rmem_max) / 1024)) KiB;" \
     "perftest $(dpkg-query -W -f '${Version}' perftest 2>/dev/null)," \
-    "UCX $(dpkg-query -W -f '${Version}' ucx-utils 2>/dev/null), iperf3 $(dpkg-query -W -f '${Version}' iperf3 2>/dev/null)"
+    "UCX $(dpkg-query -W -f '${Version}' ucx-utils 2>/dev/null), iperf3 $(dpkg-query -W -f '${Version}' iperf3 2>/dev/null)," \
+    "Open MPI $(dpkg-query -W -f '${Version}' openmpi-bin 2>/dev/null)"
 echo "medians of $runs rounds; same host: as processes find each other by default; UDP wire: local=off"
 for ((round = 0; round < runs; round++)); do
     for sample in "${samples[@]}"; do

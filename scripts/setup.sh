@@ -12,12 +12,12 @@ build=(
     libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev zlib1g-dev
     libgrpc-dev libssl-dev
 )
-# The test library; the distribution's own verbs and rdma_cm programs, and servers and clients for sockets; tshark to
+# The test library; the distribution's own verbs, rdma_cm and MPI programs, and servers and clients for sockets; tshark to
 # read captures; spin for models; clang for the fuzzers; Python for scripts and its package's tests; and tools for the
 # bundle and the wheel.
 tests=(
-    libcmocka-dev ibverbs-utils perftest ucx-utils rdmacm-utils netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached
-    libmemcached-tools redis-server redis-tools tshark spin clang llvm jq python3 python3-venv python3-numpy openssl curl
+    libcmocka-dev ibverbs-utils perftest ucx-utils rdmacm-utils infiniband-diags openmpi-bin libopenmpi-dev netpipe-tcp
+    netcat-openbsd socat apache2-utils wrk nginx memcached libmemcached-tools redis-server redis-tools tshark spin clang llvm jq python3 python3-venv python3-numpy openssl curl
     procps iproute2 ccache patchelf file
 )
 # What .ci/run looks at the sources with.

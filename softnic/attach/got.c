@@ -37,7 +37,7 @@ static size_t patched_count;
 struct image {
     uintptr_t base;
     const Elf64_Sym *symbols;
-    const char *strings;
+    const char *strings, *soname;
     const Elf64_Rela *rela[2];
     size_t rela_count[2];
     uintptr_t relro_start, relro_end;
@@ -46,6 +46,7 @@ struct image {
 struct request {
     const char *const *libs;
     bool all_but; /* `libs` are those that are left alone */
+    uintptr_t at; /* not 0: only what has this address */
     const struct sn_hook *hooks;
     size_t count;
     int changed;
@@ -60,6 +61,7 @@ static const void *dynamic_address(const struct image *im, uintptr_t value)
 static bool read_image(const struct dl_phdr_info *info, struct image *im)
 {
     const Elf64_Dyn *dyn = NULL;
+    size_t soname = 0;
 
     memset(im, 0, sizeof(*im));
     im->base = info->dlpi_addr;
@@ -76,12 +78,14 @@ static bool read_image(const struct dl_phdr_info *info, struct image *im)
         switch (dyn->d_tag) {
         case DT_SYMTAB: im->symbols = dynamic_address(im, dyn->d_un.d_ptr); break;
         case DT_STRTAB: im->strings = dynamic_address(im, dyn->d_un.d_ptr); break;
+        case DT_SONAME: soname = dyn->d_un.d_val; break;
         case DT_JMPREL: im->rela[0] = dynamic_address(im, dyn->d_un.d_ptr); break;
         case DT_PLTRELSZ: im->rela_count[0] = dyn->d_un.d_val / sizeof(Elf64_Rela); break;
         case DT_RELA: im->rela[1] = dynamic_address(im, dyn->d_un.d_ptr); break;
         case DT_RELASZ: im->rela_count[1] = dyn->d_un.d_val / sizeof(Elf64_Rela); break;
         }
     }
+    if (im->strings && soname) im->soname = im->strings + soname;
     return im->symbols && im->strings;
 }
 
@@ -139,14 +143,24 @@ static bool is_one_of(const char *path, const char *const *libs)
     return false;
 }
 
+static bool holds(const struct dl_phdr_info *info, uintptr_t at)
+{
+    for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+        const Elf64_Phdr *p = &info->dlpi_phdr[i];
+        if (p->p_type == PT_LOAD && at - (info->dlpi_addr + p->p_vaddr) < p->p_memsz) return true;
+    }
+    return false;
+}
+
 static int visit_patch(struct dl_phdr_info *info, size_t size, void *arg)
 {
     struct request *rq = arg;
     struct image im;
     (void)size;
 
-    if (!info->dlpi_name || is_one_of(info->dlpi_name, rq->libs) == rq->all_but) return 0;
-    return read_image(info, &im) ? patch_image(&im, rq) : 0;
+    if (!info->dlpi_name || (rq->at && !holds(info, rq->at)) || !read_image(info, &im)) return 0;
+    bool listed = is_one_of(info->dlpi_name, rq->libs) || (im.soname && is_one_of(im.soname, rq->libs));
+    return listed == rq->all_but ? 0 : patch_image(&im, rq);
 }
 
 static int patch(struct request *rq)
@@ -165,6 +179,15 @@ int sn_got_patch(const char *const *libs, const struct sn_hook *hooks, size_t co
 int sn_got_patch_all_but(const char *const *libs, const struct sn_hook *hooks, size_t count)
 {
     return patch(&(struct request){.libs = libs, .all_but = true, .hooks = hooks, .count = count});
+}
+
+const char *const sn_got_system[] = {
+    "libgpuwire-softnic.so", "libc.so", "ld-linux", "libasan", "libtsan", "libubsan", "linux-vdso", NULL};
+
+int sn_got_patch_at(const void *address, const struct sn_hook *hooks, size_t count)
+{
+    return patch(&(struct request){
+        .libs = sn_got_system, .all_but = true, .at = (uintptr_t)address, .hooks = hooks, .count = count});
 }
 
 static int visit_restore(struct dl_phdr_info *info, size_t size, void *arg)

@@ -11,15 +11,23 @@ struct sn_hook {
 };
 
 /*
- * sn_got_patch - points the imports of every loaded library whose file name starts with one of `libs` (a NULL
- * terminated list) at the replacements. Calling it again patches only what has been loaded since. Any thread;
- * calls are serialised inside. Returns the number of slots changed now, or -EACCES when a table cannot be
- * made writable.
+ * sn_got_patch - points the imports of every loaded library whose file name, or the name that it gives itself
+ * (SONAME), starts with one of `libs` (a NULL terminated list) at the replacements. Calling it again
+ * patches only what has been loaded since. Any thread; calls are serialised inside. Returns the number of
+ * slots changed now, or -EACCES when a table cannot be made writable.
  */
 int sn_got_patch(const char *const *libs, const struct sn_hook *hooks, size_t count);
 
 /* sn_got_patch_all_but - the same for the program and every loaded library except those. */
 int sn_got_patch_all_but(const char *const *libs, const struct sn_hook *hooks, size_t count);
+
+/* sn_got_patch_at - the same for the program or library in which that address is, unless it is part of the
+ * system. */
+int sn_got_patch_at(const void *address, const struct sn_hook *hooks, size_t count);
+
+/* sn_got_system - names of libraries whose calls are their own affair: libc, the loader, sanitizers, and
+ * ourselves. */
+extern const char *const sn_got_system[];
 
 /* sn_got_restore - puts every slot back that still holds our replacement. Libraries unloaded since are
  * skipped. */

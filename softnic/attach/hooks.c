@@ -3,9 +3,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -81,9 +84,41 @@ static int hook_close(int fd)
     return close(fd);
 }
 
+/* ---- functions that libibverbs has from others, or gives to them: its copies need their own ---- */
+
+/* Finds what that name means to the library in which `caller` is. */
+static void *meant_by(const void *caller, const char *name)
+{
+    Dl_info info;
+    void *handle = dladdr(caller, &info) ? dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    void *symbol = dlsym(handle ? handle : RTLD_DEFAULT, name);
+    if (handle) dlclose(handle);
+    return symbol;
+}
+
+/* libibverbs looks for its providers. If one belongs to another copy of it, this one finds no device. */
+static void name_two_copies(const void *caller, void *provider)
+{
+    static int said;
+    Dl_info asks, serves;
+    void *set_ops = dlsym(provider, "verbs_set_ops");
+
+    if (!set_ops || !dladdr(set_ops, &serves) || !dladdr(caller, &asks)) return;
+    if (asks.dli_fbase == serves.dli_fbase || __atomic_exchange_n(&said, 1, __ATOMIC_RELAXED)) return;
+    fprintf(stderr,
+            "gpuwire: %s finds no device: it is the process's second libibverbs, and libmlx5 serves the "
+            "first, %s; "
+            "have the program load one of them only\n",
+            asks.dli_fname, serves.dli_fname);
+}
+
 static void *hook_dlopen(const char *path, int flags)
 {
     void *handle = dlopen(path, flags);
+    const char *base = path ? strrchr(path, '/') : NULL;
+
+    base = base ? base + 1 : path;
+    if (handle && base && !strncmp(base, "libmlx5", 7)) name_two_copies(__builtin_return_address(0), handle);
     if (handle) sn_hooks_apply();
     return handle;
 }
@@ -91,35 +126,23 @@ static void *hook_dlopen(const char *path, int flags)
 struct nl_sock;
 struct verbs_context_ops;
 
-/* The functions that the libraries themselves would have reached; looked up before anything is diverted. */
-static struct {
-    int (*nl_connect)(struct nl_sock *, int);
-    void (*verbs_set_ops)(struct verbs_context *, const struct verbs_context_ops *);
-} original;
-
-static bool find_originals(void)
-{
-    /* By name, not by linking: verbs_set_ops has another version in every release. */
-    void *verbs = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (!verbs) return false;
-    original.nl_connect = (int (*)(struct nl_sock *, int))dlsym(verbs, "nl_connect");
-    original.verbs_set_ops =
-        (void (*)(struct verbs_context *, const struct verbs_context_ops *))dlsym(verbs, "verbs_set_ops");
-    dlclose(verbs);
-    return original.verbs_set_ops;
-}
-
 /* Were the kernel asked over netlink, it would list the real devices, or none; refused, libibverbs reads
  * sysfs. */
 static int hook_nl_connect(struct nl_sock *sock, int protocol)
 {
-    return protocol == NETLINK_RDMA || !original.nl_connect ? REFUSED : original.nl_connect(sock, protocol);
+    int (*own)(struct nl_sock *, int) =
+        (int (*)(struct nl_sock *, int))meant_by(__builtin_return_address(0), "nl_connect");
+    return protocol == NETLINK_RDMA || !own ? REFUSED : own(sock, protocol);
 }
 
 /* libmlx5 fills in a context's entry points: soon is the moment to put ours in front of four of them. */
 static void hook_verbs_set_ops(struct verbs_context *vctx, const struct verbs_context_ops *ops)
 {
-    original.verbs_set_ops(vctx, ops);
+    /* By name, not by linking: it has another version in every release. */
+    void (*own)(struct verbs_context *, const struct verbs_context_ops *) =
+        (void (*)(struct verbs_context *, const struct verbs_context_ops *))meant_by(
+            __builtin_return_address(0), "verbs_set_ops");
+    if (own) own(vctx, ops);
     uv_context_ready(&vctx->context);
 }
 
@@ -137,9 +160,39 @@ static const struct sn_hook mlx5_hooks[] = {{"verbs_set_ops", hook_verbs_set_ops
 
 int sn_hooks_apply(void)
 {
-    if (!original.verbs_set_ops && !find_originals()) return 0;
     int a = sn_got_patch(all_libs, libc_hooks, COUNT(libc_hooks));
     int b = a < 0 ? 0 : sn_got_patch(mlx5_libs, mlx5_hooks, COUNT(mlx5_hooks));
     if (a >= 0 && b >= 0) sn_paths_apply(all_libs);
     return a < 0 ? a : b < 0 ? b : a + b;
+}
+
+void sn_hooks_apply_at(const void *address)
+{
+    sn_got_patch_at(address, libc_hooks, COUNT(libc_hooks));
+}
+
+static bool is_verbs(const char *path)
+{
+    const char *base = strrchr(path, '/');
+
+    base = base ? base + 1 : path;
+    for (const char *const *lib = all_libs; *lib; lib++)
+        if (!strncmp(base, *lib, strlen(*lib))) return true;
+    return false;
+}
+
+void sn_hooks_name_apart(const char *path, void *handle)
+{
+    struct link_map *map = NULL;
+    const char *found = is_verbs(path) ? path : NULL;
+
+    if (handle && !dlinfo(handle, RTLD_DI_LINKMAP, &map))
+        for (; map && !found; map = map->l_next)
+            if (is_verbs(map->l_name)) found = map->l_name;
+    if (found)
+        fprintf(stderr,
+                "gpuwire: %s is loaded into a link namespace of its own (dlmopen), where the software NIC is "
+                "not; load "
+                "it with dlopen\n",
+                found);
 }

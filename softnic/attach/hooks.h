@@ -9,4 +9,12 @@
  */
 int sn_hooks_apply(void);
 
+/* sn_hooks_apply_at - the same for whatever has the code at that address: a copy of one of them, under any
+ * name. */
+void sn_hooks_apply_at(const void *address);
+
+/* sn_hooks_name_apart - prints a line if a verbs library is in a link namespace of its own, where the NIC
+ * is not. It is the file `path`, or one in the handle's namespace. `handle` may be NULL. */
+void sn_hooks_name_apart(const char *path, void *handle);
+
 #endif

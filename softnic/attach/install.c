@@ -13,16 +13,13 @@
 #include "softnic/attach/hooks.h"
 #include "softnic/attach/paths.h"
 #include "softnic/attach/signals.h"
+#include "softnic/attach/view.h"
 #include "softnic/cm/cm.h"
 #include "softnic/runtime/process.h"
 #include "softnic/sysfs/tree.h"
 #include "softnic/uverbs/uverbs.h"
 
-#define EXPORT  __attribute__((visibility("default")))
-#define LIBRARY "libgpuwire-softnic.so"
-
-/* libibverbs exports it to its providers; its header is not installed. */
-const char *ibv_get_sysfs_path(void);
+#define EXPORT __attribute__((visibility("default")))
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool installed, at_fork_set;
@@ -53,13 +50,13 @@ static void after_fork_child(void)
  * libibverbs reads SYSFS_PATH once and keeps it. Let it read ours now and put the variable back, so that
  * neither the program nor its children see it.
  */
-static const char *lend_sysfs_path(const char *path)
+static const char *lend_sysfs_path(const char *path, const char *(*get_sysfs_path)(void))
 {
     const char *old = getenv("SYSFS_PATH");
     char *kept = old ? strdup(old) : NULL;
 
     setenv("SYSFS_PATH", path, 1);
-    const char *believed = ibv_get_sysfs_path();
+    const char *believed = get_sysfs_path();
     if (kept)
         setenv("SYSFS_PATH", kept, 1);
     else
@@ -75,13 +72,13 @@ static const char *lend_sysfs_path(const char *path)
 static void call_libc_directly(void)
 {
     static const char *const names[] = {
-        "socket",     "bind",       "listen",  "accept",   "connect", "recv",        "recvfrom",
-        "recvmsg",    "read",       "readv",   "send",     "sendto",  "sendmsg",     "write",
-        "writev",     "poll",       "select",  "shutdown", "close",   "getpeername", "getsockname",
-        "setsockopt", "getsockopt", "fcntl",   "fcntl64",  "dup2",    "sendfile",    "fstat",
-        "open",       "openat",     "opendir", "fopen",    "stat",    "lstat",       "fstatat",
-        "access",     "readlink",   "realpath"};
-    static const char *const self[] = {LIBRARY, NULL};
+        "socket",     "bind",       "listen",   "accept",   "connect", "recv",        "recvfrom",
+        "recvmsg",    "read",       "readv",    "send",     "sendto",  "sendmsg",     "write",
+        "writev",     "poll",       "select",   "shutdown", "close",   "getpeername", "getsockname",
+        "setsockopt", "getsockopt", "fcntl",    "fcntl64",  "dup2",    "sendfile",    "fstat",
+        "open",       "openat",     "opendir",  "fopen",    "stat",    "lstat",       "fstatat",
+        "access",     "readlink",   "realpath", "glob",     "scandir"};
+    static const char *const self[] = {SN_LIBRARY, NULL};
     struct sn_hook hooks[sizeof(names) / sizeof(names[0])];
     void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
     size_t n = 0;
@@ -95,25 +92,40 @@ static void call_libc_directly(void)
     if (libc) dlclose(libc);
 }
 
+/*
+ * The folder that libibverbs takes for /sys. Where we stand before libc, that may be any. Elsewhere only
+ * the verbs libraries' calls are ours, so libibverbs is told another one; it is loaded now, unless the
+ * program has.
+ */
+static const char *choose_root(const char *path)
+{
+    const char *given = secure_getenv("SYSFS_PATH");
+    void *verbs = sn_paths_in_front() ? NULL : dlopen("libibverbs.so.1", RTLD_NOW);
+    /* Exported to its providers; its header is not installed. */
+    void *get = verbs ? dlsym(verbs, "ibv_get_sysfs_path") : NULL;
+
+    if (get) return lend_sysfs_path(path, (const char *(*)(void))get);
+    return given ? given : "/sys";
+}
+
 static int install_locked(void)
 {
     const char *path = sn_tree_path();
     if (!path) return -EACCES; /* which has said why */
 
     call_libc_directly();
-    sn_paths_set_root(lend_sysfs_path(path));
+    sn_view_show(choose_root(path));
     int changed = sn_hooks_apply();
     if (changed < 0) {
         fprintf(stderr,
                 "gpuwire: cannot attach the software NIC to libibverbs: its import table is not writable\n");
-        sn_paths_hide();
+        sn_view_hide();
         sn_got_restore();
         return changed;
     }
-    if (!changed) {
-        fprintf(stderr,
-                "gpuwire: cannot attach the software NIC: no libibverbs.so is loaded in this process\n");
-        sn_paths_hide();
+    if (!changed && !sn_paths_in_front()) {
+        fprintf(stderr, "gpuwire: cannot attach the software NIC: this process has no libibverbs.so.1\n");
+        sn_view_hide();
         return -ENOENT;
     }
     sn_signals_apply();
@@ -123,10 +135,18 @@ static int install_locked(void)
     return 0;
 }
 
+/* For libraries that were loaded since. */
+static int later_locked(void)
+{
+    int changed = sn_hooks_apply();
+    sn_signals_apply();
+    return changed < 0 ? changed : 0;
+}
+
 EXPORT int softnic_install(void)
 {
     pthread_mutex_lock(&lock);
-    int err = installed ? 0 : install_locked();
+    int err = installed ? later_locked() : install_locked();
     pthread_mutex_unlock(&lock);
     return err;
 }
@@ -149,7 +169,7 @@ EXPORT int softnic_uninstall(void)
         if (uv_open_files()) {
             err = -EBUSY;
         } else {
-            sn_paths_hide();
+            sn_view_hide();
             sn_got_restore();
             sn_tree_remove();
             installed = false;
@@ -163,7 +183,7 @@ EXPORT int softnic_uninstall(void)
 __attribute__((constructor)) static void install_when_preloaded(void)
 {
     const char *list = getenv("LD_PRELOAD");
-    if (list && strstr(list, LIBRARY)) softnic_install();
+    if (list && strstr(list, SN_LIBRARY)) softnic_install();
 }
 
 __attribute__((destructor)) static void clean_up(void)

@@ -10,25 +10,29 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
+
+#include <linux/netlink.h>
 
 #include "softnic/attach/got.h"
 #include "softnic/attach/hooks.h"
-#include "softnic/attach/signals.h"
-#include "softnic/cm/cm.h"
-#include "softnic/sysfs/tree.h"
-#include "softnic/uverbs/uverbs.h"
-
-#define PATH_BYTES 512
+#include "softnic/attach/view.h"
 
 /* ---- libc's own ---- */
+
+typedef int filter(const struct dirent *);
+typedef int order(const struct dirent **, const struct dirent **);
+typedef int glob_error(const char *, int);
 
 static struct {
     int (*openat)(int, const char *, int, ...);
@@ -37,110 +41,70 @@ static struct {
     int (*fstatat)(int, const char *, struct stat *, int);
     int (*faccessat)(int, const char *, int, int);
     ssize_t (*readlinkat)(int, const char *, char *, size_t);
+    FILE *(*freopen)(const char *, const char *, FILE *);
+    int (*statx)(int, const char *, int, unsigned, struct statx *);
+    int (*scandirat)(int, const char *, struct dirent ***, filter *, order *);
+    int (*glob)(const char *, int, glob_error *, glob_t *);
+    int (*chdir)(const char *);
+    ssize_t (*getxattr)(const char *, const char *, void *, size_t);
+    ssize_t (*lgetxattr)(const char *, const char *, void *, size_t);
+    int (*socket)(int, int, int);
+    void *(*dlmopen)(Lmid_t, const char *, int);
     char *(*realpath)(const char *, char *);
 } libc;
 
-/* Constructors of other libraries may open files before ours has run. Several threads that find the same are no
- * harm. */
+/* `function`: a pointer to a pointer to a function. */
+static void find(void *function, const char *name)
+{
+    void *found = dlsym(RTLD_NEXT, name);
+    memcpy(function, &found, sizeof(found));
+}
+
+/* Constructors of other libraries may open files before ours has run. Several threads that find the same
+ * are no harm. */
 static void find_libc(void)
 {
     if (__atomic_load_n(&libc.realpath, __ATOMIC_ACQUIRE))
         return; /* acquire: the others were stored before it */
-    libc.openat = (int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, "openat");
-    libc.opendir = (DIR * (*)(const char *)) dlsym(RTLD_NEXT, "opendir");
-    libc.fopen = (FILE * (*)(const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
-    libc.fstatat = (int (*)(int, const char *, struct stat *, int))dlsym(RTLD_NEXT, "fstatat");
-    libc.faccessat = (int (*)(int, const char *, int, int))dlsym(RTLD_NEXT, "faccessat");
-    libc.readlinkat = (ssize_t(*)(int, const char *, char *, size_t))dlsym(RTLD_NEXT, "readlinkat");
+    find(&libc.openat, "openat");
+    find(&libc.opendir, "opendir");
+    find(&libc.fopen, "fopen");
+    find(&libc.fstatat, "fstatat");
+    find(&libc.faccessat, "faccessat");
+    find(&libc.readlinkat, "readlinkat");
+    find(&libc.freopen, "freopen");
+    find(&libc.statx, "statx");
+    find(&libc.scandirat, "scandirat");
+    find(&libc.glob, "glob");
+    find(&libc.chdir, "chdir");
+    find(&libc.getxattr, "getxattr");
+    find(&libc.lgetxattr, "lgetxattr");
+    find(&libc.socket, "socket");
+    find(&libc.dlmopen, "dlmopen");
     __atomic_store_n(&libc.realpath, (char *(*)(const char *, char *))dlsym(RTLD_NEXT, "realpath"),
                      __ATOMIC_RELEASE);
-}
-
-/* ---- which paths are the NIC's ---- */
-
-static char believed_root[256];
-static bool shown; /* atomic */
-
-void sn_paths_set_root(const char *root)
-{
-    snprintf(believed_root, sizeof(believed_root), "%s", root);
-    __atomic_store_n(&shown, true, __ATOMIC_RELEASE); /* whoever sees it sees the root */
-}
-
-void sn_paths_hide(void)
-{
-    __atomic_store_n(&shown, false, __ATOMIC_RELEASE);
-}
-
-/* What follows `root` in the path, when it is one of the folders that list devices; NULL: it is not. */
-static const char *below(const char *path, const char *root)
-{
-    static const char *const folders[] = {"/class/infiniband", "/class/misc/rdma_cm"};
-    size_t n = strlen(root);
-    if (!n || strncmp(path, root, n)) return NULL;
-    for (int i = 0; i < 2; i++)
-        if (!strncmp(path + n, folders[i], strlen(folders[i]))) return path + n;
-    return NULL;
-}
-
-static bool is_cdev(const char *path)
-{
-    return sn_tree_cdev(path, UV_MAX_NICS) >= 0 || !strcmp(path, SN_RDMA_CM_PATH);
-}
-
-enum kind { NOT_OURS, TREE, CDEV };
-
-/* A path of the tree is rewritten into `buf`. The tree is made when somebody first looks, and each look is a moment
- * to find the libraries that were loaded since. */
-static enum kind look(const char **path, char *buf)
-{
-    const char *p = *path, *rest;
-    struct sn_tree_info nics[UV_MAX_NICS];
-    if (!p || p[0] != '/' || !__atomic_load_n(&shown, __ATOMIC_ACQUIRE)) return NOT_OURS;
-    if (!strncmp(p, SN_DEV_FOLDER, sizeof(SN_DEV_FOLDER) - 1)) {
-        if (is_cdev(p)) return CDEV;
-        rest = p;
-    } else {
-        rest = below(p, "/sys");
-        if (!rest) rest = below(p, believed_root);
-    }
-    if (!rest) return NOT_OURS;
-    sn_hooks_apply();
-    int count = uv_tree_info(nics);
-    if (count < 0 || sn_tree_build(nics, (unsigned)count)) return NOT_OURS;
-    const char *own = sn_tree_path();
-    int len = own ? snprintf(buf, PATH_BYTES, "%s%s", own, rest) : -1;
-    if (len < 0 || len >= PATH_BYTES) return NOT_OURS;
-    *path = buf;
-    return TREE;
 }
 
 /* A device file looks like one that everybody may open. */
 static const char *stand_in(const char *path, char *buf)
 {
-    return look(&path, buf) == CDEV ? "/dev/null" : path;
+    return sn_view_look(&path, buf) == SN_SEEN_DEVICE ? "/dev/null" : path;
 }
 
 /* ---- the functions ---- */
 
-/* libmlx5 was loaded by now, whoever did it: its calls must be ours before it makes the first one. */
-static int open_cdev(const char *path, int flags)
+/* An address in the program or library that called. */
+#define CALLER __builtin_return_address(0)
+
+static int open_at(int dir, const char *path, int flags, mode_t mode, const void *caller)
 {
-    sn_hooks_apply();
-    sn_signals_apply(); /* for libraries that were loaded since */
-    int nic = sn_tree_cdev(path, UV_MAX_NICS),
-        fd = nic < 0 ? ucm_open(flags, &uv_callbacks) : uv_open(flags, (unsigned)nic);
+    char buf[SN_VIEW_BYTES];
+    find_libc();
+    if (sn_view_look(&path, buf) != SN_SEEN_DEVICE) return libc.openat(dir, path, flags, mode);
+    int fd = sn_view_device(path, flags, caller);
     if (fd >= 0) return fd;
     errno = -fd;
     return -1;
-}
-
-static int open_at(int dir, const char *path, int flags, mode_t mode)
-{
-    char buf[PATH_BYTES];
-    find_libc();
-    if (look(&path, buf) == CDEV) return open_cdev(path, flags);
-    return libc.openat(dir, path, flags, mode);
 }
 
 static mode_t mode_of(int flags, va_list ap)
@@ -154,7 +118,7 @@ static int hook_open(const char *path, int flags, ...)
     va_start(ap, flags);
     mode_t mode = mode_of(flags, ap);
     va_end(ap);
-    return open_at(AT_FDCWD, path, flags, mode);
+    return open_at(AT_FDCWD, path, flags, mode, CALLER);
 }
 
 static int hook_openat(int dir, const char *path, int flags, ...)
@@ -163,38 +127,78 @@ static int hook_openat(int dir, const char *path, int flags, ...)
     va_start(ap, flags);
     mode_t mode = mode_of(flags, ap);
     va_end(ap);
-    return open_at(dir, path, flags, mode);
+    return open_at(dir, path, flags, mode, CALLER);
 }
 
 static int hook_open_2(const char *path, int flags)
 {
-    return open_at(AT_FDCWD, path, flags, 0);
+    return open_at(AT_FDCWD, path, flags, 0, CALLER);
 }
 
 static int hook_openat_2(int dir, const char *path, int flags)
 {
-    return open_at(dir, path, flags, 0);
+    return open_at(dir, path, flags, 0, CALLER);
 }
 
 static DIR *hook_opendir(const char *path)
 {
-    char buf[PATH_BYTES];
+    char buf[SN_VIEW_BYTES];
     find_libc();
-    look(&path, buf);
+    sn_view_look(&path, buf);
     return libc.opendir(path);
+}
+
+static int hook_scandirat(int dir, const char *path, struct dirent ***names, filter *keep, order *compare)
+{
+    char buf[SN_VIEW_BYTES];
+    find_libc();
+    sn_view_look(&path, buf);
+    return libc.scandirat(dir, path, names, keep, compare);
+}
+
+static int hook_scandir(const char *path, struct dirent ***names, filter *keep, order *compare)
+{
+    return hook_scandirat(AT_FDCWD, path, names, keep, compare);
+}
+
+static int hook_glob(const char *pattern, int flags, glob_error *on_error, glob_t *found)
+{
+    char buf[SN_VIEW_BYTES];
+    find_libc();
+    bool ours = sn_view_look(&pattern, buf) == SN_SEEN_TREE;
+    int err = libc.glob(pattern, flags, on_error, found);
+    size_t first = flags & GLOB_DOOFFS ? found->gl_offs : 0;
+    for (size_t i = 0; ours && !err && i < found->gl_pathc; i++) sn_view_name(found->gl_pathv[first + i]);
+    return err;
+}
+
+static int hook_chdir(const char *path)
+{
+    char buf[SN_VIEW_BYTES];
+    find_libc();
+    sn_view_look(&path, buf);
+    return libc.chdir(path);
 }
 
 static FILE *hook_fopen(const char *path, const char *mode)
 {
-    char buf[PATH_BYTES];
+    char buf[SN_VIEW_BYTES];
     find_libc();
-    look(&path, buf);
+    sn_view_look(&path, buf);
     return libc.fopen(path, mode);
+}
+
+static FILE *hook_freopen(const char *path, const char *mode, FILE *file)
+{
+    char buf[SN_VIEW_BYTES];
+    find_libc();
+    sn_view_look(&path, buf);
+    return libc.freopen(path, mode, file);
 }
 
 static int hook_fstatat(int dir, const char *path, struct stat *st, int flags)
 {
-    char buf[PATH_BYTES];
+    char buf[SN_VIEW_BYTES];
     find_libc();
     return libc.fstatat(dir, stand_in(path, buf), st, flags);
 }
@@ -222,9 +226,22 @@ static int hook_lxstat(int version, const char *path, struct stat *st)
     return hook_lstat(path, st);
 }
 
+static int hook_fxstatat(int version, int dir, const char *path, struct stat *st, int flags)
+{
+    (void)version;
+    return hook_fstatat(dir, path, st, flags);
+}
+
+static int hook_statx(int dir, const char *path, int flags, unsigned mask, struct statx *stx)
+{
+    char buf[SN_VIEW_BYTES];
+    find_libc();
+    return libc.statx(dir, stand_in(path, buf), flags, mask, stx);
+}
+
 static int hook_faccessat(int dir, const char *path, int mode, int flags)
 {
-    char buf[PATH_BYTES];
+    char buf[SN_VIEW_BYTES];
     find_libc();
     return libc.faccessat(dir, stand_in(path, buf), mode, flags);
 }
@@ -241,7 +258,7 @@ static int hook_euidaccess(const char *path, int mode)
 
 static ssize_t hook_readlinkat(int dir, const char *path, char *out, size_t size)
 {
-    char buf[PATH_BYTES];
+    char buf[SN_VIEW_BYTES];
     find_libc();
     return libc.readlinkat(dir, stand_in(path, buf), out, size);
 }
@@ -251,19 +268,81 @@ static ssize_t hook_readlink(const char *path, char *out, size_t size)
     return hook_readlinkat(AT_FDCWD, path, out, size);
 }
 
-static char *hook_realpath(const char *path, char *out)
+/* Callers whose buffer is too small end here, as in libc. */
+static ssize_t hook_readlink_chk(const char *path, char *out, size_t size, size_t room)
 {
-    char buf[PATH_BYTES];
-    find_libc();
-    if (look(&path, buf) == CDEV) return out ? strcpy(out, path) : strdup(path);
-    return libc.realpath(path, out);
+    if (size > room) __builtin_trap();
+    return hook_readlink(path, out, size);
 }
 
-/* Callers whose buffer is too small end here, as in libc. */
+static ssize_t hook_readlinkat_chk(int dir, const char *path, char *out, size_t size, size_t room)
+{
+    if (size > room) __builtin_trap();
+    return hook_readlinkat(dir, path, out, size);
+}
+
+static char *hook_realpath(const char *path, char *out)
+{
+    char buf[SN_VIEW_BYTES];
+    find_libc();
+    enum sn_seen seen = sn_view_look(&path, buf);
+    if (seen == SN_SEEN_DEVICE) return out ? strcpy(out, path) : strdup(path);
+    char *real = libc.realpath(path, out);
+    if (real && seen == SN_SEEN_TREE) sn_view_name(real);
+    return real;
+}
+
+static char *hook_canonicalize_file_name(const char *path)
+{
+    return hook_realpath(path, NULL);
+}
+
 static char *hook_realpath_chk(const char *path, char *out, size_t size)
 {
     if (size < PATH_MAX) __builtin_trap();
     return hook_realpath(path, out);
+}
+
+/* `ls -l` asks for these. */
+static ssize_t hook_getxattr(const char *path, const char *name, void *value, size_t size)
+{
+    char buf[SN_VIEW_BYTES];
+    find_libc();
+    return libc.getxattr(stand_in(path, buf), name, value, size);
+}
+
+static ssize_t hook_lgetxattr(const char *path, const char *name, void *value, size_t size)
+{
+    char buf[SN_VIEW_BYTES];
+    find_libc();
+    return libc.lgetxattr(stand_in(path, buf), name, value, size);
+}
+
+/* The kernel tells of its RDMA devices in a protocol of its own, too. Without it, all libraries read sysfs.
+ * */
+static int hook_socket(int family, int type, int protocol)
+{
+    find_libc();
+    if (family != AF_NETLINK || protocol != NETLINK_RDMA || !sn_view_shown())
+        return libc.socket(family, type, protocol);
+    errno = EPROTONOSUPPORT;
+    return -1;
+}
+
+/*
+ * A library in a link namespace of its own has a libc of its own, and does not see us. The loader may look
+ * for a bare name on behalf of dlmopen's caller, so that call comes last here. A path means the same to all
+ * callers.
+ */
+static void *hook_dlmopen(Lmid_t space, const char *path, int flags)
+{
+    find_libc();
+    bool apart = path && space != LM_ID_BASE && sn_view_shown();
+    if (apart && !strchr(path, '/')) sn_hooks_name_apart(path, NULL);
+    if (!apart || !strchr(path, '/')) return libc.dlmopen(space, path, flags);
+    void *handle = libc.dlmopen(space, path, flags);
+    if (handle) sn_hooks_name_apart(path, handle);
+    return handle;
 }
 
 /* ---- under their names ---- */
@@ -292,12 +371,31 @@ NAMED(__xstat, hook_xstat);
 NAMED(__xstat64, hook_xstat);
 NAMED(__lxstat, hook_lxstat);
 NAMED(__lxstat64, hook_lxstat);
+NAMED(__fxstatat, hook_fxstatat);
+NAMED(__fxstatat64, hook_fxstatat);
+NAMED(statx, hook_statx);
+NAMED(scandir, hook_scandir);
+NAMED(scandir64, hook_scandir);
+NAMED(scandirat, hook_scandirat);
+NAMED(scandirat64, hook_scandirat);
+NAMED(glob, hook_glob);
+NAMED(glob64, hook_glob);
+NAMED(chdir, hook_chdir);
+NAMED(freopen, hook_freopen);
+NAMED(freopen64, hook_freopen);
+NAMED(getxattr, hook_getxattr);
+NAMED(lgetxattr, hook_lgetxattr);
+NAMED(socket, hook_socket);
+NAMED(dlmopen, hook_dlmopen);
 NAMED(access, hook_access);
 NAMED(faccessat, hook_faccessat);
 NAMED(euidaccess, hook_euidaccess);
 NAMED(eaccess, hook_euidaccess);
 NAMED(readlink, hook_readlink);
 NAMED(readlinkat, hook_readlinkat);
+NAMED(__readlink_chk, hook_readlink_chk);
+NAMED(__readlinkat_chk, hook_readlinkat_chk);
+NAMED(canonicalize_file_name, hook_canonicalize_file_name);
 NAMED(realpath, hook_realpath);
 NAMED(__realpath_chk, hook_realpath_chk);
 
@@ -310,8 +408,13 @@ static const struct sn_hook hooks[] = {
     {"access", hook_access},       {"readlink", hook_readlink},
 };
 
+bool sn_paths_in_front(void)
+{
+    const char *list = getenv("LD_PRELOAD");
+    return (list && strstr(list, SN_LIBRARY)) || dlsym(RTLD_DEFAULT, "open") == (void *)hook_open;
+}
+
 void sn_paths_apply(const char *const *libs)
 {
-    if (dlsym(RTLD_DEFAULT, "open") == (void *)hook_open) return;
-    sn_got_patch(libs, hooks, sizeof(hooks) / sizeof(hooks[0]));
+    if (!sn_paths_in_front()) sn_got_patch(libs, hooks, sizeof(hooks) / sizeof(hooks[0]));
 }

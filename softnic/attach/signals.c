@@ -114,10 +114,6 @@ static const struct sn_hook hooks[] = {
 
 void sn_signals_apply(void)
 {
-    /* libc's own calls are its affair; a sanitizer's functions stand between the program and us. */
-    static const char *const but[] = {
-        "libgpuwire-softnic.so", "libc.so", "ld-linux", "libasan", "libtsan", "libubsan", "linux-vdso", NULL};
-
     if (dlsym(RTLD_DEFAULT, "sigaction") == (void *)hook_sigaction) return;
-    sn_got_patch_all_but(but, hooks, sizeof(hooks) / sizeof(hooks[0]));
+    sn_got_patch_all_but(sn_got_system, hooks, sizeof(hooks) / sizeof(hooks[0]));
 }

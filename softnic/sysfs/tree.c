@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -13,9 +12,11 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "softnic/sysfs/device.h"
+#include "softnic/sysfs/put.h"
 
 /*
  * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /tmp, or else /var/tmp; or there in a folder with
@@ -24,6 +25,7 @@
  * differ between containers that share /tmp) cannot say. Trees without the lock are litter. Record locks are
  * not inherited by fork, so a child never keeps its parent's tree alive.
  */
+#define DEPTH           16  /* of the folders below a tree: more than there are */
 #define PATH_LIMIT      200 /* libibverbs keeps paths below it in 256 bytes */
 #define ABANDONED_AFTER 60  /* seconds: a tree still under its working name was cut off while being made */
 
@@ -32,28 +34,6 @@ static char home[PATH_LIMIT];      /* the gpuwire-UID folder */
 static char root[PATH_LIMIT + 24]; /* this process's tree */
 static int lock_fd = -1;
 static pid_t owner;
-
-uint64_t sn_guid(const uint8_t gid[16], unsigned index)
-{
-    uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
-    for (int i = 0; i < 16; i++) h = (h ^ gid[i]) * 0x100000001b3;
-    if (index) h = (h ^ index) * 0x100000001b3; /* several may share an address */
-    /* Locally administered, so that it collides with no real device's; told by the address, as a NIC is an
-     * address. */
-    return (uint64_t)0x0267 << 48 | h >> 16;
-}
-
-int sn_tree_cdev(const char *path, unsigned count)
-{
-    char own[64];
-
-    if (!path || strncmp(path, SN_CDEV_PATH, strlen(SN_CDEV_PATH))) return -1;
-    for (unsigned i = 0; i < count; i++) {
-        snprintf(own, sizeof(own), SN_CDEV_PATH "%u", i);
-        if (!strcmp(path, own)) return (int)i;
-    }
-    return -1;
-}
 
 /* A folder of this user that nobody else can write to or plant links in. */
 static bool own_folder(const char *path)
@@ -180,7 +160,7 @@ static void sweep_locked(void)
     for (struct dirent *e; (e = readdir(d));) {
         /* Opening and closing our own lock file would drop our own record lock: never look at it. */
         if (lock_fd >= 0 && own && !strcmp(own + 1, e->d_name)) continue;
-        if (abandoned(fd, e->d_name, nobody_makes)) remove_below(fd, e->d_name, 12);
+        if (abandoned(fd, e->d_name, nobody_makes)) remove_below(fd, e->d_name, DEPTH);
     }
     closedir(d);
     rmdir(home); /* succeeds only when it is empty */
@@ -196,108 +176,11 @@ void sn_tree_sweep(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Writes one file, making the folders on its way. */
-static int put(int top, const char *path, const char *text)
-{
-    char part[256];
-    size_t len = strlen(path);
-
-    if (len >= sizeof(part)) return -ENAMETOOLONG;
-    for (size_t i = 1; i < len; i++) {
-        if (path[i] != '/') continue;
-        memcpy(part, path, i);
-        part[i] = 0;
-        if (mkdirat(top, part, 0700) && errno != EEXIST) return -errno;
-    }
-    int fd = openat(top, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0) return -errno;
-    ssize_t n = (ssize_t)strlen(text), written = write(fd, text, (size_t)n);
-    int err = written == n ? 0 : written < 0 ? -errno : -ENOSPC;
-    close(fd);
-    return err;
-}
-
-static int write_nic(int top, unsigned index, const struct sn_tree_info *info)
-{
-    char guid[24], gid[48], alias[96], ids[2][16], ndev[24], fw[32], cdev[16];
-    uint64_t g = sn_guid(info->gid, index);
-    char name[24], ib[48], uv[48], port[64], file[24], net[48], ifindex[16];
-    struct stat null;
-
-    snprintf(guid, sizeof(guid), "%04x:%04x:%04x:%04x\n", (unsigned)(g >> 48) & 0xffff,
-             (unsigned)(g >> 32) & 0xffff, (unsigned)(g >> 16) & 0xffff, (unsigned)g & 0xffff);
-    for (int i = 0; i < 8; i++)
-        snprintf(gid + 5 * i, 6, "%02x%02x%c", info->gid[2 * i], info->gid[2 * i + 1], i < 7 ? ':' : '\n');
-    snprintf(alias, sizeof(alias), "pci:v%08Xd%08Xsv%08Xsd00000001bc02sc00i00\n", SN_PCI_VENDOR,
-             SN_PCI_DEVICE, SN_PCI_VENDOR);
-    snprintf(ids[0], sizeof(ids[0]), "0x%04x\n", SN_PCI_VENDOR);
-    snprintf(ids[1], sizeof(ids[1]), "0x%04x\n", SN_PCI_DEVICE);
-    snprintf(ndev, sizeof(ndev), "%s\n", info->ndev);
-    snprintf(fw, sizeof(fw), "%u.%u.%04u\n", SN_FW_MAJOR, SN_FW_MINOR, SN_FW_SUBMINOR);
-    if (stat("/dev/null", &null)) return -errno;
-    snprintf(cdev, sizeof(cdev), "%u:%u\n", major(null.st_rdev), minor(null.st_rdev));
-
-    snprintf(name, sizeof(name), "mlx5_%u\n", index);
-    snprintf(ib, sizeof(ib), "class/infiniband/mlx5_%u", index);
-    snprintf(uv, sizeof(uv), "class/infiniband_verbs/uverbs%u", index);
-    snprintf(port, sizeof(port), "%s/ports/1", ib);
-    snprintf(file, sizeof(file), "uverbs%u", index);
-    snprintf(net, sizeof(net), "device/net/%s/ifindex", info->ndev);
-    snprintf(ifindex, sizeof(ifindex), "%u\n", info->ndev[0] ? if_nametoindex(info->ndev) : 0);
-    const struct {
-        const char *folder, *name, *text;
-    } files[] = {
-        {uv, "ibdev", name},
-        {uv, "dev", cdev},
-        {uv, "abi_version", "1\n"},
-        {ib, "node_type", "1: CA\n"},
-        {ib, "node_guid", guid},
-        {ib, "sys_image_guid", guid},
-        {ib, "node_desc", "gpuwire software NIC\n"},
-        {ib, "fw_ver", fw},
-        {ib, "hca_type", "MT4129\n"},
-        {ib, "hw_rev", "0\n"},
-        {ib, "board_id", SN_BOARD_ID "\n"},
-        {ib, "device/modalias", alias},
-        {ib, "device/vendor", ids[0]},
-        {ib, "device/device", ids[1]},
-        {ib, "device/numa_node", "-1\n"},
-        {ib, "device/class", "0x020000\n"},
-        {ib, "device/max_link_speed", "32.0 GT/s PCIe\n"},
-        {ib, "device/max_link_width", "16\n"},
-        {ib, "device/current_link_speed", "32.0 GT/s PCIe\n"},
-        {ib, "device/current_link_width", "16\n"},
-        {ib, net, ifindex},
-        {&SN_DEV_FOLDER[1], file, ""}, /* listed there; whoever opens it gets the device */
-        {port, "gids/0", gid},
-        {port, "gid_attrs/types/0", "RoCE v2\n"},
-        {port, "gid_attrs/ndevs/0", ndev},
-        {port, "pkeys/0", "0xffff\n"},
-        {port, "state", "4: ACTIVE\n"},
-        {port, "phys_state", "5: LinkUp\n"},
-        {port, "link_layer", "Ethernet\n"},
-        {port, "rate", "100 Gb/sec (4X EDR)\n"},
-        {port, "lid", "0x0\n"},
-        {port, "sm_lid", "0x0\n"},
-        {port, "cap_mask", "0x04010000\n"},
-    };
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        if (!info->ndev[0] && (files[i].text == ndev || files[i].name == net)) continue;
-        char path[128];
-        snprintf(path, sizeof(path), "%s/%s", files[i].folder, files[i].name);
-        int err = put(top, path, files[i].text);
-        if (err) return err;
-    }
-    return 0;
-}
-
 static int write_tree(int top, const struct sn_tree_info *nics, unsigned n)
 {
-    int err = put(top, "class/infiniband_verbs/abi_version", "6\n");
+    int err = sn_device_write_common(top);
 
-    if (!err) err = put(top, "class/misc/rdma_cm/abi_version", "4\n");
-
-    for (unsigned i = 0; i < n && !err; i++) err = write_nic(top, i, &nics[i]);
+    for (unsigned i = 0; i < n && !err; i++) err = sn_device_write(top, i, &nics[i]);
     return err;
 }
 
@@ -308,7 +191,7 @@ static int make_tree(int home_fd, const struct sn_tree_info *nics, unsigned n)
     const char *final = strrchr(root, '/') + 1;
 
     snprintf(working, sizeof(working), "new-%d", (int)getpid());
-    remove_below(home_fd, working, 12);
+    remove_below(home_fd, working, DEPTH);
     if (mkdirat(home_fd, working, 0700)) return -errno;
     int top = openat(home_fd, working, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (top < 0) return -errno;
@@ -316,12 +199,12 @@ static int make_tree(int home_fd, const struct sn_tree_info *nics, unsigned n)
     int err = fd < 0 ? -errno : !try_lock(fd) ? -errno : write_tree(top, nics, n);
     close(top);
     if (!err) {
-        remove_below(home_fd, final, 12); /* one of a dead process that had our pid */
+        remove_below(home_fd, final, DEPTH); /* one of a dead process that had our pid */
         if (renameat(home_fd, working, home_fd, final)) err = -errno;
     }
     if (err) {
         if (fd >= 0) close(fd);
-        remove_below(home_fd, working, 12);
+        remove_below(home_fd, working, DEPTH);
         return err;
     }
     lock_fd = fd;
@@ -368,7 +251,7 @@ void sn_tree_remove(void)
     if (lock_fd >= 0 && owner == getpid()) {
         int fd = open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (fd >= 0) {
-            remove_below(fd, strrchr(root, '/') + 1, 12);
+            remove_below(fd, strrchr(root, '/') + 1, DEPTH);
             close(fd);
         }
         close(lock_fd);
@@ -385,4 +268,18 @@ void sn_tree_forget(void)
     if (lock_fd >= 0) close(lock_fd);
     lock_fd = -1;
     root[0] = 0;
+}
+
+int sn_tree_put(const char *path, const char *text)
+{
+    int err = -ENOENT;
+
+    pthread_mutex_lock(&lock);
+    if (lock_fd >= 0 && owner == getpid()) {
+        int top = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        err = top < 0 ? -errno : sn_put_anew(top, path, text);
+        if (top >= 0) close(top);
+    }
+    pthread_mutex_unlock(&lock);
+    return err;
 }

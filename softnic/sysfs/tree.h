@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The small copy of sysfs that libibverbs finds the software NIC in. */
+/* The part of sysfs that shows the software NIC: files and folders as the kernel makes them for a ConnectX.
+ * */
 #ifndef SOFTNIC_SYSFS_TREE_H
 #define SOFTNIC_SYSFS_TREE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +37,15 @@ const char *sn_tree_path(void);
 /* sn_tree_build - writes the tree, of n NICs, if it is not there, and removes those of dead processes. 0 or a
  * negative errno. */
 int sn_tree_build(const struct sn_tree_info *nics, unsigned n);
+
+/* sn_tree_owns - is a path, below /sys or wherever SYSFS_PATH leads to, shown by the tree, and not by the
+ * kernel? */
+bool sn_tree_owns(const char *path);
+
+/* sn_tree_put - gives a file of the tree another text; `path`: below the tree. Readers that have it open
+ * keep the old text. Returns 0, or a negative errno: -ENOENT if this process has no tree, or the tree has
+ * no such folder. */
+int sn_tree_put(const char *path, const char *text);
 
 /* sn_tree_remove - takes this process's tree away, if this process (not a parent) made it. */
 void sn_tree_remove(void);

@@ -19,6 +19,7 @@
 
 #include "softnic/config/config.h"
 #include "softnic/sysfs/tree.h"
+#include "src/cli/attachable.h"
 #include "src/cli/options.h"
 
 #define LIBRARY "libgpuwire-softnic.so"
@@ -201,5 +202,6 @@ int gw_cli_run(int argc, char **argv)
     }
     if (optind == argc) return gw_usage_error("run", "which program?");
     if (set_environment(nic, faults)) return 2;
+    gw_cli_warn_unattachable(argv[optind]);
     return run_program(argv + optind);
 }

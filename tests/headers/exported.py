@@ -15,7 +15,9 @@ texts = {str(h.relative_to(include)): re.sub(r"/\*.*?\*/", "", h.read_text(), fl
 of_libc = {"sigaction", "signal", "ssignal", "sysv_signal", "__sysv_signal", "bsd_signal", "sigset", "sigignore",
            "open", "open64", "__open_2", "__open64_2", "openat", "openat64", "__openat_2", "__openat64_2", "opendir", "fopen", "fopen64",
            "fstatat", "fstatat64", "stat", "stat64", "lstat", "lstat64", "__xstat", "__xstat64", "__lxstat", "__lxstat64",
-           "access", "faccessat", "euidaccess", "eaccess", "readlink", "readlinkat", "realpath", "__realpath_chk"}
+           "access", "faccessat", "euidaccess", "eaccess", "readlink", "readlinkat", "realpath", "__realpath_chk", "__fxstatat",
+           "__fxstatat64", "statx", "scandir", "scandir64", "scandirat", "scandirat64", "glob", "glob64", "chdir", "freopen",
+           "freopen64", "getxattr", "lgetxattr", "__readlink_chk", "__readlinkat_chk", "canonicalize_file_name", "socket", "dlmopen"}
 parts = dict(part.split(":") for part in sys.argv[2:])
 owned = {header: lib for lib, headers in parts.items() for header in headers.split(",") if header}
 rest = next(lib for lib, headers in parts.items() if not headers)

@@ -35,6 +35,36 @@ grep -qE '^gpuwire [0-9.]+$' "$work/expect.out" || fail 'gpuwire --version: no v
 "${gpuwire[@]}" help >/dev/full 2>"$work/expect.out"
 [ $? = 1 ] && grep -q 'standard output: No space left on device' "$work/expect.out" || fail 'a full disk: not said'
 
+# Programs that cannot have the NIC: one line each, and they run.
+printf 'int main(void) { return 5; }\n' >"$work/five.c"
+says() { # WHAT TEXT
+    grep -q "^gpuwire run: .*$2" "$work/expect.out" || fail "$1: not said"
+    [ "$(wc -l <"$work/expect.out")" = 1 ] || fail "$1: more than one line"
+}
+if command -v cc >/dev/null; then
+    cc -o "$work/five" "$work/five.c" || fail 'cc'
+    expect 5 'linked dynamically' "${gpuwire[@]}" run -- "$work/five"
+    [ -s "$work/expect.out" ] && fail 'linked dynamically: a word about it'
+    for how in -static -static-pie; do
+        cc $how -o "$work/five$how" "$work/five.c" 2>/dev/null || continue
+        expect 5 "$how" "${gpuwire[@]}" run -- "$work/five$how"
+        says "$how" 'five-static.* is statically linked'
+        PATH=$work:$PATH expect 5 "$how, along PATH" "${gpuwire[@]}" run -- "five$how"
+        says "$how, along PATH" 'five-static.* is statically linked'
+    done
+    if [ -x "$work/five-static" ]; then
+        printf '#!%s\n' "$work/five-static" >"$work/script" && chmod +x "$work/script"
+        expect 5 'a script' "${gpuwire[@]}" run -- "$work/script"
+        says 'a script' 'five-static is statically linked'
+    fi
+    # Another user's program that is set-user-ID: as root there is none in a folder of one's own, so make one.
+    chmod 4755 "$work/five"
+    if [ "$(id -u)" = 0 ] && chown 65534 "$work/five" && chmod 4755 "$work/five" && ! findmnt -no OPTIONS -T "$work" | grep -qw nosuid; then
+        expect 5 'set-user-ID' "${gpuwire[@]}" run -- "$work/five"
+        says 'set-user-ID' 'five runs with more rights than its caller'
+    fi
+fi
+
 # No room for what libibverbs reads of the NIC.
 if unshare -rm true 2>/dev/null; then
     mkdir "$work/full"

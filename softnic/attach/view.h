@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which paths show the software NIC, and what stands for them. */
+#ifndef SOFTNIC_ATTACH_VIEW_H
+#define SOFTNIC_ATTACH_VIEW_H
+
+#include <stdbool.h>
+
+enum { SN_VIEW_BYTES = 512 };
+
+/* A path names something of the system's, a file or folder of the NIC's, or a device that only open()
+ * knows. */
+enum sn_seen { SN_SEEN_OTHER, SN_SEEN_TREE, SN_SEEN_DEVICE };
+
+/* sn_view_show - the NIC shows itself from now on, below /sys and below `root`: what libibverbs takes for
+ * /sys. */
+void sn_view_show(const char *root);
+
+/* sn_view_hide - from now on every path is what it is. */
+void sn_view_hide(void);
+
+/* sn_view_shown - does the NIC show itself? */
+bool sn_view_shown(void);
+
+/* sn_view_look - a path of the NIC's is replaced by one in `buf`. Makes the tree when somebody first looks,
+ * and finds the libraries that were loaded since. Any thread; `path` may be NULL. */
+enum sn_seen sn_view_look(const char **path, char buf[SN_VIEW_BYTES]);
+
+/* sn_view_name - puts the name that programs know in place of a path into the tree. The new name is
+ * shorter. */
+void sn_view_name(char *path);
+
+/* sn_view_device - opens what sn_view_look called a device: an fd or a negative errno. `caller`: an address
+ * in the library that opens it, whose other calls must be ours before it makes them. */
+int sn_view_device(const char *path, int flags, const void *caller);
+
+#endif

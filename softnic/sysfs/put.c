@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "softnic/sysfs/put.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PATH_BYTES 256
+
+/* Makes the folders that a path names before its last slash. */
+static int put_parents(int top, const char *path)
+{
+    char part[PATH_BYTES];
+    size_t len = strlen(path);
+
+    if (len >= sizeof(part)) return -ENAMETOOLONG;
+    for (size_t i = 1; i < len; i++) {
+        if (path[i] != '/') continue;
+        memcpy(part, path, i);
+        part[i] = 0;
+        if (mkdirat(top, part, 0700) && errno != EEXIST) return -errno;
+    }
+    return 0;
+}
+
+static int write_file(int top, const char *path, const char *text)
+{
+    int fd = openat(top, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return -errno;
+    ssize_t n = (ssize_t)strlen(text), written = write(fd, text, (size_t)n);
+    int err = written == n ? 0 : written < 0 ? -errno : -ENOSPC;
+    close(fd);
+    return err;
+}
+
+int sn_put(int top, const char *path, const char *text)
+{
+    int err = put_parents(top, path);
+    return err ? err : write_file(top, path, text);
+}
+
+int sn_put_anew(int top, const char *path, const char *text)
+{
+    char working[PATH_BYTES];
+
+    if ((size_t)snprintf(working, sizeof(working), "%s~", path) >= sizeof(working)) return -ENAMETOOLONG;
+    int err = write_file(top, working, text);
+    if (!err && renameat(top, working, top, path)) err = -errno;
+    if (err) unlinkat(top, working, 0);
+    return err;
+}
+
+int sn_put_folder(int top, const char *path)
+{
+    int err = put_parents(top, path);
+    if (err) return err;
+    return mkdirat(top, path, 0700) && errno != EEXIST ? -errno : 0;
+}
+
+int sn_put_link(int top, const char *path, const char *target)
+{
+    int err = put_parents(top, path);
+    if (err) return err;
+    return symlinkat(target, top, path) && errno != EEXIST ? -errno : 0;
+}

@@ -1,0 +1,29 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# All of a process sees the NIC as it would see a ConnectX: in sysfs, in /dev, whoever looks and how. test_view.sh VIEW LOADED_LATER
+. "${0%/*}/lib.sh"
+export GPUWIRE_NIC=addr=$net.1
+
+timeout "$patience" "${gpuwire[@]}" run -- "$1" lo >"$work/view.out" 2>&1 || fail 'view'
+grep -q '^ok$' "$work/view.out" || fail 'view is not ok'
+
+# The counters are the process's own, and live: a message to itself is a packet, and its acknowledgement another.
+GPUWIRE_NIC=$GPUWIRE_NIC,hostile=1 timeout "$patience" "${gpuwire[@]}" run -- "$2" libibverbs.so.1 >"$work/counts.out" 2>&1 || fail 'counts'
+grep -qE '^port_xmit_packets [2-9]' "$work/counts.out" || fail 'the counters do not count'
+
+need python3
+# Several NICs are several cards: their addresses differ in the bus, and not only in the function.
+cat >"$work/cards.py" <<'END'
+import os
+cards = {os.path.realpath("/sys/class/infiniband/mlx5_%d/device" % i) for i in range(3)}
+assert len({c[:-4] for c in cards}) == 3, cards
+END
+python=$(python3 -c 'import sys; print(sys.executable)')
+GPUWIRE_NIC="addr=$net.1;addr=$net.2;addr=$net.3" timeout "$patience" "${gpuwire[@]}" run -- "$python" "$work/cards.py" >"$work/cards.out" 2>&1 || fail 'cards'
+
+if command -v ibstat >/dev/null; then
+    timeout "$patience" "${gpuwire[@]}" run -- ibstat >"$work/ibstat.out" 2>&1 || fail 'ibstat'
+    grep -q 'State: Active' "$work/ibstat.out" && grep -q 'Link layer: Ethernet' "$work/ibstat.out" || fail 'ibstat shows no port'
+fi
+nothing_left
+echo ok
