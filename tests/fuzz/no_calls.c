@@ -56,6 +56,14 @@ uint32_t gw_calls_taken(struct gw_calls *c)
     require(!c);
     return 0;
 }
+void gw_calls_hold(struct gw_calls *c)
+{
+    require(!c);
+}
+void gw_calls_release(struct gw_calls *c)
+{
+    require(!c);
+}
 int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, struct gw_call **out)
 {
     (void)who, (void)deadline_ns, (void)out;

@@ -18,6 +18,7 @@
 #include <gpuwire/serve.h>
 
 #include "tests/serve/ask.h"
+#include "tests/serve/hold.h"
 
 #define WAIT_NS 60000000000u
 #define ECHO    GW_TEST_MODELS "/echo/1/model.onnx"
@@ -230,6 +231,62 @@ static void the_owner_sleeps(void **state)
     assert_int_equal(gw_serving_wait(serving, gw_deadline(1000000)), -ETIMEDOUT);
 }
 
+/* Takes every place for requests over HTTP that one client may have. */
+static void hold_places(int held[2])
+{
+    static const char text[] = "{\"parameters\":{\"timeout\":20000},\"inputs\":[]}";
+    char server[32];
+    struct gw_http *h = client();
+    json_error_t where;
+    json_t *body = json_loads(text, 0, &where), *reply;
+    snprintf(server, sizeof(server), "127.0.0.1:%u", gw_serving_port(serving));
+    for (int i = 0; i < 2; i++) assert_true((held[i] = hold_begin(server)) >= 0);
+    json_object_set_new(body, "inputs", json_array());
+    json_array_append_new(json_object_get(body, "inputs"), tensor("x", 0));
+    while (!gw_http_call(h, "POST", "v2/models/echo/infer", body, &reply)) json_decref(reply);
+    assert_non_null(strstr(gw_last_error(), "Request timeout expired"));
+    json_decref(body);
+    gw_http_close(h);
+}
+
+static struct {
+    uint32_t begun, answered;
+} waiter;
+
+static void *ask_once(void *unused)
+{
+    struct gw_http *h = client();
+    (void)unused;
+    __atomic_store_n(&waiter.begun, 1, __ATOMIC_RELEASE);
+    check_echo(h, "echo", 3);
+    __atomic_store_n(&waiter.answered, 1, __ATOMIC_RELEASE);
+    gw_http_close(h);
+    return NULL;
+}
+
+/* A request waits for a place. Models come and go all the same, and it is answered when there is one. */
+static void models_come_while_requests_wait(void **state)
+{
+    struct gw_serving_opts opts = {.size = sizeof(opts), .exec = "cpu", .sessions = 4, .slots = 1};
+    pthread_t thread;
+    int held[2];
+    (void)state;
+    memset(&waiter, 0, sizeof(waiter));
+    assert_int_equal(gw_serving_start(&opts, &serving), 0);
+    assert_int_equal(add("echo", ECHO, 0), 0);
+    hold_places(held);
+    pthread_create(&thread, NULL, ask_once, NULL);
+    while (!__atomic_load_n(&waiter.begun, __ATOMIC_ACQUIRE)) gw_wait_fds(NULL, 0, gw_deadline(1000000));
+    gw_wait_fds(NULL, 0, gw_deadline(100000000)); /* for it to reach the server */
+    assert_int_equal(add("sum", SUM, 0), 0);
+    assert_int_equal(gw_serving_remove(serving, "sum"), 0);
+    assert_int_equal(__atomic_load_n(&waiter.answered, __ATOMIC_ACQUIRE), 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(hold_end(held[i]), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(waiter.answered, 1);
+    assert_int_equal(gw_serving_stop(serving), 0);
+}
+
 /* ---- options ---- */
 
 static int start_with(struct gw_serving_opts opts)
@@ -376,6 +433,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_wrong_is_said, start, stop),
         cmocka_unit_test_setup_teardown(replaced_under_load, start, stop),
         cmocka_unit_test_setup_teardown(the_owner_sleeps, start, stop),
+        cmocka_unit_test(models_come_while_requests_wait),
         cmocka_unit_test(options_may_grow),
         cmocka_unit_test(wrong_options),
         cmocka_unit_test(repository_and_token),
