@@ -37,11 +37,16 @@ class Future:
         self._out = out
         self._value: Any = None
         self._error: Optional[errors.Error] = None
-        self._sent = self._done = False
+        self._results: List[int] = []  # of sending it
+        self._done = False
         self.times: Optional[Times] = None
         """Where the time went, once the answer is there."""
         self.batch = 0
         """How many samples the model ran together, these among them. 0: not known."""
+
+    @property
+    def _sent(self) -> bool:
+        return self._results == [0]
 
     def done(self) -> bool:
         """Is the answer, or an error, there? Takes what has arrived, and does not wait."""
@@ -194,12 +199,15 @@ class Client:
             for i, source in enumerate(future._sources):
                 source.write(lib.gw_client_slot_input(handle, slot, i, request.rows))
 
+        arguments: Tuple[Any, ...] = (handle, slot, ctypes.byref(request))
+        submit = lib.gw_client_submit
+        if pointers is not None:
+            submit, arguments = lib.gw_client_submit_from, (*arguments, pointers)
+
         def send() -> None:
-            if pointers is None:
-                check(lib.gw_client_submit(handle, slot, ctypes.byref(request)))
-            else:
-                check(lib.gw_client_submit_from(handle, slot, ctypes.byref(request), pointers))
-            future._sent = True
+            # In one step of Python's: Ctrl-C comes before the request is sent, or when it is known to be.
+            future._results.extend(map(submit, *((argument,) for argument in arguments)))
+            check(future._results[0])
 
         if time.monotonic() - self._used > _IDLE_S:
             interruptible(send, self._stop_asking)

@@ -278,15 +278,15 @@ static int first_seen(const struct gw_client *c)
 static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
 {
     struct door *d = c->own;
-    for (;;) {
-        int slot = first_seen(c);
-        if (slot >= 0) {
-            take_answer(c, (uint32_t)slot, reply);
-            return 0;
-        }
-        if (gw_deadline(0) >= deadline_ns) return gw_error(-ETIMEDOUT, "the server has not answered in time");
+    int slot;
+    /* Also when the time is over it is looked once: nobody else receives. */
+    for (int looked = 0; (slot = first_seen(c)) < 0; looked = 1) {
+        if (looked && gw_deadline(0) >= deadline_ns)
+            return gw_error(-ETIMEDOUT, "the server has not answered in time");
         gw_link_pump(&d->link, deadline_ns);
     }
+    take_answer(c, (uint32_t)slot, reply);
+    return 0;
 }
 
 const struct gw_client_door gw_client_grpc = {

@@ -27,34 +27,29 @@
 
 /* ---- the connection ---- */
 
-/* A file of certificates as text, which the caller frees. */
+/* A file of certificates as text, which the caller frees. As with HTTP, one that cannot be read makes the server's not
+ * trusted. */
 static int read_certificates(const char *path, char **out)
 {
     FILE *f = fopen(path, "re");
+    const char *why = f ? NULL : strerror(errno);
     char *text = f ? calloc(1, CA_MOST + 1) : NULL;
-    size_t n = text ? fread(text, 1, CA_MOST, f) : 0;
-    int error = !f ? -errno : !text ? -ENOMEM : ferror(f) ? -EIO : 0;
+    if (text && !fread(text, 1, CA_MOST, f) && ferror(f)) why = strerror(errno);
     if (f) fclose(f);
-    if (!error && !strstr(text, "-----BEGIN CERTIFICATE-----"))
-        error = gw_error(-EINVAL, "%s: it holds no certificate (PEM)", path);
-    else if (error)
-        gw_error_errno(error, "%s", path);
-    (void)n;
-    if (error)
-        free(text);
-    else
-        *out = text;
-    return error;
+    if (!why && text && !strstr(text, "-----BEGIN CERTIFICATE-----")) why = "it holds no certificate (PEM)";
+    *out = text;
+    return why ? gw_error(-EACCES, "%s: %s", path, why) : text ? 0 : gw_error_errno(-ENOMEM, "client");
 }
 
 static int credentials(const struct gw_client *c, grpc_channel_credentials **out)
 {
     char *roots = NULL;
     int error = c->url.encrypted && c->ca_file ? read_certificates(c->ca_file, &roots) : 0;
-    if (error) return error;
-    *out = c->url.encrypted ? grpc_ssl_credentials_create(roots, NULL, NULL, NULL)
-                            : grpc_insecure_credentials_create();
+    if (!error)
+        *out = c->url.encrypted ? grpc_ssl_credentials_create(roots, NULL, NULL, NULL)
+                                : grpc_insecure_credentials_create();
     free(roots);
+    if (error) return error;
     return *out ? 0 : gw_error(-ENOMEM, "client: no credentials for gRPC");
 }
 
@@ -281,7 +276,8 @@ int gw_rpc_not_reached(const struct gw_link *l, const struct gw_rpc *r)
     char plain[240];
     const char *base = l->client->url.base;
     text_of(r, plain, sizeof(plain));
-    if (strstr(plain, "CERTIFICATE_VERIFY_FAILED") || strcasestr(plain, "hostname verification"))
+    if (strcasestr(plain, "certificate verify failed") || strstr(plain, "CERTIFICATE_VERIFY_FAILED") ||
+        strcasestr(plain, "hostname verification"))
         return gw_error(-EACCES, "server %s: its certificate is not trusted: %s", base, plain);
     if (strcasestr(plain, "DNS resolution") || strcasestr(plain, "resolver"))
         return gw_error(-EHOSTUNREACH, "server %s: %s; check the name", base, plain);

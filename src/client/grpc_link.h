@@ -23,8 +23,8 @@ struct gw_rpc {
     uint64_t seen; /* when it had ended; 0: it has not */
 };
 
-/* Connects when the first call is made. No answer may have more than `most` bytes. 0; -ENOMEM; -EINVAL, -ENOENT or
- * another errno for the certificates' file. */
+/* Connects when the first call is made. No answer may have more than `most` bytes. 0; -ENOMEM; -EACCES: the
+ * certificates' file cannot be read. */
 int gw_link_open(const struct gw_client *c, uint64_t most, struct gw_link *l);
 /* When no call is left. */
 void gw_link_close(struct gw_link *l);

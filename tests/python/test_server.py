@@ -156,6 +156,20 @@ class Options(unittest.TestCase):
             with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=PATIENCE) as page:
                 self.assertIn(b"nv_inference_request_success", page.read())
 
+    def test_grpc(self):
+        try:
+            server = gpuwire.Server(port=0, exec="cpu", grpc_port=0, token=TOKEN)
+        except gpuwire.Unsupported as error:
+            self.skipTest(str(error))
+        with server:
+            server.add_file(ECHO, name="echo")
+            url = f"grpc://127.0.0.1:{server.grpc_port}"
+            with gpuwire.Client(url, "echo", token=TOKEN) as client:
+                self.assertEqual(client.door, "grpc")
+                self.assertEqual(bytes(memoryview(client.infer(ROW, timeout=PATIENCE)).cast("B")), ROW)
+            with self.assertRaisesRegex(gpuwire.Error, "UNAUTHENTICATED"):
+                gpuwire.Client(url, "echo")
+
     @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
     def test_token_and_encryption(self):
         with tempfile.TemporaryDirectory() as folder, \
