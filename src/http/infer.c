@@ -132,19 +132,11 @@ static int check_sizes(struct gw_http_infer *c)
     return 0;
 }
 
-static int parse_raw(struct gw_http_infer *c)
-{
-    struct gw_worker *w;
-    gw_infer_enter(c->opts.infer);
-    int wrong = gw_infer_find(c->opts.infer, c->model, c->version, &w, &c->error) ||
-                gw_http_ask_raw(w, c->body == NO_HEADER ? 0 : c->body, &c->ask, &c->error);
-    gw_infer_leave(c->opts.infer);
-    return wrong;
-}
-
 static int parse(struct gw_http_infer *c)
 {
-    if (c->header == 0) return parse_raw(c);
+    struct gw_worker *w;
+    if (gw_infer_find(c->opts.infer, c->model, c->version, &w, &c->error)) return -1;
+    if (c->header == 0) return gw_http_ask_raw(w, c->body == NO_HEADER ? 0 : c->body, &c->ask, &c->error);
     if (!c->json.bytes) return gw_infer_fail(&c->error, GW_INFER_INVALID, "the request has no body");
     return gw_http_ask_parse(c->json.at, c->json.bytes, &c->ask, &c->error);
 }
@@ -152,7 +144,9 @@ static int parse(struct gw_http_infer *c)
 static int begin(struct gw_http_infer *c)
 {
     gw_http_busy(c->connection, 1); /* it may wait for a slot, which is not the client's fault */
+    gw_infer_enter(c->opts.infer);
     int wrong = parse(c);
+    gw_infer_leave(c->opts.infer); /* before gw_infer_begin, which enters itself */
     c->ask.request.model = c->model;
     c->ask.request.version = c->version;
     c->ask.request.who = c->who;

@@ -43,8 +43,9 @@ void gw_infer_destroy(struct gw_infer *infer);
 
 /* ---- models ---- */
 
-/* Between these two a model that gw_infer_find or gw_infer_model has given stays. They do not nest, and nothing is
- * waited for between them. gw_infer_begin and its run need neither. */
+/* Between these two a model that gw_infer_find or gw_infer_model has given stays. gw_infer_begin and its run need
+ * neither, and a thread between the two must not call gw_infer_begin: whoever changes the models may be waiting, and
+ * lets nobody in before it. */
 void gw_infer_enter(struct gw_infer *infer);
 void gw_infer_leave(struct gw_infer *infer);
 
@@ -81,8 +82,7 @@ struct gw_infer_request {
     const char *who;             /* the client, as src/serve/who.h tells clients apart */
     uint32_t inputs, outputs;    /* outputs 0: all that the model has, in the message */
     struct gw_infer_tensor input[GW_MODEL_MAX_IO], output[GW_MODEL_MAX_IO];
-    int (*gone)(
-        void *ctx); /* has the client gone? It is then refused, unless it has begun; NULL: nobody knows */
+    int (*gone)(void *ctx); /* has the client gone? It is then refused, unless it has begun; NULL: nobody knows */
     void *ctx;
     uint64_t priority;   /* 1 is served first; 0: the model's default */
     uint64_t timeout_us; /* an answer later than that is worth nothing; 0: no deadline */
@@ -100,8 +100,7 @@ struct gw_infer_output {
 struct gw_infer_run;
 
 /* Checks the request and takes a slot for it, which may wait for other requests to end: up to timeout_us, or
- * half a minute. Models may come and go meanwhile. Inputs in shared memory are copied. Not between gw_infer_enter and
- * gw_infer_leave: whoever changes the models goes before the second of two who look at them. */
+ * half a minute. Models may come and go meanwhile. Inputs in shared memory are copied. */
 int gw_infer_begin(struct gw_infer *infer, const struct gw_infer_request *request, struct gw_infer_run **out,
                    struct gw_infer_error *error);
 /* The same without waiting: GW_INFER_UNAVAILABLE when no slot is free. */
