@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client: asks a server for inferences, over RDMA or the Open Inference Protocol's HTTP."""
+"""The client: asks a server for inferences, over RDMA or the Open Inference Protocol's HTTP and gRPC."""
 import contextlib
 import ctypes
 import errno
@@ -19,7 +19,7 @@ Inputs = Union[Any, Sequence[Any], Mapping[str, Any]]
 
 
 class Times(NamedTuple):
-    """Where a request's time went, in seconds. Over HTTP only `total` is known, and the others are 0."""
+    """Where a request's time went, in seconds. Over HTTP and gRPC only `total` is known, and the others are 0."""
     total: float
     net_in: float
     wait: float
@@ -84,14 +84,15 @@ class Client:
             scores = client.infer(pictures)
 
     Args:
-        url: `rdma://HOST:PORT` or `HOST:PORT` for RDMA; `http://…` or `https://…` for the Open Inference Protocol, at
-            gpuwire's server or another one. The port is 8000 when absent.
+        url: `rdma://HOST:PORT` or `HOST:PORT` for RDMA; `http://…`, `https://…`, `grpc://HOST:PORT` or
+            `grpcs://HOST:PORT` for the Open Inference Protocol, at gpuwire's server or another one. The port is 8000 when
+            absent, and 8001 for gRPC.
         model: its name.
         version: of the model; None leaves the choice to the server.
         slots: requests in flight at most. 0: as many as the server gives.
         rows: samples of one request at most. 0: as many as the server takes.
         timeout: seconds for each step of setting up.
-        token: sent with every call over HTTP as a bearer token.
+        token: sent with every call over HTTP or gRPC as a bearer token.
         ca_file: a PEM file of who may sign the server's certificate. None: the system's.
         shapes: of inputs whose shape the model leaves open: name to dimensions.
         gpu_direct: sends tensors on a GPU from where they lie, if the NIC can reach them. False: by way of the host.
@@ -123,7 +124,7 @@ class Client:
         self.url = url
         self.model = model
         self.door: str = self._lib.gw_client_door(handle).decode()
-        """"rdma" or "http"."""
+        """"rdma", "http" or "grpc"."""
         self.slots: int = self._lib.gw_client_slots(handle)
         """Requests in flight at most."""
         self.max_rows: int = self._lib.gw_client_rows(handle)

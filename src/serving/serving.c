@@ -33,8 +33,8 @@ struct job {
 struct gw_serving {
     struct gw_server *server;
     struct gw_infer *infer;
-    struct gw_control *control; /* NULL: clients load nothing */
-    char *models;               /* the repository, for the control; NULL: there is none */
+    struct gw_control *control;
+    char *models; /* the repository, for the control; NULL: there is none */
     struct gw_http_door *http;
     uint16_t grpc_port; /* 0: no such door */
     pthread_t thread;
@@ -85,14 +85,13 @@ static void note_failure(struct gw_serving *s, int error)
 static void *keep_house(void *arg)
 {
     struct gw_serving *s = arg;
-    const int fds[] = {s->job_fd, s->control ? gw_control_fd(s->control) : -1};
-    const uint32_t n = s->control ? 2 : 1;
+    const int fds[] = {s->job_fd, gw_control_fd(s->control)};
     int quit = 0;
     while (!quit) {
         /* A server that has failed only waits for its end; its house is not kept. */
-        int error = s->failed ? (int)gw_wait_fds(fds, n, GW_NEVER) : gw_server_run(s->server, fds, n);
+        int error = s->failed ? (int)gw_wait_fds(fds, 2, GW_NEVER) : gw_server_run(s->server, fds, 2);
         drain(s->job_fd);
-        if (s->control) gw_control_do(s->control);
+        gw_control_do(s->control);
         pthread_mutex_lock(&s->lock);
         if (error < 0 && !s->failed) note_failure(s, error);
         if (s->job) do_job(s);
@@ -212,7 +211,7 @@ static int open_doors(struct gw_serving *s, const struct gw_serving_opts *o)
     gw_server_view(s->server, &view);
     s->models = o->models ? strdup(o->models) : NULL;
     int error = o->models && !s->models ? gw_error(-ENOMEM, "serving: no memory") : 0;
-    if (!error && o->model_control) error = gw_control_create(s->server, s->models, &s->control);
+    if (!error) error = gw_control_create(s->server, o->model_control ? s->models : NULL, &s->control);
     struct gw_infer_opts infer = {
         .worker = view.worker, .workers = view.workers, .control = s->control, .lock = view.lock};
     if (!error) error = gw_infer_create(&infer, &s->infer);
