@@ -115,8 +115,8 @@ GW_API int gw_model_open_bytes(const void *bytes, size_t len, const char *file, 
 
 /*
  * Opens a plug-in: a shared object with a table named GW_MODEL_PLUGIN (below). Its code runs in this process, with all
- * rights of it. So the file and every folder above it must belong to this process's user or to root, and nobody else
- * may write there. gw_model_close unloads the code: by then the plug-in's threads have ended.
+ * rights of it. So the file and every folder above it must belong to this process's user or to root. Nobody else may
+ * write there. gw_model_close unloads the code, so the plug-in ends its threads in `unload`.
  *
  * Errors: -ENOENT, -EACCES; -EPERM (somebody else owns the file or a folder, or may write there); -ENOEXEC (the
  * loader refuses it, or it has no such table); -EPROTONOSUPPORT (its table is of another version); -EBADMSG (its table

@@ -86,7 +86,7 @@ static int load(struct gw_control *c, const char *name)
     return error;
 }
 
-/* What run itself says is in its error; the result is about the pause. A pause that is not ours goes on. */
+/* `run` fills its own error; the result is about the pause. A pause that is not ours goes on. */
 static int run_paused(struct gw_control *c, const struct wish *w)
 {
     int was_paused = gw_server_is_paused(c->server);

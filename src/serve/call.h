@@ -53,8 +53,8 @@ uint32_t gw_calls_rows(const struct gw_calls *c);
  * callers hold the gw_calls. */
 uint32_t gw_calls_taken(struct gw_calls *c);
 
-/* Between these two the gw_calls stay, also when their model is removed meanwhile; a caller who waits for a call holds
- * them. Whoever holds them counts as taken. */
+/* A caller that waits for a call holds the gw_calls: they stay until it releases them, also when their model is removed.
+ * It counts as taken meanwhile. */
 void gw_calls_hold(struct gw_calls *c);
 void gw_calls_release(struct gw_calls *c);
 

@@ -117,7 +117,7 @@ static int hand_over(struct gw_serving *s, int (*run)(struct gw_server *server, 
 
 /* ---- starting ---- */
 
-/* What programs had before there were more options. */
+/* The first programs knew so much of it. */
 #define FIRST_SIZE (offsetof(struct gw_serving_opts, model_memory) + sizeof(uint64_t))
 
 /* A program may know fewer options than this library, or more that it does not use. */
