@@ -25,6 +25,7 @@ for program in ibv_devinfo ibv_devices ibv_rc_pingpong ib_write_lat ib_write_bw 
     path=$(command -v "$program") && cp -L "$path" "$out/bin/"
 done
 find "$build/lib" -maxdepth 1 -name 'libgpuwire*.so' -exec cp -L {} "$out/lib/" \;
+cp -L "$build/lib/example_plugin.so" "$out/lib/"
 for f in "$out"/lib/libgpuwire*.so; do # under the name that the linker recorded, too
     soname=$(patchelf --print-soname "$f")
     [ -z "$soname" ] || [ -e "$out/lib/$soname" ] || mv "$f" "$out/lib/$soname"
@@ -51,6 +52,8 @@ cp examples/pair.sh "$out/tests/example_pair.sh"
 mkdir -p "$out/tests/cli" "$out/tests/integration"
 cp tests/cli/test_cat_exec.sh tests/cli/cat_lib.sh "$out/tests/cli/"
 cp tests/integration/lib.sh "$out/tests/integration/"
+mkdir -p "$out/tests/serve"
+cp tests/serve/test_plugin.sh tests/serve/lib.sh "$out/tests/serve/"
 # The Python package, and its test on a GPU.
 scripts/wheel.py "$build" "$out/python" >/dev/null
 mkdir -p "$out/tests/python" && cp tests/python/gpu_serving.py "$out/tests/python/"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inference client: one API for two doors of a server. Over RDMA the client writes its inputs straight
- * into the worker's memory, and the answers come back the same way. Over HTTP it speaks the Open Inference
- * Protocol with binary tensors, to gpuwire's server or another one (Triton, KServe).
+/* The inference client: one API for all doors of a server. Over RDMA the client writes its inputs straight
+ * into the worker's memory, and the answers come back the same way. Over HTTP and gRPC it speaks the Open
+ * Inference Protocol with binary tensors, to gpuwire's server or another one (Triton, KServe). What is said
+ * of HTTP below holds for gRPC, too.
  *
  * A client is used by one thread at a time; a program opens as many as it wants. All functions are for the
  * host. Functions return 0 or a negative errno, with the reason in gw_last_error() (<gpuwire/error.h>). Times
@@ -50,7 +51,9 @@ struct gw_client_opts {
      *   rdmas://HOST:PORT              the same, opened over HTTPS
      *   http://HOST:PORT/PREFIX        the Open Inference Protocol; a prefix is what a proxy wants in front
      *   https://HOST:PORT/PREFIX       the same, encrypted
-     * The port is 8000 when absent, and 443 for https. */
+     *   grpc://HOST:PORT               the same protocol over gRPC, where this library was built with it
+     *   grpcs://HOST:PORT              the same, encrypted
+     * The port is 8000 when absent, 443 for https, and 8001 for gRPC. */
     const char *server;
     const char *model;
     const char *version;  /* of the model; NULL: the server's choice */

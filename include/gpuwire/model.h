@@ -7,7 +7,8 @@
  * nothing here.
  *
  * A model comes from a back-end, a table of functions at the end of this header. The server knows only the
- * gw_model_ and gw_plan_ calls, so that another importer is one more table.
+ * gw_model_ and gw_plan_ calls, so that another importer is one more table. A plug-in is such a table in a shared
+ * object of its own.
  *
  * Host only. Functions return 0 or a negative errno value and, where they take `err`, one line without a
  * newline that says what failed, on what, and what to do about it. `err` may be NULL; GW_MODEL_ERR bytes
@@ -112,6 +113,17 @@ GW_API int gw_model_open(const char *path, struct gw_model **model, char *err, s
 GW_API int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model,
                                char *err, size_t errlen);
 
+/*
+ * Opens a plug-in: a shared object with a table named GW_MODEL_PLUGIN (below). Its code runs in this process, with all
+ * rights of it. So the file and every folder above it must belong to this process's user or to root. Nobody else may
+ * write there. gw_model_close unloads the code, so the plug-in ends its threads in `unload`.
+ *
+ * Errors: -ENOENT, -EACCES; -EPERM (somebody else owns the file or a folder, or may write there); -ENOEXEC (the
+ * loader refuses it, or it has no such table); -EPROTONOSUPPORT (its table is of another version); -EBADMSG (its table
+ * lacks a function, or describes tensors that cannot be); and those of its own load.
+ */
+GW_API int gw_model_open_plugin(const char *path, struct gw_model **model, char *err, size_t errlen);
+
 /* Makes a model of a back-end's own object, which gw_model_close then unloads. Any thread. The table outlives the
  * model. 0; -ENOMEM, and the object stays the caller's. */
 struct gw_model_backend;
@@ -193,6 +205,20 @@ struct gw_model_backend {
     int (*load_in)(const void *bytes, size_t len, const char *file, int dir, void **model, char *err,
                    size_t errlen);
 };
+
+/*
+ * What a plug-in defines, once:
+ *
+ *     const struct gw_model_backend GW_MODEL_PLUGIN = {.abi = GW_MODEL_ABI, .name = "mine", .load_in = load, ...};
+ *
+ * The symbol's name has GW_MODEL_ABI in it, so a plug-in of another version is recognised before any of it runs. All
+ * functions are wanted but one of load and load_in. They get no bytes (NULL, 0): `file` is the plug-in's path, and
+ * `dir` its folder, where further files of the model may lie. examples/plugin is a whole one.
+ */
+#define GW_MODEL_PLUGIN_NAMED(abi) gw_model_plugin_##abi
+#define GW_MODEL_PLUGIN_OF(abi)    GW_MODEL_PLUGIN_NAMED(abi)
+#define GW_MODEL_PLUGIN            GW_MODEL_PLUGIN_OF(GW_MODEL_ABI)
+extern GW_API const struct gw_model_backend GW_MODEL_PLUGIN;
 
 /* The importer of this library: ONNX files. */
 GW_API const struct gw_model_backend *gw_model_onnx(void);

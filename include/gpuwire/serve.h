@@ -39,11 +39,12 @@ extern "C" {
 
 struct gw_serving;
 
-/* Zero means the default. */
+/* Zero means the default. Later versions may add members behind the last one: `size` says which a program knows. The
+ * texts need only live until gw_serving_start returns. */
 struct gw_serving_opts {
     uint32_t size;          /* sizeof(struct gw_serving_opts) */
     uint32_t port;          /* of HTTP; 0: any free one */
-    const char *host;       /* numeric address that HTTP listens on; NULL: 127.0.0.1, this host alone */
+    const char *host;       /* numeric address that the doors listen on; NULL: 127.0.0.1, this host alone */
     const char *exec;       /* "gpu", "cpu" or "auto"; NULL: "auto" */
     const char *device;     /* RDMA device, or "softnic"; NULL: a real one, else softnic */
     uint32_t gpu;           /* which, by its CUDA number */
@@ -54,6 +55,25 @@ struct gw_serving_opts {
     uint32_t reserved;
     uint64_t idle_ns;      /* a session without requests for so long is closed; 0: 300 s; UINT64_MAX: never */
     uint64_t model_memory; /* bytes that a model may take with its sessions' slots; 0: 2 GiB */
+
+    /* Doors, and who may come in. Whoever reaches the server may use it, unless there is a token. RDMA is never
+     * encrypted. */
+    uint32_t grpc;         /* 1: there is a gRPC door, too */
+    uint32_t grpc_port;    /* its port; 0: any free one */
+    uint32_t metrics_port; /* `metrics` is answered there, too, and nothing else; 0: nowhere else */
+    uint32_t open_health;  /* 1: health may be asked without the token */
+    const char
+        *tls_cert; /* PEM file, with the chain behind it: HTTP and gRPC are encrypted; NULL: they are not */
+    const char *tls_key;    /* and its key */
+    const char *token;      /* of 16 characters or more, that every call must bring; NULL: none */
+    const char *token_file; /* or the file that holds it, in one line */
+    uint64_t max_body;      /* bytes of an HTTP inference's body, or a gRPC message; 0: 64 MiB */
+
+    /* A repository (NAME/VERSION/model.onnx or model.so), whose models are served from the start. */
+    const char *models;      /* its folder; NULL: there is none */
+    uint32_t model_control;  /* 1: clients may load and unload its models */
+    uint32_t max_batch;      /* its models run up to so many rows together, where they allow it; 0: 1 */
+    uint64_t batch_delay_ns; /* a request for them waits so long for others to share its run */
 };
 
 /* How a model is served. */
@@ -69,24 +89,28 @@ struct gw_serving_model {
     uint64_t max_delay_ns; /* a request may wait so long for others to share its batch with; 0: not at all */
 };
 
-/* Starts a server without models; it answers until gw_serving_stop. Errors: -EINVAL (an option), -ENODEV (no such
- * GPU or RDMA device), -EADDRINUSE, -ENOMEM, -EIO. */
+/* Starts a server, without models unless there is a repository; it answers until gw_serving_stop. Errors: -EINVAL (an
+ * option, a certificate, a token), -ENODEV (no such GPU or RDMA device), -EADDRINUSE, -ENOENT and -EACCES (a file that
+ * an option names), -ENOTSUP (built without gRPC), -ENOMEM, -EIO, and those of gw_serving_add_file. */
 GW_API int gw_serving_start(const struct gw_serving_opts *opts, struct gw_serving **serving);
 
 /* The port that HTTP listens on. Any thread. */
 GW_API uint16_t gw_serving_port(const struct gw_serving *serving);
 
+/* The port that gRPC listens on; 0: there is no such door. Any thread. */
+GW_API uint16_t gw_serving_grpc_port(const struct gw_serving *serving);
+
 /* 1: kernels run on a GPU, so that graphs can be added; 0: on CPU threads. Any thread. */
 GW_API int gw_serving_on_gpu(const struct gw_serving *serving);
 
 /*
- * Adds the model of a file and serves it. Any thread.
+ * Adds the model of a file (ONNX, or a plug-in when its name ends in .so) and serves it. Any thread.
  *
  * On a GPU, models that are being served pause meanwhile, since CUDA allocates nothing beside a resident kernel: their
  * requests wait and are then answered.
  *
- * Errors: -EEXIST (there is one of that name; say `replace`), -EINVAL (a name or batch size), those of gw_model_open
- * and gw_plan_create, and -ENOTSUP when its work cannot be launched from a GPU: the text names the graph's node.
+ * Errors: -EEXIST (there is one of that name; say `replace`), -EINVAL (a name or batch size), those of gw_model_open,
+ * gw_model_open_plugin and gw_plan_create, and -ENOTSUP when its work cannot be launched from a GPU: the text names the graph's node.
  */
 GW_API int gw_serving_add_file(struct gw_serving *serving, const struct gw_serving_model *model,
                                const char *path);

@@ -13,6 +13,10 @@ class Opts(c.Structure):
         ("size", c.c_uint32), ("port", c.c_uint32), ("host", c.c_char_p), ("exec", c.c_char_p), ("device", c.c_char_p),
         ("gpu", c.c_uint32), ("threads", c.c_uint32), ("sessions", c.c_uint32), ("sessions_each", c.c_uint32),
         ("slots", c.c_uint32), ("reserved", c.c_uint32), ("idle_ns", c.c_uint64), ("model_memory", c.c_uint64),
+        ("grpc", c.c_uint32), ("grpc_port", c.c_uint32), ("metrics_port", c.c_uint32), ("open_health", c.c_uint32),
+        ("tls_cert", c.c_char_p), ("tls_key", c.c_char_p), ("token", c.c_char_p), ("token_file", c.c_char_p),
+        ("max_body", c.c_uint64), ("models", c.c_char_p), ("model_control", c.c_uint32), ("max_batch", c.c_uint32),
+        ("batch_delay_ns", c.c_uint64),
     ]
 
 
@@ -61,6 +65,7 @@ def library() -> c.CDLL:
     serving, model = c.c_void_p, c.POINTER(Model)
     declare(lib, "gw_serving_start", c.c_int, c.POINTER(Opts), c.POINTER(serving))
     declare(lib, "gw_serving_port", c.c_uint16, serving)
+    declare(lib, "gw_serving_grpc_port", c.c_uint16, serving)
     declare(lib, "gw_serving_on_gpu", c.c_int, serving)
     declare(lib, "gw_serving_add_file", c.c_int, serving, model, c.c_char_p)
     declare(lib, "gw_serving_add_graphs", c.c_int, serving, model, c.POINTER(Captured))

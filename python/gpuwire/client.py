@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client: asks a server for inferences, over RDMA or the Open Inference Protocol's HTTP."""
+"""The client: asks a server for inferences, over RDMA or the Open Inference Protocol's HTTP and gRPC."""
 import contextlib
 import ctypes
 import errno
@@ -19,7 +19,7 @@ Inputs = Union[Any, Sequence[Any], Mapping[str, Any]]
 
 
 class Times(NamedTuple):
-    """Where a request's time went, in seconds. Over HTTP only `total` is known, and the others are 0."""
+    """Where a request's time went, in seconds. Over HTTP and gRPC only `total` is known, and the others are 0."""
     total: float
     net_in: float
     wait: float
@@ -37,11 +37,16 @@ class Future:
         self._out = out
         self._value: Any = None
         self._error: Optional[errors.Error] = None
-        self._sent = self._done = False
+        self._results: List[int] = []  # of sending it
+        self._done = False
         self.times: Optional[Times] = None
         """Where the time went, once the answer is there."""
         self.batch = 0
         """How many samples the model ran together, these among them. 0: not known."""
+
+    @property
+    def _sent(self) -> bool:
+        return self._results == [0]
 
     def done(self) -> bool:
         """Is the answer, or an error, there? Takes what has arrived, and does not wait."""
@@ -79,14 +84,15 @@ class Client:
             scores = client.infer(pictures)
 
     Args:
-        url: `rdma://HOST:PORT` or `HOST:PORT` for RDMA; `http://…` or `https://…` for the Open Inference Protocol, at
-            gpuwire's server or another one. The port is 8000 when absent.
+        url: `rdma://HOST:PORT` or `HOST:PORT` for RDMA; `http://…`, `https://…`, `grpc://HOST:PORT` or
+            `grpcs://HOST:PORT` for the Open Inference Protocol, at gpuwire's server or another one. The port is 8000 when
+            absent, and 8001 for gRPC.
         model: its name.
         version: of the model; None leaves the choice to the server.
         slots: requests in flight at most. 0: as many as the server gives.
         rows: samples of one request at most. 0: as many as the server takes.
         timeout: seconds for each step of setting up.
-        token: sent with every call over HTTP as a bearer token.
+        token: sent with every call over HTTP or gRPC as a bearer token.
         ca_file: a PEM file of who may sign the server's certificate. None: the system's.
         shapes: of inputs whose shape the model leaves open: name to dimensions.
         gpu_direct: sends tensors on a GPU from where they lie, if the NIC can reach them. False: by way of the host.
@@ -118,7 +124,7 @@ class Client:
         self.url = url
         self.model = model
         self.door: str = self._lib.gw_client_door(handle).decode()
-        """"rdma" or "http"."""
+        """"rdma", "http" or "grpc"."""
         self.slots: int = self._lib.gw_client_slots(handle)
         """Requests in flight at most."""
         self.max_rows: int = self._lib.gw_client_rows(handle)
@@ -194,12 +200,15 @@ class Client:
             for i, source in enumerate(future._sources):
                 source.write(lib.gw_client_slot_input(handle, slot, i, request.rows))
 
+        arguments: Tuple[Any, ...] = (handle, slot, ctypes.byref(request))
+        submit = lib.gw_client_submit
+        if pointers is not None:
+            submit, arguments = lib.gw_client_submit_from, (*arguments, pointers)
+
         def send() -> None:
-            if pointers is None:
-                check(lib.gw_client_submit(handle, slot, ctypes.byref(request)))
-            else:
-                check(lib.gw_client_submit_from(handle, slot, ctypes.byref(request), pointers))
-            future._sent = True
+            # In one step of Python's: Ctrl-C comes before the request is sent, or when it is known to be.
+            future._results.extend(map(submit, *((argument,) for argument in arguments)))
+            check(future._results[0])
 
         if time.monotonic() - self._used > _IDLE_S:
             interruptible(send, self._stop_asking)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server: serves PyTorch modules from a GPU, and ONNX files from a GPU or CPU threads."""
+"""The server: serves PyTorch modules from a GPU, and ONNX files and plug-ins from a GPU or CPU threads."""
 import contextlib
 import ctypes
 import errno
@@ -18,6 +18,15 @@ from .capture import Captured, capture
 
 _LOOK_NS = 1_000_000_000  # a signal that comes just before a wait begins is seen a second later at most
 BATCH_SIZES = (1, 2, 4, 8)
+_NEVER = 2**64 - 1
+Path = Union[str, "os.PathLike[str]"]
+
+
+def _count(name: str, value: float, most: int) -> int:
+    """ctypes cuts numbers that do not fit; here they are refused."""
+    if not 0 <= value <= most:
+        raise errors.Invalid(f"Server: {name}={value}: a number from 0 to {most} is wanted")
+    return int(value)
 
 
 class _Added(NamedTuple):
@@ -29,7 +38,7 @@ class _Added(NamedTuple):
 
 
 class Server:
-    """A server in this process. Clients reach its models over RDMA and HTTP.
+    """A server in this process. Clients reach its models over RDMA, HTTP and gRPC.
 
     The server answers while Python sleeps: once a model is added, no request takes the interpreter's lock. Any thread
     may call every method. Calls that add, reload or stop models wait for each other.
@@ -39,26 +48,55 @@ class Server:
             server.run()
 
     Args:
-        host: the numeric address that HTTP listens on. 0.0.0.0 and :: let other hosts in.
+        host: the numeric address that HTTP and gRPC listen on. 0.0.0.0 and :: let other hosts in.
         port: of HTTP; 0 is any free one. See `port` and `url` afterwards.
+        grpc_port: of gRPC; 0 is any free one, which `grpc_port` tells afterwards. None: there is no such door.
         exec: "gpu", "cpu", or "auto": the GPU when there is one.
         gpu: which, by CUDA's number.
         device: an RDMA device, or "softnic". None: a real one, else softnic.
         threads: that one run of a model uses on CPU threads.
         sessions: of each model at once; 0: 16.
+        sessions_per_client: of them, what one client may have; 0: all but a quarter.
+        idle: a session without requests for so many seconds is closed; None: never.
         slots: requests in flight of each session; 0: 8.
         model_memory: bytes that a model may take with its sessions' slots; 0: 2 GiB.
+        max_body: bytes of an HTTP inference's body, or of a gRPC message; 0: 64 MiB.
+        tls_cert, tls_key: PEM files. HTTP and gRPC are then encrypted; RDMA never is.
+        token: of 16 characters or more, that every call must bring as a bearer token.
+        token_file: or the file that holds it.
+        open_health: health may be asked without the token.
+        metrics_port: metrics are answered on this port, too, and nothing else is.
+        models: a repository (NAME/VERSION/model.onnx or model.so), whose models are served from the start.
+        model_control: clients may load and unload the repository's models.
+        max_batch: the repository's models run up to so many samples together.
+        batch_delay: seconds that a request for one of them may wait for others to share its run.
     Raises:
-        Unsupported: there is no such GPU or RDMA device. Error: the port is taken, or something else failed.
+        Unsupported: there is no such GPU or RDMA device, or no gRPC here. NotFound: no such file. Invalid: an argument
+        does not fit. Error: the port is taken, or something else failed.
     """
 
-    def __init__(self, host: str = "127.0.0.1", port: int = 8000, *, exec: str = "auto", gpu: int = 0,
-                 device: Optional[str] = None, threads: int = 1, sessions: int = 0, slots: int = 0,
-                 model_memory: int = 0):
+    def __init__(self, host: str = "127.0.0.1", port: int = 8000, *, grpc_port: Optional[int] = None, exec: str = "auto",
+                 gpu: int = 0, device: Optional[str] = None, threads: int = 1, sessions: int = 0,
+                 sessions_per_client: int = 0, idle: Optional[float] = 300.0, slots: int = 0, model_memory: int = 0,
+                 max_body: int = 0, tls_cert: Optional[Path] = None, tls_key: Optional[Path] = None,
+                 token: Optional[str] = None, token_file: Optional[Path] = None, open_health: bool = False,
+                 metrics_port: int = 0, models: Optional[Path] = None, model_control: bool = False, max_batch: int = 0,
+                 batch_delay: float = 0.0):
         self._lib = abi.library()
-        opts = abi.Opts(size=ctypes.sizeof(abi.Opts), port=port, host=host.encode(), exec=exec.encode(), gpu=gpu,
-                        device=device.encode() if device else None, threads=threads, sessions=sessions, slots=slots,
-                        model_memory=model_memory)
+        opts = abi.Opts(size=ctypes.sizeof(abi.Opts), host=host.encode(), exec=exec.encode(),
+                        device=device.encode() if device else None, open_health=open_health, model_control=model_control,
+                        grpc=grpc_port is not None, token=token.encode() if token is not None else None,
+                        idle_ns=_NEVER if idle is None else _count("idle", idle * 1e9, _NEVER),
+                        batch_delay_ns=_count("batch_delay", batch_delay * 1e9, _NEVER))
+        for name, value in (("port", port), ("grpc_port", grpc_port or 0), ("metrics_port", metrics_port)):
+            setattr(opts, name, _count(name, value, 65535))
+        for name, value in (("gpu", gpu), ("threads", threads), ("sessions", sessions), ("slots", slots),
+                            ("sessions_each", sessions_per_client), ("max_batch", max_batch)):
+            setattr(opts, name, _count(name, value, 2**32 - 1))
+        for name, value in (("model_memory", model_memory), ("max_body", max_body)):
+            setattr(opts, name, _count(name, value, _NEVER))
+        for name, path in (("tls_cert", tls_cert), ("tls_key", tls_key), ("token_file", token_file), ("models", models)):
+            setattr(opts, name, os.fsencode(path) if path is not None else None)
         handle = ctypes.c_void_p()
         try:
             interruptible(lambda: check(self._lib.gw_serving_start(ctypes.byref(opts), ctypes.byref(handle))))
@@ -77,6 +115,9 @@ class Server:
         self.host = host
         self.port: int = self._lib.gw_serving_port(handle)
         """The port that HTTP listens on."""
+        self.grpc_port: int = self._lib.gw_serving_grpc_port(handle)
+        """The port that gRPC listens on; 0: there is no such door."""
+        self._encrypted = tls_cert is not None
         self.on_gpu = bool(self._lib.gw_serving_on_gpu(handle))
         """Do models run on a GPU?"""
 
@@ -84,7 +125,8 @@ class Server:
     def url(self) -> str:
         """Where clients of this host find the server: what gpuwire.Client takes."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        return f"rdma://[{host}]:{self.port}" if ":" in host else f"rdma://{host}:{self.port}"
+        scheme = "rdmas" if self._encrypted else "rdma"
+        return f"{scheme}://[{host}]:{self.port}" if ":" in host else f"{scheme}://{host}:{self.port}"
 
     # ---- models
 
@@ -149,13 +191,13 @@ class Server:
             interruptible(add)
             del kept
 
-    def add_file(self, path: Union[str, "os.PathLike[str]"], *, name: Optional[str] = None, version: int = 1,
+    def add_file(self, path: Path, *, name: Optional[str] = None, version: int = 1,
                  batch_sizes: Sequence[int] = (), max_delay: float = 0.0, replace: bool = False) -> str:
-        """Serves an ONNX file, on a GPU or CPU threads. Returns the model's name.
+        """Serves an ONNX file or a plug-in, on a GPU or CPU threads. Returns the model's name.
 
         Args:
-            path: of the file.
-            name: what clients ask for. By default the file's name without `.onnx`.
+            path: of the file; a plug-in's ends in `.so`.
+            name: what clients ask for. By default the file's name without `.onnx` or `.so`.
             version, max_delay: as for add.
             batch_sizes: how many samples a run may take, for a file whose batch dimension is open.
             replace: it takes the place of the model of that name, which answers until then.
@@ -302,7 +344,8 @@ class Server:
 
 def serve(module: Any, example_inputs: Any, *, name: str, batch_sizes: Optional[Sequence[int]] = BATCH_SIZES,
           host: str = "127.0.0.1", port: int = 8000, **options: Any) -> None:
-    """Serves one PyTorch module until Ctrl-C: a Server, add and run. `options` are those of Server.add."""
+    """Serves one PyTorch module until Ctrl-C: a Server, add and run. `options` are those of Server.add; for others of
+    the server's, make a Server."""
     with Server(host, port, exec="gpu") as server:
         server.add(module, example_inputs, name=name, batch_sizes=batch_sizes, **options)
         server.run()

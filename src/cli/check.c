@@ -15,18 +15,20 @@
 
 #include "src/cli/options.h"
 #include "src/model/graph.h"
+#include "src/serve/repository.h"
 
-static const char usage[] = "usage: gpuwire check FILE... [--exec cpu|gpu] [--batch N]\n"
-                            "\n"
-                            "Reads ONNX models and says whether they can be served: inputs and outputs, and "
-                            "what memory a plan takes. Of a model\n"
-                            "that cannot run it lists every node that fails, with the reason. Exit code 0: "
-                            "all can run, 1: one cannot, 2: wrong\n"
-                            "usage.\n"
-                            "\n"
-                            "  --exec cpu|gpu        where the model is to run; default: cpu\n"
-                            "  --batch N             samples that one run takes; default: 1\n"
-                            "  -h, --help            this text\n";
+static const char usage[] =
+    "usage: gpuwire check FILE... [--exec cpu|gpu] [--batch N]\n"
+    "\n"
+    "Reads ONNX models and plug-ins (FILE.so) and says whether they can be served: inputs and outputs, and "
+    "what memory a plan takes. Of a model\n"
+    "that cannot run it lists every node that fails, with the reason. Exit code 0: "
+    "all can run, 1: one cannot, 2: wrong\n"
+    "usage.\n"
+    "\n"
+    "  --exec cpu|gpu        where the model is to run; default: cpu\n"
+    "  --batch N             samples that one run takes; default: 1\n"
+    "  -h, --help            this text\n";
 
 struct check {
     struct gw_plan_options plan;
@@ -105,9 +107,11 @@ static int check(struct check *c, const char *path)
     char err[GW_MODEL_ERR];
     struct gw_model *m;
 
-    int rc = gw_model_open(path, &m, err, sizeof(err));
+    int plugin = gw_repository_is_plugin(path);
+    int rc =
+        plugin ? gw_model_open_plugin(path, &m, err, sizeof(err)) : gw_model_open(path, &m, err, sizeof(err));
     if (rc) {
-        unsigned n = list_failed(c, path);
+        unsigned n = plugin ? 0 : list_failed(c, path);
         if (n)
             printf("%s: cannot run: %u %s\n", path, n, n == 1 ? "reason" : "reasons");
         else

@@ -46,7 +46,7 @@ static void cut_short(int error)
 }
 
 struct doors {
-    struct gw_control *control; /* NULL: models neither come nor go */
+    struct gw_control *control;
     struct gw_infer *infer;
     struct gw_http_door *http;
     uint16_t grpc_port; /* 0: there is none */
@@ -56,7 +56,7 @@ static int open_doors(struct gw_server *server, const struct gw_cli_serving *all
 {
     struct gw_server_view view;
     gw_server_view(server, &view);
-    int error = all->control ? gw_control_create(server, all->server.models, &d->control) : 0;
+    int error = gw_control_create(server, all->control ? all->server.models : NULL, &d->control);
     struct gw_infer_opts infer = {
         .worker = view.worker, .workers = view.workers, .control = d->control, .lock = view.lock};
     if (!error) error = gw_infer_create(&infer, &d->infer);
@@ -67,7 +67,7 @@ static int open_doors(struct gw_server *server, const struct gw_cli_serving *all
 /* Until a signal comes, or a worker fails. */
 static int run(struct gw_server *server, struct gw_control *control)
 {
-    const int fds[] = {gw_interrupt_fd(), control ? gw_control_fd(control) : -1};
+    const int fds[] = {gw_interrupt_fd(), gw_control_fd(control)};
     for (;;) {
         int error = gw_server_run(server, fds, 2);
         if (error || gw_wait_fds(fds, 1, 0) > 0) return error;

@@ -12,7 +12,8 @@
 static const char usage[] =
     "usage: gpuwire serve [OPTION...]\n"
     "\n"
-    "Serves the models of a repository (DIR/NAME/VERSION/model.onnx). Clients set a session up over HTTP, "
+    "Serves the models of a repository (DIR/NAME/VERSION/model.onnx or model.so). Clients set a session up "
+    "over HTTP, "
     "then write\n"
     "their inputs straight into this process's memory by RDMA and get the answers written back.\n"
     "\n"

@@ -50,13 +50,32 @@ static int keep_options(struct gw_client *c, const struct gw_client_opts *o)
     return error ? gw_error_errno(error, "client") : 0;
 }
 
+static const struct gw_client_door *door_of(enum gw_url_door door)
+{
+    switch (door) {
+    case GW_URL_HTTP: return &gw_client_http;
+    case GW_URL_GRPC: return &gw_client_grpc;
+    default: return &gw_client_rdma;
+    }
+}
+
+int gw_client_ask_http(struct gw_client *c, enum gw_client_question what, json_t **answer)
+{
+    char path[512];
+    int error = c->http ? 0 : gw_http_open(&c->http_opts, &c->http);
+    if (error) return error;
+    if (what == GW_CLIENT_ASK_STATS)
+        snprintf(path, sizeof(path), "v2/models/%s/stats", c->name);
+    else
+        snprintf(path, sizeof(path), "%s%s", c->path, what == GW_CLIENT_ASK_CONFIG ? "/config" : "");
+    return gw_http_call(c->http, "GET", path, NULL, answer);
+}
+
 /* Triton says how many samples a request may have in the model's configuration only. */
 static int ask_max_rows(struct gw_client *c)
 {
-    char path[512];
     json_t *answer;
-    snprintf(path, sizeof(path), "%s/config", c->path);
-    int error = gw_http_call(c->http, "GET", path, NULL, &answer);
+    int error = c->door->ask(c, GW_CLIENT_ASK_CONFIG, &answer);
     if (error) return error == -EINTR || error == -ENOMEM ? error : 0; /* then the server does not say */
     json_int_t most = json_integer_value(json_object_get(answer, "max_batch_size"));
     if (most > 0 && most <= UINT32_MAX) c->model.max_rows = (uint32_t)most;
@@ -82,7 +101,7 @@ static int choose_rows(struct gw_client *c)
 static int ask_model(struct gw_client *c, const struct gw_client_opts *opts)
 {
     json_t *answer;
-    int error = gw_http_call(c->http, "GET", c->path, NULL, &answer);
+    int error = c->door->ask(c, GW_CLIENT_ASK_MODEL, &answer);
     if (error == -ENOENT) return gw_error(error, "the server serves no model %s", c->name);
     if (error) return error;
     error = gw_describe_model(answer, opts, &c->model);
@@ -117,12 +136,9 @@ int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out)
     if (!c) return gw_error_errno(-ENOMEM, "client");
     int error = gw_url_parse(opts->server, &c->url);
     if (!error) error = keep_options(c, opts);
-    if (!error) error = gw_http_open(&c->http_opts, &c->http);
+    if (!error) c->door = door_of(c->url.door);
     if (!error) error = ask_model(c, opts);
-    if (!error) {
-        c->door = c->url.door == GW_URL_RDMA ? &gw_client_rdma : &gw_client_http;
-        error = c->door->open(c);
-    }
+    if (!error) error = c->door->open(c);
     if (error)
         gw_client_close(c);
     else
@@ -312,17 +328,10 @@ int gw_client_wait(struct gw_client *c, uint64_t deadline_ns, struct gw_client_r
 
 /* ---- questions ---- */
 
-static int ask_stats(struct gw_client *c, json_t **answer)
-{
-    char path[512];
-    snprintf(path, sizeof(path), "v2/models/%s/stats", c->name);
-    return gw_http_call(c->http, "GET", path, NULL, answer);
-}
-
 int gw_client_worker_cpu(struct gw_client *c, struct gw_client_cpu *out)
 {
     json_t *answer;
-    int error = ask_stats(c, &answer);
+    int error = c->door->ask(c, GW_CLIENT_ASK_STATS, &answer);
     if (error) return error;
     const json_t *own = json_object_get(answer, "cpu_own_ns"), *nic = json_object_get(answer, "cpu_nic_ns");
     if (!json_is_integer(own) || !json_is_integer(nic))
@@ -336,7 +345,7 @@ int gw_client_worker_cpu(struct gw_client *c, struct gw_client_cpu *out)
 int gw_client_stats(struct gw_client *c, struct gw_client_stats *out)
 {
     json_t *answer;
-    int error = ask_stats(c, &answer);
+    int error = c->door->ask(c, GW_CLIENT_ASK_STATS, &answer);
     if (error) return error;
     error = gw_describe_stats(answer, out);
     json_decref(answer);

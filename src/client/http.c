@@ -348,6 +348,7 @@ static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_clie
 
 const struct gw_client_door gw_client_http = {
     .name = "http",
+    .ask = gw_client_ask_http,
     .open = open_door,
     .close = close_door,
     .submit = submit,

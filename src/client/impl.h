@@ -3,6 +3,8 @@
 #ifndef GW_CLIENT_IMPL_H
 #define GW_CLIENT_IMPL_H
 
+#include <jansson.h>
+
 #include <gpuwire/client.h>
 
 #include "src/client/describe.h"
@@ -25,9 +27,14 @@ struct gw_client_region {
     void *key; /* the door's; NULL: it needs none */
 };
 
+enum gw_client_question { GW_CLIENT_ASK_MODEL, GW_CLIENT_ASK_CONFIG, GW_CLIENT_ASK_STATS };
+
 /* How requests travel. Calls of one client come one at a time; arguments were checked. */
 struct gw_client_door {
     const char *name;
+    /* What the server says of the model, in HTTP's form, which the caller frees. Errors are those of gw_http_call;
+     * -ENOENT: there is no such model. Also before open. */
+    int (*ask)(struct gw_client *c, enum gw_client_question what, json_t **answer);
     /* Fills c->slots, c->in and what else it needs; when it fails, close is called. */
     int (*open)(struct gw_client *c);
     void (*close)(struct gw_client *c);
@@ -38,7 +45,10 @@ struct gw_client_door {
     void (*drop_region)(struct gw_client *c, struct gw_client_region *r);
 };
 
-extern const struct gw_client_door gw_client_rdma, gw_client_http;
+extern const struct gw_client_door gw_client_rdma, gw_client_http, gw_client_grpc;
+
+/* `ask` of the doors that ask over HTTP. */
+int gw_client_ask_http(struct gw_client *c, enum gw_client_question what, json_t **answer);
 
 struct gw_client_slot {
     uint64_t sent; /* when it was submitted; 0: not in flight */
@@ -50,7 +60,7 @@ struct gw_client {
     const struct gw_client_door *door;
     void *own; /* the door's */
     struct gw_url url;
-    struct gw_http *http; /* for questions */
+    struct gw_http *http; /* for questions; NULL: none was asked over HTTP */
     struct gw_http_opts http_opts;
     char *name, *version, *token, *ca_file;
     char *path; /* "v2/models/NAME" or with "/versions/VERSION" */

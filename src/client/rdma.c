@@ -226,6 +226,7 @@ static void drop_region(struct gw_client *c, struct gw_client_region *r)
 
 const struct gw_client_door gw_client_rdma = {
     .name = "rdma",
+    .ask = gw_client_ask_http,
     .open = gw_session_begin,
     .close = gw_session_end,
     .submit = submit,

@@ -9,13 +9,13 @@
 #include <gpuwire/error.h>
 
 static const struct scheme {
-    const char *name, *http, *port;
+    const char *name, *base, *port;
     enum gw_url_door door;
+    int encrypted;
 } schemes[] = {
-    {"rdma://", "http", ":8000", GW_URL_RDMA},
-    {"rdmas://", "https", ":8000", GW_URL_RDMA},
-    {"http://", "http", ":8000", GW_URL_HTTP},
-    {"https://", "https", ":443", GW_URL_HTTP},
+    {"rdma://", "http", ":8000", GW_URL_RDMA, 0}, {"rdmas://", "https", ":8000", GW_URL_RDMA, 1},
+    {"http://", "http", ":8000", GW_URL_HTTP, 0}, {"https://", "https", ":443", GW_URL_HTTP, 1},
+    {"grpc://", "grpc", ":8001", GW_URL_GRPC, 0}, {"grpcs://", "grpcs", ":8001", GW_URL_GRPC, 1},
 };
 #define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
 
@@ -52,19 +52,23 @@ int gw_url_parse(const char *server, struct gw_url *url)
     const struct scheme *s = scheme_of(server);
     memset(url, 0, sizeof(*url));
     if (!s)
-        return gw_error(-ENOTSUP, "server %s: rdma://, rdmas://, http:// or https:// is wanted in front",
-                        server);
+        return gw_error(
+            -ENOTSUP,
+            "server %s: rdma://, rdmas://, http://, https://, grpc:// or grpcs:// is wanted in front",
+            server);
     const char *host = strstr(server, "://") ? server + strlen(s->name) : server;
     size_t length = strcspn(host, "/");
     const char *prefix = host + length;
     while (*prefix == '/') prefix++;
     int has_port;
-    if (!is_host(host, length, &has_port) || strpbrk(prefix, " ?#") || (s->door == GW_URL_RDMA && *prefix))
+    if (!is_host(host, length, &has_port) || strpbrk(prefix, " ?#") || (s->door != GW_URL_HTTP && *prefix))
         return gw_error(-EINVAL, "server %s: not HOST or HOST:PORT", server);
     const char *slash = *prefix && prefix[strlen(prefix) - 1] != '/' ? "/" : "";
     url->door = s->door;
-    if (asprintf(&url->base, "%s://%.*s%s/%s%s", s->http, (int)length, host, has_port ? "" : s->port, prefix,
-                 slash) < 0) {
+    url->encrypted = s->encrypted;
+    if (asprintf(&url->authority, "%.*s%s", (int)length, host, has_port ? "" : s->port) < 0)
+        url->authority = NULL;
+    if (!url->authority || asprintf(&url->base, "%s://%s/%s%s", s->base, url->authority, prefix, slash) < 0) {
         url->base = NULL;
         return gw_error_errno(-ENOMEM, "server %s", server);
     }
@@ -74,5 +78,6 @@ int gw_url_parse(const char *server, struct gw_url *url)
 void gw_url_free(struct gw_url *url)
 {
     free(url->base);
-    url->base = NULL;
+    free(url->authority);
+    url->base = url->authority = NULL;
 }

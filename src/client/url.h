@@ -3,11 +3,13 @@
 #ifndef GW_CLIENT_URL_H
 #define GW_CLIENT_URL_H
 
-enum gw_url_door { GW_URL_RDMA, GW_URL_HTTP };
+enum gw_url_door { GW_URL_RDMA, GW_URL_HTTP, GW_URL_GRPC };
 
 struct gw_url {
     enum gw_url_door door;
-    char *base; /* what paths are appended to: "http://worker7:8000/"; gw_url_free */
+    int encrypted;
+    char *base;      /* what paths are appended to: "http://worker7:8000/"; gw_url_free */
+    char *authority; /* "worker7:8000" */
 };
 
 /* 0; -EINVAL: not of that form. -ENOTSUP: another scheme. -ENOMEM. */

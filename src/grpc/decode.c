@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/grpc/decode.h"
 
-#include <stdlib.h>
+#include <assert.h>
+#include <errno.h>
 #include <string.h>
 
-#define RAW_INPUT_CONTENTS 7 /* the field's number in the message */
+static_assert(GW_GRPC_TENSORS == GW_MODEL_MAX_IO, "a request's tensors");
 
 typedef Inference__ModelInferRequest message_t;
 typedef Inference__ModelInferRequest__InferInputTensor input_t;
@@ -13,83 +14,6 @@ typedef Inference__ModelInferRequest__InferRequestedOutputTensor output_t;
 static int broken(struct gw_infer_error *error)
 {
     return gw_infer_fail(error, GW_INFER_INVALID, "the message is not a sound ModelInferRequest");
-}
-
-/* ---- the message in two parts: tensors, and the rest, which protobuf-c takes ---- */
-
-struct reader {
-    const uint8_t *at, *end;
-};
-
-static int take_varint(struct reader *r, uint64_t *value)
-{
-    *value = 0;
-    for (unsigned shift = 0; shift < 64 && r->at < r->end; shift += 7) {
-        uint8_t byte = *r->at++;
-        *value |= (uint64_t)(byte & 0x7f) << shift;
-        if (!(byte & 0x80)) return 0;
-    }
-    return -1;
-}
-
-/* Passes over what follows a tag: what *bytes are at *data, when it has a length of its own. */
-static int skip_value(struct reader *r, unsigned type, struct gw_grpc_raw *value)
-{
-    uint64_t n = 0;
-    switch (type) {
-    case 0: return take_varint(r, &n);
-    case 1: n = 8; break;
-    case 2:
-        if (take_varint(r, &n)) return -1;
-        break;
-    case 5: n = 4; break;
-    default: return -1; /* groups, which no message of ours has */
-    }
-    if (n > (uint64_t)(r->end - r->at)) return -1;
-    *value = (struct gw_grpc_raw){r->at, (size_t)n};
-    r->at += n;
-    return 0;
-}
-
-struct parts {
-    uint8_t *rest; /* NULL: only count it */
-    size_t rest_bytes;
-    struct gw_grpc_raw raw[GW_MODEL_MAX_IO];
-    uint32_t raws;
-};
-
-static int split(const uint8_t *message, size_t bytes, struct parts *p)
-{
-    struct reader r = {message, message + bytes};
-    p->rest_bytes = 0;
-    p->raws = 0;
-    while (r.at < r.end) {
-        const uint8_t *from = r.at;
-        struct gw_grpc_raw value;
-        uint64_t tag;
-        if (take_varint(&r, &tag) || skip_value(&r, tag & 7, &value)) return -1;
-        if (tag == (RAW_INPUT_CONTENTS << 3 | 2)) {
-            if (p->raws < GW_MODEL_MAX_IO) p->raw[p->raws] = value;
-            p->raws++;
-            continue;
-        }
-        size_t n = (size_t)(r.at - from);
-        if (p->rest) memcpy(p->rest + p->rest_bytes, from, n);
-        p->rest_bytes += n;
-    }
-    return 0;
-}
-
-static message_t *unpack(const uint8_t *message, size_t bytes, struct gw_grpc_request *q, struct parts *p)
-{
-    *p = (struct parts){0};
-    if (split(message, bytes, p)) return NULL;
-    gw_grpc_arena_open(&q->arena, p->rest_bytes);
-    if (p->rest_bytes == bytes)
-        return inference__model_infer_request__unpack(&q->arena.allocator, bytes, message);
-    p->rest = gw_grpc_arena_take(&q->arena, p->rest_bytes);
-    if (!p->rest || split(message, bytes, p)) return NULL;
-    return inference__model_infer_request__unpack(&q->arena.allocator, p->rest_bytes, p->rest);
 }
 
 /* ---- parameters ---- */
@@ -182,7 +106,7 @@ static int input(const input_t *in, struct gw_infer_tensor *t, struct gw_infer_e
 }
 
 /* Raw contents belong to the inputs in order, but for those in shared memory. */
-static int data_of(const message_t *m, const struct parts *p, struct gw_grpc_request *q,
+static int data_of(const message_t *m, const struct gw_grpc_parts *p, struct gw_grpc_request *q,
                    struct gw_infer_error *error)
 {
     uint32_t next = 0;
@@ -206,7 +130,7 @@ static int data_of(const message_t *m, const struct parts *p, struct gw_grpc_req
                                "raw_input_contents has %u entries, and %u inputs need one", p->raws, next);
 }
 
-static int translate(const message_t *m, const struct parts *p, struct gw_grpc_request *q,
+static int translate(const message_t *m, const struct gw_grpc_parts *p, struct gw_grpc_request *q,
                      struct gw_infer_error *error)
 {
     struct gw_infer_request *r = &q->infer;
@@ -231,10 +155,11 @@ static int translate(const message_t *m, const struct parts *p, struct gw_grpc_r
 int gw_grpc_decode(const uint8_t *message, size_t bytes, struct gw_grpc_request *q,
                    struct gw_infer_error *error)
 {
-    struct parts p;
+    struct gw_grpc_parts p;
     memset(q, 0, sizeof(*q));
     q->id = "";
-    const message_t *m = unpack(message, bytes, q, &p);
+    const message_t *m = (const message_t *)gw_grpc_split(
+        message, bytes, GW_GRPC_RAW_INPUTS, &inference__model_infer_request__descriptor, &q->arena, &p);
     return m ? translate(m, &p, q, error) : broken(error);
 }
 
@@ -245,71 +170,25 @@ void gw_grpc_request_free(struct gw_grpc_request *q)
 
 /* ---- elements ---- */
 
-/* Where the message has elements of a type, and how many; `wide` is the width that protobuf-c gives them. */
-struct elements {
-    const void *data;
-    size_t count, wide;
-};
-
-static struct elements elements_of(const Inference__InferTensorContents *c, uint32_t dtype)
-{
-    switch (dtype) {
-    case GW_DTYPE_BOOL:
-        return (struct elements){c->bool_contents, c->n_bool_contents, sizeof(protobuf_c_boolean)};
-    case GW_DTYPE_I8:
-    case GW_DTYPE_I16:
-    case GW_DTYPE_I32: return (struct elements){c->int_contents, c->n_int_contents, 4};
-    case GW_DTYPE_I64: return (struct elements){c->int64_contents, c->n_int64_contents, 8};
-    case GW_DTYPE_U8:
-    case GW_DTYPE_U16:
-    case GW_DTYPE_U32: return (struct elements){c->uint_contents, c->n_uint_contents, 4};
-    case GW_DTYPE_U64: return (struct elements){c->uint64_contents, c->n_uint64_contents, 8};
-    case GW_DTYPE_F32: return (struct elements){c->fp32_contents, c->n_fp32_contents, 4};
-    case GW_DTYPE_F64: return (struct elements){c->fp64_contents, c->n_fp64_contents, 8};
-    default: return (struct elements){0};
-    }
-}
-
-/* Does the value survive in so few bytes? Little-endian on both sides, so its first bytes are the narrow one. */
-static int narrow(uint32_t dtype, const uint8_t *from, size_t width, uint8_t *to)
-{
-    int32_t v;
-    uint32_t u;
-    memcpy(&v, from, 4);
-    memcpy(&u, from, 4);
-    memcpy(to, from, width);
-    switch (dtype) {
-    case GW_DTYPE_BOOL: return v == 0 || v == 1;
-    case GW_DTYPE_I8: return v == (int8_t)v;
-    case GW_DTYPE_I16: return v == (int16_t)v;
-    case GW_DTYPE_U8: return u <= UINT8_MAX;
-    default: return u <= UINT16_MAX;
-    }
-}
-
 static int fill_typed(const struct gw_grpc_request *q, uint32_t i, uint32_t dtype, uint8_t *to,
                       uint64_t bytes, struct gw_infer_error *error)
 {
     const char *name = q->infer.input[i].name;
-    struct elements e = elements_of(q->contents[i], dtype);
-    size_t width = gw_dtype_bytes(dtype);
-    if (!e.wide)
+    size_t count = bytes / gw_dtype_bytes(dtype), has = 0;
+    switch (gw_grpc_contents(q->contents[i], dtype, to, count, &has)) {
+    case 0: return 0;
+    case -EINVAL:
         return gw_infer_fail(error, GW_INFER_INVALID,
                              "input '%.100s' of type %s must come in raw_input_contents", name,
                              gw_dtype_name(dtype));
-    if (e.count != bytes / width)
+    case -EMSGSIZE:
         return gw_infer_fail(error, GW_INFER_INVALID,
-                             "input '%.100s' got unexpected element count %zu, expected %llu", name, e.count,
-                             (unsigned long long)(bytes / width));
-    if (e.wide == width) {
-        if (bytes) memcpy(to, e.data, bytes);
-        return 0;
+                             "input '%.100s' got unexpected element count %zu, expected %zu", name, has,
+                             count);
+    default:
+        return gw_infer_fail(error, GW_INFER_INVALID, "input '%.100s': element %zu is out of %s's range",
+                             name, has, gw_dtype_name(dtype));
     }
-    for (size_t k = 0; k < e.count; k++)
-        if (!narrow(dtype, (const uint8_t *)e.data + k * e.wide, width, to + k * width))
-            return gw_infer_fail(error, GW_INFER_INVALID, "input '%.100s': element %zu is out of %s's range",
-                                 name, k, gw_dtype_name(dtype));
-    return 0;
 }
 
 int gw_grpc_fill(const struct gw_grpc_request *q, uint32_t i, uint32_t dtype, void *to, uint64_t bytes,

@@ -7,14 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "inference.pb-c.h"
-#include "src/grpc/arena.h"
+#include "src/grpc/split.h"
 #include "src/infer/infer.h"
-
-struct gw_grpc_raw {
-    const uint8_t *data;
-    size_t bytes;
-};
 
 /* Points into the message, which outlives it. */
 struct gw_grpc_request {

@@ -211,7 +211,7 @@ static int make_server(struct gw_grpc *g)
 static int make(struct gw_grpc *g)
 {
     int error = g->opts.cert ? gw_grpc_tls_create(g->opts.cert, g->opts.key, &g->tls) : 0;
-    if (!error && g->opts.token_file) error = gw_secret_read_token(g->opts.token_file, &g->token);
+    if (!error) error = gw_secret_take_token(g->opts.token, g->opts.token_file, &g->token);
     struct gw_grpc_gate_opts gate = {.host = g->opts.host,
                                      .port = g->opts.port,
                                      .calls = CALLS,

@@ -18,6 +18,7 @@ struct gw_grpc_opts {
     uint16_t port;          /* 0: any free one */
     uint64_t message_most;  /* bytes; 0: GW_GRPC_MESSAGE */
     const char *cert, *key; /* PEM files for TLS; NULL: in the clear */
+    const char *token;      /* that every call must bring; NULL: see token_file */
     const char *token_file; /* holds a token that every call must bring; NULL: none */
     int open_health;        /* 1: asking whether the server lives and is ready needs no token */
 };

@@ -26,6 +26,11 @@ static int fill_all(struct gw_infer_run *run, const struct gw_grpc_request *q, s
     return 0;
 }
 
+static int is_gone(void *turn)
+{
+    return gw_grpc_turn_cancelled(turn);
+}
+
 static grpc_byte_buffer *infer(const struct gw_grpc_service *s, struct gw_grpc_turn *turn,
                                struct gw_grpc_request *q, struct gw_infer_error *error)
 {
@@ -39,6 +44,8 @@ static grpc_byte_buffer *infer(const struct gw_grpc_service *s, struct gw_grpc_t
     }
     if (gw_grpc_decode(message, bytes, q, error)) return NULL;
     q->infer.who = gw_grpc_turn_who(turn);
+    q->infer.gone = is_gone;
+    q->infer.ctx = turn;
     if (!set_time(turn, &q->infer, error) && !gw_infer_begin(s->infer, &q->infer, &run, error) &&
         !fill_all(run, q, error) && !gw_infer_wait(run, error))
         answer = gw_grpc_infer_response(run, &q->infer, q->id, gw_grpc_turn_streams(turn));

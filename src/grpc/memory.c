@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System shared memory: registering, forgetting, listing. */
+/* Shared memory: registering, forgetting, listing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,7 @@ void gw_grpc_system_unregister(void *service, struct gw_grpc_turn *turn)
         (const Inference__SystemSharedMemoryUnregisterRequest *)gw_grpc_request(
             turn, &inference__system_shared_memory_unregister_request__descriptor, &arena);
     if (q) {
-        gw_region_unregister(gw_infer_regions(s->infer), gw_grpc_turn_who(turn), q->name);
+        gw_region_unregister(gw_infer_regions(s->infer), GW_REGION_SYSTEM, gw_grpc_turn_who(turn), q->name);
         gw_grpc_reply(turn, &r.base);
     }
     gw_grpc_arena_close(&arena);
@@ -71,7 +71,9 @@ static int add(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char 
                struct gw_grpc_arena *arena, entry_t **list, uint32_t i)
 {
     struct gw_region_info info;
-    if (!gw_region_status(gw_infer_regions(s->infer), gw_grpc_turn_who(turn), name, i, &info)) return 0;
+    if (!gw_region_status(gw_infer_regions(s->infer), GW_REGION_SYSTEM, gw_grpc_turn_who(turn), name, i,
+                          &info))
+        return 0;
     struct region *r = gw_grpc_arena_take(arena, sizeof(*r));
     if (!r) return 0;
     r->info = info;
@@ -113,25 +115,97 @@ void gw_grpc_system_status(void *service, struct gw_grpc_turn *turn)
     gw_grpc_arena_close(&arena);
 }
 
-/* ---- memory of GPUs: none can be registered, so there is none ---- */
+/* ---- memory of GPUs ---- */
+
+typedef Inference__CudaSharedMemoryStatusResponse__RegionsEntry cuda_entry_t;
+typedef Inference__CudaSharedMemoryStatusResponse__RegionStatus cuda_status_t;
+
+struct cuda_region {
+    struct gw_region_info info;
+    cuda_status_t status;
+    cuda_entry_t entry;
+};
+
+/* As add. */
+static int add_cuda(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char *name,
+                    struct gw_grpc_arena *arena, cuda_entry_t **list, uint32_t i)
+{
+    struct gw_region_info info;
+    if (!gw_region_status(gw_infer_regions(s->infer), GW_REGION_CUDA, gw_grpc_turn_who(turn), name, i, &info))
+        return 0;
+    struct cuda_region *r = gw_grpc_arena_take(arena, sizeof(*r));
+    if (!r) return 0;
+    r->info = info;
+    inference__cuda_shared_memory_status_response__region_status__init(&r->status);
+    inference__cuda_shared_memory_status_response__regions_entry__init(&r->entry);
+    r->status.name = r->entry.key = r->info.name;
+    r->status.device_id = info.device;
+    r->status.byte_size = info.bytes;
+    r->entry.value = &r->status;
+    list[i] = &r->entry;
+    return 1;
+}
 
 void gw_grpc_cuda_status(void *service, struct gw_grpc_turn *turn)
 {
+    struct gw_grpc_service *s = service;
+    struct gw_grpc_arena arena;
+    struct gw_infer_error error;
+    cuda_entry_t *list[MOST];
     Inference__CudaSharedMemoryStatusResponse r = INFERENCE__CUDA_SHARED_MEMORY_STATUS_RESPONSE__INIT;
-    (void)service;
-    gw_grpc_reply(turn, &r.base);
+    const Inference__CudaSharedMemoryStatusRequest *q =
+        (const Inference__CudaSharedMemoryStatusRequest *)gw_grpc_request(
+            turn, &inference__cuda_shared_memory_status_request__descriptor, &arena);
+    if (q) {
+        while (r.n_regions < MOST && add_cuda(s, turn, q->name, &arena, list, (uint32_t)r.n_regions))
+            r.n_regions++;
+        r.regions = list;
+        if (*q->name && !r.n_regions) {
+            gw_infer_fail(&error, GW_INFER_NOT_FOUND, "Unable to find cuda shared memory region: '%.200s'",
+                          q->name);
+            gw_grpc_fail(turn, &error);
+        } else {
+            gw_grpc_reply(turn, &r.base);
+        }
+    }
+    gw_grpc_arena_close(&arena);
 }
 
 void gw_grpc_cuda_register(void *service, struct gw_grpc_turn *turn)
 {
-    (void)service;
-    gw_grpc_refuse(turn, GRPC_STATUS_UNIMPLEMENTED,
-                   "CUDA shared memory is not supported: use system shared memory");
+    struct gw_grpc_service *s = service;
+    struct gw_grpc_arena arena;
+    struct gw_infer_error error;
+    Inference__CudaSharedMemoryRegisterResponse r = INFERENCE__CUDA_SHARED_MEMORY_REGISTER_RESPONSE__INIT;
+    const Inference__CudaSharedMemoryRegisterRequest *q =
+        (const Inference__CudaSharedMemoryRegisterRequest *)gw_grpc_request(
+            turn, &inference__cuda_shared_memory_register_request__descriptor, &arena);
+    if (q) {
+        struct gw_region_info info = {.bytes = q->byte_size, .device = (uint64_t)q->device_id};
+        if (copy_name(info.name, sizeof(info.name), q->name, &error) ||
+            gw_infer_register_cuda(s->infer, gw_grpc_turn_who(turn), &info, q->raw_handle.data,
+                                   q->raw_handle.len, &error))
+            gw_grpc_fail(turn, &error);
+        else
+            gw_grpc_reply(turn, &r.base);
+    }
+    gw_grpc_arena_close(&arena);
 }
 
 void gw_grpc_cuda_unregister(void *service, struct gw_grpc_turn *turn)
 {
+    struct gw_grpc_service *s = service;
+    struct gw_grpc_arena arena;
+    struct gw_infer_error error;
     Inference__CudaSharedMemoryUnregisterResponse r = INFERENCE__CUDA_SHARED_MEMORY_UNREGISTER_RESPONSE__INIT;
-    (void)service;
-    gw_grpc_reply(turn, &r.base);
+    const Inference__CudaSharedMemoryUnregisterRequest *q =
+        (const Inference__CudaSharedMemoryUnregisterRequest *)gw_grpc_request(
+            turn, &inference__cuda_shared_memory_unregister_request__descriptor, &arena);
+    if (q) {
+        if (gw_infer_unregister_cuda(s->infer, gw_grpc_turn_who(turn), q->name, &error))
+            gw_grpc_fail(turn, &error);
+        else
+            gw_grpc_reply(turn, &r.base);
+    }
+    gw_grpc_arena_close(&arena);
 }

@@ -1,54 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/grpc/reply.h"
 
-#include <grpc/byte_buffer.h>
-#include <grpc/slice.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "inference.pb-c.h"
+#include "src/grpc/pack.h"
+#include "src/grpc/split.h"
 
-#define RAW_OUTPUT_CONTENTS 6 /* fields' numbers */
-#define INFER_RESPONSE      2
-#define PREFIX_MOST         11 /* a tag of one byte and a length of ten at most */
+#define INFER_RESPONSE 2 /* the field's number in ModelStreamInferResponse */
 
 typedef Inference__ModelInferResponse response_t;
 typedef Inference__ModelInferResponse__InferOutputTensor tensor_t;
 
-static size_t put_prefix(uint8_t *to, unsigned field, uint64_t length)
-{
-    size_t n = 0;
-    to[n++] = (uint8_t)(field << 3 | 2);
-    for (; length >= 0x80; length >>= 7) to[n++] = (uint8_t)(length | 0x80);
-    to[n++] = (uint8_t)length;
-    return n;
-}
-
-static grpc_slice packed(const ProtobufCMessage *m)
-{
-    grpc_slice s = grpc_slice_malloc(protobuf_c_message_get_packed_size(m));
-    protobuf_c_message_pack(m, GRPC_SLICE_START_PTR(s));
-    return s;
-}
-
-static grpc_slice prefix(unsigned field, uint64_t length)
-{
-    uint8_t bytes[PREFIX_MOST];
-    size_t n = put_prefix(bytes, field, length);
-    return grpc_slice_from_copied_buffer((const char *)bytes, n);
-}
-
-static grpc_byte_buffer *buffer_of(grpc_slice *slice, size_t n)
-{
-    grpc_byte_buffer *b = grpc_raw_byte_buffer_create(slice, n);
-    for (size_t i = 0; i < n; i++) grpc_slice_unref(slice[i]);
-    return b;
-}
-
 void gw_grpc_reply(struct gw_grpc_turn *turn, const ProtobufCMessage *message)
 {
-    grpc_slice slice = packed(message);
-    gw_grpc_answer(turn, buffer_of(&slice, 1));
+    grpc_slice slice = gw_grpc_packed(message);
+    gw_grpc_answer(turn, gw_grpc_buffer(&slice, 1));
 }
 
 void gw_grpc_fail(struct gw_grpc_turn *turn, const struct gw_infer_error *error)
@@ -169,14 +136,14 @@ grpc_byte_buffer *gw_grpc_infer_response(const struct gw_infer_run *run, const s
     size_t n = 1; /* the first is for what a stream's answer begins with */
     fill_head(&h, run, asked, id);
     if (streams) say_final(&h);
-    slice[n++] = packed(&h.message.base);
+    slice[n++] = gw_grpc_packed(&h.message.base);
     for (uint32_t i = 0; (o = gw_infer_output(run, i)) != NULL; i++) {
-        slice[n++] = prefix(RAW_OUTPUT_CONTENTS, o->data ? o->bytes : 0);
+        slice[n++] = gw_grpc_prefix(GW_GRPC_RAW_OUTPUTS, o->data ? o->bytes : 0);
         if (o->data) slice[n++] = grpc_slice_from_copied_buffer(o->data, o->bytes);
     }
-    if (!streams) return buffer_of(slice + 1, n - 1);
-    slice[0] = prefix(INFER_RESPONSE, length_of(slice + 1, n - 1));
-    return buffer_of(slice, n);
+    if (!streams) return gw_grpc_buffer(slice + 1, n - 1);
+    slice[0] = gw_grpc_prefix(INFER_RESPONSE, length_of(slice + 1, n - 1));
+    return gw_grpc_buffer(slice, n);
 }
 
 grpc_byte_buffer *gw_grpc_stream_error(const char *id, const char *why)
@@ -186,6 +153,6 @@ grpc_byte_buffer *gw_grpc_stream_error(const char *id, const char *why)
     r.id = (char *)id;
     m.error_message = (char *)why;
     m.infer_response = &r;
-    grpc_slice slice = packed(&m.base);
-    return buffer_of(&slice, 1);
+    grpc_slice slice = gw_grpc_packed(&m.base);
+    return gw_grpc_buffer(&slice, 1);
 }

@@ -82,7 +82,6 @@ static unsigned call(struct gw_api *api, const struct gw_http_request *r, json_t
         {"/v2/health", health},
         {"/v2/repository", gw_http_model_index},
         {"/v2/systemsharedmemory", gw_http_regions},
-        {"/v2/cudasharedmemory", gw_http_cuda_regions},
         {"/v2/trace", not_here},
         {"/v2/logging", not_here},
         {"/metrics", gw_http_metrics},
@@ -100,10 +99,12 @@ static unsigned call(struct gw_api *api, const struct gw_http_request *r, json_t
 unsigned gw_api_call(void *ctx, const struct gw_http_request *r, json_t **reply)
 {
     struct gw_api *api = ctx;
-    static const char control[] = "/v2/repository/models";
-    /* This one waits for models to go. */
+    static const char control[] = "/v2/repository/models", cuda[] = "/v2/cudasharedmemory";
+    /* These wait for models to go, or to pause. */
     if (!strncmp(r->path, control, sizeof(control) - 1) && r->path[sizeof(control) - 1] == '/')
         return gw_http_control(api, r, r->path + sizeof(control) - 1, reply);
+    if (!strncmp(r->path, cuda, sizeof(cuda) - 1) && r->path[sizeof(cuda) - 1] == '/')
+        return gw_http_cuda_regions(api, r, r->path + sizeof(cuda) - 1, reply);
     gw_infer_enter(api->infer);
     unsigned status = call(api, r, reply);
     gw_infer_leave(api->infer);

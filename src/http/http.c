@@ -51,7 +51,7 @@ static int read_secrets(const struct gw_http_door_opts *o, struct secrets *s)
     if (!o->cert != !o->key) return gw_error(-EINVAL, "--tls-cert and --tls-key go together");
     if (o->cert) error = gw_secret_read("--tls-cert", o->cert, &s->cert);
     if (!error && o->key) error = gw_secret_read("--tls-key", o->key, &s->key);
-    if (!error && o->token_file) error = gw_secret_read_token(o->token_file, &s->token);
+    if (!error) error = gw_secret_take_token(o->token, o->token_file, &s->token);
     return error;
 }
 

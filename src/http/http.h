@@ -15,6 +15,7 @@ struct gw_http_door_opts {
     uint16_t port;          /* 0: any free one */
     uint64_t most_body;     /* bytes of an inference's body; 0: GW_HTTP_MOST_BODY */
     const char *cert, *key; /* files: TLS; NULL: none */
+    const char *token;      /* that every call must bring; NULL: see token_file */
     const char *token_file; /* holds a token that every call must bring; NULL: none */
     int open_health;        /* 1: v2/health needs no token */
     uint16_t metrics_port;  /* `metrics` is answered there, too, and nothing else; 0: nowhere else */

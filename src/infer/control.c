@@ -16,6 +16,9 @@ struct wish {
     struct wish *next;
     enum gw_control_what what;
     const char *model;
+    int (*run)(void *arg, struct gw_infer_error *error);
+    void *arg;
+    struct gw_infer_error *error; /* of run */
     int over, result;
     char why[512];
 };
@@ -83,8 +86,20 @@ static int load(struct gw_control *c, const char *name)
     return error;
 }
 
+/* `run` fills its own error; the result is about the pause. A pause that is not ours goes on. */
+static int run_paused(struct gw_control *c, const struct wish *w)
+{
+    int was_paused = gw_server_is_paused(c->server);
+    int error = was_paused ? 0 : gw_server_pause(c->server);
+    if (error) return error;
+    w->error->text[0] = 0;
+    w->run(w->arg, w->error);
+    return was_paused ? 0 : gw_server_resume(c->server);
+}
+
 static int carry_out(struct gw_control *c, const struct wish *w)
 {
+    if (w->what == GW_CONTROL_RUN) return run_paused(c, w);
     if (w->what == GW_CONTROL_LOAD) return load(c, w->model);
     int error = gw_server_remove(c->server, w->model);
     return error == -EBUSY ? 0 : error; /* nobody finds it any more; it is freed later */
@@ -142,22 +157,37 @@ static void enlist(struct gw_control *c, struct wish *w)
     if (write(c->fd, &one, sizeof(one)) < 0) return; /* it is readable already */
 }
 
+/* Waits until it is settled. */
+static int wish_for(struct gw_control *c, struct wish *w, struct gw_infer_error *error)
+{
+    pthread_mutex_lock(&c->lock);
+    if (c->closed)
+        settle(c, w, -ESHUTDOWN, "the server is being stopped");
+    else
+        enlist(c, w);
+    while (!w->over) pthread_cond_wait(&c->done, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+    if (!w->result) return 0;
+    gw_error(w->result, "%s", w->why);
+    return gw_infer_fail_errno(error, w->result);
+}
+
+int gw_control_paused(struct gw_control *c, int (*run)(void *arg, struct gw_infer_error *error), void *arg,
+                      struct gw_infer_error *error)
+{
+    struct wish w = {.what = GW_CONTROL_RUN, .run = run, .arg = arg, .error = error};
+    if (!c) return run(arg, error);
+    if (wish_for(c, &w, error)) return -1;
+    return error->text[0] ? -1 : 0;
+}
+
 int gw_control_ask(struct gw_control *c, enum gw_control_what what, const char *model,
                    struct gw_infer_error *error)
 {
     struct wish w = {.what = what, .model = model};
-    if (!c)
+    if (!c || !c->repository)
         return gw_infer_fail(error, GW_INFER_UNAVAILABLE,
                              "explicit model load / unload is not allowed: the server was started without "
                              "--model-control");
-    pthread_mutex_lock(&c->lock);
-    if (c->closed)
-        settle(c, &w, -ESHUTDOWN, "the server is being stopped");
-    else
-        enlist(c, &w);
-    while (!w.over) pthread_cond_wait(&c->done, &c->lock);
-    pthread_mutex_unlock(&c->lock);
-    if (!w.result) return 0;
-    gw_error(w.result, "%s", w.why);
-    return gw_infer_fail_errno(error, w.result);
+    return wish_for(c, &w, error);
 }

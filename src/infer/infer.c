@@ -39,6 +39,50 @@ struct gw_regions *gw_infer_regions(struct gw_infer *f)
     return f->regions;
 }
 
+/* ---- memory of GPUs ---- */
+
+struct cuda_job {
+    struct gw_regions *regions;
+    const char *who, *name;
+    const struct gw_region_info *info;
+    const void *handle;
+};
+
+static int register_cuda(void *arg, struct gw_infer_error *error)
+{
+    const struct cuda_job *j = arg;
+    return gw_region_register_cuda(j->regions, j->who, j->info, j->handle, error);
+}
+
+static int unregister_cuda(void *arg, struct gw_infer_error *error)
+{
+    const struct cuda_job *j = arg;
+    (void)error;
+    gw_region_unregister(j->regions, GW_REGION_CUDA, j->who, j->name);
+    return 0;
+}
+
+int gw_infer_register_cuda(struct gw_infer *f, const char *who, const struct gw_region_info *info,
+                           const void *handle, size_t length, struct gw_infer_error *error)
+{
+    struct cuda_job job = {.regions = f->regions, .who = who, .info = info, .handle = handle};
+    if (length != GW_CUDA_HANDLE)
+        return gw_infer_fail(error, GW_INFER_INVALID, "raw_handle has %zu bytes, a cudaIpcMemHandle has %u",
+                             length, GW_CUDA_HANDLE);
+    if (gw_region_may_map(who, error)) return -1; /* strangers pause nobody */
+    return gw_control_paused(f->opts.control, register_cuda, &job, error);
+}
+
+int gw_infer_unregister_cuda(struct gw_infer *f, const char *who, const char *name,
+                             struct gw_infer_error *error)
+{
+    struct cuda_job job = {.regions = f->regions, .who = who, .name = name};
+    struct gw_region_info info;
+    /* Who has none pauses nobody. */
+    if (!gw_region_status(f->regions, GW_REGION_CUDA, who, name, 0, &info)) return 0;
+    return gw_control_paused(f->opts.control, unregister_cuda, &job, error);
+}
+
 struct gw_control *gw_infer_control(struct gw_infer *f)
 {
     return f->opts.control;

@@ -64,6 +64,11 @@ uint32_t gw_infer_shape(const struct gw_worker *w, const struct gw_tensor_info *
 struct gw_control *gw_infer_control(struct gw_infer *infer);
 /* Shared memory that clients have registered. */
 struct gw_regions *gw_infer_regions(struct gw_infer *infer);
+/* gw_region_register_cuda and gw_region_unregister, while the models pause. `handle` has `length` bytes. */
+int gw_infer_register_cuda(struct gw_infer *infer, const char *who, const struct gw_region_info *info,
+                           const void *handle, size_t length, struct gw_infer_error *error);
+int gw_infer_unregister_cuda(struct gw_infer *infer, const char *who, const char *name,
+                             struct gw_infer_error *error);
 
 /* ---- one request ---- */
 
@@ -82,6 +87,9 @@ struct gw_infer_request {
     const char *who;             /* the client, as src/serve/who.h tells clients apart */
     uint32_t inputs, outputs;    /* outputs 0: all that the model has, in the message */
     struct gw_infer_tensor input[GW_MODEL_MAX_IO], output[GW_MODEL_MAX_IO];
+    int (*gone)(
+        void *ctx); /* has the client gone? It is then refused, unless it has begun; NULL: nobody knows */
+    void *ctx;
     uint64_t priority;   /* 1 is served first; 0: the model's default */
     uint64_t timeout_us; /* an answer later than that is worth nothing; 0: no deadline */
 };
@@ -98,7 +106,7 @@ struct gw_infer_output {
 struct gw_infer_run;
 
 /* Checks the request and takes a slot for it, which may wait for other requests to end: up to timeout_us, or
- * half a minute. Inputs in shared memory are copied. */
+ * half a minute. Models may come and go meanwhile. Inputs in shared memory are copied. */
 int gw_infer_begin(struct gw_infer *infer, const struct gw_infer_request *request, struct gw_infer_run **out,
                    struct gw_infer_error *error);
 /* The same without waiting: GW_INFER_UNAVAILABLE when no slot is free. */

@@ -20,7 +20,8 @@ struct region {
     struct region *next;
     struct gw_region_info info;
     char who[GW_WHO_TEXT];
-    int fd;
+    int fd;                      /* -1: it lies on a GPU */
+    struct gw_cuda_memory *cuda; /* NULL: it does not */
 };
 
 struct gw_regions {
@@ -38,7 +39,8 @@ struct gw_regions *gw_regions_create(void)
 
 static void drop(struct region *g)
 {
-    close(g->fd);
+    if (g->fd >= 0) close(g->fd);
+    gw_cuda_unmap(g->cuda);
     free(g);
 }
 
@@ -116,33 +118,70 @@ static int add(struct gw_regions *r, struct region *g, struct gw_infer_error *er
     return 0;
 }
 
-int gw_region_register(struct gw_regions *r, const char *who, const struct gw_region_info *info,
-                       struct gw_infer_error *error)
+/* What both kinds have. NULL with *error. */
+static struct region *make(const char *who, const struct gw_region_info *info, struct gw_infer_error *error)
 {
+    struct region *g = NULL;
     if (!info->name[0] || !info->bytes)
-        return gw_infer_fail(error, GW_INFER_INVALID, "a shared memory region has a name and a byte_size");
-    int fd = open_object(who, info, error);
-    if (fd < 0) return -1;
-    struct region *g = calloc(1, sizeof(*g));
-    if (!g) {
-        close(fd);
-        return gw_infer_fail(error, GW_INFER_INTERNAL, "out of memory");
-    }
+        gw_infer_fail(error, GW_INFER_INVALID, "a shared memory region has a name and a byte_size");
+    else if (!(g = calloc(1, sizeof(*g))))
+        gw_infer_fail(error, GW_INFER_INTERNAL, "out of memory");
+    if (!g) return NULL;
     g->info = *info;
-    g->fd = fd;
+    g->fd = -1;
     snprintf(g->who, sizeof(g->who), "%s", who);
-    pthread_mutex_lock(&r->lock);
-    int failed = add(r, g, error);
-    pthread_mutex_unlock(&r->lock);
+    return g;
+}
+
+/* Adds it, or frees it. */
+static int enlist(struct gw_regions *r, struct region *g, int failed, struct gw_infer_error *error)
+{
+    if (!failed) {
+        pthread_mutex_lock(&r->lock);
+        failed = add(r, g, error);
+        pthread_mutex_unlock(&r->lock);
+    }
     if (failed) drop(g);
     return failed;
 }
 
-void gw_region_unregister(struct gw_regions *r, const char *who, const char *name)
+int gw_region_register(struct gw_regions *r, const char *who, const struct gw_region_info *info,
+                       struct gw_infer_error *error)
+{
+    struct region *g = make(who, info, error);
+    if (!g) return -1;
+    g->fd = open_object(who, info, error);
+    return enlist(r, g, g->fd < 0 ? -1 : 0, error);
+}
+
+int gw_region_may_map(const char *who, struct gw_infer_error *error)
+{
+    unsigned uid;
+    if (sscanf(who, "user %u", &uid) == 1 && (uid == 0 || uid == geteuid())) return 0;
+    return gw_infer_fail(error, GW_INFER_INVALID,
+                         "CUDA shared memory: only processes of the server's host and user may register it");
+}
+
+int gw_region_register_cuda(struct gw_regions *r, const char *who, const struct gw_region_info *info,
+                            const uint8_t handle[GW_CUDA_HANDLE], struct gw_infer_error *error)
+{
+    struct region *g = make(who, info, error);
+    if (!g) return -1;
+    int failed = gw_region_may_map(who, error);
+    if (!failed) failed = gw_cuda_map(handle, info->device, info->bytes, &g->cuda, error);
+    return enlist(r, g, failed, error);
+}
+
+static int is_kind(const struct region *g, enum gw_region_kind kind)
+{
+    return (g->cuda != NULL) == (kind == GW_REGION_CUDA);
+}
+
+void gw_region_unregister(struct gw_regions *r, enum gw_region_kind kind, const char *who, const char *name)
 {
     pthread_mutex_lock(&r->lock);
     for (struct region **link = &r->first, *g; (g = *link);) {
-        if (strcmp(g->who, who) || (*name && strcmp(g->info.name, name))) {
+        if (!is_kind(g, kind) || strcmp(g->who, who) || (*name && strcmp(g->info.name, name))) {
             link = &g->next;
             continue;
         }
@@ -152,13 +191,14 @@ void gw_region_unregister(struct gw_regions *r, const char *who, const char *nam
     pthread_mutex_unlock(&r->lock);
 }
 
-int gw_region_status(struct gw_regions *r, const char *who, const char *name, uint32_t i,
-                     struct gw_region_info *info)
+int gw_region_status(struct gw_regions *r, enum gw_region_kind kind, const char *who, const char *name,
+                     uint32_t i, struct gw_region_info *info)
 {
     pthread_mutex_lock(&r->lock);
     const struct region *g = r->first;
     for (; g; g = g->next)
-        if (!strcmp(g->who, who) && (!*name || !strcmp(g->info.name, name)) && !i--) break;
+        if (is_kind(g, kind) && !strcmp(g->who, who) && (!*name || !strcmp(g->info.name, name)) && !i--)
+            break;
     if (g) *info = g->info;
     pthread_mutex_unlock(&r->lock);
     return g != NULL;
@@ -166,34 +206,52 @@ int gw_region_status(struct gw_regions *r, const char *who, const char *name, ui
 
 /* ---- using ---- */
 
-/* A descriptor of its own for the copy, which needs no lock; *at is where the bytes are in the object. */
-static int open_part(struct gw_regions *r, const char *who, const char *name, uint64_t *at, uint64_t bytes,
-                     struct gw_infer_error *error)
+/* The region, when it has those bytes; with the lock held. NULL with *error. */
+static struct region *find_part(struct gw_regions *r, const char *who, const char *name, uint64_t offset,
+                                uint64_t bytes, struct gw_infer_error *error)
 {
-    int fd = -1, fits = 0;
-    uint64_t has = 0, offset = *at;
-    pthread_mutex_lock(&r->lock);
-    const struct region *g = find(r, who, name);
-    if (g) {
-        has = g->info.bytes;
-        fits = offset <= has && bytes <= has - offset;
-        *at = g->info.offset + offset;
-        fd = fits ? fcntl(g->fd, F_DUPFD_CLOEXEC, 0) : -1;
-    }
-    pthread_mutex_unlock(&r->lock);
+    struct region *g = find(r, who, name);
+    if (g && offset <= g->info.bytes && bytes <= g->info.bytes - offset) return g;
     if (!g)
-        return gw_infer_fail(error, GW_INFER_INVALID,
-                             "Unable to find shared memory region: '%s' is not registered by this client",
-                             name);
-    if (!fits)
-        return gw_infer_fail(error, GW_INFER_INVALID,
-                             "shared memory region '%s' has %llu bytes, offset %llu and %llu bytes go beyond",
-                             name, (unsigned long long)has, (unsigned long long)offset,
-                             (unsigned long long)bytes);
-    if (fd < 0)
-        return gw_infer_fail(error, GW_INFER_INTERNAL, "shared memory region '%s': %s", name,
-                             strerror(errno));
-    return fd;
+        gw_infer_fail(error, GW_INFER_INVALID,
+                      "Unable to find shared memory region: '%s' is not registered by this client", name);
+    else
+        gw_infer_fail(error, GW_INFER_INVALID,
+                      "shared memory region '%s' has %llu bytes, offset %llu and %llu bytes go beyond", name,
+                      (unsigned long long)g->info.bytes, (unsigned long long)offset,
+                      (unsigned long long)bytes);
+    return NULL;
+}
+
+/* A part that is being copied: a descriptor of its own needs no lock. Memory on a GPU is copied with the lock held, so
+ * that it stays mapped. */
+struct part {
+    struct gw_cuda_memory *cuda; /* NULL: */
+    int fd;
+    uint64_t at;
+};
+
+/* close_part follows when it succeeds. */
+static int open_part(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
+                     struct part *p, struct gw_infer_error *error)
+{
+    pthread_mutex_lock(&r->lock);
+    const struct region *g = find_part(r, who, name, offset, bytes, error);
+    int wrong = g ? 0 : -1;
+    if (g) *p = (struct part){g->cuda, -1, g->info.offset + offset};
+    if (g && !g->cuda && (p->fd = fcntl(g->fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        wrong =
+            gw_infer_fail(error, GW_INFER_INTERNAL, "shared memory region '%s': %s", name, strerror(errno));
+    if (wrong || !p->cuda) pthread_mutex_unlock(&r->lock);
+    return wrong;
+}
+
+static void close_part(struct gw_regions *r, const struct part *p)
+{
+    if (p->cuda)
+        pthread_mutex_unlock(&r->lock);
+    else
+        close(p->fd);
 }
 
 static int cut_short(const char *name, struct gw_infer_error *error)
@@ -201,15 +259,23 @@ static int cut_short(const char *name, struct gw_infer_error *error)
     return gw_infer_fail(error, GW_INFER_INVALID, "shared memory region '%s' has become smaller", name);
 }
 
+static int gpu_failed(const char *name, struct gw_infer_error *error)
+{
+    return gw_infer_fail(error, GW_INFER_INTERNAL,
+                         "shared memory region '%s': the GPU's driver did not copy it", name);
+}
+
 int gw_region_read(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
                    void *to, struct gw_infer_error *error)
 {
-    int fd = open_part(r, who, name, &offset, bytes, error);
-    if (fd < 0) return -1;
+    struct part p;
     uint64_t done = 0;
-    for (ssize_t n = 1; done < bytes && n > 0; done += n > 0 ? (uint64_t)n : 0)
-        n = pread(fd, (uint8_t *)to + done, bytes - done, (off_t)(offset + done));
-    close(fd);
+    if (open_part(r, who, name, offset, bytes, &p, error)) return -1;
+    int failed = p.cuda && gw_cuda_read(p.cuda, p.at, bytes, to);
+    for (ssize_t n = 1; !p.cuda && done < bytes && n > 0; done += n > 0 ? (uint64_t)n : 0)
+        n = pread(p.fd, (uint8_t *)to + done, bytes - done, (off_t)(p.at + done));
+    close_part(r, &p);
+    if (p.cuda) return failed ? gpu_failed(name, error) : 0;
     return done < bytes ? cut_short(name, error) : 0;
 }
 
@@ -217,22 +283,24 @@ int gw_region_write(struct gw_regions *r, const char *who, const char *name, uin
                     const void *from, struct gw_infer_error *error)
 {
     struct stat st;
-    int fd = open_part(r, who, name, &offset, bytes, error);
-    if (fd < 0) return -1;
+    struct part p;
     uint64_t done = 0;
+    if (open_part(r, who, name, offset, bytes, &p, error)) return -1;
+    int failed = p.cuda && gw_cuda_write(p.cuda, p.at, bytes, from);
     /* Writing beyond its end would make it larger: what its owner has cut off stays so. */
-    int fits = !fstat(fd, &st) && (uint64_t)st.st_size >= offset + bytes;
+    int fits = !p.cuda && !fstat(p.fd, &st) && (uint64_t)st.st_size >= p.at + bytes;
     for (ssize_t n = fits; done < bytes && n > 0; done += n > 0 ? (uint64_t)n : 0)
-        n = pwrite(fd, (const uint8_t *)from + done, bytes - done, (off_t)(offset + done));
-    close(fd);
+        n = pwrite(p.fd, (const uint8_t *)from + done, bytes - done, (off_t)(p.at + done));
+    close_part(r, &p);
+    if (p.cuda) return failed ? gpu_failed(name, error) : 0;
     return done < bytes ? cut_short(name, error) : 0;
 }
 
 int gw_region_check(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
                     struct gw_infer_error *error)
 {
-    int fd = open_part(r, who, name, &offset, bytes, error);
-    if (fd < 0) return -1;
-    close(fd);
-    return 0;
+    pthread_mutex_lock(&r->lock);
+    int wrong = find_part(r, who, name, offset, bytes, error) ? 0 : -1;
+    pthread_mutex_unlock(&r->lock);
+    return wrong;
 }

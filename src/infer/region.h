@@ -13,6 +13,7 @@
 
 #include <stdint.h>
 
+#include "src/infer/cuda.h"
 #include "src/infer/error.h"
 
 struct gw_regions;
@@ -20,20 +21,31 @@ struct gw_regions;
 struct gw_regions *gw_regions_create(void);    /* NULL: out of memory */
 void gw_regions_destroy(struct gw_regions *r); /* NULL is allowed */
 
+enum gw_region_kind { GW_REGION_SYSTEM, GW_REGION_CUDA };
+
 struct gw_region_info {
-    char name[256], key[256];
+    char name[256], key[256]; /* key: of system shared memory */
     uint64_t offset, bytes;
+    uint64_t device; /* of CUDA shared memory: the GPU, by its CUDA number */
 };
 
 /* Registers bytes [offset, offset + bytes) of the object `key` ("/NAME") as `name`, for the client `who`. 0 or -1
  * with *error. */
 int gw_region_register(struct gw_regions *r, const char *who, const struct gw_region_info *info,
                        struct gw_infer_error *error);
-/* Forgets the region of that name, or all ("") of this client's. A name that is not registered is no error. */
-void gw_region_unregister(struct gw_regions *r, const char *who, const char *name);
-/* The client's i-th region, by name when `name` is not "". 0: there is none. */
-int gw_region_status(struct gw_regions *r, const char *who, const char *name, uint32_t i,
-                     struct gw_region_info *info);
+/* Nothing tells whose memory a handle of CUDA's names. So only the server's own user, and root, may register one. 0, or
+ * -1 with *error: this client may not. */
+int gw_region_may_map(const char *who, struct gw_infer_error *error);
+/* The same with memory on a GPU that the server uses: the allocation of a cudaIpcMemHandle. Under
+ * gw_control_paused. */
+int gw_region_register_cuda(struct gw_regions *r, const char *who, const struct gw_region_info *info,
+                            const uint8_t handle[GW_CUDA_HANDLE], struct gw_infer_error *error);
+/* Forgets the region of that name and kind, or all ("") of this client's. A name that is not registered is no error.
+ * CUDA's under gw_control_paused. */
+void gw_region_unregister(struct gw_regions *r, enum gw_region_kind kind, const char *who, const char *name);
+/* The client's i-th region of that kind, by name when `name` is not "". 0: there is none. */
+int gw_region_status(struct gw_regions *r, enum gw_region_kind kind, const char *who, const char *name,
+                     uint32_t i, struct gw_region_info *info);
 
 /* Copies `bytes` at `offset` of a region out or in. 0 or -1 with *error. */
 int gw_region_read(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,

@@ -13,6 +13,7 @@
 #include "src/serve/who.h"
 
 #define PATIENCE_NS 30000000000u /* a request without a timeout waits so long for a slot */
+#define LOOK_NS     100000000u   /* how often it is asked meanwhile whether the client has gone */
 
 /* A part of shared memory that a tensor comes from or goes to. */
 struct place {
@@ -32,6 +33,8 @@ struct gw_infer_run {
     struct gw_infer_output out[GW_MODEL_MAX_IO];
     void (*done)(void *ctx);
     void *ctx;
+    int (*gone)(void *ctx); /* the request's */
+    void *gone_ctx;
 };
 
 /* ---- is it a request that the model takes? ---- */
@@ -163,14 +166,38 @@ static int too_late(struct gw_infer_error *error)
     return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "Request timeout expired");
 }
 
+static int is_gone(const struct gw_infer_run *r, struct gw_infer_error *error)
+{
+    return r->gone && r->gone(r->gone_ctx)
+               ? gw_infer_fail(error, GW_INFER_UNAVAILABLE, "the client has gone before its request began")
+               : 0;
+}
+
 static int take_call(struct gw_infer_run *r, uint64_t deadline, struct gw_infer_error *error)
 {
-    if (!gw_worker_calls(r->worker))
-        return gw_infer_fail(error, GW_INFER_UNSUPPORTED, "model '%s' takes requests over RDMA only",
-                             gw_worker_name(r->worker));
-    int err = gw_call_take(gw_worker_calls(r->worker), r->who, deadline, &r->call);
+    struct gw_calls *calls = gw_worker_calls(r->worker);
+    int err;
+    do {
+        uint64_t look = gw_deadline(LOOK_NS), until = r->gone && deadline > look ? look : deadline;
+        err = is_gone(r, error) ? -ECANCELED : gw_call_take(calls, r->who, until, &r->call);
+    } while (err == -ETIMEDOUT && gw_deadline(0) < deadline);
+    if (err == -ECANCELED) return -1;
     if (err == -ETIMEDOUT && r->deadline) return too_late(error);
     return err ? gw_infer_fail_errno(error, err) : 0;
+}
+
+/* Finds the model and checks the request. The model's calls are held when it succeeds. */
+static int check(struct gw_infer_run *r, const struct gw_infer_request *q, struct gw_infer_error *error)
+{
+    gw_infer_enter(r->infer);
+    int wrong = gw_infer_find(r->infer, q->model, q->version, &r->worker, error) ||
+                check_inputs(r, q, error) || check_outputs(r, q, error);
+    if (!wrong && !gw_worker_calls(r->worker))
+        wrong = gw_infer_fail(error, GW_INFER_UNSUPPORTED, "model '%s' takes requests over RDMA only",
+                              gw_worker_name(r->worker));
+    if (!wrong) gw_calls_hold(gw_worker_calls(r->worker));
+    gw_infer_leave(r->infer);
+    return wrong;
 }
 
 /* Inputs that lie in shared memory. */
@@ -197,6 +224,8 @@ static int begin(struct gw_infer *f, const struct gw_infer_request *q, int may_w
     struct gw_infer_run *r = calloc(1, sizeof(*r));
     if (!r) return gw_infer_fail(error, GW_INFER_INTERNAL, "out of memory");
     r->infer = f;
+    r->gone = q->gone;
+    r->gone_ctx = q->ctx;
     r->priority = q->priority < UINT32_MAX ? (uint32_t)q->priority : UINT32_MAX;
     r->timeout_us = q->timeout_us;
     r->deadline = q->timeout_us
@@ -204,10 +233,11 @@ static int begin(struct gw_infer *f, const struct gw_infer_request *q, int may_w
                       : 0;
     snprintf(r->who, sizeof(r->who), "%s", q->who);
     uint64_t wait = !may_wait ? 0 : r->deadline ? r->deadline : gw_deadline(PATIENCE_NS);
-    gw_infer_enter(f); /* until it has a call */
-    int wrong = gw_infer_find(f, q->model, q->version, &r->worker, error) || check_inputs(r, q, error) ||
-                check_outputs(r, q, error) || take_call(r, wait, error);
-    gw_infer_leave(f);
+    int wrong = check(r, q, error);
+    if (!wrong) {
+        wrong = take_call(r, wait, error);
+        gw_calls_release(gw_worker_calls(r->worker)); /* from here on its call keeps the model */
+    }
     if (wrong || fetch(r, error)) {
         gw_infer_end(r);
         return -1;
@@ -258,6 +288,7 @@ static int submit(struct gw_infer_run *r, struct gw_infer_error *error)
     uint64_t now = gw_deadline(0);
     struct gw_call_ask ask = {.rows = r->rows, .priority = r->priority};
     if (r->deadline && now >= r->deadline) return too_late(error);
+    if (is_gone(r, error)) return -1;
     if (r->deadline) ask.budget_ns = r->deadline - now;
     if (r->done) {
         ask.done = on_ended;

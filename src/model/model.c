@@ -11,12 +11,14 @@
 #include <unistd.h>
 
 #include "src/model/graph.h"
+#include "src/model/plugin.h"
 
 #define MAX_FILE ((size_t)1 << 30)
 
 struct gw_model {
     const struct gw_model_backend *be;
     void *impl;
+    void *library; /* a plug-in's; NULL: it is no plug-in */
 };
 
 struct gw_plan {
@@ -134,10 +136,27 @@ int gw_model_wrap(const struct gw_model_backend *backend, void *object, struct g
     return 0;
 }
 
+int gw_model_open_plugin(const char *path, struct gw_model **model, char *err, size_t errlen)
+{
+    const struct gwm_msg msg = {err, errlen, path};
+    struct gwm_plugin plugin = {0};
+
+    *model = NULL;
+    if (err && errlen) *err = '\0';
+    int rc = gwm_plugin_load(path, &plugin, &msg);
+    if (rc) return explained(&msg, rc);
+    rc = gw_model_wrap(plugin.table, plugin.object, model);
+    if (rc)
+        gwm_plugin_unload(&plugin);
+    else
+        (*model)->library = plugin.library;
+    return explained(&msg, rc);
+}
+
 void gw_model_close(struct gw_model *m)
 {
     if (!m) return;
-    m->be->unload(m->impl);
+    gwm_plugin_unload(&(struct gwm_plugin){m->be, m->impl, m->library});
     free(m);
 }
 

@@ -49,8 +49,14 @@ void gw_calls_destroy(struct gw_calls *c);
 /* How many calls there are in all; the most samples that one may have. */
 uint32_t gw_calls_size(const struct gw_calls *c);
 uint32_t gw_calls_rows(const struct gw_calls *c);
-/* How many are taken: they are being filled, wait, are at work, or have answers that are being sent. */
+/* How many are taken (they are being filled, wait, are at work, or have answers that are being sent), and how many
+ * callers hold the gw_calls. */
 uint32_t gw_calls_taken(struct gw_calls *c);
+
+/* A caller that waits for a call holds the gw_calls: they stay until it releases them, also when their model is removed.
+ * It counts as taken meanwhile. */
+void gw_calls_hold(struct gw_calls *c);
+void gw_calls_release(struct gw_calls *c);
 
 /* Waits for a free call until the deadline (0: not at all), for the client that `who` names as src/serve/who.h
  * does. One client has three quarters of the calls at most. -EAGAIN: none is free and the deadline is 0;

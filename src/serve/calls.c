@@ -333,7 +333,21 @@ static int is_taken(const struct gw_slot *s)
 uint32_t gw_calls_taken(struct gw_calls *c)
 {
     pthread_mutex_lock(&c->lock);
-    uint32_t n = count(c, is_taken);
+    uint32_t n = count(c, is_taken) + c->held;
     pthread_mutex_unlock(&c->lock);
     return n;
+}
+
+void gw_calls_hold(struct gw_calls *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->held++;
+    pthread_mutex_unlock(&c->lock);
+}
+
+void gw_calls_release(struct gw_calls *c)
+{
+    pthread_mutex_lock(&c->lock);
+    c->held--;
+    pthread_mutex_unlock(&c->lock);
 }

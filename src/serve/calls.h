@@ -58,6 +58,7 @@ struct gw_calls {
     pthread_cond_t freed; /* a call was given back, or all is being closed */
     pthread_t thread;
     int started, closing, kick_fd;
+    uint32_t held; /* callers that wait for a call, or are about to */
     struct gw_pd *pd;
     struct gw_cq *recv_cq;
     struct gw_mem in, out;

@@ -58,6 +58,11 @@ int gw_server_resume(struct gw_server *s)
     return resume(s, s->workers);
 }
 
+int gw_server_is_paused(const struct gw_server *s)
+{
+    return s->paused;
+}
+
 /* ---- the list ---- */
 
 static size_t find(const struct gw_server *s, const char *name)

@@ -19,6 +19,28 @@ static unsigned version_of(const char *name)
     return (unsigned)v;
 }
 
+int gw_repository_is_plugin(const char *path)
+{
+    size_t n = strlen(path);
+    return n > 3 && !strcmp(path + n - 3, ".so");
+}
+
+/* The file of one version, which the caller frees. NULL: there is none, unless *error is set. */
+static char *find_file(const char *folder, const char *version, int *error)
+{
+    static const char *const names[] = {"model.so", "model.onnx"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char *path = NULL;
+        if (asprintf(&path, "%s/%s/%s", folder, version, names[i]) < 0) {
+            *error = -ENOMEM;
+            return NULL;
+        }
+        if (!access(path, F_OK)) return path;
+        free(path);
+    }
+    return NULL;
+}
+
 /* The highest version of the model in `dir`/`name`, and its file; version 0 when there is none. */
 static int find_version(const char *dir, const char *name, struct gw_repository_entry *e)
 {
@@ -33,17 +55,11 @@ static int find_version(const char *dir, const char *name, struct gw_repository_
     int error = 0;
     for (struct dirent *v; !error && (v = readdir(d));) {
         unsigned number = version_of(v->d_name);
-        char *path = NULL;
-        if (number <= e->version) continue;
-        if (asprintf(&path, "%s/%s/model.onnx", folder, v->d_name) < 0)
-            error = -ENOMEM;
-        else if (access(path, F_OK))
-            free(path);
-        else {
-            free(e->path);
-            e->path = path;
-            e->version = number;
-        }
+        char *path = number > e->version ? find_file(folder, v->d_name, &error) : NULL;
+        if (!path) continue;
+        free(e->path);
+        e->path = path;
+        e->version = number;
     }
     closedir(d);
     free(folder);
@@ -81,7 +97,8 @@ int gw_repository_scan(const char *dir, struct gw_repository *out)
     }
     closedir(d);
     if (!error && !out->count)
-        error = gw_error(-ENOENT, "model repository %s: no model in it; expected NAME/1/model.onnx", dir);
+        error = gw_error(-ENOENT,
+                         "model repository %s: no model in it; expected NAME/1/model.onnx or model.so", dir);
     if (error)
         gw_repository_free(out);
     else

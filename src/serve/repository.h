@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model repository, laid out as Triton's: DIR/NAME/VERSION/model.onnx, VERSION a positive number. */
+/* A model repository, laid out as Triton's: DIR/NAME/VERSION/model.onnx, VERSION a positive number. Where there is a
+ * plug-in, DIR/NAME/VERSION/model.so, it is the model: it may well use the model.onnx beside it. */
 #ifndef GW_SERVE_REPOSITORY_H
 #define GW_SERVE_REPOSITORY_H
 
@@ -8,7 +9,7 @@
 struct gw_repository_entry {
     char *name;
     unsigned version; /* the highest there is */
-    char *path;       /* of model.onnx */
+    char *path;       /* of model.so or model.onnx */
 };
 
 struct gw_repository {
@@ -16,10 +17,13 @@ struct gw_repository {
     size_t count;
 };
 
-/* Lists the models below `dir`. Folders without a numbered version that holds a model.onnx are passed over.
+/* Lists the models below `dir`. Folders without a numbered version that holds a model are passed over.
  * 0; -ENOENT when there is no such folder or no model in it; another negative errno. Says why in
  * gw_last_error(). */
 int gw_repository_scan(const char *dir, struct gw_repository *out);
 void gw_repository_free(struct gw_repository *r);
+
+/* Is that file a plug-in, by its name? */
+int gw_repository_is_plugin(const char *path);
 
 #endif

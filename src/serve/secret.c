@@ -28,18 +28,30 @@ int gw_secret_read(const char *option, const char *path, char **out)
     return error;
 }
 
-int gw_secret_read_token(const char *path, char **token)
+#define TOKEN_LEAST 16u
+
+static int read_token(const char *path, char **token)
 {
     int error = gw_secret_read("--token-file", path, token);
     if (error) return error;
     size_t n = strcspn(*token, "\r\n");
     int more = (*token)[n + strspn(*token + n, "\r\n")] != 0;
     (*token)[n] = 0;
-    if (n >= 16 && !more && strlen(*token) == n) return 0;
+    if (n >= TOKEN_LEAST && !more && strlen(*token) == n) return 0;
     free(*token);
     *token = NULL;
-    return gw_error(-EINVAL, "--token-file %s: one line with a token of at least 16 characters is wanted",
-                    path);
+    return gw_error(-EINVAL, "--token-file %s: one line with a token of at least %u characters is wanted",
+                    path, TOKEN_LEAST);
+}
+
+int gw_secret_take_token(const char *given, const char *path, char **token)
+{
+    *token = NULL;
+    if (!given) return path ? read_token(path, token) : 0;
+    if (strlen(given) < TOKEN_LEAST || strpbrk(given, "\r\n"))
+        return gw_error(-EINVAL, "a token is one line of at least %u characters", TOKEN_LEAST);
+    *token = strdup(given);
+    return *token ? 0 : gw_error(-ENOMEM, "no memory for the token");
 }
 
 void gw_secret_forget(char *secret)

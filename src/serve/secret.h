@@ -6,8 +6,8 @@
 /* The file's text, which gw_secret_forget frees; `option` is what names the file. 0 or a negative errno with the
  * reason in gw_last_error(). */
 int gw_secret_read(const char *option, const char *path, char **text);
-/* A file of one line, which is a token. */
-int gw_secret_read_token(const char *path, char **token);
+/* The token that is given, or that of a file of one line; *token is NULL when there is neither. */
+int gw_secret_take_token(const char *given, const char *path, char **token);
 /* NULL is allowed. */
 void gw_secret_forget(char *secret);
 

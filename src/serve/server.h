@@ -92,6 +92,8 @@ int gw_server_remove(struct gw_server *s, const char *name);
  * -EBUSY: a model is still at work after 10 s, and there is no pause. */
 int gw_server_pause(struct gw_server *s);
 int gw_server_resume(struct gw_server *s);
+/* 1: there is a pause, which on CPU threads there never is. */
+int gw_server_is_paused(const struct gw_server *s);
 
 /* 1: on a GPU; 0: on CPU threads. */
 int gw_server_on_gpu(const struct gw_server *s);

@@ -275,7 +275,9 @@ int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_wo
 {
     char why[GW_MODEL_ERR] = "";
     struct gw_worker_source source = {.name = entry->name, .version = entry->version};
-    int error = gw_model_open(entry->path, &source.model, why, sizeof(why));
+    int error = gw_repository_is_plugin(entry->path)
+                    ? gw_model_open_plugin(entry->path, &source.model, why, sizeof(why))
+                    : gw_model_open(entry->path, &source.model, why, sizeof(why));
     return error ? gw_error(error, "%s", why) : gw_worker_create_from(&source, opts, out);
 }
 

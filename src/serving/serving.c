@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public server: a gw_server with its HTTP door, and a thread that keeps its house. That thread
- * also adds and removes models, between two rounds: a caller hands it a job, and sleeps. */
+/* The public server: a gw_server with its doors, and a thread that keeps its house. That thread also
+ * adds and removes models, between two rounds: a caller hands it a job, and sleeps. */
 #include <gpuwire/serve.h>
 
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,9 @@
 #include "src/http/http.h"
 #include "src/infer/infer.h"
 #include "src/serve/server.h"
+#ifdef GW_HAVE_GRPC
+#include "src/grpc/door.h"
+#endif
 
 #define WHY 512 /* bytes of a reason */
 
@@ -29,7 +33,10 @@ struct job {
 struct gw_serving {
     struct gw_server *server;
     struct gw_infer *infer;
+    struct gw_control *control;
+    char *models; /* the repository, for the control; NULL: there is none */
     struct gw_http_door *http;
+    uint16_t grpc_port; /* 0: no such door */
     pthread_t thread;
     int runs;             /* the thread is to be joined */
     pthread_mutex_t turn; /* of whoever hands over a job */
@@ -78,12 +85,13 @@ static void note_failure(struct gw_serving *s, int error)
 static void *keep_house(void *arg)
 {
     struct gw_serving *s = arg;
+    const int fds[] = {s->job_fd, gw_control_fd(s->control)};
     int quit = 0;
     while (!quit) {
         /* A server that has failed only waits for its end; its house is not kept. */
-        int error =
-            s->failed ? (int)gw_wait_fds(&s->job_fd, 1, GW_NEVER) : gw_server_run(s->server, &s->job_fd, 1);
+        int error = s->failed ? (int)gw_wait_fds(fds, 2, GW_NEVER) : gw_server_run(s->server, fds, 2);
         drain(s->job_fd);
+        gw_control_do(s->control);
         pthread_mutex_lock(&s->lock);
         if (error < 0 && !s->failed) note_failure(s, error);
         if (s->job) do_job(s);
@@ -109,17 +117,41 @@ static int hand_over(struct gw_serving *s, int (*run)(struct gw_server *server, 
 
 /* ---- starting ---- */
 
+/* The first programs knew so much of it. */
+#define FIRST_SIZE (offsetof(struct gw_serving_opts, model_memory) + sizeof(uint64_t))
+
+/* A program may know fewer options than this library, or more that it does not use. */
+static int take_opts(const struct gw_serving_opts *given, struct gw_serving_opts *o)
+{
+    uint8_t more = 0;
+    if (given->size < FIRST_SIZE || given->size > 4096)
+        return gw_error(-EINVAL, "serving: opts.size is %u, which no version of gpuwire has", given->size);
+    for (uint32_t i = sizeof(*o); i < given->size; i++) more |= ((const uint8_t *)given)[i];
+    if (more)
+        return gw_error(-EINVAL, "serving: an option is set that this version of gpuwire does not know");
+    memset(o, 0, sizeof(*o));
+    memcpy(o, given, given->size < sizeof(*o) ? given->size : sizeof(*o));
+    return 0;
+}
+
 static int check_opts(const struct gw_serving_opts *o)
 {
-    if (o->size != sizeof(*o)) return gw_error(-EINVAL, "serving: opts.size is not that of this library");
-    if (o->port > 65535 || o->sessions > 1024 || o->slots > 256 || o->threads > 1024)
+    if (o->port > 65535 || o->grpc_port > 65535 || o->metrics_port > 65535 || o->sessions > 1024 ||
+        o->slots > 256 || o->threads > 1024)
         return gw_error(-EINVAL, "serving: a port is at most 65535, sessions and threads 1024, slots 256");
+    if (o->max_batch > GW_SERVING_MAX_ROWS)
+        return gw_error(-EINVAL, "serving: max_batch is at most %d", GW_SERVING_MAX_ROWS);
+    if (o->token && o->token_file) return gw_error(-EINVAL, "serving: give token or token_file, not both");
+    if (o->model_control && !o->models)
+        return gw_error(-EINVAL, "serving: model_control needs a repository in models");
+    if (o->grpc_port && !o->grpc) return gw_error(-EINVAL, "serving: grpc_port is of no use without grpc");
     return 0;
 }
 
 static struct gw_server_opts server_opts(const struct gw_serving_opts *o)
 {
     return (struct gw_server_opts){
+        .models = o->models,
         .exec = o->exec ? o->exec : "auto",
         .device = o->device,
         .sessions = o->sessions ? o->sessions : 16,
@@ -131,17 +163,60 @@ static struct gw_server_opts server_opts(const struct gw_serving_opts *o)
         .model_memory = o->model_memory,
         .threads = o->threads ? o->threads : 1,
         .gpu = o->gpu,
+        .max_batch = o->max_batch,
+        .batch_delay_ns = o->batch_delay_ns,
     };
 }
 
-static int open_door(struct gw_serving *s, const struct gw_serving_opts *o)
+static int open_http(struct gw_serving *s, const struct gw_serving_opts *o)
+{
+    struct gw_http_door_opts http = {.host = o->host,
+                                     .port = (uint16_t)o->port,
+                                     .most_body = o->max_body,
+                                     .cert = o->tls_cert,
+                                     .key = o->tls_key,
+                                     .token = o->token,
+                                     .token_file = o->token_file,
+                                     .open_health = o->open_health != 0,
+                                     .metrics_port = (uint16_t)o->metrics_port};
+    return gw_http_door_start(s->server, s->infer, &http, &s->http);
+}
+
+static int open_grpc(struct gw_serving *s, const struct gw_serving_opts *o)
+{
+#ifdef GW_HAVE_GRPC
+    struct gw_grpc *door;
+    struct gw_grpc_opts grpc = {.host = o->host,
+                                .port = (uint16_t)o->grpc_port,
+                                .message_most = o->max_body,
+                                .cert = o->tls_cert,
+                                .key = o->tls_key,
+                                .token = o->token,
+                                .token_file = o->token_file,
+                                .open_health = o->open_health != 0};
+    int error = o->grpc ? gw_grpc_start(s->server, s->infer, &grpc, &door) : 0;
+    if (!error && o->grpc) s->grpc_port = gw_grpc_port(door);
+    return error;
+#else
+    (void)s;
+    return o->grpc
+               ? gw_error(-ENOTSUP, "serving: built without gRPC core; install libgrpc-dev and build again")
+               : 0;
+#endif
+}
+
+static int open_doors(struct gw_serving *s, const struct gw_serving_opts *o)
 {
     struct gw_server_view view;
     gw_server_view(s->server, &view);
-    struct gw_infer_opts infer = {.worker = view.worker, .workers = view.workers, .lock = view.lock};
-    struct gw_http_door_opts http = {.host = o->host, .port = (uint16_t)o->port};
-    int error = gw_infer_create(&infer, &s->infer);
-    return error ? error : gw_http_door_start(s->server, s->infer, &http, &s->http);
+    s->models = o->models ? strdup(o->models) : NULL;
+    int error = o->models && !s->models ? gw_error(-ENOMEM, "serving: no memory") : 0;
+    if (!error) error = gw_control_create(s->server, o->model_control ? s->models : NULL, &s->control);
+    struct gw_infer_opts infer = {
+        .worker = view.worker, .workers = view.workers, .control = s->control, .lock = view.lock};
+    if (!error) error = gw_infer_create(&infer, &s->infer);
+    if (!error) error = open_http(s, o);
+    return error ? error : open_grpc(s, o);
 }
 
 static int begin(struct gw_serving *s, const struct gw_serving_opts *o)
@@ -152,7 +227,7 @@ static int begin(struct gw_serving *s, const struct gw_serving_opts *o)
     int error =
         s->job_fd < 0 || s->news_fd < 0 ? gw_error_errno(-errno, "serving: cannot make an eventfd") : 0;
     if (!error) error = gw_server_start(&opts, &s->server);
-    if (!error) error = open_door(s, o);
+    if (!error) error = open_doors(s, o);
     if (!error) {
         error = -pthread_create(&s->thread, NULL, keep_house, s);
         s->runs = !error;
@@ -160,16 +235,18 @@ static int begin(struct gw_serving *s, const struct gw_serving_opts *o)
     return error;
 }
 
-int gw_serving_start(const struct gw_serving_opts *opts, struct gw_serving **out)
+int gw_serving_start(const struct gw_serving_opts *given, struct gw_serving **out)
 {
-    int error = check_opts(opts);
+    struct gw_serving_opts opts;
+    int error = take_opts(given, &opts);
+    if (!error) error = check_opts(&opts);
     if (error) return error;
     struct gw_serving *s = calloc(1, sizeof(*s));
     if (!s) return gw_error(-ENOMEM, "serving: no memory");
     pthread_mutex_init(&s->turn, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->done, NULL);
-    error = begin(s, opts);
+    error = begin(s, &opts);
     if (error)
         gw_serving_stop(s);
     else
@@ -180,6 +257,11 @@ int gw_serving_start(const struct gw_serving_opts *opts, struct gw_serving **out
 uint16_t gw_serving_port(const struct gw_serving *s)
 {
     return gw_http_door_port(s->http);
+}
+
+uint16_t gw_serving_grpc_port(const struct gw_serving *s)
+{
+    return s->grpc_port;
 }
 
 int gw_serving_on_gpu(const struct gw_serving *s)
@@ -346,9 +428,12 @@ int gw_serving_stop(struct gw_serving *s)
 {
     if (!s) return 0;
     end_thread(s);
+    gw_control_close(s->control);
     int error = gw_server_stop(s->server, NULL);
     if (error) return error;
     gw_infer_destroy(s->infer);
+    gw_control_destroy(s->control);
+    free(s->models);
     if (s->job_fd >= 0) close(s->job_fd);
     if (s->news_fd >= 0) close(s->news_fd);
     pthread_cond_destroy(&s->done);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's RDMA door against a worker process: several tensors, memory of the caller's own, and a server that goes
+/* The client's doors against a worker process: several tensors, memory of the caller's own, and a server that goes
  * away. What else sessions do is tested in tests/serve. */
 #include <errno.h>
 #include <setjmp.h>
@@ -71,10 +71,10 @@ static void check_pair(struct gw_client *c, uint64_t id)
 }
 
 /* From the slot, and from memory that is registered, in part or not at all; over both doors. */
-static void pairs(const char *scheme)
+static void pairs(const char *scheme, const char *server)
 {
     char url[64];
-    snprintf(url, sizeof(url), "%s%s", scheme, worker.server);
+    snprintf(url, sizeof(url), "%s%s", scheme, server);
     struct gw_client *c = open_at(url, "pair", 1);
     static float memory[256];
     float *a = memory + 1, *b = memory + 101; /* not aligned to anything but themselves */
@@ -107,13 +107,43 @@ static void pairs(const char *scheme)
 static void pairs_over_rdma(void **state)
 {
     (void)state;
-    pairs("rdma://");
+    pairs("rdma://", worker.server);
 }
 
 static void pairs_over_http(void **state)
 {
     (void)state;
-    pairs("http://");
+    pairs("http://", worker.server);
+}
+
+static void pairs_over_grpc(void **state)
+{
+    (void)state;
+    if (!worker.grpc[0]) skip();
+    pairs("grpc://", worker.grpc);
+}
+
+/* What gw_client_open says of servers that are none, or not of this door. */
+static void who_is_not_there_is_named(void **state)
+{
+    static const struct {
+        const char *scheme;
+        int error;
+        const char *says;
+    } wrong[] = {{"grpc://127.0.0.1:1", -ECONNREFUSED, "onnection refused"},
+                 {"grpc://[::1]:1", -ECONNREFUSED, "onnection refused"},
+                 {"grpc://nobody.invalid:1", -EHOSTUNREACH, "check the name"},
+                 {"grpc://127.0.0.1:1/prefix", -EINVAL, "not HOST or HOST:PORT"},
+                 {"ftp://127.0.0.1:1", -ENOTSUP, "grpc://"}};
+    (void)state;
+    if (!worker.grpc[0]) skip();
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct gw_client_opts opts = {.server = wrong[i].scheme, .model = "echo"};
+        struct gw_client *none;
+        int error = gw_client_open(&opts, &none);
+        if (error != wrong[i].error || !strstr(gw_last_error(), wrong[i].says))
+            fail_msg("%s: %d, %s", wrong[i].scheme, error, gw_last_error());
+    }
 }
 
 static void what_does_not_fit_is_refused(void **state)
@@ -150,7 +180,9 @@ static void a_server_that_goes_is_named(void **state)
     assert_int_equal(worker_start(&other, "tests/serve/models", NULL), 0);
     struct gw_client *c = open_at(other.server, "echo", 1);
     snprintf(url, sizeof(url), "http://%s", other.server);
-    struct gw_client *h = open_at(url, "echo", 1);
+    struct gw_client *h = open_at(url, "echo", 1), *g = NULL;
+    snprintf(url, sizeof(url), "grpc://%s", other.grpc);
+    if (other.grpc[0]) g = open_at(url, "echo", 1);
     kill(other.pid, SIGKILL);
     waitpid(other.pid, NULL, 0);
     int error = gw_client_submit(c, 0, &(struct gw_client_request){.id = 1});
@@ -160,8 +192,33 @@ static void a_server_that_goes_is_named(void **state)
     assert_int_equal(gw_client_submit(h, 0, &(struct gw_client_request){.id = 1}), 0);
     assert_int_equal(gw_client_wait(h, gw_deadline(WAIT_NS), &r), 0);
     assert_int_equal(r.error, -ECONNRESET);
+    for (int i = 0; g && i < 3; i++) {
+        assert_int_equal(gw_client_submit(g, 0, &(struct gw_client_request){.id = 1}), 0);
+        assert_int_equal(gw_client_wait(g, gw_deadline(WAIT_NS), &r), 0);
+        if (r.error != -ECONNRESET) fail_msg("%d %s", r.error, r.why);
+        assert_non_null(strstr(r.why, "has gone"));
+    }
     gw_client_close(c);
     gw_client_close(h);
+    gw_client_close(g);
+}
+
+/* A client that is closed while its request is under way takes nothing with it. */
+static void closed_in_the_middle(void **state)
+{
+    char url[64];
+    struct gw_client_stats stats;
+    (void)state;
+    if (!worker.grpc[0]) skip();
+    snprintf(url, sizeof(url), "grpc://%s", worker.grpc);
+    for (int i = 0; i < 5; i++) {
+        struct gw_client *c = open_at(url, "echo", 8);
+        for (uint32_t slot = 0; slot < 8; slot++)
+            assert_int_equal(gw_client_submit(c, slot, &(struct gw_client_request){.id = slot}), 0);
+        if (i % 2) assert_int_equal(gw_client_stats(c, &stats), 0); /* beside requests that are under way */
+        gw_client_close(c);
+    }
+    assert_true(worker_alive(&worker));
 }
 
 int main(void)
@@ -169,6 +226,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pairs_over_rdma),
         cmocka_unit_test(pairs_over_http),
+        cmocka_unit_test(pairs_over_grpc),
+        cmocka_unit_test(who_is_not_there_is_named),
+        cmocka_unit_test(closed_in_the_middle),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(a_server_that_goes_is_named),
     };

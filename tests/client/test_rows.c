@@ -23,7 +23,8 @@ static struct gw_serving *serving;
 static int start(void **state)
 {
     (void)state;
-    struct gw_serving_opts opts = {.size = sizeof(opts), .exec = "cpu", .sessions = 4, .slots = SLOTS};
+    struct gw_serving_opts opts = {
+        .size = sizeof(opts), .exec = "cpu", .sessions = 4, .slots = SLOTS, .grpc = GW_TEST_GRPC};
     struct gw_serving_model m = {.size = sizeof(m),
                                  .name = "mirror",
                                  .batches = 3,
@@ -46,7 +47,8 @@ static struct gw_client *open_at(const char *scheme, uint32_t slots, uint32_t ro
     char url[64];
     struct gw_client_opts opts = {.server = url, .model = "mirror", .slots = slots, .rows = rows};
     struct gw_client *c = NULL;
-    snprintf(url, sizeof(url), "%s127.0.0.1:%u", scheme, gw_serving_port(serving));
+    snprintf(url, sizeof(url), "%s127.0.0.1:%u", scheme,
+             !strcmp(scheme, "grpc://") ? gw_serving_grpc_port(serving) : gw_serving_port(serving));
     int error = gw_client_open(&opts, &c);
     if (error) fail_msg("opening: %d %s", error, gw_last_error());
     return c;
@@ -104,7 +106,7 @@ static void any_number_of_samples(const char *scheme)
             id++;
         }
     }
-    assert_true(!strcmp(gw_client_door(c), "http") || most > 1);
+    assert_true(strcmp(gw_client_door(c), "rdma") || most > 1);
     assert_int_equal(gw_client_submit(c, 0, &(struct gw_client_request){.rows = MOST + 1}), -EINVAL);
     gw_client_close(c);
 }
@@ -119,6 +121,13 @@ static void any_number_over_http(void **state)
 {
     (void)state;
     any_number_of_samples("http://");
+}
+
+static void any_number_over_grpc(void **state)
+{
+    (void)state;
+    if (!GW_TEST_GRPC) skip();
+    any_number_of_samples("grpc://");
 }
 
 /* The client keeps room for fewer samples than the worker takes. */
@@ -139,8 +148,8 @@ static void fewer_samples_than_there_may_be(void **state)
 static void late_requests_are_told_so(void **state)
 {
     (void)state;
-    static const char *const schemes[] = {"rdma://", "http://"};
-    for (int i = 0; i < 2; i++) {
+    static const char *const schemes[] = {"rdma://", "http://", "grpc://"};
+    for (int i = 0; i < 2 + GW_TEST_GRPC; i++) {
         struct gw_client *c = open_at(schemes[i], 1, 1);
         struct gw_client_request request = {.rows = 1, .budget_ns = 1};
         struct gw_client_reply r;
@@ -154,23 +163,27 @@ static void late_requests_are_told_so(void **state)
 static void the_server_counts(void **state)
 {
     (void)state;
-    struct gw_client *c = open_at("rdma://", 1, 1);
-    struct gw_client_stats stats;
-    assert_int_equal(gw_client_stats(c, &stats), 0);
-    assert_true(stats.success >= 401);
-    assert_true(stats.inferences > stats.success);
-    assert_true(stats.executions > 0 && stats.infer_ns > 0);
-    gw_client_close(c);
+    static const char *const schemes[] = {"rdma://", "grpc://"};
+    struct gw_client_stats stats[2];
+    struct gw_client_cpu cpu;
+    for (int i = 0; i < 1 + GW_TEST_GRPC; i++) {
+        struct gw_client *c = open_at(schemes[i], 1, 1);
+        assert_int_equal(gw_client_stats(c, &stats[i]), 0);
+        assert_true(stats[i].success >= 401);
+        assert_true(stats[i].inferences > stats[i].success);
+        assert_true(stats[i].executions > 0 && stats[i].infer_ns > 0 && stats[i].batches > 1);
+        assert_int_equal(gw_client_worker_cpu(c, &cpu), i ? -ENOTSUP : 0);
+        gw_client_close(c);
+    }
+    if (GW_TEST_GRPC) assert_memory_equal(&stats[0], &stats[1], sizeof(stats[0])); /* whoever asks */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_number_over_rdma),
-        cmocka_unit_test(any_number_over_http),
-        cmocka_unit_test(fewer_samples_than_there_may_be),
-        cmocka_unit_test(late_requests_are_told_so),
-        cmocka_unit_test(the_server_counts),
+        cmocka_unit_test(any_number_over_rdma),      cmocka_unit_test(any_number_over_http),
+        cmocka_unit_test(any_number_over_grpc),      cmocka_unit_test(fewer_samples_than_there_may_be),
+        cmocka_unit_test(late_requests_are_told_so), cmocka_unit_test(the_server_counts),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

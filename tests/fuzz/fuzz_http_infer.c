@@ -31,7 +31,7 @@ static const struct gw_tensor_info outputs[] = {
 static struct {
     struct gw_call call;
     struct gw_serve_reply reply;
-    int taken, fate;
+    int taken, held, fate;
     uint32_t rows;
     uint8_t *in[2], *out[2];
     const char *header, *length;
@@ -90,6 +90,22 @@ uint32_t gw_calls_rows(const struct gw_calls *c)
 {
     (void)c;
     return ROWS;
+}
+void gw_calls_hold(struct gw_calls *c)
+{
+    (void)c;
+    require(!f.held++);
+}
+void gw_calls_release(struct gw_calls *c)
+{
+    (void)c;
+    require(f.held-- == 1);
+}
+int gw_control_paused(struct gw_control *c, int (*run)(void *arg, struct gw_infer_error *error), void *arg,
+                      struct gw_infer_error *error)
+{
+    require(!c); /* inferences pause nothing */
+    return run(arg, error);
 }
 int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, struct gw_call **out)
 {

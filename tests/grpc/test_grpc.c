@@ -13,11 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "health.pb-c.h"
 #include "inference.pb-c.h"
 #include "tests/grpc/client.h"
+#include "tests/serve/hold.h"
 #include "tests/serve/process.h"
 
 #define SERVICE(method) "/inference.GRPCInferenceService/" method
@@ -368,6 +370,49 @@ static void test_cancelled(void **state)
     check_still_serves();
 }
 
+/* One that waits for a place when its client goes is not computed any more. */
+static void test_cancelled_before_it_began(void **state)
+{
+    const char *const options[] = {"--slots", "1", NULL};
+    const struct timespec noticed = {.tv_sec = 2}; /* the server looks every tenth of a second */
+    struct worker_process small;
+    struct client other;
+    struct stream s;
+    struct request r;
+    uint8_t bytes[1024];
+    int held[2];
+    (void)state;
+    assert_int_equal(worker_start(&small, "tests/serve/models", options), 0);
+    client_open(&other, small.grpc, NULL);
+    for (int i = 0; i < 2; i++) assert_true((held[i] = hold_begin(small.server)) >= 0);
+    fill(&r, 5);
+    set_parameter(&r, "timeout", 20000);
+    struct ask q = {.method = SERVICE("ModelInfer"),
+                    .bytes = bytes,
+                    .size = inference__model_infer_request__pack(&r.message, bytes)};
+    struct answer a = client_ask(&other, &q);
+    int before = 0;
+    for (; a.status == GRPC_STATUS_OK; before++) { /* until both places are taken */
+        answer_free(&a);
+        a = client_ask(&other, &q);
+    }
+    assert_string_equal(a.why, "Request timeout expired");
+    answer_free(&a);
+    fill(&r, 5);
+    q.size = inference__model_infer_request__pack(&r.message, bytes);
+    stream_open(&other, SERVICE("ModelStreamInfer"), &s);
+    assert_int_equal(stream_send(&s, bytes, q.size), 0);
+    nanosleep(&noticed, NULL); /* it waits by now */
+    stream_cancel(&s);
+    nanosleep(&noticed, NULL);
+    for (int i = 0; i < 2; i++) assert_int_equal(hold_end(held[i]), 0);
+    a = client_ask(&other, &q);
+    check_echo(&a, &r);
+    client_close(&other);
+    assert_int_equal(worker_stat(&small, "echo", "answered"), before + 3);
+    assert_int_equal(worker_stop(&small), 0);
+}
+
 /* The time that the caller gives is the request's: one that cannot be met is not computed. */
 static void test_deadline(void **state)
 {
@@ -503,8 +548,8 @@ int main(void)
         cmocka_unit_test(test_broken_messages), cmocka_unit_test(test_too_large),
         cmocka_unit_test(test_unknown_methods), cmocka_unit_test(test_health),
         cmocka_unit_test(test_models),          cmocka_unit_test(test_stream),
-        cmocka_unit_test(test_cancelled),       cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_shared_memory),
+        cmocka_unit_test(test_cancelled),       cmocka_unit_test(test_cancelled_before_it_began),
+        cmocka_unit_test(test_deadline),        cmocka_unit_test(test_shared_memory),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

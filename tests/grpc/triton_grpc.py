@@ -3,6 +3,7 @@
 """triton_grpc.py HOST:PORT [--ca FILE] [--token TOKEN] [--control]: uses a server of tests/serve/models through tritonclient.grpc, as it
 comes from PyPI."""
 import argparse
+import base64
 import queue
 import sys
 
@@ -143,7 +144,8 @@ try:
 finally:
     shm.destroy_shared_memory_region(region)
 assert not client.get_cuda_shared_memory_status(headers=headers).regions
-refused("UNIMPLEMENTED", client.register_cuda_shared_memory, "gpu", b"AAAA", 0, 64, headers=headers)
+refused("INVALID_ARGUMENT", client.register_cuda_shared_memory, "gpu", base64.b64encode(bytes(63)), 0, 64, headers=headers)
+refused("UNIMPLEMENTED", client.register_cuda_shared_memory, "gpu", base64.b64encode(bytes(64)), 0, 64, headers=headers)
 client.unregister_cuda_shared_memory(headers=headers)
 
 # ---- what was counted

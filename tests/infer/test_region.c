@@ -69,8 +69,8 @@ static void only_sound_ranges_are_taken(void **state)
     assert_int_equal(add(me, "a", "/gw-test-none", 0, 1), -1);
     assert_int_equal(add(me, "a", key, 4096, 4096), 0);
     assert_int_equal(add(me, "a", key, 0, 1), -1); /* the name is taken */
-    gw_region_unregister(regions, me, "a");
-    gw_region_unregister(regions, me, "a");
+    gw_region_unregister(regions, GW_REGION_SYSTEM, me, "a");
+    gw_region_unregister(regions, GW_REGION_SYSTEM, me, "a");
 }
 
 static void bytes_go_where_they_belong(void **state)
@@ -89,7 +89,7 @@ static void bytes_go_where_they_belong(void **state)
     assert_int_equal(gw_region_read(regions, me, "a", UINT64_MAX, 5, text, &error), -1);
     assert_int_equal(gw_region_check(regions, me, "a", 4096, 0, &error), 0);
     assert_int_equal(gw_region_check(regions, me, "b", 0, 1, &error), -1);
-    gw_region_unregister(regions, me, "");
+    gw_region_unregister(regions, GW_REGION_SYSTEM, me, "");
     assert_int_equal(gw_region_check(regions, me, "a", 0, 1, &error), -1);
 }
 
@@ -105,17 +105,17 @@ static void other_users_reach_nothing(void **state)
     assert_int_equal(add(me, "a", key, 0, BYTES), 0);
     assert_int_equal(gw_region_read(regions, "user 54321", "a", 0, 5, text, &error), -1);
     assert_int_equal(gw_region_write(regions, "user 54321", "a", 0, 5, "12345", &error), -1);
-    assert_int_equal(gw_region_status(regions, "user 54321", "", 0, &info), 0);
-    gw_region_unregister(regions, "user 54321", "");
-    assert_int_equal(gw_region_status(regions, me, "a", 0, &info), 1);
+    assert_int_equal(gw_region_status(regions, GW_REGION_SYSTEM, "user 54321", "", 0, &info), 0);
+    gw_region_unregister(regions, GW_REGION_SYSTEM, "user 54321", "");
+    assert_int_equal(gw_region_status(regions, GW_REGION_SYSTEM, me, "a", 0, &info), 1);
     assert_string_equal(info.key, key);
-    gw_region_unregister(regions, me, "");
+    gw_region_unregister(regions, GW_REGION_SYSTEM, me, "");
     /* One that everybody may read and write. */
     assert_int_equal(fchmod(object, 0666), 0);
     assert_int_equal(add("user 54321", "b", key, 0, BYTES), 0);
     assert_int_equal(add("192.0.2.7", "b", key, 0, BYTES), -1);
     assert_int_equal(fchmod(object, 0600), 0);
-    gw_region_unregister(regions, "user 54321", "b");
+    gw_region_unregister(regions, GW_REGION_SYSTEM, "user 54321", "b");
 }
 
 static void an_object_that_shrinks_harms_nobody(void **state)
@@ -132,7 +132,7 @@ static void an_object_that_shrinks_harms_nobody(void **state)
     assert_int_equal(st.st_size, 100);
     assert_int_equal(ftruncate(object, BYTES), 0);
     assert_int_equal(gw_region_read(regions, me, "a", 98, 5, text, &error), 0);
-    gw_region_unregister(regions, me, "a");
+    gw_region_unregister(regions, GW_REGION_SYSTEM, me, "a");
 }
 
 static void one_client_has_so_many(void **state)
@@ -145,9 +145,9 @@ static void one_client_has_so_many(void **state)
         if (add(me, name, key, 0, 1)) break;
     }
     assert_int_equal(i, 64);
-    gw_region_unregister(regions, me, "");
+    gw_region_unregister(regions, GW_REGION_SYSTEM, me, "");
     assert_int_equal(add(me, "a", key, 0, 1), 0);
-    gw_region_unregister(regions, me, "");
+    gw_region_unregister(regions, GW_REGION_SYSTEM, me, "");
 }
 
 int main(void)

@@ -72,6 +72,20 @@ done
 info() { timeout -k 5 "$patience" "$work/prefix/bin/gpuwire" info --exec cpu >"$work/info.out" 2>&1; }
 info || fail "the installed tool"
 
+# A model as a plug-in: built in both ways, and loaded by the installed tool.
+if [ -e "$libraries/libgpuwire-model.so" ]; then
+    umask 022
+    # shellcheck disable=SC2046
+    cc -shared -fPIC -O2 $(pkg-config --cflags gpuwire-model) examples/plugin/affine.c -o pc/model.so >"$work/plugin.out" 2>&1 || fail "the plug-in, by pkg-config"
+    cmake -S examples/plugin -B by-plugin -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/plugin.out" 2>&1 || fail "the plug-in, find_package"
+    cmake --build by-plugin >"$work/plugin.out" 2>&1 || fail "the plug-in, by find_package"
+    for file in pc/model.so by-plugin/model.so; do
+        echo '4 2.0 0.5' >"$(dirname "$file")/coefficients.txt"
+        timeout -k 5 "$patience" "$work/prefix/bin/gpuwire" check "$file" >"$work/plugin.out" 2>&1 || fail "$file: not loaded"
+        grep -q 'runs on the CPU' "$work/plugin.out" || fail "$file: not what it is"
+    done
+fi
+
 # As Debian's packages are laid out: the libraries in a folder for the processor.
 arch=$(cc -print-multiarch)
 if [ -n "$arch" ] && [ "$libraries" = "$work/prefix/lib" ]; then

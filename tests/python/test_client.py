@@ -160,6 +160,10 @@ class Http(Doors, unittest.TestCase):
     door = "http"
 
 
+class Grpc(Doors, unittest.TestCase):
+    door = "grpc"
+
+
 class Alone(unittest.TestCase):
     """What needs a server of its own, or none."""
 

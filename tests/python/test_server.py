@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server inside a program: ONNX files on CPU threads. What needs a GPU is in gpu_serving.py."""
 import array
+import pathlib
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 import gpuwire
 from serving import PATIENCE, SOURCE, needs_torch, torch
@@ -113,6 +118,75 @@ class Files(unittest.TestCase):
         self.server.close()
         with self.assertRaisesRegex(gpuwire.Error, "closed"):
             self.server.add_file(ECHO)
+
+
+TOKEN = "a-token-that-is-long-enough"
+
+
+def certificate(folder):
+    """A key and a certificate for 127.0.0.1 that vouches for itself."""
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                    "-keyout", f"{folder}/key.pem", "-out", f"{folder}/cert.pem", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    return {"tls_cert": pathlib.Path(folder, "cert.pem"), "tls_key": f"{folder}/key.pem"}
+
+
+class Options(unittest.TestCase):
+    def test_wrong(self):
+        for wrong, says in (({"token": "short"}, "16 characters"), ({"token": TOKEN, "token_file": "/dev/null"}, "not both"),
+                            ({"port": 70000}, "port=70000"), ({"sessions": -1}, "sessions=-1"), ({"model_control": True}, "repository"),
+                            ({"tls_cert": "/nonexistent"}, "go together"), ({"idle": -1}, "idle"), ({"max_batch": 1000}, "max_batch")):
+            with self.assertRaisesRegex(gpuwire.Invalid, says):
+                gpuwire.Server(**{"port": 0, "exec": "cpu", **wrong})
+        with self.assertRaisesRegex(gpuwire.NotFound, "/nonexistent"):
+            gpuwire.Server(port=0, exec="cpu", models="/nonexistent")
+
+    def test_repository_and_metrics(self):
+        with socket.socket() as found:
+            found.bind(("127.0.0.1", 0))
+            metrics = found.getsockname()[1]
+        with gpuwire.Server(port=0, exec="cpu", models=MODELS, model_control=True, max_body=1 << 20, metrics_port=metrics,
+                            idle=None, sessions=4, sessions_per_client=2, batch_delay=0.001, max_batch=2) as server:
+            self.assertEqual(asked(server, "echo", ROW), ROW)
+            post(server, "/v2/repository/models/echo/unload")
+            with self.assertRaises(gpuwire.NotFound):
+                asked(server, "echo", ROW)
+            post(server, "/v2/repository/models/echo/load")
+            self.assertEqual(asked(server, "echo", ROW), ROW)
+            with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=PATIENCE) as page:
+                self.assertIn(b"nv_inference_request_success", page.read())
+
+    def test_grpc(self):
+        try:
+            server = gpuwire.Server(port=0, exec="cpu", grpc_port=0, token=TOKEN)
+        except gpuwire.Unsupported as error:
+            self.skipTest(str(error))
+        with server:
+            server.add_file(ECHO, name="echo")
+            url = f"grpc://127.0.0.1:{server.grpc_port}"
+            with gpuwire.Client(url, "echo", token=TOKEN) as client:
+                self.assertEqual(client.door, "grpc")
+                self.assertEqual(bytes(memoryview(client.infer(ROW, timeout=PATIENCE)).cast("B")), ROW)
+            with self.assertRaisesRegex(gpuwire.Error, "UNAUTHENTICATED"):
+                gpuwire.Client(url, "echo")
+
+    @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+    def test_token_and_encryption(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                gpuwire.Server(port=0, exec="cpu", token=TOKEN, **certificate(folder)) as server:
+            server.add_file(ECHO, name="echo")
+            self.assertTrue(server.url.startswith("rdmas://"))
+            for url in (server.url, server.url.replace("rdmas", "https")):
+                with gpuwire.Client(url, "echo", token=TOKEN, ca_file=f"{folder}/cert.pem") as client:
+                    self.assertEqual(bytes(memoryview(client.infer(ROW, timeout=PATIENCE)).cast("B")), ROW)
+                with self.assertRaisesRegex(gpuwire.Error, "401"):
+                    gpuwire.Client(url, "echo", ca_file=f"{folder}/cert.pem")
+                with self.assertRaisesRegex(gpuwire.Error, "not trusted"):
+                    gpuwire.Client(url, "echo", token=TOKEN)
+
+
+def post(server, path):
+    urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", data=b"{}", timeout=PATIENCE).close()
 
 
 class Modules(unittest.TestCase):

@@ -17,6 +17,17 @@ refused() {
     load "$@" && fail "load $*: not refused"
     grep -q -- "$text" load.out || { cat load.out; fail "load $*: no '$text'"; }
 }
+grpc=127.0.0.1:$(sed -n 's/.*gRPC on port \([0-9]*\).*/\1/p' "$work/worker.out")
+if [ "$grpc" != 127.0.0.1: ]; then
+    load --server "grpcs://$grpc" --ca-file cert.pem --token-file token || { cat load.out; fail "grpcs: not served"; }
+    grep -q '^20 of 20 requests answered' load.out || fail "grpcs: not all were answered"
+    refused 'its certificate is not trusted' --server "grpcs://$grpc" --token-file token
+    refused 'status UNAUTHENTICATED' --server "grpcs://$grpc" --ca-file cert.pem
+    refused 'status UNAUTHENTICATED' --server "grpcs://$grpc" --ca-file cert.pem --token-file wrong
+    refused 'nothing.pem' --server "grpcs://$grpc" --ca-file nothing.pem --token-file token
+    refused 'token: it holds no certificate' --server "grpcs://$grpc" --ca-file token --token-file token
+    refused 'gRPC port' --server "grpc://$grpc" --token-file token
+fi
 for scheme in https rdmas; do
     load --server "$scheme://$server" --ca-file cert.pem --token-file token || { cat load.out; fail "$scheme: not served"; }
     grep -q '^20 of 20 requests answered' load.out || fail "$scheme: not all were answered"

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """triton_http.py HOST:PORT: uses a server of tests/serve/models through tritonclient.http, as it comes from PyPI."""
+import base64
 import sys
 
 import numpy as np
@@ -112,7 +113,10 @@ try:
 finally:
     shm.destroy_shared_memory_region(region)
 assert client.get_cuda_shared_memory_status() == []
-refused(501, client.register_cuda_shared_memory, "gpu", b"AAAA", 0, 64)
+# A server on CPU threads has no such memory. A handle has 64 bytes.
+refused(400, client.register_cuda_shared_memory, "gpu", base64.b64encode(bytes(63)), 0, 64)
+refused(400, client.register_cuda_shared_memory, "gpu", b"!" * 88, 0, 64)
+refused(501, client.register_cuda_shared_memory, "gpu", base64.b64encode(bytes(64)), 0, 64)
 client.unregister_cuda_shared_memory()
 
 # ---- what was counted

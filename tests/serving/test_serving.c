@@ -9,12 +9,16 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <gpuwire/exec.h>
 #include <gpuwire/serve.h>
 
 #include "tests/serve/ask.h"
+#include "tests/serve/hold.h"
 
 #define WAIT_NS 60000000000u
 #define ECHO    GW_TEST_MODELS "/echo/1/model.onnx"
@@ -232,6 +236,201 @@ static void the_owner_sleeps(void **state)
     assert_int_equal(gw_serving_wait(serving, gw_deadline(1000000)), -ETIMEDOUT);
 }
 
+/* Takes every place for requests over HTTP that one client may have. */
+static void hold_places(int held[2])
+{
+    static const char text[] = "{\"parameters\":{\"timeout\":20000},\"inputs\":[]}";
+    char server[32];
+    struct gw_http *h = client();
+    json_error_t where;
+    json_t *body = json_loads(text, 0, &where), *reply;
+    snprintf(server, sizeof(server), "127.0.0.1:%u", gw_serving_port(serving));
+    for (int i = 0; i < 2; i++) assert_true((held[i] = hold_begin(server)) >= 0);
+    json_object_set_new(body, "inputs", json_array());
+    json_array_append_new(json_object_get(body, "inputs"), tensor("x", 0));
+    while (!gw_http_call(h, "POST", "v2/models/echo/infer", body, &reply)) json_decref(reply);
+    assert_non_null(strstr(gw_last_error(), "Request timeout expired"));
+    json_decref(body);
+    gw_http_close(h);
+}
+
+static struct {
+    uint32_t begun, answered;
+} waiter;
+
+static void *ask_once(void *unused)
+{
+    struct gw_http *h = client();
+    (void)unused;
+    __atomic_store_n(&waiter.begun, 1, __ATOMIC_RELEASE);
+    check_echo(h, "echo", 3);
+    __atomic_store_n(&waiter.answered, 1, __ATOMIC_RELEASE);
+    gw_http_close(h);
+    return NULL;
+}
+
+/* A request waits for a place. Models come and go all the same, and it is answered when there is one. */
+static void models_come_while_requests_wait(void **state)
+{
+    struct gw_serving_opts opts = {.size = sizeof(opts), .exec = "cpu", .sessions = 4, .slots = 1};
+    pthread_t thread;
+    int held[2];
+    (void)state;
+    memset(&waiter, 0, sizeof(waiter));
+    assert_int_equal(gw_serving_start(&opts, &serving), 0);
+    assert_int_equal(add("echo", ECHO, 0), 0);
+    hold_places(held);
+    pthread_create(&thread, NULL, ask_once, NULL);
+    while (!__atomic_load_n(&waiter.begun, __ATOMIC_ACQUIRE)) gw_wait_fds(NULL, 0, gw_deadline(1000000));
+    gw_wait_fds(NULL, 0, gw_deadline(100000000)); /* for it to reach the server */
+    assert_int_equal(add("sum", SUM, 0), 0);
+    assert_int_equal(gw_serving_remove(serving, "sum"), 0);
+    assert_int_equal(__atomic_load_n(&waiter.answered, __ATOMIC_ACQUIRE), 0);
+    for (int i = 0; i < 2; i++) assert_int_equal(hold_end(held[i]), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(waiter.answered, 1);
+    assert_int_equal(gw_serving_stop(serving), 0);
+}
+
+/* ---- options ---- */
+
+static int start_with(struct gw_serving_opts opts)
+{
+    opts.size = sizeof(opts);
+    opts.exec = "cpu";
+    return gw_serving_start(&opts, &serving);
+}
+
+/* What a program has that was compiled before there were more options, and one that knows more than this library. */
+static void options_may_grow(void **state)
+{
+    struct {
+        struct gw_serving_opts known;
+        uint64_t unknown;
+    } later = {.known = {.size = sizeof(later), .exec = "cpu"}, .unknown = 1};
+    struct gw_serving_opts earlier = {
+        .size = offsetof(struct gw_serving_opts, grpc), .exec = "cpu", .grpc = 77};
+    (void)state;
+    assert_int_equal(gw_serving_start(&earlier, &serving), 0);
+    assert_int_equal(gw_serving_grpc_port(serving), 0); /* what lies behind its size is not looked at */
+    assert_int_equal(gw_serving_stop(serving), 0);
+    assert_int_equal(gw_serving_start(&later.known, &serving), -EINVAL);
+    assert_non_null(strstr(gw_last_error(), "does not know"));
+    later.unknown = 0;
+    assert_int_equal(gw_serving_start(&later.known, &serving), 0);
+    assert_int_equal(gw_serving_stop(serving), 0);
+}
+
+static void wrong_options(void **state)
+{
+    const struct {
+        struct gw_serving_opts opts;
+        int error;
+        const char *says;
+    } wrong[] = {
+        {{.token = "short"}, -EINVAL, "16 characters"},
+        {{.token = "long enough for a token", .token_file = "/dev/null"}, -EINVAL, "not both"},
+        {{.model_control = 1}, -EINVAL, "repository"},
+        {{.grpc_port = 1234}, -EINVAL, "grpc"},
+        {{.port = 65536}, -EINVAL, "65535"},
+        {{.max_batch = 257}, -EINVAL, "max_batch"},
+        {{.tls_cert = "/nonexistent"}, -EINVAL, "go together"},
+        {{.tls_cert = "/nonexistent", .tls_key = "/nonexistent"}, -ENOENT, "/nonexistent"},
+        {{.models = "/nonexistent"}, -ENOENT, "/nonexistent"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(start_with(wrong[i].opts), wrong[i].error);
+        if (!strstr(gw_last_error(), wrong[i].says)) fail_msg("%zu: %s", i, gw_last_error());
+    }
+}
+
+static int call(struct gw_http *h, const char *method, const char *path)
+{
+    json_t *reply = NULL, *body = strcmp(method, "GET") ? json_object() : NULL;
+    int error = gw_http_call(h, method, path, body, &reply);
+    json_decref(body);
+    json_decref(reply);
+    return error;
+}
+
+/* A repository, whose models clients load and unload; a token; and a gRPC door where it is built. */
+static void repository_and_token(void **state)
+{
+    char base[64];
+    double got[2];
+    const struct gw_serving_opts opts = {.models = GW_TEST_MODELS,
+                                         .model_control = 1,
+                                         .token = "a-token-that-is-long-enough",
+                                         .open_health = 1,
+                                         .grpc = GW_TEST_GRPC};
+    struct gw_http_opts with = {.base = base, .timeout_ns = WAIT_NS};
+    struct gw_http *h, *stranger;
+    (void)state;
+    if (start_with(opts)) fail_msg("%s", gw_last_error());
+    assert_int_equal(gw_serving_grpc_port(serving) != 0, GW_TEST_GRPC);
+    snprintf(base, sizeof(base), "http://127.0.0.1:%u/", gw_serving_port(serving));
+    assert_int_equal(gw_http_open(&with, &stranger), 0);
+    assert_int_equal(call(stranger, "GET", "v2/models/echo"), -EACCES);
+    assert_int_equal(call(stranger, "GET", "v2/health/ready"), 0);
+    with.token = opts.token;
+    assert_int_equal(gw_http_open(&with, &h), 0);
+    check_echo(h, "echo", 3);
+    assert_int_equal(call(h, "POST", "v2/repository/models/echo/unload"), 0);
+    assert_int_equal(ask(h, "echo", one, 1, got), -ENOENT);
+    assert_int_equal(call(h, "POST", "v2/repository/models/echo/load"), 0);
+    check_echo(h, "echo", 4);
+    assert_int_equal(add("more", ECHO, 0), 0); /* beside those of the repository */
+    check_echo(h, "more", 5);
+    gw_http_close(stranger);
+    gw_http_close(h);
+    assert_int_equal(gw_serving_stop(serving), 0);
+}
+
+static void copy(const char *from, const char *to)
+{
+    char bytes[4096];
+    FILE *in = fopen(from, "r"), *out = fopen(to, "w");
+    assert_true(in && out);
+    for (size_t n; (n = fread(bytes, 1, sizeof(bytes), in)) > 0;)
+        assert_int_equal(fwrite(bytes, 1, n, out), n);
+    fclose(in);
+    assert_int_equal(fclose(out), 0);
+    assert_int_equal(chmod(to, 0755), 0); /* whatever the umask is */
+}
+
+/* A model that is a shared object. */
+static void plug_in(void **state)
+{
+    char file[256], coefficients[256];
+    char folder[] = "/tmp/gpuwire-plugin-XXXXXX";
+    double got[2];
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(file, sizeof(file), "%s/model.so", folder);
+    snprintf(coefficients, sizeof(coefficients), "%s/coefficients.txt", folder);
+    copy(GW_TEST_PLUGIN, file);
+    FILE *f = fopen(coefficients, "w");
+    assert_non_null(f);
+    fputs("64 3 1", f);
+    fclose(f);
+    assert_int_equal(start_with((struct gw_serving_opts){0}), 0);
+    int error = add("affine", file, 0);
+    if (error) fail_msg("%d, %s", error, gw_last_error());
+    struct gw_http *h = client();
+    assert_int_equal(ask(h, "affine", one, 10, got), 0);
+    assert_true(got[0] == 31 && got[1] == 220);
+    gw_http_close(h);
+    assert_int_equal(gw_serving_remove(serving, "affine"), 0);
+    assert_int_equal(chmod(file, 0777), 0);
+    assert_int_equal(add("affine", file, 0), -EPERM);
+    assert_non_null(strstr(gw_last_error(), "chmod go-w"));
+    assert_int_equal(gw_serving_stop(serving), 0);
+    unlink(file);
+    unlink(coefficients);
+    rmdir(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +438,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_wrong_is_said, start, stop),
         cmocka_unit_test_setup_teardown(replaced_under_load, start, stop),
         cmocka_unit_test_setup_teardown(the_owner_sleeps, start, stop),
+        cmocka_unit_test(models_come_while_requests_wait),
+        cmocka_unit_test(options_may_grow),
+        cmocka_unit_test(wrong_options),
+        cmocka_unit_test(repository_and_token),
+        cmocka_unit_test(plug_in),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* In place of grpc.c, where there is no gRPC core. */
+#include <errno.h>
+
+#include "src/client/impl.h"
+
+static int ask(struct gw_client *c, enum gw_client_question what, json_t **answer)
+{
+    (void)what, (void)answer;
+    return gw_error(
+        -ENOTSUP,
+        "server %s: this client was built without gRPC core; install libgrpc-dev and build again, or "
+        "give an http:// URL",
+        c->url.base);
+}
+
+static void close_door(struct gw_client *c)
+{
+    (void)c; /* it never opens */
+}
+
+const struct gw_client_door gw_client_grpc = {.name = "grpc", .ask = ask, .close = close_door};
