@@ -54,7 +54,7 @@ struct running {
     int quiet;          /* standard output belongs to the access log */
 };
 
-/* What whoever started the server waits for. */
+/* Scripts that start the server wait for these lines. */
 __attribute__((format(printf, 2, 3))) static void tell(const struct running *r, const char *format, ...)
 {
     char line[1000];

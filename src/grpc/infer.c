@@ -28,7 +28,7 @@ static int fill_all(struct gw_infer_run *run, const struct gw_grpc_request *q, s
     return 0;
 }
 
-/* What the access log says; `answer` NULL: it is *error. The run's model is there still. */
+/* Logs a request that is over. With `answer` NULL it failed, and *error says why. The run is there still. */
 static void log_line(const struct gw_grpc_service *s, struct gw_access_request *line,
                      const struct gw_infer_run *run, grpc_byte_buffer *answer,
                      const struct gw_infer_error *error)

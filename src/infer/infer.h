@@ -128,7 +128,7 @@ int gw_infer_finish(struct gw_infer_run *run, struct gw_infer_error *error);
 
 /* Once it has succeeded: what the request asked for, in its order. NULL: there are fewer. */
 const struct gw_infer_output *gw_infer_output(const struct gw_infer_run *run, uint32_t i);
-/* What the access log says of the run: its model, its samples, and once it has been answered how long it waited and was
+/* Fills in what the access log says of the run: model and samples; once it has been answered, how long it waited and was
  * in the model. */
 void gw_infer_account(const struct gw_infer_run *run, struct gw_access_request *line);
 /* Where doors log requests; NULL: nowhere. */

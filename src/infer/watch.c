@@ -25,7 +25,7 @@
     (IN_CLOSE_WRITE | IN_MODIFY | IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF |     \
      IN_ONLYDIR)
 
-/* What the repository has. */
+/* The repository at one moment. */
 struct state {
     struct gw_repository models;
     uint64_t *print; /* of each model: another one when a file of its version's folder is another */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The access log: a line of JSON for each inference that came by a door, and for each RDMA session that opened or
- * closed. A thread of its own writes them. Whoever logs copies a line into a buffer, and never waits for a disk or
- * a pipe: a line that finds no room is dropped and counted. Any thread may log. */
+ * closed. A thread of its own writes them. Callers copy a line into a buffer, and never wait for a disk or a pipe. The
+ * log drops a line that finds no room, and counts it. Any thread may log. */
 #ifndef GW_SERVE_ACCESS_H
 #define GW_SERVE_ACCESS_H
 

@@ -15,7 +15,7 @@ struct gw_gpu_use {
     double watts;
 };
 
-/* Fills in at most n GPUs; returns how many. 0 without the library. What a GPU does not tell is 0. Any thread. */
+/* Fills in at most n GPUs; returns how many. 0 without the library. A GPU that does not tell a value has 0 there. Any thread. */
 uint32_t gw_gpu_use_read(struct gw_gpu_use *out, uint32_t n);
 
 #endif

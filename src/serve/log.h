@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server says about itself: lines on standard error, each of a level. Any thread may call all of it. */
+/* The server writes its own lines to standard error, each of a level. Any thread may call all of it. */
 #ifndef GW_SERVE_LOG_H
 #define GW_SERVE_LOG_H
 
@@ -23,7 +23,7 @@ int gw_log_parse(const char *name);
  * "<N>TEXT". Bytes that could steer a terminal become question marks. */
 void gw_log(enum gw_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* What gw_log writes at this moment, without the line's end: for tests. Returns its length. */
+/* Writes what gw_log would, without the line's end: for tests. Returns its length. */
 size_t gw_log_format(char *to, size_t size, enum gw_log_level level, int journal, const char *text);
 
 #endif

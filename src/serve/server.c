@@ -8,6 +8,7 @@
 
 #include <gpuwire/exec.h>
 
+#include "src/serve/log.h"
 #include "src/serve/server_impl.h"
 
 #define SOON_NS      2000000u   /* while sessions wait to be made ready for the next client; more each time */
@@ -45,19 +46,31 @@ static void batch_sizes(const struct gw_server_opts *o, struct gw_worker_opts *w
     w->delay_ns = o->batch_delay_ns;
 }
 
+/* A model that cannot be served is reported, and the others are served all the same. One that is the only one is the
+ * start's own failure. */
+static int make_worker(struct gw_server *s, const struct gw_server_opts *o, size_t i)
+{
+    const struct gw_repository_entry *e = &s->models.entry[i];
+    if (s->workers == GW_SERVER_MODELS)
+        return gw_error(-ENOSPC, "model repository %s: more than %d models", o->models, GW_SERVER_MODELS);
+    int error = gw_worker_create(e, &s->first, &s->worker[s->workers]);
+    s->workers += !error;
+    if (!error || o->only || s->models.count == 1) return error;
+    gw_log(GW_LOG_ERROR, "model %s: version %u cannot be served: %s", e->name, e->version, gw_last_error());
+    return 0;
+}
+
 static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
 {
-    struct gw_worker_opts opts = s->each;
-    batch_sizes(o, &opts);
-    s->first = opts;
+    s->first = s->each;
+    batch_sizes(o, &s->first);
     for (size_t i = 0; i < s->models.count; i++) {
         if (o->only && strcmp(s->models.entry[i].name, o->only)) continue;
-        if (s->workers == GW_SERVER_MODELS)
-            return gw_error(-ENOSPC, "model repository %s: more than %d models", o->models, GW_SERVER_MODELS);
-        int error = gw_worker_create(&s->models.entry[i], &opts, &s->worker[s->workers]);
+        int error = make_worker(s, o, i);
         if (error) return error;
-        s->workers++;
     }
+    if (s->models.count && !s->workers)
+        return gw_error(-EINVAL, "model repository %s: none of its models can be served", o->models);
     for (size_t i = 0; i < s->workers; i++) {
         int error = gw_worker_start(s->worker[i]);
         if (error) return error;

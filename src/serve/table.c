@@ -67,7 +67,7 @@ take(struct gw_table *t, int (*fits)(struct gw_table_session *s, const void *arg
     return s;
 }
 
-/* What has happened since the last look. Returns whether anything has. */
+/* Adds up what has happened since the last look. Returns whether anything has. */
 static int look_at(struct gw_table_session *s, uint32_t activity)
 {
     uint32_t more = activity - s->activity;
