@@ -30,7 +30,7 @@ EOF
         eventually gone "${!client}" || fail "$client does not end"
         wait "${!client}"
         [ $? = 1 ] || fail "$client ended with $?: $(cat $client.out)"
-        grep -q "^gpuwire $client: .*server .*\(has gone\|is `gpuwire serve` running\)" $client.out || fail "$client ($door) does not say that the server has gone: $(cat $client.out)"
+        grep -q "^gpuwire $client: .*server .*\(has gone\|running there\)" $client.out || fail "$client ($door) does not say that the server has gone: $(cat $client.out)"
         grep -iE 'syndrome|queue pair|qp |RETRY_EXC|WR_FLUSH|status [0-9]' $client.out && fail "$client speaks of a queue pair"
     done
     [ "$(wc -l <infer.out)" = 1 ] || fail "infer says more than one line: $(cat infer.out)"
