@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVIDIA's management library as a machine with three GPUs has it, one of which does not answer and one of which does not
  * tell its power. */
+#pragma GCC visibility push(default)
 int nvmlInit_v2(void);
 int nvmlDeviceGetCount_v2(unsigned *n);
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **out);
@@ -8,6 +9,7 @@ int nvmlDeviceGetUUID(void *d, char *text, unsigned bytes);
 int nvmlDeviceGetUtilizationRates(void *d, unsigned out[2]);
 int nvmlDeviceGetMemoryInfo(void *d, unsigned long long out[3]);
 int nvmlDeviceGetPowerUsage(void *d, unsigned *milliwatts);
+#pragma GCC visibility pop
 
 static char gpus[3];
 
