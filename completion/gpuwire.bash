@@ -97,6 +97,16 @@ _gpuwire()
         'serve --metrics-port')
             return
             ;;
+        'serve --drain-seconds')
+            return
+            ;;
+        'serve --access-log')
+            return
+            ;;
+        'serve --log-level')
+            mapfile -t COMPREPLY < <(compgen -W 'error warning info debug' -- "$cur")
+            return
+            ;;
         'infer --server')
             return
             ;;
@@ -353,7 +363,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control -h --help'
+            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control --watch --drain-seconds --access-log --log-level -h --help'
             ;;
         infer)
             options='--server --token-file --ca-file --model-version --input --output --priority --deadline --image --out --slots --stats -h --help'

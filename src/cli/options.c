@@ -99,6 +99,27 @@ void gw_catch_signals(void)
     signal(SIGPIPE, SIG_IGN);
 }
 
+static int hangup_fd = -1;
+
+static void on_hangup(int number)
+{
+    uint64_t one = 1;
+    int saved = errno;
+    (void)number;
+    if (write(hangup_fd, &one, sizeof(one)) < 0) { /* it is readable already */
+    }
+    errno = saved;
+}
+
+int gw_catch_hangup(void)
+{
+    struct sigaction action = {.sa_handler = on_hangup, .sa_flags = SA_RESTART};
+    hangup_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (hangup_fd < 0) return gw_error_errno(-errno, "cannot make an eventfd");
+    sigaction(SIGHUP, &action, NULL);
+    return hangup_fd;
+}
+
 int gw_interrupted(void)
 {
     return __atomic_load_n(&signals, __ATOMIC_RELAXED) != 0;

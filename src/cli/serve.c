@@ -5,18 +5,24 @@
 #include <arpa/inet.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/exec.h>
 
 #include "src/cli/options.h"
 #include "src/cli/serve_args.h"
 #include "src/http/http.h"
 #include "src/infer/infer.h"
+#include "src/infer/watch.h"
+#include "src/serve/log.h"
 #include "src/serve/server.h"
+
+#define ACCESS_ROOM ((size_t)1 << 20) /* bytes of lines that wait to be written */
 
 static int is_loopback(const char *host)
 {
@@ -29,59 +35,133 @@ static int is_loopback(const char *host)
 /* Other hosts may come in. */
 static void warn(const struct gw_http_door_opts *o)
 {
-    fprintf(stderr,
-            "gpuwire serve: listening on %s: %s, and %s; tensors that go by RDMA are never encrypted\n",
-            o->host,
-            o->token_file ? "whoever has the token may use every model"
-                          : "whoever reaches it may use every model (see --token-file)",
-            o->cert ? "HTTP is encrypted" : "HTTP is not encrypted (see --tls-cert)");
+    gw_log(GW_LOG_WARNING, "listening on %s: %s, and %s; tensors that go by RDMA are never encrypted",
+           o->host,
+           o->token_file ? "whoever has the token may use every model"
+                         : "whoever reaches it may use every model (see --token-file)",
+           o->cert ? "HTTP is encrypted" : "HTTP is not encrypted (see --tls-cert)");
 }
 
-/* A model that is at work is not waited for: nothing but the end of the process ends it. */
-static void cut_short(int error)
-{
-    printf("stopped; %s\n", gw_last_error());
-    fflush(stdout);
-    _exit(error ? GW_EXIT_FAILURE : GW_EXIT_OK);
-}
-
-struct doors {
+struct running {
+    struct gw_server *server;
     struct gw_control *control;
+    struct gw_watch *watch;     /* NULL: the repository's changes are not looked for */
     struct gw_infer *infer;
     struct gw_http_door *http;
+    struct gw_access *access;
+    int hangup_fd;      /* -1: SIGHUP ends the server */
     uint16_t grpc_port; /* 0: there is none */
+    int quiet;          /* standard output belongs to the access log */
 };
 
-static int open_doors(struct gw_server *server, const struct gw_cli_serving *all, struct doors *d)
+/* Scripts that start the server wait for these lines. */
+__attribute__((format(printf, 2, 3))) static void tell(const struct running *r, const char *format, ...)
 {
-    struct gw_server_view view;
-    gw_server_view(server, &view);
-    int error = gw_control_create(server, all->control ? all->server.models : NULL, &d->control);
-    struct gw_infer_opts infer = {
-        .worker = view.worker, .workers = view.workers, .control = d->control, .lock = view.lock};
-    if (!error) error = gw_infer_create(&infer, &d->infer);
-    if (!error) error = gw_http_door_start(server, d->infer, &all->http, &d->http);
-    return error ? error : gw_cli_grpc_open(server, d->infer, &all->http, &all->grpc, &d->grpc_port);
-}
-
-/* Until a signal comes, or a worker fails. */
-static int run(struct gw_server *server, struct gw_control *control)
-{
-    const int fds[] = {gw_interrupt_fd(), gw_control_fd(control)};
-    for (;;) {
-        int error = gw_server_run(server, fds, 2);
-        if (error || gw_wait_fds(fds, 1, 0) > 0) return error;
-        gw_control_do(control);
+    char line[1000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    if (r->quiet) {
+        gw_log(GW_LOG_INFO, "%s", line);
+    } else {
+        puts(line);
+        fflush(stdout);
     }
 }
 
-static int stop(struct gw_server *server, struct doors *d, uint64_t *stop_ns)
+/* A model that is at work is not waited for: nothing but the end of the process ends it. */
+static void cut_short(const struct running *r, int error)
 {
-    gw_control_close(d->control);
-    int error = gw_server_stop(server, stop_ns);
+    tell(r, "stopped; %s", gw_last_error());
+    gw_access_close(r->access);
+    _exit(error ? GW_EXIT_FAILURE : GW_EXIT_OK);
+}
+
+/* ---- beginning ---- */
+
+static int open_log(const struct gw_cli_serving *all, struct running *r)
+{
+    if (!all->access_log) return 0;
+    r->quiet = !strcmp(all->access_log, "-");
+    int error = gw_access_open(all->access_log, ACCESS_ROOM, &r->access);
+    if (!error) r->hangup_fd = gw_catch_hangup();
+    return error ? error : r->hangup_fd < 0 ? r->hangup_fd : 0;
+}
+
+static int open_doors(const struct gw_cli_serving *all, struct running *r)
+{
+    struct gw_server_view view;
+    gw_server_view(r->server, &view);
+    int error = gw_control_create(r->server, all->control ? all->server.models : NULL, &r->control);
+    struct gw_infer_opts infer = {.worker = view.worker,
+                                  .workers = view.workers,
+                                  .control = r->control,
+                                  .lock = view.lock,
+                                  .access = r->access};
+    if (!error) error = gw_infer_create(&infer, &r->infer);
+    if (!error) error = gw_http_door_start(r->server, r->infer, &all->http, &r->http);
+    return error ? error : gw_cli_grpc_open(r->server, r->infer, &all->http, &all->grpc, &r->grpc_port);
+}
+
+static int start(struct gw_cli_serving *all, struct running *r)
+{
+    int error = open_log(all, r);
+    all->server.access = r->access;
+    /* Before the models are read: what changes from now on is noticed. */
+    if (!error && all->watch) error = gw_watch_create(all->server.models, all->server.only, &r->watch);
+    if (!error) error = gw_server_start(&all->server, &r->server);
+    return error ? error : open_doors(all, r);
+}
+
+/* ---- running ---- */
+
+static void reopen(struct running *r)
+{
+    uint64_t count;
+    if (r->hangup_fd < 0 || read(r->hangup_fd, &count, sizeof(count)) < 0) return; /* none has come */
+    gw_access_reopen(r->access);
+    gw_log(GW_LOG_INFO, "the access log is opened again");
+}
+
+/* Until a signal comes, or a worker fails. */
+static int run(struct running *r)
+{
+    const int fds[] = {gw_interrupt_fd(), gw_control_fd(r->control), r->hangup_fd,
+                       r->watch ? gw_watch_fd(r->watch) : -1};
+    for (;;) {
+        int error = gw_server_run(r->server, fds, 4);
+        if (error || gw_wait_fds(fds, 1, 0) > 0) return error;
+        reopen(r);
+        gw_control_do(r->control);
+        if (r->watch) gw_watch_do(r->watch, r->server);
+    }
+}
+
+/* ---- ending ---- */
+
+/* A second signal ends the process at once. */
+static void drain(const struct gw_cli_serving *all, struct running *r)
+{
+    if (!all->drain_ns) return;
+    gw_log(GW_LOG_INFO,
+           "the server ends: it takes nothing new, and answers what is under way for %llu s at most",
+           (unsigned long long)(all->drain_ns / 1000000000u));
+    gw_control_close(r->control);
+    gw_infer_drain(r->infer);
+    if (gw_server_drain(r->server, gw_deadline(all->drain_ns)))
+        gw_log(GW_LOG_WARNING, "not all is answered after %llu s: %s",
+               (unsigned long long)(all->drain_ns / 1000000000u), gw_last_error());
+}
+
+static int stop(struct running *r, uint64_t *stop_ns)
+{
+    gw_control_close(r->control); /* nobody waits for it any more */
+    int error = gw_server_stop(r->server, stop_ns);
     if (error) return error; /* nothing was freed */
-    gw_infer_destroy(d->infer);
-    gw_control_destroy(d->control);
+    gw_infer_destroy(r->infer);
+    gw_control_destroy(r->control);
+    gw_watch_destroy(r->watch);
     return 0;
 }
 
@@ -93,29 +173,32 @@ int gw_cli_serve(int argc, char **argv)
                                             .idle_ns = 300000000000u,
                                             .slots = 8,
                                             .threads = 1},
-                                 .http = {.port = 8000}};
-    struct doors doors = {0};
-    struct gw_server *server;
+                                 .http = {.port = 8000},
+                                 .drain_ns = 30000000000u};
+    struct running r = {.hangup_fd = -1};
     uint64_t stop_ns = 0;
     int done = gw_cli_serve_args(argc, argv, &all);
     if (done >= 0) return done;
 
     gw_catch_signals();
-    if (gw_server_start(&all.server, &server)) return gw_failed("serve");
-    if (open_doors(server, &all, &doors)) {
+    if (start(&all, &r)) {
         done = gw_failed("serve");
-        stop(server, &doors, &stop_ns);
+        stop(&r, &stop_ns);
+        gw_access_close(r.access);
         return done;
     }
     if (all.http.host && !is_loopback(all.http.host)) warn(&all.http);
-    printf("serving %s; HTTP on port %u", gw_server_text(server), gw_http_door_port(doors.http));
-    if (doors.grpc_port) printf("; gRPC on port %u", doors.grpc_port);
-    printf("\n");
-    fflush(stdout);
+    char grpc[32] = "";
+    if (r.grpc_port) snprintf(grpc, sizeof(grpc), "; gRPC on port %u", r.grpc_port);
+    tell(&r, "serving %s; HTTP on port %u%s", gw_server_text(r.server), gw_http_door_port(r.http), grpc);
 
-    int error = run(server, doors.control);
-    if (error) gw_failed("serve");
-    if (stop(server, &doors, &stop_ns)) cut_short(error);
-    printf("stopped; the slowest loop took %.2f ms to stop\n", (double)stop_ns / 1e6);
+    int error = run(&r);
+    if (error)
+        gw_log(GW_LOG_ERROR, "%s", gw_last_error());
+    else
+        drain(&all, &r);
+    if (stop(&r, &stop_ns)) cut_short(&r, error);
+    tell(&r, "stopped; the slowest loop took %.2f ms to stop", (double)stop_ns / 1e6);
+    gw_access_close(r.access);
     return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
 }

@@ -7,6 +7,7 @@
 
 #include "src/cli/options.h"
 #include "src/cli/serve_config.h"
+#include "src/serve/log.h"
 #include "src/serve/wire.h"
 
 static const char usage[] =
@@ -53,9 +54,17 @@ static const char usage[] =
     "  --open-health    but for v2/health and its like, which whoever reaches the server may ask\n"
     "  --metrics-port N metrics are answered on this port, too, and nothing else is\n"
     "  --model-control  clients may load and unload models of the repository\n"
+    "  --watch          models and versions that come into the repository are served, those that go are not "
+    "any more\n"
+    "  --drain-seconds N\n"
+    "                   what is under way when the server ends gets so long to finish (default 30)\n"
+    "  --access-log FILE\n"
+    "                   a line of JSON for each request, - for standard output; SIGHUP opens the file again\n"
+    "  --log-level LEVEL\n"
+    "                   what is said on standard error: error, warning, info or debug (default info)\n"
     "  -h, --help       this text\n"
     "\n"
-    "Prints one line when it is ready. SIGINT or SIGTERM ends it.\n";
+    "Prints one line when it is ready. SIGINT or SIGTERM ends it, a second one at once.\n";
 
 enum {
     MODELS = 256,
@@ -81,6 +90,10 @@ enum {
     HEALTH,
     METRICS,
     CONTROL,
+    WATCH,
+    DRAIN,
+    ACCESS,
+    LEVEL,
     CONFIG
 };
 
@@ -107,11 +120,37 @@ static const struct option options[] = {
     {"token-file", 1, NULL, TOKEN},
     {"open-health", 0, NULL, HEALTH},
     {"model-control", 0, NULL, CONTROL},
+    {"watch", 0, NULL, WATCH},
+    {"drain-seconds", 1, NULL, DRAIN},
+    {"access-log", 1, NULL, ACCESS},
+    {"log-level", 1, NULL, LEVEL},
     {"metrics-port", 1, NULL, METRICS},
     {"config", 1, NULL, CONFIG},
     {"help", 0, NULL, 'h'},
     {0},
 };
+
+/* How the server is run, not what it serves. */
+static int set_operation(struct gw_cli_serving *all, int id, const char *name, const char *value)
+{
+    int wrong = 0, level = 0;
+    uint64_t n = 0;
+    switch (id) {
+    case WATCH: all->watch = 1; break;
+    case ACCESS: all->access_log = value; break;
+    case DRAIN:
+        wrong = gw_option_number("serve", name, value, 0, 86400, &n);
+        all->drain_ns = n * 1000000000u;
+        break;
+    case LEVEL:
+        level = gw_log_parse(value);
+        if (level < 0)
+            return gw_usage_error("serve", "%s %s: error, warning, info or debug is wanted", name, value);
+        gw_log_set((enum gw_log_level)level);
+        break;
+    }
+    return wrong;
+}
 
 /* Option `id` has this value. Mistakes call it `name`. 0, or GW_EXIT_USAGE. */
 static int set(struct gw_cli_serving *all, int id, const char *name, const char *value)
@@ -184,6 +223,7 @@ static int set(struct gw_cli_serving *all, int id, const char *name, const char 
         wrong = gw_option_number("serve", name, value, 1, 1024, &n);
         o->threads = (uint32_t)n;
         break;
+    default: return set_operation(all, id, name, value);
     }
     return wrong;
 }

@@ -13,8 +13,11 @@ struct gw_cli_serving {
     struct gw_server_opts server;
     struct gw_http_door_opts http;
     struct gw_cli_grpc grpc;
-    int control;      /* clients may load and unload models */
-    uint64_t in_file; /* a bit for each option that the file has set */
+    int control;            /* clients may load and unload models */
+    int watch;              /* the repository's changes are served */
+    uint64_t drain_ns;      /* what is under way when the server ends gets so long */
+    const char *access_log; /* a file, or "-": standard output; NULL: none */
+    uint64_t in_file;       /* a bit for each option that the file has set */
 };
 
 /* Changes the defaults in `all` to what the file and the command line say. -1: go on; else the exit code. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <gpuwire/error.h>
 
@@ -22,6 +23,7 @@ struct gw_http {
     char *base;
     char *answer;
     size_t answer_bytes;
+    curl_socket_t socket;
     char why[CURL_ERROR_SIZE];
 };
 
@@ -72,6 +74,7 @@ int gw_http_open(const struct gw_http_opts *opts, struct gw_http **out)
     struct gw_http *h = calloc(1, sizeof(*h));
     if (!h) return -ENOMEM;
     h->opts = *opts;
+    h->socket = CURL_SOCKET_BAD;
     h->base = strdup(opts->base);
     h->multi = curl_multi_init();
     h->curl = curl_easy_init();
@@ -149,8 +152,22 @@ static CURLcode perform(struct gw_http *h)
     }
     for (CURLMsg *m; (m = curl_multi_info_read(h->multi, &left));)
         if (m->msg == CURLMSG_DONE) rc = m->data.result;
+    if (curl_easy_getinfo(h->curl, CURLINFO_ACTIVESOCKET, &h->socket)) h->socket = CURL_SOCKET_BAD;
     curl_multi_remove_handle(h->multi, h->curl);
     return rc;
+}
+
+int gw_http_socket(const struct gw_http *h)
+{
+    return h->socket == CURL_SOCKET_BAD ? -1 : h->socket;
+}
+
+int gw_http_hung_up(const struct gw_http *h)
+{
+    char byte;
+    ssize_t n = h->socket == CURL_SOCKET_BAD ? 1 : recv(h->socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (n > 0) return -1;
+    return n == 0 || (errno != EAGAIN && errno != EINTR);
 }
 
 int gw_http_call(struct gw_http *h, const char *method, const char *path, const json_t *body, json_t **reply)

@@ -38,4 +38,9 @@ int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const ch
  * gw_last_error() has the reason, in the server's own words where it gave any. */
 int gw_http_call(struct gw_http *h, const char *method, const char *path, const json_t *body, json_t **reply);
 
+/* The connection's descriptor, as the last call left it; -1: there is none. */
+int gw_http_socket(const struct gw_http *h);
+/* Has the other side closed that connection? It reads nothing from it. -1: it has not, and has sent something. */
+int gw_http_hung_up(const struct gw_http *h);
+
 #endif

@@ -10,6 +10,7 @@
 #include "src/serve/wire.h"
 
 #define SEND_ROOM_NS 1000000000u
+#define LAST_WORD_NS 50000000u
 #define MOST_PIECES  (2 * GW_CLIENT_MAX_IO)
 
 /* ---- requests ---- */
@@ -192,13 +193,28 @@ static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_c
     return 0;
 }
 
-static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
+/* A process that dies answers nothing more, and its NIC tells nobody. But its connections end. What it has sent before
+ * may still be on the way. */
+static int wait_once(struct gw_client *c, uint64_t deadline_ns, struct ibv_wc *wc)
 {
     struct gw_client_session *s = c->own;
+    struct gw_cq_handle *cq = gw_cq_handle(s->recv_cq);
+    int n = gw_wait_cq(cq, 1, wc, deadline_ns, NULL, s->deaf ? -1 : gw_http_socket(c->http));
+    if (n != -ECANCELED) return n < 0 ? gw_session_broken(c, n) : n;
+    if (gw_http_hung_up(c->http) <= 0) {
+        s->deaf = 1;
+        return 0;
+    }
+    n = gw_wait_cq(cq, 1, wc, gw_deadline(LAST_WORD_NS), NULL, -1);
+    return n ? n : gw_session_hung_up(c);
+}
+
+static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
+{
     struct ibv_wc wc;
     for (;;) {
-        int n = gw_wait_cq(gw_cq_handle(s->recv_cq), 1, &wc, deadline_ns, NULL, -1);
-        if (n < 0) return gw_session_broken(c, n);
+        int n = wait_once(c, deadline_ns, &wc);
+        if (n < 0) return n;
         if (n == 0 && gw_deadline(0) >= deadline_ns)
             return gw_error(-ETIMEDOUT, "the worker has not answered in time");
         if (n == 0) continue;

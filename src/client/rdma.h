@@ -27,6 +27,7 @@ struct gw_client_session {
     uint64_t unused_ns, idle_ns;
     uint64_t used;     /* when it was opened, submitted to, answered or renewed */
     int has_requested; /* since it was opened */
+    int deaf; /* the connection that opened it has bytes to read: it tells no more when the server goes */
     /* The worker's clock minus ours: 0 when it is the same, else from the answer that spent the least time on
      * the network so far. */
     int same_clock;
@@ -42,5 +43,7 @@ void gw_session_end(struct gw_client *c);
 int gw_session_keep(struct gw_client *c);
 /* Why the connection is broken, as gw_last_error() then says: looks whether the server is still there. */
 int gw_session_broken(struct gw_client *c, int error);
+/* The same when the connection has ended over which the session was opened. */
+int gw_session_hung_up(struct gw_client *c);
 
 #endif

@@ -68,6 +68,7 @@ static int take_grant(struct gw_client *c, const json_t *reply, uint32_t asked, 
     s->idle_ns = limit_of(reply, "idle_ms");
     s->used = gw_deadline(0);
     s->has_requested = 0;
+    s->deaf = 0;
     return 0;
 }
 
@@ -248,6 +249,13 @@ static int server_is_there(const struct gw_client *c)
     gw_http_close(http);
     return error != -ECONNREFUSED && error != -EHOSTUNREACH && error != -ETIMEDOUT && error != -ECONNRESET &&
            error != -EIO;
+}
+
+int gw_session_hung_up(struct gw_client *c)
+{
+    if (!server_is_there(c)) return gw_error(-ECONNRESET, "the server %s has gone", c->url.base);
+    return gw_error(-EIO, "the server %s has ended the session: it has closed the connection that opened it",
+                    c->url.base);
 }
 
 int gw_session_broken(struct gw_client *c, int error)

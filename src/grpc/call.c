@@ -518,6 +518,19 @@ void gw_grpc_calls_tick(struct gw_grpc_calls *all)
     pthread_mutex_unlock(&all->lock);
 }
 
+int gw_grpc_calls_busy(struct gw_grpc_calls *all)
+{
+    int busy = 0;
+    pthread_mutex_lock(&all->lock);
+    for (struct call *c = all->first; c && !busy; c = c->next) {
+        pthread_mutex_lock(&c->lock);
+        busy = c->turns || c->sending;
+        pthread_mutex_unlock(&c->lock);
+    }
+    pthread_mutex_unlock(&all->lock);
+    return busy;
+}
+
 void gw_grpc_calls_free(struct gw_grpc_calls *all)
 {
     if (!all) return;

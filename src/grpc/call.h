@@ -47,6 +47,8 @@ int gw_grpc_calls_create(const struct gw_grpc_calls_opts *opts, struct gw_grpc_c
 void gw_grpc_calls_open(struct gw_grpc_calls *c);
 /* Cancels the calls whose client makes us wait too long. */
 void gw_grpc_calls_tick(struct gw_grpc_calls *c);
+/* Is any call's message being worked on, or its answer on its way out? */
+int gw_grpc_calls_busy(struct gw_grpc_calls *c);
 /* When the completion queue is empty. NULL is allowed. */
 void gw_grpc_calls_free(struct gw_grpc_calls *c);
 /* The threads of the completion queue call it with each tag. */

@@ -118,6 +118,12 @@ static void tend(void *door)
     gw_grpc_calls_tick(g->calls);
 }
 
+static int busy(void *door)
+{
+    struct gw_grpc *g = door;
+    return gw_grpc_calls_busy(g->calls);
+}
+
 /* Waits until gRPC has ended all calls. */
 static int wait_for_end(struct gw_grpc *g, uint64_t ns)
 {
@@ -263,7 +269,7 @@ int gw_grpc_start(struct gw_server *server, struct gw_infer *infer, const struct
     pthread_cond_init(&g->news, NULL);
     gpr_set_log_function(log_line);
     grpc_init();
-    struct gw_server_door door = {g, tend, stop};
+    struct gw_server_door door = {g, tend, stop, busy};
     int error = make(g);
     if (!error) error = gw_server_add_door(server, &door);
     if (error) {

@@ -2,6 +2,8 @@
 /* ModelInfer and ModelStreamInfer. */
 #include <stdlib.h>
 
+#include <gpuwire/exec.h>
+
 #include "src/grpc/decode.h"
 #include "src/grpc/methods.h"
 #include "src/grpc/reply.h"
@@ -31,9 +33,27 @@ static int is_gone(void *turn)
     return gw_grpc_turn_cancelled(turn);
 }
 
+/* Logs a request that is over. With `answer` NULL it failed, and *error says why. The run is there still. */
+static void log_line(const struct gw_grpc_service *s, struct gw_access_request *line,
+                     const struct gw_infer_run *run, grpc_byte_buffer *answer,
+                     const struct gw_infer_error *error)
+{
+    if (run) gw_infer_account(run, line);
+    if (answer) {
+        line->out = grpc_byte_buffer_length(answer);
+    } else {
+        line->status = (unsigned)gw_infer_grpc_status(error->code);
+        line->error = error->text;
+    }
+    line->total_ns = gw_deadline(0) - line->total_ns;
+    gw_access_log(gw_infer_access(s->infer), line);
+}
+
 static grpc_byte_buffer *infer(const struct gw_grpc_service *s, struct gw_grpc_turn *turn,
                                struct gw_grpc_request *q, struct gw_infer_error *error)
 {
+    struct gw_access_request line = {
+        .client = gw_grpc_turn_who(turn), .door = "grpc", .total_ns = gw_deadline(0)};
     struct gw_infer_run *run = NULL;
     grpc_byte_buffer *answer = NULL;
     size_t bytes = 0;
@@ -42,13 +62,18 @@ static grpc_byte_buffer *infer(const struct gw_grpc_service *s, struct gw_grpc_t
         gw_infer_fail(error, GW_INFER_INTERNAL, "the message could not be read");
         return NULL;
     }
-    if (gw_grpc_decode(message, bytes, q, error)) return NULL;
-    q->infer.who = gw_grpc_turn_who(turn);
-    q->infer.gone = is_gone;
-    q->infer.ctx = turn;
-    if (!set_time(turn, &q->infer, error) && !gw_infer_begin(s->infer, &q->infer, &run, error) &&
-        !fill_all(run, q, error) && !gw_infer_wait(run, error))
-        answer = gw_grpc_infer_response(run, &q->infer, q->id, gw_grpc_turn_streams(turn));
+    line.in = bytes;
+    if (!gw_grpc_decode(message, bytes, q, error)) {
+        line.model = q->infer.model;
+        line.id = q->id;
+        q->infer.who = line.client;
+        q->infer.gone = is_gone;
+        q->infer.ctx = turn;
+        if (!set_time(turn, &q->infer, error) && !gw_infer_begin(s->infer, &q->infer, &run, error) &&
+            !fill_all(run, q, error) && !gw_infer_wait(run, error))
+            answer = gw_grpc_infer_response(run, &q->infer, q->id, gw_grpc_turn_streams(turn));
+    }
+    log_line(s, &line, run, answer, error);
     gw_infer_end(run);
     return answer;
 }

@@ -11,7 +11,7 @@
 
 static int ready(const struct gw_grpc_service *s)
 {
-    return !gw_ld_relaxed_u32(&s->closing); /* a number by itself */
+    return !gw_infer_draining(s->infer) && !gw_ld_relaxed_u32(&s->closing); /* a number by itself */
 }
 
 static void server_live(void *service, struct gw_grpc_turn *turn)

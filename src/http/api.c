@@ -17,6 +17,14 @@ unsigned gw_http_fail_infer(const struct gw_infer_error *error, json_t **reply)
     return gw_http_fail(gw_infer_http_status(error->code), reply, error->text);
 }
 
+unsigned gw_http_draining(struct gw_api *api, json_t **reply)
+{
+    struct gw_infer_error error;
+    if (!gw_infer_draining(api->infer)) return 0;
+    gw_infer_refuse_draining(&error);
+    return gw_http_fail_infer(&error, reply);
+}
+
 unsigned gw_http_done(unsigned status, json_t **reply, json_t *body)
 {
     *reply = body;
@@ -57,9 +65,10 @@ static unsigned server_metadata(struct gw_api *api, const struct gw_http_request
 
 static unsigned health(struct gw_api *api, const struct gw_http_request *r, const char *rest, json_t **reply)
 {
-    (void)api, (void)r;
+    (void)r;
     if (strcmp(rest, "/live") && strcmp(rest, "/ready")) return gw_http_nothing(reply);
-    return gw_http_done(200, reply, json_object());
+    unsigned not_ready = strcmp(rest, "/ready") ? 0 : gw_http_draining(api, reply);
+    return not_ready ? not_ready : gw_http_done(200, reply, json_object());
 }
 
 static unsigned not_here(struct gw_api *api, const struct gw_http_request *r, const char *rest,
@@ -146,6 +155,11 @@ void gw_api_piece(void *stream, const char *data, size_t bytes)
 void gw_api_finish(void *stream, struct gw_http_answer *answer)
 {
     gw_http_infer_finish(stream, answer);
+}
+
+void gw_api_refuse(void *stream, unsigned status, const char *why)
+{
+    gw_http_infer_refuse(stream, status, why);
 }
 
 void gw_api_drop(void *stream)

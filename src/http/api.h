@@ -29,6 +29,7 @@ int gw_api_connection_stays(void *ctx, const void *connection);
 void *gw_api_open(void *ctx, const struct gw_http_request *request);
 void gw_api_piece(void *stream, const char *data, size_t bytes);
 void gw_api_finish(void *stream, struct gw_http_answer *answer);
+void gw_api_refuse(void *stream, unsigned status, const char *why);
 void gw_api_drop(void *stream);
 
 #endif

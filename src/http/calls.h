@@ -8,6 +8,8 @@
 
 unsigned gw_http_fail(unsigned status, json_t **reply, const char *why);
 unsigned gw_http_fail_infer(const struct gw_infer_error *error, json_t **reply);
+/* 0, or the status of the refusal while the server drains. */
+unsigned gw_http_draining(struct gw_api *api, json_t **reply);
 unsigned gw_http_done(unsigned status, json_t **reply, json_t *body); /* body NULL: memory was lacking */
 unsigned gw_http_nothing(json_t **reply);                             /* no such call */
 

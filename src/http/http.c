@@ -10,6 +10,7 @@
 
 #include "src/http/api.h"
 #include "src/http/httpd.h"
+#include "src/http/page.h"
 #include "src/serve/secret.h"
 
 struct gw_http_door {
@@ -67,7 +68,9 @@ static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
                                        .open = gw_api_open,
                                        .piece = gw_api_piece,
                                        .finish = gw_api_finish,
-                                       .drop = gw_api_drop};
+                                       .refuse = gw_api_refuse,
+                                       .drop = gw_api_drop,
+                                       .files = gw_http_page()};
     int error = read_secrets(o, &secrets);
     struct gw_httpd_opts opts = {.host = o->host,
                                  .port = o->port,
@@ -80,6 +83,7 @@ static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
     if (!error) error = gw_httpd_start(&opts, &handler, &h->httpd);
     handler.call = gw_api_call_metrics;
     handler.open = NULL;
+    handler.files = NULL;
     opts.option = "--metrics-port";
     opts.port = o->metrics_port;
     if (!error && o->metrics_port) error = gw_httpd_start(&opts, &handler, &h->metrics);
@@ -98,7 +102,7 @@ int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const s
     h->api.infer = infer;
     h->api.most_body = o->most_body ? o->most_body : GW_HTTP_MOST_BODY;
     int error = listen_for(h, o);
-    struct gw_server_door door = {h, tend, stop};
+    struct gw_server_door door = {.door = h, .tend = tend, .stop = stop}; /* calls stand for its answers */
     if (!error) error = gw_server_add_door(server, &door);
     if (error) {
         stop(h);

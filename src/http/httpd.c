@@ -32,6 +32,7 @@ struct gw_httpd {
     uint64_t most_body;
     char *token;
     int open_health;
+    struct gw_say_limit said;
 };
 
 struct call { /* one call while its body arrives */
@@ -239,12 +240,46 @@ static int may_call(const struct gw_httpd *h, struct MHD_Connection *c, const ch
     return gw_secret_allows(h->token, header_of(c, "Authorization"));
 }
 
+/* The page's parts hold no secret, and say nothing of this server: its script asks for what it shows. */
+static const struct gw_http_file *find_file(const struct gw_httpd *h, const struct gw_http_request *r)
+{
+    if (strcmp(r->method, "GET") && strcmp(r->method, "HEAD")) return NULL;
+    for (const struct gw_http_file *f = h->handler.files; f && f->path; f++)
+        if (!strcmp(f->path, r->path)) return f;
+    return NULL;
+}
+
+/* Nothing but these files runs in the page, and no other page shows it inside its own. */
+static enum MHD_Result answer_file(struct MHD_Connection *c, const struct gw_http_file *f)
+{
+    static const char *const headers[][2] = {
+        {"Content-Security-Policy",
+         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
+         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"X-Frame-Options", "DENY"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cache-Control", "no-cache"},
+    };
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(*f->bytes, (void *)f->data, MHD_RESPMEM_PERSISTENT);
+    if (!r) return MHD_NO;
+    MHD_add_response_header(r, "Content-Type", f->type);
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+        MHD_add_response_header(r, headers[i][0], headers[i][1]);
+    enum MHD_Result ok = MHD_queue_response(c, MHD_HTTP_OK, r);
+    MHD_destroy_response(r);
+    return ok;
+}
+
 /* The headers are there. */
 static enum MHD_Result begin(struct gw_httpd *h, struct MHD_Connection *c, const struct gw_http_request *r,
                              void **state)
 {
-    if (!may_call(h, c, r->path))
+    if (!find_file(h, r) && !may_call(h, c, r->path)) {
+        gw_say(&h->said, "%s asks without the token, or with a wrong one", r->who);
         return refuse(c, MHD_HTTP_UNAUTHORIZED, "the call needs a token: Authorization: Bearer …");
+    }
     struct call *call = calloc(1, sizeof(*call));
     if (!call) return MHD_NO;
     *state = call;
@@ -264,7 +299,10 @@ static enum MHD_Result finish(struct gw_httpd *h, struct MHD_Connection *c, stru
     struct gw_http_answer a = {0};
     if (call->packed && call->total && !gw_inflate_over(call->packed))
         refuse_later(call, MHD_HTTP_BAD_REQUEST, "the body is not what its Content-Encoding says");
+    if (call->refused && call->stream) h->handler.refuse(call->stream, call->refused, call->why);
     if (call->refused) return refuse(c, call->refused, call->why);
+    const struct gw_http_file *file = find_file(h, r);
+    if (file) return answer_file(c, file);
     if (call->stream) {
         h->handler.finish(call->stream, &a);
         return answer(c, &a);

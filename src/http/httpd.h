@@ -46,6 +46,13 @@ struct gw_http_answer {
     void *ctx;
 };
 
+/* A part of the page that browsers show. */
+struct gw_http_file {
+    const char *path, *type;
+    const unsigned char *data;
+    const size_t *bytes;
+};
+
 /* All may be called by several threads at once. */
 struct gw_httpd_handler {
     void *ctx;
@@ -56,12 +63,15 @@ struct gw_httpd_handler {
     /* May the connection be silent for as long as it likes? */
     int (*stays)(void *ctx, const void *connection);
     /* A call whose body may be long: it comes in pieces. NULL: it is not such a call, or there is no memory. The
-     * same thread calls the functions below: piece any number of times, then finish (unless the connection ended),
-     * then drop. `open` NULL: there are none. */
+     * same thread calls the functions below: piece any number of times, then finish, or refuse when the body cannot be
+     * taken (neither when the connection ended), then drop. `open` NULL: there are none. */
     void *(*open)(void *ctx, const struct gw_http_request *request);
     void (*piece)(void *stream, const char *data, size_t bytes);
     void (*finish)(void *stream, struct gw_http_answer *answer);
+    void (*refuse)(void *stream, unsigned status, const char *why);
     void (*drop)(void *stream);
+    /* Files that are answered without a token, to GET and HEAD: a page. It ends with one that has no path. NULL: none. */
+    const struct gw_http_file *files;
 };
 
 struct gw_httpd_opts {

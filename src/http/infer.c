@@ -6,12 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/exec.h>
+
 #include "src/http/ask.h"
 #include "src/http/elements.h"
 #include "src/http/text.h"
 
 #define NO_HEADER UINT64_MAX /* no Inference-Header-Content-Length: the whole body is JSON */
 #define STEP      (64u << 10)
+#define GONE      499 /* in the access log alone: nobody was there to be answered */
 
 enum stage {
     HEADER, /* the JSON comes */
@@ -33,6 +36,8 @@ struct gw_http_infer {
     uint32_t input; /* the one whose elements come next */
     uint64_t done;  /* bytes of them that have come */
     struct gw_infer_error error;
+    struct gw_access_request line; /* what the access log will say, once the answer is written */
+    uint64_t began;
 };
 
 /* ---- the path and the headers ---- */
@@ -86,6 +91,7 @@ struct gw_http_infer *gw_http_infer_open(const struct gw_http_infer_opts *opts,
     struct gw_http_infer *c = calloc(1, sizeof(*c));
     if (!c) return NULL;
     c->opts = *opts;
+    c->began = gw_deadline(0);
     c->connection = r->connection;
     snprintf(c->who, sizeof(c->who), "%s", r->who);
     split_path(r->path, c->model, sizeof(c->model), c->version, sizeof(c->version));
@@ -219,6 +225,7 @@ static size_t take_elements(struct gw_http_infer *c, const char *data, size_t by
 
 void gw_http_infer_piece(struct gw_http_infer *c, const char *data, size_t bytes)
 {
+    c->line.in += bytes;
     while (bytes && c->stage != FAILED) {
         if (c->stage == HEADER && c->json.bytes == c->header) {
             header_is_there(c);
@@ -313,6 +320,48 @@ static int run(struct gw_http_infer *c)
     return wrong;
 }
 
+/* While the run is there. */
+static void account(struct gw_http_infer *c)
+{
+    if (c->run) gw_infer_account(c->run, &c->line);
+    c->line.model = c->model; /* the worker may go before the line is written */
+}
+
+void gw_http_infer_refuse(struct gw_http_infer *c, unsigned status, const char *why)
+{
+    c->line.status = status;
+    c->line.error = why;
+    account(c);
+}
+
+/* The answer has left, or never will. */
+static void log_line(struct gw_http_infer *c)
+{
+    if (!c->line.status) {
+        c->line.status = GONE;
+        c->line.error = "the client has gone before its request was complete";
+        account(c);
+    }
+    c->line.client = c->who;
+    c->line.door = "http";
+    c->line.id = c->ask.id;
+    c->line.total_ns = gw_deadline(0) - c->began;
+    gw_access_log(gw_infer_access(c->opts.infer), &c->line);
+}
+
+static void write_refusal(struct gw_http_infer *c, struct gw_http_answer *answer)
+{
+    json_t *why = gw_http_error(c->error.text);
+    *answer = (struct gw_http_answer){.status = gw_infer_http_status(c->error.code)};
+    answer->text = json_dumps(why, JSON_COMPACT);
+    if (answer->text) answer->bytes = strlen(answer->text);
+    json_decref(why);
+    c->line.error = c->error.text;
+    c->line.status = answer->status;
+    c->line.out = answer->bytes;
+    account(c);
+}
+
 void gw_http_infer_finish(struct gw_http_infer *c, struct gw_http_answer *answer)
 {
     struct gw_text t = {0};
@@ -323,11 +372,14 @@ void gw_http_infer_finish(struct gw_http_infer *c, struct gw_http_answer *answer
         fail(c, GW_INFER_INVALID, "the body is shorter than the inputs it announces");
     if (c->stage == FAILED || run(c) || write_answer(c, &t, answer)) {
         free(t.at);
-        *answer = (struct gw_http_answer){.status = gw_infer_http_status(c->error.code),
-                                          .json = gw_http_error(c->error.text)};
+        write_refusal(c, answer);
         return;
     }
     answer->status = 200;
+    c->line.status = 200;
+    c->line.out = t.bytes;
+    for (uint32_t i = 0; i < answer->parts; i++) c->line.out += answer->part[i].bytes;
+    account(c);
     answer->text = t.at;
     answer->bytes = t.bytes;
     answer->release = release; /* the outputs stay until they are sent */
@@ -338,6 +390,7 @@ void gw_http_infer_finish(struct gw_http_infer *c, struct gw_http_answer *answer
 void gw_http_infer_free(struct gw_http_infer *c)
 {
     if (!c) return;
+    log_line(c);
     __atomic_sub_fetch(c->opts.held, c->held, __ATOMIC_RELAXED);
     gw_infer_end(c->run);
     gw_http_ask_free(&c->ask);

@@ -25,6 +25,9 @@ struct gw_http_infer *gw_http_infer_open(const struct gw_http_infer_opts *opts,
 void gw_http_infer_piece(struct gw_http_infer *c, const char *data, size_t bytes);
 /* The body is there: runs the inference. */
 void gw_http_infer_finish(struct gw_http_infer *c, struct gw_http_answer *answer);
+/* Or it never will be, and this is the answer; `why` is a constant. */
+void gw_http_infer_refuse(struct gw_http_infer *c, unsigned status, const char *why);
+/* When the answer has left, or never will. */
 void gw_http_infer_free(struct gw_http_infer *c);
 
 #endif

@@ -6,7 +6,9 @@
 #include "src/http/calls.h"
 #include "src/http/text.h"
 #include "src/infer/stats.h"
+#include "src/serve/cost.h"
 #include "src/serve/cputime.h"
+#include "src/serve/gpu_use.h"
 
 #define US 1000u
 
@@ -115,6 +117,77 @@ static void write_batches(struct gw_text *t, struct gw_api *api)
     }
 }
 
+/* Prometheus adds up what lies below each bound. Half octaves are enough for it, and half as long. */
+static void write_latency(struct gw_text *t, const struct gw_worker *w, const struct gw_infer_stats *s)
+{
+    const char *bucket = "gpuwire_request_duration_seconds_bucket";
+    uint64_t count = 0, sum = s->queue_ns + s->input_ns + s->infer_ns + s->output_ns;
+    for (uint32_t i = 0; i < GW_SERVE_BUCKETS; i++) {
+        count += s->latency[i];
+        if (i % 2 == 0) continue;
+        write_model(t, bucket, w);
+        if (i == GW_SERVE_BUCKETS - 1)
+            gw_text_printf(t, ",le=\"+Inf\"} %llu\n", (unsigned long long)count);
+        else
+            gw_text_printf(t, ",le=\"%.9g\"} %llu\n", (double)gw_serve_bucket_end(i) / 1e9,
+                           (unsigned long long)count);
+    }
+    write_model(t, "gpuwire_request_duration_seconds_sum", w);
+    gw_text_printf(t, "} %.9f\n", (double)sum / 1e9);
+    write_model(t, "gpuwire_request_duration_seconds_count", w);
+    gw_text_printf(t, "} %llu\n", (unsigned long long)count);
+}
+
+static void write_latencies(struct gw_text *t, struct gw_api *api)
+{
+    struct gw_infer_stats s;
+    write_head(t, "gpuwire_request_duration_seconds", "histogram",
+               "Time of answered requests, from arrival until the answer was posted");
+    for (size_t i = 0; i < *api->server.workers; i++) {
+        gw_infer_stats(api->server.worker[i], &s);
+        write_latency(t, api->server.worker[i], &s);
+    }
+}
+
+static void write_server(struct gw_text *t, struct gw_api *api)
+{
+    write_head(t, "gpuwire_server_info", "gauge", "The server's version");
+    gw_text_printf(t, "gpuwire_server_info{version=\"%s\",executor=\"%s\"} 1\n", GW_VERSION,
+                   api->server.on_gpu ? "gpu" : "cpu");
+    write_head(t, "gpuwire_server_draining", "gauge", "1: the server is about to end, and takes nothing new");
+    gw_text_printf(t, "gpuwire_server_draining %d\n", gw_infer_draining(api->infer));
+    write_head(t, "gpuwire_access_log_lost_total", "counter", "Lines that the access log lacks");
+    gw_text_printf(t, "gpuwire_access_log_lost_total %llu\n",
+                   (unsigned long long)gw_access_dropped(gw_infer_access(api->infer)));
+}
+
+static void write_gpu(struct gw_text *t, const char *name, const struct gw_gpu_use *gpu, double value)
+{
+    gw_text_printf(t, "%s{gpu_uuid=\"", name);
+    write_label(t, gpu->uuid);
+    gw_text_printf(t, "\"} %.9g\n", value);
+}
+
+/* Every GPU of the machine, as Triton tells them. */
+static void write_gpus(struct gw_text *t)
+{
+    static const char *const name[][2] = {
+        {"nv_gpu_utilization", "Share of the last moments in which a kernel ran, from 0 to 1"},
+        {"nv_gpu_memory_total_bytes", "Memory of the GPU"},
+        {"nv_gpu_memory_used_bytes", "Of it: in use"},
+        {"nv_gpu_power_usage", "Power that the GPU takes, in watts"}};
+    struct gw_gpu_use gpu[GW_GPU_USE_MOST];
+    uint32_t n = gw_gpu_use_read(gpu, GW_GPU_USE_MOST);
+    for (uint32_t k = 0; n && k < 4; k++) {
+        write_head(t, name[k][0], "gauge", name[k][1]);
+        for (uint32_t i = 0; i < n; i++) {
+            const double value[] = {gpu[i].utilization, (double)gpu[i].memory, (double)gpu[i].memory_used,
+                                    gpu[i].watts};
+            write_gpu(t, name[k][0], &gpu[i], value[k]);
+        }
+    }
+}
+
 static void write_cpu(struct gw_text *t)
 {
     struct gw_cputime cpu = {0};
@@ -140,7 +213,10 @@ unsigned gw_http_metrics(struct gw_api *api, const struct gw_http_request *r, co
         }
     }
     write_batches(&t, api);
+    write_latencies(&t, api);
     write_cpu(&t);
+    if (api->server.on_gpu) write_gpus(&t);
+    write_server(&t, api);
     json_t *text = t.broken ? NULL : json_stringn(t.at, t.bytes);
     free(t.at);
     return gw_http_done(200, reply, text);

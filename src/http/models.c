@@ -120,6 +120,13 @@ static json_t *stats(const struct gw_worker *w)
 
 /* ---- the calls ---- */
 
+/* Every model that is there is ready, unless the server is about to end. */
+static unsigned ready(struct gw_api *api, json_t **reply)
+{
+    unsigned no = gw_http_draining(api, reply);
+    return no ? no : gw_http_done(200, reply, json_object());
+}
+
 /* The model that the path names; *what is what follows in it. */
 static struct gw_worker *find(struct gw_api *api, const char *rest, const char **what, json_t **reply,
                               unsigned *status)
@@ -152,7 +159,7 @@ unsigned gw_http_models(struct gw_api *api, const struct gw_http_request *r, con
     if (!strncmp(what, "/trace", 6)) return gw_http_fail(501, reply, "the server does not support tracing");
     if (strcmp(r->method, "GET")) return gw_http_fail(405, reply, "GET only");
     if (!*what) return gw_http_done(200, reply, metadata(w));
-    if (!strcmp(what, "/ready")) return gw_http_done(200, reply, json_object());
+    if (!strcmp(what, "/ready")) return ready(api, reply);
     if (!strcmp(what, "/config")) return gw_http_done(200, reply, config(w));
     if (!strcmp(what, "/stats")) return gw_http_done(200, reply, stats(w));
     return gw_http_nothing(reply);

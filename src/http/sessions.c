@@ -82,6 +82,8 @@ static unsigned open_one(struct gw_api *api, const struct gw_http_request *r, js
     struct gw_session_wish wish = {0};
     struct gw_session_grant grant;
     char id[GW_SESSION_ID];
+    unsigned draining = gw_http_draining(api, reply);
+    if (draining) return draining;
     const char *model = json_string_value(json_object_get(r->body, "model"));
     if (!model) return gw_http_fail(400, reply, "model: a model's name");
     const char *wrong = parse_wish(r->body, &wish);
@@ -91,8 +93,8 @@ static unsigned open_one(struct gw_api *api, const struct gw_http_request *r, js
     struct gw_worker *w = gw_http_find(api, model);
     if (!w) return gw_http_fail(404, reply, "no such model here");
 
-    int error = gw_table_add(api->server.sessions, w, &wish, r->connection, r->who, &grant, id);
-    return error ? refuse(error, reply) : gw_http_done(201, reply, grant_json(api, w, id, &grant));
+    int err = gw_table_add(api->server.sessions, w, &wish, r->connection, r->who, &grant, id);
+    return err ? refuse(err, reply) : gw_http_done(201, reply, grant_json(api, w, id, &grant));
 }
 
 static unsigned call_one(struct gw_api *api, const char *method, const char *id, json_t **reply)

@@ -10,6 +10,8 @@
 
 #include <gpuwire/error.h>
 
+#include "src/serve/limit.h"
+#include "src/serve/log.h"
 #include "src/serve/repository.h"
 
 struct wish {
@@ -30,6 +32,7 @@ struct gw_control {
     pthread_cond_t done;
     struct wish *first, **last;
     int fd, closed;
+    struct gw_say_limit said;
 };
 
 int gw_control_create(struct gw_server *server, const char *repository, struct gw_control **out)
@@ -131,6 +134,11 @@ void gw_control_do(struct gw_control *c)
     while ((w = take(c))) {
         pthread_mutex_unlock(&c->lock); /* who asked waits, so the wish stays */
         int result = carry_out(c, w);
+        const char *what = w->what == GW_CONTROL_LOAD ? "loaded" : "unloaded";
+        if (result)
+            gw_say(&c->said, "a client wants model %s to be %s: %s", w->model, what, gw_last_error());
+        else
+            gw_log(GW_LOG_INFO, "model %s is %s, as a client wants", w->model, what);
         pthread_mutex_lock(&c->lock);
         settle(c, w, result, result ? gw_last_error() : "");
     }

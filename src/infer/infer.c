@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include <gpuwire/exec.h>
+#include <gpuwire/sync.h>
 
 struct gw_infer {
     struct gw_infer_opts opts;
     struct gw_regions *regions;
+    uint32_t draining; /* atomic; it stands alone */
 };
 
 int gw_infer_create(const struct gw_infer_opts *opts, struct gw_infer **out)
@@ -32,6 +34,27 @@ void gw_infer_destroy(struct gw_infer *f)
     if (!f) return;
     gw_regions_destroy(f->regions);
     free(f);
+}
+
+void gw_infer_drain(struct gw_infer *f)
+{
+    gw_st_relaxed_u32(&f->draining, 1);
+}
+
+int gw_infer_draining(const struct gw_infer *f)
+{
+    return gw_ld_relaxed_u32(&f->draining) != 0;
+}
+
+int gw_infer_refuse_draining(struct gw_infer_error *error)
+{
+    return gw_infer_fail(error, GW_INFER_UNAVAILABLE,
+                         "the server is about to end: it answers what it has begun, and takes nothing new");
+}
+
+struct gw_access *gw_infer_access(struct gw_infer *f)
+{
+    return f->opts.access;
 }
 
 struct gw_regions *gw_infer_regions(struct gw_infer *f)

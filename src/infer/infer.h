@@ -24,6 +24,7 @@
 #include "src/infer/control.h"
 #include "src/infer/error.h"
 #include "src/infer/region.h"
+#include "src/serve/access.h"
 #include "src/serve/worker.h"
 
 #define GW_INFER_NAME                                                                                        \
@@ -36,10 +37,17 @@ struct gw_infer_opts {
     const size_t *workers;
     struct gw_control *control; /* that loads and unloads models; NULL: they are fixed */
     pthread_rwlock_t *lock;     /* the gw_server_view's; NULL: models neither come nor go */
+    struct gw_access *access;   /* where doors log requests; it outlives the gw_infer. NULL: nowhere */
 };
 int gw_infer_create(const struct gw_infer_opts *opts, struct gw_infer **out);
 /* When no run is left. NULL is allowed. */
 void gw_infer_destroy(struct gw_infer *infer);
+
+/* From now on it begins no run, and the server is not ready: it serves what it has, and then ends. */
+void gw_infer_drain(struct gw_infer *infer);
+int gw_infer_draining(const struct gw_infer *infer);
+/* Why nothing new is taken on while it drains: GW_INFER_UNAVAILABLE. Returns -1. */
+int gw_infer_refuse_draining(struct gw_infer_error *error);
 
 /* ---- models ---- */
 
@@ -128,6 +136,11 @@ int gw_infer_finish(struct gw_infer_run *run, struct gw_infer_error *error);
 
 /* Once it has succeeded: what the request asked for, in its order. NULL: there are fewer. */
 const struct gw_infer_output *gw_infer_output(const struct gw_infer_run *run, uint32_t i);
+/* Fills in what the access log says of the run: model and samples; once it has been answered, how long it waited and was
+ * in the model. */
+void gw_infer_account(const struct gw_infer_run *run, struct gw_access_request *line);
+/* Where doors log requests; NULL: nowhere. */
+struct gw_access *gw_infer_access(struct gw_infer *infer);
 /* Gives the slot back; a run that was started and has not ended is abandoned. NULL is allowed. */
 void gw_infer_end(struct gw_infer_run *run);
 

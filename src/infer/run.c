@@ -27,6 +27,7 @@ struct gw_infer_run {
     struct gw_call *call;
     char who[GW_WHO_TEXT];
     uint32_t inputs, outputs, rows, priority;
+    int answered;                                             /* the call has a reply */
     uint64_t deadline, timeout_us;                            /* 0: none */
     uint32_t input[GW_MODEL_MAX_IO], output[GW_MODEL_MAX_IO]; /* the request's i-th: which of the model's */
     struct place from[GW_MODEL_MAX_IO], to[GW_MODEL_MAX_IO];
@@ -221,6 +222,7 @@ static int fetch(struct gw_infer_run *r, struct gw_infer_error *error)
 static int begin(struct gw_infer *f, const struct gw_infer_request *q, int may_wait,
                  struct gw_infer_run **out, struct gw_infer_error *error)
 {
+    if (gw_infer_draining(f)) return gw_infer_refuse_draining(error);
     struct gw_infer_run *r = calloc(1, sizeof(*r));
     if (!r) return gw_infer_fail(error, GW_INFER_INTERNAL, "out of memory");
     r->infer = f;
@@ -345,6 +347,7 @@ static int deliver(struct gw_infer_run *r, uint32_t k, struct gw_infer_error *er
 
 int gw_infer_finish(struct gw_infer_run *r, struct gw_infer_error *error)
 {
+    r->answered = r->call->error != -EIO && r->call->error != -ESHUTDOWN;
     if (r->call->error) return failed(r, error);
     for (uint32_t k = 0; k < r->outputs; k++)
         if (deliver(r, k, error)) return -1;
@@ -361,6 +364,17 @@ int gw_infer_wait(struct gw_infer_run *r, struct gw_infer_error *error)
 const struct gw_infer_output *gw_infer_output(const struct gw_infer_run *r, uint32_t i)
 {
     return i < r->outputs ? &r->out[i] : NULL;
+}
+
+void gw_infer_account(const struct gw_infer_run *r, struct gw_access_request *line)
+{
+    line->model = gw_worker_name(r->worker);
+    line->version = gw_worker_version(r->worker);
+    line->rows = r->rows;
+    if (!r->answered) return;
+    const struct gw_serve_reply *reply = r->call->reply;
+    line->queue_ns = reply->started - reply->arrived;
+    line->compute_ns = reply->done - reply->started;
 }
 
 void gw_infer_end(struct gw_infer_run *r)

@@ -35,5 +35,6 @@ void gw_infer_stats(const struct gw_worker *w, struct gw_infer_stats *s)
                                  .sessions_open = gw_session_pool_open_count(pool),
                                  .calls = calls ? gw_calls_size(calls) : 0,
                                  .calls_taken = calls ? gw_calls_taken(calls) : 0};
+    gw_session_pool_latency(pool, s->latency);
     copy_batches(w, v, s);
 }

@@ -20,8 +20,9 @@ struct gw_infer_stats {
         uint32_t rows;
         uint64_t executions, infer_ns;
     } batch[GW_SERVE_VARIANTS];
-    uint32_t sessions, sessions_open; /* that clients can have, and have */
-    uint32_t calls, calls_taken;      /* places for requests that come by the doors */
+    uint64_t latency[GW_SERVE_BUCKETS]; /* successes, by gw_serve_bucket_end (src/serve/cost.h) */
+    uint32_t sessions, sessions_open;   /* that clients can have, and have */
+    uint32_t calls, calls_taken;        /* places for requests that come by the doors */
 };
 void gw_infer_stats(const struct gw_worker *w, struct gw_infer_stats *out);
 

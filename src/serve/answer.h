@@ -18,6 +18,12 @@ GW_DEV struct gw_serve_reply *gw_serve_reply_of(const struct gw_serve_args *a,
     return (struct gw_serve_reply *)(s->out + slot * a->out_stride);
 }
 
+/* Tells the host how many requests wait: it may wait until none does. */
+GW_DEV void gw_serve_tell_waiting(const struct gw_serve_args *a)
+{
+    gw_st_relaxed_u64(&a->board->total.waiting, a->work->waiting + a->work->parked); /* a number by itself */
+}
+
 /* Tells the host that the session is in use: it closes those that are not. */
 GW_DEV void gw_serve_active(const struct gw_serve_args *a, uint32_t i)
 {

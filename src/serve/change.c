@@ -157,12 +157,12 @@ int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
 
 /* ---- removing ---- */
 
-static uint32_t taken(const struct gw_worker *w)
+uint32_t gw_server_taken(const struct gw_worker *w)
 {
     return gw_worker_calls(w) ? gw_calls_taken(gw_worker_calls(w)) : 0;
 }
 
-static uint64_t waiting(const struct gw_worker *w)
+uint64_t gw_server_waiting(const struct gw_worker *w)
 {
     struct gw_serve_variant_counters v[GW_SERVE_VARIANTS];
     struct gw_serve_counters t;
@@ -175,10 +175,10 @@ static void drain(struct gw_worker *w)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};
     uint64_t end = gw_deadline(PATIENCE_NS);
-    while (taken(w) && gw_deadline(0) < end) nanosleep(&look, NULL);
+    while (gw_server_taken(w) && gw_deadline(0) < end) nanosleep(&look, NULL);
     gw_worker_close(w);
     gw_calls_close(gw_worker_calls(w), end);
-    while (waiting(w) && gw_deadline(0) < end) nanosleep(&look, NULL);
+    while (gw_server_waiting(w) && gw_deadline(0) < end) nanosleep(&look, NULL);
 }
 
 /* Frees those that nobody uses any more. */
@@ -190,7 +190,7 @@ static int bury(struct gw_server *s)
         struct gw_worker *w = s->leaving[i];
         gw_worker_stop_soon(w);
         error = stop_one(w);
-        if (!error && taken(w))
+        if (!error && gw_server_taken(w))
             error = gw_error(-EBUSY, "model %s: answers are still being sent", gw_worker_name(w));
         if (!error) error = gw_worker_destroy(w);
         if (error)

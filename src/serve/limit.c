@@ -7,6 +7,8 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/sync.h>
 
+#include "src/serve/log.h"
+
 #define PAUSE_NS 1000000000u
 
 void gw_say(struct gw_say_limit *limit, const char *format, ...)
@@ -24,7 +26,7 @@ void gw_say(struct gw_say_limit *limit, const char *format, ...)
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
     if (unsaid)
-        fprintf(stderr, "gpuwire serve: %s (and %llu lines like it)\n", line, (unsigned long long)unsaid);
+        gw_log(GW_LOG_WARNING, "%s (and %llu lines like it)", line, (unsigned long long)unsaid);
     else
-        fprintf(stderr, "gpuwire serve: %s\n", line);
+        gw_log(GW_LOG_WARNING, "%s", line);
 }

@@ -10,7 +10,7 @@ struct gw_say_limit {
     uint64_t unsaid; /* since the last one; atomic */
 };
 
-/* Prints "gpuwire serve: …" on standard error, or counts it. Any thread. */
+/* Logs it as a warning (log.h), or counts it. Any thread. */
 void gw_say(struct gw_say_limit *limit, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

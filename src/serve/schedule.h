@@ -73,6 +73,7 @@ GW_DEV int gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint
     if (status == GW_SERVE_OK) return 0;
     struct gw_serve_arrival refused = gw_serve_dequeue(a, at);
     if (gw_serve_receive(a, refused.session)) gw_serve_refuse(a, &refused, status);
+    gw_serve_tell_waiting(a);
     return 1;
 }
 

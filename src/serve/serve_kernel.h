@@ -77,6 +77,7 @@ GW_DEV void gw_serve_look(const struct gw_serve_args *a)
         gw_serve_act_on(a, i);
         gw_serve_hear(a, i);
     }
+    gw_serve_tell_waiting(a); /* those of a session that was closed wait no longer */
 }
 
 /* ---- arrivals ---- */
@@ -234,7 +235,7 @@ GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
     w->started = w->ready = gw_clock_ns();
     w->done = 0;
     gw_serve_aim(a);
-    gw_st_relaxed_u64(&a->board->total.waiting, w->waiting + w->parked);
+    gw_serve_tell_waiting(a);
     if (a->variants > 1) gw_loop_pick(a->ctl, w->variant + 1);
 }
 
@@ -321,6 +322,10 @@ GW_DEV void gw_serve_conclude(const struct gw_serve_args *a)
         if (a->item[i].failed && a->session[a->item[i].session].open) gw_serve_broken(a, a->item[i].session);
     }
     if (w->failed) return;
+    for (uint32_t i = 0; i < w->items; i++) {
+        uint32_t k = gw_serve_bucket_of(end - a->item[i].arrived);
+        gw_st_relaxed_u64(&a->board->latency[k], ++w->latency[k]);
+    }
     w->total.output_ns += w->items * (end - w->done);
     gw_serve_cost_add(&a->variant[w->variant].cost, end - w->started);
     gw_st_relaxed_u64(&a->board->total.output_ns, w->total.output_ns);

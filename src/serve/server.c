@@ -8,13 +8,13 @@
 
 #include <gpuwire/exec.h>
 
+#include "src/serve/log.h"
 #include "src/serve/server_impl.h"
 
-#define HOUSEKEEPING_NS 200000000u
-#define SOON_NS         2000000u /* while sessions wait to be made ready for the next client; more each time */
-#define DRAIN_NS        200000000u /* for requests that came in by the doors */
-#define OWN_SESSIONS    2u         /* of each model, for the doors */
-#define STOP_NS         600000000u /* for all loops; a second is promised for all there is to do */
+#define SOON_NS      2000000u   /* while sessions wait to be made ready for the next client; more each time */
+#define DRAIN_NS     200000000u /* for requests that came in by the doors */
+#define OWN_SESSIONS 2u         /* of each model, for the doors */
+#define STOP_NS      600000000u /* for all loops; a second is promised for all there is to do */
 
 static int select_models(struct gw_server *s, const struct gw_server_opts *o)
 {
@@ -46,19 +46,31 @@ static void batch_sizes(const struct gw_server_opts *o, struct gw_worker_opts *w
     w->delay_ns = o->batch_delay_ns;
 }
 
+/* A model that cannot be served is reported, and the others are served all the same. One that is the only one is the
+ * start's own failure. */
+static int make_worker(struct gw_server *s, const struct gw_server_opts *o, size_t i)
+{
+    const struct gw_repository_entry *e = &s->models.entry[i];
+    if (s->workers == GW_SERVER_MODELS)
+        return gw_error(-ENOSPC, "model repository %s: more than %d models", o->models, GW_SERVER_MODELS);
+    int error = gw_worker_create(e, &s->first, &s->worker[s->workers]);
+    s->workers += !error;
+    if (!error || o->only || s->models.count == 1) return error;
+    gw_log(GW_LOG_ERROR, "model %s: version %u cannot be served: %s", e->name, e->version, gw_last_error());
+    return 0;
+}
+
 static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
 {
-    struct gw_worker_opts opts = s->each;
-    batch_sizes(o, &opts);
-    s->first = opts;
+    s->first = s->each;
+    batch_sizes(o, &s->first);
     for (size_t i = 0; i < s->models.count; i++) {
         if (o->only && strcmp(s->models.entry[i].name, o->only)) continue;
-        if (s->workers == GW_SERVER_MODELS)
-            return gw_error(-ENOSPC, "model repository %s: more than %d models", o->models, GW_SERVER_MODELS);
-        int error = gw_worker_create(&s->models.entry[i], &opts, &s->worker[s->workers]);
+        int error = make_worker(s, o, i);
         if (error) return error;
-        s->workers++;
     }
+    if (s->models.count && !s->workers)
+        return gw_error(-EINVAL, "model repository %s: none of its models can be served", o->models);
     for (size_t i = 0; i < s->workers; i++) {
         int error = gw_worker_start(s->worker[i]);
         if (error) return error;
@@ -111,6 +123,7 @@ int gw_server_start(const struct gw_server_opts *o, struct gw_server **out)
     if (!s) return -ENOMEM;
     make_lock(s);
     int error = make_table(s, o);
+    s->sessions.access = o->access;
     if (!error) error = select_models(s, o);
     struct gw_exec_opts exec_opts = {.device = o->gpu};
     if (!error) error = gw_exec_create(o->exec, &exec_opts, &s->exec);
@@ -137,7 +150,12 @@ int gw_server_add_door(struct gw_server *s, const struct gw_server_door *door)
 
 void gw_server_view(struct gw_server *s, struct gw_server_view *view)
 {
-    *view = (struct gw_server_view){s->clock, s->worker, &s->workers, &s->sessions, &s->lock};
+    *view = (struct gw_server_view){.clock = s->clock,
+                                    .worker = s->worker,
+                                    .workers = &s->workers,
+                                    .sessions = &s->sessions,
+                                    .on_gpu = gw_server_on_gpu(s),
+                                    .lock = &s->lock};
 }
 
 int gw_server_on_gpu(const struct gw_server *s)
@@ -151,21 +169,21 @@ const char *gw_server_text(const struct gw_server *s)
 }
 
 /* Returns when to come again. */
-static uint64_t keep_house(struct gw_server *s, uint64_t pause)
+uint64_t gw_server_keep_house(struct gw_server *s, uint64_t pause)
 {
     for (uint32_t i = 0; i < s->doors; i++)
         if (s->door[i].tend) s->door[i].tend(s->door[i].door);
-    if (!gw_table_tend(&s->sessions, s->worker, s->workers)) return HOUSEKEEPING_NS;
+    if (!gw_table_tend(&s->sessions, s->worker, s->workers)) return GW_SERVER_HOUSEKEEPING_NS;
     /* A loop that is at work lets go of them when it is done: it is asked less and less often. */
-    if (pause >= HOUSEKEEPING_NS) return SOON_NS;
-    return 2 * pause < HOUSEKEEPING_NS ? 2 * pause : HOUSEKEEPING_NS - 1;
+    if (pause >= GW_SERVER_HOUSEKEEPING_NS) return SOON_NS;
+    return 2 * pause < GW_SERVER_HOUSEKEEPING_NS ? 2 * pause : GW_SERVER_HOUSEKEEPING_NS - 1;
 }
 
 int gw_server_run(struct gw_server *s, const int *fds, uint32_t n)
 {
     int watched[62];
     uint32_t count = 0;
-    uint64_t pause = HOUSEKEEPING_NS;
+    uint64_t pause = GW_SERVER_HOUSEKEEPING_NS;
     for (size_t i = 0; i < s->workers && count < 32 && !s->paused; i++)
         watched[count++] = gw_worker_fd(s->worker[i]);
     uint64_t ours = (1ull << count) - 1;
@@ -188,7 +206,7 @@ int gw_server_run(struct gw_server *s, const int *fds, uint32_t n)
             }
         }
         if (ready > 0 && (uint64_t)ready & theirs) return 0;
-        pause = keep_house(s, ready > 0 ? HOUSEKEEPING_NS : pause);
+        pause = gw_server_keep_house(s, ready > 0 ? GW_SERVER_HOUSEKEEPING_NS : pause);
     }
 }
 

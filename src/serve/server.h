@@ -11,6 +11,7 @@
 
 #include <gpuwire/serve.h>
 
+#include "src/serve/access.h"
 #include "src/serve/clock.h"
 #include "src/serve/table.h"
 
@@ -36,17 +37,21 @@ struct gw_server_opts {
      * long for others. */
     uint32_t max_batch;
     uint64_t batch_delay_ns;
+    struct gw_access
+        *access; /* where sessions that open and close are logged; it outlives the server. NULL: nowhere */
 };
 
 /* Starts the models, which then answer until gw_server_stop. 0 or a negative errno, see gw_last_error(). */
 int gw_server_start(const struct gw_server_opts *opts, struct gw_server **out);
 
 /* A way in. The server calls `tend` now and then, on the thread of gw_server_run (NULL: never), and `stop` once,
- * before the models stop: it ends the door and frees it. */
+ * before the models stop: it ends the door and frees it. `busy` says whether answers are on their way out that no
+ * model's call stands for any more (NULL: never). */
 struct gw_server_door {
     void *door;
     void (*tend)(void *door);
     void (*stop)(void *door);
+    int (*busy)(void *door);
 };
 #define GW_SERVER_DOORS 4
 /* Before gw_server_run. -ENOSPC: there are GW_SERVER_DOORS, and nothing was added. */
@@ -58,6 +63,7 @@ struct gw_server_view {
     struct gw_worker *const *worker; /* the models, and how many there are */
     const size_t *workers;
     struct gw_table *sessions;
+    int on_gpu; /* models run on a GPU; else on CPU threads */
     /* A door read-locks it while it looks at `worker`, and until it has no pointer out of it any more. A model of which
      * the door has taken a call stays until the call is given back. */
     pthread_rwlock_t *lock;
@@ -104,6 +110,11 @@ const char *gw_server_text(const struct gw_server *s);
 /* Keeps the house until one of the descriptors in `fds` is readable (returns 0) or a worker has failed (a
  * negative errno): frees what closed sessions held, closes sessions whose peer is gone. Sleeps meanwhile. */
 int gw_server_run(struct gw_server *s, const int *fds, uint32_t n);
+
+/* Serves what is under way until the deadline, before gw_server_stop. The doors refuse what comes by them already
+ * (gw_infer_drain). When theirs is done, RDMA clients are told that the models close. On the thread of gw_server_run,
+ * which must have returned. 0; -ETIMEDOUT: something is under way still, and gw_last_error() says what. */
+int gw_server_drain(struct gw_server *s, uint64_t deadline_ns);
 
 /* Ends it, within a second; the longest time that a loop took to stop goes to *stop_ns. NULL is allowed.
  * 0; -EBUSY: a model is still at work on a request (gw_last_error() says which) and nothing was freed:

@@ -28,4 +28,13 @@ struct gw_server {
     char *text;
 };
 
+/* One round of what gw_server_run does between its naps. `pause` is what the last round returned; returns how many
+ * nanoseconds the next one may wait. */
+#define GW_SERVER_HOUSEKEEPING_NS 200000000u
+uint64_t gw_server_keep_house(struct gw_server *s, uint64_t pause);
+
+/* Requests of w that doors have under way; that wait for it, by RDMA or a door. */
+uint32_t gw_server_taken(const struct gw_worker *w);
+uint64_t gw_server_waiting(const struct gw_worker *w);
+
 #endif

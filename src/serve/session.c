@@ -580,6 +580,11 @@ void gw_session_pool_counters(const struct gw_session_pool *p, struct gw_serve_c
     read_words(variant, board(p)->variant, sizeof(board(p)->variant));
 }
 
+void gw_session_pool_latency(const struct gw_session_pool *p, uint64_t bucket[GW_SERVE_BUCKETS])
+{
+    for (uint32_t i = 0; i < GW_SERVE_BUCKETS; i++) bucket[i] = gw_ld_relaxed_u64(&board(p)->latency[i]);
+}
+
 void gw_session_pool_closing(struct gw_session_pool *p)
 {
     gw_st_relaxed_u32(&board(p)->closing, 1);

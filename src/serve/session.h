@@ -90,6 +90,9 @@ void gw_session_pool_totals(const struct gw_session_pool *pool, uint64_t *answer
 void gw_session_pool_counters(const struct gw_session_pool *pool, struct gw_serve_counters *total,
                               struct gw_serve_variant_counters variant[GW_SERVE_VARIANTS]);
 
+/* Requests that the model answered, by the time from arrival until the answer was posted, as gw_serve_bucket_end tells. */
+void gw_session_pool_latency(const struct gw_session_pool *pool, uint64_t bucket[GW_SERVE_BUCKETS]);
+
 /* From now on the loop answers every request that comes with GW_SERVE_CLOSING; those that wait are still served. */
 void gw_session_pool_closing(struct gw_session_pool *pool);
 

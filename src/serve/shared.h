@@ -65,6 +65,8 @@ struct gw_serve_variant_counters {
     uint64_t p99_ns;               /* of the latest runs; 0: none yet */
 };
 
+#define GW_SERVE_BUCKETS 100 /* of histograms of times: by a quarter of an octave from 1 us on (cost.h) */
+
 /* What the kernel reports is a word each, stored whole: the host reads it at any time. */
 struct gw_serve_board {
     uint32_t changes; /* host: bumped after any notice, or `closing`, was written */
@@ -73,6 +75,8 @@ struct gw_serve_board {
     uint32_t reserved;
     struct gw_serve_counters total;                              /* kernel */
     struct gw_serve_variant_counters variant[GW_SERVE_VARIANTS]; /* kernel */
+    /* kernel: successes, by the time from arrival until the answer was posted */
+    uint64_t latency[GW_SERVE_BUCKETS];
 };
 
 /* The kernel's own record of a session. The host fills the first part before the loop starts. */
@@ -115,8 +119,7 @@ struct gw_serve_item {
     uint32_t reserved;
 };
 
-/* How long runs of the model take: counts of the latest, by a quarter of an octave from 1 us on. */
-#define GW_SERVE_BUCKETS 100
+/* How long runs of the model take: counts of the latest. */
 struct gw_serve_cost {
     uint32_t count;   /* of all buckets */
     uint32_t refused; /* requests that the estimate alone has made late */
@@ -149,6 +152,7 @@ struct gw_serve_work {
     uint64_t again; /* when there may be something to do without a further arrival */
     struct gw_serve_counters total;
     struct gw_serve_variant_counters variant_total[GW_SERVE_VARIANTS];
+    uint64_t latency[GW_SERVE_BUCKETS];
 };
 
 /* Everything a serving kernel gets. */

@@ -11,9 +11,12 @@
 
 #include <gpuwire/error.h>
 
+#include "src/serve/log.h"
+
 #define ASK_NS                                                                                               \
     30000000000u /* a session that is quiet for so long is asked whether its peer is there, or sooner: */
-#define ASKS 4   /* so often within the time after which it is idle */
+#define GW_SESSION_SHOWN 9 /* bytes of an id that logs have: whoever reads them cannot use it */
+#define ASKS             4 /* so often within the time after which it is idle */
 
 struct gw_table_session {
     struct gw_table_session *next;
@@ -23,6 +26,8 @@ struct gw_table_session {
     int opening; /* a thread is about to fill in the index: nobody else touches it */
     uint64_t used, asked;
     uint32_t activity; /* as last seen; 0: it has had no request */
+    uint64_t events;   /* requests that came and answers that left, so far as seen */
+    uint64_t opened;
     char who[GW_WHO_TEXT];
     char id[GW_SESSION_ID];
 };
@@ -62,9 +67,38 @@ take(struct gw_table *t, int (*fits)(struct gw_table_session *s, const void *arg
     return s;
 }
 
-static void end(struct gw_table *t, struct gw_table_session *s)
+/* Adds up what has happened since the last look. Returns whether anything has. */
+static int look_at(struct gw_table_session *s, uint32_t activity)
+{
+    uint32_t more = activity - s->activity;
+    s->activity = activity;
+    s->events += more;
+    return more != 0;
+}
+
+static void log_session(const struct gw_table *t, const struct gw_table_session *s, const char *reason)
+{
+    struct gw_access_session line = {.client = s->who,
+                                     .model = gw_worker_name(s->worker),
+                                     .version = gw_worker_version(s->worker),
+                                     .reason = reason,
+                                     .requests = (s->events + 1) / 2,
+                                     .lasted_ns = reason ? gw_deadline(0) - s->opened : 0};
+    char id[GW_SESSION_SHOWN];
+    snprintf(id, sizeof(id), "%.8s", s->id);
+    line.session = id;
+    gw_access_log_session(t->access, &line);
+    gw_log(GW_LOG_DEBUG, "session %s of model %s %s%s", id, line.model, reason ? "closed: " : "opened",
+           reason ? reason : "");
+}
+
+static void end(struct gw_table *t, struct gw_table_session *s, const char *reason)
 {
     const uint64_t one = 1;
+    uint32_t activity;
+    gw_session_heard(gw_worker_sessions(s->worker), s->index, &activity);
+    look_at(s, activity);
+    log_session(t, s, reason);
     gw_session_close(gw_worker_sessions(s->worker), s->index);
     free(s);
     /* Should the call fail: the housekeeper comes by now and then. */
@@ -120,10 +154,11 @@ static int enlist(struct gw_table *t, struct gw_table_session *s)
 /* The session's index is known, and the others may see it; or it could not be opened. */
 static void settle(struct gw_table *t, struct gw_table_session *s, int error, uint32_t index)
 {
+    if (!error) log_session(t, s, NULL); /* nobody else closes it yet */
     pthread_mutex_lock(&t->lock);
     s->opening = 0;
     s->index = index;
-    s->used = s->asked = gw_deadline(0);
+    s->used = s->asked = s->opened = gw_deadline(0);
     struct gw_table_session **link = &t->first;
     while (error && *link != s) link = &(*link)->next;
     if (error) *link = s->next;
@@ -173,20 +208,20 @@ int gw_table_close(struct gw_table *t, const char *id)
 {
     struct gw_table_session *s = take(t, has_id, id);
     if (!s) return gw_error(-ENOENT, "no such session: it has expired or was closed");
-    end(t, s);
+    end(t, s, "its client has closed it");
     return 0;
 }
 
 void gw_table_close_all_of(struct gw_table *t, const void *connection)
 {
     struct gw_table_session *s;
-    while ((s = take(t, is_of, connection))) end(t, s);
+    while ((s = take(t, is_of, connection))) end(t, s, "its client's connection has ended");
 }
 
 void gw_table_close_model(struct gw_table *t, const struct gw_worker *w)
 {
     struct gw_table_session *s;
-    while ((s = take(t, serves, w))) end(t, s);
+    while ((s = take(t, serves, w))) end(t, s, "its model is stopped or replaced");
 }
 
 int gw_table_holds(struct gw_table *t, const void *connection)
@@ -217,8 +252,7 @@ static int is_idle(struct gw_table_session *s, struct look *l)
     uint64_t now = gw_deadline(0), limit = l->table->unused_ns;
     uint32_t activity;
     int heard = gw_session_heard(pool, s->index, &activity);
-    if (activity != s->activity) s->used = now;
-    s->activity = activity;
+    if (look_at(s, activity)) s->used = now;
     if (activity) limit = l->table->idle_ns ? l->table->idle_ns : UINT64_MAX - now;
     uint64_t quiet = limit / ASKS < ASK_NS ? limit / ASKS : ASK_NS;
     int late = now - s->used >= limit;
@@ -250,8 +284,8 @@ static void say_failures(const struct gw_worker *w)
 {
     uint64_t failures = gw_session_pool_failures(gw_worker_sessions(w));
     if (failures)
-        fprintf(stderr, "gpuwire serve: model %s could not answer %llu requests: %s\n", gw_worker_name(w),
-                (unsigned long long)failures, strerror(-gw_worker_run_error(w)));
+        gw_log(GW_LOG_ERROR, "model %s could not answer %llu requests: %s", gw_worker_name(w),
+               (unsigned long long)failures, strerror(-gw_worker_run_error(w)));
 }
 
 uint32_t gw_table_tend(struct gw_table *t, struct gw_worker *const *workers, size_t count)
@@ -266,7 +300,7 @@ uint32_t gw_table_tend(struct gw_table *t, struct gw_worker *const *workers, siz
         say_failures(workers[i]);
         while ((s = take(t, is_over, &l))) {
             gw_say(&t->said, "session %.8s of model %s closed: %s", s->id, gw_worker_name(workers[i]), l.why);
-            end(t, s);
+            end(t, s, l.why);
         }
         left += gw_session_pool_tend(pool);
     }

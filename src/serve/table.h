@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "src/serve/access.h"
 #include "src/serve/limit.h"
 #include "src/serve/session.h"
 #include "src/serve/who.h"
@@ -21,10 +22,11 @@ struct gw_table_session;
 struct gw_table {
     pthread_mutex_t lock;
     struct gw_table_session *first;
-    uint32_t most_each; /* sessions of one model that one client may have */
-    uint64_t unused_ns; /* a session without a request ends so long after it was opened */
-    uint64_t idle_ns;   /* one with requests, so long after the last; 0: never */
-    int news_fd;        /* an eventfd: readable when gw_table_tend has something to do */
+    uint32_t most_each;       /* sessions of one model that one client may have */
+    uint64_t unused_ns;       /* a session without a request ends so long after it was opened */
+    uint64_t idle_ns;         /* one with requests, so long after the last; 0: never */
+    int news_fd;              /* an eventfd: readable when gw_table_tend has something to do */
+    struct gw_access *access; /* sessions that open and close are logged there; NULL: nowhere */
     struct gw_say_limit said;
 };
 

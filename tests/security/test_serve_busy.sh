@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A model that takes many seconds: clients that open sessions meanwhile make nobody wait, and SIGTERM ends the worker within
-# the second that is promised (ten times that here).
+# A model that takes many seconds: clients that open sessions meanwhile make nobody wait, and without a
+# drain SIGTERM ends the worker within the second that is promised (ten times that here).
 . "$(dirname "${BASH_SOURCE[0]}")/../integration/lib.sh"
 need python3 curl
 here=$(cd "$(dirname "$0")" && pwd)
@@ -9,7 +9,7 @@ export GPUWIRE_NIC=addr=127.0.0.1
 mkdir -p "$work/models/slow/1"
 python3 "$here/onnx_bytes.py" slow >"$work/models/slow/1/model.onnx"
 
-"$GPUWIRE" serve --exec cpu --models "$work/models" --port 0 --sessions 8 --slots 2 >"$work/worker.out" 2>&1 &
+"$GPUWIRE" serve --exec cpu --models "$work/models" --port 0 --sessions 8 --slots 2 --drain-seconds 0 >"$work/worker.out" 2>&1 &
 worker=$!
 pids+=("$worker")
 wait_for "$work/worker.out" 'HTTP on port' "$worker" || fail 'the worker is not ready'

@@ -73,6 +73,15 @@ expect 1 'cut/net/1/model.onnx' serve --port 0 --exec cpu --models cut
 expect 1 'junk/net/1/model.onnx' serve --port 0 --exec cpu --models junk
 expect 1 'zero/net/1/model.onnx' serve --port 0 --exec cpu --models zero
 expect 1 'NoSuchOperator' serve --port 0 --exec cpu --models "$source_dir/tests/serve/bad_models" --model operator
+# Among others a bad model is reported, and the others are served.
+mkdir -p mixed bad
+cp -r "$source_dir/tests/serve/models/echo" junk/net cut/net mixed && cp -r cut/net bad && cp -r cut/net bad/net2
+serve mixed --models mixed
+grep -q 'error: model net: version 1 cannot be served: .*mixed/net/1/model.onnx' "$work/mixed.out" || fail 'a bad model is not reported'
+[ "$(curl -s -o /dev/null -w '%{http_code}' "http://$server/v2/models/echo/ready")" = 200 ] || fail 'a good model is not served beside a bad one'
+stop_worker
+"$GPUWIRE" serve --port 0 --exec cpu --models bad >bad.out 2>&1
+[ $? = 1 ] && [ "$(wc -l <bad.out)" = 3 ] && grep -q 'bad: none of its models can be served' bad.out || fail "a repository of bad models: $(cat bad.out)"
 if [ "$(id -u)" != 0 ]; then
     mkdir -p secret/net/1; : >secret/net/1/model.onnx; chmod 0 secret/net/1/model.onnx
     expect 1 'Permission denied' serve --port 0 --exec cpu --models secret

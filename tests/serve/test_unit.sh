@@ -12,7 +12,7 @@ serve example --models "$models" --model echo --config "$conf"
 stop_worker
 # The lines that are commented out hold the names and values of today.
 echo 0123456789abcdef0123 >token
-sed -e "s|^#\([a-z-]* = \)|\1|" -e "s|^token-file = .*|token-file = token|" -e "s|^models = .*|models = $models|" \
+sed -e "s|^#\([a-z-]* = \)|\1|" -e "s|^token-file = .*|token-file = token|" -e "s|^models = .*|models = $models|" -e "s|^access-log = .*|access-log = log|" \
     -e '/^metrics-port/d' "$conf" >all.conf
 grep -q '^max-batch = ' all.conf || fail 'the example sets nothing'
 serve all --model echo --config all.conf

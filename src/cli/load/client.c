@@ -92,7 +92,8 @@ static int take(struct gw_load_client *me, uint64_t deadline, struct gw_client_r
     if (error == -ETIMEDOUT) return 0;
     if (error) return error;
     count(me, r);
-    return 1;
+    /* The server has gone: every further request would fail like this one. */
+    return r->error == -ECONNRESET ? gw_error(r->error, "%s", r->why) : 1;
 }
 
 /* So many in flight, and the next one when one is answered. */
