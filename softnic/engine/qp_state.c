@@ -10,8 +10,10 @@
 #include "softnic/engine/engine.h"
 
 enum {
-    ACCESS =
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+    /* Those of a region that mean nothing here are let pass, as the kernel does: programs give both the same. */
+    ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+             IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
+             IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING,
     ALWAYS = IBV_QP_STATE | IBV_QP_CUR_STATE,
 };
 
