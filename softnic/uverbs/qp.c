@@ -238,7 +238,10 @@ int uv_create_qp_ex(const struct uv_cmd *c)
 {
     const struct ib_uverbs_ex_create_qp *q = c->in;
     struct qp_request rq = REQUEST(q);
-    if (q->comp_mask || q->create_flags || q->source_qpn) return -EOPNOTSUPP;
+    /* There is no multicast, so none comes back to its sender. */
+    uint32_t free = q->qp_type == IB_UVERBS_QPT_UD ? IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK : 0;
+
+    if (q->comp_mask || q->create_flags & ~free || q->source_qpn) return -EOPNOTSUPP;
     return create(c, &rq, true);
 }
 
