@@ -10,6 +10,7 @@
 
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include "softnic/base/errno_text.h"
 #include "softnic/cm/cm.h"
 #include "softnic/runtime/process.h"
 #include "softnic/uverbs/object.h"
@@ -68,6 +69,7 @@ int uv_open(int flags, unsigned index)
     if (fd < 0 || (unsigned)fd >= MAX_FD) {
         int err = fd < 0 ? -errno : -EMFILE;
         if (fd >= 0) close(fd);
+        fprintf(stderr, "gpuwire: cannot open the device: %s\n", sn_errno_text(-err));
         free(f);
         return err;
     }
