@@ -205,7 +205,7 @@ int uv_query_context(struct uv_file *f, const struct uv_request *r)
     return err ? err : uv_attr_out(r, MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, &drv, sizeof(drv));
 }
 
-/* What mlx5dv_query_port asks for is about switches inside the adapter, and there is none. */
+/* mlx5dv_query_port asks about switches inside the adapter, and this one has none. */
 int uv_query_vport(struct uv_file *f, const struct uv_request *r)
 {
     const struct mlx5_ib_uapi_query_port none = {0};

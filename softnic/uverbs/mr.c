@@ -54,9 +54,8 @@ static bool is_implicit(const struct uv_mr_user *u)
 
 /*
  * Fills in how the NIC reaches addresses of this process. As when the kernel pins them: -EFAULT when some are
- * not mapped, or not writable by the program that wants local writes. On demand they may come and go: the
- * NIC reads and writes all memory under a guard, and a page that is missing when it is needed is the
- * request's error.
+ * not mapped, or not writable by the program that wants local writes. On demand they may come and go. The NIC
+ * accesses all memory under a guard, so a page that is missing when it is needed is the request's error.
  */
 static int aim(struct sn_mr_init *init, const struct uv_mr_user *u)
 {

@@ -265,14 +265,15 @@ int uv_dm_map(struct uv_file *f, uint64_t index, size_t length, void *hint, int 
 int uv_clock_map(void *hint, int prot, int flags, void **at);
 
 /*
- * uv_mr_make - the object of a region that init describes; what init names is the object's, or is let go of.
- * uv_mr_check - whether such rights can be had at all: 0, -EINVAL, -EOPNOTSUPP (mr.c).
+ * uv_mr_make - the object of a region that init describes. What init names is the object's, or is let go of.
+ * 0 or a negative errno. uv_mr_check - whether such rights can be had at all: 0, -EINVAL, -EOPNOTSUPP (mr.c).
  */
 int uv_mr_make(struct uv_file *f, struct uv_pd *pd, const struct sn_mr_init *init, struct uv_mr **mr);
 int uv_mr_check(uint32_t access);
 uint32_t uv_mr_kept(uint32_t access); /* those of them that the NIC checks */
 
-/* What GET_CONTEXT answers, and with no registers what an imported device is told (device.c). */
+/* uv_fill_context - the answer to GET_CONTEXT. With no registers it is the one to an imported device (device.c).
+ */
 struct mlx5_ib_alloc_ucontext_resp;
 void uv_fill_context(struct mlx5_ib_alloc_ucontext_resp *r, bool small_uars, uint32_t registers);
 
