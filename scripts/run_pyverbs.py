@@ -55,8 +55,8 @@ def outside(args):
     python, env = interpreter(args.folder)
     with tempfile.TemporaryDirectory(prefix="pyverbs-") as work:
         tests = unpacked(os.path.join(args.folder, "tests"), os.path.join(work, "tests"))
-        command = [python, os.path.abspath(__file__), "--inside", "--device", args.device, "--gid", str(args.gid),
-                   "--at-least", str(args.at_least), tests, *args.tests]
+        command = [python, os.path.abspath(__file__), "--inside", "--device", args.device,
+                   "--gid", str(args.gid), "--at-least", str(args.at_least), tests, *args.tests]
         if args.gpuwire != "none":
             tool = os.path.abspath(args.gpuwire) if "/" in args.gpuwire else args.gpuwire
             command = [tool, "run", "--", *command]
@@ -87,9 +87,10 @@ def inside(args):
     from args_parser import parser  # the tests' own: they look there for the device
 
     parser.parse_args()
-    module = importlib.machinery.SourceFileLoader("tests", os.path.join(args.folder, "__init__.py")).load_module()
-    loader = unittest.TestLoader()
-    suite = loader.loadTestsFromNames(args.tests, module) if args.tests else loader.loadTestsFromModule(module)
+    first = os.path.join(args.folder, "__init__.py")
+    module = importlib.machinery.SourceFileLoader("tests", first).load_module()
+    load = unittest.TestLoader()
+    suite = load.loadTestsFromNames(args.tests, module) if args.tests else load.loadTestsFromModule(module)
     result = unittest.TextTestRunner(verbosity=2 if args.tests else 1, resultclass=Result).run(suite)
     wrong = result.failures + result.errors
     print(f"\npassed {result.passed}, skipped {len(result.skipped)}, failed {len(wrong)}, of {result.testsRun}")
@@ -108,7 +109,8 @@ def main():
     p.add_argument("folder", nargs="?", default=DEBIAN, metavar="CHECKOUT",
                    help=f"of rdma-core, of the release that pyverbs is of (default: {DEBIAN})")
     p.add_argument("tests", nargs="*", metavar="TEST", help="for example tests.test_odp; default: all")
-    p.add_argument("--gpuwire", default="gpuwire", metavar="PATH", help="the tool; none: on the system's own device")
+    p.add_argument("--gpuwire", default="gpuwire", metavar="PATH",
+                   help="the tool; none: on the system's own device")
     p.add_argument("--device", default="mlx5_0")
     p.add_argument("--gid", type=int, default=0, metavar="INDEX")
     p.add_argument("--at-least", type=int, default=0, metavar="N", help="fail when fewer tests pass")
