@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <linux/netlink.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "softnic/attach/got.h"
 #include "softnic/attach/paths.h"
@@ -43,7 +44,9 @@ static int hook_ioctl(int fd, unsigned long request, ...)
     void *arg = va_arg(ap, void *);
     va_end(ap);
 
-    if (!uv_is_command_fd(fd)) return ioctl(fd, request, arg);
+    /* A program may import the device by a copy of the fd, and that begins with this request. */
+    if (!uv_is_command_fd(fd) && !(request == RDMA_VERBS_IOCTL && uv_adopt(fd)))
+        return ioctl(fd, request, arg);
     int err = uv_ioctl(fd, request, (uint64_t)(uintptr_t)arg);
     if (!err) return 0;
     errno = -err;

@@ -80,3 +80,8 @@ const struct sn_cuda_api *sn_cuda_api_loaded(void)
     pthread_mutex_unlock(&table_lock);
     return filled ? &table : NULL;
 }
+
+void sn_cuda_api_forked(void)
+{
+    pthread_mutex_init(&table_lock, NULL);
+}

@@ -93,4 +93,7 @@ struct sn_cuda_api {
  */
 const struct sn_cuda_api *sn_cuda_api_loaded(void);
 
+/* In a forked child, while it has one thread: the lock may be held by one that is not here. */
+void sn_cuda_api_forked(void);
+
 #endif

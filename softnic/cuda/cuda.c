@@ -198,3 +198,10 @@ void sn_cuda_region_stats(const struct sn_cuda_region *region, struct sn_cuda_st
     stats->refused = region->dev->copier.refused;
     pthread_mutex_unlock(&region->dev->lock);
 }
+
+void sn_cuda_forked(void)
+{
+    pthread_mutex_init(&devices_lock, NULL);
+    memset(devices, 0, sizeof(devices));
+    sn_cuda_api_forked();
+}

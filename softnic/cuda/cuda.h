@@ -91,6 +91,9 @@ bool sn_cuda_may_close(const struct sn_cuda_region *region);
  */
 void sn_cuda_region_fini(struct sn_cuda_region *region);
 
+/* In a forked child, while it has one thread: forgets the parent's GPUs, which CUDA does not let it use. */
+void sn_cuda_forked(void);
+
 /*
  * Takes len bytes at src for addr. Returns 0, -EFAULT (outside the region) or -EIO (the copy engine does not
  * take more). The bytes are in GPU memory after the next successful flush of the region. They may be there

@@ -131,7 +131,8 @@ static void scan(struct sn_uar *uar)
     uint64_t value;
 
     for (unsigned i = 0; i < HALVES; i++)
-        if (take(uar->page + SN_UAR_BF / 8 + i * HALF_WORDS, &value)) send_ring(uar, i / 2, value);
+        if (take(uar->page + SN_UAR_BF / 8 + i * HALF_WORDS, &value))
+            send_ring(uar, uar->merged ? 0 : i / 2, value);
     if (take(uar->page + SN_UAR_CQ / 8, &value)) arm_ring(uar, value);
 }
 

@@ -10,8 +10,10 @@
 #include "softnic/engine/engine.h"
 
 enum {
-    ACCESS =
-        IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+    /* Programs give a region's rights to its queue pairs. As in the kernel, some mean nothing there. */
+    ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+             IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
+             IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING,
     ALWAYS = IBV_QP_STATE | IBV_QP_CUR_STATE,
 };
 

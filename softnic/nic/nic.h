@@ -347,8 +347,14 @@ int sn_nic_mad_send(struct sn_nic *nic, const uint8_t dgid[16], const uint8_t ma
 enum { SN_UAR_SIZE = 4096, SN_UAR_BF = 0x800, SN_UAR_BF_SIZE = 512, SN_UAR_BF_COUNT = 4, SN_UAR_CQ = 0x20 };
 
 int sn_uar_create(struct sn_nic *nic, struct sn_uar **uar); /* -ENOMEM */
-int sn_uar_destroy(struct sn_uar *uar);                     /* -EBUSY while a QP or CQ uses it */
-void *sn_uar_page(struct sn_uar *uar);                      /* no lock */
+
+/*
+ * For a page whose queue pairs do not say which register they are given: a ring of any counts for all of them.
+ * Before the page has users.
+ */
+void sn_uar_merge(struct sn_uar *uar);
+int sn_uar_destroy(struct sn_uar *uar); /* -EBUSY while a QP or CQ uses it */
+void *sn_uar_page(struct sn_uar *uar);  /* no lock */
 
 /* ---- protection domains, memory regions
  * ---------------------------------------------------------------------------- */

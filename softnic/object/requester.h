@@ -44,9 +44,10 @@ struct sn_requester {
     uint32_t since_ackreq;
     struct sn_early early;
     uint8_t retries, naks, rnr_retries;
-    bool asked; /* went back to una_psn, because of an answer, already */
-    bool rnr_wait;
-    uint64_t deadline; /* of the ACK timer or RNR wait; SN_NEVER: none */
+    bool asked;              /* went back to una_psn, because of an answer, already */
+    bool rnr_wait, rnr_told; /* told: a line said that it has waited long */
+    uint64_t rnr_since;      /* its peer has had no receive for it since then; 0: it has */
+    uint64_t deadline;       /* of the ACK timer or RNR wait; SN_NEVER: none */
     uint64_t give_up; /* when the time that the program set is over; deadline may come earlier, for a probe */
     /* How long answers take (as TCP reckons it, RFC 6298): one packet at a time is timed, none that was
      * repeated. */

@@ -56,7 +56,9 @@ struct sn_responder {
     uint32_t received; /* bytes */
     struct gw_mlx5_rwqe wqe;
     struct sn_cursor cursor;
-    bool has_slots; /* a READ or atomic was ever accepted */
+    uint64_t starved_since; /* its peer has waited for a receive since then; 0: it does not */
+    bool starved_told;      /* a line said so */
+    bool has_slots;         /* a READ or atomic was ever accepted */
     struct sn_slot_rd slots[SN_MAX_RD_ATOMIC];
     uint32_t slot_head; /* free-running: the next READ or atomic takes slots[slot_head % SN_MAX_RD_ATOMIC] */
 };

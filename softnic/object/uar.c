@@ -40,6 +40,11 @@ int sn_uar_create(struct sn_nic *nic, struct sn_uar **out)
     return 0;
 }
 
+void sn_uar_merge(struct sn_uar *uar)
+{
+    uar->merged = true;
+}
+
 int sn_uar_destroy(struct sn_uar *uar)
 {
     struct sn_nic *nic = uar->nic;

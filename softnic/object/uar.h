@@ -35,6 +35,7 @@ struct sn_uar {
     uint32_t arms;           /* rings of the register that arms */
     struct sn_register registers[SN_UAR_BF_COUNT];
     uint64_t *page;
+    bool merged; /* all registers count as the first */
     unsigned reports;
 };
 

@@ -35,3 +35,20 @@ void sn_qp_fatal(struct sn_qp *qp)
     if (qp->nic->cfg.async_event)
         qp->nic->cfg.async_event(qp->nic->cfg.user, IBV_EVENT_QP_FATAL, qp->init.user);
 }
+
+/*
+ * NVIDIA publishes no list. These are the codes that users of mlx5 devices have reported beside each syndrome,
+ * again and again and from several programs (docs/softnic-verbs.md names the reports). Of others none was seen.
+ */
+uint8_t sn_vendor_error(uint8_t syndrome)
+{
+    switch (syndrome) {
+    case GW_MLX5_SYND_LOCAL_PROT: return 0x51;
+    case GW_MLX5_SYND_FLUSHED: return 0xf9;
+    case GW_MLX5_SYND_REM_INV_REQ: return 0x8a;
+    case GW_MLX5_SYND_REM_ACCESS: return 0x88;
+    case GW_MLX5_SYND_REM_OP: return 0x89;
+    case GW_MLX5_SYND_RETRY_EXC: return 0x81;
+    default: return 0;
+    }
+}

@@ -8,6 +8,8 @@
 #include "softnic/region/region.h"
 
 /* error.c */
+/* sn_vendor_error - the code that a ConnectX puts beside a syndrome of a completion; 0: nobody told. */
+uint8_t sn_vendor_error(uint8_t syndrome);
 void sn_qp_error(struct sn_qp *qp);      /* to ERR; everything posted will be flushed */
 void sn_qp_send_error(struct sn_qp *qp); /* a send request failed: to ERR, or to SQE where nobody answers */
 void sn_qp_fatal(struct sn_qp *qp);      /* to ERR, and an event says so */
@@ -19,8 +21,7 @@ typedef const char *sn_wqe_check(struct sn_qp *qp, struct sn_sreq *s, const stru
  * NULL. */
 bool sn_sq_fetch(struct sn_qp *qp, sn_wqe_check *check);
 bool sn_sq_complete(struct sn_qp *qp); /* completes what is acknowledged. false: the QP is no longer alive */
-void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome,
-                uint8_t vendor); /* fails the oldest, and with it the QP */
+void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome); /* fails the oldest, and with it the QP */
 bool sn_sq_flush_one(struct sn_qp *qp);
 void sn_sq_rest(struct sn_qp *qp); /* gives the ring and arena back if nothing is under way; often called */
 void sn_sq_free_rooms(struct sn_nic *nic);

@@ -87,6 +87,7 @@ void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome)
     memset(&wc, 0, sizeof(wc));
     wc.opcode = GW_MLX5_CQE_RESP_ERR;
     wc.syndrome = syndrome;
+    wc.vendor = syndrome == GW_MLX5_SYND_LOCAL_PROT ? 0 : sn_vendor_error(syndrome);
     sn_rq_complete(qp, &wc, NULL, 0);
 }
 

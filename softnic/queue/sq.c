@@ -226,14 +226,14 @@ static struct gw_mlx5_wc new_wc(const struct sn_qp *qp, uint8_t opcode)
     return wc;
 }
 
-static int post_error(struct sn_qp *qp, uint16_t index, uint8_t wqe_opcode, uint8_t syndrome, uint8_t vendor)
+static int post_error(struct sn_qp *qp, uint16_t index, uint8_t wqe_opcode, uint8_t syndrome)
 {
     struct gw_mlx5_wc wc = new_wc(qp, GW_MLX5_CQE_REQ_ERR);
 
     wc.wqe_opcode = wqe_opcode;
     wc.wqe_counter = index;
     wc.syndrome = syndrome;
-    wc.vendor = vendor;
+    wc.vendor = sn_vendor_error(syndrome);
     return sn_cq_post(qp->init.send_cq, qp, &wc, NULL, 0);
 }
 
@@ -281,7 +281,7 @@ bool sn_sq_complete(struct sn_qp *qp)
         if (s->copying || !is_done(qp, s)) break;
         if (receives(s->wqe) && sn_place_flush(qp)) {
             sn_report_qp(qp, "the memory that the READ or atomic at index %u writes to failed", s->index);
-            sn_sq_fail(qp, GW_MLX5_SYND_LOCAL_PROT, 0);
+            sn_sq_fail(qp, GW_MLX5_SYND_LOCAL_PROT);
             return false;
         }
         if ((s->wqe->signaled || qp->init.sq_sig_all) && post_success(qp, s)) return false;
@@ -290,13 +290,13 @@ bool sn_sq_complete(struct sn_qp *qp)
     return true;
 }
 
-void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome, uint8_t vendor)
+void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome)
 {
     struct sn_requester *r = &qp->req;
     struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 
     if (r->early.batched) sn_settle(qp->nic);
-    if (r->una != r->end && post_error(qp, s->index, s->wqe->opcode, syndrome, vendor) == 0) retire(qp);
+    if (r->una != r->end && post_error(qp, s->index, s->wqe->opcode, syndrome) == 0) retire(qp);
     sn_qp_send_error(qp);
 }
 
@@ -309,7 +309,7 @@ bool sn_sq_flush_one(struct sn_qp *qp)
     if (r->una != r->end) {
         struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 
-        post_error(qp, s->index, s->wqe->opcode, GW_MLX5_SYND_FLUSHED, 0);
+        post_error(qp, s->index, s->wqe->opcode, GW_MLX5_SYND_FLUSHED);
         retire(qp);
         return true;
     }
@@ -318,7 +318,7 @@ bool sn_sq_flush_one(struct sn_qp *qp)
         qp->sq_next = qp->sq_ci = qp->sq_pi; /* nobody can want them back */
         return false;
     }
-    post_error(qp, qp->sq_next, qp->nic->scratch.opcode, GW_MLX5_SYND_FLUSHED, 0);
+    post_error(qp, qp->sq_next, qp->nic->scratch.opcode, GW_MLX5_SYND_FLUSHED);
     qp->sq_next = (uint16_t)(qp->sq_next + wqebbs);
     qp->sq_ci = qp->sq_next;
     return true;

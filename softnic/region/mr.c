@@ -67,6 +67,12 @@ static int take_key(struct sn_nic *nic, uint32_t *key)
     return 0;
 }
 
+/* A region of all addresses is no amount of memory. */
+static uint64_t counted(const struct sn_mr_init *init)
+{
+    return init->length == UINT64_MAX ? 0 : init->length;
+}
+
 int sn_mr_add(struct sn_pd *pd, struct sn_mr *mr)
 {
     struct sn_nic *nic = pd->nic;
@@ -79,7 +85,7 @@ int sn_mr_add(struct sn_pd *pd, struct sn_mr *mr)
     if (!err) {
         nic->mrs[mr->key >> SN_KEY_SHIFT] = mr;
         nic->mr_count++;
-        nic->mr_bytes += mr->init.length;
+        nic->mr_bytes += counted(&mr->init);
         nic->objects++;
         pd->users++;
         if (!mr->window) sn_publish_region(mr, false);
@@ -121,7 +127,7 @@ int sn_mr_change(struct sn_mr *mr, struct sn_pd *pd, const struct sn_mr_init *in
     mr->pd->users--;
     mr->pd = pd;
     pd->users++;
-    nic->mr_bytes += init->length - mr->init.length;
+    nic->mr_bytes += counted(init) - counted(&mr->init);
     mr->init = *init;
     mr->changed = true;
     if (!mr->init.dma) mr->init.dma = &sn_host_dma;
@@ -144,7 +150,7 @@ int sn_mr_destroy(struct sn_mr *mr)
     sn_mr_note_gone(nic, mr);
     nic->mrs[mr->key >> SN_KEY_SHIFT] = NULL;
     nic->mr_count--;
-    nic->mr_bytes -= mr->init.length;
+    nic->mr_bytes -= counted(&mr->init);
     nic->objects--;
     mr->pd->users--;
     sn_nic_unlock(nic);

@@ -4,30 +4,33 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "softnic/cuda/cuda.h"
 #include "softnic/runtime/process_state.h"
 
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct sn_process_nic sn_process_table[SN_MAX_NICS];
-int sn_process_in_child; /* this process is a forked child of one that had a NIC */
 
 /*
  * In the child: nothing may take a lock, which a thread that is not here may hold; and the child must not
- * touch doorbell pages, which it shares with the parent. So all it does is to let go.
+ * touch doorbell pages, which it shares with the parent. So it lets go of the parent's NICs, also of one that
+ * another thread was making, and leaves their memory alone. Then it may make NICs of its own.
  */
 static void after_fork(void)
 {
     for (struct sn_process_nic *p = sn_process_table; p < sn_process_table + SN_MAX_NICS; p++) {
-        if (!p->made) continue;
-        /* Also of one that was being made by another thread, which holds the lock and is not here. */
-        sn_process_in_child = 1;
-        if (!p->open_fd_count) continue;
-        while (p->open_fd_count) close(p->open_fds[--p->open_fd_count]);
-        if (sn_port_local(p->port)) sn_local_forked(sn_port_local(p->port));
+        if (p->made && p->open_fd_count) {
+            while (p->open_fd_count) close(p->open_fds[--p->open_fd_count]);
+            if (sn_port_local(p->port)) sn_local_forked(sn_port_local(p->port));
+        }
+        memset(p, 0, sizeof(*p));
     }
+    sn_cuda_forked();
+    pthread_mutex_init(&process_lock, NULL);
 }
 
 static void watch_forks(void)
@@ -43,11 +46,6 @@ int sn_process_nic_get(unsigned index, const struct sn_process_callbacks *callba
     char why[SN_CONFIG_WHY] = "";
     int err = 0;
 
-    if (sn_process_forked()) {
-        fprintf(stderr,
-                "gpuwire: a forked child has no NIC; exec a program of its own, or fork before opening it\n");
-        return -EPERM;
-    }
     pthread_mutex_lock(&process_lock);
     watch_forks();
     if (!p->users) {
@@ -66,7 +64,6 @@ int sn_process_nic_get(unsigned index, const struct sn_process_callbacks *callba
 
 void sn_process_nic_put(struct sn_nic *nic)
 {
-    if (sn_process_forked()) return;
     pthread_mutex_lock(&process_lock);
     struct sn_process_nic *p = sn_process_entry(nic);
     if (p && p->users && !--p->users) {
@@ -83,7 +80,6 @@ int sn_process_nic_info(unsigned index, struct sn_process_info *info)
     struct sn_process_nic *p = &sn_process_table[index];
     int err = -ENODEV;
 
-    if (sn_process_forked()) return err;
     pthread_mutex_lock(&process_lock);
     if (p->users) {
         info->config = p->config;
@@ -117,7 +113,7 @@ __attribute__((destructor)) static void at_exit(void)
 {
     const struct timespec step = {.tv_nsec = 1000000};
 
-    if (sn_process_forked() || !any_thread()) return;
+    if (!any_thread()) return;
     for (int ms = 0; pthread_mutex_trylock(&process_lock); ms++) {
         if (ms == SN_EXIT_MS) return;
         nanosleep(&step, NULL);

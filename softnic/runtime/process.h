@@ -3,8 +3,9 @@
  * process.h: the NICs of this process, as GPUWIRE_NIC says: one or several, each at an address of its own,
  * with a thread that serves what no application thread drives.
  *
- * The first user of one makes it, the last destroys it. A forked child has no NIC and cannot get one: its
- * queues are in memory that it does not share with the NIC's thread, which stayed with the parent.
+ * The first user of one makes it, the last destroys it. A forked child has none of its parent's: their queues
+ * are in memory that it does not share with the NIC's thread, which stayed with the parent. It may make NICs of
+ * its own.
  */
 #ifndef SOFTNIC_RUNTIME_PROCESS_H
 #define SOFTNIC_RUNTIME_PROCESS_H
@@ -33,13 +34,13 @@ int sn_process_nics(char why[SN_CONFIG_WHY]);
 /*
  * Takes a reference on one of the process's NICs, making it if need be. The callbacks are the first caller's.
  * Returns 0 and *nic, or a negative errno after one line on stderr that says what is wrong: -EINVAL
- * GPUWIRE_NIC is malformed, -EADDRNOTAVAIL, -EADDRINUSE (all slots taken), -EPERM in a forked child, -ENOMEM,
+ * GPUWIRE_NIC is malformed, -EADDRNOTAVAIL, -EADDRINUSE (all slots taken), -ENOMEM,
  * others from the system. Any thread.
  */
 int sn_process_nic_get(unsigned index, const struct sn_process_callbacks *callbacks, struct sn_nic **nic);
 
 /* Gives the reference back. The last one stops the thread (within 100 ms) and destroys the NIC, in which no
- * objects may be left. Any thread but its own; nothing in a forked child. */
+ * objects may be left. Any thread but its own; nothing happens to a NIC of a forked child's parent. */
 void sn_process_nic_put(struct sn_nic *nic);
 
 /*
@@ -52,8 +53,8 @@ uint64_t sn_process_nic_posted(struct sn_nic *nic);
 
 /*
  * Lets the calling thread do the NIC's work: what polling calls. The NIC's own thread stays away
- * while others call this often. Returns what sn_nic_progress does; SN_NEVER in a forked child. Any thread
- * that holds a reference.
+ * while others call this often. Returns what sn_nic_progress does; SN_NEVER of a NIC of a forked child's
+ * parent. Any thread that holds a reference.
  */
 uint64_t sn_process_nic_drive(struct sn_nic *nic);
 

@@ -54,7 +54,7 @@ uint64_t sn_process_nic_posted(struct sn_nic *nic)
         uint64_t last;
         unsigned row; /* posts in a row, one right behind the other */
     } posts __attribute__((tls_model("initial-exec")));
-    struct sn_thread *thread = sn_process_forked() ? NULL : sn_process_thread_of(nic);
+    struct sn_thread *thread = sn_process_thread_of(nic);
     uint64_t start = ticks(), now, next;
 
     if (!thread) return SN_NEVER;
@@ -73,10 +73,11 @@ uint64_t sn_process_nic_posted(struct sn_nic *nic)
 
 uint64_t sn_process_nic_drive(struct sn_nic *nic)
 {
+    const struct sn_process_nic *p = sn_process_entry(nic);
     struct sn_thread *thread;
 
-    if (sn_process_forked()) return SN_NEVER;
-    thread = sn_process_thread_of(nic);
+    if (!p) return SN_NEVER;
+    thread = sn_process_thread(p);
     if (thread) sn_thread_driven(thread);
     uint64_t now = sn_process_now(), before = sn_nic_activity(nic), next;
     if (thread && sn_thread_looks(thread, now)) {
@@ -90,7 +91,7 @@ uint64_t sn_process_nic_drive(struct sn_nic *nic)
 
 void sn_process_nic_kick(struct sn_nic *nic)
 {
-    struct sn_thread *thread = sn_process_forked() ? NULL : sn_process_thread_of(nic);
+    struct sn_thread *thread = sn_process_thread_of(nic);
 
     if (thread) sn_thread_kick(thread);
 }

@@ -35,7 +35,6 @@ struct sn_process_nic {
 /* process.c: the NICs, in the order of GPUWIRE_NIC; each is made by its first user. Under the process's lock
  * but for nic and thread. */
 extern struct sn_process_nic sn_process_table[SN_MAX_NICS];
-extern int sn_process_in_child; /* this process is a forked child of one that had a NIC */
 
 static inline uint64_t sn_process_now(void)
 {
@@ -61,7 +60,8 @@ static inline void sn_process_set_nic(struct sn_process_nic *p, struct sn_nic *n
     __atomic_store_n(&p->nic, nic, __ATOMIC_RELAXED);
 }
 
-/* The caller holds a reference, so the entry does not change. Nearly always it is the first. */
+/* The caller holds a reference, so the entry does not change. Nearly always it is the first. NULL: in a forked
+ * child, of a NIC of its parent. */
 static inline struct sn_process_nic *sn_process_entry(const struct sn_nic *nic)
 {
     for (int i = 0; i < SN_MAX_NICS; i++)
@@ -69,17 +69,12 @@ static inline struct sn_process_nic *sn_process_entry(const struct sn_nic *nic)
     return NULL;
 }
 
-/* The thread of that NIC. NULL: it has no entry, or no thread yet. */
+/* The thread of that NIC. NULL: it has no entry, or no thread. */
 static inline struct sn_thread *sn_process_thread_of(const struct sn_nic *nic)
 {
     const struct sn_process_nic *p = sn_process_entry(nic);
 
     return p ? sn_process_thread(p) : NULL;
-}
-
-static inline bool sn_process_forked(void)
-{
-    return __atomic_load_n(&sn_process_in_child, __ATOMIC_RELAXED); /* set while the child had one thread */
 }
 
 /*

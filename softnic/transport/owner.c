@@ -36,7 +36,7 @@ static void fail(struct sn_qp *qp, struct sn_owner now)
         "the connection is over: its peer (QP 0x%06x) has ended, and a process of user %u has its slot "
         "(UDP port %u) now",
         qp->peer.qpn, now.uid, SN_SLOT_PORT + (qp->peer.qpn >> 16));
-    if (sn_qp_reliable(qp) && qp->req.una != qp->req.end) sn_sq_fail(qp, GW_MLX5_SYND_RETRY_EXC, 0);
+    if (sn_qp_reliable(qp) && qp->req.una != qp->req.end) sn_sq_fail(qp, GW_MLX5_SYND_RETRY_EXC);
     sn_qp_fatal(qp);
 }
 

@@ -222,7 +222,7 @@ static void sent(struct sn_qp *qp, struct sn_sreq *s, uint32_t n)
 static enum sn_step stuck(struct sn_qp *qp, const struct sn_sreq *s)
 {
     if (qp->req.una != qp->req.cur) return SN_IDLE;
-    sn_sq_fail(qp, s->error, 0);
+    sn_sq_fail(qp, s->error);
     return SN_DID;
 }
 

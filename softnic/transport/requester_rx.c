@@ -82,6 +82,7 @@ static bool advance(struct sn_qp *qp, uint32_t end)
     sn_requester_probed(qp, end);
     r->una_psn = end;
     r->retries = r->naks = r->rnr_retries = 0;
+    r->rnr_since = 0;
     r->asked = false;
     sn_requester_measure(qp);
     while (r->read_head != r->read_tail &&
@@ -170,7 +171,7 @@ static void take_payload(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, c
     else
         err = sn_scatter_send(qp, s, offset, data, len);
     if (err)
-        sn_sq_fail(qp, GW_MLX5_SYND_LOCAL_PROT, 0);
+        sn_sq_fail(qp, GW_MLX5_SYND_LOCAL_PROT);
     else
         advance(qp, roce_psn_add(psn, 1));
 }
@@ -191,7 +192,7 @@ static void read_response(struct sn_qp *qp, const struct roce_hdr *h, const uint
     if (len != want) {
         sn_report_qp(qp, "the answer to the READ at index %u has %u bytes in packet %u instead of %u",
                      s->index, len, k, want);
-        sn_sq_fail(qp, GW_MLX5_SYND_BAD_RESP, 0);
+        sn_sq_fail(qp, GW_MLX5_SYND_BAD_RESP);
         return;
     }
     take_payload(qp, s, offset, payload, len, h->psn);
@@ -213,6 +214,20 @@ static void atomic_response(struct sn_qp *qp, const struct roce_hdr *h)
 
 /* ---- acknowledgements ---------------------------------------------------------------------------------- */
 
+/* It may be tried for ever, and then nobody would know what a program waits for. */
+static void waits_for_receive(struct sn_qp *qp)
+{
+    struct sn_requester *r = &qp->req;
+    char text[SN_WHY];
+
+    if (!r->rnr_since) r->rnr_since = qp->nic->now;
+    if (r->rnr_told || qp->nic->now - r->rnr_since < SN_STARVED_NS) return;
+    r->rnr_told = true;
+    sn_report_qp(qp, "%s: its peer (QP 0x%06x) has had no receive posted for a second; it is tried again %s",
+                 sn_oldest_text(qp, text), qp->attr.dest_qp_num,
+                 qp->attr.rnr_retry == 7 ? "until there is one" : "a few times");
+}
+
 static void receiver_not_ready(struct sn_qp *qp, const struct roce_hdr *h)
 {
     struct sn_requester *r = &qp->req;
@@ -227,9 +242,10 @@ static void receiver_not_ready(struct sn_qp *qp, const struct roce_hdr *h)
     if (qp->attr.rnr_retry != 7 && r->rnr_retries++ >= qp->attr.rnr_retry) {
         sn_report_qp(qp, "%s: its peer (QP 0x%06x) had no receive posted: gave up after %u repeats",
                      sn_oldest_text(qp, text), qp->attr.dest_qp_num, qp->attr.rnr_retry);
-        sn_sq_fail(qp, GW_MLX5_SYND_RNR_EXC, 0);
+        sn_sq_fail(qp, GW_MLX5_SYND_RNR_EXC);
         return;
     }
+    waits_for_receive(qp);
     window = r->window;
     no_loss = r->no_loss;
     sn_requester_back(qp);
@@ -249,7 +265,7 @@ static void out_of_sequence(struct sn_qp *qp, const struct roce_hdr *h)
     if (++r->naks > NAKS_WITHOUT_PROGRESS) {
         sn_report_qp(qp, "%s: its peer (QP 0x%06x) asked %d times for PSN %u and never got it",
                      sn_oldest_text(qp, text), qp->attr.dest_qp_num, r->naks, h->psn);
-        sn_sq_fail(qp, GW_MLX5_SYND_RETRY_EXC, 0);
+        sn_sq_fail(qp, GW_MLX5_SYND_RETRY_EXC);
         return;
     }
     ask_again(qp);
@@ -271,7 +287,7 @@ static void refused(struct sn_qp *qp, const struct roce_hdr *h)
     }
     sn_report_qp(qp, "%s: its peer (QP 0x%06x) refused it: %s; the peer's side says why",
                  sn_oldest_text(qp, text), qp->attr.dest_qp_num, what);
-    sn_sq_fail(qp, syndrome, 0);
+    sn_sq_fail(qp, syndrome);
 }
 
 static void ack(struct sn_qp *qp, const struct roce_hdr *h)

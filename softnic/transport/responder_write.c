@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The responder executes the packets of SENDs and WRITEs: each goes where the message is up to. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "softnic/transport/responder.h"
@@ -21,22 +22,43 @@ static void accept(struct sn_qp *qp, const struct roce_hdr *h, const struct sn_b
     sn_qp_wake(qp);
 }
 
+/* Each NAK says so to the peer. Once, when it has waited long, a line says so here. */
+static void starves(struct sn_qp *qp)
+{
+    struct sn_responder *r = &qp->resp;
+    const struct sn_srq *srq = sn_rq_shared(qp);
+    char where[32] = "";
+
+    if (!r->starved_since) r->starved_since = qp->nic->now;
+    if (r->starved_told || qp->nic->now - r->starved_since < SN_STARVED_NS) return;
+    r->starved_told = true;
+    if (srq) snprintf(where, sizeof(where), " to SRQ 0x%06x", srq->number);
+    sn_report_qp(
+        qp, "its peer (QP 0x%06x) has waited for a second: it sent a message, and no receive is posted%s",
+        qp->attr.dest_qp_num, where);
+}
+
 /* The receive WQE that a message needs. false: refused. */
 static bool need_wqe(struct sn_qp *qp, const struct roce_hdr *h)
 {
     int n = sn_rq_fetch(qp);
 
-    if (n > 0) return true;
-    if (n == 0 && !sn_qp_reliable(qp))
+    if (n > 0) {
+        qp->resp.starved_since = 0;
+        return true;
+    }
+    if (n == 0 && !sn_qp_reliable(qp)) {
         sn_uc_drop(qp, &qp->nic->count.drop_no_recv);
-    else if (n == 0)
+    } else if (n == 0) {
         sn_responder_nak(qp, roce_aeth_rnr(qp->attr.min_rnr_timer), h->psn);
-    else if (qp->resp.has_wqe)
+        starves(qp);
+    } else if (qp->resp.has_wqe) {
         sn_resp_receive_failed(qp, h, GW_MLX5_SYND_LOCAL_QP_OP, ROCE_NAK_REMOTE_OP);
-    else if (!sn_qp_reliable(qp))
+    } else if (!sn_qp_reliable(qp)) {
         sn_qp_fatal(qp);
-    else
+    } else {
         sn_responder_fatal(qp, ROCE_NAK_REMOTE_OP, h->psn, IBV_EVENT_QP_FATAL);
+    }
     return false;
 }
 

@@ -67,7 +67,7 @@ static void timed_out(struct sn_qp *qp)
     if (r->retries++ >= qp->attr.retry_cnt) {
         sn_report_qp(qp, "%s: no answer from its peer (QP 0x%06x) to PSN %u: gave up after %u repeats",
                      sn_oldest_text(qp, text), qp->attr.dest_qp_num, r->una_psn, qp->attr.retry_cnt);
-        sn_sq_fail(qp, GW_MLX5_SYND_RETRY_EXC, 0);
+        sn_sq_fail(qp, GW_MLX5_SYND_RETRY_EXC);
         return;
     }
     r->asked = false;

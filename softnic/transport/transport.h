@@ -22,6 +22,9 @@
 #include "src/roce/icrc.h"
 #include "src/roce/segment.h"
 
+/* A message that waits so long for a receive is worth a line, at either end. */
+#define SN_STARVED_NS UINT64_C(1000000000)
+
 /*
  * transport/owner.c: the process at the other end, on the same host.
  * note: the peer is the process that has the slot now.

@@ -24,7 +24,7 @@ static bool complete(struct sn_qp *qp)
 static enum sn_step fail(struct sn_qp *qp, const struct sn_sreq *s)
 {
     if (qp->req.una != qp->req.cur) return SN_FULL;
-    sn_sq_fail(qp, s->error, 0);
+    sn_sq_fail(qp, s->error);
     return SN_DID;
 }
 

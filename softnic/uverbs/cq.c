@@ -97,8 +97,11 @@ static int read_layout(const struct cq_request *rq, const struct mlx5_ib_create_
 {
     uint64_t entries = (uint64_t)rq->cqe + 1; /* libmlx5 asks for one less than it has room for */
 
-    if (drv->cqe_comp_en || drv->flags)
-        return -EOPNOTSUPP; /* no compression, no padding, no page of its own choice */
+    /* No compression. Padding asks for entries that are written in full, as all are. */
+    if (drv->cqe_comp_en ||
+        drv->flags & ~(MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX | MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD))
+        return -EOPNOTSUPP;
+    if (drv->flags & MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD && drv->cqe_size != 128) return -EOPNOTSUPP;
     int err = check_buffer(drv->buf_addr, entries, drv->cqe_size);
     if (err) return err;
     if (drv->db_addr % DBREC_BYTES) return -EINVAL;
@@ -109,6 +112,28 @@ static int read_layout(const struct cq_request *rq, const struct mlx5_ib_create_
     init->dbrec = (void *)(uintptr_t)drv->db_addr;
     init->ignore_overrun = rq->flags & IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
     return 0;
+}
+
+/* Where it is armed: libmlx5 arms all queues of a context on one page. */
+static int choose_page(struct uv_file *f, const struct mlx5_ib_create_cq *drv, struct uv_cq *cq,
+                       struct sn_cq_init *init)
+{
+    if (!(drv->flags & MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX)) {
+        init->uar = f->uars.pages[0];
+        return 0;
+    }
+    cq->uar = uv_uar_numbered(f, drv->uar_page_index);
+    if (!cq->uar) return -EINVAL;
+    cq->uar->obj.users++;
+    init->uar = cq->uar->page;
+    return 0;
+}
+
+static void let_go(struct uv_cq *cq)
+{
+    uv_stream_put(cq->channel);
+    uv_stream_put(cq->async);
+    if (cq->uar) cq->uar->obj.users--;
 }
 
 static int make_cq(const struct uv_cmd *c, const struct cq_request *rq, struct uv_cq **out)
@@ -134,13 +159,12 @@ static int make_cq(const struct uv_cmd *c, const struct cq_request *rq, struct u
     cq->user_handle = rq->user_handle;
     cq->cqe_size = init.cqe_size;
     cq->channel = channel;
-    cq->async = uv_stream_get(f->async);
-    init.uar = f->uars.pages[0]; /* where libmlx5 arms all queues of a context */
+    cq->async = uv_events(c);
     init.user = cq;
-    err = sn_cq_create(f->nic, &init, &cq->cq);
+    err = choose_page(f, drv, cq, &init);
+    if (!err) err = sn_cq_create(f->nic, &init, &cq->cq);
     if (err) {
-        uv_stream_put(cq->channel);
-        uv_stream_put(cq->async);
+        let_go(cq);
         uv_free(f, &cq->obj);
         return err;
     }
@@ -152,8 +176,7 @@ void uv_cq_end(struct uv_file *f, struct uv_cq *cq)
 {
     (void)f;
     sn_cq_destroy(cq->cq);
-    uv_stream_put(cq->channel);
-    uv_stream_put(cq->async);
+    let_go(cq);
 }
 
 static int answer_cq(const struct uv_cmd *c, struct uv_cq *cq, uint32_t cqe, bool extended)
@@ -223,8 +246,7 @@ int uv_destroy_cq(const struct uv_cmd *c)
     r.comp_events_reported = cq->comp_sent;
     if (cq->channel) r.comp_events_reported -= uv_stream_drain(cq->channel, cq->user_handle);
     r.async_events_reported = cq->async_sent - uv_stream_drain(cq->async, cq->user_handle);
-    uv_stream_put(cq->channel);
-    uv_stream_put(cq->async);
+    let_go(cq);
     uv_free(c->file, &cq->obj);
     return uv_reply(c, &r, sizeof(r), NULL, 0);
 }

@@ -13,9 +13,12 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
 
 #include "softnic/runtime/process.h"
 #include "softnic/sysfs/tree.h"
+#include "softnic/uverbs/attrs.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
 
@@ -76,8 +79,7 @@ int uv_tree_info(struct sn_tree_info *nics)
 
 /* ---- GET_CONTEXT ---- */
 
-static void fill_context(struct mlx5_ib_alloc_ucontext_resp *r,
-                         const struct mlx5_ib_alloc_ucontext_req_v2 *req, uint32_t registers)
+void uv_fill_context(struct mlx5_ib_alloc_ucontext_resp *r, bool small_uars, uint32_t registers)
 {
     memset(r, 0, sizeof(*r));
     r->qp_tab_size = SN_MAX_QP;
@@ -96,7 +98,8 @@ static void fill_context(struct mlx5_ib_alloc_ucontext_resp *r,
     r->cqe_version = 1;
     r->cmds_supp_uhw = MLX5_USER_CMDS_SUPP_UHW_QUERY_DEVICE | MLX5_USER_CMDS_SUPP_UHW_CREATE_AH;
     r->eth_min_inline = MLX5_USER_INLINE_MODE_NONE;
-    if (req->lib_caps & MLX5_LIB_CAP_4K_UAR) {
+    r->clock_info_versions = 1u << MLX5_IB_CLOCK_INFO_V1;
+    if (small_uars) {
         r->log_uar_size = LOG_UAR_SIZE;
         r->num_uars_per_page = 1;
     }
@@ -156,7 +159,7 @@ static int answer_context(const struct uv_cmd *c, uint32_t registers)
     int fd, err = open_streams(f, &fd);
 
     if (err) return err;
-    fill_context(&drv, req, registers);
+    uv_fill_context(&drv, req->lib_caps & MLX5_LIB_CAP_4K_UAR, registers);
     core.async_fd = (uint32_t)fd;
     err = uv_reply(c, &core, sizeof(core), &drv, sizeof(drv));
     if (!err) return 0;
@@ -183,6 +186,35 @@ int uv_get_context(const struct uv_cmd *c)
     uv_uars_end(f);
     uv_give_nic(f);
     return err;
+}
+
+/*
+ * A program imports a device by a copy of the fd, and gets a context of its own over the same objects. With no
+ * registers that are mapped beforehand libmlx5 asks for doorbell pages one by one, as objects.
+ */
+int uv_query_context(struct uv_file *f, const struct uv_request *r)
+{
+    struct mlx5_ib_alloc_ucontext_resp drv;
+    uint32_t vectors = 1;
+    uint64_t support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
+    (void)f;
+
+    uv_fill_context(&drv, true, 0);
+    int err = uv_attr_out(r, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, &vectors, sizeof(vectors));
+    if (!err) err = uv_attr_out(r, UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT, &support, sizeof(support));
+    return err ? err : uv_attr_out(r, MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, &drv, sizeof(drv));
+}
+
+/* mlx5dv_query_port asks about switches inside the adapter, and this one has none. */
+int uv_query_vport(struct uv_file *f, const struct uv_request *r)
+{
+    const struct mlx5_ib_uapi_query_port none = {0};
+    uint32_t port = 0;
+    int err = uv_attr_in(r, MLX5_IB_ATTR_QUERY_PORT_PORT_NUM, &port, sizeof(port));
+
+    (void)f;
+    if (err || port != 1) return -EINVAL;
+    return uv_attr_out(r, MLX5_IB_ATTR_QUERY_PORT, &none, sizeof(none));
 }
 
 /* ---- QUERY_DEVICE ---- */
@@ -227,11 +259,24 @@ int uv_query_device(const struct uv_cmd *c)
     return uv_reply(c, &r, sizeof(r), NULL, 0);
 }
 
+/* Every transport moves its payload under the guard, so none needs its memory to stay. */
+static void fill_odp(struct ib_uverbs_ex_query_device_resp *r)
+{
+    const uint32_t messages = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+
+    r->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+    r->odp_caps.per_transport_caps.ud_odp_caps = messages;
+    r->odp_caps.per_transport_caps.uc_odp_caps = messages | IBV_ODP_SUPPORT_WRITE;
+    r->odp_caps.per_transport_caps.rc_odp_caps =
+        messages | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+    r->xrc_odp_caps = r->odp_caps.per_transport_caps.rc_odp_caps;
+}
+
 int uv_query_device_ex(const struct uv_cmd *c)
 {
     const struct ib_uverbs_ex_query_device *req = c->in;
     struct ib_uverbs_ex_query_device_resp r = {0};
-    struct mlx5_ib_query_device_resp drv = {0};
+    struct mlx5_ib_query_device_resp drv = {.flags = MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD};
 
     if (req->comp_mask || req->reserved) return -EINVAL;
     device_attr(c->file, &r.base);
@@ -239,6 +284,8 @@ int uv_query_device_ex(const struct uv_cmd *c)
     r.device_cap_flags_ex = r.base.device_cap_flags;
     r.timestamp_mask = UINT64_MAX;
     r.hca_core_clock = 1000000; /* kHz: time stamps are nanoseconds */
+    r.max_dm_size = UV_DM_BYTES;
+    fill_odp(&r);
     drv.response_length = c->uhw_out_len < sizeof(drv) ? (uint32_t)c->uhw_out_len : (uint32_t)sizeof(drv);
     return uv_reply(c, &r, sizeof(r), c->uhw_out_len ? &drv : NULL, c->uhw_out_len ? sizeof(drv) : 0);
 }

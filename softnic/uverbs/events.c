@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "softnic/base/errno_text.h"
+
 #define MAX_RECORD 16
 
 /*
@@ -32,24 +34,36 @@ struct uv_stream {
     size_t waiting, room; /* records */
 };
 
+/* libibverbs reports no reason, so this does. The pipe's ends, and the first one again. */
+static int open_pipe(int pipe_fd[2], int *again)
+{
+    char self[32];
+    int err = 0;
+
+    if (pipe2(pipe_fd, O_CLOEXEC)) {
+        err = -errno;
+    } else {
+        snprintf(self, sizeof(self), "/proc/self/fd/%d", pipe_fd[0]);
+        *again = open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+        if (*again < 0 || fcntl(pipe_fd[1], F_SETFL, O_NONBLOCK)) {
+            err = -errno;
+            if (*again >= 0) close(*again);
+            close(pipe_fd[0]);
+            close(pipe_fd[1]);
+        }
+    }
+    if (err) fprintf(stderr, "gpuwire: cannot make a pipe for events: %s\n", sn_errno_text(-err));
+    return err;
+}
+
 int uv_stream_new(size_t record, const void *owner, int *fd, struct uv_stream **out)
 {
     struct uv_stream *s = calloc(1, sizeof(*s));
     int pipe_fd[2];
-    char self[32];
 
     if (!s) return -ENOMEM;
-    if (pipe2(pipe_fd, O_CLOEXEC)) {
-        free(s);
-        return -errno;
-    }
-    snprintf(self, sizeof(self), "/proc/self/fd/%d", pipe_fd[0]);
-    s->read_fd = open(self, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (s->read_fd < 0 || fcntl(pipe_fd[1], F_SETFL, O_NONBLOCK)) {
-        int err = -errno;
-        if (s->read_fd >= 0) close(s->read_fd);
-        close(pipe_fd[0]);
-        close(pipe_fd[1]);
+    int err = open_pipe(pipe_fd, &s->read_fd);
+    if (err) {
         free(s);
         return err;
     }

@@ -4,10 +4,13 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include "softnic/base/errno_text.h"
 #include "softnic/cm/cm.h"
 #include "softnic/runtime/process.h"
 #include "softnic/uverbs/object.h"
@@ -42,6 +45,21 @@ int uv_open_files(void)
     return __atomic_load_n(&open_files, __ATOMIC_RELAXED);
 }
 
+/* Under table_lock, as all that follows it here. */
+static void begin(struct uv_file *f)
+{
+    f->generation = generation;
+    f->tag = ++next_tag & ((1u << (32 - INDEX_BITS)) - 1);
+}
+
+static void name(struct uv_file *f, int fd)
+{
+    if (fd > highest_fd) highest_fd = fd;
+    f->names++;
+    table[fd] = (struct entry){.file = f};
+    __atomic_store_n(&is_command[fd], 1, __ATOMIC_RELAXED);
+}
+
 int uv_open(int flags, unsigned index)
 {
     struct uv_file *f = calloc(1, sizeof(*f));
@@ -51,6 +69,7 @@ int uv_open(int flags, unsigned index)
     if (fd < 0 || (unsigned)fd >= MAX_FD) {
         int err = fd < 0 ? -errno : -EMFILE;
         if (fd >= 0) close(fd);
+        fprintf(stderr, "gpuwire: cannot open the device: %s\n", sn_errno_text(-err));
         free(f);
         return err;
     }
@@ -59,11 +78,8 @@ int uv_open(int flags, unsigned index)
     f->fd = fd;
     f->index = index;
     pthread_mutex_lock(&table_lock);
-    if (fd > highest_fd) highest_fd = fd;
-    f->generation = generation;
-    f->tag = ++next_tag & ((1u << (32 - INDEX_BITS)) - 1);
-    table[fd] = (struct entry){.file = f};
-    __atomic_store_n(&is_command[fd], 1, __ATOMIC_RELAXED);
+    begin(f);
+    name(f, fd);
     open_files++;
     pthread_mutex_unlock(&table_lock);
     return fd;
@@ -145,9 +161,19 @@ void *uv_find(struct uv_file *f, enum uv_type type, uint32_t handle)
     return o && o->type == type ? o : NULL;
 }
 
+uint32_t uv_index_of(const struct uv_object *o)
+{
+    return o->handle & (INDEX_LIMIT - 1);
+}
+
+void *uv_find_at(struct uv_file *f, enum uv_type type, uint64_t index)
+{
+    return index < INDEX_LIMIT ? uv_find(f, type, f->tag << INDEX_BITS | (uint32_t)index) : NULL;
+}
+
 void uv_free(struct uv_file *f, struct uv_object *o)
 {
-    uint32_t i = o->handle & (INDEX_LIMIT - 1);
+    uint32_t i = uv_index_of(o);
     f->objects[i] = NULL;
     if (i < f->first_free) f->first_free = i;
     free(o);
@@ -165,6 +191,8 @@ int uv_destroy(struct uv_file *f, struct uv_object *o)
     case UV_XRCD: uv_xrcd_end(f, (struct uv_xrcd *)o); break;
     case UV_SRQ: uv_srq_end(f, (struct uv_srq *)o); break;
     case UV_AH: ((struct uv_ah *)o)->pd->obj.users--; break;
+    case UV_DM: uv_dm_end(f, (struct uv_dm *)o); break;
+    case UV_UAR: uv_uar_end(f, (struct uv_uar *)o); break;
     }
     uv_free(f, o);
     return 0;
@@ -172,10 +200,11 @@ int uv_destroy(struct uv_file *f, struct uv_object *o)
 
 /* ---- close ---- */
 
-/* Users before what they use: QPs and AHs and MRs, then SRQs, CQs, domains. */
+/* Users before what they use: QPs and AHs and MRs, then SRQs, CQs, pages, domains. */
 static void destroy_all(struct uv_file *f)
 {
-    static const enum uv_type order[] = {UV_QP, UV_AH, UV_MW, UV_MR, UV_SRQ, UV_CQ, UV_XRCD, UV_PD};
+    static const enum uv_type order[] = {UV_QP,  UV_AH, UV_MW,  UV_MR,   UV_DM,
+                                         UV_SRQ, UV_CQ, UV_UAR, UV_XRCD, UV_PD};
 
     for (size_t t = 0; t < sizeof(order) / sizeof(order[0]); t++)
         for (uint32_t i = 0; i < f->object_room; i++)
@@ -249,27 +278,92 @@ void uv_close(int fd)
     pthread_mutex_lock(&table_lock);
     struct entry e = table[fd];
     table[fd] = (struct entry){0};
+    bool last = e.file && !--e.file->names;
     if (e.file) {
         __atomic_store_n(&is_command[fd], 0, __ATOMIC_RELAXED);
         set_driven(fd, NULL);
-        open_files--;
+        open_files -= last;
     }
     pthread_mutex_unlock(&table_lock);
     if (e.stream) {
         uv_stream_close_reader(e.stream);
         uv_stream_put(e.stream);
     }
-    if (e.file) close_file(e.file);
+    if (last) close_file(e.file);
+}
+
+/* ---- copies of an fd ---- */
+
+static bool is_null(int fd)
+{
+    struct stat st;
+    return !fstat(fd, &st) && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
+}
+
+/*
+ * Do two fds stand for one open file? A lock that belongs to the one's open file stands in everybody's way
+ * but its own. (kcmp() would tell, too, but sandboxes forbid it.) Each process asks at a byte of its own.
+ */
+static bool same_open_file(int a, int b)
+{
+    struct flock own = {.l_type = F_RDLCK, .l_whence = SEEK_SET, .l_start = getpid(), .l_len = 1};
+    struct flock other = own;
+
+    if (fcntl(a, F_OFD_SETLK, &own)) return false;
+    other.l_type = F_WRLCK;
+    bool same = !fcntl(b, F_OFD_GETLK, &other) && other.l_type == F_UNLCK;
+    own.l_type = F_UNLCK;
+    (void)fcntl(a, F_OFD_SETLK, &own);
+    return same;
+}
+
+bool uv_adopt(int fd)
+{
+    struct uv_file *f = NULL;
+
+    if (fd < 0 || (unsigned)fd >= MAX_FD || !uv_open_files() || !is_null(fd)) return false;
+    pthread_mutex_lock(&table_lock);
+    for (int i = 0; i <= highest_fd && !f; i++)
+        if (table[i].file && same_open_file(i, fd)) f = table[i].file;
+    if (f) {
+        name(f, fd);
+        set_driven(fd, f->nic);
+    }
+    pthread_mutex_unlock(&table_lock);
+    return f;
 }
 
 /* ---- requests ---- */
 
-static void say_once(void)
+int uv_refuse_child(void)
 {
     static int said;
     if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
         fprintf(stderr, "gpuwire: a software NIC that was opened before fork() works in the parent only; "
                         "open the device in the child\n");
+    return -EIO;
+}
+
+/* In a child: puts a file without a NIC in the place of the parent's, whose locks nobody here may hold. */
+static struct uv_file *in_its_place(int fd, const struct uv_file *parents)
+{
+    struct uv_file *f = calloc(1, sizeof(*f));
+
+    if (!f) return NULL;
+    pthread_mutex_init(&f->lock, NULL);
+    f->refs = 1;
+    f->fd = fd;
+    f->index = parents->index;
+    f->child = true;
+    pthread_mutex_lock(&table_lock);
+    bool first = table[fd].file == parents;
+    if (first) {
+        begin(f);
+        name(f, fd);
+    }
+    pthread_mutex_unlock(&table_lock);
+    if (!first) file_put(f); /* another thread was faster */
+    return file_get(fd);
 }
 
 int uv_enter(int fd, struct uv_file **out)
@@ -277,10 +371,8 @@ int uv_enter(int fd, struct uv_file **out)
     struct uv_file *f = file_get(fd);
 
     if (!f) return -EBADF;
-    if (inherited(f)) {
-        say_once();
-        return -EIO;
-    }
+    if (inherited(f)) f = in_its_place(fd, f);
+    if (!f) return -ENOMEM;
     pthread_mutex_lock(&f->lock);
     *out = f;
     if (!f->closed) return 0;
@@ -299,7 +391,7 @@ void uv_context_ready(struct ibv_context *ctx)
     struct uv_file *f;
 
     if (!uv_is_command_fd(ctx->cmd_fd) || uv_enter(ctx->cmd_fd, &f)) return;
-    f->unwrapped = ctx;
+    if (!f->child) f->unwrapped = ctx;
     uv_leave(f);
 }
 

@@ -6,6 +6,7 @@
 
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "softnic/mem/usercopy.h"
@@ -121,6 +122,12 @@ int uv_attr_out(const struct uv_request *r, uint16_t id, const void *from, size_
     return err ? err : mark_output(r, a);
 }
 
+int uv_attr_filled(const struct uv_request *r, uint16_t id)
+{
+    const struct ib_uverbs_attr *a = uv_attr(r, id);
+    return a ? mark_output(r, a) : 0;
+}
+
 int uv_attr_handle(const struct uv_request *r, uint16_t id, int64_t handle)
 {
     const struct ib_uverbs_attr *a = uv_attr(r, id);
@@ -134,6 +141,11 @@ int uv_reply(const struct uv_cmd *c, const void *core, size_t core_len, const vo
     return err || !drv_len
                ? err
                : uv_copy_out(c->uhw_out, drv, drv_len < c->uhw_out_len ? drv_len : c->uhw_out_len);
+}
+
+struct uv_stream *uv_events(const struct uv_cmd *c)
+{
+    return uv_stream_get(c->events ? c->events : c->file->async);
 }
 
 static const struct legacy *find_legacy(uint64_t command)
@@ -158,7 +170,7 @@ static int invoke_write(struct uv_file *f, const struct uv_request *r)
     if (!l) return -EOPNOTSUPP;
     if ((in ? in->len : 0) < l->in || (out ? out->len : 0) < l->out) return -ENOSPC;
     /* One context per open device, and nothing without it. */
-    if ((l->handle == uv_get_context) == (f->nic != NULL)) return -EINVAL;
+    if (!f->child && (l->handle == uv_get_context) == (f->nic != NULL)) return -EINVAL;
 
     struct uv_cmd c = {.file = f, .in = in_buf, .uhw = uhw_buf};
     if (in && input(in, in_buf, sizeof(in_buf))) return -EFAULT;
@@ -175,26 +187,20 @@ static int invoke_write(struct uv_file *f, const struct uv_request *r)
     return err;
 }
 
-/* libibverbs asks for it natively only when GET_CONTEXT gave it none. */
+/* An imported device asks for one. As in the kernel, events go on to the one that GET_CONTEXT gave. */
 static int alloc_async_fd(struct uv_file *f, const struct uv_request *r)
 {
     struct uv_stream *s;
-    int fd;
-
-    if (!f->nic) return -EINVAL;
-    int err = uv_stream_new(sizeof(struct ib_uverbs_async_event_desc), f, &fd, &s);
+    int fd, err = uv_stream_new(sizeof(struct ib_uverbs_async_event_desc), f, &fd, &s);
     if (err) return err;
     err = uv_fd_add_stream(fd, s);
     if (!err) err = uv_attr_handle(r, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, fd);
     if (err) {
         uv_close(fd);
         close(fd);
-        uv_stream_put(s);
-        return err;
     }
-    uv_stream_put(f->async);
-    f->async = s;
-    return 0;
+    uv_stream_put(s);
+    return err;
 }
 
 /*
@@ -207,15 +213,59 @@ static bool has_older_form(uint32_t object, uint32_t method)
     return object < UVERBS_OBJECT_FLOW_ACTION && object != UVERBS_OBJECT_COMP_CHANNEL;
 }
 
+static const struct native {
+    uint16_t object, method;
+    int (*handle)(struct uv_file *f, const struct uv_request *r);
+} natives[] = {
+    {UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, alloc_async_fd},
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, uv_query_context},
+    {UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, uv_query_vport},
+    {UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, uv_query_pd},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, uv_reg_dmabuf_mr},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR, uv_query_mr},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR, uv_advise_mr},
+    {UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG, uv_reg_dm_mr},
+    {UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE, uv_attr_create_cq},
+    {UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE, uv_attr_create_qp},
+    {UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE, uv_attr_create_srq},
+    {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_ALLOC, uv_alloc_dm},
+    {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE, uv_free_dm},
+    {UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_QUERY, uv_query_dm},
+    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_ALLOC, uv_alloc_uar},
+    {MLX5_IB_OBJECT_UAR, MLX5_IB_METHOD_UAR_OBJ_DESTROY, uv_free_uar},
+};
+
+static const struct native *find_native(uint32_t object, uint32_t method)
+{
+    for (size_t i = 0; i < sizeof(natives) / sizeof(natives[0]); i++)
+        if (natives[i].object == object && natives[i].method == method) return &natives[i];
+    return NULL;
+}
+
+/* In a forked child: what the device is like, and memory that is no NIC's. */
+static bool good_without_nic(const struct uv_request *r)
+{
+    static const uint32_t commands[] = {IB_USER_VERBS_CMD_QUERY_DEVICE, IB_USER_VERBS_CMD_QUERY_PORT,
+                                        EX(IB_USER_VERBS_EX_CMD_QUERY_DEVICE)};
+    uint64_t command = 0;
+
+    if (r->object == UVERBS_OBJECT_DM) return true;
+    if (r->object != UVERBS_OBJECT_DEVICE || r->method != UVERBS_METHOD_INVOKE_WRITE) return false;
+    if (uv_attr_in(r, UVERBS_ATTR_WRITE_CMD, &command, sizeof(command))) return false;
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (commands[i] == command) return true;
+    return false;
+}
+
 static int dispatch(struct uv_file *f, const struct uv_request *r)
 {
-    uint32_t object = r->object, method = r->method;
+    const struct native *native = find_native(r->object, r->method);
 
-    if (object == UVERBS_OBJECT_DEVICE && method == UVERBS_METHOD_INVOKE_WRITE) return invoke_write(f, r);
-    if (object == UVERBS_OBJECT_ASYNC_EVENT && method == UVERBS_METHOD_ASYNC_EVENT_ALLOC)
-        return alloc_async_fd(f, r);
-    if (object == UVERBS_OBJECT_MR && method == UVERBS_METHOD_REG_DMABUF_MR) return uv_reg_dmabuf_mr(f, r);
-    return has_older_form(object, method) ? -EPROTONOSUPPORT : -EOPNOTSUPP;
+    if (f->child && !good_without_nic(r)) return uv_refuse_child();
+    if (native) return f->nic || f->child ? native->handle(f, r) : -EINVAL;
+    if (r->object == UVERBS_OBJECT_DEVICE && r->method == UVERBS_METHOD_INVOKE_WRITE)
+        return invoke_write(f, r);
+    return has_older_form(r->object, r->method) ? -EPROTONOSUPPORT : -EOPNOTSUPP;
 }
 
 int uv_decode(struct uv_file *f, uint64_t arg)

@@ -5,10 +5,17 @@
 
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
 
+#include "softnic/uverbs/attrs.h"
 #include "softnic/uverbs/object.h"
 
 /* ---- protection domains ---- */
+
+static uint32_t number(const struct uv_pd *pd)
+{
+    return pd->obj.handle & 0xffffff;
+}
 
 int uv_alloc_pd(const struct uv_cmd *c)
 {
@@ -21,10 +28,21 @@ int uv_alloc_pd(const struct uv_cmd *c)
         return err;
     }
     struct ib_uverbs_alloc_pd_resp core = {.pd_handle = pd->obj.handle};
-    struct mlx5_ib_alloc_pd_resp drv = {.pdn = pd->obj.handle & 0xffffff};
+    struct mlx5_ib_alloc_pd_resp drv = {.pdn = number(pd)};
     err = uv_reply(c, &core, sizeof(core), &drv, sizeof(drv));
     if (err) uv_destroy(c->file, &pd->obj);
     return err;
+}
+
+int uv_query_pd(struct uv_file *f, const struct uv_request *r)
+{
+    uint32_t handle, pdn;
+    int err = uv_attr_object(r, MLX5_IB_ATTR_QUERY_PD_HANDLE, &handle);
+    if (err) return err;
+    const struct uv_pd *pd = uv_find(f, UV_PD, handle);
+    if (!pd) return -EINVAL;
+    pdn = number(pd);
+    return uv_attr_out(r, MLX5_IB_ATTR_QUERY_PD_RESP_PDN, &pdn, sizeof(pdn));
 }
 
 void uv_pd_end(struct uv_file *f, struct uv_pd *pd)

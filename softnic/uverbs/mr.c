@@ -20,14 +20,18 @@
 enum {
     ACCESS_KEPT = IB_UVERBS_ACCESS_LOCAL_WRITE | IB_UVERBS_ACCESS_REMOTE_WRITE |
                   IB_UVERBS_ACCESS_REMOTE_READ | IB_UVERBS_ACCESS_REMOTE_ATOMIC | IB_UVERBS_ACCESS_MW_BIND,
-    ACCESS_KNOWN = ACCESS_KEPT | IB_UVERBS_ACCESS_ZERO_BASED | IB_UVERBS_ACCESS_HUGETLB |
-                   IB_UVERBS_ACCESS_OPTIONAL_RANGE,
+    ACCESS_KNOWN = ACCESS_KEPT | IB_UVERBS_ACCESS_ZERO_BASED | IB_UVERBS_ACCESS_ON_DEMAND |
+                   IB_UVERBS_ACCESS_HUGETLB | IB_UVERBS_ACCESS_OPTIONAL_RANGE,
 };
 
 /* ---- what is asked for ---- */
 
-/* No on-demand paging: what the NIC cannot do it does not pretend to. */
-static int check_access(uint32_t access)
+uint32_t uv_mr_kept(uint32_t access)
+{
+    return access & ACCESS_KEPT;
+}
+
+int uv_mr_check(uint32_t access)
 {
     if (access & ~(uint32_t)ACCESS_KNOWN) return -EOPNOTSUPP;
     bool remote_writer = access & (IB_UVERBS_ACCESS_REMOTE_WRITE | IB_UVERBS_ACCESS_REMOTE_ATOMIC);
@@ -42,29 +46,37 @@ static int check_range(uint64_t start, uint64_t length, uint64_t iova)
     return (start ^ iova) & (PAGE - 1) ? -EINVAL : 0;
 }
 
+/* All addresses of the process, whatever is there. */
+static bool is_implicit(const struct uv_mr_user *u)
+{
+    return u->access & IB_UVERBS_ACCESS_ON_DEMAND && !u->start && u->length == UINT64_MAX;
+}
+
 /*
  * Fills in how the NIC reaches addresses of this process. As when the kernel pins them: -EFAULT when some are
- * not mapped, or not writable by the program that wants local writes.
+ * not mapped, or not writable by the program that wants local writes. On demand they may come and go. The NIC
+ * accesses all memory under a guard, so a page that is missing when it is needed is the request's error.
  */
 static int aim(struct sn_mr_init *init, const struct uv_mr_user *u)
 {
-    int err = check_access(u->access);
+    int err = uv_mr_check(u->access);
 
     *init = (struct sn_mr_init){
-        .addr = u->start, .length = u->length, .iova = u->iova, .access = u->access & ACCESS_KEPT};
+        .addr = u->start, .length = u->length, .iova = u->iova, .access = uv_mr_kept(u->access)};
     if (!err) err = check_range(u->start, u->length, u->iova);
     if (err) return err;
+    if (is_implicit(u)) return 0;
     if (u->access & IB_UVERBS_ACCESS_ZERO_BASED) init->iova = 0;
     err = uv_dma_target(u->start, u->length, &init->dma, &init->dma_ctx);
     if (err < 0) return err;
+    if (u->access & IB_UVERBS_ACCESS_ON_DEMAND) return 0;
     bool writes = u->access & IB_UVERBS_ACCESS_LOCAL_WRITE;
     return !err && uv_range_ok(u->start, u->length, writes) ? -EFAULT : 0;
 }
 
 /* ---- registering ---- */
 
-/* Makes the object that stands for it; what init names is the object's, or is let go of. */
-static int make(struct uv_file *f, struct uv_pd *pd, const struct sn_mr_init *init, struct uv_mr **out)
+int uv_mr_make(struct uv_file *f, struct uv_pd *pd, const struct sn_mr_init *init, struct uv_mr **out)
 {
     struct uv_mr *mr = uv_new(f, UV_MR, sizeof(*mr));
     int err = mr ? sn_mr_create(pd->pd, init, &mr->mr) : -ENOMEM;
@@ -91,7 +103,7 @@ int uv_reg_mr(const struct uv_cmd *c)
     if (!pd) return -EINVAL;
     const struct uv_mr_user asked = {req->start, req->length, req->hca_va, req->access_flags};
     int err = aim(&init, &asked);
-    if (!err) err = make(c->file, pd, &init, &mr);
+    if (!err) err = uv_mr_make(c->file, pd, &init, &mr);
     if (err) return err;
     mr->user = asked;
     struct ib_uverbs_reg_mr_resp r = {
@@ -107,6 +119,7 @@ void uv_mr_end(struct uv_file *f, struct uv_mr *mr)
     sn_mr_destroy(mr->mr);
     uv_dma_end(mr->gpu);
     if (mr->map) munmap(mr->map, mr->map_length);
+    if (mr->dm) mr->dm->obj.users--;
     mr->pd->obj.users--;
 }
 
@@ -115,6 +128,20 @@ int uv_dereg_mr(const struct uv_cmd *c)
     const struct ib_uverbs_dereg_mr *req = c->in;
     struct uv_mr *mr = uv_find(c->file, UV_MR, req->mr_handle);
     return mr ? uv_destroy(c->file, &mr->obj) : -EINVAL;
+}
+
+int uv_query_mr(struct uv_file *f, const struct uv_request *r)
+{
+    uint32_t handle;
+    int err = uv_attr_object(r, UVERBS_ATTR_QUERY_MR_HANDLE, &handle);
+    if (err) return err;
+    const struct uv_mr *mr = uv_find(f, UV_MR, handle);
+    if (!mr) return -EINVAL;
+    uint32_t key = sn_mr_key(mr->mr);
+    err = uv_attr_out(r, UVERBS_ATTR_QUERY_MR_RESP_LKEY, &key, sizeof(key));
+    if (!err) err = uv_attr_out(r, UVERBS_ATTR_QUERY_MR_RESP_RKEY, &key, sizeof(key));
+    if (!err) err = uv_attr_out(r, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &mr->user.length, sizeof(uint64_t));
+    return err ? err : uv_attr_out(r, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->user.iova, sizeof(uint64_t));
 }
 
 /* ---- registering anew ---- */
@@ -153,7 +180,8 @@ int uv_rereg_mr(const struct uv_cmd *c)
     struct uv_mr *mr = uv_find(c->file, UV_MR, req->mr_handle);
 
     if (!mr || !flags || (flags & ~known)) return -EINVAL;
-    if (mr->map) return -EOPNOTSUPP; /* as in the kernel: a dma-buf's region is not changed */
+    if (mr->dm) return -EINVAL; /* as in the kernel: neither is changed */
+    if (mr->map) return -EOPNOTSUPP;
     if (mr->obj.users) return -EBUSY;
     struct uv_pd *pd = flags & IBV_REREG_MR_CHANGE_PD ? uv_find(c->file, UV_PD, req->pd_handle) : mr->pd;
     struct uv_mr_user asked = mr->user;
@@ -220,7 +248,8 @@ static int read_request(const struct uv_request *r, struct dmabuf_request *q)
     if (!err) err = uv_attr_in(r, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, &q->access, sizeof(q->access));
     if (err) return err;
     if (q->access & IB_UVERBS_ACCESS_ZERO_BASED) return -EOPNOTSUPP; /* iova = 0 says the same */
-    err = check_access(q->access);
+    if (q->access & IB_UVERBS_ACCESS_ON_DEMAND) return -EOPNOTSUPP;  /* it is mapped once and for all */
+    err = uv_mr_check(q->access);
     if (err) return err;
     return (q->offset ^ q->iova) & (PAGE - 1) || q->iova + q->length < q->iova ? -EINVAL : 0;
 }
@@ -240,7 +269,7 @@ int uv_reg_dmabuf_mr(struct uv_file *f, const struct uv_request *r)
     struct uv_mr *mr;
     size_t map_length = 0;
     void *map;
-    int err = f->nic ? read_request(r, &q) : -EINVAL;
+    int err = read_request(r, &q);
 
     if (err) return err;
     struct uv_pd *pd = uv_find(f, UV_PD, q.pd);
@@ -250,14 +279,15 @@ int uv_reg_dmabuf_mr(struct uv_file *f, const struct uv_request *r)
     struct sn_mr_init init = {.addr = (uintptr_t)map + q.offset % PAGE,
                               .length = q.length,
                               .iova = q.iova,
-                              .access = q.access & ACCESS_KEPT};
-    err = make(f, pd, &init, &mr);
+                              .access = uv_mr_kept(q.access)};
+    err = uv_mr_make(f, pd, &init, &mr);
     if (err) {
         munmap(map, map_length);
         return err;
     }
     mr->map = map;
     mr->map_length = map_length;
+    mr->user = (struct uv_mr_user){.length = q.length, .iova = q.iova, .access = q.access};
     err = answer(r, mr);
     if (err) uv_destroy(f, &mr->obj);
     return err;

@@ -13,7 +13,7 @@
 #include "softnic/nic/nic.h"
 #include "softnic/uverbs/events.h"
 
-enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH, UV_SRQ, UV_MW, UV_XRCD };
+enum uv_type { UV_PD, UV_MR, UV_CQ, UV_QP, UV_AH, UV_SRQ, UV_MW, UV_XRCD, UV_DM, UV_UAR };
 
 /* Every handle stands for one of these. `users` counts objects made on top of this one; it cannot go before
  * they do. */
@@ -36,14 +36,29 @@ struct uv_mr {
     struct uv_mr_user {
         uint64_t start, length, iova;
         uint32_t access;
-    } user;    /* as asked for, for rereg_mr; not for a dma-buf */
+    } user;    /* as asked for; a dma-buf and device memory have no start */
     void *map; /* of a dma-buf, or NULL */
     size_t map_length;
+    struct uv_dm *dm; /* whose memory it is, or NULL */
+};
+
+/* Device memory: what a ConnectX has on its chip is plain memory here. */
+struct uv_dm {
+    struct uv_object obj;
+    void *memory;
+    uint64_t length; /* as asked for; whole pages are mapped */
+};
+
+/* A doorbell page that was asked for as an object: imported devices have no others. */
+struct uv_uar {
+    struct uv_object obj;
+    struct sn_uar *page;
 };
 
 struct uv_cq {
     struct uv_object obj;
     struct sn_cq *cq;
+    struct uv_uar *uar; /* where it is armed, unless that is the context's first page */
     uint64_t user_handle;
     uint32_t cqe_size;
     struct uv_stream *channel, *async; /* channel may be NULL */
@@ -80,6 +95,7 @@ struct uv_qp {
     struct uv_cq *send_cq, *recv_cq;
     struct uv_srq *srq;   /* or NULL */
     struct uv_xrcd *xrcd; /* XRC_RECV: instead of all the above */
+    struct uv_uar *uar;   /* where it is rung, unless that is one of the context's pages */
     struct sn_qp *qp;
     uint64_t user_handle;
     struct uv_stream *async;
@@ -95,6 +111,8 @@ struct uv_ah {
     struct uv_object obj;
     struct uv_pd *pd;
 };
+
+#define UV_DM_BYTES (256u << 10) /* device memory of an open device, as much as a ConnectX has */
 
 /* Doorbell pages: libmlx5 maps the static ones when it opens the device and a dynamic one for each thread
  * domain. */
@@ -117,6 +135,8 @@ struct uv_file {
     uint32_t tag;        /* in every handle, so that another file's handle is refused */
     unsigned generation; /* of the process: another one after fork */
     bool closed;
+    bool child;         /* a forked child's: without a NIC, good for device memory alone */
+    unsigned names;     /* fds that stand for it; under the table's lock */
     unsigned index;     /* of its NIC among the process's */
     struct sn_nic *nic; /* NULL until GET_CONTEXT */
     int start_error;    /* why it could not be had */
@@ -125,6 +145,7 @@ struct uv_file {
     struct uv_uars uars;
     struct uv_object **objects; /* by index */
     uint32_t object_room, first_free;
+    uint64_t dm_bytes; /* of device memory in use */
 };
 
 /* One command: its input in our memory, its output buffers in the caller's. */
@@ -136,7 +157,11 @@ struct uv_cmd {
     size_t uhw_len;
     uint64_t out, uhw_out;
     size_t out_len, uhw_out_len;
+    struct uv_stream *events; /* where the object's asynchronous events go; NULL: where the file's do */
 };
+
+/* uv_events - a reference to the stream for the events of an object that the command makes. */
+struct uv_stream *uv_events(const struct uv_cmd *c);
 
 #define UV_IN_ROOM 512 /* no command that we know is longer */
 
@@ -149,12 +174,17 @@ void *uv_new(struct uv_file *f, enum uv_type type, size_t size);
 void *uv_find(struct uv_file *f, enum uv_type type, uint32_t handle);
 void uv_free(struct uv_file *f, struct uv_object *o);
 
+/* The place of an object in its file's table: its number where the ABI wants a short one; and back. */
+uint32_t uv_index_of(const struct uv_object *o);
+void *uv_find_at(struct uv_file *f, enum uv_type type, uint64_t index);
+
 /* uv_destroy - takes the object away, also from the NIC; -EBUSY while others use it. */
 int uv_destroy(struct uv_file *f, struct uv_object *o);
 
 /*
  * The fd table (file.c). uv_enter finds a command fd's file and locks it, or says why it cannot be used
- * (-EBADF, -EIO in a forked child); uv_leave ends that. The result of uv_stream_of_fd is put when done.
+ * (-EBADF, -ENOMEM); uv_leave ends that. In a forked child the file is one of the child's own, without a NIC.
+ * The result of uv_stream_of_fd is put when done.
  */
 int uv_enter(int fd, struct uv_file **f);
 void uv_leave(struct uv_file *f);
@@ -202,6 +232,8 @@ void uv_qp_end(struct uv_file *f, struct uv_qp *qp);
 void uv_srq_end(struct uv_file *f, struct uv_srq *srq);
 void uv_mw_end(struct uv_file *f, struct uv_mw *mw);
 void uv_xrcd_end(struct uv_file *f, struct uv_xrcd *xrcd);
+void uv_dm_end(struct uv_file *f, struct uv_dm *dm);
+void uv_uar_end(struct uv_file *f, struct uv_uar *uar);
 struct sn_xrcd *uv_xrcd_of(const struct uv_xrcd *xrcd);
 void uv_xrcds_forget(void); /* in a forked child: the domains are the parent's */
 
@@ -214,6 +246,36 @@ void uv_bfreg_give(struct uv_file *f, int index);
 uint32_t uv_bfreg_reply(int index); /* as libmlx5 numbers it */
 struct sn_uar *uv_uar_dynamic(struct uv_file *f,
                               uint32_t bfreg_index); /* NULL when that page is not mapped */
+struct uv_uar *uv_uar_numbered(struct uv_file *f, uint32_t page_id);
+
+/*
+ * uv_map_again - a second mapping, at *at, of `length` bytes of a shared mapping; `hint` and `flags` as for
+ * mmap(). The program unmaps what it got when it likes, and the first mapping stays. 0 or a negative errno.
+ */
+int uv_map_again(void *memory, size_t length, void *hint, int flags, void **at);
+
+/* uv_dm_map - maps device memory, by the number that mmap offsets have for it (dm.c). 0 or a negative errno.
+ */
+int uv_dm_map(struct uv_file *f, uint64_t index, size_t length, void *hint, int flags, void **at);
+
+/*
+ * uv_clock_map - the page by which libmlx5 turns time stamps into the time of day (clock.c). 0 or a negative
+ * errno.
+ */
+int uv_clock_map(void *hint, int prot, int flags, void **at);
+
+/*
+ * uv_mr_make - the object of a region that init describes. What init names is the object's, or is let go of.
+ * 0 or a negative errno. uv_mr_check - whether such rights can be had at all: 0, -EINVAL, -EOPNOTSUPP (mr.c).
+ */
+int uv_mr_make(struct uv_file *f, struct uv_pd *pd, const struct sn_mr_init *init, struct uv_mr **mr);
+int uv_mr_check(uint32_t access);
+uint32_t uv_mr_kept(uint32_t access); /* those of them that the NIC checks */
+
+/* uv_fill_context - the answer to GET_CONTEXT. With no registers it is the one to an imported device (device.c).
+ */
+struct mlx5_ib_alloc_ucontext_resp;
+void uv_fill_context(struct mlx5_ib_alloc_ucontext_resp *r, bool small_uars, uint32_t registers);
 
 /*
  * uv_dma_target - how the NIC reaches this memory (gpumem.c). 1 and *ops, *ctx for GPU memory; 0 for host
@@ -235,6 +297,9 @@ extern unsigned uv_wrapped;
 /* Its NIC, for a file: taken into f->nic by GET_CONTEXT, given back when that fails. */
 int uv_take_nic(struct uv_file *f);
 void uv_give_nic(struct uv_file *f);
+
+/* uv_refuse_child - says once why a forked child's request is refused (file.c). -EIO. */
+int uv_refuse_child(void);
 
 /* The NIC's callbacks (cq.c): events go to the channels and the async fds. */
 void uv_on_cq_event(void *user, void *cq_user);

@@ -43,20 +43,22 @@ static int read_queues(const struct mlx5_ib_create_qp *drv, struct sn_qp_init *i
 
 static int read_flags(const struct mlx5_ib_create_qp *drv, const struct uv_qp *qp, struct sn_qp_init *init)
 {
-    const uint32_t known =
-        MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE | MLX5_QP_FLAG_BFREG_INDEX;
+    const uint32_t known = MLX5_QP_FLAG_SCATTER_CQE | MLX5_QP_FLAG_ALLOW_SCATTER_CQE |
+                           MLX5_QP_FLAG_BFREG_INDEX | MLX5_QP_FLAG_UAR_PAGE_INDEX;
 
     if (drv->flags & ~known) return -EOPNOTSUPP; /* no WQE signatures, no DC, no tunnels */
     if (drv->flags & MLX5_QP_FLAG_SCATTER_CQE) {
         /* Of a 128-byte entry the first half is free for data; of a 64-byte one, 32 bytes. */
         if (qp->recv_cq) init->scatter_recv = qp->recv_cq->cqe_size / 2;
-        init->scatter_req = qp->send_cq->cqe_size / 2;
+        /* libmlx5 has it for this type alone. */
+        if (init->type == IBV_QPT_RC) init->scatter_req = qp->send_cq->cqe_size / 2;
     }
     init->uidx = drv->uidx & 0xffffff;
     return 0;
 }
 
-/* Whose doorbell page: that of the thread domain the program chose, else a register of the static ones. */
+/* Whose doorbell page: that of the thread domain the program chose, one that it asked for as an object, else a
+ * register of the static ones. An imported device has only the second. */
 static int choose_register(struct uv_file *f, const struct mlx5_ib_create_qp *drv, struct uv_qp *qp,
                            struct sn_qp_init *init)
 {
@@ -64,6 +66,11 @@ static int choose_register(struct uv_file *f, const struct mlx5_ib_create_qp *dr
     if (drv->flags & MLX5_QP_FLAG_BFREG_INDEX) {
         init->uar = uv_uar_dynamic(f, drv->bfreg_index);
         init->bfreg = drv->bfreg_index % UV_BFREGS_PER_PAGE;
+        return init->uar ? 0 : -EINVAL;
+    }
+    if (drv->flags & MLX5_QP_FLAG_UAR_PAGE_INDEX) {
+        qp->uar = uv_uar_numbered(f, (uint32_t)drv->bfreg_index);
+        if (qp->uar) init->uar = qp->uar->page;
         return init->uar ? 0 : -EINVAL;
     }
     int err = uv_bfreg_take(f, &qp->bfreg);
@@ -111,6 +118,7 @@ static void hold_parts(struct uv_qp *qp, uint32_t one)
     if (qp->recv_cq) qp->recv_cq->obj.users += one;
     if (qp->srq) qp->srq->obj.users += one;
     if (qp->xrcd) qp->xrcd->obj.users += one;
+    if (qp->uar) qp->uar->obj.users += one;
 }
 
 /* The receiving side of an XRC connection has nothing but its domain, whose handle stands in the PD's place.
@@ -155,7 +163,8 @@ static int make_qp(const struct uv_cmd *c, const struct qp_request *rq, struct u
     qp->user_handle = rq->user_handle;
     qp->user = rq->user;
     qp->user.sig_all = rq->sig_all;
-    qp->async = uv_stream_get(f->async);
+    if (init.rq_wqes) qp->user.max_recv_wr = init.rq_wqes; /* as many as can be posted */
+    qp->async = uv_events(c);
     err = sn_qp_create(f->nic, &init, &qp->qp);
     if (err) {
         uv_bfreg_give(f, qp->bfreg);
@@ -229,7 +238,10 @@ int uv_create_qp_ex(const struct uv_cmd *c)
 {
     const struct ib_uverbs_ex_create_qp *q = c->in;
     struct qp_request rq = REQUEST(q);
-    if (q->comp_mask || q->create_flags || q->source_qpn) return -EOPNOTSUPP;
+    /* There is no multicast, so none comes back to its sender. */
+    uint32_t free = q->qp_type == IB_UVERBS_QPT_UD ? IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK : 0;
+
+    if (q->comp_mask || q->create_flags & ~free || q->source_qpn) return -EOPNOTSUPP;
     return create(c, &rq, true);
 }
 

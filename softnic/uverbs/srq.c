@@ -35,7 +35,7 @@ static int read_layout(const struct srq_request *rq, const struct mlx5_ib_create
                        struct sn_srq_init *init)
 {
     if (drv->flags || drv->reserved0 || drv->reserved1) return -EOPNOTSUPP; /* no WQE signatures */
-    if (!rq->max_wr || rq->max_wr >= SN_MAX_RQ_WQE) return -EINVAL;
+    if (rq->max_wr >= SN_MAX_RQ_WQE) return -EINVAL;
     if (rq->max_sge > SN_MAX_RQ_STRIDE / SEGMENT - 1) return -EINVAL;
     init->wqes = round_up(rq->max_wr + 1);
     init->stride = round_up((rq->max_sge + 1) * SEGMENT);
@@ -83,7 +83,7 @@ static int make_srq(const struct uv_cmd *c, const struct srq_request *rq, struct
         init.uidx = drv->uidx & 0xffffff;
     }
     srq->user_handle = rq->user_handle;
-    srq->async = uv_stream_get(f->async);
+    srq->async = uv_events(c);
     err = sn_srq_create(f->nic, &init, &srq->srq);
     if (err) {
         uv_stream_put(srq->async);

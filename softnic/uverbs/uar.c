@@ -6,13 +6,17 @@
 #include <unistd.h>
 
 #include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
+#include <rdma/mlx5_user_ioctl_verbs.h>
 
+#include "softnic/uverbs/attrs.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
 
 #define PAGE            SN_UAR_SIZE
 #define COMMAND_SHIFT   8
-#define REGISTERS_REPLY 4 /* libmlx5 numbers four registers per page and uses the first two */
+#define MMAP_OBJECT     9u /* the first command that libmlx5 does not know: the offset is ours to choose */
+#define REGISTERS_REPLY 4  /* libmlx5 numbers four registers per page and uses the first two */
 
 static void give_page(struct sn_uar **slot)
 {
@@ -87,14 +91,73 @@ struct sn_uar *uv_uar_dynamic(struct uv_file *f, uint32_t bfreg_index)
     return page < UV_MAX_DYNAMIC_PAGES ? f->uars.dynamic[page] : NULL;
 }
 
+/* ---- pages that are objects ---- */
+
+struct uv_uar *uv_uar_numbered(struct uv_file *f, uint32_t page_id)
+{
+    return uv_find_at(f, UV_UAR, page_id);
+}
+
+/* Queue pairs of such a page name the page and not the register, so it has one sweep for all of them. */
+int uv_alloc_uar(struct uv_file *f, const struct uv_request *r)
+{
+    uint64_t type = 0;
+    int err = uv_attr_in(r, MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, &type, sizeof(type));
+    if (err || type > MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC) return -EINVAL;
+    struct uv_uar *uar = uv_new(f, UV_UAR, sizeof(*uar));
+    if (!uar) return -ENOMEM;
+    err = sn_uar_create(f->nic, &uar->page);
+    if (err) {
+        uv_free(f, &uar->obj);
+        return err;
+    }
+    sn_uar_merge(uar->page);
+    const uint32_t page_id = uv_index_of(&uar->obj), length = PAGE;
+    const uint64_t offset =
+        (uint64_t)((page_id & 0xff) | (page_id >> 8) << 16 | MMAP_OBJECT << COMMAND_SHIFT) * PAGE;
+    err = uv_attr_out(r, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, &offset, sizeof(offset));
+    if (!err) err = uv_attr_out(r, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, &length, sizeof(length));
+    if (!err) err = uv_attr_out(r, MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, &page_id, sizeof(page_id));
+    if (!err) err = uv_attr_handle(r, MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, uar->obj.handle);
+    if (err) uv_destroy(f, &uar->obj);
+    return err;
+}
+
+void uv_uar_end(struct uv_file *f, struct uv_uar *uar)
+{
+    (void)f;
+    sn_uar_destroy(uar->page);
+}
+
+int uv_free_uar(struct uv_file *f, const struct uv_request *r)
+{
+    uint32_t handle;
+    int err = uv_attr_object(r, MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, &handle);
+    if (err) return err;
+    struct uv_uar *uar = uv_find(f, UV_UAR, handle);
+    return uar ? uv_destroy(f, &uar->obj) : -EINVAL;
+}
+
+/* ---- mapping ---- */
+
+static unsigned command_of(uint64_t pgoff)
+{
+    return pgoff >> COMMAND_SHIFT & 0xff;
+}
+
+static uint64_t index_of(uint64_t pgoff)
+{
+    return (pgoff & 0xff) | pgoff >> 16 << 8;
+}
+
 /* The page that an mmap offset names; a dynamic one is made by being mapped. */
 static int find_page(struct uv_file *f, uint64_t pgoff, struct sn_uar **page)
 {
+    const uint64_t index = index_of(pgoff);
     struct uv_uars *u = &f->uars;
-    uint32_t command = pgoff >> COMMAND_SHIFT & 0xff;
-    uint64_t index = (pgoff & 0xff) | pgoff >> 16 << 8;
+    struct uv_uar *object;
 
-    switch (command) {
+    switch (command_of(pgoff)) {
     case MLX5_IB_MMAP_REGULAR_PAGE:
     case MLX5_IB_MMAP_WC_PAGE:
     case MLX5_IB_MMAP_NC_PAGE:
@@ -109,35 +172,52 @@ static int find_page(struct uv_file *f, uint64_t pgoff, struct sn_uar **page)
         }
         *page = u->dynamic[index];
         return 0;
+    case MMAP_OBJECT:
+        object = index > UINT32_MAX ? NULL : uv_uar_numbered(f, (uint32_t)index);
+        if (!object) return -EINVAL;
+        *page = object->page;
+        return 0;
     }
-    return -EINVAL; /* no core clock, no clock info, no device memory: the context said so */
+    return -EINVAL;
 }
 
-/*
- * The program unmaps its doorbell pages when it likes, and the NIC goes on looking at them: so it gets a
- * mapping of its own of the same page. mremap of length 0 makes one of a shared mapping.
- */
-static int map_again(void *page, void *hint, int flags, void **at)
+/* mremap of length 0 makes a second mapping of a shared one. */
+int uv_map_again(void *memory, size_t length, void *hint, int flags, void **at)
 {
     if (flags & MAP_FIXED)
-        *at = mremap(page, 0, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, hint);
+        *at = mremap(memory, 0, length, MREMAP_MAYMOVE | MREMAP_FIXED, hint);
     else
-        *at = mremap(page, 0, PAGE, MREMAP_MAYMOVE);
+        *at = mremap(memory, 0, length, MREMAP_MAYMOVE);
     return *at == MAP_FAILED ? -errno : 0;
+}
+
+static int map_page(struct uv_file *f, uint64_t pgoff, void *hint, int flags, void **at)
+{
+    struct sn_uar *page = NULL;
+    int err = find_page(f, pgoff, &page);
+
+    return err ? err : uv_map_again(sn_uar_page(page), PAGE, hint, flags, at);
 }
 
 int uv_mmap(int fd, void *hint, size_t length, int prot, int flags, uint64_t offset, void **at)
 {
-    struct sn_uar *page = NULL;
+    const uint64_t pgoff = offset / PAGE;
     struct uv_file *f;
     int err = uv_enter(fd, &f);
 
     if (err) return err;
-    if (!f->nic || length != PAGE || offset % PAGE || !(flags & MAP_SHARED) || (prot & PROT_EXEC))
+    if (f->child && command_of(pgoff) != MLX5_IB_MMAP_DEVICE_MEM)
+        err = uv_refuse_child();
+    else if (offset % PAGE || !(flags & MAP_SHARED) || (prot & PROT_EXEC))
         err = -EINVAL;
+    else if (command_of(pgoff) == MLX5_IB_MMAP_DEVICE_MEM)
+        err = uv_dm_map(f, index_of(pgoff), length, hint, flags, at);
+    else if (!f->nic || length != PAGE)
+        err = -EINVAL;
+    else if (command_of(pgoff) == MLX5_IB_MMAP_CLOCK_INFO)
+        err = uv_clock_map(hint, prot, flags, at);
     else
-        err = find_page(f, offset / PAGE, &page);
-    if (!err) err = map_again(sn_uar_page(page), hint, flags, at);
+        err = map_page(f, pgoff, hint, flags, at);
     uv_leave(f);
     return err;
 }

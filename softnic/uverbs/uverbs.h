@@ -30,6 +30,12 @@ int uv_open(int flags, unsigned index);
 /* uv_is_command_fd - whether uv_open gave this out and it is still open. Any thread, no lock, cheap. */
 bool uv_is_command_fd(int fd);
 
+/*
+ * uv_adopt - whether a fd that is not known is a copy, by dup() or the like, of one that uv_open gave out. If so,
+ * it is known from now on. A program imports a device by such a copy.
+ */
+bool uv_adopt(int fd);
+
 /* uv_ioctl - one request on a command fd; `arg` is the caller's pointer, and is not trusted. 0 or a negative
  * errno. */
 int uv_ioctl(int fd, unsigned long request, uint64_t arg);

@@ -52,6 +52,20 @@ static bool trusted(struct search *s, const char *name, const struct ucred *peer
     return false;
 }
 
+/* By a signal, or by a debugger. The name of the program in between may hold anything, so the last ')' ends it. */
+static bool is_stopped(pid_t pid)
+{
+    char path[32], line[512] = "";
+    const char *end = NULL;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *f = fopen(path, "re");
+    if (!f) return false;
+    if (fgets(line, sizeof(line), f)) end = strrchr(line, ')');
+    fclose(f);
+    return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+}
+
 static void ask(struct search *s, const char *name, int wait_ms)
 {
     struct ucred peer;
@@ -67,7 +81,11 @@ static void ask(struct search *s, const char *name, int wait_ms)
     }
     answer = gw_nic_talk(fd, s->request, &s->room, &wrong);
     if (!answer) {
-        fprintf(stderr, "gpuwire nic: process %d %s: left out\n", (int)peer.pid, wrong);
+        if (is_stopped(peer.pid))
+            fprintf(stderr, "gpuwire nic: process %d is stopped: left out; `kill -CONT %d` lets it go on\n",
+                    (int)peer.pid, (int)peer.pid);
+        else
+            fprintf(stderr, "gpuwire nic: process %d %s: left out\n", (int)peer.pid, wrong);
         return;
     }
     json_object_set_new(answer, "pid", json_integer(peer.pid)); /* which may have another one to itself */

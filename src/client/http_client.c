@@ -113,7 +113,8 @@ int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const ch
             why = strerror((int)number); /* curl's own text says how long it took, each time another */
         return gw_error(-ECONNREFUSED, "server %s: %s; is `gpuwire serve` running there?", base, why);
     case CURLE_ABORTED_BY_CALLBACK: return gw_error(-EINTR, "interrupted");
-    case CURLE_OPERATION_TIMEDOUT: return gw_error(-ETIMEDOUT, "server %s: %s", base, why);
+    case CURLE_OPERATION_TIMEDOUT:
+        return gw_error(-ETIMEDOUT, "server %s: %s; is it stopped, or out of reach?", base, why);
     case CURLE_URL_MALFORMAT: return gw_error(-EINVAL, "server %s: not HOST or HOST:PORT", base);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:

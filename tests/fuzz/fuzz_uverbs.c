@@ -16,6 +16,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
+#include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
 #include "softnic/uverbs/uverbs.h"
@@ -60,7 +61,7 @@ struct header { /* ib_uverbs_ioctl_hdr without the array at its end */
 };
 struct buffer {
     struct header hdr;
-    struct ib_uverbs_attr attrs[8];
+    struct ib_uverbs_attr attrs[16];
 };
 
 static void put(struct buffer *b, uint16_t id, uint16_t len, uint64_t value)
@@ -88,7 +89,7 @@ static int submit(int fd, struct buffer *b)
 /* ---- commands: right ones, with what went before them, and then some of their words replaced ---- */
 
 struct made { /* the last of each that was made, or what the input says */
-    uint32_t pd, mr, cq, qp, ah, srq, xrcd, mw;
+    uint32_t pd, mr, cq, qp, ah, srq, xrcd, mw, dm, uar;
     int channel;
 };
 
@@ -348,12 +349,155 @@ static void dmabuf(int fd, struct input *in)
     if (!submit(fd, &b) && missing) made.mr = (uint32_t)b.attrs[0].data;
 }
 
+/* ---- methods that take attributes ---- */
+
+enum { NEW, HANDLE, IN4, IN8, OUT }; /* what an attribute is */
+
+struct shape {
+    uint16_t object, method;
+    uint32_t *slot; /* where to keep what it makes */
+    struct {
+        uint16_t id;
+        uint8_t kind;
+        uint32_t *handle; /* or */
+        uint64_t value;
+    } attrs[9];
+};
+
+static const struct shape shapes[] = {
+    {UVERBS_OBJECT_DEVICE,
+     UVERBS_METHOD_QUERY_CONTEXT,
+     NULL,
+     {{MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX, OUT, NULL, 0}}},
+    {UVERBS_OBJECT_PD,
+     MLX5_IB_METHOD_PD_QUERY,
+     NULL,
+     {{MLX5_IB_ATTR_QUERY_PD_HANDLE, HANDLE, &made.pd, 0}, {MLX5_IB_ATTR_QUERY_PD_RESP_PDN, OUT, NULL, 0}}},
+    {UVERBS_OBJECT_MR,
+     UVERBS_METHOD_QUERY_MR,
+     NULL,
+     {{UVERBS_ATTR_QUERY_MR_HANDLE, HANDLE, &made.mr, 0}, {UVERBS_ATTR_QUERY_MR_RESP_LENGTH, OUT, NULL, 0}}},
+    {UVERBS_OBJECT_MR,
+     UVERBS_METHOD_ADVISE_MR,
+     NULL,
+     {{UVERBS_ATTR_ADVISE_MR_PD_HANDLE, HANDLE, &made.pd, 0},
+      {UVERBS_ATTR_ADVISE_MR_ADVICE, IN8, NULL, 1},
+      {UVERBS_ATTR_ADVISE_MR_FLAGS, IN4, NULL, 1},
+      {UVERBS_ATTR_ADVISE_MR_SGE_LIST, OUT, NULL, 0}}},
+    {UVERBS_OBJECT_DM,
+     UVERBS_METHOD_DM_ALLOC,
+     &made.dm,
+     {{UVERBS_ATTR_ALLOC_DM_HANDLE, NEW, NULL, 0},
+      {UVERBS_ATTR_ALLOC_DM_LENGTH, IN8, NULL, 5000},
+      {UVERBS_ATTR_ALLOC_DM_ALIGNMENT, IN4, NULL, 3},
+      {MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET, OUT, NULL, 0},
+      {MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX, OUT, NULL, 0}}},
+    {UVERBS_OBJECT_DM, UVERBS_METHOD_DM_FREE, NULL, {{UVERBS_ATTR_FREE_DM_HANDLE, HANDLE, &made.dm, 0}}},
+    {UVERBS_OBJECT_DM,
+     MLX5_IB_METHOD_DM_QUERY,
+     NULL,
+     {{MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE, HANDLE, &made.dm, 0},
+      {MLX5_IB_ATTR_QUERY_DM_RESP_LENGTH, OUT, NULL, 0}}},
+    {UVERBS_OBJECT_MR,
+     UVERBS_METHOD_DM_MR_REG,
+     &made.mr,
+     {{UVERBS_ATTR_REG_DM_MR_HANDLE, NEW, NULL, 0},
+      {UVERBS_ATTR_REG_DM_MR_PD_HANDLE, HANDLE, &made.pd, 0},
+      {UVERBS_ATTR_REG_DM_MR_DM_HANDLE, HANDLE, &made.dm, 0},
+      {UVERBS_ATTR_REG_DM_MR_OFFSET, IN8, NULL, 16},
+      {UVERBS_ATTR_REG_DM_MR_LENGTH, IN8, NULL, 64},
+      {UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS, IN4, NULL, IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE},
+      {UVERBS_ATTR_REG_DM_MR_RESP_LKEY, OUT, NULL, 0}}},
+    {MLX5_IB_OBJECT_UAR,
+     MLX5_IB_METHOD_UAR_OBJ_ALLOC,
+     &made.uar,
+     {{MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE, NEW, NULL, 0},
+      {MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE, IN8, NULL, 1},
+      {MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID, OUT, NULL, 0}}},
+    {MLX5_IB_OBJECT_UAR,
+     MLX5_IB_METHOD_UAR_OBJ_DESTROY,
+     NULL,
+     {{MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE, HANDLE, &made.uar, 0}}},
+    {UVERBS_OBJECT_CQ,
+     UVERBS_METHOD_CQ_CREATE,
+     &made.cq,
+     {{UVERBS_ATTR_CREATE_CQ_HANDLE, NEW, NULL, 0},
+      {UVERBS_ATTR_CREATE_CQ_CQE, IN4, NULL, 15},
+      {UVERBS_ATTR_CREATE_CQ_USER_HANDLE, IN8, NULL, 7},
+      {UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, IN4, NULL, 0},
+      {UVERBS_ATTR_CREATE_CQ_RESP_CQE, OUT, NULL, 0}}},
+    {UVERBS_OBJECT_SRQ,
+     UVERBS_METHOD_SRQ_CREATE,
+     &made.srq,
+     {{UVERBS_ATTR_CREATE_SRQ_HANDLE, NEW, NULL, 0},
+      {UVERBS_ATTR_CREATE_SRQ_PD_HANDLE, HANDLE, &made.pd, 0},
+      {UVERBS_ATTR_CREATE_SRQ_USER_HANDLE, IN8, NULL, 9},
+      {UVERBS_ATTR_CREATE_SRQ_MAX_WR, IN4, NULL, 15},
+      {UVERBS_ATTR_CREATE_SRQ_MAX_SGE, IN4, NULL, 1},
+      {UVERBS_ATTR_CREATE_SRQ_TYPE, IN8, NULL, 0}}},
+    {UVERBS_OBJECT_QP,
+     UVERBS_METHOD_QP_CREATE,
+     &made.qp,
+     {{UVERBS_ATTR_CREATE_QP_HANDLE, NEW, NULL, 0},
+      {UVERBS_ATTR_CREATE_QP_PD_HANDLE, HANDLE, &made.pd, 0},
+      {UVERBS_ATTR_CREATE_QP_SEND_CQ_HANDLE, HANDLE, &made.cq, 0},
+      {UVERBS_ATTR_CREATE_QP_RECV_CQ_HANDLE, HANDLE, &made.cq, 0},
+      {UVERBS_ATTR_CREATE_QP_USER_HANDLE, IN8, NULL, 11},
+      {UVERBS_ATTR_CREATE_QP_CAP, OUT, NULL, 0},
+      {UVERBS_ATTR_CREATE_QP_TYPE, IN8, NULL, IBV_QPT_RC},
+      {UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, OUT, NULL, 0}}},
+};
+
+/* The driver's part: the queues, in the arena, for those objects that have some. */
+static void put_queues(struct buffer *b, const struct shape *s, uint64_t uhw[16])
+{
+    struct draft d = {0};
+
+    if (s->object == UVERBS_OBJECT_CQ)
+        draft_cq(&d, true);
+    else if (s->object == UVERBS_OBJECT_SRQ)
+        draft_srq(&d);
+    else if (s->object == UVERBS_OBJECT_QP)
+        draft_qp(&d, true);
+    if (!d.uhw_len) return;
+    memcpy(uhw, d.uhw, sizeof(d.uhw));
+    put_in(b, UVERBS_ATTR_UHW_IN, uhw, (uint16_t)d.uhw_len);
+}
+
+/* As the library would ask, but for what the input changes. */
+static void attributes(int fd, struct input *in)
+{
+    static uint64_t out[16];
+    const struct shape *s = &shapes[take(in, 1) % (sizeof(shapes) / sizeof(shapes[0]))];
+    struct buffer b = {.hdr = {.object_id = s->object, .method_id = s->method}};
+    uint64_t values[9], uhw[16];
+    unsigned odd = (unsigned)take(in, 1); /* which attribute is another, and how */
+
+    for (unsigned i = 0; i < 9 && (i == 0 || s->attrs[i].id); i++) {
+        bool changed = (odd & 15) == i;
+
+        values[i] = changed ? take(in, 8) : s->attrs[i].value;
+        switch (s->attrs[i].kind) {
+        case NEW: put(&b, s->attrs[i].id, 0, 0); break;
+        case HANDLE: put(&b, s->attrs[i].id, 0, changed ? values[i] : *s->attrs[i].handle); break;
+        case IN4: put_in(&b, s->attrs[i].id, &values[i], 4); break;
+        case IN8: put_in(&b, s->attrs[i].id, &values[i], 8); break;
+        default: put(&b, s->attrs[i].id, 64, changed ? pointer(in) : (uintptr_t)out); break;
+        }
+        if (changed && odd & 64) b.attrs[i].attr_id = 0x7777;
+    }
+    put_queues(&b, s, uhw);
+    if (submit(fd, &b)) return;
+    for (unsigned i = 0; s->slot && i < b.hdr.num_attrs; i++)
+        if (b.attrs[i].attr_id == s->attrs[0].id) *s->slot = (uint32_t)b.attrs[i].data;
+}
+
 static void map(int fd, struct input *in)
 {
     uint64_t offset = take(in, 4) << 12 | (take(in, 1) == 3);
     size_t length = take(in, 1) == 3 ? take(in, 3) : 4096;
     void *at;
-    if (!uv_mmap(fd, NULL, length, PROT_WRITE, MAP_SHARED, offset, &at)) munmap(at, 4096);
+    if (!uv_mmap(fd, NULL, length, PROT_WRITE, MAP_SHARED, offset, &at)) munmap(at, length);
 }
 
 static int get_context(int fd, int32_t *async)
@@ -403,8 +547,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         unsigned what = (unsigned)take(&in, 1);
         if (what < 192)
             command(fd, &in);
-        else if (what < 208)
+        else if (what < 200)
             dmabuf(fd, &in);
+        else if (what < 216)
+            attributes(fd, &in);
         else if (what < 224)
             any_buffer(fd, &in);
         else

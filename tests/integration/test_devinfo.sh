@@ -18,6 +18,15 @@ done
 grep -q "GID\[ *0\]:.*::ffff:$net.1, RoCE v2" "$work/verbose.out" || fail "no GID of $net.1"
 grep -q 'GID\[ *1\]' "$work/verbose.out" && fail "more than one GID"
 
+# With few file descriptors it works, or the limit is named: libibverbs itself names no reason.
+few=0
+for n in 8 10 12 13 14 15 16 17 18 19 20 21; do
+    (ulimit -n $n && exec "${gpuwire[@]}" run -- ibv_devinfo) >"$work/few.out" 2>&1 && continue
+    few=$((few + 1))
+    grep -q 'ulimit -n' "$work/few.out" || fail "a limit of $n file descriptors is not named"
+done
+[ $few -gt 0 ] || fail 'no limit was too low'
+
 need ibv_asyncwatch stdbuf
 timeout -s INT "$patience" "${gpuwire[@]}" run -- stdbuf -oL ibv_asyncwatch >"$work/async.out" 2>&1 &
 pids+=($!)

@@ -116,6 +116,10 @@ refuse 2 '--watch 0: a number' --watch 0
 refuse 2 'everything: not understood' everything
 refuse 1 'no software NIC' --pid 1
 refuse 1 'has a queue pair 0x000001' --qp 1
+kill -STOP "$a"
+nic --pid "$a" >"$work/stopped.out" 2>&1 && fail 'a stopped process answers'
+kill -CONT "$a"
+grep -q "process $a is stopped: left out; .kill -CONT $a. lets it go on" "$work/stopped.out" || fail 'a stopped process'
 kill "${pids[@]}" 2>/dev/null
 wait
 [ "$(nic --json | jq "[.[] | select(.address == \"$net.1\")] | length")" = 0 ] || fail 'NICs of processes that ended'

@@ -119,6 +119,10 @@ expect 1 'input a is given twice' infer sum --server "$server" --input a=row.npy
 expect 1 'which input is it for' infer sum --server "$server" --input row.npy
 expect 1 'no output nobody' infer echo --server "$server" --input row.npy --output nobody=y.npy
 
+kill -STOP "$worker"
+expect 1 'is it stopped, or out of reach' infer echo --server "$server" --input row.npy
+kill -CONT "$worker"
+
 expect 1 'does not enlarge pictures' infer echo --server "$server" --image "$models/superresolution/pictures/coffee.png" --out y.png
 stop_worker
 

@@ -148,6 +148,54 @@ static void no_receive_is_posted(void **state)
     expect_report(&r, "no receive posted: gave up after 2 repeats");
 }
 
+/* Beside the status, for those who look such codes up. */
+static void the_device_s_own_codes(void **state)
+{
+    struct gw_mlx5_wc wc;
+
+    (void)state;
+    post_recv(&r.b, 0, 100);
+    request(GW_MLX5_WRITE, 64, r.b.key ^ 1, 100);
+    wc = expect(&r.a, GW_MLX5_CQE_REQ_ERR);
+    assert_int_equal(wc.syndrome, GW_MLX5_SYND_REM_ACCESS);
+    assert_int_equal(wc.vendor, 0x88);
+    request(GW_MLX5_WRITE, (uintptr_t)r.b.mem, r.b.key, 100);
+    wc = expect(&r.a, GW_MLX5_CQE_REQ_ERR);
+    assert_int_equal(wc.syndrome, GW_MLX5_SYND_FLUSHED);
+    assert_int_equal(wc.vendor, 0xf9);
+    wc = expect(&r.b, GW_MLX5_CQE_RESP_ERR);
+    assert_int_equal(wc.syndrome, GW_MLX5_SYND_FLUSHED);
+    assert_int_equal(wc.vendor, 0xf9);
+}
+
+/* Repeated for ever: both ends say what the one waits for, once, and not before a second is over. */
+static void a_receive_is_missing_for_long(void **state)
+{
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+    struct app_connect c = app_connect_default;
+
+    (void)state;
+    assert_int_equal(sn_qp_modify(r.a.qp.qp, &attr, IBV_QP_STATE), 0);
+    assert_int_equal(sn_qp_modify(r.b.qp.qp, &attr, IBV_QP_STATE), 0);
+    c.rnr_retry = 7;
+    c.min_rnr_timer = 24; /* 41 ms */
+    app_connect(&r.a.qp, &r.b.qp, &c);
+    post(&r, GW_MLX5_SEND, 0, 100, 0);
+    world_settle(&r.w, 900 * (uint64_t)MS);
+    assert_int_equal(r.w.reports, 0);
+    world_settle(&r.w, 200 * (uint64_t)MS);
+    assert_int_equal(r.w.reports, 2);
+    expect_report(&r, "(SEND of 100 bytes): its peer");
+    expect_report(&r, "has had no receive posted for a second; it is tried again until there is one");
+    expect_report(&r, "has waited for a second: it sent a message, and no receive is posted");
+    world_settle(&r.w, 5000 * (uint64_t)MS);
+    assert_int_equal(r.w.reports, 2);
+    post_recv(&r.b, 0, 4000);
+    world_settle(&r.w, 100 * (uint64_t)MS);
+    expect(&r.a, GW_MLX5_CQE_REQ);
+    expect(&r.b, GW_MLX5_CQE_RESP_SEND);
+}
+
 /* As programs do that were written for InfiniBand, and whose option for a GID index was left out. */
 static void an_address_without_a_gid(void **state)
 {
@@ -190,13 +238,14 @@ static void not_everything_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_region_that_is_too_short),  TEST(an_address_before_the_region),
-        TEST(a_key_that_never_was),        TEST(a_key_and_an_address_that_never_were),
-        TEST(a_region_that_is_gone),       TEST(a_right_that_is_missing),
-        TEST(another_protection_domain),   TEST(our_own_memory),
-        TEST(a_receive_that_is_too_short), TEST(nobody_answers),
-        TEST(no_receive_is_posted),        TEST(not_everything_is_said),
-        TEST(an_address_without_a_gid),
+        TEST(a_region_that_is_too_short),    TEST(an_address_before_the_region),
+        TEST(a_key_that_never_was),          TEST(a_key_and_an_address_that_never_were),
+        TEST(a_region_that_is_gone),         TEST(a_right_that_is_missing),
+        TEST(another_protection_domain),     TEST(our_own_memory),
+        TEST(a_receive_that_is_too_short),   TEST(nobody_answers),
+        TEST(no_receive_is_posted),          TEST(not_everything_is_said),
+        TEST(the_device_s_own_codes),        TEST(an_address_without_a_gid),
+        TEST(a_receive_is_missing_for_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -324,9 +324,26 @@ static void test_time_stamps(void **state)
     }
     assert_int_equal(ibv_destroy_qp(qp), 0);
     assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
-    a.wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-    assert_null(ibv_create_cq_ex(r.ctx, &a));
-    assert_int_equal(errno, EOPNOTSUPP);
+}
+
+static void test_time_of_day(void **state)
+{
+    (void)state;
+    struct ibv_cq_init_attr_ex a = {.cqe = 8, .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK};
+    struct ibv_cq_ex *cq = ibv_create_cq_ex(r.ctx, &a);
+    struct ibv_poll_cq_attr none = {0};
+
+    assert_non_null(cq);
+    struct ibv_qp *qp = new_qp(ibv_cq_ex_to_cq(cq), r.cq);
+    rig_connect(&r, qp, qp->qp_num);
+    const time_t before = time(NULL);
+    assert_int_equal(rig_write(qp, &r, 0, 4096, 32, 1), 0);
+    while (ibv_start_poll(cq, &none)) continue;
+    const time_t at = (time_t)(ibv_wc_read_completion_wallclock_ns(cq) / 1000000000u);
+    ibv_end_poll(cq);
+    assert_true(at >= before - 2 && at <= time(NULL) + 2); /* time() may be a tick behind */
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
 }
 
 int main(void)
@@ -335,7 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_resize),      T(test_resize_large_entries), T(test_resize_too_small), T(test_resize_armed),
         T(test_moderation),  T(test_solicited_only),       T(test_overrun),          T(test_qp_events),
-        T(test_established), T(test_time_stamps),
+        T(test_established), T(test_time_stamps),          T(test_time_of_day),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -389,6 +390,58 @@ static void test_fork(void **state)
     rig_down(&r);
 }
 
+/* A child that opens the device itself has a NIC of its own, which reaches the parent's. */
+static int own_nic(int fd, const struct rig *parents, uint32_t peer)
+{
+    struct rig r;
+
+    rig_up(&r);
+    struct ibv_qp *qp = rig_qp(&r, r.cq);
+    rig_connect(&r, qp, peer);
+    if (write(fd, &qp->qp_num, sizeof(qp->qp_num)) != sizeof(qp->qp_num)) return 1;
+    if (read(fd, r.buf, 1) != 1) return 2; /* the parent is connected, too */
+    memset(r.buf, 0x3c, 64);
+    struct ibv_sge sge = {.addr = (uintptr_t)r.buf, .length = 64, .lkey = r.mr->lkey};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE,
+                             .send_flags = IBV_SEND_SIGNALED,
+                             .sg_list = &sge,
+                             .num_sge = 1,
+                             .wr.rdma = {(uintptr_t)parents->buf, parents->mr->rkey}},
+                       *bad;
+    if (ibv_post_send(qp, &wr, &bad) || rig_poll(r.cq).status != IBV_WC_SUCCESS) return 3;
+    if (ibv_destroy_qp(qp)) return 4;
+    rig_down(&r);
+    return 0;
+}
+
+static void test_fork_opens(void **state)
+{
+    (void)state;
+    struct rig r;
+    int status, pair[2];
+    uint32_t number;
+
+    rig_up(&r);
+    struct ibv_qp *qp = rig_qp(&r, r.cq);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    pid_t pid = fork();
+    if (!pid) {
+        close(pair[0]);
+        alarm(2 * RIG_WAIT_S);
+        _exit(own_nic(pair[1], &r, qp->qp_num));
+    }
+    close(pair[1]);
+    assert_int_equal(read(pair[0], &number, sizeof(number)), sizeof(number));
+    rig_connect(&r, qp, number);
+    assert_int_equal(write(pair[0], "", 1), 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    for (int i = 0; i < 64; i++) assert_int_equal(r.buf[i], 0x3c);
+    close(pair[0]);
+    assert_int_equal(ibv_destroy_qp(qp), 0);
+    rig_down(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,8 +449,8 @@ int main(void)
         cmocka_unit_test(test_send_receive_imm), cmocka_unit_test(test_events),
         cmocka_unit_test(test_refusals),         cmocka_unit_test(test_query_qp),
         cmocka_unit_test(test_two_contexts),     cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_read_and_atomics), cmocka_unit_test(test_wrong_key),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_fork_opens),       cmocka_unit_test(test_read_and_atomics),
+        cmocka_unit_test(test_wrong_key),        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
