@@ -3,7 +3,6 @@
 """Ways of serving beside each other: the same graphs, the same client, the same NIC. See bench/README.md.
 
     serve_modes.py run OUT [--exec cpu] [--quick] [--limit SECONDS] [--only TEXT] [--tool bin/gpuwire]
-    serve_modes.py rows OUT --machine NAME --commit HASH --date DATE    rows of the performance page, made of OUT's figures
 
 `run` writes OUT/modes.csv, a line for each measurement, and OUT/bare.json. It needs PyTorch, torchvision and aiohttp, and a GPU;
 with --exec cpu it needs none of them, tries the programs on identities alone, and its figures say nothing about a GPU. After --limit
@@ -32,7 +31,7 @@ OURS = ("ours", "copy", "direct", "queued")  # D, B, C and C' of the page
 COLUMNS = ("run mode model concurrency busy answered failed wrong seconds rate p50 p90 p95 p99 p99.9 max mean net_in wait model_us post "
            "net_out server_queue server_input server_infer server_output own_cpu nic_cpu gpu_joule cpu_joule copy_in copy_run copy_out "
            "batch").split()
-SIZES = (1, 2, 4, 8, 16, 32, 64)
+SIZES = (1, 2, 4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 56, 64)
 PATIENCE = 45  # seconds for a child's answer
 
 
@@ -160,12 +159,12 @@ class Bench:
         for child in self.children.values():
             child.hear()
 
-    def load(self, url: str, model: str, clients: int, *how: str) -> Dict[str, Any]:
-        """gpuwire load with so many clients of one request in flight each."""
+    def load(self, url: str, model: str, clients: int, each: int, *how: str) -> Dict[str, Any]:
+        """gpuwire load with so many clients of `each` requests in flight."""
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
             cores = CORES.many_clients if clients > 16 else CORES.clients
-            command = [*CORES.on(cores), self.args.tool, "load", model, "--server", url, "--clients", str(clients), "--slots", "1",
-                       "--concurrency", str(clients), "--json", file.name, *how, *([] if self.on_gpu else ["--verify-echo"])]
+            command = [*CORES.on(cores), self.args.tool, "load", model, "--server", url, "--clients", str(clients), "--slots", str(each),
+                       "--concurrency", str(clients * each), "--json", file.name, *how, *([] if self.on_gpu else ["--verify-echo"])]
             done = subprocess.run(command, env={**os.environ, "GPUWIRE_NIC": CORES.nic(1)}, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, text=True, timeout=PATIENCE)
             if done.returncode:
@@ -206,20 +205,20 @@ class Bench:
             self.children[child.mode] = Child(child.mode, self.args.exec, self.package)
             self.children[child.mode].ask("prepare", names=self.names)
 
-    def measure(self, run: str, mode: str, model: str, url: Optional[str], clients: int = 1, requests: int = 0, seconds: float = 0,
-                busy: int = 0) -> Dict[str, Any]:
+    def measure(self, run: str, mode: str, model: str, url: Optional[str], clients: int = 1, each: int = 1, requests: int = 0,
+                seconds: float = 0, busy: int = 0) -> Dict[str, Any]:
         if not url:
             return {}
         child = self.children["ours" if mode == "http" else mode]
         how = ["--requests", str(requests)] if requests else \
             ["--window", str(seconds / 3), "--windows", "3", "--stability", "100", "--warmup", "0.3"]
         if run not in ("levels", "bandwidth") or clients < 3:
-            self.load(url, model, clients, "--requests", str(200 if self.args.quick else 300 * clients))
+            self.load(url, model, clients, each, "--requests", str(200 if self.args.quick else 300 * clients))
         before, energy = child.ask("cpu"), self.energy.read()
         parts = child.ask("stats") if mode == "copy" else {}
-        level = self.load(url, model, clients, *how)
+        level = self.load(url, model, clients, each, *how)
         after, used = child.ask("cpu"), self.energy.read()
-        row = {"run": run, "mode": mode, "model": model, "concurrency": clients, "busy": busy, "rate": level["requests_per_s"],
+        row = {"run": run, "mode": mode, "model": model, "concurrency": clients * each, "busy": busy, "rate": level["requests_per_s"],
                "own_cpu": after["own_s"] - before["own_s"], "nic_cpu": after["nic_s"] - before["nic_s"]}
         for name in ("answered", "failed", "wrong", "seconds"):
             row[name] = level[name]
@@ -234,7 +233,7 @@ class Bench:
         self.csv.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
         self.file.flush()
         left = self.end - time.monotonic()
-        print(f"{left:4.0f} s  {run:10} {mode:8} {model:18} {clients:3} in flight{', busy' if busy else ''}: {row['answered']} answers, "
+        print(f"{left:4.0f} s  {run:10} {mode:8} {model:18} {clients * each:3} in flight{', busy' if busy else ''}: {row['answered']} answers, "
               f"{row['rate']:.0f}/s, p50 {row['p50']:.0f}, p99 {row['p99']:.0f}, max {row['max']:.0f} us, "
               f"own CPU {row['own_cpu']:.3f} s", flush=True)
         return row
@@ -289,9 +288,9 @@ class Bench:
         print(f"static batches of {model} in a loop, samples/s: {rates}", flush=True)
         self.bare["static"] = {"model": model, "rates": rates}
         self.save_bare()
-        for delay in (0.0, 0.002):
-            with self.served("batches", "ours", model, sessions=96, batches=list(SIZES), delay=delay) as url:
-                self.measure(f"batches{delay * 1e6:.0f}", "ours", model, url, clients=clients, seconds=seconds)
+        with self.served("batches", "ours", model, sessions=96, batches=list(SIZES)) as url:
+            for each in (1, 2):
+                self.measure("batches", "ours", model, url, clients=clients, each=each, seconds=seconds)
 
     # ---- the whole
 

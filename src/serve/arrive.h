@@ -75,12 +75,13 @@ GW_DEV int gw_serve_read(const struct gw_serve_args *a, struct gw_serve_arrival 
     struct gw_serve_request *q = gw_serve_request_of(a, s, r->slot);
     uint64_t bytes = (uint64_t)length - sizeof(*q), budget = gw_ld_relaxed_u64(&q->budget_ns);
     uint32_t magic = gw_ld_relaxed_u32(&q->magic), rows = gw_ld_relaxed_u32(&q->rows);
-    uint32_t priority = gw_ld_relaxed_u32(&q->priority);
+    uint32_t priority = gw_ld_relaxed_u32(&q->priority), version = gw_ld_relaxed_u16(&q->version);
+    uint32_t slot = gw_ld_relaxed_u16(&q->slot);
+    uint64_t said =
+        gw_ld_relaxed_u64(&q->bytes); /* all loads at once: a GPU would wait for each of them alone */
     r->id = gw_ld_relaxed_u64(&q->id);
-    if (length < sizeof(*q) || magic != GW_SERVE_MAGIC ||
-        gw_ld_relaxed_u16(&q->version) != GW_SERVE_VERSION || gw_ld_relaxed_u16(&q->slot) != r->slot ||
-        !rows || rows > a->rows || bytes != gw_ld_relaxed_u64(&q->bytes) ||
-        bytes != gw_layout_bytes(&a->in, rows))
+    if (length < sizeof(*q) || magic != GW_SERVE_MAGIC || version != GW_SERVE_VERSION || slot != r->slot ||
+        !rows || rows > a->rows || bytes != said || bytes != gw_layout_bytes(&a->in, rows))
         return 0;
     /* One header, one request: an immediate that no header came with finds none. */
     gw_st_relaxed_u32(&q->magic, 0);
