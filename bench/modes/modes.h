@@ -5,8 +5,8 @@
  *
  *   MODES_COPY    Slots lie in pinned host memory. The thread copies the input to the GPU, launches the model's graph,
  *                 copies the output back, waits for all of it, and posts the answer.
- *   MODES_DIRECT  Slots lie in GPU memory. The thread launches one graph: it takes the input from the slot, runs the
- *                 model, writes output and answer's header into the slot, and tells the thread by a word in host memory.
+ *   MODES_DIRECT  Slots lie in GPU memory. The thread launches one graph. It takes the input from the slot, runs the
+ *                 model, and writes output and header into the answer's slot. A word in host memory tells the thread.
  *   MODES_QUEUED  As MODES_DIRECT, but the launch is already in the stream, behind a wait for a word in host memory. The
  *                 thread writes that word, and queues the next launch while the model runs.
  *

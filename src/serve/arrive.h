@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a serving loop hears: sessions that open, close and break, and requests that arrive. One thread. */
+/* The loop learns here of sessions that open, close and break, and of requests that arrive. One thread. */
 #ifndef GW_SERVE_ARRIVE_H
 #define GW_SERVE_ARRIVE_H
 
@@ -94,7 +94,7 @@ GW_DEV int gw_serve_read(const struct gw_serve_args *a, struct gw_serve_arrival 
 }
 
 /* A receive's wr_id is the session; an answer's has, above it, how many answers the session had with this
- * one. 1: a request has come, and *r says all about it but what its header does. */
+ * one. Returns 1 when a request has come; *r then lacks only what its header says. */
 GW_DEV int gw_serve_completed(const struct gw_serve_args *a, const struct ibv_wc *wc, uint64_t now,
                               struct gw_serve_arrival *r)
 {
