@@ -1,5 +1,5 @@
 # gnuplot -e "folder='…'" modes.gp: bandwidth.csv, levels.csv, parts.csv and cpu.csv of that folder become plots.
-set terminal svg size 720,420 font "sans,12"
+set terminal svg size 720,420 font "sans,12" noenhanced
 set datafile separator ","
 set grid
 rows(file, how) = sprintf("< grep '^%s,' '%s/%s'", how, folder, file)
@@ -7,7 +7,7 @@ rows(file, how) = sprintf("< grep '^%s,' '%s/%s'", how, folder, file)
 set output folder."/levels.svg"
 set logscale x 2
 set xlabel "requests in flight"
-set ylabel "completion time of squeezenet, µs: the median, and lines up to the largest"
+set ylabel "squeezenet, µs: median to largest"
 set key top left
 plot rows("levels.csv", "ours") using 2:4:4:9 with yerrorlines title "D, GPU-driven", \
      rows("levels.csv", "copy") using ($2*1.04):4:4:9 with yerrorlines title "B, copies by the CPU", \
@@ -21,7 +21,7 @@ set xtics rotate by -25
 set output folder."/bandwidth.svg"
 set xlabel ""
 set ylabel "input and output, Gbit/s"
-set key top right
+set key top left
 plot "< grep ',ours,' '".folder."/bandwidth.csv'" using ($4+$5):xtic(1) title "D, GPU-driven", \
      "< grep ',copy,' '".folder."/bandwidth.csv'" using ($4+$5) title "B, copies by the CPU"
 
