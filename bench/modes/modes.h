@@ -12,7 +12,7 @@
  *
  * The thread polls and never sleeps. One request is in work at a time. Clients are trusted: bench programs alone use this.
  *
- * bench/modes.py calls these functions from Python, in the process that has captured the model. They return 0 or a
+ * bench/modes/server.py calls these functions from Python, in the process that has captured the model. They return 0 or a
  * negative errno; modes_error() has the reason. One thread.
  */
 #ifndef MODES_H
@@ -29,13 +29,13 @@ enum modes_kind { MODES_COPY, MODES_DIRECT, MODES_QUEUED };
 struct modes_opts {
     uint32_t size; /* sizeof(struct modes_opts) */
     uint32_t kind; /* enum modes_kind */
-    uint32_t
-        on_cpu; /* 1: no GPU is used; slots lie in host memory, and the model copies its input to its output */
+    /* 1: no GPU is used; slots lie in host memory, and the model copies its input to its output. */
+    uint32_t on_cpu;
     uint32_t gpu; /* which, by its CUDA number */
     uint32_t sessions, slots;
     uint32_t port; /* of HTTP; 0: any free one */
-    uint32_t
-        timed; /* MODES_COPY: CUDA events tell the parts of each request apart, which costs some microseconds */
+    /* MODES_COPY: CUDA events tell the parts of each request apart, which costs some microseconds. */
+    uint32_t timed;
     const char *name; /* of the model */
 };
 
