@@ -21,6 +21,11 @@ tests: $(BUILD)/build.ninja ## everything: tests, benchmarks and examples, too
 	@grep -qx 'GW_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -S . -B $(BUILD) -DGW_TESTS=ON
 	@cmake --build $(BUILD)
 
+figures:                  ## figures of a paper, from what was measured: CSV files in BUILD/figures, and plots where gnuplot is installed
+	@mkdir -p $(BUILD)/figures && cp bench/figures/post.csv bench/figures/throughput.csv $(BUILD)/figures
+	@! command -v gnuplot >/dev/null || gnuplot -e "folder='$(BUILD)/figures'" bench/figures/figures.gp
+	@bench/figures/modes.py $(BUILD)/figures && ls $(BUILD)/figures/*
+
 demo: all                 ## a real picture, enlarged by a worker process, and where the time went
 	@$(BUILD)/bin/gpuwire demo $(ARGS)
 
@@ -86,4 +91,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all tests demo check test soak check-asan check-tsan check-interop fuzz bench bundle gpu-check gpu-bench deb wheel docs install uninstall hwcheck clean help
+.PHONY: all tests figures demo check test soak check-asan check-tsan check-interop fuzz bench bundle gpu-check gpu-bench deb wheel docs install uninstall hwcheck clean help

@@ -100,6 +100,9 @@ void sn_cuda_forked(void);
  * earlier, in any order, save that of two writes to the same byte the later one stays.
  */
 int sn_cuda_write(struct sn_cuda_region *region, uint64_t addr, const void *src, uint32_t len);
+/* The same of what `fill` puts into the staging buffers; also what it returned. It runs with the device's lock held. */
+int sn_cuda_write_by(struct sn_cuda_region *region, uint64_t addr, uint32_t len, sn_dma_fill fill,
+                     void *with);
 
 /* What is written to GPU memory after this call becomes visible to the GPU's kernels no earlier than what was
  * written before. Waits for nothing. */
@@ -126,6 +129,10 @@ int sn_cuda_await(struct sn_cuda_region *region, uint64_t mark);
  */
 int sn_cuda_read(struct sn_cuda_region *region, uint64_t addr, void *dst, uint32_t len, uint64_t ahead,
                  uint64_t request);
+/* Reads len bytes at addr, all earlier writes included, which `drain` takes out of the staging buffers. Returns as above, or
+ * what `drain` returned. It runs with the device's lock held. */
+int sn_cuda_read_by(struct sn_cuda_region *region, uint64_t addr, uint32_t len, sn_dma_drain drain,
+                    void *with);
 
 /*
  * As a write to `to` of len bytes at src of `from`, all earlier writes to these included; from may not be

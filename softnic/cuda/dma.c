@@ -12,6 +12,16 @@ static int dma_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t 
     return sn_cuda_read(ctx, addr, dst, len, ahead, request);
 }
 
+static int dma_write_by(void *ctx, uint64_t addr, uint32_t len, sn_dma_fill fill, void *with)
+{
+    return sn_cuda_write_by(ctx, addr, len, fill, with);
+}
+
+static int dma_read_by(void *ctx, uint64_t addr, uint32_t len, sn_dma_drain drain, void *with)
+{
+    return sn_cuda_read_by(ctx, addr, len, drain, with);
+}
+
 static void dma_order(void *ctx)
 {
     sn_cuda_order(ctx);
@@ -58,6 +68,8 @@ static const struct sn_gpu_share *dma_share(void *ctx)
 const struct sn_dma_ops sn_cuda_dma = {
     .read = dma_read,
     .write = dma_write,
+    .write_by = dma_write_by,
+    .read_by = dma_read_by,
     .order = dma_order,
     .flush = dma_flush,
     .start = dma_start,

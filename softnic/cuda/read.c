@@ -115,3 +115,22 @@ int sn_cuda_read(struct sn_cuda_region *region, uint64_t addr, void *dst, uint32
     sn_cuda_leave(region->dev);
     return err;
 }
+
+int sn_cuda_read_by(struct sn_cuda_region *region, uint64_t addr, uint32_t len, sn_dma_drain drain,
+                    void *with)
+{
+    struct sn_cuda_device *dev = region->dev;
+    uint64_t done = 0;
+    int err = sn_cuda_enter(region, addr, len);
+
+    if (err) return err;
+    while (!err && done < len) {
+        uint32_t left = len - (uint32_t)done, n = left < SN_CUDA_STAGE ? left : SN_CUDA_STAGE;
+        struct sn_cuda_reader *r = fetch(dev, addr + done, n, 0);
+
+        err = r ? drain(with, done, r->data, n) : -EIO;
+        done += n;
+    }
+    sn_cuda_leave(dev);
+    return err;
+}

@@ -189,28 +189,39 @@ void sn_cuda_finish_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint6
 
 /* ---- writes -------------------------------------------------------------------------------------------- */
 
-int sn_cuda_write(struct sn_cuda_region *region, uint64_t addr, const void *src, uint32_t len)
+int sn_cuda_write_by(struct sn_cuda_region *region, uint64_t addr, uint32_t len, sn_dma_fill fill, void *with)
 {
     struct sn_cuda_device *dev = region->dev;
-    const uint8_t *from = src;
+    uint64_t done = 0;
     int err = sn_cuda_enter(region, addr, len);
 
     if (err) return err;
     if (len) sn_cuda_forget_reads(dev, addr, len);
-    while (len && !dev->broken) {
-        struct sn_cuda_writer *w = writer_for(region, addr, len);
-        uint32_t n = SN_CUDA_STAGE - w->len < len ? SN_CUDA_STAGE - w->len : len;
+    while (!err && done < len && !dev->broken) {
+        struct sn_cuda_writer *w = writer_for(region, addr + done, len - (uint32_t)done);
+        uint32_t room = SN_CUDA_STAGE - w->len, n = len - (uint32_t)done;
 
-        memcpy(w->data + w->len, from, n);
+        if (n > room) n = room;
+        err = fill(with, done, w->data + w->len, n);
+        if (err) break;
         w->len += n;
-        addr += n;
-        from += n;
-        len -= n;
+        done += n;
         if (w->len == SN_CUDA_STAGE) submit(dev, w);
     }
-    err = dev->broken ? -EIO : 0;
+    if (!err && dev->broken) err = -EIO;
     sn_cuda_leave(dev);
     return err;
+}
+
+static int fill_from_memory(void *with, uint64_t offset, void *to, uint32_t n)
+{
+    memcpy(to, (const uint8_t *)with + offset, n);
+    return 0;
+}
+
+int sn_cuda_write(struct sn_cuda_region *region, uint64_t addr, const void *src, uint32_t len)
+{
+    return sn_cuda_write_by(region, addr, len, fill_from_memory, (void *)src); /* which it only reads */
 }
 
 void sn_cuda_order(struct sn_cuda_region *region)

@@ -41,8 +41,27 @@ struct end {
     struct sn_reach by;
 };
 
+/* From the place that is next, or to it, whatever memory it is. */
+static int fill_from(void *with, uint64_t offset, void *to, uint32_t n)
+{
+    const struct end *from = with;
+    uint64_t src = (uintptr_t)byte(&from->at) + offset;
+
+    if (from->by.dma) return from->by.dma->read(from->by.ctx, src, to, n, n, 0);
+    return sn_guard_copy(to, (void *)(uintptr_t)src, n);
+}
+
+static int drain_to(void *with, uint64_t offset, const void *from, uint32_t n)
+{
+    const struct end *to = with;
+    uint64_t dst = (uintptr_t)byte(&to->at) + offset;
+
+    if (to->by.dma) return to->by.dma->write(to->by.ctx, dst, from, n);
+    return sn_guard_copy((void *)(uintptr_t)dst, from, n);
+}
+
 /* The next n bytes, through a buffer where there is no shorter way. */
-static int copy_part(const struct end *to, const struct end *from, size_t n, uint64_t request)
+static int copy_part(struct end *to, struct end *from, size_t n, uint64_t request)
 {
     uint64_t src = (uintptr_t)byte(&from->at), dst = (uintptr_t)byte(&to->at);
     uint8_t buffer[BUFFER];
@@ -52,6 +71,10 @@ static int copy_part(const struct end *to, const struct end *from, size_t n, uin
     if (from->by.dma == to->by.dma && to->by.dma->move)
         err = to->by.dma->move(to->by.ctx, dst, from->by.ctx, src, (uint32_t)n);
     if (err != -EXDEV) return err;
+    if (to->by.dma != from->by.dma && to->by.dma && to->by.dma->write_by)
+        return to->by.dma->write_by(to->by.ctx, dst, (uint32_t)n, fill_from, from);
+    if (to->by.dma != from->by.dma && from->by.dma && from->by.dma->read_by)
+        return from->by.dma->read_by(from->by.ctx, src, (uint32_t)n, drain_to, to);
     for (size_t done = 0, m; done < n; done += m) {
         m = n - done < BUFFER ? n - done : BUFFER;
         err = from->by.dma

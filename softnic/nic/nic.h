@@ -367,6 +367,8 @@ int sn_pd_destroy(struct sn_pd *pd); /* -EBUSY while an MR, SRQ or QP uses it */
  * the engine has checked that. All return 0 or a negative errno (-EFAULT: not mapped; -EIO), which fails the
  * work request. Called inside the NIC's lock.
  */
+typedef int (*sn_dma_fill)(void *with, uint64_t offset, void *to, uint32_t n);
+typedef int (*sn_dma_drain)(void *with, uint64_t offset, const void *from, uint32_t n);
 struct sn_dma_ops {
     /* Copies len bytes at addr to dst, all earlier writes included. If `request` is not 0, it names one work
      * request and none before it. Then up to `ahead` (>= len) bytes from addr on may be fetched now, to
@@ -375,6 +377,11 @@ struct sn_dma_ops {
     /* Copies len bytes from src to addr. They may become visible as late as the next flush, in any order; of
      * two writes to one byte the later one stays. */
     int (*write)(void *ctx, uint64_t addr, const void *src, uint32_t len);
+    /* As a write of what fill(with, offset, to, n) puts at `to`: n bytes from offset on, one stretch behind the other. And
+     * as a read that drain(with, offset, from, n) takes. They save a copy, and use no region of these functions. Their
+     * error ends it, and is returned. NULL: there is no such way. */
+    int (*write_by)(void *ctx, uint64_t addr, uint32_t len, sn_dma_fill fill, void *with);
+    int (*read_by)(void *ctx, uint64_t addr, uint32_t len, sn_dma_drain drain, void *with);
     /* Writes before it become visible no later than those after it. NULL: they do anyhow. */
     void (*order)(void *ctx);
     /* All writes are visible to the memory's user when it returns. Called before a completion or an

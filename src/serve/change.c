@@ -98,6 +98,14 @@ static int make_captured(const struct gw_server_model *m, const struct gw_worker
     return error ? error : gw_worker_create_from(&source, opts, out);
 }
 
+static int make_own(const struct gw_server_model *m, const struct gw_worker_opts *opts,
+                    struct gw_worker **out)
+{
+    struct gw_worker_source source = {
+        .name = m->name, .version = m->version, .model = m->own->model, .own = m->own};
+    return gw_worker_create_from(&source, opts, out);
+}
+
 static int make_worker(const struct gw_server *s, const struct gw_server_model *m, struct gw_worker **out)
 {
     struct gw_worker_opts opts = m->as_at_start ? s->first : s->each;
@@ -110,6 +118,7 @@ static int make_worker(const struct gw_server *s, const struct gw_server_model *
         return gw_error(-EINVAL, "model %s: at most %d batch sizes", m->name, GW_SERVE_VARIANTS);
     for (uint32_t i = 0; i < opts.batches; i++)
         opts.batch[i] = m->captured && m->captured->graph ? m->captured->graph[i].rows : m->batch[i];
+    if (m->own) return make_own(m, &opts, out);
     if (m->captured) return make_captured(m, &opts, out);
     int error = gw_worker_create(&file, &opts, out);
     if (error || !m->batches || gw_worker_max_rows(*out) == m->batch[m->batches - 1]) return error;

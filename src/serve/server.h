@@ -16,6 +16,7 @@
 #include "src/serve/table.h"
 
 struct gw_server;
+struct gw_worker_own;
 
 #define GW_SERVER_MODEL_MEMORY ((uint64_t)2 << 30)
 #define GW_SERVER_UNUSED_NS    10000000000u /* a session without any request is closed, unless idle_ns is less */
@@ -80,6 +81,7 @@ struct gw_server_model {
     uint32_t batch[GW_SERVE_VARIANTS], batches;
     uint64_t delay_ns;
     int as_at_start; /* a file's batch sizes and delay are those that the server's own models have */
+    const struct gw_worker_own *own; /* neither: a model that the program runs itself; else NULL */
     int replace; /* it may take the place of the model of that name, which then ends as gw_server_remove says */
 };
 

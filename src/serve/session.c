@@ -114,6 +114,12 @@ static void *kernel_place(const struct gw_session_pool *p, uint64_t at)
     return (uint8_t *)p->kernel.dev + at;
 }
 
+/* Whose memory the slots are. */
+static struct gw_exec *slot_exec(const struct gw_session_pool *p)
+{
+    return p->opts.memory ? p->opts.memory : p->opts.exec;
+}
+
 static uint32_t power_of_two(uint32_t at_least)
 {
     uint32_t n = 1;
@@ -154,8 +160,8 @@ static int make_memory(struct gw_session_pool *p)
     const struct gw_session_pool_opts *o = &p->opts;
     uint64_t all = (uint64_t)o->sessions * o->slots;
     enum gw_mem_kind kind = o->gpu_memory ? GW_MEM_DEVICE : GW_MEM_HOST;
-    int error = gw_mem_alloc(o->exec, kind, all * p->in_stride, &p->in);
-    if (!error) error = gw_mem_alloc(o->exec, kind, all * p->out_stride, &p->out);
+    int error = gw_mem_alloc(slot_exec(p), kind, all * p->in_stride, &p->in);
+    if (!error) error = gw_mem_alloc(slot_exec(p), kind, all * p->out_stride, &p->out);
     if (!error)
         error = gw_mem_alloc(o->exec, GW_MEM_HOST,
                              sizeof(struct gw_serve_board) + o->sessions * sizeof(struct gw_serve_notice),
@@ -461,7 +467,7 @@ static int clear(struct gw_session_pool *p, const struct gw_mem *m, uint64_t fro
     int error = 0;
     for (uint64_t done = 0; !error && done < bytes; done += COPY) {
         size_t n = bytes - done < COPY ? bytes - done : COPY;
-        error = gw_copy_in(p->opts.exec, (uint8_t *)m->dev + from + done, zeros, n);
+        error = gw_copy_in(slot_exec(p), (uint8_t *)m->dev + from + done, zeros, n);
     }
     return error;
 }

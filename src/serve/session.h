@@ -36,8 +36,9 @@ struct gw_session_pool_opts {
      * here to put requests together. */
     struct gw_serve_variant variant[GW_SERVE_VARIANTS];
     uint32_t variants;
-    uint64_t delay_ns;   /* a request may wait so long for others to share its batch */
-    uint32_t gpu_memory; /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
+    uint64_t delay_ns;      /* a request may wait so long for others to share its batch */
+    uint32_t gpu_memory;    /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
+    struct gw_exec *memory; /* whose memory the slots are; NULL: that of `exec` */
 };
 
 /* Bytes that the slots of all sessions take, with the room to put requests together. Numbers within the tool's bounds and slots below 2 GiB do

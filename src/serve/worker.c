@@ -38,7 +38,8 @@ struct gw_worker {
     struct gw_loop *loop;
     struct gw_serve_args args;
     int started;
-    int run_error; /* what the last failed run of the model ended with; atomic */
+    const struct gw_worker_own *own; /* NULL, or the stages behind the sessions; while the worker is made */
+    int run_error;                   /* what the last failed run of the model ended with; atomic */
 };
 
 /* The model's stage on CPU threads. */
@@ -125,6 +126,10 @@ static struct gw_session_pool_opts session_opts(const struct gw_worker *w)
         .gpu_memory = (uint32_t)slots_in_gpu_memory(w),
     };
     memcpy(opts.variant, w->variant, sizeof(opts.variant));
+    if (w->own) {
+        opts.memory = w->own->memory;
+        opts.gpu_memory = w->own->gpu_memory;
+    }
     return opts;
 }
 
@@ -231,6 +236,10 @@ static int make_loop(struct gw_worker *w)
     int loop_fd = on_gpu(w) ? -1 : ctl->wake_fd; /* on a GPU, ctl is in its memory */
     error = gw_session_pool_args(w->pool, ctl, loop_fd, &w->args);
     if (error) return error;
+    if (w->own) {
+        error = w->own->stages(w->own->ctx, w->loop, &w->args);
+        return error ? error : gw_loop_prepare(w->loop);
+    }
     struct gw_loop_stage wait = {.kernel = &gw_serve_wait, .grid = 1, .block = 1, .arg = &w->args};
     error = gw_loop_add(w->loop, &wait);
     for (uint32_t i = 0; !error && i < w->variants; i++) error = add_batch(w, i);
@@ -256,13 +265,16 @@ int gw_worker_create_from(const struct gw_worker_source *source, const struct gw
     w->opts = *opts;
     w->version = source->version;
     w->model = source->model;
+    w->own = source->own;
+    if (w->own) w->opts.own_sessions = 0;
     w->name = strdup(source->name);
     int error = w->name ? choose_batches(w) : -ENOMEM;
     if (!error) error = place_batches(w, source);
-    if (!error) error = make_plans(w);
+    if (!error && !w->own) error = make_plans(w);
     if (!error) error = make_sessions(w);
     if (!error) error = make_calls(w);
     if (!error) error = make_loop(w);
+    w->own = NULL;
     if (error)
         gw_worker_destroy(w);
     else

@@ -28,6 +28,16 @@ struct gw_worker_opts {
     uint64_t delay_ns; /* a request may wait so long for others to share its batch */
 };
 
+/* How a program runs a model by itself, on the loop's thread: there is no plan then, and no session for the doors. */
+struct gw_worker_own {
+    struct gw_model *model; /* says what its tensors are; the worker's from then on */
+    /* Adds the loop's stages; *args stays as it is from then on. 0, or a negative errno with the reason. */
+    int (*stages)(void *ctx, struct gw_loop *loop, const struct gw_serve_args *args);
+    void *ctx;
+    struct gw_exec *memory; /* whose memory the slots are; NULL: the worker's */
+    uint32_t gpu_memory;    /* 1: slots in GPU memory */
+};
+
 /* What a worker serves. */
 struct gw_worker_source {
     const char *name;
@@ -36,6 +46,7 @@ struct gw_worker_source {
     /* NULL, or sets the addresses that the model always works at with so many rows, and v->fixed. */
     int (*place)(void *ctx, struct gw_serve_variant *v);
     void *ctx;
+    const struct gw_worker_own *own; /* NULL: the worker runs a plan of the model */
 };
 
 /* Loads the model, plans it, makes its sessions. 0 or a negative errno with the reason in gw_last_error(). */

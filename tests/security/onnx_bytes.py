@@ -81,4 +81,5 @@ def weights():
     return model(nodes, tensors, [1, 1, 1, 1], [1, 1, 1, 1])
 
 
-sys.stdout.buffer.write({"slow": slow, "slots": slots, "arena": arena, "weights": weights}[sys.argv[1]]())
+if __name__ == "__main__":
+    sys.stdout.buffer.write({"slow": slow, "slots": slots, "arena": arena, "weights": weights}[sys.argv[1]]())

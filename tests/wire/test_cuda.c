@@ -385,6 +385,56 @@ static void random_operations(void **state)
     free(got);
 }
 
+/* Offers source, and takes into model, up to a place where it fails. */
+struct other {
+    uint64_t end, calls;
+};
+
+static int give(void *with, uint64_t offset, void *to, uint32_t n)
+{
+    struct other *o = with;
+
+    o->calls++;
+    if (offset + n > o->end) return -EFAULT;
+    memcpy(to, source + offset, n);
+    return 0;
+}
+
+static int take(void *with, uint64_t offset, const void *from, uint32_t n)
+{
+    struct other *o = with;
+
+    o->calls++;
+    if (offset + n > o->end) return -EFAULT;
+    memcpy(model + offset, from, n);
+    return 0;
+}
+
+static void others_fill_and_empty_the_staging(void **state)
+{
+    const uint32_t len = 2 * SN_CUDA_STAGE + 100;
+    struct other all = {.end = len}, half = {.end = SN_CUDA_STAGE};
+
+    (void)state;
+    memset(model, 0, len);
+    assert_int_equal(sn_cuda_write_by(&whole, base + 3, len, give, &all), 0);
+    assert_int_equal(all.calls, 3);
+    assert_int_equal(stats_of(&whole).copies_in, 2); /* those that are full are on their way */
+    /* A read sees what is still on its way. */
+    all.calls = 0;
+    assert_int_equal(sn_cuda_read_by(&whole, base + 3, len, take, &all), 0);
+    assert_int_equal(all.calls, 3);
+    assert_memory_equal(model, source, len);
+
+    assert_int_equal(sn_cuda_write_by(&whole, base, len, give, &half), -EFAULT);
+    assert_int_equal(sn_cuda_read_by(&whole, base, len, take, &half), -EFAULT);
+    assert_int_equal(half.calls, 4);
+    assert_int_equal(sn_cuda_write_by(&whole, base + FAKE_GPU_SIZE, 1, give, &all), -EFAULT);
+    assert_int_equal(sn_cuda_read_by(&whole, base + FAKE_GPU_SIZE, 1, take, &all), -EFAULT);
+    assert_int_equal(sn_cuda_flush(&whole), 0);
+    assert_memory_equal(fake_gpu, source, SN_CUDA_STAGE);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -404,6 +454,7 @@ int main(void)
         T(shared_memory_is_opened_no_further_than_it_reaches),
         T(a_refused_copy_fails_its_own_region),
         T(a_dead_gpu_is_an_error_and_no_hang),
+        T(others_fill_and_empty_the_staging),
         T(random_operations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a batch: its answers, and what is counted of it. */
+#ifndef GW_SERVE_CONCLUDE_H
+#define GW_SERVE_CONCLUDE_H
+
+#include "src/serve/answer.h"
+#include "src/serve/cost.h"
+
+GW_DEV void gw_serve_answer(const struct gw_serve_args *a, struct gw_serve_item *item)
+{
+    const struct gw_serve_work *w = a->work;
+    struct gw_serve_session *s = &a->session[item->session];
+    struct gw_serve_reply *reply = gw_serve_reply_of(a, s, item->slot);
+    item->failed = 0;
+    if (!s->open) return; /* it has failed since the request was taken */
+    reply->magic = GW_SERVE_MAGIC;
+    reply->version = GW_SERVE_VERSION;
+    reply->status = w->failed ? GW_SERVE_FAILED : GW_SERVE_OK;
+    reply->id = item->id;
+    reply->bytes = w->failed ? 0 : gw_layout_bytes(&a->out, item->rows);
+    reply->arrived = item->arrived;
+    reply->started = w->started;
+    reply->done = w->done;
+    reply->posted = gw_clock_ns();
+    reply->last_post_ns = s->last_post_ns;
+    reply->batch = w->rows;
+    item->failed = gw_serve_post(a, item->session, item->slot,
+                                 w->failed ? 0 : gw_layout_bytes(&a->out, item->rows)) != 0;
+}
+
+/* Counts what the batch has done, before its clients hear of it. */
+GW_DEV void gw_serve_account(const struct gw_serve_args *a)
+{
+    struct gw_serve_work *w = a->work;
+    struct gw_serve_counters *t = &w->total;
+    t->executions++;
+    t->waiting = w->waiting + w->parked;
+    w->variant_total[w->variant].executions++;
+    w->variant_total[w->variant].infer_ns += w->done - w->ready;
+    if (w->failed) {
+        t->failures += w->items;
+        return;
+    }
+    for (uint32_t i = 0; i < w->items; i++) t->queue_ns += w->started - a->item[i].arrived;
+    t->successes += w->items;
+    t->inferences += w->rows;
+    t->input_ns += w->items * (w->ready - w->started);
+    t->infer_ns += w->items * (w->done - w->ready);
+}
+
+/* Each word by itself; no other depends on it. */
+GW_DEV void gw_serve_publish(const struct gw_serve_args *a)
+{
+    struct gw_serve_work *w = a->work;
+    const struct gw_serve_variant_counters *v = &w->variant_total[w->variant];
+    struct gw_serve_board *b = a->board;
+    const uint64_t *from = (const uint64_t *)&w->total;
+    uint64_t *to = (uint64_t *)&b->total;
+    for (uint32_t i = 0; i < sizeof(w->total) / sizeof(*from); i++) gw_st_relaxed_u64(&to[i], from[i]);
+    gw_st_relaxed_u64(&b->variant[w->variant].executions, v->executions);
+    gw_st_relaxed_u64(&b->variant[w->variant].infer_ns, v->infer_ns);
+}
+
+/* What is known only when the answers are posted. */
+GW_DEV void gw_serve_conclude(const struct gw_serve_args *a)
+{
+    struct gw_serve_work *w = a->work;
+    uint64_t end = gw_clock_ns();
+    for (uint32_t i = 0; i < w->items; i++) {
+        a->session[a->item[i].session].in_work = 0;
+        if (a->item[i].failed && a->session[a->item[i].session].open) gw_serve_broken(a, a->item[i].session);
+    }
+    if (w->failed) return;
+    w->total.output_ns += w->items * (end - w->done);
+    gw_serve_cost_add(&a->variant[w->variant].cost, end - w->started);
+    gw_st_relaxed_u64(&a->board->total.output_ns, w->total.output_ns);
+    gw_st_relaxed_u64(&a->board->variant[w->variant].p99_ns, a->variant[w->variant].cost.p99_ns);
+}
+
+#endif
