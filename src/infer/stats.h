@@ -18,6 +18,7 @@ struct gw_infer_stats {
     uint32_t batches;
     struct {
         uint32_t rows;
+        uint32_t resident; /* 1: the kernel that waits for requests runs it itself */
         uint64_t executions, infer_ns;
     } batch[GW_SERVE_VARIANTS];
     uint32_t sessions, sessions_open; /* that clients can have, and have */

@@ -36,6 +36,7 @@ struct gw_server_opts {
      * long for others. */
     uint32_t max_batch;
     uint64_t batch_delay_ns;
+    enum gw_resident_mode resident; /* which models the kernel that waits for requests runs itself */
 };
 
 /* Starts the models, which then answer until gw_server_stop. 0 or a negative errno, see gw_last_error(). */
