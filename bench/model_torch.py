@@ -167,7 +167,7 @@ def row(args, folder, name, batch, kind, prepared):
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("program")
-    p.add_argument("--models", default="squeezenet1_1,resnet18,resnet50,mobilenet_v2,efficientnet_b0")
+    p.add_argument("--models", default="squeezenet1_1,resnet18,resnet50,mobilenet_v2,efficientnet_b0,vit_b_16,convnext_tiny,bert")
     p.add_argument("--batches", default="1,8")
     p.add_argument("--kinds", default="fp32,tf32,f16")
     p.add_argument("--compile", action="store_true")

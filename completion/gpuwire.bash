@@ -79,6 +79,10 @@ _gpuwire()
         'serve --batch-delay')
             return
             ;;
+        'serve --resident')
+            mapfile -t COMPREPLY < <(compgen -W 'auto always never' -- "$cur")
+            return
+            ;;
         'serve --model-memory-limit')
             return
             ;;
@@ -363,7 +367,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control --watch --drain-seconds --access-log --log-level -h --help'
+            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control --watch --drain-seconds --access-log --log-level -h --help'
             ;;
         infer)
             options='--server --token-file --ca-file --model-version --input --output --priority --deadline --image --out --slots --stats -h --help'

@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-#define GW_MODEL_ABI      3   /* changes with any struct or meaning below */
+#define GW_MODEL_ABI      4   /* changes with any struct or meaning below */
 #define GW_MODEL_MAX_RANK 8   /* dimensions of a tensor */
 #define GW_MODEL_MAX_IO   16  /* inputs, and outputs, of a model */
 #define GW_MODEL_ALIGN    16  /* bytes; every input and output address given to a plan is a multiple of it */
@@ -85,6 +85,13 @@ struct gw_plan_options {
  * gpuwire/plans in $XDG_CACHE_HOME or ~/.cache).
  */
 #define GW_PLAN_OWN 8u
+
+/*
+ * GPU: one kernel runs the whole plan, with nothing but own kernels' code. This is for small models, whose launches
+ * cost more than their work. The server runs such plans inside the kernel that waits for requests. A CPU executor
+ * may have any number of lanes then. -ENOTSUP: the model is too large for that.
+ */
+#define GW_PLAN_RESIDENT 16u
 
 /*
  * Addresses that kernels read when they run, so that a captured graph serves a different slot each time.
@@ -156,6 +163,8 @@ GW_API void gw_plan_free(struct gw_plan *plan);
 struct gw_plan_stats {
     uint64_t weight_bytes, arena_bytes; /* that the plan holds */
     uint32_t steps;                     /* that one run takes; on a GPU: kernels */
+    uint32_t reserved;
+    uint64_t run_ns; /* what a run took on the GPU, as a graph, when the plan was made; 0: not measured */
 };
 /* What a plan costs. */
 GW_API void gw_plan_stats(const struct gw_plan *plan, struct gw_plan_stats *stats);

@@ -42,6 +42,8 @@ static const char usage[] =
     "  --max-batch N    requests share runs of the models that allow it, up to so many samples together "
     "(default 1)\n"
     "  --batch-delay US a request waits so long for others to share its run, in microseconds (default 0)\n"
+    "  --resident WHICH small models run inside the kernel that waits for requests: auto, always or never "
+    "(default auto)\n"
     "  --threads N      CPU threads that one inference uses on --exec cpu (default 1)\n"
     "  --model-memory-limit MIB\n"
     "                   what a model may take with the slots of its sessions (default 2048)\n"
@@ -81,6 +83,7 @@ enum {
     THREADS,
     BATCH,
     DELAY,
+    RESIDENT,
     MEMORY,
     GRPC,
     BODY,
@@ -111,6 +114,7 @@ static const struct option options[] = {
     {"threads", 1, NULL, THREADS},
     {"max-batch", 1, NULL, BATCH},
     {"batch-delay", 1, NULL, DELAY},
+    {"resident", 1, NULL, RESIDENT},
     {"sessions-per-client", 1, NULL, EACH},
     {"idle", 1, NULL, IDLE},
     {"model-memory-limit", 1, NULL, MEMORY},
@@ -166,6 +170,13 @@ static int set(struct gw_cli_serving *all, int id, const char *name, const char 
         if (strcmp(value, "gpu") && strcmp(value, "cpu") && strcmp(value, "auto"))
             return gw_usage_error("serve", "%s %s: gpu, cpu or auto is wanted", name, value);
         o->exec = value;
+        break;
+    case RESIDENT:
+        if (strcmp(value, "auto") && strcmp(value, "always") && strcmp(value, "never"))
+            return gw_usage_error("serve", "%s %s: auto, always or never is wanted", name, value);
+        o->resident = *value == 'n'     ? GW_RESIDENT_NEVER
+                      : value[1] == 'l' ? GW_RESIDENT_ALWAYS
+                                        : GW_RESIDENT_AUTO;
         break;
     case DEVICE: o->device = value; break;
     case LISTEN: http->host = value; break;

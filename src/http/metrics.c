@@ -102,17 +102,16 @@ static void write_head(struct gw_text *t, const char *name, const char *type, co
     gw_text_printf(t, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-static void write_batches(struct gw_text *t, struct gw_api *api)
+/* A number for each batch size of each model. */
+static void write_each_batch(struct gw_text *t, struct gw_api *api, const char *name,
+                             uint64_t (*of)(const struct gw_infer_stats *s, uint32_t k))
 {
     struct gw_infer_stats s;
-    const char *name = "gpuwire_batch_exec_count";
-    write_head(t, name, "counter", "Runs of the model, by batch size");
     for (size_t i = 0; i < *api->server.workers; i++) {
         gw_infer_stats(api->server.worker[i], &s);
         for (uint32_t k = 0; k < s.batches; k++) {
             write_model(t, name, api->server.worker[i]);
-            gw_text_printf(t, ",batch_size=\"%u\"} %llu\n", s.batch[k].rows,
-                           (unsigned long long)s.batch[k].executions);
+            gw_text_printf(t, ",batch_size=\"%u\"} %llu\n", s.batch[k].rows, (unsigned long long)of(&s, k));
         }
     }
 }
@@ -186,6 +185,25 @@ static void write_gpus(struct gw_text *t)
             write_gpu(t, name[k][0], &gpu[i], value[k]);
         }
     }
+}
+
+static uint64_t executions_of(const struct gw_infer_stats *s, uint32_t k)
+{
+    return s->batch[k].executions;
+}
+
+static uint64_t resident_of(const struct gw_infer_stats *s, uint32_t k)
+{
+    return s->batch[k].resident;
+}
+
+static void write_batches(struct gw_text *t, struct gw_api *api)
+{
+    write_head(t, "gpuwire_batch_exec_count", "counter", "Runs of the model, by batch size");
+    write_each_batch(t, api, "gpuwire_batch_exec_count", executions_of);
+    write_head(t, "gpuwire_batch_resident", "gauge",
+               "1: the kernel that waits for requests runs the model itself");
+    write_each_batch(t, api, "gpuwire_batch_resident", resident_of);
 }
 
 static void write_cpu(struct gw_text *t)

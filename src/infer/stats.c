@@ -8,6 +8,7 @@ static void copy_batches(const struct gw_worker *w, const struct gw_serve_varian
     s->batches = gw_worker_batches(w, rows);
     for (uint32_t i = 0; i < s->batches; i++) {
         s->batch[i].rows = rows[i];
+        s->batch[i].resident = gw_worker_resident(w, i) != 0;
         s->batch[i].executions = v[i].executions;
         s->batch[i].infer_ns = v[i].infer_ns;
     }

@@ -18,6 +18,7 @@ struct gw_infer_stats {
     uint32_t batches;
     struct {
         uint32_t rows;
+        uint32_t resident; /* 1: the kernel that waits for requests runs it itself */
         uint64_t executions, infer_ns;
     } batch[GW_SERVE_VARIANTS];
     uint64_t latency[GW_SERVE_BUCKETS]; /* successes, by gw_serve_bucket_end (src/serve/cost.h) */

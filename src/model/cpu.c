@@ -56,6 +56,17 @@ void *gwm_cpu_at(const struct gwm_cpu *p, int buf)
     }
 }
 
+int gwm_cpu_sole_reader(const struct gwm_cpu *p, int root, int after)
+{
+    const struct gwm_graph *g = p->g;
+
+    if (p->uses[root] != 1) return -1;
+    for (int i = after + 1; i < g->nnode; i++)
+        for (uint32_t k = 0; k < g->node[i].nin; k++)
+            if (g->value[g->node[i].in[k]].root == root) return i;
+    return -1;
+}
+
 /* One buffer per value; those of views stay unused. */
 static int value_buffers(struct gwm_cpu *p)
 {
@@ -185,7 +196,8 @@ void gwm_cpu_free(struct gwm_cpu *p)
 
 void gwm_cpu_stats(const struct gwm_cpu *p, struct gw_plan_stats *s)
 {
-    *s = (struct gw_plan_stats){p->weight_bytes, p->arena_bytes, (uint32_t)p->nstep};
+    *s = (struct gw_plan_stats){
+        .weight_bytes = p->weight_bytes, .arena_bytes = p->arena_bytes, .steps = (uint32_t)p->nstep};
 }
 
 static void run_own(struct gwm_cpu *p, const struct gwm_node *n)

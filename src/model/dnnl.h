@@ -6,7 +6,7 @@
 #include "src/model/cpu.h"
 #include "src/model/dnnl_version.h"
 
-#define GWM_PRIM_ARGS 12
+#define GWM_PRIM_ARGS 72 /* densely connected networks put together what dozens of layers have made */
 
 struct gwm_prim {
     struct gwm_prim *next;

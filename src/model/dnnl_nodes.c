@@ -102,23 +102,11 @@ static bool read_after(const struct gwm_cpu *p, int root, int at)
     return seen < p->uses[root];
 }
 
-/* The one node that reads a root, when there is only one; or -1. */
-static int sole_reader(const struct gwm_cpu *p, int root, int after)
-{
-    const struct gwm_graph *g = p->g;
-
-    if (p->uses[root] != 1) return -1;
-    for (int i = after + 1; i < g->nnode; i++)
-        for (uint32_t k = 0; k < g->node[i].nin; k++)
-            if (g->value[g->node[i].in[k]].root == root) return i;
-    return -1;
-}
-
 /* Is a convolution's result only added to a tensor of its shape, which is there already? The sum's node, or -1. */
 static int sum_after(const struct gwm_cpu *p, const struct gwm_node *n, int *other)
 {
     const struct gwm_graph *g = p->g;
-    int at = (int)(n - g->node), q = n->act.kind == GWM_ACT_NONE ? sole_reader(p, n->out, at) : -1;
+    int at = (int)(n - g->node), q = n->act.kind == GWM_ACT_NONE ? gwm_cpu_sole_reader(p, n->out, at) : -1;
 
     if (q < 0 || g->node[q].op != GWM_BINARY || g->node[q].binary.kind != GWM_ADD) return -1;
     *other = g->value[g->node[q].in[0]].root == n->out ? g->node[q].in[1] : g->node[q].in[0];

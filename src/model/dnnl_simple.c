@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes that compute in whichever layout their input is in (functions, sums and products of two, concatenation along
- * channels), so that pictures stay in the library's layout from one convolution to the next; and softmax, layer
- * normalisation and transposes, in C order.
+ * Nodes that compute in whichever layout their input is in: functions, sums and products of two,
+ * concatenation along channels. So pictures stay in the library's layout from one convolution to the next.
+ * And softmax, layer normalisation and transposes, in C order.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/model/dnnl.h"
@@ -45,7 +46,8 @@ bool gwm_dnnl_plain_loop(const_dnnl_primitive_desc_t pd)
            strstr(name, "ref");
 }
 
-/* Takes the status and the descriptor that came with it; 0, or an error, after which there is no descriptor. */
+/* Takes the status and the descriptor that came with it; 0, or an error, after which there is no
+ * descriptor. */
 static int usable(dnnl_status_t s, dnnl_primitive_desc_t *pd)
 {
     if (!s && !gwm_dnnl_plain_loop(*pd)) return 0;
@@ -88,7 +90,8 @@ static int unary(struct gwm_cpu *p, const struct gwm_node *n)
 
 /* ---- two inputs ---- */
 
-/* How a value that is repeated along some axes of a picture looks in C order; NULL: not as the library has it. */
+/* How a value that is repeated along some axes of a picture looks in C order; NULL: not as the library has
+ * it. */
 static md_t repeated(const struct gwm_shape *s, const struct gwm_shape *out)
 {
     dnnl_dims_t d = {1, 1, 1, 1};
@@ -111,8 +114,8 @@ static int binary_alg(enum gwm_binary kind, dnnl_alg_kind_t *alg)
     }
 }
 
-/* f: the layout of the first operand, which the result has too, and the second one if `same`; else that one is as `have`
- * says. */
+/* f: the layout of the first operand, which the result has too, and the second one if `same`; else that
+ * one is as `have` says. */
 static int binary_in(struct gwm_cpu *p, const struct gwm_node *n, const struct gwm_form *f, int b,
                      const_md_t have, bool same)
 {
@@ -140,6 +143,96 @@ static int binary_in(struct gwm_cpu *p, const struct gwm_node *n, const struct g
     }
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(md);
+    return rc;
+}
+
+/* A constant with one number for each of `channels` of a picture, and how far apart these are; NULL: it is
+ * no such. */
+static const float *each_channel(const struct gwm_value *v, int32_t channels, int *step)
+{
+    const struct gwm_shape *s = &v->shape;
+    bool right = v->count == channels && s->rank >= 3 && s->rank <= 4 && s->d[s->rank - 3] == channels;
+
+    *step = v->count != 1;
+    return v->data && v->dtype == GWM_F32 && (right || v->count == 1) ? (const float *)v->data : NULL;
+}
+
+/* The constant operand of a sum or product of a picture `x` with one; or NULL. */
+static const float *operand(const struct gwm_cpu *p, const struct gwm_node *n, enum gwm_binary kind, int x,
+                            int *step)
+{
+    const struct gwm_shape *y = &p->g->value[n->out].shape;
+
+    if (n->op != GWM_BINARY || n->binary.kind != kind || y->rank != 4) return NULL;
+    int k = p->g->value[n->in[0]].root == x ? 0 : 1;
+    if (n->in[k] != x || !gwm_same_shape(&p->g->value[x].shape, y)) return NULL;
+    return each_channel(&p->g->value[n->in[!k]], y->d[1], step);
+}
+
+static int fixed_channels(struct gwm_cpu *p, int32_t channels, const float *from, int step)
+{
+    float *all = (float *)malloc((size_t)channels * sizeof(*all));
+
+    for (int32_t i = 0; all && i < channels; i++) all[i] = from[i * step];
+    int b = all ? gwm_fixed_bias(p, all, channels, 1) : -ENOMEM;
+    free(all);
+    return b;
+}
+
+/* Statistics of a batch that change nothing, then scale and shift; the primitive's arguments. */
+static int affine_args(struct gwm_cpu *p, int32_t channels, const float *by, int by_step, const float *plus,
+                       int plus_step, md_t per, struct part part[4])
+{
+    static const float zero = 0, one = 1;
+    const struct {
+        int arg, step;
+        const float *from;
+    } want[4] = {{DNNL_ARG_MEAN, 0, &zero},
+                 {DNNL_ARG_VARIANCE, 0, &one},
+                 {DNNL_ARG_SCALE, by_step, by},
+                 {DNNL_ARG_SHIFT, plus_step, plus}};
+
+    for (int i = 0; i < 4; i++) {
+        int b = fixed_channels(p, channels, want[i].from, want[i].step);
+        if (b < 0) return b;
+        part[i] = (struct part){want[i].arg, b, per};
+    }
+    return 0;
+}
+
+/* A product and a sum with numbers per channel (normalisation of a batch that no convolution could take),
+ * and the function behind them: one step. */
+static int affine(struct gwm_cpu *p, const struct gwm_node *n)
+{
+    const struct gwm_graph *g = p->g;
+    const struct gwm_form *f = form_of(p, n->in[0]);
+    int x = n->in[0], by_step, plus_step, q = gwm_cpu_sole_reader(p, n->out, (int)(n - g->node));
+    const float *by = operand(p, n, GWM_MUL, x, &by_step);
+    const float *plus = q >= 0 && by ? operand(p, &g->node[q], GWM_ADD, n->out, &plus_step) : NULL;
+    int32_t channels = plus ? g->value[n->out].shape.d[1] : 0;
+    dnnl_dims_t c = {channels};
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    struct part part[6];
+    int y = -1;
+
+    if (!f || !plus || n->act.kind != GWM_ACT_NONE) return -ENOTSUP;
+    md_t md = md_copy(f->md), per = md_new(c, 1, dnnl_a);
+    part[0] = (struct part){DNNL_ARG_SRC, f->buf, md};
+    int rc = md && per ? gwm_dnnl_attr(1, false, &g->node[q].act, &attr) : -ENOMEM;
+    if (!rc) rc = usable(affine_pd(&pd, p->dnnl->engine, md, attr), &pd);
+    if (!rc) rc = affine_args(p, channels, by, by_step, plus, plus_step, per, part + 1);
+    if (!rc) rc = (y = gwm_form_add(p, g->node[q].out, md, true)) < 0 ? y : 0;
+    part[5] = (struct part){DNNL_ARG_DST, y, md};
+    if (rc && pd) dnnl_primitive_desc_destroy(pd);
+    if (!rc) rc = add_primitive(p, pd, part, 6);
+    if (!rc) {
+        p->plain[g->node[q].out] = false;
+        p->done[q] = true;
+    }
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    md_free(md);
+    md_free(per);
     return rc;
 }
 
@@ -293,7 +386,10 @@ int gwm_dnnl_simple(struct gwm_cpu *p, const struct gwm_node *n)
     if (g->value[n->out].dtype != GWM_F32 || g->value[n->in[0]].dtype != GWM_F32) return -ENOTSUP;
     switch (n->op) {
     case GWM_UNARY: return unary(p, n);
-    case GWM_BINARY: return binary(p, n);
+    case GWM_BINARY: {
+        int rc = affine(p, n);
+        return rc == -ENOTSUP ? binary(p, n) : rc;
+    }
     case GWM_CONCAT: return concat(p, n);
     case GWM_SOFTMAX: return softmax(p, n);
     case GWM_NORM: return norm(p, n);

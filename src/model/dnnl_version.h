@@ -142,6 +142,15 @@ static inline dnnl_status_t binary_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e
     return dnnl_binary_primitive_desc_create(pd, e, alg, a, b, dst, attr);
 }
 
+/* scale x + shift for each channel. */
+static inline dnnl_status_t affine_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const_md_t md,
+                                      const_dnnl_primitive_attr_t attr)
+{
+    return dnnl_batch_normalization_forward_primitive_desc_create(
+        pd, e, dnnl_forward_inference, md, md, 0, dnnl_use_global_stats | dnnl_use_scale | dnnl_use_shift,
+        attr);
+}
+
 static inline dnnl_status_t softmax_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, bool log, const_md_t md,
                                        int axis, const_dnnl_primitive_attr_t attr)
 {
@@ -225,6 +234,15 @@ static inline dnnl_status_t binary_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e
 {
     dnnl_binary_desc_t d;
     dnnl_status_t rc = dnnl_binary_desc_init(&d, alg, a, b, dst);
+    return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+}
+
+static inline dnnl_status_t affine_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const_md_t md,
+                                      const_dnnl_primitive_attr_t attr)
+{
+    dnnl_batch_normalization_desc_t d;
+    dnnl_status_t rc = dnnl_batch_normalization_forward_desc_init(
+        &d, dnnl_forward_inference, md, 0, dnnl_use_global_stats | dnnl_use_scale | dnnl_use_shift);
     return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 

@@ -2,8 +2,8 @@
 /*
  * Makes the graph smaller before any back-end sees it: what nobody uses goes; a product or sum per channel
  * after a convolution (batch normalisation, most often) goes into its weights; a row added to a matrix
- * product becomes its bias; an activation goes into the operator before it. Each step is left out where there
- * is no memory for it.
+ * product becomes its bias; an activation goes into the operator before it; zeros around a picture go into
+ * the convolution behind them. Each step is left out where there is no memory for it.
  */
 #include "src/model/graph.h"
 
@@ -41,6 +41,15 @@ static int sole_maker(const struct fuser *f, int value)
 static bool same_result(const struct fuser *f, int m, const struct gwm_node *n)
 {
     return gwm_same_shape(&f->g->value[f->g->node[m].out].shape, &f->g->value[n->out].shape);
+}
+
+/* A view that changes nothing, as a slice of all of a tensor: its readers may as well read the tensor. */
+static void skip_views(struct fuser *f, struct gwm_node *n)
+{
+    for (uint32_t k = 0; k < n->nin; k++) {
+        const struct gwm_value *v = &f->g->value[n->in[k]], *root = &f->g->value[v->root];
+        if (v->dtype == root->dtype && gwm_same_shape(&v->shape, &root->shape)) n->in[k] = v->root;
+    }
 }
 
 /* Node n vanishes: m now makes its result. */
@@ -197,6 +206,51 @@ static void fuse_act(struct fuser *f, struct gwm_node *n)
     absorb(f, m, n);
 }
 
+/* The mean of whole planes is a pool, which back-ends compute in any layout. */
+static void mean_as_pool(struct fuser *f, struct gwm_node *n)
+{
+    const struct gwm_reduce *r = &n->reduce;
+    const struct gwm_shape *x = &f->g->value[n->in[0]].shape, *y = &f->g->value[n->out].shape;
+
+    if (r->kind != GWM_REDUCE_MEAN || r->inner != 1 || f->g->value[n->out].dtype != GWM_F32) return;
+    if (x->rank != 4 || y->rank != 4 || y->d[1] != x->d[1] || r->n != x->d[2] * x->d[3]) return;
+    if (x->d[2] > GWM_MAX_SIDE || x->d[3] > GWM_MAX_SIDE) return;
+    n->op = GWM_POOL;
+    n->pool = (struct gwm_pool){
+        .average = true,
+        .win = {x->d[0], x->d[1], x->d[2], x->d[3], 1, 1, x->d[2], x->d[3], 1, 1, 1, 1, 0, 0, 0, 0}};
+}
+
+/* Zeros around the pictures that a convolution reads: it can imagine them itself. */
+static void fuse_pad(struct fuser *f, struct gwm_node *n)
+{
+    struct gwm_window *w = &n->conv.win;
+    int m = f->g->value[n->in[0]].root == n->in[0] ? sole_maker(f, n->in[0]) : -1;
+    struct gwm_node *pad = m < 0 ? NULL : &f->g->node[m];
+    struct gwm_move want;
+
+    if (!pad || pad->op != GWM_PAD || pad->mv.pad_value != 0) return;
+    const struct gwm_shape *x = &f->g->value[pad->in[0]].shape, *y = &f->g->value[n->in[0]].shape;
+    if (x->rank < 3 || x->rank > 4 || x->rank != y->rank || f->g->value[pad->in[0]].root != pad->in[0])
+        return;
+    int32_t h = x->rank == 4 ? x->d[2] : 1, width = x->d[x->rank - 1], more = w->h - h + w->w - width;
+    int32_t top = pad->mv.move->offset / w->w, left = pad->mv.move->offset % w->w;
+    int32_t at[] = {0, 0, x->rank == 4 ? top : left, left};
+    if (x->d[0] != y->d[0] || x->d[1] != y->d[1] || top + h > w->h || left + width > w->w ||
+        more > GWM_MAX_SIDE)
+        return;
+    gwm_move_place(&want, x, y, at);
+    if (memcmp(&want, pad->mv.move, sizeof(want))) return; /* it moves more than that */
+    w->top += top;
+    w->left += left;
+    w->bottom += w->h - h - top;
+    w->right += w->w - width - left;
+    w->h = h;
+    w->w = width;
+    n->in[0] = pad->in[0];
+    pad->dead = true;
+}
+
 /* A copy that nobody needs: the node before it writes where it would. */
 static void drop_copy(struct fuser *f, struct gwm_node *n)
 {
@@ -288,6 +342,7 @@ int gwm_optimise(struct gwm_graph *g)
     f.maker = calloc((size_t)g->nvalue + 1, sizeof(int));
     f.own = calloc((size_t)g->nnode + 1, sizeof(bool));
     if (f.uses && f.maker && f.own) {
+        for (int i = 0; i < g->nnode; i++) skip_views(&f, &g->node[i]);
         gwm_uses(g, f.uses, f.maker);
         drop_unused(&f);
         each_binary(&f, spell);
@@ -297,6 +352,8 @@ int gwm_optimise(struct gwm_graph *g)
             if (!n->dead && n->op == GWM_BINARY && g->value[n->out].dtype == GWM_F32) fuse_binary(&f, n);
             if (!n->dead && n->op == GWM_UNARY) fuse_act(&f, n);
             if (!n->dead && n->op == GWM_UNARY) drop_copy(&f, n);
+            if (!n->dead && n->op == GWM_CONV) fuse_pad(&f, n);
+            if (!n->dead && n->op == GWM_REDUCE) mean_as_pool(&f, n);
         }
         for (int i = 0; i < g->nnode; i++)
             if (!g->node[i].dead) g->node[live++] = g->node[i];

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SYNC_NS 30000000000u /* a model that runs longer than that hangs */
-
 static int grow(void **array, int n, int *cap, size_t size)
 {
     if (n < *cap) return 0;
@@ -233,25 +231,34 @@ static struct gwm_ref find(const struct gwm_gpu *p, const struct gwm_where *w, i
     return r;
 }
 
+void gwm_gpu_args(const struct gwm_gpu *p, const struct gwm_launch *l, const struct gwm_where *w, void *args)
+{
+    memcpy(args, l->args, l->kernel->arg_size);
+    for (int k = 0; k < l->nfix; k++) {
+        struct gwm_ref r = find(p, w, l->fix[k].buf);
+        memcpy((char *)args + l->fix[k].at, l->fix[k].ref ? (void *)&r : (void *)&r.at,
+               l->fix[k].ref ? sizeof(r) : sizeof(r.at));
+    }
+}
+
+static int call_one(struct gwm_gpu *p, const struct gwm_launch *l, const struct gwm_where *w, void *stream)
+{
+    void *addr[GWM_FIXES] = {0};
+
+    for (int k = 0; k < l->nfix; k++) addr[l->fix[k].at] = find(p, w, l->fix[k].buf).at;
+    return l->call->run(l->call, addr, stream ? stream : gw_exec_stream(p->exec));
+}
+
 static int launch_one(struct gwm_gpu *p, const struct gwm_launch *l, const struct gwm_where *w, void *stream)
 {
     char args[GW_KERNEL_ARG_MAX] __attribute__((aligned(16)));
-    void *addr[GWM_FIXES] = {0};
 
-    if (l->kernel) memcpy(args, l->args, l->kernel->arg_size);
-    for (int k = 0; k < l->nfix; k++) {
-        struct gwm_ref r = find(p, w, l->fix[k].buf);
-        if (l->call)
-            addr[l->fix[k].at] = r.at;
-        else
-            memcpy(args + l->fix[k].at, l->fix[k].ref ? (void *)&r : (void *)&r.at,
-                   l->fix[k].ref ? sizeof(r) : sizeof(r.at));
-    }
-    if (l->call) return l->call->run(l->call, addr, stream ? stream : gw_exec_stream(p->exec));
+    if (l->call) return call_one(p, l, w, stream);
+    gwm_gpu_args(p, l, w, args);
     if (stream) return !l->kernel->gpu || l->kernel->gpu(l->grid, l->block, args, stream) ? -EIO : 0;
     int rc = gw_launch(p->exec, l->kernel, l->grid, l->block, args);
     if (!rc && gw_exec_kind(p->exec) == GW_EXEC_CPU)
-        rc = gw_exec_sync(p->exec, gw_deadline(SYNC_NS)); /* its queue is short */
+        rc = gw_exec_sync(p->exec, gw_deadline(GWM_SYNC_NS)); /* its queue is short */
     return rc;
 }
 
@@ -259,6 +266,7 @@ int gwm_gpu_enqueue_from(struct gwm_gpu *p, int first, const struct gwm_where *w
 {
     int rc = 0;
 
+    if (p->program.ops) return gwm_program_enqueue(p, where, stream);
     for (int i = first; i < p->nlaunch && !rc; i++) rc = launch_one(p, &p->launch[i], where, stream);
     return rc;
 }
@@ -277,7 +285,7 @@ static int run_on_device(struct gwm_gpu *p)
 {
     int rc = gwm_gpu_enqueue_here(p, NULL);
 
-    return rc ? rc : gw_exec_sync(p->exec, gw_deadline(SYNC_NS));
+    return rc ? rc : gw_exec_sync(p->exec, gw_deadline(GWM_SYNC_NS));
 }
 
 static int lower(struct gwm_gpu *p, const struct gwm_msg *msg)
@@ -316,6 +324,7 @@ static int build(struct gwm_gpu *p, const struct gwm_msg *msg)
         return gwm_fail(msg, rc, "weights, inputs, outputs and intermediate results take more than %zu MiB",
                         p->most >> 20);
     if (rc) return gwm_fail(msg, rc, "%s", gw_last_error());
+    if (p->resident && (rc = gwm_program_make(p, msg))) return rc;
     /* Loads every kernel now: a load while a resident kernel runs would wait for it. */
     rc = gw_exec_kind(p->exec) == GW_EXEC_GPU ? run_on_device(p) : 0;
     return rc ? gwm_fail(msg, rc, "%s", gw_last_error()) : 0;
@@ -331,7 +340,7 @@ static int find_exec(struct gwm_gpu *p, const struct gw_plan_options *o, const s
         if (rc) return gwm_fail(msg, rc, "%s", gw_last_error());
         p->own_exec = true;
     }
-    if (gw_exec_lanes(p->exec) < GWM_CONV_THREADS)
+    if (gw_exec_lanes(p->exec) < GWM_CONV_THREADS && !p->resident)
         return gwm_fail(msg, -EINVAL, "a CPU executor needs %d lanes for the GPU's kernels",
                         GWM_CONV_THREADS);
     return 0;
@@ -342,6 +351,7 @@ static void free_build(struct gwm_gpu *p)
 {
     for (int i = 0; i < p->nlaunch; i++) free_launch(&p->launch[i]);
     for (int i = 0; i < p->nbuf; i++) free(p->buf[i].own);
+    gw_mem_free(&p->program_mem);
     gw_mem_free(&p->const_mem);
     gw_mem_free(&p->arena_mem);
     gw_mem_free(&p->io_mem);
@@ -418,11 +428,15 @@ int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     p->tf32 = o->flags & GW_PLAN_TF32;
     p->half = o->flags & GW_PLAN_F16;
     p->most = o->memory ? o->memory : GWM_ARENA_MAX;
-    int rc = find_exec(p, o, msg);
-    if (!rc && gw_exec_kind(p->exec) == GW_EXEC_GPU && !(o->flags & GW_PLAN_OWN)) gwm_gpu_measure(p);
-    p->last = p->half && !p->timer; /* where it is not measured */
+    p->resident = o->flags & GW_PLAN_RESIDENT;
+    int rc = p->resident ? gwm_program_fits(g, msg) : 0;
+    if (!rc) rc = find_exec(p, o, msg);
+    if (!rc && gw_exec_kind(p->exec) == GW_EXEC_GPU && !(o->flags & (GW_PLAN_OWN | GW_PLAN_RESIDENT)))
+        gwm_gpu_measure(p);
+    p->last = p->half && !p->timer && !p->resident; /* where it is not measured */
     if (!rc) rc = build_best(p, msg);
     if (!rc) rc = check_graph(p, msg);
+    if (!rc && p->timer) p->run_us = gwm_timer_plan(p->timer, p);
     gwm_cache_close(p->cache);
     gwm_timer_close(p->timer);
     p->cache = NULL;
@@ -445,7 +459,10 @@ void gwm_gpu_free(struct gwm_gpu *p)
 
 void gwm_gpu_stats(const struct gwm_gpu *p, struct gw_plan_stats *s)
 {
-    *s = (struct gw_plan_stats){p->const_bytes, p->arena_bytes, (uint32_t)p->nlaunch};
+    *s = (struct gw_plan_stats){.weight_bytes = p->const_bytes,
+                                .arena_bytes = p->arena_bytes,
+                                .steps = p->program.ops ? 1 : (uint32_t)p->nlaunch,
+                                .run_ns = p->run_us > 0 ? (uint64_t)(p->run_us * 1000) : 0};
 }
 
 int gwm_gpu_run(struct gwm_gpu *p, const void *const in[], void *const out[])

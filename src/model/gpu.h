@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the GPU back-end. gpu.c keeps buffers, launches and memory; gpu_form.c says how tensors lie in memory;
- * gpu_lower.c, gpu_conv.c and gpu_product.c turn nodes into launches. Where there are several ways to do that,
- * gpu_pick.c measures them; gpu_cache.c keeps what it found. gpu_lib.c, gpu_cudnn.c and gpu_lt.c know NVIDIA's
- * libraries, gpu_time.c CUDA's graphs.
+ * Inside the GPU back-end. gpu.c keeps buffers, launches and memory; gpu_form.c says how tensors lie in
+ * memory; gpu_lower.c, gpu_conv.c and gpu_product.c turn nodes into launches; gpu_program.c makes one kernel
+ * of these. Where there are several ways to do that, gpu_pick.c measures them; gpu_cache.c keeps what it
+ * found. gpu_lib.c, gpu_cudnn.c and gpu_lt.c know NVIDIA's libraries, gpu_time.c CUDA's graphs.
  */
 #ifndef GW_MODEL_GPU_H
 #define GW_MODEL_GPU_H
@@ -13,6 +13,9 @@
 #include "src/model/arena.h"
 #include "src/model/kernels.h"
 #include "src/model/place.h"
+#include "src/model/program.h"
+
+#define GWM_SYNC_NS 30000000000u /* a model that runs longer than that hangs */
 
 /* Where a kernel's argument points to. */
 enum gwm_mem { GWM_MEM_ARENA, GWM_MEM_CONST, GWM_MEM_IN, GWM_MEM_OUT };
@@ -68,8 +71,12 @@ struct gwm_gpu {
     bool own_exec, gpu_io;
     bool half, last; /* intermediate results are fp16; pictures lie N H W C */
     bool tf32;
-    struct gwm_lib *lib;     /* NVIDIA's libraries, or NULL */
-    struct gwm_timer *timer; /* NULL: nothing is measured */
+    bool resident;              /* the plan becomes a program, */
+    struct gwm_program program; /* which is this, */
+    struct gw_mem program_mem;  /* and lies here */
+    float run_us;               /* what a run takes; 0: not measured */
+    struct gwm_lib *lib;        /* NVIDIA's libraries, or NULL */
+    struct gwm_timer *timer;    /* NULL: nothing is measured */
     struct gwm_cache *cache;
     struct gwm_gpu_buf *buf;
     struct gwm_span *span; /* per buffer, when all are known; */
@@ -126,8 +133,18 @@ struct gwm_where {
 
 /* Launches from number `first` on: into a stream of the GPU, or (NULL) on the executor. */
 int gwm_gpu_enqueue_from(struct gwm_gpu *p, int first, const struct gwm_where *where, void *stream);
+/* A launch's arguments with the addresses filled in. Not of a call. */
+void gwm_gpu_args(const struct gwm_gpu *p, const struct gwm_launch *l, const struct gwm_where *w, void *args);
 /* The whole plan on gwm_gpu_run's own tensors. */
 int gwm_gpu_enqueue_here(struct gwm_gpu *p, void *stream);
+
+/* ---- gpu_program.c ---- */
+
+/* Whether a program of it can be small: 0, or -ENOTSUP with the reason. */
+int gwm_program_fits(const struct gwm_graph *g, const struct gwm_msg *msg);
+/* Makes p->program of the launches, whose memory is there. -ENOTSUP: of one of them it cannot. */
+int gwm_program_make(struct gwm_gpu *p, const struct gwm_msg *msg);
+int gwm_program_enqueue(struct gwm_gpu *p, const struct gwm_where *where, void *stream);
 
 /* ---- gpu_form.c ---- */
 

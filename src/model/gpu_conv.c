@@ -266,11 +266,13 @@ int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
                                          {"direct", 1, direct},
                                          {"tiles", 1, tiles},
                                          {"cudnn", GWM_LIB_SETTINGS, gwm_lib_cudnn},
-                                         {0}};
+                                         {0}},
+                                one[] = {{"direct", 1, direct}, {0}};
     const struct gwm_conv *c = &n->conv;
     char what[256];
 
     describe(p, n, to, what, sizeof(what));
     /* Tiles hold channels of one group: with few of them they are mostly empty. */
+    if (p->resident) return gwm_gpu_pick(p, n, to, what, one);
     return gwm_gpu_pick(p, n, to, what, c->oc / c->group < 4 ? few : many);
 }

@@ -37,7 +37,8 @@ static int put_operands(struct gwm_gpu *p, const struct operands *o)
 static int norm(struct gwm_gpu *p, const struct gwm_node *n, const struct operands *o)
 {
     struct gwm_norm_args a = {.s = n->norm, .act = n->act};
-    bool rows = a.s.inner == 1 && a.s.channels == a.s.n && a.s.n % 4 == 0 && a.s.n <= 128 * GWM_NORM_MAX;
+    bool rows = a.s.inner == 1 && a.s.channels == a.s.n && a.s.n % 4 == 0 && a.s.n <= 128 * GWM_NORM_MAX &&
+                !p->resident;
     const struct gw_kernel *kernel = rows ? &gwm_norm_row_kernel : &gwm_norm_kernel;
     int rc = gwm_gpu_launch(p, kernel, (uint32_t)a.s.outer, !rows && a.s.n >= 4096 ? 512 : 128, &a);
 

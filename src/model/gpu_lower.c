@@ -179,7 +179,7 @@ static int softmax(struct gwm_gpu *p, const struct gwm_node *n)
     int y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
 
     if (y < 0) return y;
-    bool rows = a.s.inner == 1 && a.s.n <= GWM_ROW_MAX;
+    bool rows = a.s.inner == 1 && a.s.n <= GWM_ROW_MAX && !p->resident;
     int rc = rows ? gwm_gpu_launch(p, &gwm_softmax_row_kernel, (uint32_t)(a.s.outer - 1) / 4 + 1, 128, &a)
                   : gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner), 128, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, x), x);
@@ -243,7 +243,7 @@ static int conv(struct gwm_gpu *p, const struct gwm_node *n)
         to.act = g->node[q].act;
         q = gwm_gpu_sole_reader(p, to.out, q);
     }
-    if (q >= 0 && g->node[q].op == GWM_MOVE) {
+    if (q >= 0 && g->node[q].op == GWM_MOVE && !p->resident) {
         to.block = as_block(&g->node[q].mv.move[0], &g->value[n->out].shape, &to.block_first);
         if (to.block > 1) {
             p->done[q] = true;

@@ -5,8 +5,10 @@
 
 #include "src/model/gpu.h"
 
-/* Adds up over a block for each element: for few rows. */
-static int blocks(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+#define THIN_BLOCKS 256 /* they walk on from there */
+
+static int own(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to,
+               const struct gw_kernel *kernel, uint32_t grid, uint32_t block)
 {
     const struct gwm_gemm *q = &n->gemm;
     const struct gwm_strided *sa = &to->product->a, *sb = &to->product->b, *sy = &to->product->y;
@@ -23,24 +25,44 @@ static int blocks(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_
                               .a_start = sa->start,
                               .b_start = sb->start,
                               .y_step = sy->stride[0],
-                              .ym = sy->stride[1]};
+                              .ym = sy->stride[1],
+                              .products = q->products};
     uint32_t half = p->half ? GWM_HALF : 0;
     int a = gwm_gpu_in(p, sa->root, half, false), b = gwm_gpu_in(p, sb->root, half, false);
     int add = to->add < 0 ? 0 : gwm_gpu_in(p, to->add, half, false);
     int y = gwm_gpu_out(p, to->out, gwm_gpu_out_form(p, to->out) & ~GWM_LAST, false);
     int bias = q->bias ? gwm_gpu_static(p, q->bias, (size_t)q->n * sizeof(float), GW_DTYPE_F32) : 0;
 
-    (void)setting;
     if (g.batch.rank == 1) {
         g.batch.a[0] = sa->stride[0];
         g.batch.b[0] = sb->stride[0];
     }
-    int rc = gwm_gpu_launch(p, &gwm_gemm_kernel, (uint32_t)p->g->value[to->out].count, 128, &g);
+    int rc = gwm_gpu_launch(p, kernel, grid, block, &g);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, a), a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, b), b);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, y), y);
     if (!rc && to->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, add), add);
     return rc || !q->bias ? rc : gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, bias), bias);
+}
+
+/* A block adds up each element. */
+static int blocks(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+{
+    (void)setting;
+    return own(p, n, to, &gwm_gemm_kernel, (uint32_t)p->g->value[to->out].count, 128);
+}
+
+/* Reads the second factor once for each four rows of the first: for few of them. */
+static int thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+{
+    const struct gwm_gemm *q = &n->gemm;
+    int64_t groups = ((int64_t)q->m - 1) / GWM_THIN_ROWS + 1,
+            units = groups * q->products * ((q->n - 1) / 16 + 1);
+
+    (void)setting;
+    if (!p->resident && q->m > 8 * GWM_THIN_ROWS) return -ENOTSUP;
+    if (groups * q->products * q->n > INT32_MAX) return -ENOTSUP;
+    return own(p, n, to, &gwm_thin_kernel, units < THIN_BLOCKS ? (uint32_t)units : THIN_BLOCKS, 256);
 }
 
 /* Where the operands come from, if they are a row of matrices. */
@@ -75,8 +97,11 @@ static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root,
 
 int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
 {
-    static const struct gwm_way ways[] = {
-        {"blocks", 1, blocks}, {"gemm", GWM_LIB_SETTINGS, gwm_lib_gemm}, {0}};
+    static const struct gwm_way ways[] = {{"blocks", 1, blocks},
+                                          {"thin", 1, thin},
+                                          {"gemm", GWM_LIB_SETTINGS, gwm_lib_gemm},
+                                          {0}},
+                                few[] = {{"thin", 1, thin}, {0}};
     const struct gwm_gemm *q = &n->gemm;
     struct gwm_product r = operands(p, n);
     struct gwm_store to = {.out = n->out, .add = -1, .act = n->act, .block = 1, .product = &r};
@@ -97,5 +122,5 @@ int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
              q->k, q->ta * 2 + q->tb, q->products, q->batch.rank, r.a.stride[0], r.a.stride[1], r.a.stride[2],
              r.b.stride[0], r.b.stride[1], r.b.stride[2], r.y.stride[0], r.y.stride[1], q->bias != NULL,
              to.act.kind, to.add >= 0, gwm_gpu_out_form(p, to.out), p->half, p->tf32 ? " tf32" : "");
-    return gwm_gpu_pick(p, n, &to, what, ways);
+    return gwm_gpu_pick(p, n, &to, what, p->resident ? few : ways);
 }

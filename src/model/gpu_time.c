@@ -36,7 +36,7 @@ struct gwm_timer *gwm_timer_open(struct gw_exec *exec, size_t most)
         gwm_timer_close(t);
         return NULL;
     }
-    snprintf(t->name, sizeof(t->name), "gpuwire plans 1; %.100s sm %d.%d; driver %d runtime %d", prop.name,
+    snprintf(t->name, sizeof(t->name), "gpuwire plans 2; %.100s sm %d.%d; driver %d runtime %d", prop.name,
              prop.major, prop.minor, driver, runtime);
     return t;
 }

@@ -88,7 +88,10 @@ struct gwm_gemm_args {           /* one block per element of y */
     int32_t a_start, b_start, y_step, ym; /* y: from one product, and one row, to the next */
     float alpha;
     int32_t m, n, k, am, ak, bk, bn; /* strides of a and b along those axes */
+    int32_t products;
 };
+#define GWM_THIN_ROWS  4  /* that the thin kernel computes at a time */
+#define GWM_THIN_WARPS 16 /* of a block, at most */
 
 struct gwm_unary_args {
     struct gwm_ref x, y;
@@ -171,6 +174,7 @@ GW_KERNEL_DECLARE(gwm_conv_depthwise);
 GW_KERNEL_DECLARE(gwm_pool_kernel);
 GW_KERNEL_DECLARE(gwm_mean_kernel);
 GW_KERNEL_DECLARE(gwm_gemm_kernel);
+GW_KERNEL_DECLARE(gwm_thin_kernel);
 GW_KERNEL_DECLARE(gwm_unary_kernel);
 GW_KERNEL_DECLARE(gwm_fill_kernel);
 GW_KERNEL_DECLARE(gwm_binary_kernel);
@@ -192,6 +196,32 @@ GW_KERNEL_DECLARE(gwm_unary_int_kernel);
 GW_KERNEL_DECLARE(gwm_convert_kernel);
 
 /* ---- for kernels ---- */
+
+/*
+ * A kernel's work is a function of its own (NAME_work), which the program's kernel can call, too. For that
+ * program_run.h defines GWM_BODIES, and gets the functions out of line, without the kernels. GWM_KERNEL: all
+ * threads of a grid of any size share the work. GWM_EACH_KERNEL: the work of one block of several, number
+ * `block`.
+ */
+#ifdef GWM_BODIES
+#define GWM_KERNEL(name, type, arg)      GW_SLOW_DEV void name##_work(const type *arg)
+#define GWM_EACH_KERNEL(name, type, arg) GW_SLOW_DEV void name##_work(const type *arg, int32_t block)
+#else
+#define GWM_KERNEL(name, type, arg)                                                                          \
+    GW_DEV void name##_work(const type *arg);                                                                \
+    GW_KERNEL(name, type, arg)                                                                               \
+    {                                                                                                        \
+        name##_work(arg);                                                                                    \
+    }                                                                                                        \
+    GW_DEV void name##_work(const type *arg)
+#define GWM_EACH_KERNEL(name, type, arg)                                                                     \
+    GW_DEV void name##_work(const type *arg, int32_t block);                                                 \
+    GW_KERNEL(name, type, arg)                                                                               \
+    {                                                                                                        \
+        name##_work(arg, (int32_t)gw_block_idx());                                                           \
+    }                                                                                                        \
+    GW_DEV void name##_work(const type *arg, int32_t block)
+#endif
 
 #ifdef __CUDACC__
 #define GWM_UNROLL _Pragma("unroll")

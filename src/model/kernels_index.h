@@ -6,7 +6,7 @@
 #include "src/model/kernels.h"
 
 /* A negative index counts from the end. One outside, from a client perhaps, is taken as the nearest inside. */
-GW_KERNEL(gwm_gather_kernel, struct gwm_gather_args, p)
+GWM_KERNEL(gwm_gather_kernel, struct gwm_gather_args, p)
 {
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y), index = gwm_view(&p->index);
     int32_t i, step = (int32_t)gw_global_dim();
@@ -24,7 +24,7 @@ GW_KERNEL(gwm_gather_kernel, struct gwm_gather_args, p)
     }
 }
 
-GW_KERNEL(gwm_interp_kernel, struct gwm_interp_args, p)
+GWM_KERNEL(gwm_interp_kernel, struct gwm_interp_args, p)
 {
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
     int32_t i, t, step = (int32_t)gw_global_dim();
@@ -39,7 +39,7 @@ GW_KERNEL(gwm_interp_kernel, struct gwm_interp_args, p)
     }
 }
 
-GW_KERNEL(gwm_select_kernel, struct gwm_select_args, p)
+GWM_KERNEL(gwm_select_kernel, struct gwm_select_args, p)
 {
     struct gwm_view c = gwm_view(&p->c), a = gwm_view(&p->a), b = gwm_view(&p->b), y = gwm_view(&p->y);
     int32_t i, d, step = (int32_t)gw_global_dim();
@@ -62,7 +62,7 @@ GW_KERNEL(gwm_select_kernel, struct gwm_select_args, p)
 }
 
 /* Two integers, or the comparison of two floats: the result is an integer. */
-GW_KERNEL(gwm_binary_int_kernel, struct gwm_binary_args, p)
+GWM_KERNEL(gwm_binary_int_kernel, struct gwm_binary_args, p)
 {
     struct gwm_view a = gwm_view(&p->a), b = gwm_view(&p->b), y = gwm_view(&p->y);
     int32_t i, d, step = (int32_t)gw_global_dim();
@@ -95,7 +95,7 @@ GW_DEV int64_t gwm_unary_int(int32_t kind, int64_t v)
     }
 }
 
-GW_KERNEL(gwm_unary_int_kernel, struct gwm_unary_args, a)
+GWM_KERNEL(gwm_unary_int_kernel, struct gwm_unary_args, a)
 {
     struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
     int32_t i, step = (int32_t)gw_global_dim();
@@ -186,7 +186,7 @@ GW_DEV int64_t gwm_whole(float f)
                                         : (int64_t)f;
 }
 
-GW_KERNEL(gwm_convert_kernel, struct gwm_convert_args, p)
+GWM_KERNEL(gwm_convert_kernel, struct gwm_convert_args, p)
 {
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
     int32_t i, step = (int32_t)gw_global_dim();

@@ -30,7 +30,7 @@ GW_DEV float gwm_pool_window(const struct gwm_pool_args *a, const struct gwm_vie
     return !a->average ? max : n ? sum / (float)n : 0;
 }
 
-GW_KERNEL(gwm_pool_kernel, struct gwm_pool_args, a)
+GWM_KERNEL(gwm_pool_kernel, struct gwm_pool_args, a)
 {
     struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
     int32_t i, step = (int32_t)gw_global_dim();
@@ -38,7 +38,7 @@ GW_KERNEL(gwm_pool_kernel, struct gwm_pool_args, a)
     for (i = (int32_t)gw_global_idx(); i < a->count; i += step) gwm_set(&y, i, gwm_pool_window(a, &x, i));
 }
 
-GW_KERNEL(gwm_unary_kernel, struct gwm_unary_args, a)
+GWM_KERNEL(gwm_unary_kernel, struct gwm_unary_args, a)
 {
     struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
     int32_t i, step = (int32_t)gw_global_dim(), fours = a->count / 4;
@@ -53,7 +53,7 @@ GW_KERNEL(gwm_unary_kernel, struct gwm_unary_args, a)
         gwm_set(&y, i, gwm_activate(&a->act, gwm_get(&x, i)));
 }
 
-GW_KERNEL(gwm_fill_kernel, struct gwm_fill_args, a)
+GWM_KERNEL(gwm_fill_kernel, struct gwm_fill_args, a)
 {
     struct gwm_view y = gwm_view(&a->y);
     int32_t i, step = (int32_t)gw_global_dim();
@@ -89,7 +89,7 @@ GW_DEV struct gwm_f4 gwm_get4_or_one(const struct gwm_view *v, int32_t i, int32_
 }
 
 /* As below, where the innermost dimension and all other strides are multiples of 4. */
-GW_KERNEL(gwm_binary4_kernel, struct gwm_binary_args, p)
+GWM_KERNEL(gwm_binary4_kernel, struct gwm_binary_args, p)
 {
     struct gwm_view a = gwm_view(&p->a), b = gwm_view(&p->b), y = gwm_view(&p->y);
     int32_t i, d, step = (int32_t)gw_global_dim(), in = p->bc.rank - 1;
@@ -109,7 +109,7 @@ GW_KERNEL(gwm_binary4_kernel, struct gwm_binary_args, p)
     }
 }
 
-GW_KERNEL(gwm_binary_kernel, struct gwm_binary_args, p)
+GWM_KERNEL(gwm_binary_kernel, struct gwm_binary_args, p)
 {
     struct gwm_view a = gwm_view(&p->a), b = gwm_view(&p->b), y = gwm_view(&p->y);
     int32_t i, d, step = (int32_t)gw_global_dim();
@@ -148,7 +148,7 @@ GW_DEV void gwm_copy1(const struct gwm_view *x, int32_t from, const struct gwm_v
     }
 }
 
-GW_KERNEL(gwm_move_kernel, struct gwm_move_args, p)
+GWM_KERNEL(gwm_move_kernel, struct gwm_move_args, p)
 {
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
     int32_t i, d, step = (int32_t)gw_global_dim();

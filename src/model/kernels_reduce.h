@@ -47,14 +47,13 @@ GW_DEV float gwm_over_block(struct gwm_block_room *room, float v, int32_t kind)
 }
 
 /* Neighbouring threads read neighbouring elements, in either layout. */
-GW_KERNEL(gwm_mean_kernel, struct gwm_mean_args, a)
+GWM_EACH_KERNEL(gwm_mean_kernel, struct gwm_mean_args, a)
 {
     GW_SHARED(struct gwm_block_room, room);
     struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
     int32_t tid = (int32_t)gw_thread_idx(), lanes = a->last ? GWM_MEAN_LAST : 1, i;
-    int32_t groups = (a->c + lanes - 1) / lanes, n = (int32_t)gw_block_idx() / groups;
-    int32_t c = (int32_t)gw_block_idx() % groups * lanes + tid % lanes,
-            rows = (int32_t)gw_block_dim() / lanes;
+    int32_t groups = (a->c + lanes - 1) / lanes, n = block / groups;
+    int32_t c = block % groups * lanes + tid % lanes, rows = (int32_t)gw_block_dim() / lanes;
     int32_t first = a->last ? n * a->c * a->size + c : (n * a->c + c) * a->size, step = a->last ? a->c : 1;
     float sum = 0;
 
@@ -70,35 +69,52 @@ GW_KERNEL(gwm_mean_kernel, struct gwm_mean_args, a)
     if (tid < lanes && c < a->c) gwm_set(&y, n * a->c + c, room->v[tid] / (float)a->size);
 }
 
-GW_KERNEL(gwm_gemm_kernel, struct gwm_gemm_args, g)
+/* Where the factors of one of the products begin. */
+GW_DEV void gwm_gemm_start(const struct gwm_gemm_args *g, int32_t product, int32_t *oa, int32_t *ob)
 {
-    GW_SHARED(struct gwm_block_room, room);
-    int32_t n = (int32_t)gw_block_idx() % g->n, row = (int32_t)gw_block_idx() / g->n, m = row % g->m;
-    int32_t left = row / g->m, oy = left * g->y_step + m * g->ym + n, oa = g->a_start + m * g->am,
-            ob = g->b_start + n * g->bn, d, k, step = (int32_t)gw_block_dim();
-    struct gwm_view a = gwm_view(&g->a), b = gwm_view(&g->b), y = gwm_view(&g->y), add = gwm_view(&g->add);
-    float sum = 0;
+    int32_t d;
 
+    *oa = g->a_start;
+    *ob = g->b_start;
     for (d = g->batch.rank - 1; d >= 0; d--) {
-        int32_t at = left % g->batch.dims[d];
-        left /= g->batch.dims[d];
-        oa += at * g->batch.a[d];
-        ob += at * g->batch.b[d];
+        int32_t at = product % g->batch.dims[d];
+        product /= g->batch.dims[d];
+        *oa += at * g->batch.a[d];
+        *ob += at * g->batch.b[d];
     }
-    for (k = (int32_t)gw_thread_idx(); k < g->k; k += step)
-        sum += gwm_get(&a, oa + k * g->ak) * gwm_get(&b, ob + k * g->bk);
-    sum = g->alpha * gwm_over_block(room, sum, GWM_REDUCE_SUM);
-    if (gw_thread_idx() != 0) return;
+}
+
+/* An element of the result: bias, sum and function. */
+GW_DEV void gwm_gemm_store(const struct gwm_gemm_args *g, int32_t product, int32_t m, int32_t n, float sum)
+{
+    struct gwm_view y = gwm_view(&g->y), add = gwm_view(&g->add);
+    int32_t oy = product * g->y_step + m * g->ym + n;
+
+    sum *= g->alpha;
     if (g->bias) sum += g->bias[n];
     if (add.p) sum += gwm_get(&add, oy);
     gwm_set(&y, oy, gwm_activate(&g->act, sum));
 }
 
-GW_KERNEL(gwm_softmax_kernel, struct gwm_softmax_args, p)
+GWM_EACH_KERNEL(gwm_gemm_kernel, struct gwm_gemm_args, g)
 {
     GW_SHARED(struct gwm_block_room, room);
-    int32_t row = (int32_t)gw_block_idx(), first = row / p->s.inner * p->s.n * p->s.inner + row % p->s.inner,
-            k;
+    int32_t n = block % g->n, row = block / g->n, m = row % g->m, oa, ob, k, step = (int32_t)gw_block_dim();
+    struct gwm_view a = gwm_view(&g->a), b = gwm_view(&g->b);
+    float sum = 0;
+
+    gwm_gemm_start(g, row / g->m, &oa, &ob);
+    oa += m * g->am, ob += n * g->bn;
+    for (k = (int32_t)gw_thread_idx(); k < g->k; k += step)
+        sum += gwm_get(&a, oa + k * g->ak) * gwm_get(&b, ob + k * g->bk);
+    sum = gwm_over_block(room, sum, GWM_REDUCE_SUM);
+    if (gw_thread_idx() == 0) gwm_gemm_store(g, row / g->m, m, n, sum);
+}
+
+GWM_EACH_KERNEL(gwm_softmax_kernel, struct gwm_softmax_args, p)
+{
+    GW_SHARED(struct gwm_block_room, room);
+    int32_t row = block, first = row / p->s.inner * p->s.n * p->s.inner + row % p->s.inner, k;
     int32_t step = (int32_t)gw_block_dim(), tid = (int32_t)gw_thread_idx();
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
     float max = -INFINITY, sum = 0;
@@ -126,8 +142,89 @@ GW_DEV float gwm_over_warp(float v, int32_t kind)
     return gwm_shfl(v, 0);
 }
 
+/* ---- products of few rows ---- */
+
+struct gwm_thin_room {
+    float v[GWM_THIN_WARPS][GWM_THIN_ROWS][32];
+};
+
+/* Sums of up to GWM_THIN_ROWS rows times one column, over k = from, from + step and so on. */
+GW_DEV void gwm_thin_sum(const struct gwm_gemm_args *g, int32_t oa, int32_t ob, int32_t rows, int32_t from,
+                         int32_t step, float sum[GWM_THIN_ROWS])
+{
+    struct gwm_view a = gwm_view(&g->a), b = gwm_view(&g->b);
+    int32_t k, r;
+
+    for (r = 0; r < GWM_THIN_ROWS; r++) sum[r] = 0;
+    for (k = from; k < g->k; k += step) {
+        float w = gwm_get(&b, ob + k * g->bk);
+        GWM_UNROLL
+        for (r = 0; r < GWM_THIN_ROWS; r++)
+            if (r < rows) sum[r] += w * gwm_get(&a, oa + r * g->am + k * g->ak);
+    }
+}
+
+/* A column's elements lie together: a warp for each column, and for each product and group of rows. */
+GW_DEV void gwm_thin_columns(const struct gwm_gemm_args *g, int32_t groups)
+{
+    int32_t warps = (int32_t)(gw_block_dim() + 31) / 32, units = g->products * groups * g->n, u, r, oa, ob;
+    int32_t step = (int32_t)gw_grid_dim() * warps;
+    float sum[GWM_THIN_ROWS];
+
+    for (u = (int32_t)gw_block_idx() * warps + (int32_t)gw_warp_idx(); u < units; u += step) {
+        int32_t n = u % g->n, m = u / g->n % groups * GWM_THIN_ROWS, product = u / g->n / groups;
+        gwm_gemm_start(g, product, &oa, &ob);
+        gwm_thin_sum(g, oa + m * g->am, ob + n * g->bn, g->m - m, (int32_t)gw_lane(), (int32_t)gw_warp_size(),
+                     sum);
+        for (r = 0; r < GWM_THIN_ROWS; r++) {
+            float all = gwm_over_warp(sum[r], GWM_REDUCE_SUM);
+            if (m + r < g->m && gw_lane() == 0) gwm_gemm_store(g, product, m + r, n, all);
+        }
+    }
+}
+
+/* A row's elements lie together: a lane for each column, and the warps of a block share the sum. */
+GW_DEV void gwm_thin_rows(const struct gwm_gemm_args *g, int32_t groups, struct gwm_thin_room *room)
+{
+    int32_t size = (int32_t)gw_block_dim() < 32 ? (int32_t)gw_block_dim() : 32;
+    int32_t warps = ((int32_t)gw_block_dim() + 31) / 32, tiles = (g->n - 1) / size + 1, u, i, w, oa, ob;
+    int32_t units = g->products * groups * tiles, lane = (int32_t)gw_lane(), warp = (int32_t)gw_warp_idx();
+    float sum[GWM_THIN_ROWS];
+
+    for (u = (int32_t)gw_block_idx(); u < units; u += (int32_t)gw_grid_dim()) {
+        int32_t first = u % tiles * size, m = u / tiles % groups * GWM_THIN_ROWS,
+                product = u / tiles / groups;
+        gwm_gemm_start(g, product, &oa, &ob);
+        if (first + lane < g->n) {
+            gwm_thin_sum(g, oa + m * g->am, ob + (first + lane) * g->bn, g->m - m, warp, warps, sum);
+            for (i = 0; i < GWM_THIN_ROWS; i++) room->v[warp][i][lane] = sum[i];
+        }
+        gw_syncthreads();
+        for (i = (int32_t)gw_thread_idx(); i < GWM_THIN_ROWS * size; i += (int32_t)gw_block_dim()) {
+            int32_t row = i / size, n = first + i % size;
+            float all = 0;
+            if (m + row >= g->m || n >= g->n) continue;
+            for (w = 0; w < warps; w++) all += room->v[w][row][i % size];
+            gwm_gemm_store(g, product, m + row, n, all);
+        }
+        gw_syncthreads(); /* all have read the room before the next sums go there */
+    }
+}
+
+/* Any number of blocks, of at most GWM_THIN_WARPS whole warps, or of fewer threads than a warp has. */
+GWM_KERNEL(gwm_thin_kernel, struct gwm_gemm_args, g)
+{
+    GW_SHARED(struct gwm_thin_room, room);
+    int32_t groups = (g->m - 1) / GWM_THIN_ROWS + 1;
+
+    if (g->bk == 1)
+        gwm_thin_columns(g, groups);
+    else
+        gwm_thin_rows(g, groups, room);
+}
+
 /* Rows whose elements lie together, at most GWM_ROW_MAX of them: a warp for each, which reads it once. */
-GW_KERNEL(gwm_softmax_row_kernel, struct gwm_softmax_args, p)
+GWM_KERNEL(gwm_softmax_row_kernel, struct gwm_softmax_args, p)
 {
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
     int32_t lane = (int32_t)gw_lane(), size = (int32_t)gw_warp_size(), n = p->s.n, i;
@@ -158,10 +255,10 @@ GW_KERNEL(gwm_softmax_row_kernel, struct gwm_softmax_args, p)
 
 /* As below, with a scale and a bias for each of n elements, n a multiple of 4 and at most GWM_NORM_MAX of them for
  * each thread: a run is read once. */
-GW_KERNEL(gwm_norm_row_kernel, struct gwm_norm_args, p)
+GWM_EACH_KERNEL(gwm_norm_row_kernel, struct gwm_norm_args, p)
 {
     GW_SHARED(struct gwm_block_room, room);
-    int32_t fours = p->s.n / 4, first = (int32_t)gw_block_idx() * p->s.n, i;
+    int32_t fours = p->s.n / 4, first = block * p->s.n, i;
     int32_t step = (int32_t)gw_block_dim(), tid = (int32_t)gw_thread_idx();
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y), scale = gwm_view(&p->scale),
                     bias = gwm_view(&p->bias);
@@ -199,12 +296,11 @@ GW_KERNEL(gwm_norm_row_kernel, struct gwm_norm_args, p)
 }
 
 /* A block per run of elements. Two passes, so that what cancels in the variance has no large mean in it. */
-GW_KERNEL(gwm_norm_kernel, struct gwm_norm_args, p)
+GWM_EACH_KERNEL(gwm_norm_kernel, struct gwm_norm_args, p)
 {
     GW_SHARED(struct gwm_block_room, room);
     const struct gwm_norm *s = &p->s;
-    int32_t first = (int32_t)gw_block_idx() * s->n, i, step = (int32_t)gw_block_dim(),
-            tid = (int32_t)gw_thread_idx();
+    int32_t first = block * s->n, i, step = (int32_t)gw_block_dim(), tid = (int32_t)gw_thread_idx();
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y), scale = gwm_view(&p->scale),
                     bias = gwm_view(&p->bias);
     float mean = 0, squares = 0, by;
@@ -275,10 +371,10 @@ GW_DEV float gwm_reduce_one(const struct gwm_reduce *r, const struct gwm_view *x
 }
 
 /* A block for each result. */
-GW_KERNEL(gwm_reduce_kernel, struct gwm_reduce_args, p)
+GWM_EACH_KERNEL(gwm_reduce_kernel, struct gwm_reduce_args, p)
 {
     GW_SHARED(struct gwm_block_room, room);
-    int32_t i = (int32_t)gw_block_idx(), first = i / p->r.inner * p->r.n * p->r.inner + i % p->r.inner;
+    int32_t i = block, first = i / p->r.inner * p->r.n * p->r.inner + i % p->r.inner;
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
     float v = gwm_reduce_one(&p->r, &x, first, (int32_t)gw_thread_idx(), (int32_t)gw_block_dim(), room);
 
@@ -330,7 +426,7 @@ GW_DEV int64_t gwm_arg_best(const struct gwm_reduce *r, const struct gwm_view *x
 }
 
 /* A thread for each result. */
-GW_KERNEL(gwm_reduce_thread_kernel, struct gwm_reduce_args, p)
+GWM_KERNEL(gwm_reduce_thread_kernel, struct gwm_reduce_args, p)
 {
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
     int32_t i, step = (int32_t)gw_global_dim(), count = p->r.outer * p->r.inner;
@@ -346,7 +442,7 @@ GW_KERNEL(gwm_reduce_thread_kernel, struct gwm_reduce_args, p)
     }
 }
 
-GW_KERNEL(gwm_cumsum_kernel, struct gwm_cumsum_args, p)
+GWM_KERNEL(gwm_cumsum_kernel, struct gwm_cumsum_args, p)
 {
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
     int32_t i, k, step = (int32_t)gw_global_dim(), count = p->s.outer * p->s.inner;

@@ -12,6 +12,7 @@
 
 #include "src/model/graph.h"
 #include "src/model/plugin.h"
+#include "src/model/program.h"
 
 #define MAX_FILE ((size_t)1 << 30)
 
@@ -249,4 +250,9 @@ int gw_plan_enqueue(struct gw_plan *p, void *stream, const void *const in[], voi
 int gw_plan_enqueue_indirect(struct gw_plan *p, void *stream, const struct gw_plan_io *io)
 {
     return io ? p->be->enqueue_indirect(p->impl, stream, io) : -EINVAL;
+}
+
+int gwm_plan_program(const struct gw_plan *p, struct gwm_program *program)
+{
+    return p->be == gw_model_onnx() ? gwm_onnx_program(p->impl, program) : -ENOTSUP;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "src/model/place.h"
+#include "src/model/program.h"
 
 /* A plan of either place. */
 struct plan {
@@ -157,6 +158,13 @@ static int enqueue_indirect(void *plan, void *stream, const struct gw_plan_io *i
     struct plan *p = (struct plan *)plan;
 
     return p->gpu ? gwm_gpu_enqueue(p->gpu, stream, NULL, NULL, io) : -ENOTSUP;
+}
+
+int gwm_onnx_program(const void *plan, struct gwm_program *program)
+{
+    const struct plan *p = (const struct plan *)plan;
+
+    return p->gpu ? gwm_gpu_program(p->gpu, program) : -ENOTSUP;
 }
 
 const struct gw_model_backend *gw_model_onnx(void)

@@ -7,6 +7,7 @@
 
 struct gwm_cpu;
 struct gwm_gpu;
+struct gwm_program;
 
 /* cpu.c: own loops and oneDNN (cpu_dnnl.c). */
 int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, struct gwm_cpu **plan,
@@ -21,6 +22,8 @@ int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
 void gwm_gpu_free(struct gwm_gpu *p);
 void gwm_gpu_stats(const struct gwm_gpu *p, struct gw_plan_stats *s);
 int gwm_gpu_run(struct gwm_gpu *p, const void *const in[], void *const out[]);
+/* As gwm_plan_program. */
+int gwm_gpu_program(const struct gwm_gpu *p, struct gwm_program *program);
 /* The addresses are in[] and out[], or, when io is given, what *io says when the kernels run. */
 int gwm_gpu_enqueue(struct gwm_gpu *p, void *stream, const void *const in[], void *const out[],
                     const struct gw_plan_io *io);

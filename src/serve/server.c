@@ -35,6 +35,7 @@ static struct gw_worker_opts worker_opts(const struct gw_server *s, const struct
                                    .threads = o->threads,
                                    .own_sessions = OWN_SESSIONS,
                                    .own_dev = s->own_dev,
+                                   .resident = o->resident,
                                    .memory = o->model_memory ? o->model_memory : GW_SERVER_MODEL_MEMORY};
 }
 

@@ -40,6 +40,7 @@ struct gw_server_opts {
     uint64_t batch_delay_ns;
     struct gw_access
         *access; /* where sessions that open and close are logged; it outlives the server. NULL: nowhere */
+    enum gw_resident_mode resident; /* which models the kernel that waits for requests runs itself */
 };
 
 /* Starts the models, which then answer until gw_server_stop. 0 or a negative errno, see gw_last_error(). */

@@ -37,6 +37,7 @@ struct gw_worker {
     struct gw_calls *calls;
     struct gw_loop *loop;
     struct gw_serve_args args;
+    struct gw_resident resident;
     int started;
     const struct gw_worker_own *own; /* NULL, or the stages behind the sessions; while the worker is made */
     int run_error;                   /* what the last failed run of the model ended with; atomic */
@@ -146,7 +147,8 @@ static int make_plan(struct gw_worker *w, uint32_t i, uint64_t memory)
         .rows = w->variant[i].rows,
     };
     w->batch[i].worker = w;
-    int error = gw_plan_create(w->model, &options, &w->batch[i].plan, why, sizeof(why));
+    int error = gw_resident_plan(&w->resident, i, w->opts.resident, w->model, &options, &w->batch[i].plan,
+                                 why, sizeof(why));
     if (error == -E2BIG)
         return gw_error(error, "model %s: %s beside its slots; raise --model-memory-limit (%llu MiB)",
                         w->name, why, (unsigned long long)w->opts.memory >> 20);
@@ -240,9 +242,14 @@ static int make_loop(struct gw_worker *w)
         error = w->own->stages(w->own->ctx, w->loop, &w->args);
         return error ? error : gw_loop_prepare(w->loop);
     }
-    struct gw_loop_stage wait = {.kernel = &gw_serve_wait, .grid = 1, .block = 1, .arg = &w->args};
-    error = gw_loop_add(w->loop, &wait);
-    for (uint32_t i = 0; !error && i < w->variants; i++) error = add_batch(w, i);
+    struct gw_loop_stage first = {.kernel = &gw_serve_wait, .grid = 1, .block = 1, .arg = &w->args};
+    w->resident.args.serve = w->args;
+    for (uint32_t i = 0, found = 0; !error && !found && i < w->variants; i++)
+        if ((found = (uint32_t)gw_resident_has(&w->resident, i)))
+            error = gw_resident_stage(&w->resident, w->opts.exec, &first);
+    if (!error) error = gw_loop_add(w->loop, &first);
+    for (uint32_t i = 0; !error && i < w->variants; i++)
+        if (!gw_resident_has(&w->resident, i)) error = add_batch(w, i);
     return error ? error : gw_loop_prepare(w->loop);
 }
 
@@ -334,6 +341,7 @@ int gw_worker_destroy(struct gw_worker *w)
     gw_session_pool_destroy(w->pool);
     for (uint32_t i = 0; i < w->variants; i++)
         if (w->batch[i].plan) gw_plan_free(w->batch[i].plan);
+    gw_resident_free(&w->resident);
     gw_model_close(w->model);
     free(w->name);
     free(w);
@@ -372,6 +380,10 @@ struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w)
 struct gw_calls *gw_worker_calls(const struct gw_worker *w)
 {
     return w->calls;
+}
+int gw_worker_resident(const struct gw_worker *w, uint32_t i)
+{
+    return gw_resident_has(&w->resident, i);
 }
 int gw_worker_fd(const struct gw_worker *w)
 {

@@ -8,6 +8,7 @@
 
 #include "src/serve/call.h"
 #include "src/serve/repository.h"
+#include "src/serve/resident.h"
 #include "src/serve/session.h"
 
 struct gw_worker;
@@ -26,6 +27,7 @@ struct gw_worker_opts {
      * named, one request is run at a time. */
     uint32_t batch[GW_SERVE_VARIANTS], batches;
     uint64_t delay_ns; /* a request may wait so long for others to share its batch */
+    enum gw_resident_mode resident;
 };
 
 /* How a program runs a model by itself, on the loop's thread: there is no plan then, and no session for the doors. */
@@ -77,6 +79,8 @@ struct gw_calls *gw_worker_calls(const struct gw_worker *w);
 int gw_worker_run_error(const struct gw_worker *w);
 /* The batch sizes; how many. */
 uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS]);
+/* Does the kernel that waits for requests run the model itself, with the batch size of that number? */
+int gw_worker_resident(const struct gw_worker *w, uint32_t i);
 /* Readable when the loop has ended by itself, which only an error does. */
 int gw_worker_fd(const struct gw_worker *w);
 

@@ -12,6 +12,12 @@ struct gw_calls *gw_worker_calls(const struct gw_worker *w)
     (void)w;
     return NULL;
 }
+int gw_worker_resident(const struct gw_worker *w, uint32_t i)
+{
+    (void)w, (void)i;
+    return 0;
+}
+
 uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS])
 {
     (void)w;

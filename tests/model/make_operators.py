@@ -278,6 +278,28 @@ def spelled_functions():
     graph("net residual", residual, {"x": f32(1, 5, 8, 8)}, ["y"], {"w": f32(5, 5, 3, 3) / 4})
 
 
+def pictures():
+    """What fuses around convolutions: padding, means of planes, normalisation behind a concatenation of many."""
+    for name, pads, value in (("zeros", i64(0, 0, 0, 1, 0, 0, 1, 2), 0), ("numbers", i64(0, 0, 1, 1, 0, 0, 1, 1), 0.5),
+                              ("channels", i64(0, 1, 1, 1, 0, 0, 1, 1), 0)):
+        nodes = [node("Relu", ["x"], ["r"]), node("Pad", ["r", "p", "v"], ["q"]),
+                 node("Conv", ["q", "w"], ["y"], strides=[2, 2], pads=[0, 1, 0, 0])]
+        graph(f"net padded {name}", nodes, {"x": f32(2, 4, 9, 8)}, ["y"],
+              {"p": pads, "v": np.float32(value), "w": f32(6, 5 if name == "channels" else 4, 3, 3)})
+    graph("net padded rows", [node("Pad", ["x", "p"], ["q"]), node("Conv", ["q", "w"], ["y"], dilations=[2])], {"x": f32(1, 3, 11)}, ["y"],
+          {"p": i64(0, 0, 2, 0, 0, 3), "w": f32(4, 3, 3)})
+    mean = [node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]), node("ReduceMean", ["a"], ["m"], axes=[2, 3]), node("Conv", ["m", "w1"], ["b"]),
+            node("HardSigmoid", ["b"], ["g"]), node("Mul", ["a", "g"], ["c"]), node("Conv", ["c", "w1"], ["y"])]
+    graph("net mean of planes", mean, {"x": f32(2, 3, 7, 6)}, ["y"], {"w": f32(16, 3, 3, 3), "w1": f32(16, 16, 1, 1) / 4})
+    names = [f"c{i}" for i in range(15)]
+    dense = [node("Conv", ["x", "w" + n], [n], pads=[1, 1, 1, 1]) for n in names]
+    dense += [node("Concat", names, ["a"], axis=1), node("BatchNormalization", ["a", "s", "b", "m", "v"], ["n"]), node("Relu", ["n"], ["r"]),
+              node("Conv", ["r", "w"], ["y"])]
+    graph("net dense", dense, {"x": f32(1, 3, 6, 6)}, ["y"],
+          {"w" + n: f32(4, 3, 3, 3) for n in names} | {"w": f32(5, 60, 1, 1) / 8, "s": f32(60), "b": f32(60), "m": f32(60),
+                                                        "v": np.abs(f32(60)) + np.float32(0.5)})
+
+
 def everything():
     functions()
     pairs()
@@ -290,3 +312,4 @@ def everything():
     types()
     shapes_of_shapes()
     spelled_functions()
+    pictures()

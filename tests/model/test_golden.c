@@ -2,10 +2,11 @@
 /*
  * Every operator, in a couple of forms, and small whole networks: results against those of ONNX Runtime.
  *
- *     test_model_golden [--exec cpu|gpu|kernels] [NAME | models]
+ *     test_model_golden [--exec cpu|gpu|kernels|resident] [NAME | models]
  *
  * cpu: oneDNN and own loops. gpu: own kernels, direct, and once more with indirect addresses; exit code 77
- * without a GPU. kernels: the GPU's kernels on CPU threads.
+ * without a GPU. kernels: the GPU's kernels on CPU threads. resident: plans that one kernel runs, in several
+ * blocks of CPU threads.
  */
 #include <errno.h>
 #include <math.h>
@@ -177,6 +178,7 @@ static int run_sample(struct setup *t, const struct sample *s, uint32_t flags)
 {
     struct gw_plan_options o = {
         .place = t->exec ? GW_PLACE_GPU : GW_PLACE_CPU, .exec = t->exec, .flags = flags, .rows = s->rows};
+    struct gw_plan_stats stats;
     char err[GW_MODEL_ERR] = "";
     struct gw_model *m;
     struct gw_plan *plan = NULL;
@@ -189,6 +191,9 @@ static int run_sample(struct setup *t, const struct sample *s, uint32_t flags)
     for (uint32_t i = 0; i < s->nin && !rc; i++) rc = check_info(t, s, gw_model_input(m, i), &s->in[i]);
     for (uint32_t i = 0; i < s->nout && !rc; i++) rc = check_info(t, s, gw_model_output(m, i), &s->out[i]);
     if (!rc && gw_plan_create(m, &o, &plan, err, sizeof(err))) rc = fail(t, s, "plan", err);
+    if (!rc) gw_plan_stats(plan, &stats);
+    if (!rc && (flags & GW_PLAN_RESIDENT) && stats.steps > 1)
+        rc = fail(t, s, "plan", "it takes several kernels");
     if (!rc) rc = run_plan(t, s, plan, flags);
     gw_plan_free(plan);
     gw_model_close(m);
@@ -295,11 +300,19 @@ static bool too_large(const struct sample *s)
 /* A sample in every kind of plan. A GPU's take several kernels for one node. */
 static void run_kinds(struct setup *t, const struct sample *s)
 {
-    static const uint32_t kinds[] = {GW_PLAN_GPU_IO, GW_PLAN_GPU_IO | GW_PLAN_F16, GW_PLAN_F16,
-                                     GW_PLAN_GPU_IO | GW_PLAN_TF32, GW_PLAN_OWN};
-    size_t n = !t->exec ? 0 : strcmp(t->which, "gpu") ? 2 : sizeof(kinds) / sizeof(kinds[0]);
+    static const uint32_t kinds[] = {GW_PLAN_GPU_IO,
+                                     GW_PLAN_GPU_IO | GW_PLAN_F16,
+                                     GW_PLAN_F16,
+                                     GW_PLAN_GPU_IO | GW_PLAN_TF32,
+                                     GW_PLAN_OWN,
+                                     GW_PLAN_RESIDENT | GW_PLAN_GPU_IO,
+                                     GW_PLAN_RESIDENT | GW_PLAN_F16};
+    size_t all = sizeof(kinds) / sizeof(kinds[0]), n = 0;
+    bool resident = !strcmp(t->which, "resident");
 
-    int rc = run_sample(t, s, 0);
+    if (t->exec && !resident) n = strcmp(t->which, "gpu") ? 2 : all;
+    int rc = resident ? run_sample(t, s, GW_PLAN_RESIDENT) : run_sample(t, s, 0);
+    if (resident && !rc && !too_large(s)) rc = run_sample(t, s, GW_PLAN_RESIDENT | GW_PLAN_F16);
     for (size_t i = 0; i < n && !rc; i++)
         if (!(kinds[i] & GW_PLAN_F16) || !too_large(s)) rc = run_sample(t, s, kinds[i]);
     t->flags = 0;
@@ -324,7 +337,8 @@ static int run_all(struct setup *t)
 {
     if (run_pack(t, "goldens.bin")) return 1;
     if (run_pack(t, "operators.bin")) return 1;
-    if (t->only ? !strcmp(t->only, "models") : strcmp(t->which, "kernels")) /* emulated it takes a minute */
+    if (t->only ? !strcmp(t->only, "models")
+                : !t->exec || !strcmp(t->which, "gpu")) /* emulated it takes a minute */
         run_models(t);
     printf(
         "measured: %d runs of models right on %s, %d wrong; worst difference %.2g of the largest magnitude\n",
@@ -336,7 +350,7 @@ static int run_all(struct setup *t)
 int main(int argc, char **argv)
 {
     struct setup t = {.which = "cpu"};
-    struct gw_exec_opts lanes = {.lanes = 128, .blocks = 1};
+    struct gw_exec_opts lanes = {.lanes = 128, .blocks = 1}, few = {.lanes = 2, .blocks = 3};
     char why[256];
 
     setenv("GPUWIRE_PLAN_CACHE", "off", 0); /* a test leaves nothing behind */
@@ -346,8 +360,9 @@ int main(int argc, char **argv)
         else
             t.only = argv[i];
     }
-    if (strcmp(t.which, "cpu") && strcmp(t.which, "gpu") && strcmp(t.which, "kernels")) {
-        fprintf(stderr, "usage: test_model_golden [--exec cpu|gpu|kernels] [NAME | models]\n");
+    if (strcmp(t.which, "cpu") && strcmp(t.which, "gpu") && strcmp(t.which, "kernels") &&
+        strcmp(t.which, "resident")) {
+        fprintf(stderr, "usage: test_model_golden [--exec cpu|gpu|kernels|resident] [NAME | models]\n");
         return 2;
     }
     if (!strcmp(t.which, "gpu") && !gw_exec_gpu_available(why, sizeof(why))) {
@@ -355,7 +370,10 @@ int main(int argc, char **argv)
         return 77;
     }
     if (strcmp(t.which, "cpu") && gw_exec_create(strcmp(t.which, "gpu") ? "cpu" : "gpu",
-                                                 strcmp(t.which, "gpu") ? &lanes : NULL, &t.exec)) {
+                                                 !strcmp(t.which, "gpu")       ? NULL
+                                                 : strcmp(t.which, "resident") ? &lanes
+                                                                               : &few,
+                                                 &t.exec)) {
         printf("FAILED %s\n", gw_last_error());
         return 1;
     }

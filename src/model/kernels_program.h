@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A program by itself, as a kernel. */
+#ifndef GW_MODEL_KERNELS_PROGRAM_H
+#define GW_MODEL_KERNELS_PROGRAM_H
+
+#include "src/model/program_run.h"
+
+GW_KERNEL(gwm_program_kernel, struct gwm_program_args, a)
+{
+    if (gw_global_idx() == 0) gwm_program_aim(&a->program, a->io ? a->io : &a->own);
+    gwm_meet(a->program.meeting);
+    gwm_program_run(&a->program);
+}
+
+#endif

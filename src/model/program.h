@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan as a program that one kernel runs (program_run.h), so that a resident kernel launches nothing. The
+ * program lists the plan's launches in order, and says before which of them all blocks must meet.
+ */
+#ifndef GW_MODEL_PROGRAM_H
+#define GW_MODEL_PROGRAM_H
+
+#include <gpuwire/model.h>
+
+#define GWM_PROGRAM_THREADS 256 /* of a block: with so many any kernel's registers suffice */
+#define GWM_PROGRAM_BLOCKS  32  /* at most */
+
+/* Where the blocks of a kernel wait for each other. In the executor's own memory, all 0 at first. */
+struct gwm_meeting {
+    uint32_t came;  /* blocks that have come to this meeting */
+    uint32_t round; /* meetings that are over */
+};
+
+/* One kernel's work. */
+struct gwm_do {
+    uint32_t kernel; /* its number in GWM_PROGRAM_KERNELS */
+    uint32_t blocks; /* of those that have a block for each result */
+    uint32_t meet;   /* 1: it needs what was done since the last meeting */
+    uint32_t reserved;
+    const void *args;
+};
+
+/* All of it lies in the executor's own memory. `ops` is 0 where there is no program. */
+struct gwm_program {
+    const struct gwm_do *op;
+    struct gw_plan_io *io; /* where the program finds the addresses of inputs and outputs */
+    struct gwm_meeting *meeting;
+    uint32_t ops;
+    uint32_t blocks, threads; /* that suit it best */
+    uint32_t nin, nout;       /* inputs, outputs */
+    uint32_t reserved;
+};
+
+/* The argument of the kernel that runs a program. */
+struct gwm_program_args {
+    struct gwm_program program;
+    const struct gw_plan_io *io; /* NULL: own */
+    struct gw_plan_io own;
+};
+
+/* The program of a plan that was made with GW_PLAN_RESIDENT; it lives as long as the plan. -ENOTSUP:
+ * another plan. */
+int gwm_plan_program(const struct gw_plan *plan, struct gwm_program *program);
+/* The same of the importer's own object. */
+int gwm_onnx_program(const void *plan, struct gwm_program *program);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/serve/resident.h"
+
+#include <errno.h>
+#include <string.h>
+
+GW_KERNEL_DECLARE(gw_resident);
+
+/* A model is small when a run takes less. */
+#define SMALL_NS 50000u
+/* Launching a graph from the device takes so long, and waiting in the kernel that does the work does not. */
+#define LAUNCH_NS 8000u
+
+/*
+ * Blocks of resident kernels wait for each other, so all must run at once. Each takes a multiprocessor at
+ * most. So that none waits for ever for another model's, all of them together take no more than half of the
+ * GPU.
+ */
+static uint32_t taken;
+
+/* `more` blocks of the share: 0, or there are not so many left. */
+static int take(struct gw_resident *r, const struct gw_exec *exec, uint32_t more)
+{
+    uint32_t all = gw_exec_resident_blocks(exec) / 2;
+    if (gw_exec_kind(exec) != GW_EXEC_GPU) return 0;
+    if (__atomic_add_fetch(&taken, more, __ATOMIC_RELAXED) > all) { /* a count by itself */
+        __atomic_sub_fetch(&taken, more, __ATOMIC_RELAXED);
+        return -EBUSY;
+    }
+    r->taken += more;
+    return 0;
+}
+
+void gw_resident_free(struct gw_resident *r)
+{
+    __atomic_sub_fetch(&taken, r->taken, __ATOMIC_RELAXED);
+    r->taken = 0;
+    gw_mem_free(&r->mem);
+}
+
+/* A plan that the kernel can run; -ENOTSUP: there is none, or no room on the GPU. */
+static int make(struct gw_resident *r, uint32_t i, const struct gw_model *model,
+                const struct gw_plan_options *options, struct gw_plan **plan)
+{
+    struct gw_plan_options o = *options;
+    struct gwm_program *p = &r->args.program[i];
+    o.place = GW_PLACE_GPU; /* whose kernels run on CPU threads, too */
+    o.flags |= GW_PLAN_RESIDENT;
+    int error = gw_plan_create(model, &o, plan, NULL, 0);
+    if (error) return error;
+    error = gwm_plan_program(*plan, p);
+    uint32_t blocks = gw_exec_kind(o.exec) == GW_EXEC_GPU ? p->blocks : 1;
+    uint32_t more = !error && blocks > r->blocks ? blocks - r->blocks : 0;
+    if (!error) error = take(r, o.exec, more);
+    if (error) {
+        p->ops = 0;
+        gw_plan_free(*plan);
+        *plan = NULL;
+        return -ENOTSUP;
+    }
+    r->blocks += more;
+    if (p->threads > r->threads) r->threads = p->threads;
+    return 0;
+}
+
+static uint64_t run_ns(const struct gw_plan *plan)
+{
+    struct gw_plan_stats s;
+    gw_plan_stats(plan, &s);
+    return s.run_ns;
+}
+
+int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mode,
+                     const struct gw_model *model, const struct gw_plan_options *options,
+                     struct gw_plan **plan, char *err, size_t errlen)
+{
+    struct gw_plan *small = NULL;
+    *plan = NULL;
+    if (mode == GW_RESIDENT_ALWAYS && !make(r, i, model, options, plan)) return 0;
+    int error = gw_plan_create(model, options, plan, err, errlen);
+    if (error || mode != GW_RESIDENT_AUTO) return error;
+    uint64_t graph = run_ns(*plan);
+    if (!graph || graph > SMALL_NS || make(r, i, model, options, &small)) return 0;
+    uint64_t own = run_ns(small);
+    if (own && own < SMALL_NS && own <= graph + LAUNCH_NS) {
+        gw_plan_free(*plan);
+        *plan = small;
+    } else {
+        r->args.program[i].ops = 0; /* its blocks stay the kernel's: another batch size may want them */
+        gw_plan_free(small);
+    }
+    return 0;
+}
+
+int gw_resident_has(const struct gw_resident *r, uint32_t i)
+{
+    return r->args.program[i].ops != 0;
+}
+
+int gw_resident_stage(struct gw_resident *r, struct gw_exec *exec, struct gw_loop_stage *stage)
+{
+    static const struct {
+        struct gw_resident_work work;
+        struct gwm_meeting meeting;
+    } none;
+    int error = gw_mem_alloc(exec, GW_MEM_DEVICE, sizeof(none), &r->mem);
+    if (!error) error = gw_copy_in(exec, r->mem.dev, &none, sizeof(none));
+    if (error) return error;
+    r->args.here = r->mem.dev;
+    r->args.meeting = (struct gwm_meeting *)(r->args.here + 1);
+    *stage = (struct gw_loop_stage){
+        .kernel = &gw_resident, .grid = r->blocks, .block = r->threads, .arg = &r->args};
+    return 0;
+}
