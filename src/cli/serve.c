@@ -14,6 +14,7 @@
 
 #include "src/cli/options.h"
 #include "src/cli/serve_args.h"
+#include "src/cli/serve_balancer.h"
 #include "src/http/http.h"
 #include "src/infer/infer.h"
 #include "src/serve/server.h"
@@ -49,6 +50,7 @@ struct doors {
     struct gw_control *control; /* NULL: models neither come nor go */
     struct gw_infer *infer;
     struct gw_http_door *http;
+    struct gw_cli_balancer *balancer;
     uint16_t grpc_port; /* 0: there is none */
 };
 
@@ -61,7 +63,9 @@ static int open_doors(struct gw_server *server, const struct gw_cli_serving *all
         .worker = view.worker, .workers = view.workers, .control = d->control, .lock = view.lock};
     if (!error) error = gw_infer_create(&infer, &d->infer);
     if (!error) error = gw_http_door_start(server, d->infer, &all->http, &d->http);
-    return error ? error : gw_cli_grpc_open(server, d->infer, &all->http, &all->grpc, &d->grpc_port);
+    if (!error) error = gw_cli_grpc_open(server, d->infer, &all->http, &all->grpc, &d->grpc_port);
+    return error ? error
+                 : gw_cli_balancer_start(&all->balancer, d->infer, gw_http_door_port(d->http), &d->balancer);
 }
 
 /* Until a signal comes, or a worker fails. */
@@ -77,6 +81,7 @@ static int run(struct gw_server *server, struct gw_control *control)
 
 static int stop(struct gw_server *server, struct doors *d, uint64_t *stop_ns)
 {
+    gw_cli_balancer_stop(d->balancer);
     gw_control_close(d->control);
     int error = gw_server_stop(server, stop_ns);
     if (error) return error; /* nothing was freed */
