@@ -74,7 +74,7 @@ struct bal_service {
     uint8_t proto;     /* enum bal_proto */
     uint8_t scheduler; /* enum bal_scheduler */
     uint8_t forward;  /* enum bal_forward; BAL_ROCE: not BAL_IPIP or BAL_GUE unless the worker takes it off */
-    bool track_moved; /* track only flows whose choice a change would move (JET); with BAL_MH only */
+    bool track_moved; /* track only flows whose choice a change would move (JET); BAL_MH and TCP, no NAT */
     struct bal_addr vip;
     uint16_t port;     /* host order; 0: any (the worker's is then the same); BAL_ROCE: ignored */
     uint16_t gue_port; /* BAL_GUE: the workers' UDP port; 0: 6080 */
@@ -200,7 +200,7 @@ struct bal_totals {
 /* Sums over all cores (core < 0), or of one. Each number is right by itself; together they are of about now. */
 void bal_totals(const struct bal *bal, int core, struct bal_totals *out);
 void bal_worker_counts(const struct bal *bal, uint32_t worker, struct bal_counts *out);
-void bal_service_counts(const struct bal *bal, uint32_t service, struct bal_counts *out);
+void bal_service_counts(const struct bal *bal, uint32_t service, struct bal_counts *out); /* the publishing thread */
 /* Flows that a worker has: bal_worker_counts' live. When a worker was set to BAL_DRAINING or BAL_DOWN, wait for
  * bal_generation_seen and 200 ms before believing in 0. */
 uint64_t bal_worker_live(const struct bal *bal, uint32_t worker);
@@ -212,7 +212,7 @@ struct bal_record {
     uint16_t client_port; /* host order; TCP, UDP */
     uint16_t vip_port;    /* host order; where the service has any */
     uint32_t qpn;         /* RoCE: the destination's */
-    uint8_t state;        /* flow.h of this folder; 0xff: the flow has ended */
+    uint8_t state;        /* states.h; 0xff: the flow has ended */
     uint8_t reserved[3];
     struct bal_addr client;
 };
@@ -227,7 +227,7 @@ size_t bal_feed_take(struct bal *bal, uint32_t core, struct bal_record *out, siz
 /*
  * Gives the cores a flow to remember: one of another balancer, or a queue pair whose numbers the ends have
  * exchanged by themselves (state BAL_ROCE_LIVE). -EAGAIN: the cores have not taken the last ones yet.
- * -EINVAL: no such service or worker.
+ * -EINVAL: no such service or worker. For the thread that publishes.
  */
 int bal_learn(struct bal *bal, const struct bal_record *record);
 

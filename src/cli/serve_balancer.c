@@ -139,7 +139,7 @@ static int start_thread(struct gw_cli_balancer *b)
 int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer *infer, uint16_t port,
                           struct gw_cli_balancer **out)
 {
-    const char *service;
+    const char *service = NULL;
     *out = NULL;
     if (!o->url) return 0;
     struct gw_cli_balancer *b = calloc(1, sizeof(*b));

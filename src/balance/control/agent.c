@@ -19,6 +19,7 @@
 #include "src/balance/control/json.h"
 #include "src/balance/control/translate.h"
 #include "src/balance/control/wire.h"
+#include "src/balance/states.h"
 
 #define PATIENCE_NS 5000000000u
 #define SETTLE_NS   300000000u /* counts of live flows are as old as that at most */
@@ -104,7 +105,7 @@ static json_t *queue_pair(struct gw_bal_agent *a, const json_t *question)
     struct bal_record r = {.service = (uint16_t)service,
                            .worker = (uint16_t)worker,
                            .qpn = (uint32_t)qpn & 0xffffff,
-                           .state = ended ? 0xff : GW_BAL_QP_LIVE};
+                           .state = ended ? 0xff : BAL_ROCE_LIVE};
     gw_bal_to_addr(&addr, &r.client);
     int error = bal_learn(a->bal, &r);
     return error == -EAGAIN ? json_pack("{s:s, s:b}", "error", "the cores are busy", "retry", 1)

@@ -135,6 +135,8 @@ static int service_is_good(const struct gw_bal_model *m, const struct gw_bal_ser
         return gw_error(-EINVAL, "service %s: the port of RoCE is 4791", text);
     if (s->forward == GW_BAL_NAT && !s->port)
         return gw_error(-EINVAL, "service %s: NAT wants a port; all ports (0) go with DR and TUN", text);
+    if (s->jet && (s->sched != GW_BAL_MH || s->protocol != GW_BAL_TCP || s->forward == GW_BAL_NAT))
+        return gw_error(-EINVAL, "service %s: jet goes with lb_algo mh and TCP, and not with NAT", text);
     for (const struct gw_bal_service *o = m->services; o; o = o->next) {
         if (!strcmp(o->name, s->name)) return gw_error(-EEXIST, "service %s: there is one already", s->name);
         if (o->protocol == s->protocol && o->port == s->port && gw_bal_addr_same(&o->addr, &s->addr))

@@ -66,7 +66,7 @@ static void translate_service(const struct gw_bal_service *from, struct bal_serv
                                .proto = protos[from->protocol],
                                .scheduler = scheds[from->sched],
                                .forward = forwards[from->forward],
-                               .track_moved = from->jet && from->sched == GW_BAL_MH,
+                               .track_moved = from->jet,
                                .port = from->port};
     gw_bal_to_addr(&from->addr, &to->vip);
 }
