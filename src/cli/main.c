@@ -20,7 +20,8 @@ static const struct {
     {"load", "load a server at levels of concurrency or rate, and report latencies", gw_cli_load},
     {"check", "can a model run here, and if not, which of its nodes cannot", gw_cli_check},
 #ifdef GW_HAVE_BALANCE
-    {"balance", "spread clients over workers: TCP, UDP and RoCEv2, each connection where it began", gw_cli_balance},
+    {"balance", "spread clients over workers: TCP, UDP and RoCEv2, each connection where it began",
+     gw_cli_balance},
 #endif
 #endif
     {"info", "what works on this machine, what does not, and why", gw_cli_info},

@@ -40,7 +40,8 @@ struct gw_cli_balancer {
 static int split_url(struct gw_cli_balancer *b, const char *url, const char **service)
 {
     const char *host = strstr(url, "://"), *slash = host ? strchr(host + 3, '/') : NULL;
-    if (!slash || !slash[1] || strchr(slash + 1, '/') || (strncmp(url, "http://", 7) && strncmp(url, "https://", 8)))
+    if (!slash || !slash[1] || strchr(slash + 1, '/') ||
+        (strncmp(url, "http://", 7) && strncmp(url, "https://", 8)))
         return gw_error(-EINVAL, "--balancer %s: http://HOST:PORT/SERVICE is wanted", url);
     *service = slash + 1;
     b->base = strndup(url, (size_t)(slash + 1 - url));
@@ -63,10 +64,14 @@ static int own_address(struct gw_cli_balancer *b)
     int error = getaddrinfo(name, "9", &hints, &to);
     if (error) return gw_error(-EHOSTUNREACH, "--balancer: %s: %s", name, gai_strerror(error));
     int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    error = fd < 0 || connect(fd, to->ai_addr, to->ai_addrlen) || getsockname(fd, (struct sockaddr *)&mine, &length) ? -errno : 0;
+    error = fd < 0 || connect(fd, to->ai_addr, to->ai_addrlen) ||
+                    getsockname(fd, (struct sockaddr *)&mine, &length)
+                ? -errno
+                : 0;
     freeaddrinfo(to);
     if (fd >= 0) close(fd);
-    if (!error && getnameinfo((struct sockaddr *)&mine, length, b->address, sizeof(b->address), NULL, 0, NI_NUMERICHOST))
+    if (!error && getnameinfo((struct sockaddr *)&mine, length, b->address, sizeof(b->address), NULL, 0,
+                              NI_NUMERICHOST))
         error = -EINVAL;
     return error ? gw_error_errno(error, "--balancer: no way to %s; give --balancer-address", name) : 0;
 }
@@ -78,7 +83,8 @@ static void name_path(struct gw_cli_balancer *b, const char *service)
     gethostname(host, sizeof(host) - 1);
     for (char *c = host; *c; c++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", *c)) *c = '-';
-    snprintf(b->path, sizeof(b->path), "v1/services/%.64s/workers/%s-%s-%u", service, host, b->address, b->port);
+    snprintf(b->path, sizeof(b->path), "v1/services/%.64s/workers/%s-%s-%u", service, host, b->address,
+             b->port);
 }
 
 static uint64_t queue_depth(struct gw_infer *infer)
@@ -98,11 +104,13 @@ static uint64_t queue_depth(struct gw_infer *infer)
 static void tell(struct gw_cli_balancer *b)
 {
     json_t *reply = NULL, *body;
-    body = json_pack("{s:s, s:I, s:I, s:I, s:I}", "address", b->address, "port", (json_int_t)b->port, "weight",
-                     (json_int_t)b->weight, "queue", (json_int_t)queue_depth(b->infer), "beat_ms", (json_int_t)BEAT_MS);
+    body = json_pack("{s:s, s:I, s:I, s:I, s:I}", "address", b->address, "port", (json_int_t)b->port,
+                     "weight", (json_int_t)b->weight, "queue", (json_int_t)queue_depth(b->infer), "beat_ms",
+                     (json_int_t)BEAT_MS);
     b->told = body && !gw_http_call(b->http, "PUT", b->path, body, &reply);
     if (b->told != !b->said) {
-        fprintf(stderr, "gpuwire serve: balancer: %s\n", b->told ? "it knows this server now" : gw_last_error());
+        fprintf(stderr, "gpuwire serve: balancer: %s\n",
+                b->told ? "it knows this server now" : gw_last_error());
         b->said = !b->told;
     }
     json_decref(body);

@@ -8,8 +8,8 @@
 #include "src/infer/infer.h"
 
 struct gw_cli_balancer_opts {
-    const char *url;        /* of the service there: http://10.0.0.5:9091/web; NULL: there is no balancer */
-    const char *address;    /* this server's, as the balancer reaches it; NULL: the way to the balancer tells */
+    const char *url;     /* of the service there: http://10.0.0.5:9091/web; NULL: there is no balancer */
+    const char *address; /* this server's, as the balancer reaches it; NULL: the way to the balancer tells */
     const char *token_file; /* NULL: none */
     uint64_t weight;        /* 0: 1 */
 };

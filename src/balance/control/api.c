@@ -88,7 +88,8 @@ static unsigned change_service(struct call *c)
                          c->service->name);
     if (!error && wanted.forward == GW_BAL_NAT && !wanted.port)
         error = gw_error(-EINVAL, "service %s: NAT wants a port; this one has all", c->service->name);
-    if (!error && wanted.jet && (wanted.sched != GW_BAL_MH || wanted.protocol != GW_BAL_TCP || wanted.forward == GW_BAL_NAT))
+    if (!error && wanted.jet &&
+        (wanted.sched != GW_BAL_MH || wanted.protocol != GW_BAL_TCP || wanted.forward == GW_BAL_NAT))
         error = gw_error(-EINVAL, "service %s: jet goes with mh and TCP, and not with NAT", c->service->name);
     for (const struct gw_bal_worker *w = c->service->workers; !error && w; w = w->next)
         error = gw_bal_fits(&wanted, w);
@@ -96,7 +97,7 @@ static unsigned change_service(struct call *c)
     c->service->sched = wanted.sched;
     c->service->forward = wanted.forward;
     c->service->jet = wanted.jet;
-    c->service->check = wanted.check;
+    gw_bal_set_check(&c->core->model, c->service, &wanted.check);
     c->core->model.version++;
     return done(c->reply, 200, gw_bal_service_json(c->service));
 }

@@ -56,7 +56,7 @@ static int set_timeout(parse *p, statement *s)
 }
 static int set_interval(parse *p, statement *s)
 {
-    if (p->check == &p->worker.check && !p->worker.has_check) begin_check(p, p->service.check.kind);
+    if (p->check == &p->worker.check && !p->worker.has_check) begin_check(p, p->added->check.kind);
     return gw_bal_take_seconds(p, s, &p->check->interval_ns);
 }
 
@@ -257,6 +257,8 @@ int gw_bal_end_service(parse *p, statement *s)
 {
     (void)s;
     int error = add_service(p);
-    if (!error) p->added->check = p->service.check; /* it may stand behind the workers */
+    if (!error)
+        gw_bal_set_check(&p->config->model, p->added,
+                         &p->service.check); /* it may stand behind the workers */
     return error;
 }

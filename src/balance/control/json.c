@@ -215,6 +215,7 @@ int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out)
         return -EINVAL;
     out->weight = (uint32_t)weight;
     if (!out->has_check) gw_bal_check_default(&out->check);
+    if (!out->has_check) out->check.kind = GW_BAL_TCP_CHECK;
     int checked = get_check(from, &out->check);
     if (checked < 0) return checked;
     out->has_check |= (uint8_t)checked;

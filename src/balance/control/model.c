@@ -14,7 +14,7 @@
 void gw_bal_check_default(struct gw_bal_check *c)
 {
     *c = (struct gw_bal_check){
-        .kind = GW_BAL_TCP_CHECK, .rise = 2, .fall = 3, .interval_ns = 2 * S, .timeout_ns = S};
+        .kind = GW_BAL_DEFAULT_CHECK, .rise = 2, .fall = 3, .interval_ns = 2 * S, .timeout_ns = S};
     snprintf(c->path, sizeof(c->path), "/");
     snprintf(c->model, sizeof(c->model), "identity");
 }
@@ -164,6 +164,18 @@ static int worker_is_new(const struct gw_bal_service *s, const struct gw_bal_wor
 
 /* ---- changes ---- */
 
+void gw_bal_set_check(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_check *c)
+{
+    s->check = *c;
+    if (c->kind == GW_BAL_DEFAULT_CHECK)
+        s->check.kind = s->protocol == GW_BAL_TCP ? GW_BAL_TCP_CHECK : GW_BAL_NO_CHECK;
+    for (struct gw_bal_worker *w = s->workers; w; w = w->next)
+        if (gw_bal_check_of(s, w)->kind == GW_BAL_NO_CHECK && !w->health.up) {
+            w->health.up = 1;
+            m->version++;
+        }
+}
+
 int gw_bal_add_service(struct gw_bal_model *m, const struct gw_bal_service *s, struct gw_bal_service **out)
 {
     struct gw_bal_service *mine = malloc(sizeof(*mine)), **link = &m->services;
@@ -172,6 +184,7 @@ int gw_bal_add_service(struct gw_bal_model *m, const struct gw_bal_service *s, s
     mine->next = NULL;
     mine->workers = NULL;
     char addr[GW_BAL_ADDR];
+    gw_bal_set_check(m, mine, &s->check);
     if (!mine->name[0])
         snprintf(mine->name, sizeof(mine->name), "%s-%s-%u", gw_bal_protocol_names[mine->protocol],
                  gw_bal_addr_text(&mine->addr, addr), mine->port);

@@ -28,7 +28,14 @@ enum gw_bal_sched {
     GW_BAL_LB, /* least bytes, by the workers' telemetry */
     GW_BAL_SCHEDS
 };
-enum gw_bal_check_kind { GW_BAL_NO_CHECK, GW_BAL_TCP_CHECK, GW_BAL_HTTP_GET, GW_BAL_RDMA_CHECK };
+/* DEFAULT: a TCP check of a TCP service, none of others; no service in the model has it. */
+enum gw_bal_check_kind {
+    GW_BAL_NO_CHECK,
+    GW_BAL_TCP_CHECK,
+    GW_BAL_HTTP_GET,
+    GW_BAL_RDMA_CHECK,
+    GW_BAL_DEFAULT_CHECK
+};
 enum gw_bal_state { GW_BAL_UP, GW_BAL_DRAINING, GW_BAL_DOWN };
 /* Who named a worker or a service: a reload of the file changes only what the file had named. */
 enum gw_bal_origin { GW_BAL_OF_FILE, GW_BAL_OF_API, GW_BAL_OF_ITSELF };
@@ -140,6 +147,8 @@ struct gw_bal_worker *gw_bal_find_worker(const struct gw_bal_service *s, const c
 int gw_bal_add_service(struct gw_bal_model *m, const struct gw_bal_service *s, struct gw_bal_service **out);
 int gw_bal_add_worker(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_worker *w,
                       struct gw_bal_worker **out);
+/* The service's check; workers that are not checked any more count as up. */
+void gw_bal_set_check(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_check *c);
 int gw_bal_set_weight(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t weight);
 void gw_bal_drain(struct gw_bal_model *m, struct gw_bal_worker *w, int on);
 /* It gets no new flows, and goes when the last one has ended; `now`: its flows end, too. */

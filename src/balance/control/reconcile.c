@@ -38,7 +38,7 @@ static int update_service(struct gw_bal_model *m, struct gw_bal_service *s,
     s->forward = wanted->forward;
     s->sched = wanted->sched;
     s->jet = wanted->jet;
-    s->check = wanted->check;
+    gw_bal_set_check(m, s, &wanted->check);
     s->origin = GW_BAL_OF_FILE;
     if (moved) m->version++;
     for (struct gw_bal_worker *w = s->workers, *next; w; w = next) {

@@ -88,6 +88,7 @@ static void translate_worker(const struct gw_bal_service *s, const struct gw_bal
 void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *g, struct bal_config *out)
 {
     out->maglev_seed = MAGLEV_SEED;
+    out->port[0].used = true; /* of workers, in a configuration that is only tried: it has no ports */
     for (unsigned i = 0; i < g->ports; i++) translate_port(&g->port[i], &out->port[i]);
     for (const struct gw_bal_service *s = m->services; s; s = s->next) {
         translate_service(s, &out->service[s->id]);
