@@ -111,8 +111,8 @@ static uint8_t ethernet(uint8_t *frame, const struct bal_link *link, const uint8
     return (uint8_t)(at + 2);
 }
 
-static uint8_t arp(uint8_t *frame, const struct bal_link *link, const uint8_t *to_mac, const uint8_t target[4],
-                   bool answer)
+static uint8_t arp(uint8_t *frame, const struct bal_link *link, const uint8_t *to_mac,
+                   const uint8_t target[4], bool answer)
 {
     static const uint8_t all[6] = {255, 255, 255, 255, 255, 255}, none[6];
     uint8_t at = ethernet(frame, link, to_mac ? to_mac : all, BAL_ETH_ARP), *p = frame + at;

@@ -62,7 +62,8 @@ bool bal_route(const struct bal_port *p, const struct bal_addr *to, bool gateway
 /* The number of the service at an address, or -1. */
 int bal_find_vip(const struct bal_snapshot *s, uint8_t proto, const struct bal_addr *addr, uint16_t port);
 /* The first worker at an address, or BAL_NO_WORKER. */
-uint16_t bal_find_back(const struct bal_snapshot *s, uint8_t proto, const struct bal_addr *addr, uint16_t port);
+uint16_t bal_find_back(const struct bal_snapshot *s, uint8_t proto, const struct bal_addr *addr,
+                       uint16_t port);
 /* Is it the address of a service? */
 bool bal_is_vip(const struct bal_snapshot *s, const struct bal_addr *addr);
 
@@ -140,7 +141,7 @@ struct bal_ring {
     struct bal_record record[BAL_RING];
 };
 
-struct bal_choice { /* what a core remembers for choosing */
+struct bal_choice {                /* what a core remembers for choosing */
     uint32_t next[BAL_SERVICES];   /* rr; where lc begins to look */
     int64_t credit[BAL_WORKERS];   /* wrr */
     uint64_t seen_ns[BAL_WORKERS]; /* the telemetry's time when `since` began */
@@ -172,7 +173,8 @@ struct bal_core {
     uint64_t scan_at[2];             /* cursors of the feed's rounds over both tables */
     struct {
         uint32_t tag, qpn;
-    } qpn_of[BAL_QPNS]; /* CM's communication IDs: the worker's queue pair. Newer ones take the place of older ones */
+    } qpn_of
+        [BAL_QPNS]; /* CM's communication IDs: the worker's queue pair. Newer ones take the place of older ones */
 };
 
 struct bal {
@@ -199,6 +201,9 @@ void bal_set_port_mac(struct bal *bal, uint32_t port, const uint8_t mac[6]);
 struct bal_core *bal_core_begin(struct bal *bal, uint32_t index);
 void bal_core_end(struct bal_core *core);
 
+/* Looks at the time and the newest publication; the one before is not read any more. The two below do so. */
+void bal_core_look(struct bal_core *core, uint64_t now_ns);
+
 /*
  * Takes n packets from parsing to forwarding. Each gets its verdict. now_ns: CLOCK_MONOTONIC, or a simulated clock
  * that does not go back.
@@ -212,7 +217,8 @@ void bal_core_keep(struct bal_core *core, uint64_t now_ns);
 /* ---- choosing (choose.c) ---- */
 
 /* The row of a client in Maglev's tables. */
-uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *addr, bool ipv6, uint16_t port);
+uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *addr, bool ipv6,
+                 uint16_t port);
 /* The worker of a new flow, or BAL_NO_WORKER. */
 uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row);
 /* Tells the choice that a flow was opened. */

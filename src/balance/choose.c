@@ -13,7 +13,8 @@ static uint32_t random_below(struct bal_choice *c, uint32_t n)
     return (uint32_t)((c->random >> 32) * n >> 32);
 }
 
-uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *addr, bool ipv6, uint16_t port)
+uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *addr, bool ipv6,
+                 uint16_t port)
 {
     uint64_t a[2] = {0}, h = s->config.maglev_seed ^ 0x9e3779b97f4a7c15u;
     memcpy(a, addr, ipv6 ? 16 : 4);
@@ -47,7 +48,8 @@ static bool is_fresh(struct bal_core *core, uint16_t w)
 
 static uint64_t queue_of(struct bal_core *core, uint16_t w)
 {
-    return atomic_load_explicit(&core->bal->load[w].queue_depth, memory_order_relaxed) + core->choice.since[w];
+    return atomic_load_explicit(&core->bal->load[w].queue_depth, memory_order_relaxed) +
+           core->choice.since[w];
 }
 
 static uint64_t bytes_of(struct bal_core *core, uint16_t w)

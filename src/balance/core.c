@@ -102,16 +102,18 @@ static bool of_roce(struct bal_core *core, struct bal_work *w)
 {
     const uint8_t *frame = w->p->data;
     const struct bal_meta *m = &w->m;
-    struct bal_addr src = bal_addr_of(bal_src(frame, m), m->ipv6), dst = bal_addr_of(bal_dst(frame, m), m->ipv6);
+    struct bal_addr src = bal_addr_of(bal_src(frame, m), m->ipv6),
+                    dst = bal_addr_of(bal_dst(frame, m), m->ipv6);
     int service = core->snap->has_roce ? bal_find_vip(core->snap, BAL_ROCE, &dst, 0) : -1;
-    w->back = core->snap->has_nat && service < 0 ? bal_find_back(core->snap, BAL_ROCE, &src, 0) : BAL_NO_WORKER;
+    w->back =
+        core->snap->has_nat && service < 0 ? bal_find_back(core->snap, BAL_ROCE, &src, 0) : BAL_NO_WORKER;
     if (service < 0 && w->back == BAL_NO_WORKER) return false;
     w->roce = true;
     w->client = service >= 0 ? bal_src(frame, m) : bal_dst(frame, m);
     w->service = service >= 0 ? (uint16_t)service : core->snap->config.worker[w->back].service;
-    w->side = service < 0                                                          ? BAL_FROM_WORKER
+    w->side = service < 0                                                 ? BAL_FROM_WORKER
               : core->snap->config.service[w->service].forward == BAL_NAT ? BAL_FROM_CLIENT
-                                                                                   : BAL_CLIENT_ONLY;
+                                                                          : BAL_CLIENT_ONLY;
     /* CM's packets and the queue pair's have different UDP ports, so that NICs spread them over the cores. */
     uint32_t owner = bal_owner(core, w->client, m->ipv6, 0);
     if (owner != core->index)
@@ -440,13 +442,7 @@ static void step(struct bal_core *core, struct bal_packet *packets, size_t n)
 
 void gw_balance_burst(struct bal_core *core, struct bal_packet *packets, size_t n, uint64_t now_ns)
 {
-    core->now_ns = now_ns;
-    gw_flow_clock(core->narrow, now_ns);
-    gw_flow_clock(core->wide, now_ns);
-    /* acquire: the snapshot is seen whole. release: reads of the last one come before it is given back. */
-    core->snap = atomic_load_explicit(&core->bal->snap, memory_order_acquire);
-    if (atomic_load_explicit(&core->bal->seen[core->index], memory_order_relaxed) != core->snap->generation)
-        atomic_store_explicit(&core->bal->seen[core->index], core->snap->generation, memory_order_release);
+    bal_core_look(core, now_ns);
     for (size_t done = 0; done < n; done += BAL_BURST)
         step(core, packets + done, n - done < BAL_BURST ? n - done : BAL_BURST);
 }

@@ -49,7 +49,8 @@ void bal_ask(struct bal_core *core, uint32_t neighbour)
     uint8_t port, mac[6];
     struct bal_addr who;
     struct bal_link link;
-    if (core->outbox_used == BAL_OUTBOX || !bal_neighbour_ask(core->bal->neighbours, neighbour, core->now_ns)) return;
+    if (core->outbox_used == BAL_OUTBOX || !bal_neighbour_ask(core->bal->neighbours, neighbour, core->now_ns))
+        return;
     bal_neighbour_name(core->bal->neighbours, neighbour, &port, &who);
     struct bal_frame *f = link_of(core, port, who.family, &link, mac) ? new_frame(core, port) : NULL;
     if (f) f->len = bal_ask_frame(f->data, &link, &who);
@@ -94,8 +95,8 @@ static bool fits(struct bal_core *core, struct bal_work *w, const struct bal_por
     return false;
 }
 
-static bool encapsulate(struct bal_core *core, struct bal_work *w, const struct bal_worker *worker, uint16_t *l3,
-                        uint32_t *len)
+static bool encapsulate(struct bal_core *core, struct bal_work *w, const struct bal_worker *worker,
+                        uint16_t *l3, uint32_t *len)
 {
     const struct bal_service *s = &core->snap->config.service[w->service];
     struct bal_link link;
@@ -105,7 +106,8 @@ static bool encapsulate(struct bal_core *core, struct bal_work *w, const struct 
         return false;
     }
     uint32_t row = bal_row(core->snap, w->service, w->client, w->m.ipv6, w->client_port);
-    struct bal_tunnel t = {s->forward, &link.own, &worker->addr, (uint16_t)(0xc000 | (row & 0x3fff)), s->gue_port};
+    struct bal_tunnel t = {s->forward, &link.own, &worker->addr, (uint16_t)(0xc000 | (row & 0x3fff)),
+                           s->gue_port};
     *len = bal_encapsulate(w->p, &w->m, &t, l3);
     if (!*len) bal_drop(core, w, BAL_DROP_NO_ROOM);
     return *len;
@@ -178,7 +180,8 @@ void bal_to_client(struct bal_core *core, struct bal_work *w, uint16_t worker)
 static bool is_ours(const struct bal_core *core, uint32_t port, const struct bal_addr *addr)
 {
     const struct bal_port *p = &core->snap->config.port[port];
-    return bal_same_addr(addr, &p->addr[0]) || bal_same_addr(addr, &p->addr[1]) || bal_is_vip(core->snap, addr);
+    return bal_same_addr(addr, &p->addr[0]) || bal_same_addr(addr, &p->addr[1]) ||
+           bal_is_vip(core->snap, addr);
 }
 
 static void answered(struct bal_core *core, struct bal_work *w, bool sent)

@@ -17,14 +17,16 @@ static bool is_pci(const char *text)
 {
     unsigned domain, bus, device, function;
     char end;
-    return sscanf(text, "%4x:%2x:%2x.%1x%c", &domain, &bus, &device, &function, &end) == 4 && strlen(text) == 12;
+    return sscanf(text, "%4x:%2x:%2x.%1x%c", &domain, &bus, &device, &function, &end) == 4 &&
+           strlen(text) == 12;
 }
 
 static int files(struct bal_device *d, const char *rest, bool again)
 {
     const char *comma = strchr(rest, ',');
     size_t in = comma ? (size_t)(comma - rest) : strlen(rest);
-    if (!in || in > 300 || (comma && (again || !comma[1] || strchr(comma + 1, ',') || strlen(comma) > 300))) return -1;
+    if (!in || in > 300 || (comma && (again || !comma[1] || strchr(comma + 1, ',') || strlen(comma) > 300)))
+        return -1;
     snprintf(d->args, sizeof(d->args), "rx_pcap=%.*s%s%s%s", (int)in, rest, comma ? ",tx_pcap=" : "",
              comma ? comma + 1 : "", again ? ",infinite_rx=1" : "");
     return 0;

@@ -115,7 +115,8 @@ static void nat_roce(uint8_t *frame, const struct bal_meta *m, bool destination,
     patch_icrc(icrc_of(frame, m), before, at, n);
 }
 
-void bal_nat(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to, uint16_t port)
+void bal_nat(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to,
+             uint16_t port)
 {
     uint8_t *l4 = frame + m->l4;
     if (m->kind == BAL_K_ERROR) {
@@ -154,7 +155,8 @@ static uint8_t traffic_class(const uint8_t *ip)
     return ip[0] >> 4 == 6 ? (uint8_t)(ip[0] << 4 | ip[1] >> 4) : ip[1];
 }
 
-static void ip4_header(uint8_t *ip, const uint8_t *inner, uint32_t len, uint8_t proto, const struct bal_tunnel *t)
+static void ip4_header(uint8_t *ip, const uint8_t *inner, uint32_t len, uint8_t proto,
+                       const struct bal_tunnel *t)
 {
     bool whole = inner[0] >> 4 == 6 || inner[6] & 0x40; /* as the inner packet says, it may not be cut */
     memset(ip, 0, IP4);
@@ -171,7 +173,8 @@ static void ip4_header(uint8_t *ip, const uint8_t *inner, uint32_t len, uint8_t 
     bal_checksum_write(ip + 10, bal_sum(ip, IP4));
 }
 
-static void ip6_header(uint8_t *ip, const uint8_t *inner, uint32_t len, uint8_t proto, const struct bal_tunnel *t)
+static void ip6_header(uint8_t *ip, const uint8_t *inner, uint32_t len, uint8_t proto,
+                       const struct bal_tunnel *t)
 {
     uint8_t class = traffic_class(inner);
     ip[0] = (uint8_t)(0x60 | class >> 4);
@@ -184,7 +187,8 @@ static void ip6_header(uint8_t *ip, const uint8_t *inner, uint32_t len, uint8_t 
     memcpy(ip + 24, t->to->byte, 16);
 }
 
-uint32_t bal_encapsulate(struct bal_packet *p, const struct bal_meta *m, const struct bal_tunnel *t, uint16_t *l3)
+uint32_t bal_encapsulate(struct bal_packet *p, const struct bal_meta *m, const struct bal_tunnel *t,
+                         uint16_t *l3)
 {
     bool ipv6 = t->to->family == 6, gue = t->forward == BAL_GUE;
     uint32_t extra = bal_tunnel_overhead(t->forward, t->to->family), len = m->ip_len + extra;

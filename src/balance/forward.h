@@ -21,7 +21,8 @@ bool bal_hop(uint8_t *frame, const struct bal_meta *m);
  * 0. IPv4's, TCP's and UDP's checksums and the ICRC stay right. For m->kind BAL_K_ERROR the packet inside changes at
  * its other end, and ICMP's checksum stays right as well.
  */
-void bal_nat(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to, uint16_t port);
+void bal_nat(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to,
+             uint16_t port);
 
 /* Changes n covered bytes at `at` of a RoCE packet's UDP payload, and its ICRC. */
 void bal_roce_change(uint8_t *frame, const struct bal_meta *m, uint32_t at, const void *to, size_t n);
@@ -38,7 +39,8 @@ struct bal_tunnel {
     const struct bal_addr *from, *to;
     uint16_t port, to_port;
 };
-uint32_t bal_encapsulate(struct bal_packet *p, const struct bal_meta *m, const struct bal_tunnel *t, uint16_t *l3);
+uint32_t bal_encapsulate(struct bal_packet *p, const struct bal_meta *m, const struct bal_tunnel *t,
+                         uint16_t *l3);
 
 /* Makes the packet an ICMP or ICMPv6 error to its own sender: it does not fit `mtu`. false: no room. The Ethernet
  * header goes back to where it came from. */
@@ -49,8 +51,8 @@ void bal_echo(struct bal_packet *p, const struct bal_meta *m);
 /* Frames of the balancer's own: each returns its length. An ARP or ND question for an address; the answer. */
 struct bal_link {
     uint16_t vlan;
-    const uint8_t *mac;   /* the balancer's */
-    struct bal_addr own;  /* who asks, or who answers */
+    const uint8_t *mac;  /* the balancer's */
+    struct bal_addr own; /* who asks, or who answers */
 };
 uint8_t bal_ask_frame(uint8_t frame[110], const struct bal_link *link, const struct bal_addr *who);
 /* `to` NULL: everybody, an announcement. `solicited`: ND's flag. */

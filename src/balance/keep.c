@@ -67,7 +67,8 @@ int bal_learn(struct bal *bal, const struct bal_record *record)
     return 0;
 }
 
-static bool record_of(const struct bal_core *core, enum bal_where where, const void *key, struct bal_record *r)
+static bool record_of(const struct bal_core *core, enum bal_where where, const void *key,
+                      struct bal_record *r)
 {
     memset(r, 0, sizeof(*r));
     if (where == BAL_NARROW) {
@@ -141,8 +142,8 @@ struct visit {
 static void tell_again(void *ctx, const void *key, const struct gw_flow *flow)
 {
     struct visit *v = ctx;
-    bool worth = flow->state == BAL_ESTABLISHED || flow->state == BAL_UDP_STREAM || flow->state == BAL_ROCE_LIVE ||
-                 flow->state == BAL_FIN_WAIT || flow->state == BAL_CLOSE_WAIT;
+    bool worth = flow->state == BAL_ESTABLISHED || flow->state == BAL_UDP_STREAM ||
+                 flow->state == BAL_ROCE_LIVE || flow->state == BAL_FIN_WAIT || flow->state == BAL_CLOSE_WAIT;
     if (worth) bal_tell(v->core, v->where, key, flow->worker, flow->state);
 }
 
@@ -191,7 +192,8 @@ static void announce(struct bal_core *core)
         core->announce_at = 0;
     }
     for (; core->announce_at < (uint64_t)BAL_SERVICES * BAL_PORTS; core->announce_at++) {
-        uint32_t service = (uint32_t)(core->announce_at / BAL_PORTS), port = (uint32_t)(core->announce_at % BAL_PORTS);
+        uint32_t service = (uint32_t)(core->announce_at / BAL_PORTS),
+                 port = (uint32_t)(core->announce_at % BAL_PORTS);
         if (!s->config.service[service].used || !s->config.port[port].used) continue;
         if (core->outbox_used > BAL_OUTBOX / 2) return; /* the rest next time */
         uint64_t v = atomic_load_explicit(&core->bal->port_mac[port], memory_order_relaxed);
@@ -207,9 +209,7 @@ static void announce(struct bal_core *core)
 void bal_core_keep(struct bal_core *core, uint64_t now_ns)
 {
     size_t freed;
-    core->now_ns = now_ns;
-    gw_flow_clock(core->narrow, now_ns);
-    gw_flow_clock(core->wide, now_ns);
+    bal_core_look(core, now_ns);
     freed = gw_flow_expire(core->narrow, 0) + gw_flow_expire(core->wide, 0);
     if (freed) bal_count(&core->counters->expired, freed);
     take_inbox(core);

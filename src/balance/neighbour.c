@@ -7,8 +7,8 @@
 
 #include "src/balance/balance.h"
 
-#define KNOWN     (UINT64_C(1) << 48) /* beside a MAC: there is one */
-#define AGAIN_NS  UINT64_C(200000000) /* until an unanswered question is asked once more */
+#define KNOWN     (UINT64_C(1) << 48)   /* beside a MAC: there is one */
+#define AGAIN_NS  UINT64_C(200000000)   /* until an unanswered question is asked once more */
 #define FRESH_NS  UINT64_C(20000000000) /* a MAC that is older is asked for again, and used meanwhile */
 #define MOST_FULL (BAL_NEIGHBOURS / 4 * 3)
 
@@ -106,8 +106,8 @@ bool bal_neighbour_ask(struct bal_neighbours *n, uint32_t entry, uint64_t now_ns
                                                    memory_order_relaxed);
 }
 
-void bal_neighbour_told(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr, const uint8_t mac[6],
-                        uint64_t now_ns)
+void bal_neighbour_told(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr,
+                        const uint8_t mac[6], uint64_t now_ns)
 {
     uint32_t i = find(n, port, addr);
     uint64_t v = KNOWN;

@@ -28,8 +28,8 @@ bool bal_neighbour_mac(const struct bal_neighbours *n, uint32_t entry, uint8_t m
 /* Is it time to ask for the entry's MAC? Then the caller asks; nobody else does for a while. */
 bool bal_neighbour_ask(struct bal_neighbours *n, uint32_t entry, uint64_t now_ns);
 /* An address has told its MAC. Ignored unless somebody needs it: strangers make no entries. */
-void bal_neighbour_told(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr, const uint8_t mac[6],
-                        uint64_t now_ns);
+void bal_neighbour_told(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr,
+                        const uint8_t mac[6], uint64_t now_ns);
 /* What an entry stands for. */
 void bal_neighbour_name(const struct bal_neighbours *n, uint32_t entry, uint8_t *port, struct bal_addr *addr);
 

@@ -23,20 +23,31 @@ enum bal_kind {
     BAL_K_ADVERTISE /* neighbour advertisement */
 };
 
-enum { BAL_IP_TCP = 6, BAL_IP_UDP = 17, BAL_IP_ICMP = 1, BAL_IP_ICMP6 = 58, BAL_ETH_IP4 = 0x0800, BAL_ETH_IP6 = 0x86dd,
-       BAL_ETH_ARP = 0x0806, BAL_ETH_VLAN = 0x8100, BAL_ETH_LEN = 14, BAL_VLAN_LEN = 4, BAL_GSI_QPN = 1 };
+enum {
+    BAL_IP_TCP = 6,
+    BAL_IP_UDP = 17,
+    BAL_IP_ICMP = 1,
+    BAL_IP_ICMP6 = 58,
+    BAL_ETH_IP4 = 0x0800,
+    BAL_ETH_IP6 = 0x86dd,
+    BAL_ETH_ARP = 0x0806,
+    BAL_ETH_VLAN = 0x8100,
+    BAL_ETH_LEN = 14,
+    BAL_VLAN_LEN = 4,
+    BAL_GSI_QPN = 1
+};
 
 struct bal_meta {
-    uint8_t kind;  /* enum bal_kind */
+    uint8_t kind; /* enum bal_kind */
     bool ipv6;
     bool first;    /* the first fragment of several */
     uint8_t proto; /* of the transport header */
     uint8_t ttl;
-    uint8_t flags;   /* TCP */
-    uint8_t opcode;  /* RoCE */
-    uint16_t vlan;   /* 0: no tag */
-    uint16_t l3, l4; /* offsets in the frame */
-    uint16_t ip_len; /* of the packet, from l3 */
+    uint8_t flags;         /* TCP */
+    uint8_t opcode;        /* RoCE */
+    uint16_t vlan;         /* 0: no tag */
+    uint16_t l3, l4;       /* offsets in the frame */
+    uint16_t ip_len;       /* of the packet, from l3 */
     uint16_t sport, dport; /* host order */
     uint32_t id;           /* of the fragmented packet */
     uint32_t dqpn;         /* RoCE */

@@ -103,7 +103,8 @@ static bool noted_qpn(const struct bal_core *core, const struct bal_wide *cm, ui
     return core->qpn_of[i].tag == tag;
 }
 
-static void close_connection(struct bal_core *core, struct bal_work *w, const struct bal_wide *cm, uint32_t qpn)
+static void close_connection(struct bal_core *core, struct bal_work *w, const struct bal_wide *cm,
+                             uint32_t qpn)
 {
     struct bal_wide qp = key_of(w, BAL_W_QP, qpn);
     if (qpn || noted_qpn(core, cm, &qp.x)) close_one(core, &qp);

@@ -27,8 +27,8 @@
 
 enum {
     DESCRIPTORS = 1024,
-    HANDED = 4096,       /* packets on their way to another core */
-    EMPTY_POLLS = 64,    /* of a device that the kernel moves packets for, before a pause */
+    HANDED = 4096,    /* packets on their way to another core */
+    EMPTY_POLLS = 64, /* of a device that the kernel moves packets for, before a pause */
     PAUSE_NS = 20000,
     MOST_ARGS = 32,
 };
@@ -36,7 +36,7 @@ enum {
 struct plane {
     struct bal *bal;
     uint32_t devices, cores;
-    uint16_t port[BAL_PORTS];    /* DPDK's number of each device */
+    uint16_t port[BAL_PORTS];         /* DPDK's number of each device */
     uint8_t device[RTE_MAX_ETHPORTS]; /* and back */
     bool software;
     struct rte_mempool *pool;
@@ -72,11 +72,13 @@ static int cores_text(struct plane *d, const struct bal_run *how, char *text, si
         strcpy(text, how->cores);
         return 0;
     }
-    if (sched_getaffinity(0, sizeof(set), &set)) return refuse(d, -errno, "no processors: %s", strerror(errno));
+    if (sched_getaffinity(0, sizeof(set), &set))
+        return refuse(d, -errno, "no processors: %s", strerror(errno));
     for (int cpu = 0; cpu < CPU_SETSIZE && n < d->cores; cpu++)
         if (CPU_ISSET(cpu, &set)) at += (size_t)snprintf(text + at, size - at, "%s%d", n++ ? "," : "", cpu);
     if (n < d->cores)
-        return refuse(d, -EINVAL, "%u cores were asked for, and this process may use %u: ask for fewer", d->cores, n);
+        return refuse(d, -EINVAL, "%u cores were asked for, and this process may use %u: ask for fewer",
+                      d->cores, n);
     return 0;
 }
 
@@ -103,10 +105,12 @@ static int start_dpdk(struct plane *d, const struct bal_run *how, bool pci)
     }
     argv[argc] = NULL;
     if (rte_eal_init(argc, argv) >= 0) return 0;
-    if (rte_errno == EALREADY) return refuse(d, -EBUSY, "DPDK runs in this process already: start another one");
+    if (rte_errno == EALREADY)
+        return refuse(d, -EBUSY, "DPDK runs in this process already: start another one");
     if (how->huge_pages)
         return refuse(d, -ENOMEM,
-                      "DPDK does not start with huge pages: set some aside in /proc/sys/vm/nr_hugepages, or do without");
+                      "DPDK does not start with huge pages: set some aside in /proc/sys/vm/nr_hugepages, or "
+                      "do without");
     return refuse(d, -EINVAL, "DPDK does not start on processors %s: %s", cores, rte_strerror(rte_errno));
 }
 
@@ -295,8 +299,7 @@ static uint32_t poll_once(struct run *r)
         if (n) burst(r, mbuf, (uint16_t)n, true);
         got += n;
     }
-    if (!got) gw_balance_burst(r->core, NULL, 0, now()); /* a new configuration is seen in quiet times, too */
-    bal_core_keep(r->core, r->core->now_ns);
+    bal_core_keep(r->core, got ? r->core->now_ns : now());
     send_own(r);
     for (uint32_t i = 0; i < r->plane->devices; i++) flush(r, i);
     return got;
@@ -330,7 +333,8 @@ static int run_all(struct plane *d, const struct bal_run *how)
 
 int gw_balance_run(struct bal *bal, const struct bal_run *how, char *error, size_t size)
 {
-    struct plane d = {.bal = bal, .devices = how->devices, .cores = bal->attr.cores, .error = error, .size = size};
+    struct plane d = {
+        .bal = bal, .devices = how->devices, .cores = bal->attr.cores, .error = error, .size = size};
     bool pci = false;
     int rc = 0;
     if (!how->devices || how->devices > BAL_PORTS)
@@ -344,7 +348,8 @@ int gw_balance_run(struct bal *bal, const struct bal_run *how, char *error, size
     if (!rc) rc = start_dpdk(&d, how, pci);
     if (rc) return rc;
     if (rte_lcore_count() != d.cores)
-        rc = refuse(&d, -EINVAL, "%u processors are named, and the balancer has %u cores", rte_lcore_count(), d.cores);
+        rc = refuse(&d, -EINVAL, "%u processors are named, and the balancer has %u cores", rte_lcore_count(),
+                    d.cores);
     for (uint32_t i = 0; i < d.devices && !rc; i++) rc = open_device(&d, i, how->device[i]);
     if (!rc) rc = make_pools(&d);
     for (uint32_t i = 0; i < d.devices && !rc; i++) rc = set_up_queues(&d, i, how->device[i]);

@@ -200,7 +200,8 @@ struct bal_totals {
 /* Sums over all cores (core < 0), or of one. Each number is right by itself; together they are of about now. */
 void bal_totals(const struct bal *bal, int core, struct bal_totals *out);
 void bal_worker_counts(const struct bal *bal, uint32_t worker, struct bal_counts *out);
-void bal_service_counts(const struct bal *bal, uint32_t service, struct bal_counts *out); /* the publishing thread */
+void bal_service_counts(const struct bal *bal, uint32_t service,
+                        struct bal_counts *out); /* the publishing thread */
 /* Flows that a worker has: bal_worker_counts' live. When a worker was set to BAL_DRAINING or BAL_DOWN, wait for
  * bal_generation_seen and 200 ms before believing in 0. */
 uint64_t bal_worker_live(const struct bal *bal, uint32_t worker);

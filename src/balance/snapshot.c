@@ -59,7 +59,8 @@ int bal_find_vip(const struct bal_snapshot *s, uint8_t proto, const struct bal_a
     return e->used ? e->value : -1;
 }
 
-uint16_t bal_find_back(const struct bal_snapshot *s, uint8_t proto, const struct bal_addr *addr, uint16_t port)
+uint16_t bal_find_back(const struct bal_snapshot *s, uint8_t proto, const struct bal_addr *addr,
+                       uint16_t port)
 {
     const struct bal_entry *e = find(s->back, BAL_BACK_ROWS, proto, addr, port);
     if (!e->used) e = find(s->back, BAL_BACK_ROWS, proto, addr, 0); /* of a service on any port */
@@ -105,8 +106,7 @@ static int check_service(const struct maker *m, uint32_t i)
         return refuse(m, "service %u: protocol %u is none of TCP, UDP and RoCE", i, s->proto);
     service_text(s, text, sizeof(text));
     if (s->scheduler >= BAL_SCHEDULERS) return refuse(m, "%s: there is no scheduler %u", text, s->scheduler);
-    if (s->forward >= BAL_FORWARDS)
-        return refuse(m, "%s: there is no way %u to forward", text, s->forward);
+    if (s->forward >= BAL_FORWARDS) return refuse(m, "%s: there is no way %u to forward", text, s->forward);
     if (s->track_moved && s->scheduler != BAL_MH)
         return refuse(m, "%s: tracking only flows that would move needs the scheduler mh", text);
     if (s->track_moved && (s->proto != BAL_TCP || s->forward == BAL_NAT))
@@ -135,8 +135,8 @@ static int check_worker(const struct maker *m, uint32_t i)
         return refuse(m, "worker %s of %s: only tunnels go from IPv4 to IPv6", text, service);
     const struct bal_port *p = &m->s->config.port[w->via];
     if (tunnel && p->addr[0].family != w->addr.family && p->addr[1].family != w->addr.family)
-        return refuse(m, "worker %s of %s: network port %u needs an address of its kind for the tunnel", text, service,
-                      w->via);
+        return refuse(m, "worker %s of %s: network port %u needs an address of its kind for the tunnel", text,
+                      service, w->via);
     if (w->port && w->port != s->port && s->forward != BAL_NAT)
         return refuse(m, "worker %s of %s: only NAT can change the port", text, service);
     if (s->forward == BAL_NAT && s->proto != BAL_ROCE && !s->port && w->port)

@@ -36,7 +36,9 @@ enum bal_tcp_flags { BAL_FIN = 1, BAL_SYN = 2, BAL_RST = 4, BAL_ACK = 16 };
 /* Who sees what: with NAT both directions, otherwise the client's segments alone. */
 enum bal_side { BAL_FROM_CLIENT, BAL_FROM_WORKER, BAL_CLIENT_ONLY };
 
-enum { BAL_REOPEN = 0x100 }; /* not a state: this SYN begins a new connection in the place of one that has ended */
+enum {
+    BAL_REOPEN = 0x100
+}; /* not a state: this SYN begins a new connection in the place of one that has ended */
 
 /* The state after a segment with these flags, or BAL_REOPEN. A segment that fits nowhere changes nothing. */
 int bal_tcp_next(int state, uint8_t flags, enum bal_side side);

@@ -30,8 +30,8 @@ static inline uint64_t bal_narrow_key(const uint8_t addr[4], uint16_t port, uint
     __builtin_memcpy(&a, addr, 4);
     return (uint64_t)a << 32 | (uint64_t)port << 16 | service;
 }
-static inline struct bal_wide bal_wide_key(enum bal_wide_kind kind, const uint8_t *addr, bool ipv6, uint32_t service,
-                                           uint32_t x)
+static inline struct bal_wide bal_wide_key(enum bal_wide_kind kind, const uint8_t *addr, bool ipv6,
+                                           uint32_t service, uint32_t x)
 {
     struct bal_wide k = {.kind = (uint8_t)kind, .service = (uint16_t)service, .x = x};
     __builtin_memcpy(k.client, addr, ipv6 ? 16 : 4);
@@ -47,7 +47,7 @@ struct bal_work {
     uint8_t side;  /* enum bal_side */
     bool roce;     /* for a RoCE service: rdma.c takes it */
     uint16_t service;
-    uint16_t back;         /* BAL_FROM_WORKER: the first worker at its address */
+    uint16_t back; /* BAL_FROM_WORKER: the first worker at its address */
     uint16_t client_port;
     const uint8_t *client; /* its address, in the packet */
     uint64_t narrow;
