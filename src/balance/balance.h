@@ -201,6 +201,9 @@ void bal_set_port_mac(struct bal *bal, uint32_t port, const uint8_t mac[6]);
 struct bal_core *bal_core_begin(struct bal *bal, uint32_t index);
 void bal_core_end(struct bal_core *core);
 
+/* Looks at the time and the newest publication; the one before is not read any more. The two below do so. */
+void bal_core_look(struct bal_core *core, uint64_t now_ns);
+
 /*
  * Takes n packets from parsing to forwarding. Each gets its verdict. now_ns: CLOCK_MONOTONIC, or a simulated clock
  * that does not go back.

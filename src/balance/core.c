@@ -442,13 +442,7 @@ static void step(struct bal_core *core, struct bal_packet *packets, size_t n)
 
 void gw_balance_burst(struct bal_core *core, struct bal_packet *packets, size_t n, uint64_t now_ns)
 {
-    core->now_ns = now_ns;
-    gw_flow_clock(core->narrow, now_ns);
-    gw_flow_clock(core->wide, now_ns);
-    /* acquire: the snapshot is seen whole. release: reads of the last one come before it is given back. */
-    core->snap = atomic_load_explicit(&core->bal->snap, memory_order_acquire);
-    if (atomic_load_explicit(&core->bal->seen[core->index], memory_order_relaxed) != core->snap->generation)
-        atomic_store_explicit(&core->bal->seen[core->index], core->snap->generation, memory_order_release);
+    bal_core_look(core, now_ns);
     for (size_t done = 0; done < n; done += BAL_BURST)
         step(core, packets + done, n - done < BAL_BURST ? n - done : BAL_BURST);
 }

@@ -209,9 +209,7 @@ static void announce(struct bal_core *core)
 void bal_core_keep(struct bal_core *core, uint64_t now_ns)
 {
     size_t freed;
-    core->now_ns = now_ns;
-    gw_flow_clock(core->narrow, now_ns);
-    gw_flow_clock(core->wide, now_ns);
+    bal_core_look(core, now_ns);
     freed = gw_flow_expire(core->narrow, 0) + gw_flow_expire(core->wide, 0);
     if (freed) bal_count(&core->counters->expired, freed);
     take_inbox(core);

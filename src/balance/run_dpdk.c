@@ -299,8 +299,7 @@ static uint32_t poll_once(struct run *r)
         if (n) burst(r, mbuf, (uint16_t)n, true);
         got += n;
     }
-    if (!got) gw_balance_burst(r->core, NULL, 0, now()); /* a new configuration is seen in quiet times, too */
-    bal_core_keep(r->core, r->core->now_ns);
+    bal_core_keep(r->core, got ? r->core->now_ns : now());
     send_own(r);
     for (uint32_t i = 0; i < r->plane->devices; i++) flush(r, i);
     return got;

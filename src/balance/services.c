@@ -181,6 +181,17 @@ struct bal_core *bal_core_begin(struct bal *bal, uint32_t index)
     return c;
 }
 
+void bal_core_look(struct bal_core *core, uint64_t now_ns)
+{
+    core->now_ns = now_ns;
+    gw_flow_clock(core->narrow, now_ns);
+    gw_flow_clock(core->wide, now_ns);
+    /* acquire: the snapshot is seen whole. release: reads of the last one come before it is given back. */
+    core->snap = atomic_load_explicit(&core->bal->snap, memory_order_acquire);
+    if (atomic_load_explicit(&core->bal->seen[core->index], memory_order_relaxed) != core->snap->generation)
+        atomic_store_explicit(&core->bal->seen[core->index], core->snap->generation, memory_order_release);
+}
+
 void bal_core_end(struct bal_core *c)
 {
     c->snap = NULL;
