@@ -61,14 +61,16 @@ static json_t *apply(struct gw_bal_agent *a, const json_t *question)
         error = bal_publish(a->bal, config, why, sizeof(why));
     }
     free(config);
+    if (json_is_object(state)) { /* a refused one, too, is what the next control plane goes on with */
+        json_decref(a->state);
+        a->state = json_incref(state);
+    }
     if (error) {
         gw_bal_model_free(&model);
         return refusal(why);
     }
     gw_bal_model_free(&a->model);
-    json_decref(a->state);
     a->model = model;
-    a->state = json_incref(state);
     a->version = (uint64_t)json_integer_value(json_object_get(state, "version"));
     a->generation = bal_generation(a->bal);
     a->seen_ns = 0;

@@ -72,6 +72,7 @@ static unsigned services(struct call *c)
     if (!is(c, "POST")) return only(c->reply, "GET and POST");
     int error = gw_bal_service_from(c->body, &s);
     if (!error && s.protocol == GW_BAL_ROCE && !s.port) s.port = 4791;
+    if (!error && c->core->global) error = gw_bal_tunnel_fits(c->core->global, &s);
     if (!error) error = gw_bal_add_service(&c->core->model, &s, &mine);
     return error ? fail_errno(c->reply, error) : done(c->reply, 201, gw_bal_service_json(mine));
 }
@@ -91,6 +92,7 @@ static unsigned change_service(struct call *c)
     if (!error && wanted.jet &&
         (wanted.sched != GW_BAL_MH || wanted.protocol != GW_BAL_TCP || wanted.forward == GW_BAL_NAT))
         error = gw_error(-EINVAL, "service %s: jet goes with mh and TCP, and not with NAT", c->service->name);
+    if (!error && c->core->global) error = gw_bal_tunnel_fits(c->core->global, &wanted);
     for (const struct gw_bal_worker *w = c->service->workers; !error && w; w = w->next)
         error = gw_bal_fits(&wanted, w);
     if (error) return fail_errno(c->reply, error);

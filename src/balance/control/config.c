@@ -220,6 +220,16 @@ static uint64_t hash_of(const char *text)
     return h;
 }
 
+int gw_bal_tunnel_fits(const struct gw_bal_global *g, const struct gw_bal_service *s)
+{
+    if (!g->ports || (s->forward != GW_BAL_TUN && s->forward != GW_BAL_GUE)) return 0;
+    for (unsigned i = 0; i < g->ports; i++)
+        if ((s->addr.family == 6 ? g->port[i].address6 : g->port[i].address4).family) return 0;
+    return gw_error(
+        -EINVAL, "service %s: a tunnel needs an IPv%u address of the balancer; add `address` to an interface",
+        s->name, s->addr.family);
+}
+
 int gw_bal_config_parse(const char *file, char *text, struct gw_bal_config *c)
 {
     struct gw_bal_parse p = {.config = c};
@@ -230,7 +240,9 @@ int gw_bal_config_parse(const char *file, char *text, struct gw_bal_config *c)
     if (error) return error;
     if (!c->global.tls_cert[0] != !c->global.tls_key[0])
         return gw_error(-EINVAL, "%s: tls_cert and tls_key go together; give both", file);
-    return 0;
+    for (const struct gw_bal_service *s = c->model.services; !error && s; s = s->next)
+        error = gw_bal_tunnel_fits(&c->global, s);
+    return error ? gw_error(error, "%s: %s", file, gw_last_error()) : 0;
 }
 
 int gw_bal_config_read(const char *file, struct gw_bal_config *c)

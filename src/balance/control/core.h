@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <pthread.h>
 
+#include "src/balance/control/config.h"
 #include "src/balance/control/model.h"
 
 /* A queue pair that its ends have connected by themselves. */
@@ -25,11 +26,12 @@ struct gw_bal_core {
     json_t *stats;     /* what the data plane said last; NULL: nothing yet */
     uint64_t stats_ns; /* when */
     uint64_t started_ns;
-    int attached;          /* there is a data plane */
-    uint64_t restarts;     /* of the data plane */
-    char refused[256];     /* why it refused the last version; "" when it did not */
-    int wake_fd;           /* an eventfd: something has changed */
-    struct gw_bal_qp *qps; /* to be told to the data plane */
+    int attached;                       /* there is a data plane */
+    uint64_t restarts;                  /* of the data plane */
+    char refused[256];                  /* why it refused the last version; "" when it did not */
+    const struct gw_bal_global *global; /* NULL: there is none, in tests */
+    int wake_fd;                        /* an eventfd: something has changed */
+    struct gw_bal_qp *qps;              /* to be told to the data plane */
     uint32_t qps_waiting;
 };
 

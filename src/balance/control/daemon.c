@@ -127,6 +127,8 @@ static void reload(struct daemon *d)
     if (read(d->opts->reload_fd, &count, sizeof(count)) < 0) return;
     int error = gw_bal_config_read(d->opts->config, &config);
     pthread_mutex_lock(&d->core.lock);
+    for (const struct gw_bal_service *s = config.model.services; !error && s; s = s->next)
+        error = gw_bal_tunnel_fits(&d->config.global, s); /* ports stay as they were */
     if (!error) error = gw_bal_reconcile(&d->core.model, &config.model);
     pthread_mutex_unlock(&d->core.lock);
     gw_bal_config_free(&config);
@@ -209,6 +211,7 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
         free(d);
         return error;
     }
+    d->core.global = &d->config.global;
     error = attach(d, 1);
     if (!error) error = begin_model(d);
     if (!error) error = gw_bal_api_start(&d->core, &d->config.global, &d->api);
@@ -216,12 +219,15 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
         greet(d);
         while (!o->stopped()) turn(d);
     }
+    char why[512];
+    snprintf(why, sizeof(why), "%s", gw_last_error());
     gw_bal_api_stop(d->api);
-    end_plane(d);
+    /* A mistake of this process is no reason to end the data plane of the one before it. */
+    if (!error || d->exchange.link.child) end_plane(d);
     gw_bal_probes_free(&d->probes);
     gw_bal_link_close(&d->exchange.link);
     gw_bal_core_free(&d->core);
     gw_bal_config_free(&d->config);
     free(d);
-    return error;
+    return error ? gw_error(error, "%s", why) : 0;
 }

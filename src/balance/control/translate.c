@@ -88,7 +88,10 @@ static void translate_worker(const struct gw_bal_service *s, const struct gw_bal
 void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *g, struct bal_config *out)
 {
     out->maglev_seed = MAGLEV_SEED;
-    out->port[0].used = true; /* of workers, in a configuration that is only tried: it has no ports */
+    /* A configuration that is only tried has no ports. Its workers get one, with addresses for examples. */
+    out->port[0] = (struct bal_port){.used = true,
+                                     .addr = {{4, {192, 0, 2, 1}}, {6, {0x20, 0x01, 0x0d, 0xb8, [15] = 1}}},
+                                     .prefix = {24, 64}};
     for (unsigned i = 0; i < g->ports; i++) translate_port(&g->port[i], &out->port[i]);
     for (const struct gw_bal_service *s = m->services; s; s = s->next) {
         translate_service(s, &out->service[s->id]);

@@ -39,8 +39,12 @@ struct demo {
 
 static int write_config(struct demo *d)
 {
-    snprintf(d->dir, sizeof(d->dir), "/tmp/gpuwire-demo-XXXXXX");
-    if (!mkdtemp(d->dir)) return gw_error_errno(-errno, "/tmp");
+    const char *tmp = getenv("TMPDIR");
+    int n = snprintf(d->dir, sizeof(d->dir), "%s/gpuwire-demo-XXXXXX", tmp ? tmp : "/tmp");
+    if (n < 0 || (size_t)n >= sizeof(d->dir) || !mkdtemp(d->dir)) {
+        d->dir[0] = 0;
+        return gw_error(-EINVAL, "TMPDIR: no folder for the demo's files can be made there");
+    }
     snprintf(d->file, sizeof(d->file), "%s/balance.conf", d->dir);
     FILE *f = fopen(d->file, "we");
     if (!f) return gw_error_errno(-errno, "%s", d->file);
