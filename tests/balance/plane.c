@@ -55,7 +55,8 @@ static void write_packets(const char *path, const struct rig *r, uint32_t n)
     require(f && fwrite(&h, sizeof(h), 1, f) == 1);
     for (uint32_t i = 0; i < n; i++) {
         struct rig_end from = {rig_ip4(0x0a800000 + i % 100), (uint16_t)(1024 + i % 1000)};
-        rig_tcp(&p, from, (struct rig_end){r->config.service[1].vip, 80}, i < 1000 ? BAL_SYN : BAL_ACK, i % 1000);
+        rig_tcp(&p, from, (struct rig_end){r->config.service[1].vip, 80}, i < 1000 ? BAL_SYN : BAL_ACK,
+                i % 1000);
         const struct record_header rec = {0, i, p.p.len, p.p.len};
         require(fwrite(&rec, sizeof(rec), 1, f) == 1 && fwrite(p.p.data, p.p.len, 1, f) == 1);
     }
@@ -84,7 +85,8 @@ static uint32_t check_packets(const char *path, const struct rig *r)
         struct bal_addr *worker = &of[from.addr.byte[3] % 100][from.port - 1024];
         if (worker->family) require(bal_same_addr(worker, &to.addr));
         *worker = to.addr;
-        require(bal_same_addr(&to.addr, &r->config.worker[1].addr) || bal_same_addr(&to.addr, &r->config.worker[2].addr));
+        require(bal_same_addr(&to.addr, &r->config.worker[1].addr) ||
+                bal_same_addr(&to.addr, &r->config.worker[2].addr));
         n++;
     }
     fclose(f);
@@ -202,8 +204,8 @@ static int live(const char *forward, const char *device)
     if (gw_balance_run(r.bal, &run, error, sizeof(error))) fail(__LINE__, error);
     struct bal_totals t;
     bal_totals(r.bal, -1, &t);
-    printf("received %llu forwarded %llu opened %llu", (unsigned long long)t.received, (unsigned long long)t.packets,
-           (unsigned long long)t.opened);
+    printf("received %llu forwarded %llu opened %llu", (unsigned long long)t.received,
+           (unsigned long long)t.packets, (unsigned long long)t.opened);
     for (int i = 0; i < BAL_DROPS; i++)
         if (t.drop[i]) printf(" %s %llu", bal_drop_name((enum bal_drop)i), (unsigned long long)t.drop[i]);
     printf("\n");

@@ -62,7 +62,8 @@ static void packet(struct bal_addr from, struct bal_addr to, uint8_t opcode, uin
 static void message(struct bal_addr from, struct bal_addr to, struct roce_cm *cm)
 {
     uint8_t bytes[ROCE_MAX_HDR + ROCE_MAD_LEN];
-    struct roce_hdr h = {.opcode = ROCE_UD_SEND_ONLY, .dqpn = 1, .sqpn = 1, .pkey = 0xffff, .qkey = ROCE_GSI_QKEY};
+    struct roce_hdr h = {
+        .opcode = ROCE_UD_SEND_ONLY, .dqpn = 1, .sqpn = 1, .pkey = 0xffff, .qkey = ROCE_GSI_QKEY};
     uint32_t n = roce_pack(bytes, &h);
     memset(bytes + n, 0, ROCE_MAD_LEN);
     assert_int_equal(roce_cm_build(bytes + n, cm), 0);
@@ -72,7 +73,8 @@ static void message(struct bal_addr from, struct bal_addr to, struct roce_cm *cm
 /* A message of the client's, by its communication ID. */
 static uint32_t says(uint32_t i, uint16_t attr, uint32_t id, uint32_t qpn)
 {
-    struct roce_cm cm = {.attr = attr, .local_id = id, .remote_id = attr == ROCE_CM_REQ ? 0 : 555, .qpn = qpn};
+    struct roce_cm cm = {
+        .attr = attr, .local_id = id, .remote_id = attr == ROCE_CM_REQ ? 0 : 555, .qpn = qpn};
     if (attr == ROCE_CM_REQ || attr == ROCE_CM_SIDR_REQ) {
         bool ipv6 = r.config.service[1].vip.family == 6;
         struct roce_cma_hdr cma = {.ipv6 = ipv6, .port = 5};
@@ -162,7 +164,8 @@ static void connections_close(void **state)
         if (c % 2)
             assert_int_equal(says(0, ROCE_CM_DREQ, 100 + c, 500 + c), w);
         else
-            assert_int_equal(worker_says(w, 0, ROCE_CM_DREQ, 100 + c, 7), BAL_SEND); /* it names the client's */
+            assert_int_equal(worker_says(w, 0, ROCE_CM_DREQ, 100 + c, 7),
+                             BAL_SEND);                         /* it names the client's */
         assert_int_equal(says(0, ROCE_CM_DREP, 100 + c, 0), w); /* what is under way still arrives */
     }
     for (int k = 0; k < 5000; k++) bal_core_keep(r.core, r.now += SECOND / 100);
@@ -205,7 +208,8 @@ static void by_direct_routing(void **state)
 static void ends_that_agree_by_themselves(void **state)
 {
     (void)state;
-    struct bal_record record = {.service = 1, .worker = 2, .qpn = 4242, .state = BAL_ROCE_LIVE, .client = client(5)};
+    struct bal_record record = {
+        .service = 1, .worker = 2, .qpn = 4242, .state = BAL_ROCE_LIVE, .client = client(5)};
     assert_int_equal(data(5, 4242), BAL_NO_WORKER);
     assert_int_equal(bal_learn(r.bal, &record), 0);
     bal_core_keep(r.core, r.now += 1000);
