@@ -93,7 +93,7 @@ static int start_dpdk(struct plane *d, const struct bal_run *how, bool pci)
     argv[argc++] = "gpuwire";
     argv[argc++] = "-l";
     argv[argc++] = cores;
-    argv[argc++] = how->huge_pages ? "--in-memory" : "--no-shconf";
+    argv[argc++] = how->huge_pages ? "--in-memory" : "--no-shconf"; /* either way, no files */
     argv[argc++] = "--no-telemetry";
     argv[argc++] = "--log-level=*:4";
     if (!pci) argv[argc++] = "--no-pci";

@@ -22,7 +22,7 @@
 #define MS       1000000u
 #define STATS_NS (200u * MS)
 #define AGAIN_NS (500u * MS) /* between attempts to reach the data plane */
-#define END_NS   (5000u * MS)
+#define END_NS   (20000ull * MS)
 
 struct daemon {
     const struct gw_bal_daemon_opts *opts;
@@ -196,6 +196,7 @@ static void end_plane(struct daemon *d)
         usleep(20000);
     }
     while (l->child && gw_deadline(0) < end && !gw_bal_link_ended(l)) usleep(10000);
+    if (l->child) fprintf(stderr, "gpuwire balance: the data plane, process %d, does not end\n", (int)l->child);
 }
 
 int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
