@@ -15,7 +15,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { ROOM = 64, TO_VIP = 1, FROM_WORKER = 2, SUM = 4, LATER = 8, WHICH = 0x30, NARROW_PORT = 0x40, IP6 = 0x80 };
+enum {
+    ROOM = 64,
+    TO_VIP = 1,
+    FROM_WORKER = 2,
+    SUM = 4,
+    LATER = 8,
+    WHICH = 0x30,
+    NARROW_PORT = 0x40,
+    IP6 = 0x80
+};
 
 static struct rig r;
 
@@ -32,7 +41,9 @@ static void configure(void)
     require(!rig_open(&r, &attr));
     for (uint32_t i = 0; i < 8; i++) {
         struct bal_service *s = rig_service(&r, i, i & 4, proto[i & 3]);
-        s->forward = (i & 3) == 3 ? (i & 4 ? BAL_GUE : BAL_IPIP) : (i & 3) == 2 ? (i & 4 ? BAL_DR : BAL_NAT) : BAL_NAT;
+        s->forward = (i & 3) == 3   ? (i & 4 ? BAL_GUE : BAL_IPIP)
+                     : (i & 3) == 2 ? (i & 4 ? BAL_DR : BAL_NAT)
+                                    : BAL_NAT;
         s->scheduler = (uint8_t)i;
         if ((i & 3) == 1) s->port = 0;
         for (uint32_t w = 0; w < 2; w++) rig_worker(&r, 2 * i + w, i);
@@ -64,8 +75,10 @@ static void one_frame(const uint8_t *data, size_t len, uint8_t flags)
     bool ipv6 = flags & IP6;
     bal_put16(buffer + ROOM + 12, ipv6 ? BAL_ETH_IP6 : BAL_ETH_IP4);
     memcpy(buffer + ROOM + BAL_ETH_LEN, data, len);
-    if (flags & SUM) aim(buffer + ROOM + BAL_ETH_LEN, len, flags, ipv6);
-    else if (len > 1) memcpy(buffer + ROOM + 12, data, 2); /* any Ethernet type */
+    if (flags & SUM)
+        aim(buffer + ROOM + BAL_ETH_LEN, len, flags, ipv6);
+    else if (len > 1)
+        memcpy(buffer + ROOM + 12, data, 2); /* any Ethernet type */
     struct bal_packet p = {.data = buffer + ROOM, .len = (uint32_t)(BAL_ETH_LEN + len), .headroom = ROOM};
     if (flags & LATER) r.now += UINT64_C(3000000000);
     gw_balance_burst(r.core, &p, 1, r.now += 1000);

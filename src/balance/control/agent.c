@@ -17,6 +17,7 @@
 #include <gpuwire/exec.h>
 
 #include "src/balance/control/json.h"
+#include "src/balance/control/sync.h"
 #include "src/balance/control/translate.h"
 #include "src/balance/control/wire.h"
 #include "src/balance/states.h"
@@ -37,6 +38,7 @@ struct gw_bal_agent {
     uint64_t seen_ns;             /* when all cores were seen to have it; 0: not yet */
     uint64_t settled;
     int ready;
+    const struct gw_bal_sync *sync;
     int listen_fd, end_fd;
     struct sockaddr_un address;
 };
@@ -125,6 +127,16 @@ static json_t *totals_json(const struct bal_totals *t)
                      "stateless", (json_int_t)t->stateless, "live", (json_int_t)t->live);
 }
 
+static json_t *sync_json(const struct gw_bal_sync *sync)
+{
+    struct gw_bal_sync_counts c;
+    if (!sync) return json_null();
+    gw_bal_sync_counts(sync, &c);
+    return json_pack("{s:I, s:I, s:I, s:I, s:b}", "sent", (json_int_t)c.sent, "received",
+                     (json_int_t)c.received, "unknown", (json_int_t)c.unknown, "lost", (json_int_t)c.lost,
+                     "connected", (int)c.connected);
+}
+
 /* Before the counts are read: which version do they know of? */
 static void settle(struct gw_bal_agent *a)
 {
@@ -150,8 +162,9 @@ static json_t *stats(struct gw_bal_agent *a)
     bal_totals(a->bal, -1, &t);
     for (int i = 0; i < BAL_DROPS; i++)
         json_object_set_new(drops, bal_drop_name((enum bal_drop)i), json_integer((json_int_t)t.drop[i]));
-    return json_pack("{s:I, s:I, s:o, s:o, s:o}", "settled", (json_int_t)a->settled, "pid",
-                     (json_int_t)getpid(), "totals", totals_json(&t), "drops", drops, "workers", workers);
+    return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o}", "sync", sync_json(a->sync), "settled",
+                     (json_int_t)a->settled, "pid", (json_int_t)getpid(), "totals", totals_json(&t), "drops",
+                     drops, "workers", workers);
 }
 
 json_t *gw_bal_agent_answer(struct gw_bal_agent *a, const json_t *question)
@@ -194,6 +207,13 @@ void gw_bal_agent_ready(struct gw_bal_agent *a)
 {
     pthread_mutex_lock(&a->lock);
     a->ready = 1;
+    pthread_mutex_unlock(&a->lock);
+}
+
+void gw_bal_agent_sync(struct gw_bal_agent *a, const struct gw_bal_sync *sync)
+{
+    pthread_mutex_lock(&a->lock);
+    a->sync = sync;
     pthread_mutex_unlock(&a->lock);
 }
 

@@ -240,6 +240,10 @@ int gw_bal_config_parse(const char *file, char *text, struct gw_bal_config *c)
     if (error) return error;
     if (!c->global.tls_cert[0] != !c->global.tls_key[0])
         return gw_error(-EINVAL, "%s: tls_cert and tls_key go together; give both", file);
+    if ((c->global.standby.family || c->global.listen.family) && !c->global.sync_key_file[0])
+        return gw_error(-EINVAL,
+                        "%s: standby and sync_listen want sync_key_file: the key that both balancers have",
+                        file);
     for (const struct gw_bal_service *s = c->model.services; !error && s; s = s->next)
         error = gw_bal_tunnel_fits(&c->global, s);
     return error ? gw_error(error, "%s: %s", file, gw_last_error()) : 0;

@@ -196,7 +196,8 @@ static void end_plane(struct daemon *d)
         usleep(20000);
     }
     while (l->child && gw_deadline(0) < end && !gw_bal_link_ended(l)) usleep(10000);
-    if (l->child) fprintf(stderr, "gpuwire balance: the data plane, process %d, does not end\n", (int)l->child);
+    if (l->child)
+        fprintf(stderr, "gpuwire balance: the data plane, process %d, does not end\n", (int)l->child);
 }
 
 int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)

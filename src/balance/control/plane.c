@@ -14,6 +14,7 @@
 #include "src/balance/control/agent.h"
 #include "src/balance/control/daemon.h"
 #include "src/balance/control/link.h"
+#include "src/balance/control/sync.h"
 #include "src/balance/control/translate.h"
 #include "src/balance/run.h"
 
@@ -76,6 +77,7 @@ int gw_bal_plane_run(const struct gw_bal_config *c)
 {
     struct bal_attr attr;
     struct gw_bal_agent *agent = NULL;
+    struct gw_bal_sync *sync = NULL;
     struct gw_bal_link other = {.fd = -1};
     if (!gw_bal_link_open(&other, c->global.run_dir)) {
         gw_bal_link_close(&other);
@@ -86,10 +88,14 @@ int gw_bal_plane_run(const struct gw_bal_config *c)
     if (error) return gw_error_errno(error, "the flow tables (flows, wide_flows, timeouts in global_defs)");
     end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     error = gw_bal_agent_start(running, &c->global, stop, NULL, &agent);
+    if (!error) error = gw_bal_sync_start(running, &c->global, agent, &sync);
+    if (!error) gw_bal_agent_sync(agent, sync);
     if (!error && c->global.ports)
         error = forward(&c->global, agent);
     else if (!error)
         wait_for_end(agent);
+    if (agent) gw_bal_agent_sync(agent, NULL);
+    gw_bal_sync_stop(sync);
     gw_bal_agent_stop(agent);
     struct bal *mine = running;
     running = NULL;
