@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server that names itself to a load balancer (gpuwire balance), and goes on telling it how much waits here. */
+/* A server that names itself to a load balancer (gpuwire balance), and goes on telling it how much waits
+ * here. */
 #ifndef GW_CLI_SERVE_BALANCER_H
 #define GW_CLI_SERVE_BALANCER_H
 
@@ -16,8 +17,8 @@ struct gw_cli_balancer_opts {
 
 struct gw_cli_balancer;
 
-/* Begins to tell it, on a thread; `port` is the server's. The balancer need not be there yet. *out is NULL when there
- * is none to tell. 0 or a negative errno with the reason in gw_last_error(). */
+/* Begins to tell it, on a thread; `port` is the server's. The balancer need not be there yet. *out is NULL
+ * when there is none to tell. 0 or a negative errno with the reason in gw_last_error(). */
 int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer *infer, uint16_t port,
                           struct gw_cli_balancer **out);
 /* Takes leave: the balancer gives this server no more connections. NULL is allowed. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of the balancer's API: each line of the input is a method, a path and a body. Whatever the model then is, it can be
- * written as JSON and read back. */
+/* Calls of the balancer's API: each line of the input is a method, a path and a body. Whatever the model
+ * then is, it can be written as JSON and read back. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A configuration file of the balancer. What is taken must be written in a form that is taken again, with the same words. */
+/* A configuration file of the balancer. What is taken must be written in a form that is taken again, with
+ * the same words. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

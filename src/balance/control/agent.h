@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data plane's end of the wire: a thread of the process that forwards packets. It keeps the last state that the
- * control plane has applied, so that one that starts anew goes on where the last one ended.
+/* The data plane's end of the wire: a thread of the process that forwards packets. It keeps the last state
+ * that the control plane has applied. So a control plane that starts anew goes on where the last one ended.
  *
  *     {"op": "apply", "state": …}      {"version": n}
  *     {"op": "state"}                  {"state": …}, null before the first apply
  *     {"op": "load", "loads": [[worker, queue, bytes], …]}
  *     {"op": "queue_pair", "service": n, "worker": n, "client": "…", "qpn": n, "ended": false}
- *     {"op": "stats"}                  {"settled": version, "totals": …, "drops": …, "workers": [[id, packets, …], …]}
+ *     {"op": "stats"}                  {"settled": version, "totals": …, "workers": [[id, packets, …], …]}
  *     {"op": "ready"}                  {"ready": true}: packets flow
  *     {"op": "stop"}
  *
@@ -21,8 +21,9 @@
 
 struct gw_bal_agent;
 
-/* Listens in RUN_DIR, which is made if it is not there. 0 or a negative errno with the reason in gw_last_error().
- * `stop` is called once, on the agent's thread, when the control plane wants the process to end. */
+/* Listens in RUN_DIR, which is made if it is not there. 0 or a negative errno with the reason in
+ * gw_last_error(). `stop` is called once, on the agent's thread, when the control plane wants the process
+ * to end. */
 int gw_bal_agent_start(struct bal *bal, const struct gw_bal_global *g, void (*stop)(void *ctx), void *ctx,
                        struct gw_bal_agent **out);
 /* Packets flow. Any thread. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The configuration file of `gpuwire balance`: keepalived's virtual_server and real_server, with what this balancer
- * has besides. docs/balance.md describes it. */
+/* The configuration file of `gpuwire balance`: keepalived's virtual_server and real_server, with what this
+ * balancer has besides. docs/balance.md describes it. */
 #ifndef GW_BALANCE_CONTROL_CONFIG_H
 #define GW_BALANCE_CONTROL_CONFIG_H
 

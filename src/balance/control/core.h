@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control plane at work: the model under its lock, and what the data plane last said. The API's threads and the
- * daemon's share it. */
+/* The control plane at work: the model under its lock, and what the data plane last said. The API's threads
+ * and the daemon's share it. */
 #ifndef GW_BALANCE_CONTROL_CORE_H
 #define GW_BALANCE_CONTROL_CORE_H
 

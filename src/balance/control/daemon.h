@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process of `gpuwire balance`: reads the file, reaches the data plane, checks the workers, answers the API. */
+/* The process of `gpuwire balance`: reads the file, reaches the data plane, checks the workers, answers the
+ * API. */
 #ifndef GW_BALANCE_CONTROL_DAEMON_H
 #define GW_BALANCE_CONTROL_DAEMON_H
 
@@ -13,7 +14,8 @@ struct gw_bal_daemon_opts {
     int (*stopped)(void); /* the same as stop_fd, as a question */
 };
 
-/* Until stop_fd. 0 or a negative errno with the reason in gw_last_error(). -ECHILD: the data plane has said why. */
+/* Until stop_fd. 0 or a negative errno with the reason in gw_last_error(). -ECHILD: the data plane has said
+ * why. */
 int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o);
 
 /* The other process: forwards packets until its control plane, or `stop`'s caller, ends it. */

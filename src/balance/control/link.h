@@ -13,8 +13,8 @@ struct gw_bal_link {
 
 /* Connects to the data plane of this run_dir. -ENOENT or -ECONNREFUSED: there is none. */
 int gw_bal_link_open(struct gw_bal_link *l, const char *run_dir);
-/* Starts one (`gpuwire balance plane`), which outlives this process, and connects. `stopped` ends the wait. 0 or a
- * negative errno with the reason in gw_last_error(); -ECHILD: it has said itself why it ended. */
+/* Starts one (`gpuwire balance plane`), which outlives this process, and connects. `stopped` ends the wait.
+ * 0 or a negative errno with the reason in gw_last_error(); -ECHILD: it has said itself why it ended. */
 int gw_bal_link_start(struct gw_bal_link *l, const char *run_dir, const char *config, int (*stopped)(void));
 void gw_bal_link_close(struct gw_bal_link *l);
 /* Has the process that gw_bal_link_start started ended? */

@@ -80,6 +80,19 @@ char *gw_bal_metrics(const struct gw_bal_core *c)
     if (!f) return NULL;
     write_workers(f, c);
     write_totals(f, c->stats);
+    const json_t *sync = json_object_get(c->stats, "sync");
+    if (json_is_object(sync)) {
+        head(f, "standby_connected", "gauge", "1: flows go to the standby, or come from the active balancer");
+        fprintf(f, "gpuwire_balance_standby_connected %d\n",
+                json_is_true(json_object_get(sync, "connected")));
+        head(f, "standby_flows_total", "counter",
+             "Flows that were told to the standby, or learnt from the active one");
+        for (int i = 0; i < 4; i++) {
+            static const char *const names[] = {"sent", "received", "unknown", "lost"};
+            fprintf(f, "gpuwire_balance_standby_flows_total{what=\"%s\"} %lld\n", names[i],
+                    (long long)json_integer_value(json_object_get(sync, names[i])));
+        }
+    }
     head(f, "data_plane_up", "gauge", "1: the control plane reaches the data plane");
     fprintf(f, "gpuwire_balance_data_plane_up %d\n", c->attached);
     head(f, "data_plane_restarts_total", "counter", "How often the data plane had to be started again");

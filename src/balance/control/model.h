@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the control plane knows: services (virtual addresses) with their workers, how each is checked, and what
- * the administrator wants of them. Names are IPVS' own: rr, wrr, lc, wlc, sh, mh; NAT, DR, TUN. One thread at a
- * time uses a model; daemon.c holds the lock. Functions return 0 or a negative errno with the reason in
- * gw_last_error(). */
+/* What the control plane knows: services (virtual addresses) with their workers, how each is checked, and
+ * what the administrator wants of them. Names are IPVS' own: rr, wrr, lc, wlc, sh, mh; NAT, DR, TUN. One
+ * thread at a time uses a model; daemon.c holds the lock. Functions return 0 or a negative errno with the
+ * reason in gw_last_error(). */
 #ifndef GW_BALANCE_CONTROL_MODEL_H
 #define GW_BALANCE_CONTROL_MODEL_H
 
@@ -142,8 +142,8 @@ struct gw_bal_service *gw_bal_find_service(const struct gw_bal_model *m, const c
 /* By name, or address, or address:port. */
 struct gw_bal_worker *gw_bal_find_worker(const struct gw_bal_service *s, const char *name);
 
-/* A copy of `s` (without workers) enters the model, with an id of its own. -EEXIST, -EINVAL, -ENOSPC. An empty
- * name becomes one: "tcp-10.0.0.1-80", and "10.0.0.11-80" for a worker. */
+/* A copy of `s` (without workers) enters the model, with an id of its own. -EEXIST, -EINVAL, -ENOSPC. An
+ * empty name becomes one: "tcp-10.0.0.1-80", and "10.0.0.11-80" for a worker. */
 int gw_bal_add_service(struct gw_bal_model *m, const struct gw_bal_service *s, struct gw_bal_service **out);
 int gw_bal_add_worker(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_worker *w,
                       struct gw_bal_worker **out);
@@ -162,13 +162,13 @@ enum gw_bal_state gw_bal_state_of(const struct gw_bal_worker *w);
 uint16_t gw_bal_port_of(const struct gw_bal_service *s, const struct gw_bal_worker *w);
 const struct gw_bal_check *gw_bal_check_of(const struct gw_bal_service *s, const struct gw_bal_worker *w);
 
-/* What changes by itself: workers that promised to speak and are silent go down, idle ones that drain are
- * noticed, those that leave are gone. `published`: the version that every data core has taken. Returns how many
- * workers changed. */
+/* Workers that promised to speak and are silent go down, idle ones that drain are
+ * noticed, those that leave are gone. `published`: the version that every data core has taken. Returns how
+ * many workers changed. */
 unsigned gw_bal_tend(struct gw_bal_model *m, uint64_t published, uint64_t now_ns);
 
-/* The running configuration becomes what the file says (`wanted`); what the API and the workers themselves named
- * stays. */
+/* The running configuration becomes what the file says (`wanted`); what the API and the workers themselves
+ * named stays. */
 int gw_bal_reconcile(struct gw_bal_model *m, const struct gw_bal_model *wanted);
 
 /* "10.0.0.1:80/tcp", "[2001:db8::1]:80/tcp"; a worker's without the protocol. */

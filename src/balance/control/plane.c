@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process that forwards packets: the balancer's cores, the agent that takes orders for them, and the exchange of
- * flows with a standby. */
+/* The process that forwards packets: the balancer's cores, the agent that takes orders for them, and the
+ * exchange of flows with a standby. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>

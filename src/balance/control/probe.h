@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Health checks under way: each is a socket that does not block, or a thread for RDMA. One thread uses a set. */
+/* Health checks under way: each is a socket that does not block, or a thread for RDMA. One thread uses a
+ * set. */
 #ifndef GW_BALANCE_CONTROL_PROBE_H
 #define GW_BALANCE_CONTROL_PROBE_H
 

@@ -5,7 +5,8 @@
 
 #include "src/balance/control/model.h"
 
-/* A descriptor from which "ok", or why it went wrong, can be read; it does not block. -1: no thread, no memory. */
+/* A descriptor from which "ok", or why it went wrong, can be read; it does not block. -1: no thread, no
+ * memory. */
 int gw_bal_rdma_begin(const struct gw_bal_addr *addr, uint16_t port, const struct gw_bal_check *check);
 
 #endif

@@ -186,7 +186,8 @@ static void map_numbers(struct receiving *r, const struct gw_bal_model *ours)
         }
 }
 
-/* Under the agent's lock, which serializes it with publications: goes on where it stopped, until the cores are full. */
+/* Under the agent's lock, which serializes it with publications: goes on where it stopped, until the cores
+ * are full. */
 static void learn(void *ctx, const struct gw_bal_model *ours, uint64_t version)
 {
     struct receiving *r = ctx;

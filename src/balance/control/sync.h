@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flows go from an active balancer to its standby, over TCP: a hello with the key, then tables that say what the numbers
- * of services and workers mean, and batches of records. Each frame has a number. Both run the same version of gpuwire. */
+/* Flows go from an active balancer to its standby, over TCP: a hello with the key, then tables that say
+ * what the numbers of services and workers mean, and batches of records. Each frame has a number. Both run
+ * the same version of gpuwire. */
 #ifndef GW_BALANCE_CONTROL_SYNC_H
 #define GW_BALANCE_CONTROL_SYNC_H
 
@@ -17,8 +18,8 @@ struct gw_bal_sync_counts {
     uint64_t connected;      /* 1: to the standby, or from the active one */
 };
 
-/* Sends, receives, or both, as the file says; *out is NULL when it says neither. 0 or a negative errno with the reason
- * in gw_last_error(). */
+/* Sends, receives, or both, as the file says; *out is NULL when it says neither. 0 or a negative errno with
+ * the reason in gw_last_error(). */
 int gw_bal_sync_start(struct bal *bal, const struct gw_bal_global *g, struct gw_bal_agent *agent,
                       struct gw_bal_sync **out);
 void gw_bal_sync_stop(struct gw_bal_sync *s);

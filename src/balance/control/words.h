@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements of a configuration file as keepalived writes them: words, then the end of the line, or a block in
- * braces. `#` and `!` begin comments, quotes hold words together. */
+/* Statements of a configuration file as keepalived writes them: words, then the end of the line, or a block
+ * in braces. `#` and `!` begin comments, quotes hold words together. */
 #ifndef GW_BALANCE_CONTROL_WORDS_H
 #define GW_BALANCE_CONTROL_WORDS_H
 

@@ -150,7 +150,7 @@ static int act(struct demo *d)
     if (!error) error = tell_balancer(d, "drain", "w1");
     if (error) return error;
     printf("w1 drains\n");
-    /* The cores take the new state within milliseconds; connections that had begun by then count as before. */
+    /* The cores take the new state within milliseconds. What had begun by then counts as before. */
     error = wait_until(gw_deadline(S));
     atomic_store(&d->tally->phase, GW_DEMO_DRAINED);
     if (!error) error = wait_until(gw_deadline(PHASE_NS));

@@ -10,8 +10,8 @@
 
 enum { GW_DEMO_WARM, GW_DEMO_DRAINED, GW_DEMO_KILLED, GW_DEMO_PHASES, GW_DEMO_END = GW_DEMO_PHASES };
 
-/* In memory that the demo and the clients share. The last row of workers is of connections that nobody had answered
- * yet. */
+/* In memory that the demo and the clients share. The last row of workers is of connections that nobody had
+ * answered yet. */
 struct gw_demo_tally {
     _Atomic int phase; /* the demo sets it; GW_DEMO_END ends the clients */
     struct {

@@ -118,7 +118,8 @@ static void set_feature(const char *name, uint32_t command)
     close(fd);
 }
 
-/* veth leaves checksums and segments to hardware that is not there; whoever reads the packets would see that. */
+/* veth leaves checksums and segments to hardware that is not there; whoever reads the packets would see
+ * that. */
 static int no_offload(const struct gw_demo_net *n, int host, const char *name)
 {
     int status = 1;
