@@ -12,7 +12,7 @@ json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_w
 json_t *gw_bal_service_json(const struct gw_bal_service *s);
 json_t *gw_bal_model_json(const struct gw_bal_model *m);
 
-/* What a caller says of a service or a worker; members that are not there keep what *out has. -EINVAL with
+/* A caller describes a service or a worker. Members that are not there keep what *out has. -EINVAL with
  * the reason. */
 int gw_bal_service_from(const json_t *from, struct gw_bal_service *out);
 int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the control plane knows: services (virtual addresses) with their workers, how each is checked, and
- * what the administrator wants of them. Names are IPVS' own: rr, wrr, lc, wlc, sh, mh; NAT, DR, TUN. One
- * thread at a time uses a model; daemon.c holds the lock. Functions return 0 or a negative errno with the
- * reason in gw_last_error(). */
+/* The model holds services (virtual addresses) with their workers. It also holds how each worker is
+ * checked, and what the administrator wants of it. Names are IPVS' own: rr, wrr, lc, wlc, sh, mh; NAT, DR,
+ * TUN. One thread at a time uses a model; daemon.c holds the lock. Functions return 0 or a negative errno
+ * with the reason in gw_last_error(). */
 #ifndef GW_BALANCE_CONTROL_MODEL_H
 #define GW_BALANCE_CONTROL_MODEL_H
 
@@ -37,7 +37,7 @@ enum gw_bal_check_kind {
     GW_BAL_DEFAULT_CHECK
 };
 enum gw_bal_state { GW_BAL_UP, GW_BAL_DRAINING, GW_BAL_DOWN };
-/* Who named a worker or a service: a reload of the file changes only what the file had named. */
+/* Who named a worker or a service. A reload changes only what the file had named. */
 enum gw_bal_origin { GW_BAL_OF_FILE, GW_BAL_OF_API, GW_BAL_OF_ITSELF };
 
 extern const char *const gw_bal_protocol_names[GW_BAL_PROTOCOLS + 1]; /* each ends with NULL */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flows go from an active balancer to its standby, over TCP: a hello with the key, then tables that say
- * what the numbers of services and workers mean, and batches of records. Each frame has a number. Both run
- * the same version of gpuwire. */
+/* Flows go from an active balancer to its standby, over TCP. A hello with the key comes first. Then come
+ * tables, which say what the numbers of services and workers mean, and batches of records. Each frame has a
+ * number. Both balancers run the same version of gpuwire. */
 #ifndef GW_BALANCE_CONTROL_SYNC_H
 #define GW_BALANCE_CONTROL_SYNC_H
 
