@@ -42,7 +42,8 @@ static struct {
 #define require(ok) ((ok) ? (void)0 : fail(__LINE__, #ok))
 static void fail(int line, const char *what)
 {
-    fprintf(stderr, "%s:%d: %s: after %" PRIu64 " packets: %s does not hold\n", __FILE__, line, f.what, f.sent, what);
+    fprintf(stderr, "%s:%d: %s: after %" PRIu64 " packets: %s does not hold\n", __FILE__, line, f.what,
+            f.sent, what);
     exit(1);
 }
 
@@ -168,7 +169,8 @@ static void flood(uint32_t strangers)
     require(f.open == open);
 }
 
-static void run(const char *what, enum bal_scheduler scheduler, uint64_t operations, uint32_t connections, uint32_t strangers)
+static void run(const char *what, enum bal_scheduler scheduler, uint64_t operations, uint32_t connections,
+                uint32_t strangers)
 {
     const struct bal_attr attr = {.flows = connections + connections / 2};
     f.what = what;
@@ -197,8 +199,9 @@ static void run(const char *what, enum bal_scheduler scheduler, uint64_t operati
     bal_totals(f.rig.bal, -1, &t);
     /* Two strangers may have one address and port, seldom. */
     require(t.opened <= f.opened + f.floods && t.opened + f.floods / 100 >= f.opened + f.floods);
-    printf("%-22s %" PRIu64 " packets, %" PRIu64 " connections, %u open, %" PRIu64 " changes of workers, %" PRIu64
-           " moved (all of killed workers), %" PRIu64 " SYNs of strangers, %" PRIu64 " evicted\n",
+    printf("%-22s %" PRIu64 " packets, %" PRIu64 " connections, %u open, %" PRIu64
+           " changes of workers, %" PRIu64 " moved (all of killed workers), %" PRIu64
+           " SYNs of strangers, %" PRIu64 " evicted\n",
            what, f.sent, f.opened, f.open, f.changes, f.moved, f.floods, t.evicted);
     free(f.connection);
     rig_close(&f.rig);
