@@ -8,6 +8,7 @@ T ?=
 FUZZ_SECONDS ?= 60
 export DESTDIR
 export CCACHE_DIR ?= $(CURDIR)/.cache/ccache
+jobs = $(shell scripts/jobs.sh)
 ctest = cd $(1) && ctest --output-on-failure --no-tests=error
 
 all: $(BUILD)/build.ninja ## the libraries and the tool
@@ -23,8 +24,8 @@ tests: $(BUILD)/build.ninja ## everything: tests, benchmarks and examples, too
 demo: all                 ## a real picture, enlarged by a worker process, and where the time went
 	@$(BUILD)/bin/gpuwire demo $(ARGS)
 
-check: tests              ## every test but those of soak, then the fuzzers for 10 s each; the fuzzers run even when a test fails
-	@failed=0; ($(call ctest,$(BUILD)) -LE long -j$$(scripts/jobs.sh)) || failed=1; scripts/fuzz.sh 10 || failed=1; exit $$failed
+check: tests              ## every test but those of soak, then the fuzzers for 5 s each; the fuzzers run even when a test fails
+	@failed=0; ($(call ctest,$(BUILD)) -LE long -j$(jobs)) || failed=1; scripts/fuzz.sh 5 || failed=1; exit $$failed
 
 test: $(BUILD)/build.ninja ## make test T=NAME: builds what the test needs, and runs it (a regular expression names several)
 	@grep -qx 'GW_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -S . -B $(BUILD) -DGW_TESTS=ON
@@ -35,11 +36,11 @@ soak: tests                ## the tests that take minutes: mixed verbs traffic o
 
 check-asan:               ## every test but those of soak under AddressSanitizer and UndefinedBehaviorSanitizer (half an hour on two busy cores)
 	@$(MAKE) --no-print-directory tests BUILD=build-asan CMAKE_FLAGS="-DGW_SANITIZE=address,undefined -DGW_CUDA=OFF"
-	@$(call ctest,build-asan) -LE long -j$$(scripts/jobs.sh)
+	@$(call ctest,build-asan) -LE long -j$(jobs)
 
 check-tsan:               ## the same under ThreadSanitizer (an hour on two busy cores)
 	@$(MAKE) --no-print-directory tests BUILD=build-tsan CMAKE_FLAGS="-DGW_SANITIZE=thread -DGW_CUDA=OFF"
-	@export TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp; $(call ctest,build-tsan) -LE long -j$$(scripts/jobs.sh)
+	@export TSAN_OPTIONS=suppressions=$(CURDIR)/tests/tsan.supp; $(call ctest,build-tsan) -LE long -j$(jobs)
 
 check-interop: tests      ## the software NIC against Linux' own soft-RoCE in a QEMU guest: as an Ethernet station, and over a tap (root)
 	@GPUWIRE=$(BUILD)/bin/gpuwire TRAFFIC=$(BUILD)/bin/traffic tests/interop/run.sh

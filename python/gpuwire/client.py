@@ -89,14 +89,14 @@ class Client:
         token: sent with every call over HTTP as a bearer token.
         ca_file: a PEM file of who may sign the server's certificate. None: the system's.
         shapes: of inputs whose shape the model leaves open: name to dimensions.
-        gpu_direct: True sends tensors on a GPU from where they lie, if the NIC can reach them. False: by way of the host.
+        gpu_direct: sends tensors on a GPU from where they lie, if the NIC can reach them. False: by way of the host.
     Raises:
         NotFound: the server has no such model. Busy: all sessions are taken. Disconnected, Timeout: no server there.
     """
 
     def __init__(self, url: str, model: str, *, version: Optional[str] = None, slots: int = 0, rows: int = 0,
                  timeout: float = 10.0, token: Optional[str] = None, ca_file: Optional[str] = None,
-                 shapes: Optional[Mapping[str, Sequence[int]]] = None, gpu_direct: bool = False):
+                 shapes: Optional[Mapping[str, Sequence[int]]] = None, gpu_direct: bool = True):
         self._lib = abi.library()
         self._lock = threading.Lock()
         # A list's length, and no function of Python's: a signal's handler would run in that, and its exception be lost.

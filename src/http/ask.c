@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/http/ask.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int wrong(struct gw_infer_error *error, const char *what, const char *why)
@@ -178,7 +179,9 @@ int gw_http_ask_raw(const struct gw_worker *w, uint64_t bytes, struct gw_http_as
             gw_model_inputs(m), gw_worker_name(w));
     const struct gw_tensor_info *info = gw_model_input(m, 0);
     struct gw_infer_tensor *t = &a->request.input[0];
-    t->name = info->name;
+    a->name = strdup(info->name); /* the model may be replaced before it is asked */
+    if (!a->name) return gw_infer_fail(error, GW_INFER_INTERNAL, "out of memory");
+    t->name = a->name;
     t->datatype = gw_dtype_name(info->dtype);
     t->rank = gw_infer_shape(w, info, t->dims);
     if (t->rank && t->dims[0] < 0) t->dims[0] = (int64_t)(bytes / (info->bytes ? info->bytes : 1));
@@ -192,4 +195,6 @@ int gw_http_ask_raw(const struct gw_worker *w, uint64_t bytes, struct gw_http_as
 void gw_http_ask_free(struct gw_http_ask *a)
 {
     gw_skeleton_free(&a->skeleton);
+    free(a->name);
+    a->name = NULL;
 }

@@ -9,6 +9,7 @@
 struct gw_http_ask {
     struct gw_skeleton skeleton; /* whose strings the request uses */
     const char *id;              /* the client's own; NULL: none */
+    char *name;                  /* of the input of a request without JSON; else NULL */
     struct gw_infer_request request;
     struct gw_http_ask_input {
         uint64_t binary_bytes; /* behind the JSON */

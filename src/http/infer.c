@@ -144,13 +144,13 @@ static int parse(struct gw_http_infer *c)
 static int begin(struct gw_http_infer *c)
 {
     gw_http_busy(c->connection, 1); /* it may wait for a slot, which is not the client's fault */
-    gw_infer_enter(c->opts.infer);  /* a request without JSON has names that are the model's */
+    gw_infer_enter(c->opts.infer);
     int wrong = parse(c);
+    gw_infer_leave(c->opts.infer); /* before gw_infer_begin, which enters itself */
     c->ask.request.model = c->model;
     c->ask.request.version = c->version;
     c->ask.request.who = c->who;
     wrong = wrong || gw_infer_begin(c->opts.infer, &c->ask.request, &c->run, &c->error);
-    gw_infer_leave(c->opts.infer);
     gw_http_busy(c->connection, 0);
     return wrong || check_sizes(c) || read_elements(c);
 }

@@ -44,7 +44,8 @@ void gw_infer_destroy(struct gw_infer *infer);
 /* ---- models ---- */
 
 /* Between these two a model that gw_infer_find or gw_infer_model has given stays. gw_infer_begin and its run need
- * neither. */
+ * neither, and a thread between the two must not call gw_infer_begin: whoever changes the models may be waiting, and
+ * lets nobody in before it. */
 void gw_infer_enter(struct gw_infer *infer);
 void gw_infer_leave(struct gw_infer *infer);
 

@@ -527,7 +527,7 @@ uint32_t gw_session_pool_open_count(struct gw_session_pool *p)
 {
     uint32_t n = 0;
     pthread_mutex_lock(&p->lock);
-    for (uint32_t i = 0; i < p->opts.sessions; i++) n += p->session[i].life == OPEN;
+    for (uint32_t i = 0; i < p->opts.sessions; i++) n += p->session[i].life == OPEN && !p->session[i].own;
     pthread_mutex_unlock(&p->lock);
     return n;
 }

@@ -75,6 +75,7 @@ void gw_session_ask(struct gw_session_pool *pool, uint32_t index);
  * there was none. */
 int gw_session_heard(struct gw_session_pool *pool, uint32_t index, uint32_t *activity);
 
+/* Those of clients; the server's own do not count. */
 uint32_t gw_session_pool_open_count(struct gw_session_pool *pool);
 /* Has the loop met a failed queue pair since the last call? */
 int gw_session_pool_broken(struct gw_session_pool *pool);
