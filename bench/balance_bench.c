@@ -93,7 +93,8 @@ static void make_packets(const struct mix *mix)
 static void packets_at(struct bal_packet *p, uint32_t at)
 {
     for (uint32_t i = 0; i < BURST; i++)
-        p[i] = (struct bal_packet){.data = b.memory + (size_t)(at + i) * SLOT + ROOM, .len = b.length[at + i], .headroom = ROOM};
+        p[i] = (struct bal_packet){
+            .data = b.memory + (size_t)(at + i) * SLOT + ROOM, .len = b.length[at + i], .headroom = ROOM};
 }
 
 /* ---- what is measured ---- */
@@ -158,12 +159,22 @@ static int open_balancer(enum bal_forward forward)
     char error[256] = "no memory for the tables";
     const struct bal_attr attr = {.cores = 1, .flows = b.flows * 2, .wide_flows = 1000, .huge_pages = true};
     memset(&config, 0, sizeof(config));
-    config.port[0] = (struct bal_port){.used = true, .mtu = 9000, .addr = {{4, {10, 0, 0, 1}}}, .prefix = {8}};
-    config.service[1] = (struct bal_service){
-        .used = true, .proto = BAL_TCP, .scheduler = BAL_WLC, .forward = (uint8_t)forward, .vip = {4, {10, 1, 0, 1}}, .port = 80};
+    config.port[0] =
+        (struct bal_port){.used = true, .mtu = 9000, .addr = {{4, {10, 0, 0, 1}}}, .prefix = {8}};
+    config.service[1] = (struct bal_service){.used = true,
+                                             .proto = BAL_TCP,
+                                             .scheduler = BAL_WLC,
+                                             .forward = (uint8_t)forward,
+                                             .vip = {4, {10, 1, 0, 1}},
+                                             .port = 80};
     for (uint32_t w = 0; w < WORKERS; w++)
-        config.worker[w] = (struct bal_worker){.used = true, .state = BAL_UP, .mac_known = true, .mac = {2, [5] = (uint8_t)w},
-                                               .service = 1, .weight = 100, .addr = {4, {10, 2, 0, (uint8_t)(w + 1)}}};
+        config.worker[w] = (struct bal_worker){.used = true,
+                                               .state = BAL_UP,
+                                               .mac_known = true,
+                                               .mac = {2, [5] = (uint8_t)w},
+                                               .service = 1,
+                                               .weight = 100,
+                                               .addr = {4, {10, 2, 0, (uint8_t)(w + 1)}}};
     if (bal_create(&attr, &b.bal) || bal_publish(b.bal, &config, error, sizeof(error))) {
         fprintf(stderr, "balance_bench: %s\n", error);
         return -1;
@@ -196,8 +207,9 @@ static int bench(const char *how, enum bal_forward forward, const struct mix *mi
     bal_totals(b.bal, 0, &t);
     double o = median(ours, rounds), p = median(peer, rounds);
     setlinebuf(stdout);
-    printf("%-8s %-8s %7.1f Mpps %7.1f Gbit/s, macswap %7.1f Mpps: %.2fx; %llu flows, %llu of %llu packets lost\n", mix->name,
-           how, o, o * mix->mean * 8 / 1000, p, o / p, (unsigned long long)t.live,
+    printf("%-8s %-8s %7.1f Mpps %7.1f Gbit/s, macswap %7.1f Mpps: %.2fx; %llu flows, %llu of %llu packets "
+           "lost\n",
+           mix->name, how, o, o * mix->mean * 8 / 1000, p, o / p, (unsigned long long)t.live,
            (unsigned long long)(t.received - t.packets), (unsigned long long)t.received);
     bal_core_end(b.core);
     bal_destroy(b.bal);

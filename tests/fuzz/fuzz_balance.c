@@ -54,7 +54,8 @@ static void roce(struct rig_packet *p, struct bal_addr from, struct bal_addr to,
 {
     uint8_t bytes[300] = {ROCE_UD_SEND_ONLY, 0, 0xff, 0xff, 0, 0, 0, 1};
     if (rec->kind & 8) { /* a message of the connection manager */
-        struct roce_cm cm = {.attr = (uint16_t)(ROCE_CM_REQ + rec->what % 9), .local_id = rec->client & 3, .qpn = rec->at & 3};
+        struct roce_cm cm = {
+            .attr = (uint16_t)(ROCE_CM_REQ + rec->what % 9), .local_id = rec->client & 3, .qpn = rec->at & 3};
         cm.remote_id = cm.local_id;
         roce_cm_build(bytes + 20, &cm);
         rig_roce(p, from, to, bytes, 20 + ROCE_MAD_LEN);
@@ -70,8 +71,10 @@ static void make(struct rig_packet *p, const struct record *rec)
     static struct rig_packet about;
     uint32_t service = rec->service & 7;
     bool ipv6 = service & 4, back = rec->how & BACK;
-    struct rig_end client = {ipv6 ? rig_ip6(rec->client & 15) : rig_ip4(0x0a800000u | (rec->client & 15)), 5000};
-    struct rig_end vip = {r.config.service[service].vip, 80}, worker = {r.config.worker[2 * service].addr, 80};
+    struct rig_end client = {ipv6 ? rig_ip6(rec->client & 15) : rig_ip4(0x0a800000u | (rec->client & 15)),
+                             5000};
+    struct rig_end vip = {r.config.service[service].vip, 80},
+                   worker = {r.config.worker[2 * service].addr, 80};
     struct rig_end from = back ? worker : client, to = back ? client : vip;
     switch (rec->kind & 7) {
     case 0:
