@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* The sum of 16-bit words, not yet folded. An odd last byte is the high half of its word. */
 static inline uint64_t bal_sum(const void *data, size_t n)
@@ -22,6 +23,19 @@ static inline uint16_t bal_sum_fold(uint64_t sum)
 {
     while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
     return (uint16_t)sum;
+}
+
+/* Is an IPv4 header of n bytes, a multiple of four, what its checksum says? The sum is right in either byte order. */
+static inline int bal_header_ok(const uint8_t *ip, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i += 4) {
+        uint32_t word;
+        memcpy(&word, ip + i, 4);
+        sum += word;
+    }
+    sum = (sum & UINT32_MAX) + (sum >> 32);
+    return bal_sum_fold(sum) == 0xffff;
 }
 
 /* What n bytes (even, at an even place) add to the sum when `from` becomes `to`. */

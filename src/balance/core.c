@@ -203,19 +203,19 @@ static uint16_t worker_of_new(struct bal_core *core, struct bal_work *w, bool be
 {
     const struct bal_snapshot *s = core->snap;
     uint32_t row = bal_row(s, w->service, w->client, w->m.ipv6, w->client_port);
-    uint16_t now = s->table[w->service]->worker[row];
+    const uint16_t *now = &s->table[w->service]->worker[row]; /* read where it is needed: it is far away */
     *track = true;
     if (s->stable[w->service]) {
         /* The row's worker if all were up. A flow that is there needs no memory: no change moves it, as long as
          * that worker is there itself. */
         uint16_t always = s->stable[w->service]->worker[row];
-        uint16_t choice = !begins && bal_keeps(s, always, w->service) ? always : now;
+        uint16_t choice = !begins && bal_keeps(s, always, w->service) ? always : *now;
         *track = choice != always;
         return choice;
     }
     /* In the middle of a connection, and when the table is nearly full, all balancers agree on Maglev's choice: a flow
      * that has to make room then goes on to the same worker. */
-    return begins && !is_crowded(core, w) ? bal_choose(core, w->service, row) : now;
+    return begins && !is_crowded(core, w) ? bal_choose(core, w->service, row) : *now;
 }
 
 void bal_opened(struct bal_core *core, uint16_t worker)

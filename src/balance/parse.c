@@ -135,7 +135,7 @@ static int parse_ip(const uint8_t *frame, size_t len, struct bal_meta *m)
     total = m->ipv6 ? 40u + bal_get16(ip + 4) : bal_get16(ip + 2);
     if (total > left || total > UINT16_MAX) return -1;
     if (m->ipv6 ? ip6_header(ip, total, &l4) : ip4_header(ip, total, &l4)) return -1;
-    if (!m->ipv6 && bal_sum_fold(bal_sum(ip, l4.at)) != 0xffff) return -1;
+    if (!m->ipv6 && !bal_header_ok(ip, l4.at)) return -1;
     m->ip_len = (uint16_t)total;
     m->ttl = m->ipv6 ? ip[7] : ip[8];
     m->proto = l4.proto;

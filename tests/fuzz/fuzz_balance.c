@@ -3,28 +3,22 @@
  * Frames of strangers through the balancer, in a sequence: every kind of service, both directions. What it forwards
  * must lie inside its buffer. Each frame has a block of its exact size, but for the room in front.
  *
- * The input is a row of records: a byte of flags, a byte of length / 4, and the frame from its IP header on. The flags
- * choose whose addresses are written over the frame's, whether the checksum of the IP header is put right (a fuzzer
- * does not guess one), and whether the clock runs on.
+ * The input is a row of records of 8 bytes: what kind of packet, of which client and service, and in which direction; then
+ * what is changed in it: a byte anywhere, its length, and whether IPv4's checksum is put right afterwards (a fuzzer does
+ * not guess one). The clock may run on.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/balance/checksum.h"
+#include "src/balance/forward.h"
+#include "src/roce/cm.h"
+#include "src/roce/hdr.h"
 #include "tests/balance/rig.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum {
-    ROOM = 64,
-    TO_VIP = 1,
-    FROM_WORKER = 2,
-    SUM = 4,
-    LATER = 8,
-    WHICH = 0x30,
-    NARROW_PORT = 0x40,
-    IP6 = 0x80
-};
+enum { ROOM = 64, RECORD = 8 };
 
 static struct rig r;
 
@@ -51,36 +45,89 @@ static void configure(void)
     require(!rig_publish(&r));
 }
 
-static void aim(uint8_t *ip, size_t len, uint8_t flags, bool ipv6)
+struct record {
+    uint8_t kind, service, client, what, at, with, cut, how;
+};
+enum { CHANGE = 1, SUM = 2, LATER = 4, TAG = 8, BACK = 16 };
+
+static void roce(struct rig_packet *p, struct bal_addr from, struct bal_addr to, const struct record *rec)
 {
-    size_t n = ipv6 ? 16 : 4, hdr = ipv6 ? 40 : 20;
-    uint32_t service = (flags & WHICH) >> 4 | (ipv6 ? 4 : 0);
-    if (len < hdr) return;
-    ip[0] = ipv6 ? 0x60 : 0x45;
-    bal_put16(ip + (ipv6 ? 4 : 2), (uint32_t)(ipv6 ? len - hdr : len));
-    if (flags & TO_VIP) memcpy(ip + hdr - n, r.config.service[service].vip.byte, n);
-    if (flags & FROM_WORKER) memcpy(ip + hdr - 2 * n, r.config.worker[2 * service].addr.byte, n);
-    if (flags & NARROW_PORT && len >= hdr + 4) bal_put16(ip + hdr + (flags & TO_VIP ? 2 : 0), 80);
-    if (ipv6) return;
-    bal_put16(ip + 10, 0);
-    bal_checksum_write(ip + 10, bal_sum(ip, 20));
+    uint8_t bytes[300] = {ROCE_UD_SEND_ONLY, 0, 0xff, 0xff, 0, 0, 0, 1};
+    if (rec->kind & 8) { /* a message of the connection manager */
+        struct roce_cm cm = {
+            .attr = (uint16_t)(ROCE_CM_REQ + rec->what % 9), .local_id = rec->client & 3, .qpn = rec->at & 3};
+        cm.remote_id = cm.local_id;
+        roce_cm_build(bytes + 20, &cm);
+        rig_roce(p, from, to, bytes, 20 + ROCE_MAD_LEN);
+        return;
+    }
+    bytes[0] = rec->what;
+    bytes[7] = rec->client & 3;
+    rig_roce(p, from, to, bytes, rec->with);
 }
 
-static void one_frame(const uint8_t *data, size_t len, uint8_t flags)
+static void make(struct rig_packet *p, const struct record *rec)
 {
-    size_t whole = ROOM + BAL_ETH_LEN + len;
+    static struct rig_packet about;
+    uint32_t service = rec->service & 7;
+    bool ipv6 = service & 4, back = rec->how & BACK;
+    struct rig_end client = {ipv6 ? rig_ip6(rec->client & 15) : rig_ip4(0x0a800000u | (rec->client & 15)),
+                             5000};
+    struct rig_end vip = {r.config.service[service].vip, 80},
+                   worker = {r.config.worker[2 * service].addr, 80};
+    struct rig_end from = back ? worker : client, to = back ? client : vip;
+    switch (rec->kind & 7) {
+    case 0:
+    case 1: rig_tcp(p, from, to, rec->what, rec->with); break;
+    case 2: rig_udp(p, from, to, rec->with); break;
+    case 3:
+    case 4: roce(p, from.addr, to.addr, rec); break;
+    case 5:
+        rig_udp(&about, back ? client : vip, back ? worker : client, 20);
+        rig_error(p, from.addr, &about);
+        break;
+    case 6:
+        rig_udp(&about, from, to, 100);
+        if (ipv6)
+            rig_arrive(p, about.p.data, about.p.len);
+        else
+            rig_fragment(p, &about, rec->what & 1 ? 64 : 0, 44);
+        break;
+    default: { /* ARP or a neighbour's message, from the wire's first byte on */
+        struct bal_link link = {0, (const uint8_t[6]){2, 1, 1, 1, 1, 1}, client.addr};
+        uint8_t frame[110];
+        uint8_t len = rec->what & 1 ? bal_ask_frame(frame, &link, &vip.addr)
+                                    : bal_answer_frame(frame, &link, link.mac, &worker.addr);
+        rig_arrive(p, frame, len);
+    }
+    }
+}
+
+static void change(struct rig_packet *p, const struct record *rec)
+{
+    uint8_t *ip = p->p.data + BAL_ETH_LEN;
+    if (rec->how & CHANGE) p->p.data[12 + rec->at % (p->p.len - 12)] ^= (uint8_t)(rec->with | 1);
+    if (rec->how & TAG && p->p.len > 20) memcpy(p->p.data + 12, (uint8_t[]){0x81, 0, 0, rec->with}, 4);
+    if (rec->cut < p->p.len && rec->cut) p->p.len -= rec->cut;
+    if (!(rec->how & SUM) || p->p.len < BAL_ETH_LEN + 20) return;
+    uint32_t hdr = (ip[0] & 15u) * 4;
+    if (p->p.len < BAL_ETH_LEN + hdr || hdr < 20) return;
+    if (rec->cut) bal_put16(ip + 2, p->p.len - BAL_ETH_LEN);
+    bal_put16(ip + 10, 0);
+    bal_checksum_write(ip + 10, bal_sum(ip, hdr));
+}
+
+static void one_frame(const struct record *rec)
+{
+    static struct rig_packet made;
+    make(&made, rec);
+    change(&made, rec);
+    size_t whole = ROOM + made.p.len;
     uint8_t *buffer = malloc(whole);
     require(buffer);
-    memset(buffer, 2, ROOM + BAL_ETH_LEN);
-    bool ipv6 = flags & IP6;
-    bal_put16(buffer + ROOM + 12, ipv6 ? BAL_ETH_IP6 : BAL_ETH_IP4);
-    memcpy(buffer + ROOM + BAL_ETH_LEN, data, len);
-    if (flags & SUM)
-        aim(buffer + ROOM + BAL_ETH_LEN, len, flags, ipv6);
-    else if (len > 1)
-        memcpy(buffer + ROOM + 12, data, 2); /* any Ethernet type */
-    struct bal_packet p = {.data = buffer + ROOM, .len = (uint32_t)(BAL_ETH_LEN + len), .headroom = ROOM};
-    if (flags & LATER) r.now += UINT64_C(3000000000);
+    memcpy(buffer + ROOM, made.p.data, made.p.len);
+    struct bal_packet p = {.data = buffer + ROOM, .len = made.p.len, .headroom = ROOM};
+    if (rec->how & LATER) r.now += UINT64_C(3000000000);
     gw_balance_burst(r.core, &p, 1, r.now += 1000);
     require(p.verdict == BAL_SEND || p.verdict == BAL_DISCARD);
     if (p.verdict == BAL_SEND) {
@@ -94,18 +141,27 @@ static void one_frame(const uint8_t *data, size_t len, uint8_t flags)
     free(buffer);
 }
 
+/* The bytes themselves as a frame, of any kind. */
+static void raw(const uint8_t *data, size_t size)
+{
+    uint8_t *buffer = malloc(ROOM + size);
+    require(buffer);
+    if (size) memcpy(buffer + ROOM, data, size);
+    struct bal_packet p = {.data = buffer + ROOM, .len = (uint32_t)size, .headroom = ROOM};
+    gw_balance_burst(r.core, &p, 1, r.now += 1000);
+    free(buffer);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (!r.bal) configure();
     r.now += UINT64_C(7200000000000); /* the flows of the last input have ended: each begins alike */
     gw_balance_burst(r.core, NULL, 0, r.now);
-    while (size > 2) {
-        uint8_t flags = data[0];
-        size_t len = (size_t)data[1] * 2;
-        data += 2, size -= 2;
-        if (len > size) len = size;
-        one_frame(data, len, flags);
-        data += len, size -= len;
+    raw(data, size);
+    for (; size >= RECORD; data += RECORD, size -= RECORD) {
+        struct record rec;
+        memcpy(&rec, data, RECORD);
+        one_frame(&rec);
     }
     bal_core_keep(r.core, r.now += 1000000000);
     require(bal_core_frames(r.core, (struct bal_frame[BAL_OUTBOX]){{0}}, BAL_OUTBOX) <= BAL_OUTBOX);
