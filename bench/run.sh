@@ -40,6 +40,8 @@ round_trip() { # REPOSITORY MODEL REQUESTS
 }
 round_trip tests/serve/models echo 20000
 round_trip models identity 5000
+part "the balancer's data path on one core, from memory"
+"$bin/balance_bench"
 part "the HTTP door beside nginx"
 bench/http_door.sh "${1:-build}"
 part "the software NIC beside UCX and iperf3"

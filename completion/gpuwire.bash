@@ -4,7 +4,7 @@ _gpuwire()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options words=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'demo serve infer load check info nic perf cat hwcheck run help --help --version' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'demo serve infer load check balance info nic perf cat hwcheck run help --help --version' -- "$cur")
         return
     fi
     [[ $command == perf && ${COMP_WORDS[2]} == sock ]] && ((COMP_CWORD > 2)) && command=perf-sock
@@ -98,6 +98,12 @@ _gpuwire()
         'serve --token-file')
             return
             ;;
+        'serve --balancer')
+            return
+            ;;
+        'serve --balancer-address')
+            return
+            ;;
         'serve --metrics-port')
             return
             ;;
@@ -177,6 +183,26 @@ _gpuwire()
             ;;
         'check --exec')
             mapfile -t COMPREPLY < <(compgen -W 'cpu gpu' -- "$cur")
+            return
+            ;;
+        'balance --api')
+            return
+            ;;
+        'balance --scheduler')
+            mapfile -t COMPREPLY < <(compgen -W 'rr wrr lc wlc sh mh p2c lb' -- "$cur")
+            return
+            ;;
+        'balance --forward')
+            mapfile -t COMPREPLY < <(compgen -W 'DR TUN GUE NAT' -- "$cur")
+            return
+            ;;
+        'balance --name')
+            return
+            ;;
+        'balance --weight')
+            return
+            ;;
+        'balance --interval')
             return
             ;;
         'info --device')
@@ -367,7 +393,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --model-control --watch --drain-seconds --access-log --log-level -h --help'
+            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --balancer --balancer-address --balancer-token-file --metrics-port --model-control --watch --drain-seconds --access-log --log-level -h --help'
             ;;
         infer)
             options='--server --token-file --ca-file --model-version --input --output --priority --deadline --image --out --slots --stats -h --help'
@@ -379,6 +405,10 @@ _gpuwire()
             ;;
         check)
             options='--exec --batch -h --help'
+            ;;
+        balance)
+            options='--config --keep --api --token-file --ca-file --scheduler --forward --name --weight --now --json --interval --once -h --help'
+            ((COMP_CWORD == 2)) && words='check list top save add weight drain up remove demo'
             ;;
         info)
             options='--device --exec -h --help'
@@ -404,7 +434,7 @@ _gpuwire()
             options='--nic --fault -h --help'
             [[ $cur == -* ]] || mapfile -t COMPREPLY < <(compgen -c -- "$cur")
             ;;
-        help) words='demo serve infer load check info nic perf cat hwcheck run' ;;
+        help) words='demo serve infer load check balance info nic perf cat hwcheck run' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

@@ -2,7 +2,7 @@
 # Installs what building gpuwire needs, on Debian 12 or 13 or Ubuntu 24.04; with --tests, what testing it needs as well;
 # with --ci, what .ci/run needs.
 # It installs nothing that is there already. Two things are left to others: what `make bench` compares the software NIC
-# with (ucx-utils and iperf3; without them it skips those rows), and what `make check-interop` boots (it installs that).
+# with (ucx-utils; without it, it skips those rows), and what `make check-interop` boots (it installs that).
 set -euo pipefail
 
 build=(
@@ -10,7 +10,7 @@ build=(
     libibverbs-dev librdmacm-dev ibverbs-providers liburing-dev libisal-dev
     libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
     libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev zlib1g-dev
-    libgrpc-dev libssl-dev
+    libgrpc-dev libssl-dev libdpdk-dev
 )
 # The test library; the distribution's own verbs, rdma_cm and MPI programs, and servers and clients for sockets; tshark to
 # read captures; spin for models; clang for the fuzzers; Python for scripts and its package's tests; and tools for the
@@ -19,7 +19,7 @@ tests=(
     libcmocka-dev ibverbs-utils perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags openmpi-bin libopenmpi-dev
     netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached libmemcached-tools redis-server redis-tools tshark spin
     clang llvm jq python3 python3-venv python3-numpy openssl curl
-    procps iproute2 ccache patchelf file
+    procps iproute2 ethtool iperf3 ccache patchelf file
 )
 # What .ci/run looks at the sources with.
 ci=(clang-format clang-tidy)

@@ -19,6 +19,10 @@ static const struct {
     {"infer", "ask a server for one inference: a picture or tensors", gw_cli_infer},
     {"load", "load a server at levels of concurrency or rate, and report latencies", gw_cli_load},
     {"check", "can a model run here, and if not, which of its nodes cannot", gw_cli_check},
+#ifdef GW_HAVE_BALANCE
+    {"balance", "spread clients over workers: TCP, UDP and RoCEv2, each connection where it began",
+     gw_cli_balance},
+#endif
 #endif
     {"info", "what works on this machine, what does not, and why", gw_cli_info},
     {"nic", "see into the software NICs that are in use, live", gw_cli_nic},

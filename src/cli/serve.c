@@ -16,6 +16,7 @@
 
 #include "src/cli/options.h"
 #include "src/cli/serve_args.h"
+#include "src/cli/serve_balancer.h"
 #include "src/http/http.h"
 #include "src/infer/infer.h"
 #include "src/infer/watch.h"
@@ -49,6 +50,7 @@ struct running {
     struct gw_infer *infer;
     struct gw_http_door *http;
     struct gw_access *access;
+    struct gw_cli_balancer *balancer;
     int hangup_fd;      /* -1: SIGHUP ends the server */
     uint16_t grpc_port; /* 0: there is none */
     int quiet;          /* standard output belongs to the access log */
@@ -101,7 +103,9 @@ static int open_doors(const struct gw_cli_serving *all, struct running *r)
                                   .access = r->access};
     if (!error) error = gw_infer_create(&infer, &r->infer);
     if (!error) error = gw_http_door_start(r->server, r->infer, &all->http, &r->http);
-    return error ? error : gw_cli_grpc_open(r->server, r->infer, &all->http, &all->grpc, &r->grpc_port);
+    if (!error) error = gw_cli_grpc_open(r->server, r->infer, &all->http, &all->grpc, &r->grpc_port);
+    return error ? error
+                 : gw_cli_balancer_start(&all->balancer, r->infer, gw_http_door_port(r->http), &r->balancer);
 }
 
 static int start(struct gw_cli_serving *all, struct running *r)
@@ -140,9 +144,17 @@ static int run(struct running *r)
 
 /* ---- ending ---- */
 
+/* The balancer sends nothing more. */
+static void leave_balancer(struct running *r)
+{
+    gw_cli_balancer_stop(r->balancer);
+    r->balancer = NULL;
+}
+
 /* A second signal ends the process at once. */
 static void drain(const struct gw_cli_serving *all, struct running *r)
 {
+    leave_balancer(r);
     if (!all->drain_ns) return;
     gw_log(GW_LOG_INFO,
            "the server ends: it takes nothing new, and answers what is under way for %llu s at most",
@@ -156,6 +168,7 @@ static void drain(const struct gw_cli_serving *all, struct running *r)
 
 static int stop(struct running *r, uint64_t *stop_ns)
 {
+    leave_balancer(r);
     gw_control_close(r->control); /* nobody waits for it any more */
     int error = gw_server_stop(r->server, stop_ns);
     if (error) return error; /* nothing was freed */

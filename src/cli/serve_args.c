@@ -55,6 +55,12 @@ static const char usage[] =
     "                   every call must bring the token in this file: \"Authorization: Bearer TOKEN\"\n"
     "  --open-health    but for v2/health and its like, which whoever reaches the server may ask\n"
     "  --metrics-port N metrics are answered on this port, too, and nothing else is\n"
+    "  --balancer URL   this server is a worker of that service of a load balancer (gpuwire balance): "
+    "http://HOST:PORT/SERVICE\n"
+    "  --balancer-address ADDRESS\n"
+    "                   where the balancer reaches it (default: as it reaches the balancer)\n"
+    "  --balancer-token-file FILE\n"
+    "                   the token of the balancer's API\n"
     "  --model-control  clients may load and unload models of the repository\n"
     "  --watch          models and versions that come into the repository are served, those that go are not "
     "any more\n"
@@ -97,6 +103,9 @@ enum {
     DRAIN,
     ACCESS,
     LEVEL,
+    BALANCER,
+    BALANCER_ADDRESS,
+    BALANCER_TOKEN,
     CONFIG
 };
 
@@ -129,6 +138,9 @@ static const struct option options[] = {
     {"access-log", 1, NULL, ACCESS},
     {"log-level", 1, NULL, LEVEL},
     {"metrics-port", 1, NULL, METRICS},
+    {"balancer", 1, NULL, BALANCER},
+    {"balancer-address", 1, NULL, BALANCER_ADDRESS},
+    {"balancer-token-file", 1, NULL, BALANCER_TOKEN},
     {"config", 1, NULL, CONFIG},
     {"help", 0, NULL, 'h'},
     {0},
@@ -214,6 +226,9 @@ static int set(struct gw_cli_serving *all, int id, const char *name, const char 
     case TOKEN: http->token_file = value; break;
     case HEALTH: http->open_health = 1; break;
     case CONTROL: all->control = 1; break;
+    case BALANCER: all->balancer.url = value; break;
+    case BALANCER_ADDRESS: all->balancer.address = value; break;
+    case BALANCER_TOKEN: all->balancer.token_file = value; break;
     case METRICS:
         wrong = gw_option_number("serve", name, value, 1, 65535, &n);
         http->metrics_port = (uint16_t)n;

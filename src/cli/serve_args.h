@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "src/cli/serve_balancer.h"
 #include "src/cli/serve_grpc.h"
 #include "src/http/http.h"
 #include "src/serve/server.h"
@@ -13,6 +14,7 @@ struct gw_cli_serving {
     struct gw_server_opts server;
     struct gw_http_door_opts http;
     struct gw_cli_grpc grpc;
+    struct gw_cli_balancer_opts balancer;
     int control;            /* clients may load and unload models */
     int watch;              /* the repository's changes are served */
     uint64_t drain_ns;      /* what is under way when the server ends gets so long */

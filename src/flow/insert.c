@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flows that come, change and go. */
 #include <errno.h>
+#include <stdbool.h>
 
 #include "src/flow/table.h"
 
@@ -89,9 +90,28 @@ static uint64_t other_bucket(const struct gw_flow_table *t, uint64_t bucket, uns
     return first != bucket ? first : second_bucket(t, hash);
 }
 
-/* Looks for the shortest row of flows that can each move to its other bucket. Returns the free way in
- * *bucket, which is one of the two; WAYS: there is no such row near them. */
-static unsigned make_room(struct gw_flow_table *t, const uint64_t two[2], uint64_t *bucket)
+/* Of the flows in both buckets that may be evicted, the one whose last packet is longest ago. */
+static unsigned evict(struct gw_flow_table *t, const uint64_t two[2], uint64_t *bucket)
+{
+    unsigned way = WAYS;
+    uint32_t oldest = 0;
+    for (int i = 0; i < 2; i++)
+        for (unsigned w = 0; w < WAYS; w++) {
+            uint32_t value = t->bucket[two[i]].value[w], age = age_of(t, value);
+            if (!(t->bucket[two[i]].used >> w & 1)) continue;
+            if (!(t->evictable >> state_of(value) & 1) || (way != WAYS && age <= oldest)) continue;
+            oldest = age;
+            *bucket = two[i];
+            way = w;
+        }
+    if (way != WAYS) gw_flow_free_slot(t, *bucket, way);
+    return way;
+}
+
+/* Looks for the shortest row of flows that can each move to its other bucket. With `evicting` the last of them takes the
+ * place of one that may be evicted. Returns the free way in *bucket, which is one of the two; WAYS: there is no such row
+ * near them. */
+static unsigned make_room(struct gw_flow_table *t, const uint64_t two[2], bool evicting, uint64_t *bucket)
 {
     struct node node[NODES] = {{two[0], -1, 0}, {two[1], -1, 0}};
     for (int at = 0, count = 2; at < count; at++) {
@@ -101,7 +121,8 @@ static unsigned make_room(struct gw_flow_table *t, const uint64_t two[2], uint64
             int again = 0;
             for (int up = at; up >= 0; up = node[up].from) again |= node[up].bucket == node[count].bucket;
             if (again) continue;
-            unsigned way = free_way(t, node[count].bucket);
+            uint64_t last[2] = {node[count].bucket, node[count].bucket};
+            unsigned way = evicting ? evict(t, last, last) : free_way(t, node[count].bucket);
             if (way == WAYS) {
                 count++;
                 continue;
@@ -113,23 +134,6 @@ static unsigned make_room(struct gw_flow_table *t, const uint64_t two[2], uint64
         }
     }
     return WAYS;
-}
-
-/* Of the flows in both buckets that may be evicted, the one whose last packet is longest ago. */
-static unsigned evict(struct gw_flow_table *t, const uint64_t two[2], uint64_t *bucket)
-{
-    unsigned way = WAYS;
-    uint32_t oldest = 0;
-    for (int i = 0; i < 2; i++)
-        for (unsigned w = 0; w < WAYS; w++) {
-            uint32_t value = t->bucket[two[i]].value[w], age = age_of(t, value);
-            if (!(t->evictable >> state_of(value) & 1) || (way != WAYS && age <= oldest)) continue;
-            oldest = age;
-            *bucket = two[i];
-            way = w;
-        }
-    if (way != WAYS) gw_flow_free_slot(t, *bucket, way);
-    return way;
 }
 
 /* ---- the calls ---- */
@@ -179,9 +183,10 @@ int gw_flow_insert(struct gw_flow_table *t, const void *key, uint32_t worker, ui
     uint64_t bucket = two[0];
     int evicted = 0;
     if ((way = free_way(t, bucket)) == WAYS) way = free_way(t, bucket = two[1]);
-    if (way == WAYS) way = make_room(t, two, &bucket);
+    if (way == WAYS) way = make_room(t, two, false, &bucket);
     if (way == WAYS) {
         way = evict(t, two, &bucket);
+        if (way == WAYS) way = make_room(t, two, true, &bucket);
         evicted = 1;
     }
     if (way == WAYS) return -ENOSPC;

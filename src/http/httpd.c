@@ -31,7 +31,7 @@ struct gw_httpd {
     uint16_t port;
     uint64_t most_body;
     char *token;
-    int open_health;
+    int open_health, open_page;
     struct gw_say_limit said;
 };
 
@@ -237,6 +237,7 @@ const char *gw_http_header(const struct gw_http_request *r, const char *name)
 static int may_call(const struct gw_httpd *h, struct MHD_Connection *c, const char *path)
 {
     if (h->open_health && !strncmp(path, "/v2/health/", 11)) return 1;
+    if (h->open_page && !strcmp(path, "/")) return 1;
     return gw_secret_allows(h->token, header_of(c, "Authorization"));
 }
 
@@ -398,6 +399,7 @@ int gw_httpd_start(const struct gw_httpd_opts *o, const struct gw_httpd_handler 
     h->handler = *handler;
     h->most_body = o->most_body ? o->most_body : GW_HTTP_MOST_BODY;
     h->open_health = o->open_health;
+    h->open_page = o->open_page;
     if (o->token && !(h->token = strdup(o->token))) {
         free(h);
         return -ENOMEM;

@@ -84,6 +84,7 @@ struct gw_httpd_opts {
     const char *cert, *key; /* PEM texts: the server speaks TLS; NULL: plain */
     const char *token;      /* that each call must bring ("Authorization: Bearer …"); NULL: none */
     int open_health;        /* 1: calls of v2/health need no token */
+    int open_page;          /* 1: neither does / */
 };
 
 /* Listens. How many connections there may be follows from the descriptors that the process may have:

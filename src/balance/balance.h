@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * balance.h: the balancer as its own files see it, and the step of the data plane.
+ *
+ * A core parses a burst of packets, finds their flows, moves the flows' states on, and changes the packets so that
+ * they can be sent. It knows nothing of where packets come from: run_dpdk.c reads them from devices, tests and
+ * benchmarks from memory.
+ */
+#ifndef GW_SRC_BALANCE_BALANCE_H
+#define GW_SRC_BALANCE_BALANCE_H
+
+#include <pthread.h>
+
+#include <gpuwire/flow.h>
+
+#include "src/balance/neighbour.h"
+#include "src/balance/parse.h"
+#include "src/balance/services.h"
+#include "src/balance/states.h"
+
+/* ---- what a publication makes of a configuration ---- */
+
+struct bal_table { /* which worker has a row; shared by publications that do not change it */
+    uint32_t users;
+    uint16_t worker[BAL_MAGLEV];
+};
+
+struct bal_entry { /* of a hash of addresses and ports */
+    struct bal_addr addr;
+    uint16_t port;
+    uint8_t proto;
+    bool used;
+    uint16_t value;
+};
+enum { BAL_VIP_ROWS = 4 * BAL_SERVICES, BAL_BACK_ROWS = 2 * BAL_WORKERS };
+
+struct bal_snapshot {
+    uint64_t generation;
+    struct bal_snapshot *older; /* in the list of those to be freed */
+    bool has_any_port, has_nat, has_ip6, has_roce;
+    struct bal_config config;
+    struct bal_entry vip[BAL_VIP_ROWS];   /* value: the service */
+    struct bal_entry back[BAL_BACK_ROWS]; /* a NAT worker's address: the first of the workers there */
+    uint16_t next_back[BAL_WORKERS];      /* the next worker at the same address, or BAL_NO_WORKER */
+    uint16_t member[BAL_WORKERS];         /* workers by service */
+    struct {
+        uint16_t first, count;
+    } members[BAL_SERVICES];
+    struct bal_table *table[BAL_SERVICES];  /* of the workers that are up */
+    struct bal_table *stable[BAL_SERVICES]; /* track_moved: of all workers; else NULL */
+    uint32_t neighbour[BAL_WORKERS];        /* of the worker's next hop; BAL_NO_NEIGHBOUR */
+};
+
+/* Makes one; `last`, which may be NULL, lends tables that have not changed. bal_publish's errors. */
+int bal_snapshot_make(struct bal *bal, const struct bal_config *config, const struct bal_snapshot *last,
+                      struct bal_snapshot **out, char *error, size_t size);
+void bal_snapshot_free(struct bal_snapshot *s);
+
+/* Where packets to an address go from a port: to itself, or to the gateway if that may be. false: nowhere. */
+bool bal_route(const struct bal_port *p, const struct bal_addr *to, bool gateway, struct bal_addr *hop);
+
+/* The number of the service at an address, or -1. */
+int bal_find_vip(const struct bal_snapshot *s, uint8_t proto, const struct bal_addr *addr, uint16_t port);
+/* The first worker at an address, or BAL_NO_WORKER. */
+uint16_t bal_find_back(const struct bal_snapshot *s, uint8_t proto, const struct bal_addr *addr,
+                       uint16_t port);
+/* Is it the address of a service? */
+bool bal_is_vip(const struct bal_snapshot *s, const struct bal_addr *addr);
+
+static inline bool bal_same_addr(const struct bal_addr *a, const struct bal_addr *b)
+{
+    if (a->family != b->family) return false;
+    return !__builtin_memcmp(a->byte, b->byte, a->family == 4 ? 4 : 16);
+}
+static inline struct bal_addr bal_addr_of(const uint8_t *p, bool ipv6)
+{
+    struct bal_addr a = {.family = ipv6 ? 6 : 4};
+    __builtin_memcpy(a.byte, p, ipv6 ? 16 : 4);
+    return a;
+}
+/* "10.0.0.1", "fd00::1". */
+#define BAL_ADDR_TEXT 46
+const char *bal_addr_text(const struct bal_addr *addr, char text[BAL_ADDR_TEXT]);
+
+/* ---- rows of Maglev ---- */
+
+struct bal_candidate {
+    uint16_t worker;
+    uint32_t weight;
+    uint64_t name; /* a hash of its address and port, the same on each balancer */
+};
+/* Fills rows with weighted Maglev: each candidate gets its share, and a change moves few of the others' rows.
+ * -ENOMEM. */
+int bal_maglev(const struct bal_candidate *c, uint32_t n, uint64_t seed, uint16_t row[BAL_MAGLEV]);
+/* The same by weighted rendezvous: a candidate more or less moves its own rows and no other. Slower to make. */
+void bal_rendezvous(const struct bal_candidate *c, uint32_t n, uint64_t seed, uint16_t row[BAL_MAGLEV]);
+
+/* ---- a core ---- */
+
+struct bal_counters {
+    struct {
+        _Atomic uint64_t packets, bytes, opened, live;
+    } worker[BAL_WORKERS];
+    _Atomic uint64_t received, received_bytes, packets, bytes, answered, opened, expired, evicted, moved,
+        stateless, live;
+    _Atomic uint64_t drop[BAL_DROPS];
+};
+/* Only its core writes a counter, so that no read-modify-write needs to be atomic. Readers want no order. */
+static inline void bal_count(_Atomic uint64_t *c, uint64_t n)
+{
+    atomic_store_explicit(c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+enum bal_verdict {
+    BAL_SEND,    /* from port, as it is now */
+    BAL_DISCARD, /* it has been counted */
+    BAL_PASS,    /* give it to another core, unchanged */
+};
+
+struct bal_packet {
+    uint8_t *data;     /* its Ethernet header; moves when headers are added or taken off */
+    uint32_t len;      /* bytes from data */
+    uint32_t headroom; /* bytes in front of data that may be written; 64 are enough for everything */
+    uint8_t port;      /* in: where it came from; out: where it goes to */
+    uint8_t hops;      /* cores that it has been passed to */
+    uint8_t core;      /* out, BAL_PASS: the core that has its flow, or may have it */
+    uint8_t verdict;   /* out: enum bal_verdict */
+};
+
+struct bal_frame { /* one that the balancer itself sends */
+    uint8_t port;
+    uint8_t len;
+    uint8_t data[110];
+};
+
+enum { BAL_BURST = 64, BAL_OUTBOX = 64, BAL_RING = 8192, BAL_QPNS = 16384 };
+
+/* A queue with one writer and one reader. */
+struct bal_ring {
+    _Atomic uint32_t head, tail;
+    struct bal_record record[BAL_RING];
+};
+
+struct bal_choice {                /* what a core remembers for choosing */
+    uint32_t next[BAL_SERVICES];   /* rr; where lc begins to look */
+    int64_t credit[BAL_WORKERS];   /* wrr */
+    uint64_t seen_ns[BAL_WORKERS]; /* the telemetry's time when `since` began */
+    uint32_t since[BAL_WORKERS];   /* flows opened since then */
+    uint64_t bytes[BAL_WORKERS];   /* bytes forwarded since then; without telemetry: of late */
+    uint64_t random;
+};
+
+/* What happened to the tables in this burst: what was found before may have moved, or be in another state. */
+struct bal_burst {
+    bool inserted;
+    uint64_t changed; /* a bit for each of 64 classes of keys */
+};
+
+struct bal_core {
+    struct bal *bal;
+    const struct bal_snapshot *snap;
+    struct gw_flow_table *narrow, *wide; /* keys of 8 bytes, and of BAL_WIDE_KEY */
+    struct bal_counters *counters;
+    uint32_t index;
+    uint64_t now_ns, kept_ns, fed_ns;
+    uint64_t told_ns; /* when a sender last heard that its packet was too big */
+    struct bal_burst burst;
+    struct bal_choice choice;
+    struct bal_frame outbox[BAL_OUTBOX];
+    uint32_t outbox_used;
+    struct bal_ring *feed, *inbox;
+    uint64_t announced, announce_at; /* VIPs: the publication, and how many ports times services are done */
+    uint64_t scan_at[2];             /* cursors of the feed's rounds over both tables */
+    struct {
+        uint32_t tag, qpn;
+    } qpn_of
+        [BAL_QPNS]; /* CM's communication IDs: the worker's queue pair. Newer ones take the place of older ones */
+};
+
+struct bal {
+    struct bal_attr attr;
+    _Atomic(struct bal_snapshot *) snap;
+    struct bal_snapshot *old; /* not yet freed */
+    uint64_t generation;
+    _Atomic uint64_t seen[BAL_CORES]; /* the publication that a core looks at; BAL_OFFLINE */
+    _Atomic bool stop, feeding;
+    struct bal_neighbours *neighbours;
+    _Atomic uint64_t port_mac[BAL_PORTS];
+    struct {
+        _Atomic uint64_t when_ns, bytes;
+        _Atomic uint32_t queue_depth;
+    } load[BAL_WORKERS];
+    struct bal_core *core[BAL_CORES];
+};
+#define BAL_OFFLINE UINT64_MAX
+
+/* The MAC of a port, which is known when its device is open. */
+void bal_set_port_mac(struct bal *bal, uint32_t port, const uint8_t mac[6]);
+
+/* A core begins and ends: between these one thread calls the functions below. */
+struct bal_core *bal_core_begin(struct bal *bal, uint32_t index);
+void bal_core_end(struct bal_core *core);
+
+/* Looks at the time and the newest publication; the one before is not read any more. The two below do so. */
+void bal_core_look(struct bal_core *core, uint64_t now_ns);
+
+/*
+ * Takes n packets from parsing to forwarding. Each gets its verdict. now_ns: CLOCK_MONOTONIC, or a simulated clock
+ * that does not go back.
+ */
+void gw_balance_burst(struct bal_core *core, struct bal_packet *packets, size_t n, uint64_t now_ns);
+/* What the core wants to send by itself: moves up to n frames out. Call it after each burst, and when there is none. */
+size_t bal_core_frames(struct bal_core *core, struct bal_frame *out, size_t n);
+/* Housekeeping, after each burst and when there is none: frees flows, resolves next hops, tells the feed. */
+void bal_core_keep(struct bal_core *core, uint64_t now_ns);
+
+/* ---- choosing (choose.c) ---- */
+
+/* The row of a client in Maglev's tables. */
+uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *addr, bool ipv6,
+                 uint16_t port);
+/* The worker of a new flow, or BAL_NO_WORKER. */
+uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row);
+/* Tells the choice that a flow was opened. */
+void bal_chosen(struct bal_core *core, uint16_t worker);
+
+static inline bool bal_is_up(const struct bal_snapshot *s, uint16_t w)
+{
+    return s->config.worker[w].used && s->config.worker[w].state == BAL_UP && s->config.worker[w].weight;
+}
+/* Does the worker still serve the flows that it has? */
+static inline bool bal_keeps(const struct bal_snapshot *s, uint16_t w, uint32_t service)
+{
+    const struct bal_worker *worker = &s->config.worker[w];
+    return w < BAL_WORKERS && worker->used && worker->state != BAL_DOWN && worker->service == service;
+}
+
+#endif

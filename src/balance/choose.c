@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which worker gets a new flow. Each core chooses from what it knows by itself; the clients are spread over the cores
+ * evenly enough for that. */
+#include <string.h>
+
+#include "src/balance/balance.h"
+
+static uint32_t random_below(struct bal_choice *c, uint32_t n)
+{
+    c->random ^= c->random << 13;
+    c->random ^= c->random >> 7;
+    c->random ^= c->random << 17;
+    return (uint32_t)((c->random >> 32) * n >> 32);
+}
+
+uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *addr, bool ipv6,
+                 uint16_t port)
+{
+    uint64_t a[2] = {0}, h = s->config.maglev_seed ^ 0x9e3779b97f4a7c15u;
+    memcpy(a, addr, ipv6 ? 16 : 4);
+    /* sh goes by the address alone; so does RoCE, whose source port says nothing about the connection */
+    const struct bal_service *v = &s->config.service[service];
+    if (v->scheduler != BAL_SH && v->proto != BAL_ROCE) a[1] ^= (uint64_t)port << 48;
+    h = (h ^ a[0]) * 0x9e3779b97f4a7c15u;
+    h = (h ^ h >> 32 ^ a[1]) * 0xd6e8feb86659fd93u;
+    h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+    return (uint32_t)((h >> 32) * BAL_MAGLEV >> 32);
+}
+
+static uint64_t connections(const struct bal_core *core, uint16_t w)
+{
+    return gw_flow_worker_count(core->narrow, w) + gw_flow_worker_count(core->wide, w);
+}
+
+/* Telemetry that is new enough to believe; what this core did since it came is counted beside it. */
+static bool is_fresh(struct bal_core *core, uint16_t w)
+{
+    struct bal_choice *c = &core->choice;
+    uint64_t when = atomic_load_explicit(&core->bal->load[w].when_ns, memory_order_relaxed);
+    if (!when || (core->now_ns > when && core->now_ns - when > BAL_LOAD_OLD_NS)) return false;
+    if (c->seen_ns[w] != when) {
+        c->seen_ns[w] = when;
+        c->since[w] = 0;
+        c->bytes[w] = 0;
+    }
+    return true;
+}
+
+static uint64_t queue_of(struct bal_core *core, uint16_t w)
+{
+    return atomic_load_explicit(&core->bal->load[w].queue_depth, memory_order_relaxed) +
+           core->choice.since[w];
+}
+
+static uint64_t bytes_of(struct bal_core *core, uint16_t w)
+{
+    uint64_t waiting =
+        is_fresh(core, w) ? atomic_load_explicit(&core->bal->load[w].bytes, memory_order_relaxed) : 0;
+    return waiting + core->choice.bytes[w];
+}
+
+/* ---- the schedulers ---- */
+
+struct field { /* the workers among which one is chosen */
+    const uint16_t *member;
+    uint32_t count, service;
+};
+
+static uint16_t rr(struct bal_core *core, const struct field *f)
+{
+    uint32_t *next = &core->choice.next[f->service];
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint16_t w = f->member[(*next)++ % f->count];
+        if (bal_is_up(core->snap, w)) return w;
+    }
+    return BAL_NO_WORKER;
+}
+
+/* Each worker earns its weight in every turn. The richest is chosen, and pays what all have earned. */
+static uint16_t wrr(struct bal_core *core, const struct field *f)
+{
+    int64_t *credit = core->choice.credit, all = 0;
+    uint16_t best = BAL_NO_WORKER;
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint16_t w = f->member[i];
+        if (!bal_is_up(core->snap, w)) {
+            credit[w] = 0;
+            continue;
+        }
+        credit[w] += core->snap->config.worker[w].weight;
+        all += core->snap->config.worker[w].weight;
+        if (best == BAL_NO_WORKER || credit[w] > credit[best]) best = w;
+    }
+    if (best != BAL_NO_WORKER) credit[best] -= all;
+    return best;
+}
+
+/* The smallest load for its weight. Among equals each has its turn. */
+static uint16_t least(struct bal_core *core, const struct field *f,
+                      uint64_t (*load)(struct bal_core *core, uint16_t w), bool weighted)
+{
+    uint16_t best = BAL_NO_WORKER;
+    uint64_t best_load = 0, best_weight = 1;
+    uint32_t start = core->choice.next[f->service]++;
+    for (uint32_t i = 0; i < f->count; i++) {
+        uint16_t w = f->member[(start + i) % f->count];
+        if (!bal_is_up(core->snap, w)) continue;
+        uint64_t l = load(core, w), weight = weighted ? core->snap->config.worker[w].weight : 1;
+        /* no load at all: the heavier one first */
+        if (best != BAL_NO_WORKER && (l + 1) * best_weight >= (best_load + 1) * weight) continue;
+        best = w;
+        best_load = l;
+        best_weight = weight;
+    }
+    return best;
+}
+
+static uint64_t connections_of(struct bal_core *core, uint16_t w)
+{
+    return connections(core, w);
+}
+
+/* Maglev's rows are shared out by weight, so two random rows are two random workers by weight. */
+static uint16_t p2c(struct bal_core *core, const struct field *f)
+{
+    const struct bal_table *t = core->snap->table[f->service];
+    uint16_t a = t->worker[random_below(&core->choice, BAL_MAGLEV)], b = a;
+    for (int i = 0; i < 4 && b == a; i++) b = t->worker[random_below(&core->choice, BAL_MAGLEV)];
+    if (a == b || a == BAL_NO_WORKER) return a;
+    bool told = is_fresh(core, a) && is_fresh(core, b);
+    uint64_t x = told ? queue_of(core, a) : connections(core, a);
+    uint64_t y = told ? queue_of(core, b) : connections(core, b);
+    const struct bal_worker *worker = core->snap->config.worker;
+    return (x + 1) * worker[b].weight <= (y + 1) * worker[a].weight ? a : b;
+}
+
+uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row)
+{
+    const struct bal_snapshot *s = core->snap;
+    struct field f = {&s->member[s->members[service].first], s->members[service].count, service};
+    if (!f.count) return BAL_NO_WORKER;
+    switch (s->config.service[service].scheduler) {
+    case BAL_RR: return rr(core, &f);
+    case BAL_WRR: return wrr(core, &f);
+    case BAL_LC: return least(core, &f, connections_of, false);
+    case BAL_WLC: return least(core, &f, connections_of, true);
+    case BAL_P2C: return p2c(core, &f);
+    case BAL_LEAST_BYTES: return least(core, &f, bytes_of, true);
+    default: return s->table[service]->worker[row];
+    }
+}
+
+void bal_chosen(struct bal_core *core, uint16_t worker)
+{
+    core->choice.since[worker]++;
+}

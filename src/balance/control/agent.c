@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/balance/control/agent.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <gpuwire/error.h>
+#include <gpuwire/exec.h>
+
+#include "src/balance/control/json.h"
+#include "src/balance/control/sync.h"
+#include "src/balance/control/translate.h"
+#include "src/balance/control/wire.h"
+#include "src/balance/states.h"
+
+#define PATIENCE_NS 5000000000u
+#define SETTLE_NS   300000000u /* counts of live flows are as old as that at most */
+
+struct gw_bal_agent {
+    struct bal *bal;
+    const struct gw_bal_global *global;
+    void (*stop)(void *ctx);
+    void *ctx;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of what follows */
+    json_t *state;        /* as it was applied */
+    struct gw_bal_model model;
+    uint64_t version, generation; /* of the last that was applied */
+    uint64_t seen_ns;             /* when all cores were seen to have it; 0: not yet */
+    uint64_t settled;
+    int ready;
+    const struct gw_bal_sync *sync;
+    int listen_fd, end_fd;
+    struct sockaddr_un address;
+};
+
+/* ---- answers ---- */
+
+static json_t *refusal(const char *why)
+{
+    return json_pack("{s:s}", "error", why);
+}
+
+static json_t *apply(struct gw_bal_agent *a, const json_t *question)
+{
+    char why[256] = "";
+    json_t *state = json_object_get(question, "state");
+    struct gw_bal_model model = {0};
+    struct bal_config *config = calloc(1, sizeof(*config));
+    int error = config ? gw_bal_model_from(state, &model) : gw_error_errno(-ENOMEM, "apply");
+    if (error) snprintf(why, sizeof(why), "%s", gw_last_error());
+    if (!error) {
+        gw_bal_translate(&model, a->global, config);
+        error = bal_publish(a->bal, config, why, sizeof(why));
+    }
+    free(config);
+    if (json_is_object(state)) { /* a refused one, too, is what the next control plane goes on with */
+        json_decref(a->state);
+        a->state = json_incref(state);
+    }
+    if (error) {
+        gw_bal_model_free(&model);
+        return refusal(why);
+    }
+    gw_bal_model_free(&a->model);
+    a->model = model;
+    a->version = (uint64_t)json_integer_value(json_object_get(state, "version"));
+    a->generation = bal_generation(a->bal);
+    a->seen_ns = 0;
+    return json_pack("{s:I}", "version", (json_int_t)a->version);
+}
+
+static json_t *load(struct gw_bal_agent *a, const json_t *question)
+{
+    size_t i;
+    json_t *one;
+    uint64_t now = gw_deadline(0);
+    json_array_foreach(json_object_get(question, "loads"), i, one)
+    {
+        json_int_t id = 0, queue = 0, bytes = 0;
+        if (json_unpack(one, "[I,I,I]", &id, &queue, &bytes) || id < 0 || id >= BAL_WORKERS || queue < 0 ||
+            bytes < 0)
+            return refusal("load: [worker, queue, bytes] is wanted");
+        struct bal_load l = {.queue_depth = (uint32_t)queue, .bytes = (uint64_t)bytes};
+        bal_telemetry(a->bal, (uint32_t)id, &l, now);
+    }
+    return json_object();
+}
+
+static json_t *queue_pair(struct gw_bal_agent *a, const json_t *question)
+{
+    const char *client;
+    json_int_t service, worker, qpn;
+    struct gw_bal_addr addr;
+    int ended;
+    if (json_unpack((json_t *)question, "{s:I, s:I, s:s, s:I, s:b}", "service", &service, "worker", &worker,
+                    "client", &client, "qpn", &qpn, "ended", &ended) ||
+        gw_bal_addr_parse(client, &addr))
+        return refusal("queue_pair: not of that form");
+    struct bal_record r = {.service = (uint16_t)service,
+                           .worker = (uint16_t)worker,
+                           .qpn = (uint32_t)qpn & 0xffffff,
+                           .state = ended ? 0xff : BAL_ROCE_LIVE};
+    gw_bal_to_addr(&addr, &r.client);
+    int error = bal_learn(a->bal, &r);
+    return error == -EAGAIN ? json_pack("{s:s, s:b}", "error", "the cores are busy", "retry", 1)
+           : error          ? refusal("no such service or worker")
+                            : json_object();
+}
+
+static json_t *totals_json(const struct bal_totals *t)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "received_packets",
+                     (json_int_t)t->received, "received_bytes", (json_int_t)t->received_bytes, "packets",
+                     (json_int_t)t->packets, "bytes", (json_int_t)t->bytes, "answered",
+                     (json_int_t)t->answered, "opened", (json_int_t)t->opened, "expired",
+                     (json_int_t)t->expired, "evicted", (json_int_t)t->evicted, "moved", (json_int_t)t->moved,
+                     "stateless", (json_int_t)t->stateless, "live", (json_int_t)t->live);
+}
+
+static json_t *sync_json(const struct gw_bal_sync *sync)
+{
+    struct gw_bal_sync_counts c;
+    if (!sync) return json_null();
+    gw_bal_sync_counts(sync, &c);
+    return json_pack("{s:I, s:I, s:I, s:I, s:b}", "sent", (json_int_t)c.sent, "received",
+                     (json_int_t)c.received, "unknown", (json_int_t)c.unknown, "lost", (json_int_t)c.lost,
+                     "connected", (int)c.connected);
+}
+
+/* Before the counts are read: which version do they know of? */
+static void settle(struct gw_bal_agent *a)
+{
+    uint64_t now = gw_deadline(0);
+    if (bal_generation_seen(a->bal) < a->generation) return;
+    if (!a->seen_ns) a->seen_ns = now;
+    if (now - a->seen_ns >= SETTLE_NS) a->settled = a->version;
+}
+
+static json_t *stats(struct gw_bal_agent *a)
+{
+    struct bal_totals t;
+    struct bal_counts c;
+    settle(a);
+    json_t *workers = json_array(), *drops = json_object();
+    for (const struct gw_bal_service *s = a->model.services; s; s = s->next)
+        for (const struct gw_bal_worker *w = s->workers; w; w = w->next) {
+            bal_worker_counts(a->bal, w->id, &c);
+            json_array_append_new(workers,
+                                  json_pack("[I,I,I,I,I]", (json_int_t)w->id, (json_int_t)c.packets,
+                                            (json_int_t)c.bytes, (json_int_t)c.opened, (json_int_t)c.live));
+        }
+    bal_totals(a->bal, -1, &t);
+    for (int i = 0; i < BAL_DROPS; i++)
+        json_object_set_new(drops, bal_drop_name((enum bal_drop)i), json_integer((json_int_t)t.drop[i]));
+    return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o}", "sync", sync_json(a->sync), "settled",
+                     (json_int_t)a->settled, "pid", (json_int_t)getpid(), "totals", totals_json(&t), "drops",
+                     drops, "workers", workers);
+}
+
+json_t *gw_bal_agent_answer(struct gw_bal_agent *a, const json_t *question)
+{
+    const char *op = json_string_value(json_object_get(question, "op"));
+    json_t *answer;
+    pthread_mutex_lock(&a->lock);
+    if (!op)
+        answer = refusal("no operation");
+    else if (!strcmp(op, "apply"))
+        answer = apply(a, question);
+    else if (!strcmp(op, "state"))
+        answer = json_pack("{s:O?}", "state", a->state);
+    else if (!strcmp(op, "load"))
+        answer = load(a, question);
+    else if (!strcmp(op, "queue_pair"))
+        answer = queue_pair(a, question);
+    else if (!strcmp(op, "stats"))
+        answer = stats(a);
+    else if (!strcmp(op, "ready"))
+        answer = json_pack("{s:b}", "ready", a->ready);
+    else if (!strcmp(op, "stop"))
+        answer = json_object();
+    else
+        answer = refusal("no such operation");
+    pthread_mutex_unlock(&a->lock);
+    if (op && !strcmp(op, "stop")) a->stop(a->ctx);
+    return answer;
+}
+
+void gw_bal_agent_model(struct gw_bal_agent *a,
+                        void (*look)(void *ctx, const struct gw_bal_model *m, uint64_t version), void *ctx)
+{
+    pthread_mutex_lock(&a->lock);
+    look(ctx, &a->model, a->version);
+    pthread_mutex_unlock(&a->lock);
+}
+
+void gw_bal_agent_ready(struct gw_bal_agent *a)
+{
+    pthread_mutex_lock(&a->lock);
+    a->ready = 1;
+    pthread_mutex_unlock(&a->lock);
+}
+
+void gw_bal_agent_sync(struct gw_bal_agent *a, const struct gw_bal_sync *sync)
+{
+    pthread_mutex_lock(&a->lock);
+    a->sync = sync;
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* ---- the socket ---- */
+
+static int serve(struct gw_bal_agent *a, int fd)
+{
+    json_t *question, *answer;
+    int error = gw_bal_receive(fd, &question, gw_deadline(PATIENCE_NS));
+    if (error) return error;
+    answer = gw_bal_agent_answer(a, question);
+    json_decref(question);
+    error = gw_bal_send(fd, answer, gw_deadline(PATIENCE_NS));
+    json_decref(answer);
+    return error;
+}
+
+/* One control plane at a time: a new one takes the place of the old. */
+static void *run(void *arg)
+{
+    struct gw_bal_agent *a = arg;
+    struct pollfd fds[3] = {{.fd = a->end_fd, .events = POLLIN},
+                            {.fd = a->listen_fd, .events = POLLIN},
+                            {.fd = -1, .events = POLLIN}};
+    while (!(fds[0].revents & POLLIN)) {
+        if (poll(fds, 3, -1) < 0) continue;
+        if (fds[1].revents & POLLIN) {
+            int fd = accept4(a->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+            if (fd >= 0 && fds[2].fd >= 0) close(fds[2].fd);
+            if (fd >= 0) fds[2].fd = fd;
+            continue;
+        }
+        if (fds[2].fd >= 0 && fds[2].revents && serve(a, fds[2].fd)) {
+            close(fds[2].fd);
+            fds[2].fd = -1;
+        }
+    }
+    if (fds[2].fd >= 0) close(fds[2].fd);
+    return NULL;
+}
+
+static int open_socket(struct gw_bal_agent *a)
+{
+    const char *dir = a->global->run_dir;
+    int error = gw_bal_socket_path(dir, &a->address);
+    if (error) return error;
+    if (mkdir(dir, 0700) && errno != EEXIST)
+        return gw_error(-errno, "run_dir %s: %s; name another in global_defs, or run as root", dir,
+                        strerror(errno));
+    a->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (a->listen_fd < 0) return gw_error_errno(-errno, "socket");
+    unlink(a->address.sun_path); /* of one that has gone: the caller has looked that none answers */
+    mode_t before = umask(0177);
+    error = bind(a->listen_fd, (struct sockaddr *)&a->address, sizeof(a->address)) || listen(a->listen_fd, 4)
+                ? -errno
+                : 0;
+    umask(before);
+    return error ? gw_error_errno(error, "%s", a->address.sun_path) : 0;
+}
+
+static void free_agent(struct gw_bal_agent *a)
+{
+    if (a->listen_fd >= 0) close(a->listen_fd);
+    if (a->end_fd >= 0) close(a->end_fd);
+    gw_bal_model_free(&a->model);
+    json_decref(a->state);
+    free(a);
+}
+
+int gw_bal_agent_start(struct bal *bal, const struct gw_bal_global *g, void (*stop)(void *ctx), void *ctx,
+                       struct gw_bal_agent **out)
+{
+    struct gw_bal_agent *a = calloc(1, sizeof(*a));
+    if (!a) return gw_error_errno(-ENOMEM, "agent");
+    *a = (struct gw_bal_agent){.bal = bal, .global = g, .stop = stop, .ctx = ctx, .listen_fd = -1};
+    a->end_fd = eventfd(0, EFD_CLOEXEC);
+    pthread_mutex_init(&a->lock, NULL);
+    int error = open_socket(a);
+    if (!error && (error = -pthread_create(&a->thread, NULL, run, a))) gw_error_errno(error, "thread");
+    if (error)
+        free_agent(a);
+    else
+        *out = a;
+    return error;
+}
+
+void gw_bal_agent_stop(struct gw_bal_agent *a)
+{
+    uint64_t one = 1;
+    if (!a) return;
+    if (write(a->end_fd, &one, sizeof(one)) < 0) { /* an eventfd takes it */
+    }
+    pthread_join(a->thread, NULL);
+    unlink(a->address.sun_path);
+    free_agent(a);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/balance/control/api.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/error.h>
+#include <gpuwire/exec.h>
+
+#include "src/balance/control/json.h"
+#include "src/http/httpd.h"
+
+/* A call on its way: what its path names. */
+struct call {
+    struct gw_bal_core *core;
+    const char *method;
+    const json_t *body;
+    struct gw_bal_service *service;
+    struct gw_bal_worker *worker;
+    const char *worker_name;
+    json_t **reply;
+};
+
+static unsigned fail(json_t **reply, unsigned status, const char *why)
+{
+    *reply = gw_http_error(why);
+    return status;
+}
+
+static unsigned fail_errno(json_t **reply, int error)
+{
+    unsigned status = error == -ENOENT   ? 404
+                      : error == -EEXIST ? 409
+                      : error == -EINVAL ? 400
+                      : error == -ENOSPC ? 507
+                                         : 500;
+    return fail(reply, status, gw_last_error());
+}
+
+static unsigned done(json_t **reply, unsigned status, json_t *body)
+{
+    *reply = body;
+    return body ? status : fail(reply, 500, "out of memory");
+}
+
+static unsigned only(json_t **reply, const char *methods)
+{
+    char why[96];
+    snprintf(why, sizeof(why), "this takes %s", methods);
+    return fail(reply, 405, why);
+}
+
+static int is(const struct call *c, const char *method)
+{
+    return !strcmp(c->method, method);
+}
+
+/* ---- services ---- */
+
+static unsigned services(struct call *c)
+{
+    struct gw_bal_service s = {.sched = GW_BAL_WLC, .origin = GW_BAL_OF_API}, *mine;
+    gw_bal_check_default(&s.check);
+    if (is(c, "GET")) {
+        json_t *all = json_array();
+        for (const struct gw_bal_service *o = c->core->model.services; o; o = o->next)
+            json_array_append_new(all, gw_bal_service_json(o));
+        return done(c->reply, 200, json_pack("{s:o}", "services", all));
+    }
+    if (!is(c, "POST")) return only(c->reply, "GET and POST");
+    int error = gw_bal_service_from(c->body, &s);
+    if (!error && s.protocol == GW_BAL_ROCE && !s.port) s.port = 4791;
+    if (!error && c->core->global) error = gw_bal_tunnel_fits(c->core->global, &s);
+    if (!error) error = gw_bal_add_service(&c->core->model, &s, &mine);
+    return error ? fail_errno(c->reply, error) : done(c->reply, 201, gw_bal_service_json(mine));
+}
+
+/* What may change while the service has flows. */
+static unsigned change_service(struct call *c)
+{
+    struct gw_bal_service wanted = *c->service;
+    int error = gw_bal_service_from(c->body, &wanted);
+    if (!error &&
+        (wanted.protocol != c->service->protocol || wanted.port != c->service->port ||
+         !gw_bal_addr_same(&wanted.addr, &c->service->addr) || strcmp(wanted.name, c->service->name)))
+        error = gw_error(-EINVAL, "service %s: name, address, port and protocol stay; add another service",
+                         c->service->name);
+    if (!error && wanted.forward == GW_BAL_NAT && !wanted.port)
+        error = gw_error(-EINVAL, "service %s: NAT wants a port; this one has all", c->service->name);
+    if (!error && wanted.jet &&
+        (wanted.sched != GW_BAL_MH || wanted.protocol != GW_BAL_TCP || wanted.forward == GW_BAL_NAT))
+        error = gw_error(-EINVAL, "service %s: jet goes with mh and TCP, and not with NAT", c->service->name);
+    if (!error && c->core->global) error = gw_bal_tunnel_fits(c->core->global, &wanted);
+    for (const struct gw_bal_worker *w = c->service->workers; !error && w; w = w->next)
+        error = gw_bal_fits(&wanted, w);
+    if (error) return fail_errno(c->reply, error);
+    c->service->sched = wanted.sched;
+    c->service->forward = wanted.forward;
+    c->service->jet = wanted.jet;
+    gw_bal_set_check(&c->core->model, c->service, &wanted.check);
+    c->core->model.version++;
+    return done(c->reply, 200, gw_bal_service_json(c->service));
+}
+
+static unsigned service(struct call *c)
+{
+    if (is(c, "GET")) return done(c->reply, 200, gw_bal_service_json(c->service));
+    if (is(c, "PATCH")) return change_service(c);
+    if (!is(c, "DELETE")) return only(c->reply, "GET, PATCH and DELETE");
+    gw_bal_remove_service(&c->core->model, c->service);
+    return done(c->reply, 200, json_object());
+}
+
+/* ---- workers ---- */
+
+static unsigned add_worker(struct call *c, uint8_t origin)
+{
+    struct gw_bal_worker w = {.weight = 1, .origin = origin}, *mine;
+    if (c->worker_name) snprintf(w.name, sizeof(w.name), "%s", c->worker_name);
+    int error = gw_bal_worker_from(c->body, &w);
+    if (w.port == c->service->port) w.port = 0;
+    if (!error) error = gw_bal_add_worker(&c->core->model, c->service, &w, &mine);
+    if (error) return fail_errno(c->reply, error);
+    c->worker = mine;
+    return done(c->reply, 201, gw_bal_worker_json(c->service, mine));
+}
+
+static unsigned workers(struct call *c)
+{
+    if (is(c, "POST")) return add_worker(c, GW_BAL_OF_API);
+    if (!is(c, "GET")) return only(c->reply, "GET and POST");
+    json_t *all = json_array();
+    for (const struct gw_bal_worker *w = c->service->workers; w; w = w->next)
+        json_array_append_new(all, gw_bal_worker_json(c->service, w));
+    return done(c->reply, 200, json_pack("{s:o}", "workers", all));
+}
+
+static unsigned change_worker(struct call *c)
+{
+    char state[16] = "";
+    uint64_t weight = c->worker->weight;
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)c->body, key, value)
+    {
+        if (strcmp(key, "state") && strcmp(key, "weight"))
+            return fail(c->reply, 400, "of a worker, `state` and `weight` can be changed");
+    }
+    if (!c->body || gw_bal_get_number(c->body, "weight", 0, GW_BAL_WEIGHT, &weight) < 0 ||
+        gw_bal_get_text(c->body, "state", state, sizeof(state)) < 0)
+        return fail(c->reply, 400, c->body ? gw_last_error() : "a body is wanted: {\"weight\": 2}");
+    if (state[0] && strcmp(state, "draining") && strcmp(state, "up"))
+        return fail(c->reply, 400, "state: up or draining is wanted");
+    gw_bal_set_weight(&c->core->model, c->worker, weight);
+    if (state[0]) gw_bal_drain(&c->core->model, c->worker, state[0] == 'd');
+    return done(c->reply, 200, gw_bal_worker_json(c->service, c->worker));
+}
+
+/* The worker itself speaks: it is there, and so much waits there. */
+static unsigned beat(struct call *c)
+{
+    uint64_t queue = 0, bytes = 0, ms = 1000, n = 0;
+    unsigned status = 200;
+    if (gw_bal_get_number(c->body, "queue", 0, UINT32_MAX, &queue) < 0 ||
+        gw_bal_get_number(c->body, "queue_bytes", 0, INT64_MAX, &bytes) < 0 ||
+        gw_bal_get_number(c->body, "beat_ms", 10, 3600000, &ms) < 0 ||
+        gw_bal_get_number(c->body, "weight", 0, GW_BAL_WEIGHT, &n) < 0)
+        return fail_errno(c->reply, -EINVAL);
+    if (!c->worker) status = add_worker(c, GW_BAL_OF_ITSELF);
+    if (status > 299) return status;
+    struct gw_bal_worker *w = c->worker;
+    if (status == 200) *c->reply = gw_bal_worker_json(c->service, w);
+    if (w->leave && w->silent) gw_bal_drain(&c->core->model, w, w->drain); /* it is back */
+    w->telemetry = (struct gw_bal_telemetry){
+        .at_ns = gw_deadline(0), .beat_ns = ms * 1000000, .queue = (uint32_t)queue, .bytes = bytes};
+    return status;
+}
+
+static unsigned remove_worker(struct call *c)
+{
+    uint8_t now = 0;
+    if (gw_bal_get_yes(c->body, "now", &now) < 0) return fail_errno(c->reply, -EINVAL);
+    gw_bal_leave(&c->core->model, c->service, c->worker, now);
+    return done(c->reply, now ? 200 : 202, now ? json_object() : gw_bal_worker_json(c->service, c->worker));
+}
+
+static unsigned worker(struct call *c)
+{
+    c->worker = gw_bal_find_worker(c->service, c->worker_name);
+    if (is(c, "PUT")) return beat(c);
+    if (!c->worker) return fail_errno(c->reply, -ENOENT);
+    if (is(c, "GET")) return done(c->reply, 200, gw_bal_worker_json(c->service, c->worker));
+    if (is(c, "PATCH")) return change_worker(c);
+    if (is(c, "DELETE")) return remove_worker(c);
+    return only(c->reply, "GET, PUT, PATCH and DELETE");
+}
+
+/* ---- queue pairs that CM did not connect ---- */
+
+static unsigned queue_pairs(struct call *c)
+{
+    char name[GW_BAL_ENDPOINT] = "", client[GW_BAL_ADDR] = "";
+    struct gw_bal_qp *q;
+    struct gw_bal_worker *w;
+    uint64_t qpn = 0;
+    uint8_t ends = 0;
+    if (!is(c, "POST")) return only(c->reply, "POST");
+    if (c->service->protocol != GW_BAL_ROCE) return fail(c->reply, 400, "the service's protocol is not roce");
+    if (gw_bal_get_text(c->body, "worker", name, sizeof(name)) < 0 ||
+        gw_bal_get_text(c->body, "client", client, sizeof(client)) < 0 ||
+        gw_bal_get_number(c->body, "qpn", 2, 0xffffff, &qpn) < 0 ||
+        gw_bal_get_yes(c->body, "ended", &ends) < 0)
+        return fail_errno(c->reply, -EINVAL);
+    if (!qpn || !name[0] || !client[0]) return fail(c->reply, 400, "worker, client and qpn are wanted");
+    w = gw_bal_find_worker(c->service, name);
+    if (!w) return fail_errno(c->reply, -ENOENT);
+    if (c->core->qps_waiting >= GW_BAL_QPS)
+        return fail(c->reply, 503, "too many queue pairs wait; ask again");
+    if (!(q = calloc(1, sizeof(*q)))) return fail(c->reply, 500, "out of memory");
+    *q = (struct gw_bal_qp){.service = c->service->id, .worker = w->id, .qpn = (uint32_t)qpn, .ends = ends};
+    if (gw_bal_addr_parse(client, &q->client) || q->client.family != c->service->addr.family) {
+        free(q);
+        return fail(c->reply, 400, "client: an address of the service's family is wanted");
+    }
+    struct gw_bal_qp **link = &c->core->qps;
+    while (*link) link = &(*link)->next;
+    *link = q;
+    c->core->qps_waiting++;
+    return done(c->reply, 202, json_object());
+}
+
+/* ---- the rest ---- */
+
+static unsigned text_reply(struct call *c, char *text)
+{
+    json_t *j = text ? json_string(text) : NULL;
+    free(text);
+    return done(c->reply, 200, j);
+}
+
+static unsigned config(struct call *c)
+{
+    char *text = gw_bal_config_write(&c->core->model);
+    json_t *j = text ? json_pack("{s:s}", "config", text) : NULL;
+    free(text);
+    return done(c->reply, 200, j);
+}
+
+static unsigned stats(struct call *c)
+{
+    uint64_t now = gw_deadline(0);
+    return done(c->reply, 200,
+                json_pack("{s:I, s:b, s:I, s:I, s:s, s:O?}", "uptime_ms",
+                          (json_int_t)((now - c->core->started_ns) / 1000000), "attached", c->core->attached,
+                          "age_ms", (json_int_t)(c->core->stats_ns ? (now - c->core->stats_ns) / 1000000 : 0),
+                          "restarts", (json_int_t)c->core->restarts, "refused", c->core->refused, "data",
+                          c->core->stats));
+}
+
+static unsigned top(struct call *c, const char *name)
+{
+    if (strcmp(name, "services") && !is(c, "GET")) return only(c->reply, "GET");
+    if (!strcmp(name, "services")) return services(c);
+    if (!strcmp(name, "stats")) return stats(c);
+    if (!strcmp(name, "config")) return config(c);
+    if (!strcmp(name, "health")) return done(c->reply, c->core->attached ? 200 : 503, json_object());
+    return fail(c->reply, 404, "no such call; see docs/balance.md");
+}
+
+static unsigned route(struct call *c, char *path)
+{
+    char *rest = path, *word[5] = {0};
+    unsigned n = 0;
+    while (n < 5 && (word[n] = strsep(&rest, "/"))) n++;
+    if (rest || !n) return fail(c->reply, 404, "no such call; see docs/balance.md");
+    if (n > 1 && !*word[n - 1]) n--; /* a slash at the end */
+    if (n == 1) return top(c, word[0]);
+    if (strcmp(word[0], "services")) return fail(c->reply, 404, "no such call; see docs/balance.md");
+    c->service = gw_bal_find_service(&c->core->model, word[1]);
+    if (!c->service) return fail_errno(c->reply, -ENOENT);
+    c->worker_name = word[3];
+    if (n == 2) return service(c);
+    if (n == 3 && !strcmp(word[2], "workers")) return workers(c);
+    if (n == 4 && !strcmp(word[2], "workers")) return worker(c);
+    if (n == 3 && !strcmp(word[2], "queue_pairs")) return queue_pairs(c);
+    return fail(c->reply, 404, "no such call; see docs/balance.md");
+}
+
+unsigned gw_bal_api_call(struct gw_bal_core *core, const char *method, const char *path, const json_t *body,
+                         json_t **reply)
+{
+    struct call c = {.core = core, .method = method, .body = body, .reply = reply};
+    unsigned status;
+    pthread_mutex_lock(&core->lock);
+    if (!strcmp(path, "/metrics")) {
+        status = is(&c, "GET") ? text_reply(&c, gw_bal_metrics(core)) : only(reply, "GET");
+    } else if (strncmp(path, "/v1/", 4)) {
+        status = fail(reply, 404, "no such call; see docs/balance.md");
+    } else {
+        char *mine = strdup(path + 4);
+        status = mine ? route(&c, mine) : fail(reply, 500, "out of memory");
+        free(mine);
+    }
+    pthread_mutex_unlock(&core->lock);
+    if (strcmp(method, "GET")) gw_bal_core_wake(core);
+    return status;
+}

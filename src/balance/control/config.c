@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/balance/control/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/error.h>
+
+#include "src/balance/control/parse.h"
+
+typedef struct gw_bal_parse parse;
+typedef const struct gw_bal_statement statement;
+
+/* ---- global_defs ---- */
+
+static int set_endpoint(parse *p, statement *s, struct gw_bal_addr *addr, uint16_t *port)
+{
+    uint64_t n = 0;
+    int error = gw_bal_take_addr(p, s, 1, addr);
+    if (!error) error = gw_bal_take_number(p, s, 2, 0, 65535, &n);
+    *port = (uint16_t)n;
+    return error;
+}
+
+static int set_api(parse *p, statement *s)
+{
+    struct gw_bal_addr addr;
+    struct gw_bal_global *g = &p->config->global;
+    int error = set_endpoint(p, s, &addr, &g->api_port);
+    if (!error) gw_bal_addr_text(&addr, g->api_host);
+    return error;
+}
+static int set_token(parse *p, statement *s)
+{
+    return gw_bal_take_text(p, s, p->config->global.token_file, GW_BAL_TEXT);
+}
+static int set_cert(parse *p, statement *s)
+{
+    return gw_bal_take_text(p, s, p->config->global.tls_cert, GW_BAL_TEXT);
+}
+static int set_key(parse *p, statement *s)
+{
+    return gw_bal_take_text(p, s, p->config->global.tls_key, GW_BAL_TEXT);
+}
+static int set_run_dir(parse *p, statement *s)
+{
+    return gw_bal_take_text(p, s, p->config->global.run_dir, GW_BAL_TEXT);
+}
+static int set_flows(parse *p, statement *s)
+{
+    return gw_bal_take_number(p, s, 1, 1024, 1u << 30, &p->config->global.flows);
+}
+static int set_wide_flows(parse *p, statement *s)
+{
+    return gw_bal_take_number(p, s, 1, 1024, 1u << 28, &p->config->global.wide_flows);
+}
+static int set_huge(parse *p, statement *s)
+{
+    return gw_bal_take_yes(p, s, &p->config->global.huge_pages);
+}
+static int set_standby(parse *p, statement *s)
+{
+    return set_endpoint(p, s, &p->config->global.standby, &p->config->global.standby_port);
+}
+static int set_listen(parse *p, statement *s)
+{
+    return set_endpoint(p, s, &p->config->global.listen, &p->config->global.listen_port);
+}
+static int set_sync_key(parse *p, statement *s)
+{
+    return gw_bal_take_text(p, s, p->config->global.sync_key_file, GW_BAL_TEXT);
+}
+
+static int set_cores(parse *p, statement *s)
+{
+    struct gw_bal_global *g = &p->config->global;
+    uint64_t n;
+    for (unsigned k = 1; k < s->words; k++) {
+        int error = gw_bal_take_number(p, s, k, 0, 1023, &n);
+        if (error) return error;
+        for (unsigned i = 0; i < g->cores; i++)
+            if (g->core[i] == n) return gw_bal_wrong(p, s, "core %u is named twice", (unsigned)n);
+        if (g->cores == GW_BAL_CORES) return gw_bal_wrong(p, s, "more than %u cores", GW_BAL_CORES);
+        g->core[g->cores++] = (uint16_t)n;
+    }
+    return 0;
+}
+
+static int set_timeout(parse *p, statement *s)
+{
+    static const char *const names[] = {"syn", "established", "fin_wait",   "close",
+                                        "udp", "udp_stream",  "queue_pair", NULL};
+    return gw_bal_take_seconds(p, s, &p->config->global.timeout_ns[gw_bal_name_index(names, s->word[0])]);
+}
+
+static const struct gw_bal_keyword timeout_keywords[] = {
+    {"syn", 1, 1, set_timeout, NULL, NULL},        {"established", 1, 1, set_timeout, NULL, NULL},
+    {"fin_wait", 1, 1, set_timeout, NULL, NULL},   {"close", 1, 1, set_timeout, NULL, NULL},
+    {"udp", 1, 1, set_timeout, NULL, NULL},        {"udp_stream", 1, 1, set_timeout, NULL, NULL},
+    {"queue_pair", 1, 1, set_timeout, NULL, NULL}, {0},
+};
+
+static const struct gw_bal_keyword global_keywords[] = {
+    {"api", 2, 2, set_api, NULL, NULL},
+    {"token_file", 1, 1, set_token, NULL, NULL},
+    {"tls_cert", 1, 1, set_cert, NULL, NULL},
+    {"tls_key", 1, 1, set_key, NULL, NULL},
+    {"run_dir", 1, 1, set_run_dir, NULL, NULL},
+    {"cores", 1, GW_BAL_WORDS - 2, set_cores, NULL, NULL},
+    {"flows", 1, 1, set_flows, NULL, NULL},
+    {"wide_flows", 1, 1, set_wide_flows, NULL, NULL},
+    {"timeouts", 0, 0, NULL, timeout_keywords, NULL},
+    {"huge_pages", 1, 1, set_huge, NULL, NULL},
+    {"standby", 2, 2, set_standby, NULL, NULL},
+    {"sync_listen", 2, 2, set_listen, NULL, NULL},
+    {"sync_key_file", 1, 1, set_sync_key, NULL, NULL},
+    {0},
+};
+
+/* ---- interface and device ---- */
+
+static struct gw_bal_port *new_port(parse *p)
+{
+    struct gw_bal_global *g = &p->config->global;
+    if (g->ports == GW_BAL_PORTS) return NULL;
+    p->port = &g->port[g->ports++];
+    return p->port;
+}
+
+static int begin_interface(parse *p, statement *s)
+{
+    if (!new_port(p)) return gw_bal_wrong(p, s, "there may be %u ports", GW_BAL_PORTS);
+    snprintf(p->port->driver, sizeof(p->port->driver), "af_packet");
+    return gw_bal_take_text(p, s, p->port->interface, 16); /* as the kernel has it */
+}
+static int begin_device(parse *p, statement *s)
+{
+    if (!new_port(p)) return gw_bal_wrong(p, s, "there may be %u ports", GW_BAL_PORTS);
+    return gw_bal_take_text(p, s, p->port->device, sizeof(p->port->device));
+}
+
+static int set_driver(parse *p, statement *s)
+{
+    static const char *const drivers[] = {"af_packet", "af_xdp", "tap", NULL};
+    uint8_t i = 0;
+    if (!p->port->interface[0])
+        return gw_bal_wrong(p, s, "a device's name says its driver already; remove this");
+    int error = gw_bal_take_name(p, s, drivers, &i);
+    if (!error) snprintf(p->port->driver, sizeof(p->port->driver), "%s", drivers[i]);
+    return error;
+}
+
+/* "10.0.0.1/24" */
+static int set_address(parse *p, statement *s)
+{
+    struct gw_bal_addr a;
+    char *slash = strchr(s->word[1], '/'), *end = NULL;
+    if (slash) *slash = 0;
+    int error = gw_bal_take_addr(p, s, 1, &a);
+    if (error) return error;
+    long n = slash ? strtol(slash + 1, &end, 10) : -1;
+    if (n < 1 || n > (a.family == 6 ? 128 : 32) || *end || slash[1] < '0' || slash[1] > '9')
+        return gw_bal_wrong(p, s, "%.64s: ADDRESS/BITS is wanted, such as 10.0.0.2/24", s->word[1]);
+    *(a.family == 6 ? &p->port->address6 : &p->port->address4) = a;
+    *(a.family == 6 ? &p->port->prefix6 : &p->port->prefix4) = (uint8_t)n;
+    return 0;
+}
+static int set_gateway(parse *p, statement *s)
+{
+    struct gw_bal_addr a;
+    int error = gw_bal_take_addr(p, s, 1, &a);
+    if (!error) *(a.family == 6 ? &p->port->gateway6 : &p->port->gateway4) = a;
+    return error;
+}
+static int set_vlan(parse *p, statement *s)
+{
+    uint64_t n = 0;
+    int error = gw_bal_take_number(p, s, 1, 1, 4094, &n);
+    p->port->vlan = (uint16_t)n;
+    return error;
+}
+static int set_mtu(parse *p, statement *s)
+{
+    uint64_t n = 0;
+    int error = gw_bal_take_number(p, s, 1, 1280, 9216, &n);
+    p->port->mtu = (uint16_t)n;
+    return error;
+}
+
+static const struct gw_bal_keyword port_keywords[] = {
+    {"driver", 1, 1, set_driver, NULL, NULL},   {"address", 1, 1, set_address, NULL, NULL},
+    {"gateway", 1, 1, set_gateway, NULL, NULL}, {"vlan", 1, 1, set_vlan, NULL, NULL},
+    {"mtu", 1, 1, set_mtu, NULL, NULL},         {0},
+};
+
+static const struct gw_bal_keyword keywords[] = {
+    {"global_defs", 0, 0, NULL, global_keywords, NULL},
+    {"interface", 1, 1, begin_interface, port_keywords, NULL},
+    {"device", 1, 1, begin_device, port_keywords, NULL},
+    {"virtual_server", 1, 2, gw_bal_begin_service, gw_bal_keywords_service, gw_bal_end_service},
+    {0},
+};
+
+/* ---- the file ---- */
+
+void gw_bal_config_default(struct gw_bal_config *c)
+{
+    memset(c, 0, sizeof(*c));
+    snprintf(c->global.api_host, sizeof(c->global.api_host), "127.0.0.1");
+    snprintf(c->global.run_dir, sizeof(c->global.run_dir), "/run/gpuwire-balance");
+    c->global.api_port = GW_BAL_API;
+}
+
+static uint64_t hash_of(const char *text)
+{
+    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a: it tells edits apart, and nobody attacks one's own file */
+    for (; *text; text++) h = (h ^ (uint8_t)*text) * 0x100000001b3u;
+    return h;
+}
+
+int gw_bal_tunnel_fits(const struct gw_bal_global *g, const struct gw_bal_service *s)
+{
+    if (!g->ports || (s->forward != GW_BAL_TUN && s->forward != GW_BAL_GUE)) return 0;
+    for (unsigned i = 0; i < g->ports; i++)
+        if ((s->addr.family == 6 ? g->port[i].address6 : g->port[i].address4).family) return 0;
+    return gw_error(
+        -EINVAL, "service %s: a tunnel needs an IPv%u address of the balancer; add `address` to an interface",
+        s->name, s->addr.family);
+}
+
+int gw_bal_config_parse(const char *file, char *text, struct gw_bal_config *c)
+{
+    struct gw_bal_parse p = {.config = c};
+    gw_bal_config_default(c);
+    c->model.file_hash = hash_of(text);
+    gw_bal_reader_open(&p.reader, file, text);
+    int error = gw_bal_parse_block(&p, keywords, NULL);
+    if (error) return error;
+    if (!c->global.tls_cert[0] != !c->global.tls_key[0])
+        return gw_error(-EINVAL, "%s: tls_cert and tls_key go together; give both", file);
+    if ((c->global.standby.family || c->global.listen.family) && !c->global.sync_key_file[0])
+        return gw_error(-EINVAL,
+                        "%s: standby and sync_listen want sync_key_file: the key that both balancers have",
+                        file);
+    for (const struct gw_bal_service *s = c->model.services; !error && s; s = s->next)
+        error = gw_bal_tunnel_fits(&c->global, s);
+    return error ? gw_error(error, "%s: %s", file, gw_last_error()) : 0;
+}
+
+int gw_bal_config_read(const char *file, struct gw_bal_config *c)
+{
+    gw_bal_config_default(c);
+    char *text = malloc(GW_BAL_MOST + 1);
+    FILE *f = text ? fopen(file, "re") : NULL;
+    if (!f) {
+        free(text);
+        return gw_error_errno(text ? -errno : -ENOMEM, "%s", file);
+    }
+    errno = 0;
+    size_t n = fread(text, 1, GW_BAL_MOST + 1, f);
+    int error = ferror(f) ? -errno : 0;
+    fclose(f);
+    if (error)
+        gw_error_errno(error, "%s", file);
+    else if (n > GW_BAL_MOST)
+        error = gw_error(-EFBIG, "%s: a configuration has at most %u bytes", file, GW_BAL_MOST);
+    else if (memchr(text, 0, n))
+        error = gw_error(-EINVAL, "%s: not a text file: it has a byte that is 0", file);
+    else {
+        text[n] = 0;
+        error = gw_bal_config_parse(file, text, c);
+    }
+    free(text);
+    return error;
+}
+
+void gw_bal_config_free(struct gw_bal_config *c)
+{
+    gw_bal_model_free(&c->model);
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The running configuration as a file: what `gpuwire balance save` prints. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "src/balance/control/config.h"
+
+static void write_check(FILE *f, const struct gw_bal_check *c, const char *in)
+{
+    static const char *const names[] = {"NO_CHECK", "TCP_CHECK", "HTTP_GET", "RDMA_CHECK"};
+    if (c->kind == GW_BAL_NO_CHECK) {
+        fprintf(f, "%sNO_CHECK\n", in);
+        return;
+    }
+    fprintf(f, "%s%s {\n%s    delay_loop %g\n%s    connect_timeout %g\n%s    rise %u\n%s    fall %u\n", in,
+            names[c->kind], in, (double)c->interval_ns / 1e9, in, (double)c->timeout_ns / 1e9, in, c->rise,
+            in, c->fall);
+    if (c->port) fprintf(f, "%s    connect_port %u\n", in, c->port);
+    if (c->kind == GW_BAL_HTTP_GET) {
+        fprintf(f, "%s    url {\n%s        path \"%s\"\n", in, in, c->path);
+        if (c->status) fprintf(f, "%s        status_code %u\n", in, c->status);
+        if (c->host[0]) fprintf(f, "%s        virtualhost \"%s\"\n", in, c->host);
+        fprintf(f, "%s    }\n", in);
+    }
+    if (c->kind == GW_BAL_RDMA_CHECK) fprintf(f, "%s    model \"%s\"\n", in, c->model);
+    fprintf(f, "%s}\n", in);
+}
+
+static void write_worker(FILE *f, const struct gw_bal_service *s, const struct gw_bal_worker *w)
+{
+    char addr[GW_BAL_ADDR];
+    if (w->leave || w->origin == GW_BAL_OF_ITSELF) return; /* the one goes, the other comes by itself */
+    fprintf(f, "    real_server %s %u {\n        name %s\n        weight %u\n",
+            gw_bal_addr_text(&w->addr, addr), gw_bal_port_of(s, w), w->name, w->weight);
+    if (w->has_check) write_check(f, &w->check, "        ");
+    fprintf(f, "    }\n");
+}
+
+char *gw_bal_config_write(const struct gw_bal_model *m)
+{
+    char *text = NULL, addr[GW_BAL_ADDR];
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f) return NULL;
+    for (const struct gw_bal_service *s = m->services; s; s = s->next) {
+        fprintf(f, "virtual_server %s %u {\n    name %s\n    protocol %s\n    lb_algo %s\n    lb_kind %s\n",
+                gw_bal_addr_text(&s->addr, addr), s->port, s->name, gw_bal_protocol_names[s->protocol],
+                gw_bal_sched_names[s->sched], gw_bal_forward_names[s->forward]);
+        if (s->jet) fprintf(f, "    jet yes\n");
+        write_check(f, &s->check, "    ");
+        for (const struct gw_bal_worker *w = s->workers; w; w = w->next) write_worker(f, s, w);
+        fprintf(f, "}\n");
+    }
+    if (fclose(f)) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}

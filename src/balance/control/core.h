@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control plane at work: the model under its lock, and what the data plane last said. The API's threads
+ * and the daemon's share it. */
+#ifndef GW_BALANCE_CONTROL_CORE_H
+#define GW_BALANCE_CONTROL_CORE_H
+
+#include <jansson.h>
+#include <pthread.h>
+
+#include "src/balance/control/config.h"
+#include "src/balance/control/model.h"
+
+/* A queue pair that its ends have connected by themselves. */
+struct gw_bal_qp {
+    struct gw_bal_qp *next;
+    uint32_t service, worker, qpn;
+    struct gw_bal_addr client;
+    uint8_t ends;
+};
+
+#define GW_BAL_QPS 4096u /* that may wait for the data plane */
+
+struct gw_bal_core {
+    pthread_mutex_t lock;
+    struct gw_bal_model model;
+    json_t *stats;     /* what the data plane said last; NULL: nothing yet */
+    uint64_t stats_ns; /* when */
+    uint64_t started_ns;
+    int attached;                       /* there is a data plane */
+    uint64_t restarts;                  /* of the data plane */
+    char refused[256];                  /* why it refused the last version; "" when it did not */
+    const struct gw_bal_global *global; /* NULL: there is none, in tests */
+    int wake_fd;                        /* an eventfd: something has changed */
+    struct gw_bal_qp *qps;              /* to be told to the data plane */
+    uint32_t qps_waiting;
+};
+
+int gw_bal_core_init(struct gw_bal_core *c);
+void gw_bal_core_free(struct gw_bal_core *c);
+void gw_bal_core_wake(struct gw_bal_core *c);
+
+/* Prometheus' text; the caller holds the lock and frees it. NULL: no memory. */
+char *gw_bal_metrics(const struct gw_bal_core *c);
+
+#endif

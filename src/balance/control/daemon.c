@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/balance/control/daemon.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <gpuwire/error.h>
+#include <gpuwire/exec.h>
+
+#include "src/balance/control/api.h"
+#include "src/balance/control/core.h"
+#include "src/balance/control/exchange.h"
+#include "src/balance/control/health.h"
+#include "src/balance/control/link.h"
+#include "src/balance/control/probe.h"
+
+#define MS       1000000u
+#define STATS_NS (200u * MS)
+#define AGAIN_NS (500u * MS) /* between attempts to reach the data plane */
+#define END_NS   (20000ull * MS)
+
+struct daemon {
+    const struct gw_bal_daemon_opts *opts;
+    struct gw_bal_config config;
+    struct gw_bal_core core;
+    struct gw_bal_exchange exchange;
+    struct gw_bal_probes probes;
+    struct gw_bal_api *api;
+    uint64_t stats_ns, again_ns;
+};
+
+/* ---- health ---- */
+
+/* With the lock. */
+static void checked(void *ctx, uint32_t id, const char *why)
+{
+    struct daemon *d = ctx;
+    for (struct gw_bal_service *s = d->core.model.services; s; s = s->next)
+        for (struct gw_bal_worker *w = s->workers; w; w = w->next) {
+            if (w->id != id) continue;
+            if (!gw_bal_health_done(&d->core.model, s, w, why, gw_deadline(0))) return;
+            printf("%s: worker %s is %s%s%s\n", s->name, w->name, w->health.up ? "up" : "down",
+                   why ? ": " : "", why ? why : "");
+            fflush(stdout);
+            return;
+        }
+}
+
+/* With the lock. Begins what is due, and returns when the next check is. */
+static uint64_t begin_checks(struct daemon *d)
+{
+    struct gw_bal_service *s;
+    uint64_t next = UINT64_MAX, now = gw_deadline(0);
+    while (!gw_bal_probes_full(&d->probes)) {
+        struct gw_bal_worker *w = gw_bal_health_due(&d->core.model, now, &s, &next);
+        if (!w) break;
+        gw_bal_probe_begin(&d->probes, s, w, now, checked, d);
+    }
+    return next;
+}
+
+/* ---- the data plane ---- */
+
+static int attach(struct daemon *d, int first)
+{
+    struct gw_bal_link *l = &d->exchange.link;
+    int error = gw_bal_link_open(l, d->config.global.run_dir);
+    if (error == -ENOENT || error == -ECONNREFUSED)
+        error = gw_bal_link_start(l, d->config.global.run_dir, d->opts->config, d->opts->stopped);
+    if (error) return error;
+    if (!first) d->core.restarts++;
+    d->core.attached = 1;
+    d->exchange.applied = d->exchange.settled = 0; /* whatever it has: it gets ours */
+    return 0;
+}
+
+/* Once more, when it has gone. */
+static void attach_again(struct daemon *d, uint64_t now)
+{
+    gw_bal_link_ended(&d->exchange.link);
+    if (now < d->again_ns) return;
+    d->again_ns = now + AGAIN_NS;
+    if (!attach(d, 0)) {
+        printf("the data plane has been started again\n");
+        fflush(stdout);
+    } else {
+        fprintf(stderr, "gpuwire balance: %s\n", gw_last_error());
+    }
+}
+
+static void talk(struct daemon *d)
+{
+    uint64_t now = gw_deadline(0);
+    if (d->exchange.link.fd < 0) attach_again(d, now);
+    if (d->exchange.link.fd < 0) return;
+    int error = gw_bal_exchange_push(&d->exchange, &d->core);
+    if (!error && now >= d->stats_ns) {
+        d->stats_ns = now + STATS_NS;
+        error = gw_bal_exchange_stats(&d->exchange, &d->core);
+    }
+    if (!error || d->exchange.link.fd >= 0) return;
+    d->core.attached = 0;
+    fprintf(stderr, "gpuwire balance: %s\n", gw_last_error());
+}
+
+/* ---- the file ---- */
+
+static int begin_model(struct daemon *d)
+{
+    int found = 0, error = gw_bal_exchange_state(&d->exchange, &d->core.model, &found);
+    if (error) return error;
+    if (found) printf("the data plane was there: its services and workers stay as they were\n");
+    /* What others changed meanwhile stays, unless the file itself has changed. */
+    if (found && d->core.model.file_hash == d->config.model.file_hash) return 0;
+    return gw_bal_reconcile(&d->core.model, &d->config.model);
+}
+
+static void reload(struct daemon *d)
+{
+    struct gw_bal_config config;
+    uint64_t count;
+    if (read(d->opts->reload_fd, &count, sizeof(count)) < 0) return;
+    int error = gw_bal_config_read(d->opts->config, &config);
+    pthread_mutex_lock(&d->core.lock);
+    for (const struct gw_bal_service *s = config.model.services; !error && s; s = s->next)
+        error = gw_bal_tunnel_fits(&d->config.global, s); /* ports stay as they were */
+    if (!error) error = gw_bal_reconcile(&d->core.model, &config.model);
+    pthread_mutex_unlock(&d->core.lock);
+    gw_bal_config_free(&config);
+    if (error)
+        fprintf(stderr, "gpuwire balance: %s; what ran goes on\n", gw_last_error());
+    else
+        printf("%s: read again\n", d->opts->config);
+    fflush(stdout);
+}
+
+/* ---- the loop ---- */
+
+static void turn(struct daemon *d)
+{
+    struct pollfd fds[3 + GW_BAL_PROBES] = {{.fd = d->opts->stop_fd, .events = POLLIN},
+                                            {.fd = d->opts->reload_fd, .events = POLLIN},
+                                            {.fd = d->core.wake_fd, .events = POLLIN}};
+    uint64_t count, now = gw_deadline(0), until = now + STATS_NS;
+    pthread_mutex_lock(&d->core.lock);
+    gw_bal_tend(&d->core.model, d->exchange.settled, now);
+    uint64_t next = begin_checks(d);
+    pthread_mutex_unlock(&d->core.lock);
+    talk(d);
+    gw_bal_api_tend(d->api);
+    if (next < until) until = next;
+    unsigned n = gw_bal_probes_fds(&d->probes, fds + 3, &until);
+    now = gw_deadline(0);
+    poll(fds, 3 + n, until > now ? (int)((until - now + MS - 1) / MS) : 0);
+    if (fds[1].revents & POLLIN) reload(d);
+    if (fds[2].revents & POLLIN && read(d->core.wake_fd, &count, sizeof(count)) < 0) return;
+    pthread_mutex_lock(&d->core.lock);
+    gw_bal_probes_run(&d->probes, gw_deadline(0), checked, d);
+    pthread_mutex_unlock(&d->core.lock);
+}
+
+static void greet(const struct daemon *d)
+{
+    unsigned services = 0, workers = 0;
+    for (const struct gw_bal_service *s = d->core.model.services; s; s = s->next) {
+        services++;
+        for (const struct gw_bal_worker *w = s->workers; w; w = w->next) workers++;
+    }
+    if (!d->config.global.ports) printf("no interface and no device: no packet is forwarded\n");
+    printf("balancing %u service%s over %u worker%s; API on %s port %u\n", services, services == 1 ? "" : "s",
+           workers, workers == 1 ? "" : "s", d->config.global.api_host, gw_bal_api_port(d->api));
+    fflush(stdout);
+}
+
+static void end_plane(struct daemon *d)
+{
+    json_t *answer;
+    struct gw_bal_link *l = &d->exchange.link;
+    uint64_t end = gw_deadline(END_NS);
+    if (d->opts->keep) {
+        printf("the data plane goes on; `gpuwire balance --config %s` takes it over again\n",
+               d->opts->config);
+        return;
+    }
+    if (l->fd < 0) return;
+    if (!gw_bal_link_ask(l, json_pack("{s:s}", "op", "stop"), &answer)) json_decref(answer);
+    gw_bal_link_close(l);
+    /* Its socket goes when it has ended. */
+    while (gw_deadline(0) < end && !gw_bal_link_open(l, d->config.global.run_dir)) {
+        gw_bal_link_close(l);
+        usleep(20000);
+    }
+    while (l->child && gw_deadline(0) < end && !gw_bal_link_ended(l)) usleep(10000);
+    if (l->child)
+        fprintf(stderr, "gpuwire balance: the data plane, process %d, does not end\n", (int)l->child);
+}
+
+int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
+{
+    struct daemon *d = calloc(1, sizeof(*d));
+    if (!d) return gw_error_errno(-ENOMEM, "balance");
+    d->opts = o;
+    d->exchange.link.fd = -1;
+    gw_bal_probes_init(&d->probes);
+    int error = gw_bal_config_read(o->config, &d->config);
+    if (!error && (error = gw_bal_core_init(&d->core))) gw_bal_config_free(&d->config);
+    if (error) {
+        free(d);
+        return error;
+    }
+    d->core.global = &d->config.global;
+    error = attach(d, 1);
+    if (!error) error = begin_model(d);
+    if (!error) error = gw_bal_api_start(&d->core, &d->config.global, &d->api);
+    if (!error) {
+        greet(d);
+        while (!o->stopped()) turn(d);
+    }
+    char why[512];
+    snprintf(why, sizeof(why), "%s", gw_last_error());
+    gw_bal_api_stop(d->api);
+    /* A mistake of this process is no reason to end the data plane of the one before it. */
+    if (!error || d->exchange.link.child) end_plane(d);
+    gw_bal_probes_free(&d->probes);
+    gw_bal_link_close(&d->exchange.link);
+    gw_bal_core_free(&d->core);
+    gw_bal_config_free(&d->config);
+    free(d);
+    return error ? gw_error(error, "%s", why) : 0;
+}

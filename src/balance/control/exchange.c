@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/balance/control/exchange.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/error.h>
+#include <gpuwire/exec.h>
+
+#include "src/balance/control/json.h"
+
+int gw_bal_exchange_state(struct gw_bal_exchange *e, struct gw_bal_model *m, int *found)
+{
+    json_t *answer;
+    int error = gw_bal_link_ask(&e->link, json_pack("{s:s}", "op", "state"), &answer);
+    if (error) return error;
+    json_t *state = json_object_get(answer, "state");
+    *found = json_is_object(state);
+    if (*found) error = gw_bal_model_from(state, m);
+    json_decref(answer);
+    return error;
+}
+
+static int push_state(struct gw_bal_exchange *e, struct gw_bal_core *c)
+{
+    json_t *question = NULL, *answer;
+    pthread_mutex_lock(&c->lock);
+    uint64_t version = c->model.version;
+    if (version != e->applied)
+        question = json_pack("{s:s, s:o}", "op", "apply", "state", gw_bal_model_json(&c->model));
+    pthread_mutex_unlock(&c->lock);
+    if (!question) return 0;
+    int error = gw_bal_link_ask(&e->link, question, &answer);
+    if (error && error != -EREMOTEIO) return error;
+    json_decref(answer);
+    e->applied = version; /* a refused one is not sent again and again */
+    pthread_mutex_lock(&c->lock);
+    snprintf(c->refused, sizeof(c->refused), "%s", error ? gw_last_error() : "");
+    pthread_mutex_unlock(&c->lock);
+    if (error) fprintf(stderr, "gpuwire balance: %s; it goes on as before\n", gw_last_error());
+    return 0;
+}
+
+static int push_loads(struct gw_bal_exchange *e, struct gw_bal_core *c)
+{
+    json_t *loads = json_array(), *answer;
+    uint64_t latest = e->loads_ns;
+    pthread_mutex_lock(&c->lock);
+    for (const struct gw_bal_service *s = c->model.services; s; s = s->next)
+        for (const struct gw_bal_worker *w = s->workers; w; w = w->next) {
+            const struct gw_bal_telemetry *t = &w->telemetry;
+            if (t->at_ns <= e->loads_ns) continue;
+            if (t->at_ns > latest) latest = t->at_ns;
+            json_array_append_new(
+                loads, json_pack("[I,I,I]", (json_int_t)w->id, (json_int_t)t->queue, (json_int_t)t->bytes));
+        }
+    pthread_mutex_unlock(&c->lock);
+    if (!json_array_size(loads)) {
+        json_decref(loads);
+        return 0;
+    }
+    int error = gw_bal_link_ask(&e->link, json_pack("{s:s, s:o}", "op", "load", "loads", loads), &answer);
+    if (error) return error;
+    e->loads_ns = latest;
+    json_decref(answer);
+    return 0;
+}
+
+static struct gw_bal_qp *take_qp(struct gw_bal_core *c)
+{
+    pthread_mutex_lock(&c->lock);
+    struct gw_bal_qp *q = c->qps;
+    if (q) {
+        c->qps = q->next;
+        c->qps_waiting--;
+    }
+    pthread_mutex_unlock(&c->lock);
+    return q;
+}
+
+static void give_back(struct gw_bal_core *c, struct gw_bal_qp *q)
+{
+    pthread_mutex_lock(&c->lock);
+    q->next = c->qps;
+    c->qps = q;
+    c->qps_waiting++;
+    pthread_mutex_unlock(&c->lock);
+}
+
+static int push_qps(struct gw_bal_exchange *e, struct gw_bal_core *c)
+{
+    struct gw_bal_qp *q;
+    char addr[GW_BAL_ADDR];
+    json_t *answer;
+    while ((q = take_qp(c))) {
+        int error = gw_bal_link_ask(&e->link,
+                                    json_pack("{s:s, s:I, s:I, s:s, s:I, s:b}", "op", "queue_pair", "service",
+                                              (json_int_t)q->service, "worker", (json_int_t)q->worker,
+                                              "client", gw_bal_addr_text(&q->client, addr), "qpn",
+                                              (json_int_t)q->qpn, "ended", q->ends),
+                                    &answer);
+        json_decref(answer);
+        if (error && error != -EREMOTEIO) { /* later */
+            give_back(c, q);
+            return error == -EAGAIN ? 0 : error;
+        }
+        free(q);
+    }
+    return 0;
+}
+
+int gw_bal_exchange_push(struct gw_bal_exchange *e, struct gw_bal_core *c)
+{
+    int error = push_state(e, c);
+    if (!error) error = push_loads(e, c);
+    return error ? error : push_qps(e, c);
+}
+
+static void take_counts(struct gw_bal_model *m, const json_t *counts, uint64_t settled)
+{
+    json_int_t id, packets, bytes, opened, live;
+    if (json_unpack((json_t *)counts, "[I,I,I,I,I]", &id, &packets, &bytes, &opened, &live)) return;
+    for (struct gw_bal_service *s = m->services; s; s = s->next)
+        for (struct gw_bal_worker *w = s->workers; w; w = w->next) {
+            if (w->id != (uint64_t)id) continue;
+            w->counts =
+                (struct gw_bal_counts){(uint64_t)live, (uint64_t)opened, (uint64_t)packets, (uint64_t)bytes};
+            w->counted = settled;
+        }
+}
+
+int gw_bal_exchange_stats(struct gw_bal_exchange *e, struct gw_bal_core *c)
+{
+    json_t *answer, *one;
+    size_t i;
+    int error = gw_bal_link_ask(&e->link, json_pack("{s:s}", "op", "stats"), &answer);
+    if (error) return error;
+    pthread_mutex_lock(&c->lock);
+    e->settled = (uint64_t)json_integer_value(json_object_get(answer, "settled"));
+    json_array_foreach(json_object_get(answer, "workers"), i, one) take_counts(&c->model, one, e->settled);
+    json_decref(c->stats);
+    c->stats = answer;
+    c->stats_ns = gw_deadline(0);
+    pthread_mutex_unlock(&c->lock);
+    return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/balance/control/health.h"
+
+#include <stdio.h>
+
+struct gw_bal_worker *gw_bal_health_due(struct gw_bal_model *m, uint64_t now_ns,
+                                        struct gw_bal_service **service, uint64_t *next_ns)
+{
+    *next_ns = UINT64_MAX;
+    for (struct gw_bal_service *s = m->services; s; s = s->next)
+        for (struct gw_bal_worker *w = s->workers; w; w = w->next) {
+            if (gw_bal_check_of(s, w)->kind == GW_BAL_NO_CHECK || w->health.busy) continue;
+            if (w->health.next_ns <= now_ns) {
+                w->health.busy = 1;
+                *service = s;
+                return w;
+            }
+            if (w->health.next_ns < *next_ns) *next_ns = w->health.next_ns;
+        }
+    return NULL;
+}
+
+static int verdict(const struct gw_bal_health *h, const struct gw_bal_check *c)
+{
+    if (!h->known) return h->good > 0;
+    if (h->up) return h->bad < c->fall;
+    return h->good >= c->rise;
+}
+
+int gw_bal_health_done(struct gw_bal_model *m, const struct gw_bal_service *s, struct gw_bal_worker *w,
+                       const char *why, uint64_t now_ns)
+{
+    const struct gw_bal_check *c = gw_bal_check_of(s, w);
+    struct gw_bal_health *h = &w->health;
+    h->busy = 0;
+    h->checks++;
+    /* Workers that began together drift apart: the id adds up to a tenth of the interval. */
+    h->next_ns = now_ns + c->interval_ns + c->interval_ns / 10 * (w->id % 8) / 8;
+    h->good = why ? 0 : (uint16_t)(h->good + (h->good < UINT16_MAX));
+    h->bad = why ? (uint16_t)(h->bad + (h->bad < UINT16_MAX)) : 0;
+    if (why) {
+        h->failures++;
+        snprintf(h->why, sizeof(h->why), "%s", why);
+    }
+    int up = verdict(h, c);
+    h->known = 1;
+    if (up == h->up) return 0;
+    h->up = (uint8_t)up;
+    m->version++;
+    return 1;
+}

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/balance/control/json.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <gpuwire/error.h>
+
+typedef json_int_t number;
+
+/* ---- out ---- */
+
+static json_t *check_json(const struct gw_bal_check *c)
+{
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s}", "kind",
+                     gw_bal_check_names[c->kind], "port", (number)c->port, "interval_ms",
+                     (number)(c->interval_ns / 1000000), "timeout_ms", (number)(c->timeout_ns / 1000000),
+                     "rise", (number)c->rise, "fall", (number)c->fall, "status", (number)c->status, "path",
+                     c->path, "host", c->host, "model", c->model);
+}
+
+static json_t *health_json(const struct gw_bal_health *h)
+{
+    return json_pack("{s:b, s:b, s:I, s:I, s:I, s:I, s:s}", "up", h->up, "known", h->known, "good",
+                     (number)h->good, "bad", (number)h->bad, "checks", (number)h->checks, "failures",
+                     (number)h->failures, "why", h->why);
+}
+
+json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_worker *w)
+{
+    static const char *const origins[] = {"file", "api", "itself"};
+    char addr[GW_BAL_ADDR];
+    const struct gw_bal_telemetry *t = &w->telemetry;
+    json_t *j = json_pack(
+        "{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:b, s:b, s:b, s:o, s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I}}",
+        "name", w->name, "id", (number)w->id, "address", gw_bal_addr_text(&w->addr, addr), "port",
+        (number)gw_bal_port_of(s, w), "weight", (number)w->weight, "state",
+        gw_bal_state_names[gw_bal_state_of(w)], "origin", origins[w->origin], "drain", w->drain, "leave",
+        w->leave, "silent", w->silent, "health", health_json(&w->health), "telemetry", "queue",
+        (number)t->queue, "bytes", (number)t->bytes, "beat_ms", (number)(t->beat_ns / 1000000), "flows",
+        "live", (number)w->counts.live, "opened", (number)w->counts.opened, "packets",
+        (number)w->counts.packets, "bytes", (number)w->counts.bytes);
+    if (j && w->has_check) json_object_set_new(j, "check", check_json(&w->check));
+    return j;
+}
+
+json_t *gw_bal_service_json(const struct gw_bal_service *s)
+{
+    char addr[GW_BAL_ADDR];
+    json_t *workers = json_array();
+    for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
+        json_array_append_new(workers, gw_bal_worker_json(s, w));
+    return json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:s, s:b, s:I, s:o, s:o}", "name", s->name, "id",
+                     (number)s->id, "address", gw_bal_addr_text(&s->addr, addr), "port", (number)s->port,
+                     "protocol", gw_bal_protocol_names[s->protocol], "scheduler",
+                     gw_bal_sched_names[s->sched], "forward", gw_bal_forward_names[s->forward], "jet", s->jet,
+                     "origin", (number)s->origin, "check", check_json(&s->check), "workers", workers);
+}
+
+json_t *gw_bal_model_json(const struct gw_bal_model *m)
+{
+    char hash[20];
+    json_t *services = json_array();
+    for (const struct gw_bal_service *s = m->services; s; s = s->next)
+        json_array_append_new(services, gw_bal_service_json(s));
+    snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)m->file_hash);
+    return json_pack("{s:I, s:s, s:I, s:I, s:o}", "version", (number)m->version, "file", hash, "next_worker",
+                     (number)m->next_worker, "next_service", (number)m->next_service, "services", services);
+}
+
+/* ---- in ---- */
+
+int gw_bal_get_number(const json_t *from, const char *name, uint64_t least, uint64_t most, uint64_t *out)
+{
+    const json_t *v = json_object_get(from, name);
+    if (!v) return 0;
+    json_int_t n = json_integer_value(v);
+    if (!json_is_integer(v) || n < 0 || (uint64_t)n < least || (uint64_t)n > most)
+        return gw_error(-EINVAL, "%s: a number from %llu to %llu is wanted", name, (unsigned long long)least,
+                        (unsigned long long)most);
+    *out = (uint64_t)n;
+    return 1;
+}
+
+/* Printable, and without a quote: it may be written into a file and into requests. */
+int gw_bal_get_text(const json_t *from, const char *name, char *out, size_t size)
+{
+    const json_t *v = json_object_get(from, name);
+    const char *text = json_string_value(v);
+    if (!v) return 0;
+    if (!text) return gw_error(-EINVAL, "%s: a text is wanted", name);
+    if (strlen(text) >= size)
+        return gw_error(-EINVAL, "%s: at most %zu characters are wanted", name, size - 1);
+    for (const char *c = text; *c; c++)
+        if (*c < ' ' || *c > '~' || *c == '"')
+            return gw_error(-EINVAL, "%s: printable ASCII is wanted", name);
+    snprintf(out, size, "%s", text);
+    return 1;
+}
+
+int gw_bal_get_yes(const json_t *from, const char *name, uint8_t *out)
+{
+    const json_t *v = json_object_get(from, name);
+    if (!v) return 0;
+    if (!json_is_boolean(v)) return gw_error(-EINVAL, "%s: true or false is wanted", name);
+    *out = json_is_true(v);
+    return 1;
+}
+
+static int get_name(const json_t *from, const char *name, const char *const *names, uint8_t *out)
+{
+    char text[GW_BAL_NAME], all[128] = "";
+    size_t n = 0;
+    int got = gw_bal_get_text(from, name, text, sizeof(text));
+    if (got <= 0) return got;
+    int i = gw_bal_name_index(names, text);
+    if (i >= 0) *out = (uint8_t)i;
+    for (int k = 0; i < 0 && names[k] && n < sizeof(all); k++)
+        n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s", k ? ", " : "", names[k]);
+    return i >= 0 ? 1 : gw_error(-EINVAL, "%s %s: one of these is wanted: %s", name, text, all);
+}
+
+static int get_addr(const json_t *from, struct gw_bal_addr *out)
+{
+    char text[GW_BAL_ADDR];
+    int got = gw_bal_get_text(from, "address", text, sizeof(text));
+    if (got <= 0) return got;
+    return gw_bal_addr_parse(text, out)
+               ? gw_error(-EINVAL, "address %s: a numeric IPv4 or IPv6 address is wanted", text)
+               : 1;
+}
+
+static int get_port(const json_t *from, uint64_t least, uint16_t *out)
+{
+    uint64_t n = *out;
+    int got = gw_bal_get_number(from, "port", least, 65535, &n);
+    *out = (uint16_t)n;
+    return got;
+}
+
+static int check_numbers(const json_t *j, struct gw_bal_check *c)
+{
+    uint64_t interval = c->interval_ns / 1000000, timeout = c->timeout_ns / 1000000, status = c->status,
+             rise = c->rise, fall = c->fall;
+    if (gw_bal_get_number(j, "interval_ms", 10, 86400000, &interval) < 0 ||
+        gw_bal_get_number(j, "timeout_ms", 10, 86400000, &timeout) < 0 ||
+        gw_bal_get_number(j, "status", 0, 599, &status) < 0 ||
+        gw_bal_get_number(j, "rise", 1, 1000, &rise) < 0 || gw_bal_get_number(j, "fall", 1, 1000, &fall) < 0)
+        return -EINVAL;
+    c->interval_ns = interval * 1000000;
+    c->timeout_ns = timeout * 1000000;
+    c->status = (uint16_t)status;
+    c->rise = (uint16_t)rise;
+    c->fall = (uint16_t)fall;
+    return 0;
+}
+
+/* 1: there is one. */
+static int get_check(const json_t *from, struct gw_bal_check *c)
+{
+    const json_t *j = json_object_get(from, "check");
+    if (!j) return 0;
+    if (!json_is_object(j)) return gw_error(-EINVAL, "check: an object is wanted");
+    if (get_name(j, "kind", gw_bal_check_names, &c->kind) < 0 || get_port(j, 0, &c->port) < 0 ||
+        check_numbers(j, c) || gw_bal_get_text(j, "path", c->path, sizeof(c->path)) < 0 ||
+        gw_bal_get_text(j, "host", c->host, sizeof(c->host)) < 0 ||
+        gw_bal_get_text(j, "model", c->model, sizeof(c->model)) < 0)
+        return -EINVAL;
+    if (c->path[0] != '/') return gw_error(-EINVAL, "check: path %s: a path begins with /", c->path);
+    for (const char *at = c->path; *at; at++)
+        if (isspace((unsigned char)*at)) return gw_error(-EINVAL, "check: path %s: it has a blank", c->path);
+    return 1;
+}
+
+/* A misspelt member would be ignored in silence. */
+static int only_known(const json_t *from, const char *const *known)
+{
+    const char *key;
+    json_t *value;
+    if (!json_is_object(from)) return gw_error(-EINVAL, "the body must be a JSON object");
+    json_object_foreach((json_t *)from, key, value)
+    {
+        if (gw_bal_name_index(known, key) < 0)
+            return gw_error(-EINVAL, "%.64s: no such member; docs/balance.md lists them", key);
+    }
+    return 0;
+}
+
+int gw_bal_service_from(const json_t *from, struct gw_bal_service *out)
+{
+    static const char *const known[] = {"name",    "id",  "address", "port",  "protocol", "scheduler",
+                                        "forward", "jet", "origin",  "check", "workers",  NULL};
+    if (only_known(from, known) || gw_bal_get_text(from, "name", out->name, sizeof(out->name)) < 0 ||
+        get_addr(from, &out->addr) < 0 || get_port(from, 0, &out->port) < 0 ||
+        get_name(from, "protocol", gw_bal_protocol_names, &out->protocol) < 0 ||
+        get_name(from, "scheduler", gw_bal_sched_names, &out->sched) < 0 ||
+        get_name(from, "forward", gw_bal_forward_names, &out->forward) < 0 ||
+        gw_bal_get_yes(from, "jet", &out->jet) < 0 || get_check(from, &out->check) < 0)
+        return -EINVAL;
+    return out->addr.family ? 0 : gw_error(-EINVAL, "address: it is missing");
+}
+
+int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out)
+{
+    static const char *const known[] = {"name",        "id",        "address", "port",  "weight",
+                                        "state",       "origin",    "drain",   "leave", "silent",
+                                        "health",      "telemetry", "flows",   "check", "queue",
+                                        "queue_bytes", "beat_ms",   "now",     NULL};
+    uint64_t weight = out->weight;
+    if (only_known(from, known) || gw_bal_get_text(from, "name", out->name, sizeof(out->name)) < 0 ||
+        get_addr(from, &out->addr) < 0 || get_port(from, 0, &out->port) < 0 ||
+        gw_bal_get_number(from, "weight", 0, GW_BAL_WEIGHT, &weight) < 0)
+        return -EINVAL;
+    out->weight = (uint32_t)weight;
+    if (!out->has_check) gw_bal_check_default(&out->check);
+    if (!out->has_check) out->check.kind = GW_BAL_TCP_CHECK;
+    int checked = get_check(from, &out->check);
+    if (checked < 0) return checked;
+    out->has_check |= (uint8_t)checked;
+    return out->addr.family ? 0 : gw_error(-EINVAL, "address: it is missing");
+}
+
+/* ---- the whole model ---- */
+
+static int health_from(const json_t *from, struct gw_bal_health *h)
+{
+    uint64_t good = 0, bad = 0;
+    const json_t *j = json_object_get(from, "health");
+    if (gw_bal_get_yes(j, "up", &h->up) < 0 || gw_bal_get_yes(j, "known", &h->known) < 0 ||
+        gw_bal_get_number(j, "good", 0, UINT16_MAX, &good) < 0 ||
+        gw_bal_get_number(j, "bad", 0, UINT16_MAX, &bad) < 0 ||
+        gw_bal_get_number(j, "checks", 0, INT64_MAX, &h->checks) < 0 ||
+        gw_bal_get_number(j, "failures", 0, INT64_MAX, &h->failures) < 0 ||
+        gw_bal_get_text(j, "why", h->why, sizeof(h->why)) < 0)
+        return -EINVAL;
+    h->good = (uint16_t)good;
+    h->bad = (uint16_t)bad;
+    return 0;
+}
+
+static int restore_worker(struct gw_bal_model *m, struct gw_bal_service *s, const json_t *from)
+{
+    static const char *const origins[] = {"file", "api", "itself", NULL};
+    struct gw_bal_worker w = {.weight = 1}, *mine = NULL;
+    uint64_t id = 0, beat = 0;
+    int error = gw_bal_worker_from(from, &w);
+    if (w.port == s->port) w.port = 0;
+    if (!error) error = gw_bal_add_worker(m, s, &w, &mine);
+    if (error) return error;
+    if (gw_bal_get_number(from, "id", 0, GW_BAL_WORKERS - 1, &id) <= 0 ||
+        get_name(from, "origin", origins, &mine->origin) < 0 ||
+        gw_bal_get_yes(from, "drain", &mine->drain) < 0 || gw_bal_get_yes(from, "leave", &mine->leave) < 0 ||
+        gw_bal_get_yes(from, "silent", &mine->silent) < 0 ||
+        gw_bal_get_number(json_object_get(from, "telemetry"), "beat_ms", 0, 86400000, &beat) < 0)
+        return -EINVAL;
+    mine->id = (uint32_t)id;
+    mine->telemetry.beat_ns = beat * 1000000;
+    return health_from(from, &mine->health);
+}
+
+static int restore_service(struct gw_bal_model *m, const json_t *from)
+{
+    struct gw_bal_service s = {0}, *mine = NULL;
+    uint64_t id = 0, origin = 0;
+    size_t i;
+    json_t *worker;
+    gw_bal_check_default(&s.check);
+    int error = gw_bal_service_from(from, &s);
+    if (!error && (gw_bal_get_number(from, "origin", 0, GW_BAL_OF_ITSELF, &origin) < 0 ||
+                   gw_bal_get_number(from, "id", 0, GW_BAL_SERVICES - 1, &id) <= 0))
+        error = -EINVAL;
+    s.origin = (uint8_t)origin;
+    if (!error) error = gw_bal_add_service(m, &s, &mine);
+    if (!error) mine->id = (uint32_t)id;
+    json_array_foreach(json_object_get(from, "workers"), i, worker) if (!error) error =
+        restore_worker(m, mine, worker);
+    return error;
+}
+
+int gw_bal_model_from(const json_t *from, struct gw_bal_model *m)
+{
+    uint64_t version = 0, next_worker = 0, next_service = 0;
+    unsigned long long hash = 0;
+    char text[20] = "";
+    size_t i;
+    json_t *service;
+    if (gw_bal_get_number(from, "version", 0, INT64_MAX, &version) <= 0 ||
+        gw_bal_get_number(from, "next_worker", 0, UINT32_MAX, &next_worker) <= 0 ||
+        gw_bal_get_number(from, "next_service", 0, UINT32_MAX, &next_service) <= 0 ||
+        gw_bal_get_text(from, "file", text, sizeof(text)) <= 0 || sscanf(text, "%16llx", &hash) != 1)
+        return gw_error(-EINVAL, "the state is not one of a balancer");
+    json_array_foreach(json_object_get(from, "services"), i, service)
+    {
+        int error = restore_service(m, service);
+        if (error) return error;
+    }
+    m->version = version + 1;
+    m->next_worker = (uint32_t)next_worker;
+    m->next_service = (uint32_t)next_service;
+    m->file_hash = hash;
+    return 0;
+}

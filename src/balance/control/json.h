@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The model as JSON: what the API shows and takes, and what a control plane that starts again finds. */
+#ifndef GW_BALANCE_CONTROL_JSON_H
+#define GW_BALANCE_CONTROL_JSON_H
+
+#include <jansson.h>
+
+#include "src/balance/control/model.h"
+
+/* New references; NULL: no memory. */
+json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_worker *w);
+json_t *gw_bal_service_json(const struct gw_bal_service *s);
+json_t *gw_bal_model_json(const struct gw_bal_model *m);
+
+/* A caller describes a service or a worker. Members that are not there keep what *out has. -EINVAL with
+ * the reason. */
+int gw_bal_service_from(const json_t *from, struct gw_bal_service *out);
+int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out);
+/* Fills an empty model with what gw_bal_model_json wrote: ids, states and health as they were. */
+int gw_bal_model_from(const json_t *from, struct gw_bal_model *m);
+
+/* A number, a text or a bool of an object. 1: it is there, 0: it is not, -EINVAL with the reason. */
+int gw_bal_get_number(const json_t *from, const char *name, uint64_t least, uint64_t most, uint64_t *out);
+int gw_bal_get_text(const json_t *from, const char *name, char *out, size_t size);
+int gw_bal_get_yes(const json_t *from, const char *name, uint8_t *out);
+
+#endif

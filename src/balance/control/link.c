@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/balance/control/link.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gpuwire/error.h>
+#include <gpuwire/exec.h>
+
+#include "src/balance/control/wire.h"
+
+#define ASK_NS   10000000000u
+#define START_NS 60000000000u /* DPDK looks at all devices, and huge pages are zeroed */
+
+int gw_bal_link_open(struct gw_bal_link *l, const char *run_dir)
+{
+    struct sockaddr_un to;
+    int error = gw_bal_socket_path(run_dir, &to);
+    if (error) return error;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) return gw_error_errno(-errno, "socket");
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to))) {
+        error = gw_error_errno(-errno, "%s", to.sun_path);
+        close(fd);
+        return error;
+    }
+    l->fd = fd;
+    return 0;
+}
+
+static void become_plane(const char *config, const sigset_t *mask)
+{
+    setsid(); /* the terminal's Ctrl-C is for the control plane */
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGHUP, SIG_IGN);
+    sigprocmask(SIG_SETMASK, mask, NULL);
+    execl("/proc/self/exe", "gpuwire", "balance", "plane", "--config", config, (char *)NULL);
+    fprintf(stderr, "gpuwire balance: cannot start the data plane: %s\n", strerror(errno));
+    _exit(1);
+}
+
+int gw_bal_link_ended(struct gw_bal_link *l)
+{
+    if (!l->child || waitpid(l->child, NULL, WNOHANG) != l->child) return 0;
+    l->child = 0;
+    return 1;
+}
+
+/* 1: packets flow; 0: not yet, or it has gone. */
+static int is_ready(struct gw_bal_link *l)
+{
+    json_t *answer;
+    if (gw_bal_link_ask(l, json_pack("{s:s}", "op", "ready"), &answer)) return 0;
+    int ready = json_is_true(json_object_get(answer, "ready"));
+    json_decref(answer);
+    return ready;
+}
+
+int gw_bal_link_start(struct gw_bal_link *l, const char *run_dir, const char *config, int (*stopped)(void))
+{
+    sigset_t all, mask;
+    uint64_t end = gw_deadline(START_NS);
+    fflush(stdout);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &mask);
+    l->child = fork();
+    if (!l->child) become_plane(config, &mask);
+    sigprocmask(SIG_SETMASK, &mask, NULL);
+    if (l->child < 0) {
+        l->child = 0;
+        return gw_error_errno(-errno, "cannot start the data plane");
+    }
+    while ((l->fd < 0 && gw_bal_link_open(l, run_dir)) || !is_ready(l)) {
+        if (gw_bal_link_ended(l)) return gw_error(-ECHILD, "the data plane has ended");
+        if (stopped()) return gw_error(-EINTR, "interrupted");
+        if (gw_deadline(0) > end) return gw_error(-ETIMEDOUT, "the data plane did not get ready");
+        usleep(20000);
+    }
+    return 0;
+}
+
+void gw_bal_link_close(struct gw_bal_link *l)
+{
+    if (l->fd >= 0) close(l->fd);
+    l->fd = -1;
+}
+
+int gw_bal_link_ask(struct gw_bal_link *l, json_t *question, json_t **answer)
+{
+    *answer = NULL;
+    uint64_t end = gw_deadline(ASK_NS);
+    int error = l->fd < 0 ? -ENOTCONN : question ? gw_bal_send(l->fd, question, end) : -ENOMEM;
+    json_decref(question);
+    if (!error) error = gw_bal_receive(l->fd, answer, end);
+    if (error) {
+        gw_bal_link_close(l);
+        return gw_error_errno(error, "the data plane");
+    }
+    const char *why = json_string_value(json_object_get(*answer, "error"));
+    if (!why) return 0;
+    error = gw_error(json_is_true(json_object_get(*answer, "retry")) ? -EAGAIN : -EREMOTEIO,
+                     "the data plane: %s", why);
+    json_decref(*answer);
+    *answer = NULL;
+    return error;
+}

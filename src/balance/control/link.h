@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control plane's end of the wire (agent.h): reaching the data plane, or starting it. */
+#ifndef GW_BALANCE_CONTROL_LINK_H
+#define GW_BALANCE_CONTROL_LINK_H
+
+#include <jansson.h>
+#include <sys/types.h>
+
+struct gw_bal_link {
+    int fd;      /* -1: not connected */
+    pid_t child; /* the data plane, if this process has started it; 0: it has not, or it has ended */
+};
+
+/* Connects to the data plane of this run_dir. -ENOENT or -ECONNREFUSED: there is none. */
+int gw_bal_link_open(struct gw_bal_link *l, const char *run_dir);
+/* Starts one (`gpuwire balance plane`), which outlives this process, and connects. `stopped` ends the wait.
+ * 0 or a negative errno with the reason in gw_last_error(); -ECHILD: it has said itself why it ended. */
+int gw_bal_link_start(struct gw_bal_link *l, const char *run_dir, const char *config, int (*stopped)(void));
+void gw_bal_link_close(struct gw_bal_link *l);
+/* Has the process that gw_bal_link_start started ended? */
+int gw_bal_link_ended(struct gw_bal_link *l);
+
+/* Takes the question's reference. 0: *answer is the caller's. -EREMOTEIO: the data plane refused, and why.
+ * -EAGAIN: it asks to be asked again. Other errors: the connection is closed. */
+int gw_bal_link_ask(struct gw_bal_link *l, json_t *question, json_t **answer);
+
+#endif

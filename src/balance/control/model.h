@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The model holds services (virtual addresses) with their workers. It also holds how each worker is
+ * checked, and what the administrator wants of it. Names are IPVS' own: rr, wrr, lc, wlc, sh, mh; NAT, DR,
+ * TUN. One thread at a time uses a model; daemon.c holds the lock. Functions return 0 or a negative errno
+ * with the reason in gw_last_error(). */
+#ifndef GW_BALANCE_CONTROL_MODEL_H
+#define GW_BALANCE_CONTROL_MODEL_H
+
+#include <stdint.h>
+
+#define GW_BAL_NAME     64 /* bytes, with the final zero */
+#define GW_BAL_SERVICES 256u
+#define GW_BAL_WORKERS  4096u /* of all services */
+#define GW_BAL_WEIGHT   1000u
+#define GW_BAL_ADDR     48 /* bytes of an address as text */
+#define GW_BAL_ENDPOINT 64 /* bytes of "[address]:port/protocol" */
+
+enum gw_bal_protocol { GW_BAL_TCP, GW_BAL_UDP, GW_BAL_ROCE, GW_BAL_PROTOCOLS };
+enum gw_bal_forward { GW_BAL_DR, GW_BAL_TUN, GW_BAL_GUE, GW_BAL_NAT, GW_BAL_FORWARDS };
+enum gw_bal_sched {
+    GW_BAL_RR,
+    GW_BAL_WRR,
+    GW_BAL_LC,
+    GW_BAL_WLC,
+    GW_BAL_SH,
+    GW_BAL_MH,
+    GW_BAL_P2C,
+    GW_BAL_LB, /* least bytes, by the workers' telemetry */
+    GW_BAL_SCHEDS
+};
+/* DEFAULT: a TCP check of a TCP service, none of others; no service in the model has it. */
+enum gw_bal_check_kind {
+    GW_BAL_NO_CHECK,
+    GW_BAL_TCP_CHECK,
+    GW_BAL_HTTP_GET,
+    GW_BAL_RDMA_CHECK,
+    GW_BAL_DEFAULT_CHECK
+};
+enum gw_bal_state { GW_BAL_UP, GW_BAL_DRAINING, GW_BAL_DOWN };
+/* Who named a worker or a service. A reload changes only what the file had named. */
+enum gw_bal_origin { GW_BAL_OF_FILE, GW_BAL_OF_API, GW_BAL_OF_ITSELF };
+
+extern const char *const gw_bal_protocol_names[GW_BAL_PROTOCOLS + 1]; /* each ends with NULL */
+extern const char *const gw_bal_forward_names[GW_BAL_FORWARDS + 1];
+extern const char *const gw_bal_sched_names[GW_BAL_SCHEDS + 1];
+extern const char *const gw_bal_check_names[];
+extern const char *const gw_bal_state_names[];
+/* Which of the names this is, in either case; -1: none. */
+int gw_bal_name_index(const char *const *names, const char *text);
+
+struct gw_bal_addr {
+    uint8_t family; /* 4 or 6 */
+    uint8_t bytes[16];
+};
+
+/* 0 or -EINVAL, without words. */
+int gw_bal_addr_parse(const char *text, struct gw_bal_addr *out);
+const char *gw_bal_addr_text(const struct gw_bal_addr *a, char text[GW_BAL_ADDR]);
+int gw_bal_addr_same(const struct gw_bal_addr *a, const struct gw_bal_addr *b);
+
+struct gw_bal_check {
+    uint8_t kind;
+    uint16_t port;   /* 0: the worker's */
+    uint16_t status; /* HTTP_GET: that is good; 0: any of 200 to 299 */
+    uint16_t rise, fall;
+    uint64_t interval_ns, timeout_ns;
+    char path[128];          /* HTTP_GET */
+    char host[GW_BAL_NAME];  /* HTTP_GET: the virtual host; "": the worker's address */
+    char model[GW_BAL_NAME]; /* RDMA_CHECK: of `gpuwire serve`, which answers one request */
+};
+
+/* What the checks of one worker have found. */
+struct gw_bal_health {
+    uint8_t up, known;  /* known: at least one check has ended */
+    uint8_t busy;       /* one is under way */
+    uint16_t good, bad; /* in a row */
+    uint64_t next_ns;
+    uint64_t checks, failures;
+    char why[128]; /* why the last one failed */
+};
+
+/* What a worker says of itself. */
+struct gw_bal_telemetry {
+    uint64_t at_ns;   /* when it came; 0: never */
+    uint64_t beat_ns; /* how often it promised to; 0: it did not promise */
+    uint32_t queue;   /* requests that wait there */
+    uint32_t load;    /* per mille */
+    uint64_t bytes;   /* that wait there */
+};
+
+/* What the data plane has counted for a worker. */
+struct gw_bal_counts {
+    uint64_t live, opened, packets, bytes;
+};
+
+struct gw_bal_worker {
+    struct gw_bal_worker *next;
+    uint32_t id; /* the data plane's; no other worker gets it while this one has flows */
+    char name[GW_BAL_NAME];
+    struct gw_bal_addr addr;
+    uint16_t port; /* 0: the service's */
+    uint32_t weight;
+    uint8_t origin;
+    uint8_t drain;  /* no new flows */
+    uint8_t leave;  /* and gone when the last one has ended */
+    uint8_t idle;   /* it drains, and has no flows */
+    uint8_t silent; /* it had promised to speak, and does not */
+    uint8_t has_check;
+    struct gw_bal_check check; /* its own, if has_check; else the service's */
+    struct gw_bal_health health;
+    struct gw_bal_telemetry telemetry;
+    struct gw_bal_counts counts;
+    uint64_t counted; /* the publication that `counts` knows of */
+    uint64_t changed; /* the publication that carries its state */
+};
+
+struct gw_bal_service {
+    struct gw_bal_service *next;
+    uint32_t id;
+    char name[GW_BAL_NAME];
+    struct gw_bal_addr addr;
+    uint16_t port; /* 0: any */
+    uint8_t protocol, forward, sched, origin;
+    uint8_t jet; /* track only flows whose choice has changed */
+    uint8_t leave;
+    struct gw_bal_check check;
+    struct gw_bal_worker *workers;
+};
+
+struct gw_bal_model {
+    struct gw_bal_service *services;
+    uint64_t version; /* counts the changes that the data plane must hear of */
+    uint32_t next_worker, next_service;
+    uint64_t file_hash; /* of the configuration that was read last */
+};
+
+void gw_bal_check_default(struct gw_bal_check *c);
+void gw_bal_model_free(struct gw_bal_model *m);
+
+/* By name, or as gw_bal_endpoint_text writes it; "/tcp" may be left out. NULL: none, with words. */
+struct gw_bal_service *gw_bal_find_service(const struct gw_bal_model *m, const char *name);
+/* By name, or address, or address:port. */
+struct gw_bal_worker *gw_bal_find_worker(const struct gw_bal_service *s, const char *name);
+
+/* A copy of `s` (without workers) enters the model, with an id of its own. -EEXIST, -EINVAL, -ENOSPC. An
+ * empty name becomes one: "tcp-10.0.0.1-80", and "10.0.0.11-80" for a worker. */
+int gw_bal_add_service(struct gw_bal_model *m, const struct gw_bal_service *s, struct gw_bal_service **out);
+int gw_bal_add_worker(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_worker *w,
+                      struct gw_bal_worker **out);
+/* The service's check; workers that are not checked any more count as up. */
+void gw_bal_set_check(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_check *c);
+int gw_bal_set_weight(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t weight);
+void gw_bal_drain(struct gw_bal_model *m, struct gw_bal_worker *w, int on);
+/* It gets no new flows, and goes when the last one has ended; `now`: its flows end, too. */
+void gw_bal_leave(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w, int now);
+void gw_bal_remove_service(struct gw_bal_model *m, struct gw_bal_service *s);
+
+/* Is this worker possible in this service? -EINVAL with the reason, which does not name a file. */
+int gw_bal_fits(const struct gw_bal_service *s, const struct gw_bal_worker *w);
+
+enum gw_bal_state gw_bal_state_of(const struct gw_bal_worker *w);
+uint16_t gw_bal_port_of(const struct gw_bal_service *s, const struct gw_bal_worker *w);
+const struct gw_bal_check *gw_bal_check_of(const struct gw_bal_service *s, const struct gw_bal_worker *w);
+
+/* Workers that promised to speak and are silent go down, idle ones that drain are
+ * noticed, those that leave are gone. `published`: the version that every data core has taken. Returns how
+ * many workers changed. */
+unsigned gw_bal_tend(struct gw_bal_model *m, uint64_t published, uint64_t now_ns);
+
+/* The running configuration becomes what the file says (`wanted`); what the API and the workers themselves
+ * named stays. */
+int gw_bal_reconcile(struct gw_bal_model *m, const struct gw_bal_model *wanted);
+
+/* "10.0.0.1:80/tcp", "[2001:db8::1]:80/tcp"; a worker's without the protocol. */
+const char *gw_bal_endpoint_text(const struct gw_bal_service *s, char text[GW_BAL_ENDPOINT]);
+const char *gw_bal_worker_text(const struct gw_bal_service *s, const struct gw_bal_worker *w,
+                               char text[GW_BAL_ENDPOINT]);
+/* "10.0.0.1:80", "[2001:db8::1]:80", "10.0.0.1", "2001:db8::1": port 0 where there is none. 0 or -EINVAL. */
+int gw_bal_endpoint_parse(const char *text, struct gw_bal_addr *addr, uint16_t *port);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The process that forwards packets: the balancer's cores, the agent that takes orders for them, and the
+ * exchange of flows with a standby. */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <gpuwire/error.h>
+
+#include "src/balance/control/agent.h"
+#include "src/balance/control/daemon.h"
+#include "src/balance/control/link.h"
+#include "src/balance/control/sync.h"
+#include "src/balance/control/translate.h"
+#include "src/balance/run.h"
+
+static struct bal *running;
+static int end_fd = -1;
+
+void gw_bal_plane_stop(void)
+{
+    uint64_t one = 1;
+    int saved = errno;
+    if (running) bal_stop(running);
+    if (end_fd >= 0 && write(end_fd, &one, sizeof(one)) < 0) { /* readable anyway */
+    }
+    errno = saved;
+}
+
+static void stop(void *ctx)
+{
+    (void)ctx;
+    gw_bal_plane_stop();
+}
+
+/* "af_packet:eth0", or the device's own name. */
+static void name_device(const struct gw_bal_port *p, char *text, size_t size)
+{
+    snprintf(text, size, "%s%s%s", p->interface[0] ? p->driver : "", p->interface[0] ? ":" : "",
+             p->interface[0] ? p->interface : p->device);
+}
+
+static void started(void *agent)
+{
+    gw_bal_agent_ready(agent);
+}
+
+static int forward(const struct gw_bal_global *g, struct gw_bal_agent *agent)
+{
+    char device[GW_BAL_PORTS][GW_BAL_TEXT + 32], cores[GW_BAL_CORES * 6] = "", why[256] = "";
+    struct bal_run how = {.devices = g->ports, .huge_pages = g->huge_pages, .started = started, .arg = agent};
+    size_t n = 0;
+    for (unsigned i = 0; i < g->ports; i++) {
+        name_device(&g->port[i], device[i], sizeof(device[i]));
+        how.device[i] = device[i];
+    }
+    for (unsigned i = 0; i < g->cores; i++)
+        n += (size_t)snprintf(cores + n, sizeof(cores) - n, "%s%u", i ? "," : "", g->core[i]);
+    how.cores = g->cores ? cores : NULL;
+    int error = gw_balance_run(running, &how, why, sizeof(why));
+    return error ? gw_error(error, "%s", why) : 0;
+}
+
+/* Without a device there is nothing to forward: the configuration can be tried. */
+static void wait_for_end(struct gw_bal_agent *agent)
+{
+    struct pollfd p = {.fd = end_fd, .events = POLLIN};
+    gw_bal_agent_ready(agent);
+    while (poll(&p, 1, -1) < 0) continue;
+}
+
+int gw_bal_plane_run(const struct gw_bal_config *c)
+{
+    struct bal_attr attr;
+    struct gw_bal_agent *agent = NULL;
+    struct gw_bal_sync *sync = NULL;
+    struct gw_bal_link other = {.fd = -1};
+    if (!gw_bal_link_open(&other, c->global.run_dir)) {
+        gw_bal_link_close(&other);
+        return gw_error(-EADDRINUSE, "run_dir %s: another data plane answers there", c->global.run_dir);
+    }
+    gw_bal_translate_attr(&c->global, &attr);
+    int error = bal_create(&attr, &running);
+    if (error) return gw_error_errno(error, "the flow tables (flows, wide_flows, timeouts in global_defs)");
+    end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    error = gw_bal_agent_start(running, &c->global, stop, NULL, &agent);
+    if (!error) error = gw_bal_sync_start(running, &c->global, agent, &sync);
+    if (!error) gw_bal_agent_sync(agent, sync);
+    if (!error && c->global.ports)
+        error = forward(&c->global, agent);
+    else if (!error)
+        wait_for_end(agent);
+    if (agent) gw_bal_agent_sync(agent, NULL);
+    gw_bal_sync_stop(sync);
+    gw_bal_agent_stop(agent);
+    struct bal *mine = running;
+    running = NULL;
+    bal_destroy(mine);
+    close(end_fd);
+    return error;
+}

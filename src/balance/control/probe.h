@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Health checks under way: each is a socket that does not block, or a thread for RDMA. One thread uses a
+ * set. */
+#ifndef GW_BALANCE_CONTROL_PROBE_H
+#define GW_BALANCE_CONTROL_PROBE_H
+
+#include <poll.h>
+
+#include "src/balance/control/model.h"
+
+#define GW_BAL_PROBES 64u /* at once; others wait */
+
+struct gw_bal_probe {
+    uint32_t worker; /* its id: the worker itself may be gone when the check ends */
+    int fd;          /* -1: the place is free */
+    uint8_t kind, connected;
+    uint64_t deadline_ns;
+    struct gw_bal_check check;
+    char request[512];
+    unsigned sent, bytes; /* of the request */
+    char answer[64];
+    unsigned got;
+};
+
+struct gw_bal_probes {
+    struct gw_bal_probe probe[GW_BAL_PROBES];
+};
+
+/* `why` NULL: it went well. */
+typedef void (*gw_bal_probe_done)(void *ctx, uint32_t worker, const char *why);
+
+void gw_bal_probes_init(struct gw_bal_probes *p);
+void gw_bal_probes_free(struct gw_bal_probes *p);
+int gw_bal_probes_full(struct gw_bal_probes *p);
+/* Begins a check; `done` may be called at once. */
+void gw_bal_probe_begin(struct gw_bal_probes *p, const struct gw_bal_service *s,
+                        const struct gw_bal_worker *w, uint64_t now_ns, gw_bal_probe_done done, void *ctx);
+/* Fills fds (room for GW_BAL_PROBES) with what to wait for; returns how many, and lowers *until_ns. */
+unsigned gw_bal_probes_fds(const struct gw_bal_probes *p, struct pollfd *fds, uint64_t *until_ns);
+/* Goes on with all that can, and ends those whose time is over. */
+void gw_bal_probes_run(struct gw_bal_probes *p, uint64_t now_ns, gw_bal_probe_done done, void *ctx);
+
+/* Is this the first line of a good answer? 1: yes. 0: it has not all come. -1: no, and `why` says so. */
+int gw_bal_http_status(const char *line, unsigned bytes, uint16_t wanted, char *why, unsigned size);
+
+#endif

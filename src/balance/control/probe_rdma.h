@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The check of a worker by RDMA: a session of `gpuwire serve`, and one request through it, on a thread. */
+#ifndef GW_BALANCE_CONTROL_PROBE_RDMA_H
+#define GW_BALANCE_CONTROL_PROBE_RDMA_H
+
+#include "src/balance/control/model.h"
+
+/* A descriptor from which "ok", or why it went wrong, can be read; it does not block. -1: no thread, no
+ * memory. */
+int gw_bal_rdma_begin(const struct gw_bal_addr *addr, uint16_t port, const struct gw_bal_check *check);
+
+#endif

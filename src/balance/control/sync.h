@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flows go from an active balancer to its standby, over TCP. A hello with the key comes first. Then come
+ * tables, which say what the numbers of services and workers mean, and batches of records. Each frame has a
+ * number. Both balancers run the same version of gpuwire. */
+#ifndef GW_BALANCE_CONTROL_SYNC_H
+#define GW_BALANCE_CONTROL_SYNC_H
+
+#include <stdint.h>
+
+#include "src/balance/control/agent.h"
+
+struct gw_bal_sync;
+
+struct gw_bal_sync_counts {
+    uint64_t sent, received; /* records */
+    uint64_t unknown;        /* that named a service or worker which is not here */
+    uint64_t lost;           /* that the cores did not take in time */
+    uint64_t connected;      /* 1: to the standby, or from the active one */
+};
+
+/* Sends, receives, or both, as the file says; *out is NULL when it says neither. 0 or a negative errno with
+ * the reason in gw_last_error(). */
+int gw_bal_sync_start(struct bal *bal, const struct gw_bal_global *g, struct gw_bal_agent *agent,
+                      struct gw_bal_sync **out);
+void gw_bal_sync_stop(struct gw_bal_sync *s);
+void gw_bal_sync_counts(const struct gw_bal_sync *s, struct gw_bal_sync_counts *out);
+
+#endif

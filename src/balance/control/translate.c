@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/balance/control/translate.h"
+
+#include <string.h>
+
+/* Balancers that stand in for each other choose alike, so all have this seed. */
+#define MAGLEV_SEED UINT64_C(0x67707577697265)
+
+_Static_assert(GW_BAL_WORKERS <= BAL_WORKERS && GW_BAL_SERVICES <= BAL_SERVICES &&
+                   GW_BAL_PORTS <= BAL_PORTS && GW_BAL_CORES <= BAL_CORES,
+               "the data plane has fewer places");
+
+void gw_bal_to_addr(const struct gw_bal_addr *from, struct bal_addr *to)
+{
+    *to = (struct bal_addr){.family = from->family};
+    memcpy(to->byte, from->bytes, sizeof(to->byte));
+}
+
+void gw_bal_from_addr(const struct bal_addr *from, struct gw_bal_addr *to)
+{
+    *to = (struct gw_bal_addr){.family = from->family};
+    memcpy(to->bytes, from->byte, sizeof(to->bytes));
+}
+
+static int on_link(const struct gw_bal_addr *net, uint8_t bits, const struct gw_bal_addr *a)
+{
+    if (net->family != a->family) return 0;
+    for (unsigned i = 0; i < bits; i++)
+        if ((net->bytes[i / 8] ^ a->bytes[i / 8]) >> (7 - i % 8) & 1) return 0;
+    return 1;
+}
+
+/* The port whose net it is in, else the first that has a gateway for its family, else the first. */
+static uint8_t port_to(const struct gw_bal_global *g, const struct gw_bal_addr *a)
+{
+    for (unsigned i = 0; i < g->ports; i++)
+        if (on_link(&g->port[i].address4, g->port[i].prefix4, a) ||
+            on_link(&g->port[i].address6, g->port[i].prefix6, a))
+            return (uint8_t)i;
+    for (unsigned i = 0; i < g->ports; i++)
+        if ((a->family == 6 ? g->port[i].gateway6 : g->port[i].gateway4).family) return (uint8_t)i;
+    return 0;
+}
+
+static void translate_port(const struct gw_bal_port *from, struct bal_port *to)
+{
+    *to = (struct bal_port){.used = true, .vlan = from->vlan, .mtu = from->mtu};
+    to->prefix[0] = from->prefix4;
+    to->prefix[1] = from->prefix6;
+    gw_bal_to_addr(&from->address4, &to->addr[0]);
+    gw_bal_to_addr(&from->address6, &to->addr[1]);
+    gw_bal_to_addr(&from->gateway4, &to->gateway[0]);
+    gw_bal_to_addr(&from->gateway6, &to->gateway[1]);
+}
+
+static void translate_service(const struct gw_bal_service *from, struct bal_service *to)
+{
+    static const uint8_t protos[] = {
+        [GW_BAL_TCP] = BAL_TCP, [GW_BAL_UDP] = BAL_UDP, [GW_BAL_ROCE] = BAL_ROCE};
+    static const uint8_t forwards[] = {
+        [GW_BAL_DR] = BAL_DR, [GW_BAL_TUN] = BAL_IPIP, [GW_BAL_GUE] = BAL_GUE, [GW_BAL_NAT] = BAL_NAT};
+    static const uint8_t scheds[] = {
+        [GW_BAL_RR] = BAL_RR, [GW_BAL_WRR] = BAL_WRR, [GW_BAL_LC] = BAL_LC,   [GW_BAL_WLC] = BAL_WLC,
+        [GW_BAL_SH] = BAL_SH, [GW_BAL_MH] = BAL_MH,   [GW_BAL_P2C] = BAL_P2C, [GW_BAL_LB] = BAL_LEAST_BYTES};
+    *to = (struct bal_service){.used = true,
+                               .proto = protos[from->protocol],
+                               .scheduler = scheds[from->sched],
+                               .forward = forwards[from->forward],
+                               .track_moved = from->jet,
+                               .port = from->port};
+    gw_bal_to_addr(&from->addr, &to->vip);
+}
+
+static void translate_worker(const struct gw_bal_service *s, const struct gw_bal_worker *from,
+                             const struct gw_bal_global *g, struct bal_worker *to)
+{
+    enum gw_bal_state state = gw_bal_state_of(from);
+    *to = (struct bal_worker){.used = true,
+                              .service = (uint16_t)s->id,
+                              .port = from->port,
+                              .weight = from->weight,
+                              .via = port_to(g, &from->addr)};
+    /* One that drains and is idle has no flows that could end. */
+    to->state = state == GW_BAL_UP ? BAL_UP : !from->health.up || from->silent ? BAL_DOWN : BAL_DRAINING;
+    gw_bal_to_addr(&from->addr, &to->addr);
+}
+
+void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *g, struct bal_config *out)
+{
+    out->maglev_seed = MAGLEV_SEED;
+    /* A configuration that is only tried has no ports. Its workers get one, with addresses for examples. */
+    out->port[0] = (struct bal_port){.used = true,
+                                     .addr = {{4, {192, 0, 2, 1}}, {6, {0x20, 0x01, 0x0d, 0xb8, [15] = 1}}},
+                                     .prefix = {24, 64}};
+    for (unsigned i = 0; i < g->ports; i++) translate_port(&g->port[i], &out->port[i]);
+    for (const struct gw_bal_service *s = m->services; s; s = s->next) {
+        translate_service(s, &out->service[s->id]);
+        for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
+            translate_worker(s, w, g, &out->worker[w->id]);
+    }
+}
+
+void gw_bal_translate_attr(const struct gw_bal_global *g, struct bal_attr *out)
+{
+    const uint64_t *t = g->timeout_ns;
+    *out = (struct bal_attr){.cores = g->cores ? g->cores : 1,
+                             .flows = g->flows,
+                             .wide_flows = g->wide_flows,
+                             .huge_pages = g->huge_pages,
+                             .timeout = {.syn = t[GW_BAL_T_SYN],
+                                         .established = t[GW_BAL_T_ESTABLISHED],
+                                         .fin_wait = t[GW_BAL_T_FIN],
+                                         .close = t[GW_BAL_T_CLOSE],
+                                         .udp = t[GW_BAL_T_UDP],
+                                         .udp_stream = t[GW_BAL_T_UDP_STREAM],
+                                         .queue_pair = t[GW_BAL_T_QP]}};
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A burst's way through a core: parse, look up all at once, then each packet's flow. */
+#include <errno.h>
+#include <string.h>
+
+#include "src/balance/forward.h"
+#include "src/balance/step.h"
+
+void bal_drop(struct bal_core *core, struct bal_work *w, enum bal_drop why)
+{
+    w->p->verdict = BAL_DISCARD;
+    w->where = BAL_NOWHERE;
+    bal_count(&core->counters->drop[why], 1);
+}
+
+static void pass(struct bal_work *w, uint32_t core)
+{
+    w->p->verdict = BAL_PASS;
+    w->p->core = (uint8_t)core;
+    w->p->hops++;
+    w->where = BAL_NOWHERE;
+}
+
+uint32_t bal_owner(const struct bal_core *core, const uint8_t *client, bool ipv6, uint16_t port)
+{
+    uint64_t a[2] = {0}, h = port;
+    memcpy(a, client, ipv6 ? 16 : 4);
+    h = (h ^ a[0]) * 0xd6e8feb86659fd93u;
+    h = (h ^ h >> 32 ^ a[1]) * 0x9e3779b97f4a7c15u;
+    return (uint32_t)((h >> 32) * core->bal->attr.cores >> 32);
+}
+
+/* ---- whose packet it is ---- */
+
+static void set_key(struct bal_core *core, struct bal_work *w, uint16_t vip_port)
+{
+    const struct bal_service *s = &core->snap->config.service[w->service];
+    if (!w->m.ipv6 && s->port) {
+        w->where = BAL_NARROW;
+        w->narrow = bal_narrow_key(w->client, w->client_port, w->service);
+        return;
+    }
+    w->where = BAL_WIDE;
+    w->wide = bal_wide_key(BAL_W_FLOW, w->client, w->m.ipv6, w->service,
+                           (uint32_t)w->client_port << 16 | (s->port ? 0 : vip_port));
+}
+
+/* The packet belongs to a flow of this client. With NAT both directions must come to one core. */
+static void of_flow(struct bal_core *core, struct bal_work *w, uint16_t vip_port)
+{
+    bool nat = core->snap->config.service[w->service].forward == BAL_NAT;
+    if (nat && core->bal->attr.cores > 1) {
+        uint32_t owner = bal_owner(core, w->client, w->m.ipv6, w->client_port);
+        if (owner != core->index) {
+            pass(w, owner);
+            return;
+        }
+    }
+    set_key(core, w, vip_port);
+}
+
+static bool from_client(struct bal_core *core, struct bal_work *w)
+{
+    const uint8_t *frame = w->p->data;
+    const struct bal_meta *m = &w->m;
+    struct bal_addr vip = bal_addr_of(bal_dst(frame, m), m->ipv6);
+    bool error = m->kind == BAL_K_ERROR;
+    uint8_t proto = error ? m->in_proto : m->proto;
+    uint16_t port = error ? m->in_sport : m->dport;
+    int service = bal_find_vip(core->snap, proto, &vip, port);
+    if (service < 0) return false;
+    if (error && memcmp(frame + m->in_l3 + (m->ipv6 ? 8 : 12), vip.byte, m->ipv6 ? 16 : 4)) return false;
+    w->service = (uint16_t)service;
+    w->side = core->snap->config.service[service].forward == BAL_NAT ? BAL_FROM_CLIENT : BAL_CLIENT_ONLY;
+    w->client = error ? frame + m->in_l3 + (m->ipv6 ? 24 : 16) : bal_src(frame, m);
+    w->client_port = error ? m->in_dport : m->sport;
+    of_flow(core, w, port);
+    return true;
+}
+
+static bool from_worker(struct bal_core *core, struct bal_work *w)
+{
+    const uint8_t *frame = w->p->data;
+    const struct bal_meta *m = &w->m;
+    if (!core->snap->has_nat) return false;
+    bool error = m->kind == BAL_K_ERROR;
+    /* Inside an error stands what the client sent: from it, to the worker. */
+    const uint8_t *worker = error ? frame + m->in_l3 + (m->ipv6 ? 24 : 16) : bal_src(frame, m);
+    struct bal_addr addr = bal_addr_of(worker, m->ipv6);
+    uint16_t port = error ? m->in_dport : m->sport;
+    w->back = bal_find_back(core->snap, error ? m->in_proto : m->proto, &addr, port);
+    if (w->back == BAL_NO_WORKER) return false;
+    w->service = core->snap->config.worker[w->back].service;
+    w->side = BAL_FROM_WORKER;
+    w->client = error ? frame + m->in_l3 + (m->ipv6 ? 8 : 12) : bal_dst(frame, m);
+    w->client_port = error ? m->in_sport : m->dport;
+    of_flow(core, w, port);
+    return true;
+}
+
+static bool of_roce(struct bal_core *core, struct bal_work *w)
+{
+    const uint8_t *frame = w->p->data;
+    const struct bal_meta *m = &w->m;
+    struct bal_addr src = bal_addr_of(bal_src(frame, m), m->ipv6),
+                    dst = bal_addr_of(bal_dst(frame, m), m->ipv6);
+    int service = core->snap->has_roce ? bal_find_vip(core->snap, BAL_ROCE, &dst, 0) : -1;
+    w->back =
+        core->snap->has_nat && service < 0 ? bal_find_back(core->snap, BAL_ROCE, &src, 0) : BAL_NO_WORKER;
+    if (service < 0 && w->back == BAL_NO_WORKER) return false;
+    w->roce = true;
+    w->client = service >= 0 ? bal_src(frame, m) : bal_dst(frame, m);
+    w->service = service >= 0 ? (uint16_t)service : core->snap->config.worker[w->back].service;
+    w->side = service < 0                                                 ? BAL_FROM_WORKER
+              : core->snap->config.service[w->service].forward == BAL_NAT ? BAL_FROM_CLIENT
+                                                                          : BAL_CLIENT_ONLY;
+    /* CM's packets and the queue pair's have different UDP ports, so that NICs spread them over the cores. */
+    uint32_t owner = bal_owner(core, w->client, m->ipv6, 0);
+    if (owner != core->index)
+        pass(w, owner);
+    else
+        bal_roce_key(core, w);
+    return true;
+}
+
+static struct bal_wide fragment_key(const struct bal_work *w)
+{
+    const uint8_t *frame = w->p->data;
+    struct bal_wide k = bal_wide_key(BAL_W_FRAGMENT, bal_src(frame, &w->m), w->m.ipv6, w->m.ipv6, w->m.id);
+    memcpy(k.y, bal_dst(frame, &w->m), w->m.ipv6 ? 16 : 4);
+    k.more = w->m.proto;
+    return k;
+}
+
+static void classify(struct bal_core *core, struct bal_work *w)
+{
+    struct bal_packet *p = w->p;
+    w->roce = false;
+    w->where = BAL_NOWHERE;
+    if (bal_parse(p->data, p->len, &w->m) || p->port >= BAL_PORTS) {
+        bal_drop(core, w, BAL_DROP_BAD);
+        return;
+    }
+    if (w->m.vlan != core->snap->config.port[p->port].vlan) {
+        bal_drop(core, w, BAL_DROP_NOT_OURS);
+        return;
+    }
+    switch (w->m.kind) {
+    case BAL_K_ROCE:
+        if (of_roce(core, w)) return;
+        w->m.kind = BAL_K_UDP;
+        __attribute__((fallthrough));
+    case BAL_K_TCP:
+    case BAL_K_UDP:
+    case BAL_K_ERROR:
+        if (from_client(core, w) || from_worker(core, w)) return;
+        bal_drop(core, w, BAL_DROP_NOT_OURS);
+        return;
+    case BAL_K_LATER:
+        w->where = BAL_WIDE;
+        w->wide = fragment_key(w);
+        return;
+    default: bal_for_us(core, w); return;
+    }
+}
+
+/* ---- flows ---- */
+
+static uint64_t class_of(const struct bal_work *w)
+{
+    uint64_t h = w->where == BAL_NARROW ? w->narrow : w->wide.x + ((uint64_t)w->wide.service << 32);
+    return UINT64_C(1) << ((h ^ h >> 32) * 0x9e3779b97f4a7c15u >> 58);
+}
+
+/* Looks again where an earlier packet of the burst may have changed this one's flow. */
+static void refresh(struct bal_core *core, struct bal_work *w, bool slot)
+{
+    if (!(core->burst.changed & class_of(w)) && !(slot && core->burst.inserted)) return;
+    gw_flow_lookup_bulk(bal_table_of(core, w), bal_key_of(w), 1, &w->found);
+}
+
+static void set_state(struct bal_core *core, struct bal_work *w, int state)
+{
+    if (state == w->found.state) return;
+    refresh(core, w, true);
+    if (w->found.slot == GW_FLOW_NONE) return;
+    gw_flow_set_state(bal_table_of(core, w), w->found.slot, (uint32_t)state);
+    bool told = state == BAL_ESTABLISHED || state == BAL_UDP_STREAM || state == BAL_CLOSE;
+    if (told) bal_tell(core, w->where, bal_key_of(w), w->found.worker, (uint8_t)state);
+    w->found.state = (uint8_t)state;
+    core->burst.changed |= class_of(w);
+}
+
+static bool is_crowded(const struct bal_core *core, const struct bal_work *w)
+{
+    const struct bal_attr *a = &core->bal->attr;
+    uint64_t room = w->where == BAL_NARROW ? a->flows : a->wide_flows;
+    return gw_flow_count(bal_table_of(core, w)) > room - room / 8;
+}
+
+/* The worker of a packet that has no flow, and whether the flow is to be remembered. */
+static uint16_t worker_of_new(struct bal_core *core, struct bal_work *w, bool begins, bool *track)
+{
+    const struct bal_snapshot *s = core->snap;
+    uint32_t row = bal_row(s, w->service, w->client, w->m.ipv6, w->client_port);
+    const uint16_t *now = &s->table[w->service]->worker[row]; /* read where it is needed: it is far away */
+    *track = true;
+    if (s->stable[w->service]) {
+        /* The row's worker if all were up. A flow that is there needs no memory: no change moves it, as long as
+         * that worker is there itself. */
+        uint16_t always = s->stable[w->service]->worker[row];
+        uint16_t choice = !begins && bal_keeps(s, always, w->service) ? always : *now;
+        *track = choice != always;
+        return choice;
+    }
+    /* In the middle of a connection, and when the table is nearly full, all balancers agree on Maglev's choice: a flow
+     * that has to make room then goes on to the same worker. */
+    return begins && !is_crowded(core, w) ? bal_choose(core, w->service, row) : *now;
+}
+
+void bal_opened(struct bal_core *core, uint16_t worker)
+{
+    bal_count(&core->counters->opened, 1);
+    bal_count(&core->counters->worker[worker].opened, 1);
+    bal_chosen(core, worker);
+}
+
+static void open_flow(struct bal_core *core, struct bal_work *w, int state)
+{
+    bool track, begins = state == BAL_SYN_SENT || state == BAL_UDP_NEW;
+    uint16_t worker = worker_of_new(core, w, begins, &track);
+    if (worker == BAL_NO_WORKER) {
+        bal_drop(core, w, BAL_DROP_NO_WORKER);
+        return;
+    }
+    if (track) {
+        int rc = gw_flow_insert(bal_table_of(core, w), bal_key_of(w), worker, (uint32_t)state, &w->found);
+        core->burst.inserted = true;
+        core->burst.changed |= class_of(w);
+        if (rc == 1) bal_count(&core->counters->evicted, 1);
+        if (rc < 0) {
+            /* No room: without memory, Maglev's choice is the one that all packets of the flow will get. */
+            uint32_t row = bal_row(core->snap, w->service, w->client, w->m.ipv6, w->client_port);
+            worker = core->snap->table[w->service]->worker[row];
+            track = false;
+        }
+    }
+    if (begins) bal_opened(core, worker);
+    if (!track) bal_count(&core->counters->stateless, 1);
+    if (w->m.first) bal_note_fragment(core, w, worker);
+    bal_to_worker(core, w, worker);
+}
+
+/* The flow's worker is gone. TCP's next segment makes another worker reset the connection, so that the client knows. */
+static uint16_t move(struct bal_core *core, struct bal_work *w)
+{
+    uint32_t row = bal_row(core->snap, w->service, w->client, w->m.ipv6, w->client_port);
+    uint16_t worker = bal_choose(core, w->service, row);
+    if (worker == BAL_NO_WORKER) return worker;
+    refresh(core, w, true);
+    if (w->found.slot == GW_FLOW_NONE) return worker;
+    gw_flow_set_worker(bal_table_of(core, w), w->found.slot, worker);
+    w->found.worker = worker;
+    core->burst.changed |= class_of(w);
+    bal_count(&core->counters->moved, 1);
+    bal_chosen(core, worker);
+    return worker;
+}
+
+static int next_state(const struct bal_work *w)
+{
+    if (w->m.kind == BAL_K_ERROR) return w->found.state;
+    if (w->m.proto == BAL_IP_TCP) return bal_tcp_next(w->found.state, w->m.flags, (enum bal_side)w->side);
+    return bal_udp_next(w->found.state, (enum bal_side)w->side);
+}
+
+static void of_client(struct bal_core *core, struct bal_work *w)
+{
+    bool there = w->found.slot != GW_FLOW_NONE, error = w->m.kind == BAL_K_ERROR;
+    int state = there ? next_state(w) : 0;
+    if (there && state == BAL_REOPEN) {
+        gw_flow_delete(bal_table_of(core, w), bal_key_of(w));
+        core->burst.inserted = true; /* no slot found earlier is certain any more */
+        there = false;
+    }
+    if (!there) {
+        int first = w->m.proto == BAL_IP_TCP ? bal_tcp_first(w->m.flags) : BAL_UDP_NEW;
+        bool track;
+        if (first >= 0 && !error) {
+            open_flow(core, w, first);
+            return;
+        }
+        /* It opens nothing, and goes where a flow that was forgotten would have gone. */
+        uint16_t worker = worker_of_new(core, w, false, &track);
+        if (worker == BAL_NO_WORKER || w->side == BAL_FROM_CLIENT) {
+            bal_drop(core, w, worker == BAL_NO_WORKER ? BAL_DROP_NO_WORKER : BAL_DROP_INVALID);
+            return;
+        }
+        bal_count(&core->counters->stateless, 1);
+        bal_to_worker(core, w, worker);
+        return;
+    }
+    uint16_t worker = w->found.worker;
+    if (!bal_keeps(core->snap, worker, w->service)) worker = move(core, w);
+    if (worker == BAL_NO_WORKER) {
+        bal_drop(core, w, BAL_DROP_NO_WORKER);
+        return;
+    }
+    set_state(core, w, state);
+    if (w->m.first) bal_note_fragment(core, w, worker);
+    bal_to_worker(core, w, worker);
+}
+
+/* An answer's flow is one of a service that this address works for; seldom there are several. */
+static bool find_answered(struct bal_core *core, struct bal_work *w)
+{
+    for (uint16_t b = w->back; b != BAL_NO_WORKER; b = core->snap->next_back[b]) {
+        uint16_t service = core->snap->config.worker[b].service;
+        if (b != w->back) {
+            w->service = service;
+            set_key(core, w, w->m.kind == BAL_K_ERROR ? w->m.in_dport : w->m.sport);
+            gw_flow_lookup_bulk(bal_table_of(core, w), bal_key_of(w), 1, &w->found);
+        }
+        if (w->found.slot != GW_FLOW_NONE && w->found.worker == b) return true;
+    }
+    return false;
+}
+
+static void of_worker(struct bal_core *core, struct bal_work *w)
+{
+    if (!find_answered(core, w)) {
+        bal_drop(core, w, BAL_DROP_INVALID);
+        return;
+    }
+    uint16_t worker = w->found.worker;
+    set_state(core, w, next_state(w));
+    if (w->m.first) bal_note_fragment(core, w, worker);
+    bal_to_client(core, w, worker);
+}
+
+/* ---- fragments ---- */
+
+void bal_note_fragment(struct bal_core *core, struct bal_work *w, uint16_t worker)
+{
+    struct bal_wide key = fragment_key(w);
+    struct gw_flow at;
+    core->burst.inserted = true;
+    if (gw_flow_insert(core->wide, &key, worker, BAL_FRAGMENT, &at) == -EEXIST)
+        gw_flow_set_worker(core->wide, at.slot, worker);
+}
+
+static void of_fragment(struct bal_core *core, struct bal_work *w)
+{
+    /* The first one may be in this burst. */
+    if (w->found.slot == GW_FLOW_NONE) gw_flow_lookup_bulk(core->wide, &w->wide, 1, &w->found);
+    uint16_t worker = w->found.worker;
+    if (w->found.slot == GW_FLOW_NONE || !core->snap->config.worker[worker].used) {
+        if (w->p->hops + 1u < core->bal->attr.cores)
+            pass(w, (core->index + 1) % core->bal->attr.cores);
+        else
+            bal_drop(core, w, BAL_DROP_FRAGMENT);
+        return;
+    }
+    const struct bal_worker *to = &core->snap->config.worker[worker];
+    struct bal_addr src = bal_addr_of(bal_src(w->p->data, &w->m), w->m.ipv6);
+    w->service = to->service;
+    w->client_port = (uint16_t)w->m.id;
+    w->client = bal_src(w->p->data, &w->m);
+    bool back = core->snap->config.service[to->service].forward == BAL_NAT && bal_same_addr(&src, &to->addr);
+    w->side = back ? BAL_FROM_WORKER : BAL_FROM_CLIENT;
+    if (back)
+        bal_to_client(core, w, worker);
+    else
+        bal_to_worker(core, w, worker);
+}
+
+/* ---- the burst ---- */
+
+/* A packet that no queue of flows can tell more of on this core is tried on the others: an ICMP error, or the first of
+ * several fragments, reaches a core by other bytes than its flow did. */
+static bool may_be_elsewhere(const struct bal_core *core, const struct bal_work *w)
+{
+    return (w->m.kind == BAL_K_ERROR || w->m.first) && w->p->hops + 1u < core->bal->attr.cores;
+}
+
+static void act(struct bal_core *core, struct bal_work *w)
+{
+    if (w->m.kind == BAL_K_LATER) {
+        of_fragment(core, w);
+        return;
+    }
+    refresh(core, w, false);
+    if (w->roce)
+        bal_roce(core, w);
+    else if (w->found.slot == GW_FLOW_NONE && may_be_elsewhere(core, w) &&
+             core->snap->config.service[w->service].forward != BAL_NAT)
+        pass(w, (core->index + 1) % core->bal->attr.cores);
+    else if (w->side == BAL_FROM_WORKER)
+        of_worker(core, w);
+    else
+        of_client(core, w);
+}
+
+static void look_up(struct bal_core *core, struct bal_work *work, size_t n)
+{
+    uint64_t narrow[BAL_BURST];
+    struct bal_wide wide[BAL_BURST];
+    struct gw_flow found[BAL_BURST];
+    size_t narrows = 0, wides = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (work[i].where == BAL_NARROW) narrow[narrows++] = work[i].narrow;
+        if (work[i].where == BAL_WIDE) wide[wides++] = work[i].wide;
+    }
+    if (narrows) gw_flow_lookup_bulk(core->narrow, narrow, narrows, found);
+    for (size_t i = 0, k = 0; i < n && narrows; i++)
+        if (work[i].where == BAL_NARROW) work[i].found = found[k++];
+    if (wides) gw_flow_lookup_bulk(core->wide, wide, wides, found);
+    for (size_t i = 0, k = 0; i < n && wides; i++)
+        if (work[i].where == BAL_WIDE) work[i].found = found[k++];
+}
+
+static void step(struct bal_core *core, struct bal_packet *packets, size_t n)
+{
+    struct bal_work work[BAL_BURST];
+    uint64_t bytes = 0;
+    core->burst = (struct bal_burst){0};
+    for (size_t i = 0; i < n; i++) {
+        __builtin_prefetch(packets[i].data, 1);
+        bytes += packets[i].len;
+    }
+    bal_count(&core->counters->received, n);
+    bal_count(&core->counters->received_bytes, bytes);
+    for (size_t i = 0; i < n; i++) {
+        work[i].p = &packets[i];
+        packets[i].verdict = BAL_DISCARD;
+        classify(core, &work[i]);
+    }
+    look_up(core, work, n);
+    for (size_t i = 0; i < n; i++)
+        if (work[i].where != BAL_NOWHERE) act(core, &work[i]);
+}
+
+void gw_balance_burst(struct bal_core *core, struct bal_packet *packets, size_t n, uint64_t now_ns)
+{
+    bal_core_look(core, now_ns);
+    for (size_t done = 0; done < n; done += BAL_BURST)
+        step(core, packets + done, n - done < BAL_BURST ? n - done : BAL_BURST);
+}

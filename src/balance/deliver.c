@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The last part of a packet's way: the next hop, its MAC, and whether the packet fits. */
+#include <string.h>
+
+#include "src/balance/forward.h"
+#include "src/balance/step.h"
+
+static void own_mac(const struct bal_core *core, uint32_t port, uint8_t mac[6])
+{
+    uint64_t v = atomic_load_explicit(&core->bal->port_mac[port], memory_order_relaxed);
+    for (int i = 0; i < 6; i++) mac[i] = (uint8_t)(v >> 8 * i);
+}
+
+static struct bal_frame *new_frame(struct bal_core *core, uint8_t port)
+{
+    if (core->outbox_used == BAL_OUTBOX) return NULL;
+    struct bal_frame *f = &core->outbox[core->outbox_used++];
+    f->port = port;
+    return f;
+}
+
+size_t bal_core_frames(struct bal_core *core, struct bal_frame *out, size_t n)
+{
+    if (n > core->outbox_used) n = core->outbox_used;
+    core->outbox_used -= (uint32_t)n;
+    memcpy(out, core->outbox, n * sizeof(*out));
+    memmove(core->outbox, core->outbox + n, core->outbox_used * sizeof(*out));
+    return n;
+}
+
+/* The balancer on a port, in an address of that kind; false: it has none. */
+static bool link_of(const struct bal_core *core, uint32_t port, uint8_t family, struct bal_link *link,
+                    uint8_t mac[6])
+{
+    const struct bal_port *p = &core->snap->config.port[port];
+    own_mac(core, port, mac);
+    link->vlan = p->vlan;
+    link->mac = mac;
+    for (int i = 0; i < 2; i++)
+        if (p->addr[i].family == family) {
+            link->own = p->addr[i];
+            return true;
+        }
+    return false;
+}
+
+void bal_ask(struct bal_core *core, uint32_t neighbour)
+{
+    uint8_t port, mac[6];
+    struct bal_addr who;
+    struct bal_link link;
+    if (core->outbox_used == BAL_OUTBOX || !bal_neighbour_ask(core->bal->neighbours, neighbour, core->now_ns))
+        return;
+    bal_neighbour_name(core->bal->neighbours, neighbour, &port, &who);
+    struct bal_frame *f = link_of(core, port, who.family, &link, mac) ? new_frame(core, port) : NULL;
+    if (f) f->len = bal_ask_frame(f->data, &link, &who);
+}
+
+/* Another next hop: its MAC, or a drop while nobody has told it. */
+static bool find_mac(struct bal_core *core, struct bal_work *w, uint32_t neighbour, uint8_t mac[6])
+{
+    if (bal_neighbour_mac(core->bal->neighbours, neighbour, mac)) return true;
+    bal_ask(core, neighbour);
+    bal_drop(core, w, BAL_DROP_NO_NEIGHBOUR);
+    return false;
+}
+
+static void send(struct bal_core *core, struct bal_work *w, uint8_t port, uint16_t worker)
+{
+    struct bal_counters *c = core->counters;
+    w->p->port = port;
+    w->p->verdict = BAL_SEND;
+    w->where = BAL_NOWHERE;
+    bal_count(&c->packets, 1);
+    bal_count(&c->bytes, w->p->len);
+    bal_count(&c->worker[worker].packets, 1);
+    bal_count(&c->worker[worker].bytes, w->p->len);
+    core->choice.bytes[worker] += w->p->len;
+}
+
+/* Does the packet fit through the port with `extra` bytes in front? If not its sender is told, where it asked for that
+ * by forbidding fragments. A flood of such packets makes few answers: one in 10 microseconds. */
+static bool fits(struct bal_core *core, struct bal_work *w, const struct bal_port *port, uint32_t extra)
+{
+    uint32_t mtu = port->mtu ? port->mtu : 1500;
+    const uint8_t *ip = w->p->data + w->m.l3;
+    if (w->m.ip_len + extra <= mtu) return true;
+    bool whole = w->m.ipv6 || ip[6] & 0x40;
+    bool tell = whole && w->side != BAL_FROM_WORKER && core->now_ns - core->told_ns >= 10000;
+    bal_drop(core, w, BAL_DROP_TOO_BIG);
+    if (tell && bal_too_big(w->p, &w->m, mtu - extra)) {
+        core->told_ns = core->now_ns;
+        w->p->verdict = BAL_SEND;
+    }
+    return false;
+}
+
+static bool encapsulate(struct bal_core *core, struct bal_work *w, const struct bal_worker *worker,
+                        uint16_t *l3, uint32_t *len)
+{
+    const struct bal_service *s = &core->snap->config.service[w->service];
+    struct bal_link link;
+    uint8_t mac[6];
+    if (!link_of(core, worker->via, worker->addr.family, &link, mac) || !bal_hop(w->p->data, &w->m)) {
+        bal_drop(core, w, BAL_DROP_TTL);
+        return false;
+    }
+    uint32_t row = bal_row(core->snap, w->service, w->client, w->m.ipv6, w->client_port);
+    struct bal_tunnel t = {s->forward, &link.own, &worker->addr, (uint16_t)(0xc000 | (row & 0x3fff)),
+                           s->gue_port};
+    *len = bal_encapsulate(w->p, &w->m, &t, l3);
+    if (!*len) bal_drop(core, w, BAL_DROP_NO_ROOM);
+    return *len;
+}
+
+void bal_to_worker(struct bal_core *core, struct bal_work *w, uint16_t worker)
+{
+    const struct bal_worker *to = &core->snap->config.worker[worker];
+    const struct bal_service *s = &core->snap->config.service[w->service];
+    const struct bal_port *port = &core->snap->config.port[to->via];
+    uint8_t mac[6], own[6];
+    uint16_t l3 = w->m.l3;
+    uint32_t len = w->m.ip_len;
+    if (to->mac_known)
+        memcpy(mac, to->mac, 6);
+    else if (!find_mac(core, w, core->snap->neighbour[worker], mac))
+        return;
+    if (!fits(core, w, port, bal_tunnel_overhead(s->forward, to->addr.family))) return;
+    if (s->forward == BAL_IPIP || s->forward == BAL_GUE) {
+        if (!encapsulate(core, w, to, &l3, &len)) return;
+    } else if (s->forward == BAL_NAT) {
+        if (!bal_hop(w->p->data, &w->m)) {
+            bal_drop(core, w, BAL_DROP_TTL);
+            return;
+        }
+        bal_nat(w->p->data, &w->m, true, &to->addr, to->port);
+    }
+    own_mac(core, to->via, own);
+    if (!bal_ethernet(w->p, port, l3, len, own, mac))
+        bal_drop(core, w, BAL_DROP_NO_ROOM);
+    else
+        send(core, w, to->via, worker);
+}
+
+/* The port and the next hop of an address: where it is on link, else by a gateway. */
+static uint32_t route(struct bal_core *core, const struct bal_addr *to, uint8_t *port)
+{
+    struct bal_addr hop;
+    for (int gateway = 0; gateway < 2; gateway++)
+        for (uint8_t i = 0; i < BAL_PORTS; i++) {
+            const struct bal_port *p = &core->snap->config.port[i];
+            if (!p->used || !bal_route(p, to, gateway, &hop)) continue;
+            *port = i;
+            return bal_neighbour(core->bal->neighbours, i, &hop);
+        }
+    return BAL_NO_NEIGHBOUR;
+}
+
+void bal_to_client(struct bal_core *core, struct bal_work *w, uint16_t worker)
+{
+    const struct bal_service *s = &core->snap->config.service[w->service];
+    struct bal_addr client = bal_addr_of(bal_dst(w->p->data, &w->m), w->m.ipv6);
+    uint8_t mac[6], own[6], out = 0;
+    if (!find_mac(core, w, route(core, &client, &out), mac)) return;
+    if (!fits(core, w, &core->snap->config.port[out], 0)) return;
+    if (!bal_hop(w->p->data, &w->m)) {
+        bal_drop(core, w, BAL_DROP_TTL);
+        return;
+    }
+    bal_nat(w->p->data, &w->m, false, &s->vip, s->port);
+    own_mac(core, out, own);
+    if (!bal_ethernet(w->p, &core->snap->config.port[out], w->m.l3, w->m.ip_len, own, mac))
+        bal_drop(core, w, BAL_DROP_NO_ROOM);
+    else
+        send(core, w, out, worker);
+}
+
+/* ---- for the balancer itself ---- */
+
+static bool is_ours(const struct bal_core *core, uint32_t port, const struct bal_addr *addr)
+{
+    const struct bal_port *p = &core->snap->config.port[port];
+    return bal_same_addr(addr, &p->addr[0]) || bal_same_addr(addr, &p->addr[1]) ||
+           bal_is_vip(core->snap, addr);
+}
+
+static void answered(struct bal_core *core, struct bal_work *w, bool sent)
+{
+    w->p->verdict = sent ? BAL_SEND : BAL_DISCARD;
+    w->where = BAL_NOWHERE;
+    bal_count(&core->counters->answered, 1);
+}
+
+/* Somebody tells where it is, and perhaps asks where an address of ours is. */
+static void told(struct bal_core *core, struct bal_work *w, const struct bal_addr *sender, const uint8_t *mac,
+                 const struct bal_addr *asked)
+{
+    struct bal_link link;
+    uint8_t own[6];
+    if (mac) bal_neighbour_told(core->bal->neighbours, w->p->port, sender, mac, core->now_ns);
+    if (!asked || !is_ours(core, w->p->port, asked)) {
+        answered(core, w, false);
+        return;
+    }
+    link_of(core, w->p->port, asked->family, &link, own);
+    link.own = *asked;
+    struct bal_frame *f = new_frame(core, w->p->port);
+    static const uint8_t none[16];
+    bool probe = sender->family == 6 && !memcmp(sender->byte, none, 16);
+    if (f) f->len = bal_answer_frame(f->data, &link, probe ? NULL : w->p->data + 6, probe ? NULL : sender);
+    answered(core, w, false);
+}
+
+/* The link-layer address option of that type in a neighbour message, or NULL. */
+static const uint8_t *nd_option(const struct bal_work *w, uint8_t type)
+{
+    const uint8_t *icmp = w->p->data + w->m.l4, *end = w->p->data + w->m.l3 + w->m.ip_len;
+    for (const uint8_t *o = icmp + 24; end - o >= 8 && o[1]; o += o[1] * 8) {
+        if (o[1] * 8 > end - o) break;
+        if (o[0] == type) return o + 2;
+    }
+    return NULL;
+}
+
+static void arp(struct bal_core *core, struct bal_work *w)
+{
+    const uint8_t *p = w->p->data + w->m.l3;
+    struct bal_addr sender = bal_addr_of(p + 14, false), target = bal_addr_of(p + 24, false);
+    told(core, w, &sender, p + 8, p[7] == 1 ? &target : NULL);
+}
+
+static void nd(struct bal_core *core, struct bal_work *w)
+{
+    const uint8_t *p = w->p->data + w->m.l4;
+    struct bal_addr target = bal_addr_of(p + 8, true), sender = bal_addr_of(bal_src(w->p->data, &w->m), true);
+    if (w->m.kind == BAL_K_SOLICIT)
+        told(core, w, &sender, nd_option(w, 1), &target);
+    else
+        told(core, w, &target, nd_option(w, 2), NULL);
+}
+
+void bal_for_us(struct bal_core *core, struct bal_work *w)
+{
+    switch (w->m.kind) {
+    case BAL_K_ARP: arp(core, w); return;
+    case BAL_K_SOLICIT:
+    case BAL_K_ADVERTISE: nd(core, w); return;
+    case BAL_K_ECHO: {
+        struct bal_addr dst = bal_addr_of(bal_dst(w->p->data, &w->m), w->m.ipv6);
+        if (!is_ours(core, w->p->port, &dst)) break;
+        bal_echo(w->p, &w->m);
+        answered(core, w, true);
+        return;
+    }
+    default: break;
+    }
+    bal_drop(core, w, BAL_DROP_NOT_OURS);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packets from DPDK's devices: each core has a queue of each device, and takes bursts from receiving to sending. */
+#include <errno.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_bus.h>
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#include "src/balance/balance.h"
+#include "src/balance/devices.h"
+#include "src/balance/run.h"
+
+enum {
+    DESCRIPTORS = 1024,
+    HANDED = 4096,    /* packets on their way to another core */
+    EMPTY_POLLS = 64, /* of a device that the kernel moves packets for, before a pause */
+    PAUSE_NS = 20000,
+    MOST_ARGS = 32,
+};
+
+struct plane {
+    struct bal *bal;
+    uint32_t devices, cores;
+    uint16_t port[BAL_PORTS];         /* DPDK's number of each device */
+    uint8_t device[RTE_MAX_ETHPORTS]; /* and back */
+    bool software;
+    struct rte_mempool *pool;
+    struct rte_ring *handed[BAL_CORES];
+    char *error;
+    size_t size;
+};
+
+__attribute__((format(printf, 3, 4))) static int refuse(struct plane *d, int error, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(d->error, d->size, format, args);
+    va_end(args);
+    return error;
+}
+
+bool gw_balance_has_dpdk(void)
+{
+    return true;
+}
+
+/* ---- DPDK itself ---- */
+
+static int cores_text(struct plane *d, const struct bal_run *how, char *text, size_t size)
+{
+    cpu_set_t set;
+    uint32_t n = 0;
+    size_t at = 0;
+    if (how->cores) {
+        if (strspn(how->cores, "0123456789,-") != strlen(how->cores) || strlen(how->cores) >= size)
+            return refuse(d, -EINVAL, "'%s' is no list of processors, such as 2,4-7", how->cores);
+        strcpy(text, how->cores);
+        return 0;
+    }
+    if (sched_getaffinity(0, sizeof(set), &set))
+        return refuse(d, -errno, "no processors: %s", strerror(errno));
+    for (int cpu = 0; cpu < CPU_SETSIZE && n < d->cores; cpu++)
+        if (CPU_ISSET(cpu, &set)) at += (size_t)snprintf(text + at, size - at, "%s%d", n++ ? "," : "", cpu);
+    if (n < d->cores)
+        return refuse(d, -EINVAL, "%u cores were asked for, and this process may use %u: ask for fewer",
+                      d->cores, n);
+    return 0;
+}
+
+static int start_dpdk(struct plane *d, const struct bal_run *how, bool pci)
+{
+    char cores[512], memory[16], *argv[MOST_ARGS];
+    int argc = 0;
+    int error = cores_text(d, how, cores, sizeof(cores));
+    if (error) return error;
+    uint32_t need = 64 + 48 * d->devices * d->cores;
+    snprintf(memory, sizeof(memory), "%u", how->memory_mb ? how->memory_mb : need);
+    argv[argc++] = "gpuwire";
+    argv[argc++] = "-l";
+    argv[argc++] = cores;
+    argv[argc++] = how->huge_pages ? "--in-memory" : "--no-shconf"; /* either way, no files */
+    argv[argc++] = "--no-telemetry";
+    argv[argc++] = "--log-level=*:4";
+    if (!pci) argv[argc++] = "--no-pci";
+    if (!how->huge_pages) {
+        argv[argc++] = "--no-huge";
+        argv[argc++] = "-m";
+        argv[argc++] = memory;
+        fprintf(stderr, "gpuwire: packets lie in ordinary memory: with huge pages the balancer is faster\n");
+    }
+    argv[argc] = NULL;
+    if (rte_eal_init(argc, argv) >= 0) return 0;
+    if (rte_errno == EALREADY)
+        return refuse(d, -EBUSY, "DPDK runs in this process already: start another one");
+    if (how->huge_pages)
+        return refuse(d, -ENOMEM,
+                      "DPDK does not start with huge pages: set some aside in /proc/sys/vm/nr_hugepages, or "
+                      "do without");
+    return refuse(d, -EINVAL, "DPDK does not start on processors %s: %s", cores, rte_strerror(rte_errno));
+}
+
+/* ---- devices ---- */
+
+static int check_device(struct plane *d, const struct bal_device *v, const char *text)
+{
+    if (*v->kernel && !if_nametoindex(v->kernel))
+        return refuse(d, -ENODEV, "%s: there is no network interface %s", text, v->kernel);
+    if (!v->needs_raw) return 0;
+    int fd = socket(AF_PACKET, SOCK_RAW, 0);
+    if (fd < 0)
+        return refuse(d, -EPERM, "%s: raw packets are not permitted: run as root, or with CAP_NET_RAW", text);
+    close(fd);
+    return 0;
+}
+
+static int open_device(struct plane *d, uint32_t index, const char *text)
+{
+    struct bal_device v;
+    int error = bal_device_parse(text, index, d->cores, &v, d->error, d->size);
+    if (!error) error = check_device(d, &v, text);
+    if (error) return error;
+    d->software |= v.software;
+    error = rte_eal_hotplug_add(v.bus, v.name, v.args);
+    if (error)
+        return refuse(d, error, "%s: DPDK does not open it: %s (is the driver of that kind installed?)", text,
+                      rte_strerror(-error));
+    if (rte_eth_dev_get_port_by_name(v.name, &d->port[index]))
+        return refuse(d, -ENODEV, "%s: it is no network device of DPDK's", text);
+    d->device[d->port[index]] = (uint8_t)index;
+    return 0;
+}
+
+static int set_up_queues(struct plane *d, uint32_t index, const char *text)
+{
+    uint16_t port = d->port[index], rx = DESCRIPTORS, tx = DESCRIPTORS;
+    struct rte_eth_conf conf = {0};
+    struct rte_eth_dev_info info;
+    int error = rte_eth_dev_info_get(port, &info);
+    if (error) return refuse(d, error, "%s: it does not say what it can do: %s", text, rte_strerror(-error));
+    if (info.max_rx_queues < d->cores || info.max_tx_queues < d->cores)
+        return refuse(d, -EINVAL, "%s has %u queues, and each of %u cores needs one: use fewer cores", text,
+                      info.max_rx_queues, d->cores);
+    uint64_t hash = (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP) & info.flow_type_rss_offloads;
+    if (d->cores > 1 && hash) {
+        conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+        conf.rx_adv_conf.rss_conf.rss_hf = hash;
+    }
+    error = rte_eth_dev_configure(port, (uint16_t)d->cores, (uint16_t)d->cores, &conf);
+    if (!error) error = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx);
+    for (uint16_t q = 0; q < d->cores && !error; q++) {
+        error = rte_eth_rx_queue_setup(port, q, rx, (unsigned)rte_eth_dev_socket_id(port), NULL, d->pool);
+        if (!error) error = rte_eth_tx_queue_setup(port, q, tx, (unsigned)rte_eth_dev_socket_id(port), NULL);
+    }
+    if (!error) error = rte_eth_dev_start(port);
+    if (error) return refuse(d, error, "%s: its queues do not start: %s", text, rte_strerror(-error));
+    rte_eth_promiscuous_enable(port); /* where it cannot, packets for the port's own MAC still come */
+    struct rte_ether_addr mac;
+    if (!rte_eth_macaddr_get(port, &mac)) bal_set_port_mac(d->bal, index, mac.addr_bytes);
+    return 0;
+}
+
+static int make_pools(struct plane *d)
+{
+    unsigned packets = 4 * DESCRIPTORS * d->devices * d->cores + HANDED * (d->cores - 1) + 1024;
+    d->pool = rte_pktmbuf_pool_create("packets", packets, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+    if (!d->pool) return refuse(d, -ENOMEM, "no memory for %u packets: give --memory more", packets);
+    for (uint32_t i = 0; i < d->cores; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "handed%u", i);
+        d->handed[i] = rte_ring_create(name, HANDED, SOCKET_ID_ANY, RING_F_SC_DEQ);
+        if (!d->handed[i]) return refuse(d, -ENOMEM, "no memory for the cores' queues");
+    }
+    return 0;
+}
+
+/* ---- one core ---- */
+
+struct out {
+    struct rte_mbuf *mbuf[BAL_BURST];
+    uint16_t n;
+};
+
+struct run {
+    struct plane *plane;
+    struct bal_core *core;
+    uint16_t queue;
+    struct out out[BAL_PORTS];
+};
+
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void flush(struct run *r, uint32_t device)
+{
+    struct out *o = &r->out[device];
+    if (!o->n) return;
+    uint16_t sent = rte_eth_tx_burst(r->plane->port[device], r->queue, o->mbuf, o->n);
+    if (sent < o->n) {
+        bal_count(&r->core->counters->drop[BAL_DROP_NO_ROOM], (uint64_t)(o->n - sent));
+        rte_pktmbuf_free_bulk(o->mbuf + sent, (unsigned)(o->n - sent));
+    }
+    o->n = 0;
+}
+
+static void send_from(struct run *r, uint32_t device, struct rte_mbuf *m)
+{
+    if (device >= r->plane->devices) { /* a port without a device */
+        bal_count(&r->core->counters->drop[BAL_DROP_NO_ROOM], 1);
+        rte_pktmbuf_free(m);
+        return;
+    }
+    struct out *o = &r->out[device];
+    o->mbuf[o->n++] = m;
+    if (o->n == BAL_BURST) flush(r, device);
+}
+
+static void settle(struct run *r, struct rte_mbuf *m, const struct bal_packet *p)
+{
+    if (p->verdict == BAL_PASS) {
+        m->hash.usr = p->hops;
+        if (!rte_ring_enqueue(r->plane->handed[p->core], m)) return;
+        bal_count(&r->core->counters->drop[BAL_DROP_NO_ROOM], 1);
+    }
+    if (p->verdict != BAL_SEND) {
+        rte_pktmbuf_free(m);
+        return;
+    }
+    m->data_off = (uint16_t)(p->data - (uint8_t *)m->buf_addr);
+    m->data_len = (uint16_t)p->len;
+    m->pkt_len = p->len;
+    m->ol_flags = 0;
+    send_from(r, p->port, m);
+}
+
+static void burst(struct run *r, struct rte_mbuf **mbuf, uint16_t n, bool handed)
+{
+    struct bal_packet packet[BAL_BURST];
+    uint16_t whole = 0;
+    for (uint16_t i = 0; i < n; i++) {
+        struct rte_mbuf *m = mbuf[i];
+        if (m->nb_segs != 1) { /* larger than a buffer: no link of 1500 bytes sends such */
+            bal_count(&r->core->counters->drop[BAL_DROP_TOO_BIG], 1);
+            rte_pktmbuf_free(m);
+            continue;
+        }
+        mbuf[whole] = m;
+        packet[whole++] = (struct bal_packet){.data = rte_pktmbuf_mtod(m, uint8_t *),
+                                              .len = m->data_len,
+                                              .headroom = m->data_off,
+                                              .port = r->plane->device[m->port],
+                                              .hops = handed ? (uint8_t)m->hash.usr : 0};
+    }
+    gw_balance_burst(r->core, packet, whole, now());
+    for (uint16_t i = 0; i < whole; i++) settle(r, mbuf[i], &packet[i]);
+}
+
+static void send_own(struct run *r)
+{
+    struct bal_frame frame[BAL_BURST];
+    size_t n = bal_core_frames(r->core, frame, BAL_BURST);
+    for (size_t i = 0; i < n; i++) {
+        struct rte_mbuf *m = rte_pktmbuf_alloc(r->plane->pool);
+        if (!m) return;
+        memcpy(rte_pktmbuf_append(m, frame[i].len), frame[i].data, frame[i].len);
+        send_from(r, frame[i].port, m);
+    }
+}
+
+static uint32_t poll_once(struct run *r)
+{
+    struct rte_mbuf *mbuf[BAL_BURST];
+    uint32_t got = 0;
+    for (uint32_t i = 0; i < r->plane->devices; i++) {
+        uint16_t n = rte_eth_rx_burst(r->plane->port[i], r->queue, mbuf, BAL_BURST);
+        if (n) burst(r, mbuf, n, false);
+        got += n;
+    }
+    if (r->plane->cores > 1) {
+        unsigned n = rte_ring_dequeue_burst(r->plane->handed[r->queue], (void **)mbuf, BAL_BURST, NULL);
+        if (n) burst(r, mbuf, (uint16_t)n, true);
+        got += n;
+    }
+    bal_core_keep(r->core, got ? r->core->now_ns : now());
+    send_own(r);
+    for (uint32_t i = 0; i < r->plane->devices; i++) flush(r, i);
+    return got;
+}
+
+static int run_core(void *arg)
+{
+    struct run r = {.plane = arg, .queue = (uint16_t)rte_lcore_index((int)rte_lcore_id())};
+    const struct timespec pause = {0, PAUSE_NS};
+    uint32_t empty = 0;
+    r.core = bal_core_begin(r.plane->bal, r.queue);
+    if (!r.core) return -EINVAL;
+    while (!atomic_load_explicit(&r.plane->bal->stop, memory_order_relaxed)) {
+        empty = poll_once(&r) ? 0 : empty + 1;
+        if (r.plane->software && empty > EMPTY_POLLS) nanosleep(&pause, NULL);
+    }
+    bal_core_end(r.core);
+    return 0;
+}
+
+/* ---- from beginning to end ---- */
+
+static int run_all(struct plane *d, const struct bal_run *how)
+{
+    if (how->started) how->started(how->arg);
+    rte_eal_mp_remote_launch(run_core, d, SKIP_MAIN);
+    run_core(d);
+    rte_eal_mp_wait_lcore();
+    return 0;
+}
+
+int gw_balance_run(struct bal *bal, const struct bal_run *how, char *error, size_t size)
+{
+    struct plane d = {
+        .bal = bal, .devices = how->devices, .cores = bal->attr.cores, .error = error, .size = size};
+    bool pci = false;
+    int rc = 0;
+    if (!how->devices || how->devices > BAL_PORTS)
+        return refuse(&d, -EINVAL, "the balancer needs 1 to %d network devices", BAL_PORTS);
+    for (uint32_t i = 0; i < how->devices && !rc; i++) { /* before DPDK starts, which works only once */
+        struct bal_device v;
+        rc = bal_device_parse(how->device[i], i, d.cores, &v, error, size);
+        if (!rc) rc = check_device(&d, &v, how->device[i]);
+        pci |= !strcmp(v.bus, "pci");
+    }
+    if (!rc) rc = start_dpdk(&d, how, pci);
+    if (rc) return rc;
+    if (rte_lcore_count() != d.cores)
+        rc = refuse(&d, -EINVAL, "%u processors are named, and the balancer has %u cores", rte_lcore_count(),
+                    d.cores);
+    for (uint32_t i = 0; i < d.devices && !rc; i++) rc = open_device(&d, i, how->device[i]);
+    if (!rc) rc = make_pools(&d);
+    for (uint32_t i = 0; i < d.devices && !rc; i++) rc = set_up_queues(&d, i, how->device[i]);
+    if (!rc) rc = run_all(&d, how);
+    uint16_t port;
+    RTE_ETH_FOREACH_DEV(port)
+    {
+        rte_eth_dev_stop(port);
+        rte_eth_dev_close(port);
+    }
+    rte_eal_cleanup();
+    return rc;
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpuwire balance list, add, weight, drain, up, remove, save. */
+#include "src/cli/balance/client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/error.h>
+
+#include "src/client/http_client.h"
+#include "src/cli/options.h"
+#include "src/serve/secret.h"
+
+#define TIMEOUT_NS 10000000000u
+
+int gw_balance_connect(const struct gw_balance_args *a, struct gw_balance_client *c)
+{
+    *c = (struct gw_balance_client){0};
+    size_t n = strlen(a->api);
+    int error = a->token_file ? gw_secret_read_token(a->token_file, &c->token) : 0;
+    if (!error && asprintf(&c->base, "%s%s%s", strstr(a->api, "://") ? "" : "http://", a->api,
+                           n && a->api[n - 1] == '/' ? "" : "/") < 0) {
+        c->base = NULL;
+        error = gw_error_errno(-ENOMEM, "balance");
+    }
+    struct gw_http_opts opts = {.base = c->base,
+                                .token = c->token,
+                                .ca_file = a->ca_file,
+                                .timeout_ns = TIMEOUT_NS,
+                                .give_up = gw_interrupted};
+    if (!error) error = gw_http_open(&opts, &c->http);
+    if (!error) return 0;
+    gw_balance_disconnect(c);
+    return gw_failed("balance");
+}
+
+void gw_balance_disconnect(struct gw_balance_client *c)
+{
+    gw_http_close(c->http);
+    gw_secret_forget(c->token);
+    free(c->base);
+}
+
+int gw_balance_ask(struct gw_balance_client *c, const char *method, const char *path, const json_t *body,
+                   json_t **reply)
+{
+    int error = gw_http_call(c->http, method, path, body, reply);
+    if (!error) return 0;
+    if (error == -EINTR) return GW_EXIT_INTERRUPTED;
+    if (error == -ECONNREFUSED)
+        gw_error(error,
+                 "%s: nobody listens there; is `gpuwire balance --config FILE` running? (--api says where)",
+                 c->base);
+    if (error == -EACCES)
+        gw_error(error, "%s: the API wants a token; --token-file names the file that has it", c->base);
+    return gw_failed("balance");
+}
+
+/* ---- naming ---- */
+
+void gw_balance_endpoint(const json_t *of, char *text, size_t size)
+{
+    const char *addr = json_string_value(json_object_get(of, "address"));
+    const char *proto = json_string_value(json_object_get(of, "protocol"));
+    int port = (int)json_integer_value(json_object_get(of, "port"));
+    snprintf(text, size, addr && strchr(addr, ':') ? "[%s]:%d%s%s" : "%s:%d%s%s", addr ? addr : "?", port,
+             proto ? "/" : "", proto ? proto : "");
+}
+
+static const char *text_of(const json_t *j, const char *name)
+{
+    const char *text = json_string_value(json_object_get(j, name));
+    return text ? text : "?";
+}
+
+/* Is `said` the name of this service or worker, or its address? */
+static int is_named(const json_t *j, const char *said)
+{
+    char text[80];
+    gw_balance_endpoint(j, text, sizeof(text));
+    if (!strcmp(text_of(j, "name"), said) || !strcmp(text, said) || !strcmp(text_of(j, "address"), said))
+        return 1;
+    char *slash = strrchr(text, '/');
+    if (slash) *slash = 0;
+    return !strcmp(text, said);
+}
+
+/* The one of the array that is called so; NULL after a line. */
+static const json_t *find(const json_t *all, const char *said, const char *what)
+{
+    const json_t *found = NULL;
+    size_t i;
+    json_t *one;
+    json_array_foreach(all, i, one)
+    {
+        if (!strcmp(text_of(one, "name"), said)) return one;
+        if (!is_named(one, said)) continue;
+        if (found) {
+            fprintf(stderr,
+                    "gpuwire balance: %s: several %ss have that address; give the name, as `gpuwire balance "
+                    "list` does\n",
+                    said, what);
+            return NULL;
+        }
+        found = one;
+    }
+    if (!found)
+        fprintf(stderr, "gpuwire balance: %s: no such %s; `gpuwire balance list` names them\n", said, what);
+    return found;
+}
+
+/* "v1/services/S" or "v1/services/S/workers/W"; 0, or the exit code. */
+static int path_of(struct gw_balance_client *c, const struct gw_balance_args *a, char *path, size_t size)
+{
+    json_t *reply;
+    int code = gw_balance_ask(c, "GET", "v1/services", NULL, &reply);
+    if (code) return code;
+    const json_t *service = find(json_object_get(reply, "services"), a->word[0], "service"), *worker = NULL;
+    if (service && a->words > 1 && strcmp(a->verb, "add"))
+        worker = find(json_object_get(service, "workers"), a->word[1], "worker");
+    if (!service || (a->words > 1 && strcmp(a->verb, "add") && !worker))
+        code = GW_EXIT_FAILURE;
+    else
+        snprintf(path, size, worker ? "v1/services/%s/workers/%s" : "v1/services/%s",
+                 text_of(service, "name"), worker ? text_of(worker, "name") : "");
+    json_decref(reply);
+    return code;
+}
+
+/* ---- changing ---- */
+
+/* Sends it to what the words name; takes the body. */
+static int change(const struct gw_balance_args *a, const char *method, json_t *body, const char *did)
+{
+    struct gw_balance_client c;
+    char path[256];
+    json_t *reply;
+    int code = gw_balance_connect(a, &c);
+    if (!code) {
+        code = path_of(&c, a, path, sizeof(path));
+        if (!code) code = gw_balance_ask(&c, method, path, body, &reply);
+        if (!code) {
+            printf("%s%s%s: %s\n", a->word[0], a->words > 1 ? " " : "", a->words > 1 ? a->word[1] : "", did);
+            json_decref(reply);
+        }
+        gw_balance_disconnect(&c);
+    }
+    json_decref(body);
+    return code;
+}
+
+int gw_balance_weight(const struct gw_balance_args *a)
+{
+    char did[32];
+    snprintf(did, sizeof(did), "weight %u", (unsigned)a->weight);
+    return change(a, "PATCH", json_pack("{s:I}", "weight", (json_int_t)a->weight), did);
+}
+
+int gw_balance_drain(const struct gw_balance_args *a)
+{
+    return change(a, "PATCH", json_pack("{s:s}", "state", "draining"),
+                  "draining: it gets no new connections");
+}
+
+int gw_balance_up(const struct gw_balance_args *a)
+{
+    return change(a, "PATCH", json_pack("{s:s}", "state", "up"), "it gets new connections again");
+}
+
+int gw_balance_remove(const struct gw_balance_args *a)
+{
+    int gone = a->words == 1 || a->now;
+    return change(a, "DELETE", gone && a->words > 1 ? json_pack("{s:b}", "now", 1) : NULL,
+                  gone ? "removed" : "it leaves when its last connection has ended");
+}
+
+/* "10.0.0.1:80/tcp" into the members of a service, "10.0.0.11:80" into a worker's. */
+static json_t *split_endpoint(const char *said, int service)
+{
+    char text[128], *slash = NULL, *colon, *addr = text;
+    json_t *j = json_object();
+    snprintf(text, sizeof(text), "%s", said);
+    if (service && (slash = strchr(text, '/'))) *slash = 0;
+    colon = strrchr(text, ':');
+    if (colon && strchr(text, ':') != colon && colon[-1] != ']') colon = NULL; /* a bare IPv6 address */
+    if (colon) {
+        char *end;
+        *colon = 0;
+        unsigned long port = strtoul(colon + 1, &end, 10);
+        json_object_set_new(
+            j, "port", *end || end == colon + 1 ? json_string(colon + 1) : json_integer((json_int_t)port));
+    }
+    size_t n = strlen(text);
+    if (text[0] == '[' && n > 1 && text[n - 1] == ']') {
+        text[n - 1] = 0;
+        addr++;
+    }
+    json_object_set_new(j, "address", json_string(addr));
+    if (slash) json_object_set_new(j, "protocol", json_string(slash + 1));
+    return j;
+}
+
+static int add_service(const struct gw_balance_args *a)
+{
+    struct gw_balance_client c;
+    json_t *reply, *body = split_endpoint(a->word[0], 1);
+    if (a->scheduler) json_object_set_new(body, "scheduler", json_string(a->scheduler));
+    if (a->forward) json_object_set_new(body, "forward", json_string(a->forward));
+    if (a->name) json_object_set_new(body, "name", json_string(a->name));
+    int code = gw_balance_connect(a, &c);
+    if (!code) {
+        code = gw_balance_ask(&c, "POST", "v1/services", body, &reply);
+        if (!code) printf("added service %s\n", text_of(reply, "name"));
+        if (!code) json_decref(reply);
+        gw_balance_disconnect(&c);
+    }
+    json_decref(body);
+    return code;
+}
+
+int gw_balance_add(const struct gw_balance_args *a)
+{
+    struct gw_balance_client c;
+    char path[256];
+    json_t *reply;
+    if (a->words == 1) return add_service(a);
+    json_t *body = split_endpoint(a->word[1], 0);
+    if (a->has_weight) json_object_set_new(body, "weight", json_integer((json_int_t)a->weight));
+    if (a->name) json_object_set_new(body, "name", json_string(a->name));
+    int code = gw_balance_connect(a, &c);
+    if (!code) {
+        code = path_of(&c, a, path, sizeof(path) - 8);
+        if (!code) code = gw_balance_ask(&c, "POST", strcat(path, "/workers"), body, &reply);
+        if (!code)
+            printf("added worker %s; it is %s until its check succeeds\n", text_of(reply, "name"),
+                   text_of(reply, "state"));
+        if (!code) json_decref(reply);
+        gw_balance_disconnect(&c);
+    }
+    json_decref(body);
+    return code;
+}
+
+/* ---- looking ---- */
+
+static void print_worker(const json_t *w)
+{
+    char at[80];
+    const json_t *flows = json_object_get(w, "flows"), *health = json_object_get(w, "health");
+    const char *why = text_of(health, "why");
+    gw_balance_endpoint(w, at, sizeof(at));
+    int down = !json_is_true(json_object_get(health, "up"));
+    printf("  %-22s %-26s %-8s %6lld %8lld %10lld%s%s\n", text_of(w, "name"), at, text_of(w, "state"),
+           (long long)json_integer_value(json_object_get(w, "weight")),
+           (long long)json_integer_value(json_object_get(flows, "live")),
+           (long long)json_integer_value(json_object_get(flows, "opened")), down && *why ? "  " : "",
+           down ? why : "");
+}
+
+static void print_services(const json_t *all)
+{
+    size_t i, k;
+    json_t *s, *w;
+    char at[80];
+    if (!json_array_size(all)) printf("no services; `gpuwire balance add VIP:PORT` adds one\n");
+    json_array_foreach(all, i, s)
+    {
+        gw_balance_endpoint(s, at, sizeof(at));
+        printf("%s%s  %s  %s  %s\n", i ? "\n" : "", text_of(s, "name"), at, text_of(s, "scheduler"),
+               text_of(s, "forward"));
+        printf("  %-22s %-26s %-8s %6s %8s %10s\n", "worker", "address", "state", "weight", "live", "opened");
+        json_array_foreach(json_object_get(s, "workers"), k, w) print_worker(w);
+    }
+}
+
+int gw_balance_list(const struct gw_balance_args *a)
+{
+    struct gw_balance_client c;
+    json_t *reply;
+    int code = gw_balance_connect(a, &c);
+    if (code) return code;
+    code = gw_balance_ask(&c, "GET", "v1/services", NULL, &reply);
+    if (!code && a->json) {
+        json_dumpf(reply, stdout, JSON_INDENT(2));
+        printf("\n");
+    } else if (!code) {
+        print_services(json_object_get(reply, "services"));
+    }
+    if (!code) json_decref(reply);
+    gw_balance_disconnect(&c);
+    return code;
+}
+
+int gw_balance_save(const struct gw_balance_args *a)
+{
+    struct gw_balance_client c;
+    json_t *reply;
+    int code = gw_balance_connect(a, &c);
+    if (code) return code;
+    code = gw_balance_ask(&c, "GET", "v1/config", NULL, &reply);
+    if (!code) fputs(text_of(reply, "config"), stdout);
+    if (!code) json_decref(reply);
+    gw_balance_disconnect(&c);
+    return code;
+}

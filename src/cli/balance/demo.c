@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpuwire balance demo: a worker drains, another one dies, and a table says whose connections broke. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <gpuwire/error.h>
+#include <gpuwire/exec.h>
+
+#include "src/balance/run.h"
+#include "src/cli/balance/args.h"
+#include "src/cli/balance/demo_load.h"
+#include "src/cli/options.h"
+
+#define S         1000000000ull
+#define PHASE_NS  (8 * S)
+#define READY_NS  (60 * S)
+#define GATHER_NS (30 * S) /* until all connections that stay are there */
+
+#define DRAINS 0 /* which of the workers */
+#define DIES   1
+
+struct demo {
+    struct gw_demo_net net;
+    struct gw_demo_tally *tally;
+    pid_t balancer, clients, worker[GW_DEMO_WORKERS];
+    char dir[64], file[96], api[48];
+    FILE *says;
+};
+
+/* ---- the balancer ---- */
+
+static int write_config(struct demo *d)
+{
+    const char *tmp = getenv("TMPDIR");
+    int n = snprintf(d->dir, sizeof(d->dir), "%s/gpuwire-demo-XXXXXX", tmp ? tmp : "/tmp");
+    if (n < 0 || (size_t)n >= sizeof(d->dir) || !mkdtemp(d->dir)) {
+        d->dir[0] = 0;
+        return gw_error(-EINVAL, "TMPDIR: no folder for the demo's files can be made there");
+    }
+    snprintf(d->file, sizeof(d->file), "%s/balance.conf", d->dir);
+    FILE *f = fopen(d->file, "we");
+    if (!f) return gw_error_errno(-errno, "%s", d->file);
+    fprintf(
+        f,
+        "global_defs {\n    api 127.0.0.1 0\n    run_dir %s/run\n    flows 65536\n    wide_flows 4096\n}\n"
+        "interface eth0 {\n    address 10.77.0.10/24\n}\n"
+        "virtual_server " GW_DEMO_VIP " %d {\n    name demo\n    lb_algo rr\n    lb_kind DR\n"
+        "    TCP_CHECK {\n        delay_loop 0.3\n        connect_timeout 0.3\n        fall 3\n    }\n",
+        d->dir, GW_DEMO_PORT);
+    for (int i = 0; i < GW_DEMO_WORKERS; i++)
+        fprintf(f, "    real_server 10.77.0.%d %d {\n        name w%d\n    }\n", 21 + i, GW_DEMO_PORT, i + 1);
+    fprintf(f, "}\n");
+    return fclose(f) ? gw_error_errno(-errno, "%s", d->file) : 0;
+}
+
+static int start_balancer(struct demo *d)
+{
+    char line[256];
+    int ends[2], up = 0;
+    uint64_t end = gw_deadline(READY_NS);
+    if (pipe2(ends, O_CLOEXEC)) return gw_error_errno(-errno, "demo");
+    d->balancer = gw_demo_fork(&d->net, GW_DEMO_BALANCER);
+    if (!d->balancer) {
+        dup2(ends[1], STDOUT_FILENO);
+        execl("/proc/self/exe", "gpuwire", "balance", "--config", d->file, (char *)NULL);
+        _exit(1);
+    }
+    close(ends[1]);
+    d->says = fdopen(ends[0], "r");
+    if (d->balancer < 0 || !d->says) return gw_error_errno(-errno, "cannot start the balancer");
+    int fds[2] = {fileno(d->says), gw_interrupt_fd()};
+    /* A line for its API, and one for each worker that is up. */
+    setvbuf(d->says, NULL, _IONBF, 0);
+    while (up < GW_DEMO_WORKERS) {
+        int64_t ready = gw_wait_fds(fds, 2, end);
+        if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
+        if (ready <= 0) return gw_error(-ETIMEDOUT, "the balancer does not get ready");
+        if (!fgets(line, sizeof(line), d->says)) return -ECHILD; /* it has said why */
+        printf("balancer: %s", line);
+        const char *port = strstr(line, " port ");
+        if (strstr(line, "API on") && port)
+            snprintf(d->api, sizeof(d->api), "127.0.0.1:%lu", strtoul(port + 6, NULL, 10));
+        up += strstr(line, "is up") != NULL;
+    }
+    return 0;
+}
+
+static int tell_balancer(const struct demo *d, const char *verb, const char *worker)
+{
+    const char *argv[] = {"/proc/self/exe", "balance", verb, "demo", worker, "--api", d->api, NULL};
+    return gw_demo_run(&d->net, GW_DEMO_BALANCER, argv)
+               ? gw_error(-EIO, "the balancer refused: %s %s", verb, worker)
+               : 0;
+}
+
+/* ---- what happens ---- */
+
+static int wait_until(uint64_t end)
+{
+    int stop = gw_interrupt_fd();
+    gw_wait_fds(&stop, 1, end);
+    return gw_interrupted() ? gw_error(-EINTR, "interrupted") : 0;
+}
+
+static int start_load(struct demo *d)
+{
+    for (int i = 0; i < GW_DEMO_WORKERS; i++) {
+        d->worker[i] = gw_demo_fork(&d->net, GW_DEMO_WORKER + i);
+        if (!d->worker[i]) gw_demo_worker((unsigned)i);
+    }
+    return 0;
+}
+
+static int start_clients(struct demo *d)
+{
+    uint64_t end = gw_deadline(GATHER_NS);
+    d->clients = gw_demo_fork(&d->net, GW_DEMO_CLIENT);
+    if (!d->clients) gw_demo_clients(d->tally);
+    while (atomic_load(&d->tally->open) < GW_DEMO_STAYING) {
+        int error = wait_until(gw_deadline(S / 10));
+        if (error) return error;
+        if (gw_deadline(0) > end) return gw_error(-ETIMEDOUT, "the clients reach no worker");
+    }
+    printf("%d connections stay open and ask ten times a second each; 100 short ones begin each second\n",
+           GW_DEMO_STAYING);
+    return 0;
+}
+
+/* The machine is gone at once: nobody says goodbye for it. */
+static int kill_worker(struct demo *d, int which)
+{
+    const char *down[] = {"ip", "link", "set", "eth0", "down", NULL};
+    if (gw_demo_run(&d->net, GW_DEMO_WORKER + which, down))
+        return gw_error(-EIO, "the worker's link does not go down");
+    kill(d->worker[which], SIGKILL);
+    return 0;
+}
+
+static int act(struct demo *d)
+{
+    int error = wait_until(gw_deadline(PHASE_NS));
+    if (!error) error = tell_balancer(d, "drain", "w1");
+    if (error) return error;
+    printf("w1 drains\n");
+    /* The cores take the new state within milliseconds. What had begun by then counts as before. */
+    error = wait_until(gw_deadline(S));
+    atomic_store(&d->tally->phase, GW_DEMO_DRAINED);
+    if (!error) error = wait_until(gw_deadline(PHASE_NS));
+    if (!error) error = kill_worker(d, DIES);
+    if (error) return error;
+    printf("w2 is dead: its link is down, its process killed\n");
+    fflush(stdout);
+    atomic_store(&d->tally->phase, GW_DEMO_KILLED);
+    error = wait_until(gw_deadline(2 * PHASE_NS));
+    atomic_store(&d->tally->phase, GW_DEMO_END);
+    return error;
+}
+
+/* ---- what came of it ---- */
+
+static uint64_t sum(const _Atomic uint64_t *of)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < GW_DEMO_PHASES; i++) n += atomic_load(&of[i]);
+    return n;
+}
+
+/* Returns how many connections broke, or moved, that should not have. */
+static uint64_t print_table(const struct gw_demo_tally *t)
+{
+    static const char *const fate[] = {"drained", "killed", "neither", "(nobody yet)"};
+    uint64_t wrong = 0;
+    printf("\n  worker        connections  answers   new while w1 drained   new after w2 died   moved   "
+           "broken\n");
+    for (int i = 0; i <= GW_DEMO_WORKERS; i++) {
+        uint64_t broken = sum(t->of[i].broken), moved = sum(t->of[i].moved);
+        if (i == GW_DEMO_WORKERS && !broken) continue;
+        printf("  %c%-1.0d %-10s %11" PRIu64 " %8" PRIu64 " %22" PRIu64 " %19" PRIu64 " %7" PRIu64
+               " %8" PRIu64 "\n",
+               i < GW_DEMO_WORKERS ? 'w' : '-', i < GW_DEMO_WORKERS ? i + 1 : 0, fate[i],
+               sum(t->of[i].opened), sum(t->of[i].requests), atomic_load(&t->of[i].opened[GW_DEMO_DRAINED]),
+               atomic_load(&t->of[i].opened[GW_DEMO_KILLED]), moved, broken);
+        wrong += moved + (i == DIES ? 0 : broken);
+    }
+    wrong += atomic_load(&t->of[DRAINS].opened[GW_DEMO_DRAINED]) +
+             atomic_load(&t->of[DRAINS].opened[GW_DEMO_KILLED]);
+    return wrong;
+}
+
+static int judge(const struct gw_demo_tally *t)
+{
+    uint64_t dead = sum(t->of[DIES].broken), wrong = print_table(t);
+    if (wrong)
+        return gw_error(-EIO, "%" PRIu64 " connections broke, moved or began where they should not have",
+                        wrong);
+    if (!dead || !sum(t->of[DRAINS].requests))
+        return gw_error(-EIO, "a worker had no connections: nothing was shown");
+    printf("\nOnly the killed worker's connections broke: %" PRIu64
+           ". The drained worker kept all of its own, and got no new ones.\n",
+           dead);
+    return 0;
+}
+
+static void end_process(pid_t pid, int signal)
+{
+    if (pid <= 0) return;
+    kill(pid, signal);
+    waitpid(pid, NULL, 0);
+}
+
+static void clean_up(struct demo *d)
+{
+    char run[96];
+    end_process(d->clients, SIGKILL);
+    end_process(d->balancer, SIGTERM);
+    for (int i = 0; i < GW_DEMO_WORKERS; i++) end_process(d->worker[i], SIGKILL);
+    if (d->says) fclose(d->says);
+    gw_demo_net_drop(&d->net);
+    snprintf(run, sizeof(run), "%s/run", d->dir);
+    if (d->dir[0]) {
+        unlink(d->file);
+        rmdir(run);
+        rmdir(d->dir);
+    }
+    munmap(d->tally, sizeof(*d->tally));
+}
+
+int gw_balance_demo(const struct gw_balance_args *a)
+{
+    struct demo d = {0};
+    (void)a;
+    if (geteuid()) {
+        fprintf(stderr, "gpuwire balance: the demo makes network namespaces: run it as root\n");
+        return GW_EXIT_FAILURE;
+    }
+    if (!gw_balance_has_dpdk()) {
+        fprintf(stderr, "gpuwire balance: built without DPDK; install libdpdk-dev and build again\n");
+        return GW_EXIT_FAILURE;
+    }
+    d.tally = mmap(NULL, sizeof(*d.tally), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (d.tally == MAP_FAILED) return GW_EXIT_FAILURE;
+    gw_catch_signals();
+    printf("six hosts in network namespaces: a balancer, a client, three workers, and a switch\n");
+    int error = gw_demo_net_make(&d.net);
+    if (!error) error = write_config(&d);
+    if (!error) error = start_load(&d);
+    if (!error) error = start_balancer(&d);
+    if (!error) error = start_clients(&d);
+    if (!error) error = act(&d);
+    if (!error) error = judge(d.tally);
+    if (error && error != -ECHILD) gw_failed("balance");
+    clean_up(&d);
+    return gw_exit_code(error);
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/cli/balance/demo_load.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <gpuwire/exec.h>
+
+#define MS       1000000ull
+#define ASK_NS   (100 * MS)
+#define SHORT_NS (10 * MS)   /* a short connection begins so often */
+#define LOST_NS  (8000 * MS) /* without an answer for so long, it is broken */
+#define CLIENTS  1024
+#define EVENTS   64
+
+static struct sockaddr_in address(const char *text)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(GW_DEMO_PORT)};
+    inet_pton(AF_INET, text, &a.sin_addr);
+    return a;
+}
+
+/* ---- a worker: answers each byte with its number ---- */
+
+static void answer(int fd, char number)
+{
+    char data[256];
+    ssize_t n = recv(fd, data, sizeof(data), 0);
+    if (n <= 0) {
+        close(fd);
+        return;
+    }
+    memset(data, number, (size_t)n);
+    if (send(fd, data, (size_t)n, MSG_NOSIGNAL) < 0) close(fd);
+}
+
+void gw_demo_worker(unsigned number)
+{
+    struct sockaddr_in any = address("0.0.0.0");
+    struct epoll_event e = {.events = EPOLLIN}, got[EVENTS];
+    int on = 1, poll = epoll_create1(0), door = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    setsockopt(door, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    e.data.fd = door;
+    if (bind(door, (struct sockaddr *)&any, sizeof(any)) || listen(door, 1024) ||
+        epoll_ctl(poll, EPOLL_CTL_ADD, door, &e))
+        _exit(1);
+    for (;;) {
+        int n = epoll_wait(poll, got, EVENTS, -1);
+        for (int i = 0; i < n; i++) {
+            if (got[i].data.fd != door) {
+                answer(got[i].data.fd, (char)('0' + number));
+                continue;
+            }
+            e.data.fd = accept4(door, NULL, NULL, SOCK_NONBLOCK);
+            if (e.data.fd >= 0) epoll_ctl(poll, EPOLL_CTL_ADD, e.data.fd, &e);
+        }
+    }
+}
+
+/* ---- clients ---- */
+
+struct client {
+    int fd;     /* -1: the place is free */
+    int worker; /* GW_DEMO_WORKERS: nobody has answered yet */
+    int stays, waits;
+    uint64_t asked_ns, next_ns;
+};
+
+struct clients {
+    struct gw_demo_tally *t;
+    struct client c[CLIENTS];
+    int poll, staying;
+    uint64_t short_ns;
+};
+
+static int phase_of(const struct clients *all)
+{
+    int phase = atomic_load(&all->t->phase);
+    return phase < GW_DEMO_PHASES ? phase : GW_DEMO_PHASES - 1;
+}
+
+static void end(struct clients *all, struct client *c)
+{
+    close(c->fd);
+    c->fd = -1;
+    if (c->stays) all->staying--;
+}
+
+static void broke(struct clients *all, struct client *c)
+{
+    atomic_fetch_add(&all->t->of[c->worker].broken[phase_of(all)], 1);
+    end(all, c);
+}
+
+static void begin(struct clients *all, int stays, uint64_t now)
+{
+    struct sockaddr_in to = address(GW_DEMO_VIP);
+    struct client *c = all->c;
+    struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
+    while (c < all->c + CLIENTS && c->fd >= 0) c++;
+    if (c == all->c + CLIENTS) return; /* the others are slow */
+    *c = (struct client){.worker = GW_DEMO_WORKERS, .stays = stays, .waits = 1, .asked_ns = now};
+    c->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    if (c->fd < 0) return;
+    e.data.ptr = c;
+    all->staying += stays;
+    if ((connect(c->fd, (struct sockaddr *)&to, sizeof(to)) && errno != EINPROGRESS) ||
+        epoll_ctl(all->poll, EPOLL_CTL_ADD, c->fd, &e))
+        broke(all, c);
+}
+
+static void ask(struct clients *all, struct client *c, uint64_t now)
+{
+    c->waits = 1;
+    c->asked_ns = now;
+    if (send(c->fd, "?", 1, MSG_NOSIGNAL) < 0 && errno != EAGAIN) broke(all, c);
+}
+
+static void take_answer(struct clients *all, struct client *c, uint64_t now)
+{
+    char data[16];
+    int phase = phase_of(all);
+    ssize_t n = recv(c->fd, data, sizeof(data), 0);
+    if (n < 0 && errno == EAGAIN) return;
+    int worker = n > 0 ? data[0] - '0' : -1;
+    if (worker < 0 || worker >= GW_DEMO_WORKERS) {
+        broke(all, c);
+        return;
+    }
+    if (c->worker == GW_DEMO_WORKERS)
+        atomic_fetch_add(&all->t->of[worker].opened[phase], 1);
+    else if (c->worker != worker)
+        atomic_fetch_add(&all->t->of[c->worker].moved[phase], 1);
+    c->worker = worker;
+    c->waits = 0;
+    c->next_ns = now + ASK_NS;
+    atomic_fetch_add(&all->t->of[worker].requests[phase], 1);
+    if (!c->stays) end(all, c);
+}
+
+static void look(struct clients *all, struct client *c, uint32_t events, uint64_t now)
+{
+    if (events & (EPOLLERR | EPOLLHUP))
+        broke(all, c);
+    else if (events & EPOLLIN)
+        take_answer(all, c, now);
+    else if (c->worker == GW_DEMO_WORKERS) /* connected */
+        ask(all, c, now);
+}
+
+static void tend(struct clients *all, uint64_t now)
+{
+    for (struct client *c = all->c; c < all->c + CLIENTS; c++) {
+        if (c->fd < 0) continue;
+        if (c->waits && now - c->asked_ns > LOST_NS)
+            broke(all, c);
+        else if (!c->waits && now >= c->next_ns)
+            ask(all, c, now);
+    }
+    for (int n = 0; all->staying < GW_DEMO_STAYING && n < 10; n++) begin(all, 1, now);
+    if (now < all->short_ns) return;
+    all->short_ns = now + SHORT_NS;
+    begin(all, 0, now);
+}
+
+void gw_demo_clients(struct gw_demo_tally *t)
+{
+    struct epoll_event got[EVENTS];
+    struct clients *all = calloc(1, sizeof(*all));
+    if (!all) _exit(1);
+    all->t = t;
+    all->poll = epoll_create1(0);
+    for (int i = 0; i < CLIENTS; i++) all->c[i].fd = -1;
+    while (atomic_load(&t->phase) != GW_DEMO_END) {
+        int n = epoll_wait(all->poll, got, EVENTS, 5);
+        uint64_t now = gw_deadline(0);
+        for (int i = 0; i < n; i++) {
+            struct client *c = got[i].data.ptr;
+            if (c->fd >= 0) look(all, c, got[i].events, now);
+        }
+        tend(all, now);
+        atomic_store(&t->open, (uint64_t)all->staying);
+    }
+    _exit(0);
+}
