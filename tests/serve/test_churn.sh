@@ -46,7 +46,8 @@ churn() {
             sleep "0.$((RANDOM % 9 + 1))"
             case $kind in
                 killed) kill -KILL "$client" ;;
-                interrupted) kill -INT "$client" ;;
+                # Again and again: the shell has it ignored until the client is ready for it.
+                interrupted) while kill -INT "$client" 2>/dev/null; do sleep 0.1; done ;;
                 stopped) kill -STOP "$client" && sleep 1 && kill -KILL "$client" ;;
             esac
             wait "$client"
