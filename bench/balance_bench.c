@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The balancer's whole data path on one core, from memory to memory: parse, find or open the flow, move its state on,
- * choose, and change the packet. Beside it a loop that swaps the MACs of the same packets, as DPDK's testpmd does in
- * its macswap mode. Both touch every packet's headers; neither has a device.
+ * The balancer's whole data path on one core, from memory to memory: parse, find or open the flow, move its
+ * state on, choose, and change the packet. Beside it a loop that swaps the MACs of the same packets, as
+ * DPDK's testpmd does in its macswap mode. Both touch every packet's headers; neither has a device.
  *
  *     balance_bench [ROUNDS [FLOWS]]      5 and 1000000 when not given
  *
- * Two mixes of packets: "campus" with a mean of 951 bytes, where 3 packets in 100 open a connection, and "CAIDA" with a
- * mean of 990 bytes, where 7 do.
+ * There are two mixes of packets. "campus" has a mean of 951 bytes, and 3 packets in 100 open a connection.
+ * "CAIDA" has a mean of 990 bytes, and 7 do.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 /*
  * balance.h: the balancer as its own files see it, and the step of the data plane.
  *
- * A core parses a burst of packets, finds their flows, moves the flows' states on, and changes the packets so that
- * they can be sent. It knows nothing of where packets come from: run_dpdk.c reads them from devices, tests and
- * benchmarks from memory.
+ * A core parses a burst of packets, finds their flows, moves the flows' states on, and changes the packets so
+ * that they can be sent. It knows nothing of where packets come from: run_dpdk.c reads them from devices,
+ * tests and benchmarks from memory.
  */
 #ifndef GW_SRC_BALANCE_BALANCE_H
 #define GW_SRC_BALANCE_BALANCE_H
@@ -92,7 +92,8 @@ struct bal_candidate {
 /* Fills rows with weighted Maglev: each candidate gets its share, and a change moves few of the others' rows.
  * -ENOMEM. */
 int bal_maglev(const struct bal_candidate *c, uint32_t n, uint64_t seed, uint16_t row[BAL_MAGLEV]);
-/* The same by weighted rendezvous: a candidate more or less moves its own rows and no other. Slower to make. */
+/* The same by weighted rendezvous: a candidate more or less moves its own rows and no other. Slower to make.
+ */
 void bal_rendezvous(const struct bal_candidate *c, uint32_t n, uint64_t seed, uint16_t row[BAL_MAGLEV]);
 
 /* ---- a core ---- */
@@ -173,8 +174,8 @@ struct bal_core {
     uint64_t scan_at[2];             /* cursors of the feed's rounds over both tables */
     struct {
         uint32_t tag, qpn;
-    } qpn_of
-        [BAL_QPNS]; /* CM's communication IDs: the worker's queue pair. Newer ones take the place of older ones */
+    } qpn_of[BAL_QPNS]; /* CM's communication IDs: the worker's queue pair. Newer ones take the place of older
+                           ones */
 };
 
 struct bal {
@@ -205,11 +206,12 @@ void bal_core_end(struct bal_core *core);
 void bal_core_look(struct bal_core *core, uint64_t now_ns);
 
 /*
- * Takes n packets from parsing to forwarding. Each gets its verdict. now_ns: CLOCK_MONOTONIC, or a simulated clock
- * that does not go back.
+ * Takes n packets from parsing to forwarding. Each gets its verdict. now_ns: CLOCK_MONOTONIC, or a simulated
+ * clock that does not go back.
  */
 void gw_balance_burst(struct bal_core *core, struct bal_packet *packets, size_t n, uint64_t now_ns);
-/* What the core wants to send by itself: moves up to n frames out. Call it after each burst, and when there is none. */
+/* What the core wants to send by itself: moves up to n frames out. Call it after each burst, and when there
+ * is none. */
 size_t bal_core_frames(struct bal_core *core, struct bal_frame *out, size_t n);
 /* Housekeeping, after each burst and when there is none: frees flows, resolves next hops, tells the feed. */
 void bal_core_keep(struct bal_core *core, uint64_t now_ns);

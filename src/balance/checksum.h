@@ -25,7 +25,8 @@ static inline uint16_t bal_sum_fold(uint64_t sum)
     return (uint16_t)sum;
 }
 
-/* Is an IPv4 header of n bytes, a multiple of four, what its checksum says? The sum is right in either byte order. */
+/* Is an IPv4 header of n bytes, a multiple of four, what its checksum says? The sum is right in either byte
+ * order. */
 static inline int bal_header_ok(const uint8_t *ip, size_t n)
 {
     uint64_t sum = 0;

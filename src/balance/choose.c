@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which worker gets a new flow. Each core chooses from what it knows by itself; the clients are spread over the cores
- * evenly enough for that. */
+/* Which worker gets a new flow. Each core chooses from what it knows by itself; the clients are spread over
+ * the cores evenly enough for that. */
 #include <string.h>
 
 #include "src/balance/balance.h"

@@ -206,15 +206,15 @@ static uint16_t worker_of_new(struct bal_core *core, struct bal_work *w, bool be
     const uint16_t *now = &s->table[w->service]->worker[row]; /* read where it is needed: it is far away */
     *track = true;
     if (s->stable[w->service]) {
-        /* The row's worker if all were up. A flow that is there needs no memory: no change moves it, as long as
-         * that worker is there itself. */
+        /* The row's worker if all were up. A flow that is there needs no memory: no change moves it, as long
+         * as that worker is there itself. */
         uint16_t always = s->stable[w->service]->worker[row];
         uint16_t choice = !begins && bal_keeps(s, always, w->service) ? always : *now;
         *track = choice != always;
         return choice;
     }
-    /* In the middle of a connection, and when the table is nearly full, all balancers agree on Maglev's choice: a flow
-     * that has to make room then goes on to the same worker. */
+    /* In the middle of a connection all balancers agree on Maglev's choice. So do they when the table is
+     * nearly full: a flow that has to make room then goes on to the same worker. */
     return begins && !is_crowded(core, w) ? bal_choose(core, w->service, row) : *now;
 }
 
@@ -251,7 +251,8 @@ static void open_flow(struct bal_core *core, struct bal_work *w, int state)
     bal_to_worker(core, w, worker);
 }
 
-/* The flow's worker is gone. TCP's next segment makes another worker reset the connection, so that the client knows. */
+/* The flow's worker is gone. TCP's next segment makes another worker reset the connection, so that the client
+ * knows. */
 static uint16_t move(struct bal_core *core, struct bal_work *w)
 {
     uint32_t row = bal_row(core->snap, w->service, w->client, w->m.ipv6, w->client_port);
@@ -376,8 +377,8 @@ static void of_fragment(struct bal_core *core, struct bal_work *w)
 
 /* ---- the burst ---- */
 
-/* A packet that no queue of flows can tell more of on this core is tried on the others: an ICMP error, or the first of
- * several fragments, reaches a core by other bytes than its flow did. */
+/* An ICMP error, and the first of several fragments, reach a core by other bytes than their flow did. When
+ * this core does not know the flow, the others are asked. */
 static bool may_be_elsewhere(const struct bal_core *core, const struct bal_work *w)
 {
     return (w->m.kind == BAL_K_ERROR || w->m.first) && w->p->hops + 1u < core->bal->attr.cores;

@@ -78,8 +78,8 @@ static void send(struct bal_core *core, struct bal_work *w, uint8_t port, uint16
     core->choice.bytes[worker] += w->p->len;
 }
 
-/* Does the packet fit through the port with `extra` bytes in front? If not its sender is told, where it asked for that
- * by forbidding fragments. A flood of such packets makes few answers: one in 10 microseconds. */
+/* Does the packet fit through the port with `extra` bytes in front? If not its sender is told, where it asked
+ * for that by forbidding fragments. A flood of such packets makes few answers: one in 10 microseconds. */
 static bool fits(struct bal_core *core, struct bal_work *w, const struct bal_port *port, uint32_t extra)
 {
     uint32_t mtu = port->mtu ? port->mtu : 1500;

@@ -17,8 +17,8 @@ struct bal_device {
         software; /* the kernel moves its packets: polling it without a pause takes the processor from that */
 };
 
-/* The device that `text` names (run.h), the index-th of the balancer's, with that many queues. 0; or -EINVAL, and one line
- * in `error`. */
+/* The device that `text` names (run.h), the index-th of the balancer's, with that many queues. 0; or -EINVAL,
+ * and one line in `error`. */
 int bal_device_parse(const char *text, uint32_t index, uint32_t queues, struct bal_device *d, char *error,
                      size_t size);
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forward.h: changing packets so that they go where they should: other addresses, another header in front, another
- * Ethernet header. Checksums and RoCE's ICRC follow from what changed; nobody reads the payload. Any thread.
+ * forward.h: changing packets so that they go where they should: other addresses, another header in front,
+ * another Ethernet header. Checksums and RoCE's ICRC follow from what changed; nobody reads the payload. Any
+ * thread.
  */
 #ifndef GW_SRC_BALANCE_FORWARD_H
 #define GW_SRC_BALANCE_FORWARD_H
 
 #include "src/balance/balance.h"
 
-/* Puts an Ethernet header, with the port's VLAN, in front of the IP header at l3 of the packet, and cuts the packet
- * to ip_len bytes behind it. false: no room. `from` and `to` may not lie in the packet. */
+/* Puts an Ethernet header, with the port's VLAN, in front of the IP header at l3 of the packet, and cuts the
+ * packet to ip_len bytes behind it. false: no room. `from` and `to` may not lie in the packet. */
 bool bal_ethernet(struct bal_packet *p, const struct bal_port *port, uint16_t l3, uint32_t ip_len,
                   const uint8_t from[6], const uint8_t to[6]);
 
@@ -17,9 +18,9 @@ bool bal_ethernet(struct bal_packet *p, const struct bal_port *port, uint16_t l3
 bool bal_hop(uint8_t *frame, const struct bal_meta *m);
 
 /*
- * NAT: another destination (or source), and another port at that end where the packet has ports and `port` is not
- * 0. IPv4's, TCP's and UDP's checksums and the ICRC stay right. For m->kind BAL_K_ERROR the packet inside changes at
- * its other end, and ICMP's checksum stays right as well.
+ * NAT: another destination (or source), and another port at that end where the packet has ports and `port` is
+ * not 0. IPv4's, TCP's and UDP's checksums and the ICRC stay right. For m->kind BAL_K_ERROR the packet inside
+ * changes at its other end, and ICMP's checksum stays right as well.
  */
 void bal_nat(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to,
              uint16_t port);
@@ -30,9 +31,9 @@ void bal_roce_change(uint8_t *frame, const struct bal_meta *m, uint32_t at, cons
 /* Bytes that a tunnel adds. */
 uint32_t bal_tunnel_overhead(uint8_t forward, uint8_t family);
 /*
- * Puts the tunnel's headers in front of the IP header and moves *l3 to the outer one. `port` is the source port of
- * GUE (the flow's, so that routers spread flows), `to_port` its destination. Returns the new IP length, or 0: no
- * room.
+ * Puts the tunnel's headers in front of the IP header and moves *l3 to the outer one. `port` is the source
+ * port of GUE (the flow's, so that routers spread flows), `to_port` its destination. Returns the new IP
+ * length, or 0: no room.
  */
 struct bal_tunnel {
     uint8_t forward; /* BAL_IPIP or BAL_GUE */
@@ -42,8 +43,8 @@ struct bal_tunnel {
 uint32_t bal_encapsulate(struct bal_packet *p, const struct bal_meta *m, const struct bal_tunnel *t,
                          uint16_t *l3);
 
-/* Makes the packet an ICMP or ICMPv6 error to its own sender: it does not fit `mtu`. false: no room. The Ethernet
- * header goes back to where it came from. */
+/* Makes the packet an ICMP or ICMPv6 error to its own sender: it does not fit `mtu`. false: no room. The
+ * Ethernet header goes back to where it came from. */
 bool bal_too_big(struct bal_packet *p, const struct bal_meta *m, uint32_t mtu);
 /* Makes an echo request its own answer. */
 void bal_echo(struct bal_packet *p, const struct bal_meta *m);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a core does between bursts: it frees flows, counts, resolves next hops, announces VIPs, and exchanges records. */
+/* What a core does between bursts: it frees flows, counts, resolves next hops, announces VIPs, and exchanges
+ * records. */
 #include <errno.h>
 #include <string.h>
 
@@ -147,7 +148,8 @@ static void tell_again(void *ctx, const void *key, const struct gw_flow *flow)
     if (worth) bal_tell(v->core, v->where, key, flow->worker, flow->state);
 }
 
-/* As much of a round as the time since the last slice asks for. A reader that is slow makes the round longer. */
+/* As much of a round as the time since the last slice asks for. A reader that is slow makes the round longer.
+ */
 static void feed_slice(struct bal_core *core)
 {
     uint64_t since_ns = core->now_ns - core->fed_ns;

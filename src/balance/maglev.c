@@ -56,7 +56,8 @@ void bal_rendezvous(const struct bal_candidate *c, uint32_t n, uint64_t seed, ui
         double best = INFINITY;
         for (uint32_t i = 0; i < n; i++) {
             if (!c[i].weight) continue;
-            /* An exponential variable whose rate is the weight: the smallest is each one's as often as that. */
+            /* An exponential variable whose rate is the weight: the smallest is each one's as often as that.
+             */
             uint64_t h = scramble(scramble(c[i].name ^ seed) + r);
             double u = ((double)(h >> 11) + 0.5) * 0x1p-53, score = -log(u) / c[i].weight;
             if (score >= best) continue;

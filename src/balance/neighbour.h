@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * neighbour.h: which MAC an IP address has on a link. Cores look addresses up without a lock; an entry stays where it
- * is as long as the table lives.
+ * neighbour.h: which MAC an IP address has on a link. Cores look addresses up without a lock; an entry stays
+ * where it is as long as the table lives.
  */
 #ifndef GW_SRC_BALANCE_NEIGHBOUR_H
 #define GW_SRC_BALANCE_NEIGHBOUR_H
@@ -20,7 +20,8 @@ struct bal_neighbours;
 struct bal_neighbours *bal_neighbours_new(void);
 void bal_neighbours_free(struct bal_neighbours *n);
 
-/* The entry of an address on a port, which is made when there is none. BAL_NO_NEIGHBOUR: the table is full. */
+/* The entry of an address on a port, which is made when there is none. BAL_NO_NEIGHBOUR: the table is full.
+ */
 uint32_t bal_neighbour(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr);
 
 /* Writes the MAC; false: it is not known. */

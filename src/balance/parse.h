@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * parse.h: what a frame is, from its Ethernet header to its ports. Pure functions, any thread. The parser takes any
- * bytes of any length; offsets it gives lie inside the frame.
+ * parse.h: what a frame is, from its Ethernet header to its ports. Pure functions, any thread. The parser
+ * takes any bytes of any length; offsets it gives lie inside the frame.
  */
 #ifndef GW_SRC_BALANCE_PARSE_H
 #define GW_SRC_BALANCE_PARSE_H

@@ -2,10 +2,10 @@
 /*
  * RoCEv2: which worker has a queue pair.
  *
- * A packet names its destination's queue pair, a number that the worker chose. With NAT the worker's REP tells it. With
- * direct routing and tunnels the REP does not come this way. So the client's address is remembered with the worker
- * that it is connecting to, and the first packet to a number nobody knows tells the rest. Until then, and for some
- * seconds more, the client's other connections go to the same worker.
+ * A packet names its destination's queue pair, a number that the worker chose. With NAT the worker's REP
+ * tells it. With direct routing and tunnels the REP does not come this way. So the client's address is
+ * remembered with the worker that it is connecting to, and the first packet to a number nobody knows tells
+ * the rest. Until then, and for some seconds more, the client's other connections go to the same worker.
  *
  * All packets of one client come to one core.
  */

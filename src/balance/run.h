@@ -8,8 +8,10 @@
 #include "src/balance/services.h"
 
 /*
- * The devices, in the order of bal_config.port: "af_packet:eth0", "af_xdp:eth0", "tap:tap0", "pcap:IN.pcap,OUT.pcap"
- * ("pcap:IN.pcap" sends nowhere), or a PCI address such as "0000:17:00.0" (mlx5, and whatever else DPDK drives).
+ * The devices, in the order of bal_config.port: "af_packet:eth0", "af_xdp:eth0", "tap:tap0",
+ * "pcap:IN.pcap,OUT.pcap"
+ * ("pcap:IN.pcap" sends nowhere), or a PCI address such as "0000:17:00.0" (mlx5, and whatever else DPDK
+ * drives).
  */
 struct bal_run {
     const char *device[BAL_PORTS];
@@ -23,8 +25,9 @@ struct bal_run {
 };
 
 /*
- * Runs until bal_stop. Once in a process' life: DPDK cannot start twice. Returns 0, or a negative errno with one line
- * in `error`. -ENOTSUP: gpuwire was built without DPDK. -ENODEV, -EPERM, -EINVAL, -ENOMEM: as the line says.
+ * Runs until bal_stop. Once in a process' life: DPDK cannot start twice. Returns 0, or a negative errno with
+ * one line in `error`. -ENOTSUP: gpuwire was built without DPDK. -ENODEV, -EPERM, -EINVAL, -ENOMEM: as the
+ * line says.
  */
 int gw_balance_run(struct bal *bal, const struct bal_run *how, char *error, size_t size);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packets from DPDK's devices: each core has a queue of each device, and takes bursts from receiving to sending. */
+/* Packets from DPDK's devices: each core has a queue of each device, and takes bursts from receiving to
+ * sending. */
 #include <errno.h>
 #include <net/if.h>
 #include <sched.h>

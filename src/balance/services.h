@@ -2,10 +2,10 @@
 /*
  * services.h: what the control plane and the data plane of the balancer share.
  *
- * The control plane describes the whole configuration in a struct bal_config and publishes it. The cores of the
- * data plane see the old one or the new one, never a mixture: one pointer is exchanged. The old one is freed when
- * each core has said that it no longer looks at it (bal_quiescent). Telemetry goes beside that: numbers
- * that change many times a second are written in place. So do the counters, in the other direction.
+ * The control plane describes the whole configuration in a struct bal_config and publishes it. The cores of
+ * the data plane see the old one or the new one, never a mixture: one pointer is exchanged. The old one is
+ * freed when each core has said that it no longer looks at it (bal_generation_seen). Telemetry goes beside that:
+ * numbers that change many times a second are written in place. So do the counters, in the other direction.
  *
  *     bal_create(&attr, &bal);
  *     bal_publish(bal, &config, error, sizeof(error));         // as often as something changes
@@ -80,8 +80,8 @@ struct bal_service {
     uint16_t gue_port; /* BAL_GUE: the workers' UDP port; 0: 6080 */
 };
 
-/* A worker of one service. A machine that serves two of them is two workers. Its number stays its own until no
- * flow is left (bal_worker_live); flows remember it. */
+/* A worker of one service. A machine that serves two of them is two workers. Its number stays its own until
+ * no flow is left (bal_worker_live); flows remember it. */
 struct bal_worker {
     bool used;
     uint8_t state;  /* enum bal_state */
@@ -112,8 +112,8 @@ struct bal_config {
     uint64_t maglev_seed; /* balancers that stand in for each other have the same */
 };
 
-/* How long flows live after their last packet, by state; in ns, 0: what is written here. None may be more than
- * 8,000 times another. They belong to the tables, so they last as long as the balancer. */
+/* How long flows live after their last packet, by state; in ns, 0: what is written here. None may be more
+ * than 8,000 times another. They belong to the tables, so they last as long as the balancer. */
 struct bal_timeouts {
     uint64_t syn;         /* 20 s: half-open */
     uint64_t established; /* 900 s */
@@ -141,8 +141,8 @@ int bal_create(const struct bal_attr *attr, struct bal **out);
 void bal_destroy(struct bal *bal); /* no core may run any more; NULL is allowed */
 
 /*
- * Checks a configuration, makes what lookups need of it, and lets all cores see it. The old one is freed by a later
- * call, or by bal_destroy. `error` gets one line when it is refused: what, on what, what to do.
+ * Checks a configuration, makes what lookups need of it, and lets all cores see it. The old one is freed by a
+ * later call, or by bal_destroy. `error` gets one line when it is refused: what, on what, what to do.
  * -EINVAL: it contradicts itself (two services with one address and port; a worker of no service; IPv6
  * behind NAT for an IPv4 VIP; …). -ENOMEM.
  */
@@ -197,13 +197,14 @@ struct bal_totals {
     uint64_t drop[BAL_DROPS];
 };
 
-/* Sums over all cores (core < 0), or of one. Each number is right by itself; together they are of about now. */
+/* Sums over all cores (core < 0), or of one. Each number is right by itself; together they are of about now.
+ */
 void bal_totals(const struct bal *bal, int core, struct bal_totals *out);
 void bal_worker_counts(const struct bal *bal, uint32_t worker, struct bal_counts *out);
 void bal_service_counts(const struct bal *bal, uint32_t service,
                         struct bal_counts *out); /* the publishing thread */
-/* Flows that a worker has: bal_worker_counts' live. When a worker was set to BAL_DRAINING or BAL_DOWN, wait for
- * bal_generation_seen and 200 ms before believing in 0. */
+/* Flows that a worker has: bal_worker_counts' live. When a worker was set to BAL_DRAINING or BAL_DOWN, wait
+ * for bal_generation_seen and 200 ms before believing in 0. */
 uint64_t bal_worker_live(const struct bal *bal, uint32_t worker);
 
 /* ---- flows as records: to a standby, from an active balancer, and queue pairs that CM did not open ---- */
@@ -219,16 +220,16 @@ struct bal_record {
 };
 
 /*
- * Takes up to n records that core has told since the last call: of flows that became established, that ended, and
- * all living ones again and again, each within some seconds. Returns how many. Only after
+ * Takes up to n records that a core has told since the last call. They are of flows that became established
+ * or ended, and of all living ones again and again, each within some seconds. Returns how many. Only after
  * bal_feed(bal, true). A reader that is too slow loses some, and sees them in the next round.
  */
 void bal_feed(struct bal *bal, bool on);
 size_t bal_feed_take(struct bal *bal, uint32_t core, struct bal_record *out, size_t n);
 /*
- * Gives the cores a flow to remember: one of another balancer, or a queue pair whose numbers the ends have
- * exchanged by themselves (state BAL_ROCE_LIVE). -EAGAIN: the cores have not taken the last ones yet.
- * -EINVAL: no such service or worker. For the thread that publishes.
+ * Gives the cores a flow to remember. It may be one of another balancer. Or it is a queue pair whose numbers
+ * the ends have exchanged by themselves; then its state is BAL_ROCE_LIVE. For the thread that publishes.
+ * -EAGAIN: the cores have not taken the last ones yet. -EINVAL: no such service or worker.
  */
 int bal_learn(struct bal *bal, const struct bal_record *record);
 

@@ -26,7 +26,8 @@ enum bal_flow_state {
     BAL_FRAGMENT, /* the first fragment of a packet that has more */
 };
 
-/* States whose flows may make room for new ones when a table is full. Nothing that has been answered is here. */
+/* States whose flows may make room for new ones when a table is full. Nothing that has been answered is here.
+ */
 #define BAL_EVICTABLE                                                                                        \
     (1u << BAL_SYN_SENT | 1u << BAL_SYN_SENT2 | 1u << BAL_SYN_RECV | 1u << BAL_TIME_WAIT | 1u << BAL_CLOSE | \
      1u << BAL_LOOSE | 1u << BAL_UDP_NEW | 1u << BAL_ROCE_OPENING | 1u << BAL_FRAGMENT)

@@ -108,9 +108,9 @@ static unsigned evict(struct gw_flow_table *t, const uint64_t two[2], uint64_t *
     return way;
 }
 
-/* Looks for the shortest row of flows that can each move to its other bucket. With `evicting` the last of them takes the
- * place of one that may be evicted. Returns the free way in *bucket, which is one of the two; WAYS: there is no such row
- * near them. */
+/* Looks for the shortest row of flows that can each move to its other bucket. With `evicting` the last of
+ * them takes the place of one that may be evicted. Returns the free way in *bucket, which is one of the two;
+ * WAYS: there is no such row near them. */
 static unsigned make_room(struct gw_flow_table *t, const uint64_t two[2], bool evicting, uint64_t *bucket)
 {
     struct node node[NODES] = {{two[0], -1, 0}, {two[1], -1, 0}};

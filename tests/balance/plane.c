@@ -4,7 +4,8 @@
  *
  *     plane pcap FOLDER [PACKETS]        writes packets to FOLDER/in.pcap, runs, and checks FOLDER/out.pcap
  *     plane errors                       what is refused
- *     plane live FORWARD DEVICE          runs until a signal; FORWARD is dr or nat, the workers listen on port 80
+ *     plane live FORWARD DEVICE          runs until a signal; FORWARD is dr or nat, the workers listen on
+ * port 80
  */
 #include <errno.h>
 #include <pthread.h>

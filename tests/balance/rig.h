@@ -22,7 +22,8 @@ struct bal_addr rig_ip4(uint32_t addr);
 /* fd00::WHICH */
 struct bal_addr rig_ip6(uint32_t which);
 
-/* A whole TCP segment, UDP datagram or RoCE packet, with right checksums and ICRC; `payload` bytes of a pattern. */
+/* A whole TCP segment, UDP datagram or RoCE packet, with right checksums and ICRC; `payload` bytes of a
+ * pattern. */
 void rig_tcp(struct rig_packet *out, struct rig_end from, struct rig_end to, uint8_t flags, uint32_t payload);
 void rig_udp(struct rig_packet *out, struct rig_end from, struct rig_end to, uint32_t payload);
 /* `bytes` of UDP payload, from BTH to the last before the ICRC. */
@@ -35,8 +36,8 @@ void rig_fragment(struct rig_packet *out, const struct rig_packet *whole, uint32
 /* As if it had just arrived. */
 void rig_arrive(struct rig_packet *p, const uint8_t *frame, uint32_t len);
 
-/* Are the checksums, and the ICRC, of the packet that starts with this IP header what a full computation gives? Also
- * of a tunnel's headers and what is in them, and of the packet inside an ICMP error. */
+/* Are the checksums, and the ICRC, of the packet that starts with this IP header what a full computation
+ * gives? Also of a tunnel's headers and what is in them, and of the packet inside an ICMP error. */
 bool rig_sound(const uint8_t *ip, uint32_t len);
 /* The packet's addresses and ports, of the outermost header. */
 void rig_ends(const struct rig_packet *p, struct rig_end *from, struct rig_end *to);

@@ -115,7 +115,8 @@ static void *keep_sending(void *arg)
     return NULL;
 }
 
-/* Cores work on while configurations come: each sees a whole one, and none that was freed (the sanitizers look). */
+/* Cores work on while configurations come: each sees a whole one, and none that was freed (the sanitizers
+ * look). */
 static void publications_disturb_nobody(void **state)
 {
     pthread_t thread[CORES];

@@ -139,7 +139,8 @@ static void a_flood_takes_no_connection(void **state)
     }
     assert_true(totals().evicted > 50000);
     for (uint32_t i = 0; i < MINE; i++) assert_int_equal(segment(i, BAL_ACK), of[i]);
-    /* A connection that begins in the flood is established where its SYN went, though its flow may be evicted. */
+    /* A connection that begins in the flood is established where its SYN went, though its flow may be
+     * evicted. */
     uint32_t w = segment(999999, BAL_SYN);
     for (uint32_t i = 0; i < 30000; i++) segment(2000000 + i, BAL_SYN);
     assert_int_equal(segment(999999, BAL_ACK), w);

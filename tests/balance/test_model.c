@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The balancer beside a simple model: an array with the worker of each connection. Random clients open connections,
- * send, and close; workers are added, drained and killed meanwhile, and strangers flood with SYNs. No connection may
- * move, but those of a worker that was killed.
+ * The balancer beside a simple model: an array with the worker of each connection. Random clients open
+ * connections, send, and close; workers are added, drained and killed meanwhile, and strangers flood with
+ * SYNs. No connection may move, but those of a worker that was killed.
  *
  *     test_balance_model [OPERATIONS [CONNECTIONS]]
  *
@@ -113,8 +113,8 @@ static void check(uint32_t i)
     f.open--;
 }
 
-/* A burst of clients' packets. With `handshake` a SYN's ACK follows at once: a connection that is only half open may
- * lose its place in a flood, which is no promise broken. */
+/* A burst of clients' packets. With `handshake` a SYN's ACK follows at once: a connection that is only half
+ * open may lose its place in a flood, which is no promise broken. */
 static void one_burst(bool handshake)
 {
     static uint32_t in_burst[BURST];
@@ -152,7 +152,8 @@ static void establish_all(void)
     }
 }
 
-/* Some of the established connections send on, and strangers send that many SYNs for each of their packets. */
+/* Some of the established connections send on, and strangers send that many SYNs for each of their packets.
+ */
 static void flood(uint32_t strangers)
 {
     uint32_t open = f.open;
@@ -186,8 +187,8 @@ static void run(const char *what, enum bal_scheduler scheduler, uint64_t operati
     for (uint32_t w = 0; w < WORKERS / 2; w++) rig_worker(&f.rig, w, 1);
     require(!rig_publish(&f.rig));
     while (f.sent < operations) {
-        /* Without a flood clients come and go. In one, those that are established stay: half-open ones may lose
-         * their place, which is the promise. */
+        /* Without a flood clients come and go. In one, those that are established stay: half-open ones may
+         * lose their place, which is the promise. */
         for (int k = 0; k < 500 && f.sent < operations; k++) {
             one_burst(strangers);
             if (!rnd_below(&f.rnd, connections < 200000 ? connections / 100 : 2000)) change_workers();

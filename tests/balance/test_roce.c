@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs stay on the worker that made them: with NAT, by direct routing, and when the ends agree by themselves. */
+/* Queue pairs stay on the worker that made them: with NAT, by direct routing, and when the ends agree by
+ * themselves. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames of strangers through the balancer, in a sequence: every kind of service, both directions. What it forwards
- * must lie inside its buffer. Each frame has a block of its exact size, but for the room in front.
+ * Frames of strangers through the balancer, in a sequence: every kind of service, both directions. What it
+ * forwards must lie inside its buffer. Each frame has a block of its exact size, but for the room in front.
  *
- * The input is a row of records of 8 bytes: what kind of packet, of which client and service, and in which direction; then
- * what is changed in it: a byte anywhere, its length, and whether IPv4's checksum is put right afterwards (a fuzzer does
- * not guess one). The clock may run on.
+ * The input is a row of records of 8 bytes. A record says what kind of packet it is, of which client and
+ * service, and in which direction. Then it says what is changed: a byte anywhere, the length. IPv4's checksum
+ * may be put right afterwards, because a fuzzer does not guess one. The clock may run on.
  */
 #include <stdlib.h>
 #include <string.h>
