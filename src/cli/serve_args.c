@@ -43,7 +43,7 @@ static const char usage[] =
     "(default 1)\n"
     "  --batch-delay US a request waits so long for others to share its run, in microseconds (default 0)\n"
     "  --resident WHICH small models run inside the kernel that waits for requests: auto, always or never "
-    "(default auto)\n"
+    "(default never)\n"
     "  --threads N      CPU threads that one inference uses on --exec cpu (default 1)\n"
     "  --model-memory-limit MIB\n"
     "                   what a model may take with the slots of its sessions (default 2048)\n"

@@ -157,7 +157,7 @@ int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer 
     b->weight = o->weight ? o->weight : 1;
     b->end_fd = eventfd(0, EFD_CLOEXEC);
     int error = split_url(b, o->url, &service);
-    if (!error && o->token_file) error = gw_secret_read_token(o->token_file, &b->token);
+    if (!error && o->token_file) error = gw_secret_take_token(NULL, o->token_file, &b->token);
     if (!error && o->address) snprintf(b->address, sizeof(b->address), "%s", o->address);
     if (!error && !o->address) error = own_address(b);
     if (!error) {

@@ -12,9 +12,9 @@
 
 /* Which plans are made for that kernel. */
 enum gw_resident_mode {
+    GW_RESIDENT_NEVER,  /* the default, until a GPU has run it */
     GW_RESIDENT_AUTO,   /* on a GPU, those that are measured to be small and no slower so */
     GW_RESIDENT_ALWAYS, /* all that can be */
-    GW_RESIDENT_NEVER
 };
 
 /* What a worker has of it. All zero at first. */

@@ -68,7 +68,7 @@ struct secrets {
 
 static int read_secrets(const struct gw_bal_global *g, struct secrets *s)
 {
-    int error = g->token_file[0] ? gw_secret_read_token(g->token_file, &s->token) : 0;
+    int error = g->token_file[0] ? gw_secret_take_token(NULL, g->token_file, &s->token) : 0;
     if (!error && g->tls_cert[0]) error = gw_secret_read("tls_cert", g->tls_cert, &s->cert);
     if (!error && g->tls_key[0]) error = gw_secret_read("tls_key", g->tls_key, &s->key);
     return error;

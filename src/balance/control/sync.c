@@ -308,7 +308,7 @@ static int begin(struct gw_bal_sync *s)
     char host[GW_BAL_ADDR];
     uint16_t port;
     const struct gw_bal_global *g = s->global;
-    int error = gw_secret_read_token(g->sync_key_file, &s->key);
+    int error = gw_secret_take_token(NULL, g->sync_key_file, &s->key);
     if (error) return error;
     if (g->listen.family) {
         s->listen_fd = gw_listen_tcp("flows of the active balancer", "sync_listen",

@@ -19,7 +19,7 @@ int gw_balance_connect(const struct gw_balance_args *a, struct gw_balance_client
 {
     *c = (struct gw_balance_client){0};
     size_t n = strlen(a->api);
-    int error = a->token_file ? gw_secret_read_token(a->token_file, &c->token) : 0;
+    int error = a->token_file ? gw_secret_take_token(NULL, a->token_file, &c->token) : 0;
     if (!error && asprintf(&c->base, "%s%s%s", strstr(a->api, "://") ? "" : "http://", a->api,
                            n && a->api[n - 1] == '/' ? "" : "/") < 0) {
         c->base = NULL;
