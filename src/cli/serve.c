@@ -46,7 +46,7 @@ static void warn(const struct gw_http_door_opts *o)
 struct running {
     struct gw_server *server;
     struct gw_control *control;
-    struct gw_watch *watch;     /* NULL: the repository's changes are not looked for */
+    struct gw_watch *watch; /* NULL: the repository's changes are not looked for */
     struct gw_infer *infer;
     struct gw_http_door *http;
     struct gw_access *access;
