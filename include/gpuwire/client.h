@@ -184,7 +184,9 @@ GW_API int gw_client_register(struct gw_client *c, const void *addr, size_t byte
 GW_API int gw_client_unregister(struct gw_client *c, const void *addr);
 
 /* Waits for one answer, until `deadline_ns` on CLOCK_MONOTONIC. The thread sleeps while it waits. Over HTTP it
- * also sends what submits have left to send. -ETIMEDOUT: none came. -ECONNRESET (the server has gone), -EIO and others: the connection is broken; close the client. */
+ * also sends what submits have left to send. Over RDMA it asks the server now and then whether the session is
+ * there still. It may return up to a second late then. -ETIMEDOUT: none came. The connection is broken after
+ * -ECONNRESET (the server has gone), -EIO and others: close the client. */
 GW_API int gw_client_wait(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply);
 
 /* CPU time the worker has spent since it started. */

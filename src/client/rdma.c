@@ -106,6 +106,7 @@ static int submit(struct gw_client *c, uint32_t slot, const struct gw_client_req
                                   .budget_ns = r->budget_ns};
     c->slot[slot].sent = s->used = gw_deadline(0); /* keeping the session may have taken long */
     s->has_requested = 1;
+    if (!c->in_flight) s->heard = s->used;
     return post(c, slot, &p);
 }
 
@@ -189,7 +190,7 @@ static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_c
         return gw_error(-EPROTO, "the worker's answer in slot %u has the wrong length", slot);
     if (!reply->error) take_outputs(c, rows, at + sizeof(*r), reply);
     split(s, r, c->slot[slot].sent, seen, &reply->times);
-    s->used = seen;
+    s->used = s->heard = seen;
     return 0;
 }
 
@@ -211,13 +212,20 @@ static int wait_once(struct gw_client *c, uint64_t deadline_ns, struct ibv_wc *w
 
 static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
 {
+    struct gw_client_session *s = c->own;
     struct ibv_wc wc;
+    int over = 0;
     for (;;) {
-        int n = wait_once(c, deadline_ns, &wc);
-        if (n < 0) return n;
-        if (n == 0 && gw_deadline(0) >= deadline_ns)
+        uint64_t ask_at = gw_session_confirm_at(c), until = deadline_ns < ask_at ? deadline_ns : ask_at;
+        int n = over ? gw_wait_cq(gw_cq_handle(s->recv_cq), 1, &wc, 0, NULL, -1) : wait_once(c, until, &wc);
+        if (n < 0) return over ? over : n;
+        if (n == 0 && over) return over;
+        if (n == 0 && gw_deadline(0) >= ask_at)
+            over = gw_session_confirm(c); /* an answer may come meanwhile */
+        if (n == 0 && !over && gw_deadline(0) >= deadline_ns)
             return gw_error(-ETIMEDOUT, "the worker has not answered in time");
         if (n == 0) continue;
+        if (over && wc.status != IBV_WC_SUCCESS) return over;
         if (wc.status != IBV_WC_SUCCESS) return gw_session_broken(c, -EIO);
         return take_answer(c, &wc, reply);
     }

@@ -26,6 +26,7 @@ struct gw_client_session {
      * never. */
     uint64_t unused_ns, idle_ns;
     uint64_t used;     /* when it was opened, submitted to, answered or renewed */
+    uint64_t heard;    /* when the oldest wait for an answer began, or the server was asked last */
     int has_requested; /* since it was opened */
     int deaf; /* the connection that opened it has bytes to read: it tells no more when the server goes */
     /* The worker's clock minus ours: 0 when it is the same, else from the answer that spent the least time on
@@ -41,6 +42,11 @@ void gw_session_end(struct gw_client *c);
 /* Before a request: the server ends sessions that nobody uses. When half of that time has passed the client
  * asks it to keep this one. It opens another session when this one has ended, or had no request yet. */
 int gw_session_keep(struct gw_client *c);
+/* Nothing has been answered since `heard`: when the client is to ask. UINT64_MAX: it waits for nothing. */
+uint64_t gw_session_confirm_at(const struct gw_client *c);
+/* Asks whether the server has the session still. 0: it has, or does not say. Else the session is over, and
+ * its requests will not be answered: -EIO, or -ECONNRESET as the server has gone. Takes a second at most. */
+int gw_session_confirm(struct gw_client *c);
 /* Why the connection is broken, as gw_last_error() then says: looks whether the server is still there. */
 int gw_session_broken(struct gw_client *c, int error);
 /* The same when the connection has ended over which the session was opened. */

@@ -16,6 +16,7 @@
 #define RETRY_NS       2000000000u /* so long a server may need to make a session ready */
 #define RETRY_PAUSE_NS 5000000
 #define GONE_NS        1000000000u /* a server that does not answer for so long has gone */
+#define ASK_NS         2000000000u /* no answer for so long: the server is asked whether it has the session */
 #define MOST_PIECES    30u         /* of a work request, as ConnectX takes them */
 
 /* ---- over HTTP ---- */
@@ -104,7 +105,10 @@ static int open_session(struct gw_client *c, uint32_t slots)
     if (error) return error;
     error = take_grant(c, reply, slots, &peer);
     json_decref(reply);
-    if (!error) error = gw_qp_connect(s->qp, &peer, NULL);
+    struct gw_device_info nic;
+    gw_device_query(s->dev, &nic);
+    const struct gw_connect_opts with = {.timeout = nic.soft ? GW_SERVE_SOFT_TIMEOUT : 0};
+    if (!error) error = gw_qp_connect(s->qp, &peer, &with);
     /* The worker writes nothing before our first request, so the receives may come after the connection. */
     if (!error && gw_recv_empty(gw_qp_handle(s->qp), c->slots, 0))
         error = gw_error(-EIO, "cannot post receives");
@@ -236,17 +240,25 @@ int gw_session_keep(struct gw_client *c)
     return error;
 }
 
-/* A connection of its own: the one that the session came over may be what is broken. */
-static int server_is_there(const struct gw_client *c)
+/* A connection of its own: the one that the session came over may be what is broken, and the session ends
+ * with it. */
+static int ask_server(const struct gw_client *c, const char *method, const char *path)
 {
     struct gw_http_opts opts = c->http_opts;
     struct gw_http *http;
     json_t *reply = NULL;
     opts.timeout_ns = GONE_NS;
-    if (gw_http_open(&opts, &http)) return 1; /* for lack of memory: nothing is known */
-    int error = gw_http_call(http, "GET", "v2/health/live", NULL, &reply);
+    int error = gw_http_open(&opts, &http);
+    if (error) return error;
+    error = gw_http_call(http, method, path, NULL, &reply);
     json_decref(reply);
     gw_http_close(http);
+    return error;
+}
+
+static int server_is_there(const struct gw_client *c)
+{
+    int error = ask_server(c, "GET", "v2/health/live");
     return error != -ECONNREFUSED && error != -EHOSTUNREACH && error != -ETIMEDOUT && error != -ECONNRESET &&
            error != -EIO;
 }
@@ -256,6 +268,32 @@ int gw_session_hung_up(struct gw_client *c)
     if (!server_is_there(c)) return gw_error(-ECONNRESET, "the server %s has gone", c->url.base);
     return gw_error(-EIO, "the server %s has ended the session: it has closed the connection that opened it",
                     c->url.base);
+}
+
+uint64_t gw_session_confirm_at(const struct gw_client *c)
+{
+    const struct gw_client_session *s = c->own;
+    return c->in_flight ? s->heard + ASK_NS : UINT64_MAX;
+}
+
+/* Our queue pair does not tell when the server has closed the session between a request and its answer: its
+ * NIC has acknowledged all that we sent. */
+int gw_session_confirm(struct gw_client *c)
+{
+    struct gw_client_session *s = c->own;
+    char path[64];
+    snprintf(path, sizeof(path), "v2/rdma/sessions/%s", s->id);
+    int error = ask_server(c, "PUT", path);
+    s->heard = gw_deadline(0);
+    /* A server, or a network, that has too much to do is no end. */
+    if (error != -ENOENT && error != -ECONNREFUSED && error != -EHOSTUNREACH) return 0;
+    gw_qp_abort(s->qp); /* nothing comes any more, and nothing more can be sent */
+    if (error != -ENOENT) return gw_error(-ECONNRESET, "the server %s has gone", c->url.base);
+    return gw_error(
+        -EIO,
+        "the server %s has ended the session and will not answer: its NIC had no answer from this "
+        "process in time, or it closed the session; its log says which",
+        c->url.base);
 }
 
 int gw_session_broken(struct gw_client *c, int error)

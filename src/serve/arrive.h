@@ -62,6 +62,7 @@ GW_DEV void gw_serve_look(const struct gw_serve_args *a)
         gw_serve_act_on(a, i);
         gw_serve_hear(a, i);
     }
+    gw_serve_tell_waiting(a); /* those of a session that was closed wait no longer */
 }
 
 /* ---- arrivals ---- */

@@ -71,6 +71,10 @@ GW_DEV void gw_serve_conclude(const struct gw_serve_args *a)
         if (a->item[i].failed && a->session[a->item[i].session].open) gw_serve_broken(a, a->item[i].session);
     }
     if (w->failed) return;
+    for (uint32_t i = 0; i < w->items; i++) {
+        uint32_t k = gw_serve_bucket_of(end - a->item[i].arrived);
+        gw_st_relaxed_u64(&a->board->latency[k], ++w->latency[k]);
+    }
     w->total.output_ns += w->items * (end - w->done);
     gw_serve_cost_add(&a->variant[w->variant].cost, end - w->started);
     gw_st_relaxed_u64(&a->board->total.output_ns, w->total.output_ns);

@@ -426,7 +426,10 @@ int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wis
      * looked. */
     tell(p, i, GW_SESSION_OPEN);
     gw_qp_endpoint(s->qp, &grant->endpoint);
-    error = gw_qp_connect(s->qp, &wish->endpoint, NULL);
+    struct gw_device_info nic;
+    gw_device_query(p->opts.dev, &nic);
+    const struct gw_connect_opts with = {.timeout = nic.soft ? GW_SERVE_SOFT_TIMEOUT : 0};
+    error = gw_qp_connect(s->qp, &wish->endpoint, &with);
     if (error) {
         cut_off(p, i);
         return error;

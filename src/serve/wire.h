@@ -21,6 +21,14 @@
 #define GW_SERVE_MAX_SLOTS 256
 #define GW_SERVE_ALIGN     64u /* bytes; each tensor of a slot begins at a multiple, counted from the header */
 
+/*
+ * Both ends' timeout (4.096 us << 18: a second, eight times) where the NIC is the software NIC. That one
+ * answers only while its process is let run. On a busy machine a live peer may have to wait for seconds. It
+ * repeats lost packets long before, and the HTTP connection tells of a dead client. Other NICs have the usual
+ * one.
+ */
+#define GW_SERVE_SOFT_TIMEOUT 18
+
 /* Outcome of one request, in the reply header. */
 enum gw_serve_status {
     GW_SERVE_OK = 0,

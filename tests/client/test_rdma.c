@@ -17,9 +17,12 @@
 #include <gpuwire/client.h>
 #include <gpuwire/exec.h>
 
+#include "src/client/http_client.h"
+#include "src/client/rdma.h"
 #include "tests/serve/process.h"
 
-#define WAIT_NS 60000000000u
+#define WAIT_NS  60000000000u
+#define ASKED_NS 2500000000u /* longer than a client waits before it asks */
 enum { A = 3, B = 21 };
 
 static struct worker_process worker;
@@ -221,6 +224,43 @@ static void closed_in_the_middle(void **state)
     assert_true(worker_alive(&worker));
 }
 
+/* While it waits for an answer: our NIC has been told that the request is there, and is never told of the
+ * end. The request waits at the server for others that could share its batch. */
+static void a_session_that_ends_behind_its_request_is_told(void **state)
+{
+    (void)state;
+    const char *const slow[] = {"--max-batch", "4", "--batch-delay", "10000000", NULL};
+    struct worker_process other;
+    struct gw_client_reply r;
+    struct gw_http *http;
+    json_t *reply = NULL;
+    char base[64], path[80];
+    assert_int_equal(worker_start(&other, "tests/serve/batch_models", slow), 0);
+    struct gw_client *c = open_at(other.server, "mirror", 1);
+    assert_int_equal(gw_client_submit(c, 0, &(struct gw_client_request){.id = 1}), 0);
+    /* A session that is there is no reason to give up. */
+    assert_int_equal(gw_client_wait(c, gw_deadline(ASKED_NS), &r), -ETIMEDOUT);
+    snprintf(base, sizeof(base), "http://%s/", other.server);
+    snprintf(path, sizeof(path), "v2/rdma/sessions/%s", ((struct gw_client_session *)c->own)->id);
+    assert_int_equal(gw_http_open(&(struct gw_http_opts){.base = base, .timeout_ns = WAIT_NS}, &http), 0);
+    assert_int_equal(gw_http_call(http, "DELETE", path, NULL, &reply), 0);
+    json_decref(reply);
+    gw_http_close(http);
+    assert_int_equal(gw_client_wait(c, gw_deadline(WAIT_NS / 2), &r), -EIO);
+    assert_non_null(strstr(gw_last_error(), "has ended the session"));
+    assert_true(gw_client_submit(c, 0, &(struct gw_client_request){.id = 2}) < 0);
+    gw_client_close(c);
+    /* And a server that goes meanwhile. */
+    c = open_at(other.server, "mirror", 1);
+    assert_int_equal(gw_client_submit(c, 0, &(struct gw_client_request){.id = 3}), 0);
+    assert_int_equal(gw_client_wait(c, gw_deadline(ASKED_NS), &r), -ETIMEDOUT);
+    kill(other.pid, SIGKILL);
+    waitpid(other.pid, NULL, 0);
+    assert_int_equal(gw_client_wait(c, gw_deadline(WAIT_NS / 2), &r), -ECONNRESET);
+    assert_non_null(strstr(gw_last_error(), "has gone"));
+    gw_client_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +271,7 @@ int main(void)
         cmocka_unit_test(closed_in_the_middle),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(a_server_that_goes_is_named),
+        cmocka_unit_test(a_session_that_ends_behind_its_request_is_told),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

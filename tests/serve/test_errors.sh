@@ -106,7 +106,7 @@ expect 1 'is `gpuwire serve` running there' load identity --server 127.0.0.1:1 -
 expect 1 'serves no model nothing' infer nothing --server "$server" --input "$models/superresolution/golden_input.npy" --output y
 expect 1 'serves no model nothing' load nothing --server "$server" --clients 3
 expect 1 'not a model' load '../x' --server "$server"
-expect 1 'https:// is wanted in front' load echo --server "ftp://$server"
+expect 1 'grpcs:// is wanted in front' load echo --server "ftp://$server"
 expect 1 'not HOST or HOST:PORT' load echo --server "$server/x"
 expect 1 'nothing.token' load echo --server "$server" --token-file nothing.token
 : >empty.token; expect 1 'empty.token: it has no token' load echo --server "$server" --token-file empty.token
