@@ -95,7 +95,10 @@ done
 fds=$(descriptors)
 echo "${SECONDS} s; clients: $(cat "$work"/churn-*.out | awk '{ n[$1] += $2 } END { for (k in n) printf "%s %d  ", k, n[k] }')"
 echo "answered: $(stat_of identity answered) of identity; resident memory: $base KiB at a quarter, $peak KiB at the end; $fds descriptors"
-[ $((peak - base)) -lt "${MAY_GROW:-2048}" ] || fail 'the server has grown'
+# In a short run the most clients at once may come after that quarter.
+may_grow=${MAY_GROW:-2048}
+[ "$seconds" -ge 600 ] || may_grow=$((may_grow * 8))
+[ $((peak - base)) -lt "$may_grow" ] || fail 'the server has grown'
 [ "$fds" -lt 200 ] || fail 'the server has kept descriptors'
 stop_worker
 all_gone
