@@ -23,6 +23,6 @@ guest=${GUEST:-$work/guest}
 # Nothing leaves the guest: the tests' queue pairs are connected to each other.
 start_guest user,id=link,restrict=on || exit 1
 say "the guest is up"
-guest 1500 "/usr/bin/python3 /run_pyverbs.py --gpuwire none --device rxe0 --gid 1 /usr/share/doc/rdma-core $*" | tee "$work/pyverbs.out"
+guest 1500 "/usr/bin/python3 /run_pyverbs.py --gpuwire none --device rxe0 --gid 1 /usr/share/doc/rdma-core${*:+ $*}" | tee "$work/pyverbs.out"
 guest 5 'poweroff -f' >/dev/null
 grep -q '^passed' "$work/pyverbs.out" || { say "the tests did not come to an end" >&2; show "$work/console"; exit 1; }

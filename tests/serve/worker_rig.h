@@ -76,7 +76,7 @@ static void run_callers(void *(*caller)(void *number))
     }
 }
 
-/* What the kernels have counted; says how many requests shared how many runs. */
+/* Returns what the kernels have counted, and prints how many requests shared how many runs. */
 static struct gw_serve_counters counters(struct gw_serve_variant_counters v[GW_SERVE_VARIANTS])
 {
     struct gw_serve_counters t;
