@@ -108,7 +108,8 @@ struct cm_file {
 /* A NIC of this process. */
 struct cm_nic {
     uint8_t gid[16], slot, mtu;
-    uint64_t guid;  /* host order */
+    uint8_t gid_index; /* of its address in its table */
+    uint64_t guid;     /* host order */
     unsigned index; /* the environment's */
 };
 
