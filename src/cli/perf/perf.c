@@ -58,21 +58,27 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* The address that the other side listens at: the NIC's own. */
-int perf_own_address(const struct perf_opts *o, char text[INET6_ADDRSTRLEN])
+void perf_address_of(const struct gw_device *dev, char text[INET6_ADDRSTRLEN])
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
     struct gw_device_info info;
-    struct gw_device *dev;
-    int err = gw_device_open(o->device, NULL, &dev);
 
-    if (err) return err;
     gw_device_query(dev, &info);
-    gw_device_close(dev);
     if (memcmp(info.gid, v4, 12))
         inet_ntop(AF_INET6, info.gid, text, INET6_ADDRSTRLEN);
     else
         inet_ntop(AF_INET, info.gid + 12, text, INET6_ADDRSTRLEN);
+}
+
+/* The address that the other side listens at: the NIC's own. */
+int perf_own_address(const struct perf_opts *o, char text[INET6_ADDRSTRLEN])
+{
+    struct gw_device *dev;
+    int err = gw_device_open(o->device, NULL, &dev);
+
+    if (err) return err;
+    perf_address_of(dev, text);
+    gw_device_close(dev);
     return 0;
 }
 

@@ -67,7 +67,10 @@ int perf_parse(int argc, char **argv, struct perf_opts *o);
 int perf_option_word(const char *command, const char *option, const char *said, const char *const *list,
                      int n, int *out);
 int perf_option_size(const char *command, const char *said, uint64_t *out);
+/* A side that waits for clients says its device's address behind this. */
+#define PERF_ADDRESS ", address "
 /* perf.c: the address that the other side of a loopback listens at: the NIC's own. */
+void perf_address_of(const struct gw_device *dev, char text[INET6_ADDRSTRLEN]);
 int perf_own_address(const struct perf_opts *o, char text[INET6_ADDRSTRLEN]);
 /* The name of the command in messages, such as "perf bw". */
 const char *perf_command(const struct perf_opts *o);
