@@ -121,7 +121,7 @@ struct gw_device_info {
     uint32_t post_mode; /* enum gw_post_mode: what AUTO stands for */
     uint32_t
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
-    char post_why[160]; /* when post_mode is a proxy: why */
+    char post_why[400]; /* when post_mode is a proxy: why */
     char gpu_why[512];  /* when gpu_reach is NONE: why */
     char soft_why[160]; /* when the software NIC was chosen and not named: what is against the real ones */
     char near_why[160]; /* when there were several NICs and none was named: what this one was chosen by */

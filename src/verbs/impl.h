@@ -55,7 +55,7 @@ struct gw_uar {
     uint8_t *page; /* as libmlx5 mapped it */
     struct gw_mem mem;
     int error; /* why it could not be mapped for the executor */
-    char why[160];
+    char why[400];
 };
 
 struct gw_proxy;

@@ -69,6 +69,22 @@ kill -INT "$(pgrep -P $hw -x gpuwire)"
 wait $hw
 [ $? = 130 ] && jq -e .interrupted "$work/cut.json" >/dev/null || fail "Ctrl-C"
 
+# Each NIC here with each there: two of both, which the preloaded NIC shows as the kernel would.
+cat >"$work/ssh2" <<END
+#!/bin/sh
+unset LD_PRELOAD
+exec "$GPUWIRE" run --nic "addr=$net.2;addr=$net.4" -- sh -c "\$2"
+END
+chmod +x "$work/ssh2"
+(
+    unset GPUWIRE_DEVICE
+    timeout -k 5 $((2 * patience)) "$GPUWIRE" run --nic "addr=$net.1;addr=$net.3" -- "$GPUWIRE" hwcheck --ssh "$work/ssh2" --remote "$GPUWIRE" \
+        --address "$net.2" -o "$work/each.json" --only each there.example >"$work/each.out" 2>&1
+) || fail "each NIC: $(cat "$work/each.out")"
+jq -e '[.results[] | select(.kind == "each" and .ok) | .NICs | join(" ")] == ["mlx5_0 mlx5_0", "mlx5_0 mlx5_1", "mlx5_1 mlx5_0", "mlx5_1 mlx5_1"]' \
+    "$work/each.json" >/dev/null || fail "each NIC: $(cat "$work/each.out")"
+grep -qF "$net" "$work/each.json" && fail "a report of NICs names their addresses"
+
 # The programs beside the tool, and a tool beside which there are none.
 programs() { # TOOL: which checks passed, and which were skipped
     timeout -k 5 $((2 * patience)) "$1" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" -o "$work/programs.json" --only test_verbs_ there.example \

@@ -18,11 +18,15 @@ static int ended(const struct perf_opts *o, int err)
     return gw_exit_code(0);
 }
 
-static void announce(void *arg, uint16_t port)
+static void announce(void *arg, uint16_t port, const struct gw_device *dev)
 {
     const struct perf_opts *o = arg;
+    char address[INET6_ADDRSTRLEN] = "";
 
-    if (port) fprintf(stderr, "gpuwire %s: waiting for a client on port %u\n", perf_command(o), port);
+    if (dev) perf_address_of(dev, address);
+    if (port)
+        fprintf(stderr, "gpuwire %s: waiting for a client on port %u%s%s\n", perf_command(o), port,
+                dev ? PERF_ADDRESS : "", address);
 }
 
 /* ---- both sides in this process ------------------------------------------------------------------------ */
@@ -39,10 +43,11 @@ struct other {
     char why[300];
 };
 
-static void listens(void *arg, uint16_t port)
+static void listens(void *arg, uint16_t port, const struct gw_device *dev)
 {
     struct other *s = arg;
 
+    (void)dev;
     pthread_mutex_lock(&s->lock);
     s->port = port;
     pthread_cond_signal(&s->listens);

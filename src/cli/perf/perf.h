@@ -215,9 +215,11 @@ void perf_control_close(struct perf_control *c);
 
 /* ---- the two ends, posting alone, and what is printed -------------------------------------------------- */
 
+/* port 0: it does not listen. dev: the device that it listens on; NULL: none, or sockets. */
+typedef void perf_told(void *arg, uint16_t port, const struct gw_device *dev);
 /* Serves one client. told (may be NULL) is called once it listens. stop_fd: readable when no client will come
  * any more. */
-int perf_serve(const struct perf_opts *o, int stop_fd, void (*told)(void *arg, uint16_t port), void *arg);
+int perf_serve(const struct perf_opts *o, int stop_fd, perf_told *told, void *arg);
 int perf_client(const struct perf_opts *o);
 int perf_sink_run(const struct perf_opts *o);
 
@@ -234,7 +236,7 @@ void perf_print_close(struct perf_printer *p);
 
 /* sock_args.c: as perf_parse; argv[0] is "sock". sock_end.c: one side. */
 int perf_sock_parse(int argc, char **argv, struct perf_opts *o);
-int perf_sock_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t port), void *arg);
+int perf_sock_serve(const struct perf_opts *o, perf_told *told, void *arg);
 int perf_sock_client(const struct perf_opts *o);
 
 /* run.c: starts the posting kernel, waits for it and adds up; *a holds what is particular to the run. */

@@ -319,17 +319,7 @@ static int wait_for_client(struct server *s)
     return err;
 }
 
-static void tell_address(const struct perf_opts *o, const struct gw_device *dev)
-{
-    struct gw_device_info info;
-    char address[INET6_ADDRSTRLEN];
-
-    gw_device_query(dev, &info);
-    perf_address_of(dev, address);
-    fprintf(stderr, "gpuwire %s: on %s" PERF_ADDRESS "%s\n", perf_command(o), info.name, address);
-}
-
-int perf_serve(const struct perf_opts *o, int stop_fd, void (*told)(void *arg, uint16_t port), void *arg)
+int perf_serve(const struct perf_opts *o, int stop_fd, perf_told *told, void *arg)
 {
     struct server s = {.o = o, .stop_fd = stop_fd};
     int err = perf_control_open(o->device, o->loopback, &s.control);
@@ -337,8 +327,7 @@ int perf_serve(const struct perf_opts *o, int stop_fd, void (*told)(void *arg, u
     if (!err)
         err = gw_cm_listen(perf_control_device(s.control), NULL, o->loopback ? 0 : (uint16_t)o->port,
                            &s.listener);
-    if (!err && !o->loopback) tell_address(o, perf_control_device(s.control));
-    if (told) told(arg, err ? 0 : gw_cm_port(s.listener));
+    if (told) told(arg, err ? 0 : gw_cm_port(s.listener), err ? NULL : perf_control_device(s.control));
     if (!err) err = wait_for_client(&s);
     if (!err) err = converse(&s);
     if (s.running) {
