@@ -220,9 +220,9 @@ struct sn_nic_config {
     uint32_t gids_empty;
     uint8_t pkeys; /* of its P_Key table; 0: one, the default */
     uint16_t pkey[SN_MAX_PKEYS];
-    uint8_t slot;    /* bits 16 … 23 of all its QP numbers */
-    uint16_t sport;  /* UDP source port of its frames */
-    uint64_t seed;   /* of what is only to vary, and may be foreseen */
+    uint8_t slot;   /* bits 16 … 23 of all its QP numbers */
+    uint16_t sport; /* UDP source port of its frames */
+    uint64_t seed;  /* of what is only to vary, and may be foreseen */
     /* Fills `len` bytes that no stranger can guess, for numbers and keys; 0, or a negative errno, with which
      * what was to be made fails. NULL: they come from the seed, and can be replayed. */
     int (*secret)(void *to, size_t len);

@@ -59,7 +59,8 @@ static void name_interface(const struct sn_addr *addr, char *name, size_t size)
 }
 
 _Static_assert((int)UV_MAX_NICS == (int)SN_MAX_NICS, "the tree has room for all NICs");
-_Static_assert((int)SN_TREE_GIDS == (int)SN_GIDS && (int)SN_TREE_PKEYS == (int)SN_PKEYS, "and for their tables");
+_Static_assert((int)SN_TREE_GIDS == (int)SN_GIDS && (int)SN_TREE_PKEYS == (int)SN_PKEYS,
+               "and for their tables");
 
 static void describe(const struct sn_config *c, struct sn_tree_info *nic)
 {
@@ -314,7 +315,6 @@ static uint8_t mtu_code(uint32_t bytes)
     while (code < IBV_MTU_4096 && 128u << (code + 1) <= bytes) code++;
     return code;
 }
-
 
 int uv_query_port(const struct uv_cmd *c)
 {

@@ -136,7 +136,7 @@ struct uv_file {
     uint32_t tag;        /* in every handle, so that another file's handle is refused */
     unsigned generation; /* of the process: another one after fork */
     bool closed;
-    bool memlock; /* its pages count against the process's limit */
+    bool memlock;       /* its pages count against the process's limit */
     bool child;         /* a forked child's: without a NIC, good for device memory alone */
     unsigned names;     /* fds that stand for it; under the table's lock */
     unsigned index;     /* of its NIC among the process's */

@@ -170,8 +170,8 @@ static void print_nic(const struct gw_device_info *i)
     else
         inet_ntop(AF_INET, i->gid + 12, addr, sizeof(addr));
     printf("NIC          %s, %s, address %s\n", i->soft ? "software NIC" : i->name, i->board, addr);
-    printf("             path MTU %u bytes, GID index %u%s%s%s\n", i->mtu, i->gid_index, i->gid_why[0] ? " (" : "",
-           i->gid_why, i->gid_why[0] ? ")" : "");
+    printf("             path MTU %u bytes, GID index %u%s%s%s\n", i->mtu, i->gid_index,
+           i->gid_why[0] ? " (" : "", i->gid_why, i->gid_why[0] ? ")" : "");
     if (i->near_why[0]) printf("             chosen because: %s\n", i->near_why);
     print_settings();
     print_gid_warning(i);

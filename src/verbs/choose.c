@@ -112,8 +112,8 @@ static bool real_device(struct gw_device *dev, struct candidate *best)
     }
     if (d) closedir(d);
     if (usable > 1 && has_gpu)
-        snprintf(dev->info.near_why, sizeof(dev->info.near_why), "of %u NICs the nearest to GPU %u: %s", usable,
-                 gw_exec_device(dev->exec), gw_pci_distance_text(best->distance));
+        snprintf(dev->info.near_why, sizeof(dev->info.near_why), "of %u NICs the nearest to GPU %u: %s",
+                 usable, gw_exec_device(dev->exec), gw_pci_distance_text(best->distance));
     else if (usable > 1)
         snprintf(dev->info.near_why, sizeof(dev->info.near_why), "of %u NICs the first by name", usable);
     return usable;
@@ -253,7 +253,8 @@ static int choose_locked(const char *name, struct gw_device *dev, bool *soft)
         return gw_error(
             -EBUSY,
             "this process uses a real RDMA device already: the software NIC needs a process of its own");
-    if (*soft) return !name || !strcmp(name, "softnic") ? open_soft("", &dev->ctx) : open_named(name, &dev->ctx);
+    if (*soft)
+        return !name || !strcmp(name, "softnic") ? open_soft("", &dev->ctx) : open_named(name, &dev->ctx);
     if (name) return open_real(name, &dev->ctx);
     if (real_device(dev, &found)) {
         int err = open_real(found.name, &dev->ctx);

@@ -50,10 +50,9 @@ static int expect(struct attempt *a, enum rdma_cm_event_type want, struct rdma_c
 static int step(struct attempt *a, int failed, enum rdma_cm_event_type want)
 {
     struct rdma_cm_event *ev;
-    int err =
-        failed ? gw_error_errno(-errno, "%s: no RDMA device has a way there%s", a->who,
-                                gw_cm_lacks(a->qp->dev))
-               : expect(a, want, &ev);
+    int err = failed ? gw_error_errno(-errno, "%s: no RDMA device has a way there%s", a->who,
+                                      gw_cm_lacks(a->qp->dev))
+                     : expect(a, want, &ev);
 
     if (!err) rdma_ack_cm_event(ev);
     return err;

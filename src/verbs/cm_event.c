@@ -51,7 +51,8 @@ const char *gw_cm_lacks(const struct gw_device *dev)
     struct sockaddr_storage own;
 
     if (dev->roce || !gw_own_address(dev, AF_INET, &own) || !gw_own_address(dev, AF_INET6, &own)) return "";
-    return ": rdma_cm needs an IPoIB interface on this InfiniBand port, with an address (`modprobe ib_ipoib`, "
+    return ": rdma_cm needs an IPoIB interface on this InfiniBand port, with an address (`modprobe "
+           "ib_ipoib`, "
            "`ip addr add`)";
 }
 
@@ -78,8 +79,8 @@ int gw_cm_same_device(const struct gw_device *dev, const struct rdma_cm_id *id)
 
     if (!strcmp(name, dev->info.name) && id->port_num == dev->info.port) return 0;
     return gw_error(-EXDEV,
-                    "the way to that address is through %s port %u, and the queue pair is on %s port %u%s", name,
-                    id->port_num, dev->info.name, dev->info.port, gw_cm_lacks(dev));
+                    "the way to that address is through %s port %u, and the queue pair is on %s port %u%s",
+                    name, id->port_num, dev->info.name, dev->info.port, gw_cm_lacks(dev));
 }
 
 void gw_cm_address(const struct sockaddr *sa, char *text, size_t size)

@@ -146,7 +146,8 @@ int gw_gid_choose(struct gw_device *dev, uint32_t gids)
     if (all) freeifaddrs(all);
     if (best >= 0) return 0;
     if (dev->info.gid_why[0])
-        return gw_error(-ENODEV, "%s: port %u has no GID that works (%s); GPUWIRE_GID_INDEX takes one of them",
+        return gw_error(-ENODEV,
+                        "%s: port %u has no GID that works (%s); GPUWIRE_GID_INDEX takes one of them",
                         dev->info.name, dev->info.port, dev->info.gid_why);
     return gw_error(-ENODEV, "%s: port %u has no GID; give its network interface an address", dev->info.name,
                     dev->info.port);
@@ -232,7 +233,8 @@ static bool is_ipoib(const struct gw_device *dev, const char *interface)
 {
     char path[PATH_MAX], line[32];
 
-    snprintf(path, sizeof(path), "/sys/class/infiniband/%.63s/device/net/%.16s/type", dev->info.name, interface);
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.63s/device/net/%.16s/type", dev->info.name,
+             interface);
     if (!gw_first_line(path, line, sizeof(line)) || strcmp(line, "32")) return false; /* ARPHRD_INFINIBAND */
     snprintf(path, sizeof(path), "/sys/class/infiniband/%.63s/device/net/%.16s/dev_port", dev->info.name,
              interface);

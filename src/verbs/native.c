@@ -75,8 +75,7 @@ static int make_cq(struct gw_cq *cq, struct native_cq *n, uint32_t cqe)
     struct mlx5dv_cq dv;
     int err;
 
-    if (!ex)
-        return gw_refused(cq->dev, -errno, "cannot make a completion queue of %u entries", cqe);
+    if (!ex) return gw_refused(cq->dev, -errno, "cannot make a completion queue of %u entries", cqe);
     cq->cq = ibv_cq_ex_to_cq(ex);
     obj.cq.in = cq->cq;
     obj.cq.out = &dv;

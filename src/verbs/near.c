@@ -13,7 +13,14 @@
 
 #include <gpuwire/exec.h>
 
-enum { SAME_SWITCH = 0, SAME_COMPLEX = 1000, SAME_NODE = 2000, FAR_AWAY = 3000, HOPS_MAX = 999, BUS_ROOM = 32 };
+enum {
+    SAME_SWITCH = 0,
+    SAME_COMPLEX = 1000,
+    SAME_NODE = 2000,
+    FAR_AWAY = 3000,
+    HOPS_MAX = 999,
+    BUS_ROOM = 32
+};
 
 typedef int (*cu_get_fn)(int *device, int ordinal);
 typedef int (*cu_bus_fn)(char *bus, int size, int device);

@@ -20,9 +20,10 @@ int gw_refused(const struct gw_device *dev, int err, const char *format, ...)
     if (err != -ENOMEM) return gw_error_errno(err, "%s: %s", dev->info.name, what);
     if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
         return gw_error(err, "%s: %s: no memory", dev->info.name, what);
-    return gw_error(err,
-                    "%s: %s: this process may lock %llu KiB of memory; raise that (`ulimit -l unlimited`, memlock "
-                    "in /etc/security/limits.conf, LimitMEMLOCK= of a service, --ulimit memlock=-1 of a "
-                    "container)",
-                    dev->info.name, what, (unsigned long long)limit.rlim_cur / 1024);
+    return gw_error(
+        err,
+        "%s: %s: this process may lock %llu KiB of memory; raise that (`ulimit -l unlimited`, memlock "
+        "in /etc/security/limits.conf, LimitMEMLOCK= of a service, --ulimit memlock=-1 of a "
+        "container)",
+        dev->info.name, what, (unsigned long long)limit.rlim_cur / 1024);
 }

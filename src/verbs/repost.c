@@ -179,10 +179,11 @@ static int make_verbs_qp(struct gw_qp *qp, struct gw_repost_qp *q, const struct 
 
     qp->qp = create(qp->dev, &attr);
     if (!qp->qp)
-        return gw_refused(qp->dev, -(errno ? errno : EINVAL),
-                          "cannot make a queue pair of %u sends and %u receives (it allows %d, and %d entries "
-                          "in each)",
-                          qp->sq.wqebbs, qp->rq.wqes, qp->dev->attr.max_qp_wr, qp->dev->attr.max_sge);
+        return gw_refused(
+            qp->dev, -(errno ? errno : EINVAL),
+            "cannot make a queue pair of %u sends and %u receives (it allows %d, and %d entries "
+            "in each)",
+            qp->sq.wqebbs, qp->rq.wqes, qp->dev->attr.max_qp_wr, qp->dev->attr.max_sge);
     qp->sq.qpn = qp->qp->qp_num;
     q->max_sge = attr.cap.max_send_sge;
     return 0;

@@ -19,7 +19,6 @@
 
 #include "tests/verbs/side.h"
 
-
 static char own_address[48],
     other_address[48]; /* the other: of this process's second NIC; empty: there is none */
 

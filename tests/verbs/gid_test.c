@@ -149,7 +149,8 @@ static void settings_are_what_connections_have(void **state)
     open_with(&s, "GPUWIRE_TIMEOUT", "20");
     assert_int_equal(join_sides(&s, &s, NULL), 0);
     a = attributes(&s);
-    assert_true(a.timeout == 20 && a.pkey_index == 1 && a.ah_attr.sl == 3 && a.ah_attr.grh.traffic_class == 106);
+    assert_true(a.timeout == 20 && a.pkey_index == 1 && a.ah_attr.sl == 3 &&
+                a.ah_attr.grh.traffic_class == 106);
     assert_int_equal(one_puts(&s, &s, "in a partition"), 0);
     assert_int_equal(gw_qp_reset(s.qp, GW_RESET_QUIET, 0), 0);
     assert_int_equal(join_sides(&s, &s, &own), 0); /* the program's own word counts more */
@@ -212,9 +213,10 @@ int main(void)
     if (system("ip address add 10.92.0.1/32 dev lo")) return fprintf(stderr, "no address for lo\n"), 77;
     has_down = !system("ip link add gwdown0 type bridge && ip address add 10.91.0.1/24 dev gwdown0");
     if (!has_down) fprintf(stderr, "no interface can be made that is down\n");
-    snprintf(nic, sizeof(nic),
-             "addr=%s,hostile=1,seed=3,pkeys=ffff/8123,gids=zero/fe80::5%%lo/v1:10.93.0.1/10.92.0.1%%lo/%s/own",
-             OWN_ADDRESS, has_down ? "10.91.0.1%gwdown0" : "v1:10.91.0.1");
+    snprintf(
+        nic, sizeof(nic),
+        "addr=%s,hostile=1,seed=3,pkeys=ffff/8123,gids=zero/fe80::5%%lo/v1:10.93.0.1/10.92.0.1%%lo/%s/own",
+        OWN_ADDRESS, has_down ? "10.91.0.1%gwdown0" : "v1:10.91.0.1");
     setenv("GPUWIRE_NIC", nic, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

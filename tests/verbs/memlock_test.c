@@ -44,7 +44,7 @@ static void completion_queues(void **state)
 
 static void queue_pairs(void **state)
 {
-    struct gw_cq_attr ca = {.cqe = 32768 + 1024}; /* 4 MiB */
+    struct gw_cq_attr ca = {.cqe = 32768 + 1024};                    /* 4 MiB */
     struct gw_qp_attr qa = {.max_send_wr = 32768, .max_recv_wr = 1}; /* 2 MiB */
     struct gw_cq *cq;
     struct gw_qp *qp;

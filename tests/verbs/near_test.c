@@ -11,8 +11,8 @@
 #include "src/verbs/near.h"
 
 #define TREE "/sys/devices/pci"
-static const struct gw_place_in_pci gpu = {
-    TREE "0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0", 0};
+static const struct gw_place_in_pci gpu = {TREE "0000:15/0000:15:01.0/0000:16:00.0/0000:17:00.0/0000:18:00.0",
+                                           0};
 
 static uint32_t to(const char *path, int node)
 {
@@ -30,7 +30,8 @@ static void nearer_ones_come_first(void **state)
         int node;
         const char *text;
     } at[] = {
-        {TREE "0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0", 0, "behind the same PCIe bridge"},
+        {TREE "0000:15/0000:15:01.0/0000:16:00.0/0000:17:01.0/0000:19:00.0", 0,
+         "behind the same PCIe bridge"},
         {TREE "0000:15/0000:15:01.0/0000:16:00.0/0000:17:02.0/0000:1a:00.0/0000:1b:00.0/0000:1c:00.0", 0,
          "behind the same PCIe bridge"},
         {TREE "0000:15/0000:15:02.0/0000:20:00.0", 0, "at the same root complex"},

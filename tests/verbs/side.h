@@ -53,7 +53,8 @@ static inline int put_and_wait_at(struct side *s, uint64_t addr, uint32_t rkey, 
 {
     struct ibv_wc wc;
 
-    TRY(!gw_post_op(gw_qp_handle(s->qp), gw_put_op(s->mr->addr, s->mr->lkey, addr, rkey, len), GW_SIGNALED, 5));
+    TRY(!gw_post_op(gw_qp_handle(s->qp), gw_put_op(s->mr->addr, s->mr->lkey, addr, rkey, len), GW_SIGNALED,
+                    5));
     TRY(gw_wait_cq(gw_cq_handle(s->cq), 1, &wc, gw_deadline(LIMIT), NULL, -1) == 1);
     TRY(wc.status == want && wc.wr_id == 5);
     return 0;

@@ -92,8 +92,8 @@ static int set_up(void **state)
     (void)state;
     /* Addresses of this run's own, on which nobody else's processes are. Packets take the wire. */
     for (int i = 0; i < 2; i++)
-        snprintf(address[i], sizeof(address[i]), "127.%d.%d.%d", 20 + getpid() / 250 % 200, 1 + getpid() % 250,
-                 9 + i);
+        snprintf(address[i], sizeof(address[i]), "127.%d.%d.%d", 20 + getpid() / 250 % 200,
+                 1 + getpid() % 250, 9 + i);
     snprintf(nics, sizeof(nics), "addr=%s,local=off;addr=%s,local=off", address[0], address[1]);
     setenv("GPUWIRE_NIC", nics, 1);
     return open_side(&first, "softnic") || open_side(&second, "mlx5_1");

@@ -116,7 +116,8 @@ static void run_between(const struct hwcheck *h, const struct item *it, const ch
     snprintf(number, sizeof(number), "%llu", (unsigned long long)port);
     /* It ends with its standard input, and so with the connection to us. */
     snprintf(line, sizeof(line),
-             "exec 3<&0; timeout -k 5 %llu %s perf %s --exec %s --gpu %u -p %s%s%s & p=$!; { read x <&3; kill $p; } "
+             "exec 3<&0; timeout -k 5 %llu %s perf %s --exec %s --gpu %u -p %s%s%s & p=$!; { read x <&3; "
+             "kill $p; } "
              "2>/dev/null & "
              "w=$!; wait $p; r=$?; kill $w 2>/dev/null; exit $r",
              (unsigned long long)patience_s(it) + 30, h->remote, test, strcmp(exec, "cpu") ? "auto" : "cpu",
@@ -161,7 +162,8 @@ static void note_placement(struct hwcheck *h, const json_t *head, const char *ex
                *peer_posting = text_of(head, "peer posting"), *peer_buffers = text_of(head, "peer buffers");
     bool gpu = !strcmp(exec, "gpu"), peer_gpu = !strncasecmp(text_of(head, "peer executor"), "gpu", 3);
     bool fell_back = strcmp(posting, "direct") || strcmp(peer_posting, "direct") ||
-                     (gpu && strcmp(buffers, "GPU memory")) || (peer_gpu && strcmp(peer_buffers, "GPU memory"));
+                     (gpu && strcmp(buffers, "GPU memory")) ||
+                     (peer_gpu && strcmp(peer_buffers, "GPU memory"));
     char said[400];
     json_t *r;
 
@@ -171,8 +173,8 @@ static void note_placement(struct hwcheck *h, const json_t *head, const char *ex
              peer_posting, peer_buffers, json_object_get(head, "posting because") ? "; here because: " : "",
              json_object_get(head, "posting because") ? text_of(head, "posting because") : "");
     printf("%-7s posting and buffers, %s: %s\n", fell_back ? "FELL BACK" : "ok", exec, said);
-    r = json_pack("{ss ss ss ss so}", "name", "posting and buffers", "kind", "placement", "executor", exec, "said",
-                  said, "ok", fell_back ? json_null() : json_true());
+    r = json_pack("{ss ss ss ss so}", "name", "posting and buffers", "kind", "placement", "executor", exec,
+                  "said", said, "ok", fell_back ? json_null() : json_true());
     if (fell_back) json_object_set_new(r, "fell back", json_string(said));
     json_array_append_new(h->results, r);
 }
@@ -263,7 +265,8 @@ void hwcheck_run(struct hwcheck *h, const struct item *it, const char *exec, uin
     if (o.rows) json_object_set_new(r, "rows", o.rows);
     if (o.said[0]) json_object_set_new(r, "said", json_string(o.said));
     if (h->by_device) json_object_set_new(r, "NICs", json_pack("[ss]", h->dev, h->remote_dev));
-    if (!strcmp(it->kind, "each")) json_object_set_new(r, "GPUs", json_pack("[ii]", (int)h->gpu, (int)h->gpu_there));
+    if (!strcmp(it->kind, "each"))
+        json_object_set_new(r, "GPUs", json_pack("[ii]", (int)h->gpu, (int)h->gpu_there));
     json_array_append_new(h->results, r);
     if (ok && it->where == BETWEEN) note_placement(h, o.head, exec);
     json_decref(o.head);

@@ -105,7 +105,8 @@ static int redirects(const char *device)
     if (f) fclose(f);
     if (n < sizeof(c)) return -1;
     for (int i = 0; at >= PCI_CAPABILITIES && at + 8 <= sizeof(c) && i < 1000; i++) {
-        uint32_t head = c[at] | (uint32_t)c[at + 1] << 8 | (uint32_t)c[at + 2] << 16 | (uint32_t)c[at + 3] << 24;
+        uint32_t head =
+            c[at] | (uint32_t)c[at + 1] << 8 | (uint32_t)c[at + 2] << 16 | (uint32_t)c[at + 3] << 24;
 
         if ((head & 0xffff) == ACS) return (c[at + ACS_CONTROL] & ACS_REDIRECTS) != 0;
         at = head >> 20;
@@ -141,7 +142,8 @@ static json_t *bridges(void)
         unknown += r < 0;
     }
     if (d) closedir(d);
-    return json_pack("{si si si}", "bridges", all, "with ACS redirection", on, "not known (run as root)", unknown);
+    return json_pack("{si si si}", "bridges", all, "with ACS redirection", on, "not known (run as root)",
+                     unknown);
 }
 
 /* Where each NIC and GPU is in the PCI tree: its folders from the root complex on. */
@@ -202,9 +204,10 @@ extern char **environ;
 /* Settings of the libraries: names and values that are short words or numbers. */
 static json_t *settings(void)
 {
-    static const char *const begins[] = {"MLX5_", "GPUWIRE_POST=", "GPUWIRE_GID_INDEX=", "GPUWIRE_PKEY=",
-                                         "GPUWIRE_SL=", "GPUWIRE_TC=", "GPUWIRE_TIMEOUT=", "GPUWIRE_DEVICE=",
-                                         "IBV_", "RDMAV_", "CUDA_MODULE_LOADING=", "CUDA_VISIBLE_DEVICES="};
+    static const char *const begins[] = {
+        "MLX5_",       "GPUWIRE_POST=", "GPUWIRE_GID_INDEX=",   "GPUWIRE_PKEY=",
+        "GPUWIRE_SL=", "GPUWIRE_TC=",   "GPUWIRE_TIMEOUT=",     "GPUWIRE_DEVICE=",
+        "IBV_",        "RDMAV_",        "CUDA_MODULE_LOADING=", "CUDA_VISIBLE_DEVICES="};
     json_t *all = json_object();
 
     for (char **e = environ; *e; e++) {
@@ -279,8 +282,8 @@ static json_t *locked_memory(void)
 
 json_t *hwcheck_facts(void)
 {
-    static const char *const modules[] = {"mlx5_ib", "rdma_ucm",       "ib_ipoib", "rdma_rxe",
-                                          "nvidia",  "nvidia_peermem"};
+    static const char *const modules[] = {"mlx5_ib",  "rdma_ucm", "ib_ipoib",
+                                          "rdma_rxe", "nvidia",   "nvidia_peermem"};
     json_t *facts = json_object(), *loaded = json_object();
     struct utsname u;
     char why[200] = "";
@@ -306,6 +309,7 @@ json_t *hwcheck_facts(void)
     add(facts, "GPU writes", write_orders());
     add(facts, "PCI", pci());
     add(facts, "settings", settings());
-    add(facts, "in a container", json_boolean(!access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK)));
+    add(facts, "in a container",
+        json_boolean(!access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK)));
     return facts;
 }

@@ -110,8 +110,8 @@ json_t *hwcheck_summary(const json_t *report)
         fallen += json_object_get(r, "fell back") != NULL;
         skipped += json_object_get(r, "skipped") != NULL;
     }
-    add_line(lines, "%zu of %zu checks passed, %zu skipped, %zu fell back%s", passed, json_array_size(results),
-             skipped, fallen,
+    add_line(lines, "%zu of %zu checks passed, %zu skipped, %zu fell back%s", passed,
+             json_array_size(results), skipped, fallen,
              json_is_true(json_object_get(report, "interrupted")) ? "; ended by Ctrl-C" : "");
     json_array_foreach(results, i, r)
     {

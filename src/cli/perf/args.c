@@ -9,8 +9,8 @@
 #include "src/cli/perf/perf.h"
 
 const char *const perf_test_name[PERF_TESTS] = {"post", "bw", "lat", "msgrate"};
-const char *const perf_op_name[PERF_OPS] = {
-    "put", "put_imm", "get", "send", "signal", "datagram", "fetch_add", "cmp_swap", "masked_add", "masked_swap"};
+const char *const perf_op_name[PERF_OPS] = {"put",      "put_imm",   "get",      "send",       "signal",
+                                            "datagram", "fetch_add", "cmp_swap", "masked_add", "masked_swap"};
 const char *const perf_by_name[3] = {"thread", "warp", "block"};
 static const char *const buffers_name[] = {"auto", "host", "mapped", "gpu"};
 
@@ -23,7 +23,8 @@ static const char usage[] =
     "\n"
     "  --exec auto|cpu|gpu   where the posting kernels run (default: auto, the GPU when there is one); --gpu "
     "N: which\n"
-    "  -o, --op OP           put, put_imm, get, send, fetch_add, cmp_swap, masked_add, masked_swap; lat: signal, "
+    "  -o, --op OP           put, put_imm, get, send, fetch_add, cmp_swap, masked_add, masked_swap; lat: "
+    "signal, "
     "datagram\n"
     "                        too (default: put)\n"
     "  -s, --size BYTES      of an operation, as in 65536, 64k, 1m (default: bw 64k, others 8)\n"
@@ -49,7 +50,8 @@ static const char usage[] =
     "  -e, --events          lat: who waits for send and put_imm sleeps until the NIC says so (CPU threads)\n"
     "      --buffers auto|host|mapped|gpu   where the payload lies; each side for itself\n"
     "      --queues host|gpu where the queues lie; gpu where the device offers that\n"
-    "      --verify          look at every byte, and count those that are wrong; lat: in the kernel, before it "
+    "      --verify          look at every byte, and count those that are wrong; lat: in the kernel, before "
+    "it "
     "answers\n"
     "  -d, --ib-dev NAME     an RDMA device, or softnic (default: GPUWIRE_DEVICE, else what gpuwire "
     "chooses)\n"
@@ -303,9 +305,11 @@ static int check(struct perf_opts *o)
         (o->qps > 1 || o->blocks > 1 || o->threads > 1 || o->by || o->rate || o->batch > 1))
         return gw_usage_error(cmd, "one thread and one queue pair measure it; -q, -l, --blocks, --threads, "
                                    "--by and --rate go with bw and msgrate");
-    if (o->test == PERF_TEST_LAT && o->verify && (o->op < PERF_PUT_IMM || o->op == PERF_GET || o->op > PERF_DATAGRAM))
-        return gw_usage_error(cmd, "--verify: of lat it goes with put_imm, send, signal and datagram, which say when "
-                                   "all has come");
+    if (o->test == PERF_TEST_LAT && o->verify &&
+        (o->op < PERF_PUT_IMM || o->op == PERF_GET || o->op > PERF_DATAGRAM))
+        return gw_usage_error(
+            cmd, "--verify: of lat it goes with put_imm, send, signal and datagram, which say when "
+                 "all has come");
     if (o->test != PERF_TEST_LAT && (o->op == PERF_SIGNAL || o->op == PERF_DATAGRAM))
         return gw_usage_error(cmd, "-o %s: it goes with lat", perf_op_name[o->op]);
     if (o->test == PERF_TEST_POST && o->op >= PERF_MASKED_ADD)

@@ -236,18 +236,17 @@ int perf_client(const struct perf_opts *o)
     int err = set_up(&c);
 
     if (!err) {
-        struct perf_about about = {
-            .device = c.side.info.name,
-            .board = c.side.info.soft ? "software NIC" : c.side.info.board,
-            .exec = gw_exec_name(c.side.exec),
-            .peer = o->loopback ? "this process" : o->host,
-            .peer_exec = c.msg.text,
-            .buffers = where[c.side.buffers],
-            .peer_buffers = where[c.msg.buffers < 4 ? c.msg.buffers : 0],
-            .posting = mode[c.side.info.post_mode],
-            .posting_why = c.side.info.post_why[0] ? c.side.info.post_why : NULL,
-            .peer_posting = mode[c.msg.post_mode < 4 ? c.msg.post_mode : 0],
-            .mtu = c.side.info.mtu};
+        struct perf_about about = {.device = c.side.info.name,
+                                   .board = c.side.info.soft ? "software NIC" : c.side.info.board,
+                                   .exec = gw_exec_name(c.side.exec),
+                                   .peer = o->loopback ? "this process" : o->host,
+                                   .peer_exec = c.msg.text,
+                                   .buffers = where[c.side.buffers],
+                                   .peer_buffers = where[c.msg.buffers < 4 ? c.msg.buffers : 0],
+                                   .posting = mode[c.side.info.post_mode],
+                                   .posting_why = c.side.info.post_why[0] ? c.side.info.post_why : NULL,
+                                   .peer_posting = mode[c.msg.post_mode < 4 ? c.msg.post_mode : 0],
+                                   .mtu = c.side.info.mtu};
 
         err = perf_print_open(o, &about, &p);
     }

@@ -68,7 +68,8 @@ int perf_check(struct perf_side *s, const struct perf_place *at, struct perf_con
 /* The counter of fields after n operations: the lower one has overflowed into nothing. */
 static uint64_t fields_after(uint64_t n)
 {
-    uint32_t high = (uint32_t)(PERF_FIELDS_ADD >> 32) * (uint32_t)n, low = (uint32_t)PERF_FIELDS_ADD * (uint32_t)n;
+    uint32_t high = (uint32_t)(PERF_FIELDS_ADD >> 32) * (uint32_t)n,
+             low = (uint32_t)PERF_FIELDS_ADD * (uint32_t)n;
 
     return (uint64_t)high << 32 | low;
 }
@@ -124,8 +125,7 @@ int perf_check_target(struct perf_side *s, const struct perf_place *at, uint32_t
         bool swaps = op == PERF_CMP_SWAP || op == PERF_MASKED_SWAP;
 
         if (!swaps) memcpy(want, &counter, sizeof(counter));
-        for (uint64_t i = 0; swaps && i < used; i++)
-            memcpy(want + i * at->stride, &swap, sizeof(swap));
+        for (uint64_t i = 0; swaps && i < used; i++) memcpy(want + i * at->stride, &swap, sizeof(swap));
         err = perf_copy_out(s, got, q * at->span, at->span);
         if (!err) compare(got, want, at->span, sum);
     }

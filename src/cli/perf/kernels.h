@@ -27,7 +27,7 @@ enum perf_op {
 #define PERF_SWAP_MASK       UINT64_C(0x0000ffffffffffff)
 #define PERF_SWAP_OUTSIDE    UINT64_C(0x5a5a000000000000)
 
-#define PERF_GRH  40u         /* bytes before a datagram's payload */
+#define PERF_GRH  40u /* bytes before a datagram's payload */
 #define PERF_QKEY 0x00667067u
 
 /* The threads that post together: one reservation and one doorbell for all of them. Such a group is a
@@ -83,7 +83,8 @@ struct perf_lat_args {
     uint32_t room; /* bytes of the inbox: receives are for so much, whatever the size of this run */
     uint32_t inl;
     int32_t stop_fd; /* CPU threads: readable when they are to stop */
-    uint32_t verify; /* each message has bytes of its own, and all of them are looked at before it is answered */
+    uint32_t
+        verify; /* each message has bytes of its own, and all of them are looked at before it is answered */
     uint64_t signal, signal_target; /* where the peer's signal comes, and ours goes */
     struct gw_ah_handle ah;         /* datagrams: to the peer's host, */
     uint32_t peer_qpn;              /* and its queue pair there */

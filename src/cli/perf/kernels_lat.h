@@ -40,8 +40,7 @@ GW_DEV struct gw_op perf_lat_op(const struct perf_lat_args *a, uint64_t i)
     case PERF_SIGNAL: /* with any value the word grows */
         return gw_with_signal(gw_put_op(a->outbox, a->lkey, a->target, a->rkey, a->size), a->signal_target,
                               a->rkey, i + 1);
-    case PERF_DATAGRAM:
-        return gw_send_to_op(&a->ah, a->peer_qpn, PERF_QKEY, a->outbox, a->lkey, a->size);
+    case PERF_DATAGRAM: return gw_send_to_op(&a->ah, a->peer_qpn, PERF_QKEY, a->outbox, a->lkey, a->size);
     case PERF_FETCH_ADD: return gw_fetch_add_op(a->outbox, a->lkey, a->target, a->rkey, 1);
     case PERF_MASKED_ADD:
         return gw_masked_fetch_add_op(a->outbox, a->lkey, a->target, a->rkey, PERF_FIELDS_ADD,
@@ -124,7 +123,8 @@ GW_DEV int perf_lat_wait(struct perf_lat *l, uint64_t i)
     if (n == 1 && wc.status != IBV_WC_SUCCESS) return -EIO;
     if (n == 1 && a->verify) perf_lat_look(l, i);
     if (n == 1)
-        n = a->op != PERF_PUT_IMM ? gw_recv(a->qp, a->inbox, a->lkey, a->room, 0) : gw_recv_empty(a->qp, 1, 0);
+        n = a->op != PERF_PUT_IMM ? gw_recv(a->qp, a->inbox, a->lkey, a->room, 0)
+                                  : gw_recv_empty(a->qp, 1, 0);
     else if (n == 0)
         n = -ETIMEDOUT;
     return n == -EAGAIN ? 0 : n;
@@ -140,7 +140,8 @@ GW_KERNEL(perf_lat_kernel, struct perf_lat_args, a)
     l.a = a;
     l.ticket = l.signalled = l.checked = l.wrong = 0;
     err = gw_tx_open(&l.tx, a->qp);
-    while ((a->op == PERF_SEND || a->op == PERF_DATAGRAM) && !gw_recv(a->qp, a->inbox, a->lkey, a->room, 0)) continue;
+    while ((a->op == PERF_SEND || a->op == PERF_DATAGRAM) && !gw_recv(a->qp, a->inbox, a->lkey, a->room, 0))
+        continue;
     while (a->op == PERF_PUT_IMM && !gw_recv_empty(a->qp, 1, 0)) continue;
     for (; !err && (a->count ? i < a->count : a->answer || now - start < a->limit_ns) &&
            !gw_ld_relaxed_u32(a->stop);

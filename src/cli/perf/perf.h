@@ -187,11 +187,11 @@ struct perf_msg {
     uint64_t limit_ns;       /* STEP, both ways */
     struct gw_region inbox; /* STEP: ping-pong, where the client takes answers; both ways, its whole buffer */
     uint64_t checked, wrong,
-        ops;        /* STOP: ops that are complete; its answer: what arrived, what was looked at */
-    uint64_t ns;    /* answer to STOP, both ways: how long the other side's took */
-    struct gw_endpoint ep;       /* HELLO and its answer: datagrams have no connection that would tell */
+        ops;               /* STOP: ops that are complete; its answer: what arrived, what was looked at */
+    uint64_t ns;           /* answer to STOP, both ways: how long the other side's took */
+    struct gw_endpoint ep; /* HELLO and its answer: datagrams have no connection that would tell */
     uint32_t post_mode, buffers; /* OK to HELLO: the other side's, enum gw_post_mode and enum perf_buffers */
-    char text[160]; /* ERROR; OK to HELLO: where the other side runs */
+    char text[160];              /* ERROR; OK to HELLO: where the other side runs */
 };
 
 struct perf_control;

@@ -21,7 +21,7 @@ struct server {
     struct perf_side side;
     bool open, running;
     int stop_fd;
-    uint32_t peer_qpn; /* datagrams: the client's queue pair */
+    uint32_t peer_qpn;        /* datagrams: the client's queue pair */
     uint64_t *before, *after; /* receives that had come, of each queue pair */
 };
 
