@@ -50,7 +50,7 @@ const char *gw_cm_lacks(const struct gw_device *dev)
 {
     struct sockaddr_storage own;
 
-    if (dev->roce || !gw_own_address(dev, AF_INET, &own) || !gw_own_address(dev, AF_INET6, &own)) return "";
+    if (dev->roce || gw_own_address(dev, AF_INET, &own) || gw_own_address(dev, AF_INET6, &own)) return "";
     return ": rdma_cm needs an IPoIB interface on this InfiniBand port, with an address (`modprobe "
            "ib_ipoib`, "
            "`ip addr add`)";
@@ -66,7 +66,7 @@ int gw_cm_resolve(const struct gw_device *dev, struct rdma_cm_id *id, struct soc
 {
     struct sockaddr_storage own;
 
-    if (is_any(to) || gw_own_address(dev, to->sa_family, &own)) return rdma_resolve_addr(id, NULL, to, ms);
+    if (is_any(to) || !gw_own_address(dev, to->sa_family, &own)) return rdma_resolve_addr(id, NULL, to, ms);
     if (!rdma_resolve_addr(id, (struct sockaddr *)&own, to, ms)) return 0;
     if (errno != EADDRNOTAVAIL && errno != ENODEV) return -1;
     /* It is of another network namespace: then the kernel chooses, and gw_cm_same_device looks. */

@@ -34,7 +34,7 @@ static int own(const struct gw_device *dev, struct sockaddr_storage *to)
     memset(to, 0, sizeof(*to));
     to->ss_family = AF_INET6;
     if (dev->roce && dev->info.gid[0] == 0xfe) return 0;
-    if (!gw_own_address(dev, first, to) || !gw_own_address(dev, second, to)) return 0;
+    if (gw_own_address(dev, first, to) || gw_own_address(dev, second, to)) return 0;
     return gw_error(-EADDRNOTAVAIL, "%s: it has no address to listen at%s", dev->info.name, gw_cm_lacks(dev));
 }
 

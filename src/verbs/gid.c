@@ -195,13 +195,13 @@ static void to_sockaddr(const struct ibv_gid_entry *e, struct sockaddr_storage *
 }
 
 /* The best GID of a family that the chosen one is not of. */
-static int best_of_family(const struct gw_device *dev, int family, struct sockaddr_storage *sa)
+static bool best_of_family(const struct gw_device *dev, int family, struct sockaddr_storage *sa)
 {
     struct ifaddrs *all = NULL;
     struct ibv_port_attr port;
     int best = -1;
 
-    if (ibv_query_port(dev->ctx, (uint8_t)dev->info.port, &port)) return -EADDRNOTAVAIL;
+    if (ibv_query_port(dev->ctx, (uint8_t)dev->info.port, &port)) return false;
     if (getifaddrs(&all)) all = NULL;
     for (uint32_t i = 0; i < (uint32_t)port.gid_tbl_len; i++) {
         struct ibv_gid_entry e;
@@ -215,17 +215,17 @@ static int best_of_family(const struct gw_device *dev, int family, struct sockad
         to_sockaddr(&e, sa);
     }
     if (all) freeifaddrs(all);
-    return best < 0 ? -EADDRNOTAVAIL : 0;
+    return best >= 0;
 }
 
-static int roce_address(const struct gw_device *dev, int family, struct sockaddr_storage *sa)
+static bool roce_address(const struct gw_device *dev, int family, struct sockaddr_storage *sa)
 {
     struct ibv_gid_entry e;
 
     if (is_v4(dev->info.gid) != (family == AF_INET)) return best_of_family(dev, family, sa);
-    if (ibv_query_gid_ex(dev->ctx, dev->info.port, dev->info.gid_index, &e, 0)) return -EADDRNOTAVAIL;
+    if (ibv_query_gid_ex(dev->ctx, dev->info.port, dev->info.gid_index, &e, 0)) return false;
     to_sockaddr(&e, sa);
-    return 0;
+    return true;
 }
 
 /* Is that an IPoIB interface of the port? */
@@ -241,11 +241,11 @@ static bool is_ipoib(const struct gw_device *dev, const char *interface)
     return !gw_first_line(path, line, sizeof(line)) || (uint32_t)atoi(line) + 1 == dev->info.port;
 }
 
-static int ib_address(const struct gw_device *dev, int family, struct sockaddr_storage *sa)
+static bool ib_address(const struct gw_device *dev, int family, struct sockaddr_storage *sa)
 {
     struct ifaddrs *all, *i;
 
-    if (getifaddrs(&all)) return -EADDRNOTAVAIL;
+    if (getifaddrs(&all)) return false;
     for (i = all; i; i = i->ifa_next) {
         if (!i->ifa_addr || i->ifa_addr->sa_family != family || !is_ipoib(dev, i->ifa_name)) continue;
         memset(sa, 0, sizeof(*sa));
@@ -253,10 +253,10 @@ static int ib_address(const struct gw_device *dev, int family, struct sockaddr_s
         break;
     }
     freeifaddrs(all);
-    return i ? 0 : -EADDRNOTAVAIL;
+    return i != NULL;
 }
 
-int gw_own_address(const struct gw_device *dev, int family, struct sockaddr_storage *sa)
+bool gw_own_address(const struct gw_device *dev, int family, struct sockaddr_storage *sa)
 {
     return dev->roce ? roce_address(dev, family, sa) : ib_address(dev, family, sa);
 }

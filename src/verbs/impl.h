@@ -194,9 +194,9 @@ int gw_no_device(const char *name, int err);
  * and pkey_index. 0, or -ENODEV or -EINVAL with a line. */
 int gw_gid_choose(struct gw_device *dev, uint32_t gids);
 int gw_pkey_choose(struct gw_device *dev, uint32_t keys);
-/* The IP address of the device, of that family, by which rdma_cm knows it. -EADDRNOTAVAIL: it has none. */
+/* The IP address of the device, of that family, by which rdma_cm knows it; false: it has none. */
 struct sockaddr_storage;
-int gw_own_address(const struct gw_device *dev, int family, struct sockaddr_storage *sa);
+bool gw_own_address(const struct gw_device *dev, int family, struct sockaddr_storage *sa);
 
 /* native.c: the domain that makes libmlx5 take its memory from dev->queues; NULL on other devices. */
 int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **parent);
