@@ -237,7 +237,7 @@ _gpuwire()
             return
             ;;
         'perf -o' | 'perf --op')
-            mapfile -t COMPREPLY < <(compgen -W 'put put_imm get send fetch_add cmp_swap' -- "$cur")
+            mapfile -t COMPREPLY < <(compgen -W 'put put_imm get send signal datagram fetch_add cmp_swap masked_add masked_swap' -- "$cur")
             return
             ;;
         'perf -s' | 'perf --size')

@@ -59,14 +59,21 @@ struct gw_qp;
  * Opens a network device for kernels that run on `exec` (NULL: CPU threads). name: a device's name as
  * ibv_devices prints it, "softnic", or NULL to choose. Then it opens the device that GPUWIRE_DEVICE names.
  * Else it opens a ConnectX with an active port, else another RoCE or InfiniBand NIC with one, else the
- * software NIC. One process opens the software NIC or real devices, not both. On a GPU the call waits for all
+ * software NIC. Of several it takes the one nearest to the executor's GPU in the PCI tree, else the first by
+ * name. One process opens the software NIC or real devices, not both.
+ *
+ * GPUWIRE_GID_INDEX, GPUWIRE_PKEY, GPUWIRE_SL, GPUWIRE_TC and GPUWIRE_TIMEOUT say how connections of the
+ * device leave where a program does not say it (docs/hardware.md). Without GPUWIRE_GID_INDEX the device uses
+ * an IPv4 address over RoCE v2 if it has one, never one of a VLAN or of an interface that is down.
+ * On a GPU the call waits for all
  * kernels of the process that run there, as gw_device_close does: while one is resident, for ever.
  *
  *   `-ENODEV`      none works; the error line says what was tried and why it failed.
  *   `-ENOENT`      no device of that name.
  *   `-EACCES`      its file may not be opened.
  *   `-ENETDOWN`    its port is not active.
- *   `-EINVAL`      GPUWIRE_POST is no posting mode.
+ *   `-EINVAL`      GPUWIRE_POST is no posting mode, or another of these variables is out of range or names
+ *                  what the device does not have.
  *   `-EOPNOTSUPP`  GPUWIRE_POST names a mode that is impossible there.
  */
 GW_API int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **out);
@@ -114,9 +121,11 @@ struct gw_device_info {
     uint32_t post_mode; /* enum gw_post_mode: what AUTO stands for */
     uint32_t
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
-    char post_why[160]; /* when post_mode is a proxy: why */
-    char gpu_why[320];  /* when gpu_reach is NONE: why */
+    char post_why[400]; /* when post_mode is a proxy: why */
+    char gpu_why[512];  /* when gpu_reach is NONE: why */
     char soft_why[160]; /* when the software NIC was chosen and not named: what is against the real ones */
+    char near_why[160]; /* when there were several NICs and none was named: what this one was chosen by */
+    char gid_why[160];  /* which GIDs were passed over, and why; or that GPUWIRE_GID_INDEX chose */
 };
 /* Tells what gw_device_open found out about the device. Any thread. */
 GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *info);
@@ -322,13 +331,15 @@ GW_API int gw_endpoint_parse(const char *text, struct gw_endpoint *ep);
 /* Zero fields take the value in parentheses. */
 struct gw_connect_opts {
     uint32_t mtu;          /* bytes (the smaller of both endpoints') */
-    uint8_t timeout;       /* the peer's acknowledgement: 4.096 µs · 2^timeout (14: 67 ms), 1 … 31 */
+    uint8_t timeout;       /* the peer's acknowledgement: 4.096 µs · 2^timeout, 1 … 31
+                              (GPUWIRE_TIMEOUT, else 18: 1.07 s) */
     uint8_t retry_cnt;     /* 1 … 7 (7) */
     uint8_t rnr_retry;     /* 1 … 7 (7: for ever) */
     uint8_t min_rnr_timer; /* 1 … 31 (12: 0.64 ms) */
     uint8_t rd_atomic;     /* READs and atomics in flight, each way (16, or what the device can) */
-    uint8_t traffic_class;
-    uint8_t hop_limit; /* (64) */
+    uint8_t traffic_class; /* (GPUWIRE_TC, else 0) */
+    uint8_t hop_limit;     /* (64) */
+    uint8_t service_level; /* InfiniBand's SL, 0 … 15; the priority on Ethernet, 0 … 7 (GPUWIRE_SL, else 0) */
 };
 
 /*

@@ -127,6 +127,25 @@ static bool set_ecn(struct sn_config *c, const char *v)
     return true;
 }
 
+static bool set_memlock(struct sn_config *c, const char *v)
+{
+    uint64_t n;
+
+    if (!sn_read_u64(v, &n) || n > 1) return false;
+    c->memlock = n;
+    return true;
+}
+
+static bool set_gids(struct sn_config *c, const char *v)
+{
+    return sn_tables_gids(&c->tables, v);
+}
+
+static bool set_pkeys(struct sn_config *c, const char *v)
+{
+    return sn_tables_pkeys(&c->tables, v);
+}
+
 static bool set_gpucopy(struct sn_config *c, const char *v)
 {
     c->no_copy_kernel = !strcmp(v, "engine");
@@ -186,6 +205,9 @@ static const struct {
     {"mac", set_mac, "a station's MAC address, as in 02:00:00:00:00:01"},
     {"gw", set_gw, "an IPv4 or IPv6 address"},
     {"local", set_local, "cma, ring or off"},
+    {"memlock", set_memlock, "0 or 1"},
+    {"gids", set_gids, "own, once, zero and [v1:]IP[%IFACE], up to 16 with slashes between them"},
+    {"pkeys", set_pkeys, "up to 8 hexadecimal numbers from 1 to ffff, with slashes between them"},
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
@@ -246,6 +268,7 @@ int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONF
     config->cpu = -1;
     config->threads = 1;
     config->verbose = 1;
+    sn_tables_default(&config->tables);
     why[0] = 0;
     while (text && *text) {
         char item[SN_CONFIG_PCAP + 16];

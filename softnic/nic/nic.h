@@ -39,6 +39,7 @@ enum {
     SN_MAX_SRQ = 16384,
     SN_MAX_MR = 1 << 20,
     SN_MAX_UAR = 16384,
+    SN_MAX_PKEYS = 8, /* of its port */
     SN_MAX_SQ_WQEBB = 32768,
     SN_MAX_RQ_WQE = 32768,  /* of a queue pair's own queue, and of a shared one */
     SN_MAX_RQ_STRIDE = 512, /* bytes */
@@ -212,10 +213,16 @@ struct sn_peer_ops {
  * ------------------------------------------------------------------------------------------------------- */
 
 struct sn_nic_config {
-    uint8_t gid[16]; /* its address, and the only entry of its GID table */
-    uint8_t slot;    /* bits 16 … 23 of all its QP numbers */
-    uint16_t sport;  /* UDP source port of its frames */
-    uint64_t seed;   /* of what is only to vary, and may be foreseen */
+    uint8_t gid[16]; /* its address */
+    /* Its GID table: how many entries (0: one), which of them is the address, and by bits which are empty. What
+     * is sent from one of the others is lost. */
+    uint8_t gids, gid_index;
+    uint32_t gids_empty;
+    uint8_t pkeys; /* of its P_Key table; 0: one, the default */
+    uint16_t pkey[SN_MAX_PKEYS];
+    uint8_t slot;   /* bits 16 … 23 of all its QP numbers */
+    uint16_t sport; /* UDP source port of its frames */
+    uint64_t seed;  /* of what is only to vary, and may be foreseen */
     /* Fills `len` bytes that no stranger can guess, for numbers and keys; 0, or a negative errno, with which
      * what was to be made fails. NULL: they come from the seed, and can be replayed. */
     int (*secret)(void *to, size_t len);
@@ -265,6 +272,9 @@ struct sn_nic_config {
 };
 
 int sn_nic_create(const struct sn_nic_config *config, struct sn_nic **nic);
+
+/* Has the NIC a GID of that index? Any thread. */
+bool sn_gid_there(const struct sn_nic *nic, unsigned index);
 
 /* -EBUSY while objects exist. */
 int sn_nic_destroy(struct sn_nic *nic);

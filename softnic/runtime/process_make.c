@@ -70,6 +70,17 @@ static void set_window(const struct sn_process_nic *p, struct sn_nic_config *con
     config->window_packets = bytes / WINDOW_PACKET;
 }
 
+_Static_assert((int)SN_PKEYS == (int)SN_MAX_PKEYS, "what can be set has room");
+
+static void set_tables(const struct sn_tables *t, struct sn_nic_config *config)
+{
+    config->gids = (uint8_t)t->gids;
+    config->gid_index = (uint8_t)t->own;
+    for (unsigned i = 0; i < t->gids; i++) config->gids_empty |= (uint32_t)sn_tables_empty(t, i) << i;
+    config->pkeys = (uint8_t)t->pkeys;
+    memcpy(config->pkey, t->pkey, sizeof(config->pkey));
+}
+
 static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks *cb, char *why)
 {
     const struct sn_config *c = &p->config;
@@ -101,6 +112,7 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
 
     if (c->no_copy_kernel) sn_copier_allow(false);
     memcpy(config.gid, c->addr.gid, 16);
+    set_tables(&c->tables, &config);
     set_window(p, &config);
     err = sn_nic_create(&config, &nic);
     if (!err) sn_process_set_nic(p, nic);

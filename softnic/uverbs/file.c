@@ -176,6 +176,7 @@ void uv_free(struct uv_file *f, struct uv_object *o)
     uint32_t i = uv_index_of(o);
     f->objects[i] = NULL;
     if (i < f->first_free) f->first_free = i;
+    uv_unlock_pages(o);
     free(o);
 }
 
@@ -237,10 +238,13 @@ const struct sn_process_callbacks uv_callbacks = {uv_on_cq_event, uv_on_async_ev
 
 int uv_take_nic(struct uv_file *f)
 {
+    struct sn_process_info info;
     int err = sn_process_nic_get(f->index, &uv_callbacks, &f->nic);
 
-    if (!err) set_driven(f->fd, f->nic);
-    return err;
+    if (err) return err;
+    f->memlock = !sn_process_nic_info(f->index, &info) && info.config.memlock;
+    set_driven(f->fd, f->nic);
+    return 0;
 }
 
 /* The fd may be another file's by now: the closing thread has taken it out of the tables. */
@@ -429,5 +433,6 @@ void uv_fork_child(void)
     }
     uv_streams_forget();
     uv_xrcds_forget();
+    uv_locked_fork_child();
     pthread_mutex_unlock(&table_lock);
 }

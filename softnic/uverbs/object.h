@@ -21,6 +21,7 @@ struct uv_object {
     enum uv_type type;
     uint32_t handle;
     uint32_t users;
+    uint64_t locked; /* pages that it has locked (locked.c) */
 };
 
 struct uv_pd {
@@ -135,6 +136,7 @@ struct uv_file {
     uint32_t tag;        /* in every handle, so that another file's handle is refused */
     unsigned generation; /* of the process: another one after fork */
     bool closed;
+    bool memlock;       /* its pages count against the process's limit */
     bool child;         /* a forked child's: without a NIC, good for device memory alone */
     unsigned names;     /* fds that stand for it; under the table's lock */
     unsigned index;     /* of its NIC among the process's */
@@ -173,6 +175,14 @@ int uv_reply(const struct uv_cmd *c, const void *core, size_t core_len, const vo
 void *uv_new(struct uv_file *f, enum uv_type type, size_t size);
 void *uv_find(struct uv_file *f, enum uv_type type, uint32_t handle);
 void uv_free(struct uv_file *f, struct uv_object *o);
+
+/*
+ * Locked memory (locked.c). uv_lock_pages - the object has these bytes locked, instead of what it had: 0, or
+ * -ENOMEM where that is more than the process may. uv_free lets go of it.
+ */
+int uv_lock_pages(const struct uv_file *f, struct uv_object *o, uint64_t addr, uint64_t length);
+void uv_unlock_pages(struct uv_object *o);
+void uv_locked_fork_child(void);
 
 /* The place of an object in its file's table: its number where the ABI wants a short one; and back. */
 uint32_t uv_index_of(const struct uv_object *o);

@@ -34,7 +34,7 @@ static int make_handle(struct gw_cq *cq, uint32_t flags)
     h->host = gw_exec_kind(dev->exec) == GW_EXEC_CPU ? cq : NULL;
     if (!h->cqe || !h->dbrec)
         return gw_error(-EOPNOTSUPP,
-                        "%s: this libmlx5 does not take its memory from us; it must be 44 or newer",
+                        "%s: this libmlx5 does not take its memory from us; rdma-core 29 and newer do",
                         dev->info.name);
     return gw_copy_in(dev->exec, cq->handle, h, sizeof(*h));
 }

@@ -22,30 +22,6 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
     return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 1024;
 }
 
-/* RoCE v2 over IPv4 first, then any RoCE v2, then index 0 (InfiniBand). */
-static int choose_gid(struct gw_device *dev, uint32_t gids)
-{
-    int best = -1, best_rank = -1;
-
-    for (uint32_t i = 0; i < gids; i++) {
-        static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
-        struct ibv_gid_entry e;
-        int rank;
-
-        if (ibv_query_gid_ex(dev->ctx, dev->info.port, i, &e, 0)) continue;
-        rank = e.gid_type != IBV_GID_TYPE_ROCE_V2 ? 0 : memcmp(e.gid.raw, v4, 12) ? 1 : 2;
-        if (rank <= best_rank) continue;
-        best_rank = rank;
-        best = (int)i;
-        memcpy(dev->info.gid, e.gid.raw, 16);
-    }
-    if (best < 0)
-        return gw_error(-ENODEV, "%s: port %u has no GID; give its network interface an address",
-                        dev->info.name, dev->info.port);
-    dev->info.gid_index = (uint32_t)best;
-    return 0;
-}
-
 static int query(struct gw_device *dev)
 {
     struct ibv_port_attr port;
@@ -61,7 +37,12 @@ static int query(struct gw_device *dev)
         return gw_error(-ENETDOWN, "%s: port 1 is not active; check the cable and `ip link`", dev->info.name);
     dev->info.mtu = mtu_bytes(port.active_mtu);
     dev->info.lid = port.lid;
-    return choose_gid(dev, (uint32_t)port.gid_tbl_len);
+    dev->roce = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+    if (dev->roce && dev->settings.sl > 7)
+        return gw_error(-EINVAL, "GPUWIRE_SL=%d: on Ethernet there are 0 to 7 (%s)", dev->settings.sl,
+                        dev->info.name);
+    err = gw_gid_choose(dev, (uint32_t)port.gid_tbl_len);
+    return err ? err : gw_pkey_choose(dev, port.pkey_tbl_len);
 }
 
 static int set_up(struct gw_device *dev)
@@ -109,7 +90,8 @@ int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **ou
         err = gw_exec_create("cpu", NULL, &dev->exec);
         dev->own_exec = !err;
     }
-    if (!err) err = gw_choose(name, &dev->ctx, &dev->ops, dev->info.soft_why);
+    if (!err) err = gw_settings_read(&dev->settings);
+    if (!err) err = gw_choose(name, dev);
     if (!err) {
         dev->info.soft = dev->ops->soft;
         dev->mlx5 = mlx5dv_is_supported(dev->ctx->device);

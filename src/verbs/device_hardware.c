@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/verbs/device_ops.h"
 
@@ -23,11 +24,19 @@ static struct ibv_qp *ring_through_nothing(const struct gw_qp *qp, bool alone)
     return NULL;
 }
 
-/* Without peer memory the kernel takes a GPU's address for one of the process, where there is nothing. */
+/* Without peer memory the kernel takes a GPU's address for one of the process, where there is nothing. The module
+ * for it loads only beside OFED's ib_core, and refuses to if it was built without OFED's symbols. */
 static void address_refused(int err, char *why, size_t size)
 {
-    if (err == EFAULT || err == EINVAL)
-        snprintf(why, size, "the kernel has no peer memory for GPUs: `modprobe nvidia_peermem`");
+    bool loaded = !access("/sys/module/nvidia_peermem", F_OK);
+
+    if ((err == EFAULT || err == EINVAL) && loaded)
+        snprintf(why, size, "nvidia_peermem is loaded and does not know this memory; see `dmesg`");
+    else if (err == EFAULT || err == EINVAL)
+        snprintf(why, size,
+                 "the kernel has no peer memory for GPUs: it takes MLNX_OFED or DOCA-OFED, then `modprobe "
+                 "nvidia_peermem`; does that say \"Invalid argument\", the GPU driver was built before OFED: "
+                 "install it again");
     else
         snprintf(why, size, "%s", strerror(err));
 }

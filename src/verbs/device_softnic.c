@@ -15,10 +15,10 @@ static int open_own(struct gw_device *dev)
     struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
 
     dev->nudge = ibv_create_cq(dev->ctx, 1, NULL, NULL, 0);
-    if (!dev->nudge) return gw_error_errno(-errno, "%s: cannot make a completion queue", dev->info.name);
+    if (!dev->nudge) return gw_refused(dev, -errno, "cannot make a completion queue");
     attr.send_cq = attr.recv_cq = dev->nudge;
     dev->nudge_qp = ibv_create_qp(dev->pd, &attr);
-    return dev->nudge_qp ? 0 : gw_error_errno(-errno, "%s: cannot make a queue pair", dev->info.name);
+    return dev->nudge_qp ? 0 : gw_refused(dev, -errno, "cannot make a queue pair");
 }
 
 static void close_own(struct gw_device *dev)

@@ -13,6 +13,7 @@
 #include <gpuwire/verbs.h>
 
 #include "src/verbs/device_ops.h"
+#include "src/verbs/settings.h"
 
 /* ---- arena: memory that executor and NIC share, in few large pieces, so that each is registered once ------
  */
@@ -54,7 +55,7 @@ struct gw_uar {
     uint8_t *page; /* as libmlx5 mapped it */
     struct gw_mem mem;
     int error; /* why it could not be mapped for the executor */
-    char why[160];
+    char why[400];
 };
 
 struct gw_proxy;
@@ -73,6 +74,9 @@ struct gw_device {
     bool own_exec;
     bool mlx5;        /* its queues are in mlx5's format, and libmlx5 shows them */
     bool mode_forced; /* by GPUWIRE_POST: nothing else will do */
+    bool roce;        /* its GIDs are IP addresses; else it is InfiniBand */
+    uint16_t pkey_index;
+    struct gw_settings settings;
     struct ibv_device_attr attr;
     struct ibv_pd *pd, *parent; /* for the CQs */
     struct ibv_td *td;
@@ -175,17 +179,24 @@ void *gw_new(size_t size);
 /* ---- between the files
  * ------------------------------------------------------------------------------------- */
 
-/* choose.c: opens a device by the rules of gw_device_open, and says which operations it has. why: what was
- * against a real one when none was named. */
+/* choose.c: opens a device by the rules of gw_device_open for dev->exec: fills in ctx, ops, info.soft_why and
+ * info.near_why. */
 #define GW_CHOOSE_WHY 160
-int gw_choose(const char *name, struct ibv_context **ctx, const struct gw_device_ops **ops,
-              char why[GW_CHOOSE_WHY]);
+int gw_choose(const char *name, struct gw_device *dev);
 bool gw_first_line(const char *path, char *line, size_t size);
 
 /* choose_why.c: the error line of a device that cannot be opened (err: errno), and of one that is not there
  * (name NULL: of none at all); a negative errno. */
 int gw_cannot_open(const char *device, int err);
 int gw_no_device(const char *name, int err);
+
+/* gid.c: the GID and the P_Key that are used, of so many. They fill in info.gid, .gid_index and .gid_why, roce
+ * and pkey_index. 0, or -ENODEV or -EINVAL with a line. */
+int gw_gid_choose(struct gw_device *dev, uint32_t gids);
+int gw_pkey_choose(struct gw_device *dev, uint32_t keys);
+/* The IP address of the device, of that family, by which rdma_cm knows it; false: it has none. */
+struct sockaddr_storage;
+bool gw_own_address(const struct gw_device *dev, int family, struct sockaddr_storage *sa);
 
 /* native.c: the domain that makes libmlx5 take its memory from dev->queues; NULL on other devices. */
 int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **parent);
@@ -240,9 +251,12 @@ int gw_qp_set_state(struct gw_qp *qp, uint32_t state);
  * PD. */
 struct ibv_ah *gw_ah_of(const struct gw_pd *pd, uint32_t number);
 
-/* mr.c: the error line of host memory that cannot be registered (err: errno), and what mends it; a negative
- * errno. */
-int gw_host_refused(const struct gw_device *dev, const void *addr, size_t length, int err);
+/* refused.c: the error line of memory or queues that the kernel did not take (err: a negative errno). It explains
+ * -ENOMEM, which nearly always is the limit of locked memory. Returns err. */
+int gw_refused(const struct gw_device *dev, int err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* mr.c */
 /* Can memory of the executor's own be registered? Fills info.gpu_reach and info.gpu_why. */
 void gw_mr_probe(struct gw_device *dev);
 

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "src/verbs/impl.h"
@@ -145,7 +144,7 @@ static int refuse_late_data(const struct gw_device *dev)
 
 static int register_gpu(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
 {
-    char dmabuf[120] = "not tried", address[120] = "not tried";
+    char dmabuf[240] = "not tried", address[240] = "not tried";
     int err = refuse_late_data(pd->dev);
 
     for (int i = 0; !err && !r->ib && i < 2; i++) {
@@ -159,26 +158,11 @@ static int register_gpu(struct region *r, struct gw_pd *pd, void *addr, size_t l
                     pd->dev->info.name, dmabuf, address);
 }
 
-int gw_host_refused(const struct gw_device *dev, const void *addr, size_t length, int err)
-{
-    struct rlimit limit = {0};
-
-    if (err != ENOMEM)
-        return gw_error_errno(-err, "%s: cannot register %zu bytes at %p", dev->info.name, length, addr);
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
-        return gw_error(-ENOMEM, "%s: cannot register %zu bytes: no memory", dev->info.name, length);
-    return gw_error(
-        -ENOMEM,
-        "%s: cannot register %zu bytes: this process may lock %llu KiB of memory; raise that "
-        "(`ulimit -l unlimited`, memlock in /etc/security/limits.conf, LimitMEMLOCK= of a service)",
-        dev->info.name, length, (unsigned long long)limit.rlim_cur / 1024);
-}
-
 static int register_host(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
 {
     r->ib = ibv_reg_mr(pd->pd, addr, length, access);
     r->mr.reach = GW_REACH_HOST;
-    return r->ib ? 0 : gw_host_refused(pd->dev, addr, length, errno);
+    return r->ib ? 0 : gw_refused(pd->dev, -errno, "cannot register %zu bytes at %p", length, addr);
 }
 
 int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access, struct gw_mr **out)
@@ -265,7 +249,7 @@ int gw_mr_rekey(struct gw_mr *mr)
 static int try_gpu(struct gw_device *dev, struct gw_pd *pd, const struct gw_mem *mem, enum gw_reach how,
                    struct region *r)
 {
-    char why[120] = "";
+    char why[240] = "";
     int err = refuse_late_data(dev);
 
     if (err) return err;

@@ -78,7 +78,7 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     h->state = GW_QP_NOT_CONNECTED;
     if (!h->sq.buf || !h->dbrec)
         return gw_error(-EOPNOTSUPP,
-                        "%s: this libmlx5 does not take its memory from us; it must be 44 or newer",
+                        "%s: this libmlx5 does not take its memory from us; rdma-core 29 and newer do",
                         dev->info.name);
     return 0;
 }

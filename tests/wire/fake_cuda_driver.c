@@ -187,6 +187,16 @@ EXPORT int cuDeviceGet(int *dev, int ordinal)
     return ordinal < 0 || ordinal >= n ? INVALID_DEVICE : 0;
 }
 
+/* FAKE_GPU_BUS: where it is; else nowhere. */
+EXPORT int cuDeviceGetPCIBusId(char *bus, int size, int dev)
+{
+    const char *at = getenv("FAKE_GPU_BUS");
+
+    if (dev || !at) return INVALID_DEVICE;
+    snprintf(bus, (size_t)size, "%s", at);
+    return 0;
+}
+
 EXPORT int cuDeviceGetUuid_v2(void *uuid, int dev)
 {
     uuid_of(dev, uuid);
