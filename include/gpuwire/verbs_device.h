@@ -111,8 +111,8 @@ struct gw_qp_handle {
     uint32_t pad1;
 
     /* Written by threads that post sends. */
-    uint64_t sq_resv;    /* WQEBBs reserved so far */
-    uint64_t sq_word;    /* WQEBBs rung for, and who has yet to ring for others: see detail/verbs/ring.h */
+    uint64_t sq_resv; /* WQEBBs reserved so far */
+    uint64_t sq_word; /* WQEBBs rung for, and who has yet to ring for others: see detail/verbs/ring.h */
     uint64_t sq_rung; /* where CPU threads take turns: WQEBBs rung for */
     uint32_t sq_lock; /* detail/verbs/lock.h */
     uint8_t pad2[84];

@@ -100,7 +100,7 @@ struct gw_own_ah {
 struct gw_pd {
     struct gw_device *dev;
     struct ibv_pd *pd, *parent;
-    struct gw_piece sink; /* where answers of atomics go that nobody reads, in host memory */
+    struct gw_piece sink;   /* where answers of atomics go that nobody reads, in host memory */
     struct ibv_mr *sink_mr; /* NULL: the device has no atomics */
     uint32_t objects;
 };
