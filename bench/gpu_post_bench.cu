@@ -281,7 +281,7 @@ static void end(struct bench *b, uint64_t posted)
         struct queue *q = &b->q[i];
 
         taken += q->ci;
-        /* The last ring was for the last WQE, whoever has rung. */
+        /* The register holds the last WQE's ring, whoever has rung. */
         if (*(uint64_t *)(q->dbrec + 32) != gw_mlx5_sq_db_be((uint32_t)q->ci, QPN(i))) b->wrong++;
     }
     if (taken != posted) b->wrong++;

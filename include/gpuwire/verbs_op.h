@@ -53,9 +53,9 @@ GW_FN struct gw_op gw_send_to_op(const struct gw_ah_handle *ah, uint32_t qpn, ui
 /*
  * Adds to the 8 bytes at raddr (aligned to 8). The value from before arrives at laddr, as it lay in memory.
  *
- * Atomics are atomic among the requests of the peer's NIC, and nothing else: not with loads, stores and
- * atomics of its GPU or CPU (atomicAdd, __atomic_fetch_add), nor with another NIC's. Whoever changes the word
- * from there, too, loses updates now and then. Let one side change it, and the others only read it.
+ * Atomics are atomic among the requests of the peer's NIC, and nothing else. A store or atomic of the peer's
+ * GPU or CPU (atomicAdd, __atomic_fetch_add) or of another NIC can get lost, or make this one get lost. Let
+ * one side change the word, and the others only read it.
  */
 GW_FN struct gw_op gw_fetch_add_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
                                    uint64_t add);

@@ -39,8 +39,8 @@ GW_FN uint64_t gw_sq_idle_(uint64_t rung)
 
 /*
  * The role is laid down behind the ring. The next ringer's ring then follows ours, as its record follows our
- * record. An older ring that arrived later could take the NIC back: it may look at the index in the ring
- * (rdma-core orders rings for this reason, in its post_send_db), and not at the record alone. Two stores of
+ * record. The NIC may look at the index in the ring, and not at the record alone. An older ring that arrived
+ * later would then take it back. (rdma-core orders rings for this reason, in its post_send_db.) Two stores of
  * two threads to one register: the first thread's fence and the second one's acquiring it order them. Both are
  * threads of one GPU, so the GPU's scope will do, which waits for less than the system's. On CPU threads the
  * release of the operation is enough. A register that is mapped write-combining was flushed behind the ring.
