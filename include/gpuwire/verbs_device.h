@@ -40,7 +40,7 @@
 #include <gpuwire/mlx5.h>
 #include <gpuwire/sync.h>
 
-#define GW_VERBS_VERSION 5
+#define GW_VERBS_VERSION 6
 #define GW_HANDLE_BYTES  512 /* handles lie so far apart: no two share a line, or a sector of the next one */
 
 struct gw_cq;
@@ -106,13 +106,16 @@ struct gw_qp_handle {
     uint32_t interval; /* of ticketed requests so many WQEBBs apart are signalled; a power of two */
     struct gw_cq_handle *send_cq;
     uint32_t *rq_ready; /* detail/verbs/rq.h */
+    uint64_t sink;      /* 8 bytes of the PD's, where answers go that nobody reads */
+    uint32_t sink_lkey;
+    uint32_t pad1;
 
     /* Written by threads that post sends. */
-    uint64_t sq_resv;    /* WQEBBs reserved so far */
-    uint64_t sq_word;    /* WQEBBs rung for, and who has yet to ring for others: see detail/verbs/ring.h */
-    uint64_t sq_settled; /* WQEBBs counted by a record that is known to have arrived; locked: all rung for */
-    uint32_t sq_lock;    /* detail/verbs/lock.h */
-    uint8_t pad2[100];
+    uint64_t sq_resv; /* WQEBBs reserved so far */
+    uint64_t sq_word; /* WQEBBs rung for, and who has yet to ring for others: see detail/verbs/ring.h */
+    uint64_t sq_rung; /* where CPU threads take turns: WQEBBs rung for */
+    uint32_t sq_lock; /* detail/verbs/lock.h */
+    uint8_t pad2[84];
 
     /* Written by threads that post receives. */
     uint64_t rq_resv; /* receives reserved so far */

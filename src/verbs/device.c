@@ -138,6 +138,28 @@ void gw_device_progress(struct gw_device *dev)
     dev->ops->progress(dev);
 }
 
+static int make_sink(struct gw_pd *pd)
+{
+    struct gw_device *dev = pd->dev;
+    int err;
+
+    if (!gw_has_atomics(dev)) return 0;
+    err = gw_arena_alloc(&dev->queues, sizeof(uint64_t), 64, &pd->sink);
+    if (err) return gw_error_errno(err, "protection domain");
+    pd->sink_mr = ibv_reg_mr(pd->pd, pd->sink.host, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE);
+    return pd->sink_mr ? 0 : gw_host_refused(dev, pd->sink.host, sizeof(uint64_t), errno);
+}
+
+/* Frees what there is of it. Under dev->lock. */
+static void free_pd(struct gw_pd *pd)
+{
+    if (pd->sink_mr) ibv_dereg_mr(pd->sink_mr);
+    gw_arena_free(&pd->dev->queues, pd->sink.host);
+    if (pd->parent) ibv_dealloc_pd(pd->parent);
+    if (pd->pd) ibv_dealloc_pd(pd->pd);
+    free(pd);
+}
+
 int gw_pd_create(struct gw_device *dev, struct gw_pd **out)
 {
     struct gw_pd *pd = calloc(1, sizeof(*pd));
@@ -150,15 +172,14 @@ int gw_pd_create(struct gw_device *dev, struct gw_pd **out)
     pd->pd = ibv_alloc_pd(dev->ctx);
     err = pd->pd ? gw_parent_domain(dev, pd->pd, &pd->parent)
                  : gw_error_errno(-errno, "%s: cannot make a protection domain", dev->info.name);
-    if (!err) dev->objects++;
+    if (!err) err = make_sink(pd);
+    if (err)
+        free_pd(pd);
+    else
+        dev->objects++;
     pthread_mutex_unlock(&dev->lock);
-    if (err) {
-        if (pd->pd) ibv_dealloc_pd(pd->pd);
-        free(pd);
-        return err;
-    }
-    *out = pd;
-    return 0;
+    if (!err) *out = pd;
+    return err;
 }
 
 int gw_pd_destroy(struct gw_pd *pd)
@@ -174,10 +195,8 @@ int gw_pd_destroy(struct gw_pd *pd)
                         "protection domain: %u queue pairs, regions and address handles are still in it",
                         pd->objects);
     }
-    if (pd->parent) ibv_dealloc_pd(pd->parent);
-    ibv_dealloc_pd(pd->pd);
+    free_pd(pd);
     dev->objects--;
     pthread_mutex_unlock(&dev->lock);
-    free(pd);
     return 0;
 }

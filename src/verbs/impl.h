@@ -104,6 +104,8 @@ struct gw_own_ah {
 struct gw_pd {
     struct gw_device *dev;
     struct ibv_pd *pd, *parent;
+    struct gw_piece sink;   /* where answers of atomics go that nobody reads, in host memory */
+    struct ibv_mr *sink_mr; /* NULL: the device has no atomics */
     uint32_t objects;
 };
 
@@ -143,6 +145,11 @@ struct gw_qp {
     struct gw_piece slots, rq_slots;
     uint32_t psn;
 };
+
+static inline bool gw_has_atomics(const struct gw_device *dev)
+{
+    return dev->attr.atomic_cap != IBV_ATOMIC_NONE;
+}
 
 static inline bool gw_is_ud(const struct gw_qp *qp)
 {

@@ -14,10 +14,11 @@
  *   1. A WQE before the count that covers it. The NIC reads the record whenever it has been rung, for whatever
  *      reason, and takes everything that the record counts.
  *   2. The record before the ring for it. The NIC reads the record once per ring.
+ *   3. A ring before the next one of the queue pair, by whichever thread: the NIC may look at its index.
  *
- * Both are stores by one thread to host memory across the bus, which may arrive in any order. So each needs a
- * release to the system: two for a submit, however many WQEs it has. A WQE whose ring is deferred needs none.
- * Ring and leaving need none: a ring carries no data but wakes the NIC, which believes the record.
+ * The first two are stores by one thread to host memory across the bus, which may arrive in any order. So each
+ * needs a release to the system: two for a submit, however many WQEs it has. A WQE whose ring is deferred
+ * needs none. The third matters where several threads post, and needs a release to them (ring.h).
  *
  * Indices are 64-bit counts of WQEBBs that never wrap; the NIC sees their low 16 bits.
  */
@@ -78,6 +79,8 @@ struct gw_sq_ {
     struct gw_sq_slot *slot;
     struct gw_qp *host;
     uint32_t flags;
+    uint32_t sink_lkey;
+    uint64_t sink;
 };
 
 GW_HOT_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
@@ -91,6 +94,8 @@ GW_HOT_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
     q.slot = qp->slot;
     q.host = GW_CPU_HOST_(qp);
     q.flags = qp->flags;
+    q.sink_lkey = qp->sink_lkey;
+    q.sink = qp->sink;
     return q;
 }
 
