@@ -51,6 +51,13 @@ int softnic_uninstall(void);
  */
 int softnic_same_host(char *text, size_t size);
 
+/*
+ * softnic_hostile - 1: GPUWIRE_NIC says hostile=1, so the first NIC is as unkind as a NIC may be. Then data in
+ * the memory of a GPU which promises no order comes later than its completion, until the NIC reads there. 0:
+ * it is not. -ENODEV while no device is open. Host only, any thread.
+ */
+int softnic_hostile(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -114,8 +114,10 @@ struct gw_device_info {
     uint32_t post_mode; /* enum gw_post_mode: what AUTO stands for */
     uint32_t
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
-    char post_why[160]; /* when post_mode is a proxy: why */
-    char gpu_why[320];  /* when gpu_reach is NONE: why */
+    uint32_t gpu_flush; /* 1: the GPU does not promise that a completion finds its data there, so each poll
+                         * that takes such completions first has the NIC READ from that memory */
+    char post_why[320]; /* when post_mode is a proxy: why */
+    char gpu_why[640];  /* when gpu_reach is NONE: why */
     char soft_why[160]; /* when the software NIC was chosen and not named: what is against the real ones */
 };
 /* Tells what gw_device_open found out about the device. Any thread. */

@@ -27,6 +27,10 @@
  *                         default) a kernel of the NIC's makes them, which takes a part of one of the GPU's
  *                         processors meanwhile. With engine copy engines make all. That counts for all NICs of
  *                         the process.
+ *     `gpurings=lost`     What GPUs' kernels write to doorbells goes nowhere, as behind a bridge that lets none
+ *                         through: the NIC looks there only when a thread of the process has posted.
+ *     `gpudma=lost`       What the NIC writes to GPU memory that was registered by its address goes nowhere, and reads
+ *                         there fail. That counts for all NICs of the process.
  *     `pcap=FILE`         Everything that goes over the wire is written there. `%p` becomes the process's number.
  *     `pcap_max=SIZE`     The capture ends when its file would become longer.
  *     `verbose=0|1|2`     With 0 nothing is said about wrong programs and peers. With 1 (the default) a few lines
@@ -63,6 +67,7 @@ struct sn_config {
     uint64_t seed;
     uint32_t mtu; /* 0: what the interface carries */
     bool no_gso, no_ecn, no_copy_kernel;
+    bool rings_lost, dma_lost; /* of GPUs */
     enum sn_local_way local;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */

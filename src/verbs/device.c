@@ -81,6 +81,8 @@ static int set_up(struct gw_device *dev)
 
 static void tear_down(struct gw_device *dev)
 {
+    gw_flush_close(dev);
+    gw_watch_stop(dev);
     gw_proxy_stop(dev);
     gw_uar_unmap_all(dev);
     if (dev->ops) dev->ops->close(dev);
@@ -117,8 +119,10 @@ int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **ou
         gw_arena_init(&dev->handles, dev->exec, GW_MEM_DEVICE, CHUNK);
         err = set_up(dev);
     }
+    if (!err) err = gw_watch_start(dev);
     if (!err) err = gw_mode_choose(dev);
     if (!err) gw_mr_probe(dev);
+    if (!err) gw_flush_open(dev);
     if (err) {
         tear_down(dev);
         return err;
