@@ -232,7 +232,7 @@ struct sn_nic *uv_driven(const struct ibv_context *ctx)
     return fd < MAX_FD ? __atomic_load_n(&driven[fd], __ATOMIC_ACQUIRE) : NULL;
 }
 
-const struct sn_process_callbacks uv_callbacks = {uv_on_cq_event, uv_on_async_event, ucm_on_mad,
+const struct sn_process_callbacks uv_callbacks = {uv_on_cq_event, uv_on_async_event,  ucm_on_mad,
                                                   ucm_on_refused, uv_on_device_event, NULL};
 
 int uv_take_nic(struct uv_file *f)

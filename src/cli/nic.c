@@ -195,7 +195,8 @@ static int check(struct asked *a)
         snprintf(a->request, sizeof(a->request), a->qpn ? "show %llu" : "show", (unsigned long long)a->qpn);
         return 0;
     }
-    if (!a->pid) return gw_usage_error("nic", "%s: which process's? Say --pid PID", a->fault ? "--fault" : "--event");
+    if (!a->pid)
+        return gw_usage_error("nic", "%s: which process's? Say --pid PID", a->fault ? "--fault" : "--event");
     if (a->qpn || a->watch || a->json || (a->fault && a->event))
         return gw_usage_error("nic", "%s goes with --pid alone", a->fault ? "--fault" : "--event");
     if (a->event) {
@@ -210,14 +211,11 @@ static int check(struct asked *a)
 
 int gw_cli_nic(int argc, char **argv)
 {
-    static const struct option options[] = {{"pid", required_argument, NULL, 'p'},
-                                            {"qp", required_argument, NULL, 'q'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"watch", optional_argument, NULL, 'w'},
-                                            {"fault", required_argument, NULL, 'f'},
-                                            {"event", required_argument, NULL, 'e'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"pid", required_argument, NULL, 'p'},   {"qp", required_argument, NULL, 'q'},
+        {"json", no_argument, NULL, 'j'},        {"watch", optional_argument, NULL, 'w'},
+        {"fault", required_argument, NULL, 'f'}, {"event", required_argument, NULL, 'e'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
     struct asked a = {0};
     int c, err = 0;
 

@@ -14,8 +14,8 @@ enum {
     MEMORY_TYPE = 2,
     IS_MANAGED = 8,
     DEVICE_ORDINAL = 9,
-    MEMORY_OF_GPU = 2,   /* a type */
-    DMA_BUF_FD = 1,      /* a handle */
+    MEMORY_OF_GPU = 2,    /* a type */
+    DMA_BUF_FD = 1,       /* a handle */
     WRITES_ORDERING = 118 /* of a device: GPU_DIRECT_RDMA_WRITES_ORDERING */
 };
 

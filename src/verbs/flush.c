@@ -51,10 +51,11 @@ int gw_order_refuses(const struct gw_device *dev, const void *addr)
     if (!dev->ops->data_may_be_late(dev) || promised(dev, gpu)) return 0;
     if (on_gpu(dev) && gpu == (int)gw_exec_device(dev->exec) && !dev->no_flush[0]) return 0;
     if (dev->no_flush[0] && on_gpu(dev)) return gw_error(-EOPNOTSUPP, "%s", dev->no_flush);
-    return gw_error(-EOPNOTSUPP,
-                    "%s: GPU %d does not promise that a completion finds its data in this memory (CUDA's "
-                    "GPU_DIRECT_RDMA_WRITES_ORDERING): poll from kernels of that GPU, or use mapped host memory",
-                    dev->info.name, gpu);
+    return gw_error(
+        -EOPNOTSUPP,
+        "%s: GPU %d does not promise that a completion finds its data in this memory (CUDA's "
+        "GPU_DIRECT_RDMA_WRITES_ORDERING): poll from kernels of that GPU, or use mapped host memory",
+        dev->info.name, gpu);
 }
 
 /* ---- the device's part --------------------------------------------------------------------------------- */
@@ -129,7 +130,8 @@ static int write_handle(struct gw_device *dev, struct gw_flush *f)
     };
     int err = gw_arena_alloc(&dev->handles, sizeof(h), 64, &f->handle);
 
-    return err ? gw_error_errno(err, "completion queue") : gw_copy_in(dev->exec, f->handle.dev, &h, sizeof(h));
+    return err ? gw_error_errno(err, "completion queue")
+               : gw_copy_in(dev->exec, f->handle.dev, &h, sizeof(h));
 }
 
 int gw_flush_make(struct gw_device *dev, uint32_t mode, struct gw_flush **out)

@@ -92,8 +92,8 @@ struct gw_device {
     uint32_t objects;
     struct gw_proxy *proxy;
     struct gw_watch *watch;
-    struct gw_flush_target *flush; /* flush.c */
-    char no_flush[320];            /* why there is none where it would be needed */
+    struct gw_flush_target *flush;                   /* flush.c */
+    char no_flush[320];                              /* why there is none where it would be needed */
     char lost_why[GW_REACH_DMABUF + 1][GW_LOST_WHY]; /* by enum gw_reach: why not in this way; "": untried */
     struct gw_own_ah **ah; /* by number, from 1 on; under lock, and under the proxy's lock if there is one */
     uint32_t ahs, ah_free; /* places in it; none below is free */
@@ -128,8 +128,8 @@ struct gw_cq {
     struct gw_cq_handle copy;    /* the constant part, as it was written there */
     struct gw_qp_entry *table;   /* what the executor's table holds, and as much again as scratch */
     uint32_t table_size, qps, max_qps;
-    uint32_t room; /* entries not spoken for */
-    int alarm_fd;  /* readable for ever, once it is dead; -1: as event_fd */
+    uint32_t room;          /* entries not spoken for */
+    int alarm_fd;           /* readable for ever, once it is dead; -1: as event_fd */
     struct gw_flush *flush; /* flush.c; NULL: none is needed */
     struct gw_cq *next;     /* of the device's: watch.c */
 };

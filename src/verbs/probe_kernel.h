@@ -7,10 +7,10 @@
 
 enum gw_probe_step {
     GW_PROBE_BEGUN = 0,
-    GW_PROBE_POSTED,   /* no completion came: the NIC has not heard the ring, or cannot write the queue */
+    GW_PROBE_POSTED,    /* no completion came: the NIC has not heard the ring, or cannot write the queue */
     GW_PROBE_COMPLETED, /* one did, though perhaps with an error */
-    GW_PROBE_LOOPED,   /* a WRITE from host memory to host memory arrived */
-    GW_PROBE_SAW,      /* … and one to the memory in question and back, which the kernel sees there */
+    GW_PROBE_LOOPED,    /* a WRITE from host memory to host memory arrived */
+    GW_PROBE_SAW,       /* … and one to the memory in question and back, which the kernel sees there */
 };
 
 /* In mapped host memory. The NIC reads and writes the words; the rest is the kernel's. */

@@ -117,7 +117,9 @@ static void happened(struct gw_watch *w, const struct ibv_async_event *e)
             if (qp->qp == e->element.qp) fail_qp(qp);
         break;
     case IBV_EVENT_CQ_ERR: fail_completions(w, e->element.cq); break;
-    case IBV_EVENT_PORT_ERR: tell(w, "the link is down; requests are repeated for as long as their timeouts say"); break;
+    case IBV_EVENT_PORT_ERR:
+        tell(w, "the link is down; requests are repeated for as long as their timeouts say");
+        break;
     case IBV_EVENT_PORT_ACTIVE: tell(w, "the link is up"); break;
     default: break; /* completions tell of it, or nobody here asked */
     }
@@ -145,7 +147,8 @@ static bool hear(struct gw_watch *w)
 static void *run(void *arg)
 {
     struct gw_watch *w = arg;
-    struct pollfd fds[2] = {{.fd = w->dev->ctx->async_fd, .events = POLLIN}, {.fd = w->stop_fd, .events = POLLIN}};
+    struct pollfd fds[2] = {{.fd = w->dev->ctx->async_fd, .events = POLLIN},
+                            {.fd = w->stop_fd, .events = POLLIN}};
 
     for (;;) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR) return NULL;

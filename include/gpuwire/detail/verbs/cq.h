@@ -235,7 +235,8 @@ GW_FN int gw_cq_brings_(const struct gw_cq_handle *cq, uint32_t ci)
 
     if (opcode >= GW_MLX5_CQE_RESP_WR_IMM && opcode <= GW_MLX5_CQE_RESP_SEND_INV) return 1;
     if (opcode != GW_MLX5_CQE_REQ) return 0;
-    qp = gw_cq_find_(cq->table, cq->table_mask, gw_be32(gw_ld_relaxed_u32(&cqe->wqe_opcode_qpn_be)) & 0xffffff);
+    qp = gw_cq_find_(cq->table, cq->table_mask,
+                     gw_be32(gw_ld_relaxed_u32(&cqe->wqe_opcode_qpn_be)) & 0xffffff);
     return qp && gw_ld_relaxed_u32_gpu(&qp->fetches);
 }
 
