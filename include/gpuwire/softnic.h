@@ -52,9 +52,10 @@ int softnic_uninstall(void);
 int softnic_same_host(char *text, size_t size);
 
 /*
- * softnic_hostile - 1: GPUWIRE_NIC says hostile=1, so the first NIC is as unkind as a NIC may be. Then data in
- * the memory of a GPU which promises no order comes later than its completion, until the NIC reads there. 0:
- * it is not. -ENODEV while no device is open. Host only, any thread.
+ * softnic_hostile - is the first NIC as unkind as a NIC may be (GPUWIRE_NIC says hostile=1)? Then data for a
+ * GPU that promises no order comes later than its completion: when the NIC next reads from that GPU.
+ *
+ * Returns 1 or 0, or -ENODEV while no device is open. Host only, any thread.
  */
 int softnic_hostile(void);
 

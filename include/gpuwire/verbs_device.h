@@ -63,7 +63,7 @@ struct gw_qp_entry {
     struct gw_qp_handle *qp;
 };
 
-/* What a poller flushes with: detail/verbs/flush.h. */
+/* A poller flushes with it: detail/verbs/flush.h. */
 struct gw_flush_handle {
     struct gw_qp_handle *qp; /* connected to itself */
     struct gw_cq_handle *cq; /* its completions, and no others */
@@ -243,9 +243,9 @@ GW_FN void gw_ring(struct gw_qp_handle *qp);
 
 /*
  * Polls until there is a completion, and returns how many it took, at most n. Returns 0 when the deadline has
- * passed, and -ECANCELED when *stop became non-zero or stop_fd readable (stop may be NULL, stop_fd -1). -EIO:
- * the device or the queue has died, and no completion will come any more (gw_device_open). The deadline is on
- * this executor's clock: gw_clock_ns() + what it may take.
+ * passed, and -ECANCELED when *stop became non-zero or stop_fd readable (stop may be NULL, stop_fd -1). It
+ * returns -EIO when the device or the queue has died, so that no completion will come (gw_device_open). The
+ * deadline is on this executor's clock: gw_clock_ns() + what it may take.
  *
  * CPU threads soon sleep, when the CQ was made with GW_CQ_SLEEP. A *stop alone does not wake them, stop_fd
  * does (in a loop's stage: &ctl->shared->stop, ctl->wake_fd). The GPU spins and ignores stop_fd.

@@ -27,8 +27,8 @@
  *                         default) a kernel of the NIC's makes them, which takes a part of one of the GPU's
  *                         processors meanwhile. With engine copy engines make all. That counts for all NICs of
  *                         the process.
- *     `gpurings=lost`     What GPUs' kernels write to doorbells goes nowhere, as behind a bridge that lets none
- *                         through: the NIC looks there only when a thread of the process has posted.
+ *     `gpurings=lost`     The NIC does not hear GPUs' kernels ring, as behind a bridge that stops them. It looks at
+ *                         doorbells only when a thread of the process has posted.
  *     `gpudma=lost`       What the NIC writes to GPU memory that was registered by its address goes nowhere, and reads
  *                         there fail. That counts for all NICs of the process.
  *     `pcap=FILE`         Everything that goes over the wire is written there. `%p` becomes the process's number.

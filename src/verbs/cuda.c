@@ -101,8 +101,8 @@ int gw_cuda_gpu_of(const void *addr)
 
 /* ---- calls that want a context ------------------------------------------------------------------------- */
 
-/* The context that has the memory. What was mapped by cuMemMap, or comes from a pool, has none: then its
- * GPU's primary one, which *held keeps. */
+/* Enters the context that has the memory. Memory that was mapped by cuMemMap, or comes from a pool, has none.
+ * For that it enters its GPU's primary one, which *held keeps. */
 static int enter(const void *addr, int *held)
 {
     void *context = NULL;

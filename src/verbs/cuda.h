@@ -22,13 +22,14 @@ enum { GW_CUDA_NO_EXPORT = -1 };
 /* *fd: a dma-buf of these whole pages. 0, an error of CUDA's, or GW_CUDA_NO_EXPORT: the driver is too old. */
 int gw_cuda_export(const void *from, size_t bytes, int *fd);
 
-/* Who sees a NIC's writes to a GPU's memory before what the NIC writes behind them (a completion, say). */
+/* A NIC writes data to a GPU's memory, and then a completion elsewhere. Whoever of these sees the completion sees
+ * the data. */
 enum gw_cuda_order {
     GW_CUDA_UNORDERED = 0,
     GW_CUDA_OWNER = 100,
     GW_CUDA_ALL = 200, /* other GPUs, too */
 };
-/* What the GPU of that ordinal promises. UNORDERED where nobody can tell. */
+/* The GPU of that ordinal promises this. UNORDERED where nobody can tell. */
 enum gw_cuda_order gw_cuda_order(int gpu);
 
 #endif

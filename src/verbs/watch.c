@@ -4,8 +4,8 @@
  * queue. A thread sleeps until there is one. It marks the handles, so that kernels which wait come to an end.
  *
  * An event names a queue, which cannot go while the event is not acknowledged: ibv_destroy_qp waits for that.
- * So a queue is taken out of the lists before it is destroyed, and the lists have a lock of their own, which
- * nobody holds who waits.
+ * So who destroys a queue takes it out of the lists first. The lists have a lock of their own, and nobody who
+ * holds it waits.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A NIC that dies, and a queue pair that does: who waits without a deadline hears of it. */
+/* A NIC dies, and a queue pair: threads that wait without a deadline hear of it. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -29,7 +29,8 @@ static void raise_event(const char *event)
     char command[4200];
 
     if (!tool) fail_msg("GPUWIRE does not name the tool");
-    snprintf(command, sizeof(command), "LD_PRELOAD= '%s' nic --pid %d --event %s", tool, (int)getpid(), event);
+    snprintf(command, sizeof(command), "LD_PRELOAD= '%s' nic --pid %d --event %s", tool, (int)getpid(),
+             event);
     assert_int_equal(system(command), 0);
 }
 
@@ -130,7 +131,7 @@ static void device(uint32_t cq_flags)
     start(&ticket, &p, for_ticket);
     if (cq_flags & GW_CQ_SLEEP) start(&host, &p, on_the_host);
     for (int i = 0; i < 100; i++) nap(); /* asleep by now, as far as they sleep */
-    raise_event("port-err"); /* of which nobody dies */
+    raise_event("port-err");             /* of which nobody dies */
     raise_event("port-active");
     for (int i = 0; i < 50; i++) nap();
     assert_int_equal(cq.ended | ticket.ended, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What may go wrong between a NIC and a GPU on a real host, with a GPU made of host memory and a software NIC
- * that is as unkind as such hosts: rings and DMA that go nowhere, and data that comes after its completion.
+ * Between a NIC and a GPU rings and DMA may go nowhere, and data may come after its completion. The GPU here
+ * is made of host memory. The software NIC is as unkind as a real host can be.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -149,13 +149,17 @@ static void fetched(struct host *h, uint32_t round, int signal)
 
 static void added(struct host *h, uint32_t round)
 {
-    uint64_t *word = (uint64_t *)((uint8_t *)h->host.host + 32768), *old = (uint64_t *)((uint8_t *)h->gpu.dev + 32768);
+    uint64_t *word = (uint64_t *)((uint8_t *)h->host.host + 32768),
+             *old = (uint64_t *)((uint8_t *)h->gpu.dev + 32768);
 
     *word = UINT64_C(0x1122334455667788) + round;
-    post(h, gw_fetch_add_op(h->gpu_mr->addr + 32768, h->gpu_mr->lkey, h->host_mr->addr + 32768, h->host_mr->rkey, 1),
+    post(h,
+         gw_fetch_add_op(h->gpu_mr->addr + 32768, h->gpu_mr->lkey, h->host_mr->addr + 32768, h->host_mr->rkey,
+                         1),
          GW_SIGNALED);
     (void)next(h);
-    if (*old != UINT64_C(0x1122334455667788) + round) fail_msg("round %u: an atomic's answer is not there", round);
+    if (*old != UINT64_C(0x1122334455667788) + round)
+        fail_msg("round %u: an atomic's answer is not there", round);
 }
 
 static void late_data(uint32_t mode)
@@ -205,7 +209,8 @@ static void late_ticket(void **state)
         uint64_t ticket = 0;
 
         fill(&h, i);
-        must(gw_tx_post(&tx, gw_get_op(h.gpu_mr->addr, h.gpu_mr->lkey, h.host_mr->addr, h.host_mr->rkey, 4096), 0,
+        must(gw_tx_post(&tx,
+                        gw_get_op(h.gpu_mr->addr, h.gpu_mr->lkey, h.host_mr->addr, h.host_mr->rkey, 4096), 0,
                         &ticket));
         must(gw_tx_wait(&tx, ticket, gw_deadline(LIMIT)));
         same(&h, 0, "a READ", i);
@@ -360,11 +365,16 @@ static int close_exec(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_lost), cmocka_unit_test(late_data_direct), cmocka_unit_test(late_data_by_proxy),
-        cmocka_unit_test(late_ticket),  cmocka_unit_test(no_need),          cmocka_unit_test(cpu_threads),
-        cmocka_unit_test(lost_mapping), cmocka_unit_test(lost_rings),       cmocka_unit_test(forced),
-        cmocka_unit_test(lost_dma)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_lost),
+                                       cmocka_unit_test(late_data_direct),
+                                       cmocka_unit_test(late_data_by_proxy),
+                                       cmocka_unit_test(late_ticket),
+                                       cmocka_unit_test(no_need),
+                                       cmocka_unit_test(cpu_threads),
+                                       cmocka_unit_test(lost_mapping),
+                                       cmocka_unit_test(lost_rings),
+                                       cmocka_unit_test(forced),
+                                       cmocka_unit_test(lost_dma)};
 
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }
