@@ -68,6 +68,15 @@ struct gw_qp;
  * On a GPU the call waits for all
  * kernels of the process that run there, as gw_device_close does: while one is resident, for ever.
  *
+ * On a GPU it also has a kernel post over a queue pair that is connected to itself, to host memory and to the
+ * GPU's. That takes the NIC some milliseconds at most. What does not work within a second is not used: the
+ * next posting mode, or way to GPU memory, is tried (gw_device_info.post_why, gpu_why).
+ *
+ * A thread of the library's sleeps until the device has an asynchronous event. When the device dies, all its
+ * queue pairs fail (gw_fault_of: IBV_WC_FATAL_ERR), and calls that wait return -EIO. So does a queue pair, or
+ * all that complete on a completion queue, when the NIC gives up just that. That a link goes down or comes up
+ * is a line on standard error. The thread reads the context's events: a program must not (gw_device_context).
+ *
  *   `-ENODEV`      none works; the error line says what was tried and why it failed.
  *   `-ENOENT`      no device of that name.
  *   `-EACCES`      its file may not be opened.
@@ -84,7 +93,7 @@ GW_API int gw_device_close(struct gw_device *dev);
 /*
  * How kernels' requests reach the NIC. Kernels do the same in all three and cannot tell them apart. AUTO is
  * the mode that the environment variable GPUWIRE_POST names (direct, proxy-doorbell or proxy-post). Without
- * it, AUTO is direct on a ConnectX whose doorbell page can be mapped, the doorbell proxy on another ConnectX,
+ * it, AUTO is direct on a ConnectX that a kernel's ring reaches. It is the doorbell proxy on another ConnectX,
  * and proxy-post on any other NIC.
  */
 enum gw_post_mode {
@@ -121,8 +130,10 @@ struct gw_device_info {
     uint32_t post_mode; /* enum gw_post_mode: what AUTO stands for */
     uint32_t
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
+    uint32_t gpu_flush; /* 1: the GPU does not promise that a completion finds its data there, so each poll
+                         * that takes such completions first has the NIC READ from that memory */
     char post_why[400]; /* when post_mode is a proxy: why */
-    char gpu_why[512];  /* when gpu_reach is NONE: why */
+    char gpu_why[640];  /* when gpu_reach is NONE: why */
     char soft_why[160]; /* when the software NIC was chosen and not named: what is against the real ones */
     char near_why[160]; /* when there were several NICs and none was named: what this one was chosen by */
     char gid_why[160];  /* which GIDs were passed over, and why; or that GPUWIRE_GID_INDEX chose */
@@ -131,15 +142,16 @@ struct gw_device_info {
 GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *info);
 
 /*
- * Tries, with a small piece of memory, whether the NIC reaches memory of the executor in this way. HOST
- * stands for mapped host memory. Returns 0, or a negative errno and a line that says why not and what mends
+ * Tries, with a small piece of memory, whether the NIC reaches memory of the executor in this way. On a GPU a
+ * kernel has it write there and read from there. HOST stands for mapped host memory. Returns 0, or a negative errno and a line that says why not and what mends
  * it. The errno is mostly -EOPNOTSUPP; with -EINVAL there is no such way. It allocates: not while a resident
  * kernel runs.
  */
 GW_API int gw_reach_try(struct gw_device *dev, enum gw_reach how);
 
 /*
- * Tries, with a small queue pair, whether kernels can post to the device in this mode. Returns 0, or a
+ * Tries, with a small queue pair, whether kernels can post to the device in this mode. On a GPU a kernel does,
+ * and has a second for it. Returns 0, or a
  * negative errno and a line that says why not. The errno is mostly -EOPNOTSUPP; with -EINVAL there is no such
  * mode. It allocates: not while a resident kernel runs.
  */
@@ -183,12 +195,19 @@ enum gw_mr_access {
 
 /*
  * Registers [addr, addr + length). addr is host memory or an address in the GPU's own memory (cudaMalloc,
- * gw_mem of that kind); with a CPU executor, too, where the process has loaded the CUDA driver. GPU memory goes as a dma-buf or by its address (peer memory); the device says which
- * is tried first. A part of a larger allocation may be registered, in several PDs. Any thread; it allocates:
- * not while a resident kernel runs.
+ * gw_mem of that kind); with a CPU executor, too, where the process has loaded the CUDA driver. GPU
+ * memory goes as a dma-buf or by its address (peer memory); the device says which
+ * is tried first. A part of a larger allocation may be registered, in several PDs. Any thread, with or without
+ * a current CUDA context; it allocates: not while a resident kernel runs.
  *
- *   `-EOPNOTSUPP`  neither way works (the line says why each failed and what would mend it), or it is managed
- *                  memory (cudaMallocManaged), which moves.
+ * A GPU may not promise that who sees a completion sees the data in its memory (those before Hopper). Then
+ * completion queues of an executor on that GPU have the NIC READ from there before they tell of data
+ * (gw_device_info.gpu_flush). Memory of other GPUs is refused, and so is all GPU memory where CPU threads poll.
+ * A kernel that polls a word in such memory, and no completion queue, must see to it itself.
+ *
+ *   `-EOPNOTSUPP`  neither way works: the line says why each failed, and what would mend it. Or the GPU does
+ *                  not promise that completions find their data there. Or it is managed memory
+ *                  (cudaMallocManaged), which moves.
  *   `-ENOMEM`      more than this process may lock.
  *   `-EINVAL`      no bytes, or an access that the NIC does not take.
  */
@@ -235,7 +254,8 @@ GW_API struct gw_cq_handle *gw_cq_handle(const struct gw_cq *cq);
 
 /*
  * Sleeps until the CQ is not empty (1) or the deadline has passed (0). Returns -ECANCELED when *stop is
- * non-zero or stop_fd is readable. The pointer may be NULL, and stop_fd -1; it is not read. CPU executor only
+ * non-zero or stop_fd is readable, -EIO when the device or the CQ has died. The pointer may be NULL, and
+ * stop_fd -1; it is not read. CPU executor only
  * (-EOPNOTSUPP), and only with GW_CQ_SLEEP (else it looks once).
  */
 GW_API int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);

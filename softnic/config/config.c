@@ -152,6 +152,22 @@ static bool set_gpucopy(struct sn_config *c, const char *v)
     return c->no_copy_kernel || !strcmp(v, "kernel");
 }
 
+static bool set_lost(bool *lost, const char *v)
+{
+    *lost = !strcmp(v, "lost");
+    return *lost || !strcmp(v, "kept");
+}
+
+static bool set_gpurings(struct sn_config *c, const char *v)
+{
+    return set_lost(&c->rings_lost, v);
+}
+
+static bool set_gpudma(struct sn_config *c, const char *v)
+{
+    return set_lost(&c->dma_lost, v);
+}
+
 static bool set_mtu(struct sn_config *c, const char *v)
 {
     uint64_t n;
@@ -198,6 +214,8 @@ static const struct {
     {"gso", set_gso, "0 or 1"},
     {"ecn", set_ecn, "0 or 1"},
     {"gpucopy", set_gpucopy, "kernel or engine"},
+    {"gpurings", set_gpurings, "kept or lost"},
+    {"gpudma", set_gpudma, "kept or lost"},
     {"wire", set_wire, "udp or eth"},
     {"if", set_if, "the name of an interface"},
     {"bind", set_bind, "IPv4:PORT"},

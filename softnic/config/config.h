@@ -30,6 +30,10 @@
  *     `memlock=0|1`       With 1 regions and queues count against the process's limit of locked memory, as in the
  *                         kernel. The default is 0.
  *     `gids=…` `pkeys=…`  What stands in the port's tables: config/tables.h.
+ *     `gpurings=lost`     The NIC does not hear GPUs' kernels ring, as behind a bridge that stops them. It looks at
+ *                         doorbells only when a thread of the process has posted.
+ *     `gpudma=lost`       What the NIC writes to GPU memory that was registered by its address goes nowhere, and reads
+ *                         there fail. That counts for all NICs of the process.
  *     `pcap=FILE`         Everything that goes over the wire is written there. `%p` becomes the process's number.
  *     `pcap_max=SIZE`     The capture ends when its file would become longer.
  *     `verbose=0|1|2`     With 0 nothing is said about wrong programs and peers. With 1 (the default) a few lines
@@ -68,6 +72,7 @@ struct sn_config {
     uint32_t mtu; /* 0: what the interface carries */
     bool no_gso, no_ecn, no_copy_kernel, memlock;
     struct sn_tables tables;
+    bool rings_lost, dma_lost; /* of GPUs */
     enum sn_local_way local;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */

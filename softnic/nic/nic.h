@@ -227,6 +227,7 @@ struct sn_nic_config {
      * what was to be made fails. NULL: they come from the seed, and can be replayed. */
     int (*secret)(void *to, size_t len);
     bool hostile;      /* placement and completions as late and as unordered as a NIC is allowed to be */
+    bool deaf;         /* send queues' rings are looked for only when a thread has called sn_nic_posted */
     bool ecn;          /* packets say that they may be marked; marks and notifications have consequences */
     bool loop_on_wire; /* frames to its own QPs take the wire too (for simulation); else they stay inside */
     uint32_t max_mtu;  /* largest path MTU a QP may have, bytes: 256 … 4096; 0: 4096 */
@@ -279,6 +280,10 @@ bool sn_gid_there(const struct sn_nic *nic, unsigned index);
 /* -EBUSY while objects exist. */
 int sn_nic_destroy(struct sn_nic *nic);
 
+/* As if the device had died: from now on it executes nothing, and completes nothing. Objects can be made and
+ * destroyed. */
+void sn_nic_fail(struct sn_nic *nic);
+
 /*
  * Does what there is to do: takes doorbells, receives and sends packets, runs timers; a bounded amount of it,
  * in turn for all queue pairs that have work. now: nanoseconds on a clock that never goes back; any epoch.
@@ -299,6 +304,8 @@ uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now);
  * that about if nothing else does.
  */
 uint64_t sn_nic_posted(struct sn_nic *nic, uint64_t now);
+
+bool sn_nic_deaf(const struct sn_nic *nic); /* as it was made. No lock */
 
 /* Number of QPs that may be rung without a system call (beyond INIT) plus CQs that may be armed for them. No
  * lock. */
@@ -423,6 +430,7 @@ struct sn_mr_init {
                         ordering is ignored */
     const struct sn_dma_ops *dma; /* NULL: &sn_host_dma */
     void *dma_ctx;
+    bool unordered; /* who sees a completion need not see what the NIC has written there before */
 };
 
 /* -EINVAL: addr or iova + length overflow; unknown access bits; remote write or atomic without local write.

@@ -233,8 +233,8 @@ struct sn_nic *uv_driven(const struct ibv_context *ctx)
     return fd < MAX_FD ? __atomic_load_n(&driven[fd], __ATOMIC_ACQUIRE) : NULL;
 }
 
-const struct sn_process_callbacks uv_callbacks = {uv_on_cq_event, uv_on_async_event, ucm_on_mad,
-                                                  ucm_on_refused, NULL};
+const struct sn_process_callbacks uv_callbacks = {uv_on_cq_event, uv_on_async_event,  ucm_on_mad,
+                                                  ucm_on_refused, uv_on_device_event, NULL};
 
 int uv_take_nic(struct uv_file *f)
 {
@@ -410,6 +410,23 @@ int uv_ioctl(int fd, unsigned long request, uint64_t arg)
     err = request == RDMA_VERBS_IOCTL ? uv_decode(f, arg) : -ENOTTY;
     uv_leave(f);
     return err;
+}
+
+void uv_on_device_event(struct sn_nic *nic, enum ibv_event_type type)
+{
+    bool port = type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE;
+    struct ib_uverbs_async_event_desc d = {.element = port, .event_type = type}; /* there is one port */
+    struct uv_file *f;
+    int last;
+
+    pthread_mutex_lock(&table_lock);
+    last = highest_fd;
+    pthread_mutex_unlock(&table_lock);
+    for (int fd = 0; fd <= last; fd++) {
+        if (!uv_is_command_fd(fd) || uv_enter(fd, &f)) continue;
+        if (f->fd == fd && f->nic == nic && f->async) uv_stream_send(f->async, &d);
+        uv_leave(f);
+    }
 }
 
 /* ---- fork ---- */

@@ -69,6 +69,7 @@ static int aim(struct sn_mr_init *init, const struct uv_mr_user *u)
     if (u->access & IB_UVERBS_ACCESS_ZERO_BASED) init->iova = 0;
     err = uv_dma_target(u->start, u->length, &init->dma, &init->dma_ctx);
     if (err < 0) return err;
+    init->unordered = uv_dma_unordered(init->dma_ctx);
     if (u->access & IB_UVERBS_ACCESS_ON_DEMAND) return 0;
     bool writes = u->access & IB_UVERBS_ACCESS_LOCAL_WRITE;
     return !err && uv_range_ok(u->start, u->length, writes) ? -EFAULT : 0;

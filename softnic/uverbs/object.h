@@ -294,6 +294,8 @@ void uv_fill_context(struct mlx5_ib_alloc_ucontext_resp *r, bool small_uars, uin
  * region uses it.
  */
 int uv_dma_target(uint64_t addr, uint64_t length, const struct sn_dma_ops **ops, void **ctx);
+/* sn_mr_init.unordered, of such a ctx or NULL. */
+bool uv_dma_unordered(const void *ctx);
 void uv_dma_end(void *ctx);
 
 /*
@@ -315,6 +317,7 @@ int uv_refuse_child(void);
 /* The NIC's callbacks (cq.c): events go to the channels and the async fds. */
 void uv_on_cq_event(void *user, void *cq_user);
 void uv_on_async_event(void *user, enum ibv_event_type type, void *object_user);
+void uv_on_device_event(struct sn_nic *nic, enum ibv_event_type type);
 
 /* uv_driven - the NIC that those wrappers drive for a context; NULL makes them fail with EIO: closed, or
  * opened before a fork. Any thread, no lock (file.c). */

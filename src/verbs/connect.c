@@ -220,6 +220,9 @@ static const char *cause(uint32_t status)
     case IBV_WC_REM_OP_ERR: return "the peer could not complete it";
     case IBV_WC_RETRY_EXC_ERR: return "the peer does not answer: it is gone, not connected, or unreachable";
     case IBV_WC_RNR_RETRY_EXC_ERR: return "the peer has posted no receive";
+    case IBV_WC_FATAL_ERR: return "the NIC gave the queue pair up, or has failed itself";
+    case IBV_WC_LOC_ACCESS_ERR:
+        return "the NIC could not reach local memory, or not make sure that data had arrived in the GPU";
     default: return "see the vendor syndrome";
     }
 }

@@ -62,6 +62,8 @@ static int set_up(struct gw_device *dev)
 
 static void tear_down(struct gw_device *dev)
 {
+    gw_flush_close(dev);
+    gw_watch_stop(dev);
     gw_proxy_stop(dev);
     gw_uar_unmap_all(dev);
     if (dev->ops) dev->ops->close(dev);
@@ -99,8 +101,10 @@ int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **ou
         gw_arena_init(&dev->handles, dev->exec, GW_MEM_DEVICE, CHUNK);
         err = set_up(dev);
     }
+    if (!err) err = gw_watch_start(dev);
     if (!err) err = gw_mode_choose(dev);
     if (!err) gw_mr_probe(dev);
+    if (!err) gw_flush_open(dev);
     if (err) {
         tear_down(dev);
         return err;
@@ -147,7 +151,7 @@ static int make_sink(struct gw_pd *pd)
     err = gw_arena_alloc(&dev->queues, sizeof(uint64_t), 64, &pd->sink);
     if (err) return gw_error_errno(err, "protection domain");
     pd->sink_mr = ibv_reg_mr(pd->pd, pd->sink.host, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE);
-    return pd->sink_mr ? 0 : gw_host_refused(dev, pd->sink.host, sizeof(uint64_t), errno);
+    return pd->sink_mr ? 0 : gw_refused(dev, -errno, "cannot register %zu bytes at %p", sizeof(uint64_t), pd->sink.host);
 }
 
 /* Frees what there is of it. Under dev->lock. */

@@ -24,6 +24,13 @@ static struct ibv_qp *ring_through_nothing(const struct gw_qp *qp, bool alone)
     return NULL;
 }
 
+/* Data goes to the GPU, the completion to the host's memory. */
+static bool data_may_be_late(const struct gw_device *dev)
+{
+    (void)dev;
+    return true;
+}
+
 /* Without peer memory the kernel takes a GPU's address for one of the process, where there is nothing. The module
  * for it loads only beside OFED's ib_core, and refuses to if it was built without OFED's symbols. */
 static void address_refused(int err, char *why, size_t size)
@@ -49,6 +56,6 @@ const struct gw_device_ops gw_hardware_ops = {
     .leave = nothing,
     .ring_through = ring_through_nothing,
     .ways = {GW_REACH_DMABUF, GW_REACH_DIRECT},
-    .data_may_be_late = true, /* it goes to the GPU, the completion to the CPU */
+    .data_may_be_late = data_may_be_late,
     .address_refused = address_refused,
 };

@@ -4,6 +4,7 @@
  * posts nothing makes it do the work of the posts before. A poll makes it do all there is, arriving packets
  * included. So the library keeps a queue pair and a completion queue for such calls, which carry nothing.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,6 +58,15 @@ static struct ibv_qp *ring_through(const struct gw_qp *qp, bool alone)
     return alone ? qp->qp : qp->dev->nudge_qp;
 }
 
+/* It waits for the GPU before it writes a completion, unless it is told to be as unkind as a NIC may be. */
+static bool data_may_be_late(const struct gw_device *dev)
+{
+    int (*hostile)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "softnic_hostile");
+
+    (void)dev;
+    return hostile && hostile();
+}
+
 static void address_refused(int err, char *why, size_t size)
 {
     snprintf(why, size, "%s; the software NIC copies by the GPU driver and has said why not", strerror(err));
@@ -71,5 +81,6 @@ const struct gw_device_ops gw_softnic_ops = {
     .leave = leave,
     .ring_through = ring_through,
     .ways = {GW_REACH_DIRECT, GW_REACH_DMABUF}, /* it has no use for a dma-buf */
+    .data_may_be_late = data_may_be_late,
     .address_refused = address_refused,
 };

@@ -46,7 +46,8 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     if (err) return gw_error_errno(err, "queue pair");
     h->size = sizeof(*h);
     h->version = GW_VERBS_VERSION;
-    h->flags |= a->flags | (gw_has_atomics(dev) ? 0 : GW_NO_ATOMICS_) | (gw_is_ud(qp) ? GW_UD_ : 0);
+    h->flags |= a->flags | (gw_has_atomics(dev) ? 0 : GW_NO_ATOMICS_) | (gw_is_ud(qp) ? GW_UD_ : 0) |
+                (a->send_cq->flush ? GW_LATE_ : 0);
     h->max_inline = cap->max_inline_data;
     h->sq.buf = gw_arena_dev(&dev->queues, qp->sq.buf);
     h->sq.wqebbs = qp->sq.wqebbs;
@@ -138,6 +139,7 @@ int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *a, struct gw_qp **ou
     } else {
         pd->objects++;
         pd->dev->objects++;
+        gw_watch_qp(qp);
         *out = qp;
     }
     pthread_mutex_unlock(&pd->dev->lock);
@@ -153,6 +155,7 @@ int gw_qp_destroy(struct gw_qp *qp)
     dev = qp->dev;
     qpn = qp->sq.qpn;
     pthread_mutex_lock(&dev->lock);
+    gw_watch_qp_del(qp);
     qp->ops->qp_free(qp);
     (void)gw_cq_clean(qp->send_cq, qpn, true, 0);
     if (qp->recv_cq != qp->send_cq) (void)gw_cq_clean(qp->recv_cq, qpn, true, 0);

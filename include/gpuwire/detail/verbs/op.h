@@ -200,6 +200,7 @@ GW_HOT_FN void gw_op_write_(const struct gw_sq_ *q, uint32_t idx, const struct g
         gw_op_write_datagram_(q, idx, op, flags);
         return;
     }
+    if (op->opcode >= GW_MLX5_READ) gw_sq_fetches_(q);
     if (op->opcode == GW_MLX5_MASKED_CS) {
         gw_mlx5_put_masked_cs(&q->sq, idx, flags, op->raddr, op->rkey, op->a, op->b, op->swap_mask,
                               op->compare_mask, op->laddr, op->lkey);
