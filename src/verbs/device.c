@@ -151,7 +151,9 @@ static int make_sink(struct gw_pd *pd)
     err = gw_arena_alloc(&dev->queues, sizeof(uint64_t), 64, &pd->sink);
     if (err) return gw_error_errno(err, "protection domain");
     pd->sink_mr = ibv_reg_mr(pd->pd, pd->sink.host, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE);
-    return pd->sink_mr ? 0 : gw_refused(dev, -errno, "cannot register %zu bytes at %p", sizeof(uint64_t), pd->sink.host);
+    return pd->sink_mr
+               ? 0
+               : gw_refused(dev, -errno, "cannot register %zu bytes at %p", sizeof(uint64_t), pd->sink.host);
 }
 
 /* Frees what there is of it. Under dev->lock. */

@@ -82,7 +82,7 @@ struct gw_device {
     bool roce;        /* its GIDs are IP addresses; else it is InfiniBand */
     uint16_t pkey_index;
     struct gw_settings settings;
-    bool loops;       /* a queue pair can be connected to itself: seen (probe.c) */
+    bool loops; /* a queue pair can be connected to itself: seen (probe.c) */
     struct ibv_device_attr attr;
     struct ibv_pd *pd, *parent; /* for the CQs */
     struct ibv_td *td;

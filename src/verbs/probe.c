@@ -17,7 +17,7 @@
 GW_KERNEL_DECLARE(gw_probe_kernel);
 
 struct probe {
-    struct gw_pd *pd;
+    struct gw_pd pd; /* the device's own: it takes no memory that could be refused */
     struct gw_cq *cq;
     struct gw_qp *qp;
     struct gw_mem page, memory;
@@ -32,18 +32,16 @@ static void end(struct probe *p)
     gw_mem_free(&p->memory);
     gw_mem_free(&p->page);
     gw_cq_destroy(p->cq);
-    gw_pd_destroy(p->pd);
 }
 
 static int make_queues(struct gw_device *dev, uint32_t mode, struct probe *p)
 {
     struct gw_cq_attr ca = {.cqe = 8, .post_mode = mode};
     struct gw_qp_attr qa = {.max_send_wr = 4, .max_recv_wr = 1, .post_mode = mode};
-    int err = gw_pd_create(dev, &p->pd);
+    int err = gw_cq_create(dev, &ca, &p->cq);
 
-    if (!err) err = gw_cq_create(dev, &ca, &p->cq);
     qa.send_cq = qa.recv_cq = p->cq;
-    return err ? err : gw_qp_create(p->pd, &qa, &p->qp);
+    return err ? err : gw_qp_create(&p->pd, &qa, &p->qp);
 }
 
 static int connect_to_itself(struct probe *p)
@@ -60,7 +58,7 @@ static int make_memory(struct gw_device *dev, enum gw_reach how, struct probe *p
     int err = gw_mem_alloc(dev->exec, host ? GW_MEM_HOST : GW_MEM_DEVICE, BYTES, &p->memory);
 
     if (err) return err;
-    return gw_mr_register_by(p->pd, host ? p->memory.host : p->memory.dev, p->memory.size, 0, how,
+    return gw_mr_register_by(&p->pd, host ? p->memory.host : p->memory.dev, p->memory.size, 0, how,
                              &p->memory_mr);
 }
 
@@ -96,13 +94,13 @@ static int run(struct gw_device *dev, struct probe *p, struct gw_probe_page *res
 /* Makes what it takes, and runs the kernel. A negative errno: it could not be tried. */
 static int probe(struct gw_device *dev, uint32_t mode, enum gw_reach how, struct gw_probe_page *result)
 {
-    struct probe p = {0};
+    struct probe p = {.pd = {.dev = dev, .pd = dev->pd, .parent = dev->parent}};
     int err = make_queues(dev, mode, &p), page;
 
     if (!err && how != GW_REACH_NONE) err = make_memory(dev, how, &p);
     if (!err) err = gw_mem_alloc(dev->exec, GW_MEM_HOST, sizeof(struct gw_probe_page), &p.page);
     /* Without memory there is nothing to try it with: `gpuwire info` tells of that, on an open device. */
-    page = err ? err : gw_mr_register_by(p.pd, p.page.host, p.page.size, 0, GW_REACH_HOST, &p.page_mr);
+    page = err ? err : gw_mr_register_by(&p.pd, p.page.host, p.page.size, 0, GW_REACH_HOST, &p.page_mr);
     if (!page) err = connect_to_itself(&p);
     if (!page && !err) err = run(dev, &p, result);
     if (page && !err) result->step = GW_PROBE_COMPLETED;
@@ -113,7 +111,7 @@ static int probe(struct gw_device *dev, uint32_t mode, enum gw_reach how, struct
 int gw_probe_post(struct gw_device *dev, uint32_t mode)
 {
     struct gw_probe_page got = {0};
-    struct probe p = {0};
+    struct probe p = {.pd = {.dev = dev, .pd = dev->pd, .parent = dev->parent}};
     int err;
 
     if (gw_exec_kind(dev->exec) != GW_EXEC_GPU) { /* CPU threads ring as libmlx5 does */
@@ -135,12 +133,11 @@ int gw_probe_post(struct gw_device *dev, uint32_t mode)
 int gw_probe_memory(struct gw_device *dev, enum gw_reach how)
 {
     struct gw_probe_page got = {0};
-    struct probe p = {0};
+    struct probe p = {.pd = {.dev = dev, .pd = dev->pd, .parent = dev->parent}};
     int err;
 
     if (gw_exec_kind(dev->exec) != GW_EXEC_GPU || !dev->loops) { /* then it can be registered or not */
-        err = gw_pd_create(dev, &p.pd);
-        if (!err) err = make_memory(dev, how, &p);
+        err = make_memory(dev, how, &p);
         end(&p);
         return err;
     }
