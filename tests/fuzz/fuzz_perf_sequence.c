@@ -207,6 +207,18 @@ struct perf_place perf_side_place(const struct perf_side *s, uint64_t size)
     require(f.open && size && size <= s->shape.size);
     return perf_place_of(s->span, size);
 }
+int perf_side_aim(struct perf_side *s, const struct gw_endpoint *peer)
+{
+    (void)peer;
+    require(f.open && s->shape.op == PERF_DATAGRAM && s->shape.qps == 1);
+    return fails() ? gw_error(-ENOMEM, "no memory") : 0;
+}
+struct perf_lat_args perf_side_lat(struct perf_side *s, uint64_t size, uint32_t peer_qpn)
+{
+    struct perf_place at = perf_side_place(s, s->shape.size);
+    (void)peer_qpn;
+    return (struct perf_lat_args){.size = (uint32_t)size, .inbox = f.mr.addr + at.stride, .room = at.stride};
+}
 struct perf_lists perf_side_lists(const struct perf_side *s)
 {
     (void)s;
@@ -269,7 +281,8 @@ int gw_launch(struct gw_exec *exec, const struct gw_kernel *kernel, uint32_t gri
 {
     (void)exec, (void)grid, (void)block, (void)arg;
     require(f.open && !f.running && !f.told);
-    for (uint32_t i = 0; i < f.side->shape.qps; i++) require(f.linked[i] == 1 && f.side->link[i]);
+    for (uint32_t i = 0; f.side->shape.op != PERF_DATAGRAM && i < f.side->shape.qps; i++)
+        require(f.linked[i] == 1 && f.side->link[i]);
     if (kernel == &perf_lat_kernel) {
         const struct perf_lat_args *a = arg;
         require(a->size <= a->room && a->inbox + a->room <= f.mr.addr + f.mr.length);
@@ -294,6 +307,11 @@ const char *gw_exec_name(const struct gw_exec *exec)
 {
     (void)exec;
     return "cpu";
+}
+void gw_qp_endpoint(const struct gw_qp *qp, struct gw_endpoint *ep)
+{
+    (void)qp;
+    *ep = (struct gw_endpoint){0};
 }
 struct gw_qp_handle *gw_qp_handle(const struct gw_qp *qp)
 {
