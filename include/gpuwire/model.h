@@ -165,7 +165,9 @@ struct gw_plan_stats {
     uint64_t weight_bytes, arena_bytes; /* that the plan holds */
     uint32_t steps;                     /* that one run takes; on a GPU: kernels */
     uint32_t reserved;
-    uint64_t run_ns; /* what a run took on the GPU, as a graph, when the plan was made; 0: not measured */
+    /* What a run took on the GPU when the plan was made: as a graph; of GW_PLAN_RESIDENT inside a kernel that already
+     * runs. 0: not measured. */
+    uint64_t run_ns;
 };
 /* What a plan costs. */
 GW_API void gw_plan_stats(const struct gw_plan *plan, struct gw_plan_stats *stats);
