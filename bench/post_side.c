@@ -143,7 +143,7 @@ void side_empty(struct side *s)
     bench_check(-ibv_modify_qp(s->qp, &reset, IBV_QP_STATE), "RESET");
     side_connect(s->dev, s->qp, 0);
     bench_check(-ibv_modify_qp(s->qp, &stop, IBV_QP_STATE), "SQD");
-    s->h->sq_ci = s->h->sq_resv = s->h->sq_word = s->h->sq_settled = 0;
+    s->h->sq_ci = s->h->sq_resv = s->h->sq_word = s->h->sq_rung = 0;
     memset(s->h->sq.buf, 0, (size_t)s->h->sq.wqebbs * GW_MLX5_WQEBB);
     memset(s->h->slot, 0, s->h->sq.wqebbs * sizeof(*s->h->slot));
 }

@@ -229,6 +229,10 @@ _gpuwire()
             compopt -o nospace 2>/dev/null
             return
             ;;
+        'nic --event')
+            mapfile -t COMPREPLY < <(compgen -W 'device-fatal port-err port-active' -- "$cur")
+            return
+            ;;
         'perf --exec')
             mapfile -t COMPREPLY < <(compgen -W 'auto cpu gpu' -- "$cur")
             return
@@ -237,7 +241,7 @@ _gpuwire()
             return
             ;;
         'perf -o' | 'perf --op')
-            mapfile -t COMPREPLY < <(compgen -W 'put put_imm get send fetch_add cmp_swap' -- "$cur")
+            mapfile -t COMPREPLY < <(compgen -W 'put put_imm get send signal datagram fetch_add cmp_swap masked_add masked_swap' -- "$cur")
             return
             ;;
         'perf -s' | 'perf --size')
@@ -376,7 +380,7 @@ _gpuwire()
             return
             ;;
         'run --nic')
-            mapfile -t COMPREPLY < <(compgen -W 'addr= mtu= local= poll= cpu= threads= gso= ecn= gpucopy= wire= if= bind= peer= mac= gw= pcap= pcap_max= verbose= hostile= seed=' -- "${cur##*,}")
+            mapfile -t COMPREPLY < <(compgen -W 'addr= mtu= local= poll= cpu= threads= gso= ecn= gpucopy= gpurings= gpudma= wire= if= bind= peer= mac= gw= pcap= pcap_max= verbose= hostile= seed=' -- "${cur##*,}")
             [[ $cur == *,* ]] && COMPREPLY=("${COMPREPLY[@]/#/${cur%,*},}")
             compopt -o nospace 2>/dev/null
             return
@@ -414,7 +418,7 @@ _gpuwire()
             options='--device --exec -h --help'
             ;;
         nic)
-            options='--pid --qp --json --watch --fault -h --help'
+            options='--pid --qp --json --watch --fault --event -h --help'
             ;;
         perf)
             options='--loopback --exec --gpu -o --op -s --size -a --all -n --iters -D --duration -q --qp -t --tx-depth -l --post_list -Q --cq-mod --blocks --threads --warps --by --shared --rate -b --bidirectional -I --inline_size -e --events --buffers --queues --verify -d --ib-dev -p --port -m --mtu -u --qp-timeout -x --gid-index -i --ib-port --csv --json -F -R -N -z --report_gbits -c -h --help'

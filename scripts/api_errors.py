@@ -22,25 +22,27 @@ ROOM = "no room is ENOMEM to who calls ibv_-like"
 PARSE = "a CQE that cannot be parsed is dropped"
 RECEIVE = "gw_mlx5_put_recv is given what it takes"
 WAITS = "what the empty request behind a ticket runs into is looked at again until the deadline"
+FLUSH = "a flush whose READ cannot be posted is EIO"
 TRIAL = "the trial's completion queue is large enough"
 SWALLOWED = {
     "gw_cm_ended": {"ETIMEDOUT": "it is the answer 0"},
     "gw_device_open": {"ENOSPC": TRIAL},
     "gw_post_try": {"ENOSPC": TRIAL},
+    "gw_reach_try": {"ENOSPC": TRIAL},
     "gw_cm_listen": {"ETIMEDOUT": "nobody is waited for when it fails"},
     "gw_post_send": {"EAGAIN": ROOM, "EMSGSIZE": ROOM},
     "gw_post_recv": {"EAGAIN": ROOM},
-    "gw_poll_cq": {"EPROTO": PARSE},
-    "gw_wait_cq": {"EPROTO": PARSE},
+    "gw_poll_cq": {"EPROTO": PARSE, "EAGAIN": FLUSH, "ENOTCONN": FLUSH, "EOPNOTSUPP": FLUSH},
+    "gw_wait_cq": {"EPROTO": PARSE, "EAGAIN": FLUSH, "ENOTCONN": FLUSH, "EOPNOTSUPP": FLUSH},
     "gw_recv_empty": {"EINVAL": RECEIVE},
     "gw_qp_recv_empty": {"EINVAL": RECEIVE},
     "gw_tx_post": {"EPROTO": PARSE},
     "gw_tx_post_warp": {"EPROTO": PARSE},
     "gw_tx_post_block": {"EPROTO": PARSE},
-    "gw_tx_wait": {"EPROTO": PARSE, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
-    "gw_tx_wait_warp": {"EPROTO": PARSE, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
-    "gw_tx_wait_block": {"EPROTO": PARSE, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
-    "gw_tx_flush": {"EPROTO": PARSE, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS, "EINVAL": "the ticket is the view's own"},
+    "gw_tx_wait": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
+    "gw_tx_wait_warp": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
+    "gw_tx_wait_block": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
+    "gw_tx_flush": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS, "EINVAL": "the ticket is the view's own"},
 }
 
 

@@ -145,6 +145,7 @@ GW_API void gw_cm_refuse(struct gw_request *request, const char *why);
  *   `-ENOENT`                        no such host.
  *   `-EXDEV`                         the way there is not through the queue pair's device.
  *   `-ENODEV`                        that has been removed.
+ *   `-EADDRNOTAVAIL`                 rdma_cm takes none of the device's addresses.
  *   `-EINVAL`                        an option is out of range, or it is a UD queue pair.
  */
 GW_API int gw_cm_connect(struct gw_qp *qp, const char *host, uint16_t port,

@@ -125,9 +125,10 @@ GW_API int gw_model_open_bytes(const void *bytes, size_t len, const char *file, 
  * rights of it. So the file and every folder above it must belong to this process's user or to root. Nobody else may
  * write there. gw_model_close unloads the code, so the plug-in ends its threads in `unload`.
  *
- * Errors: -ENOENT, -EACCES; -EPERM (somebody else owns the file or a folder, or may write there); -ENOEXEC (the
- * loader refuses it, or it has no such table); -EPROTONOSUPPORT (its table is of another version); -EBADMSG (its table
- * lacks a function, or describes tensors that cannot be); and those of its own load.
+ * Returns -EPERM when somebody else owns the file or a folder, or may write there. Returns -ENOEXEC when the loader
+ * refuses the file, or it has no such table. Returns -EPROTONOSUPPORT when the table is of another version. Returns -EBADMSG
+ * when the table lacks a function, or describes tensors that cannot be. Other errors are -ENOENT, -EACCES, and those of the
+ * plug-in's own `load`.
  */
 GW_API int gw_model_open_plugin(const char *path, struct gw_model **model, char *err, size_t errlen);
 

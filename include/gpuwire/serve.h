@@ -109,8 +109,9 @@ GW_API int gw_serving_on_gpu(const struct gw_serving *serving);
  * On a GPU, models that are being served pause meanwhile, since CUDA allocates nothing beside a resident kernel: their
  * requests wait and are then answered.
  *
- * Errors: -EEXIST (there is one of that name; say `replace`), -EINVAL (a name or batch size), those of gw_model_open,
- * gw_model_open_plugin and gw_plan_create, and -ENOTSUP when its work cannot be launched from a GPU: the text names the graph's node.
+ * Returns -EEXIST when there is one of that name (say `replace`), and -EINVAL for a name or batch size. Returns -ENOTSUP
+ * when a GPU cannot launch the model's work itself. The text then names the node of the graph that prevents it. Other errors
+ * are those of gw_model_open, gw_model_open_plugin and gw_plan_create.
  */
 GW_API int gw_serving_add_file(struct gw_serving *serving, const struct gw_serving_model *model,
                                const char *path);

@@ -51,6 +51,14 @@ int softnic_uninstall(void);
  */
 int softnic_same_host(char *text, size_t size);
 
+/*
+ * softnic_hostile - is the first NIC as unkind as a NIC may be (GPUWIRE_NIC says hostile=1)? Then data for a
+ * GPU that promises no order comes later than its completion: when the NIC next reads from that GPU.
+ *
+ * Returns 1 or 0, or -ENODEV while no device is open. Host only, any thread.
+ */
+int softnic_hostile(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -59,14 +59,30 @@ struct gw_qp;
  * Opens a network device for kernels that run on `exec` (NULL: CPU threads). name: a device's name as
  * ibv_devices prints it, "softnic", or NULL to choose. Then it opens the device that GPUWIRE_DEVICE names.
  * Else it opens a ConnectX with an active port, else another RoCE or InfiniBand NIC with one, else the
- * software NIC. One process opens the software NIC or real devices, not both. On a GPU the call waits for all
+ * software NIC. Of several it takes the one nearest to the executor's GPU in the PCI tree, else the first by
+ * name. One process opens the software NIC or real devices, not both.
+ *
+ * GPUWIRE_GID_INDEX, GPUWIRE_PKEY, GPUWIRE_SL, GPUWIRE_TC and GPUWIRE_TIMEOUT say how connections of the
+ * device leave where a program does not say it (docs/hardware.md). Without GPUWIRE_GID_INDEX the device uses
+ * an IPv4 address over RoCE v2 if it has one, never one of a VLAN or of an interface that is down.
+ * On a GPU the call waits for all
  * kernels of the process that run there, as gw_device_close does: while one is resident, for ever.
+ *
+ * On a GPU it also has a kernel post over a queue pair that is connected to itself, to host memory and to the
+ * GPU's. That takes the NIC some milliseconds at most. What does not work within a second is not used: the
+ * next posting mode, or way to GPU memory, is tried (gw_device_info.post_why, gpu_why).
+ *
+ * A thread of the library's sleeps until the device has an asynchronous event. When the device dies, all its
+ * queue pairs fail (gw_fault_of: IBV_WC_FATAL_ERR), and calls that wait return -EIO. So does a queue pair, or
+ * all that complete on a completion queue, when the NIC gives up just that. That a link goes down or comes up
+ * is a line on standard error. The thread reads the context's events: a program must not (gw_device_context).
  *
  *   `-ENODEV`      none works; the error line says what was tried and why it failed.
  *   `-ENOENT`      no device of that name.
  *   `-EACCES`      its file may not be opened.
  *   `-ENETDOWN`    its port is not active.
- *   `-EINVAL`      GPUWIRE_POST is no posting mode.
+ *   `-EINVAL`      GPUWIRE_POST is no posting mode, or another of these variables is out of range or names
+ *                  what the device does not have.
  *   `-EOPNOTSUPP`  GPUWIRE_POST names a mode that is impossible there.
  */
 GW_API int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **out);
@@ -77,7 +93,7 @@ GW_API int gw_device_close(struct gw_device *dev);
 /*
  * How kernels' requests reach the NIC. Kernels do the same in all three and cannot tell them apart. AUTO is
  * the mode that the environment variable GPUWIRE_POST names (direct, proxy-doorbell or proxy-post). Without
- * it, AUTO is direct on a ConnectX whose doorbell page can be mapped, the doorbell proxy on another ConnectX,
+ * it, AUTO is direct on a ConnectX that a kernel's ring reaches. It is the doorbell proxy on another ConnectX,
  * and proxy-post on any other NIC.
  */
 enum gw_post_mode {
@@ -114,23 +130,28 @@ struct gw_device_info {
     uint32_t post_mode; /* enum gw_post_mode: what AUTO stands for */
     uint32_t
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
-    char post_why[160]; /* when post_mode is a proxy: why */
-    char gpu_why[320];  /* when gpu_reach is NONE: why */
+    uint32_t gpu_flush; /* 1: the GPU does not promise that a completion finds its data there, so each poll
+                         * that takes such completions first has the NIC READ from that memory */
+    char post_why[400]; /* when post_mode is a proxy: why */
+    char gpu_why[640];  /* when gpu_reach is NONE: why */
     char soft_why[160]; /* when the software NIC was chosen and not named: what is against the real ones */
+    char near_why[160]; /* when there were several NICs and none was named: what this one was chosen by */
+    char gid_why[160];  /* which GIDs were passed over, and why; or that GPUWIRE_GID_INDEX chose */
 };
 /* Tells what gw_device_open found out about the device. Any thread. */
 GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *info);
 
 /*
- * Tries, with a small piece of memory, whether the NIC reaches memory of the executor in this way. HOST
- * stands for mapped host memory. Returns 0, or a negative errno and a line that says why not and what mends
+ * Tries, with a small piece of memory, whether the NIC reaches memory of the executor in this way. On a GPU a
+ * kernel has it write there and read from there. HOST stands for mapped host memory. Returns 0, or a negative errno and a line that says why not and what mends
  * it. The errno is mostly -EOPNOTSUPP; with -EINVAL there is no such way. It allocates: not while a resident
  * kernel runs.
  */
 GW_API int gw_reach_try(struct gw_device *dev, enum gw_reach how);
 
 /*
- * Tries, with a small queue pair, whether kernels can post to the device in this mode. Returns 0, or a
+ * Tries, with a small queue pair, whether kernels can post to the device in this mode. On a GPU a kernel does,
+ * and has a second for it. Returns 0, or a
  * negative errno and a line that says why not. The errno is mostly -EOPNOTSUPP; with -EINVAL there is no such
  * mode. It allocates: not while a resident kernel runs.
  */
@@ -174,12 +195,19 @@ enum gw_mr_access {
 
 /*
  * Registers [addr, addr + length). addr is host memory or an address in the GPU's own memory (cudaMalloc,
- * gw_mem of that kind); with a CPU executor, too, where the process has loaded the CUDA driver. GPU memory goes as a dma-buf or by its address (peer memory); the device says which
- * is tried first. A part of a larger allocation may be registered, in several PDs. Any thread; it allocates:
- * not while a resident kernel runs.
+ * gw_mem of that kind); with a CPU executor, too, where the process has loaded the CUDA driver. GPU
+ * memory goes as a dma-buf or by its address (peer memory); the device says which
+ * is tried first. A part of a larger allocation may be registered, in several PDs. Any thread, with or without
+ * a current CUDA context; it allocates: not while a resident kernel runs.
  *
- *   `-EOPNOTSUPP`  neither way works (the line says why each failed and what would mend it), or it is managed
- *                  memory (cudaMallocManaged), which moves.
+ * A GPU may not promise that who sees a completion sees the data in its memory (those before Hopper). Then
+ * completion queues of an executor on that GPU have the NIC READ from there before they tell of data
+ * (gw_device_info.gpu_flush). Memory of other GPUs is refused, and so is all GPU memory where CPU threads poll.
+ * A kernel that polls a word in such memory, and no completion queue, must see to it itself.
+ *
+ *   `-EOPNOTSUPP`  neither way works: the line says why each failed, and what would mend it. Or the GPU does
+ *                  not promise that completions find their data there. Or it is managed memory
+ *                  (cudaMallocManaged), which moves.
  *   `-ENOMEM`      more than this process may lock.
  *   `-EINVAL`      no bytes, or an access that the NIC does not take.
  */
@@ -226,7 +254,8 @@ GW_API struct gw_cq_handle *gw_cq_handle(const struct gw_cq *cq);
 
 /*
  * Sleeps until the CQ is not empty (1) or the deadline has passed (0). Returns -ECANCELED when *stop is
- * non-zero or stop_fd is readable. The pointer may be NULL, and stop_fd -1; it is not read. CPU executor only
+ * non-zero or stop_fd is readable, -EIO when the device or the CQ has died. The pointer may be NULL, and
+ * stop_fd -1; it is not read. CPU executor only
  * (-EOPNOTSUPP), and only with GW_CQ_SLEEP (else it looks once).
  */
 GW_API int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
@@ -322,13 +351,15 @@ GW_API int gw_endpoint_parse(const char *text, struct gw_endpoint *ep);
 /* Zero fields take the value in parentheses. */
 struct gw_connect_opts {
     uint32_t mtu;          /* bytes (the smaller of both endpoints') */
-    uint8_t timeout;       /* the peer's acknowledgement: 4.096 µs · 2^timeout (14: 67 ms), 1 … 31 */
+    uint8_t timeout;       /* the peer's acknowledgement: 4.096 µs · 2^timeout, 1 … 31
+                              (GPUWIRE_TIMEOUT, else 18: 1.07 s) */
     uint8_t retry_cnt;     /* 1 … 7 (7) */
     uint8_t rnr_retry;     /* 1 … 7 (7: for ever) */
     uint8_t min_rnr_timer; /* 1 … 31 (12: 0.64 ms) */
     uint8_t rd_atomic;     /* READs and atomics in flight, each way (16, or what the device can) */
-    uint8_t traffic_class;
-    uint8_t hop_limit; /* (64) */
+    uint8_t traffic_class; /* (GPUWIRE_TC, else 0) */
+    uint8_t hop_limit;     /* (64) */
+    uint8_t service_level; /* InfiniBand's SL, 0 … 15; the priority on Ethernet, 0 … 7 (GPUWIRE_SL, else 0) */
 };
 
 /*

@@ -40,7 +40,7 @@
 #include <gpuwire/mlx5.h>
 #include <gpuwire/sync.h>
 
-#define GW_VERBS_VERSION 5
+#define GW_VERBS_VERSION 6
 #define GW_HANDLE_BYTES  512 /* handles lie so far apart: no two share a line, or a sector of the next one */
 
 struct gw_cq;
@@ -63,6 +63,16 @@ struct gw_qp_entry {
     struct gw_qp_handle *qp;
 };
 
+/* A poller flushes with it: detail/verbs/flush.h. */
+struct gw_flush_handle {
+    struct gw_qp_handle *qp; /* connected to itself */
+    struct gw_cq_handle *cq; /* its completions, and no others */
+    uint64_t at;             /* memory of the GPU: it READs the word there, into the one 64 bytes behind it */
+    uint32_t lkey, rkey;
+    uint32_t failed; /* written by the poller */
+    uint32_t pad;
+};
+
 struct gw_cq_handle {
     uint32_t size, version;
     uint32_t cqn;
@@ -73,7 +83,9 @@ struct gw_cq_handle {
     struct gw_qp_entry *table;
     uint32_t *dbrec;
     struct gw_cq *host; /* on CPU threads: for sleeping and for NICs inside the process; else NULL */
-    uint8_t pad0[64];
+    struct gw_flush_handle *flush; /* NULL: data is there when its completion is */
+    uint32_t dead;                 /* written by the host: no completion will come any more */
+    uint8_t pad0[52];
 
     /* Written by the poller. */
     uint32_t lock;
@@ -106,13 +118,16 @@ struct gw_qp_handle {
     uint32_t interval; /* of ticketed requests so many WQEBBs apart are signalled; a power of two */
     struct gw_cq_handle *send_cq;
     uint32_t *rq_ready; /* detail/verbs/rq.h */
+    uint64_t sink;      /* 8 bytes of the PD's, where answers go that nobody reads */
+    uint32_t sink_lkey;
+    uint32_t pad1;
 
     /* Written by threads that post sends. */
-    uint64_t sq_resv;    /* WQEBBs reserved so far */
-    uint64_t sq_word;    /* WQEBBs rung for, and who has yet to ring for others: see detail/verbs/ring.h */
-    uint64_t sq_settled; /* WQEBBs counted by a record that is known to have arrived; locked: all rung for */
-    uint32_t sq_lock;    /* detail/verbs/lock.h */
-    uint8_t pad2[100];
+    uint64_t sq_resv; /* WQEBBs reserved so far */
+    uint64_t sq_word; /* WQEBBs rung for, and who has yet to ring for others: see detail/verbs/ring.h */
+    uint64_t sq_rung; /* where CPU threads take turns: WQEBBs rung for */
+    uint32_t sq_lock; /* detail/verbs/lock.h */
+    uint8_t pad2[84];
 
     /* Written by threads that post receives. */
     uint64_t rq_resv; /* receives reserved so far */
@@ -129,7 +144,8 @@ struct gw_qp_handle {
     uint32_t fault_status, fault_syndrome, fault_vendor, fault_recv;
     uint32_t fault_index;
     uint64_t fault_wr_id;
-    uint8_t pad4[64];
+    uint8_t pad4[60];
+    uint32_t fetches; /* written by who posts a READ or atomic where a poller must know (GW_LATE_) */
 } __attribute__((aligned(GW_HANDLE_BYTES)));
 
 #ifdef __cplusplus
@@ -230,7 +246,8 @@ GW_FN void gw_ring(struct gw_qp_handle *qp);
 
 /*
  * Polls until there is a completion, and returns how many it took, at most n. Returns 0 when the deadline has
- * passed, and -ECANCELED when *stop became non-zero or stop_fd readable (stop may be NULL, stop_fd -1). The
+ * passed, and -ECANCELED when *stop became non-zero or stop_fd readable (stop may be NULL, stop_fd -1). It
+ * returns -EIO when the device or the queue has died, so that no completion will come (gw_device_open). The
  * deadline is on this executor's clock: gw_clock_ns() + what it may take.
  *
  * CPU threads soon sleep, when the CQ was made with GW_CQ_SLEEP. A *stop alone does not wake them, stop_fd
@@ -270,6 +287,7 @@ GW_FN uint32_t gw_wc_imm(const struct ibv_wc *wc)
 #include <gpuwire/detail/verbs/op.h>
 #include <gpuwire/detail/verbs/post.h>
 #include <gpuwire/detail/verbs/cq.h>
+#include <gpuwire/detail/verbs/flush.h>
 #include <gpuwire/detail/verbs/rq.h>
 #include <gpuwire/detail/verbs/ud.h>
 #include <gpuwire/detail/verbs/wr.h>

@@ -21,7 +21,7 @@ struct gw_op {
     uint64_t laddr, raddr;
     uint32_t lkey, rkey;
     uint32_t len, imm;
-    /* Atomics: swap or addend, and compare or boundary. Signal: its address and value. Datagram: a is the
+    /* Atomics: swap or addend, and compare or boundary. Signal: its address and addend. Datagram: a is the
      * Q_Key (rkey the queue pair, raddr where the address handle lies). */
     uint64_t a, b;
     uint64_t swap_mask, compare_mask;
@@ -50,7 +50,12 @@ GW_FN struct gw_op gw_send_op(uint64_t laddr, uint32_t lkey, uint32_t len);
 GW_FN struct gw_op gw_send_to_op(const struct gw_ah_handle *ah, uint32_t qpn, uint32_t qkey, uint64_t laddr,
                                  uint32_t lkey, uint32_t len);
 
-/* Adds to the 8 bytes at raddr (aligned to 8). The value from before arrives at laddr, as it lay in memory.
+/*
+ * Adds to the 8 bytes at raddr (aligned to 8). The value from before arrives at laddr, as it lay in memory.
+ *
+ * Atomics are atomic among the requests of the peer's NIC, and nothing else. A store or atomic of the peer's
+ * GPU or CPU (atomicAdd, __atomic_fetch_add) or of another NIC can get lost, or make this one get lost. Let
+ * one side change the word, and the others only read it.
  */
 GW_FN struct gw_op gw_fetch_add_op(uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
                                    uint64_t add);
@@ -76,11 +81,20 @@ GW_FN struct gw_op gw_masked_fetch_add_op(uint64_t laddr, uint32_t lkey, uint64_
 GW_FN struct gw_op gw_with_imm(struct gw_op op, uint32_t imm);
 
 /*
- * A put, and behind it a WRITE of 8 bytes, `value`, to raddr: a second request under the same name or ticket.
- * The peer may poll for the value where writes to that memory are placed in order (see docs/verbs.md). Where
- * they are not, it must wait for a completion (gw_with_imm).
+ * A put, and behind it a fetch and add: the NIC adds `add` to the 8 bytes at raddr (aligned to 8). That is a
+ * second request under the same name or ticket; the value from before goes nowhere. The peer polls the 8
+ * bytes, with acquire order. Once they have grown by `add`, it sees the put, and every earlier request of
+ * this queue pair.
+ *
+ * A WRITE would not do: a NIC may place a WRITE before the payload of an earlier one, with relaxed ordering
+ * or where packets take several paths. No WRITE overtakes an atomic.
+ *
+ * The peer's region must allow atomics (GW_MR_REMOTE_ATOMIC). The peer may read the word and nothing more:
+ * its threads' own stores and atomics there are not atomic with the NIC's (see gw_fetch_add_op). So let the
+ * word count up, and keep what was seen elsewhere. Where the device has no atomics, posts return -EOPNOTSUPP:
+ * let the peer wait for a completion (gw_with_imm).
  */
-GW_FN struct gw_op gw_with_signal(struct gw_op put, uint64_t raddr, uint32_t rkey, uint64_t value);
+GW_FN struct gw_op gw_with_signal(struct gw_op put, uint64_t raddr, uint32_t rkey, uint64_t add);
 
 /* A compare and swap (gw_cmp_swap_op) that compares only the bits of compare_mask and writes only those of
  * swap_mask. Masked, as gw_masked_fetch_add_op says. It takes two WQEBBs of the queue. */

@@ -160,6 +160,14 @@ EXPORT int softnic_same_host(char *text, size_t size)
     return err;
 }
 
+EXPORT int softnic_hostile(void)
+{
+    struct sn_process_info info;
+    int err = sn_process_nic_info(0, &info);
+
+    return err ? err : info.config.hostile;
+}
+
 EXPORT int softnic_uninstall(void)
 {
     int err = 0;

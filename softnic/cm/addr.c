@@ -104,6 +104,9 @@ int cm_bind(struct cm_id *id, const struct cm_addr *addr)
     id->nic = is_any(addr) ? NULL : nic_of(id->cm, addr);
     if (!is_any(addr) && !id->nic) return -ENODEV;
     id->src = *addr;
+    /* The id's address is the NIC's: peers are told it, and come back to it, from other hosts, too. */
+    if (means_itself(id->cm, addr) && sn_gid_is_ipv4(id->nic->gid) == sn_gid_is_ipv4(addr->gid))
+        memcpy(id->src.gid, id->nic->gid, 16);
     err = cm_port_take(id, addr->port);
     if (err) {
         id->src = (struct cm_addr){0};

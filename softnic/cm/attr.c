@@ -12,6 +12,7 @@ void cm_ah_attr(const struct cm_id *id, struct ib_uverbs_ah_attr *ah)
 {
     memset(ah, 0, sizeof(*ah));
     memcpy(ah->grh.dgid, id->peer, 16);
+    ah->grh.sgid_index = id->nic ? id->nic->gid_index : 0;
     ah->grh.hop_limit = id->hop_limit;
     ah->grh.traffic_class = id->traffic_class;
     ah->is_global = 1;

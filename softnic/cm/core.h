@@ -108,8 +108,9 @@ struct cm_file {
 /* A NIC of this process. */
 struct cm_nic {
     uint8_t gid[16], slot, mtu;
-    uint64_t guid;  /* host order */
-    unsigned index; /* the environment's */
+    uint8_t gid_index; /* of its address in its table */
+    uint64_t guid;     /* host order */
+    unsigned index;    /* the environment's */
 };
 
 /* A port that this process has, against all others at the address. */

@@ -299,6 +299,7 @@ static void add_nic(struct cm_nic *nics, unsigned *count, unsigned index, const 
         if (!memcmp(nics[i].gid, gid, 16)) return;
     nics[*count] = (struct cm_nic){.slot = (uint8_t)info->slot,
                                    .mtu = (uint8_t)roce_mtu_enum(info->config.mtu),
+                                   .gid_index = (uint8_t)info->config.tables.own,
                                    .guid = sn_guid(gid, index),
                                    .index = index};
     memcpy(nics[(*count)++].gid, gid, 16);

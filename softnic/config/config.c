@@ -127,10 +127,45 @@ static bool set_ecn(struct sn_config *c, const char *v)
     return true;
 }
 
+static bool set_memlock(struct sn_config *c, const char *v)
+{
+    uint64_t n;
+
+    if (!sn_read_u64(v, &n) || n > 1) return false;
+    c->memlock = n;
+    return true;
+}
+
+static bool set_gids(struct sn_config *c, const char *v)
+{
+    return sn_tables_gids(&c->tables, v);
+}
+
+static bool set_pkeys(struct sn_config *c, const char *v)
+{
+    return sn_tables_pkeys(&c->tables, v);
+}
+
 static bool set_gpucopy(struct sn_config *c, const char *v)
 {
     c->no_copy_kernel = !strcmp(v, "engine");
     return c->no_copy_kernel || !strcmp(v, "kernel");
+}
+
+static bool set_lost(bool *lost, const char *v)
+{
+    *lost = !strcmp(v, "lost");
+    return *lost || !strcmp(v, "kept");
+}
+
+static bool set_gpurings(struct sn_config *c, const char *v)
+{
+    return set_lost(&c->rings_lost, v);
+}
+
+static bool set_gpudma(struct sn_config *c, const char *v)
+{
+    return set_lost(&c->dma_lost, v);
 }
 
 static bool set_mtu(struct sn_config *c, const char *v)
@@ -179,6 +214,8 @@ static const struct {
     {"gso", set_gso, "0 or 1"},
     {"ecn", set_ecn, "0 or 1"},
     {"gpucopy", set_gpucopy, "kernel or engine"},
+    {"gpurings", set_gpurings, "kept or lost"},
+    {"gpudma", set_gpudma, "kept or lost"},
     {"wire", set_wire, "udp or eth"},
     {"if", set_if, "the name of an interface"},
     {"bind", set_bind, "IPv4:PORT"},
@@ -186,6 +223,9 @@ static const struct {
     {"mac", set_mac, "a station's MAC address, as in 02:00:00:00:00:01"},
     {"gw", set_gw, "an IPv4 or IPv6 address"},
     {"local", set_local, "cma, ring or off"},
+    {"memlock", set_memlock, "0 or 1"},
+    {"gids", set_gids, "own, once, zero and [v1:]IP[%IFACE], up to 16 with slashes between them"},
+    {"pkeys", set_pkeys, "up to 8 hexadecimal numbers from 1 to ffff, with slashes between them"},
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
@@ -246,6 +286,7 @@ int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONF
     config->cpu = -1;
     config->threads = 1;
     config->verbose = 1;
+    sn_tables_default(&config->tables);
     why[0] = 0;
     while (text && *text) {
         char item[SN_CONFIG_PCAP + 16];

@@ -27,6 +27,13 @@
  *                         default) a kernel of the NIC's makes them, which takes a part of one of the GPU's
  *                         processors meanwhile. With engine copy engines make all. That counts for all NICs of
  *                         the process.
+ *     `memlock=0|1`       With 1 regions and queues count against the process's limit of locked memory, as in the
+ *                         kernel. The default is 0.
+ *     `gids=…` `pkeys=…`  What stands in the port's tables: config/tables.h.
+ *     `gpurings=lost`     The NIC does not hear GPUs' kernels ring, as behind a bridge that stops them. It looks at
+ *                         doorbells only when a thread of the process has posted.
+ *     `gpudma=lost`       What the NIC writes to GPU memory that was registered by its address goes nowhere, and reads
+ *                         there fail. That counts for all NICs of the process.
  *     `pcap=FILE`         Everything that goes over the wire is written there. `%p` becomes the process's number.
  *     `pcap_max=SIZE`     The capture ends when its file would become longer.
  *     `verbose=0|1|2`     With 0 nothing is said about wrong programs and peers. With 1 (the default) a few lines
@@ -44,6 +51,7 @@
 #include "softnic/config/addr.h"
 #include "softnic/config/eth_config.h"
 #include "softnic/config/faults.h"
+#include "softnic/config/tables.h"
 
 enum { SN_MAX_NICS = 16, SN_MAX_THREADS = 16 };
 enum { SN_CONFIG_WHY = 512, SN_CONFIG_PCAP = 1024, SN_CONFIG_TEXT = 4096, SN_PCAP_MIN = 65536 };
@@ -62,7 +70,9 @@ struct sn_config {
     bool has_seed;
     uint64_t seed;
     uint32_t mtu; /* 0: what the interface carries */
-    bool no_gso, no_ecn, no_copy_kernel;
+    bool no_gso, no_ecn, no_copy_kernel, memlock;
+    struct sn_tables tables;
+    bool rings_lost, dma_lost; /* of GPUs */
     enum sn_local_way local;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */

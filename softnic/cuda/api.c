@@ -33,6 +33,7 @@ static const struct {
     SYM(error_name, "cuGetErrorName", true),
     SYM(device_count, "cuDeviceGetCount", false),
     SYM(device_get, "cuDeviceGet", false),
+    SYM(device_attribute, "cuDeviceGetAttribute", false),
     SYM(device_uuid, "cuDeviceGetUuid_v2", false),
     SYM(primary_ctx_state, "cuDevicePrimaryCtxGetState", false),
     SYM(ipc_get, "cuIpcGetMemHandle", false),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_api.h: the few calls of the CUDA driver that the NIC's DMA needs, as a table.
+ * api.h: the few calls of the CUDA driver that the NIC's DMA needs, and the inference server for memory that clients
+ * share with it, as a table.
  *
  * The driver's library is never linked and never loaded by us: a process that has memory on a GPU has loaded
  * it. Tests fill the table with functions of their own. The types and numbers are those of the driver's
@@ -39,6 +40,9 @@ enum {
     SN_CU_ATTR_RANGE_START = 11,
     SN_CU_ATTR_RANGE_SIZE = 12,
 
+    SN_CU_WRITES_ORDERING = 118, /* of a device */
+    SN_CU_ORDERING_OWNER = 100,
+
     SN_CU_MEMORY_HOST = 1,
     SN_CU_MEMORY_DEVICE = 2,
 
@@ -68,6 +72,7 @@ struct sn_cuda_api {
     /* For memory of another process; NULL where the driver has no such calls. */
     sn_cu_result (*device_count)(int *n);
     sn_cu_result (*device_get)(sn_cu_device *dev, int ordinal);
+    sn_cu_result (*device_attribute)(int *value, int attribute, sn_cu_device dev);
     sn_cu_result (*device_uuid)(void *uuid, sn_cu_device dev); /* 16 bytes */
     sn_cu_result (*primary_ctx_state)(sn_cu_device dev, unsigned *flags, int *active);
     sn_cu_result (*ipc_get)(sn_cu_ipc *handle, sn_cu_ptr ptr);

@@ -158,6 +158,16 @@ int sn_cuda_region_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, uin
     return get_device(api, ctx, gpu, &region->dev, why);
 }
 
+/* A driver that does not know the question is older than the promise. But then nobody has asked for it. */
+static bool unordered(const struct sn_cuda_api *api, int ordinal)
+{
+    sn_cu_device dev;
+    int promised;
+
+    if (!api->device_attribute || !api->device_get || api->device_get(&dev, ordinal)) return false;
+    return !api->device_attribute(&promised, SN_CU_WRITES_ORDERING, dev) && promised < SN_CU_ORDERING_OWNER;
+}
+
 int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t len,
                         struct sn_cuda_region *region, char *why)
 {
@@ -185,6 +195,7 @@ int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t l
     }
     memset(region, 0, sizeof(*region));
     int err = sn_cuda_region_in(api, ctx, first.ordinal, addr, len, region, why);
+    region->unordered = unordered(api, first.ordinal);
     /* The program may have opened it itself, for some other purpose. */
     region->origin = !first.ctx ? SN_CUDA_MAPPED : first.gives ? SN_CUDA_ALLOCATED : SN_CUDA_OPENED;
     return err ? err : 1;

@@ -46,6 +46,7 @@ struct sn_cuda_region {
     struct sn_cuda_device *dev;
     uint64_t addr, len;
     enum sn_cuda_origin origin;
+    bool unordered; /* who sees a completion need not see what was written here before: the GPU says so */
     bool elsewhere; /* opened by dev's context, and another GPU's */
     int error;      /* of a copy to this region, reported by the next flush */
     uint64_t last;  /* the copy kernel's last command for it */
@@ -55,6 +56,9 @@ struct sn_cuda_region {
 
 /* A region as the NIC's DMA sees it; the context is the region. */
 extern const struct sn_dma_ops sn_cuda_dma;
+
+/* From now on what sn_cuda_dma writes goes nowhere, and its reads fail. For good. */
+void sn_cuda_lose(void);
 
 /*
  * Is [addr, addr + len) memory of a GPU? Returns 1 and fills *region if so. Returns 0 if it is host memory

@@ -1,24 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The NIC's DMA to and from GPU memory. */
+#include <errno.h>
+
 #include "softnic/cuda/cuda.h"
+
+static bool lost; /* set before there are regions */
+
+void sn_cuda_lose(void)
+{
+    lost = true;
+}
 
 static int dma_write(void *ctx, uint64_t addr, const void *src, uint32_t len)
 {
+    if (lost) return 0;
     return sn_cuda_write(ctx, addr, src, len);
 }
 
 static int dma_read(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t ahead, uint64_t request)
 {
+    if (lost) return -EIO;
     return sn_cuda_read(ctx, addr, dst, len, ahead, request);
 }
 
 static int dma_write_by(void *ctx, uint64_t addr, uint32_t len, sn_dma_fill fill, void *with)
 {
+    if (lost) return 0;
     return sn_cuda_write_by(ctx, addr, len, fill, with);
 }
 
 static int dma_read_by(void *ctx, uint64_t addr, uint32_t len, sn_dma_drain drain, void *with)
 {
+    if (lost) return -EIO;
     return sn_cuda_read_by(ctx, addr, len, drain, with);
 }
 
@@ -55,6 +68,7 @@ static const void *dma_line(void *ctx)
 
 static int dma_move(void *ctx, uint64_t addr, void *from_ctx, uint64_t from, uint32_t len)
 {
+    if (lost) return 0;
     return sn_cuda_move(ctx, addr, from_ctx, from, len);
 }
 

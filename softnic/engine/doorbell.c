@@ -126,11 +126,12 @@ static bool take(uint64_t *word, uint64_t *value)
     return *value != SN_NOT_RUNG;
 }
 
-static void scan(struct sn_uar *uar)
+/* sends false: the rings of send queues stay where they are. */
+static void scan(struct sn_uar *uar, bool sends)
 {
     uint64_t value;
 
-    for (unsigned i = 0; i < HALVES; i++)
+    for (unsigned i = 0; sends && i < HALVES; i++)
         if (take(uar->page + SN_UAR_BF / 8 + i * HALF_WORDS, &value))
             send_ring(uar, uar->merged ? 0 : i / 2, value);
     if (take(uar->page + SN_UAR_CQ / 8, &value)) arm_ring(uar, value);
@@ -139,15 +140,16 @@ static void scan(struct sn_uar *uar)
 void sn_doorbells(struct sn_nic *nic)
 {
     struct sn_link *it, *tmp;
+    bool sends = !nic->cfg.deaf || __atomic_exchange_n(&nic->heard, 0, __ATOMIC_SEQ_CST);
 
-    sn_list_each(it, tmp, &nic->uars) scan(sn_entry(it, struct sn_uar, link));
+    sn_list_each(it, tmp, &nic->uars) scan(sn_entry(it, struct sn_uar, link), sends);
     if (nic->sweep_at && nic->now >= nic->sweep_at) sweep_all(nic);
 }
 
 void sn_sq_settle(struct sn_qp *qp)
 {
     if (!qp->init.uar) return;
-    scan(qp->init.uar);
+    scan(qp->init.uar, !qp->nic->cfg.deaf);
     if (qp->ringer && sn_register_of(qp)->rung) sn_sq_look(qp);
 }
 

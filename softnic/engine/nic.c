@@ -31,6 +31,9 @@ static void set_defaults(struct sn_nic_config *c)
     if (!c->window_bytes) c->window_bytes = WINDOW_BYTES;
     if (!c->budget) c->budget = BUDGET;
     if (!c->probe_ns) c->probe_ns = PROBE_NS;
+    if (!c->gids) c->gids = 1;
+    if (!c->pkeys) c->pkey[0] = ROCE_DEFAULT_PKEY;
+    if (!c->pkeys) c->pkeys = 1;
     c->rndv_min = sn_rndv_min(c->rndv_min);
 }
 
@@ -51,7 +54,8 @@ static int alloc_parts(struct sn_nic *nic)
     nic->late = calloc(SN_LATE_CQES, sizeof(*nic->late));
     nic->held = calloc(SN_PLACE_PIECES, sizeof(*nic->held));
     nic->held_bytes = malloc(SN_PLACE_BYTES);
-    return nic->late && nic->held && nic->held_bytes ? 0 : -ENOMEM;
+    nic->behind = calloc(SN_PIECES_BEHIND, sizeof(struct sn_piece_behind *));
+    return nic->late && nic->held && nic->held_bytes && nic->behind ? 0 : -ENOMEM;
 }
 
 static void free_nic(struct sn_nic *nic)
@@ -67,6 +71,8 @@ static void free_nic(struct sn_nic *nic)
     free(nic->late);
     free(nic->held);
     free(nic->held_bytes);
+    while (nic->behind_count) free(nic->behind[--nic->behind_count]);
+    free(nic->behind);
     pthread_mutex_destroy(&nic->lock);
     free(nic);
 }
@@ -285,6 +291,7 @@ static uint64_t progress(struct sn_nic *nic)
     bool again = true;
     unsigned rounds = COPY_ROUNDS;
 
+    if (nic->failed) return SN_NEVER;
     nic->budget = nic->cfg.budget;
     nic->wire_dry = false;
     try_parked(nic);
@@ -329,6 +336,7 @@ static uint64_t posted(struct sn_nic *nic)
 {
     bool again = true, expected = nic->sweep_at != 0;
 
+    if (nic->failed) return SN_NEVER;
     nic->budget = nic->cfg.budget;
     try_parked(nic);
     sn_doorbells(nic);
@@ -372,5 +380,20 @@ uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now)
 
 uint64_t sn_nic_posted(struct sn_nic *nic, uint64_t now)
 {
+    /* Before the try for the lock: if that fails, its holder looks, and finds it. */
+    if (nic->cfg.deaf) __atomic_store_n(&nic->heard, 1, __ATOMIC_SEQ_CST);
     return go(nic, now, posted);
+}
+
+void sn_nic_fail(struct sn_nic *nic)
+{
+    sn_nic_lock(nic);
+    sn_direct_drain(nic);
+    nic->failed = true;
+    sn_nic_unlock(nic);
+}
+
+bool sn_nic_deaf(const struct sn_nic *nic)
+{
+    return nic->cfg.deaf;
 }

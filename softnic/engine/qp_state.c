@@ -96,19 +96,22 @@ static bool find(int type, enum ibv_qp_state from, enum ibv_qp_state to, struct 
 
 /* ---- values -------------------------------------------------------------------------------------------- */
 
-static const char *check_av(const struct ibv_ah_attr *av)
+static const char *check_av(const struct sn_nic *nic, const struct ibv_ah_attr *av)
 {
     if (!av->is_global) return "the address vector has no global route, and RoCE needs a GID: try -g 0";
     if (av->port_num != 1) return "the address vector's port is not 1";
-    if (av->grh.sgid_index != 0) return "the GID index is not 0";
+    if (!sn_gid_there(nic, av->grh.sgid_index)) return "the GID index is of no GID";
     return NULL;
 }
 
 static const char *check_path(const struct sn_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
-    if ((mask & IBV_QP_AV) && check_av(&a->ah_attr)) return check_av(&a->ah_attr);
+    const char *wrong = mask & IBV_QP_AV ? check_av(qp->nic, &a->ah_attr) : NULL;
+
+    if (wrong) return wrong;
     if ((mask & IBV_QP_PORT) && a->port_num != 1) return "the port is not 1";
-    if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0) return "the P_Key index is not 0";
+    if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index >= qp->nic->cfg.pkeys)
+        return "the P_Key index is behind the table";
     if (mask & IBV_QP_PATH_MTU) {
         uint32_t mtu = roce_mtu_bytes(a->path_mtu);
 
@@ -203,6 +206,7 @@ static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum 
     copy_attrs(&qp->attr, a, mask);
     if (mask & IBV_QP_AV) {
         sn_route_set(qp->nic, &qp->peer, qp->attr.ah_attr.grh.dgid.raw, qp->attr.dest_qp_num);
+        sn_route_from(qp->nic, &qp->peer, qp->attr.ah_attr.grh.sgid_index, qp->attr.pkey_index);
         sn_owner_note(qp);
     }
     if (to == IBV_QPS_ERR) {

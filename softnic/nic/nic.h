@@ -39,6 +39,7 @@ enum {
     SN_MAX_SRQ = 16384,
     SN_MAX_MR = 1 << 20,
     SN_MAX_UAR = 16384,
+    SN_MAX_PKEYS = 8, /* of its port */
     SN_MAX_SQ_WQEBB = 32768,
     SN_MAX_RQ_WQE = 32768,  /* of a queue pair's own queue, and of a shared one */
     SN_MAX_RQ_STRIDE = 512, /* bytes */
@@ -212,14 +213,21 @@ struct sn_peer_ops {
  * ------------------------------------------------------------------------------------------------------- */
 
 struct sn_nic_config {
-    uint8_t gid[16]; /* its address, and the only entry of its GID table */
-    uint8_t slot;    /* bits 16 … 23 of all its QP numbers */
-    uint16_t sport;  /* UDP source port of its frames */
-    uint64_t seed;   /* of what is only to vary, and may be foreseen */
+    uint8_t gid[16]; /* its address */
+    /* Its GID table: how many entries (0: one), which of them is the address, and by bits which are empty. What
+     * is sent from one of the others is lost. */
+    uint8_t gids, gid_index;
+    uint32_t gids_empty;
+    uint8_t pkeys; /* of its P_Key table; 0: one, the default */
+    uint16_t pkey[SN_MAX_PKEYS];
+    uint8_t slot;   /* bits 16 … 23 of all its QP numbers */
+    uint16_t sport; /* UDP source port of its frames */
+    uint64_t seed;  /* of what is only to vary, and may be foreseen */
     /* Fills `len` bytes that no stranger can guess, for numbers and keys; 0, or a negative errno, with which
      * what was to be made fails. NULL: they come from the seed, and can be replayed. */
     int (*secret)(void *to, size_t len);
     bool hostile;      /* placement and completions as late and as unordered as a NIC is allowed to be */
+    bool deaf;         /* send queues' rings are looked for only when a thread has called sn_nic_posted */
     bool ecn;          /* packets say that they may be marked; marks and notifications have consequences */
     bool loop_on_wire; /* frames to its own QPs take the wire too (for simulation); else they stay inside */
     uint32_t max_mtu;  /* largest path MTU a QP may have, bytes: 256 … 4096; 0: 4096 */
@@ -266,8 +274,15 @@ struct sn_nic_config {
 
 int sn_nic_create(const struct sn_nic_config *config, struct sn_nic **nic);
 
+/* Has the NIC a GID of that index? Any thread. */
+bool sn_gid_there(const struct sn_nic *nic, unsigned index);
+
 /* -EBUSY while objects exist. */
 int sn_nic_destroy(struct sn_nic *nic);
+
+/* As if the device had died: from now on it executes nothing, and completes nothing. Objects can be made and
+ * destroyed. */
+void sn_nic_fail(struct sn_nic *nic);
 
 /*
  * Does what there is to do: takes doorbells, receives and sends packets, runs timers; a bounded amount of it,
@@ -289,6 +304,8 @@ uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now);
  * that about if nothing else does.
  */
 uint64_t sn_nic_posted(struct sn_nic *nic, uint64_t now);
+
+bool sn_nic_deaf(const struct sn_nic *nic); /* as it was made. No lock */
 
 /* Number of QPs that may be rung without a system call (beyond INIT) plus CQs that may be armed for them. No
  * lock. */
@@ -413,6 +430,7 @@ struct sn_mr_init {
                         ordering is ignored */
     const struct sn_dma_ops *dma; /* NULL: &sn_host_dma */
     void *dma_ctx;
+    bool unordered; /* who sees a completion need not see what the NIC has written there before */
 };
 
 /* -EINVAL: addr or iova + length overflow; unknown access bits; remote write or atomic without local write.

@@ -11,11 +11,12 @@ enum {
     /* Packets a QP may send before it is the next one's turn: of the longest, as many as leave as one
        message. */
     SN_QUANTUM = 15,
-    SN_SQ_WINDOW = 128,    /* send requests of a QP that were read and are not complete */
-    SN_SQ_ARENA = 16384,   /* bytes of private copies of their WQEs */
-    SN_SQ_ROOMS = 256,     /* kept for QPs that become busy; 27 KB each */
-    SN_LATE_CQES = 256,    /* hostile mode: completions held back */
-    SN_PLACE_PIECES = 128, /* hostile mode: pieces of payload held back, of all QPs */
+    SN_SQ_WINDOW = 128,      /* send requests of a QP that were read and are not complete */
+    SN_SQ_ARENA = 16384,     /* bytes of private copies of their WQEs */
+    SN_SQ_ROOMS = 256,       /* kept for QPs that become busy; 27 KB each */
+    SN_LATE_CQES = 256,      /* hostile mode: completions held back */
+    SN_PIECES_BEHIND = 4096, /* hostile mode: pieces that stay behind their completions */
+    SN_PLACE_PIECES = 128,   /* hostile mode: pieces of payload held back, of all QPs */
     SN_PLACE_BYTES = 65536,
     SN_REPORTS = 4,                   /* lines about one object at most */
     SN_INLINE_ROOM = 64,              /* bytes that scatter-to-CQE can carry */

@@ -36,6 +36,15 @@ struct sn_piece_held {
     uint32_t len, at;
 };
 
+/* Payload whose completion has been given, and which is not in its place yet. */
+struct sn_piece_behind {
+    const struct sn_pd *pd; /* the region's */
+    uint32_t key;
+    uint64_t va;
+    uint32_t len;
+    uint8_t bytes[];
+};
+
 struct sn_nic {
     struct sn_nic_config cfg;
     pthread_mutex_t lock;
@@ -85,6 +94,11 @@ struct sn_nic {
     uint8_t *held_bytes;
     unsigned held_count;
     uint32_t held_used;
+    struct sn_piece_behind **behind;
+    unsigned behind_count;
+
+    int heard;   /* atomic: somebody has posted since the doorbells were looked at (cfg.deaf) */
+    bool failed; /* sn_nic_fail */
 
     uint64_t guess_reported_at; /* when a line said that a peer may be guessing keys; 0: never */
 

@@ -218,6 +218,7 @@ int sn_mr_read(struct sn_mr *mr, uint64_t va, void *dst, uint32_t len, uint64_t 
 {
     uint64_t at = va - mr->init.iova, room = mr->init.length - at;
 
+    sn_place_read(mr);
     if (ahead > room) ahead = room;
     return mr->init.dma->read(mr->init.dma_ctx, mr->init.addr + at, dst, len, ahead, request);
 }

@@ -7,8 +7,12 @@
  *
  * In hostile mode payload is cut into pieces of random length that are held back, all queue pairs' together,
  * and written in random order, some early, the rest when flushed.
+ *
+ * A GPU may not promise that who sees a completion sees its data. Then in hostile mode what goes to its memory
+ * stays behind (on the bus, as it were) until this NIC reads from there, which pushes it.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "softnic/region/region.h"
@@ -37,6 +41,52 @@ static void write_now(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const voi
     qp->dirty[qp->dirty_count++] = mr;
 }
 
+/* ---- pieces on the bus --------------------------------------------------------------------------------- */
+
+static const void *line_of(const struct sn_mr *mr)
+{
+    return mr->init.dma->line ? mr->init.dma->line(mr->init.dma_ctx) : NULL;
+}
+
+/* In the order in which they came, those of one line, or of one region: line NULL. */
+static void land(struct sn_nic *nic, const void *line, uint32_t key)
+{
+    unsigned kept = 0;
+
+    for (unsigned i = 0; i < nic->behind_count; i++) {
+        struct sn_piece_behind *b = nic->behind[i];
+        struct sn_mr *mr = sn_mr_find(nic, b->pd, b->key, b->va, b->len);
+
+        if (mr && (line ? line_of(mr) != line : b->key != key)) {
+            nic->behind[kept++] = b;
+            continue;
+        }
+        if (mr && !sn_mr_write(mr, b->va, b->bytes, b->len) && mr->init.dma->flush)
+            (void)mr->init.dma->flush(mr->init.dma_ctx); /* its completion has been given */
+        free(b);
+    }
+    nic->behind_count = kept;
+}
+
+/* False: there is no room. */
+static bool leave_behind(struct sn_nic *nic, const struct sn_piece_held *p)
+{
+    struct sn_piece_behind *b = nic->behind_count < SN_PIECES_BEHIND ? malloc(sizeof(*b) + p->len) : NULL;
+
+    if (!b) return false;
+    *b = (struct sn_piece_behind){p->pd, p->key, p->va, p->len};
+    memcpy(b->bytes, nic->held_bytes + p->at, p->len);
+    nic->behind[nic->behind_count++] = b;
+    return true;
+}
+
+void sn_place_read(struct sn_mr *mr)
+{
+    struct sn_nic *nic = mr->pd->nic;
+
+    if (mr->init.unordered && nic->behind_count) land(nic, line_of(mr), 0);
+}
+
 /* ---- pieces held back ---------------------------------------------------------------------------------- */
 
 static void write_piece(struct sn_nic *nic, unsigned i)
@@ -45,10 +95,14 @@ static void write_piece(struct sn_nic *nic, unsigned i)
     /* Rights were checked when the piece came; what matters now is that the region still exists. */
     struct sn_mr *mr = sn_mr_find(nic, p->pd, p->key, p->va, p->len);
 
-    if (mr)
+    if (mr && mr->init.unordered && !leave_behind(nic, p)) {
+        land(nic, line_of(mr), 0); /* what came before it stays before it */
         write_now(p->qp, mr, p->va, nic->held_bytes + p->at, p->len);
-    else
+    } else if (mr && !mr->init.unordered) {
+        write_now(p->qp, mr, p->va, nic->held_bytes + p->at, p->len);
+    } else if (!mr) {
         note_error(p->qp, -EACCES);
+    }
     p->qp->held--;
     memmove(p, p + 1, (nic->held_count - i - 1) * sizeof(*p));
     if (--nic->held_count == 0) nic->held_used = 0;
@@ -136,6 +190,7 @@ void sn_place_forget_mr(struct sn_nic *nic, struct sn_mr *mr)
         else
             i++;
     }
+    if (nic->behind_count) land(nic, NULL, mr->key);
     if (!mr->init.dma->flush) return;
     sn_list_each(it, tmp, &nic->all_qps)
     {

@@ -49,6 +49,8 @@ const char *sn_oldest_text(const struct sn_qp *qp, char text[SN_WHY]);
 int sn_place(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const void *src, uint32_t len);
 int sn_place_flush(struct sn_qp *qp);
 void sn_place_drop(struct sn_qp *qp);
+/* Before the region is read: what waits behind completions for that is written. */
+void sn_place_read(struct sn_mr *mr);
 void sn_place_forget_mr(struct sn_nic *nic, struct sn_mr *mr);
 
 /*

@@ -71,6 +71,28 @@ static void change_faults(const struct sn_control_parts *p, const char *list, FI
     fprintf(f, "}\n");
 }
 
+/* The link is not touched: there are faults for that. */
+static void raise_event(const struct sn_control_parts *p, const char *name, FILE *f)
+{
+    static const struct {
+        const char *name;
+        enum ibv_event_type type;
+    } events[] = {{"device-fatal", IBV_EVENT_DEVICE_FATAL},
+                  {"port-err", IBV_EVENT_PORT_ERR},
+                  {"port-active", IBV_EVENT_PORT_ACTIVE}};
+
+    for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+        if (strcmp(name, events[i].name) || !p->event) continue;
+        if (events[i].type == IBV_EVENT_DEVICE_FATAL) sn_nic_fail(p->nic);
+        p->event(p->nic, events[i].type);
+        fprintf(f, "{\"event\": ");
+        sn_json_string(f, name);
+        fprintf(f, "}\n");
+        return;
+    }
+    answer_error(f, "there are the events device-fatal, port-err and port-active");
+}
+
 static void answer(const struct sn_control_parts *p, const char *request, FILE *f)
 {
     char *end;
@@ -86,6 +108,8 @@ static void answer(const struct sn_control_parts *p, const char *request, FILE *
             sn_control_show(p, (uint32_t)qpn, f);
     } else if (strncmp(request, "fault ", 6) == 0) {
         change_faults(p, request + 6, f);
+    } else if (strncmp(request, "event ", 6) == 0) {
+        raise_event(p, request + 6, f);
     } else {
         answer_error(f, "this version of the software NIC does not know that request");
     }

@@ -11,6 +11,7 @@
  *     show           all there is
  *     show QPN       the same, of queue pairs that one alone (a number as C writes them)
  *     fault LIST     the network is as LIST says from now on (config/faults.h)
+ *     event NAME     what a device tells of itself: device-fatal, with which it ends; port-err, port-active
  *
  * The answer is one JSON object, with a member "error" when the request failed; then the connection ends.
  */
@@ -27,6 +28,9 @@
 #define SN_CONTROL_PREFIX "gpuwire-nic-"
 enum { SN_CONTROL_REQUEST = SN_FAULTS_TEXT + 16 };
 
+/* Tells programs of an event of the device, or of its port. Takes no lock of the NIC's. */
+typedef void sn_device_event(struct sn_nic *nic, enum ibv_event_type type);
+
 /* What it is about; all of it must outlive the control. */
 struct sn_control_parts {
     struct sn_nic *nic;
@@ -35,6 +39,7 @@ struct sn_control_parts {
     struct sn_thread *thread;
     uint64_t started;     /* CLOCK_MONOTONIC, ns */
     const char *settings; /* GPUWIRE_NIC as it was then: the program may change its environment meanwhile */
+    sn_device_event *event;
 };
 
 struct sn_control;

@@ -24,6 +24,8 @@ struct sn_process_callbacks {
     bool (*mad)(void *user, const uint8_t dgid[16], const uint8_t sgid[16], int slot,
                 uint8_t mad[SN_MAD_LEN]);
     sn_udp_refused *refused; /* may be NULL */
+    /* This one by a thread that holds no lock of the NIC's: programs are to hear of the device itself. */
+    void (*device_event)(struct sn_nic *nic, enum ibv_event_type type);
     void *user;
 };
 

@@ -60,7 +60,7 @@ uint64_t sn_process_nic_posted(struct sn_nic *nic)
     if (!thread) return SN_NEVER;
     posts.row = start - posts.last < QUICK_TICKS ? posts.row + 1 : 0;
     posts.last = start;
-    if (posts.row >= ROW_BEGINS && posts.row % ROW_DRIVES) {
+    if (posts.row >= ROW_BEGINS && posts.row % ROW_DRIVES && !sn_nic_deaf(nic)) {
         sn_thread_gathering(thread);
         return SN_NEVER;
     }

@@ -8,6 +8,7 @@
 
 #include "softnic/base/secret.h"
 #include "softnic/cuda/copier.h"
+#include "softnic/cuda/cuda.h"
 #include "softnic/runtime/process_state.h"
 
 enum { STOP_MS = 1000 }; /* it takes less than a millisecond, on a machine that is not overloaded */
@@ -70,6 +71,17 @@ static void set_window(const struct sn_process_nic *p, struct sn_nic_config *con
     config->window_packets = bytes / WINDOW_PACKET;
 }
 
+_Static_assert((int)SN_PKEYS == (int)SN_MAX_PKEYS, "what can be set has room");
+
+static void set_tables(const struct sn_tables *t, struct sn_nic_config *config)
+{
+    config->gids = (uint8_t)t->gids;
+    config->gid_index = (uint8_t)t->own;
+    for (unsigned i = 0; i < t->gids; i++) config->gids_empty |= (uint32_t)sn_tables_empty(t, i) << i;
+    config->pkeys = (uint8_t)t->pkeys;
+    memcpy(config->pkey, t->pkey, sizeof(config->pkey));
+}
+
 static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks *cb, char *why)
 {
     const struct sn_config *c = &p->config;
@@ -79,6 +91,7 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
         .seed = c->seed,
         .secret = sn_secret,
         .hostile = c->hostile,
+        .deaf = c->rings_lost,
         .ecn = !c->no_ecn,
         .max_mtu = c->mtu,
         /* What is to be seen or disturbed must be there: frames to the NIC itself take the wire too. */
@@ -100,7 +113,9 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
     int err;
 
     if (c->no_copy_kernel) sn_copier_allow(false);
+    if (c->dma_lost) sn_cuda_lose();
     memcpy(config.gid, c->addr.gid, 16);
+    set_tables(&c->tables, &config);
     set_window(p, &config);
     err = sn_nic_create(&config, &nic);
     if (!err) sn_process_set_nic(p, nic);
@@ -108,11 +123,11 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
     return err;
 }
 
-static void start_control(struct sn_process_nic *p, struct sn_thread *thread)
+static void start_control(struct sn_process_nic *p, struct sn_thread *thread, sn_device_event *event)
 {
     const char *given = settings();
     const uint64_t now = sn_process_now();
-    struct sn_control_parts parts = {p->nic, p->port, &p->config, thread, now, given ? given : ""};
+    struct sn_control_parts parts = {p->nic, p->port, &p->config, thread, now, given ? given : "", event};
 
     p->control = NULL;
     if (sn_control_start(&parts, &p->control))
@@ -182,7 +197,7 @@ int sn_process_start(struct sn_process_nic *p, const struct sn_process_callbacks
         return err;
     }
     sn_process_set_thread(p, thread);
-    start_control(p, thread);
+    start_control(p, thread, cb->device_event);
     note_fds(p);
     return 0;
 }

@@ -212,10 +212,25 @@ static int write_lists(int top, unsigned index, const char *from_root)
 
 /* ---- the RDMA device ---- */
 
+static void put_gid(struct folder *f, unsigned i, const struct sn_tree_gid *e)
+{
+    static const uint8_t empty[16];
+    char name[32], gid[48];
+
+    for (int k = 0; k < 8; k++)
+        snprintf(gid + 5 * k, 6, "%02x%02x%c", e->gid[2 * k], e->gid[2 * k + 1], k < 7 ? ':' : '\n');
+    snprintf(name, sizeof(name), "gids/%u", i);
+    put_text(f, name, gid);
+    if (!memcmp(e->gid, empty, sizeof(empty))) return; /* the kernel has no attributes of such a one */
+    snprintf(name, sizeof(name), "gid_attrs/types/%u", i);
+    put_text(f, name, e->v1 ? "IB/RoCE v1\n" : "RoCE v2\n");
+    snprintf(name, sizeof(name), "gid_attrs/ndevs/%u", i);
+    if (e->ndev[0]) put_format(f, name, "%s\n", e->ndev);
+}
+
 static int write_port(int top, const char *device, unsigned index, const struct sn_tree_info *info)
 {
-    static const struct text texts[] = {{"pkeys/0", "0xffff\n"},
-                                        {"state", "4: ACTIVE\n"},
+    static const struct text texts[] = {{"state", "4: ACTIVE\n"},
                                         {"phys_state", "5: LinkUp\n"},
                                         {"link_layer", "Ethernet\n"},
                                         {"rate", "100 Gb/sec (4X EDR)\n"},
@@ -223,16 +238,17 @@ static int write_port(int top, const char *device, unsigned index, const struct 
                                         {"lid_mask_count", "0\n"},
                                         {"sm_lid", "0x0\n"},
                                         {"sm_sl", "0\n"},
-                                        {"cap_mask", "0x04010000\n"},
-                                        {"gid_attrs/types/0", "RoCE v2\n"}};
+                                        {"cap_mask", "0x04010000\n"}};
     struct folder f = folder_at(top, "%s/infiniband/mlx5_%u/ports/1", device, index);
-    char gid[48];
 
-    for (int i = 0; i < 8; i++)
-        snprintf(gid + 5 * i, 6, "%02x%02x%c", info->gid[2 * i], info->gid[2 * i + 1], i < 7 ? ':' : '\n');
     PUT_ALL(&f, texts);
-    put_text(&f, "gids/0", gid);
-    if (info->ndev[0]) put_format(&f, "gid_attrs/ndevs/0", "%s\n", info->ndev);
+    for (unsigned i = 0; i < info->gids; i++) put_gid(&f, i, &info->table[i]);
+    for (unsigned i = 0; i < info->pkeys; i++) {
+        char name[32];
+
+        snprintf(name, sizeof(name), "pkeys/%u", i);
+        put_format(&f, name, "0x%04x\n", info->pkey[i]);
+    }
     put_folder(&f, "counters"); /* sn_tree_put fills them */
     put_folder(&f, "hw_counters");
     return f.err;

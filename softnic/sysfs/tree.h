@@ -19,10 +19,22 @@
 #define SN_FW_SUBMINOR 1u
 #define SN_BOARD_ID    "GPUWIRE_SOFT"
 
+enum { SN_TREE_GIDS = 16, SN_TREE_PKEYS = 8 };
+
+/* An entry of the GID table. */
+struct sn_tree_gid {
+    uint8_t gid[16];
+    char ndev[16]; /* the interface that has it, "" when unknown */
+    bool v1;       /* of RoCE v1 */
+};
+
 /* The facts of the tree about a NIC. */
 struct sn_tree_info {
-    uint8_t gid[16]; /* the NIC's address, and its only GID */
+    uint8_t gid[16]; /* the NIC's address */
     char ndev[16];   /* the interface that has it, "" when unknown */
+    unsigned gids, pkeys;
+    struct sn_tree_gid table[SN_TREE_GIDS];
+    uint16_t pkey[SN_TREE_PKEYS];
 };
 
 /* sn_tree_cdev - which NIC's character device a path names, -1: none's. `count`: how many NICs there are. */

@@ -23,7 +23,7 @@ void sn_owner_note(struct sn_qp *qp)
 {
     qp->owner = (struct sn_owner){.kind = SN_OWNER_UNKNOWN};
     qp->owner_look = SN_NEVER;
-    if (qp->init.type == IBV_QPT_UD || qp->peer.loop || !qp->nic->cfg.wire->owner) return;
+    if (qp->init.type == IBV_QPT_UD || qp->peer.loop || qp->peer.stray || !qp->nic->cfg.wire->owner) return;
     qp->owner = ask(qp);
     if (qp->owner.kind != SN_OWNER_UNKNOWN) qp->owner_look = qp->nic->now + LOOK_NS;
 }

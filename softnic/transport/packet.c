@@ -26,8 +26,26 @@ void sn_route_set(struct sn_nic *nic, struct sn_route *to, const uint8_t gid[16]
     to->path = sn_path_between(c->gid, gid);
     to->path.sport = c->sport;
     to->icrc_len = 0;
-    to->gone = false;
+    to->gone = to->stray = false;
+    to->pkey = ROCE_DEFAULT_PKEY;
     to->loop = !c->loop_on_wire && memcmp(gid, c->gid, 16) == 0 && qpn >> 16 == c->slot;
+}
+
+bool sn_gid_there(const struct sn_nic *nic, unsigned index)
+{
+    return index < nic->cfg.gids && !(nic->cfg.gids_empty >> index & 1);
+}
+
+void sn_route_from(const struct sn_nic *nic, struct sn_route *to, unsigned sgid_index, unsigned pkey_index)
+{
+    static const uint8_t nobody[16];
+
+    to->pkey = nic->cfg.pkey[pkey_index];
+    if (sgid_index == nic->cfg.gid_index) return;
+    /* Peers know this NIC by its address alone: neither side finds the other. */
+    memcpy(to->gid, nobody, 16);
+    to->stray = true;
+    to->loop = false;
 }
 
 uint8_t *sn_tx_begin_to(struct sn_nic *nic, const struct sn_route *to)
@@ -86,7 +104,7 @@ void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struc
     uint32_t at;
 
     h->migreq = true;
-    h->pkey = ROCE_DEFAULT_PKEY;
+    h->pkey = to->pkey;
     h->dqpn = to->qpn;
     h->pad = roce_pad(payload_len);
     at = roce_pack(frame, h) + payload_len;
@@ -104,7 +122,7 @@ void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struc
     f->ecn = nic->cfg.ecn ? ROCE_ECT : 0;
     f->len = at + ROCE_ICRC_LEN;
     f->data = frame;
-    if (to->gone) return;
+    if (to->gone || to->stray) return;
     ring->tail++;
     sn_count(&nic->count.tx_packets, 1);
     sn_count(&nic->count.tx_bytes, f->len);
@@ -127,7 +145,7 @@ void sn_tx_mark_rndv(struct sn_qp *qp)
 {
     struct sn_ring *ring = qp->peer.loop ? &qp->nic->loop : &qp->nic->tx;
 
-    if (qp->peer.gone) return; /* there is none */
+    if (qp->peer.gone || qp->peer.stray) return; /* there is none */
     ring->frames[(ring->tail - 1) % SN_TX_FRAMES].rndv = true;
 }
 
@@ -209,7 +227,7 @@ static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const s
         drop = &c->drop_no_qp;
     else if (!has_opcode(qp, h->opcode))
         drop = &c->drop_opcode;
-    else if ((h->pkey & PKEY_BASE) != PKEY_BASE)
+    else if ((h->pkey ^ nic->cfg.pkey[qp->attr.pkey_index]) & PKEY_BASE)
         drop = &c->drop_pkey;
     else if (!takes(qp->state, h->opcode))
         drop = &c->drop_state;

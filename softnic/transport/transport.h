@@ -42,6 +42,8 @@ bool sn_owner_sent(struct sn_qp *qp, const struct sn_frame *f);
 
 /* transport/packet.c: frames to the QP's peer; sn_tx_begin_to and sn_tx_end_to: to anybody. */
 void sn_route_set(struct sn_nic *nic, struct sn_route *to, const uint8_t gid[16], uint32_t qpn);
+/* After that, for a queue pair: from which entries of the NIC's tables. Both are there. */
+void sn_route_from(const struct sn_nic *nic, struct sn_route *to, unsigned sgid_index, unsigned pkey_index);
 uint8_t *sn_tx_begin(struct sn_qp *qp); /* room for a frame, or NULL: later */
 uint8_t *sn_tx_begin_for(struct sn_qp *qp,
                          const struct sn_route *to); /* the same for one that goes elsewhere */

@@ -25,12 +25,17 @@ static bool is_multicast(const uint8_t gid[16])
     return gid[0] == 0xff || (sn_gid_is_ipv4(gid) && gid[12] >> 4 == 0xe);
 }
 
+static unsigned gid_index(const struct gw_mlx5_av *av)
+{
+    return gw_be32(av->grh_be) >> 20 & 0xff;
+}
+
 const char *sn_ud_check(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_wqe *w)
 {
     const struct gw_mlx5_av *av = gw_mlx5_wqe_av(w);
 
     if (w->opcode == GW_MLX5_NOP) return NULL;
-    if (gw_be32(av->grh_be) >> 20 & 0xff) return "its address vector's GID index is not 0";
+    if (!sn_gid_there(qp->nic, gid_index(av))) return "its address vector's GID index is of no GID";
     if (is_multicast(av->rgid)) return "its address vector is a multicast group, and there is no multicast";
     if (w->length <= qp->mtu) return NULL;
     s->error = GW_MLX5_SYND_LOCAL_LENGTH;
@@ -50,6 +55,7 @@ enum sn_step sn_ud_send(struct sn_qp *qp, struct sn_sreq *s)
     uint8_t *frame;
 
     sn_route_set(qp->nic, &to, gw_mlx5_wqe_av(w)->rgid, w->dqpn);
+    sn_route_from(qp->nic, &to, gid_index(gw_mlx5_wqe_av(w)), qp->attr.pkey_index);
     frame = sn_tx_begin_for(qp, &to);
     if (!frame) return SN_FULL;
     if (sn_gather(qp, s, 0, frame + roce_ops[h.opcode].hdr_len, w->length)) {

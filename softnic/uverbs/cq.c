@@ -161,7 +161,8 @@ static int make_cq(const struct uv_cmd *c, const struct cq_request *rq, struct u
     cq->channel = channel;
     cq->async = uv_events(c);
     init.user = cq;
-    err = choose_page(f, drv, cq, &init);
+    err = uv_lock_pages(f, &cq->obj, drv->buf_addr, (uint64_t)init.cqe_count * init.cqe_size);
+    if (!err) err = choose_page(f, drv, cq, &init);
     if (!err) err = sn_cq_create(f->nic, &init, &cq->cq);
     if (err) {
         let_go(cq);
@@ -225,6 +226,7 @@ int uv_resize_cq(const struct uv_cmd *c)
     if (!cq || c->uhw_len < offsetof(struct mlx5_ib_resize_cq, reserved0)) return -EINVAL;
     if (drv->cqe_size != cq->cqe_size) return -EINVAL;
     int err = check_buffer(drv->buf_addr, entries, drv->cqe_size);
+    if (!err) err = uv_lock_pages(c->file, &cq->obj, drv->buf_addr, entries * drv->cqe_size);
     /* The answer before the deed: it cannot be taken back. */
     if (!err) err = uv_reply(c, &r, sizeof(r), NULL, 0);
     return err ? err : sn_cq_resize(cq->cq, (void *)(uintptr_t)drv->buf_addr, (uint32_t)entries);

@@ -59,6 +59,25 @@ static void name_interface(const struct sn_addr *addr, char *name, size_t size)
 }
 
 _Static_assert((int)UV_MAX_NICS == (int)SN_MAX_NICS, "the tree has room for all NICs");
+_Static_assert((int)SN_TREE_GIDS == (int)SN_GIDS && (int)SN_TREE_PKEYS == (int)SN_PKEYS,
+               "and for their tables");
+
+static void describe(const struct sn_config *c, struct sn_tree_info *nic)
+{
+    memcpy(nic->gid, c->addr.gid, 16);
+    name_interface(&c->addr, nic->ndev, sizeof(nic->ndev));
+    nic->gids = c->tables.gids;
+    for (unsigned i = 0; i < nic->gids; i++) {
+        const struct sn_gid_entry *e = &c->tables.gid[i];
+        bool own = i == c->tables.own;
+
+        nic->table[i].v1 = e->v1;
+        memcpy(nic->table[i].gid, own ? nic->gid : e->gid, 16);
+        snprintf(nic->table[i].ndev, sizeof(nic->table[i].ndev), "%s", own ? nic->ndev : e->ndev);
+    }
+    nic->pkeys = c->tables.pkeys;
+    memcpy(nic->pkey, c->tables.pkey, sizeof(nic->pkey));
+}
 
 int uv_tree_info(struct sn_tree_info *nics)
 {
@@ -68,9 +87,7 @@ int uv_tree_info(struct sn_tree_info *nics)
 
     for (int i = 0; i < count && !err; i++) {
         err = sn_process_config((unsigned)i, &config, why);
-        if (err) break;
-        memcpy(nics[i].gid, config.addr.gid, 16);
-        name_interface(&config.addr, nics[i].ndev, sizeof(nics[i].ndev));
+        if (!err) describe(&config, &nics[i]);
     }
     if (!err) return count;
     fprintf(stderr, "gpuwire: %s\n", why);
@@ -243,7 +260,7 @@ static void device_attr(const struct uv_file *f, struct ib_uverbs_query_device_r
     r->max_srq = SN_MAX_SRQ;
     r->max_srq_wr = SN_MAX_RQ_WQE - 1;
     r->max_srq_sge = SN_MAX_RQ_STRIDE / 16 - 1;
-    r->max_pkeys = 1;
+    r->max_pkeys = SN_PKEYS;
     r->local_ca_ack_delay = 16;
     r->phys_port_cnt = 1;
     struct sn_config config;
@@ -299,13 +316,6 @@ static uint8_t mtu_code(uint32_t bytes)
     return code;
 }
 
-static uint8_t active_mtu(const struct uv_file *f)
-{
-    struct sn_config config;
-    char why[SN_CONFIG_WHY];
-    return sn_process_config(f->index, &config, why) ? IBV_MTU_1024 : mtu_code(config.mtu);
-}
-
 int uv_query_port(const struct uv_cmd *c)
 {
     const struct ib_uverbs_query_port *req = c->in;
@@ -314,6 +324,7 @@ int uv_query_port(const struct uv_cmd *c)
         .max_msg_sz = SN_MAX_MSG,
         .gid_tbl_len = 1,
         .pkey_tbl_len = 1,
+        .active_mtu = IBV_MTU_1024,
         .state = IBV_PORT_ACTIVE,
         .max_mtu = IBV_MTU_4096,
         .max_vl_num = 1,
@@ -324,7 +335,14 @@ int uv_query_port(const struct uv_cmd *c)
         .flags = IB_UVERBS_QPF_GRH_REQUIRED,
     };
 
+    struct sn_config config;
+    char why[SN_CONFIG_WHY];
+
     if (req->port_num != 1) return -EINVAL;
-    r.active_mtu = active_mtu(c->file);
+    if (!sn_process_config(c->file->index, &config, why)) {
+        r.active_mtu = mtu_code(config.mtu);
+        r.gid_tbl_len = config.tables.gids;
+        r.pkey_tbl_len = (uint16_t)config.tables.pkeys;
+    }
     return uv_reply(c, &r, sizeof(r), NULL, 0);
 }

@@ -176,6 +176,7 @@ void uv_free(struct uv_file *f, struct uv_object *o)
     uint32_t i = uv_index_of(o);
     f->objects[i] = NULL;
     if (i < f->first_free) f->first_free = i;
+    uv_unlock_pages(o);
     free(o);
 }
 
@@ -232,15 +233,18 @@ struct sn_nic *uv_driven(const struct ibv_context *ctx)
     return fd < MAX_FD ? __atomic_load_n(&driven[fd], __ATOMIC_ACQUIRE) : NULL;
 }
 
-const struct sn_process_callbacks uv_callbacks = {uv_on_cq_event, uv_on_async_event, ucm_on_mad,
-                                                  ucm_on_refused, NULL};
+const struct sn_process_callbacks uv_callbacks = {uv_on_cq_event, uv_on_async_event,  ucm_on_mad,
+                                                  ucm_on_refused, uv_on_device_event, NULL};
 
 int uv_take_nic(struct uv_file *f)
 {
+    struct sn_process_info info;
     int err = sn_process_nic_get(f->index, &uv_callbacks, &f->nic);
 
-    if (!err) set_driven(f->fd, f->nic);
-    return err;
+    if (err) return err;
+    f->memlock = !sn_process_nic_info(f->index, &info) && info.config.memlock;
+    set_driven(f->fd, f->nic);
+    return 0;
 }
 
 /* The fd may be another file's by now: the closing thread has taken it out of the tables. */
@@ -408,6 +412,23 @@ int uv_ioctl(int fd, unsigned long request, uint64_t arg)
     return err;
 }
 
+void uv_on_device_event(struct sn_nic *nic, enum ibv_event_type type)
+{
+    bool port = type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE;
+    struct ib_uverbs_async_event_desc d = {.element = port, .event_type = type}; /* there is one port */
+    struct uv_file *f;
+    int last;
+
+    pthread_mutex_lock(&table_lock);
+    last = highest_fd;
+    pthread_mutex_unlock(&table_lock);
+    for (int fd = 0; fd <= last; fd++) {
+        if (!uv_is_command_fd(fd) || uv_enter(fd, &f)) continue;
+        if (f->fd == fd && f->nic == nic && f->async) uv_stream_send(f->async, &d);
+        uv_leave(f);
+    }
+}
+
 /* ---- fork ---- */
 
 void uv_fork_prepare(void)
@@ -429,5 +450,6 @@ void uv_fork_child(void)
     }
     uv_streams_forget();
     uv_xrcds_forget();
+    uv_locked_fork_child();
     pthread_mutex_unlock(&table_lock);
 }

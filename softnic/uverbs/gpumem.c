@@ -14,6 +14,11 @@ void uv_dma_end(void *ctx)
     free(ctx);
 }
 
+bool uv_dma_unordered(const void *ctx)
+{
+    return ctx && ((const struct sn_cuda_region *)ctx)->unordered;
+}
+
 int uv_dma_target(uint64_t addr, uint64_t length, const struct sn_dma_ops **ops, void **ctx)
 {
     const struct sn_cuda_api *api = sn_cuda_api_loaded();

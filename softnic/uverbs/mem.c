@@ -76,7 +76,8 @@ int uv_create_ah(const struct uv_cmd *c)
     struct uv_pd *pd = uv_find(c->file, UV_PD, req->pd_handle);
 
     if (is_multicast(req->attr.grh.dgid)) return -EOPNOTSUPP;
-    if (!pd || req->attr.port_num != 1 || !req->attr.is_global || req->attr.grh.sgid_index) return -EINVAL;
+    if (!pd || req->attr.port_num != 1 || !req->attr.is_global) return -EINVAL;
+    if (!sn_gid_there(c->file->nic, req->attr.grh.sgid_index)) return -EINVAL;
     struct uv_ah *ah = uv_new(c->file, UV_AH, sizeof(*ah));
     if (!ah) return -ENOMEM;
     ah->pd = pd;

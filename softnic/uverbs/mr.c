@@ -69,6 +69,7 @@ static int aim(struct sn_mr_init *init, const struct uv_mr_user *u)
     if (u->access & IB_UVERBS_ACCESS_ZERO_BASED) init->iova = 0;
     err = uv_dma_target(u->start, u->length, &init->dma, &init->dma_ctx);
     if (err < 0) return err;
+    init->unordered = uv_dma_unordered(init->dma_ctx);
     if (u->access & IB_UVERBS_ACCESS_ON_DEMAND) return 0;
     bool writes = u->access & IB_UVERBS_ACCESS_LOCAL_WRITE;
     return !err && uv_range_ok(u->start, u->length, writes) ? -EFAULT : 0;
@@ -93,6 +94,14 @@ int uv_mr_make(struct uv_file *f, struct uv_pd *pd, const struct sn_mr_init *ini
     return 0;
 }
 
+/* Of host memory that stays where it is, the kernel locks the pages. */
+static int lock(const struct uv_file *f, struct uv_mr *mr, const struct uv_mr_user *u, const void *gpu)
+{
+    bool stays = !gpu && !(u->access & IB_UVERBS_ACCESS_ON_DEMAND);
+
+    return uv_lock_pages(f, &mr->obj, u->start, stays ? u->length : 0);
+}
+
 int uv_reg_mr(const struct uv_cmd *c)
 {
     const struct ib_uverbs_reg_mr *req = c->in;
@@ -108,7 +117,8 @@ int uv_reg_mr(const struct uv_cmd *c)
     mr->user = asked;
     struct ib_uverbs_reg_mr_resp r = {
         .mr_handle = mr->obj.handle, .lkey = sn_mr_key(mr->mr), .rkey = sn_mr_key(mr->mr)};
-    err = uv_reply(c, &r, sizeof(r), NULL, 0);
+    err = lock(c->file, mr, &asked, mr->gpu);
+    if (!err) err = uv_reply(c, &r, sizeof(r), NULL, 0);
     if (err) uv_destroy(c->file, &mr->obj);
     return err;
 }
@@ -157,9 +167,11 @@ static int change(const struct uv_cmd *c, struct uv_mr *mr, struct uv_pd *pd, co
     int err = aim(&init, asked);
 
     if (err) return err;
-    err = uv_reply(c, &r, sizeof(r), NULL, 0);
+    err = lock(c->file, mr, asked, init.dma_ctx);
+    if (!err) err = uv_reply(c, &r, sizeof(r), NULL, 0);
     if (!err) err = sn_mr_change(mr->mr, pd->pd, &init);
     if (err) {
+        (void)lock(c->file, mr, &mr->user, mr->gpu);
         uv_dma_end(init.dma_ctx);
         return err;
     }

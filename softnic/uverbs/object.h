@@ -21,6 +21,7 @@ struct uv_object {
     enum uv_type type;
     uint32_t handle;
     uint32_t users;
+    uint64_t locked; /* pages that it has locked (locked.c) */
 };
 
 struct uv_pd {
@@ -135,6 +136,7 @@ struct uv_file {
     uint32_t tag;        /* in every handle, so that another file's handle is refused */
     unsigned generation; /* of the process: another one after fork */
     bool closed;
+    bool memlock;       /* its pages count against the process's limit */
     bool child;         /* a forked child's: without a NIC, good for device memory alone */
     unsigned names;     /* fds that stand for it; under the table's lock */
     unsigned index;     /* of its NIC among the process's */
@@ -173,6 +175,14 @@ int uv_reply(const struct uv_cmd *c, const void *core, size_t core_len, const vo
 void *uv_new(struct uv_file *f, enum uv_type type, size_t size);
 void *uv_find(struct uv_file *f, enum uv_type type, uint32_t handle);
 void uv_free(struct uv_file *f, struct uv_object *o);
+
+/*
+ * Locked memory (locked.c). uv_lock_pages - the object has these bytes locked, instead of what it had: 0, or
+ * -ENOMEM where that is more than the process may. uv_free lets go of it.
+ */
+int uv_lock_pages(const struct uv_file *f, struct uv_object *o, uint64_t addr, uint64_t length);
+void uv_unlock_pages(struct uv_object *o);
+void uv_locked_fork_child(void);
 
 /* The place of an object in its file's table: its number where the ABI wants a short one; and back. */
 uint32_t uv_index_of(const struct uv_object *o);
@@ -265,10 +275,11 @@ int uv_dm_map(struct uv_file *f, uint64_t index, size_t length, void *hint, int 
 int uv_clock_map(void *hint, int prot, int flags, void **at);
 
 /*
- * uv_mr_make - the object of a region that init describes. What init names is the object's, or is let go of.
- * 0 or a negative errno. uv_mr_check - whether such rights can be had at all: 0, -EINVAL, -EOPNOTSUPP (mr.c).
+ * uv_mr_make - makes the object of a region that init describes. The object then owns what init names; when the call fails,
+ * it lets go of that. 0 or a negative errno (mr.c).
  */
 int uv_mr_make(struct uv_file *f, struct uv_pd *pd, const struct sn_mr_init *init, struct uv_mr **mr);
+/* uv_mr_check - can a region have these rights? 0, -EINVAL, -EOPNOTSUPP (mr.c). */
 int uv_mr_check(uint32_t access);
 uint32_t uv_mr_kept(uint32_t access); /* those of them that the NIC checks */
 
@@ -283,6 +294,8 @@ void uv_fill_context(struct mlx5_ib_alloc_ucontext_resp *r, bool small_uars, uin
  * region uses it.
  */
 int uv_dma_target(uint64_t addr, uint64_t length, const struct sn_dma_ops **ops, void **ctx);
+/* sn_mr_init.unordered, of such a ctx or NULL. */
+bool uv_dma_unordered(const void *ctx);
 void uv_dma_end(void *ctx);
 
 /*
@@ -304,6 +317,7 @@ int uv_refuse_child(void);
 /* The NIC's callbacks (cq.c): events go to the channels and the async fds. */
 void uv_on_cq_event(void *user, void *cq_user);
 void uv_on_async_event(void *user, enum ibv_event_type type, void *object_user);
+void uv_on_device_event(struct sn_nic *nic, enum ibv_event_type type);
 
 /* uv_driven - the NIC that those wrappers drive for a context; NULL makes them fail with EIO: closed, or
  * opened before a fork. Any thread, no lock (file.c). */

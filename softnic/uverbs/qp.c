@@ -143,6 +143,9 @@ static int describe(const struct uv_cmd *c, const struct qp_request *rq, struct 
     if (!err) err = find_parts(c->file, rq, qp);
     if (!err) err = read_flags(drv, qp, init);
     if (!err) err = read_queues(drv, init);
+    if (!err)
+        err = uv_lock_pages(c->file, &qp->obj, drv->buf_addr,
+                            (uint64_t)init->rq_wqes * init->rq_stride + (uint64_t)init->sq_wqebbs * WQEBB);
     if (!err) err = choose_register(c->file, drv, qp, init);
     if (err) return err;
     init->pd = qp->pd->pd;

@@ -75,6 +75,7 @@ static int make_srq(const struct uv_cmd *c, const struct srq_request *rq, struct
     if (c->uhw_len < offsetof(struct mlx5_ib_create_srq, uidx)) return -EINVAL;
     int err = find_parts(f, rq, srq);
     if (!err) err = read_layout(rq, drv, &init);
+    if (!err) err = uv_lock_pages(f, &srq->obj, drv->buf_addr, (uint64_t)init.wqes * init.stride);
     if (err) return err;
     init.pd = srq->pd->pd;
     if (rq->xrc) {

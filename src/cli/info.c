@@ -139,6 +139,26 @@ static void print_soft(void)
     json_decref(all);
 }
 
+/* What connections are made with, where a program does not say it. */
+static void print_settings(void)
+{
+    static const char *const names[] = {"GPUWIRE_GID_INDEX", "GPUWIRE_PKEY", "GPUWIRE_SL", "GPUWIRE_TC",
+                                        "GPUWIRE_TIMEOUT"};
+
+    for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
+        if (getenv(names[k]) && *getenv(names[k]))
+            printf("             setting: %s=%s\n", names[k], getenv(names[k]));
+}
+
+static void print_gid_warning(const struct gw_device_info *i)
+{
+    bool link_local = i->gid[0] == 0xfe && (i->gid[1] & 0xc0) == 0x80;
+
+    if (!i->soft && !i->lid && link_local)
+        printf("             note: that is a link-local address, which no router passes and rdma_cm needs an "
+               "interface for:\n             give the NIC's interface an IP address (`ip addr add`)\n");
+}
+
 static void print_nic(const struct gw_device_info *i)
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
@@ -150,7 +170,11 @@ static void print_nic(const struct gw_device_info *i)
     else
         inet_ntop(AF_INET, i->gid + 12, addr, sizeof(addr));
     printf("NIC          %s, %s, address %s\n", i->soft ? "software NIC" : i->name, i->board, addr);
-    printf("             path MTU %u bytes, GID index %u\n", i->mtu, i->gid_index);
+    printf("             path MTU %u bytes, GID index %u%s%s%s\n", i->mtu, i->gid_index,
+           i->gid_why[0] ? " (" : "", i->gid_why, i->gid_why[0] ? ")" : "");
+    if (i->near_why[0]) printf("             chosen because: %s\n", i->near_why);
+    print_settings();
+    print_gid_warning(i);
     if (i->soft) {
         printf("             settings (GPUWIRE_NIC): %s\n",
                settings && *settings ? settings : "none, all defaults");

@@ -20,6 +20,7 @@
 static const char usage[] =
     "usage: gpuwire nic [--pid PID] [--qp NUMBER] [--json] [--watch [SECONDS]]\n"
     "       gpuwire nic --pid PID --fault KEY=VALUE,...|none\n"
+    "       gpuwire nic --pid PID --event device-fatal|port-err|port-active\n"
     "\n"
     "Shows the software NICs of this user's processes: queue pairs, completion queues, what was sent, lost, "
     "refused\n"
@@ -31,12 +32,13 @@ static const char usage[] =
     "  --watch [SECONDS]     again and again, with rates, until Ctrl-C; default: every second\n"
     "  --fault KEY=VALUE,... from now on the process's network is so unkind, as in loss=0.02,rx.delay=1ms; "
     "none: kind\n"
+    "  --event NAME          the process's NIC dies, or says that its link went down or came up\n"
     "  -h, --help            this text\n";
 
 struct asked {
     uint64_t pid, qpn, watch; /* 0: not said */
     bool json;
-    const char *fault;
+    const char *fault, *event;
     char request[SN_FAULTS_TEXT + 16];
 };
 
@@ -150,8 +152,10 @@ static int change(const struct asked *a)
         fprintf(stderr, "gpuwire nic: process %llu: %s\n", (unsigned long long)a->pid, error);
         code = GW_EXIT_FAILURE;
     } else if (one) {
-        printf("faults of process %llu: %s\n", (unsigned long long)a->pid,
-               json_string_value(json_object_get(one, "faults")));
+        const char *what = a->fault ? "faults" : "event";
+
+        printf("%s of process %llu: %s\n", what, (unsigned long long)a->pid,
+               json_string_value(json_object_get(one, what)));
     }
     json_decref(all);
     return code;
@@ -187,12 +191,18 @@ static int check(struct asked *a)
     bool has_seed;
     char why[256];
 
-    if (!a->fault) {
+    if (!a->fault && !a->event) {
         snprintf(a->request, sizeof(a->request), a->qpn ? "show %llu" : "show", (unsigned long long)a->qpn);
         return 0;
     }
-    if (!a->pid) return gw_usage_error("nic", "--fault: which process's? Say --pid PID");
-    if (a->qpn || a->watch || a->json) return gw_usage_error("nic", "--fault goes with --pid alone");
+    if (!a->pid)
+        return gw_usage_error("nic", "%s: which process's? Say --pid PID", a->fault ? "--fault" : "--event");
+    if (a->qpn || a->watch || a->json || (a->fault && a->event))
+        return gw_usage_error("nic", "%s goes with --pid alone", a->fault ? "--fault" : "--event");
+    if (a->event) {
+        snprintf(a->request, sizeof(a->request), "event %s", a->event);
+        return 0;
+    }
     if (sn_faults_parse(a->fault, &faults, &seed, &has_seed, why))
         return gw_usage_error("nic", "--fault: %s", why);
     snprintf(a->request, sizeof(a->request), "fault %s", a->fault);
@@ -201,13 +211,11 @@ static int check(struct asked *a)
 
 int gw_cli_nic(int argc, char **argv)
 {
-    static const struct option options[] = {{"pid", required_argument, NULL, 'p'},
-                                            {"qp", required_argument, NULL, 'q'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"watch", optional_argument, NULL, 'w'},
-                                            {"fault", required_argument, NULL, 'f'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"pid", required_argument, NULL, 'p'},   {"qp", required_argument, NULL, 'q'},
+        {"json", no_argument, NULL, 'j'},        {"watch", optional_argument, NULL, 'w'},
+        {"fault", required_argument, NULL, 'f'}, {"event", required_argument, NULL, 'e'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
     struct asked a = {0};
     int c, err = 0;
 
@@ -220,6 +228,7 @@ int gw_cli_nic(int argc, char **argv)
         case 'j': a.json = true; break;
         case 'w': err = read_watch(&a, argc, argv); break;
         case 'f': a.fault = optarg; break;
+        case 'e': a.event = optarg; break;
         case 'h': fputs(usage, stdout); return GW_EXIT_OK;
         default: return gw_option_wrong("nic", argv, c);
         }
@@ -228,5 +237,5 @@ int gw_cli_nic(int argc, char **argv)
     if (!err) err = check(&a);
     if (err) return err;
     if (a.watch) gw_catch_signals();
-    return a.fault ? change(&a) : show(&a);
+    return a.fault || a.event ? change(&a) : show(&a);
 }

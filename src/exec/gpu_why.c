@@ -32,8 +32,9 @@ int gw_gpu_why_io(unsigned device)
 {
     return gw_error(
         -EPERM,
-        "the NVIDIA driver may not map a device's registers into GPU %u (CUDA error 800): run as root, or "
-        "load "
-        "nvidia.ko with NVreg_RegistryDwords=\"PeerMappingOverride=1;\", or post through the doorbell proxy",
+        "the NVIDIA driver may not map a device's registers into GPU %u (CUDA error 800): it takes "
+        "CAP_SYS_ADMIN (in a container --cap-add SYS_ADMIN; root without it is not enough), or nvidia.ko "
+        "loaded "
+        "with NVreg_RegistryDwords=\"PeerMappingOverride=1;\", or post through the doorbell proxy",
         device);
 }

@@ -50,7 +50,7 @@ GW_DEV void gw_serve_broken(const struct gw_serve_args *a, uint32_t i)
 /* Posts a receive for the slot's next request. 0: the queue pair has failed. */
 GW_DEV int gw_serve_receive(const struct gw_serve_args *a, uint32_t i)
 {
-    if (!gw_recv_empty(a->session[i].qp, 1, i)) return 1;
+    if (!gw_recv_empty(a->session[i].qp, 1, gw_serve_id(i, a->session[i].word, 0))) return 1;
     gw_serve_broken(a, i);
     return 0;
 }
@@ -69,7 +69,7 @@ GW_DEV int gw_serve_post(const struct gw_serve_args *a, uint32_t i, uint32_t slo
                            gw_put_imm_op(s->out_addr + slot * a->out_stride, s->out_lkey,
                                          s->reply_addr + slot * s->reply_stride, s->reply_rkey,
                                          (uint32_t)(sizeof(struct gw_serve_reply) + bytes), slot),
-                           flags, (uint64_t)s->posted << 32 | i);
+                           flags, gw_serve_id(i, s->word, s->posted));
     gw_serve_active(a, i);
     s->last_post_ns = (uint32_t)(gw_clock_ns() - start);
     return error;

@@ -44,7 +44,7 @@ GW_DEV void gw_serve_hear(const struct gw_serve_args *a, uint32_t i)
     s->heard = ask;
     if (s->open && s->activity && gw_serve_has_room(a, s) &&
         gw_post_op(s->qp, gw_put_op(s->out_addr, s->out_lkey, s->reply_addr, s->reply_rkey, 0), GW_SIGNALED,
-                   (uint64_t)++s->posted << 32 | i))
+                   gw_serve_id(i, s->word, ++s->posted)))
         gw_serve_broken(a, i);
     gw_st_release_u32(&n->heard, ask); /* release: the activity so far is seen with it */
 }
@@ -94,21 +94,22 @@ GW_DEV int gw_serve_read(const struct gw_serve_args *a, struct gw_serve_arrival 
     return 1;
 }
 
-/* A receive's wr_id is the session; an answer's has, above it, how many answers the session had with this
- * one. Returns 1 when a request has come; *r then lacks only what its header says. */
+/* Returns 1 when a request has come; *r then lacks only what its header says. */
 GW_DEV int gw_serve_completed(const struct gw_serve_args *a, const struct ibv_wc *wc, uint64_t now,
                               struct gw_serve_arrival *r)
 {
-    uint32_t i = (uint32_t)wc->wr_id;
+    uint32_t i = gw_serve_id_session(wc->wr_id);
     struct gw_serve_session *s = &a->session[i];
-    if (!s->open) gw_serve_act_on(a, i); /* this may be the first request since the host opened it */
-    if (!s->open) return 0;              /* what a session that was closed, or has failed, leaves behind */
+    /* This may be the first request since the host opened the session. Or the session's last client, which was closed or
+     * has failed, has left it behind. */
+    if (!gw_serve_id_is(wc->wr_id, s->word)) gw_serve_act_on(a, i);
+    if (!s->open || !gw_serve_id_is(wc->wr_id, s->word)) return 0;
     if (wc->status != IBV_WC_SUCCESS) {
         gw_serve_broken(a, i);
         return 0;
     }
     if (!(wc->opcode & IBV_WC_RECV)) { /* answers have left: their queue space is free again */
-        s->acked = (uint32_t)(wc->wr_id >> 32);
+        s->acked = gw_serve_id_answers(wc->wr_id);
         gw_serve_unpark(a, i, 1);
         return 0;
     }

@@ -63,6 +63,19 @@ static uint64_t align_up(uint64_t v)
     return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
 }
 
+/* The word that a session's notice gets next. */
+static uint32_t next_word(const struct session *s, enum gw_serve_state state)
+{
+    return (s->generation + 1) << 2 | state;
+}
+
+/* For the client who opens the session next. */
+static int post_receives(const struct gw_session_pool *p, uint32_t i)
+{
+    const struct session *s = &p->session[i];
+    return gw_qp_recv_empty(s->qp, p->opts.slots, gw_serve_id(i, next_word(s, GW_SESSION_OPEN), 0));
+}
+
 /* That a request has at most. */
 static uint32_t rows_of(const struct gw_session_pool_opts *o)
 {
@@ -203,7 +216,7 @@ static int make_session(struct gw_session_pool *p, uint32_t i)
     if (!error)
         error = gw_mr_register(s->pd, (uint8_t *)p->out.dev + i * out_bytes, out_bytes, GW_MR_LOCAL_WRITE,
                                &s->out);
-    if (!error) error = gw_qp_recv_empty(s->qp, p->opts.slots, i);
+    if (!error) error = post_receives(p, i);
     if (error) return error;
 
     struct gw_serve_session k = {
@@ -218,6 +231,9 @@ static int make_session(struct gw_session_pool *p, uint32_t i)
 
 int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_session_pool **out)
 {
+    if (opts->sessions > GW_SERVE_MAX_SESSIONS)
+        return gw_error(-EINVAL, "a model has %u sessions at most, and not %u", GW_SERVE_MAX_SESSIONS,
+                        opts->sessions);
     struct gw_session_pool *p = calloc(1, sizeof(*p));
     if (!p) return -ENOMEM;
     p->opts = *opts;
@@ -316,7 +332,8 @@ static void tell(struct gw_session_pool *p, uint32_t i, enum gw_serve_state stat
 {
     /* Release: the kernel that sees the word sees the fields; and the count after the word, so that a kernel
      * which sees the new count finds the new word. */
-    gw_st_release_u32(&notice(p, i)->word, ++p->session[i].generation << 2 | state);
+    gw_st_release_u32(&notice(p, i)->word, next_word(&p->session[i], state));
+    p->session[i].generation++;
     gw_add_release_u32(&board(p)->changes, 1);
 }
 
@@ -485,7 +502,7 @@ static int make_anew(struct gw_session_pool *p, uint32_t i)
     if (!error) error = gw_mr_rekey(s->in); /* before the clearing: nobody writes there behind it */
     if (!error) error = clear(p, &p->in, i * in_bytes, in_bytes);
     if (!error) error = clear(p, &p->out, i * out_bytes, out_bytes);
-    return error ? error : gw_qp_recv_empty(s->qp, p->opts.slots, i);
+    return error ? error : post_receives(p, i);
 }
 
 uint32_t gw_session_pool_tend(struct gw_session_pool *p)

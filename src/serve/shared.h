@@ -25,6 +25,29 @@ enum gw_serve_state {
     GW_SESSION_CLOSING = 2 /* the kernel lets go of it */
 };
 
+/* A completion's id names the session and the session's client: the latter by the notice's word that opened the session.
+ * An answer's id also says how many answers the session had with this one. The host may reset a session and open it anew
+ * while the kernel still holds completions that it has polled. The kernel tells by their client that they are stale. */
+#define GW_SERVE_MAX_SESSIONS 0x10000u
+
+GW_FN uint64_t gw_serve_id(uint32_t session, uint32_t word, uint32_t answers)
+{
+    return (uint64_t)answers << 32 | (word >> 2 & 0xffff) << 16 | session;
+}
+GW_FN uint32_t gw_serve_id_session(uint64_t id)
+{
+    return (uint32_t)id & 0xffff;
+}
+GW_FN uint32_t gw_serve_id_answers(uint64_t id)
+{
+    return (uint32_t)(id >> 32);
+}
+/* Does it name a completion of the client that the word opened? */
+GW_FN int gw_serve_id_is(uint64_t id, uint32_t word)
+{
+    return ((uint32_t)id >> 16) == (word >> 2 & 0xffff);
+}
+
 /* Host to kernel. The host fills the fields, then release-stores `word`, then bumps
  * gw_serve_board.changes. An opened session needs no such bump: its first request makes the kernel look
  * at the notice. */

@@ -97,7 +97,8 @@ int gw_sock_cm_connect(struct gw_sockets *set, struct sock *k, const struct gw_s
     int err = given_addr(k, addr, &sa);
 
     if (!err) err = make_id(set, k);
-    if (!err && rdma_resolve_addr(k->id, NULL, (struct sockaddr *)&sa, RESOLVE_MS))
+    if (!err && (k->bound ? rdma_resolve_addr(k->id, NULL, (struct sockaddr *)&sa, RESOLVE_MS)
+                          : gw_cm_resolve(set->dev, k->id, (struct sockaddr *)&sa, RESOLVE_MS)))
         err = errno == ENODEV ? -ENETUNREACH : -errno;
     if (err) return err;
     k->step = SOCK_RESOLVING;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which device: what the caller or GPUWIRE_DEVICE names, else a ConnectX with an active port, else another
- * NIC that speaks RoCE or InfiniBand, else the software NIC. The software NIC must be installed before
+ * NIC that speaks RoCE or InfiniBand, else the software NIC. Of several the one next to the GPU. The software NIC must be installed before
  * libibverbs is used for the first time, so real devices are looked for in /sys, without libibverbs.
  */
 #include <dirent.h>
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "src/verbs/impl.h"
+#include "src/verbs/near.h"
 
 #define SOFTNIC "libgpuwire-softnic.so"
 
@@ -65,20 +66,57 @@ static int rank(const char *name, char *why, size_t why_size)
     return 0;
 }
 
-/* The best usable real device; why tells what there is when there is none. */
-static bool real_device(char *name, size_t size, char *why, size_t why_size)
+struct candidate {
+    char name[64];
+    int rank;
+    uint32_t distance; /* from the GPU; 0 where that says nothing */
+};
+
+/* Names are compared, too: the order of a directory changes from host to host, and from boot to boot. */
+static bool is_better(const struct candidate *c, const struct candidate *than)
+{
+    if (c->rank != than->rank) return c->rank > than->rank;
+    if (c->distance != than->distance) return c->distance < than->distance;
+    return strverscmp(c->name, than->name) < 0;
+}
+
+static uint32_t distance_to(const struct gw_place_in_pci *gpu, const char *name)
+{
+    struct gw_place_in_pci nic;
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/device", name);
+    return gw_pci_find(path, &nic) ? gw_pci_distance(gpu, &nic) : UINT32_MAX;
+}
+
+/* The best usable real device. soft_why tells what there is when there is none, near_why what was chosen by. */
+static bool real_device(struct gw_device *dev, struct candidate *best)
 {
     DIR *d = opendir("/sys/class/infiniband");
-    int best = 0, r;
+    struct gw_place_in_pci gpu;
+    bool has_gpu = gw_pci_of_exec(dev->exec, &gpu);
+    unsigned usable = 0;
 
-    snprintf(why, why_size, "this machine has no RDMA device");
+    *best = (struct candidate){.rank = 0};
+    snprintf(dev->info.soft_why, GW_CHOOSE_WHY, "this machine has no RDMA device");
     for (struct dirent *e; d && (e = readdir(d));) {
-        if (e->d_name[0] == '.' || (r = rank(e->d_name, why, why_size)) <= best) continue;
-        best = r;
-        snprintf(name, size, "%.63s", e->d_name);
+        struct candidate c = {.rank = 0};
+
+        if (e->d_name[0] == '.') continue;
+        snprintf(c.name, sizeof(c.name), "%.63s", e->d_name);
+        c.rank = rank(c.name, dev->info.soft_why, GW_CHOOSE_WHY);
+        if (!c.rank) continue;
+        usable++;
+        if (has_gpu) c.distance = distance_to(&gpu, c.name);
+        if (!best->rank || is_better(&c, best)) *best = c;
     }
     if (d) closedir(d);
-    return best > 0;
+    if (usable > 1 && has_gpu)
+        snprintf(dev->info.near_why, sizeof(dev->info.near_why), "of %u NICs the nearest to GPU %u: %s",
+                 usable, gw_exec_device(dev->exec), gw_pci_distance_text(best->distance));
+    else if (usable > 1)
+        snprintf(dev->info.near_why, sizeof(dev->info.near_why), "of %u NICs the first by name", usable);
+    return usable;
 }
 
 static void *try_open(const char *path)
@@ -203,9 +241,9 @@ static int open_real(const char *name, struct ibv_context **ctx)
     return err;
 }
 
-static int choose_locked(const char *name, struct ibv_context **ctx, bool *soft, char why[GW_CHOOSE_WHY])
+static int choose_locked(const char *name, struct gw_device *dev, bool *soft)
 {
-    char found[64];
+    struct candidate found;
 
     if (preloaded()) attached = SOFT;
     if (!name || !*name) name = getenv("GPUWIRE_DEVICE");
@@ -215,27 +253,30 @@ static int choose_locked(const char *name, struct ibv_context **ctx, bool *soft,
         return gw_error(
             -EBUSY,
             "this process uses a real RDMA device already: the software NIC needs a process of its own");
-    if (*soft) return !name || !strcmp(name, "softnic") ? open_soft("", ctx) : open_named(name, ctx);
-    if (name || attached == REAL) return open_real(name, ctx);
-    if (real_device(found, sizeof(found), why, GW_CHOOSE_WHY)) {
-        if (!open_real(found, ctx)) return 0;
-        snprintf(why, GW_CHOOSE_WHY, "%s",
-                 gw_last_error()); /* no permission, say: the software NIC needs none */
+    if (*soft)
+        return !name || !strcmp(name, "softnic") ? open_soft("", &dev->ctx) : open_named(name, &dev->ctx);
+    if (name) return open_real(name, &dev->ctx);
+    if (real_device(dev, &found)) {
+        int err = open_real(found.name, &dev->ctx);
+
+        /* No permission, say: the software NIC needs none. */
+        snprintf(dev->info.soft_why, GW_CHOOSE_WHY, "%s", err ? gw_last_error() : "");
+        if (!err) return 0;
+        dev->info.near_why[0] = 0;
     }
+    if (attached == REAL) return open_real(NULL, &dev->ctx);
     *soft = true;
-    return open_soft(why, ctx);
+    return open_soft(dev->info.soft_why, &dev->ctx);
 }
 
-int gw_choose(const char *name, struct ibv_context **ctx, const struct gw_device_ops **ops,
-              char why[GW_CHOOSE_WHY])
+int gw_choose(const char *name, struct gw_device *dev)
 {
     bool soft = false;
     int err;
 
-    *why = 0;
     pthread_mutex_lock(&lock);
-    err = choose_locked(name, ctx, &soft, why);
+    err = choose_locked(name, dev, &soft);
     pthread_mutex_unlock(&lock);
-    *ops = soft ? &gw_softnic_ops : &gw_hardware_ops;
+    dev->ops = soft ? &gw_softnic_ops : &gw_hardware_ops;
     return err;
 }

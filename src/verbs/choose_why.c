@@ -39,11 +39,13 @@ int gw_cannot_open(const char *device, int err)
     snprintf(path, sizeof(path), "/dev/infiniband/%s", file);
     if (!faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS))
         return gw_error_errno(err, "cannot open %s (%s)", device, path);
-    if (errno == EACCES || errno == EPERM)
-        return gw_error(
-            -EACCES,
-            "cannot open %s: no permission for %s: `chmod 666` it, as a udev rule does, or run as root",
-            device, path);
+    if (errno == EPERM) /* not its mode, but the control group of devices */
+        return gw_error(-EACCES, "cannot open %s: this container may not use %s: start it with --device %s",
+                        device, path, path);
+    if (errno == EACCES)
+        return gw_error(-EACCES,
+                        "cannot open %s: no permission for %s: `chmod 666` it, as rdma-core's udev rule does",
+                        device, path);
     return gw_error(-ENODEV, NO_FILE, device, path);
 }
 

@@ -50,8 +50,9 @@ static int expect(struct attempt *a, enum rdma_cm_event_type want, struct rdma_c
 static int step(struct attempt *a, int failed, enum rdma_cm_event_type want)
 {
     struct rdma_cm_event *ev;
-    int err =
-        failed ? gw_error_errno(-errno, "%s: no RDMA device has a way there", a->who) : expect(a, want, &ev);
+    int err = failed ? gw_error_errno(-errno, "%s: no RDMA device has a way there%s", a->who,
+                                      gw_cm_lacks(a->qp->dev))
+                     : expect(a, want, &ev);
 
     if (!err) rdma_ack_cm_event(ev);
     return err;
@@ -68,7 +69,7 @@ static int patience(const struct attempt *a)
 static int find_way(struct attempt *a)
 {
     struct rdma_cm_id *id = a->link->id;
-    int err = step(a, rdma_resolve_addr(id, NULL, (struct sockaddr *)&a->to, patience(a)),
+    int err = step(a, gw_cm_resolve(a->qp->dev, id, (struct sockaddr *)&a->to, patience(a)),
                    RDMA_CM_EVENT_ADDR_RESOLVED);
 
     if (!err) err = gw_cm_same_device(a->qp->dev, id);

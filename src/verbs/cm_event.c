@@ -46,14 +46,41 @@ int gw_cm_event(struct rdma_event_channel *ch, int stop_fd, uint64_t deadline_ns
     }
 }
 
+const char *gw_cm_lacks(const struct gw_device *dev)
+{
+    struct sockaddr_storage own;
+
+    if (dev->roce || gw_own_address(dev, AF_INET, &own) || gw_own_address(dev, AF_INET6, &own)) return "";
+    return ": rdma_cm needs an IPoIB interface on this InfiniBand port, with an address (`modprobe "
+           "ib_ipoib`, "
+           "`ip addr add`)";
+}
+
+static bool is_any(const struct sockaddr *sa)
+{
+    if (sa->sa_family == AF_INET) return !((const struct sockaddr_in *)sa)->sin_addr.s_addr;
+    return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)sa)->sin6_addr);
+}
+
+int gw_cm_resolve(const struct gw_device *dev, struct rdma_cm_id *id, struct sockaddr *to, int ms)
+{
+    struct sockaddr_storage own;
+
+    if (is_any(to) || !gw_own_address(dev, to->sa_family, &own)) return rdma_resolve_addr(id, NULL, to, ms);
+    if (!rdma_resolve_addr(id, (struct sockaddr *)&own, to, ms)) return 0;
+    if (errno != EADDRNOTAVAIL && errno != ENODEV) return -1;
+    /* It is of another network namespace: then the kernel chooses, and gw_cm_same_device looks. */
+    return rdma_resolve_addr(id, NULL, to, ms);
+}
+
 int gw_cm_same_device(const struct gw_device *dev, const struct rdma_cm_id *id)
 {
     const char *name = id->verbs ? ibv_get_device_name(id->verbs->device) : "no device";
 
     if (!strcmp(name, dev->info.name) && id->port_num == dev->info.port) return 0;
     return gw_error(-EXDEV,
-                    "the way to that address is through %s port %u, and the queue pair is on %s port %u",
-                    name, id->port_num, dev->info.name, dev->info.port);
+                    "the way to that address is through %s port %u, and the queue pair is on %s port %u%s",
+                    name, id->port_num, dev->info.name, dev->info.port, gw_cm_lacks(dev));
 }
 
 void gw_cm_address(const struct sockaddr *sa, char *text, size_t size)
@@ -131,19 +158,23 @@ void gw_cm_agree(struct gw_cm_terms *t, const struct rdma_conn_param *theirs, ui
 static int step(struct gw_qp *qp, struct rdma_cm_id *id, enum ibv_qp_state state,
                 const struct gw_connect_opts *o, const struct gw_cm_terms *t)
 {
+    const struct gw_settings *s = &qp->dev->settings;
     struct ibv_qp_attr a = {.qp_state = state};
     int mask = 0;
 
     if (rdma_init_qp_attr(id, &a, &mask)) return -errno;
     if (qp->dev->attr.atomic_cap == IBV_ATOMIC_NONE) a.qp_access_flags &= ~(unsigned)IBV_ACCESS_REMOTE_ATOMIC;
     if (state == IBV_QPS_RTR) {
+        if (o->traffic_class || s->tc)
+            a.ah_attr.grh.traffic_class = o->traffic_class ? o->traffic_class : (uint8_t)s->tc;
+        if (o->service_level || s->sl) a.ah_attr.sl = o->service_level ? o->service_level : (uint8_t)s->sl;
         a.path_mtu = gw_mtu_code(t->mtu);
         a.max_dest_rd_atomic = t->respond;
         a.min_rnr_timer = o->min_rnr_timer ? o->min_rnr_timer : 12;
     }
     if (state == IBV_QPS_RTS) {
         a.max_rd_atomic = t->begin;
-        if (o->timeout) a.timeout = o->timeout;
+        if (o->timeout || s->has_timeout) a.timeout = o->timeout ? o->timeout : (uint8_t)s->timeout;
     }
     return qp->ops->qp_modify(qp, &a, mask);
 }

@@ -23,30 +23,28 @@ struct gw_request {
     char peer[INET6_ADDRSTRLEN];
 };
 
-/* NULL: the device's own, which its GID is made of. */
-static int resolve(const struct gw_device *dev, const char *address, struct sockaddr_storage *to)
+/* The device's own. A link-local one would need to be told which link: any address then; gw_cm_next looks at
+ * the device. */
+static int own(const struct gw_device *dev, struct sockaddr_storage *to)
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+    const int first = dev->roce && memcmp(dev->info.gid, v4, 12) ? AF_INET6 : AF_INET,
+              second = first == AF_INET ? AF_INET6 : AF_INET;
+
+    memset(to, 0, sizeof(*to));
+    to->ss_family = AF_INET6;
+    if (dev->roce && dev->info.gid[0] == 0xfe) return 0;
+    if (gw_own_address(dev, first, to) || gw_own_address(dev, second, to)) return 0;
+    return gw_error(-EADDRNOTAVAIL, "%s: it has no address to listen at%s", dev->info.name, gw_cm_lacks(dev));
+}
+
+static int resolve(const struct gw_device *dev, const char *address, struct sockaddr_storage *to)
+{
     struct addrinfo hints = {.ai_flags = AI_PASSIVE}, *list;
     int err;
 
+    if (!address) return own(dev, to);
     memset(to, 0, sizeof(*to));
-    if (!address && memcmp(dev->info.gid, v4, 12)) {
-        struct sockaddr_in6 *sa = (struct sockaddr_in6 *)to;
-
-        sa->sin6_family = AF_INET6;
-        /* A link-local one would need to be told which link: any address then; gw_cm_next looks at the
-         * device. */
-        if (dev->info.gid[0] != 0xfe) memcpy(&sa->sin6_addr, dev->info.gid, 16);
-        return 0;
-    }
-    if (!address) {
-        struct sockaddr_in *sa = (struct sockaddr_in *)to;
-
-        sa->sin_family = AF_INET;
-        memcpy(&sa->sin_addr, dev->info.gid + 12, 4);
-        return 0;
-    }
     err = getaddrinfo(address, NULL, &hints, &list);
     if (err) return gw_error(-ENOENT, "%s: %s", address, gai_strerror(err));
     memcpy(to, list->ai_addr, list->ai_addrlen);

@@ -43,7 +43,8 @@ struct ibv_ah_attr gw_way_to(const struct gw_device *dev, const struct gw_endpoi
     memcpy(a.grh.dgid.raw, peer->gid, 16);
     a.grh.sgid_index = (uint8_t)dev->info.gid_index;
     a.grh.hop_limit = (uint8_t)pick(o->hop_limit, 64);
-    a.grh.traffic_class = o->traffic_class;
+    a.grh.traffic_class = (uint8_t)pick(o->traffic_class, (uint32_t)dev->settings.tc);
+    a.sl = (uint8_t)pick(o->service_level, (uint32_t)dev->settings.sl);
     return a;
 }
 
@@ -51,6 +52,7 @@ static int to_init(struct gw_qp *qp)
 {
     struct ibv_qp_attr a = {
         .qp_state = IBV_QPS_INIT,
+        .pkey_index = qp->dev->pkey_index,
         .port_num = (uint8_t)qp->dev->info.port,
         .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
                            (qp->dev->attr.atomic_cap == IBV_ATOMIC_NONE ? 0 : IBV_ACCESS_REMOTE_ATOMIC),
@@ -81,7 +83,7 @@ static int to_rts(struct gw_qp *qp, const struct gw_connect_opts *o)
 {
     struct ibv_qp_attr a = {
         .qp_state = IBV_QPS_RTS,
-        .timeout = (uint8_t)pick(o->timeout, 14),
+        .timeout = (uint8_t)pick(o->timeout, (uint32_t)qp->dev->settings.timeout),
         .retry_cnt = (uint8_t)pick(o->retry_cnt, 7),
         .rnr_retry = (uint8_t)pick(o->rnr_retry, 7),
         .sq_psn = qp->psn,
@@ -105,7 +107,7 @@ int gw_qp_set_state(struct gw_qp *qp, uint32_t state)
 bool gw_connect_sane(const struct gw_connect_opts *o)
 {
     return o->timeout < 32 && o->retry_cnt < 8 && o->rnr_retry < 8 && o->min_rnr_timer < 32 &&
-           (!o->mtu || (o->mtu >= 256 && o->mtu <= 4096));
+           o->service_level < 16 && (!o->mtu || (o->mtu >= 256 && o->mtu <= 4096));
 }
 
 int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer, const struct gw_connect_opts *opts)
@@ -139,7 +141,10 @@ int gw_qp_activate(struct gw_qp *qp, uint32_t qkey)
     } way[] = {{IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, "INIT"},
                {IBV_QPS_RTR, 0, "RTR"},
                {IBV_QPS_RTS, IBV_QP_SQ_PSN, "RTS"}};
-    struct ibv_qp_attr a = {.port_num = (uint8_t)qp->dev->info.port, .qkey = qkey, .sq_psn = qp->psn};
+    struct ibv_qp_attr a = {.port_num = (uint8_t)qp->dev->info.port,
+                            .pkey_index = qp->dev->pkey_index,
+                            .qkey = qkey,
+                            .sq_psn = qp->psn};
 
     if (!gw_is_ud(qp))
         return gw_error(-EINVAL, "queue pair %06x: it needs a peer; call gw_qp_connect", gw_qp_num(qp));
@@ -215,6 +220,9 @@ static const char *cause(uint32_t status)
     case IBV_WC_REM_OP_ERR: return "the peer could not complete it";
     case IBV_WC_RETRY_EXC_ERR: return "the peer does not answer: it is gone, not connected, or unreachable";
     case IBV_WC_RNR_RETRY_EXC_ERR: return "the peer has posted no receive";
+    case IBV_WC_FATAL_ERR: return "the NIC gave the queue pair up, or has failed itself";
+    case IBV_WC_LOC_ACCESS_ERR:
+        return "the NIC could not reach local memory, or not make sure that data had arrived in the GPU";
     default: return "see the vendor syndrome";
     }
 }

@@ -3,10 +3,20 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "src/verbs/impl.h"
 
 #define DEFAULT_QPS 64
+
+/* CPU threads sleep on both. */
+static int make_alarm(struct gw_cq *cq)
+{
+    if (cq->event_fd < 0) return 0;
+    cq->alarm_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return cq->alarm_fd < 0 ? gw_error_errno(-errno, "completion queue") : 0;
+}
 
 static int make_handle(struct gw_cq *cq, uint32_t flags)
 {
@@ -32,9 +42,10 @@ static int make_handle(struct gw_cq *cq, uint32_t flags)
     h->table_mask = cq->table_size - 1;
     h->dbrec = gw_arena_dev(&dev->queues, cq->dbrec);
     h->host = gw_exec_kind(dev->exec) == GW_EXEC_CPU ? cq : NULL;
+    h->flush = gw_flush_handle_of(cq->flush);
     if (!h->cqe || !h->dbrec)
         return gw_error(-EOPNOTSUPP,
-                        "%s: this libmlx5 does not take its memory from us; it must be 44 or newer",
+                        "%s: this libmlx5 does not take its memory from us; rdma-core 29 and newer do",
                         dev->info.name);
     return gw_copy_in(dev->exec, cq->handle, h, sizeof(*h));
 }
@@ -44,11 +55,13 @@ static void destroy(struct gw_cq *cq)
     cq->ops->cq_free(cq);
     gw_arena_free(&cq->dev->handles, cq->copy.table);
     gw_arena_free(&cq->dev->handles, cq->handle);
+    if (cq->alarm_fd >= 0) close(cq->alarm_fd);
     free(cq->table);
     free(cq);
 }
 
-int gw_cq_create(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw_cq **out)
+int gw_cq_create_plain(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw_flush *flush,
+                       struct gw_cq **out)
 {
     struct gw_cq *cq;
     int err;
@@ -64,26 +77,41 @@ int gw_cq_create(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw
     if (!cq) return gw_error_errno(-ENOMEM, "completion queue");
     cq->dev = dev;
     cq->ops = gw_mode_queues(dev, attr->post_mode);
-    cq->event_fd = -1;
+    cq->event_fd = cq->alarm_fd = -1;
+    cq->flush = flush;
     cq->max_qps = attr->qps ? attr->qps : DEFAULT_QPS;
     for (cq->table_size = 4; cq->table_size < 2 * cq->max_qps; cq->table_size *= 2) continue;
     pthread_mutex_lock(&dev->lock);
     err = gw_place(dev, attr->placement);
     if (!err) err = cq->ops->cq_make(cq, attr);
+    if (!err) err = make_alarm(cq);
     if (!err) err = make_handle(cq, attr->flags);
     if (err) {
         destroy(cq);
     } else {
         cq->room = cq->cqes;
         dev->objects++;
+        gw_watch_cq(cq);
         *out = cq;
     }
     pthread_mutex_unlock(&dev->lock);
     return err;
 }
 
+int gw_cq_create(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw_cq **out)
+{
+    struct gw_flush *flush;
+    int err = gw_flush_make(dev, attr->post_mode, &flush);
+
+    *out = NULL;
+    if (!err) err = gw_cq_create_plain(dev, attr, flush, out);
+    if (err) gw_flush_free(dev, flush);
+    return err;
+}
+
 int gw_cq_destroy(struct gw_cq *cq)
 {
+    struct gw_flush *flush;
     struct gw_device *dev;
 
     if (!cq) return 0;
@@ -93,9 +121,12 @@ int gw_cq_destroy(struct gw_cq *cq)
         pthread_mutex_unlock(&dev->lock);
         return gw_error(-EBUSY, "completion queue: %u queue pairs still use it", cq->qps);
     }
+    flush = cq->flush;
+    gw_watch_cq_del(cq);
     destroy(cq);
     dev->objects--;
     pthread_mutex_unlock(&dev->lock);
+    gw_flush_free(dev, flush);
     return 0;
 }
 

@@ -73,16 +73,24 @@ static uint32_t record_ci(const struct gw_cq *cq)
     return gw_be32(gw_ld_acquire_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI]));
 }
 
+/* Must the poller pass this entry before the queue pair begins anew? The poller may do so meanwhile, and the NIC may then
+ * write another queue pair's completion there. So the word is exchanged only while it names this queue pair; the NIC
+ * writes nothing more that does. An entry of nobody counts: an earlier call may have given up waiting for it. */
+static bool disown_one(struct gw_mlx5_cqe *cqe, uint32_t qpn)
+{
+    uint32_t word = gw_ld_relaxed_u32(&cqe->wqe_opcode_qpn_be), owner = gw_be32(word) & 0xffffff;
+
+    if (owner != qpn) return owner == 0;
+    return gw_cas_relaxed_u32(&cqe->wqe_opcode_qpn_be, word, 0) == word;
+}
+
 static int disown(struct gw_cq *cq, uint32_t qpn, uint64_t deadline_ns)
 {
     const struct timespec nap = {.tv_nsec = 20000};
     uint32_t ci = record_ci(cq), end = end_of(cq, ci), at, last = ci;
 
-    for (at = ci; at != end; at++) {
-        if (!belongs(entry(cq, at), qpn)) continue;
-        gw_st_relaxed_u32(&entry(cq, at)->wqe_opcode_qpn_be, 0);
-        last = at + 1;
-    }
+    for (at = ci; at != end; at++)
+        if (disown_one(entry(cq, at), qpn)) last = at + 1;
     /* 24 bits count in the record, and the ring is smaller than half of that. */
     while (((last - record_ci(cq)) & 0xffffff) - 1 < 1u << 23) {
         if (gw_clock_ns() >= deadline_ns)

@@ -22,30 +22,6 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
     return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 1024;
 }
 
-/* RoCE v2 over IPv4 first, then any RoCE v2, then index 0 (InfiniBand). */
-static int choose_gid(struct gw_device *dev, uint32_t gids)
-{
-    int best = -1, best_rank = -1;
-
-    for (uint32_t i = 0; i < gids; i++) {
-        static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
-        struct ibv_gid_entry e;
-        int rank;
-
-        if (ibv_query_gid_ex(dev->ctx, dev->info.port, i, &e, 0)) continue;
-        rank = e.gid_type != IBV_GID_TYPE_ROCE_V2 ? 0 : memcmp(e.gid.raw, v4, 12) ? 1 : 2;
-        if (rank <= best_rank) continue;
-        best_rank = rank;
-        best = (int)i;
-        memcpy(dev->info.gid, e.gid.raw, 16);
-    }
-    if (best < 0)
-        return gw_error(-ENODEV, "%s: port %u has no GID; give its network interface an address",
-                        dev->info.name, dev->info.port);
-    dev->info.gid_index = (uint32_t)best;
-    return 0;
-}
-
 static int query(struct gw_device *dev)
 {
     struct ibv_port_attr port;
@@ -61,7 +37,12 @@ static int query(struct gw_device *dev)
         return gw_error(-ENETDOWN, "%s: port 1 is not active; check the cable and `ip link`", dev->info.name);
     dev->info.mtu = mtu_bytes(port.active_mtu);
     dev->info.lid = port.lid;
-    return choose_gid(dev, (uint32_t)port.gid_tbl_len);
+    dev->roce = port.link_layer == IBV_LINK_LAYER_ETHERNET;
+    if (dev->roce && dev->settings.sl > 7)
+        return gw_error(-EINVAL, "GPUWIRE_SL=%d: on Ethernet there are 0 to 7 (%s)", dev->settings.sl,
+                        dev->info.name);
+    err = gw_gid_choose(dev, (uint32_t)port.gid_tbl_len);
+    return err ? err : gw_pkey_choose(dev, port.pkey_tbl_len);
 }
 
 static int set_up(struct gw_device *dev)
@@ -81,6 +62,8 @@ static int set_up(struct gw_device *dev)
 
 static void tear_down(struct gw_device *dev)
 {
+    gw_flush_close(dev);
+    gw_watch_stop(dev);
     gw_proxy_stop(dev);
     gw_uar_unmap_all(dev);
     if (dev->ops) dev->ops->close(dev);
@@ -109,7 +92,8 @@ int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **ou
         err = gw_exec_create("cpu", NULL, &dev->exec);
         dev->own_exec = !err;
     }
-    if (!err) err = gw_choose(name, &dev->ctx, &dev->ops, dev->info.soft_why);
+    if (!err) err = gw_settings_read(&dev->settings);
+    if (!err) err = gw_choose(name, dev);
     if (!err) {
         dev->info.soft = dev->ops->soft;
         dev->mlx5 = mlx5dv_is_supported(dev->ctx->device);
@@ -117,8 +101,10 @@ int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **ou
         gw_arena_init(&dev->handles, dev->exec, GW_MEM_DEVICE, CHUNK);
         err = set_up(dev);
     }
+    if (!err) err = gw_watch_start(dev);
     if (!err) err = gw_mode_choose(dev);
     if (!err) gw_mr_probe(dev);
+    if (!err) gw_flush_open(dev);
     if (err) {
         tear_down(dev);
         return err;
@@ -156,6 +142,30 @@ void gw_device_progress(struct gw_device *dev)
     dev->ops->progress(dev);
 }
 
+static int make_sink(struct gw_pd *pd)
+{
+    struct gw_device *dev = pd->dev;
+    int err;
+
+    if (!gw_has_atomics(dev)) return 0;
+    err = gw_arena_alloc(&dev->queues, sizeof(uint64_t), 64, &pd->sink);
+    if (err) return gw_error_errno(err, "protection domain");
+    pd->sink_mr = ibv_reg_mr(pd->pd, pd->sink.host, sizeof(uint64_t), IBV_ACCESS_LOCAL_WRITE);
+    return pd->sink_mr
+               ? 0
+               : gw_refused(dev, -errno, "cannot register %zu bytes at %p", sizeof(uint64_t), pd->sink.host);
+}
+
+/* Frees what there is of it. Under dev->lock. */
+static void free_pd(struct gw_pd *pd)
+{
+    if (pd->sink_mr) ibv_dereg_mr(pd->sink_mr);
+    gw_arena_free(&pd->dev->queues, pd->sink.host);
+    if (pd->parent) ibv_dealloc_pd(pd->parent);
+    if (pd->pd) ibv_dealloc_pd(pd->pd);
+    free(pd);
+}
+
 int gw_pd_create(struct gw_device *dev, struct gw_pd **out)
 {
     struct gw_pd *pd = calloc(1, sizeof(*pd));
@@ -168,15 +178,14 @@ int gw_pd_create(struct gw_device *dev, struct gw_pd **out)
     pd->pd = ibv_alloc_pd(dev->ctx);
     err = pd->pd ? gw_parent_domain(dev, pd->pd, &pd->parent)
                  : gw_error_errno(-errno, "%s: cannot make a protection domain", dev->info.name);
-    if (!err) dev->objects++;
+    if (!err) err = make_sink(pd);
+    if (err)
+        free_pd(pd);
+    else
+        dev->objects++;
     pthread_mutex_unlock(&dev->lock);
-    if (err) {
-        if (pd->pd) ibv_dealloc_pd(pd->pd);
-        free(pd);
-        return err;
-    }
-    *out = pd;
-    return 0;
+    if (!err) *out = pd;
+    return err;
 }
 
 int gw_pd_destroy(struct gw_pd *pd)
@@ -192,10 +201,8 @@ int gw_pd_destroy(struct gw_pd *pd)
                         "protection domain: %u queue pairs, regions and address handles are still in it",
                         pd->objects);
     }
-    if (pd->parent) ibv_dealloc_pd(pd->parent);
-    ibv_dealloc_pd(pd->pd);
+    free_pd(pd);
     dev->objects--;
     pthread_mutex_unlock(&dev->lock);
-    free(pd);
     return 0;
 }

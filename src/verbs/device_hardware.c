@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/verbs/device_ops.h"
 
@@ -23,11 +24,26 @@ static struct ibv_qp *ring_through_nothing(const struct gw_qp *qp, bool alone)
     return NULL;
 }
 
-/* Without peer memory the kernel takes a GPU's address for one of the process, where there is nothing. */
+/* Data goes to the GPU, the completion to the host's memory. */
+static bool data_may_be_late(const struct gw_device *dev)
+{
+    (void)dev;
+    return true;
+}
+
+/* Without peer memory the kernel takes a GPU's address for one of the process, where there is nothing. The module
+ * for it loads only beside OFED's ib_core, and refuses to if it was built without OFED's symbols. */
 static void address_refused(int err, char *why, size_t size)
 {
-    if (err == EFAULT || err == EINVAL)
-        snprintf(why, size, "the kernel has no peer memory for GPUs: `modprobe nvidia_peermem`");
+    bool loaded = !access("/sys/module/nvidia_peermem", F_OK);
+
+    if ((err == EFAULT || err == EINVAL) && loaded)
+        snprintf(why, size, "nvidia_peermem is loaded and does not know this memory; see `dmesg`");
+    else if (err == EFAULT || err == EINVAL)
+        snprintf(why, size,
+                 "the kernel has no peer memory for GPUs: it takes MLNX_OFED or DOCA-OFED, then `modprobe "
+                 "nvidia_peermem`; does that say \"Invalid argument\", the GPU driver was built before OFED: "
+                 "install it again");
     else
         snprintf(why, size, "%s", strerror(err));
 }
@@ -40,6 +56,6 @@ const struct gw_device_ops gw_hardware_ops = {
     .leave = nothing,
     .ring_through = ring_through_nothing,
     .ways = {GW_REACH_DMABUF, GW_REACH_DIRECT},
-    .data_may_be_late = true, /* it goes to the GPU, the completion to the CPU */
+    .data_may_be_late = data_may_be_late,
     .address_refused = address_refused,
 };

@@ -42,8 +42,9 @@ struct gw_device_ops {
     /* ---- ways to reach GPU memory ---- */
 
     enum gw_reach ways[2]; /* DMABUF and DIRECT, in the order in which they are tried */
-    /* The NIC's data may arrive in GPU memory later than a completion that a CPU thread passes on. */
-    bool data_may_be_late;
+    /* May its data become visible in GPU memory later than the completion in host memory, where the GPU does
+     * not promise otherwise? */
+    bool (*data_may_be_late)(const struct gw_device *dev);
     /* Why memory of a GPU could not be registered by its address (err: errno), for people. */
     void (*address_refused)(int err, char *why, size_t size);
 };

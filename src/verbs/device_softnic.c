@@ -4,6 +4,7 @@
  * posts nothing makes it do the work of the posts before. A poll makes it do all there is, arriving packets
  * included. So the library keeps a queue pair and a completion queue for such calls, which carry nothing.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +16,10 @@ static int open_own(struct gw_device *dev)
     struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {1, 1, 1, 1, 0}};
 
     dev->nudge = ibv_create_cq(dev->ctx, 1, NULL, NULL, 0);
-    if (!dev->nudge) return gw_error_errno(-errno, "%s: cannot make a completion queue", dev->info.name);
+    if (!dev->nudge) return gw_refused(dev, -errno, "cannot make a completion queue");
     attr.send_cq = attr.recv_cq = dev->nudge;
     dev->nudge_qp = ibv_create_qp(dev->pd, &attr);
-    return dev->nudge_qp ? 0 : gw_error_errno(-errno, "%s: cannot make a queue pair", dev->info.name);
+    return dev->nudge_qp ? 0 : gw_refused(dev, -errno, "cannot make a queue pair");
 }
 
 static void close_own(struct gw_device *dev)
@@ -57,6 +58,15 @@ static struct ibv_qp *ring_through(const struct gw_qp *qp, bool alone)
     return alone ? qp->qp : qp->dev->nudge_qp;
 }
 
+/* It waits for the GPU before it writes a completion, unless it is told to be as unkind as a NIC may be. */
+static bool data_may_be_late(const struct gw_device *dev)
+{
+    int (*hostile)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "softnic_hostile");
+
+    (void)dev;
+    return hostile && hostile();
+}
+
 static void address_refused(int err, char *why, size_t size)
 {
     snprintf(why, size, "%s; the software NIC copies by the GPU driver and has said why not", strerror(err));
@@ -71,5 +81,6 @@ const struct gw_device_ops gw_softnic_ops = {
     .leave = leave,
     .ring_through = ring_through,
     .ways = {GW_REACH_DIRECT, GW_REACH_DMABUF}, /* it has no use for a dma-buf */
+    .data_may_be_late = data_may_be_late,
     .address_refused = address_refused,
 };

@@ -13,6 +13,7 @@
 #include <gpuwire/verbs.h>
 
 #include "src/verbs/device_ops.h"
+#include "src/verbs/settings.h"
 
 /* ---- arena: memory that executor and NIC share, in few large pieces, so that each is registered once ------
  */
@@ -54,7 +55,7 @@ struct gw_uar {
     uint8_t *page; /* as libmlx5 mapped it */
     struct gw_mem mem;
     int error; /* why it could not be mapped for the executor */
-    char why[160];
+    char why[400];
 };
 
 struct gw_proxy;
@@ -65,6 +66,11 @@ struct gw_proxy;
  * ----------------------------------------------------------------------------------------------- */
 
 struct gw_queue_ops;
+struct gw_watch;
+struct gw_flush;
+struct gw_flush_target;
+
+#define GW_LOST_WHY 240
 
 struct gw_device {
     struct ibv_context *ctx;
@@ -73,6 +79,10 @@ struct gw_device {
     bool own_exec;
     bool mlx5;        /* its queues are in mlx5's format, and libmlx5 shows them */
     bool mode_forced; /* by GPUWIRE_POST: nothing else will do */
+    bool roce;        /* its GIDs are IP addresses; else it is InfiniBand */
+    uint16_t pkey_index;
+    struct gw_settings settings;
+    bool loops; /* a queue pair can be connected to itself: seen (probe.c) */
     struct ibv_device_attr attr;
     struct ibv_pd *pd, *parent; /* for the CQs */
     struct ibv_td *td;
@@ -85,6 +95,10 @@ struct gw_device {
     uint32_t uars;
     uint32_t objects;
     struct gw_proxy *proxy;
+    struct gw_watch *watch;
+    struct gw_flush_target *flush;                   /* flush.c */
+    char no_flush[320];                              /* why there is none where it would be needed */
+    char lost_why[GW_REACH_DMABUF + 1][GW_LOST_WHY]; /* by enum gw_reach: why not in this way; "": untried */
     struct gw_own_ah **ah; /* by number, from 1 on; under lock, and under the proxy's lock if there is one */
     uint32_t ahs, ah_free; /* places in it; none below is free */
     struct gw_device_info info;
@@ -100,6 +114,8 @@ struct gw_own_ah {
 struct gw_pd {
     struct gw_device *dev;
     struct ibv_pd *pd, *parent;
+    struct gw_piece sink;   /* where answers of atomics go that nobody reads, in host memory */
+    struct ibv_mr *sink_mr; /* NULL: the device has no atomics */
     uint32_t objects;
 };
 
@@ -118,7 +134,10 @@ struct gw_cq {
     struct gw_cq_handle copy;    /* the constant part, as it was written there */
     struct gw_qp_entry *table;   /* what the executor's table holds, and as much again as scratch */
     uint32_t table_size, qps, max_qps;
-    uint32_t room; /* entries not spoken for */
+    uint32_t room;          /* entries not spoken for */
+    int alarm_fd;           /* readable for ever, once it is dead; -1: as event_fd */
+    struct gw_flush *flush; /* flush.c; NULL: none is needed */
+    struct gw_cq *next;     /* of the device's: watch.c */
 };
 
 struct gw_qp {
@@ -138,7 +157,13 @@ struct gw_qp {
     struct gw_qp_handle fresh;   /* as it is written there at creation and by a reset */
     struct gw_piece slots, rq_slots;
     uint32_t psn;
+    struct gw_qp *next; /* of the device's: watch.c */
 };
+
+static inline bool gw_has_atomics(const struct gw_device *dev)
+{
+    return dev->attr.atomic_cap != IBV_ATOMIC_NONE;
+}
 
 static inline bool gw_is_ud(const struct gw_qp *qp)
 {
@@ -175,17 +200,24 @@ void *gw_new(size_t size);
 /* ---- between the files
  * ------------------------------------------------------------------------------------- */
 
-/* choose.c: opens a device by the rules of gw_device_open, and says which operations it has. why: what was
- * against a real one when none was named. */
+/* choose.c: opens a device by the rules of gw_device_open for dev->exec: fills in ctx, ops, info.soft_why and
+ * info.near_why. */
 #define GW_CHOOSE_WHY 160
-int gw_choose(const char *name, struct ibv_context **ctx, const struct gw_device_ops **ops,
-              char why[GW_CHOOSE_WHY]);
+int gw_choose(const char *name, struct gw_device *dev);
 bool gw_first_line(const char *path, char *line, size_t size);
 
 /* choose_why.c: the error line of a device that cannot be opened (err: errno), and of one that is not there
  * (name NULL: of none at all); a negative errno. */
 int gw_cannot_open(const char *device, int err);
 int gw_no_device(const char *name, int err);
+
+/* gid.c: the GID and the P_Key that are used, of so many. They fill in info.gid, .gid_index and .gid_why, roce
+ * and pkey_index. 0, or -ENODEV or -EINVAL with a line. */
+int gw_gid_choose(struct gw_device *dev, uint32_t gids);
+int gw_pkey_choose(struct gw_device *dev, uint32_t keys);
+/* The IP address of the device, of that family, by which rdma_cm knows it; false: it has none. */
+struct sockaddr_storage;
+bool gw_own_address(const struct gw_device *dev, int family, struct sockaddr_storage *sa);
 
 /* native.c: the domain that makes libmlx5 take its memory from dev->queues; NULL on other devices. */
 int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **parent);
@@ -220,7 +252,10 @@ int gw_channel_make(struct gw_device *dev, struct ibv_comp_channel **out);
 /* Before a CPU thread sleeps, once its queues are armed (gw_device_ops.leave). cq: any of them. */
 void gw_cq_leave(struct gw_cq *cq);
 
-/* cq.c: under dev->lock. */
+/* cq.c: gw_cq_create, for pollers that flush with this; NULL: they need not. */
+int gw_cq_create_plain(struct gw_device *dev, const struct gw_cq_attr *attr, struct gw_flush *flush,
+                       struct gw_cq **out);
+/* Under dev->lock. */
 int gw_cq_attach(struct gw_cq *cq, uint32_t qpn, struct gw_qp_handle *handle, uint32_t entries);
 void gw_cq_detach(struct gw_cq *cq, uint32_t qpn, uint32_t entries);
 
@@ -240,10 +275,40 @@ int gw_qp_set_state(struct gw_qp *qp, uint32_t state);
  * PD. */
 struct ibv_ah *gw_ah_of(const struct gw_pd *pd, uint32_t number);
 
-/* mr.c: the error line of host memory that cannot be registered (err: errno), and what mends it; a negative
- * errno. */
-int gw_host_refused(const struct gw_device *dev, const void *addr, size_t length, int err);
-/* Can memory of the executor's own be registered? Fills info.gpu_reach and info.gpu_why. */
+/* refused.c: the error line of memory or queues that the kernel did not take (err: a negative errno). It explains
+ * -ENOMEM, which nearly always is the limit of locked memory. Returns err. */
+int gw_refused(const struct gw_device *dev, int err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* mr.c: can memory of the executor's own be registered, and does the NIC reach it? Fills info.gpu_reach and
+ * info.gpu_why. */
 void gw_mr_probe(struct gw_device *dev);
+/* gw_mr_register in this way alone; HOST: as host memory, NONE: in any. -EOPNOTSUPP: not in this way. */
+int gw_mr_register_by(struct gw_pd *pd, void *addr, size_t length, uint32_t access, enum gw_reach how,
+                      struct gw_mr **out);
+
+/* probe.c: what gw_post_try and gw_reach_try promise; how: HOST, DIRECT or DMABUF. */
+int gw_probe_post(struct gw_device *dev, uint32_t mode);
+int gw_probe_memory(struct gw_device *dev, enum gw_reach how);
+
+/* flush.c: may memory at addr, of a GPU, be a NIC's target? 0, or -EOPNOTSUPP and why not. */
+int gw_order_refuses(const struct gw_device *dev, const void *addr);
+/* When the ways to memory are known: makes what completion queues need to wait for data in memory of the
+ * executor's GPU. Without it that memory counts as out of reach. */
+void gw_flush_open(struct gw_device *dev);
+void gw_flush_close(struct gw_device *dev);
+/* Of a completion queue: *out is what its poller flushes with; NULL: it need not. Not under dev->lock. */
+int gw_flush_make(struct gw_device *dev, uint32_t mode, struct gw_flush **out);
+void gw_flush_free(struct gw_device *dev, struct gw_flush *flush);
+struct gw_flush_handle *gw_flush_handle_of(const struct gw_flush *flush); /* where the executor sees it */
+
+/* watch.c: a thread that hears of the death of the device, or of a queue. 0 or a negative errno. */
+int gw_watch_start(struct gw_device *dev);
+void gw_watch_stop(struct gw_device *dev);
+/* Whom it tells. `del` comes before libibverbs destroys the queue, and outside of no lock but dev->lock. */
+void gw_watch_cq(struct gw_cq *cq);
+void gw_watch_cq_del(struct gw_cq *cq);
+void gw_watch_qp(struct gw_qp *qp);
+void gw_watch_qp_del(struct gw_qp *qp);
 
 #endif

@@ -42,23 +42,9 @@ static int from_environment(uint32_t *mode)
     return gw_error(-EINVAL, "GPUWIRE_POST=%s: it must be auto, direct, proxy-doorbell or proxy-post", name);
 }
 
-/* Found out with a queue pair, because only those have doorbell registers. */
 int gw_post_try(struct gw_device *dev, enum gw_post_mode mode)
 {
-    struct gw_cq_attr ca = {.cqe = 4, .post_mode = mode};
-    struct gw_qp_attr qa = {.max_send_wr = 1, .max_recv_wr = 1, .post_mode = mode};
-    struct gw_cq *cq = NULL;
-    struct gw_pd *pd = NULL;
-    struct gw_qp *qp = NULL;
-    int err = gw_pd_create(dev, &pd);
-
-    if (!err) err = gw_cq_create(dev, &ca, &cq);
-    qa.send_cq = qa.recv_cq = cq;
-    if (!err) err = gw_qp_create(pd, &qa, &qp);
-    gw_qp_destroy(qp);
-    if (cq) gw_cq_destroy(cq);
-    if (pd) gw_pd_destroy(pd);
-    return err;
+    return gw_probe_post(dev, mode);
 }
 
 int gw_mode_choose(struct gw_device *dev)

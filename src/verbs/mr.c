@@ -4,14 +4,13 @@
  * and driver) or by its address, which works where the kernel has peer memory (nvidia_peermem) or the NIC
  * copies by the GPU driver. The device says which way is tried first (gw_device_ops.ways).
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "src/verbs/cuda.h"
 #include "src/verbs/impl.h"
 
 struct region {
@@ -23,61 +22,10 @@ struct region {
     uint64_t offset; /* of addr in it */
 };
 
-/* The two calls of the CUDA driver that are needed here. libcuda is never linked: it comes with the GPU. */
-#define CU_MEMORYTYPE_ATTRIBUTE 2
-#define CU_IS_MANAGED_ATTRIBUTE 8
-#define CU_MEMORYTYPE_DEVICE    2
-#define CU_HANDLE_DMA_BUF_FD    1
-typedef int (*cu_attribute_fn)(void *data, int attribute, unsigned long long address);
-typedef int (*cu_handle_fn)(void *handle, unsigned long long address, size_t size, int type,
-                            unsigned long long flags);
-
-static struct {
-    cu_attribute_fn attribute;
-    cu_handle_fn handle;
-} cu;
-static pthread_once_t cu_once = PTHREAD_ONCE_INIT;
-
-static void cu_load(void)
-{
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-
-    if (!lib) return;
-    cu.attribute = (cu_attribute_fn)dlsym(lib, "cuPointerGetAttribute");
-    cu.handle = (cu_handle_fn)dlsym(lib, "cuMemGetHandleForAddressRange");
-}
-
-/* CUDA's word about an address; 0: none, it is none of its own. */
-static unsigned int cu_ask(const void *addr, int attribute)
-{
-    unsigned int value = 0;
-
-    pthread_once(&cu_once, cu_load);
-    if (!cu.attribute || cu.attribute(&value, attribute, (unsigned long long)(uintptr_t)addr)) return 0;
-    return value;
-}
-
-/* A program whose kernels run on CPU threads may have GPU memory of its own, PyTorch's say. Then it has loaded the
- * driver, and that is not done here for those that have not. */
-static bool has_gpus(const struct gw_device *dev)
-{
-    if (gw_exec_kind(dev->exec) == GW_EXEC_GPU) return true;
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    if (lib) dlclose(lib);
-    return lib != NULL;
-}
-
-static bool in_gpu(const struct gw_device *dev, const void *addr)
-{
-    return has_gpus(dev) && cu_ask(addr, CU_MEMORYTYPE_ATTRIBUTE) == CU_MEMORYTYPE_DEVICE;
-}
-
 /* Its pages go to and fro between host and GPU, and the NIC would keep on writing where they have been. */
 static int refuse_managed(const struct gw_device *dev, const char *addr, size_t length)
 {
-    if (!has_gpus(dev)) return 0;
-    if (!cu_ask(addr, CU_IS_MANAGED_ATTRIBUTE) && !cu_ask(addr + length - 1, CU_IS_MANAGED_ATTRIBUTE))
-        return 0;
+    if (!gw_cuda_managed(dev, addr) && !gw_cuda_managed(dev, addr + length - 1)) return 0;
     return gw_error(
         -EOPNOTSUPP,
         "%s: managed memory (cudaMallocManaged) moves between host and GPU and cannot be registered; "
@@ -100,11 +48,11 @@ static struct ibv_mr *as_dmabuf(struct region *r, struct gw_pd *pd, void *addr, 
     struct ibv_mr *mr;
     int fd = -1, err;
 
-    if (!cu.handle) {
+    err = gw_cuda_export((void *)from, span, &fd);
+    if (err == GW_CUDA_NO_EXPORT) {
         snprintf(why, size, "this GPU driver exports none: it takes 515 or newer");
         return NULL;
     }
-    err = cu.handle(&fd, from, span, CU_HANDLE_DMA_BUF_FD, 0);
     if (err) {
         snprintf(why, size, "CUDA error %d: it takes the open kernel modules of the GPU driver (nvidia-open)",
                  err);
@@ -133,55 +81,57 @@ static struct ibv_mr *as_address(struct gw_pd *pd, void *addr, size_t length, ui
     return mr;
 }
 
-/* In posting mode proxy-post a CPU thread passes completions on. */
-static int refuse_late_data(const struct gw_device *dev)
+/* One way to reach GPU memory. NULL, and why: it is none. */
+static struct ibv_mr *by_way(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access,
+                             enum gw_reach how, char *why, size_t size)
 {
-    if (!dev->ops->data_may_be_late || dev->info.post_mode != GW_POST_PROXY_POST) return 0;
-    return gw_error(
-        -EOPNOTSUPP,
-        "%s: in posting mode proxy-post completions may overtake data in GPU memory: use mapped host memory",
-        dev->info.name);
+    r->mr.reach = how;
+    return how == GW_REACH_DMABUF ? as_dmabuf(r, pd, addr, length, access, why, size)
+                                  : as_address(pd, addr, length, access, why, size);
 }
 
+/* The ways in the device's order, but for those that have turned out to lead nowhere (gw_mr_probe). */
 static int register_gpu(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
 {
-    char dmabuf[120] = "not tried", address[120] = "not tried";
-    int err = refuse_late_data(pd->dev);
+    struct gw_device *dev = pd->dev;
+    char why[GW_REACH_DMABUF + 1][GW_LOST_WHY];
+    int err = gw_order_refuses(dev, addr);
 
     for (int i = 0; !err && !r->ib && i < 2; i++) {
-        r->mr.reach = pd->dev->ops->ways[i];
-        r->ib = r->mr.reach == GW_REACH_DMABUF
-                    ? as_dmabuf(r, pd, addr, length, access, dmabuf, sizeof(dmabuf))
-                    : as_address(pd, addr, length, access, address, sizeof(address));
+        enum gw_reach how = dev->ops->ways[i];
+
+        snprintf(why[how], GW_LOST_WHY, "%s", dev->lost_why[how]);
+        if (!why[how][0]) r->ib = by_way(r, pd, addr, length, access, how, why[how], GW_LOST_WHY);
     }
     if (err || r->ib) return err;
-    return gw_error(-EOPNOTSUPP, "%s cannot reach GPU memory: dma-buf: %s; by address: %s",
-                    pd->dev->info.name, dmabuf, address);
-}
-
-int gw_host_refused(const struct gw_device *dev, const void *addr, size_t length, int err)
-{
-    struct rlimit limit = {0};
-
-    if (err != ENOMEM)
-        return gw_error_errno(-err, "%s: cannot register %zu bytes at %p", dev->info.name, length, addr);
-    if (getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY)
-        return gw_error(-ENOMEM, "%s: cannot register %zu bytes: no memory", dev->info.name, length);
-    return gw_error(
-        -ENOMEM,
-        "%s: cannot register %zu bytes: this process may lock %llu KiB of memory; raise that "
-        "(`ulimit -l unlimited`, memlock in /etc/security/limits.conf, LimitMEMLOCK= of a service)",
-        dev->info.name, length, (unsigned long long)limit.rlim_cur / 1024);
+    return gw_error(-EOPNOTSUPP, "%s cannot reach GPU memory: dma-buf: %s; by address: %s", dev->info.name,
+                    why[GW_REACH_DMABUF], why[GW_REACH_DIRECT]);
 }
 
 static int register_host(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
 {
     r->ib = ibv_reg_mr(pd->pd, addr, length, access);
     r->mr.reach = GW_REACH_HOST;
-    return r->ib ? 0 : gw_host_refused(pd->dev, addr, length, errno);
+    return r->ib ? 0 : gw_refused(pd->dev, -errno, "cannot register %zu bytes at %p", length, addr);
 }
 
-int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access, struct gw_mr **out)
+/* how: NONE for whatever works. Under dev->lock. */
+static int register_any(struct region *r, struct gw_pd *pd, void *addr, size_t length, enum gw_reach how)
+{
+    char why[GW_LOST_WHY] = "";
+    int err;
+
+    if (how == GW_REACH_NONE && gw_cuda_in_gpu(pd->dev, addr))
+        return register_gpu(r, pd, addr, length, r->access);
+    if (how <= GW_REACH_HOST) return register_host(r, pd, addr, length, r->access);
+    err = gw_order_refuses(pd->dev, addr);
+    if (err) return err;
+    r->ib = by_way(r, pd, addr, length, r->access, how, why, sizeof(why));
+    return r->ib ? 0 : gw_error(-EOPNOTSUPP, "%s", why);
+}
+
+int gw_mr_register_by(struct gw_pd *pd, void *addr, size_t length, uint32_t access, enum gw_reach how,
+                      struct gw_mr **out)
 {
     struct region *r;
     int err;
@@ -191,14 +141,11 @@ int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access,
         return gw_error(-EINVAL, "memory region: %zu bytes at %p", length, addr);
     r = calloc(1, sizeof(*r));
     if (!r) return gw_error_errno(-ENOMEM, "memory region");
-    access = access_flags(pd->dev, access);
     r->dmabuf = -1;
-    r->access = access;
+    r->access = access_flags(pd->dev, access);
     pthread_mutex_lock(&pd->dev->lock);
     err = refuse_managed(pd->dev, addr, length);
-    if (!err)
-        err = in_gpu(pd->dev, addr) ? register_gpu(r, pd, addr, length, access)
-                                    : register_host(r, pd, addr, length, access);
+    if (!err) err = register_any(r, pd, addr, length, how);
     if (!err) pd->objects++;
     pthread_mutex_unlock(&pd->dev->lock);
     if (err) {
@@ -212,6 +159,11 @@ int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access,
     r->mr.rkey = r->ib->rkey;
     *out = &r->mr;
     return 0;
+}
+
+int gw_mr_register(struct gw_pd *pd, void *addr, size_t length, uint32_t access, struct gw_mr **out)
+{
+    return gw_mr_register_by(pd, addr, length, access, GW_REACH_NONE, out);
 }
 
 int gw_mr_free(struct gw_mr *mr)
@@ -261,65 +213,37 @@ int gw_mr_rekey(struct gw_mr *mr)
     return err ? gw_error_errno(-err, "%s: cannot register a memory region anew", dev->info.name) : 0;
 }
 
-/* One way to reach GPU memory, whatever register_gpu prefers. */
-static int try_gpu(struct gw_device *dev, struct gw_pd *pd, const struct gw_mem *mem, enum gw_reach how,
-                   struct region *r)
-{
-    char why[120] = "";
-    int err = refuse_late_data(dev);
-
-    if (err) return err;
-    pthread_once(&cu_once, cu_load);
-    r->ib = how == GW_REACH_DMABUF
-                ? as_dmabuf(r, pd, mem->dev, mem->size, GW_MR_REMOTE_WRITE, why, sizeof(why))
-                : as_address(pd, mem->dev, mem->size, GW_MR_REMOTE_WRITE, why, sizeof(why));
-    return r->ib ? 0 : gw_error(-EOPNOTSUPP, "%s", why);
-}
+/* ---- does it work --------------------------------------------------------------------------------------- */
 
 int gw_reach_try(struct gw_device *dev, enum gw_reach how)
 {
-    struct gw_pd pd = {.dev = dev, .pd = dev->pd};
-    bool host = how == GW_REACH_HOST;
-    struct region r = {.dmabuf = -1};
-    struct gw_mem mem;
-    int err;
-
     if (how < GW_REACH_HOST || how > GW_REACH_DMABUF)
         return gw_error(-EINVAL, "no way %d to reach memory", (int)how);
-    if (!host && gw_exec_kind(dev->exec) != GW_EXEC_GPU)
+    if (how != GW_REACH_HOST && gw_exec_kind(dev->exec) != GW_EXEC_GPU)
         return gw_error(-EOPNOTSUPP, "kernels run on CPU threads; use --exec gpu, or a GPU executor");
-    err = gw_mem_alloc(dev->exec, host ? GW_MEM_HOST : GW_MEM_DEVICE, 65536, &mem);
-    if (err) return err;
-    pthread_mutex_lock(&dev->lock);
-    err = host ? register_host(&r, &pd, mem.host, mem.size, GW_MR_REMOTE_WRITE)
-               : try_gpu(dev, &pd, &mem, how, &r);
-    if (!err) ibv_dereg_mr(r.ib);
-    if (r.dmabuf >= 0) close(r.dmabuf);
-    pthread_mutex_unlock(&dev->lock);
-    gw_mem_free(&mem);
-    return err;
+    return gw_probe_memory(dev, how);
 }
 
 void gw_mr_probe(struct gw_device *dev)
 {
-    struct gw_pd pd = {.dev = dev, .pd = dev->pd};
-    struct region r = {.dmabuf = -1};
-    struct gw_mem mem;
-
     dev->info.gpu_reach = GW_REACH_HOST;
     if (gw_exec_kind(dev->exec) != GW_EXEC_GPU) return;
     dev->info.gpu_reach = GW_REACH_NONE;
-    if (gw_mem_alloc(dev->exec, GW_MEM_DEVICE, 65536, &mem)) {
-        snprintf(dev->info.gpu_why, sizeof(dev->info.gpu_why), "%s", gw_last_error());
-        return;
+    for (int i = 0; i < 2 && dev->info.gpu_reach == GW_REACH_NONE; i++) {
+        enum gw_reach how = dev->ops->ways[i];
+        int err = gw_probe_memory(dev, how);
+
+        if (!err) {
+            dev->info.gpu_reach = how;
+        } else if (err == -EOPNOTSUPP) {
+            snprintf(dev->lost_why[how], GW_LOST_WHY, "%s", gw_last_error());
+        } else { /* says nothing of the way */
+            snprintf(dev->info.gpu_why, sizeof(dev->info.gpu_why), "%s", gw_last_error());
+            return;
+        }
     }
-    pthread_once(&cu_once, cu_load);
-    if (register_gpu(&r, &pd, mem.dev, mem.size, GW_MR_REMOTE_WRITE)) {
-        snprintf(dev->info.gpu_why, sizeof(dev->info.gpu_why), "%s", gw_last_error());
-    } else {
-        dev->info.gpu_reach = r.mr.reach;
-        ibv_dereg_mr(r.ib);
-    }
-    if (r.dmabuf >= 0) close(r.dmabuf);
-    gw_mem_free(&mem);
+    if (dev->info.gpu_reach == GW_REACH_NONE)
+        snprintf(dev->info.gpu_why, sizeof(dev->info.gpu_why),
+                 "%s cannot reach GPU memory: dma-buf: %s; by address: %s", dev->info.name,
+                 dev->lost_why[GW_REACH_DMABUF], dev->lost_why[GW_REACH_DIRECT]);
 }

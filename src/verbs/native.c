@@ -75,9 +75,7 @@ static int make_cq(struct gw_cq *cq, struct native_cq *n, uint32_t cqe)
     struct mlx5dv_cq dv;
     int err;
 
-    if (!ex)
-        return gw_error_errno(-errno, "%s: cannot make a completion queue of %u entries", cq->dev->info.name,
-                              cqe);
+    if (!ex) return gw_refused(cq->dev, -errno, "cannot make a completion queue of %u entries", cqe);
     cq->cq = ibv_cq_ex_to_cq(ex);
     obj.cq.in = cq->cq;
     obj.cq.out = &dv;
@@ -200,9 +198,9 @@ static int make_qp(struct gw_qp *qp, struct ibv_qp_init_attr_ex *attr, uint64_t 
 
     qp->qp = mlx5dv_create_qp(qp->dev->ctx, attr, &dv_attr);
     if (!qp->qp)
-        return gw_error_errno(-(errno ? errno : EINVAL),
-                              "%s: cannot make a queue pair of %u sends and %u receives", qp->dev->info.name,
-                              attr->cap.max_send_wr, attr->cap.max_recv_wr);
+        return gw_refused(qp->dev, -(errno ? errno : EINVAL),
+                          "cannot make a queue pair of %u sends and %u receives", attr->cap.max_send_wr,
+                          attr->cap.max_recv_wr);
     obj.qp.in = qp->qp;
     obj.qp.out = &dv;
     err = mlx5dv_init_obj(&obj, MLX5DV_OBJ_QP);

@@ -30,11 +30,6 @@ static int check(const struct gw_qp_attr *a)
     return 0;
 }
 
-static bool has_atomics(const struct gw_device *dev)
-{
-    return dev->attr.atomic_cap != IBV_ATOMIC_NONE;
-}
-
 static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struct ibv_qp_cap *cap)
 {
     struct gw_device *dev = qp->dev;
@@ -51,7 +46,8 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     if (err) return gw_error_errno(err, "queue pair");
     h->size = sizeof(*h);
     h->version = GW_VERBS_VERSION;
-    h->flags |= a->flags | (has_atomics(dev) ? 0 : GW_NO_ATOMICS_) | (gw_is_ud(qp) ? GW_UD_ : 0);
+    h->flags |= a->flags | (gw_has_atomics(dev) ? 0 : GW_NO_ATOMICS_) | (gw_is_ud(qp) ? GW_UD_ : 0) |
+                (a->send_cq->flush ? GW_LATE_ : 0);
     h->max_inline = cap->max_inline_data;
     h->sq.buf = gw_arena_dev(&dev->queues, qp->sq.buf);
     h->sq.wqebbs = qp->sq.wqebbs;
@@ -75,10 +71,14 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     /* Datagrams are all signalled: see gw_tx_datagram_. */
     h->interval = h->sq.wqebbs > 2 && !gw_is_ud(qp) ? h->sq.wqebbs / 2 : 1;
     h->send_cq = gw_cq_handle(a->send_cq);
+    if (qp->pd->sink_mr) {
+        h->sink = (uint64_t)(uintptr_t)qp->pd->sink.host;
+        h->sink_lkey = qp->pd->sink_mr->lkey;
+    }
     h->state = GW_QP_NOT_CONNECTED;
     if (!h->sq.buf || !h->dbrec)
         return gw_error(-EOPNOTSUPP,
-                        "%s: this libmlx5 does not take its memory from us; it must be 44 or newer",
+                        "%s: this libmlx5 does not take its memory from us; rdma-core 29 and newer do",
                         dev->info.name);
     return 0;
 }
@@ -139,6 +139,7 @@ int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *a, struct gw_qp **ou
     } else {
         pd->objects++;
         pd->dev->objects++;
+        gw_watch_qp(qp);
         *out = qp;
     }
     pthread_mutex_unlock(&pd->dev->lock);
@@ -154,6 +155,7 @@ int gw_qp_destroy(struct gw_qp *qp)
     dev = qp->dev;
     qpn = qp->sq.qpn;
     pthread_mutex_lock(&dev->lock);
+    gw_watch_qp_del(qp);
     qp->ops->qp_free(qp);
     (void)gw_cq_clean(qp->send_cq, qpn, true, 0);
     if (qp->recv_cq != qp->send_cq) (void)gw_cq_clean(qp->recv_cq, qpn, true, 0);

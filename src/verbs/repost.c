@@ -30,8 +30,7 @@ static int make_verbs_cq(struct gw_cq *cq, struct gw_proxy *p, struct gw_repost_
     if (!err) {
         cq->cq = ibv_create_cq(cq->dev->ctx, (int)cq->cqes, c, p->channel, 0);
         if (!cq->cq)
-            err = gw_error_errno(-errno, "%s: cannot make a completion queue of %u entries",
-                                 cq->dev->info.name, cq->cqes);
+            err = gw_refused(cq->dev, -errno, "cannot make a completion queue of %u entries", cq->cqes);
     }
     if (!err) {
         c->next = p->cqs;
@@ -143,7 +142,7 @@ static int make_rings(struct gw_qp *qp, struct gw_repost_qp *q)
     qp->rq.buf = (uint8_t *)q->rings.host + sends;
     qp->dbrec = (uint32_t *)((uint8_t *)q->rings.host + sends + receives);
     q->mr = ibv_reg_mr(qp->pd->pd, qp->sq.buf, sends, IBV_ACCESS_LOCAL_WRITE);
-    if (!q->mr) return gw_host_refused(qp->dev, qp->sq.buf, sends, errno);
+    if (!q->mr) return gw_refused(qp->dev, -errno, "cannot register %zu bytes of a send queue", sends);
     q->sent = calloc(qp->sq.wqebbs, sizeof(*q->sent));
     q->posted = calloc(qp->rq.wqes ? qp->rq.wqes : 1, sizeof(*q->posted));
     return q->sent && q->posted ? 0 : gw_error_errno(-ENOMEM, "queue pair");
@@ -180,11 +179,11 @@ static int make_verbs_qp(struct gw_qp *qp, struct gw_repost_qp *q, const struct 
 
     qp->qp = create(qp->dev, &attr);
     if (!qp->qp)
-        return gw_error_errno(
-            -(errno ? errno : EINVAL),
-            "%s: cannot make a queue pair of %u sends and %u receives (it allows %d, and %d "
-            "entries in each)",
-            qp->dev->info.name, qp->sq.wqebbs, qp->rq.wqes, qp->dev->attr.max_qp_wr, qp->dev->attr.max_sge);
+        return gw_refused(
+            qp->dev, -(errno ? errno : EINVAL),
+            "cannot make a queue pair of %u sends and %u receives (it allows %d, and %d entries "
+            "in each)",
+            qp->sq.wqebbs, qp->rq.wqes, qp->dev->attr.max_qp_wr, qp->dev->attr.max_sge);
     qp->sq.qpn = qp->qp->qp_num;
     q->max_sge = attr.cap.max_send_sge;
     return 0;

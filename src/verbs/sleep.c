@@ -48,7 +48,7 @@ void gw_cq_leave(struct gw_cq *cq)
 /* One sleep: 1 when the CQ is not empty, 0 after any wake-up or the deadline, negative to give up. */
 int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd)
 {
-    int fds[2] = {cq->event_fd, stop_fd};
+    int fds[3] = {cq->event_fd, stop_fd, cq->alarm_fd};
     int64_t woken;
 
     if (cq->event_fd < 0) {
@@ -60,11 +60,11 @@ int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, 
     gw_cq_leave(cq);
     if (ready(cq)) return 1;
     if (stop && gw_ld_relaxed_u32(stop)) return -ECANCELED;
-    woken = gw_wait_fds(fds, 2, deadline_ns);
+    woken = gw_wait_fds(fds, 3, deadline_ns);
     if (woken == -EINTR) return 0;
     if (woken < 0) return (int)woken;
     if (woken & 1) cq->ops->cq_event(cq);
-    return woken & 2 ? -ECANCELED : 0;
+    return woken & 2 ? -ECANCELED : woken & 4 && !ready(cq) ? -EIO : 0;
 }
 
 int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd)
@@ -77,6 +77,7 @@ int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int
 
         if (got || cq->event_fd < 0) return got;
         if (stop && gw_ld_relaxed_u32(stop)) return -ECANCELED;
+        if (gw_ld_relaxed_u32(&cq->handle->dead)) return -EIO;
         if (gw_clock_ns() >= deadline_ns) return 0;
         got = gw_cpu_sleep_(cq, deadline_ns, stop, stop_fd);
         if (got) return got;

@@ -15,12 +15,25 @@ chmod +x "$work/ssh"
 hwcheck() { timeout -k 5 $((2 * patience)) "$GPUWIRE" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" --address "$net.2" -o "$work/report.json" "$@"; }
 
 hwcheck --quick there.example >"$work/quick.out" 2>&1 || fail "exit code $?"
-jq -e '(.results | length) >= 10 and all(.results[]; .ok) and all(.results[]; .rows[0].operations > 0)
+jq -e '(.results | length) >= 16 and all(.results[]; .ok) and all(.results[] | select(.kind != "placement"); .rows[0].operations > 0)
        and ([.results[] | select(.kind == "conformance" and (.name | startswith("bw"))) | .rows[0].checked_bytes > 0] | all)
        and .here.kernel == .there.kernel and (.here.libibverbs | startswith("libibverbs.so"))' "$work/report.json" >/dev/null ||
     fail "the report is not what it should be"
 [ "$(jq -r 'keys_unsorted[0]' "$work/report.json")" = summary ] || fail "the summary does not come first"
 jq -r '.summary[]' "$work/report.json" | grep -q 'checks passed' || fail "no summary"
+# Kernels look at what comes while they poll, and it is said how requests reach the NIC. Nobody sets the ACK timeout.
+jq -e '[.results[] | select(.name | startswith("lat") and endswith("--verify")) | .rows[0] | .checked_bytes > 0 and .wrong_bytes == 0] == [true, true, true, true]
+       and ([.results[] | select(.name | startswith("bw -o masked")) | .ok] == [true, true])
+       and ([.results[] | select(.kind == "placement") | .said] == ["here direct, buffers in host memory; there direct, buffers in host memory"])
+       and (.here | .PCI.ACS and .settings and has("GPU writes") and has("in a container"))' "$work/report.json" >/dev/null ||
+    fail "what is said of the ways, and facts"
+jq -r '.summary[]' "$work/report.json" | grep -q '0 fell back' || fail "nothing has fallen back"
+# A way round is visible, and no pass.
+GPUWIRE_POST=proxy-doorbell hwcheck --only 'bw -o put -s 64k' there.example >"$work/round.out" 2>&1 || fail "a way round: exit code $?"
+grep -q '^FELL BACK posting and buffers, cpu: here proxy-doorbell.*GPUWIRE_POST=proxy-doorbell' "$work/round.out" &&
+    grep -q '^1 of 2 checks passed, 0 skipped, 1 fell back' "$work/round.out" || fail "a way round is not seen"
+GPUWIRE_POST=proxy-post hwcheck --only masked there.example >"$work/masked.out" 2>&1 || fail "no masked atomics: exit code $?"
+grep -q '^skipped bw -o masked_add' "$work/masked.out" || fail "no masked atomics: $(cat "$work/masked.out")"
 # Nothing of it says where it was.
 grep -qF -e "$net" -e there.example -e "$(uname -n)" "$work/report.json" && fail "the report names hosts or addresses"
 
@@ -56,6 +69,22 @@ kill -INT "$(pgrep -P $hw -x gpuwire)"
 wait $hw
 [ $? = 130 ] && jq -e .interrupted "$work/cut.json" >/dev/null || fail "Ctrl-C"
 
+# Each NIC here with each there: two of both, which the preloaded NIC shows as the kernel would.
+cat >"$work/ssh2" <<END
+#!/bin/sh
+unset LD_PRELOAD
+exec "$GPUWIRE" run --nic "addr=$net.2;addr=$net.4" -- sh -c "\$2"
+END
+chmod +x "$work/ssh2"
+(
+    unset GPUWIRE_DEVICE
+    timeout -k 5 $((2 * patience)) "$GPUWIRE" run --nic "addr=$net.1;addr=$net.3" -- "$GPUWIRE" hwcheck --ssh "$work/ssh2" --remote "$GPUWIRE" \
+        --address "$net.2" -o "$work/each.json" --only each there.example >"$work/each.out" 2>&1
+) || fail "each NIC: $(cat "$work/each.out")"
+jq -e '[.results[] | select(.kind == "each" and .ok) | .NICs | join(" ")] == ["mlx5_0 mlx5_0", "mlx5_0 mlx5_1", "mlx5_1 mlx5_0", "mlx5_1 mlx5_1"]' \
+    "$work/each.json" >/dev/null || fail "each NIC: $(cat "$work/each.out")"
+grep -qF "$net" "$work/each.json" && fail "a report of NICs names their addresses"
+
 # The programs beside the tool, and a tool beside which there are none.
 programs() { # TOOL: which checks passed, and which were skipped
     timeout -k 5 $((2 * patience)) "$1" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" -o "$work/programs.json" --only test_verbs_ there.example \
@@ -71,7 +100,7 @@ if [ -x "${GPUWIRE%/*}/test_verbs_wait" ]; then
     [ "$all" = "$(printf 'ok test_verbs_%s ' $names)" ] || fail "test programs: $all"
 fi
 [ "$alone" = "$(printf 'skipped test_verbs_%s ' $names)" ] || fail "no test programs: $alone"
-jq -r '.summary[]' "$work/programs.json" | grep -q '^0 of 6 checks passed, 6 skipped' || fail "skipped: the summary"
+jq -r '.summary[]' "$work/programs.json" | grep -q '^0 of 6 checks passed, 6 skipped, 0 fell back' || fail "skipped: the summary"
 jq -r '.summary[]' "$work/programs.json" | grep -q 'skipped test_verbs_wait, cpu: it is not installed with gpuwire' || fail "skipped: why"
 
 # The programs are run on the device that the other checks use.

@@ -88,7 +88,7 @@ grep -q "other GPUs' memory" "$work/info.out" && fail 'there is one GPU'
 on 0 'GPU 0 copies: a kernel where' "other GPUs' memory: through the host's memory, .* GPU 1: no peer access.*topo -p2p" -- FAKE_CUDA=copy_kernel,two
 on 0 'copies: copy engines alone, as GPUWIRE_NIC says' "other GPUs' memory: straight from GPU 1" -- FAKE_CUDA=two,peers \
     GPUWIRE_NIC="$GPUWIRE_NIC,gpucopy=engine"
-on 0 'direct, .*: no: .*CUDA error 800.*run as root, or load nvidia.ko with' 'proxy-doorbell, .*: works, chosen' \
+on 0 'direct, .*: no: .*CUDA error 800.*it takes CAP_SYS_ADMIN .*--cap-add SYS_ADMIN.*PeerMappingOverride=1' 'proxy-doorbell, .*: works, chosen' \
     'chosen because: .*CUDA error 800' -- FAKE_GPU_IO=refused
 on 1 'kernels cannot ring it: the NVIDIA driver may not map' -- FAKE_GPU_IO=refused GPUWIRE_POST=direct
 on 0 '^memory .*mapped host memory: works, chosen' 'by its address: no: .*the software NIC copies by the GPU driver' \
@@ -160,6 +160,27 @@ if [ -d "$work/nobody" ] && machine true 2>/dev/null; then
     grep -q 'not used: mlx5_7 is made of software' "$work/machine.out" || fail "rxe"
     type="4: RNIC" vendor=0x8086 GPUWIRE_DEVICE= machine "$GPUWIRE" info --exec cpu >"$work/machine.out" 2>&1
     grep -q 'not used: mlx5_7 is no RoCE or InfiniBand NIC' "$work/machine.out" || fail "iWARP"
+    # Of two NICs the one next to the GPU, whatever its name. (It cannot be opened, and the line names it.)
+    near() { # NIC GPU-BUS: what is chosen
+        vendor=0x15b3 type="1: CA" state="4: ACTIVE" mode=600 machine bash -c '
+            mount -t tmpfs none /sys/bus && mount -t tmpfs none /sys/devices || exit 99
+            for at in pci0000:15/0000:15:01.0/0000:18:00.0 pci0000:15/0000:15:01.0/0000:19:00.0 pci0000:97/0000:97:01.0/0000:98:00.0; do
+                mkdir -p /sys/devices/$at /sys/bus/pci/devices
+                case $at in *97*) echo 1 ;; *) echo 0 ;; esac >/sys/devices/$at/numa_node
+                echo 0x15b3 >/sys/devices/$at/vendor
+                ln -s /sys/devices/$at /sys/bus/pci/devices/${at##*/}
+            done
+            rm -r /sys/class/infiniband/mlx5_7/device
+            cp -r /sys/class/infiniband/mlx5_7 /sys/class/infiniband/mlx5_9
+            ln -s /sys/devices/pci0000:97/0000:97:01.0/0000:98:00.0 /sys/class/infiniband/mlx5_7/device
+            ln -s /sys/devices/pci0000:15/0000:15:01.0/0000:19:00.0 /sys/class/infiniband/mlx5_9/device
+            "$@"' near env GPUWIRE_DEVICE= FAKE_GPU_BUS="$2" timeout -k 5 "$patience" "$info" --exec "${3:-gpu}" >"$work/near.out" 2>&1
+        grep -q "not used: .*$1\\b" "$work/near.out" || fail "next to GPU $2: not $1: $(cat "$work/near.out")"
+    }
+    near mlx5_9 0000:18:00.0
+    near mlx5_9 0000:18:00.0 gpu
+    near mlx5_7 0000:98:00.0
+    near mlx5_7 0000:18:00.0 cpu # by name
     # Nothing to fall back to either.
     GPUWIRE_SOFTNIC_LIBRARY=/nowhere.so GPUWIRE_DEVICE= machine "$info" --exec cpu >"$work/machine.out" 2>&1
     grep -q 'no network device works: cannot open mlx5_7.*, and .*/nowhere.so' "$work/machine.out" || fail "no NIC at all"

@@ -48,6 +48,23 @@ static void ports_are_exclusive(void **state)
     net_down(&net);
 }
 
+/* Who is told the id's address can come back to it from another host. */
+static void a_loopback_address_becomes_the_nics(void **state)
+{
+    struct cm_addr a = net_addr(0, NET_PORT), own = a;
+    const uint8_t loopback[4] = {127, 0, 0, 1};
+    struct cm_id *id;
+
+    (void)state;
+    net_up(&net, 15, 0);
+    memcpy(a.gid + 12, loopback, sizeof(loopback));
+    id = net_id(&net, 0, RDMA_PS_TCP, 1);
+    assert_int_equal(cm_bind(id, &a), 0);
+    assert_memory_equal(id->src.gid, own.gid, sizeof(own.gid));
+    assert_int_equal(id->src.port, NET_PORT);
+    net_down(&net);
+}
+
 static void shared_ports_have_one_listener(void **state)
 {
     struct cm_addr a = net_addr(0, NET_PORT);
@@ -167,6 +184,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_backlog_is_kept),
         cmocka_unit_test(ports_are_exclusive),
+        cmocka_unit_test(a_loopback_address_becomes_the_nics),
         cmocka_unit_test(shared_ports_have_one_listener),
         cmocka_unit_test(a_destroyed_id_gives_its_port_back_at_once),
         cmocka_unit_test(listeners_are_met_where_they_listen),

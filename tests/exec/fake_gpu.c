@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A GPU executor without a GPU, linked before the library's own: what makes devices, regions and queues for a
- * GPU runs with it, kernels do not. Its memory is the fake CUDA driver's (tests/wire/fake_cuda_driver.c, as
- * libcuda.so.1). FAKE_GPU_IO=refused: the driver does not map registers.
+ * GPU runs with it, and kernels run on a CPU thread. Its memory is the fake CUDA driver's (tests/wire/fake_cuda_driver.c, as
+ * libcuda.so.1). FAKE_GPU_IO=refused: the driver does not map registers; lost: it does, and what kernels write
+ * there goes nowhere.
  * FAKE_GPU_IS=none|old-driver|hidden|old|broken: what CUDA says instead of starting.
  */
 #include <dlfcn.h>
@@ -13,7 +14,11 @@
 #include "src/exec/gpu_why.h"
 #include "src/exec/impl.h"
 
+static struct gw_exec *cpu; /* where kernels run */
+static uint64_t nowhere[GW_PAGE / 8] __attribute__((aligned(GW_PAGE)));
+
 typedef int (*alloc_fn)(unsigned long long *p, size_t size);
+typedef void (*touch_fn)(int may);
 typedef int (*free_fn)(unsigned long long p);
 typedef int (*in_fn)(unsigned long long to, const void *from, size_t n);
 typedef int (*out_fn)(void *to, unsigned long long from, size_t n);
@@ -29,7 +34,7 @@ static void *driver(const char *name)
 static int destroy(struct gw_exec *exec)
 {
     free(exec);
-    return 0;
+    return cpu->ops->destroy(cpu);
 }
 
 static int mem_alloc(struct gw_exec *exec, struct gw_mem *mem)
@@ -61,6 +66,7 @@ static int mem_register(struct gw_exec *exec, struct gw_mem *mem, uint32_t flags
 
     if (flags & GW_MEM_IO && io && !strcmp(io, "refused")) return gw_gpu_why_io(exec->device);
     mem->dev = mem->host;
+    if (flags & GW_MEM_IO && io && !strcmp(io, "lost")) mem->dev = nowhere;
     return 0;
 }
 
@@ -84,14 +90,18 @@ static int copy_out(struct gw_exec *exec, void *host, const void *dev, size_t si
 static int launch(struct gw_exec *exec, const struct gw_kernel *kernel, uint32_t grid, uint32_t block,
                   const void *arg)
 {
-    (void)exec, (void)grid, (void)block, (void)arg;
-    return gw_error(-ENOSYS, "kernel %s: the fake GPU runs none", kernel->name);
+    (void)exec;
+    ((touch_fn)driver("fake_cuda_kernels"))(1);
+    return cpu->ops->launch(cpu, kernel, grid, block, arg);
 }
 
 static int sync_all(struct gw_exec *exec, uint64_t deadline_ns)
 {
-    (void)exec, (void)deadline_ns;
-    return 0;
+    int err = cpu->ops->sync(cpu, deadline_ns);
+
+    (void)exec;
+    if (err != -ETIMEDOUT) ((touch_fn)driver("fake_cuda_kernels"))(0);
+    return err;
 }
 
 static const struct gw_exec_ops ops = {destroy, mem_alloc, mem_free, mem_register, mem_unregister,
@@ -122,12 +132,14 @@ int gw_gpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec)
     struct gw_exec *e;
     char why[200];
 
-    (void)opts;
+    int err;
+
     if (!gw_gpu_available(why, sizeof(why))) return gw_error(-ENODEV, "no GPU: %s", why);
     e = calloc(1, sizeof(*e));
     if (!e) return gw_error(-ENOMEM, "no memory for an executor");
     *e = (struct gw_exec){
         .ops = &ops, .kind = GW_EXEC_GPU, .lanes = 1024, .blocks = 1, .name = "gpu 0, made of host memory"};
+    err = gw_cpu_exec_create(opts, &cpu);
     *exec = e;
-    return 0;
+    return err;
 }

@@ -82,7 +82,7 @@ static void step(void *unused)
     uint32_t activity;
     (void)unused;
     world_pass(1u << (what >> 4));
-    switch (what % 9) {
+    switch (what % 11) {
     case 0: open_one(c); break;
     case 1: close_one(c); break;
     case 2: gw_session_pool_tend(f.pool); break;
@@ -93,6 +93,8 @@ static void step(void *unused)
         break;
     case 5: send_one(c, c->id ? c->id : f.generations); break; /* perhaps as the latest client there */
     case 6: world_model(take8(&f.in) * 100u, take8(&f.in) * 1000u, take8(&f.in) == 1); break;
+    case 7: world_flush(take8(&f.in) % WORLD_SESSIONS); break;
+    case 8: world_after_poll(step, NULL); break;
     default: send_one(c, c->id); break;
     }
     require(gw_session_pool_open_count(f.pool) == f.open);
@@ -107,6 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         step(NULL);
         if (take8(&f.in) & 1) world_turn(step, NULL);
     }
+    world_after_poll(NULL, NULL);
     /* When all have gone, all sessions come back. */
     for (int i = 0; i < CLIENTS; i++) close_one(&f.client[i]);
     for (int i = 0; i < 8; i++) {

@@ -23,7 +23,8 @@ struct gw_qp {
     struct gw_qp_handle handle; /* first: the kernel's name for it */
     enum state state;
     uint32_t index, psn, client; /* client: 0: none */
-    uint32_t receives;
+    uint32_t receives,
+        unflushed; /* unflushed: of a queue pair that has failed; their completions come later */
     uint64_t receive_id;
     uint64_t unacknowledged[MOST_SENDS];
     uint32_t sends;
@@ -53,6 +54,8 @@ static struct {
     uint64_t clock, model_ns;
     int model_fails;
     void (*heard)(uint32_t session, const struct gw_serve_reply *reply, uint32_t imm);
+    void (*polled)(void *ctx);
+    void *polled_ctx;
 } w;
 
 static struct gw_layout layout_of_world(void)
@@ -138,10 +141,17 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer, const struct
     return 0;
 }
 
-static void fail_qp(struct gw_qp *qp)
+static void flush_receive(struct gw_qp *qp)
 {
     struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .wr_id = qp->receive_id};
-    if (qp->state == READY && qp->receives) complete(&wc);
+    if (!qp->unflushed) return;
+    qp->unflushed--;
+    complete(&wc);
+}
+static void fail_qp(struct gw_qp *qp)
+{
+    if (qp->state == READY) qp->unflushed = qp->receives;
+    flush_receive(qp);
     qp->receives = qp->sends = 0;
     qp->state = ERROR;
     qp->failed = true;
@@ -157,17 +167,17 @@ int gw_qp_reset(struct gw_qp *qp, uint32_t flags, uint64_t deadline_ns)
     uint32_t kept = 0;
     if (fails()) return -ETIMEDOUT;
     for (uint32_t i = 0; i < w.cqes; i++)
-        if ((uint32_t)w.cqe[i].wr_id != qp->index) w.cqe[kept++] = w.cqe[i];
+        if (gw_serve_id_session(w.cqe[i].wr_id) != qp->index) w.cqe[kept++] = w.cqe[i];
     w.cqes = kept;
     qp->state = RESET;
-    qp->receives = qp->sends = qp->client = 0;
+    qp->receives = qp->unflushed = qp->sends = qp->client = 0;
     qp->failed = false;
     qp->psn++;
     return 0;
 }
 int gw_qp_recv_empty(struct gw_qp *qp, uint32_t n, uint64_t wr_id)
 {
-    require(qp->state == RESET && !qp->receives && wr_id == qp->index);
+    require(qp->state == RESET && !qp->receives && gw_serve_id_session(wr_id) == qp->index);
     if (fails()) return -EAGAIN;
     qp->receives = n;
     qp->receive_id = wr_id;
@@ -216,13 +226,18 @@ static int fake_poll(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
     memcpy(wc, w.cqe, (size_t)took * sizeof(*wc));
     memmove(w.cqe, w.cqe + took, (w.cqes - (uint32_t)took) * sizeof(*wc));
     w.cqes -= (uint32_t)took;
+    void (*polled)(void *) = took ? w.polled : NULL;
+    if (!polled) return took;
+    w.polled = NULL;
+    polled(w.polled_ctx);
     return took;
 }
 
 static int fake_recv(struct gw_qp_handle *h, uint32_t n, uint64_t wr_id)
 {
     struct gw_qp *qp = (struct gw_qp *)h;
-    require(qp->state != RESET && wr_id == qp->index); /* the host has not taken it back */
+    /* The host has not taken it back, and it is the same client's as those that the host has posted. */
+    require(qp->state != RESET && wr_id == qp->receive_id);
     qp->receives += n;
     require(qp->receives <= WORLD_SLOTS);
     return 0;
@@ -231,7 +246,7 @@ static int fake_recv(struct gw_qp_handle *h, uint32_t n, uint64_t wr_id)
 static int sent(struct gw_qp *qp, uint32_t flags, uint64_t wr_id)
 {
     if (qp->state != READY) return 0; /* flushed */
-    require((uint32_t)wr_id == qp->index && qp->sends < MOST_SENDS);
+    require((uint32_t)wr_id == (uint32_t)qp->receive_id && qp->sends < MOST_SENDS);
     if (flags & GW_SIGNALED) qp->unacknowledged[qp->sends++] = wr_id;
     return 0;
 }
@@ -367,6 +382,16 @@ void world_send(uint32_t client, uint32_t session, const struct world_message *m
                         .imm_data = gw_be32(m->imm)};
     qp->receives--;
     complete(&wc);
+}
+
+void world_flush(uint32_t session)
+{
+    flush_receive(&w.qp[session]);
+}
+void world_after_poll(void (*then)(void *ctx), void *ctx)
+{
+    w.polled = then;
+    w.polled_ctx = ctx;
 }
 
 void world_acknowledge(uint32_t session)

@@ -43,6 +43,11 @@ void world_send(uint32_t client, uint32_t session, const struct world_message *m
 uint64_t world_address(uint32_t session);
 uint32_t world_key(uint32_t session);
 
+/* The NIC flushes one more receive of the session, whose queue pair has failed. */
+void world_flush(uint32_t session);
+/* `then` runs once: when the kernel has next polled completions, and before it looks at them. */
+void world_after_poll(void (*then)(void *ctx), void *ctx);
+
 /* The client's NIC acknowledges what the session has sent. */
 void world_acknowledge(uint32_t session);
 /* Time passes. */

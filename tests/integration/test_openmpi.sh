@@ -34,9 +34,18 @@ if has pml:ucx; then
     ran="$ran ucx"
 fi
 if has mtl:ofi; then
-    # libfabric's datagrams over verbs. (Its connections want an address that is not loopback.)
+    # libfabric's datagrams over verbs.
     mpi libfabric alltoall --mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include 'verbs;ofi_rxd' --mca btl self --mca osc pt2pt
     ran="$ran libfabric"
+    # Its connections leave out loopback interfaces: they want an address of another one.
+    address=$(ip -4 -o addr show scope global 2>/dev/null | sed -n 's/.*inet \([0-9.]*\).*/\1/p' | head -n 1)
+    if [ -n "$address" ]; then
+        for what in pingpong onesided; do
+            GPUWIRE_NIC=addr=$address mpi libfabric-rxm $what --mca pml cm --mca mtl ofi \
+                --mca mtl_ofi_provider_include 'verbs;ofi_rxm' --mca btl self --mca osc pt2pt
+        done
+        ran="$ran libfabric-rxm"
+    fi
 fi
 [ -n "$ran" ] || { echo 'skipped: this Open MPI has neither UCX nor libfabric'; exit 77; }
 nothing_left

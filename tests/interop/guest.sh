@@ -9,6 +9,25 @@ guest_programs=(ibv_devinfo ibv_rc_pingpong ibv_uc_pingpong ibv_ud_pingpong ibv_
 guest_modules=(virtio_ring virtio virtio_pci_legacy_dev virtio_pci_modern_dev virtio_pci failover net_failover virtio_net
     crc32_generic udp_tunnel ip6_udp_tunnel configfs ib_core ib_uverbs ib_cm iw_cm rdma_cm rdma_ucm rdma_rxe)
 
+# install_missing PACKAGE...: those that this system lacks, if it may.
+install_missing() {
+    local want=() p sudo=
+    for p in "$@"; do
+        dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || want+=("$p")
+    done
+    [ ${#want[@]} -eq 0 ] && return 0
+    if [ "$(id -u)" != 0 ]; then
+        sudo=sudo
+        sudo -n true 2>/dev/null || { echo "interop: as root run: apt-get install ${want[*]}" >&2; return 1; }
+    fi
+    echo "interop: installing ${want[*]}"
+    $sudo apt-get update -q >/dev/null 2>&1
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${want[@]}" >/dev/null 2>&1 || {
+        echo "interop: cannot install ${want[*]}: is the Debian mirror reachable?" >&2
+        return 1
+    }
+}
+
 # fetch_kernel DIR: unpacks the distribution's newest kernel package there.
 fetch_kernel() {
     local package
@@ -54,7 +73,25 @@ add_modules() {
     done
 }
 
-# make_guest DIR PROGRAM...: more PROGRAMs (paths) go into the guest's /opt/bin.
+# with_python ROOT: the system's Python with pyverbs, and rdma-core's tests, at the same places as here.
+with_python() {
+    local root=$1 python library packages=/usr/lib/python3/dist-packages tests=/usr/share/doc/rdma-core/tests
+    python=$(readlink -f /usr/bin/python3)
+    library=/usr/lib/${python##*/}
+    [ -d "$library" ] && [ -d "$packages/pyverbs" ] && [ -d "$tests" ] ||
+        { echo "interop: no Python with pyverbs here: install python3 and python3-pyverbs" >&2; return 1; }
+    mkdir -p "$root$packages" "$root${tests%/*}" "$root/usr/bin" "$root/usr/lib"
+    cp -a "$library" "$root/usr/lib/"
+    rm -rf "$root$library"/{test,idlelib,lib2to3,tkinter,ensurepip,distutils,pydoc_data} "$root$library"/config-*
+    cp -a "$packages/pyverbs" "$root$packages/"
+    cp -a "$tests" "$root$tests"
+    mapfile -t extensions < <(find "$library/lib-dynload" "$packages/pyverbs" -name '*.so')
+    with_libraries "$root" "$python" "${extensions[@]}" "$(PATH=$PATH:/usr/sbin:/sbin command -v ip)"
+    ln -s "/opt/bin/${python##*/}" "$root/usr/bin/python3"
+}
+
+# make_guest DIR PROGRAM...: more PROGRAMs (paths) go into the guest's /opt/bin. $guest_more, if it is set, is a command that
+# puts more into the folder that it is called with.
 make_guest() {
     local dir=$1 root=$1/root here=${BASH_SOURCE[0]%/*} name paths=() provider
     shift
@@ -70,6 +107,7 @@ make_guest() {
     with_libraries "$root" "${paths[@]}" "$@" "$provider"
     echo "driver rxe" >"$root/etc/libibverbs.d/rxe.driver"
     add_modules "$root" "$dir/kernel/lib/modules"
+    [ -z "${guest_more:-}" ] || $guest_more "$root" || return 1
     cp "$dir"/kernel/boot/vmlinuz-* "$dir/vmlinuz"
     (cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$dir/initrd"
     rm -rf "$root" "$dir/kernel"

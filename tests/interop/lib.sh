@@ -41,7 +41,7 @@ start_guest() { # NETDEV OPTIONS of eth0; COMMAND... that QEMU is to be run by
     # Some hosts have the device but cannot run a guest with it.
     [ -w /dev/kvm ] && grep -qE '^flags.* (vmx|svm)( |$)' /proc/cpuinfo && accel=kvm:tcg
     agent=$(free_port) inside=$(free_port)
-    "$@" qemu-system-x86_64 -accel "$accel" -cpu $cpu -m 384 -nographic -nodefaults -no-reboot -serial "file:$work/console" \
+    "$@" qemu-system-x86_64 -accel "$accel" -cpu $cpu -m "${guest_memory:-384}" -nographic -nodefaults -no-reboot -serial "file:$work/console" \
         -kernel "$guest/vmlinuz" -initrd "$guest/initrd" \
         -append "console=ttyS0 panic=-1 quiet gw.ip=$guest_ip/24 gw.ip6=$guest_ip6/64 gw.mtu=1500" \
         -netdev "$netdev" -device virtio-net-pci,netdev=link,mac=52:54:00:00:77:02,romfile=,host_mtu=9000 \

@@ -15,23 +15,6 @@ tests=$(dirname "$GPUWIRE") # the tests of verbs for kernels, which run on rxe i
 . "$here/guest.sh"
 
 packages=(qemu-system-x86 busybox-static cpio kmod ibverbs-providers ibverbs-utils perftest rdmacm-utils iproute2 tshark python3)
-install_missing() {
-    local want=() p sudo=
-    for p in "${packages[@]}"; do
-        dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null | grep -qx installed || want+=("$p")
-    done
-    [ ${#want[@]} -eq 0 ] && return 0
-    if [ "$(id -u)" != 0 ]; then
-        sudo=sudo
-        sudo -n true 2>/dev/null || { echo "interop: as root run: apt-get install ${want[*]}" >&2; return 1; }
-    fi
-    echo "interop: installing ${want[*]}"
-    $sudo apt-get update -q >/dev/null 2>&1
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${want[@]}" >/dev/null 2>&1 || {
-        echo "interop: cannot install ${want[*]}: is the Debian mirror reachable?" >&2
-        return 1
-    }
-}
 
 # What gives a command a network namespace of its own, if the system allows that: for tap with the right to make one.
 namespace() { # MODE
@@ -50,7 +33,7 @@ stop() { # what still runs, each with all that it started
     rm -rf "$top"
 }
 
-install_missing || exit 77
+install_missing "${packages[@]}" || exit 77
 top=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-interop.XXXXXX")
 runs=()
 trap stop EXIT

@@ -2,23 +2,11 @@
 /* A worker whose model takes several samples at once: callers on many threads share its runs, each gets its own answer, and
  * deadlines hold. In the whole loop, with a NIC. */
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <gpuwire/exec.h>
+#include "tests/serve/worker_rig.h"
 
-#include "src/serve/call.h"
-#include "src/serve/worker.h"
-
-#define WAIT_NS 60000000000u
-enum { COLUMNS = 37, CALLERS = 6, ROUNDS = 150 }; /* rows of 148 bytes: none of 16 */
+enum { COLUMNS = 37, ROUNDS = 150 }; /* rows of 148 bytes: none of 16 */
 
 /* ---- a model: y = 2 x, z = the row's first number ---- */
 
@@ -87,28 +75,14 @@ static const struct gw_model_backend backend = {.abi = GW_MODEL_ABI,
 
 /* ---- its worker ---- */
 
-static struct gw_exec *exec, *own_exec;
-static struct gw_device *dev, *own_dev;
-static struct gw_worker *worker;
-
 static int begin(void **state)
 {
-    struct gw_exec_opts lanes = {.lanes = *state ? *(uint32_t *)*state : 1};
     struct gw_worker_source source = {.name = "twice", .version = 1};
-    int error = gw_exec_create("cpu", &lanes, &exec);
-    if (!error) error = gw_exec_create("cpu", NULL, &own_exec);
-    if (!error) error = gw_device_open("softnic", exec, &dev);
-    if (!error) error = gw_device_open("softnic", own_exec, &own_dev);
-    struct gw_worker_opts opts = {.exec = exec,
-                                  .dev = dev,
-                                  .sessions = 1,
-                                  .slots = 8,
-                                  .threads = 1,
-                                  .memory = 1u << 30,
-                                  .batch = {1, 2, 4, 8},
-                                  .batches = 4,
-                                  .own_sessions = 2,
-                                  .own_dev = own_dev};
+    int error = begin_devices(*state ? *(uint32_t *)*state : 1);
+    struct gw_worker_opts opts = worker_opts();
+    const uint32_t batch[] = {1, 2, 4, 8};
+    memcpy(opts.batch, batch, sizeof(batch));
+    opts.batches = 4;
     takes_ns = 100000;
     if (!error) error = gw_model_wrap(&backend, NULL, &source.model);
     if (!error) error = gw_worker_create_from(&source, &opts, &worker);
@@ -119,15 +93,9 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    uint64_t ns;
     (void)state;
-    gw_calls_close(gw_worker_calls(worker), gw_deadline(WAIT_NS));
-    int error = gw_worker_stop(worker, gw_deadline(WAIT_NS), &ns);
-    if (!error) error = gw_worker_destroy(worker);
-    gw_device_close(own_dev);
-    gw_device_close(dev);
-    gw_exec_destroy(own_exec);
-    return error ? error : gw_exec_destroy(exec);
+    int error = end_worker();
+    return end_devices() | error;
 }
 
 static struct gw_call *ask(const struct gw_call_ask *q, float first)
@@ -173,25 +141,16 @@ static void *ask_on(void *number)
 static void callers_share_runs(void **state)
 {
     struct gw_serve_variant_counters v[GW_SERVE_VARIANTS];
-    struct gw_serve_counters t;
-    pthread_t thread[CALLERS];
     uint64_t runs = 0;
     (void)state;
     assert_int_equal(gw_worker_max_rows(worker), 8);
-    for (uintptr_t i = 0; i < CALLERS; i++) pthread_create(&thread[i], NULL, ask_on, (void *)i);
-    for (int i = 0; i < CALLERS; i++) {
-        void *wrong;
-        pthread_join(thread[i], &wrong);
-        assert_null(wrong);
-    }
-    gw_session_pool_counters(gw_worker_sessions(worker), &t, v);
+    run_callers(ask_on);
+    struct gw_serve_counters t = counters(v);
     for (int i = 0; i < 4; i++) runs += v[i].executions;
-    print_message("%u requests in %u runs\n", (unsigned)t.successes, (unsigned)t.executions);
-    assert_int_equal(t.successes, CALLERS * ROUNDS);
+    all_answered(&t, CALLERS * ROUNDS);
     assert_int_equal(t.inferences, CALLERS * ROUNDS * 2);
     assert_int_equal(t.executions, runs);
     assert_true(t.executions < t.successes && v[3].executions);
-    assert_int_equal(t.failures + t.refused + t.late + t.waiting, 0);
 }
 
 /* A request that cannot be answered in time is told so before it has cost a run. */
@@ -210,8 +169,7 @@ static void late_ones_are_told(void **state)
     assert_true(is_right(call, 1, 3));
     gw_call_give(call);
     struct gw_serve_variant_counters v[GW_SERVE_VARIANTS];
-    struct gw_serve_counters t;
-    gw_session_pool_counters(gw_worker_sessions(worker), &t, v);
+    struct gw_serve_counters t = counters(v);
     assert_int_equal(t.late, 1);
     assert_int_equal(t.executions, 2);
 }

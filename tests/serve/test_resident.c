@@ -8,32 +8,16 @@
  * On CPU threads the mode is `always`, with one thread and with four. On a GPU it is `auto`, and the model
  * must have been found small enough. Exit code 77: no GPU.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include <gpuwire/exec.h>
-
-#include "src/serve/call.h"
-#include "src/serve/worker.h"
 #include "tests/model/pack.h"
+#include "tests/serve/worker_rig.h"
 
-#define WAIT_NS   60000000000u
 #define TOLERANCE 1e-3f /* of numbers that are no larger than 10 */
-enum { CALLERS = 6, ROUNDS = 100, MOST_ROWS = 8 };
+enum { ROUNDS = 100, MOST_ROWS = 8 };
 
-static const char *exec_name = "cpu";
-static struct gw_exec *exec, *own_exec;
-static struct gw_device *dev, *own_dev;
-static struct gw_worker *worker;
 static struct gw_model *model; /* the same, for its plan on the CPU */
 static struct gw_plan *plan;
 
@@ -43,33 +27,19 @@ struct setup {
     const char *file;
 };
 
-static int begin_devices(const struct setup *s)
-{
-    struct gw_exec_opts lanes = {.lanes = s->lanes};
-    int error = gw_exec_create(exec_name, strcmp(exec_name, "gpu") ? &lanes : NULL, &exec);
-    if (!error) error = gw_exec_create("cpu", NULL, &own_exec);
-    if (!error) error = gw_device_open("softnic", exec, &dev);
-    return error ? error : gw_device_open("softnic", own_exec, &own_dev);
-}
-
 static int begin(void **state)
 {
     const struct setup *s = *state;
     char path[4096];
     struct gw_repository_entry entry = {.name = "model", .version = 1, .path = path};
-    int error = begin_devices(s);
+    int error = begin_devices(s->lanes);
+    struct gw_worker_opts opts = worker_opts();
+    opts.batch[0] = 1;
+    opts.batch[1] = s->batches == 2 ? MOST_ROWS : 3;
+    opts.batch[2] = MOST_ROWS;
+    opts.batches = s->batches;
+    opts.resident = s->mode;
     pack_path(path, sizeof(path), 0, s->file);
-    struct gw_worker_opts opts = {.exec = exec,
-                                  .dev = dev,
-                                  .sessions = 1,
-                                  .slots = 8,
-                                  .threads = 1,
-                                  .memory = 1u << 30,
-                                  .batch = {1, s->batches == 2 ? MOST_ROWS : 3, MOST_ROWS},
-                                  .batches = s->batches,
-                                  .own_sessions = 2,
-                                  .own_dev = own_dev,
-                                  .resident = s->mode};
     if (!error) error = gw_worker_create(&entry, &opts, &worker);
     if (!error) error = gw_worker_start(worker);
     if (!error) error = gw_model_open(path, &model, NULL, 0);
@@ -80,17 +50,11 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    uint64_t ns;
     (void)state;
-    gw_calls_close(gw_worker_calls(worker), gw_deadline(WAIT_NS));
-    int error = gw_worker_stop(worker, gw_deadline(WAIT_NS), &ns);
-    if (!error) error = gw_worker_destroy(worker);
+    int error = end_worker();
     gw_plan_free(plan);
     gw_model_close(model);
-    gw_device_close(own_dev);
-    gw_device_close(dev);
-    gw_exec_destroy(own_exec);
-    return error ? error : gw_exec_destroy(exec);
+    return end_devices() | error;
 }
 
 static float input(uint32_t seed, size_t i)
@@ -181,23 +145,20 @@ static void answers_are_right(void **state)
     const struct setup *s = *state;
     struct gw_serve_variant_counters v[GW_SERVE_VARIANTS];
     struct gw_serve_counters t;
-    pthread_t thread[CALLERS];
     uint32_t rows[GW_SERVE_VARIANTS], n = gw_worker_batches(worker, rows);
-    for (uint32_t i = 0; i < n; i++)
-        assert_int_equal(gw_worker_resident(worker, i), s->mode != GW_RESIDENT_NEVER);
-    for (uintptr_t i = 0; i < CALLERS; i++) pthread_create(&thread[i], NULL, ask_on, (void *)i);
-    for (int i = 0; i < CALLERS; i++) {
-        void *wrong;
-        pthread_join(thread[i], &wrong);
-        assert_null(wrong);
+    for (uint32_t i = 0; i < n; i++) {
+        int resident = gw_worker_resident(worker, i);
+        if (s->mode == GW_RESIDENT_AUTO) /* it measures, and takes the faster way */
+            print_message("bench: batches of %u: %s\n", rows[i], resident ? "resident" : "graphs");
+        else
+            assert_int_equal(resident, s->mode == GW_RESIDENT_ALWAYS);
     }
-    gw_session_pool_counters(gw_worker_sessions(worker), &t, v);
-    print_message("%u requests in %u runs\n", (unsigned)t.successes, (unsigned)t.executions);
+    run_callers(ask_on);
+    t = counters(v);
     if (on_gpu()) /* one caller alone: what the server takes for a request */
         for (uint32_t i = 0; i < 2000; i++) assert_true(ask(1, i));
     if (on_gpu()) report(s, &t);
-    assert_int_equal(t.successes, CALLERS * ROUNDS);
-    assert_int_equal(t.failures + t.refused + t.late + t.waiting, 0);
+    all_answered(&t, CALLERS * ROUNDS);
 }
 
 /* What is too large for the kernel makes it end; it comes back for the next small batch. */

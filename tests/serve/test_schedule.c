@@ -351,6 +351,33 @@ static void test_closing(void **state)
     check(1, 2, GW_SERVE_CLOSING, 0);
 }
 
+/* The host makes a closed session ready again, and the next client opens it. */
+static void reopen(void *ctx)
+{
+    (void)ctx;
+    assert_int_equal(gw_session_pool_tend(pool), 0);
+    open_session(1);
+}
+
+/* The kernel has polled what the session's last client left behind. Before it looks, the session is another's. */
+static void test_left_behind(void **state)
+{
+    (void)state;
+    ask((struct ask){.id = 1, .session = 0});
+    turns(1);
+    check(0, 1, GW_SERVE_OK, 1);
+    gw_session_close(pool, 0);
+    turns(1); /* the kernel lets go of the session */
+    world_flush(0);
+    world_after_poll(reopen, NULL);
+    turns(1);
+    assert_int_equal(gw_session_pool_open_count(pool), WORLD_SESSIONS);
+    ask((struct ask){.id = 2, .session = 0});
+    turns(1);
+    assert_int_equal(answers, 2);
+    check(1, 2, GW_SERVE_OK, 1);
+}
+
 /* A peer whose NIC acknowledges nothing waits; the others go on. */
 static void test_no_room(void **state)
 {
@@ -426,6 +453,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_deadline_keeps_batch_small, begin, end),
         cmocka_unit_test(test_cost),
         cmocka_unit_test_setup_teardown(test_closing, begin, end),
+        cmocka_unit_test_setup_teardown(test_left_behind, begin, end),
         cmocka_unit_test_setup_teardown(test_no_room, begin, end),
         cmocka_unit_test_setup_teardown(test_model_fails, begin, end),
         cmocka_unit_test(test_layout),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that is registered on demand: it may come after the region, go before it, and be all there is. */
 #include "tests/apart.h"
-#include "tests/uverbs/rig.h"
+#include "tests/uverbs/pair.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -12,49 +12,6 @@ enum {
     ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
     ON_DEMAND = ACCESS | IBV_ACCESS_ON_DEMAND,
 };
-
-static struct rig r;
-static struct ibv_qp *qp, *peer;
-
-static int up(void **state)
-{
-    (void)state;
-    rig_up(&r);
-    qp = rig_qp(&r, r.cq);
-    peer = rig_qp(&r, r.cq);
-    rig_connect(&r, qp, peer->qp_num);
-    rig_connect(&r, peer, qp->qp_num);
-    return 0;
-}
-
-static int down(void **state)
-{
-    (void)state;
-    assert_int_equal(ibv_destroy_qp(qp), 0);
-    assert_int_equal(ibv_destroy_qp(peer), 0);
-    rig_down(&r);
-    return 0;
-}
-
-/* From local memory to remote memory. */
-static enum ibv_wc_status write_from(uint64_t local, uint32_t lkey, uint64_t remote, uint32_t rkey,
-                                     uint32_t n)
-{
-    struct ibv_sge sge = {.addr = local, .length = n, .lkey = lkey};
-    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE,
-                             .send_flags = IBV_SEND_SIGNALED,
-                             .sg_list = &sge,
-                             .num_sge = 1,
-                             .wr.rdma = {.remote_addr = remote, .rkey = rkey}},
-                       *bad;
-    assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
-    return rig_poll(r.cq).status;
-}
-
-static enum ibv_wc_status write_to(uint64_t remote, uint32_t rkey, uint32_t n)
-{
-    return write_from((uintptr_t)r.buf, r.mr->lkey, remote, rkey, n);
-}
 
 static bool resident(void *page)
 {
@@ -95,7 +52,8 @@ static void test_comes_later(void **state)
     /* Other memory at the same place is the region's from then on. */
     assert_ptr_equal(
         mmap(p, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0), p);
-    assert_int_equal(write_from((uintptr_t)p, mr->lkey, (uintptr_t)r.buf, r.mr->rkey, PAGE), IBV_WC_SUCCESS);
+    assert_int_equal(rdma(IBV_WR_RDMA_WRITE, (uintptr_t)p, mr->lkey, (uintptr_t)r.buf, r.mr->rkey, PAGE),
+                     IBV_WC_SUCCESS);
     for (int i = 0; i < PAGE; i++) assert_int_equal(r.buf[i], 0);
     assert_int_equal(ibv_dereg_mr(mr), 0);
     munmap(p, 2 * PAGE);
@@ -124,7 +82,8 @@ static void test_implicit(void **state)
 
     assert_non_null(mr);
     memset(r.buf, 0x17, PAGE);
-    assert_int_equal(write_from((uintptr_t)r.buf, mr->lkey, (uintptr_t)p, mr->rkey, PAGE), IBV_WC_SUCCESS);
+    assert_int_equal(rdma(IBV_WR_RDMA_WRITE, (uintptr_t)r.buf, mr->lkey, (uintptr_t)p, mr->rkey, PAGE),
+                     IBV_WC_SUCCESS);
     assert_memory_equal(p, r.buf, PAGE);
     assert_int_equal(write_to(8, mr->rkey, 8), IBV_WC_REM_OP_ERR); /* where nothing is */
     assert_int_equal(ibv_dereg_mr(mr), 0);

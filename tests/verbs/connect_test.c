@@ -17,55 +17,16 @@
 
 #include <gpuwire/connect.h>
 
-#include "tests/child.h"
-
-#define BYTES 65536u
-#define LIMIT 60000000000u
+#include "tests/verbs/side.h"
 
 static char own_address[48],
     other_address[48]; /* the other: of this process's second NIC; empty: there is none */
 
-static struct side {
-    struct gw_device *dev;
-    struct gw_pd *pd;
-    struct gw_cq *cq;
-    struct gw_qp *qp;
-    struct gw_mr *mr;
-    uint8_t *mem;
-} side;
-
-static int open_side(struct side *s)
-{
-    struct gw_cq_attr ca = {.cqe = 256, .flags = GW_CQ_SLEEP};
-    struct gw_qp_attr qa = {.max_send_wr = 32, .max_recv_wr = 32};
-
-    s->mem = aligned_alloc(4096, BYTES);
-    TRY(s->mem);
-    memset(s->mem, 0, BYTES);
-    TRY(!gw_device_open("softnic", NULL, &s->dev));
-    TRY(!gw_pd_create(s->dev, &s->pd) && !gw_cq_create(s->dev, &ca, &s->cq));
-    qa.send_cq = qa.recv_cq = s->cq;
-    TRY(!gw_qp_create(s->pd, &qa, &s->qp) && !gw_mr_register(s->pd, s->mem, BYTES, 0, &s->mr));
-    return 0;
-}
-
-static int close_side(struct side *s)
-{
-    TRY(!gw_qp_destroy(s->qp) && !gw_cq_destroy(s->cq) && !gw_mr_free(s->mr) && !gw_pd_destroy(s->pd));
-    TRY(!gw_device_close(s->dev));
-    free(s->mem);
-    return 0;
-}
+static struct side side;
 
 static int put_and_wait(struct side *s, const struct gw_region *to, uint32_t len, enum ibv_wc_status want)
 {
-    struct ibv_wc wc;
-
-    TRY(!gw_post_op(gw_qp_handle(s->qp), gw_put_op(s->mr->addr, s->mr->lkey, to->addr, to->rkey, len),
-                    GW_SIGNALED, 5));
-    TRY(gw_wait_cq(gw_cq_handle(s->cq), 1, &wc, gw_deadline(LIMIT), NULL, -1) == 1);
-    TRY(wc.status == want && wc.wr_id == 5);
-    return 0;
+    return put_and_wait_at(s, to->addr, to->rkey, len, want);
 }
 
 static void ended_well(pid_t pid)
@@ -150,7 +111,7 @@ static int tell_record(struct side *s, int fd, struct gw_record *theirs)
     gw_record_format(&mine, text);
     TRY(write(fd, text, sizeof(text)) == sizeof(text));
     TRY(recv(fd, got, sizeof(got), MSG_WAITALL) == sizeof(got));
-    TRY(!gw_record_parse(got, theirs) && theirs->region.length == BYTES);
+    TRY(!gw_record_parse(got, theirs) && theirs->region.length == SIDE_BYTES);
     TRY(!gw_qp_connect(s->qp, &theirs->ep, NULL));
     TRY(write(fd, "c", 1) == 1 && recv(fd, got, 1, MSG_WAITALL) == 1); /* both are connected */
     return 0;
@@ -161,7 +122,7 @@ static int record_child(int fd)
     struct gw_record theirs;
     char go;
 
-    TRY(!open_side(&side) && !tell_record(&side, fd, &theirs));
+    TRY(!open_side(&side, "softnic") && !tell_record(&side, fd, &theirs));
     TRY(read(fd, &go, 1) == 1 && !memcmp(side.mem, "by record", 10));
     return close_side(&side);
 }
@@ -173,7 +134,7 @@ static void two_processes_meet_by_record(void **state)
     pid_t pid = child_exec("record", own_address, &fd);
 
     (void)state;
-    assert_int_equal(open_side(&side), 0);
+    assert_int_equal(open_side(&side, "softnic"), 0);
     assert_int_equal(tell_record(&side, fd, &theirs), 0);
     memcpy(side.mem, "by record", 10);
     assert_int_equal(put_and_wait(&side, &theirs.region, 10, IBV_WC_SUCCESS), 0);
@@ -195,7 +156,7 @@ static int listening_child(int fd)
     uint16_t port;
     char what;
 
-    TRY(!open_side(&side) && !gw_cm_listen(side.dev, own_address, 0, &l));
+    TRY(!open_side(&side, "softnic") && !gw_cm_listen(side.dev, own_address, 0, &l));
     mine.region = (struct gw_region){side.mr->addr, side.mr->length, side.mr->rkey};
     port = gw_cm_port(l);
     TRY(port && write(fd, &port, sizeof(port)) == sizeof(port));
@@ -234,7 +195,7 @@ static int start_listener(void **state)
     peer.pid = child_exec("listen", own_address, &peer.fd);
     assert_true(peer.pid > 0);
     if (recv(peer.fd, &peer.port, sizeof(peer.port), MSG_WAITALL) != sizeof(peer.port)) return -1;
-    return open_side(&side);
+    return open_side(&side, "softnic");
 }
 
 static int stop_listener(void **state)
@@ -273,7 +234,7 @@ static void two_processes_meet_by_address(void **state)
         assert_int_equal(to_peer(&opts[i], LIMIT, &theirs, &link), 0);
         assert_int_equal(theirs.data_len, 3);
         assert_memory_equal(theirs.data, "you", 3);
-        assert_int_equal(theirs.region.length, BYTES);
+        assert_int_equal(theirs.region.length, SIDE_BYTES);
         assert_int_equal(recv(peer.fd, &ok, 1, MSG_WAITALL), 1);
         memcpy(side.mem, "by address", 11);
         memset(side.mem + 11, i, 9000);

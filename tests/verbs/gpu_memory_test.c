@@ -3,7 +3,9 @@
  * How GPU memory is registered, with a GPU and a CUDA driver made of host memory (tests/exec/fake_gpu.c):
  * which way is taken, what is said when none works, and that managed memory is refused.
  */
+#include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -60,6 +62,62 @@ static void ways(void **state)
     (void)state;
     reached("", GW_REACH_DIRECT);
     reached("opaque", GW_REACH_DMABUF);
+}
+
+/* ---- on a thread that CUDA knows nothing of ------------------------------------------------------------- */
+
+typedef int (*set_fn)(void *context);
+typedef int (*get_fn)(void **context);
+typedef int (*retain_fn)(void **context, int device);
+
+static void *driver(const char *name)
+{
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW), *f = lib ? dlsym(lib, name) : NULL;
+
+    assert_non_null(f);
+    return f;
+}
+
+static void *current(void)
+{
+    void *context = NULL;
+
+    assert_int_equal(((get_fn)driver("cuCtxGetCurrent"))(&context), 0);
+    return context;
+}
+
+static void *registers(void *arg)
+{
+    struct one *o = arg;
+    void *other = NULL;
+    struct gw_mr *mr;
+
+    assert_null(current());
+    if (gw_mr_register(o->pd, o->mem.dev, o->mem.size, 0, &mr)) return strdup(gw_last_error());
+    assert_int_equal(mr->reach, GW_REACH_DMABUF);
+    assert_null(current());
+    assert_int_equal(gw_mr_free(mr), 0);
+    /* One that the thread has keeps its place. */
+    assert_int_equal(((retain_fn)driver("cuDevicePrimaryCtxRetain"))(&other, 1), 0);
+    assert_int_equal(((set_fn)driver("cuCtxSetCurrent"))(other), 0);
+    if (gw_mr_register(o->pd, o->mem.dev, o->mem.size, 0, &mr)) return strdup(gw_last_error());
+    assert_ptr_equal(current(), other);
+    assert_int_equal(gw_mr_free(mr), 0);
+    return NULL;
+}
+
+static void without_context(void **state)
+{
+    void *said = NULL;
+    pthread_t thread;
+    struct one o;
+
+    (void)state;
+    make(&o, "opaque");
+    assert_int_equal(pthread_create(&thread, NULL, registers, &o), 0);
+    assert_int_equal(pthread_join(thread, &said), 0);
+    if (said) fail_msg("%s", (char *)said);
+    done(&o);
 }
 
 /* A device for CPU threads, in a process that uses a GPU all the same. */
@@ -151,8 +209,9 @@ static int close_exec(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(ways), cmocka_unit_test(for_cpu_threads),
-                                       cmocka_unit_test(no_way), cmocka_unit_test(managed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ways), cmocka_unit_test(without_context),
+                                       cmocka_unit_test(for_cpu_threads), cmocka_unit_test(no_way),
+                                       cmocka_unit_test(managed)};
 
     setenv("GPUWIRE_NIC", "addr=127.0.0.1", 0);
     return cmocka_run_group_tests(tests, open_exec, close_exec);

@@ -160,7 +160,7 @@ static void make_handles(struct rig *r)
     qp.rq_wqes = r->o.wqes;
     qp.interval = r->o.wqebbs > 2 ? r->o.wqebbs / 2 : 1;
     qp.send_cq = r->cqh;
-    qp.sq_resv = qp.sq_ci = qp.sq_ok = qp.sq_settled = r->o.first;
+    qp.sq_resv = qp.sq_ci = qp.sq_ok = qp.sq_rung = r->o.first;
     qp.rq_resv = qp.rq_ci = r->o.first;
     qp.sq_word = gw_sq_idle_(r->o.first);
     qp.rq_word = gw_rq_idle_(r->o.first);

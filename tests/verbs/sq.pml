@@ -7,11 +7,11 @@
  * Found, if it could happen: a WQE that the NIC never executes (lost), executes twice, before it is written, or takes
  * from an earlier round or life of the queue (stale or overwritten), a record that goes back or past the queue, a
  * taken-back reservation that leaves a hole, a refusal though there was room (EXACT=1), a counter that wraps where the
- * algorithm cannot tell; and a deadlock.
+ * algorithm cannot tell; a ring that arrives behind a newer one, or counts what the record does not; and a deadlock.
  *
  * Deaths (DIES=1). The first poster may stop for ever at any step of its way. Nothing then rings for what it has left behind,
- * and reservations that wait for it to take its own back wait; but whoever settles gets on, because that takes memory
- * alone. (Where posters take turns the others wait for who died with the lock, in the code for so long only.)
+ * and reservations that wait for it to take its own back wait. What the NIC gets is right all the same. (Where posters
+ * take turns the others wait for who died with the lock, in the code for so long only.)
  *
  * Lives. When all posters are done, the host resets the queue pair (gw_qp_reset), and they post once more. The NIC may not
  * have got to what was posted before, and rings may be under way.
@@ -78,17 +78,19 @@ byte rung, asks; /* the fields of sq_word … */
 bit again, hole;
 byte slot_at[Q], slot_ready[Q]; /* the slots' second word: of which index, how many are ready */
 byte slot_of[Q]; /* whose store of it may still be under way; NOTHING: it has arrived */
-byte settled; /* sq_settled */
+byte all_rung; /* sq_rung */
 bit lock; /* sq_lock */
 
 /* Memory that the NIC reads. */
 byte wqe[Q];
 byte record;
+byte arrived; /* the register: the last ring's index */
+bit rang;     /* the NIC has not looked since */
 
 /* Each poster's stores that are under way. */
 byte wqe_at[POSTERS], wqe_n[POSTERS]; /* WQEs [at, at + n) */
 byte record_to[POSTERS];              /* NOTHING: none */
-bit ring_to[POSTERS];
+byte ring_to[POSTERS];
 
 #ifdef PROGRAM
 byte program; /* two bits for each post: of two WQEBBs, and rung for later */
@@ -97,7 +99,6 @@ byte taken; /* by the NIC; and completed, sq_ci: a view that lags behind is a po
 byte done;  /* posters */
 byte life;
 bit alive = 1;            /* the first poster */
-bit settling[POSTERS];
 
 /* ---- memory -------------------------------------------------------------------------------------------------
  *
@@ -125,10 +126,19 @@ inline see_record(p)
     record_to[p] = NOTHING
 }
 
+inline see_ring(p)
+{
+    assert((ring_to[p] + 2 * Q - arrived) % (2 * Q) <= Q); /* not back */
+    arrived = ring_to[p];
+    ring_to[p] = NOTHING;
+    rang = 1
+}
+
 inline gw_fence_release() /* everything stored so far is visible before anything that is stored later */
 {
     d_step {
         do
+        :: ring_to[p] != NOTHING -> see_ring(p)
         :: BROKEN != 1 && wqe_n[p] > 0 -> see_wqe(p)
         :: BROKEN != 2 && record_to[p] != NOTHING -> see_record(p)
         :: else -> break
@@ -228,38 +238,20 @@ inline write_and_gw_sq_claim_(n) /* sets claimed */
     }
 }
 
-/* The last ringer's record, which counts r, precedes what we do from here on. */
-inline gw_sq_settle_(r)
-{
-#if BROKEN != 5
-#if DIES
-    settling[p] = 1;
-#endif
-    atomic {
-        if
-        :: settled >= r                                      /* gw_ld_relaxed(sq_settled) */
-        :: record == r % (2 * Q)                             /* gw_ld_relaxed(dbrec) */
-        :: p != 0 && record_to[0] == r % (2 * Q) -> record = record_to[0]; record_to[0] = NOTHING
-        :: p != 1 && record_to[1] == r % (2 * Q) -> record = record_to[1]; record_to[1] = NOTHING
-#if POSTERS > 2
-        :: p != 2 && record_to[2] == r % (2 * Q) -> record = record_to[2]; record_to[2] = NOTHING
-#endif
-        fi
-#if DIES
-        ; settling[p] = 0
-#endif
-    }
-#else
-    skip
-#endif
-}
-
 /* Behind the record. */
 inline gw_sq_register_(next)
 {
     gw_fence_release();
-    ring_to[p] = 1;                                          /* gw_mmio_st64 */
-    settled = next                                           /* gw_st_relaxed(sq_settled) */
+    ring_to[p] = (next) % (2 * Q)                            /* gw_mmio_st64 */
+}
+
+inline gw_sq_lay_down_fence() /* gw_fence_gpu, or the CAS releases */
+{
+#if BROKEN != 5
+    gw_fence_release()
+#else
+    skip
+#endif
 }
 
 inline gw_sq_scan_() /* moves upto */
@@ -309,7 +301,8 @@ inline gw_sq_ring_more_()
             gw_sq_register_(upto)
         :: else
         fi;
-        atomic {                                             /* seen = gw_cas_relaxed(sq_word, word, leave) */
+        gw_sq_lay_down_fence();
+        atomic {                                             /* seen = gw_sq_lay_down_(qp, word, leave) */
             if
             :: BROKEN == 4 || (rung == seen_r && asks == seen_a && again == seen_d && hole == seen_h) ->
                 leave_word(upto % WRAP, 0, 0, leave_h);
@@ -323,10 +316,12 @@ inline gw_sq_ring_more_()
 inline gw_sq_ring_claimed_(next)
 {
     upto = next;
-    atomic {                                                 /* gw_cas_relaxed(sq_word, word, idle(end)) */
+    record_to[p] = (next) % (2 * Q);                         /* gw_dbrec_store_ */
 #if BROKEN != 7
-        record_to[p] = (next) % (2 * Q);                       /* gw_dbrec_store_ */
+    gw_sq_register_(next);
+    gw_sq_lay_down_fence();
 #endif
+    atomic {                                                 /* seen = gw_sq_lay_down_(qp, word, idle(end)) */
         if
         :: rung == run_at % WRAP && asks == 1 && !again && !hole ->
             leave_word((next) % WRAP, 0, 0, 0);
@@ -335,10 +330,8 @@ inline gw_sq_ring_claimed_(next)
         fi
     };
 #if BROKEN == 7
-    record_to[p] = (next) % (2 * Q);
-#endif
-    own = next;
     gw_sq_register_(next);
+#endif
     if
     :: more -> gw_sq_ring_more_()
     :: else
@@ -357,7 +350,6 @@ inline gw_sq_ask_()
     :: more ->
         upto = resv;                                         /* rung = gw_ld_relaxed(sq_resv) */
         upto = upto - ((upto + WRAP - seen_r) % WRAP);       /* rung -= (rung - (word >> RUNG)) & … */
-        gw_sq_settle_(upto);
         gw_sq_ring_more_()
     :: else
     fi
@@ -394,12 +386,7 @@ inline gw_sq_publish_run_(n)
     :: else ->
         gw_fence_release();                                  /* gw_fence_acq_rel */
         if
-        :: claimed ->
-            if
-            :: own == run_at /* again */
-            :: else -> gw_sq_settle_(run_at)
-            fi;
-            gw_sq_ring_claimed_(at + n)
+        :: claimed -> gw_sq_ring_claimed_(at + n)
         :: else -> gw_sq_say_ready_(n)
         fi;
         no_run()
@@ -474,7 +461,8 @@ inline gw_sq_publish_locked_(next, later)
             gw_fence_release();
             record_to[p] = (next) % (2 * Q)                  /* gw_dbrec_store_ */
         };
-        gw_sq_register_(next)
+        gw_sq_register_(next);
+        all_rung = next                                      /* gw_st_relaxed(sq_rung) */
     fi;
 #if BROKEN != 14
     gw_sq_unlock_()
@@ -485,14 +473,14 @@ inline gw_sq_ring_locked_()
 {
     upto = resv;                                             /* next = gw_ld_relaxed(sq_resv) */
     if
-    :: settled == upto                                       /* gw_ld_relaxed(sq_settled) */
+    :: all_rung == upto                                      /* gw_ld_relaxed(sq_rung) */
     :: else ->
 #if BROKEN != 13
         gw_sq_lock_();
 #endif
         upto = resv;
         if
-        :: settled == upto -> gw_sq_unlock_()
+        :: all_rung == upto -> gw_sq_unlock_()
         :: else -> gw_sq_publish_locked_(upto, 0)
         fi
     fi
@@ -541,7 +529,7 @@ proctype poster(byte p)
     provided (alive || _pid != 1) /* init is 0, the first poster 1 */
 #endif
 {
-    byte ops, n, at, seen, from, upto, seen_r, seen_a, own, run_at, last, mine;
+    byte ops, n, at, seen, from, upto, seen_r, seen_a, run_at, last, mine;
     bit seen_d, seen_h, leave_h, got, was_full, defer, claimed, more;
 
     do
@@ -579,7 +567,7 @@ proctype poster(byte p)
         }
     :: else ->
         ring(1);
-        atomic { ops = 0; seen = 0; own = 0; run_at = 0; last = 0; more = 0; upto = 0; from = 0; seen_r = 0; seen_a = 0; done++ };
+        atomic { ops = 0; seen = 0; run_at = 0; last = 0; more = 0; upto = 0; from = 0; seen_r = 0; seen_a = 0; done++ };
         if
         :: mine < LIVES - 1 -> life > mine; mine++
         :: else -> break
@@ -587,7 +575,8 @@ proctype poster(byte p)
     od
 }
 
-/* A ring arrives: the NIC reads the record once, and takes everything that it counts. */
+/* A ring arrives: the NIC reads the record once, and takes everything that it counts. That is as much as the ring
+ * says, or more: so a NIC that goes by the ring's index finds what it needs, too. */
 proctype nic()
 {
     byte n, p;
@@ -595,13 +584,14 @@ end:
     do
     :: atomic {
         if
-        :: ring_to[0] -> p = 0
-        :: ring_to[1] -> p = 1
+        :: rang
+        :: ring_to[0] != NOTHING -> see_ring(0)
+        :: ring_to[1] != NOTHING -> see_ring(1)
 #if POSTERS > 2
-        :: ring_to[2] -> p = 2
+        :: ring_to[2] != NOTHING -> see_ring(2)
 #endif
         fi;
-        ring_to[p] = 0;
+        rang = 0;
         p = 0;
         do /* of what is under way, some has arrived */
         :: p < POSTERS && wqe_n[p] > 0 -> see_wqe(p)
@@ -612,6 +602,7 @@ end:
         od;
         n = (record + 2 * Q - taken % (2 * Q)) % (2 * Q);
         assert(n <= Q); /* the record neither goes back nor past the queue */
+        assert((record + 2 * Q - arrived) % (2 * Q) <= Q);
         do
         :: n > 0 ->
             assert(wqe[taken % Q] == taken + LIFE * life); /* this one, written, once */
@@ -627,11 +618,12 @@ end:
 inline fresh()
 {
     resv = START;
-    settled = START;
+    all_rung = START;
     lock = 0;
     rung = START % WRAP; asks = 0; again = 0; hole = 0;
     taken = START;
-    record = START % (2 * Q)
+    record = START % (2 * Q);
+    arrived = START % (2 * Q)
 }
 
 inline clear_slots()
@@ -656,6 +648,7 @@ init
         for (i : 0 .. Q - 1) { wqe[i] = NOTHING }
         for (i : 0 .. POSTERS - 1) {
             record_to[i] = NOTHING;
+            ring_to[i] = NOTHING;
             run poster(i)
         }
         run nic();
@@ -665,7 +658,7 @@ init
     :: life < LIVES - 1 ->
         atomic {                                             /* gw_qp_reset: when no thread posts */
             done == POSTERS ->
-            for (i : 0 .. POSTERS - 1) { assert(wqe_n[i] == 0 && record_to[i] == NOTHING) }
+            for (i : 0 .. POSTERS - 1) { assert(wqe_n[i] == 0 && record_to[i] == NOTHING && ring_to[i] == NOTHING) }
             fresh();
 #if BROKEN != 6
             clear_slots();
@@ -678,17 +671,13 @@ init
     od;
 #if DIES
     alive = 0;
-    atomic {
-        timeout -> /* nobody settles for ever but the dead */
-        for (i : 1 .. POSTERS - 1) { assert(!settling[i]) }
-        i = 0;
-        goto over
-    };
+    goto over;
 #endif
     /* When everybody has left and nothing is under way any more, everything reserved has been executed. */
     atomic {
         done == POSTERS && timeout ->
         assert(taken == resv);
+        assert(arrived == resv % (2 * Q));
         assert(asks == 0)
     };
 over:

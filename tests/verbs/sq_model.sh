@@ -26,7 +26,7 @@ well() { # well NAME SAID
     echo "$1: $2"
     case $2 in 'errors: 0 '[1-9]*) ;; *) failures=$((failures + 1)) && cat pan.log ;; esac
 }
-# With deaths what is left behind may wait for ever; whether somebody settles for ever is asserted.
+# With deaths what is left behind may wait for ever.
 ends() { case "$*" in *-DDIES*) printf %s -E ;; esac; }
 holds() {
     make_pan "$@" || { failures=$((failures + 1)); return; }
@@ -73,9 +73,9 @@ else
     found -DOPS=2 -DBROKEN=2                          # none between record and ring
     found -DOPS=2 -DBROKEN=3                          # a reservation taken back while one above it stays
     found -DOPS=2 -DBROKEN=4                          # the ringer leaves without having looked who has asked meanwhile
-    found -DOPS=2 -DBROKEN=5                          # a ringer does not care whether the last one's record has arrived
+    found -DOPS=2 -DBROKEN=5                          # the role is laid down before the ring has arrived
     found -DOPS=1 -DLIVES=2 -DMOST=1 -DBROKEN=6       # a reset leaves what the slots say
-    found -DOPS=1 -DMOST=1 -DDIES=1 -DBROKEN=7        # the role is laid down before the record is stored
+    found -DOPS=2 -DBROKEN=7                          # the role is laid down before the ring is stored
     found -DOPS=2 -DBROKEN=9                          # who rings for what was deferred leaves it to a ringer who has looked before
     found -DOPS=2 -DBROKEN=11                         # a ringer looks with the bit set, and does not see it set again
     found -DOPS=2 -DMOST=1 -DQ=4 -DBROKEN=10          # what others have reserved in between is taken for our own

@@ -5,7 +5,7 @@
  * real driver a process cannot open its own. FAKE_GPU names the GPU: processes with different ones see
  * different GPUs. FAKE_CUDA=word,…: opaque: its memory can be touched by its own copies alone, and the
  * software NIC is not told what it is, as a kernel without peer memory; managed: all of it is; no_dmabuf:
- * none can be had of it; copy_kernel: it runs the software NIC's copy kernel; no_launch: it loads it and
+ * none can be had of it; unordered: the GPU does not promise that a NIC's completions find their data; copy_kernel: it runs the software NIC's copy kernel; no_launch: it loads it and
  * launches none; two: there are two GPUs; peers: they reach each other.
  */
 #include <fcntl.h>
@@ -187,9 +187,28 @@ EXPORT int cuDeviceGet(int *dev, int ordinal)
     return ordinal < 0 || ordinal >= n ? INVALID_DEVICE : 0;
 }
 
+/* FAKE_GPU_BUS: where it is; else nowhere. */
+EXPORT int cuDeviceGetPCIBusId(char *bus, int size, int dev)
+{
+    const char *at = getenv("FAKE_GPU_BUS");
+
+    if (dev || !at) return INVALID_DEVICE;
+    snprintf(bus, (size_t)size, "%s", at);
+    return 0;
+}
+
 EXPORT int cuDeviceGetUuid_v2(void *uuid, int dev)
 {
     uuid_of(dev, uuid);
+    return 0;
+}
+
+/* Of what it may be asked: does a completion find its data in the GPU's memory? */
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int dev)
+{
+    (void)dev;
+    if (attribute != SN_CU_WRITES_ORDERING) return INVALID_VALUE;
+    *value = told("unordered") ? 0 : SN_CU_ORDERING_OWNER;
     return 0;
 }
 
@@ -222,6 +241,23 @@ EXPORT int cuMemcpyDtoH_v2(void *to, sn_cu_ptr from, size_t n)
     return pread(a->handle.fd, to, n, (off_t)(from - (uintptr_t)a->at)) == (ssize_t)n ? 0 : INVALID_VALUE;
 }
 
+EXPORT int cuCtxGetCurrent(sn_cu_ctx *ctx)
+{
+    *ctx = NULL;
+    return fake_ctx_depth ? fake_cuda_api()->primary_ctx_retain(ctx, fake_cuda_current()) : 0;
+}
+
+/* Kernels may touch what else is opaque: from now on, or no longer. */
+EXPORT void fake_cuda_kernels(int may)
+{
+    int prot = may || !told("opaque") ? PROT_READ | PROT_WRITE : PROT_NONE;
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < ALLOCATIONS; i++)
+        if (allocations[i].at) (void)mprotect(allocations[i].at, allocations[i].handle.size, prot);
+    pthread_mutex_unlock(&lock);
+}
+
 EXPORT int cuStreamSynchronize(sn_cu_stream stream)
 {
     return stream ? INVALID_VALUE : 0; /* in the default one copies are made at once */
@@ -235,7 +271,7 @@ EXPORT int cuPointerGetAttribute(void *data, int attribute, sn_cu_ptr p)
     else if (attribute == SN_CU_ATTR_MEMORY_TYPE)
         *(unsigned *)data = SN_CU_MEMORY_DEVICE;
     else
-        return INVALID_VALUE;
+        return fake_cuda_api()->pointer_get_attributes(1, &attribute, &data, p);
     return 0;
 }
 
@@ -247,6 +283,7 @@ EXPORT int cuMemGetHandleForAddressRange(void *handle, sn_cu_ptr p, size_t size,
     const struct allocation *a = around(p);
 
     (void)size, (void)type, (void)flags;
+    if (!fake_ctx_depth) return INVALID_CONTEXT; /* as the real one, whatever the thread has registered */
     if (told("no_dmabuf")) return 801;
     if (!a || (uintptr_t)a->at != p) return INVALID_VALUE;
     *(int *)handle = dup(a->handle.fd);
@@ -264,6 +301,11 @@ EXPORT int cuPointerGetAttributes(unsigned n, int *a, void **data, sn_cu_ptr p)
 EXPORT int cuDevicePrimaryCtxRetain(sn_cu_ctx *c, int dev)
 {
     return fake_cuda_api()->primary_ctx_retain(c, dev);
+}
+EXPORT int cuDevicePrimaryCtxRelease_v2(int dev)
+{
+    (void)dev; /* it stays: others have retained it */
+    return 0;
 }
 EXPORT int cuCtxPushCurrent_v2(sn_cu_ctx c)
 {

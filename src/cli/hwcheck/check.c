@@ -10,6 +10,7 @@
 
 #include "src/cli/hwcheck/hwcheck.h"
 #include "src/cli/options.h"
+#include "src/cli/perf/perf.h"
 
 #define WORDS 40
 
@@ -47,7 +48,7 @@ int hwcheck_start_there(const struct hwcheck *h, const char *line, struct child 
 
 struct outcome {
     int code, code_there;
-    json_t *rows;
+    json_t *rows, *head; /* what perf printed: figures, and what it was measured with */
     char said[400];
 };
 
@@ -67,7 +68,10 @@ static void take_rows(struct outcome *o, const char *said)
 {
     json_t *all = json_loads(said, 0, NULL), *rows = json_object_get(all, "rows");
 
-    if (json_array_size(rows)) o->rows = json_incref(rows);
+    if (json_array_size(rows)) {
+        o->rows = json_incref(rows);
+        o->head = json_incref(all);
+    }
     json_decref(all);
 }
 
@@ -76,7 +80,7 @@ static void run_here(const struct hwcheck *h, const struct item *it, const char 
                      const char *where, struct outcome *o)
 {
     const char *argv[WORDS] = {h->self, "perf"};
-    char room[200];
+    char room[200], gpu[12];
     size_t n = split(it->args, room, argv, 2);
     struct child c;
 
@@ -84,7 +88,9 @@ static void run_here(const struct hwcheck *h, const struct item *it, const char 
     argv[n++] = "--exec";
     argv[n++] = exec;
     if (h->dev && it->where == BETWEEN) argv[n++] = "-d", argv[n++] = h->dev;
-    if (where) argv[n++] = "-u", argv[n++] = "18", argv[n++] = "-p", argv[n++] = port, argv[n++] = where;
+    snprintf(gpu, sizeof(gpu), "%u", h->gpu);
+    if (h->gpu) argv[n++] = "--gpu", argv[n++] = gpu;
+    if (where) argv[n++] = "-p", argv[n++] = port, argv[n++] = where;
     argv[n] = NULL;
     o->code = child_start(&c, argv) ? 126 : child_finish(&c, gw_deadline(patience_s(it) * 1000000000u));
     take_rows(o, c.said[0]);
@@ -92,21 +98,30 @@ static void run_here(const struct hwcheck *h, const struct item *it, const char 
     child_free(&c);
 }
 
+/* The address that a waiting perf says its device has. */
+static bool own_address(const struct child *there, char address[INET6_ADDRSTRLEN])
+{
+    const char *at = strstr(there->said[1], PERF_ADDRESS);
+
+    return at && sscanf(at + strlen(PERF_ADDRESS), "%45[0-9a-fA-F.:]", address) == 1;
+}
+
 static void run_between(const struct hwcheck *h, const struct item *it, const char *exec, uint64_t port,
                         struct outcome *o)
 {
     const char *test = is_test(it, "lat") ? "lat" : is_test(it, "bw") ? "bw" : "msgrate";
-    char line[PATH_MAX + 400], number[24];
+    char line[PATH_MAX + 400], number[24], address[INET6_ADDRSTRLEN];
     struct child there;
 
     snprintf(number, sizeof(number), "%llu", (unsigned long long)port);
     /* It ends with its standard input, and so with the connection to us. */
     snprintf(line, sizeof(line),
-             "exec 3<&0; timeout -k 5 %llu %s perf %s --exec %s -p %s%s%s & p=$!; { read x <&3; kill $p; } "
+             "exec 3<&0; timeout -k 5 %llu %s perf %s --exec %s --gpu %u -p %s%s%s & p=$!; { read x <&3; "
+             "kill $p; } "
              "2>/dev/null & "
              "w=$!; wait $p; r=$?; kill $w 2>/dev/null; exit $r",
              (unsigned long long)patience_s(it) + 30, h->remote, test, strcmp(exec, "cpu") ? "auto" : "cpu",
-             number, h->remote_dev ? " -d " : "", h->remote_dev ? h->remote_dev : "");
+             h->gpu_there, number, h->remote_dev ? " -d " : "", h->remote_dev ? h->remote_dev : "");
     if (hwcheck_start_there(h, line, &there)) {
         keep_said(h, o, "cannot start a process");
         o->code = 126;
@@ -115,11 +130,53 @@ static void run_between(const struct hwcheck *h, const struct item *it, const ch
         o->code_there = child_finish(&there, gw_deadline(0));
         keep_said(h, o, there.said[1][0] ? there.said[1] : "the other side does not start within 30 s");
     } else {
-        run_here(h, it, exec, number, h->address, o);
+        run_here(h, it, exec, number, h->by_device && own_address(&there, address) ? address : h->address, o);
         o->code_there = child_finish(&there, gw_deadline(o->code ? 1000000000u : 20000000000u));
         if (!o->code && o->code_there) keep_said(h, o, there.said[1]);
     }
     child_free(&there);
+}
+
+/* Masked atomics are a ConnectX's own. */
+static bool not_known(const struct item *it, const struct outcome *o)
+{
+    return o->code && strstr(it->args, "masked") &&
+           (strstr(o->said, "not supported") || strstr(o->said, "does not accept such a request") ||
+            strstr(o->said, "does not know"));
+}
+
+static const char *text_of(const json_t *head, const char *name)
+{
+    const char *s = json_string_value(json_object_get(head, name));
+
+    return s ? s : "?";
+}
+
+/*
+ * What the executor's requests take to the NIC, and where the buffers lie: a row of its own. What works because the
+ * library has fallen back works more slowly, and is not what the host was bought for: that is no pass.
+ */
+static void note_placement(struct hwcheck *h, const json_t *head, const char *exec)
+{
+    const char *posting = text_of(head, "posting"), *buffers = text_of(head, "buffers"),
+               *peer_posting = text_of(head, "peer posting"), *peer_buffers = text_of(head, "peer buffers");
+    bool gpu = !strcmp(exec, "gpu"), peer_gpu = !strncasecmp(text_of(head, "peer executor"), "gpu", 3);
+    bool fell_back = strcmp(posting, "direct") || strcmp(peer_posting, "direct") ||
+                     (gpu && strcmp(buffers, "GPU memory")) ||
+                     (peer_gpu && strcmp(peer_buffers, "GPU memory"));
+    char said[400];
+    json_t *r;
+
+    if (h->placed) return;
+    h->placed = true;
+    snprintf(said, sizeof(said), "here %s, buffers in %s; there %s, buffers in %s%s%s", posting, buffers,
+             peer_posting, peer_buffers, json_object_get(head, "posting because") ? "; here because: " : "",
+             json_object_get(head, "posting because") ? text_of(head, "posting because") : "");
+    printf("%-7s posting and buffers, %s: %s\n", fell_back ? "FELL BACK" : "ok", exec, said);
+    r = json_pack("{ss ss ss ss so}", "name", "posting and buffers", "kind", "placement", "executor", exec,
+                  "said", said, "ok", fell_back ? json_null() : json_true());
+    if (fell_back) json_object_set_new(r, "fell back", json_string(said));
+    json_array_append_new(h->results, r);
 }
 
 /* Where a test program lies: beside this one as built, bundled or installed. */
@@ -186,17 +243,31 @@ void hwcheck_run(struct hwcheck *h, const struct item *it, const char *exec, uin
     if (it->where == BETWEEN) run_between(h, it, exec, port, &o);
     if (gw_interrupted()) { /* in the middle: it says nothing */
         json_decref(o.rows);
+        json_decref(o.head);
+        return;
+    }
+    if (not_known(it, &o)) {
+        skip(h, it, exec, o.said);
+        json_decref(o.rows);
+        json_decref(o.head);
         return;
     }
     ok = !o.code && !o.code_there && (it->where == PROGRAM || o.rows);
     if (it->where == BETWEEN && !h->between++) h->no_way = !ok && !o.rows;
     if (!ok) keep_said(h, &o, "it printed no figures");
-    printf("%-7s %s, %s%s%s\n", ok ? "ok" : "FAILED", it->args, exec, ok ? "" : ": ", o.said);
+    printf("%-7s %s, %s%s%s%s%s%s%s\n", ok ? "ok" : "FAILED", it->args, exec, h->by_device ? ", " : "",
+           h->by_device ? h->dev : "", h->by_device ? " to " : "", h->by_device ? h->remote_dev : "",
+           ok ? "" : ": ", o.said);
     fflush(stdout);
     r = json_pack("{ss ss ss sb si si sf}", "name", it->args, "kind", it->kind, "executor", exec, "ok", ok,
                   "exit", o.code, "exit there", o.code_there, "seconds",
                   (double)(gw_clock_ns() - start) * 1e-9);
     if (o.rows) json_object_set_new(r, "rows", o.rows);
     if (o.said[0]) json_object_set_new(r, "said", json_string(o.said));
+    if (h->by_device) json_object_set_new(r, "NICs", json_pack("[ss]", h->dev, h->remote_dev));
+    if (!strcmp(it->kind, "each"))
+        json_object_set_new(r, "GPUs", json_pack("[ii]", (int)h->gpu, (int)h->gpu_there));
     json_array_append_new(h->results, r);
+    if (ok && it->where == BETWEEN) note_placement(h, o.head, exec);
+    json_decref(o.head);
 }

@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +72,157 @@ static json_t *nic(const char *name)
     return n;
 }
 
+/* The driver's own words, without what names a machine. */
+static json_t *registry(void)
+{
+    return line_of("/proc/driver/nvidia/params", "RegistryDwords");
+}
+
+/* ---- ways between a GPU and a NIC ---------------------------------------------------------------------- */
+
+static json_t *folder_size(const char *path)
+{
+    DIR *d = opendir(path);
+    json_int_t n = 0;
+
+    for (struct dirent *e; d && (e = readdir(d));) n += e->d_name[0] != '.';
+    if (d) closedir(d);
+    return json_integer(n);
+}
+
+enum { PCI_CAPABILITIES = 0x100, PCI_CONFIG = 4096, ACS = 0x000d, ACS_CONTROL = 6, ACS_REDIRECTS = 0x2c };
+
+/* Does a bridge send what devices below it say to each other up to the processor? -1: root alone may know. */
+static int redirects(const char *device)
+{
+    uint8_t c[PCI_CONFIG];
+    char path[PATH_MAX];
+    size_t at = PCI_CAPABILITIES;
+
+    snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.64s/config", device);
+    FILE *f = fopen(path, "re");
+    size_t n = f ? fread(c, 1, sizeof(c), f) : 0;
+    if (f) fclose(f);
+    if (n < sizeof(c)) return -1;
+    for (int i = 0; at >= PCI_CAPABILITIES && at + 8 <= sizeof(c) && i < 1000; i++) {
+        uint32_t head =
+            c[at] | (uint32_t)c[at + 1] << 8 | (uint32_t)c[at + 2] << 16 | (uint32_t)c[at + 3] << 24;
+
+        if ((head & 0xffff) == ACS) return (c[at + ACS_CONTROL] & ACS_REDIRECTS) != 0;
+        at = head >> 20;
+    }
+    return 0;
+}
+
+static bool is_bridge(const char *device)
+{
+    char path[PATH_MAX];
+    json_t *class;
+    bool bridge;
+
+    snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.64s/class", device);
+    class = line_of(path, NULL);
+    bridge = class && !strncmp(json_string_value(class), "0x0604", 6);
+    json_decref(class);
+    return bridge;
+}
+
+/* Bridges, and of these: those with ACS redirection on, and those that only root may look into. */
+static json_t *bridges(void)
+{
+    DIR *d = opendir("/sys/bus/pci/devices");
+    int all = 0, on = 0, unknown = 0;
+
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (e->d_name[0] == '.' || !is_bridge(e->d_name)) continue;
+        int r = redirects(e->d_name);
+
+        all++;
+        on += r > 0;
+        unknown += r < 0;
+    }
+    if (d) closedir(d);
+    return json_pack("{si si si}", "bridges", all, "with ACS redirection", on, "not known (run as root)",
+                     unknown);
+}
+
+/* Where each NIC and GPU is in the PCI tree: its folders from the root complex on. */
+static void add_places(json_t *to, const char *folder, const char *format)
+{
+    DIR *d = opendir(folder);
+
+    for (struct dirent *e; d && (e = readdir(d));) {
+        char path[PATH_MAX], place[PATH_MAX];
+
+        if (e->d_name[0] == '.') continue;
+        snprintf(path, sizeof(path), format, e->d_name);
+        if (realpath(path, place) && strlen(place) > strlen("/sys/devices/"))
+            add(to, e->d_name, json_string(place + strlen("/sys/devices/")));
+    }
+    if (d) closedir(d);
+}
+
+static json_t *pci(void)
+{
+    json_t *p = json_object(), *places = json_object();
+
+    add_places(places, "/sys/class/infiniband", "/sys/class/infiniband/%.64s/device");
+    add_places(places, "/proc/driver/nvidia/gpus", "/sys/bus/pci/devices/%.64s");
+    add(p, "IOMMU groups", folder_size("/sys/kernel/iommu_groups"));
+    add(p, "ACS", bridges());
+    add(p, "places", places);
+    return p;
+}
+
+/* What CUDA promises of the order in which a GPU sees writes of NICs: CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_… */
+static json_t *write_orders(void)
+{
+    enum { WRITES_ORDERING = 118, DMA_BUF = 124 };
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    int (*init)(unsigned) = lib ? (int (*)(unsigned))dlsym(lib, "cuInit") : NULL;
+    int (*count)(int *) = lib ? (int (*)(int *))dlsym(lib, "cuDeviceGetCount") : NULL;
+    int (*ask)(int *, int, int) = lib ? (int (*)(int *, int, int))dlsym(lib, "cuDeviceGetAttribute") : NULL;
+    json_t *all = json_array();
+    int n = 0, order, dmabuf;
+
+    if (!init || !count || !ask || init(0) || count(&n)) n = 0;
+    for (int i = 0; i < n; i++) {
+        if (ask(&order, WRITES_ORDERING, i)) order = -1;
+        if (ask(&dmabuf, DMA_BUF, i)) dmabuf = -1;
+        json_array_append_new(all, json_pack("{ss si}", "writes are ordered for",
+                                             order == 200   ? "all GPUs"
+                                             : order == 100 ? "the owner"
+                                             : order == 0   ? "nobody"
+                                                            : "not known",
+                                             "dma-buf", dmabuf));
+    }
+    return all;
+}
+
+extern char **environ;
+
+/* Settings of the libraries: names and values that are short words or numbers. */
+static json_t *settings(void)
+{
+    static const char *const begins[] = {
+        "MLX5_",       "GPUWIRE_POST=", "GPUWIRE_GID_INDEX=",   "GPUWIRE_PKEY=",
+        "GPUWIRE_SL=", "GPUWIRE_TC=",   "GPUWIRE_TIMEOUT=",     "GPUWIRE_DEVICE=",
+        "IBV_",        "RDMAV_",        "CUDA_MODULE_LOADING=", "CUDA_VISIBLE_DEVICES="};
+    json_t *all = json_object();
+
+    for (char **e = environ; *e; e++) {
+        for (size_t i = 0; i < sizeof(begins) / sizeof(begins[0]); i++) {
+            const char *equals = strchr(*e, '=');
+            char name[64];
+
+            if (!equals || strncmp(*e, begins[i], strlen(begins[i])) || strchr(equals, '/')) continue;
+            snprintf(name, sizeof(name), "%.*s", (int)(equals - *e), *e);
+            add(all, name, json_string(equals + 1));
+        }
+    }
+    return all;
+}
+
 static json_t *nics(void)
 {
     json_t *all = json_array();
@@ -129,7 +282,8 @@ static json_t *locked_memory(void)
 
 json_t *hwcheck_facts(void)
 {
-    static const char *const modules[] = {"mlx5_ib", "rdma_ucm", "rdma_rxe", "nvidia_peermem", "nvidia"};
+    static const char *const modules[] = {"mlx5_ib",  "rdma_ucm", "ib_ipoib",
+                                          "rdma_rxe", "nvidia",   "nvidia_peermem"};
     json_t *facts = json_object(), *loaded = json_object();
     struct utsname u;
     char why[200] = "";
@@ -151,5 +305,11 @@ json_t *hwcheck_facts(void)
     for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
         add(loaded, modules[i], module(modules[i]));
     add(facts, "modules", loaded);
+    add(facts, "GPU driver's registry", registry());
+    add(facts, "GPU writes", write_orders());
+    add(facts, "PCI", pci());
+    add(facts, "settings", settings());
+    add(facts, "in a container",
+        json_boolean(!access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK)));
     return facts;
 }

@@ -33,7 +33,8 @@ static const char usage[] =
     "18600)\n"
     "  -o, --out FILE        the report (default: gpuwire-hwcheck.json)\n"
     "  --quick               fewer and shorter checks\n"
-    "  --only TEXT           the checks whose name contains TEXT, or of that kind (conformance, figure)\n"
+    "  --only TEXT           the checks whose name contains TEXT, or of that kind (conformance, each, "
+    "figure)\n"
     "  --facts               only print what this machine is\n"
     "  -h, --help            this text\n"
     "\n"
@@ -49,6 +50,13 @@ static const struct item items[] = {
     {"conformance", "bw -o send -s 4k -n 300 --verify", BETWEEN, true},
     {"conformance", "bw -o fetch_add -n 300 --verify", BETWEEN, true},
     {"conformance", "bw -o cmp_swap -n 300 --verify", BETWEEN, true},
+    {"conformance", "bw -o masked_add -n 300 --verify", BETWEEN, true},
+    {"conformance", "bw -o masked_swap -n 300 --verify", BETWEEN, true},
+    {"conformance", "lat -o put_imm -s 4k -n 300 --verify", BETWEEN, true},
+    {"conformance", "lat -o send -s 4k -n 300 --verify", BETWEEN, true},
+    {"conformance", "lat -o signal -s 4k -n 300 --verify", BETWEEN, true},
+    {"conformance", "lat -o datagram -s 900 -n 300 --verify", BETWEEN, true},
+    {"conformance", "lat -o signal -a -s 64k -n 100 --verify", BETWEEN, false},
     {"conformance", "bw -o put -a -s 1m -n 20 --verify", BETWEEN, false},
     {"conformance", "bw -o get -a -s 1m -n 20 --verify", BETWEEN, false},
     {"conformance", "bw -o send -a -s 1m -n 20 --verify", BETWEEN, false},
@@ -109,15 +117,64 @@ static bool wanted(const struct hwcheck *h, const struct item *it)
     return h->only ? strstr(it->args, h->only) || !strcmp(it->kind, h->only) : !h->quick || it->quick;
 }
 
-static void run_all(struct hwcheck *h)
+static const struct item each = {"each", "lat -o put_imm -s 4k -n 300 --verify", BETWEEN, true};
+
+/* The name of the n-th NIC that can be used; NULL: there are not so many. */
+static const char *nic_name(const json_t *facts, size_t n)
+{
+    const json_t *nic;
+    size_t i;
+
+    json_array_foreach(json_object_get(facts, "NICs"), i, nic)
+    {
+        const char *state = json_string_value(json_object_get(nic, "state"));
+
+        if (state && strstr(state, "ACTIVE") && !n--) return json_string_value(json_object_get(nic, "name"));
+    }
+    return NULL;
+}
+
+/* Each NIC here with each there, and each GPU here with one there: kernels of both ends look at what comes. Who
+ * names a device gets that one alone. */
+static uint64_t run_each(const struct hwcheck *h, const json_t *here, const json_t *there, const char *exec,
+                         uint64_t port)
+{
+    size_t gpus = strcmp(exec, "gpu") ? 1 : json_array_size(json_object_get(here, "GPUs")),
+           gpus_there = json_array_size(json_object_get(there, "GPUs"));
+    bool nics = !h->dev && !h->remote_dev && (nic_name(here, 1) || nic_name(there, 1));
+
+    for (size_t g = 0; g < (gpus ? gpus : 1); g++) {
+        for (size_t i = 0; (nics ? nic_name(here, i) != NULL : !i) && !gw_interrupted(); i++) {
+            for (size_t k = 0; (nics ? nic_name(there, k) != NULL : !k) && !gw_interrupted(); k++) {
+                struct hwcheck one = *h;
+
+                if (!nics && gpus < 2) return port; /* there is one of each, and that has been checked */
+                one.dev = nics ? nic_name(here, i) : h->dev;
+                one.remote_dev = nics ? nic_name(there, k) : h->remote_dev;
+                one.by_device = nics;
+                one.gpu = (unsigned)g;
+                one.gpu_there = (unsigned)(gpus_there ? g % gpus_there : 0);
+                hwcheck_run(&one, &each, exec, port++);
+            }
+        }
+    }
+    return port;
+}
+
+static void run_all(struct hwcheck *h, const json_t *there)
 {
     const char *const execs[] = {"cpu", "gpu"};
+    json_t *here = hwcheck_facts();
     uint64_t port = h->port;
 
-    for (size_t e = 0; e < (gw_exec_gpu_available(NULL, 0) ? 2 : 1); e++)
+    for (size_t e = 0; e < (gw_exec_gpu_available(NULL, 0) ? 2 : 1); e++) {
+        h->placed = false;
         for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++)
             if (wanted(h, &items[i]) && (e || items[i].where != GPU_HERE) && !gw_interrupted())
                 hwcheck_run(h, &items[i], execs[e], port++);
+        if (wanted(h, &each) && !h->no_way) port = run_each(h, here, there, execs[e], port);
+    }
+    json_decref(here);
 }
 
 static int report(struct hwcheck *h, json_t *there)
@@ -235,7 +292,7 @@ int gw_cli_hwcheck(int argc, char **argv)
     there = ask_there(&h);
     if (!there) return gw_exit_code(1);
     h.results = json_array();
-    run_all(&h);
+    run_all(&h, there);
     done = json_array_size(h.results) || gw_interrupted()
                ? report(&h, there)
                : gw_usage_error("hwcheck", "--only %s: no check has that in its name", h.only);

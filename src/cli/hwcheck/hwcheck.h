@@ -43,6 +43,9 @@ struct hwcheck {
     bool
         no_way; /* … of which the first has not got through: the others would wait in vain, long, one by one */
     bool quick, facts;
+    bool placed; /* the report has what the executor's requests take to the NIC, and where its buffers lie */
+    bool by_device; /* the other NIC's address is what it says itself, and not `address` */
+    unsigned gpu, gpu_there;
     char self[PATH_MAX];
     json_t *results;
 };

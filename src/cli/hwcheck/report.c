@@ -100,22 +100,27 @@ json_t *hwcheck_summary(const json_t *report)
 {
     const json_t *results = json_object_get(report, "results"), *r, *row;
     json_t *lines = json_array();
-    size_t i, k, passed = 0, skipped = 0;
+    size_t i, k, passed = 0, skipped = 0, fallen = 0;
 
     add_machine(lines, "here", json_object_get(report, "here"));
     add_machine(lines, "there", json_object_get(report, "there"));
     json_array_foreach(results, i, r)
     {
         passed += json_is_true(json_object_get(r, "ok"));
-        skipped += json_is_null(json_object_get(r, "ok"));
+        fallen += json_object_get(r, "fell back") != NULL;
+        skipped += json_object_get(r, "skipped") != NULL;
     }
-    add_line(lines, "%zu of %zu checks passed, %zu skipped%s", passed, json_array_size(results), skipped,
+    add_line(lines, "%zu of %zu checks passed, %zu skipped, %zu fell back%s", passed,
+             json_array_size(results), skipped, fallen,
              json_is_true(json_object_get(report, "interrupted")) ? "; ended by Ctrl-C" : "");
     json_array_foreach(results, i, r)
     {
         if (json_is_false(json_object_get(r, "ok")))
             add_line(lines, "  FAILED %s, %s: %s", text(r, "name"), text(r, "executor"), text(r, "said"));
-        if (json_is_null(json_object_get(r, "ok")))
+        if (!strcmp(text(r, "kind"), "placement"))
+            add_line(lines, "  %s, %s: %s%s", text(r, "name"), text(r, "executor"),
+                     json_object_get(r, "fell back") ? "FELL BACK: " : "", text(r, "said"));
+        if (json_object_get(r, "skipped"))
             add_line(lines, "  skipped %s, %s: %s", text(r, "name"), text(r, "executor"), text(r, "skipped"));
     }
     json_array_foreach(results, i, r) if (!strcmp(text(r, "kind"), "figure"))

@@ -9,7 +9,8 @@
 #include "src/cli/perf/perf.h"
 
 const char *const perf_test_name[PERF_TESTS] = {"post", "bw", "lat", "msgrate"};
-const char *const perf_op_name[PERF_OPS] = {"put", "put_imm", "get", "send", "fetch_add", "cmp_swap"};
+const char *const perf_op_name[PERF_OPS] = {"put",      "put_imm",   "get",      "send",       "signal",
+                                            "datagram", "fetch_add", "cmp_swap", "masked_add", "masked_swap"};
 const char *const perf_by_name[3] = {"thread", "warp", "block"};
 static const char *const buffers_name[] = {"auto", "host", "mapped", "gpu"};
 
@@ -22,7 +23,10 @@ static const char usage[] =
     "\n"
     "  --exec auto|cpu|gpu   where the posting kernels run (default: auto, the GPU when there is one); --gpu "
     "N: which\n"
-    "  -o, --op OP           put, put_imm, get, send, fetch_add, cmp_swap (default: put)\n"
+    "  -o, --op OP           put, put_imm, get, send, fetch_add, cmp_swap, masked_add, masked_swap; lat: "
+    "signal, "
+    "datagram\n"
+    "                        too (default: put)\n"
     "  -s, --size BYTES      of an operation, as in 65536, 64k, 1m (default: bw 64k, others 8)\n"
     "  -a, --all             all powers of two from 2 to 8m, or to -s\n"
     "  -n, --iters N         operations of each queue pair (default: bw 5000, lat 1000, post and msgrate "
@@ -46,7 +50,9 @@ static const char usage[] =
     "  -e, --events          lat: who waits for send and put_imm sleeps until the NIC says so (CPU threads)\n"
     "      --buffers auto|host|mapped|gpu   where the payload lies; each side for itself\n"
     "      --queues host|gpu where the queues lie; gpu where the device offers that\n"
-    "      --verify          look at every byte, and count those that are wrong\n"
+    "      --verify          look at every byte, and count those that are wrong; lat: in the kernel, before "
+    "it "
+    "answers\n"
     "  -d, --ib-dev NAME     an RDMA device, or softnic (default: GPUWIRE_DEVICE, else what gpuwire "
     "chooses)\n"
     "  -p, --port N          of rdma_cm (default: 18515)\n"
@@ -254,7 +260,7 @@ static void set_defaults(struct perf_opts *o)
     static const uint64_t iters[PERF_TESTS] = {100000, 5000, 1000, 100000};
 
     if (!o->size) o->size = o->all ? 8u << 20 : o->test == PERF_TEST_BW ? 65536 : 8;
-    if (o->op == PERF_FETCH_ADD || o->op == PERF_CMP_SWAP) o->size = 8, o->all = false;
+    if (o->op >= PERF_FETCH_ADD) o->size = 8, o->all = false;
     if (!o->iters && !o->seconds) o->iters = iters[o->test];
     if (!o->blocks) o->blocks = o->qps;
     if (!o->threads) o->threads = o->by == PERF_BY_THREAD ? 1 : 32;
@@ -296,10 +302,18 @@ static int check(struct perf_opts *o)
         return gw_usage_error(cmd, "it measures posting alone and has no peer");
     if (o->host && o->loopback) return gw_usage_error(cmd, "--loopback has no HOST");
     if (o->test == PERF_TEST_LAT &&
-        (o->qps > 1 || o->blocks > 1 || o->threads > 1 || o->by || o->verify || o->rate || o->batch > 1))
+        (o->qps > 1 || o->blocks > 1 || o->threads > 1 || o->by || o->rate || o->batch > 1))
         return gw_usage_error(cmd, "one thread and one queue pair measure it; -q, -l, --blocks, --threads, "
-                                   "--by, --rate and --verify "
-                                   "go with bw and msgrate");
+                                   "--by and --rate go with bw and msgrate");
+    if (o->test == PERF_TEST_LAT && o->verify &&
+        (o->op < PERF_PUT_IMM || o->op == PERF_GET || o->op > PERF_DATAGRAM))
+        return gw_usage_error(
+            cmd, "--verify: of lat it goes with put_imm, send, signal and datagram, which say when "
+                 "all has come");
+    if (o->test != PERF_TEST_LAT && (o->op == PERF_SIGNAL || o->op == PERF_DATAGRAM))
+        return gw_usage_error(cmd, "-o %s: it goes with lat", perf_op_name[o->op]);
+    if (o->test == PERF_TEST_POST && o->op >= PERF_MASKED_ADD)
+        return gw_usage_error(cmd, "-o %s: the stand-in for the NIC takes none", perf_op_name[o->op]);
     if (posters % o->qps)
         return gw_usage_error(cmd, "%llu posters cannot share %llu queue pairs evenly",
                               (unsigned long long)posters, (unsigned long long)o->qps);

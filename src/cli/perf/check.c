@@ -13,6 +13,11 @@ static uint64_t align64(uint64_t n)
     return (n + 63) & ~UINT64_C(63);
 }
 
+uint64_t perf_extra(uint32_t op)
+{
+    return op == PERF_SIGNAL || op == PERF_DATAGRAM ? 64 : 0;
+}
+
 uint64_t perf_span(const struct perf_shape *p)
 {
     uint64_t stride = align64(p->size), slots = KEEP_SLOTS / stride;
@@ -45,6 +50,8 @@ const char *perf_shape_wrong(const struct perf_shape *p)
     if (p->mtu && (p->mtu < 256 || p->mtu > 4096 || p->mtu & (p->mtu - 1)))
         return "the path MTU is 256, 512, 1024, 2048 or 4096";
     if (p->test == PERF_TEST_LAT && p->qps > 1) return "one queue pair measures latency";
+    if (perf_extra(p->op) && (p->test != PERF_TEST_LAT || p->size <= perf_extra(p->op)))
+        return "signals and datagrams are for latency";
     if (p->both && (p->test == PERF_TEST_LAT || !one_sided(p->op) || p->verify))
         return "both directions at once go with bw and msgrate, put and get, without --verify";
     if ((uint64_t)p->qps * p->depth > 1u << 20)
@@ -57,7 +64,7 @@ const char *perf_shape_wrong(const struct perf_shape *p)
 
 const char *perf_step_wrong(const struct perf_shape *p, const struct perf_msg *m)
 {
-    if (!m->size || m->size > p->size) return "a step of a size that was not agreed on";
+    if (!m->size || m->size > p->size - perf_extra(p->op)) return "a step of a size that was not agreed on";
     if (m->count > UINT64_C(1) << 48 || m->limit_ns > LONGEST_NS) return "a step without end";
     if (p->both && m->inbox.length < perf_span(p) * p->qps) return "too little memory is offered";
     return NULL;

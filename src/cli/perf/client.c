@@ -17,6 +17,7 @@ struct client {
     struct perf_side side;
     bool open;
     struct gw_region peer;
+    uint32_t peer_qpn; /* datagrams: the other side's queue pair */
     struct perf_msg msg;
     uint64_t seed;
 };
@@ -63,7 +64,12 @@ static int set_up(struct client *c)
     if (!err && sleeps_on_a_gpu(c))
         err = gw_error(-EINVAL, "-e: kernels run on a GPU, which does not sleep; use --exec cpu");
     c->msg = (struct perf_msg){.word = PERF_HELLO, .shape = shape};
+    if (!err && shape.op == PERF_DATAGRAM) gw_qp_endpoint(c->side.qp[0], &c->msg.ep);
     if (!err) err = perf_control_ask(c->control, &c->msg);
+    if (!err && shape.op == PERF_DATAGRAM) {
+        c->peer_qpn = c->msg.ep.qpn;
+        return perf_side_aim(&c->side, &c->msg.ep);
+    }
     for (uint32_t i = 0; !err && i < shape.qps; i++) err = connect_qp(c, i);
     return err;
 }
@@ -168,6 +174,8 @@ static int collect(struct client *c, const struct perf_lists *l, struct perf_row
     if (err) return err;
     if (out.err) return perf_side_fault(&c->side, out.err);
     row->ops = out.ops;
+    row->checked += out.checked;
+    row->wrong += out.wrong;
     row->ns = out.stop - out.start;
     row->samples = out.ops < PERF_SAMPLES ? out.ops : PERF_SAMPLES;
     row->sample = calloc(row->samples + 1, sizeof(*row->sample));
@@ -180,28 +188,15 @@ static int ping_pong(struct client *c, uint64_t size, struct perf_row *row)
     struct perf_lists l = perf_side_lists(&c->side);
     struct perf_place at = perf_side_place(&c->side, c->side.shape.size);
     bool asks = c->o->op == PERF_GET || c->o->op >= PERF_FETCH_ADD;
-    struct perf_lat_args a = {.qp = gw_qp_handle(c->side.qp[0]),
-                              .recv_cq = gw_cq_handle(c->side.recv_cq[0]),
-                              .op = c->o->op,
-                              .size = (uint32_t)size,
-                              .capacity = PERF_SAMPLES,
-                              .count = c->o->iters,
-                              .limit_ns = c->o->seconds * 1000000000u,
-                              .patience_ns = PERF_PATIENCE_NS,
-                              .outbox = at.base,
-                              .inbox = at.base + at.stride,
-                              .target = c->peer.addr + (asks ? 0 : at.stride),
-                              .lkey = at.key,
-                              .rkey = c->peer.rkey,
-                              .room = at.stride,
-                              .inl = c->o->inl && size <= c->o->inl,
-                              .stop_fd = c->side.stop_fd,
-                              .stop = c->side.control.dev,
-                              .ns = l.ns,
-                              .out = l.out};
+    struct perf_lat_args a = perf_side_lat(&c->side, size, c->peer_qpn);
     uint64_t taken;
     int err = perf_fill(&c->side, &at, (struct perf_content){0});
 
+    a.count = c->o->iters;
+    a.limit_ns = c->o->seconds * 1000000000u;
+    a.target = c->peer.addr + (asks ? 0 : at.stride);
+    a.signal_target = c->peer.addr + 2 * (uint64_t)at.stride - sizeof(uint64_t);
+    a.rkey = c->peer.rkey;
     if (!err) err = begin_step(c, size, 0);
     perf_tell_stop(&c->side, 0);
     if (!err) err = gw_launch(c->side.exec, &perf_lat_kernel, 1, 1, &a);
@@ -235,18 +230,23 @@ static int measure(struct client *c, struct perf_printer *p)
 int perf_client(const struct perf_opts *o)
 {
     static const char *const where[] = {"?", "host memory", "mapped host memory", "GPU memory"};
+    static const char *const mode[] = {"?", "direct", "proxy-doorbell", "proxy-post"};
     struct client c = {.o = o};
     struct perf_printer *p = NULL;
     int err = set_up(&c);
 
     if (!err) {
-        struct perf_about about = {c.side.info.name,
-                                   c.side.info.soft ? "software NIC" : c.side.info.board,
-                                   gw_exec_name(c.side.exec),
-                                   o->loopback ? "this process" : o->host,
-                                   c.msg.text,
-                                   where[c.side.buffers],
-                                   c.side.info.mtu};
+        struct perf_about about = {.device = c.side.info.name,
+                                   .board = c.side.info.soft ? "software NIC" : c.side.info.board,
+                                   .exec = gw_exec_name(c.side.exec),
+                                   .peer = o->loopback ? "this process" : o->host,
+                                   .peer_exec = c.msg.text,
+                                   .buffers = where[c.side.buffers],
+                                   .peer_buffers = where[c.msg.buffers < 4 ? c.msg.buffers : 0],
+                                   .posting = mode[c.side.info.post_mode],
+                                   .posting_why = c.side.info.post_why[0] ? c.side.info.post_why : NULL,
+                                   .peer_posting = mode[c.msg.post_mode < 4 ? c.msg.post_mode : 0],
+                                   .mtu = c.side.info.mtu};
 
         err = perf_print_open(o, &about, &p);
     }

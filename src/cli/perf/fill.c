@@ -65,6 +65,25 @@ int perf_check(struct perf_side *s, const struct perf_place *at, struct perf_con
     return err;
 }
 
+/* The counter of fields after n operations: the lower one has overflowed into nothing. */
+static uint64_t fields_after(uint64_t n)
+{
+    uint32_t high = (uint32_t)(PERF_FIELDS_ADD >> 32) * (uint32_t)n,
+             low = (uint32_t)PERF_FIELDS_ADD * (uint32_t)n;
+
+    return (uint64_t)high << 32 | low;
+}
+
+static bool fetched_wrong(uint32_t op, uint64_t v, uint64_t used, uint8_t *seen)
+{
+    if (op == PERF_CMP_SWAP || op == PERF_MASKED_SWAP) return v != 0;
+    if (op == PERF_MASKED_ADD) {
+        if (fields_after(v >> 32) != v) return true;
+        v >>= 32;
+    }
+    return v >= used || seen[v]++;
+}
+
 /* Counters fetched 0, 1, 2, … each once, in whatever order; words that were swapped were 0. */
 static void check_words(const uint8_t *got, const struct perf_place *at, uint32_t op, uint64_t used,
                         uint8_t *seen, struct perf_row *sum)
@@ -75,7 +94,7 @@ static void check_words(const uint8_t *got, const struct perf_place *at, uint32_
 
         memcpy(&v, got + i * at->stride, sizeof(v));
         sum->checked += sizeof(v);
-        if (op == PERF_CMP_SWAP ? v != 0 : v >= used || seen[v]++) sum->wrong += sizeof(v);
+        sum->wrong += fetched_wrong(op, v, used, seen) ? sizeof(v) : 0;
     }
 }
 
@@ -102,9 +121,11 @@ int perf_check_target(struct perf_side *s, const struct perf_place *at, uint32_t
 
     for (uint32_t q = 0; !err && q < s->shape.qps; q++) {
         memset(want, 0, at->span);
-        if (op == PERF_FETCH_ADD) memcpy(want, &used, sizeof(used));
-        for (uint64_t i = 0; op == PERF_CMP_SWAP && i < used; i++)
-            memcpy(want + i * at->stride, &swap, sizeof(swap));
+        uint64_t counter = op == PERF_MASKED_ADD ? fields_after(used) : used;
+        bool swaps = op == PERF_CMP_SWAP || op == PERF_MASKED_SWAP;
+
+        if (!swaps) memcpy(want, &counter, sizeof(counter));
+        for (uint64_t i = 0; swaps && i < used; i++) memcpy(want + i * at->stride, &swap, sizeof(swap));
         err = perf_copy_out(s, got, q * at->span, at->span);
         if (!err) compare(got, want, at->span, sum);
     }

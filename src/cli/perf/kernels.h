@@ -5,7 +5,30 @@
 
 #include <gpuwire/verbs_device.h>
 
-enum perf_op { PERF_PUT, PERF_PUT_IMM, PERF_GET, PERF_SEND, PERF_FETCH_ADD, PERF_CMP_SWAP, PERF_OPS };
+/* Those from FETCH_ADD on are atomics. SIGNAL and DATAGRAM are for ping-pong alone. */
+enum perf_op {
+    PERF_PUT,
+    PERF_PUT_IMM,
+    PERF_GET,
+    PERF_SEND,
+    PERF_SIGNAL,   /* a put with a signal, for which the peer polls */
+    PERF_DATAGRAM, /* a send between UD queue pairs */
+    PERF_FETCH_ADD,
+    PERF_CMP_SWAP,
+    PERF_MASKED_ADD,
+    PERF_MASKED_SWAP,
+    PERF_OPS
+};
+
+/* What masked atomics work with: two fields of which the lower one overflows with every fourth operation, and a
+ * compare that fails unless its upper bits are masked out. */
+#define PERF_FIELDS_ADD      UINT64_C(0x0000000140000000)
+#define PERF_FIELDS_BOUNDARY UINT64_C(0x8000000080000000)
+#define PERF_SWAP_MASK       UINT64_C(0x0000ffffffffffff)
+#define PERF_SWAP_OUTSIDE    UINT64_C(0x5a5a000000000000)
+
+#define PERF_GRH  40u /* bytes before a datagram's payload */
+#define PERF_QKEY 0x00667067u
 
 /* The threads that post together: one reservation and one doorbell for all of them. Such a group is a
  * *poster*. */
@@ -15,6 +38,7 @@ enum perf_by { PERF_BY_THREAD, PERF_BY_WARP, PERF_BY_BLOCK };
 struct perf_out {
     uint64_t start, stop; /* by the executor's clock */
     uint64_t ops;
+    uint64_t checked, wrong; /* bytes of what arrived, looked at as soon as it had: ping-pong with verify */
     int32_t err;
     uint32_t pad;
 };
@@ -59,6 +83,11 @@ struct perf_lat_args {
     uint32_t room; /* bytes of the inbox: receives are for so much, whatever the size of this run */
     uint32_t inl;
     int32_t stop_fd; /* CPU threads: readable when they are to stop */
+    uint32_t
+        verify; /* each message has bytes of its own, and all of them are looked at before it is answered */
+    uint64_t signal, signal_target; /* where the peer's signal comes, and ours goes */
+    struct gw_ah_handle ah;         /* datagrams: to the peer's host, */
+    uint32_t peer_qpn;              /* and its queue pair there */
     uint32_t pad;
     const uint32_t *stop;
     uint32_t *ns; /* of each round, there and back */

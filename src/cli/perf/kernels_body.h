@@ -87,6 +87,13 @@ GW_DEV struct gw_op perf_nth(const struct perf_post_args *a, uint32_t op, const 
     case PERF_PUT_IMM: return gw_put_imm_op(here, a->here.key, there, a->there.key, a->size, (uint32_t)n);
     case PERF_GET: return gw_get_op(here, a->here.key, there, a->there.key, a->size);
     case PERF_FETCH_ADD: return gw_fetch_add_op(here, a->here.key, counter, a->there.key, 1);
+    case PERF_MASKED_ADD:
+        return gw_masked_fetch_add_op(here, a->here.key, counter, a->there.key, PERF_FIELDS_ADD,
+                                      PERF_FIELDS_BOUNDARY);
+    case PERF_MASKED_SWAP:
+        return gw_with_masks(gw_cmp_swap_op(here, a->here.key, there, a->there.key, PERF_SWAP_OUTSIDE,
+                                            a->swap | PERF_SWAP_OUTSIDE),
+                             PERF_SWAP_MASK, PERF_SWAP_MASK);
     default: return gw_cmp_swap_op(here, a->here.key, there, a->there.key, 0, a->swap);
     }
 }

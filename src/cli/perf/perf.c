@@ -18,11 +18,15 @@ static int ended(const struct perf_opts *o, int err)
     return gw_exit_code(0);
 }
 
-static void announce(void *arg, uint16_t port)
+static void announce(void *arg, uint16_t port, const struct gw_device *dev)
 {
     const struct perf_opts *o = arg;
+    char address[INET6_ADDRSTRLEN] = "";
 
-    if (port) fprintf(stderr, "gpuwire %s: waiting for a client on port %u\n", perf_command(o), port);
+    if (dev) perf_address_of(dev, address);
+    if (port)
+        fprintf(stderr, "gpuwire %s: waiting for a client on port %u%s%s\n", perf_command(o), port,
+                dev ? PERF_ADDRESS : "", address);
 }
 
 /* ---- both sides in this process ------------------------------------------------------------------------ */
@@ -39,10 +43,11 @@ struct other {
     char why[300];
 };
 
-static void listens(void *arg, uint16_t port)
+static void listens(void *arg, uint16_t port, const struct gw_device *dev)
 {
     struct other *s = arg;
 
+    (void)dev;
     pthread_mutex_lock(&s->lock);
     s->port = port;
     pthread_cond_signal(&s->listens);
@@ -58,21 +63,27 @@ static void *serve(void *arg)
     return NULL;
 }
 
-/* The address that the other side listens at: the NIC's own. */
-int perf_own_address(const struct perf_opts *o, char text[INET6_ADDRSTRLEN])
+void perf_address_of(const struct gw_device *dev, char text[INET6_ADDRSTRLEN])
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
     struct gw_device_info info;
-    struct gw_device *dev;
-    int err = gw_device_open(o->device, NULL, &dev);
 
-    if (err) return err;
     gw_device_query(dev, &info);
-    gw_device_close(dev);
     if (memcmp(info.gid, v4, 12))
         inet_ntop(AF_INET6, info.gid, text, INET6_ADDRSTRLEN);
     else
         inet_ntop(AF_INET, info.gid + 12, text, INET6_ADDRSTRLEN);
+}
+
+/* The address that the other side listens at: the NIC's own. */
+int perf_own_address(const struct perf_opts *o, char text[INET6_ADDRSTRLEN])
+{
+    struct gw_device *dev;
+    int err = gw_device_open(o->device, NULL, &dev);
+
+    if (err) return err;
+    perf_address_of(dev, text);
+    gw_device_close(dev);
     return 0;
 }
 

@@ -67,7 +67,10 @@ int perf_parse(int argc, char **argv, struct perf_opts *o);
 int perf_option_word(const char *command, const char *option, const char *said, const char *const *list,
                      int n, int *out);
 int perf_option_size(const char *command, const char *said, uint64_t *out);
+/* A side that waits for clients says its device's address behind this. */
+#define PERF_ADDRESS ", address "
 /* perf.c: the address that the other side of a loopback listens at: the NIC's own. */
+void perf_address_of(const struct gw_device *dev, char text[INET6_ADDRSTRLEN]);
 int perf_own_address(const struct perf_opts *o, char text[INET6_ADDRSTRLEN]);
 /* The name of the command in messages, such as "perf bw". */
 const char *perf_command(const struct perf_opts *o);
@@ -93,6 +96,7 @@ struct perf_side {
     struct gw_cq **send_cq, **recv_cq;
     struct gw_qp **qp;
     struct gw_link **link;
+    struct gw_ah *ah; /* datagrams */
     struct gw_mr *mr;
     struct gw_mem mem; /* the buffer; in plain host memory it is no memory of the executor's */
     bool plain;
@@ -109,6 +113,10 @@ int perf_side_open(struct perf_side *s, const struct perf_opts *o, const struct 
 void perf_side_close(struct perf_side *s);
 /* Slots for operations of so many bytes. */
 struct perf_place perf_side_place(const struct perf_side *s, uint64_t size);
+/* Datagrams: makes the queue pair ready, and the way to the peer. */
+int perf_side_aim(struct perf_side *s, const struct gw_endpoint *peer);
+/* What both ends of a ping-pong have alike. */
+struct perf_lat_args perf_side_lat(struct perf_side *s, uint64_t size, uint32_t peer_qpn);
 void perf_tell_stop(struct perf_side *s, uint32_t stop);
 /* Waits for the kernels, and tells them to stop when Ctrl-C comes or limit_ns (0: none) is over. */
 int perf_side_sync(struct perf_side *s, uint64_t limit_ns);
@@ -155,6 +163,8 @@ struct perf_msg;
 const char *perf_shape_wrong(const struct perf_shape *p);
 const char *perf_step_wrong(const struct perf_shape *p, const struct perf_msg *m);
 const char *perf_stop_wrong(const struct perf_shape *p, const struct perf_msg *m);
+/* Bytes of a slot beside the payload: for a signal's word, or what comes before a datagram. */
+uint64_t perf_extra(uint32_t op);
 /* The buffer's bytes for each queue pair, and the slots for operations of so many bytes in them; base and key
  * are 0. */
 uint64_t perf_span(const struct perf_shape *p);
@@ -165,7 +175,7 @@ bool perf_msg_take(struct perf_msg *m, const void *bytes, uint64_t n);
 /* ---- control.c: the conversation beside the measured traffic ------------------------------------------- */
 
 #define PERF_MAGIC   0x31667067u /* "gpf1" */
-#define PERF_VERSION 2u          /* of struct perf_msg and what it means; told while the two connect */
+#define PERF_VERSION 3u          /* of struct perf_msg and what it means; told while the two connect */
 
 enum perf_word { PERF_HELLO = 1, PERF_STEP, PERF_STOP, PERF_BYE, PERF_OK, PERF_ERROR };
 struct perf_msg {
@@ -177,9 +187,11 @@ struct perf_msg {
     uint64_t limit_ns;       /* STEP, both ways */
     struct gw_region inbox; /* STEP: ping-pong, where the client takes answers; both ways, its whole buffer */
     uint64_t checked, wrong,
-        ops;        /* STOP: ops that are complete; its answer: what arrived, what was looked at */
-    uint64_t ns;    /* answer to STOP, both ways: how long the other side's took */
-    char text[160]; /* ERROR; OK to HELLO: where the other side runs */
+        ops;               /* STOP: ops that are complete; its answer: what arrived, what was looked at */
+    uint64_t ns;           /* answer to STOP, both ways: how long the other side's took */
+    struct gw_endpoint ep; /* HELLO and its answer: datagrams have no connection that would tell */
+    uint32_t post_mode, buffers; /* OK to HELLO: the other side's, enum gw_post_mode and enum perf_buffers */
+    char text[160];              /* ERROR; OK to HELLO: where the other side runs */
 };
 
 struct perf_control;
@@ -203,15 +215,18 @@ void perf_control_close(struct perf_control *c);
 
 /* ---- the two ends, posting alone, and what is printed -------------------------------------------------- */
 
+/* port 0: it does not listen. dev: the device that it listens on; NULL: none, or sockets. */
+typedef void perf_told(void *arg, uint16_t port, const struct gw_device *dev);
 /* Serves one client. told (may be NULL) is called once it listens. stop_fd: readable when no client will come
  * any more. */
-int perf_serve(const struct perf_opts *o, int stop_fd, void (*told)(void *arg, uint16_t port), void *arg);
+int perf_serve(const struct perf_opts *o, int stop_fd, perf_told *told, void *arg);
 int perf_client(const struct perf_opts *o);
 int perf_sink_run(const struct perf_opts *o);
 
 struct perf_about {
     const char *device, *board, *exec, *peer, *peer_exec;
-    const char *buffers;
+    const char *buffers, *peer_buffers;
+    const char *posting, *posting_why, *peer_posting;
     uint32_t mtu;
 };
 struct perf_printer;
@@ -221,7 +236,7 @@ void perf_print_close(struct perf_printer *p);
 
 /* sock_args.c: as perf_parse; argv[0] is "sock". sock_end.c: one side. */
 int perf_sock_parse(int argc, char **argv, struct perf_opts *o);
-int perf_sock_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t port), void *arg);
+int perf_sock_serve(const struct perf_opts *o, perf_told *told, void *arg);
 int perf_sock_client(const struct perf_opts *o);
 
 /* run.c: starts the posting kernel, waits for it and adds up; *a holds what is particular to the run. */

@@ -124,10 +124,12 @@ int perf_print_open(const struct perf_opts *o, const struct perf_about *a, struc
     p->o = o;
     p->rows = json_array();
     p->head = o->sock ? sock_head(o, a)
-                      : json_pack("{ss ss ss ss ss ss* ss ss sI sI sI sI sI sI}", "test",
+                      : json_pack("{ss ss ss ss ss ss* ss ss ss* ss* ss* ss* sI sI sI sI sI sI}", "test",
                                   perf_test_name[o->test], "operation", perf_op_name[o->op], "device",
                                   a->device, "board", a->board, "executor", a->exec, "peer executor",
-                                  a->peer_exec, "peer", a->peer, "buffers", a->buffers, "path MTU",
+                                  a->peer_exec, "peer", a->peer, "buffers", a->buffers, "peer buffers",
+                                  a->peer_buffers, "posting", a->posting, "posting because", a->posting_why,
+                                  "peer posting", a->peer_posting, "path MTU",
                                   (json_int_t)(o->mtu ? o->mtu : a->mtu), "queue pairs", (json_int_t)o->qps,
                                   "blocks", (json_int_t)o->blocks, "threads", (json_int_t)o->threads, "depth",
                                   (json_int_t)o->depth, "posts for each doorbell", (json_int_t)o->batch);

@@ -21,6 +21,7 @@ struct server {
     struct perf_side side;
     bool open, running;
     int stop_fd;
+    uint32_t peer_qpn;        /* datagrams: the client's queue pair */
     uint64_t *before, *after; /* receives that had come, of each queue pair */
 };
 
@@ -79,7 +80,16 @@ static int begin(struct server *s, struct perf_msg *m)
     s->before = calloc(m->shape.qps, sizeof(*s->before));
     s->after = calloc(m->shape.qps, sizeof(*s->after));
     if (!s->before || !s->after) return gw_error_errno(-ENOMEM, "counters");
+    if (m->shape.op == PERF_DATAGRAM) {
+        s->peer_qpn = m->ep.qpn;
+        got = m->shape.qps; /* nothing to connect */
+        err = perf_side_aim(&s->side, &m->ep);
+        if (err) return err;
+        gw_qp_endpoint(s->side.qp[0], &m->ep);
+    }
     m->word = PERF_OK;
+    m->post_mode = s->side.info.post_mode;
+    m->buffers = s->side.buffers;
     snprintf(m->text, sizeof(m->text), "%s", gw_exec_name(s->side.exec));
     err = perf_control_send(s->control, m);
     deadline = gw_deadline(LIMIT_NS); /* for all of them: strangers who ask meanwhile do not put it off */
@@ -129,29 +139,12 @@ static int start_receiving(struct server *s)
 
 static int start_answering(struct server *s, const struct perf_msg *m)
 {
-    struct perf_lists l = perf_side_lists(&s->side);
-    uint64_t stride = perf_side_place(&s->side, s->side.shape.size).stride;
-    struct perf_lat_args a = {
-        .qp = gw_qp_handle(s->side.qp[0]),
-        .recv_cq = gw_cq_handle(s->side.recv_cq[0]),
-        .op = s->side.shape.op,
-        .size = (uint32_t)m->size,
-        .answer = 1,
-        .capacity = PERF_SAMPLES,
-        .patience_ns = PERF_PATIENCE_NS,
-        .outbox = s->side.mr->addr,
-        .inbox = s->side.mr->addr + stride,
-        .target = m->inbox.addr,
-        .lkey = s->side.mr->lkey,
-        .rkey = m->inbox.rkey,
-        .room = (uint32_t)stride,
-        .inl = s->side.shape.inl && m->size <= s->side.shape.inl,
-        .stop_fd = s->side.stop_fd,
-        .stop = s->side.control.dev,
-        .ns = l.ns,
-        .out = l.out,
-    };
+    struct perf_lat_args a = perf_side_lat(&s->side, m->size, s->peer_qpn);
 
+    a.answer = 1;
+    a.target = m->inbox.addr;
+    a.signal_target = m->inbox.addr + m->inbox.length - sizeof(uint64_t);
+    a.rkey = m->inbox.rkey;
     return gw_launch(s->side.exec, &perf_lat_kernel, 1, 1, &a);
 }
 
@@ -243,6 +236,18 @@ static int look(struct server *s, const struct perf_msg *m, struct perf_row *row
     return perf_check(&s->side, &at, what, m->size, p->op == PERF_SEND ? s->before : NULL, m->count, row);
 }
 
+/* What the kernel that answered has looked at while it ran. */
+static int looked_at(struct server *s, struct perf_row *row)
+{
+    struct perf_out out;
+    int err = gw_copy_out(s->side.exec, &out, perf_side_lists(&s->side).out, sizeof(out));
+
+    if (!err && out.err) return perf_side_fault(&s->side, out.err);
+    row->checked += err ? 0 : out.checked;
+    row->wrong += err ? 0 : out.wrong;
+    return err;
+}
+
 static int sum_ours(struct server *s, struct perf_msg *m)
 {
     struct perf_row ours = {0};
@@ -271,7 +276,10 @@ static int stop(struct server *s, struct perf_msg *m)
     m->ops = 0;
     if (!err && s->side.shape.both) err = sum_ours(s, m);
     if (!err && counts) err = count_receives(s, &m->ops);
-    if (!err && s->side.shape.verify && m->count) err = look(s, m, &row);
+    if (!err && s->side.shape.verify && s->side.shape.test == PERF_TEST_LAT)
+        err = looked_at(s, &row);
+    else if (!err && s->side.shape.verify && m->count)
+        err = look(s, m, &row);
     m->checked = row.checked;
     m->wrong = row.wrong;
     m->word = PERF_OK;
@@ -311,7 +319,7 @@ static int wait_for_client(struct server *s)
     return err;
 }
 
-int perf_serve(const struct perf_opts *o, int stop_fd, void (*told)(void *arg, uint16_t port), void *arg)
+int perf_serve(const struct perf_opts *o, int stop_fd, perf_told *told, void *arg)
 {
     struct server s = {.o = o, .stop_fd = stop_fd};
     int err = perf_control_open(o->device, o->loopback, &s.control);
@@ -319,7 +327,7 @@ int perf_serve(const struct perf_opts *o, int stop_fd, void (*told)(void *arg, u
     if (!err)
         err = gw_cm_listen(perf_control_device(s.control), NULL, o->loopback ? 0 : (uint16_t)o->port,
                            &s.listener);
-    if (told) told(arg, err ? 0 : gw_cm_port(s.listener));
+    if (told) told(arg, err ? 0 : gw_cm_port(s.listener), err ? NULL : perf_control_device(s.control));
     if (!err) err = wait_for_client(&s);
     if (!err) err = converse(&s);
     if (s.running) {

@@ -39,7 +39,7 @@ int perf_shape_of(const struct perf_opts *o, struct perf_shape *shape)
         .batch = (uint32_t)o->batch,
         .mtu = (uint32_t)o->mtu,
         .timeout = (uint32_t)o->timeout,
-        .size = o->size,
+        .size = o->size + perf_extra(o->op),
     };
     wrong = perf_shape_wrong(shape);
     return wrong ? gw_error(-E2BIG, "%s", wrong) : 0;
@@ -138,10 +138,13 @@ static int make_memory(struct perf_side *s, const struct perf_opts *o)
 static int make_qp(struct perf_side *s, const struct perf_opts *o, uint32_t i)
 {
     bool one = perf_posters(o) == s->shape.qps && !o->shared;
-    uint32_t recvs = s->shape.op == PERF_SEND || s->shape.op == PERF_PUT_IMM ? 256 : 0, cqe = 4;
-    uint32_t bbs = s->shape.inl ? 2 + s->shape.inl / 64 : 1; /* of the longest request */
+    bool ud = s->shape.op == PERF_DATAGRAM;
+    uint32_t recvs = ud || s->shape.op == PERF_SEND || s->shape.op == PERF_PUT_IMM ? 256 : 0, cqe = 4;
+    uint32_t bbs = s->shape.inl || ud || s->shape.op >= PERF_SIGNAL ? 2 + s->shape.inl / 64 : 1; /* of the
+                                                                                         longest request */
     struct gw_cq_attr ca = {.flags = one ? GW_CQ_ONE_POLLER : 0, .qps = 1, .placement = o->queues};
-    struct gw_qp_attr qa = {.max_send_wr = (uint32_t)o->depth,
+    struct gw_qp_attr qa = {.type = ud ? GW_QP_UD : GW_QP_RC,
+                            .max_send_wr = (uint32_t)o->depth,
                             .max_recv_wr = recvs,
                             .max_inline = s->shape.inl,
                             .flags = one ? GW_QP_ONE_POSTER : 0,
@@ -206,8 +209,43 @@ int perf_side_open(struct perf_side *s, const struct perf_opts *o, const struct 
     return 0;
 }
 
+int perf_side_aim(struct perf_side *s, const struct gw_endpoint *peer)
+{
+    int err = gw_qp_activate(s->qp[0], PERF_QKEY);
+
+    return err ? err : gw_ah_create(s->pd, peer, NULL, &s->ah);
+}
+
+struct perf_lat_args perf_side_lat(struct perf_side *s, uint64_t size, uint32_t peer_qpn)
+{
+    struct perf_lists l = perf_side_lists(s);
+    struct perf_place at = perf_side_place(s, s->shape.size);
+    struct perf_lat_args a = {.qp = gw_qp_handle(s->qp[0]),
+                              .recv_cq = gw_cq_handle(s->recv_cq[0]),
+                              .op = s->shape.op,
+                              .size = (uint32_t)size,
+                              .capacity = PERF_SAMPLES,
+                              .patience_ns = PERF_PATIENCE_NS,
+                              .outbox = at.base,
+                              .inbox = at.base + at.stride,
+                              .lkey = at.key,
+                              .room = at.stride,
+                              .inl = s->shape.inl && size <= s->shape.inl,
+                              .verify = s->shape.verify,
+                              .signal = at.base + 2 * (uint64_t)at.stride - sizeof(uint64_t),
+                              .peer_qpn = peer_qpn,
+                              .stop_fd = s->stop_fd,
+                              .stop = s->control.dev,
+                              .ns = l.ns,
+                              .out = l.out};
+
+    if (s->ah) a.ah = s->ah->handle;
+    return a;
+}
+
 void perf_side_close(struct perf_side *s)
 {
+    gw_ah_destroy(s->ah);
     for (uint32_t i = 0; s->qp && i < s->shape.qps; i++) {
         if (s->link) gw_cm_close(s->link[i]);
         gw_qp_destroy(s->qp[i]);

@@ -141,7 +141,7 @@ static void wait_for_other(const struct perf_opts *o)
         (void)gw_wait_fds(&fd, 1, gw_deadline(1000000));
 }
 
-int perf_sock_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t port), void *arg)
+int perf_sock_serve(const struct perf_opts *o, perf_told *told, void *arg)
 {
     struct sock_serve_args a = {.patience_ns = PERF_PATIENCE_NS};
     struct shared *there;
@@ -151,7 +151,7 @@ int perf_sock_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t 
     if (!err) err = start_listening(&e, o);
     if (!err) {
         there = e.shared.dev;
-        told(arg, ntohs(((struct sockaddr_in *)&shared_of(&e)->name)->sin_port));
+        told(arg, ntohs(((struct sockaddr_in *)&shared_of(&e)->name)->sin_port), NULL);
         wait_for_other(o);
         a.net = gw_sockets_net(e.set);
         a.listener = (int32_t)shared_of(&e)->result;
@@ -160,7 +160,7 @@ int perf_sock_serve(const struct perf_opts *o, void (*told)(void *arg, uint16_t 
         err = gw_launch(e.exec, &sock_serve_kernel, (uint32_t)o->qps, e.threads, &a);
         if (!err) err = wait_for(&e, o, false);
     } else {
-        told(arg, 0);
+        told(arg, 0, NULL);
     }
     end_close(&e, o);
     return err;

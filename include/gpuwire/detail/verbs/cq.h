@@ -147,9 +147,18 @@ GW_FN uint64_t gw_sq_retire_(struct gw_qp_handle *qp, uint32_t counter, enum gw_
     return wr_id;
 }
 
+/* Data that may not be where the completion says: an error, of the queue pair too. */
+GW_FN void gw_cq_spoil_(struct gw_mlx5_wc *c)
+{
+    if (gw_mlx5_wc_is_error(c)) return;
+    c->opcode = c->opcode == GW_MLX5_CQE_REQ ? GW_MLX5_CQE_REQ_ERR : GW_MLX5_CQE_RESP_ERR;
+    c->syndrome = GW_MLX5_SYND_LOCAL_ACCESS;
+    c->vendor = 0;
+}
+
 /* Takes one entry that is ours: retires what it stands for. 1: *wc tells it; 0: it belongs to no queue pair
- * (any more). */
-GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, struct ibv_wc *wc)
+ * (any more). spoilt: its data may be missing. */
+GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, struct ibv_wc *wc, int spoilt)
 {
     struct gw_mlx5_wc c;
     struct gw_qp_handle *qp;
@@ -158,6 +167,7 @@ GW_FN int gw_cq_take_(struct gw_cq_handle *cq, const struct gw_mlx5_cqe *cqe, st
     if (gw_mlx5_cqe_parse(cqe, &c)) return 0;
     qp = gw_cq_find_(cq->table, cq->table_mask, c.qpn);
     if (!qp) return 0;
+    if (spoilt) gw_cq_spoil_(&c);
     if (c.opcode == GW_MLX5_CQE_REQ || c.opcode == GW_MLX5_CQE_REQ_ERR) {
         wr_id = gw_sq_retire_(qp, c.wqe_counter,
                               c.opcode == GW_MLX5_CQE_REQ          ? GW_OK_
@@ -215,19 +225,47 @@ GW_FN void gw_cq_taken_(struct gw_cq_handle *cq, uint32_t ci, uint32_t drop)
         gw_st_relaxed_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(ci));
 }
 
+/* Does the entry announce data? A receive does, and so may any completion of a send once the queue pair has
+ * fetched (it retires all requests before it, signalled or not). */
+GW_FN int gw_cq_brings_(const struct gw_cq_handle *cq, uint32_t ci)
+{
+    const struct gw_mlx5_cqe *cqe = gw_cq_entry_(cq, ci);
+    uint32_t opcode = gw_ld_relaxed_u8(&cqe->op_own) >> 4;
+    const struct gw_qp_handle *qp;
+
+    if (opcode >= GW_MLX5_CQE_RESP_WR_IMM && opcode <= GW_MLX5_CQE_RESP_SEND_INV) return 1;
+    if (opcode != GW_MLX5_CQE_REQ) return 0;
+    qp = gw_cq_find_(cq->table, cq->table_mask,
+                     gw_be32(gw_ld_relaxed_u32(&cqe->wqe_opcode_qpn_be)) & 0xffffff);
+    return qp && gw_ld_relaxed_u32_gpu(&qp->fetches);
+}
+
+GW_SLOW_FN int gw_flush_(struct gw_flush_handle *f); /* flush.h */
+
+/* Of the n entries from ci on: is their data where they say? 0: it is now. */
+GW_FN int gw_cq_settle_(struct gw_cq_handle *cq, struct gw_flush_handle *flush, uint32_t ci, uint32_t n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n; i++)
+        if (gw_cq_brings_(cq, ci + i)) return gw_flush_(flush);
+    return 0;
+}
+
 /* As gw_poll_cq; without wc the completions are retired and not told. */
 GW_FN int gw_cq_consume_(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
 {
     struct ibv_wc untold;
     uint32_t ci, ready = 0, i, drop = 0;
-    int got = 0;
+    int got = 0, spoilt = 0;
 
     if (cq->host && !gw_cq_ready_(cq, gw_ld_relaxed_u32_gpu(&cq->ci))) gw_cpu_nudge_(cq->host);
     if (!gw_cq_enter_(cq)) return 0;
     ci = gw_ld_relaxed_u32_gpu(&cq->ci);
     while (n > 0 && ready < (uint32_t)n && ready < cq->cqes && gw_cq_ready_(cq, ci + ready)) ready++;
+    if (cq->flush) spoilt = gw_cq_settle_(cq, cq->flush, ci, ready);
     for (i = 0; i < ready; i++) {
-        int is = gw_cq_take_(cq, gw_cq_entry_(cq, ci + i), wc ? wc + got : &untold);
+        int is = gw_cq_take_(cq, gw_cq_entry_(cq, ci + i), wc ? wc + got : &untold, spoilt);
 
         got += is;
         drop += !is;
@@ -247,20 +285,22 @@ GW_FN int gw_cq_retire_one_(struct gw_cq_handle *cq)
 {
     /* Asked for before the load across the bus, and not behind it, when the cache has been emptied. */
     const struct gw_qp_entry *table = cq->table;
+    struct gw_flush_handle *flush = cq->flush;
     uint32_t mask = cq->table_mask, ci = gw_ld_relaxed_u32_gpu(&cq->ci);
     const struct gw_mlx5_cqe *cqe = gw_cq_entry_(cq, ci);
     uint64_t tail = gw_ld_acquire_u64(&cqe->wqe_opcode_qpn_be); /* acquire: as in gw_cq_ready_ */
     struct gw_qp_handle *qp;
     struct ibv_wc untold;
-    int is;
+    int is, spoilt;
 
     if (!gw_mlx5_cqe_ready((uint8_t)(tail >> 56), ci, cq->cqes)) return 0;
-    if (tail >> 60 == GW_MLX5_CQE_REQ) {
+    spoilt = flush ? gw_cq_settle_(cq, flush, ci, 1) : 0;
+    if (tail >> 60 == GW_MLX5_CQE_REQ && !spoilt) {
         qp = gw_cq_find_(table, mask, gw_be32((uint32_t)tail) & 0xffffff);
         is = qp != NULL;
         if (is) gw_sq_retire_(qp, gw_be16((uint16_t)(tail >> 32)), GW_OK_);
     } else {
-        is = gw_cq_take_(cq, cqe, &untold);
+        is = gw_cq_take_(cq, cqe, &untold, spoilt);
     }
     gw_cq_taken_(cq, ci + 1, !is);
     return is;
@@ -303,6 +343,7 @@ GW_FN int gw_wait_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc, uint64_t
         /* On a GPU the stop word is a microsecond away, across the bus, so it is not looked at each time. */
         if (stop && (cq->host || round % 32 == 0) && gw_ld_relaxed_u32(stop)) return -ECANCELED;
         if (now >= deadline_ns) return 0;
+        if (round % 32 == 0 && gw_ld_relaxed_u32_gpu(&cq->dead)) return -EIO;
         if (!cq->host || now - start < GW_WAIT_SPIN_NS_) {
             gw_pause(round);
         } else {

@@ -75,7 +75,7 @@ GW_HOT_FN void gw_sq_publish_locked_(const struct gw_sq_ *q, uint64_t next, uint
     /* WQEs before the record: ours, and through the lock, which was acquired, what others have deferred. */
     gw_fence_release();
     gw_sq_doorbell_(q, next);
-    gw_st_relaxed_u64_gpu(&q->qp->sq_settled, next);
+    gw_st_relaxed_u64_gpu(&q->qp->sq_rung, next);
     gw_sq_unlock_(q->qp);
     if (q->host) gw_cpu_rang_(q->host);
 }
@@ -86,9 +86,9 @@ GW_SLOW_FN void gw_sq_ring_locked_(struct gw_qp_handle *qp)
     uint64_t next = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
 
     /* Both may be older than what others do now, but not than what we have deferred. */
-    if (gw_ld_relaxed_u64_gpu(&qp->sq_settled) == next || gw_sq_lock_(qp)) return;
+    if (gw_ld_relaxed_u64_gpu(&qp->sq_rung) == next || gw_sq_lock_(qp)) return;
     next = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
-    if (gw_ld_relaxed_u64_gpu(&qp->sq_settled) == next)
+    if (gw_ld_relaxed_u64_gpu(&qp->sq_rung) == next)
         gw_sq_unlock_(qp);
     else
         gw_sq_publish_locked_(&q, next, 0);

@@ -102,11 +102,11 @@ GW_HOT_FN struct gw_op gw_put_imm_op(uint64_t laddr, uint32_t lkey, uint64_t rad
     return gw_with_imm(gw_put_op(laddr, lkey, raddr, rkey, len), imm);
 }
 
-GW_HOT_FN struct gw_op gw_with_signal(struct gw_op put, uint64_t raddr, uint32_t rkey, uint64_t value)
+GW_HOT_FN struct gw_op gw_with_signal(struct gw_op put, uint64_t raddr, uint32_t rkey, uint64_t add)
 {
     put.bbs = 2;
     put.a = raddr;
-    put.b = value;
+    put.b = add;
     put.signal_rkey = rkey;
     return put;
 }
@@ -140,6 +140,12 @@ GW_HOT_FN uint32_t gw_op_first_(const struct gw_op *op)
     return op->opcode == GW_MLX5_MASKED_CS || gw_op_is_datagram_(op) ? op->bbs : 1;
 }
 
+/* Is there an atomic in it? */
+GW_HOT_FN int gw_op_has_atomic_(const struct gw_op *op)
+{
+    return gw_mlx5_is_atomic(op->opcode) || op->bbs != gw_op_first_(op);
+}
+
 /* May a queue pair with these flags (gw_qp_handle.flags) take it? */
 GW_HOT_FN int gw_op_may_(uint32_t qp_flags, const struct gw_op *op)
 {
@@ -148,7 +154,7 @@ GW_HOT_FN int gw_op_may_(uint32_t qp_flags, const struct gw_op *op)
     /* The NIC refuses all else that does not go with its queue pair. That we do not ask here makes the good
      * ones faster. */
     if (gw_op_is_send_(op)) return gw_op_is_datagram_(op) == ((qp_flags & GW_UD_) != 0);
-    return !gw_mlx5_is_atomic(op->opcode) || !(qp_flags & (GW_NO_ATOMICS_ | masked));
+    return !gw_op_has_atomic_(op) || !(qp_flags & (GW_NO_ATOMICS_ | masked));
 }
 
 /* ---- WQEs ----------------------------------------------------------------------------------------------- */
@@ -177,14 +183,12 @@ GW_HOT_FN void gw_op_write_datagram_(const struct gw_sq_ *q, uint32_t idx, const
     if (op->len) gw_mlx5_put_nth_(&q->sq, idx + 1, 0, gw_mlx5_data(op->laddr, op->len, op->lkey));
 }
 
+/* An atomic, because the responder puts it behind all earlier WRITEs. Its answer goes into the sink. */
 GW_HOT_FN void gw_op_write_signal_(const struct gw_sq_ *q, uint32_t idx, const struct gw_op *op,
                                    uint32_t flags)
 {
-    uint32_t u = idx * GW_MLX5_UNITS_PER_BB;
-
-    gw_mlx5_put(&q->sq, u, gw_mlx5_ctrl(GW_MLX5_WRITE, idx, q->sq.qpn, 3, flags, 0));
-    gw_mlx5_put(&q->sq, u + 1, gw_mlx5_raddr(op->a, op->signal_rkey));
-    gw_mlx5_put(&q->sq, u + 2, gw_mlx5_inline12(8, (uint32_t)op->b, (uint32_t)(op->b >> 32), 0));
+    gw_mlx5_put_atomic(&q->sq, idx, GW_MLX5_ATOMIC_FA, flags, op->a, op->signal_rkey, op->b, 0, q->sink,
+                       q->sink_lkey);
 }
 
 /* Writes op's WQEs from WQEBB idx on. flags: of its last WQE, as the control segment has them
@@ -196,6 +200,7 @@ GW_HOT_FN void gw_op_write_(const struct gw_sq_ *q, uint32_t idx, const struct g
         gw_op_write_datagram_(q, idx, op, flags);
         return;
     }
+    if (op->opcode >= GW_MLX5_READ) gw_sq_fetches_(q);
     if (op->opcode == GW_MLX5_MASKED_CS) {
         gw_mlx5_put_masked_cs(&q->sq, idx, flags, op->raddr, op->rkey, op->a, op->b, op->swap_mask,
                               op->compare_mask, op->laddr, op->lkey);

@@ -38,40 +38,21 @@ GW_FN uint64_t gw_sq_idle_(uint64_t rung)
 }
 
 /*
- * A thread may have laid down the role while its record, which counts `rung`, is still under way
- * (gw_sq_ring_claimed_). Two threads' stores to one word arrive in any order. So the next ringer makes sure
- * that this one has arrived, before it stores a record itself. It was told so in sq_settled if the other has
- * come through its fence. If not, it looks at the record itself, across the bus. The record was stored before
- * the role was laid down. So this waits for memory, and not for the other thread to be run. A fence that
- * acquires stands between this and our record.
+ * The role is laid down behind the ring. The next ringer's ring then follows ours, as its record follows our
+ * record. The NIC may look at the index in the ring, and not at the record alone. An older ring that arrived
+ * later would then take it back. (rdma-core orders rings for this reason, in its post_send_db.) Two stores of
+ * two threads to one register: the first thread's fence and the second one's acquiring it order them. Both are
+ * threads of one GPU, so the GPU's scope will do, which waits for less than the system's. On CPU threads the
+ * release of the operation is enough. A register that is mapped write-combining was flushed behind the ring.
  */
-GW_FN int gw_sq_settled_(uint64_t settled, uint64_t rung)
+GW_HOT_FN uint64_t gw_sq_lay_down_(struct gw_qp_handle *qp, uint64_t word, uint64_t leave)
 {
-    return (int64_t)(settled - rung) >= 0;
-}
-
-/*
- * It ends by itself, whatever has become of the other thread. That thread issued its store of the record
- * before its CAS laid the role down, and issued stores arrive. Nobody overwrites the record meanwhile, for
- * that takes the role, which is ours. (In sq.pml, too, the wait takes no step of another poster; see its
- * DIES.) A program that resets the queue pair while threads post, which is forbidden, clears record and
- * handle under us. Hence the deadline, after which we go on as if it had arrived.
- */
-#define GW_SQ_SETTLE_NS_ 1000000000u
-
-GW_SLOW_FN void gw_sq_settle_(struct gw_qp_handle *qp, uint64_t rung)
-{
-    const uint32_t record = gw_mlx5_dbrec_be((uint32_t)rung);
-    uint64_t deadline = 0;
-    uint32_t round = 0;
-
-    while (!gw_sq_settled_(gw_ld_relaxed_u64_gpu(&qp->sq_settled), rung) &&
-           gw_ld_relaxed_u32(&qp->dbrec[GW_MLX5_DBREC_SEND]) != record) {
-        gw_pause(round++);
-        if (round % 64) continue;
-        if (!deadline) deadline = gw_clock_ns() + GW_SQ_SETTLE_NS_;
-        if (gw_clock_ns() >= deadline) break;
-    }
+#ifdef __CUDACC__
+    gw_fence_gpu();
+    return gw_cas_relaxed_u64_gpu(&qp->sq_word, word, leave);
+#else
+    return gw_cas_release_u64_gpu(&qp->sq_word, word, leave);
+#endif
 }
 
 /* The index up to which everything from `from` on is ready. Many words at a time, in the hope that
@@ -125,12 +106,8 @@ GW_SLOW_FN void gw_sq_ring_more_(struct gw_qp_handle *qp, uint64_t seen, uint64_
              * precede our record. */
             gw_fence_acq_rel();
             gw_sq_doorbell_(&q, end);
-            /* Relaxed, behind the doorbell's fence: the record comes before it. */
-            gw_st_relaxed_u64_gpu(&qp->sq_settled, end);
         }
-        /* Relaxed: the next ringer's record comes after ours, for the fence that stands behind ours in the
-         * doorbell releases it too; and see gw_sq_ring_claimed_. */
-        seen = gw_cas_relaxed_u64_gpu(&qp->sq_word, word, leave);
+        seen = gw_sq_lay_down_(qp, word, leave);
     } while (seen != word);
     if (q.host) gw_cpu_rang_(q.host);
 }
@@ -141,13 +118,8 @@ GW_HOT_FN void gw_sq_ring_claimed_(const struct gw_sq_ *q, uint64_t word, uint64
 {
     uint64_t seen;
 
-    gw_dbrec_store_(q->dbrec, GW_MLX5_DBREC_SEND, (uint32_t)end);
-    /* The role is laid down already here, so that the answer comes while the record travels. Relaxed: the
-     * next ringer takes care that its record comes after ours (gw_sq_settle_). Its ring may overtake ours:
-     * then ours, with its older count, wakes a NIC that finds nothing new in the record. */
-    seen = gw_cas_relaxed_u64_gpu(&q->qp->sq_word, word, gw_sq_idle_(end));
-    gw_sq_register_(q, end);
-    gw_st_relaxed_u64_gpu(&q->qp->sq_settled, end); /* as in gw_sq_ring_more_ */
+    gw_sq_doorbell_(q, end);
+    seen = gw_sq_lay_down_(q->qp, word, gw_sq_idle_(end));
     if (seen != word)
         gw_sq_ring_more_(q->qp, seen, end);
     else if (q->host)
@@ -157,15 +129,14 @@ GW_HOT_FN void gw_sq_ring_claimed_(const struct gw_sq_ *q, uint64_t word, uint64
 /* Asks for a ring, and rings unless somebody is at it. */
 GW_SLOW_FN void gw_sq_ask_(struct gw_qp_handle *qp)
 {
-    /* Release: our slot's word before the asking. Acquire: the last ringer's record, and the words of all who
-     * have asked before, come before what we do. */
+    /* Release: our slot's word before the asking. Acquire: the last ringer's record and ring, and the words of
+     * all who have asked before, come before what we do. */
     uint64_t word = gw_add_acq_rel_u64_gpu(&qp->sq_word, GW_SQ_ASK_), rung;
 
     if ((word & GW_SQ_LOW_) >= GW_SQ_ASK_) return;
     /* All that has been rung for was reserved, and less than 2^28 before all that is. */
     rung = gw_ld_relaxed_u64_gpu(&qp->sq_resv);
     rung -= (rung - (word >> GW_SQ_RUNG_)) & GW_SQ_COUNT_;
-    gw_sq_settle_(qp, rung); /* gw_sq_ring_more_ has the fence */
     gw_sq_ring_more_(qp, word + GW_SQ_ASK_, rung);
 }
 
@@ -212,7 +183,7 @@ GW_HOT_FN uint64_t gw_sq_claim_(const struct gw_sq_ *q, uint64_t run)
 GW_HOT_FN int gw_sq_publish_run_(const struct gw_sq_ *q, uint64_t run, uint64_t first, uint32_t bbs,
                                  uint32_t n, uint32_t flags, uint64_t ours)
 {
-    uint64_t claim, settled = run;
+    uint64_t claim;
 
     if (flags & GW_DEFER) {
         gw_sq_defer_(q, first, bbs, n);
@@ -222,20 +193,14 @@ GW_HOT_FN int gw_sq_publish_run_(const struct gw_sq_ *q, uint64_t run, uint64_t 
      * the fence must ask, in one stretch of code. Else the compiler makes them wait where paths meet. */
     claim = gw_sq_claim_(q, run);
     /* Release: our WQEs before our publishing them, as when deferred. Acquire, when claimed: the last
-     * ringer's record comes before ours; if that was ours too, it does so anyway. */
-    if (ours == run) {
+     * ringer's record and ring come before ours; if those were ours too, they do so anyway. */
+    if (ours == run)
         gw_fence_release();
-    } else {
-        settled = gw_ld_relaxed_u64_gpu(&q->qp->sq_settled);
+    else
         gw_fence_acq_rel();
-    }
     if (claim != gw_sq_idle_(run)) {
         gw_sq_say_ready_(q->qp, first, bbs, n);
         return 0;
-    }
-    if (!gw_sq_settled_(settled, run)) {
-        gw_sq_settle_(q->qp, run);
-        gw_fence_acquire();
     }
     gw_sq_ring_claimed_(q, gw_sq_idle_(run) + GW_SQ_ASK_, first + n);
     return 1;

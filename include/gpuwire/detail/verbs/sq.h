@@ -14,10 +14,11 @@
  *   1. A WQE before the count that covers it. The NIC reads the record whenever it has been rung, for whatever
  *      reason, and takes everything that the record counts.
  *   2. The record before the ring for it. The NIC reads the record once per ring.
+ *   3. A ring before the next one of the queue pair, by whichever thread: the NIC may look at its index.
  *
- * Both are stores by one thread to host memory across the bus, which may arrive in any order. So each needs a
- * release to the system: two for a submit, however many WQEs it has. A WQE whose ring is deferred needs none.
- * Ring and leaving need none: a ring carries no data but wakes the NIC, which believes the record.
+ * The first two are stores by one thread to host memory across the bus, which may arrive in any order. So each
+ * needs a release to the system: two for a submit, however many WQEs it has. A WQE whose ring is deferred
+ * needs none. The third matters where several threads post, and needs a release to them (ring.h).
  *
  * Indices are 64-bit counts of WQEBBs that never wrap; the NIC sees their low 16 bits.
  */
@@ -36,6 +37,7 @@ enum {
     GW_UD_ = 0x800,
     GW_AH_NUMBER_ = 0x1000, /* whoever reads the queue knows address handles by their numbers */
     GW_LOCKED_ = 0x2000,    /* CPU threads post in turn: lock.h */
+    GW_LATE_ = 0x4000,      /* fetched data may come later than its completion: flush.h */
 };
 
 #ifdef __CUDACC__
@@ -78,6 +80,8 @@ struct gw_sq_ {
     struct gw_sq_slot *slot;
     struct gw_qp *host;
     uint32_t flags;
+    uint32_t sink_lkey;
+    uint64_t sink;
 };
 
 GW_HOT_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
@@ -91,7 +95,16 @@ GW_HOT_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
     q.slot = qp->slot;
     q.host = GW_CPU_HOST_(qp);
     q.flags = qp->flags;
+    q.sink_lkey = qp->sink_lkey;
+    q.sink = qp->sink;
     return q;
+}
+
+/* A READ or an atomic is written: pollers flush before they tell of this queue pair's completions from now
+ * on. Relaxed: the ring's fence releases it, and the NIC's completion comes behind the ring. */
+GW_HOT_FN void gw_sq_fetches_(const struct gw_sq_ *q)
+{
+    if (q->flags & GW_LATE_) gw_st_relaxed_u32_gpu(&q->qp->fetches, 1);
 }
 
 /* ---- slots --------------------------------------------------------------------------------------------- */

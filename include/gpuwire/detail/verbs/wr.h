@@ -133,6 +133,7 @@ GW_HOT_FN uint32_t gw_ibv_put_(const struct gw_sq_ *q, uint64_t at, const struct
 {
     uint32_t idx = (uint32_t)at, imm_be = 0, bbs = gw_mlx5_wqebbs(r->units);
 
+    if (r->opcode >= GW_MLX5_READ) gw_sq_fetches_(q);
     if (r->opcode == GW_MLX5_SEND_IMM || r->opcode == GW_MLX5_WRITE_IMM) imm_be = wr->imm_data;
     if (r->opcode == GW_MLX5_SEND_INVAL) imm_be = gw_be32(wr->invalidate_rkey);
     gw_mlx5_put_nth_(

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data in GPU memory that its completion may overtake, since the NIC writes the one to the GPU and the other
+ * to the host. Whether it may, the GPU says. Where it does not promise the order, completion queues get a
+ * queue pair that is connected to itself, and their pollers READ over it (detail/verbs/flush.h). That READ is
+ * of the executor's GPU; memory of others, and CPU threads, need the GPU's promise.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/verbs/cuda.h"
+#include "src/verbs/impl.h"
+
+#define BYTES 65536u
+
+/* Of a device: what the READs read. */
+struct gw_flush_target {
+    struct gw_pd pd;
+    struct gw_mem memory;
+    struct gw_mr *mr;
+};
+
+/* Of a completion queue. */
+struct gw_flush {
+    struct gw_cq *cq;
+    struct gw_qp *qp;
+    struct gw_piece handle;
+};
+
+/* ---- who needs it -------------------------------------------------------------------------------------- */
+
+static bool on_gpu(const struct gw_device *dev)
+{
+    return gw_exec_kind(dev->exec) == GW_EXEC_GPU;
+}
+
+/* Does the GPU promise it to threads of this executor? */
+static bool promised(const struct gw_device *dev, int gpu)
+{
+    bool other = on_gpu(dev) && gpu != (int)gw_exec_device(dev->exec);
+
+    return gw_cuda_order(gpu) >= (other ? GW_CUDA_ALL : GW_CUDA_OWNER);
+}
+
+int gw_order_refuses(const struct gw_device *dev, const void *addr)
+{
+    int gpu = gw_cuda_gpu_of(addr);
+
+    if (!dev->ops->data_may_be_late(dev) || promised(dev, gpu)) return 0;
+    if (on_gpu(dev) && gpu == (int)gw_exec_device(dev->exec) && !dev->no_flush[0]) return 0;
+    if (dev->no_flush[0] && on_gpu(dev)) return gw_error(-EOPNOTSUPP, "%s", dev->no_flush);
+    return gw_error(
+        -EOPNOTSUPP,
+        "%s: GPU %d does not promise that a completion finds its data in this memory (CUDA's "
+        "GPU_DIRECT_RDMA_WRITES_ORDERING): poll from kernels of that GPU, or use mapped host memory",
+        dev->info.name, gpu);
+}
+
+/* ---- the device's part --------------------------------------------------------------------------------- */
+
+static int make_target(struct gw_device *dev)
+{
+    struct gw_flush_target *t = calloc(1, sizeof(*t));
+    int err;
+
+    if (!t) return gw_error_errno(-ENOMEM, "network device");
+    dev->flush = t;
+    t->pd = (struct gw_pd){.dev = dev, .pd = dev->pd, .parent = dev->parent};
+    err = gw_mem_alloc(dev->exec, GW_MEM_DEVICE, BYTES, &t->memory);
+    return err ? err : gw_mr_register_by(&t->pd, t->memory.dev, BYTES, 0, dev->info.gpu_reach, &t->mr);
+}
+
+void gw_flush_open(struct gw_device *dev)
+{
+    struct gw_device_info *i = &dev->info;
+    int err;
+
+    if (i->gpu_reach <= GW_REACH_HOST || !dev->ops->data_may_be_late(dev) ||
+        promised(dev, (int)gw_exec_device(dev->exec)))
+        return;
+    err = dev->loops ? make_target(dev)
+                     : gw_error(-EOPNOTSUPP, "no queue pair of the NIC can be connected to itself");
+    i->gpu_flush = !err;
+    if (!err) return;
+    snprintf(dev->no_flush, sizeof(dev->no_flush),
+             "%s: GPU %u does not promise that a completion finds its data, and the NIC cannot make sure: "
+             "%.120s",
+             i->name, gw_exec_device(dev->exec), gw_last_error());
+    i->gpu_reach = GW_REACH_NONE;
+    snprintf(i->gpu_why, sizeof(i->gpu_why), "%s", dev->no_flush);
+}
+
+void gw_flush_close(struct gw_device *dev)
+{
+    struct gw_flush_target *t = dev->flush;
+
+    if (!t) return;
+    gw_mr_free(t->mr);
+    gw_mem_free(&t->memory);
+    free(t);
+    dev->flush = NULL;
+}
+
+/* ---- a completion queue's ------------------------------------------------------------------------------ */
+
+static int make_pair(struct gw_device *dev, uint32_t mode, struct gw_flush *f)
+{
+    struct gw_cq_attr ca = {.cqe = 4, .flags = GW_CQ_ONE_POLLER, .qps = 1, .post_mode = mode};
+    struct gw_qp_attr qa = {.max_send_wr = 2, .flags = GW_QP_ONE_POSTER, .post_mode = mode};
+    struct gw_endpoint itself;
+    int err = gw_cq_create_plain(dev, &ca, NULL, &f->cq);
+
+    qa.send_cq = qa.recv_cq = f->cq;
+    if (!err) err = gw_qp_create(&dev->flush->pd, &qa, &f->qp);
+    if (err) return err;
+    gw_qp_endpoint(f->qp, &itself);
+    return gw_qp_connect(f->qp, &itself, NULL);
+}
+
+static int write_handle(struct gw_device *dev, struct gw_flush *f)
+{
+    struct gw_flush_handle h = {
+        .qp = gw_qp_handle(f->qp),
+        .cq = gw_cq_handle(f->cq),
+        .at = dev->flush->mr->addr,
+        .lkey = dev->flush->mr->lkey,
+        .rkey = dev->flush->mr->rkey,
+    };
+    int err = gw_arena_alloc(&dev->handles, sizeof(h), 64, &f->handle);
+
+    return err ? gw_error_errno(err, "completion queue")
+               : gw_copy_in(dev->exec, f->handle.dev, &h, sizeof(h));
+}
+
+int gw_flush_make(struct gw_device *dev, uint32_t mode, struct gw_flush **out)
+{
+    int err;
+
+    *out = NULL;
+    if (!dev->info.gpu_flush) return 0;
+    *out = calloc(1, sizeof(**out));
+    if (!*out) return gw_error_errno(-ENOMEM, "completion queue");
+    err = make_pair(dev, mode, *out);
+    if (!err) err = write_handle(dev, *out);
+    if (!err) return 0;
+    gw_flush_free(dev, *out);
+    *out = NULL;
+    return err;
+}
+
+void gw_flush_free(struct gw_device *dev, struct gw_flush *f)
+{
+    if (!f) return;
+    gw_qp_destroy(f->qp);
+    gw_cq_destroy(f->cq);
+    gw_arena_free(&dev->handles, f->handle.dev);
+    free(f);
+}
+
+struct gw_flush_handle *gw_flush_handle_of(const struct gw_flush *f)
+{
+    return f ? f->handle.dev : NULL;
+}

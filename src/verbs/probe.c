@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a NIC hears a GPU's rings and reaches its memory, found out by doing it. A mapping that was granted
+ * says little. Behind PCIe access control, an IOMMU or a virtual machine the stores may still go nowhere. So
+ * a kernel posts over a queue pair that is connected to itself, and has a limited time for it.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "src/verbs/impl.h"
+#include "src/verbs/probe_kernel.h"
+
+#define LIMIT_NS 1000000000u /* what takes microseconds, and more where others want the processors */
+#define SLICE_NS 20000u      /* a NIC in this process gets the calling thread so often meanwhile */
+#define BYTES    65536u      /* of memory: whole pages, whatever the GPU's are */
+
+GW_KERNEL_DECLARE(gw_probe_kernel);
+
+struct probe {
+    struct gw_pd pd; /* the device's own: it takes no memory that could be refused */
+    struct gw_cq *cq;
+    struct gw_qp *qp;
+    struct gw_mem page, memory;
+    struct gw_mr *page_mr, *memory_mr;
+};
+
+static void end(struct probe *p)
+{
+    gw_qp_destroy(p->qp);
+    gw_mr_free(p->memory_mr);
+    gw_mr_free(p->page_mr);
+    gw_mem_free(&p->memory);
+    gw_mem_free(&p->page);
+    gw_cq_destroy(p->cq);
+}
+
+static int make_queues(struct gw_device *dev, uint32_t mode, struct probe *p)
+{
+    struct gw_cq_attr ca = {.cqe = 8, .post_mode = mode};
+    struct gw_qp_attr qa = {.max_send_wr = 4, .max_recv_wr = 1, .post_mode = mode};
+    int err = gw_cq_create(dev, &ca, &p->cq);
+
+    qa.send_cq = qa.recv_cq = p->cq;
+    return err ? err : gw_qp_create(&p->pd, &qa, &p->qp);
+}
+
+static int connect_to_itself(struct probe *p)
+{
+    struct gw_endpoint itself;
+
+    gw_qp_endpoint(p->qp, &itself);
+    return gw_qp_connect(p->qp, &itself, NULL);
+}
+
+static int make_memory(struct gw_device *dev, enum gw_reach how, struct probe *p)
+{
+    bool host = how == GW_REACH_HOST;
+    int err = gw_mem_alloc(dev->exec, host ? GW_MEM_HOST : GW_MEM_DEVICE, BYTES, &p->memory);
+
+    if (err) return err;
+    return gw_mr_register_by(&p->pd, host ? p->memory.host : p->memory.dev, p->memory.size, 0, how,
+                             &p->memory_mr);
+}
+
+/* Runs the kernel to its end, and says how far it came. */
+static int run(struct gw_device *dev, struct probe *p, struct gw_probe_page *result)
+{
+    struct gw_probe_page *page = p->page.host;
+    struct gw_probe_args args = {
+        .qp = gw_qp_handle(p->qp),
+        .cq = gw_cq_handle(p->cq),
+        .page = p->page.dev,
+        .page_at = p->page_mr->addr,
+        .page_key = p->page_mr->lkey,
+        .page_rkey = p->page_mr->rkey,
+        .value = UINT64_C(0x6770757769726521) ^ gw_clock_ns(),
+        .limit_ns = LIMIT_NS,
+    };
+    int err;
+
+    if (p->memory_mr) {
+        args.memory = p->memory.dev;
+        args.memory_key = p->memory_mr->lkey;
+        args.memory_rkey = p->memory_mr->rkey;
+    }
+    err = gw_launch(dev->exec, &gw_probe_kernel, 1, 1, &args);
+    if (err) return err;
+    while ((err = gw_exec_sync(dev->exec, gw_deadline(SLICE_NS))) == -ETIMEDOUT) dev->ops->progress(dev);
+    result->step = gw_ld_acquire_u32(&page->step);
+    result->status = page->status;
+    return err;
+}
+
+/* Makes what it takes, and runs the kernel. A negative errno: it could not be tried. */
+static int probe(struct gw_device *dev, uint32_t mode, enum gw_reach how, struct gw_probe_page *result)
+{
+    struct probe p = {.pd = {.dev = dev, .pd = dev->pd, .parent = dev->parent}};
+    int err = make_queues(dev, mode, &p), page;
+
+    if (!err && how != GW_REACH_NONE) err = make_memory(dev, how, &p);
+    if (!err) err = gw_mem_alloc(dev->exec, GW_MEM_HOST, sizeof(struct gw_probe_page), &p.page);
+    /* Without memory there is nothing to try it with: `gpuwire info` tells of that, on an open device. */
+    page = err ? err : gw_mr_register_by(&p.pd, p.page.host, p.page.size, 0, GW_REACH_HOST, &p.page_mr);
+    if (!page) err = connect_to_itself(&p);
+    if (!page && !err) err = run(dev, &p, result);
+    if (page && !err) result->step = GW_PROBE_COMPLETED;
+    end(&p);
+    return err;
+}
+
+int gw_probe_post(struct gw_device *dev, uint32_t mode)
+{
+    struct gw_probe_page got = {0};
+    struct probe p = {.pd = {.dev = dev, .pd = dev->pd, .parent = dev->parent}};
+    int err;
+
+    if (gw_exec_kind(dev->exec) != GW_EXEC_GPU) { /* CPU threads ring as libmlx5 does */
+        err = make_queues(dev, mode, &p);
+        end(&p);
+        return err;
+    }
+    err = probe(dev, mode, GW_REACH_NONE, &got);
+    if (err) return err;
+    if (got.step < GW_PROBE_COMPLETED)
+        return gw_error(-EOPNOTSUPP,
+                        "%s: a kernel rang, and nothing came of it within %u ms: the GPU's stores do not "
+                        "reach the NIC (PCIe access control, an IOMMU or a virtual machine may be between)",
+                        dev->info.name, LIMIT_NS / 1000000);
+    dev->loops = got.step >= GW_PROBE_LOOPED;
+    return 0;
+}
+
+int gw_probe_memory(struct gw_device *dev, enum gw_reach how)
+{
+    struct gw_probe_page got = {0};
+    struct probe p = {.pd = {.dev = dev, .pd = dev->pd, .parent = dev->parent}};
+    int err;
+
+    if (gw_exec_kind(dev->exec) != GW_EXEC_GPU || !dev->loops) { /* then it can be registered or not */
+        err = make_memory(dev, how, &p);
+        end(&p);
+        return err;
+    }
+    err = probe(dev, GW_POST_AUTO, how, &got);
+    if (err) return err;
+    if (got.step == GW_PROBE_SAW) return 0;
+    return gw_error(-EOPNOTSUPP,
+                    "it can be registered, but what the NIC writes there does not arrive (%s): PCIe access "
+                    "control, an IOMMU or a virtual machine may be between",
+                    got.status ? ibv_wc_status_str((enum ibv_wc_status)got.status) : "no error was reported");
+}
