@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the figures of "High-Speed Connection Tracking in Modern Servers" (HPSR'21) show, with our table among the others:
+ * Repeats figures of "High-Speed Connection Tracking in Modern Servers" (HPSR'21), with our table among the others:
  *
  *     flow_figures sharing CORES [ROUNDS]    ways to share a table, on that many cores
  *     flow_figures tables [ROUNDS]           tables, each on one core
@@ -238,7 +238,8 @@ static int sharing_methods(struct method *m)
 static int table_methods(struct method *m)
 {
     int n = 0;
-    for (int k = 0; flow_kinds[k]; k++) n = add(m, n, flow_kinds[k], FLOW_PER_CORE, best_deletion(flow_kinds[k]));
+    for (int k = 0; flow_kinds[k]; k++)
+        n = add(m, n, flow_kinds[k], FLOW_PER_CORE, best_deletion(flow_kinds[k]));
     return n;
 }
 
@@ -265,7 +266,7 @@ int main(int argc, char **argv)
     static struct method m[MOST_METHODS];
     const char *figure = argc > 1 ? argv[1] : "";
     bool sharing = !strcmp(figure, "sharing");
-    int n = sharing                        ? sharing_methods(m)
+    int n = sharing                       ? sharing_methods(m)
             : !strcmp(figure, "tables")   ? table_methods(m)
             : !strcmp(figure, "deletion") ? deletion_methods(m)
                                           : 0;

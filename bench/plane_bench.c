@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The balancer's data plane on DPDK's drivers, from memory: the pcap driver plays a file again and again, and throws
- * away what is sent. plane.py runs it in turns with DPDK's testpmd.
+ * The balancer's data plane on DPDK's drivers, from memory. The pcap driver plays a file again and again, and throws
+ * away what is sent. plane.py runs this program in turns with DPDK's testpmd.
  *
  *     plane_bench write FILE MIX whole|headers    writes packets of the mix, campus or caida, with all their bytes or
  *                                                 without payload

@@ -70,8 +70,8 @@ void *flow_peer_open(const struct flow_kind *kind, const struct flow_how *how)
     t->ops = kind->index;
     t->how = *how;
     /* Lazy deletion keeps a dead flow until another comes its way: it needs more room. */
-    t->index = t->ops->open(how->deletion == FLOW_LAZY ? 3 * how->flows : how->flows + how->flows / 4,
-                            how->sharing);
+    t->index =
+        t->ops->open(how->deletion == FLOW_LAZY ? 3 * how->flows : how->flows + how->flows / 4, how->sharing);
     t->entries = t->index ? t->ops->positions(t->index) : 0;
     t->entry = t->entries ? flow_memory(t->entries * sizeof(*t->entry)) : NULL;
     pthread_mutex_init(&t->mutex, NULL);

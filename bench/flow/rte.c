@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPDK's rte_hash. Its memory comes from a heap of our own, on large pages as the other tables' does: DPDK's own
- * without huge pages is shared memory, to which the kernel gives small ones.
+ * DPDK's rte_hash. Its memory comes from a heap of our own, on large pages as the other tables' does. Without huge
+ * pages DPDK's own heap is shared memory, and the kernel gives that small pages.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_hash.h>
@@ -21,8 +22,8 @@
 static int start_dpdk(void)
 {
     static int ready;
-    char *argv[] = {"flows",        "--no-huge", "--no-shconf", "--no-telemetry", "-l", "0", "-m", "64",
-                    "--log-level=*:4", "--no-pci", NULL};
+    char *argv[] = {"flows", "--no-huge", "--no-shconf",     "--no-telemetry", "-l", "0",
+                    "-m",    "64",        "--log-level=*:4", "--no-pci",       NULL};
     if (ready) return 0;
     if (rte_eal_init(10, argv) < 0 || rte_malloc_heap_create(HEAP)) return -1;
     ready = 1;
@@ -91,9 +92,31 @@ static void find(void *index, const uint64_t *keys, size_t n, int32_t *at)
     rte_hash_lookup_bulk(x->hash, key, (uint32_t)n, at);
 }
 
+/* Writers of one table keep free slots by DPDK's number of the thread: each must have one, as long as it lives. */
+static pthread_key_t at_exit;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void unregister(void *arg)
+{
+    (void)arg;
+    rte_thread_unregister();
+}
+static void make_key(void)
+{
+    if (pthread_key_create(&at_exit, unregister)) abort();
+}
+
+static void number_thread(void)
+{
+    if (rte_lcore_id() != LCORE_ID_ANY) return;
+    pthread_once(&once, make_key);
+    if (rte_thread_register() || pthread_setspecific(at_exit, &at_exit)) abort();
+}
+
 static int32_t add(void *index, uint64_t key)
 {
     struct index *x = index;
+    number_thread();
     return rte_hash_add_key(x->hash, &key);
 }
 
@@ -101,12 +124,14 @@ static void del(void *index, uint64_t key, int32_t at)
 {
     struct index *x = index;
     (void)at;
+    number_thread();
     rte_hash_del_key(x->hash, &key);
 }
 
 static void reclaim(void *index, int32_t at)
 {
     struct index *x = index;
+    number_thread();
     rte_hash_free_key_with_position(x->hash, at);
 }
 
@@ -124,5 +149,5 @@ static const struct flow_index rte = {.open = open_index,
                                       .del = del,
                                       .reclaim = reclaim,
                                       .count = count};
-const struct flow_kind flow_rte =
-    FLOW_PEER("rte_hash", (1u << FLOW_SHARINGS) - 1, 1u << FLOW_NEVER | 1u << FLOW_WHEEL | 1u << FLOW_SCAN, &rte);
+const struct flow_kind flow_rte = FLOW_PEER("rte_hash", (1u << FLOW_SHARINGS) - 1,
+                                            1u << FLOW_NEVER | 1u << FLOW_WHEEL | 1u << FLOW_SCAN, &rte);
