@@ -197,6 +197,16 @@ static uint64_t resident_of(const struct gw_infer_stats *s, uint32_t k)
     return s->batch[k].resident;
 }
 
+static uint64_t graph_ns_of(const struct gw_infer_stats *s, uint32_t k)
+{
+    return s->batch[k].graph_ns;
+}
+
+static uint64_t own_ns_of(const struct gw_infer_stats *s, uint32_t k)
+{
+    return s->batch[k].own_ns;
+}
+
 static void write_batches(struct gw_text *t, struct gw_api *api)
 {
     write_head(t, "gpuwire_batch_exec_count", "counter", "Runs of the model, by batch size");
@@ -204,6 +214,12 @@ static void write_batches(struct gw_text *t, struct gw_api *api)
     write_head(t, "gpuwire_batch_resident", "gauge",
                "1: the kernel that waits for requests runs the model itself");
     write_each_batch(t, api, "gpuwire_batch_resident", resident_of);
+    write_head(t, "gpuwire_batch_graph_ns", "gauge",
+               "A run as a graph when the model was loaded, in nanoseconds; 0: not measured");
+    write_each_batch(t, api, "gpuwire_batch_graph_ns", graph_ns_of);
+    write_head(t, "gpuwire_batch_resident_ns", "gauge",
+               "A run inside the kernel that waits when the model was loaded; 0: not measured");
+    write_each_batch(t, api, "gpuwire_batch_resident_ns", own_ns_of);
 }
 
 static void write_cpu(struct gw_text *t)
