@@ -13,7 +13,8 @@
  *     `cpu=N`             Pins that thread to a CPU. By default it is not pinned.
  *     `threads=N`         So many threads receive packets, 1 … 16: the one above, and others that check what
  *                         they receive before it. The default is 1.
- *     `hostile=0|1`       Placement as unkind as a NIC is allowed to be. The default is 0.
+ *     `hostile=0|1|2`     Placement as unkind as a NIC is allowed to be. With 2 WRITEs overtake WRITEs besides. The
+ *                         default is 0.
  *     `seed=N`            Of everything random. The default is from the system.
  *     `mtu=N`             The largest path MTU offered: 256, 512, 1024, 2048, 4096. The default is what the
  *                         interface carries.
@@ -66,7 +67,7 @@ struct sn_config {
     enum sn_poll poll;
     int cpu; /* -1: any */
     unsigned threads;
-    bool hostile;
+    bool hostile, overtake; /* 1 and more, 2 */
     bool has_seed;
     uint64_t seed;
     uint32_t mtu; /* 0: what the interface carries */

@@ -132,7 +132,7 @@ static void mistakes_are_named(void **state)
         {"gso=yes", "0 or 1"},
         {"gpucopy=cpu", "kernel or engine"},
         {"ecn=2", "0 or 1"},
-        {"hostile=2", "0 or 1"},
+        {"hostile=3", "0, 1 or 2"},
         {"seed=18446744073709551616", "seed takes"},
         {"seed=0x10", "seed takes"},
         {"mtu=1500", "256, 512"},
