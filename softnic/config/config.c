@@ -153,6 +153,12 @@ static bool set_gpucopy(struct sn_config *c, const char *v)
     return c->no_copy_kernel || !strcmp(v, "kernel");
 }
 
+static bool set_ring(struct sn_config *c, const char *v)
+{
+    c->by_index = !strcmp(v, "index");
+    return c->by_index || !strcmp(v, "record");
+}
+
 static bool set_lost(bool *lost, const char *v)
 {
     *lost = !strcmp(v, "lost");
@@ -215,6 +221,7 @@ static const struct {
     {"gso", set_gso, "0 or 1"},
     {"ecn", set_ecn, "0 or 1"},
     {"gpucopy", set_gpucopy, "kernel or engine"},
+    {"ring", set_ring, "record or index"},
     {"gpurings", set_gpurings, "kept or lost"},
     {"gpudma", set_gpudma, "kept or lost"},
     {"wire", set_wire, "udp or eth"},

@@ -31,6 +31,8 @@
  *     `memlock=0|1`       With 1 regions and queues count against the process's limit of locked memory, as in the
  *                         kernel. The default is 0.
  *     `gids=…` `pkeys=…`  What stands in the port's tables: config/tables.h.
+ *     `ring=record|index`  What says how far a send queue was posted to: the doorbell record (the default), or the
+ *                         index in the ring. With index, a ring behind a newer one ends its queue pair.
  *     `gpurings=lost`     The NIC does not hear GPUs' kernels ring, as behind a bridge that stops them. It looks at
  *                         doorbells only when a thread of the process has posted.
  *     `gpudma=lost`       What the NIC writes to GPU memory that was registered by its address goes nowhere, and reads
@@ -74,6 +76,7 @@ struct sn_config {
     bool no_gso, no_ecn, no_copy_kernel, memlock;
     struct sn_tables tables;
     bool rings_lost, dma_lost; /* of GPUs */
+    bool by_index;             /* ring=index */
     enum sn_local_way local;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */
