@@ -23,8 +23,6 @@
 #include "src/serve/log.h"
 #include "src/serve/server.h"
 
-#define ACCESS_ROOM ((size_t)1 << 20) /* bytes of lines that wait to be written */
-
 static int is_loopback(const char *host)
 {
     struct in_addr v4;
@@ -86,7 +84,7 @@ static int open_log(const struct gw_cli_serving *all, struct running *r)
 {
     if (!all->access_log) return 0;
     r->quiet = !strcmp(all->access_log, "-");
-    int error = gw_access_open(all->access_log, ACCESS_ROOM, &r->access);
+    int error = gw_access_open(all->access_log, GW_ACCESS_ROOM, &r->access);
     if (!error) r->hangup_fd = gw_catch_hangup();
     return error ? error : r->hangup_fd < 0 ? r->hangup_fd : 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /metrics: Prometheus' text format, with Triton's names and ours. */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -231,6 +232,15 @@ static void write_cpu(struct gw_text *t)
     gw_text_printf(t, "gpuwire_cpu_seconds_total{part=\"nic\"} %.3f\n", (double)cpu.nic_ns / 1e9);
 }
 
+/* A leak shows here, and nothing else does: pages that are touched for the first time, and room that malloc keeps, are
+ * not counted. */
+static void write_heap(struct gw_text *t)
+{
+    struct mallinfo2 heap = mallinfo2();
+    write_head(t, "gpuwire_heap_bytes", "gauge", "Memory that the server has allocated and not freed");
+    gw_text_printf(t, "gpuwire_heap_bytes %zu\n", heap.uordblks + heap.hblkhd);
+}
+
 unsigned gw_http_metrics(struct gw_api *api, const struct gw_http_request *r, const char *rest,
                          json_t **reply)
 {
@@ -249,6 +259,7 @@ unsigned gw_http_metrics(struct gw_api *api, const struct gw_http_request *r, co
     write_batches(&t, api);
     write_latencies(&t, api);
     write_cpu(&t);
+    write_heap(&t);
     if (api->server.on_gpu) write_gpus(&t);
     write_server(&t, api);
     json_t *text = t.broken ? NULL : json_stringn(t.at, t.bytes);

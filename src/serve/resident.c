@@ -14,6 +14,15 @@ GW_KERNEL_DECLARE(gw_resident);
 /* Launching a graph from the device takes so long, and waiting in the kernel that does the work does not. */
 #define LAUNCH_NS 8000u
 
+int gw_resident_parse(const char *name)
+{
+    static const char *const names[] = {
+        [GW_RESIDENT_NEVER] = "never", [GW_RESIDENT_AUTO] = "auto", [GW_RESIDENT_ALWAYS] = "always"};
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(names[i], name)) return i;
+    return -1;
+}
+
 /*
  * Blocks of resident kernels wait for each other, so all must run at once. Each takes a multiprocessor at
  * most. So that none waits for ever for another model's, all of them together take no more than half of the

@@ -17,6 +17,9 @@ enum gw_resident_mode {
     GW_RESIDENT_ALWAYS, /* all that can be */
 };
 
+/* The mode of that name: never, auto or always. -1: there is none. */
+int gw_resident_parse(const char *name);
+
 /* What was found out about a batch size when its plan was made. */
 struct gw_resident_choice {
     uint64_t graph_ns, own_ns; /* a run as a graph, and inside the kernel; 0: not measured */
