@@ -3,7 +3,7 @@
  * the cores evenly enough for that. */
 #include <string.h>
 
-#include "src/balance/balance.h"
+#include "src/balance/step.h"
 
 static uint32_t random_below(struct bal_choice *c, uint32_t n)
 {
@@ -29,7 +29,8 @@ uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *
 
 static uint64_t connections(const struct bal_core *core, uint16_t w)
 {
-    return gw_flow_worker_count(core->narrow, w) + gw_flow_worker_count(core->wide, w);
+    return gw_flow_worker_count(core->narrow, w) + gw_flow_worker_count(core->wide, w) +
+           gw_flow_worker_count(core->wide, bal_beside(w));
 }
 
 /* Telemetry that is new enough to believe; what this core did since it came is counted beside it. */
