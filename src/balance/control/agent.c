@@ -156,8 +156,9 @@ static json_t *stats(struct gw_bal_agent *a)
         for (const struct gw_bal_worker *w = s->workers; w; w = w->next) {
             bal_worker_counts(a->bal, w->id, &c);
             json_array_append_new(workers,
-                                  json_pack("[I,I,I,I,I]", (json_int_t)w->id, (json_int_t)c.packets,
-                                            (json_int_t)c.bytes, (json_int_t)c.opened, (json_int_t)c.live));
+                                  json_pack("[I,I,I,I,I,I]", (json_int_t)w->id, (json_int_t)c.packets,
+                                            (json_int_t)c.bytes, (json_int_t)c.opened, (json_int_t)c.live,
+                                            (json_int_t)c.held));
         }
     bal_totals(a->bal, -1, &t);
     for (int i = 0; i < BAL_DROPS; i++)

@@ -17,6 +17,7 @@
 #include "src/balance/control/exchange.h"
 #include "src/balance/control/health.h"
 #include "src/balance/control/link.h"
+#include "src/balance/control/pairs.h"
 #include "src/balance/control/probe.h"
 
 #define MS       1000000u
@@ -73,8 +74,11 @@ static int attach(struct daemon *d, int first)
     if (error == -ENOENT || error == -ECONNREFUSED)
         error = gw_bal_link_start(l, d->config.global.run_dir, d->opts->config, d->opts->stopped);
     if (error) return error;
+    pthread_mutex_lock(&d->core.lock);
     if (!first) d->core.restarts++;
+    if (!first) gw_bal_pairs_again(&d->core);
     d->core.attached = 1;
+    pthread_mutex_unlock(&d->core.lock);
     d->exchange.applied = d->exchange.settled = 0; /* whatever it has: it gets ours */
     return 0;
 }
@@ -104,7 +108,9 @@ static void talk(struct daemon *d)
         error = gw_bal_exchange_stats(&d->exchange, &d->core);
     }
     if (!error || d->exchange.link.fd >= 0) return;
+    pthread_mutex_lock(&d->core.lock);
     d->core.attached = 0;
+    pthread_mutex_unlock(&d->core.lock);
     fprintf(stderr, "gpuwire balance: %s\n", gw_last_error());
 }
 
@@ -149,6 +155,7 @@ static void turn(struct daemon *d)
     uint64_t count, now = gw_deadline(0), until = now + STATS_NS;
     pthread_mutex_lock(&d->core.lock);
     gw_bal_tend(&d->core.model, d->exchange.settled, now);
+    gw_bal_pairs_tend(&d->core);
     uint64_t next = begin_checks(d);
     pthread_mutex_unlock(&d->core.lock);
     talk(d);
