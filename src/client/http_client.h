@@ -31,7 +31,7 @@ int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const ch
 
 /* Sends `body` (may be NULL) and parses the answer into *reply, which the caller frees with json_decref().
  * 0: the server answered with 2xx.
- * -ENOENT: 404. -EACCES: 401 and 403. -EBUSY: 503 and 429. -EINVAL: another 4xx. -EREMOTEIO: another status.
+ * -ENOENT: 404. -ESTALE: 421, another server is meant. -EACCES: 401 and 403. -EBUSY: 503 and 429. -EINVAL: another 4xx. -EREMOTEIO: another status.
  * -EAGAIN: the server says that it will have room soon.
  * -EPROTO: the answer is not JSON.
  * -ECONNREFUSED, -EHOSTUNREACH, -ETIMEDOUT, -EIO: the connection failed. -EINTR: give_up.
@@ -40,6 +40,11 @@ int gw_http_call(struct gw_http *h, const char *method, const char *path, const 
 
 /* The connection's descriptor, as the last call left it; -1: there is none. */
 int gw_http_socket(const struct gw_http *h);
+/* The server's address of that connection, in digits; "" when there is none. */
+#define GW_HTTP_PEER 64
+void gw_http_peer(const struct gw_http *h, char text[GW_HTTP_PEER]);
+/* Calls end after so long from now on. */
+void gw_http_set_timeout(struct gw_http *h, uint64_t timeout_ns);
 /* Has the other side closed that connection? It reads nothing from it. -1: it has not, and has sent something. */
 int gw_http_hung_up(const struct gw_http *h);
 
