@@ -179,8 +179,8 @@ static void count_live(struct bal_core *core)
 {
     uint64_t all = 0;
     for (uint16_t w = 0; w < BAL_WORKERS; w++) {
-        uint64_t live = gw_flow_worker_count(core->narrow, w) + gw_flow_worker_count(core->wide, w);
-        uint64_t held = gw_flow_worker_count(core->wide, bal_beside(w));
+        uint64_t live = (uint64_t)core->count[0][w] + core->count[1][w];
+        uint64_t held = core->count[1][bal_beside(w)];
         all += live;
         atomic_store_explicit(&core->counters->worker[w].live, live, memory_order_relaxed);
         atomic_store_explicit(&core->counters->worker[w].held, held, memory_order_relaxed);
@@ -208,9 +208,8 @@ static void announce(struct bal_core *core)
                  port = (uint32_t)(core->announce_at % BAL_PORTS);
         if (!s->config.service[service].used || !s->config.port[port].used) continue;
         if (core->outbox_used > BAL_OUTBOX / 2) return; /* the rest next time */
-        uint64_t v = atomic_load_explicit(&core->bal->port_mac[port], memory_order_relaxed);
         uint8_t mac[6];
-        for (int i = 0; i < 6; i++) mac[i] = (uint8_t)(v >> 8 * i);
+        bal_port_mac(core->bal, port, mac);
         struct bal_link link = {s->config.port[port].vlan, mac, s->config.service[service].vip};
         struct bal_frame *f = &core->outbox[core->outbox_used++];
         f->port = (uint8_t)port;

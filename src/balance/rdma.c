@@ -62,13 +62,19 @@ static uint32_t entry_of(const struct bal_wide *key, uint16_t worker)
     return key->kind == BAL_W_QP || key->kind == BAL_W_DATAGRAM ? worker : bal_beside(worker);
 }
 
+/* Such packets are few, and name several flows each. */
+static void all_changed(struct bal_core *core)
+{
+    memset(core->burst.changed, 0xff, sizeof(core->burst.changed));
+}
+
 static void put(struct bal_core *core, const struct bal_wide *key, uint16_t worker, enum bal_flow_state state)
 {
     struct gw_flow at;
     uint32_t entry = entry_of(key, worker);
     int rc = gw_flow_insert(core->wide, key, entry, state, &at);
     core->burst.inserted = true;
-    core->burst.changed = UINT64_MAX; /* such packets are few, and name several flows each */
+    all_changed(core);
     if (rc == 1) bal_count(&core->counters->evicted, 1);
     if (rc == -EEXIST) {
         gw_flow_set_worker(core->wide, at.slot, entry);
@@ -82,7 +88,7 @@ static void close_one(struct bal_core *core, const struct bal_wide *key)
     struct gw_flow at;
     if (!look(core, key, &at)) return;
     gw_flow_set_state(core->wide, at.slot, BAL_ROCE_CLOSING);
-    core->burst.changed = UINT64_MAX;
+    all_changed(core);
     bal_tell(core, BAL_WIDE, key, at.worker, BAL_ENDED);
 }
 

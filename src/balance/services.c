@@ -82,7 +82,11 @@ static int core_new(struct bal *bal, uint32_t index)
     if (!c->counters || !c->feed || !c->inbox) return -ENOMEM;
     struct gw_flow_attr narrow = table_attr(&bal->attr, false), wide = table_attr(&bal->attr, true);
     int error = gw_flow_create(&narrow, &c->narrow);
-    return error ? error : gw_flow_create(&wide, &c->wide);
+    if (!error) error = gw_flow_create(&wide, &c->wide);
+    if (error) return error;
+    c->count[0] = gw_flow_worker_counts(c->narrow);
+    c->count[1] = gw_flow_worker_counts(c->wide);
+    return 0;
 }
 
 int bal_create(const struct bal_attr *attr, struct bal **out)
@@ -207,7 +211,7 @@ void bal_stop(struct bal *bal)
 void bal_set_port_mac(struct bal *bal, uint32_t port, const uint8_t mac[6])
 {
     uint64_t v = 0;
-    for (int i = 0; i < 6; i++) v |= (uint64_t)mac[i] << 8 * i;
+    memcpy(&v, mac, 6);
     if (port < BAL_PORTS) atomic_store_explicit(&bal->port_mac[port], v, memory_order_relaxed);
 }
 
