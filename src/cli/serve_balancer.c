@@ -207,7 +207,8 @@ static int take_options(struct gw_cli_balancer *b, const struct gw_cli_balancer_
     if (!error && o->address) snprintf(b->address, sizeof(b->address), "%s", o->address);
     if (!error && !o->address) error = own_address(b);
     if (error) return error;
-    struct gw_http_opts http = {.base = b->base, .token = b->token, .timeout_ns = TIMEOUT_NS};
+    struct gw_http_opts http = {
+        .base = b->base, .token = b->token, .timeout_ns = TIMEOUT_NS, .program = "gpuwire balance"};
     error = gw_http_open(&http, &b->http);
     if (error) return error;
     name_path(b, service, worker);

@@ -103,7 +103,7 @@ void gw_http_close(struct gw_http *h)
     free(h);
 }
 
-int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const char *why)
+int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const char *why, const char *program)
 {
     long number = 0;
     if (!why[0]) why = curl_easy_strerror(rc);
@@ -114,7 +114,8 @@ int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const ch
         curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &number);
         if (number)
             why = strerror((int)number); /* curl's own text says how long it took, each time another */
-        return gw_error(-ECONNREFUSED, "server %s: %s; is `gpuwire serve` running there?", base, why);
+        return gw_error(-ECONNREFUSED, "server %s: %s; is `%s` running there?", base, why,
+                        program ? program : "gpuwire serve");
     case CURLE_ABORTED_BY_CALLBACK: return gw_error(-EINTR, "interrupted");
     case CURLE_OPERATION_TIMEDOUT:
         return gw_error(-ETIMEDOUT, "server %s: %s; is it stopped, or out of reach?", base, why);
@@ -215,7 +216,7 @@ int gw_http_call(struct gw_http *h, const char *method, const char *path, const 
     curl_slist_free_all(headers);
     free(url);
     free(text);
-    if (rc != CURLE_OK) return gw_http_connection_error(h->curl, rc, h->base, h->why);
+    if (rc != CURLE_OK) return gw_http_connection_error(h->curl, rc, h->base, h->why, h->opts.program);
 
     long status = 0;
     curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);

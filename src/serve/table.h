@@ -21,9 +21,9 @@
 struct gw_table_session;
 
 /* Something between clients and this server that must know of the sessions: a load balancer. `open` comes before the
- * client is told of its session, and may change `own`, the endpoint that the client gets. Returns 1: `close` is wanted
- * when the session ends; 0: the session does not concern it; or a negative errno with the reason in gw_last_error(), and
- * there is no session. Any thread. `open` may wait for seconds, `close` may not. */
+ * client is told of its session, and may change `own`, the endpoint that the client gets. `open` returns 1: it
+ * wants to hear of the session's end. 0: the session does not concern it. A negative errno, with the reason in
+ * gw_last_error(): there is no session. Any thread. `open` may wait for seconds, `close` may not. */
 struct gw_table_route {
     void *ctx;
     int (*open)(void *ctx, const struct gw_session_wish *wish, struct gw_endpoint *own);

@@ -8,13 +8,13 @@
 
 #include "src/balance/control/core.h"
 
-/* One: {"worker": "w1", "client": "10.0.0.50", "qpn": 4660}, and perhaps "ended": true.
+/* The body names one: {"worker": "w1", "client": "10.0.0.50", "qpn": 4660}, and perhaps "ended": true.
  * -EINVAL: it is not of that form, or the service's protocol is not roce. -ENOENT: no such worker. -EEXIST:
  * another worker has a queue pair of that number with that client. -EAGAIN: too many wait for the data plane.
  * -ENOSPC: there are GW_BAL_PAIRS. -ENOMEM. */
 int gw_bal_pairs_tell(struct gw_bal_core *c, struct gw_bal_service *s, const json_t *body);
-/* All that a worker has, and no others: {"queue_pairs": [{"client": …, "qpn": …}, …]}. What another worker has
- * is left out. Errors as above. */
+/* All that a worker has, and no others: {"queue_pairs": [{"client": …, "qpn": …}, …]}. Another
+ * worker keeps what it has. Errors as above. */
 int gw_bal_pairs_set(struct gw_bal_core *c, struct gw_bal_service *s, struct gw_bal_worker *w,
                      const json_t *body);
 /* {"queue_pairs": [{"worker": …, "client": …, "qpn": …}, …]} of a service. NULL: no memory. */
