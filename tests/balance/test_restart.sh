@@ -102,6 +102,16 @@ done
 goes_on() { [ "$(opened w2)" -gt $((before + 100)) ]; }
 eventually goes_on || fail "new connections do not reach w2"
 [ "$(opened w3)" = "$drained" ] || fail "the drained worker got $(($(opened w3) - drained)) connections"
+# ---- nobody else may take the data plane, or the interface ----
+
+sed "s|$work/run-lb|$work/run-other|" "$work/balance.conf" >"$work/other.conf"
+for conf in balance other; do
+    at lb timeout 60 "$GPUWIRE" balance --config "$work/$conf.conf" >"$work/second.out" 2>&1 && fail "a second balancer runs: $conf.conf"
+    cat "$work/second.out" >>"$work/seconds.out"
+done
+grep -q "run_dir $work/run-lb: another .gpuwire balance. is in control there" "$work/seconds.out" &&
+    grep -q 'interface eth0: another `gpuwire balance`, process [0-9]*, forwards its packets' "$work/seconds.out" ||
+    fail "a second balancer is not told what is wrong"
 echo over >"$work/go"
 wait "$client" || fail "connections broke: $(cat "$work/client.out")"
 tail -n 1 "$work/client.out"

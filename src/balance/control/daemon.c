@@ -13,6 +13,7 @@
 #include <gpuwire/exec.h>
 
 #include "src/balance/control/api.h"
+#include "src/balance/control/claim.h"
 #include "src/balance/control/core.h"
 #include "src/balance/control/exchange.h"
 #include "src/balance/control/health.h"
@@ -33,6 +34,7 @@ struct daemon {
     struct gw_bal_probes probes;
     struct gw_bal_api *api;
     uint64_t stats_ns, again_ns;
+    int claim_fd; /* of the control of the data plane in this run_dir */
 };
 
 /* ---- health ---- */
@@ -207,6 +209,14 @@ static void end_plane(struct daemon *d)
         fprintf(stderr, "gpuwire balance: the data plane, process %d, does not end\n", (int)l->child);
 }
 
+static int begin(struct daemon *d)
+{
+    d->claim_fd = gw_bal_claim_control(d->config.global.run_dir);
+    int error = d->claim_fd < 0 ? d->claim_fd : attach(d, 1);
+    if (!error) error = begin_model(d);
+    return error ? error : gw_bal_api_start(&d->core, &d->config.global, &d->api);
+}
+
 int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
 {
     struct daemon *d = calloc(1, sizeof(*d));
@@ -221,9 +231,7 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
         return error;
     }
     d->core.global = &d->config.global;
-    error = attach(d, 1);
-    if (!error) error = begin_model(d);
-    if (!error) error = gw_bal_api_start(&d->core, &d->config.global, &d->api);
+    error = begin(d);
     if (!error) {
         greet(d);
         while (!o->stopped()) turn(d);
@@ -235,6 +243,7 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
     if (!error || d->exchange.link.child) end_plane(d);
     gw_bal_probes_free(&d->probes);
     gw_bal_link_close(&d->exchange.link);
+    if (d->claim_fd >= 0) close(d->claim_fd);
     gw_bal_core_free(&d->core);
     gw_bal_config_free(&d->config);
     free(d);
