@@ -100,7 +100,7 @@ void bal_rendezvous(const struct bal_candidate *c, uint32_t n, uint64_t seed, ui
 
 struct bal_counters {
     struct {
-        _Atomic uint64_t packets, bytes, opened, live;
+        _Atomic uint64_t packets, bytes, opened, live, held;
     } worker[BAL_WORKERS];
     _Atomic uint64_t received, received_bytes, packets, bytes, answered, opened, expired, evicted, moved,
         stateless, live;

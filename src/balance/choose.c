@@ -3,7 +3,7 @@
  * the cores evenly enough for that. */
 #include <string.h>
 
-#include "src/balance/balance.h"
+#include "src/balance/step.h"
 
 static uint32_t random_below(struct bal_choice *c, uint32_t n)
 {
@@ -29,7 +29,7 @@ uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *
 
 static uint64_t connections(const struct bal_core *core, uint16_t w)
 {
-    return (uint64_t)core->count[0][w] + core->count[1][w];
+    return (uint64_t)core->count[0][w] + core->count[1][w] + core->count[1][bal_beside(w)];
 }
 
 /* Telemetry that is new enough to believe; what this core did since it came is counted beside it. */

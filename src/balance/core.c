@@ -97,6 +97,13 @@ static bool from_worker(struct bal_core *core, struct bal_work *w)
     return true;
 }
 
+/* Is it this balancer's own, on the port that the packet came by? A worker answers a health check there. */
+static bool is_own(const struct bal_core *core, const struct bal_work *w, const uint8_t *addr)
+{
+    const struct bal_addr *own = &core->snap->config.port[w->p->port].addr[w->m.ipv6];
+    return own->family && !memcmp(own->byte, addr, w->m.ipv6 ? 16 : 4);
+}
+
 static bool of_roce(struct bal_core *core, struct bal_work *w)
 {
     const uint8_t *frame = w->p->data;
@@ -105,7 +112,7 @@ static bool of_roce(struct bal_core *core, struct bal_work *w)
     int service = s->has_roce ? bal_find_vip(s, BAL_ROCE, bal_dst(frame, m), m->ipv6, 0) : -1;
     bool answer = s->has_nat && service < 0;
     w->back = answer ? bal_find_back(s, BAL_ROCE, bal_src(frame, m), m->ipv6, 0) : BAL_NO_WORKER;
-    if (service < 0 && w->back == BAL_NO_WORKER) return false;
+    if (service < 0 && (w->back == BAL_NO_WORKER || is_own(core, w, bal_dst(frame, m)))) return false;
     w->roce = true;
     w->client = service >= 0 ? bal_src(frame, m) : bal_dst(frame, m);
     w->service = service >= 0 ? (uint16_t)service : core->snap->config.worker[w->back].service;
@@ -352,15 +359,15 @@ void bal_note_fragment(struct bal_core *core, struct bal_work *w, uint16_t worke
     struct bal_wide key = fragment_key(w);
     struct gw_flow at;
     core->burst.inserted = true;
-    if (gw_flow_insert(core->wide, &key, worker, BAL_FRAGMENT, &at) == -EEXIST)
-        gw_flow_set_worker(core->wide, at.slot, worker);
+    if (gw_flow_insert(core->wide, &key, bal_beside(worker), BAL_FRAGMENT, &at) == -EEXIST)
+        gw_flow_set_worker(core->wide, at.slot, bal_beside(worker));
 }
 
 static void of_fragment(struct bal_core *core, struct bal_work *w)
 {
     /* The first one may be in this burst. */
     if (w->found.slot == GW_FLOW_NONE) gw_flow_lookup_bulk(core->wide, &w->wide, 1, &w->found);
-    uint16_t worker = w->found.worker;
+    uint16_t worker = bal_worker_of(w->found.worker);
     if (w->found.slot == GW_FLOW_NONE || !core->snap->config.worker[worker].used) {
         if (w->p->hops + 1u < core->bal->attr.cores)
             pass(w, (core->index + 1) % core->bal->attr.cores);

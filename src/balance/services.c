@@ -283,6 +283,7 @@ void bal_worker_counts(const struct bal *bal, uint32_t worker, struct bal_counts
         out->bytes += read_count(&c->worker[worker].bytes);
         out->opened += read_count(&c->worker[worker].opened);
         out->live += read_count(&c->worker[worker].live);
+        out->held += read_count(&c->worker[worker].held);
     }
 }
 
@@ -299,6 +300,7 @@ void bal_service_counts(const struct bal *bal, uint32_t service, struct bal_coun
         out->bytes += w.bytes;
         out->opened += w.opened;
         out->live += w.live;
+        out->held += w.held;
     }
 }
 
@@ -306,5 +308,5 @@ uint64_t bal_worker_live(const struct bal *bal, uint32_t worker)
 {
     struct bal_counts c;
     bal_worker_counts(bal, worker, &c);
-    return c.live;
+    return c.live + c.held;
 }
