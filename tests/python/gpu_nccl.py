@@ -18,6 +18,7 @@ import tempfile
 import time
 
 LIMIT_S = 200  # of one run of both ranks
+FAULTS_LARGE = 1 << 18  # floats where packets get lost: each lost one costs a time-out
 LARGE = 64 << 20  # floats: 256 MiB
 SIZES = [1, 1000, 1 << 18, LARGE]
 ROUNDS = 10
@@ -46,8 +47,8 @@ def exchange_once(torch, dist, n, rank):
     check(torch.equal(got[:half], part) and torch.equal(got[half:], part + 5), f"all_to_all of {n} floats is wrong")
 
 
-def speed(torch, dist):
-    x = torch.zeros(LARGE, device="cuda")
+def speed(torch, dist, large):
+    x = torch.zeros(large, device="cuda")
     for _ in range(3):
         dist.all_reduce(x)
     torch.cuda.synchronize()
@@ -67,16 +68,17 @@ def copied():
         return 0
 
 
-def rank_main(rank, meet):
+def rank_main(rank, meet, faulty):
     import torch
     import torch.distributed as dist
     torch.cuda.set_device(rank % torch.cuda.device_count())
     dist.init_process_group("nccl", init_method=f"file://{meet}", rank=rank, world_size=2)
+    large = FAULTS_LARGE if faulty else LARGE
     for _ in range(2):
         for n in SIZES:
-            reduce_once(torch, dist, n, rank)
-            exchange_once(torch, dist, n, rank)
-    result = {"speed": speed(torch, dist), "copied": copied(), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+            reduce_once(torch, dist, min(n, large), rank)
+            exchange_once(torch, dist, min(n, large), rank)
+    result = {"speed": speed(torch, dist, large), "copied": copied(), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
     dist.barrier()
     dist.destroy_process_group()
     print("RESULT " + json.dumps(result), flush=True)
@@ -93,7 +95,9 @@ def gpus():
 def start(rank, folder, net, nic):
     env = dict(os.environ, RANK=str(rank), NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1", NCCL_NET=net, NCCL_IB_HCA="mlx5_0",
                NCCL_IB_GID_INDEX="0", NCCL_CUMEM_ENABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_DEBUG="WARN", GPUWIRE_NIC=nic,
-               TORCH_NCCL_ASYNC_ERROR_HANDLING="1")
+               NCCL_NET_GDR_LEVEL="SYS", TORCH_NCCL_ASYNC_ERROR_HANDLING="1")
+    if "loss" in nic:
+        command.append("--faults")
     if gpus() == 1:
         env["NCCL_HOSTID"] = f"rank{rank}"
     command = [sys.executable, os.path.abspath(__file__), "--rank", str(rank), "--meet", os.path.join(folder, "meet")]
@@ -162,7 +166,7 @@ def main():
     args.add_argument("--meet")
     args = args.parse_args()
     if args.rank is not None:
-        rank_main(args.rank, args.meet)
+        rank_main(args.rank, args.meet, args.faults)
         return
     if not gpus():
         print("skipped: this takes a GPU")
