@@ -113,11 +113,16 @@ struct sn_wire_ops {
 /* ---- peers on the same host
  * ----------------------------------------------------------------------------------- */
 
-/* An allocation of GPU memory, for processes that see that GPU. */
+/* How another process comes to an allocation of GPU memory: by the driver's handle for it, or by files that
+ * its process hands over. */
+enum sn_gpu_way { SN_GPU_BY_HANDLE, SN_GPU_BY_FILES };
+
+/* An allocation of GPU memory, or several that follow each other, for processes that see that GPU. */
 struct sn_gpu_share {
-    uint8_t handle[64]; /* the driver's, of this allocation alone */
+    uint8_t handle[64]; /* the driver's, of this allocation alone; BY_FILES: a number never given twice */
     uint8_t gpu[16];    /* its UUID */
     uint64_t base, size;
+    uint32_t way, files; /* BY_FILES: so many */
 };
 
 /*
@@ -227,6 +232,8 @@ struct sn_nic_config {
      * what was to be made fails. NULL: they come from the seed, and can be replayed. */
     int (*secret)(void *to, size_t len);
     bool hostile;      /* placement and completions as late and as unordered as a NIC is allowed to be */
+    bool overtake;     /* with hostile: what a WRITE wrote may come after later WRITEs, and its completion */
+    bool by_index;     /* a ring's index says how far to go, and not the record; see engine/rung.c */
     bool deaf;         /* send queues' rings are looked for only when a thread has called sn_nic_posted */
     bool ecn;          /* packets say that they may be marked; marks and notifications have consequences */
     bool loop_on_wire; /* frames to its own QPs take the wire too (for simulation); else they stay inside */

@@ -149,7 +149,9 @@ static int own(sn_cu_ptr p, sn_cu_stream s)
 {
     struct memory m = fake_memory(p);
 
-    if (m.size && m.ctx == ((struct stream *)s)->gpu && m.ctx == fake_cuda_current()) return 1;
+    int gpu = ((struct stream *)s)->gpu;
+
+    if (m.size && fake_memory_is_of(&m, gpu) && gpu == fake_cuda_current()) return 1;
     __atomic_fetch_add(&fake_faults, 1, __ATOMIC_RELAXED);
     return 0;
 }
@@ -157,7 +159,9 @@ static int own(sn_cu_ptr p, sn_cu_stream s)
 static int f_copy_peer(sn_cu_ptr dst, sn_cu_ctx dst_ctx, sn_cu_ptr src, sn_cu_ctx src_ctx, size_t len,
                        sn_cu_stream s)
 {
-    if (fake_memory(dst).ctx != fake_gpu_of(dst_ctx) || fake_memory(src).ctx != fake_gpu_of(src_ctx)) {
+    struct memory to = fake_memory(dst), from = fake_memory(src);
+
+    if (!fake_memory_is_of(&to, fake_gpu_of(dst_ctx)) || !fake_memory_is_of(&from, fake_gpu_of(src_ctx))) {
         __atomic_fetch_add(&fake_faults, 1, __ATOMIC_RELAXED);
         return 1;
     }
