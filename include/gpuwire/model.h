@@ -165,8 +165,8 @@ struct gw_plan_stats {
     uint64_t weight_bytes, arena_bytes; /* that the plan holds */
     uint32_t steps;                     /* that one run takes; on a GPU: kernels */
     uint32_t reserved;
-    /* What a run took on the GPU when the plan was made: as a graph; of GW_PLAN_RESIDENT inside a kernel that already
-     * runs. 0: not measured. */
+    /* The time of a run on the GPU, measured when the plan was made. The run is a graph, or with GW_PLAN_RESIDENT a
+     * part of a kernel that runs already. 0: nobody has measured it. */
     uint64_t run_ns;
 };
 /* What a plan costs. */

@@ -66,12 +66,13 @@ int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, stru
 void gw_call_give(struct gw_call *call);
 
 /*
- * For inputs and outputs that lie where the worker's slots do: on a GPU. Between the two calls the tensors of the call's own
- * slot at the worker are the caller's. *in is where input 0 begins, *out where output 0 does, and the others follow as
- * gw_layout_offset tells; both are addresses of the worker's executor. Call it before gw_call_submit with GW_SERVE_PLACED
- * to write the inputs there, and when the call has ended to read the outputs, which GW_SERVE_STAY has left there. Nothing
- * is waited for; a session that breaks meanwhile waits for gw_call_leave_slot. -EIO: it has broken since the inputs were
- * written, or since the call was submitted.
+ * For inputs and outputs that lie where the worker's slots do: on a GPU. Between the two calls the caller owns the tensors
+ * of the call's slot at the worker. Input 0 begins at *in, and output 0 at *out; the others follow as gw_layout_offset
+ * tells. Both are addresses of the worker's executor. A caller writes the inputs there before gw_call_submit with
+ * GW_SERVE_PLACED. It reads the outputs, which GW_SERVE_STAY has left there, when the call has ended.
+ *
+ * It waits for nothing; a session that breaks meanwhile waits for gw_call_leave_slot. -EIO: the session has broken since
+ * the inputs were written, or since the call was submitted.
  */
 int gw_call_enter_slot(struct gw_call *call, uint8_t **in, uint8_t **out);
 void gw_call_leave_slot(struct gw_call *call);

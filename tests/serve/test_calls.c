@@ -179,7 +179,7 @@ static void broken_sessions_are_opened_again(void **state)
     ask_once(77);
 }
 
-/* Who reaches the worker's slots needs no RDMA for the tensors. */
+/* A caller that reaches the worker's slots sends the header alone. */
 static void tensors_lie_in_the_workers_slot(void **state)
 {
     uint8_t *in, *out;
@@ -219,8 +219,8 @@ static int is_broken(const struct gw_lane *lane)
     return broken;
 }
 
-/* A session that breaks is not closed while somebody is in its slots. What was placed there is not asked for in the next
- * session's. */
+/* A session that breaks stays open while a caller is in its slots. The next session refuses to run on inputs that were placed
+ * in the last one's. */
 static void placed_inputs_go_with_their_session(void **state)
 {
     uint8_t *in, *out;
