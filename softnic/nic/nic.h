@@ -319,8 +319,9 @@ unsigned sn_nic_ringable(const struct sn_nic *nic);
 /* Grows with every doorbell taken, packet received and completion written. For back-off. No lock. */
 uint64_t sn_nic_activity(const struct sn_nic *nic);
 
-/* Around fork() only: nobody is inside the engine while the lock is held. */
+/* Around fork(), and at the process's end: nobody is inside the engine while the lock is held. */
 void sn_nic_lock(struct sn_nic *nic);
+bool sn_nic_trylock(struct sn_nic *nic);
 void sn_nic_unlock(struct sn_nic *nic);
 
 struct sn_counters {
