@@ -16,7 +16,8 @@ build=(
 # read captures; spin for models; clang for the fuzzers; Python for scripts and its package's tests; and tools for the
 # bundle and the wheel. Chromium (290 MB) looks at the server's page.
 tests=(
-    libcmocka-dev ibverbs-utils perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags openmpi-bin libopenmpi-dev
+    libcmocka-dev ibverbs-utils perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags libfabric-bin
+    openmpi-bin libopenmpi-dev
     netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached libmemcached-tools redis-server redis-tools tshark spin
     clang llvm jq python3 python3-venv python3-numpy openssl curl
     procps iproute2 ethtool iperf3 ccache patchelf file
