@@ -21,9 +21,10 @@ tests: $(BUILD)/build.ninja ## everything: tests, benchmarks and examples, too
 	@grep -qx 'GW_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -S . -B $(BUILD) -DGW_TESTS=ON
 	@cmake --build $(BUILD)
 
-figures:                  ## figures of a paper, from what was measured: CSV files in BUILD/figures, and plots where gnuplot is installed
-	@mkdir -p $(BUILD)/figures && cp bench/figures/post.csv bench/figures/throughput.csv $(BUILD)/figures
+figures:                  ## figures of two papers, from what was measured: CSV files in BUILD/figures, and plots where gnuplot is installed
+	@mkdir -p $(BUILD)/figures && cp bench/figures/post.csv bench/figures/throughput.csv bench/figures/flows.csv $(BUILD)/figures
 	@! command -v gnuplot >/dev/null || gnuplot -e "folder='$(BUILD)/figures'" bench/figures/figures.gp
+	@! command -v gnuplot >/dev/null || gnuplot -e "folder='$(BUILD)/figures'" bench/figures/flows.gp
 	@bench/figures/modes.py $(BUILD)/figures && ls $(BUILD)/figures/*
 
 demo: all                 ## a real picture, enlarged by a worker process, and where the time went

@@ -85,8 +85,9 @@ static bool set_hostile(struct sn_config *c, const char *v)
 {
     uint64_t n;
 
-    if (!sn_read_u64(v, &n) || n > 1) return false;
+    if (!sn_read_u64(v, &n) || n > 2) return false;
     c->hostile = n;
+    c->overtake = n == 2;
     return true;
 }
 
@@ -152,6 +153,12 @@ static bool set_gpucopy(struct sn_config *c, const char *v)
     return c->no_copy_kernel || !strcmp(v, "kernel");
 }
 
+static bool set_ring(struct sn_config *c, const char *v)
+{
+    c->by_index = !strcmp(v, "index");
+    return c->by_index || !strcmp(v, "record");
+}
+
 static bool set_lost(bool *lost, const char *v)
 {
     *lost = !strcmp(v, "lost");
@@ -205,7 +212,7 @@ static const struct {
     {"poll", set_poll, "adaptive or busy"},
     {"cpu", set_cpu, "the number of a CPU"},
     {"threads", set_threads, "a number from 1 to 16"},
-    {"hostile", set_hostile, "0 or 1"},
+    {"hostile", set_hostile, "0, 1 or 2"},
     {"seed", set_seed, "a number"},
     {"mtu", set_mtu, "256, 512, 1024, 2048 or 4096"},
     {"pcap", set_pcap, "the name of a file, in which %p becomes the process's number"},
@@ -214,6 +221,7 @@ static const struct {
     {"gso", set_gso, "0 or 1"},
     {"ecn", set_ecn, "0 or 1"},
     {"gpucopy", set_gpucopy, "kernel or engine"},
+    {"ring", set_ring, "record or index"},
     {"gpurings", set_gpurings, "kept or lost"},
     {"gpudma", set_gpudma, "kept or lost"},
     {"wire", set_wire, "udp or eth"},

@@ -13,7 +13,8 @@
  *     `cpu=N`             Pins that thread to a CPU. By default it is not pinned.
  *     `threads=N`         So many threads receive packets, 1 … 16: the one above, and others that check what
  *                         they receive before it. The default is 1.
- *     `hostile=0|1`       Placement as unkind as a NIC is allowed to be. The default is 0.
+ *     `hostile=0|1|2`     Placement as unkind as a NIC is allowed to be. With 2 WRITEs overtake WRITEs besides. The
+ *                         default is 0.
  *     `seed=N`            Of everything random. The default is from the system.
  *     `mtu=N`             The largest path MTU offered: 256, 512, 1024, 2048, 4096. The default is what the
  *                         interface carries.
@@ -30,6 +31,8 @@
  *     `memlock=0|1`       With 1 regions and queues count against the process's limit of locked memory, as in the
  *                         kernel. The default is 0.
  *     `gids=…` `pkeys=…`  What stands in the port's tables: config/tables.h.
+ *     `ring=record|index`  What says how far a send queue was posted to: the doorbell record (the default), or the
+ *                         index in the ring. With index, a ring behind a newer one ends its queue pair.
  *     `gpurings=lost`     The NIC does not hear GPUs' kernels ring, as behind a bridge that stops them. It looks at
  *                         doorbells only when a thread of the process has posted.
  *     `gpudma=lost`       What the NIC writes to GPU memory that was registered by its address goes nowhere, and reads
@@ -66,13 +69,14 @@ struct sn_config {
     enum sn_poll poll;
     int cpu; /* -1: any */
     unsigned threads;
-    bool hostile;
+    bool hostile, overtake; /* 1 and more, 2 */
     bool has_seed;
     uint64_t seed;
     uint32_t mtu; /* 0: what the interface carries */
     bool no_gso, no_ecn, no_copy_kernel, memlock;
     struct sn_tables tables;
     bool rings_lost, dma_lost; /* of GPUs */
+    bool by_index;             /* ring=index */
     enum sn_local_way local;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */

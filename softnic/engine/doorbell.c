@@ -33,6 +33,7 @@ static void wrong(struct sn_uar *uar, const char *what, uint32_t number)
 /* A walk over a register's records, up to the first that is not as it was; it may end in a fault, too. */
 struct walk {
     const struct sn_register *r;
+    const struct sn_qp *but; /* this one is left out */
     volatile uint32_t at;
 };
 
@@ -43,6 +44,7 @@ static void walk(void *arg)
     for (uint32_t i = w->at; i < w->r->count; i++) {
         const struct sn_ringer *k = &w->r->ringers[i];
 
+        if (k->qp == w->but) continue;
         w->at = i; /* before the access, which may be the last */
         /* Acquire: what the program wrote before it published this word is seen by reads that follow. */
         if ((uint16_t)gw_mlx5_dbrec_count(__atomic_load_n(k->record, __ATOMIC_ACQUIRE)) != k->pi) return;
@@ -50,9 +52,10 @@ static void walk(void *arg)
     w->at = w->r->count;
 }
 
-static void sweep(struct sn_nic *nic, struct sn_register *r)
+/* but: whose ring was taken just now, by its index. If a later one of its own is hidden, what hides it is there. */
+static void sweep(struct sn_nic *nic, struct sn_register *r, const struct sn_qp *but)
 {
-    struct walk w = {.r = r};
+    struct walk w = {.r = r, .but = but};
 
     r->rung = false;
     r->swept_at = nic->now;
@@ -64,12 +67,12 @@ static void sweep(struct sn_nic *nic, struct sn_register *r)
 }
 
 /* Sweeps it now if that is due, or says when it is. */
-static void sweep_in_time(struct sn_nic *nic, struct sn_register *r)
+static void sweep_in_time(struct sn_nic *nic, struct sn_register *r, const struct sn_qp *but)
 {
     uint64_t due = r->count > FEW ? r->swept_at + r->count * (uint64_t)SWEEP_NS : 0;
 
     if (nic->now >= due)
-        sweep(nic, r);
+        sweep(nic, r, but);
     else if (!nic->sweep_at || due < nic->sweep_at)
         nic->sweep_at = due;
 }
@@ -84,25 +87,28 @@ static void sweep_all(struct sn_nic *nic)
         struct sn_uar *uar = sn_entry(it, struct sn_uar, link);
 
         for (unsigned i = 0; i < SN_UAR_BF_COUNT; i++)
-            if (uar->registers[i].rung) sweep_in_time(nic, &uar->registers[i]);
+            if (uar->registers[i].rung) sweep_in_time(nic, &uar->registers[i], NULL);
     }
 }
 
 /* value: two big-endian words, the lower address first: the WQE's or the new index, and qpn << 8 | ds. */
-static void send_ring(struct sn_uar *uar, unsigned reg, uint64_t value)
+static void send_ring(struct sn_uar *uar, unsigned reg, unsigned half, uint64_t value)
 {
     uint32_t qpn = gw_be32((uint32_t)(value >> 32)) >> 8;
     struct sn_qp *named = sn_qp_find(uar->nic, qpn);
     struct sn_register *r = &uar->registers[reg];
+    bool known = named && named->init.uar == uar, by_index = known && uar->nic->cfg.by_index;
 
     sn_count(&uar->nic->count.doorbells, 1);
     sn_activity(uar->nic);
-    if (!named || named->init.uar != uar)
+    if (!known)
         wrong(uar, "QP", qpn);
+    else if (by_index)
+        sn_sq_rung(named, half, value);
     else if (named->init.bfreg != reg || r->count > FEW)
         sn_sq_look(named);
     r->rung = true;
-    sweep_in_time(uar->nic, r);
+    sweep_in_time(uar->nic, r, by_index ? named : NULL);
 }
 
 static void arm_ring(struct sn_uar *uar, uint64_t value)
@@ -133,7 +139,7 @@ static void scan(struct sn_uar *uar, bool sends)
 
     for (unsigned i = 0; sends && i < HALVES; i++)
         if (take(uar->page + SN_UAR_BF / 8 + i * HALF_WORDS, &value))
-            send_ring(uar, uar->merged ? 0 : i / 2, value);
+            send_ring(uar, uar->merged ? 0 : i / 2, i & 1, value);
     if (take(uar->page + SN_UAR_CQ / 8, &value)) arm_ring(uar, value);
 }
 

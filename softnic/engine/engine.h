@@ -19,8 +19,9 @@ void sn_report_missing_ring(struct sn_qp *qp);
 void sn_watch_records(struct sn_nic *nic);
 
 /* rung.c: what a ring means to a send queue. */
-void sn_sq_look(struct sn_qp *qp);  /* after a ring: reads the record */
-void sn_sq_leave(struct sn_qp *qp); /* before it is reset */
+void sn_sq_look(struct sn_qp *qp);                               /* after a ring: reads the record */
+void sn_sq_rung(struct sn_qp *qp, unsigned half, uint64_t ring); /* after this ring: goes by its index */
+void sn_sq_leave(struct sn_qp *qp);                              /* before it is reset */
 
 /* qp.c */
 void sn_qp_last_word(struct sn_qp *qp);  /* before its program takes it from its work: see there */

@@ -253,6 +253,11 @@ static uint64_t next_time(struct sn_nic *nic)
 
         if (due < next) next = due;
     }
+    if (nic->held_count) {
+        uint64_t due = sn_place_next(nic);
+
+        if (due < next) next = due;
+    }
     if (nic->sweep_at && nic->sweep_at < next) next = nic->sweep_at;
     if ((nic->tx_blocked || !sn_list_empty(&nic->parked)) && nic->now + BLOCKED_NS < next)
         next = nic->now + BLOCKED_NS;
@@ -300,6 +305,7 @@ static uint64_t progress(struct sn_nic *nic)
     sn_timers_expire(nic);
     look_at_errs(nic);
     if (nic->late) sn_cq_release_late(nic, false);
+    if (nic->held_count) sn_place_due(nic);
     while (again && nic->budget) {
         again = receive(nic);
         if (take_turns(nic)) again = true;

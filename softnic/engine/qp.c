@@ -256,6 +256,7 @@ void sn_qp_forget(struct sn_qp *qp)
     memset(&qp->resp, 0, sizeof(qp->resp));
     qp->sq_next = qp->sq_ci = qp->rq_ci = 0;
     sn_ringer_at(qp, 0);
+    qp->sq_rung[0] = qp->sq_rung[1] = 0;
     qp->rq_bad = qp->last_wqe_reported = false;
     qp->sqd_notify = false;
     qp->syndrome = 0;

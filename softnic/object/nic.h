@@ -34,6 +34,7 @@ struct sn_piece_held {
     uint32_t key;
     uint64_t va;
     uint32_t len, at;
+    uint64_t due; /* at the latest; SN_NEVER: no later than the end of its message */
 };
 
 /* Payload whose completion has been given, and which is not in its place yet. */

@@ -41,12 +41,13 @@ struct sn_qp {
     bool copy_waits; /* found no room in a batch of direct accesses in its last turn: it is in nic->behind */
 
     /* Send queue, WQEBB counters mod 2^16. */
-    uint16_t sq_pi;   /* rung */
-    uint16_t sq_left; /* what its record said when it was reset: libmlx5 clears it only behind that */
-    uint16_t sq_next; /* next to be read */
-    uint16_t sq_ci;   /* oldest not complete */
-    uint16_t rq_ci;   /* next receive WQE to be used */
-    bool rq_bad;      /* the record runs past the queue: reported */
+    uint16_t sq_pi;      /* rung */
+    uint16_t sq_rung[2]; /* no ring of either half for less can be there (cfg.by_index) */
+    uint16_t sq_left;    /* what its record said when it was reset: libmlx5 clears it only behind that */
+    uint16_t sq_next;    /* next to be read */
+    uint16_t sq_ci;      /* oldest not complete */
+    uint16_t rq_ci;      /* next receive WQE to be used */
+    bool rq_bad;         /* the record runs past the queue: reported */
     bool missing_reported, early_reported;
     bool last_wqe_reported; /* in ERR: that it takes no more from its shared receive queue */
     int ahead_before;       /* sn_record_ahead when the records were last watched */

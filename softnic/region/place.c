@@ -8,6 +8,12 @@
  * In hostile mode payload is cut into pieces of random length that are held back, all queue pairs' together,
  * and written in random order, some early, the rest when flushed.
  *
+ * A network that takes several paths, or a bus with relaxed ordering, may put a WRITE in front of what is left
+ * of an earlier one. With `overtake` a WRITE's pieces are held back beyond its end, each for a time of its own.
+ * What the responder must put behind them writes them first: a SEND, an immediate, a READ and an atomic of the
+ * same connection. So does each completion that this NIC writes, of any connection: no completion passes data on
+ * the bus. An acknowledgement does not: it says only that the responder has the WRITE.
+ *
  * A GPU may not promise that who sees a completion sees its data. Then in hostile mode what goes to its memory
  * stays behind (on the bus, as it were) until this NIC reads from there, which pushes it.
  */
@@ -16,6 +22,9 @@
 #include <string.h>
 
 #include "softnic/region/region.h"
+
+/* How long a WRITE may be held back beyond its end. */
+#define OVERTAKEN_NS 2000000u
 
 /* ---- which regions have to be flushed ------------------------------------------------------------------ */
 
@@ -125,7 +134,14 @@ static void hold(struct sn_qp *qp, const struct sn_mr *mr, uint64_t va, const ui
 
     while (nic->held_count && (nic->held_count == SN_PLACE_PIECES || nic->held_used + len > SN_PLACE_BYTES))
         write_some(nic, NULL);
-    nic->held[nic->held_count++] = (struct sn_piece_held){qp, mr->pd, mr->key, va, len, nic->held_used};
+    nic->held[nic->held_count++] =
+        (struct sn_piece_held){qp,
+                               mr->pd,
+                               mr->key,
+                               va,
+                               len,
+                               nic->held_used,
+                               nic->cfg.overtake ? nic->now + sn_random_below(nic, OVERTAKEN_NS) : SN_NEVER};
     memcpy(nic->held_bytes + nic->held_used, src, len);
     nic->held_used += len;
     qp->held++;
@@ -163,12 +179,52 @@ int sn_place_flush(struct sn_qp *qp)
     return err;
 }
 
-/* The connection is gone: what it held back does not become visible, which is as good as late. */
+int sn_place_end_write(struct sn_qp *qp)
+{
+    return qp->nic->cfg.overtake ? 0 : sn_place_flush(qp);
+}
+
+static void write_until(struct sn_nic *nic, uint64_t due)
+{
+    for (unsigned i = 0; i < nic->held_count;) {
+        struct sn_qp *qp = nic->held[i].qp;
+
+        if (nic->held[i].due > due) {
+            i++;
+            continue;
+        }
+        write_piece(nic, i); /* which takes it out */
+        flush_regions(qp);
+    }
+}
+
+void sn_place_due(struct sn_nic *nic)
+{
+    write_until(nic, nic->now);
+}
+
+void sn_place_push(struct sn_nic *nic)
+{
+    write_until(nic, SN_NEVER);
+}
+
+uint64_t sn_place_next(const struct sn_nic *nic)
+{
+    uint64_t next = SN_NEVER;
+
+    for (unsigned i = 0; i < nic->held_count; i++)
+        if (nic->held[i].due < next) next = nic->held[i].due;
+    return next;
+}
+
+/* The connection is gone: what it held back does not become visible, which is as good as late. But WRITEs may
+ * have been acknowledged. */
 void sn_place_drop(struct sn_qp *qp)
 {
     struct sn_nic *nic = qp->nic;
     unsigned kept = 0;
 
+    if (nic->cfg.overtake) (void)sn_place_flush(qp);
     if (qp->held) {
         for (unsigned i = 0; i < nic->held_count; i++)
             if (nic->held[i].qp != qp) nic->held[kept++] = nic->held[i];

@@ -91,6 +91,8 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
         .seed = c->seed,
         .secret = sn_secret,
         .hostile = c->hostile,
+        .overtake = c->overtake,
+        .by_index = c->by_index,
         .deaf = c->rings_lost,
         .ecn = !c->no_ecn,
         .max_mtu = c->mtu,

@@ -204,6 +204,15 @@ static bool place_write(struct sn_qp *qp, const struct roce_hdr *h, struct sn_mr
     return false;
 }
 
+/* An immediate tells its target that the bytes are there. */
+static bool settle_write(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags)
+{
+    if (flags & ROCE_F_IMM) return sn_resp_settle(qp, h);
+    if (!sn_place_end_write(qp)) return true;
+    sn_resp_memory_failed(qp, h->psn);
+    return false;
+}
+
 void sn_take_write(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags, const struct sn_body *body)
 {
     struct sn_responder *r = &qp->resp;
@@ -227,7 +236,7 @@ void sn_take_write(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags, c
         r->received = total; /* which taking a receive began anew */
         return;
     }
-    if (((flags & ROCE_F_ENDS) || h->ackreq) && !sn_resp_settle(qp, h)) return;
+    if (((flags & ROCE_F_ENDS) || h->ackreq) && !settle_write(qp, h, flags)) return;
     r->va += len;
     r->left -= len;
     r->received = total + len;

@@ -4,6 +4,7 @@
  * memory, and the kernel of kernels_program.h takes them from there.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,21 +180,23 @@ static uint32_t threads(const struct gwm_gpu *p)
 /* The fewest blocks that are nearly as fast as any number of them; without a clock, the most. */
 static void choose_blocks(struct gwm_gpu *p)
 {
-    float us[8], least = -1;
-    uint32_t n, most = most_blocks(p), tried[8];
+    struct gwm_program_times *t = &p->times;
+    uint32_t most = most_blocks(p);
+    float least = -1;
 
     p->program.blocks = most;
     p->program.threads = threads(p);
     if (!p->timer) return;
-    for (n = 0; n < 8 && 1u << n <= most; n++) {
-        p->program.blocks = tried[n] = 1u << n;
-        us[n] = gwm_timer_plan(p->timer, p);
-        if (us[n] >= 0 && (least < 0 || us[n] < least)) least = us[n];
+    for (; t->tries < GWM_PROGRAM_TRIES && 1u << t->tries <= most; t->tries++) {
+        p->program.blocks = 1u << t->tries;
+        float us = t->us[t->tries] = gwm_timer_plan(p->timer, p);
+        if (us < 0) snprintf(t->why, sizeof(t->why), "%s", gwm_timer_why(p->timer));
+        if (us >= 0 && (least < 0 || us < least)) least = us;
     }
-    for (uint32_t i = n; i-- > 0;) {
-        if (us[i] < 0 || us[i] > least * 1.1f) continue;
-        p->program.blocks = tried[i];
-        p->run_us = us[i];
+    for (uint32_t i = t->tries; i-- > 0;) {
+        if (t->us[i] < 0 || t->us[i] > least * 1.1f) continue;
+        p->program.blocks = 1u << i;
+        p->run_us = t->us[i];
     }
 }
 
@@ -227,9 +230,10 @@ int gwm_program_enqueue(struct gwm_gpu *p, const struct gwm_where *where, void *
     return rc;
 }
 
-int gwm_gpu_program(const struct gwm_gpu *p, struct gwm_program *program)
+int gwm_gpu_program(const struct gwm_gpu *p, struct gwm_program *program, struct gwm_program_times *times)
 {
     if (!p->program.ops) return -ENOTSUP;
     *program = p->program;
+    *times = p->times;
     return 0;
 }

@@ -14,7 +14,8 @@ struct gw_session_wish {
     struct gw_endpoint endpoint;
     uint64_t reply_addr, reply_stride;
     uint32_t reply_rkey;
-    uint32_t own; /* 1: one of those kept for the server itself */
+    uint32_t own;    /* 1: one of those kept for the server itself */
+    uint8_t via[16]; /* the address that the client has called, as a GID; zeros: it did not say */
 };
 
 struct gw_session_grant {

@@ -156,6 +156,8 @@ void rig_roce(struct rig_packet *out, struct bal_addr from, struct bal_addr to, 
     memcpy(udp + 8, bytes, len);
     roce_path_of_packet(out->p.data + BAL_ETH_LEN, out->p.len - BAL_ETH_LEN, &path, &n);
     roce_icrc_end(roce_icrc(&path, udp + 8, n), udp + 8 + len);
+    uint8_t last = from.byte[from.family == 6 ? 15 : 3] ^ to.byte[to.family == 6 ? 15 : 3];
+    if (last & 1) seal(out, 6); /* hardware leaves UDP's checksum out, software does not */
 }
 
 void rig_error(struct rig_packet *out, struct bal_addr router, const struct rig_packet *about)

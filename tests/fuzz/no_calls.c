@@ -17,6 +17,12 @@ int gw_worker_resident(const struct gw_worker *w, uint32_t i)
     (void)w, (void)i;
     return 0;
 }
+const struct gw_resident_choice *gw_worker_choice(const struct gw_worker *w, uint32_t i)
+{
+    static const struct gw_resident_choice none;
+    (void)w, (void)i;
+    return &none;
+}
 
 uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS])
 {

@@ -5,8 +5,9 @@
     gpu_nccl.py               every result is looked at; figures beside NCCL's own socket transport
     gpu_nccl.py --faults      the same where packets get lost: each result is right, or the program ends with an error
 
-NCCL's ways past the network (NVLink by itself, shared memory) are off. NCCL 2.28 takes two GPUs for two ranks: it refuses two
-ranks on one ("Duplicate GPU detected"). Exit code 77: there are not two GPUs. $GPUWIRE is the tool.
+NCCL's ways past the network (NVLink by itself, shared memory) are off. NCCL 2.28 refuses two ranks on one GPU ("Duplicate GPU
+detected") unless it takes them for two hosts. So with a single GPU each rank has a host's name of its own. Then both share the
+GPU by turns, and the figures say nothing about the network. Exit code 77: there is no GPU. $GPUWIRE is the tool.
 """
 import argparse
 import json
@@ -17,6 +18,7 @@ import tempfile
 import time
 
 LIMIT_S = 200  # of one run of both ranks
+FAULTS_LARGE = 1 << 18  # floats where packets get lost: each lost one costs a time-out
 LARGE = 64 << 20  # floats: 256 MiB
 SIZES = [1, 1000, 1 << 18, LARGE]
 ROUNDS = 10
@@ -45,8 +47,8 @@ def exchange_once(torch, dist, n, rank):
     check(torch.equal(got[:half], part) and torch.equal(got[half:], part + 5), f"all_to_all of {n} floats is wrong")
 
 
-def speed(torch, dist):
-    x = torch.zeros(LARGE, device="cuda")
+def speed(torch, dist, large):
+    x = torch.zeros(large, device="cuda")
     for _ in range(3):
         dist.all_reduce(x)
     torch.cuda.synchronize()
@@ -66,16 +68,17 @@ def copied():
         return 0
 
 
-def rank_main(rank, meet):
+def rank_main(rank, meet, faulty):
     import torch
     import torch.distributed as dist
-    torch.cuda.set_device(rank)
+    torch.cuda.set_device(rank % torch.cuda.device_count())
     dist.init_process_group("nccl", init_method=f"file://{meet}", rank=rank, world_size=2)
+    large = FAULTS_LARGE if faulty else LARGE
     for _ in range(2):
         for n in SIZES:
-            reduce_once(torch, dist, n, rank)
-            exchange_once(torch, dist, n, rank)
-    result = {"speed": speed(torch, dist), "copied": copied(), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
+            reduce_once(torch, dist, min(n, large), rank)
+            exchange_once(torch, dist, min(n, large), rank)
+    result = {"speed": speed(torch, dist, large), "copied": copied(), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
     dist.barrier()
     dist.destroy_process_group()
     print("RESULT " + json.dumps(result), flush=True)
@@ -83,10 +86,20 @@ def rank_main(rank, meet):
 
 # ---- both -----------------------------------------------------------------------------------------------------------
 
+def gpus():
+    if not any(os.access(os.path.join(d, "nvidia-smi"), os.X_OK) for d in os.get_exec_path()):
+        return 0
+    return subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout.count("GPU ")
+
+
 def start(rank, folder, net, nic):
     env = dict(os.environ, RANK=str(rank), NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1", NCCL_NET=net, NCCL_IB_HCA="mlx5_0",
                NCCL_IB_GID_INDEX="0", NCCL_CUMEM_ENABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_DEBUG="WARN", GPUWIRE_NIC=nic,
-               TORCH_NCCL_ASYNC_ERROR_HANDLING="1")
+               NCCL_NET_GDR_LEVEL="SYS", TORCH_NCCL_ASYNC_ERROR_HANDLING="1")
+    if "loss" in nic:
+        command.append("--faults")
+    if gpus() == 1:
+        env["NCCL_HOSTID"] = f"rank{rank}"
     command = [sys.executable, os.path.abspath(__file__), "--rank", str(rank), "--meet", os.path.join(folder, "meet")]
     if net == "IB":
         command = [env["GPUWIRE"], "run", "--"] + command
@@ -129,7 +142,7 @@ def result_of(codes, outputs):
 def plain():
     soft = result_of(*run("IB", "addr=127.0.0.1"))
     sockets = result_of(*run("Socket", "addr=127.0.0.1"))
-    print(f"bench: NCCL {soft['nccl']}, all_reduce of 256 MiB between two GPUs: software NIC {soft['speed']:.2f} GB/s, "
+    print(f"bench: NCCL {soft['nccl']}, all_reduce of 256 MiB between two ranks on {gpus()} GPU(s): software NIC {soft['speed']:.2f} GB/s, "
           f"its sockets {sockets['speed']:.2f} GB/s, ratio {soft['speed'] / sockets['speed']:.2f}")
     if soft["copied"] < LARGE * 4:
         sys.exit(f"FAILED: only {soft['copied']} bytes went without packets")
@@ -153,12 +166,10 @@ def main():
     args.add_argument("--meet")
     args = args.parse_args()
     if args.rank is not None:
-        rank_main(args.rank, args.meet)
+        rank_main(args.rank, args.meet, args.faults)
         return
-    found = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout if any(
-        os.access(os.path.join(d, "nvidia-smi"), os.X_OK) for d in os.get_exec_path()) else ""
-    if found.count("GPU ") < 2:
-        print("skipped: this takes two GPUs")
+    if not gpus():
+        print("skipped: this takes a GPU")
         sys.exit(77)
     faults() if args.faults else plain()
     print("ok")

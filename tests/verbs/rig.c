@@ -63,21 +63,28 @@ static uint32_t execute(struct rig *r, uint32_t avail)
     return (uint32_t)n;
 }
 
+/* It goes by the ring's index, as a NIC may: a ring behind a newer one takes the queue back. */
 static void take_ring(struct rig *r)
 {
     uint64_t ring;
-    uint32_t avail;
+    uint32_t avail, index, record;
 
     if (!gw_ld_relaxed_u64(r->db)) return;
     ring = gw_exch_acquire_u64(r->db, 0);
     r->rings++;
     if (gw_be32((uint32_t)(ring >> 32)) >> 8 != RIG_QPN)
         wrong(r, "ring of another queue pair", (uint32_t)ring, 0);
-    avail = (gw_mlx5_dbrec_count(gw_ld_relaxed_u32(&r->dbrec[GW_MLX5_DBREC_SEND])) - r->ci) & 0xffff;
+    index = gw_be32((uint32_t)ring) >> 8 & 0xffff;
+    record = gw_mlx5_dbrec_count(gw_ld_relaxed_u32(&r->dbrec[GW_MLX5_DBREC_SEND])) & 0xffff;
     gw_fence_acquire(); /* the record, which may be newer than the ring, before the WQEs it counts */
+    avail = (index - r->ci) & 0xffff;
     if (!avail) r->empty_rings++;
     if (avail > r->o.wqebbs) {
-        wrong(r, "record goes back, or past the queue", avail, r->o.wqebbs);
+        wrong(r, "a ring goes back, or past the queue", index, r->o.wqebbs);
+        return;
+    }
+    if (((record - index) & 0xffff) > r->o.wqebbs) {
+        wrong(r, "a ring says more than the record", index, record);
         return;
     }
     while (avail && !r->wrong[0]) {

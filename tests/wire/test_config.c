@@ -24,7 +24,7 @@ static void nothing_said_means_defaults(void **state)
         assert_false(config.has_addr);
         assert_int_equal(config.poll, SN_POLL_ADAPTIVE);
         assert_int_equal(config.cpu, -1);
-        assert_false(config.hostile);
+        assert_false(config.hostile || config.overtake || config.by_index);
         assert_false(config.no_gso || config.no_ecn || config.no_copy_kernel);
         assert_false(config.has_seed);
         assert_int_equal(config.mtu, 0);
@@ -47,7 +47,7 @@ static void every_key_is_read(void **state)
     assert_true(sn_gid_is_ipv4(config.addr.gid));
     assert_int_equal(config.poll, SN_POLL_BUSY);
     assert_int_equal(config.cpu, 3);
-    assert_true(config.hostile);
+    assert_true(config.hostile && !config.overtake);
     assert_true(config.no_gso && config.no_ecn && config.no_copy_kernel);
     assert_true(config.has_seed);
     assert_true(config.seed == UINT64_MAX);
@@ -62,6 +62,8 @@ static void every_key_is_read(void **state)
     assert_int_equal(sn_config_parse("delay=7,poll=adaptive", &config, why), 0);
     assert_int_equal(config.fault.tx.delay_ns, 7);
     assert_int_equal(config.threads, 1);
+    assert_int_equal(sn_config_parse("hostile=2,ring=index", &config, why), 0);
+    assert_true(config.hostile && config.overtake && config.by_index);
 }
 
 static void more_threads_are_for_sockets(void **state)
@@ -132,7 +134,8 @@ static void mistakes_are_named(void **state)
         {"gso=yes", "0 or 1"},
         {"gpucopy=cpu", "kernel or engine"},
         {"ecn=2", "0 or 1"},
-        {"hostile=2", "0 or 1"},
+        {"hostile=3", "0, 1 or 2"},
+        {"ring=both", "record or index"},
         {"seed=18446744073709551616", "seed takes"},
         {"seed=0x10", "seed takes"},
         {"mtu=1500", "256, 512"},
