@@ -11,11 +11,11 @@ export GPUWIRE_NIC=addr=$address
 over() { # NAME PROVIDER KIND: every size that it knows; -c looks at the bytes
     local port server
     port=$(free_port)
-    timeout -k 5 "$patience" "${gpuwire[@]}" run -- fi_pingpong -p "$2" -e "$3" -c -I 20 -S all -B "$port" >"$work/$1.server.out" 2>&1 &
+    timeout -k 5 "$patience" "${gpuwire[@]}" run -- fi_pingpong -p "$2" -e "$3" -c -I 5 -S all -B "$port" >"$work/$1.server.out" 2>&1 &
     server=$!
     pids+=("$server")
     wait_listen "$port" "$server" || fail "$1: the server does not listen"
-    timeout -k 5 "$patience" "${gpuwire[@]}" run -- fi_pingpong -p "$2" -e "$3" -c -I 20 -S all -P "$port" "$address" >"$work/$1.client.out" 2>&1 ||
+    timeout -k 5 "$patience" "${gpuwire[@]}" run -- fi_pingpong -p "$2" -e "$3" -c -I 5 -S all -P "$port" "$address" >"$work/$1.client.out" 2>&1 ||
         fail "$1: the client ended with $?"
     wait "$server" || fail "$1: the server ended with $?"
     grep -q '^1k ' "$work/$1.client.out" || fail "$1: no result"
