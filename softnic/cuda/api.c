@@ -30,6 +30,7 @@ static const struct {
     SYM(event_query, "cuEventQuery", true),
     SYM(copy_to_device, "cuMemcpyHtoDAsync_v2", true),
     SYM(copy_to_host, "cuMemcpyDtoHAsync_v2", true),
+    SYM(copy, "cuMemcpyAsync", false),
     SYM(error_name, "cuGetErrorName", true),
     SYM(device_count, "cuDeviceGetCount", false),
     SYM(device_get, "cuDeviceGet", false),

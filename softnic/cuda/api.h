@@ -88,6 +88,7 @@ struct sn_cuda_api {
     sn_cu_result (*event_query)(sn_cu_event event);
     sn_cu_result (*copy_to_device)(sn_cu_ptr dst, const void *src, size_t len, sn_cu_stream stream);
     sn_cu_result (*copy_to_host)(void *dst, sn_cu_ptr src, size_t len, sn_cu_stream stream);
+    sn_cu_result (*copy)(sn_cu_ptr dst, sn_cu_ptr src, size_t len, sn_cu_stream stream); /* or NULL */
     sn_cu_result (*error_name)(sn_cu_result error, const char **name);
     /* For memory of another process; NULL where the driver has no such calls. */
     sn_cu_result (*device_count)(int *n);

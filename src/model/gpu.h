@@ -75,6 +75,7 @@ struct gwm_gpu {
     struct gwm_program program; /* which is this, */
     struct gw_mem program_mem;  /* and lies here */
     struct gwm_program_times times;
+    uint32_t program_runs;   /* in one launch; 0: one */
     float run_us;            /* what a run takes; 0: not measured */
     struct gwm_lib *lib;     /* NVIDIA's libraries, or NULL */
     struct gwm_timer *timer; /* NULL: nothing is measured */

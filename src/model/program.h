@@ -50,6 +50,8 @@ struct gwm_program_args {
     struct gwm_program program;
     const struct gw_plan_io *io; /* NULL: own */
     struct gw_plan_io own;
+    uint32_t times; /* that it runs the program: more than one when that is measured */
+    uint32_t reserved;
 };
 
 /* The program of a plan that was made with GW_PLAN_RESIDENT; it lives as long as the plan. -ENOTSUP:

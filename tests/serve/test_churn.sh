@@ -122,7 +122,7 @@ echo "${SECONDS} s; clients: $(awk '{ n[$1] += $2 } END { for (k in n) printf "%
 echo "answered: $(stat_of identity answered) of identity; $fds descriptors"
 echo "allocated after $first clients: $heap_first bytes, after $clients: $heap; resident memory: $rss_first KiB, $rss KiB"
 # Malloc's books differ by a few connections' buffers; a leak grows with the number of clients.
-may_grow=$((16384 + (clients - first) * 16))
+may_grow=$((8192 + (clients - first) * 16))
 [ $((heap - heap_first)) -lt "$may_grow" ] || fail "the server has $((heap - heap_first)) bytes more than before $((clients - first)) clients"
 [ $((rss - rss_first)) -lt "${MAY_GROW:-2048}" ] || fail 'the server has grown'
 [ "$fds" -lt 200 ] || fail 'the server has kept descriptors'

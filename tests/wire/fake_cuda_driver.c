@@ -348,6 +348,22 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, sn_cu_ptr from, size_t n, sn_cu_stream
 {
     return fake_cuda_api()->copy_to_host(to, from, n, s);
 }
+EXPORT int cuMemcpyAsync(sn_cu_ptr to, sn_cu_ptr from, size_t n, sn_cu_stream s)
+{
+    return fake_cuda_api()->copy(to, from, n, s);
+}
+
+/* Host memory of a program's becomes memory of the GPU, as its slots would be with a GPU; and how often cuMemcpyAsync was
+ * called. */
+EXPORT int fake_cuda_adopt(void *at, size_t size)
+{
+    return fake_cuda_add_memory(at, size, 0, 0);
+}
+EXPORT int fake_cuda_direct(void)
+{
+    return __atomic_load_n(&fake_direct, __ATOMIC_RELAXED);
+}
+
 /* Before there are threads, which read it. */
 __attribute__((constructor)) static void set_peers(void)
 {
