@@ -132,11 +132,15 @@ struct gw_device_info {
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
     uint32_t gpu_flush; /* 1: the GPU does not promise that a completion finds its data there, so each poll
                          * that takes such completions first has the NIC READ from that memory */
-    char post_why[400]; /* when post_mode is a proxy: why */
-    char gpu_why[640];  /* when gpu_reach is NONE: why */
-    char soft_why[160]; /* when the software NIC was chosen and not named: what is against the real ones */
-    char near_why[160]; /* when there were several NICs and none was named: what this one was chosen by */
-    char gid_why[160];  /* which GIDs were passed over, and why; or that GPUWIRE_GID_INDEX chose */
+    uint32_t
+        masked_atomics;   /* 0: gw_with_masks and gw_masked_fetch_add_op are refused (-EOPNOTSUPP). 1: a queue
+                              * pair of this device has executed one, or masked_why says that it was not tried */
+    char post_why[400];   /* when post_mode is a proxy: why */
+    char gpu_why[640];    /* when gpu_reach is NONE: why */
+    char masked_why[200]; /* why not, or why that is not known */
+    char soft_why[160];   /* when the software NIC was chosen and not named: what is against the real ones */
+    char near_why[160];   /* when there were several NICs and none was named: what this one was chosen by */
+    char gid_why[160];    /* which GIDs were passed over, and why; or that GPUWIRE_GID_INDEX chose */
 };
 /* Tells what gw_device_open found out about the device. Any thread. */
 GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *info);
