@@ -63,7 +63,8 @@ struct gw_qp;
  * name. One process opens the software NIC or real devices, not both.
  *
  * GPUWIRE_GID_INDEX, GPUWIRE_PKEY, GPUWIRE_SL, GPUWIRE_TC and GPUWIRE_TIMEOUT say how connections of the
- * device leave where a program does not say it (docs/hardware.md). Without GPUWIRE_GID_INDEX the device uses
+ * device leave where a program does not say it (docs/hardware.md). On InfiniBand connections within a subnet go
+ * without a global routing header, unless GPUWIRE_GRH=1. Without GPUWIRE_GID_INDEX the device uses
  * an IPv4 address over RoCE v2 if it has one, never one of a VLAN or of an interface that is down.
  * On a GPU the call waits for all
  * kernels of the process that run there, as gw_device_close does: while one is resident, for ever.
@@ -187,7 +188,15 @@ struct gw_mr {
     uint32_t reach; /* enum gw_reach */
 };
 
-/* For gw_mr_register: 0 stands for GW_MR_ALL. Local read is always allowed. */
+/*
+ * For gw_mr_register: 0 stands for GW_MR_ALL. Local read is always allowed.
+ *
+ * GW_MR_RELAXED is added to the others, alone to GW_MR_ALL. The bus may then reorder what the NIC writes to the
+ * region, which is faster on some hosts. Where the device or its driver does not know that, it counts for nothing.
+ * With it a program sees data in these cases: a completion on the same host says so, or a word has grown
+ * by the peer's gw_with_signal. A flag that a plain put writes says nothing about other puts, and of two puts to one
+ * place the first may come last. GPUWIRE_RELAXED_ORDERING=1 adds it to all regions.
+ */
 enum gw_mr_access {
     GW_MR_LOCAL_WRITE = IBV_ACCESS_LOCAL_WRITE,
     GW_MR_REMOTE_WRITE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
@@ -195,6 +204,7 @@ enum gw_mr_access {
     GW_MR_REMOTE_ATOMIC = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
     GW_MR_ALL =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+    GW_MR_RELAXED = IBV_ACCESS_RELAXED_ORDERING,
 };
 
 /*

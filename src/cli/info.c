@@ -142,8 +142,13 @@ static void print_soft(void)
 /* What connections are made with, where a program does not say it. */
 static void print_settings(void)
 {
-    static const char *const names[] = {"GPUWIRE_GID_INDEX", "GPUWIRE_PKEY", "GPUWIRE_SL", "GPUWIRE_TC",
-                                        "GPUWIRE_TIMEOUT"};
+    static const char *const names[] = {"GPUWIRE_GID_INDEX",
+                                        "GPUWIRE_PKEY",
+                                        "GPUWIRE_SL",
+                                        "GPUWIRE_TC",
+                                        "GPUWIRE_TIMEOUT",
+                                        "GPUWIRE_GRH",
+                                        "GPUWIRE_RELAXED_ORDERING"};
 
     for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
         if (getenv(names[k]) && *getenv(names[k]))

@@ -193,6 +193,9 @@ struct gw_queue_ops {
     int (*qp_modify)(struct gw_qp *qp, struct ibv_qp_attr *attr, int mask);
 };
 
+/* 0, or -EOPNOTSUPP and a line: libmlx5 was told to make queue pairs whose requests are signed (native.c). */
+int gw_unsigned(const struct gw_device *dev);
+
 extern const struct gw_queue_ops gw_native_queues, gw_repost_queues;
 
 /* Zeroed memory for an object that contains a handle (calloc does not align so far); for free(). */
