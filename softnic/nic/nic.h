@@ -231,9 +231,10 @@ struct sn_nic_config {
     /* Fills `len` bytes that no stranger can guess, for numbers and keys; 0, or a negative errno, with which
      * what was to be made fails. NULL: they come from the seed, and can be replayed. */
     int (*secret)(void *to, size_t len);
-    bool hostile;      /* placement and completions as late and as unordered as a NIC is allowed to be */
-    bool overtake;     /* with hostile: what a WRITE wrote may come after later WRITEs, and its completion */
-    bool by_index;     /* a ring's index says how far to go, and not the record; see engine/rung.c */
+    bool hostile;  /* placement and completions as late and as unordered as a NIC is allowed to be */
+    bool overtake; /* with hostile: what a WRITE wrote may come after later WRITEs, and its completion */
+    bool by_index; /* a ring's index says how far to go, and not the record; see engine/rung.c */
+    bool no_atomics, no_masked; /* its queue pairs execute none for their peers, or none with masks */
     bool deaf;         /* send queues' rings are looked for only when a thread has called sn_nic_posted */
     bool ecn;          /* packets say that they may be marked; marks and notifications have consequences */
     bool loop_on_wire; /* frames to its own QPs take the wire too (for simulation); else they stay inside */

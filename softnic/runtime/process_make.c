@@ -93,6 +93,8 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
         .hostile = c->hostile,
         .overtake = c->overtake,
         .by_index = c->by_index,
+        .no_atomics = c->no_atomics,
+        .no_masked = c->no_masked,
         .deaf = c->rings_lost,
         .ecn = !c->no_ecn,
         .max_mtu = c->mtu,
