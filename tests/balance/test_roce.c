@@ -139,7 +139,11 @@ static void by_nat(void **state)
             assert_int_equal(data(c % 3, 500 + c), BAL_NO_WORKER); /* nobody knows this queue pair */
             assert_int_equal(worker_says(of[c], c % 3, ROCE_CM_REP, 100 + c, 500 + c), BAL_SEND);
             assert_int_equal(says(c % 3, ROCE_CM_RTU, 100 + c, 0), of[c]);
+            assert_int_equal(says(c % 3, ROCE_CM_REQ, 100 + c, 7), of[c]); /* one that was long on its way */
         }
+        struct bal_totals t;
+        bal_totals(r.bal, -1, &t);
+        assert_int_equal(t.opened, 9 * (1 + ipv6));
         r.config.worker[1].state = BAL_DRAINING;
         assert_int_equal(rig_publish(&r), 0);
         for (int k = 0; k < 50; k++)
