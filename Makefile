@@ -30,8 +30,9 @@ figures:                  ## figures of two papers, from what was measured: CSV 
 demo: all                 ## a real picture, enlarged by a worker process, and where the time went
 	@$(BUILD)/bin/gpuwire demo $(ARGS)
 
-check: tests              ## every test but those of soak, then the fuzzers for 5 s each; the fuzzers run even when a test fails
-	@failed=0; ($(call ctest,$(BUILD)) -LE long -j$(jobs)) || failed=1; scripts/fuzz.sh 5 || failed=1; exit $$failed
+check: tests              ## every test but those of soak, then the fuzzers for 2 s each; the fuzzers run even when a test fails
+	@nice -n 19 scripts/fuzz.sh --build & \
+	    failed=0; ($(call ctest,$(BUILD)) -LE long -j$(jobs)) || failed=1; wait; scripts/fuzz.sh 2 || failed=1; exit $$failed
 
 test: $(BUILD)/build.ninja ## make test T=NAME: builds what the test needs, and runs it (a regular expression names several)
 	@grep -qx 'GW_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -S . -B $(BUILD) -DGW_TESTS=ON

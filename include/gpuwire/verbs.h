@@ -63,7 +63,8 @@ struct gw_qp;
  * name. One process opens the software NIC or real devices, not both.
  *
  * GPUWIRE_GID_INDEX, GPUWIRE_PKEY, GPUWIRE_SL, GPUWIRE_TC and GPUWIRE_TIMEOUT say how connections of the
- * device leave where a program does not say it (docs/hardware.md). Without GPUWIRE_GID_INDEX the device uses
+ * device leave where a program does not say it (docs/hardware.md). On InfiniBand connections within a subnet go
+ * without a global routing header, unless GPUWIRE_GRH=1. Without GPUWIRE_GID_INDEX the device uses
  * an IPv4 address over RoCE v2 if it has one, never one of a VLAN or of an interface that is down.
  * On a GPU the call waits for all
  * kernels of the process that run there, as gw_device_close does: while one is resident, for ever.
@@ -132,11 +133,15 @@ struct gw_device_info {
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
     uint32_t gpu_flush; /* 1: the GPU does not promise that a completion finds its data there, so each poll
                          * that takes such completions first has the NIC READ from that memory */
-    char post_why[400]; /* when post_mode is a proxy: why */
-    char gpu_why[640];  /* when gpu_reach is NONE: why */
-    char soft_why[160]; /* when the software NIC was chosen and not named: what is against the real ones */
-    char near_why[160]; /* when there were several NICs and none was named: what this one was chosen by */
-    char gid_why[160];  /* which GIDs were passed over, and why; or that GPUWIRE_GID_INDEX chose */
+    uint32_t
+        masked_atomics;   /* 0: gw_with_masks and gw_masked_fetch_add_op are refused (-EOPNOTSUPP). 1: a queue
+                              * pair of this device has executed one, or masked_why says that it was not tried */
+    char post_why[400];   /* when post_mode is a proxy: why */
+    char gpu_why[640];    /* when gpu_reach is NONE: why */
+    char masked_why[200]; /* why not, or why that is not known */
+    char soft_why[160];   /* when the software NIC was chosen and not named: what is against the real ones */
+    char near_why[160];   /* when there were several NICs and none was named: what this one was chosen by */
+    char gid_why[160];    /* which GIDs were passed over, and why; or that GPUWIRE_GID_INDEX chose */
 };
 /* Tells what gw_device_open found out about the device. Any thread. */
 GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *info);
@@ -183,7 +188,15 @@ struct gw_mr {
     uint32_t reach; /* enum gw_reach */
 };
 
-/* For gw_mr_register: 0 stands for GW_MR_ALL. Local read is always allowed. */
+/*
+ * For gw_mr_register: 0 stands for GW_MR_ALL. Local read is always allowed.
+ *
+ * GW_MR_RELAXED is added to the others, alone to GW_MR_ALL. The bus may then reorder what the NIC writes to the
+ * region, which is faster on some hosts. Where the device or its driver does not know that, it counts for nothing.
+ * With it a program sees data in these cases: a completion on the same host says so, or a word has grown
+ * by the peer's gw_with_signal. A flag that a plain put writes says nothing about other puts, and of two puts to one
+ * place the first may come last. GPUWIRE_RELAXED_ORDERING=1 adds it to all regions.
+ */
 enum gw_mr_access {
     GW_MR_LOCAL_WRITE = IBV_ACCESS_LOCAL_WRITE,
     GW_MR_REMOTE_WRITE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
@@ -191,6 +204,7 @@ enum gw_mr_access {
     GW_MR_REMOTE_ATOMIC = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
     GW_MR_ALL =
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+    GW_MR_RELAXED = IBV_ACCESS_RELAXED_ORDERING,
 };
 
 /*

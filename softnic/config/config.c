@@ -159,6 +159,13 @@ static bool set_ring(struct sn_config *c, const char *v)
     return c->by_index || !strcmp(v, "record");
 }
 
+static bool set_atomics(struct sn_config *c, const char *v)
+{
+    c->no_atomics = !strcmp(v, "none");
+    c->no_masked = c->no_atomics || !strcmp(v, "ib");
+    return c->no_masked || !strcmp(v, "masked");
+}
+
 static bool set_lost(bool *lost, const char *v)
 {
     *lost = !strcmp(v, "lost");
@@ -222,6 +229,7 @@ static const struct {
     {"ecn", set_ecn, "0 or 1"},
     {"gpucopy", set_gpucopy, "kernel or engine"},
     {"ring", set_ring, "record or index"},
+    {"atomics", set_atomics, "masked, ib or none"},
     {"gpurings", set_gpurings, "kept or lost"},
     {"gpudma", set_gpudma, "kept or lost"},
     {"wire", set_wire, "udp or eth"},

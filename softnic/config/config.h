@@ -33,6 +33,8 @@
  *     `gids=…` `pkeys=…`  What stands in the port's tables: config/tables.h.
  *     `ring=record|index`  What says how far a send queue was posted to: the doorbell record (the default), or the
  *                         index in the ring. With index, a ring behind a newer one ends its queue pair.
+ *     `atomics=masked|ib|none`  The mode of atomics of its queue pairs: masked ones too (the default), only those of
+ *                         InfiniBand, or none.
  *     `gpurings=lost`     The NIC does not hear GPUs' kernels ring, as behind a bridge that stops them. It looks at
  *                         doorbells only when a thread of the process has posted.
  *     `gpudma=lost`       What the NIC writes to GPU memory that was registered by its address goes nowhere, and reads
@@ -77,6 +79,7 @@ struct sn_config {
     struct sn_tables tables;
     bool rings_lost, dma_lost; /* of GPUs */
     bool by_index;             /* ring=index */
+    bool no_atomics, no_masked;
     enum sn_local_way local;
     struct sn_faults fault;
     char pcap[SN_CONFIG_PCAP]; /* "": no capture */

@@ -231,9 +231,10 @@ struct sn_nic_config {
     /* Fills `len` bytes that no stranger can guess, for numbers and keys; 0, or a negative errno, with which
      * what was to be made fails. NULL: they come from the seed, and can be replayed. */
     int (*secret)(void *to, size_t len);
-    bool hostile;      /* placement and completions as late and as unordered as a NIC is allowed to be */
-    bool overtake;     /* with hostile: what a WRITE wrote may come after later WRITEs, and its completion */
-    bool by_index;     /* a ring's index says how far to go, and not the record; see engine/rung.c */
+    bool hostile;  /* placement and completions as late and as unordered as a NIC is allowed to be */
+    bool overtake; /* with hostile: what a WRITE wrote may come after later WRITEs, and its completion */
+    bool by_index; /* a ring's index says how far to go, and not the record; see engine/rung.c */
+    bool no_atomics, no_masked; /* its queue pairs execute none for their peers, or none with masks */
     bool deaf;         /* send queues' rings are looked for only when a thread has called sn_nic_posted */
     bool ecn;          /* packets say that they may be marked; marks and notifications have consequences */
     bool loop_on_wire; /* frames to its own QPs take the wire too (for simulation); else they stay inside */
@@ -321,8 +322,9 @@ unsigned sn_nic_ringable(const struct sn_nic *nic);
 /* Grows with every doorbell taken, packet received and completion written. For back-off. No lock. */
 uint64_t sn_nic_activity(const struct sn_nic *nic);
 
-/* Around fork() only: nobody is inside the engine while the lock is held. */
+/* Around fork(), and at the process's end: nobody is inside the engine while the lock is held. */
 void sn_nic_lock(struct sn_nic *nic);
+bool sn_nic_trylock(struct sn_nic *nic);
 void sn_nic_unlock(struct sn_nic *nic);
 
 struct sn_counters {

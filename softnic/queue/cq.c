@@ -245,7 +245,7 @@ int sn_cq_post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *
 
     if (cq->arms != cq->init.uar->arms) look(cq); /* its arm may have been hidden */
     if (!has_room(cq)) goto dead;
-    if (cq->nic->cfg.overtake) sn_place_push(cq->nic);
+    if (cq->nic->held_count) sn_place_push(cq->nic);
     if (write_entry(cq, wc, scatter, len)) {
         die(cq, "its memory is not mapped");
         goto dead;

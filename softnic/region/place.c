@@ -9,7 +9,8 @@
  * and written in random order, some early, the rest when flushed.
  *
  * A network that takes several paths, or a bus with relaxed ordering, may put a WRITE in front of what is left
- * of an earlier one. With `overtake` a WRITE's pieces are held back beyond its end, each for a time of its own.
+ * of an earlier one. With `overtake`, or where the region allows
+ * relaxed ordering, a WRITE's pieces are held back beyond its end, each for a time of its own.
  * What the responder must put behind them writes them first: a SEND, an immediate, a READ and an atomic of the
  * same connection. So does each completion that this NIC writes, of any connection: no completion passes data on
  * the bus. An acknowledgement does not: it says only that the responder has the WRITE.
@@ -128,20 +129,25 @@ static void write_some(struct sn_nic *nic, struct sn_qp *qp)
     if (i < nic->held_count) write_piece(nic, i);
 }
 
+static bool may_be_overtaken(const struct sn_nic *nic, const struct sn_mr *mr)
+{
+    return nic->cfg.overtake || mr->init.access & IBV_ACCESS_RELAXED_ORDERING;
+}
+
 static void hold(struct sn_qp *qp, const struct sn_mr *mr, uint64_t va, const uint8_t *src, uint32_t len)
 {
     struct sn_nic *nic = qp->nic;
 
     while (nic->held_count && (nic->held_count == SN_PLACE_PIECES || nic->held_used + len > SN_PLACE_BYTES))
         write_some(nic, NULL);
-    nic->held[nic->held_count++] =
-        (struct sn_piece_held){qp,
-                               mr->pd,
-                               mr->key,
-                               va,
-                               len,
-                               nic->held_used,
-                               nic->cfg.overtake ? nic->now + sn_random_below(nic, OVERTAKEN_NS) : SN_NEVER};
+    nic->held[nic->held_count++] = (struct sn_piece_held){
+        qp,
+        mr->pd,
+        mr->key,
+        va,
+        len,
+        nic->held_used,
+        may_be_overtaken(nic, mr) ? nic->now + sn_random_below(nic, OVERTAKEN_NS) : SN_NEVER};
     memcpy(nic->held_bytes + nic->held_used, src, len);
     nic->held_used += len;
     qp->held++;
@@ -179,9 +185,29 @@ int sn_place_flush(struct sn_qp *qp)
     return err;
 }
 
+static bool has_late(const struct sn_qp *qp)
+{
+    for (unsigned i = 0; i < qp->nic->held_count; i++)
+        if (qp->nic->held[i].qp == qp && qp->nic->held[i].due != SN_NEVER) return true;
+    return false;
+}
+
 int sn_place_end_write(struct sn_qp *qp)
 {
-    return qp->nic->cfg.overtake ? 0 : sn_place_flush(qp);
+    struct sn_nic *nic = qp->nic;
+    int err;
+
+    if (!qp->held || !has_late(qp)) return sn_place_flush(qp);
+    for (unsigned i = 0; i < nic->held_count;) {
+        if (nic->held[i].qp == qp && nic->held[i].due == SN_NEVER)
+            write_piece(nic, i); /* which takes it out */
+        else
+            i++;
+    }
+    flush_regions(qp);
+    err = qp->place_error;
+    qp->place_error = 0;
+    return err;
 }
 
 static void write_until(struct sn_nic *nic, uint64_t due)
@@ -205,7 +231,7 @@ void sn_place_due(struct sn_nic *nic)
 
 void sn_place_push(struct sn_nic *nic)
 {
-    write_until(nic, SN_NEVER);
+    write_until(nic, SN_NEVER - 1);
 }
 
 uint64_t sn_place_next(const struct sn_nic *nic)
@@ -224,7 +250,7 @@ void sn_place_drop(struct sn_qp *qp)
     struct sn_nic *nic = qp->nic;
     unsigned kept = 0;
 
-    if (nic->cfg.overtake) (void)sn_place_flush(qp);
+    if (qp->held && has_late(qp)) (void)sn_place_flush(qp);
     if (qp->held) {
         for (unsigned i = 0; i < nic->held_count; i++)
             if (nic->held[i].qp != qp) nic->held[kept++] = nic->held[i];

@@ -67,9 +67,14 @@ static const char *wrong_srq(struct sn_qp *qp, const struct roce_hdr *h, uint32_
     return NULL;
 }
 
-static const char *not_enabled(const struct sn_qp *qp, uint32_t flags)
+static const char *not_enabled(const struct sn_qp *qp, uint32_t flags, uint8_t opcode)
 {
     unsigned access = qp->attr.qp_access_flags;
+
+    if ((flags & ROCE_F_ATOMIC) && qp->nic->cfg.no_atomics)
+        return "this NIC executes no atomics (atomics=none)";
+    if ((flags & ROCE_F_ATOMIC) && roce_is_own(opcode) && qp->nic->cfg.no_masked)
+        return "its mode of atomics has no masked ones (atomics=ib)";
 
     if ((flags & ROCE_F_WRITE) && !(access & IBV_ACCESS_REMOTE_WRITE))
         return "the QP does not allow remote writes";
@@ -86,7 +91,7 @@ static void execute(struct sn_qp *qp, const struct roce_hdr *h, const struct sn_
     const char *wrong = wrong_order(qp, flags);
 
     if (!wrong) wrong = wrong_length(qp, flags, body);
-    if (!wrong) wrong = not_enabled(qp, flags);
+    if (!wrong) wrong = not_enabled(qp, flags, h->opcode);
     if (!wrong) wrong = wrong_srq(qp, h, flags);
     if (wrong)
         sn_resp_invalid(qp, h, wrong);

@@ -255,7 +255,6 @@ static void device_attr(const struct uv_file *f, struct ib_uverbs_query_device_r
     r->max_pd = SN_MAX_PD;
     r->max_qp_rd_atom = r->max_qp_init_rd_atom = SN_MAX_RD_ATOMIC;
     r->max_res_rd_atom = SN_MAX_RD_ATOMIC * SN_MAX_QP;
-    r->atomic_cap = IBV_ATOMIC_HCA; /* among all that reach the memory through this NIC */
     r->max_ah = 1u << 16;
     r->max_srq = SN_MAX_SRQ;
     r->max_srq_wr = SN_MAX_RQ_WQE - 1;
@@ -265,8 +264,10 @@ static void device_attr(const struct uv_file *f, struct ib_uverbs_query_device_r
     r->phys_port_cnt = 1;
     struct sn_config config;
     char why[SN_CONFIG_WHY];
-    if (!sn_process_config(f->index, &config, why))
-        r->node_guid = r->sys_image_guid = htobe64(sn_guid(config.addr.gid, f->index));
+    if (sn_process_config(f->index, &config, why)) return;
+    r->node_guid = r->sys_image_guid = htobe64(sn_guid(config.addr.gid, f->index));
+    /* Among all that reach the memory through this NIC. */
+    r->atomic_cap = config.no_atomics ? IBV_ATOMIC_NONE : IBV_ATOMIC_HCA;
 }
 
 int uv_query_device(const struct uv_cmd *c)

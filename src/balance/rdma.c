@@ -165,8 +165,10 @@ static void request(struct bal_core *core, struct bal_work *w)
     struct bal_wide peer = key_of(w, BAL_W_PEER, 0);
     struct gw_flow at;
     uint16_t worker = w->found.worker;
-    bool again = w->found.slot != GW_FLOW_NONE && w->found.state == BAL_ROCE_OPENING &&
-                 bal_keeps(core->snap, worker, w->service);
+    bool there = w->found.slot != GW_FLOW_NONE && bal_keeps(core->snap, worker, w->service);
+    /* Of a connection that lives it is an old copy. Or the number is used again: that worker will do, if it is up. */
+    bool again = there && (w->found.state == BAL_ROCE_OPENING ||
+                           (w->found.state == BAL_ROCE_LIVE && bal_is_up(core->snap, worker)));
     if (!again) {
         bool blind = w->side == BAL_CLIENT_ONLY && look(core, &peer, &at);
         if (blind && bal_is_up(core->snap, at.worker) && bal_keeps(core->snap, at.worker, w->service)) {

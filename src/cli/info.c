@@ -142,8 +142,13 @@ static void print_soft(void)
 /* What connections are made with, where a program does not say it. */
 static void print_settings(void)
 {
-    static const char *const names[] = {"GPUWIRE_GID_INDEX", "GPUWIRE_PKEY", "GPUWIRE_SL", "GPUWIRE_TC",
-                                        "GPUWIRE_TIMEOUT"};
+    static const char *const names[] = {"GPUWIRE_GID_INDEX",
+                                        "GPUWIRE_PKEY",
+                                        "GPUWIRE_SL",
+                                        "GPUWIRE_TC",
+                                        "GPUWIRE_TIMEOUT",
+                                        "GPUWIRE_GRH",
+                                        "GPUWIRE_RELAXED_ORDERING"};
 
     for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
         if (getenv(names[k]) && *getenv(names[k]))
@@ -209,6 +214,14 @@ static void print_modes(struct gw_device *dev, const struct gw_device_info *i)
     if (i->post_why[0]) printf("             chosen because: %s\n", i->post_why);
 }
 
+static void print_atomics(const struct gw_device_info *i)
+{
+    const char *why = i->masked_why;
+
+    printf("%-12s %s%s%s\n", "atomics", i->masked_atomics ? "masked ones, too" : "no masked ones",
+           *why ? ": " : "", why);
+}
+
 static void print_memory(struct gw_device *dev, const struct gw_device_info *i)
 {
     bool gpu = gw_exec_kind(gw_device_exec(dev)) == GW_EXEC_GPU;
@@ -243,6 +256,7 @@ static bool cut_off(const struct gw_device_info *i)
 static void print_ways(struct gw_device *dev, const struct gw_device_info *i)
 {
     print_modes(dev, i);
+    print_atomics(i);
     print_memory(dev, i);
     print_connections(dev);
 }

@@ -90,6 +90,7 @@ int gw_ah_create(struct gw_pd *pd, const struct gw_endpoint *peer, const struct 
     int err;
 
     *out = NULL;
+    attr.is_global = 1; /* the receiver learns from it who has sent the datagram (gw_grh_source) */
     if (!memcmp(peer->gid, nobody, sizeof(nobody)))
         return gw_error(-EINVAL, "address handle: the peer has no GID");
     a = gw_new(sizeof(*a));

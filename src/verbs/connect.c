@@ -35,10 +35,18 @@ enum ibv_mtu gw_mtu_code(uint32_t bytes)
     return (enum ibv_mtu)code;
 }
 
+/* A route to another subnet needs one, and an address that is no LID. RoCE has no other address. */
+static bool needs_grh(const struct gw_device *dev, const struct gw_endpoint *peer)
+{
+    return dev->roce || dev->settings.grh || !peer->lid || memcmp(peer->gid, dev->info.gid, 8);
+}
+
 struct ibv_ah_attr gw_way_to(const struct gw_device *dev, const struct gw_endpoint *peer,
                              const struct gw_connect_opts *o)
 {
-    struct ibv_ah_attr a = {.dlid = (uint16_t)peer->lid, .port_num = (uint8_t)dev->info.port, .is_global = 1};
+    struct ibv_ah_attr a = {.dlid = (uint16_t)peer->lid, .port_num = (uint8_t)dev->info.port};
+
+    a.is_global = needs_grh(dev, peer);
 
     memcpy(a.grh.dgid.raw, peer->gid, 16);
     a.grh.sgid_index = (uint8_t)dev->info.gid_index;

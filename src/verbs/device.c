@@ -103,6 +103,7 @@ int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **ou
     }
     if (!err) err = gw_watch_start(dev);
     if (!err) err = gw_mode_choose(dev);
+    if (!err) gw_masked_tell(dev);
     if (!err) gw_mr_probe(dev);
     if (!err) gw_flush_open(dev);
     if (err) {

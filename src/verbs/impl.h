@@ -82,7 +82,8 @@ struct gw_device {
     bool roce;        /* its GIDs are IP addresses; else it is InfiniBand */
     uint16_t pkey_index;
     struct gw_settings settings;
-    bool loops; /* a queue pair can be connected to itself: seen (probe.c) */
+    bool loops;                     /* a queue pair can be connected to itself: seen (probe.c) */
+    uint32_t masked, masked_status; /* enum gw_probe_masked: what became of one; and its status */
     struct ibv_device_attr attr;
     struct ibv_pd *pd, *parent; /* for the CQs */
     struct ibv_td *td;
@@ -192,6 +193,9 @@ struct gw_queue_ops {
     int (*qp_modify)(struct gw_qp *qp, struct ibv_qp_attr *attr, int mask);
 };
 
+/* 0, or -EOPNOTSUPP and a line: libmlx5 was told to make queue pairs whose requests are signed (native.c). */
+int gw_unsigned(const struct gw_device *dev);
+
 extern const struct gw_queue_ops gw_native_queues, gw_repost_queues;
 
 /* Zeroed memory for an object that contains a handle (calloc does not align so far); for free(). */
@@ -289,6 +293,7 @@ int gw_mr_register_by(struct gw_pd *pd, void *addr, size_t length, uint32_t acce
 
 /* probe.c: what gw_post_try and gw_reach_try promise; how: HOST, DIRECT or DMABUF. */
 int gw_probe_post(struct gw_device *dev, uint32_t mode);
+void gw_masked_tell(struct gw_device *dev); /* in its info: what has been found out about masked atomics */
 int gw_probe_memory(struct gw_device *dev, enum gw_reach how);
 
 /* flush.c: may memory at addr, of a GPU, be a NIC's target? 0, or -EOPNOTSUPP and why not. */

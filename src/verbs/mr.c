@@ -35,9 +35,11 @@ static int refuse_managed(const struct gw_device *dev, const char *addr, size_t 
 
 static uint32_t access_flags(const struct gw_device *dev, uint32_t access)
 {
-    if (access) return access;
-    return dev->attr.atomic_cap == IBV_ATOMIC_NONE ? GW_MR_ALL & ~(uint32_t)IBV_ACCESS_REMOTE_ATOMIC
-                                                   : GW_MR_ALL;
+    uint32_t relaxed = dev->settings.relaxed ? GW_MR_RELAXED : access & GW_MR_RELAXED;
+
+    access &= ~(uint32_t)GW_MR_RELAXED;
+    if (!access) access = GW_MR_ALL & ~(uint32_t)(gw_has_atomics(dev) ? 0 : IBV_ACCESS_REMOTE_ATOMIC);
+    return access | relaxed;
 }
 
 static struct ibv_mr *as_dmabuf(struct region *r, struct gw_pd *pd, void *addr, size_t length,

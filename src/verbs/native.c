@@ -185,6 +185,16 @@ static void wish(const struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_
         attr->send_ops_flags |= IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 }
 
+/* libmlx5 looks whether it is set, not to what. */
+int gw_unsigned(const struct gw_device *dev)
+{
+    if (!getenv("MLX5_QP_SIGNATURE")) return 0;
+    return gw_error(
+        -EOPNOTSUPP,
+        "%s: with MLX5_QP_SIGNATURE requests need signatures, and receives look otherwise; unset it%s",
+        dev->info.name, dev->ops->soft ? "" : ", or set GPUWIRE_POST=proxy-post");
+}
+
 /* *reg: the doorbell register. */
 static int make_qp(struct gw_qp *qp, struct ibv_qp_init_attr_ex *attr, uint64_t **reg)
 {
@@ -196,6 +206,8 @@ static int make_qp(struct gw_qp *qp, struct ibv_qp_init_attr_ex *attr, uint64_t 
     struct mlx5dv_qp dv = {0};
     int err;
 
+    err = gw_unsigned(qp->dev);
+    if (err) return err;
     qp->qp = mlx5dv_create_qp(qp->dev->ctx, attr, &dv_attr);
     if (!qp->qp)
         return gw_refused(qp->dev, -(errno ? errno : EINVAL),

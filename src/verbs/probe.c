@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "src/verbs/impl.h"
-#include "src/verbs/probe_kernel.h"
+#include "src/verbs/probe_steps.h"
 
 #define LIMIT_NS 1000000000u /* what takes microseconds, and more where others want the processors */
 #define SLICE_NS 20000u      /* a NIC in this process gets the calling thread so often meanwhile */
@@ -62,11 +62,14 @@ static int make_memory(struct gw_device *dev, enum gw_reach how, struct probe *p
                              &p->memory_mr);
 }
 
-/* Runs the kernel to its end, and says how far it came. */
-static int run(struct gw_device *dev, struct probe *p, struct gw_probe_page *result)
+static bool tries_masked(const struct gw_device *dev, uint32_t mode)
 {
-    struct gw_probe_page *page = p->page.host;
-    struct gw_probe_args args = {
+    return dev->mlx5 && gw_has_atomics(dev) && !dev->masked && mode != GW_POST_PROXY_POST;
+}
+
+static struct gw_probe_args args_of(const struct gw_device *dev, const struct probe *p, uint32_t mode)
+{
+    return (struct gw_probe_args){
         .qp = gw_qp_handle(p->qp),
         .cq = gw_cq_handle(p->cq),
         .page = p->page.dev,
@@ -75,7 +78,15 @@ static int run(struct gw_device *dev, struct probe *p, struct gw_probe_page *res
         .page_rkey = p->page_mr->rkey,
         .value = UINT64_C(0x6770757769726521) ^ gw_clock_ns(),
         .limit_ns = LIMIT_NS,
+        .masked = !p->memory_mr && tries_masked(dev, mode),
     };
+}
+
+/* Runs the kernel to its end, and says how far it came. */
+static int run(struct gw_device *dev, struct probe *p, uint32_t mode, struct gw_probe_page *result)
+{
+    struct gw_probe_page *page = p->page.host;
+    struct gw_probe_args args = args_of(dev, p, mode);
     int err;
 
     if (p->memory_mr) {
@@ -88,6 +99,7 @@ static int run(struct gw_device *dev, struct probe *p, struct gw_probe_page *res
     while ((err = gw_exec_sync(dev->exec, gw_deadline(SLICE_NS))) == -ETIMEDOUT) dev->ops->progress(dev);
     result->step = gw_ld_acquire_u32(&page->step);
     result->status = page->status;
+    result->masked = page->masked;
     return err;
 }
 
@@ -102,11 +114,61 @@ static int probe(struct gw_device *dev, uint32_t mode, enum gw_reach how, struct
     /* Without memory there is nothing to try it with: `gpuwire info` tells of that, on an open device. */
     page = err ? err : gw_mr_register_by(&p.pd, p.page.host, p.page.size, 0, GW_REACH_HOST, &p.page_mr);
     if (!page) err = connect_to_itself(&p);
-    if (!page && !err) err = run(dev, &p, result);
+    if (!page && !err) err = run(dev, &p, mode, result);
     if (page && !err) result->step = GW_PROBE_COMPLETED;
     end(&p);
     return err;
 }
+
+/* ---- masked atomics ------------------------------------------------------------------------------------ */
+
+/*
+ * The kernel's driver chooses a mode of atomics for each queue pair, from what the NIC can do. In one of them there
+ * are no masked atomics. No attribute of libibverbs tells. So a queue pair is asked that the driver has made.
+ */
+static void learn_masked(struct gw_device *dev, const struct gw_probe_page *got)
+{
+    dev->masked = got->masked;
+    dev->masked_status = got->status;
+}
+
+void gw_masked_tell(struct gw_device *dev)
+{
+    struct gw_device_info *i = &dev->info;
+    const char *why = !gw_has_atomics(dev)                 ? "the device has no atomics"
+                      : i->post_mode == GW_POST_PROXY_POST ? "posting mode proxy-post: libibverbs has none"
+                      : dev->masked == GW_PROBE_UNTRIED    ? "they could not be tried"
+                                                           : "";
+
+    snprintf(i->masked_why, sizeof(i->masked_why), "%s", why);
+    i->masked_atomics = !*why || (gw_has_atomics(dev) && i->post_mode != GW_POST_PROXY_POST);
+    if (*why || dev->masked != GW_PROBE_REFUSED) return;
+    i->masked_atomics = 0;
+    snprintf(i->masked_why, sizeof(i->masked_why),
+             "a queue pair failed when it was asked for one (%s): the kernel's driver chose a mode of "
+             "atomics without them",
+             dev->masked_status ? ibv_wc_status_str((enum ibv_wc_status)dev->masked_status)
+                                : "it changed other bits");
+}
+
+/* This thread posts, as a kernel on CPU threads would. */
+static void try_masked(struct gw_device *dev, uint32_t mode, struct probe *p)
+{
+    struct gw_probe_page got = {0};
+    struct gw_probe_args args;
+
+    if (!tries_masked(dev, mode)) return;
+    if (!gw_mem_alloc(dev->exec, GW_MEM_HOST, sizeof(struct gw_probe_page), &p->page) &&
+        !gw_mr_register_by(&p->pd, p->page.host, p->page.size, 0, GW_REACH_HOST, &p->page_mr) &&
+        !connect_to_itself(p)) {
+        args = args_of(dev, p, mode);
+        gw_probe_masked_(&args, gw_deadline(LIMIT_NS));
+        got = *args.page;
+    }
+    learn_masked(dev, &got);
+}
+
+/* ---- ways of posting ----------------------------------------------------------------------------------- */
 
 int gw_probe_post(struct gw_device *dev, uint32_t mode)
 {
@@ -116,11 +178,13 @@ int gw_probe_post(struct gw_device *dev, uint32_t mode)
 
     if (gw_exec_kind(dev->exec) != GW_EXEC_GPU) { /* CPU threads ring as libmlx5 does */
         err = make_queues(dev, mode, &p);
+        if (!err) try_masked(dev, mode, &p);
         end(&p);
         return err;
     }
     err = probe(dev, mode, GW_REACH_NONE, &got);
     if (err) return err;
+    if (tries_masked(dev, mode)) learn_masked(dev, &got);
     if (got.step < GW_PROBE_COMPLETED)
         return gw_error(-EOPNOTSUPP,
                         "%s: a kernel rang, and nothing came of it within %u ms: the GPU's stores do not "

@@ -13,11 +13,14 @@ enum gw_probe_step {
     GW_PROBE_SAW,       /* … and one to the memory in question and back, which the kernel sees there */
 };
 
+enum gw_probe_masked { GW_PROBE_UNTRIED = 0, GW_PROBE_TAKEN, GW_PROBE_REFUSED };
+
 /* In mapped host memory. The NIC reads and writes the words; the rest is the kernel's. */
 struct gw_probe_page {
     uint64_t out, back; /* the value, and what has come of it */
     uint32_t step;      /* enum gw_probe_step: the last one that was reached */
     uint32_t status;    /* enum ibv_wc_status of the last completion */
+    uint32_t masked;    /* enum gw_probe_masked: what became of a masked atomic */
 };
 
 struct gw_probe_args {
@@ -29,6 +32,7 @@ struct gw_probe_args {
     uint64_t *memory; /* a word of the memory in question; NULL: none is */
     uint32_t memory_key, memory_rkey;
     uint64_t value, limit_ns;
+    uint32_t masked; /* 1: try a masked atomic, too */
 };
 
 #endif

@@ -1,34 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Included by probe_kernel.c for the CPU and by probe_kernel.cu for the GPU. */
-#include "src/verbs/probe_kernel.h"
-
-/* Posts op and waits for its completion. */
-GW_FN int gw_probe_one_(const struct gw_probe_args *a, struct gw_op op, uint64_t until)
-{
-    struct ibv_wc wc;
-    uint32_t round = 0;
-    int err = gw_post_op(a->qp, op, GW_SIGNALED, 0);
-
-    if (err) return err;
-    while (gw_poll_cq(a->cq, 1, &wc) != 1) {
-        if (gw_clock_ns() >= until) return -ETIMEDOUT;
-        gw_pause(round++);
-    }
-    a->page->status = wc.status;
-    return wc.status == IBV_WC_SUCCESS ? 0 : -EIO;
-}
-
-/* The NIC's writes may become visible a little after their completion. */
-GW_FN int gw_probe_see_(const uint64_t *word, uint64_t value, uint64_t until)
-{
-    uint32_t round = 0;
-
-    while (gw_ld_acquire_u64(word) != value) {
-        if (gw_clock_ns() >= until) return -ETIMEDOUT;
-        gw_pause(round++);
-    }
-    return 0;
-}
+#include "src/verbs/probe_steps.h"
 
 GW_FN void gw_probe_reached_(const struct gw_probe_args *a, uint32_t step)
 {
@@ -50,6 +22,7 @@ GW_KERNEL(gw_probe_kernel, struct gw_probe_args, a)
     if (!err) err = gw_probe_see_(&a->page->back, a->value, until);
     if (err) return;
     gw_probe_reached_(a, GW_PROBE_LOOPED);
+    if (a->masked) gw_probe_masked_(a, until);
     if (!memory) return;
     gw_st_relaxed_u64(&a->page->back, 0);
     err = gw_probe_one_(a, gw_put_op(out, a->page_key, memory, a->memory_rkey, 8), until);

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "src/verbs/impl.h"
+#include "src/verbs/probe_kernel.h"
 
 static int check(const struct gw_qp_attr *a)
 {
@@ -46,7 +47,8 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     if (err) return gw_error_errno(err, "queue pair");
     h->size = sizeof(*h);
     h->version = GW_VERBS_VERSION;
-    h->flags |= a->flags | (gw_has_atomics(dev) ? 0 : GW_NO_ATOMICS_) | (gw_is_ud(qp) ? GW_UD_ : 0) |
+    h->flags |= a->flags | (gw_has_atomics(dev) ? 0 : GW_NO_ATOMICS_) |
+                (dev->masked == GW_PROBE_REFUSED ? GW_NO_MASKED_ : 0) | (gw_is_ud(qp) ? GW_UD_ : 0) |
                 (a->send_cq->flush ? GW_LATE_ : 0);
     h->max_inline = cap->max_inline_data;
     h->sq.buf = gw_arena_dev(&dev->queues, qp->sq.buf);

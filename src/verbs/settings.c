@@ -33,6 +33,8 @@ int gw_settings_read(struct gw_settings *s)
     if (!err) err = read_number("GPUWIRE_SL", 0, 15, &s->sl);
     if (!err) err = read_number("GPUWIRE_TC", 0, 255, &s->tc);
     if (!err) err = read_number("GPUWIRE_TIMEOUT", 1, 31, &s->timeout);
+    if (!err) err = read_number("GPUWIRE_GRH", 0, 1, &s->grh);
+    if (!err) err = read_number("GPUWIRE_RELAXED_ORDERING", 0, 1, &s->relaxed);
     s->has_timeout = getenv("GPUWIRE_TIMEOUT") && *getenv("GPUWIRE_TIMEOUT");
     return err;
 }

@@ -274,6 +274,15 @@ int rig_open(struct rig *r, const struct bal_attr *attr)
     return 0;
 }
 
+int rig_open_three(struct rig *r, uint8_t proto)
+{
+    const struct bal_attr attr = {0};
+    int error = rig_open(r, &attr);
+    rig_service(r, 1, false, proto)->scheduler = BAL_RR;
+    for (uint32_t w = 1; w <= 3; w++) rig_worker(r, w, 1);
+    return error ? error : rig_publish(r);
+}
+
 void rig_close(struct rig *r)
 {
     bal_core_end(r->core);

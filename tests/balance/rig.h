@@ -53,6 +53,8 @@ struct rig {
 
 /* One port: 10.0.0.1/8 and fd00::1/64. `cores` cores, of which the first has begun. */
 int rig_open(struct rig *r, const struct bal_attr *attr);
+/* With service 1 of that protocol, IPv4 and by turns, over workers 1 to 3. */
+int rig_open_three(struct rig *r, uint8_t proto);
 void rig_close(struct rig *r);
 /* Service i: VIP 10.1.0.i or fd00::100:i, port 80. `proto`, `scheduler`, `forward`. */
 struct bal_service *rig_service(struct rig *r, uint32_t i, bool ipv6, uint8_t proto);

@@ -5,7 +5,7 @@
 # drains and while the control plane starts again. A server that is killed takes its own sessions along, and no others.
 . "$(dirname "$0")/../integration/lib.sh"
 . "$(dirname "$0")/net.sh"
-need jq curl python3
+need jq curl python3 tshark dumpcap
 "$GPUWIRE" balance check /dev/null >/dev/null || fail "gpuwire has no balancer"
 forward=$1
 make_net 2 "$forward"
@@ -49,12 +49,14 @@ client() {
     mkdir -p "$work/run-c"
     XDG_RUNTIME_DIR=$work/run-c GPUWIRE_NIC=addr=10.77.1.1 ip netns exec "$id-client" "$GPUWIRE" "$1" identity --server "rdma://$vip:8000" "${@:2}"
 }
+watch w1 w2 client
 for i in 1 2 3 4; do
     client infer --input "$work/x.npy" >"$work/infer.txt" 2>&1 || fail "infer: $(head -c 500 "$work/infer.txt") $(ask list)"
 done
 grep -q '"data": \[0, 0, 0' "$work/infer.txt" || fail "infer has printed no answer"
 client load --clients 4 --slots 2 --requests 100 --verify-echo >"$work/load.out" 2>&1 || fail "load: $(cat "$work/load.out")"
 grep -q 'past the load balancer' "$work"/w?.out && fail "sessions go past the balancer"
+watched 1000
 used() { [ "$(of infer-rdma 1 '.flows.opened >= 4 and .flows.packets > 100')" = true ] && [ "$(of infer-rdma 2 '.flows.opened >= 4 and .flows.packets > 100')" = true ]; }
 eventually used || { ask list >&2; fail "the sessions are not spread, or do not pass the balancer"; }
 all_ended() { [ "$(ask list --json | jq '[.services[] | select(.name == "infer-rdma") | .workers[] | .queue_pairs + .flows.live] | add')" = 0 ]; }

@@ -62,8 +62,9 @@ static void every_key_is_read(void **state)
     assert_int_equal(sn_config_parse("delay=7,poll=adaptive", &config, why), 0);
     assert_int_equal(config.fault.tx.delay_ns, 7);
     assert_int_equal(config.threads, 1);
-    assert_int_equal(sn_config_parse("hostile=2,ring=index", &config, why), 0);
+    assert_int_equal(sn_config_parse("hostile=2,ring=index,atomics=ib", &config, why), 0);
     assert_true(config.hostile && config.overtake && config.by_index);
+    assert_true(config.no_masked && !config.no_atomics);
 }
 
 static void more_threads_are_for_sockets(void **state)
@@ -136,6 +137,7 @@ static void mistakes_are_named(void **state)
         {"ecn=2", "0 or 1"},
         {"hostile=3", "0, 1 or 2"},
         {"ring=both", "record or index"},
+        {"atomics=all", "masked, ib or none"},
         {"seed=18446744073709551616", "seed takes"},
         {"seed=0x10", "seed takes"},
         {"mtu=1500", "256, 512"},

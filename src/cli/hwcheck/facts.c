@@ -204,10 +204,20 @@ extern char **environ;
 /* Settings of the libraries: names and values that are short words or numbers. */
 static json_t *settings(void)
 {
-    static const char *const begins[] = {
-        "MLX5_",       "GPUWIRE_POST=", "GPUWIRE_GID_INDEX=",   "GPUWIRE_PKEY=",
-        "GPUWIRE_SL=", "GPUWIRE_TC=",   "GPUWIRE_TIMEOUT=",     "GPUWIRE_DEVICE=",
-        "IBV_",        "RDMAV_",        "CUDA_MODULE_LOADING=", "CUDA_VISIBLE_DEVICES="};
+    static const char *const begins[] = {"MLX5_",
+                                         "GPUWIRE_POST=",
+                                         "GPUWIRE_GID_INDEX=",
+                                         "GPUWIRE_PKEY=",
+                                         "GPUWIRE_SL=",
+                                         "GPUWIRE_TC=",
+                                         "GPUWIRE_TIMEOUT=",
+                                         "GPUWIRE_GRH=",
+                                         "GPUWIRE_RELAXED_ORDERING=",
+                                         "GPUWIRE_DEVICE=",
+                                         "IBV_",
+                                         "RDMAV_",
+                                         "CUDA_MODULE_LOADING=",
+                                         "CUDA_VISIBLE_DEVICES="};
     json_t *all = json_object();
 
     for (char **e = environ; *e; e++) {
